@@ -1,0 +1,441 @@
+/* The device vtable: the only header of core that a backend includes.
+
+   A backend is a plug-in, libdptrain-NAME.so, with one exported symbol, dpt_backend_entry, that
+   returns a constant descriptor of tables.  Entries are marked
+     required   the backend must fill it in,
+     defaulted  NULL takes the default that the comment names (core/device/dispatch.c supplies it),
+     optional   NULL means that the backend cannot, and core asks before it uses it.
+
+   Threads.  Core makes all calls for one device from one thread, the device's driver, except probe
+   and describe, which come before any device is open.  Different devices are driven at the same
+   time by different threads.
+
+   Order.  What is enqueued on one stream happens in the order of the calls.  A backend may finish
+   the work before the call returns (the CPU backend does).
+
+   Trust.  Core has validated shapes, types, bounds and alignment before it calls; a backend need
+   not check again.  The only exception is prepare, which says what a backend supports.
+
+   Errors.  Every call that can fail returns a dpt_status and, when it fails, leaves the detail in
+   the device's record with dpt_device_fail.  A deferred failure surfaces at sync, event_query or
+   the next call; DPT_E_DEVICE_LOST says that the fault domain is gone.  Nothing aborts or exits. */
+#ifndef DPT_BACKEND_H
+#define DPT_BACKEND_H
+
+#include "dpt_types.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define DPT_BACKEND_ABI 1u
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+
+enum { DPT_MESSAGE_BYTES = 512 };
+
+/* A last-error record.  `message` is one line for a person: what failed, and what to do. */
+typedef struct dpt_error {
+    dpt_status status;
+    long native;      /* the vendor's code, 0 if there is none */
+    const char *file; /* where it was raised */
+    int line;
+    char message[DPT_MESSAGE_BYTES];
+} dpt_error;
+
+DPT_PRINTF(6, 7)
+static inline dpt_status dpt_error_set(dpt_error *error, dpt_status status, long native,
+                                       const char *file, int line, const char *format, ...)
+{
+    if (error) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(error->message, sizeof error->message, format, args);
+        va_end(args);
+        error->status = status;
+        error->native = native;
+        error->file = file;
+        error->line = line;
+    }
+    return status;
+}
+
+/* Fills an error record (which may be NULL) and yields the status:
+       return DPT_FAIL(error, DPT_E_FORMAT, "%s: no IDX file (magic %08x)", path, magic); */
+#define DPT_FAIL(error, status, ...)                                                               \
+    dpt_error_set((error), (status), 0, __FILE__, __LINE__, __VA_ARGS__)
+#define DPT_FAIL_NATIVE(error, status, native, ...)                                                \
+    dpt_error_set((error), (status), (native), __FILE__, __LINE__, __VA_ARGS__)
+
+/* ---- Devices --------------------------------------------------------------------------------- */
+
+typedef struct dpt_backend dpt_backend;
+
+/* What a backend sees of a device.  Core allocates it, zeroed, before open and frees it after
+   close; `state` is the backend's own. */
+typedef struct dpt_device {
+    const dpt_backend *backend;
+    void *state;
+    dpt_error error;
+} dpt_device;
+
+/* One `key=value` of a device string, both NUL-terminated. */
+typedef struct dpt_param {
+    const char *key;
+    const char *value;
+} dpt_param;
+
+/* One entry of the device list that belongs to this backend. */
+typedef struct dpt_device_request {
+    size_t index;            /* the N of NAME:N */
+    const dpt_param *params; /* the backend's own parameters; core has taken memory and throttle */
+    size_t n_params;
+} dpt_device_request;
+
+/* All entries of this backend that a run opens, in the order of the list, so that devices can share
+   out what they have in common (the CPU backend its cores). */
+typedef struct dpt_open_args {
+    const dpt_device_request *requests;
+    size_t n_requests;
+    size_t self; /* which of them this call opens */
+} dpt_open_args;
+
+/* A parameter that the backend knows, for messages and `dptrain devices --help`. */
+typedef struct dpt_param_spec {
+    const char *key;
+    const char *help; /* one line, with the range of values */
+} dpt_param_spec;
+
+enum { DPT_NAME_BYTES = 96, DPT_DETAIL_BYTES = 160, DPT_DOMAIN_BYTES = 40 };
+
+typedef enum dpt_device_flags {
+    DPT_DEVICE_IS_HOST_CPU = 1u << 0, /* this machine's own cores, under whatever API */
+} dpt_device_flags;
+
+typedef struct dpt_device_info {
+    char name[DPT_NAME_BYTES];     /* "AMD EPYC 9454" */
+    char detail[DPT_DETAIL_BYTES]; /* free text: "OpenBLAS 0.3.21 serial, SkylakeX kernels" */
+    size_t memory_bytes;           /* all of the device's memory */
+    size_t alignment_bytes; /* what operators want for offsets; a power of two, at most 256 */
+    unsigned n_threads;     /* threads or compute units; 0 if unknown */
+    uint32_t flags;         /* dpt_device_flags */
+    unsigned char uuid[16]; /* all zero if there is none */
+    char pci_id[16];        /* "0000:3b:00.0", empty if there is none */
+    /* Equal strings mean the same domain. */
+    char memory_domain[DPT_DOMAIN_BYTES];  /* devices that see one memory share one copy of data */
+    char compute_domain[DPT_DOMAIN_BYTES]; /* devices that compete for the same cores */
+    char fault_domain[DPT_DOMAIN_BYTES];   /* what dies together */
+} dpt_device_info;
+
+typedef struct dpt_device_ops {
+    /* required.  How many devices there are.  DPT_E_ABSENT with the reason in *error if the driver
+       or the hardware is missing: that is no failure. */
+    dpt_status (*probe)(size_t *n_devices, dpt_error *error);
+    /* required.  What device `index` is, without opening it. */
+    dpt_status (*describe)(size_t index, dpt_device_info *info, dpt_error *error);
+    /* required.  Opens; DPT_E_INVALID for a parameter out of range, with the range in the record.
+       After a failure core calls close. */
+    dpt_status (*open)(dpt_device *device, const dpt_open_args *args);
+    /* required.  Accepts a device whose open failed half-way.  Everything that was created on the
+       device has been released before, unless the device was lost. */
+    void (*close)(dpt_device *device);
+    /* required.  As describe, for an open device: what its parameters made of it. */
+    dpt_status (*info)(dpt_device *device, dpt_device_info *info);
+} dpt_device_ops;
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* Device memory: defined by the backend.  A cl_mem is no pointer, so a place in it is a location.
+ */
+typedef struct dpt_buffer dpt_buffer;
+
+typedef struct dpt_location {
+    dpt_buffer *buffer;
+    size_t offset_bytes;
+} dpt_location;
+
+typedef struct dpt_stream dpt_stream; /* an in-order queue of work */
+typedef struct dpt_event dpt_event;   /* a point in a stream */
+
+typedef struct dpt_memory_ops {
+    /* required.  Allocates n_bytes > 0, aligned to 256 bytes, contents undefined.
+       DPT_E_NO_MEMORY says how much was asked and how much is free. */
+    dpt_status (*alloc)(dpt_device *device, size_t n_bytes, dpt_buffer **out);
+    /* required.  Accepts NULL.  The work that uses it has passed. */
+    void (*free)(dpt_device *device, dpt_buffer *buffer);
+    /* optional.  Makes a buffer of host memory that the caller keeps valid and unchanged in place
+       until free: read-only data of a device whose memory is the host's.  No copy is made. */
+    dpt_status (*wrap_host)(dpt_device *device, const void *host, size_t n_bytes, dpt_buffer **out);
+    /* optional.  The address of a buffer that lies in host memory; such memory is coherent: what a
+       stream wrote can be read by any thread after sync. */
+    void *(*host_pointer)(dpt_device *device, dpt_buffer *buffer);
+    /* defaulted (aligned_alloc, free).  Host memory that uploads and downloads go to at full speed.
+     */
+    dpt_status (*host_alloc)(dpt_device *device, size_t n_bytes, void **out);
+    void (*host_free)(dpt_device *device, void *host);
+    /* required.  Enqueue copies of n_bytes.  Host memory stays valid, and for upload unchanged,
+       until the stream has passed this point.  Source and destination do not overlap. */
+    dpt_status (*upload)(dpt_stream *stream, dpt_location to, const void *host, size_t n_bytes);
+    dpt_status (*download)(dpt_stream *stream, void *host, dpt_location from, size_t n_bytes);
+    dpt_status (*copy)(dpt_stream *stream, dpt_location to, dpt_location from, size_t n_bytes);
+    /* required.  Enqueues n_bytes, a multiple of 4, filled with a repeated 32-bit pattern. */
+    dpt_status (*fill)(dpt_stream *stream, dpt_location to, uint32_t pattern, size_t n_bytes);
+} dpt_memory_ops;
+
+/* ---- Streams and events ---------------------------------------------------------------------- */
+
+typedef struct dpt_stream_ops {
+    /* required */
+    dpt_status (*create)(dpt_device *device, dpt_stream **out);
+    void (*destroy)(dpt_stream *stream); /* accepts NULL */
+    /* required.  Waits until everything enqueued so far is done; reports deferred failures. */
+    dpt_status (*sync)(dpt_stream *stream);
+    /* required.  Events take the device's own time. */
+    dpt_status (*event_create)(dpt_device *device, dpt_event **out);
+    void (*event_destroy)(dpt_event *event); /* accepts NULL */
+    dpt_status (*event_record)(dpt_event *event, dpt_stream *stream);
+    /* required.  What is enqueued on `stream` from now on waits for `event`, which belongs to a
+       device of the same backend and has been recorded. */
+    dpt_status (*event_wait)(dpt_stream *stream, dpt_event *event);
+    /* required.  *done says whether the work before the recorded event has passed. */
+    dpt_status (*event_query)(dpt_event *event, bool *done);
+    /* required.  Seconds of device time between two events that have passed. */
+    dpt_status (*event_elapsed)(dpt_event *start, dpt_event *end, double *seconds);
+} dpt_stream_ops;
+
+/* ---- The step block -------------------------------------------------------------------------- */
+
+/* What changes from step to step lives here, in device memory, never in by-value arguments, so that
+   recorded work can be replayed.  Operators read it at dpt_op_args.step. */
+typedef struct dpt_step_block {
+    float lr;           /* learning rate of this step */
+    float inv_batch;    /* 1 / B, B the size of the GLOBAL batch */
+    uint32_t step;      /* from 1 */
+    uint32_t epoch;     /* from 1 */
+    uint32_t seed_low;  /* of the run, for counter-based random numbers */
+    uint32_t seed_high; /* keyed by epoch and sample index, never by device */
+    uint32_t first;     /* position of this device's first sample in the global batch */
+    uint32_t reserved[9];
+} dpt_step_block;
+
+/* ---- Operators ------------------------------------------------------------------------------- */
+
+/* All tensors are dense.  Activations are NHWC, filters OHWI with I = in_channels / groups, linear
+   weights (out, in), float32 unless another type is named.  n is the number of samples of the call.
+   "mask": desc.input_activation names the activation whose OUTPUT is the forward input x; a
+   backward-data operator then multiplies dx by that activation's derivative, taken from x, so that
+   dx is the gradient before the activation.  It applies to the whole sum when accumulating.
+   "acc": honours DPT_RUN_ACCUMULATE: the output is added to and not overwritten.
+
+   kind                    in                                      out
+   GATHER                  data (any, U8 or F32), index (n) U32    x (n, count): (value -
+   mean)*scale GATHER_LABELS           labels (any, U8 or I32), index (n) U32  label (n) I32
+   CONV2D_FORWARD          x, w, [bias]                            y: activation(x * w + bias)
+   CONV2D_BACKWARD_DATA    dy, w, [x if mask]                      dx          mask, acc
+   CONV2D_BACKWARD_WEIGHTS dy, x                                   dw, [dbias] acc
+   LINEAR_FORWARD          x (n,in), w (out,in), [bias]            y (n,out)
+   LINEAR_BACKWARD_DATA    dy, w, [x if mask]                      dx          mask, acc
+   LINEAR_BACKWARD_WEIGHTS dy, x                                   dw, [dbias] acc
+   POOL2D_FORWARD          x                                       y
+   POOL2D_BACKWARD         dy, x                                   dx          mask, acc
+   ACTIVATION_FORWARD      x (n, count)                            y
+   ACTIVATION_BACKWARD     dy, y                                   dx          acc; may be in place
+   SOFTMAX_XENT            logits (n,classes), label (n) I32       result (n,2): loss, hit (0 or 1)
+   SOFTMAX_XENT_GRADIENT   logits (n,classes), label (n) I32       result (n,2), dlogits
+   (n,classes): (softmax - onehot) * inv_batch MULTIPLY                a (n,count), b (n,count) c =
+   a * b ADD                     a (n,count), b (n,count)                c = alpha * a + beta * b
+   AFFINE                  a (n,count)                             c = alpha * a + beta
+   SGD                     gradient (count)                        w (count), [velocity (count)]
+
+   A hit: the label's logit is greater than every other (the first of equal ones counts).
+   The loss of a sample is -log softmax(logits)[label], computed with the maximum subtracted.
+   MULTIPLY, ADD and AFFINE may work in place (c the same location as a or b).
+   SGD is PyTorch's:  g += weight_decay * w for the first decay_count elements;
+     velocity = momentum * velocity + g;  g = nesterov ? g + momentum * velocity : velocity;
+     w -= lr * g.  Without momentum there is no velocity slot.  n is 1.
+   MAX pooling sends its gradient to the first maximum of the window, in row-major order. */
+#define DPT_OP_LIST(X)                                                                             \
+    X(GATHER, gather)                                                                              \
+    X(GATHER_LABELS, gather)                                                                       \
+    X(CONV2D_FORWARD, conv2d)                                                                      \
+    X(CONV2D_BACKWARD_DATA, conv2d)                                                                \
+    X(CONV2D_BACKWARD_WEIGHTS, conv2d)                                                             \
+    X(LINEAR_FORWARD, linear)                                                                      \
+    X(LINEAR_BACKWARD_DATA, linear)                                                                \
+    X(LINEAR_BACKWARD_WEIGHTS, linear)                                                             \
+    X(POOL2D_FORWARD, pool2d)                                                                      \
+    X(POOL2D_BACKWARD, pool2d)                                                                     \
+    X(ACTIVATION_FORWARD, activation)                                                              \
+    X(ACTIVATION_BACKWARD, activation)                                                             \
+    X(SOFTMAX_XENT, softmax)                                                                       \
+    X(SOFTMAX_XENT_GRADIENT, softmax)                                                              \
+    X(MULTIPLY, elementwise)                                                                       \
+    X(ADD, elementwise)                                                                            \
+    X(AFFINE, elementwise)                                                                         \
+    X(SGD, sgd)
+
+typedef enum dpt_op_kind {
+#define DPT_OP_ENUM(name, member) DPT_OP_##name,
+    DPT_OP_LIST(DPT_OP_ENUM)
+#undef DPT_OP_ENUM
+        DPT_OP_COUNT
+} dpt_op_kind;
+
+enum { DPT_MAX_CHANNEL_STATS = 4, DPT_MAX_INPUTS = 4, DPT_MAX_OUTPUTS = 3 };
+
+typedef struct dpt_gather_desc {
+    dpt_dtype dtype;  /* of the data */
+    size_t count;     /* elements a sample; 1 for labels */
+    size_t n_records; /* samples in the data; indices are below it (core checked) */
+    /* Element e belongs to channel e % channels.  channels 1 to DPT_MAX_CHANNEL_STATS. */
+    size_t channels;
+    float mean[DPT_MAX_CHANNEL_STATS];
+    float scale[DPT_MAX_CHANNEL_STATS];
+} dpt_gather_desc;
+
+typedef struct dpt_conv2d_desc {
+    size_t in_h, in_w, in_channels;
+    size_t out_h, out_w,
+        out_channels; /* out = (in + 2 pad - dilation (kernel - 1) - 1) / stride + 1 */
+    size_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups;
+    bool has_bias;                   /* a bias (forward), a dbias (backward weights) */
+    dpt_activation activation;       /* forward: fused behind the bias */
+    dpt_activation input_activation; /* backward data: mask */
+} dpt_conv2d_desc;
+
+typedef struct dpt_linear_desc {
+    size_t in, out;
+    bool has_bias;
+    dpt_activation activation;
+    dpt_activation input_activation;
+} dpt_linear_desc;
+
+typedef struct dpt_pool2d_desc {
+    dpt_pool_kind kind;
+    size_t in_h, in_w, channels, out_h, out_w;
+    size_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w; /* pad < kernel */
+    dpt_activation input_activation;
+} dpt_pool2d_desc;
+
+typedef struct dpt_activation_desc {
+    dpt_activation kind;
+    size_t count;
+} dpt_activation_desc;
+
+typedef struct dpt_softmax_desc {
+    size_t classes;
+} dpt_softmax_desc;
+
+typedef struct dpt_elementwise_desc {
+    size_t count;
+    float alpha, beta;
+} dpt_elementwise_desc;
+
+typedef struct dpt_sgd_desc {
+    size_t count, decay_count;
+    float momentum, weight_decay;
+    bool nesterov;
+} dpt_sgd_desc;
+
+typedef struct dpt_op_desc {
+    dpt_op_kind kind;
+    union {
+        dpt_gather_desc gather;
+        dpt_conv2d_desc conv2d;
+        dpt_linear_desc linear;
+        dpt_pool2d_desc pool2d;
+        dpt_activation_desc activation;
+        dpt_softmax_desc softmax;
+        dpt_elementwise_desc elementwise;
+        dpt_sgd_desc sgd;
+    } u;
+} dpt_op_desc;
+
+/* A prepared operator: defined by the backend. */
+typedef struct dpt_op dpt_op;
+
+typedef struct dpt_op_info {
+    size_t workspace_bytes; /* scratch that run needs with max_samples samples; no state in it */
+    double flops;           /* floating-point operations a sample, 0 if memory-bound */
+    bool exact;             /* integer inputs whose sums fit 24 bits give exact results */
+    const char *algorithm;  /* static string: what was chosen */
+} dpt_op_info;
+
+enum { DPT_RUN_ACCUMULATE = 1u << 0 };
+
+/* Where one call finds its tensors, by the table above; unused slots are {NULL, 0}. */
+typedef struct dpt_op_args {
+    dpt_location in[DPT_MAX_INPUTS];
+    dpt_location out[DPT_MAX_OUTPUTS];
+    dpt_location workspace;
+    dpt_location step; /* of a dpt_step_block; set for SOFTMAX_XENT_GRADIENT and SGD */
+    uint32_t flags;
+} dpt_op_args;
+
+typedef struct dpt_operator_ops {
+    /* required.  Validates (this is the only "supports"), chooses the algorithm, builds plans.
+       DPT_E_UNSUPPORTED if this device has no way to do it; the record says which part of the
+       description is the obstacle.  Yes means that run succeeds for every n <= max_samples. */
+    dpt_status (*prepare)(dpt_device *device, const dpt_op_desc *desc, size_t max_samples,
+                          dpt_op **out, dpt_op_info *info);
+    /* required.  Accepts NULL. */
+    void (*release)(dpt_device *device, dpt_op *op);
+    /* required.  Enqueues the operator for 0 <= n_samples <= max_samples.  With n_samples 0 an
+       output without a sample axis is still written (zero) unless it is accumulated to. */
+    dpt_status (*run)(dpt_stream *stream, dpt_op *op, size_t n_samples, const dpt_op_args *args);
+} dpt_operator_ops;
+
+/* ---- Capture (optional table) ---------------------------------------------------------------- */
+
+/* A recorded sequence of runs, copies and fills with fixed locations and numbers of samples. */
+typedef struct dpt_recording dpt_recording;
+
+typedef struct dpt_capture_ops {
+    /* required.  From begin to end, run, copy and fill on this stream are recorded and not done;
+       nothing else is called on it. */
+    dpt_status (*begin)(dpt_stream *stream);
+    /* required.  Ends recording; on failure nothing is recorded and *out is not written. */
+    dpt_status (*end)(dpt_stream *stream, dpt_recording **out);
+    /* required.  Enqueues the recorded work once more. */
+    dpt_status (*replay)(dpt_stream *stream, dpt_recording *recording);
+    void (*release)(dpt_device *device, dpt_recording *recording); /* required.  Accepts NULL. */
+} dpt_capture_ops;
+
+/* ---- Collectives (optional table) ------------------------------------------------------------ */
+
+typedef struct dpt_communicator dpt_communicator;
+
+typedef struct dpt_collective_ops {
+    /* required.  A communicator for these devices of this backend; rank r is devices[r]. */
+    dpt_status (*create)(dpt_device *const *devices, size_t n_devices, dpt_communicator **out);
+    void (*destroy)(dpt_communicator *communicator);
+    /* required.  Enqueue this rank's part, called by each rank's driver; `count` float32 elements.
+       all_reduce sums in place, in a fixed order: every rank gets the same bits. */
+    dpt_status (*all_reduce)(dpt_communicator *communicator, size_t rank, dpt_stream *stream,
+                             dpt_location data, size_t count);
+    dpt_status (*broadcast)(dpt_communicator *communicator, size_t rank, size_t root,
+                            dpt_stream *stream, dpt_location data, size_t count);
+    /* required.  Callable from any thread: every waiting and later call returns an error. */
+    void (*abort)(dpt_communicator *communicator);
+} dpt_collective_ops;
+
+/* ---- The descriptor -------------------------------------------------------------------------- */
+
+struct dpt_backend {
+    uint32_t abi;                 /* DPT_BACKEND_ABI */
+    const char *name;             /* the NAME of NAME:0, lower case */
+    const char *description;      /* one line */
+    const dpt_param_spec *params; /* ends with a NULL key; NULL if there are none */
+    const dpt_device_ops *device;
+    const dpt_memory_ops *memory;
+    const dpt_stream_ops *stream;
+    const dpt_operator_ops *operators;
+    const dpt_capture_ops *capture;       /* optional */
+    const dpt_collective_ops *collective; /* optional */
+};
+
+/* The one exported symbol of a plug-in.  `abi` is the number that core was built with; NULL if the
+   plug-in cannot serve it.  Core checks the descriptor's own number before it reads further. */
+typedef const dpt_backend *(*dpt_backend_entry_fn)(uint32_t abi);
+#define DPT_BACKEND_ENTRY_NAME "dpt_backend_entry"
+
+#endif

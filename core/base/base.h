@@ -1,0 +1,72 @@
+/* What every part of core stands on: overflow-checked sizes, the environment, spelling suggestions,
+   and counter-based random numbers.  Knows nothing of devices or models. */
+#ifndef DPTI_BASE_H
+#define DPTI_BASE_H
+
+#include "backend.h" /* dpt_error, DPT_FAIL */
+#include "dpt_types.h"
+
+/* ---- Sizes: widen before you multiply, check once ----------------------------------------------
+ */
+
+/* *out = a * b, a + b; false on overflow, *out then unchanged. */
+DPT_CHECK_RESULT bool dpti_multiply(size_t a, size_t b, size_t *out);
+DPT_CHECK_RESULT bool dpti_add(size_t a, size_t b, size_t *out);
+/* Rounds up to a multiple of a power of two.  The caller knows that it fits. */
+size_t dpti_round_up(size_t value, size_t power_of_two);
+
+/* ---- Text --------------------------------------------------------------------------------------
+ */
+
+/* A copy of a string, or of its first `length` characters; NULL without memory. */
+char *dpti_strdup(const char *text);
+char *dpti_strndup(const char *text, size_t length);
+/* An allocated printf; NULL without memory. */
+DPT_PRINTF(1, 2) char *dpti_format(const char *format, ...);
+/* The word of a NULL-terminated list that is nearest to `word` by edit distance (with
+   transpositions), or NULL if none is near enough to be meant. */
+const char *dpti_nearest(const char *word, const char *const *known);
+/* Whole-string parses, no white space, no sign: false if it is not a number or out of range. */
+DPT_CHECK_RESULT bool dpti_parse_size(const char *text, size_t min, size_t max, size_t *out);
+DPT_CHECK_RESULT bool dpti_parse_real(const char *text, double min, double max, double *out);
+/* "64M", "2G", "1024": a number of bytes with an optional factor K, M, G, T (powers of 1024). */
+DPT_CHECK_RESULT bool dpti_parse_bytes(const char *text, size_t *out);
+
+/* ---- Time and environment ----------------------------------------------------------------------
+ */
+
+double dpti_seconds(void); /* monotonic */
+/* Environment variables are read through here only.  NULL if unset or empty, and for `trusted` ones
+   also in a set-user-ID program. */
+const char *dpti_environment(const char *name);
+const char *dpti_environment_trusted(const char *name);
+
+/* ---- Random numbers ----------------------------------------------------------------------------
+ */
+
+/* Philox4x32-10 (Salmon et al., SC 2011): out = f(counter, key), a pure function. */
+void dpti_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+
+/* What a stream of numbers is for; goes into the counter, so that no two uses share numbers. */
+typedef enum dpti_random_use {
+    DPTI_RANDOM_INIT = 1,    /* index: position of the parameter */
+    DPTI_RANDOM_SHUFFLE = 2, /* index: epoch */
+    DPTI_RANDOM_DATA = 3,    /* index: sample */
+} dpti_random_use;
+
+/* A sequence of numbers keyed by (seed, use, index). */
+typedef struct dpti_random {
+    uint32_t key[2];
+    uint32_t counter[4];
+    uint32_t block[4];
+    unsigned left;
+} dpti_random;
+
+void dpti_random_init(dpti_random *random, uint64_t seed, dpti_random_use use, uint64_t index);
+uint32_t dpti_random_u32(dpti_random *random);
+/* Uniform in 0 .. bound-1, without bias; bound > 0. */
+uint32_t dpti_random_below(dpti_random *random, uint32_t bound);
+float dpti_random_uniform(dpti_random *random); /* [0, 1), 24 bits */
+float dpti_random_normal(dpti_random *random);  /* N(0, 1), Box-Muller in double */
+
+#endif

@@ -1,0 +1,32 @@
+/* Sizes and times. */
+#include "base/base.h"
+
+#include <time.h>
+
+bool dpti_multiply(size_t a, size_t b, size_t *out)
+{
+    size_t product;
+    if (__builtin_mul_overflow(a, b, &product)) return false;
+    *out = product;
+    return true;
+}
+
+bool dpti_add(size_t a, size_t b, size_t *out)
+{
+    size_t sum;
+    if (__builtin_add_overflow(a, b, &sum)) return false;
+    *out = sum;
+    return true;
+}
+
+size_t dpti_round_up(size_t value, size_t power_of_two)
+{
+    return (value + power_of_two - 1) & ~(power_of_two - 1);
+}
+
+double dpti_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}

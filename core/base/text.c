@@ -1,0 +1,144 @@
+/* Copies, formats, spelling suggestions and strict number parsing. */
+#include "base/base.h"
+#include "dptrain.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *dpti_strndup(const char *text, size_t length)
+{
+    char *copy = malloc(length + 1);
+    if (!copy) return NULL;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    return copy;
+}
+
+char *dpti_strdup(const char *text)
+{
+    return dpti_strndup(text, strlen(text));
+}
+
+char *dpti_format(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (length < 0) return NULL;
+    char *text = malloc((size_t)length + 1);
+    if (!text) return NULL;
+    va_start(args, format);
+    vsnprintf(text, (size_t)length + 1, format, args);
+    va_end(args);
+    return text;
+}
+
+/* ---- Suggestions -------------------------------------------------------------------------------
+ */
+
+enum { MAX_WORD = 40 };
+
+static size_t min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Optimal string alignment distance: insertions, deletions, substitutions and swaps of neighbours.
+ */
+static size_t edit_distance(const char *a, size_t n_a, const char *b, size_t n_b)
+{
+    size_t d[MAX_WORD + 1][MAX_WORD + 1];
+    for (size_t i = 0; i <= n_a; i++)
+        d[i][0] = i;
+    for (size_t j = 0; j <= n_b; j++)
+        d[0][j] = j;
+    for (size_t i = 1; i <= n_a; i++) {
+        for (size_t j = 1; j <= n_b; j++) {
+            const size_t change = a[i - 1] != b[j - 1];
+            d[i][j] = min_size(min_size(d[i - 1][j], d[i][j - 1]) + 1, d[i - 1][j - 1] + change);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = min_size(d[i][j], d[i - 2][j - 2] + 1);
+        }
+    }
+    return d[n_a][n_b];
+}
+
+const char *dpti_nearest(const char *word, const char *const *known)
+{
+    const size_t n_word = strlen(word);
+    if (n_word == 0 || n_word > MAX_WORD) return NULL;
+    const char *best = NULL;
+    size_t best_distance = SIZE_MAX;
+    for (; *known; known++) {
+        const size_t n_known = strlen(*known);
+        if (n_known > MAX_WORD) continue;
+        const size_t distance = edit_distance(word, n_word, *known, n_known);
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = *known;
+        }
+    }
+    /* A third of the letters may be wrong, and always one. */
+    return best_distance <= (n_word > 3 ? (n_word + 2) / 3 : 1) ? best : NULL;
+}
+
+const char *dpt_nearest(const char *word, const char *const *known)
+{
+    return dpti_nearest(word, known);
+}
+
+/* ---- Numbers -----------------------------------------------------------------------------------
+ */
+
+static bool parse_digits(const char *text, const char **end, uint64_t *out)
+{
+    if (text[0] < '0' || text[0] > '9') return false;
+    errno = 0;
+    char *stop;
+    const unsigned long long value = strtoull(text, &stop, 10);
+    if (errno) return false;
+    *end = stop;
+    *out = value;
+    return true;
+}
+
+bool dpti_parse_size(const char *text, size_t min, size_t max, size_t *out)
+{
+    const char *end;
+    uint64_t value;
+    if (!parse_digits(text, &end, &value) || *end || value < min || value > max) return false;
+    *out = (size_t)value;
+    return true;
+}
+
+bool dpti_parse_real(const char *text, double min, double max, double *out)
+{
+    /* strtod also reads white space, signs, hexadecimal, "inf" and "nan". */
+    if (!(text[0] >= '0' && text[0] <= '9') && text[0] != '.') return false;
+    if (strspn(text, "0123456789.eE+-") != strlen(text)) return false;
+    char *end;
+    const double value = strtod(text, &end);
+    if (*end || end == text || !(value >= min && value <= max)) return false;
+    *out = value;
+    return true;
+}
+
+bool dpti_parse_bytes(const char *text, size_t *out)
+{
+    static const char units[] = "KMGT";
+    const char *end;
+    uint64_t value;
+    if (!parse_digits(text, &end, &value)) return false;
+    size_t bytes = (size_t)value;
+    if (*end) {
+        const char *unit = strchr(units, *end);
+        if (!unit || end[1]) return false;
+        for (const char *u = units; u <= unit; u++)
+            if (!dpti_multiply(bytes, 1024, &bytes)) return false;
+    }
+    *out = bytes;
+    return true;
+}

@@ -1,0 +1,161 @@
+/* Devices as the rest of core sees them: the registry of backends, open devices with their driving
+   threads, and checked calls through the vtable.
+
+   A device's vtable is called on its driver thread only.  Functions marked [driver] must run there,
+   inside a job; all others are called from any other thread. */
+#ifndef DPTI_DEVICE_H
+#define DPTI_DEVICE_H
+
+#include "backend.h"
+#include "dptrain.h"
+
+#include <stdatomic.h>
+
+typedef struct dpti_registry dpti_registry;
+typedef struct dpti_driver dpti_driver;
+
+struct dpt_context {
+    dpt_error error;         /* the last failure of a public call */
+    dpti_registry *registry; /* backends found, their state and their devices' descriptions */
+};
+
+/* Copies a device's (or any other) record into the context, with `prefix` ("device cuda:0") in
+   front of the message if it is not NULL; returns the status. */
+dpt_status dpti_context_fail(dpt_context *context, const char *prefix, const dpt_error *error);
+
+enum { DPTI_ID_BYTES = 64 };
+
+/* An open device.  A dpt_device pointer of the public API or the vtable is one of these. */
+typedef struct dpti_device {
+    dpt_device base; /* first */
+    dpt_context *context;
+    char id[DPTI_ID_BYTES]; /* as it stood in the list, parameters included: "cpu:threads=1" */
+    dpt_device_info info;
+    size_t memory_limit_bytes;       /* memory=; SIZE_MAX if not set */
+    atomic_size_t memory_used_bytes; /* through dpti_alloc */
+    double throttle;                 /* throttle=, at least 1; 1: as fast as it can */
+    dpti_driver *driver;
+    dpt_stream *stream; /* the main stream, created with the device */
+} dpti_device;
+
+static inline dpti_device *dpti_device_of(const dpt_device *device)
+{
+    return (dpti_device *)(uintptr_t)device;
+}
+
+struct dpt_device_set {
+    dpt_context *context;
+    size_t n_devices;
+    dpti_device **devices;
+};
+
+/* ---- Drivers -----------------------------------------------------------------------------------
+ */
+
+typedef void dpti_job(dpti_device *device, void *argument);
+
+/* Puts a job at the end of the device's queue and returns its ticket (from 1, in order).  Blocks
+   while the queue (64 jobs) is full.  `argument` stays valid until the job has run. */
+uint64_t dpti_driver_post(dpti_device *device, dpti_job *job, void *argument);
+/* Waits until the job with this ticket, and so every earlier one, has run. */
+void dpti_driver_wait(dpti_device *device, uint64_t ticket);
+/* Posts and waits. */
+void dpti_driver_call(dpti_device *device, dpti_job *job, void *argument);
+
+/* ---- Checked dispatch --------------------------------------------------------------------------
+ */
+
+/* Device memory with its size, so that bounds can be checked. */
+typedef struct dpti_buffer {
+    dpti_device *device;
+    dpt_buffer *handle;
+    size_t n_bytes;
+} dpti_buffer;
+
+/* [driver] Allocates within the device's memory limit.  *out is zeroed on failure. */
+DPT_CHECK_RESULT dpt_status dpti_alloc(dpti_device *device, size_t n_bytes, dpti_buffer *out);
+/* [driver] wrap_host where the backend has it, else alloc and upload; read-only data. */
+DPT_CHECK_RESULT dpt_status dpti_alloc_data(dpti_device *device, const void *host, size_t n_bytes,
+                                            dpti_buffer *out);
+/* [driver] Accepts a zeroed one; zeroes it. */
+void dpti_free(dpti_buffer *buffer);
+/* [driver] The address if the buffer lies in host memory, else NULL. */
+void *dpti_host_pointer(const dpti_buffer *buffer);
+/* [driver] Host memory for transfers, aligned to 64 bytes. */
+DPT_CHECK_RESULT dpt_status dpti_host_alloc(dpti_device *device, size_t n_bytes, void **out);
+void dpti_host_free(dpti_device *device, void *host);
+
+/* [driver] Transfers on the main stream, bounds checked. */
+DPT_CHECK_RESULT dpt_status dpti_upload(const dpti_buffer *to, size_t offset_bytes,
+                                        const void *host, size_t n_bytes);
+DPT_CHECK_RESULT dpt_status dpti_download(void *host, const dpti_buffer *from, size_t offset_bytes,
+                                          size_t n_bytes);
+DPT_CHECK_RESULT dpt_status dpti_fill(const dpti_buffer *to, size_t offset_bytes, uint32_t pattern,
+                                      size_t n_bytes);
+DPT_CHECK_RESULT dpt_status dpti_sync(dpti_device *device);
+
+/* ---- Operators ---------------------------------------------------------------------------------
+ */
+
+typedef enum dpti_slot_role { DPTI_SLOT_IN, DPTI_SLOT_OUT } dpti_slot_role;
+
+/* One tensor of an operator, from the table in backend.h. */
+typedef struct dpti_slot {
+    const char *name; /* "x", "dy" */
+    dpt_dtype dtype;
+    size_t per_sample; /* elements a sample; 0 if the tensor has no sample axis */
+    size_t fixed;      /* elements, if it has none */
+} dpti_slot;
+
+/* The tensors of an operator.  This is the one place that knows them: dispatch, the graph and the
+   conformance suite ask here. */
+typedef struct dpti_signature {
+    size_t n_in, n_out;
+    dpti_slot in[DPT_MAX_INPUTS];
+    dpti_slot out[DPT_MAX_OUTPUTS];
+    bool reads_step;     /* args.step must be set */
+    bool may_accumulate; /* honours DPT_RUN_ACCUMULATE */
+} dpti_signature;
+
+const char *dpti_op_name(dpt_op_kind kind); /* "CONV2D_FORWARD" */
+/* Validates a description (extents, the output size of a convolution, overflow) and tells its
+   tensors.  DPT_E_INVALID with the reason.  `error` may be NULL. */
+DPT_CHECK_RESULT dpt_status dpti_op_signature(const dpt_op_desc *desc, dpti_signature *out,
+                                              dpt_error *error);
+
+/* A prepared operator. */
+typedef struct dpti_op {
+    dpti_device *device;
+    dpt_op *handle;
+    dpt_op_desc desc;
+    dpti_signature signature;
+    dpt_op_info info;
+    size_t max_samples;
+} dpti_op;
+
+/* [driver] */
+DPT_CHECK_RESULT dpt_status dpti_prepare(dpti_device *device, const dpt_op_desc *desc,
+                                         size_t max_samples, dpti_op *out);
+void dpti_release(dpti_op *op); /* [driver] accepts a zeroed one; zeroes it */
+
+/* A tensor's place, for binding. */
+typedef struct dpti_place {
+    const dpti_buffer *buffer; /* NULL: slot not used */
+    size_t offset_bytes;
+} dpti_place;
+
+typedef struct dpti_binding {
+    dpti_place in[DPT_MAX_INPUTS];
+    dpti_place out[DPT_MAX_OUTPUTS];
+    dpti_place workspace, step;
+    uint32_t flags;
+} dpti_binding;
+
+/* Checks once that every slot that the signature names is bound, aligned, and large enough for
+   n_samples, and makes the arguments of run from it.  DPT_E_INTERNAL names the slot. */
+DPT_CHECK_RESULT dpt_status dpti_bind(const dpti_op *op, size_t n_samples,
+                                      const dpti_binding *binding, dpt_op_args *out);
+/* [driver] Enqueues on the main stream; n_samples at most what was bound. */
+DPT_CHECK_RESULT dpt_status dpti_run(const dpti_op *op, size_t n_samples, const dpt_op_args *args);
+
+#endif

@@ -1,0 +1,77 @@
+/* Types that the public API (dptrain.h) and the device vtable (backend.h) share: status codes,
+   element types and the enumerations that describe layers.  Plain C17, no other header of dptrain.
+ */
+#ifndef DPT_TYPES_H
+#define DPT_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__) || defined(__clang__)
+#define DPT_CHECK_RESULT       __attribute__((warn_unused_result))
+#define DPT_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+#define DPT_API                __attribute__((visibility("default")))
+#else
+#define DPT_CHECK_RESULT
+#define DPT_PRINTF(fmt, first)
+#define DPT_API
+#endif
+
+/* Every status: name, value, words.  0 is success and failures are negative, everywhere. */
+#define DPT_STATUS_LIST(X)                                                                         \
+    X(OK, 0, "success")                                                                            \
+    X(E_INVALID, -1, "invalid argument")                                                           \
+    X(E_NO_MEMORY, -2, "out of memory")                                                            \
+    X(E_UNSUPPORTED, -3, "not supported")                                                          \
+    X(E_IO, -4, "input or output failed")                                                          \
+    X(E_FORMAT, -5, "malformed data")                                                              \
+    X(E_NOT_FOUND, -6, "not found")                                                                \
+    X(E_ABSENT, -7, "backend absent")                                                              \
+    X(E_DEVICE, -8, "device error")                                                                \
+    X(E_DEVICE_LOST, -9, "device lost")                                                            \
+    X(E_NOT_FINITE, -10, "value not finite")                                                       \
+    X(E_CANCELLED, -11, "cancelled")                                                               \
+    X(E_STATE, -12, "call out of order")                                                           \
+    X(E_INTERNAL, -13, "internal error")
+
+typedef enum dpt_status {
+#define DPT_STATUS_ENUM(name, value, words) DPT_##name = (value),
+    DPT_STATUS_LIST(DPT_STATUS_ENUM)
+#undef DPT_STATUS_ENUM
+} dpt_status;
+
+/* Evaluates a call once and returns its status from the calling function if it failed. */
+#define DPT_TRY(call)                                                                              \
+    do {                                                                                           \
+        const dpt_status dpt_try_status = (call);                                                  \
+        if (dpt_try_status != DPT_OK) return dpt_try_status;                                       \
+    } while (0)
+
+typedef enum dpt_dtype {
+    DPT_F32 = 0,
+    DPT_U8 = 1,
+    DPT_I32 = 2,
+    DPT_U32 = 3,
+} dpt_dtype;
+
+static inline size_t dpt_dtype_bytes(dpt_dtype dtype)
+{
+    return dtype == DPT_U8 ? 1 : 4;
+}
+
+/* Functions applied to every element.  All of these have a derivative that is a function of the
+   output alone, so backward needs y and not x. */
+typedef enum dpt_activation {
+    DPT_ACT_NONE = 0,    /* y = x                     dx = dy            */
+    DPT_ACT_RELU = 1,    /* y = max(x, 0)             dx = dy * (y > 0)  */
+    DPT_ACT_TANH = 2,    /* y = tanh x                dx = dy * (1 - y*y) */
+    DPT_ACT_SIGMOID = 3, /* y = 1 / (1 + exp(-x))     dx = dy * y*(1 - y) */
+} dpt_activation;
+
+typedef enum dpt_pool_kind {
+    DPT_POOL_MAX = 0,
+    DPT_POOL_AVERAGE = 1, /* padding counts into the average, as in PyTorch's default */
+} dpt_pool_kind;
+
+#endif

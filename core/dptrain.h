@@ -1,0 +1,390 @@
+/* dptrain: synchronous data-parallel training of neural networks on any mix of devices in one
+   process.  This is the whole public API of libdptrain.
+
+       dpt_context *context;      dpt_context_create(&context);
+       dpt_device_set *devices;   dpt_devices_open(context, "cpu,cpu", &devices);
+       dpt_dataset *data;         dpt_dataset_open(context, "fashion-mnist", NULL, DPT_TRAIN,
+   &data); dpt_model *model;          dpt_model_create(context, "mine", &model); dpt_value x =
+   dpt_input(model, 28, 28, 1); x = dpt_flatten(model, x); x = dpt_linear(model, x, "fc",
+   &(dpt_linear_options){.out = 10}); dpt_model_finish(model, x); dpt_trainer *trainer;
+   dpt_trainer_create(devices, model, data, &options, &trainer); dpt_trainer_step(trainer,
+   &metrics);
+
+   Conventions.  Functions return DPT_OK or a negative status; dpt_error_message(context) then says
+   in one line what failed and what to do.  Outputs come last and are written only on success.
+   Destroy functions accept NULL.  Every object belongs to one context and is destroyed before it;
+   a dataset and a model outlive the trainers that use them.  A context and what belongs to it is
+   used by one thread at a time; several contexts are independent.  Options structs are filled with
+   designated initialisers: a zero field takes the default that its comment names. */
+#ifndef DPTRAIN_H
+#define DPTRAIN_H
+
+#include "dpt_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DPT_VERSION "0.1.0"
+
+/* ---- Status and context ---------------------------------------------------------------------- */
+
+typedef struct dpt_context dpt_context;
+
+/* The name ("DPT_E_FORMAT") and the words ("malformed data") of a status. */
+DPT_API const char *dpt_status_name(dpt_status status);
+DPT_API const char *dpt_status_words(dpt_status status);
+
+/* Finds the backends (plug-ins) and asks which devices there are.  A backend that is absent or
+   broken is no failure: dpt_backend_reason tells.  DPT_E_NO_MEMORY. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_context_create(dpt_context **out);
+DPT_API void dpt_context_destroy(dpt_context *context);
+
+/* The last failure of a call on this context, one line, never NULL; valid until the next failure.
+ */
+DPT_API const char *dpt_error_message(const dpt_context *context);
+
+/* For code that stands on this library (models/, cli/): records a failure of its own and returns
+   the status; and the word of a NULL-terminated list that is nearest to a misspelt one, or NULL. */
+DPT_API DPT_PRINTF(3, 4) dpt_status
+    dpt_fail(dpt_context *context, dpt_status status, const char *format, ...);
+DPT_API const char *dpt_nearest(const char *word, const char *const *known);
+
+/* ---- Backends and devices -------------------------------------------------------------------- */
+
+typedef struct dpt_device dpt_device;
+typedef struct dpt_device_set dpt_device_set;
+
+/* Backends in the order of their names, those that are absent included. */
+DPT_API size_t dpt_backend_count(const dpt_context *context);
+DPT_API const char *dpt_backend_name(const dpt_context *context, size_t backend);
+/* Why no device of this backend can be used; NULL if some can. */
+DPT_API const char *dpt_backend_reason(const dpt_context *context, size_t backend);
+DPT_API size_t dpt_backend_device_count(const dpt_context *context, size_t backend);
+
+typedef struct dpt_device_description {
+    const char *id;      /* "cpu", "cuda:0"; of an open device as it stood in the list */
+    const char *backend; /* "cpu" */
+    const char *name;    /* "AMD EPYC 9454" */
+    const char *detail;  /* driver, libraries, kernels */
+    size_t memory_bytes; /* the device's memory, or the limit that was set */
+    unsigned n_threads;  /* threads or compute units, 0 if unknown */
+} dpt_device_description;
+
+/* A device that is not open.  The strings stay valid as long as the context. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_backend_describe(dpt_context *context, size_t backend,
+                                                         size_t index, dpt_device_description *out);
+
+/* Opens the devices of a list such as "cpu", "cpu:threads=2,cuda:0:memory=2G" or "all" (grammar in
+   docs/devices.md); NULL means "all".  The same device may stand twice.
+   DPT_E_INVALID: not in the grammar, an unknown backend or parameter, an index or value out of
+   range.  DPT_E_ABSENT: a backend that was named has no driver or no device. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_open(dpt_context *context, const char *list,
+                                                     dpt_device_set **out);
+DPT_API void dpt_devices_close(dpt_device_set *devices);
+DPT_API size_t dpt_devices_count(const dpt_device_set *devices);
+DPT_API dpt_device *dpt_devices_get(const dpt_device_set *devices, size_t i);
+DPT_API void dpt_device_describe(const dpt_device *device, dpt_device_description *out);
+
+/* ---- Arrays ---------------------------------------------------------------------------------- */
+
+/* A float32 array on one device.  Operations on arrays are put into the device's queue and return
+   at once; they happen in the order of the calls.  A deferred failure comes back from a wait. */
+typedef struct dpt_array dpt_array;
+
+/* rank 1 to 4, every extent at least 1.  Contents are zero. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_array_create(dpt_device *device, const size_t *shape,
+                                                     size_t rank, dpt_array **out);
+DPT_API void dpt_array_destroy(dpt_array *array); /* waits for the work that uses it */
+DPT_API size_t dpt_array_rank(const dpt_array *array);
+DPT_API const size_t *dpt_array_shape(const dpt_array *array);
+DPT_API size_t dpt_array_size(const dpt_array *array); /* elements */
+DPT_API dpt_device *dpt_array_device(const dpt_array *array);
+
+/* set copies `size` elements before it returns; get waits for the array and copies them out. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_array_set(dpt_array *array, const float *host);
+DPT_API DPT_CHECK_RESULT dpt_status dpt_array_get(dpt_array *array, float *host);
+
+/* c = a * b;  c = a + b;  c = alpha * a + beta: element by element, equal sizes, one device. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_array_multiply(dpt_array *a, dpt_array *b, dpt_array *c);
+DPT_API DPT_CHECK_RESULT dpt_status dpt_array_add(dpt_array *a, dpt_array *b, dpt_array *c);
+DPT_API DPT_CHECK_RESULT dpt_status dpt_array_affine(dpt_array *a, float alpha, float beta,
+                                                     dpt_array *c);
+
+/* Waits until everything that was enqueued for this array is done. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_array_wait(dpt_array *array);
+/* Waits until every queue of every device of the set is empty. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_wait(dpt_device_set *devices);
+
+/* Divides n_rows rows among n_devices.  "equal": chunks of ceil(n_rows / n_devices) rows, so that
+   fewer devices take part when there are few rows.  "A:B:C": in these proportions, rounded so that
+   the sum is right.  NULL means "equal". */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_split_rows(dpt_context *context, const char *split,
+                                                   size_t n_rows, size_t n_devices, size_t *rows);
+
+/* Scatters a row-major (n_rows, n_columns) matrix: device i gets the next rows[i] rows as an array
+   of shape (rows[i], n_columns), or NULL if rows[i] is 0. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_scatter(dpt_device_set *devices, const float *host,
+                                                size_t n_rows, size_t n_columns, const size_t *rows,
+                                                dpt_array **out);
+
+/* Replaces every one of the arrays, each on its own device and all of one size, by the sum of all.
+   Sums in the order of the list: every device gets the same bits.  Waits until it is done. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_all_reduce(dpt_array *const *arrays, size_t n_arrays);
+
+/* ---- Models ---------------------------------------------------------------------------------- */
+
+/* A network: a graph of layers, built once, on no device.  Sizes are per sample; the batch is
+   nowhere.  Building functions return a value that later ones take.  The first failure sticks: what
+   follows does nothing, and dpt_model_finish reports it with the layer's name. */
+typedef struct dpt_model dpt_model;
+
+typedef struct dpt_value {
+    uint32_t id; /* 0: none */
+} dpt_value;
+
+typedef struct dpt_conv2d_options {
+    size_t out_channels;
+    size_t kernel[2];   /* height, width */
+    size_t stride[2];   /* default 1 */
+    size_t padding[2];  /* default 0 */
+    size_t dilation[2]; /* default 1 */
+    size_t groups;      /* default 1 */
+    bool no_bias;
+    dpt_activation activation;
+} dpt_conv2d_options;
+
+typedef struct dpt_pool2d_options {
+    dpt_pool_kind kind;
+    size_t kernel[2];
+    size_t stride[2]; /* default: the kernel */
+    size_t padding[2];
+} dpt_pool2d_options;
+
+typedef struct dpt_linear_options {
+    size_t out;
+    bool no_bias;
+    dpt_activation activation;
+} dpt_linear_options;
+
+DPT_API DPT_CHECK_RESULT dpt_status dpt_model_create(dpt_context *context, const char *name,
+                                                     dpt_model **out);
+DPT_API void dpt_model_destroy(dpt_model *model);
+
+/* The input of the network: images of height, width, channels.  Once per model. */
+DPT_API dpt_value dpt_input(dpt_model *model, size_t height, size_t width, size_t channels);
+/* Layers.  `name` is the prefix of the parameters in a checkpoint ("conv1" gives conv1.weight and
+   conv1.bias) and is used once. */
+DPT_API dpt_value dpt_conv2d(dpt_model *model, dpt_value x, const char *name,
+                             const dpt_conv2d_options *options);
+DPT_API dpt_value dpt_linear(dpt_model *model, dpt_value x, const char *name,
+                             const dpt_linear_options *options);
+DPT_API dpt_value dpt_pool2d(dpt_model *model, dpt_value x, const dpt_pool2d_options *options);
+DPT_API dpt_value dpt_activate(dpt_model *model, dpt_value x, dpt_activation kind);
+DPT_API dpt_value dpt_add(dpt_model *model, dpt_value a, dpt_value b); /* equal shapes */
+/* (h, w, c) to one vector, logically in the order c, h, w: as in PyTorch. */
+DPT_API dpt_value dpt_flatten(dpt_model *model, dpt_value x);
+
+/* Ends building: `logits` are the scores of the classes, and the loss is softmax cross-entropy. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_model_finish(dpt_model *model, dpt_value logits);
+
+DPT_API const char *dpt_model_name(const dpt_model *model);
+DPT_API size_t dpt_model_parameter_count(const dpt_model *model); /* scalars */
+DPT_API size_t dpt_model_classes(const dpt_model *model);
+
+/* Parameters as they stand in a checkpoint: PyTorch's names, shapes and layouts. */
+typedef struct dpt_parameter_info {
+    const char *name;
+    size_t shape[4];
+    size_t rank;
+    size_t size; /* elements */
+} dpt_parameter_info;
+
+DPT_API size_t dpt_model_tensor_count(const dpt_model *model);
+DPT_API void dpt_model_tensor(const dpt_model *model, size_t i, dpt_parameter_info *out);
+
+/* ---- Data ------------------------------------------------------------------------------------ */
+
+/* Labelled images, read-only after creation. */
+typedef struct dpt_dataset dpt_dataset;
+
+typedef enum dpt_part { DPT_TRAIN = 0, DPT_TEST = 1 } dpt_part;
+
+/* Opens by name: "fashion-mnist", "mnist", "synthetic:HxWxC:CLASSES:COUNT", or "idx" for any IDX
+   pair in `directory` (train-images-idx3-ubyte, t10k-..., each also with .gz).  Search order:
+   `directory`, $DPTRAIN_DATA, the user's cache, the distribution's package of the data.  A
+   directory that is given and does not have the files is an error. DPT_E_INVALID unknown name;
+   DPT_E_NOT_FOUND (the message tells how to get it); DPT_E_FORMAT. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_open(dpt_context *context, const char *name,
+                                                     const char *directory, dpt_part part,
+                                                     dpt_dataset **out);
+
+typedef struct dpt_dataset_memory {
+    size_t count, height, width, channels, classes;
+    dpt_dtype dtype;       /* DPT_U8 or DPT_F32 */
+    const void *images;    /* (count, height, width, channels) */
+    const uint8_t *labels; /* (count), each below classes */
+    /* The network sees (value / 255 - mean) / deviation for DPT_U8, (value - mean) / deviation for
+       DPT_F32, per channel; deviation 0 means 1.  More than 4 channels: all zero. */
+    float mean[4], deviation[4];
+} dpt_dataset_memory;
+
+/* Copies images and labels. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_from_memory(dpt_context *context,
+                                                            const dpt_dataset_memory *memory,
+                                                            dpt_dataset **out);
+DPT_API void dpt_dataset_destroy(dpt_dataset *dataset);
+
+typedef struct dpt_dataset_info {
+    const char *name;
+    size_t count, height, width, channels, classes;
+    const char *source;             /* the directory or "synthetic", "memory" */
+    const char *const *class_names; /* `classes` strings, or NULL */
+} dpt_dataset_info;
+
+DPT_API void dpt_dataset_describe(const dpt_dataset *dataset, dpt_dataset_info *out);
+
+/* ---- Training -------------------------------------------------------------------------------- */
+
+/* One replica of the model on every device of a set, and the loop that keeps them equal. */
+typedef struct dpt_trainer dpt_trainer;
+
+typedef enum dpt_optimizer { DPT_OPTIMIZER_SGD = 0 } dpt_optimizer;
+
+typedef struct dpt_trainer_options {
+    size_t batch_size; /* the GLOBAL batch; default 256; at most the data's count */
+    const char *split; /* "equal" (default), "A:B:C", "replay:LOG" */
+    dpt_optimizer optimizer;
+    float lr; /* default 0.1 */
+    float momentum, weight_decay;
+    bool nesterov;
+    const char *init; /* "default" (PyTorch's), "normal:STD" (biases 0), "xavier", "he" */
+    uint64_t seed;
+    bool no_shuffle; /* batches in the order of the data */
+} dpt_trainer_options;
+
+/* Prepares every operator on every device and allocates all memory.  Several trainers may stand on
+   one device set.
+   DPT_E_INVALID: an option out of range, data that do not fit the model's input or classes;
+   DPT_E_UNSUPPORTED: a layer that a device cannot compute, both named; DPT_E_NO_MEMORY. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_create(dpt_device_set *devices,
+                                                       const dpt_model *model,
+                                                       const dpt_dataset *data,
+                                                       const dpt_trainer_options *options,
+                                                       dpt_trainer **out);
+DPT_API void dpt_trainer_destroy(dpt_trainer *trainer);
+
+typedef struct dpt_step_metrics {
+    size_t step;  /* from 1 */
+    size_t epoch; /* from 1 */
+    bool last_of_epoch;
+    size_t samples; /* of the global batch */
+    double loss;    /* mean over the global batch */
+    size_t hits;    /* correctly classified */
+    double seconds; /* from the previous step's end, or from its own start */
+    size_t n_devices;
+    const size_t *shards;         /* samples per device; valid until the second next step */
+    const double *device_seconds; /* busy time per device, by its own clock */
+} dpt_step_metrics;
+
+/* One step: scatter, forward, backward, all-reduce, update.  When it fails nothing that lasts has
+   changed: weights, optimizer state and the position in the data are those before the step.
+   DPT_E_NOT_FINITE: the loss, with the step named; DPT_E_DEVICE and DPT_E_DEVICE_LOST. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_step_metrics *out);
+
+/* The same in two halves, so that devices never wait for the host: submit enqueues the next step
+   and returns, unless two are in flight already (DPT_E_STATE); collect waits for the oldest.
+   DPT_E_STATE if there is none.  After a failure what is in flight is dropped, uncommitted. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_submit(dpt_trainer *trainer);
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_collect(dpt_trainer *trainer,
+                                                        dpt_step_metrics *out);
+DPT_API size_t dpt_trainer_in_flight(const dpt_trainer *trainer);
+
+/* From the next submitted step on. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set_lr(dpt_trainer *trainer, float lr);
+
+typedef struct dpt_evaluation {
+    size_t samples, hits;
+    double loss, accuracy; /* means */
+    double seconds;
+} dpt_evaluation;
+
+/* Loss and accuracy over a data set, on all devices, in the split's proportions.  No step in flight
+   (DPT_E_STATE). */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_evaluate(dpt_trainer *trainer,
+                                                         const dpt_dataset *data,
+                                                         dpt_evaluation *out);
+
+typedef enum dpt_tensor_kind {
+    DPT_PARAMETER = 0,
+    DPT_GRADIENT = 1, /* of the last step, reduced over the devices */
+    DPT_VELOCITY = 2, /* the optimizer's state; DPT_E_NOT_FOUND without momentum */
+} dpt_tensor_kind;
+
+/* Reads a tensor of one replica, or writes it to every replica, in the layout of a checkpoint.
+   `size` must be the tensor's number of elements.  No step in flight (DPT_E_STATE). */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_get(dpt_trainer *trainer, size_t device,
+                                                    dpt_tensor_kind kind, const char *name,
+                                                    float *out, size_t size);
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set(dpt_trainer *trainer, dpt_tensor_kind kind,
+                                                    const char *name, const float *values,
+                                                    size_t size);
+
+/* Weights as safetensors with PyTorch's names and layouts.  save writes atomically (temporary file,
+   fsync, rename).  load checks everything before it changes anything: DPT_E_FORMAT for a damaged
+   file, DPT_E_INVALID for the weights of another model, with the tensor named. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path);
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path);
+
+/* Bytes that one replica takes through the vtable on device i: everything but the data. */
+DPT_API size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device);
+
+/* ---- The training loop ----------------------------------------------------------------------- */
+
+typedef struct dpt_epoch_metrics {
+    size_t epoch;
+    double train_loss, train_accuracy;
+    bool tested;
+    double test_loss, test_accuracy;
+    double seconds; /* of training, without the test */
+    double images_per_second;
+} dpt_epoch_metrics;
+
+typedef struct dpt_fit_progress {
+    const dpt_step_metrics *step;   /* set after each step, else NULL */
+    const dpt_epoch_metrics *epoch; /* set after each epoch, else NULL */
+    size_t steps_done, steps_total; /* total: as far as it is known */
+    double seconds;                 /* since fit began */
+} dpt_fit_progress;
+
+typedef struct dpt_fit_options {
+    size_t epochs;           /* default 1, unless max_steps or max_seconds is set */
+    size_t max_steps;        /* 0: no limit */
+    double max_seconds;      /* 0: no limit */
+    const dpt_dataset *test; /* evaluated after each epoch; may be NULL */
+    const char *log;         /* JSON Lines (docs/log.md); may be NULL */
+    const char *plot;        /* SVG; may be NULL */
+    const char *checkpoint;  /* directory: model.safetensors after each epoch; may be NULL */
+    /* Called after each step and each epoch; a result other than 0 ends training in good order. */
+    int (*progress)(const dpt_fit_progress *progress, void *user);
+    void *user;
+} dpt_fit_options;
+
+typedef struct dpt_fit_result {
+    size_t steps, epochs; /* epochs that were completed */
+    double seconds;       /* of training, without tests */
+    double images_per_second;
+    double train_loss, test_loss, test_accuracy; /* of the last epoch; NaN if there was none */
+    bool stopped;                                /* by progress */
+} dpt_fit_result;
+
+/* Trains with submit and collect, keeping two steps in flight.  Files are opened before the first
+   step: DPT_E_IO for a log, plot or checkpoint that cannot be written. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options,
+                                            dpt_fit_result *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,48 @@
+/* The run log: JSON Lines, one event a line, flushed line by line (docs/log.md lists the events).
+   Also reads back the shares that an earlier log records. */
+#ifndef DPTI_LOG_H
+#define DPTI_LOG_H
+
+#include "backend.h"
+#include "dptrain.h"
+
+typedef struct dpti_log dpti_log;
+
+/* Creates or truncates.  DPT_E_IO says why it cannot be written. */
+DPT_CHECK_RESULT dpt_status dpti_log_open(const char *path, dpti_log **out, dpt_error *error);
+/* Closes; DPT_E_IO if anything could not be written (a full disk).  Accepts NULL. */
+DPT_CHECK_RESULT dpt_status dpti_log_close(dpti_log *log, dpt_error *error);
+
+typedef struct dpti_log_run {
+    const char *model;
+    size_t parameters, batch_size;
+    uint64_t seed;
+    const char *dataset, *split;
+    size_t n_devices;
+    const dpt_device_description *devices;
+} dpti_log_run;
+
+/* Each writes one line and flushes it.  DPT_E_IO when it cannot. */
+DPT_CHECK_RESULT dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run *run,
+                                               dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_log_write_step(dpti_log *log, const dpt_step_metrics *step,
+                                                dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_log_write_epoch(dpti_log *log, const dpt_epoch_metrics *epoch,
+                                                 dpt_error *error);
+/* done: steps, seconds, images_per_second, test_accuracy (null if none), peak_rss_bytes (taken
+   here from getrusage). */
+DPT_CHECK_RESULT dpt_status dpti_log_write_done(dpti_log *log, const dpt_fit_result *result,
+                                                dpt_error *error);
+
+/* The shares of an earlier run: shards[(step - 1) * n_devices + device]. */
+typedef struct dpti_replay {
+    size_t n_steps, n_devices, batch_size;
+    size_t *shards;
+} dpti_replay;
+
+/* Reads the run and step events of a log.  DPT_E_FORMAT names file and line: no JSON, a step that
+   is missing or out of order, shards that do not add up to the step's samples, no run event. */
+DPT_CHECK_RESULT dpt_status dpti_replay_read(const char *path, dpti_replay *out, dpt_error *error);
+void dpti_replay_free(dpti_replay *replay);
+
+#endif

@@ -1,0 +1,27 @@
+/* A training run as one SVG picture: loss per step, accuracy per epoch, share of each device over
+   time.  Knows numbers only. */
+#ifndef DPTI_PLOT_H
+#define DPTI_PLOT_H
+
+#include "backend.h"
+
+typedef struct dpti_plot {
+    const char *title, *subtitle;
+    size_t n_steps;
+    const double *loss;  /* (n_steps) of the training batches */
+    const size_t *epoch; /* (n_steps) from 1 */
+    size_t n_epochs;     /* completed ones; the arrays below have as many entries */
+    const double *train_accuracy, *test_accuracy; /* NaN where there was no test */
+    const double *test_loss;
+    size_t n_devices;
+    const char *const *devices;
+    const size_t *shards; /* (n_steps, n_devices) */
+} dpti_plot;
+
+/* Whether the path can be written, without changing what is there.  DPT_E_IO. */
+DPT_CHECK_RESULT dpt_status dpti_plot_check(const char *path, dpt_error *error);
+/* Writes atomically.  Long runs are thinned to what a picture can show. */
+DPT_CHECK_RESULT dpt_status dpti_plot_write(const char *path, const dpti_plot *plot,
+                                            dpt_error *error);
+
+#endif

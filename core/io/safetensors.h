@@ -1,0 +1,42 @@
+/* Reading and writing safetensors: 8 bytes little-endian header length, a JSON header, the tensors.
+   https://huggingface.co/docs/safetensors describes the format.  A file is validated whole before
+   anything of it is seen: offsets in bounds, no overlap, no hole, sizes that match shapes. */
+#ifndef DPTI_SAFETENSORS_H
+#define DPTI_SAFETENSORS_H
+
+#include "backend.h"
+
+enum { DPTI_TENSOR_MAX_RANK = 8 };
+
+typedef struct dpti_tensor {
+    const char *name;
+    const char *dtype; /* "F32", "I64", ... */
+    size_t rank;
+    size_t shape[DPTI_TENSOR_MAX_RANK];
+    const void *data; /* little-endian */
+    size_t n_bytes;
+} dpti_tensor;
+
+/* Writes to a temporary file beside `path`, fsyncs, renames, fsyncs the folder: `path` is either
+   the old file or the whole new one.  `metadata` is a NULL-terminated list of key, value, ... or
+   NULL. DPT_E_IO. */
+DPT_CHECK_RESULT dpt_status dpti_safetensors_write(const char *path, const dpti_tensor *tensors,
+                                                   size_t n_tensors, const char *const *metadata,
+                                                   dpt_error *error);
+
+typedef struct dpti_safetensors dpti_safetensors;
+
+DPT_CHECK_RESULT dpt_status dpti_safetensors_read(const char *path, dpti_safetensors **out,
+                                                  dpt_error *error);
+/* Takes no copy: `bytes` stays valid until close.  `name` stands in messages. */
+DPT_CHECK_RESULT dpt_status dpti_safetensors_parse(const char *name, const uint8_t *bytes,
+                                                   size_t n_bytes, dpti_safetensors **out,
+                                                   dpt_error *error);
+void dpti_safetensors_close(dpti_safetensors *file);
+size_t dpti_safetensors_count(const dpti_safetensors *file);
+const dpti_tensor *dpti_safetensors_get(const dpti_safetensors *file, size_t i);
+const dpti_tensor *dpti_safetensors_find(const dpti_safetensors *file, const char *name);
+/* A value of the header's __metadata__, or NULL. */
+const char *dpti_safetensors_metadata(const dpti_safetensors *file, const char *key);
+
+#endif
