@@ -1,0 +1,77 @@
+/* Networks by name: one table, from which names, help and builders come. */
+#include "models_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Name and one line of help; the builder is dptm_NAME. */
+#define MODELS(X)                                                                                  \
+    X(linear, "softmax regression: one linear layer")                                              \
+    X(mlp, "perceptron: two hidden layers of 1024, ReLU")                                          \
+    X(lenet, "LeNet: two convolutions, average pooling, two linear layers, ReLU")
+
+typedef struct model_entry {
+    const char *name;
+    const char *help;
+    dptm_builder *build;
+} model_entry;
+
+#define MODEL_ENTRY(id, words) {.name = #id, .help = words, .build = dptm_##id},
+#define MODEL_NAME(id, words)  #id,
+
+static const model_entry entries[] = {MODELS(MODEL_ENTRY)};
+static const char *const names[] = {MODELS(MODEL_NAME) NULL};
+
+enum { N_ENTRIES = sizeof entries / sizeof entries[0] };
+
+const char *const *dpt_model_names(void)
+{
+    return names;
+}
+
+static const model_entry *find(const char *name)
+{
+    for (size_t i = 0; i < N_ENTRIES; i++)
+        if (strcmp(entries[i].name, name) == 0) return &entries[i];
+    return NULL;
+}
+
+const char *dpt_model_help(const char *name)
+{
+    const model_entry *entry = find(name);
+    return entry ? entry->help : NULL;
+}
+
+static dpt_status unknown_name(dpt_context *context, const char *name)
+{
+    char known[256] = "";
+    size_t used = 0;
+    for (const char *const *n = names; *n && used < sizeof known; n++) {
+        const int length =
+            snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", *n);
+        if (length < 0) break;
+        used += (size_t)length;
+    }
+    const char *nearest = dpt_nearest(name, names);
+    if (nearest)
+        return dpt_fail(context, DPT_E_INVALID, "unknown model '%s'; did you mean '%s'? Known: %s",
+                        name, nearest, known);
+    return dpt_fail(context, DPT_E_INVALID, "unknown model '%s'; known: %s", name, known);
+}
+
+dpt_status dpt_model_by_name(dpt_context *context, const char *name, const dpt_model_shape *shape,
+                             dpt_model **out)
+{
+    const model_entry *entry = find(name);
+    if (!entry) return unknown_name(context, name);
+    dpt_model *model;
+    DPT_TRY(dpt_model_create(context, name, &model));
+    const dpt_value x = dpt_input(model, shape->height, shape->width, shape->channels);
+    const dpt_status status = dpt_model_finish(model, entry->build(model, x, shape->classes));
+    if (status != DPT_OK) {
+        dpt_model_destroy(model);
+        return status;
+    }
+    *out = model;
+    return DPT_OK;
+}
