@@ -1,0 +1,123 @@
+/* Layouts and initial values of parameters. */
+#include "base/base.h"
+#include "graph/model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Layouts -----------------------------------------------------------------------------------
+ */
+
+/* Both layouts that differ are (rows, h*w, c) inside and (rows, c, h*w) outside: a convolution's
+   filters, and the columns of a linear layer behind flatten. */
+static void transpose_rows(const dpti_parameter *p, const float *from, float *to, bool export)
+{
+    const size_t area = p->h * p->w, row = area * p->c, n_rows = p->size / row;
+    for (size_t r = 0; r < n_rows; r++)
+        for (size_t a = 0; a < area; a++)
+            for (size_t c = 0; c < p->c; c++) {
+                const size_t inside = r * row + a * p->c + c, outside = r * row + c * area + a;
+                if (export)
+                    to[outside] = from[inside];
+                else
+                    to[inside] = from[outside];
+            }
+}
+
+void dpti_parameter_export(const dpti_parameter *parameter, const float *inside, float *outside)
+{
+    if (parameter->layout == DPTI_LAYOUT_PLAIN)
+        memcpy(outside, inside, parameter->size * sizeof *outside);
+    else
+        transpose_rows(parameter, inside, outside, true);
+}
+
+void dpti_parameter_import(const dpti_parameter *parameter, const float *outside, float *inside)
+{
+    if (parameter->layout == DPTI_LAYOUT_PLAIN)
+        memcpy(inside, outside, parameter->size * sizeof *inside);
+    else
+        transpose_rows(parameter, outside, inside, false);
+}
+
+/* ---- Initial values ----------------------------------------------------------------------------
+ */
+
+typedef enum distribution { ZERO, UNIFORM, NORMAL } distribution;
+
+static void draw(distribution kind, double scale, dpti_random *random, float *out, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (kind == UNIFORM)
+            out[i] = (float)(scale * (2.0 * (double)dpti_random_uniform(random) - 1.0));
+        else if (kind == NORMAL)
+            out[i] = (float)(scale * (double)dpti_random_normal(random));
+        else
+            out[i] = 0.0f;
+    }
+}
+
+typedef struct recipe {
+    const char *name;
+    distribution weights, biases;
+} recipe;
+
+static const recipe recipes[] = {
+    {"default", UNIFORM, UNIFORM},
+    {"normal", NORMAL, ZERO},
+    {"xavier", UNIFORM, ZERO},
+    {"he", NORMAL, ZERO},
+};
+
+static double scale_of(const recipe *r, double deviation, const dpti_parameter *p)
+{
+    const double fan_in = (double)p->fan_in;
+    if (strcmp(r->name, "default") == 0) return 1.0 / sqrt(fan_in);
+    if (strcmp(r->name, "normal") == 0) return deviation;
+    if (strcmp(r->name, "xavier") == 0) return sqrt(6.0 / (fan_in + (double)p->fan_out));
+    return sqrt(2.0 / fan_in);
+}
+
+static dpt_status parse(const char *init, const recipe **out, double *deviation, dpt_error *error)
+{
+    const char *colon = strchr(init, ':');
+    const size_t length = colon ? (size_t)(colon - init) : strlen(init);
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+        const bool wants_value = strcmp(recipes[i].name, "normal") == 0;
+        if (strlen(recipes[i].name) != length || strncmp(recipes[i].name, init, length) != 0)
+            continue;
+        if (wants_value != (colon != NULL) ||
+            (colon && !dpti_parse_real(colon + 1, 1e-10, 1e3, deviation)))
+            break;
+        *out = &recipes[i];
+        return DPT_OK;
+    }
+    return DPT_FAIL(error, DPT_E_INVALID,
+                    "init \"%s\" is not one of default, normal:STD (such as normal:0.01), xavier, "
+                    "he",
+                    init);
+}
+
+dpt_status dpti_initialize(const dpt_model *model, const char *init, uint64_t seed, float *flat,
+                           dpt_error *error)
+{
+    const recipe *r = NULL;
+    double deviation = 0;
+    DPT_TRY(parse(init, &r, &deviation, error));
+    size_t largest = 0;
+    for (size_t i = 0; i < model->n_parameters; i++)
+        if (model->parameters[i].size > largest) largest = model->parameters[i].size;
+    float *outside = calloc(largest, sizeof *outside);
+    if (!outside) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the initial weights");
+    for (size_t i = 0; i < model->n_parameters; i++) {
+        const dpti_parameter *p = &model->parameters[i];
+        dpti_random random;
+        dpti_random_init(&random, seed, DPTI_RANDOM_INIT, i);
+        draw(p->is_bias ? r->biases : r->weights, scale_of(r, deviation, p), &random, outside,
+             p->size);
+        dpti_parameter_import(p, outside, flat + p->offset);
+    }
+    free(outside);
+    return DPT_OK;
+}
