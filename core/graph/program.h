@@ -1,0 +1,95 @@
+/* A model compiled for a purpose: straight-line instructions over numbered tensors, cut into
+   segments where devices must exchange something.  Knows no device; sizes are per sample, and the
+   memory plan is made for a number of samples. */
+#ifndef DPTI_PROGRAM_H
+#define DPTI_PROGRAM_H
+
+#include "data/data.h"
+#include "device/device.h"
+#include "graph/model.h"
+
+/* Where a tensor lives. */
+typedef enum dpti_home {
+    DPTI_HOME_ARENA,      /* activations, their gradients, labels: placed by the memory plan */
+    DPTI_HOME_PARAMETERS, /* `offset` elements into the flat buffer of that name */
+    DPTI_HOME_GRADIENTS,
+    DPTI_HOME_VELOCITY,
+    DPTI_HOME_IMAGES, /* the data set */
+    DPTI_HOME_LABELS,
+    DPTI_HOME_INDEX, /* the step buffer: which records of the data set this step takes */
+} dpti_home;
+
+typedef struct dpti_program_tensor {
+    dpti_home home;
+    size_t per_sample_bytes; /* ARENA: size for one sample */
+    size_t offset;           /* flat buffers: elements */
+    /* ARENA: instructions that define it first and use it last; the plan's lifetime. */
+    size_t first, last;
+} dpti_program_tensor;
+
+enum { DPTI_NO_TENSOR = -1 };
+
+typedef struct dpti_instruction {
+    dpt_op_desc desc;
+    int in[DPT_MAX_INPUTS], out[DPT_MAX_OUTPUTS]; /* tensors, or DPTI_NO_TENSOR */
+    uint32_t flags;                               /* DPT_RUN_ACCUMULATE */
+    bool per_step;                                /* runs once a step, with n = 1, not per sample */
+    const char *layer;                            /* for messages */
+} dpti_instruction;
+
+/* What devices do together when all have come to the end of a segment. */
+typedef enum dpti_exchange {
+    DPTI_EXCHANGE_NONE,
+    DPTI_EXCHANGE_GRADIENTS, /* the whole flat buffer is all-reduced, and the step confirmed */
+} dpti_exchange;
+
+typedef struct dpti_segment {
+    size_t first, last; /* instructions [first, last) */
+    dpti_exchange exchange;
+    /* Changes what lasts: runs only after every exchange before it was confirmed, and on every
+       device, also on those without samples. */
+    bool commits;
+} dpti_segment;
+
+enum { DPTI_MAX_SEGMENTS = 4 };
+
+typedef struct dpti_program {
+    dpti_program_tensor *tensors;
+    size_t n_tensors, tensors_capacity;
+    dpti_instruction *instructions;
+    size_t n_instructions, instructions_capacity;
+    dpti_segment segments[DPTI_MAX_SEGMENTS];
+    size_t n_segments;
+    int result; /* (n, 2) float32: loss and hit of every sample */
+} dpti_program;
+
+typedef struct dpti_program_options {
+    const dpt_dataset *data; /* what the first instructions gather from */
+    bool training;           /* with backward and optimizer; otherwise forward and loss */
+    float momentum, weight_decay;
+    bool nesterov;
+} dpti_program_options;
+
+/* Forward, loss and, in training, reverse-mode differentiation and the optimizer.  Fuses an
+   activation into the layer before it, and an activation's derivative into the operator behind it.
+   DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_compile(const dpt_model *model,
+                                         const dpti_program_options *options, dpti_program *out,
+                                         dpt_error *error);
+void dpti_program_free(dpti_program *program); /* accepts a zeroed one */
+
+/* The static memory plan: where every ARENA tensor and every instruction's workspace stands, such
+   that two that are alive at the same time never overlap. */
+typedef struct dpti_plan {
+    size_t *tensor_offsets;    /* (n_tensors) bytes; undefined for other homes */
+    size_t *workspace_offsets; /* (n_instructions) bytes */
+    size_t arena_bytes;
+} dpti_plan;
+
+/* workspace_bytes (n_instructions).  Offsets are multiples of 256. */
+DPT_CHECK_RESULT dpt_status dpti_plan_memory(const dpti_program *program, size_t max_samples,
+                                             const size_t *workspace_bytes, dpti_plan *out,
+                                             dpt_error *error);
+void dpti_plan_free(dpti_plan *plan); /* accepts a zeroed one */
+
+#endif
