@@ -1,0 +1,262 @@
+/* A model on one device. */
+#include "graph/replica.h"
+
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static dpt_status make_flat(dpti_device *device, const dpt_model *model, dpti_buffer *out)
+{
+    const size_t n_bytes = model->flat_size * sizeof(float);
+    DPT_TRY(dpti_alloc(device, n_bytes, out));
+    return dpti_fill(out, 0, 0, n_bytes);
+}
+
+dpt_status dpti_replica_create(dpti_device *device, const dpt_model *model, size_t capacity,
+                               bool with_velocity, dpti_replica *out)
+{
+    const dpt_stream_ops *stream = device->base.backend->stream;
+    *out = (dpti_replica){.device = device, .model = model, .capacity = capacity};
+    DPT_TRY(make_flat(device, model, &out->parameters));
+    DPT_TRY(make_flat(device, model, &out->gradients));
+    if (with_velocity) DPT_TRY(make_flat(device, model, &out->velocity));
+    DPT_TRY(dpti_alloc(device, dpti_step_bytes(capacity), &out->step));
+    DPT_TRY(stream->event_create(&device->base, &out->start));
+    DPT_TRY(stream->event_create(&device->base, &out->end));
+    return dpti_sync(device);
+}
+
+void dpti_replica_destroy(dpti_replica *replica)
+{
+    if (!replica->device) return;
+    const dpt_stream_ops *stream = replica->device->base.backend->stream;
+    stream->event_destroy(replica->end);
+    stream->event_destroy(replica->start);
+    dpti_free(&replica->step);
+    dpti_free(&replica->arena);
+    dpti_free(&replica->velocity);
+    dpti_free(&replica->gradients);
+    dpti_free(&replica->parameters);
+    *replica = (dpti_replica){0};
+}
+
+size_t dpti_replica_bytes(const dpti_replica *replica)
+{
+    return replica->parameters.n_bytes + replica->gradients.n_bytes + replica->velocity.n_bytes +
+           replica->arena.n_bytes + replica->step.n_bytes;
+}
+
+/* ---- Binding -----------------------------------------------------------------------------------
+ */
+
+typedef struct binder {
+    dpti_executable *executable;
+    const dpti_plan *plan;
+    const dpti_buffer *images, *labels, *arena;
+} binder;
+
+static dpti_place place_of(const binder *b, int tensor)
+{
+    const dpti_replica *r = b->executable->replica;
+    if (tensor == DPTI_NO_TENSOR) return (dpti_place){0};
+    const dpti_program_tensor *t = &b->executable->program.tensors[tensor];
+    switch (t->home) {
+    case DPTI_HOME_ARENA: return (dpti_place){b->arena, b->plan->tensor_offsets[tensor]};
+    case DPTI_HOME_PARAMETERS: return (dpti_place){&r->parameters, t->offset * sizeof(float)};
+    case DPTI_HOME_GRADIENTS: return (dpti_place){&r->gradients, t->offset * sizeof(float)};
+    case DPTI_HOME_VELOCITY: return (dpti_place){&r->velocity, t->offset * sizeof(float)};
+    case DPTI_HOME_IMAGES: return (dpti_place){b->images, 0};
+    case DPTI_HOME_LABELS: return (dpti_place){b->labels, 0};
+    case DPTI_HOME_INDEX: return (dpti_place){&r->step, DPTI_STEP_INDEX_OFFSET};
+    }
+    return (dpti_place){0};
+}
+
+static dpt_status bind_instruction(const binder *b, size_t i)
+{
+    dpti_executable *x = b->executable;
+    const dpti_instruction *instruction = &x->program.instructions[i];
+    dpti_binding binding = {.flags = instruction->flags};
+    for (size_t s = 0; s < DPT_MAX_INPUTS; s++)
+        binding.in[s] = place_of(b, instruction->in[s]);
+    for (size_t s = 0; s < DPT_MAX_OUTPUTS; s++)
+        binding.out[s] = place_of(b, instruction->out[s]);
+    if (x->ops[i].info.workspace_bytes)
+        binding.workspace = (dpti_place){b->arena, b->plan->workspace_offsets[i]};
+    if (x->ops[i].signature.reads_step) binding.step = (dpti_place){&x->replica->step, 0};
+    return dpti_bind(&x->ops[i], x->ops[i].max_samples, &binding, &x->args[i]);
+}
+
+/* A device without samples prepares what commits, and nothing else. */
+static bool takes_part(const dpti_executable *x, size_t i)
+{
+    if (x->replica->capacity > 0) return true;
+    for (size_t s = 0; s < x->program.n_segments; s++)
+        if (x->program.segments[s].commits && i >= x->program.segments[s].first &&
+            i < x->program.segments[s].last)
+            return true;
+    return false;
+}
+
+static dpt_status prepare_all(dpti_executable *x, size_t *workspace_bytes, dpt_error *error)
+{
+    dpti_device *device = x->replica->device;
+    for (size_t i = 0; i < x->program.n_instructions; i++) {
+        const dpti_instruction *instruction = &x->program.instructions[i];
+        if (!takes_part(x, i)) continue;
+        const size_t most = instruction->per_step ? 1 : x->replica->capacity;
+        const dpt_status status = dpti_prepare(device, &instruction->desc, most, &x->ops[i]);
+        if (status != DPT_OK)
+            return DPT_FAIL(error, status, "layer %s (%s): %s", instruction->layer,
+                            dpti_op_name(instruction->desc.kind), device->base.error.message);
+        workspace_bytes[i] = x->ops[i].info.workspace_bytes;
+    }
+    return DPT_OK;
+}
+
+/* The first program's arena serves every later one that fits in; they never run at once. */
+static dpt_status provide_arena(dpti_executable *x, size_t n_bytes, const dpti_buffer **out)
+{
+    dpti_replica *r = x->replica;
+    dpti_buffer *arena = r->arena.handle && n_bytes > r->arena.n_bytes ? &x->arena : &r->arena;
+    if (!arena->handle && n_bytes > 0) DPT_TRY(dpti_alloc(r->device, n_bytes, arena));
+    *out = arena;
+    return DPT_OK;
+}
+
+static dpt_status device_failure(const dpti_executable *x, dpt_status status, dpt_error *error)
+{
+    if (status != DPT_OK) *error = x->replica->device->base.error;
+    return status;
+}
+
+static dpt_status bind_all(dpti_executable *x, const dpti_buffer *images, const dpti_buffer *labels,
+                           const dpti_plan *plan, dpt_error *error)
+{
+    const dpti_buffer *arena = NULL;
+    DPT_TRY(device_failure(x, provide_arena(x, plan->arena_bytes, &arena), error));
+    const binder b = {
+        .executable = x, .plan = plan, .images = images, .labels = labels, .arena = arena};
+    for (size_t i = 0; i < x->program.n_instructions; i++)
+        if (takes_part(x, i)) DPT_TRY(device_failure(x, bind_instruction(&b, i), error));
+    x->result_bytes = plan->tensor_offsets[x->program.result];
+    return DPT_OK;
+}
+
+dpt_status dpti_executable_create(dpti_replica *replica, const dpti_program_options *options,
+                                  const dpti_buffer *images, const dpti_buffer *labels,
+                                  dpti_executable *out, dpt_error *error)
+{
+    dpti_plan plan = {0};
+    dpti_executable *x = out;
+    *x = (dpti_executable){.replica = replica};
+    DPT_TRY(dpti_compile(replica->model, options, &x->program, error));
+    const size_t n = x->program.n_instructions;
+    size_t *workspace_bytes = calloc(n, sizeof *workspace_bytes);
+    x->ops = calloc(n, sizeof *x->ops);
+    x->args = calloc(n, sizeof *x->args);
+    dpt_status status = DPT_OK;
+    if (!workspace_bytes || !x->ops || !x->args)
+        status =
+            DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to bind model %s", replica->model->name);
+    if (status == DPT_OK) status = prepare_all(x, workspace_bytes, error);
+    if (status == DPT_OK)
+        status = dpti_plan_memory(&x->program, replica->capacity, workspace_bytes, &plan, error);
+    if (status == DPT_OK) status = bind_all(x, images, labels, &plan, error);
+    dpti_plan_free(&plan);
+    free(workspace_bytes);
+    return status;
+}
+
+static void release_recordings(dpti_executable *x)
+{
+    dpt_device *device = &x->replica->device->base;
+    for (size_t s = 0; s < DPTI_MAX_SEGMENTS; s++)
+        for (size_t i = 0; i < DPTI_RECORDINGS; i++)
+            if (x->recorded[s][i].recording)
+                device->backend->capture->release(device, x->recorded[s][i].recording);
+}
+
+void dpti_executable_destroy(dpti_executable *executable)
+{
+    dpti_executable *x = executable;
+    if (!x->replica) return;
+    release_recordings(x);
+    for (size_t i = 0; x->ops && i < x->program.n_instructions; i++)
+        dpti_release(&x->ops[i]);
+    dpti_free(&x->arena);
+    free(x->args);
+    free(x->ops);
+    dpti_program_free(&x->program);
+    *x = (dpti_executable){0};
+}
+
+/* ---- Running -----------------------------------------------------------------------------------
+ */
+
+static dpt_status enqueue(dpti_executable *x, size_t segment, size_t n_samples)
+{
+    const dpti_segment *s = &x->program.segments[segment];
+    for (size_t i = s->first; i < s->last; i++) {
+        const size_t n = x->program.instructions[i].per_step ? 1 : n_samples;
+        DPT_TRY(dpti_run(&x->ops[i], n, &x->args[i]));
+    }
+    return DPT_OK;
+}
+
+/* The entry for this number of samples, or the least recently used one. */
+static dpti_recorded *find_recorded(dpti_recorded *recorded, size_t n_samples)
+{
+    dpti_recorded *oldest = recorded;
+    for (size_t i = 0; i < DPTI_RECORDINGS; i++) {
+        if (recorded[i].recording && recorded[i].n_samples == n_samples) return &recorded[i];
+        if (recorded[i].used < oldest->used) oldest = &recorded[i];
+    }
+    return oldest;
+}
+
+static dpt_status record(dpti_executable *x, size_t segment, size_t n_samples, dpti_recorded *entry)
+{
+    dpti_device *device = x->replica->device;
+    const dpt_capture_ops *capture = device->base.backend->capture;
+    dpt_recording *recording = NULL;
+    if (entry->recording) {
+        /* What is in the stream may still use it. */
+        DPT_TRY(dpti_sync(device));
+        capture->release(&device->base, entry->recording);
+        *entry = (dpti_recorded){0};
+    }
+    DPT_TRY(capture->begin(device->stream));
+    const dpt_status status = enqueue(x, segment, n_samples);
+    const dpt_error first = device->base.error;
+    const dpt_status ended = capture->end(device->stream, &recording);
+    if (status != DPT_OK) {
+        if (ended == DPT_OK) capture->release(&device->base, recording);
+        device->base.error = first;
+        return status;
+    }
+    DPT_TRY(ended);
+    *entry = (dpti_recorded){.recording = recording, .n_samples = n_samples};
+    return DPT_OK;
+}
+
+dpt_status dpti_executable_run(dpti_executable *executable, size_t segment, size_t n_samples)
+{
+    dpti_executable *x = executable;
+    dpti_device *device = x->replica->device;
+    const dpt_capture_ops *capture = device->base.backend->capture;
+    if (!capture) return enqueue(x, segment, n_samples);
+    dpti_recorded *entry = find_recorded(x->recorded[segment], n_samples);
+    if (!entry->recording || entry->n_samples != n_samples)
+        DPT_TRY(record(x, segment, n_samples, entry));
+    entry->used = ++x->clock;
+    return capture->replay(device->stream, entry->recording);
+}
+
+dpt_status dpti_executable_result(dpti_executable *executable, size_t n_samples, float *host)
+{
+    const dpti_executable *x = executable;
+    const dpti_buffer *arena = x->arena.handle ? &x->arena : &x->replica->arena;
+    return dpti_download(host, arena, x->result_bytes, n_samples * 2 * sizeof(float));
+}

@@ -1,0 +1,74 @@
+/* A model on one device: its flat buffers, and programs bound to them.
+
+   Everything here is called on the device's driver thread. */
+#ifndef DPTI_REPLICA_H
+#define DPTI_REPLICA_H
+
+#include "graph/program.h"
+
+/* The step buffer: the step block, then the indices of this device's samples.  One upload a step
+   carries both; host staging has the same layout. */
+enum { DPTI_STEP_INDEX_OFFSET = 256 };
+
+static inline size_t dpti_step_bytes(size_t n_samples)
+{
+    return DPTI_STEP_INDEX_OFFSET + 4 * n_samples;
+}
+
+typedef struct dpti_replica {
+    dpti_device *device;
+    const dpt_model *model;
+    size_t capacity; /* most samples of one pass; 0: takes part in commits only */
+    dpti_buffer parameters, gradients, velocity; /* flat_size float32; velocity may be absent */
+    dpti_buffer arena;                           /* shared by the programs, grown by the first */
+    dpti_buffer step;
+    dpt_event *start, *end; /* around a segment */
+} dpti_replica;
+
+/* Allocates the flat buffers, zeroed.  On failure *out holds what was made: destroy it. */
+DPT_CHECK_RESULT dpt_status dpti_replica_create(dpti_device *device, const dpt_model *model,
+                                                size_t capacity, bool with_velocity,
+                                                dpti_replica *out);
+void dpti_replica_destroy(dpti_replica *replica); /* accepts a zeroed one; zeroes it */
+size_t dpti_replica_bytes(const dpti_replica *replica);
+
+/* Recordings of a segment are kept for this many numbers of samples: a full batch, the ragged last
+   one, and what a change of shares brings. */
+enum { DPTI_RECORDINGS = 4 };
+
+typedef struct dpti_recorded {
+    dpt_recording *recording;
+    size_t n_samples;
+    uint64_t used; /* when, for replacing the least recently used */
+} dpti_recorded;
+
+/* A program bound to a replica: prepared operators, and arguments with places. */
+typedef struct dpti_executable {
+    dpti_replica *replica;
+    dpti_program program;
+    dpti_op *ops;        /* (n_instructions) */
+    dpt_op_args *args;   /* (n_instructions) */
+    dpti_buffer arena;   /* its own, if the replica's is too small for it */
+    size_t result_bytes; /* offset of the result in the arena */
+    dpti_recorded recorded[DPTI_MAX_SEGMENTS][DPTI_RECORDINGS];
+    uint64_t clock;
+} dpti_executable;
+
+/* Compiles, prepares every operator, plans memory and binds.  images and labels hold options->data
+   in a memory that the device sees.  DPT_E_UNSUPPORTED names the layer; the detail of a device's
+   failure is in *error.  On failure *out holds what was made: destroy it. */
+DPT_CHECK_RESULT dpt_status dpti_executable_create(dpti_replica *replica,
+                                                   const dpti_program_options *options,
+                                                   const dpti_buffer *images,
+                                                   const dpti_buffer *labels, dpti_executable *out,
+                                                   dpt_error *error);
+void dpti_executable_destroy(dpti_executable *executable); /* accepts a zeroed one */
+
+/* Enqueues a segment for n_samples <= capacity; replays a recording where the backend can. */
+DPT_CHECK_RESULT dpt_status dpti_executable_run(dpti_executable *executable, size_t segment,
+                                                size_t n_samples);
+/* Enqueues the download of the first n_samples results, (n, 2) float32. */
+DPT_CHECK_RESULT dpt_status dpti_executable_result(dpti_executable *executable, size_t n_samples,
+                                                   float *host);
+
+#endif
