@@ -1,0 +1,136 @@
+/* What the files of the dptrain command share: its options, its verbs and its exit codes.  The
+   command stands on the public API alone. */
+#ifndef DPTRAIN_CLI_H
+#define DPTRAIN_CLI_H
+
+#include "dptrain.h"
+#include "dptrain_models.h"
+
+/* Exit codes.  A signal that ended training adds 128 to its number, as shells do. */
+enum { CLI_OK = 0, CLI_FAILURE = 1, CLI_USAGE = 2 };
+
+/* ---- Options ----------------------------------------------------------------------------------
+ */
+
+typedef enum cli_verb {
+    CLI_TRAIN = 1 << 0,
+    CLI_EVAL = 1 << 1,
+    CLI_DEVICES = 1 << 2,
+} cli_verb;
+
+/* Where the options table puts values.  Strings point into argv or are literals. */
+typedef struct cli_options {
+    const char *devices; /* NULL: all */
+    const char *model, *dataset, *data;
+    const char *split, *init, *optimizer, *schedule, *precision;
+    size_t batch_size; /* 0: the default, within the data */
+    size_t epochs, max_steps;
+    double max_time;
+    double lr, momentum, weight_decay;
+    bool nesterov, no_shuffle, quiet;
+    size_t seed;
+    const char *checkpoint, *load, *log, *plot;
+    bool help, version;
+} cli_options;
+
+/* One option: what drives parsing, help and suggestions alike. */
+typedef struct cli_option cli_option;
+
+/* The verbs' table: name, words for help, and what they run. */
+typedef struct cli_verb_entry {
+    const char *name;
+    cli_verb verb; /* 0: known, but not in this version */
+    const char *arguments;
+    const char *help;
+    int (*run)(const cli_options *options);
+} cli_verb_entry;
+
+extern const cli_verb_entry cli_verbs[]; /* ends with a NULL name; the first is the default */
+
+/* Reads argv from argv[first] on.  CLI_OK, or CLI_USAGE after one line on stderr. */
+DPT_CHECK_RESULT int cli_parse(const cli_verb_entry *verb, int argc, char **argv, int first,
+                               cli_options *out);
+/* The verb that argv names, or the default; *first is the first argument behind it.  NULL after one
+   line on stderr. */
+const cli_verb_entry *cli_find_verb(int argc, char **argv, int *first);
+/* Help on stdout: of one verb, or of the whole command if the verb was not named. */
+void cli_print_help(const cli_verb_entry *verb, bool whole);
+
+/* ---- The options table -------------------------------------------------------------------------
+ */
+
+typedef enum cli_kind {
+    CLI_FLAG,    /* bool */
+    CLI_TEXT,    /* const char * */
+    CLI_COUNT,   /* size_t, from min to max */
+    CLI_REAL,    /* double, from low to high */
+    CLI_SECONDS, /* double: 90, 90s, 5m, 2h */
+} cli_kind;
+
+struct cli_option {
+    const char *group; /* heading of help, at the first of a group */
+    const char *name;
+    char letter;          /* 0: none */
+    const char *argument; /* NULL for a flag */
+    const char *help;     /* NULL: not in this version */
+    unsigned verbs;       /* cli_verb bits */
+    cli_kind kind;
+    size_t offset; /* into cli_options */
+    size_t min, max;
+    double low, high;
+    const char *const *values;  /* the only ones, NULL-terminated, or NULL */
+    const char *const *planned; /* values that are known but not in this version, or NULL */
+};
+
+extern const cli_option cli_option_table[]; /* ends with a NULL name */
+
+/* Strict numbers: the whole text, no white space and no sign. */
+DPT_CHECK_RESULT bool cli_parse_count(const char *text, size_t min, size_t max, size_t *out);
+DPT_CHECK_RESULT bool cli_parse_real(const char *text, double low, double high, double *out);
+DPT_CHECK_RESULT bool cli_parse_seconds(const char *text, double *out);
+
+/* ---- Diagnostics -------------------------------------------------------------------------------
+ */
+
+/* One line on stderr, "dptrain: ..."; returns `code`. */
+DPT_PRINTF(2, 3) int cli_error(int code, const char *format, ...);
+/* The context's last failure (none: the status's words) on stderr, and the exit code that fits. */
+int cli_fail(const dpt_context *context, dpt_status status);
+
+/* ---- Verbs -------------------------------------------------------------------------------------
+ */
+
+int cli_train(const cli_options *options);
+int cli_eval(const cli_options *options);
+int cli_devices(const cli_options *options);
+
+/* ---- Progress of training ---------------------------------------------------------------------
+ */
+
+typedef struct cli_progress {
+    bool bar;    /* draw one, on stderr */
+    bool colour; /* in the bar */
+    bool quiet;
+    size_t epochs; /* 0: no limit */
+    size_t samples_per_epoch;
+    double max_seconds; /* 0: no limit */
+
+    bool drawn; /* a bar stands on the terminal */
+    double last_draw;
+    size_t epoch, epoch_samples, epoch_hits;
+    double loss; /* smoothed */
+    double rate; /* images per second, smoothed */
+} cli_progress;
+
+/* Looks at the terminal and the environment (NO_COLOR, TERM). */
+void cli_progress_init(cli_progress *progress, bool quiet);
+/* For dpt_fit_options.progress, with the struct as `user`.  Asks for the end when a signal came. */
+int cli_progress_show(const dpt_fit_progress *progress, void *user);
+/* Takes the bar off the terminal. */
+void cli_progress_end(cli_progress *progress);
+
+/* From now on the first SIGINT or SIGTERM is noted and the second kills. */
+void cli_signals_catch(void);
+int cli_signals_caught(void); /* the number, 0: none */
+
+#endif

@@ -1,0 +1,42 @@
+/* dptrain eval: loss and accuracy of saved weights on the test data. */
+#include "session.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+static dpt_status evaluate(cli_session *session, const cli_options *options, const char *weights,
+                           dpt_evaluation *out)
+{
+    DPT_TRY(cli_session_open(session, options, false));
+    dpt_dataset_info data;
+    dpt_dataset_describe(session->test, &data);
+    const dpt_trainer_options trainer = {
+        .batch_size = cli_batch_size(options, data.count),
+        .split = options->split,
+    };
+    DPT_TRY(dpt_trainer_create(session->devices, session->model, session->test, &trainer,
+                               &session->trainer));
+    DPT_TRY(dpt_trainer_load(session->trainer, weights));
+    return dpt_trainer_evaluate(session->trainer, session->test, out);
+}
+
+int cli_eval(const cli_options *options)
+{
+    char weights[PATH_MAX];
+    if (!options->checkpoint)
+        return cli_error(CLI_USAGE, "eval needs weights: --checkpoint=FILE or --checkpoint=DIR");
+    if (!cli_weights_path(options->checkpoint, weights, sizeof weights))
+        return cli_error(CLI_USAGE, "--checkpoint: the path is too long");
+    cli_session session;
+    dpt_evaluation result;
+    const dpt_status status = evaluate(&session, options, weights, &result);
+    int code = CLI_OK;
+    if (status == DPT_OK)
+        printf("test loss %.4f accuracy %.4f  %zu of %zu right  %.1f s  %.0f img/s\n", result.loss,
+               result.accuracy, result.hits, result.samples, result.seconds,
+               result.seconds > 0 ? (double)result.samples / result.seconds : 0);
+    else
+        code = cli_fail(session.context, status);
+    cli_session_close(&session);
+    return code;
+}

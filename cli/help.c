@@ -1,0 +1,105 @@
+/* Help, made from the tables of verbs and options. */
+#include "cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { HELP_COLUMN = 26, HELP_WIDTH = 80 };
+
+/* Prints words from column `column` on, the cursor being at `at`, folded at HELP_WIDTH. */
+static void print_folded(const char *text, int at, int column)
+{
+    if (at + 2 > column) {
+        printf("\n");
+        at = 0;
+    }
+    printf("%*s", column - at, "");
+    at = column;
+    bool first = true;
+    while (*text) {
+        const int length = (int)strcspn(text, " ");
+        if (!first && at + 1 + length > HELP_WIDTH) {
+            printf("\n%*s", column, "");
+            at = column;
+            first = true;
+        }
+        at += printf("%s%.*s", first ? "" : " ", length, text);
+        first = false;
+        text += length;
+        text += *text == ' ';
+    }
+    printf("\n");
+}
+
+static void print_option(const cli_option *option)
+{
+    int at = option->letter ? printf("  -%c, --%s", option->letter, option->name)
+                            : printf("      --%s", option->name);
+    if (option->argument) at += printf("=%s", option->argument);
+    print_folded(option->help, at, HELP_COLUMN);
+}
+
+static void print_options(const cli_verb_entry *verb)
+{
+    const char *group = NULL, *printed = NULL;
+    for (const cli_option *o = cli_option_table; o->name; o++) {
+        if (o->group) group = o->group;
+        if (!o->help || !(o->verbs & verb->verb)) continue;
+        if (group != printed) printf("\n%s\n", group);
+        printed = group;
+        print_option(o);
+    }
+}
+
+static void print_models(void)
+{
+    printf("\nModels\n");
+    for (const char *const *name = dpt_model_names(); *name; name++)
+        print_folded(dpt_model_help(*name), printf("  %s", *name), HELP_COLUMN);
+}
+
+static void print_verbs(void)
+{
+    printf("\nCommands\n");
+    for (const cli_verb_entry *v = cli_verbs; v->name; v++)
+        if (v->verb) print_folded(v->help, printf("  %s", v->name), HELP_COLUMN);
+    print_folded("options of a command", printf("  COMMAND --help"), HELP_COLUMN);
+}
+
+static const char rest[] =
+    "\n"
+    "Exit status\n"
+    "  0 success, 1 failure at run time, 2 mistake in the command line; 130 if training\n"
+    "  was ended with Ctrl-C (in good order; a second Ctrl-C kills).\n"
+    "\n"
+    "Environment\n"
+    "  DPTRAIN_DATA            where data are looked for\n"
+    "  DPTRAIN_BACKEND_PATH    where device plug-ins are looked for first\n"
+    "  NO_COLOR                no colours\n";
+
+static const char examples[] =
+    "\n"
+    "Examples\n"
+    "  dptrain --momentum 0.9 --lr 0.05 --checkpoint run --log run.jsonl --plot run.svg\n"
+    "  dptrain --devices cpu:threads=1,cpu:threads=1 --split 2:1 --epochs 1\n"
+    "  dptrain eval --checkpoint run\n"
+    "  dptrain devices\n";
+
+void cli_print_help(const cli_verb_entry *verb, bool whole)
+{
+    printf("Usage: dptrain %s %s\n", whole ? "[COMMAND]" : verb->name,
+           whole ? "[option]..." : verb->arguments);
+    if (whole) {
+        print_folded("Trains neural networks with synchronous data parallelism over any mix of "
+                     "devices in one process.",
+                     0, 0);
+        print_verbs();
+        printf("\nOptions of 'dptrain train', the default command\n");
+    } else {
+        print_folded(verb->help, 0, 0);
+    }
+    print_options(verb);
+    if (verb->verb & (CLI_TRAIN | CLI_EVAL)) print_models();
+    fputs(rest, stdout);
+    if (whole || verb->verb == CLI_TRAIN) fputs(examples, stdout);
+}

@@ -1,0 +1,53 @@
+/* The dptrain command: finds the verb, reads its options and runs it.  Only this file exits. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int cli_error(int code, const char *format, ...)
+{
+    char message[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    /* One write, so that the line stays whole between other programs' lines. */
+    fprintf(stderr, "dptrain: %s\n", message);
+    return code;
+}
+
+int cli_fail(const dpt_context *context, dpt_status status)
+{
+    const char *message = context ? dpt_error_message(context) : "";
+    const int code = status == DPT_E_INVALID ? CLI_USAGE : CLI_FAILURE;
+    return cli_error(code, "%s", *message ? message : dpt_status_words(status));
+}
+
+/* A full disk behind stdout shows itself only here. */
+static int close_stdout(int code)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    const int failure = cli_error(CLI_FAILURE, "cannot write to standard output: %s",
+                                  errno ? strerror(errno) : "write failed");
+    return code == CLI_OK ? failure : code;
+}
+
+int main(int argc, char **argv)
+{
+    int first;
+    const cli_verb_entry *verb = cli_find_verb(argc, argv, &first);
+    if (!verb) return CLI_USAGE;
+    cli_options options;
+    int code = cli_parse(verb, argc, argv, first, &options);
+    if (code != CLI_OK) return code;
+    if (options.help)
+        cli_print_help(verb, first == 1);
+    else if (options.version)
+        printf("dptrain %s\n", DPT_VERSION);
+    else
+        code = verb->run(&options);
+    return close_stdout(code);
+}

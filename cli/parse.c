@@ -1,0 +1,248 @@
+/* Reads the command line by the options table.  GNU's conventions: --name=value, --name value,
+   unambiguous beginnings of names, -h, -V, and -- for the end of the options.  Every mistake is one
+   line on stderr.  Not getopt_long: its messages are its own, and it knows no suggestions. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_NAMES = 64, LIST_BYTES = 512 };
+
+/* ---- Numbers -----------------------------------------------------------------------------------
+ */
+
+bool cli_parse_count(const char *text, size_t min, size_t max, size_t *out)
+{
+    if (text[0] < '0' || text[0] > '9') return false;
+    errno = 0;
+    char *end;
+    const unsigned long long value = strtoull(text, &end, 10);
+    if (errno || *end || value < min || value > max) return false;
+    *out = (size_t)value;
+    return true;
+}
+
+bool cli_parse_real(const char *text, double low, double high, double *out)
+{
+    /* strtod also reads white space, signs, hexadecimal, "inf" and "nan". */
+    if (!(text[0] >= '0' && text[0] <= '9') && text[0] != '.') return false;
+    if (strspn(text, "0123456789.eE+-") != strlen(text)) return false;
+    char *end;
+    const double value = strtod(text, &end);
+    if (end == text || *end || !(value >= low && value <= high)) return false;
+    *out = value;
+    return true;
+}
+
+bool cli_parse_seconds(const char *text, double *out)
+{
+    static const struct {
+        char unit;
+        double seconds;
+    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}};
+    char number[32];
+    const size_t length = strlen(text);
+    if (length == 0 || length >= sizeof number) return false;
+    double factor = 1;
+    size_t n_digits = length;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (text[length - 1] == units[i].unit) {
+            factor = units[i].seconds;
+            n_digits = length - 1;
+        }
+    }
+    memcpy(number, text, n_digits);
+    number[n_digits] = '\0';
+    double value;
+    if (!cli_parse_real(number, 0, 1e9, &value) || !(value > 0)) return false;
+    *out = value * factor;
+    return true;
+}
+
+/* ---- Values ------------------------------------------------------------------------------------
+ */
+
+static bool contains(const char *const *list, const char *word)
+{
+    for (; list && *list; list++)
+        if (strcmp(*list, word) == 0) return true;
+    return false;
+}
+
+/* "a, b, c" of a NULL-terminated list, cut if it is too long. */
+static const char *join(const char *const *list, char out[LIST_BYTES])
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (; *list && used < LIST_BYTES; list++) {
+        const int n = snprintf(out + used, LIST_BYTES - used, "%s%s", used ? ", " : "", *list);
+        if (n < 0) break;
+        used += (size_t)n;
+    }
+    return out;
+}
+
+static int check_word(const cli_option *option, const char *value)
+{
+    char known[LIST_BYTES];
+    if (contains(option->planned, value)) {
+        if (option->values)
+            return cli_error(CLI_USAGE, "--%s %s is not available in this version; use %s",
+                             option->name, value, join(option->values, known));
+        return cli_error(CLI_USAGE, "--%s %s is not available in this version; see --help",
+                         option->name, value);
+    }
+    if (!option->values || contains(option->values, value)) return CLI_OK;
+    const char *nearest = dpt_nearest(value, option->values);
+    if (nearest)
+        return cli_error(CLI_USAGE, "--%s: unknown value '%s'; did you mean '%s'?", option->name,
+                         value, nearest);
+    return cli_error(CLI_USAGE, "--%s: unknown value '%s'; known: %s", option->name, value,
+                     join(option->values, known));
+}
+
+/* Checks a value and puts it into *out; flags have none. */
+static int set_value(const cli_option *option, const char *value, cli_options *out)
+{
+    void *target = (char *)out + option->offset;
+    switch (option->kind) {
+    case CLI_FLAG: *(bool *)target = true; return CLI_OK;
+    case CLI_TEXT: *(const char **)target = value; return check_word(option, value);
+    case CLI_COUNT:
+        if (cli_parse_count(value, option->min, option->max, target)) return CLI_OK;
+        return cli_error(CLI_USAGE, "--%s: '%s' is not a whole number from %zu to %zu",
+                         option->name, value, option->min, option->max);
+    case CLI_REAL:
+        if (cli_parse_real(value, option->low, option->high, target)) return CLI_OK;
+        return cli_error(CLI_USAGE, "--%s: '%s' is not a number from %g to %g", option->name, value,
+                         option->low, option->high);
+    case CLI_SECONDS:
+        if (cli_parse_seconds(value, target)) return CLI_OK;
+        return cli_error(CLI_USAGE,
+                         "--%s: '%s' is not a time above 0, such as 90 (seconds), 5m or 2h",
+                         option->name, value);
+    }
+    return CLI_USAGE;
+}
+
+/* ---- Names -------------------------------------------------------------------------------------
+ */
+
+static int unknown_option(const cli_verb_entry *verb, const char *name)
+{
+    const char *names[MAX_NAMES];
+    size_t n = 0;
+    for (const cli_option *o = cli_option_table; o->name; o++) {
+        if (strcmp(o->name, name) == 0)
+            return cli_error(CLI_USAGE, "--%s does not go with 'dptrain %s'", name, verb->name);
+        if ((o->verbs & verb->verb) && o->help && n + 1 < MAX_NAMES) names[n++] = o->name;
+    }
+    names[n] = NULL;
+    const char *nearest = dpt_nearest(name, names);
+    if (nearest)
+        return cli_error(CLI_USAGE, "unknown option --%s; did you mean --%s?", name, nearest);
+    return cli_error(CLI_USAGE, "unknown option --%s; see 'dptrain %s --help'", name, verb->name);
+}
+
+/* The option that `name`, whole or an unambiguous beginning, means for the verb; NULL after a
+   message. */
+static const cli_option *find_option(const cli_verb_entry *verb, const char *name, size_t length)
+{
+    const cli_option *found = NULL;
+    char word[64];
+    snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1),
+             name);
+    for (const cli_option *o = cli_option_table; o->name; o++) {
+        if (!(o->verbs & verb->verb) || strncmp(o->name, name, length) != 0) continue;
+        if (o->name[length] == '\0') return o;
+        if (found) {
+            cli_error(CLI_USAGE, "--%s is ambiguous: --%s or --%s?", word, found->name, o->name);
+            return NULL;
+        }
+        found = o;
+    }
+    if (!found || length == 0) {
+        unknown_option(verb, word);
+        return NULL;
+    }
+    return found;
+}
+
+/* ---- The command line --------------------------------------------------------------------------
+ */
+
+/* Takes the long option at argv[*i], and its value, which may be the next argument. */
+static int parse_long(const cli_verb_entry *verb, int argc, char **argv, int *i, cli_options *out)
+{
+    const char *name = argv[*i] + 2;
+    const size_t length = strcspn(name, "=");
+    const cli_option *option = find_option(verb, name, length);
+    if (!option) return CLI_USAGE;
+    if (!option->help)
+        return cli_error(CLI_USAGE, "--%s is not available in this version", option->name);
+    const char *value = name[length] ? name + length + 1 : NULL;
+    if (!option->argument) {
+        if (value) return cli_error(CLI_USAGE, "--%s takes no value", option->name);
+        return set_value(option, NULL, out);
+    }
+    if (!value && *i + 1 < argc) value = argv[++*i];
+    if (!value || !*value)
+        return cli_error(CLI_USAGE, "--%s needs a value: --%s=%s", option->name, option->name,
+                         option->argument);
+    return set_value(option, value, out);
+}
+
+static int parse_letter(const cli_verb_entry *verb, const char *argument, cli_options *out)
+{
+    for (const cli_option *o = cli_option_table; o->name; o++)
+        if (o->letter && o->letter == argument[1] && argument[2] == '\0')
+            return set_value(o, NULL, out);
+    return cli_error(CLI_USAGE, "unknown option %s; see 'dptrain %s --help'", argument, verb->name);
+}
+
+int cli_parse(const cli_verb_entry *verb, int argc, char **argv, int first, cli_options *out)
+{
+    cli_options options = {.model = "lenet", .dataset = "fashion-mnist", .lr = 0.1};
+    for (int i = first; i < argc; i++) {
+        int code;
+        if (strcmp(argv[i], "--") == 0 && i + 1 == argc)
+            break;
+        else if (strncmp(argv[i], "--", 2) == 0 && argv[i][2])
+            code = parse_long(verb, argc, argv, &i, &options);
+        else if (argv[i][0] == '-' && argv[i][1] && argv[i][1] != '-')
+            code = parse_letter(verb, argv[i], &options);
+        else
+            code = cli_error(CLI_USAGE, "unexpected argument '%s'; see 'dptrain %s --help'",
+                             argv[i], verb->name);
+        if (code != CLI_OK) return code;
+    }
+    *out = options;
+    return CLI_OK;
+}
+
+const cli_verb_entry *cli_find_verb(int argc, char **argv, int *first)
+{
+    *first = 1;
+    if (argc < 2 || argv[1][0] == '-') return cli_verbs;
+    const char *names[MAX_NAMES];
+    size_t n = 0;
+    for (const cli_verb_entry *v = cli_verbs; v->name; v++) {
+        if (strcmp(v->name, argv[1]) == 0) {
+            *first = 2;
+            if (v->verb) return v;
+            cli_error(CLI_USAGE, "'dptrain %s' is not available in this version", v->name);
+            return NULL;
+        }
+        if (v->verb && n + 1 < MAX_NAMES) names[n++] = v->name;
+    }
+    names[n] = NULL;
+    char known[LIST_BYTES];
+    const char *nearest = dpt_nearest(argv[1], names);
+    if (nearest)
+        cli_error(CLI_USAGE, "unknown command '%s'; did you mean 'dptrain %s'?", argv[1], nearest);
+    else
+        cli_error(CLI_USAGE, "unknown command '%s'; known: %s", argv[1], join(names, known));
+    return NULL;
+}

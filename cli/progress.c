@@ -1,0 +1,174 @@
+/* What training shows while it runs: a bar on a terminal, a line per epoch on stdout, and signals
+   turned into a wish to end. */
+#include "cli.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* ---- Signals -----------------------------------------------------------------------------------
+ */
+
+/* The one mutable global: a signal handler has nowhere else to leave a note. */
+static volatile sig_atomic_t caught;
+
+static void note_signal(int number)
+{
+    caught = number;
+}
+
+void cli_signals_catch(void)
+{
+    /* RESETHAND: the second signal finds the default action. */
+    struct sigaction action = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND};
+    action.sa_flags |= SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+int cli_signals_caught(void)
+{
+    return caught;
+}
+
+/* ---- The bar -----------------------------------------------------------------------------------
+ */
+
+enum { BAR_CELLS = 24, LINE_BYTES = 256 };
+
+static const double redraw_seconds = 0.1;
+static const double smoothing = 0.05;
+
+void cli_progress_init(cli_progress *progress, bool quiet)
+{
+    const char *term = getenv("TERM");
+    const char *no_color = getenv("NO_COLOR");
+    const bool able = term && *term && strcmp(term, "dumb") != 0;
+    *progress = (cli_progress){
+        .quiet = quiet,
+        .bar = !quiet && able && isatty(STDERR_FILENO) && isatty(STDOUT_FILENO),
+        .colour = able && !(no_color && *no_color),
+    };
+}
+
+static int terminal_columns(void)
+{
+    struct winsize size;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+    return 80;
+}
+
+/* Seconds until the nearest limit; negative if there is none or nothing is known yet. */
+static double seconds_left(const cli_progress *p, const dpt_fit_progress *now)
+{
+    double left = -1;
+    if (now->steps_total > now->steps_done && now->steps_done > 0)
+        left =
+            now->seconds / (double)now->steps_done * (double)(now->steps_total - now->steps_done);
+    if (p->max_seconds > 0 && (left < 0 || p->max_seconds - now->seconds < left))
+        left = p->max_seconds > now->seconds ? p->max_seconds - now->seconds : 0;
+    return left;
+}
+
+static void format_left(double seconds, char out[32])
+{
+    out[0] = '\0';
+    if (!(seconds >= 0 && seconds < 1e8)) return;
+    const unsigned long total = (unsigned long)(seconds + 0.5);
+    if (total >= 3600)
+        snprintf(out, 32, "  %lu:%02lu:%02lu left", total / 3600, total / 60 % 60, total % 60);
+    else
+        snprintf(out, 32, "  %lu:%02lu left", total / 60, total % 60);
+}
+
+static void format_epoch(const cli_progress *p, size_t epoch, char out[48])
+{
+    if (p->epochs)
+        snprintf(out, 48, "epoch %zu/%zu", epoch, p->epochs);
+    else
+        snprintf(out, 48, "epoch %zu", epoch);
+}
+
+static void draw(cli_progress *p, const dpt_fit_progress *now)
+{
+    char epoch[48], left[32], bar[BAR_CELLS + 1], text[LINE_BYTES];
+    const size_t total = p->samples_per_epoch ? p->samples_per_epoch : 1;
+    const double done = fmin((double)p->epoch_samples / (double)total, 1);
+    const size_t cells = (size_t)(done * BAR_CELLS);
+    memset(bar, '-', BAR_CELLS);
+    memset(bar, '#', cells);
+    bar[BAR_CELLS] = '\0';
+    format_epoch(p, p->epoch, epoch);
+    format_left(seconds_left(p, now), left);
+    const double accuracy = p->epoch_samples ? (double)p->epoch_hits / (double)p->epoch_samples : 0;
+    snprintf(text, sizeof text, " %3.0f %%  loss %.4f  accuracy %.4f  %.0f img/s%s", done * 100,
+             p->loss, accuracy, p->rate, left);
+    /* A line that reaches the edge would wrap and could not be taken back. */
+    const int room = terminal_columns() - 1 - (int)strlen(epoch) - 3 - BAR_CELLS;
+    if (room < 0) {
+        fprintf(stderr, "\r\033[K%.*s", terminal_columns() - 1, epoch);
+    } else {
+        fprintf(stderr, "\r\033[K%s [%s%s%s]%.*s", epoch, p->colour ? "\033[32m" : "", bar,
+                p->colour ? "\033[0m" : "", room, text);
+    }
+    fflush(stderr);
+    p->drawn = true;
+    p->last_draw = now->seconds;
+}
+
+void cli_progress_end(cli_progress *progress)
+{
+    if (!progress->drawn) return;
+    fputs("\r\033[K", stderr);
+    fflush(stderr);
+    progress->drawn = false;
+}
+
+/* ---- Steps and epochs --------------------------------------------------------------------------
+ */
+
+static void take_step(cli_progress *p, const dpt_step_metrics *step)
+{
+    const double rate = step->seconds > 0 ? (double)step->samples / step->seconds : p->rate;
+    const bool first = p->epoch == 0;
+    if (step->epoch != p->epoch) {
+        p->epoch = step->epoch;
+        p->epoch_samples = 0;
+        p->epoch_hits = 0;
+    }
+    p->epoch_samples += step->samples;
+    p->epoch_hits += step->hits;
+    p->loss = first ? step->loss : p->loss + smoothing * (step->loss - p->loss);
+    p->rate = first ? rate : p->rate + smoothing * (rate - p->rate);
+}
+
+static void print_epoch(const cli_progress *p, const dpt_epoch_metrics *epoch)
+{
+    char name[48];
+    format_epoch(p, epoch->epoch, name);
+    printf("%s  train loss %.4f accuracy %.4f", name, epoch->train_loss, epoch->train_accuracy);
+    if (epoch->tested)
+        printf("  test loss %.4f accuracy %.4f", epoch->test_loss, epoch->test_accuracy);
+    printf("  %.1f s  %.0f img/s\n", epoch->seconds, epoch->images_per_second);
+    fflush(stdout);
+}
+
+int cli_progress_show(const dpt_fit_progress *progress, void *user)
+{
+    cli_progress *p = user;
+    if (progress->step) {
+        take_step(p, progress->step);
+        if (p->bar && (!p->drawn || progress->seconds - p->last_draw >= redraw_seconds))
+            draw(p, progress);
+    }
+    if (progress->epoch && !p->quiet) {
+        cli_progress_end(p);
+        print_epoch(p, progress->epoch);
+    }
+    return caught != 0;
+}
