@@ -1,0 +1,129 @@
+/* Host all-reduce: reduce-scatter and all-gather in one pass over the slices. */
+#include "collective/allreduce.h"
+
+#include "base/base.h"
+#include "collective/rendezvous.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLICE_ALIGNMENT = 16, BLOCK = 4096 }; /* elements: a cache line; 16 KiB, which stays in L1 */
+
+typedef struct member {
+    const dpti_buffer *data;
+    float *view; /* host memory: the data themselves, or staging */
+    bool staged;
+    bool contributes;
+} member;
+
+struct dpti_allreduce {
+    size_t n_ranks, count;
+    dpti_rendezvous *rendezvous;
+    member *members;
+};
+
+dpti_allreduce *dpti_allreduce_create(size_t n_ranks, size_t count)
+{
+    dpti_allreduce *a = calloc(1, sizeof *a);
+    if (!a) return NULL;
+    a->n_ranks = n_ranks;
+    a->count = count;
+    a->rendezvous = dpti_rendezvous_create(n_ranks);
+    a->members = calloc(n_ranks, sizeof *a->members);
+    if (!a->rendezvous || !a->members) {
+        dpti_allreduce_destroy(a);
+        return NULL;
+    }
+    return a;
+}
+
+void dpti_allreduce_destroy(dpti_allreduce *allreduce)
+{
+    if (!allreduce) return;
+    free(allreduce->members);
+    dpti_rendezvous_destroy(allreduce->rendezvous);
+    free(allreduce);
+}
+
+dpt_status dpti_allreduce_join(dpti_allreduce *allreduce, size_t rank, const dpti_buffer *data)
+{
+    member *m = &allreduce->members[rank];
+    const size_t n_bytes = allreduce->count * sizeof(float);
+    void *view = dpti_host_pointer(data);
+    const bool staged = view == NULL;
+    if (staged) DPT_TRY(dpti_host_alloc(data->device, n_bytes, &view));
+    *m = (member){.data = data, .view = view, .staged = staged};
+    return DPT_OK;
+}
+
+void dpti_allreduce_leave(dpti_allreduce *allreduce, size_t rank)
+{
+    member *m = &allreduce->members[rank];
+    if (m->staged) dpti_host_free(m->data->device, m->view);
+    *m = (member){0};
+}
+
+/* Sums elements [first, last) over the contributing members and writes the sum to every member. */
+static void reduce_slice(const dpti_allreduce *a, size_t first, size_t last)
+{
+    float sum[BLOCK];
+    for (size_t begin = first; begin < last; begin += BLOCK) {
+        const size_t n = last - begin < BLOCK ? last - begin : BLOCK;
+        bool empty = true;
+        /* Fixed order: float addition is not associative, and replicas must agree to the bit. */
+        for (size_t r = 0; r < a->n_ranks; r++) {
+            if (!a->members[r].contributes) continue;
+            const float *from = a->members[r].view + begin;
+            if (empty)
+                memcpy(sum, from, n * sizeof *sum);
+            else
+                for (size_t i = 0; i < n; i++)
+                    sum[i] += from[i];
+            empty = false;
+        }
+        if (empty) memset(sum, 0, n * sizeof *sum);
+        for (size_t r = 0; r < a->n_ranks; r++)
+            memcpy(a->members[r].view + begin, sum, n * sizeof *sum);
+    }
+}
+
+static size_t slice_begin(const dpti_allreduce *a, size_t rank)
+{
+    const size_t lines = (a->count + SLICE_ALIGNMENT - 1) / SLICE_ALIGNMENT;
+    const size_t begin = lines * rank / a->n_ranks * SLICE_ALIGNMENT;
+    return begin < a->count ? begin : a->count;
+}
+
+static bool any_staged(const dpti_allreduce *a)
+{
+    for (size_t r = 0; r < a->n_ranks; r++)
+        if (a->members[r].staged) return true;
+    return false;
+}
+
+static dpt_status transfer(const dpti_allreduce *a, const member *m, bool upload)
+{
+    const size_t n_bytes = a->count * sizeof(float);
+    if (!m->staged) return DPT_OK;
+    if (upload)
+        DPT_TRY(dpti_upload(m->data, 0, m->view, n_bytes));
+    else
+        DPT_TRY(dpti_download(m->view, m->data, 0, n_bytes));
+    return dpti_sync(m->data->device);
+}
+
+dpt_status dpti_allreduce_run(dpti_allreduce *allreduce, size_t rank, bool contributes,
+                              dpt_status mine)
+{
+    dpti_allreduce *a = allreduce;
+    member *m = &a->members[rank];
+    m->contributes = contributes;
+    if (mine == DPT_OK && contributes && a->n_ranks > 1) mine = transfer(a, m, false);
+    DPT_TRY(dpti_rendezvous_meet(a->rendezvous, rank, mine));
+    if (a->n_ranks == 1) return DPT_OK;
+
+    reduce_slice(a, slice_begin(a, rank), slice_begin(a, rank + 1));
+    DPT_TRY(dpti_rendezvous_meet(a->rendezvous, rank, DPT_OK));
+    if (!any_staged(a)) return DPT_OK;
+    return dpti_rendezvous_meet(a->rendezvous, rank, transfer(a, m, true));
+}

@@ -1,0 +1,28 @@
+/* All-reduce among devices of any backends, through host memory.  Every driver thread takes part:
+   it shows its device's data (in place where the device's memory is the host's, else a staged
+   copy), sums one slice of everybody's in the order of the ranks, and writes the sum back to all.
+   The order is fixed, so every replica ends with the same bits. */
+#ifndef DPTI_ALLREDUCE_H
+#define DPTI_ALLREDUCE_H
+
+#include "device/device.h"
+
+typedef struct dpti_allreduce dpti_allreduce;
+
+/* For `count` float32 elements.  NULL without memory. */
+dpti_allreduce *dpti_allreduce_create(size_t n_ranks, size_t count);
+void dpti_allreduce_destroy(dpti_allreduce *allreduce); /* accepts NULL; all ranks have left */
+
+/* [driver] Once per rank, and for all ranks before the first run: `data` holds the elements from
+   its start on.  leave accepts a rank that has not joined. */
+DPT_CHECK_RESULT dpt_status dpti_allreduce_join(dpti_allreduce *allreduce, size_t rank,
+                                                const dpti_buffer *data);
+void dpti_allreduce_leave(dpti_allreduce *allreduce, size_t rank);
+
+/* [driver] Called by every rank.  `mine` is this rank's status so far: if any rank brings a failure
+   nothing is summed and all get the first failure in rank order.  A rank that does not contribute
+   still receives the sum.  The device's earlier work has passed (sync). */
+DPT_CHECK_RESULT dpt_status dpti_allreduce_run(dpti_allreduce *allreduce, size_t rank,
+                                               bool contributes, dpt_status mine);
+
+#endif

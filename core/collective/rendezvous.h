@@ -1,0 +1,18 @@
+/* Where the driver threads of a set of devices meet and vote.  Knows no device. */
+#ifndef DPTI_RENDEZVOUS_H
+#define DPTI_RENDEZVOUS_H
+
+#include "dpt_types.h"
+
+typedef struct dpti_rendezvous dpti_rendezvous;
+
+/* NULL without memory. */
+dpti_rendezvous *dpti_rendezvous_create(size_t n_members);
+void dpti_rendezvous_destroy(dpti_rendezvous *rendezvous); /* accepts NULL */
+
+/* Waits until every member has come, and gives each the same answer: DPT_OK if all brought DPT_OK,
+   else the first failure in the order of ranks.  What members wrote before is seen by all after. */
+DPT_CHECK_RESULT dpt_status dpti_rendezvous_meet(dpti_rendezvous *rendezvous, size_t rank,
+                                                 dpt_status mine);
+
+#endif
