@@ -1,0 +1,125 @@
+/* A network and data of one's own: points in memory, trained step by step on two replicas, saved,
+   loaded into a second trainer and evaluated there.
+
+       own_model [DEVICES [FILE]]        default: cpu:threads=1,cpu:threads=1 own_model.safetensors
+ */
+#include <dptrain.h>
+
+#include <stdio.h>
+
+enum { COUNT = 600, CLASSES = 3, STEPS = 300, BATCH = 100 };
+
+/* Points of the square [-1, 1) x [-1, 1), labelled by three rings around its centre. */
+typedef struct points {
+    float xy[COUNT][2];
+    uint8_t label[COUNT];
+} points;
+
+static void make_points(points *out)
+{
+    uint32_t state = 1;
+    for (size_t i = 0; i < COUNT; i++) {
+        float square = 0;
+        for (size_t k = 0; k < 2; k++) {
+            state = state * 1664525U + 1013904223U; /* Numerical Recipes' generator */
+            out->xy[i][k] = (float)(state >> 8) / (float)(1 << 23) - 1;
+            square += out->xy[i][k] * out->xy[i][k];
+        }
+        out->label[i] = square < 0.25F ? 0 : square < 0.8F ? 1 : 2;
+    }
+}
+
+static dpt_status create_data(dpt_context *context, dpt_dataset **out)
+{
+    points all;
+    make_points(&all);
+    const dpt_dataset_memory memory = {
+        .count = COUNT,
+        .height = 1,
+        .width = 1,
+        .channels = 2,
+        .classes = CLASSES,
+        .dtype = DPT_F32,
+        .images = all.xy,
+        .labels = all.label,
+    };
+    return dpt_dataset_from_memory(context, &memory, out); /* copies */
+}
+
+/* Two hidden layers, the second with a way around it. */
+static dpt_status create_model(dpt_context *context, dpt_model **out)
+{
+    const dpt_linear_options hidden = {.out = 32, .activation = DPT_ACT_TANH};
+    dpt_model *model;
+    DPT_TRY(dpt_model_create(context, "rings", &model));
+    const dpt_value x = dpt_flatten(model, dpt_input(model, 1, 1, 2));
+    const dpt_value a = dpt_linear(model, x, "hidden1", &hidden);
+    const dpt_value b = dpt_linear(model, a, "hidden2", &hidden);
+    const dpt_value sum = dpt_add(model, a, b);
+    *out = model;
+    return dpt_model_finish(
+        model, dpt_linear(model, sum, "scores", &(dpt_linear_options){.out = CLASSES}));
+}
+
+static dpt_status train(dpt_trainer *trainer)
+{
+    dpt_step_metrics m;
+    for (size_t i = 1; i <= STEPS; i++) {
+        if (i == STEPS * 2 / 3) DPT_TRY(dpt_trainer_set_lr(trainer, 0.1F));
+        DPT_TRY(dpt_trainer_step(trainer, &m));
+        if (i % 100 == 0 || i == 1)
+            printf("step %3zu: loss %.4f, %zu of %zu right, shards %zu + %zu\n", m.step, m.loss,
+                   m.hits, m.samples, m.shards[0], m.n_devices > 1 ? m.shards[1] : 0);
+    }
+    return DPT_OK;
+}
+
+/* The second trainer has other weights until it loads the first one's. */
+static dpt_status compare(dpt_device_set *devices, dpt_model *model, dpt_dataset *data,
+                          dpt_trainer *first, const char *path)
+{
+    dpt_evaluation a, b;
+    float bias[CLASSES];
+    DPT_TRY(dpt_trainer_evaluate(first, data, &a));
+    DPT_TRY(dpt_trainer_save(first, path));
+    DPT_TRY(dpt_trainer_get(first, 0, DPT_PARAMETER, "scores.bias", bias, CLASSES));
+    printf("scores.bias: %.3f %.3f %.3f\n", (double)bias[0], (double)bias[1], (double)bias[2]);
+    dpt_trainer *second;
+    DPT_TRY(dpt_trainer_create(devices, model, data,
+                               &(dpt_trainer_options){.batch_size = BATCH, .seed = 7}, &second));
+    dpt_status status = dpt_trainer_load(second, path);
+    if (status == DPT_OK) status = dpt_trainer_evaluate(second, data, &b);
+    dpt_trainer_destroy(second);
+    if (status == DPT_OK)
+        printf("accuracy %.3f, after loading %s: %s\n", a.accuracy, path,
+               a.hits == b.hits && a.hits > COUNT * 9 / 10 ? "the same" : "NOT what it should be");
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    const char *list = argc > 1 ? argv[1] : "cpu:threads=1,cpu:threads=1";
+    const dpt_trainer_options how = {.batch_size = BATCH, .lr = 0.3F, .momentum = 0.9F};
+    dpt_context *context;
+    dpt_device_set *devices = NULL;
+    dpt_dataset *data = NULL;
+    dpt_model *model = NULL;
+    dpt_trainer *trainer = NULL;
+    dpt_status status = dpt_context_create(&context);
+    if (status != DPT_OK) return 1;
+    if (!status) status = dpt_devices_open(context, list, &devices);
+    if (!status) status = create_data(context, &data);
+    if (!status) status = create_model(context, &model);
+    if (!status) status = dpt_trainer_create(devices, model, data, &how, &trainer);
+    if (!status) status = train(trainer);
+    if (!status)
+        status =
+            compare(devices, model, data, trainer, argc > 2 ? argv[2] : "own_model.safetensors");
+    if (status) fprintf(stderr, "own_model: %s\n", dpt_error_message(context));
+    dpt_trainer_destroy(trainer);
+    dpt_model_destroy(model);
+    dpt_dataset_destroy(data);
+    dpt_devices_close(devices);
+    dpt_context_destroy(context);
+    return status ? 1 : 0;
+}
