@@ -1,0 +1,219 @@
+/* How large the terms of each output are: what bounds the rounding of a float32 computation that
+   may sum in any order.  Mostly the operator itself on absolute values. */
+#include "reference.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* |f'| with its own terms made absolute: 1 - y*y is rounded like 1 + y*y. */
+static double slope_magnitude(dpt_activation kind, double y)
+{
+    switch (kind) {
+    case DPT_ACT_NONE: return 1.0;
+    case DPT_ACT_RELU: return y > 0.0 ? 1.0 : 0.0;
+    case DPT_ACT_TANH: return 1.0 + y * y;
+    case DPT_ACT_SIGMOID: return fabs(y) * (1.0 + fabs(y));
+    }
+    return NAN;
+}
+
+/* Behind a fused activation: none is steeper than 1, and a sigmoid is rounded where it is near 1.
+ */
+static double activated_magnitude(dpt_activation kind, double sum)
+{
+    return kind == DPT_ACT_SIGMOID ? sum + 1.0 : sum;
+}
+
+static void absolute(double *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        values[i] = fabs(values[i]);
+}
+
+/* A row of softmax.  exp(x - max) magnifies the rounding of x - max by its size. */
+static void softmax_row(size_t classes, const double *logits, size_t label, double inv_batch,
+                        double *result, double *dlogits)
+{
+    double low = logits[0], high = logits[0], sum = 0.0;
+    for (size_t c = 1; c < classes; c++) {
+        low = fmin(low, logits[c]);
+        high = fmax(high, logits[c]);
+    }
+    for (size_t c = 0; c < classes; c++)
+        sum += exp(logits[c] - high);
+    result[0] = 1.0 + (high - low);
+    result[1] = 0.0; /* a hit is exactly 0 or 1 */
+    for (size_t c = 0; dlogits && c < classes; c++) {
+        const double p = exp(logits[c] - high) / sum;
+        dlogits[c] = (p * (2.0 + (high - low)) + (c == label ? 1.0 : 0.0)) * inv_batch;
+    }
+}
+
+static void softmax(const dpt_softmax_desc *d, size_t n, bool gradient, const reference_args *args)
+{
+    for (size_t i = 0; i < n; i++) {
+        softmax_row(d->classes, args->in[0] + i * d->classes, (size_t)args->in[1][i],
+                    args->inv_batch, args->out[0] + 2 * i,
+                    gradient ? args->out[1] + i * d->classes : NULL);
+    }
+}
+
+static void sgd(const dpt_sgd_desc *d, const reference_args *args)
+{
+    const double momentum = fabs((double)d->momentum);
+    for (size_t i = 0; i < d->count; i++) {
+        double g = fabs(args->in[0][i]);
+        if (i < d->decay_count) g += fabs((double)d->weight_decay * args->out[0][i]);
+        if (momentum != 0.0) {
+            double *velocity = &args->out[1][i];
+            *velocity = momentum * fabs(*velocity) + g;
+            g = d->nesterov ? g + momentum * *velocity : *velocity;
+        }
+        args->out[0][i] = fabs(args->out[0][i]) + fabs(args->lr) * g;
+    }
+}
+
+static void gather(const dpt_gather_desc *d, size_t n, const reference_args *args)
+{
+    for (size_t i = 0; i < n * d->count; i++) {
+        const size_t e = i % d->count, record = (size_t)args->in[1][i / d->count];
+        args->out[0][i] =
+            (fabs(args->in[0][record * d->count + e]) + fabs((double)d->mean[e % d->channels])) *
+            fabs((double)d->scale[e % d->channels]);
+    }
+}
+
+/* Multiplies by the slope of the mask, and counts it as one of the terms. */
+static void mask(dpt_activation kind, const double *x, double *dx, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        dx[i] *= slope_magnitude(kind, x[i]);
+}
+
+/* Runs the operator on inputs that are absolute already, without its activations. */
+static void run_absolute(const dpt_op_desc *desc, size_t n, const reference_args *args)
+{
+    dpt_op_desc bare = *desc;
+    double *out = args->out[0];
+    switch (desc->kind) {
+    case DPT_OP_CONV2D_FORWARD: {
+        const dpt_conv2d_desc *d = &desc->u.conv2d;
+        bare.u.conv2d.activation = DPT_ACT_NONE;
+        reference_run(&bare, n, args);
+        for (size_t i = 0; i < n * d->out_h * d->out_w * d->out_channels; i++)
+            out[i] = activated_magnitude(d->activation, out[i]);
+        return;
+    }
+    case DPT_OP_CONV2D_BACKWARD_DATA: {
+        const dpt_conv2d_desc *d = &desc->u.conv2d;
+        bare.u.conv2d.input_activation = DPT_ACT_NONE;
+        reference_run(&bare, n, args);
+        mask(d->input_activation, args->in[2], out, n * d->in_h * d->in_w * d->in_channels);
+        return;
+    }
+    case DPT_OP_LINEAR_FORWARD: {
+        const dpt_linear_desc *d = &desc->u.linear;
+        bare.u.linear.activation = DPT_ACT_NONE;
+        reference_run(&bare, n, args);
+        for (size_t i = 0; i < n * d->out; i++)
+            out[i] = activated_magnitude(d->activation, out[i]);
+        return;
+    }
+    case DPT_OP_LINEAR_BACKWARD_DATA:
+        bare.u.linear.input_activation = DPT_ACT_NONE;
+        reference_run(&bare, n, args);
+        mask(desc->u.linear.input_activation, args->in[2], out, n * desc->u.linear.in);
+        return;
+    case DPT_OP_POOL2D_BACKWARD: {
+        const dpt_pool2d_desc *d = &desc->u.pool2d;
+        bare.u.pool2d.input_activation = DPT_ACT_NONE;
+        reference_run(&bare, n, args);
+        mask(d->input_activation, args->in[1], out, n * d->in_h * d->in_w * d->channels);
+        return;
+    }
+    case DPT_OP_ACTIVATION_BACKWARD:
+        for (size_t i = 0; i < n * desc->u.activation.count; i++) {
+            const double dx =
+                args->in[0][i] * slope_magnitude(desc->u.activation.kind, args->in[1][i]);
+            out[i] = args->accumulate ? out[i] + dx : dx;
+        }
+        return;
+    case DPT_OP_ADD:
+    case DPT_OP_AFFINE:
+        bare.u.elementwise.alpha = fabsf(desc->u.elementwise.alpha);
+        bare.u.elementwise.beta = fabsf(desc->u.elementwise.beta);
+        reference_run(&bare, n, args);
+        return;
+    default: reference_run(desc, n, args); return;
+    }
+}
+
+/* Whether an input enters by its sign, and not as a factor or term: what a maximum or a mask is
+   taken from. */
+static bool keeps_sign(const dpt_op_desc *desc, size_t input)
+{
+    switch (desc->kind) {
+    case DPT_OP_CONV2D_BACKWARD_DATA:
+    case DPT_OP_LINEAR_BACKWARD_DATA: return input == 2;
+    case DPT_OP_POOL2D_FORWARD: return desc->u.pool2d.kind == DPT_POOL_MAX;
+    case DPT_OP_POOL2D_BACKWARD: return input == 1;
+    case DPT_OP_ACTIVATION_FORWARD: return true;
+    case DPT_OP_ACTIVATION_BACKWARD: return input == 1;
+    default: return false;
+    }
+}
+
+bool reference_magnitude(const dpt_op_desc *desc, size_t n, const reference_args *args,
+                         const size_t n_in[DPT_MAX_INPUTS], const size_t n_out[DPT_MAX_OUTPUTS])
+{
+    reference_args own = *args;
+    double *copies[DPT_MAX_INPUTS] = {NULL};
+    bool enough = true;
+    switch (desc->kind) {
+    case DPT_OP_GATHER: gather(&desc->u.gather, n, args); return true;
+    case DPT_OP_SOFTMAX_XENT: softmax(&desc->u.softmax, n, false, args); return true;
+    case DPT_OP_SOFTMAX_XENT_GRADIENT: softmax(&desc->u.softmax, n, true, args); return true;
+    case DPT_OP_SGD: sgd(&desc->u.sgd, args); return true;
+    default: break;
+    }
+    for (size_t i = 0; i < DPT_MAX_INPUTS; i++) {
+        if (!args->in[i] || keeps_sign(desc, i)) continue;
+        copies[i] = calloc(n_in[i] + 1, sizeof *copies[i]);
+        if (!copies[i]) {
+            enough = false;
+            continue;
+        }
+        for (size_t e = 0; e < n_in[i]; e++)
+            copies[i][e] = fabs(args->in[i][e]);
+        own.in[i] = copies[i];
+    }
+    for (size_t i = 0; i < DPT_MAX_OUTPUTS && args->accumulate; i++)
+        absolute(args->out[i], args->out[i] ? n_out[i] : 0);
+    if (enough) run_absolute(desc, n, &own);
+    for (size_t i = 0; i < DPT_MAX_OUTPUTS; i++)
+        absolute(args->out[i], args->out[i] ? n_out[i] : 0);
+    for (size_t i = 0; i < DPT_MAX_INPUTS; i++)
+        free(copies[i]);
+    return enough;
+}
+
+size_t reference_terms(const dpt_op_desc *desc, size_t n, size_t output)
+{
+    const dpt_conv2d_desc *c = &desc->u.conv2d;
+    const dpt_pool2d_desc *p = &desc->u.pool2d;
+    switch (desc->kind) {
+    case DPT_OP_CONV2D_FORWARD: return c->kernel_h * c->kernel_w * c->in_channels / c->groups + 1;
+    case DPT_OP_CONV2D_BACKWARD_DATA:
+        return c->kernel_h * c->kernel_w * c->out_channels / c->groups + 2;
+    case DPT_OP_CONV2D_BACKWARD_WEIGHTS: return n * c->out_h * c->out_w + 1;
+    case DPT_OP_LINEAR_FORWARD: return desc->u.linear.in + 1;
+    case DPT_OP_LINEAR_BACKWARD_DATA: return desc->u.linear.out + 2;
+    case DPT_OP_LINEAR_BACKWARD_WEIGHTS: return n + 1;
+    case DPT_OP_POOL2D_FORWARD:
+    case DPT_OP_POOL2D_BACKWARD: return p->kernel_h * p->kernel_w + 2;
+    case DPT_OP_SOFTMAX_XENT:
+    case DPT_OP_SOFTMAX_XENT_GRADIENT: return desc->u.softmax.classes;
+    case DPT_OP_SGD: return output == 0 ? 4 : 3;
+    default: return 2;
+    }
+}

@@ -1,0 +1,193 @@
+/* The operators that are not convolution or pooling, and the dispatch by kind. */
+#include "reference.h"
+
+#include <math.h>
+
+double reference_activate(dpt_activation kind, double x)
+{
+    switch (kind) {
+    case DPT_ACT_NONE: return x;
+    case DPT_ACT_RELU: return x > 0.0 ? x : 0.0;
+    case DPT_ACT_TANH: return tanh(x);
+    case DPT_ACT_SIGMOID: return 1.0 / (1.0 + exp(-x));
+    }
+    return NAN;
+}
+
+double reference_slope(dpt_activation kind, double y)
+{
+    switch (kind) {
+    case DPT_ACT_NONE: return 1.0;
+    case DPT_ACT_RELU: return y > 0.0 ? 1.0 : 0.0;
+    case DPT_ACT_TANH: return 1.0 - y * y;
+    case DPT_ACT_SIGMOID: return y * (1.0 - y);
+    }
+    return NAN;
+}
+
+static void gather(const dpt_gather_desc *d, size_t n, const reference_args *args)
+{
+    for (size_t i = 0; i < n; i++) {
+        const size_t record = (size_t)args->in[1][i];
+        for (size_t e = 0; e < d->count; e++) {
+            const double value = args->in[0][record * d->count + e];
+            const size_t channel = e % d->channels;
+            args->out[0][i * d->count + e] =
+                (value - (double)d->mean[channel]) * (double)d->scale[channel];
+        }
+    }
+}
+
+static void gather_labels(size_t n, const reference_args *args)
+{
+    for (size_t i = 0; i < n; i++)
+        args->out[0][i] = args->in[0][(size_t)args->in[1][i]];
+}
+
+static void linear_forward(const dpt_linear_desc *d, size_t n, const reference_args *args)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t o = 0; o < d->out; o++) {
+            double sum = d->has_bias ? args->in[2][o] : 0.0;
+            for (size_t k = 0; k < d->in; k++)
+                sum += args->in[0][i * d->in + k] * args->in[1][o * d->in + k];
+            args->out[0][i * d->out + o] = reference_activate(d->activation, sum);
+        }
+    }
+}
+
+static void linear_backward_data(const dpt_linear_desc *d, size_t n, const reference_args *args)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < d->in; k++) {
+            const size_t at = i * d->in + k;
+            double sum = args->accumulate ? args->out[0][at] : 0.0;
+            for (size_t o = 0; o < d->out; o++)
+                sum += args->in[0][i * d->out + o] * args->in[1][o * d->in + k];
+            if (d->input_activation != DPT_ACT_NONE) {
+                sum *= reference_slope(d->input_activation, args->in[2][at]);
+            }
+            args->out[0][at] = sum;
+        }
+    }
+}
+
+static void linear_backward_weights(const dpt_linear_desc *d, size_t n, const reference_args *args)
+{
+    for (size_t o = 0; o < d->out; o++) {
+        for (size_t k = 0; k < d->in; k++) {
+            double sum = args->accumulate ? args->out[0][o * d->in + k] : 0.0;
+            for (size_t i = 0; i < n; i++)
+                sum += args->in[0][i * d->out + o] * args->in[1][i * d->in + k];
+            args->out[0][o * d->in + k] = sum;
+        }
+        if (!d->has_bias) continue;
+        double sum = args->accumulate ? args->out[1][o] : 0.0;
+        for (size_t i = 0; i < n; i++)
+            sum += args->in[0][i * d->out + o];
+        args->out[1][o] = sum;
+    }
+}
+
+static void activation_forward(const dpt_activation_desc *d, size_t n, const reference_args *args)
+{
+    for (size_t i = 0; i < n * d->count; i++)
+        args->out[0][i] = reference_activate(d->kind, args->in[0][i]);
+}
+
+static void activation_backward(const dpt_activation_desc *d, size_t n, const reference_args *args)
+{
+    for (size_t i = 0; i < n * d->count; i++) {
+        const double dx = args->in[0][i] * reference_slope(d->kind, args->in[1][i]);
+        args->out[0][i] = args->accumulate ? args->out[0][i] + dx : dx;
+    }
+}
+
+/* One row: loss and hit to result, and the gradient to dlogits if it is not NULL. */
+static void softmax_row(size_t classes, const double *logits, size_t label, double inv_batch,
+                        double *result, double *dlogits)
+{
+    double maximum = logits[0], sum = 0.0;
+    size_t best = 0;
+    for (size_t c = 1; c < classes; c++) {
+        if (logits[c] > maximum) {
+            maximum = logits[c];
+            best = c;
+        }
+    }
+    for (size_t c = 0; c < classes; c++)
+        sum += exp(logits[c] - maximum);
+    result[0] = log(sum) - (logits[label] - maximum);
+    result[1] = best == label ? 1.0 : 0.0;
+    for (size_t c = 0; dlogits && c < classes; c++) {
+        const double p = exp(logits[c] - maximum) / sum;
+        dlogits[c] = (p - (c == label ? 1.0 : 0.0)) * inv_batch;
+    }
+}
+
+static void softmax(const dpt_softmax_desc *d, size_t n, bool gradient, const reference_args *args)
+{
+    for (size_t i = 0; i < n; i++) {
+        softmax_row(d->classes, args->in[0] + i * d->classes, (size_t)args->in[1][i],
+                    args->inv_batch, args->out[0] + 2 * i,
+                    gradient ? args->out[1] + i * d->classes : NULL);
+    }
+}
+
+static void elementwise(const dpt_op_desc *desc, size_t n, const reference_args *args)
+{
+    const double alpha = (double)desc->u.elementwise.alpha, beta = (double)desc->u.elementwise.beta;
+    const double *a = args->in[0], *b = args->in[1];
+    double *c = args->out[0];
+    for (size_t i = 0; i < n * desc->u.elementwise.count; i++) {
+        if (desc->kind == DPT_OP_MULTIPLY) {
+            c[i] = a[i] * b[i];
+        } else {
+            c[i] = alpha * a[i] + (desc->kind == DPT_OP_ADD ? beta * b[i] : beta);
+        }
+    }
+}
+
+static void sgd(const dpt_sgd_desc *d, const reference_args *args)
+{
+    const double momentum = (double)d->momentum;
+    for (size_t i = 0; i < d->count; i++) {
+        double g = args->in[0][i];
+        if (i < d->decay_count) g += (double)d->weight_decay * args->out[0][i];
+        if (momentum != 0.0) {
+            double *velocity = &args->out[1][i];
+            *velocity = momentum * *velocity + g;
+            g = d->nesterov ? g + momentum * *velocity : *velocity;
+        }
+        args->out[0][i] -= args->lr * g;
+    }
+}
+
+void reference_run(const dpt_op_desc *desc, size_t n, const reference_args *args)
+{
+    switch (desc->kind) {
+    case DPT_OP_GATHER: gather(&desc->u.gather, n, args); break;
+    case DPT_OP_GATHER_LABELS: gather_labels(n, args); break;
+    case DPT_OP_CONV2D_FORWARD: reference_conv2d_forward(&desc->u.conv2d, n, args); break;
+    case DPT_OP_CONV2D_BACKWARD_DATA:
+        reference_conv2d_backward_data(&desc->u.conv2d, n, args);
+        break;
+    case DPT_OP_CONV2D_BACKWARD_WEIGHTS:
+        reference_conv2d_backward_weights(&desc->u.conv2d, n, args);
+        break;
+    case DPT_OP_LINEAR_FORWARD: linear_forward(&desc->u.linear, n, args); break;
+    case DPT_OP_LINEAR_BACKWARD_DATA: linear_backward_data(&desc->u.linear, n, args); break;
+    case DPT_OP_LINEAR_BACKWARD_WEIGHTS: linear_backward_weights(&desc->u.linear, n, args); break;
+    case DPT_OP_POOL2D_FORWARD: reference_pool2d_forward(&desc->u.pool2d, n, args); break;
+    case DPT_OP_POOL2D_BACKWARD: reference_pool2d_backward(&desc->u.pool2d, n, args); break;
+    case DPT_OP_ACTIVATION_FORWARD: activation_forward(&desc->u.activation, n, args); break;
+    case DPT_OP_ACTIVATION_BACKWARD: activation_backward(&desc->u.activation, n, args); break;
+    case DPT_OP_SOFTMAX_XENT: softmax(&desc->u.softmax, n, false, args); break;
+    case DPT_OP_SOFTMAX_XENT_GRADIENT: softmax(&desc->u.softmax, n, true, args); break;
+    case DPT_OP_MULTIPLY:
+    case DPT_OP_ADD:
+    case DPT_OP_AFFINE: elementwise(desc, n, args); break;
+    case DPT_OP_SGD: sgd(&desc->u.sgd, args); break;
+    case DPT_OP_COUNT: break;
+    }
+}

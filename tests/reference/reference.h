@@ -1,0 +1,46 @@
+/* Every operator of backend.h once more, in double precision, by the shortest loops that say what
+   the mathematics says.  Backends are held against this, never against each other.  It shares
+   nothing with them but the descriptions and the enumerations. */
+#ifndef DPT_TEST_REFERENCE_H
+#define DPT_TEST_REFERENCE_H
+
+#include "backend.h"
+
+/* The tensors of one call in the slots of the table in backend.h.  Indices, labels and hits are
+   doubles too.  With `accumulate` the outputs that the table allows it for are added to; SGD reads
+   and writes w and velocity. */
+typedef struct reference_args {
+    const double *in[DPT_MAX_INPUTS];
+    double *out[DPT_MAX_OUTPUTS];
+    double lr, inv_batch;
+    bool accumulate;
+} reference_args;
+
+void reference_run(const dpt_op_desc *desc, size_t n_samples, const reference_args *args);
+
+/* For error bounds: fills the outputs with the sum of the absolute values of the terms that make up
+   each element (what an output held before counts as one if it is accumulated to), so that a
+   computation in another order and precision stays within c * eps * sqrt(terms) of it.  For
+   softmax the terms are scaled by the spread of the logits, which the exponential magnifies.
+   n_in and n_out are the elements of the slots that args uses.  False without memory. */
+DPT_CHECK_RESULT bool reference_magnitude(const dpt_op_desc *desc, size_t n_samples,
+                                          const reference_args *args,
+                                          const size_t n_in[DPT_MAX_INPUTS],
+                                          const size_t n_out[DPT_MAX_OUTPUTS]);
+
+/* The number of terms that the longest sum of an output has. */
+size_t reference_terms(const dpt_op_desc *desc, size_t n_samples, size_t output);
+
+/* y = f(x), and f'(x) as a function of y. */
+double reference_activate(dpt_activation kind, double x);
+double reference_slope(dpt_activation kind, double y);
+
+/* conv.c and pool.c, with the same meaning as reference_run. */
+void reference_conv2d_forward(const dpt_conv2d_desc *d, size_t n, const reference_args *args);
+void reference_conv2d_backward_data(const dpt_conv2d_desc *d, size_t n, const reference_args *args);
+void reference_conv2d_backward_weights(const dpt_conv2d_desc *d, size_t n,
+                                       const reference_args *args);
+void reference_pool2d_forward(const dpt_pool2d_desc *d, size_t n, const reference_args *args);
+void reference_pool2d_backward(const dpt_pool2d_desc *d, size_t n, const reference_args *args);
+
+#endif
