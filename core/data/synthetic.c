@@ -1,0 +1,191 @@
+/* "synthetic:HxWxC:CLASSES:COUNT": images made from nothing but their index.  Every class has a
+   coarse pattern of random grey cells; a sample is half its class's pattern and half noise. */
+#include "data/data.h"
+
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    MAX_EXTENT = 4096,
+    MAX_CLASSES = 256, /* labels are bytes */
+    MAX_COUNT = INT32_MAX,
+    MAX_CELLS = 7, /* of the pattern, a side: coarse enough to survive pooling */
+    TEST_PART = 6, /* one test sample for so many training samples, as in MNIST */
+    ALIGNMENT = 64,
+};
+
+/* Seeds of the three uses: patterns are common to both parts, noise is not. */
+enum { SEED_PATTERN = 1, SEED_TRAIN = 2, SEED_TEST = 3 };
+
+typedef struct shape {
+    size_t height, width, channels, classes, count;
+} shape;
+
+/* ---- Parsing -----------------------------------------------------------------------------------
+ */
+
+/* Cuts a number off the text up to the separator, which must be there ('\0': the end). */
+static bool take_field(const char **text, char separator, char *field, size_t n_field)
+{
+    const size_t length = strcspn(*text, "x:");
+    if ((*text)[length] != separator || length >= n_field) return false;
+    memcpy(field, *text, length);
+    field[length] = '\0';
+    *text += length + (separator != '\0');
+    return true;
+}
+
+static dpt_status parse(const char *spec, shape *out, dpt_error *error)
+{
+    static const char prefix[] = "synthetic:";
+    shape s = {0};
+    const struct {
+        const char *name;
+        char separator;
+        size_t min, max;
+        size_t *value;
+    } fields[] = {
+        {.name = "H", .separator = 'x', .min = 1, .max = MAX_EXTENT, .value = &s.height},
+        {.name = "W", .separator = 'x', .min = 1, .max = MAX_EXTENT, .value = &s.width},
+        {.name = "C", .separator = ':', .min = 1, .max = MAX_EXTENT, .value = &s.channels},
+        {.name = "CLASSES", .separator = ':', .min = 2, .max = MAX_CLASSES, .value = &s.classes},
+        {.name = "COUNT", .separator = '\0', .min = 1, .max = MAX_COUNT, .value = &s.count},
+    };
+    const bool prefixed = strncmp(spec, prefix, sizeof prefix - 1) == 0;
+    const char *text = prefixed ? spec + sizeof prefix - 1 : "";
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        char field[24];
+        if (!take_field(&text, fields[i].separator, field, sizeof field))
+            return DPT_FAIL(error, DPT_E_INVALID,
+                            "%s: write synthetic:HxWxC:CLASSES:COUNT, as in "
+                            "synthetic:28x28x1:10:60000",
+                            spec);
+        if (!dpti_parse_size(field, fields[i].min, fields[i].max, fields[i].value))
+            return DPT_FAIL(error, DPT_E_INVALID, "%s: %s is '%s', it must be %zu to %zu", spec,
+                            fields[i].name, field, fields[i].min, fields[i].max);
+    }
+    *out = s;
+    return DPT_OK;
+}
+
+/* ---- Making ------------------------------------------------------------------------------------
+ */
+
+/* The pattern of a class at half brightness: h x w cells of one random byte a channel. */
+static void make_pattern(const shape *s, size_t label, uint8_t *pattern)
+{
+    const size_t cells_h = s->height < MAX_CELLS ? s->height : MAX_CELLS;
+    const size_t cells_w = s->width < MAX_CELLS ? s->width : MAX_CELLS;
+    const uint32_t key[2] = {SEED_PATTERN, 0};
+    for (size_t y = 0; y < s->height; y++) {
+        for (size_t x = 0; x < s->width; x++) {
+            const size_t cell = y * cells_h / s->height * MAX_CELLS + x * cells_w / s->width;
+            for (size_t c = 0; c < s->channels; c++) {
+                const uint32_t counter[4] = {(uint32_t)(cell * MAX_EXTENT + c), DPTI_RANDOM_DATA,
+                                             (uint32_t) class, 0};
+                uint32_t block[4];
+                dpti_philox(counter, key, block);
+                *pattern++ = (uint8_t)(block[0] >> 25);
+            }
+        }
+    }
+}
+
+/* image = pattern + noise, both 0 .. 127.  A block of Philox gives 16 bytes of noise. */
+static void make_sample(const uint8_t *pattern, size_t n_bytes, uint32_t seed, size_t sample,
+                        uint8_t *image)
+{
+    const uint32_t key[2] = {seed, 0};
+    uint32_t counter[4] = {0, DPTI_RANDOM_DATA, (uint32_t)sample, 0};
+    for (size_t i = 0; i < n_bytes; i += 16, counter[0]++) {
+        uint32_t block[4];
+        dpti_philox(counter, key, block);
+        uint8_t noise[16];
+        for (unsigned b = 0; b < 16; b++)
+            noise[b] = (uint8_t)(block[b / 4] >> (8 * (b % 4)));
+        const size_t n = n_bytes - i < 16 ? n_bytes - i : 16;
+        for (size_t b = 0; b < n; b++)
+            image[i + b] = (uint8_t)(pattern[i + b] + (noise[b] >> 1));
+    }
+}
+
+/* The bytes of all images; DPT_E_NO_MEMORY if this machine cannot hold them: taking memory always
+   works on Linux, and using it then ends the process. */
+static dpt_status measure(const char *spec, const shape *s, size_t *sample, size_t *total,
+                          dpt_error *error)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    const size_t memory = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : SIZE_MAX;
+    size_t n = 0, all = 0;
+    const bool fits = dpti_multiply(s->height * s->width, s->channels, &n) &&
+                      dpti_multiply(n, s->count, total) && dpti_add(*total, s->count, &all) &&
+                      all <= memory;
+    if (!fits)
+        return DPT_FAIL(error, DPT_E_NO_MEMORY,
+                        "%s: %zu images of %zu bytes do not fit into this machine's memory (%.1f "
+                        "GiB); ask for fewer",
+                        spec, s->count, n, (double)memory * 0x1p-30);
+    *sample = n;
+    return DPT_OK;
+}
+
+static dpt_status fill(const char *spec, const shape *s, uint32_t seed, size_t sample,
+                       dpt_dataset *out, dpt_error *error)
+{
+    uint8_t *pattern = malloc(sample);
+    if (!pattern) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for %s", spec);
+    /* Class by class, so that one pattern is in memory at a time. */
+    for (size_t label = 0; label < s->classes && label < s->count; label++) {
+        make_pattern(s, label, pattern);
+        for (size_t i = label; i < s->count; i += s->classes) {
+            make_sample(pattern, sample, seed, i, (uint8_t *)out->images + i * sample);
+            out->labels[i] = (uint8_t) class;
+        }
+    }
+    free(pattern);
+    return DPT_OK;
+}
+
+dpt_status dpti_synthetic_create(const char *spec, dpt_part part, dpt_dataset **out,
+                                 dpt_error *error)
+{
+    shape s = {0};
+    size_t sample = 0, total = 0;
+    DPT_TRY(parse(spec, &s, error));
+    if (part == DPT_TEST) {
+        const size_t sixth = s.count / TEST_PART;
+        const size_t wanted = sixth > s.classes ? sixth : s.classes;
+        s.count = wanted < s.count ? wanted : s.count;
+    }
+    DPT_TRY(measure(spec, &s, &sample, &total, error));
+
+    dpt_dataset *data = calloc(1, sizeof *data);
+    if (!data) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for %s", spec);
+    *data = (dpt_dataset){
+        .name = dpti_strdup(spec),
+        .source = dpti_strdup("synthetic"),
+        .count = s.count,
+        .height = s.height,
+        .width = s.width,
+        .channels = s.channels,
+        .classes = s.classes,
+        .dtype = DPT_U8,
+        .images = aligned_alloc(ALIGNMENT, dpti_round_up(total, ALIGNMENT)),
+        .labels = aligned_alloc(ALIGNMENT, dpti_round_up(s.count, ALIGNMENT)),
+        .stat_channels = 1,
+        .scale = {1.0f / 255.0f},
+    };
+    dpt_status status = DPT_OK;
+    if (!data->name || !data->source || !data->images || !data->labels)
+        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for %s", spec);
+    if (status == DPT_OK)
+        status = fill(spec, &s, part == DPT_TRAIN ? SEED_TRAIN : SEED_TEST, sample, data, error);
+    if (status == DPT_OK)
+        *out = data;
+    else
+        dpt_dataset_destroy(data);
+    return status;
+}

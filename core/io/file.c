@@ -1,0 +1,250 @@
+/* Reading and atomically replacing whole files, with POSIX calls. */
+#include "io/file.h"
+
+#include "base/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Linux transfers at most this much in one call; asking for more is no error but pointless. */
+static const size_t max_transfer = 1u << 30;
+
+/* ---- Reading -----------------------------------------------------------------------------------
+ */
+
+static dpt_status fail_read(dpt_error *error, const char *path, int code)
+{
+    const dpt_status status = code == ENOENT ? DPT_E_NOT_FOUND : DPT_E_IO;
+    return DPT_FAIL_NATIVE(error, status, code, "cannot read %s: %s", path, strerror(code));
+}
+
+dpt_status dpti_file_open(const char *path, int *fd, size_t *n_bytes, dpt_error *error)
+{
+    /* O_NONBLOCK: a pipe without a writer is refused below and must not block here. */
+    const int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (opened < 0) return fail_read(error, path, errno);
+    struct stat info;
+    if (fstat(opened, &info) != 0) {
+        const int code = errno;
+        close(opened);
+        return fail_read(error, path, code);
+    }
+    if (!S_ISREG(info.st_mode)) {
+        close(opened);
+        return DPT_FAIL(error, DPT_E_IO, "cannot read %s: it is no regular file", path);
+    }
+    *fd = opened;
+    *n_bytes = (size_t)info.st_size;
+    return DPT_OK;
+}
+
+dpt_status dpti_file_fill(const char *path, int fd, void *to, size_t capacity, size_t *n_read,
+                          dpt_error *error)
+{
+    size_t done = 0;
+    while (done < capacity) {
+        const size_t want = capacity - done < max_transfer ? capacity - done : max_transfer;
+        const ssize_t got = read(fd, (uint8_t *)to + done, want);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return fail_read(error, path, errno);
+        if (got == 0) break;
+        done += (size_t)got;
+    }
+    *n_read = done;
+    return DPT_OK;
+}
+
+dpt_status dpti_file_read(const char *path, uint8_t **bytes, size_t *n_bytes, dpt_error *error)
+{
+    int fd = -1;
+    size_t size = 0, n_read = 0;
+    DPT_TRY(dpti_file_open(path, &fd, &size, error));
+
+    dpt_status status;
+    uint8_t *memory = malloc(size ? size : 1);
+    if (!memory) {
+        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the %zu bytes of %s", size, path);
+        goto close_file;
+    }
+    status = dpti_file_fill(path, fd, memory, size, &n_read, error);
+    if (status == DPT_OK && n_read != size)
+        status = DPT_FAIL(error, DPT_E_IO, "%s became shorter while it was read", path);
+    if (status == DPT_OK) {
+        *bytes = memory;
+        *n_bytes = size;
+        memory = NULL;
+    }
+    free(memory);
+close_file:
+    close(fd);
+    return status;
+}
+
+/* ---- Replacing ---------------------------------------------------------------------------------
+ */
+
+static dpt_status fail_write(dpt_error *error, const char *path, int code)
+{
+    const char *advice = "";
+    if (code == ENOSPC || code == EDQUOT) advice = "; free some space or choose another place";
+    if (code == ENOENT) advice = "; create the folder first";
+    return DPT_FAIL_NATIVE(error, DPT_E_IO, code, "cannot write %s: %s%s", path, strerror(code),
+                           advice);
+}
+
+/* The folder of a path, as an allocated string. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash) return dpti_strdup(".");
+    return slash == path ? dpti_strdup("/") : dpti_strndup(path, (size_t)(slash - path));
+}
+
+/* A new file with a name of its own beside `path`; the descriptor, or -1 with errno. */
+static int open_temporary(const char *path, char **name)
+{
+    char *folder = folder_of(path);
+    if (!folder) {
+        errno = ENOMEM;
+        return -1;
+    }
+    int fd = -1;
+    char *temporary = NULL;
+    /* O_EXCL decides; the numbers only make a collision with a killed run's leftovers short. */
+    for (unsigned attempt = 0; fd < 0 && attempt < 1000; attempt++) {
+        free(temporary);
+        temporary = dpti_format("%s/.dptrain-%ld-%u.tmp", folder, (long)getpid(), attempt);
+        if (!temporary) {
+            errno = ENOMEM;
+            break;
+        }
+        fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST) break;
+    }
+    const int code = errno;
+    free(folder);
+    if (fd < 0) {
+        free(temporary);
+        errno = code;
+        return -1;
+    }
+    *name = temporary;
+    return fd;
+}
+
+/* Opens what is there already; *direct says that it is no regular file and cannot be replaced. */
+static int open_existing(dpti_new_file *file, const struct stat *info, bool *direct)
+{
+    *direct = !S_ISREG(info->st_mode);
+    if (S_ISDIR(info->st_mode)) {
+        errno = EISDIR;
+        return -1;
+    }
+    if (*direct) return open(file->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    /* rename asks for no permission on the file that it replaces; whoever made it read-only meant
+       it. */
+    if (access(file->path, W_OK) != 0) return -1;
+    const int fd = open_temporary(file->path, &file->temporary);
+    if (fd >= 0 && fchmod(fd, info->st_mode & 0777) != 0) {
+        const int code = errno;
+        close(fd);
+        unlink(file->temporary);
+        errno = code;
+        return -1;
+    }
+    return fd;
+}
+
+dpt_status dpti_new_file_create(const char *path, dpti_new_file *out, dpt_error *error)
+{
+    dpti_new_file file = {.name = path, .fd = -1};
+    file.path = realpath(path, NULL);
+    if (!file.path) file.path = dpti_strdup(path);
+    if (!file.path) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to write %s", path);
+
+    struct stat info;
+    bool direct = false;
+    if (stat(file.path, &info) == 0) {
+        file.fd = open_existing(&file, &info, &direct);
+    } else if (errno == ENOENT) {
+        file.fd = open_temporary(file.path, &file.temporary);
+    }
+    if (file.fd < 0) {
+        const dpt_status status = fail_write(error, path, errno);
+        free(file.temporary);
+        free(file.path);
+        return status;
+    }
+    *out = file;
+    return DPT_OK;
+}
+
+dpt_status dpti_new_file_write(dpti_new_file *file, const void *bytes, size_t n_bytes,
+                               dpt_error *error)
+{
+    size_t done = 0;
+    while (done < n_bytes) {
+        const size_t want = n_bytes - done < max_transfer ? n_bytes - done : max_transfer;
+        const ssize_t put = write(file->fd, (const uint8_t *)bytes + done, want);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return fail_write(error, file->name, errno);
+        done += (size_t)put;
+    }
+    return DPT_OK;
+}
+
+/* So that the rename itself survives a power failure.  Some file systems have no fsync for folders
+   and say EINVAL: they need none. */
+static int sync_folder(const char *path)
+{
+    char *folder = folder_of(path);
+    if (!folder) return ENOMEM;
+    int code = 0;
+    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        if (fsync(fd) != 0 && errno != EINVAL) code = errno;
+        close(fd);
+    } else if (errno != EACCES) { /* a folder that may be written but not read */
+        code = errno;
+    }
+    free(folder);
+    return code;
+}
+
+static void release(dpti_new_file *file)
+{
+    if (file->fd >= 0) close(file->fd);
+    if (file->temporary) unlink(file->temporary);
+    free(file->temporary);
+    free(file->path);
+    *file = (dpti_new_file){.fd = -1};
+}
+
+dpt_status dpti_new_file_commit(dpti_new_file *file, dpt_error *error)
+{
+    int code = 0;
+    if (file->temporary && fsync(file->fd) != 0) code = errno;
+    if (close(file->fd) != 0 && code == 0) code = errno;
+    file->fd = -1;
+    if (file->temporary && code == 0) {
+        if (rename(file->temporary, file->path) != 0) {
+            code = errno;
+        } else {
+            free(file->temporary);
+            file->temporary = NULL;
+            code = sync_folder(file->path);
+        }
+    }
+    const dpt_status status = code ? fail_write(error, file->name, code) : DPT_OK;
+    release(file);
+    return status;
+}
+
+void dpti_new_file_discard(dpti_new_file *file)
+{
+    release(file);
+}
