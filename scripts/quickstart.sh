@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# From a fresh clone to a trained network: installs what is missing, builds, and trains LeNet on
+# Fashion-MNIST for 5 epochs on all CPU cores.  Options go to dptrain:
+#     scripts/quickstart.sh --epochs 1 --devices cpu,cpu
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/setup.sh
+. scripts/setup.sh
+
+setup_need_build
+setup_need_run
+setup_need_fashion_mnist
+setup_install
+
+echo "Building in build/"
+mkdir -p build
+if [ ! -e build/CMakeCache.txt ]; then # an older build folder keeps its own settings
+    cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release \
+          -DDPTRAIN_TESTS=OFF -DDPTRAIN_BENCH=OFF -DDPTRAIN_EXAMPLES=OFF >build/configure.log 2>&1 ||
+        { cat build/configure.log >&2; rm -f build/CMakeCache.txt; exit 1; }
+fi
+cmake --build build -j "$(setup_jobs)"
+
+run=runs/quickstart
+mkdir -p "$run"
+echo "Training; results go to $run/"
+exec build/bin/dptrain train --devices cpu --model lenet --dataset fashion-mnist --epochs 5 \
+     --lr 0.05 --momentum 0.9 \
+     --checkpoint "$run" --log "$run/log.jsonl" --plot "$run/plot.svg" "$@"

@@ -1,0 +1,121 @@
+# Finds out which packages are missing and installs them, saying what and why first.
+# Sourced by quickstart.sh and test.sh; knows Debian and Ubuntu, and elsewhere names what is missing.
+
+setup_packages=()  # missing packages
+setup_reasons=()   # why each is needed
+
+# setup_want PACKAGE REASON: notes a missing package.
+setup_want() {
+    setup_packages+=("$1")
+    setup_reasons+=("$2")
+}
+
+# setup_need_command COMMAND PACKAGE REASON
+setup_need_command() {
+    command -v "$1" >/dev/null 2>&1 || setup_want "$2" "$3"
+}
+
+# setup_need_header HEADER PACKAGE REASON: asks the compiler if there is one, else looks.
+setup_need_header() {
+    if command -v cc >/dev/null 2>&1; then
+        printf '#include <%s>\n' "$1" | cc -E -x c - >/dev/null 2>&1 || setup_want "$2" "$3"
+    elif [ ! -e "/usr/include/$1" ]; then
+        setup_want "$2" "$3"
+    fi
+}
+
+# setup_need_library SONAME PACKAGE REASON
+setup_need_library() {
+    PATH="$PATH:/sbin:/usr/sbin" ldconfig -p 2>/dev/null | grep -qF "$1" || setup_want "$2" "$3"
+}
+
+# What it takes to build dptrain and to run it on CPUs.
+setup_need_build() {
+    setup_need_command gcc gcc "the C compiler; brings libgomp, OpenMP's run-time library"
+    setup_need_header stdlib.h libc6-dev "the C library's headers"
+    setup_need_command cmake cmake "the build system (3.20 or newer)"
+    setup_need_command ninja ninja-build "runs the build"
+    setup_need_command pkg-config pkg-config "finds libraries"
+    setup_need_header zlib.h zlib1g-dev "reads gzipped data"
+    setup_need_header jansson.h libjansson-dev "reads JSON"
+}
+
+setup_need_run() {
+    setup_need_library libopenblas.so.0 libopenblas0-serial "matrix products on CPUs"
+}
+
+setup_need_fashion_mnist() {
+    local folder
+    for folder in "${DPTRAIN_DATA:-}" "${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/dptrain/fashion-mnist" \
+                  /usr/share/datasets/fashion-mnist /usr/share/dataset/fashion-mnist; do
+        if [ -n "$folder" ] && [ -e "$folder/train-images-idx3-ubyte.gz" ]; then return; fi
+        if [ -n "$folder" ] && [ -e "$folder/train-images-idx3-ubyte" ]; then return; fi
+    done
+    setup_want dataset-fashion-mnist "the images to learn"
+}
+
+# What the whole test suite takes besides.
+setup_need_test() {
+    setup_need_command clang clang "the second compiler; sanitizers and fuzzers"
+    setup_need_command clang-format clang-format "checks the formatting"
+    setup_need_command valgrind valgrind "checks memory use"
+    setup_need_command python3 python3 "reads logs in tests"
+    setup_need_command git git "lists the files to check"
+}
+
+# Packages whose names carry clang's version, which is known only when clang is there.
+setup_need_clang_runtime() {
+    local major
+    major=$(clang -dumpversion 2>/dev/null | cut -d. -f1)
+    if [ -z "$major" ]; then return; fi
+    if ! printf 'int main(void){return 0;}\n' |
+        clang -fsanitize=address -x c - -o /dev/null >/dev/null 2>&1; then
+        # Until version 14.0.0 the run-time libraries were part of the common package.
+        if apt-cache show "libclang-rt-$major-dev" >/dev/null 2>&1; then
+            setup_want "libclang-rt-$major-dev" "clang's sanitizers and fuzzer"
+        else
+            setup_want "libclang-common-$major-dev" "clang's sanitizers and fuzzer"
+        fi
+    fi
+    if ! printf 'int main(void){return 0;}\n' |
+        clang -fopenmp -x c - -o /dev/null >/dev/null 2>&1; then
+        setup_want "libomp-$major-dev" "clang's OpenMP, with the part that ThreadSanitizer needs"
+    fi
+}
+
+# Installs what was noted, or ends the script with the command to do it.
+setup_install() {
+    if [ ${#setup_packages[@]} -eq 0 ]; then return; fi
+    local i run=()
+    printf 'Missing packages:\n'
+    for i in "${!setup_packages[@]}"; do
+        printf '  %-24s %s\n' "${setup_packages[$i]}" "${setup_reasons[$i]}"
+    done
+    local install=(apt-get install -y --no-install-recommends "${setup_packages[@]}")
+    if ! command -v apt-get >/dev/null 2>&1; then
+        printf 'Please install them (the names are Debian'\''s) and try again.\n' >&2
+        exit 1
+    fi
+    if [ "$(id -u)" -ne 0 ]; then
+        if ! command -v sudo >/dev/null 2>&1; then
+            printf 'Neither root nor sudo: please have this run as root, and try again:\n' >&2
+            printf '  apt-get update && %s\n' "${install[*]}" >&2
+            exit 1
+        fi
+        run=(sudo)
+    fi
+    printf 'Installing them: %s\n' "${run[*]:+${run[*]} }${install[*]}"
+    if ! { ${run[@]+"${run[@]}"} apt-get -q update &&
+           ${run[@]+"${run[@]}"} env DEBIAN_FRONTEND=noninteractive "${install[@]}"; } >&2; then
+        printf 'That failed. Please have this run as root, and try again:\n' >&2
+        printf '  apt-get update && %s\n' "${install[*]}" >&2
+        exit 1
+    fi
+    setup_packages=()
+    setup_reasons=()
+}
+
+# Threads to build with.
+setup_jobs() {
+    nproc 2>/dev/null || echo 2
+}
