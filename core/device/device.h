@@ -36,6 +36,8 @@ typedef struct dpti_device {
     double throttle;                 /* throttle=, at least 1; 1: as fast as it can */
     dpti_driver *driver;
     dpt_stream *stream; /* the main stream, created with the device */
+    bool lost;          /* [driver] a call returned DPT_E_DEVICE_LOST: only close is called now */
+    dpt_error deferred; /* [driver] the first failure of array work; dpt_devices_wait takes it */
 } dpti_device;
 
 static inline dpti_device *dpti_device_of(const dpt_device *device)
@@ -70,11 +72,13 @@ typedef struct dpti_buffer {
     dpti_device *device;
     dpt_buffer *handle;
     size_t n_bytes;
+    size_t charged_bytes; /* counted in memory_used_bytes; 0 if it wraps host memory */
 } dpti_buffer;
 
 /* [driver] Allocates within the device's memory limit.  *out is zeroed on failure. */
 DPT_CHECK_RESULT dpt_status dpti_alloc(dpti_device *device, size_t n_bytes, dpti_buffer *out);
-/* [driver] wrap_host where the backend has it, else alloc and upload; read-only data. */
+/* [driver] wrap_host where the backend has it, else alloc and upload; read-only data, which the
+   caller keeps valid until the buffer is freed. */
 DPT_CHECK_RESULT dpt_status dpti_alloc_data(dpti_device *device, const void *host, size_t n_bytes,
                                             dpti_buffer *out);
 /* [driver] Accepts a zeroed one; zeroes it. */
@@ -152,7 +156,8 @@ typedef struct dpti_binding {
 } dpti_binding;
 
 /* Checks once that every slot that the signature names is bound, aligned, and large enough for
-   n_samples, and makes the arguments of run from it.  DPT_E_INTERNAL names the slot. */
+   n_samples, and makes the arguments of run from it.  DPT_E_INTERNAL names the slot, in the
+   device's record: so from the driver, or while the device is idle. */
 DPT_CHECK_RESULT dpt_status dpti_bind(const dpti_op *op, size_t n_samples,
                                       const dpti_binding *binding, dpt_op_args *out);
 /* [driver] Enqueues on the main stream; n_samples at most what was bound. */

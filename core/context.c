@@ -1,0 +1,73 @@
+/* The context: the last failure, and the registry of backends. */
+#include "context.h"
+#include "device/registry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+dpt_status dpti_context_create_empty(dpt_context **out)
+{
+    dpt_context *context = calloc(1, sizeof *context);
+    if (!context) return DPT_E_NO_MEMORY;
+    const dpt_status status = dpti_registry_create(&context->registry);
+    if (status != DPT_OK) {
+        free(context);
+        return status;
+    }
+    *out = context;
+    return DPT_OK;
+}
+
+dpt_status dpt_context_create(dpt_context **out)
+{
+    dpt_context *context;
+    DPT_TRY(dpti_context_create_empty(&context));
+    const dpt_status status = dpti_registry_scan(context->registry);
+    if (status != DPT_OK) {
+        dpt_context_destroy(context);
+        return status;
+    }
+    *out = context;
+    return DPT_OK;
+}
+
+void dpt_context_destroy(dpt_context *context)
+{
+    if (!context) return;
+    dpti_registry_destroy(context->registry);
+    free(context);
+}
+
+const char *dpt_error_message(const dpt_context *context)
+{
+    return context->error.status == DPT_OK ? "no error" : context->error.message;
+}
+
+dpt_status dpt_fail(dpt_context *context, dpt_status status, const char *format, ...)
+{
+    /* The arguments may point into the message that is replaced. */
+    dpt_error error = {.status = status};
+    va_list args;
+    va_start(args, format);
+    vsnprintf(error.message, sizeof error.message, format, args);
+    va_end(args);
+    context->error = error;
+    return status;
+}
+
+dpt_status dpti_context_fail(dpt_context *context, const char *prefix, const dpt_error *error)
+{
+    dpt_error copy = *error;
+    if (copy.message[0] == '\0')
+        snprintf(copy.message, sizeof copy.message, "%s", dpt_status_words(copy.status));
+    if (prefix) {
+        const size_t n_prefix = strnlen(prefix, 100);
+        const size_t n_kept = strnlen(copy.message, sizeof copy.message - n_prefix - 3);
+        memmove(copy.message + n_prefix + 2, copy.message, n_kept);
+        memcpy(copy.message, prefix, n_prefix);
+        memcpy(copy.message + n_prefix, ": ", 2);
+        copy.message[n_prefix + 2 + n_kept] = '\0';
+    }
+    context->error = copy;
+    return copy.status;
+}

@@ -1,0 +1,90 @@
+/* Is a backend's descriptor complete?  Checked once when it is added, so that dispatch can call
+   every required entry without looking. */
+#include "device/registry.h"
+
+#include <string.h>
+
+enum { MAX_NAME = 31 };
+
+bool dpti_backend_name_valid(const char *name)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
+    const size_t length = strlen(name);
+    return length > 0 && length <= MAX_NAME && name[0] >= 'a' && name[0] <= 'z' &&
+           strspn(name, allowed) == length && strcmp(name, "all") != 0;
+}
+
+/* The first required entry that is missing, or NULL. */
+static const char *missing_required(const dpt_backend *b)
+{
+#define REQUIRE(table, entry)                                                                      \
+    if (!b->table->entry) return #table "." #entry
+    if (!b->device) return "device";
+    if (!b->memory) return "memory";
+    if (!b->stream) return "stream";
+    if (!b->operators) return "operators";
+    REQUIRE(device, probe);
+    REQUIRE(device, describe);
+    REQUIRE(device, open);
+    REQUIRE(device, close);
+    REQUIRE(device, info);
+    REQUIRE(memory, alloc);
+    REQUIRE(memory, free);
+    REQUIRE(memory, upload);
+    REQUIRE(memory, download);
+    REQUIRE(memory, copy);
+    REQUIRE(memory, fill);
+    REQUIRE(stream, create);
+    REQUIRE(stream, destroy);
+    REQUIRE(stream, sync);
+    REQUIRE(stream, event_create);
+    REQUIRE(stream, event_destroy);
+    REQUIRE(stream, event_record);
+    REQUIRE(stream, event_wait);
+    REQUIRE(stream, event_query);
+    REQUIRE(stream, event_elapsed);
+    REQUIRE(operators, prepare);
+    REQUIRE(operators, release);
+    REQUIRE(operators, run);
+    return NULL;
+}
+
+/* The same for tables that may be missing as a whole, and for entries that come in pairs. */
+static const char *missing_optional(const dpt_backend *b)
+{
+    if (!b->memory->host_alloc != !b->memory->host_free)
+        return b->memory->host_alloc ? "memory.host_free" : "memory.host_alloc";
+    if (b->capture) {
+        REQUIRE(capture, begin);
+        REQUIRE(capture, end);
+        REQUIRE(capture, replay);
+        REQUIRE(capture, release);
+    }
+    if (b->collective) {
+        REQUIRE(collective, create);
+        REQUIRE(collective, destroy);
+        REQUIRE(collective, all_reduce);
+        REQUIRE(collective, broadcast);
+        REQUIRE(collective, abort);
+    }
+#undef REQUIRE
+    return NULL;
+}
+
+dpt_status dpti_descriptor_check(const char *name, const dpt_backend *backend, dpt_error *error)
+{
+    if (backend->abi != DPT_BACKEND_ABI)
+        return DPT_FAIL(error, DPT_E_UNSUPPORTED, "built for ABI %u, wanted %u: rebuild it",
+                        backend->abi, DPT_BACKEND_ABI);
+    if (!dpti_backend_name_valid(name))
+        return DPT_FAIL(error, DPT_E_INVALID, "\"%.60s\" is no name for a backend", name);
+    if (!backend->name || strcmp(backend->name, name) != 0)
+        return DPT_FAIL(error, DPT_E_INVALID, "the plug-in calls itself \"%.60s\", not \"%.60s\"",
+                        backend->name ? backend->name : "", name);
+    const char *missing = missing_required(backend);
+    if (!missing) missing = missing_optional(backend);
+    if (missing)
+        return DPT_FAIL(error, DPT_E_INVALID, "the plug-in lacks %s: rebuild or reinstall it",
+                        missing);
+    return DPT_OK;
+}

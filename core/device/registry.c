@@ -1,0 +1,237 @@
+/* The backends of a context, sorted by name: what each has, or why it is absent. */
+#include "device/registry.h"
+#include "base/base.h"
+#include "device/plugin.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEVICES_PER_BACKEND = 1024 };
+
+dpt_status dpti_registry_create(dpti_registry **out)
+{
+    dpti_registry *registry = calloc(1, sizeof *registry);
+    if (!registry) return DPT_E_NO_MEMORY;
+    *out = registry;
+    return DPT_OK;
+}
+
+static void release(dpti_registry_backend *entry)
+{
+    free(entry->devices);
+    free(entry->reason);
+    free(entry->name);
+}
+
+void dpti_registry_destroy(dpti_registry *registry)
+{
+    if (!registry) return;
+    for (size_t i = 0; i < registry->n_backends; i++)
+        release(&registry->backends[i]);
+    free(registry->backends);
+    free(registry->searched);
+    free(registry);
+}
+
+const dpti_registry_backend *dpti_registry_find(const dpti_registry *registry, const char *name)
+{
+    for (size_t i = 0; i < registry->n_backends; i++)
+        if (strcmp(registry->backends[i].name, name) == 0) return &registry->backends[i];
+    return NULL;
+}
+
+/* ---- Adding ---------------------------------------------------------------------------------- */
+
+/* Takes over what the entry owns, also when it fails. */
+static dpt_status insert(dpti_registry *registry, dpti_registry_backend *entry)
+{
+    dpt_status status = DPT_E_INVALID;
+    if (dpti_registry_find(registry, entry->name)) goto fail;
+    status = DPT_E_NO_MEMORY;
+    dpti_registry_backend *grown =
+        realloc(registry->backends, (registry->n_backends + 1) * sizeof *grown);
+    if (!grown) goto fail;
+    registry->backends = grown;
+    size_t at = registry->n_backends;
+    for (; at > 0 && strcmp(grown[at - 1].name, entry->name) > 0; at--)
+        grown[at] = grown[at - 1];
+    grown[at] = *entry;
+    registry->n_backends++;
+    return DPT_OK;
+fail:
+    release(entry);
+    return status;
+}
+
+dpt_status dpti_registry_add_absent(dpti_registry *registry, const char *name, const char *reason)
+{
+    dpti_registry_backend entry = {.name = dpti_strdup(name), .reason = dpti_strdup(reason)};
+    if (!entry.name || !entry.reason) {
+        release(&entry);
+        return DPT_E_NO_MEMORY;
+    }
+    /* One line, whatever the loader or a driver said. */
+    for (char *c = entry.reason; *c; c++)
+        if ((unsigned char)*c < ' ') *c = ' ';
+    return insert(registry, &entry);
+}
+
+/* Asks how many devices there are; DPT_E_ABSENT if there is none. */
+static dpt_status probe(const dpt_backend *backend, size_t *n_devices, dpt_error *error)
+{
+    size_t n = 0;
+    const dpt_status status = backend->device->probe(&n, error);
+    if (status != DPT_OK) {
+        if (error->message[0] == '\0') DPT_FAIL(error, status, "%s", dpt_status_words(status));
+        return status;
+    }
+    if (n == 0) return DPT_FAIL(error, DPT_E_ABSENT, "there is no device");
+    *n_devices = n < MAX_DEVICES_PER_BACKEND ? n : MAX_DEVICES_PER_BACKEND;
+    return DPT_OK;
+}
+
+static void describe(const dpti_registry_backend *entry, size_t index, dpti_registry_device *device)
+{
+    device->status = entry->backend->device->describe(index, &device->info, &device->error);
+    if (device->status != DPT_OK && device->error.message[0] == '\0')
+        DPT_FAIL(&device->error, device->status, "%s", dpt_status_words(device->status));
+    /* This machine's own cores need no number. */
+    const bool bare = entry->n_devices == 1 && device->status == DPT_OK &&
+                      (device->info.flags & DPT_DEVICE_IS_HOST_CPU);
+    if (bare)
+        snprintf(device->id, sizeof device->id, "%.31s", entry->name);
+    else
+        snprintf(device->id, sizeof device->id, "%.31s:%zu", entry->name, index);
+}
+
+dpt_status dpti_registry_add(dpti_registry *registry, const char *name, const dpt_backend *backend)
+{
+    dpt_error error = {.status = DPT_OK};
+    size_t n_devices = 0;
+    dpt_status status = dpti_descriptor_check(name, backend, &error);
+    if (status == DPT_OK) status = probe(backend, &n_devices, &error);
+    if (status != DPT_OK) return dpti_registry_add_absent(registry, name, error.message);
+
+    dpti_registry_backend entry = {
+        .name = dpti_strdup(name),
+        .backend = backend,
+        .n_devices = n_devices,
+        .devices = calloc(n_devices, sizeof *entry.devices),
+    };
+    if (!entry.name || !entry.devices) {
+        release(&entry);
+        return DPT_E_NO_MEMORY;
+    }
+    for (size_t i = 0; i < n_devices; i++)
+        describe(&entry, i, &entry.devices[i]);
+    return insert(registry, &entry);
+}
+
+/* ---- Scanning -------------------------------------------------------------------------------- */
+
+static dpt_status add_plugin(dpti_registry *registry, const char *name, const char *folder,
+                             const char *file)
+{
+    char *path = dpti_format("%s/%s", folder, file);
+    if (!path) return DPT_E_NO_MEMORY;
+    dpt_error error = {.status = DPT_OK};
+    const dpt_backend *backend = NULL;
+    const dpt_status status = dpti_plugin_load(path, &backend, &error);
+    free(path);
+    return status == DPT_OK ? dpti_registry_add(registry, name, backend)
+                            : dpti_registry_add_absent(registry, name, error.message);
+}
+
+static dpt_status scan_folder(dpti_registry *registry, const char *folder)
+{
+    DIR *directory = opendir(folder);
+    if (!directory) return DPT_OK;
+    dpt_status status = DPT_OK;
+    for (struct dirent *file; status == DPT_OK && (file = readdir(directory));) {
+        char *name;
+        status = dpti_plugin_name(file->d_name, &name);
+        if (status != DPT_OK || !name) continue;
+        if (dpti_backend_name_valid(name) && !dpti_registry_find(registry, name))
+            status = add_plugin(registry, name, folder, file->d_name);
+        free(name);
+    }
+    closedir(directory);
+    return status;
+}
+
+static char *join(char *const *words, size_t n)
+{
+    char *text = dpti_strdup("");
+    for (size_t i = 0; text && i < n; i++) {
+        char *longer = dpti_format("%s%s%s", text, i ? ", " : "", words[i]);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+dpt_status dpti_registry_scan(dpti_registry *registry)
+{
+    char *folders[DPTI_MAX_PLUGIN_FOLDERS];
+    size_t n_folders = 0;
+    DPT_TRY(dpti_plugin_folders(folders, &n_folders));
+    free(registry->searched);
+    registry->searched = join(folders, n_folders);
+    dpt_status status = registry->searched ? DPT_OK : DPT_E_NO_MEMORY;
+    for (size_t i = 0; i < n_folders; i++) {
+        if (status == DPT_OK) status = scan_folder(registry, folders[i]);
+        free(folders[i]);
+    }
+    return status;
+}
+
+/* ---- The public view ------------------------------------------------------------------------- */
+
+static const dpti_registry_backend *backend_at(const dpt_context *context, size_t backend)
+{
+    return backend < context->registry->n_backends ? &context->registry->backends[backend] : NULL;
+}
+
+size_t dpt_backend_count(const dpt_context *context)
+{
+    return context->registry->n_backends;
+}
+
+const char *dpt_backend_name(const dpt_context *context, size_t backend)
+{
+    const dpti_registry_backend *entry = backend_at(context, backend);
+    return entry ? entry->name : NULL;
+}
+
+const char *dpt_backend_reason(const dpt_context *context, size_t backend)
+{
+    const dpti_registry_backend *entry = backend_at(context, backend);
+    return entry ? entry->reason : "there is no such backend";
+}
+
+size_t dpt_backend_device_count(const dpt_context *context, size_t backend)
+{
+    const dpti_registry_backend *entry = backend_at(context, backend);
+    return entry ? entry->n_devices : 0;
+}
+
+dpt_status dpt_backend_describe(dpt_context *context, size_t backend, size_t index,
+                                dpt_device_description *out)
+{
+    const dpti_registry_backend *entry = backend_at(context, backend);
+    if (!entry || index >= entry->n_devices)
+        return dpt_fail(context, DPT_E_INVALID, "there is no device %zu of backend %zu", index,
+                        backend);
+    const dpti_registry_device *device = &entry->devices[index];
+    if (device->status != DPT_OK) return dpti_context_fail(context, device->id, &device->error);
+    *out = (dpt_device_description){
+        .id = device->id,
+        .backend = entry->name,
+        .name = device->info.name,
+        .detail = device->info.detail,
+        .memory_bytes = device->info.memory_bytes,
+        .n_threads = device->info.n_threads,
+    };
+    return DPT_OK;
+}

@@ -1,0 +1,54 @@
+/* The backends of a context: found as plug-ins, or added by a test. */
+#ifndef DPTI_REGISTRY_H
+#define DPTI_REGISTRY_H
+
+#include "device/device.h"
+
+/* A device that is there, open or not. */
+typedef struct dpti_registry_device {
+    char id[DPTI_ID_BYTES]; /* "cpu", "cuda:0" */
+    dpt_status status;      /* of describe; info is valid if it is DPT_OK, else error tells */
+    dpt_device_info info;
+    dpt_error error;
+} dpti_registry_device;
+
+/* A backend that is there, or that is absent for a reason. */
+typedef struct dpti_registry_backend {
+    char *name;
+    char *reason;               /* NULL: it has devices */
+    const dpt_backend *backend; /* NULL if the plug-in is broken; then there is a reason */
+    size_t n_devices;
+    dpti_registry_device *devices;
+} dpti_registry_backend;
+
+struct dpti_registry {
+    size_t n_backends;
+    dpti_registry_backend *backends; /* sorted by name, which are unique */
+    char *searched;                  /* the folders where plug-ins were looked for, or NULL */
+};
+
+DPT_CHECK_RESULT dpt_status dpti_registry_create(dpti_registry **out);
+void dpti_registry_destroy(dpti_registry *registry);
+
+/* Loads the plug-ins of this machine.  A broken one becomes an absent backend.  DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_registry_scan(dpti_registry *registry);
+
+/* Adds a backend and asks it for its devices.  `backend` lives as long as the process; if its
+   descriptor is not sane the backend is absent for that reason.  DPT_E_INVALID if there is one of
+   this name already; DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_registry_add(dpti_registry *registry, const char *name,
+                                              const dpt_backend *backend);
+/* Adds a backend that cannot be used.  The same errors. */
+DPT_CHECK_RESULT dpt_status dpti_registry_add_absent(dpti_registry *registry, const char *name,
+                                                     const char *reason);
+/* NULL if there is none. */
+const dpti_registry_backend *dpti_registry_find(const dpti_registry *registry, const char *name);
+
+/* Whether a name may stand in a device list: [a-z][a-z0-9_-]*, not "all", at most 31 characters. */
+bool dpti_backend_name_valid(const char *name);
+/* Checks a descriptor: number, name, required tables and entries.  DPT_E_UNSUPPORTED or
+   DPT_E_INVALID with the reason in *error. */
+DPT_CHECK_RESULT dpt_status dpti_descriptor_check(const char *name, const dpt_backend *backend,
+                                                  dpt_error *error);
+
+#endif

@@ -1,0 +1,362 @@
+/* The table of operators in backend.h as code: for every kind, is its description sound, and which
+   tensors does it take?  One function per family, one table that finds it. */
+#include "base/base.h"
+#include "device/device.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef dpt_status describe_fn(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error);
+
+/* ---- Slots ----------------------------------------------------------------------------------- */
+
+static void add_in(dpti_signature *signature, dpti_slot slot)
+{
+    signature->in[signature->n_in++] = slot;
+}
+
+static void add_out(dpti_signature *signature, dpti_slot slot)
+{
+    signature->out[signature->n_out++] = slot;
+}
+
+/* `elements` a sample. */
+static dpti_slot sampled(const char *name, dpt_dtype dtype, size_t elements)
+{
+    return (dpti_slot){.name = name, .dtype = dtype, .per_sample = elements};
+}
+
+/* `elements` in all. */
+static dpti_slot whole(const char *name, dpt_dtype dtype, size_t elements)
+{
+    return (dpti_slot){.name = name, .dtype = dtype, .fixed = elements};
+}
+
+/* The output of a backward-data operator, and the forward input behind a mask. */
+static void add_gradient(dpti_signature *out, size_t elements, bool mask)
+{
+    if (mask) add_in(out, sampled("x", DPT_F32, elements));
+    add_out(out, sampled("dx", DPT_F32, elements));
+    out->may_accumulate = true;
+}
+
+/* ---- Checks ---------------------------------------------------------------------------------- */
+
+/* The product of n extents, each at least 1, as a number of 4-byte elements that memory can hold.
+ */
+static dpt_status extent(const size_t *extents, size_t n, size_t *out, dpt_error *error)
+{
+    size_t product = 1;
+    for (size_t i = 0; i < n; i++) {
+        if (extents[i] == 0) return DPT_FAIL(error, DPT_E_INVALID, "an extent is zero");
+        if (!dpti_multiply(product, extents[i], &product) || product > PTRDIFF_MAX / 4)
+            return DPT_FAIL(error, DPT_E_INVALID, "a tensor is larger than any memory");
+    }
+    *out = product;
+    return DPT_OK;
+}
+#define EXTENT(out, error, ...)                                                                    \
+    extent((const size_t[]){__VA_ARGS__}, sizeof((size_t[]){__VA_ARGS__}) / sizeof(size_t), (out), \
+           (error))
+
+static dpt_status check_activation(dpt_activation kind, dpt_error *error)
+{
+    if (kind < DPT_ACT_NONE || kind > DPT_ACT_SIGMOID)
+        return DPT_FAIL(error, DPT_E_INVALID, "there is no activation %d", (int)kind);
+    return DPT_OK;
+}
+
+/* One axis of a sliding window. */
+typedef struct window {
+    const char *axis;
+    size_t in, out, kernel, stride, pad, dilation;
+} window;
+
+/* out = (in + 2 pad - dilation (kernel - 1) - 1) / stride + 1 */
+static dpt_status check_window(const window *w, dpt_error *error)
+{
+    size_t padded, reach;
+    if (w->kernel == 0 || w->stride == 0 || w->dilation == 0)
+        return DPT_FAIL(error, DPT_E_INVALID, "%s: kernel, stride and dilation are at least 1",
+                        w->axis);
+    if (!dpti_multiply(w->pad, 2, &padded) || !dpti_add(padded, w->in, &padded) ||
+        !dpti_multiply(w->dilation, w->kernel - 1, &reach) || !dpti_add(reach, 1, &reach))
+        return DPT_FAIL(error, DPT_E_INVALID, "%s: padding or kernel is too large", w->axis);
+    if (reach > padded)
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "%s: a kernel that reaches over %zu does not fit the padded input of %zu",
+                        w->axis, reach, padded);
+    const size_t expected = (padded - reach) / w->stride + 1;
+    if (w->out != expected)
+        return DPT_FAIL(error, DPT_E_INVALID, "%s: the output is %zu, not %zu", w->axis, expected,
+                        w->out);
+    return DPT_OK;
+}
+
+/* ---- Families -------------------------------------------------------------------------------- */
+
+static dpt_status gather_statistics(const dpt_gather_desc *d, dpt_error *error)
+{
+    if (d->channels < 1 || d->channels > DPT_MAX_CHANNEL_STATS || d->count % d->channels != 0)
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "%zu channels: 1 to %d, and a divisor of the %zu elements", d->channels,
+                        DPT_MAX_CHANNEL_STATS, d->count);
+    for (size_t i = 0; i < d->channels; i++)
+        if (!isfinite(d->mean[i]) || !isfinite(d->scale[i]))
+            return DPT_FAIL(error, DPT_E_INVALID, "the mean or scale of channel %zu is not finite",
+                            i);
+    return DPT_OK;
+}
+
+static dpt_status gather(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+{
+    const dpt_gather_desc *d = &desc->u.gather;
+    const bool labels = desc->kind == DPT_OP_GATHER_LABELS;
+    const dpt_dtype wide = labels ? DPT_I32 : DPT_F32;
+    size_t elements;
+    DPT_TRY(EXTENT(&elements, error, d->n_records, d->count));
+    if (d->dtype != DPT_U8 && d->dtype != wide)
+        return DPT_FAIL(error, DPT_E_INVALID, "data of element type %d", (int)d->dtype);
+    if (d->n_records > UINT32_MAX)
+        return DPT_FAIL(error, DPT_E_INVALID, "%zu records: an index has 32 bits", d->n_records);
+    if (labels && d->count != 1)
+        return DPT_FAIL(error, DPT_E_INVALID, "%zu labels a sample, not 1", d->count);
+    if (!labels) DPT_TRY(gather_statistics(d, error));
+    add_in(out, whole(labels ? "labels" : "data", d->dtype, elements));
+    add_in(out, sampled("index", DPT_U32, 1));
+    add_out(out, sampled(labels ? "label" : "x", wide, d->count));
+    return DPT_OK;
+}
+
+static dpt_status check_conv2d(const dpt_conv2d_desc *d, dpt_error *error)
+{
+    const window height = {
+        .axis = "height",
+        .in = d->in_h,
+        .out = d->out_h,
+        .kernel = d->kernel_h,
+        .stride = d->stride_h,
+        .pad = d->pad_h,
+        .dilation = d->dilation_h,
+    };
+    const window width = {
+        .axis = "width",
+        .in = d->in_w,
+        .out = d->out_w,
+        .kernel = d->kernel_w,
+        .stride = d->stride_w,
+        .pad = d->pad_w,
+        .dilation = d->dilation_w,
+    };
+    DPT_TRY(check_activation(d->activation, error));
+    DPT_TRY(check_activation(d->input_activation, error));
+    DPT_TRY(check_window(&height, error));
+    DPT_TRY(check_window(&width, error));
+    if (d->groups == 0 || d->in_channels % d->groups != 0 || d->out_channels % d->groups != 0)
+        return DPT_FAIL(error, DPT_E_INVALID, "%zu groups do not divide %zu and %zu channels",
+                        d->groups, d->in_channels, d->out_channels);
+    return DPT_OK;
+}
+
+static dpt_status conv2d(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+{
+    const dpt_conv2d_desc *d = &desc->u.conv2d;
+    size_t x, y, w;
+    DPT_TRY(EXTENT(&x, error, d->in_h, d->in_w, d->in_channels));
+    DPT_TRY(EXTENT(&y, error, d->out_h, d->out_w, d->out_channels));
+    DPT_TRY(check_conv2d(d, error));
+    DPT_TRY(
+        EXTENT(&w, error, d->out_channels, d->kernel_h, d->kernel_w, d->in_channels / d->groups));
+    if (desc->kind == DPT_OP_CONV2D_FORWARD) {
+        add_in(out, sampled("x", DPT_F32, x));
+        add_in(out, whole("w", DPT_F32, w));
+        if (d->has_bias) add_in(out, whole("bias", DPT_F32, d->out_channels));
+        add_out(out, sampled("y", DPT_F32, y));
+        return DPT_OK;
+    }
+    add_in(out, sampled("dy", DPT_F32, y));
+    if (desc->kind == DPT_OP_CONV2D_BACKWARD_DATA) {
+        add_in(out, whole("w", DPT_F32, w));
+        add_gradient(out, x, d->input_activation != DPT_ACT_NONE);
+        return DPT_OK;
+    }
+    add_in(out, sampled("x", DPT_F32, x));
+    add_out(out, whole("dw", DPT_F32, w));
+    if (d->has_bias) add_out(out, whole("dbias", DPT_F32, d->out_channels));
+    out->may_accumulate = true;
+    return DPT_OK;
+}
+
+static dpt_status linear(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+{
+    const dpt_linear_desc *d = &desc->u.linear;
+    size_t w;
+    DPT_TRY(EXTENT(&w, error, d->out, d->in));
+    DPT_TRY(check_activation(d->activation, error));
+    DPT_TRY(check_activation(d->input_activation, error));
+    if (desc->kind == DPT_OP_LINEAR_FORWARD) {
+        add_in(out, sampled("x", DPT_F32, d->in));
+        add_in(out, whole("w", DPT_F32, w));
+        if (d->has_bias) add_in(out, whole("bias", DPT_F32, d->out));
+        add_out(out, sampled("y", DPT_F32, d->out));
+        return DPT_OK;
+    }
+    add_in(out, sampled("dy", DPT_F32, d->out));
+    if (desc->kind == DPT_OP_LINEAR_BACKWARD_DATA) {
+        add_in(out, whole("w", DPT_F32, w));
+        add_gradient(out, d->in, d->input_activation != DPT_ACT_NONE);
+        return DPT_OK;
+    }
+    add_in(out, sampled("x", DPT_F32, d->in));
+    add_out(out, whole("dw", DPT_F32, w));
+    if (d->has_bias) add_out(out, whole("dbias", DPT_F32, d->out));
+    out->may_accumulate = true;
+    return DPT_OK;
+}
+
+static dpt_status check_pool2d(const dpt_pool2d_desc *d, dpt_error *error)
+{
+    const window height = {
+        .axis = "height",
+        .in = d->in_h,
+        .out = d->out_h,
+        .kernel = d->kernel_h,
+        .stride = d->stride_h,
+        .pad = d->pad_h,
+        .dilation = 1,
+    };
+    const window width = {
+        .axis = "width",
+        .in = d->in_w,
+        .out = d->out_w,
+        .kernel = d->kernel_w,
+        .stride = d->stride_w,
+        .pad = d->pad_w,
+        .dilation = 1,
+    };
+    if (d->kind != DPT_POOL_MAX && d->kind != DPT_POOL_AVERAGE)
+        return DPT_FAIL(error, DPT_E_INVALID, "there is no pooling %d", (int)d->kind);
+    DPT_TRY(check_activation(d->input_activation, error));
+    DPT_TRY(check_window(&height, error));
+    DPT_TRY(check_window(&width, error));
+    /* A window of nothing but padding has no maximum. */
+    if (d->pad_h >= d->kernel_h || d->pad_w >= d->kernel_w)
+        return DPT_FAIL(error, DPT_E_INVALID, "padding %zux%zu is not less than the kernel %zux%zu",
+                        d->pad_h, d->pad_w, d->kernel_h, d->kernel_w);
+    return DPT_OK;
+}
+
+static dpt_status pool2d(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+{
+    const dpt_pool2d_desc *d = &desc->u.pool2d;
+    size_t x, y;
+    DPT_TRY(EXTENT(&x, error, d->in_h, d->in_w, d->channels));
+    DPT_TRY(EXTENT(&y, error, d->out_h, d->out_w, d->channels));
+    DPT_TRY(check_pool2d(d, error));
+    if (desc->kind == DPT_OP_POOL2D_FORWARD) {
+        add_in(out, sampled("x", DPT_F32, x));
+        add_out(out, sampled("y", DPT_F32, y));
+        return DPT_OK;
+    }
+    add_in(out, sampled("dy", DPT_F32, y));
+    add_gradient(out, x, true); /* x also tells where the maxima are */
+    return DPT_OK;
+}
+
+static dpt_status activation(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+{
+    const dpt_activation_desc *d = &desc->u.activation;
+    size_t count;
+    DPT_TRY(EXTENT(&count, error, d->count));
+    DPT_TRY(check_activation(d->kind, error));
+    if (desc->kind == DPT_OP_ACTIVATION_FORWARD) {
+        add_in(out, sampled("x", DPT_F32, count));
+        add_out(out, sampled("y", DPT_F32, count));
+        return DPT_OK;
+    }
+    add_in(out, sampled("dy", DPT_F32, count));
+    add_in(out, sampled("y", DPT_F32, count));
+    add_gradient(out, count, false);
+    return DPT_OK;
+}
+
+static dpt_status softmax(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+{
+    size_t classes;
+    DPT_TRY(EXTENT(&classes, error, desc->u.softmax.classes));
+    if (classes > INT32_MAX)
+        return DPT_FAIL(error, DPT_E_INVALID, "%zu classes: a label has 32 bits", classes);
+    add_in(out, sampled("logits", DPT_F32, classes));
+    add_in(out, sampled("label", DPT_I32, 1));
+    add_out(out, sampled("result", DPT_F32, 2));
+    if (desc->kind == DPT_OP_SOFTMAX_XENT_GRADIENT) {
+        add_out(out, sampled("dlogits", DPT_F32, classes));
+        out->reads_step = true; /* inv_batch */
+    }
+    return DPT_OK;
+}
+
+static dpt_status elementwise(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+{
+    size_t count;
+    DPT_TRY(EXTENT(&count, error, desc->u.elementwise.count));
+    add_in(out, sampled("a", DPT_F32, count));
+    if (desc->kind != DPT_OP_AFFINE) add_in(out, sampled("b", DPT_F32, count));
+    add_out(out, sampled("c", DPT_F32, count));
+    return DPT_OK;
+}
+
+static dpt_status sgd(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+{
+    const dpt_sgd_desc *d = &desc->u.sgd;
+    size_t count;
+    DPT_TRY(EXTENT(&count, error, d->count));
+    if (d->decay_count > d->count)
+        return DPT_FAIL(error, DPT_E_INVALID, "weight decay for %zu of %zu parameters",
+                        d->decay_count, d->count);
+    if (!(d->momentum >= 0.0f && isfinite(d->momentum)) ||
+        !(d->weight_decay >= 0.0f && isfinite(d->weight_decay)))
+        return DPT_FAIL(error, DPT_E_INVALID, "momentum %g and weight decay %g are finite, from 0",
+                        (double)d->momentum, (double)d->weight_decay);
+    add_in(out, whole("gradient", DPT_F32, count));
+    add_out(out, whole("w", DPT_F32, count));
+    if (d->momentum > 0.0f) add_out(out, whole("velocity", DPT_F32, count));
+    out->reads_step = true; /* lr */
+    return DPT_OK;
+}
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+typedef struct op_family {
+    const char *name;
+    describe_fn *describe;
+} op_family;
+
+static const op_family families[DPT_OP_COUNT] = {
+#define OP_FAMILY(kind, member) [DPT_OP_##kind] = {#kind, member},
+    DPT_OP_LIST(OP_FAMILY)
+#undef OP_FAMILY
+};
+
+static bool known(dpt_op_kind kind)
+{
+    return (unsigned)kind < DPT_OP_COUNT;
+}
+
+const char *dpti_op_name(dpt_op_kind kind)
+{
+    return known(kind) ? families[kind].name : "unknown operator";
+}
+
+dpt_status dpti_op_signature(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+{
+    if (!known(desc->kind))
+        return DPT_FAIL(error, DPT_E_INVALID, "there is no operator %d", (int)desc->kind);
+    dpti_signature signature = {.n_in = 0};
+    dpt_error reason = {.status = DPT_OK};
+    const dpt_status status = families[desc->kind].describe(desc, &signature, &reason);
+    if (status != DPT_OK)
+        return DPT_FAIL(error, status, "%s: %.480s", families[desc->kind].name, reason.message);
+    *out = signature;
+    return DPT_OK;
+}
