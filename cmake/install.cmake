@@ -1,1 +1,43 @@
-# Installation.
+# cmake --install: the command, the library with its SONAME, the public headers, the plug-ins, and
+# what pkg-config and find_package(dptrain) need.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS dptrain-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS dptrain EXPORT dptrainTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES core/dptrain.h core/dpt_types.h models/dptrain_models.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+# Every folder of backends/ makes one target of its name.  The library finds plug-ins beside itself.
+foreach(list IN LISTS backend_lists)
+  cmake_path(GET list PARENT_PATH folder)
+  cmake_path(GET folder FILENAME name)
+  if(TARGET dptrain-${name})
+    install(TARGETS dptrain-${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dptrain)
+  endif()
+endforeach()
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/dptrain)
+install(EXPORT dptrainTargets NAMESPACE dptrain:: DESTINATION ${package_dir})
+configure_package_config_file(cmake/dptrainConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/dptrainConfig.cmake INSTALL_DESTINATION ${package_dir})
+# Before version 1 any minor version may change the API.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/dptrainConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/dptrainConfig.cmake
+              ${PROJECT_BINARY_DIR}/dptrainConfigVersion.cmake
+        DESTINATION ${package_dir})
+
+# Relative to the file itself where it can be, so that an installation can be moved.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+  set(pc_prefix ${CMAKE_INSTALL_PREFIX})
+  set(pc_libdir ${CMAKE_INSTALL_FULL_LIBDIR})
+  set(pc_includedir ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+else()
+  file(RELATIVE_PATH pc_up /root/${CMAKE_INSTALL_LIBDIR}/pkgconfig /root)
+  string(REGEX REPLACE "/$" "" pc_up ${pc_up})
+  set(pc_prefix "\${pcfiledir}/${pc_up}")
+  set(pc_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+  set(pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+configure_file(cmake/dptrain.pc.in ${PROJECT_BINARY_DIR}/dptrain.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/dptrain.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

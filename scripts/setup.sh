@@ -46,8 +46,9 @@ setup_need_run() {
 
 setup_need_fashion_mnist() {
     local folder
-    for folder in "${DPTRAIN_DATA:-}" "${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/dptrain/fashion-mnist" \
-                  /usr/share/datasets/fashion-mnist /usr/share/dataset/fashion-mnist; do
+    for folder in "${DPTRAIN_DATA:+$DPTRAIN_DATA/fashion-mnist}" "${DPTRAIN_DATA:-}" \
+                  "${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/dptrain/fashion-mnist" \
+                  /usr/share/datasets/fashion-mnist; do
         if [ -n "$folder" ] && [ -e "$folder/train-images-idx3-ubyte.gz" ]; then return; fi
         if [ -n "$folder" ] && [ -e "$folder/train-images-idx3-ubyte" ]; then return; fi
     done

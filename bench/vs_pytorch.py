@@ -1,0 +1,155 @@
+"""Runs dptrain and PyTorch alternately, each in a process of its own, and prints a Markdown table.
+
+Called by vs_pytorch.sh.  Imports no torch, so that what it measures of the children is theirs.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+VARIANTS = ("contiguous", "channels_last", "compiled")
+WARM_UP_STEPS = 30
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="vs_pytorch.sh", description=__doc__.splitlines()[0])
+    parser.add_argument("model", nargs="?", default="lenet", choices=("linear", "mlp", "lenet"))
+    parser.add_argument("--dptrain", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--runs", type=int, default=3, help="runs of each (default 3)")
+    parser.add_argument("--epochs", type=int, default=1, help="epochs of a run (default 1)")
+    parser.add_argument("--batch-size", type=int, default=256)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
+    parser.add_argument("--variants", default=",".join(VARIANTS), help="of PyTorch, by commas")
+    parser.add_argument("--check", action="store_true",
+                        help="fail unless img/s >= 1.0x, memory <= 0.5x and start-up <= 0.1x")
+    return parser.parse_args()
+
+
+def read_events(path, events):
+    """Reads the log from a FIFO and notes when each line came."""
+    with open(path, encoding="utf-8") as log:
+        for line in log:
+            events.append((time.monotonic(), json.loads(line)))
+
+
+def run_dptrain(args):
+    with tempfile.TemporaryDirectory() as folder:
+        fifo = os.path.join(folder, "log")
+        os.mkfifo(fifo)
+        events = []
+        reader = threading.Thread(target=read_events, args=(fifo, events), daemon=True)
+        reader.start()
+        start = time.monotonic()
+        done = subprocess.run(
+            [args.dptrain, "train", "--quiet", f"--devices=cpu:threads={args.threads}",
+             f"--model={args.model}", "--dataset=fashion-mnist", f"--data={args.data}",
+             f"--batch-size={args.batch_size}", f"--epochs={args.epochs}",
+             "--lr=0.05", "--momentum=0.9", f"--log={fifo}"], check=False)
+        if done.returncode != 0:
+            sys.exit("vs_pytorch: dptrain failed")
+        reader.join()
+    steps = [(at, e) for at, e in events if e["event"] == "step"]
+    end = events[-1][1]
+    steady = [e for _, e in steps[WARM_UP_STEPS:]]
+    return {
+        "images_per_second": sum(e["samples"] for e in steady) / sum(e["seconds"] for e in steady),
+        # The first step's line comes when it is done.
+        "startup_seconds": steps[0][0] - steps[0][1]["seconds"] - start,
+        "peak_rss_bytes": end["peak_rss_bytes"],
+        "test_accuracy": end["test_accuracy"],
+        "version": events[0][1]["version"],
+    }
+
+
+def run_pytorch(args, variant):
+    start = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, os.path.join(HERE, "vs_pytorch_train.py"), "--model", args.model,
+         "--data", args.data, "--batch-size", str(args.batch_size), "--epochs", str(args.epochs),
+         "--threads", str(args.threads), "--variant", variant,
+         "--warm-up-steps", str(WARM_UP_STEPS)],
+        check=False, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        return None
+    result = json.loads(done.stdout.splitlines()[-1])
+    result["startup_seconds"] = result.pop("first_step_at") - start
+    return result
+
+
+def machine():
+    name = platform.processor() or platform.machine()
+    with open("/proc/cpuinfo", encoding="utf-8") as info:
+        for line in info:
+            if line.startswith("model name"):
+                name = line.split(":", 1)[1].strip()
+                break
+    return name
+
+
+def median(runs, key):
+    return statistics.median(run[key] for run in runs)
+
+
+def row(name, runs):
+    rates = [run["images_per_second"] for run in runs]
+    return (f"| {name} | {statistics.median(rates):.0f} | {min(rates):.0f} to {max(rates):.0f} | "
+            f"{median(runs, 'peak_rss_bytes') / 2**20:.0f} MiB | "
+            f"{median(runs, 'startup_seconds'):.2f} s | {median(runs, 'test_accuracy'):.3f} |")
+
+
+def main():
+    args = arguments()
+    variants = args.variants.split(",")
+    unknown = [v for v in variants if v not in VARIANTS]
+    if unknown:
+        sys.exit(f"vs_pytorch: unknown variant {unknown[0]}; known: {', '.join(VARIANTS)}")
+    ours, theirs = [], {v: [] for v in variants}
+    for i in range(args.runs):
+        for variant in variants:
+            print(f"run {i + 1} of {args.runs}: PyTorch {variant}", file=sys.stderr)
+            run = run_pytorch(args, variant)
+            if run:
+                theirs[variant].append(run)
+        print(f"run {i + 1} of {args.runs}: dptrain", file=sys.stderr)
+        ours.append(run_dptrain(args))
+    theirs = {v: runs for v, runs in theirs.items() if len(runs) == args.runs}
+    if not theirs:
+        sys.exit("vs_pytorch: PyTorch failed in every variant")
+    best = max(theirs, key=lambda v: median(theirs[v], "images_per_second"))
+    peer = theirs[best]
+    rate = median(ours, "images_per_second") / median(peer, "images_per_second")
+    # Against the leanest and the quickest of the variants, which need not be the fastest one.
+    memory = median(ours, "peak_rss_bytes") / min(median(r, "peak_rss_bytes")
+                                                  for r in theirs.values())
+    startup = median(ours, "startup_seconds") / min(median(r, "startup_seconds")
+                                                    for r in theirs.values())
+
+    print(f"{args.model}, Fashion-MNIST, batch {args.batch_size}, {args.threads} threads, "
+          f"{machine()}, {datetime.date.today()}; medians of {args.runs} runs, img/s after "
+          f"{WARM_UP_STEPS} steps\n")
+    print("| | img/s | from, to | peak memory | start-up | test accuracy |")
+    print("|---|---|---|---|---|---|")
+    print(row(f"dptrain {ours[0]['version']}", ours))
+    for variant, runs in theirs.items():
+        print(row(f"PyTorch {runs[0]['version']}, {variant}", runs))
+    for variant in variants:
+        if variant not in theirs:
+            print(f"| PyTorch, {variant} | failed | | | | |")
+    print(f"\nAgainst PyTorch at its best ({best}): {rate:.2f}x img/s, {memory:.2f}x memory, "
+          f"{startup:.3f}x start-up time")
+    if args.check and not (rate >= 1 and memory <= 0.5 and startup <= 0.1):
+        sys.exit("vs_pytorch: not what is claimed: at least 1.0x, at most 0.5x, at most 0.1x")
+
+
+if __name__ == "__main__":
+    main()
