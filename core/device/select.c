@@ -1,0 +1,283 @@
+/* Finds what a device list names, and says helpfully what it does not find. */
+#include "device/select.h"
+#include "base/base.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+/* Text that grows as long as there is room. */
+typedef struct words {
+    char text[400];
+    size_t length;
+} words;
+
+DPT_PRINTF(2, 3) static void say(words *w, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const int n = vsnprintf(w->text + w->length, sizeof w->text - w->length, format, args);
+    va_end(args);
+    if (n > 0) w->length += (size_t)n;
+    if (w->length >= sizeof w->text) w->length = sizeof w->text - 1;
+}
+
+/* The nearest of n words, whatever the case of the letters; or NULL. */
+static const char *nearest(const char *word, const char *const *known, size_t n)
+{
+    char lower[DPTI_ID_BYTES];
+    size_t length = 0;
+    for (; word[length] && length < sizeof lower - 1; length++)
+        lower[length] = (char)tolower((unsigned char)word[length]);
+    lower[length] = '\0';
+    const char **list = calloc(n + 1, sizeof *list);
+    if (!list) return NULL;
+    for (size_t i = 0; i < n; i++)
+        list[i] = known[i];
+    const char *found = dpti_nearest(lower, list);
+    free(list);
+    return found;
+}
+
+/* `known` lists what is known, which is at least one word. */
+static void say_known(words *w, const char *word, const char *const *known, size_t n)
+{
+    const char *near = nearest(word, known, n);
+    say(w, "; known:");
+    for (size_t i = 0; i < n; i++)
+        say(w, "%s %.40s", i ? "," : "", known[i]);
+    if (near) say(w, " (did you mean \"%.40s\"?)", near);
+}
+
+static dpt_status fail_no_plugins(const dpti_registry *registry, dpt_error *error)
+{
+    return DPT_FAIL(error, DPT_E_ABSENT,
+                    "no backend was found; plug-ins (libdptrain-NAME.so) were looked for in: "
+                    "%.300s; set DPTRAIN_BACKEND_PATH to their folder",
+                    registry->searched && *registry->searched ? registry->searched : "no folder");
+}
+
+static dpt_status fail_unknown_backend(const dpti_registry *registry, const char *name,
+                                       dpt_error *error)
+{
+    words w = {.length = 0};
+    const char **known = calloc(registry->n_backends + 1, sizeof *known);
+    if (!known) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the device list");
+    for (size_t i = 0; i < registry->n_backends; i++)
+        known[i] = registry->backends[i].name;
+    if (registry->n_backends > 0)
+        say_known(&w, name, known, registry->n_backends);
+    else
+        say(&w, ": there is no plug-in (libdptrain-NAME.so) in %.300s",
+            registry->searched && *registry->searched ? registry->searched : "any folder");
+    free(known);
+    return DPT_FAIL(error, DPT_E_INVALID, "unknown device \"%.60s\"%s", name, w.text);
+}
+
+static dpt_status fail_unknown_param(const dpti_device_entry *entry, const char *key,
+                                     const dpt_param_spec *specs, dpt_error *error)
+{
+    enum { MAX_KNOWN = 32 };
+    const char *known[MAX_KNOWN] = {"memory", "throttle"};
+    size_t n = 2;
+    for (; specs && specs->key && n < MAX_KNOWN; specs++)
+        known[n++] = specs->key;
+    words w = {.length = 0};
+    say_known(&w, key, known, n);
+    return DPT_FAIL(error, DPT_E_INVALID, "device \"%s\": unknown parameter \"%s\"%s", entry->id,
+                    key, w.text);
+}
+
+/* ---- One backend ----------------------------------------------------------------------------- */
+
+static dpt_status check_params(const dpti_device_entry *entry, const dpt_param_spec *specs,
+                               dpt_error *error)
+{
+    for (size_t i = 0; i < entry->n_params; i++) {
+        const dpt_param_spec *spec = specs;
+        while (spec && spec->key && strcmp(spec->key, entry->params[i].key) != 0)
+            spec++;
+        if (!spec || !spec->key)
+            return fail_unknown_param(entry, entry->params[i].key, specs, error);
+    }
+    return DPT_OK;
+}
+
+/* The backend that an entry names, with its index and parameters checked. */
+static dpt_status find_backend(const dpti_registry *registry, const dpti_device_entry *entry,
+                               const dpti_registry_backend **out, dpt_error *error)
+{
+    const dpti_registry_backend *backend = dpti_registry_find(registry, entry->name);
+    if (!backend) return fail_unknown_backend(registry, entry->name, error);
+    if (backend->reason)
+        return DPT_FAIL(error, DPT_E_ABSENT, "device \"%s\": %s is absent: %.380s", entry->id,
+                        backend->name, backend->reason);
+    if (entry->kind == DPTI_ENTRY_ONE && entry->index >= backend->n_devices)
+        return DPT_FAIL(error, DPT_E_INVALID, "device \"%s\": %s has %zu device%s, numbered from 0",
+                        entry->id, backend->name, backend->n_devices,
+                        backend->n_devices == 1 ? "" : "s");
+    DPT_TRY(check_params(entry, backend->backend->params, error));
+    *out = backend;
+    return DPT_OK;
+}
+
+/* ---- Adding ---------------------------------------------------------------------------------- */
+
+static dpt_status add(dpti_selection *selection, const dpti_selected *device, dpt_error *error)
+{
+    if (selection->n_devices == DPTI_MAX_ENTRIES)
+        return DPT_FAIL(error, DPT_E_INVALID, "the device list means more than %d devices",
+                        DPTI_MAX_ENTRIES);
+    selection->devices[selection->n_devices++] = *device;
+    return DPT_OK;
+}
+
+/* A device of an entry that names several: its own id and the entry's parameters. */
+static dpt_status add_expanded(dpti_selection *selection, const dpti_registry_backend *backend,
+                               size_t index, const dpti_device_entry *entry, dpt_error *error)
+{
+    dpti_selected device = {.backend = backend, .index = index, .entry = entry};
+    const int length =
+        snprintf(device.id, sizeof device.id, "%s%s", backend->devices[index].id, entry->suffix);
+    if (length < 0 || (size_t)length >= sizeof device.id)
+        return DPT_FAIL(error, DPT_E_INVALID, "device \"%s%s\" is longer than %d characters",
+                        backend->devices[index].id, entry->suffix, DPTI_ID_BYTES - 1);
+    return add(selection, &device, error);
+}
+
+static dpt_status add_named(const dpti_registry *registry, const dpti_device_entry *entry,
+                            dpti_selection *selection, dpt_error *error)
+{
+    const dpti_registry_backend *backend = NULL;
+    DPT_TRY(find_backend(registry, entry, &backend, error));
+    if (entry->kind == DPTI_ENTRY_ONE) {
+        dpti_selected device = {.backend = backend, .index = entry->index, .entry = entry};
+        memcpy(device.id, entry->id, sizeof device.id);
+        return add(selection, &device, error);
+    }
+    for (size_t i = 0; i < backend->n_devices; i++)
+        DPT_TRY(add_expanded(selection, backend, i, entry, error));
+    return DPT_OK;
+}
+
+/* ---- All ------------------------------------------------------------------------------------- */
+
+/* A device that "all" may mean. */
+typedef struct candidate {
+    const dpti_registry_backend *backend;
+    size_t index;
+    bool kept;
+} candidate;
+
+static const dpt_device_info *info_of(const candidate *c)
+{
+    return &c->backend->devices[c->index].info;
+}
+
+/* Its memory is the host's, and its cores are the host's. */
+static bool native(const candidate *c)
+{
+    return (info_of(c)->flags & DPT_DEVICE_IS_HOST_CPU) &&
+           c->backend->backend->memory->host_pointer;
+}
+
+static bool same_text(const char *a, const char *b, size_t size)
+{
+    return a[0] && strncmp(a, b, size) == 0;
+}
+
+static bool same_hardware(const dpt_device_info *a, const dpt_device_info *b)
+{
+    static const unsigned char none[sizeof a->uuid] = {0};
+    return same_text(a->compute_domain, b->compute_domain, sizeof a->compute_domain) ||
+           same_text(a->pci_id, b->pci_id, sizeof a->pci_id) ||
+           (memcmp(a->uuid, none, sizeof none) != 0 &&
+            memcmp(a->uuid, b->uuid, sizeof a->uuid) == 0);
+}
+
+static void keep_once(candidate *candidates, size_t n, bool natives)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (native(&candidates[i]) != natives) continue;
+        bool taken = false;
+        for (size_t j = 0; j < n && !taken; j++)
+            taken = candidates[j].kept &&
+                    same_hardware(info_of(&candidates[i]), info_of(&candidates[j]));
+        candidates[i].kept = !taken;
+    }
+}
+
+static dpt_status fail_nothing(const dpti_registry *registry, dpt_error *error)
+{
+    if (registry->n_backends == 0) return fail_no_plugins(registry, error);
+    words w = {.length = 0};
+    for (size_t i = 0; i < registry->n_backends; i++)
+        say(&w, "%s%s: %.120s", i ? "; " : "", registry->backends[i].name,
+            registry->backends[i].reason ? registry->backends[i].reason
+                                         : registry->backends[i].devices[0].error.message);
+    return DPT_FAIL(error, DPT_E_ABSENT, "no device can be used: %s", w.text);
+}
+
+/* The devices of all backends, in order; those that cannot say what they are left out. */
+static size_t list_candidates(const dpti_registry *registry, candidate *out)
+{
+    size_t n = 0;
+    for (size_t b = 0; b < registry->n_backends; b++) {
+        const dpti_registry_backend *backend = &registry->backends[b];
+        for (size_t i = 0; i < backend->n_devices; i++) {
+            if (backend->devices[i].status != DPT_OK) continue;
+            if (out) out[n] = (candidate){.backend = backend, .index = i};
+            n++;
+        }
+    }
+    return n;
+}
+
+static dpt_status add_all(const dpti_registry *registry, const dpti_device_entry *entry,
+                          dpti_selection *selection, dpt_error *error)
+{
+    const size_t n = list_candidates(registry, NULL);
+    if (n == 0) return fail_nothing(registry, error);
+    candidate *candidates = calloc(n, sizeof *candidates);
+    if (!candidates) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the device list");
+    list_candidates(registry, candidates);
+    keep_once(candidates, n, true);
+    keep_once(candidates, n, false);
+    dpt_status status = DPT_OK;
+    for (size_t i = 0; status == DPT_OK && i < n; i++)
+        if (candidates[i].kept)
+            status =
+                add_expanded(selection, candidates[i].backend, candidates[i].index, entry, error);
+    free(candidates);
+    return status;
+}
+
+/* ---- Selections ------------------------------------------------------------------------------ */
+
+dpt_status dpti_select(const dpti_registry *registry, const dpti_device_list *list,
+                       dpti_selection *out, dpt_error *error)
+{
+    dpti_selection selection = {.devices = calloc(DPTI_MAX_ENTRIES, sizeof *selection.devices)};
+    if (!selection.devices)
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the device list");
+    dpt_status status = DPT_OK;
+    for (size_t i = 0; status == DPT_OK && i < list->n_entries; i++) {
+        const dpti_device_entry *entry = &list->entries[i];
+        status = entry->kind == DPTI_ENTRY_ALL ? add_all(registry, entry, &selection, error)
+                                               : add_named(registry, entry, &selection, error);
+    }
+    if (status != DPT_OK) {
+        dpti_selection_free(&selection);
+        return status;
+    }
+    *out = selection;
+    return DPT_OK;
+}
+
+void dpti_selection_free(dpti_selection *selection)
+{
+    free(selection->devices);
+    *selection = (dpti_selection){.n_devices = 0};
+}

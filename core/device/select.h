@@ -1,0 +1,32 @@
+/* From a device list to the devices that it means.  Reads the registry and calls no backend. */
+#ifndef DPTI_SELECT_H
+#define DPTI_SELECT_H
+
+#include "device/devstring.h"
+#include "device/registry.h"
+
+/* One device to open; points into the registry and the list. */
+typedef struct dpti_selected {
+    char id[DPTI_ID_BYTES];
+    const dpti_registry_backend *backend;
+    size_t index;
+    const dpti_device_entry *entry; /* its parameters and limits */
+} dpti_selected;
+
+typedef struct dpti_selection {
+    size_t n_devices; /* 1 to DPTI_MAX_ENTRIES */
+    dpti_selected *devices;
+} dpti_selection;
+
+/* "all" means every device of every backend, but each piece of hardware once: a device is left out
+   if another has its compute domain, its PCI id or its UUID.  Of those a backend for which host
+   memory is the device's own memory is kept before one that reaches the same cores through another
+   API, and otherwise the first by name and index.
+
+   DPT_E_INVALID: unknown backend or parameter, index out of range, too many devices.
+   DPT_E_ABSENT: a named backend, or all of them, with the reasons.  DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_select(const dpti_registry *registry, const dpti_device_list *list,
+                                        dpti_selection *out, dpt_error *error);
+void dpti_selection_free(dpti_selection *selection); /* accepts a zeroed one; zeroes it */
+
+#endif

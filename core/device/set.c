@@ -1,0 +1,245 @@
+/* Opening and closing sets of devices. */
+#include "device/dispatch.h"
+#include "device/driver.h"
+#include "device/select.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- One device, on its driver --------------------------------------------------------------- */
+
+typedef struct open_job {
+    const dpt_open_args *args;
+    dpt_status status;
+} open_job;
+
+static const dpt_device_ops *device_ops(const dpti_device *device)
+{
+    return device->base.backend->device;
+}
+
+/* Asks what the device is and holds it to the contract. */
+static dpt_status read_info(dpti_device *device)
+{
+    dpt_device_info info = {.memory_bytes = 0};
+    DPT_TRY(dpti_begin_call(device));
+    DPT_TRY(dpti_end_call(device, device_ops(device)->info(&device->base, &info), "device.info"));
+    const size_t alignment = info.alignment_bytes;
+    if (alignment == 0 || alignment > 256 || (alignment & (alignment - 1)) != 0)
+        return DPT_FAIL(&device->base.error, DPT_E_INTERNAL,
+                        "the backend asks for an alignment of %zu bytes", alignment);
+    info.name[sizeof info.name - 1] = '\0';
+    info.detail[sizeof info.detail - 1] = '\0';
+    if (info.memory_bytes > device->memory_limit_bytes)
+        info.memory_bytes = device->memory_limit_bytes;
+    device->info = info;
+    return DPT_OK;
+}
+
+static dpt_status create_stream(dpti_device *device)
+{
+    DPT_TRY(dpti_begin_call(device));
+    return dpti_end_call(device,
+                         device->base.backend->stream->create(&device->base, &device->stream),
+                         "stream.create");
+}
+
+static dpt_status open_on_driver(dpti_device *device, const dpt_open_args *args)
+{
+    DPT_TRY(dpti_begin_call(device));
+    DPT_TRY(dpti_end_call(device, device_ops(device)->open(&device->base, args), "device.open"));
+    DPT_TRY(read_info(device));
+    return create_stream(device);
+}
+
+static void run_open(dpti_device *device, void *argument)
+{
+    open_job *job = argument;
+    job->status = open_on_driver(device, job->args);
+    if (job->status != DPT_OK) device_ops(device)->close(&device->base);
+}
+
+static void run_close(dpti_device *device, void *argument)
+{
+    (void)argument;
+    if (!device->lost) {
+        /* Nobody is left to hear of a failure; close copes with it. */
+        const dpt_status status = dpti_sync(device);
+        if (status != DPT_E_DEVICE_LOST) device->base.backend->stream->destroy(device->stream);
+    }
+    device_ops(device)->close(&device->base);
+}
+
+/* Releases a device whose vtable is closed or was never opened. */
+static void release(dpti_device *device)
+{
+    dpti_driver_stop(device);
+    free(device);
+}
+
+static dpt_status open_device(dpt_context *context, const dpti_selected *selected,
+                              const dpt_open_args *args, dpti_device **out)
+{
+    dpti_device *device = calloc(1, sizeof *device);
+    if (!device) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory for a device");
+    device->base.backend = selected->backend->backend;
+    device->context = context;
+    memcpy(device->id, selected->id, sizeof device->id);
+    device->memory_limit_bytes = selected->entry->memory_limit_bytes;
+    device->throttle = selected->entry->throttle;
+    atomic_init(&device->memory_used_bytes, 0);
+
+    char prefix[DPTI_ID_BYTES + 8];
+    snprintf(prefix, sizeof prefix, "device %s", device->id);
+    dpt_error error = {.status = DPT_OK};
+    open_job job = {.args = args, .status = dpti_driver_start(device, &error)};
+    if (job.status != DPT_OK) {
+        free(device);
+        return dpti_context_fail(context, prefix, &error);
+    }
+    dpti_driver_call(device, run_open, &job);
+    if (job.status != DPT_OK) {
+        const dpt_status status = dpti_context_fail(context, prefix, &device->base.error);
+        release(device);
+        return status;
+    }
+    *out = device;
+    return DPT_OK;
+}
+
+/* ---- Sets ------------------------------------------------------------------------------------ */
+
+/* All requests of the backend of device `self`, in the order of the list. */
+static dpt_open_args gather_requests(const dpti_selection *selection, size_t self,
+                                     dpt_device_request *requests)
+{
+    dpt_open_args args = {.requests = requests};
+    for (size_t i = 0; i < selection->n_devices; i++) {
+        const dpti_selected *device = &selection->devices[i];
+        if (device->backend != selection->devices[self].backend) continue;
+        if (i == self) args.self = args.n_requests;
+        requests[args.n_requests++] = (dpt_device_request){
+            .index = device->index,
+            .params = device->entry->params,
+            .n_params = device->entry->n_params,
+        };
+    }
+    return args;
+}
+
+/* What fails leaves the devices that are open in the set, for the caller to close. */
+static dpt_status open_all(dpt_device_set *set, const dpti_selection *selection)
+{
+    dpt_device_request *requests = calloc(selection->n_devices, sizeof *requests);
+    set->devices = calloc(selection->n_devices, sizeof(dpti_device *));
+    dpt_status status = DPT_OK;
+    if (!requests || !set->devices)
+        status = dpt_fail(set->context, DPT_E_NO_MEMORY, "no memory for the devices");
+    for (size_t i = 0; status == DPT_OK && i < selection->n_devices; i++) {
+        const dpt_open_args args = gather_requests(selection, i, requests);
+        status = open_device(set->context, &selection->devices[i], &args, &set->devices[i]);
+        if (status == DPT_OK) set->n_devices++;
+    }
+    free(requests);
+    return status;
+}
+
+dpt_status dpt_devices_open(dpt_context *context, const char *text, dpt_device_set **out)
+{
+    dpt_error error = {.status = DPT_OK};
+    dpti_device_list list = {.n_entries = 0};
+    dpti_selection selection = {.n_devices = 0};
+    dpt_device_set *set = NULL;
+    dpt_status status = dpti_device_list_parse(text ? text : "all", &list, &error);
+    if (status == DPT_OK) status = dpti_select(context->registry, &list, &selection, &error);
+    if (status != DPT_OK) {
+        status = dpti_context_fail(context, NULL, &error);
+        goto end;
+    }
+    set = calloc(1, sizeof *set);
+    if (!set) {
+        status = dpt_fail(context, DPT_E_NO_MEMORY, "no memory for the devices");
+        goto end;
+    }
+    set->context = context;
+    status = open_all(set, &selection);
+    if (status != DPT_OK) goto end;
+    *out = set;
+    set = NULL;
+end:
+    dpt_devices_close(set);
+    dpti_selection_free(&selection);
+    dpti_device_list_free(&list);
+    return status;
+}
+
+void dpt_devices_close(dpt_device_set *set)
+{
+    if (!set) return;
+    while (set->n_devices > 0) {
+        dpti_device *device = set->devices[--set->n_devices];
+        dpti_driver_call(device, run_close, NULL);
+        release(device);
+    }
+    free(set->devices);
+    free(set);
+}
+
+size_t dpt_devices_count(const dpt_device_set *set)
+{
+    return set->n_devices;
+}
+
+dpt_device *dpt_devices_get(const dpt_device_set *set, size_t i)
+{
+    return i < set->n_devices ? &set->devices[i]->base : NULL;
+}
+
+void dpt_device_describe(const dpt_device *device, dpt_device_description *out)
+{
+    const dpti_device *d = dpti_device_of(device);
+    *out = (dpt_device_description){
+        .id = d->id,
+        .backend = d->base.backend->name,
+        .name = d->info.name,
+        .detail = d->info.detail,
+        .memory_bytes = d->info.memory_bytes,
+        .n_threads = d->info.n_threads,
+    };
+}
+
+/* ---- Waiting --------------------------------------------------------------------------------- */
+
+typedef struct wait_job {
+    uint64_t ticket;
+    dpt_error error; /* status DPT_OK: all is well */
+} wait_job;
+
+static void run_wait(dpti_device *device, void *argument)
+{
+    wait_job *job = argument;
+    job->error.status = dpti_sync(device);
+    if (device->deferred.status != DPT_OK)
+        job->error = device->deferred; /* the cause, where sync only sees the consequence */
+    else if (job->error.status != DPT_OK)
+        job->error = device->base.error;
+    device->deferred.status = DPT_OK;
+}
+
+dpt_status dpt_devices_wait(dpt_device_set *set)
+{
+    wait_job *jobs = calloc(set->n_devices, sizeof *jobs);
+    if (!jobs) return dpt_fail(set->context, DPT_E_NO_MEMORY, "no memory to wait for devices");
+    for (size_t i = 0; i < set->n_devices; i++)
+        jobs[i].ticket = dpti_driver_post(set->devices[i], run_wait, &jobs[i]);
+    dpt_status status = DPT_OK;
+    for (size_t i = 0; i < set->n_devices; i++) {
+        dpti_driver_wait(set->devices[i], jobs[i].ticket);
+        if (status != DPT_OK || jobs[i].error.status == DPT_OK) continue;
+        char prefix[DPTI_ID_BYTES + 8];
+        snprintf(prefix, sizeof prefix, "device %s", set->devices[i]->id);
+        status = dpti_context_fail(set->context, prefix, &jobs[i].error);
+    }
+    free(jobs);
+    return status;
+}
