@@ -49,16 +49,22 @@ static size_t listing_count(const listing *from)
     return n;
 }
 
-static dpt_status listing_get(const listing *from, size_t i, dpt_device_description *out)
+/* A device that cannot say what it is stands in the table with what it says instead. */
+static void listing_get(const listing *from, size_t i, row *out)
 {
+    dpt_device_description device = {.name = "-", .detail = ""};
     if (from->set) {
-        dpt_device_describe(dpt_devices_get(from->set, i), out);
-        return DPT_OK;
+        dpt_device_describe(dpt_devices_get(from->set, i), &device);
+    } else {
+        size_t b = 0;
+        for (; i >= dpt_backend_device_count(from->context, b); b++)
+            i -= dpt_backend_device_count(from->context, b);
+        if (dpt_backend_describe(from->context, b, i, &device) != DPT_OK) {
+            device.id = dpt_backend_name(from->context, b);
+            device.detail = dpt_error_message(from->context);
+        }
     }
-    size_t b = 0;
-    for (; i >= dpt_backend_device_count(from->context, b); b++)
-        i -= dpt_backend_device_count(from->context, b);
-    return dpt_backend_describe(from->context, b, i, out);
+    fill(&device, out);
 }
 
 static void print_rows(const row *rows, size_t n_rows)
@@ -83,15 +89,11 @@ static dpt_status print_table(const listing *from)
     row *rows = calloc(n + 1, sizeof *rows);
     if (!rows) return dpt_fail(from->context, DPT_E_NO_MEMORY, "out of memory");
     rows[0] = (row){{"DEVICE", "NAME", "THREADS", "MEMORY", "DETAIL"}};
-    dpt_status status = DPT_OK;
-    for (size_t i = 0; i < n && status == DPT_OK; i++) {
-        dpt_device_description device;
-        status = listing_get(from, i, &device);
-        if (status == DPT_OK) fill(&device, &rows[i + 1]);
-    }
-    if (status == DPT_OK) print_rows(rows, n + 1);
+    for (size_t i = 0; i < n; i++)
+        listing_get(from, i, &rows[i + 1]);
+    print_rows(rows, n + 1);
     free(rows);
-    return status;
+    return DPT_OK;
 }
 
 static void print_absent(const dpt_context *context)
