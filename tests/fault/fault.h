@@ -1,0 +1,123 @@
+/* A backend for tests: wraps another one (the plug-in that $DPTRAIN_FAULT_INNER names, whose memory
+   must be the host's), forwards every call, and fails or falsifies what its device string asks for.
+
+   fail=N        the N-th call after open that can fail does, with DPT_E_DEVICE
+   lost=N        from the N-th on every call fails with DPT_E_DEVICE_LOST
+   entry=NAME    counts calls of this vtable entry only ("run", "sync")
+   bug=NAME      a planted mistake (fault_bug)
+   anything else is passed on
+
+   Into the file that $DPTRAIN_FAULT_REPORT names it appends `fired CALL ENTRY` when a failure is
+   planted, and `closed CALLS LEFT` when a device is closed: how many calls were counted, and how
+   many objects nobody had released.
+
+   Built twice: `fault`, and `faultstaged`, which hides that its memory is the host's and that it
+   can record, so that core has to stage transfers as for a GPU. */
+#ifndef DPT_TEST_FAULT_H
+#define DPT_TEST_FAULT_H
+
+#include "backend.h"
+
+/* Mistakes that tests must notice. */
+#define FAULT_BUG_LIST(X)                                                                          \
+    X(NONE, none)                                                                                  \
+    X(DROP, drop)         /* the softmax gradient is zero: this device's share is lost */          \
+    X(SCALE, scale)       /* the softmax gradient is divided by the share, not the batch */        \
+    X(STALE, stale)       /* SGD does nothing on every second call */                              \
+    X(WRONG, wrong)       /* one element of every output is off by a thousandth */                 \
+    X(LAZY, lazy)         /* the last element of every output is not written */                    \
+    X(OVERRUN, overrun)   /* one element behind every output is written */                         \
+    X(INPUT, input)       /* the first element of every input is changed */                        \
+    X(UNSTABLE, unstable) /* every second run differs in the last bit */
+
+typedef enum fault_bug {
+#define FAULT_BUG_ENUM(name, word) FAULT_BUG_##name,
+    FAULT_BUG_LIST(FAULT_BUG_ENUM)
+#undef FAULT_BUG_ENUM
+        FAULT_BUG_COUNT
+} fault_bug;
+
+typedef enum fault_object_kind {
+    FAULT_BUFFER,
+    FAULT_HOST,
+    FAULT_STREAM,
+    FAULT_EVENT,
+    FAULT_OP,
+    FAULT_RECORDING,
+} fault_object_kind;
+
+/* Something that was created and not released yet. */
+typedef struct fault_object {
+    fault_object_kind kind;
+    void *handle;
+    struct fault_object *next;
+} fault_object;
+
+typedef struct fault_state {
+    dpt_device inner; /* what the wrapped backend sees */
+    size_t fail, lost;
+    char entry[24];
+    fault_bug bug;
+    size_t n_calls;
+    bool is_lost;
+    fault_object *objects; /* the last created first */
+} fault_state;
+
+struct dpt_stream {
+    dpt_device *device;
+    dpt_stream *inner;
+    dpt_recording *recording; /* not NULL from capture.begin to end */
+};
+
+struct dpt_event {
+    dpt_device *device;
+    dpt_event *inner;
+};
+
+struct dpt_op {
+    dpt_op_desc desc;
+    dpt_op *inner;
+    size_t n_runs;
+};
+
+static inline fault_state *fault_of(dpt_device *device)
+{
+    return device->state;
+}
+
+/* The wrapped backend; NULL with the reason in *error (which may be NULL). */
+const dpt_backend *fault_inner(dpt_error *error);
+
+/* Reads and takes out this plug-in's own parameters.  DPT_E_INVALID. */
+dpt_status fault_parse(dpt_device *device, const dpt_device_request *request);
+/* The requests without the own parameters, in one allocation to be freed; NULL without memory. */
+dpt_device_request *fault_strip(const dpt_open_args *args);
+
+/* Counts a call; a failure if it is this one's turn. */
+dpt_status fault_enter(dpt_device *device, const char *entry);
+/* Copies the record of the wrapped device if a forwarded call failed; returns the status. */
+dpt_status fault_forwarded(dpt_device *device, dpt_status status);
+
+/* Remembers an object / forgets it.  track fails without memory. */
+bool fault_track(dpt_device *device, fault_object_kind kind, void *handle);
+void fault_forget(dpt_device *device, const void *handle);
+size_t fault_count_objects(const fault_state *state);
+DPT_PRINTF(1, 2) void fault_report(const char *format, ...);
+
+/* Runs an operator on the wrapped device, with the planted bug. */
+dpt_status fault_run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dpt_op_args *args);
+
+extern const dpt_capture_ops fault_capture_ops;
+/* Whether a stream records; then the call (run if op, copy if from.buffer, else fill) is added to
+   the recording and *status is the result. */
+typedef struct fault_call {
+    dpt_op *op;
+    size_t n_samples;
+    dpt_op_args args;
+    dpt_location to, from;
+    uint32_t pattern;
+    size_t n_bytes;
+} fault_call;
+bool fault_record(dpt_stream *stream, const fault_call *call, dpt_status *status);
+
+#endif

@@ -1,0 +1,115 @@
+/* The planted mistakes: what a run did is falsified in place, in the wrapped device's memory. */
+#include "fault.h"
+
+#include <math.h>
+#include <string.h>
+
+static void *address(dpt_device *device, dpt_location at)
+{
+    fault_state *state = fault_of(device);
+    const dpt_memory_ops *memory = state->inner.backend->memory;
+    if (!at.buffer || !memory->host_pointer) return NULL;
+    char *base = memory->host_pointer(&state->inner, at.buffer);
+    return base ? base + at.offset_bytes : NULL;
+}
+
+/* Elements of the first output, all of which have four bytes. */
+static size_t output_elements(const dpt_op_desc *desc, size_t n)
+{
+    const dpt_conv2d_desc *c = &desc->u.conv2d;
+    const dpt_pool2d_desc *p = &desc->u.pool2d;
+    switch (desc->kind) {
+    case DPT_OP_GATHER: return n * desc->u.gather.count;
+    case DPT_OP_GATHER_LABELS: return n;
+    case DPT_OP_CONV2D_FORWARD: return n * c->out_h * c->out_w * c->out_channels;
+    case DPT_OP_CONV2D_BACKWARD_DATA: return n * c->in_h * c->in_w * c->in_channels;
+    case DPT_OP_CONV2D_BACKWARD_WEIGHTS:
+        return c->out_channels * c->kernel_h * c->kernel_w * (c->in_channels / c->groups);
+    case DPT_OP_LINEAR_FORWARD: return n * desc->u.linear.out;
+    case DPT_OP_LINEAR_BACKWARD_DATA: return n * desc->u.linear.in;
+    case DPT_OP_LINEAR_BACKWARD_WEIGHTS: return desc->u.linear.out * desc->u.linear.in;
+    case DPT_OP_POOL2D_FORWARD: return n * p->out_h * p->out_w * p->channels;
+    case DPT_OP_POOL2D_BACKWARD: return n * p->in_h * p->in_w * p->channels;
+    case DPT_OP_ACTIVATION_FORWARD:
+    case DPT_OP_ACTIVATION_BACKWARD: return n * desc->u.activation.count;
+    case DPT_OP_SOFTMAX_XENT:
+    case DPT_OP_SOFTMAX_XENT_GRADIENT: return n * 2;
+    case DPT_OP_MULTIPLY:
+    case DPT_OP_ADD:
+    case DPT_OP_AFFINE: return n * desc->u.elementwise.count;
+    case DPT_OP_SGD: return desc->u.sgd.count;
+    case DPT_OP_COUNT: break;
+    }
+    return 0;
+}
+
+/* The largest element, so that a relative error is an error. */
+static void disturb(float *values, size_t n)
+{
+    size_t largest = 0;
+    for (size_t i = 1; i < n; i++) {
+        if (fabsf(values[i]) > fabsf(values[largest])) largest = i;
+    }
+    if (n > 0) values[largest] *= 1.001f;
+}
+
+static void falsify_output(const dpt_op *op, fault_bug bug, void *output, size_t n)
+{
+    float *values = output;
+    uint32_t *words = output;
+    if (n == 0) return;
+    switch (bug) {
+    case FAULT_BUG_WRONG:
+        if (op->desc.kind == DPT_OP_GATHER_LABELS) {
+            words[0] += 1;
+        } else {
+            disturb(values, n);
+        }
+        break;
+    case FAULT_BUG_LAZY: values[n - 1] = NAN; break;
+    case FAULT_BUG_OVERRUN: words[n] = 0; break;
+    case FAULT_BUG_UNSTABLE: words[0] ^= (uint32_t)(op->n_runs & 1); break;
+    default: break;
+    }
+}
+
+static void falsify_softmax(const dpt_op *op, fault_bug bug, float *dlogits, size_t n,
+                            const dpt_step_block *step)
+{
+    const size_t count = n * op->desc.u.softmax.classes;
+    for (size_t i = 0; i < count && bug == FAULT_BUG_DROP; i++)
+        dlogits[i] = 0.0f;
+    for (size_t i = 0; i < count && bug == FAULT_BUG_SCALE; i++)
+        dlogits[i] *= 1.0f / (step->inv_batch * (float)n);
+    if (bug == FAULT_BUG_WRONG) disturb(dlogits, count);
+}
+
+static void falsify(dpt_device *device, const dpt_op *op, size_t n, const dpt_op_args *args)
+{
+    const fault_bug bug = fault_of(device)->bug;
+    void *output = address(device, args->out[0]);
+    if (output) falsify_output(op, bug, output, output_elements(&op->desc, n));
+    if (op->desc.kind == DPT_OP_SOFTMAX_XENT_GRADIENT) {
+        float *dlogits = address(device, args->out[1]);
+        const dpt_step_block *step = address(device, args->step);
+        if (dlogits && step) falsify_softmax(op, bug, dlogits, n, step);
+    }
+    unsigned char *input = address(device, args->in[0]);
+    if (bug == FAULT_BUG_INPUT && input && n > 0) *input ^= 1;
+}
+
+dpt_status fault_run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dpt_op_args *args)
+{
+    fault_state *state = fault_of(stream->device);
+    const dpt_backend *inner = state->inner.backend;
+    op->n_runs++;
+    if (state->bug == FAULT_BUG_STALE && op->desc.kind == DPT_OP_SGD && op->n_runs % 2 == 0) {
+        return DPT_OK;
+    }
+    DPT_TRY(fault_forwarded(stream->device,
+                            inner->operators->run(stream->inner, op->inner, n_samples, args)));
+    if (state->bug == FAULT_BUG_NONE) return DPT_OK;
+    DPT_TRY(fault_forwarded(stream->device, inner->stream->sync(stream->inner)));
+    falsify(stream->device, op, n_samples, args);
+    return DPT_OK;
+}

@@ -1,0 +1,403 @@
+/* The fault backend's tables: count the call, forward it, remember what was created. */
+#include "fault.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef FAULT_STAGED
+#define FAULT_NAME "faultstaged"
+#else
+#define FAULT_NAME "fault"
+#endif
+
+static const dpt_backend *inner_of(dpt_device *device)
+{
+    return fault_of(device)->inner.backend;
+}
+
+/* ---- Devices --------------------------------------------------------------------------------- */
+
+static dpt_status device_probe(size_t *n_devices, dpt_error *error)
+{
+    const dpt_backend *inner = fault_inner(error);
+    return inner ? inner->device->probe(n_devices, error) : DPT_E_ABSENT;
+}
+
+static dpt_status device_describe(size_t index, dpt_device_info *info, dpt_error *error)
+{
+    const dpt_backend *inner = fault_inner(error);
+    return inner ? inner->device->describe(index, info, error) : DPT_E_ABSENT;
+}
+
+static dpt_status device_open(dpt_device *device, const dpt_open_args *args)
+{
+    fault_state *state = device->state = calloc(1, sizeof *state);
+    if (!state) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for the device");
+    DPT_TRY(fault_parse(device, &args->requests[args->self]));
+    const dpt_backend *inner = fault_inner(&device->error);
+    if (!inner) return device->error.status;
+    dpt_device_request *requests = fault_strip(args);
+    if (!requests) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for the device");
+    dpt_open_args stripped = *args;
+    stripped.requests = requests;
+    state->inner.backend = inner;
+    const dpt_status status = inner->device->open(&state->inner, &stripped);
+    free(requests);
+    return fault_forwarded(device, status);
+}
+
+static void event_destroy(dpt_event *event);
+static void stream_destroy(dpt_stream *stream);
+static void operator_release(dpt_device *device, dpt_op *op);
+static void memory_free(dpt_device *device, dpt_buffer *buffer);
+static void memory_host_free(dpt_device *device, void *host);
+
+static void release_object(dpt_device *device, fault_object_kind kind, void *handle)
+{
+    switch (kind) {
+    case FAULT_BUFFER: memory_free(device, handle); break;
+    case FAULT_HOST: memory_host_free(device, handle); break;
+    case FAULT_STREAM: stream_destroy(handle); break;
+    case FAULT_EVENT: event_destroy(handle); break;
+    case FAULT_OP: operator_release(device, handle); break;
+    case FAULT_RECORDING: fault_capture_ops.release(device, handle); break;
+    }
+}
+
+/* What a lost device's owners abandoned is released here, so that leaks elsewhere stay visible. */
+static void device_close(dpt_device *device)
+{
+    fault_state *state = fault_of(device);
+    if (!state) return;
+    fault_report("closed %zu %zu\n", state->n_calls, fault_count_objects(state));
+    while (state->objects)
+        release_object(device, state->objects->kind, state->objects->handle);
+    if (state->inner.backend) state->inner.backend->device->close(&state->inner);
+    free(state);
+    device->state = NULL;
+}
+
+static dpt_status device_info(dpt_device *device, dpt_device_info *info)
+{
+    DPT_TRY(fault_enter(device, "info"));
+    return fault_forwarded(device, inner_of(device)->device->info(&fault_of(device)->inner, info));
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* Ends a creation: remembers the object, or gives it back. */
+static dpt_status created(dpt_device *device, fault_object_kind kind, void *handle)
+{
+    if (fault_track(device, kind, handle)) return DPT_OK;
+    release_object(device, kind, handle);
+    return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory to remember an object");
+}
+
+static dpt_status memory_alloc(dpt_device *device, size_t n_bytes, dpt_buffer **out)
+{
+    dpt_buffer *buffer = NULL;
+    DPT_TRY(fault_enter(device, "alloc"));
+    DPT_TRY(fault_forwarded(
+        device, inner_of(device)->memory->alloc(&fault_of(device)->inner, n_bytes, &buffer)));
+    DPT_TRY(created(device, FAULT_BUFFER, buffer));
+    *out = buffer;
+    return DPT_OK;
+}
+
+static void memory_free(dpt_device *device, dpt_buffer *buffer)
+{
+    fault_forget(device, buffer);
+    inner_of(device)->memory->free(&fault_of(device)->inner, buffer);
+}
+
+#ifndef FAULT_STAGED
+static dpt_status memory_wrap_host(dpt_device *device, const void *host, size_t n_bytes,
+                                   dpt_buffer **out)
+{
+    dpt_buffer *buffer = NULL;
+    DPT_TRY(fault_enter(device, "wrap_host"));
+    if (!inner_of(device)->memory->wrap_host) {
+        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "the wrapped backend has no wrap_host");
+    }
+    DPT_TRY(fault_forwarded(device, inner_of(device)->memory->wrap_host(&fault_of(device)->inner,
+                                                                        host, n_bytes, &buffer)));
+    DPT_TRY(created(device, FAULT_BUFFER, buffer));
+    *out = buffer;
+    return DPT_OK;
+}
+
+static void *memory_host_pointer(dpt_device *device, dpt_buffer *buffer)
+{
+    const dpt_memory_ops *memory = inner_of(device)->memory;
+    return memory->host_pointer ? memory->host_pointer(&fault_of(device)->inner, buffer) : NULL;
+}
+#endif
+
+static dpt_status memory_host_alloc(dpt_device *device, size_t n_bytes, void **out)
+{
+    const dpt_memory_ops *memory = inner_of(device)->memory;
+    void *host = NULL;
+    DPT_TRY(fault_enter(device, "host_alloc"));
+    if (memory->host_alloc) {
+        DPT_TRY(
+            fault_forwarded(device, memory->host_alloc(&fault_of(device)->inner, n_bytes, &host)));
+    } else {
+        host = aligned_alloc(64, (n_bytes + 63) / 64 * 64);
+        if (!host) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no host memory");
+    }
+    DPT_TRY(created(device, FAULT_HOST, host));
+    *out = host;
+    return DPT_OK;
+}
+
+static void memory_host_free(dpt_device *device, void *host)
+{
+    const dpt_memory_ops *memory = inner_of(device)->memory;
+    fault_forget(device, host);
+    if (memory->host_alloc) {
+        memory->host_free(&fault_of(device)->inner, host);
+    } else {
+        free(host);
+    }
+}
+
+static dpt_status memory_upload(dpt_stream *stream, dpt_location to, const void *host,
+                                size_t n_bytes)
+{
+    DPT_TRY(fault_enter(stream->device, "upload"));
+    return fault_forwarded(
+        stream->device, inner_of(stream->device)->memory->upload(stream->inner, to, host, n_bytes));
+}
+
+static dpt_status memory_download(dpt_stream *stream, void *host, dpt_location from, size_t n_bytes)
+{
+    DPT_TRY(fault_enter(stream->device, "download"));
+    return fault_forwarded(
+        stream->device,
+        inner_of(stream->device)->memory->download(stream->inner, host, from, n_bytes));
+}
+
+static dpt_status memory_copy(dpt_stream *stream, dpt_location to, dpt_location from,
+                              size_t n_bytes)
+{
+    dpt_status recorded;
+    DPT_TRY(fault_enter(stream->device, "copy"));
+    if (fault_record(stream, &(fault_call){.to = to, .from = from, .n_bytes = n_bytes}, &recorded))
+        return recorded;
+    return fault_forwarded(
+        stream->device, inner_of(stream->device)->memory->copy(stream->inner, to, from, n_bytes));
+}
+
+static dpt_status memory_fill(dpt_stream *stream, dpt_location to, uint32_t pattern, size_t n_bytes)
+{
+    dpt_status recorded;
+    DPT_TRY(fault_enter(stream->device, "fill"));
+    if (fault_record(stream, &(fault_call){.to = to, .pattern = pattern, .n_bytes = n_bytes},
+                     &recorded))
+        return recorded;
+    return fault_forwarded(
+        stream->device,
+        inner_of(stream->device)->memory->fill(stream->inner, to, pattern, n_bytes));
+}
+
+/* ---- Streams and events ---------------------------------------------------------------------- */
+
+static dpt_status stream_create(dpt_device *device, dpt_stream **out)
+{
+    DPT_TRY(fault_enter(device, "stream_create"));
+    dpt_stream *stream = calloc(1, sizeof *stream);
+    if (!stream) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a stream");
+    stream->device = device;
+    const dpt_status status = fault_forwarded(
+        device, inner_of(device)->stream->create(&fault_of(device)->inner, &stream->inner));
+    if (status != DPT_OK) {
+        free(stream);
+        return status;
+    }
+    DPT_TRY(created(device, FAULT_STREAM, stream));
+    *out = stream;
+    return DPT_OK;
+}
+
+static void stream_destroy(dpt_stream *stream)
+{
+    if (!stream) return;
+    fault_forget(stream->device, stream);
+    fault_capture_ops.release(stream->device, stream->recording); /* one that nobody ended */
+    inner_of(stream->device)->stream->destroy(stream->inner);
+    free(stream);
+}
+
+static dpt_status stream_sync(dpt_stream *stream)
+{
+    DPT_TRY(fault_enter(stream->device, "sync"));
+    return fault_forwarded(stream->device, inner_of(stream->device)->stream->sync(stream->inner));
+}
+
+static dpt_status event_create(dpt_device *device, dpt_event **out)
+{
+    DPT_TRY(fault_enter(device, "event_create"));
+    dpt_event *event = calloc(1, sizeof *event);
+    if (!event) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for an event");
+    event->device = device;
+    const dpt_status status = fault_forwarded(
+        device, inner_of(device)->stream->event_create(&fault_of(device)->inner, &event->inner));
+    if (status != DPT_OK) {
+        free(event);
+        return status;
+    }
+    DPT_TRY(created(device, FAULT_EVENT, event));
+    *out = event;
+    return DPT_OK;
+}
+
+static void event_destroy(dpt_event *event)
+{
+    if (!event) return;
+    fault_forget(event->device, event);
+    inner_of(event->device)->stream->event_destroy(event->inner);
+    free(event);
+}
+
+static dpt_status event_record(dpt_event *event, dpt_stream *stream)
+{
+    DPT_TRY(fault_enter(stream->device, "event_record"));
+    return fault_forwarded(
+        stream->device,
+        inner_of(stream->device)->stream->event_record(event->inner, stream->inner));
+}
+
+static dpt_status event_wait(dpt_stream *stream, dpt_event *event)
+{
+    DPT_TRY(fault_enter(stream->device, "event_wait"));
+    return fault_forwarded(
+        stream->device, inner_of(stream->device)->stream->event_wait(stream->inner, event->inner));
+}
+
+static dpt_status event_query(dpt_event *event, bool *done)
+{
+    DPT_TRY(fault_enter(event->device, "event_query"));
+    return fault_forwarded(event->device,
+                           inner_of(event->device)->stream->event_query(event->inner, done));
+}
+
+static dpt_status event_elapsed(dpt_event *start, dpt_event *end, double *seconds)
+{
+    DPT_TRY(fault_enter(start->device, "event_elapsed"));
+    return fault_forwarded(
+        start->device,
+        inner_of(start->device)->stream->event_elapsed(start->inner, end->inner, seconds));
+}
+
+/* ---- Operators ------------------------------------------------------------------------------- */
+
+static dpt_status operator_prepare(dpt_device *device, const dpt_op_desc *desc, size_t max_samples,
+                                   dpt_op **out, dpt_op_info *info)
+{
+    DPT_TRY(fault_enter(device, "prepare"));
+    dpt_op *op = calloc(1, sizeof *op);
+    if (!op) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for an operator");
+    op->desc = *desc;
+    const dpt_status status =
+        fault_forwarded(device, inner_of(device)->operators->prepare(
+                                    &fault_of(device)->inner, desc, max_samples, &op->inner, info));
+    if (status != DPT_OK) {
+        free(op);
+        return status;
+    }
+    DPT_TRY(created(device, FAULT_OP, op));
+    *out = op;
+    return DPT_OK;
+}
+
+static void operator_release(dpt_device *device, dpt_op *op)
+{
+    if (!op) return;
+    fault_forget(device, op);
+    inner_of(device)->operators->release(&fault_of(device)->inner, op->inner);
+    free(op);
+}
+
+static dpt_status operator_run(dpt_stream *stream, dpt_op *op, size_t n_samples,
+                               const dpt_op_args *args)
+{
+    dpt_status recorded;
+    DPT_TRY(fault_enter(stream->device, "run"));
+    if (fault_record(stream, &(fault_call){.op = op, .n_samples = n_samples, .args = *args},
+                     &recorded))
+        return recorded;
+    return fault_run(stream, op, n_samples, args);
+}
+
+/* ---- The descriptor -------------------------------------------------------------------------- */
+
+static const dpt_param_spec params[] = {
+    {.key = "fail", .help = "the call that fails, from 1"},
+    {.key = "lost", .help = "the call from which on all fail, from 1"},
+    {.key = "entry", .help = "the vtable entry whose calls are counted (all)"},
+    {.key = "bug", .help = "a planted mistake"},
+    {.key = "threads", .help = "passed on"},
+    {.key = NULL},
+};
+
+static const dpt_device_ops device_ops = {
+    .probe = device_probe,
+    .describe = device_describe,
+    .open = device_open,
+    .close = device_close,
+    .info = device_info,
+};
+
+static const dpt_memory_ops memory_ops = {
+    .alloc = memory_alloc,
+    .free = memory_free,
+#ifndef FAULT_STAGED
+    .wrap_host = memory_wrap_host,
+    .host_pointer = memory_host_pointer,
+#endif
+    .host_alloc = memory_host_alloc,
+    .host_free = memory_host_free,
+    .upload = memory_upload,
+    .download = memory_download,
+    .copy = memory_copy,
+    .fill = memory_fill,
+};
+
+static const dpt_stream_ops stream_ops = {
+    .create = stream_create,
+    .destroy = stream_destroy,
+    .sync = stream_sync,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_wait = event_wait,
+    .event_query = event_query,
+    .event_elapsed = event_elapsed,
+};
+
+static const dpt_operator_ops operator_ops = {
+    .prepare = operator_prepare,
+    .release = operator_release,
+    .run = operator_run,
+};
+
+static const dpt_backend backend = {
+    .abi = DPT_BACKEND_ABI,
+    .name = FAULT_NAME,
+    .description = "wraps another backend and plants failures, for tests",
+    .params = params,
+    .device = &device_ops,
+    .memory = &memory_ops,
+    .stream = &stream_ops,
+    .operators = &operator_ops,
+#ifndef FAULT_STAGED
+    .capture = &fault_capture_ops,
+#endif
+};
+
+DPT_API const dpt_backend *dpt_backend_entry(uint32_t abi);
+
+const dpt_backend *dpt_backend_entry(uint32_t abi)
+{
+    return abi == DPT_BACKEND_ABI ? &backend : NULL;
+}

@@ -1,0 +1,181 @@
+/* Parameters, counting, and what is alive on a device of the fault backend. */
+#include "fault.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Opened anew on every call: the loader counts references, and so this plug-in needs no state. */
+const dpt_backend *fault_inner(dpt_error *error)
+{
+    const char *path = getenv("DPTRAIN_FAULT_INNER");
+    if (!path || !*path) {
+        (void)DPT_FAIL(error, DPT_E_ABSENT, "set DPTRAIN_FAULT_INNER to the plug-in to wrap");
+        return NULL;
+    }
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *symbol = handle ? dlsym(handle, DPT_BACKEND_ENTRY_NAME) : NULL;
+    if (!symbol) {
+        (void)DPT_FAIL(error, DPT_E_ABSENT, "%s", dlerror());
+        return NULL;
+    }
+    dpt_backend_entry_fn entry;
+    memcpy(&entry, &symbol, sizeof entry); /* C has no cast from a pointer to a function's */
+    const dpt_backend *backend = entry(DPT_BACKEND_ABI);
+    if (!backend) (void)DPT_FAIL(error, DPT_E_ABSENT, "%s has another ABI", path);
+    return backend;
+}
+
+/* ---- Parameters ------------------------------------------------------------------------------ */
+
+static const char *const own_keys[] = {"fail", "lost", "entry", "bug"};
+
+static bool is_own(const char *key)
+{
+    for (size_t i = 0; i < sizeof own_keys / sizeof *own_keys; i++) {
+        if (strcmp(key, own_keys[i]) == 0) return true;
+    }
+    return false;
+}
+
+static bool parse_count(const char *text, size_t *out)
+{
+    char *end;
+    errno = 0;
+    const unsigned long long value = strtoull(text, &end, 10);
+    if (errno != 0 || end == text || *end || text[0] == '-' || value == 0) return false;
+    *out = (size_t)value;
+    return true;
+}
+
+static bool parse_bug(const char *text, fault_bug *out)
+{
+    static const char *const words[] = {
+#define FAULT_BUG_WORD(name, word) #word,
+        FAULT_BUG_LIST(FAULT_BUG_WORD)
+#undef FAULT_BUG_WORD
+    };
+    for (size_t i = 0; i < FAULT_BUG_COUNT; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *out = (fault_bug)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+dpt_status fault_parse(dpt_device *device, const dpt_device_request *request)
+{
+    fault_state *state = fault_of(device);
+    for (size_t i = 0; i < request->n_params; i++) {
+        const char *key = request->params[i].key, *value = request->params[i].value;
+        bool good = true;
+        if (strcmp(key, "fail") == 0) good = parse_count(value, &state->fail);
+        if (strcmp(key, "lost") == 0) good = parse_count(value, &state->lost);
+        if (strcmp(key, "bug") == 0) good = parse_bug(value, &state->bug);
+        if (strcmp(key, "entry") == 0) {
+            good = strlen(value) < sizeof state->entry;
+            if (good) strcpy(state->entry, value);
+        }
+        if (!good) {
+            return DPT_FAIL(&device->error, DPT_E_INVALID, "%s=%s is out of range", key, value);
+        }
+    }
+    return DPT_OK;
+}
+
+dpt_device_request *fault_strip(const dpt_open_args *args)
+{
+    size_t n_params = 0;
+    for (size_t i = 0; i < args->n_requests; i++)
+        n_params += args->requests[i].n_params;
+    dpt_device_request *requests =
+        calloc(1, args->n_requests * sizeof *requests + (n_params + 1) * sizeof(dpt_param));
+    if (!requests) return NULL;
+    dpt_param *next = (dpt_param *)(void *)(requests + args->n_requests);
+    for (size_t i = 0; i < args->n_requests; i++) {
+        const dpt_device_request *from = &args->requests[i];
+        requests[i] = (dpt_device_request){.index = from->index, .params = next};
+        for (size_t k = 0; k < from->n_params; k++) {
+            if (is_own(from->params[k].key)) continue;
+            *next++ = from->params[k];
+            requests[i].n_params++;
+        }
+    }
+    return requests;
+}
+
+/* ---- Counting -------------------------------------------------------------------------------- */
+
+void fault_report(const char *format, ...)
+{
+    const char *path = getenv("DPTRAIN_FAULT_REPORT");
+    FILE *file = path && *path ? fopen(path, "a") : NULL;
+    if (!file) return;
+    va_list args;
+    va_start(args, format);
+    vfprintf(file, format, args);
+    va_end(args);
+    fclose(file);
+}
+
+dpt_status fault_enter(dpt_device *device, const char *entry)
+{
+    fault_state *state = fault_of(device);
+    if (state->is_lost) {
+        return DPT_FAIL(&device->error, DPT_E_DEVICE_LOST, "the device is gone (planted), at %s",
+                        entry);
+    }
+    if (state->entry[0] && strcmp(entry, state->entry) != 0) return DPT_OK;
+    state->n_calls++;
+    if (state->n_calls == state->lost) {
+        state->is_lost = true;
+        fault_report("fired %zu %s\n", state->n_calls, entry);
+        return DPT_FAIL(&device->error, DPT_E_DEVICE_LOST, "planted loss at call %zu, %s",
+                        state->n_calls, entry);
+    }
+    if (state->n_calls == state->fail) {
+        fault_report("fired %zu %s\n", state->n_calls, entry);
+        return DPT_FAIL(&device->error, DPT_E_DEVICE, "planted failure of call %zu, %s",
+                        state->n_calls, entry);
+    }
+    return DPT_OK;
+}
+
+dpt_status fault_forwarded(dpt_device *device, dpt_status status)
+{
+    if (status != DPT_OK) device->error = fault_of(device)->inner.error;
+    return status;
+}
+
+/* ---- What is alive --------------------------------------------------------------------------- */
+
+bool fault_track(dpt_device *device, fault_object_kind kind, void *handle)
+{
+    fault_state *state = fault_of(device);
+    fault_object *object = malloc(sizeof *object);
+    if (!object) return false;
+    *object = (fault_object){.kind = kind, .handle = handle, .next = state->objects};
+    state->objects = object;
+    return true;
+}
+
+void fault_forget(dpt_device *device, const void *handle)
+{
+    fault_object **at = &fault_of(device)->objects;
+    while (*at && (*at)->handle != handle)
+        at = &(*at)->next;
+    if (!*at) return;
+    fault_object *found = *at;
+    *at = found->next;
+    free(found);
+}
+
+size_t fault_count_objects(const fault_state *state)
+{
+    size_t n = 0;
+    for (const fault_object *object = state->objects; object; object = object->next)
+        n++;
+    return n;
+}
