@@ -13,6 +13,7 @@ void test_fail(test *t, const char *file, int line, const char *format, ...)
     va_list args;
     t->n_failures++;
     t->n_checks++;
+    if (t->quiet) return;
     fprintf(stdout, "  %s:%d: ", file, line);
     va_start(args, format);
     vfprintf(stdout, format, args);
@@ -24,6 +25,7 @@ void test_skip(test *t, const char *format, ...)
 {
     va_list args;
     t->skipped = true;
+    if (t->quiet) return;
     fputs("  skipped: ", stdout);
     va_start(args, format);
     vfprintf(stdout, format, args);

@@ -25,6 +25,7 @@ typedef struct test {
     const char *name; /* the running case */
     size_t n_checks, n_failures;
     bool skipped;
+    bool quiet; /* failures are counted and not printed: for tests of tests */
 } test;
 
 typedef struct test_case {
