@@ -287,8 +287,11 @@ typedef struct dpt_step_metrics {
     const double *device_seconds; /* busy time per device, by its own clock */
 } dpt_step_metrics;
 
-/* One step: scatter, forward, backward, all-reduce, update.  When it fails nothing that lasts has
-   changed: weights, optimizer state and the position in the data are those before the step.
+/* One step: scatter, forward, backward, all-reduce, update.  It is confirmed on all devices before
+   anything that lasts changes.  When it fails before that, weights, optimizer state and the position
+   in the data are those before the step, and a further call tries the same batch again.  A device
+   that fails during the confirmed update fails the call too, but the step counts (see
+   dpt_trainer_steps): the other replicas keep it, and the next submit restores the device from them.
    DPT_E_NOT_FINITE: the loss, with the step named; DPT_E_DEVICE and DPT_E_DEVICE_LOST. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_step_metrics *out);
 
@@ -299,6 +302,8 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_submit(dpt_trainer *trainer);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_collect(dpt_trainer *trainer,
                                                         dpt_step_metrics *out);
 DPT_API size_t dpt_trainer_in_flight(const dpt_trainer *trainer);
+/* Steps that the weights have seen. */
+DPT_API size_t dpt_trainer_steps(const dpt_trainer *trainer);
 
 /* From the next submitted step on. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set_lr(dpt_trainer *trainer, float lr);

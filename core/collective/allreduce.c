@@ -113,17 +113,18 @@ static dpt_status transfer(const dpti_allreduce *a, const member *m, bool upload
 }
 
 dpt_status dpti_allreduce_run(dpti_allreduce *allreduce, size_t rank, bool contributes,
-                              dpt_status mine)
+                              dpt_status *mine)
 {
     dpti_allreduce *a = allreduce;
     member *m = &a->members[rank];
     m->contributes = contributes;
-    if (mine == DPT_OK && contributes && a->n_ranks > 1) mine = transfer(a, m, false);
-    DPT_TRY(dpti_rendezvous_meet(a->rendezvous, rank, mine));
+    if (*mine == DPT_OK && contributes && a->n_ranks > 1) *mine = transfer(a, m, false);
+    DPT_TRY(dpti_rendezvous_meet(a->rendezvous, rank, *mine));
     if (a->n_ranks == 1) return DPT_OK;
 
     reduce_slice(a, slice_begin(a, rank), slice_begin(a, rank + 1));
     DPT_TRY(dpti_rendezvous_meet(a->rendezvous, rank, DPT_OK));
     if (!any_staged(a)) return DPT_OK;
-    return dpti_rendezvous_meet(a->rendezvous, rank, transfer(a, m, true));
+    *mine = transfer(a, m, true);
+    return dpti_rendezvous_meet(a->rendezvous, rank, *mine);
 }

@@ -1,0 +1,85 @@
+/* One copy of a data set for each memory domain. */
+#include "train/data_store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct copy_job {
+    const dpt_dataset *data;
+    dpti_data_copy *copy;
+    dpt_status status;
+} copy_job;
+
+static dpt_status make_copy(dpti_device *device, const dpt_dataset *data, dpti_data_copy *copy)
+{
+    const size_t n =
+        data->count * data->height * data->width * data->channels; /* fits: in memory */
+    DPT_TRY(dpti_alloc_data(device, data->images, n * dpt_dtype_bytes(data->dtype), &copy->images));
+    DPT_TRY(dpti_alloc_data(device, data->labels, data->count, &copy->labels));
+    return dpti_sync(device);
+}
+
+static void run_make_copy(dpti_device *device, void *argument)
+{
+    copy_job *job = argument;
+    job->status = make_copy(device, job->data, job->copy);
+}
+
+static void run_free_copy(dpti_device *device, void *argument)
+{
+    dpti_data_copy *copy = argument;
+    (void)device;
+    dpti_free(&copy->labels);
+    dpti_free(&copy->images);
+}
+
+static bool share_memory(const dpti_device *a, const dpti_device *b)
+{
+    return a->base.backend == b->base.backend &&
+           strcmp(a->info.memory_domain, b->info.memory_domain) == 0;
+}
+
+static size_t find_copy(const dpti_data_store *store, const dpti_device *device)
+{
+    size_t i = 0;
+    while (i < store->n_copies && !share_memory(store->copies[i].owner, device))
+        i++;
+    return i;
+}
+
+dpt_status dpti_data_store_create(const dpt_device_set *devices, const dpt_dataset *data,
+                                  dpti_data_store *out, dpt_error *error)
+{
+    const size_t n = devices->n_devices;
+    dpti_data_store store = {.copies = calloc(n, sizeof *store.copies),
+                             .copy_of = calloc(n, sizeof *store.copy_of)};
+    dpt_status status = DPT_OK;
+    if (!store.copies || !store.copy_of)
+        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to place the data");
+    for (size_t i = 0; status == DPT_OK && i < n; i++) {
+        dpti_device *device = devices->devices[i];
+        store.copy_of[i] = find_copy(&store, device);
+        if (store.copy_of[i] < store.n_copies) continue;
+        store.copies[store.n_copies] = (dpti_data_copy){.owner = device};
+        copy_job job = {.data = data, .copy = &store.copies[store.n_copies++]};
+        dpti_driver_call(device, run_make_copy, &job);
+        status = job.status;
+        if (status != DPT_OK)
+            (void)DPT_FAIL(error, status, "device %s cannot hold the data: %s", device->id,
+                           device->base.error.message);
+    }
+    if (status == DPT_OK)
+        *out = store;
+    else
+        dpti_data_store_destroy(&store);
+    return status;
+}
+
+void dpti_data_store_destroy(dpti_data_store *store)
+{
+    for (size_t i = 0; i < store->n_copies; i++)
+        dpti_driver_call(store->copies[i].owner, run_free_copy, &store->copies[i]);
+    free(store->copies);
+    free(store->copy_of);
+    *store = (dpti_data_store){0};
+}

@@ -1,0 +1,31 @@
+/* In which order the samples of a data set are taken: a pure function of seed and epoch. */
+#ifndef DPTI_ORDER_H
+#define DPTI_ORDER_H
+
+#include "dpt_types.h"
+
+typedef struct dpti_order {
+    size_t n_records, batch_size;
+    uint64_t seed;
+    bool shuffle;
+    uint32_t *permutation; /* (n_records) of `epoch` */
+    size_t epoch;          /* 0: none made yet */
+} dpti_order;
+
+/* Where training stands: the next step takes samples from `position` of epoch `epoch` on. */
+typedef struct dpti_cursor {
+    size_t step;     /* steps done */
+    size_t epoch;    /* from 1 */
+    size_t position; /* samples of the epoch that are used up; below n_records */
+} dpti_cursor;
+
+/* false without memory. */
+DPT_CHECK_RESULT bool dpti_order_create(size_t n_records, size_t batch_size, uint64_t seed,
+                                        bool shuffle, dpti_order *out);
+void dpti_order_free(dpti_order *order);
+/* The records of the batch at the cursor; valid until the next call. */
+const uint32_t *dpti_order_batch(dpti_order *order, const dpti_cursor *cursor, size_t *n_samples);
+/* The cursor behind that batch.  The last batch of an epoch holds the rest, which may be fewer. */
+dpti_cursor dpti_order_next(const dpti_order *order, dpti_cursor cursor);
+
+#endif

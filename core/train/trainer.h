@@ -1,0 +1,117 @@
+/* The trainer's insides: one worker per device, and a ring of steps in flight.
+
+   The caller's thread submits a step by posting one job, a share, to every device's driver, and
+   collects it by waiting for those jobs.  The jobs of a step meet in the all-reduce, where they
+   also vote; only a unanimous step is committed.  So nothing here needs a lock: what the caller
+   writes is posted with the job, and what a job writes is read after its ticket. */
+#ifndef DPTI_TRAINER_H
+#define DPTI_TRAINER_H
+
+#include "collective/allreduce.h"
+#include "graph/replica.h"
+#include "io/log.h"
+#include "train/data_store.h"
+#include "train/order.h"
+#include "train/split.h"
+
+/* In flight: two, so that devices go on while the host looks at a step.  Slots: those, and the
+   metrics of the last two, which the caller may still hold. */
+enum { DPTI_IN_FLIGHT = 2, DPTI_FLIGHTS = 4 };
+
+typedef struct dpti_worker dpti_worker;
+
+/* One device's part of one step. */
+typedef struct dpti_share {
+    dpti_worker *worker;
+    size_t step; /* from 1 */
+    float lr;
+    size_t n_samples;
+    uint8_t *staging; /* step block and indices, laid out as the step buffer */
+    float *result;    /* (capacity, 2) likewise */
+    uint64_t ticket;
+    /* Written by the job. */
+    dpt_status status; /* DPT_E_CANCELLED: not this device's fault */
+    dpt_error error;
+    bool committed; /* the vote was unanimous */
+    double loss;    /* sum over the share */
+    size_t hits;
+    double seconds;  /* busy */
+    double finished; /* when */
+} dpti_share;
+
+typedef struct dpti_flight {
+    dpti_cursor cursor; /* before the step */
+    size_t n_samples;
+    bool last_of_epoch;
+    double submitted;
+    dpti_share *shares;     /* (n_devices) */
+    size_t *shards;         /* (n_devices) for the metrics */
+    double *device_seconds; /* likewise */
+} dpti_flight;
+
+struct dpti_worker {
+    dpt_trainer *trainer;
+    dpti_device *device;
+    size_t rank, capacity;
+    dpti_replica replica;
+    dpti_executable train;
+    dpti_executable evaluate; /* for trainer->test */
+    bool halted; /* by its own thread: a step failed; what is in flight behind it is skipped.  Reset
+                    by the caller when nothing is in flight. */
+    bool stale;  /* its replica missed a committed update */
+};
+
+struct dpt_trainer {
+    dpt_context *context;
+    const dpt_device_set *devices;
+    const dpt_model *model;
+    const dpt_dataset *data, *test; /* test: what `evaluate` programs are bound to */
+    dpti_program_options program;
+    size_t batch_size;
+    uint64_t seed;
+    float lr;
+    char *split_text;
+    dpti_split split;
+    dpti_replay replay; /* n_steps 0: none */
+    dpti_order order;
+    dpti_cursor done, next; /* steps committed; steps submitted */
+    dpti_data_store store, test_store;
+    dpti_allreduce *allreduce;
+    size_t n_workers;
+    dpti_worker *workers;
+    dpti_flight flights[DPTI_FLIGHTS];
+    size_t n_in_flight;
+    double last_finished; /* when the last collected step ended */
+    bool lost;            /* no replica holds trusted weights */
+};
+
+/* [driver] The job of a share (step.c). */
+void dpti_step_job(dpti_device *device, void *share);
+
+/* [driver] Enqueues a segment, waits, and adds its busy time, throttle included, to *seconds.  If
+   result is not NULL it gets the (n_samples, 2) losses and hits. */
+DPT_CHECK_RESULT dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable,
+                                            size_t segment, size_t n_samples, float *result,
+                                            double *seconds);
+/* [driver] Enqueues the upload of a step block and n_samples indices from staging memory. */
+DPT_CHECK_RESULT dpt_status dpti_worker_upload(dpti_worker *worker, const uint8_t *staging,
+                                               size_t n_samples);
+/* Lays a step block and indices out in staging memory. */
+void dpti_stage(uint8_t *staging, const dpt_step_block *block, const uint32_t *records,
+                size_t n_samples);
+
+/* Reads or writes one replica's flat buffer (flat_size float32); nothing in flight.  The context's
+   error tells. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_read(dpt_trainer *trainer, size_t rank,
+                                              dpt_tensor_kind kind, float *flat);
+DPT_CHECK_RESULT dpt_status dpti_trainer_write(dpt_trainer *trainer, size_t rank,
+                                               dpt_tensor_kind kind, const float *flat);
+/* Gives every stale replica the weights and the optimizer's state of one that is not (state.c). */
+DPT_CHECK_RESULT dpt_status dpti_trainer_restore(dpt_trainer *trainer);
+
+/* Records a failure of one device in the context, the device named. */
+dpt_status dpti_trainer_fail(dpt_trainer *trainer, const dpti_device *device,
+                             const dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_trainer_idle(dpt_trainer *trainer, const char *call);
+
+#endif
