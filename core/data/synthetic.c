@@ -74,22 +74,25 @@ static dpt_status parse(const char *spec, shape *out, dpt_error *error)
 /* ---- Making ------------------------------------------------------------------------------------
  */
 
-/* The pattern of a class at half brightness: h x w cells of one random byte a channel. */
-static void make_pattern(const shape *s, size_t label, uint8_t *pattern)
+/* The pattern of a class at half brightness: up to 7 x 7 cells of one random byte a channel.
+   `cells` is room for MAX_CELLS * MAX_CELLS * channels bytes. */
+static void make_pattern(const shape *s, size_t label, uint8_t *cells, uint8_t *pattern)
 {
+    const size_t n_cells = MAX_CELLS * MAX_CELLS * s->channels;
     const size_t cells_h = s->height < MAX_CELLS ? s->height : MAX_CELLS;
     const size_t cells_w = s->width < MAX_CELLS ? s->width : MAX_CELLS;
     const uint32_t key[2] = {SEED_PATTERN, 0};
+    for (size_t i = 0; i < n_cells; i++) {
+        const uint32_t counter[4] = {(uint32_t)i, DPTI_RANDOM_DATA, (uint32_t)label, 0};
+        uint32_t block[4];
+        dpti_philox(counter, key, block);
+        cells[i] = (uint8_t)(block[0] >> 25);
+    }
     for (size_t y = 0; y < s->height; y++) {
         for (size_t x = 0; x < s->width; x++) {
             const size_t cell = y * cells_h / s->height * MAX_CELLS + x * cells_w / s->width;
-            for (size_t c = 0; c < s->channels; c++) {
-                const uint32_t counter[4] = {(uint32_t)(cell * MAX_EXTENT + c), DPTI_RANDOM_DATA,
-                                             (uint32_t) class, 0};
-                uint32_t block[4];
-                dpti_philox(counter, key, block);
-                *pattern++ = (uint8_t)(block[0] >> 25);
-            }
+            memcpy(pattern, cells + cell * s->channels, s->channels);
+            pattern += s->channels;
         }
     }
 }
@@ -135,17 +138,19 @@ static dpt_status measure(const char *spec, const shape *s, size_t *sample, size
 static dpt_status fill(const char *spec, const shape *s, uint32_t seed, size_t sample,
                        dpt_dataset *out, dpt_error *error)
 {
-    uint8_t *pattern = malloc(sample);
-    if (!pattern) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for %s", spec);
+    const size_t n_cells = MAX_CELLS * MAX_CELLS * s->channels;
+    uint8_t *cells = malloc(n_cells + sample);
+    if (!cells) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for %s", spec);
+    uint8_t *pattern = cells + n_cells;
     /* Class by class, so that one pattern is in memory at a time. */
     for (size_t label = 0; label < s->classes && label < s->count; label++) {
-        make_pattern(s, label, pattern);
+        make_pattern(s, label, cells, pattern);
         for (size_t i = label; i < s->count; i += s->classes) {
             make_sample(pattern, sample, seed, i, (uint8_t *)out->images + i * sample);
-            out->labels[i] = (uint8_t) class;
+            out->labels[i] = (uint8_t)label;
         }
     }
-    free(pattern);
+    free(cells);
     return DPT_OK;
 }
 

@@ -40,9 +40,14 @@ typedef struct dpti_replay {
     size_t *shards;
 } dpti_replay;
 
-/* Reads the run and step events of a log.  DPT_E_FORMAT names file and line: no JSON, a step that
-   is missing or out of order, shards that do not add up to the step's samples, no run event. */
+/* Reads the run and step events of a log; other events and other keys are passed over, and so is a
+   last line that a killed run left unfinished.  DPT_E_FORMAT names file and line: no JSON, a step
+   that is missing or out of order, shards that do not add up to the step's samples, no run event,
+   no step. */
 DPT_CHECK_RESULT dpt_status dpti_replay_read(const char *path, dpti_replay *out, dpt_error *error);
+/* The same from a text in memory; `name` stands in messages. */
+DPT_CHECK_RESULT dpt_status dpti_replay_parse(const char *name, const char *text, size_t length,
+                                              dpti_replay *out, dpt_error *error);
 void dpti_replay_free(dpti_replay *replay);
 
 #endif

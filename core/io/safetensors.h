@@ -13,7 +13,7 @@ typedef struct dpti_tensor {
     const char *dtype; /* "F32", "I64", ... */
     size_t rank;
     size_t shape[DPTI_TENSOR_MAX_RANK];
-    const void *data; /* little-endian */
+    const void *data; /* little-endian; of a file that is read: at any alignment */
     size_t n_bytes;
 } dpti_tensor;
 

@@ -1,0 +1,203 @@
+/* Writing the run log: one JSON object a line, each flushed, so that a run can be followed while it
+   trains and a full disk is noticed at once. */
+#include "io/log.h"
+
+#include "base/base.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+struct dpti_log {
+    FILE *file;
+    char *path;
+};
+
+static dpt_status fail_write(const char *path, int code, dpt_error *error)
+{
+    return DPT_FAIL_NATIVE(error, DPT_E_IO, code, "cannot write the log %s: %s%s", path,
+                           strerror(code),
+                           code == ENOSPC ? "; free some space or choose another place" : "");
+}
+
+dpt_status dpti_log_open(const char *path, dpti_log **out, dpt_error *error)
+{
+    dpti_log *log = calloc(1, sizeof *log);
+    if (log) log->path = dpti_strdup(path);
+    if (!log || !log->path) {
+        free(log);
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the log %s", path);
+    }
+    log->file = fopen(path, "we"); /* e: not for child processes */
+    if (!log->file) {
+        const dpt_status status = fail_write(path, errno, error);
+        free(log->path);
+        free(log);
+        return status;
+    }
+    *out = log;
+    return DPT_OK;
+}
+
+dpt_status dpti_log_close(dpti_log *log, dpt_error *error)
+{
+    if (!log) return DPT_OK;
+    dpt_status status = DPT_OK;
+    /* Some file systems tell only now that there was no room. */
+    if (fclose(log->file) != 0) status = fail_write(log->path, errno, error);
+    free(log->path);
+    free(log);
+    return status;
+}
+
+/* ---- Values ------------------------------------------------------------------------------------
+ */
+
+/* An event being put together.  The first failure sticks, and write_event reports it. */
+typedef struct event {
+    json_t *object;
+    bool failed;
+} event;
+
+static event event_begin(const char *kind)
+{
+    event e = {.object = json_object()};
+    e.failed = json_object_set_new(e.object, "event", json_string(kind)) != 0;
+    return e;
+}
+
+/* Takes the value, which may be NULL for want of memory. */
+static void set(event *e, const char *key, json_t *value)
+{
+    if (json_object_set_new(e->object, key, value) != 0) e->failed = true;
+}
+
+static void append(event *e, json_t *array, json_t *value)
+{
+    if (json_array_append_new(array, value) != 0) e->failed = true;
+}
+
+static json_t *size_value(uint64_t value)
+{
+    if (value <= INT64_MAX) return json_integer((json_int_t)value);
+    /* Readers' integers end at 2^63; a seed beyond is written as its digits. */
+    char digits[24];
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
+    return json_string(digits);
+}
+
+/* JSON has no NaN and no infinity. */
+static json_t *real_value(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+/* A device or a folder may have a name that is not UTF-8, which JSON cannot hold. */
+static json_t *text_value(const char *text)
+{
+    if (!text) return json_null();
+    json_t *value = json_string(text);
+    if (value) return value;
+    char *ascii = dpti_strdup(text);
+    for (char *c = ascii; c && *c; c++)
+        if ((unsigned char)*c >= 0x80) *c = '?';
+    value = ascii ? json_string(ascii) : NULL;
+    free(ascii);
+    return value;
+}
+
+static dpt_status write_event(dpti_log *log, event *e, dpt_error *error)
+{
+    enum { SIGNIFICANT_DIGITS = 9 }; /* tells any two floats apart */
+    char *line =
+        e->failed ? NULL
+                  : json_dumps(e->object, JSON_COMPACT | JSON_REAL_PRECISION(SIGNIFICANT_DIGITS));
+    json_decref(e->object);
+    if (!line) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to write the log %s", log->path);
+    errno = 0;
+    const bool written = fprintf(log->file, "%s\n", line) >= 0 && fflush(log->file) == 0;
+    const int code = errno;
+    free(line);
+    return written ? DPT_OK : fail_write(log->path, code ? code : EIO, error);
+}
+
+/* ---- Events ------------------------------------------------------------------------------------
+ */
+
+static json_t *device_value(event *e, const dpt_device_description *device)
+{
+    event d = {.object = json_object()};
+    set(&d, "id", text_value(device->id));
+    set(&d, "backend", text_value(device->backend));
+    set(&d, "name", text_value(device->name));
+    if (device->n_threads > 0) set(&d, "threads", size_value(device->n_threads));
+    if (device->memory_bytes > 0) set(&d, "memory_bytes", size_value(device->memory_bytes));
+    if (d.failed) e->failed = true;
+    return d.object;
+}
+
+dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run *run, dpt_error *error)
+{
+    event e = event_begin("run");
+    set(&e, "version", text_value(DPT_VERSION));
+    set(&e, "model", text_value(run->model));
+    set(&e, "parameters", size_value(run->parameters));
+    set(&e, "batch_size", size_value(run->batch_size));
+    set(&e, "seed", size_value(run->seed));
+    set(&e, "dataset", text_value(run->dataset));
+    set(&e, "split", text_value(run->split));
+    json_t *devices = json_array();
+    for (size_t i = 0; i < run->n_devices; i++)
+        append(&e, devices, device_value(&e, &run->devices[i]));
+    set(&e, "devices", devices);
+    return write_event(log, &e, error);
+}
+
+dpt_status dpti_log_write_step(dpti_log *log, const dpt_step_metrics *step, dpt_error *error)
+{
+    event e = event_begin("step");
+    set(&e, "step", size_value(step->step));
+    set(&e, "epoch", size_value(step->epoch));
+    set(&e, "loss", real_value(step->loss));
+    set(&e, "samples", size_value(step->samples));
+    set(&e, "hits", size_value(step->hits));
+    json_t *shards = json_array(), *seconds = json_array();
+    for (size_t i = 0; i < step->n_devices; i++) {
+        append(&e, shards, size_value(step->shards[i]));
+        append(&e, seconds, real_value(step->device_seconds[i]));
+    }
+    set(&e, "shards", shards);
+    set(&e, "device_seconds", seconds);
+    set(&e, "seconds", real_value(step->seconds));
+    return write_event(log, &e, error);
+}
+
+dpt_status dpti_log_write_epoch(dpti_log *log, const dpt_epoch_metrics *epoch, dpt_error *error)
+{
+    event e = event_begin("epoch");
+    set(&e, "epoch", size_value(epoch->epoch));
+    set(&e, "train_loss", real_value(epoch->train_loss));
+    set(&e, "train_accuracy", real_value(epoch->train_accuracy));
+    set(&e, "test_loss", epoch->tested ? real_value(epoch->test_loss) : json_null());
+    set(&e, "test_accuracy", epoch->tested ? real_value(epoch->test_accuracy) : json_null());
+    set(&e, "seconds", real_value(epoch->seconds));
+    set(&e, "images_per_second", real_value(epoch->images_per_second));
+    return write_event(log, &e, error);
+}
+
+dpt_status dpti_log_write_done(dpti_log *log, const dpt_fit_result *result, dpt_error *error)
+{
+    struct rusage usage = {0};
+    getrusage(RUSAGE_SELF, &usage); /* cannot fail: the arguments are right */
+    event e = event_begin("done");
+    set(&e, "steps", size_value(result->steps));
+    set(&e, "epochs", size_value(result->epochs));
+    set(&e, "seconds", real_value(result->seconds));
+    set(&e, "images_per_second", real_value(result->images_per_second));
+    set(&e, "test_accuracy", real_value(result->test_accuracy));
+    set(&e, "peak_rss_bytes", size_value((uint64_t)usage.ru_maxrss * 1024)); /* given in KiB */
+    return write_event(log, &e, error);
+}

@@ -1,0 +1,424 @@
+/* The picture of a training run: what is drawn where.  How SVG is written is svg.c's business. */
+#include "io/plot.h"
+
+#include "io/file.h"
+#include "io/svg.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    LOSS_BINS = 500,
+    SHARE_BINS = 250,
+    MOST_MARKERS = 40,
+    MOST_LABEL = 28, /* characters of a device's name */
+    N_COLOURS = 8,
+};
+
+/* Losses beyond are drawn as if they were not finite: differences of them must be. */
+static const double huge_loss = 1e100;
+
+/* Told apart by most colour-blind eyes; neighbours differ in lightness. */
+static const char *const colours[N_COLOURS] = {"#2f6db5", "#e58a2e", "#2e9b6f", "#c4547d",
+                                               "#6fb1dd", "#8d6cc0", "#a8983a", "#7c8794"};
+
+static const char head[] =
+    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"960\" height=\"660\" "
+    "viewBox=\"0 0 960 660\" role=\"img\">\n"
+    "<style>\n"
+    "text{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:#24292f}\n"
+    ".title{font-size:20px;font-weight:600}\n"
+    ".subtitle{font-size:13px;fill:#57606a}\n"
+    ".heading{font-size:14px;font-weight:600}\n"
+    ".note,.tick{font-size:12px;fill:#57606a}\n"
+    ".end{text-anchor:end}.middle{text-anchor:middle}\n"
+    ".grid{stroke:#e3e7ec;fill:none}.axis{stroke:#8c959f;fill:none}\n"
+    ".epoch{stroke:#d0d7de;stroke-dasharray:2 3;fill:none}\n"
+    ".line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}\n"
+    ".band{stroke:none;opacity:.22}\n"
+    "</style>\n";
+
+/* ---- Bins: many steps to one point -------------------------------------------------------------
+ */
+
+/* The steps of bin b of n: first .. last, counted from 0, never empty as n <= n_steps. */
+static size_t bin_first(size_t b, size_t n, size_t n_steps)
+{
+    return (size_t)((double)b * (double)n_steps / (double)n);
+}
+
+static size_t bin_last(size_t b, size_t n, size_t n_steps)
+{
+    return b + 1 == n ? n_steps - 1 : bin_first(b + 1, n, n_steps) - 1;
+}
+
+typedef struct bin {
+    double step; /* the middle, counted from 1 */
+    double low, mean, high;
+    bool empty; /* no finite loss */
+} bin;
+
+static bin make_bin(const double *loss, size_t first, size_t last)
+{
+    bin b = {.step = 1 + ((double)first + (double)last) / 2, .low = INFINITY, .high = -INFINITY};
+    double sum = 0;
+    size_t n = 0;
+    for (size_t i = first; i <= last; i++) {
+        if (!(fabs(loss[i]) < huge_loss)) continue;
+        sum += loss[i];
+        n++;
+        b.low = fmin(b.low, loss[i]);
+        b.high = fmax(b.high, loss[i]);
+    }
+    b.empty = n == 0;
+    b.mean = n ? sum / (double)n : 0;
+    return b;
+}
+
+/* ---- Legends -----------------------------------------------------------------------------------
+ */
+
+/* A row of coloured squares with words, that wraps at the panel's edge. */
+typedef struct legend {
+    double left, right; /* of the panel */
+    double x, y;        /* where the next entry goes */
+    size_t n_rows, most_rows;
+    size_t n_left_out;
+} legend;
+
+/* The width of a text in 12 px type: a good guess is enough for a legend. */
+static double text_width(const char *text)
+{
+    double n = 0;
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return 6.9 * n;
+}
+
+static void legend_entry(dpti_svg *svg, legend *l, const char *colour, const char *text)
+{
+    const double width = 15 + text_width(text);
+    if (l->n_left_out == 0 && l->x + width > l->right && l->x > l->left) {
+        if (l->n_rows == l->most_rows) {
+            l->n_left_out++;
+            return;
+        }
+        l->n_rows++;
+        l->x = l->left;
+        l->y += 18;
+    } else if (l->n_left_out > 0) {
+        l->n_left_out++;
+        return;
+    }
+    dpti_svg_put(svg, "<rect x=\"%s\" y=\"%s\" width=\"10\" height=\"10\" rx=\"2\" fill=\"%s\"/>\n",
+                 DPTI_PX(l->x), DPTI_PX(l->y - 9), colour);
+    dpti_svg_text(svg, l->x + 15, l->y, "note", text);
+    l->x += width + 14;
+}
+
+/* ---- Loss --------------------------------------------------------------------------------------
+ */
+
+static void draw_nothing(dpti_svg *svg, const dpti_frame *frame, const char *why)
+{
+    dpti_svg_text(svg, frame->x + frame->width / 2, frame->y + frame->height / 2, "note middle",
+                  why);
+}
+
+/* The range of losses in a run of bins without a gap. */
+static void draw_band(dpti_svg *svg, const dpti_frame *frame, const bin *bins, size_t n)
+{
+    dpti_svg_put(svg, "<path class=\"band\" fill=\"%s\" d=\"", colours[0]);
+    for (size_t i = 0; i < n; i++)
+        dpti_svg_put(svg, "%c%s %s", i ? 'L' : 'M', DPTI_PX(dpti_frame_x(frame, bins[i].step)),
+                     DPTI_PX(dpti_frame_y(frame, bins[i].high)));
+    for (size_t i = n; i-- > 0;)
+        dpti_svg_put(svg, "L%s %s", DPTI_PX(dpti_frame_x(frame, bins[i].step)),
+                     DPTI_PX(dpti_frame_y(frame, bins[i].low)));
+    dpti_svg_put(svg, "Z\"/>\n");
+}
+
+static void draw_marker(dpti_svg *svg, double x, double y, const char *colour)
+{
+    dpti_svg_put(svg, "<circle cx=\"%s\" cy=\"%s\" r=\"3\" fill=\"%s\"/>\n", DPTI_PX(x), DPTI_PX(y),
+                 colour);
+}
+
+static void draw_mean(dpti_svg *svg, const dpti_frame *frame, const bin *bins, size_t n)
+{
+    if (n == 1) {
+        draw_marker(svg, dpti_frame_x(frame, bins[0].step), dpti_frame_y(frame, bins[0].mean),
+                    colours[0]);
+        return;
+    }
+    dpti_svg_put(svg, "<path class=\"line\" stroke=\"%s\" d=\"", colours[0]);
+    for (size_t i = 0; i < n; i++)
+        dpti_svg_put(svg, "%c%s %s", i ? 'L' : 'M', DPTI_PX(dpti_frame_x(frame, bins[i].step)),
+                     DPTI_PX(dpti_frame_y(frame, bins[i].mean)));
+    dpti_svg_put(svg, "\"/>\n");
+}
+
+static void draw_epochs(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *plot)
+{
+    if (plot->epoch[plot->n_steps - 1] - plot->epoch[0] > MOST_MARKERS) return;
+    for (size_t i = 1; i < plot->n_steps; i++)
+        if (plot->epoch[i] != plot->epoch[i - 1])
+            dpti_svg_put(svg, "<path class=\"epoch\" d=\"M%s %sv%s\"/>\n",
+                         DPTI_PX(dpti_frame_x(frame, (double)i + 0.5)), DPTI_PX(frame->y),
+                         DPTI_PX(frame->height));
+}
+
+static void draw_loss(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
+{
+    dpti_svg_text(svg, frame.x - 44, frame.y - 16, "heading", "Loss per step");
+    const size_t n_bins = plot->n_steps < LOSS_BINS ? plot->n_steps : LOSS_BINS;
+    bin bins[LOSS_BINS];
+    double low = INFINITY, high = -INFINITY;
+    for (size_t i = 0; i < n_bins; i++) {
+        bins[i] = make_bin(plot->loss, bin_first(i, n_bins, plot->n_steps),
+                           bin_last(i, n_bins, plot->n_steps));
+        if (bins[i].empty) continue;
+        low = fmin(low, bins[i].low);
+        high = fmax(high, bins[i].high);
+    }
+    if (!(low <= high)) {
+        draw_nothing(svg, &frame, "no step with a finite loss");
+        return;
+    }
+    if (low >= 0 && low < 0.5 * high) low = 0; /* where zero is near, it belongs into the picture */
+    frame.across = dpti_axis_make(0.5, (double)plot->n_steps + 0.5, 10, true);
+    frame.up = dpti_axis_make_round(low, high, 6);
+    dpti_svg_frame(svg, &frame);
+    draw_epochs(svg, &frame, plot);
+    if (n_bins < plot->n_steps)
+        dpti_svg_text(svg, frame.x + frame.width, frame.y - 16, "note end",
+                      "line: mean of neighbouring steps, band: their range");
+    for (size_t i = 0, n; i < n_bins; i += n) {
+        for (n = 0; i + n < n_bins && !bins[i + n].empty; n++) {
+        }
+        if (n == 0) {
+            n = 1;
+            continue;
+        }
+        if (n_bins < plot->n_steps) draw_band(svg, &frame, bins + i, n);
+        draw_mean(svg, &frame, bins + i, n);
+    }
+}
+
+/* ---- Accuracy ----------------------------------------------------------------------------------
+ */
+
+static void draw_curve(dpti_svg *svg, const dpti_frame *frame, const double *values, size_t n,
+                       const char *colour)
+{
+    bool pen_down = false;
+    dpti_svg_put(svg, "<path class=\"line\" stroke=\"%s\" d=\"", colour);
+    for (size_t i = 0; i < n; i++) {
+        if (isfinite(values[i]))
+            dpti_svg_put(svg, "%c%s %s", pen_down ? 'L' : 'M',
+                         DPTI_PX(dpti_frame_x(frame, (double)i + 1)),
+                         DPTI_PX(dpti_frame_y(frame, values[i])));
+        pen_down = isfinite(values[i]);
+    }
+    dpti_svg_put(svg, "\"/>\n");
+    for (size_t i = 0; n <= MOST_MARKERS && i < n; i++)
+        if (isfinite(values[i]))
+            draw_marker(svg, dpti_frame_x(frame, (double)i + 1), dpti_frame_y(frame, values[i]),
+                        colour);
+}
+
+/* The legend's words for a curve: its name and its last value. */
+static void curve_entry(dpti_svg *svg, legend *l, const char *name, const char *colour,
+                        const double *values, size_t n)
+{
+    while (n > 0 && !isfinite(values[n - 1]))
+        n--;
+    if (n == 0) return;
+    char number[DPTI_NUMBER_BYTES], text[DPTI_NUMBER_BYTES + 16];
+    snprintf(text, sizeof text, "%s %s", name, dpti_svg_number(number, values[n - 1], 4));
+    legend_entry(svg, l, colour, text);
+}
+
+static void draw_accuracy(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
+{
+    dpti_svg_text(svg, frame.x - 44, frame.y - 36, "heading", "Accuracy per epoch");
+    double low = INFINITY, high = -INFINITY;
+    for (size_t i = 0; i < plot->n_epochs; i++) {
+        low = fmin(low, fmin(plot->train_accuracy[i], plot->test_accuracy[i]));
+        high = fmax(high, fmax(plot->train_accuracy[i], plot->test_accuracy[i]));
+    }
+    if (!(low <= high && isfinite(low) && isfinite(high))) {
+        draw_nothing(svg, &frame, "no epoch completed");
+        return;
+    }
+    legend l = {.left = frame.x - 44, .right = frame.x + frame.width, .most_rows = 1, .n_rows = 1};
+    l.x = l.left;
+    l.y = frame.y - 16;
+    curve_entry(svg, &l, "training", colours[0], plot->train_accuracy, plot->n_epochs);
+    curve_entry(svg, &l, "test", colours[1], plot->test_accuracy, plot->n_epochs);
+    frame.across = dpti_axis_make(1, (double)plot->n_epochs, 8, true);
+    frame.up = dpti_axis_make_round(low, high, 6);
+    dpti_svg_frame(svg, &frame);
+    draw_curve(svg, &frame, plot->train_accuracy, plot->n_epochs, colours[0]);
+    draw_curve(svg, &frame, plot->test_accuracy, plot->n_epochs, colours[1]);
+}
+
+/* ---- Shares ------------------------------------------------------------------------------------
+ */
+
+/* What one device computed in the steps first .. last. */
+static double device_samples(const dpti_plot *plot, size_t device, size_t first, size_t last)
+{
+    double sum = 0;
+    for (size_t i = first; i <= last; i++)
+        sum += (double)plot->shards[i * plot->n_devices + device];
+    return sum;
+}
+
+static double all_samples(const dpti_plot *plot, size_t first, size_t last)
+{
+    double sum = 0;
+    for (size_t d = 0; d < plot->n_devices; d++)
+        sum += device_samples(plot, d, first, last);
+    return sum;
+}
+
+/* A staircase from left to right or back; a bin reaches from half a step before its first step to
+   half a step behind its last.  Stairs of equal height are drawn as one. */
+static void draw_stairs(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *plot,
+                        const double *height, size_t n_bins, bool back)
+{
+    for (size_t i = 0; i < n_bins; i++) {
+        const size_t b = back ? n_bins - 1 - i : i;
+        const double left = (double)bin_first(b, n_bins, plot->n_steps) + 0.5;
+        const double right = (double)bin_last(b, n_bins, plot->n_steps) + 1.5;
+        const bool starts = i == 0 || height[b] != height[back ? b + 1 : b - 1];
+        const bool ends = i + 1 == n_bins || height[b] != height[back ? b - 1 : b + 1];
+        const double y = dpti_frame_y(frame, height[b]);
+        if (starts)
+            dpti_svg_put(svg, "%c%s %s", i == 0 && !back ? 'M' : 'L',
+                         DPTI_PX(dpti_frame_x(frame, back ? right : left)), DPTI_PX(y));
+        if (ends) dpti_svg_put(svg, "H%s", DPTI_PX(dpti_frame_x(frame, back ? left : right)));
+    }
+}
+
+/* The legend's words for a device: its name and its share of the whole run. */
+static void share_entry(dpti_svg *svg, legend *l, const dpti_plot *plot, size_t device, double all)
+{
+    const double own = device_samples(plot, device, 0, plot->n_steps - 1);
+    const char *id = plot->devices[device];
+    int length = 0, n = 0;
+    while (id[length] && (n < MOST_LABEL || ((unsigned char)id[length] & 0xc0) == 0x80)) {
+        n += ((unsigned char)id[length] & 0xc0) != 0x80;
+        length++;
+    }
+    char number[DPTI_NUMBER_BYTES], text[4 * MOST_LABEL + DPTI_NUMBER_BYTES + 16];
+    snprintf(text, sizeof text, "%.*s%s %s %%", length, id, id[length] ? "…" : "",
+             dpti_svg_number(number, all > 0 ? 100 * own / all : 0, 1));
+    legend_entry(svg, l, colours[device % N_COLOURS], text);
+}
+
+/* One area a device, on top of those before it. */
+static void draw_areas(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *plot)
+{
+    const size_t n_steps = plot->n_steps;
+    const size_t n_bins = n_steps < SHARE_BINS ? n_steps : SHARE_BINS;
+    double all[SHARE_BINS], lower[SHARE_BINS] = {0}, upper[SHARE_BINS];
+    for (size_t b = 0; b < n_bins; b++)
+        all[b] = all_samples(plot, bin_first(b, n_bins, n_steps), bin_last(b, n_bins, n_steps));
+    for (size_t d = 0; d < plot->n_devices; d++) {
+        for (size_t b = 0; b < n_bins; b++) {
+            const double own = device_samples(plot, d, bin_first(b, n_bins, n_steps),
+                                              bin_last(b, n_bins, n_steps));
+            upper[b] = lower[b] + (all[b] > 0 ? own / all[b] : 0);
+        }
+        dpti_svg_put(svg, "<path fill=\"%s\" d=\"", colours[d % N_COLOURS]);
+        draw_stairs(svg, frame, plot, upper, n_bins, false);
+        draw_stairs(svg, frame, plot, lower, n_bins, true);
+        dpti_svg_put(svg, "Z\"/>\n");
+        memcpy(lower, upper, n_bins * sizeof *lower);
+    }
+}
+
+static void draw_shares(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
+{
+    dpti_svg_text(svg, frame.x - 44, frame.y - 36, "heading", "Share of each device");
+    if (plot->n_steps == 0 || plot->n_devices == 0) {
+        draw_nothing(svg, &frame, "no step");
+        return;
+    }
+    legend l = {.left = frame.x - 44, .right = frame.x + frame.width, .most_rows = 3, .n_rows = 1};
+    l.x = l.left;
+    l.y = frame.y - 16;
+    const double all = all_samples(plot, 0, plot->n_steps - 1);
+    for (size_t d = 0; d < plot->n_devices; d++)
+        share_entry(svg, &l, plot, d, all);
+    if (l.n_left_out > 0) {
+        char more[48];
+        snprintf(more, sizeof more, "and %zu more", l.n_left_out);
+        dpti_svg_text(svg, frame.x + frame.width, frame.y - 36, "note end", more);
+    }
+    const double lowered = 18 * (double)(l.n_rows - 1);
+    frame.y += lowered;
+    frame.height -= lowered;
+    frame.across = dpti_axis_make(0.5, (double)plot->n_steps + 0.5, 5, true);
+    frame.up = dpti_axis_make(0, 1, 4, false);
+    frame.up.step = 0.25;
+    frame.unit = " %";
+    frame.unit_factor = 100;
+    draw_areas(svg, &frame, plot);
+    dpti_svg_frame(svg, &frame);
+}
+
+/* ---- The picture -------------------------------------------------------------------------------
+ */
+
+static void draw(dpti_svg *svg, const dpti_plot *plot)
+{
+    const char *title = plot->title ? plot->title : "dptrain";
+    dpti_svg_put(svg, "%s<title>", head);
+    dpti_svg_escape(svg, title);
+    dpti_svg_put(svg, "</title>\n"
+                      "<rect width=\"960\" height=\"660\" rx=\"8\" fill=\"#ffffff\"/>\n");
+    dpti_svg_text(svg, 32, 40, "title", title);
+    if (plot->subtitle) dpti_svg_text(svg, 32, 62, "subtitle", plot->subtitle);
+
+    const dpti_frame loss = {
+        .x = 76, .y = 116, .width = 852, .height = 200, .unit = "", .unit_factor = 1};
+    draw_loss(svg, loss, plot);
+    const dpti_frame accuracy = {
+        .x = 76, .y = 420, .width = 380, .height = 190, .unit = "", .unit_factor = 1};
+    draw_accuracy(svg, accuracy, plot);
+    const dpti_frame shares = {
+        .x = 548, .y = 420, .width = 380, .height = 190, .unit = "", .unit_factor = 1};
+    draw_shares(svg, shares, plot);
+    dpti_svg_put(svg, "</svg>\n");
+}
+
+dpt_status dpti_plot_check(const char *path, dpt_error *error)
+{
+    dpti_new_file file;
+    DPT_TRY(dpti_new_file_create(path, &file, error));
+    dpti_new_file_discard(&file);
+    return DPT_OK;
+}
+
+dpt_status dpti_plot_write(const char *path, const dpti_plot *plot, dpt_error *error)
+{
+    dpti_svg svg = {0};
+    dpti_new_file file;
+    draw(&svg, plot);
+    dpt_status status = svg.failed
+                            ? DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the picture %s", path)
+                            : dpti_new_file_create(path, &file, error);
+    if (status == DPT_OK) {
+        status = dpti_new_file_write(&file, svg.text, svg.length, error);
+        if (status == DPT_OK)
+            status = dpti_new_file_commit(&file, error);
+        else
+            dpti_new_file_discard(&file);
+    }
+    dpti_svg_free(&svg);
+    return status;
+}

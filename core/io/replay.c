@@ -1,0 +1,144 @@
+/* Reading back, from a run log, which share of each step each device had. */
+#include "io/log.h"
+
+#include "base/base.h"
+#include "io/file.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct reader {
+    const char *name;
+    size_t line;     /* from 1 */
+    size_t capacity; /* steps that shards has room for */
+    dpti_replay replay;
+    dpt_error *error;
+} reader;
+
+static dpt_status fail_line(const reader *r, const char *what)
+{
+    return DPT_FAIL(r->error, DPT_E_FORMAT, "%s:%zu: %s; this is no whole log of dptrain", r->name,
+                    r->line, what);
+}
+
+static bool json_size(const json_t *value, size_t *out)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < 0) return false;
+    *out = (size_t)json_integer_value(value);
+    return true;
+}
+
+static dpt_status read_run(reader *r, const json_t *event)
+{
+    dpti_replay *replay = &r->replay;
+    if (replay->n_devices) return fail_line(r, "a second run event");
+    if (!json_size(json_object_get(event, "batch_size"), &replay->batch_size) ||
+        replay->batch_size == 0)
+        return fail_line(r, "the run event has no batch_size");
+    const size_t n_devices = json_array_size(json_object_get(event, "devices"));
+    if (n_devices == 0) return fail_line(r, "the run event has no devices");
+    replay->n_devices = n_devices;
+    return DPT_OK;
+}
+
+/* Room for one step more.  A step takes more bytes in the log than here by a factor that is
+   bounded, so memory is bounded by the file. */
+static dpt_status grow(reader *r)
+{
+    dpti_replay *replay = &r->replay;
+    if (replay->n_steps < r->capacity) return DPT_OK;
+    const size_t capacity = r->capacity ? 2 * r->capacity : 16;
+    size_t n_bytes = 0;
+    size_t *shards = NULL;
+    if (dpti_multiply(capacity, replay->n_devices, &n_bytes) &&
+        dpti_multiply(n_bytes, sizeof *shards, &n_bytes))
+        shards = realloc(replay->shards, n_bytes);
+    if (!shards)
+        return DPT_FAIL(r->error, DPT_E_NO_MEMORY, "no memory for the steps of %s", r->name);
+    replay->shards = shards;
+    r->capacity = capacity;
+    return DPT_OK;
+}
+
+static dpt_status read_step(reader *r, const json_t *event)
+{
+    dpti_replay *replay = &r->replay;
+    size_t step = 0, samples = 0, sum = 0;
+    if (!replay->n_devices) return fail_line(r, "a step before the run event");
+    if (!json_size(json_object_get(event, "step"), &step) || step != replay->n_steps + 1)
+        return fail_line(r, "a step is missing or out of order");
+    if (!json_size(json_object_get(event, "samples"), &samples) || samples == 0 ||
+        samples > replay->batch_size)
+        return fail_line(r, "the step's samples are not 1 to batch_size");
+    const json_t *shards = json_object_get(event, "shards");
+    if (!json_is_array(shards) || json_array_size(shards) != replay->n_devices)
+        return fail_line(r, "the step's shards are not one for each device");
+    DPT_TRY(grow(r));
+    size_t *row = replay->shards + replay->n_steps * replay->n_devices;
+    for (size_t i = 0; i < replay->n_devices; i++)
+        if (!json_size(json_array_get(shards, i), &row[i]) || !dpti_add(sum, row[i], &sum))
+            return fail_line(r, "a shard is no number of samples");
+    if (sum != samples) return fail_line(r, "the shards do not add up to the step's samples");
+    replay->n_steps++;
+    return DPT_OK;
+}
+
+static dpt_status read_line(reader *r, const char *text, size_t length, bool ended)
+{
+    json_t *event = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
+    if (!event && !ended) return DPT_OK; /* the run was killed while it wrote this */
+    const char *kind = json_string_value(json_object_get(event, "event"));
+    dpt_status status = DPT_OK;
+    if (!event)
+        status = fail_line(r, "the line is no JSON");
+    else if (!kind)
+        status = fail_line(r, "no JSON object with an event");
+    else if (strcmp(kind, "run") == 0)
+        status = read_run(r, event);
+    else if (strcmp(kind, "step") == 0)
+        status = read_step(r, event);
+    json_decref(event);
+    return status;
+}
+
+dpt_status dpti_replay_parse(const char *name, const char *text, size_t length, dpti_replay *out,
+                             dpt_error *error)
+{
+    reader r = {.name = name, .error = error};
+    dpt_status status = DPT_OK;
+    const char *const end = text + length;
+    while (status == DPT_OK && text < end) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        const char *const stop = newline ? newline : end;
+        r.line++;
+        status = read_line(&r, text, (size_t)(stop - text), newline != NULL);
+        text = newline ? newline + 1 : end;
+    }
+    if (status == DPT_OK && r.replay.n_devices == 0)
+        status = DPT_FAIL(error, DPT_E_FORMAT, "%s: no run event; this is no log of dptrain", name);
+    if (status == DPT_OK && r.replay.n_steps == 0)
+        status =
+            DPT_FAIL(error, DPT_E_FORMAT, "%s: it records no step that could be replayed", name);
+    if (status == DPT_OK)
+        *out = r.replay;
+    else
+        dpti_replay_free(&r.replay);
+    return status;
+}
+
+dpt_status dpti_replay_read(const char *path, dpti_replay *out, dpt_error *error)
+{
+    uint8_t *bytes = NULL;
+    size_t n_bytes = 0;
+    DPT_TRY(dpti_file_read(path, &bytes, &n_bytes, error));
+    const dpt_status status = dpti_replay_parse(path, (const char *)bytes, n_bytes, out, error);
+    free(bytes);
+    return status;
+}
+
+void dpti_replay_free(dpti_replay *replay)
+{
+    free(replay->shards);
+    *replay = (dpti_replay){0};
+}
