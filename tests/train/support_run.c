@@ -1,0 +1,191 @@
+/* Data and runs for the training tests. */
+#include "train/support.h"
+
+#include "harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIXELS = 28 * 28 };
+
+void add_fault_plugins(void)
+{
+    const char *real = getenv("DPTRAIN_BACKEND_PATH"), *fault = getenv("DPTRAIN_TEST_FAULT_PATH");
+    char path[4096];
+    if (!fault) return;
+    snprintf(path, sizeof path, "%s:%s", real ? real : "", fault);
+    setenv("DPTRAIN_BACKEND_PATH", path, 1);
+}
+
+/* ---- Data --------------------------------------------------------------------------------------
+ */
+
+/* A class is a smooth pattern; a sample is that pattern, shifted in brightness, with noise. */
+static void draw(test_random *random, uint8_t label, uint8_t *out)
+{
+    const double brightness = 0.6 + 0.4 * test_random_uniform(random);
+    for (int i = 0; i < 28; i++)
+        for (int j = 0; j < 28; j++) {
+            const double wave =
+                sin(0.15 * (label + 1) * i + 0.4 * label) * cos(0.11 * (10 - label) * j);
+            const double value =
+                255 * brightness * (0.5 + 0.4 * wave) + 30 * (test_random_uniform(random) - 0.5);
+            out[i * 28 + j] = (uint8_t)fmax(0, fmin(255, value));
+        }
+}
+
+bool images_create(size_t count, uint64_t seed, image_set *out)
+{
+    test_random random = {seed};
+    *out = (image_set){.count = count, .pixels = malloc(count * PIXELS), .labels = malloc(count)};
+    if (!out->pixels || !out->labels) return false;
+    for (size_t i = 0; i < count; i++) {
+        out->labels[i] = (uint8_t)test_random_below(&random, 10);
+        draw(&random, out->labels[i], out->pixels + i * PIXELS);
+    }
+    return true;
+}
+
+void images_free(image_set *i)
+{
+    free(i->pixels);
+    free(i->labels);
+}
+
+static void swap(image_set *i, size_t a, size_t b)
+{
+    uint8_t row[PIXELS];
+    memcpy(row, i->pixels + a * PIXELS, PIXELS);
+    memmove(i->pixels + a * PIXELS, i->pixels + b * PIXELS, PIXELS);
+    memcpy(i->pixels + b * PIXELS, row, PIXELS);
+    const uint8_t label = i->labels[a];
+    i->labels[a] = i->labels[b];
+    i->labels[b] = label;
+}
+
+void images_permute_batches(image_set *i, size_t batch, uint64_t seed)
+{
+    test_random random = {seed};
+    for (size_t first = 0; first < i->count; first += batch) {
+        const size_t n = i->count - first < batch ? i->count - first : batch;
+        for (size_t k = n - 1; k > 0; k--)
+            swap(i, first + k, first + test_random_below(&random, k + 1));
+    }
+}
+
+/* ---- Runs --------------------------------------------------------------------------------------
+ */
+
+static dpt_status collect(dpt_trainer *trainer, size_t n_devices, run_result *r)
+{
+    size_t at = 0;
+    float *other = malloc(r->size * sizeof *other);
+    if (!other) return DPT_E_NO_MEMORY;
+    dpt_status status = DPT_OK;
+    r->replicas_agree = true;
+    for (int i = 0; i < LENET_TENSORS && status == DPT_OK; i++) {
+        const size_t n = lenet_sizes[i];
+        status = dpt_trainer_get(trainer, 0, DPT_PARAMETER, lenet_names[i], r->weights + at, n);
+        if (status == DPT_OK)
+            status =
+                dpt_trainer_get(trainer, 0, DPT_GRADIENT, lenet_names[i], r->gradients + at, n);
+        for (size_t d = 1; d < n_devices && status == DPT_OK; d++) {
+            status = dpt_trainer_get(trainer, d, DPT_PARAMETER, lenet_names[i], other, n);
+            if (status == DPT_OK && memcmp(other, r->weights + at, n * sizeof *other) != 0)
+                r->replicas_agree = false;
+        }
+        at += n;
+    }
+    free(other);
+    return status;
+}
+
+static dpt_status steps(dpt_trainer *trainer, const run_options *o, run_result *r)
+{
+    for (size_t s = 0; s < o->steps; s++) {
+        dpt_step_metrics m;
+        DPT_TRY(dpt_trainer_step(trainer, &m));
+        r->losses[s] = m.loss;
+        memcpy(r->shards, m.shards, m.n_devices * sizeof *r->shards);
+    }
+    return collect(trainer, r->n_devices, r);
+}
+
+static dpt_status train_in(dpt_context *context, const image_set *data, const run_options *o,
+                           run_result *r)
+{
+    const dpt_dataset_memory memory = {.count = data->count,
+                                       .height = 28,
+                                       .width = 28,
+                                       .channels = 1,
+                                       .classes = 10,
+                                       .dtype = DPT_U8,
+                                       .images = data->pixels,
+                                       .labels = data->labels};
+    const dpt_model_shape shape = {28, 28, 1, 10};
+    const dpt_trainer_options options = {.batch_size = o->batch,
+                                         .split = o->split,
+                                         .lr = o->lr,
+                                         .momentum = o->momentum,
+                                         .seed = 1,
+                                         .no_shuffle = true};
+    dpt_dataset *dataset = NULL;
+    dpt_device_set *devices = NULL;
+    dpt_model *model = NULL;
+    dpt_trainer *trainer = NULL;
+    dpt_status status = dpt_dataset_from_memory(context, &memory, &dataset);
+    if (status == DPT_OK) status = dpt_devices_open(context, o->devices, &devices);
+    if (status == DPT_OK) status = dpt_model_by_name(context, "lenet", &shape, &model);
+    if (status == DPT_OK) status = dpt_trainer_create(devices, model, dataset, &options, &trainer);
+    if (status == DPT_OK) {
+        r->n_devices = dpt_devices_count(devices);
+        r->shards = calloc(r->n_devices, sizeof *r->shards);
+        status = r->shards ? steps(trainer, o, r) : DPT_E_NO_MEMORY;
+    }
+    dpt_trainer_destroy(trainer);
+    dpt_model_destroy(model);
+    dpt_devices_close(devices);
+    dpt_dataset_destroy(dataset);
+    return status;
+}
+
+void train_run(const image_set *data, const run_options *options, run_result *out)
+{
+    dpt_context *context = NULL;
+    *out = (run_result){0};
+    for (int i = 0; i < LENET_TENSORS; i++)
+        out->size += lenet_sizes[i];
+    out->weights = calloc(out->size, sizeof *out->weights);
+    out->gradients = calloc(out->size, sizeof *out->gradients);
+    out->losses = calloc(options->steps, sizeof *out->losses);
+    if (!out->weights || !out->gradients || !out->losses) {
+        out->status = DPT_E_NO_MEMORY;
+        return;
+    }
+    out->status = dpt_context_create(&context);
+    if (out->status != DPT_OK) return;
+    out->status = train_in(context, data, options, out);
+    if (out->status != DPT_OK)
+        snprintf(out->message, sizeof out->message, "%s", dpt_error_message(context));
+    dpt_context_destroy(context);
+}
+
+void run_free(run_result *r)
+{
+    free(r->weights);
+    free(r->gradients);
+    free(r->losses);
+    free(r->shards);
+}
+
+double distance(const float *a, const float *b, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double d = (double)a[i] - (double)b[i];
+        sum += d * d;
+    }
+    return sqrt(sum);
+}

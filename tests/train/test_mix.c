@@ -1,0 +1,256 @@
+/* Any mix, same training: LeNet on several devices against one, by two measures.
+
+   (a) After one step, every gradient tensor lies as near to a double-precision gradient as one
+       device's does: |x - ref| <= 4 |one device - ref| + 1e-7 |ref|.
+   (b) After 20 steps in which the loss falls by a fifth, the weights are within 4 times the
+   distance that one device moves when the samples of each batch are summed in another order.
+
+   Both are shown to fail for a dropped shard, a mis-scaled gradient and stale weights. */
+#include "harness.h"
+#include "train/support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 61, STEPS = 20, PERMUTATIONS = 3 };
+
+/* Prime batch, ragged last one: 20 steps are 1 whole epoch of 14 batches, the last of 23, and 6. */
+enum { COUNT = 13 * BATCH + 23 };
+
+static const float rate = 0.05f, momentum = 0.9f;
+
+typedef struct mix {
+    const char *devices, *split;
+} mix;
+
+static const mix mixes[] = {
+    {"cpu,cpu", "equal"},
+    {"cpu:threads=1,cpu:threads=1", "equal"},
+    {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "5:2:1"},
+    {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "1:0:3"},
+    {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "0:0:1"},
+    {"cpu:threads=2,cpu:threads=1", "60:1"},
+    {"cpu:threads=1,cpu:threads=1,cpu:threads=1,cpu:threads=1,cpu:threads=1", "equal"},
+    /* Staged transfers, as a GPU needs them. */
+    {"faultstaged,cpu:threads=1", "2:1"},
+    {"faultstaged,faultstaged,cpu:threads=1", "3:1:2"},
+};
+
+/* ---- What is compared with ---------------------------------------------------------------------
+ */
+
+typedef struct baseline {
+    image_set data;
+    lenet64 gradients;                  /* double precision, first batch */
+    double single_error[LENET_TENSORS]; /* of one device's gradients */
+    double norm[LENET_TENSORS];         /* of the double-precision gradients */
+    run_result first, last;             /* one device, after 1 and after STEPS steps */
+    double permuted;                    /* how far a change of order moves the weights */
+} baseline;
+
+static double tensor_error(const float *x, const double *reference, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += pow((double)x[i] - reference[i], 2);
+    return sqrt(sum);
+}
+
+static void double_precision(test *t, baseline *b, const run_result *start)
+{
+    lenet64 weights;
+    double *pixels = calloc(BATCH * 784, sizeof *pixels);
+    REQUIRE(pixels && lenet64_create(&weights) && lenet64_create(&b->gradients));
+    size_t at = 0;
+    for (int i = 0; i < LENET_TENSORS; i++)
+        for (size_t k = 0; k < lenet_sizes[i]; k++)
+            weights.tensor[i][k] = (double)start->weights[at++];
+    for (size_t i = 0; i < BATCH * 784; i++)
+        pixels[i] = b->data.pixels[i] / 255.0;
+    const double loss = lenet64_gradients(&weights, pixels, b->data.labels, BATCH, &b->gradients);
+    CHECK_NEAR(b->first.losses[0], loss, 1e-6);
+    at = 0;
+    for (int i = 0; i < LENET_TENSORS; i++) {
+        const double *reference = b->gradients.tensor[i];
+        b->single_error[i] = tensor_error(b->first.gradients + at, reference, lenet_sizes[i]);
+        for (size_t k = 0; k < lenet_sizes[i]; k++)
+            b->norm[i] += reference[k] * reference[k];
+        b->norm[i] = sqrt(b->norm[i]);
+        CHECK(b->norm[i] > 0);
+        /* One device is right in the first place. */
+        CHECK(b->single_error[i] <= 1e-5 * b->norm[i]);
+        at += lenet_sizes[i];
+    }
+    lenet64_free(&weights);
+    free(pixels);
+}
+
+static void one_device(test *t, baseline *b)
+{
+    run_options o = {
+        .devices = "cpu", .batch = BATCH, .steps = 0, .lr = rate, .momentum = momentum};
+    run_result start;
+    train_run(&b->data, &o, &start);
+    REQUIRE_OK(start.status);
+    o.steps = 1;
+    train_run(&b->data, &o, &b->first);
+    REQUIRE_OK(b->first.status);
+    double_precision(t, b, &start);
+    run_free(&start);
+    o.steps = STEPS;
+    train_run(&b->data, &o, &b->last);
+    REQUIRE_OK(b->last.status);
+    CHECK(b->last.losses[STEPS - 1] <= 0.8 * b->last.losses[0]);
+    for (uint64_t p = 1; p <= PERMUTATIONS; p++) {
+        image_set other;
+        run_result r;
+        REQUIRE(images_create(COUNT, 7, &other));
+        images_permute_batches(&other, BATCH, p);
+        train_run(&other, &o, &r);
+        CHECK_OK(r.status);
+        b->permuted = fmax(b->permuted, distance(r.weights, b->last.weights, r.size));
+        run_free(&r);
+        images_free(&other);
+    }
+    CHECK(b->permuted > 0);
+}
+
+/* ---- The two measures --------------------------------------------------------------------------
+ */
+
+static bool gradients_agree(const baseline *b, const run_result *r)
+{
+    size_t at = 0;
+    for (int i = 0; i < LENET_TENSORS; i++) {
+        const double error =
+            tensor_error(r->gradients + at, b->gradients.tensor[i], lenet_sizes[i]);
+        if (!(error <= 4 * b->single_error[i] + 1e-7 * b->norm[i])) return false;
+        at += lenet_sizes[i];
+    }
+    return true;
+}
+
+static bool weights_agree(const baseline *b, const run_result *r)
+{
+    return distance(r->weights, b->last.weights, r->size) <= 4 * b->permuted;
+}
+
+static void run_mix(const baseline *b, const mix *m, size_t n_steps, run_result *r)
+{
+    const run_options o = {.devices = m->devices,
+                           .split = m->split,
+                           .batch = BATCH,
+                           .steps = n_steps,
+                           .lr = rate,
+                           .momentum = momentum};
+    train_run(&b->data, &o, r);
+}
+
+/* ---- Cases -------------------------------------------------------------------------------------
+ */
+
+static void same_gradients(test *t)
+{
+    const baseline *b = t->user;
+    for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++) {
+        run_result r;
+        run_mix(b, &mixes[i], 1, &r);
+        if (!CHECK_OK(r.status) || !CHECK(gradients_agree(b, &r)) || !CHECK(r.replicas_agree))
+            FAIL("%s split %s: %s", mixes[i].devices, mixes[i].split, r.message);
+        run_free(&r);
+    }
+}
+
+static void same_weights(test *t)
+{
+    const baseline *b = t->user;
+    for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++) {
+        run_result r;
+        run_mix(b, &mixes[i], STEPS, &r);
+        if (!CHECK_OK(r.status) || !CHECK(weights_agree(b, &r)) || !CHECK(r.replicas_agree))
+            FAIL("%s split %s: distance %g, permuted %g %s", mixes[i].devices, mixes[i].split,
+                 distance(r.weights, b->last.weights, r.size), b->permuted, r.message);
+        for (size_t s = 0; s < STEPS; s++)
+            CHECK_NEAR(r.losses[s], b->last.losses[s], 1e-4);
+        run_free(&r);
+    }
+}
+
+static void same_bits_twice(test *t)
+{
+    const baseline *b = t->user;
+    static const mix again[] = {{"cpu", NULL},
+                                {"cpu:threads=2,cpu:threads=1", "2:1"},
+                                {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "5:2:1"}};
+    for (size_t i = 0; i < sizeof again / sizeof *again; i++) {
+        run_result r, s;
+        run_mix(b, &again[i], STEPS, &r);
+        run_mix(b, &again[i], STEPS, &s);
+        CHECK_OK(r.status);
+        CHECK_OK(s.status);
+        CHECK(memcmp(r.weights, s.weights, r.size * sizeof *r.weights) == 0);
+        CHECK(memcmp(r.losses, s.losses, STEPS * sizeof *r.losses) == 0);
+        run_free(&r);
+        run_free(&s);
+    }
+}
+
+static void shares_are_as_asked(test *t)
+{
+    const baseline *b = t->user;
+    run_result r;
+    run_mix(b, &(mix){"cpu:threads=1,cpu:threads=1,cpu:threads=1", "5:2:1"}, 1, &r);
+    REQUIRE_OK(r.status);
+    CHECK_SIZE(r.shards[0], 38); /* 61 * 5/8 = 38.125, 61 * 2/8 = 15.25, 61 / 8 = 7.625 */
+    CHECK_SIZE(r.shards[1], 15);
+    CHECK_SIZE(r.shards[2], 8);
+    run_free(&r);
+}
+
+/* The measures must notice what they are there for. */
+static void planted_bugs_are_caught(test *t)
+{
+    const baseline *b = t->user;
+    static const struct {
+        const char *devices;
+        bool in_gradients;
+    } bugs[] = {
+        {"cpu:threads=1,fault:bug=drop", true},
+        {"cpu:threads=1,fault:bug=scale", true},
+        {"fault:bug=stale,cpu:threads=1", false},
+    };
+    for (size_t i = 0; i < sizeof bugs / sizeof *bugs; i++) {
+        run_result r;
+        run_mix(b, &(mix){bugs[i].devices, "2:1"}, bugs[i].in_gradients ? 1 : STEPS, &r);
+        if (!CHECK_OK(r.status)) FAIL("%s: %s", bugs[i].devices, r.message);
+        if (bugs[i].in_gradients)
+            CHECK(!gradients_agree(b, &r));
+        else
+            CHECK(!weights_agree(b, &r));
+        run_free(&r);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"gradients are those of one device", same_gradients},
+        {"weights after 20 steps are those of one device", same_weights},
+        {"the same run twice gives the same bits", same_bits_twice},
+        {"shares are as asked", shares_are_as_asked},
+        {"planted bugs are caught", planted_bugs_are_caught},
+    };
+    baseline b = {0};
+    test setup = {.name = "one device"};
+    add_fault_plugins();
+    if (!images_create(COUNT, 7, &b.data)) return 1;
+    one_device(&setup, &b);
+    if (setup.n_failures) return 1;
+    const int code = test_main(argc, argv, cases, sizeof cases / sizeof *cases, &b);
+    run_free(&b.first);
+    run_free(&b.last);
+    lenet64_free(&b.gradients);
+    images_free(&b.data);
+    return code;
+}
