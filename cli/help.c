@@ -69,8 +69,8 @@ static void print_verbs(void)
 static const char rest[] =
     "\n"
     "Exit status\n"
-    "  0 success, 1 failure at run time, 2 mistake in the command line; 130 if training\n"
-    "  was ended with Ctrl-C (in good order; a second Ctrl-C kills).\n"
+    "  0 success, 1 failure at run time, 2 mistake in the command line; 130 if Ctrl-C\n"
+    "  ended training (in good order: what is due is written; a second one kills).\n"
     "\n"
     "Environment\n"
     "  DPTRAIN_DATA            where data are looked for\n"
@@ -80,7 +80,7 @@ static const char rest[] =
 static const char examples[] =
     "\n"
     "Examples\n"
-    "  dptrain --momentum 0.9 --lr 0.05 --checkpoint run --log run.jsonl --plot run.svg\n"
+    "  dptrain --momentum 0.9 --checkpoint run --log run.jsonl --plot run.svg\n"
     "  dptrain --devices cpu:threads=1,cpu:threads=1 --split 2:1 --epochs 1\n"
     "  dptrain eval --checkpoint run\n"
     "  dptrain devices\n";

@@ -154,7 +154,7 @@ static const cli_option *find_option(const cli_verb_entry *verb, const char *nam
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1),
              name);
-    for (const cli_option *o = cli_option_table; o->name; o++) {
+    for (const cli_option *o = cli_option_table; length > 0 && o->name; o++) {
         if (!(o->verbs & verb->verb) || strncmp(o->name, name, length) != 0) continue;
         if (o->name[length] == '\0') return o;
         if (found) {
@@ -163,7 +163,7 @@ static const cli_option *find_option(const cli_verb_entry *verb, const char *nam
         }
         found = o;
     }
-    if (!found || length == 0) {
+    if (!found) {
         unknown_option(verb, word);
         return NULL;
     }
@@ -206,12 +206,12 @@ int cli_parse(const cli_verb_entry *verb, int argc, char **argv, int first, cli_
 {
     cli_options options = {.model = "lenet", .dataset = "fashion-mnist", .lr = 0.1};
     for (int i = first; i < argc; i++) {
-        int code;
-        if (strcmp(argv[i], "--") == 0 && i + 1 == argc)
-            break;
-        else if (strncmp(argv[i], "--", 2) == 0 && argv[i][2])
+        int code = CLI_OK;
+        const bool end = strcmp(argv[i], "--") == 0;
+        if (end && ++i == argc) break;
+        if (!end && strncmp(argv[i], "--", 2) == 0)
             code = parse_long(verb, argc, argv, &i, &options);
-        else if (argv[i][0] == '-' && argv[i][1] && argv[i][1] != '-')
+        else if (!end && argv[i][0] == '-' && argv[i][1])
             code = parse_letter(verb, argv[i], &options);
         else
             code = cli_error(CLI_USAGE, "unexpected argument '%s'; see 'dptrain %s --help'",

@@ -1,0 +1,55 @@
+# What the tests of the command share.  CTest sets DPTRAIN (the command) and SRC (the source folder)
+# and runs each test in a scratch folder of its own.
+set -uo pipefail
+: "${DPTRAIN:?the dptrain command}" "${SRC:?the source folder}"
+
+unset DPTRAIN_DATA OPENBLAS_CORETYPE
+failures=0
+checks=0
+
+fail() {
+    failures=$((failures + 1))
+    printf 'FAILED: %s\n' "$*"
+}
+
+# check WORDS COMMAND...: counts a check, and a failure unless the command succeeds.
+check() {
+    local words=$1
+    shift
+    checks=$((checks + 1))
+    "$@" || fail "$words"
+}
+
+# refuse CODE PATTERN ARGUMENT...: dptrain exits with CODE, prints nothing on stdout and on stderr
+# exactly one line, "dptrain: ...", that matches the extended regular expression.
+refuse() {
+    local code=$1 pattern=$2 got
+    shift 2
+    checks=$((checks + 1))
+    "$DPTRAIN" "$@" >refuse.out 2>refuse.err </dev/null
+    got=$?
+    [ "$got" -eq "$code" ] || fail "dptrain $*: exit status $got, not $code"
+    [ ! -s refuse.out ] || fail "dptrain $*: prints on stdout: $(head -1 refuse.out)"
+    [ "$(wc -l <refuse.err)" -eq 1 ] || fail "dptrain $*: not one line on stderr: $(cat refuse.err)"
+    grep -qE "^dptrain: .*$pattern" refuse.err ||
+        fail "dptrain $*: no /$pattern/ in: $(cat refuse.err)"
+}
+
+# train ARGUMENT...: a training that must succeed; output in train.out and train.err.
+train() {
+    checks=$((checks + 1))
+    "$DPTRAIN" train "$@" >train.out 2>train.err </dev/null && return
+    fail "dptrain train $*: exit status $?: $(cat train.err)"
+}
+
+finish() {
+    printf '%d checks, %d failed\n' "$checks" "$failures"
+    [ "$checks" -gt 0 ] && [ "$failures" -eq 0 ]
+    exit
+}
+
+need_python() {
+    command -v python3 >/dev/null 2>&1 && return
+    echo "skipped: there is no python3"
+    exit 77
+}

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Mistakes in the command line: one line that says what to do, and exit status 2.
+. "$SRC/tests/cli/kit.bash"
+
+small=(--dataset synthetic:8x8x1:3:64 --model linear --max-steps 1 --quiet)
+
+# Commands and options
+refuse 2 "unknown command 'trian'; did you mean 'dptrain train'" trian
+refuse 2 "unknown command 'zzzzz'; known: train, eval, devices" zzzzz
+refuse 2 "'dptrain predict' is not available in this version" predict
+refuse 2 "unknown option --modle; did you mean --model" --modle lenet
+refuse 2 "unknown option --zzzzzzz; see" --zzzzzzz
+refuse 2 "unknown option -x" -x
+refuse 2 "unexpected argument" -- lenet
+refuse 2 "unknown option --" --=5
+refuse 2 "unexpected argument 'lenet'" train lenet
+refuse 2 "ambiguous: --max-steps or --max-time" --max 5
+refuse 2 "needs a value: --model=NAME" --model
+refuse 2 "needs a value: --log=FILE" --log=
+refuse 2 "takes no value" --quiet=yes
+refuse 2 "does not go with 'dptrain eval'" eval --lr 0.1
+refuse 2 "does not go with 'dptrain devices'" devices --model lenet
+refuse 2 "needs weights: --checkpoint" eval
+refuse 2 "needs --momentum" --nesterov
+
+# Numbers
+refuse 2 "'0' is not a whole number from 1 to" --batch-size 0
+refuse 2 "'-3' is not a whole number from 1 to" --batch-size=-3
+refuse 2 "'1.5' is not a whole number" --epochs 1.5
+refuse 2 "'0' is not a whole number from 1" --max-steps 0
+refuse 2 "'99999999999999999999' is not a whole number from 0" --seed 99999999999999999999
+refuse 2 "'12x' is not a whole number" --seed 12x
+refuse 2 "'nan' is not a number from" --lr nan
+refuse 2 "'0' is not a number from" --lr 0
+refuse 2 "'0x1' is not a number from" --lr 0x1
+refuse 2 "'1' is not a number from 0 to 0.9999" --momentum 1
+refuse 2 "'inf' is not a number from" --weight-decay inf
+refuse 2 "'0' is not a time" --max-time 0
+refuse 2 "'5d' is not a time" --max-time 5d
+
+# Devices
+refuse 2 "unknown device .gpu0" "${small[@]}" --devices gpu0
+refuse 2 "did you mean .cpu" "${small[@]}" --devices cpuu
+refuse 2 "cpu:7.*1 device" "${small[@]}" --devices cpu:7
+refuse 2 "threads" "${small[@]}" --devices cpu:threads=0
+refuse 2 "threads" "${small[@]}" --devices cpu:threads=99999999
+refuse 2 "threds.*did you mean .threads" "${small[@]}" --devices cpu:threds=1
+refuse 2 "without a name" "${small[@]}" --devices cpu,,cpu
+refuse 2 "space" "${small[@]}" --devices "cpu, cpu"
+refuse 2 "memory=lots" "${small[@]}" --devices cpu:memory=lots
+refuse 2 "unknown device .gpu0" devices --devices gpu0
+
+# Models, data sets, splits, weights
+refuse 2 "unknown model 'lenett'; did you mean 'lenet'\? Known: linear, mlp, lenet" \
+    "${small[@]}" --model lenett
+refuse 2 "unknown model 'zzzzzz'; known: linear, mlp, lenet" "${small[@]}" --model zzzzzz
+refuse 2 "conv2" "${small[@]}" --model lenet
+refuse 2 "fashion-mnst.*did you mean 'fashion-mnist'" --dataset fashion-mnst
+refuse 2 "synthetic" --dataset synthetic:8x8:3
+refuse 2 "batch of 65 is more than the 64 samples" "${small[@]}" --batch-size 65
+refuse 2 "split \"1:2:3\" has 3 parts for 2 devices: give one for each" "${small[@]}" --devices cpu,cpu --split 1:2:3
+refuse 2 "split \"0:0\" is all zero" "${small[@]}" --devices cpu,cpu --split 0:0
+refuse 2 "unknown split \"sideways\": use" "${small[@]}" --split sideways
+refuse 2 "did you mean \"equal\"" "${small[@]}" --split eqal
+refuse 2 "init \"norml:0.1\" is not one of default, normal:STD" "${small[@]}" --init norml:0.1
+refuse 2 "init \"normal:-1\" is not one of" "${small[@]}" --init normal:-1
+
+# Known, but not in this version
+refuse 2 "--precision bf16 is not available in this version; use fp32" --precision bf16
+refuse 2 "--precision: unknown value 'fp33'; did you mean 'fp32'" --precision fp33
+refuse 2 "--optimizer adamw is not available in this version; use sgd" --optimizer adamw
+refuse 2 "--schedule cosine is not available in this version; use constant" --schedule cosine
+refuse 2 "--split measured is not available in this version" --split measured
+for option in batchnorm=local deterministic resume checkpoint-every=1 clip-norm=1 trace=x warmup=5 \
+    label-smoothing=0.1 micro-batch=8 supervise; do
+    refuse 2 "--${option%%=*} is not available in this version" "--$option"
+done
+
+# Help and version
+for verb in train eval devices; do
+    "$DPTRAIN" $verb --help >help.out 2>help.err
+    check "$verb --help succeeds" test $? -eq 0
+    check "$verb --help says how it is used" grep -q "^Usage: dptrain $verb" help.out
+    check "$verb --help is quiet on stderr" test ! -s help.err
+    check "$verb --help fits 80 columns" test "$(awk 'length > 80' help.out | wc -l)" -eq 0
+done
+"$DPTRAIN" -h >help.out
+for word in --devices --model --dataset --batch-size --split --checkpoint --log --plot lenet mlp \
+    "Exit status" NO_COLOR; do
+    check "help has $word" grep -q -- "$word" help.out
+done
+check "version" test "$("$DPTRAIN" -V)" = "dptrain $(sed -n 's/#define DPT_VERSION "\(.*\)"/\1/p' \
+    "$SRC/core/dptrain.h")"
+check "an option's beginning is enough" "$DPTRAIN" --vers >/dev/null
+"$DPTRAIN" --precision fp32 --schedule constant --optimizer sgd "${small[@]}" 2>accepted.err
+check "values that are there are accepted: $(cat accepted.err)" test $? -eq 0
+finish
