@@ -161,7 +161,7 @@ static dpt_status check_conv2d(const dpt_conv2d_desc *d, dpt_error *error)
 static dpt_status conv2d(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
 {
     const dpt_conv2d_desc *d = &desc->u.conv2d;
-    size_t x, y, w;
+    size_t x = 0, y = 0, w = 0;
     DPT_TRY(EXTENT(&x, error, d->in_h, d->in_w, d->in_channels));
     DPT_TRY(EXTENT(&y, error, d->out_h, d->out_w, d->out_channels));
     DPT_TRY(check_conv2d(d, error));

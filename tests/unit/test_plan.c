@@ -1,0 +1,264 @@
+/* The compiler and the memory plan, without a device: every tensor is written before it is read, no
+   two that live at the same time overlap, gradients are complete, and inference takes less. */
+#include "graph/program.h"
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLES = 7, WORKSPACE = 5000 };
+
+static dpt_dataset data = {.name = "none",
+                           .count = 10,
+                           .height = 12,
+                           .width = 12,
+                           .channels = 2,
+                           .classes = 3,
+                           .dtype = DPT_U8,
+                           .stat_channels = 1};
+
+/* ---- Networks ----------------------------------------------------------------------------------
+ */
+
+static dpt_value convolution(dpt_model *m, dpt_value x, const char *name, size_t channels,
+                             dpt_activation activation)
+{
+    return dpt_conv2d(m, x, name,
+                      &(dpt_conv2d_options){.out_channels = channels,
+                                            .kernel = {3, 3},
+                                            .padding = {1, 1},
+                                            .activation = activation});
+}
+
+static dpt_value head(dpt_model *m, dpt_value x)
+{
+    x = dpt_flatten(m, x);
+    return dpt_linear(m, x, "head", &(dpt_linear_options){.out = 3});
+}
+
+static dpt_value chain(dpt_model *m, dpt_value x)
+{
+    x = convolution(m, x, "a", 4, DPT_ACT_RELU);
+    x = dpt_pool2d(m, x, &(dpt_pool2d_options){.kernel = {2, 2}});
+    x = dpt_activate(m, convolution(m, x, "b", 5, DPT_ACT_NONE), DPT_ACT_TANH);
+    return head(m, x);
+}
+
+static dpt_value residual(dpt_model *m, dpt_value x)
+{
+    x = convolution(m, x, "a", 4, DPT_ACT_RELU);
+    dpt_value y = convolution(m, x, "b", 4, DPT_ACT_NONE);
+    x = dpt_activate(m, dpt_add(m, x, y), DPT_ACT_RELU);
+    y = dpt_add(m, x, x);
+    return head(m, dpt_add(m, y, convolution(m, y, "c", 4, DPT_ACT_SIGMOID)));
+}
+
+typedef struct built {
+    dpt_context context;
+    dpt_model *model;
+    dpti_program training, inference;
+} built;
+
+static bool build(test *t, dpt_value (*network)(dpt_model *, dpt_value), built *b)
+{
+    dpt_error error = {0};
+    *b = (built){0};
+    if (!CHECK_OK(dpt_model_create(&b->context, "net", &b->model))) return false;
+    const dpt_value x = dpt_input(b->model, 12, 12, 2);
+    if (!CHECK_OK(dpt_model_finish(b->model, network(b->model, x)))) return false;
+    const dpti_program_options options = {.data = &data, .training = true, .momentum = 0.9f};
+    const dpti_program_options inference = {.data = &data};
+    return CHECK_OK(dpti_compile(b->model, &options, &b->training, &error)) &&
+           CHECK_OK(dpti_compile(b->model, &inference, &b->inference, &error));
+}
+
+static void release(built *b)
+{
+    dpti_program_free(&b->training);
+    dpti_program_free(&b->inference);
+    dpt_model_destroy(b->model);
+}
+
+/* ---- Checks ------------------------------------------------------------------------------------
+ */
+
+static bool is_arena(const dpti_program *p, int tensor)
+{
+    return tensor != DPTI_NO_TENSOR && p->tensors[tensor].home == DPTI_HOME_ARENA;
+}
+
+/* Slots are those of the operator's signature, inputs have been written, accumulation has something
+   to add to. */
+static void check_order(test *t, const dpti_program *p)
+{
+    bool *written = calloc(p->n_tensors, sizeof *written);
+    REQUIRE(written);
+    for (size_t i = 0; i < p->n_instructions; i++) {
+        const dpti_instruction *ins = &p->instructions[i];
+        dpti_signature signature;
+        CHECK_OK(dpti_op_signature(&ins->desc, &signature, NULL));
+        for (size_t s = 0; s < DPT_MAX_INPUTS; s++) {
+            CHECK((ins->in[s] != DPTI_NO_TENSOR) == (s < signature.n_in));
+            if (is_arena(p, ins->in[s])) CHECK(written[ins->in[s]]);
+        }
+        for (size_t s = 0; s < DPT_MAX_OUTPUTS; s++) {
+            CHECK((ins->out[s] != DPTI_NO_TENSOR) == (s < signature.n_out));
+            if (!is_arena(p, ins->out[s])) continue;
+            if (ins->flags & DPT_RUN_ACCUMULATE) CHECK(written[ins->out[s]]);
+            written[ins->out[s]] = true;
+        }
+    }
+    free(written);
+}
+
+typedef struct region {
+    size_t first, last, begin, end;
+} region;
+
+static void check_plan(test *t, const dpti_program *p, size_t *arena_bytes)
+{
+    dpti_plan plan = {0};
+    size_t n = 0, workspace[256];
+    region regions[512];
+    REQUIRE(p->n_instructions <= 256 && p->n_tensors + p->n_instructions <= 512);
+    for (size_t i = 0; i < p->n_instructions; i++)
+        workspace[i] = i % 3 ? WORKSPACE + i : 0;
+    REQUIRE_OK(dpti_plan_memory(p, SAMPLES, workspace, &plan, NULL));
+    for (size_t i = 0; i < p->n_tensors; i++)
+        if (p->tensors[i].home == DPTI_HOME_ARENA)
+            regions[n++] =
+                (region){p->tensors[i].first, p->tensors[i].last, plan.tensor_offsets[i],
+                         plan.tensor_offsets[i] + SAMPLES * p->tensors[i].per_sample_bytes};
+    for (size_t i = 0; i < p->n_instructions; i++)
+        if (workspace[i])
+            regions[n++] =
+                (region){i, i, plan.workspace_offsets[i], plan.workspace_offsets[i] + workspace[i]};
+    for (size_t a = 0; a < n; a++) {
+        CHECK(regions[a].begin % 256 == 0);
+        CHECK(regions[a].end <= plan.arena_bytes);
+        for (size_t b = 0; b < a; b++)
+            if (regions[a].first <= regions[b].last && regions[b].first <= regions[a].last)
+                CHECK(regions[a].end <= regions[b].begin || regions[b].end <= regions[a].begin);
+    }
+    *arena_bytes = plan.arena_bytes;
+    dpti_plan_free(&plan);
+}
+
+static void check_network(test *t, dpt_value (*network)(dpt_model *, dpt_value))
+{
+    built b;
+    size_t training = 0, inference = 0;
+    if (build(t, network, &b)) {
+        check_order(t, &b.training);
+        check_order(t, &b.inference);
+        check_plan(t, &b.training, &training);
+        check_plan(t, &b.inference, &inference);
+        CHECK(inference < training);
+    }
+    release(&b);
+}
+
+static void chains(test *t)
+{
+    check_network(t, chain);
+}
+
+static void residuals(test *t)
+{
+    check_network(t, residual);
+}
+
+static size_t count(const dpti_program *p, dpt_op_kind kind)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->n_instructions; i++)
+        n += p->instructions[i].desc.kind == kind;
+    return n;
+}
+
+static void neighbours_are_fused(test *t)
+{
+    built b;
+    if (build(t, chain, &b)) {
+        CHECK_SIZE(count(&b.training, DPT_OP_ACTIVATION_FORWARD), 0);
+        CHECK_SIZE(count(&b.training, DPT_OP_ACTIVATION_BACKWARD), 0);
+        CHECK_SIZE(count(&b.training, DPT_OP_CONV2D_BACKWARD_DATA), 1); /* not for the first */
+        CHECK_SIZE(b.training.n_segments, 2);
+        CHECK(b.training.segments[0].exchange == DPTI_EXCHANGE_GRADIENTS);
+        CHECK(!b.training.segments[0].commits && b.training.segments[1].commits);
+        CHECK_SIZE(b.inference.n_segments, 1);
+    }
+    release(&b);
+}
+
+static void parameters_are_packed(test *t)
+{
+    built b;
+    if (build(t, chain, &b)) {
+        CHECK_SIZE(dpt_model_parameter_count(b.model),
+                   (4 * 2 * 9 + 4) + (5 * 4 * 9 + 5) + (3 * 180 + 3));
+        CHECK(b.model->flat_decay % 64 == 0 && b.model->flat_size > b.model->flat_decay);
+        for (size_t i = 0; i < b.model->n_parameters; i++) {
+            const dpti_parameter *p = &b.model->parameters[i];
+            CHECK(p->offset % 64 == 0);
+            CHECK(p->is_bias == (p->offset >= b.model->flat_decay));
+        }
+    }
+    release(&b);
+}
+
+static void layouts_round_trip(test *t)
+{
+    built b;
+    float inside[540], outside[540], back[540];
+    if (build(t, chain, &b)) {
+        const dpti_parameter *p = dpti_model_parameter(b.model, "head.weight");
+        REQUIRE(p && p->size == 540);
+        for (int i = 0; i < 540; i++)
+            inside[i] = (float)i;
+        dpti_parameter_export(p, inside, outside);
+        /* Column (c, h, w) outside is (h, w, c) inside: 5 channels of 6x6. */
+        CHECK_NEAR(outside[(2 * 6 + 3) * 6 + 4], (3 * 6 + 4) * 5 + 2, 0);
+        dpti_parameter_import(p, outside, back);
+        CHECK(memcmp(inside, back, sizeof inside) == 0);
+    }
+    release(&b);
+}
+
+static void mistakes_name_the_layer(test *t)
+{
+    dpt_context context = {0};
+    dpt_model *m = NULL;
+    REQUIRE_OK(dpt_model_create(&context, "net", &m));
+    dpt_value x = dpt_input(m, 12, 12, 2);
+    x = dpt_conv2d(m, x, "big", &(dpt_conv2d_options){.out_channels = 1, .kernel = {13, 13}});
+    x = head(m, x);
+    CHECK_STATUS(dpt_model_finish(m, x), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(&context), "big");
+    dpt_model_destroy(m);
+    REQUIRE_OK(dpt_model_create(&context, "net", &m));
+    x = dpt_input(m, 12, 12, 2);
+    (void)convolution(m, x, "aside", 4, DPT_ACT_NONE);
+    CHECK_STATUS(dpt_model_finish(m, head(m, x)), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(&context), "aside");
+    dpt_model_destroy(m);
+    REQUIRE_OK(dpt_model_create(&context, "net", &m));
+    x = dpt_input(m, 12, 12, 2);
+    x = convolution(m, convolution(m, x, "same", 4, DPT_ACT_NONE), "same", 4, DPT_ACT_NONE);
+    CHECK_STATUS(dpt_model_finish(m, head(m, x)), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(&context), "same");
+    dpt_model_destroy(m);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"a chain of layers", chains},
+        {"residual connections", residuals},
+        {"neighbours are fused", neighbours_are_fused},
+        {"parameters are packed", parameters_are_packed},
+        {"layouts round trip", layouts_round_trip},
+        {"mistakes name the layer", mistakes_name_the_layer},
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
