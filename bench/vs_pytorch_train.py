@@ -82,19 +82,30 @@ def main():
     parser.add_argument("--batch-size", type=int, required=True)
     parser.add_argument("--epochs", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--variant", required=True)
-    parser.add_argument("--warm-up-steps", type=int, required=True)
+    parser.add_argument("--variant", default="contiguous")
+    parser.add_argument("--warm-up-steps", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--lr", type=float, default=0.05)
+    parser.add_argument("--momentum", type=float, default=0.9)
+    parser.add_argument("--init-std", type=float, help="weights N(0, STD^2), biases 0")
     args = parser.parse_args()
 
-    torch.manual_seed(0)
+    torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
     train = Batches(args.data, "train", args.variant)
     test = Batches(args.data, "t10k", args.variant)
     model = build(args.model)
+    if args.init_std is not None:
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            else:
+                nn.init.normal_(parameter, std=args.init_std)
     if args.variant == "channels_last":
         model = model.to(memory_format=torch.channels_last)
     forward = torch.compile(model) if args.variant == "compiled" else model
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, fused=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=args.momentum,
+                                fused=True)
     criterion = nn.CrossEntropyLoss()
 
     n_steps, images, seconds, first_step_at = 0, 0, 0.0, None

@@ -1,0 +1,243 @@
+#!/usr/bin/env bash
+# Installs what testing takes, builds with two compilers and three sets of sanitizers, and runs the
+# test suite.  The last line is "N passed, N failed, N skipped"; the exit status is 0 if none failed.
+#
+#     scripts/test.sh [TIER] [--keep-going]
+#
+#     --quick      gcc, all tests: a few minutes
+#     (none)       what must pass before a change goes in: under 20 minutes on two cores
+#     --nightly    longer fuzzing, ThreadSanitizer and valgrind over all tests
+#     --release    fuzzing for an hour each
+#
+# Environment: DPTRAIN_FUZZ_SECONDS (per fuzzer), DPTRAIN_TEST_BUILD (folder; default build-test).
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+# shellcheck source=scripts/setup.sh
+. scripts/setup.sh
+
+tier=ci
+for argument in "$@"; do
+    case $argument in
+    --quick | --nightly | --release) tier=${argument#--} ;;
+    -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "test.sh: unknown option $argument; see --help" >&2; exit 2 ;;
+    esac
+done
+case $tier in
+nightly) fuzz_seconds=600 ;;
+release) fuzz_seconds=3600 ;;
+*) fuzz_seconds=60 ;;
+esac
+fuzz_seconds=${DPTRAIN_FUZZ_SECONDS:-$fuzz_seconds}
+
+setup_need_build
+setup_need_run
+setup_need_fashion_mnist
+setup_need_test
+setup_install
+setup_need_clang_runtime
+setup_install
+
+source=$PWD
+mkdir -p "${DPTRAIN_TEST_BUILD:-build-test}" || exit 1
+work=$(cd "${DPTRAIN_TEST_BUILD:-build-test}" && pwd)
+jobs=$(setup_jobs)
+passed=0 failed=0 skipped=0
+failures=()
+# A missing device skips its tests; the CPU is never missing.
+export DPTRAIN_TEST_REQUIRE=${DPTRAIN_TEST_REQUIRE:-cpu}
+
+# ---- Counting ----------------------------------------------------------------------------------
+
+# check NAME COMMAND...: one test; its output goes to a log that is shown if it fails.
+check() {
+    local name=$1 log start=$SECONDS status
+    shift
+    log=$work/$(tr -c 'A-Za-z0-9\n' '-' <<<"$name").log
+    "$@" >"$log" 2>&1 </dev/null
+    status=$?
+    if [ $status -eq 0 ]; then
+        passed=$((passed + 1))
+        printf 'passed   %-58s %4d s\n' "$name" $((SECONDS - start))
+    else
+        failed=$((failed + 1))
+        failures+=("$name")
+        printf 'FAILED   %-58s %4d s  (status %d; %s)\n' "$name" $((SECONDS - start)) $status "$log"
+        tail -n 40 "$log" | sed 's/^/    /'
+    fi
+    return $status
+}
+
+# junit FILE ATTRIBUTE: a number of the test suite element.
+junit() {
+    sed -n "s/.*\b$2=\"\([0-9]*\)\".*/\1/p" "$1" | head -n 1
+}
+
+# suite TREE ARGUMENT...: the tests of a build tree, counted one by one.
+suite() {
+    local tree=$1 result=$work/$1.xml log=$work/$1-tests.log start=$SECONDS status all bad off
+    shift
+    rm -f "$result"
+    ctest --test-dir "$work/$tree" -j "$jobs" --output-on-failure --no-tests=error \
+        --output-junit "$result" "$@" >"$log" 2>&1 </dev/null
+    status=$?
+    all=$(junit "$result" tests) bad=$(junit "$result" failures)
+    off=$(($(junit "$result" skipped) + $(junit "$result" disabled)))
+    if [ ! -e "$result" ] || { [ $status -ne 0 ] && [ "${bad:-0}" -eq 0 ]; }; then
+        all=1 bad=1 off=0 # nothing ran, or what should run is not there
+    fi
+    passed=$((passed + all - bad - off)) failed=$((failed + bad)) skipped=$((skipped + off))
+    printf '%-8s %-58s %4d s\n' "$([ "$bad" -eq 0 ] && echo passed || echo FAILED)" \
+        "$tree: $((all - bad - off)) of $all tests, $off skipped" $((SECONDS - start))
+    if [ "$bad" -ne 0 ]; then
+        failures+=("$tree: $bad tests")
+        tail -n 60 "$log" | sed 's/^/    /'
+    fi
+}
+
+# ---- Building ----------------------------------------------------------------------------------
+
+# build TREE CC OPTION...
+build() {
+    local tree=$1 compiler=$2
+    shift 2
+    cmake -S "$source" -B "$work/$tree" -G Ninja -DCMAKE_C_COMPILER="$compiler" -DDPTRAIN_WERROR=ON \
+        "$@" && cmake --build "$work/$tree" -j "$jobs"
+}
+
+# ---- Single checks -----------------------------------------------------------------------------
+
+short_training=(train --dataset synthetic:28x28x1:10:320 --model lenet --batch-size 64 --epochs 1)
+
+formatting() {
+    local files
+    files=$(git ls-files '*.c' '*.h' 2>/dev/null) || files=
+    [ -n "$files" ] || files=$(find cli core models backends examples tests bench -name '*.[ch]')
+    # shellcheck disable=SC2086
+    clang-format --dry-run -Werror $files
+}
+
+# The sanitizer must see a race that is there, with OpenMP teams running, and none that is not.
+planted_race() {
+    local program=$work/planted_race mode
+    clang -g -O1 -std=c17 -fsanitize=thread -fopenmp tests/tsan/planted_race.c -o "$program" || return
+    "$program" clean || return
+    for mode in team leaders; do
+        if "$program" $mode 2>"$program.err"; then
+            echo "the race '$mode' was not seen"
+            return 1
+        fi
+        grep -q 'WARNING: ThreadSanitizer: data race' "$program.err" || return
+    done
+}
+
+fuzzer() {
+    local corpus
+    corpus=$work/corpus/$(basename "$1")
+    mkdir -p "$corpus"
+    (cd "$corpus" && "$1" -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=2048 \
+        -print_final_stats=1 "$corpus")
+}
+
+memory_check() {
+    valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite "$@"
+}
+
+# Installs, and builds and runs an example against the installation, by pkg-config and by CMake.
+installation() {
+    local prefix=$work/installed user=$work/user
+    rm -rf "$prefix" "$user"
+    mkdir -p "$user"
+    cmake --install "$work/gcc-release" --prefix "$prefix" || return
+    "$prefix/bin/dptrain" devices || return
+    "$prefix/bin/dptrain" "${short_training[@]}" || return
+    local pc
+    pc=$(dirname "$(find "$prefix" -name dptrain.pc)")
+    # shellcheck disable=SC2046
+    PKG_CONFIG_PATH=$pc gcc -std=c17 examples/scatter_allreduce.c -o "$user/by-pkg-config" \
+        $(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs dptrain) || return
+    LD_LIBRARY_PATH=$(PKG_CONFIG_PATH=$pc pkg-config --variable=libdir dptrain) \
+        "$user/by-pkg-config" | grep -F 'all-reduced on cpu: [3 3]' || return
+    cat >"$user/CMakeLists.txt" <<CMAKE
+cmake_minimum_required(VERSION 3.20)
+project(user LANGUAGES C)
+find_package(dptrain 0.1 REQUIRED)
+add_executable(by-cmake $source/examples/scatter_allreduce.c)
+target_link_libraries(by-cmake PRIVATE dptrain::dptrain)
+CMAKE
+    cmake -S "$user" -B "$user/build" -DCMAKE_PREFIX_PATH="$prefix" &&
+        cmake --build "$user/build" || return
+    "$user/build/by-cmake" | grep -F 'all-reduced on cpu: [3 3]'
+}
+
+# An installation without any plug-in says so.
+no_plugins() {
+    local prefix=$work/installed-bare
+    rm -rf "$prefix"
+    cp -r "$work/installed" "$prefix" || return
+    rm -r "$(find "$prefix" -type d -path '*lib*/dptrain' -not -path '*cmake*')" || return
+    local arguments
+    for arguments in "devices" "--dataset=synthetic:8x8x1:3:64 --max-steps=1"; do
+        # shellcheck disable=SC2086
+        "$prefix/bin/dptrain" $arguments >"$prefix/out" 2>"$prefix/err"
+        [ $? -eq 1 ] && [ "$(wc -l <"$prefix/err")" -eq 1 ] &&
+            grep -q '^dptrain: no backend was found.*DPTRAIN_BACKEND_PATH' "$prefix/err" || return
+    done
+}
+
+# What the quick start does, and what it promises.
+learns() {
+    local out=$work/learns.out
+    "$work/gcc-release/bin/dptrain" train --devices cpu "${quickstart_recipe[@]}" | tee "$out"
+    awk '/^trained/ { for (i = 1; i < NF; i++) if ($i == "accuracy") accuracy = $(i + 1) }
+         END { exit !(accuracy >= 0.88) }' "$out"
+}
+
+# ---- The tiers ---------------------------------------------------------------------------------
+
+printf 'Testing in %s\n' "$work"
+if check "build: gcc, release, warnings are errors" build gcc-release gcc -DCMAKE_BUILD_TYPE=Release
+then
+    suite gcc-release
+    [ $tier = quick ] || check "learns Fashion-MNIST to 0.88 in 5 epochs" learns
+    check "installation, pkg-config, CMake package" installation && check "no plug-ins" no_plugins
+    [ $tier = quick ] || check "valgrind: short training" memory_check \
+        "$work/gcc-release/bin/dptrain" "${short_training[@]}" --devices cpu:threads=1,cpu:threads=2
+fi
+check "formatting" formatting
+
+if [ $tier != quick ]; then
+    export ASAN_OPTIONS=detect_stack_use_after_return=1
+    export UBSAN_OPTIONS=print_stacktrace=1
+    export TSAN_OPTIONS=ignore_noninstrumented_modules=1
+    if check "build: clang, debug, address and undefined" build clang-asan clang \
+        -DCMAKE_BUILD_TYPE=Debug -DDPTRAIN_SANITIZE=address,undefined -DDPTRAIN_FUZZ=ON; then
+        suite clang-asan
+        for program in "$work"/clang-asan/tests/bin/fuzz[-_]*; do
+            check "fuzzer: $(basename "$program"), $fuzz_seconds s" fuzzer "$program"
+        done
+    fi
+    check "ThreadSanitizer sees a planted race" planted_race
+    if check "build: clang, thread" build clang-tsan clang \
+        -DCMAKE_BUILD_TYPE=RelWithDebInfo -DDPTRAIN_SANITIZE=thread; then
+        for devices in cpu,cpu cpu:threads=2,cpu:threads=2; do
+            check "ThreadSanitizer: training on $devices" \
+                "$work/clang-tsan/bin/dptrain" "${short_training[@]}" --devices $devices
+        done
+        if [ $tier = ci ]; then suite clang-tsan -L unit; else suite clang-tsan; fi
+    fi
+fi
+if [ $tier = nightly ] || [ $tier = release ]; then
+    for program in "$work"/gcc-release/tests/bin/test-unit-*; do
+        check "valgrind: $(basename "$program")" env \
+            DPTRAIN_BACKEND_PATH="$work/gcc-release/lib/dptrain" \
+            valgrind --quiet --error-exitcode=9 --leak-check=full \
+            --errors-for-leak-kinds=definite "$program"
+    done
+fi
+
+for failure in ${failures[@]+"${failures[@]}"}; do
+    printf 'FAILED   %s\n' "$failure"
+done
+printf '%d passed, %d failed, %d skipped\n' $passed $failed $skipped
+[ $failed -eq 0 ] && [ $passed -gt 0 ]
