@@ -362,7 +362,7 @@ static void draw_shares(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
     const double lowered = 18 * (double)(l.n_rows - 1);
     frame.y += lowered;
     frame.height -= lowered;
-    frame.across = dpti_axis_make(0.5, (double)plot->n_steps + 0.5, 5, true);
+    frame.across = dpti_axis_make(0.5, (double)plot->n_steps + 0.5, 7, true);
     frame.up = dpti_axis_make(0, 1, 4, false);
     frame.up.step = 0.25;
     frame.unit = " %";

@@ -1,0 +1,239 @@
+/* Sizes, text, numbers and random numbers of core/base. */
+#include "base/base.h"
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void sizes_overflow(test *t)
+{
+    size_t out = 7;
+    CHECK(dpti_multiply(1u << 20, 1u << 20, &out));
+    CHECK_SIZE(out, (size_t)1 << 40);
+    CHECK(!dpti_multiply(SIZE_MAX / 2 + 1, 2, &out));
+    CHECK_SIZE(out, (size_t)1 << 40);
+    CHECK(dpti_multiply(SIZE_MAX, 0, &out));
+    CHECK_SIZE(out, 0);
+    CHECK(dpti_add(SIZE_MAX - 1, 1, &out));
+    CHECK_SIZE(out, SIZE_MAX);
+    CHECK(!dpti_add(SIZE_MAX, 1, &out));
+    CHECK_SIZE(out, SIZE_MAX);
+    CHECK_SIZE(dpti_round_up(0, 64), 0);
+    CHECK_SIZE(dpti_round_up(1, 64), 64);
+    CHECK_SIZE(dpti_round_up(64, 64), 64);
+    CHECK_SIZE(dpti_round_up(65, 64), 128);
+}
+
+static void copies_and_formats(test *t)
+{
+    char *whole = dpti_strdup("abc"), *part = dpti_strndup("abcdef", 2);
+    char *made = dpti_format("%d-%s", 42, "x");
+    CHECK_TEXT(whole, "abc");
+    CHECK_TEXT(part, "ab");
+    CHECK_TEXT(made, "42-x");
+    free(made);
+    free(part);
+    free(whole);
+}
+
+static void nearest_words(test *t)
+{
+    static const char *const known[] = {"lenet", "linear", "mlp", "resnet18", NULL};
+    static const struct {
+        const char *word, *nearest;
+    } cases[] = {
+        {"lenet", "lenet"},      {"lennet", "lenet"},     {"lent", "lenet"}, {"lneet", "lenet"},
+        {"liner", "linear"},     {"resnet1", "resnet18"}, {"mpl", "mlp"},    {"ml", "mlp"},
+        {"resnt18", "resnet18"}, {"transformer", NULL},   {"", NULL},        {"xyz", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *found = dpti_nearest(cases[i].word, known);
+        if (cases[i].nearest)
+            CHECK_TEXT(found, cases[i].nearest);
+        else if (!CHECK(found == NULL))
+            FAIL("'%s' gave '%s'", cases[i].word, found);
+    }
+    char endless[200];
+    memset(endless, 'l', sizeof endless - 1);
+    endless[sizeof endless - 1] = '\0';
+    CHECK(dpti_nearest(endless, known) == NULL);
+}
+
+static void whole_sizes_only(test *t)
+{
+    static const char *const wrong[] = {"",    " 1",  "1 ", "-1", "+1",  "0x10",
+                                        "1.0", "1e3", "a",  "1a", "101", "18446744073709551616"};
+    size_t out = 7;
+    CHECK(dpti_parse_size("0", 0, 100, &out));
+    CHECK_SIZE(out, 0);
+    CHECK(dpti_parse_size("100", 0, 100, &out));
+    CHECK_SIZE(out, 100);
+    CHECK(dpti_parse_size("18446744073709551615", 0, SIZE_MAX, &out));
+    CHECK_SIZE(out, SIZE_MAX);
+    CHECK(!dpti_parse_size("4", 5, 100, &out));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (!CHECK(!dpti_parse_size(wrong[i], 0, 100, &out))) FAIL("'%s' was read", wrong[i]);
+    CHECK_SIZE(out, SIZE_MAX);
+}
+
+static void whole_reals_only(test *t)
+{
+    static const char *const wrong[] = {"",   " 1", "-1", "+1",    "nan",  "inf", "0x1p3",
+                                        "1x", "1e", ".",  "1e999", "10.1", "1,5", "e5"};
+    double out = 7;
+    CHECK(dpti_parse_real("0.25", 0, 10, &out));
+    CHECK_NEAR(out, 0.25, 0);
+    CHECK(dpti_parse_real(".5", 0, 10, &out));
+    CHECK_NEAR(out, 0.5, 0);
+    CHECK(dpti_parse_real("1e-3", 0, 10, &out));
+    CHECK_NEAR(out, 1e-3, 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (!CHECK(!dpti_parse_real(wrong[i], 0, 10, &out))) FAIL("'%s' was read", wrong[i]);
+    CHECK_NEAR(out, 1e-3, 0);
+}
+
+static void bytes_with_units(test *t)
+{
+    static const char *const wrong[] = {"", "K", "1k", "1KB", "1 K", "-1K", "1.5G", "99999999999T"};
+    size_t out = 7;
+    CHECK(dpti_parse_bytes("1024", &out));
+    CHECK_SIZE(out, 1024);
+    CHECK(dpti_parse_bytes("64M", &out));
+    CHECK_SIZE(out, 64u << 20);
+    CHECK(dpti_parse_bytes("2G", &out));
+    CHECK_SIZE(out, (size_t)2 << 30);
+    CHECK(dpti_parse_bytes("3T", &out));
+    CHECK_SIZE(out, (size_t)3 << 40);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (!CHECK(!dpti_parse_bytes(wrong[i], &out))) FAIL("'%s' was read", wrong[i]);
+    CHECK_SIZE(out, (size_t)3 << 40);
+}
+
+static void environment_is_never_empty(test *t)
+{
+    REQUIRE(setenv("DPTRAIN_TEST_VALUE", "x", 1) == 0);
+    CHECK_TEXT(dpti_environment("DPTRAIN_TEST_VALUE"), "x");
+    CHECK_TEXT(dpti_environment_trusted("DPTRAIN_TEST_VALUE"), "x");
+    REQUIRE(setenv("DPTRAIN_TEST_VALUE", "", 1) == 0);
+    CHECK(dpti_environment("DPTRAIN_TEST_VALUE") == NULL);
+    REQUIRE(unsetenv("DPTRAIN_TEST_VALUE") == 0);
+    CHECK(dpti_environment("DPTRAIN_TEST_VALUE") == NULL);
+}
+
+/* The known answers for philox4x32-10 that its authors publish with Random123 (kat_vectors). */
+static void philox_known_answers(test *t)
+{
+    static const struct {
+        uint32_t counter[4], key[2], out[4];
+    } cases[] = {
+        {.counter = {0, 0, 0, 0},
+         .key = {0, 0},
+         .out = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        {.counter = {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+         .key = {0xffffffff, 0xffffffff},
+         .out = {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {.counter = {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+         .key = {0xa4093822, 0x299f31d0},
+         .out = {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint32_t out[4];
+        dpti_philox(cases[i].counter, cases[i].key, out);
+        CHECK(memcmp(out, cases[i].out, sizeof out) == 0);
+    }
+}
+
+static void sequences_are_keyed(test *t)
+{
+    dpti_random a, b, seed, use, index;
+    dpti_random_init(&a, 1, DPTI_RANDOM_INIT, 5);
+    dpti_random_init(&b, 1, DPTI_RANDOM_INIT, 5);
+    dpti_random_init(&seed, (uint64_t)1 << 32 | 1, DPTI_RANDOM_INIT, 5);
+    dpti_random_init(&use, 1, DPTI_RANDOM_SHUFFLE, 5);
+    dpti_random_init(&index, 1, DPTI_RANDOM_INIT, (uint64_t)1 << 32 | 5);
+    size_t n_equal = 0;
+    for (int i = 0; i < 100; i++) {
+        const uint32_t value = dpti_random_u32(&a);
+        CHECK(value == dpti_random_u32(&b));
+        n_equal += value == dpti_random_u32(&seed);
+        n_equal += value == dpti_random_u32(&use);
+        n_equal += value == dpti_random_u32(&index);
+    }
+    CHECK_SIZE(n_equal, 0);
+}
+
+static void below_has_no_bias(test *t)
+{
+    /* value % bound would put half of all values into the first third. */
+    enum { N = 30000 };
+    const uint32_t bound = 0xC0000000u;
+    dpti_random random;
+    dpti_random_init(&random, 7, DPTI_RANDOM_SHUFFLE, 0);
+    size_t n_first = 0, n_outside = 0;
+    for (int i = 0; i < N; i++) {
+        const uint32_t value = dpti_random_below(&random, bound);
+        n_first += value < bound / 3;
+        n_outside += value >= bound;
+    }
+    CHECK_SIZE(n_outside, 0);
+    CHECK_NEAR((double)n_first / N, 1.0 / 3, 0.015); /* more than 5 standard deviations */
+
+    size_t count[7] = {0};
+    for (int i = 0; i < 7 * N; i++) {
+        const uint32_t value = dpti_random_below(&random, 7);
+        REQUIRE(value < 7);
+        count[value]++;
+    }
+    double chi2 = 0;
+    for (int k = 0; k < 7; k++)
+        chi2 += ((double)count[k] - N) * ((double)count[k] - N) / N;
+    CHECK_NEAR(chi2, 0, 35); /* 6 degrees of freedom: beyond with probability 4e-6 */
+    CHECK(dpti_random_below(&random, 1) == 0);
+}
+
+static void distributions(test *t)
+{
+    enum { N = 100000 };
+    dpti_random random;
+    dpti_random_init(&random, 3, DPTI_RANDOM_INIT, 0);
+    double sum = 0, low = 1, high = 0;
+    for (int i = 0; i < N; i++) {
+        const double u = (double)dpti_random_uniform(&random);
+        sum += u;
+        low = fmin(low, u);
+        high = fmax(high, u);
+    }
+    CHECK(low >= 0 && high < 1);
+    CHECK(low < 0.001 && high > 0.999);
+    CHECK_NEAR(sum / N, 0.5, 0.005);
+
+    double moment[5] = {0};
+    for (int i = 0; i < N; i++) {
+        const double x = (double)dpti_random_normal(&random);
+        for (int k = 1; k <= 4; k++)
+            moment[k] += pow(x, k) / N;
+    }
+    CHECK_NEAR(moment[1], 0, 0.017);
+    CHECK_NEAR(moment[2], 1, 0.025);
+    CHECK_NEAR(moment[3], 0, 0.07);
+    CHECK_NEAR(moment[4], 3, 0.17);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"sizes_overflow", sizes_overflow},
+        {"copies_and_formats", copies_and_formats},
+        {"nearest_words", nearest_words},
+        {"whole_sizes_only", whole_sizes_only},
+        {"whole_reals_only", whole_reals_only},
+        {"bytes_with_units", bytes_with_units},
+        {"environment_is_never_empty", environment_is_never_empty},
+        {"philox_known_answers", philox_known_answers},
+        {"sequences_are_keyed", sequences_are_keyed},
+        {"below_has_no_bias", below_has_no_bias},
+        {"distributions", distributions},
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}

@@ -1,0 +1,278 @@
+/* IDX files: what is read, and that everything else is refused with its name. */
+#include "data/data.h"
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* 2 x 3 bytes: 10 .. 15. */
+static const uint8_t matrix[] = {0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 10, 11, 12, 13, 14, 15};
+
+static bool is_matrix(const dpti_idx *idx)
+{
+    return idx->rank == 2 && idx->shape[0] == 2 && idx->shape[1] == 3 &&
+           memcmp(idx->data, matrix + 12, 6) == 0;
+}
+
+/* As gzip does it; the caller frees. */
+static uint8_t *compress_gzip(const uint8_t *bytes, size_t n_bytes, size_t *n_out)
+{
+    z_stream stream = {0};
+    if (deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) return NULL;
+    const size_t room = n_bytes + 1000;
+    uint8_t *out = malloc(room);
+    stream.next_in = (z_const Bytef *)(uintptr_t)bytes;
+    stream.avail_in = (uInt)n_bytes;
+    stream.next_out = out;
+    stream.avail_out = (uInt)room;
+    const int result = out ? deflate(&stream, Z_FINISH) : Z_MEM_ERROR;
+    *n_out = room - stream.avail_out;
+    deflateEnd(&stream);
+    if (result == Z_STREAM_END) return out;
+    free(out);
+    return NULL;
+}
+
+/* Whether it is refused as malformed, with the name and something to do, and *out untouched. */
+static void check_refused(test *t, const uint8_t *bytes, size_t n_bytes, const char *reason)
+{
+    dpt_error error = {0};
+    dpti_idx idx = {.rank = 99};
+    if (!CHECK_STATUS(dpti_idx_parse("some/file", bytes, n_bytes, &idx, &error), DPT_E_FORMAT)) {
+        FAIL("not refused: %s", reason);
+        free(idx.data);
+        return;
+    }
+    CHECK_SIZE(idx.rank, 99);
+    CHECK_CONTAINS(error.message, "some/file");
+    CHECK_CONTAINS(error.message, reason);
+}
+
+static void reads_every_rank(test *t)
+{
+    for (uint8_t rank = 1; rank <= 4; rank++) {
+        uint8_t file[4 + 16 + 24] = {0, 0, 8, rank};
+        size_t n = 1, at = 4;
+        for (uint8_t d = 0; d < rank; d++, at += 4) {
+            file[at + 3] = (uint8_t)(d + 1);
+            n *= d + 1u;
+        }
+        for (size_t i = 0; i < n; i++)
+            file[at + i] = (uint8_t)(200 + i);
+        dpti_idx idx = {0};
+        dpt_error error = {0};
+        REQUIRE_OK(dpti_idx_parse("f", file, at + n, &idx, &error));
+        CHECK_SIZE(idx.rank, rank);
+        for (size_t d = 0; d < rank; d++)
+            CHECK_SIZE(idx.shape[d], d + 1);
+        CHECK(memcmp(idx.data, file + at, n) == 0);
+        CHECK_SIZE((uintptr_t)idx.data % 64, 0);
+        free(idx.data);
+    }
+}
+
+static void extents_are_big_endian(test *t)
+{
+    uint8_t *file = calloc(8 + 0x10203, 1);
+    REQUIRE(file != NULL);
+    memcpy(file, (uint8_t[]){0, 0, 8, 1, 0, 1, 2, 3}, 8);
+    dpti_idx idx = {0};
+    const dpt_status status = dpti_idx_parse("f", file, 8 + 0x10203, &idx, NULL);
+    free(file);
+    REQUIRE_OK(status);
+    CHECK_SIZE(idx.shape[0], 0x10203);
+    free(idx.data);
+}
+
+static void refuses_other_bytes(test *t)
+{
+    uint8_t bad[sizeof matrix + 1];
+    check_refused(t, matrix, 0, "no IDX file");
+    check_refused(t, matrix, 3, "no IDX file");
+    check_refused(t, (const uint8_t *)"P5 28 28 255", 12, "no IDX file");
+    memcpy(bad, matrix, sizeof matrix);
+    bad[2] = 0x0d;
+    check_refused(t, bad, sizeof matrix, "type 0d");
+    bad[2] = 8;
+    bad[3] = 0;
+    check_refused(t, bad, sizeof matrix, "rank 0");
+    bad[3] = 5;
+    check_refused(t, bad, sizeof matrix, "rank 5");
+    bad[3] = 2;
+    bad[sizeof matrix] = 1;
+    check_refused(t, bad, sizeof matrix + 1, "behind the end");
+    for (size_t n = 4; n < sizeof matrix; n++)
+        check_refused(t, matrix, n, "truncated");
+}
+
+static void refuses_impossible_sizes(test *t)
+{
+    uint8_t bad[4 + 16 + 8] = {0, 0, 8, 4};
+    memset(bad + 4, 0xff, 16);
+    check_refused(t, bad, sizeof bad, "impossible");
+    memcpy(bad, (uint8_t[]){0, 0, 8, 1, 0xff, 0xff, 0xff, 0xff}, 8);
+    check_refused(t, bad, sizeof bad, "truncated");
+    /* A few compressed bytes cannot be four billion: refused before memory is taken. */
+    size_t n_zipped = 0;
+    uint8_t *zipped = compress_gzip(bad, sizeof bad, &n_zipped);
+    REQUIRE(zipped != NULL);
+    check_refused(t, zipped, n_zipped, "truncated");
+    free(zipped);
+}
+
+static void reads_gzip(test *t)
+{
+    size_t n_zipped = 0;
+    uint8_t *zipped = compress_gzip(matrix, sizeof matrix, &n_zipped);
+    REQUIRE(zipped != NULL);
+    dpti_idx idx = {0};
+    const dpt_status status = dpti_idx_parse("f", zipped, n_zipped, &idx, NULL);
+    free(zipped);
+    REQUIRE_OK(status);
+    CHECK(is_matrix(&idx));
+    free(idx.data);
+}
+
+/* Zeros compress as far as deflate can; the limit on what a file may claim must let them through.
+ */
+static void reads_best_compression(test *t)
+{
+    const size_t n = 8 + ((size_t)1 << 24);
+    uint8_t *file = calloc(n, 1);
+    REQUIRE(file != NULL);
+    memcpy(file, (uint8_t[]){0, 0, 8, 1, 1, 0, 0, 0}, 8);
+    size_t n_zipped = 0;
+    uint8_t *zipped = compress_gzip(file, n, &n_zipped);
+    free(file);
+    REQUIRE(zipped != NULL);
+    CHECK(n_zipped < n / 900);
+    dpti_idx idx = {0};
+    const dpt_status status = dpti_idx_parse("f", zipped, n_zipped, &idx, NULL);
+    free(zipped);
+    REQUIRE_OK(status);
+    CHECK_SIZE(idx.shape[0], (size_t)1 << 24);
+    free(idx.data);
+}
+
+static void refuses_broken_gzip(test *t)
+{
+    size_t n_zipped = 0;
+    uint8_t *zipped = compress_gzip(matrix, sizeof matrix, &n_zipped);
+    REQUIRE(zipped != NULL);
+    uint8_t *twice = malloc(2 * n_zipped);
+    REQUIRE(twice != NULL);
+    memcpy(twice, zipped, n_zipped);
+    memcpy(twice + n_zipped, zipped, n_zipped);
+    check_refused(t, twice, 2 * n_zipped, "behind the end of the gzip data");
+    check_refused(t, twice, n_zipped + 1, "behind the end of the gzip data");
+    for (size_t n = 2; n < n_zipped; n++)
+        check_refused(t, zipped, n, "");
+    twice[n_zipped - 5] ^= 1; /* the last byte of the checksum */
+    check_refused(t, twice, n_zipped, "corrupt");
+    free(twice);
+
+    /* The IDX data inside: too few, too many. */
+    uint8_t longer[sizeof matrix + 1] = {0};
+    memcpy(longer, matrix, sizeof matrix);
+    free(zipped);
+    zipped = compress_gzip(matrix, sizeof matrix - 1, &n_zipped);
+    REQUIRE(zipped != NULL);
+    check_refused(t, zipped, n_zipped, "truncated");
+    free(zipped);
+    zipped = compress_gzip(longer, sizeof longer, &n_zipped);
+    REQUIRE(zipped != NULL);
+    check_refused(t, zipped, n_zipped, "behind the end");
+    free(zipped);
+}
+
+/* Whatever bit of the file is wrong: refused, or (in gzip's own header) of no consequence. */
+static void no_flipped_bit_goes_through(test *t)
+{
+    size_t n_zipped = 0, n_refused = 0;
+    uint8_t *zipped = compress_gzip(matrix, sizeof matrix, &n_zipped);
+    REQUIRE(zipped != NULL);
+    for (size_t bit = 0; bit < 8 * n_zipped; bit++) {
+        dpti_idx idx = {0};
+        zipped[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        if (dpti_idx_parse("f", zipped, n_zipped, &idx, NULL) == DPT_OK) {
+            CHECK(is_matrix(&idx));
+            free(idx.data);
+        } else {
+            n_refused++;
+        }
+        zipped[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+    CHECK(n_refused > 8 * n_zipped / 2);
+    free(zipped);
+}
+
+static bool write_file(const char *path, const uint8_t *bytes, size_t n_bytes)
+{
+    FILE *file = fopen(path, "wb");
+    if (!file) return false;
+    const bool written = fwrite(bytes, 1, n_bytes, file) == n_bytes;
+    return fclose(file) == 0 && written;
+}
+
+/* Larger than the read buffer, so that refilling is seen. */
+static void reads_large_files(test *t)
+{
+    const size_t n = 8 + 1000003;
+    uint8_t *bytes = malloc(n);
+    REQUIRE(bytes != NULL);
+    memcpy(bytes, (uint8_t[]){0, 0, 8, 1, 0, 15, 66, 67}, 8);
+    test_random random = {.state = 1};
+    for (size_t i = 8; i < n; i++)
+        bytes[i] = (uint8_t)test_random_u64(&random);
+    size_t n_zipped = 0;
+    uint8_t *zipped = compress_gzip(bytes, n, &n_zipped);
+    REQUIRE(zipped != NULL);
+    REQUIRE(write_file("plain", bytes, n));
+    REQUIRE(write_file("zipped", zipped, n_zipped));
+    static const char *const paths[] = {"plain", "zipped"};
+    for (size_t i = 0; i < 2; i++) {
+        dpti_idx idx = {0};
+        dpt_error error = {0};
+        REQUIRE_OK(dpti_idx_read(paths[i], &idx, &error));
+        CHECK_SIZE(idx.shape[0], n - 8);
+        CHECK(memcmp(idx.data, bytes + 8, n - 8) == 0);
+        free(idx.data);
+    }
+    REQUIRE(write_file("zipped", zipped, n_zipped - 100000));
+    dpti_idx idx = {0};
+    dpt_error error = {0};
+    CHECK_STATUS(dpti_idx_read("zipped", &idx, &error), DPT_E_FORMAT);
+    CHECK_CONTAINS(error.message, "zipped");
+    CHECK_CONTAINS(error.message, "download it again");
+    free(zipped);
+    free(bytes);
+}
+
+static void paths_that_are_no_files(test *t)
+{
+    dpti_idx idx = {0};
+    dpt_error error = {0};
+    CHECK_STATUS(dpti_idx_read("no-such-file", &idx, &error), DPT_E_NOT_FOUND);
+    CHECK_CONTAINS(error.message, "no-such-file");
+    CHECK_STATUS(dpti_idx_read("/", &idx, &error), DPT_E_IO);
+    CHECK_STATUS(dpti_idx_read("/dev/zero", &idx, &error), DPT_E_IO);
+    CHECK_CONTAINS(error.message, "no regular file");
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"reads_every_rank", reads_every_rank},
+        {"extents_are_big_endian", extents_are_big_endian},
+        {"refuses_other_bytes", refuses_other_bytes},
+        {"refuses_impossible_sizes", refuses_impossible_sizes},
+        {"reads_gzip", reads_gzip},
+        {"reads_best_compression", reads_best_compression},
+        {"refuses_broken_gzip", refuses_broken_gzip},
+        {"no_flipped_bit_goes_through", no_flipped_bit_goes_through},
+        {"reads_large_files", reads_large_files},
+        {"paths_that_are_no_files", paths_that_are_no_files},
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
