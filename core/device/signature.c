@@ -351,7 +351,7 @@ const char *dpti_op_name(dpt_op_kind kind)
 dpt_status dpti_op_signature(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
 {
     if (!known(desc->kind))
-        return DPT_FAIL(error, DPT_E_INVALID, "there is no operator %d", (int)desc->kind);
+        return DPT_FAIL(error, DPT_E_INVALID, "unknown operator %d", (int)desc->kind);
     dpti_signature signature = {.n_in = 0};
     dpt_error reason = {.status = DPT_OK};
     const dpt_status status = families[desc->kind].describe(desc, &signature, &reason);

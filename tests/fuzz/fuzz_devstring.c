@@ -1,0 +1,69 @@
+/* Feeds any bytes to the device-list parser and to the choice of devices on a machine on paper, and
+   checks what must hold of every list that is accepted. */
+#include "device/select.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const dpt_param_spec params[] = {{.key = "threads", .help = ""}, {.key = NULL}};
+static const dpt_memory_ops memory = {.host_pointer = NULL};
+static const dpt_backend backend = {.memory = &memory, .params = params};
+
+static void require(bool held)
+{
+    if (!held) abort();
+}
+
+static void check_selection(const dpti_selection *selection)
+{
+    require(selection->n_devices >= 1 && selection->n_devices <= DPTI_MAX_ENTRIES);
+    for (size_t i = 0; i < selection->n_devices; i++) {
+        const dpti_selected *device = &selection->devices[i];
+        require(device->index < device->backend->n_devices && !device->backend->reason);
+        require(device->id[0] && memchr(device->id, '\0', sizeof device->id));
+        require(device->entry->throttle >= 1.0 && device->entry->memory_limit_bytes > 0);
+        for (size_t k = 0; k < device->entry->n_params; k++)
+            require(strcmp(device->entry->params[k].key, "threads") == 0 &&
+                    device->entry->params[k].value[0]);
+    }
+}
+
+static void check_list(const dpti_device_list *list, dpt_error *error)
+{
+    dpti_registry_device cards[3] = {{.id = "card:0"}, {.id = "card:1"}, {.id = "card:2"}};
+    dpti_registry_device host = {.id = "host"};
+    dpti_registry_backend backends[] = {
+        {.name = (char *)"card", .backend = &backend, .n_devices = 3, .devices = cards},
+        {.name = (char *)"gone", .reason = (char *)"it is gone"},
+        {.name = (char *)"host", .backend = &backend, .n_devices = 1, .devices = &host},
+    };
+    const dpti_registry registry = {.n_backends = 3, .backends = backends};
+    dpti_selection selection;
+    require(list->n_entries >= 1 && list->n_entries <= DPTI_MAX_ENTRIES);
+    if (dpti_select(&registry, list, &selection, error) != DPT_OK) return;
+    check_selection(&selection);
+    dpti_selection_free(&selection);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1);
+    if (!text) return 0;
+    if (size) memcpy(text, data, size);
+    text[size] = '\0';
+    dpt_error error = {.status = DPT_OK};
+    dpti_device_list list;
+    if (dpti_device_list_parse(text, &list, &error) == DPT_OK) {
+        check_list(&list, &error);
+        dpti_device_list_free(&list);
+    }
+    if (error.status != DPT_OK) {
+        require(error.message[0] && memchr(error.message, '\0', sizeof error.message));
+        for (const char *c = error.message; *c; c++)
+            require(*c >= ' ' && *c <= '~');
+    }
+    free(text);
+    return 0;
+}

@@ -1,0 +1,280 @@
+/* Descriptions of operators: the tensors that they take, and what is no sound description. */
+#include "device/device.h"
+#include "harness.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The slots as text: "in x 12, w =36 -> y 8"; a number alone is per sample, = is in all. */
+static void write_slots(const dpti_slot *slots, size_t n, char *text, size_t size)
+{
+    static const char *const types[] = {"", " u8", " i32", " u32"};
+    text[0] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        const size_t length = strlen(text);
+        snprintf(text + length, size - length, "%s%s%s %s%zu", i ? ", " : "", slots[i].name,
+                 types[slots[i].dtype], slots[i].per_sample ? "" : "=",
+                 slots[i].per_sample ? slots[i].per_sample : slots[i].fixed);
+    }
+}
+
+static void takes(test *t, const dpt_op_desc *desc, const char *in, const char *out)
+{
+    dpti_signature signature;
+    dpt_error error = {.status = DPT_OK};
+    char text[200];
+    if (!CHECK_OK(dpti_op_signature(desc, &signature, &error))) {
+        FAIL("%s", error.message);
+        return;
+    }
+    write_slots(signature.in, signature.n_in, text, sizeof text);
+    CHECK_TEXT(text, in);
+    write_slots(signature.out, signature.n_out, text, sizeof text);
+    CHECK_TEXT(text, out);
+}
+
+static void refuses(test *t, const dpt_op_desc *desc, const char *part)
+{
+    dpti_signature signature = {.n_in = 77};
+    dpt_error error = {.status = DPT_OK};
+    CHECK_STATUS(dpti_op_signature(desc, &signature, &error), DPT_E_INVALID);
+    CHECK_CONTAINS(error.message, part);
+    CHECK_CONTAINS(error.message, dpti_op_name(desc->kind));
+    CHECK_SIZE(signature.n_in, 77);
+}
+
+/* in 7x5x4, out 3x3x6: kernel 3x2, stride 2, padding 0x1 (height 7-2-1 = 4 / 2 + 1 = 3; width
+   5+2-1-1 = 5 / 2 + 1 = 3), 2 groups. */
+static dpt_op_desc conv(dpt_op_kind kind)
+{
+    return (dpt_op_desc){.kind = kind,
+                         .u.conv2d = {.in_h = 7,
+                                      .in_w = 5,
+                                      .in_channels = 4,
+                                      .out_h = 3,
+                                      .out_w = 3,
+                                      .out_channels = 6,
+                                      .kernel_h = 3,
+                                      .kernel_w = 2,
+                                      .stride_h = 2,
+                                      .stride_w = 2,
+                                      .pad_w = 1,
+                                      .dilation_h = 1,
+                                      .dilation_w = 1,
+                                      .groups = 2}};
+}
+
+static void convolutions(test *t)
+{
+    dpt_op_desc d = conv(DPT_OP_CONV2D_FORWARD);
+    takes(t, &d, "x 140, w =72", "y 54");
+    d.u.conv2d.has_bias = true;
+    takes(t, &d, "x 140, w =72, bias =6", "y 54");
+    d.kind = DPT_OP_CONV2D_BACKWARD_DATA;
+    takes(t, &d, "dy 54, w =72", "dx 140");
+    d.u.conv2d.input_activation = DPT_ACT_RELU;
+    takes(t, &d, "dy 54, w =72, x 140", "dx 140");
+    d.kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS;
+    takes(t, &d, "dy 54, x 140", "dw =72, dbias =6");
+    d.u.conv2d.has_bias = false;
+    takes(t, &d, "dy 54, x 140", "dw =72");
+}
+
+static void bad_convolutions(test *t)
+{
+    dpt_op_desc d = conv(DPT_OP_CONV2D_FORWARD);
+    d.u.conv2d.out_w = 4;
+    refuses(t, &d, "width: the output is 3, not 4");
+    d = conv(DPT_OP_CONV2D_FORWARD);
+    d.u.conv2d.in_h = 0;
+    refuses(t, &d, "zero");
+    d = conv(DPT_OP_CONV2D_FORWARD);
+    d.u.conv2d.kernel_h = 8;
+    refuses(t, &d, "does not fit");
+    d = conv(DPT_OP_CONV2D_FORWARD);
+    d.u.conv2d.dilation_h = 4; /* reaches over 9 */
+    refuses(t, &d, "over 9 does not fit the padded input of 7");
+    d = conv(DPT_OP_CONV2D_FORWARD);
+    d.u.conv2d.stride_w = 0;
+    refuses(t, &d, "at least 1");
+    d = conv(DPT_OP_CONV2D_FORWARD);
+    d.u.conv2d.groups = 3;
+    refuses(t, &d, "3 groups");
+    d = conv(DPT_OP_CONV2D_FORWARD);
+    d.u.conv2d.groups = 0;
+    refuses(t, &d, "0 groups");
+    d = conv(DPT_OP_CONV2D_FORWARD);
+    d.u.conv2d.pad_h = SIZE_MAX / 2 + 1;
+    refuses(t, &d, "too large");
+    d = conv(DPT_OP_CONV2D_FORWARD);
+    d.u.conv2d.dilation_h = SIZE_MAX;
+    refuses(t, &d, "too large");
+    d = conv(DPT_OP_CONV2D_FORWARD);
+    d.u.conv2d.in_channels = SIZE_MAX / 16;
+    refuses(t, &d, "larger than any memory");
+    d = conv(DPT_OP_CONV2D_FORWARD);
+    d.u.conv2d.activation = (dpt_activation)4;
+    refuses(t, &d, "activation 4");
+    d = conv(DPT_OP_CONV2D_BACKWARD_DATA);
+    d.u.conv2d.input_activation = (dpt_activation)9;
+    refuses(t, &d, "activation 9");
+}
+
+static void linears(test *t)
+{
+    dpt_op_desc d = {.kind = DPT_OP_LINEAR_FORWARD, .u.linear = {.in = 3, .out = 5}};
+    takes(t, &d, "x 3, w =15", "y 5");
+    d.u.linear.has_bias = true;
+    takes(t, &d, "x 3, w =15, bias =5", "y 5");
+    d.kind = DPT_OP_LINEAR_BACKWARD_DATA;
+    takes(t, &d, "dy 5, w =15", "dx 3");
+    d.u.linear.input_activation = DPT_ACT_TANH;
+    takes(t, &d, "dy 5, w =15, x 3", "dx 3");
+    d.kind = DPT_OP_LINEAR_BACKWARD_WEIGHTS;
+    takes(t, &d, "dy 5, x 3", "dw =15, dbias =5");
+    d.u.linear.in = 0;
+    refuses(t, &d, "zero");
+    d.u.linear.in = SIZE_MAX / 5;
+    refuses(t, &d, "larger than any memory");
+}
+
+static void pools(test *t)
+{
+    dpt_op_desc d = {.kind = DPT_OP_POOL2D_FORWARD,
+                     .u.pool2d = {.kind = DPT_POOL_AVERAGE,
+                                  .in_h = 5,
+                                  .in_w = 4,
+                                  .channels = 2,
+                                  .out_h = 3,
+                                  .out_w = 2,
+                                  .kernel_h = 3,
+                                  .kernel_w = 2,
+                                  .stride_h = 2,
+                                  .stride_w = 2,
+                                  .pad_h = 1}};
+    takes(t, &d, "x 40", "y 12");
+    d.kind = DPT_OP_POOL2D_BACKWARD;
+    takes(t, &d, "dy 12, x 40", "dx 40");
+    d.u.pool2d.input_activation = DPT_ACT_RELU;
+    takes(t, &d, "dy 12, x 40", "dx 40");
+    d.u.pool2d.pad_w = 2;
+    d.u.pool2d.out_w = 4;
+    refuses(t, &d, "not less than the kernel");
+    d.u.pool2d.kind = (dpt_pool_kind)2;
+    refuses(t, &d, "pooling 2");
+}
+
+static void gathers(test *t)
+{
+    dpt_op_desc d = {.kind = DPT_OP_GATHER,
+                     .u.gather = {.dtype = DPT_U8, .count = 12, .n_records = 100, .channels = 3}};
+    takes(t, &d, "data u8 =1200, index u32 1", "x 12");
+    d.u.gather.dtype = DPT_F32;
+    takes(t, &d, "data =1200, index u32 1", "x 12");
+    d.u.gather.channels = 5;
+    refuses(t, &d, "5 channels");
+    d.u.gather.count = 11;
+    d.u.gather.channels = 2;
+    refuses(t, &d, "2 channels");
+    d.u.gather.channels = 0;
+    refuses(t, &d, "0 channels");
+    d.u.gather.channels = 1;
+    d.u.gather.mean[0] = NAN;
+    refuses(t, &d, "channel 0 is not finite");
+    d.u.gather.mean[0] = 0;
+    d.u.gather.dtype = DPT_I32;
+    refuses(t, &d, "element type 2");
+    d.u.gather.dtype = DPT_U8;
+    d.u.gather.n_records = (size_t)UINT32_MAX + 1;
+    refuses(t, &d, "32 bits");
+    d = (dpt_op_desc){.kind = DPT_OP_GATHER_LABELS,
+                      .u.gather = {.dtype = DPT_U8, .count = 1, .n_records = 100}};
+    takes(t, &d, "labels u8 =100, index u32 1", "label i32 1");
+    d.u.gather.dtype = DPT_F32;
+    refuses(t, &d, "element type 0");
+    d.u.gather.dtype = DPT_I32;
+    d.u.gather.count = 2;
+    refuses(t, &d, "2 labels");
+}
+
+static void others(test *t)
+{
+    dpt_op_desc d = {.kind = DPT_OP_ACTIVATION_FORWARD,
+                     .u.activation = {.kind = DPT_ACT_TANH, .count = 6}};
+    takes(t, &d, "x 6", "y 6");
+    d.kind = DPT_OP_ACTIVATION_BACKWARD;
+    takes(t, &d, "dy 6, y 6", "dx 6");
+    d.u.activation.kind = (dpt_activation)-1;
+    refuses(t, &d, "activation -1");
+    d = (dpt_op_desc){.kind = DPT_OP_SOFTMAX_XENT, .u.softmax = {.classes = 10}};
+    takes(t, &d, "logits 10, label i32 1", "result 2");
+    d.kind = DPT_OP_SOFTMAX_XENT_GRADIENT;
+    takes(t, &d, "logits 10, label i32 1", "result 2, dlogits 10");
+    d.u.softmax.classes = 0;
+    refuses(t, &d, "zero");
+    d = (dpt_op_desc){.kind = DPT_OP_MULTIPLY, .u.elementwise = {.count = 4}};
+    takes(t, &d, "a 4, b 4", "c 4");
+    d.kind = DPT_OP_ADD;
+    takes(t, &d, "a 4, b 4", "c 4");
+    d.kind = DPT_OP_AFFINE;
+    takes(t, &d, "a 4", "c 4");
+    d.u.elementwise.count = 0;
+    refuses(t, &d, "zero");
+    d = (dpt_op_desc){.kind = DPT_OP_SGD, .u.sgd = {.count = 9, .decay_count = 9}};
+    takes(t, &d, "gradient =9", "w =9");
+    d.u.sgd.momentum = 0.9f;
+    takes(t, &d, "gradient =9", "w =9, velocity =9");
+    d.u.sgd.decay_count = 10;
+    refuses(t, &d, "10 of 9");
+    d.u.sgd.decay_count = 0;
+    d.u.sgd.momentum = NAN;
+    refuses(t, &d, "momentum");
+    d = (dpt_op_desc){.kind = DPT_OP_COUNT};
+    refuses(t, &d, "unknown operator");
+}
+
+/* Which kinds accumulate and which read the step block. */
+static void marks(test *t)
+{
+    const dpt_op_desc accumulating[] = {
+        conv(DPT_OP_CONV2D_BACKWARD_DATA),
+        conv(DPT_OP_CONV2D_BACKWARD_WEIGHTS),
+        {.kind = DPT_OP_LINEAR_BACKWARD_DATA, .u.linear = {.in = 1, .out = 1}},
+        {.kind = DPT_OP_LINEAR_BACKWARD_WEIGHTS, .u.linear = {.in = 1, .out = 1}},
+        {.kind = DPT_OP_ACTIVATION_BACKWARD, .u.activation = {.count = 1}},
+    };
+    const dpt_op_desc stepped[] = {
+        {.kind = DPT_OP_SOFTMAX_XENT_GRADIENT, .u.softmax = {.classes = 2}},
+        {.kind = DPT_OP_SGD, .u.sgd = {.count = 1}},
+    };
+    const dpt_op_desc plain[] = {
+        conv(DPT_OP_CONV2D_FORWARD),
+        {.kind = DPT_OP_SOFTMAX_XENT, .u.softmax = {.classes = 2}},
+        {.kind = DPT_OP_ADD, .u.elementwise = {.count = 1}},
+    };
+    dpti_signature s;
+    for (size_t i = 0; i < sizeof accumulating / sizeof *accumulating; i++)
+        if (CHECK_OK(dpti_op_signature(&accumulating[i], &s, NULL)))
+            CHECK(s.may_accumulate && !s.reads_step);
+    for (size_t i = 0; i < sizeof stepped / sizeof *stepped; i++)
+        if (CHECK_OK(dpti_op_signature(&stepped[i], &s, NULL)))
+            CHECK(!s.may_accumulate && s.reads_step);
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (CHECK_OK(dpti_op_signature(&plain[i], &s, NULL)))
+            CHECK(!s.may_accumulate && !s.reads_step);
+    CHECK_TEXT(dpti_op_name(DPT_OP_CONV2D_BACKWARD_DATA), "CONV2D_BACKWARD_DATA");
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"convolutions", convolutions},
+        {"bad_convolutions", bad_convolutions},
+        {"linears", linears},
+        {"pools", pools},
+        {"gathers", gathers},
+        {"others", others},
+        {"marks", marks},
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
