@@ -1,0 +1,105 @@
+/* One suite that every backend passes on every one of its devices.  Knows core's checked dispatch
+   (device/device.h), the vtable, and the reference; names no backend.
+
+   Every case body runs inside a job of the device's driver. */
+#ifndef DPT_TEST_CONFORMANCE_H
+#define DPT_TEST_CONFORMANCE_H
+
+#include "device/device.h"
+#include "harness.h"
+
+typedef struct suite {
+    dpti_device *device;
+    bool complete;       /* the backend must support every description of the suite */
+    size_t max_failures; /* of one case before it is given up */
+    size_t n_compared, n_unsupported;
+} suite;
+
+/* One call of an operator. */
+typedef struct op_case {
+    dpt_op_desc desc;
+    size_t n_samples, max_samples;
+    bool accumulate;
+    bool integers; /* small-integer inputs: exact methods must match to the bit */
+    bool arena;    /* all tensors in one buffer, else each in its own */
+    int in_place;  /* the input whose place the first output takes; -1: none */
+    uint64_t seed;
+} op_case;
+
+/* Prepares, runs twice and compares with the reference (run.c). */
+void conformance_check(test *t, const op_case *c);
+/* All calls of one description: numbers of samples, with and without accumulating, integers and
+   not, in place where the table allows it (vary.c). */
+void conformance_vary(test *t, const dpt_op_desc *desc, uint64_t seed);
+/* "CONV2D_FORWARD 5x4x3 ..., n 3 of 8": one line that tells a failing case. */
+void conformance_describe(const op_case *c, char *out, size_t n_bytes);
+
+static inline suite *suite_of(test *t)
+{
+    return t->user;
+}
+
+static inline bool conformance_enough(test *t)
+{
+    return t->n_failures >= suite_of(t)->max_failures;
+}
+
+/* A case: its name is that of the operator kind, or of what it tries. */
+typedef struct suite_case {
+    const char *name;
+    void (*body)(test *t);
+} suite_case;
+
+extern const suite_case operator_cases[];
+extern const size_t n_operator_cases;
+extern const suite_case device_cases[];
+extern const size_t n_device_cases;
+
+/* ---- Tensors in guarded memory (tensors.c) ----------------------------------------------------
+ */
+
+enum { MAX_TENSORS = DPT_MAX_INPUTS + DPT_MAX_OUTPUTS + 2 };
+
+/* A quiet NaN, as any use of it shows.  Guards and poison differ, so that a copy of one into the
+   other is seen. */
+#define GUARD_WORD  UINT32_C(0x7FC5A5A5)
+#define POISON_WORD UINT32_C(0x7FC0DEAD)
+
+typedef struct tensor {
+    const char *name;
+    dpt_dtype dtype;
+    size_t n; /* elements */
+    size_t n_bytes;
+    bool written; /* output or workspace: the only places that a run may change */
+    bool scratch; /* workspace: what it holds afterwards means nothing */
+    size_t buffer, offset_bytes;
+} tensor;
+
+/* Device buffers with the tensors of a call, guard words around each, and their contents on the
+   host before and after a run. */
+typedef struct arena {
+    dpti_device *device;
+    size_t n_tensors, n_buffers;
+    tensor tensors[MAX_TENSORS];
+    dpti_buffer buffers[MAX_TENSORS];
+    unsigned char *before[MAX_TENSORS], *after[MAX_TENSORS], *again[MAX_TENSORS];
+} arena;
+
+/* Adds a tensor; its index. */
+size_t arena_add(arena *a, const tensor *added);
+/* Places the tensors (all in one buffer, or each in its own), allocates, fills with guards and
+   poison.  Accepts to be destroyed after a failure. */
+DPT_CHECK_RESULT dpt_status arena_create(arena *a, dpti_device *device, bool one_buffer,
+                                         test_random *random);
+void arena_destroy(arena *a);
+/* The host's copy of a tensor. */
+void *arena_before(const arena *a, size_t tensor);
+const void *arena_after(const arena *a, size_t tensor);
+/* Uploads `before`; downloads everything into `images`; both wait. */
+DPT_CHECK_RESULT dpt_status arena_upload(const arena *a);
+DPT_CHECK_RESULT dpt_status arena_download(const arena *a, unsigned char *const images[]);
+/* Fails the test if a byte outside the written tensors differs from `before`, or if `after` and
+   `again` differ anywhere but in scratch. */
+void arena_check(test *t, const arena *a, const char *what);
+
+#endif

@@ -1,0 +1,193 @@
+/* conformance NAME [options]: the suite on every device of a backend.
+
+       --complete       the backend must support every description
+       --device LIST    one device, by its string, in place of all of them
+       --self-test      every operator's case must fail, on each of the device strings given after
+                        it: they plant mistakes
+       --case PART      only cases whose name contains PART
+
+   Skips (77) if the backend has no device here, unless $DPTRAIN_TEST_REQUIRE names it. */
+#include "conformance.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_CASES = 64, MAX_STRINGS = 16 };
+
+typedef struct options {
+    const char *backend, *device, *part;
+    bool complete;
+    size_t n_planted;
+    const char *planted[MAX_STRINGS];
+} options;
+
+/* ---- Cases in the driver's thread -------------------------------------------------------------
+ */
+
+typedef struct body_call {
+    test *t;
+    void (*body)(test *t);
+} body_call;
+
+static void run_body(dpti_device *device, void *argument)
+{
+    const body_call *call = argument;
+    (void)device;
+    call->body(call->t);
+}
+
+static const suite_case *case_named(const char *name)
+{
+    for (size_t i = 0; i < n_operator_cases; i++) {
+        if (strcmp(operator_cases[i].name, name) == 0) return &operator_cases[i];
+    }
+    for (size_t i = 0; i < n_device_cases; i++) {
+        if (strcmp(device_cases[i].name, name) == 0) return &device_cases[i];
+    }
+    return NULL;
+}
+
+static void run_in_driver(test *t)
+{
+    suite *s = suite_of(t);
+    const size_t compared = s->n_compared, unsupported = s->n_unsupported;
+    body_call call = {.t = t, .body = case_named(t->name)->body};
+    dpti_driver_call(s->device, run_body, &call);
+    /* An operator that supports nothing at all was not tested. */
+    if (s->n_compared == compared && s->n_unsupported > unsupported && t->n_failures == 0)
+        test_skip(t, "none of %zu descriptions is supported", s->n_unsupported - unsupported);
+}
+
+/* The opposite: the device plants a mistake that the operator's case must notice. */
+static void must_fail(test *t)
+{
+    test planted = {.user = t->user, .name = t->name, .quiet = true};
+    body_call call = {.t = &planted, .body = case_named(t->name)->body};
+    dpti_driver_call(suite_of(t)->device, run_body, &call);
+    if (!CHECK(planted.n_failures > 0)) FAIL("the planted mistake went unnoticed");
+}
+
+static int run_cases(suite *s, bool operators_only, void (*run)(test *), const char *part)
+{
+    test_case cases[MAX_CASES];
+    char *args[] = {part ? strdup(part) : NULL};
+    size_t n = 0;
+    for (size_t i = 0; i < n_operator_cases; i++)
+        cases[n++] = (test_case){.name = operator_cases[i].name, .run = run};
+    for (size_t i = 0; i < n_device_cases && !operators_only; i++)
+        cases[n++] = (test_case){.name = device_cases[i].name, .run = run};
+    const int result = test_run(args[0] ? 1 : 0, args, cases, n, s);
+    free(args[0]);
+    printf("%zu calls compared with the reference, %zu descriptions not supported\n", s->n_compared,
+           s->n_unsupported);
+    return result;
+}
+
+/* ---- Devices --------------------------------------------------------------------------------- */
+
+static int on_device(dpt_context *context, const options *o, const char *device, bool planted)
+{
+    dpt_device_set *devices = NULL;
+    const dpt_status status = dpt_devices_open(context, device, &devices);
+    if (status != DPT_OK) {
+        printf("FAIL %s: %s\n", device, dpt_error_message(context));
+        return 1;
+    }
+    suite s = {.complete = o->complete, .max_failures = planted ? 1 : 10};
+    s.device = devices->devices[0];
+    printf("== %s: %s, %s\n", device, s.device->info.name, s.device->info.detail);
+    const int result = run_cases(&s, planted, planted ? must_fail : run_in_driver, o->part);
+    dpt_devices_close(devices);
+    return result;
+}
+
+/* A failure outweighs success, and success a skip. */
+static int worse(int a, int b)
+{
+    if (a == 1 || b == 1) return 1;
+    return a == 0 || b == 0 ? 0 : TEST_SKIP_CODE;
+}
+
+static int on_all(dpt_context *context, const options *o, size_t n_devices)
+{
+    int result = TEST_SKIP_CODE;
+    for (size_t i = 0; i < n_devices; i++) {
+        char device[64];
+        snprintf(device, sizeof device, "%s:%zu", o->backend, i);
+        result = worse(result, on_device(context, o, device, false));
+    }
+    return result;
+}
+
+static int missing(const options *o, const char *reason)
+{
+    const char *required = getenv("DPTRAIN_TEST_REQUIRE");
+    printf("no device of %s: %s\n", o->backend, reason);
+    if (!required || strcmp(required, o->backend) != 0) return TEST_SKIP_CODE;
+    puts("FAIL: DPTRAIN_TEST_REQUIRE asks for it");
+    return 1;
+}
+
+static int run_suite(dpt_context *context, const options *o)
+{
+    size_t backend = 0;
+    while (backend < dpt_backend_count(context) &&
+           strcmp(dpt_backend_name(context, backend), o->backend) != 0)
+        backend++;
+    if (backend == dpt_backend_count(context)) return missing(o, "there is no such plug-in");
+    const size_t n_devices = dpt_backend_device_count(context, backend);
+    const char *reason = dpt_backend_reason(context, backend);
+    if (n_devices == 0) return missing(o, reason ? reason : "none found");
+    if (o->n_planted == 0 && o->device) return on_device(context, o, o->device, false);
+    if (o->n_planted == 0) return on_all(context, o, n_devices);
+    int result = 0;
+    for (size_t i = 0; i < o->n_planted; i++)
+        result = worse(result, on_device(context, o, o->planted[i], true));
+    return result;
+}
+
+/* ---- Arguments ------------------------------------------------------------------------------- */
+
+static bool parse(int argc, char **argv, options *o)
+{
+    bool self_test = false;
+    for (int i = 1; i < argc; i++) {
+        const bool more = i + 1 < argc;
+        if (strcmp(argv[i], "--complete") == 0) {
+            o->complete = true;
+        } else if (strcmp(argv[i], "--device") == 0 && more) {
+            o->device = argv[++i];
+        } else if (strcmp(argv[i], "--case") == 0 && more) {
+            o->part = argv[++i];
+        } else if (strcmp(argv[i], "--self-test") == 0) {
+            self_test = true;
+        } else if (self_test && o->n_planted < MAX_STRINGS) {
+            o->planted[o->n_planted++] = argv[i];
+        } else if (!o->backend && argv[i][0] != '-') {
+            o->backend = argv[i];
+        } else {
+            return false;
+        }
+    }
+    return o->backend && self_test == (o->n_planted > 0);
+}
+
+int main(int argc, char **argv)
+{
+    options o = {.complete = false};
+    dpt_context *context = NULL;
+    if (!parse(argc, argv, &o)) {
+        fputs("usage: conformance NAME [--complete] [--device STRING] [--case PART] "
+              "[--self-test STRING...]\n",
+              stderr);
+        return 2;
+    }
+    if (dpt_context_create(&context) != DPT_OK) {
+        puts("FAIL: no context");
+        return 1;
+    }
+    const int result = run_suite(context, &o);
+    dpt_context_destroy(context);
+    return result;
+}

@@ -1,0 +1,390 @@
+/* The descriptions that every operator is tried with: shapes that matter, and random ones. */
+#include "conformance.h"
+
+#define N_ELEMENTS(array) (sizeof(array) / sizeof *(array))
+
+enum { N_RANDOM = 40 };
+
+static const dpt_activation activations[] = {DPT_ACT_NONE, DPT_ACT_RELU, DPT_ACT_TANH,
+                                             DPT_ACT_SIGMOID};
+
+static dpt_activation any_activation(test_random *random)
+{
+    return activations[test_random_below(random, N_ELEMENTS(activations))];
+}
+
+/* Around the widths of vectors and tiles, and LeNet's. */
+static const size_t counts[] = {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 100, 120, 257};
+
+/* ---- Convolution ----------------------------------------------------------------------------- */
+
+/* Input, out_channels, kernel, stride, padding, dilation, groups. */
+typedef struct conv_shape {
+    size_t h, w, c, o, kh, kw, sh, sw, ph, pw, dh, dw, groups;
+} conv_shape;
+
+static const conv_shape conv_shapes[] = {
+    {1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1},
+    {28, 28, 1, 6, 5, 5, 1, 1, 2, 2, 1, 1, 1}, /* LeNet */
+    {14, 14, 6, 16, 5, 5, 1, 1, 0, 0, 1, 1, 1},
+    {8, 8, 16, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1}, /* residual networks */
+    {9, 9, 16, 32, 3, 3, 2, 2, 1, 1, 1, 1, 1},
+    {9, 9, 16, 33, 1, 1, 2, 2, 0, 0, 1, 1, 1},
+    {7, 7, 17, 15, 1, 1, 1, 1, 0, 0, 1, 1, 1},
+    {14, 14, 3, 8, 7, 7, 2, 2, 3, 3, 1, 1, 1},
+    {5, 9, 3, 4, 3, 1, 1, 2, 1, 0, 1, 1, 1}, /* nothing square */
+    {9, 5, 2, 5, 1, 4, 3, 1, 0, 2, 1, 1, 1},
+    {11, 10, 2, 3, 3, 3, 1, 1, 2, 2, 2, 2, 1}, /* dilated */
+    {12, 9, 3, 3, 3, 2, 2, 1, 0, 3, 3, 4, 1},
+    {6, 6, 8, 8, 3, 3, 1, 1, 1, 1, 1, 1, 8}, /* one channel a group */
+    {6, 6, 8, 16, 3, 3, 2, 2, 1, 1, 1, 1, 8},
+    {6, 5, 6, 9, 3, 3, 1, 1, 1, 1, 1, 1, 3},
+    {5, 5, 4, 6, 2, 2, 1, 1, 0, 0, 2, 1, 2},
+    {3, 3, 2, 2, 5, 5, 1, 1, 2, 2, 1, 1, 1},   /* a kernel larger than the image */
+    {4, 4, 20, 50, 4, 4, 1, 1, 0, 0, 1, 1, 1}, /* one output pixel */
+    {7, 7, 2, 3, 2, 2, 3, 3, 0, 0, 1, 1, 1},   /* pixels that no window covers */
+    {5, 5, 3, 4, 2, 2, 4, 4, 1, 1, 1, 1, 1},
+    {1, 31, 1, 17, 1, 3, 1, 1, 0, 1, 1, 1, 1},
+    {16, 1, 5, 1, 3, 1, 1, 1, 1, 0, 1, 1, 1},
+    {3, 3, 64, 65, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+};
+
+static size_t out_extent(size_t in, size_t kernel, size_t stride, size_t pad, size_t dilation)
+{
+    const size_t padded = in + 2 * pad, reach = dilation * (kernel - 1) + 1;
+    return padded < reach ? 0 : (padded - reach) / stride + 1;
+}
+
+static dpt_conv2d_desc conv_desc(const conv_shape *s)
+{
+    return (dpt_conv2d_desc){
+        .in_h = s->h,
+        .in_w = s->w,
+        .in_channels = s->c,
+        .out_h = out_extent(s->h, s->kh, s->sh, s->ph, s->dh),
+        .out_w = out_extent(s->w, s->kw, s->sw, s->pw, s->dw),
+        .out_channels = s->o,
+        .kernel_h = s->kh,
+        .kernel_w = s->kw,
+        .stride_h = s->sh,
+        .stride_w = s->sw,
+        .pad_h = s->ph,
+        .pad_w = s->pw,
+        .dilation_h = s->dh,
+        .dilation_w = s->dw,
+        .groups = s->groups,
+    };
+}
+
+static conv_shape random_conv(test_random *random)
+{
+    for (;;) {
+        const size_t groups = 1 + test_random_below(random, 3);
+        const conv_shape s = {
+            .h = 1 + test_random_below(random, 10),
+            .w = 1 + test_random_below(random, 10),
+            .c = groups * (1 + test_random_below(random, 6)),
+            .o = groups * (1 + test_random_below(random, 9)),
+            .kh = 1 + test_random_below(random, 5),
+            .kw = 1 + test_random_below(random, 5),
+            .sh = 1 + test_random_below(random, 3),
+            .sw = 1 + test_random_below(random, 3),
+            .ph = test_random_below(random, 4),
+            .pw = test_random_below(random, 4),
+            .dh = 1 + test_random_below(random, 2),
+            .dw = 1 + test_random_below(random, 2),
+            .groups = groups,
+        };
+        const dpt_conv2d_desc d = conv_desc(&s);
+        if (d.out_h > 0 && d.out_w > 0) return s;
+    }
+}
+
+static void check_convs(test *t, dpt_op_kind kind)
+{
+    test_random random = {100 + (uint64_t)kind};
+    for (size_t i = 0; i < N_ELEMENTS(conv_shapes) + N_RANDOM && !conformance_enough(t); i++) {
+        const conv_shape random_shape = random_conv(&random);
+        const conv_shape *shape = i < N_ELEMENTS(conv_shapes) ? &conv_shapes[i] : &random_shape;
+        dpt_op_desc desc = {.kind = kind, .u.conv2d = conv_desc(shape)};
+        desc.u.conv2d.has_bias = test_random_below(&random, 4) != 0;
+        desc.u.conv2d.activation = any_activation(&random);
+        desc.u.conv2d.input_activation = any_activation(&random);
+        conformance_vary(t, &desc, test_random_u64(&random));
+    }
+    /* Every activation and mask, with and without bias, on one shape. */
+    static const conv_shape shape = {6, 5, 3, 5, 3, 3, 1, 1, 1, 1, 1, 1, 1};
+    for (size_t i = 0; i < 2 * N_ELEMENTS(activations) && !conformance_enough(t); i++) {
+        dpt_op_desc desc = {.kind = kind, .u.conv2d = conv_desc(&shape)};
+        desc.u.conv2d.has_bias = i % 2 == 0;
+        desc.u.conv2d.activation = desc.u.conv2d.input_activation = activations[i / 2];
+        conformance_vary(t, &desc, i);
+    }
+}
+
+static void conv2d_forward(test *t)
+{
+    check_convs(t, DPT_OP_CONV2D_FORWARD);
+}
+
+static void conv2d_backward_data(test *t)
+{
+    check_convs(t, DPT_OP_CONV2D_BACKWARD_DATA);
+}
+
+static void conv2d_backward_weights(test *t)
+{
+    check_convs(t, DPT_OP_CONV2D_BACKWARD_WEIGHTS);
+}
+
+/* ---- Linear ---------------------------------------------------------------------------------- */
+
+static void check_linears(test *t, dpt_op_kind kind)
+{
+    static const size_t shapes[][2] = {{1, 1},   {400, 120}, {120, 84}, {84, 10}, {784, 10},
+                                       {1, 257}, {257, 1},   {17, 3},   {3, 17},  {64, 64}};
+    test_random random = {200 + (uint64_t)kind};
+    for (size_t i = 0; i < N_ELEMENTS(shapes) + N_RANDOM && !conformance_enough(t); i++) {
+        const bool listed = i < N_ELEMENTS(shapes);
+        dpt_op_desc desc = {.kind = kind, .u.linear = {.in = 1, .out = 1}};
+        desc.u.linear.in = listed ? shapes[i][0] : 1 + test_random_below(&random, 70);
+        desc.u.linear.out = listed ? shapes[i][1] : 1 + test_random_below(&random, 70);
+        desc.u.linear.has_bias = test_random_below(&random, 3) != 0;
+        desc.u.linear.activation = activations[i % N_ELEMENTS(activations)];
+        desc.u.linear.input_activation = activations[(i + 1) % N_ELEMENTS(activations)];
+        conformance_vary(t, &desc, test_random_u64(&random));
+    }
+}
+
+static void linear_forward(test *t)
+{
+    check_linears(t, DPT_OP_LINEAR_FORWARD);
+}
+
+static void linear_backward_data(test *t)
+{
+    check_linears(t, DPT_OP_LINEAR_BACKWARD_DATA);
+}
+
+static void linear_backward_weights(test *t)
+{
+    check_linears(t, DPT_OP_LINEAR_BACKWARD_WEIGHTS);
+}
+
+/* ---- Pooling --------------------------------------------------------------------------------- */
+
+/* Input, kernel, stride, padding. */
+typedef struct pool_shape {
+    size_t h, w, c, kh, kw, sh, sw, ph, pw;
+} pool_shape;
+
+static const pool_shape pool_shapes[] = {
+    {28, 28, 6, 2, 2, 2, 2, 0, 0}, /* LeNet */
+    {10, 10, 16, 2, 2, 2, 2, 0, 0}, {14, 14, 8, 3, 3, 2, 2, 1, 1}, {7, 7, 17, 7, 7, 7, 7, 0, 0},
+    {1, 1, 1, 1, 1, 1, 1, 0, 0},    {5, 7, 3, 2, 3, 1, 2, 1, 0},   {6, 6, 2, 2, 2, 3, 3, 0, 0},
+    {7, 5, 4, 2, 2, 2, 2, 0, 0},    {4, 4, 33, 4, 4, 4, 4, 3, 3},  {3, 3, 1, 5, 5, 1, 1, 2, 2},
+};
+
+static pool_shape random_pool(test_random *random)
+{
+    for (;;) {
+        const size_t kh = 1 + test_random_below(random, 4), kw = 1 + test_random_below(random, 4);
+        const pool_shape s = {
+            .h = 1 + test_random_below(random, 11),
+            .w = 1 + test_random_below(random, 11),
+            .c = 1 + test_random_below(random, 20),
+            .kh = kh,
+            .kw = kw,
+            .sh = 1 + test_random_below(random, 3),
+            .sw = 1 + test_random_below(random, 3),
+            .ph = test_random_below(random, kh),
+            .pw = test_random_below(random, kw),
+        };
+        if (s.h + 2 * s.ph >= kh && s.w + 2 * s.pw >= kw) return s;
+    }
+}
+
+static void check_pools(test *t, dpt_op_kind kind)
+{
+    test_random random = {300 + (uint64_t)kind};
+    for (size_t i = 0; i < 2 * (N_ELEMENTS(pool_shapes) + N_RANDOM) && !conformance_enough(t);
+         i++) {
+        const pool_shape random_shape = random_pool(&random);
+        const pool_shape *s = i / 2 < N_ELEMENTS(pool_shapes) ? &pool_shapes[i / 2] : &random_shape;
+        const dpt_op_desc desc = {.kind = kind,
+                                  .u.pool2d = {.kind = i % 2 == 0 ? DPT_POOL_MAX : DPT_POOL_AVERAGE,
+                                               .in_h = s->h,
+                                               .in_w = s->w,
+                                               .channels = s->c,
+                                               .out_h = out_extent(s->h, s->kh, s->sh, s->ph, 1),
+                                               .out_w = out_extent(s->w, s->kw, s->sw, s->pw, 1),
+                                               .kernel_h = s->kh,
+                                               .kernel_w = s->kw,
+                                               .stride_h = s->sh,
+                                               .stride_w = s->sw,
+                                               .pad_h = s->ph,
+                                               .pad_w = s->pw,
+                                               .input_activation = any_activation(&random)}};
+        conformance_vary(t, &desc, test_random_u64(&random));
+    }
+}
+
+static void pool2d_forward(test *t)
+{
+    check_pools(t, DPT_OP_POOL2D_FORWARD);
+}
+
+static void pool2d_backward(test *t)
+{
+    check_pools(t, DPT_OP_POOL2D_BACKWARD);
+}
+
+/* ---- Data ------------------------------------------------------------------------------------ */
+
+static void gather(test *t)
+{
+    static const dpt_dtype types[] = {DPT_U8, DPT_F32};
+    for (size_t i = 0; i < 2 * N_ELEMENTS(counts) && !conformance_enough(t); i++) {
+        const dpt_op_desc whole = {.kind = DPT_OP_GATHER,
+                                   .u.gather = {.dtype = types[i % 2],
+                                                .count = counts[i / 2],
+                                                .n_records = 1 + i * 3,
+                                                .channels = 1 + i % DPT_MAX_CHANNEL_STATS,
+                                                .mean = {2, -1, 0.5f, 0},
+                                                .scale = {1, 0.5f, -2, 4}}};
+        dpt_op_desc real = whole;
+        real.u.gather.mean[0] = 0.1307f * 255.0f;
+        real.u.gather.scale[0] = 1.0f / (0.3081f * 255.0f);
+        conformance_vary(t, &whole, i);
+        conformance_vary(t, &real, i);
+    }
+    const dpt_op_desc image = {.kind = DPT_OP_GATHER,
+                               .u.gather = {.dtype = DPT_U8,
+                                            .count = 28 * 28,
+                                            .n_records = 300,
+                                            .channels = 1,
+                                            .scale = {1.0f / 255.0f}}};
+    conformance_vary(t, &image, 1);
+}
+
+static void gather_labels(test *t)
+{
+    static const dpt_dtype types[] = {DPT_U8, DPT_I32};
+    for (size_t i = 0; i < 20 && !conformance_enough(t); i++) {
+        const dpt_op_desc desc = {
+            .kind = DPT_OP_GATHER_LABELS,
+            .u.gather = {.dtype = types[i % 2], .count = 1, .n_records = 1 + i * i, .channels = 1}};
+        conformance_vary(t, &desc, i);
+    }
+}
+
+/* ---- The rest -------------------------------------------------------------------------------- */
+
+static void check_activations(test *t, dpt_op_kind kind)
+{
+    for (size_t i = 0; i < 4 * N_ELEMENTS(counts) && !conformance_enough(t); i++) {
+        const dpt_op_desc desc = {
+            .kind = kind, .u.activation = {.kind = activations[i % 4], .count = counts[i / 4]}};
+        conformance_vary(t, &desc, i);
+    }
+}
+
+static void activation_forward(test *t)
+{
+    check_activations(t, DPT_OP_ACTIVATION_FORWARD);
+}
+
+static void activation_backward(test *t)
+{
+    check_activations(t, DPT_OP_ACTIVATION_BACKWARD);
+}
+
+static void check_softmax(test *t, dpt_op_kind kind)
+{
+    static const size_t classes[] = {1, 2, 3, 7, 8, 9, 10, 16, 17, 33, 100, 1000};
+    for (size_t i = 0; i < N_ELEMENTS(classes) && !conformance_enough(t); i++) {
+        const dpt_op_desc desc = {.kind = kind, .u.softmax = {.classes = classes[i]}};
+        conformance_vary(t, &desc, i);
+    }
+}
+
+static void softmax_xent(test *t)
+{
+    check_softmax(t, DPT_OP_SOFTMAX_XENT);
+}
+
+static void softmax_xent_gradient(test *t)
+{
+    check_softmax(t, DPT_OP_SOFTMAX_XENT_GRADIENT);
+}
+
+static void check_elementwise(test *t, dpt_op_kind kind)
+{
+    static const float factors[][2] = {{1, 1}, {2, -1}, {0.3f, 1.7f}, {0, 0.5f}};
+    for (size_t i = 0; i < 4 * N_ELEMENTS(counts) && !conformance_enough(t); i++) {
+        const dpt_op_desc desc = {.kind = kind,
+                                  .u.elementwise = {.count = counts[i / 4],
+                                                    .alpha = factors[i % 4][0],
+                                                    .beta = factors[i % 4][1]}};
+        conformance_vary(t, &desc, i);
+    }
+}
+
+static void multiply(test *t)
+{
+    check_elementwise(t, DPT_OP_MULTIPLY);
+}
+
+static void add(test *t)
+{
+    check_elementwise(t, DPT_OP_ADD);
+}
+
+static void affine(test *t)
+{
+    check_elementwise(t, DPT_OP_AFFINE);
+}
+
+static void sgd(test *t)
+{
+    static const dpt_sgd_desc rules[] = {
+        {.momentum = 0},
+        {.momentum = 0, .weight_decay = 0.25f},
+        {.momentum = 0.5f},
+        {.momentum = 0.5f, .weight_decay = 0.25f, .nesterov = true},
+        {.momentum = 0.9f, .weight_decay = 5e-4f},
+        {.momentum = 0.9f, .weight_decay = 5e-4f, .nesterov = true},
+    };
+    for (size_t i = 0; i < N_ELEMENTS(rules) * N_ELEMENTS(counts) && !conformance_enough(t); i++) {
+        dpt_op_desc desc = {.kind = DPT_OP_SGD, .u.sgd = rules[i % N_ELEMENTS(rules)]};
+        const size_t count = counts[i / N_ELEMENTS(rules)];
+        const size_t decayed[] = {0, count / 2, count};
+        desc.u.sgd.count = count * (i % 2 == 0 ? 1 : 40);
+        desc.u.sgd.decay_count = decayed[i % 3];
+        conformance_vary(t, &desc, i);
+    }
+}
+
+const suite_case operator_cases[] = {
+    {"gather", gather},
+    {"gather_labels", gather_labels},
+    {"conv2d_forward", conv2d_forward},
+    {"conv2d_backward_data", conv2d_backward_data},
+    {"conv2d_backward_weights", conv2d_backward_weights},
+    {"linear_forward", linear_forward},
+    {"linear_backward_data", linear_backward_data},
+    {"linear_backward_weights", linear_backward_weights},
+    {"pool2d_forward", pool2d_forward},
+    {"pool2d_backward", pool2d_backward},
+    {"activation_forward", activation_forward},
+    {"activation_backward", activation_backward},
+    {"softmax_xent", softmax_xent},
+    {"softmax_xent_gradient", softmax_xent_gradient},
+    {"multiply", multiply},
+    {"add", add},
+    {"affine", affine},
+    {"sgd", sgd},
+};
+const size_t n_operator_cases = N_ELEMENTS(operator_cases);
+
+_Static_assert(N_ELEMENTS(operator_cases) == DPT_OP_COUNT, "every operator has a case");

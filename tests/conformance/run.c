@@ -1,0 +1,272 @@
+/* One operator call against the reference (conformance_check). */
+#include "conformance.h"
+#include "inputs.h"
+#include "reference/reference.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where the slots of a call are in the arena. */
+typedef struct call {
+    const op_case *c;
+    char text[512];
+    dpti_op op;
+    arena arena;
+    size_t in[DPT_MAX_INPUTS], out[DPT_MAX_OUTPUTS], workspace, step;
+    dpt_step_block block;
+} call;
+
+static size_t slot_elements(const dpti_slot *slot, size_t n)
+{
+    return slot->per_sample ? slot->per_sample * n : slot->fixed;
+}
+
+/* ---- Setting up ------------------------------------------------------------------------------ */
+
+static void add_tensors(call *k)
+{
+    const op_case *c = k->c;
+    const dpti_signature *s = &k->op.signature;
+    arena *a = &k->arena;
+    for (size_t i = 0; i < s->n_in; i++) {
+        k->in[i] = arena_add(a, &(tensor){.name = s->in[i].name,
+                                          .dtype = s->in[i].dtype,
+                                          .n = slot_elements(&s->in[i], c->n_samples),
+                                          .written = c->in_place == (int)i});
+    }
+    for (size_t i = 0; i < s->n_out; i++) {
+        k->out[i] = i == 0 && c->in_place >= 0
+                        ? k->in[c->in_place]
+                        : arena_add(a, &(tensor){.name = s->out[i].name,
+                                                 .dtype = s->out[i].dtype,
+                                                 .n = slot_elements(&s->out[i], c->n_samples),
+                                                 .written = true});
+    }
+    k->workspace = arena_add(a, &(tensor){.name = "workspace",
+                                          .dtype = DPT_U8,
+                                          .n = k->op.info.workspace_bytes,
+                                          .written = true,
+                                          .scratch = true});
+    k->step = arena_add(a, &(tensor){.name = "step", .dtype = DPT_U8, .n = sizeof(dpt_step_block)});
+}
+
+/* Outputs that the call reads too: the optimizer's, and those that are accumulated to. */
+static bool reads_outputs(const op_case *c)
+{
+    return c->accumulate || c->desc.kind == DPT_OP_SGD;
+}
+
+static void fill_tensors(call *k, test_random *random)
+{
+    const op_case *c = k->c;
+    const dpti_signature *s = &k->op.signature;
+    for (size_t i = 0; i < s->n_in; i++)
+        inputs_fill(&c->desc, i, c->integers, random, arena_before(&k->arena, k->in[i]),
+                    k->arena.tensors[k->in[i]].n);
+    for (size_t i = 0; i < s->n_out && reads_outputs(c); i++)
+        inputs_fill_state(c->integers, random, arena_before(&k->arena, k->out[i]),
+                          k->arena.tensors[k->out[i]].n);
+    k->block = (dpt_step_block){
+        .lr = c->integers ? 0.5f : 0.037f,
+        .inv_batch = c->integers ? 0.25f : 1.0f / (float)(c->n_samples + 5),
+        .step = 7,
+        .epoch = 3,
+        .seed_low = 1,
+        .seed_high = 2,
+        .first = 11,
+    };
+    memcpy(arena_before(&k->arena, k->step), &k->block, sizeof k->block);
+}
+
+static dpti_place place_of(const call *k, size_t index)
+{
+    const tensor *t = &k->arena.tensors[index];
+    return (dpti_place){.buffer = &k->arena.buffers[t->buffer], .offset_bytes = t->offset_bytes};
+}
+
+static dpt_status bind(const call *k, dpt_op_args *args)
+{
+    const dpti_signature *s = &k->op.signature;
+    dpti_binding binding = {.flags = k->c->accumulate ? DPT_RUN_ACCUMULATE : 0u};
+    for (size_t i = 0; i < s->n_in; i++)
+        binding.in[i] = place_of(k, k->in[i]);
+    for (size_t i = 0; i < s->n_out; i++)
+        binding.out[i] = place_of(k, k->out[i]);
+    if (k->op.info.workspace_bytes > 0) binding.workspace = place_of(k, k->workspace);
+    if (s->reads_step) binding.step = place_of(k, k->step);
+    return dpti_bind(&k->op, k->c->n_samples, &binding, args);
+}
+
+static dpt_status run_once(const call *k, unsigned char *const images[])
+{
+    dpt_op_args args;
+    DPT_TRY(arena_upload(&k->arena));
+    DPT_TRY(bind(k, &args));
+    DPT_TRY(dpti_run(&k->op, k->c->n_samples, &args));
+    DPT_TRY(dpti_sync(k->arena.device));
+    return arena_download(&k->arena, images);
+}
+
+/* ---- Comparing ------------------------------------------------------------------------------- */
+
+/* Tensors of a call in double precision, in slots as the reference takes them. */
+typedef struct doubles {
+    double *in[DPT_MAX_INPUTS], *out[DPT_MAX_OUTPUTS], *magnitude[DPT_MAX_OUTPUTS];
+    size_t n_in[DPT_MAX_INPUTS], n_out[DPT_MAX_OUTPUTS];
+} doubles;
+
+static double element(const void *data, dpt_dtype dtype, size_t i)
+{
+    switch (dtype) {
+    case DPT_F32: return (double)((const float *)data)[i];
+    case DPT_U8: return ((const uint8_t *)data)[i];
+    case DPT_I32: return ((const int32_t *)data)[i];
+    case DPT_U32: return ((const uint32_t *)data)[i];
+    }
+    return NAN;
+}
+
+/* A copy of a tensor, as it was before the run. */
+static double *widen(const call *k, size_t index)
+{
+    const tensor *t = &k->arena.tensors[index];
+    double *out = calloc(t->n + 1, sizeof *out);
+    for (size_t i = 0; out && i < t->n; i++)
+        out[i] = element(arena_before(&k->arena, index), t->dtype, i);
+    return out;
+}
+
+static bool doubles_create(const call *k, doubles *d)
+{
+    bool enough = true;
+    for (size_t i = 0; i < k->op.signature.n_in; i++) {
+        d->in[i] = widen(k, k->in[i]);
+        d->n_in[i] = k->arena.tensors[k->in[i]].n;
+        enough = enough && d->in[i];
+    }
+    for (size_t i = 0; i < k->op.signature.n_out; i++) {
+        d->out[i] = widen(k, k->out[i]);
+        d->magnitude[i] = widen(k, k->out[i]);
+        d->n_out[i] = k->arena.tensors[k->out[i]].n;
+        enough = enough && d->out[i] && d->magnitude[i];
+    }
+    return enough;
+}
+
+static void doubles_destroy(doubles *d)
+{
+    for (size_t i = 0; i < DPT_MAX_INPUTS; i++)
+        free(d->in[i]);
+    for (size_t i = 0; i < DPT_MAX_OUTPUTS; i++) {
+        free(d->out[i]);
+        free(d->magnitude[i]);
+    }
+}
+
+static reference_args reference_arguments(const call *k, const doubles *d, double *const *out)
+{
+    reference_args args = {.lr = (double)k->block.lr,
+                           .inv_batch = (double)k->block.inv_batch,
+                           .accumulate = k->c->accumulate};
+    for (size_t i = 0; i < DPT_MAX_INPUTS; i++)
+        args.in[i] = d->in[i];
+    for (size_t i = 0; i < DPT_MAX_OUTPUTS; i++)
+        args.out[i] = out[i];
+    return args;
+}
+
+/* Float32 in any order of summation stays within this of the true value; one rounding of the
+   output, and flushing of what is too small for a normal number, come on top. */
+static double tolerance_at(double expected, double magnitude, size_t terms)
+{
+    static const double c = 4.0;
+    return c * (double)FLT_EPSILON * sqrt((double)terms) * magnitude +
+           (double)FLT_EPSILON * fabs(expected) + (double)FLT_MIN;
+}
+
+static void compare_output(test *t, const call *k, size_t output, const doubles *d)
+{
+    const op_case *c = k->c;
+    const tensor *out = &k->arena.tensors[k->out[output]];
+    const void *data = arena_after(&k->arena, k->out[output]);
+    const bool exact =
+        out->dtype != DPT_F32 || (k->op.info.exact && c->integers && inputs_exact(&c->desc));
+    const size_t terms = reference_terms(&c->desc, c->n_samples, output);
+    for (size_t i = 0; i < out->n; i++) {
+        const double actual = element(data, out->dtype, i), expected = d->out[output][i];
+        const double tolerance =
+            exact ? 0.0 : tolerance_at(expected, d->magnitude[output][i], terms);
+        if (!(fabs(actual - expected) <= tolerance)) {
+            FAIL("%s [%s]: %s[%zu of %zu] is %.9g, expected %.9g within %.3g", k->text,
+                 k->op.info.algorithm, out->name, i, out->n, actual, expected, tolerance);
+            return;
+        }
+    }
+    CHECK(out->n == d->n_out[output]);
+}
+
+static void compare(test *t, const call *k)
+{
+    doubles d = {.n_in = {0}};
+    if (CHECK(doubles_create(k, &d))) {
+        const reference_args args = reference_arguments(k, &d, d.out);
+        const reference_args scale = reference_arguments(k, &d, d.magnitude);
+        reference_run(&k->c->desc, k->c->n_samples, &args);
+        if (CHECK(reference_magnitude(&k->c->desc, k->c->n_samples, &scale, d.n_in, d.n_out))) {
+            for (size_t i = 0; i < k->op.signature.n_out; i++)
+                compare_output(t, k, i, &d);
+        }
+    }
+    doubles_destroy(&d);
+}
+
+/* ---- A call ---------------------------------------------------------------------------------- */
+
+static bool prepared(test *t, call *k)
+{
+    suite *s = suite_of(t);
+    const dpt_status status = dpti_prepare(s->device, &k->c->desc, k->c->max_samples, &k->op);
+    const char *message = s->device->base.error.message;
+    if (status == DPT_OK) {
+        if (!CHECK(k->op.info.algorithm && k->op.info.flops >= 0.0)) FAIL("%s", k->text);
+        return true;
+    }
+    if (status == DPT_E_UNSUPPORTED && !s->complete) {
+        s->n_unsupported++;
+        if (message[0] == '\0') FAIL("%s: unsupported, but the record has no reason", k->text);
+    } else {
+        FAIL("%s: prepare fails with %s: %s", k->text, dpt_status_name(status), message);
+    }
+    return false;
+}
+
+void conformance_check(test *t, const op_case *c)
+{
+    suite *s = suite_of(t);
+    test_random random = {c->seed};
+    call *k = calloc(1, sizeof *k);
+    REQUIRE(k);
+    k->c = c;
+    conformance_describe(c, k->text, sizeof k->text);
+    if (prepared(t, k)) {
+        add_tensors(k);
+        dpt_status status = arena_create(&k->arena, s->device, c->arena, &random);
+        if (status == DPT_OK) {
+            fill_tensors(k, &random);
+            status = run_once(k, k->arena.after);
+        }
+        if (status == DPT_OK) status = run_once(k, k->arena.again);
+        if (status == DPT_OK) {
+            s->n_compared++;
+            arena_check(t, &k->arena, k->text);
+            compare(t, k);
+        } else {
+            FAIL("%s: %s: %s", k->text, dpt_status_name(status), s->device->base.error.message);
+        }
+    }
+    arena_destroy(&k->arena);
+    dpti_release(&k->op);
+    free(k);
+}

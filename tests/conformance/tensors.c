@@ -1,0 +1,157 @@
+/* Tensors in guarded device memory (conformance.h). */
+#include "conformance.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD_BYTES = 128 };
+
+size_t arena_add(arena *a, const tensor *added)
+{
+    tensor *t = &a->tensors[a->n_tensors];
+    *t = *added;
+    t->n_bytes = t->n * dpt_dtype_bytes(t->dtype);
+    return a->n_tensors++;
+}
+
+/* Decides where each tensor lies; returns the sizes of the buffers. */
+static void place(arena *a, bool one_buffer, test_random *random, size_t sizes[MAX_TENSORS])
+{
+    const size_t alignment =
+        a->device->info.alignment_bytes > 4 ? a->device->info.alignment_bytes : 4;
+    memset(sizes, 0, MAX_TENSORS * sizeof *sizes);
+    for (size_t i = 0; i < a->n_tensors; i++) {
+        tensor *t = &a->tensors[i];
+        t->buffer = one_buffer ? 0 : i;
+        const size_t past_guard = sizes[t->buffer] + GUARD_BYTES;
+        t->offset_bytes = (past_guard + alignment - 1) / alignment * alignment +
+                          alignment * test_random_below(random, 3);
+        /* Whole words, so that fills and guards have no halves. */
+        sizes[t->buffer] = (t->offset_bytes + t->n_bytes + GUARD_BYTES + 3) / 4 * 4;
+    }
+    a->n_buffers = one_buffer ? 1 : a->n_tensors;
+}
+
+static void fill_words(unsigned char *bytes, size_t n_bytes, uint32_t word)
+{
+    for (size_t i = 0; i < n_bytes; i++)
+        bytes[i] = (unsigned char)(word >> (i % 4 * 8));
+}
+
+dpt_status arena_create(arena *a, dpti_device *device, bool one_buffer, test_random *random)
+{
+    size_t sizes[MAX_TENSORS];
+    a->device = device;
+    place(a, one_buffer, random, sizes);
+    for (size_t i = 0; i < a->n_buffers; i++) {
+        a->before[i] = malloc(sizes[i]);
+        a->after[i] = malloc(sizes[i]);
+        a->again[i] = malloc(sizes[i]);
+        if (!a->before[i] || !a->after[i] || !a->again[i]) return DPT_E_NO_MEMORY;
+        DPT_TRY(dpti_alloc(device, sizes[i], &a->buffers[i]));
+        fill_words(a->before[i], sizes[i], GUARD_WORD);
+    }
+    for (size_t i = 0; i < a->n_tensors; i++)
+        fill_words(arena_before(a, i), a->tensors[i].n_bytes, POISON_WORD);
+    return DPT_OK;
+}
+
+void arena_destroy(arena *a)
+{
+    for (size_t i = 0; i < MAX_TENSORS; i++) {
+        dpti_free(&a->buffers[i]);
+        free(a->before[i]);
+        free(a->after[i]);
+        free(a->again[i]);
+    }
+    memset(a, 0, sizeof *a);
+}
+
+void *arena_before(const arena *a, size_t i)
+{
+    return a->before[a->tensors[i].buffer] + a->tensors[i].offset_bytes;
+}
+
+const void *arena_after(const arena *a, size_t i)
+{
+    return a->after[a->tensors[i].buffer] + a->tensors[i].offset_bytes;
+}
+
+dpt_status arena_upload(const arena *a)
+{
+    for (size_t i = 0; i < a->n_buffers; i++)
+        DPT_TRY(dpti_upload(&a->buffers[i], 0, a->before[i], a->buffers[i].n_bytes));
+    return dpti_sync(a->device);
+}
+
+dpt_status arena_download(const arena *a, unsigned char *const images[])
+{
+    for (size_t i = 0; i < a->n_buffers; i++)
+        DPT_TRY(dpti_download(images[i], &a->buffers[i], 0, a->buffers[i].n_bytes));
+    return dpti_sync(a->device);
+}
+
+/* The tensor that a byte belongs to, or NULL in a guard. */
+static const tensor *tensor_at(const arena *a, size_t buffer, size_t offset)
+{
+    for (size_t i = 0; i < a->n_tensors; i++) {
+        const tensor *t = &a->tensors[i];
+        if (t->buffer == buffer && offset >= t->offset_bytes &&
+            offset - t->offset_bytes < t->n_bytes)
+            return t;
+    }
+    return NULL;
+}
+
+/* The tensor nearest to a guard byte, for messages. */
+static const tensor *tensor_before(const arena *a, size_t buffer, size_t offset)
+{
+    const tensor *found = NULL;
+    for (size_t i = 0; i < a->n_tensors; i++) {
+        const tensor *t = &a->tensors[i];
+        if (t->buffer == buffer && (!found || t->offset_bytes <= offset)) found = t;
+    }
+    return found;
+}
+
+/* The first byte that `x` and `y` disagree on and `counts` says matters; n_bytes if none. */
+static size_t first_difference(const arena *a, size_t buffer, const unsigned char *x,
+                               const unsigned char *y, bool (*counts)(const tensor *))
+{
+    const size_t n_bytes = a->buffers[buffer].n_bytes;
+    if (memcmp(x, y, n_bytes) == 0) return n_bytes;
+    for (size_t i = 0; i < n_bytes; i++) {
+        if (x[i] != y[i] && counts(tensor_at(a, buffer, i))) return i;
+    }
+    return n_bytes;
+}
+
+static bool is_constant(const tensor *t)
+{
+    return !t || !t->written;
+}
+
+static bool is_result(const tensor *t)
+{
+    return !t || !t->scratch;
+}
+
+void arena_check(test *t, const arena *a, const char *what)
+{
+    for (size_t i = 0; i < a->n_buffers; i++) {
+        size_t at = first_difference(a, i, a->before[i], a->after[i], is_constant);
+        if (at < a->buffers[i].n_bytes) {
+            const tensor *hit = tensor_at(a, i, at), *near = tensor_before(a, i, at);
+            FAIL("%s: wrote %s %s (byte %td from its start, of %zu)", what,
+                 hit ? "to the input" : "outside of", near->name,
+                 (ptrdiff_t)at - (ptrdiff_t)near->offset_bytes, near->n_bytes);
+        }
+        at = first_difference(a, i, a->after[i], a->again[i], is_result);
+        if (at < a->buffers[i].n_bytes) {
+            const tensor *near = tensor_before(a, i, at);
+            FAIL("%s: a second run gives other bits in %s at byte %td", what, near->name,
+                 (ptrdiff_t)at - (ptrdiff_t)near->offset_bytes);
+        }
+    }
+    CHECK(a->n_buffers > 0);
+}

@@ -1,0 +1,168 @@
+/* All the calls that one description is tried with, and its description in words. */
+#include "conformance.h"
+
+#include <stdio.h>
+
+/* Multiply-adds that the reference may take for one call: keeps the suite fast. */
+static const size_t work_limit = 400000;
+
+static size_t work_per_sample(const dpt_op_desc *desc)
+{
+    const dpt_conv2d_desc *c = &desc->u.conv2d;
+    const dpt_pool2d_desc *p = &desc->u.pool2d;
+    switch (desc->kind) {
+    case DPT_OP_CONV2D_FORWARD:
+    case DPT_OP_CONV2D_BACKWARD_DATA:
+    case DPT_OP_CONV2D_BACKWARD_WEIGHTS:
+        return c->out_h * c->out_w * c->out_channels * c->kernel_h * c->kernel_w * c->in_channels /
+               c->groups;
+    case DPT_OP_LINEAR_FORWARD:
+    case DPT_OP_LINEAR_BACKWARD_DATA:
+    case DPT_OP_LINEAR_BACKWARD_WEIGHTS: return desc->u.linear.in * desc->u.linear.out;
+    case DPT_OP_POOL2D_FORWARD:
+    case DPT_OP_POOL2D_BACKWARD:
+        return p->out_h * p->out_w * p->channels * p->kernel_h * p->kernel_w;
+    case DPT_OP_GATHER:
+    case DPT_OP_GATHER_LABELS: return desc->u.gather.count;
+    case DPT_OP_ACTIVATION_FORWARD:
+    case DPT_OP_ACTIVATION_BACKWARD: return desc->u.activation.count;
+    case DPT_OP_SOFTMAX_XENT:
+    case DPT_OP_SOFTMAX_XENT_GRADIENT: return desc->u.softmax.classes * 4;
+    case DPT_OP_MULTIPLY:
+    case DPT_OP_ADD:
+    case DPT_OP_AFFINE: return desc->u.elementwise.count;
+    case DPT_OP_SGD: return 0;
+    case DPT_OP_COUNT: break;
+    }
+    return 0;
+}
+
+static bool may_accumulate(const dpt_op_desc *desc)
+{
+    dpti_signature signature;
+    return dpti_op_signature(desc, &signature, NULL) == DPT_OK && signature.may_accumulate;
+}
+
+/* How many of the inputs the output may share its place with, from the first on. */
+static int places_to_share(dpt_op_kind kind)
+{
+    switch (kind) {
+    case DPT_OP_ACTIVATION_BACKWARD:
+    case DPT_OP_AFFINE: return 1;
+    case DPT_OP_MULTIPLY:
+    case DPT_OP_ADD: return 2;
+    default: return 0;
+    }
+}
+
+static void vary_call(test *t, op_case *c, test_random *random)
+{
+    for (int variant = 0; variant < 4 && !conformance_enough(t); variant++) {
+        c->integers = (variant & 1) != 0;
+        c->accumulate = (variant & 2) != 0;
+        if (c->accumulate && !may_accumulate(&c->desc)) continue;
+        c->seed = test_random_u64(random);
+        c->arena = test_random_below(random, 2) == 0;
+        c->in_place = -1;
+        conformance_check(t, c);
+        for (int i = 0; i < places_to_share(c->desc.kind) && !c->accumulate; i++) {
+            c->in_place = i;
+            conformance_check(t, c);
+        }
+    }
+}
+
+void conformance_vary(test *t, const dpt_op_desc *desc, uint64_t seed)
+{
+    static const size_t sizes[] = {1, 0, 3, 17, 255, 257};
+    test_random random = {seed};
+    const size_t work = work_per_sample(desc);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !conformance_enough(t); i++) {
+        const size_t n = sizes[i];
+        if (desc->kind == DPT_OP_SGD && n != 1) continue;
+        if (n > 1 && n * work > work_limit) continue;
+        op_case c = {.desc = *desc, .n_samples = n, .max_samples = n > 0 ? n : 1};
+        if (desc->kind != DPT_OP_SGD) c.max_samples += test_random_below(&random, 3) * (n + 2);
+        vary_call(t, &c, &random);
+    }
+}
+
+/* ---- In words -------------------------------------------------------------------------------- */
+
+static const char *const activation_words[] = {"", " relu", " tanh", " sigmoid"};
+
+static void describe_conv(const dpt_conv2d_desc *d, char *out, size_t n)
+{
+    snprintf(out, n,
+             "%zux%zux%zu -> %zux%zux%zu kernel %zux%zu stride %zu,%zu pad %zu,%zu "
+             "dilation %zu,%zu groups %zu%s%s mask%s",
+             d->in_h, d->in_w, d->in_channels, d->out_h, d->out_w, d->out_channels, d->kernel_h,
+             d->kernel_w, d->stride_h, d->stride_w, d->pad_h, d->pad_w, d->dilation_h,
+             d->dilation_w, d->groups, d->has_bias ? " bias" : "", activation_words[d->activation],
+             d->input_activation ? activation_words[d->input_activation] : " none");
+}
+
+static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
+{
+    const dpt_gather_desc *g = &desc->u.gather;
+    const dpt_linear_desc *l = &desc->u.linear;
+    const dpt_pool2d_desc *p = &desc->u.pool2d;
+    const dpt_elementwise_desc *e = &desc->u.elementwise;
+    const dpt_sgd_desc *s = &desc->u.sgd;
+    switch (desc->kind) {
+    case DPT_OP_GATHER:
+    case DPT_OP_GATHER_LABELS:
+        snprintf(out, n, "dtype %d count %zu records %zu channels %zu", (int)g->dtype, g->count,
+                 g->n_records, g->channels);
+        return;
+    case DPT_OP_CONV2D_FORWARD:
+    case DPT_OP_CONV2D_BACKWARD_DATA:
+    case DPT_OP_CONV2D_BACKWARD_WEIGHTS: describe_conv(&desc->u.conv2d, out, n); return;
+    case DPT_OP_LINEAR_FORWARD:
+    case DPT_OP_LINEAR_BACKWARD_DATA:
+    case DPT_OP_LINEAR_BACKWARD_WEIGHTS:
+        snprintf(out, n, "%zu -> %zu%s%s mask%s", l->in, l->out, l->has_bias ? " bias" : "",
+                 activation_words[l->activation],
+                 l->input_activation ? activation_words[l->input_activation] : " none");
+        return;
+    case DPT_OP_POOL2D_FORWARD:
+    case DPT_OP_POOL2D_BACKWARD:
+        snprintf(out, n,
+                 "%s %zux%zux%zu -> %zux%zu kernel %zux%zu stride %zu,%zu pad %zu,%zu mask%s",
+                 p->kind == DPT_POOL_MAX ? "max" : "average", p->in_h, p->in_w, p->channels,
+                 p->out_h, p->out_w, p->kernel_h, p->kernel_w, p->stride_h, p->stride_w, p->pad_h,
+                 p->pad_w, p->input_activation ? activation_words[p->input_activation] : " none");
+        return;
+    case DPT_OP_ACTIVATION_FORWARD:
+    case DPT_OP_ACTIVATION_BACKWARD:
+        snprintf(out, n, "count %zu%s", desc->u.activation.count,
+                 activation_words[desc->u.activation.kind]);
+        return;
+    case DPT_OP_SOFTMAX_XENT:
+    case DPT_OP_SOFTMAX_XENT_GRADIENT:
+        snprintf(out, n, "classes %zu", desc->u.softmax.classes);
+        return;
+    case DPT_OP_MULTIPLY:
+    case DPT_OP_ADD:
+    case DPT_OP_AFFINE:
+        snprintf(out, n, "count %zu alpha %g beta %g", e->count, (double)e->alpha, (double)e->beta);
+        return;
+    case DPT_OP_SGD:
+        snprintf(out, n, "count %zu decay %zu momentum %g weight decay %g%s", s->count,
+                 s->decay_count, (double)s->momentum, (double)s->weight_decay,
+                 s->nesterov ? " nesterov" : "");
+        return;
+    case DPT_OP_COUNT: break;
+    }
+    snprintf(out, n, "?");
+}
+
+void conformance_describe(const op_case *c, char *out, size_t n_bytes)
+{
+    char desc[320];
+    describe_desc(&c->desc, desc, sizeof desc);
+    snprintf(out, n_bytes, "%s %s, n %zu of %zu%s%s%s%s", dpti_op_name(c->desc.kind), desc,
+             c->n_samples, c->max_samples, c->accumulate ? ", accumulate" : "",
+             c->integers ? ", integers" : "", c->arena ? ", one buffer" : "",
+             c->in_place >= 0 ? ", in place" : "");
+}
