@@ -1,0 +1,149 @@
+/* Finding, preparing and describing OpenBLAS.
+
+   The distributions ship it in three variants under one name.  The serial one comes first: the
+   backend's threads call it side by side, and the others only add threads of their own. */
+#include "blas.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef DPT_CPU_LIBRARY_FOLDER
+#define DPT_CPU_LIBRARY_FOLDER "/usr/lib"
+#endif
+
+static const char *const candidates[] = {
+    DPT_CPU_LIBRARY_FOLDER "/openblas-serial/libopenblas.so.0",
+    DPT_CPU_LIBRARY_FOLDER "/openblas-pthread/libopenblas.so.0",
+    DPT_CPU_LIBRARY_FOLDER "/openblas-openmp/libopenblas.so.0",
+    "libopenblas.so.0",
+    "libopenblas.so",
+    NULL,
+};
+
+/* A forced core type may name a processor much older than this one, at half the speed, and a forced
+   number of threads would put OpenBLAS's threads on top of ours. */
+static const char *const variables[] = {
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE",
+    "OPENBLAS_NUM_THREADS",
+    "GOTO_NUM_THREADS",
+    "OPENBLAS_DEFAULT_NUM_THREADS",
+};
+enum { N_VARIABLES = sizeof variables / sizeof variables[0] };
+
+typedef struct saved_environment {
+    char *values[N_VARIABLES];
+} saved_environment;
+
+static void prepare_environment(saved_environment *saved)
+{
+    const bool keep_core = getenv("DPTRAIN_KEEP_OPENBLAS_CORETYPE") != NULL;
+    for (size_t i = 0; i < N_VARIABLES; i++) {
+        const char *value = getenv(variables[i]);
+        saved->values[i] = value ? strdup(value) : NULL;
+        if (i < 2 && keep_core) continue;
+        unsetenv(variables[i]);
+    }
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+}
+
+static void restore_environment(saved_environment *saved)
+{
+    unsetenv("OPENBLAS_NUM_THREADS");
+    for (size_t i = 0; i < N_VARIABLES; i++) {
+        if (saved->values[i]) setenv(variables[i], saved->values[i], 1);
+        free(saved->values[i]);
+    }
+}
+
+/* ISO C has no conversion from dlsym's object pointer to a function pointer; POSIX promises that
+   their representations agree. */
+static void symbol(void *library, const char *name, void *function_pointer)
+{
+    void *address = dlsym(library, name);
+    memcpy(function_pointer, &address, sizeof address);
+}
+
+/* "OpenBLAS 0.3.21 serial, Cooperlake kernels" */
+static void describe(dpt_cpu_blas *blas, const char *config)
+{
+    char *(*get_core)(void) = NULL;
+    int (*get_parallel)(void) = NULL;
+    symbol(blas->library, "openblas_get_corename", &get_core);
+    symbol(blas->library, "openblas_get_parallel", &get_parallel);
+    static const char *const variant[] = {" serial", " pthread", " openmp"};
+    const int parallel = get_parallel ? get_parallel() : -1;
+    char version[24] = "";
+    if (config) {
+        /* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..." */
+        const char *number = strchr(config, ' ');
+        if (number)
+            snprintf(version, sizeof version, " %.*s", (int)strcspn(number + 1, " "), number + 1);
+    }
+    snprintf(blas->description, sizeof blas->description, "%s%s%s, %.24s kernels",
+             config ? "OpenBLAS" : "BLAS", version,
+             parallel >= 0 && parallel <= 2 ? variant[parallel] : "",
+             get_core ? get_core() : "unknown");
+}
+
+/* Takes a library into *blas; a reason to refuse it otherwise. */
+static const char *load(const char *path, dpt_cpu_blas *blas)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return dlerror();
+    char *(*get_config)(void) = NULL;
+    symbol(library, "openblas_get_config", &get_config);
+    const char *config = get_config ? get_config() : NULL;
+    const char *refusal = NULL;
+    dpt_cpu_sgemm *sgemm = NULL;
+    symbol(library, "cblas_sgemm", &sgemm);
+    if (!sgemm)
+        refusal = "it has no cblas_sgemm";
+    else if (config && strstr(config, "USE64BITINT"))
+        refusal = "its integers have 64 bits, which this program does not use";
+    if (refusal) {
+        dlclose(library);
+        return refusal;
+    }
+    blas->library = library;
+    blas->sgemm = sgemm;
+    symbol(library, "openblas_set_num_threads", &blas->set_n_threads);
+    describe(blas, config);
+    return NULL;
+}
+
+void dpt_cpu_blas_open(dpt_cpu_blas *blas, dpt_error *problem)
+{
+    *blas = (dpt_cpu_blas){.description = "own matrix product"};
+    const char *asked = secure_getenv("DPTRAIN_BLAS");
+    if (asked && !*asked) asked = NULL;
+    if (asked && strcmp(asked, "none") == 0) return;
+
+    saved_environment saved;
+    prepare_environment(&saved);
+    if (asked) {
+        const char *refusal = load(asked, blas);
+        if (refusal)
+            DPT_FAIL(problem, DPT_E_INVALID,
+                     "DPTRAIN_BLAS=%s cannot be used: %s; unset it to search for OpenBLAS, or set "
+                     "it to none to do without",
+                     asked, refusal);
+    } else {
+        for (const char *const *path = candidates; *path && !blas->sgemm; path++) {
+            if (load(*path, blas) != NULL) continue; /* not installed: the next */
+        }
+    }
+    restore_environment(&saved);
+    if (blas->sgemm) dpt_cpu_blas_enter(blas);
+}
+
+void dpt_cpu_blas_enter(const dpt_cpu_blas *blas)
+{
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    if (!blas->set_n_threads) return;
+    pthread_mutex_lock(&mutex); /* the library's setter is not safe against itself */
+    blas->set_n_threads(1);
+    pthread_mutex_unlock(&mutex);
+}

@@ -1,0 +1,45 @@
+/* Recordings: a list of works, replayed in one job of the team, so that a step costs one start and
+   one end of the team and a barrier between operators. */
+#include "device.h"
+
+#include <stdlib.h>
+
+static dpt_status begin(dpt_stream *stream)
+{
+    if (stream->recording)
+        return DPT_FAIL(&stream->device->error, DPT_E_STATE, "this stream is recording already");
+    stream->recording = calloc(1, sizeof *stream->recording);
+    if (!stream->recording)
+        return DPT_FAIL(&stream->device->error, DPT_E_NO_MEMORY, "no memory for a recording");
+    return DPT_OK;
+}
+
+static dpt_status end(dpt_stream *stream, dpt_recording **out)
+{
+    if (!stream->recording)
+        return DPT_FAIL(&stream->device->error, DPT_E_STATE, "this stream is not recording");
+    *out = stream->recording;
+    stream->recording = NULL;
+    return DPT_OK;
+}
+
+static dpt_status replay(dpt_stream *stream, dpt_recording *recording)
+{
+    dpt_cpu_team_do(dpt_cpu_device_of(stream->device)->team, recording->works, recording->n_works);
+    return DPT_OK;
+}
+
+static void release(dpt_device *device, dpt_recording *recording)
+{
+    (void)device;
+    if (!recording) return;
+    free(recording->works);
+    free(recording);
+}
+
+const dpt_capture_ops dpt_cpu_capture_ops = {
+    .begin = begin,
+    .end = end,
+    .replay = replay,
+    .release = release,
+};

@@ -1,0 +1,182 @@
+/* Probing, describing and opening the processor: one device, whose entries in a device list share
+   out its cores. */
+#include "device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const dpt_param_spec dpt_cpu_params[] = {
+    {.key = "threads",
+     .help = "threads to compute with, 1 to 1024 (default: a fair part of the cores)"},
+    {.key = NULL},
+};
+
+static dpt_status probe(size_t *n_devices, dpt_error *error)
+{
+    (void)error;
+    (void)dpt_cpu_host_get(); /* before any thread is bound and while there are few */
+    *n_devices = 1;
+    return DPT_OK;
+}
+
+/* ---- Parameters and cores -------------------------------------------------------------------- */
+
+static bool parse_threads(const char *text, unsigned *out)
+{
+    const size_t length = strlen(text);
+    if (length < 1 || length > 4 || strspn(text, "0123456789") != length) return false;
+    const unsigned long value = strtoul(text, NULL, 10);
+    if (value < 1 || value > DPT_CPU_MAX_THREADS) return false;
+    *out = (unsigned)value;
+    return true;
+}
+
+/* *out: the threads that a request asks for, 0 if it leaves the number open. */
+static dpt_status requested_threads(const dpt_device_request *request, unsigned n_cores,
+                                    unsigned *out, dpt_error *error)
+{
+    *out = 0;
+    for (size_t i = 0; i < request->n_params; i++) {
+        const dpt_param *param = &request->params[i];
+        if (strcmp(param->key, "threads") != 0)
+            return DPT_FAIL(error, DPT_E_INVALID, "unknown parameter %s=; known is threads=N",
+                            param->key);
+        if (!parse_threads(param->value, out))
+            return DPT_FAIL(error, DPT_E_INVALID,
+                            "threads=%.40s is not a number from 1 to %d; there %s %u core%s",
+                            param->value, DPT_CPU_MAX_THREADS, n_cores == 1 ? "is" : "are", n_cores,
+                            n_cores == 1 ? "" : "s");
+    }
+    return DPT_OK;
+}
+
+typedef struct core_share {
+    unsigned n_threads;
+    unsigned first; /* core, counted over the cores of the process */
+    bool bound;
+} core_share;
+
+/* Those that ask for a number take their cores first, in the order of the list; the others divide
+   what is left, at least one each.  If that is more than there are, nobody is bound: two teams on
+   one core would wait for each other, where the system can move threads about. */
+static dpt_status share_cores(const dpt_open_args *args, unsigned n_cores, core_share *out,
+                              dpt_error *error)
+{
+    size_t n_asked = 0; /* threads= summed */
+    size_t n_open = 0;  /* requests without one */
+    size_t asked_before_self = 0, open_before_self = 0;
+    unsigned own = 0;
+    for (size_t i = 0; i < args->n_requests; i++) {
+        unsigned n_threads;
+        DPT_TRY(requested_threads(&args->requests[i], n_cores, &n_threads, error));
+        if (i == args->self) own = n_threads;
+        if (i < args->self) {
+            asked_before_self += n_threads;
+            open_before_self += n_threads == 0;
+        }
+        n_asked += n_threads;
+        n_open += n_threads == 0;
+    }
+    const size_t left = n_asked < n_cores ? n_cores - n_asked : 0;
+    const size_t each = n_open > 0 ? left / n_open : 0;
+    const size_t more = n_open > 0 ? left % n_open : 0;
+    if (own > 0) {
+        *out = (core_share){.n_threads = own, .first = (unsigned)asked_before_self};
+    } else {
+        const size_t extra = open_before_self < more ? open_before_self : more;
+        const size_t n_threads = each + (open_before_self < more);
+        *out = (core_share){.n_threads = n_threads > 0 ? (unsigned)n_threads : 1,
+                            .first = (unsigned)(n_asked + each * open_before_self + extra)};
+    }
+    out->bound = n_asked + (n_open > left ? n_open : 0) <= n_cores;
+    return DPT_OK;
+}
+
+/* ---- Opening and closing --------------------------------------------------------------------- */
+
+static void enter_thread(const void *argument)
+{
+    dpt_cpu_blas_enter(argument);
+}
+
+static dpt_status open_device(dpt_device *device, const dpt_open_args *args)
+{
+    const dpt_cpu_host *host = dpt_cpu_host_get();
+    if (host->problem.status != DPT_OK) {
+        device->error = host->problem;
+        return host->problem.status;
+    }
+    core_share share;
+    DPT_TRY(share_cores(args, host->n_cores, &share, &device->error));
+
+    dpt_cpu_device *cpu = calloc(1, sizeof *cpu);
+    if (!cpu) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory to open a CPU device");
+    device->state = cpu;
+    *cpu = (dpt_cpu_device){.host = host,
+                            .n_threads = share.n_threads,
+                            .self = (unsigned)args->self,
+                            .bound = share.bound};
+    const dpt_cpu_team_args team_args = {
+        .n_threads = share.n_threads,
+        .cores = share.bound ? host->cores + share.first : NULL,
+        .enter = enter_thread,
+        .argument = &host->blas,
+    };
+    return dpt_cpu_team_create(&team_args, &cpu->team, &device->error);
+}
+
+static void close_device(dpt_device *device)
+{
+    dpt_cpu_device *cpu = dpt_cpu_device_of(device);
+    if (!cpu) return;
+    dpt_cpu_team_destroy(cpu->team);
+    free(cpu);
+    device->state = NULL;
+}
+
+/* ---- Describing ------------------------------------------------------------------------------ */
+
+static void fill_info(const dpt_cpu_host *host, dpt_device_info *info)
+{
+    *info = (dpt_device_info){
+        .memory_bytes = host->memory_bytes,
+        .alignment_bytes = DPT_CPU_ALIGNMENT_BYTES,
+        .n_threads = host->n_cores,
+        .flags = DPT_DEVICE_IS_HOST_CPU,
+        .memory_domain = "host",
+        .compute_domain = "host-cores",
+        .fault_domain = "host:0",
+    };
+    snprintf(info->name, sizeof info->name, "%s", host->name);
+    snprintf(info->detail, sizeof info->detail, "%s kernels, %s",
+             host->kernels ? host->kernels->name : "no", host->blas.description);
+}
+
+static dpt_status describe(size_t index, dpt_device_info *info, dpt_error *error)
+{
+    if (index != 0)
+        return DPT_FAIL(error, DPT_E_NOT_FOUND, "there is one cpu device, cpu:0, not cpu:%zu",
+                        index);
+    fill_info(dpt_cpu_host_get(), info);
+    return DPT_OK;
+}
+
+static dpt_status info(dpt_device *device, dpt_device_info *out)
+{
+    const dpt_cpu_device *cpu = dpt_cpu_device_of(device);
+    fill_info(cpu->host, out);
+    out->n_threads = cpu->n_threads;
+    snprintf(out->fault_domain, sizeof out->fault_domain, "host:%u", cpu->self);
+    snprintf(out->detail, sizeof out->detail, "%s kernels, %s, %s", cpu->host->kernels->name,
+             cpu->host->blas.description,
+             cpu->bound ? "bound to cores" : "not bound: more threads than cores");
+    return DPT_OK;
+}
+
+const dpt_device_ops dpt_cpu_device_ops = {
+    .probe = probe,
+    .describe = describe,
+    .open = open_device,
+    .close = close_device,
+    .info = info,
+};

@@ -1,0 +1,116 @@
+/* Activation functions, and the operators that apply them alone. */
+#include "activation.h"
+#include "kinds.h"
+
+#include <math.h>
+#include <string.h>
+
+void KERNEL(activate)(dpt_activation kind, float *y, const float *x, size_t n)
+{
+    switch (kind) {
+    case DPT_ACT_NONE:
+        if (y != x && n > 0) memcpy(y, x, n * sizeof *y);
+        break;
+    case DPT_ACT_RELU:
+        for (size_t i = 0; i < n; i++)
+            y[i] = x[i] < 0.0f ? 0.0f : x[i];
+        break;
+    case DPT_ACT_TANH:
+        for (size_t i = 0; i < n; i++)
+            y[i] = tanhf(x[i]);
+        break;
+    case DPT_ACT_SIGMOID:
+        for (size_t i = 0; i < n; i++)
+            y[i] = 1.0f / (1.0f + expf(-x[i]));
+        break;
+    }
+}
+
+/* One element; a constant kind makes it straight code. */
+static inline float derivative(dpt_activation kind, float y, float dy)
+{
+    switch (kind) {
+    case DPT_ACT_RELU: return y > 0.0f ? dy : 0.0f;
+    case DPT_ACT_TANH: return dy * (1.0f - y * y);
+    case DPT_ACT_SIGMOID: return dy * (y * (1.0f - y));
+    default: return dy;
+    }
+}
+
+void KERNEL(differentiate)(dpt_activation kind, float *dx, const float *y, const float *dy,
+                           size_t n)
+{
+    switch (kind) {
+    case DPT_ACT_NONE:
+        if (dx != dy && n > 0) memcpy(dx, dy, n * sizeof *dx);
+        break;
+    case DPT_ACT_RELU:
+        for (size_t i = 0; i < n; i++)
+            dx[i] = derivative(DPT_ACT_RELU, y[i], dy[i]);
+        break;
+    case DPT_ACT_TANH:
+        for (size_t i = 0; i < n; i++)
+            dx[i] = derivative(DPT_ACT_TANH, y[i], dy[i]);
+        break;
+    case DPT_ACT_SIGMOID:
+        for (size_t i = 0; i < n; i++)
+            dx[i] = derivative(DPT_ACT_SIGMOID, y[i], dy[i]);
+        break;
+    }
+}
+
+bool KERNEL(activation_exact)(dpt_activation kind)
+{
+    return kind == DPT_ACT_NONE || kind == DPT_ACT_RELU;
+}
+
+/* x (n,count) -> y (n,count) */
+static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
+{
+    const dpt_activation_desc *d = &call->op->desc.u.activation;
+    const dpt_cpu_range part = dpt_cpu_split(call->n_samples * d->count, 16, thread, n_threads);
+    if (part.begin == part.end) return;
+    const float *x = call->in[0];
+    float *y = call->out[0];
+    KERNEL(activate)(d->kind, y + part.begin, x + part.begin, part.end - part.begin);
+}
+
+/* dy, y (n,count) -> dx (n,count), which may be dy */
+static void backward(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
+{
+    const dpt_activation_desc *d = &call->op->desc.u.activation;
+    const dpt_cpu_range part = dpt_cpu_split(call->n_samples * d->count, 16, thread, n_threads);
+    if (part.begin == part.end) return;
+    const float *dy = call->in[0], *y = call->in[1];
+    float *dx = call->out[0];
+    if (!call->accumulate) {
+        KERNEL(differentiate)
+        (d->kind, dx + part.begin, y + part.begin, dy + part.begin, part.end - part.begin);
+        return;
+    }
+    for (size_t i = part.begin; i < part.end; i++)
+        dx[i] += derivative(d->kind, y[i], dy[i]);
+}
+
+static dpt_status prepare(dpt_op *op, dpt_cpu_kernel *kernel)
+{
+    const dpt_activation_desc *d = &op->desc.u.activation;
+    const bool exact = KERNEL(activation_exact)(d->kind);
+    op->plan.kernel = kernel;
+    op->plan.work = (double)d->count * (exact ? 0.25 : 5.0);
+    op->plan.exact = exact;
+    op->plan.algorithm = "loop";
+    return DPT_OK;
+}
+
+dpt_status KERNEL(prepare_activation_forward)(dpt_op *op, dpt_error *error)
+{
+    (void)error;
+    return prepare(op, forward);
+}
+
+dpt_status KERNEL(prepare_activation_backward)(dpt_op *op, dpt_error *error)
+{
+    (void)error;
+    return prepare(op, backward);
+}

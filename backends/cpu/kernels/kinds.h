@@ -1,0 +1,27 @@
+/* The preparations of all kinds of operators, which the kernel set's table lists. */
+#ifndef DPT_CPU_KINDS_H
+#define DPT_CPU_KINDS_H
+
+#include "../operators.h"
+#include "namespace.h"
+
+dpt_cpu_prepare KERNEL(prepare_gather);
+dpt_cpu_prepare KERNEL(prepare_gather_labels);
+dpt_cpu_prepare KERNEL(prepare_conv2d_forward);
+dpt_cpu_prepare KERNEL(prepare_conv2d_backward_data);
+dpt_cpu_prepare KERNEL(prepare_conv2d_backward_weights);
+dpt_cpu_prepare KERNEL(prepare_linear_forward);
+dpt_cpu_prepare KERNEL(prepare_linear_backward_data);
+dpt_cpu_prepare KERNEL(prepare_linear_backward_weights);
+dpt_cpu_prepare KERNEL(prepare_pool2d_forward);
+dpt_cpu_prepare KERNEL(prepare_pool2d_backward);
+dpt_cpu_prepare KERNEL(prepare_activation_forward);
+dpt_cpu_prepare KERNEL(prepare_activation_backward);
+dpt_cpu_prepare KERNEL(prepare_softmax_xent);
+dpt_cpu_prepare KERNEL(prepare_softmax_xent_gradient);
+dpt_cpu_prepare KERNEL(prepare_multiply);
+dpt_cpu_prepare KERNEL(prepare_add);
+dpt_cpu_prepare KERNEL(prepare_affine);
+dpt_cpu_prepare KERNEL(prepare_sgd);
+
+#endif

@@ -1,0 +1,46 @@
+/* The kernel set of one instruction set. */
+#include "kinds.h"
+
+static bool usable(void)
+{
+#if defined(__AVX512F__)
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#elif defined(__AVX2__)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return true;
+#endif
+}
+
+#define NAME_OF(isa)       #isa
+#define EXPANDED_NAME(isa) NAME_OF(isa)
+
+extern const dpt_cpu_kernel_set KERNEL(kernel_set);
+
+const dpt_cpu_kernel_set KERNEL(kernel_set) = {
+    .name = EXPANDED_NAME(DPT_CPU_ISA),
+    .usable = usable,
+    .prepare =
+        {
+            [DPT_OP_GATHER] = KERNEL(prepare_gather),
+            [DPT_OP_GATHER_LABELS] = KERNEL(prepare_gather_labels),
+            [DPT_OP_CONV2D_FORWARD] = KERNEL(prepare_conv2d_forward),
+            [DPT_OP_CONV2D_BACKWARD_DATA] = KERNEL(prepare_conv2d_backward_data),
+            [DPT_OP_CONV2D_BACKWARD_WEIGHTS] = KERNEL(prepare_conv2d_backward_weights),
+            [DPT_OP_LINEAR_FORWARD] = KERNEL(prepare_linear_forward),
+            [DPT_OP_LINEAR_BACKWARD_DATA] = KERNEL(prepare_linear_backward_data),
+            [DPT_OP_LINEAR_BACKWARD_WEIGHTS] = KERNEL(prepare_linear_backward_weights),
+            [DPT_OP_POOL2D_FORWARD] = KERNEL(prepare_pool2d_forward),
+            [DPT_OP_POOL2D_BACKWARD] = KERNEL(prepare_pool2d_backward),
+            [DPT_OP_ACTIVATION_FORWARD] = KERNEL(prepare_activation_forward),
+            [DPT_OP_ACTIVATION_BACKWARD] = KERNEL(prepare_activation_backward),
+            [DPT_OP_SOFTMAX_XENT] = KERNEL(prepare_softmax_xent),
+            [DPT_OP_SOFTMAX_XENT_GRADIENT] = KERNEL(prepare_softmax_xent_gradient),
+            [DPT_OP_MULTIPLY] = KERNEL(prepare_multiply),
+            [DPT_OP_ADD] = KERNEL(prepare_add),
+            [DPT_OP_AFFINE] = KERNEL(prepare_affine),
+            [DPT_OP_SGD] = KERNEL(prepare_sgd),
+        },
+};

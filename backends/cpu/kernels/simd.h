@@ -1,0 +1,233 @@
+/* Vectors of floats under one set of names: 16 lanes with AVX-512, 8 with AVX2, 4 elsewhere.  A
+   half vector (AVX-512 only) costs half as much as a whole one.  vec_fma rounds once where the
+   instruction set has it and twice in the portable compilation. */
+#ifndef DPT_CPU_SIMD_H
+#define DPT_CPU_SIMD_H
+
+#include "namespace.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define DPT_CPU_INLINE static inline __attribute__((always_inline))
+
+/* Loops over constants that must become straight code, so that arrays of vectors are registers. */
+#if defined(__clang__)
+#define DPT_CPU_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define DPT_CPU_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#if defined(__AVX512F__)
+
+#include <immintrin.h>
+enum { LANES = 16, HALF_LANES = 8 };
+typedef __m512 vec;
+typedef __m256 half;
+
+DPT_CPU_INLINE __mmask16 vec_mask(size_t n)
+{
+    return (__mmask16)((1u << n) - 1u);
+}
+DPT_CPU_INLINE __mmask8 half_mask(size_t n)
+{
+    return (__mmask8)((1u << n) - 1u);
+}
+DPT_CPU_INLINE vec vec_set(float x)
+{
+    return _mm512_set1_ps(x);
+}
+DPT_CPU_INLINE vec vec_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+/* The first n lanes; the others are zero and their memory is not touched. */
+DPT_CPU_INLINE vec vec_load_n(const float *p, size_t n)
+{
+    return _mm512_maskz_loadu_ps(vec_mask(n), p);
+}
+DPT_CPU_INLINE void vec_store(float *p, vec x)
+{
+    _mm512_storeu_ps(p, x);
+}
+DPT_CPU_INLINE void vec_store_n(float *p, vec x, size_t n)
+{
+    _mm512_mask_storeu_ps(p, vec_mask(n), x);
+}
+DPT_CPU_INLINE vec vec_add(vec a, vec b)
+{
+    return _mm512_add_ps(a, b);
+}
+DPT_CPU_INLINE vec vec_div(vec a, vec b)
+{
+    return _mm512_div_ps(a, b);
+}
+/* a > b ? a : b */
+DPT_CPU_INLINE vec vec_max(vec a, vec b)
+{
+    return _mm512_max_ps(a, b);
+}
+DPT_CPU_INLINE vec vec_fma(vec a, vec b, vec c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+DPT_CPU_INLINE vec vec_relu(vec x) /* keeps NaN */
+{
+    return _mm512_max_ps(_mm512_setzero_ps(), x);
+}
+DPT_CPU_INLINE half half_set(float x)
+{
+    return _mm256_set1_ps(x);
+}
+DPT_CPU_INLINE half half_of(vec x) /* its first lanes */
+{
+    return _mm512_castps512_ps256(x);
+}
+DPT_CPU_INLINE half half_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+DPT_CPU_INLINE half half_load_n(const float *p, size_t n)
+{
+    return _mm256_maskz_loadu_ps(half_mask(n), p);
+}
+DPT_CPU_INLINE void half_store_n(float *p, half x, size_t n)
+{
+    _mm256_mask_storeu_ps(p, half_mask(n), x);
+}
+DPT_CPU_INLINE half half_add(half a, half b)
+{
+    return _mm256_add_ps(a, b);
+}
+DPT_CPU_INLINE half half_fma(half a, half b, half c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+DPT_CPU_INLINE half half_relu(half x)
+{
+    return _mm256_max_ps(_mm256_setzero_ps(), x);
+}
+
+#elif defined(__AVX2__) && defined(__FMA__)
+
+#include <immintrin.h>
+enum { LANES = 8, HALF_LANES = 0 };
+typedef __m256 vec;
+
+DPT_CPU_INLINE __m256i vec_mask(size_t n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+DPT_CPU_INLINE vec vec_set(float x)
+{
+    return _mm256_set1_ps(x);
+}
+DPT_CPU_INLINE vec vec_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+DPT_CPU_INLINE vec vec_load_n(const float *p, size_t n)
+{
+    return _mm256_maskload_ps(p, vec_mask(n));
+}
+DPT_CPU_INLINE void vec_store(float *p, vec x)
+{
+    _mm256_storeu_ps(p, x);
+}
+DPT_CPU_INLINE void vec_store_n(float *p, vec x, size_t n)
+{
+    _mm256_maskstore_ps(p, vec_mask(n), x);
+}
+DPT_CPU_INLINE vec vec_add(vec a, vec b)
+{
+    return _mm256_add_ps(a, b);
+}
+DPT_CPU_INLINE vec vec_div(vec a, vec b)
+{
+    return _mm256_div_ps(a, b);
+}
+/* a > b ? a : b */
+DPT_CPU_INLINE vec vec_max(vec a, vec b)
+{
+    return _mm256_max_ps(a, b);
+}
+DPT_CPU_INLINE vec vec_fma(vec a, vec b, vec c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+DPT_CPU_INLINE vec vec_relu(vec x)
+{
+    return _mm256_max_ps(_mm256_setzero_ps(), x);
+}
+
+#else
+
+enum { LANES = 4, HALF_LANES = 0 };
+typedef float vec __attribute__((vector_size(16)));
+
+DPT_CPU_INLINE vec vec_set(float x)
+{
+    return (vec){x, x, x, x};
+}
+DPT_CPU_INLINE vec vec_load(const float *p)
+{
+    vec x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+DPT_CPU_INLINE vec vec_load_n(const float *p, size_t n)
+{
+    vec x = {0};
+    for (size_t i = 0; i < n; i++)
+        x[i] = p[i];
+    return x;
+}
+DPT_CPU_INLINE void vec_store(float *p, vec x)
+{
+    memcpy(p, &x, sizeof x);
+}
+DPT_CPU_INLINE void vec_store_n(float *p, vec x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        p[i] = x[i];
+}
+DPT_CPU_INLINE vec vec_add(vec a, vec b)
+{
+    return a + b;
+}
+DPT_CPU_INLINE vec vec_div(vec a, vec b)
+{
+    return a / b;
+}
+typedef int32_t vec_bits __attribute__((vector_size(16)));
+DPT_CPU_INLINE vec vec_max(vec a, vec b)
+{
+    const vec_bits greater = a > b;
+    return (vec)((greater & (vec_bits)a) | (~greater & (vec_bits)b));
+}
+DPT_CPU_INLINE vec vec_fma(vec a, vec b, vec c)
+{
+    return a * b + c;
+}
+DPT_CPU_INLINE vec vec_relu(vec x) /* keeps NaN */
+{
+    return vec_max(vec_set(0.0f), x);
+}
+
+#endif
+
+/* Where there are no half vectors, code that asks for one is never instantiated. */
+#if !defined(__AVX512F__)
+typedef vec half;
+#define half_set     vec_set
+#define half_of(x)   (x)
+#define half_load    vec_load
+#define half_load_n  vec_load_n
+#define half_store_n vec_store_n
+#define half_add     vec_add
+#define half_fma     vec_fma
+#define half_relu    vec_relu
+#endif
+
+#endif

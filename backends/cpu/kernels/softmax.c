@@ -1,0 +1,80 @@
+/* Softmax with cross-entropy: loss, hit and, if wanted, the gradient of each sample, in one go. */
+#include "kinds.h"
+
+#include <math.h>
+
+/* Whether the label's logit is the first of the greatest.  False if one of them is not a number. */
+static bool is_hit(const float *logits, size_t classes, size_t label)
+{
+    for (size_t i = 0; i < label; i++)
+        if (!(logits[i] < logits[label])) return false;
+    for (size_t i = label; i < classes; i++)
+        if (!(logits[i] <= logits[label])) return false;
+    return true;
+}
+
+static float greatest(const float *logits, size_t classes)
+{
+    float most = logits[0];
+    for (size_t i = 1; i < classes; i++)
+        if (logits[i] > most) most = logits[i];
+    return most;
+}
+
+/* The gradient of one sample; e^(logit - most) is there for a while. */
+static double exponentials(const float *logits, size_t classes, float most, float *out)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < classes; i++) {
+        const float e = expf(logits[i] - most);
+        if (out) out[i] = e;
+        sum += (double)e;
+    }
+    return sum;
+}
+
+/* logits (n,classes), label (n) -> result (n,2), dlogits (n,classes) */
+static void softmax(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
+{
+    const size_t classes = call->op->desc.u.softmax.classes;
+    const bool with_gradient = call->op->desc.kind == DPT_OP_SOFTMAX_XENT_GRADIENT;
+    const int32_t *labels = call->in[1];
+    float *result = call->out[0];
+    const dpt_cpu_range part = dpt_cpu_split(call->n_samples, 8, thread, n_threads);
+    for (size_t s = part.begin; s < part.end; s++) {
+        const float *logits = (const float *)call->in[0] + s * classes;
+        float *gradient = with_gradient ? (float *)call->out[1] + s * classes : NULL;
+        const size_t label = (size_t)labels[s];
+        const float most = greatest(logits, classes);
+        const bool hit = is_hit(logits, classes, label);
+        const double margin = (double)logits[label] - (double)most;
+        const double sum = exponentials(logits, classes, most, gradient);
+        result[2 * s] = (float)(log(sum) - margin);
+        result[2 * s + 1] = hit ? 1.0f : 0.0f;
+        if (!with_gradient) continue;
+        const float inv_batch = call->step->inv_batch;
+        const float inv_sum = (float)(1.0 / sum);
+        for (size_t i = 0; i < classes; i++)
+            gradient[i] = (gradient[i] * inv_sum - (i == label ? 1.0f : 0.0f)) * inv_batch;
+    }
+}
+
+static dpt_status prepare(dpt_op *op)
+{
+    op->plan.kernel = softmax;
+    op->plan.work = 5.0 * (double)op->desc.u.softmax.classes + 20.0;
+    op->plan.algorithm = "loop";
+    return DPT_OK;
+}
+
+dpt_status KERNEL(prepare_softmax_xent)(dpt_op *op, dpt_error *error)
+{
+    (void)error;
+    return prepare(op);
+}
+
+dpt_status KERNEL(prepare_softmax_xent_gradient)(dpt_op *op, dpt_error *error)
+{
+    (void)error;
+    return prepare(op);
+}

@@ -1,0 +1,72 @@
+/* The one inner loop of convolutions and matrix products.
+
+   A tile is a few rows of results times a panel of lanes, held in registers while the products of
+   a whole reduction are added:
+
+       c[i][lane] (+)= sum over segments s, sum over k < s.length:
+                       a[i][s.offset + k * a_step] * b[k'][lane]
+
+   where k' counts through all segments.  The rows of A are where they lie in memory: a convolution
+   needs no copy of its patches, because the taps of one filter row are consecutive floats.  B is
+   packed: the rows of a panel follow each other, padded with zeros to the panel's width. */
+#ifndef DPT_CPU_TILE_H
+#define DPT_CPU_TILE_H
+
+#include "backend.h"
+#include "simd.h"
+
+/* How many registers there are decides the largest tile. */
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define PANEL_UNITS 4
+#else
+#define PANEL_UNITS 2
+#endif
+enum { TILE_ROWS = 8, PANEL_LANES = PANEL_UNITS * LANES };
+
+/* A part of the lanes 0 .. n-1 that tiles treat at once. */
+typedef struct panel {
+    size_t start;  /* first lane */
+    size_t lanes;  /* how many are meant */
+    size_t width;  /* lanes rounded up to vectors: the distance between rows of packed B */
+    size_t units;  /* whole vectors of the width */
+    bool has_half; /* and a half one behind them */
+} panel;
+
+size_t KERNEL(panel_count)(size_t n_lanes);
+panel KERNEL(panel_at)(size_t n_lanes, size_t index);
+/* The width of all panels together; `start * k` is where a panel of k rows begins, since all but
+   the last are full. */
+size_t KERNEL(packed_width)(size_t n_lanes);
+/* The most rows that a tile of this panel can have. */
+size_t KERNEL(panel_rows)(const panel *p);
+
+/* Consecutive terms of a reduction. */
+typedef struct segment {
+    size_t offset; /* from the row's address, in floats */
+    size_t length;
+} segment;
+
+typedef struct tile {
+    size_t n_rows; /* 1 to panel_rows */
+    const float *a[TILE_ROWS];
+    size_t a_step;
+    const segment *segments;
+    size_t n_segments;
+    const float *b;
+    float *c[TILE_ROWS]; /* rows of a place in the result that may overlap: added one by one */
+    bool accumulate;
+    const float *bias; /* panel.lanes of them, or NULL */
+    bool relu;
+} tile;
+
+void KERNEL(tile_run)(const panel *p, const tile *t);
+
+/* How many rows the next tile takes when `left` rows are left: as equal as possible, so that no
+   tile is so small that its products wait for each other. */
+static inline size_t tile_rows(size_t left, size_t most)
+{
+    const size_t n_tiles = (left + most - 1) / most;
+    return (left + n_tiles - 1) / n_tiles;
+}
+
+#endif

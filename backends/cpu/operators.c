@@ -1,0 +1,88 @@
+/* Preparing and running operators: from descriptions to plans, from locations to addresses. */
+#include "device.h"
+
+#include <stdlib.h>
+
+/* ---- Instruction sets ------------------------------------------------------------------------ */
+
+extern const dpt_cpu_kernel_set dpt_cpu_avx512_kernel_set;
+extern const dpt_cpu_kernel_set dpt_cpu_avx2_kernel_set;
+extern const dpt_cpu_kernel_set dpt_cpu_portable_kernel_set;
+
+const dpt_cpu_kernel_set *const dpt_cpu_kernel_sets[] = {
+#ifdef DPT_CPU_HAS_AVX512
+    &dpt_cpu_avx512_kernel_set,
+#endif
+#ifdef DPT_CPU_HAS_AVX2
+    &dpt_cpu_avx2_kernel_set,
+#endif
+    &dpt_cpu_portable_kernel_set,
+    NULL,
+};
+
+/* ---- Preparing and running ------------------------------------------------------------------- */
+
+/* Below this much work a call is not divided: starting the team costs a few microseconds. */
+static const double alone_work = 4000.0;
+
+static void release(dpt_device *device, dpt_op *op)
+{
+    (void)device;
+    if (!op) return;
+    free(op->plan.state);
+    free(op);
+}
+
+static dpt_status prepare(dpt_device *device, const dpt_op_desc *desc, size_t max_samples,
+                          dpt_op **out, dpt_op_info *info)
+{
+    const dpt_cpu_device *cpu = dpt_cpu_device_of(device);
+    dpt_cpu_prepare *const prepare_kind = cpu->host->kernels->prepare[desc->kind];
+    if (!prepare_kind)
+        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "the CPU has no operator of kind %d",
+                        (int)desc->kind);
+    dpt_op *op = malloc(sizeof *op);
+    if (!op) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for an operator");
+    *op = (dpt_op){.desc = *desc,
+                   .max_samples = max_samples,
+                   .blas = &cpu->host->blas,
+                   .n_threads = cpu->n_threads};
+    dpt_status status = prepare_kind(op, &device->error);
+    if (status == DPT_OK && op->plan.workspace_bytes > SIZE_MAX / 4)
+        status = DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
+                          "the operator's scratch memory exceeds what can be addressed");
+    if (status != DPT_OK) {
+        release(device, op);
+        return status;
+    }
+    *info = (dpt_op_info){.workspace_bytes = op->plan.workspace_bytes,
+                          .flops = op->plan.flops,
+                          .exact = op->plan.exact,
+                          .algorithm = op->plan.algorithm};
+    *out = op;
+    return DPT_OK;
+}
+
+static dpt_status run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dpt_op_args *args)
+{
+    dpt_cpu_work work = {
+        .kernel = op->plan.kernel,
+        .call = {.op = op,
+                 .n_samples = n_samples,
+                 .workspace = dpt_cpu_address(args->workspace),
+                 .step = dpt_cpu_address(args->step),
+                 .accumulate = (args->flags & DPT_RUN_ACCUMULATE) != 0},
+        .alone = !((double)n_samples * op->plan.work >= alone_work),
+    };
+    for (size_t i = 0; i < DPT_MAX_INPUTS; i++)
+        work.call.in[i] = dpt_cpu_address(args->in[i]);
+    for (size_t i = 0; i < DPT_MAX_OUTPUTS; i++)
+        work.call.out[i] = dpt_cpu_address(args->out[i]);
+    return dpt_cpu_stream_do(stream, work);
+}
+
+const dpt_operator_ops dpt_cpu_operator_ops = {
+    .prepare = prepare,
+    .release = release,
+    .run = run,
+};
