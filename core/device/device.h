@@ -142,6 +142,10 @@ DPT_CHECK_RESULT dpt_status dpti_prepare(dpti_device *device, const dpt_op_desc 
                                          size_t max_samples, dpti_op *out);
 void dpti_release(dpti_op *op); /* [driver] accepts a zeroed one; zeroes it */
 
+/* Whether one device can use the other's buffers: the same device, or the same backend and memory
+   domain. */
+bool dpti_shares_memory(const dpti_device *a, const dpti_device *b);
+
 /* A tensor's place, for binding. */
 typedef struct dpti_place {
     const dpti_buffer *buffer; /* NULL: slot not used */
