@@ -1,0 +1,348 @@
+/* The run log: every line is JSON with the promised fields, failures to write are told, and shares
+   come back from it. */
+#include "harness.h"
+#include "io/log.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const dpt_device_description devices[] = {
+    {.id = "cpu:threads=1",
+     .backend = "cpu",
+     .name = "A \"CPU\" \xff",
+     .memory_bytes = (size_t)5 << 30,
+     .n_threads = 1},
+    {.id = "card:0", .backend = "card", .name = "Card"},
+};
+
+static const dpti_log_run run = {
+    .model = "lenet",
+    .parameters = 128874,
+    .batch_size = 8,
+    .seed = 3,
+    .dataset = "mnist",
+    .split = "5:3",
+    .n_devices = 2,
+    .devices = devices,
+};
+
+/* ---- Writing -----------------------------------------------------------------------------------
+ */
+
+static dpt_status write_step(dpti_log *log, size_t step, size_t first, size_t second, double loss,
+                             dpt_error *error)
+{
+    const size_t shards[2] = {first, second};
+    const double seconds[2] = {0.125, 1e-5};
+    const dpt_step_metrics metrics = {
+        .step = step,
+        .epoch = 1,
+        .samples = first + second,
+        .loss = loss,
+        .hits = 4,
+        .seconds = 0.25,
+        .n_devices = 2,
+        .shards = shards,
+        .device_seconds = seconds,
+    };
+    return dpti_log_write_step(log, &metrics, error);
+}
+
+static dpt_status write_log(const char *path, dpt_error *error)
+{
+    const dpt_epoch_metrics tested = {.epoch = 1,
+                                      .train_loss = 0.5,
+                                      .train_accuracy = 0.8,
+                                      .tested = true,
+                                      .test_loss = 0.625,
+                                      .test_accuracy = 0.75,
+                                      .seconds = 2,
+                                      .images_per_second = 100};
+    const dpt_epoch_metrics untested = {.epoch = 2, .train_loss = 0.5};
+    const dpt_fit_result result = {
+        .steps = 2, .epochs = 2, .seconds = 3, .images_per_second = 5, .test_accuracy = NAN};
+    dpti_log *log = NULL;
+    DPT_TRY(dpti_log_open(path, &log, error));
+    dpt_status status = dpti_log_write_run(log, &run, error);
+    if (status == DPT_OK) status = write_step(log, 1, 5, 3, 1.0 / 3, error);
+    if (status == DPT_OK) status = write_step(log, 2, 0, 8, INFINITY, error);
+    if (status == DPT_OK) status = dpti_log_write_epoch(log, &tested, error);
+    if (status == DPT_OK) status = dpti_log_write_epoch(log, &untested, error);
+    if (status == DPT_OK) status = dpti_log_write_done(log, &result, error);
+    const dpt_status closed = dpti_log_close(log, status == DPT_OK ? error : NULL);
+    return status == DPT_OK ? closed : status;
+}
+
+enum { N_LINES = 6 };
+
+/* The lines of the log as JSON; false if one is none.  Release with json_decref. */
+static bool load_lines(const char *path, json_t *lines[N_LINES], char text[N_LINES][1024])
+{
+    FILE *file = fopen(path, "r");
+    bool right = file != NULL;
+    for (size_t i = 0; i < N_LINES; i++) {
+        lines[i] = right && fgets(text[i], 1024, file) ? json_loads(text[i], 0, NULL) : NULL;
+        right = right && lines[i] != NULL;
+    }
+    right = right && fgetc(file) == EOF;
+    if (file) fclose(file);
+    return right;
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+static double number_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static void check_run(test *t, const json_t *line)
+{
+    CHECK_TEXT(text_of(line, "event"), "run");
+    CHECK_TEXT(text_of(line, "version"), DPT_VERSION);
+    CHECK_TEXT(text_of(line, "model"), "lenet");
+    CHECK_NEAR(number_of(line, "parameters"), 128874, 0);
+    CHECK_NEAR(number_of(line, "batch_size"), 8, 0);
+    CHECK_NEAR(number_of(line, "seed"), 3, 0);
+    CHECK_TEXT(text_of(line, "dataset"), "mnist");
+    CHECK_TEXT(text_of(line, "split"), "5:3");
+    const json_t *list = json_object_get(line, "devices");
+    CHECK_SIZE(json_array_size(list), 2);
+    const json_t *cpu = json_array_get(list, 0), *card = json_array_get(list, 1);
+    CHECK_TEXT(text_of(cpu, "id"), "cpu:threads=1");
+    CHECK_TEXT(text_of(cpu, "backend"), "cpu");
+    CHECK_TEXT(text_of(cpu, "name"), "A \"CPU\" ?");
+    CHECK_NEAR(number_of(cpu, "threads"), 1, 0);
+    CHECK_NEAR(number_of(cpu, "memory_bytes"), 5.0 * (1 << 30), 0);
+    CHECK_TEXT(text_of(card, "id"), "card:0");
+    CHECK(!json_object_get(card, "threads") && !json_object_get(card, "memory_bytes"));
+}
+
+static void check_steps(test *t, const json_t *first, const json_t *second, const char *text)
+{
+    CHECK_TEXT(text_of(first, "event"), "step");
+    CHECK_NEAR(number_of(first, "step"), 1, 0);
+    CHECK_NEAR(number_of(first, "epoch"), 1, 0);
+    CHECK_NEAR(number_of(first, "samples"), 8, 0);
+    CHECK_NEAR(number_of(first, "hits"), 4, 0);
+    CHECK_NEAR(number_of(first, "seconds"), 0.25, 0);
+    CHECK_CONTAINS(text, "\"loss\":0.333333333,"); /* 9 significant digits */
+    CHECK_CONTAINS(text, "\"shards\":[5,3]");
+    const json_t *seconds = json_object_get(first, "device_seconds");
+    CHECK_SIZE(json_array_size(seconds), 2);
+    CHECK_NEAR(json_number_value(json_array_get(seconds, 0)), 0.125, 0);
+    CHECK_NEAR(json_number_value(json_array_get(seconds, 1)), 1e-5, 1e-14);
+    CHECK_NEAR(number_of(second, "step"), 2, 0);
+    CHECK(json_is_null(json_object_get(second, "loss")));
+}
+
+static void check_epochs(test *t, const json_t *tested, const json_t *untested)
+{
+    CHECK_TEXT(text_of(tested, "event"), "epoch");
+    CHECK_NEAR(number_of(tested, "epoch"), 1, 0);
+    CHECK_NEAR(number_of(tested, "train_loss"), 0.5, 0);
+    CHECK_NEAR(number_of(tested, "train_accuracy"), 0.8, 1e-9);
+    CHECK_NEAR(number_of(tested, "test_loss"), 0.625, 0);
+    CHECK_NEAR(number_of(tested, "test_accuracy"), 0.75, 0);
+    CHECK_NEAR(number_of(tested, "seconds"), 2, 0);
+    CHECK_NEAR(number_of(tested, "images_per_second"), 100, 0);
+    CHECK(json_is_null(json_object_get(untested, "test_loss")));
+    CHECK(json_is_null(json_object_get(untested, "test_accuracy")));
+}
+
+static void check_done(test *t, const json_t *line)
+{
+    CHECK_TEXT(text_of(line, "event"), "done");
+    CHECK_NEAR(number_of(line, "steps"), 2, 0);
+    CHECK_NEAR(number_of(line, "seconds"), 3, 0);
+    CHECK_NEAR(number_of(line, "images_per_second"), 5, 0);
+    CHECK(json_is_null(json_object_get(line, "test_accuracy")));
+    CHECK(number_of(line, "peak_rss_bytes") > 100 * 1024);
+    CHECK(number_of(line, "peak_rss_bytes") < 1e12);
+}
+
+static void writes_what_is_promised(test *t)
+{
+    json_t *lines[N_LINES];
+    char text[N_LINES][1024];
+    dpt_error error = {0};
+    REQUIRE_OK(write_log("log", &error));
+    if (CHECK(load_lines("log", lines, text))) {
+        check_run(t, lines[0]);
+        check_steps(t, lines[1], lines[2], text[1]);
+        check_epochs(t, lines[3], lines[4]);
+        check_done(t, lines[5]);
+    }
+    for (size_t i = 0; i < N_LINES; i++)
+        json_decref(lines[i]);
+}
+
+static void writes_every_seed(test *t)
+{
+    static const struct {
+        uint64_t seed;
+        const char *text;
+    } cases[] = {
+        {0, "\"seed\":0,"},
+        {INT64_MAX, "\"seed\":9223372036854775807,"},
+        {UINT64_MAX, "\"seed\":\"18446744073709551615\","},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dpti_log *log = NULL;
+        dpti_log_run seeded = run;
+        char line[1024] = "";
+        seeded.seed = cases[i].seed;
+        REQUIRE_OK(dpti_log_open("seeds", &log, NULL));
+        CHECK_OK(dpti_log_write_run(log, &seeded, NULL));
+        /* Before it is closed: a reader may follow a run. */
+        FILE *file = fopen("seeds", "r");
+        CHECK(file && fgets(line, sizeof line, file));
+        CHECK_CONTAINS(line, cases[i].text);
+        if (file) fclose(file);
+        CHECK_OK(dpti_log_close(log, NULL));
+    }
+}
+
+static void says_why_it_cannot_write(test *t)
+{
+    dpti_log *log = NULL;
+    dpt_error error = {0};
+    CHECK_OK(dpti_log_close(NULL, &error));
+    CHECK_STATUS(dpti_log_open("no/such/folder/log", &log, &error), DPT_E_IO);
+    CHECK_CONTAINS(error.message, "no/such/folder/log");
+    CHECK_STATUS(dpti_log_open("/", &log, &error), DPT_E_IO);
+    CHECK(log == NULL);
+    if (access("/dev/full", W_OK) != 0) SKIP("no /dev/full");
+    REQUIRE_OK(dpti_log_open("/dev/full", &log, &error));
+    CHECK_STATUS(dpti_log_write_run(log, &run, &error), DPT_E_IO);
+    CHECK_CONTAINS(error.message, "/dev/full");
+    CHECK_CONTAINS(error.message, strerror(ENOSPC));
+    CHECK_STATUS(write_step(log, 1, 5, 3, 1, &error), DPT_E_IO);
+    const dpt_status closed = dpti_log_close(log, &error);
+    CHECK(closed == DPT_OK || closed == DPT_E_IO);
+}
+
+/* ---- Reading back ------------------------------------------------------------------------------
+ */
+
+static void replays_what_it_writes(test *t)
+{
+    dpti_replay replay = {0};
+    dpt_error error = {0};
+    REQUIRE_OK(write_log("replayed", &error));
+    REQUIRE_OK(dpti_replay_read("replayed", &replay, &error));
+    CHECK_SIZE(replay.n_devices, 2);
+    CHECK_SIZE(replay.batch_size, 8);
+    CHECK_SIZE(replay.n_steps, 2);
+    CHECK(memcmp(replay.shards, (const size_t[]){5, 3, 0, 8}, 4 * sizeof(size_t)) == 0);
+    dpti_replay_free(&replay);
+    dpti_replay_free(&replay);
+    CHECK_STATUS(dpti_replay_read("no-such-log", &replay, &error), DPT_E_NOT_FOUND);
+    CHECK_CONTAINS(error.message, "no-such-log");
+}
+
+#define RUN "{\"event\":\"run\",\"batch_size\":8,\"devices\":[{},{}]}\n"
+#define STEP(n, samples, shards)                                                                   \
+    "{\"event\":\"step\",\"step\":" n ",\"samples\":" samples ",\"shards\":" shards "}"
+
+static void passes_over_what_it_does_not_know(test *t)
+{
+    static const char *const texts[] = {
+        RUN STEP("1", "8", "[8,0]") "\n",
+        RUN STEP("1", "8", "[8,0]"), /* a last line without its end */
+        "{\"event\":\"new\"}\n" RUN "{\"event\":\"epoch\"}\n" STEP("1", "8", "[8,0]") "\n",
+        RUN STEP("1", "8", "[8,0],\"more\":[{\"x\":null}]") "\n",
+        RUN STEP("1", "8", "[8,0]") "\n{\"event\":\"step\",\"st", /* killed while writing */
+        RUN STEP("1", "8", "[8,0]") "\n{",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        dpti_replay replay = {0};
+        dpt_error error = {0};
+        if (!CHECK_OK(dpti_replay_parse("log", texts[i], strlen(texts[i]), &replay, &error)))
+            FAIL("case %zu: %s", i, error.message);
+        CHECK_SIZE(replay.n_steps, 1);
+        dpti_replay_free(&replay);
+    }
+}
+
+static void refuses_other_logs(test *t)
+{
+    static const struct {
+        const char *text, *reason;
+    } cases[] = {
+        {"", "no run event"},
+        {"{\"event\":\"epoch\"}\n", "no run event"},
+        {RUN, "no step"},
+        {"hello\n", "log:1: the line is no JSON"},
+        {"\n", "log:1: the line is no JSON"},
+        {RUN "{\"event\":\"step\",\"st\n" STEP("1", "8", "[8,0]") "\n", "log:2: the line is no"},
+        {RUN "{\"step\":1}\n", "log:2: no JSON object with an event"},
+        {RUN "[1]\n", "log:2: no JSON object with an event"},
+        {RUN "{\"event\":\"x\",\"event\":\"y\"}\n", "log:2"},
+        {RUN RUN, "log:2: a second run event"},
+        {STEP("1", "8", "[8,0]") "\n" RUN, "log:1: a step before the run event"},
+        {"{\"event\":\"run\",\"batch_size\":0,\"devices\":[{}]}\n",
+         "log:1: the run event has no b"},
+        {"{\"event\":\"run\",\"devices\":[{}]}\n", "log:1: the run event has no batch_size"},
+        {"{\"event\":\"run\",\"batch_size\":8,\"devices\":[]}\n",
+         "log:1: the run event has no dev"},
+        {RUN STEP("2", "8", "[8,0]") "\n", "log:2: a step is missing"},
+        {RUN STEP("1", "8", "[8,0]") "\n" STEP("1", "8", "[8,0]") "\n", "log:3: a step is missing"},
+        {RUN STEP("1", "8", "[8,0]") "\n" STEP("3", "8", "[8,0]") "\n", "log:3: a step is missing"},
+        {RUN STEP("1", "8", "[7,0]") "\n", "log:2: the shards do not add up"},
+        {RUN STEP("1", "8", "[8]") "\n", "log:2: the step's shards are not one for each device"},
+        {RUN STEP("1", "8", "8") "\n", "log:2: the step's shards"},
+        {RUN STEP("1", "8", "[9,-1]") "\n", "log:2: a shard is no number"},
+        {RUN STEP("1", "8", "[4.0,4]") "\n", "log:2: a shard is no number"},
+        {RUN STEP("1", "9", "[9,0]") "\n", "log:2: the step's samples"},
+        {RUN STEP("1", "0", "[0,0]") "\n", "log:2: the step's samples"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dpti_replay replay = {.n_steps = 99};
+        dpt_error error = {0};
+        CHECK_STATUS(
+            dpti_replay_parse("log", cases[i].text, strlen(cases[i].text), &replay, &error),
+            DPT_E_FORMAT);
+        CHECK_CONTAINS(error.message, cases[i].reason);
+        CHECK_SIZE(replay.n_steps, 99);
+    }
+}
+
+static void replays_long_logs(test *t)
+{
+    enum { N = 1000 };
+    dpti_log *log = NULL;
+    dpti_replay replay = {0};
+    REQUIRE_OK(dpti_log_open("long", &log, NULL));
+    CHECK_OK(dpti_log_write_run(log, &run, NULL));
+    for (size_t i = 0; i < N; i++)
+        CHECK_OK(write_step(log, i + 1, i % 9, 8 - i % 9, 1, NULL));
+    CHECK_OK(dpti_log_close(log, NULL));
+    REQUIRE_OK(dpti_replay_read("long", &replay, NULL));
+    CHECK_SIZE(replay.n_steps, N);
+    for (size_t i = 0; i < N; i++)
+        CHECK_SIZE(replay.shards[2 * i], i % 9);
+    dpti_replay_free(&replay);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"writes_what_is_promised", writes_what_is_promised},
+        {"writes_every_seed", writes_every_seed},
+        {"says_why_it_cannot_write", says_why_it_cannot_write},
+        {"replays_what_it_writes", replays_what_it_writes},
+        {"passes_over_what_it_does_not_know", passes_over_what_it_does_not_know},
+        {"refuses_other_logs", refuses_other_logs},
+        {"replays_long_logs", replays_long_logs},
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
