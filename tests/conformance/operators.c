@@ -241,6 +241,15 @@ static void pool2d_backward(test *t)
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
+/* A number of channels that divides the elements of a sample. */
+static size_t divisor(size_t count, size_t preferred)
+{
+    size_t channels = 1 + preferred % DPT_MAX_CHANNEL_STATS;
+    while (count % channels != 0)
+        channels--;
+    return channels;
+}
+
 static void gather(test *t)
 {
     static const dpt_dtype types[] = {DPT_U8, DPT_F32};
@@ -249,7 +258,7 @@ static void gather(test *t)
                                    .u.gather = {.dtype = types[i % 2],
                                                 .count = counts[i / 2],
                                                 .n_records = 1 + i * 3,
-                                                .channels = 1 + i % DPT_MAX_CHANNEL_STATS,
+                                                .channels = divisor(counts[i / 2], i),
                                                 .mean = {2, -1, 0.5f, 0},
                                                 .scale = {1, 0.5f, -2, 4}}};
         dpt_op_desc real = whole;

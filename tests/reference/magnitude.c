@@ -86,7 +86,7 @@ static void gather(const dpt_gather_desc *d, size_t n, const reference_args *arg
 /* Multiplies by the slope of the mask, and counts it as one of the terms. */
 static void mask(dpt_activation kind, const double *x, double *dx, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && kind != DPT_ACT_NONE; i++) /* without one there may be no x */
         dx[i] *= slope_magnitude(kind, x[i]);
 }
 
