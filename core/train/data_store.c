@@ -33,16 +33,10 @@ static void run_free_copy(dpti_device *device, void *argument)
     dpti_free(&copy->images);
 }
 
-static bool share_memory(const dpti_device *a, const dpti_device *b)
-{
-    return a->base.backend == b->base.backend &&
-           strcmp(a->info.memory_domain, b->info.memory_domain) == 0;
-}
-
 static size_t find_copy(const dpti_data_store *store, const dpti_device *device)
 {
     size_t i = 0;
-    while (i < store->n_copies && !share_memory(store->copies[i].owner, device))
+    while (i < store->n_copies && !dpti_shares_memory(store->copies[i].owner, device))
         i++;
     return i;
 }

@@ -1,0 +1,242 @@
+/* Rates of single operators on one device: GFLOP/s for what is bound by arithmetic, GB/s for what
+   is bound by memory, each also in per cent of what this machine was measured to do.
+
+       bench-ops [DEVICE [BATCH]]        e.g.  bench-ops cpu:threads=1 256 */
+#include "base/base.h"
+#include "device/device.h"
+#include "peak.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RUNS = 15 };
+
+static const double min_seconds = 0.05; /* of one run */
+
+/* ---- What is measured --------------------------------------------------------------------------
+ */
+
+typedef struct item {
+    const char *name;
+    dpt_op_desc desc;
+} item;
+
+#define CONV(H, C, O, K, P)                                                                        \
+    {                                                                                              \
+        .in_h = (H), .in_w = (H), .in_channels = (C), .out_h = (H) + 2 * (P) - (K) + 1,            \
+        .out_w = (H) + 2 * (P) - (K) + 1, .out_channels = (O), .kernel_h = (K), .kernel_w = (K),   \
+        .stride_h = 1, .stride_w = 1, .pad_h = (P), .pad_w = (P), .dilation_h = 1,                 \
+        .dilation_w = 1, .groups = 1, .has_bias = true                                             \
+    }
+#define POOL(H, C)                                                                                 \
+    {                                                                                              \
+        .kind = DPT_POOL_AVERAGE, .in_h = (H), .in_w = (H), .channels = (C), .out_h = (H) / 2,     \
+        .out_w = (H) / 2, .kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 2               \
+    }
+#define CONVS(NAME, ...)                                                                           \
+    {NAME " forward", {.kind = DPT_OP_CONV2D_FORWARD, .u.conv2d = __VA_ARGS__}},                   \
+        {NAME " backward data", {.kind = DPT_OP_CONV2D_BACKWARD_DATA, .u.conv2d = __VA_ARGS__}},   \
+    {                                                                                              \
+        NAME " backward weights",                                                                  \
+        {                                                                                          \
+            .kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS, .u.conv2d = __VA_ARGS__                        \
+        }                                                                                          \
+    }
+#define LINEARS(NAME, ...)                                                                         \
+    {NAME " forward", {.kind = DPT_OP_LINEAR_FORWARD, .u.linear = __VA_ARGS__}},                   \
+        {NAME " backward data", {.kind = DPT_OP_LINEAR_BACKWARD_DATA, .u.linear = __VA_ARGS__}},   \
+    {                                                                                              \
+        NAME " backward weights",                                                                  \
+        {                                                                                          \
+            .kind = DPT_OP_LINEAR_BACKWARD_WEIGHTS, .u.linear = __VA_ARGS__                        \
+        }                                                                                          \
+    }
+
+static const item items[] = {
+    CONVS("conv 28x28x1 3x3 to 20", CONV(28, 1, 20, 3, 0)),
+    CONVS("conv 13x13x20 5x5 to 50", CONV(13, 20, 50, 5, 0)),
+    CONVS("conv 28x28x64 3x3 to 64", CONV(28, 64, 64, 3, 1)),
+    CONVS("conv 7x7x256 3x3 to 256", CONV(7, 256, 256, 3, 1)),
+    LINEARS("linear 800 to 128", {.in = 800, .out = 128, .has_bias = true}),
+    LINEARS("linear 1024 to 1024", {.in = 1024, .out = 1024, .has_bias = true}),
+    {"average pool 26x26x20 forward", {.kind = DPT_OP_POOL2D_FORWARD, .u.pool2d = POOL(26, 20)}},
+    {"average pool 26x26x20 backward", {.kind = DPT_OP_POOL2D_BACKWARD, .u.pool2d = POOL(26, 20)}},
+    {"softmax, loss and gradient",
+     {.kind = DPT_OP_SOFTMAX_XENT_GRADIENT, .u.softmax = {.classes = 10}}},
+    {"gather and normalise",
+     {.kind = DPT_OP_GATHER,
+      .u.gather = {.dtype = DPT_U8, .count = 784, .n_records = 60000, .channels = 1}}},
+    {"a * b", {.kind = DPT_OP_MULTIPLY, .u.elementwise = {.count = 65536}}},
+    {"SGD with momentum", {.kind = DPT_OP_SGD, .u.sgd = {.count = 11200000, .momentum = 0.9f}}},
+};
+
+/* ---- Measuring ---------------------------------------------------------------------------------
+ */
+
+typedef struct measurement {
+    const dpt_op_desc *desc;
+    size_t n_samples;
+    dpt_status status;
+    double seconds; /* median of one call */
+    double flops, bytes;
+    const char *algorithm;
+} measurement;
+
+static size_t slot_bytes(const dpti_slot *slot, size_t n)
+{
+    return (slot->per_sample ? slot->per_sample * n : slot->fixed) * dpt_dtype_bytes(slot->dtype);
+}
+
+typedef struct setting {
+    dpti_op op;
+    dpti_buffer in[DPT_MAX_INPUTS], out[DPT_MAX_OUTPUTS], workspace, step;
+    dpt_op_args args;
+} setting;
+
+static dpt_status fill_in(dpti_device *device, const dpti_slot *slot, const dpti_buffer *buffer)
+{
+    /* Small values, none special; indices 0; labels 0. */
+    const float one = 0.01f;
+    uint32_t pattern = 0;
+    if (slot->dtype == DPT_F32) memcpy(&pattern, &one, sizeof pattern);
+    (void)device;
+    return dpti_fill(buffer, 0, pattern, buffer->n_bytes);
+}
+
+static dpt_status set_up(dpti_device *device, measurement *m, setting *s)
+{
+    dpti_binding binding = {0};
+    DPT_TRY(dpti_prepare(device, m->desc, m->n_samples, &s->op));
+    const dpti_signature *sig = &s->op.signature;
+    for (size_t i = 0; i < sig->n_in; i++) {
+        const size_t n_bytes = dpti_round_up(slot_bytes(&sig->in[i], m->n_samples), 4);
+        DPT_TRY(dpti_alloc(device, n_bytes, &s->in[i]));
+        DPT_TRY(fill_in(device, &sig->in[i], &s->in[i]));
+        binding.in[i] = (dpti_place){&s->in[i], 0};
+        /* Of the data only what is gathered moves. */
+        if (m->desc->kind != DPT_OP_GATHER || i > 0)
+            m->bytes += (double)n_bytes;
+        else
+            m->bytes += (double)(m->n_samples * m->desc->u.gather.count);
+    }
+    for (size_t i = 0; i < sig->n_out; i++) {
+        const size_t n_bytes = slot_bytes(&sig->out[i], m->n_samples);
+        DPT_TRY(dpti_alloc(device, n_bytes, &s->out[i]));
+        DPT_TRY(fill_in(device, &sig->out[i], &s->out[i]));
+        binding.out[i] = (dpti_place){&s->out[i], 0};
+        /* The optimizer reads what it writes. */
+        m->bytes += (double)n_bytes * (m->desc->kind == DPT_OP_SGD ? 2 : 1);
+    }
+    if (s->op.info.workspace_bytes) {
+        DPT_TRY(dpti_alloc(device, s->op.info.workspace_bytes, &s->workspace));
+        binding.workspace = (dpti_place){&s->workspace, 0};
+    }
+    DPT_TRY(dpti_alloc(device, sizeof(dpt_step_block), &s->step));
+    DPT_TRY(dpti_fill(&s->step, 0, 0, sizeof(dpt_step_block)));
+    if (sig->reads_step) binding.step = (dpti_place){&s->step, 0};
+    m->flops = s->op.info.flops * (double)m->n_samples;
+    m->algorithm = s->op.info.algorithm;
+    return dpti_bind(&s->op, m->n_samples, &binding, &s->args);
+}
+
+static dpt_status time_calls(dpti_device *device, const setting *s, size_t n_samples,
+                             size_t n_calls, double *seconds)
+{
+    const double began = dpti_seconds();
+    for (size_t i = 0; i < n_calls; i++)
+        DPT_TRY(dpti_run(&s->op, n_samples, &s->args));
+    DPT_TRY(dpti_sync(device));
+    *seconds = (dpti_seconds() - began) / (double)n_calls;
+    return DPT_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static dpt_status time_op(dpti_device *device, measurement *m, const setting *s)
+{
+    double runs[RUNS], once;
+    DPT_TRY(time_calls(device, s, m->n_samples, 2, &once));
+    const size_t n_calls = once < min_seconds ? (size_t)(min_seconds / once) + 1 : 1;
+    for (size_t i = 0; i < RUNS; i++)
+        DPT_TRY(time_calls(device, s, m->n_samples, n_calls, &runs[i]));
+    qsort(runs, RUNS, sizeof *runs, by_value);
+    m->seconds = runs[RUNS / 2];
+    return DPT_OK;
+}
+
+static void measure(dpti_device *device, void *argument)
+{
+    measurement *m = argument;
+    setting s = {0};
+    m->status = set_up(device, m, &s);
+    if (m->status == DPT_OK) m->status = time_op(device, m, &s);
+    for (size_t i = 0; i < DPT_MAX_INPUTS; i++)
+        dpti_free(&s.in[i]);
+    for (size_t i = 0; i < DPT_MAX_OUTPUTS; i++)
+        dpti_free(&s.out[i]);
+    dpti_free(&s.workspace);
+    dpti_free(&s.step);
+    dpti_release(&s.op);
+}
+
+/* ---- The table ---------------------------------------------------------------------------------
+ */
+
+static void report(const item *it, const measurement *m, double flops, double bandwidth)
+{
+    const bool arithmetic = m->flops > 0;
+    const double rate = (arithmetic ? m->flops : m->bytes) / m->seconds;
+    printf("| %s | %.1f | %.1f %s | %.0f | %s |\n", it->name, 1e6 * m->seconds, 1e-9 * rate,
+           arithmetic ? "GFLOP/s" : "GB/s", 100 * rate / (arithmetic ? flops : bandwidth),
+           m->algorithm ? m->algorithm : "");
+    fflush(stdout);
+}
+
+static int run(dpt_device_set *devices, size_t batch)
+{
+    dpti_device *device = devices->devices[0];
+    const unsigned n_threads = device->info.n_threads ? device->info.n_threads : 1;
+    const double flops = peak_flops(n_threads), bandwidth = peak_bandwidth(n_threads);
+    int failures = 0;
+    printf("%s: %s, %s\n", device->id, device->info.name, device->info.detail);
+    printf("Measured peak of %u host threads: %.1f GFLOP/s, %.1f GB/s.  Batch %zu.\n\n", n_threads,
+           1e-9 * flops, 1e-9 * bandwidth, batch);
+    printf("| operator | us | rate | %% of peak | algorithm |\n|---|--:|--:|--:|---|\n");
+    for (size_t i = 0; i < sizeof items / sizeof *items; i++) {
+        const bool once = items[i].desc.kind == DPT_OP_SGD;
+        measurement m = {.desc = &items[i].desc, .n_samples = once ? 1 : batch};
+        dpti_driver_call(device, measure, &m);
+        if (m.status == DPT_OK) {
+            report(&items[i], &m, flops, bandwidth);
+        } else {
+            printf("| %s | | %s | | |\n", items[i].name, device->base.error.message);
+            failures++;
+        }
+    }
+    return failures ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    dpt_context *context = NULL;
+    dpt_device_set *devices = NULL;
+    size_t batch = 256;
+    if (argc > 2 && !dpti_parse_size(argv[2], 1, 1 << 20, &batch)) {
+        fprintf(stderr, "bench-ops: the batch is a number from 1\n");
+        return 2;
+    }
+    if (dpt_context_create(&context) != DPT_OK) return 1;
+    int code = 1;
+    if (dpt_devices_open(context, argc > 1 ? argv[1] : "cpu", &devices) == DPT_OK)
+        code = run(devices, batch);
+    else
+        fprintf(stderr, "bench-ops: %s\n", dpt_error_message(context));
+    dpt_devices_close(devices);
+    dpt_context_destroy(context);
+    return code;
+}
