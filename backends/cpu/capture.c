@@ -14,12 +14,26 @@ static dpt_status begin(dpt_stream *stream)
     return DPT_OK;
 }
 
+static void release(dpt_device *device, dpt_recording *recording)
+{
+    (void)device;
+    if (!recording) return;
+    free(recording->works);
+    free(recording);
+}
+
 static dpt_status end(dpt_stream *stream, dpt_recording **out)
 {
-    if (!stream->recording)
+    dpt_recording *recording = stream->recording;
+    if (!recording)
         return DPT_FAIL(&stream->device->error, DPT_E_STATE, "this stream is not recording");
-    *out = stream->recording;
     stream->recording = NULL;
+    if (recording->status != DPT_OK) { /* the record says why since then */
+        const dpt_status status = recording->status;
+        release(stream->device, recording);
+        return status;
+    }
+    *out = recording;
     return DPT_OK;
 }
 
@@ -27,14 +41,6 @@ static dpt_status replay(dpt_stream *stream, dpt_recording *recording)
 {
     dpt_cpu_team_do(dpt_cpu_device_of(stream->device)->team, recording->works, recording->n_works);
     return DPT_OK;
-}
-
-static void release(dpt_device *device, dpt_recording *recording)
-{
-    (void)device;
-    if (!recording) return;
-    free(recording->works);
-    free(recording);
 }
 
 const dpt_capture_ops dpt_cpu_capture_ops = {

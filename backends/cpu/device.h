@@ -25,6 +25,7 @@ struct dpt_buffer {
 struct dpt_recording {
     dpt_cpu_work *works;
     size_t n_works, capacity;
+    dpt_status status; /* of the first work that could not be recorded */
 };
 
 /* Work is done before the enqueuing call returns, by the driver and its team, or put down in the

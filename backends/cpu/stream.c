@@ -50,9 +50,11 @@ static dpt_status record(dpt_stream *stream, const dpt_cpu_work *work)
     if (recording->n_works == recording->capacity) {
         const size_t capacity = recording->capacity > 0 ? 2 * recording->capacity : 64;
         dpt_cpu_work *works = realloc(recording->works, capacity * sizeof *works);
-        if (!works)
+        if (!works) {
+            recording->status = DPT_E_NO_MEMORY;
             return DPT_FAIL(&stream->device->error, DPT_E_NO_MEMORY,
                             "no memory to record more than %zu operators", recording->n_works);
+        }
         recording->works = works;
         recording->capacity = capacity;
     }

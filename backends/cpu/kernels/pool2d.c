@@ -3,6 +3,8 @@
 #include "kinds.h"
 #include "simd.h"
 
+#include <stdlib.h>
+
 /* The part of a window that lies in the image. */
 typedef struct window {
     size_t row, n_rows, column, n_columns;
@@ -36,18 +38,42 @@ static size_t lanes_left(const dpt_pool2d_desc *d, size_t channel)
     return d->channels - channel < LANES ? d->channels - channel : LANES;
 }
 
-/* A function of a window of one sample: x or dx at the window, y or dy at the output pixel. */
-
-static void average_window(const dpt_pool2d_desc *d, const window *w, const float *x, float *y)
+static bool power_of_two(size_t n)
 {
-    const vec count = vec_set((float)(d->kernel_h * d->kernel_w));
+    return (n & (n - 1)) == 0;
+}
+
+/* Divides sums by the size of a window: by a product where that is the same to the bit. */
+typedef struct divisor {
+    vec value;
+    bool is_inverse;
+} divisor;
+
+static divisor divisor_of(const dpt_pool2d_desc *d)
+{
+    const size_t count = d->kernel_h * d->kernel_w;
+    const bool is_inverse = power_of_two(count);
+    return (divisor){vec_set(is_inverse ? 1.0f / (float)count : (float)count), is_inverse};
+}
+
+static inline vec divide(divisor by, vec sum)
+{
+    return by.is_inverse ? vec_mul(sum, by.value) : vec_div(sum, by.value);
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+/* y of one pixel; x begins at its window. */
+static void average_window(const dpt_pool2d_desc *d, divisor by, const window *w, const float *x,
+                           float *y)
+{
     for (size_t c = 0; c < d->channels; c += LANES) {
         const size_t n = lanes_left(d, c);
         vec sum = vec_set(0.0f);
         for (size_t i = 0; i < w->n_rows; i++)
             for (size_t j = 0; j < w->n_columns; j++)
                 sum = vec_add(sum, vec_load_n(x + (i * d->in_w + j) * d->channels + c, n));
-        vec_store_n(y + c, vec_div(sum, count), n);
+        vec_store_n(y + c, divide(by, sum), n);
     }
 }
 
@@ -63,21 +89,98 @@ static void max_window(const dpt_pool2d_desc *d, const window *w, const float *x
     }
 }
 
-static void average_window_back(const dpt_pool2d_desc *d, const window *w, const float *dy,
-                                float *dx)
+/* x (n,in_h,in_w,channels) -> y (n,out_h,out_w,channels) */
+static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
-    const vec count = vec_set((float)(d->kernel_h * d->kernel_w));
-    for (size_t c = 0; c < d->channels; c += LANES) {
-        const size_t n = lanes_left(d, c);
-        const vec each = vec_div(vec_load_n(dy + c, n), count);
-        for (size_t i = 0; i < w->n_rows; i++) {
-            for (size_t j = 0; j < w->n_columns; j++) {
-                float *to = dx + (i * d->in_w + j) * d->channels + c;
-                vec_store_n(to, vec_add(vec_load_n(to, n), each), n);
-            }
+    const dpt_pool2d_desc *d = &call->op->desc.u.pool2d;
+    const divisor by = divisor_of(d);
+    const size_t in_size = d->in_h * d->in_w * d->channels;
+    const dpt_cpu_range rows = dpt_cpu_split(call->n_samples * d->out_h, 1, thread, n_threads);
+    for (size_t row = rows.begin; row < rows.end; row++) {
+        const float *x = (const float *)call->in[0] + row / d->out_h * in_size;
+        float *y = (float *)call->out[0] + row * d->out_w * d->channels;
+        for (size_t ow = 0; ow < d->out_w; ow++, y += d->channels) {
+            const window w = window_at(d, row % d->out_h, ow);
+            const float *first = x + window_offset(d, &w);
+            if (d->kind == DPT_POOL_MAX)
+                max_window(d, &w, first, y);
+            else
+                average_window(d, by, &w, first, y);
         }
     }
 }
+
+/* ---- Backward of the average: every input gathers from the windows that it is in --------------
+ */
+
+/* The windows along one axis that have input `at`: first and number. */
+typedef struct windows {
+    size_t first, n;
+} windows;
+
+static windows windows_of(size_t at, size_t stride, size_t kernel, size_t pad, size_t extent)
+{
+    const size_t low = at + pad + 1 > kernel ? at + pad + 1 - kernel : 0;
+    const size_t first = (low + stride - 1) / stride;
+    const size_t last = (at + pad) / stride < extent ? (at + pad) / stride : extent - 1;
+    return (windows){first, last + 1 > first ? last + 1 - first : 0};
+}
+
+/* What a row of inputs is computed from and where it goes. */
+typedef struct input_row {
+    const float *dy; /* of the sample */
+    const float *x;  /* the row; NULL: no mask */
+    float *dx;       /* the row */
+    windows rows;
+    const windows *columns; /* of each input of the row */
+    bool accumulate;
+} input_row;
+
+static void average_row_back(const dpt_pool2d_desc *d, divisor by, const input_row *r)
+{
+    for (size_t at = 0; at < d->in_w; at++) {
+        const windows columns = r->columns[at];
+        const float *dy = r->dy + (r->rows.first * d->out_w + columns.first) * d->channels;
+        float *dx = r->dx + at * d->channels;
+        for (size_t c = 0; c < d->channels; c += LANES) {
+            const size_t n = lanes_left(d, c);
+            vec sum = vec_set(0.0f);
+            for (size_t i = 0; i < r->rows.n; i++)
+                for (size_t j = 0; j < columns.n; j++)
+                    sum = vec_add(sum, vec_load_n(dy + (i * d->out_w + j) * d->channels + c, n));
+            sum = divide(by, sum);
+            if (r->accumulate) sum = vec_add(vec_load_n(dx + c, n), sum);
+            if (r->x) sum = vec_where_positive(vec_load_n(r->x + at * d->channels + c, n), sum);
+            vec_store_n(dx + c, sum, n);
+        }
+    }
+}
+
+/* dy (n,out_h,out_w,channels), x (n,in_h,in_w,channels) -> dx as x */
+static void average_backward(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
+{
+    const dpt_pool2d_desc *d = &call->op->desc.u.pool2d;
+    const dpt_activation mask = d->input_activation;
+    const divisor by = divisor_of(d);
+    const size_t out_size = d->out_h * d->out_w * d->channels;
+    const size_t row_size = d->in_w * d->channels;
+    const dpt_cpu_range rows = dpt_cpu_split(call->n_samples * d->in_h, 1, thread, n_threads);
+    for (size_t row = rows.begin; row < rows.end; row++) {
+        const float *x = mask != DPT_ACT_NONE ? (const float *)call->in[1] + row * row_size : NULL;
+        const input_row r = {
+            .dy = (const float *)call->in[0] + row / d->in_h * out_size,
+            .x = mask == DPT_ACT_RELU ? x : NULL,
+            .dx = (float *)call->out[0] + row * row_size,
+            .rows = windows_of(row % d->in_h, d->stride_h, d->kernel_h, d->pad_h, d->out_h),
+            .columns = call->op->plan.state,
+            .accumulate = call->accumulate,
+        };
+        average_row_back(d, by, &r);
+        if (mask != DPT_ACT_RELU) KERNEL(differentiate)(mask, r.dx, x, r.dx, row_size);
+    }
+}
+
+/* ---- Backward of the maximum ----------------------------------------------------------------- */
 
 /* To the first maximum, in row-major order. */
 static void max_window_back(const dpt_pool2d_desc *d, const window *w, const float *x,
@@ -99,58 +202,27 @@ static void max_window_back(const dpt_pool2d_desc *d, const window *w, const flo
     }
 }
 
-/* ---- Operators ------------------------------------------------------------------------------- */
-
-/* x (n,in_h,in_w,channels) -> y (n,out_h,out_w,channels) */
-static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
-{
-    const dpt_pool2d_desc *d = &call->op->desc.u.pool2d;
-    const size_t in_size = d->in_h * d->in_w * d->channels;
-    const dpt_cpu_range rows = dpt_cpu_split(call->n_samples * d->out_h, 1, thread, n_threads);
-    for (size_t row = rows.begin; row < rows.end; row++) {
-        const float *x = (const float *)call->in[0] + row / d->out_h * in_size;
-        float *y = (float *)call->out[0] + row * d->out_w * d->channels;
-        for (size_t ow = 0; ow < d->out_w; ow++, y += d->channels) {
-            const window w = window_at(d, row % d->out_h, ow);
-            const float *first = x + window_offset(d, &w);
-            if (d->kind == DPT_POOL_MAX)
-                max_window(d, &w, first, y);
-            else
-                average_window(d, &w, first, y);
-        }
-    }
-}
-
-/* dy (n,out_h,out_w,channels), x (n,in_h,in_w,channels) -> dx as x */
-static void backward(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
+static void max_backward(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const dpt_pool2d_desc *d = &call->op->desc.u.pool2d;
     const size_t in_size = d->in_h * d->in_w * d->channels;
     const size_t out_size = d->out_h * d->out_w * d->channels;
-    const bool needs_x = d->kind == DPT_POOL_MAX || d->input_activation != DPT_ACT_NONE;
     const dpt_cpu_range samples = dpt_cpu_split(call->n_samples, 1, thread, n_threads);
     for (size_t s = samples.begin; s < samples.end; s++) {
         const float *dy = (const float *)call->in[0] + s * out_size;
-        const float *x = needs_x ? (const float *)call->in[1] + s * in_size : NULL;
+        const float *x = (const float *)call->in[1] + s * in_size;
         float *dx = (float *)call->out[0] + s * in_size;
         if (!call->accumulate) memset(dx, 0, in_size * sizeof *dx);
         for (size_t pixel = 0; pixel < d->out_h * d->out_w; pixel++, dy += d->channels) {
             const window w = window_at(d, pixel / d->out_w, pixel % d->out_w);
             const size_t first = window_offset(d, &w);
-            if (d->kind == DPT_POOL_MAX)
-                max_window_back(d, &w, x + first, dy, dx + first);
-            else
-                average_window_back(d, &w, dy, dx + first);
+            max_window_back(d, &w, x + first, dy, dx + first);
         }
-        if (d->input_activation != DPT_ACT_NONE)
-            KERNEL(differentiate)(d->input_activation, dx, x, dx, in_size);
+        KERNEL(differentiate)(d->input_activation, dx, x, dx, in_size);
     }
 }
 
-static bool power_of_two(size_t n)
-{
-    return (n & (n - 1)) == 0;
-}
+/* ---- Preparation ----------------------------------------------------------------------------- */
 
 static dpt_status prepare(dpt_op *op, dpt_cpu_kernel *kernel, double work)
 {
@@ -165,15 +237,30 @@ dpt_status KERNEL(prepare_pool2d_forward)(dpt_op *op, dpt_error *error)
     (void)error;
     const dpt_pool2d_desc *d = &op->desc.u.pool2d;
     op->plan.exact = true;
-    return prepare(op, forward, (double)(d->out_h * d->out_w * d->channels) * 1.0);
+    return prepare(op, forward, (double)(d->out_h * d->out_w * d->channels) * 0.5);
+}
+
+/* The windows of each column, so that no row has to divide for them again. */
+static windows *column_windows(const dpt_pool2d_desc *d)
+{
+    windows *columns = malloc(dpt_cpu_mul(d->in_w, sizeof *columns));
+    for (size_t at = 0; columns && at < d->in_w; at++)
+        columns[at] = windows_of(at, d->stride_w, d->kernel_w, d->pad_w, d->out_w);
+    return columns;
 }
 
 dpt_status KERNEL(prepare_pool2d_backward)(dpt_op *op, dpt_error *error)
 {
-    (void)error;
     const dpt_pool2d_desc *d = &op->desc.u.pool2d;
+    const bool is_max = d->kind == DPT_POOL_MAX;
     /* Sums of thirds are not exact. */
     op->plan.exact = KERNEL(activation_exact)(d->input_activation) &&
-                     (d->kind == DPT_POOL_MAX || power_of_two(d->kernel_h * d->kernel_w));
-    return prepare(op, backward, (double)(d->in_h * d->in_w * d->channels) * 1.0);
+                     (is_max || power_of_two(d->kernel_h * d->kernel_w));
+    if (!is_max) {
+        op->plan.state = column_windows(d);
+        if (!op->plan.state)
+            return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a pooling's plan");
+    }
+    return prepare(op, is_max ? max_backward : average_backward,
+                   (double)(d->in_h * d->in_w * d->channels) * 0.5);
 }

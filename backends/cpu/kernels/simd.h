@@ -59,9 +59,18 @@ DPT_CPU_INLINE vec vec_add(vec a, vec b)
 {
     return _mm512_add_ps(a, b);
 }
+DPT_CPU_INLINE vec vec_mul(vec a, vec b)
+{
+    return _mm512_mul_ps(a, b);
+}
 DPT_CPU_INLINE vec vec_div(vec a, vec b)
 {
     return _mm512_div_ps(a, b);
+}
+/* x where m > 0, else 0 */
+DPT_CPU_INLINE vec vec_where_positive(vec m, vec x)
+{
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(m, _mm512_setzero_ps(), _CMP_GT_OQ), x);
 }
 /* a > b ? a : b */
 DPT_CPU_INLINE vec vec_max(vec a, vec b)
@@ -135,17 +144,42 @@ DPT_CPU_INLINE void vec_store(float *p, vec x)
 {
     _mm256_storeu_ps(p, x);
 }
+/* In pieces: masked stores are slow on some processors. */
 DPT_CPU_INLINE void vec_store_n(float *p, vec x, size_t n)
 {
-    _mm256_maskstore_ps(p, vec_mask(n), x);
+    if (n >= LANES) {
+        _mm256_storeu_ps(p, x);
+        return;
+    }
+    __m128 rest = _mm256_castps256_ps128(x);
+    if (n & 4) {
+        _mm_storeu_ps(p, rest);
+        rest = _mm256_extractf128_ps(x, 1);
+        p += 4;
+    }
+    if (n & 2) {
+        _mm_storel_pi((__m64 *)(void *)p, rest);
+        rest = _mm_movehl_ps(rest, rest);
+        p += 2;
+    }
+    if (n & 1) _mm_store_ss(p, rest);
 }
 DPT_CPU_INLINE vec vec_add(vec a, vec b)
 {
     return _mm256_add_ps(a, b);
 }
+DPT_CPU_INLINE vec vec_mul(vec a, vec b)
+{
+    return _mm256_mul_ps(a, b);
+}
 DPT_CPU_INLINE vec vec_div(vec a, vec b)
 {
     return _mm256_div_ps(a, b);
+}
+/* x where m > 0, else 0 */
+DPT_CPU_INLINE vec vec_where_positive(vec m, vec x)
+{
+    return _mm256_and_ps(_mm256_cmp_ps(m, _mm256_setzero_ps(), _CMP_GT_OQ), x);
 }
 /* a > b ? a : b */
 DPT_CPU_INLINE vec vec_max(vec a, vec b)
@@ -196,11 +230,21 @@ DPT_CPU_INLINE vec vec_add(vec a, vec b)
 {
     return a + b;
 }
+DPT_CPU_INLINE vec vec_mul(vec a, vec b)
+{
+    return a * b;
+}
 DPT_CPU_INLINE vec vec_div(vec a, vec b)
 {
     return a / b;
 }
 typedef int32_t vec_bits __attribute__((vector_size(16)));
+/* x where m > 0, else 0 */
+DPT_CPU_INLINE vec vec_where_positive(vec m, vec x)
+{
+    const vec_bits positive = m > vec_set(0.0f);
+    return (vec)(positive & (vec_bits)x);
+}
 DPT_CPU_INLINE vec vec_max(vec a, vec b)
 {
     const vec_bits greater = a > b;
