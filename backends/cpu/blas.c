@@ -1,7 +1,9 @@
 /* Finding, preparing and describing OpenBLAS.
 
-   The distributions ship it in three variants under one name.  The serial one comes first: the
-   backend's threads call it side by side, and the others only add threads of their own. */
+   The distributions ship it in three variants under one name.  The serial one is not taken: it is
+   built without locks, and threads that call it side by side now and then get the same scratch
+   memory and wrong products (seen with Debian's 0.3.21).  The others are safe, and are told to add
+   no threads of their own. */
 #include "blas.h"
 
 #include <dlfcn.h>
@@ -14,7 +16,6 @@
 #endif
 
 static const char *const candidates[] = {
-    DPT_CPU_LIBRARY_FOLDER "/openblas-serial/libopenblas.so.0",
     DPT_CPU_LIBRARY_FOLDER "/openblas-pthread/libopenblas.so.0",
     DPT_CPU_LIBRARY_FOLDER "/openblas-openmp/libopenblas.so.0",
     "libopenblas.so.0",
@@ -98,9 +99,13 @@ static const char *load(const char *path, dpt_cpu_blas *blas)
     const char *config = get_config ? get_config() : NULL;
     const char *refusal = NULL;
     dpt_cpu_sgemm *sgemm = NULL;
+    int (*get_parallel)(void) = NULL;
     symbol(library, "cblas_sgemm", &sgemm);
+    symbol(library, "openblas_get_parallel", &get_parallel);
     if (!sgemm)
         refusal = "it has no cblas_sgemm";
+    else if (get_parallel && get_parallel() == 0)
+        refusal = "it is the serial variant, which is not safe to call from several threads";
     else if (config && strstr(config, "USE64BITINT"))
         refusal = "its integers have 64 bits, which this program does not use";
     if (refusal) {

@@ -22,17 +22,15 @@ void add_fault_plugins(void)
 /* ---- Data --------------------------------------------------------------------------------------
  */
 
-/* A class is a smooth pattern; a sample is that pattern, shifted in brightness, with noise. */
+/* A class lights up one of ten fields; a sample varies in brightness and has noise. */
 static void draw(test_random *random, uint8_t label, uint8_t *out)
 {
     const double brightness = 0.6 + 0.4 * test_random_uniform(random);
     for (int i = 0; i < 28; i++)
         for (int j = 0; j < 28; j++) {
-            const double wave =
-                sin(0.15 * (label + 1) * i + 0.4 * label) * cos(0.11 * (10 - label) * j);
-            const double value =
-                255 * brightness * (0.5 + 0.4 * wave) + 30 * (test_random_uniform(random) - 0.5);
-            out[i * 28 + j] = (uint8_t)fmax(0, fmin(255, value));
+            const bool lit = i / 14 == label / 5 && j / 6 == label % 5;
+            const double value = (lit ? 220 * brightness : 20) + 30 * test_random_uniform(random);
+            out[i * 28 + j] = (uint8_t)value;
         }
 }
 

@@ -18,7 +18,7 @@ enum { BATCH = 61, STEPS = 20, PERMUTATIONS = 3 };
 /* Prime batch, ragged last one: 20 steps are 1 whole epoch of 14 batches, the last of 23, and 6. */
 enum { COUNT = 13 * BATCH + 23 };
 
-static const float rate = 0.05f, momentum = 0.9f;
+static const float rate = 0.06f, momentum = 0.9f;
 
 typedef struct mix {
     const char *devices, *split;
