@@ -7,8 +7,8 @@
 
 enum {
     BLOCK_TERMS = 512,
-    /* OpenBLAS is built for a number of threads that use it at the same time; the serial variant
-       for about this many. */
+    /* OpenBLAS is built for a number of threads that use it at the same time, often 64, and several
+       teams may. */
     BLAS_THREADS = 32,
     TRANSPOSE_TERMS = 16,
 };
