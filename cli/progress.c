@@ -39,7 +39,7 @@ int cli_signals_caught(void)
 /* ---- The bar -----------------------------------------------------------------------------------
  */
 
-enum { BAR_CELLS = 24, LINE_BYTES = 256 };
+enum { BAR_CELLS = 24, MIN_CELLS = 5, LINE_BYTES = 256 };
 
 static const double redraw_seconds = 0.1;
 static const double smoothing = 0.05;
@@ -94,28 +94,34 @@ static void format_epoch(const cli_progress *p, size_t epoch, char out[48])
         snprintf(out, 48, "epoch %zu", epoch);
 }
 
+/* "[####----]", at most BAR_CELLS wide, or nothing where there is too little room. */
+static void draw_bar(const cli_progress *p, double done, int room)
+{
+    const int cells = room - 3 < BAR_CELLS ? room - 3 : BAR_CELLS;
+    if (cells < MIN_CELLS) return;
+    char bar[BAR_CELLS + 1];
+    memset(bar, '-', (size_t)cells);
+    memset(bar, '#', (size_t)(done * cells));
+    bar[cells] = '\0';
+    fprintf(stderr, " [%s%s%s]", p->colour ? "\033[32m" : "", bar, p->colour ? "\033[0m" : "");
+}
+
 static void draw(cli_progress *p, const dpt_fit_progress *now)
 {
-    char epoch[48], left[32], bar[BAR_CELLS + 1], text[LINE_BYTES];
+    char epoch[48], left[32], text[LINE_BYTES];
     const size_t total = p->samples_per_epoch ? p->samples_per_epoch : 1;
     const double done = fmin((double)p->epoch_samples / (double)total, 1);
-    const size_t cells = (size_t)(done * BAR_CELLS);
-    memset(bar, '-', BAR_CELLS);
-    memset(bar, '#', cells);
-    bar[BAR_CELLS] = '\0';
+    const double accuracy = p->epoch_samples ? (double)p->epoch_hits / (double)p->epoch_samples : 0;
     format_epoch(p, p->epoch, epoch);
     format_left(seconds_left(p, now), left);
-    const double accuracy = p->epoch_samples ? (double)p->epoch_hits / (double)p->epoch_samples : 0;
-    snprintf(text, sizeof text, " %3.0f %%  loss %.4f  accuracy %.4f  %.0f img/s%s", done * 100,
-             p->loss, accuracy, p->rate, left);
+    snprintf(text, sizeof text, " %3.0f %%  loss %.4f  acc %.4f  %.0f img/s%s", done * 100, p->loss,
+             accuracy, p->rate, left);
     /* A line that reaches the edge would wrap and could not be taken back. */
-    const int room = terminal_columns() - 1 - (int)strlen(epoch) - 3 - BAR_CELLS;
-    if (room < 0) {
-        fprintf(stderr, "\r\033[K%.*s", terminal_columns() - 1, epoch);
-    } else {
-        fprintf(stderr, "\r\033[K%s [%s%s%s]%.*s", epoch, p->colour ? "\033[32m" : "", bar,
-                p->colour ? "\033[0m" : "", room, text);
-    }
+    const int columns = terminal_columns() - 1;
+    const int n_epoch = (int)strlen(epoch), n_text = (int)strlen(text);
+    fprintf(stderr, "\r\033[K%.*s", columns, epoch);
+    draw_bar(p, done, columns - n_epoch - n_text);
+    if (n_epoch < columns) fprintf(stderr, "%.*s", columns - n_epoch, text);
     fflush(stderr);
     p->drawn = true;
     p->last_draw = now->seconds;

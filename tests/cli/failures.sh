@@ -62,7 +62,7 @@ with_data() {
 }
 with_data gzip-truncated "train-images-idx3-ubyte.gz"
 with_data gzip-corrupt "train-images-idx3-ubyte.gz"
-with_data magic "train-images-idx3-ubyte.*magic"
+with_data magic "train-images-idx3-ubyte.*no IDX file"
 with_data truncated "train-images-idx3-ubyte"
 with_data trailing "train-images-idx3-ubyte"
 with_data disagree "8 images.*7 labels"

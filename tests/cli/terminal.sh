@@ -35,7 +35,7 @@ run=(--dataset synthetic:28x28x1:10:2000 --model mlp --batch-size 50 --epochs 1)
 esc=$(printf '\033')
 on_terminal "" "${run[@]}"
 check "training on a terminal" test $? -eq 0
-check "there is a bar" grep -qE 'epoch 1/1 .*\[.*\].* %  loss [0-9.]+  accuracy [0-9.]+  [0-9]+ img/s' \
+check "there is a bar" grep -qE 'epoch 1/1 \[.*\] +[0-9]+ %  loss [0-9.]+  acc [0-9.]+  [0-9]+ img/s  0:[0-9]+ left' \
     terminal.out
 check "the bar is coloured" grep -qF "$esc[32m" terminal.out
 check "the bar is taken away" grep -qF "$esc[K" terminal.out
@@ -47,6 +47,7 @@ check "no bar on a dumb terminal" test -z "$(grep -F "$esc" terminal.out)"
 on_terminal "" "${run[@]}" --quiet
 check "--quiet prints nothing" test ! -s terminal.out
 
+rm -rf int int.jsonl int.svg
 # Ctrl-C once: what is due is written, and the exit status is the shell's for SIGINT.
 check "interrupt" python3 - "$DPTRAIN" <<'PYTHON'
 import json, os, signal, subprocess, sys, time
