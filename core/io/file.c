@@ -92,7 +92,8 @@ static dpt_status fail_write(dpt_error *error, const char *path, int code)
     const char *advice = "";
     if (code == ENOSPC || code == EDQUOT) advice = "; free some space or choose another place";
     if (code == ENOENT) advice = "; create the folder first";
-    return DPT_FAIL_NATIVE(error, DPT_E_IO, code, "cannot write %s: %s%s", path, strerror(code),
+    const dpt_status status = code == ENOMEM ? DPT_E_NO_MEMORY : DPT_E_IO;
+    return DPT_FAIL_NATIVE(error, status, code, "cannot write %s: %s%s", path, strerror(code),
                            advice);
 }
 

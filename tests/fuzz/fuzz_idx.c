@@ -1,0 +1,83 @@
+/* Feeds any bytes to the IDX reader, once as they are (plain, or gzip if they look like it) and
+   once packed into a gzip stream, behind whose checksum no fuzzer would find its way by itself. */
+#include "data/data.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(bool held)
+{
+    if (!held) abort();
+}
+
+static void check_message(const dpt_error *error)
+{
+    require(strncmp(error->message, "input", 5) == 0 ||
+            strncmp(error->message, "no memory", 9) == 0);
+    for (const char *c = error->message; *c; c++)
+        require(*c >= ' ' && *c <= '~');
+}
+
+/* What an accepted file must be: no larger than deflate could have made it, and all there. */
+static size_t check_idx(const dpti_idx *idx, size_t n_bytes)
+{
+    size_t n = 1;
+    volatile uint8_t sum = 0; /* so that the bytes are read */
+    require(idx->rank >= 1 && idx->rank <= 4);
+    for (size_t d = 0; d < idx->rank; d++)
+        n *= idx->shape[d];
+    require(n <= n_bytes * 1032);
+    for (size_t i = 0; i < n; i++)
+        sum = (uint8_t)(sum + idx->data[i]);
+    return n;
+}
+
+static dpt_status parse(const uint8_t *data, size_t size, dpti_idx *out)
+{
+    dpt_error error = {.status = DPT_OK};
+    const dpt_status status = dpti_idx_parse("input", data, size, out, &error);
+    require(status == DPT_OK || status == DPT_E_FORMAT || status == DPT_E_NO_MEMORY);
+    if (status == DPT_OK)
+        check_idx(out, size);
+    else
+        check_message(&error);
+    return status;
+}
+
+/* Packed by gzip the same bytes mean the same. */
+static void check_packed(const uint8_t *data, size_t size, dpt_status expected, const dpti_idx *idx)
+{
+    z_stream stream = {0};
+    const size_t room = size + size / 1000 + 100;
+    uint8_t *packed = malloc(room);
+    if (packed && deflateInit2(&stream, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK) {
+        stream.next_in = (z_const Bytef *)(uintptr_t)data;
+        stream.avail_in = (uInt)size;
+        stream.next_out = packed;
+        stream.avail_out = (uInt)room;
+        require(deflate(&stream, Z_FINISH) == Z_STREAM_END);
+        dpti_idx again = {0};
+        require(parse(packed, room - stream.avail_out, &again) == expected);
+        if (expected == DPT_OK) {
+            require(again.rank == idx->rank);
+            require(memcmp(again.shape, idx->shape, sizeof again.shape) == 0);
+            require(memcmp(again.data, idx->data, check_idx(idx, size)) == 0);
+            free(again.data);
+        }
+        deflateEnd(&stream);
+    }
+    free(packed);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    dpti_idx idx = {0};
+    const bool is_gzip = size >= 2 && data[0] == 0x1f && data[1] == 0x8b;
+    const dpt_status status = parse(data, size, &idx);
+    if (!is_gzip) check_packed(data, size, status, &idx);
+    if (status == DPT_OK) free(idx.data);
+    return 0;
+}
