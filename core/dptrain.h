@@ -288,11 +288,11 @@ typedef struct dpt_step_metrics {
 } dpt_step_metrics;
 
 /* One step: scatter, forward, backward, all-reduce, update.  It is confirmed on all devices before
-   anything that lasts changes.  When it fails before that, weights, optimizer state and the position
-   in the data are those before the step, and a further call tries the same batch again.  A device
-   that fails during the confirmed update fails the call too, but the step counts (see
-   dpt_trainer_steps): the other replicas keep it, and the next submit restores the device from them.
-   DPT_E_NOT_FINITE: the loss, with the step named; DPT_E_DEVICE and DPT_E_DEVICE_LOST. */
+   anything that lasts changes.  When it fails before that, weights, optimizer state and the
+   position in the data are those before the step, and a further call tries the same batch again.  A
+   device that fails during the confirmed update fails the call too, but the step counts (see
+   dpt_trainer_steps): the other replicas keep it, and the next submit restores the device from
+   them. DPT_E_NOT_FINITE: the loss, with the step named; DPT_E_DEVICE and DPT_E_DEVICE_LOST. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_step_metrics *out);
 
 /* The same in two halves, so that devices never wait for the host: submit enqueues the next step
@@ -327,7 +327,9 @@ typedef enum dpt_tensor_kind {
 } dpt_tensor_kind;
 
 /* Reads a tensor of one replica, or writes it to every replica, in the layout of a checkpoint.
-   `size` must be the tensor's number of elements.  No step in flight (DPT_E_STATE). */
+   `size` must be the tensor's number of elements.  No step in flight (DPT_E_STATE).  A device that
+   fails while it is written to fails the call, but the others have the new values, and the next
+   step or evaluation restores the device from them. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_get(dpt_trainer *trainer, size_t device,
                                                     dpt_tensor_kind kind, const char *name,
                                                     float *out, size_t size);
@@ -337,7 +339,8 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set(dpt_trainer *trainer, dpt_te
 
 /* Weights as safetensors with PyTorch's names and layouts.  save writes atomically (temporary file,
    fsync, rename).  load checks everything before it changes anything: DPT_E_FORMAT for a damaged
-   file, DPT_E_INVALID for the weights of another model, with the tensor named. */
+   file, DPT_E_INVALID for the weights of another model, with the tensor named; a device that fails
+   meanwhile is treated as by dpt_trainer_set. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path);
 

@@ -110,6 +110,20 @@ dpt_status dpti_trainer_restore(dpt_trainer *trainer)
     return status;
 }
 
+/* Writes every replica.  One that cannot be written is stale from then on; the first failure is
+   returned. */
+static dpt_status write_all(dpt_trainer *t, dpt_tensor_kind kind, const float *flat)
+{
+    dpt_status first = DPT_OK;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const dpt_status status = dpti_trainer_write(t, i, kind, flat);
+        if (status == DPT_OK) continue;
+        t->workers[i].stale = true;
+        if (first == DPT_OK) first = status;
+    }
+    return first;
+}
+
 /* ---- Tensors by name ---------------------------------------------------------------------------
  */
 
@@ -158,12 +172,17 @@ dpt_status dpt_trainer_set(dpt_trainer *trainer, dpt_tensor_kind kind, const cha
     DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_set"));
     DPT_TRY(known_kind(t, kind));
     DPT_TRY(find(t, name, size, &p));
+    DPT_TRY(dpti_trainer_restore(t));
+    if (t->lost)
+        return dpt_fail(t->context, DPT_E_STATE,
+                        "no device holds trusted weights any more: load a checkpoint");
     float *flat = make_flat(t);
     if (!flat) return DPT_E_NO_MEMORY;
     dpt_status status = dpti_trainer_read(t, 0, kind, flat);
-    if (status == DPT_OK) dpti_parameter_import(p, values, flat + p->offset);
-    for (size_t i = 0; status == DPT_OK && i < t->n_workers; i++)
-        status = dpti_trainer_write(t, i, kind, flat);
+    if (status == DPT_OK) {
+        dpti_parameter_import(p, values, flat + p->offset);
+        status = write_all(t, kind, flat);
+    }
     free(flat);
     return status;
 }
@@ -271,15 +290,17 @@ static dpt_status read_checkpoint(dpt_trainer *t, const char *path, const dpti_s
 }
 
 /* New weights, and an optimizer that has not moved yet, on every device. */
-static dpt_status adopt(dpt_trainer *t, const float *flat, float *zeros)
+static dpt_status adopt(dpt_trainer *t, const float *flat, const float *zeros)
 {
-    for (size_t i = 0; i < t->n_workers; i++) {
-        DPT_TRY(dpti_trainer_write(t, i, DPT_PARAMETER, flat));
-        if (t->program.momentum != 0) DPT_TRY(dpti_trainer_write(t, i, DPT_VELOCITY, zeros));
+    for (size_t i = 0; i < t->n_workers; i++)
         t->workers[i].stale = false;
+    dpt_status status = write_all(t, DPT_PARAMETER, flat);
+    if (t->program.momentum != 0) {
+        const dpt_status velocity = write_all(t, DPT_VELOCITY, zeros);
+        if (status == DPT_OK) status = velocity;
     }
-    t->lost = false;
-    return DPT_OK;
+    t->lost = trusted(t) == t->n_workers;
+    return status;
 }
 
 dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path)

@@ -1,0 +1,102 @@
+/* Planting one failure at a time (plant.h). */
+#include "fault/plant.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SECONDS_A_RUN = 120, REPORT_BYTES = 256 };
+
+static const char report_path[] = "fault-report.txt";
+
+/* What the plug-in has reported so far in this run. */
+static bool report_contains(const char *word, char *line, size_t n_bytes)
+{
+    FILE *file = fopen(report_path, "r");
+    bool found = false;
+    while (file && !found && fgets(line, (int)n_bytes, file))
+        found = strncmp(line, word, strlen(word)) == 0;
+    if (file) fclose(file);
+    return found;
+}
+
+static bool fired(void)
+{
+    char line[REPORT_BYTES];
+    return report_contains("fired", line, sizeof line);
+}
+
+bool plant_succeeded(run *r, dpt_status status, const char *what)
+{
+    test *t = r->t;
+    const bool happened = fired();
+    const char *message = dpt_error_message(r->context);
+    if (status == DPT_OK) {
+        if (happened && !r->failed) FAIL("%s: %s hid the failure", r->devices, what);
+        if (happened && r->failed && r->lost)
+            FAIL("%s: %s succeeds on a device that is lost", r->devices, what);
+        r->failed = r->failed || happened;
+        return CHECK(r->context);
+    }
+    if (!happened) FAIL("%s: %s fails by itself: %s", r->devices, what, message);
+    if (!CHECK(status == DPT_E_DEVICE || status == DPT_E_DEVICE_LOST))
+        FAIL("%s: %s gives %s: %s", r->devices, what, dpt_status_name(status), message);
+    if (!strstr(message, r->backend) || strchr(message, '\n'))
+        FAIL("%s: %s gives a message that does not name the device in one line: \"%s\"", r->devices,
+             what, message);
+    r->failed = true;
+    return false;
+}
+
+static void check_closed(run *r, bool was_lost)
+{
+    test *t = r->t;
+    char line[REPORT_BYTES];
+    size_t n_calls = 0, n_left = 0;
+    if (!report_contains("closed", line, sizeof line)) return; /* it was never opened */
+    if (CHECK(sscanf(line, "closed %zu %zu", &n_calls, &n_left) == 2) && !was_lost && n_left > 0)
+        FAIL("%s: %zu objects were not released", r->devices, n_left);
+}
+
+bool plant_once(test *t, const plant_list *list, size_t n, run_body *body)
+{
+    const plant *p = t->user;
+    char devices[128];
+    (void)remove(report_path);
+    snprintf(devices, sizeof devices, list->format, p->backend, n);
+    run r = {.t = t,
+             .devices = devices,
+             .backend = p->backend,
+             .survivor = list->survivor,
+             .lost = strstr(list->format, "lost=") != NULL};
+    (void)alarm(SECONDS_A_RUN); /* nothing may hang */
+    if (!CHECK_OK(dpt_context_create(&r.context))) return false;
+    if (plant_succeeded(&r, dpt_devices_open(r.context, devices, &r.set), "dpt_devices_open"))
+        body(&r);
+    dpt_devices_close(r.set);
+    dpt_context_destroy(r.context);
+    (void)alarm(0);
+    check_closed(&r, r.lost && fired());
+    return fired();
+}
+
+void plant_everywhere(test *t, const plant_list *list, run_body *body)
+{
+    enum { MAX_CALLS = 20000, MAX_FAILURES = 5 };
+    size_t n = 1;
+    while (n < MAX_CALLS && t->n_failures < MAX_FAILURES && plant_once(t, list, n, body))
+        n++;
+    printf("  %s: %zu calls failed in turn\n", list->format, n - 1);
+    if (t->n_failures == 0) CHECK(n > 10 && n < MAX_CALLS);
+}
+
+bool plant_setup(void)
+{
+    const char *real = getenv("DPTRAIN_BACKEND_PATH"), *fault = getenv("DPTRAIN_TEST_FAULT_PATH");
+    char path[8192];
+    const int length = snprintf(path, sizeof path, "%s:%s", real ? real : "", fault ? fault : "");
+    return length > 0 && (size_t)length < sizeof path &&
+           setenv("DPTRAIN_BACKEND_PATH", path, 1) == 0 &&
+           setenv("DPTRAIN_FAULT_REPORT", report_path, 1) == 0;
+}

@@ -1,0 +1,48 @@
+/* Planting one failure at a time: the n-th call of a device fails, for every n, and what must hold
+   of every public call then is checked here. */
+#ifndef DPT_TEST_PLANT_H
+#define DPT_TEST_PLANT_H
+
+#include "dptrain.h"
+#include "harness.h"
+
+/* One run with one planted failure. */
+typedef struct run {
+    test *t;
+    const char *devices; /* the list that was opened */
+    const char *backend; /* the failing device's */
+    size_t survivor;     /* the position of the device that does not fail */
+    bool lost;           /* the failure is a loss */
+    dpt_context *context;
+    dpt_device_set *set;
+    bool failed; /* a call has failed */
+} run;
+
+typedef void run_body(run *r);
+
+/* What t->user points to. */
+typedef struct plant {
+    const char *backend; /* fault or faultstaged */
+    void *fixture;       /* the test's own */
+} plant;
+
+/* Makes the fault plug-ins known and tells them where to report.  Call first. */
+DPT_CHECK_RESULT bool plant_setup(void);
+
+/* Looks at the result of a call: it fails if the planted failure happened in it, or if the device
+   is lost, and only then; with a status of a device and a message of one line that names it. */
+bool plant_succeeded(run *r, dpt_status status, const char *what);
+
+/* A device list with one "%s" for the backend and one "%zu" for the call. */
+typedef struct plant_list {
+    const char *format;
+    size_t survivor;
+} plant_list;
+
+/* One run: opens, runs the body, closes; nothing may stay behind.  True if the planted failure
+   happened. */
+bool plant_once(test *t, const plant_list *list, size_t n, run_body *body);
+/* Runs with the failure planted at call 1, 2, ... until it does not happen any more. */
+void plant_everywhere(test *t, const plant_list *list, run_body *body);
+
+#endif

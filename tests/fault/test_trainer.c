@@ -1,0 +1,304 @@
+/* Training with every call failing in turn: a step that fails has changed nothing or counts, as
+   dptrain.h says; the replicas agree; going on leads to the weights of a run without failure.
+   test-fault-trainer fault|faultstaged [CASE...] */
+#include "fault/plant.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A failure in the last step's update costs one more step. */
+enum { SIDE = 6, COUNT = 22, CLASSES = 3, BATCH = 10, STEPS = 3, MAX_STEPS = STEPS + 1 };
+enum { MAX_WEIGHTS = 512 };
+
+typedef struct weights {
+    size_t n;
+    float values[MAX_WEIGHTS];
+} weights;
+
+/* What a healthy run goes through. */
+typedef struct trajectory {
+    weights weights[MAX_STEPS + 1]; /* after so many steps */
+    double loss[MAX_STEPS + 1];     /* of an evaluation then */
+} trajectory;
+
+typedef struct training {
+    dpt_model *model;
+    dpt_dataset *data;
+    dpt_trainer *trainer;
+} training;
+
+static trajectory *healthy_of(const run *r)
+{
+    return ((const plant *)r->t->user)->fixture;
+}
+
+/* ---- Building -------------------------------------------------------------------------------- */
+
+/* Images whose class shows, without a random number. */
+static dpt_status make_data(const run *r, dpt_dataset **out)
+{
+    uint8_t images[COUNT * SIDE * SIDE], labels[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        labels[i] = (uint8_t)(i % CLASSES);
+        for (size_t e = 0; e < SIDE * SIDE; e++)
+            images[i * SIDE * SIDE + e] = (uint8_t)((i * 37 + e * 11) % 90 + labels[i] * 80);
+    }
+    const dpt_dataset_memory memory = {.count = COUNT,
+                                       .height = SIDE,
+                                       .width = SIDE,
+                                       .channels = 1,
+                                       .classes = CLASSES,
+                                       .dtype = DPT_U8,
+                                       .images = images,
+                                       .labels = labels,
+                                       .mean = {0.5f},
+                                       .deviation = {0.5f}};
+    return dpt_dataset_from_memory(r->context, &memory, out);
+}
+
+static dpt_status make_model(const run *r, dpt_model **out)
+{
+    DPT_TRY(dpt_model_create(r->context, "small", out));
+    dpt_value x = dpt_input(*out, SIDE, SIDE, 1);
+    x = dpt_conv2d(
+        *out, x, "conv",
+        &(dpt_conv2d_options){.out_channels = 4, .kernel = {3, 3}, .activation = DPT_ACT_RELU});
+    x = dpt_pool2d(*out, x, &(dpt_pool2d_options){.kind = DPT_POOL_MAX, .kernel = {2, 2}});
+    x = dpt_linear(*out, dpt_flatten(*out, x), "fc", &(dpt_linear_options){.out = CLASSES});
+    return dpt_model_finish(*out, x);
+}
+
+static dpt_status make_trainer(const run *r, training *w)
+{
+    const dpt_trainer_options options = {
+        .batch_size = BATCH, .split = "1:1", .lr = 0.1f, .momentum = 0.9f, .seed = 5};
+    return dpt_trainer_create(r->set, w->model, w->data, &options, &w->trainer);
+}
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+/* All parameters of one replica. */
+static dpt_status read_weights(const training *w, size_t device, weights *out)
+{
+    out->n = 0;
+    for (size_t i = 0; i < dpt_model_tensor_count(w->model); i++) {
+        dpt_parameter_info info;
+        dpt_model_tensor(w->model, i, &info);
+        if (info.size > MAX_WEIGHTS - out->n) return DPT_E_INTERNAL;
+        DPT_TRY(dpt_trainer_get(w->trainer, device, DPT_PARAMETER, info.name, out->values + out->n,
+                                info.size));
+        out->n += info.size;
+    }
+    return DPT_OK;
+}
+
+static bool same_weights(const weights *a, const weights *b)
+{
+    return a->n == b->n && a->n > 0 && memcmp(a->values, b->values, a->n * sizeof(float)) == 0;
+}
+
+/* One replica holds the weights of the healthy run after the steps that count. */
+static void check_weights(const run *r, const training *w, size_t device, const char *when)
+{
+    test *t = r->t;
+    weights now;
+    const size_t steps = dpt_trainer_steps(w->trainer);
+    REQUIRE(steps <= MAX_STEPS);
+    REQUIRE_OK(read_weights(w, device, &now));
+    if (!CHECK(same_weights(&now, &healthy_of(r)->weights[steps])))
+        FAIL("%s: %s, replica %zu has other weights than %zu steps give", r->devices, when, device,
+             steps);
+}
+
+/* Evaluation repairs what a failed update left, and sees the same weights everywhere. */
+static void check_evaluation(run *r, const training *w, const char *when)
+{
+    test *t = r->t;
+    dpt_evaluation evaluation;
+    const size_t steps = dpt_trainer_steps(w->trainer);
+    REQUIRE(steps <= MAX_STEPS);
+    if (!plant_succeeded(r, dpt_trainer_evaluate(w->trainer, w->data, &evaluation), when)) return;
+    CHECK_SIZE(evaluation.samples, COUNT);
+    if (!CHECK_NEAR(evaluation.loss, healthy_of(r)->loss[steps], 0.0))
+        FAIL("%s: %s, the loss is not that of %zu steps", r->devices, when, steps);
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+/* After a failed call: what is there is what dptrain.h promises. */
+static void check_failed_step(run *r, training *w, size_t before)
+{
+    test *t = r->t;
+    const size_t steps = dpt_trainer_steps(w->trainer);
+    CHECK_SIZE(dpt_trainer_in_flight(w->trainer), 0);
+    CHECK(steps == before || steps == before + 1);
+    check_weights(r, w, r->survivor, "after a failed step");
+    if (r->lost) return;
+    check_evaluation(r, w, "evaluation after a failed step");
+    check_weights(r, w, 1 - r->survivor, "after a failed step and an evaluation");
+}
+
+/* Trains until STEPS count and the last call was good.  False if the device is gone. */
+static bool train_on(run *r, training *w)
+{
+    test *t = r->t;
+    bool good = false;
+    for (int attempts = 0; attempts < 2 * MAX_STEPS; attempts++) {
+        dpt_step_metrics metrics;
+        const size_t before = dpt_trainer_steps(w->trainer);
+        if (good && before >= STEPS) return true;
+        good = plant_succeeded(r, dpt_trainer_step(w->trainer, &metrics), "dpt_trainer_step");
+        if (good) {
+            CHECK_SIZE(metrics.step, before + 1);
+            CHECK_SIZE(dpt_trainer_steps(w->trainer), before + 1);
+            check_weights(r, w, r->survivor, "after a step");
+        } else {
+            check_failed_step(r, w, before);
+            if (r->lost) return false;
+        }
+    }
+    FAIL("%s: training does not go on", r->devices);
+    return false;
+}
+
+/* After a call that writes weights: the replicas agree, whether or not it failed, and the one that
+   did not fail has the new ones if any was written to. */
+static void check_agreement(run *r, training *w, const char *when)
+{
+    test *t = r->t;
+    weights first, second;
+    dpt_evaluation evaluation;
+    if (!plant_succeeded(r, dpt_trainer_evaluate(w->trainer, w->data, &evaluation), when)) return;
+    if (plant_succeeded(r, read_weights(w, 1 - r->survivor, &first), "dpt_trainer_get") &&
+        CHECK_OK(read_weights(w, r->survivor, &second)) && !CHECK(same_weights(&first, &second)))
+        FAIL("%s: the replicas disagree after %s", r->devices, when);
+}
+
+static void write_tensor(run *r, training *w)
+{
+    test *t = r->t;
+    const float ones[CLASSES] = {1, 1, 1};
+    float seen[CLASSES] = {0};
+    const bool written = plant_succeeded(
+        r, dpt_trainer_set(w->trainer, DPT_PARAMETER, "fc.bias", ones, CLASSES), "dpt_trainer_set");
+    if (!r->lost || written) check_agreement(r, w, "dpt_trainer_set");
+    CHECK_OK(dpt_trainer_get(w->trainer, r->survivor, DPT_PARAMETER, "fc.bias", seen, CLASSES));
+    if (written) CHECK(memcmp(seen, ones, sizeof ones) == 0);
+}
+
+static void load(run *r, training *w)
+{
+    test *t = r->t;
+    weights now;
+    const bool loaded =
+        plant_succeeded(r, dpt_trainer_load(w->trainer, "initial.safetensors"), "loading");
+    if (!r->lost || loaded) check_agreement(r, w, "loading");
+    if (CHECK_OK(read_weights(w, r->survivor, &now)))
+        CHECK(same_weights(&now, &healthy_of(r)->weights[0]));
+}
+
+/* Everything else that one does with a trainer. */
+static void use(run *r, training *w)
+{
+    check_evaluation(r, w, "evaluation");
+    check_weights(r, w, r->survivor, "after an evaluation");
+    (void)plant_succeeded(r, dpt_trainer_save(w->trainer, "trained.safetensors"), "saving");
+    check_weights(r, w, r->survivor, "after saving");
+    write_tensor(r, w);
+    load(r, w);
+}
+
+static void with_training(run *r, void (*work)(run *r, training *w))
+{
+    test *t = r->t;
+    training w = {.model = NULL};
+    if (CHECK_OK(make_data(r, &w.data)) && CHECK_OK(make_model(r, &w.model)) &&
+        plant_succeeded(r, make_trainer(r, &w), "dpt_trainer_create"))
+        work(r, &w);
+    dpt_trainer_destroy(w.trainer);
+    dpt_model_destroy(w.model);
+    dpt_dataset_destroy(w.data);
+}
+
+static void train_and_use(run *r, training *w)
+{
+    if (train_on(r, w)) use(r, w);
+}
+
+static void trainer_body(run *r)
+{
+    with_training(r, train_and_use);
+}
+
+/* ---- Cases ----------------------------------------------------------------------------------- */
+
+static void record(run *r, training *w)
+{
+    test *t = r->t;
+    trajectory *healthy = healthy_of(r);
+    dpt_evaluation evaluation;
+    dpt_step_metrics metrics;
+    REQUIRE_OK(dpt_trainer_save(w->trainer, "initial.safetensors"));
+    for (size_t i = 0; i <= MAX_STEPS; i++) {
+        if (i > 0) REQUIRE_OK(dpt_trainer_step(w->trainer, &metrics));
+        REQUIRE_OK(read_weights(w, r->survivor, &healthy->weights[i]));
+        REQUIRE_OK(dpt_trainer_evaluate(w->trainer, w->data, &evaluation));
+        CHECK(isfinite(evaluation.loss));
+        healthy->loss[i] = evaluation.loss;
+        if (i > 0) CHECK(!same_weights(&healthy->weights[i], &healthy->weights[i - 1]));
+    }
+}
+
+static void record_body(run *r)
+{
+    with_training(r, record);
+}
+
+/* First a run in which nothing fails, on the same devices, then all the others. */
+static void fail_everywhere(test *t, const char *never, const plant_list *list)
+{
+    const size_t beyond = 1000000000;
+    REQUIRE(!plant_once(t, &(plant_list){never, list->survivor}, beyond, record_body));
+    REQUIRE(t->n_failures == 0);
+    plant_everywhere(t, list, trainer_body);
+}
+
+static void trainer_fail(test *t)
+{
+    const plant_list list = {"%s:threads=1:fail=%zu,cpu:threads=1", 1};
+    fail_everywhere(t, list.format, &list);
+}
+
+static void trainer_fail_second(test *t)
+{
+    const plant_list list = {"cpu:threads=1,%s:threads=1:fail=%zu", 0};
+    fail_everywhere(t, list.format, &list);
+}
+
+static void trainer_lost(test *t)
+{
+    const plant_list list = {"%s:threads=1:lost=%zu,cpu:threads=1", 1};
+    fail_everywhere(t, "%s:threads=1:fail=%zu,cpu:threads=1", &list);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"trainer_fail", trainer_fail},
+        {"trainer_fail_second", trainer_fail_second},
+        {"trainer_lost", trainer_lost},
+    };
+    if (argc < 2 || !plant_setup()) {
+        fputs("usage: test-fault-trainer fault|faultstaged [CASE...]\n", stderr);
+        return 2;
+    }
+    plant p = {.backend = argv[1], .fixture = calloc(1, sizeof(trajectory))};
+    if (!p.fixture) return 1;
+    const int result =
+        test_run((size_t)argc - 2, argv + 2, cases, sizeof cases / sizeof *cases, &p);
+    free(p.fixture);
+    return result;
+}
