@@ -198,8 +198,14 @@ static dpt_status open_idx(const named_dataset *set, const char *directory, dpt_
 
 static dpt_status fail_unknown(const char *name, dpt_error *error)
 {
-    static const char *const known[] = {"fashion-mnist", "mnist", "idx", "synthetic", NULL};
-    const char *nearest = dpti_nearest(name, known);
+    static const char *const known[] = {"fashion-mnist", "fashion",   "mnist",
+                                        "idx",           "synthetic", NULL};
+    char kind[32]; /* of "syntetic:28x28x1:10:100" the part that can be misspelt */
+    const size_t length = strcspn(name, ":");
+    const int n_kind = length < sizeof kind ? (int)length : 0;
+    snprintf(kind, sizeof kind, "%.*s", n_kind, name);
+    const char *nearest = dpti_nearest(kind, known);
+    if (nearest && strcmp(nearest, "fashion") == 0) nearest = known[0];
     return DPT_FAIL(error, DPT_E_INVALID,
                     "unknown data set '%s'%s%s%s; known: fashion-mnist, mnist, idx, "
                     "synthetic:HxWxC:CLASSES:COUNT",

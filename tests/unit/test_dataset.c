@@ -190,6 +190,11 @@ static void suggests_names(test *t)
 {
     check_fails(t, "fasion-mnist", NULL, DPT_TRAIN, DPT_E_INVALID, "did you mean 'fashion-mnist'");
     check_fails(t, "minst", NULL, DPT_TRAIN, DPT_E_INVALID, "did you mean 'mnist'");
+    check_fails(t, "fasion", NULL, DPT_TRAIN, DPT_E_INVALID, "did you mean 'fashion-mnist'");
+    check_fails(t, "syntetic:28x28x1:10:9", NULL, DPT_TRAIN, DPT_E_INVALID,
+                "did you mean 'synthetic'");
+    check_fails(t, "a-name-that-is-longer-than-any-name-is", NULL, DPT_TRAIN, DPT_E_INVALID,
+                "unknown");
     check_fails(t, "imagenet-22k", NULL, DPT_TRAIN, DPT_E_INVALID, "synthetic:HxWxC:CLASSES:COUNT");
     check_fails(t, "", NULL, DPT_TRAIN, DPT_E_INVALID, "known:");
     check_fails(t, NULL, NULL, DPT_TRAIN, DPT_E_INVALID, "name");
