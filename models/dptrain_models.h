@@ -17,8 +17,8 @@ typedef struct dpt_model_shape {
 DPT_API const char *const *dpt_model_names(void);
 /* One line about a name, or NULL. */
 DPT_API const char *dpt_model_help(const char *name);
-/* Builds and finishes the network.  DPT_E_INVALID: an unknown name (the message lists the known ones
-   and suggests the nearest), or images too small for it (the message names the layer). */
+/* Builds and finishes the network.  DPT_E_INVALID: an unknown name (the message lists the known
+   ones and suggests the nearest), or images too small for it (the message names the layer). */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_model_by_name(dpt_context *context, const char *name,
                                                       const dpt_model_shape *shape,
                                                       dpt_model **out);
