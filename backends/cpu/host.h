@@ -1,6 +1,6 @@
 /* What this process gives the backend: cores, the processor's name and instruction sets, memory, a
-   BLAS.  Found once, at the first probe, and constant from then on; this is the backend's one
-   process-wide object, and the one place that reads the environment. */
+   BLAS.  Found once, at the first probe, and constant from then on: the backend's one process-wide
+   object.  The environment is read while it is found, and at no other time. */
 #ifndef DPT_CPU_HOST_H
 #define DPT_CPU_HOST_H
 
