@@ -67,7 +67,7 @@ static void symbol(void *library, const char *name, void *function_pointer)
     memcpy(function_pointer, &address, sizeof address);
 }
 
-/* "OpenBLAS 0.3.21 serial, Cooperlake kernels" */
+/* "OpenBLAS 0.3.21 pthread, Cooperlake kernels" */
 static void describe(dpt_cpu_blas *blas, const char *config)
 {
     char *(*get_core)(void) = NULL;

@@ -21,7 +21,7 @@ typedef struct dpt_cpu_blas {
     void *library;
     dpt_cpu_sgemm *sgemm; /* NULL: none found, the backend's own product is used */
     void (*set_n_threads)(int);
-    char description[96]; /* "OpenBLAS 0.3.21 serial, Cooperlake kernels", "own matrix product" */
+    char description[96]; /* "OpenBLAS 0.3.21 pthread, Cooperlake kernels", "own matrix product" */
 } dpt_cpu_blas;
 
 /* Finds and loads a BLAS; leaves the own product in place if there is none.  Reads $DPTRAIN_BLAS:
