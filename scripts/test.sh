@@ -91,7 +91,9 @@ suite() {
         "$tree: $((all - bad - off)) of $all tests, $off skipped" $((SECONDS - start))
     if [ "$bad" -ne 0 ]; then
         failures+=("$tree: $bad tests")
-        tail -n 60 "$log" | sed 's/^/    /'
+        # The output of the tests that failed, and their list.
+        awk '/^ *[0-9]+\/[0-9]+ Test/ { show = /\*\*\*/ } /^ +Start +[0-9]/ { next }
+             /^The following tests/ { show = 1 } show' "$log" | sed 's/^/    /'
     fi
 }
 
