@@ -108,8 +108,8 @@ DPT_PRINTF(1, 2) void fault_report(const char *format, ...);
 dpt_status fault_run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dpt_op_args *args);
 
 extern const dpt_capture_ops fault_capture_ops;
-/* Whether a stream records; then the call (run if op, copy if from.buffer, else fill) is added to
-   the recording and *status is the result. */
+
+/* A call to be recorded: a run if there is an op, a copy if there is a source, else a fill. */
 typedef struct fault_call {
     dpt_op *op;
     size_t n_samples;
@@ -118,6 +118,9 @@ typedef struct fault_call {
     uint32_t pattern;
     size_t n_bytes;
 } fault_call;
+
+/* False if the stream does not record.  Else the call is added to the recording, and *status tells
+   whether it could be. */
 bool fault_record(dpt_stream *stream, const fault_call *call, dpt_status *status);
 
 #endif
