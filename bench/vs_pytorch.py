@@ -78,8 +78,9 @@ def run_pytorch(args, variant):
          "--data", args.data, "--batch-size", str(args.batch_size), "--epochs", str(args.epochs),
          "--threads", str(args.threads), "--variant", variant,
          "--warm-up-steps", str(WARM_UP_STEPS)],
-        check=False, stdout=subprocess.PIPE, text=True)
+        check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
+        print(done.stderr, file=sys.stderr)
         return None
     result = json.loads(done.stdout.splitlines()[-1])
     result["startup_seconds"] = result.pop("first_step_at") - start
