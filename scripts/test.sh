@@ -157,7 +157,7 @@ find_package(dptrain 0.1 REQUIRED)
 add_executable(by-cmake $source/examples/scatter_allreduce.c)
 target_link_libraries(by-cmake PRIVATE dptrain::dptrain)
 CMAKE
-    cmake -S "$user" -B "$user/build" -DCMAKE_PREFIX_PATH="$prefix" &&
+    cmake -S "$user" -B "$user/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" &&
         cmake --build "$user/build" || return
     "$user/build/by-cmake" | grep -F 'all-reduced on cpu: [3 3]'
 }
