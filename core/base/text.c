@@ -66,18 +66,28 @@ static size_t edit_distance(const char *a, size_t n_a, const char *b, size_t n_b
     return d[n_a][n_b];
 }
 
+static size_t common_prefix(const char *a, const char *b)
+{
+    size_t n = 0;
+    while (a[n] && a[n] == b[n])
+        n++;
+    return n;
+}
+
 const char *dpti_nearest(const char *word, const char *const *known)
 {
     const size_t n_word = strlen(word);
     if (n_word == 0 || n_word > MAX_WORD) return NULL;
     const char *best = NULL;
-    size_t best_distance = SIZE_MAX;
+    size_t best_distance = SIZE_MAX, best_prefix = 0;
     for (; *known; known++) {
         const size_t n_known = strlen(*known);
         if (n_known > MAX_WORD) continue;
         const size_t distance = edit_distance(word, n_word, *known, n_known);
-        if (distance < best_distance) {
+        const size_t prefix = common_prefix(word, *known);
+        if (distance < best_distance || (distance == best_distance && prefix > best_prefix)) {
             best_distance = distance;
+            best_prefix = prefix;
             best = *known;
         }
     }

@@ -19,7 +19,9 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-STEPS, BATCH, RATE, MOMENTUM = 50, 256, 0.05, 0.9
+STEPS, BATCH, RATE, MOMENTUM = 50, 256, 0.005, 0.9
+# dptrain multiplies by this; x / 255 differs in the last bit.
+SCALE = numpy.float32(1) / numpy.float32(255)
 
 
 def read_idx(path, header, shape):
@@ -61,7 +63,7 @@ def main():
     print(f"# SGD lr {RATE} momentum {MOMENTUM}; made by make_lenet.py")
     for step in range(STEPS):
         part = slice(step * BATCH, (step + 1) * BATCH)
-        x = torch.from_numpy(images[part].astype(numpy.float32) / 255)
+        x = torch.from_numpy(images[part].astype(numpy.float32) * SCALE)
         y = torch.from_numpy(labels[part].astype(numpy.int64))
         optimizer.zero_grad()
         loss = loss_of(model(x), y)

@@ -1,7 +1,11 @@
 /* LeNet against PyTorch: the same initial weights, the same batches of Fashion-MNIST, 50 steps of
    SGD with momentum.  tests/golden/lenet.txt holds PyTorch's losses; tests/golden/make_lenet.py
    made them, from the weights that `test-train-golden initial FILE` writes.  No PyTorch is needed
-   here. */
+   here.
+
+   Seed and rate are such that rounding does not grow: a hidden unit that lies on ReLU's kink for
+   one sample can turn a difference of 1e-7 into one of 1e-2 within 50 steps, in PyTorch too.  Here
+   its losses in float32 and in float64 agree to 3e-7, so a difference of 1e-4 is a mistake. */
 #include "dptrain.h"
 #include "dptrain_models.h"
 #include "harness.h"
@@ -13,7 +17,7 @@
 
 enum { STEPS = 50, BATCH = 256, SEED = 42 };
 
-static const float rate = 0.05f, momentum = 0.9f;
+static const float rate = 0.005f, momentum = 0.9f;
 
 typedef struct setting {
     dpt_context *context;
@@ -30,6 +34,7 @@ static dpt_status set_up(setting *s, const char *devices, const char *split)
                                          .split = split,
                                          .lr = rate,
                                          .momentum = momentum,
+                                         .init = "he",
                                          .seed = SEED,
                                          .no_shuffle = true};
     DPT_TRY(dpt_context_create(&s->context));
