@@ -98,6 +98,20 @@ DPT_CHECK_RESULT dpt_status dpti_fill(const dpti_buffer *to, size_t offset_bytes
                                       size_t n_bytes);
 DPT_CHECK_RESULT dpt_status dpti_sync(dpti_device *device);
 
+/* [driver] Events on the main stream.  Those of a lost device are abandoned, like its memory. */
+DPT_CHECK_RESULT dpt_status dpti_event_create(dpti_device *device, dpt_event **out);
+void dpti_event_destroy(dpti_device *device, dpt_event *event); /* accepts NULL */
+DPT_CHECK_RESULT dpt_status dpti_event_record(dpti_device *device, dpt_event *event);
+DPT_CHECK_RESULT dpt_status dpti_event_elapsed(dpti_device *device, dpt_event *start,
+                                               dpt_event *end, double *seconds);
+
+/* [driver] Recordings on the main stream, where the backend can. */
+bool dpti_can_record(const dpti_device *device);
+DPT_CHECK_RESULT dpt_status dpti_recording_begin(dpti_device *device);
+DPT_CHECK_RESULT dpt_status dpti_recording_end(dpti_device *device, dpt_recording **out);
+DPT_CHECK_RESULT dpt_status dpti_recording_replay(dpti_device *device, dpt_recording *recording);
+void dpti_recording_release(dpti_device *device, dpt_recording *recording); /* accepts NULL */
+
 /* ---- Operators ---------------------------------------------------------------------------------
  */
 

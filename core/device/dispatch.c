@@ -196,3 +196,71 @@ dpt_status dpti_sync(dpti_device *device)
     DPT_TRY(dpti_begin_call(device));
     return dpti_end_call(device, device->base.backend->stream->sync(device->stream), "stream.sync");
 }
+
+/* ---- Events and recordings ------------------------------------------------------------------- */
+
+static const dpt_stream_ops *stream_of(const dpti_device *device)
+{
+    return device->base.backend->stream;
+}
+
+static const dpt_capture_ops *capture_of(const dpti_device *device)
+{
+    return device->base.backend->capture;
+}
+
+dpt_status dpti_event_create(dpti_device *device, dpt_event **out)
+{
+    DPT_TRY(dpti_begin_call(device));
+    return dpti_end_call(device, stream_of(device)->event_create(&device->base, out),
+                         "stream.event_create");
+}
+
+void dpti_event_destroy(dpti_device *device, dpt_event *event)
+{
+    if (!device->lost) stream_of(device)->event_destroy(event);
+}
+
+dpt_status dpti_event_record(dpti_device *device, dpt_event *event)
+{
+    DPT_TRY(dpti_begin_call(device));
+    return dpti_end_call(device, stream_of(device)->event_record(event, device->stream),
+                         "stream.event_record");
+}
+
+dpt_status dpti_event_elapsed(dpti_device *device, dpt_event *start, dpt_event *end,
+                              double *seconds)
+{
+    DPT_TRY(dpti_begin_call(device));
+    return dpti_end_call(device, stream_of(device)->event_elapsed(start, end, seconds),
+                         "stream.event_elapsed");
+}
+
+bool dpti_can_record(const dpti_device *device)
+{
+    return capture_of(device) != NULL;
+}
+
+dpt_status dpti_recording_begin(dpti_device *device)
+{
+    DPT_TRY(dpti_begin_call(device));
+    return dpti_end_call(device, capture_of(device)->begin(device->stream), "capture.begin");
+}
+
+dpt_status dpti_recording_end(dpti_device *device, dpt_recording **out)
+{
+    DPT_TRY(dpti_begin_call(device));
+    return dpti_end_call(device, capture_of(device)->end(device->stream, out), "capture.end");
+}
+
+dpt_status dpti_recording_replay(dpti_device *device, dpt_recording *recording)
+{
+    DPT_TRY(dpti_begin_call(device));
+    return dpti_end_call(device, capture_of(device)->replay(device->stream, recording),
+                         "capture.replay");
+}
+
+void dpti_recording_release(dpti_device *device, dpt_recording *recording)
+{
+    if (recording && !device->lost) capture_of(device)->release(&device->base, recording);
+}

@@ -16,23 +16,21 @@ static dpt_status make_flat(dpti_device *device, const dpt_model *model, dpti_bu
 dpt_status dpti_replica_create(dpti_device *device, const dpt_model *model, size_t capacity,
                                bool with_velocity, dpti_replica *out)
 {
-    const dpt_stream_ops *stream = device->base.backend->stream;
     *out = (dpti_replica){.device = device, .model = model, .capacity = capacity};
     DPT_TRY(make_flat(device, model, &out->parameters));
     DPT_TRY(make_flat(device, model, &out->gradients));
     if (with_velocity) DPT_TRY(make_flat(device, model, &out->velocity));
     DPT_TRY(dpti_alloc(device, dpti_step_bytes(capacity), &out->step));
-    DPT_TRY(stream->event_create(&device->base, &out->start));
-    DPT_TRY(stream->event_create(&device->base, &out->end));
+    DPT_TRY(dpti_event_create(device, &out->start));
+    DPT_TRY(dpti_event_create(device, &out->end));
     return dpti_sync(device);
 }
 
 void dpti_replica_destroy(dpti_replica *replica)
 {
     if (!replica->device) return;
-    const dpt_stream_ops *stream = replica->device->base.backend->stream;
-    stream->event_destroy(replica->end);
-    stream->event_destroy(replica->start);
+    dpti_event_destroy(replica->device, replica->end);
+    dpti_event_destroy(replica->device, replica->start);
     dpti_free(&replica->step);
     dpti_free(&replica->arena);
     dpti_free(&replica->velocity);
@@ -171,11 +169,9 @@ dpt_status dpti_executable_create(dpti_replica *replica, const dpti_program_opti
 
 static void release_recordings(dpti_executable *x)
 {
-    dpt_device *device = &x->replica->device->base;
     for (size_t s = 0; s < DPTI_MAX_SEGMENTS; s++)
         for (size_t i = 0; i < DPTI_RECORDINGS; i++)
-            if (x->recorded[s][i].recording)
-                device->backend->capture->release(device, x->recorded[s][i].recording);
+            dpti_recording_release(x->replica->device, x->recorded[s][i].recording);
 }
 
 void dpti_executable_destroy(dpti_executable *executable)
@@ -219,20 +215,19 @@ static dpti_recorded *find_recorded(dpti_recorded *recorded, size_t n_samples)
 static dpt_status record(dpti_executable *x, size_t segment, size_t n_samples, dpti_recorded *entry)
 {
     dpti_device *device = x->replica->device;
-    const dpt_capture_ops *capture = device->base.backend->capture;
     dpt_recording *recording = NULL;
     if (entry->recording) {
         /* What is in the stream may still use it. */
         DPT_TRY(dpti_sync(device));
-        capture->release(&device->base, entry->recording);
+        dpti_recording_release(device, entry->recording);
         *entry = (dpti_recorded){0};
     }
-    DPT_TRY(capture->begin(device->stream));
+    DPT_TRY(dpti_recording_begin(device));
     const dpt_status status = enqueue(x, segment, n_samples);
     const dpt_error first = device->base.error;
-    const dpt_status ended = capture->end(device->stream, &recording);
+    const dpt_status ended = dpti_recording_end(device, &recording);
     if (status != DPT_OK) {
-        if (ended == DPT_OK) capture->release(&device->base, recording);
+        if (ended == DPT_OK) dpti_recording_release(device, recording);
         device->base.error = first;
         return status;
     }
@@ -245,13 +240,12 @@ dpt_status dpti_executable_run(dpti_executable *executable, size_t segment, size
 {
     dpti_executable *x = executable;
     dpti_device *device = x->replica->device;
-    const dpt_capture_ops *capture = device->base.backend->capture;
-    if (!capture) return enqueue(x, segment, n_samples);
+    if (!dpti_can_record(device)) return enqueue(x, segment, n_samples);
     dpti_recorded *entry = find_recorded(x->recorded[segment], n_samples);
     if (!entry->recording || entry->n_samples != n_samples)
         DPT_TRY(record(x, segment, n_samples, entry));
     entry->used = ++x->clock;
-    return capture->replay(device->stream, entry->recording);
+    return dpti_recording_replay(device, entry->recording);
 }
 
 dpt_status dpti_executable_result(dpti_executable *executable, size_t n_samples, float *host)

@@ -27,14 +27,13 @@ dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable, siz
 {
     dpti_device *device = worker->device;
     const dpti_replica *replica = &worker->replica;
-    const dpt_stream_ops *stream = device->base.backend->stream;
     double busy = 0;
-    DPT_TRY(stream->event_record(replica->start, device->stream));
+    DPT_TRY(dpti_event_record(device, replica->start));
     DPT_TRY(dpti_executable_run(executable, segment, n_samples));
-    DPT_TRY(stream->event_record(replica->end, device->stream));
+    DPT_TRY(dpti_event_record(device, replica->end));
     if (result) DPT_TRY(dpti_executable_result(executable, n_samples, result));
     DPT_TRY(dpti_sync(device));
-    DPT_TRY(stream->event_elapsed(replica->start, replica->end, &busy));
+    DPT_TRY(dpti_event_elapsed(device, replica->start, replica->end, &busy));
     if (device->throttle > 1) wait_seconds((device->throttle - 1) * busy);
     *seconds += busy * device->throttle;
     return DPT_OK;

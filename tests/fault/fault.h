@@ -8,8 +8,9 @@
    anything else is passed on
 
    Into the file that $DPTRAIN_FAULT_REPORT names it appends `fired CALL ENTRY` when a failure is
-   planted, and `closed CALLS LEFT` when a device is closed: how many calls were counted, and how
-   many objects nobody had released.
+   planted, `touched` when something of a lost device is released, which must be abandoned, and
+   `closed CALLS LEFT` when a device is closed: how many calls were counted, and how many objects
+   nobody had released.
 
    Built twice: `fault`, and `faultstaged`, which hides that its memory is the host's and that it
    can record, so that core has to stage transfers as for a GPU. */
@@ -59,7 +60,7 @@ typedef struct fault_state {
     char entry[24];
     fault_bug bug;
     size_t n_calls;
-    bool is_lost;
+    bool is_lost, is_closing;
     fault_object *objects; /* the last created first */
 } fault_state;
 

@@ -69,6 +69,7 @@ static void device_close(dpt_device *device)
 {
     fault_state *state = fault_of(device);
     if (!state) return;
+    state->is_closing = true;
     fault_report("closed %zu %zu\n", state->n_calls, fault_count_objects(state));
     while (state->objects)
         release_object(device, state->objects->kind, state->objects->handle);

@@ -163,7 +163,9 @@ bool fault_track(dpt_device *device, fault_object_kind kind, void *handle)
 
 void fault_forget(dpt_device *device, const void *handle)
 {
-    fault_object **at = &fault_of(device)->objects;
+    fault_state *state = fault_of(device);
+    if (state->is_lost && !state->is_closing && handle) fault_report("touched a lost device\n");
+    fault_object **at = &state->objects;
     while (*at && (*at)->handle != handle)
         at = &(*at)->next;
     if (!*at) return;

@@ -54,6 +54,8 @@ static void check_closed(run *r, bool was_lost)
     test *t = r->t;
     char line[REPORT_BYTES];
     size_t n_calls = 0, n_left = 0;
+    if (report_contains("touched", line, sizeof line))
+        FAIL("%s: something of the lost device was released, not abandoned", r->devices);
     if (!report_contains("closed", line, sizeof line)) return; /* it was never opened */
     if (CHECK(sscanf(line, "closed %zu %zu", &n_calls, &n_left) == 2) && !was_lost && n_left > 0)
         FAIL("%s: %zu objects were not released", r->devices, n_left);

@@ -291,6 +291,54 @@ static void binds_workspace(test *t)
     with_device(t, &fake_backend, "fake", check_workspace);
 }
 
+/* ---- Events and recordings ------------------------------------------------------------------- */
+
+static dpt_status fail_silently(dpt_event *event, dpt_stream *stream)
+{
+    (void)event;
+    (void)stream;
+    return DPT_E_DEVICE;
+}
+
+static dpt_status lose_device(dpt_event *event, dpt_stream *stream)
+{
+    (void)event;
+    (void)stream;
+    return DPT_E_DEVICE_LOST;
+}
+
+static void check_failed_event(test *t, dpti_device *device)
+{
+    double seconds;
+    CHECK_STATUS(dpti_event_record(device, NULL), DPT_E_DEVICE);
+    CHECK(device->base.error.status == DPT_E_DEVICE && !device->lost);
+    CHECK_TEXT(device->base.error.message, "stream.event_record failed: device error");
+    CHECK_STATUS(dpti_event_elapsed(device, NULL, NULL, &seconds), DPT_E_UNSUPPORTED);
+    CHECK(device->base.error.status == DPT_E_UNSUPPORTED);
+    CHECK(!dpti_can_record(device));
+}
+
+static void check_lost_event(test *t, dpti_device *device)
+{
+    dpt_event *event;
+    double seconds;
+    CHECK_STATUS(dpti_event_record(device, NULL), DPT_E_DEVICE_LOST);
+    CHECK(device->lost && device->base.error.status == DPT_E_DEVICE_LOST);
+    CHECK_STATUS(dpti_event_elapsed(device, NULL, NULL, &seconds), DPT_E_DEVICE_LOST);
+    CHECK_STATUS(dpti_event_create(device, &event), DPT_E_DEVICE_LOST);
+}
+
+static void checks_events(test *t)
+{
+    dpt_stream_ops stream = fake_stream_ops;
+    dpt_backend broken = fake_backend;
+    broken.stream = &stream;
+    stream.event_record = fail_silently;
+    with_device(t, &broken, "fake", check_failed_event);
+    stream.event_record = lose_device;
+    with_device(t, &broken, "fake", check_lost_event);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -300,6 +348,7 @@ int main(int argc, char **argv)
         {"prepares", prepares},
         {"binds", binds},
         {"binds_workspace", binds_workspace},
+        {"checks_events", checks_events},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }
