@@ -19,10 +19,10 @@ DPT_CHECK_RESULT dpt_status dpti_allreduce_join(dpti_allreduce *allreduce, size_
                                                 const dpti_buffer *data);
 void dpti_allreduce_leave(dpti_allreduce *allreduce, size_t rank);
 
-/* [driver] Called by every rank.  *mine is this rank's status so far, and becomes the failure of its
-   own transfers.  If any rank brings a failure nothing is summed and all get the first failure in
-   rank order.  A rank that does not contribute still receives the sum.  The device's earlier work
-   has passed (sync). */
+/* [driver] Called by every rank.  *mine is this rank's status so far, and becomes the failure of
+   its own transfers.  If any rank brings a failure nothing is summed and all get the first failure
+   in rank order.  A rank that does not contribute still receives the sum.  The device's earlier
+   work has passed (sync). */
 DPT_CHECK_RESULT dpt_status dpti_allreduce_run(dpti_allreduce *allreduce, size_t rank,
                                                bool contributes, dpt_status *mine);
 
