@@ -14,8 +14,7 @@ enum { RUNS = 15 };
 
 static const double min_seconds = 0.05; /* of one run */
 
-/* ---- What is measured --------------------------------------------------------------------------
- */
+/* ---- What is measured ------------------------------------------------------------------------ */
 
 typedef struct item {
     const char *name;
@@ -71,8 +70,7 @@ static const item items[] = {
     {"SGD with momentum", {.kind = DPT_OP_SGD, .u.sgd = {.count = 11200000, .momentum = 0.9f}}},
 };
 
-/* ---- Measuring ---------------------------------------------------------------------------------
- */
+/* ---- Measuring ------------------------------------------------------------------------------- */
 
 typedef struct measurement {
     const dpt_op_desc *desc;
@@ -184,8 +182,7 @@ static void measure(dpti_device *device, void *argument)
     dpti_release(&s.op);
 }
 
-/* ---- The table ---------------------------------------------------------------------------------
- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 static void report(const item *it, const measurement *m, double flops, double bandwidth)
 {

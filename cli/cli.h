@@ -9,8 +9,7 @@
 /* Exit codes.  A signal that ended training adds 128 to its number, as shells do. */
 enum { CLI_OK = 0, CLI_FAILURE = 1, CLI_USAGE = 2 };
 
-/* ---- Options ----------------------------------------------------------------------------------
- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 typedef enum cli_verb {
     CLI_TRAIN = 1 << 0,
@@ -56,8 +55,7 @@ const cli_verb_entry *cli_find_verb(int argc, char **argv, int *first);
 /* Help on stdout: of one verb, or of the whole command if the verb was not named. */
 void cli_print_help(const cli_verb_entry *verb, bool whole);
 
-/* ---- The options table -------------------------------------------------------------------------
- */
+/* ---- The options table ----------------------------------------------------------------------- */
 
 typedef enum cli_kind {
     CLI_FLAG,    /* bool */
@@ -89,23 +87,20 @@ DPT_CHECK_RESULT bool cli_parse_count(const char *text, size_t min, size_t max, 
 DPT_CHECK_RESULT bool cli_parse_real(const char *text, double low, double high, double *out);
 DPT_CHECK_RESULT bool cli_parse_seconds(const char *text, double *out);
 
-/* ---- Diagnostics -------------------------------------------------------------------------------
- */
+/* ---- Diagnostics ----------------------------------------------------------------------------- */
 
 /* One line on stderr, "dptrain: ..."; returns `code`. */
 DPT_PRINTF(2, 3) int cli_error(int code, const char *format, ...);
 /* The context's last failure (none: the status's words) on stderr, and the exit code that fits. */
 int cli_fail(const dpt_context *context, dpt_status status);
 
-/* ---- Verbs -------------------------------------------------------------------------------------
- */
+/* ---- Verbs ----------------------------------------------------------------------------------- */
 
 int cli_train(const cli_options *options);
 int cli_eval(const cli_options *options);
 int cli_devices(const cli_options *options);
 
-/* ---- Progress of training ---------------------------------------------------------------------
- */
+/* ---- Progress of training -------------------------------------------------------------------- */
 
 typedef struct cli_progress {
     bool bar;    /* draw one, on stderr */

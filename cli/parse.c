@@ -10,8 +10,7 @@
 
 enum { MAX_NAMES = 64, LIST_BYTES = 512 };
 
-/* ---- Numbers -----------------------------------------------------------------------------------
- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 bool cli_parse_count(const char *text, size_t min, size_t max, size_t *out)
 {
@@ -61,8 +60,7 @@ bool cli_parse_seconds(const char *text, double *out)
     return true;
 }
 
-/* ---- Values ------------------------------------------------------------------------------------
- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 static bool contains(const char *const *list, const char *word)
 {
@@ -127,8 +125,7 @@ static int set_value(const cli_option *option, const char *value, cli_options *o
     return CLI_USAGE;
 }
 
-/* ---- Names -------------------------------------------------------------------------------------
- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 static int unknown_option(const cli_verb_entry *verb, const char *name)
 {
@@ -170,8 +167,7 @@ static const cli_option *find_option(const cli_verb_entry *verb, const char *nam
     return found;
 }
 
-/* ---- The command line --------------------------------------------------------------------------
- */
+/* ---- The command line ------------------------------------------------------------------------ */
 
 /* Takes the long option at argv[*i], and its value, which may be the next argument. */
 static int parse_long(const cli_verb_entry *verb, int argc, char **argv, int *i, cli_options *out)

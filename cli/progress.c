@@ -10,8 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* ---- Signals -----------------------------------------------------------------------------------
- */
+/* ---- Signals --------------------------------------------------------------------------------- */
 
 /* The one mutable global: a signal handler has nowhere else to leave a note. */
 static volatile sig_atomic_t caught;
@@ -36,8 +35,7 @@ int cli_signals_caught(void)
     return caught;
 }
 
-/* ---- The bar -----------------------------------------------------------------------------------
- */
+/* ---- The bar --------------------------------------------------------------------------------- */
 
 enum { BAR_CELLS = 24, MIN_CELLS = 5, LINE_BYTES = 256 };
 
@@ -135,8 +133,7 @@ void cli_progress_end(cli_progress *progress)
     progress->drawn = false;
 }
 
-/* ---- Steps and epochs --------------------------------------------------------------------------
- */
+/* ---- Steps and epochs ------------------------------------------------------------------------ */
 
 static void take_step(cli_progress *p, const dpt_step_metrics *step)
 {

@@ -35,8 +35,7 @@ static dpt_status create_trainer(cli_session *session, const cli_options *option
     return DPT_OK;
 }
 
-/* ---- The header --------------------------------------------------------------------------------
- */
+/* ---- The header ------------------------------------------------------------------------------ */
 
 static void print_devices(const dpt_device_set *devices)
 {
@@ -67,8 +66,7 @@ static void print_header(const cli_session *session, const cli_options *options)
     fflush(stdout);
 }
 
-/* ---- The end -----------------------------------------------------------------------------------
- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static void print_files(const cli_options *options)
 {

@@ -6,8 +6,7 @@
 #include "backend.h" /* dpt_error, DPT_FAIL */
 #include "dpt_types.h"
 
-/* ---- Sizes: widen before you multiply, check once ----------------------------------------------
- */
+/* ---- Sizes: widen before you multiply, check once -------------------------------------------- */
 
 /* *out = a * b, a + b; false on overflow, *out then unchanged. */
 DPT_CHECK_RESULT bool dpti_multiply(size_t a, size_t b, size_t *out);
@@ -15,8 +14,7 @@ DPT_CHECK_RESULT bool dpti_add(size_t a, size_t b, size_t *out);
 /* Rounds up to a multiple of a power of two.  The caller knows that it fits. */
 size_t dpti_round_up(size_t value, size_t power_of_two);
 
-/* ---- Text --------------------------------------------------------------------------------------
- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 /* A copy of a string, or of its first `length` characters; NULL without memory. */
 char *dpti_strdup(const char *text);
@@ -32,8 +30,7 @@ DPT_CHECK_RESULT bool dpti_parse_real(const char *text, double min, double max, 
 /* "64M", "2G", "1024": a number of bytes with an optional factor K, M, G, T (powers of 1024). */
 DPT_CHECK_RESULT bool dpti_parse_bytes(const char *text, size_t *out);
 
-/* ---- Time and environment ----------------------------------------------------------------------
- */
+/* ---- Time and environment -------------------------------------------------------------------- */
 
 double dpti_seconds(void); /* monotonic */
 /* Environment variables are read through here only.  NULL if unset or empty, and for `trusted` ones
@@ -41,8 +38,7 @@ double dpti_seconds(void); /* monotonic */
 const char *dpti_environment(const char *name);
 const char *dpti_environment_trusted(const char *name);
 
-/* ---- Random numbers ----------------------------------------------------------------------------
- */
+/* ---- Random numbers -------------------------------------------------------------------------- */
 
 /* Philox4x32-10 (Salmon et al., SC 2011): out = f(counter, key), a pure function. */
 void dpti_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);

@@ -36,8 +36,7 @@ char *dpti_format(const char *format, ...)
     return text;
 }
 
-/* ---- Suggestions -------------------------------------------------------------------------------
- */
+/* ---- Suggestions ----------------------------------------------------------------------------- */
 
 enum { MAX_WORD = 40 };
 
@@ -100,8 +99,7 @@ const char *dpt_nearest(const char *word, const char *const *known)
     return dpti_nearest(word, known);
 }
 
-/* ---- Numbers -----------------------------------------------------------------------------------
- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 static bool parse_digits(const char *text, const char **end, uint64_t *out)
 {

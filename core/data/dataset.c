@@ -59,8 +59,7 @@ void dpt_dataset_describe(const dpt_dataset *dataset, dpt_dataset_info *out)
     };
 }
 
-/* ---- IDX files ---------------------------------------------------------------------------------
- */
+/* ---- IDX files ------------------------------------------------------------------------------- */
 
 static size_t largest_label(const uint8_t *labels, size_t n)
 {
@@ -193,8 +192,7 @@ static dpt_status open_idx(const named_dataset *set, const char *directory, dpt_
     return status;
 }
 
-/* ---- By name -----------------------------------------------------------------------------------
- */
+/* ---- By name --------------------------------------------------------------------------------- */
 
 static dpt_status fail_unknown(const char *name, dpt_error *error)
 {
@@ -236,8 +234,7 @@ dpt_status dpt_dataset_open(dpt_context *context, const char *name, const char *
     return DPT_OK;
 }
 
-/* ---- From memory -------------------------------------------------------------------------------
- */
+/* ---- From memory ----------------------------------------------------------------------------- */
 
 static dpt_status check_memory(const dpt_dataset_memory *m, dpt_error *error)
 {

@@ -50,8 +50,7 @@ void dpti_idx_pair_free(dpti_idx_pair *pair)
     *pair = (dpti_idx_pair){0};
 }
 
-/* ---- One folder --------------------------------------------------------------------------------
- */
+/* ---- One folder ------------------------------------------------------------------------------ */
 
 static dpt_status fail_memory(dpt_error *error)
 {
@@ -92,8 +91,7 @@ static dpt_status find_pair(const char *directory, dpt_part part, dpti_idx_pair 
     return status;
 }
 
-/* ---- Where to look -----------------------------------------------------------------------------
- */
+/* ---- Where to look --------------------------------------------------------------------------- */
 
 enum { MAX_PLACES = 4 };
 

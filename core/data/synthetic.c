@@ -24,8 +24,7 @@ typedef struct shape {
     size_t height, width, channels, classes, count;
 } shape;
 
-/* ---- Parsing -----------------------------------------------------------------------------------
- */
+/* ---- Parsing --------------------------------------------------------------------------------- */
 
 /* Cuts a number off the text up to the separator, which must be there ('\0': the end). */
 static bool take_field(const char **text, char separator, char *field, size_t n_field)
@@ -71,8 +70,7 @@ static dpt_status parse(const char *spec, shape *out, dpt_error *error)
     return DPT_OK;
 }
 
-/* ---- Making ------------------------------------------------------------------------------------
- */
+/* ---- Making ---------------------------------------------------------------------------------- */
 
 /* The pattern of a class at half brightness: up to 7 x 7 cells of one random byte a channel.
    `cells` is room for MAX_CELLS * MAX_CELLS * channels bytes. */

@@ -25,8 +25,7 @@ typedef struct compiler {
     int *value, *gradient;      /* of a root: tensors */
 } compiler;
 
-/* ---- Emitting ----------------------------------------------------------------------------------
- */
+/* ---- Emitting -------------------------------------------------------------------------------- */
 
 static dpt_status out_of_memory(const compiler *c)
 {
@@ -105,8 +104,7 @@ static dpt_status emit(const compiler *c, dpti_instruction instruction, const in
 #define EMIT(c, instruction, in, out)                                                              \
     emit((c), (instruction), (in), sizeof(in) / sizeof *(in), (out), sizeof(out) / sizeof *(out))
 
-/* ---- Roots and fusion --------------------------------------------------------------------------
- */
+/* ---- Roots and fusion ------------------------------------------------------------------------ */
 
 static bool can_fuse_activation(const dpti_node *node)
 {
@@ -159,8 +157,7 @@ static int value_of(const compiler *c, size_t node)
     return c->value[c->root[node]];
 }
 
-/* ---- Forward -----------------------------------------------------------------------------------
- */
+/* ---- Forward --------------------------------------------------------------------------------- */
 
 static dpt_status emit_gather(compiler *c, int *label)
 {
@@ -223,8 +220,7 @@ static dpt_status emit_loss(compiler *c, int label)
     return EMIT(c, loss, ((int[]){c->value[root], label}), ((int[]){c->program->result, gradient}));
 }
 
-/* ---- Backward ----------------------------------------------------------------------------------
- */
+/* ---- Backward -------------------------------------------------------------------------------- */
 
 /* A consumer of `root` is about to add its contribution. */
 typedef struct contribution {
@@ -364,8 +360,7 @@ static dpt_status emit_backward(compiler *c, size_t i)
     return DPT_OK;
 }
 
-/* ---- The optimizer -----------------------------------------------------------------------------
- */
+/* ---- The optimizer --------------------------------------------------------------------------- */
 
 static dpt_status emit_optimizer(compiler *c)
 {
@@ -386,8 +381,7 @@ static dpt_status emit_optimizer(compiler *c)
     return EMIT(c, sgd, ((int[]){gradients}), ((int[]){parameters, velocity}));
 }
 
-/* ---- The whole ---------------------------------------------------------------------------------
- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static void end_segment(dpti_program *p, dpti_exchange exchange, bool commits)
 {

@@ -38,8 +38,7 @@ void dpt_model_destroy(dpt_model *model)
     free(model);
 }
 
-/* ---- Building blocks ---------------------------------------------------------------------------
- */
+/* ---- Building blocks ------------------------------------------------------------------------- */
 
 #define FAIL(model, status_, ...)                                                                  \
     ((model)->status = DPT_FAIL(&(model)->error, (status_), __VA_ARGS__), (dpt_value){0})
@@ -181,8 +180,7 @@ static bool known_activation(dpt_model *model, const char *layer, dpt_activation
     return false;
 }
 
-/* ---- Layers ------------------------------------------------------------------------------------
- */
+/* ---- Layers ---------------------------------------------------------------------------------- */
 
 dpt_value dpt_input(dpt_model *model, size_t height, size_t width, size_t channels)
 {
@@ -388,8 +386,7 @@ dpt_value dpt_flatten(dpt_model *model, dpt_value x)
     return add_unnamed(model, "flatten", node);
 }
 
-/* ---- Finishing ---------------------------------------------------------------------------------
- */
+/* ---- Finishing ------------------------------------------------------------------------------- */
 
 static void place_parameters(dpt_model *model, bool biases)
 {
@@ -448,8 +445,7 @@ dpt_status dpt_model_finish(dpt_model *model, dpt_value logits)
     return DPT_OK;
 }
 
-/* ---- Looking at a model ------------------------------------------------------------------------
- */
+/* ---- Looking at a model ---------------------------------------------------------------------- */
 
 const char *dpt_model_name(const dpt_model *model)
 {

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Layouts -----------------------------------------------------------------------------------
- */
+/* ---- Layouts --------------------------------------------------------------------------------- */
 
 /* Both layouts that differ are (rows, h*w, c) inside and (rows, c, h*w) outside: a convolution's
    filters, and the columns of a linear layer behind flatten. */
@@ -41,8 +40,7 @@ void dpti_parameter_import(const dpti_parameter *parameter, const float *outside
         transpose_rows(parameter, outside, inside, false);
 }
 
-/* ---- Initial values ----------------------------------------------------------------------------
- */
+/* ---- Initial values -------------------------------------------------------------------------- */
 
 typedef enum distribution { ZERO, UNIFORM, NORMAL } distribution;
 

@@ -13,8 +13,7 @@
 /* Linux transfers at most this much in one call; asking for more is no error but pointless. */
 static const size_t max_transfer = 1u << 30;
 
-/* ---- Reading -----------------------------------------------------------------------------------
- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static dpt_status fail_read(dpt_error *error, const char *path, int code)
 {
@@ -84,8 +83,7 @@ close_file:
     return status;
 }
 
-/* ---- Replacing ---------------------------------------------------------------------------------
- */
+/* ---- Replacing ------------------------------------------------------------------------------- */
 
 static dpt_status fail_write(dpt_error *error, const char *path, int code)
 {

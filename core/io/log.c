@@ -53,8 +53,7 @@ dpt_status dpti_log_close(dpti_log *log, dpt_error *error)
     return status;
 }
 
-/* ---- Values ------------------------------------------------------------------------------------
- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 /* An event being put together.  The first failure sticks, and write_event reports it. */
 typedef struct event {
@@ -124,8 +123,7 @@ static dpt_status write_event(dpti_log *log, event *e, dpt_error *error)
     return written ? DPT_OK : fail_write(log->path, code ? code : EIO, error);
 }
 
-/* ---- Events ------------------------------------------------------------------------------------
- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 static json_t *device_value(event *e, const dpt_device_description *device)
 {

@@ -39,8 +39,7 @@ static const char head[] =
     ".band{stroke:none;opacity:.22}\n"
     "</style>\n";
 
-/* ---- Bins: many steps to one point -------------------------------------------------------------
- */
+/* ---- Bins: many steps to one point ----------------------------------------------------------- */
 
 /* The steps of bin b of n: first .. last, counted from 0, never empty as n <= n_steps. */
 static size_t bin_first(size_t b, size_t n, size_t n_steps)
@@ -76,8 +75,7 @@ static bin make_bin(const double *loss, size_t first, size_t last)
     return b;
 }
 
-/* ---- Legends -----------------------------------------------------------------------------------
- */
+/* ---- Legends --------------------------------------------------------------------------------- */
 
 /* A row of coloured squares with words, that wraps at the panel's edge. */
 typedef struct legend {
@@ -117,8 +115,7 @@ static void legend_entry(dpti_svg *svg, legend *l, const char *colour, const cha
     l->x += width + 14;
 }
 
-/* ---- Loss --------------------------------------------------------------------------------------
- */
+/* ---- Loss ------------------------------------------------------------------------------------ */
 
 static void draw_nothing(dpti_svg *svg, const dpti_frame *frame, const char *why)
 {
@@ -206,8 +203,7 @@ static void draw_loss(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
     }
 }
 
-/* ---- Accuracy ----------------------------------------------------------------------------------
- */
+/* ---- Accuracy -------------------------------------------------------------------------------- */
 
 static void draw_curve(dpti_svg *svg, const dpti_frame *frame, const double *values, size_t n,
                        const char *colour)
@@ -264,8 +260,7 @@ static void draw_accuracy(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot
     draw_curve(svg, &frame, plot->test_accuracy, plot->n_epochs, colours[1]);
 }
 
-/* ---- Shares ------------------------------------------------------------------------------------
- */
+/* ---- Shares ---------------------------------------------------------------------------------- */
 
 /* What one device computed in the steps first .. last. */
 static double device_samples(const dpti_plot *plot, size_t device, size_t first, size_t last)
@@ -371,8 +366,7 @@ static void draw_shares(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
     dpti_svg_frame(svg, &frame);
 }
 
-/* ---- The picture -------------------------------------------------------------------------------
- */
+/* ---- The picture ----------------------------------------------------------------------------- */
 
 static void draw(dpti_svg *svg, const dpti_plot *plot)
 {

@@ -52,8 +52,7 @@ static bool tensor_bytes(size_t per_element, size_t rank, const size_t *shape, s
     return true;
 }
 
-/* ---- Reading -----------------------------------------------------------------------------------
- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static bool json_size(const json_t *value, size_t *out)
 {
@@ -275,8 +274,7 @@ const char *dpti_safetensors_metadata(const dpti_safetensors *file, const char *
     return json_string_value(json_object_get(json_object_get(file->header, metadata_key), key));
 }
 
-/* ---- Writing -----------------------------------------------------------------------------------
- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static dpt_status check_tensor(const char *path, const json_t *header, const dpti_tensor *tensor,
                                dpt_error *error)

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Text --------------------------------------------------------------------------------------
- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 static bool reserve(dpti_svg *svg, size_t more)
 {
@@ -84,8 +83,7 @@ void dpti_svg_text(dpti_svg *svg, double x, double y, const char *css_class, con
     dpti_svg_put(svg, "</text>\n");
 }
 
-/* ---- Numbers -----------------------------------------------------------------------------------
- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 const char *dpti_svg_number(char out[DPTI_NUMBER_BYTES], double value, int decimals)
 {
@@ -122,8 +120,7 @@ static const char *tick_label(char out[DPTI_NUMBER_BYTES], double value, double 
     return out;
 }
 
-/* ---- Axes --------------------------------------------------------------------------------------
- */
+/* ---- Axes ------------------------------------------------------------------------------------ */
 
 static double round_step(double range, int n_ticks, bool whole)
 {

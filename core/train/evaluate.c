@@ -17,8 +17,7 @@ typedef struct evaluate_job {
     uint64_t ticket;
 } evaluate_job;
 
-/* ---- Binding the programs to the data set ------------------------------------------------------
- */
+/* ---- Binding the programs to the data set ---------------------------------------------------- */
 
 static void run_unbind(dpti_device *device, void *argument)
 {
@@ -70,8 +69,7 @@ static dpt_status bind(dpt_trainer *t, const dpt_dataset *data)
     return DPT_OK;
 }
 
-/* ---- Evaluating --------------------------------------------------------------------------------
- */
+/* ---- Evaluating ------------------------------------------------------------------------------ */
 
 static dpt_status one_pass(evaluate_job *job, dpti_share *buffers, size_t first, size_t n)
 {

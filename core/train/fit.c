@@ -36,8 +36,7 @@ typedef struct fit {
     size_t total_samples;
 } fit;
 
-/* ---- History -----------------------------------------------------------------------------------
- */
+/* ---- History --------------------------------------------------------------------------------- */
 
 static bool enlarge(void **items, size_t n, size_t item_bytes)
 {
@@ -132,8 +131,7 @@ static dpt_status write_plot(fit *f)
     return status == DPT_OK ? DPT_OK : dpti_context_fail(f->context, NULL, &error);
 }
 
-/* ---- Before the first step ---------------------------------------------------------------------
- */
+/* ---- Before the first step ------------------------------------------------------------------- */
 
 static dpt_status make_folder(fit *f, const char *path)
 {
@@ -188,8 +186,7 @@ static dpt_status open_files(fit *f)
     return DPT_OK;
 }
 
-/* ---- Limits ------------------------------------------------------------------------------------
- */
+/* ---- Limits ---------------------------------------------------------------------------------- */
 
 /* Steps that fit will make, as far as epochs and max_steps tell; 0 if only time limits it. */
 static size_t planned_steps(const fit *f)
@@ -218,8 +215,7 @@ static bool wants_more(const fit *f)
     return !(limit > 0 && dpti_seconds() - f->began >= limit);
 }
 
-/* ---- Reports -----------------------------------------------------------------------------------
- */
+/* ---- Reports --------------------------------------------------------------------------------- */
 
 static void tell(fit *f, const dpt_step_metrics *step, const dpt_epoch_metrics *epoch)
 {
@@ -281,8 +277,7 @@ static dpt_status after_epoch(fit *f, size_t epoch)
     return DPT_OK;
 }
 
-/* ---- The loop ----------------------------------------------------------------------------------
- */
+/* ---- The loop -------------------------------------------------------------------------------- */
 
 /* Keeps two steps in flight inside an epoch; the test between epochs wants none. */
 static dpt_status run_epoch(fit *f)

@@ -1,4 +1,4 @@
-/* Creating a trainer, and submitting and collecting its steps. */
+/* Creating a trainer: options, workers, memory.  Its steps are in flights.c. */
 #include "train/trainer.h"
 
 #include "base/base.h"
@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Options -----------------------------------------------------------------------------------
- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 static dpt_status check_model(dpt_trainer *t)
 {
@@ -69,107 +68,7 @@ static dpt_status take_options(dpt_trainer *t, const dpt_trainer_options *o)
     return DPT_OK;
 }
 
-/* ---- Shares ------------------------------------------------------------------------------------
- */
-
-static const char replay_prefix[] = "replay:";
-
-static dpt_status load_replay(dpt_trainer *t, const char *path)
-{
-    dpt_error error = {0};
-    if (dpti_replay_read(path, &t->replay, &error) != DPT_OK)
-        return dpti_context_fail(t->context, NULL, &error);
-    if (t->replay.n_devices != t->n_workers)
-        return dpt_fail(t->context, DPT_E_INVALID,
-                        "log %s is of a run on %zu devices, but this one has %zu", path,
-                        t->replay.n_devices, t->n_workers);
-    if (t->replay.batch_size != t->batch_size)
-        return dpt_fail(t->context, DPT_E_INVALID,
-                        "log %s is of a run with batches of %zu, but this one has %zu", path,
-                        t->replay.batch_size, t->batch_size);
-    for (size_t i = 0; i < t->replay.n_steps * t->n_workers; i++)
-        if (t->replay.shards[i] > t->batch_size)
-            return dpt_fail(t->context, DPT_E_FORMAT,
-                            "log %s: step %zu gives a device more samples than the batch has", path,
-                            i / t->n_workers + 1);
-    return DPT_OK;
-}
-
-static dpt_status take_split(dpt_trainer *t, const char *text)
-{
-    dpt_error error = {0};
-    if (!text) text = "equal";
-    t->split_text = dpti_strdup(text);
-    if (!t->split_text) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
-    if (strncmp(text, replay_prefix, strlen(replay_prefix)) == 0)
-        return load_replay(t, text + strlen(replay_prefix));
-    if (dpti_split_parse(text, t->n_workers, &t->split, &error) != DPT_OK)
-        return dpti_context_fail(t->context, NULL, &error);
-    return DPT_OK;
-}
-
-/* The shares of the step behind the cursor. */
-static dpt_status divide(dpt_trainer *t, const dpti_cursor *cursor, size_t n_samples, size_t *rows)
-{
-    if (t->replay.n_steps == 0) {
-        dpti_split_rows(&t->split, n_samples, rows);
-        return DPT_OK;
-    }
-    if (cursor->step >= t->replay.n_steps)
-        return dpt_fail(t->context, DPT_E_INVALID,
-                        "the log that is replayed has shares for %zu steps; ask for no more steps "
-                        "than that",
-                        t->replay.n_steps);
-    size_t sum = 0;
-    memcpy(rows, t->replay.shards + cursor->step * t->n_workers, t->n_workers * sizeof *rows);
-    for (size_t i = 0; i < t->n_workers; i++)
-        sum += rows[i];
-    if (sum != n_samples)
-        return dpt_fail(t->context, DPT_E_INVALID,
-                        "the log that is replayed has %zu samples in step %zu, but the batch has "
-                        "%zu; is it of the same data set?",
-                        sum, cursor->step + 1, n_samples);
-    return DPT_OK;
-}
-
-static void raise(size_t *capacities, const size_t *rows, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (rows[i] > capacities[i]) capacities[i] = rows[i];
-}
-
-/* The most samples that each device will see: full batches, the ragged last one, what the log has.
- */
-static dpt_status find_capacities(dpt_trainer *t)
-{
-    const size_t n = t->n_workers;
-    size_t *rows = calloc(2 * n, sizeof *rows);
-    if (!rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
-    size_t *capacities = rows + n;
-    if (t->replay.n_steps > 0) {
-        for (size_t s = 0; s < t->replay.n_steps; s++)
-            raise(capacities, t->replay.shards + s * n, n);
-        /* Evaluation follows what devices can hold. */
-        t->split = (dpti_split){.n_devices = n};
-        for (size_t i = 0; i < n; i++)
-            t->split.parts[i] = (double)capacities[i];
-    } else {
-        dpti_split_rows(&t->split, t->batch_size, rows);
-        raise(capacities, rows, n);
-        const size_t rest = t->data->count % t->batch_size;
-        if (rest > 0) {
-            dpti_split_rows(&t->split, rest, rows);
-            raise(capacities, rows, n);
-        }
-    }
-    for (size_t i = 0; i < n; i++)
-        t->workers[i].capacity = capacities[i];
-    free(rows);
-    return DPT_OK;
-}
-
-/* ---- Workers -----------------------------------------------------------------------------------
- */
+/* ---- Workers --------------------------------------------------------------------------------- */
 
 typedef struct worker_job {
     dpti_worker *worker;
@@ -241,8 +140,7 @@ static dpt_status create_workers(dpt_trainer *t, const char *init)
     return status;
 }
 
-/* ---- Creation ----------------------------------------------------------------------------------
- */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 static dpt_status allocate(dpt_trainer *t)
 {
@@ -274,8 +172,8 @@ static dpt_status build(dpt_trainer *t, const dpt_trainer_options *options)
     DPT_TRY(check_model(t));
     DPT_TRY(take_options(t, options));
     DPT_TRY(allocate(t));
-    DPT_TRY(take_split(t, options->split));
-    DPT_TRY(find_capacities(t));
+    DPT_TRY(dpti_trainer_take_split(t, options->split));
+    DPT_TRY(dpti_trainer_find_capacities(t));
     if (dpti_data_store_create(t->devices, t->data, &t->store, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     return create_workers(t, options->init);
@@ -304,13 +202,11 @@ dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
     return status;
 }
 
-static void drain(dpt_trainer *t);
-
 void dpt_trainer_destroy(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
     if (!t) return;
-    drain(t);
+    dpti_trainer_drain(t);
     for (size_t i = 0; t->workers && i < t->n_workers; i++)
         if (t->workers[i].trainer)
             dpti_driver_call(t->workers[i].device, run_destroy_worker, &t->workers[i]);
@@ -329,170 +225,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     free(t);
 }
 
-/* ---- Submitting --------------------------------------------------------------------------------
- */
-
-void dpti_stage(uint8_t *staging, const dpt_step_block *block, const uint32_t *records,
-                size_t n_samples)
-{
-    memset(staging, 0, DPTI_STEP_INDEX_OFFSET);
-    memcpy(staging, block, sizeof *block);
-    if (n_samples > 0)
-        memcpy(staging + DPTI_STEP_INDEX_OFFSET, records, n_samples * sizeof *records);
-}
-
-static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *records)
-{
-    size_t first = 0;
-    for (size_t i = 0; i < t->n_workers; i++) {
-        dpti_share *share = &flight->shares[i];
-        const dpt_step_block block = {
-            .lr = t->lr,
-            .inv_batch = 1.0f / (float)flight->n_samples,
-            .step = (uint32_t)(flight->cursor.step + 1),
-            .epoch = (uint32_t)flight->cursor.epoch,
-            .seed_low = (uint32_t)t->seed,
-            .seed_high = (uint32_t)(t->seed >> 32),
-            .first = (uint32_t)first,
-        };
-        share->step = flight->cursor.step + 1;
-        share->lr = t->lr;
-        share->n_samples = flight->shards[i];
-        dpti_stage(share->staging, &block, records + first, share->n_samples);
-        first += share->n_samples;
-    }
-}
-
-static dpt_status ready(dpt_trainer *t)
-{
-    if (t->n_in_flight == DPTI_IN_FLIGHT)
-        return dpt_fail(t->context, DPT_E_STATE, "%d steps are in flight: collect one first",
-                        DPTI_IN_FLIGHT);
-    if (t->n_in_flight > 0) return DPT_OK;
-    DPT_TRY(dpti_trainer_restore(t));
-    if (t->lost)
-        return dpt_fail(t->context, DPT_E_STATE,
-                        "no device holds trusted weights any more: load a checkpoint");
-    return DPT_OK;
-}
-
-dpt_status dpt_trainer_submit(dpt_trainer *trainer)
-{
-    dpt_trainer *t = trainer;
-    DPT_TRY(ready(t));
-    dpti_flight *flight = &t->flights[t->next.step % DPTI_FLIGHTS];
-    flight->cursor = t->next;
-    const uint32_t *records = dpti_order_batch(&t->order, &t->next, &flight->n_samples);
-    DPT_TRY(divide(t, &t->next, flight->n_samples, flight->shards));
-    t->next = dpti_order_next(&t->order, t->next);
-    flight->last_of_epoch = t->next.epoch != flight->cursor.epoch;
-    fill_flight(t, flight, records);
-    flight->submitted = dpti_seconds();
-    for (size_t i = 0; i < t->n_workers; i++)
-        flight->shares[i].ticket =
-            dpti_driver_post(t->workers[i].device, dpti_step_job, &flight->shares[i]);
-    t->n_in_flight++;
-    return DPT_OK;
-}
-
-/* ---- Collecting --------------------------------------------------------------------------------
- */
-
-static void wait_for(dpt_trainer *t, const dpti_flight *flight)
-{
-    for (size_t i = 0; i < t->n_workers; i++)
-        dpti_driver_wait(t->workers[i].device, flight->shares[i].ticket);
-}
-
-/* Waits for everything in flight and forgets it: the next step is the first that is not done. */
-static void drain(dpt_trainer *t)
-{
-    for (size_t step = t->next.step - t->n_in_flight; step < t->next.step; step++) {
-        const dpti_flight *flight = &t->flights[step % DPTI_FLIGHTS];
-        wait_for(t, flight);
-        if (flight->shares[0].committed) t->done = dpti_order_next(&t->order, flight->cursor);
-    }
-    t->next = t->done;
-    t->n_in_flight = 0;
-    for (size_t i = 0; t->workers && i < t->n_workers; i++)
-        t->workers[i].halted = false;
-}
-
-dpt_status dpti_trainer_fail(dpt_trainer *trainer, const dpti_device *device,
-                             const dpt_error *error)
-{
-    char prefix[DPTI_ID_BYTES + 8];
-    snprintf(prefix, sizeof prefix, "device %s", device->id);
-    /* A loss that is not finite is no device's fault. */
-    return dpti_context_fail(trainer->context, error->status == DPT_E_NOT_FINITE ? NULL : prefix,
-                             error);
-}
-
-/* The first failure in device order that is a device's own, or none. */
-static dpt_status report(dpt_trainer *t, const dpti_flight *flight)
-{
-    for (size_t i = 0; i < t->n_workers; i++) {
-        const dpti_share *share = &flight->shares[i];
-        if (share->status != DPT_OK && share->status != DPT_E_CANCELLED)
-            return dpti_trainer_fail(t, t->workers[i].device, &share->error);
-    }
-    return DPT_OK;
-}
-
-static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
-{
-    double loss = 0, finished = 0;
-    size_t hits = 0;
-    for (size_t i = 0; i < t->n_workers; i++) {
-        const dpti_share *share = &flight->shares[i];
-        loss += share->loss;
-        hits += share->hits;
-        flight->device_seconds[i] = share->seconds;
-        if (share->finished > finished) finished = share->finished;
-    }
-    const double began = fmax(flight->submitted, t->last_finished);
-    t->last_finished = finished;
-    *out = (dpt_step_metrics){
-        .step = flight->cursor.step + 1,
-        .epoch = flight->cursor.epoch,
-        .last_of_epoch = flight->last_of_epoch,
-        .samples = flight->n_samples,
-        .loss = loss / (double)flight->n_samples,
-        .hits = hits,
-        .seconds = fmax(finished - began, 0),
-        .n_devices = t->n_workers,
-        .shards = flight->shards,
-        .device_seconds = flight->device_seconds,
-    };
-}
-
-dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
-{
-    dpt_trainer *t = trainer;
-    if (t->n_in_flight == 0)
-        return dpt_fail(t->context, DPT_E_STATE, "no step is in flight: submit one first");
-    dpti_flight *flight = &t->flights[(t->next.step - t->n_in_flight) % DPTI_FLIGHTS];
-    wait_for(t, flight);
-    const dpt_status status = report(t, flight);
-    if (status != DPT_OK) {
-        drain(t);
-        return status;
-    }
-    t->done = dpti_order_next(&t->order, flight->cursor);
-    t->n_in_flight--;
-    measure(t, flight, out);
-    return DPT_OK;
-}
-
-dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_step_metrics *out)
-{
-    DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_step"));
-    DPT_TRY(dpt_trainer_submit(trainer));
-    return dpt_trainer_collect(trainer, out);
-}
-
-/* ---- Small things ------------------------------------------------------------------------------
- */
+/* ---- Small things ---------------------------------------------------------------------------- */
 
 dpt_status dpti_trainer_idle(dpt_trainer *trainer, const char *call)
 {
@@ -524,4 +257,14 @@ size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device)
 {
     const dpti_worker *w = &trainer->workers[device];
     return dpti_replica_bytes(&w->replica) + w->train.arena.n_bytes + w->evaluate.arena.n_bytes;
+}
+
+dpt_status dpti_trainer_fail(dpt_trainer *trainer, const dpti_device *device,
+                             const dpt_error *error)
+{
+    char prefix[DPTI_ID_BYTES + 8];
+    snprintf(prefix, sizeof prefix, "device %s", device->id);
+    /* A loss that is not finite is no device's fault. */
+    return dpti_context_fail(trainer->context, error->status == DPT_E_NOT_FINITE ? NULL : prefix,
+                             error);
 }

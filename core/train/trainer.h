@@ -109,6 +109,19 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_write(dpt_trainer *trainer, size_t rank
 /* Gives every stale replica the weights and the optimizer's state of one that is not (state.c). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_restore(dpt_trainer *trainer);
 
+/* Takes "equal", "A:B:C" or "replay:LOG"; NULL is "equal" (shares.c). */
+DPT_CHECK_RESULT dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const char *text);
+/* Sets each worker's capacity: the most samples that it will see, in full batches, in the ragged
+   last one, in the log. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_find_capacities(dpt_trainer *trainer);
+/* The shares of the step behind the cursor, (n_workers). */
+DPT_CHECK_RESULT dpt_status dpti_trainer_divide(dpt_trainer *trainer, const dpti_cursor *cursor,
+                                                size_t n_samples, size_t *rows);
+
+/* Waits for everything in flight and forgets it: the next step is the first that is not done
+   (flights.c). */
+void dpti_trainer_drain(dpt_trainer *trainer);
+
 /* Records a failure of one device in the context, the device named. */
 dpt_status dpti_trainer_fail(dpt_trainer *trainer, const dpti_device *device,
                              const dpt_error *error);

@@ -55,8 +55,7 @@ extern const size_t n_operator_cases;
 extern const suite_case device_cases[];
 extern const size_t n_device_cases;
 
-/* ---- Tensors in guarded memory (tensors.c) ----------------------------------------------------
- */
+/* ---- Tensors in guarded memory (tensors.c) --------------------------------------------------- */
 
 enum { MAX_TENSORS = DPT_MAX_INPUTS + DPT_MAX_OUTPUTS + 2 };
 

@@ -22,8 +22,7 @@ typedef struct options {
     const char *planted[MAX_STRINGS];
 } options;
 
-/* ---- Cases in the driver's thread -------------------------------------------------------------
- */
+/* ---- Cases in the driver's thread ------------------------------------------------------------ */
 
 typedef struct body_call {
     test *t;

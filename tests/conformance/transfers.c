@@ -19,8 +19,7 @@ static dpt_location at(const dpti_buffer *buffer, size_t offset_bytes)
     return (dpt_location){.buffer = buffer->handle, .offset_bytes = offset_bytes};
 }
 
-/* ---- Transfers against a model of the memory on the host ----------------------------------------
- */
+/* ---- Transfers against a model of the memory on the host ------------------------------------- */
 
 typedef struct mirror {
     dpti_buffer buffer;

@@ -199,8 +199,7 @@ static void conv_gradients(test *t)
         check_conv(t, cases[i]);
 }
 
-/* ---- The other operators with a gradient ------------------------------------------------------
- */
+/* ---- The other operators with a gradient ----------------------------------------------------- */
 
 static void linear_gradients(test *t)
 {

@@ -6,8 +6,7 @@
 #include "dptrain.h"
 #include "dptrain_models.h"
 
-/* ---- LeNet in double precision -----------------------------------------------------------------
- */
+/* ---- LeNet in double precision --------------------------------------------------------------- */
 
 enum { LENET_TENSORS = 8 };
 
@@ -28,8 +27,7 @@ void lenet64_free(lenet64 *l);
 double lenet64_gradients(const lenet64 *weights, const double *images, const uint8_t *labels,
                          size_t n, lenet64 *gradients);
 
-/* ---- Runs --------------------------------------------------------------------------------------
- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 /* Sets DPTRAIN_BACKEND_PATH so that the fault plug-ins of the tests are found beside the real ones.
    Before any context is made. */

@@ -19,8 +19,7 @@ void add_fault_plugins(void)
     setenv("DPTRAIN_BACKEND_PATH", path, 1);
 }
 
-/* ---- Data --------------------------------------------------------------------------------------
- */
+/* ---- Data ------------------------------------------------------------------------------------ */
 
 /* A class lights up one of ten fields; a sample varies in brightness and has noise. */
 static void draw(test_random *random, uint8_t label, uint8_t *out)
@@ -73,8 +72,7 @@ void images_permute_batches(image_set *i, size_t batch, uint64_t seed)
     }
 }
 
-/* ---- Runs --------------------------------------------------------------------------------------
- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 static dpt_status collect(dpt_trainer *trainer, size_t n_devices, run_result *r)
 {

@@ -37,8 +37,7 @@ static const mix mixes[] = {
     {"faultstaged,faultstaged,cpu:threads=1", "3:1:2"},
 };
 
-/* ---- What is compared with ---------------------------------------------------------------------
- */
+/* ---- What is compared with ------------------------------------------------------------------- */
 
 typedef struct baseline {
     image_set data;
@@ -116,8 +115,7 @@ static void one_device(test *t, baseline *b)
     CHECK(b->permuted > 0);
 }
 
-/* ---- The two measures --------------------------------------------------------------------------
- */
+/* ---- The two measures ------------------------------------------------------------------------ */
 
 static bool gradients_agree(const baseline *b, const run_result *r)
 {
@@ -147,8 +145,7 @@ static void run_mix(const baseline *b, const mix *m, size_t n_steps, run_result 
     train_run(&b->data, &o, r);
 }
 
-/* ---- Cases -------------------------------------------------------------------------------------
- */
+/* ---- Cases ----------------------------------------------------------------------------------- */
 
 static void same_gradients(test *t)
 {

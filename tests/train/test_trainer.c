@@ -66,8 +66,7 @@ static void weights(test *t, setting *s, size_t device, float *out)
     CHECK_OK(dpt_trainer_get(s->trainer, device, DPT_PARAMETER, "fc2.weight", out, FC2));
 }
 
-/* ---- Steps -------------------------------------------------------------------------------------
- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static void steps_walk_through_epochs(test *t)
 {
@@ -204,8 +203,7 @@ static void a_missed_update_is_repaired(test *t)
     CHECK(n_repaired > 0);
 }
 
-/* ---- What is refused ---------------------------------------------------------------------------
- */
+/* ---- What is refused ------------------------------------------------------------------------- */
 
 static void refuse(test *t, const dpt_trainer_options *options, const char *part)
 {
@@ -239,8 +237,7 @@ static void small_memory_is_said(test *t)
     close_all(&s);
 }
 
-/* ---- Checkpoints -------------------------------------------------------------------------------
- */
+/* ---- Checkpoints ----------------------------------------------------------------------------- */
 
 static void save_and_load(test *t)
 {
@@ -283,8 +280,7 @@ static void wrong_checkpoints_change_nothing(test *t)
     close_all(&s);
 }
 
-/* ---- The loop ----------------------------------------------------------------------------------
- */
+/* ---- The loop -------------------------------------------------------------------------------- */
 
 static int stop_at_seven(const dpt_fit_progress *progress, void *user)
 {

@@ -45,8 +45,7 @@ struct dpt_op {
     dpt_op_desc desc;
 };
 
-/* ---- Host memory, so that what core abandons on a lost device can still be freed ----------------
- */
+/* ---- Host memory, so that what core abandons on a lost device can still be freed ------------- */
 
 typedef struct fake_block {
     struct fake_block *next, *previous;

@@ -15,8 +15,7 @@ static dpt_context *context_of(test *t)
     return t->user;
 }
 
-/* ---- Folders of small files --------------------------------------------------------------------
- */
+/* ---- Folders of small files ------------------------------------------------------------------ */
 
 typedef struct idx_file {
     const char *directory, *name;
@@ -87,8 +86,7 @@ static void check_fails(test *t, const char *name, const char *directory, dpt_pa
     dpt_dataset_destroy(data);
 }
 
-/* ---- Finding -----------------------------------------------------------------------------------
- */
+/* ---- Finding --------------------------------------------------------------------------------- */
 
 static void opens_every_spelling(test *t)
 {
@@ -201,8 +199,7 @@ static void suggests_names(test *t)
     check_fails(t, "mnist", NULL, (dpt_part)2, DPT_E_INVALID, "DPT_TRAIN");
 }
 
-/* ---- Putting together --------------------------------------------------------------------------
- */
+/* ---- Putting together ------------------------------------------------------------------------ */
 
 static void refuses_pairs_that_disagree(test *t)
 {
@@ -298,8 +295,7 @@ static void reads_the_package(test *t)
     }
 }
 
-/* ---- Synthetic ---------------------------------------------------------------------------------
- */
+/* ---- Synthetic ------------------------------------------------------------------------------- */
 
 static void refuses_wrong_specs(test *t)
 {
@@ -412,8 +408,7 @@ static void synthetic_can_be_learned(test *t)
     dpt_dataset_destroy(train);
 }
 
-/* ---- From memory -------------------------------------------------------------------------------
- */
+/* ---- From memory ----------------------------------------------------------------------------- */
 
 static void copies_memory(test *t)
 {

@@ -30,8 +30,7 @@ static const dpti_log_run run = {
     .devices = devices,
 };
 
-/* ---- Writing -----------------------------------------------------------------------------------
- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static dpt_status write_step(dpti_log *log, size_t step, size_t first, size_t second, double loss,
                              dpt_error *error)
@@ -230,8 +229,7 @@ static void says_why_it_cannot_write(test *t)
     CHECK(closed == DPT_OK || closed == DPT_E_IO);
 }
 
-/* ---- Reading back ------------------------------------------------------------------------------
- */
+/* ---- Reading back ---------------------------------------------------------------------------- */
 
 static void replays_what_it_writes(test *t)
 {

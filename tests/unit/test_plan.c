@@ -17,8 +17,7 @@ static dpt_dataset data = {.name = "none",
                            .dtype = DPT_U8,
                            .stat_channels = 1};
 
-/* ---- Networks ----------------------------------------------------------------------------------
- */
+/* ---- Networks -------------------------------------------------------------------------------- */
 
 static dpt_value convolution(dpt_model *m, dpt_value x, const char *name, size_t channels,
                              dpt_activation activation)
@@ -79,8 +78,7 @@ static void release(built *b)
     dpt_model_destroy(b->model);
 }
 
-/* ---- Checks ------------------------------------------------------------------------------------
- */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 static bool is_arena(const dpti_program *p, int tensor)
 {

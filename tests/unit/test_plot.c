@@ -13,8 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- A run to draw -----------------------------------------------------------------------------
- */
+/* ---- A run to draw --------------------------------------------------------------------------- */
 
 typedef struct sample_run {
     dpti_plot plot;
@@ -78,8 +77,7 @@ static char *read_text(const char *path)
     return text;
 }
 
-/* ---- Well-formedness ---------------------------------------------------------------------------
- */
+/* ---- Well-formedness ------------------------------------------------------------------------- */
 
 /* The end of a tag or reference that begins at `at`, or NULL. */
 static const char *skip_reference(const char *at)
@@ -176,8 +174,7 @@ static void checker_sees_mistakes(test *t)
     CHECK(!is_well_formed(""));
 }
 
-/* ---- Pictures ----------------------------------------------------------------------------------
- */
+/* ---- Pictures -------------------------------------------------------------------------------- */
 
 static void draws_runs_of_every_length(test *t)
 {
@@ -336,8 +333,7 @@ static void axes_have_round_ticks(test *t)
     CHECK(point.low < 4 && point.high > 4);
 }
 
-/* ---- Files -------------------------------------------------------------------------------------
- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static size_t entries_of(const char *directory)
 {

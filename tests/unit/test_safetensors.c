@@ -26,8 +26,7 @@ static const dpti_tensor tensors[] = {
 };
 enum { N_TENSORS = sizeof tensors / sizeof *tensors };
 
-/* ---- Files -------------------------------------------------------------------------------------
- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static size_t read_whole(const char *path, uint8_t *to, size_t capacity)
 {
@@ -56,8 +55,7 @@ static size_t entries_of(const char *directory)
     return n;
 }
 
-/* ---- Round trip --------------------------------------------------------------------------------
- */
+/* ---- Round trip ------------------------------------------------------------------------------ */
 
 static void check_equal(test *t, const dpti_tensor *found, const dpti_tensor *expected)
 {
@@ -136,8 +134,7 @@ static void reads_pythons_file(test *t)
     dpti_safetensors_close(file);
 }
 
-/* ---- Damaged files -----------------------------------------------------------------------------
- */
+/* ---- Damaged files --------------------------------------------------------------------------- */
 
 static void check_refused(test *t, const uint8_t *bytes, size_t n_bytes, const char *reason)
 {
@@ -247,8 +244,7 @@ static void paths_that_are_no_files(test *t)
     CHECK_STATUS(dpti_safetensors_read("/", &file, &error), DPT_E_IO);
 }
 
-/* ---- Writing -----------------------------------------------------------------------------------
- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static void refuses_wrong_tensors(test *t)
 {

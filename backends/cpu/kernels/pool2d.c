@@ -110,8 +110,7 @@ static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
     }
 }
 
-/* ---- Backward of the average: every input gathers from the windows that it is in --------------
- */
+/* ---- Backward of the average: every input gathers from the windows that it is in ------------- */
 
 /* The windows along one axis that have input `at`: first and number. */
 typedef struct windows {

@@ -1,0 +1,157 @@
+/* Steps in flight: submitting, collecting, and dropping what follows a failure. */
+#include "train/trainer.h"
+
+#include "base/base.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Submitting ------------------------------------------------------------------------------ */
+
+void dpti_stage(uint8_t *staging, const dpt_step_block *block, const uint32_t *records,
+                size_t n_samples)
+{
+    memset(staging, 0, DPTI_STEP_INDEX_OFFSET);
+    memcpy(staging, block, sizeof *block);
+    if (n_samples > 0)
+        memcpy(staging + DPTI_STEP_INDEX_OFFSET, records, n_samples * sizeof *records);
+}
+
+static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *records)
+{
+    size_t first = 0;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_share *share = &flight->shares[i];
+        const dpt_step_block block = {
+            .lr = t->lr,
+            .inv_batch = 1.0f / (float)flight->n_samples,
+            .step = (uint32_t)(flight->cursor.step + 1),
+            .epoch = (uint32_t)flight->cursor.epoch,
+            .seed_low = (uint32_t)t->seed,
+            .seed_high = (uint32_t)(t->seed >> 32),
+            .first = (uint32_t)first,
+        };
+        share->step = flight->cursor.step + 1;
+        share->lr = t->lr;
+        share->n_samples = flight->shards[i];
+        dpti_stage(share->staging, &block, records + first, share->n_samples);
+        first += share->n_samples;
+    }
+}
+
+static dpt_status ready(dpt_trainer *t)
+{
+    if (t->n_in_flight == DPTI_IN_FLIGHT)
+        return dpt_fail(t->context, DPT_E_STATE, "%d steps are in flight: collect one first",
+                        DPTI_IN_FLIGHT);
+    if (t->n_in_flight > 0) return DPT_OK;
+    DPT_TRY(dpti_trainer_restore(t));
+    if (t->lost)
+        return dpt_fail(t->context, DPT_E_STATE,
+                        "no device holds trusted weights any more: load a checkpoint");
+    return DPT_OK;
+}
+
+dpt_status dpt_trainer_submit(dpt_trainer *trainer)
+{
+    dpt_trainer *t = trainer;
+    DPT_TRY(ready(t));
+    dpti_flight *flight = &t->flights[t->next.step % DPTI_FLIGHTS];
+    flight->cursor = t->next;
+    const uint32_t *records = dpti_order_batch(&t->order, &t->next, &flight->n_samples);
+    DPT_TRY(dpti_trainer_divide(t, &t->next, flight->n_samples, flight->shards));
+    t->next = dpti_order_next(&t->order, t->next);
+    flight->last_of_epoch = t->next.epoch != flight->cursor.epoch;
+    fill_flight(t, flight, records);
+    flight->submitted = dpti_seconds();
+    for (size_t i = 0; i < t->n_workers; i++)
+        flight->shares[i].ticket =
+            dpti_driver_post(t->workers[i].device, dpti_step_job, &flight->shares[i]);
+    t->n_in_flight++;
+    return DPT_OK;
+}
+
+/* ---- Collecting ------------------------------------------------------------------------------ */
+
+static void wait_for(dpt_trainer *t, const dpti_flight *flight)
+{
+    for (size_t i = 0; i < t->n_workers; i++)
+        dpti_driver_wait(t->workers[i].device, flight->shares[i].ticket);
+}
+
+void dpti_trainer_drain(dpt_trainer *trainer)
+{
+    dpt_trainer *t = trainer;
+    for (size_t step = t->next.step - t->n_in_flight; step < t->next.step; step++) {
+        const dpti_flight *flight = &t->flights[step % DPTI_FLIGHTS];
+        wait_for(t, flight);
+        if (flight->shares[0].committed) t->done = dpti_order_next(&t->order, flight->cursor);
+    }
+    t->next = t->done;
+    t->n_in_flight = 0;
+    for (size_t i = 0; t->workers && i < t->n_workers; i++)
+        t->workers[i].halted = false;
+}
+
+/* The first failure in device order that is a device's own, or none. */
+static dpt_status report(dpt_trainer *t, const dpti_flight *flight)
+{
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const dpti_share *share = &flight->shares[i];
+        if (share->status != DPT_OK && share->status != DPT_E_CANCELLED)
+            return dpti_trainer_fail(t, t->workers[i].device, &share->error);
+    }
+    return DPT_OK;
+}
+
+static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
+{
+    double loss = 0, finished = 0;
+    size_t hits = 0;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const dpti_share *share = &flight->shares[i];
+        loss += share->loss;
+        hits += share->hits;
+        flight->device_seconds[i] = share->seconds;
+        if (share->finished > finished) finished = share->finished;
+    }
+    const double began = fmax(flight->submitted, t->last_finished);
+    t->last_finished = finished;
+    *out = (dpt_step_metrics){
+        .step = flight->cursor.step + 1,
+        .epoch = flight->cursor.epoch,
+        .last_of_epoch = flight->last_of_epoch,
+        .samples = flight->n_samples,
+        .loss = loss / (double)flight->n_samples,
+        .hits = hits,
+        .seconds = fmax(finished - began, 0),
+        .n_devices = t->n_workers,
+        .shards = flight->shards,
+        .device_seconds = flight->device_seconds,
+    };
+}
+
+dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
+{
+    dpt_trainer *t = trainer;
+    if (t->n_in_flight == 0)
+        return dpt_fail(t->context, DPT_E_STATE, "no step is in flight: submit one first");
+    dpti_flight *flight = &t->flights[(t->next.step - t->n_in_flight) % DPTI_FLIGHTS];
+    wait_for(t, flight);
+    const dpt_status status = report(t, flight);
+    if (status != DPT_OK) {
+        dpti_trainer_drain(t);
+        return status;
+    }
+    t->done = dpti_order_next(&t->order, flight->cursor);
+    t->n_in_flight--;
+    measure(t, flight, out);
+    return DPT_OK;
+}
+
+dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_step_metrics *out)
+{
+    DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_step"));
+    DPT_TRY(dpt_trainer_submit(trainer));
+    return dpt_trainer_collect(trainer, out);
+}
