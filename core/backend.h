@@ -17,7 +17,7 @@
    not check again.  The only exception is prepare, which says what a backend supports.
 
    Errors.  Every call that can fail returns a dpt_status and, when it fails, leaves the detail in
-   the device's record with dpt_device_fail.  A deferred failure surfaces at sync, event_query or
+   the device's record (DPT_FAIL).  A deferred failure surfaces at sync, event_query or
    the next call; DPT_E_DEVICE_LOST says that the fault domain is gone.  Nothing aborts or exits. */
 #ifndef DPT_BACKEND_H
 #define DPT_BACKEND_H
@@ -227,25 +227,26 @@ typedef struct dpt_step_block {
    "acc": honours DPT_RUN_ACCUMULATE: the output is added to and not overwritten.
 
    kind                    in                                      out
-   GATHER                  data (any, U8 or F32), index (n) U32    x (n, count): (value -
-   mean)*scale GATHER_LABELS           labels (any, U8 or I32), index (n) U32  label (n) I32
+   GATHER                  data (any, U8 or F32), index (n) U32    x (n,count): (value-mean)*scale
+   GATHER_LABELS           labels (any, U8 or I32), index (n) U32  label (n) I32
    CONV2D_FORWARD          x, w, [bias]                            y: activation(x * w + bias)
    CONV2D_BACKWARD_DATA    dy, w, [x if mask]                      dx          mask, acc
    CONV2D_BACKWARD_WEIGHTS dy, x                                   dw, [dbias] acc
-   LINEAR_FORWARD          x (n,in), w (out,in), [bias]            y (n,out)
+   LINEAR_FORWARD          x (n,in), w (out,in), [bias]            y (n,out), as CONV2D_FORWARD
    LINEAR_BACKWARD_DATA    dy, w, [x if mask]                      dx          mask, acc
    LINEAR_BACKWARD_WEIGHTS dy, x                                   dw, [dbias] acc
    POOL2D_FORWARD          x                                       y
    POOL2D_BACKWARD         dy, x                                   dx          mask, acc
-   ACTIVATION_FORWARD      x (n, count)                            y
+   ACTIVATION_FORWARD      x (n,count)                             y
    ACTIVATION_BACKWARD     dy, y                                   dx          acc; may be in place
    SOFTMAX_XENT            logits (n,classes), label (n) I32       result (n,2): loss, hit (0 or 1)
-   SOFTMAX_XENT_GRADIENT   logits (n,classes), label (n) I32       result (n,2), dlogits
-   (n,classes): (softmax - onehot) * inv_batch MULTIPLY                a (n,count), b (n,count) c =
-   a * b ADD                     a (n,count), b (n,count)                c = alpha * a + beta * b
+   SOFTMAX_XENT_GRADIENT   logits (n,classes), label (n) I32       result (n,2), dlogits (n,classes)
+   MULTIPLY                a (n,count), b (n,count)                c = a * b
+   ADD                     a (n,count), b (n,count)                c = alpha * a + beta * b
    AFFINE                  a (n,count)                             c = alpha * a + beta
    SGD                     gradient (count)                        w (count), [velocity (count)]
 
+   dlogits is (softmax - onehot) * inv_batch.
    A hit: the label's logit is greater than every other (the first of equal ones counts).
    The loss of a sample is -log softmax(logits)[label], computed with the maximum subtracted.
    MULTIPLY, ADD and AFFINE may work in place (c the same location as a or b).

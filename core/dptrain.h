@@ -1,14 +1,16 @@
 /* dptrain: synchronous data-parallel training of neural networks on any mix of devices in one
    process.  This is the whole public API of libdptrain.
 
-       dpt_context *context;      dpt_context_create(&context);
-       dpt_device_set *devices;   dpt_devices_open(context, "cpu,cpu", &devices);
-       dpt_dataset *data;         dpt_dataset_open(context, "fashion-mnist", NULL, DPT_TRAIN,
-   &data); dpt_model *model;          dpt_model_create(context, "mine", &model); dpt_value x =
-   dpt_input(model, 28, 28, 1); x = dpt_flatten(model, x); x = dpt_linear(model, x, "fc",
-   &(dpt_linear_options){.out = 10}); dpt_model_finish(model, x); dpt_trainer *trainer;
-   dpt_trainer_create(devices, model, data, &options, &trainer); dpt_trainer_step(trainer,
-   &metrics);
+       dpt_context_create(&context);
+       dpt_devices_open(context, "cpu,cpu", &devices);
+       dpt_dataset_open(context, "fashion-mnist", NULL, DPT_TRAIN, &data);
+
+       dpt_model_create(context, "mine", &model);
+       dpt_value x = dpt_flatten(model, dpt_input(model, 28, 28, 1));
+       dpt_model_finish(model, dpt_linear(model, x, "fc", &(dpt_linear_options){.out = 10}));
+
+       dpt_trainer_create(devices, model, data, &options, &trainer);
+       dpt_trainer_step(trainer, &metrics);
 
    Conventions.  Functions return DPT_OK or a negative status; dpt_error_message(context) then says
    in one line what failed and what to do.  Outputs come last and are written only on success.
