@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#include <string.h>
-
 static const dpt_operator_ops *operators_of(const dpti_device *device)
 {
     return device->base.backend->operators;
@@ -86,13 +84,6 @@ typedef struct wanted_place {
     size_t n_bytes;
 } wanted_place;
 
-/* Devices of one backend in one memory domain see each other's buffers: data are there once. */
-static bool shares_memory(const dpti_device *a, const dpti_device *b)
-{
-    return a == b || (a->base.backend == b->base.backend && a->info.memory_domain[0] != '\0' &&
-                      strcmp(a->info.memory_domain, b->info.memory_domain) == 0);
-}
-
 /* Checks one place and writes its location. */
 static dpt_status bind_place(const dpti_op *op, const dpti_place *place, wanted_place wanted,
                              dpt_location *out)
@@ -104,7 +95,7 @@ static dpt_status bind_place(const dpti_op *op, const dpti_place *place, wanted_
     const dpti_buffer *buffer = place->buffer;
     if (!buffer || !buffer->device)
         return DPT_FAIL(error, DPT_E_INTERNAL, "%s: %s is not bound", kind, name);
-    if (!shares_memory(buffer->device, op->device))
+    if (!dpti_shares_memory(buffer->device, op->device))
         return DPT_FAIL(error, DPT_E_INTERNAL, "%s: %s lies on device %s", kind, name,
                         buffer->device->id);
     if (place->offset_bytes % op->device->info.alignment_bytes != 0)
