@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Flat buffers ------------------------------------------------------------------------------
- */
+/* ---- Flat buffers ---------------------------------------------------------------------------- */
 
 typedef struct flat_job {
     const dpti_buffer *buffer;
@@ -111,21 +110,19 @@ dpt_status dpti_trainer_restore(dpt_trainer *trainer)
 }
 
 /* Writes every replica.  One that cannot be written is stale from then on; the first failure is
-   returned. */
+   returned, and the context tells of it. */
 static dpt_status write_all(dpt_trainer *t, dpt_tensor_kind kind, const float *flat)
 {
-    dpt_status first = DPT_OK;
+    dpt_error first = {.status = DPT_OK};
     for (size_t i = 0; i < t->n_workers; i++) {
-        const dpt_status status = dpti_trainer_write(t, i, kind, flat);
-        if (status == DPT_OK) continue;
+        if (dpti_trainer_write(t, i, kind, flat) == DPT_OK) continue;
         t->workers[i].stale = true;
-        if (first == DPT_OK) first = status;
+        if (first.status == DPT_OK) first = t->context->error;
     }
-    return first;
+    return first.status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &first);
 }
 
-/* ---- Tensors by name ---------------------------------------------------------------------------
- */
+/* ---- Tensors by name ------------------------------------------------------------------------- */
 
 static dpt_status find(dpt_trainer *t, const char *name, size_t size, const dpti_parameter **out)
 {
@@ -187,8 +184,7 @@ dpt_status dpt_trainer_set(dpt_trainer *trainer, dpt_tensor_kind kind, const cha
     return status;
 }
 
-/* ---- Checkpoints -------------------------------------------------------------------------------
- */
+/* ---- Checkpoints ----------------------------------------------------------------------------- */
 
 static dpt_status write_checkpoint(dpt_trainer *t, const float *flat, float *outside,
                                    dpti_tensor *tensors, const char *path)
@@ -223,7 +219,9 @@ dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
                         "no device holds trusted weights: nothing to save");
     float *flat = make_flat(t), *outside = make_flat(t);
     dpti_tensor *tensors = calloc(t->model->n_parameters, sizeof *tensors);
-    dpt_status status = flat && outside && tensors ? DPT_OK : DPT_E_NO_MEMORY;
+    dpt_status status = flat && outside ? DPT_OK : DPT_E_NO_MEMORY;
+    if (!tensors)
+        status = dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for the checkpoint's tensors");
     if (status == DPT_OK) status = dpti_trainer_read(t, from, DPT_PARAMETER, flat);
     if (status == DPT_OK) status = write_checkpoint(t, flat, outside, tensors, path);
     free(tensors);
@@ -296,8 +294,12 @@ static dpt_status adopt(dpt_trainer *t, const float *flat, const float *zeros)
         t->workers[i].stale = false;
     dpt_status status = write_all(t, DPT_PARAMETER, flat);
     if (t->program.momentum != 0) {
+        const dpt_error first = t->context->error;
         const dpt_status velocity = write_all(t, DPT_VELOCITY, zeros);
-        if (status == DPT_OK) status = velocity;
+        if (status == DPT_OK)
+            status = velocity;
+        else
+            t->context->error = first;
     }
     t->lost = trusted(t) == t->n_workers;
     return status;
