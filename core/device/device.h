@@ -51,8 +51,7 @@ struct dpt_device_set {
     dpti_device **devices;
 };
 
-/* ---- Drivers -----------------------------------------------------------------------------------
- */
+/* ---- Drivers --------------------------------------------------------------------------------- */
 
 typedef void dpti_job(dpti_device *device, void *argument);
 
@@ -64,8 +63,7 @@ void dpti_driver_wait(dpti_device *device, uint64_t ticket);
 /* Posts and waits. */
 void dpti_driver_call(dpti_device *device, dpti_job *job, void *argument);
 
-/* ---- Checked dispatch --------------------------------------------------------------------------
- */
+/* ---- Checked dispatch ------------------------------------------------------------------------ */
 
 /* Device memory with its size, so that bounds can be checked. */
 typedef struct dpti_buffer {
@@ -112,8 +110,7 @@ DPT_CHECK_RESULT dpt_status dpti_recording_end(dpti_device *device, dpt_recordin
 DPT_CHECK_RESULT dpt_status dpti_recording_replay(dpti_device *device, dpt_recording *recording);
 void dpti_recording_release(dpti_device *device, dpt_recording *recording); /* accepts NULL */
 
-/* ---- Operators ---------------------------------------------------------------------------------
- */
+/* ---- Operators ------------------------------------------------------------------------------- */
 
 typedef enum dpti_slot_role { DPTI_SLOT_IN, DPTI_SLOT_OUT } dpti_slot_role;
 

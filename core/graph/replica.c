@@ -45,8 +45,7 @@ size_t dpti_replica_bytes(const dpti_replica *replica)
            replica->arena.n_bytes + replica->step.n_bytes;
 }
 
-/* ---- Binding -----------------------------------------------------------------------------------
- */
+/* ---- Binding --------------------------------------------------------------------------------- */
 
 typedef struct binder {
     dpti_executable *executable;
@@ -188,8 +187,7 @@ void dpti_executable_destroy(dpti_executable *executable)
     *x = (dpti_executable){0};
 }
 
-/* ---- Running -----------------------------------------------------------------------------------
- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 static dpt_status enqueue(dpti_executable *x, size_t segment, size_t n_samples)
 {
