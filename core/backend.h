@@ -27,7 +27,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define DPT_BACKEND_ABI 1u
+#define DPT_BACKEND_ABI 2u
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
@@ -214,7 +214,9 @@ typedef struct dpt_step_block {
     uint32_t seed_low;  /* of the run, for counter-based random numbers */
     uint32_t seed_high; /* keyed by epoch and sample index, never by device */
     uint32_t first;     /* position of this device's first sample in the global batch */
-    uint32_t reserved[9];
+    float adam_scale_m; /* 1 / (1 - beta1^t), t the number of updates since Adam's state was zero */
+    float adam_scale_v; /* 1 / sqrt(1 - beta2^t) */
+    uint32_t reserved[7];
 } dpt_step_block;
 
 /* ---- Operators ------------------------------------------------------------------------------- */
@@ -238,22 +240,61 @@ typedef struct dpt_step_block {
    POOL2D_FORWARD          x                                       y
    POOL2D_BACKWARD         dy, x                                   dx          mask, acc
    ACTIVATION_FORWARD      x (n,count)                             y
-   ACTIVATION_BACKWARD     dy, y                                   dx          acc; may be in place
+   ACTIVATION_BACKWARD     dy, y (x where the kind needs it)       dx          acc; may be in place
+   DROPOUT                 x (n,count), sample (n) U32             y           acc; may be in place
+   BATCH_NORM_PARTIAL      x                                       part (3,c)
+   BATCH_NORM_MERGE        parts (n_parts,3,c)                     moments (3,c), mean (c) acc,
+                                                                   variance (c) acc
+   BATCH_NORM_FREEZE       mean (c), variance (c)                  moments (3,c)
+   BATCH_NORM_FORWARD      x, moments, w (c), b (c), [residual]    y: activation(bn(x) + residual)
+   BATCH_NORM_BACKWARD_PARTIAL  dy, x, moments                     part (2,c), dw (c) acc, db (c)
+   acc BATCH_NORM_BACKWARD_DATA     dy, x, moments, w, parts (n_parts,2,c)   dx          mask, acc
+   LAYER_NORM_FORWARD      x (n,rows,c), w (c), b (c)              y, moments (n,rows,2)
+   LAYER_NORM_BACKWARD_DATA     dy, x, moments, w                  dx          mask, acc
+   LAYER_NORM_BACKWARD_WEIGHTS  dy, x, moments                     dw (c), db (c)  acc
    SOFTMAX_XENT            logits (n,classes), label (n) I32       result (n,2): loss, hit (0 or 1)
    SOFTMAX_XENT_GRADIENT   logits (n,classes), label (n) I32       result (n,2), dlogits (n,classes)
+   SQUARED_ERROR           y (n,count), target (n,count)           result (n,2): loss, 0
+   SQUARED_ERROR_GRADIENT  y (n,count), target (n,count)           result (n,2), dy (n,count)
    MULTIPLY                a (n,count), b (n,count)                c = a * b
    ADD                     a (n,count), b (n,count)                c = alpha * a + beta * b
    AFFINE                  a (n,count)                             c = alpha * a + beta
    SGD                     gradient (count)                        w (count), [velocity (count)]
+   ADAMW                   gradient (count)                        w, m, v (count each)
+   CLIP_NORM                                                       gradient (count)
 
-   dlogits is (softmax - onehot) * inv_batch.
-   A hit: the label's logit is greater than every other (the first of equal ones counts).
-   The loss of a sample is -log softmax(logits)[label], computed with the maximum subtracted.
-   MULTIPLY, ADD and AFFINE may work in place (c the same location as a or b).
-   SGD is PyTorch's:  g += weight_decay * w for the first decay_count elements;
-     velocity = momentum * velocity + g;  g = nesterov ? g + momentum * velocity : velocity;
-     w -= lr * g.  Without momentum there is no velocity slot.  n is 1.
-   MAX pooling sends its gradient to the first maximum of the window, in row-major order. */
+   GATHER with augmentation (desc.augment) has a third input, sample (n) U32: what keys its random
+     numbers; see dpt_augment.
+   DROPOUT: y = x / (1 - p) for elements that are kept, else 0; p below 1.  Element e of a sample is
+     kept where u >= p, u = (word e % 4 >> 8) * 2^-24 of Philox4x32-10 (Salmon et al., SC 2011) with
+     counter (e / 4, sample, epoch, desc.stream) and key (seed_low, seed_high).  Backward is the
+   same operator on dy. BATCH_NORM: x, y, dy, dx and residual are (n, area, channels), c = channels.
+     A part of forward: count (n * area, in every channel), mean, and M2, the sum of squared
+     deviations from that mean, of this device's values; all zero where n is 0.  MERGE combines
+     parts in their order (Chan, Golub, LeVeque 1979) in double precision.
+     moments: mean, 1 / sqrt(M2 / count + epsilon), 1 / count of all parts; those of FREEZE come
+   from running statistics and end with zeros.  MERGE's mean and variance (M2 / (count - 1), 0 where
+     count is 1) are multiplied by n * inv_batch, so that their sum over devices is the
+     sample-weighted mean; with n 0 they add nothing, and moments are written all the same.
+     bn(x) = w * xhat + b, xhat = (x - moments mean) * inverse deviation.
+     A part of backward: sums over this device's values of dy and of dy * xhat; db and dw are the
+     same sums.  dx = w * inverse deviation * (dy - (S0 + xhat * S1) / count), S the sums over
+   parts. dy is the gradient behind the activation's derivative, so it is the residual's gradient
+   too. LAYER_NORM normalises each row of c values: moments are its mean and 1 / sqrt(variance +
+   epsilon), the variance divided by c;  y = w * xhat + b. dlogits is (softmax - target) *
+   inv_batch, target = (1 - smoothing) * onehot + smoothing / classes. A hit: the label's logit is
+   greater than every other (the first of equal ones counts). The loss of a sample is -sum(target *
+   log softmax(logits)), computed with the maximum subtracted. SQUARED_ERROR's loss of a sample is
+   the mean of (y - target)^2; dy = 2 / count * (y - target) * inv_batch. MULTIPLY, ADD and AFFINE
+   may work in place (c the same location as a or b). SGD is PyTorch's:  g += weight_decay * w for
+   the first decay_count elements; velocity = momentum * velocity + g;  g = nesterov ? g + momentum
+   * velocity : velocity; w -= lr * g.  Without momentum there is no velocity slot. ADAMW is
+   PyTorch's:  w -= lr * weight_decay * w for the first decay_count elements; m = beta1 * m + (1 -
+   beta1) * g;  v = beta2 * v + (1 - beta2) * g * g; w -= lr * adam_scale_m * m / (sqrt(v) *
+   adam_scale_v + epsilon). CLIP_NORM: gradient *= min(1, max_norm / (norm + 1e-6)), norm the square
+   root of the sum of squares of all elements, summed in double precision; as PyTorch's
+   clip_grad_norm_. For SGD, ADAMW, CLIP_NORM and BATCH_NORM_FREEZE n is 1. MAX pooling sends its
+   gradient to the first maximum of the window, in row-major order. */
 #define DPT_OP_LIST(X)                                                                             \
     X(GATHER, gather)                                                                              \
     X(GATHER_LABELS, gather)                                                                       \
@@ -267,12 +308,26 @@ typedef struct dpt_step_block {
     X(POOL2D_BACKWARD, pool2d)                                                                     \
     X(ACTIVATION_FORWARD, activation)                                                              \
     X(ACTIVATION_BACKWARD, activation)                                                             \
+    X(DROPOUT, dropout)                                                                            \
+    X(BATCH_NORM_PARTIAL, batch_norm)                                                              \
+    X(BATCH_NORM_MERGE, batch_norm)                                                                \
+    X(BATCH_NORM_FREEZE, batch_norm)                                                               \
+    X(BATCH_NORM_FORWARD, batch_norm)                                                              \
+    X(BATCH_NORM_BACKWARD_PARTIAL, batch_norm)                                                     \
+    X(BATCH_NORM_BACKWARD_DATA, batch_norm)                                                        \
+    X(LAYER_NORM_FORWARD, layer_norm)                                                              \
+    X(LAYER_NORM_BACKWARD_DATA, layer_norm)                                                        \
+    X(LAYER_NORM_BACKWARD_WEIGHTS, layer_norm)                                                     \
     X(SOFTMAX_XENT, softmax)                                                                       \
     X(SOFTMAX_XENT_GRADIENT, softmax)                                                              \
+    X(SQUARED_ERROR, squared_error)                                                                \
+    X(SQUARED_ERROR_GRADIENT, squared_error)                                                       \
     X(MULTIPLY, elementwise)                                                                       \
     X(ADD, elementwise)                                                                            \
     X(AFFINE, elementwise)                                                                         \
-    X(SGD, sgd)
+    X(SGD, sgd)                                                                                    \
+    X(ADAMW, adamw)                                                                                \
+    X(CLIP_NORM, clip_norm)
 
 typedef enum dpt_op_kind {
 #define DPT_OP_ENUM(name, member) DPT_OP_##name,
@@ -281,7 +336,26 @@ typedef enum dpt_op_kind {
         DPT_OP_COUNT
 } dpt_op_kind;
 
-enum { DPT_MAX_CHANNEL_STATS = 4, DPT_MAX_INPUTS = 4, DPT_MAX_OUTPUTS = 3 };
+enum { DPT_MAX_CHANNEL_STATS = 4, DPT_MAX_INPUTS = 5, DPT_MAX_OUTPUTS = 3 };
+
+/* What GATHER does to each image before it is normalised, drawn by Philox4x32-10 with counter
+   (block, sample, epoch, 0) and key (seed_low, seed_high).  u(i) is (word i % 4 of block i / 4 >>
+   8)
+   * 2^-24, and below(i, m) is the integer floor(u(i) * m).
+     crop   the image is padded by `pad` zeros of the data on each side and a window of its own size
+            is taken at row below(0, 2 pad + 1), column below(1, 2 pad + 1) of the padded image
+     flip   columns are reversed if u(2) < 0.5
+     erase  if u(3) < erase a rectangle of the normalised result is set to 0 (Zhong et al. 2020,
+   with torchvision's ranges): attempts k = 1 to 10 until one fits, with area = h * w * (0.02 + 0.31
+   u(4k)), ratio = exp(log 0.3 + u(4k+1) log(3.3 / 0.3)), height = round(sqrt( area * ratio)), width
+   = round(sqrt(area / ratio)), both at least 1 and below h and w, top below(4k+2, h - height + 1),
+   left below(4k+3, w - width + 1) */
+typedef struct dpt_augment {
+    size_t height, width; /* of an image; count / (height * width) channels */
+    size_t pad;           /* 0: no crop */
+    bool flip;
+    float erase; /* probability, 0: never */
+} dpt_augment;
 
 typedef struct dpt_gather_desc {
     dpt_dtype dtype;  /* of the data */
@@ -291,6 +365,7 @@ typedef struct dpt_gather_desc {
     size_t channels;
     float mean[DPT_MAX_CHANNEL_STATS];
     float scale[DPT_MAX_CHANNEL_STATS];
+    dpt_augment augment; /* all zero: none.  GATHER of images only */
 } dpt_gather_desc;
 
 typedef struct dpt_conv2d_desc {
@@ -322,9 +397,35 @@ typedef struct dpt_activation_desc {
     size_t count;
 } dpt_activation_desc;
 
+typedef struct dpt_dropout_desc {
+    size_t count;
+    float p;         /* probability of a zero, in [0, 1) */
+    uint32_t stream; /* from 1, another one for each layer */
+} dpt_dropout_desc;
+
+typedef struct dpt_batch_norm_desc {
+    size_t area, channels;
+    size_t n_parts; /* MERGE and BACKWARD_DATA: devices whose parts are combined */
+    float epsilon;
+    bool has_residual;               /* FORWARD: added before the activation */
+    dpt_activation activation;       /* FORWARD */
+    dpt_activation input_activation; /* BACKWARD_DATA: mask */
+} dpt_batch_norm_desc;
+
+typedef struct dpt_layer_norm_desc {
+    size_t rows, channels;
+    float epsilon;
+    dpt_activation input_activation; /* BACKWARD_DATA: mask */
+} dpt_layer_norm_desc;
+
 typedef struct dpt_softmax_desc {
     size_t classes;
+    float smoothing; /* of the target, in [0, 1) */
 } dpt_softmax_desc;
+
+typedef struct dpt_squared_error_desc {
+    size_t count;
+} dpt_squared_error_desc;
 
 typedef struct dpt_elementwise_desc {
     size_t count;
@@ -337,6 +438,16 @@ typedef struct dpt_sgd_desc {
     bool nesterov;
 } dpt_sgd_desc;
 
+typedef struct dpt_adamw_desc {
+    size_t count, decay_count;
+    float beta1, beta2, epsilon, weight_decay;
+} dpt_adamw_desc;
+
+typedef struct dpt_clip_norm_desc {
+    size_t count;
+    float max_norm;
+} dpt_clip_norm_desc;
+
 typedef struct dpt_op_desc {
     dpt_op_kind kind;
     union {
@@ -345,9 +456,15 @@ typedef struct dpt_op_desc {
         dpt_linear_desc linear;
         dpt_pool2d_desc pool2d;
         dpt_activation_desc activation;
+        dpt_dropout_desc dropout;
+        dpt_batch_norm_desc batch_norm;
+        dpt_layer_norm_desc layer_norm;
         dpt_softmax_desc softmax;
+        dpt_squared_error_desc squared_error;
         dpt_elementwise_desc elementwise;
         dpt_sgd_desc sgd;
+        dpt_adamw_desc adamw;
+        dpt_clip_norm_desc clip_norm;
     } u;
 } dpt_op_desc;
 
@@ -368,7 +485,7 @@ typedef struct dpt_op_args {
     dpt_location in[DPT_MAX_INPUTS];
     dpt_location out[DPT_MAX_OUTPUTS];
     dpt_location workspace;
-    dpt_location step; /* of a dpt_step_block; set for SOFTMAX_XENT_GRADIENT and SGD */
+    dpt_location step; /* of a dpt_step_block; set for operators that read it (signature.c) */
     uint32_t flags;
 } dpt_op_args;
 

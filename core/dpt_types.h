@@ -60,13 +60,16 @@ static inline size_t dpt_dtype_bytes(dpt_dtype dtype)
     return dtype == DPT_U8 ? 1 : 4;
 }
 
-/* Functions applied to every element.  All of these have a derivative that is a function of the
-   output alone, so backward needs y and not x. */
+/* Functions applied to every element.  The derivative of all but GELU is a function of the output
+   alone, so backward needs y and not x, and a layer can compute them in place of its own output;
+   GELU's backward needs x, so it stands alone. */
 typedef enum dpt_activation {
     DPT_ACT_NONE = 0,    /* y = x                     dx = dy            */
     DPT_ACT_RELU = 1,    /* y = max(x, 0)             dx = dy * (y > 0)  */
     DPT_ACT_TANH = 2,    /* y = tanh x                dx = dy * (1 - y*y) */
     DPT_ACT_SIGMOID = 3, /* y = 1 / (1 + exp(-x))     dx = dy * y*(1 - y) */
+    DPT_ACT_GELU = 4,    /* y = x * Phi(x), Phi(x) = (1 + erf(x / sqrt 2)) / 2
+                                                      dx = dy * (Phi(x) + x * phi(x)) */
 } dpt_activation;
 
 typedef enum dpt_pool_kind {

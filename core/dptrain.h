@@ -169,6 +169,12 @@ typedef struct dpt_linear_options {
     dpt_activation activation;
 } dpt_linear_options;
 
+typedef struct dpt_norm_options {
+    float epsilon;  /* default 1e-5 */
+    float momentum; /* of batch-norm's running statistics; default 0.1, as in PyTorch */
+    dpt_activation activation;
+} dpt_norm_options;
+
 DPT_API DPT_CHECK_RESULT dpt_status dpt_model_create(dpt_context *context, const char *name,
                                                      dpt_model **out);
 DPT_API void dpt_model_destroy(dpt_model *model);
@@ -181,29 +187,57 @@ DPT_API dpt_value dpt_conv2d(dpt_model *model, dpt_value x, const char *name,
                              const dpt_conv2d_options *options);
 DPT_API dpt_value dpt_linear(dpt_model *model, dpt_value x, const char *name,
                              const dpt_linear_options *options);
+/* Normalises each channel over the batch and the image (Ioffe and Szegedy 2015), over the elements
+   of a flat value likewise.  Parameters NAME.weight and NAME.bias; running statistics
+   NAME.running_mean and NAME.running_var, by which evaluation normalises. */
+DPT_API dpt_value dpt_batch_norm(dpt_model *model, dpt_value x, const char *name,
+                                 const dpt_norm_options *options);
+/* Normalises the channels of each pixel, or a flat value as a whole (Ba, Kiros, Hinton 2016). */
+DPT_API dpt_value dpt_layer_norm(dpt_model *model, dpt_value x, const char *name,
+                                 const dpt_norm_options *options);
 DPT_API dpt_value dpt_pool2d(dpt_model *model, dpt_value x, const dpt_pool2d_options *options);
+/* The mean of each channel over the image: (1, 1, c). */
+DPT_API dpt_value dpt_global_average_pool(dpt_model *model, dpt_value x);
+/* Zeroes each element with probability p and divides the others by 1 - p (Srivastava et al. 2014);
+   nothing in evaluation. 0 <= p < 1. */
+DPT_API dpt_value dpt_dropout(dpt_model *model, dpt_value x, float p);
 DPT_API dpt_value dpt_activate(dpt_model *model, dpt_value x, dpt_activation kind);
 DPT_API dpt_value dpt_add(dpt_model *model, dpt_value a, dpt_value b); /* equal shapes */
 /* (h, w, c) to one vector, logically in the order c, h, w: as in PyTorch. */
 DPT_API dpt_value dpt_flatten(dpt_model *model, dpt_value x);
 
-/* Ends building: `logits` are the scores of the classes, and the loss is softmax cross-entropy. */
+/* Ends building: `logits` are the scores of the classes, or what regression predicts (see
+   dpt_loss). */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_model_finish(dpt_model *model, dpt_value logits);
 
 DPT_API const char *dpt_model_name(const dpt_model *model);
-DPT_API size_t dpt_model_parameter_count(const dpt_model *model); /* scalars */
+DPT_API size_t dpt_model_parameter_count(const dpt_model *model); /* scalars that are trained */
 DPT_API size_t dpt_model_classes(const dpt_model *model);
 
-/* Parameters as they stand in a checkpoint: PyTorch's names, shapes and layouts. */
+/* Tensors as they stand in a checkpoint: PyTorch's names, shapes and layouts.  Parameters, and the
+   running statistics of batch-norm. */
 typedef struct dpt_parameter_info {
     const char *name;
     size_t shape[4];
     size_t rank;
-    size_t size; /* elements */
+    size_t size;  /* elements */
+    bool trained; /* false: a running statistic */
 } dpt_parameter_info;
 
 DPT_API size_t dpt_model_tensor_count(const dpt_model *model);
 DPT_API void dpt_model_tensor(const dpt_model *model, size_t i, dpt_parameter_info *out);
+
+/* Layers in the order of computation, the input first. */
+typedef struct dpt_layer_info {
+    const char *name;               /* "conv1"; of layers without parameters a generated one */
+    const char *kind;               /* "conv2d" */
+    size_t height, width, channels; /* of the output of one sample */
+    size_t parameters;              /* scalars that are trained */
+    double multiply_adds;           /* of forward, a sample; convolutions and linear layers */
+} dpt_layer_info;
+
+DPT_API size_t dpt_model_layer_count(const dpt_model *model);
+DPT_API void dpt_model_layer(const dpt_model *model, size_t i, dpt_layer_info *out);
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
@@ -212,9 +246,9 @@ typedef struct dpt_dataset dpt_dataset;
 
 typedef enum dpt_part { DPT_TRAIN = 0, DPT_TEST = 1 } dpt_part;
 
-/* Opens by name: "fashion-mnist", "mnist", "synthetic:HxWxC:CLASSES:COUNT", or "idx" for any IDX
-   pair in `directory` (train-images-idx3-ubyte, t10k-..., each also with .gz).  Search order:
-   `directory`, $DPTRAIN_DATA, the user's cache, the distribution's package of the data.  A
+/* Opens by name: "fashion-mnist", "mnist", "cifar10", "synthetic:HxWxC:CLASSES:COUNT", or "idx" for
+   any IDX pair in `directory` (train-images-idx3-ubyte, t10k-..., each also with .gz).  Search
+   order: `directory`, $DPTRAIN_DATA, the user's cache, the distribution's package of the data.  A
    directory that is given and does not have the files is an error. DPT_E_INVALID unknown name;
    DPT_E_NOT_FOUND (the message tells how to get it); DPT_E_FORMAT. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_open(dpt_context *context, const char *name,
@@ -225,7 +259,8 @@ typedef struct dpt_dataset_memory {
     size_t count, height, width, channels, classes;
     dpt_dtype dtype;       /* DPT_U8 or DPT_F32 */
     const void *images;    /* (count, height, width, channels) */
-    const uint8_t *labels; /* (count), each below classes */
+    const uint8_t *labels; /* (count), each below classes; NULL if there are targets */
+    const float *targets;  /* (count, classes) for DPT_LOSS_SQUARED_ERROR, else NULL */
     /* The network sees (value / 255 - mean) / deviation for DPT_U8, (value - mean) / deviation for
        DPT_F32, per channel; deviation 0 means 1.  More than 4 channels: all zero. */
     float mean[4], deviation[4];
@@ -236,6 +271,20 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_from_memory(dpt_context *context
                                                             const dpt_dataset_memory *memory,
                                                             dpt_dataset **out);
 DPT_API void dpt_dataset_destroy(dpt_dataset *dataset);
+
+/* Divides a data set at random, keyed by the seed: `fraction` of the samples, rounded, go to
+   *second, the others to *first.  Both share the images of `dataset`, which outlives them.
+   DPT_E_INVALID if one of them would be empty. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_split(const dpt_dataset *dataset, double fraction,
+                                                      uint64_t seed, dpt_dataset **first,
+                                                      dpt_dataset **second);
+/* Mean and standard deviation of each channel over the whole data set, in units of the pixels'
+   range 0 to 1 for DPT_U8; up to 4 channels (DPT_E_UNSUPPORTED).  `normalize` makes the network see
+   (value - mean) / deviation; it comes before a trainer uses the data. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_statistics(const dpt_dataset *dataset,
+                                                           float mean[4], float deviation[4]);
+DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_normalize(dpt_dataset *dataset, const float mean[4],
+                                                          const float deviation[4]);
 
 typedef struct dpt_dataset_info {
     const char *name;
@@ -251,15 +300,43 @@ DPT_API void dpt_dataset_describe(const dpt_dataset *dataset, dpt_dataset_info *
 /* One replica of the model on every device of a set, and the loop that keeps them equal. */
 typedef struct dpt_trainer dpt_trainer;
 
-typedef enum dpt_optimizer { DPT_OPTIMIZER_SGD = 0 } dpt_optimizer;
+typedef enum dpt_optimizer { DPT_OPTIMIZER_SGD = 0, DPT_OPTIMIZER_ADAMW = 1 } dpt_optimizer;
+
+typedef enum dpt_loss {
+    DPT_LOSS_CROSS_ENTROPY = 0, /* softmax cross-entropy with the label */
+    DPT_LOSS_SQUARED_ERROR = 1, /* mean squared error to the data's targets */
+} dpt_loss;
+
+/* Over what batch-norm takes its statistics in training. */
+typedef enum dpt_batch_norm_mode {
+    DPT_BATCH_NORM_SYNC = 0,  /* the global batch: the same training on any devices */
+    DPT_BATCH_NORM_LOCAL = 1, /* each device's share; running statistics, which are evaluated and
+                                 saved, are the sample-weighted mean over the devices */
+} dpt_batch_norm_mode;
+
+/* Random changes of each training image, drawn anew in each epoch and keyed by the sample. */
+typedef struct dpt_augment_options {
+    size_t crop_padding; /* a random window of the image padded by this many zeros */
+    bool flip;           /* horizontally, every second one */
+    float erase;         /* the probability of random erasing (Zhong et al. 2020) */
+} dpt_augment_options;
 
 typedef struct dpt_trainer_options {
-    size_t batch_size; /* the GLOBAL batch; default 256; at most the data's count */
-    const char *split; /* "equal" (default), "A:B:C", "replay:LOG" */
+    size_t batch_size;  /* the GLOBAL batch; default 256; at most the data's count */
+    size_t micro_batch; /* most samples that a device computes at once; 0: what its memory holds */
+    const char *split;  /* "equal" (default), "A:B:C", "replay:LOG" */
     dpt_optimizer optimizer;
-    float lr; /* default 0.1 */
+    float lr;             /* default 0.1 */
+    size_t lr_base_batch; /* if set, lr is that of a batch of this size and is scaled linearly */
     float momentum, weight_decay;
     bool nesterov;
+    bool no_decay_bias;          /* no weight decay on biases and on the parameters of norms */
+    float beta1, beta2, epsilon; /* of AdamW; defaults 0.9, 0.999, 1e-8 */
+    float clip_norm;             /* largest global norm of the gradient; 0: none */
+    dpt_loss loss;
+    float label_smoothing; /* in [0, 1); evaluation is without */
+    dpt_batch_norm_mode batch_norm;
+    dpt_augment_options augment;
     const char *init; /* "default" (PyTorch's), "normal:STD" (biases 0), "xavier", "he" */
     uint64_t seed;
     bool no_shuffle; /* batches in the order of the data */
@@ -322,10 +399,18 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_evaluate(dpt_trainer *trainer,
                                                          const dpt_dataset *data,
                                                          dpt_evaluation *out);
 
+/* Class probabilities (count, classes), softmax of the logits, of samples first to first + count -
+   1 of a data set.  No step in flight (DPT_E_STATE); DPT_E_INVALID for samples that are not there.
+ */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_predict(dpt_trainer *trainer,
+                                                        const dpt_dataset *data, size_t first,
+                                                        size_t count, float *probabilities);
+
 typedef enum dpt_tensor_kind {
-    DPT_PARAMETER = 0,
-    DPT_GRADIENT = 1, /* of the last step, reduced over the devices */
-    DPT_VELOCITY = 2, /* the optimizer's state; DPT_E_NOT_FOUND without momentum */
+    DPT_PARAMETER = 0, /* and running statistics */
+    DPT_GRADIENT = 1,  /* of the last step, reduced over the devices */
+    DPT_VELOCITY = 2,  /* SGD's, or AdamW's first moment; DPT_E_NOT_FOUND without momentum */
+    DPT_SQUARES = 3,   /* AdamW's second moment; DPT_E_NOT_FOUND for SGD */
 } dpt_tensor_kind;
 
 /* Reads a tensor of one replica, or writes it to every replica, in the layout of a checkpoint.
@@ -349,13 +434,29 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load(dpt_trainer *trainer, const
 /* Bytes that one replica takes through the vtable on device i: everything but the data. */
 DPT_API size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device);
 
+/* What a full batch means for device i; bytes as the device allocates them. */
+typedef struct dpt_device_plan {
+    size_t samples;         /* its share */
+    size_t micro_batch;     /* samples at once */
+    size_t parameter_bytes; /* parameters, and gradients of the same size */
+    size_t optimizer_bytes;
+    size_t activation_bytes; /* the arena: activations, their gradients, workspaces */
+    size_t step_bytes;       /* step block and indices, streamed samples */
+    size_t data_bytes;       /* of the data that it holds for itself, 0 where memory is shared */
+    double flops;            /* of a step */
+    size_t exchange_bytes;   /* that it sends in a step: gradients and batch-norm's statistics */
+} dpt_device_plan;
+
+DPT_API void dpt_trainer_plan(const dpt_trainer *trainer, size_t device, dpt_device_plan *out);
+
 /* ---- The training loop ----------------------------------------------------------------------- */
 
 typedef struct dpt_epoch_metrics {
     size_t epoch;
     double train_loss, train_accuracy;
-    bool tested;
+    bool tested, validated;
     double test_loss, test_accuracy;
+    double validation_loss, validation_accuracy;
     double seconds; /* of training, without the test */
     double images_per_second;
 } dpt_epoch_metrics;
@@ -367,14 +468,33 @@ typedef struct dpt_fit_progress {
     double seconds;                 /* since fit began */
 } dpt_fit_progress;
 
+typedef enum dpt_schedule_kind {
+    DPT_SCHEDULE_CONSTANT = 0,
+    DPT_SCHEDULE_STEP = 1,     /* times `factor` after every `every` epochs: PyTorch's StepLR */
+    DPT_SCHEDULE_COSINE = 2,   /* to 0 at the end: CosineAnnealingLR, step by step */
+    DPT_SCHEDULE_ONECYCLE = 3, /* Smith and Topin 2018: PyTorch's OneCycleLR with its defaults, lr
+                                  being the greatest; momentum stays */
+} dpt_schedule_kind;
+
+typedef struct dpt_schedule {
+    dpt_schedule_kind kind;
+    size_t warmup_steps; /* lr rises linearly over these first steps, to the schedule's own */
+    size_t every;        /* STEP: epochs, default 30 */
+    float factor;        /* STEP: default 0.1 */
+} dpt_schedule;
+
 typedef struct dpt_fit_options {
-    size_t epochs;           /* default 1, unless max_steps or max_seconds is set */
-    size_t max_steps;        /* 0: no limit */
-    double max_seconds;      /* 0: no limit */
-    const dpt_dataset *test; /* evaluated after each epoch; may be NULL */
-    const char *log;         /* JSON Lines (docs/log.md); may be NULL */
-    const char *plot;        /* SVG; may be NULL */
-    const char *checkpoint;  /* directory: model.safetensors after each epoch; may be NULL */
+    size_t epochs;                 /* default 1, unless max_steps or max_seconds is set */
+    size_t max_steps;              /* 0: no limit */
+    double max_seconds;            /* 0: no limit */
+    const dpt_dataset *test;       /* evaluated after each epoch; may be NULL */
+    const dpt_dataset *validation; /* likewise; chooses the best epoch.  May be NULL */
+    size_t patience;        /* end after this many epochs without a lower validation loss; 0: no */
+    dpt_schedule schedule;  /* cosine and onecycle need `epochs` or `max_steps` */
+    const char *log;        /* JSON Lines (docs/log.md); may be NULL */
+    const char *plot;       /* SVG; may be NULL */
+    const char *checkpoint; /* directory: model.safetensors after each epoch, best.safetensors after
+                               the best one by validation loss; may be NULL */
     /* Called after each step and each epoch; a result other than 0 ends training in good order. */
     int (*progress)(const dpt_fit_progress *progress, void *user);
     void *user;
@@ -385,7 +505,10 @@ typedef struct dpt_fit_result {
     double seconds;       /* of training, without tests */
     double images_per_second;
     double train_loss, test_loss, test_accuracy; /* of the last epoch; NaN if there was none */
-    bool stopped;                                /* by progress */
+    size_t best_epoch;                           /* by validation loss; 0 without validation */
+    double best_validation_loss;
+    bool stopped;     /* by progress */
+    bool no_patience; /* patience ran out */
 } dpt_fit_result;
 
 /* Trains with submit and collect, keeping two steps in flight.  Files are opened before the first

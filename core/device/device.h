@@ -120,6 +120,7 @@ typedef struct dpti_slot {
     dpt_dtype dtype;
     size_t per_sample; /* elements a sample; 0 if the tensor has no sample axis */
     size_t fixed;      /* elements, if it has none */
+    bool accumulates;  /* an output that DPT_RUN_ACCUMULATE adds to; others are written over */
 } dpti_slot;
 
 /* The tensors of an operator.  This is the one place that knows them: dispatch, the graph and the
@@ -130,6 +131,7 @@ typedef struct dpti_signature {
     dpti_slot out[DPT_MAX_OUTPUTS];
     bool reads_step;     /* args.step must be set */
     bool may_accumulate; /* honours DPT_RUN_ACCUMULATE */
+    bool per_step;       /* n is 1: works on whole tensors, once a step */
 } dpti_signature;
 
 const char *dpti_op_name(dpt_op_kind kind); /* "CONV2D_FORWARD" */

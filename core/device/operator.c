@@ -33,7 +33,7 @@ static bool slots_fit(const dpti_slot *slots, size_t n_slots, size_t max_samples
 static dpt_status check_samples(dpti_device *device, const dpt_op_desc *desc,
                                 const dpti_signature *signature, size_t max_samples)
 {
-    if (max_samples == 0 || (desc->kind == DPT_OP_SGD && max_samples != 1))
+    if (max_samples == 0 || (signature->per_step && max_samples != 1))
         return DPT_FAIL(&device->base.error, DPT_E_INVALID, "%s cannot be prepared for %zu samples",
                         dpti_op_name(desc->kind), max_samples);
     if (!slots_fit(signature->in, signature->n_in, max_samples) ||

@@ -32,12 +32,18 @@ static dpti_slot whole(const char *name, dpt_dtype dtype, size_t elements)
     return (dpti_slot){.name = name, .dtype = dtype, .fixed = elements};
 }
 
+/* An output that is added to when the call accumulates. */
+static dpti_slot summed(dpti_slot slot)
+{
+    slot.accumulates = true;
+    return slot;
+}
+
 /* The output of a backward-data operator, and the forward input behind a mask. */
 static void add_gradient(dpti_signature *out, size_t elements, bool mask)
 {
     if (mask) add_in(out, sampled("x", DPT_F32, elements));
-    add_out(out, sampled("dx", DPT_F32, elements));
-    out->may_accumulate = true;
+    add_out(out, summed(sampled("dx", DPT_F32, elements)));
 }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
@@ -61,9 +67,27 @@ static dpt_status extent(const size_t *extents, size_t n, size_t *out, dpt_error
 
 static dpt_status check_activation(dpt_activation kind, dpt_error *error)
 {
-    if (kind < DPT_ACT_NONE || kind > DPT_ACT_SIGMOID)
+    if (kind < DPT_ACT_NONE || kind > DPT_ACT_GELU)
         return DPT_FAIL(error, DPT_E_INVALID, "there is no activation %d", (int)kind);
     return DPT_OK;
+}
+
+/* For activations inside another operator: those whose derivative the output tells. */
+static dpt_status check_fused(dpt_activation kind, dpt_error *error)
+{
+    DPT_TRY(check_activation(kind, error));
+    if (kind == DPT_ACT_GELU)
+        return DPT_FAIL(error, DPT_E_INVALID, "GELU is an operator of its own");
+    return DPT_OK;
+}
+
+/* A number from min on, below max. */
+static dpt_status check_number(const char *name, float value, float min, float max,
+                               dpt_error *error)
+{
+    if (value >= min && value < max) return DPT_OK;
+    return DPT_FAIL(error, DPT_E_INVALID, "%s of %g is not in [%g, %g)", name, (double)value,
+                    (double)min, (double)max);
 }
 
 /* One axis of a sliding window. */
@@ -108,6 +132,27 @@ static dpt_status gather_statistics(const dpt_gather_desc *d, dpt_error *error)
     return DPT_OK;
 }
 
+static bool is_augmented(const dpt_augment *a)
+{
+    return a->pad > 0 || a->flip || a->erase != 0;
+}
+
+static dpt_status check_augment(const dpt_gather_desc *d, bool labels, dpt_error *error)
+{
+    const dpt_augment *a = &d->augment;
+    size_t area;
+    if (!is_augmented(a)) return DPT_OK;
+    if (labels) return DPT_FAIL(error, DPT_E_INVALID, "labels cannot be augmented");
+    DPT_TRY(EXTENT(&area, error, a->height, a->width));
+    if (d->count % area != 0)
+        return DPT_FAIL(error, DPT_E_INVALID, "%zu elements are no image of %zux%zu", d->count,
+                        a->height, a->width);
+    if (a->pad > a->height || a->pad > a->width)
+        return DPT_FAIL(error, DPT_E_INVALID, "a crop with %zu pixels of padding from %zux%zu",
+                        a->pad, a->height, a->width);
+    return check_number("an erasing probability", a->erase, 0.0f, 1.5f, error);
+}
+
 static dpt_status gather(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
 {
     const dpt_gather_desc *d = &desc->u.gather;
@@ -122,8 +167,13 @@ static dpt_status gather(const dpt_op_desc *desc, dpti_signature *out, dpt_error
     if (labels && d->count != 1)
         return DPT_FAIL(error, DPT_E_INVALID, "%zu labels a sample, not 1", d->count);
     if (!labels) DPT_TRY(gather_statistics(d, error));
+    DPT_TRY(check_augment(d, labels, error));
     add_in(out, whole(labels ? "labels" : "data", d->dtype, elements));
     add_in(out, sampled("index", DPT_U32, 1));
+    if (is_augmented(&d->augment)) {
+        add_in(out, sampled("sample", DPT_U32, 1));
+        out->reads_step = true; /* seed and epoch */
+    }
     add_out(out, sampled(labels ? "label" : "x", wide, d->count));
     return DPT_OK;
 }
@@ -148,8 +198,8 @@ static dpt_status check_conv2d(const dpt_conv2d_desc *d, dpt_error *error)
         .pad = d->pad_w,
         .dilation = d->dilation_w,
     };
-    DPT_TRY(check_activation(d->activation, error));
-    DPT_TRY(check_activation(d->input_activation, error));
+    DPT_TRY(check_fused(d->activation, error));
+    DPT_TRY(check_fused(d->input_activation, error));
     DPT_TRY(check_window(&height, error));
     DPT_TRY(check_window(&width, error));
     if (d->groups == 0 || d->in_channels % d->groups != 0 || d->out_channels % d->groups != 0)
@@ -181,9 +231,8 @@ static dpt_status conv2d(const dpt_op_desc *desc, dpti_signature *out, dpt_error
         return DPT_OK;
     }
     add_in(out, sampled("x", DPT_F32, x));
-    add_out(out, whole("dw", DPT_F32, w));
-    if (d->has_bias) add_out(out, whole("dbias", DPT_F32, d->out_channels));
-    out->may_accumulate = true;
+    add_out(out, summed(whole("dw", DPT_F32, w)));
+    if (d->has_bias) add_out(out, summed(whole("dbias", DPT_F32, d->out_channels)));
     return DPT_OK;
 }
 
@@ -192,8 +241,8 @@ static dpt_status linear(const dpt_op_desc *desc, dpti_signature *out, dpt_error
     const dpt_linear_desc *d = &desc->u.linear;
     size_t w;
     DPT_TRY(EXTENT(&w, error, d->out, d->in));
-    DPT_TRY(check_activation(d->activation, error));
-    DPT_TRY(check_activation(d->input_activation, error));
+    DPT_TRY(check_fused(d->activation, error));
+    DPT_TRY(check_fused(d->input_activation, error));
     if (desc->kind == DPT_OP_LINEAR_FORWARD) {
         add_in(out, sampled("x", DPT_F32, d->in));
         add_in(out, whole("w", DPT_F32, w));
@@ -208,9 +257,8 @@ static dpt_status linear(const dpt_op_desc *desc, dpti_signature *out, dpt_error
         return DPT_OK;
     }
     add_in(out, sampled("x", DPT_F32, d->in));
-    add_out(out, whole("dw", DPT_F32, w));
-    if (d->has_bias) add_out(out, whole("dbias", DPT_F32, d->out));
-    out->may_accumulate = true;
+    add_out(out, summed(whole("dw", DPT_F32, w)));
+    if (d->has_bias) add_out(out, summed(whole("dbias", DPT_F32, d->out)));
     return DPT_OK;
 }
 
@@ -236,7 +284,7 @@ static dpt_status check_pool2d(const dpt_pool2d_desc *d, dpt_error *error)
     };
     if (d->kind != DPT_POOL_MAX && d->kind != DPT_POOL_AVERAGE)
         return DPT_FAIL(error, DPT_E_INVALID, "there is no pooling %d", (int)d->kind);
-    DPT_TRY(check_activation(d->input_activation, error));
+    DPT_TRY(check_fused(d->input_activation, error));
     DPT_TRY(check_window(&height, error));
     DPT_TRY(check_window(&width, error));
     /* A window of nothing but padding has no maximum. */
@@ -275,8 +323,119 @@ static dpt_status activation(const dpt_op_desc *desc, dpti_signature *out, dpt_e
         return DPT_OK;
     }
     add_in(out, sampled("dy", DPT_F32, count));
-    add_in(out, sampled("y", DPT_F32, count));
+    add_in(out, sampled(d->kind == DPT_ACT_GELU ? "x" : "y", DPT_F32, count));
     add_gradient(out, count, false);
+    return DPT_OK;
+}
+
+static dpt_status dropout(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+{
+    const dpt_dropout_desc *d = &desc->u.dropout;
+    size_t count;
+    DPT_TRY(EXTENT(&count, error, d->count));
+    DPT_TRY(check_number("a dropout probability", d->p, 0.0f, 1.0f, error));
+    if (d->stream == 0)
+        return DPT_FAIL(error, DPT_E_INVALID, "stream 0 of random numbers is for augmentation");
+    add_in(out, sampled("x", DPT_F32, count));
+    add_in(out, sampled("sample", DPT_U32, 1));
+    add_out(out, summed(sampled("y", DPT_F32, count)));
+    out->reads_step = true; /* seed and epoch */
+    return DPT_OK;
+}
+
+static dpt_status batch_norm_forward(const dpt_op_desc *desc, size_t elements, dpti_signature *out)
+{
+    const dpt_batch_norm_desc *d = &desc->u.batch_norm;
+    add_in(out, sampled("x", DPT_F32, elements));
+    add_in(out, whole("moments", DPT_F32, 3 * d->channels));
+    add_in(out, whole("w", DPT_F32, d->channels));
+    add_in(out, whole("b", DPT_F32, d->channels));
+    if (d->has_residual) add_in(out, sampled("residual", DPT_F32, elements));
+    add_out(out, sampled("y", DPT_F32, elements));
+    return DPT_OK;
+}
+
+static dpt_status batch_norm_backward(const dpt_op_desc *desc, size_t elements, size_t parts,
+                                      dpti_signature *out)
+{
+    const dpt_batch_norm_desc *d = &desc->u.batch_norm;
+    const size_t c = d->channels;
+    add_in(out, sampled("dy", DPT_F32, elements));
+    add_in(out, sampled("x", DPT_F32, elements));
+    add_in(out, whole("moments", DPT_F32, 3 * c));
+    if (desc->kind == DPT_OP_BATCH_NORM_BACKWARD_PARTIAL) {
+        add_out(out, whole("part", DPT_F32, 2 * c));
+        add_out(out, summed(whole("dw", DPT_F32, c)));
+        add_out(out, summed(whole("db", DPT_F32, c)));
+        return DPT_OK;
+    }
+    add_in(out, whole("w", DPT_F32, c));
+    add_in(out, whole("parts", DPT_F32, 2 * parts));
+    add_gradient(out, elements, false); /* x is there already */
+    return DPT_OK;
+}
+
+static dpt_status batch_norm(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+{
+    const dpt_batch_norm_desc *d = &desc->u.batch_norm;
+    const size_t c = d->channels;
+    size_t elements, parts;
+    DPT_TRY(EXTENT(&elements, error, d->area, c));
+    DPT_TRY(EXTENT(&parts, error, d->n_parts, c, 3));
+    parts /= 3;
+    DPT_TRY(check_fused(d->activation, error));
+    DPT_TRY(check_fused(d->input_activation, error));
+    DPT_TRY(check_number("an epsilon", d->epsilon, 0x1p-100f, 1.0f, error));
+    switch (desc->kind) {
+    case DPT_OP_BATCH_NORM_PARTIAL:
+        add_in(out, sampled("x", DPT_F32, elements));
+        add_out(out, whole("part", DPT_F32, 3 * c));
+        return DPT_OK;
+    case DPT_OP_BATCH_NORM_MERGE:
+        add_in(out, whole("parts", DPT_F32, 3 * parts));
+        add_out(out, whole("moments", DPT_F32, 3 * c));
+        add_out(out, summed(whole("mean", DPT_F32, c)));
+        add_out(out, summed(whole("variance", DPT_F32, c)));
+        out->reads_step = true; /* inv_batch */
+        return DPT_OK;
+    case DPT_OP_BATCH_NORM_FREEZE:
+        add_in(out, whole("mean", DPT_F32, c));
+        add_in(out, whole("variance", DPT_F32, c));
+        add_out(out, whole("moments", DPT_F32, 3 * c));
+        out->per_step = true;
+        return DPT_OK;
+    case DPT_OP_BATCH_NORM_FORWARD: return batch_norm_forward(desc, elements, out);
+    default: return batch_norm_backward(desc, elements, parts, out);
+    }
+}
+
+static dpt_status layer_norm(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+{
+    const dpt_layer_norm_desc *d = &desc->u.layer_norm;
+    const size_t c = d->channels;
+    size_t elements, moments;
+    DPT_TRY(EXTENT(&elements, error, d->rows, c));
+    DPT_TRY(EXTENT(&moments, error, d->rows, 2));
+    DPT_TRY(check_fused(d->input_activation, error));
+    DPT_TRY(check_number("an epsilon", d->epsilon, 0x1p-100f, 1.0f, error));
+    if (desc->kind == DPT_OP_LAYER_NORM_FORWARD) {
+        add_in(out, sampled("x", DPT_F32, elements));
+        add_in(out, whole("w", DPT_F32, c));
+        add_in(out, whole("b", DPT_F32, c));
+        add_out(out, sampled("y", DPT_F32, elements));
+        add_out(out, sampled("moments", DPT_F32, moments));
+        return DPT_OK;
+    }
+    add_in(out, sampled("dy", DPT_F32, elements));
+    add_in(out, sampled("x", DPT_F32, elements));
+    add_in(out, sampled("moments", DPT_F32, moments));
+    if (desc->kind == DPT_OP_LAYER_NORM_BACKWARD_DATA) {
+        add_in(out, whole("w", DPT_F32, c));
+        add_gradient(out, elements, false); /* x is there already */
+        return DPT_OK;
+    }
+    add_out(out, summed(whole("dw", DPT_F32, c)));
+    add_out(out, summed(whole("db", DPT_F32, c)));
     return DPT_OK;
 }
 
@@ -286,11 +445,26 @@ static dpt_status softmax(const dpt_op_desc *desc, dpti_signature *out, dpt_erro
     DPT_TRY(EXTENT(&classes, error, desc->u.softmax.classes));
     if (classes > INT32_MAX)
         return DPT_FAIL(error, DPT_E_INVALID, "%zu classes: a label has 32 bits", classes);
+    DPT_TRY(check_number("a label smoothing", desc->u.softmax.smoothing, 0.0f, 1.0f, error));
     add_in(out, sampled("logits", DPT_F32, classes));
     add_in(out, sampled("label", DPT_I32, 1));
     add_out(out, sampled("result", DPT_F32, 2));
     if (desc->kind == DPT_OP_SOFTMAX_XENT_GRADIENT) {
         add_out(out, sampled("dlogits", DPT_F32, classes));
+        out->reads_step = true; /* inv_batch */
+    }
+    return DPT_OK;
+}
+
+static dpt_status squared_error(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+{
+    size_t count;
+    DPT_TRY(EXTENT(&count, error, desc->u.squared_error.count));
+    add_in(out, sampled("y", DPT_F32, count));
+    add_in(out, sampled("target", DPT_F32, count));
+    add_out(out, sampled("result", DPT_F32, 2));
+    if (desc->kind == DPT_OP_SQUARED_ERROR_GRADIENT) {
+        add_out(out, sampled("dy", DPT_F32, count));
         out->reads_step = true; /* inv_batch */
     }
     return DPT_OK;
@@ -306,22 +480,56 @@ static dpt_status elementwise(const dpt_op_desc *desc, dpti_signature *out, dpt_
     return DPT_OK;
 }
 
+static dpt_status check_decay(float weight_decay, size_t decay_count, size_t count,
+                              dpt_error *error)
+{
+    if (decay_count > count)
+        return DPT_FAIL(error, DPT_E_INVALID, "weight decay for %zu of %zu parameters", decay_count,
+                        count);
+    return check_number("a weight decay", weight_decay, 0.0f, INFINITY, error);
+}
+
 static dpt_status sgd(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
 {
     const dpt_sgd_desc *d = &desc->u.sgd;
     size_t count;
     DPT_TRY(EXTENT(&count, error, d->count));
-    if (d->decay_count > d->count)
-        return DPT_FAIL(error, DPT_E_INVALID, "weight decay for %zu of %zu parameters",
-                        d->decay_count, d->count);
-    if (!(d->momentum >= 0.0f && isfinite(d->momentum)) ||
-        !(d->weight_decay >= 0.0f && isfinite(d->weight_decay)))
-        return DPT_FAIL(error, DPT_E_INVALID, "momentum %g and weight decay %g are finite, from 0",
-                        (double)d->momentum, (double)d->weight_decay);
+    DPT_TRY(check_decay(d->weight_decay, d->decay_count, d->count, error));
+    DPT_TRY(check_number("a momentum", d->momentum, 0.0f, INFINITY, error));
     add_in(out, whole("gradient", DPT_F32, count));
     add_out(out, whole("w", DPT_F32, count));
     if (d->momentum > 0.0f) add_out(out, whole("velocity", DPT_F32, count));
     out->reads_step = true; /* lr */
+    out->per_step = true;
+    return DPT_OK;
+}
+
+static dpt_status adamw(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+{
+    const dpt_adamw_desc *d = &desc->u.adamw;
+    size_t count;
+    DPT_TRY(EXTENT(&count, error, d->count));
+    DPT_TRY(check_decay(d->weight_decay, d->decay_count, d->count, error));
+    DPT_TRY(check_number("beta1", d->beta1, 0.0f, 1.0f, error));
+    DPT_TRY(check_number("beta2", d->beta2, 0.0f, 1.0f, error));
+    DPT_TRY(check_number("an epsilon", d->epsilon, 0x1p-100f, 1.0f, error));
+    add_in(out, whole("gradient", DPT_F32, count));
+    add_out(out, whole("w", DPT_F32, count));
+    add_out(out, whole("m", DPT_F32, count));
+    add_out(out, whole("v", DPT_F32, count));
+    out->reads_step = true; /* lr and Adam's scales */
+    out->per_step = true;
+    return DPT_OK;
+}
+
+static dpt_status clip_norm(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+{
+    const dpt_clip_norm_desc *d = &desc->u.clip_norm;
+    size_t count;
+    DPT_TRY(EXTENT(&count, error, d->count));
+    DPT_TRY(check_number("a largest norm", d->max_norm, 0x1p-100f, INFINITY, error));
+    add_out(out, whole("gradient", DPT_F32, count));
+    out->per_step = true;
     return DPT_OK;
 }
 
@@ -357,6 +565,8 @@ dpt_status dpti_op_signature(const dpt_op_desc *desc, dpti_signature *out, dpt_e
     const dpt_status status = families[desc->kind].describe(desc, &signature, &reason);
     if (status != DPT_OK)
         return DPT_FAIL(error, status, "%s: %.480s", families[desc->kind].name, reason.message);
+    for (size_t i = 0; i < signature.n_out; i++)
+        signature.may_accumulate = signature.may_accumulate || signature.out[i].accumulates;
     *out = signature;
     return DPT_OK;
 }
