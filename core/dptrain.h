@@ -357,6 +357,7 @@ typedef struct dpt_step_metrics {
     size_t step;  /* from 1 */
     size_t epoch; /* from 1 */
     bool last_of_epoch;
+    double lr;      /* learning rate of its update */
     size_t samples; /* of the global batch */
     double loss;    /* mean over the global batch */
     size_t hits;    /* correctly classified */
@@ -511,8 +512,11 @@ typedef struct dpt_fit_result {
     bool no_patience; /* patience ran out */
 } dpt_fit_result;
 
-/* Trains with submit and collect, keeping two steps in flight.  Files are opened before the first
-   step: DPT_E_IO for a log, plot or checkpoint that cannot be written. */
+/* Trains with submit and collect, keeping two steps in flight.  The schedule starts with the call,
+   at the trainer's learning rate, which is in force again afterwards.  An epoch that a limit cuts
+   short is evaluated too.  Files are opened before the first step: DPT_E_IO for a log, plot or
+   checkpoint that cannot be written.  DPT_E_INVALID: patience without validation, a schedule that
+   must know the number of steps and cannot, data that do not fit the model. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options,
                                             dpt_fit_result *out);
 

@@ -94,6 +94,11 @@ static json_t *real_value(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+static json_t *measured(bool was, double value)
+{
+    return was ? real_value(value) : json_null();
+}
+
 /* A device or a folder may have a name that is not UTF-8, which JSON cannot hold. */
 static json_t *text_value(const char *text)
 {
@@ -160,6 +165,7 @@ dpt_status dpti_log_write_step(dpti_log *log, const dpt_step_metrics *step, dpt_
     set(&e, "step", size_value(step->step));
     set(&e, "epoch", size_value(step->epoch));
     set(&e, "loss", real_value(step->loss));
+    set(&e, "lr", real_value(step->lr));
     set(&e, "samples", size_value(step->samples));
     set(&e, "hits", size_value(step->hits));
     json_t *shards = json_array(), *seconds = json_array();
@@ -179,8 +185,10 @@ dpt_status dpti_log_write_epoch(dpti_log *log, const dpt_epoch_metrics *epoch, d
     set(&e, "epoch", size_value(epoch->epoch));
     set(&e, "train_loss", real_value(epoch->train_loss));
     set(&e, "train_accuracy", real_value(epoch->train_accuracy));
-    set(&e, "test_loss", epoch->tested ? real_value(epoch->test_loss) : json_null());
-    set(&e, "test_accuracy", epoch->tested ? real_value(epoch->test_accuracy) : json_null());
+    set(&e, "validation_loss", measured(epoch->validated, epoch->validation_loss));
+    set(&e, "validation_accuracy", measured(epoch->validated, epoch->validation_accuracy));
+    set(&e, "test_loss", measured(epoch->tested, epoch->test_loss));
+    set(&e, "test_accuracy", measured(epoch->tested, epoch->test_accuracy));
     set(&e, "seconds", real_value(epoch->seconds));
     set(&e, "images_per_second", real_value(epoch->images_per_second));
     return write_event(log, &e, error);
@@ -190,12 +198,15 @@ dpt_status dpti_log_write_done(dpti_log *log, const dpt_fit_result *result, dpt_
 {
     struct rusage usage = {0};
     getrusage(RUSAGE_SELF, &usage); /* cannot fail: the arguments are right */
+    const bool validated = result->best_epoch > 0;
     event e = event_begin("done");
     set(&e, "steps", size_value(result->steps));
     set(&e, "epochs", size_value(result->epochs));
     set(&e, "seconds", real_value(result->seconds));
     set(&e, "images_per_second", real_value(result->images_per_second));
     set(&e, "test_accuracy", real_value(result->test_accuracy));
+    set(&e, "best_epoch", validated ? size_value(result->best_epoch) : json_null());
+    set(&e, "best_validation_loss", measured(validated, result->best_validation_loss));
     set(&e, "peak_rss_bytes", size_value((uint64_t)usage.ru_maxrss * 1024)); /* given in KiB */
     return write_event(log, &e, error);
 }

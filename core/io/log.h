@@ -29,8 +29,8 @@ DPT_CHECK_RESULT dpt_status dpti_log_write_step(dpti_log *log, const dpt_step_me
                                                 dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_log_write_epoch(dpti_log *log, const dpt_epoch_metrics *epoch,
                                                  dpt_error *error);
-/* done: steps, seconds, images_per_second, test_accuracy (null if none), peak_rss_bytes (taken
-   here from getrusage). */
+/* done: steps, seconds, images_per_second, test_accuracy, best_epoch and
+   best_validation_loss (null if none), peak_rss_bytes (taken here from getrusage). */
 DPT_CHECK_RESULT dpt_status dpti_log_write_done(dpti_log *log, const dpt_fit_result *result,
                                                 dpt_error *error);
 

@@ -238,12 +238,22 @@ static void curve_entry(dpti_svg *svg, legend *l, const char *name, const char *
 
 static void draw_accuracy(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
 {
+    const struct {
+        const char *name;
+        const double *values;
+    } curves[] = {
+        {"training", plot->train_accuracy},
+        {"test", plot->test_accuracy},
+        {"validation", plot->validation_accuracy},
+    };
+    enum { N_CURVES = sizeof curves / sizeof *curves };
     dpti_svg_text(svg, frame.x - 44, frame.y - 36, "heading", "Accuracy per epoch");
     double low = INFINITY, high = -INFINITY;
-    for (size_t i = 0; i < plot->n_epochs; i++) {
-        low = fmin(low, fmin(plot->train_accuracy[i], plot->test_accuracy[i]));
-        high = fmax(high, fmax(plot->train_accuracy[i], plot->test_accuracy[i]));
-    }
+    for (size_t k = 0; k < N_CURVES; k++)
+        for (size_t i = 0; i < plot->n_epochs; i++) {
+            low = fmin(low, curves[k].values[i]);
+            high = fmax(high, curves[k].values[i]);
+        }
     if (!(low <= high && isfinite(low) && isfinite(high))) {
         draw_nothing(svg, &frame, "no epoch completed");
         return;
@@ -251,13 +261,13 @@ static void draw_accuracy(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot
     legend l = {.left = frame.x - 44, .right = frame.x + frame.width, .most_rows = 1, .n_rows = 1};
     l.x = l.left;
     l.y = frame.y - 16;
-    curve_entry(svg, &l, "training", colours[0], plot->train_accuracy, plot->n_epochs);
-    curve_entry(svg, &l, "test", colours[1], plot->test_accuracy, plot->n_epochs);
+    for (size_t k = 0; k < N_CURVES; k++)
+        curve_entry(svg, &l, curves[k].name, colours[k], curves[k].values, plot->n_epochs);
     frame.across = dpti_axis_make(1, (double)plot->n_epochs, 8, true);
     frame.up = dpti_axis_make_round(low, high, 6);
     dpti_svg_frame(svg, &frame);
-    draw_curve(svg, &frame, plot->train_accuracy, plot->n_epochs, colours[0]);
-    draw_curve(svg, &frame, plot->test_accuracy, plot->n_epochs, colours[1]);
+    for (size_t k = 0; k < N_CURVES; k++)
+        draw_curve(svg, &frame, curves[k].values, plot->n_epochs, colours[k]);
 }
 
 /* ---- Shares ---------------------------------------------------------------------------------- */

@@ -11,8 +11,8 @@ typedef struct dpti_plot {
     const double *loss;  /* (n_steps) of the training batches */
     const size_t *epoch; /* (n_steps) from 1 */
     size_t n_epochs;     /* completed ones; the arrays below have as many entries */
-    const double *train_accuracy, *test_accuracy; /* NaN where there was no test */
-    const double *test_loss;
+    const double *train_accuracy;
+    const double *validation_accuracy, *test_accuracy; /* NaN where it was not measured */
     size_t n_devices;
     const char *const *devices;
     const size_t *shards; /* (n_steps, n_devices) */

@@ -1,8 +1,10 @@
-/* The training loop: epochs, limits, tests, and what is written on the way. */
+/* The training loop: epochs, limits, learning rates, tests, and what is written on the way. */
 #include "train/trainer.h"
 
 #include "base/base.h"
 #include "io/plot.h"
+#include "train/history.h"
+#include "train/schedule.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,25 +12,20 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What the plot shows, kept only if one was asked for. */
-typedef struct history {
-    size_t n_steps, steps_capacity, n_epochs, epochs_capacity;
-    double *loss;
-    size_t *epoch, *shards;
-    double *train_accuracy, *test_accuracy, *test_loss;
-} history;
-
 typedef struct fit {
     dpt_trainer *trainer;
     const dpt_fit_options *options;
     dpt_context *context;
     dpti_log *log;
-    char *checkpoint; /* path of the file */
-    history history;
+    char *model, *best;   /* paths in the checkpoint's folder */
+    dpti_history history; /* kept only if a plot was asked for */
+    dpti_schedule schedule;
     double began;
     size_t first_step; /* the trainer's, when fit began */
     size_t steps_total;
+    size_t without_better; /* epochs since the best by validation loss */
     /* of the epoch so far */
+    size_t epoch;
     double loss;
     size_t samples, hits;
     double seconds;
@@ -36,99 +33,9 @@ typedef struct fit {
     size_t total_samples;
 } fit;
 
-/* ---- History --------------------------------------------------------------------------------- */
-
-static bool enlarge(void **items, size_t n, size_t item_bytes)
-{
-    size_t n_bytes;
-    if (!dpti_multiply(n, item_bytes, &n_bytes)) return false;
-    void *grown = realloc(*items, n_bytes);
-    if (grown) *items = grown;
-    return grown != NULL;
-}
-
 static dpt_status no_memory(const fit *f)
 {
     return dpt_fail(f->context, DPT_E_NO_MEMORY, "no memory for the course of the training");
-}
-
-static dpt_status remember_step(fit *f, const dpt_step_metrics *m)
-{
-    history *h = &f->history;
-    if (!f->options->plot) return DPT_OK;
-    if (h->n_steps == h->steps_capacity) {
-        const size_t n = h->steps_capacity ? 2 * h->steps_capacity : 1024;
-        if (!enlarge((void **)&h->loss, n, sizeof *h->loss) ||
-            !enlarge((void **)&h->epoch, n, sizeof *h->epoch) ||
-            !enlarge((void **)&h->shards, n, m->n_devices * sizeof *h->shards))
-            return no_memory(f);
-        h->steps_capacity = n;
-    }
-    h->loss[h->n_steps] = m->loss;
-    h->epoch[h->n_steps] = m->epoch;
-    memcpy(h->shards + h->n_steps * m->n_devices, m->shards, m->n_devices * sizeof *h->shards);
-    h->n_steps++;
-    return DPT_OK;
-}
-
-static dpt_status remember_epoch(fit *f, const dpt_epoch_metrics *m)
-{
-    history *h = &f->history;
-    if (!f->options->plot) return DPT_OK;
-    if (h->n_epochs == h->epochs_capacity) {
-        const size_t n = h->epochs_capacity ? 2 * h->epochs_capacity : 32;
-        if (!enlarge((void **)&h->train_accuracy, n, sizeof *h->train_accuracy) ||
-            !enlarge((void **)&h->test_accuracy, n, sizeof *h->test_accuracy) ||
-            !enlarge((void **)&h->test_loss, n, sizeof *h->test_loss))
-            return no_memory(f);
-        h->epochs_capacity = n;
-    }
-    h->train_accuracy[h->n_epochs] = m->train_accuracy;
-    h->test_accuracy[h->n_epochs] = m->tested ? m->test_accuracy : NAN;
-    h->test_loss[h->n_epochs] = m->tested ? m->test_loss : NAN;
-    h->n_epochs++;
-    return DPT_OK;
-}
-
-static void forget(history *h)
-{
-    free(h->loss);
-    free(h->epoch);
-    free(h->shards);
-    free(h->train_accuracy);
-    free(h->test_accuracy);
-    free(h->test_loss);
-}
-
-static dpt_status write_plot(fit *f)
-{
-    const dpt_trainer *t = f->trainer;
-    const history *h = &f->history;
-    dpt_error error = {0};
-    char subtitle[256];
-    const char **ids = calloc(t->n_workers, sizeof *ids);
-    if (!ids) return no_memory(f);
-    for (size_t i = 0; i < t->n_workers; i++)
-        ids[i] = t->workers[i].device->id;
-    snprintf(subtitle, sizeof subtitle, "batch %zu, learning rate %g, %zu steps, %.0f images/s",
-             t->batch_size, (double)t->lr, h->n_steps, f->result.images_per_second);
-    char *title = dpti_format("%s on %s", t->model->name, t->data->name);
-    const dpti_plot plot = {.title = title ? title : t->model->name,
-                            .subtitle = subtitle,
-                            .n_steps = h->n_steps,
-                            .loss = h->loss,
-                            .epoch = h->epoch,
-                            .n_epochs = h->n_epochs,
-                            .train_accuracy = h->train_accuracy,
-                            .test_accuracy = h->test_accuracy,
-                            .test_loss = h->test_loss,
-                            .n_devices = t->n_workers,
-                            .devices = ids,
-                            .shards = h->shards};
-    const dpt_status status = dpti_plot_write(f->options->plot, &plot, &error);
-    free(title);
-    free(ids);
-    return status == DPT_OK ? DPT_OK : dpti_context_fail(f->context, NULL, &error);
 }
 
 /* ---- Before the first step ------------------------------------------------------------------- */
@@ -165,6 +72,16 @@ static dpt_status log_run(fit *f)
     return status == DPT_OK ? DPT_OK : dpti_context_fail(f->context, NULL, &error);
 }
 
+/* The path of NAME.safetensors in the checkpoint's folder, which can be written. */
+static dpt_status checkpoint_path(fit *f, const char *name, char **out)
+{
+    dpt_error error = {0};
+    *out = dpti_format("%s/%s.safetensors", f->options->checkpoint, name);
+    if (!*out) return no_memory(f);
+    if (dpti_plot_check(*out, &error) != DPT_OK) return dpti_context_fail(f->context, NULL, &error);
+    return DPT_OK;
+}
+
 static dpt_status open_files(fit *f)
 {
     const dpt_fit_options *o = f->options;
@@ -173,10 +90,8 @@ static dpt_status open_files(fit *f)
         return dpti_context_fail(f->context, NULL, &error);
     if (o->checkpoint) {
         DPT_TRY(make_folder(f, o->checkpoint));
-        f->checkpoint = dpti_format("%s/model.safetensors", o->checkpoint);
-        if (!f->checkpoint) return no_memory(f);
-        if (dpti_plot_check(f->checkpoint, &error) != DPT_OK)
-            return dpti_context_fail(f->context, NULL, &error);
+        DPT_TRY(checkpoint_path(f, "model", &f->model));
+        if (o->validation) DPT_TRY(checkpoint_path(f, "best", &f->best));
     }
     if (o->log) {
         if (dpti_log_open(o->log, &f->log, &error) != DPT_OK)
@@ -188,30 +103,54 @@ static dpt_status open_files(fit *f)
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
+static size_t steps_per_epoch(const fit *f)
+{
+    const dpti_order *order = &f->trainer->order;
+    return (order->n_records + order->batch_size - 1) / order->batch_size;
+}
+
 /* Steps that fit will make, as far as epochs and max_steps tell; 0 if only time limits it. */
 static size_t planned_steps(const fit *f)
 {
     const dpt_fit_options *o = f->options;
-    const dpti_order *order = &f->trainer->order;
-    const dpti_cursor at = f->trainer->next;
     size_t epochs = o->epochs;
     if (epochs == 0 && o->max_steps == 0 && !(o->max_seconds > 0)) epochs = 1;
     size_t total = 0;
     if (epochs > 0) {
-        const size_t per_epoch = (order->n_records + order->batch_size - 1) / order->batch_size;
-        const size_t used = at.position / order->batch_size;
-        if (!dpti_multiply(per_epoch, epochs, &total)) total = SIZE_MAX;
+        const size_t used = f->trainer->next.position / f->trainer->order.batch_size;
+        if (!dpti_multiply(steps_per_epoch(f), epochs, &total)) total = SIZE_MAX;
         total -= used;
     }
     if (o->max_steps > 0 && (total == 0 || o->max_steps < total)) total = o->max_steps;
     return total;
 }
 
+/* What can be known to be wrong before the first step. */
+static dpt_status check(fit *f)
+{
+    const dpt_fit_options *o = f->options;
+    dpt_error error = {0};
+    if (o->patience > 0 && !o->validation)
+        return dpt_fail(f->context, DPT_E_INVALID,
+                        "patience needs validation data, whose loss tells when to end");
+    if (o->validation) DPT_TRY(dpti_trainer_check_data(f->trainer, o->validation));
+    if (o->test) DPT_TRY(dpti_trainer_check_data(f->trainer, o->test));
+    f->steps_total = planned_steps(f);
+    f->schedule = (dpti_schedule){.options = o->schedule,
+                                  .lr = (double)f->trainer->lr,
+                                  .steps_per_epoch = steps_per_epoch(f),
+                                  .total_steps = f->steps_total};
+    if (dpti_schedule_check(&f->schedule, &error) != DPT_OK)
+        return dpti_context_fail(f->context, NULL, &error);
+    return DPT_OK;
+}
+
 static bool wants_more(const fit *f)
 {
     const size_t submitted = f->trainer->next.step - f->first_step;
     const double limit = f->options->max_seconds;
-    if (f->result.stopped || (f->steps_total > 0 && submitted >= f->steps_total)) return false;
+    if (f->result.stopped || f->result.no_patience) return false;
+    if (f->steps_total > 0 && submitted >= f->steps_total) return false;
     return !(limit > 0 && dpti_seconds() - f->began >= limit);
 }
 
@@ -232,6 +171,7 @@ static dpt_status after_step(fit *f, const dpt_step_metrics *m)
 {
     dpt_error error = {0};
     f->result.steps++;
+    f->epoch = m->epoch;
     f->total_samples += m->samples;
     f->loss += m->loss * (double)m->samples;
     f->samples += m->samples;
@@ -239,8 +179,41 @@ static dpt_status after_step(fit *f, const dpt_step_metrics *m)
     f->seconds += m->seconds;
     if (f->log && dpti_log_write_step(f->log, m, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
-    DPT_TRY(remember_step(f, m));
+    if (f->options->plot && !dpti_history_add_step(&f->history, m)) return no_memory(f);
     tell(f, m, NULL);
+    return DPT_OK;
+}
+
+/* Evaluates the validation data, and keeps the weights if there were none so good. */
+static dpt_status validate(fit *f, size_t epoch, dpt_evaluation *out)
+{
+    dpt_fit_result *r = &f->result;
+    DPT_TRY(dpt_trainer_evaluate(f->trainer, f->options->validation, out));
+    const bool better =
+        isfinite(out->loss) && (r->best_epoch == 0 || out->loss < r->best_validation_loss);
+    f->without_better = better ? 0 : f->without_better + 1;
+    if (!better) return DPT_OK;
+    r->best_epoch = epoch;
+    r->best_validation_loss = out->loss;
+    return f->best ? dpt_trainer_save(f->trainer, f->best) : DPT_OK;
+}
+
+/* Validation and test, as far as there are data, into the epoch's and the result's figures. */
+static dpt_status evaluate(fit *f, dpt_epoch_metrics *m)
+{
+    dpt_evaluation e;
+    if (f->options->validation) {
+        DPT_TRY(validate(f, m->epoch, &e));
+        m->validated = true;
+        m->validation_loss = e.loss;
+        m->validation_accuracy = e.accuracy;
+    }
+    if (f->options->test) {
+        DPT_TRY(dpt_trainer_evaluate(f->trainer, f->options->test, &e));
+        m->tested = true;
+        m->test_loss = f->result.test_loss = e.loss;
+        m->test_accuracy = f->result.test_accuracy = e.accuracy;
+    }
     return DPT_OK;
 }
 
@@ -252,32 +225,35 @@ static dpt_status after_epoch(fit *f, size_t epoch)
                            .train_accuracy = (double)f->hits / samples,
                            .test_loss = NAN,
                            .test_accuracy = NAN,
+                           .validation_loss = NAN,
+                           .validation_accuracy = NAN,
                            .seconds = f->seconds,
                            .images_per_second = samples / f->seconds};
     dpt_error error = {0};
-    if (f->options->test) {
-        dpt_evaluation test;
-        DPT_TRY(dpt_trainer_evaluate(f->trainer, f->options->test, &test));
-        m.tested = true;
-        m.test_loss = test.loss;
-        m.test_accuracy = test.accuracy;
-    }
+    DPT_TRY(evaluate(f, &m));
+    f->result.no_patience = f->options->patience > 0 && f->without_better >= f->options->patience;
     f->result.epochs++;
     f->result.seconds += f->seconds;
     f->result.train_loss = m.train_loss;
-    f->result.test_loss = m.test_loss;
-    f->result.test_accuracy = m.test_accuracy;
     f->loss = f->seconds = 0;
     f->samples = f->hits = 0;
     if (f->log && dpti_log_write_epoch(f->log, &m, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
-    if (f->checkpoint) DPT_TRY(dpt_trainer_save(f->trainer, f->checkpoint));
-    DPT_TRY(remember_epoch(f, &m));
+    if (f->model) DPT_TRY(dpt_trainer_save(f->trainer, f->model));
+    if (f->options->plot && !dpti_history_add_epoch(&f->history, &m)) return no_memory(f);
     tell(f, NULL, &m);
     return DPT_OK;
 }
 
 /* ---- The loop -------------------------------------------------------------------------------- */
+
+/* The rate is written straight away: a course may end at 0, which dpt_trainer_set_lr refuses. */
+static dpt_status submit(fit *f)
+{
+    dpt_trainer *t = f->trainer;
+    t->lr = (float)dpti_schedule_lr(&f->schedule, t->next.step - f->first_step);
+    return dpt_trainer_submit(t);
+}
 
 /* Keeps two steps in flight inside an epoch; the test between epochs wants none. */
 static dpt_status run_epoch(fit *f)
@@ -288,7 +264,7 @@ static dpt_status run_epoch(fit *f)
     bool whole = false;
     do {
         while (t->n_in_flight < DPTI_IN_FLIGHT && t->next.epoch == epoch && wants_more(f))
-            DPT_TRY(dpt_trainer_submit(t));
+            DPT_TRY(submit(f));
         if (t->n_in_flight == 0) break;
         DPT_TRY(dpt_trainer_collect(t, &m));
         whole = m.last_of_epoch;
@@ -297,20 +273,16 @@ static dpt_status run_epoch(fit *f)
     return whole ? after_epoch(f, epoch) : DPT_OK;
 }
 
-/* An epoch that a limit cut short: its steps count, its test is made, the checkpoint is written. */
+/* An epoch that a limit cut short: its steps count, it is evaluated, the checkpoint is written. */
 static dpt_status finish_partial(fit *f)
 {
     const double samples = (double)f->samples;
+    dpt_epoch_metrics m = {.epoch = f->epoch};
     if (f->result.steps > 0 && f->samples == 0) return DPT_OK;
     if (f->samples > 0) f->result.train_loss = f->loss / samples;
     f->result.seconds += f->seconds;
-    if (f->options->test && !f->result.stopped) {
-        dpt_evaluation test;
-        DPT_TRY(dpt_trainer_evaluate(f->trainer, f->options->test, &test));
-        f->result.test_loss = test.loss;
-        f->result.test_accuracy = test.accuracy;
-    }
-    return f->checkpoint ? dpt_trainer_save(f->trainer, f->checkpoint) : DPT_OK;
+    if (!f->result.stopped) DPT_TRY(evaluate(f, &m));
+    return f->model ? dpt_trainer_save(f->trainer, f->model) : DPT_OK;
 }
 
 static dpt_status train(fit *f)
@@ -335,15 +307,22 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
              .context = trainer->context,
              .began = dpti_seconds(),
              .first_step = trainer->next.step,
-             .result = {.train_loss = NAN, .test_loss = NAN, .test_accuracy = NAN}};
+             .epoch = trainer->next.epoch,
+             .result = {.train_loss = NAN,
+                        .test_loss = NAN,
+                        .test_accuracy = NAN,
+                        .best_validation_loss = NAN}};
     DPT_TRY(dpti_trainer_idle(trainer, "dpt_fit"));
-    f.steps_total = planned_steps(&f);
+    DPT_TRY(check(&f));
+    const float lr = trainer->lr;
     dpt_status status = open_files(&f);
     if (status == DPT_OK) status = train(&f);
+    trainer->lr = lr;
     /* What was learned up to a failure is worth seeing; the first error is the one to tell. */
     const dpt_error first = f.context->error;
     if (f.options->plot && f.history.n_steps > 0) {
-        const dpt_status plotted = write_plot(&f);
+        const dpt_status plotted =
+            dpti_history_plot(&f.history, trainer, f.result.images_per_second, f.options->plot);
         if (status == DPT_OK) status = plotted;
     }
     const dpt_status closed = dpti_log_close(f.log, &error);
@@ -352,7 +331,8 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     else if (status != DPT_OK && first.status != DPT_OK)
         f.context->error = first;
     if (status == DPT_OK) *out = f.result;
-    forget(&f.history);
-    free(f.checkpoint);
+    dpti_history_free(&f.history);
+    free(f.best);
+    free(f.model);
     return status;
 }

@@ -121,6 +121,7 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
         .step = flight->cursor.step + 1,
         .epoch = flight->cursor.epoch,
         .last_of_epoch = flight->last_of_epoch,
+        .lr = (double)flight->shares[0].lr,
         .samples = flight->n_samples,
         .loss = loss / (double)flight->n_samples,
         .hits = hits,

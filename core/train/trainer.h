@@ -125,6 +125,8 @@ void dpti_trainer_drain(dpt_trainer *trainer);
 /* Records a failure of one device in the context, the device named. */
 dpt_status dpti_trainer_fail(dpt_trainer *trainer, const dpti_device *device,
                              const dpt_error *error);
+/* Whether a data set fits the model's input and classes.  DPT_E_INVALID. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_check_data(dpt_trainer *trainer, const dpt_dataset *data);
 DPT_CHECK_RESULT dpt_status dpti_trainer_idle(dpt_trainer *trainer, const char *call);
 
 #endif

@@ -42,6 +42,7 @@ static dpt_status write_step(dpti_log *log, size_t step, size_t first, size_t se
         .epoch = 1,
         .samples = first + second,
         .loss = loss,
+        .lr = 0.25,
         .hits = 4,
         .seconds = 0.25,
         .n_devices = 2,
@@ -59,11 +60,20 @@ static dpt_status write_log(const char *path, dpt_error *error)
                                       .tested = true,
                                       .test_loss = 0.625,
                                       .test_accuracy = 0.75,
+                                      .validated = true,
+                                      .validation_loss = 0.375,
+                                      .validation_accuracy = 0.875,
                                       .seconds = 2,
                                       .images_per_second = 100};
     const dpt_epoch_metrics untested = {.epoch = 2, .train_loss = 0.5};
-    const dpt_fit_result result = {
-        .steps = 2, .epochs = 2, .seconds = 3, .images_per_second = 5, .test_accuracy = NAN};
+    const dpt_fit_result result = {.steps = 2,
+                                   .epochs = 2,
+                                   .seconds = 3,
+                                   .images_per_second = 5,
+                                   .test_accuracy = NAN,
+                                   .best_epoch = 2,
+                                   .best_validation_loss = 0.375};
+    const dpt_fit_result unvalidated = {.test_accuracy = 0.5, .best_validation_loss = NAN};
     dpti_log *log = NULL;
     DPT_TRY(dpti_log_open(path, &log, error));
     dpt_status status = dpti_log_write_run(log, &run, error);
@@ -72,11 +82,12 @@ static dpt_status write_log(const char *path, dpt_error *error)
     if (status == DPT_OK) status = dpti_log_write_epoch(log, &tested, error);
     if (status == DPT_OK) status = dpti_log_write_epoch(log, &untested, error);
     if (status == DPT_OK) status = dpti_log_write_done(log, &result, error);
+    if (status == DPT_OK) status = dpti_log_write_done(log, &unvalidated, error);
     const dpt_status closed = dpti_log_close(log, status == DPT_OK ? error : NULL);
     return status == DPT_OK ? closed : status;
 }
 
-enum { N_LINES = 6 };
+enum { N_LINES = 7 };
 
 /* The lines of the log as JSON; false if one is none.  Release with json_decref. */
 static bool load_lines(const char *path, json_t *lines[N_LINES], char text[N_LINES][1024])
@@ -134,6 +145,7 @@ static void check_steps(test *t, const json_t *first, const json_t *second, cons
     CHECK_NEAR(number_of(first, "hits"), 4, 0);
     CHECK_NEAR(number_of(first, "seconds"), 0.25, 0);
     CHECK_CONTAINS(text, "\"loss\":0.333333333,"); /* 9 significant digits */
+    CHECK_NEAR(number_of(first, "lr"), 0.25, 0);
     CHECK_CONTAINS(text, "\"shards\":[5,3]");
     const json_t *seconds = json_object_get(first, "device_seconds");
     CHECK_SIZE(json_array_size(seconds), 2);
@@ -153,17 +165,26 @@ static void check_epochs(test *t, const json_t *tested, const json_t *untested)
     CHECK_NEAR(number_of(tested, "test_accuracy"), 0.75, 0);
     CHECK_NEAR(number_of(tested, "seconds"), 2, 0);
     CHECK_NEAR(number_of(tested, "images_per_second"), 100, 0);
+    CHECK_NEAR(number_of(tested, "validation_loss"), 0.375, 0);
+    CHECK_NEAR(number_of(tested, "validation_accuracy"), 0.875, 0);
+    CHECK(json_is_null(json_object_get(untested, "validation_loss")));
+    CHECK(json_is_null(json_object_get(untested, "validation_accuracy")));
     CHECK(json_is_null(json_object_get(untested, "test_loss")));
     CHECK(json_is_null(json_object_get(untested, "test_accuracy")));
 }
 
-static void check_done(test *t, const json_t *line)
+static void check_done(test *t, const json_t *line, const json_t *unvalidated)
 {
     CHECK_TEXT(text_of(line, "event"), "done");
     CHECK_NEAR(number_of(line, "steps"), 2, 0);
     CHECK_NEAR(number_of(line, "seconds"), 3, 0);
     CHECK_NEAR(number_of(line, "images_per_second"), 5, 0);
     CHECK(json_is_null(json_object_get(line, "test_accuracy")));
+    CHECK_NEAR(number_of(line, "best_epoch"), 2, 0);
+    CHECK_NEAR(number_of(line, "best_validation_loss"), 0.375, 0);
+    CHECK_NEAR(number_of(unvalidated, "test_accuracy"), 0.5, 0);
+    CHECK(json_is_null(json_object_get(unvalidated, "best_epoch")));
+    CHECK(json_is_null(json_object_get(unvalidated, "best_validation_loss")));
     CHECK(number_of(line, "peak_rss_bytes") > 100 * 1024);
     CHECK(number_of(line, "peak_rss_bytes") < 1e12);
 }
@@ -178,7 +199,7 @@ static void writes_what_is_promised(test *t)
         check_run(t, lines[0]);
         check_steps(t, lines[1], lines[2], text[1]);
         check_epochs(t, lines[3], lines[4]);
-        check_done(t, lines[5]);
+        check_done(t, lines[5], lines[6]);
     }
     for (size_t i = 0; i < N_LINES; i++)
         json_decref(lines[i]);

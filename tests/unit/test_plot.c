@@ -19,7 +19,7 @@ typedef struct sample_run {
     dpti_plot plot;
     double *loss;
     size_t *epoch, *shards;
-    double train[64], held_out[64], test_loss[64];
+    double train[64], validation[64], held_out[64];
     const char *devices[64];
 } sample_run;
 
@@ -38,6 +38,7 @@ static bool make_run(sample_run *run, size_t n_steps, size_t n_epochs, size_t n_
     }
     for (size_t i = 0; i < n_epochs; i++) {
         run->train[i] = 0.9 - 0.3 / (1 + (double)i);
+        run->validation[i] = 0.87 - 0.25 / (1 + (double)i);
         run->held_out[i] = 0.85 - 0.25 / (1 + (double)i);
     }
     for (size_t d = 0; d < n_devices; d++)
@@ -50,8 +51,8 @@ static bool make_run(sample_run *run, size_t n_steps, size_t n_epochs, size_t n_
         .epoch = run->epoch,
         .n_epochs = n_epochs,
         .train_accuracy = run->train,
+        .validation_accuracy = run->validation,
         .test_accuracy = run->held_out,
-        .test_loss = run->test_loss,
         .n_devices = n_devices,
         .devices = run->devices,
         .shards = run->shards,
@@ -202,15 +203,16 @@ static void one_epoch_shows_markers(test *t)
     REQUIRE(make_run(&run, 10, 1, 1));
     char *text = draw(t, &run.plot);
     REQUIRE(text != NULL);
-    CHECK_SIZE(occurrences(text, "<circle"), 2);
+    CHECK_SIZE(occurrences(text, "<circle"), 3);
     CHECK_CONTAINS(text, "training 0.6000");
+    CHECK_CONTAINS(text, "validation 0.6200");
     CHECK_CONTAINS(text, "test 0.6000");
     free(text);
-    run.held_out[0] = NAN; /* no test */
+    run.held_out[0] = run.validation[0] = NAN; /* not measured */
     text = draw(t, &run.plot);
     REQUIRE(text != NULL);
     CHECK_SIZE(occurrences(text, "<circle"), 1);
-    CHECK(strstr(text, ">test ") == NULL);
+    CHECK(strstr(text, ">test ") == NULL && strstr(text, ">validation ") == NULL);
     free(text);
     free_run(&run);
 }

@@ -1,0 +1,99 @@
+/* Arrays that grow, and what becomes of them in the end. */
+#include "train/history.h"
+
+#include "base/base.h"
+#include "io/plot.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool enlarge(void **items, size_t n, size_t item_bytes)
+{
+    size_t n_bytes;
+    if (!dpti_multiply(n, item_bytes, &n_bytes)) return false;
+    void *grown = realloc(*items, n_bytes);
+    if (grown) *items = grown;
+    return grown != NULL;
+}
+
+bool dpti_history_add_step(dpti_history *history, const dpt_step_metrics *step)
+{
+    dpti_history *h = history;
+    if (h->n_steps == h->steps_capacity) {
+        const size_t n = h->steps_capacity ? 2 * h->steps_capacity : 1024;
+        if (!enlarge((void **)&h->loss, n, sizeof *h->loss) ||
+            !enlarge((void **)&h->epoch, n, sizeof *h->epoch) ||
+            !enlarge((void **)&h->shards, n, step->n_devices * sizeof *h->shards))
+            return false;
+        h->steps_capacity = n;
+    }
+    h->loss[h->n_steps] = step->loss;
+    h->epoch[h->n_steps] = step->epoch;
+    memcpy(h->shards + h->n_steps * step->n_devices, step->shards,
+           step->n_devices * sizeof *h->shards);
+    h->n_steps++;
+    return true;
+}
+
+bool dpti_history_add_epoch(dpti_history *history, const dpt_epoch_metrics *epoch)
+{
+    dpti_history *h = history;
+    if (h->n_epochs == h->epochs_capacity) {
+        const size_t n = h->epochs_capacity ? 2 * h->epochs_capacity : 32;
+        if (!enlarge((void **)&h->train_accuracy, n, sizeof *h->train_accuracy) ||
+            !enlarge((void **)&h->validation_accuracy, n, sizeof *h->validation_accuracy) ||
+            !enlarge((void **)&h->test_accuracy, n, sizeof *h->test_accuracy))
+            return false;
+        h->epochs_capacity = n;
+    }
+    h->train_accuracy[h->n_epochs] = epoch->train_accuracy;
+    h->validation_accuracy[h->n_epochs] = epoch->validated ? epoch->validation_accuracy : NAN;
+    h->test_accuracy[h->n_epochs] = epoch->tested ? epoch->test_accuracy : NAN;
+    h->n_epochs++;
+    return true;
+}
+
+void dpti_history_free(dpti_history *history)
+{
+    free(history->loss);
+    free(history->epoch);
+    free(history->shards);
+    free(history->train_accuracy);
+    free(history->validation_accuracy);
+    free(history->test_accuracy);
+    *history = (dpti_history){0};
+}
+
+dpt_status dpti_history_plot(const dpti_history *history, const dpt_trainer *trainer,
+                             double images_per_second, const char *path)
+{
+    const dpt_trainer *t = trainer;
+    const dpti_history *h = history;
+    dpt_error error = {0};
+    char subtitle[256];
+    const char **ids = calloc(t->n_workers, sizeof *ids);
+    if (!ids) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for the picture %s", path);
+    for (size_t i = 0; i < t->n_workers; i++)
+        ids[i] = t->workers[i].device->id;
+    snprintf(subtitle, sizeof subtitle, "batch %zu, learning rate %g, %zu steps, %.0f images/s",
+             t->batch_size, (double)t->lr, h->n_steps, images_per_second);
+    char *title = dpti_format("%s on %s", t->model->name, t->data->name);
+    const dpti_plot plot = {.title = title ? title : t->model->name,
+                            .subtitle = subtitle,
+                            .n_steps = h->n_steps,
+                            .loss = h->loss,
+                            .epoch = h->epoch,
+                            .n_epochs = h->n_epochs,
+                            .train_accuracy = h->train_accuracy,
+                            .validation_accuracy = h->validation_accuracy,
+                            .test_accuracy = h->test_accuracy,
+                            .n_devices = t->n_workers,
+                            .devices = ids,
+                            .shards = h->shards};
+    const dpt_status status = dpti_plot_write(path, &plot, &error);
+    free(title);
+    free(ids);
+    return status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &error);
+}
