@@ -105,8 +105,8 @@ static dpt_status open_files(fit *f)
 
 static size_t steps_per_epoch(const fit *f)
 {
-    const dpti_order *order = &f->trainer->order;
-    return (order->n_records + order->batch_size - 1) / order->batch_size;
+    const dpt_trainer *t = f->trainer;
+    return (t->data->count + t->batch_size - 1) / t->batch_size;
 }
 
 /* Steps that fit will make, as far as epochs and max_steps tell; 0 if only time limits it. */
@@ -117,7 +117,7 @@ static size_t planned_steps(const fit *f)
     if (epochs == 0 && o->max_steps == 0 && !(o->max_seconds > 0)) epochs = 1;
     size_t total = 0;
     if (epochs > 0) {
-        const size_t used = f->trainer->next.position / f->trainer->order.batch_size;
+        const size_t used = f->trainer->next.position / f->trainer->batch_size;
         if (!dpti_multiply(steps_per_epoch(f), epochs, &total)) total = SIZE_MAX;
         total -= used;
     }
@@ -133,8 +133,8 @@ static dpt_status check(fit *f)
     if (o->patience > 0 && !o->validation)
         return dpt_fail(f->context, DPT_E_INVALID,
                         "patience needs validation data, whose loss tells when to end");
-    if (o->validation) DPT_TRY(dpti_trainer_check_data(f->trainer, o->validation));
-    if (o->test) DPT_TRY(dpti_trainer_check_data(f->trainer, o->test));
+    if (o->validation) DPT_TRY(dpti_trainer_check_test(f->trainer, o->validation));
+    if (o->test) DPT_TRY(dpti_trainer_check_test(f->trainer, o->test));
     f->steps_total = planned_steps(f);
     f->schedule = (dpti_schedule){.options = o->schedule,
                                   .lr = (double)f->trainer->lr,
