@@ -106,6 +106,8 @@ static dpti_node node_over(dpti_node_kind kind, const char *name, dpt_value x)
         .n_inputs = 1,
         .weight = SIZE_MAX,
         .bias = SIZE_MAX,
+        .mean = SIZE_MAX,
+        .variance = SIZE_MAX,
     };
 }
 
@@ -175,9 +177,23 @@ static size_t or_one(size_t value)
 
 static bool known_activation(dpt_model *model, const char *layer, dpt_activation kind)
 {
-    if (kind >= DPT_ACT_NONE && kind <= DPT_ACT_SIGMOID) return true;
+    if (kind >= DPT_ACT_NONE && kind <= DPT_ACT_GELU) return true;
     (void)FAIL(model, DPT_E_INVALID, "layer %s: unknown activation %d", layer, (int)kind);
     return false;
+}
+
+/* An activation that a layer's own operator can apply; GELU needs one of its own. */
+static dpt_activation fusable(dpt_activation kind)
+{
+    return kind == DPT_ACT_GELU ? DPT_ACT_NONE : kind;
+}
+
+/* Appends a layer, and the activation that its operator cannot apply. */
+static dpt_value add_layer(dpt_model *model, dpti_node node, dpt_activation activation)
+{
+    if (model->status != DPT_OK) return (dpt_value){0};
+    const dpt_value y = add_node(model, node);
+    return activation == DPT_ACT_GELU ? dpt_activate(model, y, activation) : y;
 }
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
@@ -193,6 +209,8 @@ dpt_value dpt_input(dpt_model *model, size_t height, size_t width, size_t channe
                                             .extent = {.h = height, .w = width, .c = channels},
                                             .weight = SIZE_MAX,
                                             .bias = SIZE_MAX,
+                                            .mean = SIZE_MAX,
+                                            .variance = SIZE_MAX,
                                         });
     if (x.id) model->input = x.id - 1;
     return x;
@@ -221,7 +239,7 @@ dpt_value dpt_conv2d(dpt_model *model, dpt_value x, const char *name,
         .dilation_w = or_one(options->dilation[1]),
         .groups = or_one(options->groups),
         .has_bias = !options->no_bias,
-        .activation = options->activation,
+        .activation = fusable(options->activation),
     };
     d.out_h = window_output(d.in_h, d.pad_h, d.dilation_h, d.kernel_h, d.stride_h);
     d.out_w = window_output(d.in_w, d.pad_w, d.dilation_w, d.kernel_w, d.stride_w);
@@ -253,8 +271,8 @@ dpt_value dpt_conv2d(dpt_model *model, dpt_value x, const char *name,
                                   (dpti_parameter){.shape = {d.out_channels},
                                                    .rank = 1,
                                                    .fan_in = group_channels * window,
-                                                   .is_bias = true});
-    return model->status == DPT_OK ? add_node(model, node) : (dpt_value){0};
+                                                   .role = DPTI_ROLE_BIAS});
+    return add_layer(model, node, options->activation);
 }
 
 dpt_value dpt_linear(dpt_model *model, dpt_value x, const char *name,
@@ -271,7 +289,7 @@ dpt_value dpt_linear(dpt_model *model, dpt_value x, const char *name,
                               .u.linear = {.in = input->elements,
                                            .out = options->out,
                                            .has_bias = !options->no_bias,
-                                           .activation = options->activation}};
+                                           .activation = fusable(options->activation)}};
     if (!describes(model, name, &desc)) return (dpt_value){0};
     const dpti_extent before = input->before_flatten;
     dpti_node node = node_over(DPTI_NODE_LINEAR, name, x);
@@ -291,9 +309,110 @@ dpt_value dpt_linear(dpt_model *model, dpt_value x, const char *name,
     if (!options->no_bias && node.weight != SIZE_MAX)
         node.bias = add_parameter(
             model, name, "bias",
-            (dpti_parameter){.shape = {options->out}, .rank = 1, .fan_in = in, .is_bias = true});
-    return model->status == DPT_OK ? add_node(model, node) : (dpt_value){0};
+            (dpti_parameter){
+                .shape = {options->out}, .rank = 1, .fan_in = in, .role = DPTI_ROLE_BIAS});
+    return add_layer(model, node, options->activation);
 }
+
+/* ---- Normalisation --------------------------------------------------------------------------- */
+
+/* The channels that a norm works on: those of an image, or all elements of a flat value, which lie
+   in memory as they did before flatten. */
+static dpti_parameter channel_parameter(const dpti_node *input, dpti_role role)
+{
+    const dpti_extent before = input->before_flatten;
+    dpti_parameter p = {.shape = {input->extent.c}, .rank = 1, .fan_in = 1, .role = role};
+    if (input->extent.flat) {
+        p.layout = DPTI_LAYOUT_LINEAR;
+        p.h = before.h;
+        p.w = before.w;
+        p.c = before.c;
+    }
+    return p;
+}
+
+static const char *const role_names[] = {
+    [DPTI_ROLE_NORM_WEIGHT] = "weight",
+    [DPTI_ROLE_NORM_BIAS] = "bias",
+    [DPTI_ROLE_RUNNING_MEAN] = "running_mean",
+    [DPTI_ROLE_RUNNING_VARIANCE] = "running_var",
+};
+
+static size_t add_channels(dpt_model *model, const char *name, dpt_value x, dpti_role role,
+                           float momentum)
+{
+    if (model->status != DPT_OK) return SIZE_MAX;
+    dpti_parameter parameter = channel_parameter(&model->nodes[x.id - 1], role);
+    parameter.momentum = momentum;
+    return add_parameter(model, name, role_names[role], parameter);
+}
+
+static bool norm_begins(dpt_model *model, dpt_value x, const char *name,
+                        const dpt_norm_options *options, dpti_node *node)
+{
+    if (!usable(model, x, name ? name : "norm") || !name_is_new(model, name)) return false;
+    if (!known_activation(model, name, options->activation)) return false;
+    if (!(options->momentum >= 0 && options->momentum <= 1)) {
+        (void)FAIL(model, DPT_E_INVALID, "layer %s: a momentum of %g is not in [0, 1]", name,
+                   (double)options->momentum);
+        return false;
+    }
+    const dpti_node *input = &model->nodes[x.id - 1];
+    *node = node_over(DPTI_NODE_BATCH_NORM, name, x);
+    node->extent = input->extent;
+    node->before_flatten = input->before_flatten;
+    return true;
+}
+
+static float or_default(float value, float otherwise)
+{
+    return value != 0 ? value : otherwise;
+}
+
+dpt_value dpt_batch_norm(dpt_model *model, dpt_value x, const char *name,
+                         const dpt_norm_options *options)
+{
+    static const dpt_norm_options defaults;
+    dpti_node node;
+    if (!options) options = &defaults;
+    if (!norm_begins(model, x, name, options, &node)) return (dpt_value){0};
+    const dpti_extent e = node.extent;
+    node.forward = (dpt_op_desc){.kind = DPT_OP_BATCH_NORM_FORWARD,
+                                 .u.batch_norm = {.area = e.h * e.w,
+                                                  .channels = e.c,
+                                                  .n_parts = 1,
+                                                  .epsilon = or_default(options->epsilon, 1e-5f),
+                                                  .activation = fusable(options->activation)}};
+    if (!describes(model, name, &node.forward)) return (dpt_value){0};
+    const float momentum = or_default(options->momentum, 0.1f);
+    node.weight = add_channels(model, name, x, DPTI_ROLE_NORM_WEIGHT, 0);
+    node.bias = add_channels(model, name, x, DPTI_ROLE_NORM_BIAS, 0);
+    node.mean = add_channels(model, name, x, DPTI_ROLE_RUNNING_MEAN, momentum);
+    node.variance = add_channels(model, name, x, DPTI_ROLE_RUNNING_VARIANCE, momentum);
+    return add_layer(model, node, options->activation);
+}
+
+dpt_value dpt_layer_norm(dpt_model *model, dpt_value x, const char *name,
+                         const dpt_norm_options *options)
+{
+    static const dpt_norm_options defaults;
+    dpti_node node;
+    if (!options) options = &defaults;
+    if (!norm_begins(model, x, name, options, &node)) return (dpt_value){0};
+    const dpti_extent e = node.extent;
+    node.kind = DPTI_NODE_LAYER_NORM;
+    node.forward = (dpt_op_desc){.kind = DPT_OP_LAYER_NORM_FORWARD,
+                                 .u.layer_norm = {.rows = e.h * e.w,
+                                                  .channels = e.c,
+                                                  .epsilon = or_default(options->epsilon, 1e-5f)}};
+    if (!describes(model, name, &node.forward)) return (dpt_value){0};
+    node.weight = add_channels(model, name, x, DPTI_ROLE_NORM_WEIGHT, 0);
+    node.bias = add_channels(model, name, x, DPTI_ROLE_NORM_BIAS, 0);
+    const dpt_value y = add_layer(model, node, DPT_ACT_NONE);
+    return options->activation == DPT_ACT_NONE ? y : dpt_activate(model, y, options->activation);
+}
+
+/* ---- Layers without parameters --------------------------------------------------------------- */
 
 /* Layers without parameters are called by their kind and place. */
 static dpt_value add_unnamed(dpt_model *model, const char *kind, dpti_node node)
@@ -333,6 +452,28 @@ dpt_value dpt_pool2d(dpt_model *model, dpt_value x, const dpt_pool2d_options *op
     node.extent = (dpti_extent){.h = d.out_h, .w = d.out_w, .c = in.c};
     node.forward = (dpt_op_desc){.kind = DPT_OP_POOL2D_FORWARD, .u.pool2d = d};
     return add_unnamed(model, "pool2d", node);
+}
+
+dpt_value dpt_global_average_pool(dpt_model *model, dpt_value x)
+{
+    if (!usable(model, x, "global_average_pool")) return (dpt_value){0};
+    const dpti_extent in = model->nodes[x.id - 1].extent;
+    return dpt_pool2d(model, x,
+                      &(dpt_pool2d_options){.kind = DPT_POOL_AVERAGE, .kernel = {in.h, in.w}});
+}
+
+dpt_value dpt_dropout(dpt_model *model, dpt_value x, float p)
+{
+    if (!usable(model, x, "dropout")) return (dpt_value){0};
+    if (p == 0) return x;
+    const dpti_node *input = &model->nodes[x.id - 1];
+    dpti_node node = node_over(DPTI_NODE_DROPOUT, NULL, x);
+    node.extent = input->extent;
+    node.before_flatten = input->before_flatten;
+    node.forward = (dpt_op_desc){
+        .kind = DPT_OP_DROPOUT,
+        .u.dropout = {.count = input->elements, .p = p, .stream = (uint32_t)++model->n_dropouts}};
+    return add_unnamed(model, "dropout", node);
 }
 
 dpt_value dpt_activate(dpt_model *model, dpt_value x, dpt_activation kind)
@@ -388,14 +529,15 @@ dpt_value dpt_flatten(dpt_model *model, dpt_value x)
 
 /* ---- Finishing ------------------------------------------------------------------------------- */
 
-static void place_parameters(dpt_model *model, bool biases)
+/* Places the parameters with roles first to last behind what has its place. */
+static void place_parameters(dpt_model *model, dpti_role first, dpti_role last)
 {
     for (size_t i = 0; i < model->n_parameters; i++) {
         dpti_parameter *p = &model->parameters[i];
-        if (p->is_bias != biases) continue;
+        if (p->role < first || p->role > last) continue;
         p->offset = model->flat_size;
         model->flat_size += dpti_round_up(p->size, PARAMETER_ALIGNMENT);
-        model->scalars += p->size;
+        if (!dpti_is_statistic(p->role)) model->scalars += p->size;
     }
 }
 
@@ -438,9 +580,11 @@ dpt_status dpt_model_finish(dpt_model *model, dpt_value logits)
         }
     }
     if (model->status != DPT_OK) return dpti_context_fail(model->context, NULL, &model->error);
-    place_parameters(model, false);
-    model->flat_decay = model->flat_size;
-    place_parameters(model, true);
+    place_parameters(model, DPTI_ROLE_WEIGHT, DPTI_ROLE_WEIGHT);
+    model->flat_weights = model->flat_size;
+    place_parameters(model, DPTI_ROLE_BIAS, DPTI_ROLE_NORM_BIAS);
+    model->flat_trained = model->flat_size;
+    place_parameters(model, DPTI_ROLE_RUNNING_MEAN, DPTI_ROLE_RUNNING_VARIANCE);
     model->finished = true;
     return DPT_OK;
 }
@@ -470,8 +614,44 @@ size_t dpt_model_tensor_count(const dpt_model *model)
 void dpt_model_tensor(const dpt_model *model, size_t i, dpt_parameter_info *out)
 {
     const dpti_parameter *p = &model->parameters[i];
-    *out = (dpt_parameter_info){.name = p->name, .rank = p->rank, .size = p->size};
+    *out = (dpt_parameter_info){
+        .name = p->name, .rank = p->rank, .size = p->size, .trained = !dpti_is_statistic(p->role)};
     memcpy(out->shape, p->shape, sizeof out->shape);
+}
+
+size_t dpt_model_layer_count(const dpt_model *model)
+{
+    return model->n_nodes;
+}
+
+static double multiply_adds(const dpti_node *node)
+{
+    if (node->kind == DPTI_NODE_LINEAR)
+        return (double)node->forward.u.linear.in * (double)node->forward.u.linear.out;
+    if (node->kind != DPTI_NODE_CONV2D) return 0;
+    const dpt_conv2d_desc *d = &node->forward.u.conv2d;
+    return (double)node->elements * (double)(d->kernel_h * d->kernel_w) *
+           (double)(d->in_channels / d->groups);
+}
+
+void dpt_model_layer(const dpt_model *model, size_t i, dpt_layer_info *out)
+{
+    static const char *const kinds[] = {
+        [DPTI_NODE_INPUT] = "input",           [DPTI_NODE_CONV2D] = "conv2d",
+        [DPTI_NODE_LINEAR] = "linear",         [DPTI_NODE_POOL2D] = "pool2d",
+        [DPTI_NODE_ACTIVATE] = "activation",   [DPTI_NODE_ADD] = "add",
+        [DPTI_NODE_FLATTEN] = "flatten",       [DPTI_NODE_BATCH_NORM] = "batch_norm",
+        [DPTI_NODE_LAYER_NORM] = "layer_norm", [DPTI_NODE_DROPOUT] = "dropout",
+    };
+    const dpti_node *node = &model->nodes[i];
+    *out = (dpt_layer_info){.name = node->name,
+                            .kind = kinds[node->kind],
+                            .height = node->extent.h,
+                            .width = node->extent.w,
+                            .channels = node->extent.c,
+                            .multiply_adds = multiply_adds(node)};
+    if (node->weight != SIZE_MAX) out->parameters += model->parameters[node->weight].size;
+    if (node->bias != SIZE_MAX) out->parameters += model->parameters[node->bias].size;
 }
 
 const dpti_parameter *dpti_model_parameter(const dpt_model *model, const char *name)

@@ -9,7 +9,7 @@
 /* ---- Layouts --------------------------------------------------------------------------------- */
 
 /* Both layouts that differ are (rows, h*w, c) inside and (rows, c, h*w) outside: a convolution's
-   filters, and the columns of a linear layer behind flatten. */
+   filters, and the columns of a layer behind flatten. */
 static void transpose_rows(const dpti_parameter *p, const float *from, float *to, bool export)
 {
     const size_t area = p->h * p->w, row = area * p->c, n_rows = p->size / row;
@@ -42,7 +42,7 @@ void dpti_parameter_import(const dpti_parameter *parameter, const float *outside
 
 /* ---- Initial values -------------------------------------------------------------------------- */
 
-typedef enum distribution { ZERO, UNIFORM, NORMAL } distribution;
+typedef enum distribution { ZERO, ONE, UNIFORM, NORMAL } distribution;
 
 static void draw(distribution kind, double scale, dpti_random *random, float *out, size_t n)
 {
@@ -52,7 +52,7 @@ static void draw(distribution kind, double scale, dpti_random *random, float *ou
         else if (kind == NORMAL)
             out[i] = (float)(scale * (double)dpti_random_normal(random));
         else
-            out[i] = 0.0f;
+            out[i] = kind == ONE ? 1.0f : 0.0f;
     }
 }
 
@@ -75,6 +75,19 @@ static double scale_of(const recipe *r, double deviation, const dpti_parameter *
     if (strcmp(r->name, "normal") == 0) return deviation;
     if (strcmp(r->name, "xavier") == 0) return sqrt(6.0 / (fan_in + (double)p->fan_out));
     return sqrt(2.0 / fan_in);
+}
+
+static distribution distribution_of(const recipe *r, dpti_role role)
+{
+    switch (role) {
+    case DPTI_ROLE_WEIGHT: return r->weights;
+    case DPTI_ROLE_BIAS: return r->biases;
+    case DPTI_ROLE_NORM_WEIGHT:
+    case DPTI_ROLE_RUNNING_VARIANCE: return ONE;
+    case DPTI_ROLE_NORM_BIAS:
+    case DPTI_ROLE_RUNNING_MEAN: break;
+    }
+    return ZERO;
 }
 
 static dpt_status parse(const char *init, const recipe **out, double *deviation, dpt_error *error)
@@ -112,8 +125,7 @@ dpt_status dpti_initialize(const dpt_model *model, const char *init, uint64_t se
         const dpti_parameter *p = &model->parameters[i];
         dpti_random random;
         dpti_random_init(&random, seed, DPTI_RANDOM_INIT, i);
-        draw(p->is_bias ? r->biases : r->weights, scale_of(r, deviation, p), &random, outside,
-             p->size);
+        draw(distribution_of(r, p->role), scale_of(r, deviation, p), &random, outside, p->size);
         dpti_parameter_import(p, outside, flat + p->offset);
     }
     free(outside);

@@ -73,7 +73,8 @@ static bool collect(const dpti_program *program, size_t max_samples, const size_
         const dpti_program_tensor *t = &program->tensors[i];
         size_t bytes = 0;
         if (t->home == DPTI_HOME_ARENA && t->first != SIZE_MAX &&
-            !dpti_multiply(t->per_sample_bytes, max_samples, &bytes))
+            (!dpti_multiply(t->per_sample_bytes, max_samples, &bytes) ||
+             !dpti_add(bytes, t->fixed_bytes, &bytes)))
             return false;
         if (!add_block(blocks, n, bytes, t->first, t->last, &plan->tensor_offsets[i])) return false;
     }

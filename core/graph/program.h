@@ -14,6 +14,7 @@ typedef enum dpti_home {
     DPTI_HOME_PARAMETERS, /* `offset` elements into the flat buffer of that name */
     DPTI_HOME_GRADIENTS,
     DPTI_HOME_VELOCITY,
+    DPTI_HOME_SQUARES,
     DPTI_HOME_IMAGES, /* the data set */
     DPTI_HOME_LABELS,
     DPTI_HOME_INDEX, /* the step buffer: which records of the data set this step takes */
@@ -21,7 +22,8 @@ typedef enum dpti_home {
 
 typedef struct dpti_program_tensor {
     dpti_home home;
-    size_t per_sample_bytes; /* ARENA: size for one sample */
+    size_t per_sample_bytes; /* ARENA: size for one sample, */
+    size_t fixed_bytes;      /* or of a tensor without a sample axis */
     size_t offset;           /* flat buffers: elements */
     /* ARENA: instructions that define it first and use it last; the plan's lifetime. */
     size_t first, last;
@@ -40,38 +42,62 @@ typedef struct dpti_instruction {
 /* What devices do together when all have come to the end of a segment. */
 typedef enum dpti_exchange {
     DPTI_EXCHANGE_NONE,
+    DPTI_EXCHANGE_PARTS,     /* every device's `part` is gathered in everybody's `parts` */
     DPTI_EXCHANGE_GRADIENTS, /* the whole flat buffer is all-reduced, and the step confirmed */
 } dpti_exchange;
 
 typedef struct dpti_segment {
     size_t first, last; /* instructions [first, last) */
     dpti_exchange exchange;
+    int part, parts; /* PARTS: tensors of `count` and of devices x `count` float32 */
+    size_t count;
     /* Changes what lasts: runs only after every exchange before it was confirmed, and on every
        device, also on those without samples. */
     bool commits;
 } dpti_segment;
-
-enum { DPTI_MAX_SEGMENTS = 4 };
 
 typedef struct dpti_program {
     dpti_program_tensor *tensors;
     size_t n_tensors, tensors_capacity;
     dpti_instruction *instructions;
     size_t n_instructions, instructions_capacity;
-    dpti_segment segments[DPTI_MAX_SEGMENTS];
-    size_t n_segments;
-    int result; /* (n, 2) float32: loss and hit of every sample */
+    dpti_segment *segments;
+    size_t n_segments, segments_capacity;
+    int result;             /* what comes out for every sample: */
+    size_t result_elements; /* (n, 2) float32 loss and hit, or the logits */
 } dpti_program;
+
+typedef enum dpti_purpose {
+    DPTI_PURPOSE_EVALUATE, /* forward and loss */
+    DPTI_PURPOSE_PREDICT,  /* forward */
+    DPTI_PURPOSE_TRAIN,    /* forward, loss, backward, optimizer */
+} dpti_purpose;
+
+typedef struct dpti_optimizer {
+    dpt_optimizer kind;
+    bool nesterov;
+    bool no_decay_bias;
+    float momentum, weight_decay;
+    float beta1, beta2, epsilon; /* AdamW */
+    float clip_norm;             /* 0: none */
+} dpti_optimizer;
 
 typedef struct dpti_program_options {
     const dpt_dataset *data; /* what the first instructions gather from */
-    bool training;           /* with backward and optimizer; otherwise forward and loss */
-    float momentum, weight_decay;
-    bool nesterov;
+    dpti_purpose purpose;
+    dpt_loss loss;
+    /* Of training only. */
+    float label_smoothing;
+    dpt_augment_options augment;
+    dpti_optimizer optimizer;
+    size_t n_parts;  /* devices whose batch-norm statistics are combined, in so many exchanges;
+                        0 or 1: every device takes its own */
+    bool accumulate; /* gradients are added to, for shares that are worked off in several passes */
 } dpti_program_options;
 
 /* Forward, loss and, in training, reverse-mode differentiation and the optimizer.  Fuses an
-   activation into the layer before it, and an activation's derivative into the operator behind it.
+   activation into the layer before it, a residual addition into the batch-norm before it, and an
+   activation's derivative into the operator behind it.
    DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_compile(const dpt_model *model,
                                          const dpti_program_options *options, dpti_program *out,

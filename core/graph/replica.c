@@ -14,12 +14,14 @@ static dpt_status make_flat(dpti_device *device, const dpt_model *model, dpti_bu
 }
 
 dpt_status dpti_replica_create(dpti_device *device, const dpt_model *model, size_t capacity,
-                               bool with_velocity, dpti_replica *out)
+                               const dpti_optimizer *optimizer, dpti_replica *out)
 {
+    const bool adamw = optimizer->kind == DPT_OPTIMIZER_ADAMW;
     *out = (dpti_replica){.device = device, .model = model, .capacity = capacity};
     DPT_TRY(make_flat(device, model, &out->parameters));
     DPT_TRY(make_flat(device, model, &out->gradients));
-    if (with_velocity) DPT_TRY(make_flat(device, model, &out->velocity));
+    if (adamw || optimizer->momentum != 0) DPT_TRY(make_flat(device, model, &out->velocity));
+    if (adamw) DPT_TRY(make_flat(device, model, &out->squares));
     DPT_TRY(dpti_alloc(device, dpti_step_bytes(capacity), &out->step));
     DPT_TRY(dpti_event_create(device, &out->start));
     DPT_TRY(dpti_event_create(device, &out->end));
@@ -33,6 +35,7 @@ void dpti_replica_destroy(dpti_replica *replica)
     dpti_event_destroy(replica->device, replica->start);
     dpti_free(&replica->step);
     dpti_free(&replica->arena);
+    dpti_free(&replica->squares);
     dpti_free(&replica->velocity);
     dpti_free(&replica->gradients);
     dpti_free(&replica->parameters);
@@ -42,7 +45,7 @@ void dpti_replica_destroy(dpti_replica *replica)
 size_t dpti_replica_bytes(const dpti_replica *replica)
 {
     return replica->parameters.n_bytes + replica->gradients.n_bytes + replica->velocity.n_bytes +
-           replica->arena.n_bytes + replica->step.n_bytes;
+           replica->squares.n_bytes + replica->arena.n_bytes + replica->step.n_bytes;
 }
 
 /* ---- Binding --------------------------------------------------------------------------------- */
@@ -63,6 +66,7 @@ static dpti_place place_of(const binder *b, int tensor)
     case DPTI_HOME_PARAMETERS: return (dpti_place){&r->parameters, t->offset * sizeof(float)};
     case DPTI_HOME_GRADIENTS: return (dpti_place){&r->gradients, t->offset * sizeof(float)};
     case DPTI_HOME_VELOCITY: return (dpti_place){&r->velocity, t->offset * sizeof(float)};
+    case DPTI_HOME_SQUARES: return (dpti_place){&r->squares, t->offset * sizeof(float)};
     case DPTI_HOME_IMAGES: return (dpti_place){b->images, 0};
     case DPTI_HOME_LABELS: return (dpti_place){b->labels, 0};
     case DPTI_HOME_INDEX: return (dpti_place){&r->step, DPTI_STEP_INDEX_OFFSET};
@@ -137,6 +141,12 @@ static dpt_status bind_all(dpti_executable *x, const dpti_buffer *images, const 
         .executable = x, .plan = plan, .images = images, .labels = labels, .arena = arena};
     for (size_t i = 0; i < x->program.n_instructions; i++)
         if (takes_part(x, i)) DPT_TRY(device_failure(x, bind_instruction(&b, i), error));
+    for (size_t s = 0; s < x->program.n_segments; s++) {
+        const dpti_segment *segment = &x->program.segments[s];
+        if (segment->exchange == DPTI_EXCHANGE_PARTS)
+            x->exchanges[s] = (dpti_exchange_places){.part = place_of(&b, segment->part),
+                                                     .parts = place_of(&b, segment->parts)};
+    }
     x->result_bytes = plan->tensor_offsets[x->program.result];
     return DPT_OK;
 }
@@ -149,12 +159,14 @@ dpt_status dpti_executable_create(dpti_replica *replica, const dpti_program_opti
     dpti_executable *x = out;
     *x = (dpti_executable){.replica = replica};
     DPT_TRY(dpti_compile(replica->model, options, &x->program, error));
-    const size_t n = x->program.n_instructions;
+    const size_t n = x->program.n_instructions, n_segments = x->program.n_segments;
     size_t *workspace_bytes = calloc(n, sizeof *workspace_bytes);
     x->ops = calloc(n, sizeof *x->ops);
     x->args = calloc(n, sizeof *x->args);
+    x->exchanges = calloc(n_segments, sizeof *x->exchanges);
+    x->recorded = calloc(n_segments, sizeof *x->recorded);
     dpt_status status = DPT_OK;
-    if (!workspace_bytes || !x->ops || !x->args)
+    if (!workspace_bytes || !x->ops || !x->args || !x->exchanges || !x->recorded)
         status =
             DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to bind model %s", replica->model->name);
     if (status == DPT_OK) status = prepare_all(x, workspace_bytes, error);
@@ -168,7 +180,7 @@ dpt_status dpti_executable_create(dpti_replica *replica, const dpti_program_opti
 
 static void release_recordings(dpti_executable *x)
 {
-    for (size_t s = 0; s < DPTI_MAX_SEGMENTS; s++)
+    for (size_t s = 0; x->recorded && s < x->program.n_segments; s++)
         for (size_t i = 0; i < DPTI_RECORDINGS; i++)
             dpti_recording_release(x->replica->device, x->recorded[s][i].recording);
 }
@@ -181,6 +193,8 @@ void dpti_executable_destroy(dpti_executable *executable)
     for (size_t i = 0; x->ops && i < x->program.n_instructions; i++)
         dpti_release(&x->ops[i]);
     dpti_free(&x->arena);
+    free(x->recorded);
+    free(x->exchanges);
     free(x->args);
     free(x->ops);
     dpti_program_free(&x->program);
@@ -250,5 +264,6 @@ dpt_status dpti_executable_result(dpti_executable *executable, size_t n_samples,
 {
     const dpti_executable *x = executable;
     const dpti_buffer *arena = x->arena.handle ? &x->arena : &x->replica->arena;
-    return dpti_download(host, arena, x->result_bytes, n_samples * 2 * sizeof(float));
+    return dpti_download(host, arena, x->result_bytes,
+                         n_samples * x->program.result_elements * sizeof(float));
 }

@@ -18,16 +18,18 @@ static inline size_t dpti_step_bytes(size_t n_samples)
 typedef struct dpti_replica {
     dpti_device *device;
     const dpt_model *model;
-    size_t capacity; /* most samples of one pass; 0: takes part in commits only */
-    dpti_buffer parameters, gradients, velocity; /* flat_size float32; velocity may be absent */
-    dpti_buffer arena;                           /* shared by the programs, grown by the first */
+    size_t capacity;                   /* most samples of one pass; 0: takes part in commits only */
+    dpti_buffer parameters, gradients; /* flat_size float32 */
+    dpti_buffer velocity, squares;     /* the optimizer's state, where it has it; likewise */
+    dpti_buffer arena;                 /* shared by the programs, grown by the first */
     dpti_buffer step;
     dpt_event *start, *end; /* around a segment */
 } dpti_replica;
 
-/* Allocates the flat buffers, zeroed.  On failure *out holds what was made: destroy it. */
+/* Allocates the flat buffers that this optimizer needs, zeroed.  On failure *out holds what was
+   made: destroy it. */
 DPT_CHECK_RESULT dpt_status dpti_replica_create(dpti_device *device, const dpt_model *model,
-                                                size_t capacity, bool with_velocity,
+                                                size_t capacity, const dpti_optimizer *optimizer,
                                                 dpti_replica *out);
 void dpti_replica_destroy(dpti_replica *replica); /* accepts a zeroed one; zeroes it */
 size_t dpti_replica_bytes(const dpti_replica *replica);
@@ -42,15 +44,21 @@ typedef struct dpti_recorded {
     uint64_t used; /* when, for replacing the least recently used */
 } dpti_recorded;
 
+/* Where a segment's part and the gathered parts stand. */
+typedef struct dpti_exchange_places {
+    dpti_place part, parts;
+} dpti_exchange_places;
+
 /* A program bound to a replica: prepared operators, and arguments with places. */
 typedef struct dpti_executable {
     dpti_replica *replica;
     dpti_program program;
-    dpti_op *ops;        /* (n_instructions) */
-    dpt_op_args *args;   /* (n_instructions) */
-    dpti_buffer arena;   /* its own, if the replica's is too small for it */
-    size_t result_bytes; /* offset of the result in the arena */
-    dpti_recorded recorded[DPTI_MAX_SEGMENTS][DPTI_RECORDINGS];
+    dpti_op *ops;                               /* (n_instructions) */
+    dpt_op_args *args;                          /* (n_instructions) */
+    dpti_buffer arena;                          /* its own, if the replica's is too small for it */
+    size_t result_bytes;                        /* offset of the result in the arena */
+    dpti_exchange_places *exchanges;            /* (n_segments) */
+    dpti_recorded (*recorded)[DPTI_RECORDINGS]; /* (n_segments) */
     uint64_t clock;
 } dpti_executable;
 
@@ -67,7 +75,7 @@ void dpti_executable_destroy(dpti_executable *executable); /* accepts a zeroed o
 /* Enqueues a segment for n_samples <= capacity; replays a recording where the backend can. */
 DPT_CHECK_RESULT dpt_status dpti_executable_run(dpti_executable *executable, size_t segment,
                                                 size_t n_samples);
-/* Enqueues the download of the first n_samples results, (n, 2) float32. */
+/* Enqueues the download of the first n_samples results, (n, program.result_elements) float32. */
 DPT_CHECK_RESULT dpt_status dpti_executable_result(dpti_executable *executable, size_t n_samples,
                                                    float *host);
 

@@ -41,7 +41,7 @@ static void run_bind(dpti_device *device, void *argument)
     const dpt_trainer *t = w->trainer;
     const dpti_data_store *store = t->test == t->data ? &t->store : &t->test_store;
     const dpti_data_copy *copy = &store->copies[store->copy_of[w->rank]];
-    const dpti_program_options options = {.data = t->test};
+    const dpti_program_options options = {.data = t->test, .loss = t->program.loss};
     (void)device;
     job->status = dpti_executable_create(&w->replica, &options, &copy->images, &copy->labels,
                                          &w->evaluate, &job->error);

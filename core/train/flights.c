@@ -17,12 +17,22 @@ void dpti_stage(uint8_t *staging, const dpt_step_block *block, const uint32_t *r
         memcpy(staging + DPTI_STEP_INDEX_OFFSET, records, n_samples * sizeof *records);
 }
 
+/* Adam's corrections of moments that began at zero, in double precision. */
+static void set_adam_scales(const dpt_trainer *t, size_t step, dpt_step_block *block)
+{
+    const dpti_optimizer *o = &t->program.optimizer;
+    const double updates = (double)(step - t->optimizer_origin);
+    if (o->kind != DPT_OPTIMIZER_ADAMW) return;
+    block->adam_scale_m = (float)(1.0 / (1.0 - pow((double)o->beta1, updates)));
+    block->adam_scale_v = (float)(1.0 / sqrt(1.0 - pow((double)o->beta2, updates)));
+}
+
 static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *records)
 {
     size_t first = 0;
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_share *share = &flight->shares[i];
-        const dpt_step_block block = {
+        dpt_step_block block = {
             .lr = t->lr,
             .inv_batch = 1.0f / (float)flight->n_samples,
             .step = (uint32_t)(flight->cursor.step + 1),
@@ -31,6 +41,7 @@ static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *rec
             .seed_high = (uint32_t)(t->seed >> 32),
             .first = (uint32_t)first,
         };
+        set_adam_scales(t, flight->cursor.step + 1, &block);
         share->step = flight->cursor.step + 1;
         share->lr = t->lr;
         share->n_samples = flight->shards[i];

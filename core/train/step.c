@@ -1,5 +1,5 @@
-/* What a device's driver thread does in one step: upload, forward and backward, all-reduce with the
-   vote, update. */
+/* What a device's driver thread does in one step: upload, the segments of forward and backward with
+   the exchanges between them, all-reduce with the vote, update. */
 #include "train/trainer.h"
 
 #include "base/base.h"
@@ -39,37 +39,81 @@ dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable, siz
     return DPT_OK;
 }
 
-/* Segment 0: everything before the gradients are exchanged. */
-static dpt_status compute(dpti_share *share)
+static dpt_status begin(dpti_share *share)
 {
     dpti_worker *w = share->worker;
     if (w->stale)
         return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE, "its replica missed an update");
-    DPT_TRY(dpti_worker_upload(w, share->staging, share->n_samples));
-    if (share->n_samples == 0) return DPT_OK;
-    DPT_TRY(dpti_worker_run(w, &w->train, 0, share->n_samples, share->result, &share->seconds));
+    return dpti_worker_upload(w, share->staging, share->n_samples);
+}
+
+/* Losses and hits of the share, downloaded. */
+static dpt_status add_results(dpti_share *share)
+{
     for (size_t i = 0; i < share->n_samples; i++) {
         share->loss += (double)share->result[2 * i];
         share->hits += share->result[2 * i + 1] != 0.0f;
     }
-    if (!isfinite(share->loss))
-        return DPT_FAIL(&w->device->base.error, DPT_E_NOT_FINITE,
-                        "the loss of step %zu is not finite (%g); lower the learning rate (now %g) "
-                        "or check the data",
-                        share->step, share->loss, (double)share->lr);
+    if (isfinite(share->loss)) return DPT_OK;
+    return DPT_FAIL(&share->worker->device->base.error, DPT_E_NOT_FINITE,
+                    "the loss of step %zu is not finite (%g); lower the learning rate (now %g) or "
+                    "check the data",
+                    share->step, share->loss, (double)share->lr);
+}
+
+/* A segment that commits nothing; a device without samples has nothing to do in it. */
+static dpt_status compute(dpti_share *share, size_t segment)
+{
+    dpti_worker *w = share->worker;
+    const bool last = w->train.program.segments[segment].exchange == DPTI_EXCHANGE_GRADIENTS;
+    if (share->n_samples == 0) return DPT_OK;
+    DPT_TRY(dpti_worker_run(w, &w->train, segment, share->n_samples, last ? share->result : NULL,
+                            &share->seconds));
+    return last ? add_results(share) : DPT_OK;
+}
+
+/* What devices do together behind a segment; *mine is what this one brings, and becomes its own
+   failure.  The same verdict for all. */
+static dpt_status exchange(dpti_share *share, size_t segment, dpt_status *mine)
+{
+    dpti_worker *w = share->worker;
+    const dpt_trainer *t = w->trainer;
+    const dpti_segment *s = &w->train.program.segments[segment];
+    const dpti_exchange_places *places = &w->train.exchanges[segment];
+    const bool contributes = share->n_samples > 0;
+    switch (s->exchange) {
+    case DPTI_EXCHANGE_PARTS:
+        return dpti_allgather_run(t->allgather, w->rank, contributes, &places->part, &places->parts,
+                                  s->count, mine);
+    case DPTI_EXCHANGE_GRADIENTS:
+        return dpti_allreduce_run(t->allreduce, w->rank, contributes, mine);
+    case DPTI_EXCHANGE_NONE: break;
+    }
+    return *mine;
+}
+
+/* Everything up to the commit.  A device that fails goes on to the next meeting, where all learn of
+   it and stop. */
+static dpt_status propose(dpti_share *share, dpt_status *mine)
+{
+    const dpti_program *program = &share->worker->train.program;
+    *mine = begin(share);
+    for (size_t i = 0; !program->segments[i].commits; i++) {
+        if (*mine == DPT_OK) *mine = compute(share, i);
+        DPT_TRY(exchange(share, i, mine));
+    }
     return DPT_OK;
 }
 
 static void run(dpti_share *share)
 {
     dpti_worker *w = share->worker;
-    dpt_status mine = compute(share);
-    const dpt_status verdict =
-        dpti_allreduce_run(w->trainer->allreduce, w->rank, share->n_samples > 0, &mine);
-    if (verdict == DPT_OK) {
+    dpt_status mine = DPT_OK;
+    if (propose(share, &mine) == DPT_OK) {
         /* From here on the step counts, whatever happens to this device. */
         share->committed = true;
-        mine = dpti_worker_run(w, &w->train, 1, 0, NULL, &share->seconds);
+        mine = dpti_worker_run(w, &w->train, w->train.program.n_segments - 1, 0, NULL,
+                               &share->seconds);
         if (mine != DPT_OK) w->stale = true;
         share->status = mine;
     } else {

@@ -7,6 +7,7 @@
 #ifndef DPTI_TRAINER_H
 #define DPTI_TRAINER_H
 
+#include "collective/allgather.h"
 #include "collective/allreduce.h"
 #include "graph/replica.h"
 #include "io/log.h"
@@ -77,12 +78,16 @@ struct dpt_trainer {
     dpti_cursor done, next; /* steps committed; steps submitted */
     dpti_data_store store, test_store;
     dpti_allreduce *allreduce;
+    dpti_allgather *allgather; /* of batch-norm's parts; NULL where nothing is exchanged */
     size_t n_workers;
     dpti_worker *workers;
     dpti_flight flights[DPTI_FLIGHTS];
     size_t n_in_flight;
     double last_finished; /* when the last collected step ended */
     bool lost;            /* no replica holds trusted weights */
+    /* The step at which the optimizer's state was zero, and batches that running statistics had
+       seen before step 1, modulo 2^64: loading weights sets both. */
+    size_t optimizer_origin, batches_before;
 };
 
 /* [driver] The job of a share (step.c). */
@@ -111,6 +116,14 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_restore(dpt_trainer *trainer);
 
 /* DPT_E_INVALID if the data do not fit the model's input and classes (evaluate.c). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_check_test(dpt_trainer *trainer, const dpt_dataset *data);
+/* New weights, and an optimizer that has not moved yet, on every device: `zeros` is a flat buffer
+   of them. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_adopt(dpt_trainer *trainer, const float *weights,
+                                               const float *zeros);
+/* A flat buffer of zeros in host memory; NULL without memory, which the context's error tells. */
+float *dpti_trainer_make_flat(dpt_trainer *trainer);
+/* A replica whose weights can be trusted; n_workers if there is none. */
+size_t dpti_trainer_trusted(const dpt_trainer *trainer);
 
 /* Takes "equal", "A:B:C" or "replay:LOG"; NULL is "equal" (shares.c). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const char *text);

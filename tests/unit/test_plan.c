@@ -65,7 +65,8 @@ static bool build(test *t, dpt_value (*network)(dpt_model *, dpt_value), built *
     if (!CHECK_OK(dpt_model_create(&b->context, "net", &b->model))) return false;
     const dpt_value x = dpt_input(b->model, 12, 12, 2);
     if (!CHECK_OK(dpt_model_finish(b->model, network(b->model, x)))) return false;
-    const dpti_program_options options = {.data = &data, .training = true, .momentum = 0.9f};
+    const dpti_program_options options = {
+        .data = &data, .purpose = DPTI_PURPOSE_TRAIN, .optimizer = {.momentum = 0.9f}};
     const dpti_program_options inference = {.data = &data};
     return CHECK_OK(dpti_compile(b->model, &options, &b->training, &error)) &&
            CHECK_OK(dpti_compile(b->model, &inference, &b->inference, &error));
@@ -195,11 +196,11 @@ static void parameters_are_packed(test *t)
     if (build(t, chain, &b)) {
         CHECK_SIZE(dpt_model_parameter_count(b.model),
                    (4 * 2 * 9 + 4) + (5 * 4 * 9 + 5) + (3 * 180 + 3));
-        CHECK(b.model->flat_decay % 64 == 0 && b.model->flat_size > b.model->flat_decay);
+        CHECK(b.model->flat_weights % 64 == 0 && b.model->flat_size > b.model->flat_weights);
         for (size_t i = 0; i < b.model->n_parameters; i++) {
             const dpti_parameter *p = &b.model->parameters[i];
             CHECK(p->offset % 64 == 0);
-            CHECK(p->is_bias == (p->offset >= b.model->flat_decay));
+            CHECK((p->role == DPTI_ROLE_BIAS) == (p->offset >= b.model->flat_weights));
         }
     }
     release(&b);

@@ -1,0 +1,27 @@
+/* All-gather of small parts among devices of any backends, through host memory: what batch-norm
+   exchanges.  Every driver thread brings its device's part and takes everybody's away, in the order
+   of the ranks. */
+#ifndef DPTI_ALLGATHER_H
+#define DPTI_ALLGATHER_H
+
+#include "device/device.h"
+
+typedef struct dpti_allgather dpti_allgather;
+
+/* For parts of at most `max_count` float32.  NULL without memory. */
+dpti_allgather *dpti_allgather_create(size_t n_ranks, size_t max_count);
+void dpti_allgather_destroy(dpti_allgather *allgather); /* accepts NULL */
+
+/* [driver] Called by every rank, in the same order with the same `count`.  A rank that contributes
+   brings `part` and gets all parts, (n_ranks, count), enqueued to `parts`; one that does not counts
+   as zeros and gets nothing.  *mine is this rank's status so far, and becomes the failure of its
+   own transfers.  If any rank brings a failure nobody gets anything, and all get the first failure
+   in rank order; a failure of taking the parts away is brought to the next meeting.  The device's
+   earlier work has passed (sync), and what is enqueued here passes before the call after the next.
+ */
+DPT_CHECK_RESULT dpt_status dpti_allgather_run(dpti_allgather *allgather, size_t rank,
+                                               bool contributes, const dpti_place *part,
+                                               const dpti_place *parts, size_t count,
+                                               dpt_status *mine);
+
+#endif

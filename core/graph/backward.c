@@ -1,0 +1,232 @@
+/* Reverse-mode differentiation: every layer's gradients, from the gradient of its output. */
+#include "graph/compile.h"
+
+static bool is_input(const dpti_compiler *c, size_t root)
+{
+    return c->model->nodes[root].kind == DPTI_NODE_INPUT;
+}
+
+/* A consumer of `root` is about to add its contribution. */
+typedef struct contribution {
+    int gradient;
+    uint32_t flags;      /* accumulate, unless it is the first */
+    dpt_activation mask; /* to be applied, if it is the last */
+} contribution;
+
+static contribution contribute(dpti_compiler *c, size_t root, bool first)
+{
+    c->pending[root]--;
+    return (contribution){.gradient = c->gradient[root],
+                          .flags = first ? 0 : DPT_RUN_ACCUMULATE,
+                          .mask = c->pending[root] == 0 ? c->activation[root] : DPT_ACT_NONE};
+}
+
+static dpt_status begin_contribution(dpti_compiler *c, size_t root, contribution *out)
+{
+    const bool first = c->gradient[root] == DPTI_NO_TENSOR;
+    if (first) DPT_TRY(dpti_add_sampled(c, c->model->nodes[root].elements, &c->gradient[root]));
+    *out = contribute(c, root, first);
+    return DPT_OK;
+}
+
+/* For contributors whose operator applies no mask. */
+static dpt_status emit_mask(dpti_compiler *c, size_t root, dpt_activation mask)
+{
+    if (mask == DPT_ACT_NONE) return DPT_OK;
+    const dpti_node *node = &c->model->nodes[root];
+    const dpti_instruction backward = {
+        .desc = {.kind = DPT_OP_ACTIVATION_BACKWARD,
+                 .u.activation = {.kind = mask, .count = node->elements}},
+        .layer = node->name};
+    return DPTI_EMIT(c, backward, ((int[]){c->gradient[root], c->value[root]}),
+                     ((int[]){c->gradient[root]}));
+}
+
+/* Node i's gradient is root's contribution as it stands.  The root takes the tensor over if it has
+   none yet and nobody else wants it. */
+static dpt_status pass_gradient(dpti_compiler *c, size_t i, size_t root, bool last_use)
+{
+    if (is_input(c, root)) return DPT_OK;
+    const size_t count = c->model->nodes[i].elements;
+    contribution to;
+    if (c->gradient[root] == DPTI_NO_TENSOR && last_use) {
+        c->gradient[root] = c->gradient[i];
+        to = contribute(c, root, true);
+        return emit_mask(c, root, to.mask);
+    }
+    DPT_TRY(begin_contribution(c, root, &to));
+    dpti_instruction pass = {.layer = c->model->nodes[i].name};
+    pass.desc.u.elementwise.count = count;
+    pass.desc.u.elementwise.alpha = 1.0f;
+    if (to.flags & DPT_RUN_ACCUMULATE) {
+        pass.desc.kind = DPT_OP_ADD;
+        pass.desc.u.elementwise.beta = 1.0f;
+        DPT_TRY(DPTI_EMIT(c, pass, ((int[]){to.gradient, c->gradient[i]}), ((int[]){to.gradient})));
+    } else {
+        pass.desc.kind = DPT_OP_AFFINE;
+        DPT_TRY(DPTI_EMIT(c, pass, ((int[]){c->gradient[i]}), ((int[]){to.gradient})));
+    }
+    return emit_mask(c, root, to.mask);
+}
+
+/* ---- Layers ---------------------------------------------------------------------------------- */
+
+/* Convolution and linear: gradients of the parameters, then of the input. */
+static dpt_status emit_weighted(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const bool conv = node->kind == DPTI_NODE_CONV2D;
+    const size_t root = c->root[node->inputs[0]];
+    const int dy = c->gradient[i], x = c->value[root];
+    int w, dw, db;
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->bias, &db));
+    dpti_instruction backward = {
+        .desc = node->forward, .flags = dpti_gradient_flags(c), .layer = node->name};
+    backward.desc.kind = conv ? DPT_OP_CONV2D_BACKWARD_WEIGHTS : DPT_OP_LINEAR_BACKWARD_WEIGHTS;
+    if (conv)
+        backward.desc.u.conv2d.activation = DPT_ACT_NONE;
+    else
+        backward.desc.u.linear.activation = DPT_ACT_NONE;
+    DPT_TRY(DPTI_EMIT(c, backward, ((int[]){dy, x}), ((int[]){dw, db})));
+    if (is_input(c, root)) return DPT_OK;
+
+    contribution to;
+    DPT_TRY(begin_contribution(c, root, &to));
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
+    backward.desc.kind = conv ? DPT_OP_CONV2D_BACKWARD_DATA : DPT_OP_LINEAR_BACKWARD_DATA;
+    backward.flags = to.flags;
+    if (conv)
+        backward.desc.u.conv2d.input_activation = to.mask;
+    else
+        backward.desc.u.linear.input_activation = to.mask;
+    const int masked = to.mask == DPT_ACT_NONE ? DPTI_NO_TENSOR : x;
+    return DPTI_EMIT(c, backward, ((int[]){dy, w, masked}), ((int[]){to.gradient}));
+}
+
+static dpt_status emit_pool(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const size_t root = c->root[node->inputs[0]];
+    if (is_input(c, root)) return DPT_OK;
+    contribution to;
+    DPT_TRY(begin_contribution(c, root, &to));
+    dpti_instruction backward = {.desc = node->forward, .flags = to.flags, .layer = node->name};
+    backward.desc.kind = DPT_OP_POOL2D_BACKWARD;
+    backward.desc.u.pool2d.input_activation = to.mask;
+    return DPTI_EMIT(c, backward, ((int[]){c->gradient[i], c->value[root]}),
+                     ((int[]){to.gradient}));
+}
+
+/* A layer's own backward operator, which applies no mask: of `second`, the other input. */
+static dpt_status emit_unmasked(dpti_compiler *c, size_t i, dpt_op_kind kind, int second)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const size_t root = c->root[node->inputs[0]];
+    if (is_input(c, root)) return DPT_OK;
+    contribution to;
+    DPT_TRY(begin_contribution(c, root, &to));
+    dpti_instruction backward = {.desc = node->forward, .flags = to.flags, .layer = node->name};
+    backward.desc.kind = kind;
+    DPT_TRY(DPTI_EMIT(c, backward, ((int[]){c->gradient[i], second}), ((int[]){to.gradient})));
+    return emit_mask(c, root, to.mask);
+}
+
+static dpt_status emit_activation(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const size_t root = c->root[node->inputs[0]];
+    if (node->forward.u.activation.kind == DPT_ACT_GELU)
+        return emit_unmasked(c, i, DPT_OP_ACTIVATION_BACKWARD, c->value[root]);
+    /* The gradient of an activation's output already carries its derivative (see emit_mask and the
+       masks of its consumers), so it is the gradient of the input as it stands. */
+    return pass_gradient(c, i, root, true);
+}
+
+static dpt_status emit_add(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    DPT_TRY(pass_gradient(c, i, c->root[node->inputs[0]], false));
+    return pass_gradient(c, i, c->root[node->inputs[1]], true);
+}
+
+static dpt_status emit_batch_norm_data(dpti_compiler *c, size_t i, int parts)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const size_t root = c->root[node->inputs[0]];
+    if (is_input(c, root)) return DPT_OK;
+    contribution to;
+    int w;
+    DPT_TRY(begin_contribution(c, root, &to));
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
+    dpti_instruction backward = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_BACKWARD_DATA);
+    backward.flags = to.flags;
+    backward.desc.u.batch_norm.input_activation = to.mask;
+    return DPTI_EMIT(c, backward,
+                     ((int[]){c->gradient[i], c->value[root], c->moments[i], w, parts}),
+                     ((int[]){to.gradient}));
+}
+
+static dpt_status emit_batch_norm(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const size_t channels = node->forward.u.batch_norm.channels;
+    const int dy = c->gradient[i], x = c->value[c->root[node->inputs[0]]];
+    int part, parts, dw, db;
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->bias, &db));
+    DPT_TRY(dpti_add_whole(c, 2 * channels, &part));
+    dpti_instruction partial = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_BACKWARD_PARTIAL);
+    partial.flags = dpti_gradient_flags(c);
+    DPT_TRY(DPTI_EMIT(c, partial, ((int[]){dy, x, c->moments[i]}), ((int[]){part, dw, db})));
+    DPT_TRY(dpti_exchange_part(c, part, 2 * channels, &parts));
+    DPT_TRY(emit_batch_norm_data(c, i, parts));
+    return c->residual[i] == SIZE_MAX ? DPT_OK : pass_gradient(c, i, c->residual[i], true);
+}
+
+static dpt_status emit_layer_norm(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const size_t root = c->root[node->inputs[0]];
+    const int dy = c->gradient[i], x = c->value[root];
+    int w, dw, db;
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->bias, &db));
+    dpti_instruction backward = {
+        .desc = node->forward, .flags = dpti_gradient_flags(c), .layer = node->name};
+    backward.desc.kind = DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS;
+    DPT_TRY(DPTI_EMIT(c, backward, ((int[]){dy, x, c->moments[i]}), ((int[]){dw, db})));
+    if (is_input(c, root)) return DPT_OK;
+    contribution to;
+    DPT_TRY(begin_contribution(c, root, &to));
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
+    backward.desc.kind = DPT_OP_LAYER_NORM_BACKWARD_DATA;
+    backward.desc.u.layer_norm.input_activation = to.mask;
+    backward.flags = to.flags;
+    return DPTI_EMIT(c, backward, ((int[]){dy, x, c->moments[i], w}), ((int[]){to.gradient}));
+}
+
+dpt_status dpti_emit_backward(dpti_compiler *c, size_t node)
+{
+    switch (c->model->nodes[node].kind) {
+    case DPTI_NODE_CONV2D:
+    case DPTI_NODE_LINEAR: return emit_weighted(c, node);
+    case DPTI_NODE_POOL2D: return emit_pool(c, node);
+    case DPTI_NODE_ACTIVATE: return emit_activation(c, node);
+    case DPTI_NODE_ADD: return emit_add(c, node);
+    case DPTI_NODE_BATCH_NORM: return emit_batch_norm(c, node);
+    case DPTI_NODE_LAYER_NORM: return emit_layer_norm(c, node);
+    case DPTI_NODE_DROPOUT: return emit_unmasked(c, node, DPT_OP_DROPOUT, c->index);
+    case DPTI_NODE_INPUT:
+    case DPTI_NODE_FLATTEN: break;
+    }
+    return DPT_OK;
+}
+
+dpt_status dpti_emit_loss_backward(dpti_compiler *c)
+{
+    /* The loss operator has written the gradient of the logits. */
+    const size_t root = c->root[c->model->logits];
+    const contribution to = contribute(c, root, true);
+    return emit_mask(c, root, to.mask);
+}

@@ -1,0 +1,93 @@
+/* Inside the compiler: its state, and how instructions are put into a program.
+
+   Every node's value has a root: the node in whose tensor it lives.  flatten lives in its input, an
+   activation that directly follows a layer is computed by that layer where it can, and an addition
+   that directly follows a batch-norm by that batch-norm.  Gradients belong to roots.  They are
+   filled by the consumers in reverse order: the first one writes, later ones accumulate, and the
+   last one applies the derivative of the root's activation, itself if its operator can, else by an
+   instruction of its own. */
+#ifndef DPTI_COMPILE_H
+#define DPTI_COMPILE_H
+
+#include "graph/program.h"
+
+typedef struct dpti_compiler {
+    const dpt_model *model;
+    const dpti_program_options *options;
+    dpti_program *program;
+    dpt_error *error;
+    int index, label; /* tensors: the records of this step, their labels or targets */
+    /* per node */
+    size_t *root;
+    size_t *consumers;          /* of a root: how many instructions read it, the loss included */
+    size_t *pending;            /* of a root: consumers whose contribution is still missing */
+    size_t *residual;           /* of a batch-norm: the root that is added to it, or SIZE_MAX */
+    dpt_activation *activation; /* of a root: fused behind it */
+    int *value, *gradient;      /* of a root: tensors */
+    int *moments;               /* of a norm: likewise */
+} dpti_compiler;
+
+/* ---- Tensors and instructions (emit.c) ------------------------------------------------------- */
+
+/* A tensor with `elements` float32 for each sample, or in all. */
+DPT_CHECK_RESULT dpt_status dpti_add_sampled(const dpti_compiler *c, size_t elements, int *out);
+DPT_CHECK_RESULT dpt_status dpti_add_whole(const dpti_compiler *c, size_t elements, int *out);
+/* What lies elsewhere: `offset` elements into a flat buffer. */
+DPT_CHECK_RESULT dpt_status dpti_add_view(const dpti_compiler *c, dpti_home home, size_t offset,
+                                          int *out);
+/* A parameter's place in a flat buffer; DPTI_NO_TENSOR for SIZE_MAX. */
+DPT_CHECK_RESULT dpt_status dpti_add_parameter(const dpti_compiler *c, dpti_home home,
+                                               size_t parameter, int *out);
+
+/* Tensors that are DPTI_NO_TENSOR are left out: slots are dense, in table order. */
+DPT_CHECK_RESULT dpt_status dpti_emit(const dpti_compiler *c, dpti_instruction instruction,
+                                      const int *in, size_t n_in, const int *out, size_t n_out);
+#define DPTI_EMIT(c, instruction, in, out)                                                         \
+    dpti_emit((c), (instruction), (in), sizeof(in) / sizeof *(in), (out),                          \
+              sizeof(out) / sizeof *(out))
+
+/* An instruction of a batch-norm, without activation and residual. */
+dpti_instruction dpti_batch_norm(const dpti_compiler *c, const dpti_node *node, dpt_op_kind kind);
+
+/* Ends a segment behind the last instruction; first and last are filled in. */
+DPT_CHECK_RESULT dpt_status dpti_end_segment(const dpti_compiler *c, dpti_segment segment);
+/* Keeps a tensor until the last instruction so far, or the next. */
+void dpti_keep(const dpti_compiler *c, int tensor);
+/* Gathers a part that the last instruction has made: ends the segment and yields the tensor of all
+   parts, or the part itself where nothing is exchanged. */
+DPT_CHECK_RESULT dpt_status dpti_exchange_part(const dpti_compiler *c, int part, size_t count,
+                                               int *parts);
+
+/* ---- Passes ---------------------------------------------------------------------------------- */
+
+static inline bool dpti_is_training(const dpti_compiler *c)
+{
+    return c->options->purpose == DPTI_PURPOSE_TRAIN;
+}
+
+static inline size_t dpti_n_parts(const dpti_compiler *c)
+{
+    return c->options->n_parts > 1 ? c->options->n_parts : 1;
+}
+
+static inline uint32_t dpti_gradient_flags(const dpti_compiler *c)
+{
+    return c->options->accumulate ? DPT_RUN_ACCUMULATE : 0;
+}
+
+/* Finds roots and what is fused (fuse.c). */
+void dpti_fuse(dpti_compiler *c);
+/* Whether a node has instructions of its own. */
+static inline bool dpti_computes(const dpti_compiler *c, size_t node)
+{
+    return c->root[node] == node && c->model->nodes[node].kind != DPTI_NODE_INPUT;
+}
+
+DPT_CHECK_RESULT dpt_status dpti_emit_gather(dpti_compiler *c); /* forward.c */
+DPT_CHECK_RESULT dpt_status dpti_emit_forward(dpti_compiler *c, size_t node);
+DPT_CHECK_RESULT dpt_status dpti_emit_loss(dpti_compiler *c);
+DPT_CHECK_RESULT dpt_status dpti_emit_loss_backward(dpti_compiler *c); /* backward.c */
+DPT_CHECK_RESULT dpt_status dpti_emit_backward(dpti_compiler *c, size_t node);
+DPT_CHECK_RESULT dpt_status dpti_emit_update(dpti_compiler *c); /* update.c */
+
+#endif

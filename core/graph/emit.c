@@ -1,0 +1,121 @@
+/* Tensors, instructions and segments of a program that is being compiled. */
+#include "graph/compile.h"
+
+#include <stdlib.h>
+
+static dpt_status grow(const dpti_compiler *c, void **items, size_t *capacity, size_t n,
+                       size_t bytes)
+{
+    if (n < *capacity) return DPT_OK;
+    const size_t wanted = *capacity ? 2 * *capacity : 32;
+    void *grown = realloc(*items, wanted * bytes);
+    if (!grown)
+        return DPT_FAIL(c->error, DPT_E_NO_MEMORY, "no memory to compile model %s", c->model->name);
+    *items = grown;
+    *capacity = wanted;
+    return DPT_OK;
+}
+
+static dpt_status add_tensor(const dpti_compiler *c, dpti_program_tensor tensor, int *out)
+{
+    dpti_program *p = c->program;
+    DPT_TRY(grow(c, (void **)&p->tensors, &p->tensors_capacity, p->n_tensors, sizeof *p->tensors));
+    tensor.first = SIZE_MAX;
+    p->tensors[p->n_tensors] = tensor;
+    *out = (int)p->n_tensors++;
+    return DPT_OK;
+}
+
+dpt_status dpti_add_sampled(const dpti_compiler *c, size_t elements, int *out)
+{
+    return add_tensor(
+        c, (dpti_program_tensor){.home = DPTI_HOME_ARENA, .per_sample_bytes = 4 * elements}, out);
+}
+
+dpt_status dpti_add_whole(const dpti_compiler *c, size_t elements, int *out)
+{
+    return add_tensor(
+        c, (dpti_program_tensor){.home = DPTI_HOME_ARENA, .fixed_bytes = 4 * elements}, out);
+}
+
+dpt_status dpti_add_view(const dpti_compiler *c, dpti_home home, size_t offset, int *out)
+{
+    return add_tensor(c, (dpti_program_tensor){.home = home, .offset = offset}, out);
+}
+
+dpt_status dpti_add_parameter(const dpti_compiler *c, dpti_home home, size_t parameter, int *out)
+{
+    *out = DPTI_NO_TENSOR;
+    if (parameter == SIZE_MAX) return DPT_OK;
+    return dpti_add_view(c, home, c->model->parameters[parameter].offset, out);
+}
+
+static void extend_life(dpti_program *p, int tensor, size_t instruction)
+{
+    if (tensor == DPTI_NO_TENSOR) return;
+    dpti_program_tensor *t = &p->tensors[tensor];
+    if (t->first == SIZE_MAX) t->first = instruction;
+    t->last = instruction;
+}
+
+void dpti_keep(const dpti_compiler *c, int tensor)
+{
+    extend_life(c->program, tensor, c->program->n_instructions);
+}
+
+dpt_status dpti_emit(const dpti_compiler *c, dpti_instruction instruction, const int *in,
+                     size_t n_in, const int *out, size_t n_out)
+{
+    dpti_program *p = c->program;
+    DPT_TRY(grow(c, (void **)&p->instructions, &p->instructions_capacity, p->n_instructions,
+                 sizeof *p->instructions));
+    size_t slot = 0;
+    for (size_t i = 0; i < n_in; i++)
+        if (in[i] != DPTI_NO_TENSOR) instruction.in[slot++] = in[i];
+    while (slot < DPT_MAX_INPUTS)
+        instruction.in[slot++] = DPTI_NO_TENSOR;
+    slot = 0;
+    for (size_t i = 0; i < n_out; i++)
+        if (out[i] != DPTI_NO_TENSOR) instruction.out[slot++] = out[i];
+    while (slot < DPT_MAX_OUTPUTS)
+        instruction.out[slot++] = DPTI_NO_TENSOR;
+    for (size_t i = 0; i < DPT_MAX_INPUTS; i++)
+        extend_life(p, instruction.in[i], p->n_instructions);
+    for (size_t i = 0; i < DPT_MAX_OUTPUTS; i++)
+        extend_life(p, instruction.out[i], p->n_instructions);
+    p->instructions[p->n_instructions++] = instruction;
+    return DPT_OK;
+}
+
+dpti_instruction dpti_batch_norm(const dpti_compiler *c, const dpti_node *node, dpt_op_kind kind)
+{
+    dpti_instruction instruction = {.desc = node->forward, .layer = node->name};
+    instruction.desc.kind = kind;
+    instruction.desc.u.batch_norm.n_parts = dpti_n_parts(c);
+    instruction.desc.u.batch_norm.activation = DPT_ACT_NONE;
+    return instruction;
+}
+
+dpt_status dpti_end_segment(const dpti_compiler *c, dpti_segment segment)
+{
+    dpti_program *p = c->program;
+    DPT_TRY(
+        grow(c, (void **)&p->segments, &p->segments_capacity, p->n_segments, sizeof *p->segments));
+    segment.first = p->n_segments ? p->segments[p->n_segments - 1].last : 0;
+    segment.last = p->n_instructions;
+    p->segments[p->n_segments++] = segment;
+    return DPT_OK;
+}
+
+dpt_status dpti_exchange_part(const dpti_compiler *c, int part, size_t count, int *parts)
+{
+    const size_t n = dpti_n_parts(c);
+    *parts = part;
+    if (n == 1) return DPT_OK;
+    DPT_TRY(dpti_add_whole(c, n * count, parts));
+    /* Both are there while the exchange moves one into the other, behind the last instruction. */
+    extend_life(c->program, *parts, c->program->n_instructions - 1);
+    return dpti_end_segment(
+        c, (dpti_segment){
+               .exchange = DPTI_EXCHANGE_PARTS, .part = part, .parts = *parts, .count = count});
+}

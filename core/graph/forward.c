@@ -1,0 +1,187 @@
+/* The forward pass: what is gathered, every layer, the loss. */
+#include "graph/compile.h"
+
+#include <string.h>
+
+/* ---- Data ------------------------------------------------------------------------------------ */
+
+static dpt_status emit_images(dpti_compiler *c)
+{
+    const dpt_dataset *data = c->options->data;
+    const dpt_augment_options *augment = &c->options->augment;
+    const size_t input = c->model->input, elements = c->model->nodes[input].elements;
+    const bool augmented =
+        dpti_is_training(c) && (augment->crop_padding > 0 || augment->flip || augment->erase > 0);
+    int images;
+    DPT_TRY(dpti_add_view(c, DPTI_HOME_IMAGES, 0, &images));
+    DPT_TRY(dpti_add_sampled(c, elements, &c->value[input]));
+    dpti_instruction gather = {.desc = {.kind = DPT_OP_GATHER,
+                                        .u.gather = {.dtype = data->dtype,
+                                                     .count = elements,
+                                                     .n_records = data->count,
+                                                     .channels = data->stat_channels}},
+                               .layer = "input"};
+    memcpy(gather.desc.u.gather.mean, data->mean, sizeof data->mean);
+    memcpy(gather.desc.u.gather.scale, data->scale, sizeof data->scale);
+    if (augmented)
+        gather.desc.u.gather.augment = (dpt_augment){.height = data->height,
+                                                     .width = data->width,
+                                                     .pad = augment->crop_padding,
+                                                     .flip = augment->flip,
+                                                     .erase = augment->erase};
+    return DPTI_EMIT(c, gather, ((int[]){images, c->index, augmented ? c->index : DPTI_NO_TENSOR}),
+                     ((int[]){c->value[input]}));
+}
+
+/* Labels, or the targets of regression, which lie in their place. */
+static dpt_status emit_labels(dpti_compiler *c)
+{
+    const bool targets = c->options->loss == DPT_LOSS_SQUARED_ERROR;
+    const size_t count = targets ? c->model->nodes[c->model->logits].elements : 1;
+    int labels;
+    DPT_TRY(dpti_add_view(c, DPTI_HOME_LABELS, 0, &labels));
+    DPT_TRY(dpti_add_sampled(c, count, &c->label));
+    const dpti_instruction gather = {
+        .desc = {.kind = targets ? DPT_OP_GATHER : DPT_OP_GATHER_LABELS,
+                 .u.gather = {.dtype = targets ? DPT_F32 : DPT_U8,
+                              .count = count,
+                              .n_records = c->options->data->count,
+                              .channels = 1,
+                              .scale = {1.0f}}},
+        .layer = "input"};
+    return DPTI_EMIT(c, gather, ((int[]){labels, c->index}), ((int[]){c->label}));
+}
+
+dpt_status dpti_emit_gather(dpti_compiler *c)
+{
+    DPT_TRY(dpti_add_view(c, DPTI_HOME_INDEX, 0, &c->index));
+    DPT_TRY(emit_images(c));
+    return c->options->purpose == DPTI_PURPOSE_PREDICT ? DPT_OK : emit_labels(c);
+}
+
+/* ---- Layers ---------------------------------------------------------------------------------- */
+
+static int input_of(const dpti_compiler *c, const dpti_node *node, size_t i)
+{
+    return i < node->n_inputs ? c->value[c->root[node->inputs[i]]] : DPTI_NO_TENSOR;
+}
+
+/* Convolution, linear, pooling, activation, addition: one operator. */
+static dpt_status emit_plain(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    dpti_instruction forward = {.desc = node->forward, .layer = node->name};
+    if (node->kind == DPTI_NODE_CONV2D) forward.desc.u.conv2d.activation = c->activation[i];
+    if (node->kind == DPTI_NODE_LINEAR) forward.desc.u.linear.activation = c->activation[i];
+    int w, b;
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->bias, &b));
+    return DPTI_EMIT(c, forward, ((int[]){input_of(c, node, 0), input_of(c, node, 1), w, b}),
+                     ((int[]){c->value[i]}));
+}
+
+static dpt_status emit_dropout(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const dpti_instruction forward = {.desc = node->forward, .layer = node->name};
+    return DPTI_EMIT(c, forward, ((int[]){input_of(c, node, 0), c->index}), ((int[]){c->value[i]}));
+}
+
+static dpt_status emit_layer_norm(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const dpti_instruction forward = {.desc = node->forward, .layer = node->name};
+    int w, b;
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->bias, &b));
+    DPT_TRY(dpti_add_sampled(c, 2 * node->forward.u.layer_norm.rows, &c->moments[i]));
+    return DPTI_EMIT(c, forward, ((int[]){input_of(c, node, 0), w, b}),
+                     ((int[]){c->value[i], c->moments[i]}));
+}
+
+/* Moments of the batch, over all devices if they exchange; the batch's share of the running
+   statistics goes where gradients go, and is summed over devices as they are. */
+static dpt_status emit_batch_moments(dpti_compiler *c, size_t i, int x)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const size_t channels = node->forward.u.batch_norm.channels;
+    int part, parts, mean, variance;
+    DPT_TRY(dpti_add_whole(c, 3 * channels, &part));
+    DPT_TRY(DPTI_EMIT(c, dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_PARTIAL), ((int[]){x}),
+                      ((int[]){part})));
+    DPT_TRY(dpti_exchange_part(c, part, 3 * channels, &parts));
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->mean, &mean));
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->variance, &variance));
+    dpti_instruction merge = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_MERGE);
+    merge.flags = dpti_gradient_flags(c);
+    return DPTI_EMIT(c, merge, ((int[]){parts}), ((int[]){c->moments[i], mean, variance}));
+}
+
+static dpt_status emit_running_moments(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    int mean, variance;
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->mean, &mean));
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->variance, &variance));
+    dpti_instruction freeze = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_FREEZE);
+    freeze.per_step = true;
+    return DPTI_EMIT(c, freeze, ((int[]){mean, variance}), ((int[]){c->moments[i]}));
+}
+
+static dpt_status emit_batch_norm(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const int x = input_of(c, node, 0);
+    const size_t residual = c->residual[i];
+    int w, b;
+    DPT_TRY(dpti_add_whole(c, 3 * node->forward.u.batch_norm.channels, &c->moments[i]));
+    DPT_TRY(dpti_is_training(c) ? emit_batch_moments(c, i, x) : emit_running_moments(c, i));
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->bias, &b));
+    dpti_instruction forward = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_FORWARD);
+    forward.desc.u.batch_norm.activation = c->activation[i];
+    forward.desc.u.batch_norm.has_residual = residual != SIZE_MAX;
+    const int added = residual != SIZE_MAX ? c->value[residual] : DPTI_NO_TENSOR;
+    return DPTI_EMIT(c, forward, ((int[]){x, c->moments[i], w, b, added}), ((int[]){c->value[i]}));
+}
+
+dpt_status dpti_emit_forward(dpti_compiler *c, size_t node)
+{
+    DPT_TRY(dpti_add_sampled(c, c->model->nodes[node].elements, &c->value[node]));
+    switch (c->model->nodes[node].kind) {
+    case DPTI_NODE_BATCH_NORM: return emit_batch_norm(c, node);
+    case DPTI_NODE_LAYER_NORM: return emit_layer_norm(c, node);
+    case DPTI_NODE_DROPOUT: return emit_dropout(c, node);
+    default: return emit_plain(c, node);
+    }
+}
+
+/* ---- The loss -------------------------------------------------------------------------------- */
+
+static dpt_op_desc loss_of(const dpti_compiler *c)
+{
+    const bool training = dpti_is_training(c);
+    const size_t count = c->model->nodes[c->model->logits].elements;
+    if (c->options->loss == DPT_LOSS_SQUARED_ERROR)
+        return (dpt_op_desc){.kind =
+                                 training ? DPT_OP_SQUARED_ERROR_GRADIENT : DPT_OP_SQUARED_ERROR,
+                             .u.squared_error = {.count = count}};
+    return (dpt_op_desc){
+        .kind = training ? DPT_OP_SOFTMAX_XENT_GRADIENT : DPT_OP_SOFTMAX_XENT,
+        .u.softmax = {.classes = count, .smoothing = training ? c->options->label_smoothing : 0}};
+}
+
+dpt_status dpti_emit_loss(dpti_compiler *c)
+{
+    const size_t root = c->root[c->model->logits];
+    int gradient = DPTI_NO_TENSOR;
+    c->program->result_elements = 2;
+    DPT_TRY(dpti_add_sampled(c, 2, &c->program->result));
+    if (dpti_is_training(c)) {
+        DPT_TRY(dpti_add_sampled(c, c->model->nodes[root].elements, &c->gradient[root]));
+        gradient = c->gradient[root];
+    }
+    const dpti_instruction loss = {.desc = loss_of(c), .layer = "loss"};
+    return DPTI_EMIT(c, loss, ((int[]){c->value[root], c->label}),
+                     ((int[]){c->program->result, gradient}));
+}
