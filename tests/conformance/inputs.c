@@ -45,6 +45,108 @@ static void fill_logits(size_t classes, bool integers, test_random *random, floa
         out[i] *= spreads[i / classes % 4];
 }
 
+/* ---- Normalisations -------------------------------------------------------------------------- */
+
+/* What a channel's values lie around: some far from zero against their deviation of about 1. */
+static float center(size_t channel, bool integers)
+{
+    static const float centers[] = {0.0f, -1000.0f, 0.25f, 10000.0f, 3.0f};
+    return integers ? 0.0f : centers[channel % 5];
+}
+
+/* Row after row of channels; the last of the centers' cycle are all the same value. */
+static void fill_rows(size_t channels, bool integers, test_random *random, float *out, size_t n)
+{
+    inputs_fill_state(integers, random, out, n);
+    for (size_t i = 0; i < n; i++) {
+        const size_t channel = i % channels;
+        if (channel % 5 == 4 && !integers) out[i] = 0.0f;
+        out[i] += center(channel, integers);
+    }
+}
+
+/* Means near the centers, inverse deviations, inverse counts. */
+static void fill_moments(size_t channels, bool integers, test_random *random, float *out)
+{
+    inputs_fill_state(integers, random, out, 3 * channels);
+    for (size_t c = 0; c < channels; c++) {
+        float *inverse = &out[channels + c];
+        out[c] += center(c, integers);
+        *inverse = integers ? 1.0f + fabsf(*inverse) : 0.3f + fabsf(*inverse);
+        out[2 * channels + c] = integers ? (float)(c % 2) : 1.0f / (float)(1 + c % 300);
+    }
+}
+
+/* One part (3,c) of uneven counts: none, one, a few, many. */
+static void fill_part(size_t channels, test_random *random, float *out)
+{
+    static const size_t most[] = {1, 2, 40, 5000000};
+    const size_t count = test_random_below(random, most[test_random_below(random, 4)]);
+    const float values = (float)count;
+    test_fill_normal(random, out, 3 * channels);
+    for (size_t c = 0; c < channels; c++) {
+        out[c] = values;
+        out[channels + c] = count > 0 ? out[channels + c] + center(c, false) : 0.0f;
+        out[2 * channels + c] = count > 1 ? values * fabsf(out[2 * channels + c]) : 0.0f;
+    }
+}
+
+static void fill_variances(test_random *random, float *out, size_t n)
+{
+    test_fill_normal(random, out, n);
+    for (size_t i = 0; i < n; i++)
+        out[i] *= out[i] * (i % 3 == 0 ? 0.0f : 1.0f);
+}
+
+/* False: the slot wants what most slots want. */
+static bool fill_batch_norm(const dpt_op_desc *desc, size_t slot, bool integers,
+                            test_random *random, float *out, size_t n)
+{
+    const dpt_batch_norm_desc *d = &desc->u.batch_norm;
+    const bool backward = desc->kind == DPT_OP_BATCH_NORM_BACKWARD_PARTIAL ||
+                          desc->kind == DPT_OP_BATCH_NORM_BACKWARD_DATA;
+    if (desc->kind == DPT_OP_BATCH_NORM_MERGE) {
+        for (size_t i = 0; i < d->n_parts; i++)
+            fill_part(d->channels, random, out + 3 * i * d->channels);
+    } else if (desc->kind == DPT_OP_BATCH_NORM_FREEZE && slot == 1) {
+        fill_variances(random, out, n);
+    } else if (slot == (backward ? 1 : 0)) {
+        if (desc->kind == DPT_OP_BATCH_NORM_BACKWARD_DATA && d->input_activation != DPT_ACT_NONE)
+            fill_activated(d->input_activation, integers, random, out, n);
+        else
+            fill_rows(d->channels, integers, random, out, n);
+    } else if (slot == (backward ? 2 : 1)) {
+        fill_moments(d->channels, integers, random, out);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool fill_layer_norm(const dpt_op_desc *desc, size_t slot, bool integers,
+                            test_random *random, float *out, size_t n)
+{
+    const dpt_layer_norm_desc *d = &desc->u.layer_norm;
+    if (desc->kind == DPT_OP_LAYER_NORM_FORWARD) {
+        if (slot != 0) return false;
+        inputs_fill_state(integers, random, out, n);
+        for (size_t i = 0; i < n; i++)
+            out[i] += center(i / d->channels, integers);
+        return true;
+    }
+    if (slot == 1 && d->input_activation != DPT_ACT_NONE) {
+        fill_activated(d->input_activation, integers, random, out, n);
+        return true;
+    }
+    if (slot != 2) return false;
+    inputs_fill_state(integers, random, out, n);
+    for (size_t i = 1; i < n; i += 2)
+        out[i] = 1.0f + fabsf(out[i]);
+    return true;
+}
+
+/* ---- Data ------------------------------------------------------------------------------------ */
+
 static void fill_below(test_random *random, uint32_t *out, size_t n, size_t bound)
 {
     for (size_t i = 0; i < n; i++)
@@ -99,6 +201,19 @@ void inputs_fill(const dpt_op_desc *desc, size_t slot, bool integers, test_rando
         if (slot != 1) break;
         fill_activated(desc->u.activation.kind, integers, random, out, n);
         return;
+    case DPT_OP_BATCH_NORM_PARTIAL:
+    case DPT_OP_BATCH_NORM_MERGE:
+    case DPT_OP_BATCH_NORM_FREEZE:
+    case DPT_OP_BATCH_NORM_FORWARD:
+    case DPT_OP_BATCH_NORM_BACKWARD_PARTIAL:
+    case DPT_OP_BATCH_NORM_BACKWARD_DATA:
+        if (!fill_batch_norm(desc, slot, integers, random, out, n)) break;
+        return;
+    case DPT_OP_LAYER_NORM_FORWARD:
+    case DPT_OP_LAYER_NORM_BACKWARD_DATA:
+    case DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS:
+        if (!fill_layer_norm(desc, slot, integers, random, out, n)) break;
+        return;
     case DPT_OP_SOFTMAX_XENT:
     case DPT_OP_SOFTMAX_XENT_GRADIENT:
         if (slot == 0) {
@@ -144,6 +259,13 @@ bool inputs_exact(const dpt_op_desc *desc)
     case DPT_OP_POOL2D_BACKWARD:
         return desc->u.pool2d.kind == DPT_POOL_MAX ||
                is_power_of_two(desc->u.pool2d.kernel_h * desc->u.pool2d.kernel_w);
+    case DPT_OP_ACTIVATION_BACKWARD: return desc->u.activation.kind != DPT_ACT_GELU;
+    case DPT_OP_BATCH_NORM_FORWARD: return is_piecewise_linear(desc->u.batch_norm.activation);
+    case DPT_OP_BATCH_NORM_PARTIAL:
+    case DPT_OP_BATCH_NORM_MERGE:
+    case DPT_OP_BATCH_NORM_FREEZE:
+    case DPT_OP_LAYER_NORM_FORWARD:
+    case DPT_OP_LAYER_NORM_BACKWARD_DATA: return false;
     case DPT_OP_SOFTMAX_XENT:
     case DPT_OP_SOFTMAX_XENT_GRADIENT: return false;
     case DPT_OP_ADD:

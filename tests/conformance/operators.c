@@ -287,13 +287,68 @@ static void gather_labels(test *t)
     }
 }
 
+/* ---- Normalisations -------------------------------------------------------------------------- */
+
+static void check_batch_norm(test *t, dpt_op_kind kind)
+{
+    static const size_t areas[] = {1, 4, 49, 9};
+    static const float epsilons[] = {1e-5f, 1e-3f};
+    static const size_t channels[] = {1, 3, 17, 2, 16, 31, 64, 65, 256, 513, 1025};
+    test_random random = {400 + (uint64_t)kind};
+    for (size_t i = 0; i < 4 * N_ELEMENTS(channels) && !conformance_enough(t); i++) {
+        const dpt_op_desc desc = {
+            .kind = kind,
+            .u.batch_norm = {.area = areas[i % 4],
+                             .channels = channels[i / 4],
+                             .n_parts = 1 + i % 5,
+                             .epsilon = epsilons[i % 2],
+                             .has_residual = test_random_below(&random, 2) == 0,
+                             .activation = activations[(i + i / 4) % N_ELEMENTS(activations)],
+                             .input_activation = any_activation(&random)}};
+        conformance_vary(t, &desc, test_random_u64(&random));
+    }
+}
+
+static void batch_norm_partial(test *t)
+{
+    check_batch_norm(t, DPT_OP_BATCH_NORM_PARTIAL);
+}
+
+static void batch_norm_merge(test *t)
+{
+    check_batch_norm(t, DPT_OP_BATCH_NORM_MERGE);
+}
+
+static void batch_norm_freeze(test *t)
+{
+    check_batch_norm(t, DPT_OP_BATCH_NORM_FREEZE);
+}
+
+static void batch_norm_forward(test *t)
+{
+    check_batch_norm(t, DPT_OP_BATCH_NORM_FORWARD);
+}
+
+static void batch_norm_backward_partial(test *t)
+{
+    check_batch_norm(t, DPT_OP_BATCH_NORM_BACKWARD_PARTIAL);
+}
+
+static void batch_norm_backward_data(test *t)
+{
+    check_batch_norm(t, DPT_OP_BATCH_NORM_BACKWARD_DATA);
+}
+
 /* ---- The rest -------------------------------------------------------------------------------- */
 
+/* Those of `activations`, and the one that is never fused. */
 static void check_activations(test *t, dpt_op_kind kind)
 {
-    for (size_t i = 0; i < 4 * N_ELEMENTS(counts) && !conformance_enough(t); i++) {
-        const dpt_op_desc desc = {
-            .kind = kind, .u.activation = {.kind = activations[i % 4], .count = counts[i / 4]}};
+    static const dpt_activation kinds[] = {DPT_ACT_NONE, DPT_ACT_RELU, DPT_ACT_TANH,
+                                           DPT_ACT_SIGMOID, DPT_ACT_GELU};
+    for (size_t i = 0; i < 5 * N_ELEMENTS(counts) && !conformance_enough(t); i++) {
+        const dpt_op_desc desc = {.kind = kind,
+                                  .u.activation = {.kind = kinds[i % 5], .count = counts[i / 5]}};
         conformance_vary(t, &desc, i);
     }
 }
@@ -387,6 +442,12 @@ const suite_case operator_cases[] = {
     {"pool2d_backward", pool2d_backward},
     {"activation_forward", activation_forward},
     {"activation_backward", activation_backward},
+    {"batch_norm_partial", batch_norm_partial},
+    {"batch_norm_merge", batch_norm_merge},
+    {"batch_norm_freeze", batch_norm_freeze},
+    {"batch_norm_forward", batch_norm_forward},
+    {"batch_norm_backward_partial", batch_norm_backward_partial},
+    {"batch_norm_backward_data", batch_norm_backward_data},
     {"softmax_xent", softmax_xent},
     {"softmax_xent_gradient", softmax_xent_gradient},
     {"multiply", multiply},

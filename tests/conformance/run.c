@@ -52,10 +52,11 @@ static void add_tensors(call *k)
     k->step = arena_add(a, &(tensor){.name = "step", .dtype = DPT_U8, .n = sizeof(dpt_step_block)});
 }
 
-/* Outputs that the call reads too: the optimizer's, and those that are accumulated to. */
-static bool reads_outputs(const op_case *c)
+/* Outputs that the call reads too: the optimizer's, and those that are accumulated to.  The others
+   keep their poison: who adds to them is seen. */
+static bool reads_output(const op_case *c, const dpti_slot *slot)
 {
-    return c->accumulate || c->desc.kind == DPT_OP_SGD;
+    return (c->accumulate && slot->accumulates) || c->desc.kind == DPT_OP_SGD;
 }
 
 static void fill_tensors(call *k, test_random *random)
@@ -65,9 +66,11 @@ static void fill_tensors(call *k, test_random *random)
     for (size_t i = 0; i < s->n_in; i++)
         inputs_fill(&c->desc, i, c->integers, random, arena_before(&k->arena, k->in[i]),
                     k->arena.tensors[k->in[i]].n);
-    for (size_t i = 0; i < s->n_out && reads_outputs(c); i++)
+    for (size_t i = 0; i < s->n_out; i++) {
+        if (!reads_output(c, &s->out[i])) continue;
         inputs_fill_state(c->integers, random, arena_before(&k->arena, k->out[i]),
                           k->arena.tensors[k->out[i]].n);
+    }
     k->block = (dpt_step_block){
         .lr = c->integers ? 0.5f : 0.037f,
         .inv_batch = c->integers ? 0.25f : 1.0f / (float)(c->n_samples + 5),

@@ -26,6 +26,17 @@ static size_t work_per_sample(const dpt_op_desc *desc)
     case DPT_OP_GATHER_LABELS: return desc->u.gather.count;
     case DPT_OP_ACTIVATION_FORWARD:
     case DPT_OP_ACTIVATION_BACKWARD: return desc->u.activation.count;
+    case DPT_OP_BATCH_NORM_PARTIAL:
+    case DPT_OP_BATCH_NORM_FORWARD:
+    case DPT_OP_BATCH_NORM_BACKWARD_PARTIAL:
+    case DPT_OP_BATCH_NORM_BACKWARD_DATA:
+        return desc->u.batch_norm.area * desc->u.batch_norm.channels;
+    case DPT_OP_BATCH_NORM_MERGE:
+    case DPT_OP_BATCH_NORM_FREEZE: return 0;
+    case DPT_OP_LAYER_NORM_FORWARD:
+    case DPT_OP_LAYER_NORM_BACKWARD_DATA:
+    case DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS:
+        return desc->u.layer_norm.rows * desc->u.layer_norm.channels;
     case DPT_OP_SOFTMAX_XENT:
     case DPT_OP_SOFTMAX_XENT_GRADIENT: return desc->u.softmax.classes * 4;
     case DPT_OP_MULTIPLY:
@@ -41,6 +52,12 @@ static bool may_accumulate(const dpt_op_desc *desc)
 {
     dpti_signature signature;
     return dpti_op_signature(desc, &signature, NULL) == DPT_OK && signature.may_accumulate;
+}
+
+static bool is_per_step(const dpt_op_desc *desc)
+{
+    dpti_signature signature;
+    return dpti_op_signature(desc, &signature, NULL) == DPT_OK && signature.per_step;
 }
 
 /* How many of the inputs the output may share its place with, from the first on. */
@@ -77,19 +94,20 @@ void conformance_vary(test *t, const dpt_op_desc *desc, uint64_t seed)
     static const size_t sizes[] = {1, 0, 3, 17, 255, 257};
     test_random random = {seed};
     const size_t work = work_per_sample(desc);
+    const bool per_step = is_per_step(desc);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !conformance_enough(t); i++) {
         const size_t n = sizes[i];
-        if (desc->kind == DPT_OP_SGD && n != 1) continue;
+        if (per_step && n != 1) continue;
         if (n > 1 && n * work > work_limit) continue;
         op_case c = {.desc = *desc, .n_samples = n, .max_samples = n > 0 ? n : 1};
-        if (desc->kind != DPT_OP_SGD) c.max_samples += test_random_below(&random, 3) * (n + 2);
+        if (!per_step) c.max_samples += test_random_below(&random, 3) * (n + 2);
         vary_call(t, &c, &random);
     }
 }
 
 /* ---- In words -------------------------------------------------------------------------------- */
 
-static const char *const activation_words[] = {"", " relu", " tanh", " sigmoid"};
+static const char *const activation_words[] = {"", " relu", " tanh", " sigmoid", " gelu"};
 
 static void describe_conv(const dpt_conv2d_desc *d, char *out, size_t n)
 {
@@ -107,6 +125,8 @@ static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
     const dpt_gather_desc *g = &desc->u.gather;
     const dpt_linear_desc *l = &desc->u.linear;
     const dpt_pool2d_desc *p = &desc->u.pool2d;
+    const dpt_batch_norm_desc *b = &desc->u.batch_norm;
+    const dpt_layer_norm_desc *ln = &desc->u.layer_norm;
     const dpt_elementwise_desc *e = &desc->u.elementwise;
     const dpt_sgd_desc *s = &desc->u.sgd;
     switch (desc->kind) {
@@ -137,6 +157,22 @@ static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
     case DPT_OP_ACTIVATION_BACKWARD:
         snprintf(out, n, "count %zu%s", desc->u.activation.count,
                  activation_words[desc->u.activation.kind]);
+        return;
+    case DPT_OP_BATCH_NORM_PARTIAL:
+    case DPT_OP_BATCH_NORM_MERGE:
+    case DPT_OP_BATCH_NORM_FREEZE:
+    case DPT_OP_BATCH_NORM_FORWARD:
+    case DPT_OP_BATCH_NORM_BACKWARD_PARTIAL:
+    case DPT_OP_BATCH_NORM_BACKWARD_DATA:
+        snprintf(out, n, "area %zu channels %zu parts %zu%s%s mask%s", b->area, b->channels,
+                 b->n_parts, b->has_residual ? " residual" : "", activation_words[b->activation],
+                 b->input_activation ? activation_words[b->input_activation] : " none");
+        return;
+    case DPT_OP_LAYER_NORM_FORWARD:
+    case DPT_OP_LAYER_NORM_BACKWARD_DATA:
+    case DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS:
+        snprintf(out, n, "rows %zu channels %zu mask%s", ln->rows, ln->channels,
+                 ln->input_activation ? activation_words[ln->input_activation] : " none");
         return;
     case DPT_OP_SOFTMAX_XENT:
     case DPT_OP_SOFTMAX_XENT_GRADIENT:

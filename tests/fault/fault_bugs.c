@@ -18,6 +18,8 @@ static size_t output_elements(const dpt_op_desc *desc, size_t n)
 {
     const dpt_conv2d_desc *c = &desc->u.conv2d;
     const dpt_pool2d_desc *p = &desc->u.pool2d;
+    const dpt_batch_norm_desc *b = &desc->u.batch_norm;
+    const dpt_layer_norm_desc *l = &desc->u.layer_norm;
     switch (desc->kind) {
     case DPT_OP_GATHER: return n * desc->u.gather.count;
     case DPT_OP_GATHER_LABELS: return n;
@@ -32,6 +34,15 @@ static size_t output_elements(const dpt_op_desc *desc, size_t n)
     case DPT_OP_POOL2D_BACKWARD: return n * p->in_h * p->in_w * p->channels;
     case DPT_OP_ACTIVATION_FORWARD:
     case DPT_OP_ACTIVATION_BACKWARD: return n * desc->u.activation.count;
+    case DPT_OP_BATCH_NORM_PARTIAL:
+    case DPT_OP_BATCH_NORM_MERGE:
+    case DPT_OP_BATCH_NORM_FREEZE: return 3 * b->channels;
+    case DPT_OP_BATCH_NORM_FORWARD:
+    case DPT_OP_BATCH_NORM_BACKWARD_DATA: return n * b->area * b->channels;
+    case DPT_OP_BATCH_NORM_BACKWARD_PARTIAL: return 2 * b->channels;
+    case DPT_OP_LAYER_NORM_FORWARD:
+    case DPT_OP_LAYER_NORM_BACKWARD_DATA: return n * l->rows * l->channels;
+    case DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS: return l->channels;
     case DPT_OP_SOFTMAX_XENT:
     case DPT_OP_SOFTMAX_XENT_GRADIENT: return n * 2;
     case DPT_OP_MULTIPLY:

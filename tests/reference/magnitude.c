@@ -5,21 +5,21 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* |f'| with its own terms made absolute: 1 - y*y is rounded like 1 + y*y. */
-static double slope_magnitude(dpt_activation kind, double y)
+double magnitude_slope(dpt_activation kind, double y)
 {
     switch (kind) {
     case DPT_ACT_NONE: return 1.0;
     case DPT_ACT_RELU: return y > 0.0 ? 1.0 : 0.0;
     case DPT_ACT_TANH: return 1.0 + y * y;
     case DPT_ACT_SIGMOID: return fabs(y) * (1.0 + fabs(y));
+    case DPT_ACT_GELU: /* 1 + erf, and an exponential that magnifies the rounding of its argument */
+        return 1.0 + fabs(y) * exp(-0.5 * y * y) * (1.0 + y * y);
     }
     return NAN;
 }
 
-/* Behind a fused activation: none is steeper than 1, and a sigmoid is rounded where it is near 1.
- */
-static double activated_magnitude(dpt_activation kind, double sum)
+/* None is steeper than 1, and a sigmoid is rounded where it is near 1. */
+double magnitude_activated(dpt_activation kind, double sum)
 {
     return kind == DPT_ACT_SIGMOID ? sum + 1.0 : sum;
 }
@@ -87,7 +87,7 @@ static void gather(const dpt_gather_desc *d, size_t n, const reference_args *arg
 static void mask(dpt_activation kind, const double *x, double *dx, size_t n)
 {
     for (size_t i = 0; i < n && kind != DPT_ACT_NONE; i++) /* without one there may be no x */
-        dx[i] *= slope_magnitude(kind, x[i]);
+        dx[i] *= magnitude_slope(kind, x[i]);
 }
 
 /* Runs the operator on inputs that are absolute already, without its activations. */
@@ -101,7 +101,7 @@ static void run_absolute(const dpt_op_desc *desc, size_t n, const reference_args
         bare.u.conv2d.activation = DPT_ACT_NONE;
         reference_run(&bare, n, args);
         for (size_t i = 0; i < n * d->out_h * d->out_w * d->out_channels; i++)
-            out[i] = activated_magnitude(d->activation, out[i]);
+            out[i] = magnitude_activated(d->activation, out[i]);
         return;
     }
     case DPT_OP_CONV2D_BACKWARD_DATA: {
@@ -116,7 +116,7 @@ static void run_absolute(const dpt_op_desc *desc, size_t n, const reference_args
         bare.u.linear.activation = DPT_ACT_NONE;
         reference_run(&bare, n, args);
         for (size_t i = 0; i < n * d->out; i++)
-            out[i] = activated_magnitude(d->activation, out[i]);
+            out[i] = magnitude_activated(d->activation, out[i]);
         return;
     }
     case DPT_OP_LINEAR_BACKWARD_DATA:
@@ -131,10 +131,16 @@ static void run_absolute(const dpt_op_desc *desc, size_t n, const reference_args
         mask(d->input_activation, args->in[1], out, n * d->in_h * d->in_w * d->channels);
         return;
     }
+    case DPT_OP_ACTIVATION_FORWARD:
+        reference_run(desc, n, args);
+        /* GELU is x / 2 + x / 2 * erf. */
+        for (size_t i = 0; i < n * desc->u.activation.count; i++)
+            if (desc->u.activation.kind == DPT_ACT_GELU) out[i] = fabs(args->in[0][i]);
+        return;
     case DPT_OP_ACTIVATION_BACKWARD:
         for (size_t i = 0; i < n * desc->u.activation.count; i++) {
             const double dx =
-                args->in[0][i] * slope_magnitude(desc->u.activation.kind, args->in[1][i]);
+                args->in[0][i] * magnitude_slope(desc->u.activation.kind, args->in[1][i]);
             out[i] = args->accumulate ? out[i] + dx : dx;
         }
         return;
@@ -163,12 +169,40 @@ static bool keeps_sign(const dpt_op_desc *desc, size_t input)
     }
 }
 
+/* The normalisations, whose terms have functions of their own.  False for other kinds. */
+static bool run_norm(const dpt_op_desc *desc, size_t n, const reference_args *args)
+{
+    const dpt_batch_norm_desc *b = &desc->u.batch_norm;
+    const dpt_layer_norm_desc *l = &desc->u.layer_norm;
+    switch (desc->kind) {
+    case DPT_OP_BATCH_NORM_PARTIAL: magnitude_batch_norm_partial(b, n, args); return true;
+    case DPT_OP_BATCH_NORM_MERGE: magnitude_batch_norm_merge(b, n, args); return true;
+    case DPT_OP_BATCH_NORM_FREEZE: magnitude_batch_norm_freeze(b, args); return true;
+    case DPT_OP_BATCH_NORM_FORWARD: magnitude_batch_norm_forward(b, n, args); return true;
+    case DPT_OP_BATCH_NORM_BACKWARD_PARTIAL:
+        magnitude_batch_norm_backward_partial(b, n, args);
+        return true;
+    case DPT_OP_BATCH_NORM_BACKWARD_DATA:
+        magnitude_batch_norm_backward_data(b, n, args);
+        return true;
+    case DPT_OP_LAYER_NORM_FORWARD: magnitude_layer_norm_forward(l, n, args); return true;
+    case DPT_OP_LAYER_NORM_BACKWARD_DATA:
+        magnitude_layer_norm_backward_data(l, n, args);
+        return true;
+    case DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS:
+        magnitude_layer_norm_backward_weights(l, n, args);
+        return true;
+    default: return false;
+    }
+}
+
 bool reference_magnitude(const dpt_op_desc *desc, size_t n, const reference_args *args,
                          const size_t n_in[DPT_MAX_INPUTS], const size_t n_out[DPT_MAX_OUTPUTS])
 {
     reference_args own = *args;
     double *copies[DPT_MAX_INPUTS] = {NULL};
     bool enough = true;
+    if (run_norm(desc, n, args)) return true;
     switch (desc->kind) {
     case DPT_OP_GATHER: gather(&desc->u.gather, n, args); return true;
     case DPT_OP_SOFTMAX_XENT: softmax(&desc->u.softmax, n, false, args); return true;
@@ -211,6 +245,15 @@ size_t reference_terms(const dpt_op_desc *desc, size_t n, size_t output)
     case DPT_OP_LINEAR_BACKWARD_WEIGHTS: return n + 1;
     case DPT_OP_POOL2D_FORWARD:
     case DPT_OP_POOL2D_BACKWARD: return p->kernel_h * p->kernel_w + 2;
+    case DPT_OP_BATCH_NORM_PARTIAL:
+    case DPT_OP_BATCH_NORM_BACKWARD_PARTIAL: return n * desc->u.batch_norm.area + 2;
+    case DPT_OP_BATCH_NORM_MERGE: return desc->u.batch_norm.n_parts + 2;
+    case DPT_OP_BATCH_NORM_FREEZE:
+    case DPT_OP_BATCH_NORM_FORWARD: return 4;
+    case DPT_OP_BATCH_NORM_BACKWARD_DATA: return desc->u.batch_norm.n_parts + 6;
+    case DPT_OP_LAYER_NORM_FORWARD:
+    case DPT_OP_LAYER_NORM_BACKWARD_DATA: return desc->u.layer_norm.channels + 4;
+    case DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS: return n * desc->u.layer_norm.rows + 2;
     case DPT_OP_SOFTMAX_XENT:
     case DPT_OP_SOFTMAX_XENT_GRADIENT: return desc->u.softmax.classes;
     case DPT_OP_SGD: return output == 0 ? 4 : 3;

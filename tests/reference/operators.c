@@ -3,6 +3,14 @@
 
 #include <math.h>
 
+static const double pi = 3.14159265358979323846;
+
+/* Phi(x) */
+static double normal_distribution(double x)
+{
+    return 0.5 * erfc(-x / sqrt(2.0));
+}
+
 double reference_activate(dpt_activation kind, double x)
 {
     switch (kind) {
@@ -10,6 +18,7 @@ double reference_activate(dpt_activation kind, double x)
     case DPT_ACT_RELU: return x > 0.0 ? x : 0.0;
     case DPT_ACT_TANH: return tanh(x);
     case DPT_ACT_SIGMOID: return 1.0 / (1.0 + exp(-x));
+    case DPT_ACT_GELU: return x * normal_distribution(x);
     }
     return NAN;
 }
@@ -21,6 +30,7 @@ double reference_slope(dpt_activation kind, double y)
     case DPT_ACT_RELU: return y > 0.0 ? 1.0 : 0.0;
     case DPT_ACT_TANH: return 1.0 - y * y;
     case DPT_ACT_SIGMOID: return y * (1.0 - y);
+    case DPT_ACT_GELU: return normal_distribution(y) + y * exp(-0.5 * y * y) / sqrt(2.0 * pi);
     }
     return NAN;
 }
@@ -182,6 +192,29 @@ void reference_run(const dpt_op_desc *desc, size_t n, const reference_args *args
     case DPT_OP_POOL2D_BACKWARD: reference_pool2d_backward(&desc->u.pool2d, n, args); break;
     case DPT_OP_ACTIVATION_FORWARD: activation_forward(&desc->u.activation, n, args); break;
     case DPT_OP_ACTIVATION_BACKWARD: activation_backward(&desc->u.activation, n, args); break;
+    case DPT_OP_BATCH_NORM_PARTIAL:
+        reference_batch_norm_partial(&desc->u.batch_norm, n, args);
+        break;
+    case DPT_OP_BATCH_NORM_MERGE: reference_batch_norm_merge(&desc->u.batch_norm, n, args); break;
+    case DPT_OP_BATCH_NORM_FREEZE: reference_batch_norm_freeze(&desc->u.batch_norm, args); break;
+    case DPT_OP_BATCH_NORM_FORWARD:
+        reference_batch_norm_forward(&desc->u.batch_norm, n, args);
+        break;
+    case DPT_OP_BATCH_NORM_BACKWARD_PARTIAL:
+        reference_batch_norm_backward_partial(&desc->u.batch_norm, n, args);
+        break;
+    case DPT_OP_BATCH_NORM_BACKWARD_DATA:
+        reference_batch_norm_backward_data(&desc->u.batch_norm, n, args);
+        break;
+    case DPT_OP_LAYER_NORM_FORWARD:
+        reference_layer_norm_forward(&desc->u.layer_norm, n, args);
+        break;
+    case DPT_OP_LAYER_NORM_BACKWARD_DATA:
+        reference_layer_norm_backward_data(&desc->u.layer_norm, n, args);
+        break;
+    case DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS:
+        reference_layer_norm_backward_weights(&desc->u.layer_norm, n, args);
+        break;
     case DPT_OP_SOFTMAX_XENT: softmax(&desc->u.softmax, n, false, args); break;
     case DPT_OP_SOFTMAX_XENT_GRADIENT: softmax(&desc->u.softmax, n, true, args); break;
     case DPT_OP_MULTIPLY:

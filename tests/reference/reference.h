@@ -31,7 +31,7 @@ DPT_CHECK_RESULT bool reference_magnitude(const dpt_op_desc *desc, size_t n_samp
 /* The number of terms that the longest sum of an output has. */
 size_t reference_terms(const dpt_op_desc *desc, size_t n_samples, size_t output);
 
-/* y = f(x), and f'(x) as a function of y. */
+/* y = f(x), and f'(x) as a function of y; GELU's as a function of x. */
 double reference_activate(dpt_activation kind, double x);
 double reference_slope(dpt_activation kind, double y);
 
@@ -42,5 +42,44 @@ void reference_conv2d_backward_weights(const dpt_conv2d_desc *d, size_t n,
                                        const reference_args *args);
 void reference_pool2d_forward(const dpt_pool2d_desc *d, size_t n, const reference_args *args);
 void reference_pool2d_backward(const dpt_pool2d_desc *d, size_t n, const reference_args *args);
+
+/* norm.c, and norm_magnitude.c with the meaning of reference_magnitude. */
+void reference_batch_norm_partial(const dpt_batch_norm_desc *d, size_t n,
+                                  const reference_args *args);
+void reference_batch_norm_merge(const dpt_batch_norm_desc *d, size_t n, const reference_args *args);
+void reference_batch_norm_freeze(const dpt_batch_norm_desc *d, const reference_args *args);
+void reference_batch_norm_forward(const dpt_batch_norm_desc *d, size_t n,
+                                  const reference_args *args);
+void reference_batch_norm_backward_partial(const dpt_batch_norm_desc *d, size_t n,
+                                           const reference_args *args);
+void reference_batch_norm_backward_data(const dpt_batch_norm_desc *d, size_t n,
+                                        const reference_args *args);
+void reference_layer_norm_forward(const dpt_layer_norm_desc *d, size_t n,
+                                  const reference_args *args);
+void reference_layer_norm_backward_data(const dpt_layer_norm_desc *d, size_t n,
+                                        const reference_args *args);
+void reference_layer_norm_backward_weights(const dpt_layer_norm_desc *d, size_t n,
+                                           const reference_args *args);
+void magnitude_batch_norm_partial(const dpt_batch_norm_desc *d, size_t n,
+                                  const reference_args *args);
+void magnitude_batch_norm_merge(const dpt_batch_norm_desc *d, size_t n, const reference_args *args);
+void magnitude_batch_norm_freeze(const dpt_batch_norm_desc *d, const reference_args *args);
+void magnitude_batch_norm_forward(const dpt_batch_norm_desc *d, size_t n,
+                                  const reference_args *args);
+void magnitude_batch_norm_backward_partial(const dpt_batch_norm_desc *d, size_t n,
+                                           const reference_args *args);
+void magnitude_batch_norm_backward_data(const dpt_batch_norm_desc *d, size_t n,
+                                        const reference_args *args);
+void magnitude_layer_norm_forward(const dpt_layer_norm_desc *d, size_t n,
+                                  const reference_args *args);
+void magnitude_layer_norm_backward_data(const dpt_layer_norm_desc *d, size_t n,
+                                        const reference_args *args);
+void magnitude_layer_norm_backward_weights(const dpt_layer_norm_desc *d, size_t n,
+                                           const reference_args *args);
+
+/* |f'| with its own terms made absolute: 1 - y*y is rounded like 1 + y*y. */
+double magnitude_slope(dpt_activation kind, double y);
+/* Behind a fused activation whose argument has terms of this size. */
+double magnitude_activated(dpt_activation kind, double sum);
 
 #endif

@@ -113,8 +113,10 @@ static void bad_convolutions(test *t)
     d.u.conv2d.in_channels = SIZE_MAX / 16;
     refuses(t, &d, "larger than any memory");
     d = conv(DPT_OP_CONV2D_FORWARD);
-    d.u.conv2d.activation = (dpt_activation)4;
-    refuses(t, &d, "activation 4");
+    d.u.conv2d.activation = (dpt_activation)5;
+    refuses(t, &d, "activation 5");
+    d.u.conv2d.activation = DPT_ACT_GELU; /* its derivative needs more than the output */
+    refuses(t, &d, "GELU");
     d = conv(DPT_OP_CONV2D_BACKWARD_DATA);
     d.u.conv2d.input_activation = (dpt_activation)9;
     refuses(t, &d, "activation 9");
@@ -197,6 +199,73 @@ static void gathers(test *t)
     refuses(t, &d, "2 labels");
 }
 
+static dpt_op_desc batch_norm(dpt_op_kind kind)
+{
+    return (dpt_op_desc){
+        .kind = kind, .u.batch_norm = {.area = 6, .channels = 5, .n_parts = 3, .epsilon = 1e-5f}};
+}
+
+static void batch_norms(test *t)
+{
+    dpt_op_desc d = batch_norm(DPT_OP_BATCH_NORM_PARTIAL);
+    takes(t, &d, "x 30", "part =15");
+    d.kind = DPT_OP_BATCH_NORM_MERGE;
+    takes(t, &d, "parts =45", "moments =15, mean =5, variance =5");
+    d.kind = DPT_OP_BATCH_NORM_FREEZE;
+    takes(t, &d, "mean =5, variance =5", "moments =15");
+    d.kind = DPT_OP_BATCH_NORM_FORWARD;
+    takes(t, &d, "x 30, moments =15, w =5, b =5", "y 30");
+    d.u.batch_norm.has_residual = true;
+    takes(t, &d, "x 30, moments =15, w =5, b =5, residual 30", "y 30");
+    d.kind = DPT_OP_BATCH_NORM_BACKWARD_PARTIAL;
+    takes(t, &d, "dy 30, x 30, moments =15", "part =10, dw =5, db =5");
+    d.kind = DPT_OP_BATCH_NORM_BACKWARD_DATA;
+    d.u.batch_norm.input_activation = DPT_ACT_RELU; /* x is there already */
+    takes(t, &d, "dy 30, x 30, moments =15, w =5, parts =30", "dx 30");
+}
+
+static void bad_batch_norms(test *t)
+{
+    dpt_op_desc d = batch_norm(DPT_OP_BATCH_NORM_FORWARD);
+    d.u.batch_norm.channels = 0;
+    refuses(t, &d, "zero");
+    d = batch_norm(DPT_OP_BATCH_NORM_MERGE);
+    d.u.batch_norm.n_parts = 0;
+    refuses(t, &d, "zero");
+    d.u.batch_norm.n_parts = SIZE_MAX / 4;
+    refuses(t, &d, "larger than any memory");
+    d = batch_norm(DPT_OP_BATCH_NORM_FREEZE);
+    d.u.batch_norm.epsilon = 0.0f;
+    refuses(t, &d, "epsilon");
+    d.u.batch_norm.epsilon = NAN;
+    refuses(t, &d, "epsilon");
+    d = batch_norm(DPT_OP_BATCH_NORM_FORWARD);
+    d.u.batch_norm.activation = DPT_ACT_GELU;
+    refuses(t, &d, "GELU");
+    d = batch_norm(DPT_OP_BATCH_NORM_BACKWARD_DATA);
+    d.u.batch_norm.input_activation = (dpt_activation)9;
+    refuses(t, &d, "activation 9");
+}
+
+static void layer_norms(test *t)
+{
+    dpt_op_desc d = {.kind = DPT_OP_LAYER_NORM_FORWARD,
+                     .u.layer_norm = {.rows = 4, .channels = 7, .epsilon = 1e-5f}};
+    takes(t, &d, "x 28, w =7, b =7", "y 28, moments 8");
+    d.kind = DPT_OP_LAYER_NORM_BACKWARD_DATA;
+    takes(t, &d, "dy 28, x 28, moments 8, w =7", "dx 28");
+    d.kind = DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS;
+    takes(t, &d, "dy 28, x 28, moments 8", "dw =7, db =7");
+    d.u.layer_norm.input_activation = DPT_ACT_GELU;
+    refuses(t, &d, "GELU");
+    d.u.layer_norm.input_activation = DPT_ACT_NONE;
+    d.u.layer_norm.rows = 0;
+    refuses(t, &d, "zero");
+    d.u.layer_norm.rows = 4;
+    d.u.layer_norm.epsilon = -1e-5f;
+    refuses(t, &d, "epsilon");
+}
+
 static void others(test *t)
 {
     dpt_op_desc d = {.kind = DPT_OP_ACTIVATION_FORWARD,
@@ -204,6 +273,8 @@ static void others(test *t)
     takes(t, &d, "x 6", "y 6");
     d.kind = DPT_OP_ACTIVATION_BACKWARD;
     takes(t, &d, "dy 6, y 6", "dx 6");
+    d.u.activation.kind = DPT_ACT_GELU;
+    takes(t, &d, "dy 6, x 6", "dx 6");
     d.u.activation.kind = (dpt_activation)-1;
     refuses(t, &d, "activation -1");
     d = (dpt_op_desc){.kind = DPT_OP_SOFTMAX_XENT, .u.softmax = {.classes = 10}};
@@ -231,6 +302,31 @@ static void others(test *t)
     refuses(t, &d, "momentum");
     d = (dpt_op_desc){.kind = DPT_OP_COUNT};
     refuses(t, &d, "unknown operator");
+}
+
+/* The outputs that accumulating adds to, which of some kinds are not all. */
+static void accumulating_outputs(test *t)
+{
+    static const struct {
+        dpt_op_kind kind;
+        bool accumulates[DPT_MAX_OUTPUTS];
+    } kinds[] = {
+        {DPT_OP_BATCH_NORM_PARTIAL, {false}},
+        {DPT_OP_BATCH_NORM_MERGE, {false, true, true}},
+        {DPT_OP_BATCH_NORM_FREEZE, {false}},
+        {DPT_OP_BATCH_NORM_FORWARD, {false}},
+        {DPT_OP_BATCH_NORM_BACKWARD_PARTIAL, {false, true, true}},
+        {DPT_OP_BATCH_NORM_BACKWARD_DATA, {true}},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const dpt_op_desc desc = batch_norm(kinds[i].kind);
+        dpti_signature s;
+        if (!CHECK_OK(dpti_op_signature(&desc, &s, NULL))) continue;
+        for (size_t k = 0; k < s.n_out; k++)
+            CHECK(s.out[k].accumulates == kinds[i].accumulates[k]);
+        CHECK(s.reads_step == (kinds[i].kind == DPT_OP_BATCH_NORM_MERGE));
+        CHECK(s.per_step == (kinds[i].kind == DPT_OP_BATCH_NORM_FREEZE));
+    }
 }
 
 /* Which kinds accumulate and which read the step block. */
@@ -273,6 +369,10 @@ int main(int argc, char **argv)
         {"linears", linears},
         {"pools", pools},
         {"gathers", gathers},
+        {"batch_norms", batch_norms},
+        {"bad_batch_norms", bad_batch_norms},
+        {"layer_norms", layer_norms},
+        {"accumulating_outputs", accumulating_outputs},
         {"others", others},
         {"marks", marks},
     };

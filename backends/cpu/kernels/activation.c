@@ -5,6 +5,16 @@
 #include <math.h>
 #include <string.h>
 
+static const float sqrt_half = 0.70710678f;
+static const float inverse_sqrt_2pi = 0.39894228f;
+
+/* The distribution function of the normal distribution.  The complement of erf is exact in the
+   left tail too, where 1 + erf cancels. */
+static inline float normal_distribution(float x)
+{
+    return 0.5f * erfcf(-x * sqrt_half);
+}
+
 void KERNEL(activate)(dpt_activation kind, float *y, const float *x, size_t n)
 {
     switch (kind) {
@@ -23,16 +33,22 @@ void KERNEL(activate)(dpt_activation kind, float *y, const float *x, size_t n)
         for (size_t i = 0; i < n; i++)
             y[i] = 1.0f / (1.0f + expf(-x[i]));
         break;
+    case DPT_ACT_GELU:
+        for (size_t i = 0; i < n; i++)
+            y[i] = x[i] * normal_distribution(x[i]);
+        break;
     }
 }
 
-/* One element; a constant kind makes it straight code. */
+/* One element, y being x for GELU; a constant kind makes it straight code. */
 static inline float derivative(dpt_activation kind, float y, float dy)
 {
     switch (kind) {
     case DPT_ACT_RELU: return y > 0.0f ? dy : 0.0f;
     case DPT_ACT_TANH: return dy * (1.0f - y * y);
     case DPT_ACT_SIGMOID: return dy * (y * (1.0f - y));
+    case DPT_ACT_GELU:
+        return dy * (normal_distribution(y) + y * (inverse_sqrt_2pi * expf(-0.5f * y * y)));
     default: return dy;
     }
 }
@@ -56,6 +72,10 @@ void KERNEL(differentiate)(dpt_activation kind, float *dx, const float *y, const
         for (size_t i = 0; i < n; i++)
             dx[i] = derivative(DPT_ACT_SIGMOID, y[i], dy[i]);
         break;
+    case DPT_ACT_GELU:
+        for (size_t i = 0; i < n; i++)
+            dx[i] = derivative(DPT_ACT_GELU, y[i], dy[i]);
+        break;
     }
 }
 
@@ -75,7 +95,7 @@ static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
     KERNEL(activate)(d->kind, y + part.begin, x + part.begin, part.end - part.begin);
 }
 
-/* dy, y (n,count) -> dx (n,count), which may be dy */
+/* dy, y (n,count), or x in its place -> dx (n,count), which may be dy */
 static void backward(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const dpt_activation_desc *d = &call->op->desc.u.activation;

@@ -1,0 +1,202 @@
+/* Statistics of batch-norm: the part of a device, and the parts of all devices merged.
+
+   A part reads x once.  Each block of rows gives its own mean and squared deviations, found while
+   it is in the cache, and blocks, threads and devices are merged in double precision by the
+   formula of Chan, Golub and LeVeque (1979): nothing is ever the difference of two large sums. */
+#include "kinds.h"
+#include "norm.h"
+
+#include <math.h>
+
+/* Statistics of some values of one channel. */
+typedef struct statistics {
+    double mean, m2;
+} statistics;
+
+/* What the mean's and M2's corrections are multiplied by when `added` values join `before`. */
+typedef struct merging {
+    double mean, m2;
+} merging;
+
+static inline merging merging_of(double before, double added)
+{
+    const double total = before + added;
+    return total > 0.0 ? (merging){added / total, before * (added / total)} : (merging){0.0, 0.0};
+}
+
+static inline statistics merge(statistics a, statistics b, merging by)
+{
+    const double delta = b.mean - a.mean;
+    return (statistics){a.mean + delta * by.mean, a.m2 + b.m2 + delta * delta * by.m2};
+}
+
+/* ---- Part ------------------------------------------------------------------------------------ */
+
+/* Sums of n values of whole rows to the first half of the block. */
+static void add_values(const norm_scratch *s, const float *x, size_t n)
+{
+    float *restrict sum = s->block;
+    for (size_t at = 0; at < n; at += s->period)
+        for (size_t i = 0, m = norm_least(s->period, n - at); i < m; i++)
+            sum[i] += x[at + i];
+}
+
+/* Sums of deviations from the factor, and of their squares. */
+static void add_deviations(const norm_scratch *s, const float *x, size_t n)
+{
+    const float *restrict mean = s->factors;
+    float *restrict sum = s->block, *restrict square = s->block + s->period;
+    for (size_t at = 0; at < n; at += s->period) {
+        for (size_t i = 0, m = norm_least(s->period, n - at); i < m; i++) {
+            const float deviation = x[at + i] - mean[i];
+            sum[i] += deviation;
+            square[i] += deviation * deviation;
+        }
+    }
+}
+
+/* Merges a block of rows to the totals (mean, M2) of `before` rows. */
+static void add_block(norm_scratch *s, const float *x, size_t n_rows, double before)
+{
+    const double count = (double)n_rows;
+    const merging by = merging_of(before, count);
+    double *means = s->totals, *squares = s->totals + s->channels;
+    add_values(s, x, n_rows * s->channels);
+    KERNEL(norm_fold)(s);
+    for (size_t c = 0; c < s->channels; c++)
+        s->factors[c] = (float)(s->sums[c] / count);
+    KERNEL(norm_repeat)(s, 1);
+    add_deviations(s, x, n_rows * s->channels);
+    KERNEL(norm_fold)(s);
+    for (size_t c = 0; c < s->channels; c++) {
+        /* The deviations tell what rounding made the mean wrong by. */
+        const double off = s->sums[c] / count;
+        const double m2 = s->sums[s->channels + c] - off * s->sums[c];
+        const statistics block = {(double)s->factors[c] + off, m2 < 0.0 ? 0.0 : m2};
+        const statistics all = merge((statistics){means[c], squares[c]}, block, by);
+        means[c] = all.mean;
+        squares[c] = all.m2;
+    }
+}
+
+/* Merges the threads' totals of some channels, in thread order. */
+static void merge_threads(const dpt_cpu_call *call, dpt_cpu_range channels, unsigned n_threads)
+{
+    const dpt_batch_norm_desc *d = &call->op->desc.u.batch_norm;
+    const size_t distance = KERNEL(norm_scratch_size)(d->channels, 1) / 2;
+    const size_t n_rows = call->n_samples * d->area;
+    const double *totals = (const void *)call->workspace;
+    float *part = call->out[0];
+    for (size_t c = channels.begin; c < channels.end; c++) {
+        statistics all = {0.0, 0.0};
+        double before = 0.0;
+        for (unsigned i = 0; i < n_threads; i++) {
+            const dpt_cpu_range rows = dpt_cpu_split(n_rows, 1, i, n_threads);
+            const double count = (double)(rows.end - rows.begin);
+            const double *own = totals + i * distance;
+            all = merge(all, (statistics){own[c], own[d->channels + c]}, merging_of(before, count));
+            before += count;
+        }
+        part[c] = (float)before;
+        part[d->channels + c] = (float)all.mean;
+        part[2 * d->channels + c] = (float)all.m2;
+    }
+}
+
+/* x (n,area,c) -> part (3,c) */
+static void partial(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
+{
+    const dpt_batch_norm_desc *d = &call->op->desc.u.batch_norm;
+    const float *x = call->in[0];
+    norm_scratch s = KERNEL(norm_scratch_at)(call, d->channels, 1, thread);
+    const size_t block = KERNEL(norm_block)(s.period) / d->channels;
+    const dpt_cpu_range own = dpt_cpu_split(call->n_samples * d->area, 1, thread, n_threads);
+    for (size_t row = own.begin; row < own.end; row += block)
+        add_block(&s, x + row * d->channels, norm_least(block, own.end - row),
+                  (double)(row - own.begin));
+    dpt_cpu_barrier(call->team, n_threads);
+    merge_threads(call, dpt_cpu_split(d->channels, 16, thread, n_threads), n_threads);
+}
+
+dpt_status KERNEL(prepare_batch_norm_partial)(dpt_op *op, dpt_error *error)
+{
+    (void)error;
+    const dpt_batch_norm_desc *d = &op->desc.u.batch_norm;
+    KERNEL(norm_plan)(op, partial, d->area, d->channels, 1);
+    return DPT_OK;
+}
+
+/* ---- Merge and freeze ------------------------------------------------------------------------ */
+
+static float inverse_deviation(double variance, float epsilon)
+{
+    return (float)(1.0 / sqrt(variance + (double)epsilon));
+}
+
+/* To a running statistic: `value` of n of the global batch's samples. */
+static void add_share(const dpt_cpu_call *call, float *to, double value)
+{
+    const double share = (double)call->n_samples * (double)call->step->inv_batch;
+    const double before = call->accumulate ? (double)*to : 0.0;
+    *to = (float)(call->n_samples > 0 ? before + value * share : before);
+}
+
+/* parts (n_parts,3,c) -> moments (3,c), mean (c), variance (c) */
+static void merge_parts(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
+{
+    const dpt_batch_norm_desc *d = &call->op->desc.u.batch_norm;
+    const dpt_cpu_range own = dpt_cpu_split(d->channels, 16, thread, n_threads);
+    float *moments = call->out[0], *mean = call->out[1], *variance = call->out[2];
+    for (size_t c = own.begin; c < own.end; c++) {
+        const float *part = (const float *)call->in[0] + c;
+        statistics all = {0.0, 0.0};
+        double count = 0.0;
+        for (size_t i = 0; i < d->n_parts; i++, part += 3 * d->channels) {
+            const double added = (double)part[0];
+            const statistics one = {(double)part[d->channels], (double)part[2 * d->channels]};
+            all = merge(all, one, merging_of(count, added));
+            count += added;
+        }
+        const double inverse = count > 0.0 ? 1.0 / count : 0.0;
+        moments[c] = (float)all.mean;
+        moments[d->channels + c] = inverse_deviation(all.m2 * inverse, d->epsilon);
+        moments[2 * d->channels + c] = (float)inverse;
+        add_share(call, mean + c, all.mean);
+        add_share(call, variance + c, count > 1.0 ? all.m2 / (count - 1.0) : 0.0);
+    }
+}
+
+/* mean (c), variance (c) -> moments (3,c) */
+static void freeze(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
+{
+    const dpt_batch_norm_desc *d = &call->op->desc.u.batch_norm;
+    const float *mean = call->in[0], *variance = call->in[1];
+    const dpt_cpu_range own = dpt_cpu_split(d->channels, 16, thread, n_threads);
+    float *moments = call->out[0];
+    for (size_t c = own.begin; c < own.end; c++) {
+        moments[c] = mean[c];
+        moments[d->channels + c] = inverse_deviation((double)variance[c], d->epsilon);
+        moments[2 * d->channels + c] = 0.0f;
+    }
+}
+
+/* The cost does not grow with the samples, and it is a few microseconds: not worth a team. */
+static dpt_status prepare_alone(dpt_op *op, dpt_cpu_kernel *kernel)
+{
+    op->plan.kernel = kernel;
+    op->plan.work = 0.0;
+    op->plan.algorithm = "loop";
+    return DPT_OK;
+}
+
+dpt_status KERNEL(prepare_batch_norm_merge)(dpt_op *op, dpt_error *error)
+{
+    (void)error;
+    return prepare_alone(op, merge_parts);
+}
+
+dpt_status KERNEL(prepare_batch_norm_freeze)(dpt_op *op, dpt_error *error)
+{
+    (void)error;
+    return prepare_alone(op, freeze);
+}

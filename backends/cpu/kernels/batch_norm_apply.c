@@ -1,0 +1,201 @@
+/* Batch-norm forward and backward, from statistics that are there: one pass over the tensors each.
+   The mean is subtracted before anything is multiplied, because folding it into the shift would
+   cancel where it is large against the deviation. */
+#include "activation.h"
+#include "kinds.h"
+#include "norm.h"
+
+#include <string.h>
+
+/* The elements of whole rows that fall to a thread. */
+static dpt_cpu_range own_elements(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
+{
+    const dpt_batch_norm_desc *d = &call->op->desc.u.batch_norm;
+    const dpt_cpu_range rows = dpt_cpu_split(call->n_samples * d->area, 1, thread, n_threads);
+    return (dpt_cpu_range){rows.begin * d->channels, rows.end * d->channels};
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+enum { FORWARD_FACTORS = 3 }; /* mean, scale, shift */
+
+static void forward_factors(const dpt_cpu_call *call, const norm_scratch *s)
+{
+    const float *moments = call->in[1], *w = call->in[2], *b = call->in[3];
+    float *mean = s->factors, *scale = mean + s->period, *shift = scale + s->period;
+    for (size_t c = 0; c < s->channels; c++) {
+        mean[c] = moments[c];
+        scale[c] = moments[s->channels + c] * w[c];
+        shift[c] = b[c];
+    }
+    KERNEL(norm_repeat)(s, FORWARD_FACTORS);
+}
+
+/* n elements, a period at most; residual may be NULL. */
+static void normalise(const norm_scratch *s, const float *restrict x,
+                      const float *restrict residual, float *restrict y, size_t n)
+{
+    const float *restrict mean = s->factors, *restrict scale = mean + s->period,
+                          *restrict shift = scale + s->period;
+    if (!residual) {
+        for (size_t i = 0; i < n; i++)
+            y[i] = (x[i] - mean[i]) * scale[i] + shift[i];
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        y[i] = (x[i] - mean[i]) * scale[i] + shift[i] + residual[i];
+}
+
+/* x (n,area,c), moments (3,c), w (c), b (c), residual as x -> y as x */
+static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
+{
+    const dpt_batch_norm_desc *d = &call->op->desc.u.batch_norm;
+    const dpt_cpu_range own = own_elements(call, thread, n_threads);
+    const float *x = call->in[0], *residual = d->has_residual ? call->in[4] : NULL;
+    float *y = call->out[0];
+    if (own.begin == own.end) return;
+    const norm_scratch s = KERNEL(norm_scratch_at)(call, d->channels, FORWARD_FACTORS, thread);
+    forward_factors(call, &s);
+    for (size_t at = own.begin; at < own.end; at += s.period) {
+        const size_t n = norm_least(s.period, own.end - at);
+        normalise(&s, x + at, residual ? residual + at : NULL, y + at, n);
+        KERNEL(activate)(d->activation, y + at, y + at, n);
+    }
+}
+
+dpt_status KERNEL(prepare_batch_norm_forward)(dpt_op *op, dpt_error *error)
+{
+    (void)error;
+    const dpt_batch_norm_desc *d = &op->desc.u.batch_norm;
+    KERNEL(norm_plan)(op, forward, d->area, d->channels, FORWARD_FACTORS);
+    op->plan.exact = KERNEL(activation_exact)(d->activation);
+    return DPT_OK;
+}
+
+/* ---- A part of backward ---------------------------------------------------------------------- */
+
+/* n elements, a period at most. */
+static void add_products(const norm_scratch *s, const float *restrict dy, const float *restrict x,
+                         size_t n)
+{
+    const float *restrict mean = s->factors;
+    float *restrict sum = s->block, *restrict product = s->block + s->period;
+    for (size_t i = 0; i < n; i++) {
+        sum[i] += dy[i];
+        product[i] += dy[i] * (x[i] - mean[i]);
+    }
+}
+
+static void write_part(const dpt_cpu_call *call, dpt_cpu_range channels, unsigned n_threads)
+{
+    const dpt_batch_norm_desc *d = &call->op->desc.u.batch_norm;
+    const float *inverse = (const float *)call->in[2] + d->channels;
+    const size_t distance = KERNEL(norm_scratch_size)(d->channels, 1) / 2;
+    const double *totals = (const void *)call->workspace;
+    float *part = call->out[0], *dw = call->out[1], *db = call->out[2];
+    for (size_t c = channels.begin; c < channels.end; c++) {
+        const double sum = norm_total(totals, distance, n_threads, c);
+        const double product = norm_total(totals, distance, n_threads, d->channels + c);
+        part[c] = (float)sum;
+        part[d->channels + c] = (float)(product * (double)inverse[c]);
+        db[c] = call->accumulate ? db[c] + part[c] : part[c];
+        dw[c] = call->accumulate ? dw[c] + part[d->channels + c] : part[d->channels + c];
+    }
+}
+
+/* dy, x (n,area,c), moments (3,c) -> part (2,c), dw (c), db (c) */
+static void backward_partial(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
+{
+    const dpt_batch_norm_desc *d = &call->op->desc.u.batch_norm;
+    const float *dy = call->in[0], *x = call->in[1], *moments = call->in[2];
+    const dpt_cpu_range own = own_elements(call, thread, n_threads);
+    norm_scratch s = KERNEL(norm_scratch_at)(call, d->channels, 1, thread);
+    const size_t block = KERNEL(norm_block)(s.period);
+    memcpy(s.factors, moments, d->channels * sizeof *moments);
+    KERNEL(norm_repeat)(&s, 1);
+    for (size_t first = own.begin; first < own.end; first += block) {
+        const size_t end = first + norm_least(block, own.end - first);
+        for (size_t at = first; at < end; at += s.period)
+            add_products(&s, dy + at, x + at, norm_least(s.period, end - at));
+        KERNEL(norm_flush)(&s);
+    }
+    dpt_cpu_barrier(call->team, n_threads);
+    write_part(call, dpt_cpu_split(d->channels, 16, thread, n_threads), n_threads);
+}
+
+dpt_status KERNEL(prepare_batch_norm_backward_partial)(dpt_op *op, dpt_error *error)
+{
+    (void)error;
+    const dpt_batch_norm_desc *d = &op->desc.u.batch_norm;
+    KERNEL(norm_plan)(op, backward_partial, d->area, d->channels, 1);
+    op->plan.exact = true;
+    return DPT_OK;
+}
+
+/* ---- Backward to the data -------------------------------------------------------------------- */
+
+enum { BACKWARD_FACTORS = 4 }; /* mean, scale, and what is taken from dy: offset and slope */
+
+static void backward_factors(const dpt_cpu_call *call, const norm_scratch *s)
+{
+    const dpt_batch_norm_desc *d = &call->op->desc.u.batch_norm;
+    const float *moments = call->in[2], *w = call->in[3], *parts = call->in[4];
+    float *mean = s->factors, *scale = mean + s->period;
+    float *offset = scale + s->period, *slope = offset + s->period;
+    for (size_t c = 0; c < d->channels; c++) {
+        const double inverse = (double)moments[d->channels + c];
+        const double inverse_count = (double)moments[2 * d->channels + c];
+        double sum = 0.0, product = 0.0;
+        for (size_t i = 0; i < d->n_parts; i++) {
+            sum += (double)parts[2 * i * d->channels + c];
+            product += (double)parts[(2 * i + 1) * d->channels + c];
+        }
+        mean[c] = moments[c];
+        scale[c] = (float)((double)w[c] * inverse);
+        offset[c] = (float)(sum * inverse_count);
+        slope[c] = (float)(product * inverse_count * inverse);
+    }
+    KERNEL(norm_repeat)(s, BACKWARD_FACTORS);
+}
+
+/* n elements, a period at most. */
+static void differentiate(const norm_scratch *s, const float *restrict dy, const float *restrict x,
+                          bool accumulate, float *restrict dx, size_t n)
+{
+    const float *restrict mean = s->factors, *restrict scale = mean + s->period,
+                          *restrict offset = scale + s->period,
+                          *restrict slope = offset + s->period;
+    if (!accumulate) {
+        for (size_t i = 0; i < n; i++)
+            dx[i] = (dy[i] - offset[i] - (x[i] - mean[i]) * slope[i]) * scale[i];
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        dx[i] += (dy[i] - offset[i] - (x[i] - mean[i]) * slope[i]) * scale[i];
+}
+
+/* dy, x (n,area,c), moments (3,c), w (c), parts (n_parts,2,c) -> dx as x */
+static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
+{
+    const dpt_batch_norm_desc *d = &call->op->desc.u.batch_norm;
+    const dpt_cpu_range own = own_elements(call, thread, n_threads);
+    const float *dy = call->in[0], *x = call->in[1];
+    float *dx = call->out[0];
+    if (own.begin == own.end) return;
+    const norm_scratch s = KERNEL(norm_scratch_at)(call, d->channels, BACKWARD_FACTORS, thread);
+    backward_factors(call, &s);
+    for (size_t at = own.begin; at < own.end; at += s.period) {
+        const size_t n = norm_least(s.period, own.end - at);
+        differentiate(&s, dy + at, x + at, call->accumulate, dx + at, n);
+        KERNEL(differentiate)(d->input_activation, dx + at, x + at, dx + at, n);
+    }
+}
+
+dpt_status KERNEL(prepare_batch_norm_backward_data)(dpt_op *op, dpt_error *error)
+{
+    (void)error;
+    const dpt_batch_norm_desc *d = &op->desc.u.batch_norm;
+    KERNEL(norm_plan)(op, backward_data, d->area, d->channels, BACKWARD_FACTORS);
+    op->plan.exact = KERNEL(activation_exact)(d->input_activation);
+    return DPT_OK;
+}
