@@ -405,7 +405,7 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_evaluate(dpt_trainer *trainer,
  */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_predict(dpt_trainer *trainer,
                                                         const dpt_dataset *data, size_t first,
-                                                        size_t count, float *probabilities);
+                                                        size_t count, float *outputs);
 
 typedef enum dpt_tensor_kind {
     DPT_PARAMETER = 0, /* and running statistics */
@@ -448,7 +448,9 @@ typedef struct dpt_device_plan {
     size_t exchange_bytes;   /* that it sends in a step: gradients and batch-norm's statistics */
 } dpt_device_plan;
 
-DPT_API void dpt_trainer_plan(const dpt_trainer *trainer, size_t device, dpt_device_plan *out);
+/* DPT_E_INVALID: there is no such device, or the replayed log is of other batches. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device,
+                                                     dpt_device_plan *out);
 
 /* ---- The training loop ----------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
-/* Loss and accuracy over a data set, on all devices at once: each takes one run of consecutive
-   samples and works it off in passes of what it can hold. */
+/* Loss and accuracy over a data set, or what the network says of its samples, on all devices at
+   once: each takes one run of consecutive samples and works it off in passes of what it can hold.
+ */
 #include "train/trainer.h"
 
 #include "base/base.h"
@@ -12,7 +13,8 @@ typedef struct evaluate_job {
     size_t first, count; /* samples [first, first + count) */
     dpt_status status;
     dpt_error error;
-    double loss; /* sum */
+    float *outputs; /* of these samples, (count, classes), or NULL: loss and hits are wanted */
+    double loss;    /* sum */
     size_t hits;
     uint64_t ticket;
 } evaluate_job;
@@ -41,21 +43,23 @@ static void run_bind(dpti_device *device, void *argument)
     const dpt_trainer *t = w->trainer;
     const dpti_data_store *store = t->test == t->data ? &t->store : &t->test_store;
     const dpti_data_copy *copy = &store->copies[store->copy_of[w->rank]];
-    const dpti_program_options options = {.data = t->test, .loss = t->program.loss};
+    const dpti_program_options options = {
+        .data = t->test, .purpose = t->test_purpose, .loss = t->program.loss};
     (void)device;
     job->status = dpti_executable_create(&w->replica, &options, &copy->images, &copy->labels,
                                          &w->evaluate, &job->error);
 }
 
-static dpt_status bind(dpt_trainer *t, const dpt_dataset *data)
+static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose purpose)
 {
     dpt_error error = {0};
-    if (t->test == data) return DPT_OK;
+    if (t->test == data && t->test_purpose == purpose) return DPT_OK;
     unbind(t);
     if (data != t->data &&
         dpti_data_store_create(t->devices, data, &t->test_store, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     t->test = data;
+    t->test_purpose = purpose;
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
         if (w->capacity == 0) continue;
@@ -81,6 +85,10 @@ static dpt_status one_pass(evaluate_job *job, dpti_share *buffers, size_t first,
     for (size_t i = 0; i < n; i++)
         records[i] = (uint32_t)(first + i);
     DPT_TRY(dpti_worker_upload(w, buffers->staging, n));
+    if (job->outputs)
+        return dpti_worker_run(
+            w, &w->evaluate, 0, n,
+            job->outputs + (first - job->first) * w->evaluate.program.result_elements, &seconds);
     DPT_TRY(dpti_worker_run(w, &w->evaluate, 0, n, buffers->result, &seconds));
     for (size_t i = 0; i < n; i++) {
         job->loss += (double)buffers->result[2 * i];
@@ -115,34 +123,54 @@ static void divide(const dpt_trainer *t, size_t count, size_t *rows)
     dpti_split_rows(&split, count, rows);
 }
 
-static dpt_status evaluate(dpt_trainer *t, const dpt_dataset *data, evaluate_job *jobs,
-                           size_t *rows, dpt_evaluation *out)
+/* Works samples [first, first + count) off and waits; the jobs have what came out. */
+static dpt_status work_off(dpt_trainer *t, size_t first, size_t count, float *outputs,
+                           evaluate_job *jobs, size_t *rows)
 {
-    const double began = dpti_seconds();
+    const size_t classes = dpt_model_classes(t->model);
     dpt_status status = DPT_OK;
-    double loss = 0;
-    size_t hits = 0, first = 0;
-    divide(t, data->count, rows);
+    size_t done = 0;
+    divide(t, count, rows);
     for (size_t i = 0; i < t->n_workers; i++) {
-        jobs[i] = (evaluate_job){.worker = &t->workers[i], .first = first, .count = rows[i]};
-        first += rows[i];
+        jobs[i] = (evaluate_job){.worker = &t->workers[i],
+                                 .first = first + done,
+                                 .count = rows[i],
+                                 .outputs = outputs ? outputs + done * classes : NULL};
+        done += rows[i];
         jobs[i].ticket = dpti_driver_post(t->workers[i].device, run_evaluate, &jobs[i]);
     }
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_driver_wait(t->workers[i].device, jobs[i].ticket);
         if (jobs[i].status != DPT_OK && status == DPT_OK)
             status = dpti_trainer_fail(t, t->workers[i].device, &jobs[i].error);
-        loss += jobs[i].loss;
-        hits += jobs[i].hits;
     }
-    DPT_TRY(status);
-    const double count = (double)data->count;
-    *out = (dpt_evaluation){.samples = data->count,
-                            .hits = hits,
-                            .loss = loss / count,
-                            .accuracy = (double)hits / count,
-                            .seconds = dpti_seconds() - began};
-    return DPT_OK;
+    return status;
+}
+
+/* The same with everything around it.  `outputs` or `sum` is what is wanted. */
+static dpt_status evaluate(dpt_trainer *t, const dpt_dataset *data, size_t first, size_t count,
+                           float *outputs, dpt_evaluation *sum)
+{
+    DPT_TRY(dpti_trainer_check_test(t, data));
+    DPT_TRY(dpti_trainer_restore(t));
+    if (t->lost)
+        return dpt_fail(t->context, DPT_E_STATE,
+                        "no device holds trusted weights any more: load a checkpoint");
+    DPT_TRY(bind(t, data, outputs ? DPTI_PURPOSE_PREDICT : DPTI_PURPOSE_EVALUATE));
+    evaluate_job *jobs = calloc(t->n_workers, sizeof *jobs);
+    size_t *rows = calloc(t->n_workers, sizeof *rows);
+    dpt_status status = DPT_E_NO_MEMORY;
+    if (jobs && rows)
+        status = work_off(t, first, count, outputs, jobs, rows);
+    else
+        (void)dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to evaluate");
+    for (size_t i = 0; status == DPT_OK && sum && i < t->n_workers; i++) {
+        sum->loss += jobs[i].loss;
+        sum->hits += jobs[i].hits;
+    }
+    free(rows);
+    free(jobs);
+    return status;
 }
 
 dpt_status dpti_trainer_check_test(dpt_trainer *trainer, const dpt_dataset *data)
@@ -161,22 +189,43 @@ dpt_status dpti_trainer_check_test(dpt_trainer *trainer, const dpt_dataset *data
 
 dpt_status dpt_trainer_evaluate(dpt_trainer *trainer, const dpt_dataset *data, dpt_evaluation *out)
 {
+    const double began = dpti_seconds();
+    const double count = (double)data->count;
+    dpt_evaluation sum = {.samples = data->count};
+    DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_evaluate"));
+    DPT_TRY(evaluate(trainer, data, 0, data->count, NULL, &sum));
+    sum.loss /= count;
+    sum.accuracy = (double)sum.hits / count;
+    sum.seconds = dpti_seconds() - began;
+    *out = sum;
+    return DPT_OK;
+}
+
+/* ---- Predicting ------------------------------------------------------------------------------ */
+
+static void softmax(float *row, size_t n)
+{
+    double most = (double)row[0], sum = 0;
+    for (size_t i = 1; i < n; i++)
+        most = fmax(most, (double)row[i]);
+    for (size_t i = 0; i < n; i++)
+        sum += exp((double)row[i] - most);
+    for (size_t i = 0; i < n; i++)
+        row[i] = (float)(exp((double)row[i] - most) / sum);
+}
+
+dpt_status dpt_trainer_predict(dpt_trainer *trainer, const dpt_dataset *data, size_t first,
+                               size_t count, float *outputs)
+{
     dpt_trainer *t = trainer;
-    DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_evaluate"));
-    DPT_TRY(dpti_trainer_check_test(t, data));
-    DPT_TRY(dpti_trainer_restore(t));
-    if (t->lost)
-        return dpt_fail(t->context, DPT_E_STATE,
-                        "no device holds trusted weights any more: load a checkpoint");
-    DPT_TRY(bind(t, data));
-    evaluate_job *jobs = calloc(t->n_workers, sizeof *jobs);
-    size_t *rows = calloc(t->n_workers, sizeof *rows);
-    dpt_status status = DPT_E_NO_MEMORY;
-    if (jobs && rows)
-        status = evaluate(t, data, jobs, rows, out);
-    else
-        (void)dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to evaluate");
-    free(rows);
-    free(jobs);
-    return status;
+    const size_t classes = dpt_model_classes(t->model);
+    DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_predict"));
+    if (first > data->count || count > data->count - first)
+        return dpt_fail(t->context, DPT_E_INVALID, "samples %zu to %zu of %s, which has %zu", first,
+                        first + count, data->name, data->count);
+    if (count == 0) return DPT_OK;
+    DPT_TRY(evaluate(t, data, first, count, outputs, NULL));
+    for (size_t i = 0; t->program.loss == DPT_LOSS_CROSS_ENTROPY && i < count; i++)
+        softmax(outputs + i * classes, classes);
+    return DPT_OK;
 }

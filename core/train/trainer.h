@@ -66,7 +66,8 @@ struct dpt_trainer {
     dpt_context *context;
     const dpt_device_set *devices;
     const dpt_model *model;
-    const dpt_dataset *data, *test; /* test: what `evaluate` programs are bound to */
+    const dpt_dataset *data, *test; /* test: what `evaluate` programs are bound to, */
+    dpti_purpose test_purpose;      /* and for what */
     dpti_program_options program;
     size_t batch_size;
     uint64_t seed;

@@ -1,0 +1,59 @@
+/* What a trainer takes of each device: bytes, operations, exchanges. */
+#include "train/trainer.h"
+
+#include "base/base.h"
+
+#include <stdlib.h>
+
+static double flops_of(const dpti_worker *w, size_t n_samples)
+{
+    const dpti_program *p = &w->train.program;
+    double sum = 0;
+    for (size_t i = 0; i < p->n_instructions; i++)
+        sum += w->train.ops[i].info.flops * (p->instructions[i].per_step ? 1.0 : (double)n_samples);
+    return sum;
+}
+
+static size_t exchange_bytes(const dpt_trainer *t, const dpti_program *p)
+{
+    size_t n = 0;
+    if (t->n_workers == 1) return 0;
+    for (size_t i = 0; i < p->n_segments; i++) {
+        if (p->segments[i].exchange == DPTI_EXCHANGE_PARTS) n += p->segments[i].count;
+        if (p->segments[i].exchange == DPTI_EXCHANGE_GRADIENTS) n += t->model->flat_size;
+    }
+    return n * sizeof(float);
+}
+
+static size_t data_bytes(const dpt_trainer *t, const dpti_worker *w)
+{
+    const dpti_data_copy *copy = &t->store.copies[t->store.copy_of[w->rank]];
+    if (copy->owner != w->device) return 0;
+    return copy->images.charged_bytes + copy->labels.charged_bytes;
+}
+
+dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan *out)
+{
+    dpt_trainer *t = trainer;
+    if (device >= t->n_workers)
+        return dpt_fail(t->context, DPT_E_INVALID, "device %zu of %zu", device, t->n_workers);
+    const dpti_worker *w = &t->workers[device];
+    const dpti_replica *r = &w->replica;
+    size_t *rows = calloc(t->n_workers, sizeof *rows);
+    if (!rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a plan");
+    const dpt_status status =
+        dpti_trainer_divide(t, &(dpti_cursor){.epoch = 1}, t->batch_size, rows);
+    const size_t samples = rows[device];
+    free(rows);
+    DPT_TRY(status);
+    *out = (dpt_device_plan){.samples = samples,
+                             .micro_batch = w->capacity,
+                             .parameter_bytes = r->parameters.n_bytes + r->gradients.n_bytes,
+                             .optimizer_bytes = r->velocity.n_bytes + r->squares.n_bytes,
+                             .activation_bytes = r->arena.n_bytes,
+                             .step_bytes = r->step.n_bytes,
+                             .data_bytes = data_bytes(t, w),
+                             .flops = flops_of(w, samples),
+                             .exchange_bytes = exchange_bytes(t, &w->train.program)};
+    return DPT_OK;
+}
