@@ -47,7 +47,7 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
     free(rows);
     DPT_TRY(status);
     *out = (dpt_device_plan){.samples = samples,
-                             .micro_batch = w->capacity,
+                             .micro_batch = r->capacity,
                              .parameter_bytes = r->parameters.n_bytes + r->gradients.n_bytes,
                              .optimizer_bytes = r->velocity.n_bytes + r->squares.n_bytes,
                              .activation_bytes = r->arena.n_bytes,

@@ -84,7 +84,7 @@ static dpt_status one_pass(evaluate_job *job, dpti_share *buffers, size_t first,
     dpti_stage(buffers->staging, &block, NULL, 0);
     for (size_t i = 0; i < n; i++)
         records[i] = (uint32_t)(first + i);
-    DPT_TRY(dpti_worker_upload(w, buffers->staging, n));
+    DPT_TRY(dpti_worker_upload(w, buffers->staging, 0, n));
     if (job->outputs)
         return dpti_worker_run(
             w, &w->evaluate, 0, n,
@@ -105,7 +105,8 @@ static void run_evaluate(dpti_device *device, void *argument)
     dpti_share *buffers = &w->trainer->flights[0].shares[w->rank];
     for (size_t done = 0; job->status == DPT_OK && done < job->count;) {
         const size_t left = job->count - done;
-        const size_t n = left < w->capacity ? left : w->capacity;
+        const size_t most = w->replica.capacity;
+        const size_t n = left < most ? left : most;
         job->status = one_pass(job, buffers, job->first + done, n);
         done += n;
     }

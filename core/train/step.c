@@ -8,9 +8,13 @@
 #include <math.h>
 #include <time.h>
 
-dpt_status dpti_worker_upload(dpti_worker *worker, const uint8_t *staging, size_t n_samples)
+dpt_status dpti_worker_upload(dpti_worker *worker, const uint8_t *staging, size_t first,
+                              size_t n_samples)
 {
-    return dpti_upload(&worker->replica.step, 0, staging, dpti_step_bytes(n_samples));
+    const dpti_buffer *step = &worker->replica.step;
+    if (first == 0) return dpti_upload(step, 0, staging, dpti_step_bytes(n_samples));
+    return dpti_upload(step, DPTI_STEP_INDEX_OFFSET, staging + dpti_step_bytes(first),
+                       dpti_step_bytes(n_samples) - DPTI_STEP_INDEX_OFFSET);
 }
 
 /* Makes a device slower by waiting: an instrument for experiments on equal hardware. */
@@ -39,12 +43,19 @@ dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable, siz
     return DPT_OK;
 }
 
+static bool takes_passes(const dpti_worker *w)
+{
+    return w->replica.capacity < w->capacity;
+}
+
 static dpt_status begin(dpti_share *share)
 {
     dpti_worker *w = share->worker;
     if (w->stale)
         return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE, "its replica missed an update");
-    return dpti_worker_upload(w, share->staging, share->n_samples);
+    /* A share of several passes uploads each pass's own. */
+    const size_t n = takes_passes(w) ? 0 : share->n_samples;
+    return dpti_worker_upload(w, share->staging, 0, n);
 }
 
 /* Losses and hits of the share, downloaded. */
@@ -61,12 +72,28 @@ static dpt_status add_results(dpti_share *share)
                     share->step, share->loss, (double)share->lr);
 }
 
+/* The share in passes of what the device computes at once, whose gradients add up. */
+static dpt_status compute_passes(dpti_share *share)
+{
+    dpti_worker *w = share->worker;
+    const size_t most = w->replica.capacity;
+    DPT_TRY(dpti_fill(&w->replica.gradients, 0, 0, w->replica.gradients.n_bytes));
+    for (size_t done = 0; done < share->n_samples;) {
+        const size_t left = share->n_samples - done, n = left < most ? left : most;
+        DPT_TRY(dpti_worker_upload(w, share->staging, done, n));
+        DPT_TRY(dpti_worker_run(w, &w->train, 0, n, share->result + 2 * done, &share->seconds));
+        done += n;
+    }
+    return add_results(share);
+}
+
 /* A segment that commits nothing; a device without samples has nothing to do in it. */
 static dpt_status compute(dpti_share *share, size_t segment)
 {
     dpti_worker *w = share->worker;
     const bool last = w->train.program.segments[segment].exchange == DPTI_EXCHANGE_GRADIENTS;
     if (share->n_samples == 0) return DPT_OK;
+    if (takes_passes(w)) return compute_passes(share);
     DPT_TRY(dpti_worker_run(w, &w->train, segment, share->n_samples, last ? share->result : NULL,
                             &share->seconds));
     return last ? add_results(share) : DPT_OK;

@@ -1,4 +1,5 @@
-/* Creating a trainer: options, workers, memory.  Its steps are in flights.c. */
+/* Creating a trainer: options (options.c), memory, workers (worker.c).  Its steps are in flights.c.
+ */
 #include "train/trainer.h"
 
 #include "base/base.h"
@@ -6,234 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- Options --------------------------------------------------------------------------------- */
-
-static dpt_status check_model(dpt_trainer *t)
-{
-    const dpt_model *m = t->model;
-    const dpt_dataset *d = t->data;
-    if (!m->finished)
-        return dpt_fail(t->context, DPT_E_STATE, "model %s is not finished: call dpt_model_finish",
-                        m->name);
-    const dpti_extent in = m->nodes[m->input].extent;
-    if (in.h != d->height || in.w != d->width || in.c != d->channels)
-        return dpt_fail(t->context, DPT_E_INVALID,
-                        "model %s takes %zux%zux%zu images, but those of %s are %zux%zux%zu",
-                        m->name, in.h, in.w, in.c, d->name, d->height, d->width, d->channels);
-    if (dpt_model_classes(m) < d->classes)
-        return dpt_fail(t->context, DPT_E_INVALID, "model %s has %zu classes, but %s has %zu",
-                        m->name, dpt_model_classes(m), d->name, d->classes);
-    return DPT_OK;
-}
-
-static bool in_range(float value, float min, float max)
-{
-    return value >= min && value <= max; /* false for NaN */
-}
-
-static dpt_status check_optimizer(dpt_trainer *t, const dpti_optimizer *o)
-{
-    dpt_context *context = t->context;
-    const bool adamw = o->kind == DPT_OPTIMIZER_ADAMW;
-    if (o->kind != DPT_OPTIMIZER_SGD && !adamw)
-        return dpt_fail(context, DPT_E_INVALID, "unknown optimizer %d", (int)o->kind);
-    if (!(o->momentum >= 0 && o->momentum < 1))
-        return dpt_fail(context, DPT_E_INVALID, "a momentum of %g is not in [0, 1)",
-                        (double)o->momentum);
-    if (adamw && (o->momentum != 0 || o->nesterov))
-        return dpt_fail(context, DPT_E_INVALID,
-                        "AdamW has no momentum and no Nesterov's rule: set beta1 instead");
-    if (o->nesterov && o->momentum == 0)
-        return dpt_fail(context, DPT_E_INVALID,
-                        "Nesterov's rule needs a momentum greater than 0, such as 0.9");
-    if (!(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1))
-        return dpt_fail(context, DPT_E_INVALID, "betas of %g and %g are not in [0, 1)",
-                        (double)o->beta1, (double)o->beta2);
-    if (!(o->epsilon >= 1e-30f && o->epsilon < 1))
-        return dpt_fail(context, DPT_E_INVALID, "an epsilon of %g is not in [1e-30, 1)",
-                        (double)o->epsilon);
-    if (!in_range(o->weight_decay, 0, 1e3f))
-        return dpt_fail(context, DPT_E_INVALID, "a weight decay of %g is not in [0, 1000]",
-                        (double)o->weight_decay);
-    if (o->clip_norm != 0 && !in_range(o->clip_norm, 1e-20f, 1e20f))
-        return dpt_fail(context, DPT_E_INVALID, "a largest norm of %g is not in [1e-20, 1e20]",
-                        (double)o->clip_norm);
-    return DPT_OK;
-}
-
-static float or_default(float value, float otherwise)
-{
-    return value != 0 ? value : otherwise;
-}
-
-static dpt_status take_optimizer(dpt_trainer *t, const dpt_trainer_options *o)
-{
-    t->program.optimizer = (dpti_optimizer){.kind = o->optimizer,
-                                            .nesterov = o->nesterov,
-                                            .no_decay_bias = o->no_decay_bias,
-                                            .momentum = o->momentum,
-                                            .weight_decay = o->weight_decay,
-                                            .beta1 = or_default(o->beta1, 0.9f),
-                                            .beta2 = or_default(o->beta2, 0.999f),
-                                            .epsilon = or_default(o->epsilon, 1e-8f),
-                                            .clip_norm = o->clip_norm};
-    t->lr = or_default(o->lr, 0.1f);
-    if (o->lr_base_batch) t->lr *= (float)t->batch_size / (float)o->lr_base_batch;
-    if (!in_range(t->lr, 0, 1e6f))
-        return dpt_fail(t->context, DPT_E_INVALID, "a learning rate of %g is not in (0, 1e6]",
-                        (double)t->lr);
-    return check_optimizer(t, &t->program.optimizer);
-}
-
-static dpt_status check_loss(dpt_trainer *t)
-{
-    const dpti_program_options *p = &t->program;
-    if (p->loss != DPT_LOSS_CROSS_ENTROPY && p->loss != DPT_LOSS_SQUARED_ERROR)
-        return dpt_fail(t->context, DPT_E_INVALID, "unknown loss %d", (int)p->loss);
-    if (!(p->label_smoothing >= 0 && p->label_smoothing < 1))
-        return dpt_fail(t->context, DPT_E_INVALID, "a label smoothing of %g is not in [0, 1)",
-                        (double)p->label_smoothing);
-    if (p->loss == DPT_LOSS_SQUARED_ERROR && p->label_smoothing != 0)
-        return dpt_fail(t->context, DPT_E_INVALID,
-                        "label smoothing is for cross-entropy, not for a squared error");
-    return DPT_OK;
-}
-
-static dpt_status check_augment(dpt_trainer *t)
-{
-    const dpt_augment_options *a = &t->program.augment;
-    const size_t side = t->data->height < t->data->width ? t->data->height : t->data->width;
-    if (a->crop_padding > side)
-        return dpt_fail(t->context, DPT_E_INVALID,
-                        "a crop with %zu pixels of padding from images of %zux%zu; use at most %zu",
-                        a->crop_padding, t->data->height, t->data->width, side);
-    if (!in_range(a->erase, 0, 1))
-        return dpt_fail(t->context, DPT_E_INVALID, "an erasing probability of %g is not in [0, 1]",
-                        (double)a->erase);
-    return DPT_OK;
-}
-
-static dpt_status take_options(dpt_trainer *t, const dpt_trainer_options *o)
-{
-    dpt_context *context = t->context;
-    t->batch_size = o->batch_size ? o->batch_size : 256;
-    t->seed = o->seed;
-    if (t->batch_size > t->data->count)
-        return dpt_fail(context, DPT_E_INVALID,
-                        "a batch of %zu is more than the %zu samples of %s; use a smaller batch "
-                        "size",
-                        t->batch_size, t->data->count, t->data->name);
-    if (t->data->count > INT32_MAX)
-        return dpt_fail(context, DPT_E_INVALID, "%s has more than %d samples", t->data->name,
-                        INT32_MAX);
-    if (o->batch_norm != DPT_BATCH_NORM_SYNC && o->batch_norm != DPT_BATCH_NORM_LOCAL)
-        return dpt_fail(context, DPT_E_INVALID, "unknown mode of batch-norm %d",
-                        (int)o->batch_norm);
-    t->program =
-        (dpti_program_options){.data = t->data,
-                               .purpose = DPTI_PURPOSE_TRAIN,
-                               .loss = o->loss,
-                               .label_smoothing = o->label_smoothing,
-                               .augment = o->augment,
-                               .n_parts = o->batch_norm == DPT_BATCH_NORM_SYNC ? t->n_workers : 1};
-    DPT_TRY(take_optimizer(t, o));
-    DPT_TRY(check_loss(t));
-    return check_augment(t);
-}
-
-/* The variance of a single value is nothing to divide by.  `samples` are those whose statistics are
-   taken together. */
-static dpt_status check_batch_norms(dpt_trainer *t, size_t samples)
-{
-    for (size_t i = 0; i < t->model->n_nodes; i++) {
-        const dpti_node *node = &t->model->nodes[i];
-        if (node->kind != DPTI_NODE_BATCH_NORM || samples != 1 ||
-            node->forward.u.batch_norm.area != 1)
-            continue;
-        return dpt_fail(t->context, DPT_E_INVALID,
-                        "layer %s: batch-norm over a single value: a batch, the last one of an "
-                        "epoch or a device's share has one sample of 1x1; choose another batch "
-                        "size%s",
-                        node->name,
-                        t->program.n_parts == 1 ? " or batch-norm over all devices" : "");
-    }
-    return DPT_OK;
-}
-
-/* ---- Workers --------------------------------------------------------------------------------- */
-
-typedef struct worker_job {
-    dpti_worker *worker;
-    const float *weights;
-    dpt_status status;
-    dpt_error error;
-} worker_job;
-
-static dpt_status create_worker(dpti_worker *w, const float *weights, dpt_error *error)
-{
-    dpt_trainer *t = w->trainer;
-    const dpti_data_copy *copy = &t->store.copies[t->store.copy_of[w->rank]];
-    const size_t flat_bytes = t->model->flat_size * sizeof(float);
-    DPT_TRY(
-        dpti_replica_create(w->device, t->model, w->capacity, &t->program.optimizer, &w->replica));
-    for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
-        dpti_share *share = &t->flights[i].shares[w->rank];
-        void *staging, *result;
-        DPT_TRY(dpti_host_alloc(w->device, dpti_step_bytes(w->capacity), &staging));
-        share->staging = staging;
-        DPT_TRY(dpti_host_alloc(w->device, (w->capacity + 1) * 2 * sizeof(float), &result));
-        share->result = result;
-    }
-    DPT_TRY(dpti_upload(&w->replica.parameters, 0, weights, flat_bytes));
-    DPT_TRY(dpti_sync(w->device));
-    DPT_TRY(dpti_allreduce_join(t->allreduce, w->rank, &w->replica.gradients));
-    return dpti_executable_create(&w->replica, &t->program, &copy->images, &copy->labels, &w->train,
-                                  error);
-}
-
-static void run_create_worker(dpti_device *device, void *argument)
-{
-    worker_job *job = argument;
-    job->status = create_worker(job->worker, job->weights, &job->error);
-    /* What did not fill the record itself left the detail with the device. */
-    if (job->status != DPT_OK && job->error.status == DPT_OK) job->error = device->base.error;
-}
-
-static void run_destroy_worker(dpti_device *device, void *argument)
-{
-    dpti_worker *w = argument;
-    dpt_trainer *t = w->trainer;
-    dpti_executable_destroy(&w->evaluate);
-    dpti_executable_destroy(&w->train);
-    if (t->allreduce) dpti_allreduce_leave(t->allreduce, w->rank);
-    for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
-        dpti_share *share = t->flights[i].shares ? &t->flights[i].shares[w->rank] : NULL;
-        if (share && share->result) dpti_host_free(device, share->result);
-        if (share && share->staging) dpti_host_free(device, share->staging);
-    }
-    dpti_replica_destroy(&w->replica);
-}
-
-static dpt_status create_workers(dpt_trainer *t, const char *init)
-{
-    dpt_error error = {0};
-    float *weights = calloc(t->model->flat_size, sizeof *weights);
-    if (!weights) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for the weights");
-    dpt_status status =
-        dpti_initialize(t->model, init ? init : "default", t->seed, weights, &error);
-    if (status != DPT_OK) status = dpti_context_fail(t->context, NULL, &error);
-    for (size_t i = 0; status == DPT_OK && i < t->n_workers; i++) {
-        worker_job job = {.worker = &t->workers[i], .weights = weights};
-        dpti_driver_call(t->workers[i].device, run_create_worker, &job);
-        status = job.status;
-        if (status != DPT_OK) (void)dpti_trainer_fail(t, t->workers[i].device, &job.error);
-    }
-    free(weights);
-    return status;
-}
-
-/* ---- Creation -------------------------------------------------------------------------------- */
 
 /* Of any batch-norm; at least 1. */
 static size_t most_channels(const dpt_model *model)
@@ -275,37 +48,31 @@ static dpt_status allocate(dpt_trainer *t)
     return DPT_OK;
 }
 
-/* Where every device takes its own statistics: of a full batch's shares and of the last one's. */
-static dpt_status check_local_shares(dpt_trainer *t)
+static dpt_status create_workers(dpt_trainer *t, const char *init)
 {
-    const size_t batches[] = {t->batch_size, t->data->count % t->batch_size};
-    if (t->program.n_parts > 1 || t->replay.n_steps > 0) return DPT_OK;
-    size_t *rows = calloc(t->n_workers, sizeof *rows);
-    if (!rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
-    dpt_status status = DPT_OK;
-    for (size_t b = 0; b < sizeof batches / sizeof *batches; b++) {
-        dpti_split_rows(&t->split, batches[b], rows);
-        for (size_t i = 0; status == DPT_OK && i < t->n_workers; i++)
-            status = check_batch_norms(t, rows[i]);
-    }
-    free(rows);
+    dpt_error error = {0};
+    float *weights = dpti_trainer_make_flat(t);
+    if (!weights) return DPT_E_NO_MEMORY;
+    dpt_status status = dpti_initialize(t->model, init, t->seed, weights, &error);
+    if (status == DPT_OK)
+        status = dpti_trainer_create_workers(t, weights);
+    else
+        (void)dpti_context_fail(t->context, NULL, &error);
+    free(weights);
     return status;
 }
 
 static dpt_status build(dpt_trainer *t, const dpt_trainer_options *options)
 {
     dpt_error error = {0};
-    DPT_TRY(check_model(t));
-    DPT_TRY(take_options(t, options));
-    DPT_TRY(check_batch_norms(t, t->batch_size));
-    DPT_TRY(check_batch_norms(t, t->data->count % t->batch_size));
+    DPT_TRY(dpti_trainer_take_options(t, options));
     DPT_TRY(allocate(t));
     DPT_TRY(dpti_trainer_take_split(t, options->split));
-    DPT_TRY(check_local_shares(t));
+    DPT_TRY(dpti_trainer_check_shares(t));
     DPT_TRY(dpti_trainer_find_capacities(t));
     if (dpti_data_store_create(t->devices, t->data, &t->store, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
-    return create_workers(t, options->init);
+    return create_workers(t, options->init ? options->init : "default");
 }
 
 dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
@@ -336,9 +103,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     dpt_trainer *t = trainer;
     if (!t) return;
     dpti_trainer_drain(t);
-    for (size_t i = 0; t->workers && i < t->n_workers; i++)
-        if (t->workers[i].trainer)
-            dpti_driver_call(t->workers[i].device, run_destroy_worker, &t->workers[i]);
+    dpti_trainer_destroy_workers(t);
     dpti_data_store_destroy(&t->test_store);
     dpti_data_store_destroy(&t->store);
     for (size_t i = 0; i < DPTI_FLIGHTS; i++) {

@@ -53,8 +53,9 @@ typedef struct dpti_flight {
 struct dpti_worker {
     dpt_trainer *trainer;
     dpti_device *device;
-    size_t rank, capacity;
-    dpti_replica replica;
+    size_t rank;
+    size_t capacity;      /* most samples of a share */
+    dpti_replica replica; /* its capacity: most samples at once.  A larger share takes passes */
     dpti_executable train;
     dpti_executable evaluate; /* for trainer->test */
     bool halted; /* by its own thread: a step failed; what is in flight behind it is skipped.  Reset
@@ -69,7 +70,7 @@ struct dpt_trainer {
     const dpt_dataset *data, *test; /* test: what `evaluate` programs are bound to, */
     dpti_purpose test_purpose;      /* and for what */
     dpti_program_options program;
-    size_t batch_size;
+    size_t batch_size, micro_batch; /* micro_batch: most samples at once, 0 if not told */
     uint64_t seed;
     float lr;
     char *split_text;
@@ -91,6 +92,17 @@ struct dpt_trainer {
     size_t optimizer_origin, batches_before;
 };
 
+/* Checks options and data against the model and takes them over (options.c); shares against
+   batch-norms that take their own statistics. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_take_options(dpt_trainer *trainer,
+                                                      const dpt_trainer_options *options);
+DPT_CHECK_RESULT dpt_status dpti_trainer_check_shares(dpt_trainer *trainer);
+
+/* Creates every worker's replica and programs with these weights, for as many samples at once as
+   its memory holds (worker.c).  After a failure destroy_workers frees what was made. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weights);
+void dpti_trainer_destroy_workers(dpt_trainer *trainer);
+
 /* [driver] The job of a share (step.c). */
 void dpti_step_job(dpti_device *device, void *share);
 
@@ -99,9 +111,10 @@ void dpti_step_job(dpti_device *device, void *share);
 DPT_CHECK_RESULT dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable,
                                             size_t segment, size_t n_samples, float *result,
                                             double *seconds);
-/* [driver] Enqueues the upload of a step block and n_samples indices from staging memory. */
+/* [driver] Enqueues the upload of the step block and of the indices of samples [first, first +
+   n_samples) of the share that staging memory holds. */
 DPT_CHECK_RESULT dpt_status dpti_worker_upload(dpti_worker *worker, const uint8_t *staging,
-                                               size_t n_samples);
+                                               size_t first, size_t n_samples);
 /* Lays a step block and indices out in staging memory. */
 void dpti_stage(uint8_t *staging, const dpt_step_block *block, const uint32_t *records,
                 size_t n_samples);

@@ -1,0 +1,181 @@
+/* What a trainer is told: options and data checked against the model, defaults filled in. */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static dpt_status check_model(dpt_trainer *t)
+{
+    const dpt_model *m = t->model;
+    const dpt_dataset *d = t->data;
+    if (!m->finished)
+        return dpt_fail(t->context, DPT_E_STATE, "model %s is not finished: call dpt_model_finish",
+                        m->name);
+    const dpti_extent in = m->nodes[m->input].extent;
+    if (in.h != d->height || in.w != d->width || in.c != d->channels)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "model %s takes %zux%zux%zu images, but those of %s are %zux%zux%zu",
+                        m->name, in.h, in.w, in.c, d->name, d->height, d->width, d->channels);
+    if (dpt_model_classes(m) < d->classes)
+        return dpt_fail(t->context, DPT_E_INVALID, "model %s has %zu classes, but %s has %zu",
+                        m->name, dpt_model_classes(m), d->name, d->classes);
+    return DPT_OK;
+}
+
+static bool in_range(float value, float min, float max)
+{
+    return value >= min && value <= max; /* false for NaN */
+}
+
+static dpt_status check_optimizer(dpt_trainer *t, const dpti_optimizer *o)
+{
+    dpt_context *context = t->context;
+    const bool adamw = o->kind == DPT_OPTIMIZER_ADAMW;
+    if (o->kind != DPT_OPTIMIZER_SGD && !adamw)
+        return dpt_fail(context, DPT_E_INVALID, "unknown optimizer %d", (int)o->kind);
+    if (!(o->momentum >= 0 && o->momentum < 1))
+        return dpt_fail(context, DPT_E_INVALID, "a momentum of %g is not in [0, 1)",
+                        (double)o->momentum);
+    if (adamw && (o->momentum != 0 || o->nesterov))
+        return dpt_fail(context, DPT_E_INVALID,
+                        "AdamW has no momentum and no Nesterov's rule: set beta1 instead");
+    if (o->nesterov && o->momentum == 0)
+        return dpt_fail(context, DPT_E_INVALID,
+                        "Nesterov's rule needs a momentum greater than 0, such as 0.9");
+    if (!(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1))
+        return dpt_fail(context, DPT_E_INVALID, "betas of %g and %g are not in [0, 1)",
+                        (double)o->beta1, (double)o->beta2);
+    if (!(o->epsilon >= 1e-30f && o->epsilon < 1))
+        return dpt_fail(context, DPT_E_INVALID, "an epsilon of %g is not in [1e-30, 1)",
+                        (double)o->epsilon);
+    if (!in_range(o->weight_decay, 0, 1e3f))
+        return dpt_fail(context, DPT_E_INVALID, "a weight decay of %g is not in [0, 1000]",
+                        (double)o->weight_decay);
+    if (o->clip_norm != 0 && !in_range(o->clip_norm, 1e-20f, 1e20f))
+        return dpt_fail(context, DPT_E_INVALID, "a largest norm of %g is not in [1e-20, 1e20]",
+                        (double)o->clip_norm);
+    return DPT_OK;
+}
+
+static float or_default(float value, float otherwise)
+{
+    return value != 0 ? value : otherwise;
+}
+
+static dpt_status take_optimizer(dpt_trainer *t, const dpt_trainer_options *o)
+{
+    t->program.optimizer = (dpti_optimizer){.kind = o->optimizer,
+                                            .nesterov = o->nesterov,
+                                            .no_decay_bias = o->no_decay_bias,
+                                            .momentum = o->momentum,
+                                            .weight_decay = o->weight_decay,
+                                            .beta1 = or_default(o->beta1, 0.9f),
+                                            .beta2 = or_default(o->beta2, 0.999f),
+                                            .epsilon = or_default(o->epsilon, 1e-8f),
+                                            .clip_norm = o->clip_norm};
+    t->lr = or_default(o->lr, 0.1f);
+    if (o->lr_base_batch) t->lr *= (float)t->batch_size / (float)o->lr_base_batch;
+    if (!in_range(t->lr, 0, 1e6f))
+        return dpt_fail(t->context, DPT_E_INVALID, "a learning rate of %g is not in (0, 1e6]",
+                        (double)t->lr);
+    return check_optimizer(t, &t->program.optimizer);
+}
+
+static dpt_status check_loss(dpt_trainer *t)
+{
+    const dpti_program_options *p = &t->program;
+    if (p->loss != DPT_LOSS_CROSS_ENTROPY && p->loss != DPT_LOSS_SQUARED_ERROR)
+        return dpt_fail(t->context, DPT_E_INVALID, "unknown loss %d", (int)p->loss);
+    if (!(p->label_smoothing >= 0 && p->label_smoothing < 1))
+        return dpt_fail(t->context, DPT_E_INVALID, "a label smoothing of %g is not in [0, 1)",
+                        (double)p->label_smoothing);
+    if (p->loss == DPT_LOSS_SQUARED_ERROR && p->label_smoothing != 0)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "label smoothing is for cross-entropy, not for a squared error");
+    return DPT_OK;
+}
+
+static dpt_status check_augment(dpt_trainer *t)
+{
+    const dpt_augment_options *a = &t->program.augment;
+    const size_t side = t->data->height < t->data->width ? t->data->height : t->data->width;
+    if (a->crop_padding > side)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "a crop with %zu pixels of padding from images of %zux%zu; use at most %zu",
+                        a->crop_padding, t->data->height, t->data->width, side);
+    if (!in_range(a->erase, 0, 1))
+        return dpt_fail(t->context, DPT_E_INVALID, "an erasing probability of %g is not in [0, 1]",
+                        (double)a->erase);
+    return DPT_OK;
+}
+
+/* The variance of a single value is nothing to divide by.  `samples` are those whose statistics are
+   taken together. */
+static dpt_status check_batch_norms(dpt_trainer *t, size_t samples)
+{
+    for (size_t i = 0; i < t->model->n_nodes; i++) {
+        const dpti_node *node = &t->model->nodes[i];
+        if (node->kind != DPTI_NODE_BATCH_NORM || samples != 1 ||
+            node->forward.u.batch_norm.area != 1)
+            continue;
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "layer %s: batch-norm over a single value: a batch, the last one of an "
+                        "epoch or a device's share has one sample of 1x1; choose another batch "
+                        "size%s",
+                        node->name,
+                        t->program.n_parts == 1 ? " or batch-norm over all devices" : "");
+    }
+    return DPT_OK;
+}
+
+dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_options *options)
+{
+    dpt_trainer *t = trainer;
+    const dpt_trainer_options *o = options;
+    dpt_context *context = t->context;
+    DPT_TRY(check_model(t));
+    t->batch_size = o->batch_size ? o->batch_size : 256;
+    t->seed = o->seed;
+    if (t->batch_size > t->data->count)
+        return dpt_fail(context, DPT_E_INVALID,
+                        "a batch of %zu is more than the %zu samples of %s; use a smaller batch "
+                        "size",
+                        t->batch_size, t->data->count, t->data->name);
+    if (t->data->count > INT32_MAX)
+        return dpt_fail(context, DPT_E_INVALID, "%s has more than %d samples", t->data->name,
+                        INT32_MAX);
+    if (o->batch_norm != DPT_BATCH_NORM_SYNC && o->batch_norm != DPT_BATCH_NORM_LOCAL)
+        return dpt_fail(context, DPT_E_INVALID, "unknown mode of batch-norm %d",
+                        (int)o->batch_norm);
+    t->micro_batch = o->micro_batch;
+    t->program =
+        (dpti_program_options){.data = t->data,
+                               .purpose = DPTI_PURPOSE_TRAIN,
+                               .loss = o->loss,
+                               .label_smoothing = o->label_smoothing,
+                               .augment = o->augment,
+                               .n_parts = o->batch_norm == DPT_BATCH_NORM_SYNC ? t->n_workers : 1};
+    DPT_TRY(take_optimizer(t, o));
+    DPT_TRY(check_loss(t));
+    DPT_TRY(check_augment(t));
+    DPT_TRY(check_batch_norms(t, t->batch_size));
+    return check_batch_norms(t, t->data->count % t->batch_size);
+}
+
+/* Where every device takes its own statistics: of a full batch's shares and of the last one's. */
+dpt_status dpti_trainer_check_shares(dpt_trainer *trainer)
+{
+    dpt_trainer *t = trainer;
+    const size_t batches[] = {t->batch_size, t->data->count % t->batch_size};
+    if (t->program.n_parts > 1 || t->replay.n_steps > 0) return DPT_OK;
+    size_t *rows = calloc(t->n_workers, sizeof *rows);
+    if (!rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
+    dpt_status status = DPT_OK;
+    for (size_t b = 0; b < sizeof batches / sizeof *batches; b++) {
+        dpti_split_rows(&t->split, batches[b], rows);
+        for (size_t i = 0; status == DPT_OK && i < t->n_workers; i++)
+            status = check_batch_norms(t, rows[i]);
+    }
+    free(rows);
+    return status;
+}

@@ -1,0 +1,135 @@
+/* A device's worker: its replica and programs, made for as many samples at once as its memory
+ * holds.
+ */
+#include "train/trainer.h"
+
+#include <stdlib.h>
+
+/* ---- One worker ------------------------------------------------------------------------------ */
+
+typedef struct worker_job {
+    dpti_worker *worker;
+    const float *weights;
+    dpt_status status;
+    dpt_error error;
+} worker_job;
+
+static dpt_status create_staging(dpti_worker *w)
+{
+    for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
+        dpti_share *share = &w->trainer->flights[i].shares[w->rank];
+        void *staging, *result;
+        DPT_TRY(dpti_host_alloc(w->device, dpti_step_bytes(w->capacity), &staging));
+        share->staging = staging;
+        DPT_TRY(dpti_host_alloc(w->device, (w->capacity + 1) * 2 * sizeof(float), &result));
+        share->result = result;
+    }
+    return DPT_OK;
+}
+
+/* The replica, and its program of training, for at most `most` samples at once. */
+static dpt_status create_replica(dpti_worker *w, size_t most, const float *weights,
+                                 dpt_error *error)
+{
+    const dpt_trainer *t = w->trainer;
+    const dpti_data_copy *copy = &t->store.copies[t->store.copy_of[w->rank]];
+    dpti_program_options options = t->program;
+    options.accumulate = most < w->capacity;
+    DPT_TRY(dpti_replica_create(w->device, t->model, most, &options.optimizer, &w->replica));
+    DPT_TRY(dpti_upload(&w->replica.parameters, 0, weights, t->model->flat_size * sizeof(float)));
+    DPT_TRY(dpti_sync(w->device));
+    return dpti_executable_create(&w->replica, &options, &copy->images, &copy->labels, &w->train,
+                                  error);
+}
+
+static void destroy_replica(dpti_worker *w)
+{
+    dpti_executable_destroy(&w->evaluate);
+    dpti_executable_destroy(&w->train);
+    dpti_replica_destroy(&w->replica);
+}
+
+/* Halves what is computed at once until it fits into the device's memory. */
+static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *error)
+{
+    const size_t wanted = w->trainer->micro_batch;
+    size_t most = wanted && wanted < w->capacity ? wanted : w->capacity;
+    for (;;) {
+        *error = (dpt_error){.status = DPT_OK};
+        const dpt_status status = create_replica(w, most, weights, error);
+        /* What did not fill the record itself left the detail with the device. */
+        if (status != DPT_OK && error->status == DPT_OK) *error = w->device->base.error;
+        if (status != DPT_E_NO_MEMORY || most <= 1) return status;
+        destroy_replica(w);
+        most = (most + 1) / 2;
+    }
+}
+
+static dpt_status create_worker(dpti_worker *w, const float *weights, dpt_error *error)
+{
+    DPT_TRY(create_staging(w));
+    DPT_TRY(fit_replica(w, weights, error));
+    return dpti_allreduce_join(w->trainer->allreduce, w->rank, &w->replica.gradients);
+}
+
+static void run_create_worker(dpti_device *device, void *argument)
+{
+    worker_job *job = argument;
+    job->status = create_worker(job->worker, job->weights, &job->error);
+    if (job->status != DPT_OK && job->error.status == DPT_OK) job->error = device->base.error;
+}
+
+static void run_destroy_worker(dpti_device *device, void *argument)
+{
+    dpti_worker *w = argument;
+    dpt_trainer *t = w->trainer;
+    if (t->allreduce) dpti_allreduce_leave(t->allreduce, w->rank);
+    for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
+        dpti_share *share = t->flights[i].shares ? &t->flights[i].shares[w->rank] : NULL;
+        if (!share) continue;
+        if (share->result) dpti_host_free(device, share->result);
+        if (share->staging) dpti_host_free(device, share->staging);
+        share->result = NULL;
+        share->staging = NULL;
+    }
+    destroy_replica(w);
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
+void dpti_trainer_destroy_workers(dpt_trainer *trainer)
+{
+    dpt_trainer *t = trainer;
+    for (size_t i = 0; t->workers && i < t->n_workers; i++)
+        if (t->workers[i].trainer)
+            dpti_driver_call(t->workers[i].device, run_destroy_worker, &t->workers[i]);
+}
+
+static dpt_status create_all(dpt_trainer *t, const float *weights)
+{
+    for (size_t i = 0; i < t->n_workers; i++) {
+        worker_job job = {.worker = &t->workers[i], .weights = weights};
+        dpti_driver_call(t->workers[i].device, run_create_worker, &job);
+        if (job.status != DPT_OK) return dpti_trainer_fail(t, t->workers[i].device, &job.error);
+    }
+    return DPT_OK;
+}
+
+static bool any_in_passes(const dpt_trainer *t)
+{
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (t->workers[i].replica.capacity < t->workers[i].capacity) return true;
+    return false;
+}
+
+dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weights)
+{
+    dpt_trainer *t = trainer;
+    DPT_TRY(create_all(t, weights));
+    if (!any_in_passes(t) || t->program.n_parts <= 1) return DPT_OK;
+    /* Devices that work in several passes cannot meet in each: every one takes its own statistics,
+       a pass at a time. */
+    dpti_trainer_destroy_workers(t);
+    t->program.n_parts = 1;
+    return create_all(t, weights);
+}
