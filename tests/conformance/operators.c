@@ -339,6 +339,38 @@ static void batch_norm_backward_data(test *t)
     check_batch_norm(t, DPT_OP_BATCH_NORM_BACKWARD_DATA);
 }
 
+static void check_layer_norm(test *t, dpt_op_kind kind)
+{
+    static const size_t rows[] = {1, 4, 49};
+    static const size_t channels[] = {1, 2, 3, 7, 8, 16, 17, 33, 64, 100, 257, 768};
+    test_random random = {500 + (uint64_t)kind};
+    for (size_t i = 0; i < 3 * N_ELEMENTS(channels) && !conformance_enough(t); i++) {
+        const dpt_op_desc desc = {
+            .kind = kind,
+            .u.layer_norm = {.rows = rows[i % 3],
+                             .channels = channels[i / 3],
+                             .epsilon = i % 2 == 0 ? 1e-5f : 1e-3f,
+                             .input_activation =
+                                 activations[(i + i / 4) % N_ELEMENTS(activations)]}};
+        conformance_vary(t, &desc, test_random_u64(&random));
+    }
+}
+
+static void layer_norm_forward(test *t)
+{
+    check_layer_norm(t, DPT_OP_LAYER_NORM_FORWARD);
+}
+
+static void layer_norm_backward_data(test *t)
+{
+    check_layer_norm(t, DPT_OP_LAYER_NORM_BACKWARD_DATA);
+}
+
+static void layer_norm_backward_weights(test *t)
+{
+    check_layer_norm(t, DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS);
+}
+
 /* ---- The rest -------------------------------------------------------------------------------- */
 
 /* Those of `activations`, and the one that is never fused. */
@@ -448,6 +480,9 @@ const suite_case operator_cases[] = {
     {"batch_norm_forward", batch_norm_forward},
     {"batch_norm_backward_partial", batch_norm_backward_partial},
     {"batch_norm_backward_data", batch_norm_backward_data},
+    {"layer_norm_forward", layer_norm_forward},
+    {"layer_norm_backward_data", layer_norm_backward_data},
+    {"layer_norm_backward_weights", layer_norm_backward_weights},
     {"softmax_xent", softmax_xent},
     {"softmax_xent_gradient", softmax_xent_gradient},
     {"multiply", multiply},

@@ -304,7 +304,7 @@ static void others(test *t)
     refuses(t, &d, "unknown operator");
 }
 
-/* The outputs that accumulating adds to, which of some kinds are not all. */
+/* Of some kinds, accumulating adds to some outputs only. */
 static void accumulating_outputs(test *t)
 {
     static const struct {
