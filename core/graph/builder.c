@@ -1,0 +1,154 @@
+/* The building blocks of layers: nodes, parameters, names, checks. */
+#include "graph/builder.h"
+
+#include "base/base.h"
+#include "device/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static dpt_value value_of(size_t node)
+{
+    return (dpt_value){(uint32_t)node + 1};
+}
+
+bool dpti_usable(dpt_model *model, dpt_value x, const char *layer)
+{
+    if (!model || model->status != DPT_OK) return false;
+    if (model->finished)
+        (void)DPTI_MODEL_FAIL(model, DPT_E_STATE, "model %s: layer %s comes after dpt_model_finish",
+                              model->name, layer);
+    else if (x.id == 0 || x.id > model->n_nodes)
+        (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID, "model %s: layer %s has no input value",
+                              model->name, layer);
+    return model->status == DPT_OK;
+}
+
+/* Doubles an array when it is full. */
+static bool grow(void **items, size_t *capacity, size_t n, size_t item_bytes)
+{
+    if (n < *capacity) return true;
+    const size_t wanted = *capacity ? 2 * *capacity : 16;
+    void *grown = realloc(*items, wanted * item_bytes);
+    if (!grown) return false;
+    *items = grown;
+    *capacity = wanted;
+    return true;
+}
+
+dpt_value dpti_add_node(dpt_model *model, dpti_node node)
+{
+    size_t elements = 0;
+    const dpti_extent e = node.extent;
+    if (e.h < 1 || e.w < 1 || e.c < 1 || e.h > DPTI_MAX_EXTENT || e.w > DPTI_MAX_EXTENT ||
+        e.c > DPTI_MAX_EXTENT || !dpti_multiply(e.h, e.w, &elements) ||
+        !dpti_multiply(elements, e.c, &elements) || elements > DPTI_MAX_EXTENT)
+        return DPTI_MODEL_FAIL(model, DPT_E_INVALID,
+                               "layer %s: an output of %zux%zux%zu is out of range", node.name, e.h,
+                               e.w, e.c);
+    node.elements = elements;
+    if (model->n_nodes == DPTI_MAX_NODES)
+        return DPTI_MODEL_FAIL(model, DPT_E_INVALID, "model %s has more than %d layers",
+                               model->name, DPTI_MAX_NODES);
+    node.name = node.name ? dpti_strdup(node.name) : NULL;
+    if (!node.name || !grow((void **)&model->nodes, &model->nodes_capacity, model->n_nodes,
+                            sizeof *model->nodes)) {
+        free(node.name);
+        return DPTI_MODEL_FAIL(model, DPT_E_NO_MEMORY, "no memory for model %s", model->name);
+    }
+    model->nodes[model->n_nodes++] = node;
+    return value_of(model->n_nodes - 1);
+}
+
+dpti_node dpti_node_over(dpti_node_kind kind, const char *name, dpt_value x)
+{
+    return (dpti_node){
+        .kind = kind,
+        .name = (char *)(uintptr_t)name, /* add_node copies it */
+        .inputs = {x.id - 1},
+        .n_inputs = 1,
+        .weight = SIZE_MAX,
+        .bias = SIZE_MAX,
+        .mean = SIZE_MAX,
+        .variance = SIZE_MAX,
+    };
+}
+
+size_t dpti_build_parameter(dpt_model *model, const char *layer, const char *suffix,
+                            dpti_parameter parameter)
+{
+    parameter.size = 1;
+    for (size_t i = 0; i < parameter.rank; i++) {
+        if (!dpti_multiply(parameter.size, parameter.shape[i], &parameter.size) ||
+            parameter.size > (size_t)1 << 40) {
+            (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID, "layer %s: its %s has too many elements",
+                                  layer, suffix);
+            return SIZE_MAX;
+        }
+    }
+    parameter.name = dpti_format("%s.%s", layer, suffix);
+    if (!parameter.name || !grow((void **)&model->parameters, &model->parameters_capacity,
+                                 model->n_parameters, sizeof *model->parameters)) {
+        free(parameter.name);
+        (void)DPTI_MODEL_FAIL(model, DPT_E_NO_MEMORY, "no memory for model %s", model->name);
+        return SIZE_MAX;
+    }
+    model->parameters[model->n_parameters++] = parameter;
+    return model->n_parameters - 1;
+}
+
+bool dpti_name_is_new(dpt_model *model, const char *name)
+{
+    if (!name || !*name || strlen(name) > DPTI_MAX_LAYER_NAME) {
+        (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID,
+                              "model %s: a layer needs a name of 1 to %d characters", model->name,
+                              DPTI_MAX_LAYER_NAME);
+        return false;
+    }
+    for (size_t i = 0; i < model->n_nodes; i++) {
+        if (strcmp(model->nodes[i].name, name) != 0) continue;
+        (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID, "model %s: two layers are called %s",
+                              model->name, name);
+        return false;
+    }
+    return true;
+}
+
+bool dpti_describes(dpt_model *model, const char *layer, const dpt_op_desc *desc)
+{
+    dpti_signature signature;
+    dpt_error error = {0};
+    if (dpti_op_signature(desc, &signature, &error) == DPT_OK) return true;
+    (void)DPTI_MODEL_FAIL(model, error.status, "layer %s: %s", layer, error.message);
+    return false;
+}
+
+bool dpti_known_activation(dpt_model *model, const char *layer, dpt_activation kind)
+{
+    if (kind >= DPT_ACT_NONE && kind <= DPT_ACT_GELU) return true;
+    (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID, "layer %s: unknown activation %d", layer,
+                          (int)kind);
+    return false;
+}
+
+dpt_activation dpti_fusable(dpt_activation kind)
+{
+    return kind == DPT_ACT_GELU ? DPT_ACT_NONE : kind;
+}
+
+dpt_value dpti_add_layer(dpt_model *model, dpti_node node, dpt_activation activation)
+{
+    if (model->status != DPT_OK) return (dpt_value){0};
+    const dpt_value y = dpti_add_node(model, node);
+    return activation == DPT_ACT_GELU ? dpt_activate(model, y, activation) : y;
+}
+
+dpt_value dpti_add_unnamed(dpt_model *model, const char *kind, dpti_node node)
+{
+    char name[48];
+    snprintf(name, sizeof name, "%s-%zu", kind, model->n_nodes);
+    node.name = name;
+    if (node.kind != DPTI_NODE_FLATTEN && !dpti_describes(model, name, &node.forward))
+        return (dpt_value){0};
+    return dpti_add_node(model, node);
+}

@@ -1,0 +1,349 @@
+/* The layers of the public API: shape inference and parameters. */
+#include "graph/builder.h"
+
+#include "base/base.h"
+
+#include <string.h>
+
+/* Output extent of a window over an input, 0 if the window does not fit. */
+static size_t window_output(size_t in, size_t pad, size_t dilation, size_t kernel, size_t stride)
+{
+    size_t span, padded;
+    if (kernel < 1 || stride < 1 || !dpti_multiply(dilation, kernel - 1, &span) ||
+        !dpti_add(span, 1, &span) || !dpti_multiply(2, pad, &padded) ||
+        !dpti_add(in, padded, &padded) || span > padded)
+        return 0;
+    return (padded - span) / stride + 1;
+}
+
+static size_t or_one(size_t value)
+{
+    return value ? value : 1;
+}
+
+/* ---- Layers with weights --------------------------------------------------------------------- */
+
+dpt_value dpt_input(dpt_model *model, size_t height, size_t width, size_t channels)
+{
+    if (!model || model->status != DPT_OK) return (dpt_value){0};
+    if (model->input != SIZE_MAX)
+        return DPTI_MODEL_FAIL(model, DPT_E_INVALID, "model %s has a second input", model->name);
+    const dpt_value x = dpti_add_node(model, (dpti_node){
+                                                 .kind = DPTI_NODE_INPUT,
+                                                 .name = (char *)(uintptr_t) "input",
+                                                 .extent = {.h = height, .w = width, .c = channels},
+                                                 .weight = SIZE_MAX,
+                                                 .bias = SIZE_MAX,
+                                                 .mean = SIZE_MAX,
+                                                 .variance = SIZE_MAX,
+                                             });
+    if (x.id) model->input = x.id - 1;
+    return x;
+}
+
+dpt_value dpt_conv2d(dpt_model *model, dpt_value x, const char *name,
+                     const dpt_conv2d_options *options)
+{
+    if (!dpti_usable(model, x, name ? name : "conv2d") || !dpti_name_is_new(model, name))
+        return (dpt_value){0};
+    if (!dpti_known_activation(model, name, options->activation)) return (dpt_value){0};
+    const dpti_extent in = model->nodes[x.id - 1].extent;
+    if (in.flat)
+        return DPTI_MODEL_FAIL(model, DPT_E_INVALID, "layer %s: a convolution behind flatten",
+                               name);
+    dpt_conv2d_desc d = {
+        .in_h = in.h,
+        .in_w = in.w,
+        .in_channels = in.c,
+        .out_channels = options->out_channels,
+        .kernel_h = options->kernel[0],
+        .kernel_w = options->kernel[1],
+        .stride_h = or_one(options->stride[0]),
+        .stride_w = or_one(options->stride[1]),
+        .pad_h = options->padding[0],
+        .pad_w = options->padding[1],
+        .dilation_h = or_one(options->dilation[0]),
+        .dilation_w = or_one(options->dilation[1]),
+        .groups = or_one(options->groups),
+        .has_bias = !options->no_bias,
+        .activation = dpti_fusable(options->activation),
+    };
+    d.out_h = window_output(d.in_h, d.pad_h, d.dilation_h, d.kernel_h, d.stride_h);
+    d.out_w = window_output(d.in_w, d.pad_w, d.dilation_w, d.kernel_w, d.stride_w);
+    if (d.out_h == 0 || d.out_w == 0)
+        return DPTI_MODEL_FAIL(
+            model, DPT_E_INVALID,
+            "layer %s: its %zux%zu kernel does not fit the %zux%zu input; use larger "
+            "images or more padding",
+            name, d.kernel_h, d.kernel_w, d.in_h, d.in_w);
+    const dpt_op_desc desc = {.kind = DPT_OP_CONV2D_FORWARD, .u.conv2d = d};
+    if (!dpti_describes(model, name, &desc)) return (dpt_value){0};
+
+    const size_t group_channels = d.in_channels / d.groups;
+    const size_t window = d.kernel_h * d.kernel_w;
+    dpti_node node = dpti_node_over(DPTI_NODE_CONV2D, name, x);
+    node.extent = (dpti_extent){.h = d.out_h, .w = d.out_w, .c = d.out_channels};
+    node.forward = desc;
+    node.weight = dpti_build_parameter(
+        model, name, "weight",
+        (dpti_parameter){.shape = {d.out_channels, group_channels, d.kernel_h, d.kernel_w},
+                         .rank = 4,
+                         .fan_in = group_channels * window,
+                         .fan_out = d.out_channels * window,
+                         .layout = DPTI_LAYOUT_CONV,
+                         .h = d.kernel_h,
+                         .w = d.kernel_w,
+                         .c = group_channels});
+    if (d.has_bias && node.weight != SIZE_MAX)
+        node.bias = dpti_build_parameter(model, name, "bias",
+                                         (dpti_parameter){.shape = {d.out_channels},
+                                                          .rank = 1,
+                                                          .fan_in = group_channels * window,
+                                                          .role = DPTI_ROLE_BIAS});
+    return dpti_add_layer(model, node, options->activation);
+}
+
+dpt_value dpt_linear(dpt_model *model, dpt_value x, const char *name,
+                     const dpt_linear_options *options)
+{
+    if (!dpti_usable(model, x, name ? name : "linear") || !dpti_name_is_new(model, name))
+        return (dpt_value){0};
+    if (!dpti_known_activation(model, name, options->activation)) return (dpt_value){0};
+    const dpti_node *input = &model->nodes[x.id - 1];
+    if (!input->extent.flat)
+        return DPTI_MODEL_FAIL(
+            model, DPT_E_INVALID,
+            "layer %s: a linear layer takes a flat input; put dpt_flatten before it", name);
+    const dpt_op_desc desc = {.kind = DPT_OP_LINEAR_FORWARD,
+                              .u.linear = {.in = input->elements,
+                                           .out = options->out,
+                                           .has_bias = !options->no_bias,
+                                           .activation = dpti_fusable(options->activation)}};
+    if (!dpti_describes(model, name, &desc)) return (dpt_value){0};
+    const dpti_extent before = input->before_flatten;
+    dpti_node node = dpti_node_over(DPTI_NODE_LINEAR, name, x);
+    node.extent = (dpti_extent){.h = 1, .w = 1, .c = options->out, .flat = true};
+    node.before_flatten = node.extent;
+    node.forward = desc;
+    const size_t in = desc.u.linear.in;
+    node.weight = dpti_build_parameter(model, name, "weight",
+                                       (dpti_parameter){.shape = {options->out, in},
+                                                        .rank = 2,
+                                                        .fan_in = in,
+                                                        .fan_out = options->out,
+                                                        .layout = DPTI_LAYOUT_LINEAR,
+                                                        .h = before.h,
+                                                        .w = before.w,
+                                                        .c = before.c});
+    if (!options->no_bias && node.weight != SIZE_MAX)
+        node.bias = dpti_build_parameter(
+            model, name, "bias",
+            (dpti_parameter){
+                .shape = {options->out}, .rank = 1, .fan_in = in, .role = DPTI_ROLE_BIAS});
+    return dpti_add_layer(model, node, options->activation);
+}
+
+/* ---- Normalisation --------------------------------------------------------------------------- */
+
+/* The channels that a norm works on: those of an image, or all elements of a flat value, which lie
+   in memory as they did before flatten. */
+static dpti_parameter channel_parameter(const dpti_node *input, dpti_role role)
+{
+    const dpti_extent before = input->before_flatten;
+    dpti_parameter p = {.shape = {input->extent.c}, .rank = 1, .fan_in = 1, .role = role};
+    if (input->extent.flat) {
+        p.layout = DPTI_LAYOUT_LINEAR;
+        p.h = before.h;
+        p.w = before.w;
+        p.c = before.c;
+    }
+    return p;
+}
+
+static const char *const role_names[] = {
+    [DPTI_ROLE_NORM_WEIGHT] = "weight",
+    [DPTI_ROLE_NORM_BIAS] = "bias",
+    [DPTI_ROLE_RUNNING_MEAN] = "running_mean",
+    [DPTI_ROLE_RUNNING_VARIANCE] = "running_var",
+};
+
+static size_t add_channels(dpt_model *model, const char *name, dpt_value x, dpti_role role,
+                           float momentum)
+{
+    if (model->status != DPT_OK) return SIZE_MAX;
+    dpti_parameter parameter = channel_parameter(&model->nodes[x.id - 1], role);
+    parameter.momentum = momentum;
+    return dpti_build_parameter(model, name, role_names[role], parameter);
+}
+
+static bool norm_begins(dpt_model *model, dpt_value x, const char *name,
+                        const dpt_norm_options *options, dpti_node *node)
+{
+    if (!dpti_usable(model, x, name ? name : "norm") || !dpti_name_is_new(model, name))
+        return false;
+    if (!dpti_known_activation(model, name, options->activation)) return false;
+    if (!(options->momentum >= 0 && options->momentum <= 1)) {
+        (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID, "layer %s: a momentum of %g is not in [0, 1]",
+                              name, (double)options->momentum);
+        return false;
+    }
+    const dpti_node *input = &model->nodes[x.id - 1];
+    *node = dpti_node_over(DPTI_NODE_BATCH_NORM, name, x);
+    node->extent = input->extent;
+    node->before_flatten = input->before_flatten;
+    return true;
+}
+
+static float or_default(float value, float otherwise)
+{
+    return value != 0 ? value : otherwise;
+}
+
+dpt_value dpt_batch_norm(dpt_model *model, dpt_value x, const char *name,
+                         const dpt_norm_options *options)
+{
+    static const dpt_norm_options defaults;
+    dpti_node node;
+    if (!options) options = &defaults;
+    if (!norm_begins(model, x, name, options, &node)) return (dpt_value){0};
+    const dpti_extent e = node.extent;
+    node.forward = (dpt_op_desc){.kind = DPT_OP_BATCH_NORM_FORWARD,
+                                 .u.batch_norm = {.area = e.h * e.w,
+                                                  .channels = e.c,
+                                                  .n_parts = 1,
+                                                  .epsilon = or_default(options->epsilon, 1e-5f),
+                                                  .activation = dpti_fusable(options->activation)}};
+    if (!dpti_describes(model, name, &node.forward)) return (dpt_value){0};
+    const float momentum = or_default(options->momentum, 0.1f);
+    node.weight = add_channels(model, name, x, DPTI_ROLE_NORM_WEIGHT, 0);
+    node.bias = add_channels(model, name, x, DPTI_ROLE_NORM_BIAS, 0);
+    node.mean = add_channels(model, name, x, DPTI_ROLE_RUNNING_MEAN, momentum);
+    node.variance = add_channels(model, name, x, DPTI_ROLE_RUNNING_VARIANCE, momentum);
+    return dpti_add_layer(model, node, options->activation);
+}
+
+dpt_value dpt_layer_norm(dpt_model *model, dpt_value x, const char *name,
+                         const dpt_norm_options *options)
+{
+    static const dpt_norm_options defaults;
+    dpti_node node;
+    if (!options) options = &defaults;
+    if (!norm_begins(model, x, name, options, &node)) return (dpt_value){0};
+    const dpti_extent e = node.extent;
+    node.kind = DPTI_NODE_LAYER_NORM;
+    node.forward = (dpt_op_desc){.kind = DPT_OP_LAYER_NORM_FORWARD,
+                                 .u.layer_norm = {.rows = e.h * e.w,
+                                                  .channels = e.c,
+                                                  .epsilon = or_default(options->epsilon, 1e-5f)}};
+    if (!dpti_describes(model, name, &node.forward)) return (dpt_value){0};
+    node.weight = add_channels(model, name, x, DPTI_ROLE_NORM_WEIGHT, 0);
+    node.bias = add_channels(model, name, x, DPTI_ROLE_NORM_BIAS, 0);
+    const dpt_value y = dpti_add_layer(model, node, DPT_ACT_NONE);
+    return options->activation == DPT_ACT_NONE ? y : dpt_activate(model, y, options->activation);
+}
+
+/* ---- Layers without parameters --------------------------------------------------------------- */
+
+dpt_value dpt_pool2d(dpt_model *model, dpt_value x, const dpt_pool2d_options *options)
+{
+    if (!dpti_usable(model, x, "pool2d")) return (dpt_value){0};
+    const dpti_extent in = model->nodes[x.id - 1].extent;
+    dpt_pool2d_desc d = {
+        .kind = options->kind,
+        .in_h = in.h,
+        .in_w = in.w,
+        .channels = in.c,
+        .kernel_h = options->kernel[0],
+        .kernel_w = options->kernel[1],
+        .stride_h = options->stride[0] ? options->stride[0] : options->kernel[0],
+        .stride_w = options->stride[1] ? options->stride[1] : options->kernel[1],
+        .pad_h = options->padding[0],
+        .pad_w = options->padding[1],
+    };
+    d.out_h = window_output(d.in_h, d.pad_h, 1, d.kernel_h, d.stride_h);
+    d.out_w = window_output(d.in_w, d.pad_w, 1, d.kernel_w, d.stride_w);
+    if (in.flat || d.out_h == 0 || d.out_w == 0)
+        return DPTI_MODEL_FAIL(
+            model, DPT_E_INVALID,
+            "layer pool2d-%zu: its %zux%zu window does not fit the %zux%zu input; use "
+            "larger images",
+            model->n_nodes, d.kernel_h, d.kernel_w, d.in_h, d.in_w);
+    dpti_node node = dpti_node_over(DPTI_NODE_POOL2D, NULL, x);
+    node.extent = (dpti_extent){.h = d.out_h, .w = d.out_w, .c = in.c};
+    node.forward = (dpt_op_desc){.kind = DPT_OP_POOL2D_FORWARD, .u.pool2d = d};
+    return dpti_add_unnamed(model, "pool2d", node);
+}
+
+dpt_value dpt_global_average_pool(dpt_model *model, dpt_value x)
+{
+    if (!dpti_usable(model, x, "global_average_pool")) return (dpt_value){0};
+    const dpti_extent in = model->nodes[x.id - 1].extent;
+    return dpt_pool2d(model, x,
+                      &(dpt_pool2d_options){.kind = DPT_POOL_AVERAGE, .kernel = {in.h, in.w}});
+}
+
+dpt_value dpt_dropout(dpt_model *model, dpt_value x, float p)
+{
+    if (!dpti_usable(model, x, "dropout")) return (dpt_value){0};
+    if (p == 0) return x;
+    const dpti_node *input = &model->nodes[x.id - 1];
+    dpti_node node = dpti_node_over(DPTI_NODE_DROPOUT, NULL, x);
+    node.extent = input->extent;
+    node.before_flatten = input->before_flatten;
+    node.forward = (dpt_op_desc){
+        .kind = DPT_OP_DROPOUT,
+        .u.dropout = {.count = input->elements, .p = p, .stream = (uint32_t)++model->n_dropouts}};
+    return dpti_add_unnamed(model, "dropout", node);
+}
+
+dpt_value dpt_activate(dpt_model *model, dpt_value x, dpt_activation kind)
+{
+    if (!dpti_usable(model, x, "activate") || !dpti_known_activation(model, "activate", kind))
+        return (dpt_value){0};
+    if (kind == DPT_ACT_NONE) return x;
+    const dpti_node *input = &model->nodes[x.id - 1];
+    dpti_node node = dpti_node_over(DPTI_NODE_ACTIVATE, NULL, x);
+    node.extent = input->extent;
+    node.before_flatten = input->before_flatten;
+    node.forward = (dpt_op_desc){.kind = DPT_OP_ACTIVATION_FORWARD,
+                                 .u.activation = {.kind = kind, .count = input->elements}};
+    return dpti_add_unnamed(model, "activate", node);
+}
+
+dpt_value dpt_add(dpt_model *model, dpt_value a, dpt_value b)
+{
+    if (!dpti_usable(model, a, "add") || !dpti_usable(model, b, "add")) return (dpt_value){0};
+    const dpti_node *left = &model->nodes[a.id - 1];
+    const dpti_node *right = &model->nodes[b.id - 1];
+    const dpti_extent e = left->extent, f = right->extent;
+    const dpti_extent p = left->before_flatten, q = right->before_flatten;
+    if (e.h != f.h || e.w != f.w || e.c != f.c || e.flat != f.flat)
+        return DPTI_MODEL_FAIL(
+            model, DPT_E_INVALID,
+            "layer add-%zu: its inputs are %zux%zux%zu and %zux%zux%zu; they must agree",
+            model->n_nodes, e.h, e.w, e.c, f.h, f.w, f.c);
+    if (e.flat && (p.h != q.h || p.w != q.w || p.c != q.c))
+        return DPTI_MODEL_FAIL(model, DPT_E_INVALID,
+                               "layer add-%zu: its inputs were flattened from different shapes",
+                               model->n_nodes);
+    dpti_node node = dpti_node_over(DPTI_NODE_ADD, NULL, a);
+    node.inputs[1] = b.id - 1;
+    node.n_inputs = 2;
+    node.extent = e;
+    node.before_flatten = p;
+    node.forward =
+        (dpt_op_desc){.kind = DPT_OP_ADD,
+                      .u.elementwise = {.count = left->elements, .alpha = 1.0f, .beta = 1.0f}};
+    return dpti_add_unnamed(model, "add", node);
+}
+
+dpt_value dpt_flatten(dpt_model *model, dpt_value x)
+{
+    if (!dpti_usable(model, x, "flatten")) return (dpt_value){0};
+    const dpti_node *input = &model->nodes[x.id - 1];
+    if (input->extent.flat) return x;
+    dpti_node node = dpti_node_over(DPTI_NODE_FLATTEN, NULL, x);
+    node.extent = (dpti_extent){.h = 1, .w = 1, .c = input->elements, .flat = true};
+    node.before_flatten = input->extent;
+    return dpti_add_unnamed(model, "flatten", node);
+}
