@@ -1,10 +1,8 @@
 /* Proves the backward operators of the reference right: the derivative that an operator computes
    equals the central difference of its forward operator, for every element of every input. */
-#include "harness.h"
+#include "gradient.h"
 #include "reference/reference.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A forward operator and the scalar  L = sum of g * y  that is differentiated.  Where the input
@@ -18,19 +16,6 @@ typedef struct problem {
     double *before, *in[3]; /* `before`: (n_in[0]) */
     double *g, *y;
 } problem;
-
-static double *values(size_t n)
-{
-    double *out = calloc(n + 1, sizeof *out);
-    if (!out) abort();
-    return out;
-}
-
-static void fill(test_random *random, double *out, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] = test_random_normal(random);
-}
 
 /* Distinct values in a random order, so that no maximum changes hands within the difference and no
    value lies near the kink of max(x, 0). */
@@ -73,8 +58,9 @@ static void problem_destroy(problem *p)
     free(p->y);
 }
 
-static double objective(problem *p)
+static double objective(void *argument)
 {
+    problem *p = argument;
     for (size_t i = 0; i < p->n_in[0]; i++)
         p->in[0][i] = reference_activate(p->input_activation, p->before[i]);
     const reference_args args = {.in = {p->in[0], p->in[1], p->in[2]}, .out = {p->y}};
@@ -85,33 +71,11 @@ static double objective(problem *p)
     return sum;
 }
 
-/* dL/dinput, one difference an element. */
+/* dL/dinput */
 static void differences(problem *p, size_t input, double *out)
 {
-    static const double h = 1e-5;
     double *variable = input == 0 ? p->before : p->in[input];
-    for (size_t i = 0; i < p->n_in[input]; i++) {
-        const double kept = variable[i];
-        variable[i] = kept + h;
-        const double above = objective(p);
-        variable[i] = kept - h;
-        const double below = objective(p);
-        variable[i] = kept;
-        out[i] = (above - below) / (2.0 * h);
-    }
-    (void)objective(p); /* in[0] and y as they were */
-}
-
-/* The largest |analytic - numeric| relative to the largest gradient. */
-static double worst(const double *analytic, const double *numeric, size_t n)
-{
-    double error = 0.0, scale = 1.0;
-    for (size_t i = 0; i < n; i++) {
-        const double here = fabs(analytic[i] - numeric[i]);
-        if (!(here <= error)) error = here;
-        scale = fmax(scale, fabs(numeric[i]));
-    }
-    return error / scale;
+    central_differences(objective, p, 1e-5, variable, p->n_in[input], out);
 }
 
 static const double tolerance = 2e-8;
@@ -273,14 +237,15 @@ static void pool_gradients(test *t)
 static void activation_gradients(test *t)
 {
     static const dpt_activation kinds[] = {DPT_ACT_NONE, DPT_ACT_RELU, DPT_ACT_TANH,
-                                           DPT_ACT_SIGMOID};
+                                           DPT_ACT_SIGMOID, DPT_ACT_GELU};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const dpt_activation_desc d = {.kind = kinds[i], .count = 13};
         const dpt_op_desc forward = {.kind = DPT_OP_ACTIVATION_FORWARD, .u.activation = d};
         const dpt_op_desc backward = {.kind = DPT_OP_ACTIVATION_BACKWARD, .u.activation = d};
         problem p =
             problem_create(&forward, 3, DPT_ACT_NONE, (const size_t[3]){39, 0, 0}, 39, 51 + i);
-        compare(t, &p, &backward, (const double *const[3]){p.g, p.y}, 0, 0, 0);
+        const double *y = kinds[i] == DPT_ACT_GELU ? p.in[0] : p.y;
+        compare(t, &p, &backward, (const double *const[3]){p.g, y}, 0, 0, 0);
         problem_destroy(&p);
     }
 }
@@ -331,8 +296,9 @@ typedef struct network {
 
 static const size_t network_sizes[NET_PARAMETERS] = {72, 4, 108, 3, 60, 5};
 
-static double network_loss(network *net)
+static double network_loss(void *argument)
 {
+    network *net = argument;
     const reference_args conv1 = {.in = {net->x, net->w[0], net->w[1]}, .out = {net->a1}};
     const reference_args pool = {.in = {net->a1}, .out = {net->a2}};
     const reference_args conv2 = {.in = {net->a2, net->w[2], net->w[3]}, .out = {net->a3}};
@@ -442,7 +408,6 @@ static void network_init(network *net)
 
 static void network_gradient(test *t)
 {
-    static const double h = 1e-6;
     network *net = malloc(sizeof *net);
     REQUIRE(net);
     network_init(net);
@@ -450,15 +415,7 @@ static void network_gradient(test *t)
     network_backward(net);
     for (size_t i = 0; i < NET_PARAMETERS; i++) {
         double *numeric = values(network_sizes[i]);
-        for (size_t e = 0; e < network_sizes[i]; e++) {
-            const double kept = net->w[i][e];
-            net->w[i][e] = kept + h;
-            const double above = network_loss(net);
-            net->w[i][e] = kept - h;
-            const double below = network_loss(net);
-            net->w[i][e] = kept;
-            numeric[e] = (above - below) / (2.0 * h);
-        }
+        central_differences(network_loss, net, 1e-6, net->w[i], network_sizes[i], numeric);
         if (!CHECK(worst(net->dw[i], numeric, network_sizes[i]) <= 1e-7)) {
             FAIL("parameter %zu: off by %.3g", i, worst(net->dw[i], numeric, network_sizes[i]));
         }

@@ -189,12 +189,59 @@ static void accumulation(test *t)
     check_values(t, dw, (const double[]){0, 0}, 2);
 }
 
+/* Parts {1, 2, 6}, none and {7} of the values 1, 2, 6, 7: mean 4, squared deviations 26. */
+static void batch_norm(test *t)
+{
+    dpt_op_desc desc = {.kind = DPT_OP_BATCH_NORM_PARTIAL,
+                        .u.batch_norm = {.area = 1, .channels = 1, .n_parts = 3, .epsilon = 0.5f}};
+    const double x[] = {1, 2, 6};
+    double parts[] = {9, 9, 9, 9, 9, 9, 1, 7, 0}, moments[3], mean = 100, variance = 100;
+    reference_run(&desc, 3, &(reference_args){.in = {x}, .out = {parts}});
+    reference_run(&desc, 0, &(reference_args){.in = {x}, .out = {parts + 3}});
+    check_values(t, parts, (const double[]){3, 3, 14, 0, 0, 0, 1, 7, 0}, 9);
+    desc.kind = DPT_OP_BATCH_NORM_MERGE;
+    reference_args merge = {
+        .in = {parts}, .out = {moments, &mean, &variance}, .inv_batch = 0.25, .accumulate = true};
+    reference_run(&desc, 3, &merge);
+    check_values(t, moments, (const double[]){4, 1 / sqrt(6.5 + 0.5), 0.25}, 3);
+    check_values(t, &mean, (const double[]){100 + 4 * 0.75}, 1);
+    check_values(t, &variance, (const double[]){100 + 26.0 / 3.0 * 0.75}, 1);
+    reference_run(&desc, 0, &merge); /* a device without samples adds nothing */
+    check_values(t, &mean, (const double[]){103}, 1);
+    merge.accumulate = false;
+    parts[0] = parts[1] = parts[2] = 0; /* one value in all */
+    reference_run(&desc, 4, &merge);
+    check_values(t, moments, (const double[]){7, 1 / sqrt(0.5), 1}, 3);
+    check_values(t, &variance, (const double[]){0}, 1);
+}
+
+/* Of 0, 1, 2: Phi(0) = 1/2, Phi(1) and Phi(2) from tables of the normal distribution. */
+static void gelu(test *t)
+{
+    const dpt_op_desc desc = {.kind = DPT_OP_ACTIVATION_FORWARD,
+                              .u.activation = {.kind = DPT_ACT_GELU, .count = 4}};
+    const double x[] = {0, 1, 2, -1};
+    double y[4];
+    reference_run(&desc, 1, &(reference_args){.in = {x}, .out = {y}});
+    check_values(
+        t, y,
+        (const double[]){0, 0.841344746068543, 2 * 0.977249868051821, -(1 - 0.841344746068543)}, 4);
+    check_values(t, &(double){reference_slope(DPT_ACT_GELU, 0)}, (const double[]){0.5}, 1);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        {"conv_forward", conv_forward}, {"conv_groups", conv_groups},   {"pools", pools},
-        {"softmax", softmax},           {"gathers", gathers},           {"sgd", sgd},
-        {"elementwise", elementwise},   {"accumulation", accumulation},
+        {"conv_forward", conv_forward},
+        {"conv_groups", conv_groups},
+        {"pools", pools},
+        {"softmax", softmax},
+        {"gathers", gathers},
+        {"sgd", sgd},
+        {"elementwise", elementwise},
+        {"accumulation", accumulation},
+        {"batch_norm", batch_norm},
+        {"gelu", gelu},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }
