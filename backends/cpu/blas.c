@@ -38,6 +38,20 @@ typedef struct saved_environment {
     char *values[N_VARIABLES];
 } saved_environment;
 
+/* OpenBLAS knows processors by their numbers, and takes the kernels of a Prescott of 2004 for one
+   that is newer than its release (seen with 0.3.21 on an Emerald Rapids); what this one can do
+   tells more. NULL leaves the choice to the library. */
+static const char *core_type(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+        return "SkylakeX";
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
+#endif
+    return NULL;
+}
+
 static void prepare_environment(saved_environment *saved)
 {
     const bool keep_core = getenv("DPTRAIN_KEEP_OPENBLAS_CORETYPE") != NULL;
@@ -48,11 +62,13 @@ static void prepare_environment(saved_environment *saved)
         unsetenv(variables[i]);
     }
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    if (!keep_core && core_type()) setenv("OPENBLAS_CORETYPE", core_type(), 1);
 }
 
 static void restore_environment(saved_environment *saved)
 {
     unsetenv("OPENBLAS_NUM_THREADS");
+    unsetenv("OPENBLAS_CORETYPE");
     for (size_t i = 0; i < N_VARIABLES; i++) {
         if (saved->values[i]) setenv(variables[i], saved->values[i], 1);
         free(saved->values[i]);
