@@ -89,6 +89,13 @@ if [ -e /dev/full ]; then
     check "and is told in one line" grep -qE "^dptrain: .*standard output.*[Nn]o space" full.err
 fi
 
+# What is printed to a closed stdout does not get into the log instead.
+"$DPTRAIN" --dataset synthetic:8x8x1:3:64 --model linear --batch-size 32 --epochs 2 \
+    --log closed.jsonl 2>closed.err >&-
+check "a closed stdout is a failure" test $? -eq 1
+check "and is told in one line" grep -qE "^dptrain: .*standard output.*Bad file" closed.err
+check "the log has events alone" test "$(grep -cv '^{"event":.*}$' closed.jsonl)" -eq 0
+
 # Weights
 refuse 1 "/nowhere/weights" "${synthetic[@]}" --load /nowhere/weights
 printf 'no safetensors' >damaged.safetensors
