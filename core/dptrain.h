@@ -14,10 +14,12 @@
 
    Conventions.  Functions return DPT_OK or a negative status; dpt_error_message(context) then says
    in one line what failed and what to do.  Outputs come last and are written only on success.
-   Destroy functions accept NULL.  Every object belongs to one context and is destroyed before it;
-   a dataset and a model outlive the trainers that use them.  A context and what belongs to it is
-   used by one thread at a time; several contexts are independent.  Options structs are filled with
-   designated initialisers: a zero field takes the default that its comment names. */
+   Destroy functions accept NULL; elsewhere a pointer is NULL only where its comment says so.  Every
+   object belongs to one context and is destroyed before it; a device set outlives the arrays and
+   trainers that stand on it, a dataset and a model the trainers that use them.  A context and what
+   belongs to it is used by one thread at a time; several contexts are independent.  Options structs
+   are filled with designated initialisers: a zero field takes the default that its comment names.
+ */
 #ifndef DPTRAIN_H
 #define DPTRAIN_H
 
@@ -203,6 +205,7 @@ typedef struct dpt_parameter_info {
 } dpt_parameter_info;
 
 DPT_API size_t dpt_model_tensor_count(const dpt_model *model);
+/* All zero if i is not below the count. */
 DPT_API void dpt_model_tensor(const dpt_model *model, size_t i, dpt_parameter_info *out);
 
 /* ---- Data ------------------------------------------------------------------------------------ */
@@ -346,7 +349,8 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set(dpt_trainer *trainer, dpt_te
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path);
 
-/* Bytes that one replica takes through the vtable on device i: everything but the data. */
+/* Bytes that one replica takes through the vtable on device i: everything but the data.  0 if there
+   is no device i. */
 DPT_API size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device);
 
 /* ---- The training loop ----------------------------------------------------------------------- */

@@ -173,6 +173,12 @@ static size_t or_one(size_t value)
     return value ? value : 1;
 }
 
+static bool has_options(dpt_model *model, const char *layer, const void *options)
+{
+    if (!options) (void)FAIL(model, DPT_E_INVALID, "layer %s needs options", layer);
+    return options != NULL;
+}
+
 static bool known_activation(dpt_model *model, const char *layer, dpt_activation kind)
 {
     if (kind >= DPT_ACT_NONE && kind <= DPT_ACT_SIGMOID) return true;
@@ -201,7 +207,8 @@ dpt_value dpt_input(dpt_model *model, size_t height, size_t width, size_t channe
 dpt_value dpt_conv2d(dpt_model *model, dpt_value x, const char *name,
                      const dpt_conv2d_options *options)
 {
-    if (!usable(model, x, name ? name : "conv2d") || !name_is_new(model, name))
+    if (!usable(model, x, name ? name : "conv2d") || !name_is_new(model, name) ||
+        !has_options(model, name, options))
         return (dpt_value){0};
     if (!known_activation(model, name, options->activation)) return (dpt_value){0};
     const dpti_extent in = model->nodes[x.id - 1].extent;
@@ -260,7 +267,8 @@ dpt_value dpt_conv2d(dpt_model *model, dpt_value x, const char *name,
 dpt_value dpt_linear(dpt_model *model, dpt_value x, const char *name,
                      const dpt_linear_options *options)
 {
-    if (!usable(model, x, name ? name : "linear") || !name_is_new(model, name))
+    if (!usable(model, x, name ? name : "linear") || !name_is_new(model, name) ||
+        !has_options(model, name, options))
         return (dpt_value){0};
     if (!known_activation(model, name, options->activation)) return (dpt_value){0};
     const dpti_node *input = &model->nodes[x.id - 1];
@@ -308,7 +316,8 @@ static dpt_value add_unnamed(dpt_model *model, const char *kind, dpti_node node)
 
 dpt_value dpt_pool2d(dpt_model *model, dpt_value x, const dpt_pool2d_options *options)
 {
-    if (!usable(model, x, "pool2d")) return (dpt_value){0};
+    if (!usable(model, x, "pool2d") || !has_options(model, "pool2d", options))
+        return (dpt_value){0};
     const dpti_extent in = model->nodes[x.id - 1].extent;
     dpt_pool2d_desc d = {
         .kind = options->kind,
@@ -469,6 +478,8 @@ size_t dpt_model_tensor_count(const dpt_model *model)
 
 void dpt_model_tensor(const dpt_model *model, size_t i, dpt_parameter_info *out)
 {
+    *out = (dpt_parameter_info){0};
+    if (i >= model->n_parameters) return;
     const dpti_parameter *p = &model->parameters[i];
     *out = (dpt_parameter_info){.name = p->name, .rank = p->rank, .size = p->size};
     memcpy(out->shape, p->shape, sizeof out->shape);

@@ -228,6 +228,22 @@ static void bad_options(test *t)
     refuse(t, &(dpt_trainer_options){.batch_size = 8, .split = "even"}, "equal");
 }
 
+static void what_is_not_there(test *t)
+{
+    setting s;
+    dpt_trainer *none = NULL;
+    if (!opened(t, &s, "cpu", &(dpt_trainer_options){.batch_size = BATCH})) return;
+    CHECK_STATUS(dpt_trainer_create(s.devices, NULL, s.data, NULL, &none), DPT_E_INVALID);
+    CHECK_STATUS(dpt_trainer_create(s.devices, s.model, NULL, NULL, &none), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(s.context), "needs a model and data");
+    CHECK(none == NULL && dpt_trainer_device_bytes(s.trainer, 0) > 0);
+    CHECK_SIZE(dpt_trainer_device_bytes(s.trainer, 1), 0);
+    dpt_parameter_info info = {.size = 1};
+    dpt_model_tensor(s.model, dpt_model_tensor_count(s.model), &info);
+    CHECK(info.name == NULL && info.size == 0);
+    close_all(&s);
+}
+
 static void small_memory_is_said(test *t)
 {
     setting s;
@@ -355,6 +371,7 @@ int main(int argc, char **argv)
         {"a loss that is not finite changes nothing", a_loss_that_is_not_finite_changes_nothing},
         {"a missed update is repaired", a_missed_update_is_repaired},
         {"bad options", bad_options},
+        {"what is not there", what_is_not_there},
         {"small memory is said", small_memory_is_said},
         {"save and load", save_and_load},
         {"wrong checkpoints change nothing", wrong_checkpoints_change_nothing},
