@@ -338,8 +338,10 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
              .result = {.train_loss = NAN, .test_loss = NAN, .test_accuracy = NAN}};
     DPT_TRY(dpti_trainer_idle(trainer, "dpt_fit"));
     f.steps_total = planned_steps(&f);
+    if (!(f.options->max_seconds > 0)) DPT_TRY(dpti_trainer_check_steps(trainer, f.steps_total));
     dpt_status status = open_files(&f);
     if (status == DPT_OK) status = train(&f);
+    if (status != DPT_OK) dpti_trainer_drain(trainer);
     /* What was learned up to a failure is worth seeing; the first error is the one to tell. */
     const dpt_error first = f.context->error;
     if (f.options->plot && f.history.n_steps > 0) {

@@ -336,6 +336,27 @@ static void fit_writes_and_replays(test *t)
     close_all(&s);
 }
 
+/* Where time might end training first, the end of the log is met on the way. */
+static void a_log_that_is_too_short(test *t)
+{
+    setting s;
+    dpt_fit_result r;
+    dpt_trainer_options o = {.batch_size = BATCH};
+    const dpt_fit_options record = {.max_steps = 6, .log = "six.jsonl"};
+    const dpt_fit_options replay = {.max_steps = 7, .max_seconds = 1000};
+    if (!opened(t, &s, "cpu", &o)) return;
+    CHECK_OK(dpt_fit(s.trainer, &record, &r));
+    close_all(&s);
+    o.split = "replay:six.jsonl";
+    if (!opened(t, &s, "cpu", &o)) return;
+    CHECK_STATUS(dpt_fit(s.trainer, &replay, &r), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(s.context), "6 steps");
+    CHECK_SIZE(dpt_trainer_in_flight(s.trainer), 0);
+    CHECK_SIZE(dpt_trainer_steps(s.trainer), 6);
+    CHECK_OK(dpt_trainer_save(s.trainer, "six.safetensors"));
+    close_all(&s);
+}
+
 static void fit_stops_where_it_should(test *t)
 {
     setting s;
@@ -376,6 +397,7 @@ int main(int argc, char **argv)
         {"save and load", save_and_load},
         {"wrong checkpoints change nothing", wrong_checkpoints_change_nothing},
         {"fit writes and replays", fit_writes_and_replays},
+        {"a log that is too short", a_log_that_is_too_short},
         {"fit stops where it should", fit_stops_where_it_should},
     };
     add_fault_plugins();
