@@ -164,6 +164,33 @@ static bool train_on(run *r, training *w)
     return false;
 }
 
+/* What is in flight may fail in one call and be told of by a later one. */
+static bool went_well(run *r, dpt_status status, const char *what)
+{
+    return status == DPT_OK || plant_succeeded(r, status, what);
+}
+
+/* The same with two steps in flight: what is behind a step that failed must not count either. */
+static bool train_ahead(run *r, training *w)
+{
+    test *t = r->t;
+    for (int attempts = 0; attempts < 2 * MAX_STEPS; attempts++) {
+        dpt_step_metrics metrics;
+        const size_t before = dpt_trainer_steps(w->trainer);
+        if (before >= STEPS) return true;
+        bool good = true;
+        for (size_t n = dpt_trainer_in_flight(w->trainer); good && n < 2 && before + n < STEPS; n++)
+            good = went_well(r, dpt_trainer_submit(w->trainer), "dpt_trainer_submit");
+        if (good && went_well(r, dpt_trainer_collect(w->trainer, &metrics), "dpt_trainer_collect"))
+            CHECK_SIZE(metrics.step, before + 1);
+        else
+            check_failed_step(r, w, before);
+        if (r->lost && r->failed) return false;
+    }
+    FAIL("%s: training with steps in flight does not go on", r->devices);
+    return false;
+}
+
 /* After a call that writes weights: the replicas agree, whether or not it failed, and the one that
    did not fail has the new ones if any was written to. */
 static void check_agreement(run *r, training *w, const char *when)
@@ -228,6 +255,16 @@ static void train_and_use(run *r, training *w)
     if (train_on(r, w)) use(r, w);
 }
 
+static void ahead(run *r, training *w)
+{
+    if (train_ahead(r, w)) check_weights(r, w, r->survivor, "after steps in flight");
+}
+
+static void ahead_body(run *r)
+{
+    with_training(r, ahead);
+}
+
 static void trainer_body(run *r)
 {
     with_training(r, train_and_use);
@@ -258,30 +295,36 @@ static void record_body(run *r)
 }
 
 /* First a run in which nothing fails, on the same devices, then all the others. */
-static void fail_everywhere(test *t, const char *never, const plant_list *list)
+static void fail_everywhere(test *t, const char *never, const plant_list *list, run_body *body)
 {
     const size_t beyond = 1000000000;
     REQUIRE(!plant_once(t, &(plant_list){never, list->survivor}, beyond, record_body));
     REQUIRE(t->n_failures == 0);
-    plant_everywhere(t, list, trainer_body);
+    plant_everywhere(t, list, body);
 }
 
 static void trainer_fail(test *t)
 {
     const plant_list list = {"%s:threads=1:fail=%zu,cpu:threads=1", 1};
-    fail_everywhere(t, list.format, &list);
+    fail_everywhere(t, list.format, &list, trainer_body);
 }
 
 static void trainer_fail_second(test *t)
 {
     const plant_list list = {"cpu:threads=1,%s:threads=1:fail=%zu", 0};
-    fail_everywhere(t, list.format, &list);
+    fail_everywhere(t, list.format, &list, trainer_body);
 }
 
 static void trainer_lost(test *t)
 {
     const plant_list list = {"%s:threads=1:lost=%zu,cpu:threads=1", 1};
-    fail_everywhere(t, "%s:threads=1:fail=%zu,cpu:threads=1", &list);
+    fail_everywhere(t, "%s:threads=1:fail=%zu,cpu:threads=1", &list, trainer_body);
+}
+
+static void trainer_fail_ahead(test *t)
+{
+    const plant_list list = {"%s:threads=1:fail=%zu,cpu:threads=1", 1};
+    fail_everywhere(t, list.format, &list, ahead_body);
 }
 
 int main(int argc, char **argv)
@@ -290,6 +333,7 @@ int main(int argc, char **argv)
         {"trainer_fail", trainer_fail},
         {"trainer_fail_second", trainer_fail_second},
         {"trainer_lost", trainer_lost},
+        {"trainer_fail_ahead", trainer_fail_ahead},
     };
     if (argc < 2 || !plant_setup()) {
         fputs("usage: test-fault-trainer fault|faultstaged [CASE...]\n", stderr);
