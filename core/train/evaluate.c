@@ -145,8 +145,9 @@ static dpt_status evaluate(dpt_trainer *t, const dpt_dataset *data, evaluate_job
     return DPT_OK;
 }
 
-static dpt_status check_data(dpt_trainer *t, const dpt_dataset *data)
+dpt_status dpti_trainer_check_test(dpt_trainer *trainer, const dpt_dataset *data)
 {
+    dpt_trainer *t = trainer;
     const dpti_node *in = &t->model->nodes[t->model->input];
     if (data->height == in->extent.h && data->width == in->extent.w &&
         data->channels == in->extent.c && data->classes <= dpt_model_classes(t->model))
@@ -162,7 +163,7 @@ dpt_status dpt_trainer_evaluate(dpt_trainer *trainer, const dpt_dataset *data, d
 {
     dpt_trainer *t = trainer;
     DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_evaluate"));
-    DPT_TRY(check_data(t, data));
+    DPT_TRY(dpti_trainer_check_test(t, data));
     DPT_TRY(dpti_trainer_restore(t));
     if (t->lost)
         return dpt_fail(t->context, DPT_E_STATE,

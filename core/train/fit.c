@@ -337,6 +337,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
              .first_step = trainer->next.step,
              .result = {.train_loss = NAN, .test_loss = NAN, .test_accuracy = NAN}};
     DPT_TRY(dpti_trainer_idle(trainer, "dpt_fit"));
+    if (f.options->test) DPT_TRY(dpti_trainer_check_test(trainer, f.options->test));
     f.steps_total = planned_steps(&f);
     if (!(f.options->max_seconds > 0)) DPT_TRY(dpti_trainer_check_steps(trainer, f.steps_total));
     dpt_status status = open_files(&f);

@@ -109,6 +109,9 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_write(dpt_trainer *trainer, size_t rank
 /* Gives every stale replica the weights and the optimizer's state of one that is not (state.c). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_restore(dpt_trainer *trainer);
 
+/* DPT_E_INVALID if the data do not fit the model's input and classes (evaluate.c). */
+DPT_CHECK_RESULT dpt_status dpti_trainer_check_test(dpt_trainer *trainer, const dpt_dataset *data);
+
 /* Takes "equal", "A:B:C" or "replay:LOG"; NULL is "equal" (shares.c). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const char *text);
 /* Sets each worker's capacity: the most samples that it will see, in full batches, in the ragged

@@ -336,6 +336,21 @@ static void fit_writes_and_replays(test *t)
     close_all(&s);
 }
 
+static void test_data_that_do_not_fit(test *t)
+{
+    setting s;
+    dpt_fit_result r;
+    dpt_dataset *small = NULL;
+    if (!opened(t, &s, "cpu", &(dpt_trainer_options){.batch_size = BATCH})) return;
+    CHECK_OK(dpt_dataset_open(s.context, "synthetic:7x7x1:10:60", NULL, DPT_TEST, &small));
+    const dpt_fit_options fit = {.max_steps = 1, .test = small};
+    CHECK_STATUS(dpt_fit(s.trainer, &fit, &r), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(s.context), "7x7x1");
+    CHECK_SIZE(dpt_trainer_steps(s.trainer), 0); /* told before anything is trained */
+    dpt_dataset_destroy(small);
+    close_all(&s);
+}
+
 /* Where time might end training first, the end of the log is met on the way. */
 static void a_log_that_is_too_short(test *t)
 {
@@ -397,6 +412,7 @@ int main(int argc, char **argv)
         {"save and load", save_and_load},
         {"wrong checkpoints change nothing", wrong_checkpoints_change_nothing},
         {"fit writes and replays", fit_writes_and_replays},
+        {"test data that do not fit", test_data_that_do_not_fit},
         {"a log that is too short", a_log_that_is_too_short},
         {"fit stops where it should", fit_stops_where_it_should},
     };
