@@ -393,8 +393,8 @@ typedef struct dpt_fit_result {
 } dpt_fit_result;
 
 /* Trains with submit and collect, keeping two steps in flight.  Files are opened before the first
-   step: DPT_E_IO for a log, plot or checkpoint that cannot be written.  After a failure nothing is
-   in flight. */
+   step: DPT_E_IO for a log, plot or checkpoint that cannot be written, DPT_E_INVALID for two of
+   them in one file.  After a failure nothing is in flight. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options,
                                             dpt_fit_result *out);
 

@@ -144,6 +144,16 @@ static dpt_status make_folder(fit *f, const char *path)
                     code == EEXIST ? "there is a file of that name" : strerror(code));
 }
 
+/* What is written last would silently replace the other. */
+static dpt_status not_one_file(fit *f, const char *a, const char *b)
+{
+    struct stat about;
+    if (!a || !b || strcmp(a, b) != 0) return DPT_OK;
+    if (stat(a, &about) == 0 && !S_ISREG(about.st_mode)) return DPT_OK; /* /dev/null */
+    return dpt_fail(f->context, DPT_E_INVALID,
+                    "%s is to be written twice; name another file for the log or the plot", a);
+}
+
 static dpt_status log_run(fit *f)
 {
     const dpt_trainer *t = f->trainer;
@@ -169,12 +179,17 @@ static dpt_status open_files(fit *f)
 {
     const dpt_fit_options *o = f->options;
     dpt_error error = {0};
+    if (o->checkpoint) {
+        f->checkpoint = dpti_format("%s/model.safetensors", o->checkpoint);
+        if (!f->checkpoint) return no_memory(f);
+    }
+    DPT_TRY(not_one_file(f, o->log, o->plot));
+    DPT_TRY(not_one_file(f, o->log, f->checkpoint));
+    DPT_TRY(not_one_file(f, o->plot, f->checkpoint));
     if (o->plot && dpti_plot_check(o->plot, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
     if (o->checkpoint) {
         DPT_TRY(make_folder(f, o->checkpoint));
-        f->checkpoint = dpti_format("%s/model.safetensors", o->checkpoint);
-        if (!f->checkpoint) return no_memory(f);
         if (dpti_plot_check(f->checkpoint, &error) != DPT_OK)
             return dpti_context_fail(f->context, NULL, &error);
     }

@@ -82,6 +82,10 @@ refuse 1 "/nowhere/plot.svg" "${synthetic[@]}" --plot /nowhere/plot.svg
 refuse 1 "/nowhere/deep" "${synthetic[@]}" --checkpoint /nowhere/deep
 : >file
 refuse 1 "file" "${synthetic[@]}" --checkpoint file
+refuse 2 "both.* is to be written twice" "${synthetic[@]}" --log both --plot both
+refuse 2 "twice/model.safetensors is to be written twice" "${synthetic[@]}" --checkpoint twice \
+    --log twice/model.safetensors
+train "${synthetic[@]}" --log /dev/null --plot /dev/null
 if [ -e /dev/full ]; then
     refuse 1 "/dev/full.*[Nn]o space" "${synthetic[@]}" --log /dev/full
     "$DPTRAIN" devices >/dev/full 2>full.err
