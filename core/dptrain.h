@@ -343,9 +343,9 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set(dpt_trainer *trainer, dpt_te
                                                     size_t size);
 
 /* Weights as safetensors with PyTorch's names and layouts.  save writes atomically (temporary file,
-   fsync, rename).  load checks everything before it changes anything: DPT_E_FORMAT for a damaged
-   file, DPT_E_INVALID for the weights of another model, with the tensor named; a device that fails
-   meanwhile is treated as by dpt_trainer_set. */
+   fsync, rename), from any device that still answers.  load checks everything before it changes
+   anything: DPT_E_FORMAT for a damaged file, DPT_E_INVALID for the weights of another model, with
+   the tensor named; a device that fails meanwhile is treated as by dpt_trainer_set. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path);
 

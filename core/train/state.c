@@ -209,12 +209,23 @@ static dpt_status write_checkpoint(dpt_trainer *t, const float *flat, float *out
     return DPT_OK;
 }
 
+/* The weights, of the first replica that can be read: a lost device keeps its own to itself. */
+static dpt_status read_trusted(dpt_trainer *t, float *flat)
+{
+    dpt_status status = DPT_E_STATE;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        if (t->workers[i].stale) continue;
+        status = dpti_trainer_read(t, i, DPT_PARAMETER, flat);
+        if (status != DPT_E_DEVICE_LOST) return status;
+    }
+    return status;
+}
+
 dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
 {
     dpt_trainer *t = trainer;
     DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_save"));
-    const size_t from = trusted(t);
-    if (from == t->n_workers)
+    if (trusted(t) == t->n_workers)
         return dpt_fail(t->context, DPT_E_STATE,
                         "no device holds trusted weights: nothing to save");
     float *flat = make_flat(t), *outside = make_flat(t);
@@ -222,7 +233,7 @@ dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
     dpt_status status = flat && outside ? DPT_OK : DPT_E_NO_MEMORY;
     if (!tensors)
         status = dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for the checkpoint's tensors");
-    if (status == DPT_OK) status = dpti_trainer_read(t, from, DPT_PARAMETER, flat);
+    if (status == DPT_OK) status = read_trusted(t, flat);
     if (status == DPT_OK) status = write_checkpoint(t, flat, outside, tensors, path);
     free(tensors);
     free(outside);

@@ -230,9 +230,14 @@ static void load(run *r, training *w)
 /* Everything else that one does with a trainer. */
 static void use(run *r, training *w)
 {
+    test *t = r->t;
     check_evaluation(r, w, "evaluation");
     check_weights(r, w, r->survivor, "after an evaluation");
-    (void)plant_succeeded(r, dpt_trainer_save(w->trainer, "trained.safetensors"), "saving");
+    const dpt_status saved = dpt_trainer_save(w->trainer, "trained.safetensors");
+    if (r->lost)
+        CHECK_OK(saved); /* from the other device */
+    else
+        (void)plant_succeeded(r, saved, "saving");
     check_weights(r, w, r->survivor, "after saving");
     write_tensor(r, w);
     load(r, w);
@@ -250,9 +255,23 @@ static void with_training(run *r, void (*work)(run *r, training *w))
     dpt_dataset_destroy(w.data);
 }
 
+/* What was learned outlives the device: it is saved from the other one. */
+static void save_what_is_left(run *r, training *w)
+{
+    test *t = r->t;
+    if (!CHECK_OK(dpt_trainer_save(w->trainer, "left.safetensors")))
+        FAIL("%s: %s", r->devices, dpt_error_message(r->context));
+    CHECK_STATUS(dpt_trainer_load(w->trainer, "initial.safetensors"), DPT_E_DEVICE_LOST);
+    CHECK_STATUS(dpt_trainer_load(w->trainer, "left.safetensors"), DPT_E_DEVICE_LOST);
+    check_weights(r, w, r->survivor, "after saving and loading without the lost device");
+}
+
 static void train_and_use(run *r, training *w)
 {
-    if (train_on(r, w)) use(r, w);
+    if (train_on(r, w))
+        use(r, w);
+    else if (r->lost)
+        save_what_is_left(r, w);
 }
 
 static void ahead(run *r, training *w)
