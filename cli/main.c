@@ -1,6 +1,7 @@
 /* The dptrain command: finds the verb, reads its options and runs it.  Only this file exits. */
 #include "cli.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -15,6 +16,9 @@ int cli_error(int code, const char *format, ...)
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
+    /* Arguments and names of files may hold anything; a message is one line of plain text. */
+    for (char *c = message; *c; c++)
+        if (iscntrl((unsigned char)*c)) *c = '?';
     /* One write, so that the line stays whole between other programs' lines. */
     fprintf(stderr, "dptrain: %s\n", message);
     return code;
