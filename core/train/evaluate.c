@@ -136,6 +136,11 @@ static dpt_status evaluate(dpt_trainer *t, const dpt_dataset *data, evaluate_job
         hits += jobs[i].hits;
     }
     DPT_TRY(status);
+    if (!isfinite(loss))
+        return dpt_fail(t->context, DPT_E_NOT_FINITE,
+                        "the loss on %s after step %zu is not finite; lower the learning rate or "
+                        "check the weights and the data",
+                        data->name, t->done.step);
     const double count = (double)data->count;
     *out = (dpt_evaluation){.samples = data->count,
                             .hits = hits,

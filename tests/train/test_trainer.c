@@ -161,6 +161,24 @@ static void a_loss_that_is_not_finite_changes_nothing(test *t)
 }
 
 /* A device that fails during the update misses it; it is restored from the others. */
+static void an_evaluation_that_is_not_finite_is_told(test *t)
+{
+    setting s;
+    float a[FC2];
+    dpt_evaluation e = {.samples = 1};
+    if (!opened(t, &s, "cpu", &(dpt_trainer_options){.batch_size = BATCH})) return;
+    weights(t, &s, 0, a);
+    a[3] = NAN;
+    CHECK_OK(dpt_trainer_set(s.trainer, DPT_PARAMETER, "fc2.weight", a, FC2));
+    CHECK_STATUS(dpt_trainer_evaluate(s.trainer, s.data, &e), DPT_E_NOT_FINITE);
+    CHECK_CONTAINS(dpt_error_message(s.context), "lower the learning rate");
+    CHECK_SIZE(e.samples, 1);
+    a[3] = 0;
+    CHECK_OK(dpt_trainer_set(s.trainer, DPT_PARAMETER, "fc2.weight", a, FC2));
+    CHECK_OK(dpt_trainer_evaluate(s.trainer, s.data, &e));
+    close_all(&s);
+}
+
 static void a_missed_update_is_repaired(test *t)
 {
     setting s;
@@ -405,6 +423,7 @@ int main(int argc, char **argv)
         {"two steps in flight", two_in_flight},
         {"pipelining changes nothing", pipelining_changes_nothing},
         {"a loss that is not finite changes nothing", a_loss_that_is_not_finite_changes_nothing},
+        {"an evaluation that is not finite is told", an_evaluation_that_is_not_finite_is_told},
         {"a missed update is repaired", a_missed_update_is_repaired},
         {"bad options", bad_options},
         {"what is not there", what_is_not_there},
