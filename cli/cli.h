@@ -124,7 +124,7 @@ int cli_progress_show(const dpt_fit_progress *progress, void *user);
 /* Takes the bar off the terminal. */
 void cli_progress_end(cli_progress *progress);
 
-/* From now on the first SIGINT or SIGTERM is noted and the second kills. */
+/* From now on the first SIGINT or SIGTERM is noted and the second kills, if it was not ignored. */
 void cli_signals_catch(void);
 int cli_signals_caught(void); /* the number, 0: none */
 

@@ -1,10 +1,13 @@
 /* The dptrain command: finds the verb, reads its options and runs it.  Only this file exits. */
 #include "cli.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 int cli_error(int code, const char *format, ...)
 {
@@ -13,6 +16,9 @@ int cli_error(int code, const char *format, ...)
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
+    /* Arguments and names of files may hold anything; a message is one line of plain text. */
+    for (char *c = message; *c; c++)
+        if (iscntrl((unsigned char)*c)) *c = '?';
     /* One write, so that the line stays whole between other programs' lines. */
     fprintf(stderr, "dptrain: %s\n", message);
     return code;
@@ -35,8 +41,19 @@ static int close_stdout(int code)
     return code == CLI_OK ? failure : code;
 }
 
+/* A closed standard stream leaves its number to the next file that is opened: what is printed would
+   end up in the log.  The other way round, /dev/null keeps the number, and using it stays an error.
+ */
+static void occupy_closed_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY); /* the lowest free */
+}
+
 int main(int argc, char **argv)
 {
+    occupy_closed_streams();
     int first;
     const cli_verb_entry *verb = cli_find_verb(argc, argv, &first);
     if (!verb) return CLI_USAGE;

@@ -20,14 +20,22 @@ static void note_signal(int number)
     caught = number;
 }
 
+static void catch_signal(int number, const struct sigaction *action)
+{
+    struct sigaction before;
+    /* Who started us may have it ignored: a shell does so for a script's background jobs. */
+    if (sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_IGN) return;
+    sigaction(number, action, NULL);
+}
+
 void cli_signals_catch(void)
 {
     /* RESETHAND: the second signal finds the default action. */
     struct sigaction action = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND};
     action.sa_flags |= SA_RESTART;
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    catch_signal(SIGINT, &action);
+    catch_signal(SIGTERM, &action);
 }
 
 int cli_signals_caught(void)

@@ -20,7 +20,6 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/dptrain)
 install(EXPORT dptrainTargets NAMESPACE dptrain:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/dptrainConfig.cmake.in
   ${PROJECT_BINARY_DIR}/dptrainConfig.cmake INSTALL_DESTINATION ${package_dir})
-# Before version 1 any minor version may change the API.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/dptrainConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/dptrainConfig.cmake

@@ -14,10 +14,12 @@
 
    Conventions.  Functions return DPT_OK or a negative status; dpt_error_message(context) then says
    in one line what failed and what to do.  Outputs come last and are written only on success.
-   Destroy functions accept NULL.  Every object belongs to one context and is destroyed before it;
-   a dataset and a model outlive the trainers that use them.  A context and what belongs to it is
-   used by one thread at a time; several contexts are independent.  Options structs are filled with
-   designated initialisers: a zero field takes the default that its comment names. */
+   Destroy functions accept NULL; elsewhere a pointer is NULL only where its comment says so.  Every
+   object belongs to one context and is destroyed before it; a device set outlives the arrays and
+   trainers that stand on it, a dataset and a model the trainers that use them.  A context and what
+   belongs to it is used by one thread at a time; several contexts are independent.  Options structs
+   are filled with designated initialisers: a zero field takes the default that its comment names.
+ */
 #ifndef DPTRAIN_H
 #define DPTRAIN_H
 
@@ -225,6 +227,7 @@ typedef struct dpt_parameter_info {
 } dpt_parameter_info;
 
 DPT_API size_t dpt_model_tensor_count(const dpt_model *model);
+/* All zero if i is not below the count. */
 DPT_API void dpt_model_tensor(const dpt_model *model, size_t i, dpt_parameter_info *out);
 
 /* Layers in the order of computation, the input first. */
@@ -237,6 +240,7 @@ typedef struct dpt_layer_info {
 } dpt_layer_info;
 
 DPT_API size_t dpt_model_layer_count(const dpt_model *model);
+/* All zero if i is not below the count. */
 DPT_API void dpt_model_layer(const dpt_model *model, size_t i, dpt_layer_info *out);
 
 /* ---- Data ------------------------------------------------------------------------------------ */
@@ -395,7 +399,7 @@ typedef struct dpt_evaluation {
 } dpt_evaluation;
 
 /* Loss and accuracy over a data set, on all devices, in the split's proportions.  No step in flight
-   (DPT_E_STATE). */
+   (DPT_E_STATE).  DPT_E_NOT_FINITE: the loss, as with weights that overflowed. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_evaluate(dpt_trainer *trainer,
                                                          const dpt_dataset *data,
                                                          dpt_evaluation *out);
@@ -426,13 +430,14 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set(dpt_trainer *trainer, dpt_te
                                                     size_t size);
 
 /* Weights as safetensors with PyTorch's names and layouts.  save writes atomically (temporary file,
-   fsync, rename).  load checks everything before it changes anything: DPT_E_FORMAT for a damaged
-   file, DPT_E_INVALID for the weights of another model, with the tensor named; a device that fails
-   meanwhile is treated as by dpt_trainer_set. */
+   fsync, rename), from any device that still answers.  load checks everything before it changes
+   anything: DPT_E_FORMAT for a damaged file, DPT_E_INVALID for the weights of another model, with
+   the tensor named; a device that fails meanwhile is treated as by dpt_trainer_set. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path);
 
-/* Bytes that one replica takes through the vtable on device i: everything but the data. */
+/* Bytes that one replica takes through the vtable on device i: everything but the data.  0 if there
+   is no device i. */
 DPT_API size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device);
 
 /* What a full batch means for device i; bytes as the device allocates them. */
@@ -517,8 +522,9 @@ typedef struct dpt_fit_result {
 /* Trains with submit and collect, keeping two steps in flight.  The schedule starts with the call,
    at the trainer's learning rate, which is in force again afterwards.  An epoch that a limit cuts
    short is evaluated too.  Files are opened before the first step: DPT_E_IO for a log, plot or
-   checkpoint that cannot be written.  DPT_E_INVALID: patience without validation, a schedule that
-   must know the number of steps and cannot, data that do not fit the model. */
+   checkpoint that cannot be written.  DPT_E_INVALID: two of them in one file, patience without
+   validation, a schedule that must know the number of steps and cannot, data that do not fit the
+   model.  After a failure nothing is in flight. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options,
                                             dpt_fit_result *out);
 

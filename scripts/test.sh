@@ -135,16 +135,22 @@ memory_check() {
     valgrind --quiet --fair-sched=try --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite "$@"
 }
 
-# Installs, and builds and runs an example against the installation, by pkg-config and by CMake.
+# Installs, moves the installation, and builds and runs an example against it, by pkg-config and by
+# CMake.
 installation() {
-    local prefix=$work/installed user=$work/user
-    rm -rf "$prefix" "$user"
+    local prefix=$work/installed user=$work/user version
+    rm -rf "$prefix" "$prefix-first" "$user"
     mkdir -p "$user"
-    cmake --install "$work/gcc-release" --prefix "$prefix" || return
+    cmake --install "$work/gcc-release" --prefix "$prefix-first" && mv "$prefix-first" "$prefix" ||
+        return
     "$prefix/bin/dptrain" devices || return
     "$prefix/bin/dptrain" "${short_training[@]}" || return
     local pc
     pc=$(dirname "$(find "$prefix" -name dptrain.pc)")
+    version=$(PKG_CONFIG_PATH=$pc pkg-config --modversion dptrain)
+    # The SONAME says what find_package says: another minor version may have another API.
+    [ -e "$(PKG_CONFIG_PATH=$pc pkg-config --variable=libdir dptrain)/libdptrain.so.${version%.*}" ] ||
+        return
     # shellcheck disable=SC2046
     PKG_CONFIG_PATH=$pc gcc -std=c17 examples/scatter_allreduce.c -o "$user/by-pkg-config" \
         $(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs dptrain) || return

@@ -56,8 +56,20 @@ static dpt_status on_all(reduce_job *jobs, size_t n, dpti_job *job)
     return status;
 }
 
+/* NULL if no array tells. */
+static dpt_context *context_of(dpt_array *const *arrays, size_t n)
+{
+    for (size_t i = 0; arrays && i < n; i++)
+        if (arrays[i]) return arrays[i]->device->context;
+    return NULL;
+}
+
 static dpt_status check(dpt_context *context, dpt_array *const *arrays, size_t n)
 {
+    for (size_t i = 0; i < n; i++)
+        if (!arrays[i])
+            return dpt_fail(context, DPT_E_INVALID,
+                            "all-reduce: array %zu is NULL; leave out devices without one", i);
     for (size_t i = 0; i < n; i++) {
         if (arrays[i]->size != arrays[0]->size)
             return dpt_fail(context, DPT_E_INVALID,
@@ -78,8 +90,8 @@ static dpt_status check(dpt_context *context, dpt_array *const *arrays, size_t n
 
 dpt_status dpt_all_reduce(dpt_array *const *arrays, size_t n_arrays)
 {
-    if (n_arrays == 0 || !arrays || !arrays[0]) return DPT_E_INVALID;
-    dpt_context *context = arrays[0]->device->context;
+    dpt_context *context = context_of(arrays, n_arrays);
+    if (!context) return DPT_E_INVALID;
     DPT_TRY(check(context, arrays, n_arrays));
     reduce_job *jobs = calloc(n_arrays, sizeof *jobs);
     dpti_allreduce *allreduce = dpti_allreduce_create(n_arrays, arrays[0]->size);

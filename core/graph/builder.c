@@ -123,6 +123,12 @@ bool dpti_describes(dpt_model *model, const char *layer, const dpt_op_desc *desc
     return false;
 }
 
+bool dpti_has_options(dpt_model *model, const char *layer, const void *options)
+{
+    if (!options) (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID, "layer %s needs options", layer);
+    return options != NULL;
+}
+
 bool dpti_known_activation(dpt_model *model, const char *layer, dpt_activation kind)
 {
     if (kind >= DPT_ACT_NONE && kind <= DPT_ACT_GELU) return true;

@@ -44,7 +44,8 @@ dpt_value dpt_input(dpt_model *model, size_t height, size_t width, size_t channe
 dpt_value dpt_conv2d(dpt_model *model, dpt_value x, const char *name,
                      const dpt_conv2d_options *options)
 {
-    if (!dpti_usable(model, x, name ? name : "conv2d") || !dpti_name_is_new(model, name))
+    if (!dpti_usable(model, x, name ? name : "conv2d") || !dpti_name_is_new(model, name) ||
+        !dpti_has_options(model, name, options))
         return (dpt_value){0};
     if (!dpti_known_activation(model, name, options->activation)) return (dpt_value){0};
     const dpti_extent in = model->nodes[x.id - 1].extent;
@@ -106,7 +107,8 @@ dpt_value dpt_conv2d(dpt_model *model, dpt_value x, const char *name,
 dpt_value dpt_linear(dpt_model *model, dpt_value x, const char *name,
                      const dpt_linear_options *options)
 {
-    if (!dpti_usable(model, x, name ? name : "linear") || !dpti_name_is_new(model, name))
+    if (!dpti_usable(model, x, name ? name : "linear") || !dpti_name_is_new(model, name) ||
+        !dpti_has_options(model, name, options))
         return (dpt_value){0};
     if (!dpti_known_activation(model, name, options->activation)) return (dpt_value){0};
     const dpti_node *input = &model->nodes[x.id - 1];
@@ -246,7 +248,8 @@ dpt_value dpt_layer_norm(dpt_model *model, dpt_value x, const char *name,
 
 dpt_value dpt_pool2d(dpt_model *model, dpt_value x, const dpt_pool2d_options *options)
 {
-    if (!dpti_usable(model, x, "pool2d")) return (dpt_value){0};
+    if (!dpti_usable(model, x, "pool2d") || !dpti_has_options(model, "pool2d", options))
+        return (dpt_value){0};
     const dpti_extent in = model->nodes[x.id - 1].extent;
     dpt_pool2d_desc d = {
         .kind = options->kind,

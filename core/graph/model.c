@@ -125,6 +125,8 @@ size_t dpt_model_tensor_count(const dpt_model *model)
 
 void dpt_model_tensor(const dpt_model *model, size_t i, dpt_parameter_info *out)
 {
+    *out = (dpt_parameter_info){.name = NULL};
+    if (i >= model->n_parameters) return;
     const dpti_parameter *p = &model->parameters[i];
     *out = (dpt_parameter_info){
         .name = p->name, .rank = p->rank, .size = p->size, .trained = !dpti_is_statistic(p->role)};
@@ -155,6 +157,8 @@ void dpt_model_layer(const dpt_model *model, size_t i, dpt_layer_info *out)
         [DPTI_NODE_FLATTEN] = "flatten",       [DPTI_NODE_BATCH_NORM] = "batch_norm",
         [DPTI_NODE_LAYER_NORM] = "layer_norm", [DPTI_NODE_DROPOUT] = "dropout",
     };
+    *out = (dpt_layer_info){.name = NULL};
+    if (i >= model->n_nodes) return;
     const dpti_node *node = &model->nodes[i];
     *out = (dpt_layer_info){.name = node->name,
                             .kind = kinds[node->kind],

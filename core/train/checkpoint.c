@@ -74,12 +74,23 @@ static void release(writer *w)
     free(w->flat);
 }
 
+/* The weights, of the first replica that can be read: a lost device keeps its own to itself. */
+static dpt_status read_trusted(dpt_trainer *t, float *flat)
+{
+    dpt_status status = DPT_E_STATE;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        if (t->workers[i].stale) continue;
+        status = dpti_trainer_read(t, i, DPT_PARAMETER, flat);
+        if (status != DPT_E_DEVICE_LOST) return status;
+    }
+    return status;
+}
+
 dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
 {
     dpt_trainer *t = trainer;
     DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_save"));
-    const size_t from = dpti_trainer_trusted(t);
-    if (from == t->n_workers)
+    if (dpti_trainer_trusted(t) == t->n_workers)
         return dpt_fail(t->context, DPT_E_STATE,
                         "no device holds trusted weights: nothing to save");
     writer w = {.trainer = t,
@@ -90,7 +101,7 @@ dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
     dpt_status status = w.flat && w.outside ? DPT_OK : DPT_E_NO_MEMORY;
     if (!w.tensors)
         status = dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for the checkpoint's tensors");
-    if (status == DPT_OK) status = dpti_trainer_read(t, from, DPT_PARAMETER, w.flat);
+    if (status == DPT_OK) status = read_trusted(t, w.flat);
     if (status == DPT_OK) status = write_file(&w, path);
     release(&w);
     return status;

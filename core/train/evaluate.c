@@ -195,6 +195,11 @@ dpt_status dpt_trainer_evaluate(dpt_trainer *trainer, const dpt_dataset *data, d
     dpt_evaluation sum = {.samples = data->count};
     DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_evaluate"));
     DPT_TRY(evaluate(trainer, data, 0, data->count, NULL, &sum));
+    if (!isfinite(sum.loss))
+        return dpt_fail(trainer->context, DPT_E_NOT_FINITE,
+                        "the loss on %s after step %zu is not finite; lower the learning rate or "
+                        "check the weights and the data",
+                        data->name, trainer->done.step);
     sum.loss /= count;
     sum.accuracy = (double)sum.hits / count;
     sum.seconds = dpti_seconds() - began;

@@ -51,6 +51,16 @@ static dpt_status make_folder(fit *f, const char *path)
                     code == EEXIST ? "there is a file of that name" : strerror(code));
 }
 
+/* What is written last would silently replace the other. */
+static dpt_status not_one_file(fit *f, const char *a, const char *b)
+{
+    struct stat about;
+    if (!a || !b || strcmp(a, b) != 0) return DPT_OK;
+    if (stat(a, &about) == 0 && !S_ISREG(about.st_mode)) return DPT_OK; /* /dev/null */
+    return dpt_fail(f->context, DPT_E_INVALID,
+                    "%s is to be written twice; name another file for the log or the plot", a);
+}
+
 static dpt_status log_run(fit *f)
 {
     const dpt_trainer *t = f->trainer;
@@ -72,27 +82,33 @@ static dpt_status log_run(fit *f)
     return status == DPT_OK ? DPT_OK : dpti_context_fail(f->context, NULL, &error);
 }
 
-/* The path of NAME.safetensors in the checkpoint's folder, which can be written. */
+/* The path of NAME.safetensors in the checkpoint's folder, which is not the log's or the plot's. */
 static dpt_status checkpoint_path(fit *f, const char *name, char **out)
 {
-    dpt_error error = {0};
     *out = dpti_format("%s/%s.safetensors", f->options->checkpoint, name);
     if (!*out) return no_memory(f);
-    if (dpti_plot_check(*out, &error) != DPT_OK) return dpti_context_fail(f->context, NULL, &error);
-    return DPT_OK;
+    DPT_TRY(not_one_file(f, f->options->log, *out));
+    return not_one_file(f, f->options->plot, *out);
+}
+
+static dpt_status check_writable(fit *f, const char *path)
+{
+    dpt_error error = {0};
+    if (!path || dpti_plot_check(path, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(f->context, NULL, &error);
 }
 
 static dpt_status open_files(fit *f)
 {
     const dpt_fit_options *o = f->options;
     dpt_error error = {0};
-    if (o->plot && dpti_plot_check(o->plot, &error) != DPT_OK)
-        return dpti_context_fail(f->context, NULL, &error);
-    if (o->checkpoint) {
-        DPT_TRY(make_folder(f, o->checkpoint));
-        DPT_TRY(checkpoint_path(f, "model", &f->model));
-        if (o->validation) DPT_TRY(checkpoint_path(f, "best", &f->best));
-    }
+    DPT_TRY(not_one_file(f, o->log, o->plot));
+    if (o->checkpoint) DPT_TRY(checkpoint_path(f, "model", &f->model));
+    if (o->checkpoint && o->validation) DPT_TRY(checkpoint_path(f, "best", &f->best));
+    DPT_TRY(check_writable(f, o->plot));
+    if (o->checkpoint) DPT_TRY(make_folder(f, o->checkpoint));
+    DPT_TRY(check_writable(f, f->model));
+    DPT_TRY(check_writable(f, f->best));
     if (o->log) {
         if (dpti_log_open(o->log, &f->log, &error) != DPT_OK)
             return dpti_context_fail(f->context, NULL, &error);
@@ -314,9 +330,11 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
                         .best_validation_loss = NAN}};
     DPT_TRY(dpti_trainer_idle(trainer, "dpt_fit"));
     DPT_TRY(check(&f));
+    if (!(f.options->max_seconds > 0)) DPT_TRY(dpti_trainer_check_steps(trainer, f.steps_total));
     const float lr = trainer->lr;
     dpt_status status = open_files(&f);
     if (status == DPT_OK) status = train(&f);
+    if (status != DPT_OK) dpti_trainer_drain(trainer);
     trainer->lr = lr;
     /* What was learned up to a failure is worth seeing; the first error is the one to tell. */
     const dpt_error first = f.context->error;

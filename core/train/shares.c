@@ -12,6 +12,9 @@ static const char replay_prefix[] = "replay:";
 static dpt_status load_replay(dpt_trainer *t, const char *path)
 {
     dpt_error error = {0};
+    if (!*path)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "split \"replay:\" names no log; write \"replay:FILE\"");
     if (dpti_replay_read(path, &t->replay, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     if (t->replay.n_devices != t->n_workers)
@@ -44,6 +47,16 @@ dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const char *text)
     return DPT_OK;
 }
 
+dpt_status dpti_trainer_check_steps(dpt_trainer *trainer, size_t n_steps)
+{
+    const dpt_trainer *t = trainer;
+    if (t->replay.n_steps == 0 || n_steps <= t->replay.n_steps - t->next.step) return DPT_OK;
+    return dpt_fail(t->context, DPT_E_INVALID,
+                    "the log that is replayed has shares for %zu steps; ask for no more steps than "
+                    "that",
+                    t->replay.n_steps);
+}
+
 dpt_status dpti_trainer_divide(dpt_trainer *trainer, const dpti_cursor *cursor, size_t n_samples,
                                size_t *rows)
 {
@@ -52,11 +65,7 @@ dpt_status dpti_trainer_divide(dpt_trainer *trainer, const dpti_cursor *cursor, 
         dpti_split_rows(&t->split, n_samples, rows);
         return DPT_OK;
     }
-    if (cursor->step >= t->replay.n_steps)
-        return dpt_fail(t->context, DPT_E_INVALID,
-                        "the log that is replayed has shares for %zu steps; ask for no more steps "
-                        "than that",
-                        t->replay.n_steps);
+    DPT_TRY(dpti_trainer_check_steps(t, 1));
     size_t sum = 0;
     memcpy(rows, t->replay.shards + cursor->step * t->n_workers, t->n_workers * sizeof *rows);
     for (size_t i = 0; i < t->n_workers; i++)

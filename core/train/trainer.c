@@ -81,6 +81,8 @@ dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
 {
     static const dpt_trainer_options defaults;
     if (!options) options = &defaults;
+    if (!model || !data)
+        return dpt_fail(devices->context, DPT_E_INVALID, "a trainer needs a model and data");
     dpt_trainer *t = calloc(1, sizeof *t);
     if (!t) return dpt_fail(devices->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     t->context = devices->context;
@@ -150,6 +152,7 @@ dpt_status dpt_trainer_set_lr(dpt_trainer *trainer, float lr)
 
 size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device)
 {
+    if (device >= trainer->n_workers) return 0;
     const dpti_worker *w = &trainer->workers[device];
     return dpti_replica_bytes(&w->replica) + w->train.arena.n_bytes + w->evaluate.arena.n_bytes;
 }

@@ -144,6 +144,8 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const 
 /* Sets each worker's capacity: the most samples that it will see, in full batches, in the ragged
    last one, in the log. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_find_capacities(dpt_trainer *trainer);
+/* DPT_E_INVALID if the log that is replayed does not have n_steps beyond those submitted. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_check_steps(dpt_trainer *trainer, size_t n_steps);
 /* The shares of the step behind the cursor, (n_workers). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_divide(dpt_trainer *trainer, const dpti_cursor *cursor,
                                                 size_t n_samples, size_t *rows);

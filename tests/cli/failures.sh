@@ -82,12 +82,23 @@ refuse 1 "/nowhere/plot.svg" "${synthetic[@]}" --plot /nowhere/plot.svg
 refuse 1 "/nowhere/deep" "${synthetic[@]}" --checkpoint /nowhere/deep
 : >file
 refuse 1 "file" "${synthetic[@]}" --checkpoint file
+refuse 2 "both.* is to be written twice" "${synthetic[@]}" --log both --plot both
+refuse 2 "twice/model.safetensors is to be written twice" "${synthetic[@]}" --checkpoint twice \
+    --log twice/model.safetensors
+train "${synthetic[@]}" --log /dev/null --plot /dev/null
 if [ -e /dev/full ]; then
     refuse 1 "/dev/full.*[Nn]o space" "${synthetic[@]}" --log /dev/full
     "$DPTRAIN" devices >/dev/full 2>full.err
     check "a full disk behind stdout is a failure" test $? -eq 1
     check "and is told in one line" grep -qE "^dptrain: .*standard output.*[Nn]o space" full.err
 fi
+
+# What is printed to a closed stdout does not get into the log instead.
+"$DPTRAIN" --dataset synthetic:8x8x1:3:64 --model linear --batch-size 32 --epochs 2 \
+    --log closed.jsonl 2>closed.err >&-
+check "a closed stdout is a failure" test $? -eq 1
+check "and is told in one line" grep -qE "^dptrain: .*standard output.*Bad file" closed.err
+check "the log has events alone" test "$(grep -cv '^{"event":.*}$' closed.jsonl)" -eq 0
 
 # Weights
 refuse 1 "/nowhere/weights" "${synthetic[@]}" --load /nowhere/weights

@@ -67,4 +67,27 @@ events = [json.loads(line) for line in open("int.jsonl")]
 assert events[-1]["event"] == "done", events[-1]
 assert os.path.getsize("int/model.safetensors") > 1000 and os.path.getsize("int.svg") > 100
 PYTHON
+
+# As in a script's background job, where the shell has SIGINT ignored: Ctrl-C is not for dptrain.
+check "an ignored interrupt" python3 - "$DPTRAIN" <<'PYTHON'
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGINT, signal.SIG_IGN) # inherited
+if os.path.exists("ignored.jsonl"):
+    os.remove("ignored.jsonl")
+process = subprocess.Popen(
+    [sys.argv[1], "train", "--dataset=synthetic:28x28x1:10:2000", "--model=linear", "--quiet",
+     "--batch-size=50", "--max-time=300", "--log=ignored.jsonl"], stderr=subprocess.PIPE, text=True)
+def wait_for(steps):
+    while process.poll() is None:
+        if os.path.exists("ignored.jsonl") and open("ignored.jsonl").read().count('"step"') > steps:
+            return
+        time.sleep(0.01)
+wait_for(3)
+process.send_signal(signal.SIGINT)
+wait_for(open("ignored.jsonl").read().count('"step"') + 50)
+assert process.poll() is None, "ended by an interrupt that is ignored"
+process.terminate()
+process.communicate(timeout=60)
+assert process.returncode == 143, process.returncode
+PYTHON
 finish

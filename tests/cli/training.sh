@@ -93,8 +93,11 @@ check "another seed gives other bits" test -n "$(cmp first/model.safetensors oth
 refuse 2 "first.jsonl is of a run on 3 devices, but this one has 1" "${common[@]}" --devices cpu --split replay:first.jsonl --quiet
 refuse 2 "batches of 128, but this one has 100" "${common[@]}" "${devices[@]}" --batch-size 100 \
     --split replay:first.jsonl --quiet
+rm -f longer.jsonl
 refuse 2 "shares for 16 steps" "${common[@]}" "${devices[@]}" --epochs 3 --split replay:first.jsonl \
-    --quiet
+    --quiet --log longer.jsonl
+check "which is refused before the first step" test ! -e longer.jsonl
+refuse 2 "names no log" "${common[@]}" "${devices[@]}" --split replay: --quiet
 
 # ---- Limits ----
 train "${common[@]}" --max-steps 3

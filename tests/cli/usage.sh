@@ -23,6 +23,8 @@ refuse 2 "does not go with 'dptrain devices'" devices --model lenet
 refuse 2 "needs weights: --checkpoint" eval
 refuse 2 "needs --momentum" --nesterov
 
+refuse 2 "unknown model 'a.b.\[1m'" --dataset synthetic:8x8x1:3:64 --model $'a\nb\e[1m'
+
 # Numbers
 refuse 2 "'0' is not a whole number from 1 to" --batch-size 0
 refuse 2 "'-3' is not a whole number from 1 to" --batch-size=-3

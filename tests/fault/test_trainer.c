@@ -164,6 +164,33 @@ static bool train_on(run *r, training *w)
     return false;
 }
 
+/* What is in flight may fail in one call and be told of by a later one. */
+static bool went_well(run *r, dpt_status status, const char *what)
+{
+    return status == DPT_OK || plant_succeeded(r, status, what);
+}
+
+/* The same with two steps in flight: what is behind a step that failed must not count either. */
+static bool train_ahead(run *r, training *w)
+{
+    test *t = r->t;
+    for (int attempts = 0; attempts < 2 * MAX_STEPS; attempts++) {
+        dpt_step_metrics metrics;
+        const size_t before = dpt_trainer_steps(w->trainer);
+        if (before >= STEPS) return true;
+        bool good = true;
+        for (size_t n = dpt_trainer_in_flight(w->trainer); good && n < 2 && before + n < STEPS; n++)
+            good = went_well(r, dpt_trainer_submit(w->trainer), "dpt_trainer_submit");
+        if (good && went_well(r, dpt_trainer_collect(w->trainer, &metrics), "dpt_trainer_collect"))
+            CHECK_SIZE(metrics.step, before + 1);
+        else
+            check_failed_step(r, w, before);
+        if (r->lost && r->failed) return false;
+    }
+    FAIL("%s: training with steps in flight does not go on", r->devices);
+    return false;
+}
+
 /* After a call that writes weights: the replicas agree, whether or not it failed, and the one that
    did not fail has the new ones if any was written to. */
 static void check_agreement(run *r, training *w, const char *when)
@@ -203,9 +230,14 @@ static void load(run *r, training *w)
 /* Everything else that one does with a trainer. */
 static void use(run *r, training *w)
 {
+    test *t = r->t;
     check_evaluation(r, w, "evaluation");
     check_weights(r, w, r->survivor, "after an evaluation");
-    (void)plant_succeeded(r, dpt_trainer_save(w->trainer, "trained.safetensors"), "saving");
+    const dpt_status saved = dpt_trainer_save(w->trainer, "trained.safetensors");
+    if (r->lost)
+        CHECK_OK(saved); /* from the other device */
+    else
+        (void)plant_succeeded(r, saved, "saving");
     check_weights(r, w, r->survivor, "after saving");
     write_tensor(r, w);
     load(r, w);
@@ -223,9 +255,33 @@ static void with_training(run *r, void (*work)(run *r, training *w))
     dpt_dataset_destroy(w.data);
 }
 
+/* What was learned outlives the device: it is saved from the other one. */
+static void save_what_is_left(run *r, training *w)
+{
+    test *t = r->t;
+    if (!CHECK_OK(dpt_trainer_save(w->trainer, "left.safetensors")))
+        FAIL("%s: %s", r->devices, dpt_error_message(r->context));
+    CHECK_STATUS(dpt_trainer_load(w->trainer, "initial.safetensors"), DPT_E_DEVICE_LOST);
+    CHECK_STATUS(dpt_trainer_load(w->trainer, "left.safetensors"), DPT_E_DEVICE_LOST);
+    check_weights(r, w, r->survivor, "after saving and loading without the lost device");
+}
+
 static void train_and_use(run *r, training *w)
 {
-    if (train_on(r, w)) use(r, w);
+    if (train_on(r, w))
+        use(r, w);
+    else if (r->lost)
+        save_what_is_left(r, w);
+}
+
+static void ahead(run *r, training *w)
+{
+    if (train_ahead(r, w)) check_weights(r, w, r->survivor, "after steps in flight");
+}
+
+static void ahead_body(run *r)
+{
+    with_training(r, ahead);
 }
 
 static void trainer_body(run *r)
@@ -258,30 +314,36 @@ static void record_body(run *r)
 }
 
 /* First a run in which nothing fails, on the same devices, then all the others. */
-static void fail_everywhere(test *t, const char *never, const plant_list *list)
+static void fail_everywhere(test *t, const char *never, const plant_list *list, run_body *body)
 {
     const size_t beyond = 1000000000;
     REQUIRE(!plant_once(t, &(plant_list){never, list->survivor}, beyond, record_body));
     REQUIRE(t->n_failures == 0);
-    plant_everywhere(t, list, trainer_body);
+    plant_everywhere(t, list, body);
 }
 
 static void trainer_fail(test *t)
 {
     const plant_list list = {"%s:threads=1:fail=%zu,cpu:threads=1", 1};
-    fail_everywhere(t, list.format, &list);
+    fail_everywhere(t, list.format, &list, trainer_body);
 }
 
 static void trainer_fail_second(test *t)
 {
     const plant_list list = {"cpu:threads=1,%s:threads=1:fail=%zu", 0};
-    fail_everywhere(t, list.format, &list);
+    fail_everywhere(t, list.format, &list, trainer_body);
 }
 
 static void trainer_lost(test *t)
 {
     const plant_list list = {"%s:threads=1:lost=%zu,cpu:threads=1", 1};
-    fail_everywhere(t, "%s:threads=1:fail=%zu,cpu:threads=1", &list);
+    fail_everywhere(t, "%s:threads=1:fail=%zu,cpu:threads=1", &list, trainer_body);
+}
+
+static void trainer_fail_ahead(test *t)
+{
+    const plant_list list = {"%s:threads=1:fail=%zu,cpu:threads=1", 1};
+    fail_everywhere(t, list.format, &list, ahead_body);
 }
 
 int main(int argc, char **argv)
@@ -290,6 +352,7 @@ int main(int argc, char **argv)
         {"trainer_fail", trainer_fail},
         {"trainer_fail_second", trainer_fail_second},
         {"trainer_lost", trainer_lost},
+        {"trainer_fail_ahead", trainer_fail_ahead},
     };
     if (argc < 2 || !plant_setup()) {
         fputs("usage: test-fault-trainer fault|faultstaged [CASE...]\n", stderr);

@@ -161,6 +161,24 @@ static void a_loss_that_is_not_finite_changes_nothing(test *t)
 }
 
 /* A device that fails during the update misses it; it is restored from the others. */
+static void an_evaluation_that_is_not_finite_is_told(test *t)
+{
+    setting s;
+    float a[FC2];
+    dpt_evaluation e = {.samples = 1};
+    if (!opened(t, &s, "cpu", &(dpt_trainer_options){.batch_size = BATCH})) return;
+    weights(t, &s, 0, a);
+    a[3] = NAN;
+    CHECK_OK(dpt_trainer_set(s.trainer, DPT_PARAMETER, "fc2.weight", a, FC2));
+    CHECK_STATUS(dpt_trainer_evaluate(s.trainer, s.data, &e), DPT_E_NOT_FINITE);
+    CHECK_CONTAINS(dpt_error_message(s.context), "lower the learning rate");
+    CHECK_SIZE(e.samples, 1);
+    a[3] = 0;
+    CHECK_OK(dpt_trainer_set(s.trainer, DPT_PARAMETER, "fc2.weight", a, FC2));
+    CHECK_OK(dpt_trainer_evaluate(s.trainer, s.data, &e));
+    close_all(&s);
+}
+
 static void a_missed_update_is_repaired(test *t)
 {
     setting s;
@@ -226,6 +244,22 @@ static void bad_options(test *t)
     refuse(t, &(dpt_trainer_options){.batch_size = 8, .split = "1:2:3"}, "2");
     refuse(t, &(dpt_trainer_options){.batch_size = 8, .split = "0:0"}, "0");
     refuse(t, &(dpt_trainer_options){.batch_size = 8, .split = "even"}, "equal");
+}
+
+static void what_is_not_there(test *t)
+{
+    setting s;
+    dpt_trainer *none = NULL;
+    if (!opened(t, &s, "cpu", &(dpt_trainer_options){.batch_size = BATCH})) return;
+    CHECK_STATUS(dpt_trainer_create(s.devices, NULL, s.data, NULL, &none), DPT_E_INVALID);
+    CHECK_STATUS(dpt_trainer_create(s.devices, s.model, NULL, NULL, &none), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(s.context), "needs a model and data");
+    CHECK(none == NULL && dpt_trainer_device_bytes(s.trainer, 0) > 0);
+    CHECK_SIZE(dpt_trainer_device_bytes(s.trainer, 1), 0);
+    dpt_parameter_info info = {.size = 1};
+    dpt_model_tensor(s.model, dpt_model_tensor_count(s.model), &info);
+    CHECK(info.name == NULL && info.size == 0);
+    close_all(&s);
 }
 
 static void small_memory_is_said(test *t)
@@ -320,6 +354,42 @@ static void fit_writes_and_replays(test *t)
     close_all(&s);
 }
 
+static void test_data_that_do_not_fit(test *t)
+{
+    setting s;
+    dpt_fit_result r;
+    dpt_dataset *small = NULL;
+    if (!opened(t, &s, "cpu", &(dpt_trainer_options){.batch_size = BATCH})) return;
+    CHECK_OK(dpt_dataset_open(s.context, "synthetic:7x7x1:10:60", NULL, DPT_TEST, &small));
+    const dpt_fit_options fit = {.max_steps = 1, .test = small};
+    CHECK_STATUS(dpt_fit(s.trainer, &fit, &r), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(s.context), "7x7x1");
+    CHECK_SIZE(dpt_trainer_steps(s.trainer), 0); /* told before anything is trained */
+    dpt_dataset_destroy(small);
+    close_all(&s);
+}
+
+/* Where time might end training first, the end of the log is met on the way. */
+static void a_log_that_is_too_short(test *t)
+{
+    setting s;
+    dpt_fit_result r;
+    dpt_trainer_options o = {.batch_size = BATCH};
+    const dpt_fit_options record = {.max_steps = 6, .log = "six.jsonl"};
+    const dpt_fit_options replay = {.max_steps = 7, .max_seconds = 1000};
+    if (!opened(t, &s, "cpu", &o)) return;
+    CHECK_OK(dpt_fit(s.trainer, &record, &r));
+    close_all(&s);
+    o.split = "replay:six.jsonl";
+    if (!opened(t, &s, "cpu", &o)) return;
+    CHECK_STATUS(dpt_fit(s.trainer, &replay, &r), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(s.context), "6 steps");
+    CHECK_SIZE(dpt_trainer_in_flight(s.trainer), 0);
+    CHECK_SIZE(dpt_trainer_steps(s.trainer), 6);
+    CHECK_OK(dpt_trainer_save(s.trainer, "six.safetensors"));
+    close_all(&s);
+}
+
 static void fit_stops_where_it_should(test *t)
 {
     setting s;
@@ -353,12 +423,16 @@ int main(int argc, char **argv)
         {"two steps in flight", two_in_flight},
         {"pipelining changes nothing", pipelining_changes_nothing},
         {"a loss that is not finite changes nothing", a_loss_that_is_not_finite_changes_nothing},
+        {"an evaluation that is not finite is told", an_evaluation_that_is_not_finite_is_told},
         {"a missed update is repaired", a_missed_update_is_repaired},
         {"bad options", bad_options},
+        {"what is not there", what_is_not_there},
         {"small memory is said", small_memory_is_said},
         {"save and load", save_and_load},
         {"wrong checkpoints change nothing", wrong_checkpoints_change_nothing},
         {"fit writes and replays", fit_writes_and_replays},
+        {"test data that do not fit", test_data_that_do_not_fit},
+        {"a log that is too short", a_log_that_is_too_short},
         {"fit stops where it should", fit_stops_where_it_should},
     };
     add_fault_plugins();

@@ -140,6 +140,11 @@ static void refuses_what_does_not_fit(test *t)
     CHECK_STATUS(dpt_array_add(x, x, longer), DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(b.context), "must be equal");
     CHECK_STATUS(dpt_array_affine(longer, 1, 1, x), DPT_E_INVALID);
+    CHECK_STATUS(dpt_all_reduce((dpt_array *[]){NULL, x}, 2), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(b.context), "array 0 is NULL");
+    CHECK_STATUS(dpt_all_reduce((dpt_array *[]){x, NULL}, 2), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(b.context), "array 1 is NULL");
+    CHECK_STATUS(dpt_all_reduce((dpt_array *[]){NULL, NULL}, 2), DPT_E_INVALID);
     dpt_array_destroy(other);
     dpt_array_destroy(longer);
     dpt_array_destroy(x);

@@ -247,6 +247,12 @@ static void mistakes_name_the_layer(test *t)
     CHECK_STATUS(dpt_model_finish(m, head(m, x)), DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(&context), "same");
     dpt_model_destroy(m);
+    REQUIRE_OK(dpt_model_create(&context, "net", &m));
+    x = dpt_conv2d(m, dpt_input(m, 12, 12, 2), "bare", NULL);
+    x = dpt_linear(m, dpt_pool2d(m, x, NULL), "behind", NULL);
+    CHECK_STATUS(dpt_model_finish(m, x), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(&context), "layer bare needs options");
+    dpt_model_destroy(m);
 }
 
 int main(int argc, char **argv)
