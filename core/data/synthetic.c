@@ -170,6 +170,7 @@ dpt_status dpti_synthetic_create(const char *spec, dpt_part part, dpt_dataset **
         .name = dpti_strdup(spec),
         .source = dpti_strdup("synthetic"),
         .count = s.count,
+        .n_records = s.count,
         .height = s.height,
         .width = s.width,
         .channels = s.channels,
