@@ -62,8 +62,8 @@ const cli_option cli_option_table[] = {
     {
         .name = "dataset",
         .argument = "NAME",
-        .help = "fashion-mnist (default), mnist, synthetic:HxWxC:CLASSES:COUNT, or idx for any IDX "
-                "pair in the directory of --data",
+        .help = "fashion-mnist (default), mnist, cifar10, synthetic:HxWxC:CLASSES:COUNT, or idx "
+                "for any IDX pair in the directory of --data",
         .verbs = RUNS,
         .kind = CLI_TEXT,
         TARGET(dataset),

@@ -357,6 +357,12 @@ typedef struct dpt_augment {
     float erase; /* probability, 0: never */
 } dpt_augment;
 
+/* Whether GATHER changes images at all, and so has a third input. */
+static inline bool dpt_augments(const dpt_augment *augment)
+{
+    return augment->pad > 0 || augment->flip || augment->erase != 0.0f;
+}
+
 typedef struct dpt_gather_desc {
     dpt_dtype dtype;  /* of the data */
     size_t count;     /* elements a sample; 1 for labels */

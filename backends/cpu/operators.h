@@ -89,6 +89,24 @@ static inline dpt_cpu_range dpt_cpu_split(size_t total, size_t grain, unsigned t
     return (dpt_cpu_range){begin < total ? begin : total, end < total ? end : total};
 }
 
+/* A range cut in two at a place, which may lie outside: the parameters with and those without
+   weight decay. */
+typedef struct dpt_cpu_cut {
+    dpt_cpu_range before, after;
+} dpt_cpu_cut;
+
+static inline dpt_cpu_cut dpt_cpu_cut_at(dpt_cpu_range range, size_t at)
+{
+    const size_t border = at < range.begin ? range.begin : at > range.end ? range.end : at;
+    return (dpt_cpu_cut){{range.begin, border}, {border, range.end}};
+}
+
+/* Whether a constant leaves small integers exact. */
+static inline bool dpt_cpu_small_integer(float x)
+{
+    return x > -4096.0f && x < 4096.0f && (float)(int)x == x;
+}
+
 /* Products and sums of sizes that stick at SIZE_MAX, so that one check at the end finds overflow.
  */
 static inline size_t dpt_cpu_mul(size_t a, size_t b)

@@ -5,18 +5,53 @@
 #include "backend.h"
 #include "dptrain.h"
 
+/* Samples are numbered with 32 bits on devices, where the sign bit is not to be trusted. */
+enum { DPTI_MAX_RECORDS = INT32_MAX };
+
+/* Samples are what is trained on, records what lies in memory.  A data set has its own records, or
+   it is a part and lists those of another one. */
 struct dpt_dataset {
+    dpt_context *context;
     char *name;
     char *source;
     size_t count, height, width, channels, classes;
+    const dpt_dataset *whole; /* whose images, labels and targets these are; NULL: its own */
+    uint32_t *samples;        /* (count) the record of each sample, ascending; NULL: the same */
+    size_t n_records;
     dpt_dtype dtype;      /* DPT_U8 or DPT_F32 */
-    void *images;         /* (count, height, width, channels), aligned to 64 bytes */
-    uint8_t *labels;      /* (count), each below classes; aligned to 64 bytes */
+    void *images;         /* (n_records, height, width, channels), aligned to 64 bytes */
+    uint8_t *labels;      /* (n_records), each below classes; aligned to 64 bytes; or NULL */
+    float *targets;       /* (n_records, classes), finite; aligned to 64 bytes; or NULL */
     size_t stat_channels; /* 1 to 4: element e of a sample has mean[e % stat_channels] */
     float mean[4];        /* the network sees (value - mean) * scale */
     float scale[4];
     const char *const *class_names; /* `classes` strings with static lifetime, or NULL */
 };
+
+static inline size_t dpti_dataset_record(const dpt_dataset *data, size_t sample)
+{
+    return data->samples ? data->samples[sample] : sample;
+}
+
+/* Bytes of an image. */
+static inline size_t dpti_dataset_image_bytes(const dpt_dataset *data)
+{
+    return data->height * data->width * data->channels * dpt_dtype_bytes(data->dtype);
+}
+
+/* Whether two data sets have the same records. */
+static inline bool dpti_dataset_share(const dpt_dataset *a, const dpt_dataset *b)
+{
+    return a->images == b->images;
+}
+
+enum { DPTI_MAX_STAT_CHANNELS = 4 };
+
+/* Sets mean, scale and stat_channels from means and deviations as dpt_dataset_memory has them.
+   DPT_E_INVALID if they are not finite, negative, or too small to divide by, or if they are not
+   zero where there are too many channels. */
+DPT_CHECK_RESULT dpt_status dpti_set_statistics(dpt_dataset *data, const float mean[4],
+                                                const float deviation[4], dpt_error *error);
 
 /* An IDX file in memory.  https://yann.lecun.com/exdb/mnist/ describes the format: magic
    00 00 TYPE RANK, RANK big-endian 32-bit extents, elements in row-major order. */
@@ -27,12 +62,40 @@ typedef struct dpti_idx {
 } dpti_idx;
 
 /* Reads a file of unsigned bytes (type 08), gzipped or not (told by its content, not its name).
-   Sizes are checked against the file before memory is taken.  DPT_E_IO; DPT_E_FORMAT names the file
-   and what is wrong: magic, truncation, trailing bytes, a corrupt gzip stream. */
+   DPT_E_NOT_FOUND, DPT_E_IO, DPT_E_NO_MEMORY; DPT_E_FORMAT names the file and what is wrong: magic,
+   truncation, trailing bytes, corrupt gzip data. */
 DPT_CHECK_RESULT dpt_status dpti_idx_read(const char *path, dpti_idx *out, dpt_error *error);
 /* The same from bytes in memory; `name` stands in messages. */
 DPT_CHECK_RESULT dpt_status dpti_idx_parse(const char *name, const uint8_t *bytes, size_t n_bytes,
                                            dpti_idx *out, dpt_error *error);
+
+/* Records of CIFAR-10's binary version: a label, then the channels of an image as planes.
+   https://www.cs.toronto.edu/~kriz/cifar.html */
+enum {
+    DPTI_CIFAR10_SIDE = 32,
+    DPTI_CIFAR10_CHANNELS = 3,
+    DPTI_CIFAR10_CLASSES = 10,
+    DPTI_CIFAR10_IMAGE_BYTES = DPTI_CIFAR10_SIDE * DPTI_CIFAR10_SIDE * DPTI_CIFAR10_CHANNELS,
+    DPTI_CIFAR10_RECORD_BYTES = 1 + DPTI_CIFAR10_IMAGE_BYTES,
+};
+
+typedef struct dpti_cifar10 {
+    size_t count, capacity;
+    uint8_t *images; /* (count, side, side, channels); aligned to 64 bytes; owned, free() */
+    uint8_t *labels; /* (count), likewise */
+} dpti_cifar10;
+
+/* Appends the records of a file, gzipped or not; `n_files` of its size are expected in all, this
+   one included.  DPT_E_IO; DPT_E_FORMAT names the file and what is wrong: no whole number of
+   records, a label of another data set, a corrupt gzip stream.  After a failure *to is only to be
+   freed. */
+DPT_CHECK_RESULT dpt_status dpti_cifar10_read(const char *path, size_t n_files, dpti_cifar10 *to,
+                                              dpt_error *error);
+/* The same from bytes in memory; `name` stands in messages. */
+DPT_CHECK_RESULT dpt_status dpti_cifar10_parse(const char *name, const uint8_t *bytes,
+                                               size_t n_bytes, dpti_cifar10 *to, dpt_error *error);
+/* Accepts a zeroed one. */
+void dpti_cifar10_free(dpti_cifar10 *batches);
 
 /* "synthetic:HxWxC:CLASSES:COUNT": images that a small network can learn, made by Philox from the
    sample's index: a class pattern plus noise.  The test part differs from the training part. */

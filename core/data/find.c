@@ -1,4 +1,4 @@
-/* Finding the IDX files of a data set on this machine. */
+/* Finding the files of a data set on this machine. */
 #include "data/find.h"
 
 #include "base/base.h"
@@ -8,46 +8,101 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The names that the files of MNIST and its successors have borne since 1998, by part. */
-static const char *const stem[] = {[DPT_TRAIN] = "train", [DPT_TEST] = "t10k"};
-enum { IMAGES_RANK = 3, LABELS_RANK = 1 };
+/* How a data set lies in a folder.  Every file may have .gz behind its name. */
+enum { N_FOLDERS = 2, N_SPELLINGS = 2 };
 
-/* Distributions that ship a data set. */
-typedef struct package {
-    const char *dataset, *directory, *advice;
-} package;
+typedef struct layout {
+    const char *folders[N_FOLDERS]; /* below the one that is looked in; "" is itself */
+    size_t n_files[2];              /* by part */
+    const char *files[2][DPTI_MAX_FILES][N_SPELLINGS];
+} layout;
 
-static const package packages[] = {
+/* The names that the files of MNIST and its successors have borne since 1998; some archives unpack
+   to names with a dot. */
+static const layout idx_layout = {
+    .folders = {""},
+    .n_files = {2, 2},
+    .files =
+        {
+            [DPT_TRAIN] =
+                {
+                    {"train-images-idx3-ubyte", "train-images.idx3-ubyte"},
+                    {"train-labels-idx1-ubyte", "train-labels.idx1-ubyte"},
+                },
+            [DPT_TEST] =
+                {
+                    {"t10k-images-idx3-ubyte", "t10k-images.idx3-ubyte"},
+                    {"t10k-labels-idx1-ubyte", "t10k-labels.idx1-ubyte"},
+                },
+        },
+};
+
+static const layout cifar10_layout = {
+    .folders = {"", "/cifar-10-batches-bin"}, /* what the archive unpacks to */
+    .n_files = {5, 1},
+    .files =
+        {
+            [DPT_TRAIN] =
+                {
+                    {"data_batch_1.bin"},
+                    {"data_batch_2.bin"},
+                    {"data_batch_3.bin"},
+                    {"data_batch_4.bin"},
+                    {"data_batch_5.bin"},
+                },
+            [DPT_TEST] = {{"test_batch.bin"}},
+        },
+};
+
+/* Where a data set comes from. */
+typedef struct origin {
+    const char *dataset;
+    const layout *layout;
+    const char *package; /* the folder of the distribution's package, or NULL */
+    const char *advice;
+} origin;
+
+static const origin origins[] = {
     {
         .dataset = "fashion-mnist",
-        .directory = "/usr/share/datasets/fashion-mnist",
+        .layout = &idx_layout,
+        .package = "/usr/share/datasets/fashion-mnist",
         .advice = "install it with 'apt-get install dataset-fashion-mnist', or pass --data DIR "
                   "with its four IDX files",
     },
     {
         .dataset = "mnist",
+        .layout = &idx_layout,
         .advice = "put its four IDX files into a folder and pass --data DIR",
     },
     {
+        .dataset = "cifar10",
+        .layout = &cifar10_layout,
+        .advice = "unpack its binary version (https://www.cs.toronto.edu/~kriz/cifar.html) and "
+                  "pass --data DIR with data_batch_1.bin to data_batch_5.bin and test_batch.bin",
+    },
+    {
         .dataset = "idx",
+        .layout = &idx_layout,
         .advice = "pass --data DIR with train-images-idx3-ubyte, train-labels-idx1-ubyte, "
                   "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte (or the same with .gz)",
     },
 };
 
-static const package *package_of(const char *dataset)
+static const origin *origin_of(const char *dataset)
 {
-    for (size_t i = 0; i < sizeof packages / sizeof *packages; i++)
-        if (strcmp(packages[i].dataset, dataset) == 0) return &packages[i];
-    return NULL;
+    size_t i = 0;
+    while (strcmp(origins[i].dataset, dataset) != 0)
+        i++;
+    return &origins[i];
 }
 
-void dpti_idx_pair_free(dpti_idx_pair *pair)
+void dpti_files_free(dpti_files *files)
 {
-    free(pair->directory);
-    free(pair->images);
-    free(pair->labels);
-    *pair = (dpti_idx_pair){0};
+    free(files->directory);
+    for (size_t i = 0; i < files->count; i++)
+        free(files->paths[i]);
+    *files = (dpti_files){0};
 }
 
 /* ---- One folder ------------------------------------------------------------------------------ */
@@ -58,12 +113,12 @@ static dpt_status fail_memory(dpt_error *error)
 }
 
 /* One of the spellings of a file, if the folder has it; *out stays NULL if not. */
-static dpt_status find_file(const char *directory, dpt_part part, const char *what, int rank,
-                            char **out, dpt_error *error)
+static dpt_status find_file(const char *directory, const char *folder,
+                            const char *const spellings[N_SPELLINGS], char **out, dpt_error *error)
 {
-    for (unsigned form = 0; form < 4; form++) {
-        char *path = dpti_format("%s/%s-%s%cidx%d-ubyte%s", directory, stem[part], what,
-                                 form < 2 ? '-' : '.', rank, form % 2 ? ".gz" : "");
+    for (size_t form = 0; form < 2 * N_SPELLINGS && spellings[form / 2]; form++) {
+        char *path =
+            dpti_format("%s%s/%s%s", directory, folder, spellings[form / 2], form % 2 ? ".gz" : "");
         if (!path) return fail_memory(error);
         if (access(path, F_OK) == 0) {
             *out = path;
@@ -74,21 +129,42 @@ static dpt_status find_file(const char *directory, dpt_part part, const char *wh
     return DPT_OK;
 }
 
-/* Both files, or neither of *out's members set. */
-static dpt_status find_pair(const char *directory, dpt_part part, dpti_idx_pair *out,
-                            bool *images_found, dpt_error *error)
+/* All files of a part, or the first that is missing is named and *out left alone. */
+static dpt_status find_in_folder(const layout *known, const char *directory, const char *folder,
+                                 dpt_part part, dpti_files *out, const char **missing,
+                                 dpt_error *error)
 {
-    dpti_idx_pair pair = {0};
-    dpt_status status = find_file(directory, part, "images", IMAGES_RANK, &pair.images, error);
-    if (status == DPT_OK)
-        status = find_file(directory, part, "labels", LABELS_RANK, &pair.labels, error);
-    if (status == DPT_OK && !(pair.directory = dpti_strdup(directory))) status = fail_memory(error);
-    *images_found = pair.images != NULL;
-    if (status == DPT_OK && pair.images && pair.labels)
-        *out = pair;
+    dpti_files files = {.directory = dpti_strdup(directory)};
+    dpt_status status = files.directory ? DPT_OK : fail_memory(error);
+    *missing = NULL;
+    while (status == DPT_OK && !*missing && files.count < known->n_files[part]) {
+        char *path = NULL;
+        status = find_file(directory, folder, known->files[part][files.count], &path, error);
+        if (path)
+            files.paths[files.count++] = path;
+        else
+            *missing = known->files[part][files.count][0];
+    }
+    if (status == DPT_OK && !*missing)
+        *out = files;
     else
-        dpti_idx_pair_free(&pair);
+        dpti_files_free(&files);
     return status;
+}
+
+/* The files of a part, or *out stays empty and *missing names one that is not there: of the folder
+   that has others, if there is one. */
+static dpt_status find_in(const layout *known, const char *directory, dpt_part part,
+                          dpti_files *out, const char **missing, dpt_error *error)
+{
+    *missing = known->files[part][0][0];
+    for (size_t i = 0; i < N_FOLDERS && known->folders[i]; i++) {
+        const char *absent = NULL;
+        DPT_TRY(find_in_folder(known, directory, known->folders[i], part, out, &absent, error));
+        if (!absent) return DPT_OK;
+        if (absent != known->files[part][0][0]) *missing = absent;
+    }
+    return DPT_OK;
 }
 
 /* ---- Where to look --------------------------------------------------------------------------- */
@@ -129,9 +205,8 @@ static bool places_collect(places *list, const char *dataset)
     } else if (home) {
         if (!places_add(list, dpti_format("%s/.cache/dptrain/%s", home, dataset))) return false;
     }
-    const package *known = package_of(dataset);
-    if (known && known->directory) return places_add(list, dpti_strdup(known->directory));
-    return true;
+    const char *package = origin_of(dataset)->package;
+    return !package || places_add(list, dpti_strdup(package));
 }
 
 static dpt_status fail_not_found(const char *dataset, const places *looked, dpt_error *error)
@@ -141,45 +216,46 @@ static dpt_status fail_not_found(const char *dataset, const places *looked, dpt_
     for (size_t i = 0; i < looked->count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "; looked in ",
                                  looked->path[i]);
-    const package *known = package_of(dataset);
     return DPT_FAIL(error, DPT_E_NOT_FOUND, "the data set %s is not on this machine: %s%s", dataset,
-                    known ? known->advice : "pass --data DIR", list);
+                    origin_of(dataset)->advice, list);
 }
 
-static dpt_status find_given(const char *directory, dpt_part part, dpti_idx_pair *out,
-                             dpt_error *error)
+static dpt_status find_given(const layout *known, const char *directory, dpt_part part,
+                             dpti_files *out, dpt_error *error)
 {
-    dpti_idx_pair pair = {0};
-    bool images_found = false;
-    DPT_TRY(find_pair(directory, part, &pair, &images_found, error));
-    if (pair.images) {
-        *out = pair;
-        return DPT_OK;
-    }
+    const char *missing = NULL;
+    DPT_TRY(find_in(known, directory, part, out, &missing, error));
+    if (out->count > 0) return DPT_OK;
     if (access(directory, R_OK | X_OK) != 0)
         return DPT_FAIL_NATIVE(error, DPT_E_NOT_FOUND, errno,
                                "cannot look for data in %s: %s; check the folder", directory,
                                strerror(errno));
     return DPT_FAIL(error, DPT_E_NOT_FOUND,
-                    "%s has no %s-%s-idx%d-ubyte (nor with .gz); put the file there or name "
-                    "another folder",
-                    directory, stem[part], images_found ? "labels" : "images",
-                    images_found ? LABELS_RANK : IMAGES_RANK);
+                    "%s has no %s (nor with .gz); put the file there or name another folder",
+                    directory, missing);
 }
 
-dpt_status dpti_find_idx(const char *dataset, const char *directory, dpt_part part,
-                         dpti_idx_pair *out, dpt_error *error)
+static dpt_status find_anywhere(const char *dataset, const layout *known, dpt_part part,
+                                dpti_files *out, dpt_error *error)
 {
-    if (directory) return find_given(directory, part, out, error);
     places list = {0};
-    dpti_idx_pair pair = {0};
     dpt_status status = places_collect(&list, dataset) ? DPT_OK : fail_memory(error);
-    for (size_t i = 0; status == DPT_OK && !pair.images && i < list.count; i++) {
-        bool images_found = false;
-        status = find_pair(list.path[i], part, &pair, &images_found, error);
+    for (size_t i = 0; status == DPT_OK && out->count == 0 && i < list.count; i++) {
+        const char *missing = NULL;
+        status = find_in(known, list.path[i], part, out, &missing, error);
     }
-    if (status == DPT_OK && !pair.images) status = fail_not_found(dataset, &list, error);
+    if (status == DPT_OK && out->count == 0) status = fail_not_found(dataset, &list, error);
     places_free(&list);
-    if (status == DPT_OK) *out = pair;
     return status;
+}
+
+dpt_status dpti_find_files(const char *dataset, const char *directory, dpt_part part,
+                           dpti_files *out, dpt_error *error)
+{
+    const layout *known = origin_of(dataset)->layout;
+    dpti_files files = {0};
+    DPT_TRY(directory ? find_given(known, directory, part, &files, error)
+                      : find_anywhere(dataset, known, part, &files, error));
+    *out = files;
+    return DPT_OK;
 }

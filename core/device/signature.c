@@ -132,16 +132,11 @@ static dpt_status gather_statistics(const dpt_gather_desc *d, dpt_error *error)
     return DPT_OK;
 }
 
-static bool is_augmented(const dpt_augment *a)
-{
-    return a->pad > 0 || a->flip || a->erase != 0;
-}
-
 static dpt_status check_augment(const dpt_gather_desc *d, bool labels, dpt_error *error)
 {
     const dpt_augment *a = &d->augment;
     size_t area;
-    if (!is_augmented(a)) return DPT_OK;
+    if (!dpt_augments(a)) return DPT_OK;
     if (labels) return DPT_FAIL(error, DPT_E_INVALID, "labels cannot be augmented");
     DPT_TRY(EXTENT(&area, error, a->height, a->width));
     if (d->count % area != 0)
@@ -170,7 +165,7 @@ static dpt_status gather(const dpt_op_desc *desc, dpti_signature *out, dpt_error
     DPT_TRY(check_augment(d, labels, error));
     add_in(out, whole(labels ? "labels" : "data", d->dtype, elements));
     add_in(out, sampled("index", DPT_U32, 1));
-    if (is_augmented(&d->augment)) {
+    if (dpt_augments(&d->augment)) {
         add_in(out, sampled("sample", DPT_U32, 1));
         out->reads_step = true; /* seed and epoch */
     }

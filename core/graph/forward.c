@@ -18,7 +18,7 @@ static dpt_status emit_images(dpti_compiler *c)
     dpti_instruction gather = {.desc = {.kind = DPT_OP_GATHER,
                                         .u.gather = {.dtype = data->dtype,
                                                      .count = elements,
-                                                     .n_records = data->count,
+                                                     .n_records = data->n_records,
                                                      .channels = data->stat_channels}},
                                .layer = "input"};
     memcpy(gather.desc.u.gather.mean, data->mean, sizeof data->mean);
@@ -45,7 +45,7 @@ static dpt_status emit_labels(dpti_compiler *c)
         .desc = {.kind = targets ? DPT_OP_GATHER : DPT_OP_GATHER_LABELS,
                  .u.gather = {.dtype = targets ? DPT_F32 : DPT_U8,
                               .count = count,
-                              .n_records = c->options->data->count,
+                              .n_records = c->options->data->n_records,
                               .channels = 1,
                               .scale = {1.0f}}},
         .layer = "input"};

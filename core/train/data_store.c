@@ -12,10 +12,13 @@ typedef struct copy_job {
 
 static dpt_status make_copy(dpti_device *device, const dpt_dataset *data, dpti_data_copy *copy)
 {
-    const size_t n =
-        data->count * data->height * data->width * data->channels; /* fits: in memory */
-    DPT_TRY(dpti_alloc_data(device, data->images, n * dpt_dtype_bytes(data->dtype), &copy->images));
-    DPT_TRY(dpti_alloc_data(device, data->labels, data->count, &copy->labels));
+    const size_t n = data->n_records; /* products fit: they are in memory */
+    const size_t target_bytes = n * data->classes * sizeof(float);
+    DPT_TRY(
+        dpti_alloc_data(device, data->images, n * dpti_dataset_image_bytes(data), &copy->images));
+    if (data->labels) DPT_TRY(dpti_alloc_data(device, data->labels, n, &copy->labels));
+    if (data->targets)
+        DPT_TRY(dpti_alloc_data(device, data->targets, target_bytes, &copy->targets));
     return dpti_sync(device);
 }
 
@@ -29,6 +32,7 @@ static void run_free_copy(dpti_device *device, void *argument)
 {
     dpti_data_copy *copy = argument;
     (void)device;
+    dpti_free(&copy->targets);
     dpti_free(&copy->labels);
     dpti_free(&copy->images);
 }

@@ -7,8 +7,14 @@
 
 typedef struct dpti_data_copy {
     dpti_device *owner; /* who made it; devices of its backend and memory domain use it too */
-    dpti_buffer images, labels;
+    dpti_buffer images, labels, targets; /* all records; what the data set lacks is empty */
 } dpti_data_copy;
+
+/* What a loss compares with. */
+static inline const dpti_buffer *dpti_data_answers(const dpti_data_copy *copy, dpt_loss loss)
+{
+    return loss == DPT_LOSS_SQUARED_ERROR ? &copy->targets : &copy->labels;
+}
 
 typedef struct dpti_data_store {
     size_t n_copies;

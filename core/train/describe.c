@@ -29,7 +29,7 @@ static size_t data_bytes(const dpt_trainer *t, const dpti_worker *w)
 {
     const dpti_data_copy *copy = &t->store.copies[t->store.copy_of[w->rank]];
     if (copy->owner != w->device) return 0;
-    return copy->images.charged_bytes + copy->labels.charged_bytes;
+    return copy->images.charged_bytes + copy->labels.charged_bytes + copy->targets.charged_bytes;
 }
 
 dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan *out)

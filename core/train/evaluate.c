@@ -41,13 +41,15 @@ static void run_bind(dpti_device *device, void *argument)
     evaluate_job *job = argument;
     dpti_worker *w = job->worker;
     const dpt_trainer *t = w->trainer;
-    const dpti_data_store *store = t->test == t->data ? &t->store : &t->test_store;
+    const dpti_data_store *store =
+        dpti_dataset_share(t->test, t->data) ? &t->store : &t->test_store;
     const dpti_data_copy *copy = &store->copies[store->copy_of[w->rank]];
     const dpti_program_options options = {
         .data = t->test, .purpose = t->test_purpose, .loss = t->program.loss};
     (void)device;
-    job->status = dpti_executable_create(&w->replica, &options, &copy->images, &copy->labels,
-                                         &w->evaluate, &job->error);
+    job->status =
+        dpti_executable_create(&w->replica, &options, &copy->images,
+                               dpti_data_answers(copy, t->program.loss), &w->evaluate, &job->error);
 }
 
 static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose purpose)
@@ -55,7 +57,7 @@ static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose pur
     dpt_error error = {0};
     if (t->test == data && t->test_purpose == purpose) return DPT_OK;
     unbind(t);
-    if (data != t->data &&
+    if (!dpti_dataset_share(data, t->data) &&
         dpti_data_store_create(t->devices, data, &t->test_store, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     t->test = data;
@@ -83,7 +85,7 @@ static dpt_status one_pass(evaluate_job *job, dpti_share *buffers, size_t first,
     double seconds = 0;
     dpti_stage(buffers->staging, &block, NULL, 0);
     for (size_t i = 0; i < n; i++)
-        records[i] = (uint32_t)(first + i);
+        records[i] = (uint32_t)dpti_dataset_record(w->trainer->test, first + i);
     DPT_TRY(dpti_worker_upload(w, buffers->staging, 0, n));
     if (job->outputs)
         return dpti_worker_run(
@@ -148,11 +150,30 @@ static dpt_status work_off(dpt_trainer *t, size_t first, size_t count, float *ou
     return status;
 }
 
+static dpt_status check_shape(const dpt_trainer *t, const dpt_dataset *data)
+{
+    const dpti_node *in = &t->model->nodes[t->model->input];
+    if (data->height == in->extent.h && data->width == in->extent.w &&
+        data->channels == in->extent.c && data->classes <= dpt_model_classes(t->model))
+        return DPT_OK;
+    return dpt_fail(t->context, DPT_E_INVALID,
+                    "%s (%zux%zux%zu, %zu classes) does not fit model %s (%zux%zux%zu, %zu)",
+                    data->name, data->height, data->width, data->channels, data->classes,
+                    t->model->name, in->extent.h, in->extent.w, in->extent.c,
+                    dpt_model_classes(t->model));
+}
+
+dpt_status dpti_trainer_check_test(dpt_trainer *trainer, const dpt_dataset *data)
+{
+    DPT_TRY(check_shape(trainer, data));
+    return dpti_trainer_check_answers(trainer, data);
+}
+
 /* The same with everything around it.  `outputs` or `sum` is what is wanted. */
 static dpt_status evaluate(dpt_trainer *t, const dpt_dataset *data, size_t first, size_t count,
                            float *outputs, dpt_evaluation *sum)
 {
-    DPT_TRY(dpti_trainer_check_test(t, data));
+    DPT_TRY(outputs ? check_shape(t, data) : dpti_trainer_check_test(t, data));
     DPT_TRY(dpti_trainer_restore(t));
     if (t->lost)
         return dpt_fail(t->context, DPT_E_STATE,
@@ -172,20 +193,6 @@ static dpt_status evaluate(dpt_trainer *t, const dpt_dataset *data, size_t first
     free(rows);
     free(jobs);
     return status;
-}
-
-dpt_status dpti_trainer_check_test(dpt_trainer *trainer, const dpt_dataset *data)
-{
-    dpt_trainer *t = trainer;
-    const dpti_node *in = &t->model->nodes[t->model->input];
-    if (data->height == in->extent.h && data->width == in->extent.w &&
-        data->channels == in->extent.c && data->classes <= dpt_model_classes(t->model))
-        return DPT_OK;
-    return dpt_fail(t->context, DPT_E_INVALID,
-                    "%s (%zux%zux%zu, %zu classes) does not fit model %s (%zux%zux%zu, %zu)",
-                    data->name, data->height, data->width, data->channels, data->classes,
-                    t->model->name, in->extent.h, in->extent.w, in->extent.c,
-                    dpt_model_classes(t->model));
 }
 
 dpt_status dpt_trainer_evaluate(dpt_trainer *trainer, const dpt_dataset *data, dpt_evaluation *out)

@@ -95,6 +95,28 @@ static dpt_status check_loss(dpt_trainer *t)
     return DPT_OK;
 }
 
+dpt_status dpti_trainer_check_answers(dpt_trainer *trainer, const dpt_dataset *data)
+{
+    const dpt_trainer *t = trainer;
+    const size_t outputs = dpt_model_classes(t->model);
+    if (t->program.loss == DPT_LOSS_CROSS_ENTROPY) {
+        if (data->labels) return DPT_OK;
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "%s has targets and no labels, which cross-entropy needs; use a squared "
+                        "error",
+                        data->name);
+    }
+    if (!data->targets)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "a squared error needs targets, and %s has only labels; use cross-entropy",
+                        data->name);
+    if (data->classes != outputs)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "model %s predicts %zu numbers, but %s has %zu targets a sample",
+                        t->model->name, outputs, data->name, data->classes);
+    return DPT_OK;
+}
+
 static dpt_status check_augment(dpt_trainer *t)
 {
     const dpt_augment_options *a = &t->program.augment;
@@ -157,6 +179,7 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
                                .n_parts = o->batch_norm == DPT_BATCH_NORM_SYNC ? t->n_workers : 1};
     DPT_TRY(take_optimizer(t, o));
     DPT_TRY(check_loss(t));
+    DPT_TRY(dpti_trainer_check_answers(t, t->data));
     DPT_TRY(check_augment(t));
     DPT_TRY(check_batch_norms(t, t->batch_size));
     return check_batch_norms(t, t->data->count % t->batch_size);

@@ -2,13 +2,14 @@
 #ifndef DPTI_ORDER_H
 #define DPTI_ORDER_H
 
-#include "dpt_types.h"
+#include "data/data.h"
 
 typedef struct dpti_order {
-    size_t n_records, batch_size;
+    const dpt_dataset *data;
+    size_t batch_size;
     uint64_t seed;
     bool shuffle;
-    uint32_t *permutation; /* (n_records) of `epoch` */
+    uint32_t *permutation; /* (count) records, of `epoch` */
     size_t epoch;          /* 0: none made yet */
 } dpti_order;
 
@@ -16,11 +17,11 @@ typedef struct dpti_order {
 typedef struct dpti_cursor {
     size_t step;     /* steps done */
     size_t epoch;    /* from 1 */
-    size_t position; /* samples of the epoch that are used up; below n_records */
+    size_t position; /* samples of the epoch that are used up; below the count */
 } dpti_cursor;
 
 /* false without memory. */
-DPT_CHECK_RESULT bool dpti_order_create(size_t n_records, size_t batch_size, uint64_t seed,
+DPT_CHECK_RESULT bool dpti_order_create(const dpt_dataset *data, size_t batch_size, uint64_t seed,
                                         bool shuffle, dpti_order *out);
 void dpti_order_free(dpti_order *order);
 /* The records of the batch at the cursor; valid until the next call. */

@@ -38,7 +38,7 @@ static dpt_status allocate(dpt_trainer *t)
         complete = complete && t->allgather;
     }
     if (!t->workers || !t->allreduce || !complete ||
-        !dpti_order_create(t->data->count, t->batch_size, t->seed, t->order.shuffle, &t->order))
+        !dpti_order_create(t->data, t->batch_size, t->seed, t->order.shuffle, &t->order))
         return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     for (size_t i = 0; i < n; i++) {
         t->workers[i] = (dpti_worker){.trainer = t, .device = t->devices->devices[i], .rank = i};

@@ -128,7 +128,10 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_write(dpt_trainer *trainer, size_t rank
 /* Gives every stale replica the weights and the optimizer's state of one that is not (state.c). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_restore(dpt_trainer *trainer);
 
-/* DPT_E_INVALID if the data do not fit the model's input and classes (evaluate.c). */
+/* DPT_E_INVALID if the data have not what the loss compares with (options.c). */
+DPT_CHECK_RESULT dpt_status dpti_trainer_check_answers(dpt_trainer *trainer,
+                                                       const dpt_dataset *data);
+/* DPT_E_INVALID if the data do not fit the model's input and classes, or the loss (evaluate.c). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_check_test(dpt_trainer *trainer, const dpt_dataset *data);
 /* New weights, and an optimizer that has not moved yet, on every device: `zeros` is a flat buffer
    of them. */

@@ -38,8 +38,8 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
     DPT_TRY(dpti_replica_create(w->device, t->model, most, &options.optimizer, &w->replica));
     DPT_TRY(dpti_upload(&w->replica.parameters, 0, weights, t->model->flat_size * sizeof(float)));
     DPT_TRY(dpti_sync(w->device));
-    return dpti_executable_create(&w->replica, &options, &copy->images, &copy->labels, &w->train,
-                                  error);
+    return dpti_executable_create(&w->replica, &options, &copy->images,
+                                  dpti_data_answers(copy, options.loss), &w->train, error);
 }
 
 static void destroy_replica(dpti_worker *w)

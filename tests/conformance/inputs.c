@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-void inputs_fill_state(bool integers, test_random *random, float *out, size_t n)
+static void fill_numbers(bool integers, test_random *random, float *out, size_t n)
 {
     if (integers) {
         test_fill_integers(random, out, n, -3, 3);
@@ -17,7 +17,7 @@ void inputs_fill_state(bool integers, test_random *random, float *out, size_t n)
 static void fill_activated(dpt_activation kind, bool integers, test_random *random, float *out,
                            size_t n)
 {
-    inputs_fill_state(integers, random, out, n);
+    fill_numbers(integers, random, out, n);
     for (size_t i = 0; i < n; i++) {
         if (kind == DPT_ACT_RELU) out[i] = out[i] > 0.0f ? out[i] : 0.0f;
         if (integers) continue;
@@ -40,7 +40,7 @@ static void fill_pooled(const dpt_pool2d_desc *d, bool integers, test_random *ra
 static void fill_logits(size_t classes, bool integers, test_random *random, float *out, size_t n)
 {
     static const float spreads[] = {1.0f, 4.0f, 30.0f, 0.01f};
-    inputs_fill_state(integers, random, out, n);
+    fill_numbers(integers, random, out, n);
     for (size_t i = 0; i < n && !integers; i++)
         out[i] *= spreads[i / classes % 4];
 }
@@ -57,7 +57,7 @@ static float center(size_t channel, bool integers)
 /* Row after row of channels; the last of the centers' cycle are all the same value. */
 static void fill_rows(size_t channels, bool integers, test_random *random, float *out, size_t n)
 {
-    inputs_fill_state(integers, random, out, n);
+    fill_numbers(integers, random, out, n);
     for (size_t i = 0; i < n; i++) {
         const size_t channel = i % channels;
         if (channel % 5 == 4 && !integers) out[i] = 0.0f;
@@ -68,7 +68,7 @@ static void fill_rows(size_t channels, bool integers, test_random *random, float
 /* Means near the centers, inverse deviations, inverse counts. */
 static void fill_moments(size_t channels, bool integers, test_random *random, float *out)
 {
-    inputs_fill_state(integers, random, out, 3 * channels);
+    fill_numbers(integers, random, out, 3 * channels);
     for (size_t c = 0; c < channels; c++) {
         float *inverse = &out[channels + c];
         out[c] += center(c, integers);
@@ -129,7 +129,7 @@ static bool fill_layer_norm(const dpt_op_desc *desc, size_t slot, bool integers,
     const dpt_layer_norm_desc *d = &desc->u.layer_norm;
     if (desc->kind == DPT_OP_LAYER_NORM_FORWARD) {
         if (slot != 0) return false;
-        inputs_fill_state(integers, random, out, n);
+        fill_numbers(integers, random, out, n);
         for (size_t i = 0; i < n; i++)
             out[i] += center(i / d->channels, integers);
         return true;
@@ -139,7 +139,7 @@ static bool fill_layer_norm(const dpt_op_desc *desc, size_t slot, bool integers,
         return true;
     }
     if (slot != 2) return false;
-    inputs_fill_state(integers, random, out, n);
+    fill_numbers(integers, random, out, n);
     for (size_t i = 1; i < n; i += 2)
         out[i] = 1.0f + fabsf(out[i]);
     return true;
@@ -151,6 +151,13 @@ static void fill_below(test_random *random, uint32_t *out, size_t n, size_t boun
 {
     for (size_t i = 0; i < n; i++)
         out[i] = (uint32_t)test_random_below(random, bound);
+}
+
+/* Numbers of samples: anything that 32 bits hold. */
+static void fill_samples(test_random *random, uint32_t *out, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (uint32_t)test_random_u64(random);
 }
 
 static void fill_data(const dpt_gather_desc *d, bool integers, test_random *random, void *out,
@@ -168,7 +175,7 @@ static void fill_data(const dpt_gather_desc *d, bool integers, test_random *rand
         for (size_t i = 0; i < n; i++)
             numbers[i] = test_random_int(random, 0, 100000);
         break;
-    case DPT_F32: inputs_fill_state(integers, random, out, n); break;
+    case DPT_F32: fill_numbers(integers, random, out, n); break;
     }
 }
 
@@ -180,9 +187,15 @@ void inputs_fill(const dpt_op_desc *desc, size_t slot, bool integers, test_rando
     case DPT_OP_GATHER_LABELS:
         if (slot == 0) {
             fill_data(&desc->u.gather, integers, random, out, n);
-        } else {
+        } else if (slot == 1) {
             fill_below(random, out, n, desc->u.gather.n_records);
+        } else {
+            fill_samples(random, out, n);
         }
+        return;
+    case DPT_OP_DROPOUT:
+        if (slot != 1) break;
+        fill_samples(random, out, n);
         return;
     case DPT_OP_CONV2D_BACKWARD_DATA:
         if (slot != 2) break;
@@ -224,7 +237,16 @@ void inputs_fill(const dpt_op_desc *desc, size_t slot, bool integers, test_rando
         return;
     default: break;
     }
-    inputs_fill_state(integers, random, out, n);
+    fill_numbers(integers, random, out, n);
+}
+
+void inputs_fill_output(const dpt_op_desc *desc, size_t slot, bool integers, test_random *random,
+                        float *out, size_t n)
+{
+    fill_numbers(integers, random, out, n);
+    if (desc->kind != DPT_OP_ADAMW || slot != 2) return;
+    for (size_t i = 0; i < n; i++) /* a mean of squares */
+        out[i] *= out[i];
 }
 
 /* A multiple of 1/16 of moderate size. */
@@ -267,7 +289,15 @@ bool inputs_exact(const dpt_op_desc *desc)
     case DPT_OP_LAYER_NORM_FORWARD:
     case DPT_OP_LAYER_NORM_BACKWARD_DATA: return false;
     case DPT_OP_SOFTMAX_XENT:
-    case DPT_OP_SOFTMAX_XENT_GRADIENT: return false;
+    case DPT_OP_SOFTMAX_XENT_GRADIENT:
+    case DPT_OP_SQUARED_ERROR:
+    case DPT_OP_SQUARED_ERROR_GRADIENT:
+    case DPT_OP_ADAMW:
+    case DPT_OP_CLIP_NORM: return false;
+    case DPT_OP_DROPOUT: /* 1 / (1 - p), too, is a float */
+        return is_simple(1.0f / (1.0f - desc->u.dropout.p)) &&
+               (1.0 - (double)desc->u.dropout.p) * (double)(1.0f / (1.0f - desc->u.dropout.p)) ==
+                   1.0;
     case DPT_OP_ADD:
     case DPT_OP_AFFINE:
         return is_simple(desc->u.elementwise.alpha) && is_simple(desc->u.elementwise.beta);

@@ -8,8 +8,9 @@
 /* Fills n elements of input `slot` of an operator. */
 void inputs_fill(const dpt_op_desc *desc, size_t slot, bool integers, test_random *random,
                  void *out, size_t n);
-/* Weights, velocity, or what is accumulated to. */
-void inputs_fill_state(bool integers, test_random *random, float *out, size_t n);
+/* An output that is read too: weights, an optimizer's state, or what is accumulated to. */
+void inputs_fill_output(const dpt_op_desc *desc, size_t slot, bool integers, test_random *random,
+                        float *out, size_t n);
 
 /* Whether integer inputs give results that float32 holds exactly, whatever the order of the sum:
    not behind a division or an exponential. */

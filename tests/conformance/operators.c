@@ -259,8 +259,47 @@ static size_t divisor(size_t count, size_t preferred)
     return channels;
 }
 
+/* height, width, channels; pad, flip, erase; of the statistics, whether they divide or not. */
+typedef struct augment_shape {
+    size_t h, w, c, stats;
+    dpt_augment augment;
+} augment_shape;
+
+static void check_augmentation(test *t)
+{
+    static const augment_shape shapes[] = {
+        {32, 32, 3, 3, {.pad = 4, .flip = true}}, /* CIFAR */
+        {32, 32, 3, 3, {.pad = 4, .flip = true, .erase = 0.25f}},
+        {28, 28, 1, 1, {.pad = 2}},
+        {28, 28, 1, 1, {.flip = true}},
+        {9, 6, 2, 1, {.erase = 1.0f}},
+        {5, 8, 4, 2, {.pad = 5, .flip = true, .erase = 0.5f}}, /* nothing may be left of it */
+        {7, 3, 17, 1, {.pad = 1, .flip = true, .erase = 0.5f}},
+        {4, 5, 6, 4, {.pad = 3, .flip = true}}, /* element e is of channel e % 4 all the same */
+        {1, 1, 3, 3, {.pad = 1, .flip = true, .erase = 1.0f}}, /* nothing fits */
+        {2, 2, 1, 1, {.pad = 2, .flip = true, .erase = 1.0f}},
+        {1, 40, 1, 1, {.flip = true, .erase = 1.0f}},
+    };
+    static const dpt_dtype types[] = {DPT_U8, DPT_F32};
+    for (size_t i = 0; i < 2 * N_ELEMENTS(shapes) && !conformance_enough(t); i++) {
+        const augment_shape *s = &shapes[i / 2];
+        dpt_op_desc desc = {.kind = DPT_OP_GATHER,
+                            .u.gather = {.dtype = types[i % 2],
+                                         .count = s->h * s->w * s->c,
+                                         .n_records = 5 + i,
+                                         .channels = s->stats,
+                                         .mean = {2, -1, 0.5f, 8},
+                                         .scale = {1, 0.5f, -2, 4},
+                                         .augment = s->augment}};
+        desc.u.gather.augment.height = s->h;
+        desc.u.gather.augment.width = s->w;
+        conformance_vary(t, &desc, i);
+    }
+}
+
 static void gather(test *t)
 {
+    check_augmentation(t);
     static const dpt_dtype types[] = {DPT_U8, DPT_F32};
     for (size_t i = 0; i < 2 * N_ELEMENTS(counts) && !conformance_enough(t); i++) {
         const dpt_op_desc whole = {.kind = DPT_OP_GATHER,
@@ -408,7 +447,9 @@ static void check_softmax(test *t, dpt_op_kind kind)
 {
     static const size_t classes[] = {1, 2, 3, 7, 8, 9, 10, 16, 17, 33, 100, 1000};
     for (size_t i = 0; i < N_ELEMENTS(classes) && !conformance_enough(t); i++) {
-        const dpt_op_desc desc = {.kind = kind, .u.softmax = {.classes = classes[i]}};
+        dpt_op_desc desc = {.kind = kind, .u.softmax = {.classes = classes[i]}};
+        conformance_vary(t, &desc, i);
+        desc.u.softmax.smoothing = i % 3 == 0 ? 0.9f : 0.1f;
         conformance_vary(t, &desc, i);
     }
 }
@@ -421,6 +462,37 @@ static void softmax_xent(test *t)
 static void softmax_xent_gradient(test *t)
 {
     check_softmax(t, DPT_OP_SOFTMAX_XENT_GRADIENT);
+}
+
+static void check_squared_error(test *t, dpt_op_kind kind)
+{
+    for (size_t i = 0; i < N_ELEMENTS(counts) && !conformance_enough(t); i++) {
+        const dpt_op_desc desc = {.kind = kind, .u.squared_error = {.count = counts[i]}};
+        conformance_vary(t, &desc, i);
+    }
+}
+
+static void squared_error(test *t)
+{
+    check_squared_error(t, DPT_OP_SQUARED_ERROR);
+}
+
+static void squared_error_gradient(test *t)
+{
+    check_squared_error(t, DPT_OP_SQUARED_ERROR_GRADIENT);
+}
+
+static void dropout(test *t)
+{
+    static const float probabilities[] = {0.5f, 0.0f, 0.1f, 0.75f, 0x1.fffffep-1f, 0x1p-25f};
+    for (size_t i = 0; i < 3 * N_ELEMENTS(counts) && !conformance_enough(t); i++) {
+        const dpt_op_desc desc = {
+            .kind = DPT_OP_DROPOUT,
+            .u.dropout = {.count = counts[i / 3] * (i % 2 == 0 ? 1 : 11),
+                          .p = probabilities[i % N_ELEMENTS(probabilities)],
+                          .stream = i % 4 == 0 ? 1 : (uint32_t)i * 77777777u}};
+        conformance_vary(t, &desc, i);
+    }
 }
 
 static void check_elementwise(test *t, dpt_op_kind kind)
@@ -470,6 +542,37 @@ static void sgd(test *t)
     }
 }
 
+static void adamw(test *t)
+{
+    static const dpt_adamw_desc rules[] = {
+        {.beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f, .weight_decay = 0.01f},
+        {.beta1 = 0.5f, .beta2 = 0.75f, .epsilon = 1e-3f},
+        {.beta1 = 0.0f, .beta2 = 0.99f, .epsilon = 1e-6f, .weight_decay = 0.5f},
+        {.beta1 = 0.9f, .beta2 = 0.0f, .epsilon = 0.5f, .weight_decay = 0.01f},
+    };
+    for (size_t i = 0; i < N_ELEMENTS(rules) * N_ELEMENTS(counts) && !conformance_enough(t); i++) {
+        dpt_op_desc desc = {.kind = DPT_OP_ADAMW, .u.adamw = rules[i % N_ELEMENTS(rules)]};
+        const size_t count = counts[i / N_ELEMENTS(rules)] * (i % 2 == 0 ? 1 : 100);
+        const size_t decayed[] = {0, count / 2, count};
+        desc.u.adamw.count = count;
+        desc.u.adamw.decay_count = decayed[i % 3];
+        conformance_vary(t, &desc, i);
+    }
+}
+
+/* Norms below, about and above those of the gradients, which grow with the square root of count. */
+static void clip_norm(test *t)
+{
+    static const float norms[] = {1.0f, 1e4f, 0.01f, 30.0f};
+    for (size_t i = 0; i < N_ELEMENTS(norms) * N_ELEMENTS(counts) && !conformance_enough(t); i++) {
+        const dpt_op_desc desc = {
+            .kind = DPT_OP_CLIP_NORM,
+            .u.clip_norm = {.count = counts[i / N_ELEMENTS(norms)] * (i % 3 == 0 ? 1 : 257),
+                            .max_norm = norms[i % N_ELEMENTS(norms)]}};
+        conformance_vary(t, &desc, i);
+    }
+}
+
 const suite_case operator_cases[] = {
     {"gather", gather},
     {"gather_labels", gather_labels},
@@ -494,11 +597,16 @@ const suite_case operator_cases[] = {
     {"layer_norm_backward_weights", layer_norm_backward_weights},
     {"softmax_xent", softmax_xent},
     {"softmax_xent_gradient", softmax_xent_gradient},
+    {"dropout", dropout},
+    {"squared_error", squared_error},
+    {"squared_error_gradient", squared_error_gradient},
     {"multiply", multiply},
     {"add", add},
     {"affine", affine},
     {"sgd", sgd},
+    {"adamw", adamw},
+    {"clip_norm", clip_norm},
 };
 const size_t n_operator_cases = N_ELEMENTS(operator_cases);
 
-/* _Static_assert(N_ELEMENTS(operator_cases) == DPT_OP_COUNT, "every operator has a case"); */
+_Static_assert(N_ELEMENTS(operator_cases) == DPT_OP_COUNT, "every operator has a case");

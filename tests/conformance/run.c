@@ -52,11 +52,16 @@ static void add_tensors(call *k)
     k->step = arena_add(a, &(tensor){.name = "step", .dtype = DPT_U8, .n = sizeof(dpt_step_block)});
 }
 
-/* Outputs that the call reads too: the optimizer's, and those that are accumulated to.  The others
-   keep their poison: who adds to them is seen. */
-static bool reads_output(const op_case *c, const dpti_slot *slot)
+/* Whether the call reads an output too: the optimizer's, and those that are accumulated to.  The
+   others keep their poison: who adds to them is seen. */
+static bool reads_output(const call *k, size_t output)
 {
-    return (c->accumulate && slot->accumulates) || c->desc.kind == DPT_OP_SGD;
+    switch (k->c->desc.kind) {
+    case DPT_OP_SGD:
+    case DPT_OP_ADAMW:
+    case DPT_OP_CLIP_NORM: return true;
+    default: return k->c->accumulate && k->op.signature.out[output].accumulates;
+    }
 }
 
 static void fill_tensors(call *k, test_random *random)
@@ -67,9 +72,9 @@ static void fill_tensors(call *k, test_random *random)
         inputs_fill(&c->desc, i, c->integers, random, arena_before(&k->arena, k->in[i]),
                     k->arena.tensors[k->in[i]].n);
     for (size_t i = 0; i < s->n_out; i++) {
-        if (!reads_output(c, &s->out[i])) continue;
-        inputs_fill_state(c->integers, random, arena_before(&k->arena, k->out[i]),
-                          k->arena.tensors[k->out[i]].n);
+        if (!reads_output(k, i)) continue;
+        inputs_fill_output(&c->desc, i, c->integers, random, arena_before(&k->arena, k->out[i]),
+                           k->arena.tensors[k->out[i]].n);
     }
     k->block = (dpt_step_block){
         .lr = c->integers ? 0.5f : 0.037f,
@@ -79,6 +84,8 @@ static void fill_tensors(call *k, test_random *random)
         .seed_low = 1,
         .seed_high = 2,
         .first = 11,
+        .adam_scale_m = c->integers ? 2.0f : 1.7f,
+        .adam_scale_v = c->integers ? 0.5f : 3.1f,
     };
     memcpy(arena_before(&k->arena, k->step), &k->block, sizeof k->block);
 }
@@ -172,6 +179,10 @@ static reference_args reference_arguments(const call *k, const doubles *d, doubl
 {
     reference_args args = {.lr = (double)k->block.lr,
                            .inv_batch = (double)k->block.inv_batch,
+                           .adam_scale_m = (double)k->block.adam_scale_m,
+                           .adam_scale_v = (double)k->block.adam_scale_v,
+                           .seed = {k->block.seed_low, k->block.seed_high},
+                           .epoch = k->block.epoch,
                            .accumulate = k->c->accumulate};
     for (size_t i = 0; i < DPT_MAX_INPUTS; i++)
         args.in[i] = d->in[i];

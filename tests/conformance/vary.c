@@ -42,22 +42,23 @@ static size_t work_per_sample(const dpt_op_desc *desc)
     case DPT_OP_MULTIPLY:
     case DPT_OP_ADD:
     case DPT_OP_AFFINE: return desc->u.elementwise.count;
-    case DPT_OP_SGD: return 0;
+    case DPT_OP_DROPOUT: return desc->u.dropout.count * 8; /* random numbers */
+    case DPT_OP_SQUARED_ERROR:
+    case DPT_OP_SQUARED_ERROR_GRADIENT: return desc->u.squared_error.count;
+    case DPT_OP_SGD:
+    case DPT_OP_ADAMW:
+    case DPT_OP_CLIP_NORM: return 0;
     case DPT_OP_COUNT: break;
     }
     return 0;
 }
 
-static bool may_accumulate(const dpt_op_desc *desc)
+/* All false if the description is unsound, which prepare will say. */
+static dpti_signature signature_of(const dpt_op_desc *desc)
 {
-    dpti_signature signature;
-    return dpti_op_signature(desc, &signature, NULL) == DPT_OK && signature.may_accumulate;
-}
-
-static bool is_per_step(const dpt_op_desc *desc)
-{
-    dpti_signature signature;
-    return dpti_op_signature(desc, &signature, NULL) == DPT_OK && signature.per_step;
+    dpti_signature signature = {.n_in = 0};
+    (void)!dpti_op_signature(desc, &signature, NULL);
+    return signature;
 }
 
 /* How many of the inputs the output may share its place with, from the first on. */
@@ -65,6 +66,7 @@ static int places_to_share(dpt_op_kind kind)
 {
     switch (kind) {
     case DPT_OP_ACTIVATION_BACKWARD:
+    case DPT_OP_DROPOUT:
     case DPT_OP_AFFINE: return 1;
     case DPT_OP_MULTIPLY:
     case DPT_OP_ADD: return 2;
@@ -77,7 +79,7 @@ static void vary_call(test *t, op_case *c, test_random *random)
     for (int variant = 0; variant < 4 && !conformance_enough(t); variant++) {
         c->integers = (variant & 1) != 0;
         c->accumulate = (variant & 2) != 0;
-        if (c->accumulate && !may_accumulate(&c->desc)) continue;
+        if (c->accumulate && !signature_of(&c->desc).may_accumulate) continue;
         c->seed = test_random_u64(random);
         c->arena = test_random_below(random, 2) == 0;
         c->in_place = -1;
@@ -94,7 +96,7 @@ void conformance_vary(test *t, const dpt_op_desc *desc, uint64_t seed)
     static const size_t sizes[] = {1, 0, 3, 17, 255, 257};
     test_random random = {seed};
     const size_t work = work_per_sample(desc);
-    const bool per_step = is_per_step(desc);
+    const bool per_step = signature_of(desc).per_step;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !conformance_enough(t); i++) {
         const size_t n = sizes[i];
         if (per_step && n != 1) continue;
@@ -129,11 +131,14 @@ static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
     const dpt_layer_norm_desc *ln = &desc->u.layer_norm;
     const dpt_elementwise_desc *e = &desc->u.elementwise;
     const dpt_sgd_desc *s = &desc->u.sgd;
+    const dpt_adamw_desc *w = &desc->u.adamw;
     switch (desc->kind) {
     case DPT_OP_GATHER:
     case DPT_OP_GATHER_LABELS:
-        snprintf(out, n, "dtype %d count %zu records %zu channels %zu", (int)g->dtype, g->count,
-                 g->n_records, g->channels);
+        snprintf(
+            out, n, "dtype %d count %zu records %zu channels %zu image %zux%zu pad %zu%s erase %g",
+            (int)g->dtype, g->count, g->n_records, g->channels, g->augment.height, g->augment.width,
+            g->augment.pad, g->augment.flip ? " flip" : "", (double)g->augment.erase);
         return;
     case DPT_OP_CONV2D_FORWARD:
     case DPT_OP_CONV2D_BACKWARD_DATA:
@@ -176,7 +181,16 @@ static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
         return;
     case DPT_OP_SOFTMAX_XENT:
     case DPT_OP_SOFTMAX_XENT_GRADIENT:
-        snprintf(out, n, "classes %zu", desc->u.softmax.classes);
+        snprintf(out, n, "classes %zu smoothing %g", desc->u.softmax.classes,
+                 (double)desc->u.softmax.smoothing);
+        return;
+    case DPT_OP_DROPOUT:
+        snprintf(out, n, "count %zu p %g stream %u", desc->u.dropout.count,
+                 (double)desc->u.dropout.p, desc->u.dropout.stream);
+        return;
+    case DPT_OP_SQUARED_ERROR:
+    case DPT_OP_SQUARED_ERROR_GRADIENT:
+        snprintf(out, n, "count %zu", desc->u.squared_error.count);
         return;
     case DPT_OP_MULTIPLY:
     case DPT_OP_ADD:
@@ -187,6 +201,15 @@ static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
         snprintf(out, n, "count %zu decay %zu momentum %g weight decay %g%s", s->count,
                  s->decay_count, (double)s->momentum, (double)s->weight_decay,
                  s->nesterov ? " nesterov" : "");
+        return;
+    case DPT_OP_ADAMW:
+        snprintf(out, n, "count %zu decay %zu betas %g, %g epsilon %g weight decay %g", w->count,
+                 w->decay_count, (double)w->beta1, (double)w->beta2, (double)w->epsilon,
+                 (double)w->weight_decay);
+        return;
+    case DPT_OP_CLIP_NORM:
+        snprintf(out, n, "count %zu norm %g", desc->u.clip_norm.count,
+                 (double)desc->u.clip_norm.max_norm);
         return;
     case DPT_OP_COUNT: break;
     }

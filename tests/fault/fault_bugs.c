@@ -44,11 +44,16 @@ static size_t output_elements(const dpt_op_desc *desc, size_t n)
     case DPT_OP_LAYER_NORM_BACKWARD_DATA: return n * l->rows * l->channels;
     case DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS: return l->channels;
     case DPT_OP_SOFTMAX_XENT:
-    case DPT_OP_SOFTMAX_XENT_GRADIENT: return n * 2;
+    case DPT_OP_SOFTMAX_XENT_GRADIENT:
+    case DPT_OP_SQUARED_ERROR:
+    case DPT_OP_SQUARED_ERROR_GRADIENT: return n * 2;
+    case DPT_OP_DROPOUT: return n * desc->u.dropout.count;
     case DPT_OP_MULTIPLY:
     case DPT_OP_ADD:
     case DPT_OP_AFFINE: return n * desc->u.elementwise.count;
     case DPT_OP_SGD: return desc->u.sgd.count;
+    case DPT_OP_ADAMW: return desc->u.adamw.count;
+    case DPT_OP_CLIP_NORM: return desc->u.clip_norm.count;
     case DPT_OP_COUNT: break;
     }
     return 0;
@@ -84,15 +89,20 @@ static void falsify_output(const dpt_op *op, fault_bug bug, void *output, size_t
     }
 }
 
-static void falsify_softmax(const dpt_op *op, fault_bug bug, float *dlogits, size_t n,
-                            const dpt_step_block *step)
+/* The gradient that a loss put out, `each` elements a sample. */
+static void falsify_loss(fault_bug bug, float *gradient, size_t n, size_t each,
+                         const dpt_step_block *step)
 {
-    const size_t count = n * op->desc.u.softmax.classes;
-    for (size_t i = 0; i < count && bug == FAULT_BUG_DROP; i++)
-        dlogits[i] = 0.0f;
-    for (size_t i = 0; i < count && bug == FAULT_BUG_SCALE; i++)
-        dlogits[i] *= 1.0f / (step->inv_batch * (float)n);
-    if (bug == FAULT_BUG_WRONG) disturb(dlogits, count);
+    for (size_t i = 0; i < n * each && bug == FAULT_BUG_DROP; i++)
+        gradient[i] = 0.0f;
+    for (size_t i = 0; i < n * each && bug == FAULT_BUG_SCALE; i++)
+        gradient[i] *= 1.0f / (step->inv_batch * (float)n);
+    if (bug == FAULT_BUG_WRONG) disturb(gradient, n * each);
+}
+
+static bool is_optimizer(dpt_op_kind kind)
+{
+    return kind == DPT_OP_SGD || kind == DPT_OP_ADAMW;
 }
 
 static void falsify(dpt_device *device, const dpt_op *op, size_t n, const dpt_op_args *args)
@@ -100,12 +110,17 @@ static void falsify(dpt_device *device, const dpt_op *op, size_t n, const dpt_op
     const fault_bug bug = fault_of(device)->bug;
     void *output = address(device, args->out[0]);
     if (output) falsify_output(op, bug, output, output_elements(&op->desc, n));
-    if (op->desc.kind == DPT_OP_SOFTMAX_XENT_GRADIENT) {
-        float *dlogits = address(device, args->out[1]);
+    const bool softmax = op->desc.kind == DPT_OP_SOFTMAX_XENT_GRADIENT;
+    if (softmax || op->desc.kind == DPT_OP_SQUARED_ERROR_GRADIENT) {
+        float *gradient = address(device, args->out[1]);
         const dpt_step_block *step = address(device, args->step);
-        if (dlogits && step) falsify_softmax(op, bug, dlogits, n, step);
+        const size_t each = softmax ? op->desc.u.softmax.classes : op->desc.u.squared_error.count;
+        if (gradient && step) falsify_loss(bug, gradient, n, each, step);
     }
     unsigned char *input = address(device, args->in[0]);
+    if (!input && output &&
+        args->out[0].offset_bytes > 0) /* none, as of CLIP_NORM: what lies before it */
+        input = (unsigned char *)output - 1;
     if (bug == FAULT_BUG_INPUT && input && n > 0) *input ^= 1;
 }
 
@@ -114,7 +129,7 @@ dpt_status fault_run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dpt
     fault_state *state = fault_of(stream->device);
     const dpt_backend *inner = state->inner.backend;
     op->n_runs++;
-    if (state->bug == FAULT_BUG_STALE && op->desc.kind == DPT_OP_SGD && op->n_runs % 2 == 0) {
+    if (state->bug == FAULT_BUG_STALE && is_optimizer(op->desc.kind) && op->n_runs % 2 == 0) {
         return DPT_OK;
     }
     DPT_TRY(fault_forwarded(stream->device,

@@ -1,20 +1,11 @@
 /* Feeds any bytes to the device-list parser and to the choice of devices on a machine on paper, and
    checks what must hold of every list that is accepted. */
 #include "device/select.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 static const dpt_param_spec params[] = {{.key = "threads", .help = ""}, {.key = NULL}};
 static const dpt_memory_ops memory = {.host_pointer = NULL};
 static const dpt_backend backend = {.memory = &memory, .params = params};
-
-static void require(bool held)
-{
-    if (!held) abort();
-}
 
 static void check_selection(const dpti_selection *selection)
 {

@@ -1,16 +1,7 @@
 /* Feeds any text to the reader of run logs and checks what must hold of every log that is accepted:
    each step's shares fit into the batch, and memory is bounded by the text. */
+#include "fuzz.h"
 #include "io/log.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool held)
-{
-    if (!held) abort();
-}
 
 static void check_replay(const dpti_replay *replay, size_t size)
 {

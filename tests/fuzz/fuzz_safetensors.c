@@ -1,16 +1,7 @@
 /* Feeds any bytes to the safetensors reader and checks what must hold of every file that is
    accepted: tensors that lie one behind the other, whole, within the file. */
+#include "fuzz.h"
 #include "io/safetensors.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool held)
-{
-    if (!held) abort();
-}
 
 static void check_file(const dpti_safetensors *file, const uint8_t *data, size_t size)
 {

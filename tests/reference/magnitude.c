@@ -31,9 +31,10 @@ static void absolute(double *values, size_t n)
 }
 
 /* A row of softmax.  exp(x - max) magnifies the rounding of x - max by its size. */
-static void softmax_row(size_t classes, const double *logits, size_t label, double inv_batch,
-                        double *result, double *dlogits)
+static void softmax_row(const dpt_softmax_desc *d, const double *logits, size_t label,
+                        double inv_batch, double *result, double *dlogits)
 {
+    const size_t classes = d->classes;
     double low = logits[0], high = logits[0], sum = 0.0;
     for (size_t c = 1; c < classes; c++) {
         low = fmin(low, logits[c]);
@@ -45,16 +46,17 @@ static void softmax_row(size_t classes, const double *logits, size_t label, doub
     result[1] = 0.0; /* a hit is exactly 0 or 1 */
     for (size_t c = 0; dlogits && c < classes; c++) {
         const double p = exp(logits[c] - high) / sum;
-        dlogits[c] = (p * (2.0 + (high - low)) + (c == label ? 1.0 : 0.0)) * inv_batch;
+        const double target = (c == label ? 1.0 - (double)d->smoothing : 0.0) +
+                              (double)d->smoothing / (double)classes;
+        dlogits[c] = (p * (2.0 + (high - low)) + target) * inv_batch;
     }
 }
 
 static void softmax(const dpt_softmax_desc *d, size_t n, bool gradient, const reference_args *args)
 {
     for (size_t i = 0; i < n; i++) {
-        softmax_row(d->classes, args->in[0] + i * d->classes, (size_t)args->in[1][i],
-                    args->inv_batch, args->out[0] + 2 * i,
-                    gradient ? args->out[1] + i * d->classes : NULL);
+        softmax_row(d, args->in[0] + i * d->classes, (size_t)args->in[1][i], args->inv_batch,
+                    args->out[0] + 2 * i, gradient ? args->out[1] + i * d->classes : NULL);
     }
 }
 
@@ -73,13 +75,18 @@ static void sgd(const dpt_sgd_desc *d, const reference_args *args)
     }
 }
 
-static void gather(const dpt_gather_desc *d, size_t n, const reference_args *args)
+static void adamw(const dpt_adamw_desc *d, const reference_args *args)
 {
-    for (size_t i = 0; i < n * d->count; i++) {
-        const size_t e = i % d->count, record = (size_t)args->in[1][i / d->count];
-        args->out[0][i] =
-            (fabs(args->in[0][record * d->count + e]) + fabs((double)d->mean[e % d->channels])) *
-            fabs((double)d->scale[e % d->channels]);
+    const double beta1 = (double)d->beta1, beta2 = (double)d->beta2;
+    for (size_t i = 0; i < d->count; i++) {
+        const double g = fabs(args->in[0][i]);
+        double *w = &args->out[0][i], *m = &args->out[1][i], *v = &args->out[2][i];
+        *w = fabs(*w);
+        if (i < d->decay_count) *w += args->lr * (double)d->weight_decay * *w;
+        *m = beta1 * fabs(*m) + (1.0 - beta1) * g;
+        *v = beta2 * *v + (1.0 - beta2) * g * g;
+        *w += args->lr * args->adam_scale_m * *m /
+              (sqrt(*v) * args->adam_scale_v + (double)d->epsilon);
     }
 }
 
@@ -144,6 +151,13 @@ static void run_absolute(const dpt_op_desc *desc, size_t n, const reference_args
             out[i] = args->accumulate ? out[i] + dx : dx;
         }
         return;
+    case DPT_OP_GATHER: /* |value| + |mean| */
+        for (size_t i = 0; i < DPT_MAX_CHANNEL_STATS; i++) {
+            bare.u.gather.mean[i] = -fabsf(desc->u.gather.mean[i]);
+            bare.u.gather.scale[i] = fabsf(desc->u.gather.scale[i]);
+        }
+        reference_run(&bare, n, args);
+        return;
     case DPT_OP_ADD:
     case DPT_OP_AFFINE:
         bare.u.elementwise.alpha = fabsf(desc->u.elementwise.alpha);
@@ -165,6 +179,9 @@ static bool keeps_sign(const dpt_op_desc *desc, size_t input)
     case DPT_OP_POOL2D_BACKWARD: return input == 1;
     case DPT_OP_ACTIVATION_FORWARD: return true;
     case DPT_OP_ACTIVATION_BACKWARD: return input == 1;
+    /* Differences of float32 numbers are rounded like themselves. */
+    case DPT_OP_SQUARED_ERROR:
+    case DPT_OP_SQUARED_ERROR_GRADIENT: return true;
     default: return false;
     }
 }
@@ -204,10 +221,10 @@ bool reference_magnitude(const dpt_op_desc *desc, size_t n, const reference_args
     bool enough = true;
     if (run_norm(desc, n, args)) return true;
     switch (desc->kind) {
-    case DPT_OP_GATHER: gather(&desc->u.gather, n, args); return true;
     case DPT_OP_SOFTMAX_XENT: softmax(&desc->u.softmax, n, false, args); return true;
     case DPT_OP_SOFTMAX_XENT_GRADIENT: softmax(&desc->u.softmax, n, true, args); return true;
     case DPT_OP_SGD: sgd(&desc->u.sgd, args); return true;
+    case DPT_OP_ADAMW: adamw(&desc->u.adamw, args); return true;
     default: break;
     }
     for (size_t i = 0; i < DPT_MAX_INPUTS; i++) {
@@ -256,7 +273,10 @@ size_t reference_terms(const dpt_op_desc *desc, size_t n, size_t output)
     case DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS: return n * desc->u.layer_norm.rows + 2;
     case DPT_OP_SOFTMAX_XENT:
     case DPT_OP_SOFTMAX_XENT_GRADIENT: return desc->u.softmax.classes;
-    case DPT_OP_SGD: return output == 0 ? 4 : 3;
+    case DPT_OP_SQUARED_ERROR:
+    case DPT_OP_SQUARED_ERROR_GRADIENT: return desc->u.squared_error.count;
+    case DPT_OP_SGD:
+    case DPT_OP_ADAMW: return output == 0 ? 4 : 3;
     default: return 2;
     }
 }

@@ -37,6 +37,10 @@ double reference_slope(dpt_activation kind, double y)
 
 static void gather(const dpt_gather_desc *d, size_t n, const reference_args *args)
 {
+    if (dpt_augments(&d->augment)) {
+        reference_gather_augmented(d, n, args);
+        return;
+    }
     for (size_t i = 0; i < n; i++) {
         const size_t record = (size_t)args->in[1][i];
         for (size_t e = 0; e < d->count; e++) {
@@ -114,9 +118,11 @@ static void activation_backward(const dpt_activation_desc *d, size_t n, const re
 }
 
 /* One row: loss and hit to result, and the gradient to dlogits if it is not NULL. */
-static void softmax_row(size_t classes, const double *logits, size_t label, double inv_batch,
-                        double *result, double *dlogits)
+static void softmax_row(const dpt_softmax_desc *d, const double *logits, size_t label,
+                        double inv_batch, double *result, double *dlogits)
 {
+    const size_t classes = d->classes;
+    const double smoothing = (double)d->smoothing;
     double maximum = logits[0], sum = 0.0;
     size_t best = 0;
     for (size_t c = 1; c < classes; c++) {
@@ -127,20 +133,35 @@ static void softmax_row(size_t classes, const double *logits, size_t label, doub
     }
     for (size_t c = 0; c < classes; c++)
         sum += exp(logits[c] - maximum);
-    result[0] = log(sum) - (logits[label] - maximum);
+    result[0] = 0.0;
     result[1] = best == label ? 1.0 : 0.0;
-    for (size_t c = 0; dlogits && c < classes; c++) {
-        const double p = exp(logits[c] - maximum) / sum;
-        dlogits[c] = (p - (c == label ? 1.0 : 0.0)) * inv_batch;
+    for (size_t c = 0; c < classes; c++) {
+        const double target = (c == label ? 1.0 - smoothing : 0.0) + smoothing / (double)classes;
+        const double log_p = logits[c] - maximum - log(sum);
+        if (target > 0.0) result[0] -= target * log_p;
+        if (dlogits) dlogits[c] = (exp(log_p) - target) * inv_batch;
     }
 }
 
 static void softmax(const dpt_softmax_desc *d, size_t n, bool gradient, const reference_args *args)
 {
     for (size_t i = 0; i < n; i++) {
-        softmax_row(d->classes, args->in[0] + i * d->classes, (size_t)args->in[1][i],
-                    args->inv_batch, args->out[0] + 2 * i,
-                    gradient ? args->out[1] + i * d->classes : NULL);
+        softmax_row(d, args->in[0] + i * d->classes, (size_t)args->in[1][i], args->inv_batch,
+                    args->out[0] + 2 * i, gradient ? args->out[1] + i * d->classes : NULL);
+    }
+}
+
+static void squared_error(size_t count, size_t n, bool gradient, const reference_args *args)
+{
+    for (size_t i = 0; i < n; i++) {
+        double sum = 0.0;
+        for (size_t e = i * count; e < (i + 1) * count; e++) {
+            const double difference = args->in[0][e] - args->in[1][e];
+            sum += difference * difference;
+            if (gradient) args->out[1][e] = 2.0 / (double)count * difference * args->inv_batch;
+        }
+        args->out[0][2 * i] = sum / (double)count;
+        args->out[0][2 * i + 1] = 0.0;
     }
 }
 
@@ -171,6 +192,30 @@ static void sgd(const dpt_sgd_desc *d, const reference_args *args)
         }
         args->out[0][i] -= args->lr * g;
     }
+}
+
+static void adamw(const dpt_adamw_desc *d, const reference_args *args)
+{
+    const double beta1 = (double)d->beta1, beta2 = (double)d->beta2;
+    for (size_t i = 0; i < d->count; i++) {
+        const double g = args->in[0][i];
+        double *w = &args->out[0][i], *m = &args->out[1][i], *v = &args->out[2][i];
+        if (i < d->decay_count) *w -= args->lr * (double)d->weight_decay * *w;
+        *m = beta1 * *m + (1.0 - beta1) * g;
+        *v = beta2 * *v + (1.0 - beta2) * g * g;
+        *w -= args->lr * args->adam_scale_m * *m /
+              (sqrt(*v) * args->adam_scale_v + (double)d->epsilon);
+    }
+}
+
+static void clip_norm(const dpt_clip_norm_desc *d, const reference_args *args)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < d->count; i++)
+        sum += args->out[0][i] * args->out[0][i];
+    const double factor = fmin(1.0, (double)d->max_norm / (sqrt(sum) + 1e-6));
+    for (size_t i = 0; i < d->count; i++)
+        args->out[0][i] *= factor;
 }
 
 void reference_run(const dpt_op_desc *desc, size_t n, const reference_args *args)
@@ -217,6 +262,13 @@ void reference_run(const dpt_op_desc *desc, size_t n, const reference_args *args
         break;
     case DPT_OP_SOFTMAX_XENT: softmax(&desc->u.softmax, n, false, args); break;
     case DPT_OP_SOFTMAX_XENT_GRADIENT: softmax(&desc->u.softmax, n, true, args); break;
+    case DPT_OP_DROPOUT: reference_dropout(&desc->u.dropout, n, args); break;
+    case DPT_OP_SQUARED_ERROR: squared_error(desc->u.squared_error.count, n, false, args); break;
+    case DPT_OP_SQUARED_ERROR_GRADIENT:
+        squared_error(desc->u.squared_error.count, n, true, args);
+        break;
+    case DPT_OP_ADAMW: adamw(&desc->u.adamw, args); break;
+    case DPT_OP_CLIP_NORM: clip_norm(&desc->u.clip_norm, args); break;
     case DPT_OP_MULTIPLY:
     case DPT_OP_ADD:
     case DPT_OP_AFFINE: elementwise(desc, n, args); break;

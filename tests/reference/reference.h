@@ -7,12 +7,13 @@
 #include "backend.h"
 
 /* The tensors of one call in the slots of the table in backend.h.  Indices, labels and hits are
-   doubles too.  With `accumulate` the outputs that the table allows it for are added to; SGD reads
-   and writes w and velocity. */
+   doubles too.  With `accumulate` the outputs that the table allows it for are added to; SGD, ADAMW
+   and CLIP_NORM read and write theirs. */
 typedef struct reference_args {
     const double *in[DPT_MAX_INPUTS];
     double *out[DPT_MAX_OUTPUTS];
-    double lr, inv_batch;
+    double lr, inv_batch, adam_scale_m, adam_scale_v;
+    uint32_t seed[2], epoch; /* of random numbers: low half first */
     bool accumulate;
 } reference_args;
 
@@ -34,6 +35,11 @@ size_t reference_terms(const dpt_op_desc *desc, size_t n_samples, size_t output)
 /* y = f(x), and f'(x) as a function of y; GELU's as a function of x. */
 double reference_activate(dpt_activation kind, double x);
 double reference_slope(dpt_activation kind, double y);
+
+/* Philox4x32-10, and the operators that draw with it (random.c). */
+void reference_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+void reference_dropout(const dpt_dropout_desc *d, size_t n, const reference_args *args);
+void reference_gather_augmented(const dpt_gather_desc *d, size_t n, const reference_args *args);
 
 /* conv.c and pool.c, with the same meaning as reference_run. */
 void reference_conv2d_forward(const dpt_conv2d_desc *d, size_t n, const reference_args *args);

@@ -1,21 +1,10 @@
 /* Data sets: found where they should be, put together only if they fit, synthetic ones, and those
    from memory. */
-#include "data/data.h"
-#include "harness.h"
+#include "data_files.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <zlib.h>
 
-static dpt_context *context_of(test *t)
-{
-    return t->user;
-}
-
-/* ---- Folders of small files ------------------------------------------------------------------ */
+/* ---- IDX files ------------------------------------------------------------------------------- */
 
 typedef struct idx_file {
     const char *directory, *name;
@@ -23,37 +12,20 @@ typedef struct idx_file {
     const uint8_t *bytes;
 } idx_file;
 
-static void make_folder(test *t, const char *path)
-{
-    char part[256];
-    for (size_t i = 1; i <= strlen(path); i++) {
-        if (path[i] != '/' && path[i] != '\0') continue;
-        memcpy(part, path, i);
-        part[i] = '\0';
-        mkdir(part, 0777);
-    }
-    CHECK(access(path, W_OK) == 0);
-}
-
 /* Compressed if the name says so. */
 static void write_idx(test *t, const idx_file *file)
 {
-    char path[256];
-    make_folder(t, file->directory);
-    snprintf(path, sizeof path, "%s/%s", file->directory, file->name);
-    const bool zipped = strlen(path) > 3 && strcmp(path + strlen(path) - 3, ".gz") == 0;
-    gzFile out = gzopen(path, zipped ? "wb" : "wbT");
-    REQUIRE(out != NULL);
-    const uint8_t magic[4] = {0, 0, 8, (uint8_t)file->rank};
-    CHECK(gzwrite(out, magic, 4) == 4);
-    size_t n = 1;
-    for (size_t d = 0; d < file->rank; d++) {
-        const uint8_t extent[4] = {0, 0, (uint8_t)(file->shape[d] >> 8), (uint8_t)file->shape[d]};
-        CHECK(gzwrite(out, extent, 4) == 4);
+    uint8_t content[256] = {0, 0, 8, (uint8_t)file->rank};
+    size_t n = 1, n_content = 4;
+    for (size_t d = 0; d < file->rank; d++, n_content += 4) {
+        content[n_content + 2] = (uint8_t)(file->shape[d] >> 8);
+        content[n_content + 3] = (uint8_t)file->shape[d];
         n *= file->shape[d];
     }
-    if (n > 0) CHECK(gzwrite(out, file->bytes, (unsigned)n) == (int)n);
-    CHECK(gzclose(out) == Z_OK);
+    REQUIRE(n <= sizeof content - n_content);
+    if (n > 0) memcpy(content + n_content, file->bytes, n);
+    n_content += n;
+    write_file(t, file->directory, file->name, content, n_content);
 }
 
 static const uint8_t pixels[24] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
@@ -73,17 +45,6 @@ static void write_pair(test *t, const char *directory, const char *images, const
                              .rank = 1,
                              .shape = {count},
                              .bytes = label_bytes});
-}
-
-static void check_fails(test *t, const char *name, const char *directory, dpt_part part,
-                        dpt_status status, const char *reason)
-{
-    dpt_dataset *data = NULL;
-    if (CHECK_STATUS(dpt_dataset_open(context_of(t), name, directory, part, &data), status))
-        CHECK_CONTAINS(dpt_error_message(context_of(t)), reason);
-    CHECK(data == NULL);
-    CHECK(strchr(dpt_error_message(context_of(t)), '\n') == NULL);
-    dpt_dataset_destroy(data);
 }
 
 /* ---- Finding --------------------------------------------------------------------------------- */
@@ -188,6 +149,7 @@ static void suggests_names(test *t)
 {
     check_fails(t, "fasion-mnist", NULL, DPT_TRAIN, DPT_E_INVALID, "did you mean 'fashion-mnist'");
     check_fails(t, "minst", NULL, DPT_TRAIN, DPT_E_INVALID, "did you mean 'mnist'");
+    check_fails(t, "cifar-10", NULL, DPT_TRAIN, DPT_E_INVALID, "did you mean 'cifar10'");
     check_fails(t, "fasion", NULL, DPT_TRAIN, DPT_E_INVALID, "did you mean 'fashion-mnist'");
     check_fails(t, "syntetic:28x28x1:10:9", NULL, DPT_TRAIN, DPT_E_INVALID,
                 "did you mean 'synthetic'");
@@ -488,7 +450,7 @@ static void refuses_wrong_memory(test *t)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         wrong[i] = right;
     wrong[0].images = NULL;
-    wrong[1].labels = NULL;
+    wrong[1].labels = NULL; /* and no targets */
     wrong[2].count = 0;
     wrong[3].height = 0;
     wrong[4].channels = 0;
@@ -527,17 +489,5 @@ int main(int argc, char **argv)
         {"normalises_bytes", normalises_bytes},
         {"refuses_wrong_memory", refuses_wrong_memory},
     };
-    /* Only what the tests put there is to be found: a folder of this test alone as working
-       directory and home. */
-    char folder[] = "dataset-XXXXXX", here[4096], home[4200];
-    if (!mkdtemp(folder) || chdir(folder) != 0 || !getcwd(here, sizeof here)) return 1;
-    snprintf(home, sizeof home, "%s/home", here);
-    if (setenv("HOME", home, 1) != 0 || unsetenv("DPTRAIN_DATA") != 0 ||
-        unsetenv("XDG_CACHE_HOME") != 0)
-        return 1;
-    dpt_context *context = NULL;
-    if (dpt_context_create(&context) != DPT_OK) return 1;
-    const int result = test_main(argc, argv, cases, sizeof cases / sizeof *cases, context);
-    dpt_context_destroy(context);
-    return result;
+    return run_in_new_folder(argc, argv, cases, sizeof cases / sizeof *cases);
 }

@@ -10,6 +10,7 @@ enum { SAMPLES = 7, WORKSPACE = 5000 };
 
 static dpt_dataset data = {.name = "none",
                            .count = 10,
+                           .n_records = 10,
                            .height = 12,
                            .width = 12,
                            .channels = 2,

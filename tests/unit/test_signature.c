@@ -266,6 +266,91 @@ static void layer_norms(test *t)
     refuses(t, &d, "epsilon");
 }
 
+static void augmentations(test *t)
+{
+    dpt_op_desc d = {.kind = DPT_OP_GATHER,
+                     .u.gather = {.dtype = DPT_U8,
+                                  .count = 36,
+                                  .n_records = 10,
+                                  .channels = 3,
+                                  .augment = {.height = 4, .width = 3, .pad = 2}}};
+    takes(t, &d, "data u8 =360, index u32 1, sample u32 1", "x 36");
+    d.u.gather.augment.pad = 4;
+    refuses(t, &d, "a crop with 4 pixels of padding from 4x3");
+    d.u.gather.augment = (dpt_augment){.height = 5, .width = 3, .flip = true};
+    refuses(t, &d, "36 elements are no image of 5x3");
+    d.u.gather.augment.height = 0;
+    refuses(t, &d, "zero");
+    d.u.gather.augment = (dpt_augment){.height = 4, .width = 3, .erase = -0.5f};
+    refuses(t, &d, "erasing probability of -0.5");
+    d.u.gather.augment.erase = NAN;
+    refuses(t, &d, "erasing probability");
+    d.u.gather.augment = (dpt_augment){.height = 5, .width = 5}; /* of nothing: not looked at */
+    takes(t, &d, "data u8 =360, index u32 1", "x 36");
+    d = (dpt_op_desc){.kind = DPT_OP_GATHER_LABELS,
+                      .u.gather = {.dtype = DPT_U8,
+                                   .count = 1,
+                                   .n_records = 10,
+                                   .augment = {.height = 1, .width = 1, .flip = true}}};
+    refuses(t, &d, "labels cannot be augmented");
+}
+
+static void dropouts(test *t)
+{
+    dpt_op_desc d = {.kind = DPT_OP_DROPOUT, .u.dropout = {.count = 6, .p = 0.5f, .stream = 1}};
+    takes(t, &d, "x 6, sample u32 1", "y 6");
+    d.u.dropout.stream = 0;
+    refuses(t, &d, "stream 0");
+    d.u.dropout.p = 1.0f;
+    refuses(t, &d, "dropout probability of 1 is not in [0, 1)");
+    d.u.dropout.p = NAN;
+    refuses(t, &d, "dropout probability");
+    d.u.dropout.count = 0;
+    refuses(t, &d, "zero");
+}
+
+static void squared_errors(test *t)
+{
+    dpt_op_desc d = {.kind = DPT_OP_SQUARED_ERROR, .u.squared_error = {.count = 7}};
+    takes(t, &d, "y 7, target 7", "result 2");
+    d.kind = DPT_OP_SQUARED_ERROR_GRADIENT;
+    takes(t, &d, "y 7, target 7", "result 2, dy 7");
+    d.u.squared_error.count = 0;
+    refuses(t, &d, "zero");
+}
+
+static void optimizers(test *t)
+{
+    const dpt_op_desc adamw = {
+        .kind = DPT_OP_ADAMW,
+        .u.adamw = {
+            .count = 9, .decay_count = 9, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f}};
+    dpt_op_desc d = adamw;
+    takes(t, &d, "gradient =9", "w =9, m =9, v =9");
+    d.u.adamw.decay_count = 10;
+    refuses(t, &d, "10 of 9");
+    d = adamw;
+    d.u.adamw.beta1 = 1.0f;
+    refuses(t, &d, "beta1 of 1");
+    d = adamw;
+    d.u.adamw.beta2 = -0.1f;
+    refuses(t, &d, "beta2 of -0.1");
+    d = adamw;
+    d.u.adamw.epsilon = 0.0f; /* 0 / 0 where no gradient ever was */
+    refuses(t, &d, "epsilon of 0");
+    d = adamw;
+    d.u.adamw.weight_decay = NAN;
+    refuses(t, &d, "weight decay");
+    d = (dpt_op_desc){.kind = DPT_OP_CLIP_NORM, .u.clip_norm = {.count = 9, .max_norm = 1.0f}};
+    takes(t, &d, "", "gradient =9");
+    d.u.clip_norm.max_norm = 0.0f;
+    refuses(t, &d, "largest norm of 0");
+    d.u.clip_norm.max_norm = INFINITY;
+    refuses(t, &d, "largest norm");
+    d.u.clip_norm.count = 0;
+    refuses(t, &d, "zero");
+}
+
 static void others(test *t)
 {
     dpt_op_desc d = {.kind = DPT_OP_ACTIVATION_FORWARD,
@@ -281,6 +366,8 @@ static void others(test *t)
     takes(t, &d, "logits 10, label i32 1", "result 2");
     d.kind = DPT_OP_SOFTMAX_XENT_GRADIENT;
     takes(t, &d, "logits 10, label i32 1", "result 2, dlogits 10");
+    d.u.softmax.smoothing = 1.0f;
+    refuses(t, &d, "label smoothing of 1 is not in [0, 1)");
     d.u.softmax.classes = 0;
     refuses(t, &d, "zero");
     d = (dpt_op_desc){.kind = DPT_OP_MULTIPLY, .u.elementwise = {.count = 4}};
@@ -329,6 +416,49 @@ static void accumulating_outputs(test *t)
     }
 }
 
+/* What a signature says besides its slots, for the kinds that draw random numbers, the losses and
+   the optimizers. */
+static void marks_of_drawn_and_stepped(test *t)
+{
+    const struct {
+        dpt_op_desc desc;
+        bool reads_step, may_accumulate, per_step;
+    } cases[] = {
+        {{.kind = DPT_OP_DROPOUT, .u.dropout = {.count = 1, .stream = 1}}, true, true, false},
+        {{.kind = DPT_OP_SQUARED_ERROR, .u.squared_error = {.count = 1}}, false, false, false},
+        {{.kind = DPT_OP_SQUARED_ERROR_GRADIENT, .u.squared_error = {.count = 1}},
+         true,
+         false,
+         false},
+        {{.kind = DPT_OP_ADAMW, .u.adamw = {.count = 1, .epsilon = 0.5f}}, true, false, true},
+        {{.kind = DPT_OP_CLIP_NORM, .u.clip_norm = {.count = 1, .max_norm = 1}},
+         false,
+         false,
+         true},
+        {{.kind = DPT_OP_GATHER,
+          .u.gather = {.dtype = DPT_U8, .count = 1, .n_records = 1, .channels = 1}},
+         false,
+         false,
+         false},
+        {{.kind = DPT_OP_GATHER,
+          .u.gather = {.dtype = DPT_U8,
+                       .count = 1,
+                       .n_records = 1,
+                       .channels = 1,
+                       .augment = {.height = 1, .width = 1, .flip = true}}},
+         true,
+         false,
+         false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dpti_signature s;
+        if (CHECK_OK(dpti_op_signature(&cases[i].desc, &s, NULL)) &&
+            !CHECK(s.reads_step == cases[i].reads_step &&
+                   s.may_accumulate == cases[i].may_accumulate && s.per_step == cases[i].per_step))
+            FAIL("case %zu", i);
+    }
+}
+
 /* Which kinds accumulate and which read the step block. */
 static void marks(test *t)
 {
@@ -373,7 +503,12 @@ int main(int argc, char **argv)
         {"bad_batch_norms", bad_batch_norms},
         {"layer_norms", layer_norms},
         {"accumulating_outputs", accumulating_outputs},
+        {"augmentations", augmentations},
+        {"dropouts", dropouts},
+        {"squared_errors", squared_errors},
+        {"optimizers", optimizers},
         {"others", others},
+        {"marks_of_drawn_and_stepped", marks_of_drawn_and_stepped},
         {"marks", marks},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);

@@ -42,17 +42,12 @@ static void affine(const dpt_cpu_call *call, unsigned thread, unsigned n_threads
         p.c[i] = p.alpha * p.a[i] + p.beta;
 }
 
-static bool small_integer(float x)
-{
-    return x > -4096.0f && x < 4096.0f && (float)(int)x == x;
-}
-
 static dpt_status prepare(dpt_op *op, dpt_cpu_kernel *kernel)
 {
     const dpt_elementwise_desc *d = &op->desc.u.elementwise;
     op->plan.kernel = kernel;
     op->plan.work = (double)d->count * 0.25;
-    op->plan.exact = small_integer(d->alpha) && small_integer(d->beta);
+    op->plan.exact = dpt_cpu_small_integer(d->alpha) && dpt_cpu_small_integer(d->beta);
     op->plan.algorithm = "loop";
     return DPT_OK;
 }

@@ -1,5 +1,10 @@
-/* Gathering the samples of a share from the data, normalised on the way. */
+/* Gathering the samples of a share from the data, normalised on the way.  Augmented images are made
+   in the data's own type first, so that what was padded is normalised like the rest. */
 #include "kinds.h"
+#include "philox.h"
+
+#include <math.h>
+#include <string.h>
 
 enum {
     /* A common multiple of all numbers of channels: constants repeat with this period. */
@@ -38,22 +43,146 @@ static void normalise_f32(const float *from, float *to, size_t count, const cons
     }
 }
 
+static void normalise(dpt_dtype dtype, const void *from, float *to, size_t count,
+                      const constants *k)
+{
+    if (dtype == DPT_U8) {
+        normalise_u8(from, to, count, k);
+    } else {
+        normalise_f32(from, to, count, k);
+    }
+}
+
+static const void *record(const dpt_cpu_call *call, size_t sample)
+{
+    const dpt_gather_desc *d = &call->op->desc.u.gather;
+    const uint32_t *index = call->in[1];
+    return (const char *)call->in[0] + index[sample] * d->count * dpt_dtype_bytes(d->dtype);
+}
+
 /* data (records,count), index (n) -> x (n,count) */
 static void gather(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const dpt_gather_desc *d = &call->op->desc.u.gather;
-    const uint32_t *index = call->in[1];
     float *x = call->out[0];
     const constants k = expand(d);
     const dpt_cpu_range part = dpt_cpu_split(call->n_samples, 1, thread, n_threads);
-    for (size_t s = part.begin; s < part.end; s++) {
-        const size_t first = (size_t)index[s] * d->count;
-        if (d->dtype == DPT_U8)
-            normalise_u8((const uint8_t *)call->in[0] + first, x + s * d->count, d->count, &k);
-        else
-            normalise_f32((const float *)call->in[0] + first, x + s * d->count, d->count, &k);
+    for (size_t s = part.begin; s < part.end; s++)
+        normalise(d->dtype, record(call, s), x + s * d->count, d->count, &k);
+}
+
+/* ---- Augmentation (dpt_augment) -------------------------------------------------------------- */
+
+enum { N_ATTEMPTS = 10 }; /* to find a rectangle to erase */
+
+_Static_assert(PHILOX_WORDS >= 4 * (N_ATTEMPTS + 1), "one call draws all numbers of a sample");
+
+/* u(i), a multiple of 2^-24, and floor(u(i) * m), in integers: exact. */
+static double uniform(const uint32_t *words, size_t i)
+{
+    return (double)(words[i] >> 8) * 0x1p-24;
+}
+
+static size_t below(const uint32_t *words, size_t i, size_t m)
+{
+    return (size_t)(((uint64_t)(words[i] >> 8) * m) >> 24);
+}
+
+/* `to` is a row of the window that begins at column `column` of a padded row; `from` is the row
+   without its padding.  n bytes a pixel. */
+static void crop_row(const unsigned char *from, unsigned char *to, const dpt_augment *a,
+                     size_t column, size_t n)
+{
+    const size_t left = column < a->pad ? a->pad - column : 0;    /* zeros before the image */
+    const size_t skipped = column > a->pad ? column - a->pad : 0; /* and what is cut off it */
+    const size_t kept = a->width - left - skipped;
+    memset(to, 0, left * n);
+    memcpy(to + left * n, from + skipped * n, kept * n);
+    memset(to + (left + kept) * n, 0, skipped * n);
+}
+
+static void swap_bytes(unsigned char *a, unsigned char *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char kept = a[i];
+        a[i] = b[i];
+        b[i] = kept;
     }
 }
+
+static void flip_row(unsigned char *row, size_t width, size_t n)
+{
+    for (size_t left = 0, right = width - 1; left < right; left++, right--)
+        swap_bytes(row + left * n, row + right * n, n);
+}
+
+/* The cropped and flipped image, still data. */
+static void crop_and_flip(const dpt_augment *a, const uint32_t *words, const unsigned char *from,
+                          unsigned char *to, size_t pixel_bytes)
+{
+    const size_t top = below(words, 0, 2 * a->pad + 1), column = below(words, 1, 2 * a->pad + 1);
+    const bool flipped = a->flip && uniform(words, 2) < 0.5;
+    const size_t row_bytes = a->width * pixel_bytes;
+    for (size_t y = 0; y < a->height; y++, to += row_bytes) {
+        const size_t padded = top + y; /* the row of the padded image */
+        if (padded < a->pad || padded - a->pad >= a->height) {
+            memset(to, 0, row_bytes);
+            continue;
+        }
+        crop_row(from + (padded - a->pad) * row_bytes, to, a, column, pixel_bytes);
+        if (flipped) flip_row(to, a->width, pixel_bytes);
+    }
+}
+
+/* Sets one rectangle to zero, the first of the attempts that fits. */
+static void erase(const dpt_augment *a, const uint32_t *words, float *x, size_t channels)
+{
+    if (!(uniform(words, 3) < (double)a->erase)) return;
+    for (size_t k = 4; k <= 4 * N_ATTEMPTS; k += 4) {
+        const double area =
+            (double)a->height * (double)a->width * (0.02 + 0.31 * uniform(words, k));
+        const double ratio = exp(log(0.3) + uniform(words, k + 1) * log(3.3 / 0.3));
+        const double height = round(sqrt(area * ratio)), width = round(sqrt(area / ratio));
+        if (height < 1.0 || width < 1.0 || height >= (double)a->height || width >= (double)a->width)
+            continue;
+        const size_t h = (size_t)height, w = (size_t)width;
+        const size_t top = below(words, k + 2, a->height - h + 1);
+        const size_t left = below(words, k + 3, a->width - w + 1);
+        for (size_t y = top; y < top + h; y++)
+            memset(x + (y * a->width + left) * channels, 0, w * channels * sizeof *x);
+        return;
+    }
+}
+
+/* A thread's scratch: one image of data, in whole cache lines. */
+static size_t image_bytes(const dpt_gather_desc *d)
+{
+    return dpt_cpu_mul(dpt_cpu_round(d->count), dpt_dtype_bytes(d->dtype));
+}
+
+/* data (records,count), index (n), sample (n) -> x (n,count) */
+static void gather_augmented(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
+{
+    const dpt_gather_desc *d = &call->op->desc.u.gather;
+    const dpt_augment *a = &d->augment;
+    const size_t channels = d->count / (a->height * a->width);
+    const size_t element_bytes = dpt_dtype_bytes(d->dtype);
+    const uint32_t *sample = call->in[2];
+    unsigned char *made = (unsigned char *)call->workspace + thread * image_bytes(d);
+    const constants k = expand(d);
+    const dpt_cpu_range part = dpt_cpu_split(call->n_samples, 1, thread, n_threads);
+    for (size_t s = part.begin; s < part.end; s++) {
+        const philox_source source = philox_of(call->step, sample[s], 0);
+        float *x = (float *)call->out[0] + s * d->count;
+        uint32_t words[PHILOX_WORDS];
+        philox(&source, 0, words);
+        crop_and_flip(a, words, record(call, s), made, channels * element_bytes);
+        normalise(d->dtype, made, x, d->count, &k);
+        erase(a, words, x, channels);
+    }
+}
+
+/* ---- Labels and preparation ------------------------------------------------------------------ */
 
 /* data (records), index (n) -> label (n) */
 static void gather_labels(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
@@ -88,8 +217,10 @@ dpt_status KERNEL(prepare_gather)(dpt_op *op, dpt_error *error)
     if (d->channels < 1 || d->channels > DPT_MAX_CHANNEL_STATS)
         return DPT_FAIL(error, DPT_E_UNSUPPORTED, "gathers data of 1 to %d channels, not %zu",
                         DPT_MAX_CHANNEL_STATS, d->channels);
-    op->plan.kernel = gather;
-    op->plan.work = (double)d->count * 0.25 + 20.0;
+    const bool augmented = dpt_augments(&d->augment);
+    op->plan.kernel = augmented ? gather_augmented : gather;
+    op->plan.work = (double)d->count * (augmented ? 1.0 : 0.25) + (augmented ? 200.0 : 20.0);
+    if (augmented) op->plan.workspace_bytes = dpt_cpu_mul(op->n_threads, image_bytes(d));
     op->plan.exact = is_exact(d);
     op->plan.algorithm = "loop";
     return DPT_OK;

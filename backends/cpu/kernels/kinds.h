@@ -26,11 +26,16 @@ dpt_cpu_prepare KERNEL(prepare_batch_norm_backward_data);
 dpt_cpu_prepare KERNEL(prepare_layer_norm_forward);
 dpt_cpu_prepare KERNEL(prepare_layer_norm_backward_data);
 dpt_cpu_prepare KERNEL(prepare_layer_norm_backward_weights);
+dpt_cpu_prepare KERNEL(prepare_dropout);
 dpt_cpu_prepare KERNEL(prepare_softmax_xent);
 dpt_cpu_prepare KERNEL(prepare_softmax_xent_gradient);
+dpt_cpu_prepare KERNEL(prepare_squared_error);
+dpt_cpu_prepare KERNEL(prepare_squared_error_gradient);
 dpt_cpu_prepare KERNEL(prepare_multiply);
 dpt_cpu_prepare KERNEL(prepare_add);
 dpt_cpu_prepare KERNEL(prepare_affine);
 dpt_cpu_prepare KERNEL(prepare_sgd);
+dpt_cpu_prepare KERNEL(prepare_adamw);
+dpt_cpu_prepare KERNEL(prepare_clip_norm);
 
 #endif

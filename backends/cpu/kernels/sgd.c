@@ -26,12 +26,9 @@ static void sgd(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
     const float lr = call->step->lr;
     float *velocity = d->momentum != 0.0f ? call->out[1] : NULL;
     const dpt_cpu_range own = dpt_cpu_split(d->count, 16, thread, n_threads);
-    const size_t border = d->decay_count < own.begin ? own.begin
-                          : d->decay_count > own.end ? own.end
-                                                     : d->decay_count;
-    const dpt_cpu_range decayed = {own.begin, border}, rest = {border, own.end};
-    update(d, lr, d->weight_decay, decayed, call->in[0], call->out[0], velocity);
-    update(d, lr, 0.0f, rest, call->in[0], call->out[0], velocity);
+    const dpt_cpu_cut cut = dpt_cpu_cut_at(own, d->decay_count);
+    update(d, lr, d->weight_decay, cut.before, call->in[0], call->out[0], velocity);
+    update(d, lr, 0.0f, cut.after, call->in[0], call->out[0], velocity);
 }
 
 dpt_status KERNEL(prepare_sgd)(dpt_op *op, dpt_error *error)

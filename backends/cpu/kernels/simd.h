@@ -24,6 +24,7 @@
 #include <immintrin.h>
 enum { LANES = 16, HALF_LANES = 8 };
 typedef __m512 vec;
+typedef uint64_t vec_u64 __attribute__((vector_size(64)));
 typedef __m256 half;
 
 DPT_CPU_INLINE __mmask16 vec_mask(size_t n)
@@ -66,6 +67,11 @@ DPT_CPU_INLINE vec vec_mul(vec a, vec b)
 DPT_CPU_INLINE vec vec_div(vec a, vec b)
 {
     return _mm512_div_ps(a, b);
+}
+/* The product of the lower halves of x with m; the upper halves do not matter. */
+DPT_CPU_INLINE vec_u64 vec_mul_low(vec_u64 x, uint32_t m)
+{
+    return (vec_u64)_mm512_mul_epu32((__m512i)x, _mm512_set1_epi64(m));
 }
 /* x where m > 0, else 0 */
 DPT_CPU_INLINE vec vec_where_positive(vec m, vec x)
@@ -123,6 +129,7 @@ DPT_CPU_INLINE half half_relu(half x)
 #include <immintrin.h>
 enum { LANES = 8, HALF_LANES = 0 };
 typedef __m256 vec;
+typedef uint64_t vec_u64 __attribute__((vector_size(32)));
 
 DPT_CPU_INLINE __m256i vec_mask(size_t n)
 {
@@ -176,6 +183,11 @@ DPT_CPU_INLINE vec vec_div(vec a, vec b)
 {
     return _mm256_div_ps(a, b);
 }
+/* The product of the lower halves of x with m; the upper halves do not matter. */
+DPT_CPU_INLINE vec_u64 vec_mul_low(vec_u64 x, uint32_t m)
+{
+    return (vec_u64)_mm256_mul_epu32((__m256i)x, _mm256_set1_epi64x(m));
+}
 /* x where m > 0, else 0 */
 DPT_CPU_INLINE vec vec_where_positive(vec m, vec x)
 {
@@ -199,6 +211,7 @@ DPT_CPU_INLINE vec vec_relu(vec x)
 
 enum { LANES = 4, HALF_LANES = 0 };
 typedef float vec __attribute__((vector_size(16)));
+typedef uint64_t vec_u64 __attribute__((vector_size(16)));
 
 DPT_CPU_INLINE vec vec_set(float x)
 {
@@ -237,6 +250,11 @@ DPT_CPU_INLINE vec vec_mul(vec a, vec b)
 DPT_CPU_INLINE vec vec_div(vec a, vec b)
 {
     return a / b;
+}
+/* The product of the lower halves of x with m; the upper halves do not matter. */
+DPT_CPU_INLINE vec_u64 vec_mul_low(vec_u64 x, uint32_t m)
+{
+    return (x & UINT32_MAX) * m;
 }
 typedef int32_t vec_bits __attribute__((vector_size(16)));
 /* x where m > 0, else 0 */

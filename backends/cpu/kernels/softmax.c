@@ -21,6 +21,14 @@ static float greatest(const float *logits, size_t classes)
     return most;
 }
 
+static double sum_of_margins(const float *logits, size_t classes, float most)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < classes; i++)
+        sum += (double)logits[i] - (double)most;
+    return sum;
+}
+
 /* The gradient of one sample; e^(logit - most) is there for a while. */
 static double exponentials(const float *logits, size_t classes, float most, float *out)
 {
@@ -37,6 +45,9 @@ static double exponentials(const float *logits, size_t classes, float most, floa
 static void softmax(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const size_t classes = call->op->desc.u.softmax.classes;
+    const double smoothing = (double)call->op->desc.u.softmax.smoothing;
+    const double each = smoothing / (double)classes; /* of the target, to every class */
+    const float target_on = (float)(1.0 - smoothing + each), target_off = (float)each;
     const bool with_gradient = call->op->desc.kind == DPT_OP_SOFTMAX_XENT_GRADIENT;
     const int32_t *labels = call->in[1];
     float *result = call->out[0];
@@ -47,7 +58,9 @@ static void softmax(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
         const size_t label = (size_t)labels[s];
         const float most = greatest(logits, classes);
         const bool hit = is_hit(logits, classes, label);
-        const double margin = (double)logits[label] - (double)most;
+        double margin = (double)logits[label] - (double)most;
+        if (smoothing > 0.0) /* without it, infinite logits of other classes do not count */
+            margin = (1.0 - smoothing) * margin + each * sum_of_margins(logits, classes, most);
         const double sum = exponentials(logits, classes, most, gradient);
         result[2 * s] = (float)(log(sum) - margin);
         result[2 * s + 1] = hit ? 1.0f : 0.0f;
@@ -55,7 +68,8 @@ static void softmax(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
         const float inv_batch = call->step->inv_batch;
         const float inv_sum = (float)(1.0 / sum);
         for (size_t i = 0; i < classes; i++)
-            gradient[i] = (gradient[i] * inv_sum - (i == label ? 1.0f : 0.0f)) * inv_batch;
+            gradient[i] =
+                (gradient[i] * inv_sum - (i == label ? target_on : target_off)) * inv_batch;
     }
 }
 

@@ -1,0 +1,252 @@
+/* Data sets by name: which there are, and how IDX files become one. */
+#include "data/data.h"
+
+#include "base/base.h"
+#include "data/find.h"
+#include "device/device.h" /* dpti_context_fail */
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_NAMED_CLASSES = 10 };
+
+typedef struct named_dataset named_dataset;
+
+/* Reads a part's files into a zeroed data set: images, labels and their sizes.  On failure nothing
+   is to be freed. */
+typedef dpt_status (*read_fn)(const named_dataset *set, dpt_part part, const dpti_files *files,
+                              dpt_dataset *out, dpt_error *error);
+
+/* The data sets that are files.  IDX files without names of their classes have as many classes as
+   their training labels show. */
+struct named_dataset {
+    const char *name;
+    const char *const *class_names;
+    read_fn read;
+};
+
+static const char *const fashion_classes[N_NAMED_CLASSES] = {
+    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+    "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot",
+};
+static const char *const digit_classes[N_NAMED_CLASSES] = {
+    "0", "1", "2", "3", "4", "5", "6", "7", "8", "9",
+};
+
+static const char *const cifar10_classes[DPTI_CIFAR10_CLASSES] = {
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+};
+
+/* ---- IDX files ------------------------------------------------------------------------------- */
+
+static size_t largest_label(const uint8_t *labels, size_t n)
+{
+    size_t largest = 0;
+    for (size_t i = 0; i < n; i++)
+        if (labels[i] > largest) largest = labels[i];
+    return largest;
+}
+
+static dpt_status read_labels(const char *path, dpti_idx *out, dpt_error *error)
+{
+    dpti_idx labels = {0};
+    DPT_TRY(dpti_idx_read(path, &labels, error));
+    if (labels.rank != 1) {
+        free(labels.data);
+        return DPT_FAIL(error, DPT_E_FORMAT, "%s: labels have rank 1, this file has rank %zu", path,
+                        labels.rank);
+    }
+    *out = labels;
+    return DPT_OK;
+}
+
+/* How many classes there are: known, or told by the training labels, for the test part too. */
+static dpt_status count_classes(const named_dataset *set, dpt_part part, const dpti_files *files,
+                                const dpti_idx *labels, size_t *out, dpt_error *error)
+{
+    size_t largest = 0;
+    if (set->class_names) {
+        largest = N_NAMED_CLASSES - 1;
+    } else if (part == DPT_TRAIN) {
+        largest = largest_label(labels->data, labels->shape[0]);
+    } else {
+        dpti_files train = {0};
+        dpti_idx train_labels = {0};
+        DPT_TRY(dpti_find_files(set->name, files->directory, DPT_TRAIN, &train, error));
+        const dpt_status status = read_labels(train.paths[DPTI_LABELS_FILE], &train_labels, error);
+        dpti_files_free(&train);
+        if (status != DPT_OK) return status;
+        largest = largest_label(train_labels.data, train_labels.shape[0]);
+        free(train_labels.data);
+    }
+    *out = largest + 1 < 2 ? 2 : largest + 1;
+    return DPT_OK;
+}
+
+/* Whether the two files make a data set together. */
+static dpt_status check_pair(const dpti_files *files, const dpti_idx *images,
+                             const dpti_idx *labels, size_t classes, dpt_error *error)
+{
+    const char *images_path = files->paths[DPTI_IMAGES_FILE];
+    const char *labels_path = files->paths[DPTI_LABELS_FILE];
+    if (images->rank != 3 && images->rank != 4)
+        return DPT_FAIL(error, DPT_E_FORMAT,
+                        "%s (with %s): images have rank 3 or 4 (count, height, width, channels), "
+                        "this file has rank %zu",
+                        images_path, labels_path, images->rank);
+    if (images->shape[0] != labels->shape[0])
+        return DPT_FAIL(error, DPT_E_FORMAT,
+                        "%s has %zu images but %s has %zu labels; put files of one set together",
+                        images_path, images->shape[0], labels_path, labels->shape[0]);
+    if (images->shape[0] == 0)
+        return DPT_FAIL(error, DPT_E_FORMAT, "%s and %s have no samples; download them again",
+                        images_path, labels_path);
+    if (images->shape[0] > DPTI_MAX_RECORDS)
+        return DPT_FAIL(error, DPT_E_FORMAT, "%s and %s have %zu samples, at most %d can be used",
+                        images_path, labels_path, images->shape[0], DPTI_MAX_RECORDS);
+    for (size_t d = 1; d < images->rank; d++)
+        if (images->shape[d] == 0)
+            return DPT_FAIL(error, DPT_E_FORMAT, "%s (with %s): the images have no pixels",
+                            images_path, labels_path);
+    for (size_t i = 0; i < labels->shape[0]; i++)
+        if (labels->data[i] >= classes)
+            return DPT_FAIL(error, DPT_E_FORMAT,
+                            "%s: label %d of sample %zu is out of range, there are %zu classes "
+                            "(images: %s)",
+                            labels_path, labels->data[i], i, classes, images_path);
+    return DPT_OK;
+}
+
+static dpt_status read_idx(const named_dataset *set, dpt_part part, const dpti_files *files,
+                           dpt_dataset *out, dpt_error *error)
+{
+    dpti_idx images = {0}, labels = {0};
+    size_t classes = 0;
+    /* The small file first. */
+    dpt_status status = read_labels(files->paths[DPTI_LABELS_FILE], &labels, error);
+    if (status == DPT_OK) status = count_classes(set, part, files, &labels, &classes, error);
+    if (status == DPT_OK) status = dpti_idx_read(files->paths[DPTI_IMAGES_FILE], &images, error);
+    if (status == DPT_OK) status = check_pair(files, &images, &labels, classes, error);
+    if (status != DPT_OK) {
+        free(images.data);
+        free(labels.data);
+        return status;
+    }
+    *out = (dpt_dataset){
+        .count = images.shape[0],
+        .height = images.shape[1],
+        .width = images.shape[2],
+        .channels = images.rank == 4 ? images.shape[3] : 1,
+        .classes = classes,
+        .images = images.data,
+        .labels = labels.data,
+    };
+    return DPT_OK;
+}
+
+/* ---- CIFAR-10 -------------------------------------------------------------------------------- */
+
+static dpt_status read_cifar10(const named_dataset *set, dpt_part part, const dpti_files *files,
+                               dpt_dataset *out, dpt_error *error)
+{
+    (void)set;
+    (void)part;
+    dpti_cifar10 batches = {0};
+    for (size_t i = 0; i < files->count; i++) {
+        const dpt_status status =
+            dpti_cifar10_read(files->paths[i], files->count - i, &batches, error);
+        if (status == DPT_OK) continue;
+        dpti_cifar10_free(&batches);
+        return status;
+    }
+    *out = (dpt_dataset){
+        .count = batches.count,
+        .height = DPTI_CIFAR10_SIDE,
+        .width = DPTI_CIFAR10_SIDE,
+        .channels = DPTI_CIFAR10_CHANNELS,
+        .classes = DPTI_CIFAR10_CLASSES,
+        .images = batches.images,
+        .labels = batches.labels,
+    };
+    return DPT_OK;
+}
+
+/* ---- By name --------------------------------------------------------------------------------- */
+
+static const named_dataset named[] = {
+    {.name = "fashion-mnist", .class_names = fashion_classes, .read = read_idx},
+    {.name = "mnist", .class_names = digit_classes, .read = read_idx},
+    {.name = "cifar10", .class_names = cifar10_classes, .read = read_cifar10},
+    {.name = "idx", .read = read_idx},
+};
+
+static dpt_status open_files(const named_dataset *set, const char *directory, dpt_part part,
+                             dpt_dataset **out, dpt_error *error)
+{
+    dpti_files files = {0};
+    DPT_TRY(dpti_find_files(set->name, directory, part, &files, error));
+    dpt_dataset *data = calloc(1, sizeof *data);
+    char *name = dpti_strdup(set->name);
+    dpt_status status =
+        data && name ? set->read(set, part, &files, data, error)
+                     : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the data set %s", set->name);
+    if (status == DPT_OK) {
+        data->name = name;
+        data->n_records = data->count;
+        data->source = files.directory;
+        data->dtype = DPT_U8;
+        data->stat_channels = 1;
+        data->scale[0] = 1.0f / 255.0f;
+        data->class_names = set->class_names;
+        files.directory = NULL;
+        *out = data;
+    } else {
+        free(name);
+        free(data);
+    }
+    dpti_files_free(&files);
+    return status;
+}
+
+static dpt_status fail_unknown(const char *name, dpt_error *error)
+{
+    static const char *const known[] = {"fashion-mnist", "fashion",   "mnist", "cifar10",
+                                        "idx",           "synthetic", NULL};
+    char kind[32]; /* of "syntetic:28x28x1:10:100" the part that can be misspelt */
+    const size_t length = strcspn(name, ":");
+    const int n_kind = length < sizeof kind ? (int)length : 0;
+    snprintf(kind, sizeof kind, "%.*s", n_kind, name);
+    const char *nearest = dpti_nearest(kind, known);
+    if (nearest && strcmp(nearest, "fashion") == 0) nearest = known[0];
+    return DPT_FAIL(error, DPT_E_INVALID,
+                    "unknown data set '%s'%s%s%s; known: fashion-mnist, mnist, cifar10, idx, "
+                    "synthetic:HxWxC:CLASSES:COUNT",
+                    name, nearest ? "; did you mean '" : "", nearest ? nearest : "",
+                    nearest ? "'?" : "");
+}
+
+static dpt_status open_by_name(const char *name, const char *directory, dpt_part part,
+                               dpt_dataset **out, dpt_error *error)
+{
+    if (!name) return DPT_FAIL(error, DPT_E_INVALID, "a data set needs a name");
+    if (part != DPT_TRAIN && part != DPT_TEST)
+        return DPT_FAIL(error, DPT_E_INVALID, "a part of a data set is DPT_TRAIN or DPT_TEST");
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (strcmp(name, named[i].name) == 0)
+            return open_files(&named[i], directory, part, out, error);
+    if (strcmp(name, "synthetic") == 0 || strncmp(name, "synthetic:", 10) == 0)
+        return dpti_synthetic_create(name, part, out, error);
+    return fail_unknown(name, error);
+}
+
+dpt_status dpt_dataset_open(dpt_context *context, const char *name, const char *directory,
+                            dpt_part part, dpt_dataset **out)
+{
+    dpt_error error = {0};
+    dpt_dataset *data = NULL;
+    if (open_by_name(name, directory, part, &data, &error) != DPT_OK)
+        return dpti_context_fail(context, NULL, &error);
+    data->context = context;
+    *out = data;
+    return DPT_OK;
+}
