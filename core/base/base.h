@@ -6,13 +6,15 @@
 #include "backend.h" /* dpt_error, DPT_FAIL */
 #include "dpt_types.h"
 
-/* ---- Sizes: widen before you multiply, check once -------------------------------------------- */
+/* ---- Sizes: widen before you multiply, check once; memory ------------------------------------ */
 
 /* *out = a * b, a + b; false on overflow, *out then unchanged. */
 DPT_CHECK_RESULT bool dpti_multiply(size_t a, size_t b, size_t *out);
 DPT_CHECK_RESULT bool dpti_add(size_t a, size_t b, size_t *out);
 /* Rounds up to a multiple of a power of two.  The caller knows that it fits. */
 size_t dpti_round_up(size_t value, size_t power_of_two);
+/* malloc, aligned to 64 bytes: a cache line, and the widest vector of a CPU. */
+DPT_CHECK_RESULT void *dpti_alloc_aligned(size_t n_bytes);
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 

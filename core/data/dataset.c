@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 64, N_NAMED_CLASSES = 10, MAX_STAT_CHANNELS = 4 };
+enum { N_NAMED_CLASSES = 10, MAX_STAT_CHANNELS = 4 };
 
 /* Samples are numbered with 32 bits on devices, where the sign bit is not to be trusted. */
 static const size_t max_count = INT32_MAX;
@@ -305,8 +305,8 @@ static dpt_status copy_memory(const dpt_dataset_memory *m, dpt_dataset **out, dp
         .channels = m->channels,
         .classes = m->classes,
         .dtype = m->dtype,
-        .images = aligned_alloc(ALIGNMENT, dpti_round_up(n_bytes, ALIGNMENT)),
-        .labels = aligned_alloc(ALIGNMENT, dpti_round_up(m->count, ALIGNMENT)),
+        .images = dpti_alloc_aligned(n_bytes),
+        .labels = dpti_alloc_aligned(m->count),
     };
     if (!data->name || !data->source || !data->images || !data->labels) {
         dpt_dataset_destroy(data);

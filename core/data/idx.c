@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { MAX_RANK = 4, ALIGNMENT = 64, TYPE_UNSIGNED_BYTE = 0x08 };
+enum { MAX_RANK = 4, TYPE_UNSIGNED_BYTE = 0x08 };
 
 static dpt_status fail_truncated(const char *name, size_t have, size_t want, dpt_error *error)
 {
@@ -69,7 +69,7 @@ static dpt_status read_all(const char *name, dpti_source *source, dpti_idx *out,
     size_t n = 0, n_read = 0;
     DPT_TRY(read_header(name, source, &idx, error));
     DPT_TRY(count_elements(name, source, &idx, &n, error));
-    idx.data = aligned_alloc(ALIGNMENT, dpti_round_up(n ? n : 1, ALIGNMENT));
+    idx.data = dpti_alloc_aligned(n);
     if (!idx.data)
         return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the %zu bytes of %s", n, name);
 

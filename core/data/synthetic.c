@@ -14,7 +14,6 @@ enum {
     MAX_COUNT = INT32_MAX,
     MAX_CELLS = 7, /* of the pattern, a side: coarse enough to survive pooling */
     TEST_PART = 6, /* one test sample for so many training samples, as in MNIST */
-    ALIGNMENT = 64,
 };
 
 /* Seeds of the three uses: patterns are common to both parts, noise is not. */
@@ -176,8 +175,8 @@ dpt_status dpti_synthetic_create(const char *spec, dpt_part part, dpt_dataset **
         .channels = s.channels,
         .classes = s.classes,
         .dtype = DPT_U8,
-        .images = aligned_alloc(ALIGNMENT, dpti_round_up(total, ALIGNMENT)),
-        .labels = aligned_alloc(ALIGNMENT, dpti_round_up(s.count, ALIGNMENT)),
+        .images = dpti_alloc_aligned(total),
+        .labels = dpti_alloc_aligned(s.count),
         .stat_channels = 1,
         .scale = {1.0f / 255.0f},
     };

@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-enum { HOST_ALIGNMENT_BYTES = 64 };
-
 dpt_status dpti_begin_call(dpti_device *device)
 {
     if (device->lost) return DPT_E_DEVICE_LOST;
@@ -116,9 +114,7 @@ dpt_status dpti_host_alloc(dpti_device *device, size_t n_bytes, void **out)
         DPT_TRY(dpti_end_call(device, memory_of(device)->host_alloc(&device->base, n_bytes, &host),
                               "memory.host_alloc"));
     } else {
-        if (n_bytes <= SIZE_MAX - HOST_ALIGNMENT_BYTES)
-            host = aligned_alloc(HOST_ALIGNMENT_BYTES,
-                                 dpti_round_up(n_bytes ? n_bytes : 1, HOST_ALIGNMENT_BYTES));
+        host = dpti_alloc_aligned(n_bytes);
         if (!host)
             return DPT_FAIL(&device->base.error, DPT_E_NO_MEMORY,
                             "the host has no %zu bytes for transfers", n_bytes);

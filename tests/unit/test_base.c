@@ -25,6 +25,19 @@ static void sizes_overflow(test *t)
     CHECK_SIZE(dpti_round_up(65, 64), 128);
 }
 
+static void allocates_aligned(test *t)
+{
+    static const size_t sizes[] = {0, 1, 64, 65};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        void *memory = dpti_alloc_aligned(sizes[i]);
+        REQUIRE(memory != NULL);
+        CHECK_SIZE((uintptr_t)memory % 64, 0);
+        free(memory);
+    }
+    CHECK(dpti_alloc_aligned(SIZE_MAX) == NULL);
+    CHECK(dpti_alloc_aligned(SIZE_MAX - 63) == NULL);
+}
+
 static void copies_and_formats(test *t)
 {
     char *whole = dpti_strdup("abc"), *part = dpti_strndup("abcdef", 2);
@@ -224,6 +237,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"sizes_overflow", sizes_overflow},
+        {"allocates_aligned", allocates_aligned},
         {"copies_and_formats", copies_and_formats},
         {"nearest_words", nearest_words},
         {"whole_sizes_only", whole_sizes_only},
