@@ -36,7 +36,7 @@ setup_need_build() {
     setup_need_command cmake cmake "the build system (3.20 or newer)"
     setup_need_command ninja ninja-build "runs the build"
     setup_need_command pkg-config pkg-config "finds libraries"
-    setup_need_header zlib.h zlib1g-dev "reads gzipped data"
+    setup_need_header libdeflate.h libdeflate-dev "unpacks gzipped data"
     setup_need_header jansson.h libjansson-dev "reads JSON"
 }
 

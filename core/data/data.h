@@ -27,8 +27,8 @@ typedef struct dpti_idx {
 } dpti_idx;
 
 /* Reads a file of unsigned bytes (type 08), gzipped or not (told by its content, not its name).
-   Sizes are checked against the file before memory is taken.  DPT_E_IO; DPT_E_FORMAT names the file
-   and what is wrong: magic, truncation, trailing bytes, a corrupt gzip stream. */
+   DPT_E_NOT_FOUND, DPT_E_IO, DPT_E_NO_MEMORY; DPT_E_FORMAT names the file and what is wrong: magic,
+   truncation, trailing bytes, corrupt gzip data. */
 DPT_CHECK_RESULT dpt_status dpti_idx_read(const char *path, dpti_idx *out, dpt_error *error);
 /* The same from bytes in memory; `name` stands in messages. */
 DPT_CHECK_RESULT dpt_status dpti_idx_parse(const char *name, const uint8_t *bytes, size_t n_bytes,

@@ -1,191 +1,112 @@
-/* Files and memory, gzipped or not, behind one read function (zlib). */
+/* Files and memory, gzipped or not; gzip is unpacked in one go (libdeflate). */
 #include "data/source.h"
 
 #include "base/base.h"
 #include "io/file.h"
 
+#include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include <zlib.h>
 
-enum { BUFFER_BYTES = 256 * 1024 };
-
-/* https://www.zlib.net/zlib_tech.html: deflate cannot expand by more than 1032 to 1. */
+/* A match of 258 bytes takes at least two bits: https://www.zlib.net/zlib_tech.html. */
 enum { DEFLATE_MAX_RATIO = 1032 };
 
-struct dpti_source {
+typedef struct gzip_file {
     const char *name;
-    size_t n_total; /* bytes of the source itself */
-    int fd;         /* -1: memory */
-    uint8_t *buffer;
-    const uint8_t *next; /* what has been fetched and not yet used */
-    size_t left;
-    bool is_gzip, inflating, stream_ended;
-    z_stream stream;
-};
+    const uint8_t *bytes;
+    size_t n_bytes;
+} gzip_file;
 
-/* Fetches more if nothing is left; left == 0 afterwards means the end. */
-static dpt_status refill(dpti_source *source, dpt_error *error)
+static bool is_gzip(const uint8_t *file, size_t n_file)
 {
-    if (source->left > 0 || source->fd < 0) return DPT_OK;
-    size_t got = 0;
-    DPT_TRY(dpti_file_fill(source->name, source->fd, source->buffer, BUFFER_BYTES, &got, error));
-    source->next = source->buffer;
-    source->left = got;
-    return DPT_OK;
+    return n_file >= 2 && file[0] == 0x1f && file[1] == 0x8b;
 }
 
-static dpt_status start(dpti_source *source, dpt_error *error)
+/* The most that can be in the file, and in an object of C. */
+static size_t largest_content(const gzip_file *file)
 {
-    DPT_TRY(refill(source, error));
-    source->is_gzip = source->left >= 2 && source->next[0] == 0x1f && source->next[1] == 0x8b;
-    if (!source->is_gzip) return DPT_OK;
-    /* 15 + 16: the largest window, and a gzip header and trailer. */
-    if (inflateInit2(&source->stream, 15 + 16) != Z_OK)
-        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to decompress %s", source->name);
-    source->inflating = true;
-    return DPT_OK;
+    size_t n = 0;
+    if (!dpti_multiply(file->n_bytes, DEFLATE_MAX_RATIO, &n) || n > PTRDIFF_MAX) n = PTRDIFF_MAX;
+    return n;
 }
 
-dpt_status dpti_source_memory(const char *name, const uint8_t *bytes, size_t n_bytes,
-                              dpti_source **out, dpt_error *error)
+/* The file's last four bytes: the size modulo 2^32, and anything at all in a broken file. */
+static size_t promised_content(const gzip_file *file)
 {
-    dpti_source *source = calloc(1, sizeof *source);
-    if (!source) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read %s", name);
-    source->name = name;
-    source->fd = -1;
-    source->next = bytes;
-    source->left = source->n_total = n_bytes;
-    const dpt_status status = start(source, error);
-    if (status != DPT_OK) {
-        dpti_source_close(source);
-        return status;
-    }
-    *out = source;
-    return DPT_OK;
+    if (file->n_bytes < 4) return 0;
+    const uint8_t *size = file->bytes + file->n_bytes - 4;
+    return size[0] | (size_t)size[1] << 8 | (size_t)size[2] << 16 | (size_t)size[3] << 24;
 }
 
-dpt_status dpti_source_open(const char *path, dpti_source **out, dpt_error *error)
+static dpt_status inflate(struct libdeflate_decompressor *decompressor, const gzip_file *file,
+                          dpti_content *out, dpt_error *error)
 {
-    dpti_source *source = calloc(1, sizeof *source);
-    if (!source) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read %s", path);
-    source->name = path;
-    source->fd = -1;
-    dpt_status status = dpti_file_open(path, &source->fd, &source->n_total, error);
-    if (status == DPT_OK) {
-        source->buffer = malloc(BUFFER_BYTES);
-        status = source->buffer ? start(source, error)
-                                : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read %s", path);
-    }
-    if (status != DPT_OK) {
-        dpti_source_close(source);
-        return status;
-    }
-    *out = source;
-    return DPT_OK;
-}
-
-void dpti_source_close(dpti_source *source)
-{
-    if (!source) return;
-    if (source->inflating) inflateEnd(&source->stream);
-    free(source->buffer);
-    if (source->fd >= 0) close(source->fd);
-    free(source);
-}
-
-size_t dpti_source_limit(const dpti_source *source)
-{
-    size_t limit = source->n_total;
-    if (source->is_gzip && !dpti_multiply(source->n_total, DEFLATE_MAX_RATIO, &limit))
-        limit = SIZE_MAX;
-    return limit;
-}
-
-static dpt_status read_plain(dpti_source *source, uint8_t *to, size_t n_bytes, size_t *n_read,
-                             dpt_error *error)
-{
-    size_t done = 0;
-    while (done < n_bytes) {
-        DPT_TRY(refill(source, error));
-        if (source->left == 0) break;
-        const size_t part = source->left < n_bytes - done ? source->left : n_bytes - done;
-        memcpy(to + done, source->next, part);
-        source->next += part;
-        source->left -= part;
-        done += part;
-    }
-    *n_read = done;
-    return DPT_OK;
-}
-
-/* One call of inflate with what is at hand. */
-static dpt_status inflate_some(dpti_source *source, uint8_t *to, size_t n_bytes, size_t *n_made,
-                               dpt_error *error)
-{
-    static const size_t most = 1u << 30; /* zlib counts in unsigned int */
-    const uInt room = (uInt)(n_bytes < most ? n_bytes : most);
-    const uInt input = (uInt)(source->left < most ? source->left : most);
-    z_stream *stream = &source->stream;
-    stream->next_in = (z_const Bytef *)(uintptr_t)source->next;
-    stream->avail_in = input;
-    stream->next_out = to;
-    stream->avail_out = room;
-    const int result = inflate(stream, Z_NO_FLUSH);
-    source->next += input - stream->avail_in;
-    source->left -= input - stream->avail_in;
-    switch (result) {
-    case Z_STREAM_END: source->stream_ended = true; break;
-    case Z_OK:
-    case Z_BUF_ERROR: break;
-    case Z_MEM_ERROR:
-        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to decompress %s", source->name);
-    default:
-        return DPT_FAIL_NATIVE(error, DPT_E_FORMAT, result,
-                               "%s: the gzip data are corrupt (%s); download it again",
-                               source->name, stream->msg ? stream->msg : "invalid stream");
-    }
-    *n_made = room - stream->avail_out;
-    return DPT_OK;
-}
-
-static dpt_status read_gzip(dpti_source *source, uint8_t *to, size_t n_bytes, size_t *n_read,
-                            dpt_error *error)
-{
-    size_t done = 0;
-    while (done < n_bytes && !source->stream_ended) {
-        DPT_TRY(refill(source, error));
-        const bool at_end = source->left == 0;
-        size_t made = 0;
-        DPT_TRY(inflate_some(source, to + done, n_bytes - done, &made, error));
-        done += made;
-        if (at_end && made == 0 && !source->stream_ended)
+    const size_t most = largest_content(file);
+    size_t room = promised_content(file);
+    if (room < file->n_bytes) room = file->n_bytes;
+    if (room > most) room = most;
+    for (;;) {
+        dpti_content content = {.bytes = dpti_alloc_aligned(room)};
+        if (!content.bytes)
+            return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the %zu bytes in %s", room,
+                            file->name);
+        size_t n_used = 0;
+        const enum libdeflate_result result =
+            libdeflate_gzip_decompress_ex(decompressor, file->bytes, file->n_bytes, content.bytes,
+                                          room, &n_used, &content.n_bytes);
+        if (result == LIBDEFLATE_SUCCESS && n_used == file->n_bytes) {
+            *out = content;
+            return DPT_OK;
+        }
+        free(content.bytes);
+        if (result == LIBDEFLATE_SUCCESS)
             return DPT_FAIL(error, DPT_E_FORMAT,
-                            "%s: the gzip data end in the middle (truncated); download it again",
-                            source->name);
+                            "%s: there are bytes behind the end of the gzip data; download it "
+                            "again",
+                            file->name);
+        if (result != LIBDEFLATE_INSUFFICIENT_SPACE || room == most)
+            return DPT_FAIL_NATIVE(error, DPT_E_FORMAT, (int)result,
+                                   "%s: the gzip data are corrupt or end in the middle "
+                                   "(truncated); download it again",
+                                   file->name);
+        /* More than promised: over 4 GiB, or broken, and what is wrong shows when all has room. */
+        room = room < most / 2 ? 2 * room : most;
     }
-    *n_read = done;
-    return DPT_OK;
 }
 
-dpt_status dpti_source_read(dpti_source *source, void *to, size_t n_bytes, size_t *n_read,
+static dpt_status unpack(const gzip_file *file, dpti_content *out, dpt_error *error)
+{
+    struct libdeflate_decompressor *decompressor = libdeflate_alloc_decompressor();
+    if (!decompressor)
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to decompress %s", file->name);
+    const dpt_status status = inflate(decompressor, file, out, error);
+    libdeflate_free_decompressor(decompressor);
+    return status;
+}
+
+dpt_status dpti_source_read(const char *path, dpti_content *out, dpt_error *error)
+{
+    dpti_content file = {0};
+    DPT_TRY(dpti_file_read(path, &file.bytes, &file.n_bytes, error));
+    if (!is_gzip(file.bytes, file.n_bytes)) {
+        *out = file;
+        return DPT_OK;
+    }
+    const gzip_file packed = {.name = path, .bytes = file.bytes, .n_bytes = file.n_bytes};
+    const dpt_status status = unpack(&packed, out, error);
+    free(file.bytes);
+    return status;
+}
+
+dpt_status dpti_source_copy(const char *name, const uint8_t *file, size_t n_file, dpti_content *out,
                             dpt_error *error)
 {
-    return source->is_gzip ? read_gzip(source, to, n_bytes, n_read, error)
-                           : read_plain(source, to, n_bytes, n_read, error);
-}
-
-dpt_status dpti_source_end(dpti_source *source, dpt_error *error)
-{
-    /* Asking for one byte more makes zlib read and check the trailer. */
-    uint8_t extra;
-    size_t n_read = 0;
-    DPT_TRY(dpti_source_read(source, &extra, 1, &n_read, error));
-    if (n_read == 0) {
-        DPT_TRY(refill(source, error));
-        if (source->left == 0) return DPT_OK;
-    }
-    return DPT_FAIL(error, DPT_E_FORMAT, "%s: there are bytes behind the end%s; download it again",
-                    source->name, n_read == 0 ? " of the gzip data" : "");
+    if (is_gzip(file, n_file))
+        return unpack(&(gzip_file){.name = name, .bytes = file, .n_bytes = n_file}, out, error);
+    uint8_t *bytes = dpti_alloc_aligned(n_file);
+    if (!bytes)
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the %zu bytes of %s", n_file, name);
+    if (n_file > 0) memcpy(bytes, file, n_file);
+    *out = (dpti_content){.bytes = bytes, .n_bytes = n_file};
+    return DPT_OK;
 }

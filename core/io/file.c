@@ -21,7 +21,8 @@ static dpt_status fail_read(dpt_error *error, const char *path, int code)
     return DPT_FAIL_NATIVE(error, status, code, "cannot read %s: %s", path, strerror(code));
 }
 
-dpt_status dpti_file_open(const char *path, int *fd, size_t *n_bytes, dpt_error *error)
+/* Opens a regular file for reading and tells its size. */
+static dpt_status open_regular(const char *path, int *fd, size_t *n_bytes, dpt_error *error)
 {
     /* O_NONBLOCK: a pipe without a writer is refused below and must not block here. */
     const int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -41,8 +42,9 @@ dpt_status dpti_file_open(const char *path, int *fd, size_t *n_bytes, dpt_error 
     return DPT_OK;
 }
 
-dpt_status dpti_file_fill(const char *path, int fd, void *to, size_t capacity, size_t *n_read,
-                          dpt_error *error)
+/* read(2) until `capacity` bytes are there or the file ends. */
+static dpt_status fill(const char *path, int fd, void *to, size_t capacity, size_t *n_read,
+                       dpt_error *error)
 {
     size_t done = 0;
     while (done < capacity) {
@@ -61,15 +63,15 @@ dpt_status dpti_file_read(const char *path, uint8_t **bytes, size_t *n_bytes, dp
 {
     int fd = -1;
     size_t size = 0, n_read = 0;
-    DPT_TRY(dpti_file_open(path, &fd, &size, error));
+    DPT_TRY(open_regular(path, &fd, &size, error));
 
     dpt_status status;
-    uint8_t *memory = malloc(size ? size : 1);
+    uint8_t *memory = dpti_alloc_aligned(size);
     if (!memory) {
         status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the %zu bytes of %s", size, path);
         goto close_file;
     }
-    status = dpti_file_fill(path, fd, memory, size, &n_read, error);
+    status = fill(path, fd, memory, size, &n_read, error);
     if (status == DPT_OK && n_read != size)
         status = DPT_FAIL(error, DPT_E_IO, "%s became shorter while it was read", path);
     if (status == DPT_OK) {

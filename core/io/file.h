@@ -5,13 +5,8 @@
 
 #include "backend.h"
 
-/* Opens a regular file for reading and tells its size.  DPT_E_NOT_FOUND, DPT_E_IO. */
-DPT_CHECK_RESULT dpt_status dpti_file_open(const char *path, int *fd, size_t *n_bytes,
-                                           dpt_error *error);
-/* read(2) until `capacity` bytes are there or the file ends.  DPT_E_IO. */
-DPT_CHECK_RESULT dpt_status dpti_file_fill(const char *path, int fd, void *to, size_t capacity,
-                                           size_t *n_read, dpt_error *error);
-/* A regular file, whole; *bytes is freed by the caller. */
+/* A regular file, whole; *bytes is aligned to 64 bytes and freed by the caller.  DPT_E_NOT_FOUND,
+   DPT_E_IO, DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_file_read(const char *path, uint8_t **bytes, size_t *n_bytes,
                                            dpt_error *error);
 

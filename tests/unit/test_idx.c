@@ -1,10 +1,12 @@
 /* IDX files: what is read, and that everything else is refused with its name. */
 #include "data/data.h"
+#include "gzip.h"
 #include "harness.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 /* 2 x 3 bytes: 10 .. 15. */
 static const uint8_t matrix[] = {0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 10, 11, 12, 13, 14, 15};
@@ -13,25 +15,6 @@ static bool is_matrix(const dpti_idx *idx)
 {
     return idx->rank == 2 && idx->shape[0] == 2 && idx->shape[1] == 3 &&
            memcmp(idx->data, matrix + 12, 6) == 0;
-}
-
-/* As gzip does it; the caller frees. */
-static uint8_t *compress_gzip(const uint8_t *bytes, size_t n_bytes, size_t *n_out)
-{
-    z_stream stream = {0};
-    if (deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) return NULL;
-    const size_t room = n_bytes + 1000;
-    uint8_t *out = malloc(room);
-    stream.next_in = (z_const Bytef *)(uintptr_t)bytes;
-    stream.avail_in = (uInt)n_bytes;
-    stream.next_out = out;
-    stream.avail_out = (uInt)room;
-    const int result = out ? deflate(&stream, Z_FINISH) : Z_MEM_ERROR;
-    *n_out = room - stream.avail_out;
-    deflateEnd(&stream);
-    if (result == Z_STREAM_END) return out;
-    free(out);
-    return NULL;
 }
 
 /* Whether it is refused as malformed, with the name and something to do, and *out untouched. */
@@ -113,18 +96,45 @@ static void refuses_impossible_sizes(test *t)
     check_refused(t, bad, sizeof bad, "impossible");
     memcpy(bad, (uint8_t[]){0, 0, 8, 1, 0xff, 0xff, 0xff, 0xff}, 8);
     check_refused(t, bad, sizeof bad, "truncated");
-    /* A few compressed bytes cannot be four billion: refused before memory is taken. */
     size_t n_zipped = 0;
-    uint8_t *zipped = compress_gzip(bad, sizeof bad, &n_zipped);
+    uint8_t *zipped = pack_gzip(bad, sizeof bad, 12, &n_zipped);
     REQUIRE(zipped != NULL);
     check_refused(t, zipped, n_zipped, "truncated");
     free(zipped);
 }
 
+/* No new mapping of more than this, until it is given back.  False if the system has no limits. */
+static bool limit_memory(size_t n_bytes, struct rlimit *before)
+{
+    size_t n_pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file) return false;
+    const bool known = fscanf(file, "%zu", &n_pages) == 1;
+    fclose(file);
+    if (!known || getrlimit(RLIMIT_AS, before) != 0) return false;
+    const rlim_t limit = n_pages * (rlim_t)sysconf(_SC_PAGESIZE) + n_bytes;
+    return setrlimit(RLIMIT_AS, &(struct rlimit){limit, before->rlim_max}) == 0;
+}
+
+/* A few compressed bytes cannot be four billion: that much memory is not even asked for. */
+static void takes_no_memory_on_trust(test *t)
+{
+    size_t n_zipped = 0;
+    uint8_t *zipped = pack_gzip(matrix, sizeof matrix, 12, &n_zipped);
+    REQUIRE(zipped != NULL);
+    memset(zipped + n_zipped - 4, 0xff, 4); /* the size */
+    struct rlimit before;
+    const bool limited = limit_memory((size_t)1 << 30, &before);
+    check_refused(t, zipped, n_zipped, "corrupt");
+    if (limited) CHECK(setrlimit(RLIMIT_AS, &before) == 0);
+    free(zipped);
+    if (!limited) SKIP("no limit on memory here");
+}
+
 static void reads_gzip(test *t)
 {
     size_t n_zipped = 0;
-    uint8_t *zipped = compress_gzip(matrix, sizeof matrix, &n_zipped);
+    uint8_t *zipped = pack_gzip(matrix, sizeof matrix, 12, &n_zipped);
     REQUIRE(zipped != NULL);
     dpti_idx idx = {0};
     const dpt_status status = dpti_idx_parse("f", zipped, n_zipped, &idx, NULL);
@@ -143,7 +153,7 @@ static void reads_best_compression(test *t)
     REQUIRE(file != NULL);
     memcpy(file, (uint8_t[]){0, 0, 8, 1, 1, 0, 0, 0}, 8);
     size_t n_zipped = 0;
-    uint8_t *zipped = compress_gzip(file, n, &n_zipped);
+    uint8_t *zipped = pack_gzip(file, n, 6, &n_zipped);
     free(file);
     REQUIRE(zipped != NULL);
     CHECK(n_zipped < n / 900);
@@ -158,7 +168,7 @@ static void reads_best_compression(test *t)
 static void refuses_broken_gzip(test *t)
 {
     size_t n_zipped = 0;
-    uint8_t *zipped = compress_gzip(matrix, sizeof matrix, &n_zipped);
+    uint8_t *zipped = pack_gzip(matrix, sizeof matrix, 12, &n_zipped);
     REQUIRE(zipped != NULL);
     uint8_t *twice = malloc(2 * n_zipped);
     REQUIRE(twice != NULL);
@@ -170,27 +180,48 @@ static void refuses_broken_gzip(test *t)
         check_refused(t, zipped, n, "");
     twice[n_zipped - 5] ^= 1; /* the last byte of the checksum */
     check_refused(t, twice, n_zipped, "corrupt");
+    twice[n_zipped - 5] ^= 1;
+    twice[n_zipped - 4] ^= 1; /* the first byte of the size */
+    check_refused(t, twice, n_zipped, "corrupt");
     free(twice);
 
     /* The IDX data inside: too few, too many. */
     uint8_t longer[sizeof matrix + 1] = {0};
     memcpy(longer, matrix, sizeof matrix);
     free(zipped);
-    zipped = compress_gzip(matrix, sizeof matrix - 1, &n_zipped);
+    zipped = pack_gzip(matrix, sizeof matrix - 1, 12, &n_zipped);
     REQUIRE(zipped != NULL);
     check_refused(t, zipped, n_zipped, "truncated");
     free(zipped);
-    zipped = compress_gzip(longer, sizeof longer, &n_zipped);
+    zipped = pack_gzip(longer, sizeof longer, 12, &n_zipped);
     REQUIRE(zipped != NULL);
     check_refused(t, zipped, n_zipped, "behind the end");
     free(zipped);
+}
+
+/* The size that the file ends with is the last member's, too small for all before. */
+static void refuses_a_second_member(test *t)
+{
+    static const uint8_t zeros[100000];
+    size_t n_first = 0, n_second = 0;
+    uint8_t *first = pack_gzip(zeros, sizeof zeros, 12, &n_first);
+    uint8_t *second = pack_gzip(matrix, sizeof matrix, 12, &n_second);
+    uint8_t *both = malloc(n_first + n_second);
+    if (CHECK(first && second && both)) {
+        memcpy(both, first, n_first);
+        memcpy(both + n_first, second, n_second);
+        check_refused(t, both, n_first + n_second, "behind the end of the gzip data");
+    }
+    free(both);
+    free(second);
+    free(first);
 }
 
 /* Whatever bit of the file is wrong: refused, or (in gzip's own header) of no consequence. */
 static void no_flipped_bit_goes_through(test *t)
 {
     size_t n_zipped = 0, n_refused = 0;
-    uint8_t *zipped = compress_gzip(matrix, sizeof matrix, &n_zipped);
+    uint8_t *zipped = pack_gzip(matrix, sizeof matrix, 12, &n_zipped);
     REQUIRE(zipped != NULL);
     for (size_t bit = 0; bit < 8 * n_zipped; bit++) {
         dpti_idx idx = {0};
@@ -215,7 +246,6 @@ static bool write_file(const char *path, const uint8_t *bytes, size_t n_bytes)
     return fclose(file) == 0 && written;
 }
 
-/* Larger than the read buffer, so that refilling is seen. */
 static void reads_large_files(test *t)
 {
     const size_t n = 8 + 1000003;
@@ -226,7 +256,7 @@ static void reads_large_files(test *t)
     for (size_t i = 8; i < n; i++)
         bytes[i] = (uint8_t)test_random_u64(&random);
     size_t n_zipped = 0;
-    uint8_t *zipped = compress_gzip(bytes, n, &n_zipped);
+    uint8_t *zipped = pack_gzip(bytes, n, 12, &n_zipped);
     REQUIRE(zipped != NULL);
     REQUIRE(write_file("plain", bytes, n));
     REQUIRE(write_file("zipped", zipped, n_zipped));
@@ -267,9 +297,11 @@ int main(int argc, char **argv)
         {"extents_are_big_endian", extents_are_big_endian},
         {"refuses_other_bytes", refuses_other_bytes},
         {"refuses_impossible_sizes", refuses_impossible_sizes},
+        {"takes_no_memory_on_trust", takes_no_memory_on_trust},
         {"reads_gzip", reads_gzip},
         {"reads_best_compression", reads_best_compression},
         {"refuses_broken_gzip", refuses_broken_gzip},
+        {"refuses_a_second_member", refuses_a_second_member},
         {"no_flipped_bit_goes_through", no_flipped_bit_goes_through},
         {"reads_large_files", reads_large_files},
         {"paths_that_are_no_files", paths_that_are_no_files},
