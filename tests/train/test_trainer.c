@@ -299,6 +299,29 @@ static void save_and_load(test *t)
     close_all(&s);
 }
 
+/* Loaded weights are not pushed on by what the optimizer was about to do to the old ones. */
+static void loading_stops_the_momentum(test *t)
+{
+    setting s;
+    dpt_step_metrics m;
+    float v[FC2];
+    double before = 0, after = 0;
+    if (!opened(t, &s, "cpu,cpu", &(dpt_trainer_options){.batch_size = BATCH, .momentum = 0.9f}))
+        return;
+    CHECK_OK(dpt_trainer_save(s.trainer, "start.safetensors"));
+    CHECK_OK(dpt_trainer_step(s.trainer, &m));
+    CHECK_OK(dpt_trainer_get(s.trainer, 1, DPT_VELOCITY, "fc2.weight", v, FC2));
+    for (size_t i = 0; i < FC2; i++)
+        before += fabs((double)v[i]);
+    CHECK(before > 0);
+    CHECK_OK(dpt_trainer_load(s.trainer, "start.safetensors"));
+    CHECK_OK(dpt_trainer_get(s.trainer, 1, DPT_VELOCITY, "fc2.weight", v, FC2));
+    for (size_t i = 0; i < FC2; i++)
+        after += fabs((double)v[i]);
+    CHECK_NEAR(after, 0, 0);
+    close_all(&s);
+}
+
 static void wrong_checkpoints_change_nothing(test *t)
 {
     setting s;
@@ -429,6 +452,7 @@ int main(int argc, char **argv)
         {"what is not there", what_is_not_there},
         {"small memory is said", small_memory_is_said},
         {"save and load", save_and_load},
+        {"loading stops the momentum", loading_stops_the_momentum},
         {"wrong checkpoints change nothing", wrong_checkpoints_change_nothing},
         {"fit writes and replays", fit_writes_and_replays},
         {"test data that do not fit", test_data_that_do_not_fit},
