@@ -134,6 +134,7 @@ static double activate64(dpt_activation kind, double x)
     case DPT_ACT_RELU: return x > 0 ? x : 0;
     case DPT_ACT_TANH: return tanh(x);
     case DPT_ACT_SIGMOID: return 1 / (1 + exp(-x));
+    case DPT_ACT_GELU: return x * (1 + erf(x / sqrt(2.0))) / 2;
     case DPT_ACT_NONE: break;
     }
     return x;
@@ -280,14 +281,14 @@ static void draw(samples *s)
 
 typedef struct rule {
     float lr, momentum, weight_decay;
-    bool nesterov;
+    bool nesterov, no_decay_bias;
 } rule;
 
 /* Parameters in the order of the checkpoint, with what belongs to each. */
 typedef struct state64 {
     size_t n;
     double w[MAX_PARAMETERS], gradient[MAX_PARAMETERS], velocity[MAX_PARAMETERS];
-    bool decays[MAX_PARAMETERS];
+    bool is_bias[MAX_PARAMETERS];
 } state64;
 
 static double batch_loss64(const network *n, const double *w, const samples *s, size_t first,
@@ -315,7 +316,8 @@ static double step64(const network *n, state64 *state, const samples *s, size_t 
         state->gradient[i] = (above - below) / (2 * h);
     }
     for (size_t i = 0; i < state->n; i++) {
-        const double decay = state->decays[i] ? (double)r->weight_decay : 0;
+        const bool decays = !(r->no_decay_bias && state->is_bias[i]);
+        const double decay = decays ? (double)r->weight_decay : 0;
         const double g = state->gradient[i] + decay * state->w[i];
         state->velocity[i] = (double)r->momentum * state->velocity[i] + g;
         state->w[i] -= (double)r->lr * (r->nesterov ? g + (double)r->momentum * state->velocity[i]
@@ -350,6 +352,7 @@ static dpt_status open_all(setting *s, const network *n, const samples *all, con
                                          .momentum = r->momentum,
                                          .weight_decay = r->weight_decay,
                                          .nesterov = r->nesterov,
+                                         .no_decay_bias = r->no_decay_bias,
                                          .seed = 3,
                                          .no_shuffle = true};
     DPT_TRY(dpt_context_create(&s->context));
@@ -380,7 +383,7 @@ static dpt_status read_all(const setting *s, dpt_tensor_kind kind, state64 *abou
         DPT_TRY(dpt_trainer_get(s->trainer, 0, kind, info.name, values, info.size));
         for (size_t k = 0; k < info.size; k++, about->n++) {
             out[about->n] = (double)values[k];
-            about->decays[about->n] = strstr(info.name, ".bias") == NULL;
+            about->is_bias[about->n] = strstr(info.name, ".bias") != NULL;
         }
     }
     return DPT_OK;
@@ -444,6 +447,7 @@ static void optimizer(test *t)
     static const rule rules[] = {
         {.lr = 0.1f},
         {.lr = 0.1f, .weight_decay = 0.1f},
+        {.lr = 0.1f, .weight_decay = 0.1f, .no_decay_bias = true},
         {.lr = 0.05f, .momentum = 0.9f},
         {.lr = 0.05f, .momentum = 0.9f, .weight_decay = 0.1f},
         {.lr = 0.05f, .momentum = 0.5f, .nesterov = true},
