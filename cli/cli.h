@@ -17,6 +17,12 @@ typedef enum cli_verb {
     CLI_DEVICES = 1 << 2,
 } cli_verb;
 
+/* A length of training: "100", "100steps", "5epochs". */
+typedef struct cli_span {
+    size_t n; /* 0: none */
+    bool epochs;
+} cli_span;
+
 /* Where the options table puts values.  Strings point into argv or are literals. */
 typedef struct cli_options {
     const char *devices; /* NULL: all */
@@ -25,8 +31,20 @@ typedef struct cli_options {
     size_t batch_size; /* 0: the default, within the data */
     size_t epochs, max_steps;
     double max_time;
-    double lr, momentum, weight_decay;
-    bool nesterov, no_shuffle, quiet;
+    size_t micro_batch;
+    double validation; /* part of the training data; 0: none */
+    size_t patience;
+    double lr; /* 0: the optimizer's default */
+    size_t lr_base_batch;
+    double momentum, weight_decay, beta1, beta2, epsilon;
+    double clip_norm, label_smoothing;
+    bool nesterov, no_bias_decay;
+    size_t step_every;
+    double step_factor;
+    cli_span warmup;
+    const char *batchnorm;
+    dpt_augment_options augment;
+    bool normalize, no_shuffle, quiet;
     size_t seed;
     const char *checkpoint, *load, *log, *plot;
     bool help, version;
@@ -63,6 +81,8 @@ typedef enum cli_kind {
     CLI_COUNT,   /* size_t, from min to max */
     CLI_REAL,    /* double, from low to high */
     CLI_SECONDS, /* double: 90, 90s, 5m, 2h */
+    CLI_SPAN,    /* cli_span */
+    CLI_AUGMENT, /* dpt_augment_options */
 } cli_kind;
 
 struct cli_option {
@@ -82,10 +102,15 @@ struct cli_option {
 
 extern const cli_option cli_option_table[]; /* ends with a NULL name */
 
-/* Strict numbers: the whole text, no white space and no sign. */
+/* Values (values.c).  Strict: the whole text, no white space and no sign. */
 DPT_CHECK_RESULT bool cli_parse_count(const char *text, size_t min, size_t max, size_t *out);
 DPT_CHECK_RESULT bool cli_parse_real(const char *text, double low, double high, double *out);
 DPT_CHECK_RESULT bool cli_parse_seconds(const char *text, double *out);
+DPT_CHECK_RESULT bool cli_parse_span(const char *text, size_t max, cli_span *out);
+/* "crop:4,flip,erase:0.25", the numbers being the defaults of what goes without.  CLI_OK, or
+   CLI_USAGE after one line on stderr about the option `name`. */
+DPT_CHECK_RESULT int cli_parse_augment(const char *name, const char *text,
+                                       dpt_augment_options *out);
 
 /* ---- Diagnostics ----------------------------------------------------------------------------- */
 

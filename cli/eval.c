@@ -1,4 +1,5 @@
 /* dptrain eval: loss and accuracy of saved weights on the test data. */
+#include "recipe.h"
 #include "session.h"
 
 #include <limits.h>

@@ -81,6 +81,7 @@ static const char examples[] =
     "\n"
     "Examples\n"
     "  dptrain --momentum 0.9 --checkpoint run --log run.jsonl --plot run.svg\n"
+    "  dptrain --optimizer adamw --schedule cosine --validation 0.1 --patience 3\n"
     "  dptrain --devices cpu:threads=1,cpu:threads=1 --split 2:1 --epochs 1\n"
     "  dptrain eval --checkpoint run\n"
     "  dptrain devices\n";

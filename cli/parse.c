@@ -3,62 +3,10 @@
    line on stderr.  Not getopt_long: its messages are its own, and it knows no suggestions. */
 #include "cli.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_NAMES = 64, LIST_BYTES = 512 };
-
-/* ---- Numbers --------------------------------------------------------------------------------- */
-
-bool cli_parse_count(const char *text, size_t min, size_t max, size_t *out)
-{
-    if (text[0] < '0' || text[0] > '9') return false;
-    errno = 0;
-    char *end;
-    const unsigned long long value = strtoull(text, &end, 10);
-    if (errno || *end || value < min || value > max) return false;
-    *out = (size_t)value;
-    return true;
-}
-
-bool cli_parse_real(const char *text, double low, double high, double *out)
-{
-    /* strtod also reads white space, signs, hexadecimal, "inf" and "nan". */
-    if (!(text[0] >= '0' && text[0] <= '9') && text[0] != '.') return false;
-    if (strspn(text, "0123456789.eE+-") != strlen(text)) return false;
-    char *end;
-    const double value = strtod(text, &end);
-    if (end == text || *end || !(value >= low && value <= high)) return false;
-    *out = value;
-    return true;
-}
-
-bool cli_parse_seconds(const char *text, double *out)
-{
-    static const struct {
-        char unit;
-        double seconds;
-    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}};
-    char number[32];
-    const size_t length = strlen(text);
-    if (length == 0 || length >= sizeof number) return false;
-    double factor = 1;
-    size_t n_digits = length;
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (text[length - 1] == units[i].unit) {
-            factor = units[i].seconds;
-            n_digits = length - 1;
-        }
-    }
-    memcpy(number, text, n_digits);
-    number[n_digits] = '\0';
-    double value;
-    if (!cli_parse_real(number, 0, 1e9, &value) || !(value > 0)) return false;
-    *out = value * factor;
-    return true;
-}
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
@@ -121,6 +69,13 @@ static int set_value(const cli_option *option, const char *value, cli_options *o
         return cli_error(CLI_USAGE,
                          "--%s: '%s' is not a time above 0, such as 90 (seconds), 5m or 2h",
                          option->name, value);
+    case CLI_SPAN:
+        if (cli_parse_span(value, option->max, target)) return CLI_OK;
+        return cli_error(CLI_USAGE,
+                         "--%s: '%s' is not a number of steps or epochs, such as 500 (steps) or "
+                         "5epochs",
+                         option->name, value);
+    case CLI_AUGMENT: return cli_parse_augment(option->name, value, target);
     }
     return CLI_USAGE;
 }
@@ -200,7 +155,7 @@ static int parse_letter(const cli_verb_entry *verb, const char *argument, cli_op
 
 int cli_parse(const cli_verb_entry *verb, int argc, char **argv, int first, cli_options *out)
 {
-    cli_options options = {.model = "lenet", .dataset = "fashion-mnist", .lr = 0.1};
+    cli_options options = {.model = "lenet", .dataset = "fashion-mnist"};
     for (int i = first; i < argc; i++) {
         int code = CLI_OK;
         const bool end = strcmp(argv[i], "--") == 0;

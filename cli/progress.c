@@ -163,6 +163,9 @@ static void print_epoch(const cli_progress *p, const dpt_epoch_metrics *epoch)
     char name[48];
     format_epoch(p, epoch->epoch, name);
     printf("%s  train loss %.4f accuracy %.4f", name, epoch->train_loss, epoch->train_accuracy);
+    if (epoch->validated)
+        printf("  validation loss %.4f accuracy %.4f", epoch->validation_loss,
+               epoch->validation_accuracy);
     if (epoch->tested)
         printf("  test loss %.4f accuracy %.4f", epoch->test_loss, epoch->test_accuracy);
     printf("  %.1f s  %.0f img/s\n", epoch->seconds, epoch->images_per_second);

@@ -5,7 +5,37 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { DEFAULT_BATCH = 256 };
+/* Both parts see the same scale: that of the training data, whatever is set apart for validation.
+ */
+static dpt_status normalize(cli_session *session, const cli_options *options)
+{
+    float mean[4], deviation[4];
+    dpt_dataset *data = session->whole;
+    if (!data)
+        DPT_TRY(
+            dpt_dataset_open(session->context, options->dataset, options->data, DPT_TRAIN, &data));
+    dpt_status status = dpt_dataset_statistics(data, mean, deviation);
+    if (status == DPT_OK) status = dpt_dataset_normalize(session->test, mean, deviation);
+    if (status == DPT_OK && session->whole)
+        status = dpt_dataset_normalize(session->whole, mean, deviation);
+    if (!session->whole) dpt_dataset_destroy(data);
+    return status;
+}
+
+static dpt_status open_data(cli_session *session, const cli_options *options, bool with_train)
+{
+    dpt_context *context = session->context;
+    if (with_train)
+        DPT_TRY(
+            dpt_dataset_open(context, options->dataset, options->data, DPT_TRAIN, &session->whole));
+    DPT_TRY(dpt_dataset_open(context, options->dataset, options->data, DPT_TEST, &session->test));
+    if (options->normalize) DPT_TRY(normalize(session, options));
+    session->train = session->whole;
+    if (options->validation > 0)
+        return dpt_dataset_split(session->whole, options->validation, options->seed,
+                                 &session->train, &session->validation);
+    return DPT_OK;
+}
 
 dpt_status cli_session_open(cli_session *session, const cli_options *options, bool with_train)
 {
@@ -13,10 +43,7 @@ dpt_status cli_session_open(cli_session *session, const cli_options *options, bo
     DPT_TRY(dpt_context_create(&session->context));
     dpt_context *context = session->context;
     DPT_TRY(dpt_devices_open(context, options->devices, &session->devices));
-    if (with_train)
-        DPT_TRY(
-            dpt_dataset_open(context, options->dataset, options->data, DPT_TRAIN, &session->train));
-    DPT_TRY(dpt_dataset_open(context, options->dataset, options->data, DPT_TEST, &session->test));
+    DPT_TRY(open_data(session, options, with_train));
     dpt_dataset_info info;
     dpt_dataset_describe(with_train ? session->train : session->test, &info);
     const dpt_model_shape shape = {
@@ -33,16 +60,12 @@ void cli_session_close(cli_session *session)
     dpt_trainer_destroy(session->trainer);
     dpt_model_destroy(session->model);
     dpt_dataset_destroy(session->test);
-    dpt_dataset_destroy(session->train);
+    dpt_dataset_destroy(session->validation);
+    if (session->train != session->whole) dpt_dataset_destroy(session->train);
+    dpt_dataset_destroy(session->whole);
     dpt_devices_close(session->devices);
     dpt_context_destroy(session->context);
     *session = (cli_session){0};
-}
-
-size_t cli_batch_size(const cli_options *options, size_t count)
-{
-    if (options->batch_size) return options->batch_size;
-    return count < DEFAULT_BATCH ? count : DEFAULT_BATCH;
 }
 
 bool cli_weights_path(const char *path, char *out, size_t out_bytes)

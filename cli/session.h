@@ -8,7 +8,9 @@
 typedef struct cli_session {
     dpt_context *context;
     dpt_device_set *devices;
-    dpt_dataset *train, *test; /* train is NULL if it was not asked for */
+    dpt_dataset *whole;             /* the training data; NULL if they were not asked for */
+    dpt_dataset *train;             /* those or a part of them; belongs to `whole` if it is it */
+    dpt_dataset *validation, *test; /* validation: the other part, or NULL */
     dpt_model *model;
     dpt_trainer *trainer;
 } cli_session;
@@ -19,8 +21,6 @@ DPT_CHECK_RESULT dpt_status cli_session_open(cli_session *session, const cli_opt
                                              bool with_train);
 void cli_session_close(cli_session *session);
 
-/* The batch size to use on data of `count` samples. */
-size_t cli_batch_size(const cli_options *options, size_t count);
 /* A directory's model.safetensors, or the file itself, in out; false if it does not fit. */
 DPT_CHECK_RESULT bool cli_weights_path(const char *path, char *out, size_t out_bytes);
 

@@ -1,34 +1,17 @@
 /* dptrain train: the training loop with its header, its progress and its last line. */
+#include "recipe.h"
 #include "session.h"
 
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 
-enum { DEFAULT_EPOCHS = 5 };
-
-static size_t epochs_of(const cli_options *options)
-{
-    if (options->epochs) return options->epochs;
-    return options->max_steps || options->max_time > 0 ? 0 : DEFAULT_EPOCHS;
-}
-
 static dpt_status create_trainer(cli_session *session, const cli_options *options)
 {
     DPT_TRY(cli_session_open(session, options, true));
     dpt_dataset_info data;
     dpt_dataset_describe(session->train, &data);
-    const dpt_trainer_options trainer = {
-        .batch_size = cli_batch_size(options, data.count),
-        .split = options->split,
-        .lr = (float)options->lr,
-        .momentum = (float)options->momentum,
-        .weight_decay = (float)options->weight_decay,
-        .nesterov = options->nesterov,
-        .init = options->init,
-        .seed = options->seed,
-        .no_shuffle = options->no_shuffle,
-    };
+    const dpt_trainer_options trainer = cli_trainer_options(options, data.count);
     DPT_TRY(dpt_trainer_create(session->devices, session->model, session->train, &trainer,
                                &session->trainer));
     if (options->load) DPT_TRY(dpt_trainer_load(session->trainer, options->load));
@@ -59,21 +42,25 @@ static void print_header(const cli_session *session, const cli_options *options)
     printf("%-10s%s, %zu + %zu images of %zux%zux%zu, %zu classes (%s)\n", "data", train.name,
            train.count, test.count, train.height, train.width, train.channels, train.classes,
            train.source);
+    if (session->validation) {
+        dpt_dataset_info validation;
+        dpt_dataset_describe(session->validation, &validation);
+        printf("%-10sand %zu for validation\n", "", validation.count);
+    }
     print_devices(session->devices);
-    printf("%-10sbatch %zu, sgd, lr %g, momentum %g%s, weight decay %g, seed %zu\n", "training",
-           cli_batch_size(options, train.count), options->lr, options->momentum,
-           options->nesterov ? " (nesterov)" : "", options->weight_decay, options->seed);
+    cli_recipe_print(options, train.count);
     fflush(stdout);
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-static void print_files(const cli_options *options)
+static void print_files(const cli_options *options, bool best)
 {
     const char *separator = "wrote ";
     if (options->checkpoint) {
         printf("%s%s/model.safetensors", separator, options->checkpoint);
         separator = ", ";
+        if (best) printf("%s%s/best.safetensors", separator, options->checkpoint);
     }
     if (options->log) {
         printf("%s%s", separator, options->log);
@@ -88,11 +75,17 @@ static void print_files(const cli_options *options)
 
 static void print_result(const cli_options *options, const dpt_fit_result *result)
 {
+    if (result->no_patience)
+        printf("ended: no lower validation loss in %zu epoch%s\n", options->patience,
+               options->patience == 1 ? "" : "s");
     printf("trained %zu step%s in %.1f s, %.0f img/s", result->steps, result->steps == 1 ? "" : "s",
            result->seconds, result->images_per_second);
     if (!isnan(result->test_accuracy)) printf(", test accuracy %.4f", result->test_accuracy);
+    if (result->best_epoch)
+        printf(", best validation loss %.4f in epoch %zu", result->best_validation_loss,
+               result->best_epoch);
     printf("\n");
-    print_files(options);
+    print_files(options, result->best_epoch > 0);
 }
 
 /* Trains; *caught is the signal that ended it, 0 if none did. */
@@ -104,7 +97,7 @@ static dpt_status train(cli_session *session, const cli_options *options, int *c
     dpt_dataset_describe(session->train, &data);
     cli_progress progress;
     cli_progress_init(&progress, options->quiet);
-    progress.epochs = epochs_of(options);
+    progress.epochs = cli_epochs(options);
     progress.samples_per_epoch = data.count;
     progress.max_seconds = options->max_time;
     const dpt_fit_options fit = {
@@ -112,6 +105,9 @@ static dpt_status train(cli_session *session, const cli_options *options, int *c
         .max_steps = options->max_steps,
         .max_seconds = options->max_time,
         .test = session->test,
+        .validation = session->validation,
+        .patience = options->patience,
+        .schedule = cli_schedule(options, data.count),
         .log = options->log,
         .plot = options->plot,
         .checkpoint = options->checkpoint,
@@ -129,8 +125,8 @@ static dpt_status train(cli_session *session, const cli_options *options, int *c
 
 int cli_train(const cli_options *options)
 {
-    if (options->nesterov && !(options->momentum > 0))
-        return cli_error(CLI_USAGE, "--nesterov needs --momentum above 0");
+    const int usage = cli_recipe_check(options);
+    if (usage != CLI_OK) return usage;
     cli_session session;
     int caught = 0;
     const dpt_status status = train(&session, options, &caught);

@@ -276,6 +276,7 @@ typedef struct dpt_step_block {
    from running statistics and end with zeros.  MERGE's mean and variance (M2 / (count - 1), 0 where
      count is 1) are multiplied by n * inv_batch, so that their sum over devices is the
      sample-weighted mean; with n 0 they add nothing, and moments are written all the same.
+     Where all counts are 0 the moments' mean and 1 / count are 0.
      bn(x) = w * xhat + b, xhat = (x - moments mean) * inverse deviation.
      A part of backward: sums over this device's values of dy and of dy * xhat; db and dw are the
      same sums.  dx = w * inverse deviation * (dy - (S0 + xhat * S1) / count), S the sums over

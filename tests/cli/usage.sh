@@ -24,6 +24,27 @@ refuse 2 "needs weights: --checkpoint" eval
 refuse 2 "needs --momentum" --nesterov
 
 refuse 2 "unknown model 'a.b.\[1m'" --dataset synthetic:8x8x1:3:64 --model $'a\nb\e[1m'
+# Options that do not go together
+for option in momentum=0.9 nesterov; do
+    refuse 2 "--${option%=*} goes with --optimizer sgd; adamw has --beta1" --optimizer adamw "--$option"
+done
+for option in beta1=0.8 beta2=0.99 epsilon=1e-6; do
+    refuse 2 "--${option%=*} goes with --optimizer adamw" "--$option"
+    refuse 2 "--${option%=*} goes with --optimizer adamw" --optimizer sgd "--$option"
+done
+for option in step-every=3 step-factor=0.5; do
+    refuse 2 "--${option%=*} goes with --schedule step" "--$option"
+    refuse 2 "--${option%=*} goes with --schedule step" --schedule cosine "--$option"
+done
+for schedule in cosine onecycle; do
+    refuse 2 "--schedule $schedule must know how many steps there are: give --epochs or --max-steps" \
+        "${small[@]:0:4}" --schedule $schedule --max-time 5s
+done
+refuse 2 "--patience needs --validation" --patience 3
+refuse 2 "fraction" "${small[@]}" --validation 0.001
+refuse 2 "a crop with 9 pixels of padding from images of 8x8" "${small[@]}" --augment crop:9
+refuse 2 "does not go with 'dptrain eval'" eval --augment flip
+refuse 2 "does not go with 'dptrain devices'" devices --normalize
 
 # Numbers
 refuse 2 "'0' is not a whole number from 1 to" --batch-size 0
@@ -39,6 +60,35 @@ refuse 2 "'1' is not a number from 0 to 0.9999" --momentum 1
 refuse 2 "'inf' is not a number from" --weight-decay inf
 refuse 2 "'0' is not a time" --max-time 0
 refuse 2 "'5d' is not a time" --max-time 5d
+refuse 2 "'5s5' is not a time" --max-time 5s5
+refuse 2 "'0' is not a number of steps or epochs" --warmup 0
+refuse 2 "'5epoch' is not a number of steps or epochs, such as 500 .steps. or 5epochs" --warmup 5epoch
+refuse 2 "'1.5epochs' is not a number of steps" --warmup 1.5epochs
+refuse 2 "'0' is not a number from" --step-factor 0 --schedule step
+refuse 2 "'2' is not a number from" --step-factor 2 --schedule step
+refuse 2 "'0' is not a whole number from 1" --step-every 0 --schedule step
+refuse 2 "'1' is not a number from" --beta1 1 --optimizer adamw
+refuse 2 "'1' is not a number from" --beta2 1 --optimizer adamw
+refuse 2 "'1' is not a number from" --epsilon 1 --optimizer adamw
+refuse 2 "'0' is not a number from" --clip-norm 0
+refuse 2 "'1' is not a number from 0 to 0.9999" --label-smoothing 1
+refuse 2 "'0' is not a whole number from 1" --lr-base-batch 0
+refuse 2 "'0' is not a whole number from 1" --micro-batch 0
+refuse 2 "'0' is not a whole number from 1" --patience 0 --validation 0.1
+refuse 2 "'1' is not a number from" --validation 1
+refuse 2 "'0' is not a number from" --validation 0
+
+# Words
+refuse 2 "--optimizer: unknown value 'adam'; did you mean 'adamw'" --optimizer adam
+refuse 2 "--schedule: unknown value 'cosinus'; did you mean 'cosine'" --schedule cosinus
+refuse 2 "--batchnorm: unknown value 'zzzzzz'; known: sync, local" --batchnorm zzzzzz
+refuse 2 "--augment: crop:0 is not a padding of 1 to" --augment crop:0
+refuse 2 "--augment: crop: is not a padding" --augment crop:
+refuse 2 "--augment: unknown word 'flipp'; did you mean 'flip'" --augment crop,flipp
+refuse 2 "--augment: unknown word ''; known: crop" --augment crop,,flip
+refuse 2 "--augment: flip takes no parameter" --augment flip:2
+refuse 2 "--augment: erase:0 is not a probability above 0" --augment erase:0
+refuse 2 "--augment: erase:1.5 is not a probability" --augment erase:1.5
 
 # Devices
 refuse 2 "unknown device .gpu0" "${small[@]}" --devices gpu0
@@ -70,11 +120,8 @@ refuse 2 "init \"normal:-1\" is not one of" "${small[@]}" --init normal:-1
 # Known, but not in this version
 refuse 2 "--precision bf16 is not available in this version; use fp32" --precision bf16
 refuse 2 "--precision: unknown value 'fp33'; did you mean 'fp32'" --precision fp33
-refuse 2 "--optimizer adamw is not available in this version; use sgd" --optimizer adamw
-refuse 2 "--schedule cosine is not available in this version; use constant" --schedule cosine
 refuse 2 "--split measured is not available in this version" --split measured
-for option in batchnorm=local deterministic resume checkpoint-every=1 clip-norm=1 trace=x warmup=5 \
-    label-smoothing=0.1 micro-batch=8 supervise; do
+for option in deterministic resume checkpoint-every=1 trace=x supervise; do
     refuse 2 "--${option%%=*} is not available in this version" "--$option"
 done
 

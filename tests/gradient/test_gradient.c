@@ -250,35 +250,68 @@ static void activation_gradients(test *t)
     }
 }
 
-/* Here the objective is the loss itself, whose gradient is one of the operator's outputs. */
+/* Here the objective is the loss itself, whose gradient is one of the operator's outputs: the sum
+   over the samples, divided by a global batch that is larger than this share. */
+typedef struct loss_problem {
+    dpt_op_desc loss;
+    size_t n;
+    reference_args args;
+} loss_problem;
+
+static double loss_objective(void *argument)
+{
+    const loss_problem *p = argument;
+    double sum = 0.0;
+    reference_run(&p->loss, p->n, &p->args);
+    for (size_t i = 0; i < p->n; i++)
+        sum += p->args.out[0][2 * i];
+    return sum * p->args.inv_batch;
+}
+
+/* x (n,each) is differentiated; `other` is the second input. */
+static void check_loss(test *t, const dpt_op_desc *loss, dpt_op_kind gradient, size_t n,
+                       size_t each, double *x, const double *other)
+{
+    double *result = values(2 * n), *analytic = values(n * each), *numeric = values(n * each);
+    loss_problem p = {
+        .loss = *loss,
+        .n = n,
+        .args = {.in = {x, other}, .out = {result, analytic}, .inv_batch = 1.0 / 9.0}};
+    const dpt_op_desc backward = {.kind = gradient, .u = loss->u};
+    reference_run(&backward, n, &p.args);
+    central_differences(loss_objective, &p, 1e-5, x, n * each, numeric);
+    CHECK(worst(analytic, numeric, n * each) <= tolerance);
+    analytic[3] += 1e-6;
+    CHECK(!(worst(analytic, numeric, n * each) <= tolerance));
+    free(result);
+    free(analytic);
+    free(numeric);
+}
+
 static void softmax_gradient(test *t)
 {
     enum { N = 4, CLASSES = 7 };
-    static const double h = 1e-5;
-    const dpt_op_desc loss = {.kind = DPT_OP_SOFTMAX_XENT, .u.softmax = {.classes = CLASSES}};
-    const dpt_op_desc gradient = {.kind = DPT_OP_SOFTMAX_XENT_GRADIENT, .u = loss.u};
+    static const float smoothings[] = {0.0f, 0.1f, 0.75f};
     test_random random = {61};
-    double logits[N * CLASSES], label[N] = {0, 6, 3, 3}, result[2 * N], dlogits[N * CLASSES];
-    fill(&random, logits, N * CLASSES);
-    const double inv_batch = 1.0 / 9.0; /* of a global batch larger than this share */
-    const reference_args args = {
-        .in = {logits, label}, .out = {result, dlogits}, .inv_batch = inv_batch};
-    reference_run(&gradient, N, &args);
-    double numeric[N * CLASSES];
-    for (size_t i = 0; i < N * CLASSES; i++) {
-        const double kept = logits[i];
-        double side[2];
-        for (int k = 0; k < 2; k++) {
-            logits[i] = kept + (k == 0 ? -h : h);
-            reference_run(&loss, N, &args);
-            side[k] = (result[0] + result[2] + result[4] + result[6]) * inv_batch;
-        }
-        logits[i] = kept;
-        numeric[i] = (side[1] - side[0]) / (2.0 * h);
+    double logits[N * CLASSES];
+    const double label[N] = {0, 6, 3, 3};
+    for (size_t i = 0; i < sizeof smoothings / sizeof *smoothings; i++) {
+        const dpt_op_desc loss = {.kind = DPT_OP_SOFTMAX_XENT,
+                                  .u.softmax = {.classes = CLASSES, .smoothing = smoothings[i]}};
+        fill(&random, logits, N * CLASSES);
+        check_loss(t, &loss, DPT_OP_SOFTMAX_XENT_GRADIENT, N, CLASSES, logits, label);
     }
-    CHECK(worst(dlogits, numeric, N * CLASSES) <= tolerance);
-    dlogits[3] += 1e-6;
-    CHECK(!(worst(dlogits, numeric, N * CLASSES) <= tolerance));
+}
+
+static void squared_error_gradient(test *t)
+{
+    enum { N = 3, COUNT = 5 };
+    test_random random = {62};
+    double y[N * COUNT], target[N * COUNT];
+    const dpt_op_desc loss = {.kind = DPT_OP_SQUARED_ERROR, .u.squared_error = {.count = COUNT}};
+    fill(&random, y, N * COUNT);
+    fill(&random, target, N * COUNT);
+    check_loss(t, &loss, DPT_OP_SQUARED_ERROR_GRADIENT, N, COUNT, y, target);
 }
 
 /* ---- A small network ------------------------------------------------------------------------- */
@@ -433,7 +466,8 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"conv2d", conv_gradients},    {"linear", linear_gradients},
         {"pool2d", pool_gradients},    {"activation", activation_gradients},
-        {"softmax", softmax_gradient}, {"network", network_gradient},
+        {"softmax", softmax_gradient}, {"squared_error", squared_error_gradient},
+        {"network", network_gradient},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }

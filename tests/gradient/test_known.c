@@ -156,6 +156,30 @@ static void sgd(test *t)
     check_values(t, w, (const double[]){1.5, 1.5}, 2);
 }
 
+/* Sums of squares 25: scaled to a norm of 1, or left as they are. */
+static void clip_norm(test *t)
+{
+    dpt_op_desc desc = {.kind = DPT_OP_CLIP_NORM, .u.clip_norm = {.count = 2, .max_norm = 1.0f}};
+    double gradient[] = {3, -4};
+    reference_run(&desc, 1, &(reference_args){.out = {gradient}});
+    check_values(t, gradient, (const double[]){3 / 5.000001, -4 / 5.000001}, 2);
+    desc.u.clip_norm.max_norm = 5.0f;
+    reference_run(&desc, 1, &(reference_args){.out = {gradient}});
+    check_values(t, gradient, (const double[]){3 / 5.000001, -4 / 5.000001}, 2);
+}
+
+static void squared_error(test *t)
+{
+    const dpt_op_desc desc = {.kind = DPT_OP_SQUARED_ERROR_GRADIENT,
+                              .u.squared_error = {.count = 2}};
+    const double y[] = {1, 2, 0, 0}, target[] = {3, 1, 0, 4};
+    double result[] = {9, 9, 9, 9}, dy[4];
+    reference_run(&desc, 2,
+                  &(reference_args){.in = {y, target}, .out = {result, dy}, .inv_batch = 0.5});
+    check_values(t, result, (const double[]){2.5, 0, 8, 0}, 4);
+    check_values(t, dy, (const double[]){-1, 0.5, 0, -2}, 4);
+}
+
 static void elementwise(test *t)
 {
     const double a[] = {1, 2, 3}, b[] = {4, -5, 6};
@@ -238,6 +262,8 @@ int main(int argc, char **argv)
         {"softmax", softmax},
         {"gathers", gathers},
         {"sgd", sgd},
+        {"clip_norm", clip_norm},
+        {"squared_error", squared_error},
         {"elementwise", elementwise},
         {"accumulation", accumulation},
         {"batch_norm", batch_norm},

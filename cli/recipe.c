@@ -1,0 +1,181 @@
+/* Optimizer, schedule, batch: what the options mean, which go together, and how they are shown. */
+#include "recipe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { DEFAULT_BATCH = 256, DEFAULT_EPOCHS = 5 };
+
+static bool is(const char *value, const char *word)
+{
+    return value && strcmp(value, word) == 0;
+}
+
+static bool is_adamw(const cli_options *options)
+{
+    return is(options->optimizer, "adamw");
+}
+
+/* ---- What goes together ---------------------------------------------------------------------- */
+
+static int check_optimizer(const cli_options *o)
+{
+    if (is_adamw(o)) {
+        if (o->momentum > 0 || o->nesterov)
+            return cli_error(CLI_USAGE,
+                             "--%s goes with --optimizer sgd; adamw has --beta1 and "
+                             "--beta2",
+                             o->nesterov ? "nesterov" : "momentum");
+        return CLI_OK;
+    }
+    if (o->beta1 > 0 || o->beta2 > 0 || o->epsilon > 0)
+        return cli_error(CLI_USAGE, "--%s goes with --optimizer adamw",
+                         o->beta1 > 0   ? "beta1"
+                         : o->beta2 > 0 ? "beta2"
+                                        : "epsilon");
+    if (o->nesterov && !(o->momentum > 0))
+        return cli_error(CLI_USAGE, "--nesterov needs --momentum above 0");
+    return CLI_OK;
+}
+
+static int check_schedule(const cli_options *o)
+{
+    if ((o->step_every || o->step_factor > 0) && !is(o->schedule, "step"))
+        return cli_error(CLI_USAGE, "--%s goes with --schedule step",
+                         o->step_every ? "step-every" : "step-factor");
+    if ((is(o->schedule, "cosine") || is(o->schedule, "onecycle")) && !cli_epochs(o) &&
+        !o->max_steps)
+        return cli_error(CLI_USAGE,
+                         "--schedule %s must know how many steps there are: give "
+                         "--epochs or --max-steps beside --max-time",
+                         o->schedule);
+    return CLI_OK;
+}
+
+int cli_recipe_check(const cli_options *options)
+{
+    if (options->patience && !(options->validation > 0))
+        return cli_error(CLI_USAGE, "--patience needs --validation, such as --validation 0.1");
+    const int code = check_optimizer(options);
+    return code == CLI_OK ? check_schedule(options) : code;
+}
+
+/* ---- What they mean -------------------------------------------------------------------------- */
+
+size_t cli_batch_size(const cli_options *options, size_t count)
+{
+    if (options->batch_size) return options->batch_size;
+    return count < DEFAULT_BATCH ? count : DEFAULT_BATCH;
+}
+
+size_t cli_epochs(const cli_options *options)
+{
+    if (options->epochs) return options->epochs;
+    return options->max_steps || options->max_time > 0 ? 0 : DEFAULT_EPOCHS;
+}
+
+static double rate(const cli_options *options)
+{
+    if (options->lr > 0) return options->lr;
+    return is_adamw(options) ? 0.001 : 0.1;
+}
+
+dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count)
+{
+    const cli_options *o = options;
+    return (dpt_trainer_options){
+        .batch_size = cli_batch_size(o, count),
+        .micro_batch = o->micro_batch,
+        .split = o->split,
+        .optimizer = is_adamw(o) ? DPT_OPTIMIZER_ADAMW : DPT_OPTIMIZER_SGD,
+        .lr = (float)rate(o),
+        .lr_base_batch = o->lr_base_batch,
+        .momentum = (float)o->momentum,
+        .weight_decay = (float)o->weight_decay,
+        .nesterov = o->nesterov,
+        .no_decay_bias = o->no_bias_decay,
+        .beta1 = (float)o->beta1,
+        .beta2 = (float)o->beta2,
+        .epsilon = (float)o->epsilon,
+        .clip_norm = (float)o->clip_norm,
+        .label_smoothing = (float)o->label_smoothing,
+        .batch_norm = is(o->batchnorm, "local") ? DPT_BATCH_NORM_LOCAL : DPT_BATCH_NORM_SYNC,
+        .augment = o->augment,
+        .init = o->init,
+        .seed = o->seed,
+        .no_shuffle = o->no_shuffle,
+    };
+}
+
+dpt_schedule cli_schedule(const cli_options *options, size_t count)
+{
+    static const struct {
+        const char *name;
+        dpt_schedule_kind kind;
+    } kinds[] = {
+        {"step", DPT_SCHEDULE_STEP},
+        {"cosine", DPT_SCHEDULE_COSINE},
+        {"onecycle", DPT_SCHEDULE_ONECYCLE},
+    };
+    const size_t batch = cli_batch_size(options, count);
+    const cli_span warmup = options->warmup;
+    dpt_schedule schedule = {
+        .warmup_steps = warmup.epochs ? warmup.n * ((count + batch - 1) / batch) : warmup.n,
+        .every = options->step_every,
+        .factor = (float)options->step_factor,
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (is(options->schedule, kinds[i].name)) schedule.kind = kinds[i].kind;
+    return schedule;
+}
+
+/* ---- How they are shown ---------------------------------------------------------------------- */
+
+static void print_optimizer(const cli_options *o, size_t batch)
+{
+    if (o->lr_base_batch)
+        printf(", lr %g (%g at batch %zu)", rate(o) * (double)batch / (double)o->lr_base_batch,
+               rate(o), o->lr_base_batch);
+    else
+        printf(", lr %g", rate(o));
+    if (!is_adamw(o)) printf(", momentum %g%s", o->momentum, o->nesterov ? " (nesterov)" : "");
+    printf(", weight decay %g%s", o->weight_decay,
+           o->no_bias_decay ? " (not on biases and norms)" : "");
+    if (o->clip_norm > 0) printf(", gradient norm up to %g", o->clip_norm);
+    if (o->label_smoothing > 0) printf(", label smoothing %g", o->label_smoothing);
+    if (is(o->batchnorm, "local")) printf(", batch-norm local");
+}
+
+static void print_augment(const dpt_augment_options *augment)
+{
+    const char *separator = "";
+    if (!augment->crop_padding && !augment->flip && !(augment->erase > 0)) return;
+    printf("%-10s", "augment");
+    if (augment->crop_padding) {
+        printf("crop with padding %zu", augment->crop_padding);
+        separator = ", ";
+    }
+    if (augment->flip) {
+        printf("%sflip", separator);
+        separator = ", ";
+    }
+    if (augment->erase > 0)
+        printf("%serase with probability %g", separator, (double)augment->erase);
+    printf("\n");
+}
+
+void cli_recipe_print(const cli_options *options, size_t count)
+{
+    const cli_options *o = options;
+    const size_t batch = cli_batch_size(o, count);
+    const dpt_schedule schedule = cli_schedule(o, count);
+    printf("%-10sbatch %zu, %s", "training", batch, is_adamw(o) ? "adamw" : "sgd");
+    print_optimizer(o, batch);
+    printf(", seed %zu\n", o->seed);
+    if (schedule.kind != DPT_SCHEDULE_CONSTANT || schedule.warmup_steps) {
+        printf("%-10s%s", "schedule", o->schedule ? o->schedule : "constant");
+        if (schedule.warmup_steps) printf(", warm-up over %zu steps", schedule.warmup_steps);
+        printf("\n");
+    }
+    print_augment(&o->augment);
+}

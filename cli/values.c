@@ -1,0 +1,137 @@
+/* Reads the values of options: numbers, times, lengths of training, lists of augmentations. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool cli_parse_count(const char *text, size_t min, size_t max, size_t *out)
+{
+    if (text[0] < '0' || text[0] > '9') return false;
+    errno = 0;
+    char *end;
+    const unsigned long long value = strtoull(text, &end, 10);
+    if (errno || *end || value < min || value > max) return false;
+    *out = (size_t)value;
+    return true;
+}
+
+bool cli_parse_real(const char *text, double low, double high, double *out)
+{
+    /* strtod also reads white space, signs, hexadecimal, "inf" and "nan". */
+    if (!(text[0] >= '0' && text[0] <= '9') && text[0] != '.') return false;
+    if (strspn(text, "0123456789.eE+-") != strlen(text)) return false;
+    char *end;
+    const double value = strtod(text, &end);
+    if (end == text || *end || !(value >= low && value <= high)) return false;
+    *out = value;
+    return true;
+}
+
+/* A number and its unit: the digits of "5epochs" into number, "epochs" as the result; NULL if there
+   is no room for them. */
+static const char *split_unit(const char *text, char number[32])
+{
+    const size_t length = strspn(text, "0123456789.eE+-");
+    /* An "e" that no digit follows belongs to the unit. */
+    const size_t n = length > 0 && (text[length - 1] | 0x20) == 'e' ? length - 1 : length;
+    if (n >= 32) return NULL;
+    memcpy(number, text, n);
+    number[n] = '\0';
+    return text + n;
+}
+
+bool cli_parse_seconds(const char *text, double *out)
+{
+    static const struct {
+        const char *unit;
+        double seconds;
+    } units[] = {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}};
+    char number[32];
+    double value;
+    const char *unit = split_unit(text, number);
+    if (!unit || !cli_parse_real(number, 0, 1e9, &value) || !(value > 0)) return false;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (strcmp(unit, units[i].unit) != 0) continue;
+        *out = value * units[i].seconds;
+        return true;
+    }
+    return false;
+}
+
+bool cli_parse_span(const char *text, size_t max, cli_span *out)
+{
+    char number[32];
+    size_t n;
+    const char *unit = split_unit(text, number);
+    if (!unit || !cli_parse_count(number, 1, max, &n)) return false;
+    const bool epochs = strcmp(unit, "epochs") == 0;
+    if (!epochs && *unit && strcmp(unit, "steps") != 0) return false;
+    *out = (cli_span){.n = n, .epochs = epochs};
+    return true;
+}
+
+/* ---- Augmentation ---------------------------------------------------------------------------- */
+
+enum { WORD_BYTES = 64, MAX_PADDING = 1024 };
+
+static const size_t default_padding = 4;
+static const double default_erase = 0.25;
+
+static int unknown_augmentation(const char *name, const char *word)
+{
+    static const char *const known[] = {"crop", "flip", "erase", NULL};
+    const char *nearest = dpt_nearest(word, known);
+    if (nearest)
+        return cli_error(CLI_USAGE, "--%s: unknown word '%s'; did you mean '%s'?", name, word,
+                         nearest);
+    return cli_error(CLI_USAGE, "--%s: unknown word '%s'; known: crop[:PADDING], flip, erase[:P]",
+                     name, word);
+}
+
+/* One word of the list, its parameter cut off behind the colon (NULL: none). */
+static int take_augmentation(const char *name, const char *word, const char *parameter,
+                             dpt_augment_options *out)
+{
+    if (strcmp(word, "crop") == 0) {
+        out->crop_padding = default_padding;
+        if (!parameter || cli_parse_count(parameter, 1, MAX_PADDING, &out->crop_padding))
+            return CLI_OK;
+        return cli_error(CLI_USAGE, "--%s: crop:%s is not a padding of 1 to %d pixels", name,
+                         parameter, MAX_PADDING);
+    }
+    if (strcmp(word, "flip") == 0) {
+        out->flip = true;
+        if (!parameter) return CLI_OK;
+        return cli_error(CLI_USAGE, "--%s: flip takes no parameter", name);
+    }
+    if (strcmp(word, "erase") == 0) {
+        double p = default_erase;
+        if (parameter && (!cli_parse_real(parameter, 0, 1, &p) || !(p > 0)))
+            return cli_error(CLI_USAGE, "--%s: erase:%s is not a probability above 0, up to 1",
+                             name, parameter);
+        out->erase = (float)p;
+        return CLI_OK;
+    }
+    return unknown_augmentation(name, word);
+}
+
+int cli_parse_augment(const char *name, const char *text, dpt_augment_options *out)
+{
+    dpt_augment_options augment = {0};
+    for (const char *at = text;; at++) {
+        char word[WORD_BYTES];
+        const size_t length = strcspn(at, ",");
+        if (length >= sizeof word) return unknown_augmentation(name, at);
+        memcpy(word, at, length);
+        word[length] = '\0';
+        char *colon = strchr(word, ':');
+        if (colon) *colon++ = '\0';
+        const int code = take_augmentation(name, word, colon, &augment);
+        if (code != CLI_OK) return code;
+        at += length;
+        if (!*at) break;
+    }
+    *out = augment;
+    return CLI_OK;
+}
