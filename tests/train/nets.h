@@ -1,0 +1,24 @@
+/* Small networks that cover every way in which layers meet: what the compiler fuses, and what
+   stands in the way of it. */
+#ifndef DPT_TEST_NETS_H
+#define DPT_TEST_NETS_H
+
+#include "dptrain.h"
+
+enum { NET_SIDE = 4, NET_CHANNELS = 2, NET_CLASSES = 3 };
+
+typedef struct net {
+    const char *name;
+    dpt_value (*build)(dpt_model *model, dpt_value x); /* yields the logits */
+    size_t n_unfused; /* activations and additions that stay instructions of their own */
+    dpt_loss loss;
+    float smoothing;
+} net;
+
+extern const net nets[];
+extern const size_t n_nets;
+
+/* The model is there, to be destroyed, even after a failure, if it could be created. */
+DPT_CHECK_RESULT dpt_status net_create(dpt_context *context, const net *n, dpt_model **out);
+
+#endif
