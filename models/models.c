@@ -4,11 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Name and one line of help; the builder is dptm_NAME. */
+/* The name, the builder's name behind dptm_, and one line of help. */
 #define MODELS(X)                                                                                  \
-    X(linear, "softmax regression: one linear layer")                                              \
-    X(mlp, "perceptron: two hidden layers of 1024, ReLU")                                          \
-    X(lenet, "LeNet: two convolutions, average pooling, two linear layers, ReLU")
+    X("linear", linear, "softmax regression: one linear layer")                                    \
+    X("mlp", mlp, "perceptron: two hidden layers of 1024, ReLU")                                   \
+    X("lenet", lenet, "LeNet: two convolutions, average pooling, two linear layers, ReLU")         \
+    X("resnet18-d2l", resnet18_d2l,                                                                \
+      "ResNet-18 of the textbook: biases in the convolutions, plain shortcuts")                    \
+    X("resnet18", resnet18, "ResNet-18, torchvision's blocks, 3x3 stem without max-pool")          \
+    X("resnet34", resnet34, "ResNet-34, likewise")                                                 \
+    X("resnet50", resnet50, "ResNet-50, likewise: bottlenecks")                                    \
+    X("vgg11", vgg11, "VGG-11 with dropout; images of 32x32 or more")
 
 typedef struct model_entry {
     const char *name;
@@ -16,8 +22,8 @@ typedef struct model_entry {
     dptm_builder *build;
 } model_entry;
 
-#define MODEL_ENTRY(id, words) {.name = #id, .help = words, .build = dptm_##id},
-#define MODEL_NAME(id, words)  #id,
+#define MODEL_ENTRY(id, builder, words) {.name = (id), .help = (words), .build = dptm_##builder},
+#define MODEL_NAME(id, builder, words)  id,
 
 static const model_entry entries[] = {MODELS(MODEL_ENTRY)};
 static const char *const names[] = {MODELS(MODEL_NAME) NULL};

@@ -38,6 +38,8 @@ setup_need_build() {
     setup_need_command pkg-config pkg-config "finds libraries"
     setup_need_header libdeflate.h libdeflate-dev "unpacks gzipped data"
     setup_need_header jansson.h libjansson-dev "reads JSON"
+    setup_need_header png.h libpng-dev "reads PNG images"
+    setup_need_header jpeglib.h libjpeg-dev "reads JPEG images"
 }
 
 # Any OpenBLAS but Debian's serial one, which is not safe to call from several threads.

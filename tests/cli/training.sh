@@ -113,9 +113,9 @@ train --dataset synthetic:8x8x1:3:40 --model linear --max-steps 1 --no-shuffle
 check "the default batch fits small data" grep -q '^training  batch 40,' train.out
 
 # ---- Every model of the list ----
-models=$("$DPTRAIN" --help | sed -n '/^Models$/,/^$/s/^  \([a-z0-9]*\) .*/\1/p')
-check "help lists models" test "$(wc -w <<<"$models")" -ge 3
+models=$("$DPTRAIN" --help | sed -n '/^Models$/,/^$/s/^  \([a-z0-9-]*\) .*/\1/p')
+check "help lists models" test "$(wc -w <<<"$models")" -ge 8
 for model in $models; do
-    train --dataset synthetic:28x28x1:10:64 --batch-size 32 --model "$model" --max-steps 2 --quiet
+    train --dataset synthetic:32x32x3:10:8 --batch-size 4 --model "$model" --max-steps 2 --quiet
 done
 finish

@@ -107,6 +107,8 @@ refuse 2 "unknown model 'lenett'; did you mean 'lenet'\? Known: linear, mlp, len
     "${small[@]}" --model lenett
 refuse 2 "unknown model 'zzzzzz'; known: linear, mlp, lenet" "${small[@]}" --model zzzzzz
 refuse 2 "conv2" "${small[@]}" --model lenet
+refuse 2 "layer pool2d-[0-9]+: its 2x2 window does not fit the 1x1 input; use larger images" \
+    --dataset synthetic:28x28x1:3:64 --model vgg11 --quiet
 refuse 2 "fashion-mnst.*did you mean 'fashion-mnist'" --dataset fashion-mnst
 refuse 2 "synthetic" --dataset synthetic:8x8:3
 refuse 2 "batch of 65 is more than the 64 samples" "${small[@]}" --batch-size 65

@@ -1,0 +1,133 @@
+/* ResNet-18, -34 and -50 (He et al. 2016) for small images: the stem is a 3x3 convolution of stride
+   1 without max-pool.  Blocks and names are torchvision's: stride 2 lies in the bottleneck's 3x3
+   convolution ("v1.5"), convolutions have no biases, and a shortcut that changes shape is a 1x1
+   convolution with batch-norm, "downsample.0" and "downsample.1". */
+#include "models_table.h"
+
+enum { N_STAGES = 4 };
+
+/* What a convolution with batch-norm is called. */
+typedef struct conv_name {
+    const char *block; /* "layer1.0", or "" */
+    const char *conv, *norm;
+} conv_name;
+
+static dpt_value conv_norm(dpt_model *model, dpt_value x, conv_name name,
+                           const dpt_conv2d_options *conv, dpt_activation activation)
+{
+    char text[DPTM_NAME_BYTES];
+    x = dpt_conv2d(model, x, dptm_name(text, name.block, name.conv), conv);
+    return dpt_batch_norm(model, x, dptm_name(text, name.block, name.norm),
+                          &(dpt_norm_options){.activation = activation});
+}
+
+static dpt_conv2d_options conv1x1(size_t out_channels, size_t stride)
+{
+    return (dpt_conv2d_options){
+        .out_channels = out_channels,
+        .kernel = {1, 1},
+        .stride = {stride, stride},
+        .no_bias = true,
+    };
+}
+
+static dpt_conv2d_options conv3x3(size_t out_channels, size_t stride)
+{
+    return (dpt_conv2d_options){
+        .out_channels = out_channels,
+        .kernel = {3, 3},
+        .stride = {stride, stride},
+        .padding = {1, 1},
+        .no_bias = true,
+    };
+}
+
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+typedef struct block {
+    const char *name;
+    size_t in_channels, width;
+    size_t stride;
+} block;
+
+/* The branch that is added to the shortcut: `expansion` times `width` channels. */
+typedef dpt_value branch_builder(dpt_model *model, dpt_value x, const block *b);
+
+static dpt_value basic_branch(dpt_model *model, dpt_value x, const block *b)
+{
+    const dpt_conv2d_options first = conv3x3(b->width, b->stride), second = conv3x3(b->width, 1);
+    x = conv_norm(model, x, (conv_name){b->name, "conv1", "bn1"}, &first, DPT_ACT_RELU);
+    return conv_norm(model, x, (conv_name){b->name, "conv2", "bn2"}, &second, DPT_ACT_NONE);
+}
+
+static dpt_value bottleneck_branch(dpt_model *model, dpt_value x, const block *b)
+{
+    const dpt_conv2d_options narrow = conv1x1(b->width, 1), middle = conv3x3(b->width, b->stride),
+                             wide = conv1x1(4 * b->width, 1);
+    x = conv_norm(model, x, (conv_name){b->name, "conv1", "bn1"}, &narrow, DPT_ACT_RELU);
+    x = conv_norm(model, x, (conv_name){b->name, "conv2", "bn2"}, &middle, DPT_ACT_RELU);
+    return conv_norm(model, x, (conv_name){b->name, "conv3", "bn3"}, &wide, DPT_ACT_NONE);
+}
+
+typedef struct architecture {
+    size_t blocks[N_STAGES];
+    branch_builder *branch;
+    size_t expansion;
+} architecture;
+
+static dpt_value add_block(dpt_model *model, dpt_value x, const architecture *a, const block *b)
+{
+    const size_t out_channels = a->expansion * b->width;
+    const dpt_value branch = a->branch(model, x, b);
+    dpt_value shortcut = x;
+    if (b->stride != 1 || b->in_channels != out_channels) {
+        const dpt_conv2d_options project = conv1x1(out_channels, b->stride);
+        shortcut = conv_norm(model, x, (conv_name){b->name, "downsample.0", "downsample.1"},
+                             &project, DPT_ACT_NONE);
+    }
+    return dpt_activate(model, dpt_add(model, branch, shortcut), DPT_ACT_RELU);
+}
+
+/* ---- Networks -------------------------------------------------------------------------------- */
+
+/* Shapes in the comments are those of ResNet-18 and images of 32x32. */
+static dpt_value build(dpt_model *model, dpt_value x, size_t classes, const architecture *a)
+{
+    const dpt_conv2d_options stem = conv3x3(64, 1);
+    x = conv_norm(model, x, (conv_name){"", "conv1", "bn1"}, &stem,
+                  DPT_ACT_RELU); /* (32, 32, 64) */
+    size_t channels = 64;
+    for (size_t stage = 0; stage < N_STAGES; stage++) { /* to (4, 4, 512) */
+        for (size_t i = 0; i < a->blocks[stage]; i++) {
+            char name[DPTM_NAME_BYTES];
+            const block b = {
+                .name = dptm_block_name(name, stage + 1, i),
+                .in_channels = channels,
+                .width = (size_t)64 << stage,
+                .stride = stage > 0 && i == 0 ? 2 : 1,
+            };
+            x = add_block(model, x, a, &b);
+            channels = a->expansion * b.width;
+        }
+    }
+    x = dpt_flatten(model, dpt_global_average_pool(model, x)); /* (512) */
+    return dpt_linear(model, x, "fc", &(dpt_linear_options){.out = classes});
+}
+
+dpt_value dptm_resnet18(dpt_model *model, dpt_value x, size_t classes)
+{
+    static const architecture a = {{2, 2, 2, 2}, basic_branch, 1};
+    return build(model, x, classes, &a);
+}
+
+dpt_value dptm_resnet34(dpt_model *model, dpt_value x, size_t classes)
+{
+    static const architecture a = {{3, 4, 6, 3}, basic_branch, 1};
+    return build(model, x, classes, &a);
+}
+
+dpt_value dptm_resnet50(dpt_model *model, dpt_value x, size_t classes)
+{
+    static const architecture a = {{3, 4, 6, 3}, bottleneck_branch, 4};
+    return build(model, x, classes, &a);
+}

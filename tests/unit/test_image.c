@@ -1,0 +1,199 @@
+/* PNG and JPEG against what libpng and libjpeg write: sizes, colours, alpha, damage. */
+#include "harness.h"
+#include "image.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEIGHT = 9, WIDTH = 12, PIXELS = HEIGHT * WIDTH };
+
+static void unknown(test *t)
+{
+    static const uint8_t text[] = "P5 2 2 255";
+    const cli_image_shape shape = {2, 2, 1};
+    cli_image_error error;
+    uint8_t pixels[4];
+    CHECK(cli_image_format_of(text, sizeof text) == CLI_IMAGE_UNKNOWN);
+    CHECK(cli_image_format_of(text, 0) == CLI_IMAGE_UNKNOWN);
+    CHECK(!cli_image_decode(text, sizeof text, &shape, pixels, &error));
+    CHECK_CONTAINS(error.message, "neither PNG nor JPEG");
+}
+
+#if defined DPTRAIN_HAS_PNG || defined DPTRAIN_HAS_JPEG
+
+typedef struct file {
+    uint8_t *bytes;
+    size_t n_bytes;
+} file;
+
+/* Smooth, so that JPEG keeps it nearly as it is. */
+static void draw(uint8_t *out, size_t channels)
+{
+    for (size_t i = 0; i < PIXELS; i++)
+        for (size_t c = 0; c < channels; c++)
+            out[i * channels + c] = (uint8_t)(20 + 10 * (i / WIDTH) + 8 * (i % WIDTH) + 30 * c);
+}
+
+static int luma(const uint8_t *rgb)
+{
+    return (int)(0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2] + 0.5);
+}
+
+/* Decoded in the shape's channels, every value within `tolerance` of the drawing's. */
+static void compare(test *t, const file *f, size_t drawn_channels, size_t channels, int tolerance)
+{
+    const cli_image_shape shape = {HEIGHT, WIDTH, channels};
+    cli_image_error error = {""};
+    uint8_t drawn[PIXELS * 3], pixels[PIXELS * 3];
+    draw(drawn, drawn_channels);
+    memset(pixels, 0xa5, sizeof pixels);
+    if (!CHECK(cli_image_decode(f->bytes, f->n_bytes, &shape, pixels, &error))) {
+        FAIL("%s", error.message);
+        return;
+    }
+    for (size_t i = 0; i < PIXELS; i++) {
+        for (size_t c = 0; c < channels; c++) {
+            int expected = drawn[i * drawn_channels + (drawn_channels == 3 ? c : 0)];
+            if (drawn_channels == 3 && channels == 1) expected = luma(drawn + 3 * i);
+            CHECK(abs(pixels[i * channels + c] - expected) <= tolerance);
+        }
+    }
+}
+
+/* Another size is refused; so is every beginning of the file, and no changed byte does harm. */
+static void refuse(test *t, const file *f)
+{
+    const cli_image_shape shape = {HEIGHT, WIDTH, 3}, other = {WIDTH, HEIGHT, 3};
+    cli_image_error error;
+    uint8_t pixels[PIXELS * 3];
+    CHECK(!cli_image_decode(f->bytes, f->n_bytes, &other, pixels, &error));
+    CHECK_CONTAINS(error.message, "9x12 (height x width), but the model takes 12x9");
+    for (size_t n = 0; n + 16 < f->n_bytes; n++) {
+        uint8_t *part = malloc(n + 1); /* of its own size, for the sanitizer */
+        REQUIRE(part);
+        memcpy(part, f->bytes, n);
+        CHECK(!cli_image_decode(part, n, &shape, pixels, &error));
+        CHECK(error.message[0] != '\0');
+        free(part);
+    }
+    for (size_t i = 0; i < f->n_bytes; i++) {
+        f->bytes[i] ^= 0xff;
+        (void)cli_image_decode(f->bytes, f->n_bytes, &shape, pixels, &error);
+        f->bytes[i] ^= 0xff;
+    }
+}
+
+#endif
+
+#ifdef DPTRAIN_HAS_PNG
+#include <png.h>
+
+static bool write_png(const uint8_t *pixels, png_uint_32 format, file *out)
+{
+    png_image image = {.version = PNG_IMAGE_VERSION, .width = WIDTH, .height = HEIGHT};
+    image.format = format;
+    png_alloc_size_t n_bytes = 0;
+    *out = (file){0};
+    if (!png_image_write_get_memory_size(image, n_bytes, 0, pixels, 0, NULL)) return false;
+    out->bytes = malloc(n_bytes);
+    if (!out->bytes || !png_image_write_to_memory(&image, out->bytes, &n_bytes, 0, pixels, 0, NULL))
+        return false;
+    out->n_bytes = n_bytes;
+    return true;
+}
+
+static void png_colours(test *t)
+{
+    for (size_t drawn = 1; drawn <= 3; drawn += 2) {
+        uint8_t pixels[PIXELS * 3];
+        file f;
+        draw(pixels, drawn);
+        REQUIRE(write_png(pixels, drawn == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB, &f));
+        compare(t, &f, drawn, drawn, 0);
+        compare(t, &f, drawn, 4 - drawn, drawn == 3 ? 1 : 0);
+        refuse(t, &f);
+        free(f.bytes);
+    }
+}
+
+/* Half transparent is half as bright, wholly transparent black. */
+static void png_alpha(test *t)
+{
+    const cli_image_shape shape = {HEIGHT, WIDTH, 3};
+    cli_image_error error;
+    uint8_t rgba[PIXELS * 4], pixels[PIXELS * 3];
+    file f;
+    for (size_t i = 0; i < PIXELS; i++) {
+        const uint8_t alpha = i % 3 == 0 ? 0 : i % 3 == 1 ? 128 : 255;
+        memcpy(rgba + 4 * i, (uint8_t[]){200, 100, 50, alpha}, 4);
+    }
+    REQUIRE(write_png(rgba, PNG_FORMAT_RGBA, &f));
+    REQUIRE(cli_image_decode(f.bytes, f.n_bytes, &shape, pixels, &error));
+    for (size_t i = 0; i < PIXELS; i++)
+        for (size_t c = 0; c < 3; c++)
+            CHECK_NEAR(pixels[3 * i + c], rgba[4 * i + c] * rgba[4 * i + 3] / 255.0, 0.5);
+    free(f.bytes);
+}
+#endif
+
+#ifdef DPTRAIN_HAS_JPEG
+#include <jpeglib.h>
+
+static void write_jpeg(uint8_t *pixels, int channels, bool progressive, file *out)
+{
+    struct jpeg_compress_struct info;
+    struct jpeg_error_mgr errors;
+    unsigned long n_bytes = 0;
+    *out = (file){0};
+    info.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&info);
+    jpeg_mem_dest(&info, &out->bytes, &n_bytes);
+    info.image_width = WIDTH;
+    info.image_height = HEIGHT;
+    info.input_components = channels;
+    info.in_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    jpeg_set_defaults(&info);
+    jpeg_set_quality(&info, 100, TRUE);
+    if (progressive) jpeg_simple_progression(&info);
+    jpeg_start_compress(&info, TRUE);
+    while (info.next_scanline < info.image_height) {
+        JSAMPROW row = pixels + info.next_scanline * WIDTH * (size_t)channels;
+        jpeg_write_scanlines(&info, &row, 1);
+    }
+    jpeg_finish_compress(&info);
+    jpeg_destroy_compress(&info);
+    out->n_bytes = n_bytes;
+}
+
+static void jpeg_colours(test *t)
+{
+    for (int drawn = 1; drawn <= 3; drawn += 2) {
+        for (int progressive = 0; progressive < 2; progressive++) {
+            uint8_t pixels[PIXELS * 3];
+            file f;
+            draw(pixels, (size_t)drawn);
+            write_jpeg(pixels, drawn, progressive, &f);
+            compare(t, &f, (size_t)drawn, 1, 4);
+            compare(t, &f, (size_t)drawn, 3, 4);
+            refuse(t, &f);
+            free(f.bytes);
+        }
+    }
+}
+#endif
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"a format that is not known", unknown},
+#ifdef DPTRAIN_HAS_PNG
+        {"PNG: grey and colour, sizes, damage", png_colours},
+        {"PNG: alpha over black", png_alpha},
+#endif
+#ifdef DPTRAIN_HAS_JPEG
+        {"JPEG: grey and colour, sizes, damage", jpeg_colours},
+#endif
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
