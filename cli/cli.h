@@ -15,6 +15,7 @@ typedef enum cli_verb {
     CLI_TRAIN = 1 << 0,
     CLI_EVAL = 1 << 1,
     CLI_DEVICES = 1 << 2,
+    CLI_PLAN = 1 << 3,
 } cli_verb;
 
 /* A length of training: "100", "100steps", "5epochs". */
@@ -124,6 +125,7 @@ int cli_fail(const dpt_context *context, dpt_status status);
 int cli_train(const cli_options *options);
 int cli_eval(const cli_options *options);
 int cli_devices(const cli_options *options);
+int cli_plan(const cli_options *options);
 
 /* ---- Progress of training -------------------------------------------------------------------- */
 

@@ -100,7 +100,7 @@ void cli_print_help(const cli_verb_entry *verb, bool whole)
         print_folded(verb->help, 0, 0);
     }
     print_options(verb);
-    if (verb->verb & (CLI_TRAIN | CLI_EVAL)) print_models();
+    if (verb->verb & (CLI_TRAIN | CLI_EVAL | CLI_PLAN)) print_models();
     fputs(rest, stdout);
     if (whole || verb->verb == CLI_TRAIN) fputs(examples, stdout);
 }

@@ -1,0 +1,114 @@
+/* dptrain plan: what a training would take, layer by layer and device by device, without training.
+ */
+#include "recipe.h"
+#include "session.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static double mebibytes(size_t bytes)
+{
+    return (double)bytes / (1024.0 * 1024.0);
+}
+
+/* ---- Layers ---------------------------------------------------------------------------------- */
+
+/* At least as wide as the heading. */
+static int name_width(const dpt_model *model)
+{
+    size_t width = sizeof "LAYER";
+    for (size_t i = 0; i < dpt_model_layer_count(model); i++) {
+        dpt_layer_info layer;
+        dpt_model_layer(model, i, &layer);
+        if (strlen(layer.name) > width) width = strlen(layer.name);
+    }
+    return (int)width;
+}
+
+static void print_layers(const dpt_model *model)
+{
+    const int width = name_width(model);
+    double multiply_adds = 0;
+    printf("%-*s  %-10s  %15s  %12s  %14s\n", width, "LAYER", "KIND", "OUTPUT", "PARAMETERS",
+           "MULTIPLY-ADDS");
+    for (size_t i = 0; i < dpt_model_layer_count(model); i++) {
+        dpt_layer_info layer;
+        char output[48];
+        dpt_model_layer(model, i, &layer);
+        snprintf(output, sizeof output, "%zux%zux%zu", layer.height, layer.width, layer.channels);
+        printf("%-*s  %-10s  %15s  %12zu  %14.0f\n", width, layer.name, layer.kind, output,
+               layer.parameters, layer.multiply_adds);
+        multiply_adds += layer.multiply_adds;
+    }
+    printf("%-*s  %-10s  %15s  %12zu  %14.0f\n", width, dpt_model_name(model), "", "a sample",
+           dpt_model_parameter_count(model), multiply_adds);
+}
+
+/* ---- Devices --------------------------------------------------------------------------------- */
+
+static size_t total_bytes(const dpt_device_plan *plan)
+{
+    return plan->parameter_bytes + plan->optimizer_bytes + plan->activation_bytes +
+           plan->step_bytes + plan->data_bytes;
+}
+
+static dpt_status print_device(dpt_trainer *trainer, const dpt_device *device, size_t i)
+{
+    dpt_device_plan plan;
+    dpt_device_description about;
+    DPT_TRY(dpt_trainer_plan(trainer, i, &plan));
+    dpt_device_describe(device, &about);
+    printf("%-16s %7zu %7zu  %10.1f %10.1f %11.1f %8.1f %8.1f %8.1f  %10.3f %10.2f\n", about.id,
+           plan.samples, plan.micro_batch, mebibytes(plan.parameter_bytes),
+           mebibytes(plan.optimizer_bytes), mebibytes(plan.activation_bytes),
+           mebibytes(plan.step_bytes), mebibytes(plan.data_bytes), mebibytes(total_bytes(&plan)),
+           plan.flops * 1e-9, mebibytes(plan.exchange_bytes));
+    return DPT_OK;
+}
+
+static dpt_status print_devices(const cli_session *session)
+{
+    printf("%-16s %7s %7s  %10s %10s %11s %8s %8s %8s  %10s %10s\n", "DEVICE", "SAMPLES", "AT ONCE",
+           "PARAMETERS", "OPTIMIZER", "ACTIVATIONS", "STEP", "DATA", "SUM", "GFLOP/STEP",
+           "SENT/STEP");
+    for (size_t i = 0; i < dpt_devices_count(session->devices); i++)
+        DPT_TRY(print_device(session->trainer, dpt_devices_get(session->devices, i), i));
+    printf("Memory in MiB; parameters with their gradients; sent: MiB to the other devices\n");
+    return DPT_OK;
+}
+
+/* What was touched so far, which is not the devices': they have not computed anything. */
+static void print_process(void)
+{
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) == 0)
+        printf("The process itself: %.1f MiB, the data in host memory included\n",
+               (double)usage.ru_maxrss / 1024.0);
+}
+
+static dpt_status plan(cli_session *session, const cli_options *options)
+{
+    DPT_TRY(cli_session_open(session, options, true));
+    dpt_dataset_info data;
+    dpt_dataset_describe(session->train, &data);
+    const dpt_trainer_options trainer = cli_trainer_options(options, data.count);
+    DPT_TRY(dpt_trainer_create(session->devices, session->model, session->train, &trainer,
+                               &session->trainer));
+    print_layers(session->model);
+    printf("\n");
+    DPT_TRY(print_devices(session));
+    print_process();
+    return DPT_OK;
+}
+
+int cli_plan(const cli_options *options)
+{
+    const int usage = cli_recipe_check(options);
+    if (usage != CLI_OK) return usage;
+    cli_session session;
+    const dpt_status status = plan(&session, options);
+    const int code = status == DPT_OK ? CLI_OK : cli_fail(session.context, status);
+    cli_session_close(&session);
+    return code;
+}

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# dptrain plan: layers and sums of known networks, every device's share, and the same refusals as
+# training.
+. "$SRC/tests/cli/kit.bash"
+
+# plan ARGUMENT...: a plan that must succeed, in plan.out.
+plan() {
+    checks=$((checks + 1))
+    "$DPTRAIN" plan "$@" >plan.out 2>plan.err </dev/null && return
+    fail "dptrain plan $*: exit status $?: $(cat plan.err)"
+}
+says() {
+    check "plan says $1: $(cat plan.out)" grep -qE "$1" plan.out
+}
+
+images=synthetic:28x28x1:10:600
+plan --dataset $images --devices cpu:threads=1,cpu:threads=1 --split 3:1 --momentum 0.9
+says '^conv1 +conv2d +26x26x20 +200 +121680$'
+says '^fc1 +linear +1x1x128 +102528 +102400$'
+says '^lenet +a sample +129068 +2250360$'
+says '^cpu:threads=1 +192 +192 '
+says '^cpu:threads=1 +64 +64 '
+
+# The textbook counts 11 million parameters and 456 million multiply-adds.
+plan --dataset $images --model resnet18-d2l --batch-size 2 --epochs 3 --schedule cosine
+says '^resnet18-d2l +a sample +11175818 +4[56][0-9]{7}$'
+plan --dataset $images --model resnet18 --batch-size 32 --micro-batch 8
+says '^cpu +32 +8 '
+
+check "nothing is written" [ "$(find . -type f | sort | tr '\n' ' ')" = "./plan.err ./plan.out " ]
+refuse 2 "unknown model" plan --dataset $images --model resnet19
+refuse 2 "does not go with 'dptrain plan'" plan --log run.jsonl
+refuse 1 "raise the limit or take a smaller batch" plan --dataset $images --model resnet18 --devices cpu:memory=40M
+finish
