@@ -11,7 +11,10 @@ static const char *const precisions[] = {"fp32", NULL};
 static const char *const planned_precisions[] = {"tf32", "bf16", NULL};
 static const char *const planned_splits[] = {"measured", NULL};
 
-enum { ALL = CLI_TRAIN | CLI_EVAL | CLI_DEVICES, RUNS = CLI_TRAIN | CLI_EVAL };
+enum {
+    RUNS = CLI_TRAIN | CLI_EVAL | CLI_PREDICT,
+    ALL = RUNS | CLI_DEVICES,
+};
 
 /* Far above what fits a machine, and low enough that sums of a few cannot overflow. */
 #define MAX_COUNT     ((size_t)1000000000)
@@ -34,7 +37,7 @@ const cli_option cli_option_table[] = {
         .argument = "HOW",
         .help = "shares of each batch: equal (default), proportions such as 5:2:1, or replay:LOG, "
                 "those of an earlier run's log",
-        .verbs = RUNS,
+        .verbs = CLI_TRAIN | CLI_EVAL,
         .kind = CLI_TEXT,
         TARGET(split),
         .planned = planned_splits,
@@ -114,17 +117,27 @@ const cli_option cli_option_table[] = {
     {
         .name = "checkpoint",
         .argument = "FILE|DIR",
-        .help = "weights to evaluate: a safetensors file, or a directory with model.safetensors",
-        .verbs = CLI_EVAL,
+        .help = "weights to use: a safetensors file, or a directory with model.safetensors",
+        .verbs = CLI_EVAL | CLI_PREDICT,
         .kind = CLI_TEXT,
         TARGET(checkpoint),
+    },
+    {
+        .name = "top",
+        .argument = "N",
+        .help = "how many classes to print of each image. Default: 3",
+        .verbs = CLI_PREDICT,
+        .kind = CLI_COUNT,
+        TARGET(top),
+        .min = 1,
+        .max = MAX_COUNT,
     },
     {
         .group = "Training",
         .name = "batch-size",
         .argument = "N",
         .help = "samples of the global batch, over all devices. Default: 256, or all the data",
-        .verbs = RUNS,
+        .verbs = CLI_TRAIN | CLI_EVAL,
         .kind = CLI_COUNT,
         TARGET(batch_size),
         .min = 1,
@@ -444,13 +457,20 @@ const cli_verb_entry cli_verbs[] = {
         .run = cli_eval,
     },
     {
+        .name = "predict",
+        .verb = CLI_PREDICT,
+        .arguments = "--checkpoint FILE|DIR [option]... IMAGE...",
+        .help = "the most likely classes of images (PNG, JPEG, or IDX as FILE or FILE:0,5,10-19)",
+        .operands = true,
+        .run = cli_predict,
+    },
+    {
         .name = "devices",
         .verb = CLI_DEVICES,
         .arguments = "[option]...",
         .help = "list this machine's devices, and what is absent and why",
         .run = cli_devices,
     },
-    {.name = "predict"},
     {.name = "plan"},
     {.name = "bench"},
     {.name = NULL},
