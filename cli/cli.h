@@ -16,6 +16,7 @@ typedef enum cli_verb {
     CLI_EVAL = 1 << 1,
     CLI_DEVICES = 1 << 2,
     CLI_PLAN = 1 << 3,
+    CLI_PREDICT = 1 << 4,
 } cli_verb;
 
 /* A length of training: "100", "100steps", "5epochs". */
@@ -48,6 +49,9 @@ typedef struct cli_options {
     bool normalize, no_shuffle, quiet;
     size_t seed;
     const char *checkpoint, *load, *log, *plot;
+    size_t top;            /* 0: the default */
+    char *const *operands; /* what is no option, n_operands of them */
+    size_t n_operands;
     bool help, version;
 } cli_options;
 
@@ -60,12 +64,14 @@ typedef struct cli_verb_entry {
     cli_verb verb; /* 0: known, but not in this version */
     const char *arguments;
     const char *help;
+    bool operands; /* takes arguments that are no options */
     int (*run)(const cli_options *options);
 } cli_verb_entry;
 
 extern const cli_verb_entry cli_verbs[]; /* ends with a NULL name; the first is the default */
 
-/* Reads argv from argv[first] on.  CLI_OK, or CLI_USAGE after one line on stderr. */
+/* Reads argv from argv[first] on, and gathers there what is no option.  CLI_OK, or CLI_USAGE after
+ * one line on stderr. */
 DPT_CHECK_RESULT int cli_parse(const cli_verb_entry *verb, int argc, char **argv, int first,
                                cli_options *out);
 /* The verb that argv names, or the default; *first is the first argument behind it.  NULL after one
@@ -126,6 +132,7 @@ int cli_train(const cli_options *options);
 int cli_eval(const cli_options *options);
 int cli_devices(const cli_options *options);
 int cli_plan(const cli_options *options);
+int cli_predict(const cli_options *options);
 
 /* ---- Progress of training -------------------------------------------------------------------- */
 

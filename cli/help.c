@@ -84,6 +84,7 @@ static const char examples[] =
     "  dptrain --optimizer adamw --schedule cosine --validation 0.1 --patience 3\n"
     "  dptrain --devices cpu:threads=1,cpu:threads=1 --split 2:1 --epochs 1\n"
     "  dptrain eval --checkpoint run\n"
+    "  dptrain predict --checkpoint run photo.png\n"
     "  dptrain devices\n";
 
 void cli_print_help(const cli_verb_entry *verb, bool whole)
@@ -100,7 +101,7 @@ void cli_print_help(const cli_verb_entry *verb, bool whole)
         print_folded(verb->help, 0, 0);
     }
     print_options(verb);
-    if (verb->verb & (CLI_TRAIN | CLI_EVAL | CLI_PLAN)) print_models();
+    if (verb->verb != CLI_DEVICES) print_models();
     fputs(rest, stdout);
     if (whole || verb->verb == CLI_TRAIN) fputs(examples, stdout);
 }

@@ -14,7 +14,7 @@ static const char *const planned_splits[] = {"measured", NULL};
 /* Options of every command; of what runs a network; of what sets a training up. */
 enum {
     SETS = CLI_TRAIN | CLI_PLAN,
-    RUNS = SETS | CLI_EVAL,
+    RUNS = SETS | CLI_EVAL | CLI_PREDICT,
     ALL = RUNS | CLI_DEVICES,
 };
 
@@ -39,7 +39,7 @@ const cli_option cli_option_table[] = {
         .argument = "HOW",
         .help = "shares of each batch: equal (default), proportions such as 5:2:1, or replay:LOG, "
                 "those of an earlier run's log",
-        .verbs = RUNS,
+        .verbs = CLI_TRAIN | CLI_EVAL,
         .kind = CLI_TEXT,
         TARGET(split),
         .planned = planned_splits,
@@ -119,17 +119,27 @@ const cli_option cli_option_table[] = {
     {
         .name = "checkpoint",
         .argument = "FILE|DIR",
-        .help = "weights to evaluate: a safetensors file, or a directory with model.safetensors",
-        .verbs = CLI_EVAL,
+        .help = "weights to use: a safetensors file, or a directory with model.safetensors",
+        .verbs = CLI_EVAL | CLI_PREDICT,
         .kind = CLI_TEXT,
         TARGET(checkpoint),
+    },
+    {
+        .name = "top",
+        .argument = "N",
+        .help = "how many classes to print of each image. Default: 3",
+        .verbs = CLI_PREDICT,
+        .kind = CLI_COUNT,
+        TARGET(top),
+        .min = 1,
+        .max = MAX_COUNT,
     },
     {
         .group = "Training",
         .name = "batch-size",
         .argument = "N",
         .help = "samples of the global batch, over all devices. Default: 256, or all the data",
-        .verbs = RUNS,
+        .verbs = CLI_TRAIN | CLI_EVAL,
         .kind = CLI_COUNT,
         TARGET(batch_size),
         .min = 1,
@@ -449,6 +459,14 @@ const cli_verb_entry cli_verbs[] = {
         .run = cli_eval,
     },
     {
+        .name = "predict",
+        .verb = CLI_PREDICT,
+        .arguments = "--checkpoint FILE|DIR [option]... IMAGE...",
+        .help = "the most likely classes of images (PNG, JPEG, or IDX as FILE or FILE:0,5,10-19)",
+        .operands = true,
+        .run = cli_predict,
+    },
+    {
         .name = "devices",
         .verb = CLI_DEVICES,
         .arguments = "[option]...",
@@ -462,7 +480,6 @@ const cli_verb_entry cli_verbs[] = {
         .help = "layers, memory and operations of a training, without training",
         .run = cli_plan,
     },
-    {.name = "predict"},
     {.name = "bench"},
     {.name = NULL},
 };

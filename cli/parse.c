@@ -155,15 +155,18 @@ static int parse_letter(const cli_verb_entry *verb, const char *argument, cli_op
 
 int cli_parse(const cli_verb_entry *verb, int argc, char **argv, int first, cli_options *out)
 {
-    cli_options options = {.model = "lenet", .dataset = "fashion-mnist"};
+    cli_options options = {.model = "lenet", .dataset = "fashion-mnist", .operands = argv + first};
+    bool end = false; /* of the options */
     for (int i = first; i < argc; i++) {
         int code = CLI_OK;
-        const bool end = strcmp(argv[i], "--") == 0;
-        if (end && ++i == argc) break;
-        if (!end && strncmp(argv[i], "--", 2) == 0)
+        if (!end && strcmp(argv[i], "--") == 0)
+            end = true;
+        else if (!end && strncmp(argv[i], "--", 2) == 0)
             code = parse_long(verb, argc, argv, &i, &options);
         else if (!end && argv[i][0] == '-' && argv[i][1])
             code = parse_letter(verb, argv[i], &options);
+        else if (verb->operands)
+            argv[first + (int)options.n_operands++] = argv[i]; /* over one that is read */
         else
             code = cli_error(CLI_USAGE, "unexpected argument '%s'; see 'dptrain %s --help'",
                              argv[i], verb->name);

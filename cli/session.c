@@ -1,4 +1,4 @@
-/* Opens and closes what train and eval stand on. */
+/* Opens and closes what train, eval and predict stand on. */
 #include "session.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
  */
 static dpt_status normalize(cli_session *session, const cli_options *options)
 {
-    float mean[4], deviation[4];
+    float *mean = session->mean, *deviation = session->deviation;
     dpt_dataset *data = session->whole;
     if (!data)
         DPT_TRY(

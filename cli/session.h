@@ -1,5 +1,5 @@
-/* What train and eval have in common: context, devices, data and model, opened together and closed
-   together. */
+/* What train, eval and predict have in common: context, devices, data and model, opened together
+   and closed together. */
 #ifndef DPTRAIN_CLI_SESSION_H
 #define DPTRAIN_CLI_SESSION_H
 
@@ -11,6 +11,7 @@ typedef struct cli_session {
     dpt_dataset *whole;             /* the training data; NULL if they were not asked for */
     dpt_dataset *train;             /* those or a part of them; belongs to `whole` if it is it */
     dpt_dataset *validation, *test; /* validation: the other part, or NULL */
+    float mean[4], deviation[4];    /* with --normalize: what all data are normalised by */
     dpt_model *model;
     dpt_trainer *trainer;
 } cli_session;

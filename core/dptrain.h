@@ -259,6 +259,12 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_open(dpt_context *context, const
                                                      const char *directory, dpt_part part,
                                                      dpt_dataset **out);
 
+/* The images of one IDX file, gzipped or not, without their labels: for dpt_trainer_predict.  Of
+   `classes` classes.  DPT_E_IO, DPT_E_NOT_FOUND; DPT_E_FORMAT for a damaged file, or one that does
+   not hold images. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_open_images(dpt_context *context, const char *path,
+                                                            size_t classes, dpt_dataset **out);
+
 typedef struct dpt_dataset_memory {
     size_t count, height, width, channels, classes;
     dpt_dtype dtype;       /* DPT_U8 or DPT_F32 */

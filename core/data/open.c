@@ -83,31 +83,36 @@ static dpt_status count_classes(const named_dataset *set, dpt_part part, const d
     return DPT_OK;
 }
 
+/* Whether a file holds images that can be used. */
+static dpt_status check_images(const char *path, const dpti_idx *images, dpt_error *error)
+{
+    if (images->rank != 3 && images->rank != 4)
+        return DPT_FAIL(error, DPT_E_FORMAT,
+                        "%s: images have rank 3 or 4 (count, height, width, channels), this file "
+                        "has rank %zu",
+                        path, images->rank);
+    if (images->shape[0] == 0)
+        return DPT_FAIL(error, DPT_E_FORMAT, "%s has no samples; download it again", path);
+    if (images->shape[0] > DPTI_MAX_RECORDS)
+        return DPT_FAIL(error, DPT_E_FORMAT, "%s has %zu samples, at most %d can be used", path,
+                        images->shape[0], DPTI_MAX_RECORDS);
+    for (size_t d = 1; d < images->rank; d++)
+        if (images->shape[d] == 0)
+            return DPT_FAIL(error, DPT_E_FORMAT, "%s: the images have no pixels", path);
+    return DPT_OK;
+}
+
 /* Whether the two files make a data set together. */
 static dpt_status check_pair(const dpti_files *files, const dpti_idx *images,
                              const dpti_idx *labels, size_t classes, dpt_error *error)
 {
     const char *images_path = files->paths[DPTI_IMAGES_FILE];
     const char *labels_path = files->paths[DPTI_LABELS_FILE];
-    if (images->rank != 3 && images->rank != 4)
-        return DPT_FAIL(error, DPT_E_FORMAT,
-                        "%s (with %s): images have rank 3 or 4 (count, height, width, channels), "
-                        "this file has rank %zu",
-                        images_path, labels_path, images->rank);
+    DPT_TRY(check_images(images_path, images, error));
     if (images->shape[0] != labels->shape[0])
         return DPT_FAIL(error, DPT_E_FORMAT,
                         "%s has %zu images but %s has %zu labels; put files of one set together",
                         images_path, images->shape[0], labels_path, labels->shape[0]);
-    if (images->shape[0] == 0)
-        return DPT_FAIL(error, DPT_E_FORMAT, "%s and %s have no samples; download them again",
-                        images_path, labels_path);
-    if (images->shape[0] > DPTI_MAX_RECORDS)
-        return DPT_FAIL(error, DPT_E_FORMAT, "%s and %s have %zu samples, at most %d can be used",
-                        images_path, labels_path, images->shape[0], DPTI_MAX_RECORDS);
-    for (size_t d = 1; d < images->rank; d++)
-        if (images->shape[d] == 0)
-            return DPT_FAIL(error, DPT_E_FORMAT, "%s (with %s): the images have no pixels",
-                            images_path, labels_path);
     for (size_t i = 0; i < labels->shape[0]; i++)
         if (labels->data[i] >= classes)
             return DPT_FAIL(error, DPT_E_FORMAT,
@@ -115,6 +120,20 @@ static dpt_status check_pair(const dpti_files *files, const dpti_idx *images,
                             "(images: %s)",
                             labels_path, labels->data[i], i, classes, images_path);
     return DPT_OK;
+}
+
+/* What is the same in every data set of IDX images; takes their memory. */
+static dpt_dataset of_idx(const dpti_idx *images, size_t classes, uint8_t *labels)
+{
+    return (dpt_dataset){
+        .count = images->shape[0],
+        .height = images->shape[1],
+        .width = images->shape[2],
+        .channels = images->rank == 4 ? images->shape[3] : 1,
+        .classes = classes,
+        .images = images->data,
+        .labels = labels,
+    };
 }
 
 static dpt_status read_idx(const named_dataset *set, dpt_part part, const dpti_files *files,
@@ -132,15 +151,7 @@ static dpt_status read_idx(const named_dataset *set, dpt_part part, const dpti_f
         free(labels.data);
         return status;
     }
-    *out = (dpt_dataset){
-        .count = images.shape[0],
-        .height = images.shape[1],
-        .width = images.shape[2],
-        .channels = images.rank == 4 ? images.shape[3] : 1,
-        .classes = classes,
-        .images = images.data,
-        .labels = labels.data,
-    };
+    *out = of_idx(&images, classes, labels.data);
     return DPT_OK;
 }
 
@@ -180,6 +191,17 @@ static const named_dataset named[] = {
     {.name = "idx", .read = read_idx},
 };
 
+/* Ends a data set of files: bytes that the network sees as 0 to 1.  Takes name and source. */
+static void complete(dpt_dataset *data, char *name, char *source)
+{
+    data->name = name;
+    data->source = source;
+    data->n_records = data->count;
+    data->dtype = DPT_U8;
+    data->stat_channels = 1;
+    data->scale[0] = 1.0f / 255.0f;
+}
+
 static dpt_status open_files(const named_dataset *set, const char *directory, dpt_part part,
                              dpt_dataset **out, dpt_error *error)
 {
@@ -191,12 +213,7 @@ static dpt_status open_files(const named_dataset *set, const char *directory, dp
         data && name ? set->read(set, part, &files, data, error)
                      : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the data set %s", set->name);
     if (status == DPT_OK) {
-        data->name = name;
-        data->n_records = data->count;
-        data->source = files.directory;
-        data->dtype = DPT_U8;
-        data->stat_channels = 1;
-        data->scale[0] = 1.0f / 255.0f;
+        complete(data, name, files.directory);
         data->class_names = set->class_names;
         files.directory = NULL;
         *out = data;
@@ -245,6 +262,46 @@ dpt_status dpt_dataset_open(dpt_context *context, const char *name, const char *
     dpt_error error = {0};
     dpt_dataset *data = NULL;
     if (open_by_name(name, directory, part, &data, &error) != DPT_OK)
+        return dpti_context_fail(context, NULL, &error);
+    data->context = context;
+    *out = data;
+    return DPT_OK;
+}
+
+/* ---- Images alone ---------------------------------------------------------------------------- */
+
+static dpt_status open_images(const char *path, size_t classes, dpt_dataset **out, dpt_error *error)
+{
+    dpti_idx images = {0};
+    if (classes == 0) return DPT_FAIL(error, DPT_E_INVALID, "a data set has at least one class");
+    DPT_TRY(dpti_idx_read(path, &images, error));
+    dpt_status status = check_images(path, &images, error);
+    dpt_dataset *data = calloc(1, sizeof *data);
+    char *name = dpti_strdup("images"), *source = dpti_strdup(path);
+    uint8_t *labels = status == DPT_OK ? dpti_alloc_aligned(images.shape[0]) : NULL;
+    if (status == DPT_OK && !(data && name && source && labels))
+        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the images of %s", path);
+    if (status == DPT_OK) {
+        memset(labels, 0, images.shape[0]);
+        *data = of_idx(&images, classes, labels);
+        complete(data, name, source);
+        *out = data;
+        return DPT_OK;
+    }
+    free(labels);
+    free(source);
+    free(name);
+    free(data);
+    free(images.data);
+    return status;
+}
+
+dpt_status dpt_dataset_open_images(dpt_context *context, const char *path, size_t classes,
+                                   dpt_dataset **out)
+{
+    dpt_error error = {0};
+    dpt_dataset *data = NULL;
+    if (open_images(path, classes, &data, &error) != DPT_OK)
         return dpti_context_fail(context, NULL, &error);
     data->context = context;
     *out = data;

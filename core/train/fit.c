@@ -205,8 +205,7 @@ static dpt_status validate(fit *f, size_t epoch, dpt_evaluation *out)
 {
     dpt_fit_result *r = &f->result;
     DPT_TRY(dpt_trainer_evaluate(f->trainer, f->options->validation, out));
-    const bool better =
-        isfinite(out->loss) && (r->best_epoch == 0 || out->loss < r->best_validation_loss);
+    const bool better = r->best_epoch == 0 || out->loss < r->best_validation_loss;
     f->without_better = better ? 0 : f->without_better + 1;
     if (!better) return DPT_OK;
     r->best_epoch = epoch;

@@ -116,9 +116,17 @@ assert len(pairs) == 8 and all(abs(a - b) < 1e-4 * a for a, b in pairs), pairs
 PYTHON
 # Sums in another order: the passes have been made.
 check "micro-batches round differently" test -n "$(cmp whole/model.safetensors micro/model.safetensors)"
-for how in sync local; do
-    train "${one[@]}" --batchnorm $how
-done
+norms=(--dataset synthetic:8x8x1:3:32 --model resnet18 --batch-size 16 --max-steps 2 --lr 0.01 --quiet)
+two=(--devices cpu:threads=1,cpu:threads=1 --split 3:1)
+train "${norms[@]}" --devices cpu:threads=1 --log alone.jsonl
+train "${norms[@]}" "${two[@]}" --batchnorm sync --log sync.jsonl
+train "${norms[@]}" "${two[@]}" --batchnorm local --log local.jsonl
+check "batch-norm over all devices, or over each" python3 - <<'PYTHON'
+from recipe import *
+alone, sync, local = (values(f"{run}.jsonl", "step", "loss")[0] for run in ("alone", "sync", "local"))
+assert abs(sync - alone) < 1e-4, (sync, alone)
+assert abs(local - alone) > 1e-3, (local, alone)
+PYTHON
 
 # ---- Validation, patience, the best weights ----
 # After the second epoch the rate is so low that no weight moves.

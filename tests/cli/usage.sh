@@ -6,8 +6,8 @@ small=(--dataset synthetic:8x8x1:3:64 --model linear --max-steps 1 --quiet)
 
 # Commands and options
 refuse 2 "unknown command 'trian'; did you mean 'dptrain train'" trian
-refuse 2 "unknown command 'zzzzz'; known: train, eval, devices" zzzzz
-refuse 2 "'dptrain predict' is not available in this version" predict
+refuse 2 "unknown command 'zzzzz'; known: train, eval, predict, devices" zzzzz
+refuse 2 "'dptrain plan' is not available in this version" plan
 refuse 2 "unknown option --modle; did you mean --model" --modle lenet
 refuse 2 "unknown option --zzzzzzz; see" --zzzzzzz
 refuse 2 "unknown option -x" -x
@@ -128,7 +128,7 @@ for option in deterministic resume checkpoint-every=1 trace=x supervise; do
 done
 
 # Help and version
-for verb in train eval devices; do
+for verb in train eval predict devices; do
     "$DPTRAIN" $verb --help >help.out 2>help.err
     check "$verb --help succeeds" test $? -eq 0
     check "$verb --help says how it is used" grep -q "^Usage: dptrain $verb" help.out

@@ -4,6 +4,7 @@
 #include "philox.h"
 
 #include <math.h>
+#include <string.h>
 
 /* The kept are those whose upper 24 bits are at least this: u >= p with u a multiple of 2^-24. */
 static uint32_t threshold(float p)
@@ -16,20 +17,22 @@ static float scale_of(float p)
     return (float)(1.0 / (1.0 - (double)p));
 }
 
-/* n elements of one sample, PHILOX_WORDS at most.  y may be x, so they promise nothing of aliases.
- */
+/* n elements of one sample, PHILOX_WORDS at most.  y may be x; what is kept waits in between, so
+   that the compiler sees no alias. */
 static void drop(const dpt_dropout_desc *d, const uint32_t *words, const float *x, float *y,
                  size_t n, bool accumulate)
 {
     const int32_t border = (int32_t)threshold(d->p);
     const float scale = scale_of(d->p);
-    if (accumulate) {
-        for (size_t i = 0; i < n; i++)
-            y[i] += (int32_t)(words[i] >> 8) >= border ? x[i] * scale : 0.0f;
+    float kept[PHILOX_WORDS];
+    for (size_t i = 0; i < n; i++)
+        kept[i] = (int32_t)(words[i] >> 8) >= border ? x[i] * scale : 0.0f;
+    if (!accumulate) {
+        memcpy(y, kept, n * sizeof *y);
         return;
     }
     for (size_t i = 0; i < n; i++)
-        y[i] = (int32_t)(words[i] >> 8) >= border ? x[i] * scale : 0.0f;
+        y[i] += kept[i];
 }
 
 /* x (n,count), sample (n) -> y (n,count) */

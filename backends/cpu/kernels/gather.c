@@ -77,12 +77,13 @@ enum { N_ATTEMPTS = 10 }; /* to find a rectangle to erase */
 
 _Static_assert(PHILOX_WORDS >= 4 * (N_ATTEMPTS + 1), "one call draws all numbers of a sample");
 
-/* u(i), a multiple of 2^-24, and floor(u(i) * m), in integers: exact. */
+/* u(i), a multiple of 2^-24 */
 static double uniform(const uint32_t *words, size_t i)
 {
     return (double)(words[i] >> 8) * 0x1p-24;
 }
 
+/* floor(u(i) * m), in integers: exact */
 static size_t below(const uint32_t *words, size_t i, size_t m)
 {
     return (size_t)(((uint64_t)(words[i] >> 8) * m) >> 24);

@@ -1,0 +1,363 @@
+/* dptrain predict: the most likely classes of images, by the weights of a checkpoint. */
+#include "image.h"
+#include "recipe.h"
+#include "session.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MAX_FILE_BYTES = 1 << 24, DEFAULT_TOP = 3, MAX_RUN = 256 };
+
+/* One image to classify: a sample of a data set. */
+typedef struct subject {
+    const char *path; /* path_length characters of the command line */
+    int path_length;
+    const dpt_dataset *data; /* of an IDX file; NULL: of the pictures */
+    size_t index;
+} subject;
+
+typedef struct prediction {
+    cli_session session;
+    dpt_dataset_info info; /* shape and classes of what the model was trained on */
+    subject *subjects;
+    size_t n_subjects, subjects_capacity;
+    dpt_dataset **files; /* the IDX files, n_files */
+    size_t n_files;
+    uint8_t *pixels; /* (n_pictures, height, width, channels): the PNG and JPEG images */
+    size_t n_pictures;
+    dpt_dataset *pictures;
+} prediction;
+
+static dpt_status no_memory(const prediction *p)
+{
+    return dpt_fail(p->session.context, DPT_E_NO_MEMORY, "no memory for the images");
+}
+
+static dpt_status add_subject(prediction *p, subject s)
+{
+    if (p->n_subjects == p->subjects_capacity) {
+        const size_t wanted = p->subjects_capacity ? 2 * p->subjects_capacity : 64;
+        subject *grown = realloc(p->subjects, wanted * sizeof *grown);
+        if (!grown) return no_memory(p);
+        p->subjects = grown;
+        p->subjects_capacity = wanted;
+    }
+    p->subjects[p->n_subjects++] = s;
+    return DPT_OK;
+}
+
+/* ---- Pictures -------------------------------------------------------------------------------- */
+
+static dpt_status read_file(const prediction *p, const char *path, uint8_t **out, size_t *n_bytes)
+{
+    dpt_context *context = p->session.context;
+    struct stat info;
+    FILE *file = fopen(path, "rb");
+    if (!file || fstat(fileno(file), &info) != 0) {
+        const int code = errno;
+        if (file) fclose(file);
+        return dpt_fail(context, DPT_E_IO, "cannot read %s: %s", path, strerror(code));
+    }
+    uint8_t *bytes = NULL;
+    dpt_status status = DPT_OK;
+    if (info.st_size > MAX_FILE_BYTES)
+        status = dpt_fail(context, DPT_E_FORMAT, "%s has more than %d MB; images are smaller", path,
+                          MAX_FILE_BYTES >> 20);
+    else if (!(bytes = malloc((size_t)info.st_size + 1)))
+        status = no_memory(p);
+    if (status == DPT_OK) {
+        *n_bytes = fread(bytes, 1, (size_t)info.st_size, file);
+        if (ferror(file)) status = dpt_fail(context, DPT_E_IO, "cannot read %s", path);
+    }
+    fclose(file);
+    if (status == DPT_OK)
+        *out = bytes;
+    else
+        free(bytes);
+    return status;
+}
+
+static dpt_status decode_picture(prediction *p, const char *path, const uint8_t *bytes,
+                                 size_t n_bytes)
+{
+    const cli_image_shape shape = {p->info.height, p->info.width, p->info.channels};
+    const size_t image_bytes = shape.height * shape.width * shape.channels;
+    cli_image_error error;
+    if (shape.channels != 1 && shape.channels != 3)
+        return dpt_fail(p->session.context, DPT_E_INVALID,
+                        "%s: a picture has 1 or 3 channels, but the model takes %zu", path,
+                        shape.channels);
+    uint8_t *grown = realloc(p->pixels, (p->n_pictures + 1) * image_bytes);
+    if (!grown) return no_memory(p);
+    p->pixels = grown;
+    if (!cli_image_decode(bytes, n_bytes, &shape, p->pixels + p->n_pictures * image_bytes, &error))
+        return dpt_fail(p->session.context, DPT_E_FORMAT, "%s: %s", path, error.message);
+    return add_subject(
+        p, (subject){.path = path, .path_length = (int)strlen(path), .index = p->n_pictures++});
+}
+
+static dpt_status add_picture(prediction *p, const char *path)
+{
+    uint8_t *bytes = NULL;
+    size_t n_bytes = 0;
+    DPT_TRY(read_file(p, path, &bytes, &n_bytes));
+    const dpt_status status = decode_picture(p, path, bytes, n_bytes);
+    free(bytes);
+    return status;
+}
+
+/* ---- IDX files ------------------------------------------------------------------------------- */
+
+/* Reads a decimal number, and moves *text behind it. */
+static bool read_index(const char **text, size_t *out)
+{
+    const size_t n_digits = strspn(*text, "0123456789");
+    char digits[20];
+    if (n_digits == 0 || n_digits >= sizeof digits) return false;
+    memcpy(digits, *text, n_digits);
+    digits[n_digits] = '\0';
+    *text += n_digits;
+    return cli_parse_count(digits, 0, SIZE_MAX, out);
+}
+
+/* Adds the images of the first run of a list such as "0,5,10-19" and moves *list behind it. */
+static dpt_status add_run(prediction *p, const char *name, const char **list, size_t count,
+                          subject next)
+{
+    size_t first = 0, last = 0;
+    bool read = read_index(list, &first);
+    last = first;
+    if (read && **list == '-') {
+        ++*list;
+        read = read_index(list, &last);
+    }
+    if (!read || last < first || (**list && **list != ','))
+        return dpt_fail(p->session.context, DPT_E_INVALID,
+                        "%s: behind the colon stand indices such as 0,5,10-19", name);
+    if (last >= count)
+        return dpt_fail(p->session.context, DPT_E_INVALID,
+                        "%s: there is no image %zu; the file has images 0 to %zu", name, last,
+                        count - 1);
+    for (next.index = first; next.index <= last; next.index++)
+        DPT_TRY(add_subject(p, next));
+    return DPT_OK;
+}
+
+/* The images of the list; NULL: all. */
+static dpt_status add_indices(prediction *p, const char *name, const char *list, size_t count,
+                              subject next)
+{
+    if (!list) {
+        for (next.index = 0; next.index < count; next.index++)
+            DPT_TRY(add_subject(p, next));
+        return DPT_OK;
+    }
+    do
+        DPT_TRY(add_run(p, name, &list, count, next));
+    while (*list++ == ',');
+    return DPT_OK;
+}
+
+static dpt_status add_idx(prediction *p, const char *name, const char *path, const char *list)
+{
+    dpt_context *context = p->session.context;
+    dpt_dataset_info info;
+    dpt_dataset **grown = realloc(p->files, (p->n_files + 1) * sizeof(dpt_dataset *));
+    if (!grown) return no_memory(p);
+    p->files = grown;
+    DPT_TRY(dpt_dataset_open_images(context, path, p->info.classes, &p->files[p->n_files]));
+    const dpt_dataset *data = p->files[p->n_files++];
+    dpt_dataset_describe(data, &info);
+    if (info.height != p->info.height || info.width != p->info.width ||
+        info.channels != p->info.channels)
+        return dpt_fail(context, DPT_E_INVALID,
+                        "%s: the images are %zux%zux%zu (height x width x channels), but the model "
+                        "takes %zux%zux%zu",
+                        path, info.height, info.width, info.channels, p->info.height, p->info.width,
+                        p->info.channels);
+    const subject first = {.path = name, .path_length = (int)strlen(path), .data = data};
+    return add_indices(p, name, list, info.count, first);
+}
+
+/* ---- The command line's images --------------------------------------------------------------- */
+
+typedef enum image_kind { KIND_OTHER, KIND_PICTURE, KIND_IDX } image_kind;
+
+/* Told by the first bytes: an IDX file starts with two zeros, unless it is gzipped. */
+static image_kind kind_of(const char *path)
+{
+    uint8_t head[8] = {0xff};
+    FILE *file = fopen(path, "rb");
+    const size_t n = file ? fread(head, 1, sizeof head, file) : 0;
+    if (file) fclose(file);
+    if (cli_image_format_of(head, n) != CLI_IMAGE_UNKNOWN) return KIND_PICTURE;
+    const bool plain = head[0] == 0 && head[1] == 0, gzipped = head[0] == 0x1f && head[1] == 0x8b;
+    return n >= 2 && (plain || gzipped) ? KIND_IDX : KIND_OTHER;
+}
+
+/* A whole name of a file, or one with a list of indices behind its last colon. */
+static dpt_status add_image(prediction *p, const char *name)
+{
+    dpt_context *context = p->session.context;
+    struct stat info;
+    const char *list = strrchr(name, ':');
+    char path[PATH_MAX];
+    if (stat(name, &info) == 0) list = NULL;
+    const size_t length = list ? (size_t)(list - name) : strlen(name);
+    if (length >= sizeof path)
+        return dpt_fail(p->session.context, DPT_E_INVALID, "%s: the path is too long", name);
+    memcpy(path, name, length);
+    path[length] = '\0';
+    if (stat(path, &info) != 0)
+        return dpt_fail(context, DPT_E_IO, "cannot read %s: %s", path, strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return dpt_fail(context, DPT_E_IO, "cannot read %s: it is not a file", path);
+    const image_kind kind = kind_of(path);
+    if (kind == KIND_OTHER)
+        return dpt_fail(context, DPT_E_FORMAT, "%s: neither PNG, JPEG nor IDX", path);
+    if (kind == KIND_IDX) return add_idx(p, name, path, list ? list + 1 : NULL);
+    if (list)
+        return dpt_fail(context, DPT_E_INVALID,
+                        "%s: indices go with IDX files, and %s is a picture", name, path);
+    return add_picture(p, name);
+}
+
+static dpt_status collect_pictures(prediction *p)
+{
+    uint8_t *labels = calloc(p->n_pictures, 1);
+    if (!labels) return no_memory(p);
+    const dpt_dataset_memory memory = {
+        .count = p->n_pictures,
+        .height = p->info.height,
+        .width = p->info.width,
+        .channels = p->info.channels,
+        .classes = p->info.classes,
+        .dtype = DPT_U8,
+        .images = p->pixels,
+        .labels = labels,
+    };
+    const dpt_status status = dpt_dataset_from_memory(p->session.context, &memory, &p->pictures);
+    free(labels);
+    return status;
+}
+
+static dpt_status add_images(prediction *p, const cli_options *options)
+{
+    for (size_t i = 0; i < options->n_operands; i++)
+        DPT_TRY(add_image(p, options->operands[i]));
+    if (p->n_pictures > 0) DPT_TRY(collect_pictures(p));
+    const cli_session *s = &p->session;
+    if (!options->normalize) return DPT_OK;
+    if (p->pictures) DPT_TRY(dpt_dataset_normalize(p->pictures, s->mean, s->deviation));
+    for (size_t i = 0; i < p->n_files; i++)
+        DPT_TRY(dpt_dataset_normalize(p->files[i], s->mean, s->deviation));
+    return DPT_OK;
+}
+
+/* ---- Predicting ------------------------------------------------------------------------------ */
+
+/* The `top` largest of n probabilities, in falling order; of equal ones the first class first. */
+static void print_classes(const dpt_dataset_info *info, float *probabilities, size_t top)
+{
+    for (size_t rank = 0; rank < top && rank < info->classes; rank++) {
+        size_t best = 0;
+        for (size_t c = 1; c < info->classes; c++)
+            if (probabilities[c] > probabilities[best]) best = c;
+        printf("%s ", rank ? "," : "");
+        if (info->class_names)
+            printf("%s", info->class_names[best]);
+        else
+            printf("class %zu", best);
+        printf(" %.4f", (double)probabilities[best]);
+        probabilities[best] = -1; /* taken */
+    }
+    printf("\n");
+}
+
+/* How many subjects from the i-th on are consecutive samples of one data set. */
+static size_t run_length(const prediction *p, size_t i)
+{
+    const subject *first = &p->subjects[i];
+    size_t n = 1;
+    while (n < MAX_RUN && i + n < p->n_subjects && first[n].data == first->data &&
+           first[n].index == first->index + n)
+        n++;
+    return n;
+}
+
+static dpt_status predict_run(prediction *p, size_t first, size_t n, size_t top,
+                              float *probabilities)
+{
+    const subject *s = &p->subjects[first];
+    DPT_TRY(dpt_trainer_predict(p->session.trainer, s->data ? s->data : p->pictures, s->index, n,
+                                probabilities));
+    for (size_t i = 0; i < n; i++) {
+        printf("%.*s", s[i].path_length, s[i].path);
+        if (s[i].data) printf(":%zu", s[i].index);
+        printf(":");
+        print_classes(&p->info, probabilities + i * p->info.classes, top);
+    }
+    return DPT_OK;
+}
+
+static dpt_status predict_all(prediction *p, const cli_options *options)
+{
+    const size_t top = options->top ? options->top : DEFAULT_TOP;
+    float *probabilities = malloc(MAX_RUN * p->info.classes * sizeof *probabilities);
+    if (!probabilities) return no_memory(p);
+    dpt_status status = DPT_OK;
+    for (size_t i = 0, n; i < p->n_subjects && status == DPT_OK; i += n) {
+        n = run_length(p, i);
+        status = predict_run(p, i, n, top, probabilities);
+    }
+    free(probabilities);
+    return status;
+}
+
+/* ---- The verb -------------------------------------------------------------------------------- */
+
+/* All images are read before the first is classified: a mistake in the last one costs no work. */
+static dpt_status predict(prediction *p, const cli_options *options, const char *weights)
+{
+    DPT_TRY(cli_session_open(&p->session, options, false));
+    dpt_dataset_describe(p->session.test, &p->info);
+    DPT_TRY(add_images(p, options));
+    const dpt_trainer_options trainer = {.batch_size = cli_batch_size(options, p->info.count)};
+    DPT_TRY(dpt_trainer_create(p->session.devices, p->session.model, p->session.test, &trainer,
+                               &p->session.trainer));
+    DPT_TRY(dpt_trainer_load(p->session.trainer, weights));
+    return predict_all(p, options);
+}
+
+static void end(prediction *p)
+{
+    dpt_trainer_destroy(p->session.trainer); /* before its data */
+    p->session.trainer = NULL;
+    dpt_dataset_destroy(p->pictures);
+    for (size_t i = 0; i < p->n_files; i++)
+        dpt_dataset_destroy(p->files[i]);
+    free(p->files);
+    free(p->pixels);
+    free(p->subjects);
+    cli_session_close(&p->session);
+}
+
+int cli_predict(const cli_options *options)
+{
+    char weights[PATH_MAX];
+    if (!options->checkpoint)
+        return cli_error(CLI_USAGE, "predict needs weights: --checkpoint=FILE or --checkpoint=DIR");
+    if (options->n_operands == 0)
+        return cli_error(CLI_USAGE, "predict needs images: PNG, JPEG, or an IDX file");
+    if (!cli_weights_path(options->checkpoint, weights, sizeof weights))
+        return cli_error(CLI_USAGE, "--checkpoint: the path is too long");
+    prediction p = {0};
+    const dpt_status status = predict(&p, options, weights);
+    const int code = status == DPT_OK ? CLI_OK : cli_fail(p.session.context, status);
+    end(&p);
+    return code;
+}

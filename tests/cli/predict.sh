@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# dptrain predict: pictures and IDX files, the classes that it prints, and what it refuses.
+. "$SRC/tests/cli/kit.bash"
+need_python
+
+data=synthetic:8x8x1:4:400 corpus=$SRC/tests/fuzz/corpus/image
+train --dataset "$data" --model mlp --epochs 3 --lr 0.02 --batch-size 50 --checkpoint run --quiet
+common=(predict --dataset "$data" --model mlp --checkpoint run)
+
+# Grey 8x8 pictures as PNG and the same as IDX, plain and gzipped.
+python3 - <<'PYTHON'
+import gzip, struct, zlib
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def png(name, side, rows):
+    header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+    body = zlib.compress(b"".join(b"\0" + row for row in rows))
+    with open(name, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", body) +
+                   chunk(b"IEND", b""))
+images = [[bytes((37 * i + 11 * y * (i + 1) + 5 * x * x) % 256 for x in range(8))
+           for y in range(8)] for i in range(12)]
+for i, rows in enumerate(images):
+    png(f"{i}.png", 8, rows)
+png("large.png", 9, [bytes(9)] * 9)
+idx = struct.pack(">IIII", 0x803, 12, 8, 8) + b"".join(b"".join(rows) for rows in images)
+open("images.idx", "wb").write(idx)
+gzip.open("images.gz", "wb").write(idx)
+open("large.idx", "wb").write(struct.pack(">IIII", 0x803, 1, 9, 9) + bytes(81))
+open("cut.idx", "wb").write(idx[:-1])
+open("cut.png", "wb").write(open("0.png", "rb").read()[:60])
+PYTHON
+
+# predict ARGUMENT...: a prediction that must succeed; output in predict.out.
+predict() {
+    checks=$((checks + 1))
+    "$DPTRAIN" "${common[@]}" "$@" >predict.out 2>predict.err </dev/null && return
+    fail "dptrain predict $*: exit status $?: $(cat predict.err)"
+}
+
+predict 0.png
+check "one line of three classes" grep -qE \
+    '^0\.png: class [0-3] [01]\.[0-9]{4}, class [0-3] [01]\.[0-9]{4}, class [0-3] [01]\.[0-9]{4}$' \
+    predict.out
+check "one line" test "$(wc -l <predict.out)" -eq 1
+predict --top 1 0.png
+check "--top 1" grep -qE '^0\.png: class [0-3] [01]\.[0-9]{4}$' predict.out
+predict --top 9 {0..11}.png images.idx images.gz:3,0,5-7 images.idx:11
+check "all classes, in falling order, whose sum is 1; the same from PNG and IDX" python3 - <<'PYTHON'
+lines = [line.rstrip("\n").split(": ", 1) for line in open("predict.out")]
+names = [name for name, _ in lines]
+assert names == [f"{i}.png" for i in range(12)] + [f"images.idx:{i}" for i in range(12)] + \
+    [f"images.gz:{i}" for i in (3, 0, 5, 6, 7)] + ["images.idx:11"], names
+of = dict(lines)
+for text in of.values():
+    classes = [part.rsplit(" ", 1) for part in text.split(", ")]
+    assert sorted(name for name, _ in classes) == [f"class {c}" for c in range(4)]
+    values = [float(p) for _, p in classes]
+    assert values == sorted(values, reverse=True) and abs(sum(values) - 1) < 3e-4, values
+for i in range(12):
+    assert of[f"{i}.png"] == of[f"images.idx:{i}"] == of.get(f"images.gz:{i}", of[f"{i}.png"])
+assert len(set(of[f"{i}.png"] for i in range(12))) > 6  # the images matter
+PYTHON
+predict "$corpus/grey.jpg" "$corpus/colour.jpg" "$corpus/alpha.png" "$corpus/deep.png"
+check "JPEG, colour, alpha, 16 bits" test "$(wc -l <predict.out)" -eq 4
+predict --devices cpu,cpu 0.png
+check "on two devices" test "$(wc -l <predict.out)" -eq 1
+
+# Classes by name; over all the test data as many are right as eval says, normalised alike.
+fashion=/usr/share/datasets/fashion-mnist
+if [ -e $fashion/t10k-images-idx3-ubyte.gz ]; then
+    train --model linear --max-steps 200 --lr 0.02 --normalize --quiet --checkpoint fashion
+    common_fashion=(--model linear --checkpoint fashion --normalize)
+    "$DPTRAIN" predict "${common_fashion[@]}" --top 1 $fashion/t10k-images-idx3-ubyte.gz >predict.out
+    "$DPTRAIN" eval "${common_fashion[@]}" >eval.out
+    check "predict agrees with eval: $(cat eval.out)" python3 - $fashion <<'PYTHON'
+import gzip, re, sys
+names = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag",
+         "Ankle boot"]
+labels = gzip.open(f"{sys.argv[1]}/t10k-labels-idx1-ubyte.gz").read()[8:]
+classes = [re.fullmatch(r".*:\d+: (.*) [01]\.\d{4}", line.rstrip("\n"))[1]
+           for line in open("predict.out")]
+assert len(classes) == len(labels) == 10000
+hits = sum(name == names[label] for name, label in zip(classes, labels))
+assert hits == int(re.search(r"(\d+) of 10000 right", open("eval.out").read())[1]) > 7000, hits
+PYTHON
+fi
+
+refuse 2 "predict needs weights" predict 0.png
+refuse 2 "predict needs images" "${common[@]}"
+refuse 2 "'0' is not a whole number from 1" "${common[@]}" --top 0 0.png
+refuse 1 "missing.png.*No such file" "${common[@]}" 0.png missing.png
+refuse 1 "large.png: the image is 9x9 .*model takes 8x8" "${common[@]}" 0.png large.png
+refuse 2 "large.idx: the images are 9x9x1 .*model takes 8x8x1" "${common[@]}" large.idx
+refuse 1 "cut.png: damaged PNG" "${common[@]}" cut.png
+refuse 1 "cut.idx" "${common[@]}" cut.idx
+refuse 1 "truncated.jpg: damaged JPEG" "${common[@]}" "$corpus/truncated.jpg"
+refuse 1 "cmyk.jpg: .*4 colour components" "${common[@]}" "$corpus/cmyk.jpg"
+refuse 1 "text: neither PNG, JPEG nor IDX" "${common[@]}" "$corpus/text"
+refuse 1 "cannot read .: " "${common[@]}" .
+refuse 2 "no image 12; the file has images 0 to 11" "${common[@]}" images.idx:3,12
+for list in "" , 1, ,1 1,,2 x 1-x 3-2 -1 1-2-3 99999999999999999999999; do
+    refuse 2 "indices such as 0,5,10-19" "${common[@]}" "images.idx:$list"
+done
+refuse 2 "indices go with IDX files" "${common[@]}" 0.png:1
+refuse 2 "3 of the checkpoint|another model" predict --dataset "$data" --model linear \
+    --checkpoint run 0.png
+finish
