@@ -76,7 +76,6 @@ static void print_header(const cli_session *session, const cli_options *options)
     }
     print_devices(session);
     cli_recipe_print(options, train.count);
-    fflush(stdout);
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
@@ -119,7 +118,10 @@ static void print_result(const cli_options *options, const dpt_fit_result *resul
 static dpt_status train(cli_session *session, const cli_options *options, int *caught)
 {
     DPT_TRY(create_trainer(session, options));
-    if (!options->quiet) print_header(session, options);
+    if (!options->quiet) {
+        print_header(session, options);
+        DPT_TRY(cli_print_memory(session));
+    }
     dpt_dataset_info data;
     dpt_dataset_describe(session->train, &data);
     cli_progress progress;

@@ -453,10 +453,11 @@ typedef struct dpt_device_plan {
     size_t parameter_bytes; /* parameters, and gradients of the same size */
     size_t optimizer_bytes;
     size_t activation_bytes; /* the arena: activations, their gradients, workspaces */
-    size_t step_bytes;       /* step block and indices, streamed samples */
+    size_t step_bytes;       /* step block and indices, fed samples */
     size_t data_bytes;       /* of the data that it holds for itself, 0 where memory is shared */
-    double flops;            /* of a step */
-    size_t exchange_bytes;   /* that it sends in a step: gradients and batch-norm's statistics */
+    bool streamed; /* its memory does not hold the data: a step's samples are sent with the step */
+    double flops;  /* of a step */
+    size_t exchange_bytes; /* that it sends in a step: gradients and batch-norm's statistics */
 } dpt_device_plan;
 
 /* DPT_E_INVALID: there is no such device, or the replayed log is of other batches. */

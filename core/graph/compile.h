@@ -16,7 +16,8 @@ typedef struct dpti_compiler {
     const dpti_program_options *options;
     dpti_program *program;
     dpt_error *error;
-    int index, label; /* tensors: the records of this step, their labels or targets */
+    int index, label; /* tensors: the records of this step, their labels or targets, */
+    int row;          /* and where the records lie on the device */
     /* per node */
     size_t *root;
     size_t *consumers;          /* of a root: how many instructions read it, the loss included */

@@ -5,6 +5,11 @@
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
+static size_t n_records(const dpti_compiler *c)
+{
+    return c->options->fed ? c->options->fed : c->options->data->n_records;
+}
+
 static dpt_status emit_images(dpti_compiler *c)
 {
     const dpt_dataset *data = c->options->data;
@@ -18,7 +23,7 @@ static dpt_status emit_images(dpti_compiler *c)
     dpti_instruction gather = {.desc = {.kind = DPT_OP_GATHER,
                                         .u.gather = {.dtype = data->dtype,
                                                      .count = elements,
-                                                     .n_records = data->n_records,
+                                                     .n_records = n_records(c),
                                                      .channels = data->stat_channels}},
                                .layer = "input"};
     memcpy(gather.desc.u.gather.mean, data->mean, sizeof data->mean);
@@ -29,7 +34,7 @@ static dpt_status emit_images(dpti_compiler *c)
                                                      .pad = augment->crop_padding,
                                                      .flip = augment->flip,
                                                      .erase = augment->erase};
-    return DPTI_EMIT(c, gather, ((int[]){images, c->index, augmented ? c->index : DPTI_NO_TENSOR}),
+    return DPTI_EMIT(c, gather, ((int[]){images, c->row, augmented ? c->index : DPTI_NO_TENSOR}),
                      ((int[]){c->value[input]}));
 }
 
@@ -45,16 +50,18 @@ static dpt_status emit_labels(dpti_compiler *c)
         .desc = {.kind = targets ? DPT_OP_GATHER : DPT_OP_GATHER_LABELS,
                  .u.gather = {.dtype = targets ? DPT_F32 : DPT_U8,
                               .count = count,
-                              .n_records = c->options->data->n_records,
+                              .n_records = n_records(c),
                               .channels = 1,
                               .scale = {1.0f}}},
         .layer = "input"};
-    return DPTI_EMIT(c, gather, ((int[]){labels, c->index}), ((int[]){c->label}));
+    return DPTI_EMIT(c, gather, ((int[]){labels, c->row}), ((int[]){c->label}));
 }
 
 dpt_status dpti_emit_gather(dpti_compiler *c)
 {
     DPT_TRY(dpti_add_view(c, DPTI_HOME_INDEX, 0, &c->index));
+    c->row = c->index;
+    if (c->options->fed) DPT_TRY(dpti_add_view(c, DPTI_HOME_ROWS, 0, &c->row));
     DPT_TRY(emit_images(c));
     return c->options->purpose == DPTI_PURPOSE_PREDICT ? DPT_OK : emit_labels(c);
 }

@@ -18,6 +18,7 @@ typedef enum dpti_home {
     DPTI_HOME_IMAGES, /* the data set */
     DPTI_HOME_LABELS,
     DPTI_HOME_INDEX, /* the step buffer: which records of the data set this step takes */
+    DPTI_HOME_ROWS,  /* 0, 1, ...: where those lie that were sent with the step */
 } dpti_home;
 
 typedef struct dpti_program_tensor {
@@ -84,6 +85,7 @@ typedef struct dpti_optimizer {
 
 typedef struct dpti_program_options {
     const dpt_dataset *data; /* what the first instructions gather from */
+    size_t fed; /* records that are on the device at a time, sent with the step; 0: all of data */
     dpti_purpose purpose;
     dpt_loss loss;
     /* Of training only. */

@@ -53,7 +53,8 @@ size_t dpti_replica_bytes(const dpti_replica *replica)
 typedef struct binder {
     dpti_executable *executable;
     const dpti_plan *plan;
-    const dpti_buffer *images, *labels, *arena;
+    const dpti_data_places *data;
+    const dpti_buffer *arena;
 } binder;
 
 static dpti_place place_of(const binder *b, int tensor)
@@ -67,9 +68,10 @@ static dpti_place place_of(const binder *b, int tensor)
     case DPTI_HOME_GRADIENTS: return (dpti_place){&r->gradients, t->offset * sizeof(float)};
     case DPTI_HOME_VELOCITY: return (dpti_place){&r->velocity, t->offset * sizeof(float)};
     case DPTI_HOME_SQUARES: return (dpti_place){&r->squares, t->offset * sizeof(float)};
-    case DPTI_HOME_IMAGES: return (dpti_place){b->images, 0};
-    case DPTI_HOME_LABELS: return (dpti_place){b->labels, 0};
+    case DPTI_HOME_IMAGES: return (dpti_place){b->data->images, 0};
+    case DPTI_HOME_LABELS: return (dpti_place){b->data->answers, 0};
     case DPTI_HOME_INDEX: return (dpti_place){&r->step, DPTI_STEP_INDEX_OFFSET};
+    case DPTI_HOME_ROWS: return (dpti_place){b->data->rows, 0};
     }
     return (dpti_place){0};
 }
@@ -132,13 +134,12 @@ static dpt_status device_failure(const dpti_executable *x, dpt_status status, dp
     return status;
 }
 
-static dpt_status bind_all(dpti_executable *x, const dpti_buffer *images, const dpti_buffer *labels,
-                           const dpti_plan *plan, dpt_error *error)
+static dpt_status bind_all(dpti_executable *x, const dpti_data_places *data, const dpti_plan *plan,
+                           dpt_error *error)
 {
     const dpti_buffer *arena = NULL;
     DPT_TRY(device_failure(x, provide_arena(x, plan->arena_bytes, &arena), error));
-    const binder b = {
-        .executable = x, .plan = plan, .images = images, .labels = labels, .arena = arena};
+    const binder b = {.executable = x, .plan = plan, .data = data, .arena = arena};
     for (size_t i = 0; i < x->program.n_instructions; i++)
         if (takes_part(x, i)) DPT_TRY(device_failure(x, bind_instruction(&b, i), error));
     for (size_t s = 0; s < x->program.n_segments; s++) {
@@ -152,8 +153,8 @@ static dpt_status bind_all(dpti_executable *x, const dpti_buffer *images, const 
 }
 
 dpt_status dpti_executable_create(dpti_replica *replica, const dpti_program_options *options,
-                                  const dpti_buffer *images, const dpti_buffer *labels,
-                                  dpti_executable *out, dpt_error *error)
+                                  const dpti_data_places *data, dpti_executable *out,
+                                  dpt_error *error)
 {
     dpti_plan plan = {0};
     dpti_executable *x = out;
@@ -172,7 +173,7 @@ dpt_status dpti_executable_create(dpti_replica *replica, const dpti_program_opti
     if (status == DPT_OK) status = prepare_all(x, workspace_bytes, error);
     if (status == DPT_OK)
         status = dpti_plan_memory(&x->program, replica->capacity, workspace_bytes, &plan, error);
-    if (status == DPT_OK) status = bind_all(x, images, labels, &plan, error);
+    if (status == DPT_OK) status = bind_all(x, data, &plan, error);
     dpti_plan_free(&plan);
     free(workspace_bytes);
     return status;

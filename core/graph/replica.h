@@ -62,14 +62,19 @@ typedef struct dpti_executable {
     uint64_t clock;
 } dpti_executable;
 
-/* Compiles, prepares every operator, plans memory and binds.  images and labels hold options->data
-   in a memory that the device sees.  DPT_E_UNSUPPORTED names the layer; the detail of a device's
-   failure is in *error.  On failure *out holds what was made: destroy it. */
+/* Where a program finds its data, in a memory that the device sees. */
+typedef struct dpti_data_places {
+    const dpti_buffer *images, *answers; /* labels or targets */
+    const dpti_buffer *rows;             /* where records are fed: 0, 1, ... */
+} dpti_data_places;
+
+/* Compiles, prepares every operator, plans memory and binds.  DPT_E_UNSUPPORTED names the layer;
+   the detail of a device's failure is in *error.  On failure *out holds what was made: destroy it.
+ */
 DPT_CHECK_RESULT dpt_status dpti_executable_create(dpti_replica *replica,
                                                    const dpti_program_options *options,
-                                                   const dpti_buffer *images,
-                                                   const dpti_buffer *labels, dpti_executable *out,
-                                                   dpt_error *error);
+                                                   const dpti_data_places *data,
+                                                   dpti_executable *out, dpt_error *error);
 void dpti_executable_destroy(dpti_executable *executable); /* accepts a zeroed one */
 
 /* Enqueues a segment for n_samples <= capacity; replays a recording where the backend can. */

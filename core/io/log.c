@@ -130,7 +130,7 @@ static dpt_status write_event(dpti_log *log, event *e, dpt_error *error)
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-static json_t *device_value(event *e, const dpt_device_description *device)
+static json_t *device_value(event *e, const dpt_device_description *device, bool streamed)
 {
     event d = {.object = json_object()};
     set(&d, "id", text_value(device->id));
@@ -138,6 +138,7 @@ static json_t *device_value(event *e, const dpt_device_description *device)
     set(&d, "name", text_value(device->name));
     if (device->n_threads > 0) set(&d, "threads", size_value(device->n_threads));
     if (device->memory_bytes > 0) set(&d, "memory_bytes", size_value(device->memory_bytes));
+    if (streamed) set(&d, "streamed", json_true());
     if (d.failed) e->failed = true;
     return d.object;
 }
@@ -154,7 +155,7 @@ dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run *run, dpt_error 
     set(&e, "split", text_value(run->split));
     json_t *devices = json_array();
     for (size_t i = 0; i < run->n_devices; i++)
-        append(&e, devices, device_value(&e, &run->devices[i]));
+        append(&e, devices, device_value(&e, &run->devices[i], run->streamed && run->streamed[i]));
     set(&e, "devices", devices);
     return write_event(log, &e, error);
 }

@@ -20,6 +20,7 @@ typedef struct dpti_log_run {
     const char *dataset, *split;
     size_t n_devices;
     const dpt_device_description *devices;
+    const bool *streamed; /* (n_devices) which get their data with each step; NULL: none */
 } dpti_log_run;
 
 /* Each writes one line and flushes it.  DPT_E_IO when it cannot. */

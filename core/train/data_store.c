@@ -1,4 +1,4 @@
-/* One copy of a data set for each memory domain. */
+/* One copy of a data set for each memory domain that has room for it. */
 #include "train/data_store.h"
 
 #include <stdlib.h>
@@ -22,12 +22,6 @@ static dpt_status make_copy(dpti_device *device, const dpt_dataset *data, dpti_d
     return dpti_sync(device);
 }
 
-static void run_make_copy(dpti_device *device, void *argument)
-{
-    copy_job *job = argument;
-    job->status = make_copy(device, job->data, job->copy);
-}
-
 static void run_free_copy(dpti_device *device, void *argument)
 {
     dpti_data_copy *copy = argument;
@@ -35,6 +29,32 @@ static void run_free_copy(dpti_device *device, void *argument)
     dpti_free(&copy->targets);
     dpti_free(&copy->labels);
     dpti_free(&copy->images);
+}
+
+static void run_make_copy(dpti_device *device, void *argument)
+{
+    copy_job *job = argument;
+    job->status = make_copy(device, job->data, job->copy);
+    if (job->status != DPT_E_NO_MEMORY) return;
+    run_free_copy(device, job->copy);
+    job->status = DPT_OK;
+}
+
+void dpti_data_copy_drop(dpti_data_copy *copy)
+{
+    dpti_driver_call(copy->owner, run_free_copy, copy);
+}
+
+size_t dpti_data_bytes(const dpti_data_copy *copy)
+{
+    return copy->images.charged_bytes + copy->labels.charged_bytes + copy->targets.charged_bytes;
+}
+
+dpti_data_places dpti_data_copy_places(const dpti_data_copy *copy, dpt_loss loss)
+{
+    return (dpti_data_places){.images = &copy->images,
+                              .answers =
+                                  loss == DPT_LOSS_SQUARED_ERROR ? &copy->targets : &copy->labels};
 }
 
 static size_t find_copy(const dpti_data_store *store, const dpti_device *device)
@@ -76,7 +96,7 @@ dpt_status dpti_data_store_create(const dpt_device_set *devices, const dpt_datas
 void dpti_data_store_destroy(dpti_data_store *store)
 {
     for (size_t i = 0; i < store->n_copies; i++)
-        dpti_driver_call(store->copies[i].owner, run_free_copy, &store->copies[i]);
+        dpti_data_copy_drop(&store->copies[i]);
     free(store->copies);
     free(store->copy_of);
     *store = (dpti_data_store){0};

@@ -1,20 +1,29 @@
-/* A data set where the devices can see it: one copy for each memory that several devices share. */
+/* A data set where the devices can see it: one copy for each memory that several devices share and
+   that holds it. */
 #ifndef DPTI_DATA_STORE_H
 #define DPTI_DATA_STORE_H
 
 #include "data/data.h"
 #include "device/device.h"
+#include "graph/replica.h"
 
 typedef struct dpti_data_copy {
     dpti_device *owner; /* who made it; devices of its backend and memory domain use it too */
-    dpti_buffer images, labels, targets; /* all records; what the data set lacks is empty */
+    /* All records; what the data set lacks is empty, and everything where they do not fit. */
+    dpti_buffer images, labels, targets;
 } dpti_data_copy;
 
-/* What a loss compares with. */
-static inline const dpti_buffer *dpti_data_answers(const dpti_data_copy *copy, dpt_loss loss)
+static inline bool dpti_data_resident(const dpti_data_copy *copy)
 {
-    return loss == DPT_LOSS_SQUARED_ERROR ? &copy->targets : &copy->labels;
+    return copy->images.device != NULL;
 }
+
+/* Device memory that it takes; none where host memory serves as it is. */
+size_t dpti_data_bytes(const dpti_data_copy *copy);
+/* Where a program finds the records, and what this loss compares with. */
+dpti_data_places dpti_data_copy_places(const dpti_data_copy *copy, dpt_loss loss);
+/* Frees what it takes: it is resident no more. */
+void dpti_data_copy_drop(dpti_data_copy *copy);
 
 typedef struct dpti_data_store {
     size_t n_copies;
@@ -22,7 +31,8 @@ typedef struct dpti_data_store {
     size_t *copy_of;        /* (n_devices) which copy a device uses */
 } dpti_data_store;
 
-/* On failure *out is zeroed and *error tells, with the device named. */
+/* A memory that has no room for the data gets a copy that is not resident.  On failure *out is
+   zeroed and *error tells, with the device named. */
 DPT_CHECK_RESULT dpt_status dpti_data_store_create(const dpt_device_set *devices,
                                                    const dpt_dataset *data, dpti_data_store *out,
                                                    dpt_error *error);

@@ -29,7 +29,7 @@ static size_t data_bytes(const dpt_trainer *t, const dpti_worker *w)
 {
     const dpti_data_copy *copy = &t->store.copies[t->store.copy_of[w->rank]];
     if (copy->owner != w->device) return 0;
-    return copy->images.charged_bytes + copy->labels.charged_bytes + copy->targets.charged_bytes;
+    return dpti_data_bytes(copy);
 }
 
 dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan *out)
@@ -51,7 +51,8 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
                              .parameter_bytes = r->parameters.n_bytes + r->gradients.n_bytes,
                              .optimizer_bytes = r->velocity.n_bytes + r->squares.n_bytes,
                              .activation_bytes = r->arena.n_bytes,
-                             .step_bytes = r->step.n_bytes,
+                             .step_bytes = r->step.n_bytes + dpti_feed_bytes(&w->feed),
+                             .streamed = w->feed.device != NULL,
                              .data_bytes = data_bytes(t, w),
                              .flops = flops_of(w, samples),
                              .exchange_bytes = exchange_bytes(t, &w->train.program)};

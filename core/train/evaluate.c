@@ -26,6 +26,8 @@ static void run_unbind(dpti_device *device, void *argument)
     dpti_worker *w = argument;
     (void)device;
     dpti_executable_destroy(&w->evaluate);
+    dpti_feed_destroy(&w->own_test_feed);
+    w->test_feed = NULL;
 }
 
 static void unbind(dpt_trainer *t)
@@ -36,6 +38,18 @@ static void unbind(dpt_trainer *t)
     t->test = NULL;
 }
 
+/* That of training if it has room for these data, else one of its own. */
+static dpt_status provide_test_feed(dpti_worker *w)
+{
+    const dpt_trainer *t = w->trainer;
+    const size_t most = w->replica.capacity;
+    const dpti_feed_size size = {.capacity = most, .host_capacity = most, .n_slots = 1};
+    w->test_feed = &w->feed;
+    if (dpti_feed_serves(&w->feed, t->test, most)) return DPT_OK;
+    w->test_feed = &w->own_test_feed;
+    return dpti_feed_create(w->device, t->test, t->program.loss, &size, &w->own_test_feed);
+}
+
 static void run_bind(dpti_device *device, void *argument)
 {
     evaluate_job *job = argument;
@@ -44,12 +58,19 @@ static void run_bind(dpti_device *device, void *argument)
     const dpti_data_store *store =
         dpti_dataset_share(t->test, t->data) ? &t->store : &t->test_store;
     const dpti_data_copy *copy = &store->copies[store->copy_of[w->rank]];
-    const dpti_program_options options = {
+    dpti_data_places places = dpti_data_copy_places(copy, t->program.loss);
+    dpti_program_options options = {
         .data = t->test, .purpose = t->test_purpose, .loss = t->program.loss};
-    (void)device;
-    job->status =
-        dpti_executable_create(&w->replica, &options, &copy->images,
-                               dpti_data_answers(copy, t->program.loss), &w->evaluate, &job->error);
+    job->status = DPT_OK;
+    if (!dpti_data_resident(copy)) {
+        job->status = provide_test_feed(w);
+        if (job->status == DPT_OK) places = dpti_feed_places(w->test_feed);
+        options.fed = w->replica.capacity;
+    }
+    if (job->status == DPT_OK)
+        job->status =
+            dpti_executable_create(&w->replica, &options, &places, &w->evaluate, &job->error);
+    if (job->status != DPT_OK && job->error.status == DPT_OK) job->error = device->base.error;
 }
 
 static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose purpose)
@@ -87,6 +108,10 @@ static dpt_status one_pass(evaluate_job *job, dpti_share *buffers, size_t first,
     for (size_t i = 0; i < n; i++)
         records[i] = (uint32_t)dpti_dataset_record(w->trainer->test, first + i);
     DPT_TRY(dpti_worker_upload(w, buffers->staging, 0, n));
+    if (w->test_feed) {
+        dpti_feed_gather(w->test_feed, w->trainer->test, 0, records, n);
+        DPT_TRY(dpti_feed_upload(w->test_feed, w->trainer->test, 0, 0, n));
+    }
     if (job->outputs)
         return dpti_worker_run(
             w, &w->evaluate, 0, n,

@@ -66,9 +66,16 @@ static dpt_status log_run(fit *f)
     const dpt_trainer *t = f->trainer;
     dpt_error error = {0};
     dpt_device_description *devices = calloc(t->n_workers, sizeof *devices);
-    if (!devices) return no_memory(f);
-    for (size_t i = 0; i < t->n_workers; i++)
+    bool *streamed = calloc(t->n_workers, sizeof *streamed);
+    if (!devices || !streamed) {
+        free(streamed);
+        free(devices);
+        return no_memory(f);
+    }
+    for (size_t i = 0; i < t->n_workers; i++) {
         dpt_device_describe(&t->workers[i].device->base, &devices[i]);
+        streamed[i] = t->workers[i].feed.device != NULL;
+    }
     const dpti_log_run run = {.model = t->model->name,
                               .parameters = t->model->scalars,
                               .batch_size = t->batch_size,
@@ -76,8 +83,10 @@ static dpt_status log_run(fit *f)
                               .dataset = t->data->name,
                               .split = t->split_text,
                               .n_devices = t->n_workers,
-                              .devices = devices};
+                              .devices = devices,
+                              .streamed = streamed};
     const dpt_status status = dpti_log_write_run(f->log, &run, &error);
+    free(streamed);
     free(devices);
     return status == DPT_OK ? DPT_OK : dpti_context_fail(f->context, NULL, &error);
 }

@@ -46,6 +46,10 @@ static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *rec
         share->lr = t->lr;
         share->n_samples = flight->shards[i];
         dpti_stage(share->staging, &block, records + first, share->n_samples);
+        share->slot = flight->cursor.step % DPTI_FEED_SLOTS;
+        if (t->workers[i].feed.device)
+            dpti_feed_gather(&t->workers[i].feed, t->data, share->slot, records + first,
+                             share->n_samples);
         first += share->n_samples;
     }
 }

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <time.h>
 
-dpt_status dpti_worker_upload(dpti_worker *worker, const uint8_t *staging, size_t first,
+dpt_status dpti_worker_upload(const dpti_worker *worker, const uint8_t *staging, size_t first,
                               size_t n_samples)
 {
     const dpti_buffer *step = &worker->replica.step;
@@ -48,14 +48,21 @@ static bool takes_passes(const dpti_worker *w)
     return w->replica.capacity < w->capacity;
 }
 
+/* Samples [first, first + n) of the share. */
+static dpt_status upload(const dpti_share *share, size_t first, size_t n)
+{
+    const dpti_worker *w = share->worker;
+    DPT_TRY(dpti_worker_upload(w, share->staging, first, n));
+    return dpti_feed_upload(&w->feed, w->trainer->data, share->slot, first, n);
+}
+
 static dpt_status begin(dpti_share *share)
 {
     dpti_worker *w = share->worker;
     if (w->stale)
         return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE, "its replica missed an update");
     /* A share of several passes uploads each pass's own. */
-    const size_t n = takes_passes(w) ? 0 : share->n_samples;
-    return dpti_worker_upload(w, share->staging, 0, n);
+    return upload(share, 0, takes_passes(w) ? 0 : share->n_samples);
 }
 
 /* Losses and hits of the share, downloaded. */
@@ -80,7 +87,7 @@ static dpt_status compute_passes(dpti_share *share)
     DPT_TRY(dpti_fill(&w->replica.gradients, 0, 0, w->replica.gradients.n_bytes));
     for (size_t done = 0; done < share->n_samples;) {
         const size_t left = share->n_samples - done, n = left < most ? left : most;
-        DPT_TRY(dpti_worker_upload(w, share->staging, done, n));
+        DPT_TRY(upload(share, done, n));
         DPT_TRY(dpti_worker_run(w, &w->train, 0, n, share->result + 2 * done, &share->seconds));
         done += n;
     }

@@ -154,7 +154,8 @@ size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device)
 {
     if (device >= trainer->n_workers) return 0;
     const dpti_worker *w = &trainer->workers[device];
-    return dpti_replica_bytes(&w->replica) + w->train.arena.n_bytes + w->evaluate.arena.n_bytes;
+    return dpti_replica_bytes(&w->replica) + w->train.arena.n_bytes + w->evaluate.arena.n_bytes +
+           dpti_feed_bytes(&w->feed) + dpti_feed_bytes(&w->own_test_feed);
 }
 
 dpt_status dpti_trainer_fail(dpt_trainer *trainer, const dpti_device *device,

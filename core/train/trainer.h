@@ -12,6 +12,7 @@
 #include "graph/replica.h"
 #include "io/log.h"
 #include "train/data_store.h"
+#include "train/feed.h"
 #include "train/order.h"
 #include "train/split.h"
 
@@ -28,6 +29,7 @@ typedef struct dpti_share {
     float lr;
     size_t n_samples;
     uint8_t *staging; /* step block and indices, laid out as the step buffer */
+    size_t slot;      /* of the feed */
     float *result;    /* (capacity, 2) likewise */
     uint64_t ticket;
     /* Written by the job. */
@@ -58,6 +60,10 @@ struct dpti_worker {
     dpti_replica replica; /* its capacity: most samples at once.  A larger share takes passes */
     dpti_executable train;
     dpti_executable evaluate; /* for trainer->test */
+    dpti_feed feed;           /* where the data are not resident; */
+    dpti_feed
+        own_test_feed; /* for trainer->test, if it is not resident and `feed` does not serve; */
+    const dpti_feed *test_feed; /* the one of these that does, or NULL */
     bool halted; /* by its own thread: a step failed; what is in flight behind it is skipped.  Reset
                     by the caller when nothing is in flight. */
     bool stale;  /* its replica missed a committed update */
@@ -98,8 +104,10 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_take_options(dpt_trainer *trainer,
                                                       const dpt_trainer_options *options);
 DPT_CHECK_RESULT dpt_status dpti_trainer_check_shares(dpt_trainer *trainer);
 
-/* Creates every worker's replica and programs with these weights, for as many samples at once as
-   its memory holds (worker.c).  After a failure destroy_workers frees what was made. */
+/* Creates every worker's replica and programs with these weights (worker.c).  Where a device's
+   memory does not hold them beside the data, the data are fed to it, a step's at a time; where it
+   does not hold them then either, they are made for as many samples at once as it holds.  After a
+   failure destroy_workers frees what was made. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weights);
 void dpti_trainer_destroy_workers(dpt_trainer *trainer);
 
@@ -113,7 +121,7 @@ DPT_CHECK_RESULT dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable
                                             double *seconds);
 /* [driver] Enqueues the upload of the step block and of the indices of samples [first, first +
    n_samples) of the share that staging memory holds. */
-DPT_CHECK_RESULT dpt_status dpti_worker_upload(dpti_worker *worker, const uint8_t *staging,
+DPT_CHECK_RESULT dpt_status dpti_worker_upload(const dpti_worker *worker, const uint8_t *staging,
                                                size_t first, size_t n_samples);
 /* Lays a step block and indices out in staging memory. */
 void dpti_stage(uint8_t *staging, const dpt_step_block *block, const uint32_t *records,

@@ -27,29 +27,51 @@ static dpt_status create_staging(dpti_worker *w)
     return DPT_OK;
 }
 
+static dpti_data_copy *copy_of(const dpti_worker *w)
+{
+    const dpti_data_store *store = &w->trainer->store;
+    return &store->copies[store->copy_of[w->rank]];
+}
+
+/* A device without samples needs no data. */
+static bool is_fed(const dpti_worker *w)
+{
+    return !dpti_data_resident(copy_of(w)) && w->capacity > 0;
+}
+
 /* The replica, and its program of training, for at most `most` samples at once. */
 static dpt_status create_replica(dpti_worker *w, size_t most, const float *weights,
                                  dpt_error *error)
 {
     const dpt_trainer *t = w->trainer;
-    const dpti_data_copy *copy = &t->store.copies[t->store.copy_of[w->rank]];
+    const dpti_data_copy *copy = copy_of(w);
+    dpti_data_places places = dpti_data_copy_places(copy, t->program.loss);
     dpti_program_options options = t->program;
     options.accumulate = most < w->capacity;
     DPT_TRY(dpti_replica_create(w->device, t->model, most, &options.optimizer, &w->replica));
     DPT_TRY(dpti_upload(&w->replica.parameters, 0, weights, t->model->flat_size * sizeof(float)));
     DPT_TRY(dpti_sync(w->device));
-    return dpti_executable_create(&w->replica, &options, &copy->images,
-                                  dpti_data_answers(copy, options.loss), &w->train, error);
+    if (is_fed(w)) {
+        const dpti_feed_size size = {
+            .capacity = most, .host_capacity = w->capacity, .n_slots = DPTI_FEED_SLOTS};
+        DPT_TRY(dpti_feed_create(w->device, t->data, options.loss, &size, &w->feed));
+        places = dpti_feed_places(&w->feed);
+        options.fed = most;
+    }
+    return dpti_executable_create(&w->replica, &options, &places, &w->train, error);
 }
 
 static void destroy_replica(dpti_worker *w)
 {
     dpti_executable_destroy(&w->evaluate);
     dpti_executable_destroy(&w->train);
+    dpti_feed_destroy(&w->own_test_feed);
+    dpti_feed_destroy(&w->feed);
     dpti_replica_destroy(&w->replica);
 }
 
-/* Halves what is computed at once until it fits into the device's memory. */
+/* Halves what is computed at once until it fits into the device's memory; but before that the data
+   have to go, since passes change what a batch-norm sees, and feeding changes nothing. */
 static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *error)
 {
     const size_t wanted = w->trainer->micro_batch;
@@ -59,7 +81,8 @@ static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *e
         const dpt_status status = create_replica(w, most, weights, error);
         /* What did not fill the record itself left the detail with the device. */
         if (status != DPT_OK && error->status == DPT_OK) *error = w->device->base.error;
-        if (status != DPT_E_NO_MEMORY || most <= 1) return status;
+        if (status != DPT_E_NO_MEMORY || most <= 1 || dpti_data_bytes(copy_of(w)) > 0)
+            return status;
         destroy_replica(w);
         most = (most + 1) / 2;
     }
@@ -105,14 +128,33 @@ void dpti_trainer_destroy_workers(dpt_trainer *trainer)
             dpti_driver_call(t->workers[i].device, run_destroy_worker, &t->workers[i]);
 }
 
-static dpt_status create_all(dpt_trainer *t, const float *weights)
+/* Creates the workers until one fails: its copy of the data is in *crowded if that took memory that
+   the worker lacks. */
+static dpt_status try_all(dpt_trainer *t, const float *weights, dpti_data_copy **crowded)
 {
+    *crowded = NULL;
     for (size_t i = 0; i < t->n_workers; i++) {
-        worker_job job = {.worker = &t->workers[i], .weights = weights};
-        dpti_driver_call(t->workers[i].device, run_create_worker, &job);
-        if (job.status != DPT_OK) return dpti_trainer_fail(t, t->workers[i].device, &job.error);
+        dpti_worker *w = &t->workers[i];
+        worker_job job = {.worker = w, .weights = weights};
+        dpti_driver_call(w->device, run_create_worker, &job);
+        if (job.status == DPT_OK) continue;
+        if (job.status != DPT_E_NO_MEMORY || dpti_data_bytes(copy_of(w)) == 0)
+            return dpti_trainer_fail(t, w->device, &job.error);
+        *crowded = copy_of(w);
+        return job.status;
     }
     return DPT_OK;
+}
+
+static dpt_status create_all(dpt_trainer *t, const float *weights)
+{
+    for (;;) {
+        dpti_data_copy *crowded = NULL;
+        const dpt_status status = try_all(t, weights, &crowded);
+        if (!crowded) return status;
+        dpti_trainer_destroy_workers(t);
+        dpti_data_copy_drop(crowded);
+    }
 }
 
 static bool any_in_passes(const dpt_trainer *t)

@@ -25,6 +25,9 @@
     X(DROP, drop)         /* the softmax gradient is zero: this device's share is lost */          \
     X(SCALE, scale)       /* the softmax gradient is divided by the share, not the batch */        \
     X(STALE, stale)       /* SGD does nothing on every second call */                              \
+    X(PART, part)         /* a batch-norm's part is zero: its samples are lost */                  \
+    X(TALLY, tally)       /* a batch-norm's part counts twice the values */                        \
+    X(FROZEN, frozen)     /* running statistics stay as they are */                                \
     X(WRONG, wrong)       /* one element of every output is off by a thousandth */                 \
     X(LAZY, lazy)         /* the last element of every output is not written */                    \
     X(OVERRUN, overrun)   /* one element behind every output is written */                         \

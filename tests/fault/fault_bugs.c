@@ -105,6 +105,15 @@ static bool is_optimizer(dpt_op_kind kind)
     return kind == DPT_OP_SGD || kind == DPT_OP_ADAMW;
 }
 
+static void falsify_part(const dpt_op *op, fault_bug bug, float *part)
+{
+    const size_t channels = op->desc.u.batch_norm.channels;
+    for (size_t i = 0; i < 3 * channels && bug == FAULT_BUG_PART; i++)
+        part[i] = 0.0f;
+    for (size_t i = 0; i < channels && bug == FAULT_BUG_TALLY; i++)
+        part[i] *= 2.0f;
+}
+
 static void falsify(dpt_device *device, const dpt_op *op, size_t n, const dpt_op_args *args)
 {
     const fault_bug bug = fault_of(device)->bug;
@@ -117,11 +126,18 @@ static void falsify(dpt_device *device, const dpt_op *op, size_t n, const dpt_op
         const size_t each = softmax ? op->desc.u.softmax.classes : op->desc.u.squared_error.count;
         if (gradient && step) falsify_loss(bug, gradient, n, each, step);
     }
+    if (op->desc.kind == DPT_OP_BATCH_NORM_PARTIAL && output) falsify_part(op, bug, output);
     unsigned char *input = address(device, args->in[0]);
     if (!input && output &&
         args->out[0].offset_bytes > 0) /* none, as of CLIP_NORM: what lies before it */
         input = (unsigned char *)output - 1;
     if (bug == FAULT_BUG_INPUT && input && n > 0) *input ^= 1;
+}
+
+/* An update of running statistics; every other sum that training takes has both factors 1. */
+static bool is_moving_average(const dpt_op_desc *desc)
+{
+    return desc->kind == DPT_OP_ADD && desc->u.elementwise.alpha != 1.0f;
 }
 
 dpt_status fault_run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dpt_op_args *args)
@@ -132,6 +148,7 @@ dpt_status fault_run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dpt
     if (state->bug == FAULT_BUG_STALE && is_optimizer(op->desc.kind) && op->n_runs % 2 == 0) {
         return DPT_OK;
     }
+    if (state->bug == FAULT_BUG_FROZEN && is_moving_average(&op->desc)) return DPT_OK;
     DPT_TRY(fault_forwarded(stream->device,
                             inner->operators->run(stream->inner, op->inner, n_samples, args)));
     if (state->bug == FAULT_BUG_NONE) return DPT_OK;

@@ -28,6 +28,7 @@ static const dpti_log_run run = {
     .split = "5:3",
     .n_devices = 2,
     .devices = devices,
+    .streamed = (const bool[]){false, true},
 };
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -127,6 +128,8 @@ static void check_run(test *t, const json_t *line)
     const json_t *list = json_object_get(line, "devices");
     CHECK_SIZE(json_array_size(list), 2);
     const json_t *cpu = json_array_get(list, 0), *card = json_array_get(list, 1);
+    CHECK(!json_object_get(cpu, "streamed"));
+    CHECK(json_is_true(json_object_get(card, "streamed")));
     CHECK_TEXT(text_of(cpu, "id"), "cpu:threads=1");
     CHECK_TEXT(text_of(cpu, "backend"), "cpu");
     CHECK_TEXT(text_of(cpu, "name"), "A \"CPU\" ?");
