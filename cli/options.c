@@ -39,7 +39,7 @@ const cli_option cli_option_table[] = {
         .argument = "HOW",
         .help = "shares of each batch: equal (default), proportions such as 5:2:1, or replay:LOG, "
                 "those of an earlier run's log",
-        .verbs = CLI_TRAIN | CLI_EVAL,
+        .verbs = SETS | CLI_EVAL,
         .kind = CLI_TEXT,
         TARGET(split),
         .planned = planned_splits,
@@ -139,7 +139,7 @@ const cli_option cli_option_table[] = {
         .name = "batch-size",
         .argument = "N",
         .help = "samples of the global batch, over all devices. Default: 256, or all the data",
-        .verbs = CLI_TRAIN | CLI_EVAL,
+        .verbs = SETS | CLI_EVAL,
         .kind = CLI_COUNT,
         TARGET(batch_size),
         .min = 1,
