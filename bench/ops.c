@@ -33,6 +33,11 @@ typedef struct item {
         .kind = DPT_POOL_AVERAGE, .in_h = (H), .in_w = (H), .channels = (C), .out_h = (H) / 2,     \
         .out_w = (H) / 2, .kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 2               \
     }
+#define BATCH_NORM(AREA, C)                                                                        \
+    {                                                                                              \
+        .area = (AREA), .channels = (C), .n_parts = 1, .epsilon = 1e-5f,                           \
+        .activation = DPT_ACT_RELU, .has_residual = true                                           \
+    }
 #define CONVS(NAME, ...)                                                                           \
     {NAME " forward", {.kind = DPT_OP_CONV2D_FORWARD, .u.conv2d = __VA_ARGS__}},                   \
         {NAME " backward data", {.kind = DPT_OP_CONV2D_BACKWARD_DATA, .u.conv2d = __VA_ARGS__}},   \
@@ -61,6 +66,16 @@ static const item items[] = {
     LINEARS("linear 1024 to 1024", {.in = 1024, .out = 1024, .has_bias = true}),
     {"average pool 26x26x20 forward", {.kind = DPT_OP_POOL2D_FORWARD, .u.pool2d = POOL(26, 20)}},
     {"average pool 26x26x20 backward", {.kind = DPT_OP_POOL2D_BACKWARD, .u.pool2d = POOL(26, 20)}},
+    {"batch-norm 28x28x64 part",
+     {.kind = DPT_OP_BATCH_NORM_PARTIAL, .u.batch_norm = BATCH_NORM(784, 64)}},
+    {"batch-norm 28x28x64 forward",
+     {.kind = DPT_OP_BATCH_NORM_FORWARD, .u.batch_norm = BATCH_NORM(784, 64)}},
+    {"batch-norm 28x28x64 backward part",
+     {.kind = DPT_OP_BATCH_NORM_BACKWARD_PARTIAL, .u.batch_norm = BATCH_NORM(784, 64)}},
+    {"batch-norm 28x28x64 backward data",
+     {.kind = DPT_OP_BATCH_NORM_BACKWARD_DATA, .u.batch_norm = BATCH_NORM(784, 64)}},
+    {"batch-norm 4x4x512 part",
+     {.kind = DPT_OP_BATCH_NORM_PARTIAL, .u.batch_norm = BATCH_NORM(16, 512)}},
     {"softmax, loss and gradient",
      {.kind = DPT_OP_SOFTMAX_XENT_GRADIENT, .u.softmax = {.classes = 10}}},
     {"gather and normalise",

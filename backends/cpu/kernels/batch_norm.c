@@ -8,11 +8,6 @@
 
 #include <math.h>
 
-/* Statistics of some values of one channel. */
-typedef struct statistics {
-    double mean, m2;
-} statistics;
-
 /* What the mean's and M2's corrections are multiplied by when `added` values join `before`. */
 typedef struct merging {
     double mean, m2;
@@ -24,10 +19,12 @@ static inline merging merging_of(double before, double added)
     return total > 0.0 ? (merging){added / total, before * (added / total)} : (merging){0.0, 0.0};
 }
 
-static inline statistics merge(statistics a, statistics b, merging by)
+/* Merges other values' statistics to those at mean and m2. */
+static inline void merge(double *mean, double *m2, double other_mean, double other_m2, merging by)
 {
-    const double delta = b.mean - a.mean;
-    return (statistics){a.mean + delta * by.mean, a.m2 + b.m2 + delta * delta * by.m2};
+    const double delta = other_mean - *mean;
+    *mean += delta * by.mean;
+    *m2 += other_m2 + delta * delta * by.m2;
 }
 
 /* ---- Part ------------------------------------------------------------------------------------ */
@@ -58,48 +55,50 @@ static void add_deviations(const norm_scratch *s, const float *x, size_t n)
 /* Merges a block of rows to the totals (mean, M2) of `before` rows. */
 static void add_block(norm_scratch *s, const float *x, size_t n_rows, double before)
 {
-    const double count = (double)n_rows;
+    const double count = (double)n_rows, inverse = 1.0 / count;
     const merging by = merging_of(before, count);
     double *means = s->totals, *squares = s->totals + s->channels;
     add_values(s, x, n_rows * s->channels);
     KERNEL(norm_fold)(s);
     for (size_t c = 0; c < s->channels; c++)
-        s->factors[c] = (float)(s->sums[c] / count);
+        s->factors[c] = (float)(s->sums[c] * inverse);
     KERNEL(norm_repeat)(s, 1);
     add_deviations(s, x, n_rows * s->channels);
     KERNEL(norm_fold)(s);
     for (size_t c = 0; c < s->channels; c++) {
         /* The deviations tell what rounding made the mean wrong by. */
-        const double off = s->sums[c] / count;
+        const double off = s->sums[c] * inverse;
         const double m2 = s->sums[s->channels + c] - off * s->sums[c];
-        const statistics block = {(double)s->factors[c] + off, m2 < 0.0 ? 0.0 : m2};
-        const statistics all = merge((statistics){means[c], squares[c]}, block, by);
-        means[c] = all.mean;
-        squares[c] = all.m2;
+        merge(means + c, squares + c, (double)s->factors[c] + off, m2 < 0.0 ? 0.0 : m2, by);
     }
 }
 
-/* Merges the threads' totals of some channels, in thread order. */
-static void merge_threads(const dpt_cpu_call *call, dpt_cpu_range channels, unsigned n_threads)
+/* Merges the threads' totals of some channels, in thread order, in this thread's sums. */
+static void merge_threads(const dpt_cpu_call *call, const norm_scratch *s, dpt_cpu_range channels,
+                          unsigned n_threads)
 {
-    const dpt_batch_norm_desc *d = &call->op->desc.u.batch_norm;
-    const size_t distance = KERNEL(norm_scratch_size)(d->channels, 1) / 2;
-    const size_t n_rows = call->n_samples * d->area;
-    const double *totals = (const void *)call->workspace;
-    float *part = call->out[0];
+    const size_t distance = KERNEL(norm_scratch_size)(s->channels, 1) / 2;
+    const size_t n_rows = call->n_samples * call->op->desc.u.batch_norm.area;
+    double *means = s->sums, *squares = s->sums + s->channels, before = 0.0;
+    for (size_t c = channels.begin; c < channels.end; c++)
+        means[c] = squares[c] = 0.0;
+    for (unsigned i = 0; i < n_threads; i++) {
+        const dpt_cpu_range rows = dpt_cpu_split(n_rows, 1, i, n_threads);
+        const double count = (double)(rows.end - rows.begin);
+        const double *totals = (const double *)(const void *)call->workspace + i * distance;
+        const merging by = merging_of(before, count);
+        for (size_t c = channels.begin; c < channels.end; c++)
+            merge(means + c, squares + c, totals[c], totals[s->channels + c], by);
+        before += count;
+    }
+}
+
+static void write_part(const norm_scratch *s, dpt_cpu_range channels, size_t n_rows, float *part)
+{
     for (size_t c = channels.begin; c < channels.end; c++) {
-        statistics all = {0.0, 0.0};
-        double before = 0.0;
-        for (unsigned i = 0; i < n_threads; i++) {
-            const dpt_cpu_range rows = dpt_cpu_split(n_rows, 1, i, n_threads);
-            const double count = (double)(rows.end - rows.begin);
-            const double *own = totals + i * distance;
-            all = merge(all, (statistics){own[c], own[d->channels + c]}, merging_of(before, count));
-            before += count;
-        }
-        part[c] = (float)before;
-        part[d->channels + c] = (float)all.mean;
-        part[2 * d->channels + c] = (float)all.m2;
+        part[c] = (float)n_rows;
+        part[s->channels + c] = (float)s->sums[c];
+        part[2 * s->channels + c] = (float)s->sums[s->channels + c];
     }
 }
 
@@ -115,7 +114,9 @@ static void partial(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
         add_block(&s, x + row * d->channels, norm_least(block, own.end - row),
                   (double)(row - own.begin));
     dpt_cpu_barrier(call->team, n_threads);
-    merge_threads(call, dpt_cpu_split(d->channels, 16, thread, n_threads), n_threads);
+    const dpt_cpu_range channels = dpt_cpu_split(d->channels, 16, thread, n_threads);
+    merge_threads(call, &s, channels, n_threads);
+    write_part(&s, channels, call->n_samples * d->area, call->out[0]);
 }
 
 dpt_status KERNEL(prepare_batch_norm_partial)(dpt_op *op, dpt_error *error)
@@ -149,20 +150,18 @@ static void merge_parts(const dpt_cpu_call *call, unsigned thread, unsigned n_th
     float *moments = call->out[0], *mean = call->out[1], *variance = call->out[2];
     for (size_t c = own.begin; c < own.end; c++) {
         const float *part = (const float *)call->in[0] + c;
-        statistics all = {0.0, 0.0};
-        double count = 0.0;
+        double count = 0.0, all_mean = 0.0, m2 = 0.0;
         for (size_t i = 0; i < d->n_parts; i++, part += 3 * d->channels) {
-            const double added = (double)part[0];
-            const statistics one = {(double)part[d->channels], (double)part[2 * d->channels]};
-            all = merge(all, one, merging_of(count, added));
-            count += added;
+            merge(&all_mean, &m2, (double)part[d->channels], (double)part[2 * d->channels],
+                  merging_of(count, (double)part[0]));
+            count += (double)part[0];
         }
         const double inverse = count > 0.0 ? 1.0 / count : 0.0;
-        moments[c] = (float)all.mean;
-        moments[d->channels + c] = inverse_deviation(all.m2 * inverse, d->epsilon);
+        moments[c] = (float)all_mean;
+        moments[d->channels + c] = inverse_deviation(m2 * inverse, d->epsilon);
         moments[2 * d->channels + c] = (float)inverse;
-        add_share(call, mean + c, all.mean);
-        add_share(call, variance + c, count > 1.0 ? all.m2 / (count - 1.0) : 0.0);
+        add_share(call, mean + c, all_mean);
+        add_share(call, variance + c, count > 1.0 ? m2 / (count - 1.0) : 0.0);
     }
 }
 
