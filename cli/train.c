@@ -20,31 +20,8 @@ static dpt_status create_trainer(cli_session *session, const cli_options *option
 
 /* ---- The header ------------------------------------------------------------------------------ */
 
-static bool has_batch_norm(const dpt_model *model)
+static void print_devices(const dpt_device_set *devices)
 {
-    for (size_t i = 0; i < dpt_model_tensor_count(model); i++) {
-        dpt_parameter_info tensor;
-        dpt_model_tensor(model, i, &tensor);
-        if (!tensor.trained) return true;
-    }
-    return false;
-}
-
-/* Whether a device computes less at once than its share, which then says so. */
-static bool print_passes(const cli_session *session, size_t device)
-{
-    dpt_device_plan plan;
-    if (dpt_trainer_plan(session->trainer, device, &plan) != DPT_OK ||
-        plan.micro_batch >= plan.samples)
-        return false;
-    printf("%-10s%zu of its %zu samples at once\n", "", plan.micro_batch, plan.samples);
-    return true;
-}
-
-static void print_devices(const cli_session *session)
-{
-    const dpt_device_set *devices = session->devices;
-    bool passes = false;
     for (size_t i = 0; i < dpt_devices_count(devices); i++) {
         dpt_device_description device;
         dpt_device_describe(dpt_devices_get(devices, i), &device);
@@ -52,11 +29,7 @@ static void print_devices(const cli_session *session)
         if (device.n_threads)
             printf(", %u thread%s", device.n_threads, device.n_threads == 1 ? "" : "s");
         printf("\n");
-        passes = print_passes(session, i) || passes;
     }
-    if (passes && has_batch_norm(session->model))
-        printf("%-10sso batch-norm takes its statistics over micro-batches, each device its own\n",
-               "");
 }
 
 static void print_header(const cli_session *session, const cli_options *options)
@@ -74,7 +47,7 @@ static void print_header(const cli_session *session, const cli_options *options)
         dpt_dataset_describe(session->validation, &validation);
         printf("%-10sand %zu for validation\n", "", validation.count);
     }
-    print_devices(session);
+    print_devices(session->devices);
     cli_recipe_print(options, train.count);
 }
 

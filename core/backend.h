@@ -247,11 +247,16 @@ typedef struct dpt_step_block {
                                                                    variance (c) acc
    BATCH_NORM_FREEZE       mean (c), variance (c)                  moments (3,c)
    BATCH_NORM_FORWARD      x, moments, w (c), b (c), [residual]    y: activation(bn(x) + residual)
-   BATCH_NORM_BACKWARD_PARTIAL  dy, x, moments                     part (2,c), dw (c) acc, db (c)
-   acc BATCH_NORM_BACKWARD_DATA     dy, x, moments, w, parts (n_parts,2,c)   dx          mask, acc
+   BATCH_NORM_BACKWARD_PARTIAL
+                           dy, x, moments                          part (2,c), dw (c) acc,
+                                                                   db (c) acc
+   BATCH_NORM_BACKWARD_DATA
+                           dy, x, moments, w, parts (n_parts,2,c)  dx          mask, acc
    LAYER_NORM_FORWARD      x (n,rows,c), w (c), b (c)              y, moments (n,rows,2)
-   LAYER_NORM_BACKWARD_DATA     dy, x, moments, w                  dx          mask, acc
-   LAYER_NORM_BACKWARD_WEIGHTS  dy, x, moments                     dw (c), db (c)  acc
+   LAYER_NORM_BACKWARD_DATA
+                           dy, x, moments, w                       dx          mask, acc
+   LAYER_NORM_BACKWARD_WEIGHTS
+                           dy, x, moments                          dw (c), db (c)  acc
    SOFTMAX_XENT            logits (n,classes), label (n) I32       result (n,2): loss, hit (0 or 1)
    SOFTMAX_XENT_GRADIENT   logits (n,classes), label (n) I32       result (n,2), dlogits (n,classes)
    SQUARED_ERROR           y (n,count), target (n,count)           result (n,2): loss, 0
@@ -263,39 +268,57 @@ typedef struct dpt_step_block {
    ADAMW                   gradient (count)                        w, m, v (count each)
    CLIP_NORM                                                       gradient (count)
 
-   GATHER with augmentation (desc.augment) has a third input, sample (n) U32: what keys its random
-     numbers; see dpt_augment.
-   DROPOUT: y = x / (1 - p) for elements that are kept, else 0; p below 1.  Element e of a sample is
-     kept where u >= p, u = (word e % 4 >> 8) * 2^-24 of Philox4x32-10 (Salmon et al., SC 2011) with
-     counter (e / 4, sample, epoch, desc.stream) and key (seed_low, seed_high).  Backward is the
-   same operator on dy. BATCH_NORM: x, y, dy, dx and residual are (n, area, channels), c = channels.
+   GATHER with augmentation (desc.augment) has a third input, sample (n) U32: what keys its
+     random numbers; see dpt_augment.
+
+   DROPOUT: y = x / (1 - p) for elements that are kept, else 0; p below 1.  Element e of a sample
+     is kept where u >= p, u = (word e % 4 >> 8) * 2^-24 of Philox4x32-10 (Salmon et al., SC
+     2011) with counter (e / 4, sample, epoch, desc.stream) and key (seed_low, seed_high).
+     Backward is the same operator on dy.
+
+   BATCH_NORM: x, y, dy, dx and residual are (n, area, channels), c = channels.
      A part of forward: count (n * area, in every channel), mean, and M2, the sum of squared
      deviations from that mean, of this device's values; all zero where n is 0.  MERGE combines
      parts in their order (Chan, Golub, LeVeque 1979) in double precision.
      moments: mean, 1 / sqrt(M2 / count + epsilon), 1 / count of all parts; those of FREEZE come
-   from running statistics and end with zeros.  MERGE's mean and variance (M2 / (count - 1), 0 where
-     count is 1) are multiplied by n * inv_batch, so that their sum over devices is the
+     from running statistics and end with zeros.  MERGE's mean and variance (M2 / (count - 1), 0
+     where count is 1) are multiplied by n * inv_batch, so that their sum over devices is the
      sample-weighted mean; with n 0 they add nothing, and moments are written all the same.
      Where all counts are 0 the moments' mean and 1 / count are 0.
      bn(x) = w * xhat + b, xhat = (x - moments mean) * inverse deviation.
      A part of backward: sums over this device's values of dy and of dy * xhat; db and dw are the
      same sums.  dx = w * inverse deviation * (dy - (S0 + xhat * S1) / count), S the sums over
-   parts. dy is the gradient behind the activation's derivative, so it is the residual's gradient
-   too. LAYER_NORM normalises each row of c values: moments are its mean and 1 / sqrt(variance +
-   epsilon), the variance divided by c;  y = w * xhat + b. dlogits is (softmax - target) *
-   inv_batch, target = (1 - smoothing) * onehot + smoothing / classes. A hit: the label's logit is
-   greater than every other (the first of equal ones counts). The loss of a sample is -sum(target *
-   log softmax(logits)), computed with the maximum subtracted. SQUARED_ERROR's loss of a sample is
-   the mean of (y - target)^2; dy = 2 / count * (y - target) * inv_batch. MULTIPLY, ADD and AFFINE
-   may work in place (c the same location as a or b). SGD is PyTorch's:  g += weight_decay * w for
-   the first decay_count elements; velocity = momentum * velocity + g;  g = nesterov ? g + momentum
-   * velocity : velocity; w -= lr * g.  Without momentum there is no velocity slot. ADAMW is
-   PyTorch's:  w -= lr * weight_decay * w for the first decay_count elements; m = beta1 * m + (1 -
-   beta1) * g;  v = beta2 * v + (1 - beta2) * g * g; w -= lr * adam_scale_m * m / (sqrt(v) *
-   adam_scale_v + epsilon). CLIP_NORM: gradient *= min(1, max_norm / (norm + 1e-6)), norm the square
-   root of the sum of squares of all elements, summed in double precision; as PyTorch's
-   clip_grad_norm_. For SGD, ADAMW, CLIP_NORM and BATCH_NORM_FREEZE n is 1. MAX pooling sends its
-   gradient to the first maximum of the window, in row-major order. */
+     parts. dy is the gradient behind the activation's derivative, so it is the residual's
+     gradient too.
+
+   LAYER_NORM normalises each row of c values: moments are its mean and 1 / sqrt(variance +
+     epsilon), the variance divided by c;  y = w * xhat + b.
+
+   dlogits is (softmax - target) * inv_batch, target = (1 - smoothing) * onehot + smoothing /
+     classes.
+     A hit: the label's logit is greater than every other (the first of equal ones counts).
+     The loss of a sample is -sum(target * log softmax(logits)), computed with the maximum
+     subtracted.
+
+   SQUARED_ERROR's loss of a sample is the mean of (y - target)^2;
+     dy = 2 / count * (y - target) * inv_batch.
+
+   MULTIPLY, ADD and AFFINE may work in place (c the same location as a or b).
+
+   SGD is PyTorch's:  g += weight_decay * w for the first decay_count elements;
+     velocity = momentum * velocity + g;  g = nesterov ? g + momentum * velocity : velocity;
+     w -= lr * g.  Without momentum there is no velocity slot.
+
+   ADAMW is PyTorch's:  w -= lr * weight_decay * w for the first decay_count elements;
+     m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g * g;
+     w -= lr * adam_scale_m * m / (sqrt(v) * adam_scale_v + epsilon).
+
+   CLIP_NORM: gradient *= min(1, max_norm / (norm + 1e-6)), norm the square root of the sum of
+     squares of all elements, summed in double precision; as PyTorch's clip_grad_norm_.
+
+   For SGD, ADAMW, CLIP_NORM and BATCH_NORM_FREEZE n is 1.
+
+   MAX pooling sends its gradient to the first maximum of the window, in row-major order. */
 #define DPT_OP_LIST(X)                                                                             \
     X(GATHER, gather)                                                                              \
     X(GATHER_LABELS, gather)                                                                       \

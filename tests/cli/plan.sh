@@ -27,7 +27,9 @@ says '^resnet18-d2l +a sample +11175818 +4[56][0-9]{7}$'
 plan --dataset $images --model resnet18 --batch-size 32 --micro-batch 8
 says '^cpu +32 +8 '
 
-check "nothing is written" [ "$(find . -type f | sort | tr '\n' ' ')" = "./plan.err ./plan.out " ]
+rm -rf empty && mkdir empty
+check "a plan in an empty folder" env -C empty "$DPTRAIN" plan --dataset $images >plan.out
+check "nothing is written" [ -z "$(ls empty)" ]
 refuse 2 "unknown model" plan --dataset $images --model resnet19
 refuse 2 "does not go with 'dptrain plan'" plan --log run.jsonl
 refuse 1 "raise the limit or take a smaller batch" plan --dataset $images --model resnet18 --devices cpu:memory=40M
