@@ -132,8 +132,9 @@ static dpt_status check_augment(dpt_trainer *t)
 }
 
 /* The variance of a single value is nothing to divide by.  `samples` are those whose statistics are
-   taken together. */
-static dpt_status check_batch_norms(dpt_trainer *t, size_t samples)
+   taken together, called `what`; `remedy` is what else than the batch size to choose. */
+static dpt_status check_batch_norms(dpt_trainer *t, size_t samples, const char *what,
+                                    const char *remedy)
 {
     for (size_t i = 0; i < t->model->n_nodes; i++) {
         const dpti_node *node = &t->model->nodes[i];
@@ -141,11 +142,9 @@ static dpt_status check_batch_norms(dpt_trainer *t, size_t samples)
             node->forward.u.batch_norm.area != 1)
             continue;
         return dpt_fail(t->context, DPT_E_INVALID,
-                        "layer %s: batch-norm over a single value: a batch, the last one of an "
-                        "epoch or a device's share has one sample of 1x1; choose another batch "
-                        "size%s",
-                        node->name,
-                        t->program.n_parts == 1 ? " or batch-norm over all devices" : "");
+                        "layer %s: batch-norm over a single value: %s has one sample of 1x1; "
+                        "choose another batch size%s",
+                        node->name, what, remedy);
     }
     return DPT_OK;
 }
@@ -181,23 +180,42 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
     DPT_TRY(check_loss(t));
     DPT_TRY(dpti_trainer_check_answers(t, t->data));
     DPT_TRY(check_augment(t));
-    DPT_TRY(check_batch_norms(t, t->batch_size));
-    return check_batch_norms(t, t->data->count % t->batch_size);
+    DPT_TRY(check_batch_norms(t, t->batch_size, "a batch", ""));
+    return check_batch_norms(t, t->data->count % t->batch_size, "the last batch of an epoch", "");
 }
 
-/* Where every device takes its own statistics: of a full batch's shares and of the last one's. */
+/* The passes in which these shares, one a device, are worked off. */
+static dpt_status check_passes(dpt_trainer *t, const size_t *rows)
+{
+    const bool any = dpti_any_takes_passes(t);
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const size_t most = t->workers[i].replica.capacity;
+        if (rows[i] <= most) {
+            DPT_TRY(check_batch_norms(t, rows[i], "a device's share",
+                                      any ? ", split or micro-batch"
+                                          : ", split or batch-norm over all devices"));
+        } else {
+            DPT_TRY(check_batch_norms(t, most, "a micro-batch", " or micro-batch"));
+            DPT_TRY(check_batch_norms(t, rows[i] % most, "a micro-batch", " or micro-batch"));
+        }
+    }
+    return DPT_OK;
+}
+
 dpt_status dpti_trainer_check_shares(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
     const size_t batches[] = {t->batch_size, t->data->count % t->batch_size};
-    if (t->program.n_parts > 1 || t->replay.n_steps > 0) return DPT_OK;
+    if (t->program.n_parts > 1) return DPT_OK;
+    for (size_t s = 0; s < t->replay.n_steps; s++)
+        DPT_TRY(check_passes(t, t->replay.shards + s * t->n_workers));
+    if (t->replay.n_steps > 0) return DPT_OK;
     size_t *rows = calloc(t->n_workers, sizeof *rows);
     if (!rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     dpt_status status = DPT_OK;
-    for (size_t b = 0; b < sizeof batches / sizeof *batches; b++) {
+    for (size_t b = 0; status == DPT_OK && b < sizeof batches / sizeof *batches; b++) {
         dpti_split_rows(&t->split, batches[b], rows);
-        for (size_t i = 0; status == DPT_OK && i < t->n_workers; i++)
-            status = check_batch_norms(t, rows[i]);
+        status = check_passes(t, rows);
     }
     free(rows);
     return status;

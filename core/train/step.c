@@ -43,11 +43,6 @@ dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable, siz
     return DPT_OK;
 }
 
-static bool takes_passes(const dpti_worker *w)
-{
-    return w->replica.capacity < w->capacity;
-}
-
 /* Samples [first, first + n) of the share. */
 static dpt_status upload(const dpti_share *share, size_t first, size_t n)
 {
@@ -62,7 +57,7 @@ static dpt_status begin(dpti_share *share)
     if (w->stale)
         return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE, "its replica missed an update");
     /* A share of several passes uploads each pass's own. */
-    return upload(share, 0, takes_passes(w) ? 0 : share->n_samples);
+    return upload(share, 0, dpti_takes_passes(w) ? 0 : share->n_samples);
 }
 
 /* Losses and hits of the share, downloaded. */
@@ -100,7 +95,7 @@ static dpt_status compute(dpti_share *share, size_t segment)
     dpti_worker *w = share->worker;
     const bool last = w->train.program.segments[segment].exchange == DPTI_EXCHANGE_GRADIENTS;
     if (share->n_samples == 0) return DPT_OK;
-    if (takes_passes(w)) return compute_passes(share);
+    if (dpti_takes_passes(w)) return compute_passes(share);
     DPT_TRY(dpti_worker_run(w, &w->train, segment, share->n_samples, last ? share->result : NULL,
                             &share->seconds));
     return last ? add_results(share) : DPT_OK;

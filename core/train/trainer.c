@@ -68,11 +68,11 @@ static dpt_status build(dpt_trainer *t, const dpt_trainer_options *options)
     DPT_TRY(dpti_trainer_take_options(t, options));
     DPT_TRY(allocate(t));
     DPT_TRY(dpti_trainer_take_split(t, options->split));
-    DPT_TRY(dpti_trainer_check_shares(t));
     DPT_TRY(dpti_trainer_find_capacities(t));
     if (dpti_data_store_create(t->devices, t->data, &t->store, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
-    return create_workers(t, options->init ? options->init : "default");
+    DPT_TRY(create_workers(t, options->init ? options->init : "default"));
+    return dpti_trainer_check_shares(t);
 }
 
 dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,

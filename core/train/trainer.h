@@ -98,8 +98,16 @@ struct dpt_trainer {
     size_t optimizer_origin, batches_before;
 };
 
-/* Checks options and data against the model and takes them over (options.c); shares against
-   batch-norms that take their own statistics. */
+/* Whether a worker's shares can be more than it computes at once. */
+static inline bool dpti_takes_passes(const dpti_worker *worker)
+{
+    return worker->replica.capacity < worker->capacity;
+}
+bool dpti_any_takes_passes(const dpt_trainer *trainer);
+
+/* Checks options and data against the model and takes them over (options.c).  When the workers are
+   there, check_shares looks for passes in which a batch-norm would take its own statistics over a
+   single value. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_take_options(dpt_trainer *trainer,
                                                       const dpt_trainer_options *options);
 DPT_CHECK_RESULT dpt_status dpti_trainer_check_shares(dpt_trainer *trainer);

@@ -157,10 +157,10 @@ static dpt_status create_all(dpt_trainer *t, const float *weights)
     }
 }
 
-static bool any_in_passes(const dpt_trainer *t)
+bool dpti_any_takes_passes(const dpt_trainer *trainer)
 {
-    for (size_t i = 0; i < t->n_workers; i++)
-        if (t->workers[i].replica.capacity < t->workers[i].capacity) return true;
+    for (size_t i = 0; i < trainer->n_workers; i++)
+        if (dpti_takes_passes(&trainer->workers[i])) return true;
     return false;
 }
 
@@ -168,7 +168,7 @@ dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weight
 {
     dpt_trainer *t = trainer;
     DPT_TRY(create_all(t, weights));
-    if (!any_in_passes(t) || t->program.n_parts <= 1) return DPT_OK;
+    if (!dpti_any_takes_passes(t) || t->program.n_parts <= 1) return DPT_OK;
     /* Devices that work in several passes cannot meet in each: every one takes its own statistics,
        a pass at a time. */
     dpti_trainer_destroy_workers(t);

@@ -18,8 +18,18 @@ typedef struct weights {
     float values[MAX_WEIGHTS];
 } weights;
 
+/* What is trained: with batch-norm there are exchanges in the middle of a step, in passes there is
+   more than one upload. */
+typedef struct variant {
+    bool batch_norm;
+    size_t micro_batch;
+    dpt_optimizer optimizer;
+    float momentum, clip_norm;
+} variant;
+
 /* What a healthy run goes through. */
 typedef struct trajectory {
+    variant variant;
     weights weights[MAX_STEPS + 1]; /* after so many steps */
     double loss[MAX_STEPS + 1];     /* of an evaluation then */
 } trajectory;
@@ -59,13 +69,26 @@ static dpt_status make_data(const run *r, dpt_dataset **out)
     return dpt_dataset_from_memory(r->context, &memory, out);
 }
 
+static dpt_value residual_block(dpt_model *m, dpt_value x)
+{
+    const dpt_value y =
+        dpt_conv2d(m, x, "conv2",
+                   &(dpt_conv2d_options){.out_channels = 4, .kernel = {3, 3}, .padding = {1, 1}});
+    return dpt_activate(m, dpt_add(m, dpt_batch_norm(m, y, "bn2", NULL), x), DPT_ACT_RELU);
+}
+
 static dpt_status make_model(const run *r, dpt_model **out)
 {
+    const bool batch_norm = healthy_of(r)->variant.batch_norm;
     DPT_TRY(dpt_model_create(r->context, "small", out));
     dpt_value x = dpt_input(*out, SIDE, SIDE, 1);
-    x = dpt_conv2d(
-        *out, x, "conv",
-        &(dpt_conv2d_options){.out_channels = 4, .kernel = {3, 3}, .activation = DPT_ACT_RELU});
+    x = dpt_conv2d(*out, x, "conv",
+                   &(dpt_conv2d_options){.out_channels = 4,
+                                         .kernel = {3, 3},
+                                         .activation = batch_norm ? DPT_ACT_NONE : DPT_ACT_RELU});
+    if (batch_norm)
+        x = residual_block(
+            *out, dpt_batch_norm(*out, x, "bn1", &(dpt_norm_options){.activation = DPT_ACT_RELU}));
     x = dpt_pool2d(*out, x, &(dpt_pool2d_options){.kind = DPT_POOL_MAX, .kernel = {2, 2}});
     x = dpt_linear(*out, dpt_flatten(*out, x), "fc", &(dpt_linear_options){.out = CLASSES});
     return dpt_model_finish(*out, x);
@@ -73,8 +96,15 @@ static dpt_status make_model(const run *r, dpt_model **out)
 
 static dpt_status make_trainer(const run *r, training *w)
 {
-    const dpt_trainer_options options = {
-        .batch_size = BATCH, .split = "1:1", .lr = 0.1f, .momentum = 0.9f, .seed = 5};
+    const variant *v = &healthy_of(r)->variant;
+    const dpt_trainer_options options = {.batch_size = BATCH,
+                                         .micro_batch = v->micro_batch,
+                                         .split = "1:1",
+                                         .optimizer = v->optimizer,
+                                         .lr = 0.1f,
+                                         .momentum = v->momentum,
+                                         .clip_norm = v->clip_norm,
+                                         .seed = 5};
     return dpt_trainer_create(r->set, w->model, w->data, &options, &w->trainer);
 }
 
@@ -314,36 +344,68 @@ static void record_body(run *r)
 }
 
 /* First a run in which nothing fails, on the same devices, then all the others. */
-static void fail_everywhere(test *t, const char *never, const plant_list *list, run_body *body)
+static void fail_everywhere(test *t, const variant *v, const char *never, const plant_list *list,
+                            run_body *body)
 {
     const size_t beyond = 1000000000;
+    ((trajectory *)((plant *)t->user)->fixture)->variant = *v;
     REQUIRE(!plant_once(t, &(plant_list){never, list->survivor}, beyond, record_body));
     REQUIRE(t->n_failures == 0);
     plant_everywhere(t, list, body);
 }
 
+static const variant plain = {.momentum = 0.9f};
+static const variant exchanging = {
+    .batch_norm = true, .optimizer = DPT_OPTIMIZER_ADAMW, .clip_norm = 0.5f};
+static const variant in_passes = {.batch_norm = true, .micro_batch = 3, .momentum = 0.9f};
+
+static const plant_list fail_first = {"%s:threads=1:fail=%zu,cpu:threads=1", 1};
+static const plant_list fail_second = {"cpu:threads=1,%s:threads=1:fail=%zu", 0};
+static const plant_list lose_first = {"%s:threads=1:lost=%zu,cpu:threads=1", 1};
+
 static void trainer_fail(test *t)
 {
-    const plant_list list = {"%s:threads=1:fail=%zu,cpu:threads=1", 1};
-    fail_everywhere(t, list.format, &list, trainer_body);
+    fail_everywhere(t, &plain, fail_first.format, &fail_first, trainer_body);
 }
 
 static void trainer_fail_second(test *t)
 {
-    const plant_list list = {"cpu:threads=1,%s:threads=1:fail=%zu", 0};
-    fail_everywhere(t, list.format, &list, trainer_body);
+    fail_everywhere(t, &plain, fail_second.format, &fail_second, trainer_body);
 }
 
 static void trainer_lost(test *t)
 {
-    const plant_list list = {"%s:threads=1:lost=%zu,cpu:threads=1", 1};
-    fail_everywhere(t, "%s:threads=1:fail=%zu,cpu:threads=1", &list, trainer_body);
+    fail_everywhere(t, &plain, fail_first.format, &lose_first, trainer_body);
 }
 
 static void trainer_fail_ahead(test *t)
 {
-    const plant_list list = {"%s:threads=1:fail=%zu,cpu:threads=1", 1};
-    fail_everywhere(t, list.format, &list, ahead_body);
+    fail_everywhere(t, &plain, fail_first.format, &fail_first, ahead_body);
+}
+
+static void batch_norm_fail_ahead(test *t)
+{
+    fail_everywhere(t, &exchanging, fail_second.format, &fail_second, ahead_body);
+}
+
+static void batch_norm_fail(test *t)
+{
+    fail_everywhere(t, &exchanging, fail_first.format, &fail_first, trainer_body);
+}
+
+static void batch_norm_fail_second(test *t)
+{
+    fail_everywhere(t, &exchanging, fail_second.format, &fail_second, trainer_body);
+}
+
+static void batch_norm_lost(test *t)
+{
+    fail_everywhere(t, &exchanging, fail_first.format, &lose_first, trainer_body);
+}
+
+static void passes_fail(test *t)
+{
+    fail_everywhere(t, &in_passes, fail_second.format, &fail_second, trainer_body);
 }
 
 int main(int argc, char **argv)
@@ -352,6 +414,11 @@ int main(int argc, char **argv)
         {"trainer_fail", trainer_fail},
         {"trainer_fail_second", trainer_fail_second},
         {"trainer_lost", trainer_lost},
+        {"batch_norm_fail", batch_norm_fail},
+        {"batch_norm_fail_second", batch_norm_fail_second},
+        {"batch_norm_lost", batch_norm_lost},
+        {"batch_norm_fail_ahead", batch_norm_fail_ahead},
+        {"passes_fail", passes_fail},
         {"trainer_fail_ahead", trainer_fail_ahead},
     };
     if (argc < 2 || !plant_setup()) {

@@ -1,0 +1,73 @@
+/* Small coloured images, a residual network for them, and runs of any model whose flat buffers are
+   looked at. */
+#ifndef DPT_TEST_FLAT_H
+#define DPT_TEST_FLAT_H
+
+#include "train/interpreter.h"
+#include "train/trainer.h"
+
+enum {
+    FLAT_SIDE = 8,
+    FLAT_CHANNELS = 3,
+    FLAT_PIXELS = FLAT_SIDE * FLAT_SIDE * FLAT_CHANNELS,
+    FLAT_CLASSES = 5,
+    FLAT_BATCH = 29,
+    FLAT_COUNT = 7 * FLAT_BATCH + 11, /* the last batch has 11; 20 steps are two epochs and 4 */
+    FLAT_STEPS = 20,
+};
+
+/* The first `count` of FLAT_COUNT images.  A class has a colour and a place.  With `order` not 0
+   each run of FLAT_BATCH is permuted, from that seed. */
+DPT_CHECK_RESULT dpt_status flat_data(dpt_context *context, size_t count, uint64_t order,
+                                      dpt_dataset **out);
+
+/* Two residual blocks, the second with a shortcut of its own; convolutions with biases. */
+DPT_CHECK_RESULT dpt_status flat_residual(dpt_context *context, dpt_model **out);
+
+typedef struct flat_task {
+    const dpt_model *model;
+    const dpt_dataset *data;
+    const char *devices, *split;
+    size_t batch, micro_batch, steps;
+    dpt_batch_norm_mode mode;
+} flat_task;
+
+/* What came of it. */
+typedef struct flat_outcome {
+    float *weights, *gradients; /* of the first device, after the last step */
+    double losses[FLAT_STEPS];
+    size_t shards[8], at_once[8]; /* of the last step; the most samples of a pass */
+    bool replicas_agree;          /* to the bit, running statistics and velocity included */
+} flat_outcome;
+
+/* Trains from the default initialisation, seed 1, in the order of the data, with learning rate
+   FLAT_RATE, momentum FLAT_MOMENTUM, weight decay FLAT_DECAY.  The context has the message of a
+   failure.  Free the outcome in any case. */
+#define FLAT_RATE     0.05f
+#define FLAT_MOMENTUM 0.9f
+#define FLAT_DECAY    1e-3f
+DPT_CHECK_RESULT dpt_status flat_run(dpt_context *context, const flat_task *task,
+                                     flat_outcome *out);
+/* The same on devices that are open. */
+DPT_CHECK_RESULT dpt_status flat_train(dpt_device_set *devices, const flat_task *task,
+                                       flat_outcome *out);
+void flat_free(flat_outcome *outcome);
+
+/* One step of that training from `start` (NULL: the default initialisation), up to the commit:
+   samples 0, 1, 2 ... of the data, so many each virtual device. */
+DPT_CHECK_RESULT bool flat_interpret(const flat_task *task, size_t n_devices, const size_t *shares,
+                                     interpreter *out);
+
+/* Per parameter, |gradients - reference|. */
+void flat_errors(const dpt_model *m, const float *gradients, const double *reference,
+                 double *errors);
+/* |gradients - reference| <= 4 errors + 1e-7 |reference| for every parameter but those whose
+   gradient is zero (feeds_batch_norm).  `worst`, which may be NULL, gets the first one that is out
+   of bounds.
+ */
+bool flat_gradients_agree(const dpt_model *m, const float *gradients, const double *reference,
+                          const double *errors, const char **worst);
+/* The 2-norm of a - b, without the same parameters. */
+double flat_distance(const dpt_model *m, const float *a, const float *b);
+
+#endif

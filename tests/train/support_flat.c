@@ -1,0 +1,219 @@
+/* Data, a model and runs (flat.h). */
+#include "train/flat.h"
+
+#include "harness.h"
+#include "train/support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Data and model -------------------------------------------------------------------------- */
+
+dpt_status flat_data(dpt_context *context, size_t count, uint64_t order, dpt_dataset **out)
+{
+    static uint8_t images[FLAT_COUNT * FLAT_PIXELS], labels[FLAT_COUNT];
+    size_t place[FLAT_COUNT];
+    test_random random = {11}, shuffle = {order};
+    for (size_t i = 0; i < FLAT_COUNT; i++)
+        place[i] = i;
+    for (size_t first = 0; order && first < FLAT_COUNT; first += FLAT_BATCH)
+        for (size_t n = FLAT_COUNT - first < FLAT_BATCH ? FLAT_COUNT - first : FLAT_BATCH; n > 1;
+             n--) {
+            const size_t other = first + test_random_below(&shuffle, n), kept = place[other];
+            place[other] = place[first + n - 1];
+            place[first + n - 1] = kept;
+        }
+    for (size_t i = 0; i < FLAT_COUNT; i++) {
+        const size_t label = test_random_below(&random, FLAT_CLASSES);
+        labels[place[i]] = (uint8_t)label;
+        for (size_t e = 0; e < FLAT_PIXELS; e++) {
+            const bool lit =
+                e % FLAT_CHANNELS == label % FLAT_CHANNELS &&
+                (e / FLAT_CHANNELS % FLAT_SIDE < FLAT_SIDE / 2) == (label < FLAT_CHANNELS);
+            images[place[i] * FLAT_PIXELS + e] =
+                (uint8_t)((lit ? 120 : 30) + test_random_below(&random, 100));
+        }
+    }
+    return dpt_dataset_from_memory(context,
+                                   &(dpt_dataset_memory){.count = count,
+                                                         .height = FLAT_SIDE,
+                                                         .width = FLAT_SIDE,
+                                                         .channels = FLAT_CHANNELS,
+                                                         .classes = FLAT_CLASSES,
+                                                         .dtype = DPT_U8,
+                                                         .images = images,
+                                                         .labels = labels,
+                                                         .mean = {0.4f, 0.4f, 0.4f},
+                                                         .deviation = {0.25f, 0.25f, 0.25f}},
+                                   out);
+}
+
+static dpt_value conv(dpt_model *m, dpt_value x, const char *name, size_t channels, size_t stride)
+{
+    return dpt_conv2d(m, x, name,
+                      &(dpt_conv2d_options){.out_channels = channels,
+                                            .kernel = {3, 3},
+                                            .stride = {stride, stride},
+                                            .padding = {1, 1}});
+}
+
+static dpt_value norm(dpt_model *m, dpt_value x, const char *name, dpt_activation activation)
+{
+    return dpt_batch_norm(m, x, name, &(dpt_norm_options){.activation = activation});
+}
+
+dpt_status flat_residual(dpt_context *context, dpt_model **out)
+{
+    DPT_TRY(dpt_model_create(context, "residual", out));
+    dpt_model *m = *out;
+    dpt_value x = dpt_input(m, FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS), y;
+    x = norm(m, conv(m, x, "conv1", 8, 1), "bn1", DPT_ACT_RELU);
+    y = norm(m, conv(m, x, "a.conv1", 8, 1), "a.bn1", DPT_ACT_RELU);
+    y = norm(m, conv(m, y, "a.conv2", 8, 1), "a.bn2", DPT_ACT_NONE);
+    x = dpt_activate(m, dpt_add(m, y, x), DPT_ACT_RELU);
+    y = norm(m, conv(m, x, "b.conv1", 12, 2), "b.bn1", DPT_ACT_RELU);
+    y = norm(m, conv(m, y, "b.conv2", 12, 1), "b.bn2", DPT_ACT_NONE);
+    x = norm(m, conv(m, x, "b.conv3", 12, 2), "b.bn3", DPT_ACT_NONE);
+    x = dpt_global_average_pool(m, dpt_activate(m, dpt_add(m, y, x), DPT_ACT_RELU));
+    x = dpt_linear(m, dpt_flatten(m, x), "fc", &(dpt_linear_options){.out = FLAT_CLASSES});
+    return dpt_model_finish(m, x);
+}
+
+/* ---- Runs ------------------------------------------------------------------------------------ */
+
+static dpt_status compare_replicas(dpt_trainer *trainer, size_t n_devices, flat_outcome *out)
+{
+    static const dpt_tensor_kind kinds[] = {DPT_PARAMETER, DPT_VELOCITY};
+    const size_t n = trainer->model->flat_size;
+    float *first = calloc(2 * n, sizeof *first);
+    if (!first) return DPT_E_NO_MEMORY;
+    out->replicas_agree = true;
+    dpt_status status = DPT_OK;
+    for (size_t k = 0; k < 2 && status == DPT_OK; k++) {
+        status = dpti_trainer_read(trainer, 0, kinds[k], first);
+        for (size_t d = 1; d < n_devices && status == DPT_OK; d++) {
+            status = dpti_trainer_read(trainer, d, kinds[k], first + n);
+            if (memcmp(first, first + n, n * sizeof *first) != 0) out->replicas_agree = false;
+        }
+    }
+    free(first);
+    return status;
+}
+
+dpt_status flat_train(dpt_device_set *devices, const flat_task *task, flat_outcome *out)
+{
+    const dpt_trainer_options options = {.batch_size = task->batch,
+                                         .micro_batch = task->micro_batch,
+                                         .split = task->split,
+                                         .lr = FLAT_RATE,
+                                         .momentum = FLAT_MOMENTUM,
+                                         .weight_decay = FLAT_DECAY,
+                                         .batch_norm = task->mode,
+                                         .seed = 1,
+                                         .no_shuffle = true};
+    const size_t n_devices = dpt_devices_count(devices), n = task->model->flat_size;
+    dpt_trainer *trainer = NULL;
+    *out =
+        (flat_outcome){.weights = calloc(n, sizeof(float)), .gradients = calloc(n, sizeof(float))};
+    if (!out->weights || !out->gradients) return DPT_E_NO_MEMORY;
+    dpt_status status = dpt_trainer_create(devices, task->model, task->data, &options, &trainer);
+    for (size_t i = 0; i < n_devices && status == DPT_OK; i++) {
+        dpt_device_plan plan;
+        status = dpt_trainer_plan(trainer, i, &plan);
+        if (status == DPT_OK) out->at_once[i] = plan.micro_batch;
+    }
+    for (size_t s = 0; s < task->steps && status == DPT_OK; s++) {
+        dpt_step_metrics metrics;
+        status = dpt_trainer_step(trainer, &metrics);
+        if (status != DPT_OK) break;
+        out->losses[s] = metrics.loss;
+        memcpy(out->shards, metrics.shards, n_devices * sizeof *out->shards);
+    }
+    if (status == DPT_OK) status = dpti_trainer_read(trainer, 0, DPT_PARAMETER, out->weights);
+    if (status == DPT_OK) status = dpti_trainer_read(trainer, 0, DPT_GRADIENT, out->gradients);
+    if (status == DPT_OK) status = compare_replicas(trainer, n_devices, out);
+    dpt_trainer_destroy(trainer);
+    return status;
+}
+
+dpt_status flat_run(dpt_context *context, const flat_task *task, flat_outcome *out)
+{
+    dpt_device_set *devices = NULL;
+    *out = (flat_outcome){.weights = NULL};
+    dpt_status status = dpt_devices_open(context, task->devices, &devices);
+    if (status == DPT_OK) status = flat_train(devices, task, out);
+    dpt_devices_close(devices);
+    return status;
+}
+
+void flat_free(flat_outcome *outcome)
+{
+    free(outcome->weights);
+    free(outcome->gradients);
+}
+
+/* ---- In double precision --------------------------------------------------------------------- */
+
+static bool start(interpreter *it)
+{
+    dpt_error error = {0};
+    const size_t n = it->model->flat_size;
+    float *flat = calloc(n, sizeof *flat);
+    const bool made = flat && dpti_initialize(it->model, "default", 1, flat, &error) == DPT_OK;
+    for (size_t i = 0; made && i < n; i++)
+        it->parameters[i] = (double)flat[i];
+    free(flat);
+    it->lr = (double)FLAT_RATE;
+    it->seed = 1;
+    return made;
+}
+
+bool flat_interpret(const flat_task *task, size_t n_devices, const size_t *shares, interpreter *out)
+{
+    uint32_t records[FLAT_COUNT];
+    size_t n = 0;
+    const dpti_program_options options = {
+        .data = task->data,
+        .purpose = DPTI_PURPOSE_TRAIN,
+        .optimizer = {.momentum = FLAT_MOMENTUM, .weight_decay = FLAT_DECAY}};
+    if (!interpreter_create(task->model, &options, n_devices, out) || !start(out)) return false;
+    for (uint32_t i = 0; i < FLAT_COUNT; i++)
+        records[i] = i;
+    for (size_t i = 0; i < n_devices; i++)
+        n += shares[i];
+    (void)interpreter_compute(out, records, shares, 1.0 / (double)n);
+    return true;
+}
+
+/* ---- Measures -------------------------------------------------------------------------------- */
+
+void flat_errors(const dpt_model *m, const float *gradients, const double *reference,
+                 double *errors)
+{
+    for (size_t i = 0; i < m->n_parameters; i++)
+        errors[i] = parameter_error(&m->parameters[i], gradients, reference);
+}
+
+bool flat_gradients_agree(const dpt_model *m, const float *gradients, const double *reference,
+                          const double *errors, const char **worst)
+{
+    for (size_t i = 0; i < m->n_parameters; i++) {
+        const dpti_parameter *p = &m->parameters[i];
+        const double bound = 4 * errors[i] + 1e-7 * parameter_norm(p, reference);
+        if (feeds_batch_norm(m, i) || parameter_error(p, gradients, reference) <= bound) continue;
+        if (worst) *worst = p->name;
+        return false;
+    }
+    return true;
+}
+
+double flat_distance(const dpt_model *m, const float *a, const float *b)
+{
+    double sum = 0;
+    for (size_t i = 0; i < m->n_parameters; i++) {
+        const dpti_parameter *p = &m->parameters[i];
+        if (!feeds_batch_norm(m, i)) sum += pow(distance(a + p->offset, b + p->offset, p->size), 2);
+    }
+    return sqrt(sum);
+}

@@ -1,0 +1,363 @@
+/* Checkpoints of a network with batch-norm: running statistics, the counters that PyTorch keeps,
+   the optimizer that begins anew, and files of other models. */
+#include "harness.h"
+#include "io/safetensors.h"
+#include "train/flat.h"
+#include "train/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char start[] = "start.safetensors", trained[] = "trained.safetensors";
+
+typedef struct setting {
+    dpt_context *context;
+    dpt_dataset *data;
+    dpt_model *model;
+} setting;
+
+typedef struct training {
+    dpt_device_set *devices;
+    dpt_trainer *trainer;
+} training;
+
+static const dpt_trainer_options adamw = {
+    .batch_size = FLAT_COUNT, .optimizer = DPT_OPTIMIZER_ADAMW, .lr = 0.01f, .no_shuffle = true};
+static const dpt_trainer_options sgd = {
+    .batch_size = FLAT_COUNT, .lr = 0.05f, .momentum = 0.9f, .no_shuffle = true};
+
+static bool opened(test *t, const char *devices, const dpt_trainer_options *options, training *out)
+{
+    const setting *s = t->user;
+    *out = (training){.devices = NULL};
+    if (CHECK_OK(dpt_devices_open(s->context, devices, &out->devices)) &&
+        CHECK_OK(dpt_trainer_create(out->devices, s->model, s->data, options, &out->trainer)))
+        return true;
+    FAIL("%s", dpt_error_message(s->context));
+    return false;
+}
+
+static void close_training(training *w)
+{
+    dpt_trainer_destroy(w->trainer);
+    dpt_devices_close(w->devices);
+}
+
+static void train(test *t, training *w, size_t n_steps)
+{
+    dpt_step_metrics metrics;
+    for (size_t i = 0; i < n_steps; i++)
+        CHECK_OK(dpt_trainer_step(w->trainer, &metrics));
+}
+
+static void check_same(test *t, const training *a, const training *b, dpt_tensor_kind kind)
+{
+    const setting *s = t->user;
+    const size_t n = s->model->flat_size;
+    float *flat = calloc(2 * n, sizeof *flat);
+    REQUIRE(flat);
+    CHECK_OK(dpti_trainer_read(a->trainer, 0, kind, flat));
+    for (size_t rank = 0; rank < dpt_devices_count(b->devices); rank++) {
+        CHECK_OK(dpti_trainer_read(b->trainer, rank, kind, flat + n));
+        CHECK(memcmp(flat, flat + n, n * sizeof *flat) == 0);
+    }
+    free(flat);
+}
+
+/* ---- What is in the file --------------------------------------------------------------------- */
+
+static int64_t counter_of(test *t, const char *path, const char *name)
+{
+    dpti_safetensors *file = NULL;
+    dpt_error error = {0};
+    int64_t value = -1;
+    if (!CHECK_OK(dpti_safetensors_read(path, &file, &error))) return value;
+    const dpti_tensor *tensor = dpti_safetensors_find(file, name);
+    if (CHECK(tensor) && CHECK_TEXT(tensor->dtype, "I64") && CHECK_SIZE(tensor->rank, 0) &&
+        CHECK_SIZE(tensor->n_bytes, sizeof value))
+        memcpy(&value, tensor->data, sizeof value);
+    dpti_safetensors_close(file);
+    return value;
+}
+
+static void check_tensor(test *t, training *w, const dpti_safetensors *file, const char *name)
+{
+    const setting *s = t->user;
+    const dpti_tensor *tensor = dpti_safetensors_find(file, name);
+    const dpti_parameter *p = dpti_model_parameter(s->model, name);
+    REQUIRE(tensor && p);
+    float *values = calloc(p->size, sizeof *values);
+    REQUIRE(values);
+    CHECK_TEXT(tensor->dtype, "F32");
+    CHECK_OK(dpt_trainer_get(w->trainer, 0, DPT_PARAMETER, name, values, p->size));
+    if (CHECK_SIZE(tensor->n_bytes, p->size * sizeof *values))
+        CHECK(memcmp(tensor->data, values, tensor->n_bytes) == 0);
+    free(values);
+}
+
+/* The tensors of a batch-norm, in PyTorch's order. */
+static void the_file_is_as_pytorch_has_it(test *t)
+{
+    static const char *const names[] = {"conv1.weight",
+                                        "conv1.bias",
+                                        "bn1.weight",
+                                        "bn1.bias",
+                                        "bn1.running_mean",
+                                        "bn1.running_var",
+                                        "bn1.num_batches_tracked",
+                                        "a.conv1.weight"};
+    training w;
+    dpti_safetensors *file = NULL;
+    dpt_error error = {0};
+    if (opened(t, "cpu:threads=1,cpu:threads=1", &sgd, &w)) {
+        const setting *s = t->user;
+        train(t, &w, 3);
+        CHECK_OK(dpt_trainer_save(w.trainer, trained));
+        REQUIRE_OK(dpti_safetensors_read(trained, &file, &error));
+        /* One counter for each of the six batch-norms. */
+        CHECK_SIZE(dpti_safetensors_count(file), s->model->n_parameters + 6);
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            CHECK_TEXT(dpti_safetensors_get(file, i)->name, names[i]);
+        for (size_t i = 0; i < s->model->n_parameters; i++)
+            check_tensor(t, &w, file, s->model->parameters[i].name);
+        CHECK(counter_of(t, trained, "bn1.num_batches_tracked") == 3);
+        CHECK(counter_of(t, trained, "b.bn3.num_batches_tracked") == 3);
+        dpti_safetensors_close(file);
+    }
+    close_training(&w);
+}
+
+/* ---- Loading --------------------------------------------------------------------------------- */
+
+static void loading_gives_what_was_saved(test *t)
+{
+    training a, b;
+    const setting *s = t->user;
+    dpt_evaluation x, y;
+    dpt_trainer_options other = adamw;
+    other.seed = 77;
+    other.split = "3:0:1";
+    if (opened(t, "cpu:threads=1", &adamw, &a) &&
+        opened(t, "faultstaged:threads=1,cpu:threads=1,cpu:threads=1", &other, &b)) {
+        train(t, &a, 4);
+        train(t, &b, 2);
+        CHECK_OK(dpt_trainer_save(a.trainer, trained));
+        CHECK_OK(dpt_trainer_load(b.trainer, trained));
+        check_same(t, &a, &b, DPT_PARAMETER);
+        CHECK_OK(dpt_trainer_evaluate(a.trainer, s->data, &x));
+        CHECK_OK(dpt_trainer_evaluate(b.trainer, s->data, &y));
+        CHECK_NEAR(y.loss, x.loss, 1e-6);
+        /* Counters go on from the file's, not from this trainer's own. */
+        train(t, &b, 1);
+        CHECK_OK(dpt_trainer_save(b.trainer, trained));
+        CHECK(counter_of(t, trained, "bn1.num_batches_tracked") == 5);
+        CHECK(dpt_trainer_steps(b.trainer) == 3);
+    }
+    close_training(&a);
+    close_training(&b);
+}
+
+/* Moments, and the correction of their bias, begin anew: as if nothing had been trained before. */
+static void loading_resets_the_optimizer(test *t)
+{
+    static const dpt_trainer_options *const options[] = {&adamw, &sgd};
+    for (size_t i = 0; i < 2; i++) {
+        training a, b;
+        if (opened(t, "cpu:threads=1,cpu:threads=1", options[i], &a) &&
+            opened(t, "cpu:threads=1,cpu:threads=1", options[i], &b)) {
+            CHECK_OK(dpt_trainer_save(a.trainer, start));
+            train(t, &a, 3);
+            CHECK_OK(dpt_trainer_load(a.trainer, start));
+            train(t, &a, 2);
+            train(t, &b, 2);
+            check_same(t, &b, &a, DPT_PARAMETER);
+            check_same(t, &b, &a, DPT_VELOCITY);
+            if (options[i] == &adamw) check_same(t, &b, &a, DPT_SQUARES);
+        }
+        close_training(&a);
+        close_training(&b);
+    }
+}
+
+/* ---- Other files ----------------------------------------------------------------------------- */
+
+typedef struct change {
+    const char *what, *tensor;
+    void (*apply)(dpti_tensor *tensor, int64_t *counter);
+    dpt_status status;
+    const char *says;
+} change;
+
+static void rename_it(dpti_tensor *tensor, int64_t *counter)
+{
+    (void)counter;
+    tensor->name = "bn9.running_mean";
+}
+
+static void rename_counter(dpti_tensor *tensor, int64_t *counter)
+{
+    (void)counter;
+    tensor->name = "bn9.num_batches_tracked";
+}
+
+static void count_as_float(dpti_tensor *tensor, int64_t *counter)
+{
+    (void)counter;
+    tensor->dtype = "F32";
+    tensor->n_bytes = 4;
+}
+
+static void reshape(dpti_tensor *tensor, int64_t *counter)
+{
+    (void)counter;
+    tensor->shape[tensor->rank++] = 1;
+}
+
+static void count_far(dpti_tensor *tensor, int64_t *counter)
+{
+    *counter = INT64_C(5000000000);
+    tensor->data = counter;
+}
+
+static const change changes[] = {
+    {"a missing statistic", "a.bn1.running_mean", rename_it, DPT_E_INVALID, "bn9.running_mean"},
+    {"a counter of another layer", "bn1.num_batches_tracked", rename_counter, DPT_E_INVALID,
+     "bn9.num_batches_tracked"},
+    {"a counter of another type", "bn1.num_batches_tracked", count_as_float, DPT_E_INVALID,
+     "bn1.num_batches_tracked"},
+    {"a statistic of another shape", "b.bn2.running_var", reshape, DPT_E_INVALID,
+     "b.bn2.running_var"},
+    {"a weight of another shape", "fc.weight", reshape, DPT_E_INVALID, "fc.weight"},
+    {"a counter beyond 32 bits", "b.bn3.num_batches_tracked", count_far, DPT_OK, NULL},
+};
+
+/* A copy of a file with one tensor changed; with `counters` false without counters. */
+static void copy_file(test *t, const char *from, const change *c, bool counters, const char *to)
+{
+    dpti_safetensors *file = NULL;
+    dpt_error error = {0};
+    dpti_tensor tensors[64];
+    int64_t counter = 0;
+    size_t n = 0;
+    REQUIRE_OK(dpti_safetensors_read(from, &file, &error));
+    for (size_t i = 0; i < dpti_safetensors_count(file) && n < 64; i++) {
+        tensors[n] = *dpti_safetensors_get(file, i);
+        if (!counters && strcmp(tensors[n].dtype, "I64") == 0) continue;
+        if (c && strcmp(tensors[n].name, c->tensor) == 0) c->apply(&tensors[n], &counter);
+        n++;
+    }
+    CHECK_OK(dpti_safetensors_write(to, tensors, n, NULL, &error));
+    dpti_safetensors_close(file);
+}
+
+static void other_files_are_refused(test *t)
+{
+    training w, untouched;
+    const setting *s = t->user;
+    if (opened(t, "cpu:threads=1", &sgd, &w) && opened(t, "cpu:threads=1", &sgd, &untouched)) {
+        train(t, &w, 1);
+        train(t, &untouched, 1);
+        CHECK_OK(dpt_trainer_save(w.trainer, trained));
+        for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+            const change *c = &changes[i];
+            copy_file(t, trained, c, true, "changed.safetensors");
+            if (!CHECK_STATUS(dpt_trainer_load(w.trainer, "changed.safetensors"), c->status))
+                FAIL("%s", c->what);
+            if (c->says) {
+                CHECK_CONTAINS(dpt_error_message(s->context), c->says);
+                check_same(t, &untouched, &w, DPT_PARAMETER);
+                check_same(t, &untouched, &w, DPT_VELOCITY);
+            }
+        }
+        /* The last one was loaded. */
+        train(t, &w, 1);
+        CHECK_OK(dpt_trainer_save(w.trainer, trained));
+        CHECK(counter_of(t, trained, "bn1.num_batches_tracked") == INT64_C(5000000001));
+    }
+    close_training(&w);
+    close_training(&untouched);
+}
+
+static void counters_may_be_missing(test *t)
+{
+    training w;
+    if (opened(t, "cpu:threads=1", &sgd, &w)) {
+        train(t, &w, 2);
+        CHECK_OK(dpt_trainer_save(w.trainer, trained));
+        copy_file(t, trained, NULL, false, "weights.safetensors");
+        CHECK_OK(dpt_trainer_load(w.trainer, "weights.safetensors"));
+        train(t, &w, 1);
+        CHECK_OK(dpt_trainer_save(w.trainer, trained));
+        CHECK(counter_of(t, trained, "bn1.num_batches_tracked") == 1);
+    }
+    close_training(&w);
+}
+
+/* ---- Tensors by name ------------------------------------------------------------------------- */
+
+static void tensors_by_name(test *t)
+{
+    static const char name[] = "b.conv1.weight"; /* its layout differs inside */
+    enum { SIZE = 12 * 8 * 9 };
+    const setting *s = t->user;
+    training w, plain;
+    float values[SIZE], seen[SIZE], mean[8];
+    dpt_trainer_options still = sgd;
+    still.momentum = 0;
+    if (opened(t, "cpu:threads=1,faultstaged:threads=1", &adamw, &w) &&
+        opened(t, "cpu:threads=1", &still, &plain)) {
+        static const dpt_tensor_kind kinds[] = {DPT_PARAMETER, DPT_GRADIENT, DPT_VELOCITY,
+                                                DPT_SQUARES};
+        test_random random = {3};
+        train(t, &w, 1);
+        CHECK_OK(dpt_trainer_get(w.trainer, 0, DPT_GRADIENT, "bn1.running_mean", mean, 8));
+        CHECK(mean[0] != 0);
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            CHECK_OK(dpt_trainer_get(w.trainer, 0, kinds[k], name, seen, SIZE));
+            CHECK_OK(dpt_trainer_get(w.trainer, 1, kinds[k], name, values, SIZE));
+            CHECK(memcmp(seen, values, sizeof seen) == 0 && seen[0] != 0);
+            test_fill_normal(&random, values, SIZE);
+            CHECK_OK(dpt_trainer_set(w.trainer, kinds[k], name, values, SIZE));
+            for (size_t d = 0; d < 2; d++) {
+                CHECK_OK(dpt_trainer_get(w.trainer, d, kinds[k], name, seen, SIZE));
+                CHECK(memcmp(seen, values, sizeof seen) == 0);
+            }
+        }
+        CHECK_STATUS(dpt_trainer_get(plain.trainer, 0, DPT_VELOCITY, name, seen, SIZE),
+                     DPT_E_NOT_FOUND);
+        CHECK_STATUS(dpt_trainer_get(plain.trainer, 0, DPT_SQUARES, name, seen, SIZE),
+                     DPT_E_NOT_FOUND);
+        CHECK_CONTAINS(dpt_error_message(s->context), "second moment");
+        CHECK_STATUS(dpt_trainer_set(plain.trainer, DPT_SQUARES, name, values, SIZE),
+                     DPT_E_NOT_FOUND);
+        CHECK_STATUS(dpt_trainer_get(w.trainer, 2, DPT_SQUARES, name, seen, SIZE), DPT_E_INVALID);
+    }
+    close_training(&w);
+    close_training(&plain);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"the file is as PyTorch has it", the_file_is_as_pytorch_has_it},
+        {"loading gives what was saved", loading_gives_what_was_saved},
+        {"loading resets the optimizer", loading_resets_the_optimizer},
+        {"other files are refused", other_files_are_refused},
+        {"counters may be missing", counters_may_be_missing},
+        {"tensors by name", tensors_by_name},
+    };
+    setting s = {0};
+    add_fault_plugins();
+    if (dpt_context_create(&s.context) != DPT_OK ||
+        flat_data(s.context, FLAT_COUNT, 0, &s.data) != DPT_OK ||
+        flat_residual(s.context, &s.model) != DPT_OK) {
+        fputs("FAIL: no data or no model\n", stdout);
+        return 1;
+    }
+    const int code = test_main(argc, argv, cases, sizeof cases / sizeof *cases, &s);
+    dpt_model_destroy(s.model);
+    dpt_dataset_destroy(s.data);
+    dpt_context_destroy(s.context);
+    return code;
+}

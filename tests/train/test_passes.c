@@ -1,0 +1,357 @@
+/* Shares that are worked off in several passes: on devices whose memory does not hold them, and
+   with a largest micro-batch that is told.  Without batch-norm training is the same, by the two
+   measures of test_mix.c; with it, every pass takes its own statistics.  What a batch-norm cannot
+   do is refused before training. */
+#include "harness.h"
+#include "train/flat.h"
+#include "train/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TENSORS = 64, MAX_PASSES = 64 };
+
+typedef struct baseline {
+    dpt_context *context;
+    dpt_dataset *data;
+    dpt_model *plain, *residual; /* without batch-norm, and with it */
+    /* Of the plain model on one device at once. */
+    interpreter reference;
+    double errors[MAX_TENSORS];
+    flat_outcome last;
+    double moved; /* by a change of order */
+} baseline;
+
+/* Everything that depends on the sample alone: dropout too, whose mask its index makes. */
+static dpt_status make_plain(dpt_context *context, dpt_model **out)
+{
+    DPT_TRY(dpt_model_create(context, "plain", out));
+    dpt_model *m = *out;
+    dpt_value x = dpt_input(m, FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS);
+    const dpt_value y = dpt_conv2d(
+        m, x, "conv1",
+        &(dpt_conv2d_options){
+            .out_channels = 16, .kernel = {3, 3}, .padding = {1, 1}, .activation = DPT_ACT_TANH});
+    x = dpt_layer_norm(m, y, "ln", &(dpt_norm_options){.activation = DPT_ACT_GELU});
+    x = dpt_dropout(m, dpt_add(m, x, y), 0.2f);
+    x = dpt_pool2d(m, x, &(dpt_pool2d_options){.kind = DPT_POOL_MAX, .kernel = {2, 2}});
+    x = dpt_linear(m, dpt_flatten(m, x), "fc", &(dpt_linear_options){.out = FLAT_CLASSES});
+    return dpt_model_finish(m, x);
+}
+
+static flat_task task_of(const baseline *b, const char *devices, const char *split, size_t micro)
+{
+    return (flat_task){.model = b->plain,
+                       .data = b->data,
+                       .devices = devices,
+                       .split = split,
+                       .batch = FLAT_BATCH,
+                       .micro_batch = micro,
+                       .steps = 1};
+}
+
+static bool run(test *t, const baseline *b, const flat_task *task, flat_outcome *out)
+{
+    if (CHECK_OK(flat_run(b->context, task, out))) return true;
+    FAIL("%s split %s at most %zu: %s", task->devices, task->split, task->micro_batch,
+         dpt_error_message(b->context));
+    return false;
+}
+
+static void set_up(test *t, baseline *b)
+{
+    flat_outcome first, other;
+    REQUIRE_OK(dpt_context_create(&b->context));
+    REQUIRE_OK(flat_data(b->context, FLAT_COUNT, 0, &b->data));
+    REQUIRE_OK(make_plain(b->context, &b->plain));
+    REQUIRE_OK(flat_residual(b->context, &b->residual));
+    flat_task task = task_of(b, "cpu", NULL, 0);
+    REQUIRE(flat_interpret(&task, 1, (const size_t[]){FLAT_BATCH}, &b->reference));
+    REQUIRE(run(t, b, &task, &first));
+    flat_errors(b->plain, first.gradients, b->reference.gradients, b->errors);
+    for (size_t i = 0; i < b->plain->n_parameters; i++)
+        CHECK(b->errors[i] <=
+              1e-5 * parameter_norm(&b->plain->parameters[i], b->reference.gradients));
+    flat_free(&first);
+    task.steps = FLAT_STEPS;
+    REQUIRE(run(t, b, &task, &b->last));
+    CHECK(b->last.losses[FLAT_STEPS - 1] <= 0.8 * b->last.losses[0]);
+    /* Dropout goes by the index, so no samples can change places: another order of the sums comes
+       from other shares. */
+    task.devices = "cpu:threads=1,cpu:threads=1,cpu:threads=1";
+    task.split = "9:11:9";
+    REQUIRE(run(t, b, &task, &other));
+    b->moved = flat_distance(b->plain, other.weights, b->last.weights);
+    CHECK(b->moved > 0);
+    flat_free(&other);
+}
+
+static void tear_down(baseline *b)
+{
+    flat_free(&b->last);
+    interpreter_free(&b->reference);
+    dpt_model_destroy(b->residual);
+    dpt_model_destroy(b->plain);
+    dpt_dataset_destroy(b->data);
+    dpt_context_destroy(b->context);
+}
+
+/* ---- Without batch-norm ---------------------------------------------------------------------- */
+
+static void check_same(test *t, const baseline *b, flat_task task)
+{
+    flat_outcome one, all;
+    const char *worst = "";
+    if (run(t, b, &task, &one)) {
+        if (!CHECK(flat_gradients_agree(b->plain, one.gradients, b->reference.gradients, b->errors,
+                                        &worst)))
+            FAIL("%s split %s at most %zu: %s", task.devices, task.split, task.micro_batch, worst);
+    }
+    task.steps = FLAT_STEPS;
+    if (run(t, b, &task, &all)) {
+        const double distance = flat_distance(b->plain, all.weights, b->last.weights);
+        if (!CHECK(distance <= 4 * b->moved) || !CHECK(all.replicas_agree))
+            FAIL("%s split %s at most %zu: distance %g, by order %g", task.devices, task.split,
+                 task.micro_batch, distance, b->moved);
+        for (size_t s = 0; s < FLAT_STEPS; s++)
+            CHECK_NEAR(all.losses[s], b->last.losses[s], 1e-5);
+    }
+    flat_free(&one);
+    flat_free(&all);
+}
+
+static void micro_batches(test *t)
+{
+    const baseline *b = t->user;
+    static const size_t most[] = {1, 4, 10, 28, 29, 1000};
+    for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
+        check_same(t, b, task_of(b, "cpu:threads=1", NULL, most[i]));
+        check_same(t, b, task_of(b, "cpu:threads=1,faultstaged:threads=1", "3:1", most[i]));
+    }
+    check_same(t, b, task_of(b, "cpu:threads=1,cpu:threads=1,cpu:threads=1", "13:0:1", 5));
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* What a trainer takes of a device without a limit, its data included. */
+static size_t bytes_of(test *t, const baseline *b, const char *devices, size_t *data_bytes)
+{
+    dpt_device_set *set = NULL;
+    dpt_trainer *trainer = NULL;
+    dpt_device_plan plan = {.samples = 0};
+    size_t n_bytes = 0;
+    if (CHECK_OK(dpt_devices_open(b->context, devices, &set)) &&
+        CHECK_OK(dpt_trainer_create(
+            set, b->plain, b->data,
+            &(dpt_trainer_options){.batch_size = FLAT_BATCH, .momentum = FLAT_MOMENTUM},
+            &trainer)) &&
+        CHECK_OK(dpt_trainer_plan(trainer, 0, &plan))) {
+        n_bytes = dpt_trainer_device_bytes(trainer, 0) + plan.data_bytes;
+        *data_bytes = plan.data_bytes;
+        CHECK_SIZE(plan.micro_batch, FLAT_BATCH);
+        CHECK_SIZE(plan.parameter_bytes + plan.optimizer_bytes + plan.activation_bytes +
+                       plan.step_bytes + plan.data_bytes,
+                   n_bytes);
+    }
+    dpt_trainer_destroy(trainer);
+    dpt_devices_close(set);
+    return n_bytes;
+}
+
+static void check_at_once(test *t, const baseline *b, const char *format, size_t n_bytes,
+                          size_t least, size_t most)
+{
+    char devices[96];
+    flat_outcome o;
+    snprintf(devices, sizeof devices, format, n_bytes);
+    const flat_task task = task_of(b, devices, "equal", 0);
+    if (run(t, b, &task, &o) && !CHECK(o.at_once[0] >= least && o.at_once[0] <= most))
+        FAIL("%s: %zu at once, not %zu to %zu", devices, o.at_once[0], least, most);
+    flat_free(&o);
+    check_same(t, b, task);
+}
+
+static void small_memory(test *t)
+{
+    const baseline *b = t->user;
+    static const char host[] = "cpu:threads=1:memory=%zu";
+    static const char staged[] = "faultstaged:threads=1:memory=%zu";
+    size_t data_bytes = 0;
+    size_t n_bytes = bytes_of(t, b, "cpu:threads=1", &data_bytes);
+    /* It holds what it says, and not a byte less. */
+    CHECK_SIZE(data_bytes, 0);
+    check_at_once(t, b, host, n_bytes, FLAT_BATCH, FLAT_BATCH);
+    check_at_once(t, b, host, n_bytes - 1, (FLAT_BATCH + 1) / 2, (FLAT_BATCH + 1) / 2);
+    check_at_once(t, b, host, n_bytes * 4 / 10, 2, FLAT_BATCH / 2);
+    check_at_once(t, b, "cpu:threads=1:memory=%zu,cpu:threads=1", n_bytes * 4 / 10, 2,
+                  FLAT_BATCH / 2);
+    /* First its data have to go, then the share is divided. */
+    n_bytes = bytes_of(t, b, "faultstaged:threads=1", &data_bytes);
+    CHECK(data_bytes > 0);
+    check_at_once(t, b, staged, n_bytes, FLAT_BATCH, FLAT_BATCH);
+    check_at_once(t, b, staged, n_bytes - 1, FLAT_BATCH, FLAT_BATCH);
+    check_at_once(t, b, staged, (n_bytes - data_bytes) * 4 / 10, 2, FLAT_BATCH / 2);
+}
+
+static void too_small_memory(test *t)
+{
+    const baseline *b = t->user;
+    flat_outcome o;
+    const flat_task task = task_of(b, "cpu:threads=1:memory=8K", NULL, 0);
+    CHECK_STATUS(flat_run(b->context, &task, &o), DPT_E_NO_MEMORY);
+    CHECK_CONTAINS(dpt_error_message(b->context), "memory");
+    flat_free(&o);
+}
+
+/* ---- With batch-norm ------------------------------------------------------------------------- */
+
+/* The passes of these shares. */
+static size_t passes_of(const flat_outcome *o, size_t n_devices, size_t *passes)
+{
+    size_t n = 0;
+    for (size_t d = 0; d < n_devices; d++)
+        for (size_t left = o->shards[d]; left > 0; left -= passes[n++])
+            passes[n] = left < o->at_once[d] ? left : o->at_once[d];
+    return n;
+}
+
+static void statistics_of_each_pass(test *t)
+{
+    const baseline *b = t->user;
+    static const struct {
+        const char *devices, *split;
+        size_t n_devices, micro_batch, n_passes;
+    } cases[] = {
+        {"cpu:threads=2", NULL, 1, 10, 3},
+        {"cpu:threads=1", NULL, 1, 28, 2},
+        {"cpu:threads=1,cpu:threads=1", "equal", 2, 4, 8},
+        {"cpu:threads=1,faultstaged:threads=1,cpu:threads=1", "13:2:1", 3, 9, 5},
+        {"faultstaged:threads=1,cpu:threads=1,cpu:threads=1", "14:0:1", 3, 7, 5},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        interpreter it = {0};
+        flat_outcome o;
+        size_t passes[MAX_PASSES];
+        flat_task task = task_of(b, cases[i].devices, cases[i].split, cases[i].micro_batch);
+        task.model = b->residual;
+        if (run(t, b, &task, &o)) {
+            const size_t n = passes_of(&o, cases[i].n_devices, passes);
+            CHECK_SIZE(n, cases[i].n_passes);
+            REQUIRE(flat_interpret(&task, n, passes, &it));
+            interpreter_commit(&it);
+            CHECK(o.replicas_agree);
+            for (size_t k = 0; k < b->residual->n_parameters; k++) {
+                const dpti_parameter *p = &b->residual->parameters[k];
+                if (feeds_batch_norm(b->residual, k)) continue;
+                if (!CHECK(parameter_error(p, o.gradients, it.gradients) <=
+                           1e-5 * parameter_norm(p, it.gradients)) ||
+                    !CHECK(parameter_error(p, o.weights, it.parameters) <=
+                           1e-6 * (1 + parameter_norm(p, it.parameters))))
+                    FAIL("%s in passes of %zu: %s", task.devices, task.micro_batch, p->name);
+            }
+        }
+        interpreter_free(&it);
+        flat_free(&o);
+    }
+}
+
+/* ---- Single values --------------------------------------------------------------------------- */
+
+/* A batch-norm of single values: one a sample in each channel. */
+static dpt_status make_flat_norm(dpt_context *context, dpt_model **out)
+{
+    DPT_TRY(dpt_model_create(context, "flat", out));
+    dpt_model *m = *out;
+    dpt_value x = dpt_flatten(m, dpt_input(m, FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS));
+    x = dpt_linear(m, x, "fc1", &(dpt_linear_options){.out = 6});
+    x = dpt_batch_norm(m, x, "norm", &(dpt_norm_options){.activation = DPT_ACT_RELU});
+    x = dpt_linear(m, x, "fc2", &(dpt_linear_options){.out = FLAT_CLASSES});
+    return dpt_model_finish(m, x);
+}
+
+static void write_replay(test *t, const char *path, const char *shards)
+{
+    FILE *file = fopen(path, "w");
+    if (!CHECK(file)) return;
+    fprintf(
+        file,
+        "{\"event\":\"run\",\"batch_size\":%d,\"devices\":[{\"id\":\"cpu\"},{\"id\":\"cpu\"}]}\n"
+        "{\"event\":\"step\",\"step\":1,\"samples\":%d,\"shards\":%s}\n",
+        FLAT_BATCH, FLAT_BATCH, shards);
+    fclose(file);
+}
+
+static void single_values_are_refused(test *t)
+{
+    const baseline *b = t->user;
+    static const char pair[] = "cpu:threads=1,cpu:threads=1";
+    static const struct {
+        const char *devices, *split;
+        size_t batch, micro_batch;
+        dpt_batch_norm_mode mode;
+        const char *says; /* NULL: it works */
+    } cases[] = {
+        {"cpu", NULL, 1, 0, DPT_BATCH_NORM_SYNC, "a batch has one sample"},
+        {"cpu", NULL, 3, 0, DPT_BATCH_NORM_SYNC, "the last batch of an epoch has one sample"},
+        {"cpu", NULL, 29, 7, DPT_BATCH_NORM_SYNC, "a micro-batch has one sample"},
+        {"cpu", NULL, 29, 10, DPT_BATCH_NORM_SYNC, "a micro-batch has one sample"},
+        {"cpu", NULL, 29, 1, DPT_BATCH_NORM_SYNC, "a micro-batch has one sample"},
+        {"cpu", NULL, 29, 8, DPT_BATCH_NORM_SYNC, NULL},
+        {pair, "28:1", 29, 0, DPT_BATCH_NORM_SYNC, NULL},
+        {pair, "28:1", 29, 0, DPT_BATCH_NORM_LOCAL, "a device's share has one sample"},
+        {pair, "9:1", 29, 0, DPT_BATCH_NORM_LOCAL, "a device's share has one sample"},
+        {pair, "20:9", 29, 5, DPT_BATCH_NORM_SYNC, NULL},
+        {pair, "27:2", 29, 5, DPT_BATCH_NORM_SYNC, "a device's share has one sample"},
+        {pair, "replay:sound.log", 29, 0, DPT_BATCH_NORM_LOCAL, NULL},
+        {pair, "replay:single.log", 29, 0, DPT_BATCH_NORM_SYNC, NULL},
+        {pair, "replay:single.log", 29, 0, DPT_BATCH_NORM_LOCAL, "a device's share has one sample"},
+        {pair, "replay:sound.log", 29, 12, DPT_BATCH_NORM_LOCAL, "a micro-batch has one sample"},
+    };
+    dpt_model *model = NULL;
+    REQUIRE_OK(make_flat_norm(b->context, &model));
+    write_replay(t, "sound.log", "[25,4]");
+    write_replay(t, "single.log", "[28,1]");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        flat_outcome o;
+        const flat_task task = {.model = model,
+                                .data = b->data,
+                                .devices = cases[i].devices,
+                                .split = cases[i].split,
+                                .batch = cases[i].batch,
+                                .micro_batch = cases[i].micro_batch,
+                                .mode = cases[i].mode,
+                                .steps = 1};
+        const dpt_status status = flat_run(b->context, &task, &o);
+        if (!CHECK_STATUS(status, cases[i].says ? DPT_E_INVALID : DPT_OK))
+            FAIL("case %zu: %s", i, dpt_error_message(b->context));
+        if (cases[i].says) {
+            CHECK_CONTAINS(dpt_error_message(b->context), "layer norm");
+            CHECK_CONTAINS(dpt_error_message(b->context), cases[i].says);
+        } else {
+            CHECK(isfinite(o.losses[0]));
+        }
+        flat_free(&o);
+    }
+    dpt_model_destroy(model);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"micro-batches give the same training", micro_batches},
+        {"small memory gives the same training", small_memory},
+        {"memory that holds nothing is refused", too_small_memory},
+        {"statistics of each pass", statistics_of_each_pass},
+        {"single values are refused", single_values_are_refused},
+    };
+    baseline b = {0};
+    test setup = {.name = "one device"};
+    add_fault_plugins();
+    set_up(&setup, &b);
+    const int code =
+        setup.n_failures ? 1 : test_main(argc, argv, cases, sizeof cases / sizeof *cases, &b);
+    tear_down(&b);
+    return code;
+}
