@@ -17,15 +17,17 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 VARIANTS = ("contiguous", "channels_last", "compiled")
-WARM_UP_STEPS = 30
 
 
 def arguments():
     parser = argparse.ArgumentParser(prog="vs_pytorch.sh", description=__doc__.splitlines()[0])
-    parser.add_argument("model", nargs="?", default="lenet", choices=("linear", "mlp", "lenet"))
+    parser.add_argument("model", nargs="?", default="lenet", choices=("linear", "mlp", "lenet", "resnet18", "resnet18-d2l"))
     parser.add_argument("--dptrain", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--runs", type=int, default=3, help="runs of each (default 3)")
     parser.add_argument("--epochs", type=int, default=1, help="epochs of a run (default 1)")
+    parser.add_argument("--max-steps", type=int, help="end a run after this many steps")
+    parser.add_argument("--warm-up", type=int, default=30, metavar="STEPS",
+                        help="steps before img/s are counted (default 30)")
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
@@ -42,6 +44,10 @@ def read_events(path, events):
             events.append((time.monotonic(), json.loads(line)))
 
 
+def max_steps(args):
+    return [f"--max-steps={args.max_steps}"] if args.max_steps else []
+
+
 def run_dptrain(args):
     with tempfile.TemporaryDirectory() as folder:
         fifo = os.path.join(folder, "log")
@@ -54,13 +60,13 @@ def run_dptrain(args):
             [args.dptrain, "train", "--quiet", f"--devices=cpu:threads={args.threads}",
              f"--model={args.model}", "--dataset=fashion-mnist", f"--data={args.data}",
              f"--batch-size={args.batch_size}", f"--epochs={args.epochs}",
-             "--lr=0.05", "--momentum=0.9", f"--log={fifo}"], check=False)
+             "--lr=0.05", "--momentum=0.9", f"--log={fifo}"] + max_steps(args), check=False)
         if done.returncode != 0:
             sys.exit("vs_pytorch: dptrain failed")
         reader.join()
     steps = [(at, e) for at, e in events if e["event"] == "step"]
     end = events[-1][1]
-    steady = [e for _, e in steps[WARM_UP_STEPS:]]
+    steady = [e for _, e in steps[args.warm_up:]]
     return {
         "images_per_second": sum(e["samples"] for e in steady) / sum(e["seconds"] for e in steady),
         # The first step's line comes when it is done.
@@ -77,7 +83,7 @@ def run_pytorch(args, variant):
         [sys.executable, os.path.join(HERE, "vs_pytorch_train.py"), "--model", args.model,
          "--data", args.data, "--batch-size", str(args.batch_size), "--epochs", str(args.epochs),
          "--threads", str(args.threads), "--variant", variant,
-         "--warm-up-steps", str(WARM_UP_STEPS)],
+         "--warm-up-steps", str(args.warm_up)] + max_steps(args),
         check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         print(done.stderr, file=sys.stderr)
@@ -137,7 +143,7 @@ def main():
 
     print(f"{args.model}, Fashion-MNIST, batch {args.batch_size}, {args.threads} threads, "
           f"{machine()}, {datetime.date.today()}; medians of {args.runs} runs, img/s after "
-          f"{WARM_UP_STEPS} steps\n")
+          f"{args.warm_up} steps\n")
     print("| | img/s | from, to | peak memory | start-up | test accuracy |")
     print("|---|---|---|---|---|---|")
     print(row(f"dptrain {ours[0]['version']}", ours))

@@ -35,6 +35,12 @@ def build(name):
     if name == "mlp":
         return nn.Sequential(nn.Flatten(), nn.Linear(784, 1024), nn.ReLU(),
                              nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
+    if name.startswith("resnet"):
+        # Only here: torchvision costs memory and time that the small networks do not need.
+        sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                     "../tests/golden"))
+        import networks
+        return networks.create(name, 28, 28, 1, 10)
     return nn.Sequential(
         nn.Conv2d(1, 20, 3), nn.ReLU(), nn.AvgPool2d(2),
         nn.Conv2d(20, 50, 5), nn.ReLU(), nn.AvgPool2d(2),
@@ -84,6 +90,7 @@ def main():
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--variant", default="contiguous")
     parser.add_argument("--warm-up-steps", type=int, default=30)
+    parser.add_argument("--max-steps", type=int, default=sys.maxsize)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--momentum", type=float, default=0.9)
@@ -113,6 +120,8 @@ def main():
         order = torch.randperm(len(train.labels))
         last = None
         for index in order.split(args.batch_size):
+            if n_steps == args.max_steps:
+                break
             if first_step_at is None:
                 first_step_at = time.monotonic()
             x, y = train.get(index)
@@ -127,6 +136,7 @@ def main():
                 images += len(index)
                 seconds += now - last
             last = now
+    model.eval()
     test_accuracy = accuracy(model, test, args.batch_size)
     json.dump({
         "images_per_second": images / seconds,

@@ -2,6 +2,10 @@
 # On a terminal: the bar, its colours, and Ctrl-C.
 . "$SRC/tests/cli/kit.bash"
 need_python
+python3 -c 'import pty; pty.openpty()' 2>/dev/null || {
+    echo "skipped: this machine gives no pseudo-terminal"
+    exit 77
+}
 
 # on_terminal ENVIRONMENT ARGUMENT...: runs dptrain on a pseudo-terminal, output in terminal.out.
 on_terminal() {

@@ -92,6 +92,13 @@ static dpti_optimizer optimizer_of(const net *n)
                             .clip_norm = 0.25f};
 }
 
+/* Every third network sees changed images. */
+static dpt_augment_options augment_of(const net *n)
+{
+    if ((n - nets) % 3 != 0) return (dpt_augment_options){.flip = false};
+    return (dpt_augment_options){.crop_padding = 1, .flip = true, .erase = 0.5f};
+}
+
 static bool set_up(test *t, const net *n, setting *s)
 {
     *s = (setting){.net = n};
@@ -104,6 +111,7 @@ static bool set_up(test *t, const net *n, setting *s)
                                         .purpose = DPTI_PURPOSE_TRAIN,
                                         .loss = n->loss,
                                         .label_smoothing = n->smoothing,
+                                        .augment = augment_of(n),
                                         .optimizer = optimizer_of(n)};
     return made;
 }
@@ -270,6 +278,7 @@ static void node_by_node(test *t, setting *s)
     interpreter it;
     const dpt_model *m = s->model;
     double **value = calloc(m->n_nodes, sizeof *value);
+    s->options.augment = (dpt_augment_options){.flip = false};
     if (CHECK(value) && interpret(t, s, &s->options, 1, &it)) {
         for (size_t i = 0; i < m->n_nodes; i++) {
             value[i] = values(COUNT * m->nodes[i].elements);
@@ -372,6 +381,7 @@ static dpt_trainer_options trainer_options(const setting *s, const char *split)
                                  .clip_norm = o->clip_norm,
                                  .loss = s->net->loss,
                                  .label_smoothing = s->net->smoothing,
+                                 .augment = s->options.augment,
                                  .seed = seed,
                                  .no_shuffle = true};
 }
