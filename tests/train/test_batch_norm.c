@@ -195,7 +195,8 @@ static void same_bits_twice(test *t)
     for (size_t i = 0; i < 2; i++) {
         flat_outcome o, p;
         const flat_task job = mix_task(b, i, FLAT_STEPS);
-        if (run(t, b, &job, &o) & run(t, b, &job, &p)) {
+        const bool first = run(t, b, &job, &o), second = run(t, b, &job, &p);
+        if (first && second) {
             CHECK(memcmp(o.weights, p.weights, n_bytes) == 0);
             CHECK(memcmp(o.gradients, p.gradients, n_bytes) == 0);
             CHECK(memcmp(o.losses, p.losses, sizeof o.losses) == 0);
