@@ -89,12 +89,7 @@ static void print_process(void)
 
 static dpt_status plan(cli_session *session, const cli_options *options)
 {
-    DPT_TRY(cli_session_open(session, options, true));
-    dpt_dataset_info data;
-    dpt_dataset_describe(session->train, &data);
-    const dpt_trainer_options trainer = cli_trainer_options(options, data.count);
-    DPT_TRY(dpt_trainer_create(session->devices, session->model, session->train, &trainer,
-                               &session->trainer));
+    DPT_TRY(cli_session_open_training(session, options));
     print_layers(session->model);
     printf("\n");
     DPT_TRY(print_devices(session));

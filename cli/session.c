@@ -1,6 +1,8 @@
 /* Opens and closes what train, eval and predict stand on. */
 #include "session.h"
 
+#include "recipe.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -53,6 +55,16 @@ dpt_status cli_session_open(cli_session *session, const cli_options *options, bo
         .classes = info.classes,
     };
     return dpt_model_by_name(context, options->model, &shape, &session->model);
+}
+
+dpt_status cli_session_open_training(cli_session *session, const cli_options *options)
+{
+    DPT_TRY(cli_session_open(session, options, true));
+    dpt_dataset_info data;
+    dpt_dataset_describe(session->train, &data);
+    const dpt_trainer_options trainer = cli_trainer_options(options, data.count);
+    return dpt_trainer_create(session->devices, session->model, session->train, &trainer,
+                              &session->trainer);
 }
 
 void cli_session_close(cli_session *session)

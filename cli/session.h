@@ -20,6 +20,9 @@ typedef struct cli_session {
  */
 DPT_CHECK_RESULT dpt_status cli_session_open(cli_session *session, const cli_options *options,
                                              bool with_train);
+/* The same with the trainer that the options describe. */
+DPT_CHECK_RESULT dpt_status cli_session_open_training(cli_session *session,
+                                                      const cli_options *options);
 void cli_session_close(cli_session *session);
 
 /* A directory's model.safetensors, or the file itself, in out; false if it does not fit. */

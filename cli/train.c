@@ -6,18 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 
-static dpt_status create_trainer(cli_session *session, const cli_options *options)
-{
-    DPT_TRY(cli_session_open(session, options, true));
-    dpt_dataset_info data;
-    dpt_dataset_describe(session->train, &data);
-    const dpt_trainer_options trainer = cli_trainer_options(options, data.count);
-    DPT_TRY(dpt_trainer_create(session->devices, session->model, session->train, &trainer,
-                               &session->trainer));
-    if (options->load) DPT_TRY(dpt_trainer_load(session->trainer, options->load));
-    return DPT_OK;
-}
-
 /* ---- The header ------------------------------------------------------------------------------ */
 
 static void print_devices(const dpt_device_set *devices)
@@ -90,7 +78,8 @@ static void print_result(const cli_options *options, const dpt_fit_result *resul
 /* Trains; *caught is the signal that ended it, 0 if none did. */
 static dpt_status train(cli_session *session, const cli_options *options, int *caught)
 {
-    DPT_TRY(create_trainer(session, options));
+    DPT_TRY(cli_session_open_training(session, options));
+    if (options->load) DPT_TRY(dpt_trainer_load(session->trainer, options->load));
     if (!options->quiet) {
         print_header(session, options);
         DPT_TRY(cli_print_memory(session));
