@@ -31,6 +31,13 @@ open("cut.idx", "wb").write(idx[:-1])
 open("cut.png", "wb").write(open("0.png", "rb").read()[:60])
 PYTHON
 
+for picture in 0.png "$corpus/grey.jpg"; do
+    if "$DPTRAIN" "${common[@]}" "$picture" 2>&1 | grep -q "was built without"; then
+        echo "skipped: dptrain was built without libpng or libjpeg"
+        exit 77
+    fi
+done
+
 # predict ARGUMENT...: a prediction that must succeed; output in predict.out.
 predict() {
     checks=$((checks + 1))
