@@ -227,15 +227,33 @@ run_threads() {
     if [ $tier = ci ]; then suite clang-tsan -L 'unit|tsan'; else suite clang-tsan; fi
 }
 
+# What a fuzzer in the background came to: its output and its status.
+fuzzed() {
+    local pid=$1 log=$2 status
+    wait "$pid"
+    status=$?
+    cat "$log"
+    return $status
+}
+
+# As many at once as there are cores.
 run_fuzzers() {
-    local program fuzzers=0
+    local programs first name i pids
     check "build: clang, fuzzers" build clang-fuzz clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         -DDPTRAIN_FUZZ=ON || return
-    for program in "$work"/clang-fuzz/tests/bin/fuzz-*; do
-        fuzzers=$((fuzzers + 1))
-        check "fuzzer: ${program##*/}, $fuzz_seconds s" fuzzer "$program"
+    programs=("$work"/clang-fuzz/tests/bin/fuzz-*)
+    for ((first = 0; first < ${#programs[@]}; first += jobs)); do
+        pids=()
+        for ((i = first; i < first + jobs && i < ${#programs[@]}; i++)); do
+            fuzzer "${programs[i]}" >"$work/${programs[i]##*/}.out" 2>&1 </dev/null &
+            pids+=($!)
+        done
+        for ((i = 0; i < ${#pids[@]}; i++)); do
+            name=${programs[first + i]##*/}
+            check "fuzzer: $name, $fuzz_seconds s" fuzzed "${pids[i]}" "$work/$name.out"
+        done
     done
-    check "all fuzzers are there" test $fuzzers -eq "$(find tests/fuzz -name 'fuzz_*.c' | wc -l)"
+    check "all fuzzers are there" test ${#programs[@]} -eq "$(find tests/fuzz -name 'fuzz_*.c' | wc -l)"
 }
 
 run_valgrind() {
