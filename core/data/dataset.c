@@ -96,6 +96,21 @@ static bool copy_block(const void *from, size_t n_bytes, void **to)
     return *to != NULL;
 }
 
+static dpt_status copy_blocks(const dpt_dataset_memory *m, const memory_bytes *n, dpt_dataset *data,
+                              dpt_error *error)
+{
+    void *images = NULL, *labels = NULL, *targets = NULL;
+    const bool copied = copy_block(m->images, n->images, &images) &&
+                        copy_block(m->labels, n->labels, &labels) &&
+                        copy_block(m->targets, n->targets, &targets);
+    data->images = images;
+    data->labels = labels;
+    data->targets = targets;
+    if (copied && data->name && data->source) return DPT_OK;
+    return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set of %zu bytes",
+                    n->images + n->labels + n->targets);
+}
+
 static dpt_status copy_memory(const dpt_dataset_memory *m, dpt_dataset **out, dpt_error *error)
 {
     memory_bytes n = {0};
@@ -115,18 +130,8 @@ static dpt_status copy_memory(const dpt_dataset_memory *m, dpt_dataset **out, dp
         .classes = m->classes,
         .dtype = m->dtype,
     };
-    void *images = NULL, *labels = NULL, *targets = NULL;
-    const bool copied = copy_block(m->images, n.images, &images) &&
-                        copy_block(m->labels, n.labels, &labels) &&
-                        copy_block(m->targets, n.targets, &targets);
-    data->images = images;
-    data->labels = labels;
-    data->targets = targets;
-    dpt_status status = DPT_OK;
-    if (!copied || !data->name || !data->source)
-        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set of %zu bytes",
-                          n.images + n.labels + n.targets);
-    if (status == DPT_OK) status = dpti_set_statistics(data, m->mean, m->deviation, error);
+    dpt_status status = dpti_set_statistics(data, m->mean, m->deviation, error);
+    if (status == DPT_OK) status = copy_blocks(m, &n, data, error);
     if (status == DPT_OK)
         *out = data;
     else
