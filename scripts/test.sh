@@ -207,7 +207,10 @@ run_release_build() {
 }
 
 run_addresses() {
-    export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
+    # LeakSanitizer of LLVM 14 crashes at the end of a process that has had more OpenMP threads than
+    # cores, over the list of thread-local storage that it keeps itself; it also finds it without.
+    export ASAN_OPTIONS=detect_stack_use_after_return=1:intercept_tls_get_addr=0
+    export UBSAN_OPTIONS=print_stacktrace=1
     # -O1, because the tests train; assertions stay.
     check "build: clang, debug, address and undefined" build clang-asan clang \
         -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1 -DDPTRAIN_SANITIZE=address,undefined || return
