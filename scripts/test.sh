@@ -208,7 +208,7 @@ run_release_build() {
 
 run_addresses() {
     # LeakSanitizer of LLVM 14 crashes at the end of a process that has had more OpenMP threads than
-    # cores, over the list of thread-local storage that it keeps itself; it also finds it without.
+    # cores, over its list of the thread-local storage of shared libraries.  It does without one.
     export ASAN_OPTIONS=detect_stack_use_after_return=1:intercept_tls_get_addr=0
     export UBSAN_OPTIONS=print_stacktrace=1
     # -O1, because the tests train; assertions stay.
