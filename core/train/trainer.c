@@ -2,11 +2,7 @@
  */
 #include "train/trainer.h"
 
-#include "base/base.h"
-
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Of any batch-norm; at least 1. */
 static size_t most_channels(const dpt_model *model)
