@@ -1,0 +1,124 @@
+/* The dialect that device kernels are written in once: OpenCL C 1.2 and CUDA C++ behind one set of
+   names.  Kernels stand in *.cl files here, which the OpenCL backend embeds as text and the CUDA
+   backend includes.  The structs of their parameters stand in a header of their own beside each,
+   which the backends' C code includes as well: for it, this file only defines the types.
+
+   A kernel takes its tensors as (base, place in elements), since OpenCL has no pointers into
+   buffers, then one struct of parameters by value:
+
+       KERNEL void dpt_scale(OUT(float, y), IN(float, x), const scale_params p)
+       {
+           TENSOR_OUT(float, y);
+           TENSOR_IN(float, x);
+           const u64 i = GLOBAL_ID;
+           if (i < p.count) y[i] = p.alpha * x[i];
+       }
+
+   A slot that is not used is null, and a parameter says so.
+
+   Rules: no atomics on floats; every reduction in a fixed order; nothing depends on the width of a
+   warp; groups have GROUP work items (a power of two, at least 1, a constant of the program) where
+   a kernel needs to know; every work item of a group reaches every BARRIER.  A place that counts
+   samples is 64 bits wide, one within a sample may be 32.  Float literals end in f: not every
+   device has double precision. */
+#ifndef DPT_KERNELS_DIALECT_H
+#define DPT_KERNELS_DIALECT_H
+
+#if defined(__OPENCL_VERSION__)
+
+typedef uchar u8;
+typedef int i32;
+typedef uint u32;
+typedef ulong u64;
+
+#define KERNEL __kernel
+#define DEVICE inline static
+#define GLOBAL __global
+#define LOCAL  __local  /* of a pointer to shared memory */
+#define SHARED __local  /* of an array in shared memory, declared at the top of a kernel */
+#define CONSTANT __constant
+#define RESTRICT restrict
+
+#define GLOBAL_ID   ((u64)get_global_id(0))
+#define GROUP_ID(d) ((u32)get_group_id(d))
+#define LOCAL_ID    ((u32)get_local_id(0))
+#define BARRIER()   barrier(CLK_LOCAL_MEM_FENCE)
+
+#define FMA(a, b, c)   fma(a, b, c)
+#define EXP(x)         exp(x)
+#define LOG(x)         log(x)
+#define TANH(x)        tanh(x)
+#define ERF(x)         erf(x)
+#define SQRT(x)        sqrt(x)
+#define ROUND(x)       rint(x)
+#define FLOOR(x)       floor(x)
+#define FMAX(a, b)     fmax(a, b)
+#define FMIN(a, b)     fmin(a, b)
+#define FABS(x)        fabs(x)
+#define MUL_HIGH(a, b) mul_hi(a, b)
+#define AS_FLOAT(u)    as_float(u)
+
+#elif defined(__CUDACC__)
+
+typedef unsigned char u8;
+typedef int i32;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define KERNEL extern "C" __global__
+#define DEVICE static __device__ __forceinline__
+#define GLOBAL
+#define LOCAL
+#define SHARED __shared__
+#define CONSTANT __constant__
+#define RESTRICT __restrict__
+
+#define GLOBAL_ID   ((u64)blockIdx.x * blockDim.x + threadIdx.x)
+#define GROUP_ID(d) ((d) == 0 ? blockIdx.x : (d) == 1 ? blockIdx.y : blockIdx.z)
+#define LOCAL_ID    threadIdx.x
+#define BARRIER()   __syncthreads()
+
+#define FMA(a, b, c)   fmaf(a, b, c)
+#define EXP(x)         expf(x)
+#define LOG(x)         logf(x)
+#define TANH(x)        tanhf(x)
+#define ERF(x)         erff(x)
+#define SQRT(x)        sqrtf(x)
+#define ROUND(x)       rintf(x)
+#define FLOOR(x)       floorf(x)
+#define FMAX(a, b)     fmaxf(a, b)
+#define FMIN(a, b)     fminf(a, b)
+#define FABS(x)        fabsf(x)
+#define MUL_HIGH(a, b) __umulhi(a, b)
+#define AS_FLOAT(u)    __uint_as_float(u)
+
+#else /* C: the structs of parameters */
+
+#include <stdint.h>
+
+typedef uint8_t u8;
+typedef int32_t i32;
+typedef uint32_t u32;
+typedef uint64_t u64;
+
+#endif
+
+/* A tensor among the parameters of a kernel, and its pointer inside. */
+#define IN(type, name)         GLOBAL const type *name##_base, const u64 name##_place
+#define OUT(type, name)        GLOBAL type *name##_base, const u64 name##_place
+#define TENSOR_IN(type, name)  GLOBAL const type *const name = name##_base + name##_place
+#define TENSOR_OUT(type, name) GLOBAL type *const name = name##_base + name##_place
+
+/* The words of the step block (core/backend.h, dpt_step_block), for kernels that read it:
+   IN(u32, step), then AS_FLOAT(step[STEP_LR]). */
+#define STEP_LR           0
+#define STEP_INV_BATCH    1
+#define STEP_STEP         2
+#define STEP_EPOCH        3
+#define STEP_SEED_LOW     4
+#define STEP_SEED_HIGH    5
+#define STEP_FIRST        6
+#define STEP_ADAM_SCALE_M 7
+#define STEP_ADAM_SCALE_V 8
+
+#endif

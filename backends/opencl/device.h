@@ -1,0 +1,55 @@
+/* An open OpenCL device, its streams and its memory, as the backend's own files see them. */
+#ifndef DPT_OPENCL_DEVICE_H
+#define DPT_OPENCL_DEVICE_H
+
+#include "opencl.h"
+#include "platforms.h"
+
+enum { DPT_CL_ALIGNMENT_BYTES = 256 };
+
+typedef struct dpt_cl_programs dpt_cl_programs; /* program.h */
+typedef struct dpt_cl_tuning dpt_cl_tuning;     /* tuning.h */
+typedef struct dpt_cl_pinned dpt_cl_pinned;     /* memory.c */
+
+/* What device= parameters ask for (docs/devices.md). */
+typedef struct dpt_cl_params {
+    /* path=: which convolutions and products are considered */
+    enum { DPT_CL_PATH_MEASURED, DPT_CL_PATH_LOCAL, DPT_CL_PATH_REGISTERS } path;
+    /* algorithm=: the name of the only one considered where it supports the shape, or NULL: for
+       tests and measurements.  Owned by the device. */
+    char *algorithm;
+} dpt_cl_params;
+
+/* dpt_device.state */
+typedef struct dpt_cl_device {
+    const dpt_cl_found *found; /* what it is: names, limits (platforms.h) */
+    cl_context context;        /* one for each physical device, shared by its replicas */
+    cl_command_queue queue;    /* of tuning and transfers outside any stream; in order */
+    dpt_cl_programs *programs;
+    dpt_cl_tuning *tuning;
+    dpt_cl_pinned *pinned;
+    dpt_cl_params params;
+} dpt_cl_device;
+
+struct dpt_buffer {
+    cl_mem memory;
+    size_t n_bytes;
+};
+
+struct dpt_stream {
+    dpt_device *device;
+    cl_command_queue queue; /* in order, profiled */
+};
+
+static inline dpt_cl_device *dpt_cl_device_of(const dpt_device *device)
+{
+    return device->state;
+}
+
+extern const dpt_device_ops dpt_cl_device_ops;
+extern const dpt_memory_ops dpt_cl_memory_ops;
+extern const dpt_stream_ops dpt_cl_stream_ops;
+extern const dpt_operator_ops dpt_cl_operator_ops;
+extern const dpt_param_spec dpt_cl_param_specs[];
+
+#endif

@@ -1,0 +1,6 @@
+#include "operators.h"
+
+dpt_status dpt_cl_prepare_sgd(dpt_op *op)
+{
+    return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED, "not written yet");
+}

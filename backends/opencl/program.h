@@ -1,0 +1,41 @@
+/* Programs: kernels' source text, embedded when the backend is built, compiled for a device with
+   options, and kept: in the device as long as it is open, on disk for the next start.
+
+   The key on disk is a hash of the text (headers included), the options, the device's name and
+   version and the driver's: whatever of these changes makes another key. */
+#ifndef DPT_OPENCL_PROGRAM_H
+#define DPT_OPENCL_PROGRAM_H
+
+#include "device.h"
+
+enum { DPT_CL_MAX_OPTIONS = 512 };
+
+typedef struct dpt_cl_program_key {
+    const char *file;                  /* "pool2d.cl", of backends/kernels or backends/opencl */
+    char options[DPT_CL_MAX_OPTIONS];  /* beyond the usual ones: "-DTILE_M=8 -DTILE_N=64" */
+} dpt_cl_program_key;
+
+/* The kernel `name` of a program, from the device's own programs, from disk, or compiled now.  It
+   belongs to the device.  A kernel is one object: set its arguments and enqueue it in one go.
+   DPT_E_DEVICE if it does not compile: the record names device, file and options and has the first
+   error of the build log; the whole log goes to a file that it names.
+   The usual options: -cl-std=CL1.2 -DGROUP=n -DDEVICE_IS_CPU=0|1. */
+DPT_CHECK_RESULT dpt_status dpt_cl_kernel_get(dpt_device *device, const dpt_cl_program_key *key,
+                                              const char *name, cl_kernel *out);
+/* With no options of its own. */
+DPT_CHECK_RESULT dpt_status dpt_cl_kernel_of(dpt_device *device, const char *file, const char *name,
+                                             cl_kernel *out);
+
+/* A device's programs. */
+DPT_CHECK_RESULT dpt_status dpt_cl_programs_create(dpt_device *device, dpt_cl_programs **out);
+void dpt_cl_programs_destroy(dpt_cl_programs *programs); /* accepts NULL */
+
+/* The embedded sources, by name; the build writes the table (embed.cmake).  Ends with a NULL name. */
+typedef struct dpt_cl_source {
+    const char *name;
+    const unsigned char *text;
+    size_t n_bytes;
+} dpt_cl_source;
+extern const dpt_cl_source dpt_cl_sources[];
+
+#endif
