@@ -14,8 +14,7 @@ const char *dpt_cl_words(cl_int code);
 dpt_status dpt_cl_status(cl_int code);
 
 /* Records a failed call of OpenCL with what it means and what to try; returns the status. */
-#define DPT_CL_FAIL(error, code, what)                                                             \
-    dpt_cl_fail((error), (code), (what), __FILE__, __LINE__)
+#define DPT_CL_FAIL(error, code, what) dpt_cl_fail((error), (code), (what), __FILE__, __LINE__)
 dpt_status dpt_cl_fail(dpt_error *error, cl_int code, const char *what, const char *file, int line);
 
 /* Evaluates a call of OpenCL; on failure records it and returns its status from the caller. */

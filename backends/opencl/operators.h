@@ -21,7 +21,7 @@ typedef dpt_status dpt_cl_run(const dpt_cl_call *call);
 /* What a family's preparation says of an operator. */
 typedef struct dpt_cl_plan {
     dpt_cl_run *run;
-    void *state;                   /* kernels (borrowed) and parameters, or NULL; freed with free */
+    void *state; /* kernels (borrowed) and parameters, or NULL; freed with free */
     size_t workspace_bytes;
     double flops;
     bool exact;

@@ -11,8 +11,8 @@
 enum { DPT_CL_MAX_OPTIONS = 512 };
 
 typedef struct dpt_cl_program_key {
-    const char *file;                  /* "pool2d.cl", of backends/kernels or backends/opencl */
-    char options[DPT_CL_MAX_OPTIONS];  /* beyond the usual ones: "-DTILE_M=8 -DTILE_N=64" */
+    const char *file;                 /* "pool2d.cl", of backends/kernels or backends/opencl */
+    char options[DPT_CL_MAX_OPTIONS]; /* beyond the usual ones: "-DTILE_M=8 -DTILE_N=64" */
 } dpt_cl_program_key;
 
 /* The kernel `name` of a program, from the device's own programs, from disk, or compiled now.  It
@@ -30,7 +30,8 @@ DPT_CHECK_RESULT dpt_status dpt_cl_kernel_of(dpt_device *device, const char *fil
 DPT_CHECK_RESULT dpt_status dpt_cl_programs_create(dpt_device *device, dpt_cl_programs **out);
 void dpt_cl_programs_destroy(dpt_cl_programs *programs); /* accepts NULL */
 
-/* The embedded sources, by name; the build writes the table (embed.cmake).  Ends with a NULL name. */
+/* The embedded sources, by name; the build writes the table (embed.cmake).  Ends with a NULL name.
+ */
 typedef struct dpt_cl_source {
     const char *name;
     const unsigned char *text;
