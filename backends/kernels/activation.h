@@ -1,0 +1,47 @@
+/* Activation functions of one value, for every kernel that fuses one.  `kind` is a dpt_activation
+   (core/dpt_types.h); a kernel for which it is a constant of the program gets straight code. */
+#ifndef DPT_KERNELS_ACTIVATION_H
+#define DPT_KERNELS_ACTIVATION_H
+
+#include "dialect.h"
+
+#define ACTIVATION_NONE    0u
+#define ACTIVATION_RELU    1u
+#define ACTIVATION_TANH    2u
+#define ACTIVATION_SIGMOID 3u
+#define ACTIVATION_GELU    4u
+
+/* The distribution function of the normal distribution.  The complement of erf is exact in the
+   left tail too, where 1 + erf cancels. */
+DEVICE float normal_distribution(float x)
+{
+    return 0.5f * ERFC(x * -0.70710678f);
+}
+
+/* f(x); keeps NaN. */
+DEVICE float activate(u32 kind, float x)
+{
+    if (kind == ACTIVATION_RELU) return x < 0.0f ? 0.0f : x;
+    if (kind == ACTIVATION_TANH) return TANH(x);
+    if (kind == ACTIVATION_SIGMOID) return 1.0f / (1.0f + EXP(-x));
+    if (kind == ACTIVATION_GELU) return x * normal_distribution(x);
+    return x;
+}
+
+/* f' from the output y = f(x); 1 where there is no activation.  Not GELU's, which is no function of
+   its output. */
+DEVICE float activation_slope(u32 kind, float y)
+{
+    if (kind == ACTIVATION_RELU) return y > 0.0f ? 1.0f : 0.0f;
+    if (kind == ACTIVATION_TANH) return 1.0f - y * y;
+    if (kind == ACTIVATION_SIGMOID) return y * (1.0f - y);
+    return 1.0f;
+}
+
+/* GELU's derivative from its input. */
+DEVICE float gelu_slope(float x)
+{
+    return normal_distribution(x) + x * (0.39894228f * EXP(-0.5f * x * x));
+}
+
+#endif
