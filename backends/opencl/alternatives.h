@@ -13,19 +13,30 @@ typedef struct dpt_cl_alternative {
     dpt_status (*prepare)(dpt_op *op, const void *parameters);
 } dpt_cl_alternative;
 
+/* A tensor of the operator: an axis of samples, or a fixed size.  Both 0: unused. */
+typedef struct dpt_cl_extent {
+    size_t sample_bytes, fixed_bytes;
+} dpt_cl_extent;
+
 typedef struct dpt_cl_alternatives {
-    const dpt_cl_alternative *items;
+    const dpt_cl_alternative *items; /* best guess first */
     size_t n_items;
     const char *key; /* all of the description that matters, without max_samples */
     double work;     /* operations a sample: too little is not worth measuring */
-    size_t in_bytes[DPT_MAX_INPUTS], out_bytes[DPT_MAX_OUTPUTS]; /* with max_samples; 0: unused */
+    dpt_cl_extent in[DPT_MAX_INPUTS], out[DPT_MAX_OUTPUTS];
 } dpt_cl_alternatives;
 
-/* Fills in op->plan with the best alternative.  Where a whole measurement would be longer than the
-   work is worth, the first that applies is taken: so they are listed best guess first.  Scratch
-   tensors of the measurement hold small finite numbers; where the device has no room for them, a
-   smaller number of samples is timed.  algorithm= of the device (device.h) names one that is taken
-   wherever it applies.  DPT_E_UNSUPPORTED if none applies, with the last one's words. */
+/* Fills in op->plan with the best alternative, its algorithm with the alternative's name.
+
+   Considered are all but, on a CPU, those with "local" in their name, and elsewhere those with
+   "registers" in it, which are written for the other kind of device; path= of the device (device.h)
+   says otherwise.  algorithm=, the beginning of a name, narrows it down to what begins like that
+   where any of those applies.
+
+   Where a measurement would be longer than the work is worth, the first that applies is taken.
+   Scratch tensors of the measurement hold small finite numbers.  No more samples are timed than
+   tell which is faster, and fewer still where the device has no room for them.
+   DPT_E_UNSUPPORTED if none applies, with the last one's words. */
 DPT_CHECK_RESULT dpt_status dpt_cl_prepare_best(dpt_op *op, const dpt_cl_alternatives *choice);
 
 #endif
