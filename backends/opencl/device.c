@@ -1,0 +1,201 @@
+/* Probing, describing, opening and closing OpenCL devices. */
+#include "device.h"
+#include "memory.h"
+#include "program.h"
+#include "tuning.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+const dpt_param_spec dpt_cl_param_specs[] = {
+    {.key = "path",
+     .help = "local or registers: which convolutions and products are considered (default: "
+             "whichever measures faster)"},
+    {.key = "algorithm",
+     .help = "the beginning of the name of the only ones considered where they apply, as "
+             "winograd (default: whichever measures faster)"},
+    {.key = NULL},
+};
+
+static dpt_status probe(size_t *n_devices, dpt_error *error)
+{
+    const dpt_cl_platforms *platforms = dpt_cl_platforms_get();
+    if (platforms->problem.status != DPT_OK) {
+        *error = platforms->problem;
+        return platforms->problem.status;
+    }
+    *n_devices = platforms->n_devices;
+    return DPT_OK;
+}
+
+/* ---- Describing ------------------------------------------------------------------------------ */
+
+static void fill_info(const dpt_cl_found *found, dpt_device_info *info)
+{
+    *info = (dpt_device_info){
+        .memory_bytes = found->memory_bytes,
+        .alignment_bytes = DPT_CL_ALIGNMENT_BYTES,
+        .n_threads = found->compute_units,
+        .flags = found->is_host_cpu ? DPT_DEVICE_IS_HOST_CPU : 0,
+    };
+    snprintf(info->name, sizeof info->name, "%.95s", found->name);
+    snprintf(info->detail, sizeof info->detail, "%.60s, driver %.60s", found->platform_name,
+             found->driver);
+    memcpy(info->uuid, found->uuid, sizeof info->uuid);
+    memcpy(info->pci_id, found->pci_id, sizeof info->pci_id);
+    snprintf(info->memory_domain, sizeof info->memory_domain, "opencl:%zu", found->index);
+    if (found->is_host_cpu)
+        snprintf(info->compute_domain, sizeof info->compute_domain, "host-cores");
+    else
+        snprintf(info->compute_domain, sizeof info->compute_domain, "opencl:%zu", found->index);
+    snprintf(info->fault_domain, sizeof info->fault_domain, "opencl:%zu", found->index);
+}
+
+static dpt_status describe(size_t index, dpt_device_info *info, dpt_error *error)
+{
+    const dpt_cl_platforms *platforms = dpt_cl_platforms_get();
+    if (index >= platforms->n_devices)
+        return DPT_FAIL(error, DPT_E_NOT_FOUND, "there is no opencl:%zu: there are %zu devices",
+                        index, platforms->n_devices);
+    fill_info(&platforms->devices[index], info);
+    return DPT_OK;
+}
+
+static dpt_status info(dpt_device *device, dpt_device_info *out)
+{
+    fill_info(dpt_cl_device_of(device)->found, out);
+    return DPT_OK;
+}
+
+/* ---- Parameters ------------------------------------------------------------------------------ */
+
+static dpt_status read_params(const dpt_device_request *request, dpt_cl_params *out,
+                              dpt_error *error)
+{
+    for (size_t i = 0; i < request->n_params; i++) {
+        const dpt_param *param = &request->params[i];
+        if (strcmp(param->key, "algorithm") == 0) {
+            out->algorithm = strdup(param->value);
+            if (!out->algorithm) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a device");
+        } else if (strcmp(param->key, "path") != 0) {
+            return DPT_FAIL(error, DPT_E_INVALID,
+                            "unknown parameter %s=; known are path=, "
+                            "algorithm=",
+                            param->key);
+        } else if (strcmp(param->value, "local") == 0) {
+            out->path = DPT_CL_PATH_LOCAL;
+        } else if (strcmp(param->value, "registers") == 0) {
+            out->path = DPT_CL_PATH_REGISTERS;
+        } else {
+            return DPT_FAIL(error, DPT_E_INVALID, "path=%.40s is neither local nor registers",
+                            param->value);
+        }
+    }
+    return DPT_OK;
+}
+
+/* ---- Contexts -------------------------------------------------------------------------------- */
+
+/* One context for each physical device, so that its replicas share the data, and so that what one
+   device breaks stays with it. */
+typedef struct shared_context {
+    const dpt_cl_found *found;
+    cl_context context;
+    size_t n_users;
+    struct shared_context *next;
+} shared_context;
+
+static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+static shared_context *contexts;
+
+static dpt_status create_context(const dpt_cl_found *found, cl_context *out, dpt_error *error)
+{
+    cl_int code;
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
+                                                (cl_context_properties)found->platform, 0};
+    const cl_context context = clCreateContext(properties, 1, &found->id, NULL, NULL, &code);
+    if (!context) return DPT_CL_FAIL(error, code, "clCreateContext");
+    shared_context *shared = malloc(sizeof *shared);
+    if (!shared) {
+        (void)clReleaseContext(context);
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a device");
+    }
+    *shared = (shared_context){found, context, 1, contexts};
+    contexts = shared;
+    *out = context;
+    return DPT_OK;
+}
+
+static dpt_status take_context(const dpt_cl_found *found, cl_context *out, dpt_error *error)
+{
+    dpt_status status = DPT_OK;
+    pthread_mutex_lock(&contexts_lock);
+    shared_context *shared = contexts;
+    while (shared && shared->found != found)
+        shared = shared->next;
+    if (shared) {
+        shared->n_users++;
+        *out = shared->context;
+    } else {
+        status = create_context(found, out, error);
+    }
+    pthread_mutex_unlock(&contexts_lock);
+    return status;
+}
+
+static void leave_context(cl_context context)
+{
+    pthread_mutex_lock(&contexts_lock);
+    shared_context **link = &contexts;
+    while (*link && (*link)->context != context)
+        link = &(*link)->next;
+    shared_context *shared = *link;
+    if (shared && --shared->n_users == 0) {
+        *link = shared->next;
+        (void)clReleaseContext(shared->context);
+        free(shared);
+    }
+    pthread_mutex_unlock(&contexts_lock);
+}
+
+/* ---- Opening and closing --------------------------------------------------------------------- */
+
+static dpt_status open_device(dpt_device *device, const dpt_open_args *args)
+{
+    const dpt_device_request *request = &args->requests[args->self];
+    const dpt_cl_platforms *platforms = dpt_cl_platforms_get();
+    if (request->index >= platforms->n_devices)
+        return DPT_FAIL(&device->error, DPT_E_NOT_FOUND, "there is no opencl:%zu", request->index);
+    dpt_cl_device *cl = calloc(1, sizeof *cl);
+    if (!cl) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory to open a device");
+    device->state = cl;
+    cl->found = &platforms->devices[request->index];
+    DPT_TRY(read_params(request, &cl->params, &device->error));
+    DPT_TRY(take_context(cl->found, &cl->context, &device->error));
+    DPT_TRY(dpt_cl_queue_create(device, &cl->queue));
+    DPT_TRY(dpt_cl_programs_create(device, &cl->programs));
+    return dpt_cl_tuning_create(device, &cl->tuning);
+}
+
+static void close_device(dpt_device *device)
+{
+    dpt_cl_device *cl = dpt_cl_device_of(device);
+    if (!cl) return;
+    dpt_cl_tuning_destroy(cl->tuning);
+    dpt_cl_programs_destroy(cl->programs);
+    dpt_cl_pinned_destroy(device);
+    if (cl->queue) (void)clReleaseCommandQueue(cl->queue);
+    if (cl->context) leave_context(cl->context);
+    free(cl->params.algorithm);
+    free(cl);
+    device->state = NULL;
+}
+
+const dpt_device_ops dpt_cl_device_ops = {
+    .probe = probe,
+    .describe = describe,
+    .open = open_device,
+    .close = close_device,
+    .info = info,
+};

@@ -1,0 +1,195 @@
+/* Remembered choices: in the process, and in one cache file for each kind of device, a line
+   "key<TAB>candidate" each. */
+#include "tuning.h"
+#include "cache.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* What is known of one kind of device: of its name and driver. */
+typedef struct kind {
+    char file[DPT_CL_HASH_CHARS + 16]; /* in the cache */
+    char *lines;                       /* every choice, "key\tcandidate\n" each; NULL: none */
+    size_t n_bytes;
+    struct kind *next;
+} kind;
+
+/* The process's choices outlive its devices: a device that is opened again chooses alike.  The lock
+   is held while a choice is measured. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static kind *kinds;
+
+struct dpt_cl_tuning {
+    kind *of;
+};
+
+/* ---- Kinds ----------------------------------------------------------------------------------- */
+
+static void name_file(const dpt_cl_found *found, char *out, size_t n_bytes)
+{
+    dpt_cl_hash hash = dpt_cl_hash_text(dpt_cl_hash_begin(), found->platform_name);
+    hash = dpt_cl_hash_text(hash, found->name);
+    hash = dpt_cl_hash_text(hash, found->version);
+    hash = dpt_cl_hash_text(hash, found->driver);
+    char digits[DPT_CL_HASH_CHARS + 1];
+    dpt_cl_hash_print(hash, digits);
+    snprintf(out, n_bytes, "tuning-%.16s.txt", digits);
+}
+
+static kind *find_kind(const char *file)
+{
+    kind *found = kinds;
+    while (found && strcmp(found->file, file) != 0)
+        found = found->next;
+    if (found) return found;
+    found = calloc(1, sizeof *found);
+    if (!found) return NULL;
+    snprintf(found->file, sizeof found->file, "%s", file);
+    found->lines = (char *)dpt_cl_cache_read(file, &found->n_bytes);
+    found->next = kinds;
+    kinds = found;
+    return found;
+}
+
+dpt_status dpt_cl_tuning_create(dpt_device *device, dpt_cl_tuning **out)
+{
+    char file[DPT_CL_HASH_CHARS + 16];
+    name_file(dpt_cl_device_of(device)->found, file, sizeof file);
+    dpt_cl_tuning *tuning = calloc(1, sizeof *tuning);
+    pthread_mutex_lock(&lock);
+    if (tuning) tuning->of = find_kind(file);
+    pthread_mutex_unlock(&lock);
+    if (!tuning || !tuning->of) {
+        free(tuning);
+        return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a device's choices");
+    }
+    *out = tuning;
+    return DPT_OK;
+}
+
+void dpt_cl_tuning_destroy(dpt_cl_tuning *tuning)
+{
+    free(tuning);
+}
+
+/* ---- Remembering ----------------------------------------------------------------------------- */
+
+/* What stands behind a key in a list of lines, of *length characters, or NULL. */
+static const char *remembered(const char *lines, const char *key, size_t *length)
+{
+    const size_t n = strlen(key);
+    for (const char *at = lines; at && *at;) {
+        const size_t line = strcspn(at, "\n");
+        if (line > n && memcmp(at, key, n) == 0 && at[n] == '\t') {
+            *length = line - n - 1;
+            return at + n + 1;
+        }
+        at += line + (at[line] == '\n');
+    }
+    return NULL;
+}
+
+static bool recall(const kind *of, const dpt_cl_choice *choice, size_t *out)
+{
+    size_t length = 0;
+    const char *name = remembered(of->lines, choice->key, &length);
+    for (size_t i = 0; name && i < choice->n_candidates; i++) {
+        if (strlen(choice->candidates[i]) != length) continue;
+        if (memcmp(choice->candidates[i], name, length) != 0) continue;
+        *out = i;
+        return true;
+    }
+    return false;
+}
+
+/* In front of older lines, so that it counts before one of the same key. */
+static void remember(kind *of, const char *key, const char *name)
+{
+    const size_t n = strlen(key) + strlen(name) + 2 + of->n_bytes;
+    char *lines = malloc(n + 1);
+    if (!lines) return; /* it is measured again next time */
+    snprintf(lines, n + 1, "%s\t%s\n%s", key, name, of->lines ? of->lines : "");
+    free(of->lines);
+    of->lines = lines;
+    of->n_bytes = strlen(lines);
+    (void)dpt_cl_cache_write(of->file, of->lines, of->n_bytes);
+}
+
+/* ---- Choosing -------------------------------------------------------------------------------- */
+
+static bool passed_over(dpt_status status)
+{
+    return status == DPT_E_UNSUPPORTED || status == DPT_E_NO_MEMORY;
+}
+
+static dpt_status measure_all(const dpt_cl_choice *choice, size_t *out)
+{
+    double best = 0.0;
+    dpt_status first = DPT_OK;
+    bool any = false;
+    for (size_t i = 0; i < choice->n_candidates; i++) {
+        double seconds = 0.0;
+        const dpt_status status = choice->time(choice->argument, choice->candidates[i], &seconds);
+        if (status != DPT_OK && !passed_over(status)) return status;
+        if (first == DPT_OK) first = status;
+        if (status != DPT_OK || (any && !(seconds < best))) continue;
+        best = seconds;
+        *out = i;
+        any = true;
+    }
+    return any ? DPT_OK : first;
+}
+
+dpt_status dpt_cl_choose(dpt_device *device, const dpt_cl_choice *choice, size_t *out)
+{
+    kind *of = dpt_cl_device_of(device)->tuning->of;
+    dpt_status status = DPT_OK;
+    *out = 0;
+    if (choice->n_candidates == 1) return DPT_OK;
+    pthread_mutex_lock(&lock);
+    if (!recall(of, choice, out)) {
+        status = measure_all(choice, out);
+        if (status == DPT_OK) remember(of, choice->key, choice->candidates[*out]);
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+/* ---- Measuring ------------------------------------------------------------------------------- */
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static dpt_status run_once(dpt_stream *stream,
+                           dpt_status (*enqueue)(void *argument, dpt_stream *stream),
+                           void *argument, double *seconds)
+{
+    const double start = now();
+    DPT_TRY(enqueue(argument, stream));
+    DPT_CL_TRY(stream->device, clFinish(stream->queue));
+    *seconds = now() - start;
+    return DPT_OK;
+}
+
+dpt_status dpt_cl_measure(dpt_device *device, double budget_seconds,
+                          dpt_status (*enqueue)(void *argument, dpt_stream *stream), void *argument,
+                          double *seconds)
+{
+    enum { MAX_RUNS = 50 };
+    dpt_stream stream = {.device = device, .queue = dpt_cl_device_of(device)->queue};
+    double best = 0.0, one = 0.0;
+    DPT_TRY(run_once(&stream, enqueue, argument, &one)); /* the first run compiles and warms up */
+    const double start = now();
+    for (int i = 0; i < MAX_RUNS && (i < 2 || now() - start < budget_seconds); i++) {
+        DPT_TRY(run_once(&stream, enqueue, argument, &one));
+        if (i == 0 || one < best) best = one;
+    }
+    *seconds = best;
+    return DPT_OK;
+}
