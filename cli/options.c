@@ -28,8 +28,8 @@ const cli_option cli_option_table[] = {
         .group = "Devices",
         .name = "devices",
         .argument = "LIST",
-        .help = "devices to use, separated by commas: cpu, cpu:threads=2, all. The same device may "
-                "stand twice. Default: all",
+        .help = "devices to use, separated by commas: cpu, cpu:threads=2, opencl:1, all. The same "
+                "device may stand twice. Default: all",
         .verbs = ALL,
         .kind = CLI_TEXT,
         TARGET(devices),

@@ -27,7 +27,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define DPT_BACKEND_ABI 2u
+#define DPT_BACKEND_ABI 3u
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
@@ -105,7 +105,7 @@ typedef struct dpt_param_spec {
     const char *help; /* one line, with the range of values */
 } dpt_param_spec;
 
-enum { DPT_NAME_BYTES = 96, DPT_DETAIL_BYTES = 160, DPT_DOMAIN_BYTES = 40 };
+enum { DPT_NAME_BYTES = 96, DPT_DETAIL_BYTES = 160, DPT_DOMAIN_BYTES = 40, DPT_GROUP_BYTES = 16 };
 
 typedef enum dpt_device_flags {
     DPT_DEVICE_IS_HOST_CPU = 1u << 0, /* this machine's own cores, under whatever API */
@@ -120,6 +120,10 @@ typedef struct dpt_device_info {
     uint32_t flags;         /* dpt_device_flags */
     unsigned char uuid[16]; /* all zero if there is none */
     char pci_id[16];        /* "0000:3b:00.0", empty if there is none */
+    /* A sort of this backend's devices that a list can name, as in NAME:GROUP:1: [a-z][a-z0-9]*,
+       not "all"; empty if there is none.  Devices of a group are numbered in the order of their
+       indices. */
+    char group[DPT_GROUP_BYTES];
     /* Equal strings mean the same domain. */
     char memory_domain[DPT_DOMAIN_BYTES];  /* devices that see one memory share one copy of data */
     char compute_domain[DPT_DOMAIN_BYTES]; /* devices that compete for the same cores */

@@ -68,6 +68,7 @@ DPT_API size_t dpt_backend_device_count(const dpt_context *context, size_t backe
 
 typedef struct dpt_device_description {
     const char *id;      /* "cpu", "cuda:0"; of an open device as it stood in the list */
+    const char *alias;   /* "NAME:GROUP:0", by the group that it is in; "" if it is in none */
     const char *backend; /* "cpu" */
     const char *name;    /* "AMD EPYC 9454" */
     const char *detail;  /* driver, libraries, kernels */

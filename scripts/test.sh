@@ -122,13 +122,16 @@ formatting() {
 
 # New inputs go to a corpus of the build folder; what the project keeps is only read.
 fuzzer() {
-    local name=${1##*/} corpus kept
+    local name=${1##*/} corpus kept dict
     corpus=$work/corpus/$name
     kept=$source/tests/fuzz/corpus/${name#fuzz-}
     mkdir -p "$corpus"
     [ -d "$kept" ] || kept=$corpus
+    dict=$source/tests/fuzz/${name#fuzz-}.dict
+    [ -f "$dict" ] || dict=
     (cd "$corpus" && "$1" -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=2048 \
-        -print_final_stats=1 -artifact_prefix="$work/crash-$name-" "$corpus" "$kept")
+        ${dict:+-dict="$dict"} -print_final_stats=1 \
+        -artifact_prefix="$work/crash-$name-" "$corpus" "$kept")
 }
 
 memory_check() {

@@ -4,14 +4,23 @@
 
 #include <string.h>
 
-enum { MAX_NAME = 31 };
+enum { MAX_NAME = 31, MAX_GROUP = DPT_GROUP_BYTES - 1 };
+
+static bool name_valid(const char *name, const char *allowed, size_t most)
+{
+    const size_t length = strlen(name);
+    return length > 0 && length <= most && name[0] >= 'a' && name[0] <= 'z' &&
+           strspn(name, allowed) == length && strcmp(name, "all") != 0;
+}
 
 bool dpti_backend_name_valid(const char *name)
 {
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
-    const size_t length = strlen(name);
-    return length > 0 && length <= MAX_NAME && name[0] >= 'a' && name[0] <= 'z' &&
-           strspn(name, allowed) == length && strcmp(name, "all") != 0;
+    return name_valid(name, "abcdefghijklmnopqrstuvwxyz0123456789_-", MAX_NAME);
+}
+
+bool dpti_group_name_valid(const char *name)
+{
+    return name_valid(name, "abcdefghijklmnopqrstuvwxyz0123456789", MAX_GROUP);
 }
 
 /* The first required entry that is missing, or NULL. */

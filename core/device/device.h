@@ -29,7 +29,8 @@ enum { DPTI_ID_BYTES = 64 };
 typedef struct dpti_device {
     dpt_device base; /* first */
     dpt_context *context;
-    char id[DPTI_ID_BYTES]; /* as it stood in the list, parameters included: "cpu:threads=1" */
+    char id[DPTI_ID_BYTES];    /* as it stood in the list, parameters included: "cpu:threads=1" */
+    char alias[DPTI_ID_BYTES]; /* "NAME:GROUP:0", or empty: it is in no group */
     dpt_device_info info;
     size_t memory_limit_bytes;       /* memory=; SIZE_MAX if not set */
     atomic_size_t memory_used_bytes; /* through dpti_alloc */

@@ -94,14 +94,27 @@ static char *cut(char *text, char separator)
     return at + 1;
 }
 
-/* The field behind the name, if it is an index or "all"; a parameter is left to the caller. */
-static dpt_status parse_index(const char *field, dpti_device_entry *entry, dpt_error *error)
+static bool is_letter(char c)
 {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* A field behind the name that is no parameter.  Whatever begins with a letter may be a group:
+   those who know the groups complain better. */
+static dpt_status parse_place(const char *field, dpti_device_entry *entry, bool *more,
+                              dpt_error *error)
+{
+    *more = false;
     if (strcmp(field, "all") == 0) {
-        entry->kind = DPTI_ENTRY_BACKEND;
+        entry->kind = DPTI_ENTRY_SEVERAL;
         return DPT_OK;
     }
     if (dpti_parse_size(field, 0, MAX_INDEX, &entry->index)) return DPT_OK;
+    if (is_letter(field[0]) && !entry->group) {
+        entry->group = field;
+        *more = true;
+        return DPT_OK;
+    }
     return DPT_FAIL(error, DPT_E_INVALID,
                     "device \"%s\": \"%s\" is neither an index from 0 to %d, nor \"all\", nor a "
                     "parameter key=value",
@@ -122,16 +135,18 @@ static dpt_status parse_fields(char *text, dpti_device_entry *entry, dpt_error *
     }
     entry->name = text;
     core_params said = {.memory = false};
-    for (bool first = true; rest; first = false) {
+    bool places = true; /* group, index and "all" come before parameters */
+    while (rest) {
         char *field = rest;
         rest = cut(field, ':');
         if (!*field)
             return DPT_FAIL(error, DPT_E_INVALID, "device \"%s\": nothing stands behind a colon",
                             entry->id);
-        if (first && !strchr(field, '=')) {
-            DPT_TRY(parse_index(field, entry, error));
+        if (places && !strchr(field, '=')) {
+            DPT_TRY(parse_place(field, entry, &places, error));
             continue;
         }
+        places = false;
         DPT_TRY(parse_param(field, entry, &said, error));
     }
     return DPT_OK;

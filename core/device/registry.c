@@ -91,18 +91,43 @@ static dpt_status probe(const dpt_backend *backend, size_t *n_devices, dpt_error
     return DPT_OK;
 }
 
-static void describe(const dpti_registry_backend *entry, size_t index, dpti_registry_device *device)
+/* Asks what the device is and holds it to the contract. */
+static dpt_status ask(const dpti_registry_backend *entry, size_t index,
+                      dpti_registry_device *device)
 {
-    device->status = entry->backend->device->describe(index, &device->info, &device->error);
-    if (device->status != DPT_OK && device->error.message[0] == '\0')
-        DPT_FAIL(&device->error, device->status, "%s", dpt_status_words(device->status));
-    /* This machine's own cores need no number. */
-    const bool bare = entry->n_devices == 1 && device->status == DPT_OK &&
+    dpt_device_info *info = &device->info;
+    const dpt_status status = entry->backend->device->describe(index, info, &device->error);
+    if (status != DPT_OK) {
+        if (device->error.message[0] == '\0')
+            DPT_FAIL(&device->error, status, "%s", dpt_status_words(status));
+        return status;
+    }
+    info->group[sizeof info->group - 1] = '\0';
+    if (info->group[0] && !dpti_group_name_valid(info->group))
+        return DPT_FAIL(&device->error, DPT_E_INTERNAL,
+                        "the backend puts device %zu into a group whose name is none", index);
+    return DPT_OK;
+}
+
+/* Fills the next of the entry's devices in, those before it being there. */
+static void describe(const dpti_registry_backend *entry, size_t index)
+{
+    dpti_registry_device *device = &entry->devices[index];
+    device->status = ask(entry, index, device);
+    const char *group = device->status == DPT_OK ? device->info.group : "";
+    /* This machine's own cores need no number, where there is but one way to them. */
+    const bool bare = entry->n_devices == 1 && device->status == DPT_OK && !group[0] &&
                       (device->info.flags & DPT_DEVICE_IS_HOST_CPU);
     if (bare)
         snprintf(device->id, sizeof device->id, "%.31s", entry->name);
     else
         snprintf(device->id, sizeof device->id, "%.31s:%zu", entry->name, index);
+    if (!group[0]) return;
+    unsigned place = 0;
+    for (size_t i = 0; i < index; i++)
+        place +=
+            entry->devices[i].status == DPT_OK && strcmp(entry->devices[i].info.group, group) == 0;
+    snprintf(device->alias, sizeof device->alias, "%.31s:%.15s:%u", entry->name, group, place);
 }
 
 dpt_status dpti_registry_add(dpti_registry *registry, const char *name, const dpt_backend *backend)
@@ -124,7 +149,7 @@ dpt_status dpti_registry_add(dpti_registry *registry, const char *name, const dp
         return DPT_E_NO_MEMORY;
     }
     for (size_t i = 0; i < n_devices; i++)
-        describe(&entry, i, &entry.devices[i]);
+        describe(&entry, i);
     return insert(registry, &entry);
 }
 
@@ -227,6 +252,7 @@ dpt_status dpt_backend_describe(dpt_context *context, size_t backend, size_t ind
     if (device->status != DPT_OK) return dpti_context_fail(context, device->id, &device->error);
     *out = (dpt_device_description){
         .id = device->id,
+        .alias = device->alias,
         .backend = entry->name,
         .name = device->info.name,
         .detail = device->info.detail,

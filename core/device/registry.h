@@ -6,8 +6,9 @@
 
 /* A device that is there, open or not. */
 typedef struct dpti_registry_device {
-    char id[DPTI_ID_BYTES]; /* "cpu", "cuda:0" */
-    dpt_status status;      /* of describe; info is valid if it is DPT_OK, else error tells */
+    char id[DPTI_ID_BYTES];    /* "cpu", "cuda:0" */
+    char alias[DPTI_ID_BYTES]; /* "NAME:GROUP:0", or empty: it is in no group */
+    dpt_status status;         /* of describe; info is valid if it is DPT_OK, else error tells */
     dpt_device_info info;
     dpt_error error;
 } dpti_registry_device;
@@ -46,6 +47,8 @@ const dpti_registry_backend *dpti_registry_find(const dpti_registry *registry, c
 
 /* Whether a name may stand in a device list: [a-z][a-z0-9_-]*, not "all", at most 31 characters. */
 bool dpti_backend_name_valid(const char *name);
+/* Whether this may be the group of a device: [a-z][a-z0-9]*, not "all", at most 15 characters. */
+bool dpti_group_name_valid(const char *name);
 /* Checks a descriptor: number, name, required tables and entries.  DPT_E_UNSUPPORTED or
    DPT_E_INVALID with the reason in *error. */
 DPT_CHECK_RESULT dpt_status dpti_descriptor_check(const char *name, const dpt_backend *backend,

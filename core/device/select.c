@@ -105,7 +105,7 @@ static dpt_status check_params(const dpti_device_entry *entry, const dpt_param_s
     return DPT_OK;
 }
 
-/* The backend that an entry names, with its index and parameters checked. */
+/* The backend that an entry names, with its parameters checked. */
 static dpt_status find_backend(const dpti_registry *registry, const dpti_device_entry *entry,
                                const dpti_registry_backend **out, dpt_error *error)
 {
@@ -114,13 +114,73 @@ static dpt_status find_backend(const dpti_registry *registry, const dpti_device_
     if (backend->reason)
         return DPT_FAIL(error, DPT_E_ABSENT, "device \"%s\": %s is absent: %.380s", entry->id,
                         backend->name, backend->reason);
-    if (entry->kind == DPTI_ENTRY_ONE && entry->index >= backend->n_devices)
-        return DPT_FAIL(error, DPT_E_INVALID, "device \"%s\": %s has %zu device%s, numbered from 0",
-                        entry->id, backend->name, backend->n_devices,
-                        backend->n_devices == 1 ? "" : "s");
     DPT_TRY(check_params(entry, backend->backend->params, error));
     *out = backend;
     return DPT_OK;
+}
+
+/* ---- Groups ---------------------------------------------------------------------------------- */
+
+/* Whether an entry's group, or want of one, takes this device in. */
+static bool in_group(const dpti_registry_device *device, const char *group)
+{
+    if (!group) return true;
+    return device->status == DPT_OK && strcmp(device->info.group, group) == 0;
+}
+
+static size_t count_in_group(const dpti_registry_backend *backend, const char *group)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < backend->n_devices; i++)
+        n += in_group(&backend->devices[i], group);
+    return n;
+}
+
+/* The groups of a backend, each once, in the order of its devices; returns how many. */
+static size_t list_groups(const dpti_registry_backend *backend, const char **groups)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < backend->n_devices; i++) {
+        const dpti_registry_device *device = &backend->devices[i];
+        size_t k = 0;
+        if (device->status != DPT_OK || !device->info.group[0]) continue;
+        while (k < n && strcmp(groups[k], device->info.group) != 0)
+            k++;
+        if (k == n) groups[n++] = device->info.group;
+    }
+    return n;
+}
+
+static dpt_status fail_unknown_group(const dpti_registry_backend *backend,
+                                     const dpti_device_entry *entry, dpt_error *error)
+{
+    words w = {.length = 0};
+    const char **known = calloc(backend->n_devices, sizeof *known);
+    if (!known) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the device list");
+    const size_t n = list_groups(backend, known);
+    if (n > 0)
+        say_known(&w, entry->group, known, n);
+    else
+        say(&w, ": behind the name stands an index, \"all\" or a parameter key=value");
+    free(known);
+    return DPT_FAIL(error, DPT_E_INVALID, "device \"%s\": %s has no %s \"%s\"%s", entry->id,
+                    backend->name, n > 0 ? "group" : "groups, so no", entry->group, w.text);
+}
+
+/* Checks that an entry's group and index are there. */
+static dpt_status check_place(const dpti_registry_backend *backend, const dpti_device_entry *entry,
+                              dpt_error *error)
+{
+    const size_t n = count_in_group(backend, entry->group);
+    const char *s = n == 1 ? "" : "s";
+    if (n == 0) return fail_unknown_group(backend, entry, error);
+    if (entry->kind != DPTI_ENTRY_ONE || entry->index < n) return DPT_OK;
+    if (entry->group)
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "device \"%s\": group %s of %s has %zu device%s, numbered from 0",
+                        entry->id, entry->group, backend->name, n, s);
+    return DPT_FAIL(error, DPT_E_INVALID, "device \"%s\": %s has %zu device%s, numbered from 0",
+                    entry->id, backend->name, n, s);
 }
 
 /* ---- Adding ---------------------------------------------------------------------------------- */
@@ -152,13 +212,19 @@ static dpt_status add_named(const dpti_registry *registry, const dpti_device_ent
 {
     const dpti_registry_backend *backend = NULL;
     DPT_TRY(find_backend(registry, entry, &backend, error));
-    if (entry->kind == DPTI_ENTRY_ONE) {
-        dpti_selected device = {.backend = backend, .index = entry->index, .entry = entry};
-        memcpy(device.id, entry->id, sizeof device.id);
-        return add(selection, &device, error);
+    DPT_TRY(check_place(backend, entry, error));
+    size_t place = 0; /* in the group */
+    for (size_t i = 0; i < backend->n_devices; i++) {
+        if (!in_group(&backend->devices[i], entry->group)) continue;
+        if (entry->kind == DPTI_ENTRY_SEVERAL) {
+            DPT_TRY(add_expanded(selection, backend, i, entry, error));
+        } else if (place == entry->index) {
+            dpti_selected device = {.backend = backend, .index = i, .entry = entry};
+            memcpy(device.id, entry->id, sizeof device.id);
+            return add(selection, &device, error);
+        }
+        place++;
     }
-    for (size_t i = 0; i < backend->n_devices; i++)
-        DPT_TRY(add_expanded(selection, backend, i, entry, error));
     return DPT_OK;
 }
 

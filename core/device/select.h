@@ -23,7 +23,7 @@ typedef struct dpti_selection {
    memory is the device's own memory is kept before one that reaches the same cores through another
    API, and otherwise the first by name and index.
 
-   DPT_E_INVALID: unknown backend or parameter, index out of range, too many devices.
+   DPT_E_INVALID: unknown backend, group or parameter, index out of range, too many devices.
    DPT_E_ABSENT: a named backend, or all of them, with the reasons.  DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_select(const dpti_registry *registry, const dpti_device_list *list,
                                         dpti_selection *out, dpt_error *error);

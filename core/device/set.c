@@ -85,6 +85,7 @@ static dpt_status open_device(dpt_context *context, const dpti_selected *selecte
     device->base.backend = selected->backend->backend;
     device->context = context;
     memcpy(device->id, selected->id, sizeof device->id);
+    memcpy(device->alias, selected->backend->devices[selected->index].alias, sizeof device->alias);
     device->memory_limit_bytes = selected->entry->memory_limit_bytes;
     device->throttle = selected->entry->throttle;
     atomic_init(&device->memory_used_bytes, 0);
@@ -200,6 +201,7 @@ void dpt_device_describe(const dpt_device *device, dpt_device_description *out)
     const dpti_device *d = dpti_device_of(device);
     *out = (dpt_device_description){
         .id = d->id,
+        .alias = d->alias,
         .backend = d->base.backend->name,
         .name = d->info.name,
         .detail = d->info.detail,

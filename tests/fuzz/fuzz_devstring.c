@@ -14,6 +14,9 @@ static void check_selection(const dpti_selection *selection)
         const dpti_selected *device = &selection->devices[i];
         require(device->index < device->backend->n_devices && !device->backend->reason);
         require(device->id[0] && memchr(device->id, '\0', sizeof device->id));
+        const char *group = device->entry->group;
+        const dpti_registry_device *found = &device->backend->devices[device->index];
+        require(!group || strcmp(found->info.group, group) == 0);
         require(device->entry->throttle >= 1.0 && device->entry->memory_limit_bytes > 0);
         for (size_t k = 0; k < device->entry->n_params; k++)
             require(strcmp(device->entry->params[k].key, "threads") == 0 &&
@@ -23,7 +26,9 @@ static void check_selection(const dpti_selection *selection)
 
 static void check_list(const dpti_device_list *list, dpt_error *error)
 {
-    dpti_registry_device cards[3] = {{.id = "card:0"}, {.id = "card:1"}, {.id = "card:2"}};
+    dpti_registry_device cards[3] = {{.id = "card:0", .info.group = "fast"},
+                                     {.id = "card:1", .info.group = "slow"},
+                                     {.id = "card:2", .info.group = "fast"}};
     dpti_registry_device host = {.id = "host"};
     dpti_registry_backend backends[] = {
         {.name = (char *)"card", .backend = &backend, .n_devices = 3, .devices = cards},

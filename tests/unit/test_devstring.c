@@ -40,7 +40,7 @@ static void set_device(dpti_registry_device *device, const char *id, const char 
 }
 
 /* Two cards; the host's cores; and a backend that reaches the host's cores (any:0), the second card
-   (any:1) and something of its own (any:2). */
+   (any:1) and something of its own (any:2), in the groups soft, hard and soft. */
 static void make_machine(machine *m)
 {
     memset(m, 0, sizeof *m);
@@ -49,6 +49,8 @@ static void make_machine(machine *m)
     set_device(&m->any[1], "any:1", "");
     snprintf(m->any[1].info.pci_id, sizeof m->any[1].info.pci_id, "0000:02:00.0");
     set_device(&m->any[2], "any:2", "");
+    for (size_t i = 0; i < 3; i++)
+        snprintf(m->any[i].info.group, sizeof m->any[i].info.group, "%s", i == 1 ? "hard" : "soft");
     set_device(&m->card[0], "card:0", "card0");
     set_device(&m->card[1], "card:1", "card1");
     snprintf(m->card[0].info.pci_id, sizeof m->card[0].info.pci_id, "0000:01:00.0");
@@ -101,6 +103,11 @@ static void means(test *t)
         {"host:all:threads=2", "host:threads=2"},
         {"host:0:threads=2:pin=1:throttle=2.5", "host:0:threads=2:pin=1:throttle=2.5"},
         {"host:threads==", "host:threads=="},
+        {"any:soft", "any:soft"},
+        {"any:soft:1:memory=2G", "any:soft:1:memory=2G"},
+        {"any:hard:all", "any:1"},
+        {"any:soft:all:memory=2G", "any:0:memory=2G any:2:memory=2G"},
+        {"any:all,any:soft:all", "any:0 any:1 any:2 any:0 any:2"},
     };
     machine m;
     make_machine(&m);
@@ -161,9 +168,50 @@ static void reads_parameters(test *t)
     CHECK_TEXT(b->params[0].key, "x");
     CHECK_TEXT(b->params[1].value, "z");
     CHECK_TEXT(b->suffix, ":memory=2G:x=1:throttle=1.5:y=z");
-    CHECK(list.entries[2].kind == DPTI_ENTRY_BACKEND);
+    CHECK(list.entries[2].kind == DPTI_ENTRY_SEVERAL);
     CHECK(list.entries[3].kind == DPTI_ENTRY_ALL);
+    CHECK(!b->group && !list.entries[3].group);
     dpti_device_list_free(&list);
+    REQUIRE_OK(dpti_device_list_parse("a:soft,a:hard:3:x=1,a:soft:all", &list, &error));
+    CHECK_TEXT(list.entries[0].group, "soft");
+    CHECK(list.entries[0].kind == DPTI_ENTRY_ONE && list.entries[0].index == 0);
+    CHECK_TEXT(list.entries[1].group, "hard");
+    CHECK_SIZE(list.entries[1].index, 3);
+    CHECK_TEXT(list.entries[1].suffix, ":x=1");
+    CHECK_SIZE(list.entries[1].n_params, 1);
+    CHECK(list.entries[2].kind == DPTI_ENTRY_SEVERAL);
+    dpti_device_list_free(&list);
+}
+
+/* Which device of the backend the first entry of a list means. */
+static size_t index_of(test *t, const machine *m, const char *text)
+{
+    dpti_device_list list;
+    dpti_selection selection;
+    dpt_error error;
+    size_t index = SIZE_MAX;
+    if (!CHECK_OK(dpti_device_list_parse(text, &list, &error))) return index;
+    if (CHECK_OK(dpti_select(&m->registry, &list, &selection, &error))) {
+        index = selection.devices[0].index;
+        dpti_selection_free(&selection);
+    }
+    dpti_device_list_free(&list);
+    return index;
+}
+
+static void counts_in_groups(test *t)
+{
+    machine m;
+    make_machine(&m);
+    CHECK_SIZE(index_of(t, &m, "any:soft"), 0);
+    CHECK_SIZE(index_of(t, &m, "any:soft:0"), 0);
+    CHECK_SIZE(index_of(t, &m, "any:soft:1"), 2);
+    CHECK_SIZE(index_of(t, &m, "any:hard:0"), 1);
+    CHECK_SIZE(index_of(t, &m, "any:2"), 2);
+    /* A device that cannot say what it is is in no group. */
+    m.any[0].status = DPT_E_DEVICE;
+    CHECK_SIZE(index_of(t, &m, "any:soft"), 2);
+    CHECK_SIZE(index_of(t, &m, "any"), 0);
 }
 
 /* ---- Lists that mean nothing ----------------------------------------------------------------- */
@@ -186,7 +234,7 @@ static void complains(test *t)
         {"host, host", DPT_E_INVALID, "position 6"},
         {"host\n", DPT_E_INVALID, "position 5"},
         {"h\xc3\xb6st", DPT_E_INVALID, "position 2"},
-        {"host:threads", DPT_E_INVALID, "\"threads\" is neither an index"},
+        {"host:threads", DPT_E_INVALID, "host has no groups, so no \"threads\": behind the name"},
         {"host:-1", DPT_E_INVALID, "neither an index"},
         {"host:65536", DPT_E_INVALID, "neither an index"},
         {"host:99999999999999999999", DPT_E_INVALID, "neither an index"},
@@ -212,6 +260,19 @@ static void complains(test *t)
         {"HOST", DPT_E_INVALID, "did you mean \"host\"?"},
         {"tpu:0", DPT_E_INVALID, "known: any, card, gone, host"},
         {"card:2", DPT_E_INVALID, "has 2 devices"},
+        {"any:sfot", DPT_E_INVALID, "known: soft, hard (did you mean \"soft\"?)"},
+        {"any:SOFT:all", DPT_E_INVALID, "no group \"SOFT\"; known: soft, hard (did you mean"},
+        {"any:zzzzz", DPT_E_INVALID, "any has no group \"zzzzz\"; known: soft, hard"},
+        {"any:soft:2", DPT_E_INVALID, "group soft of any has 2 devices, numbered from 0"},
+        {"any:hard:1", DPT_E_INVALID, "group hard of any has 1 device, numbered from 0"},
+        {"any:soft:hard", DPT_E_INVALID, "\"hard\" is neither an index"},
+        {"any:0:soft", DPT_E_INVALID, "key=value"},
+        {"any:all:soft", DPT_E_INVALID, "key=value"},
+        {"any:soft:0:1", DPT_E_INVALID, "key=value"},
+        {"any:soft:", DPT_E_INVALID, "behind a colon"},
+        {"any:soft:memory=1G:0", DPT_E_INVALID, "key=value"},
+        {"any:1x", DPT_E_INVALID, "neither an index"},
+        {"gone:soft", DPT_E_ABSENT, "libgone.so is missing"},
         {"host:1", DPT_E_INVALID, "has 1 device,"},
         {"gone", DPT_E_ABSENT, "libgone.so is missing"},
         {"host,gone:all", DPT_E_ABSENT, "libgone.so is missing"},
@@ -285,6 +346,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"means", means},
         {"all_takes_hardware_once", all_takes_hardware_once},
+        {"counts_in_groups", counts_in_groups},
         {"reads_parameters", reads_parameters},
         {"complains", complains},
         {"complains_without_backends", complains_without_backends},

@@ -113,6 +113,71 @@ static void sorts_backends(test *t)
     dpt_context_destroy(context);
 }
 
+/* Of three devices: the groups "two", none, "two"; or, of the backend "wrong", no name. */
+static dpt_status three_devices(size_t *n_devices, dpt_error *error)
+{
+    (void)error;
+    *n_devices = 3;
+    return DPT_OK;
+}
+
+static dpt_status describe_grouped(size_t index, dpt_device_info *info, dpt_error *error)
+{
+    DPT_TRY(fake_describe(index, info, error));
+    if (index != 1) snprintf(info->group, sizeof info->group, "two");
+    return DPT_OK;
+}
+
+static dpt_status describe_wrongly(size_t index, dpt_device_info *info, dpt_error *error)
+{
+    DPT_TRY(fake_describe(index, info, error));
+    memset(info->group, 'x', sizeof info->group);
+    if (index == 1) snprintf(info->group, sizeof info->group, "all");
+    if (index == 2) snprintf(info->group, sizeof info->group, "Two");
+    return DPT_OK;
+}
+
+static void sorts_devices_into_groups(test *t)
+{
+    dpt_context *context = NULL;
+    REQUIRE_OK(dpti_context_create_empty(&context));
+    dpt_device_ops grouped = fake_device_ops, wrongly = fake_device_ops;
+    grouped.probe = wrongly.probe = three_devices;
+    grouped.describe = describe_grouped;
+    wrongly.describe = describe_wrongly;
+    dpt_backend fake = fake_backend, wrong = fake_backend;
+    fake.device = &grouped;
+    wrong.name = "wrong";
+    wrong.device = &wrongly;
+    CHECK_OK(dpti_registry_add(context->registry, "fake", &fake));
+    CHECK_OK(dpti_registry_add(context->registry, "wrong", &wrong));
+    static const char *const aliases[] = {"fake:two:0", "", "fake:two:1"};
+    dpt_device_description d;
+    for (size_t i = 0; i < 3; i++) {
+        REQUIRE_OK(dpt_backend_describe(context, 0, i, &d));
+        CHECK_TEXT(d.alias, aliases[i]);
+    }
+    CHECK_TEXT(d.id, "fake:2");
+    /* 15 characters are a name, which core cuts there. */
+    REQUIRE_OK(dpt_backend_describe(context, 1, 0, &d));
+    CHECK_TEXT(d.alias, "wrong:xxxxxxxxxxxxxxx:0");
+    CHECK_STATUS(dpt_backend_describe(context, 1, 1, &d), DPT_E_INTERNAL);
+    CHECK_CONTAINS(dpt_error_message(context), "into a group whose name is none");
+    CHECK_STATUS(dpt_backend_describe(context, 1, 2, &d), DPT_E_INTERNAL);
+
+    dpt_device_set *set = NULL;
+    REQUIRE_OK(dpt_devices_open(context, "fake:two:1,fake:two:all", &set));
+    REQUIRE(dpt_devices_count(set) == 3);
+    dpt_device_describe(dpt_devices_get(set, 0), &d);
+    CHECK_TEXT(d.id, "fake:two:1");
+    CHECK_TEXT(d.alias, "fake:two:1");
+    dpt_device_describe(dpt_devices_get(set, 1), &d);
+    CHECK_TEXT(d.id, "fake:0");
+    CHECK_TEXT(d.alias, "fake:two:0");
+    dpt_devices_close(set);
+    dpt_context_destroy(context);
+}
+
 static void checks_descriptors(test *t)
 {
     dpt_memory_ops memory = fake_memory_ops;
@@ -156,6 +221,10 @@ static void checks_descriptors(test *t)
     CHECK(!dpti_backend_name_valid("a:b"));
     CHECK(!dpti_backend_name_valid(""));
     CHECK(dpti_backend_name_valid("cu2-x_"));
+    CHECK(dpti_group_name_valid("a2"));
+    CHECK(!dpti_group_name_valid("2a"));
+    CHECK(!dpti_group_name_valid("a-b"));
+    CHECK(!dpti_group_name_valid("abcdefghijklmnop"));
 }
 
 static void absent_backends_have_reasons(test *t)
@@ -316,6 +385,7 @@ int main(int argc, char **argv)
         {"names_statuses", names_statuses},
         {"keeps_the_last_failure", keeps_the_last_failure},
         {"sorts_backends", sorts_backends},
+        {"sorts_devices_into_groups", sorts_devices_into_groups},
         {"checks_descriptors", checks_descriptors},
         {"absent_backends_have_reasons", absent_backends_have_reasons},
         {"recognises_files", recognises_files},
