@@ -254,6 +254,14 @@ static bool same_text(const char *a, const char *b, size_t size)
     return a[0] && strncmp(a, b, size) == 0;
 }
 
+/* Two backends that both reach this machine's cores mean the same ones, whatever they call the
+   domain. */
+static bool both_host(const candidate *a, const candidate *b)
+{
+    return a->backend != b->backend &&
+           (info_of(a)->flags & info_of(b)->flags & DPT_DEVICE_IS_HOST_CPU);
+}
+
 static bool same_hardware(const dpt_device_info *a, const dpt_device_info *b)
 {
     static const unsigned char none[sizeof a->uuid] = {0};
@@ -270,7 +278,8 @@ static void keep_once(candidate *candidates, size_t n, bool natives)
         bool taken = false;
         for (size_t j = 0; j < n && !taken; j++)
             taken = candidates[j].kept &&
-                    same_hardware(info_of(&candidates[i]), info_of(&candidates[j]));
+                    (both_host(&candidates[i], &candidates[j]) ||
+                     same_hardware(info_of(&candidates[i]), info_of(&candidates[j])));
         candidates[i].kept = !taken;
     }
 }

@@ -19,7 +19,8 @@ typedef struct dpti_selection {
 } dpti_selection;
 
 /* "all" means every device of every backend, but each piece of hardware once: a device is left out
-   if another has its compute domain, its PCI id or its UUID.  Of those a backend for which host
+   if another has its compute domain, its PCI id or its UUID, or if both are the host's cores, of
+   different backends.  Of those a backend for which host
    memory is the device's own memory is kept before one that reaches the same cores through another
    API, and otherwise the first by name and index.
 

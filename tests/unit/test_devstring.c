@@ -214,6 +214,41 @@ static void counts_in_groups(test *t)
     CHECK_SIZE(index_of(t, &m, "any"), 0);
 }
 
+/* Two devices that are the host's cores, of one group, beside the host's own backend. */
+static void all_leaves_the_host_to_its_own(test *t)
+{
+    machine m;
+    char ids[2048];
+    dpt_error error;
+    make_machine(&m);
+    snprintf(m.any[2].info.compute_domain, sizeof m.any[2].info.compute_domain, "cores");
+    m.any[2].info.flags = DPT_DEVICE_IS_HOST_CPU;
+    CHECK_OK(resolve(&m.registry, "all", ids, &error));
+    CHECK_TEXT(ids, "any:1 card:0 host");
+    /* Who names them gets them, the same cores twice or not. */
+    CHECK_OK(resolve(&m.registry, "any:all", ids, &error));
+    CHECK_TEXT(ids, "any:0 any:1 any:2");
+    CHECK_OK(resolve(&m.registry, "any:soft:all", ids, &error));
+    CHECK_TEXT(ids, "any:0 any:2");
+    CHECK_OK(resolve(&m.registry, "all,any:soft:1", ids, &error));
+    CHECK_TEXT(ids, "any:1 card:0 host any:soft:1");
+    /* The flag is enough: another backend may have another word for the cores. */
+    m.any[0].info.compute_domain[0] = '\0';
+    snprintf(m.any[2].info.compute_domain, sizeof m.any[2].info.compute_domain, "package");
+    CHECK_OK(resolve(&m.registry, "all", ids, &error));
+    CHECK_TEXT(ids, "any:1 card:0 host");
+    /* So is the domain. */
+    m.any[2].info.flags = 0;
+    snprintf(m.any[2].info.compute_domain, sizeof m.any[2].info.compute_domain, "cores");
+    CHECK_OK(resolve(&m.registry, "all", ids, &error));
+    CHECK_TEXT(ids, "any:1 card:0 host");
+    /* Without the host's own backend the first of those that share the cores stands for all. */
+    m.registry.n_backends = 3;
+    snprintf(m.any[0].info.compute_domain, sizeof m.any[0].info.compute_domain, "cores");
+    CHECK_OK(resolve(&m.registry, "all", ids, &error));
+    CHECK_TEXT(ids, "any:0 any:1 card:0");
+}
+
 /* ---- Lists that mean nothing ----------------------------------------------------------------- */
 
 static void complains(test *t)
@@ -347,6 +382,7 @@ int main(int argc, char **argv)
         {"means", means},
         {"all_takes_hardware_once", all_takes_hardware_once},
         {"counts_in_groups", counts_in_groups},
+        {"all_leaves_the_host_to_its_own", all_leaves_the_host_to_its_own},
         {"reads_parameters", reads_parameters},
         {"complains", complains},
         {"complains_without_backends", complains_without_backends},
