@@ -220,7 +220,7 @@ run_addresses() {
     # What takes minutes here and runs nothing that others do not: twenty steps of large networks, and
     # the operators on one thread, which every kernel set runs on three.
     if [ $tier = ci ]; then
-        suite clang-asan -E '^(train_golden_models|conformance_cpu_1)$'
+        suite clang-asan -E '^(train_golden_models|train_resnet18.*|conformance_cpu_1)$'
     else
         suite clang-asan
     fi

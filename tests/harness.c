@@ -14,11 +14,13 @@ void test_fail(test *t, const char *file, int line, const char *format, ...)
     t->n_failures++;
     t->n_checks++;
     if (t->quiet) return;
+    flockfile(stdout); /* cases may run in several threads */
     fprintf(stdout, "  %s:%d: ", file, line);
     va_start(args, format);
     vfprintf(stdout, format, args);
     va_end(args);
     fputc('\n', stdout);
+    funlockfile(stdout);
 }
 
 void test_skip(test *t, const char *format, ...)
@@ -26,11 +28,13 @@ void test_skip(test *t, const char *format, ...)
     va_list args;
     t->skipped = true;
     if (t->quiet) return;
+    flockfile(stdout);
     fputs("  skipped: ", stdout);
     va_start(args, format);
     vfprintf(stdout, format, args);
     va_end(args);
     fputc('\n', stdout);
+    funlockfile(stdout);
 }
 
 bool test_check(test *t, bool held, const char *what, const char *file, int line)
@@ -156,6 +160,20 @@ int test_main(int argc, char **argv, const test_case *cases, size_t n_cases, voi
 {
     const size_t n_args = argc > 1 ? (size_t)argc - 1 : 0;
     return test_run(n_args, argv + 1, cases, n_cases, user);
+}
+
+/* ---- Names ------------------------------------------------------------------------------------
+ */
+
+bool test_list_has(const char *list, const char *name)
+{
+    const size_t length = strlen(name);
+    while (*list) {
+        const size_t n = strcspn(list, ",");
+        if (n == length && strncmp(list, name, n) == 0) return true;
+        list += n + (list[n] == ',');
+    }
+    return false;
 }
 
 /* ---- Random numbers -------------------------------------------------------------------------- */

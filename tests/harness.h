@@ -87,6 +87,9 @@ bool test_check_contains(test *t, const char *text, const char *part, const char
 DPT_PRINTF(4, 5) void test_fail(test *t, const char *file, int line, const char *format, ...);
 DPT_PRINTF(2, 3) void test_skip(test *t, const char *format, ...);
 
+/* Whether a list of names, separated by commas, has this one: $DPTRAIN_TEST_REQUIRE. */
+bool test_list_has(const char *list, const char *name);
+
 /* Random numbers, the same on every machine (splitmix64). */
 typedef struct test_random {
     uint64_t state;

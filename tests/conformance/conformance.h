@@ -12,6 +12,7 @@ typedef struct suite {
     dpti_device *device;
     bool complete;       /* the backend must support every description of the suite */
     size_t max_failures; /* of one case before it is given up */
+    const char *prefix;  /* the device, in front of the cases' names; NULL if there is only one */
     size_t n_compared, n_unsupported;
 } suite;
 

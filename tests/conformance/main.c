@@ -2,22 +2,26 @@
 
        --complete       the backend must support every description
        --device LIST    one device, by its string, in place of all of them
+       --together       all devices (of LIST, if there is one) at the same time, a thread for each,
+                        in place of one after the other
        --self-test      every operator's case must fail, on each of the device strings given after
                         it: they plant mistakes
        --case PART      only cases whose name contains PART
 
-   Skips (77) if the backend has no device here, unless $DPTRAIN_TEST_REQUIRE names it. */
+   Skips (77) if the backend has no device here, unless $DPTRAIN_TEST_REQUIRE, names separated by
+   commas, has it. */
 #include "conformance.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CASES = 64, MAX_STRINGS = 16 };
+enum { MAX_CASES = 64, MAX_STRINGS = 16, NAME_BYTES = 96, LIST_BYTES = 1024 };
 
 typedef struct options {
     const char *backend, *device, *part;
-    bool complete;
+    bool complete, together;
     size_t n_planted;
     const char *planted[MAX_STRINGS];
 } options;
@@ -36,8 +40,11 @@ static void run_body(dpti_device *device, void *argument)
     call->body(call->t);
 }
 
+/* The case of a name, in front of which the device may stand. */
 static const suite_case *case_named(const char *name)
 {
+    const char *colon = strstr(name, ": ");
+    if (colon) name = colon + 2;
     for (size_t i = 0; i < n_operator_cases; i++) {
         if (strcmp(operator_cases[i].name, name) == 0) return &operator_cases[i];
     }
@@ -70,35 +77,39 @@ static void must_fail(test *t)
 static int run_cases(suite *s, bool operators_only, void (*run)(test *), const char *part)
 {
     test_case cases[MAX_CASES];
-    char *args[] = {part ? strdup(part) : NULL};
-    size_t n = 0;
-    for (size_t i = 0; i < n_operator_cases; i++)
-        cases[n++] = (test_case){.name = operator_cases[i].name, .run = run};
-    for (size_t i = 0; i < n_device_cases && !operators_only; i++)
-        cases[n++] = (test_case){.name = device_cases[i].name, .run = run};
+    char names[MAX_CASES][NAME_BYTES], *args[] = {part ? strdup(part) : NULL};
+    const char *prefix = s->prefix ? s->prefix : "", *colon = s->prefix ? ": " : "";
+    const size_t n = n_operator_cases + (operators_only ? 0 : n_device_cases);
+    for (size_t i = 0; i < n; i++) {
+        const suite_case *c =
+            i < n_operator_cases ? &operator_cases[i] : &device_cases[i - n_operator_cases];
+        snprintf(names[i], sizeof names[i], "%s%s%s", prefix, colon, c->name);
+        cases[i] = (test_case){.name = names[i], .run = run};
+    }
     const int result = test_run(args[0] ? 1 : 0, args, cases, n, s);
     free(args[0]);
-    printf("%zu calls compared with the reference, %zu descriptions not supported\n", s->n_compared,
-           s->n_unsupported);
+    printf("%s%s%zu calls compared with the reference, %zu descriptions not supported\n", prefix,
+           colon, s->n_compared, s->n_unsupported);
     return result;
 }
 
 /* ---- Devices --------------------------------------------------------------------------------- */
 
-static int on_device(dpt_context *context, const options *o, const char *device, bool planted)
+/* The suite on one open device, in a thread of its own. */
+typedef struct device_run {
+    const options *o;
+    suite suite;
+    bool planted;
+    pthread_t thread;
+    int result;
+} device_run;
+
+static void *run_on(void *argument)
 {
-    dpt_device_set *devices = NULL;
-    const dpt_status status = dpt_devices_open(context, device, &devices);
-    if (status != DPT_OK) {
-        printf("FAIL %s: %s\n", device, dpt_error_message(context));
-        return 1;
-    }
-    suite s = {.complete = o->complete, .max_failures = planted ? 1 : 10};
-    s.device = devices->devices[0];
-    printf("== %s: %s, %s\n", device, s.device->info.name, s.device->info.detail);
-    const int result = run_cases(&s, planted, planted ? must_fail : run_in_driver, o->part);
-    dpt_devices_close(devices);
-    return result;
+    device_run *r = argument;
+    r->result =
+        run_cases(&r->suite, r->planted, r->planted ? must_fail : run_in_driver, r->o->part);
+    return NULL;
 }
 
 /* A failure outweighs success, and success a skip. */
@@ -108,22 +119,77 @@ static int worse(int a, int b)
     return a == 0 || b == 0 ? 0 : TEST_SKIP_CODE;
 }
 
+static device_run begin(const options *o, dpti_device *device, bool planted)
+{
+    device_run r = {.o = o,
+                    .suite = {.device = device,
+                              .complete = o->complete,
+                              .max_failures = planted ? 1 : 10,
+                              .prefix = o->together ? device->id : NULL},
+                    .planted = planted,
+                    .result = 1};
+    printf("== %s: %s, %s\n", device->id, device->info.name, device->info.detail);
+    return r;
+}
+
+/* All devices of the set at the same time. */
+static int on_each(const options *o, dpt_device_set *devices)
+{
+    device_run runs[MAX_STRINGS];
+    size_t n_started = 0;
+    int result = TEST_SKIP_CODE;
+    if (devices->n_devices > MAX_STRINGS) {
+        puts("FAIL: too many devices");
+        return 1;
+    }
+    for (size_t i = 0; i < devices->n_devices; i++)
+        runs[i] = begin(o, devices->devices[i], false);
+    while (n_started < devices->n_devices &&
+           pthread_create(&runs[n_started].thread, NULL, run_on, &runs[n_started]) == 0)
+        n_started++;
+    for (size_t i = 0; i < n_started; i++) {
+        pthread_join(runs[i].thread, NULL);
+        result = worse(result, runs[i].result);
+    }
+    return n_started < devices->n_devices ? 1 : result;
+}
+
+static int on_list(dpt_context *context, const options *o, const char *list, bool planted)
+{
+    dpt_device_set *devices = NULL;
+    int result = 1;
+    if (dpt_devices_open(context, list, &devices) != DPT_OK) {
+        printf("FAIL %s: %s\n", list, dpt_error_message(context));
+    } else if (o->together) {
+        result = on_each(o, devices);
+    } else {
+        device_run r = begin(o, devices->devices[0], planted);
+        (void)run_on(&r);
+        result = r.result;
+    }
+    dpt_devices_close(devices);
+    return result;
+}
+
 static int on_all(dpt_context *context, const options *o, size_t n_devices)
 {
+    char list[LIST_BYTES] = "";
     int result = TEST_SKIP_CODE;
     for (size_t i = 0; i < n_devices; i++) {
         char device[64];
         snprintf(device, sizeof device, "%s:%zu", o->backend, i);
-        result = worse(result, on_device(context, o, device, false));
+        if (!o->together) result = worse(result, on_list(context, o, device, false));
+        const size_t length = strlen(list);
+        snprintf(list + length, sizeof list - length, "%s%s", i ? "," : "", device);
     }
-    return result;
+    return o->together ? on_list(context, o, list, false) : result;
 }
 
 static int missing(const options *o, const char *reason)
 {
     const char *required = getenv("DPTRAIN_TEST_REQUIRE");
     printf("no device of %s: %s\n", o->backend, reason);
-    if (!required || strcmp(required, o->backend) != 0) return TEST_SKIP_CODE;
+    if (!test_list_has(required ? required : "", o->backend)) return TEST_SKIP_CODE;
     puts("FAIL: DPTRAIN_TEST_REQUIRE asks for it");
     return 1;
 }
@@ -138,11 +204,11 @@ static int run_suite(dpt_context *context, const options *o)
     const size_t n_devices = dpt_backend_device_count(context, backend);
     const char *reason = dpt_backend_reason(context, backend);
     if (n_devices == 0) return missing(o, reason ? reason : "none found");
-    if (o->n_planted == 0 && o->device) return on_device(context, o, o->device, false);
+    if (o->n_planted == 0 && o->device) return on_list(context, o, o->device, false);
     if (o->n_planted == 0) return on_all(context, o, n_devices);
     int result = 0;
     for (size_t i = 0; i < o->n_planted; i++)
-        result = worse(result, on_device(context, o, o->planted[i], true));
+        result = worse(result, on_list(context, o, o->planted[i], true));
     return result;
 }
 
@@ -155,6 +221,8 @@ static bool parse(int argc, char **argv, options *o)
         const bool more = i + 1 < argc;
         if (strcmp(argv[i], "--complete") == 0) {
             o->complete = true;
+        } else if (strcmp(argv[i], "--together") == 0) {
+            o->together = true;
         } else if (strcmp(argv[i], "--device") == 0 && more) {
             o->device = argv[++i];
         } else if (strcmp(argv[i], "--case") == 0 && more) {
@@ -169,7 +237,7 @@ static bool parse(int argc, char **argv, options *o)
             return false;
         }
     }
-    return o->backend && self_test == (o->n_planted > 0);
+    return o->backend && self_test == (o->n_planted > 0) && !(self_test && o->together);
 }
 
 int main(int argc, char **argv)
@@ -177,7 +245,7 @@ int main(int argc, char **argv)
     options o = {.complete = false};
     dpt_context *context = NULL;
     if (!parse(argc, argv, &o)) {
-        fputs("usage: conformance NAME [--complete] [--device STRING] [--case PART] "
+        fputs("usage: conformance NAME [--complete] [--device LIST] [--together] [--case PART] "
               "[--self-test STRING...]\n",
               stderr);
         return 2;

@@ -24,9 +24,17 @@ DPT_CHECK_RESULT dpt_status flat_data(dpt_context *context, size_t count, uint64
 /* Two residual blocks, the second with a shortcut of its own; convolutions with biases. */
 DPT_CHECK_RESULT dpt_status flat_residual(dpt_context *context, dpt_model **out);
 
+/* Of SGD; zeros stand for FLAT_RATE and biases as they are initialised. */
+typedef struct flat_training {
+    float lr;
+    float norm_bias; /* first value of the biases of norms: lifts values off ReLU's kink, where a
+                        rounding error changes a gradient by a thousandth in a deep network */
+} flat_training;
+
 typedef struct flat_task {
     const dpt_model *model;
     const dpt_dataset *data;
+    flat_training training;
     const char *devices, *split;
     size_t batch, micro_batch, steps;
     dpt_batch_norm_mode mode;
@@ -36,13 +44,14 @@ typedef struct flat_task {
 typedef struct flat_outcome {
     float *weights, *gradients; /* of the first device, after the last step */
     double losses[FLAT_STEPS];
+    size_t n_devices;
     size_t shards[8], at_once[8]; /* of the last step; the most samples of a pass */
     bool replicas_agree;          /* to the bit, running statistics and velocity included */
 } flat_outcome;
 
-/* Trains from the default initialisation, seed 1, in the order of the data, with learning rate
-   FLAT_RATE, momentum FLAT_MOMENTUM, weight decay FLAT_DECAY.  The context has the message of a
-   failure.  Free the outcome in any case. */
+/* Trains from the default initialisation, seed 1, in the order of the data, with momentum
+   FLAT_MOMENTUM, weight decay FLAT_DECAY.  The context has the message of a failure.  Free the
+   outcome in any case. */
 #define FLAT_RATE     0.05f
 #define FLAT_MOMENTUM 0.9f
 #define FLAT_DECAY    1e-3f
@@ -61,10 +70,12 @@ DPT_CHECK_RESULT bool flat_interpret(const flat_task *task, size_t n_devices, co
 /* Per parameter, |gradients - reference|. */
 void flat_errors(const dpt_model *m, const float *gradients, const double *reference,
                  double *errors);
-/* |gradients - reference| <= 4 errors + 1e-7 |reference| for every parameter but those whose
-   gradient is zero (feeds_batch_norm).  `worst`, which may be NULL, gets the first one that is out
-   of bounds.
- */
+/* A parameter whose true gradient is zero, so that what is computed is rounding errors: it feeds a
+   batch-norm, or nothing but batch-norms that subtract it again behind a ReLU that lets it all
+   through. */
+bool flat_gradient_is_zero(const dpt_model *m, size_t parameter, const double *reference);
+/* |gradients - reference| <= 4 errors + 1e-7 |reference| for every parameter but those.  `worst`,
+   which may be NULL, gets the first one that is out of bounds. */
 bool flat_gradients_agree(const dpt_model *m, const float *gradients, const double *reference,
                           const double *errors, const char **worst);
 /* The 2-norm of a - b, without the same parameters. */

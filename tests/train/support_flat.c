@@ -101,12 +101,40 @@ static dpt_status compare_replicas(dpt_trainer *trainer, size_t n_devices, flat_
     return status;
 }
 
+static float rate_of(const flat_task *task)
+{
+    return task->training.lr > 0 ? task->training.lr : FLAT_RATE;
+}
+
+/* The values that a task starts with, where they are not those of the initialisation. */
+static void set_norm_biases(const flat_task *task, float *flat)
+{
+    for (size_t i = 0; i < task->model->n_parameters; i++) {
+        const dpti_parameter *p = &task->model->parameters[i];
+        if (p->role != DPTI_ROLE_NORM_BIAS || task->training.norm_bias == 0.0f) continue;
+        for (size_t e = p->offset; e < p->offset + p->size; e++)
+            flat[e] = task->training.norm_bias;
+    }
+}
+
+static dpt_status set_start(dpt_trainer *trainer, const flat_task *task, size_t n_devices)
+{
+    float *flat = malloc(task->model->flat_size * sizeof *flat);
+    if (!flat) return DPT_E_NO_MEMORY;
+    dpt_status status = dpti_trainer_read(trainer, 0, DPT_PARAMETER, flat);
+    set_norm_biases(task, flat);
+    for (size_t i = 0; i < n_devices && status == DPT_OK; i++)
+        status = dpti_trainer_write(trainer, i, DPT_PARAMETER, flat);
+    free(flat);
+    return status;
+}
+
 dpt_status flat_train(dpt_device_set *devices, const flat_task *task, flat_outcome *out)
 {
     const dpt_trainer_options options = {.batch_size = task->batch,
                                          .micro_batch = task->micro_batch,
                                          .split = task->split,
-                                         .lr = FLAT_RATE,
+                                         .lr = rate_of(task),
                                          .momentum = FLAT_MOMENTUM,
                                          .weight_decay = FLAT_DECAY,
                                          .batch_norm = task->mode,
@@ -114,10 +142,12 @@ dpt_status flat_train(dpt_device_set *devices, const flat_task *task, flat_outco
                                          .no_shuffle = true};
     const size_t n_devices = dpt_devices_count(devices), n = task->model->flat_size;
     dpt_trainer *trainer = NULL;
-    *out =
-        (flat_outcome){.weights = calloc(n, sizeof(float)), .gradients = calloc(n, sizeof(float))};
+    *out = (flat_outcome){.weights = calloc(n, sizeof(float)),
+                          .gradients = calloc(n, sizeof(float)),
+                          .n_devices = n_devices};
     if (!out->weights || !out->gradients) return DPT_E_NO_MEMORY;
     dpt_status status = dpt_trainer_create(devices, task->model, task->data, &options, &trainer);
+    if (status == DPT_OK) status = set_start(trainer, task, n_devices);
     for (size_t i = 0; i < n_devices && status == DPT_OK; i++) {
         dpt_device_plan plan;
         status = dpt_trainer_plan(trainer, i, &plan);
@@ -155,16 +185,17 @@ void flat_free(flat_outcome *outcome)
 
 /* ---- In double precision --------------------------------------------------------------------- */
 
-static bool start(interpreter *it)
+static bool start(interpreter *it, const flat_task *task)
 {
     dpt_error error = {0};
     const size_t n = it->model->flat_size;
     float *flat = calloc(n, sizeof *flat);
     const bool made = flat && dpti_initialize(it->model, "default", 1, flat, &error) == DPT_OK;
+    if (made) set_norm_biases(task, flat);
     for (size_t i = 0; made && i < n; i++)
         it->parameters[i] = (double)flat[i];
     free(flat);
-    it->lr = (double)FLAT_RATE;
+    it->lr = (double)rate_of(task);
     it->seed = 1;
     return made;
 }
@@ -177,7 +208,8 @@ bool flat_interpret(const flat_task *task, size_t n_devices, const size_t *share
         .data = task->data,
         .purpose = DPTI_PURPOSE_TRAIN,
         .optimizer = {.momentum = FLAT_MOMENTUM, .weight_decay = FLAT_DECAY}};
-    if (!interpreter_create(task->model, &options, n_devices, out) || !start(out)) return false;
+    if (!interpreter_create(task->model, &options, n_devices, out) || !start(out, task))
+        return false;
     for (uint32_t i = 0; i < FLAT_COUNT; i++)
         records[i] = i;
     for (size_t i = 0; i < n_devices; i++)
@@ -195,13 +227,21 @@ void flat_errors(const dpt_model *m, const float *gradients, const double *refer
         errors[i] = parameter_error(&m->parameters[i], gradients, reference);
 }
 
+bool flat_gradient_is_zero(const dpt_model *m, size_t parameter, const double *reference)
+{
+    return feeds_batch_norm(m, parameter) ||
+           parameter_norm(&m->parameters[parameter], reference) < 1e-13;
+}
+
 bool flat_gradients_agree(const dpt_model *m, const float *gradients, const double *reference,
                           const double *errors, const char **worst)
 {
     for (size_t i = 0; i < m->n_parameters; i++) {
         const dpti_parameter *p = &m->parameters[i];
         const double bound = 4 * errors[i] + 1e-7 * parameter_norm(p, reference);
-        if (feeds_batch_norm(m, i) || parameter_error(p, gradients, reference) <= bound) continue;
+        if (flat_gradient_is_zero(m, i, reference) ||
+            parameter_error(p, gradients, reference) <= bound)
+            continue;
         if (worst) *worst = p->name;
         return false;
     }

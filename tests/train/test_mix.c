@@ -1,4 +1,5 @@
-/* Any mix, same training: LeNet on several devices against one, by two measures.
+/* Any mix, same training: LeNet on several devices against one, by two measures.  The devices are
+   the tested backend's (mixes.h), alone and beside the CPU.
 
    (a) After one step, every gradient tensor lies as near to a double-precision gradient as one
        device's does: |x - ref| <= 4 |one device - ref| + 1e-7 |ref|.
@@ -7,6 +8,7 @@
 
    Both are shown to fail for a dropped shard, a mis-scaled gradient and stale weights. */
 #include "harness.h"
+#include "train/mixes.h"
 #include "train/support.h"
 
 #include <math.h>
@@ -20,11 +22,7 @@ enum { COUNT = 13 * BATCH + 23 };
 
 static const float rate = 0.06f, momentum = 0.9f;
 
-typedef struct mix {
-    const char *devices, *split;
-} mix;
-
-static const mix mixes[] = {
+static const mix cpu_mixes[] = {
     {"cpu,cpu", "equal"},
     {"cpu:threads=1,cpu:threads=1", "equal"},
     {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "5:2:1"},
@@ -40,6 +38,7 @@ static const mix mixes[] = {
 /* ---- What is compared with ------------------------------------------------------------------- */
 
 typedef struct baseline {
+    mix_list mixes;
     image_set data;
     lenet64 gradients;                  /* double precision, first batch */
     double single_error[LENET_TENSORS]; /* of one device's gradients */
@@ -150,11 +149,12 @@ static void run_mix(const baseline *b, const mix *m, size_t n_steps, run_result 
 static void same_gradients(test *t)
 {
     const baseline *b = t->user;
-    for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++) {
+    for (size_t i = 0; i < b->mixes.n; i++) {
+        const mix *m = &b->mixes.items[i];
         run_result r;
-        run_mix(b, &mixes[i], 1, &r);
+        run_mix(b, m, 1, &r);
         if (!CHECK_OK(r.status) || !CHECK(gradients_agree(b, &r)) || !CHECK(r.replicas_agree))
-            FAIL("%s split %s: %s", mixes[i].devices, mixes[i].split, r.message);
+            FAIL("%s split %s: %s", m->devices, m->split, r.message);
         run_free(&r);
     }
 }
@@ -162,11 +162,12 @@ static void same_gradients(test *t)
 static void same_weights(test *t)
 {
     const baseline *b = t->user;
-    for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++) {
+    for (size_t i = 0; i < b->mixes.n; i++) {
+        const mix *m = &b->mixes.items[i];
         run_result r;
-        run_mix(b, &mixes[i], STEPS, &r);
+        run_mix(b, m, STEPS, &r);
         if (!CHECK_OK(r.status) || !CHECK(weights_agree(b, &r)) || !CHECK(r.replicas_agree))
-            FAIL("%s split %s: distance %g, permuted %g %s", mixes[i].devices, mixes[i].split,
+            FAIL("%s split %s: distance %g, permuted %g %s", m->devices, m->split,
                  distance(r.weights, b->last.weights, r.size), b->permuted, r.message);
         for (size_t s = 0; s < STEPS; s++)
             CHECK_NEAR(r.losses[s], b->last.losses[s], 1e-4);
@@ -177,13 +178,14 @@ static void same_weights(test *t)
 static void same_bits_twice(test *t)
 {
     const baseline *b = t->user;
-    static const mix again[] = {{"cpu", NULL},
-                                {"cpu:threads=2,cpu:threads=1", "2:1"},
-                                {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "5:2:1"}};
-    for (size_t i = 0; i < sizeof again / sizeof *again; i++) {
+    static const mix of_cpu[] = {{"cpu", NULL},
+                                 {"cpu:threads=2,cpu:threads=1", "2:1"},
+                                 {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "5:2:1"}};
+    const mix_list again = testing_cpu() ? (mix_list){3, of_cpu} : b->mixes;
+    for (size_t i = 0; i < again.n; i++) {
         run_result r, s;
-        run_mix(b, &again[i], STEPS, &r);
-        run_mix(b, &again[i], STEPS, &s);
+        run_mix(b, &again.items[i], STEPS, &r);
+        run_mix(b, &again.items[i], STEPS, &s);
         CHECK_OK(r.status);
         CHECK_OK(s.status);
         CHECK(memcmp(r.weights, s.weights, r.size * sizeof *r.weights) == 0);
@@ -210,17 +212,18 @@ static void planted_bugs_are_caught(test *t)
 {
     const baseline *b = t->user;
     static const struct {
-        const char *devices;
+        const char *with_cpu, *with_other;
         bool in_gradients;
     } bugs[] = {
-        {"cpu:threads=1,fault:bug=drop", true},
-        {"cpu:threads=1,fault:bug=scale", true},
-        {"fault:bug=stale,cpu:threads=1", false},
+        {"cpu:threads=1,fault:bug=drop", "@0,fault:bug=drop", true},
+        {"cpu:threads=1,fault:bug=scale", "@0,fault:bug=scale", true},
+        {"fault:bug=stale,cpu:threads=1", "fault:bug=stale,@0", false},
     };
     for (size_t i = 0; i < sizeof bugs / sizeof *bugs; i++) {
         run_result r;
-        run_mix(b, &(mix){bugs[i].devices, "2:1"}, bugs[i].in_gradients ? 1 : STEPS, &r);
-        if (!CHECK_OK(r.status)) FAIL("%s: %s", bugs[i].devices, r.message);
+        const char *devices = testing_cpu() ? bugs[i].with_cpu : tested_devices(bugs[i].with_other);
+        run_mix(b, &(mix){devices, "2:1"}, bugs[i].in_gradients ? 1 : STEPS, &r);
+        if (!CHECK_OK(r.status)) FAIL("%s: %s", devices, r.message);
         if (bugs[i].in_gradients)
             CHECK(!gradients_agree(b, &r));
         else
@@ -241,6 +244,9 @@ int main(int argc, char **argv)
     baseline b = {0};
     test setup = {.name = "one device"};
     add_fault_plugins();
+    const int missing = tested_backend_missing();
+    if (missing) return missing;
+    b.mixes = tested_mixes(cpu_mixes, sizeof cpu_mixes / sizeof *cpu_mixes);
     if (!images_create(COUNT, 7, &b.data)) return 1;
     one_device(&setup, &b);
     if (setup.n_failures) return 1;
