@@ -31,33 +31,34 @@ typedef int i32;
 typedef uint u32;
 typedef ulong u64;
 
-#define KERNEL __kernel
-#define DEVICE inline static
-#define GLOBAL __global
-#define LOCAL  __local  /* of a pointer to shared memory */
-#define SHARED __local  /* of an array in shared memory, declared at the top of a kernel */
-#define CONSTANT __constant
-#define RESTRICT restrict
+#define KERNEL            __kernel
+#define DEVICE            inline static
+#define GLOBAL            __global
+#define LOCAL             __local /* of a pointer to shared memory */
+#define SHARED            __local /* of an array in shared memory, declared at the top of a kernel */
+#define CONSTANT          __constant
+#define RESTRICT          restrict
 
-#define GLOBAL_ID   ((u64)get_global_id(0))
-#define GROUP_ID(d) ((u32)get_group_id(d))
-#define LOCAL_ID    ((u32)get_local_id(0))
-#define BARRIER()   barrier(CLK_LOCAL_MEM_FENCE)
+#define GLOBAL_ID         ((u64)get_global_id(0))
+#define GROUP_ID(d)       ((u32)get_group_id(d))
+#define LOCAL_ID          ((u32)get_local_id(0))
+#define BARRIER()         barrier(CLK_LOCAL_MEM_FENCE)
 
-#define FMA(a, b, c)   fma(a, b, c)
-#define EXP(x)         exp(x)
-#define LOG(x)         log(x)
-#define TANH(x)        tanh(x)
-#define ERF(x)         erf(x)
-#define ERFC(x)        erfc(x)
-#define SQRT(x)        sqrt(x)
-#define ROUND(x)       rint(x)
-#define FLOOR(x)       floor(x)
-#define FMAX(a, b)     fmax(a, b)
-#define FMIN(a, b)     fmin(a, b)
-#define FABS(x)        fabs(x)
-#define MUL_HIGH(a, b) mul_hi(a, b)
-#define AS_FLOAT(u)    as_float(u)
+#define FMA(a, b, c)      fma(a, b, c)
+#define EXP(x)            exp(x)
+#define LOG(x)            log(x)
+#define TANH(x)           tanh(x)
+#define ERF(x)            erf(x)
+#define ERFC(x)           erfc(x)
+#define SQRT(x)           sqrt(x)
+#define ROUND(x)          rint(x)
+#define FLOOR(x)          floor(x)
+#define FMAX(a, b)        fmax(a, b)
+#define FMIN(a, b)        fmin(a, b)
+#define FABS(x)           fabs(x)
+#define MUL_HIGH(a, b)    mul_hi(a, b) /* the upper half of the product: of two u32, */
+#define MUL_HIGH_64(a, b) mul_hi(a, b) /* of two u64 */
+#define AS_FLOAT(u)       as_float(u)
 
 #elif defined(__CUDACC__)
 
@@ -70,29 +71,30 @@ typedef unsigned long long u64;
 #define DEVICE static __device__ __forceinline__
 #define GLOBAL
 #define LOCAL
-#define SHARED __shared__
-#define CONSTANT __constant__
-#define RESTRICT __restrict__
+#define SHARED            __shared__
+#define CONSTANT          __constant__
+#define RESTRICT          __restrict__
 
-#define GLOBAL_ID   ((u64)blockIdx.x * blockDim.x + threadIdx.x)
-#define GROUP_ID(d) ((d) == 0 ? blockIdx.x : (d) == 1 ? blockIdx.y : blockIdx.z)
-#define LOCAL_ID    threadIdx.x
-#define BARRIER()   __syncthreads()
+#define GLOBAL_ID         ((u64)blockIdx.x * blockDim.x + threadIdx.x)
+#define GROUP_ID(d)       ((d) == 0 ? blockIdx.x : (d) == 1 ? blockIdx.y : blockIdx.z)
+#define LOCAL_ID          threadIdx.x
+#define BARRIER()         __syncthreads()
 
-#define FMA(a, b, c)   fmaf(a, b, c)
-#define EXP(x)         expf(x)
-#define LOG(x)         logf(x)
-#define TANH(x)        tanhf(x)
-#define ERF(x)         erff(x)
-#define ERFC(x)        erfcf(x)
-#define SQRT(x)        sqrtf(x)
-#define ROUND(x)       rintf(x)
-#define FLOOR(x)       floorf(x)
-#define FMAX(a, b)     fmaxf(a, b)
-#define FMIN(a, b)     fminf(a, b)
-#define FABS(x)        fabsf(x)
-#define MUL_HIGH(a, b) __umulhi(a, b)
-#define AS_FLOAT(u)    __uint_as_float(u)
+#define FMA(a, b, c)      fmaf(a, b, c)
+#define EXP(x)            expf(x)
+#define LOG(x)            logf(x)
+#define TANH(x)           tanhf(x)
+#define ERF(x)            erff(x)
+#define ERFC(x)           erfcf(x)
+#define SQRT(x)           sqrtf(x)
+#define ROUND(x)          rintf(x)
+#define FLOOR(x)          floorf(x)
+#define FMAX(a, b)        fmaxf(a, b)
+#define FMIN(a, b)        fminf(a, b)
+#define FABS(x)           fabsf(x)
+#define MUL_HIGH(a, b)    __umulhi(a, b)
+#define MUL_HIGH_64(a, b) __umul64hi(a, b)
+#define AS_FLOAT(u)       __uint_as_float(u)
 
 #else /* C: the structs of parameters */
 

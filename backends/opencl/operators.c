@@ -65,6 +65,13 @@ void *dpt_cl_state(dpt_op *op, size_t n_bytes)
     return op->plan.state;
 }
 
+dpt_status dpt_cl_check_sample(const dpt_op *op, size_t n_elements)
+{
+    if (n_elements < (size_t)1 << 31) return DPT_OK;
+    return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
+                    "a sample of %zu elements; OpenCL devices do up to 2^31 - 1", n_elements);
+}
+
 /* ---- Launching ------------------------------------------------------------------------------- */
 
 dpt_cl_launch dpt_cl_launch_begin(dpt_stream *stream, cl_kernel kernel)
@@ -105,4 +112,11 @@ dpt_status dpt_cl_launch_items(dpt_cl_launch *launch, size_t n_items)
     const size_t group = dpt_cl_device_of(launch->stream->device)->found->group_size;
     return dpt_cl_launch_groups(launch, (const size_t[3]){dpt_cl_ceil_div(n_items, group), 1, 1},
                                 (const size_t[3]){group, 1, 1});
+}
+
+dpt_status dpt_cl_launch_samples(dpt_cl_launch *launch, size_t per_sample, size_t n_samples)
+{
+    const size_t group = dpt_cl_device_of(launch->stream->device)->found->group_size;
+    const size_t n_groups[3] = {dpt_cl_ceil_div(per_sample, group), n_samples, 1};
+    return dpt_cl_launch_groups(launch, n_groups, (const size_t[3]){group, 1, 1});
 }
