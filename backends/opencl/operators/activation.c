@@ -1,6 +1,40 @@
+/* Activation functions as operators of their own.  Each function is a program. */
+#include "activation_params.h"
 #include "operators.h"
+
+typedef struct state {
+    cl_kernel kernel;
+} state;
+
+/* x -> y, or dy, y -> dx */
+static dpt_status run(const dpt_cl_call *call)
+{
+    const state *s = call->op->plan.state;
+    const dpt_activation_desc *d = &call->op->desc.u.activation;
+    const size_t count = call->n_samples * d->count;
+    const activation_params p = {
+        .count = count, .kind = (u32)d->kind, .accumulate = call->accumulate};
+    dpt_cl_launch l = dpt_cl_launch_begin(call->stream, s->kernel);
+    dpt_cl_launch_tensor(&l, call->args->out[0], DPT_F32);
+    dpt_cl_launch_tensor(&l, call->args->in[0], DPT_F32);
+    if (call->op->desc.kind == DPT_OP_ACTIVATION_BACKWARD)
+        dpt_cl_launch_tensor(&l, call->args->in[1], DPT_F32);
+    dpt_cl_launch_value(&l, &p, sizeof p);
+    return dpt_cl_launch_items(&l, count);
+}
 
 dpt_status dpt_cl_prepare_activation(dpt_op *op)
 {
-    return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED, "not written yet");
+    const dpt_activation kind = op->desc.u.activation.kind;
+    dpt_cl_program_key key = {.file = "activation.cl"};
+    state *s = dpt_cl_state(op, sizeof *s);
+    if (!s) return DPT_E_NO_MEMORY;
+    op->plan.run = run;
+    op->plan.exact = kind == DPT_ACT_NONE || kind == DPT_ACT_RELU;
+    op->plan.algorithm = "an item an element";
+    snprintf(key.options, sizeof key.options, "-DACTIVATION=%du", (int)kind);
+    return dpt_cl_kernel_get(op->device, &key,
+                             op->desc.kind == DPT_OP_ACTIVATION_FORWARD ? "dpt_activation_forward"
+                                                                        : "dpt_activation_backward",
+                             &s->kernel);
 }

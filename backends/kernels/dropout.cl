@@ -1,0 +1,28 @@
+/* Dropout.  A work item draws the four words of one counter and treats four elements. */
+#include "dropout.h"
+#include "philox.h"
+
+DEVICE void drop(GLOBAL float *y, GLOBAL const float *x, u32 e, u32 word, const dropout_params p)
+{
+    if (e >= p.count) return;
+    const float kept = (word >> 8) >= p.border ? x[e] * p.scale : 0.0f;
+    y[e] = p.accumulate ? y[e] + kept : kept;
+}
+
+/* x (n,count), sample (n) -> y (n,count), which may be x.  Items: counters of a sample, samples. */
+KERNEL void dpt_dropout(OUT(float, y), IN(float, x), IN(u32, sample), IN(u32, step),
+                        const dropout_params p)
+{
+    TENSOR_OUT(float, y);
+    TENSOR_IN(float, x);
+    TENSOR_IN(u32, sample);
+    TENSOR_IN(u32, step);
+    const u32 block = (u32)GLOBAL_ID, e = 4 * block;
+    if (e >= p.count) return;
+    const u64 first = (u64)GROUP_ID(1) * p.count;
+    const philox_words word = philox(step, block, sample[GROUP_ID(1)], p.stream);
+    drop(y + first, x + first, e, word.a, p);
+    drop(y + first, x + first, e + 1, word.b, p);
+    drop(y + first, x + first, e + 2, word.c, p);
+    drop(y + first, x + first, e + 3, word.d, p);
+}

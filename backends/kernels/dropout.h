@@ -1,0 +1,16 @@
+/* Parameters of dropout.cl. */
+#ifndef DPT_KERNELS_DROPOUT_H
+#define DPT_KERNELS_DROPOUT_H
+
+#include "dialect.h"
+
+typedef struct dropout_params {
+    u32 count; /* elements of a sample */
+    u32 stream;
+    u32 border;  /* kept where the upper 24 bits of a word reach it */
+    float scale; /* 1 / (1 - p) */
+    u32 accumulate;
+    u32 unused;
+} dropout_params;
+
+#endif

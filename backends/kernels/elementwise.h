@@ -1,0 +1,12 @@
+/* Parameters of elementwise.cl. */
+#ifndef DPT_KERNELS_ELEMENTWISE_H
+#define DPT_KERNELS_ELEMENTWISE_H
+
+#include "dialect.h"
+
+typedef struct elementwise_params {
+    u64 count; /* elements of all samples */
+    float alpha, beta;
+} elementwise_params;
+
+#endif
