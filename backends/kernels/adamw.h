@@ -1,0 +1,12 @@
+/* Parameters of adamw.cl. */
+#ifndef DPT_KERNELS_ADAMW_H
+#define DPT_KERNELS_ADAMW_H
+
+#include "dialect.h"
+
+typedef struct adamw_params {
+    u64 count, decay_count;
+    float beta1, beta2, epsilon, weight_decay;
+} adamw_params;
+
+#endif

@@ -1,0 +1,34 @@
+/* Stochastic gradient descent over the flat parameters, as PyTorch defines it. */
+#include "sgd.h"
+
+/* The gradient with the weight decay of element i. */
+DEVICE float decayed(float gradient, float w, u64 i, const sgd_params p)
+{
+    return gradient + (i < p.decay_count ? p.weight_decay : 0.0f) * w;
+}
+
+/* gradient (count) -> w (count) */
+KERNEL void dpt_sgd(OUT(float, w), IN(float, gradient), IN(u32, step), const sgd_params p)
+{
+    TENSOR_OUT(float, w);
+    TENSOR_IN(float, gradient);
+    TENSOR_IN(u32, step);
+    const u64 i = GLOBAL_ID;
+    if (i < p.count) w[i] -= AS_FLOAT(step[STEP_LR]) * decayed(gradient[i], w[i], i, p);
+}
+
+/* gradient (count) -> w, velocity (count each) */
+KERNEL void dpt_sgd_momentum(OUT(float, w), OUT(float, velocity), IN(float, gradient),
+                             IN(u32, step), const sgd_params p)
+{
+    TENSOR_OUT(float, w);
+    TENSOR_OUT(float, velocity);
+    TENSOR_IN(float, gradient);
+    TENSOR_IN(u32, step);
+    const u64 i = GLOBAL_ID;
+    if (i >= p.count) return;
+    const float g = decayed(gradient[i], w[i], i, p);
+    const float v = p.momentum * velocity[i] + g;
+    velocity[i] = v;
+    w[i] -= AS_FLOAT(step[STEP_LR]) * (p.nesterov ? g + p.momentum * v : v);
+}
