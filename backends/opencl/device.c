@@ -42,6 +42,7 @@ static void fill_info(const dpt_cl_found *found, dpt_device_info *info)
     snprintf(info->name, sizeof info->name, "%.95s", found->name);
     snprintf(info->detail, sizeof info->detail, "%.60s, driver %.60s", found->platform_name,
              found->driver);
+    snprintf(info->group, sizeof info->group, "%.15s", found->group);
     memcpy(info->uuid, found->uuid, sizeof info->uuid);
     memcpy(info->pci_id, found->pci_id, sizeof info->pci_id);
     snprintf(info->memory_domain, sizeof info->memory_domain, "opencl:%zu", found->index);
