@@ -2,6 +2,7 @@
 #include "device/registry.h"
 #include "base/base.h"
 #include "device/plugin.h"
+#include "device/signals.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -130,7 +131,7 @@ static void describe(const dpti_registry_backend *entry, size_t index)
     snprintf(device->alias, sizeof device->alias, "%.31s:%.15s:%u", entry->name, group, place);
 }
 
-dpt_status dpti_registry_add(dpti_registry *registry, const char *name, const dpt_backend *backend)
+static dpt_status add(dpti_registry *registry, const char *name, const dpt_backend *backend)
 {
     dpt_error error = {.status = DPT_OK};
     size_t n_devices = 0;
@@ -151,6 +152,15 @@ dpt_status dpti_registry_add(dpti_registry *registry, const char *name, const dp
     for (size_t i = 0; i < n_devices; i++)
         describe(&entry, i);
     return insert(registry, &entry);
+}
+
+dpt_status dpti_registry_add(dpti_registry *registry, const char *name, const dpt_backend *backend)
+{
+    dpti_signals signals;
+    dpti_signals_save(&signals);
+    const dpt_status status = add(registry, name, backend);
+    dpti_signals_restore(&signals);
+    return status;
 }
 
 /* ---- Scanning -------------------------------------------------------------------------------- */

@@ -34,7 +34,8 @@ void dpti_registry_destroy(dpti_registry *registry);
 /* Loads the plug-ins of this machine.  A broken one becomes an absent backend.  DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_registry_scan(dpti_registry *registry);
 
-/* Adds a backend and asks it for its devices.  `backend` lives as long as the process; if its
+/* Adds a backend and asks it for its devices; what signals do stays as it is, whatever its library
+   does to them.  `backend` lives as long as the process; if its
    descriptor is not sane the backend is absent for that reason.  DPT_E_INVALID if there is one of
    this name already; DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_registry_add(dpti_registry *registry, const char *name,

@@ -5,6 +5,7 @@
 #include "harness.h"
 #include "unit/fake_backend.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 
 static void reset(void)
@@ -175,6 +176,37 @@ static void sorts_devices_into_groups(test *t)
     CHECK_TEXT(d.id, "fake:0");
     CHECK_TEXT(d.alias, "fake:two:0");
     dpt_devices_close(set);
+    dpt_context_destroy(context);
+}
+
+static void take_signal(int number)
+{
+    (void)number;
+}
+
+/* As a compiler inside a driver does. */
+static dpt_status probe_and_take_signals(size_t *n_devices, dpt_error *error)
+{
+    signal(SIGINT, take_signal);
+    signal(SIGHUP, take_signal);
+    return fake_probe(n_devices, error);
+}
+
+static void keeps_signals(test *t)
+{
+    dpt_context *context = NULL;
+    struct sigaction now;
+    dpt_device_ops device = fake_device_ops;
+    dpt_backend fake = fake_backend;
+    device.probe = probe_and_take_signals;
+    fake.device = &device;
+    void (*const before)(int) = signal(SIGHUP, SIG_IGN);
+    REQUIRE_OK(dpti_context_create_empty(&context));
+    CHECK_OK(dpti_registry_add(context->registry, "fake", &fake));
+    CHECK_SIZE(dpt_backend_device_count(context, 0), 2);
+    CHECK(sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler == SIG_IGN);
+    CHECK(sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler != take_signal);
+    signal(SIGHUP, before);
     dpt_context_destroy(context);
 }
 
@@ -386,6 +418,7 @@ int main(int argc, char **argv)
         {"keeps_the_last_failure", keeps_the_last_failure},
         {"sorts_backends", sorts_backends},
         {"sorts_devices_into_groups", sorts_devices_into_groups},
+        {"keeps_signals", keeps_signals},
         {"checks_descriptors", checks_descriptors},
         {"absent_backends_have_reasons", absent_backends_have_reasons},
         {"recognises_files", recognises_files},

@@ -1,0 +1,18 @@
+/* Signals that faults raise (SIGSEGV, SIGFPE) are left as a library wants them: its code may count
+   on them. */
+#include "device/signals.h"
+
+static const int numbers[DPTI_N_SIGNALS] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
+                                            SIGPIPE, SIGUSR1, SIGUSR2};
+
+void dpti_signals_save(dpti_signals *out)
+{
+    for (int i = 0; i < DPTI_N_SIGNALS; i++)
+        (void)sigaction(numbers[i], NULL, &out->actions[i]);
+}
+
+void dpti_signals_restore(const dpti_signals *saved)
+{
+    for (int i = 0; i < DPTI_N_SIGNALS; i++)
+        (void)sigaction(numbers[i], &saved->actions[i], NULL);
+}
