@@ -91,6 +91,24 @@ DPT_API size_t dpt_devices_count(const dpt_device_set *devices);
 DPT_API dpt_device *dpt_devices_get(const dpt_device_set *devices, size_t i);
 DPT_API void dpt_device_describe(const dpt_device *device, dpt_device_description *out);
 
+/* What a device was seen to do, by the host's clock, waits included.  The median of several times.
+ */
+typedef struct dpt_device_rates {
+    double flops; /* floating-point operations a second of a float32 matrix product, 2 n^3 for
+                     n by n matrices; n is 1024, less on a slow device */
+    double upload_bytes; /* bytes a second from host memory, as the device's backend allocates it */
+    double download_bytes; /* bytes a second to it */
+    double copy_bytes;     /* bytes a second from one place of the device's memory to another, each
+                              byte counted once */
+    bool host_memory;      /* the device's memory is the host's: uploads and downloads are copies
+                              within it */
+} dpt_device_rates;
+
+/* Measures an open device, behind all that it has to do, and waits: about a second, and up to 128
+   MiB of the device's memory for that time.  throttle= does not count.  The device's own failures;
+   DPT_E_UNSUPPORTED if it has no matrix product. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_device_measure(dpt_device *device, dpt_device_rates *out);
+
 /* ---- Arrays ---------------------------------------------------------------------------------- */
 
 /* A float32 array on one device.  Operations on arrays are put into the device's queue and return

@@ -93,6 +93,9 @@ DPT_CHECK_RESULT dpt_status dpti_upload(const dpti_buffer *to, size_t offset_byt
                                         const void *host, size_t n_bytes);
 DPT_CHECK_RESULT dpt_status dpti_download(void *host, const dpti_buffer *from, size_t offset_bytes,
                                           size_t n_bytes);
+DPT_CHECK_RESULT dpt_status dpti_copy(const dpti_buffer *to, size_t to_offset_bytes,
+                                      const dpti_buffer *from, size_t from_offset_bytes,
+                                      size_t n_bytes); /* of one device */
 DPT_CHECK_RESULT dpt_status dpti_fill(const dpti_buffer *to, size_t offset_bytes, uint32_t pattern,
                                       size_t n_bytes);
 DPT_CHECK_RESULT dpt_status dpti_sync(dpti_device *device);

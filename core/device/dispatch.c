@@ -173,6 +173,21 @@ dpt_status dpti_download(void *host, const dpti_buffer *from, size_t offset_byte
         "memory.download");
 }
 
+dpt_status dpti_copy(const dpti_buffer *to, size_t to_offset_bytes, const dpti_buffer *from,
+                     size_t from_offset_bytes, size_t n_bytes)
+{
+    DPT_TRY(begin_transfer(to, to_offset_bytes, n_bytes, "a copy"));
+    dpti_device *device = to->device;
+    if (from->device != device)
+        return DPT_FAIL(&device->base.error, DPT_E_INTERNAL, "a copy from another device's buffer");
+    DPT_TRY(begin_transfer(from, from_offset_bytes, n_bytes, "a copy"));
+    if (n_bytes == 0) return DPT_OK;
+    return dpti_end_call(device,
+                         memory_of(device)->copy(device->stream, location(to, to_offset_bytes),
+                                                 location(from, from_offset_bytes), n_bytes),
+                         "memory.copy");
+}
+
 dpt_status dpti_fill(const dpti_buffer *to, size_t offset_bytes, uint32_t pattern, size_t n_bytes)
 {
     DPT_TRY(begin_transfer(to, offset_bytes, n_bytes, "a fill"));
