@@ -46,7 +46,7 @@ typedef struct cli_options {
     cli_span warmup;
     const char *batchnorm;
     dpt_augment_options augment;
-    bool normalize, no_shuffle, quiet;
+    bool normalize, no_shuffle, no_measure, quiet;
     size_t seed;
     const char *checkpoint, *load, *log, *plot;
     size_t top;            /* 0: the default */
@@ -151,6 +151,8 @@ typedef struct cli_progress {
     double rate; /* images per second, smoothed */
 } cli_progress;
 
+/* Whether a line on this file descriptor can be taken back: a terminal that is not dumb. */
+bool cli_can_redraw(int descriptor);
 /* Looks at the terminal and the environment (NO_COLOR, TERM). */
 void cli_progress_init(cli_progress *progress, bool quiet);
 /* For dpt_fit_options.progress, with the struct as `user`.  Asks for the end when a signal came. */

@@ -1,15 +1,53 @@
-/* dptrain devices: a table of what this machine has, and what is absent and why. */
+/* dptrain devices: a table of what this machine has, how fast it is, and what is absent and why. */
 #include "cli.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { N_COLUMNS = 5, CELL_BYTES = 192 };
+typedef enum column {
+    DEVICE,
+    ALIAS,
+    NAME,
+    UNITS,
+    MEMORY,
+    FLOPS,
+    UP,
+    DOWN,
+    COPY,
+    DETAIL,
+    N_COLUMNS,
+} column;
+
+static const char *const titles[N_COLUMNS] = {
+    [DEVICE] = "DEVICE",  [ALIAS] = "ALIAS",   [NAME] = "NAME",  [UNITS] = "UNITS",
+    [MEMORY] = "MEMORY",  [FLOPS] = "GFLOP/s", [UP] = "UP GB/s", [DOWN] = "DOWN GB/s",
+    [COPY] = "COPY GB/s", [DETAIL] = "DETAIL",
+};
+
+/* Numbers stand under each other. */
+static const bool right[N_COLUMNS] = {
+    [UNITS] = true, [MEMORY] = true, [FLOPS] = true, [UP] = true, [DOWN] = true, [COPY] = true,
+};
+
+enum { CELL_BYTES = 640 }; /* a message fits */
 
 typedef struct row {
     char cell[N_COLUMNS][CELL_BYTES];
+    bool host_memory; /* its copies are within the host's memory */
 } row;
+
+typedef struct table {
+    dpt_context *context;
+    const dpt_device_set *set; /* what it shows: the devices of this; NULL: all that are known */
+    bool measure;
+    bool shows[N_COLUMNS];
+    size_t n_rows;
+    row *rows;
+} table;
+
+/* ---- Cells ----------------------------------------------------------------------------------- */
 
 static void format_memory(size_t bytes, char out[CELL_BYTES])
 {
@@ -22,77 +60,169 @@ static void format_memory(size_t bytes, char out[CELL_BYTES])
         snprintf(out, CELL_BYTES, "%.1f MiB", gib * 1024);
 }
 
-static void fill(const dpt_device_description *device, row *out)
+/* Three digits or more, in units of 10^9. */
+static void format_rate(double rate, const char *mark, char out[CELL_BYTES])
 {
-    snprintf(out->cell[0], CELL_BYTES, "%s", device->id);
-    snprintf(out->cell[1], CELL_BYTES, "%s", device->name);
-    if (device->n_threads)
-        snprintf(out->cell[2], CELL_BYTES, "%u", device->n_threads);
-    else
-        snprintf(out->cell[2], CELL_BYTES, "-");
-    format_memory(device->memory_bytes, out->cell[3]);
-    snprintf(out->cell[4], CELL_BYTES, "%s", device->detail);
+    const double giga = rate / 1e9;
+    snprintf(out, CELL_BYTES, "%.*f%s", giga < 10 ? 2 : giga < 100 ? 1 : 0, giga, mark);
 }
 
-/* What the table shows: the devices of an open set, or all that the registry knows. */
-typedef struct listing {
-    dpt_context *context;
-    const dpt_device_set *set; /* NULL: the registry */
-} listing;
-
-static size_t listing_count(const listing *from)
+static void fill(const dpt_device_description *device, row *out)
 {
-    if (from->set) return dpt_devices_count(from->set);
+    snprintf(out->cell[DEVICE], CELL_BYTES, "%s", device->id);
+    snprintf(out->cell[ALIAS], CELL_BYTES, "%s", device->alias);
+    snprintf(out->cell[NAME], CELL_BYTES, "%s", device->name);
+    if (device->n_threads)
+        snprintf(out->cell[UNITS], CELL_BYTES, "%u", device->n_threads);
+    else
+        snprintf(out->cell[UNITS], CELL_BYTES, "-");
+    format_memory(device->memory_bytes, out->cell[MEMORY]);
+    for (column c = FLOPS; c <= COPY; c++)
+        snprintf(out->cell[c], CELL_BYTES, "-");
+    snprintf(out->cell[DETAIL], CELL_BYTES, "%s", device->detail);
+}
+
+static void fill_rates(const dpt_device_rates *rates, row *out)
+{
+    const char *mark = rates->host_memory ? "*" : "";
+    out->host_memory = rates->host_memory;
+    format_rate(rates->flops, "", out->cell[FLOPS]);
+    format_rate(rates->upload_bytes, mark, out->cell[UP]);
+    format_rate(rates->download_bytes, mark, out->cell[DOWN]);
+    format_rate(rates->copy_bytes, mark, out->cell[COPY]);
+}
+
+/* ---- Measuring ------------------------------------------------------------------------------- */
+
+/* The reason takes the detail's place, without the device's name, which stands in the same row. */
+static void fill_reason(const dpt_context *context, const char *what, row *out)
+{
+    const char *reason = dpt_error_message(context), *id = out->cell[DEVICE];
+    char prefix[CELL_BYTES + 16];
+    const int length = snprintf(prefix, sizeof prefix, "device %s: ", id);
+    if (strncmp(reason, prefix, (size_t)length) == 0) reason += length;
+    snprintf(out->cell[DETAIL], CELL_BYTES, "%s: %s", what, reason);
+}
+
+static void measure(dpt_context *context, dpt_device *device, row *out)
+{
+    dpt_device_rates rates;
+    if (dpt_device_measure(device, &rates) == DPT_OK)
+        fill_rates(&rates, out);
+    else
+        fill_reason(context, "not measured", out);
+}
+
+/* Opens the device of a row, which is named there, and closes it again. */
+static void measure_alone(dpt_context *context, row *out)
+{
+    dpt_device_set *set = NULL;
+    if (dpt_devices_open(context, out->cell[DEVICE], &set) == DPT_OK)
+        measure(context, dpt_devices_get(set, 0), out);
+    else
+        fill_reason(context, "cannot be opened", out);
+    dpt_devices_close(set);
+}
+
+static void announce(const row *r)
+{
+    if (!cli_can_redraw(STDERR_FILENO)) return;
+    if (r)
+        fprintf(stderr, "\r\033[Kmeasuring %s ...", r->cell[DEVICE]);
+    else
+        fprintf(stderr, "\r\033[K");
+    fflush(stderr);
+}
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+static size_t count_devices(const table *t)
+{
+    if (t->set) return dpt_devices_count(t->set);
     size_t n = 0;
-    for (size_t b = 0; b < dpt_backend_count(from->context); b++)
-        n += dpt_backend_device_count(from->context, b);
+    for (size_t b = 0; b < dpt_backend_count(t->context); b++)
+        n += dpt_backend_device_count(t->context, b);
     return n;
 }
 
-/* A device that cannot say what it is stands in the table with what it says instead. */
-static void listing_get(const listing *from, size_t i, row *out)
+/* A device that cannot say what it is stands in the table with what it says instead.  False for
+   such a one. */
+static bool describe(const table *t, size_t i, row *out)
 {
-    dpt_device_description device = {.name = "-", .detail = ""};
-    if (from->set) {
-        dpt_device_describe(dpt_devices_get(from->set, i), &device);
+    dpt_device_description device = {.alias = "", .name = "-", .detail = ""};
+    bool known = true;
+    if (t->set) {
+        dpt_device_describe(dpt_devices_get(t->set, i), &device);
     } else {
         size_t b = 0;
-        for (; i >= dpt_backend_device_count(from->context, b); b++)
-            i -= dpt_backend_device_count(from->context, b);
-        if (dpt_backend_describe(from->context, b, i, &device) != DPT_OK) {
-            device.id = dpt_backend_name(from->context, b);
-            device.detail = dpt_error_message(from->context);
+        for (; i >= dpt_backend_device_count(t->context, b); b++)
+            i -= dpt_backend_device_count(t->context, b);
+        known = dpt_backend_describe(t->context, b, i, &device) == DPT_OK;
+        if (!known) {
+            device.id = dpt_backend_name(t->context, b);
+            device.detail = dpt_error_message(t->context);
         }
     }
     fill(&device, out);
+    return known;
 }
 
-static void print_rows(const row *rows, size_t n_rows)
+/* One device after the other, so that none disturbs another that is measured. */
+static void fill_rows(table *t)
 {
-    size_t width[N_COLUMNS] = {0};
-    for (size_t r = 0; r < n_rows; r++) {
-        for (size_t c = 0; c < N_COLUMNS; c++) {
-            const size_t length = strlen(rows[r].cell[c]);
+    for (size_t i = 0; i < t->n_rows; i++) {
+        row *out = &t->rows[i];
+        const bool known = describe(t, i, out);
+        if (t->measure && known) {
+            announce(out);
+            if (t->set)
+                measure(t->context, dpt_devices_get(t->set, i), out);
+            else
+                measure_alone(t->context, out);
+            announce(NULL);
+        }
+        if (out->cell[ALIAS][0]) t->shows[ALIAS] = true;
+    }
+}
+
+static void print_row(const table *t, const row *r, const int *width)
+{
+    for (column c = 0; c < DETAIL; c++)
+        if (t->shows[c]) printf("%*s  ", right[c] ? width[c] : -width[c], r->cell[c]);
+    printf("%s\n", r->cell[DETAIL]);
+}
+
+static void print_rows(const table *t)
+{
+    row heading = {.host_memory = false};
+    int width[N_COLUMNS];
+    bool host_memory = false;
+    for (column c = 0; c < N_COLUMNS; c++) {
+        snprintf(heading.cell[c], CELL_BYTES, "%s", titles[c]);
+        width[c] = (int)strlen(titles[c]);
+        for (size_t i = 0; i < t->n_rows; i++) {
+            const int length = (int)strlen(t->rows[i].cell[c]);
             if (length > width[c]) width[c] = length;
         }
     }
-    for (size_t r = 0; r < n_rows; r++) {
-        for (size_t c = 0; c + 1 < N_COLUMNS; c++)
-            printf("%-*s  ", (int)width[c], rows[r].cell[c]);
-        printf("%s\n", rows[r].cell[N_COLUMNS - 1]);
+    print_row(t, &heading, width);
+    for (size_t i = 0; i < t->n_rows; i++) {
+        print_row(t, &t->rows[i], width);
+        host_memory = host_memory || t->rows[i].host_memory;
     }
+    if (host_memory) printf("* within the host's memory, which is the device's own\n");
 }
 
-static dpt_status print_table(const listing *from)
+static dpt_status print_table(table *t)
 {
-    const size_t n = listing_count(from);
-    row *rows = calloc(n + 1, sizeof *rows);
-    if (!rows) return dpt_fail(from->context, DPT_E_NO_MEMORY, "out of memory");
-    rows[0] = (row){{"DEVICE", "NAME", "THREADS", "MEMORY", "DETAIL"}};
-    for (size_t i = 0; i < n; i++)
-        listing_get(from, i, &rows[i + 1]);
-    print_rows(rows, n + 1);
-    free(rows);
+    t->n_rows = count_devices(t);
+    t->rows = calloc(t->n_rows + 1, sizeof *t->rows);
+    if (!t->rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "out of memory");
+    for (column c = 0; c < N_COLUMNS; c++)
+        t->shows[c] = c == ALIAS ? false : c >= FLOPS && c <= COPY ? t->measure : true;
+    fill_rows(t);
+    print_rows(t);
+    free(t->rows);
     return DPT_OK;
 }
 
@@ -111,13 +241,13 @@ int cli_devices(const cli_options *options)
     dpt_status status = dpt_context_create(&context);
     if (status != DPT_OK) return cli_fail(NULL, status);
     if (options->devices) status = dpt_devices_open(context, options->devices, &set);
-    const listing from = {.context = context, .set = set};
-    if (status == DPT_OK && !set && listing_count(&from) == 0) {
+    table t = {.context = context, .set = set, .measure = !options->no_measure};
+    if (status == DPT_OK && !set && count_devices(&t) == 0) {
         print_absent(context);
         /* The library's own words for a machine without a device. */
         status = dpt_devices_open(context, "all", &set);
     } else if (status == DPT_OK) {
-        status = print_table(&from);
+        status = print_table(&t);
         if (!set) print_absent(context);
     }
     const int code = status == DPT_OK ? CLI_OK : cli_fail(context, status);

@@ -35,6 +35,13 @@ const cli_option cli_option_table[] = {
         TARGET(devices),
     },
     {
+        .name = "no-measure",
+        .help = "list only, and measure nothing",
+        .verbs = CLI_DEVICES,
+        .kind = CLI_FLAG,
+        TARGET(no_measure),
+    },
+    {
         .name = "split",
         .argument = "HOW",
         .help = "shares of each batch: equal (default), proportions such as 5:2:1, or replay:LOG, "
@@ -470,7 +477,7 @@ const cli_verb_entry cli_verbs[] = {
         .name = "devices",
         .verb = CLI_DEVICES,
         .arguments = "[option]...",
-        .help = "list this machine's devices, and what is absent and why",
+        .help = "list this machine's devices, how fast each is, and what is absent and why",
         .run = cli_devices,
     },
     {

@@ -50,15 +50,24 @@ enum { BAR_CELLS = 24, MIN_CELLS = 5, LINE_BYTES = 256 };
 static const double redraw_seconds = 0.1;
 static const double smoothing = 0.05;
 
-void cli_progress_init(cli_progress *progress, bool quiet)
+static bool able(void)
 {
     const char *term = getenv("TERM");
+    return term && *term && strcmp(term, "dumb") != 0;
+}
+
+bool cli_can_redraw(int descriptor)
+{
+    return able() && isatty(descriptor);
+}
+
+void cli_progress_init(cli_progress *progress, bool quiet)
+{
     const char *no_color = getenv("NO_COLOR");
-    const bool able = term && *term && strcmp(term, "dumb") != 0;
     *progress = (cli_progress){
         .quiet = quiet,
-        .bar = !quiet && able && isatty(STDERR_FILENO) && isatty(STDOUT_FILENO),
-        .colour = able && !(no_color && *no_color),
+        .bar = !quiet && cli_can_redraw(STDERR_FILENO) && isatty(STDOUT_FILENO),
+        .colour = able() && !(no_color && *no_color),
     };
 }
 

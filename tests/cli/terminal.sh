@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# On a terminal: the bar, its colours, and Ctrl-C.
+# On a terminal: the bar, its colours, what is being measured, and Ctrl-C.
 . "$SRC/tests/cli/kit.bash"
 need_python
 python3 -c 'import pty; pty.openpty()' 2>/dev/null || {
@@ -50,6 +50,12 @@ on_terminal TERM=dumb "${run[@]}"
 check "no bar on a dumb terminal" test -z "$(grep -F "$esc" terminal.out)"
 on_terminal "" "${run[@]}" --quiet
 check "--quiet prints nothing" test ! -s terminal.out
+
+on_terminal "" devices --devices cpu:threads=1
+check "devices says what it measures" grep -qF "measuring cpu:threads=1 ..." terminal.out
+check "and takes it away" grep -qF "$esc[K" terminal.out
+on_terminal TERM=dumb devices --devices cpu:threads=1
+check "a dumb terminal gets the table alone" test "$(grep -c measuring terminal.out)" -eq 0
 
 rm -rf int int.jsonl int.svg
 # Ctrl-C once: what is due is written, and the exit status is the shell's for SIGINT.
