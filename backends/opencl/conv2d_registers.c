@@ -1,4 +1,101 @@
-/* Convolutions for CPUs: tiles of registers, groups of one work item. */
-#include "conv2d.h"
+/* Convolutions for CPUs: the tiles there are, and what the passes share. */
+#include "registers.h"
 
-const dpt_cl_alternative dpt_cl_conv2d_registers[] = {{.name = NULL}};
+#include <stdio.h>
+#include <string.h>
+
+enum { FRAMES_BYTES = 8 << 20 };
+
+/* A device with wide vectors takes narrow ones only where they are asked for by name, in tests. */
+static bool has_width(const dpt_cl_device *d, unsigned width)
+{
+    static const char narrow[] = "registers8";
+    const char *asked = d->params.algorithm;
+    const bool wants_narrow = asked && strncmp(asked, narrow, sizeof narrow - 1) == 0;
+    const bool wide = d->found->vector_width >= 16 && !wants_narrow;
+    return width == (wide ? 16 : 8);
+}
+
+static dpt_status prepare(dpt_op *op, const void *parameters)
+{
+    const dpt_cl_conv_tile *tile = parameters;
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    if (!has_width(dpt_cl_device_of(op->device), tile->width))
+        return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
+                        "the device's vectors are not %u floats wide", tile->width);
+    const bool exact = op->desc.kind == DPT_OP_CONV2D_FORWARD
+                           ? d->activation <= DPT_ACT_RELU
+                           : op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS ||
+                                 d->input_activation <= DPT_ACT_RELU;
+    op->plan.exact = exact;
+    op->plan.flops = 2.0 * (double)(d->out_h * d->out_w) * (double)d->out_channels *
+                     (double)(d->kernel_h * d->kernel_w * (d->in_channels / d->groups));
+    return op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS ? dpt_cl_conv_prepare_weights(op, tile)
+                                                           : dpt_cl_conv_prepare_gather(op, tile);
+}
+
+/* With 32 vector registers, then with 16: sums, a row of filters and an input fit. */
+#define TILE(width, rows, units)                                                                   \
+    &(const dpt_cl_conv_tile)                                                                      \
+    {                                                                                              \
+        (rows), (units), (width)                                                                   \
+    }
+const dpt_cl_alternative dpt_cl_conv2d_registers[] = {
+    {.name = "registers16-13x32", .parameters = TILE(16, 13, 2), .prepare = prepare},
+    {.name = "registers16-6x64", .parameters = TILE(16, 6, 4), .prepare = prepare},
+    {.name = "registers16-8x48", .parameters = TILE(16, 8, 3), .prepare = prepare},
+    {.name = "registers16-13x16", .parameters = TILE(16, 13, 1), .prepare = prepare},
+    {.name = "registers8-6x16", .parameters = TILE(8, 6, 2), .prepare = prepare},
+    {.name = "registers8-4x24", .parameters = TILE(8, 4, 3), .prepare = prepare},
+    {.name = "registers8-11x8", .parameters = TILE(8, 11, 1), .prepare = prepare},
+    {.name = NULL},
+};
+
+dpt_status dpt_cl_conv_kernel(dpt_op *op, const dpt_cl_conv_tile *tile, const char *file,
+                              const char *option, const char *name, cl_kernel *out)
+{
+    dpt_cl_program_key key = {.file = file};
+    if (tile)
+        snprintf(key.options, sizeof key.options, "-DROWS=%u -DUNITS=%u -DV=%u %s", tile->rows,
+                 tile->units, tile->width, option);
+    return dpt_cl_kernel_get(op->device, &key, name, out);
+}
+
+dpt_status dpt_cl_conv_launch(dpt_cl_launch *launch, size_t n0, size_t n1, size_t n2)
+{
+    return dpt_cl_launch_groups(launch, (const size_t[3]){n0, n1, n2}, (const size_t[3]){1, 1, 1});
+}
+
+/* ---- Frames ---------------------------------------------------------------------------------- */
+
+size_t dpt_cl_conv_frame_size(const dpt_cl_conv_frame *f)
+{
+    return dpt_cl_mul(dpt_cl_mul(f->above + f->h + f->below, f->left + f->w + f->right),
+                      f->channels);
+}
+
+size_t dpt_cl_conv_frame_samples(const dpt_op *op, const dpt_cl_conv_frame *frame)
+{
+    const size_t n_bytes = dpt_cl_mul(dpt_cl_conv_frame_size(frame), sizeof(float));
+    const size_t units = dpt_cl_device_of(op->device)->found->compute_units;
+    return dpt_cl_min(dpt_cl_max(FRAMES_BYTES / dpt_cl_max(n_bytes, 1), 4 * units),
+                      op->max_samples);
+}
+
+dpt_status dpt_cl_conv_frame_run(dpt_stream *stream, cl_kernel kernel, const dpt_cl_conv_frame *f,
+                                 dpt_location from, dpt_location to, size_t n_samples)
+{
+    const conv_frame_params p = {
+        .in_h = (u32)f->h,
+        .in_row = (u32)(f->w * f->channels),
+        .out_h = (u32)(f->above + f->h + f->below),
+        .out_row = (u32)((f->left + f->w + f->right) * f->channels),
+        .first_h = (u32)f->above,
+        .first = (u32)(f->left * f->channels),
+    };
+    dpt_cl_launch l = dpt_cl_launch_begin(stream, kernel);
+    dpt_cl_launch_tensor(&l, to, DPT_F32);
+    dpt_cl_launch_tensor(&l, from, DPT_F32);
+    dpt_cl_launch_value(&l, &p, sizeof p);
+    return dpt_cl_conv_launch(&l, p.out_h, n_samples, 1);
+}

@@ -1,0 +1,349 @@
+/* Convolution forward and backward to the data on CPUs.  Both are sums over taps of inputs times
+   filters.  Backward, the pixels of dx fall into phases of the stride, and those of one phase see
+   the same taps, one dy pixel after the other: so each phase is a convolution of dy with stride 1
+   and some of the taps, whose results stand `stride` pixels apart. */
+#include "registers.h"
+
+#include <string.h>
+
+enum {
+    ITEM_PIXELS = 104,       /* of a work item, about */
+    BLOCK_BYTES = 160 << 10, /* packed filters that stay in the second-level cache */
+    FEW_CHANNELS = 32,       /* below it, asking for each tap whether it is inside takes too long */
+};
+
+/* ---- Grids ----------------------------------------------------------------------------------- */
+
+/* One of the two directions of a grid of results. */
+typedef struct axis {
+    size_t n;              /* results */
+    size_t first, step;    /* where they stand in the output */
+    long source;           /* of the first result's first tap; before the sample where < 0 */
+    size_t source_step;    /* from a result's source to the next one's */
+    size_t taps, tap_step; /* and from a tap's source to the next one's */
+    long kernel_first, kernel_step; /* which taps of the filter these are */
+} axis;
+
+/* Of a description, what concerns one direction. */
+typedef struct extent {
+    size_t in, out, kernel, stride, pad, dilation;
+} extent;
+
+static axis forward_axis(const extent *e)
+{
+    return (axis){.n = e->out,
+                  .step = 1,
+                  .source = -(long)e->pad,
+                  .source_step = e->stride,
+                  .taps = e->kernel,
+                  .tap_step = e->dilation,
+                  .kernel_step = 1};
+}
+
+static size_t greatest_divisor(size_t a, size_t b)
+{
+    while (b > 0) {
+        const size_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Inputs phase, phase + stride, ...  Input i sees output o by tap k where i + pad = o * stride + k
+   * dilation: the taps of a phase are every `every`-th, and from the last to the first of them the
+   outputs ascend. */
+static axis backward_axis(const extent *e, size_t phase)
+{
+    const size_t every = e->stride / greatest_divisor(e->dilation, e->stride);
+    axis a = {.n = (e->in - phase + e->stride - 1) / e->stride,
+              .first = phase,
+              .step = e->stride,
+              .source_step = 1,
+              .tap_step = every * e->dilation / e->stride,
+              .kernel_step = -(long)every};
+    size_t k = 0;
+    while (k < every && k < e->kernel &&
+           (phase + e->pad) % e->stride != k * e->dilation % e->stride)
+        k++;
+    if (k >= every || k >= e->kernel) return a;
+    a.taps = (e->kernel - 1 - k) / every + 1;
+    a.kernel_first = (long)(k + (a.taps - 1) * every);
+    a.source = ((long)(phase + e->pad) - a.kernel_first * (long)e->dilation) / (long)e->stride;
+    return a;
+}
+
+/* How far an axis' taps reach beyond an extent. */
+static size_t reach_below(const axis *a)
+{
+    return a->taps > 0 && a->source < 0 ? (size_t)-a->source : 0;
+}
+
+static size_t reach_above(const axis *a, size_t n)
+{
+    if (a->taps == 0 || a->n == 0) return 0;
+    const long last = a->source + (long)((a->n - 1) * a->source_step + (a->taps - 1) * a->tap_step);
+    return last >= (long)n ? (size_t)(last - (long)n) + 1 : 0;
+}
+
+/* ---- The plan -------------------------------------------------------------------------------- */
+
+typedef struct grid {
+    conv_pack_params pack;
+    conv_gather_params gather; /* n_pixels and accumulate are the call's */
+    size_t packed;             /* floats */
+} grid;
+
+typedef struct state {
+    cl_kernel pack, gather, copy;
+    dpt_cl_conv_frame frame; /* around the source samples */
+    bool framed;
+    size_t frame_samples; /* that have a frame at once */
+    size_t packed_bytes, bias_bytes;
+    size_t rows, n_panels; /* of a tile; of all groups */
+    size_t n_grids;
+    grid grids[];
+} state;
+
+/* The description as the sum sees it: from the source's channels to the results'. */
+typedef struct view {
+    const dpt_conv2d_desc *d;
+    bool forward;
+    extent h, w;
+    size_t in_channels, out_channels; /* of all groups: y's are the source backward */
+    size_t source_h, source_w, result_h, result_w;
+} view;
+
+static view view_of(const dpt_op *op)
+{
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    const bool forward = op->desc.kind == DPT_OP_CONV2D_FORWARD;
+    return (view){
+        .d = d,
+        .forward = forward,
+        .h = {d->in_h, d->out_h, d->kernel_h, d->stride_h, d->pad_h, d->dilation_h},
+        .w = {d->in_w, d->out_w, d->kernel_w, d->stride_w, d->pad_w, d->dilation_w},
+        .in_channels = forward ? d->in_channels : d->out_channels,
+        .out_channels = forward ? d->out_channels : d->in_channels,
+        .source_h = forward ? d->in_h : d->out_h,
+        .source_w = forward ? d->in_w : d->out_w,
+        .result_h = forward ? d->out_h : d->in_h,
+        .result_w = forward ? d->out_w : d->in_w,
+    };
+}
+
+static size_t n_phases(const view *v, const extent *e)
+{
+    return v->forward ? 1 : dpt_cl_min(e->stride, e->in);
+}
+
+static axis axis_at(const view *v, const extent *e, size_t phase)
+{
+    return v->forward ? forward_axis(e) : backward_axis(e, phase);
+}
+
+/* The zeros that all grids need. */
+static dpt_cl_conv_frame frame_of(const view *v)
+{
+    dpt_cl_conv_frame f = {.h = v->source_h, .w = v->source_w, .channels = v->in_channels};
+    for (size_t phase = 0; phase < n_phases(v, &v->h); phase++) {
+        const axis a = axis_at(v, &v->h, phase);
+        f.above = dpt_cl_max(f.above, reach_below(&a));
+        f.below = dpt_cl_max(f.below, reach_above(&a, v->source_h));
+    }
+    for (size_t phase = 0; phase < n_phases(v, &v->w); phase++) {
+        const axis a = axis_at(v, &v->w, phase);
+        f.left = dpt_cl_max(f.left, reach_below(&a));
+        f.right = dpt_cl_max(f.right, reach_above(&a, v->source_w));
+    }
+    return f;
+}
+
+/* Filters are OHWI. */
+static conv_pack_params pack_of(const view *v, const axis *h, const axis *w, size_t lanes)
+{
+    const dpt_conv2d_desc *d = v->d;
+    const size_t group_in = d->in_channels / d->groups, group_out = d->out_channels / d->groups;
+    const size_t column = group_in, row = d->kernel_w * column, filter = d->kernel_h * row;
+    const size_t result = v->out_channels / d->groups;
+    return (conv_pack_params){
+        .group_step = group_out * filter,
+        .lane_step = v->forward ? filter : 1,
+        .channel_step = v->forward ? 1 : filter,
+        .row_first = (i32)(h->kernel_first * (long)row),
+        .row_step = (i32)(h->kernel_step * (long)row),
+        .column_first = (i32)(w->kernel_first * (long)column),
+        .column_step = (i32)(w->kernel_step * (long)column),
+        .taps_h = (u32)h->taps,
+        .taps_w = (u32)w->taps,
+        .channels = (u32)(v->in_channels / d->groups),
+        .group_lanes = (u32)result,
+        .n_panels = (u32)dpt_cl_ceil_div(result, lanes),
+        .lanes = (u32)lanes,
+        .n_zeros = (u32)(v->in_channels / d->groups),
+        .has_bias = v->forward && d->has_bias,
+    };
+}
+
+static conv_gather_params gather_of(const view *v, const state *s, const axis *h, const axis *w,
+                                    size_t lanes)
+{
+    const dpt_conv2d_desc *d = v->d;
+    const dpt_cl_conv_frame none = {.h = v->source_h, .w = v->source_w, .channels = v->in_channels};
+    const dpt_cl_conv_frame f = s->framed ? s->frame : none;
+    const size_t frame_w = f.left + f.w + f.right, channels = v->in_channels / d->groups;
+    const size_t result_row = v->result_w * v->out_channels;
+    /* Taps next to each other are one segment where nothing has to be asked. */
+    const size_t reach = s->frame.above + s->frame.below + s->frame.left + s->frame.right;
+    const bool merged = (s->framed || reach == 0) && d->groups == 1 && w->tap_step == 1;
+    const size_t run = (merged ? w->taps : 1) * channels;
+    const size_t block = BLOCK_BYTES / sizeof(float) / lanes / dpt_cl_max(run, 1);
+    return (conv_gather_params){
+        .in_sample = dpt_cl_conv_frame_size(&f),
+        .out_sample = v->result_h * result_row,
+        .grid_h = (u32)h->n,
+        .grid_w = (u32)w->n,
+        .out_first = (u32)(h->first * result_row + w->first * v->out_channels),
+        .out_row = (u32)(h->step * result_row),
+        .out_pixel = (u32)(w->step * v->out_channels),
+        .first_h = (i32)(h->source + (long)f.above),
+        .first_w = (i32)(w->source + (long)f.left),
+        .step_h = (u32)h->source_step,
+        .step_w = (u32)w->source_step,
+        .in_h = (u32)(f.above + f.h + f.below),
+        .in_w = (u32)frame_w,
+        .in_row = (u32)(frame_w * v->in_channels),
+        .in_pixel = (u32)v->in_channels,
+        .taps_h = (u32)(w->taps > 0 ? h->taps : 0),
+        .taps_w = (u32)(merged ? w->taps > 0 : w->taps),
+        .tap_h = (u32)h->tap_step,
+        .tap_w = (u32)w->tap_step,
+        .run = (u32)run,
+        .block = (u32)dpt_cl_max(block, 1),
+        .n_panels = (u32)dpt_cl_ceil_div(v->out_channels / d->groups, lanes),
+        .group_channels = (u32)(v->out_channels / d->groups),
+        .group_in = (u32)channels,
+        .has_bias = v->forward && d->has_bias,
+        .activation = v->forward ? d->activation : DPT_ACT_NONE,
+        .mask = v->forward ? DPT_ACT_NONE : d->input_activation,
+    };
+}
+
+static void fill_grids(const view *v, state *s, size_t lanes)
+{
+    const size_t n_w = n_phases(v, &v->w);
+    for (size_t i = 0; i < s->n_grids; i++) {
+        const axis h = axis_at(v, &v->h, i / n_w), w = axis_at(v, &v->w, i % n_w);
+        grid *g = &s->grids[i];
+        g->pack = pack_of(v, &h, &w, lanes);
+        g->gather = gather_of(v, s, &h, &w, lanes);
+        g->gather.zeros = s->n_panels * h.taps * w.taps * g->pack.channels * lanes;
+        g->packed = g->gather.zeros + g->pack.n_zeros;
+        s->packed_bytes = dpt_cl_max(s->packed_bytes, dpt_cl_round(g->packed * sizeof(float)));
+    }
+}
+
+/* ---- The run --------------------------------------------------------------------------------- */
+
+static dpt_status run_pack(const dpt_cl_call *call, const state *s, const grid *g)
+{
+    const dpt_location packed = call->args->workspace, none = {NULL, 0};
+    const size_t n_columns = (size_t)g->pack.taps_w * g->pack.channels;
+    dpt_cl_launch l = dpt_cl_launch_begin(call->stream, s->pack);
+    dpt_cl_launch_tensor(&l, packed, DPT_F32);
+    dpt_cl_launch_tensor(&l, dpt_cl_at(packed, s->packed_bytes), DPT_F32);
+    dpt_cl_launch_tensor(&l, call->args->in[1], DPT_F32);
+    dpt_cl_launch_tensor(&l, g->pack.has_bias ? call->args->in[2] : none, DPT_F32);
+    dpt_cl_launch_value(&l, &g->pack, sizeof g->pack);
+    return dpt_cl_conv_launch(&l, dpt_cl_ceil_div(n_columns, CONV_PACK_COLUMNS), g->pack.taps_h,
+                              s->n_panels);
+}
+
+/* Samples first .. first+n-1, whose sources begin at x. */
+static dpt_status run_grid(const dpt_cl_call *call, const state *s, const grid *g, dpt_location x,
+                           size_t first, size_t n)
+{
+    const dpt_location packed = call->args->workspace, none = {NULL, 0};
+    const size_t units = dpt_cl_device_of(call->stream->device)->found->compute_units;
+    const size_t results = first * g->gather.out_sample * sizeof(float);
+    conv_gather_params p = g->gather;
+    p.n_pixels = (u64)n * p.grid_h * p.grid_w;
+    p.accumulate = call->accumulate;
+    /* Enough items for all cores, and no more than that where there is little to do. */
+    const size_t share = dpt_cl_ceil_div(p.n_pixels * s->n_panels, 4 * units);
+    const size_t pixels = dpt_cl_min(dpt_cl_max(share, 1), ITEM_PIXELS);
+    p.item_pixels = (u32)(dpt_cl_ceil_div(pixels, s->rows) * s->rows);
+    dpt_cl_launch l = dpt_cl_launch_begin(call->stream, s->gather);
+    dpt_cl_launch_tensor(&l, dpt_cl_at(call->args->out[0], results), DPT_F32);
+    dpt_cl_launch_tensor(&l, x, DPT_F32);
+    dpt_cl_launch_tensor(&l, packed, DPT_F32);
+    dpt_cl_launch_tensor(&l, p.has_bias ? dpt_cl_at(packed, s->packed_bytes) : none, DPT_F32);
+    dpt_cl_launch_tensor(&l, p.mask ? dpt_cl_at(call->args->in[2], results) : none, DPT_F32);
+    dpt_cl_launch_value(&l, &p, sizeof p);
+    return dpt_cl_conv_launch(&l, dpt_cl_ceil_div(p.n_pixels, p.item_pixels), s->n_panels, 1);
+}
+
+/* Forward  x (n,in_h,in_w,C), w (O,kernel_h,kernel_w,C/groups), bias (O) -> y (n,out_h,out_w,O)
+   Backward dy (n,out_h,out_w,O), w, x -> dx (n,in_h,in_w,C) */
+static dpt_status run(const dpt_cl_call *call)
+{
+    const state *s = call->op->plan.state;
+    const dpt_location x = call->args->in[0];
+    const dpt_location frame = dpt_cl_at(call->args->workspace, s->packed_bytes + s->bias_bytes);
+    const size_t sample_bytes = s->frame.h * s->frame.w * s->frame.channels * sizeof(float);
+    if (call->n_samples == 0) return DPT_OK;
+    for (size_t i = 0; i < s->n_grids; i++) {
+        const size_t step = s->framed ? s->frame_samples : call->n_samples;
+        DPT_TRY(run_pack(call, s, &s->grids[i]));
+        for (size_t first = 0; first < call->n_samples; first += step) {
+            const size_t n = dpt_cl_min(step, call->n_samples - first);
+            const dpt_location from = dpt_cl_at(x, first * sample_bytes);
+            if (s->framed && (i == 0 || call->n_samples > step))
+                DPT_TRY(dpt_cl_conv_frame_run(call->stream, s->copy, &s->frame, from, frame, n));
+            DPT_TRY(run_grid(call, s, &s->grids[i], s->framed ? frame : from, first, n));
+        }
+    }
+    return DPT_OK;
+}
+
+/* ---- Preparing ------------------------------------------------------------------------------- */
+
+static dpt_status get_kernels(dpt_op *op, const dpt_cl_conv_tile *tile, state *s)
+{
+    const char *pack = "conv2d_registers_pack.cl";
+    const size_t reach = s->frame.above + s->frame.below + s->frame.left + s->frame.right;
+    const char *checked = reach > 0 && !s->framed ? "-DCHECKED=1" : "-DCHECKED=0";
+    DPT_TRY(dpt_cl_conv_kernel(op, NULL, pack, "", "dpt_conv2d_pack", &s->pack));
+    DPT_TRY(dpt_cl_conv_kernel(op, NULL, pack, "", "dpt_conv2d_frame", &s->copy));
+    return dpt_cl_conv_kernel(op, tile, "conv2d_registers_gather.cl", checked, "dpt_conv2d_gather",
+                              &s->gather);
+}
+
+dpt_status dpt_cl_conv_prepare_gather(dpt_op *op, const dpt_cl_conv_tile *tile)
+{
+    const view v = view_of(op);
+    const size_t lanes = dpt_cl_conv_lanes(tile);
+    const size_t n_grids = dpt_cl_mul(n_phases(&v, &v.h), n_phases(&v, &v.w));
+    const dpt_cl_conv_frame frame = frame_of(&v);
+    if (dpt_cl_conv_frame_size(&frame) >= (size_t)1 << 31)
+        return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
+                        "a sample with its padding has 2^31 elements or more");
+    state *s = dpt_cl_state(op, dpt_cl_add(sizeof *s, dpt_cl_mul(n_grids, sizeof(grid))));
+    if (!s) return DPT_E_NO_MEMORY;
+    const size_t reach = frame.above + frame.below + frame.left + frame.right;
+    s->frame = frame;
+    s->framed = reach > 0 && v.in_channels / v.d->groups < FEW_CHANNELS;
+    s->frame_samples = dpt_cl_conv_frame_samples(op, &frame);
+    s->rows = tile->rows;
+    s->n_panels = v.d->groups * dpt_cl_ceil_div(v.out_channels / v.d->groups, lanes);
+    s->n_grids = n_grids;
+    fill_grids(&v, s, lanes);
+    s->bias_bytes =
+        v.forward && v.d->has_bias ? dpt_cl_round(s->n_panels * lanes * sizeof(float)) : 0;
+    const size_t frames_bytes =
+        s->framed ? dpt_cl_mul(dpt_cl_conv_frame_size(&frame) * sizeof(float), s->frame_samples)
+                  : 0;
+    op->plan.run = run;
+    op->plan.workspace_bytes = dpt_cl_add(s->packed_bytes, dpt_cl_add(s->bias_bytes, frames_bytes));
+    return get_kernels(op, tile, s);
+}

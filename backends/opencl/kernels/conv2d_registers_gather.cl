@@ -1,0 +1,183 @@
+/* Convolution forward and backward to the data, for CPUs: a work item computes some consecutive
+   pixels of a panel of channels, tile by tile.  The inputs are read where they lie; with CHECKED,
+   taps that fall outside a sample read zeros, without, the samples stand in a frame of zeros. */
+#include "activation.h"
+#include "conv2d_registers.h"
+#include "conv2d_registers_tile.h"
+
+/* Where a tile's rows are: the inputs of the first tap, and the results. */
+typedef struct places {
+    GLOBAL const float *in[ROWS];
+    GLOBAL float *out[ROWS];
+    i32 row[ROWS], column[ROWS]; /* of the first tap */
+} places;
+
+/* Runs through the pixels of a grid. */
+typedef struct cursor {
+    u64 left; /* pixels after this one */
+    u64 sample;
+    u32 row, column;
+} cursor;
+
+DEVICE cursor cursor_at(const conv_gather_params *p, u64 pixel, u64 end)
+{
+    cursor c;
+    const u64 row = pixel / p->grid_w;
+    c.left = end - pixel - 1;
+    c.column = (u32)(pixel % p->grid_w);
+    c.row = (u32)(row % p->grid_h);
+    c.sample = row / p->grid_h;
+    return c;
+}
+
+/* The last pixel repeats: a tile's spare rows compute it once more. */
+DEVICE void cursor_next(cursor *c, const conv_gather_params *p)
+{
+    if (c->left == 0) return;
+    c->left--;
+    if (++c->column < p->grid_w) return;
+    c->column = 0;
+    if (++c->row < p->grid_h) return;
+    c->row = 0;
+    c->sample++;
+}
+
+/* The sums so far: lanes 0 .. n-1 of a row where n < LANES. */
+#define LOAD_SUMS(n)                                                                               \
+    if ((n) == LANES) {                                                                            \
+        EACH_ROW EACH_UNIT sum[i][u] = VEC_LOAD(at.out[i] + u * V);                                \
+    } else {                                                                                       \
+        for (int i = 0; i < ROWS; i++) {                                                           \
+            for (u32 lane = 0; lane < (n); lane++)                                                 \
+                spill[i * LANES + lane] = at.out[i][lane];                                         \
+            for (u32 lane = (n); lane < LANES; lane++)                                             \
+                spill[i * LANES + lane] = 0.0f;                                                    \
+        }                                                                                          \
+        EACH_ROW EACH_UNIT sum[i][u] = VEC_LOAD(spill + i * LANES + u * V);                        \
+    }
+
+/* What follows the last product, for activations other than ReLU and for panels that are not
+   full. */
+DEVICE void finish(const conv_gather_params *p, const places *at, const float *spill,
+                   GLOBAL const float *y, GLOBAL const float *mask, u32 n)
+{
+    for (int i = 0; i < ROWS; i++) {
+        GLOBAL float *to = at->out[i];
+        const float *from = spill + i * LANES;
+        if (p->mask != ACTIVATION_NONE) {
+            GLOBAL const float *m = mask + (to - y);
+            for (u32 lane = 0; lane < n; lane++)
+                to[lane] = from[lane] * activation_slope(p->mask, m[lane]);
+        } else {
+            for (u32 lane = 0; lane < n; lane++)
+                to[lane] = activate(p->activation, from[lane]);
+        }
+    }
+}
+
+ITEM_KERNEL void dpt_conv2d_gather(OUT(float, y), IN(float, x), IN(float, packed), IN(float, bias),
+                                   IN(float, mask), const conv_gather_params p)
+{
+    TENSOR_OUT(float, y);
+    TENSOR_IN(float, x);
+    TENSOR_IN(float, packed);
+    TENSOR_IN(float, bias);
+    TENSOR_IN(float, mask);
+    const u64 begin = (u64)GROUP_ID(0) * p.item_pixels;
+    const u64 end = min(begin + p.item_pixels, p.n_pixels);
+    const u32 panel = GROUP_ID(1), group = panel / p.n_panels;
+    const u32 lane = panel % p.n_panels * LANES;
+    const u32 n = min(p.group_channels - lane, (u32)LANES);
+    GLOBAL const float *const sources = x + group * p.group_in;
+    GLOBAL float *const results = y + p.out_first + group * p.group_channels + lane;
+    GLOBAL const float *const zeros = packed + p.zeros;
+    const u32 n_segments = p.taps_h * p.taps_w;
+    GLOBAL const float *filters = packed + (u64)panel * n_segments * p.run * LANES;
+    const bool simple = n == LANES && p.activation <= ACTIVATION_RELU && p.mask <= ACTIVATION_RELU;
+    float spill[ROWS * LANES];
+
+    u32 first = 0;
+    do {
+        const u32 last = min(first + p.block, n_segments);
+        cursor c = cursor_at(&p, begin, end);
+        for (u64 pixel = begin; pixel < end; pixel += ROWS) {
+            places at;
+            EACH_ROW
+            {
+                at.row[i] = p.first_h + (i32)(c.row * p.step_h);
+                at.column[i] = p.first_w + (i32)(c.column * p.step_w);
+                at.in[i] = sources + c.sample * p.in_sample +
+                           ((long)at.row[i] * p.in_row + (long)at.column[i] * p.in_pixel);
+                at.out[i] = results + c.sample * p.out_sample + c.row * p.out_row +
+                            c.column * p.out_pixel;
+                cursor_next(&c, &p);
+            }
+            vec sum[ROWS][UNITS];
+            if (first > 0 || p.accumulate) {
+                LOAD_SUMS(n)
+            } else {
+                EACH_ROW EACH_UNIT sum[i][u] = 0.0f;
+            }
+
+            GLOBAL const float *b = filters;
+            u32 tap_row = first / max(p.taps_w, 1u), tap_column = first % max(p.taps_w, 1u);
+            for (u32 s = first; s < last; s++) {
+                const u32 down = tap_row * p.tap_h, right = tap_column * p.tap_w;
+                const u64 on = (u64)down * p.in_row + right * p.in_pixel;
+                GLOBAL const float *a[ROWS];
+#if CHECKED
+                EACH_ROW
+                {
+                    const bool inside = (u32)(at.row[i] + (i32)down) < p.in_h &&
+                                        (u32)(at.column[i] + (i32)right) < p.in_w;
+                    a[i] = inside ? at.in[i] + on : zeros;
+                }
+#else
+                EACH_ROW a[i] = at.in[i] + on;
+#endif
+                for (u32 k = 0; k < p.run; k++) {
+                    vec row[UNITS];
+                    EACH_UNIT row[u] = VEC_LOAD(b + u * V);
+                    EACH_ROW
+                    {
+                        const vec value = a[i][k];
+                        EACH_UNIT sum[i][u] += value * row[u];
+                    }
+                    b += LANES;
+                }
+                if (++tap_column == p.taps_w) {
+                    tap_column = 0;
+                    tap_row++;
+                }
+            }
+
+            if (last < n_segments) {
+                if (n == LANES) {
+                    EACH_ROW EACH_UNIT VEC_STORE(sum[i][u], at.out[i] + u * V);
+                } else {
+                    EACH_ROW EACH_UNIT VEC_STORE(sum[i][u], spill + i * LANES + u * V);
+                    for (int i = 0; i < ROWS; i++)
+                        for (u32 l = 0; l < n; l++)
+                            at.out[i][l] = spill[i * LANES + l];
+                }
+                continue;
+            }
+            if (p.has_bias)
+                EACH_ROW EACH_UNIT sum[i][u] += VEC_LOAD(bias + panel * LANES + u * V);
+            if (simple) {
+                if (p.activation == ACTIVATION_RELU)
+                    EACH_ROW EACH_UNIT sum[i][u] = sum[i][u] < 0.0f ? (vec)0.0f : sum[i][u];
+                if (p.mask == ACTIVATION_RELU)
+                    EACH_ROW EACH_UNIT sum[i][u] = VEC_LOAD(mask + (at.out[i] - y) + u * V) > 0.0f
+                                                       ? sum[i][u]
+                                                       : (vec)0.0f;
+                EACH_ROW EACH_UNIT VEC_STORE(sum[i][u], at.out[i] + u * V);
+            } else {
+                EACH_ROW EACH_UNIT VEC_STORE(sum[i][u], spill + i * LANES + u * V);
+                finish(&p, &at, spill, y, mask, n);
+            }
+        }
+        filters += (u64)(last - first) * p.run * LANES;
+        first = last;
+    } while (first < n_segments);
+}

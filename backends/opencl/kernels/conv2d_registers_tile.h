@@ -1,0 +1,26 @@
+/* Tiles in registers, as the convolution kernels for CPUs hold them: ROWS x UNITS vectors of V
+   floats, all constants of the program, so that the arrays become registers. */
+#ifndef DPT_KERNELS_CONV2D_REGISTERS_TILE_H
+#define DPT_KERNELS_CONV2D_REGISTERS_TILE_H
+
+#include "dialect.h"
+
+#if V == 16
+typedef float16 vec;
+#define VEC_LOAD(p)     vload16(0, p)
+#define VEC_STORE(x, p) vstore16(x, 0, p)
+#else
+typedef float8 vec;
+#define VEC_LOAD(p)     vload8(0, p)
+#define VEC_STORE(x, p) vstore8(x, 0, p)
+#endif
+
+#define LANES (UNITS * V)
+#define UNROLL _Pragma("unroll")
+#define EACH_ROW  UNROLL for (int i = 0; i < ROWS; i++)
+#define EACH_UNIT UNROLL for (int u = 0; u < UNITS; u++)
+
+/* A work item is a group of its own: it is a thread's piece of work, and a lane is a channel. */
+#define ITEM_KERNEL KERNEL __attribute__((reqd_work_group_size(1, 1, 1)))
+
+#endif

@@ -1,0 +1,120 @@
+/* Convolution backward to the filters, for CPUs: a work item adds up the products of some rows of
+   output pixels for some tiles of the filters.  dy and x are read where they lie.
+
+   With BY_TAPS a tile is ROWS consecutive channels of one tap, so that its inputs are neighbours,
+   and pixels whose tap falls outside are left out.  Without, it is ROWS elements of the filter
+   whatever their taps, for few channels; samples then stand in a frame of zeros. */
+#include "conv2d_registers.h"
+#include "conv2d_registers_tile.h"
+
+/* The output rows or columns first .. end-1 whose tap, `offset` beyond the stride's multiple, is
+   inside 0 .. extent-1. */
+DEVICE void range_inside(i32 offset, u32 stride, u32 extent, u32 n, u32 *first, u32 *end)
+{
+    const i32 step = (i32)stride, room = (i32)extent - 1 - offset;
+    *first = offset < 0 ? (u32)((-offset + step - 1) / step) : 0u;
+    *end = room < 0 ? 0u : min((u32)(room / step) + 1u, n);
+}
+
+ITEM_KERNEL void dpt_conv2d_weights(OUT(float, parts), OUT(float, bias_parts), IN(float, dy),
+                                    IN(float, tail), IN(float, x), const conv_weights_params p)
+{
+    TENSOR_OUT(float, parts);
+    TENSOR_OUT(float, bias_parts);
+    TENSOR_IN(float, dy);
+    TENSOR_IN(float, tail);
+    TENSOR_IN(float, x);
+    const u32 part = GROUP_ID(0);
+    const u64 begin = part * p.part_rows, end = min(begin + p.part_rows, p.n_rows);
+    const u32 tiles_begin = GROUP_ID(1) * p.item_tiles;
+    const u32 tiles_end = min(tiles_begin + p.item_tiles, p.n_tiles);
+    const u64 last_sample = p.has_tail ? (p.n_rows - 1) / p.out_h : p.n_rows;
+
+    for (u64 first = begin; first < end; first += p.block_rows) {
+        const u64 last = min(first + p.block_rows, end);
+        for (u32 index = tiles_begin; index < tiles_end; index++) {
+            const u32 tile = index % p.filter_tiles, panel = index / p.filter_tiles;
+            const u32 group = panel / p.n_panels;
+            const u32 channel = group * p.group_out + panel % p.n_panels * LANES;
+            GLOBAL float *const to = parts + ((u64)part * p.n_tiles + index) * (ROWS * LANES);
+
+#if BY_TAPS
+            const u32 tap = tile / p.tap_tiles;
+            const u32 in_channel =
+                group * p.group_in + min(tile % p.tap_tiles * ROWS, p.group_in - ROWS);
+            const i32 down = (i32)(tap / p.kernel_w * p.dilation_h) - (i32)p.pad_h;
+            const i32 right = (i32)(tap % p.kernel_w * p.dilation_w) - (i32)p.pad_w;
+            u32 row_first, row_end, column_first, column_end;
+            range_inside(down, p.stride_h, p.in_h, p.out_h, &row_first, &row_end);
+            range_inside(right, p.stride_w, p.in_w, p.out_w, &column_first, &column_end);
+            GLOBAL const float *const source =
+                x + ((long)down * p.in_row + (long)right * p.in_pixel + in_channel);
+#define INPUT(i) a[i]
+#else
+            const u32 row_first = 0, row_end = p.out_h, column_first = 0, column_end = p.out_w;
+            const u32 filter_size = p.kernel_h * p.kernel_w * p.group_in;
+            GLOBAL const float *const source = x + group * p.group_in;
+            u64 on[ROWS];
+            EACH_ROW
+            {
+                const u32 element = min(tile * ROWS + i, filter_size - 1);
+                const u32 tap = element / p.group_in;
+                on[i] = (u64)(tap / p.kernel_w) * p.dilation_h * p.in_row +
+                        tap % p.kernel_w * p.dilation_w * p.in_pixel + element % p.group_in;
+            }
+#define INPUT(i) a[on[i]]
+#endif
+
+            vec sum[ROWS][UNITS];
+            if (first > begin || p.resume) {
+                EACH_ROW EACH_UNIT sum[i][u] = VEC_LOAD(to + i * LANES + u * V);
+            } else {
+                EACH_ROW EACH_UNIT sum[i][u] = 0.0f;
+            }
+            u64 sample = first / p.out_h;
+            u32 row = (u32)(first % p.out_h);
+            for (u64 r = first; r < last; r++) {
+                if (row >= row_first && row < row_end) {
+                    GLOBAL const float *a = source + sample * p.in_sample +
+                                            (u64)row * p.stride_h * p.in_row +
+                                            (u64)column_first * p.stride_w * p.in_pixel;
+                    GLOBAL const float *b = sample == last_sample ? tail : dy + sample * p.out_sample;
+                    b += (row * p.out_w + column_first) * p.out_channels + channel;
+                    for (u32 column = column_first; column < column_end; column++) {
+                        vec values[UNITS];
+                        EACH_UNIT values[u] = VEC_LOAD(b + u * V);
+                        EACH_ROW
+                        {
+                            const vec value = INPUT(i);
+                            EACH_UNIT sum[i][u] += value * values[u];
+                        }
+                        a += p.stride_w * p.in_pixel;
+                        b += p.out_channels;
+                    }
+                }
+                if (++row == p.out_h) {
+                    row = 0;
+                    sample++;
+                }
+            }
+            EACH_ROW EACH_UNIT VEC_STORE(sum[i][u], to + i * LANES + u * V);
+
+            if (p.has_bias && tile == 0) {
+                GLOBAL float *const to_bias =
+                    bias_parts + ((u64)part * (p.n_tiles / p.filter_tiles) + panel) * LANES;
+                vec total[UNITS];
+                EACH_UNIT total[u] = first > begin || p.resume ? VEC_LOAD(to_bias + u * V) : (vec)0.0f;
+                for (u64 r = first; r < last; r++) {
+                    const u64 of = r / p.out_h;
+                    GLOBAL const float *b = of == last_sample ? tail : dy + of * p.out_sample;
+                    b += (u32)(r % p.out_h) * p.out_w * p.out_channels + channel;
+                    for (u32 column = 0; column < p.out_w; column++) {
+                        EACH_UNIT total[u] += VEC_LOAD(b + u * V);
+                        b += p.out_channels;
+                    }
+                }
+                EACH_UNIT VEC_STORE(total[u], to_bias + u * V);
+            }
+        }
+    }
+}
