@@ -32,7 +32,7 @@ typedef uint u32;
 typedef ulong u64;
 
 #define KERNEL            __kernel
-#define DEVICE            inline static
+#define DEVICE            inline static __attribute__((always_inline))
 #define GLOBAL            __global
 #define LOCAL             __local /* of a pointer to shared memory */
 #define SHARED            __local /* of an array in shared memory, declared at the top of a kernel */
