@@ -1,0 +1,191 @@
+/* Convolution backward to its input as a gather: rows are input pixels, columns input channels, K
+   goes over (tap row, tap column, output channel).
+
+   Tap r of output row p meets input row h = p * stride - pad + r * dilation.  Input rows whose h has
+   the same rest by the stride, a phase, meet the same taps: first, first + every, ...; and from one
+   to the next of them p changes by the same number, so that a phase is a convolution of stride 1
+   that runs backwards.  Columns alike.  All phases are parts of one launch. */
+#include "activation.h"
+#include "conv2d_local_window.h"
+
+#define ACROSS_N (TILE_N / B_WIDTH)
+#define LOADS_B  LOADS(TILE_K, ACROSS_N)
+
+/* A phase along one axis. */
+typedef struct phase {
+    u32 rest;       /* its first input row; the next is stride further */
+    u32 size;       /* its number of input rows */
+    u32 first_tap;
+    u32 taps;       /* how many of them meet it */
+    int first_out;  /* the output row that the first tap shares with the first input row */
+} phase;
+
+DEVICE phase find_phase(u32 rest, u32 in, u32 pad, u32 kernel_size, u32 stride, u32 dilation,
+                        u32 every)
+{
+    phase f;
+    /* (rest + pad - tap * dilation) modulo stride: 0 for the taps that meet the phase. */
+    u32 distance = (rest + pad) % stride, tap = 0;
+    while (distance != 0 && tap < every) {
+        distance += stride - dilation % stride;
+        if (distance >= stride) distance -= stride;
+        tap++;
+    }
+    f.rest = rest;
+    f.size = rest < in ? (in - rest - 1) / stride + 1 : 0;
+    f.first_tap = tap;
+    f.taps = distance == 0 && tap < kernel_size ? (kernel_size - tap - 1) / every + 1 : 0;
+    f.first_out = ((int)(rest + pad) - (int)(tap * dilation)) / (int)stride;
+    return f;
+}
+
+/* The filters as this pass sees them. */
+typedef struct filter_view {
+    u32 first;            /* element of the group's first filter, first taps, tile's first channel */
+    u32 tap_h, tap_w;     /* elements between taps that meet the phase */
+    u32 filter;           /* elements between filters */
+    u32 left;             /* channels from the tile's first on */
+    u32 taps_h;
+} filter_view;
+
+DEVICE void fetch_filters(float fetched[LOADS_B][B_WIDTH], GLOBAL const float *w,
+                          const filter_view *v, const digits taps[LOADS_B])
+{
+    const u32 column = PIECE_OF(ACROSS_N) * B_WIDTH;
+#pragma unroll
+    for (u32 i = 0; i < LOADS_B; i++) {
+        const u32 place = v->first + taps[i].high * v->tap_h + taps[i].middle * v->tap_w +
+                          taps[i].low * v->filter + column;
+        fetch(fetched[i], w, (long)place, taps[i].high < v->taps_h && column < v->left, B_WIDTH);
+    }
+}
+
+DEVICE void put_filters(LOCAL float *slice, float fetched[LOADS_B][B_WIDTH])
+{
+#pragma unroll
+    for (u32 i = 0; i < LOADS_B; i++) {
+        const u32 line = LINE_OF(i, ACROSS_N);
+        if (HAS_LINE(line, TILE_K, ACROSS_N))
+            put_along(slice + line * LINE_N + PIECE_OF(ACROSS_N) * B_WIDTH, fetched[i], B_WIDTH);
+    }
+}
+
+/* dx, x: of the group's first channel. */
+DEVICE void write_inputs(GLOBAL float *dx, GLOBAL const float *x, const conv2d_local_params *p,
+                         tile_id tile, phase rows, phase columns, float sums[REG_M][REG_N])
+{
+    const item_id item = own_item();
+    const u32 channels = p->in_channels / p->groups;
+    const radix pixels = {rows.size, columns.size};
+#pragma unroll
+    for (u32 i = 0; i < REG_M; i++) {
+        const digits at = digits_of(tile.m * TILE_M + ROW_OF(item, i), pixels);
+        const u32 h = rows.rest + at.middle * p->stride_h;
+        const u32 w = columns.rest + at.low * p->stride_w;
+        const u64 place = (((u64)at.high * p->in_h + h) * p->in_w + w) * p->in_channels;
+        if (at.high >= p->n_samples) continue;
+#pragma unroll
+        for (u32 j = 0; j < REG_N; j += 4) {
+            const u32 n = tile.n * TILE_N + COLUMN_OF(item, j);
+            float four[4], other[4];
+            for (u32 e = 0; e < 4; e++)
+                four[e] = sums[i][j + e];
+            if (p->accumulate) {
+                read_four(other, dx + place, n, channels);
+                for (u32 e = 0; e < 4; e++)
+                    four[e] += other[e];
+            }
+            if (ACTIVATION != ACTIVATION_NONE) {
+                read_four(other, x + place, n, channels);
+                for (u32 e = 0; e < 4; e++)
+                    four[e] *= activation_slope(ACTIVATION, other[e]);
+            }
+            write_four(dx + place, n, channels, four);
+        }
+    }
+}
+
+/* dy (n,out_h,out_w,O), w (O,kernel_h,kernel_w,C/groups), x for the mask -> dx (n,in_h,in_w,C) */
+TILE_KERNEL void dpt_conv2d_local_data(OUT(float, dx), IN(float, dy), IN(float, w), IN(float, x),
+                                       const conv2d_local_params p)
+{
+    SHARED float4 a_slices[2 * SLICE_A / 4], b_slices[2 * SLICE_B / 4];
+    LOCAL float *a = (LOCAL float *)a_slices, *b = (LOCAL float *)b_slices;
+    TENSOR_OUT(float, dx);
+    TENSOR_IN(float, dy);
+    TENSOR_IN(float, w);
+    TENSOR_IN(float, x);
+    const tile_id tile = own_tile(&p);
+    const item_id item = own_item();
+    const u32 channels = p.in_channels / p.groups, filters = p.out_channels / p.groups;
+    const phase fh = find_phase(tile.part / p.phases_w, p.in_h, p.pad_h, p.kernel_h, p.stride_h,
+                                p.dilation_h, p.every_h);
+    const phase fw = find_phase(tile.part % p.phases_w, p.in_w, p.pad_w, p.kernel_w, p.stride_w,
+                                p.dilation_w, p.every_w);
+    const u32 n_pixels = p.n_samples * fh.size * fw.size;
+    /* Phases are not all of one size. */
+    if (tile.m * TILE_M >= n_pixels) return;
+
+    const window v = {.taps_h = fh.taps,
+                      .step_h = -(int)(p.every_h * p.dilation_h / p.stride_h),
+                      .step_w = -(int)(p.every_w * p.dilation_w / p.stride_w),
+                      .height = p.out_h,
+                      .width = p.out_w,
+                      .channels = p.out_channels};
+    window_row rows[LOADS_A];
+    const radix pixels = {fh.size, fw.size};
+#pragma unroll
+    for (u32 i = 0; i < LOADS_A; i++) {
+        const digits at = digits_of(tile.m * TILE_M + LINE_OF(i, ACROSS_K), pixels);
+        rows[i] = at.high < p.n_samples
+                      ? window_at(&v, at.high, fh.first_out + (int)at.middle,
+                                  fw.first_out + (int)at.low, tile.group * filters)
+                      : window_at(&v, 0, NOWHERE, 0, 0);
+    }
+    const filter_view f = {
+        .first = ((tile.group * filters * p.kernel_h + fh.first_tap) * p.kernel_w + fw.first_tap) *
+                     channels +
+                 tile.n * TILE_N,
+        .tap_h = p.every_h * p.kernel_w * channels,
+        .tap_w = p.every_w * channels,
+        .filter = p.kernel_h * p.kernel_w * channels,
+        .left = channels - tile.n * TILE_N,
+        .taps_h = fh.taps,
+    };
+    const u32 taps = fh.taps * fw.taps * filters;
+    const radix r = {max(fw.taps, 1u), filters};
+    const digits slice_step = digits_of(TILE_K, r);
+    digits tap = digits_of(PIECE_OF(ACROSS_K) * A_WIDTH, r), b_taps[LOADS_B];
+#pragma unroll
+    for (u32 i = 0; i < LOADS_B; i++)
+        b_taps[i] = digits_of(LINE_OF(i, ACROSS_N), r);
+
+    float sums[REG_M][REG_N], a_next[LOADS_A][A_WIDTH], b_next[LOADS_B][B_WIDTH];
+    clear_sums(sums);
+    const u32 n_slices = (taps + TILE_K - 1) / TILE_K;
+    if (n_slices > 0) {
+        fetch_windows(a_next, dy, &v, rows, tap);
+        fetch_filters(b_next, w, &f, b_taps);
+        put_windows(a, a_next);
+        put_filters(b, b_next);
+    }
+    BARRIER();
+    for (u32 slice = 0; slice < n_slices; slice++) {
+        const u32 now = slice & 1, next = now ^ 1;
+        if (slice + 1 < n_slices) {
+            tap = digits_add(tap, slice_step, r);
+#pragma unroll
+            for (u32 i = 0; i < LOADS_B; i++)
+                b_taps[i] = digits_add(b_taps[i], slice_step, r);
+            fetch_windows(a_next, dy, &v, rows, tap);
+            fetch_filters(b_next, w, &f, b_taps);
+        }
+        add_products(sums, a + now * SLICE_A, b + now * SLICE_B, item);
+        if (slice + 1 < n_slices) {
+            put_windows(a + next * SLICE_A, a_next);
+            put_filters(b + next * SLICE_B, b_next);
+        }
+        BARRIER();
+    }
+    write_inputs(dx + tile.group * channels, x + tile.group * channels, &p, tile, fh, fw, sums);
+}

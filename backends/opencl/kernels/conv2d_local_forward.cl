@@ -1,0 +1,129 @@
+/* Convolution forward as a matrix product: rows are output pixels, columns output channels, K goes
+   over (tap row, tap column, input channel), as filters are stored. */
+#include "activation.h"
+#include "conv2d_local_window.h"
+
+#define LOADS_B LOADS(TILE_N, TILE_K / B_WIDTH)
+
+DEVICE window forward_window(const conv2d_local_params *p)
+{
+    window v;
+    v.taps_h = p->kernel_h;
+    v.step_h = (int)p->dilation_h;
+    v.step_w = (int)p->dilation_w;
+    v.height = p->in_h;
+    v.width = p->in_w;
+    v.channels = p->in_channels;
+    return v;
+}
+
+DEVICE window_row find_window(const conv2d_local_params *p, const window *v, u32 pixel,
+                              u32 first_channel)
+{
+    const radix outputs = {p->out_h, p->out_w};
+    const digits at = digits_of(pixel, outputs);
+    if (at.high >= p->n_samples) return window_at(v, 0, NOWHERE, 0, 0);
+    return window_at(v, at.high, (int)(at.middle * p->stride_h) - (int)p->pad_h,
+                     (int)(at.low * p->stride_w) - (int)p->pad_w, first_channel);
+}
+
+/* w: filters of the group, from the tile's first on; `left` of them, `taps` elements each. */
+DEVICE void fetch_filters(float fetched[LOADS_B][B_WIDTH], GLOBAL const float *w, u32 left,
+                          u32 taps, u32 k)
+{
+#pragma unroll
+    for (u32 i = 0; i < LOADS_B; i++) {
+        const u32 line = LINE_OF(i, TILE_K / B_WIDTH);
+        fetch(fetched[i], w, (long)(line * taps + k), line < left && k < taps, B_WIDTH);
+    }
+}
+
+DEVICE void put_filters(LOCAL float *slice, float fetched[LOADS_B][B_WIDTH])
+{
+#pragma unroll
+    for (u32 i = 0; i < LOADS_B; i++) {
+        const u32 line = LINE_OF(i, TILE_K / B_WIDTH);
+        if (HAS_LINE(line, TILE_N, TILE_K / B_WIDTH))
+            put_upright(slice + PIECE_OF(TILE_K / B_WIDTH) * B_WIDTH * LINE_N + line, LINE_N,
+                        fetched[i], B_WIDTH);
+    }
+}
+
+/* y: of the group's first channel. */
+DEVICE void write_outputs(GLOBAL float *y, GLOBAL const float *bias,
+                          const conv2d_local_params *p, tile_id tile,
+                          float sums[REG_M][REG_N])
+{
+    const item_id item = own_item();
+    const u32 filters = p->out_channels / p->groups;
+    const u32 n_pixels = p->n_samples * p->out_h * p->out_w;
+#pragma unroll
+    for (u32 j = 0; j < REG_N; j += 4) {
+        const u32 n = tile.n * TILE_N + COLUMN_OF(item, j);
+        float offset[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        if (p->has_bias) read_four(offset, bias, n, filters);
+#pragma unroll
+        for (u32 i = 0; i < REG_M; i++) {
+            const u32 pixel = tile.m * TILE_M + ROW_OF(item, i);
+            float four[4];
+            for (u32 e = 0; e < 4; e++)
+                four[e] = activate(ACTIVATION, sums[i][j + e] + offset[e]);
+            if (pixel < n_pixels)
+                write_four(y + (u64)pixel * p->out_channels, n, filters, four);
+        }
+    }
+}
+
+/* x (n,in_h,in_w,C), w (O,kernel_h,kernel_w,C/groups), bias (O) -> y (n,out_h,out_w,O) */
+TILE_KERNEL void dpt_conv2d_local_forward(OUT(float, y), IN(float, x), IN(float, w),
+                                          IN(float, bias), const conv2d_local_params p)
+{
+    SHARED float4 a_slices[2 * SLICE_A / 4], b_slices[2 * SLICE_B / 4];
+    LOCAL float *a = (LOCAL float *)a_slices, *b = (LOCAL float *)b_slices;
+    TENSOR_OUT(float, y);
+    TENSOR_IN(float, x);
+    TENSOR_IN(float, w);
+    TENSOR_IN(float, bias);
+    const tile_id tile = own_tile(&p);
+    const item_id item = own_item();
+    const u32 channels = p.in_channels / p.groups, filters = p.out_channels / p.groups;
+    const u32 taps = p.kernel_h * p.kernel_w * channels;
+    const u32 first_filter = tile.group * filters + tile.n * TILE_N;
+    GLOBAL const float *w_tile = w + (u64)first_filter * taps;
+
+    const window v = forward_window(&p);
+    window_row rows[LOADS_A];
+#pragma unroll
+    for (u32 i = 0; i < LOADS_A; i++)
+        rows[i] = find_window(&p, &v, tile.m * TILE_M + LINE_OF(i, ACROSS_K),
+                              tile.group * channels);
+    const radix r = {p.kernel_w, channels};
+    const digits slice_step = digits_of(TILE_K, r);
+    digits tap = digits_of(PIECE_OF(ACROSS_K) * A_WIDTH, r);
+    u32 k = PIECE_OF(TILE_K / B_WIDTH) * B_WIDTH;
+
+    float sums[REG_M][REG_N], a_next[LOADS_A][A_WIDTH], b_next[LOADS_B][B_WIDTH];
+    clear_sums(sums);
+    fetch_windows(a_next, x, &v, rows, tap);
+    fetch_filters(b_next, w_tile, filters - tile.n * TILE_N, taps, k);
+    put_windows(a, a_next);
+    put_filters(b, b_next);
+    BARRIER();
+    const u32 n_slices = (taps + TILE_K - 1) / TILE_K;
+    for (u32 slice = 0; slice < n_slices; slice++) {
+        const u32 now = slice & 1, next = now ^ 1;
+        if (slice + 1 < n_slices) {
+            tap = digits_add(tap, slice_step, r);
+            k += TILE_K;
+            fetch_windows(a_next, x, &v, rows, tap);
+            fetch_filters(b_next, w_tile, filters - tile.n * TILE_N, taps, k);
+        }
+        add_products(sums, a + now * SLICE_A, b + now * SLICE_B, item);
+        if (slice + 1 < n_slices) {
+            put_windows(a + next * SLICE_A, a_next);
+            put_filters(b + next * SLICE_B, b_next);
+        }
+        BARRIER();
+    }
+    write_outputs(y + tile.group * filters, bias + tile.group * filters, &p, tile, sums);
+}

@@ -1,0 +1,195 @@
+/* Convolution backward to its filters: rows are output channels, columns (tap row, tap column, input
+   channel), as filters are stored, K goes over output pixels of all samples.
+
+   Filters are small and pixels many: pixels are cut into chunks so that there is work for all of a
+   device, and where there is more than one, each leaves its sums in the workspace and a second
+   kernel adds the chunks in their order.  The gradient of the bias is the sum over a row of A, which
+   the groups of the first tile of columns take from local memory. */
+#include "conv2d_local_tile.h"
+
+#define ACROSS_M (TILE_M / A_WIDTH)
+#define ACROSS_N (TILE_N / B_WIDTH)
+#define LOADS_A  LOADS(TILE_K, ACROSS_M)
+#define LOADS_B  LOADS(TILE_K, ACROSS_N)
+#define BIASES   ((TILE_M + ITEMS - 1) / ITEMS)
+
+/* dy: of the chunk's pixel k, the tile's first channel, of which `left` follow. */
+DEVICE void fetch_gradients(float fetched[LOADS_A][A_WIDTH], GLOBAL const float *dy, u32 channels,
+                            u32 left, u32 pixels)
+{
+    const u32 column = PIECE_OF(ACROSS_M) * A_WIDTH;
+#pragma unroll
+    for (u32 i = 0; i < LOADS_A; i++) {
+        const u32 line = LINE_OF(i, ACROSS_M);
+        fetch(fetched[i], dy, (long)line * channels + column, line < pixels && column < left,
+              A_WIDTH);
+    }
+}
+
+DEVICE void put_gradients(LOCAL float *slice, float fetched[LOADS_A][A_WIDTH])
+{
+#pragma unroll
+    for (u32 i = 0; i < LOADS_A; i++) {
+        const u32 line = LINE_OF(i, ACROSS_M);
+        if (HAS_LINE(line, TILE_K, ACROSS_M))
+            put_along(slice + line * LINE_M + PIECE_OF(ACROSS_M) * A_WIDTH, fetched[i], A_WIDTH);
+    }
+}
+
+/* A column of B: the input that one tap meets, relative to the pixel where tap (0, 0) of an unpadded
+   window would be. */
+typedef struct tap_view {
+    int h, w;
+    u32 channel;
+    bool exists;
+} tap_view;
+
+DEVICE tap_view find_tap(const conv2d_local_params *p, tile_id tile)
+{
+    const u32 channels = p->in_channels / p->groups;
+    const u32 column = tile.n * TILE_N + PIECE_OF(ACROSS_N) * B_WIDTH;
+    const radix r = {p->kernel_w, channels};
+    const digits at = digits_of(column, r);
+    tap_view tap;
+    tap.h = (int)(at.high * p->dilation_h) - (int)p->pad_h;
+    tap.w = (int)(at.middle * p->dilation_w) - (int)p->pad_w;
+    tap.channel = tile.group * channels + at.low;
+    tap.exists = at.high < p->kernel_h;
+    return tap;
+}
+
+DEVICE void fetch_inputs(float fetched[LOADS_B][B_WIDTH], GLOBAL const float *x,
+                         const conv2d_local_params *p, tap_view tap, const digits at[LOADS_B],
+                         u32 pixels)
+{
+#pragma unroll
+    for (u32 i = 0; i < LOADS_B; i++) {
+        const int h = (int)(at[i].middle * p->stride_h) + tap.h;
+        const int w = (int)(at[i].low * p->stride_w) + tap.w;
+        const bool inside = tap.exists && LINE_OF(i, ACROSS_N) < pixels && (u32)h < p->in_h &&
+                            (u32)w < p->in_w;
+        const int place = (h * (int)p->in_w + w) * (int)p->in_channels + (int)tap.channel;
+        const u32 sample = p->in_h * p->in_w * p->in_channels;
+        fetch(fetched[i], x, (long)((u64)at[i].high * sample) + place, inside, B_WIDTH);
+    }
+}
+
+DEVICE void put_inputs(LOCAL float *slice, float fetched[LOADS_B][B_WIDTH])
+{
+#pragma unroll
+    for (u32 i = 0; i < LOADS_B; i++) {
+        const u32 line = LINE_OF(i, ACROSS_N);
+        if (HAS_LINE(line, TILE_K, ACROSS_N))
+            put_along(slice + line * LINE_N + PIECE_OF(ACROSS_N) * B_WIDTH, fetched[i], B_WIDTH);
+    }
+}
+
+/* Adds a slice's columns of A to an item's sums for the bias. */
+DEVICE void add_gradients(float sums[BIASES], LOCAL const float *a)
+{
+#pragma unroll
+    for (u32 i = 0; i < BIASES; i++) {
+        const u32 m = LOCAL_ID + i * ITEMS;
+        if (m >= TILE_M) continue;
+#pragma unroll
+        for (u32 k = 0; k < TILE_K; k++)
+            sums[i] += a[k * LINE_M + m];
+    }
+}
+
+/* dw, dbias: of the group's first filter. */
+DEVICE void write_filters(GLOBAL float *dw, const conv2d_local_params *p, tile_id tile, u32 taps,
+                          float sums[REG_M][REG_N])
+{
+    const item_id item = own_item();
+#pragma unroll
+    for (u32 i = 0; i < REG_M; i++) {
+        const u32 m = tile.m * TILE_M + ROW_OF(item, i);
+        if (m >= p->out_channels / p->groups) continue;
+#pragma unroll
+        for (u32 j = 0; j < REG_N; j += 4) {
+            const u32 n = tile.n * TILE_N + COLUMN_OF(item, j);
+            float four[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+            if (p->accumulate) read_four(four, dw + (u64)m * taps, n, taps);
+            for (u32 e = 0; e < 4; e++)
+                four[e] += sums[i][j + e];
+            write_four(dw + (u64)m * taps, n, taps, four);
+        }
+    }
+}
+
+DEVICE void write_bias(GLOBAL float *dbias, const conv2d_local_params *p, tile_id tile,
+                       const float sums[BIASES])
+{
+    for (u32 i = 0; i < BIASES; i++) {
+        const u32 in_tile = LOCAL_ID + i * ITEMS;
+        const u32 m = tile.m * TILE_M + in_tile;
+        if (in_tile >= TILE_M || m >= p->out_channels / p->groups) continue;
+        dbias[m] = p->accumulate ? dbias[m] + sums[i] : sums[i];
+    }
+}
+
+/* dy (n,out_h,out_w,O), x (n,in_h,in_w,C) -> dw (O,kernel_h,kernel_w,C/groups), dbias (O), of each
+   chunk of pixels, part_size apart */
+TILE_KERNEL void dpt_conv2d_local_weights(OUT(float, dw), OUT(float, dbias), IN(float, dy),
+                                          IN(float, x), const conv2d_local_params p)
+{
+    SHARED float4 a_slices[2 * SLICE_A / 4], b_slices[2 * SLICE_B / 4];
+    LOCAL float *a = (LOCAL float *)a_slices, *b = (LOCAL float *)b_slices;
+    TENSOR_OUT(float, dw);
+    TENSOR_OUT(float, dbias);
+    TENSOR_IN(float, dy);
+    TENSOR_IN(float, x);
+    const tile_id tile = own_tile(&p);
+    const item_id item = own_item();
+    const u32 filters = p.out_channels / p.groups, left = filters - tile.m * TILE_M;
+    const u32 taps = p.kernel_h * p.kernel_w * (p.in_channels / p.groups);
+    const u32 n_pixels = p.n_samples * p.out_h * p.out_w;
+    const u32 first = tile.part * p.chunk;
+    u32 pixels = min(p.chunk, n_pixels - first); /* left of the chunk */
+
+    GLOBAL const float *dy_slice =
+        dy + (u64)first * p.out_channels + tile.group * filters + tile.m * TILE_M;
+    const tap_view tap = find_tap(&p, tile);
+    const radix r = {p.out_h, p.out_w};
+    const digits slice_step = digits_of(TILE_K, r);
+    digits at[LOADS_B];
+#pragma unroll
+    for (u32 i = 0; i < LOADS_B; i++)
+        at[i] = digits_of(first + LINE_OF(i, ACROSS_N), r);
+
+    float sums[REG_M][REG_N], a_next[LOADS_A][A_WIDTH], b_next[LOADS_B][B_WIDTH];
+    float bias_sums[BIASES];
+    const bool has_bias = p.has_bias && tile.n == 0;
+    clear_sums(sums);
+    for (u32 i = 0; i < BIASES; i++)
+        bias_sums[i] = 0.0f;
+    fetch_gradients(a_next, dy_slice, p.out_channels, left, pixels);
+    fetch_inputs(b_next, x, &p, tap, at, pixels);
+    put_gradients(a, a_next);
+    put_inputs(b, b_next);
+    BARRIER();
+    const u32 n_slices = (pixels + TILE_K - 1) / TILE_K;
+    for (u32 slice = 0; slice < n_slices; slice++) {
+        const u32 now = slice & 1, next = now ^ 1;
+        if (slice + 1 < n_slices) {
+            pixels -= TILE_K;
+            dy_slice += (u64)TILE_K * p.out_channels;
+#pragma unroll
+            for (u32 i = 0; i < LOADS_B; i++)
+                at[i] = digits_add(at[i], slice_step, r);
+            fetch_gradients(a_next, dy_slice, p.out_channels, left, pixels);
+            fetch_inputs(b_next, x, &p, tap, at, pixels);
+        }
+        add_products(sums, a + now * SLICE_A, b + now * SLICE_B, item);
+        if (has_bias) add_gradients(bias_sums, a + now * SLICE_A);
+        if (slice + 1 < n_slices) {
+            put_gradients(a + next * SLICE_A, a_next);
+            put_inputs(b + next * SLICE_B, b_next);
+        }
+        BARRIER();
+    }
+    const u64 part = tile.part * p.part_size;
+    write_filters(dw + part + (u64)tile.group * filters * taps, &p, tile, taps, sums);
+    if (has_bias) write_bias(dbias + part + tile.group * filters, &p, tile, bias_sums);
+}
