@@ -1,0 +1,15 @@
+#ifndef DPT_KERNELS_COLUMN_SUMS_PARAMS_H
+#define DPT_KERNELS_COLUMN_SUMS_PARAMS_H
+
+#include "dialect.h"
+
+typedef struct column_sums_params {
+    u64 rows;
+    u64 piece_rows; /* of a piece; the last may have fewer */
+    u32 n_pieces;
+    u32 columns;
+    u32 accumulate; /* what is there is added to */
+    u32 padding;
+} column_sums_params;
+
+#endif
