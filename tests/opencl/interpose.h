@@ -1,0 +1,24 @@
+/* A library between the backend and OpenCL: it hands every call on, counts the objects that are
+   made and released, and fails one call that a test plants.  A program links it, or a command gets
+   it by LD_PRELOAD with $DPTRAIN_CL_PLANT, "FUNCTION:N:CODE".  Either way it stands in front of the
+   ICD loader, which the plug-in brings with it. */
+#ifndef DPT_TEST_OPENCL_INTERPOSE_H
+#define DPT_TEST_OPENCL_INTERPOSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* From now on the N-th call (from 1) of a function fails with a code of OpenCL; NULL: none does.
+   clFinish and clWaitForEvents do what they should before they fail.  With code 0 clGetPlatformIDs
+   and clGetDeviceIDs find nothing.  With `for_good` every later call that enqueues or waits fails
+   likewise, as on a device that is gone.  A program that is not built has a log with two lines of
+   which the second begins "planted.cl:7:3: error: planted". */
+void interpose_plant(const char *function, size_t n, int code, bool for_good);
+/* Whether the planted call has come. */
+bool interpose_fired(void);
+/* Contexts, queues, buffers, programs, kernels and events that exist. */
+size_t interpose_objects(void);
+/* The functions that can be failed, in alphabetical order; NULL behind the last. */
+const char *interpose_function(size_t i);
+
+#endif
