@@ -1,0 +1,165 @@
+#!/usr/bin/env bash
+# OpenCL from the command line: what is listed and refused, drivers that are missing or fail, and the
+# cache that makes the second start quick.
+. "$SRC/tests/cli/kit.bash"
+
+interpose=${DPTRAIN_TEST_INTERPOSE-} # the library that fails calls of OpenCL
+if [ -z "$interpose" ] || ! "$DPTRAIN" devices | grep -qE '^opencl(:[0-9]+)? +'; then
+    echo "no device of opencl: $("$DPTRAIN" devices | grep '^opencl' || echo "there is no such plug-in")"
+    case ,${DPTRAIN_TEST_REQUIRE-}, in
+    *,opencl,*) echo "FAIL: DPTRAIN_TEST_REQUIRE asks for it"; exit 1 ;;
+    esac
+    exit 77
+fi
+tiny=(train --dataset synthetic:16x16x1:10:48 --model lenet --batch-size 16 --max-steps 3 --seed 5)
+lenet=(train --dataset synthetic:28x28x1:10:256 --model lenet --batch-size 128 --max-steps 3)
+
+# planted FUNCTION:N:CODE COMMAND...: with this call failing.
+planted() {
+    local what=$1
+    shift
+    env LD_PRELOAD="$interpose" DPTRAIN_CL_PLANT="$what" "$@"
+}
+
+# fails FUNCTION:N:CODE PATTERN: the training on the device ends with one line that matches.
+fails() {
+    local command=$DPTRAIN
+    DPTRAIN=planted_dptrain
+    planted_what=$1
+    refuse 1 "$2" "${tiny[@]}" --devices opencl:0
+    DPTRAIN=$command
+}
+dptrain=$DPTRAIN
+planted_dptrain() { planted "$planted_what" "$dptrain" "$@"; }
+
+# ---- What is listed and refused ----
+"$DPTRAIN" devices >devices.out
+check "platform and driver are told" grep -qE '^opencl.*(driver|OpenCL)' devices.out
+refuse 1 'opencl:99' "${tiny[@]}" --devices opencl:99
+refuse 1 'path=' "${tiny[@]}" --devices opencl:0:path=backwards
+refuse 1 'speed=' "${tiny[@]}" --devices opencl:0:speed=9
+for devices in opencl:0 opencl:0:path=local opencl:0:path=registers cpu:threads=1,opencl:0; do
+    train "${tiny[@]:1}" --devices "$devices" --split equal
+done
+if grep -q 'Portable Computing Language' devices.out; then
+    train "${tiny[@]:1}" --devices opencl:pocl:0
+    train "${tiny[@]:1}" --devices all
+    check "all takes the cores once" test "$(grep -cE '^ *(devices? )?.*(pthread|pocl)' train.out)" -eq 0
+fi
+
+# ---- No driver ----
+OCL_ICD_VENDORS=/nonexistent "$DPTRAIN" devices >absent.out 2>absent.err
+check "no platform is no failure" test $? -eq 0
+check "no platform is absence, with the reason" grep -qE '^opencl: absent: .*-1001.*install' absent.out
+export OCL_ICD_VENDORS=/nonexistent
+refuse 1 'opencl.*-1001.*install' "${tiny[@]}" --devices opencl:0
+train "${tiny[@]:1}" --devices all
+unset OCL_ICD_VENDORS
+# A loader that cannot be loaded stands for one that is not there.
+mkdir -p broken
+: >broken/libOpenCL.so.1
+LD_LIBRARY_PATH=$PWD/broken "$DPTRAIN" devices >absent.out 2>absent.err
+check "no loader is no failure" test $? -eq 0
+check "no loader is absence, with the reason" grep -qE '^opencl: absent: .*libOpenCL' absent.out
+planted clGetPlatformIDs:1:-1001 "$DPTRAIN" devices >absent.out
+check "CL_PLATFORM_NOT_FOUND_KHR" grep -qE '^opencl: absent: .*-1001' absent.out
+planted clGetPlatformIDs:1:0 "$DPTRAIN" devices >absent.out
+check "no platform at all" grep -qE '^opencl: absent: .*0 platforms' absent.out
+for what in clGetDeviceIDs:1:-1 clGetDeviceIDs:1:0 clGetDeviceIDs:1:-5; do
+    planted $what "$DPTRAIN" devices >absent.out
+    check "$what: no devices" grep -qE '^opencl: absent: .*no device' absent.out
+done
+
+# A driver that does not answer one of the questions: listed, and used or refused in one line.
+for ((n = 1; n <= 40; n++)); do
+    for function in clGetDeviceInfo clGetPlatformInfo; do
+        planted $function:$n:-5 "$DPTRAIN" "${tiny[@]}" --max-steps 1 --devices opencl:0 \
+            >asked.out 2>asked.err
+        code=$?
+        check "$function:$n is survived: status $code, $(head -c 300 asked.err)" \
+            test $code -eq 0 -o \( $code -eq 1 -a "$(wc -l <asked.err)" -eq 1 \)
+        if [ $function = clGetPlatformInfo ] && [ $n -gt 3 ]; then break; fi
+    done
+done
+
+# ---- Failures name the device and the code ----
+fails clCreateContext:1:-6 'opencl:0.*CL_OUT_OF_HOST_MEMORY'
+fails clCreateCommandQueue:1:-6 'opencl:0.*CL_OUT_OF_HOST_MEMORY'
+fails clEnqueueNDRangeKernel:9:-5 'opencl:0.*CL_OUT_OF_RESOURCES'
+fails clFinish:40:-2 'opencl:0.*CL_DEVICE_NOT_AVAILABLE'
+rm -rf unbuilt
+shared_cache=$XDG_CACHE_HOME
+export XDG_CACHE_HOME=$PWD/unbuilt
+fails clBuildProgram:1:-11 'opencl:0.*CL_BUILD_PROGRAM_FAILURE.*planted.cl:7:3: error: planted.*log'
+export XDG_CACHE_HOME=$shared_cache
+check "the build log is kept" grep -qrF 'planted.cl:7:3: error: planted' unbuilt/dptrain/opencl
+
+# ---- The second start compiles nothing ----
+snapshot() { find cache pocl -type f -printf '%p %i %s %T@\n' 2>/dev/null | sort; }
+rm -rf cache pocl
+mkdir pocl
+export XDG_CACHE_HOME=$PWD/cache POCL_CACHE_DIR=$PWD/pocl
+train "${lenet[@]:1}" --devices opencl:0 --checkpoint first
+snapshot >first.files
+check "there is a cache" grep -q 'cache/dptrain/opencl/.*\.bin' first.files
+train "${lenet[@]:1}" --devices opencl:0 --checkpoint second
+snapshot >second.files
+check "nothing is made anew: $(diff first.files second.files | head -5)" cmp -s first.files second.files
+check "the same weights" cmp -s first/model.safetensors second/model.safetensors
+planted clCreateProgramWithSource:1:-6 "$DPTRAIN" "${lenet[@]}" --devices opencl:0 >/dev/null 2>third.err
+check "no source is compiled: $(cat third.err)" test $? -eq 0
+
+# ---- A cache that cannot be used ----
+train "${tiny[@]:1}" --devices opencl:0 --checkpoint good
+same() { # WORDS: a tiny training, silent and with the same weights
+    train "${tiny[@]:1}" --devices opencl:0 --checkpoint again
+    check "$1: nothing on stderr: $(cat train.err)" test ! -s train.err
+    check "$1: the same weights" cmp -s good/model.safetensors again/model.safetensors
+}
+find cache -type f -exec truncate -s -7 {} +
+same "cut files"
+find cache -type f -exec truncate -s 10 {} +
+same "files cut at the head"
+find cache -type f -exec truncate -s 0 {} +
+same "empty files"
+find cache -type f | while read -r file; do
+    size=$(stat -c %s "$file")
+    printf 'garbage' | dd of="$file" bs=1 seek=$((size / 2)) conv=notrunc status=none
+done
+same "altered files"
+find cache -type f | while read -r file; do
+    head -c "$(stat -c %s "$file")" /dev/urandom >"$file"
+done
+same "noise"
+find cache -type f -delete
+find cache -depth -mindepth 3 -type d -delete
+mkdir -p cache/dptrain
+: >cache/dptrain/opencl # a file where the folder should be
+same "no folder can be made"
+rm -r cache
+XDG_CACHE_HOME=/proc/nowhere
+same "an unwritable place"
+XDG_CACHE_HOME=relative
+HOME=$PWD/home same "a relative path is not taken"
+check "nothing is written to a relative path" test ! -e relative
+export XDG_CACHE_HOME=$PWD/cache
+
+# ---- Two at once, from nothing ----
+rm -rf cache pocl
+mkdir pocl
+for i in 1 2; do
+    "$DPTRAIN" "${tiny[@]}" --devices opencl:0 --checkpoint "both$i" >"both$i.out" 2>"both$i.err" &
+    pids[i]=$!
+done
+for i in 1 2; do
+    wait "${pids[i]}"
+    check "process $i of two: $(cat "both$i.err")" test $? -eq 0
+    check "process $i of two: the same weights" cmp -s good/model.safetensors "both$i/model.safetensors"
+done
+train "${tiny[@]:1}" --devices opencl:0
+snapshot >first.files
+train "${tiny[@]:1}" --devices opencl:0
+snapshot >second.files
+check "what two have written is whole" cmp -s first.files second.files
+check "no temporary files are left" test -z "$(find cache -name '*.new')"
+finish
