@@ -1,0 +1,420 @@
+/* Batch-norm: statistics, their merging over devices, forward, backward.
+
+   Statistics are (mean, M2) of rows that join one after the other, by the formula of Chan, Golub
+   and LeVeque (1979): nothing is ever the difference of two large sums, and every value is read
+   once. The mean is subtracted before anything is multiplied, because folding it into the shift
+   would cancel where it is large against the deviation.
+
+   A program in which ACTIVATION is a constant is straight code. */
+#include "activation.h"
+#include "batch_norm.h"
+
+#ifndef ACTIVATION
+#define ACTIVATION p.activation
+#endif
+
+#define BLOCK 8u /* rows whose values a work item has at once */
+
+/* ---- A device's part: statistics of chunks --------------------------------------------------- */
+
+/* Of a chunk, at every place: the mean is shift + offset, so that it is known as well as the
+   deviation deserves where it is large against it. */
+typedef struct chunk_statistics {
+    float shift[TILE], offset[TILE], m2[TILE];
+} chunk_statistics;
+
+/* A row joins `before` others, at n places. */
+DEVICE void join_row(chunk_statistics *s, GLOBAL const float *x, u32 n, float before)
+{
+    const float share = 1.0f / (before + 1.0f), weight = before * share;
+    for (u32 i = 0; i < n; i++) {
+        const float delta = (x[i] - s->shift[i]) - s->offset[i];
+        s->offset[i] = FMA(delta, share, s->offset[i]);
+        s->m2[i] = FMA(delta * delta, weight, s->m2[i]);
+    }
+}
+
+/* BLOCK rows join `before` others: their mean, as a difference from the one so far, and their
+   squared deviations from their mean. */
+DEVICE void join_block(chunk_statistics *s, GLOBAL const float *x, u64 period, u32 n, float before)
+{
+    const float share = (float)BLOCK / (before + (float)BLOCK), weight = before * share;
+    for (u32 i = 0; i < n; i++) {
+        float deviation[BLOCK], sum = 0.0f, squares = 0.0f;
+        for (u32 k = 0; k < BLOCK; k++) {
+            deviation[k] = (x[k * period + i] - s->shift[i]) - s->offset[i];
+            sum += deviation[k];
+        }
+        const float delta = sum * (1.0f / (float)BLOCK);
+        for (u32 k = 0; k < BLOCK; k++)
+            squares = FMA(deviation[k] - delta, deviation[k] - delta, squares);
+        s->offset[i] = FMA(delta, share, s->offset[i]);
+        s->m2[i] = FMA(delta * delta, weight, s->m2[i] + squares);
+    }
+}
+
+/* x (rows,channels) -> entries (3, n_chunks, period): mean in two floats, M2 */
+KERNEL void dpt_batch_norm_chunks(OUT(float, entries), IN(float, x), const columns p)
+{
+    TENSOR_OUT(float, entries);
+    TENSOR_IN(float, x);
+    chunk_statistics s;
+    if (GLOBAL_ID >= (u64)p.n_chunks * p.n_tiles) return;
+    const tile t = tile_of(p, GLOBAL_ID);
+    const u32 n_first = t.n_periods > 0 ? t.n : t.rest;
+    u64 done = 0, at = t.begin;
+    for (u32 i = 0; i < t.n; i++) {
+        s.shift[i] = i < n_first ? x[at + i] : 0.0f;
+        s.offset[i] = s.m2[i] = 0.0f;
+    }
+    for (; done + BLOCK <= t.n_periods; done += BLOCK, at += (u64)BLOCK * p.period)
+        join_block(&s, x + at, p.period, t.n, (float)done);
+    for (; done < t.n_periods; done++, at += p.period)
+        join_row(&s, x + at, t.n, (float)done);
+    join_row(&s, x + at, t.rest, (float)done);
+    const u64 plane = (u64)p.n_chunks * p.period;
+    at = t.chunk * p.period + t.place;
+    for (u32 i = 0; i < t.n; i++) {
+        const pair mean = two_sum(s.shift[i], s.offset[i]);
+        entries[at + i] = mean.high;
+        entries[plane + at + i] = mean.low;
+        entries[2 * plane + at + i] = s.m2[i];
+    }
+}
+
+typedef struct statistics {
+    pair mean;
+    float count, m2;
+} statistics;
+
+DEVICE statistics join(const statistics a, const statistics b)
+{
+    const float delta = (b.mean.high - a.mean.high) + (b.mean.low - a.mean.low);
+    const float share = b.count / (a.count + b.count);
+    statistics both;
+    if (b.count == 0.0f) return a;
+    if (a.count == 0.0f) return b;
+    both.count = a.count + b.count;
+    both.mean = pair_accumulate(a.mean, FMA(delta, share, 0.0f));
+    both.m2 = FMA(delta * delta, a.count * share, a.m2 + b.m2);
+    return both;
+}
+
+/* A lane's share of a channel's entries. */
+DEVICE statistics join_entries(const columns p, const lane l, GLOBAL const float *entries)
+{
+    const u32 n = l.channel < p.channels ? entries_of_channel(p) : 0;
+    const u32 rows = p.period / p.channels;
+    const u64 plane = (u64)p.n_chunks * p.period;
+    statistics all, own;
+    all.mean = pair_of(0.0f, 0.0f);
+    all.count = all.m2 = 0.0f;
+    for (u32 i = l.index; i < n; i += l.count) {
+        const u64 at = (u64)i * p.channels + l.channel;
+        const u32 chunk = i / rows;
+        own.count = (float)rows_of_entry(p, chunk, i - chunk * rows);
+        own.mean = pair_of(entries[at], entries[plane + at]);
+        own.m2 = entries[2 * plane + at];
+        all = join(all, own);
+    }
+    return all;
+}
+
+/* entries -> part (3,channels).  Whole groups. */
+KERNEL void dpt_batch_norm_part(OUT(float, part), IN(float, entries), const columns_merge p)
+{
+    SHARED float count[GROUP], high[GROUP], low[GROUP], m2[GROUP];
+    TENSOR_OUT(float, part);
+    TENSOR_IN(float, entries);
+    const lane l = lane_of(p);
+    const u32 at = LOCAL_ID;
+    statistics all = join_entries(p.grid, l, entries), other;
+    for (u32 reach = l.count / 2; reach > 0; reach /= 2) {
+        count[at] = all.count;
+        high[at] = all.mean.high;
+        low[at] = all.mean.low;
+        m2[at] = all.m2;
+        BARRIER();
+        if (l.index < reach) {
+            const u32 from = at + reach * p.across;
+            other.count = count[from];
+            other.mean = pair_of(high[from], low[from]);
+            other.m2 = m2[from];
+            all = join(all, other);
+        }
+        BARRIER();
+    }
+    if (l.index > 0 || l.channel >= p.grid.channels) return;
+    part[l.channel] = all.count;
+    part[(u64)p.grid.channels + l.channel] = pair_value(all.mean);
+    part[(u64)2 * p.grid.channels + l.channel] = all.m2;
+}
+
+/* ---- All devices' parts ---------------------------------------------------------------------- */
+
+typedef struct pair_statistics {
+    pair count, mean, m2;
+} pair_statistics;
+
+/* parts (n_parts,3,channels): those of one channel, in their order. */
+DEVICE pair_statistics join_parts(GLOBAL const float *parts, const batch_norm_merge_params p,
+                                  u32 channel)
+{
+    pair_statistics all;
+    all.count = all.mean = all.m2 = pair_of(0.0f, 0.0f);
+    for (u32 i = 0; i < p.n_parts; i++) {
+        GLOBAL const float *part = parts + (u64)i * 3 * p.channels + channel;
+        const pair count = pair_of(part[0], 0.0f);
+        const pair mean = pair_of(part[p.channels], 0.0f);
+        const pair m2 = pair_of(part[(u64)2 * p.channels], 0.0f);
+        if (count.high == 0.0f) continue;
+        const pair total = pair_add(all.count, count);
+        const pair share = pair_divide(count, total);
+        const pair delta = pair_add(mean, pair_negative(all.mean));
+        const pair between =
+            pair_multiply(pair_multiply(delta, delta), pair_multiply(all.count, share));
+        all.mean = pair_add(all.mean, pair_multiply(delta, share));
+        all.m2 = pair_add(pair_add(all.m2, m2), between);
+        all.count = total;
+    }
+    return all;
+}
+
+DEVICE float inverse_deviation(pair variance, float epsilon)
+{
+    return pair_value(pair_inverse_sqrt(pair_add(variance, pair_of(epsilon, 0.0f))));
+}
+
+/* To a running statistic. */
+DEVICE void add_share(GLOBAL float *to, pair value, float share, const batch_norm_merge_params p)
+{
+    const float before = p.accumulate ? *to : 0.0f;
+    *to = p.n_samples > 0 ? FMA(pair_value(value), share, before) : before;
+}
+
+/* parts (n_parts,3,channels) -> moments (3,channels), mean, variance.  An item a channel. */
+KERNEL void dpt_batch_norm_merge(OUT(float, moments), OUT(float, mean), OUT(float, variance),
+                                 IN(float, parts), IN(u32, step), const batch_norm_merge_params p)
+{
+    TENSOR_OUT(float, moments);
+    TENSOR_OUT(float, mean);
+    TENSOR_OUT(float, variance);
+    TENSOR_IN(float, parts);
+    TENSOR_IN(u32, step);
+    if (GLOBAL_ID >= p.channels) return;
+    const u32 c = (u32)GLOBAL_ID;
+    const float share = (float)p.n_samples * AS_FLOAT(step[STEP_INV_BATCH]);
+    const pair zero = pair_of(0.0f, 0.0f), one = pair_of(1.0f, 0.0f);
+    const pair_statistics all = join_parts(parts, p, c);
+    const bool any = all.count.high > 0.0f, several = all.count.high > 1.0f;
+    const pair inverse = any ? pair_divide(one, all.count) : zero;
+    const pair others = pair_add(all.count, pair_of(-1.0f, 0.0f));
+    moments[c] = pair_value(all.mean);
+    moments[(u64)p.channels + c] =
+        inverse_deviation(any ? pair_divide(all.m2, all.count) : zero, p.epsilon);
+    moments[(u64)2 * p.channels + c] = pair_value(inverse);
+    add_share(mean + c, all.mean, share, p);
+    add_share(variance + c, several ? pair_divide(all.m2, others) : zero, share, p);
+}
+
+/* mean, variance -> moments (3,channels).  An item a channel. */
+KERNEL void dpt_batch_norm_freeze(OUT(float, moments), IN(float, mean), IN(float, variance),
+                                  const batch_norm_merge_params p)
+{
+    TENSOR_OUT(float, moments);
+    TENSOR_IN(float, mean);
+    TENSOR_IN(float, variance);
+    if (GLOBAL_ID >= p.channels) return;
+    const u32 c = (u32)GLOBAL_ID;
+    moments[c] = mean[c];
+    moments[(u64)p.channels + c] = inverse_deviation(pair_of(variance[c], 0.0f), p.epsilon);
+    moments[(u64)2 * p.channels + c] = 0.0f;
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+/* A channel's factors at n places. */
+typedef struct forward_factors {
+    float mean[TILE], scale[TILE], shift[TILE];
+} forward_factors;
+
+DEVICE void normalise(const forward_factors *f, GLOBAL const float *RESTRICT x,
+                      GLOBAL const float *RESTRICT residual, GLOBAL float *RESTRICT y, u32 n,
+                      const batch_norm_params p)
+{
+    if (p.has_residual) {
+        for (u32 i = 0; i < n; i++) {
+            const float value = FMA(x[i] - f->mean[i], f->scale[i], f->shift[i]) + residual[i];
+            y[i] = activate(ACTIVATION, value);
+        }
+        return;
+    }
+    for (u32 i = 0; i < n; i++)
+        y[i] = activate(ACTIVATION, FMA(x[i] - f->mean[i], f->scale[i], f->shift[i]));
+}
+
+/* x (rows,channels), moments (3,channels), w, b, residual as x or none -> y as x */
+KERNEL void dpt_batch_norm_forward(OUT(float, y), IN(float, x), IN(float, moments), IN(float, w),
+                                   IN(float, b), IN(float, residual), const batch_norm_params p)
+{
+    TENSOR_OUT(float, y);
+    TENSOR_IN(float, x);
+    TENSOR_IN(float, moments);
+    TENSOR_IN(float, w);
+    TENSOR_IN(float, b);
+    TENSOR_IN(float, residual);
+    forward_factors f;
+    if (GLOBAL_ID >= (u64)p.grid.n_chunks * p.grid.n_tiles) return;
+    const tile t = tile_of(p.grid, GLOBAL_ID);
+    for (u32 i = 0; i < t.n; i++) {
+        const u32 c = channel_of(p.grid, t.place + i);
+        f.mean[i] = moments[c];
+        f.scale[i] = moments[(u64)p.grid.channels + c] * w[c];
+        f.shift[i] = b[c];
+    }
+    u64 at = t.begin;
+    for (u64 k = 0; k < t.n_periods; k++, at += p.grid.period)
+        normalise(&f, x + at, residual + at, y + at, t.n, p);
+    normalise(&f, x + at, residual + at, y + at, t.rest, p);
+}
+
+/* ---- Backward: sums of chunks ---------------------------------------------------------------- */
+
+/* Running sums of dy and of dy * (x - mean), each in two floats. */
+typedef struct backward_sums {
+    float mean[TILE], sum[TILE], sum_low[TILE], product[TILE], product_low[TILE];
+} backward_sums;
+
+/* n_rows, at most BLOCK and a constant, of n places. */
+DEVICE void add_rows(backward_sums *s, GLOBAL const float *dy, GLOBAL const float *x, u64 period,
+                     u32 n, const u32 n_rows)
+{
+    for (u32 i = 0; i < n; i++) {
+        float sum = 0.0f, product = 0.0f;
+        for (u32 k = 0; k < n_rows; k++) {
+            const float gradient = dy[k * period + i];
+            sum += gradient;
+            product = FMA(gradient, x[k * period + i] - s->mean[i], product);
+        }
+        const pair sums = pair_accumulate(pair_of(s->sum[i], s->sum_low[i]), sum);
+        const pair products = pair_accumulate(pair_of(s->product[i], s->product_low[i]), product);
+        s->sum[i] = sums.high;
+        s->sum_low[i] = sums.low;
+        s->product[i] = products.high;
+        s->product_low[i] = products.low;
+    }
+}
+
+/* dy, x (rows,channels), moments (3,channels) -> entries (2, n_chunks, period) */
+KERNEL void dpt_batch_norm_backward_chunks(OUT(float, entries), IN(float, dy), IN(float, x),
+                                           IN(float, moments), const columns p)
+{
+    TENSOR_OUT(float, entries);
+    TENSOR_IN(float, dy);
+    TENSOR_IN(float, x);
+    TENSOR_IN(float, moments);
+    backward_sums s;
+    if (GLOBAL_ID >= (u64)p.n_chunks * p.n_tiles) return;
+    const tile t = tile_of(p, GLOBAL_ID);
+    u64 done = 0, at = t.begin;
+    for (u32 i = 0; i < t.n; i++) {
+        s.mean[i] = moments[channel_of(p, t.place + i)];
+        s.sum[i] = s.sum_low[i] = s.product[i] = s.product_low[i] = 0.0f;
+    }
+    for (; done + BLOCK <= t.n_periods; done += BLOCK, at += (u64)BLOCK * p.period)
+        add_rows(&s, dy + at, x + at, p.period, t.n, BLOCK);
+    for (; done < t.n_periods; done++, at += p.period)
+        add_rows(&s, dy + at, x + at, p.period, t.n, 1);
+    add_rows(&s, dy + at, x + at, p.period, t.rest, 1);
+    GLOBAL float *sums = entries + t.chunk * p.period + t.place;
+    GLOBAL float *products = sums + (u64)p.n_chunks * p.period;
+    for (u32 i = 0; i < t.n; i++) {
+        sums[i] = pair_value(pair_of(s.sum[i], s.sum_low[i]));
+        products[i] = pair_value(pair_of(s.product[i], s.product_low[i]));
+    }
+}
+
+/* entries, moments -> part (2,channels), dw, db.  Whole groups. */
+KERNEL void dpt_batch_norm_backward_part(OUT(float, part), OUT(float, dw), OUT(float, db),
+                                         IN(float, entries), IN(float, moments),
+                                         const columns_merge p)
+{
+    SHARED float shared[4 * GROUP];
+    TENSOR_OUT(float, part);
+    TENSOR_OUT(float, dw);
+    TENSOR_OUT(float, db);
+    TENSOR_IN(float, entries);
+    TENSOR_IN(float, moments);
+    const lane l = lane_of(p);
+    const u64 plane = (u64)p.grid.n_chunks * p.grid.period;
+    two_sums own;
+    own.first = sum_entries(p.grid, l, entries);
+    own.second = sum_entries(p.grid, l, entries + plane);
+    own = sum_lanes(shared, own, l.index, l.count, p.across);
+    if (l.index > 0 || l.channel >= p.grid.channels) return;
+    const pair inverse = pair_of(moments[(u64)p.grid.channels + l.channel], 0.0f);
+    const float to_b = pair_value(own.first);
+    const float to_w = pair_value(pair_multiply(own.second, inverse));
+    part[l.channel] = to_b;
+    part[(u64)p.grid.channels + l.channel] = to_w;
+    db[l.channel] = p.accumulate ? db[l.channel] + to_b : to_b;
+    dw[l.channel] = p.accumulate ? dw[l.channel] + to_w : to_w;
+}
+
+/* ---- Backward to the data -------------------------------------------------------------------- */
+
+/* A channel's factors: what is taken from dy is offset + (x - mean) * slope. */
+typedef struct backward_factors {
+    float mean[TILE], scale[TILE], offset[TILE], slope[TILE];
+} backward_factors;
+
+DEVICE void backward_factor(backward_factors *f, u32 i, u32 c, GLOBAL const float *moments,
+                            GLOBAL const float *w, GLOBAL const float *parts,
+                            const batch_norm_params p)
+{
+    const u64 channels = p.grid.channels;
+    const float inverse = moments[channels + c], inverse_count = moments[2 * channels + c];
+    pair sum = pair_of(0.0f, 0.0f), product = pair_of(0.0f, 0.0f);
+    for (u32 k = 0; k < p.n_parts; k++) {
+        sum = pair_accumulate(sum, parts[2 * k * channels + c]);
+        product = pair_accumulate(product, parts[(2 * k + 1) * channels + c]);
+    }
+    f->mean[i] = moments[c];
+    f->scale[i] = w[c] * inverse;
+    f->offset[i] = pair_value(sum) * inverse_count;
+    f->slope[i] = pair_value(product) * inverse_count * inverse;
+}
+
+DEVICE void differentiate(const backward_factors *f, GLOBAL const float *RESTRICT dy,
+                          GLOBAL const float *RESTRICT x, GLOBAL float *RESTRICT dx, u32 n,
+                          const batch_norm_params p)
+{
+    for (u32 i = 0; i < n; i++) {
+        const float deviation = x[i] - f->mean[i];
+        const float rest = FMA(-deviation, f->slope[i], dy[i] - f->offset[i]);
+        const float before = p.accumulate ? dx[i] : 0.0f;
+        dx[i] = FMA(rest, f->scale[i], before) * activation_slope(ACTIVATION, x[i]);
+    }
+}
+
+/* dy, x (rows,channels), moments (3,channels), w, parts (n_parts,2,channels) -> dx as x */
+KERNEL void dpt_batch_norm_backward_data(OUT(float, dx), IN(float, dy), IN(float, x),
+                                         IN(float, moments), IN(float, w), IN(float, parts),
+                                         const batch_norm_params p)
+{
+    TENSOR_OUT(float, dx);
+    TENSOR_IN(float, dy);
+    TENSOR_IN(float, x);
+    TENSOR_IN(float, moments);
+    TENSOR_IN(float, w);
+    TENSOR_IN(float, parts);
+    backward_factors f;
+    if (GLOBAL_ID >= (u64)p.grid.n_chunks * p.grid.n_tiles) return;
+    const tile t = tile_of(p.grid, GLOBAL_ID);
+    for (u32 i = 0; i < t.n; i++)
+        backward_factor(&f, i, channel_of(p.grid, t.place + i), moments, w, parts, p);
+    u64 at = t.begin;
+    for (u64 k = 0; k < t.n_periods; k++, at += p.grid.period)
+        differentiate(&f, dy + at, x + at, dx + at, t.n, p);
+    differentiate(&f, dy + at, x + at, dx + at, t.rest, p);
+}

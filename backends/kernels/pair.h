@@ -1,0 +1,104 @@
+/* Numbers of about twice float's precision, as the sum of two floats (Dekker 1971): for what asks
+   for double precision on devices that may not have it.  Sums' errors are found by additions alone,
+   products' by FMA; no product stands where a compiler might contract it with an addition, since
+   that would spoil the error. */
+#ifndef DPT_KERNELS_PAIR_H
+#define DPT_KERNELS_PAIR_H
+
+#include "dialect.h"
+
+typedef struct pair {
+    float high, low; /* |low| is at most half a unit in the last place of high */
+} pair;
+
+DEVICE pair pair_of(float high, float low)
+{
+    pair result;
+    result.high = high;
+    result.low = low;
+    return result;
+}
+
+/* a + b, exactly (Knuth). */
+DEVICE pair two_sum(float a, float b)
+{
+    const float sum = a + b, of_b = sum - a;
+    return pair_of(sum, (a - (sum - of_b)) + (b - of_b));
+}
+
+/* The same where |a| >= |b| or a is 0. */
+DEVICE pair quick_two_sum(float a, float b)
+{
+    const float sum = a + b;
+    return pair_of(sum, b - (sum - a));
+}
+
+/* a * b, exactly where nothing underflows.  FMA with 0 is a product that nothing contracts. */
+DEVICE pair two_product(float a, float b)
+{
+    const float product = FMA(a, b, 0.0f);
+    return pair_of(product, FMA(a, b, -product));
+}
+
+/* Its value; an infinity has no low part. */
+DEVICE float pair_value(pair a)
+{
+    return a.low == a.low ? a.high + a.low : a.high;
+}
+
+/* Adds to a running sum, whose low part is not made small again: for many terms. */
+DEVICE pair pair_accumulate(pair sum, float value)
+{
+    const pair next = two_sum(sum.high, value);
+    return pair_of(next.high, sum.low + next.low);
+}
+
+DEVICE pair pair_add(pair a, pair b)
+{
+    const pair high = two_sum(a.high, b.high), low = two_sum(a.low, b.low);
+    const pair sum = quick_two_sum(high.high, high.low + low.high);
+    return quick_two_sum(sum.high, sum.low + low.low);
+}
+
+DEVICE pair pair_negative(pair a)
+{
+    return pair_of(-a.high, -a.low);
+}
+
+DEVICE pair pair_multiply(pair a, pair b)
+{
+    const pair product = two_product(a.high, b.high);
+    return quick_two_sum(product.high, FMA(a.high, b.low, FMA(a.low, b.high, product.low)));
+}
+
+/* a * b for a power of two. */
+DEVICE pair pair_scale(pair a, float b)
+{
+    return pair_of(a.high * b, a.low * b);
+}
+
+/* Two steps of long division: the device's own division may be off by some units. */
+DEVICE pair pair_divide(pair a, pair b)
+{
+    const float first = a.high / b.high;
+    const pair rest = pair_add(a, pair_negative(pair_multiply(pair_of(first, 0.0f), b)));
+    const float second = rest.high / b.high;
+    const pair last = pair_add(rest, pair_negative(pair_multiply(pair_of(second, 0.0f), b)));
+    return quick_two_sum(first, second + last.high / b.high);
+}
+
+/* 1 / sqrt(a) by a step of Newton's from the device's own.  a is scaled to where its square and the
+   square's error are normal numbers. */
+DEVICE pair pair_inverse_sqrt(pair a)
+{
+    const float large = 0x1p60f, small = 0x1p-60f;
+    const float by = a.high > large ? 0x1p-80f : a.high < small ? 0x1p80f : 1.0f;
+    const float back = a.high > large ? 0x1p-40f : a.high < small ? 0x1p40f : 1.0f;
+    const pair scaled = pair_scale(a, by);
+    const float guess = 1.0f / SQRT(scaled.high);
+    const pair one = pair_multiply(scaled, two_product(guess, guess));
+    const float off = (1.0f - one.high) - one.low;
+    return pair_scale(quick_two_sum(guess, FMA(0.5f * off, guess, 0.0f)), back);
+}
+
+#endif
