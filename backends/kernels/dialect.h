@@ -96,6 +96,10 @@ typedef unsigned long long u64;
 #define MUL_HIGH_64(a, b) __umul64hi(a, b)
 #define AS_FLOAT(u)       __uint_as_float(u)
 
+#ifndef GROUP
+#define GROUP 256
+#endif
+
 #else /* C: the structs of parameters */
 
 #include <stdint.h>
