@@ -111,12 +111,3 @@ dpt_status dpt_cl_grid_launch_merge(dpt_cl_launch *launch, const columns_merge *
     return dpt_cl_launch_groups(launch, (const size_t[3]){n_groups, 1, 1},
                                 (const size_t[3]){group, 1, 1});
 }
-
-dpt_status dpt_cl_check_sample(const dpt_op *op, size_t rows, size_t channels)
-{
-    if (dpt_cl_mul(rows, channels) < (size_t)1 << 31) return DPT_OK;
-    return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
-                    "a sample of %zu rows of %zu channels is too large: kernels count less than "
-                    "2^31 elements",
-                    rows, channels);
-}

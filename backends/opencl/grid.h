@@ -29,7 +29,4 @@ columns_merge dpt_cl_grid_merge(const dpt_device *device, const columns *grid, b
 DPT_CHECK_RESULT dpt_status dpt_cl_grid_launch_merge(dpt_cl_launch *launch,
                                                      const columns_merge *merge);
 
-/* DPT_E_UNSUPPORTED for a sample so large that places in it do not fit 32 bits. */
-DPT_CHECK_RESULT dpt_status dpt_cl_check_sample(const dpt_op *op, size_t rows, size_t channels);
-
 #endif

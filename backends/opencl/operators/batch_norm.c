@@ -181,7 +181,7 @@ dpt_status dpt_cl_prepare_batch_norm(dpt_op *op)
     const batch_norm_kind kind = kind_of(op->desc.kind);
     const dpt_activation activation = activation_of(op);
     dpt_cl_program_key key = {.file = "batch_norm.cl"};
-    DPT_TRY(dpt_cl_check_sample(op, d->area, d->channels));
+    DPT_TRY(dpt_cl_check_sample(op, dpt_cl_mul(d->area, d->channels)));
     batch_norm_state *s = dpt_cl_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
     snprintf(key.options, sizeof key.options, "-DACTIVATION=%du", (int)activation);
