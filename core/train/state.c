@@ -97,17 +97,35 @@ static size_t n_lasting(const dpt_trainer *t)
     return n;
 }
 
-static dpt_status restore_all(dpt_trainer *t, size_t from, float *flat)
+/* The replica to repair others from: one whose device is there; if every trusted one is lost, one
+   of those, whose device then says so.  n_workers if none is trusted. */
+static size_t find_source(const dpt_trainer *t)
 {
-    const dpt_tensor_kind *const kinds = lasting;
-    for (size_t k = 0; k < n_lasting(t); k++) {
-        DPT_TRY(dpti_trainer_read(t, from, kinds[k], flat));
-        for (size_t i = 0; i < t->n_workers; i++)
-            if (t->workers[i].stale) DPT_TRY(dpti_trainer_write(t, i, kinds[k], flat));
-    }
     for (size_t i = 0; i < t->n_workers; i++)
-        t->workers[i].stale = false;
+        if (!t->workers[i].stale && !t->workers[i].device->lost) return i;
+    return dpti_trainer_trusted(t);
+}
+
+static dpt_status repair(dpt_trainer *t, size_t from, size_t to, float *flat)
+{
+    for (size_t k = 0; k < n_lasting(t); k++) {
+        DPT_TRY(dpti_trainer_read(t, from, lasting[k], flat));
+        DPT_TRY(dpti_trainer_write(t, to, lasting[k], flat));
+    }
+    t->workers[to].stale = false;
     return DPT_OK;
+}
+
+/* Repairs whom it can: one that is lost leaves the others no worse.  The first failure is returned,
+   and the context tells of it. */
+static dpt_status repair_all(dpt_trainer *t, size_t from, float *flat)
+{
+    dpt_error first = {.status = DPT_OK};
+    for (size_t i = 0; i < t->n_workers; i++) {
+        if (!t->workers[i].stale || repair(t, from, i, flat) == DPT_OK) continue;
+        if (first.status == DPT_OK) first = t->context->error;
+    }
+    return first.status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &first);
 }
 
 dpt_status dpti_trainer_restore(dpt_trainer *trainer)
@@ -117,12 +135,12 @@ dpt_status dpti_trainer_restore(dpt_trainer *trainer)
     for (size_t i = 0; i < t->n_workers; i++)
         n_stale += t->workers[i].stale;
     if (n_stale == 0) return DPT_OK;
-    const size_t from = dpti_trainer_trusted(t);
+    const size_t from = find_source(t);
     t->lost = from == t->n_workers;
     if (t->lost) return DPT_OK;
     float *flat = dpti_trainer_make_flat(t);
     if (!flat) return DPT_E_NO_MEMORY;
-    const dpt_status status = restore_all(t, from, flat);
+    const dpt_status status = repair_all(t, from, flat);
     free(flat);
     return status;
 }

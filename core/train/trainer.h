@@ -141,7 +141,9 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_read(dpt_trainer *trainer, size_t rank,
                                               dpt_tensor_kind kind, float *flat);
 DPT_CHECK_RESULT dpt_status dpti_trainer_write(dpt_trainer *trainer, size_t rank,
                                                dpt_tensor_kind kind, const float *flat);
-/* Gives every stale replica the weights and the optimizer's state of one that is not (state.c). */
+/* Gives every stale replica the weights and the optimizer's state of one that is not, and whose
+   device is there; nothing in flight.  Fails if one could not be repaired; the others are
+   (state.c). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_restore(dpt_trainer *trainer);
 
 /* DPT_E_INVALID if the data have not what the loss compares with (options.c). */
@@ -155,7 +157,8 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_adopt(dpt_trainer *trainer, const float
                                                const float *zeros);
 /* A flat buffer of zeros in host memory; NULL without memory, which the context's error tells. */
 float *dpti_trainer_make_flat(dpt_trainer *trainer);
-/* A replica whose weights can be trusted; n_workers if there is none. */
+/* The first replica whose weights can be trusted, though its device may be lost; n_workers if there
+   is none. */
 size_t dpti_trainer_trusted(const dpt_trainer *trainer);
 
 /* Takes "equal", "A:B:C" or "replay:LOG"; NULL is "equal" (shares.c). */

@@ -25,6 +25,7 @@ typedef struct variant {
     size_t micro_batch;
     dpt_optimizer optimizer;
     float momentum, clip_norm;
+    const char *split; /* default 1:1 */
 } variant;
 
 /* What a healthy run goes through. */
@@ -99,7 +100,7 @@ static dpt_status make_trainer(const run *r, training *w)
     const variant *v = &healthy_of(r)->variant;
     const dpt_trainer_options options = {.batch_size = BATCH,
                                          .micro_batch = v->micro_batch,
-                                         .split = "1:1",
+                                         .split = v->split ? v->split : "1:1",
                                          .optimizer = v->optimizer,
                                          .lr = 0.1f,
                                          .momentum = v->momentum,
@@ -319,6 +320,96 @@ static void trainer_body(run *r)
     with_training(r, train_and_use);
 }
 
+/* ---- Two of three devices fail ----------------------------------------------------------------
+ */
+
+/* The first is lost at a call, the second fails one `run`; the third stays well. */
+typedef struct two_failures {
+    size_t lost_call, failed_run;
+    bool trained; /* it came to a step */
+    bool missed;  /* the step counts, and a device has failed in it */
+    bool well;    /* the last call was good */
+} two_failures;
+
+static void check_device_failure(const run *r, dpt_status status, const char *what)
+{
+    test *t = r->t;
+    if (status != DPT_OK && status != DPT_E_DEVICE && status != DPT_E_DEVICE_LOST)
+        FAIL("%s: %s gives %s: %s", r->devices, what, dpt_status_name(status),
+             dpt_error_message(r->context));
+}
+
+/* A replica that has missed an update is repaired from one that is there, and what was learned can
+   be saved, whoever else is lost. */
+static void step_and_repair(run *r, const training *w, two_failures *f)
+{
+    test *t = r->t;
+    dpt_step_metrics metrics;
+    dpt_evaluation evaluation;
+    weights second, third;
+    dpt_status status = dpt_trainer_step(w->trainer, &metrics);
+    check_device_failure(r, status, "dpt_trainer_step");
+    f->trained = true;
+    f->missed = status != DPT_OK && dpt_trainer_steps(w->trainer) == 1;
+    for (int i = 0; i < 2; i++) {
+        status = dpt_trainer_evaluate(w->trainer, w->data, &evaluation);
+        check_device_failure(r, status, "dpt_trainer_evaluate");
+    }
+    f->well = status == DPT_OK;
+    if (!CHECK_OK(read_weights(w, 1, &second)) || !CHECK_OK(read_weights(w, 2, &third))) return;
+    if (!CHECK(same_weights(&second, &third)))
+        FAIL("%s: the second replica is not repaired", r->devices);
+    if (!CHECK_OK(dpt_trainer_save(w->trainer, "left.safetensors")))
+        FAIL("%s: %s", r->devices, dpt_error_message(r->context));
+}
+
+static void fail_two(test *t, two_failures *f)
+{
+    const plant *p = t->user;
+    char devices[160];
+    snprintf(devices, sizeof devices,
+             "%s:threads=1:lost=%zu,%s:threads=1:entry=run:fail=%zu,cpu:threads=1", p->backend,
+             f->lost_call, p->backend, f->failed_run);
+    run r = {.t = t, .devices = devices, .backend = p->backend, .survivor = 2, .lost = true};
+    training w = {.model = NULL};
+    f->trained = f->missed = f->well = false;
+    (void)alarm(120); /* nothing may hang */
+    REQUIRE_OK(dpt_context_create(&r.context));
+    if (dpt_devices_open(r.context, devices, &r.set) == DPT_OK &&
+        CHECK_OK(make_data(&r, &w.data)) && CHECK_OK(make_model(&r, &w.model)) &&
+        make_trainer(&r, &w) == DPT_OK)
+        step_and_repair(&r, &w, f);
+    dpt_trainer_destroy(w.trainer);
+    dpt_model_destroy(w.model);
+    dpt_dataset_destroy(w.data);
+    dpt_devices_close(r.set);
+    dpt_context_destroy(r.context);
+    (void)alarm(0);
+}
+
+/* First the run is looked for that makes the second device miss the update; then the first device
+   is lost at each call in turn, before, within and after the repair. */
+static void repaired_beside_a_lost_one(test *t)
+{
+    enum { NEVER = 1000000000, MAX_RUNS = 200, MAX_CALLS = 5000 };
+    two_failures f = {.lost_call = NEVER, .failed_run = 1};
+    ((trajectory *)((plant *)t->user)->fixture)->variant =
+        (variant){.momentum = 0.9f, .split = "1:1:1"};
+    for (; f.failed_run < MAX_RUNS && !f.missed && t->n_failures == 0; f.failed_run++)
+        fail_two(t, &f);
+    REQUIRE(f.missed);
+    f.failed_run--;
+    size_t n_trained = 0;
+    f.well = false;
+    for (f.lost_call = 1; f.lost_call < MAX_CALLS && !f.well && t->n_failures < 5; f.lost_call++) {
+        fail_two(t, &f);
+        n_trained += f.trained;
+    }
+    printf("  run %zu missed; lost at %zu calls in turn, %zu of them in training\n", f.failed_run,
+           f.lost_call - 2, n_trained - 1);
+    CHECK(f.well && n_trained > 20);
+}
+
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
 static void record(run *r, training *w)
@@ -420,6 +511,7 @@ int main(int argc, char **argv)
         {"batch_norm_fail_ahead", batch_norm_fail_ahead},
         {"passes_fail", passes_fail},
         {"trainer_fail_ahead", trainer_fail_ahead},
+        {"repaired_beside_a_lost_one", repaired_beside_a_lost_one},
     };
     if (argc < 2 || !plant_setup()) {
         fputs("usage: test-fault-trainer fault|faultstaged [CASE...]\n", stderr);
