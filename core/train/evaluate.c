@@ -10,6 +10,7 @@
 
 typedef struct evaluate_job {
     dpti_worker *worker;
+    size_t slot;         /* of trainer->tests */
     size_t first, count; /* samples [first, first + count) */
     dpt_status status;
     dpt_error error;
@@ -19,35 +20,37 @@ typedef struct evaluate_job {
     uint64_t ticket;
 } evaluate_job;
 
-/* ---- Binding the programs to the data set ---------------------------------------------------- */
+/* ---- Binding programs to data sets ----------------------------------------------------------- */
 
 static void run_unbind(dpti_device *device, void *argument)
 {
-    dpti_worker *w = argument;
+    dpti_worker_test *test = argument;
     (void)device;
-    dpti_executable_destroy(&w->evaluate);
-    dpti_feed_destroy(&w->own_test_feed);
-    w->test_feed = NULL;
+    dpti_executable_destroy(&test->evaluate);
+    dpti_feed_destroy(&test->own_feed);
+    test->feed = NULL;
 }
 
-static void unbind(dpt_trainer *t)
+static void unbind(dpt_trainer *t, size_t slot)
 {
     for (size_t i = 0; i < t->n_workers; i++)
-        dpti_driver_call(t->workers[i].device, run_unbind, &t->workers[i]);
-    dpti_data_store_destroy(&t->test_store);
-    t->test = NULL;
+        dpti_driver_call(t->workers[i].device, run_unbind, &t->workers[i].tests[slot]);
+    dpti_data_store_destroy(&t->tests[slot].store);
+    t->tests[slot] = (dpti_test){.data = NULL};
 }
 
 /* That of training if it has room for these data, else one of its own. */
-static dpt_status provide_test_feed(dpti_worker *w)
+static dpt_status provide_feed(dpti_worker *w, size_t slot)
 {
     const dpt_trainer *t = w->trainer;
+    const dpt_dataset *data = t->tests[slot].data;
+    dpti_worker_test *test = &w->tests[slot];
     const size_t most = w->replica.capacity;
     const dpti_feed_size size = {.capacity = most, .host_capacity = most, .n_slots = 1};
-    w->test_feed = &w->feed;
-    if (dpti_feed_serves(&w->feed, t->test, most)) return DPT_OK;
-    w->test_feed = &w->own_test_feed;
-    return dpti_feed_create(w->device, t->test, t->program.loss, &size, &w->own_test_feed);
+    test->feed = &w->feed;
+    if (dpti_feed_serves(&w->feed, data, most)) return DPT_OK;
+    test->feed = &test->own_feed;
+    return dpti_feed_create(w->device, data, t->program.loss, &size, &test->own_feed);
 }
 
 static void run_bind(dpti_device *device, void *argument)
@@ -55,44 +58,81 @@ static void run_bind(dpti_device *device, void *argument)
     evaluate_job *job = argument;
     dpti_worker *w = job->worker;
     const dpt_trainer *t = w->trainer;
+    const dpti_test *test = &t->tests[job->slot];
+    dpti_worker_test *own = &w->tests[job->slot];
     const dpti_data_store *store =
-        dpti_dataset_share(t->test, t->data) ? &t->store : &t->test_store;
+        dpti_dataset_share(test->data, t->data) ? &t->store : &test->store;
     const dpti_data_copy *copy = &store->copies[store->copy_of[w->rank]];
     dpti_data_places places = dpti_data_copy_places(copy, t->program.loss);
     dpti_program_options options = {
-        .data = t->test, .purpose = t->test_purpose, .loss = t->program.loss};
+        .data = test->data, .purpose = test->purpose, .loss = t->program.loss};
     job->status = DPT_OK;
     if (!dpti_data_resident(copy)) {
-        job->status = provide_test_feed(w);
-        if (job->status == DPT_OK) places = dpti_feed_places(w->test_feed);
+        job->status = provide_feed(w, job->slot);
+        if (job->status == DPT_OK) places = dpti_feed_places(own->feed);
         options.fed = w->replica.capacity;
     }
     if (job->status == DPT_OK)
         job->status =
-            dpti_executable_create(&w->replica, &options, &places, &w->evaluate, &job->error);
+            dpti_executable_create(&w->replica, &options, &places, &own->evaluate, &job->error);
     if (job->status != DPT_OK && job->error.status == DPT_OK) job->error = device->base.error;
 }
 
-static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose purpose)
+/* Binds a free slot; it is free again after a failure. */
+static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose purpose, size_t slot)
 {
     dpt_error error = {0};
-    if (t->test == data && t->test_purpose == purpose) return DPT_OK;
-    unbind(t);
+    dpti_test *test = &t->tests[slot];
     if (!dpti_dataset_share(data, t->data) &&
-        dpti_data_store_create(t->devices, data, &t->test_store, &error) != DPT_OK)
+        dpti_data_store_create(t->devices, data, &test->store, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
-    t->test = data;
-    t->test_purpose = purpose;
+    test->data = data;
+    test->purpose = purpose;
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
         if (w->capacity == 0) continue;
-        evaluate_job job = {.worker = w};
+        evaluate_job job = {.worker = w, .slot = slot};
         dpti_driver_call(w->device, run_bind, &job);
         if (job.status == DPT_OK) continue;
         (void)dpti_trainer_fail(t, w->device, &job.error);
-        unbind(t);
+        unbind(t, slot);
         return job.status;
     }
+    return DPT_OK;
+}
+
+/* The slot that is bound to this, or else the one to bind: a free one, or the least recently used.
+ */
+static size_t find_slot(const dpt_trainer *t, const dpt_dataset *data, dpti_purpose purpose)
+{
+    size_t oldest = 0;
+    for (size_t i = 0; i < DPTI_TESTS; i++) {
+        const dpti_test *test = &t->tests[i];
+        if (test->data == data && test->purpose == purpose) return i;
+        if (test->used < t->tests[oldest].used) oldest = i;
+    }
+    return oldest;
+}
+
+/* Sees to it that a slot is bound to the data.  What else is bound goes if memory is short: it was
+   there for speed alone. */
+static dpt_status provide(dpt_trainer *t, const dpt_dataset *data, dpti_purpose purpose,
+                          size_t *slot)
+{
+    const size_t found = find_slot(t, data, purpose);
+    dpti_test *test = &t->tests[found];
+    if (test->data != data || test->purpose != purpose) {
+        unbind(t, found);
+        dpt_status status = bind(t, data, purpose, found);
+        if (status == DPT_E_NO_MEMORY) {
+            for (size_t i = 0; i < DPTI_TESTS; i++)
+                unbind(t, i);
+            status = bind(t, data, purpose, found);
+        }
+        DPT_TRY(status);
+    }
+    test->used = ++t->test_clock;
+    *slot = found;
     return DPT_OK;
 }
 
@@ -101,22 +141,24 @@ static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose pur
 static dpt_status one_pass(evaluate_job *job, dpti_share *buffers, size_t first, size_t n)
 {
     dpti_worker *w = job->worker;
+    const dpt_dataset *data = w->trainer->tests[job->slot].data;
+    dpti_worker_test *test = &w->tests[job->slot];
     const dpt_step_block block = {.inv_batch = 1.0f, .first = (uint32_t)first};
     uint32_t *records = (uint32_t *)(void *)(buffers->staging + DPTI_STEP_INDEX_OFFSET);
     double seconds = 0;
     dpti_stage(buffers->staging, &block, NULL, 0);
     for (size_t i = 0; i < n; i++)
-        records[i] = (uint32_t)dpti_dataset_record(w->trainer->test, first + i);
+        records[i] = (uint32_t)dpti_dataset_record(data, first + i);
     DPT_TRY(dpti_worker_upload(w, buffers->staging, 0, n));
-    if (w->test_feed) {
-        dpti_feed_gather(w->test_feed, w->trainer->test, 0, records, n);
-        DPT_TRY(dpti_feed_upload(w->test_feed, w->trainer->test, 0, 0, n));
+    if (test->feed) {
+        dpti_feed_gather(test->feed, data, 0, records, n);
+        DPT_TRY(dpti_feed_upload(test->feed, data, 0, 0, n));
     }
     if (job->outputs)
         return dpti_worker_run(
-            w, &w->evaluate, 0, n,
-            job->outputs + (first - job->first) * w->evaluate.program.result_elements, &seconds);
-    DPT_TRY(dpti_worker_run(w, &w->evaluate, 0, n, buffers->result, &seconds));
+            w, &test->evaluate, 0, n,
+            job->outputs + (first - job->first) * test->evaluate.program.result_elements, &seconds);
+    DPT_TRY(dpti_worker_run(w, &test->evaluate, 0, n, buffers->result, &seconds));
     for (size_t i = 0; i < n; i++) {
         job->loss += (double)buffers->result[2 * i];
         job->hits += buffers->result[2 * i + 1] != 0.0f;
@@ -151,19 +193,25 @@ static void divide(const dpt_trainer *t, size_t count, size_t *rows)
     dpti_split_rows(&split, count, rows);
 }
 
-/* Works samples [first, first + count) off and waits; the jobs have what came out. */
-static dpt_status work_off(dpt_trainer *t, size_t first, size_t count, float *outputs,
-                           evaluate_job *jobs, size_t *rows)
+/* What is wanted: samples [first, first + count) of the data of a slot; outputs as in a job. */
+typedef struct wish {
+    size_t slot, first, count;
+    float *outputs;
+} wish;
+
+/* Works it off and waits; the jobs have what came out. */
+static dpt_status work_off(dpt_trainer *t, const wish *what, evaluate_job *jobs, size_t *rows)
 {
     const size_t classes = dpt_model_classes(t->model);
     dpt_status status = DPT_OK;
     size_t done = 0;
-    divide(t, count, rows);
+    divide(t, what->count, rows);
     for (size_t i = 0; i < t->n_workers; i++) {
         jobs[i] = (evaluate_job){.worker = &t->workers[i],
-                                 .first = first + done,
+                                 .slot = what->slot,
+                                 .first = what->first + done,
                                  .count = rows[i],
-                                 .outputs = outputs ? outputs + done * classes : NULL};
+                                 .outputs = what->outputs ? what->outputs + done * classes : NULL};
         done += rows[i];
         jobs[i].ticket = dpti_driver_post(t->workers[i].device, run_evaluate, &jobs[i]);
     }
@@ -203,12 +251,13 @@ static dpt_status evaluate(dpt_trainer *t, const dpt_dataset *data, size_t first
     if (t->lost)
         return dpt_fail(t->context, DPT_E_STATE,
                         "no device holds trusted weights any more: load a checkpoint");
-    DPT_TRY(bind(t, data, outputs ? DPTI_PURPOSE_PREDICT : DPTI_PURPOSE_EVALUATE));
+    wish what = {.first = first, .count = count, .outputs = outputs};
+    DPT_TRY(provide(t, data, outputs ? DPTI_PURPOSE_PREDICT : DPTI_PURPOSE_EVALUATE, &what.slot));
     evaluate_job *jobs = calloc(t->n_workers, sizeof *jobs);
     size_t *rows = calloc(t->n_workers, sizeof *rows);
     dpt_status status = DPT_E_NO_MEMORY;
     if (jobs && rows)
-        status = work_off(t, first, count, outputs, jobs, rows);
+        status = work_off(t, &what, jobs, rows);
     else
         (void)dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to evaluate");
     for (size_t i = 0; status == DPT_OK && sum && i < t->n_workers; i++) {

@@ -102,7 +102,8 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     if (!t) return;
     dpti_trainer_drain(t);
     dpti_trainer_destroy_workers(t);
-    dpti_data_store_destroy(&t->test_store);
+    for (size_t i = 0; i < DPTI_TESTS; i++)
+        dpti_data_store_destroy(&t->tests[i].store);
     dpti_data_store_destroy(&t->store);
     for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
         free(t->flights[i].device_seconds);
@@ -150,8 +151,11 @@ size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device)
 {
     if (device >= trainer->n_workers) return 0;
     const dpti_worker *w = &trainer->workers[device];
-    return dpti_replica_bytes(&w->replica) + w->train.arena.n_bytes + w->evaluate.arena.n_bytes +
-           dpti_feed_bytes(&w->feed) + dpti_feed_bytes(&w->own_test_feed);
+    size_t n_bytes =
+        dpti_replica_bytes(&w->replica) + w->train.arena.n_bytes + dpti_feed_bytes(&w->feed);
+    for (size_t i = 0; i < DPTI_TESTS; i++)
+        n_bytes += w->tests[i].evaluate.arena.n_bytes + dpti_feed_bytes(&w->tests[i].own_feed);
+    return n_bytes;
 }
 
 dpt_status dpti_trainer_fail(dpt_trainer *trainer, const dpti_device *device,

@@ -42,6 +42,23 @@ typedef struct dpti_share {
     double finished; /* when */
 } dpti_share;
 
+/* Data sets that stay bound for evaluation: validation and test data take turns every epoch. */
+enum { DPTI_TESTS = 2 };
+
+typedef struct dpti_test {
+    const dpt_dataset *data; /* NULL: free */
+    dpti_purpose purpose;
+    dpti_data_store store; /* where the data are not those of training */
+    uint64_t used;         /* when, for replacing the least recently used */
+} dpti_test;
+
+/* One worker's part of it. */
+typedef struct dpti_worker_test {
+    dpti_executable evaluate;
+    dpti_feed own_feed; /* if the data are not resident and the feed of training does not serve */
+    const dpti_feed *feed; /* the one of these that does, or NULL */
+} dpti_worker_test;
+
 typedef struct dpti_flight {
     dpti_cursor cursor; /* before the step */
     size_t n_samples;
@@ -59,11 +76,8 @@ struct dpti_worker {
     size_t capacity;      /* most samples of a share */
     dpti_replica replica; /* its capacity: most samples at once.  A larger share takes passes */
     dpti_executable train;
-    dpti_executable evaluate; /* for trainer->test */
-    dpti_feed feed;           /* where the data are not resident; */
-    dpti_feed
-        own_test_feed; /* for trainer->test, if it is not resident and `feed` does not serve; */
-    const dpti_feed *test_feed; /* the one of these that does, or NULL */
+    dpti_feed feed;                     /* where the data are not resident */
+    dpti_worker_test tests[DPTI_TESTS]; /* as trainer->tests */
     bool halted; /* by its own thread: a step failed; what is in flight behind it is skipped.  Reset
                     by the caller when nothing is in flight. */
     bool stale;  /* its replica missed a committed update */
@@ -73,8 +87,7 @@ struct dpt_trainer {
     dpt_context *context;
     const dpt_device_set *devices;
     const dpt_model *model;
-    const dpt_dataset *data, *test; /* test: what `evaluate` programs are bound to, */
-    dpti_purpose test_purpose;      /* and for what */
+    const dpt_dataset *data;
     dpti_program_options program;
     size_t batch_size, micro_batch; /* micro_batch: most samples at once, 0 if not told */
     uint64_t seed;
@@ -84,7 +97,9 @@ struct dpt_trainer {
     dpti_replay replay; /* n_steps 0: none */
     dpti_order order;
     dpti_cursor done, next; /* steps committed; steps submitted */
-    dpti_data_store store, test_store;
+    dpti_data_store store;
+    dpti_test tests[DPTI_TESTS];
+    uint64_t test_clock;
     dpti_allreduce *allreduce;
     dpti_allgather *allgather; /* of batch-norm's parts; NULL where nothing is exchanged */
     size_t n_workers;

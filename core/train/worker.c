@@ -63,9 +63,11 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
 
 static void destroy_replica(dpti_worker *w)
 {
-    dpti_executable_destroy(&w->evaluate);
+    for (size_t i = 0; i < DPTI_TESTS; i++) {
+        dpti_executable_destroy(&w->tests[i].evaluate);
+        dpti_feed_destroy(&w->tests[i].own_feed);
+    }
     dpti_executable_destroy(&w->train);
-    dpti_feed_destroy(&w->own_test_feed);
     dpti_feed_destroy(&w->feed);
     dpti_replica_destroy(&w->replica);
 }

@@ -410,6 +410,67 @@ static void repaired_beside_a_lost_one(test *t)
     CHECK(f.well && n_trained > 20);
 }
 
+/* ---- What evaluation binds --------------------------------------------------------------------
+ */
+
+static dpt_status evaluate_on(const training *w, const dpt_dataset *data, double *loss)
+{
+    dpt_evaluation evaluation;
+    DPT_TRY(dpt_trainer_evaluate(w->trainer, data, &evaluation));
+    *loss = evaluation.loss;
+    return DPT_OK;
+}
+
+/* With the n-th `prepare` failing.  True if that is the first one after a trainer is made and two
+   data sets are evaluated on: then they can be, in turn, as often as one likes, and nothing more is
+   prepared until there is a third. */
+static bool evaluate_in_turn(run *r, training *w, dpt_dataset *const data[3])
+{
+    test *t = r->t;
+    double first[2], now = NAN;
+    if (make_trainer(r, w) != DPT_OK || evaluate_on(w, data[0], &first[0]) != DPT_OK ||
+        evaluate_on(w, data[1], &first[1]) != DPT_OK)
+        return false;
+    for (size_t i = 0; i < 6; i++)
+        if (CHECK_OK(evaluate_on(w, data[i % 2], &now))) CHECK_NEAR(now, first[i % 2], 0.0);
+    CHECK_STATUS(evaluate_on(w, data[2], &now), DPT_E_DEVICE);
+    CHECK_CONTAINS(dpt_error_message(r->context), "prepare");
+    /* The one that was used last is still there; what failed is made anew. */
+    if (CHECK_OK(evaluate_on(w, data[1], &now))) CHECK_NEAR(now, first[1], 0.0);
+    if (CHECK_OK(evaluate_on(w, data[2], &now))) CHECK_NEAR(now, first[0], 0.0);
+    if (CHECK_OK(evaluate_on(w, data[0], &now))) CHECK_NEAR(now, first[0], 0.0);
+    return true;
+}
+
+static void two_stay_bound(test *t)
+{
+    enum { MAX_PREPARES = 200 };
+    const plant *p = t->user;
+    bool reached = false;
+    ((trajectory *)p->fixture)->variant = (variant){.momentum = 0.9f, .split = "1"};
+    for (size_t n = 1; n < MAX_PREPARES && !reached && t->n_failures == 0; n++) {
+        char devices[96];
+        snprintf(devices, sizeof devices, "%s:threads=1:entry=prepare:fail=%zu", p->backend, n);
+        run r = {.t = t, .devices = devices, .backend = p->backend};
+        training w = {.model = NULL};
+        dpt_dataset *data[3] = {NULL};
+        REQUIRE_OK(dpt_context_create(&r.context));
+        if (CHECK_OK(dpt_devices_open(r.context, devices, &r.set)) &&
+            CHECK_OK(make_model(&r, &w.model)) && CHECK_OK(make_data(&r, &data[0])) &&
+            CHECK_OK(make_data(&r, &data[1])) && CHECK_OK(make_data(&r, &data[2]))) {
+            w.data = data[0];
+            reached = evaluate_in_turn(&r, &w, data);
+        }
+        dpt_trainer_destroy(w.trainer);
+        for (size_t i = 0; i < 3; i++)
+            dpt_dataset_destroy(data[i]);
+        dpt_model_destroy(w.model);
+        dpt_devices_close(r.set);
+        dpt_context_destroy(r.context);
+    }
+    CHECK(reached);
+}
+
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
 static void record(run *r, training *w)
@@ -512,6 +573,7 @@ int main(int argc, char **argv)
         {"passes_fail", passes_fail},
         {"trainer_fail_ahead", trainer_fail_ahead},
         {"repaired_beside_a_lost_one", repaired_beside_a_lost_one},
+        {"two_stay_bound", two_stay_bound},
     };
     if (argc < 2 || !plant_setup()) {
         fputs("usage: test-fault-trainer fault|faultstaged [CASE...]\n", stderr);

@@ -92,7 +92,7 @@ static void run(test *t, const setting *s, const dpt_dataset *train, const dpt_d
         out->losses[i] = m.loss;
     }
     CHECK_OK(dpt_trainer_evaluate(trainer, held_out, &out->evaluations[0]));
-    out->n_copies = trainer->test_store.n_copies;
+    out->n_copies = trainer->tests[0].store.n_copies;
     CHECK_OK(dpt_trainer_evaluate(trainer, train, &out->evaluations[1]));
     dpt_trainer_destroy(trainer);
 }
