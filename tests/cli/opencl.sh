@@ -35,9 +35,9 @@ planted_dptrain() { planted "$planted_what" "$dptrain" "$@"; }
 # ---- What is listed and refused ----
 "$DPTRAIN" devices >devices.out
 check "platform and driver are told" grep -qE '^opencl.*(driver|OpenCL)' devices.out
-refuse 1 'opencl:99' "${tiny[@]}" --devices opencl:99
-refuse 1 'path=' "${tiny[@]}" --devices opencl:0:path=backwards
-refuse 1 'speed=' "${tiny[@]}" --devices opencl:0:speed=9
+refuse 2 'opencl:99' "${tiny[@]}" --devices opencl:99
+refuse 2 'path=' "${tiny[@]}" --devices opencl:0:path=backwards
+refuse 2 'speed=' "${tiny[@]}" --devices opencl:0:speed=9
 for devices in opencl:0 opencl:0:path=local opencl:0:path=registers cpu:threads=1,opencl:0; do
     train "${tiny[@]:1}" --devices "$devices" --split equal
 done
