@@ -162,7 +162,9 @@ static dpt_status time_candidate(void *argument, const char *candidate, double *
             status = time_item(&smaller, t->list->items[i], seconds);
         }
         /* Fewer samples took that long; as many as the others had would have taken longer. */
-        if (status == DPT_OK) *seconds *= (double)t->n_samples / (double)smaller.n_samples;
+        if (status == DPT_OK)
+            *seconds *= (1.0 + t->list->items[i]->handicap) * (double)t->n_samples /
+                        (double)smaller.n_samples;
         return status;
     }
     return DPT_FAIL(&t->op->device->error, DPT_E_INTERNAL, "no alternative %s", candidate);

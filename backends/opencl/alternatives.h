@@ -8,6 +8,8 @@
 typedef struct dpt_cl_alternative {
     const char *name;       /* static, without spaces: "registers-8x32"; the plan's algorithm */
     const void *parameters; /* what prepare needs to know: the tile; static */
+    /* Its measured time counts that part longer, as 0.1: taken only where it wins clearly. */
+    double handicap;
     /* Fills in op->plan, as dpt_cl_prepare does.  DPT_E_UNSUPPORTED: not for this description or
        device.  Must be cheap up to there: programs are compiled only for what may be chosen. */
     dpt_status (*prepare)(dpt_op *op, const void *parameters);
