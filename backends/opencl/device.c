@@ -1,5 +1,6 @@
 /* Probing, describing, opening and closing OpenCL devices. */
 #include "device.h"
+#include "clblast.h"
 #include "memory.h"
 #include "program.h"
 #include "tuning.h"
@@ -183,6 +184,7 @@ static void close_device(dpt_device *device)
 {
     dpt_cl_device *cl = dpt_cl_device_of(device);
     if (!cl) return;
+    dpt_cl_clblast_leave(device);
     dpt_cl_tuning_destroy(cl->tuning);
     dpt_cl_programs_destroy(cl->programs);
     dpt_cl_pinned_destroy(device);

@@ -29,6 +29,7 @@ typedef struct dpt_cl_device {
     dpt_cl_tuning *tuning;
     dpt_cl_pinned *pinned;
     dpt_cl_params params;
+    bool uses_clblast; /* clblast.h */
 } dpt_cl_device;
 
 struct dpt_buffer {

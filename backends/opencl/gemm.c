@@ -130,6 +130,11 @@ dpt_status dpt_cl_gemm_prepare(dpt_device *device, dpt_cl_gemm_form form,
     return DPT_OK;
 }
 
+dpt_status dpt_cl_gemm_finish_prepare(dpt_device *device, cl_kernel *out)
+{
+    return dpt_cl_kernel_of(device, "gemm_sum.cl", "gemm_sum", out);
+}
+
 /* ---- Dividing -------------------------------------------------------------------------------- */
 
 /* Groups of a product. */
@@ -220,7 +225,7 @@ dpt_status dpt_cl_gemm_divide(dpt_device *device, dpt_cl_gemm *gemm, const dpt_c
     if (is_empty(shape)) return DPT_OK;
     const division d = divide(device, gemm, shape);
     if (d.n_splits == 1) return DPT_OK;
-    DPT_TRY(dpt_cl_kernel_of(device, "gemm_sum.cl", "gemm_sum", &gemm->sum));
+    DPT_TRY(dpt_cl_gemm_finish_prepare(device, &gemm->sum));
     *n_bytes = dpt_cl_mul(partial_bytes(shape), d.n_splits);
     return DPT_OK;
 }
@@ -276,13 +281,13 @@ static dpt_status launch_tiles(const dpt_cl_gemm *gemm, dpt_stream *stream,
     return dpt_cl_launch_groups(&l, n_groups, group);
 }
 
-static dpt_status launch_sum(const dpt_cl_gemm *gemm, dpt_stream *stream,
-                             const dpt_cl_gemm_args *args, const gemm_params *p)
+static dpt_status launch_sum(cl_kernel kernel, dpt_stream *stream, const dpt_cl_gemm_args *args,
+                             dpt_location partial, const gemm_params *p)
 {
     const cl_ulong count = (cl_ulong)args->n_batches * args->m * args->n;
-    dpt_cl_launch l = dpt_cl_launch_begin(stream, gemm->sum);
+    dpt_cl_launch l = dpt_cl_launch_begin(stream, kernel);
     dpt_cl_launch_tensor(&l, args->c, DPT_F32);
-    dpt_cl_launch_tensor(&l, args->workspace, DPT_F32);
+    dpt_cl_launch_tensor(&l, partial, DPT_F32);
     dpt_cl_launch_tensor(&l, args->bias, DPT_F32);
     dpt_cl_launch_tensor(&l, args->mask, DPT_F32);
     dpt_cl_launch_value(&l, p, sizeof *p);
@@ -301,7 +306,17 @@ static dpt_status run_split(const dpt_cl_gemm *gemm, dpt_stream *stream,
     partial.accumulate = partial.has_bias = 0;
     partial.activation = partial.mask_activation = DPT_ACT_NONE;
     DPT_TRY(launch_tiles(gemm, stream, args, d, args->workspace, &partial));
-    return launch_sum(gemm, stream, args, p);
+    return launch_sum(gemm->sum, stream, args, args->workspace, p);
+}
+
+/* A C without gaps is its own only partial product: each item reads its element first. */
+dpt_status dpt_cl_gemm_finish(cl_kernel kernel, dpt_stream *stream, const dpt_cl_gemm_args *args)
+{
+    const division whole = {.n_splits = 1};
+    gemm_params p = describe(args, &whole);
+    if (is_empty(args)) return DPT_OK;
+    p.accumulate = 0;
+    return launch_sum(kernel, stream, args, args->c, &p);
 }
 
 dpt_status dpt_cl_gemm_run(const dpt_cl_gemm *gemm, dpt_stream *stream,

@@ -51,6 +51,12 @@ DPT_CHECK_RESULT dpt_status dpt_cl_gemm_prepare(dpt_device *device, dpt_cl_gemm_
    device idle: *n_bytes is the workspace for that, 0 where it is not worth while. */
 DPT_CHECK_RESULT dpt_status dpt_cl_gemm_divide(dpt_device *device, dpt_cl_gemm *gemm,
                                                const dpt_cl_gemm_args *shape, size_t *n_bytes);
+/* What kernels of a finished form do at their end, on a C that something else has computed, in
+   place: a C whose rows and matrices lie one behind the other.  Of the arguments accumulate, a and
+   b do not matter. */
+DPT_CHECK_RESULT dpt_status dpt_cl_gemm_finish_prepare(dpt_device *device, cl_kernel *out);
+DPT_CHECK_RESULT dpt_status dpt_cl_gemm_finish(cl_kernel kernel, dpt_stream *stream,
+                                               const dpt_cl_gemm_args *args);
 DPT_CHECK_RESULT dpt_status dpt_cl_gemm_run(const dpt_cl_gemm *gemm, dpt_stream *stream,
                                             const dpt_cl_gemm_args *args);
 

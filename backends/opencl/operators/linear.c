@@ -1,13 +1,15 @@
 /* Fully connected layers: one matrix product each, in the tile that is fastest here, and a sum over
    samples for the bias. */
 #include "alternatives.h"
+#include "clblast.h"
 #include "column_sums.h"
 #include "gemm.h"
 
 enum { MAX_ALTERNATIVES = 32 };
 
 typedef struct linear {
-    dpt_cl_gemm gemm;
+    dpt_cl_gemm gemm;        /* our tile, or */
+    cl_kernel finish;        /* CLBlast's product, and its end where there is one */
     dpt_cl_column_sums sums; /* backward weights with a bias */
     size_t gemm_bytes;       /* of the workspace; the sums' part is behind it */
 } linear;
@@ -116,6 +118,21 @@ static dpt_status run(const dpt_cl_call *call)
     return state->sums.kernel ? run_bias(call, state) : DPT_OK;
 }
 
+/* CLBlast's product.  One without terms is zero, which CLBlast refuses. */
+static dpt_status run_clblast(const dpt_cl_call *call)
+{
+    const linear *state = call->op->plan.state;
+    const dpt_cl_gemm_form form = form_of(&call->op->desc);
+    dpt_cl_gemm_args gemm = args_of(&call->op->desc, call->n_samples, call->args);
+    gemm.accumulate = call->accumulate;
+    if (gemm.m > 0 && gemm.k > 0)
+        DPT_TRY(dpt_cl_clblast_run(call->stream, form, &gemm));
+    else if (gemm.m > 0 && !call->accumulate)
+        DPT_TRY(dpt_cl_memory_ops.fill(call->stream, gemm.c, 0, gemm.m * gemm.n * sizeof(float)));
+    if (state->finish) DPT_TRY(dpt_cl_gemm_finish(state->finish, call->stream, &gemm));
+    return state->sums.kernel ? run_bias(call, state) : DPT_OK;
+}
+
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
 static dpt_status prepare_bias(dpt_op *op, linear *state)
@@ -129,34 +146,62 @@ static dpt_status prepare_bias(dpt_op *op, linear *state)
     return DPT_OK;
 }
 
-static dpt_status prepare_tile(dpt_op *op, const void *tile)
+static dpt_activation fused_activation(const dpt_op_desc *desc)
+{
+    switch (desc->kind) {
+    case DPT_OP_LINEAR_FORWARD: return desc->u.linear.activation;
+    case DPT_OP_LINEAR_BACKWARD_DATA: return desc->u.linear.input_activation;
+    default: return DPT_ACT_NONE;
+    }
+}
+
+/* What does not depend on who multiplies. */
+static linear *prepare_state(dpt_op *op)
 {
     const dpt_linear_desc *d = &op->desc.u.linear;
-    const dpt_activation fused = op->desc.kind == DPT_OP_LINEAR_FORWARD ? d->activation
-                                 : op->desc.kind == DPT_OP_LINEAR_BACKWARD_DATA
-                                     ? d->input_activation
-                                     : DPT_ACT_NONE;
+    const dpt_activation fused = fused_activation(&op->desc);
+    op->plan.flops = 2.0 * (double)d->in * (double)d->out;
+    op->plan.exact = fused == DPT_ACT_NONE || fused == DPT_ACT_RELU;
+    return dpt_cl_state(op, sizeof(linear));
+}
+
+static dpt_status prepare_tile(dpt_op *op, const void *tile)
+{
     const dpt_op_args none = {.flags = 0};
     const dpt_cl_gemm_args shape = args_of(&op->desc, op->max_samples, &none);
-    linear *state = dpt_cl_state(op, sizeof *state);
+    linear *state = prepare_state(op);
     if (!state) return DPT_E_NO_MEMORY;
     DPT_TRY(dpt_cl_gemm_prepare(op->device, form_of(&op->desc), tile, &state->gemm));
     DPT_TRY(dpt_cl_gemm_divide(op->device, &state->gemm, &shape, &state->gemm_bytes));
     state->gemm_bytes = dpt_cl_round(state->gemm_bytes);
     op->plan.run = run;
     op->plan.workspace_bytes = state->gemm_bytes;
-    op->plan.flops = 2.0 * (double)d->in * (double)d->out;
-    op->plan.exact = fused == DPT_ACT_NONE || fused == DPT_ACT_RELU;
     return prepare_bias(op, state);
 }
 
-static size_t list_tiles(dpt_cl_alternative *out)
+static dpt_status prepare_clblast(dpt_op *op, const void *nothing)
 {
+    (void)nothing;
+    linear *state = prepare_state(op);
+    if (!state) return DPT_E_NO_MEMORY;
+    op->plan.run = run_clblast;
+    if (form_of(&op->desc).finished)
+        DPT_TRY(dpt_cl_gemm_finish_prepare(op->device, &state->finish));
+    return prepare_bias(op, state);
+}
+
+static size_t list_alternatives(dpt_cl_alternative *out, bool with_clblast)
+{
+    /* A win within the noise is not worth a library that compiles at every start. */
+    static const double clblast_handicap = 0.1;
     size_t n = 0;
-    for (; dpt_cl_gemm_tiles[n] && n < MAX_ALTERNATIVES; n++)
+    for (; dpt_cl_gemm_tiles[n] && n < MAX_ALTERNATIVES - 1; n++)
         out[n] = (dpt_cl_alternative){.name = dpt_cl_gemm_tile_name(dpt_cl_gemm_tiles[n]),
                                       .parameters = dpt_cl_gemm_tiles[n],
                                       .prepare = prepare_tile};
+    if (with_clblast)
+        out[n++] = (dpt_cl_alternative){
+            .name = "clblast", .handicap = clblast_handicap, .prepare = prepare_clblast};
     return n;
 }
 
@@ -196,11 +241,13 @@ dpt_status dpt_cl_prepare_linear(dpt_op *op)
                         d->out, op->max_samples);
     dpt_cl_alternative items[MAX_ALTERNATIVES];
     char key[128];
+    bool with_clblast = false;
+    DPT_TRY(dpt_cl_clblast_offered(op->device, &with_clblast));
     snprintf(key, sizeof key, "linear %s %zu to %zu%s",
              names[op->desc.kind - DPT_OP_LINEAR_FORWARD], d->in, d->out,
              form_of(&op->desc).finished ? " finished" : "");
     dpt_cl_alternatives choice = {.items = items,
-                                  .n_items = list_tiles(items),
+                                  .n_items = list_alternatives(items, with_clblast),
                                   .key = key,
                                   .work = 2.0 * (double)d->in * (double)d->out};
     describe_tensors(&op->desc, &choice);

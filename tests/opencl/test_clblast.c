@@ -1,0 +1,125 @@
+/* CLBlast from two devices' threads at once.  It breaks where two threads compile the same kernel
+   (1.5.3), so every round begins with nothing compiled: the devices are opened anew, which empties
+   CLBlast's cache, and PoCL keeps none (POCL_KERNEL_CACHE=0, set by the entry).
+
+   $DPTRAIN_TEST_ROUNDS: how often. */
+#include "harness.h"
+
+#include "base/base.h"
+#include "device/device.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 70, IN = 100, OUT = 60, CALLS = 5, N_DEVICES = 2 };
+
+static const char devices_list[] = "opencl:0:algorithm=clblast,opencl:1:algorithm=clblast";
+
+/* One device's part of a round. */
+typedef struct part {
+    dpti_device *device;
+    const float *x, *w;
+    dpt_status status;
+    bool is_clblast;
+    float y[N * OUT];
+} part;
+
+static dpt_status multiply(part *p, dpti_op *op, dpti_buffer *x, dpti_buffer *w, dpti_buffer *y)
+{
+    const dpt_op_desc desc = {.kind = DPT_OP_LINEAR_FORWARD, .u.linear = {.in = IN, .out = OUT}};
+    dpt_op_args args;
+    DPT_TRY(dpti_prepare(p->device, &desc, N, op));
+    p->is_clblast = strcmp(op->info.algorithm, "clblast") == 0;
+    DPT_TRY(dpti_alloc(p->device, N * IN * sizeof(float), x));
+    DPT_TRY(dpti_alloc(p->device, OUT * IN * sizeof(float), w));
+    DPT_TRY(dpti_alloc(p->device, sizeof p->y, y));
+    DPT_TRY(dpti_upload(x, 0, p->x, N * IN * sizeof(float)));
+    DPT_TRY(dpti_upload(w, 0, p->w, OUT * IN * sizeof(float)));
+    const dpti_binding binding = {.in = {{x, 0}, {w, 0}}, .out = {{y, 0}}};
+    DPT_TRY(dpti_bind(op, N, &binding, &args));
+    for (int i = 0; i < CALLS; i++)
+        DPT_TRY(dpti_run(op, N, &args));
+    DPT_TRY(dpti_download(p->y, y, 0, sizeof p->y));
+    return dpti_sync(p->device);
+}
+
+static void run_part(dpti_device *device, void *argument)
+{
+    part *p = argument;
+    dpti_op op = {0};
+    dpti_buffer x = {0}, w = {0}, y = {0};
+    (void)device;
+    p->status = multiply(p, &op, &x, &w, &y);
+    dpti_free(&x);
+    dpti_free(&w);
+    dpti_free(&y);
+    dpti_release(&op);
+}
+
+/* Small integers: exact in any order. */
+static void fill(float *out, size_t n, unsigned step)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (float)(i * step % 13) - 6.0f;
+}
+
+static bool is_right(const part *p)
+{
+    for (size_t row = 0; row < N; row++)
+        for (size_t column = 0; column < OUT; column++) {
+            float sum = 0.0f;
+            for (size_t k = 0; k < IN; k++)
+                sum += p->x[row * IN + k] * p->w[column * IN + k];
+            if (!(p->y[row * OUT + column] == sum)) return false;
+        }
+    return true;
+}
+
+static void run_round(test *t, dpt_context *context)
+{
+    static float x[N * IN], w[OUT * IN];
+    static part parts[N_DEVICES];
+    uint64_t tickets[N_DEVICES];
+    dpt_device_set *set = NULL;
+    fill(x, N * IN, 7);
+    fill(w, OUT * IN, 5);
+    REQUIRE_OK(dpt_devices_open(context, devices_list, &set));
+    for (size_t i = 0; i < N_DEVICES; i++) {
+        parts[i] = (part){.device = set->devices[i], .x = x, .w = w};
+        tickets[i] = dpti_driver_post(set->devices[i], run_part, &parts[i]);
+    }
+    for (size_t i = 0; i < N_DEVICES; i++)
+        dpti_driver_wait(set->devices[i], tickets[i]);
+    for (size_t i = 0; i < N_DEVICES; i++) {
+        if (!CHECK_OK(parts[i].status))
+            fprintf(stderr, "  %s\n", set->devices[i]->base.error.message);
+        else if (CHECK(parts[i].is_clblast))
+            CHECK(is_right(&parts[i]));
+    }
+    dpt_devices_close(set);
+}
+
+static void two_threads(test *t)
+{
+    const char *text = getenv("DPTRAIN_TEST_ROUNDS");
+    size_t n_rounds = 4;
+    dpt_context *context = NULL;
+    void *library = dlopen("libclblast.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        test_skip(t, "CLBlast is not installed");
+        return;
+    }
+    REQUIRE(!text || dpti_parse_size(text, 1, 1000, &n_rounds));
+    REQUIRE_OK(dpt_context_create(&context));
+    for (size_t i = 0; i < n_rounds && t->n_failures == 0; i++)
+        run_round(t, context);
+    dpt_context_destroy(context);
+    dlclose(library);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {{"two_threads", two_threads}};
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
