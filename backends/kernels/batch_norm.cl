@@ -180,11 +180,6 @@ DEVICE pair_statistics join_parts(GLOBAL const float *parts, const batch_norm_me
     return all;
 }
 
-DEVICE float inverse_deviation(pair variance, float epsilon)
-{
-    return pair_value(pair_inverse_sqrt(pair_add(variance, pair_of(epsilon, 0.0f))));
-}
-
 /* To a running statistic. */
 DEVICE void add_share(GLOBAL float *to, pair value, float share, const batch_norm_merge_params p)
 {

@@ -101,4 +101,10 @@ DEVICE pair pair_inverse_sqrt(pair a)
     return pair_scale(quick_two_sum(guess, FMA(0.5f * off, guess, 0.0f)), back);
 }
 
+/* 1 / sqrt(variance + epsilon), rounded once. */
+DEVICE float inverse_deviation(pair variance, float epsilon)
+{
+    return pair_value(pair_inverse_sqrt(pair_add(variance, pair_of(epsilon, 0.0f))));
+}
+
 #endif

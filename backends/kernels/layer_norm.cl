@@ -1,0 +1,265 @@
+/* Layer-norm: each row of channels by its own mean and deviation.  A row is read from memory once
+   and again from the cache: its mean first, then the squared deviations from it.
+
+   A program in which ACTIVATION is a constant is straight code. */
+#include "activation.h"
+#include "layer_norm.h"
+
+#ifndef ACTIVATION
+#define ACTIVATION p.activation
+#endif
+
+/* Sums that a work item keeps side by side: a CPU's for its vectors. */
+#if DEVICE_IS_CPU
+#define LANES 64u
+#else
+#define LANES 1u
+#endif
+
+#define BLOCK 8u /* rows whose terms are added up before they join a sum */
+
+typedef struct lane_sums {
+    float first[LANES], second[LANES];
+} lane_sums;
+
+DEVICE two_sums fold(lane_sums *s)
+{
+    two_sums all;
+    for (u32 reach = LANES / 2; reach > 0; reach /= 2) {
+        for (u32 i = 0; i < reach; i++) {
+            s->first[i] += s->first[i + reach];
+            s->second[i] += s->second[i + reach];
+        }
+    }
+    all.first = pair_of(s->first[0], 0.0f);
+    all.second = pair_of(s->second[0], 0.0f);
+    return all;
+}
+
+/* A row, as one of its work items sees it; of no channels where there is no row. */
+typedef struct row {
+    u64 index;
+    u64 begin; /* its first element */
+    u32 n;
+    u32 lane;
+} row;
+
+DEVICE row row_of(const layer_norm_params p, u32 turn)
+{
+    const u32 team = LOCAL_ID / p.team;
+    row r;
+    r.lane = LOCAL_ID - team * p.team;
+    r.index = ((u64)GROUP_ID(0) * p.rows_each + turn) * p.teams + team;
+    r.begin = r.index * p.channels;
+    r.n = r.index < p.n_rows ? p.channels : 0;
+    return r;
+}
+
+DEVICE u32 lanes_at(u32 n, u32 c)
+{
+    return n - c < LANES ? n - c : LANES;
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+/* A work item's part of the sums of x - center and of its square. */
+DEVICE two_sums sum_deviations(GLOBAL const float *x, float center, const row r, u32 team)
+{
+    lane_sums s;
+    for (u32 i = 0; i < LANES; i++)
+        s.first[i] = s.second[i] = 0.0f;
+    for (u32 c = r.lane * LANES; c < r.n; c += team * LANES) {
+        const u32 n = lanes_at(r.n, c);
+        for (u32 i = 0; i < n; i++) {
+            const float deviation = x[c + i] - center;
+            s.first[i] += deviation;
+            s.second[i] = FMA(deviation, deviation, s.second[i]);
+        }
+    }
+    return fold(&s);
+}
+
+/* x (n_rows,channels), w, b -> y as x, moments (n_rows,2).  Groups of team * teams items. */
+KERNEL void dpt_layer_norm_forward(OUT(float, y), OUT(float, moments), IN(float, x), IN(float, w),
+                                   IN(float, b), const layer_norm_params p)
+{
+    SHARED float shared[4 * GROUP];
+    TENSOR_OUT(float, y);
+    TENSOR_OUT(float, moments);
+    TENSOR_IN(float, x);
+    TENSOR_IN(float, w);
+    TENSOR_IN(float, b);
+    const float share = 1.0f / (float)p.channels;
+    for (u32 turn = 0; turn < p.rows_each; turn++) {
+        const row r = row_of(p, turn);
+        float center = r.n > 0 ? x[r.begin] : 0.0f;
+        two_sums s = sum_deviations(x + r.begin, center, r, p.team);
+        s = sum_lanes(shared, s, r.lane, p.team, 1);
+        center += pair_value(s.first) * share;
+        s = sum_deviations(x + r.begin, center, r, p.team);
+        s = sum_lanes(shared, s, r.lane, p.team, 1);
+        const float off = pair_value(s.first) * share; /* what rounding made the mean wrong by */
+        const float variance = pair_value(s.second) * share - off * off;
+        const float mean = center + off;
+        const float inverse =
+            inverse_deviation(pair_of(variance < 0.0f ? 0.0f : variance, 0.0f), p.epsilon);
+        for (u32 c = r.lane * LANES; c < r.n; c += p.team * LANES) {
+            const u32 n = lanes_at(r.n, c);
+            GLOBAL const float *from = x + r.begin + c;
+            GLOBAL float *to = y + r.begin + c;
+            for (u32 i = 0; i < n; i++)
+                to[i] = FMA((from[i] - mean) * inverse, w[c + i], b[c + i]);
+        }
+        if (r.lane == 0 && r.n > 0) {
+            moments[2 * r.index] = mean;
+            moments[2 * r.index + 1] = inverse;
+        }
+    }
+}
+
+/* ---- Backward to the data -------------------------------------------------------------------- */
+
+/* A work item's part of the sums of g = dy * w and of g * (x - mean). */
+DEVICE two_sums sum_gradients(GLOBAL const float *dy, GLOBAL const float *x, GLOBAL const float *w,
+                              float mean, const row r, u32 team)
+{
+    lane_sums s;
+    for (u32 i = 0; i < LANES; i++)
+        s.first[i] = s.second[i] = 0.0f;
+    for (u32 c = r.lane * LANES; c < r.n; c += team * LANES) {
+        const u32 n = lanes_at(r.n, c);
+        for (u32 i = 0; i < n; i++) {
+            const float g = dy[c + i] * w[c + i];
+            s.first[i] += g;
+            s.second[i] = FMA(g, x[c + i] - mean, s.second[i]);
+        }
+    }
+    return fold(&s);
+}
+
+/* What is taken from dy * w is offset + (x - mean) * slope. */
+typedef struct row_factors {
+    float mean, inverse, offset, slope;
+} row_factors;
+
+DEVICE void differentiate(GLOBAL const float *RESTRICT dy, GLOBAL const float *RESTRICT x,
+                          GLOBAL const float *RESTRICT w, GLOBAL float *RESTRICT dx, u32 n,
+                          const row_factors f, const layer_norm_params p)
+{
+    for (u32 i = 0; i < n; i++) {
+        const float rest = FMA(dy[i], w[i], FMA(-(x[i] - f.mean), f.slope, -f.offset));
+        const float before = p.accumulate ? dx[i] : 0.0f;
+        dx[i] = FMA(rest, f.inverse, before) * activation_slope(ACTIVATION, x[i]);
+    }
+}
+
+/* dy, x (n_rows,channels), moments (n_rows,2), w -> dx as x.  Groups of team * teams items. */
+KERNEL void dpt_layer_norm_backward_data(OUT(float, dx), IN(float, dy), IN(float, x),
+                                         IN(float, moments), IN(float, w),
+                                         const layer_norm_params p)
+{
+    SHARED float shared[4 * GROUP];
+    TENSOR_OUT(float, dx);
+    TENSOR_IN(float, dy);
+    TENSOR_IN(float, x);
+    TENSOR_IN(float, moments);
+    TENSOR_IN(float, w);
+    const float share = 1.0f / (float)p.channels;
+    for (u32 turn = 0; turn < p.rows_each; turn++) {
+        const row r = row_of(p, turn);
+        row_factors f;
+        f.mean = r.n > 0 ? moments[2 * r.index] : 0.0f;
+        f.inverse = r.n > 0 ? moments[2 * r.index + 1] : 0.0f;
+        two_sums s = sum_gradients(dy + r.begin, x + r.begin, w, f.mean, r, p.team);
+        s = sum_lanes(shared, s, r.lane, p.team, 1);
+        f.offset = pair_value(s.first) * share;
+        f.slope = pair_value(s.second) * share * f.inverse * f.inverse;
+        for (u32 c = r.lane * LANES; c < r.n; c += p.team * LANES) {
+            const u64 at = r.begin + c;
+            differentiate(dy + at, x + at, w + c, dx + at, lanes_at(r.n, c), f, p);
+        }
+    }
+}
+
+/* ---- Backward to the weights ----------------------------------------------------------------- */
+
+/* Running sums of dy and of dy * xhat, each in two floats. */
+typedef struct weight_sums {
+    float sum[TILE], sum_low[TILE], product[TILE], product_low[TILE];
+} weight_sums;
+
+/* n_rows, at most BLOCK and a constant, of n places of one row of the period each; moments of the
+   first of them, and of the next `stride` floats further on. */
+DEVICE void add_rows(weight_sums *s, GLOBAL const float *dy, GLOBAL const float *x,
+                     GLOBAL const float *moments, u64 period, u64 stride, u32 n, const u32 n_rows)
+{
+    float mean[BLOCK], inverse[BLOCK];
+    for (u32 k = 0; k < n_rows && n > 0; k++) {
+        mean[k] = moments[k * stride];
+        inverse[k] = moments[k * stride + 1];
+    }
+    for (u32 i = 0; i < n; i++) {
+        float sum = 0.0f, product = 0.0f;
+        for (u32 k = 0; k < n_rows; k++) {
+            const float gradient = dy[k * period + i];
+            sum += gradient;
+            product = FMA(gradient, (x[k * period + i] - mean[k]) * inverse[k], product);
+        }
+        const pair sums = pair_accumulate(pair_of(s->sum[i], s->sum_low[i]), sum);
+        const pair products = pair_accumulate(pair_of(s->product[i], s->product_low[i]), product);
+        s->sum[i] = sums.high;
+        s->sum_low[i] = sums.low;
+        s->product[i] = products.high;
+        s->product_low[i] = products.low;
+    }
+}
+
+/* dy, x (n_rows,channels), moments (n_rows,2) -> entries (2, n_chunks, period).  A tile lies within
+   one row of the period. */
+KERNEL void dpt_layer_norm_chunks(OUT(float, entries), IN(float, dy), IN(float, x),
+                                  IN(float, moments), const columns p)
+{
+    TENSOR_OUT(float, entries);
+    TENSOR_IN(float, dy);
+    TENSOR_IN(float, x);
+    TENSOR_IN(float, moments);
+    weight_sums s;
+    if (GLOBAL_ID >= (u64)p.n_chunks * p.n_tiles) return;
+    const tile t = tile_of(p, GLOBAL_ID);
+    const u64 rows = p.period / p.channels, stride = 2 * rows;
+    GLOBAL const float *of_row =
+        moments + t.chunk * p.each * stride + (u64)2 * (t.place / p.channels);
+    u64 done = 0, at = t.begin;
+    for (u32 i = 0; i < t.n; i++)
+        s.sum[i] = s.sum_low[i] = s.product[i] = s.product_low[i] = 0.0f;
+    for (; done + BLOCK <= t.n_periods; done += BLOCK, at += (u64)BLOCK * p.period)
+        add_rows(&s, dy + at, x + at, of_row + done * stride, p.period, stride, t.n, BLOCK);
+    for (; done < t.n_periods; done++, at += p.period)
+        add_rows(&s, dy + at, x + at, of_row + done * stride, p.period, stride, t.n, 1);
+    add_rows(&s, dy + at, x + at, of_row + done * stride, p.period, stride, t.rest, 1);
+    GLOBAL float *sums = entries + t.chunk * p.period + t.place;
+    GLOBAL float *products = sums + (u64)p.n_chunks * p.period;
+    for (u32 i = 0; i < t.n; i++) {
+        sums[i] = pair_value(pair_of(s.sum[i], s.sum_low[i]));
+        products[i] = pair_value(pair_of(s.product[i], s.product_low[i]));
+    }
+}
+
+/* entries -> dw, db.  Whole groups. */
+KERNEL void dpt_layer_norm_weights(OUT(float, dw), OUT(float, db), IN(float, entries),
+                                   const columns_merge p)
+{
+    SHARED float shared[4 * GROUP];
+    TENSOR_OUT(float, dw);
+    TENSOR_OUT(float, db);
+    TENSOR_IN(float, entries);
+    const lane l = lane_of(p);
+    two_sums own;
+    own.first = sum_entries(p.grid, l, entries);
+    own.second = sum_entries(p.grid, l, entries + (u64)p.grid.n_chunks * p.grid.period);
+    own = sum_lanes(shared, own, l.index, l.count, p.across);
+    if (l.index > 0 || l.channel >= p.grid.channels) return;
+    const float to_b = pair_value(own.first), to_w = pair_value(own.second);
+    db[l.channel] = p.accumulate ? db[l.channel] + to_b : to_b;
+    dw[l.channel] = p.accumulate ? dw[l.channel] + to_w : to_w;
+}
