@@ -4,8 +4,8 @@
 . "$SRC/tests/cli/kit.bash"
 
 interpose=${DPTRAIN_TEST_INTERPOSE-} # the library that fails calls of OpenCL
-if [ -z "$interpose" ] || ! "$DPTRAIN" devices | grep -qE '^opencl(:[0-9]+)? +'; then
-    echo "no device of opencl: $("$DPTRAIN" devices | grep '^opencl' || echo "there is no such plug-in")"
+if [ -z "$interpose" ] || ! "$DPTRAIN" devices --no-measure | grep -qE '^opencl(:[0-9]+)? +'; then
+    echo "no device of opencl: $("$DPTRAIN" devices --no-measure | grep '^opencl' || echo "there is no such plug-in")"
     case ,${DPTRAIN_TEST_REQUIRE-}, in
     *,opencl,*) echo "FAIL: DPTRAIN_TEST_REQUIRE asks for it"; exit 1 ;;
     esac
@@ -33,7 +33,7 @@ dptrain=$DPTRAIN
 planted_dptrain() { planted "$planted_what" "$dptrain" "$@"; }
 
 # ---- What is listed and refused ----
-"$DPTRAIN" devices >devices.out
+"$DPTRAIN" devices --no-measure >devices.out
 check "platform and driver are told" grep -qE '^opencl.*(driver|OpenCL)' devices.out
 refuse 2 'opencl:99' "${tiny[@]}" --devices opencl:99
 refuse 2 'path=' "${tiny[@]}" --devices opencl:0:path=backwards
