@@ -2,6 +2,7 @@
    straight code. */
 #include "activation.h"
 #include "activation_params.h"
+#include "span.h"
 
 #ifndef ACTIVATION
 #define ACTIVATION p.kind
@@ -12,8 +13,8 @@ KERNEL void dpt_activation_forward(OUT(float, y), IN(float, x), const activation
 {
     TENSOR_OUT(float, y);
     TENSOR_IN(float, x);
-    const u64 i = GLOBAL_ID;
-    if (i < p.count) y[i] = activate(ACTIVATION, x[i]);
+    FOR_ELEMENTS (i, p.count)
+        y[i] = activate(ACTIVATION, x[i]);
 }
 
 /* dy, y (GELU: x) -> dx, which may be dy */
@@ -23,10 +24,10 @@ KERNEL void dpt_activation_backward(OUT(float, dx), IN(float, dy), IN(float, y),
     TENSOR_OUT(float, dx);
     TENSOR_IN(float, dy);
     TENSOR_IN(float, y);
-    const u64 i = GLOBAL_ID;
-    if (i >= p.count) return;
-    const float slope =
-        ACTIVATION == ACTIVATION_GELU ? gelu_slope(y[i]) : activation_slope(ACTIVATION, y[i]);
-    const float own = dy[i] * slope;
-    dx[i] = p.accumulate ? dx[i] + own : own;
+    FOR_ELEMENTS (i, p.count) {
+        const float slope =
+            ACTIVATION == ACTIVATION_GELU ? gelu_slope(y[i]) : activation_slope(ACTIVATION, y[i]);
+        const float own = dy[i] * slope;
+        dx[i] = p.accumulate ? dx[i] + own : own;
+    }
 }

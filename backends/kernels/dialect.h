@@ -56,8 +56,8 @@ typedef ulong u64;
 #define FMAX(a, b)        fmax(a, b)
 #define FMIN(a, b)        fmin(a, b)
 #define FABS(x)           fabs(x)
-#define MUL_HIGH(a, b)    mul_hi(a, b) /* the upper half of the product: of two u32, */
-#define MUL_HIGH_64(a, b) mul_hi(a, b) /* of two u64 */
+#define MUL_HIGH(a, b)    ((u32)((u64)(a) * (u64)(b) >> 32)) /* PoCL takes 4 products for mul_hi */
+#define MUL_HIGH_64(a, b) mul_hi(a, b)                       /* of u64 */
 #define AS_FLOAT(u)       as_float(u)
 
 #elif defined(__CUDACC__)
@@ -110,6 +110,9 @@ typedef uint32_t u32;
 typedef uint64_t u64;
 
 #endif
+
+/* In front of a loop that must become straight code.  PoCL unrolls nothing unasked. */
+#define UNROLL _Pragma("unroll")
 
 /* A tensor among the parameters of a kernel, and its pointer inside. */
 #define IN(type, name)         GLOBAL const type *name##_base, const u64 name##_place

@@ -1,15 +1,16 @@
 /* Dropout.  A work item draws the four words of one counter and treats four elements. */
 #include "dropout.h"
 #include "philox.h"
+#include "span.h"
 
-DEVICE void drop(GLOBAL float *y, GLOBAL const float *x, u32 e, u32 word, const dropout_params p)
+DEVICE void drop(GLOBAL float *y, GLOBAL const float *x, u64 e, u32 word, const dropout_params p)
 {
     if (e >= p.count) return;
     const float kept = (word >> 8) >= p.border ? x[e] * p.scale : 0.0f;
     y[e] = p.accumulate ? y[e] + kept : kept;
 }
 
-/* x (n,count), sample (n) -> y (n,count), which may be x.  Items: counters of a sample, samples. */
+/* x (n,count), sample (n) -> y (n,count), which may be x.  Counters of a sample, samples. */
 KERNEL void dpt_dropout(OUT(float, y), IN(float, x), IN(u32, sample), IN(u32, step),
                         const dropout_params p)
 {
@@ -17,12 +18,13 @@ KERNEL void dpt_dropout(OUT(float, y), IN(float, x), IN(u32, sample), IN(u32, st
     TENSOR_IN(float, x);
     TENSOR_IN(u32, sample);
     TENSOR_IN(u32, step);
-    const u32 block = (u32)GLOBAL_ID, e = 4 * block;
-    if (e >= p.count) return;
     const u64 first = (u64)GROUP_ID(1) * p.count;
-    const philox_words word = philox(step, block, sample[GROUP_ID(1)], p.stream);
-    drop(y + first, x + first, e, word.a, p);
-    drop(y + first, x + first, e + 1, word.b, p);
-    drop(y + first, x + first, e + 2, word.c, p);
-    drop(y + first, x + first, e + 3, word.d, p);
+    const u32 key = sample[GROUP_ID(1)];
+    FOR_ELEMENTS (block, (p.count + 3) / 4) {
+        const philox_words word = philox(step, (u32)block, key, p.stream);
+        drop(y + first, x + first, 4 * block, word.a, p);
+        drop(y + first, x + first, 4 * block + 1, word.b, p);
+        drop(y + first, x + first, 4 * block + 2, word.c, p);
+        drop(y + first, x + first, 4 * block + 3, word.d, p);
+    }
 }

@@ -1,5 +1,6 @@
 /* Element by element.  The result may lie where an argument lies. */
 #include "elementwise.h"
+#include "span.h"
 
 /* c = a * b */
 KERNEL void dpt_multiply(OUT(float, c), IN(float, a), IN(float, b), const elementwise_params p)
@@ -7,8 +8,8 @@ KERNEL void dpt_multiply(OUT(float, c), IN(float, a), IN(float, b), const elemen
     TENSOR_OUT(float, c);
     TENSOR_IN(float, a);
     TENSOR_IN(float, b);
-    const u64 i = GLOBAL_ID;
-    if (i < p.count) c[i] = a[i] * b[i];
+    FOR_ELEMENTS (i, p.count)
+        c[i] = a[i] * b[i];
 }
 
 /* c = alpha * a + beta * b */
@@ -17,8 +18,8 @@ KERNEL void dpt_add(OUT(float, c), IN(float, a), IN(float, b), const elementwise
     TENSOR_OUT(float, c);
     TENSOR_IN(float, a);
     TENSOR_IN(float, b);
-    const u64 i = GLOBAL_ID;
-    if (i < p.count) c[i] = p.alpha * a[i] + p.beta * b[i];
+    FOR_ELEMENTS (i, p.count)
+        c[i] = p.alpha * a[i] + p.beta * b[i];
 }
 
 /* c = alpha * a + beta */
@@ -26,6 +27,6 @@ KERNEL void dpt_affine(OUT(float, c), IN(float, a), const elementwise_params p)
 {
     TENSOR_OUT(float, c);
     TENSOR_IN(float, a);
-    const u64 i = GLOBAL_ID;
-    if (i < p.count) c[i] = p.alpha * a[i] + p.beta;
+    FOR_ELEMENTS (i, p.count)
+        c[i] = p.alpha * a[i] + p.beta;
 }

@@ -1,19 +1,21 @@
 /* Gathering the samples of a share from the data, normalised and augmented on the way. */
 #include "gather.h"
 #include "philox.h"
+#include "span.h"
+
+/* One of four constants, by the bits of its number: compilers make no branch of that. */
+DEVICE float constant_of(float a, float b, float c, float d, u32 number)
+{
+    const float low = number & 1u ? b : a, high = number & 1u ? d : c;
+    return number & 2u ? high : low;
+}
 
 /* (value - mean) * scale of element i */
 DEVICE float normalised(float value, u32 i, const gather_params p)
 {
     const u32 channel = rest(i, quotient(i, p.channels), p.channels);
-    const float mean = channel == 0   ? p.mean[0]
-                       : channel == 1 ? p.mean[1]
-                       : channel == 2 ? p.mean[2]
-                                      : p.mean[3];
-    const float scale = channel == 0   ? p.scale[0]
-                        : channel == 1 ? p.scale[1]
-                        : channel == 2 ? p.scale[2]
-                                       : p.scale[3];
+    const float mean = constant_of(p.mean[0], p.mean[1], p.mean[2], p.mean[3], channel);
+    const float scale = constant_of(p.scale[0], p.scale[1], p.scale[2], p.scale[3], channel);
     return (value - mean) * scale;
 }
 
@@ -101,21 +103,21 @@ typedef struct origin {
     u32 padding, erased;
 } origin;
 
-DEVICE origin origin_of(u32 i, GLOBAL const gather_drawn *drawn, const gather_params p)
+DEVICE origin origin_of(u32 i, const gather_drawn drawn, const gather_params p)
 {
     const u32 at = quotient(i, p.pixel), channel = rest(i, at, p.pixel);
     const u32 y = quotient(at, p.columns), x = rest(at, y, p.columns);
-    const u32 row = drawn->top + y - p.pad;
-    const u32 column = drawn->left + (drawn->flipped ? p.width - 1 - x : x) - p.pad;
+    const u32 row = drawn.top + y - p.pad;
+    const u32 column = drawn.left + (drawn.flipped ? p.width - 1 - x : x) - p.pad;
     origin from;
     from.place = (row * p.width + column) * p.pixel.value + channel;
     from.padding = row >= p.height || column >= p.width;
     from.erased =
-        y - drawn->erase_top < drawn->erase_height && x - drawn->erase_left < drawn->erase_width;
+        y - drawn.erase_top < drawn.erase_height && x - drawn.erase_left < drawn.erase_width;
     return from;
 }
 
-/* data (records,count), index (n) -> x (n,count).  Items: the elements of a sample, samples. */
+/* data (records,count), index (n) -> x (n,count).  Elements of a sample, samples. */
 #define GATHER(NAME, TYPE)                                                                         \
     KERNEL void dpt_gather_##NAME(OUT(float, x), IN(TYPE, data), IN(u32, index),                   \
                                   const gather_params p)                                           \
@@ -124,8 +126,8 @@ DEVICE origin origin_of(u32 i, GLOBAL const gather_drawn *drawn, const gather_pa
         GLOBAL float *const x = x_base + x_place + (u64)GROUP_ID(1) * p.count;                     \
         GLOBAL const TYPE *const data =                                                            \
             data_base + data_place + (u64)index[GROUP_ID(1)] * p.count;                            \
-        const u32 i = (u32)GLOBAL_ID;                                                              \
-        if (i < p.count) x[i] = normalised((float)data[i], i, p);                                  \
+        FOR_ELEMENTS (i, p.count)                                                                  \
+            x[i] = normalised((float)data[i], (u32)i, p);                                          \
     }
 
 /* The same, with what was drawn (n). */
@@ -134,16 +136,16 @@ DEVICE origin origin_of(u32 i, GLOBAL const gather_drawn *drawn, const gather_pa
                                             IN(u32, drawn), const gather_params p)                 \
     {                                                                                              \
         TENSOR_IN(u32, index);                                                                     \
-        GLOBAL const gather_drawn *const drawn =                                                   \
-            (GLOBAL const gather_drawn *)(drawn_base + drawn_place) + GROUP_ID(1);                 \
+        const gather_drawn drawn =                                                                 \
+            ((GLOBAL const gather_drawn *)(drawn_base + drawn_place))[GROUP_ID(1)];                \
         GLOBAL float *const x = x_base + x_place + (u64)GROUP_ID(1) * p.count;                     \
         GLOBAL const TYPE *const data =                                                            \
             data_base + data_place + (u64)index[GROUP_ID(1)] * p.count;                            \
-        const u32 i = (u32)GLOBAL_ID;                                                              \
-        if (i >= p.count) return;                                                                  \
-        const origin from = origin_of(i, drawn, p);                                                \
-        const float value = from.padding ? 0.0f : (float)data[from.place];                         \
-        x[i] = from.erased ? 0.0f : normalised(value, i, p);                                       \
+        FOR_ELEMENTS (i, p.count) {                                                                \
+            const origin from = origin_of((u32)i, drawn, p);                                       \
+            const float value = from.padding ? 0.0f : (float)data[from.place];                     \
+            x[i] = from.erased ? 0.0f : normalised(value, (u32)i, p);                              \
+        }                                                                                          \
     }
 
 GATHER(u8, u8)

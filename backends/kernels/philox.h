@@ -20,6 +20,7 @@ DEVICE philox_words philox(GLOBAL const u32 *step, u32 block, u32 sample, u32 st
     x.c = step[STEP_EPOCH];
     x.d = stream;
     u32 key_low = step[STEP_SEED_LOW], key_high = step[STEP_SEED_HIGH];
+    UNROLL
     for (u32 round = 0; round < 10; round++) {
         const u32 left_high = MUL_HIGH(0xD2511F53u, x.a), left_low = 0xD2511F53u * x.a;
         const u32 right_high = MUL_HIGH(0xCD9E8D57u, x.c), right_low = 0xCD9E8D57u * x.c;

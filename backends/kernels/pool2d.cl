@@ -1,9 +1,10 @@
-/* Pooling.  Work items: the elements of a sample, samples; a channel is the fastest axis.
+/* Pooling.  Elements of a sample, samples; a channel is the fastest axis.
 
    A program in which the window is constant (POOL_KERNEL_H and so on) has its loops unrolled, so
    that a CPU's work items can share vectors. */
 #include "activation.h"
 #include "pool2d.h"
+#include "span.h"
 
 #ifndef POOL_KERNEL_H
 #define POOL_KERNEL_H p.kernel_h
@@ -12,6 +13,9 @@
 #define POOL_STRIDE_W p.stride_w
 #define POOL_PAD_H    p.pad_h
 #define POOL_PAD_W    p.pad_w
+#define POOL_LOOP
+#else
+#define POOL_LOOP UNROLL
 #endif
 
 /* The most windows that a row or column can be in. */
@@ -36,8 +40,9 @@ DEVICE element element_at(u32 i, divisor columns, const pool2d_params p)
 /* Whether an input is no padding.  Without padding no window reaches over the image. */
 DEVICE u32 in_image(u32 row, u32 column, const pool2d_params p)
 {
-    return (POOL_PAD_H == 0 || row - POOL_PAD_H < p.in_h) &&
-           (POOL_PAD_W == 0 || column - POOL_PAD_W < p.in_w);
+    const u32 row_is = POOL_PAD_H == 0 || row - POOL_PAD_H < p.in_h;
+    const u32 column_is = POOL_PAD_W == 0 || column - POOL_PAD_W < p.in_w;
+    return row_is && column_is;
 }
 
 /* Where an input that is no padding lies in its sample. */
@@ -52,17 +57,19 @@ KERNEL void dpt_average_pool2d_forward(OUT(float, y), IN(float, x), const pool2d
 {
     GLOBAL const float *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
     GLOBAL float *const y = y_base + y_place + (u64)GROUP_ID(1) * p.out_size;
-    const u32 i = (u32)GLOBAL_ID;
-    if (i >= p.out_size) return;
-    const element e = element_at(i, p.out_columns, p);
-    float sum = 0.0f;
-    for (u32 r = 0; r < POOL_KERNEL_H; r++) {
-        for (u32 s = 0; s < POOL_KERNEL_W; s++) {
-            const u32 row = e.row * POOL_STRIDE_H + r, column = e.column * POOL_STRIDE_W + s;
-            if (in_image(row, column, p)) sum += x[place_in(row, column, e.channel, p)];
+    FOR_ELEMENTS (i, p.out_size) {
+        const element e = element_at((u32)i, p.out_columns, p);
+        float sum = 0.0f;
+        POOL_LOOP
+        for (u32 r = 0; r < POOL_KERNEL_H; r++) {
+            POOL_LOOP
+            for (u32 s = 0; s < POOL_KERNEL_W; s++) {
+                const u32 row = e.row * POOL_STRIDE_H + r, column = e.column * POOL_STRIDE_W + s;
+                if (in_image(row, column, p)) sum += x[place_in(row, column, e.channel, p)];
+            }
         }
+        y[i] = sum * p.inverse;
     }
-    y[i] = sum * p.inverse;
 }
 
 /* A NaN stays where it is the first of its window. */
@@ -70,22 +77,24 @@ KERNEL void dpt_max_pool2d_forward(OUT(float, y), IN(float, x), const pool2d_par
 {
     GLOBAL const float *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
     GLOBAL float *const y = y_base + y_place + (u64)GROUP_ID(1) * p.out_size;
-    const u32 i = (u32)GLOBAL_ID;
-    if (i >= p.out_size) return;
-    const element e = element_at(i, p.out_columns, p);
-    float most = 0.0f;
-    u32 found = 0;
-    for (u32 r = 0; r < POOL_KERNEL_H; r++) {
-        for (u32 s = 0; s < POOL_KERNEL_W; s++) {
-            const u32 row = e.row * POOL_STRIDE_H + r, column = e.column * POOL_STRIDE_W + s;
-            if (in_image(row, column, p)) {
-                const float value = x[place_in(row, column, e.channel, p)];
-                most = !found || value > most ? value : most;
-                found = 1;
+    FOR_ELEMENTS (i, p.out_size) {
+        const element e = element_at((u32)i, p.out_columns, p);
+        float most = 0.0f;
+        u32 found = 0;
+        POOL_LOOP
+        for (u32 r = 0; r < POOL_KERNEL_H; r++) {
+            POOL_LOOP
+            for (u32 s = 0; s < POOL_KERNEL_W; s++) {
+                const u32 row = e.row * POOL_STRIDE_H + r, column = e.column * POOL_STRIDE_W + s;
+                if (in_image(row, column, p)) {
+                    const float value = x[place_in(row, column, e.channel, p)];
+                    most = !found || value > most ? value : most;
+                    found = 1;
+                }
             }
         }
+        y[i] = most;
     }
-    y[i] = most;
 }
 
 /* ---- Backward: dy, x -> dx ------------------------------------------------------------------- */
@@ -94,7 +103,7 @@ KERNEL void dpt_max_pool2d_forward(OUT(float, y), IN(float, x), const pool2d_par
    row is below its own by less than a kernel.  A row before the first is a huge number. */
 
 /* What becomes of the sum: added to what is there, then masked. */
-DEVICE void finish(GLOBAL float *dx, GLOBAL const float *x, u32 i, float sum, const pool2d_params p)
+DEVICE void finish(GLOBAL float *dx, GLOBAL const float *x, u64 i, float sum, const pool2d_params p)
 {
     const float whole = p.accumulate ? dx[i] + sum : sum;
     dx[i] = p.mask == ACTIVATION_NONE ? whole : whole * activation_slope(p.mask, x[i]);
@@ -106,20 +115,22 @@ KERNEL void dpt_average_pool2d_backward(OUT(float, dx), IN(float, dy), IN(float,
     GLOBAL float *const dx = dx_base + dx_place + (u64)GROUP_ID(1) * p.in_size;
     GLOBAL const float *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
     GLOBAL const float *const dy = dy_base + dy_place + (u64)GROUP_ID(1) * p.out_size;
-    const u32 i = (u32)GLOBAL_ID;
-    if (i >= p.in_size) return;
-    const element e = element_at(i, p.in_columns, p);
-    const u32 row = e.row + POOL_PAD_H, column = e.column + POOL_PAD_W;
-    float sum = 0.0f;
-    for (u32 a = 0; a < POOL_WINDOWS_H; a++) {
-        for (u32 b = 0; b < POOL_WINDOWS_W; b++) {
-            const u32 oh = row / POOL_STRIDE_H - a, ow = column / POOL_STRIDE_W - b;
-            if (oh < p.out_h && row - oh * POOL_STRIDE_H < POOL_KERNEL_H && ow < p.out_w &&
-                column - ow * POOL_STRIDE_W < POOL_KERNEL_W)
-                sum += dy[(oh * p.out_w + ow) * p.channels.value + e.channel];
+    FOR_ELEMENTS (i, p.in_size) {
+        const element e = element_at((u32)i, p.in_columns, p);
+        const u32 row = e.row + POOL_PAD_H, column = e.column + POOL_PAD_W;
+        float sum = 0.0f;
+        POOL_LOOP
+        for (u32 a = 0; a < POOL_WINDOWS_H; a++) {
+            POOL_LOOP
+            for (u32 b = 0; b < POOL_WINDOWS_W; b++) {
+                const u32 oh = row / POOL_STRIDE_H - a, ow = column / POOL_STRIDE_W - b;
+                if (oh < p.out_h && row - oh * POOL_STRIDE_H < POOL_KERNEL_H && ow < p.out_w &&
+                    column - ow * POOL_STRIDE_W < POOL_KERNEL_W)
+                    sum += dy[(oh * p.out_w + ow) * p.channels.value + e.channel];
+            }
         }
+        finish(dx, x, i, sum * p.inverse, p);
     }
-    finish(dx, x, i, sum * p.inverse, p);
 }
 
 /* Whether `own`, at tap (r, s), is the first maximum of the window at (oh, ow). */
@@ -127,7 +138,9 @@ DEVICE u32 is_first_maximum(GLOBAL const float *x, float own, u32 r, u32 s, u32 
                             u32 channel, const pool2d_params p)
 {
     u32 is = 1;
+    POOL_LOOP
     for (u32 i = 0; i < POOL_KERNEL_H; i++) {
+        POOL_LOOP
         for (u32 j = 0; j < POOL_KERNEL_W; j++) {
             const u32 row = oh * POOL_STRIDE_H + i, column = ow * POOL_STRIDE_W + j;
             if (in_image(row, column, p)) {
@@ -146,21 +159,23 @@ KERNEL void dpt_max_pool2d_backward(OUT(float, dx), IN(float, dy), IN(float, x),
     GLOBAL float *const dx = dx_base + dx_place + (u64)GROUP_ID(1) * p.in_size;
     GLOBAL const float *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
     GLOBAL const float *const dy = dy_base + dy_place + (u64)GROUP_ID(1) * p.out_size;
-    const u32 i = (u32)GLOBAL_ID;
-    if (i >= p.in_size) return;
-    const element e = element_at(i, p.in_columns, p);
-    const u32 row = e.row + POOL_PAD_H, column = e.column + POOL_PAD_W;
-    const float own = x[i];
-    float sum = 0.0f;
-    for (u32 a = 0; a < POOL_WINDOWS_H; a++) {
-        for (u32 b = 0; b < POOL_WINDOWS_W; b++) {
-            const u32 oh = row / POOL_STRIDE_H - a, ow = column / POOL_STRIDE_W - b;
-            const u32 r = row - oh * POOL_STRIDE_H, s = column - ow * POOL_STRIDE_W;
-            if (oh < p.out_h && r < POOL_KERNEL_H && ow < p.out_w && s < POOL_KERNEL_W) {
-                if (is_first_maximum(x, own, r, s, oh, ow, e.channel, p))
-                    sum += dy[(oh * p.out_w + ow) * p.channels.value + e.channel];
+    FOR_ELEMENTS (i, p.in_size) {
+        const element e = element_at((u32)i, p.in_columns, p);
+        const u32 row = e.row + POOL_PAD_H, column = e.column + POOL_PAD_W;
+        const float own = x[i];
+        float sum = 0.0f;
+        POOL_LOOP
+        for (u32 a = 0; a < POOL_WINDOWS_H; a++) {
+            POOL_LOOP
+            for (u32 b = 0; b < POOL_WINDOWS_W; b++) {
+                const u32 oh = row / POOL_STRIDE_H - a, ow = column / POOL_STRIDE_W - b;
+                const u32 r = row - oh * POOL_STRIDE_H, s = column - ow * POOL_STRIDE_W;
+                if (oh < p.out_h && r < POOL_KERNEL_H && ow < p.out_w && s < POOL_KERNEL_W) {
+                    if (is_first_maximum(x, own, r, s, oh, ow, e.channel, p))
+                        sum += dy[(oh * p.out_w + ow) * p.channels.value + e.channel];
+                }
             }
         }
+        finish(dx, x, i, sum, p);
     }
-    finish(dx, x, i, sum, p);
 }

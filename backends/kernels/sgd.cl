@@ -1,5 +1,6 @@
 /* Stochastic gradient descent over the flat parameters, as PyTorch defines it. */
 #include "sgd.h"
+#include "span.h"
 
 /* The gradient with the weight decay of element i. */
 DEVICE float decayed(float gradient, float w, u64 i, const sgd_params p)
@@ -13,8 +14,9 @@ KERNEL void dpt_sgd(OUT(float, w), IN(float, gradient), IN(u32, step), const sgd
     TENSOR_OUT(float, w);
     TENSOR_IN(float, gradient);
     TENSOR_IN(u32, step);
-    const u64 i = GLOBAL_ID;
-    if (i < p.count) w[i] -= AS_FLOAT(step[STEP_LR]) * decayed(gradient[i], w[i], i, p);
+    const float lr = AS_FLOAT(step[STEP_LR]);
+    FOR_ELEMENTS (i, p.count)
+        w[i] -= lr * decayed(gradient[i], w[i], i, p);
 }
 
 /* gradient (count) -> w, velocity (count each) */
@@ -25,10 +27,11 @@ KERNEL void dpt_sgd_momentum(OUT(float, w), OUT(float, velocity), IN(float, grad
     TENSOR_OUT(float, velocity);
     TENSOR_IN(float, gradient);
     TENSOR_IN(u32, step);
-    const u64 i = GLOBAL_ID;
-    if (i >= p.count) return;
-    const float g = decayed(gradient[i], w[i], i, p);
-    const float v = p.momentum * velocity[i] + g;
-    velocity[i] = v;
-    w[i] -= AS_FLOAT(step[STEP_LR]) * (p.nesterov ? g + p.momentum * v : v);
+    const float lr = AS_FLOAT(step[STEP_LR]);
+    FOR_ELEMENTS (i, p.count) {
+        const float g = decayed(gradient[i], w[i], i, p);
+        const float v = p.momentum * velocity[i] + g;
+        velocity[i] = v;
+        w[i] -= lr * (p.nesterov ? g + p.momentum * v : v);
+    }
 }

@@ -1,5 +1,6 @@
 /* Preparing, running and releasing operators, and launching kernels. */
 #include "operators.h"
+#include "span.h"
 
 #include <stdlib.h>
 
@@ -114,9 +115,11 @@ dpt_status dpt_cl_launch_items(dpt_cl_launch *launch, size_t n_items)
                                 (const size_t[3]){group, 1, 1});
 }
 
-dpt_status dpt_cl_launch_samples(dpt_cl_launch *launch, size_t per_sample, size_t n_samples)
+dpt_status dpt_cl_launch_elements(dpt_cl_launch *launch, size_t per_sample, size_t n_samples)
 {
-    const size_t group = dpt_cl_device_of(launch->stream->device)->found->group_size;
-    const size_t n_groups[3] = {dpt_cl_ceil_div(per_sample, group), n_samples, 1};
-    return dpt_cl_launch_groups(launch, n_groups, (const size_t[3]){group, 1, 1});
+    const dpt_cl_found *found = dpt_cl_device_of(launch->stream->device)->found;
+    const size_t items = found->is_cpu ? 1 : found->group_size;
+    const size_t elements = found->is_cpu ? SPAN : items; /* of a group */
+    const size_t n_groups[3] = {dpt_cl_ceil_div(per_sample, elements), n_samples, 1};
+    return dpt_cl_launch_groups(launch, n_groups, (const size_t[3]){items, 1, 1});
 }

@@ -79,10 +79,10 @@ void dpt_cl_launch_value(dpt_cl_launch *launch, const void *value, size_t n_byte
 /* One work item for each of 0 .. n_items-1, rounded up to whole groups of found->group_size; the
    kernel checks its bound.  0 items enqueue nothing. */
 DPT_CHECK_RESULT dpt_status dpt_cl_launch_items(dpt_cl_launch *launch, size_t n_items);
-/* The same for each of 0 .. per_sample-1 of n_samples samples: a kernel finds its sample in
-   GROUP_ID(1), and its place in the sample without a division in GLOBAL_ID. */
-DPT_CHECK_RESULT dpt_status dpt_cl_launch_samples(dpt_cl_launch *launch, size_t per_sample,
-                                                  size_t n_samples);
+/* For kernels with FOR_ELEMENTS (span.h): the elements 0 .. per_sample-1 of n_samples samples.  A
+   kernel finds its sample in GROUP_ID(1), and its place in the sample without a division. */
+DPT_CHECK_RESULT dpt_status dpt_cl_launch_elements(dpt_cl_launch *launch, size_t per_sample,
+                                                   size_t n_samples);
 /* n_groups[d] groups of group[d] items in up to three dimensions; 0 groups enqueue nothing. */
 DPT_CHECK_RESULT dpt_status dpt_cl_launch_groups(dpt_cl_launch *launch, const size_t n_groups[3],
                                                  const size_t group[3]);

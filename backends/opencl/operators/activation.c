@@ -20,7 +20,7 @@ static dpt_status run(const dpt_cl_call *call)
     if (call->op->desc.kind == DPT_OP_ACTIVATION_BACKWARD)
         dpt_cl_launch_tensor(&l, call->args->in[1], DPT_F32);
     dpt_cl_launch_value(&l, &p, sizeof p);
-    return dpt_cl_launch_items(&l, count);
+    return dpt_cl_launch_elements(&l, count, 1);
 }
 
 dpt_status dpt_cl_prepare_activation(dpt_op *op)

@@ -21,7 +21,7 @@ static dpt_status run(const dpt_cl_call *call)
     dpt_cl_launch_tensor(&l, call->args->in[1], DPT_U32);
     dpt_cl_launch_tensor(&l, call->args->step, DPT_U32);
     dpt_cl_launch_value(&l, &p, sizeof p);
-    return dpt_cl_launch_samples(&l, dpt_cl_ceil_div(p.count, 4), call->n_samples);
+    return dpt_cl_launch_elements(&l, dpt_cl_ceil_div(p.count, 4), call->n_samples);
 }
 
 /* Exact for small integers if 1 / (1 - p) is one. */

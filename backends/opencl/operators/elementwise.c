@@ -19,7 +19,7 @@ static dpt_status run(const dpt_cl_call *call)
     dpt_cl_launch_tensor(&l, call->args->in[0], DPT_F32);
     if (s->has_b) dpt_cl_launch_tensor(&l, call->args->in[1], DPT_F32);
     dpt_cl_launch_value(&l, &p, sizeof p);
-    return dpt_cl_launch_items(&l, count);
+    return dpt_cl_launch_elements(&l, count, 1);
 }
 
 /* Products with it keep small integers exact. */

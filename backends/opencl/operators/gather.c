@@ -38,7 +38,7 @@ static dpt_status gather_images(const dpt_cl_call *call)
     dpt_cl_launch_tensor(&l, call->args->in[1], DPT_U32);
     if (s->draw) dpt_cl_launch_tensor(&l, call->args->workspace, DPT_U32);
     dpt_cl_launch_value(&l, &p, sizeof p);
-    return dpt_cl_launch_samples(&l, p.count, call->n_samples);
+    return dpt_cl_launch_elements(&l, p.count, call->n_samples);
 }
 
 /* labels, index -> label */

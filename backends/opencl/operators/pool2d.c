@@ -16,7 +16,7 @@ static dpt_status forward(const dpt_cl_call *call)
     dpt_cl_launch_tensor(&l, call->args->out[0], DPT_F32);
     dpt_cl_launch_tensor(&l, call->args->in[0], DPT_F32);
     dpt_cl_launch_value(&l, &s->params, sizeof s->params);
-    return dpt_cl_launch_samples(&l, s->params.out_size, call->n_samples);
+    return dpt_cl_launch_elements(&l, s->params.out_size, call->n_samples);
 }
 
 /* dy, x -> dx */
@@ -30,14 +30,14 @@ static dpt_status backward(const dpt_cl_call *call)
     dpt_cl_launch_tensor(&l, call->args->in[0], DPT_F32);
     dpt_cl_launch_tensor(&l, call->args->in[1], DPT_F32);
     dpt_cl_launch_value(&l, &p, sizeof p);
-    return dpt_cl_launch_samples(&l, p.in_size, call->n_samples);
+    return dpt_cl_launch_elements(&l, p.in_size, call->n_samples);
 }
 
 /* ---- Preparation ----------------------------------------------------------------------------- */
 
-/* kernel, stride and padding, alike in both directions, of halving and of a residual network's stem
- */
-static const size_t common[][3] = {{2, 2, 0}, {3, 2, 1}, {3, 2, 0}};
+/* kernel, stride and padding, alike in both directions: of halving, of a residual network's stem,
+   and of the whole of small images */
+static const size_t common[][3] = {{2, 2, 0}, {3, 2, 1}, {3, 2, 0}, {4, 4, 0}, {7, 7, 0}};
 
 static bool is_common(const dpt_pool2d_desc *d)
 {
@@ -92,8 +92,7 @@ static dpt_status check(const dpt_op *op)
     const size_t rows = dpt_cl_add(d->in_h, dpt_cl_mul(2, d->pad_h));
     const size_t columns = dpt_cl_add(d->in_w, dpt_cl_mul(2, d->pad_w));
     DPT_TRY(dpt_cl_check_sample(op, dpt_cl_mul(dpt_cl_mul(d->out_h, d->out_w), d->channels)));
-    DPT_TRY(dpt_cl_check_sample(op, dpt_cl_mul(dpt_cl_mul(rows, columns), d->channels)));
-    return dpt_cl_check_sample(op, d->stride_h > d->stride_w ? d->stride_h : d->stride_w);
+    return dpt_cl_check_sample(op, dpt_cl_mul(dpt_cl_mul(rows, columns), d->channels));
 }
 
 /* Sums of small integers are exact if they are divided by a power of two. */
@@ -107,13 +106,21 @@ static bool is_exact(const dpt_op *op)
     return d->kind == DPT_POOL_MAX || (window & (window - 1)) == 0;
 }
 
+/* The description with strides that are as good as its own: a single window takes none. */
+static dpt_pool2d_desc simplified(dpt_pool2d_desc d)
+{
+    if (d.out_h == 1) d.stride_h = d.kernel_h;
+    if (d.out_w == 1) d.stride_w = d.kernel_w;
+    return d;
+}
+
 dpt_status dpt_cl_prepare_pool2d(dpt_op *op)
 {
     static const char *const names[2][2] = {
         [DPT_POOL_MAX] = {"dpt_max_pool2d_backward", "dpt_max_pool2d_forward"},
         [DPT_POOL_AVERAGE] = {"dpt_average_pool2d_backward", "dpt_average_pool2d_forward"},
     };
-    const dpt_pool2d_desc *d = &op->desc.u.pool2d;
+    const dpt_pool2d_desc simple = simplified(op->desc.u.pool2d), *d = &simple;
     const bool is_forward = op->desc.kind == DPT_OP_POOL2D_FORWARD;
     DPT_TRY(check(op));
     state *s = dpt_cl_state(op, sizeof *s);

@@ -18,7 +18,7 @@ static dpt_status run(const dpt_cl_call *call)
     dpt_cl_launch_tensor(&l, call->args->in[0], DPT_F32);
     dpt_cl_launch_tensor(&l, call->args->step, DPT_U32);
     dpt_cl_launch_value(&l, &s->params, sizeof s->params);
-    return dpt_cl_launch_items(&l, s->params.count);
+    return dpt_cl_launch_elements(&l, s->params.count, 1);
 }
 
 dpt_status dpt_cl_prepare_sgd(dpt_op *op)
