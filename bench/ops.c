@@ -1,7 +1,9 @@
 /* Rates of single operators on one device: GFLOP/s for what is bound by arithmetic, GB/s for what
    is bound by memory, each also in per cent of what this machine was measured to do.
 
-       bench-ops [DEVICE [BATCH]]        e.g.  bench-ops cpu:threads=1 256 */
+       bench-ops [DEVICE [BATCH [PART]]]        e.g.  bench-ops cpu:threads=1 256 conv
+
+   PART: only operators whose name has it. */
 #include "base/base.h"
 #include "device/device.h"
 #include "peak.h"
@@ -61,7 +63,9 @@ static const item items[] = {
     CONVS("conv 28x28x1 3x3 to 20", CONV(28, 1, 20, 3, 0)),
     CONVS("conv 13x13x20 5x5 to 50", CONV(13, 20, 50, 5, 0)),
     CONVS("conv 28x28x64 3x3 to 64", CONV(28, 64, 64, 3, 1)),
+    CONVS("conv 14x14x128 3x3 to 128", CONV(14, 128, 128, 3, 1)),
     CONVS("conv 7x7x256 3x3 to 256", CONV(7, 256, 256, 3, 1)),
+    CONVS("conv 4x4x512 3x3 to 512", CONV(4, 512, 512, 3, 1)),
     LINEARS("linear 800 to 128", {.in = 800, .out = 128, .has_bias = true}),
     LINEARS("linear 1024 to 1024", {.in = 1024, .out = 1024, .has_bias = true}),
     {"average pool 26x26x20 forward", {.kind = DPT_OP_POOL2D_FORWARD, .u.pool2d = POOL(26, 20)}},
@@ -209,7 +213,7 @@ static void report(const item *it, const measurement *m, double flops, double ba
     fflush(stdout);
 }
 
-static int run(dpt_device_set *devices, size_t batch)
+static int run(dpt_device_set *devices, size_t batch, const char *part)
 {
     dpti_device *device = devices->devices[0];
     const unsigned n_threads = device->info.n_threads ? device->info.n_threads : 1;
@@ -220,6 +224,7 @@ static int run(dpt_device_set *devices, size_t batch)
            1e-9 * flops, 1e-9 * bandwidth, batch);
     printf("| operator | us | rate | %% of peak | algorithm |\n|---|--:|--:|--:|---|\n");
     for (size_t i = 0; i < sizeof items / sizeof *items; i++) {
+        if (!strstr(items[i].name, part)) continue;
         const bool once = items[i].desc.kind == DPT_OP_SGD;
         measurement m = {.desc = &items[i].desc, .n_samples = once ? 1 : batch};
         dpti_driver_call(device, measure, &m);
@@ -245,7 +250,7 @@ int main(int argc, char **argv)
     if (dpt_context_create(&context) != DPT_OK) return 1;
     int code = 1;
     if (dpt_devices_open(context, argc > 1 ? argv[1] : "cpu", &devices) == DPT_OK)
-        code = run(devices, batch);
+        code = run(devices, batch, argc > 3 ? argv[3] : "");
     else
         fprintf(stderr, "bench-ops: %s\n", dpt_error_message(context));
     dpt_devices_close(devices);
