@@ -509,7 +509,17 @@ typedef struct dpt_op_info {
     size_t workspace_bytes; /* scratch that run needs with max_samples samples; no state in it */
     double flops;           /* floating-point operations a sample, 0 if memory-bound */
     bool exact;             /* integer inputs whose sums fit 24 bits give exact results */
-    const char *algorithm;  /* static string: what was chosen */
+    /* Convolutions that multiply sums of inputs and let the terms that they do not want cancel
+       (Winograd): how many products each output of a tile is a sum of, for every pair of channels;
+       else 0.  Rounding then follows not an output's own terms but the largest of its neighbours:
+       it stays within what a sum of so many more terms may do, in any order, to an output whose
+       inputs (dy for backward data, x for backward weights) were all as large as the largest of
+       their channel and sample, with no padding.  The transforms must be good enough for that: of
+       inputs and taps with deviation 1 they make results with the rounding of a deviation of at
+       most 22 (F(4x4, 3x3) with the points 0, +-sqrt(1/2), +-sqrt(2), infinity; 0, +-1, +-2 make
+       94, which is too much). */
+    size_t mixes;
+    const char *algorithm; /* static string: what was chosen */
 } dpt_op_info;
 
 enum { DPT_RUN_ACCUMULATE = 1u << 0 };

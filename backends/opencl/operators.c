@@ -35,6 +35,7 @@ static dpt_status prepare(dpt_device *device, const dpt_op_desc *desc, size_t ma
     *info = (dpt_op_info){.workspace_bytes = op->plan.workspace_bytes,
                           .flops = op->plan.flops,
                           .exact = op->plan.exact,
+                          .mixes = op->plan.mixes,
                           .algorithm = op->plan.algorithm};
     *out = op;
     return DPT_OK;

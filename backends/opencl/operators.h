@@ -24,7 +24,8 @@ typedef struct dpt_cl_plan {
     void *state; /* kernels (borrowed) and parameters, or NULL; freed with free */
     size_t workspace_bytes;
     double flops;
-    bool exact;
+    bool exact;            /* as in dpt_op_info, */
+    size_t mixes;          /* this too */
     const char *algorithm; /* static, or in state */
 } dpt_cl_plan;
 

@@ -207,7 +207,8 @@ static void compare_output(test *t, const call *k, size_t output, const doubles 
     const void *data = arena_after(&k->arena, k->out[output]);
     const bool exact =
         out->dtype != DPT_F32 || (k->op.info.exact && c->integers && inputs_exact(&c->desc));
-    const size_t terms = reference_terms(&c->desc, c->n_samples, output);
+    const size_t terms =
+        reference_terms(&c->desc, c->n_samples, output) + (output == 0 ? k->op.info.mixes : 0);
     for (size_t i = 0; i < out->n; i++) {
         const double actual = element(data, out->dtype, i), expected = d->out[output][i];
         const double tolerance =
@@ -221,14 +222,22 @@ static void compare_output(test *t, const call *k, size_t output, const doubles 
     CHECK(out->n == d->n_out[output]);
 }
 
+/* The sizes of the terms, before reference_run has written d->out. */
+static bool find_magnitudes(const call *k, doubles *d)
+{
+    const reference_args args = reference_arguments(k, d, d->magnitude);
+    return reference_magnitude(&k->c->desc, k->c->n_samples, &args, d->n_in, d->n_out) &&
+           (k->op.info.mixes == 0 ||
+            reference_mixed_magnitude(&k->c->desc, k->c->n_samples, &args, d->out[0]));
+}
+
 static void compare(test *t, const call *k)
 {
     doubles d = {.n_in = {0}};
     if (CHECK(doubles_create(k, &d))) {
         const reference_args args = reference_arguments(k, &d, d.out);
-        const reference_args scale = reference_arguments(k, &d, d.magnitude);
-        reference_run(&k->c->desc, k->c->n_samples, &args);
-        if (CHECK(reference_magnitude(&k->c->desc, k->c->n_samples, &scale, d.n_in, d.n_out))) {
+        if (CHECK(find_magnitudes(k, &d))) {
+            reference_run(&k->c->desc, k->c->n_samples, &args);
             for (size_t i = 0; i < k->op.signature.n_out; i++)
                 compare_output(t, k, i, &d);
         }

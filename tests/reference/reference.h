@@ -29,6 +29,12 @@ DPT_CHECK_RESULT bool reference_magnitude(const dpt_op_desc *desc, size_t n_samp
                                           const size_t n_in[DPT_MAX_INPUTS],
                                           const size_t n_out[DPT_MAX_OUTPUTS]);
 
+/* The same for convolutions that mix (dpt_op_info): the terms of an output as if all its inputs
+   were the largest of their channel and sample.  Overwrites out[0], which holds
+   reference_magnitude's result; `before` is what it held before the call. */
+DPT_CHECK_RESULT bool reference_mixed_magnitude(const dpt_op_desc *desc, size_t n_samples,
+                                                const reference_args *args, const double *before);
+
 /* The number of terms that the longest sum of an output has. */
 size_t reference_terms(const dpt_op_desc *desc, size_t n_samples, size_t output);
 
