@@ -1,0 +1,168 @@
+/* What Winograd's transforms do with one tile and WIDTH of its channels (winograd.h). */
+#ifndef DPT_OPENCL_WINOGRAD_TILE_H
+#define DPT_OPENCL_WINOGRAD_TILE_H
+
+#include "activation.h"
+#include "winograd.h"
+#include "winograd_vector.h"
+#include "winograd_points.h"
+
+/* A tile's place in its image. */
+typedef struct tile_place {
+    u64 image; /* elements from the first image */
+    i32 top, left;
+} tile_place;
+
+DEVICE tile_place place_of(const winograd_images *p, u32 tile)
+{
+    const u32 in_image = p->tiles_h * p->tiles_w;
+    const u32 image = tile / in_image, rest = tile % in_image;
+    tile_place place;
+    place.image = image * p->image_stride;
+    place.top = (i32)(rest / p->tiles_w * TILE) - p->pad_h;
+    place.left = (i32)(rest % p->tiles_w * TILE) - p->pad_w;
+    return place;
+}
+
+/* Where a row's chunk lies in each point. */
+DEVICE u64 chunk_place(const winograd_layout *l, u32 row, u32 chunk)
+{
+    const u64 block = row / l->block_rows;
+    return ((block * l->chunks + chunk) * l->block_rows + row % l->block_rows) * WIDTH;
+}
+
+/* A row of n values of an image, zeros outside of it. */
+DEVICE void load_row(GLOBAL const float *image, const winograd_images *p, i32 row, i32 left,
+                     u32 channel, u32 n, vec *out)
+{
+    const u32 lanes = channel < p->channels ? p->channels - channel : 0;
+    const bool inside = row >= 0 && row < (i32)p->height && lanes > 0;
+#pragma unroll
+    for (u32 j = 0; j < n; j++) {
+        const i32 column = left + (i32)j;
+        out[j] = (vec)(0.0f);
+        if (inside && column >= 0 && column < (i32)p->width)
+            out[j] = load_lanes(image + ((u64)row * p->width + (u64)column) * p->channels + channel,
+                                lanes);
+    }
+}
+
+/* x: POINTS x POINTS values of a tile's channels, to a row of v; zeros where there is no such tile. */
+DEVICE void transform_data_tile(GLOBAL float *v, GLOBAL const float *x, const winograd_images *p,
+                                u32 tile, u32 row, u32 chunk)
+{
+    const tile_place place = place_of(p, tile);
+    GLOBAL float *to = v + chunk_place(&p->layout, row, chunk);
+    vec t[POINTS][POINTS];
+#pragma unroll
+    for (u32 i = 0; i < POINTS; i++) {
+        const i32 y = tile < p->n_tiles ? place.top + (i32)i : -1;
+        load_row(x + place.image, p, y, place.left, chunk * WIDTH, POINTS, t[i]);
+        transform_data(t[i]);
+    }
+#pragma unroll
+    for (u32 j = 0; j < POINTS; j++) {
+        vec column[POINTS];
+        for (u32 i = 0; i < POINTS; i++)
+            column[i] = t[i][j];
+        transform_data(column);
+        for (u32 i = 0; i < POINTS; i++)
+            STORE(column[i], to + (i * POINTS + j) * p->layout.point_stride);
+    }
+}
+
+/* dy: POINTS x POINTS values of a tile of TILE x TILE. */
+DEVICE void transform_gradient_tile(GLOBAL float *v, GLOBAL const float *dy,
+                                    const winograd_images *p, u32 tile, u32 row, u32 chunk)
+{
+    const tile_place place = place_of(p, tile);
+    GLOBAL float *to = v + chunk_place(&p->layout, row, chunk);
+    vec t[TILE][POINTS];
+#pragma unroll
+    for (u32 i = 0; i < TILE; i++) {
+        const i32 y = tile < p->n_tiles ? place.top + (i32)i : -1;
+        vec d[TILE];
+        load_row(dy + place.image, p, y, place.left, chunk * WIDTH, TILE, d);
+        transform_tile(d, t[i]);
+    }
+#pragma unroll
+    for (u32 j = 0; j < POINTS; j++) {
+        vec d[TILE], column[POINTS];
+        for (u32 i = 0; i < TILE; i++)
+            d[i] = t[i][j];
+        transform_tile(d, column);
+        for (u32 i = 0; i < POINTS; i++)
+            STORE(column[i], to + (i * POINTS + j) * p->layout.point_stride);
+    }
+}
+
+/* Each lane by itself: activations other than the commonest. */
+DEVICE vec activate_lanes(u32 kind, vec value)
+{
+    if (kind == ACTIVATION_NONE) return value;
+    float lane[WIDTH];
+    STORE(value, lane);
+    for (u32 l = 0; l < WIDTH; l++)
+        lane[l] = activate(kind, lane[l]);
+    return LOAD(lane);
+}
+
+DEVICE vec slopes_of(u32 kind, vec value)
+{
+    float lane[WIDTH];
+    STORE(value, lane);
+    for (u32 l = 0; l < WIDTH; l++)
+        lane[l] = activation_slope(kind, lane[l]);
+    return LOAD(lane);
+}
+
+/* Bias, activation, what is there already, and the mask, in this order. */
+DEVICE vec finish(const winograd_images *p, vec value, vec bias, GLOBAL const float *y,
+                  GLOBAL const float *x, u32 lanes)
+{
+    value += bias;
+    if (p->activation == ACTIVATION_RELU)
+        value = value < (vec)(0.0f) ? (vec)(0.0f) : value;
+    else
+        value = activate_lanes(p->activation, value);
+    if (p->accumulate) value += load_lanes(y, lanes);
+    if (p->mask != ACTIVATION_NONE) value *= slopes_of(p->mask, load_lanes(x, lanes));
+    return value;
+}
+
+/* Products, from a row and chunk of m, back to TILE x TILE results of a tile's channels; x is the
+   mask's. */
+DEVICE void transform_back_tile(GLOBAL float *y, GLOBAL const float *m, GLOBAL const float *bias,
+                                GLOBAL const float *x, const winograd_images *p, u32 tile,
+                                u32 channel)
+{
+    const tile_place place = place_of(p, tile);
+    const u32 lanes = p->channels - channel;
+    const vec b = p->has_bias ? load_lanes(bias + channel, lanes) : (vec)(0.0f);
+    vec t[TILE][POINTS];
+#pragma unroll
+    for (u32 j = 0; j < POINTS; j++) {
+        vec column[POINTS], r[TILE];
+        for (u32 i = 0; i < POINTS; i++)
+            column[i] = LOAD(m + (i * POINTS + j) * p->layout.point_stride);
+        interpolate_tile(column, r);
+        for (u32 i = 0; i < TILE; i++)
+            t[i][j] = r[i];
+    }
+#pragma unroll
+    for (u32 i = 0; i < TILE; i++) {
+        vec r[TILE];
+        interpolate_tile(t[i], r);
+        const i32 top = place.top + (i32)i;
+        if (top >= (i32)p->height) continue;
+#pragma unroll
+        for (u32 j = 0; j < TILE; j++) {
+            const i32 left = place.left + (i32)j;
+            if (left >= (i32)p->width) continue;
+            const u64 at = place.image + ((u64)top * p->width + (u64)left) * p->channels + channel;
+            store_lanes(finish(p, r[j], b, y + at, x + at, lanes), y + at, lanes);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,122 @@
+/* Winograd's transforms of images, gradients and filters, and back (winograd.h).  On GPUs WIDTH is
+   1 and neighbouring work items are neighbouring channels; on CPUs a work item takes all channels of
+   a tile, WIDTH at a time. */
+#include "winograd_tile.h"
+
+/* x: POINTS x POINTS values of every tile. */
+KERNEL void winograd_data(OUT(float, v), IN(float, x), const winograd_images p)
+{
+    TENSOR_OUT(float, v);
+    TENSOR_IN(float, x);
+    const u32 row = (u32)get_global_id(1);
+    for (u32 chunk = (u32)get_global_id(0); chunk < p.layout.chunks && row < p.n_rows;
+         chunk += (u32)get_global_size(0))
+        transform_data_tile(v, x, &p, row, row, chunk);
+}
+
+/* dy: POINTS x POINTS values of every tile of TILE x TILE. */
+KERNEL void winograd_gradient(OUT(float, v), IN(float, dy), const winograd_images p)
+{
+    TENSOR_OUT(float, v);
+    TENSOR_IN(float, dy);
+    const u32 row = (u32)get_global_id(1);
+    for (u32 chunk = (u32)get_global_id(0); chunk < p.layout.chunks && row < p.n_rows;
+         chunk += (u32)get_global_size(0))
+        transform_gradient_tile(v, dy, &p, row, row, chunk);
+}
+
+/* ---- Filters --------------------------------------------------------------------------------- */
+
+/* One tap for WIDTH lanes. */
+DEVICE vec load_tap(GLOBAL const float *w, const winograd_filters *p, u32 lane, u32 depth, u32 tap)
+{
+    const u32 lanes = lane < p->lanes ? p->lanes - lane : 0;
+    GLOBAL const float *from = w + depth * p->depth_stride + lane * p->lane_stride +
+                               (p->rotated ? 8 - tap : tap) * p->tap_stride;
+    if (depth >= p->depth) return (vec)(0.0f);
+    if (p->lane_stride == 1 && lanes > 0) return load_lanes(from, lanes);
+    float value[WIDTH];
+#pragma unroll
+    for (u32 l = 0; l < WIDTH; l++)
+        value[l] = l < lanes ? from[l * p->lane_stride] : 0.0f;
+    return LOAD(value);
+}
+
+KERNEL void winograd_taps(OUT(float, u), IN(float, w), const winograd_filters p)
+{
+    TENSOR_OUT(float, u);
+    TENSOR_IN(float, w);
+    const u32 lane = (u32)get_global_id(0) * WIDTH;
+    if (lane >= p.n_lanes) return;
+    const u32 first = (u32)get_global_id(1) * p.item_depths;
+    for (u32 depth = first; depth < first + p.item_depths && depth < p.padded_depth; depth++) {
+        const u64 at = ((u64)(lane / p.panel_width) * p.padded_depth + depth) * p.panel_width +
+                       lane % p.panel_width;
+        vec t[3][POINTS];
+#pragma unroll
+        for (u32 i = 0; i < 3; i++) {
+            vec g[3];
+            for (u32 j = 0; j < 3; j++)
+                g[j] = load_tap(w, &p, lane, depth, i * 3 + j);
+            transform_taps(g, t[i]);
+        }
+#pragma unroll
+        for (u32 j = 0; j < POINTS; j++) {
+            vec g[3], column[POINTS];
+            for (u32 i = 0; i < 3; i++)
+                g[i] = t[i][j];
+            transform_taps(g, column);
+            for (u32 i = 0; i < POINTS; i++)
+                STORE(column[i], u + (i * POINTS + j) * p.point_stride + at);
+        }
+    }
+}
+
+/* ---- Results --------------------------------------------------------------------------------- */
+
+/* y: products of every tile back to TILE x TILE results; x is the mask's. */
+KERNEL void winograd_results(OUT(float, y), IN(float, m), IN(float, bias), IN(float, x),
+                             const winograd_images p)
+{
+    TENSOR_OUT(float, y);
+    TENSOR_IN(float, m);
+    TENSOR_IN(float, bias);
+    TENSOR_IN(float, x);
+    const u32 row = (u32)get_global_id(1);
+    for (u32 chunk = (u32)get_global_id(0); chunk * WIDTH < p.channels && row < p.n_tiles;
+         chunk += (u32)get_global_size(0))
+        transform_back_tile(y, m + chunk_place(&p.layout, row, chunk), bias, x, &p, row,
+                            chunk * WIDTH);
+}
+
+/* dw: the sums of the points back to 3x3 taps.  Work items (channel, filter). */
+KERNEL void winograd_weights_back(OUT(float, dw), IN(float, m), const winograd_weights p)
+{
+    TENSOR_OUT(float, dw);
+    TENSOR_IN(float, m);
+    const u32 filter = (u32)get_global_id(1);
+    for (u32 chunk = (u32)get_global_id(0); chunk * WIDTH < p.in_channels && filter < p.out_channels;
+         chunk += (u32)get_global_size(0)) {
+        const u32 channel = chunk * WIDTH, lanes = p.in_channels - channel;
+        const u64 from = (u64)filter * p.row_stride + channel;
+        vec t[3][POINTS];
+#pragma unroll
+        for (u32 j = 0; j < POINTS; j++) {
+            vec column[POINTS], r[3];
+            for (u32 i = 0; i < POINTS; i++)
+                column[i] = LOAD(m + (i * POINTS + j) * p.point_stride + from);
+            interpolate_taps(column, r);
+            for (u32 i = 0; i < 3; i++)
+                t[i][j] = r[i];
+        }
+#pragma unroll
+        for (u32 i = 0; i < 3; i++) {
+            vec r[3];
+            interpolate_taps(t[i], r);
+            for (u32 j = 0; j < 3; j++) {
+                GLOBAL float *to = dw + ((u64)filter * 9 + i * 3 + j) * p.in_channels + channel;
+                store_lanes(p.accumulate ? r[j] + load_lanes(to, lanes) : r[j], to, lanes);
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+/* Vectors of WIDTH channels in memory; the last of a row may have fewer. */
+#ifndef DPT_OPENCL_WINOGRAD_VECTOR_H
+#define DPT_OPENCL_WINOGRAD_VECTOR_H
+
+#include "dialect.h"
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b)  JOIN_(a, b)
+
+#if WIDTH == 1
+typedef float vec;
+#define LOAD(pointer)         (*(pointer))
+#define STORE(value, pointer) (*(pointer) = (value))
+#else
+typedef JOIN(float, WIDTH) vec;
+#define LOAD(pointer)         JOIN(vload, WIDTH)(0, (pointer))
+#define STORE(value, pointer) JOIN(vstore, WIDTH)((value), 0, (pointer))
+#endif
+
+/* The first `lanes` (at most WIDTH) channels; zeros behind. */
+DEVICE vec load_lanes(GLOBAL const float *from, u32 lanes)
+{
+    if (WIDTH == 1 || lanes >= WIDTH) return LOAD(from);
+    float lane[WIDTH];
+    for (u32 l = 0; l < WIDTH; l++)
+        lane[l] = l < lanes ? from[l] : 0.0f;
+    return LOAD(lane);
+}
+
+DEVICE void store_lanes(vec value, GLOBAL float *to, u32 lanes)
+{
+    if (WIDTH == 1 || lanes >= WIDTH) {
+        STORE(value, to);
+        return;
+    }
+    float lane[WIDTH];
+    STORE(value, lane);
+    for (u32 l = 0; l < lanes; l++)
+        to[l] = lane[l];
+}
+
+#endif
