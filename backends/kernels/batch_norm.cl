@@ -40,14 +40,21 @@ DEVICE void join_block(chunk_statistics *s, GLOBAL const float *x, u64 period, u
 {
     const float share = (float)BLOCK / (before + (float)BLOCK), weight = before * share;
     for (u32 i = 0; i < n; i++) {
-        float deviation[BLOCK], sum = 0.0f, squares = 0.0f;
-        for (u32 k = 0; k < BLOCK; k++) {
-            deviation[k] = (x[k * period + i] - s->shift[i]) - s->offset[i];
-            sum += deviation[k];
-        }
-        const float delta = sum * (1.0f / (float)BLOCK);
-        for (u32 k = 0; k < BLOCK; k++)
-            squares = FMA(deviation[k] - delta, deviation[k] - delta, squares);
+        const float shift = s->shift[i], offset = s->offset[i];
+        const float d0 = (x[i] - shift) - offset;
+        const float d1 = (x[period + i] - shift) - offset;
+        const float d2 = (x[2 * period + i] - shift) - offset;
+        const float d3 = (x[3 * period + i] - shift) - offset;
+        const float d4 = (x[4 * period + i] - shift) - offset;
+        const float d5 = (x[5 * period + i] - shift) - offset;
+        const float d6 = (x[6 * period + i] - shift) - offset;
+        const float d7 = (x[7 * period + i] - shift) - offset;
+        const float delta =
+            (((d0 + d1) + (d2 + d3)) + ((d4 + d5) + (d6 + d7))) * (1.0f / (float)BLOCK);
+        const float e0 = d0 - delta, e1 = d1 - delta, e2 = d2 - delta, e3 = d3 - delta;
+        const float e4 = d4 - delta, e5 = d5 - delta, e6 = d6 - delta, e7 = d7 - delta;
+        const float even = FMA(e0, e0, FMA(e2, e2, FMA(e4, e4, e6 * e6)));
+        const float squares = FMA(e1, e1, FMA(e3, e3, FMA(e5, e5, FMA(e7, e7, even))));
         s->offset[i] = FMA(delta, share, s->offset[i]);
         s->m2[i] = FMA(delta * delta, weight, s->m2[i] + squares);
     }
@@ -280,23 +287,40 @@ typedef struct backward_sums {
     float mean[TILE], sum[TILE], sum_low[TILE], product[TILE], product_low[TILE];
 } backward_sums;
 
-/* n_rows, at most BLOCK and a constant, of n places. */
-DEVICE void add_rows(backward_sums *s, GLOBAL const float *dy, GLOBAL const float *x, u64 period,
-                     u32 n, const u32 n_rows)
+DEVICE void add_terms(backward_sums *s, u32 i, float sum, float product)
+{
+    const pair sums = pair_accumulate(pair_of(s->sum[i], s->sum_low[i]), sum);
+    const pair products = pair_accumulate(pair_of(s->product[i], s->product_low[i]), product);
+    s->sum[i] = sums.high;
+    s->sum_low[i] = sums.low;
+    s->product[i] = products.high;
+    s->product_low[i] = products.low;
+}
+
+DEVICE void add_row(backward_sums *s, GLOBAL const float *dy, GLOBAL const float *x, u32 n)
+{
+    for (u32 i = 0; i < n; i++)
+        add_terms(s, i, dy[i], FMA(dy[i], x[i] - s->mean[i], 0.0f));
+}
+
+/* BLOCK rows. */
+DEVICE void add_block(backward_sums *s, GLOBAL const float *dy, GLOBAL const float *x, u64 period,
+                      u32 n)
 {
     for (u32 i = 0; i < n; i++) {
-        float sum = 0.0f, product = 0.0f;
-        for (u32 k = 0; k < n_rows; k++) {
-            const float gradient = dy[k * period + i];
-            sum += gradient;
-            product = FMA(gradient, x[k * period + i] - s->mean[i], product);
-        }
-        const pair sums = pair_accumulate(pair_of(s->sum[i], s->sum_low[i]), sum);
-        const pair products = pair_accumulate(pair_of(s->product[i], s->product_low[i]), product);
-        s->sum[i] = sums.high;
-        s->sum_low[i] = sums.low;
-        s->product[i] = products.high;
-        s->product_low[i] = products.low;
+        const float mean = s->mean[i];
+        const float d0 = dy[i], d1 = dy[period + i];
+        const float d2 = dy[2 * period + i], d3 = dy[3 * period + i];
+        const float d4 = dy[4 * period + i], d5 = dy[5 * period + i];
+        const float d6 = dy[6 * period + i], d7 = dy[7 * period + i];
+        float even = d0 * (x[i] - mean), odd = d1 * (x[period + i] - mean);
+        even = FMA(d2, x[2 * period + i] - mean, even);
+        odd = FMA(d3, x[3 * period + i] - mean, odd);
+        even = FMA(d4, x[4 * period + i] - mean, even);
+        odd = FMA(d5, x[5 * period + i] - mean, odd);
+        even = FMA(d6, x[6 * period + i] - mean, even);
+        odd = FMA(d7, x[7 * period + i] - mean, odd);
+        add_terms(s, i, ((d0 + d1) + (d2 + d3)) + ((d4 + d5) + (d6 + d7)), even + odd);
     }
 }
 
@@ -317,10 +341,10 @@ KERNEL void dpt_batch_norm_backward_chunks(OUT(float, entries), IN(float, dy), I
         s.sum[i] = s.sum_low[i] = s.product[i] = s.product_low[i] = 0.0f;
     }
     for (; done + BLOCK <= t.n_periods; done += BLOCK, at += (u64)BLOCK * p.period)
-        add_rows(&s, dy + at, x + at, p.period, t.n, BLOCK);
+        add_block(&s, dy + at, x + at, p.period, t.n);
     for (; done < t.n_periods; done++, at += p.period)
-        add_rows(&s, dy + at, x + at, p.period, t.n, 1);
-    add_rows(&s, dy + at, x + at, p.period, t.rest, 1);
+        add_row(&s, dy + at, x + at, t.n);
+    add_row(&s, dy + at, x + at, t.rest);
     GLOBAL float *sums = entries + t.chunk * p.period + t.place;
     GLOBAL float *products = sums + (u64)p.n_chunks * p.period;
     for (u32 i = 0; i < t.n; i++) {

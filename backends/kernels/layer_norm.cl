@@ -16,7 +16,7 @@
 #define LANES 1u
 #endif
 
-#define BLOCK 8u /* rows whose terms are added up before they join a sum */
+#define BLOCK 4u /* rows whose terms are added up before they join a sum */
 
 typedef struct lane_sums {
     float first[LANES], second[LANES];
@@ -188,29 +188,42 @@ typedef struct weight_sums {
     float sum[TILE], sum_low[TILE], product[TILE], product_low[TILE];
 } weight_sums;
 
-/* n_rows, at most BLOCK and a constant, of n places of one row of the period each; moments of the
-   first of them, and of the next `stride` floats further on. */
-DEVICE void add_rows(weight_sums *s, GLOBAL const float *dy, GLOBAL const float *x,
-                     GLOBAL const float *moments, u64 period, u64 stride, u32 n, const u32 n_rows)
+DEVICE void add_terms(weight_sums *s, u32 i, float sum, float product)
 {
-    float mean[BLOCK], inverse[BLOCK];
-    for (u32 k = 0; k < n_rows && n > 0; k++) {
-        mean[k] = moments[k * stride];
-        inverse[k] = moments[k * stride + 1];
-    }
+    const pair sums = pair_accumulate(pair_of(s->sum[i], s->sum_low[i]), sum);
+    const pair products = pair_accumulate(pair_of(s->product[i], s->product_low[i]), product);
+    s->sum[i] = sums.high;
+    s->sum_low[i] = sums.low;
+    s->product[i] = products.high;
+    s->product_low[i] = products.low;
+}
+
+/* n places of one row of a period; moments are that row's. */
+DEVICE void add_row(weight_sums *s, GLOBAL const float *dy, GLOBAL const float *x,
+                    GLOBAL const float *moments, u32 n)
+{
+    if (n == 0) return; /* there may be no row */
+    const float mean = moments[0], inverse = moments[1];
+    for (u32 i = 0; i < n; i++)
+        add_terms(s, i, dy[i], FMA(dy[i], (x[i] - mean) * inverse, 0.0f));
+}
+
+/* The same for BLOCK periods; their moments are `stride` floats apart. */
+DEVICE void add_block(weight_sums *s, GLOBAL const float *dy, GLOBAL const float *x,
+                      GLOBAL const float *moments, u64 period, u64 stride, u32 n)
+{
+    const float m0 = moments[0], m1 = moments[stride];
+    const float m2 = moments[2 * stride], m3 = moments[3 * stride];
+    const float i0 = moments[1], i1 = moments[stride + 1];
+    const float i2 = moments[2 * stride + 1], i3 = moments[3 * stride + 1];
     for (u32 i = 0; i < n; i++) {
-        float sum = 0.0f, product = 0.0f;
-        for (u32 k = 0; k < n_rows; k++) {
-            const float gradient = dy[k * period + i];
-            sum += gradient;
-            product = FMA(gradient, (x[k * period + i] - mean[k]) * inverse[k], product);
-        }
-        const pair sums = pair_accumulate(pair_of(s->sum[i], s->sum_low[i]), sum);
-        const pair products = pair_accumulate(pair_of(s->product[i], s->product_low[i]), product);
-        s->sum[i] = sums.high;
-        s->sum_low[i] = sums.low;
-        s->product[i] = products.high;
-        s->product_low[i] = products.low;
+        const float d0 = dy[i], d1 = dy[period + i];
+        const float d2 = dy[2 * period + i], d3 = dy[3 * period + i];
+        float product = d0 * ((x[i] - m0) * i0);
+        product = FMA(d1, (x[period + i] - m1) * i1, product);
+        product = FMA(d2, (x[2 * period + i] - m2) * i2, product);
+        product = FMA(d3, (x[3 * period + i] - m3) * i3, product);
+        add_terms(s, i, (d0 + d1) + (d2 + d3), product);
     }
 }
 
@@ -233,10 +246,10 @@ KERNEL void dpt_layer_norm_chunks(OUT(float, entries), IN(float, dy), IN(float, 
     for (u32 i = 0; i < t.n; i++)
         s.sum[i] = s.sum_low[i] = s.product[i] = s.product_low[i] = 0.0f;
     for (; done + BLOCK <= t.n_periods; done += BLOCK, at += (u64)BLOCK * p.period)
-        add_rows(&s, dy + at, x + at, of_row + done * stride, p.period, stride, t.n, BLOCK);
+        add_block(&s, dy + at, x + at, of_row + done * stride, p.period, stride, t.n);
     for (; done < t.n_periods; done++, at += p.period)
-        add_rows(&s, dy + at, x + at, of_row + done * stride, p.period, stride, t.n, 1);
-    add_rows(&s, dy + at, x + at, of_row + done * stride, p.period, stride, t.rest, 1);
+        add_row(&s, dy + at, x + at, of_row + done * stride, t.n);
+    add_row(&s, dy + at, x + at, of_row + done * stride, t.rest);
     GLOBAL float *sums = entries + t.chunk * p.period + t.place;
     GLOBAL float *products = sums + (u64)p.n_chunks * p.period;
     for (u32 i = 0; i < t.n; i++) {
