@@ -1,0 +1,314 @@
+/* When to change the shares: calibration, gains beyond the noise, step changes, probes. */
+#include "train/balance.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CALIBRATED = 6,      /* observations from which on a model's own error is believed */
+    FIRST_INTERVAL = 50, /* steps without samples before a probe */
+    LAST_INTERVAL = 1600,
+    PROBE_STEPS = 2, /* a step change needs two observations */
+    EAGER = 3,       /* choices after a step change that small gains are worth */
+};
+
+/* A gain is worth a change from this part of a step on, and from this many standard errors. */
+static const double least_gain = 0.015, gain_errors = 3.0, calibration_gain = 0.01;
+/* Of all time, what probes may cost. */
+static const double probe_cost = 0.005;
+
+typedef struct balanced_device {
+    dpti_time_model model;
+    size_t capacity;
+    bool warm;          /* has done a step with samples: the first is no measure of the next */
+    size_t n_idle;      /* steps without samples since the last one with */
+    size_t interval;    /* of them before it is probed */
+    size_t n_probing;   /* steps of a probe that are still to be submitted */
+    size_t probe_share; /* of these */
+} balanced_device;
+
+struct dpti_balance {
+    size_t n_devices, batch_size, quantum;
+    balanced_device devices[DPTI_BALANCE_MAX_DEVICES];
+    size_t shares[DPTI_BALANCE_MAX_DEVICES]; /* of full batches; all zero before the first */
+    bool started;
+    bool settling;    /* the present shares have not been observed yet */
+    bool calibrated;  /* shares have been chosen by measurement */
+    bool stepped;     /* since the last choice */
+    size_t n_eager;   /* choices that are still to be eager */
+    bool bounded;     /* likewise: a capacity has shrunk */
+    bool was_probing; /* the last step was one */
+};
+
+const char *dpti_balance_reason_words(dpti_balance_reason reason)
+{
+    static const char *const words[] = {
+        [DPTI_BALANCE_SAME] = "same",
+        [DPTI_BALANCE_START] = "start",
+        [DPTI_BALANCE_CALIBRATION] = "calibration",
+        [DPTI_BALANCE_GAIN] = "gain",
+        [DPTI_BALANCE_STEP_CHANGE] = "step change",
+        [DPTI_BALANCE_PROBE] = "probe",
+        [DPTI_BALANCE_PROBE_END] = "probe ended",
+        [DPTI_BALANCE_MEMORY] = "memory",
+    };
+    return words[reason];
+}
+
+dpti_balance *dpti_balance_create(const dpti_balance_options *options)
+{
+    dpti_balance *b = calloc(1, sizeof *b);
+    if (!b) return NULL;
+    b->n_devices = options->n_devices;
+    b->batch_size = options->batch_size;
+    b->quantum = options->quantum;
+    for (size_t i = 0; i < b->n_devices; i++)
+        b->devices[i] = (balanced_device){.model = dpti_time_model_new(),
+                                          .capacity = options->capacities[i],
+                                          .interval = FIRST_INTERVAL};
+    return b;
+}
+
+void dpti_balance_destroy(dpti_balance *balance)
+{
+    free(balance);
+}
+
+const dpti_time_model *dpti_balance_model(const dpti_balance *balance, size_t device)
+{
+    return &balance->devices[device].model;
+}
+
+/* ---- Dividing -------------------------------------------------------------------------------- */
+
+/* Even shares within the capacities, which may leave a rest that others take. */
+static void divide_evenly(const dpti_balance *b, size_t n_samples, size_t *shares)
+{
+    size_t left = n_samples;
+    memset(shares, 0, b->n_devices * sizeof *shares);
+    while (left > 0) {
+        size_t n_open = 0;
+        for (size_t i = 0; i < b->n_devices; i++)
+            n_open += shares[i] < b->devices[i].capacity;
+        if (n_open == 0) return; /* the capacities hold a batch: options */
+        const size_t each = left / n_open > 0 ? left / n_open : 1;
+        for (size_t i = 0; i < b->n_devices && left > 0; i++) {
+            const size_t room = b->devices[i].capacity - shares[i];
+            size_t more = each < room ? each : room;
+            if (more > left) more = left;
+            shares[i] += more;
+            left -= more;
+        }
+    }
+}
+
+/* Twice the present share at most: what a model says far beyond what it has seen is a guess. */
+static size_t growth_bound(const dpti_balance *b, size_t device, size_t factor)
+{
+    const balanced_device *d = &b->devices[device];
+    const size_t least = b->batch_size / 16 > b->quantum ? b->batch_size / 16 : b->quantum;
+    const size_t grown = b->shares[device] > least / 2 ? 2 * b->shares[device] : least;
+    const size_t bound = grown > d->capacity / factor ? d->capacity : grown * factor;
+    return d->model.n_seen > 0 ? bound : 0;
+}
+
+/* The best division that the models know; `without` is left out (n_devices: nobody). */
+static bool divide(const dpti_balance *b, size_t n_samples, size_t without, bool limit_growth,
+                   size_t *shares, double *seconds)
+{
+    dpti_time_model models[DPTI_BALANCE_MAX_DEVICES];
+    size_t bounds[DPTI_BALANCE_MAX_DEVICES];
+    for (size_t i = 0; i < b->n_devices; i++)
+        models[i] = b->devices[i].model;
+    const dpti_balance_problem problem = {.n_devices = b->n_devices,
+                                          .n_samples = n_samples,
+                                          .quantum = b->quantum,
+                                          .models = models,
+                                          .bounds = bounds};
+    /* Where the limit of growth leaves too little room it is widened. */
+    for (size_t factor = limit_growth ? 1 : b->batch_size; factor <= b->batch_size; factor *= 2) {
+        for (size_t i = 0; i < b->n_devices; i++)
+            bounds[i] = i == without ? 0 : growth_bound(b, i, factor);
+        if (dpti_balance_solve(&problem, shares, seconds)) return true;
+    }
+    return false;
+}
+
+static double seconds_of(const dpti_balance *b, const size_t *shares)
+{
+    double seconds = 0.0;
+    for (size_t i = 0; i < b->n_devices; i++)
+        seconds = fmax(seconds, dpti_time_model_seconds(&b->devices[i].model, shares[i]));
+    return seconds;
+}
+
+/* ---- Deciding -------------------------------------------------------------------------------- */
+
+/* Whether every device that has samples has been measured. */
+static bool measured(const dpti_balance *b)
+{
+    for (size_t i = 0; i < b->n_devices; i++)
+        if (b->shares[i] > 0 && b->devices[i].model.n_seen == 0) return false;
+    return true;
+}
+
+/* What a change must gain, as a part of a step. */
+static double needed_gain(const dpti_balance *b)
+{
+    double error = 0.0;
+    if (b->n_eager > 0) return calibration_gain;
+    for (size_t i = 0; i < b->n_devices; i++) {
+        const dpti_time_model *model = &b->devices[i].model;
+        if (b->shares[i] == 0) continue;
+        if (model->n_seen < CALIBRATED) return calibration_gain;
+        error = fmax(error, dpti_time_model_error(model, b->shares[i]));
+    }
+    return fmax(least_gain, gain_errors * error);
+}
+
+static dpti_balance_reason take(dpti_balance *b, const size_t *shares, dpti_balance_reason reason)
+{
+    const size_t n_bytes = b->n_devices * sizeof *shares;
+    if (memcmp(b->shares, shares, n_bytes) == 0) return DPTI_BALANCE_SAME;
+    memcpy(b->shares, shares, n_bytes);
+    b->settling = true;
+    return reason;
+}
+
+static dpti_balance_reason start(dpti_balance *b)
+{
+    size_t shares[DPTI_BALANCE_MAX_DEVICES];
+    b->started = true;
+    divide_evenly(b, b->batch_size, shares);
+    return take(b, shares, DPTI_BALANCE_START);
+}
+
+/* Another division, if there is a reason for one. */
+static dpti_balance_reason reconsider(dpti_balance *b)
+{
+    size_t shares[DPTI_BALANCE_MAX_DEVICES];
+    double seconds = 0.0;
+    if (b->bounded && !measured(b)) {
+        b->bounded = false;
+        divide_evenly(b, b->batch_size, shares);
+        return take(b, shares, DPTI_BALANCE_MEMORY);
+    }
+    if (!measured(b) || (b->settling && !b->stepped && !b->bounded)) return DPTI_BALANCE_SAME;
+    if (!divide(b, b->batch_size, b->n_devices, true, shares, &seconds)) return DPTI_BALANCE_SAME;
+    const bool stepped = b->stepped, bounded = b->bounded, first = !b->calibrated;
+    const double present = seconds_of(b, b->shares);
+    if (b->n_eager > 0) b->n_eager--;
+    if (stepped) b->n_eager = EAGER;
+    if (!bounded && !(seconds < present * (1.0 - needed_gain(b)))) {
+        b->stepped = false;
+        return DPTI_BALANCE_SAME;
+    }
+    b->stepped = b->bounded = false;
+    b->calibrated = true;
+    return take(b, shares,
+                bounded   ? DPTI_BALANCE_MEMORY
+                : stepped ? DPTI_BALANCE_STEP_CHANGE
+                : first   ? DPTI_BALANCE_CALIBRATION
+                          : DPTI_BALANCE_GAIN);
+}
+
+/* ---- Probing --------------------------------------------------------------------------------- */
+
+/* As many samples as fit into the time of a step, at least a quantum. */
+static size_t probe_share(const dpti_balance *b, const dpti_time_model *model, double seconds)
+{
+    size_t share = b->quantum;
+    while (2 * share <= b->batch_size / 8 && dpti_time_model_seconds(model, 2 * share) <= seconds)
+        share *= 2;
+    return share;
+}
+
+/* A device whose turn it is to be tried again; n_devices: none. */
+static size_t find_probe(dpti_balance *b)
+{
+    const double seconds = seconds_of(b, b->shares);
+    for (size_t i = 0; i < b->n_devices; i++) {
+        balanced_device *d = &b->devices[i];
+        if (d->n_probing > 0) return i;
+        if (b->shares[i] > 0 || d->capacity < b->quantum || d->n_idle < d->interval) continue;
+        const size_t share = probe_share(b, &d->model, seconds);
+        const double excess = dpti_time_model_seconds(&d->model, share) - seconds;
+        const double paid = probe_cost * seconds * (double)d->n_idle;
+        if (excess * PROBE_STEPS > paid) continue; /* its turn comes when it is paid for */
+        d->probe_share = share;
+        d->n_probing = PROBE_STEPS;
+        d->interval = d->interval < LAST_INTERVAL ? 2 * d->interval : LAST_INTERVAL;
+        return i;
+    }
+    return b->n_devices;
+}
+
+static bool probe(dpti_balance *b, size_t device, size_t n_samples, size_t *shares)
+{
+    balanced_device *d = &b->devices[device];
+    double seconds = 0.0;
+    d->n_probing--;
+    const size_t share = d->probe_share < d->capacity ? d->probe_share : d->capacity;
+    if (share >= n_samples || !divide(b, n_samples - share, device, false, shares, &seconds))
+        return false;
+    shares[device] = share;
+    return true;
+}
+
+/* ---- The controller -------------------------------------------------------------------------- */
+
+/* A ragged batch is divided like the full ones as long as they are not measured. */
+static void divide_ragged(const dpti_balance *b, size_t n_samples, size_t *shares)
+{
+    double seconds = 0.0;
+    if (!b->calibrated || !divide(b, n_samples, b->n_devices, false, shares, &seconds))
+        divide_evenly(b, n_samples, shares);
+}
+
+dpti_balance_reason dpti_balance_next(dpti_balance *balance, size_t n_samples, size_t *shares)
+{
+    dpti_balance *b = balance;
+    if (n_samples != b->batch_size) {
+        divide_ragged(b, n_samples, shares);
+        return DPTI_BALANCE_SAME;
+    }
+    dpti_balance_reason reason = b->started ? reconsider(b) : start(b);
+    const size_t probed = b->calibrated ? find_probe(b) : b->n_devices;
+    const bool probing = probed < b->n_devices && probe(b, probed, n_samples, shares);
+    if (!probing) memcpy(shares, b->shares, b->n_devices * sizeof *shares);
+    if (reason == DPTI_BALANCE_SAME && probing != b->was_probing)
+        reason = probing ? DPTI_BALANCE_PROBE : DPTI_BALANCE_PROBE_END;
+    b->was_probing = probing;
+    for (size_t i = 0; i < b->n_devices; i++)
+        b->devices[i].n_idle = shares[i] > 0 ? 0 : b->devices[i].n_idle + 1;
+    return reason;
+}
+
+void dpti_balance_observe(dpti_balance *balance, const size_t *shares, const double *seconds)
+{
+    dpti_balance *b = balance;
+    for (size_t i = 0; i < b->n_devices; i++) {
+        balanced_device *d = &b->devices[i];
+        if (shares[i] > 0 && !d->warm) {
+            d->warm = true; /* memory is touched and kernels are loaded for the first time */
+            continue;
+        }
+        dpti_time_model_observe(&d->model, shares[i], seconds[i]);
+        if (!d->model.stepped) continue;
+        b->stepped = true;
+        d->interval = FIRST_INTERVAL;
+    }
+    if (memcmp(shares, b->shares, b->n_devices * sizeof *shares) == 0) b->settling = false;
+}
+
+bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most)
+{
+    dpti_balance *b = balance;
+    size_t sum = 0;
+    if (most < b->devices[device].capacity) b->devices[device].capacity = most;
+    b->bounded = true;
+    for (size_t i = 0; i < b->n_devices; i++)
+        sum += b->devices[i].capacity; /* each at most a batch */
+    return sum >= b->batch_size;
+}

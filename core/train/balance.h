@@ -1,0 +1,98 @@
+/* Shares that follow measured throughput.  Pure arithmetic: knows no device and no clock.
+
+   Three parts.  A model of each device's busy time, t(n) = a + b n, learnt from the steps that it
+   has done.  A solver that divides a batch so that the slowest device is as fast as can be.  A
+   controller that decides when another division is worth a change.
+
+   Time is a device's own busy time, in seconds, without waiting for others. */
+#ifndef DPTI_BALANCE_H
+#define DPTI_BALANCE_H
+
+#include "dpt_types.h"
+
+enum { DPTI_BALANCE_MAX_DEVICES = 256 };
+
+/* ---- The model ------------------------------------------------------------------------------- */
+
+/* t(n) = a + b n for n > 0, by recursive least squares with forgetting, in the form of a Kalman
+   filter (time_model.c says what wanders). */
+typedef struct dpti_time_model {
+    double a, b;      /* seconds, seconds a sample; both at least 0, not both 0 once seen */
+    double p[3];      /* covariance of (a, b): p00, p01, p11 */
+    double idle;      /* seconds of a step without samples */
+    double noise;     /* standard deviation of the relative error, estimated */
+    double lean;      /* running mean of the relative errors */
+    double wandering; /* of the speed, relative to the noise */
+    size_t n_seen;    /* observations taken in */
+    int n_suspects;   /* 1 or -1: the last observation was far off, too slow or too fast */
+    bool stepped;     /* the last observation confirmed a step change */
+} dpti_time_model;
+
+/* Nothing seen yet. */
+dpti_time_model dpti_time_model_new(void);
+/* Takes in that n samples took `seconds`.  What is not a finite positive time is passed over.  A
+   single observation far off is an outlier and changes nothing; a second one in the same direction
+   is a step change, which scales the model. */
+void dpti_time_model_observe(dpti_time_model *model, size_t n, double seconds);
+/* Seconds for n samples, never less than for none.  Meaningless before the first observation. */
+double dpti_time_model_seconds(const dpti_time_model *model, size_t n);
+/* Standard error of that, relative to it. */
+double dpti_time_model_error(const dpti_time_model *model, size_t n);
+
+/* ---- The solver ------------------------------------------------------------------------------ */
+
+typedef struct dpti_balance_problem {
+    size_t n_devices;
+    size_t n_samples;              /* to divide */
+    size_t quantum;                /* at least 1; all shares but one are multiples of it */
+    const dpti_time_model *models; /* (n_devices) */
+    const size_t *bounds;          /* (n_devices) most samples of each */
+} dpti_balance_problem;
+
+/* shares (n_devices): the division with the least time of the slowest device, and *seconds that
+   time.  Of equal ones any, always the same.  false if the bounds together hold less than
+   n_samples. */
+bool dpti_balance_solve(const dpti_balance_problem *problem, size_t *shares, double *seconds);
+
+/* ---- The controller -------------------------------------------------------------------------- */
+
+typedef struct dpti_balance dpti_balance;
+
+typedef struct dpti_balance_options {
+    size_t n_devices;
+    size_t batch_size;
+    size_t quantum;           /* at least 1 */
+    const size_t *capacities; /* (n_devices) most samples of each; together at least a batch */
+} dpti_balance_options;
+
+/* Why shares changed. */
+typedef enum dpti_balance_reason {
+    DPTI_BALANCE_SAME, /* they did not */
+    DPTI_BALANCE_START,
+    DPTI_BALANCE_CALIBRATION,
+    DPTI_BALANCE_GAIN,        /* another division is faster by more than the noise */
+    DPTI_BALANCE_STEP_CHANGE, /* a device has become faster or slower at once */
+    DPTI_BALANCE_PROBE,       /* for one step: a device without samples is tried again */
+    DPTI_BALANCE_PROBE_END,
+    DPTI_BALANCE_MEMORY, /* a device cannot hold its share */
+} dpti_balance_reason;
+
+const char *dpti_balance_reason_words(dpti_balance_reason reason);
+
+/* NULL without memory. */
+dpti_balance *dpti_balance_create(const dpti_balance_options *options);
+void dpti_balance_destroy(dpti_balance *balance); /* accepts NULL */
+
+/* The shares of the next step.  n_samples below batch_size is a ragged batch: the same models, and
+   no change of the shares of full batches. */
+dpti_balance_reason dpti_balance_next(dpti_balance *balance, size_t n_samples, size_t *shares);
+/* What a step has taken: (n_devices) shares and busy seconds, in the order of steps.  Steps may be
+   chosen before earlier ones are observed. */
+void dpti_balance_observe(dpti_balance *balance, const size_t *shares, const double *seconds);
+/* A device could not hold a share: from now on it gets at most `most` samples.  false: what is left
+   does not hold a batch. */
+bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most);
+/* A device's model, for reports. */
+const dpti_time_model *dpti_balance_model(const dpti_balance *balance, size_t device);
+
+#endif

@@ -1,0 +1,475 @@
+/* Shares that follow throughput: the solver against exhaustive search, the model and the controller
+   on simulated devices. */
+#include "harness.h"
+#include "train/balance.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_SIMULATED = 8 };
+
+/* ---- The solver ------------------------------------------------------------------------------ */
+
+static double time_of(const dpti_balance_problem *p, const size_t *shares)
+{
+    double seconds = 0.0;
+    for (size_t i = 0; i < p->n_devices; i++)
+        seconds = fmax(seconds, dpti_time_model_seconds(&p->models[i], shares[i]));
+    return seconds;
+}
+
+/* The least time of every division, whatever the order of search; INFINITY if there is none. */
+static double search(const dpti_balance_problem *p, size_t device, size_t left, bool odd_used,
+                     size_t *shares)
+{
+    double best = INFINITY;
+    for (size_t n = 0; n <= left && n <= p->bounds[device]; n++) {
+        const bool odd = n % p->quantum != 0;
+        if (odd && (odd_used || n % p->quantum != p->n_samples % p->quantum)) continue;
+        shares[device] = n;
+        if (device + 1 < p->n_devices)
+            best = fmin(best, search(p, device + 1, left - n, odd_used || odd, shares));
+        else if (n == left)
+            best = fmin(best, time_of(p, shares));
+    }
+    return best;
+}
+
+static dpti_time_model random_model(test_random *random)
+{
+    dpti_time_model model = dpti_time_model_new();
+    model.n_seen = 1;
+    model.a = test_random_below(random, 3) == 0 ? 0.0 : test_random_uniform(random);
+    model.b = test_random_uniform(random) * (test_random_below(random, 4) == 0 ? 5.0 : 0.3);
+    model.idle = test_random_below(random, 2) ? 0.0 : 0.1 * test_random_uniform(random);
+    return model;
+}
+
+static void one_problem(test *t, test_random *random)
+{
+    dpti_time_model models[4];
+    size_t bounds[4], shares[4], scratch[4];
+    const size_t n = 1 + test_random_below(random, 4);
+    const dpti_balance_problem p = {.n_devices = n,
+                                    .n_samples = test_random_below(random, n > 3 ? 14 : 24),
+                                    .quantum = 1 + test_random_below(random, 4),
+                                    .models = models,
+                                    .bounds = bounds};
+    for (size_t i = 0; i < n; i++) {
+        models[i] = random_model(random);
+        bounds[i] = test_random_below(random, 3) == 0 ? test_random_below(random, 20) : 24;
+    }
+    double seconds = -1.0;
+    const double best = search(&p, 0, p.n_samples, false, scratch);
+    const bool found = dpti_balance_solve(&p, shares, &seconds);
+    if (!CHECK(found == (best < INFINITY)) || !found) return;
+    CHECK_NEAR(seconds, best, 1e-12);
+    CHECK_NEAR(time_of(&p, shares), best, 1e-12);
+    size_t sum = 0, n_odd = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += shares[i];
+        n_odd += shares[i] % p.quantum != 0;
+        CHECK(shares[i] <= bounds[i]);
+    }
+    CHECK_SIZE(sum, p.n_samples);
+    CHECK(n_odd <= 1);
+}
+
+static void the_solver_finds_the_optimum(test *t)
+{
+    test_random random = {1};
+    for (int i = 0; i < 3000 && t->n_failures < 5; i++)
+        one_problem(t, &random);
+}
+
+/* ---- The model ------------------------------------------------------------------------------- */
+
+static void two_sizes_make_a_line(test *t)
+{
+    dpti_time_model m = dpti_time_model_new();
+    for (int i = 0; i < 6; i++)
+        dpti_time_model_observe(&m, i % 2 ? 64 : 32, 0.010 + 0.001 * (i % 2 ? 64 : 32));
+    CHECK_NEAR(dpti_time_model_seconds(&m, 32), 0.042, 0.0005);
+    CHECK_NEAR(dpti_time_model_seconds(&m, 128), 0.138, 0.004);
+    dpti_time_model_observe(&m, 0, 0.002);
+    CHECK_NEAR(dpti_time_model_seconds(&m, 0), 0.002, 1e-12);
+}
+
+/* A thousand steps at one share must not wear out what is known of the slope. */
+static void one_size_keeps_the_slope(test *t)
+{
+    test_random random = {7};
+    dpti_time_model m = dpti_time_model_new();
+    for (int i = 0; i < 40; i++) {
+        const size_t n = 20 + 10 * (size_t)(i % 5);
+        const double noise = 1.0 + 0.01 * test_random_normal(&random);
+        dpti_time_model_observe(&m, n, (0.020 + 0.001 * (double)n) * noise);
+    }
+    for (int i = 0; i < 1000; i++)
+        dpti_time_model_observe(&m, 40, 0.060 * (1.0 + 0.01 * test_random_normal(&random)));
+    CHECK_NEAR(dpti_time_model_seconds(&m, 40) / 0.060, 1.0, 0.01);
+    CHECK_NEAR(dpti_time_model_seconds(&m, 80) / 0.100, 1.0, 0.05);
+    CHECK_NEAR(dpti_time_model_seconds(&m, 10) / 0.030, 1.0, 0.05);
+    CHECK(m.a >= 0.0 && m.b >= 0.0);
+}
+
+static void an_outlier_changes_nothing_and_two_scale(test *t)
+{
+    dpti_time_model m = dpti_time_model_new();
+    for (int i = 0; i < 10; i++)
+        dpti_time_model_observe(&m, i % 2 ? 64 : 32, 0.001 * (i % 2 ? 64 : 32));
+    dpti_time_model_observe(&m, 64, 1.0);
+    CHECK(!m.stepped);
+    CHECK_NEAR(dpti_time_model_seconds(&m, 64), 0.064, 0.001);
+    dpti_time_model_observe(&m, 64, 0.064);
+    dpti_time_model_observe(&m, 64, 1.0);
+    CHECK_NEAR(dpti_time_model_seconds(&m, 64), 0.064, 0.001);
+    dpti_time_model_observe(&m, 64, 0.064);
+    dpti_time_model_observe(&m, 64, 0.128);
+    dpti_time_model_observe(&m, 64, 0.130);
+    CHECK(m.stepped);
+    CHECK_NEAR(dpti_time_model_seconds(&m, 64), 0.129, 0.003);
+    CHECK_NEAR(dpti_time_model_seconds(&m, 32), 0.065, 0.003);
+}
+
+static void nonsense_is_passed_over(test *t)
+{
+    dpti_time_model m = dpti_time_model_new();
+    const double times[] = {0.0, -1.0, NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        dpti_time_model_observe(&m, 8, times[i]);
+        dpti_time_model_observe(&m, 0, times[i]);
+    }
+    CHECK_SIZE(m.n_seen, 0);
+    dpti_time_model_observe(&m, 8, 0.5);
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        dpti_time_model_observe(&m, 8, times[i]);
+    CHECK_NEAR(dpti_time_model_seconds(&m, 8), 0.5, 1e-12);
+}
+
+/* ---- Simulated devices ----------------------------------------------------------------------- */
+
+typedef struct simulated {
+    size_t n;
+    double a[MAX_SIMULATED], b[MAX_SIMULATED];
+    double factor[MAX_SIMULATED]; /* of all its times: a throttle */
+    double cold[MAX_SIMULATED];   /* factor of the first step with samples */
+    double noise;                 /* standard deviation, relative */
+    size_t delay;                 /* steps that are chosen before the first is observed */
+    size_t capacity[MAX_SIMULATED];
+    bool warm[MAX_SIMULATED];
+    size_t n_waiting; /* chosen and not observed */
+    size_t waiting[4][MAX_SIMULATED];
+    double seconds[4][MAX_SIMULATED];
+    size_t last[MAX_SIMULATED]; /* shares of the last step */
+    size_t n_changes;           /* other than for a probe */
+    test_random random;
+} simulated;
+
+/* Without noise. */
+static double true_seconds(const simulated *s, size_t device, size_t n)
+{
+    return n > 0 ? s->factor[device] * (s->a[device] + s->b[device] * (double)n) : 0.0;
+}
+
+static double true_slowest(const simulated *s, const size_t *shares)
+{
+    double seconds = 0.0;
+    for (size_t i = 0; i < s->n; i++)
+        seconds = fmax(seconds, true_seconds(s, i, shares[i]));
+    return seconds;
+}
+
+static double true_optimum(const simulated *s, size_t n_samples)
+{
+    dpti_time_model models[MAX_SIMULATED];
+    size_t shares[MAX_SIMULATED];
+    double seconds = 0.0;
+    for (size_t i = 0; i < s->n; i++) {
+        models[i] = dpti_time_model_new();
+        models[i].a = s->factor[i] * s->a[i];
+        models[i].b = s->factor[i] * s->b[i];
+    }
+    const dpti_balance_problem p = {.n_devices = s->n,
+                                    .n_samples = n_samples,
+                                    .quantum = 1,
+                                    .models = models,
+                                    .bounds = s->capacity};
+    return dpti_balance_solve(&p, shares, &seconds) ? seconds : INFINITY;
+}
+
+static void observe_first(simulated *s, dpti_balance *balance)
+{
+    dpti_balance_observe(balance, s->waiting[0], s->seconds[0]);
+    s->n_waiting--;
+    memmove(s->waiting[0], s->waiting[1], sizeof s->waiting - sizeof s->waiting[0]);
+    memmove(s->seconds[0], s->seconds[1], sizeof s->seconds - sizeof s->seconds[0]);
+}
+
+/* One step; the time that its shares would take without noise. */
+static double step(simulated *s, dpti_balance *balance, size_t n_samples)
+{
+    if (s->n_waiting > s->delay) observe_first(s, balance);
+    size_t *shares = s->waiting[s->n_waiting];
+    double *seconds = s->seconds[s->n_waiting++];
+    const dpti_balance_reason reason = dpti_balance_next(balance, n_samples, shares);
+    s->n_changes += reason != DPTI_BALANCE_SAME && reason != DPTI_BALANCE_PROBE &&
+                    reason != DPTI_BALANCE_PROBE_END;
+    for (size_t i = 0; i < s->n; i++) {
+        seconds[i] = true_seconds(s, i, shares[i]) *
+                     fmax(0.1, 1.0 + s->noise * test_random_normal(&s->random));
+        if (shares[i] == 0) continue;
+        if (!s->warm[i]) seconds[i] *= s->cold[i];
+        s->warm[i] = true;
+    }
+    memcpy(s->last, shares, sizeof s->last);
+    const double slowest = true_slowest(s, shares);
+    if (s->delay == 0) observe_first(s, balance);
+    return slowest;
+}
+
+static double run(simulated *s, dpti_balance *balance, size_t n_steps, size_t n_samples)
+{
+    double seconds = 0.0;
+    for (size_t i = 0; i < n_steps; i++)
+        seconds = step(s, balance, n_samples);
+    return seconds;
+}
+
+static dpti_balance *controller(const simulated *s, size_t batch_size)
+{
+    const dpti_balance_options options = {
+        .n_devices = s->n, .batch_size = batch_size, .quantum = 1, .capacities = s->capacity};
+    return dpti_balance_create(&options);
+}
+
+static simulated random_devices(uint64_t seed, size_t most, size_t batch_size)
+{
+    simulated s = {.random = {seed}, .noise = 0.01};
+    s.n = 2 + test_random_below(&s.random, most - 1);
+    for (size_t i = 0; i < s.n; i++) {
+        const double speed = pow(8.0, test_random_uniform(&s.random));
+        s.a[i] = 0.01 * test_random_uniform(&s.random);
+        s.b[i] = 0.0002 * speed;
+        s.factor[i] = 1.0;
+        s.cold[i] = 1.0 + 9.0 * test_random_uniform(&s.random);
+        s.capacity[i] = batch_size;
+    }
+    return s;
+}
+
+/* ---- The controller -------------------------------------------------------------------------- */
+
+static void five_steps_from_cold(test *t)
+{
+    enum { BATCH = 512 };
+    for (uint64_t seed = 1; seed <= 200 && t->n_failures < 5; seed++) {
+        simulated s = random_devices(seed, 4, BATCH);
+        dpti_balance *balance = controller(&s, BATCH);
+        REQUIRE(balance);
+        (void)run(&s, balance, 5, BATCH);
+        const double seconds = step(&s, balance, BATCH), best = true_optimum(&s, BATCH);
+        if (!CHECK(seconds <= 1.03 * best))
+            FAIL("seed %llu: %g s, best %g s", (unsigned long long)seed, seconds, best);
+        dpti_balance_destroy(balance);
+    }
+}
+
+/* As the trainer works: two steps are chosen before the first is seen.  Up to eight devices, whose
+   small errors add up. */
+static void with_steps_in_flight(test *t)
+{
+    enum { BATCH = 512 };
+    for (uint64_t seed = 1; seed <= 200 && t->n_failures < 5; seed++) {
+        simulated s = random_devices(seed, 8, BATCH);
+        s.delay = 2;
+        dpti_balance *balance = controller(&s, BATCH);
+        REQUIRE(balance);
+        const double seconds = run(&s, balance, 25, BATCH), best = true_optimum(&s, BATCH);
+        if (!CHECK(seconds <= 1.05 * best))
+            FAIL("seed %llu: %g s, best %g s", (unsigned long long)seed, seconds, best);
+        dpti_balance_destroy(balance);
+    }
+}
+
+static void three_steps_after_a_change(test *t)
+{
+    enum { BATCH = 512 };
+    for (uint64_t seed = 1; seed <= 200 && t->n_failures < 5; seed++) {
+        simulated s = random_devices(seed, 4, BATCH);
+        dpti_balance *balance = controller(&s, BATCH);
+        REQUIRE(balance);
+        (void)run(&s, balance, 30, BATCH);
+        s.factor[test_random_below(&s.random, s.n)] *= seed % 2 ? 2.0 : 0.5;
+        (void)run(&s, balance, 3, BATCH);
+        const double seconds = step(&s, balance, BATCH), best = true_optimum(&s, BATCH);
+        if (!CHECK(seconds <= 1.03 * best))
+            FAIL("seed %llu: %g s, best %g s", (unsigned long long)seed, seconds, best);
+        dpti_balance_destroy(balance);
+    }
+}
+
+static void steady_under_noise(test *t)
+{
+    enum { BATCH = 256, SPANS = 5 };
+    size_t worst = 0;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        simulated s = random_devices(seed, 4, BATCH);
+        s.noise = 0.05;
+        dpti_balance *balance = controller(&s, BATCH);
+        REQUIRE(balance);
+        (void)run(&s, balance, 50, BATCH);
+        for (int span = 0; span < SPANS; span++) {
+            s.n_changes = 0;
+            const double seconds = run(&s, balance, 100, BATCH);
+            if (s.n_changes > worst) worst = s.n_changes;
+            if (!CHECK(seconds <= 1.06 * true_optimum(&s, BATCH)))
+                FAIL("seed %llu: %g s, best %g s", (unsigned long long)seed, seconds,
+                     true_optimum(&s, BATCH));
+        }
+        dpti_balance_destroy(balance);
+    }
+    if (!CHECK(worst <= 1)) FAIL("%zu changes in 100 steady steps", worst);
+}
+
+static void drift_is_followed(test *t)
+{
+    enum { BATCH = 256 };
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        simulated s = random_devices(seed, 3, BATCH);
+        dpti_balance *balance = controller(&s, BATCH);
+        REQUIRE(balance);
+        (void)run(&s, balance, 20, BATCH);
+        for (int i = 0; i < 300; i++) {
+            s.factor[0] *= 1.005; /* 4.5 times slower in the end */
+            const double seconds = step(&s, balance, BATCH), best = true_optimum(&s, BATCH);
+            if (i > 10 && !CHECK(seconds <= 1.10 * best))
+                FAIL("seed %llu, step %d: %g s, best %g s", (unsigned long long)seed, i, seconds,
+                     best);
+        }
+        dpti_balance_destroy(balance);
+    }
+}
+
+/* A device whose fixed cost alone is more than a step gets nothing, probes cost little, and when it
+   has become fast it comes back. */
+static void a_brake_gets_nothing_and_may_come_back(test *t)
+{
+    enum { BATCH = 256, STEPS = 4000 };
+    simulated s = {.n = 2,
+                   .a = {0.001, 0.4},
+                   .b = {0.0001, 0.002},
+                   .factor = {1.0, 1.0},
+                   .cold = {2.0, 2.0},
+                   .capacity = {BATCH, BATCH},
+                   .noise = 0.02,
+                   .delay = 2,
+                   .random = {3}};
+    dpti_balance *balance = controller(&s, BATCH);
+    REQUIRE(balance);
+    (void)run(&s, balance, 12, BATCH);
+    double seconds = 0.0;
+    for (int i = 0; i < STEPS; i++)
+        seconds += step(&s, balance, BATCH);
+    const double alone = STEPS * true_seconds(&s, 0, BATCH);
+    if (!CHECK(seconds <= 1.01 * alone)) FAIL("%g s, alone %g s", seconds, alone);
+    CHECK(seconds > 1.0001 * alone); /* it was probed */
+    s.factor[1] = 0.002;
+    (void)run(&s, balance, 4000, BATCH);
+    const double best = true_optimum(&s, BATCH);
+    CHECK(best < 0.9 * alone / STEPS);
+    CHECK(run(&s, balance, 20, BATCH) <= 1.03 * best);
+    dpti_balance_destroy(balance);
+}
+
+static void bounds_hold(test *t)
+{
+    enum { BATCH = 64 };
+    simulated s = random_devices(5, 2, BATCH);
+    s.n = 2;
+    s.b[0] = 0.0001;
+    s.b[1] = 0.0010;
+    s.capacity[0] = 40;
+    dpti_balance *balance = controller(&s, BATCH);
+    REQUIRE(balance);
+    for (int i = 0; i < 20; i++) {
+        (void)step(&s, balance, BATCH);
+        CHECK(s.last[0] <= 40 && s.last[0] + s.last[1] == BATCH);
+    }
+    CHECK_SIZE(s.last[0], 40);
+    CHECK(dpti_balance_bound(balance, 0, 20));
+    (void)step(&s, balance, BATCH);
+    CHECK_SIZE(s.last[0], 20);
+    CHECK(!dpti_balance_bound(balance, 1, 40)); /* 60 for a batch of 64 */
+    dpti_balance_destroy(balance);
+}
+
+static void ragged_batches_change_nothing(test *t)
+{
+    enum { BATCH = 128 };
+    simulated s = random_devices(9, 3, BATCH);
+    dpti_balance *balance = controller(&s, BATCH);
+    size_t shares[MAX_SIMULATED], sum;
+    REQUIRE(balance);
+    for (size_t n = 1; n < BATCH; n += 9) { /* before anything is known */
+        sum = 0;
+        CHECK(dpti_balance_next(balance, n, shares) == DPTI_BALANCE_SAME);
+        for (size_t i = 0; i < s.n; i++)
+            sum += shares[i];
+        CHECK_SIZE(sum, n);
+    }
+    (void)run(&s, balance, 20, BATCH);
+    s.n_changes = 0;
+    for (size_t n = 1; n < BATCH; n += 9) {
+        (void)step(&s, balance, n);
+        sum = 0;
+        for (size_t i = 0; i < s.n; i++)
+            sum += s.last[i];
+        CHECK_SIZE(sum, n);
+    }
+    CHECK_SIZE(s.n_changes, 0);
+    dpti_balance_destroy(balance);
+}
+
+/* A device that other work slows for a while: its share falls and comes back. */
+static void another_job_comes_and_goes(test *t)
+{
+    enum { BATCH = 256 };
+    simulated s = random_devices(11, 2, BATCH);
+    s.n = 2;
+    s.delay = 2;
+    s.b[0] = s.b[1] = 0.0004;
+    dpti_balance *balance = controller(&s, BATCH);
+    REQUIRE(balance);
+    (void)run(&s, balance, 40, BATCH);
+    const size_t before = s.last[0];
+    s.factor[0] = 2.2;
+    (void)run(&s, balance, 40, BATCH);
+    const size_t during = s.last[0];
+    s.factor[0] = 1.0;
+    (void)run(&s, balance, 40, BATCH);
+    CHECK(during < before * 3 / 4);
+    CHECK_NEAR((double)s.last[0], (double)before, 0.05 * (double)before + 2.0);
+    dpti_balance_destroy(balance);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"the_solver_finds_the_optimum", the_solver_finds_the_optimum},
+        {"two_sizes_make_a_line", two_sizes_make_a_line},
+        {"one_size_keeps_the_slope", one_size_keeps_the_slope},
+        {"an_outlier_changes_nothing_and_two_scale", an_outlier_changes_nothing_and_two_scale},
+        {"nonsense_is_passed_over", nonsense_is_passed_over},
+        {"five_steps_from_cold", five_steps_from_cold},
+        {"with_steps_in_flight", with_steps_in_flight},
+        {"three_steps_after_a_change", three_steps_after_a_change},
+        {"steady_under_noise", steady_under_noise},
+        {"drift_is_followed", drift_is_followed},
+        {"a_brake_gets_nothing_and_may_come_back", a_brake_gets_nothing_and_may_come_back},
+        {"bounds_hold", bounds_hold},
+        {"ragged_batches_change_nothing", ragged_batches_change_nothing},
+        {"another_job_comes_and_goes", another_job_comes_and_goes},
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
