@@ -9,7 +9,6 @@ static const char *const schedules[] = {"constant", "step", "cosine", "onecycle"
 static const char *const batch_norms[] = {"sync", "local", NULL};
 static const char *const precisions[] = {"fp32", NULL};
 static const char *const planned_precisions[] = {"tf32", "bf16", NULL};
-static const char *const planned_splits[] = {"measured", NULL};
 
 /* Options of every command; of what runs a network; of what sets a training up. */
 enum {
@@ -44,12 +43,12 @@ const cli_option cli_option_table[] = {
     {
         .name = "split",
         .argument = "HOW",
-        .help = "shares of each batch: equal (default), proportions such as 5:2:1, or replay:LOG, "
-                "those of an earlier run's log",
+        .help = "shares of each batch: measured (default), which follows what each device is "
+                "measured to do; equal; proportions such as 5:2:1; or replay:LOG, those of an "
+                "earlier run's log",
         .verbs = SETS | CLI_EVAL,
         .kind = CLI_TEXT,
         TARGET(split),
-        .planned = planned_splits,
     },
     {
         .name = "precision",

@@ -353,7 +353,9 @@ typedef struct dpt_augment_options {
 typedef struct dpt_trainer_options {
     size_t batch_size;  /* the GLOBAL batch; default 256; at most the data's count */
     size_t micro_batch; /* most samples that a device computes at once; 0: what its memory holds */
-    const char *split;  /* "equal" (default), "A:B:C", "replay:LOG" */
+    /* Shares of a batch: "measured" (default) follows what devices have been measured to do, so
+       that all end a step at the same time; "equal"; "A:B:C"; "replay:LOG". */
+    const char *split;
     dpt_optimizer optimizer;
     float lr;             /* default 0.1 */
     size_t lr_base_batch; /* if set, lr is that of a batch of this size and is scaled linearly */
@@ -394,6 +396,8 @@ typedef struct dpt_step_metrics {
     size_t n_devices;
     const size_t *shards;         /* samples per device; valid until the second next step */
     const double *device_seconds; /* busy time per device, by its own clock */
+    const char *rebalance;        /* why shards differ from those of the step before, or NULL */
+    const double *throughput; /* samples per second of each device, as modelled; 0 until known */
 } dpt_step_metrics;
 
 /* One step: scatter, forward, backward, all-reduce, update.  It is confirmed on all devices before

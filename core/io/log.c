@@ -180,6 +180,21 @@ dpt_status dpti_log_write_step(dpti_log *log, const dpt_step_metrics *step, dpt_
     return write_event(log, &e, error);
 }
 
+dpt_status dpti_log_write_rebalance(dpti_log *log, const dpt_step_metrics *step, dpt_error *error)
+{
+    event e = event_begin("rebalance");
+    set(&e, "step", size_value(step->step));
+    json_t *shards = json_array(), *throughput = json_array();
+    for (size_t i = 0; i < step->n_devices; i++) {
+        append(&e, shards, size_value(step->shards[i]));
+        append(&e, throughput, measured(step->throughput[i] > 0, step->throughput[i]));
+    }
+    set(&e, "shards", shards);
+    set(&e, "throughput", throughput);
+    set(&e, "reason", text_value(step->rebalance));
+    return write_event(log, &e, error);
+}
+
 dpt_status dpti_log_write_epoch(dpti_log *log, const dpt_epoch_metrics *epoch, dpt_error *error)
 {
     event e = event_begin("epoch");

@@ -28,6 +28,9 @@ DPT_CHECK_RESULT dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run
                                                dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_log_write_step(dpti_log *log, const dpt_step_metrics *step,
                                                 dpt_error *error);
+/* rebalance: the step's shards, throughput and reason.  Only for steps that have one. */
+DPT_CHECK_RESULT dpt_status dpti_log_write_rebalance(dpti_log *log, const dpt_step_metrics *step,
+                                                     dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_log_write_epoch(dpti_log *log, const dpt_epoch_metrics *epoch,
                                                  dpt_error *error);
 /* done: steps, seconds, images_per_second, test_accuracy, best_epoch and

@@ -80,6 +80,17 @@ const dpti_time_model *dpti_balance_model(const dpti_balance *balance, size_t de
     return &balance->devices[device].model;
 }
 
+bool dpti_balance_rates(const dpti_balance *balance, double *rates)
+{
+    const dpti_balance *b = balance;
+    for (size_t i = 0; i < b->n_devices; i++) {
+        const size_t n = b->shares[i] > 0 ? b->shares[i] : b->quantum;
+        const double seconds = dpti_time_model_seconds(&b->devices[i].model, n);
+        rates[i] = seconds > 0.0 ? (double)n / seconds : 0.0;
+    }
+    return b->calibrated;
+}
+
 /* ---- Dividing -------------------------------------------------------------------------------- */
 
 /* Even shares within the capacities, which may leave a rest that others take. */

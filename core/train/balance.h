@@ -92,6 +92,9 @@ void dpti_balance_observe(dpti_balance *balance, const size_t *shares, const dou
 /* A device could not hold a share: from now on it gets at most `most` samples.  false: what is left
    does not hold a batch. */
 bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most);
+/* Samples per second of each device at its present share, as modelled: false until shares have been
+   chosen by measurement. */
+bool dpti_balance_rates(const dpti_balance *balance, double *rates);
 /* A device's model, for reports. */
 const dpti_time_model *dpti_balance_model(const dpti_balance *balance, size_t device);
 

@@ -41,8 +41,7 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
     const dpti_replica *r = &w->replica;
     size_t *rows = calloc(t->n_workers, sizeof *rows);
     if (!rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a plan");
-    const dpt_status status =
-        dpti_trainer_divide(t, &(dpti_cursor){.epoch = 1}, t->batch_size, rows);
+    const dpt_status status = dpti_trainer_first_shares(t, rows);
     const size_t samples = rows[device];
     free(rows);
     DPT_TRY(status);

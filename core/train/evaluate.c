@@ -251,6 +251,7 @@ static dpt_status evaluate(dpt_trainer *t, const dpt_dataset *data, size_t first
     if (t->lost)
         return dpt_fail(t->context, DPT_E_STATE,
                         "no device holds trusted weights any more: load a checkpoint");
+    dpti_trainer_update_split(t);
     wish what = {.first = first, .count = count, .outputs = outputs};
     DPT_TRY(provide(t, data, outputs ? DPTI_PURPOSE_PREDICT : DPTI_PURPOSE_EVALUATE, &what.slot));
     evaluate_job *jobs = calloc(t->n_workers, sizeof *jobs);

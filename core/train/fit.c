@@ -202,6 +202,8 @@ static dpt_status after_step(fit *f, const dpt_step_metrics *m)
     f->samples += m->samples;
     f->hits += m->hits;
     f->seconds += m->seconds;
+    if (f->log && m->rebalance && dpti_log_write_rebalance(f->log, m, &error) != DPT_OK)
+        return dpti_context_fail(f->context, NULL, &error);
     if (f->log && dpti_log_write_step(f->log, m, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
     if (f->options->plot && !dpti_history_add_step(&f->history, m)) return no_memory(f);

@@ -74,7 +74,7 @@ dpt_status dpt_trainer_submit(dpt_trainer *trainer)
     dpti_flight *flight = &t->flights[t->next.step % DPTI_FLIGHTS];
     flight->cursor = t->next;
     const uint32_t *records = dpti_order_batch(&t->order, &t->next, &flight->n_samples);
-    DPT_TRY(dpti_trainer_divide(t, &t->next, flight->n_samples, flight->shards));
+    DPT_TRY(dpti_trainer_divide(t, flight));
     t->next = dpti_order_next(&t->order, t->next);
     flight->last_of_epoch = t->next.epoch != flight->cursor.epoch;
     fill_flight(t, flight, records);
@@ -144,7 +144,11 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
         .n_devices = t->n_workers,
         .shards = flight->shards,
         .device_seconds = flight->device_seconds,
+        .rebalance =
+            flight->reason != DPTI_BALANCE_SAME ? dpti_balance_reason_words(flight->reason) : NULL,
+        .throughput = flight->throughput,
     };
+    dpti_trainer_observe(t, flight);
 }
 
 dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)

@@ -209,7 +209,8 @@ dpt_status dpti_trainer_check_shares(dpt_trainer *trainer)
     if (t->program.n_parts > 1) return DPT_OK;
     for (size_t s = 0; s < t->replay.n_steps; s++)
         DPT_TRY(check_passes(t, t->replay.shards + s * t->n_workers));
-    if (t->replay.n_steps > 0) return DPT_OK;
+    /* Measured shares are not known: a statistic over a single value has no variance there. */
+    if (t->replay.n_steps > 0 || t->measured) return DPT_OK;
     size_t *rows = calloc(t->n_workers, sizeof *rows);
     if (!rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     dpt_status status = DPT_OK;

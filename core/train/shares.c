@@ -1,5 +1,5 @@
-/* The shares of a trainer's steps: from a split or from the log of an earlier run, and the most
-   that a device will ever see. */
+/* The shares of a trainer's steps: as measured, from a split, or from the log of an earlier run;
+   and the most that a device will ever see. */
 #include "train/trainer.h"
 
 #include "base/base.h"
@@ -37,11 +37,13 @@ dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const char *text)
 {
     dpt_trainer *t = trainer;
     dpt_error error = {0};
-    if (!text) text = "equal";
+    if (!text) text = "measured";
     t->split_text = dpti_strdup(text);
     if (!t->split_text) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     if (strncmp(text, replay_prefix, strlen(replay_prefix)) == 0)
         return load_replay(t, text + strlen(replay_prefix));
+    t->measured = strcmp(text, "measured") == 0 && t->n_workers > 1;
+    if (strcmp(text, "measured") == 0) text = "equal"; /* until it is measured */
     if (dpti_split_parse(text, t->n_workers, &t->split, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     return DPT_OK;
@@ -57,25 +59,70 @@ dpt_status dpti_trainer_check_steps(dpt_trainer *trainer, size_t n_steps)
                     t->replay.n_steps);
 }
 
-dpt_status dpti_trainer_divide(dpt_trainer *trainer, const dpti_cursor *cursor, size_t n_samples,
-                               size_t *rows)
+static dpt_status divide_replayed(dpt_trainer *t, size_t step, size_t n_samples, size_t *rows)
 {
-    dpt_trainer *t = trainer;
-    if (t->replay.n_steps == 0) {
-        dpti_split_rows(&t->split, n_samples, rows);
-        return DPT_OK;
-    }
     DPT_TRY(dpti_trainer_check_steps(t, 1));
     size_t sum = 0;
-    memcpy(rows, t->replay.shards + cursor->step * t->n_workers, t->n_workers * sizeof *rows);
+    memcpy(rows, t->replay.shards + step * t->n_workers, t->n_workers * sizeof *rows);
     for (size_t i = 0; i < t->n_workers; i++)
         sum += rows[i];
     if (sum != n_samples)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "the log that is replayed has %zu samples in step %zu, but the batch has "
                         "%zu; is it of the same data set?",
-                        sum, cursor->step + 1, n_samples);
+                        sum, step + 1, n_samples);
     return DPT_OK;
+}
+
+dpt_status dpti_trainer_divide(dpt_trainer *trainer, dpti_flight *flight)
+{
+    dpt_trainer *t = trainer;
+    flight->reason = DPTI_BALANCE_SAME;
+    if (t->replay.n_steps > 0)
+        return divide_replayed(t, flight->cursor.step, flight->n_samples, flight->shards);
+    if (!t->balance) {
+        dpti_split_rows(&t->split, flight->n_samples, flight->shards);
+        return DPT_OK;
+    }
+    flight->reason = dpti_balance_next(t->balance, flight->n_samples, flight->shards);
+    (void)dpti_balance_rates(t->balance, flight->throughput); /* zero until they are known */
+    return DPT_OK;
+}
+
+dpt_status dpti_trainer_first_shares(dpt_trainer *trainer, size_t *rows)
+{
+    if (trainer->replay.n_steps > 0) return divide_replayed(trainer, 0, trainer->batch_size, rows);
+    dpti_split_rows(&trainer->split, trainer->batch_size, rows);
+    return DPT_OK;
+}
+
+void dpti_trainer_observe(dpt_trainer *trainer, const dpti_flight *flight)
+{
+    if (trainer->balance)
+        dpti_balance_observe(trainer->balance, flight->shards, flight->device_seconds);
+}
+
+dpt_status dpti_trainer_start_balance(dpt_trainer *trainer)
+{
+    dpt_trainer *t = trainer;
+    size_t capacities[DPTI_SPLIT_MAX_DEVICES];
+    if (!t->measured) return DPT_OK;
+    for (size_t i = 0; i < t->n_workers; i++)
+        capacities[i] = t->workers[i].capacity;
+    const dpti_balance_options options = {.n_devices = t->n_workers,
+                                          .batch_size = t->batch_size,
+                                          .quantum = 1,
+                                          .capacities = capacities};
+    t->balance = dpti_balance_create(&options);
+    if (!t->balance) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
+    return DPT_OK;
+}
+
+void dpti_trainer_update_split(dpt_trainer *trainer)
+{
+    dpti_split measured = {.n_devices = trainer->n_workers};
+    if (trainer->balance && dpti_balance_rates(trainer->balance, measured.parts))
+        trainer->split = measured;
 }
 
 static void raise(size_t *capacities, const size_t *rows, size_t n)
@@ -98,6 +145,9 @@ dpt_status dpti_trainer_find_capacities(dpt_trainer *trainer)
         t->split = (dpti_split){.n_devices = n};
         for (size_t i = 0; i < n; i++)
             t->split.parts[i] = (double)capacities[i];
+    } else if (t->measured) {
+        for (size_t i = 0; i < n; i++)
+            capacities[i] = t->batch_size;
     } else {
         dpti_split_rows(&t->split, t->batch_size, rows);
         raise(capacities, rows, n);

@@ -12,12 +12,14 @@ static const double max_part = 1e15;
 
 static dpt_status fail_word(const char *text, dpt_error *error)
 {
-    static const char *const known[] = {"equal", "replay", NULL};
+    static const char *const known[] = {"measured", "equal", "replay", NULL};
     const char *near = dpti_nearest(text, known);
-    return DPT_FAIL(error, DPT_E_INVALID,
-                    "unknown split \"%.60s\"%s%s%s: use \"equal\", proportions such as \"2:1\" "
-                    "with one number a device, or, to repeat a training run, \"replay:LOG\"",
-                    text, near ? " (did you mean \"" : "", near ? near : "", near ? "\"?)" : "");
+    return DPT_FAIL(
+        error, DPT_E_INVALID,
+        "unknown split \"%.60s\"%s%s%s: use \"measured\", \"equal\", proportions such as "
+        "\"2:1\" with one number a device, or, to repeat a training run, "
+        "\"replay:LOG\"",
+        text, near ? " (did you mean \"" : "", near ? near : "", near ? "\"?)" : "");
 }
 
 /* Copies the text up to the next colon; returns what follows it, or NULL at the end. */

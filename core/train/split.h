@@ -16,7 +16,8 @@ typedef struct dpti_split {
 
 /* "equal" (or NULL), or "A:B:C" with one number of 0 or more for each device, not all zero.
    DPT_E_INVALID says what is wrong; any other word lists the known forms.  Replaying a log
-   ("replay:LOG") is the trainer's business and unknown here. */
+   ("replay:LOG") and following throughput ("measured") are the trainer's business and unknown here.
+ */
 DPT_CHECK_RESULT dpt_status dpti_split_parse(const char *text, size_t n_devices, dpti_split *out,
                                              dpt_error *error);
 

@@ -27,7 +27,9 @@ static dpt_status allocate(dpt_trainer *t)
         flight->shares = calloc(n, sizeof *flight->shares);
         flight->shards = calloc(n, sizeof *flight->shards);
         flight->device_seconds = calloc(n, sizeof *flight->device_seconds);
-        complete = complete && flight->shares && flight->shards && flight->device_seconds;
+        flight->throughput = calloc(n, sizeof *flight->throughput);
+        complete = complete && flight->shares && flight->shards && flight->device_seconds &&
+                   flight->throughput;
     }
     if (t->program.n_parts > 1) {
         t->allgather = dpti_allgather_create(n, 3 * most_channels(t->model));
@@ -68,6 +70,7 @@ static dpt_status build(dpt_trainer *t, const dpt_trainer_options *options)
     if (dpti_data_store_create(t->devices, t->data, &t->store, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     DPT_TRY(create_workers(t, options->init ? options->init : "default"));
+    DPT_TRY(dpti_trainer_start_balance(t));
     return dpti_trainer_check_shares(t);
 }
 
@@ -106,11 +109,13 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
         dpti_data_store_destroy(&t->tests[i].store);
     dpti_data_store_destroy(&t->store);
     for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
+        free(t->flights[i].throughput);
         free(t->flights[i].device_seconds);
         free(t->flights[i].shards);
         free(t->flights[i].shares);
     }
     dpti_order_free(&t->order);
+    dpti_balance_destroy(t->balance);
     dpti_replay_free(&t->replay);
     dpti_allgather_destroy(t->allgather);
     dpti_allreduce_destroy(t->allreduce);

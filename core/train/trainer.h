@@ -11,6 +11,7 @@
 #include "collective/allreduce.h"
 #include "graph/replica.h"
 #include "io/log.h"
+#include "train/balance.h"
 #include "train/data_store.h"
 #include "train/feed.h"
 #include "train/order.h"
@@ -64,9 +65,11 @@ typedef struct dpti_flight {
     size_t n_samples;
     bool last_of_epoch;
     double submitted;
-    dpti_share *shares;     /* (n_devices) */
-    size_t *shards;         /* (n_devices) for the metrics */
-    double *device_seconds; /* likewise */
+    dpti_share *shares;         /* (n_devices) */
+    size_t *shards;             /* (n_devices) for the metrics */
+    double *device_seconds;     /* likewise */
+    double *throughput;         /* likewise */
+    dpti_balance_reason reason; /* for shards that differ from those before */
 } dpti_flight;
 
 struct dpti_worker {
@@ -93,8 +96,11 @@ struct dpt_trainer {
     uint64_t seed;
     float lr;
     char *split_text;
-    dpti_split split;
-    dpti_replay replay; /* n_steps 0: none */
+    dpti_split split;  /* of steps with fixed shares, and of evaluation */
+    bool measured;     /* shares follow throughput; with one device there is nothing to follow */
+    bool takes_passes; /* if measured: devices together hold less at once than a batch */
+    dpti_balance *balance; /* if measured */
+    dpti_replay replay;    /* n_steps 0: none */
     dpti_order order;
     dpti_cursor done, next; /* steps committed; steps submitted */
     dpti_data_store store;
@@ -176,16 +182,24 @@ float *dpti_trainer_make_flat(dpt_trainer *trainer);
    is none. */
 size_t dpti_trainer_trusted(const dpt_trainer *trainer);
 
-/* Takes "equal", "A:B:C" or "replay:LOG"; NULL is "equal" (shares.c). */
+/* Takes "measured", "equal", "A:B:C" or "replay:LOG"; NULL is "measured" (shares.c). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const char *text);
 /* Sets each worker's capacity: the most samples that it will see, in full batches, in the ragged
    last one, in the log. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_find_capacities(dpt_trainer *trainer);
 /* DPT_E_INVALID if the log that is replayed does not have n_steps beyond those submitted. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_check_steps(dpt_trainer *trainer, size_t n_steps);
-/* The shares of the step behind the cursor, (n_workers). */
-DPT_CHECK_RESULT dpt_status dpti_trainer_divide(dpt_trainer *trainer, const dpti_cursor *cursor,
-                                                size_t n_samples, size_t *rows);
+/* The shares of the flight's step, whose cursor and samples are set, and why they changed.  Chosen
+   in the order of submission. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_divide(dpt_trainer *trainer, dpti_flight *flight);
+/* Takes in what a step has taken. */
+void dpti_trainer_observe(dpt_trainer *trainer, const dpti_flight *flight);
+/* The shares that a batch would begin with, (n_workers). */
+DPT_CHECK_RESULT dpt_status dpti_trainer_first_shares(dpt_trainer *trainer, size_t *rows);
+/* When the workers are there and their capacities are known. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_start_balance(dpt_trainer *trainer);
+/* The split of evaluation, in the proportions of what has been measured, if anything has. */
+void dpti_trainer_update_split(dpt_trainer *trainer);
 
 /* Waits for everything in flight and forgets it: the next step is the first that is not done
    (flights.c). */

@@ -73,7 +73,8 @@ static void destroy_replica(dpti_worker *w)
 }
 
 /* Halves what is computed at once until it fits into the device's memory; but before that the data
-   have to go, since passes change what a batch-norm sees, and feeding changes nothing. */
+   have to go, since passes change what a batch-norm sees, and feeding changes nothing.  Where
+   shares follow measurements, the device gets no more than that: others may have room. */
 static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *error)
 {
     const size_t wanted = w->trainer->micro_batch;
@@ -87,6 +88,7 @@ static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *e
             return status;
         destroy_replica(w);
         most = (most + 1) / 2;
+        if (w->trainer->measured && !w->trainer->takes_passes) w->capacity = most;
     }
 }
 
@@ -151,6 +153,7 @@ static dpt_status try_all(dpt_trainer *t, const float *weights, dpti_data_copy *
 static dpt_status create_all(dpt_trainer *t, const float *weights)
 {
     for (;;) {
+        if (!t->takes_passes) DPT_TRY(dpti_trainer_find_capacities(t));
         dpti_data_copy *crowded = NULL;
         const dpt_status status = try_all(t, weights, &crowded);
         if (!crowded) return status;
@@ -166,10 +169,33 @@ bool dpti_any_takes_passes(const dpt_trainer *trainer)
     return false;
 }
 
+/* Where the devices together hold less at once than a batch, each gets a part in proportion to what
+   it holds, in passes. */
+static bool widen_capacities(dpt_trainer *t)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < t->n_workers; i++)
+        sum += t->workers[i].capacity;
+    if (!t->measured || sum >= t->batch_size) return false;
+    const size_t passes = t->batch_size / sum + (t->batch_size % sum != 0);
+    for (size_t i = 0; i < t->n_workers; i++)
+        t->workers[i].capacity *= passes; /* below twice the batch */
+    t->takes_passes = true;
+    return true;
+}
+
+static dpt_status create_fitting(dpt_trainer *t, const float *weights)
+{
+    DPT_TRY(create_all(t, weights));
+    if (!widen_capacities(t)) return DPT_OK;
+    dpti_trainer_destroy_workers(t);
+    return create_all(t, weights);
+}
+
 dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weights)
 {
     dpt_trainer *t = trainer;
-    DPT_TRY(create_all(t, weights));
+    DPT_TRY(create_fitting(t, weights));
     if (!dpti_any_takes_passes(t) || t->program.n_parts <= 1) return DPT_OK;
     /* Devices that work in several passes cannot meet in each: every one takes its own statistics,
        a pass at a time. */

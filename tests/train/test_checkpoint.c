@@ -22,10 +22,13 @@ typedef struct training {
     dpt_trainer *trainer;
 } training;
 
-static const dpt_trainer_options adamw = {
-    .batch_size = FLAT_COUNT, .optimizer = DPT_OPTIMIZER_ADAMW, .lr = 0.01f, .no_shuffle = true};
+static const dpt_trainer_options adamw = {.batch_size = FLAT_COUNT,
+                                          .optimizer = DPT_OPTIMIZER_ADAMW,
+                                          .lr = 0.01f,
+                                          .split = "equal",
+                                          .no_shuffle = true};
 static const dpt_trainer_options sgd = {
-    .batch_size = FLAT_COUNT, .lr = 0.05f, .momentum = 0.9f, .no_shuffle = true};
+    .batch_size = FLAT_COUNT, .lr = 0.05f, .momentum = 0.9f, .split = "equal", .no_shuffle = true};
 
 static bool opened(test *t, const char *devices, const dpt_trainer_options *options, training *out)
 {

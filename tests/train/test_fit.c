@@ -48,7 +48,7 @@ static dpt_status make_data(dpt_context *context, uint8_t label_shift, size_t wi
 
 static dpt_status open_all(setting *s)
 {
-    const dpt_trainer_options options = {.batch_size = BATCH, .lr = base_lr};
+    const dpt_trainer_options options = {.batch_size = BATCH, .lr = base_lr, .split = "equal"};
     DPT_TRY(dpt_context_create(&s->context));
     DPT_TRY(make_data(s->context, 0, 4, &s->data));
     DPT_TRY(make_data(s->context, 1, 4, &s->other_labels));

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_SIMULATED = 8 };
+enum { MAX_SIMULATED = 8, MAX_SEARCHED = 4 };
 
 /* ---- The solver ------------------------------------------------------------------------------ */
 
@@ -27,7 +27,7 @@ static double search(const dpti_balance_problem *p, size_t device, size_t left, 
         const bool odd = n % p->quantum != 0;
         if (odd && (odd_used || n % p->quantum != p->n_samples % p->quantum)) continue;
         shares[device] = n;
-        if (device + 1 < p->n_devices)
+        if (device + 1 < p->n_devices && device + 1 < MAX_SEARCHED)
             best = fmin(best, search(p, device + 1, left - n, odd_used || odd, shares));
         else if (n == left)
             best = fmin(best, time_of(p, shares));
@@ -47,9 +47,9 @@ static dpti_time_model random_model(test_random *random)
 
 static void one_problem(test *t, test_random *random)
 {
-    dpti_time_model models[4];
-    size_t bounds[4], shares[4], scratch[4];
-    const size_t n = 1 + test_random_below(random, 4);
+    dpti_time_model models[MAX_SEARCHED];
+    size_t bounds[MAX_SEARCHED], shares[MAX_SEARCHED], scratch[MAX_SEARCHED];
+    const size_t n = 1 + test_random_below(random, MAX_SEARCHED);
     const dpti_balance_problem p = {.n_devices = n,
                                     .n_samples = test_random_below(random, n > 3 ? 14 : 24),
                                     .quantum = 1 + test_random_below(random, 4),
