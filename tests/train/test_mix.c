@@ -12,6 +12,7 @@
 #include "train/support.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,9 @@ static const mix cpu_mixes[] = {
     {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "0:0:1"},
     {"cpu:threads=2,cpu:threads=1", "60:1"},
     {"cpu:threads=1,cpu:threads=1,cpu:threads=1,cpu:threads=1,cpu:threads=1", "equal"},
+    /* Shares that change at every step. */
+    {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "replay:changing.jsonl"},
+    {"cpu:threads=1,cpu:threads=1:throttle=3", "measured"},
     /* Staged transfers, as a GPU needs them. */
     {"faultstaged,cpu:threads=1", "2:1"},
     {"faultstaged,faultstaged,cpu:threads=1", "3:1:2"},
@@ -232,6 +236,24 @@ static void planted_bugs_are_caught(test *t)
     }
 }
 
+/* The log of a run whose shares jump from step to step, zeros included. */
+static bool write_changing_shares(const char *path)
+{
+    test_random random = {23};
+    FILE *file = fopen(path, "w");
+    if (!file) return false;
+    fprintf(file, "{\"event\":\"run\",\"batch_size\":%d,\"devices\":[{},{},{}]}\n", BATCH);
+    for (size_t step = 1; step <= STEPS; step++) {
+        const size_t n = step % 14 == 0 ? COUNT - 13 * BATCH : BATCH;
+        const size_t a = test_random_below(&random, n + 1);
+        const size_t b = step % 5 == 0 ? 0 : test_random_below(&random, n - a + 1);
+        fprintf(file,
+                "{\"event\":\"step\",\"step\":%zu,\"samples\":%zu,\"shards\":[%zu,%zu,%zu]}\n",
+                step, n, a, b, n - a - b);
+    }
+    return fclose(file) == 0;
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -247,7 +269,7 @@ int main(int argc, char **argv)
     const int missing = tested_backend_missing();
     if (missing) return missing;
     b.mixes = tested_mixes(cpu_mixes, sizeof cpu_mixes / sizeof *cpu_mixes);
-    if (!images_create(COUNT, 7, &b.data)) return 1;
+    if (!images_create(COUNT, 7, &b.data) || !write_changing_shares("changing.jsonl")) return 1;
     one_device(&setup, &b);
     if (setup.n_failures) return 1;
     const int code = test_main(argc, argv, cases, sizeof cases / sizeof *cases, &b);

@@ -1,0 +1,164 @@
+/* Shares that follow throughput, on real devices: a device that is made slower gets less, the log
+   says when and why, and replaying the log gives the same weights to the bit. */
+#include "dptrain.h"
+#include "dptrain_models.h"
+#include "harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 64, STEPS = 30, DEVICES = 2, CONV1 = 20 * 3 * 3 };
+
+static const char devices_list[] = "cpu:threads=1,cpu:threads=1:throttle=8";
+static const char log_path[] = "measured.jsonl";
+
+typedef struct setting {
+    dpt_context *context;
+    dpt_device_set *devices;
+    dpt_dataset *data;
+    dpt_model *model;
+    dpt_trainer *trainer;
+} setting;
+
+static void close_all(setting *s)
+{
+    dpt_trainer_destroy(s->trainer);
+    dpt_model_destroy(s->model);
+    dpt_dataset_destroy(s->data);
+    dpt_devices_close(s->devices);
+    dpt_context_destroy(s->context);
+}
+
+static dpt_status open_all(const char *list, const char *split, setting *s)
+{
+    const dpt_model_shape shape = {28, 28, 1, 10};
+    const dpt_trainer_options options = {
+        .batch_size = BATCH, .lr = 0.05f, .momentum = 0.9f, .seed = 5, .split = split};
+    *s = (setting){.context = NULL};
+    DPT_TRY(dpt_context_create(&s->context));
+    DPT_TRY(dpt_devices_open(s->context, list, &s->devices));
+    DPT_TRY(dpt_dataset_open(s->context, "synthetic:28x28x1:10:1000", NULL, DPT_TRAIN, &s->data));
+    DPT_TRY(dpt_model_by_name(s->context, "lenet", &shape, &s->model));
+    return dpt_trainer_create(s->devices, s->model, s->data, &options, &s->trainer);
+}
+
+/* What the steps were: the last shares, and the weights. */
+typedef struct outcome {
+    size_t n_steps, n_changes;
+    size_t shards[DEVICES];
+    bool whole; /* the shares always summed up to the batch */
+    double throughput[DEVICES];
+    float weights[CONV1];
+} outcome;
+
+static int note(const dpt_fit_progress *progress, void *user)
+{
+    outcome *o = user;
+    const dpt_step_metrics *m = progress->step;
+    if (!m) return 0;
+    size_t sum = 0;
+    o->n_steps++;
+    o->n_changes += m->rebalance != NULL;
+    for (size_t i = 0; i < DEVICES; i++) {
+        sum += o->shards[i] = m->shards[i];
+        o->throughput[i] = m->throughput[i];
+    }
+    o->whole = o->whole && sum == m->samples;
+    return 0;
+}
+
+static void train(test *t, const char *split, const char *log, size_t n_steps, outcome *o)
+{
+    setting s;
+    dpt_fit_result result;
+    *o = (outcome){.whole = true};
+    const dpt_fit_options fit = {.max_steps = n_steps, .log = log, .progress = note, .user = o};
+    if (!CHECK_OK(open_all(devices_list, split, &s)) ||
+        !CHECK_OK(dpt_fit(s.trainer, &fit, &result)))
+        FAIL("%s", dpt_error_message(s.context));
+    else
+        CHECK_OK(dpt_trainer_get(s.trainer, 0, DPT_PARAMETER, "conv1.weight", o->weights, CONV1));
+    close_all(&s);
+}
+
+static void a_slow_device_gets_less(test *t)
+{
+    outcome o;
+    train(t, NULL, log_path, STEPS, &o);
+    CHECK_SIZE(o.n_steps, STEPS);
+    CHECK(o.whole);
+    CHECK(o.n_changes >= 2); /* the start, and a calibration */
+    CHECK(o.shards[0] > 2 * o.shards[1]);
+    CHECK(o.throughput[0] > 2 * o.throughput[1] && o.throughput[1] > 0);
+}
+
+static size_t count_lines(const char *path, const char *part)
+{
+    char line[4096];
+    size_t n = 0;
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        n += strstr(line, part) != NULL;
+    if (file) fclose(file);
+    return n;
+}
+
+static void its_log_repeats_it(test *t)
+{
+    outcome measured, replayed;
+    train(t, "measured", log_path, STEPS, &measured);
+    CHECK_SIZE(count_lines(log_path, "\"event\":\"rebalance\""), measured.n_changes);
+    CHECK_SIZE(count_lines(log_path, "\"reason\":\"start\""), 1);
+    CHECK_SIZE(count_lines(log_path, "\"reason\":\"calibration\""), 1);
+    train(t, "replay:measured.jsonl", NULL, STEPS, &replayed);
+    CHECK(memcmp(measured.weights, replayed.weights, sizeof measured.weights) == 0);
+    CHECK(memcmp(measured.shards, replayed.shards, sizeof measured.shards) == 0);
+    CHECK_SIZE(replayed.n_changes, 0);
+}
+
+/* With one device there is nothing to measure, and nothing to tell. */
+static void one_device_has_all(test *t)
+{
+    setting s;
+    dpt_step_metrics m;
+    if (CHECK_OK(open_all("cpu:threads=1", "measured", &s))) {
+        for (int i = 0; i < 3; i++) {
+            CHECK_OK(dpt_trainer_step(s.trainer, &m));
+            CHECK_SIZE(m.shards[0], BATCH);
+            CHECK(m.rebalance == NULL);
+        }
+    }
+    close_all(&s);
+}
+
+/* Where a device's memory holds less than a batch, it never gets more than it holds, and works off
+   no passes as long as the others have room. */
+static void memory_bounds_shares(test *t)
+{
+    setting s;
+    dpt_step_metrics m;
+    dpt_device_plan plan;
+    if (CHECK_OK(open_all("cpu:threads=1:throttle=8,cpu:threads=1:memory=4M", NULL, &s))) {
+        CHECK_OK(dpt_trainer_plan(s.trainer, 1, &plan));
+        CHECK(plan.micro_batch < BATCH);
+        for (int i = 0; i < 15; i++) {
+            REQUIRE_OK(dpt_trainer_step(s.trainer, &m));
+            CHECK(m.shards[1] <= plan.micro_batch && m.shards[0] + m.shards[1] == m.samples);
+        }
+    } else {
+        FAIL("%s", dpt_error_message(s.context));
+    }
+    close_all(&s);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"a slow device gets less", a_slow_device_gets_less},
+        {"its log repeats it", its_log_repeats_it},
+        {"one device has all", one_device_has_all},
+        {"memory bounds shares", memory_bounds_shares},
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
