@@ -17,8 +17,8 @@ static const double unsure_after_step = 2.0;
    what it would be by chance. */
 static const double lean_gain = 0.2, lean_sigmas = 3.0;
 /* An observation this many standard deviations off is suspect, and at least this much. */
-static const double suspect_sigmas = 4.0, suspect_least = 0.15;
-static const double first_noise = 0.05, least_noise = 0.005, most_noise = 0.2;
+static const double suspect_sigmas = 4.0, suspect_least = 0.25;
+static const double first_noise = 0.05, least_noise = 0.005, most_noise = 0.25;
 /* How much each new error counts in the estimate of the noise. */
 static const double noise_gain = 0.05;
 /* The guess before there are two sizes: the fixed part of the time, and its standard deviation. */
