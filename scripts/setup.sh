@@ -29,6 +29,15 @@ setup_need_library() {
     PATH="$PATH:/sbin:/usr/sbin" ldconfig -p 2>/dev/null | grep -qF "$1" || setup_want "$2" "$3"
 }
 
+# setup_need_link NAME PACKAGE REASON: a library that programs can be linked to.
+setup_need_link() {
+    local file
+    for file in /usr/lib*/*/"lib$1.so" /usr/lib*/"lib$1.so" /usr/local/lib*/"lib$1.so"; do
+        if [ -e "$file" ]; then return; fi
+    done
+    setup_want "$2" "$3"
+}
+
 # What it takes to build dptrain and to run it on CPUs.
 setup_need_build() {
     setup_need_command gcc gcc "the C compiler; brings libgomp, OpenMP's run-time library"
@@ -67,8 +76,26 @@ setup_need_fashion_mnist() {
     setup_want dataset-fashion-mnist "the images to learn"
 }
 
+# An OpenCL driver: any that the loader finds, or PoCL.
+setup_need_opencl_driver() {
+    local file
+    for file in /etc/OpenCL/vendors/*.icd; do
+        if [ -e "$file" ]; then return; fi
+    done
+    setup_want pocl-opencl-icd "OpenCL on this machine's cores, so that its tests need no GPU"
+}
+
+# What the OpenCL backend is built with; dptrain builds and runs without.
+setup_need_opencl() {
+    setup_need_header CL/cl.h opencl-headers "OpenCL's headers"
+    setup_need_link OpenCL ocl-icd-opencl-dev "OpenCL's loader, which finds drivers"
+    setup_need_header clblast_c.h libclblast-dev "matrix products in OpenCL, beside our own"
+}
+
 # What the whole test suite takes besides.
 setup_need_test() {
+    setup_need_opencl
+    setup_need_opencl_driver
     setup_need_command clang clang "the second compiler; sanitizers and fuzzers"
     setup_need_command clang-format clang-format "checks the formatting"
     setup_need_command valgrind valgrind "checks memory use"
