@@ -2,6 +2,9 @@
 #include "adamw.h"
 #include "span.h"
 
+/* Every backend rounds each operation, so that replicas of one model stay alike to the bit. */
+SEPARATE_ROUNDING
+
 /* gradient (count) -> w, m, v (count each) */
 KERNEL void dpt_adamw(OUT(float, w), OUT(float, m), OUT(float, v), IN(float, gradient),
                       IN(u32, step), const adamw_params p)

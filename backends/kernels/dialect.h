@@ -59,6 +59,8 @@ typedef ulong u64;
 #define MUL_HIGH(a, b)    ((u32)((u64)(a) * (u64)(b) >> 32)) /* PoCL takes 4 products for mul_hi */
 #define MUL_HIGH_64(a, b) mul_hi(a, b)                       /* of u64 */
 #define AS_FLOAT(u)       as_float(u)
+/* From here to the end of the file a * b + c is rounded twice, and never becomes an FMA. */
+#define SEPARATE_ROUNDING _Pragma("OPENCL FP_CONTRACT OFF")
 
 #elif defined(__CUDACC__)
 
@@ -95,6 +97,7 @@ typedef unsigned long long u64;
 #define MUL_HIGH(a, b)    __umulhi(a, b)
 #define MUL_HIGH_64(a, b) __umul64hi(a, b)
 #define AS_FLOAT(u)       __uint_as_float(u)
+#define SEPARATE_ROUNDING /* the CUDA backend compiles with -fmad=false */
 
 #ifndef GROUP
 #define GROUP 256

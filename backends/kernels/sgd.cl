@@ -2,6 +2,9 @@
 #include "sgd.h"
 #include "span.h"
 
+/* Every backend rounds each operation, so that replicas of one model stay alike to the bit. */
+SEPARATE_ROUNDING
+
 /* The gradient with the weight decay of element i. */
 DEVICE float decayed(float gradient, float w, u64 i, const sgd_params p)
 {

@@ -120,16 +120,24 @@ static void one_device(test *t, baseline *b)
 
 /* ---- The two measures ------------------------------------------------------------------------ */
 
-static bool gradients_agree(const baseline *b, const run_result *r)
+/* `words`, which may be NULL, gets what is out of bounds. */
+static bool gradients_agree(const baseline *b, const run_result *r, char *words, size_t n_bytes)
 {
-    size_t at = 0;
+    size_t at = 0, length = 0;
+    bool agree = true;
     for (int i = 0; i < LENET_TENSORS; i++) {
         const double error =
             tensor_error(r->gradients + at, b->gradients.tensor[i], lenet_sizes[i]);
-        if (!(error <= 4 * b->single_error[i] + 1e-7 * b->norm[i])) return false;
         at += lenet_sizes[i];
+        if (error <= 4 * b->single_error[i] + 1e-7 * b->norm[i]) continue;
+        agree = false;
+        if (words && length < n_bytes)
+            length +=
+                (size_t)snprintf(words + length, n_bytes - length,
+                                 " %s is off by %.2g of itself, one device by %.2g", lenet_names[i],
+                                 error / b->norm[i], b->single_error[i] / b->norm[i]);
     }
-    return true;
+    return agree;
 }
 
 static bool weights_agree(const baseline *b, const run_result *r)
@@ -156,9 +164,11 @@ static void same_gradients(test *t)
     for (size_t i = 0; i < b->mixes.n; i++) {
         const mix *m = &b->mixes.items[i];
         run_result r;
+        char words[1024] = "";
         run_mix(b, m, 1, &r);
-        if (!CHECK_OK(r.status) || !CHECK(gradients_agree(b, &r)) || !CHECK(r.replicas_agree))
-            FAIL("%s split %s: %s", m->devices, m->split, r.message);
+        if (!CHECK_OK(r.status) || !CHECK(gradients_agree(b, &r, words, sizeof words)) ||
+            !CHECK(r.replicas_agree))
+            FAIL("%s split %s: %s%s", m->devices, m->split, r.message, words);
         run_free(&r);
     }
 }
@@ -229,7 +239,7 @@ static void planted_bugs_are_caught(test *t)
         run_mix(b, &(mix){devices, "2:1"}, bugs[i].in_gradients ? 1 : STEPS, &r);
         if (!CHECK_OK(r.status)) FAIL("%s: %s", devices, r.message);
         if (bugs[i].in_gradients)
-            CHECK(!gradients_agree(b, &r));
+            CHECK(!gradients_agree(b, &r, NULL, 0));
         else
             CHECK(!weights_agree(b, &r));
         run_free(&r);

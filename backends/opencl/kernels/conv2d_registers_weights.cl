@@ -108,10 +108,14 @@ ITEM_KERNEL void dpt_conv2d_weights(OUT(float, parts), OUT(float, bias_parts), I
                     const u64 of = r / p.out_h;
                     GLOBAL const float *b = of == last_sample ? tail : dy + of * p.out_sample;
                     b += (u32)(r % p.out_h) * p.out_w * p.out_channels + channel;
+                    /* Row by row, so that rounding errors of a long sum stay small. */
+                    vec line[UNITS];
+                    EACH_UNIT line[u] = (vec)0.0f;
                     for (u32 column = 0; column < p.out_w; column++) {
-                        EACH_UNIT total[u] += VEC_LOAD(b + u * V);
+                        EACH_UNIT line[u] += VEC_LOAD(b + u * V);
                         b += p.out_channels;
                     }
+                    EACH_UNIT total[u] += line[u];
                 }
                 EACH_UNIT VEC_STORE(total[u], to_bias + u * V);
             }
