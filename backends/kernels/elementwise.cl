@@ -2,6 +2,9 @@
 #include "elementwise.h"
 #include "span.h"
 
+/* Running statistics are updated here, alike to the bit on every backend. */
+SEPARATE_ROUNDING
+
 /* c = a * b */
 KERNEL void dpt_multiply(OUT(float, c), IN(float, a), IN(float, b), const elementwise_params p)
 {
