@@ -23,13 +23,14 @@ typedef struct item {
     dpt_op_desc desc;
 } item;
 
-#define CONV(H, C, O, K, P)                                                                        \
+#define CONV_STRIDE(H, C, O, K, P, S)                                                              \
     {                                                                                              \
-        .in_h = (H), .in_w = (H), .in_channels = (C), .out_h = (H) + 2 * (P) - (K) + 1,            \
-        .out_w = (H) + 2 * (P) - (K) + 1, .out_channels = (O), .kernel_h = (K), .kernel_w = (K),   \
-        .stride_h = 1, .stride_w = 1, .pad_h = (P), .pad_w = (P), .dilation_h = 1,                 \
-        .dilation_w = 1, .groups = 1, .has_bias = true                                             \
+        .in_h = (H), .in_w = (H), .in_channels = (C), .out_h = ((H) + 2 * (P) - (K)) / (S) + 1,    \
+        .out_w = ((H) + 2 * (P) - (K)) / (S) + 1, .out_channels = (O), .kernel_h = (K),            \
+        .kernel_w = (K), .stride_h = (S), .stride_w = (S), .pad_h = (P), .pad_w = (P),             \
+        .dilation_h = 1, .dilation_w = 1, .groups = 1, .has_bias = true                            \
     }
+#define CONV(H, C, O, K, P) CONV_STRIDE(H, C, O, K, P, 1)
 #define POOL(H, C)                                                                                 \
     {                                                                                              \
         .kind = DPT_POOL_AVERAGE, .in_h = (H), .in_w = (H), .channels = (C), .out_h = (H) / 2,     \
@@ -62,6 +63,12 @@ typedef struct item {
 static const item items[] = {
     CONVS("conv 28x28x1 3x3 to 20", CONV(28, 1, 20, 3, 0)),
     CONVS("conv 13x13x20 5x5 to 50", CONV(13, 20, 50, 5, 0)),
+    CONVS("conv 28x28x1 5x5 to 6", CONV(28, 1, 6, 5, 2)),
+    CONVS("conv 14x14x6 5x5 to 16", CONV(14, 6, 16, 5, 0)),
+    CONVS("conv 28x28x1 3x3 to 64", CONV(28, 1, 64, 3, 1)),
+    CONVS("conv 28x28x64 3x3/2 to 128", CONV_STRIDE(28, 64, 128, 3, 1, 2)),
+    CONVS("conv 28x28x64 1x1/2 to 128", CONV_STRIDE(28, 64, 128, 1, 0, 2)),
+    CONVS("conv 7x7x256 3x3/2 to 512", CONV_STRIDE(7, 256, 512, 3, 1, 2)),
     CONVS("conv 28x28x64 3x3 to 64", CONV(28, 64, 64, 3, 1)),
     CONVS("conv 14x14x128 3x3 to 128", CONV(14, 128, 128, 3, 1)),
     CONVS("conv 7x7x256 3x3 to 256", CONV(7, 256, 256, 3, 1)),
