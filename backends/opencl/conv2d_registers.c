@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FRAMES_BYTES = 8 << 20 };
+enum { CHUNK_BYTES = 8 << 20 };
 
 /* A device with wide vectors takes narrow ones only where they are asked for by name, in tests. */
 static bool has_width(const dpt_cl_device *d, unsigned width)
@@ -74,12 +74,12 @@ size_t dpt_cl_conv_frame_size(const dpt_cl_conv_frame *f)
                       f->channels);
 }
 
-size_t dpt_cl_conv_frame_samples(const dpt_op *op, const dpt_cl_conv_frame *frame)
+size_t dpt_cl_conv_chunk(const dpt_op *op, size_t floats)
 {
-    const size_t n_bytes = dpt_cl_mul(dpt_cl_conv_frame_size(frame), sizeof(float));
+    const size_t n_bytes = dpt_cl_max(dpt_cl_mul(floats, sizeof(float)), 1);
     const size_t units = dpt_cl_device_of(op->device)->found->compute_units;
-    return dpt_cl_min(dpt_cl_max(FRAMES_BYTES / dpt_cl_max(n_bytes, 1), 4 * units),
-                      op->max_samples);
+    return dpt_cl_min(dpt_cl_max(CHUNK_BYTES / n_bytes, 4 * dpt_cl_max(units, 1)),
+                      dpt_cl_max(op->max_samples, 1));
 }
 
 dpt_status dpt_cl_conv_frame_run(dpt_stream *stream, cl_kernel kernel, const dpt_cl_conv_frame *f,

@@ -7,9 +7,10 @@
 #include <string.h>
 
 enum {
-    ITEM_PIXELS = 104,       /* of a work item, about */
-    BLOCK_BYTES = 160 << 10, /* packed filters that stay in the second-level cache */
-    FEW_CHANNELS = 32,       /* below it, asking for each tap whether it is inside takes too long */
+    ITEM_PIXELS = 104,         /* of a work item, about */
+    BLOCK_BYTES = 160 << 10,   /* packed filters that stay in the second-level cache */
+    FILTERS_BYTES = 640 << 10, /* all of a grid's that do */
+    FEW_CHANNELS = 32, /* below it, asking for each tap whether it is inside takes too long */
 };
 
 /* ---- Grids ----------------------------------------------------------------------------------- */
@@ -91,14 +92,14 @@ static size_t reach_above(const axis *a, size_t n)
 typedef struct grid {
     conv_pack_params pack;
     conv_gather_params gather; /* n_pixels and accumulate are the call's */
-    size_t packed;             /* floats */
+    size_t packed_at;          /* bytes in the workspace */
 } grid;
 
 typedef struct state {
     cl_kernel pack, gather, copy;
     dpt_cl_conv_frame frame; /* around the source samples */
     bool framed;
-    size_t frame_samples; /* that have a frame at once */
+    size_t chunk; /* samples that are treated at once */
     size_t packed_bytes, bias_bytes;
     size_t rows, n_panels; /* of a tile; of all groups */
     size_t n_grids;
@@ -214,6 +215,8 @@ static conv_gather_params gather_of(const view *v, const state *s, const axis *h
         .in_w = (u32)frame_w,
         .in_row = (u32)(frame_w * v->in_channels),
         .in_pixel = (u32)v->in_channels,
+        .inside_first = (i32)f.above,
+        .inside_end = (i32)(f.above + f.h),
         .taps_h = (u32)(w->taps > 0 ? h->taps : 0),
         .taps_w = (u32)(merged ? w->taps > 0 : w->taps),
         .tap_h = (u32)h->tap_step,
@@ -238,8 +241,10 @@ static void fill_grids(const view *v, state *s, size_t lanes)
         g->pack = pack_of(v, &h, &w, lanes);
         g->gather = gather_of(v, s, &h, &w, lanes);
         g->gather.zeros = s->n_panels * h.taps * w.taps * g->pack.channels * lanes;
-        g->packed = g->gather.zeros + g->pack.n_zeros;
-        s->packed_bytes = dpt_cl_max(s->packed_bytes, dpt_cl_round(g->packed * sizeof(float)));
+        const size_t packed = (g->gather.zeros + g->pack.n_zeros) * sizeof(float);
+        g->packed_at = s->packed_bytes;
+        g->gather.panels_first = packed <= FILTERS_BYTES;
+        s->packed_bytes += dpt_cl_round(packed);
     }
 }
 
@@ -247,11 +252,11 @@ static void fill_grids(const view *v, state *s, size_t lanes)
 
 static dpt_status run_pack(const dpt_cl_call *call, const state *s, const grid *g)
 {
-    const dpt_location packed = call->args->workspace, none = {NULL, 0};
+    const dpt_location workspace = call->args->workspace, none = {NULL, 0};
     const size_t n_columns = (size_t)g->pack.taps_w * g->pack.channels;
     dpt_cl_launch l = dpt_cl_launch_begin(call->stream, s->pack);
-    dpt_cl_launch_tensor(&l, packed, DPT_F32);
-    dpt_cl_launch_tensor(&l, dpt_cl_at(packed, s->packed_bytes), DPT_F32);
+    dpt_cl_launch_tensor(&l, dpt_cl_at(workspace, g->packed_at), DPT_F32);
+    dpt_cl_launch_tensor(&l, dpt_cl_at(workspace, s->packed_bytes), DPT_F32);
     dpt_cl_launch_tensor(&l, call->args->in[1], DPT_F32);
     dpt_cl_launch_tensor(&l, g->pack.has_bias ? call->args->in[2] : none, DPT_F32);
     dpt_cl_launch_value(&l, &g->pack, sizeof g->pack);
@@ -263,7 +268,7 @@ static dpt_status run_pack(const dpt_cl_call *call, const state *s, const grid *
 static dpt_status run_grid(const dpt_cl_call *call, const state *s, const grid *g, dpt_location x,
                            size_t first, size_t n)
 {
-    const dpt_location packed = call->args->workspace, none = {NULL, 0};
+    const dpt_location workspace = call->args->workspace, none = {NULL, 0};
     const size_t units = dpt_cl_device_of(call->stream->device)->found->compute_units;
     const size_t results = first * g->gather.out_sample * sizeof(float);
     conv_gather_params p = g->gather;
@@ -276,11 +281,13 @@ static dpt_status run_grid(const dpt_cl_call *call, const state *s, const grid *
     dpt_cl_launch l = dpt_cl_launch_begin(call->stream, s->gather);
     dpt_cl_launch_tensor(&l, dpt_cl_at(call->args->out[0], results), DPT_F32);
     dpt_cl_launch_tensor(&l, x, DPT_F32);
-    dpt_cl_launch_tensor(&l, packed, DPT_F32);
-    dpt_cl_launch_tensor(&l, p.has_bias ? dpt_cl_at(packed, s->packed_bytes) : none, DPT_F32);
+    dpt_cl_launch_tensor(&l, dpt_cl_at(workspace, g->packed_at), DPT_F32);
+    dpt_cl_launch_tensor(&l, p.has_bias ? dpt_cl_at(workspace, s->packed_bytes) : none, DPT_F32);
     dpt_cl_launch_tensor(&l, p.mask ? dpt_cl_at(call->args->in[2], results) : none, DPT_F32);
     dpt_cl_launch_value(&l, &p, sizeof p);
-    return dpt_cl_conv_launch(&l, dpt_cl_ceil_div(p.n_pixels, p.item_pixels), s->n_panels, 1);
+    const size_t n_items = dpt_cl_ceil_div(p.n_pixels, p.item_pixels);
+    return p.panels_first ? dpt_cl_conv_launch(&l, s->n_panels, n_items, 1)
+                          : dpt_cl_conv_launch(&l, n_items, s->n_panels, 1);
 }
 
 /* Forward  x (n,in_h,in_w,C), w (O,kernel_h,kernel_w,C/groups), bias (O) -> y (n,out_h,out_w,O)
@@ -292,16 +299,15 @@ static dpt_status run(const dpt_cl_call *call)
     const dpt_location frame = dpt_cl_at(call->args->workspace, s->packed_bytes + s->bias_bytes);
     const size_t sample_bytes = s->frame.h * s->frame.w * s->frame.channels * sizeof(float);
     if (call->n_samples == 0) return DPT_OK;
-    for (size_t i = 0; i < s->n_grids; i++) {
-        const size_t step = s->framed ? s->frame_samples : call->n_samples;
+    for (size_t i = 0; i < s->n_grids; i++)
         DPT_TRY(run_pack(call, s, &s->grids[i]));
-        for (size_t first = 0; first < call->n_samples; first += step) {
-            const size_t n = dpt_cl_min(step, call->n_samples - first);
-            const dpt_location from = dpt_cl_at(x, first * sample_bytes);
-            if (s->framed && (i == 0 || call->n_samples > step))
-                DPT_TRY(dpt_cl_conv_frame_run(call->stream, s->copy, &s->frame, from, frame, n));
+    for (size_t first = 0; first < call->n_samples; first += s->chunk) {
+        const size_t n = dpt_cl_min(s->chunk, call->n_samples - first);
+        const dpt_location from = dpt_cl_at(x, first * sample_bytes);
+        if (s->framed)
+            DPT_TRY(dpt_cl_conv_frame_run(call->stream, s->copy, &s->frame, from, frame, n));
+        for (size_t i = 0; i < s->n_grids; i++)
             DPT_TRY(run_grid(call, s, &s->grids[i], s->framed ? frame : from, first, n));
-        }
     }
     return DPT_OK;
 }
@@ -319,6 +325,16 @@ static dpt_status get_kernels(dpt_op *op, const dpt_cl_conv_tile *tile, state *s
                               &s->gather);
 }
 
+/* Samples that are treated at once: all, or where they are read several times, so many that they
+   are still in a cache then. */
+static size_t chunk_samples(const dpt_op *op, const view *v, bool several)
+{
+    const size_t source = v->source_h * v->source_w * v->in_channels;
+    const size_t result = v->result_h * v->result_w * v->out_channels;
+    return several ? dpt_cl_conv_chunk(op, dpt_cl_add(source, result))
+                   : dpt_cl_max(op->max_samples, 1);
+}
+
 dpt_status dpt_cl_conv_prepare_gather(dpt_op *op, const dpt_cl_conv_tile *tile)
 {
     const view v = view_of(op);
@@ -333,7 +349,7 @@ dpt_status dpt_cl_conv_prepare_gather(dpt_op *op, const dpt_cl_conv_tile *tile)
     const size_t reach = frame.above + frame.below + frame.left + frame.right;
     s->frame = frame;
     s->framed = reach > 0 && v.in_channels / v.d->groups < FEW_CHANNELS;
-    s->frame_samples = dpt_cl_conv_frame_samples(op, &frame);
+    s->chunk = chunk_samples(op, &v, s->framed || n_grids > 1);
     s->rows = tile->rows;
     s->n_panels = v.d->groups * dpt_cl_ceil_div(v.out_channels / v.d->groups, lanes);
     s->n_grids = n_grids;
@@ -341,8 +357,7 @@ dpt_status dpt_cl_conv_prepare_gather(dpt_op *op, const dpt_cl_conv_tile *tile)
     s->bias_bytes =
         v.forward && v.d->has_bias ? dpt_cl_round(s->n_panels * lanes * sizeof(float)) : 0;
     const size_t frames_bytes =
-        s->framed ? dpt_cl_mul(dpt_cl_conv_frame_size(&frame) * sizeof(float), s->frame_samples)
-                  : 0;
+        s->framed ? dpt_cl_mul(dpt_cl_conv_frame_size(&frame) * sizeof(float), s->chunk) : 0;
     op->plan.run = run;
     op->plan.workspace_bytes = dpt_cl_add(s->packed_bytes, dpt_cl_add(s->bias_bytes, frames_bytes));
     return get_kernels(op, tile, s);

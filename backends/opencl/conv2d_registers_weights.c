@@ -5,7 +5,7 @@
 
 enum {
     PARTS_BYTES = 32 << 20, /* the most that the parts' sums may take */
-    BLOCK_PIXELS = 128,     /* whose dy stays in the first-level cache */
+    BLOCK_PIXELS = 192,     /* whose dy stays in the first-level cache, about */
     FEW_CHANNELS = 16,
     ITEMS = 4, /* for each core */
 };
@@ -244,7 +244,8 @@ dpt_status dpt_cl_conv_prepare_weights(dpt_op *op, const dpt_cl_conv_tile *tile)
     s->lanes = dpt_cl_conv_lanes(tile);
     s->by_taps = cuts_by_taps(d, s->rows);
     s->framed = !s->by_taps && frame.above + frame.below + frame.left + frame.right > 0;
-    s->frame_samples = s->framed ? dpt_cl_conv_frame_samples(op, &frame) : op->max_samples;
+    s->frame_samples =
+        s->framed ? dpt_cl_conv_chunk(op, dpt_cl_conv_frame_size(&frame)) : op->max_samples;
     s->n_panels = d->groups * dpt_cl_ceil_div(d->out_channels / d->groups, s->lanes);
     s->p = params_of(d, s);
     set_sizes(op, s);

@@ -34,9 +34,9 @@ typedef struct dpt_cl_conv_frame {
 
 /* Floats of a sample in its frame. */
 size_t dpt_cl_conv_frame_size(const dpt_cl_conv_frame *frame);
-/* How many samples are put in frames at once: enough work for all cores, and what they read is
-   still in a cache. */
-size_t dpt_cl_conv_frame_samples(const dpt_op *op, const dpt_cl_conv_frame *frame);
+/* How many samples of so many floats are treated at once where they are read several times: enough
+   work for all cores, and the last-level cache still holds them. */
+size_t dpt_cl_conv_chunk(const dpt_op *op, size_t floats);
 /* Enqueues the copy of n samples. */
 DPT_CHECK_RESULT dpt_status dpt_cl_conv_frame_run(dpt_stream *stream, cl_kernel kernel,
                                                   const dpt_cl_conv_frame *frame, dpt_location from,

@@ -56,20 +56,19 @@ DEVICE void cursor_next(cursor *c, const conv_gather_params *p)
         EACH_ROW EACH_UNIT sum[i][u] = VEC_LOAD(spill + i * LANES + u * V);                        \
     }
 
-/* What follows the last product, for activations other than ReLU and for panels that are not
-   full. */
+/* What follows the last product for lanes first .. n-1 of all rows, one by one. */
 DEVICE void finish(const conv_gather_params *p, const places *at, const float *spill,
-                   GLOBAL const float *y, GLOBAL const float *mask, u32 n)
+                   GLOBAL const float *y, GLOBAL const float *mask, u32 first, u32 n)
 {
     for (int i = 0; i < ROWS; i++) {
         GLOBAL float *to = at->out[i];
         const float *from = spill + i * LANES;
         if (p->mask != ACTIVATION_NONE) {
             GLOBAL const float *m = mask + (to - y);
-            for (u32 lane = 0; lane < n; lane++)
+            for (u32 lane = first; lane < n; lane++)
                 to[lane] = from[lane] * activation_slope(p->mask, m[lane]);
         } else {
-            for (u32 lane = 0; lane < n; lane++)
+            for (u32 lane = first; lane < n; lane++)
                 to[lane] = activate(p->activation, from[lane]);
         }
     }
@@ -83,9 +82,9 @@ ITEM_KERNEL void dpt_conv2d_gather(OUT(float, y), IN(float, x), IN(float, packed
     TENSOR_IN(float, packed);
     TENSOR_IN(float, bias);
     TENSOR_IN(float, mask);
-    const u64 begin = (u64)GROUP_ID(0) * p.item_pixels;
+    const u64 begin = (u64)(p.panels_first ? GROUP_ID(1) : GROUP_ID(0)) * p.item_pixels;
     const u64 end = min(begin + p.item_pixels, p.n_pixels);
-    const u32 panel = GROUP_ID(1), group = panel / p.n_panels;
+    const u32 panel = p.panels_first ? GROUP_ID(0) : GROUP_ID(1), group = panel / p.n_panels;
     const u32 lane = panel % p.n_panels * LANES;
     const u32 n = min(p.group_channels - lane, (u32)LANES);
     GLOBAL const float *const sources = x + group * p.group_in;
@@ -93,7 +92,7 @@ ITEM_KERNEL void dpt_conv2d_gather(OUT(float, y), IN(float, x), IN(float, packed
     GLOBAL const float *const zeros = packed + p.zeros;
     const u32 n_segments = p.taps_h * p.taps_w;
     GLOBAL const float *filters = packed + (u64)panel * n_segments * p.run * LANES;
-    const bool simple = n == LANES && p.activation <= ACTIVATION_RELU && p.mask <= ACTIVATION_RELU;
+    const bool simple = p.activation <= ACTIVATION_RELU && p.mask <= ACTIVATION_RELU;
     float spill[ROWS * LANES];
 
     u32 first = 0;
@@ -102,14 +101,17 @@ ITEM_KERNEL void dpt_conv2d_gather(OUT(float, y), IN(float, x), IN(float, packed
         cursor c = cursor_at(&p, begin, end);
         for (u64 pixel = begin; pixel < end; pixel += ROWS) {
             places at;
+            i32 highest = INT_MAX, lowest = INT_MIN; /* of the first taps' rows */
             EACH_ROW
             {
                 at.row[i] = p.first_h + (i32)(c.row * p.step_h);
                 at.column[i] = p.first_w + (i32)(c.column * p.step_w);
                 at.in[i] = sources + c.sample * p.in_sample +
                            ((long)at.row[i] * p.in_row + (long)at.column[i] * p.in_pixel);
-                at.out[i] = results + c.sample * p.out_sample + c.row * p.out_row +
-                            c.column * p.out_pixel;
+                at.out[i] =
+                    results + c.sample * p.out_sample + c.row * p.out_row + c.column * p.out_pixel;
+                highest = min(highest, at.row[i]);
+                lowest = max(lowest, at.row[i]);
                 cursor_next(&c, &p);
             }
             vec sum[ROWS][UNITS];
@@ -124,6 +126,16 @@ ITEM_KERNEL void dpt_conv2d_gather(OUT(float, y), IN(float, x), IN(float, packed
             for (u32 s = first; s < last; s++) {
                 const u32 down = tap_row * p.tap_h, right = tap_column * p.tap_w;
                 const u64 on = (u64)down * p.in_row + right * p.in_pixel;
+                const bool some =
+                    highest + (i32)down < p.inside_end && lowest + (i32)down >= p.inside_first;
+                if (++tap_column == p.taps_w) {
+                    tap_column = 0;
+                    tap_row++;
+                }
+                if (!some) { /* above or below the sample for all pixels */
+                    b += (u64)p.run * LANES;
+                    continue;
+                }
                 GLOBAL const float *a[ROWS];
 #if CHECKED
                 EACH_ROW
@@ -145,10 +157,6 @@ ITEM_KERNEL void dpt_conv2d_gather(OUT(float, y), IN(float, x), IN(float, packed
                     }
                     b += LANES;
                 }
-                if (++tap_column == p.taps_w) {
-                    tap_column = 0;
-                    tap_row++;
-                }
             }
 
             if (last < n_segments) {
@@ -162,20 +170,19 @@ ITEM_KERNEL void dpt_conv2d_gather(OUT(float, y), IN(float, x), IN(float, packed
                 }
                 continue;
             }
-            if (p.has_bias)
-                EACH_ROW EACH_UNIT sum[i][u] += VEC_LOAD(bias + panel * LANES + u * V);
-            if (simple) {
-                if (p.activation == ACTIVATION_RELU)
-                    EACH_ROW EACH_UNIT sum[i][u] = sum[i][u] < 0.0f ? (vec)0.0f : sum[i][u];
-                if (p.mask == ACTIVATION_RELU)
-                    EACH_ROW EACH_UNIT sum[i][u] = VEC_LOAD(mask + (at.out[i] - y) + u * V) > 0.0f
-                                                       ? sum[i][u]
-                                                       : (vec)0.0f;
-                EACH_ROW EACH_UNIT VEC_STORE(sum[i][u], at.out[i] + u * V);
-            } else {
-                EACH_ROW EACH_UNIT VEC_STORE(sum[i][u], spill + i * LANES + u * V);
-                finish(&p, &at, spill, y, mask, n);
+            if (p.has_bias) EACH_ROW EACH_UNIT sum[i][u] += VEC_LOAD(bias + panel * LANES + u * V);
+            /* Whole vectors at once where there is at most ReLU, the rest one by one. */
+            const u32 whole = simple ? n / V : 0;
+            if (n < LANES || !simple) {
+                EACH_ROW EACH_UNIT if (u >= whole) VEC_STORE(sum[i][u], spill + i * LANES + u * V);
             }
+            if (p.activation == ACTIVATION_RELU)
+                EACH_ROW EACH_UNIT sum[i][u] = sum[i][u] < 0.0f ? (vec)0.0f : sum[i][u];
+            if (p.mask == ACTIVATION_RELU)
+                EACH_ROW EACH_UNIT if (u < whole) sum[i][u] =
+                    VEC_LOAD(mask + (at.out[i] - y) + u * V) > 0.0f ? sum[i][u] : (vec)0.0f;
+            EACH_ROW EACH_UNIT if (u < whole) VEC_STORE(sum[i][u], at.out[i] + u * V);
+            if (whole * V < n) finish(&p, &at, spill, y, mask, whole * V, n);
         }
         filters += (u64)(last - first) * p.run * LANES;
         first = last;

@@ -6,8 +6,8 @@
 
 /* Group (block of columns, row of taps, panel).  The first item of a panel writes its bias, the
    very first the zeros. */
-ITEM_KERNEL void dpt_conv2d_pack(OUT(float, packed), OUT(float, bias), IN(float, w),
-                                 IN(float, b), const conv_pack_params p)
+ITEM_KERNEL void dpt_conv2d_pack(OUT(float, packed), OUT(float, bias), IN(float, w), IN(float, b),
+                                 const conv_pack_params p)
 {
     TENSOR_OUT(float, packed);
     TENSOR_OUT(float, bias);
@@ -19,8 +19,8 @@ ITEM_KERNEL void dpt_conv2d_pack(OUT(float, packed), OUT(float, bias), IN(float,
     const u32 n_columns = p.taps_w * p.channels;
     const u32 begin = GROUP_ID(0) * CONV_PACK_COLUMNS;
     const u32 end = min(begin + CONV_PACK_COLUMNS, n_columns);
-    GLOBAL const float *from = w + group * p.group_step + first * p.lane_step +
-                               (p.row_first + (i32)tap_row * p.row_step);
+    GLOBAL const float *from =
+        w + group * p.group_step + first * p.lane_step + (p.row_first + (i32)tap_row * p.row_step);
     GLOBAL float *to = packed + ((u64)panel * p.taps_h + tap_row) * n_columns * p.lanes;
 
     for (u32 column = begin; column < end; column++) {

@@ -15,8 +15,23 @@ typedef float8 vec;
 #define VEC_STORE(x, p) vstore8(x, 0, p)
 #endif
 
-#define LANES (UNITS * V)
-#define UNROLL _Pragma("unroll")
+/* PoCL's vstore writes a vector in four pieces; clang can be told that its place is not aligned. */
+#if defined(__clang__)
+typedef vec __attribute__((aligned(4))) vec_anywhere;
+#undef VEC_STORE
+#define VEC_STORE(x, p) store_anywhere(x, p)
+DEVICE void __attribute__((overloadable)) store_anywhere(vec x, GLOBAL float *p)
+{
+    *(GLOBAL vec_anywhere *)p = x;
+}
+DEVICE void __attribute__((overloadable)) store_anywhere(vec x, float *p)
+{
+    *(vec_anywhere *)p = x;
+}
+#endif
+
+#define LANES     (UNITS * V)
+#define UNROLL    _Pragma("unroll")
 #define EACH_ROW  UNROLL for (int i = 0; i < ROWS; i++)
 #define EACH_UNIT UNROLL for (int u = 0; u < UNITS; u++)
 

@@ -71,15 +71,20 @@ ITEM_KERNEL void dpt_conv2d_weights(OUT(float, parts), OUT(float, bias_parts), I
             } else {
                 EACH_ROW EACH_UNIT sum[i][u] = 0.0f;
             }
-            u64 sample = first / p.out_h;
+            const u64 down_row = (u64)p.stride_h * p.in_row;
+            const u64 right_pixel = (u64)p.stride_w * p.in_pixel;
             u32 row = (u32)(first % p.out_h);
-            for (u64 r = first; r < last; r++) {
-                if (row >= row_first && row < row_end) {
-                    GLOBAL const float *a = source + sample * p.in_sample +
-                                            (u64)row * p.stride_h * p.in_row +
-                                            (u64)column_first * p.stride_w * p.in_pixel;
-                    GLOBAL const float *b = sample == last_sample ? tail : dy + sample * p.out_sample;
-                    b += (row * p.out_w + column_first) * p.out_channels + channel;
+            u64 left = last - first;
+            for (u64 sample = first / p.out_h; left > 0; sample++, row = 0) {
+                const u32 n_rows = (u32)min((u64)(p.out_h - row), left);
+                const u32 begin_row = max(row, row_first), end_row = min(row + n_rows, row_end);
+                GLOBAL const float *a_row = source + sample * p.in_sample + begin_row * down_row +
+                                            column_first * right_pixel;
+                GLOBAL const float *b_row =
+                    sample == last_sample ? tail : dy + sample * p.out_sample;
+                b_row += (begin_row * p.out_w + column_first) * p.out_channels + channel;
+                for (u32 r = begin_row; r < end_row; r++) {
+                    GLOBAL const float *a = a_row, *b = b_row;
                     for (u32 column = column_first; column < column_end; column++) {
                         vec values[UNITS];
                         EACH_UNIT values[u] = VEC_LOAD(b + u * V);
@@ -88,14 +93,13 @@ ITEM_KERNEL void dpt_conv2d_weights(OUT(float, parts), OUT(float, bias_parts), I
                             const vec value = INPUT(i);
                             EACH_UNIT sum[i][u] += value * values[u];
                         }
-                        a += p.stride_w * p.in_pixel;
+                        a += right_pixel;
                         b += p.out_channels;
                     }
+                    a_row += down_row;
+                    b_row += p.out_w * p.out_channels;
                 }
-                if (++row == p.out_h) {
-                    row = 0;
-                    sample++;
-                }
+                left -= n_rows;
             }
             EACH_ROW EACH_UNIT VEC_STORE(sum[i][u], to + i * LANES + u * V);
 
@@ -103,7 +107,8 @@ ITEM_KERNEL void dpt_conv2d_weights(OUT(float, parts), OUT(float, bias_parts), I
                 GLOBAL float *const to_bias =
                     bias_parts + ((u64)part * (p.n_tiles / p.filter_tiles) + panel) * LANES;
                 vec total[UNITS];
-                EACH_UNIT total[u] = first > begin || p.resume ? VEC_LOAD(to_bias + u * V) : (vec)0.0f;
+                EACH_UNIT total[u] =
+                    first > begin || p.resume ? VEC_LOAD(to_bias + u * V) : (vec)0.0f;
                 for (u64 r = first; r < last; r++) {
                     const u64 of = r / p.out_h;
                     GLOBAL const float *b = of == last_sample ? tail : dy + of * p.out_sample;
