@@ -42,7 +42,7 @@ DEVICE u32 in_image(u32 row, u32 column, const pool2d_params p)
 {
     const u32 row_is = POOL_PAD_H == 0 || row - POOL_PAD_H < p.in_h;
     const u32 column_is = POOL_PAD_W == 0 || column - POOL_PAD_W < p.in_w;
-    return row_is && column_is;
+    return row_is & column_is;
 }
 
 /* Where an input that is no padding lies in its sample. */
