@@ -117,7 +117,6 @@ static void set_filters(const dpt_op *op, dpt_cl_winograd *s)
         .n_lanes = (u32)s->result_c,
         .padded_depth = (u32)s->source_c,
         .panel_width = (u32)(in_registers(s) ? s->panel * s->width : s->result_c),
-        .item_depths = (u32)s->width,
         .rotated = backward,
     };
 }

@@ -57,7 +57,7 @@ static dpt_status transform_filters(const dpt_cl_call *call, const dpt_cl_winogr
     dpt_cl_launch_tensor(&l, call->args->in[1], DPT_F32);
     dpt_cl_launch_value(&l, &s->filters, sizeof s->filters);
     const size_t n_chunks = s->filters.n_lanes / s->width;
-    const size_t n_rows = dpt_cl_ceil_div(s->filters.padded_depth, s->filters.item_depths);
+    const size_t n_rows = s->filters.padded_depth / s->width;
     if (s->width == 1) return launch_rows(s, &l, n_chunks, n_rows);
     return dpt_cl_launch_groups(&l, (const size_t[3]){n_chunks, n_rows, 1},
                                 (const size_t[3]){1, 1, 1});

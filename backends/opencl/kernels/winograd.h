@@ -48,9 +48,7 @@ typedef struct winograd_filters {
     u32 lanes, depth;         /* of the filter */
     u32 n_lanes, padded_depth; /* of the matrices, zeros behind */
     u32 panel_width;
-    u32 item_depths; /* of a work item */
-    u32 rotated;     /* taps in reverse: backward data */
-    u32 padding;
+    u32 rotated; /* taps in reverse: backward data */
 } winograd_filters;
 
 /* C = A * B for each point: rows' blocks of A with panels of B, transformed as above. */

@@ -27,48 +27,70 @@ KERNEL void winograd_gradient(OUT(float, v), IN(float, dy), const winograd_image
 
 /* ---- Filters --------------------------------------------------------------------------------- */
 
-/* One tap for WIDTH lanes. */
-DEVICE vec load_tap(GLOBAL const float *w, const winograd_filters *p, u32 lane, u32 depth, u32 tap)
+/* WIDTH depths from `depth` on of one lane and tap, or where lanes follow each other in memory the
+   lanes from `lane` on of one depth. */
+DEVICE vec load_taps(GLOBAL const float *w, const winograd_filters *p, u32 lane, u32 depth, u32 tap)
 {
-    const u32 lanes = lane < p->lanes ? p->lanes - lane : 0;
+    if (lane >= p->lanes || depth >= p->depth) return (vec)(0.0f);
     GLOBAL const float *from = w + depth * p->depth_stride + lane * p->lane_stride +
                                (p->rotated ? 8 - tap : tap) * p->tap_stride;
-    if (depth >= p->depth) return (vec)(0.0f);
-    if (p->lane_stride == 1 && lanes > 0) return load_lanes(from, lanes);
-    float value[WIDTH];
-#pragma unroll
-    for (u32 l = 0; l < WIDTH; l++)
-        value[l] = l < lanes ? from[l * p->lane_stride] : 0.0f;
-    return LOAD(value);
+    return load_lanes(from, p->lane_stride == 1 ? p->lanes - lane : p->depth - depth);
 }
 
+/* POINTS x POINTS values, `stride` apart. */
+DEVICE void transform_filter(float *u, const vec g[9], u32 stride)
+{
+    vec t[3][POINTS];
+#pragma unroll
+    for (u32 i = 0; i < 3; i++)
+        transform_taps(g + i * 3, t[i]);
+#pragma unroll
+    for (u32 j = 0; j < POINTS; j++) {
+        vec taps[3], column[POINTS];
+        for (u32 i = 0; i < 3; i++)
+            taps[i] = t[i][j];
+        transform_taps(taps, column);
+        for (u32 i = 0; i < POINTS; i++)
+            STORE(column[i], u + (i * POINTS + j) * stride);
+    }
+}
+
+/* Work items (WIDTH lanes, WIDTH depths).  Lanes that are not neighbours in memory are read as
+   vectors of depths all the same, and turned: single floats a whole filter apart would each take
+   a line of the cache, all of the same few sets.  Likewise a point is written for all depths
+   before the next one: as many points side by side are more streams than a core follows. */
 KERNEL void winograd_taps(OUT(float, u), IN(float, w), const winograd_filters p)
 {
     TENSOR_OUT(float, u);
     TENSOR_IN(float, w);
-    const u32 lane = (u32)get_global_id(0) * WIDTH;
-    if (lane >= p.n_lanes) return;
-    const u32 first = (u32)get_global_id(1) * p.item_depths;
-    for (u32 depth = first; depth < first + p.item_depths && depth < p.padded_depth; depth++) {
-        const u64 at = ((u64)(lane / p.panel_width) * p.padded_depth + depth) * p.panel_width +
-                       lane % p.panel_width;
-        vec t[3][POINTS];
+    const u32 lane = (u32)get_global_id(0) * WIDTH, first = (u32)get_global_id(1) * WIDTH;
+    if (lane >= p.n_lanes || first >= p.padded_depth) return;
+    float block[9][WIDTH][WIDTH]; /* [tap][depth][lane] or [tap][lane][depth] */
+    for (u32 l = 0; l < WIDTH; l++) {
+        for (u32 tap = 0; tap < 9; tap++)
+            STORE(p.lane_stride == 1 ? load_taps(w, &p, lane, first + l, tap)
+                                     : load_taps(w, &p, lane + l, first, tap),
+                  block[tap][l]);
+    }
+    /* [point][depth][lane], points an odd number of vectors apart for the sake of the cache. */
+    float points[POINTS * POINTS][WIDTH + 1][WIDTH];
+    for (u32 d = 0; d < WIDTH; d++) {
+        vec g[9];
 #pragma unroll
-        for (u32 i = 0; i < 3; i++) {
-            vec g[3];
-            for (u32 j = 0; j < 3; j++)
-                g[j] = load_tap(w, &p, lane, depth, i * 3 + j);
-            transform_taps(g, t[i]);
-        }
+        for (u32 tap = 0; tap < 9; tap++) {
+            float turned[WIDTH];
 #pragma unroll
-        for (u32 j = 0; j < POINTS; j++) {
-            vec g[3], column[POINTS];
-            for (u32 i = 0; i < 3; i++)
-                g[i] = t[i][j];
-            transform_taps(g, column);
-            for (u32 i = 0; i < POINTS; i++)
-                STORE(column[i], u + (i * POINTS + j) * p.point_stride + at);
+            for (u32 l = 0; l < WIDTH; l++)
+                turned[l] = block[tap][l][d];
+            g[tap] = p.lane_stride == 1 ? LOAD(block[tap][d]) : LOAD(turned);
         }
+        transform_filter(points[0][d], g, (WIDTH + 1) * WIDTH);
+    }
+    const u64 row = (u64)(lane / p.panel_width) * p.padded_depth + first;
+    GLOBAL float *to = u + row * p.panel_width + lane % p.panel_width;
+    for (u32 point = 0; point < POINTS * POINTS; point++) {
+        for (u32 d = 0; d < WIDTH; d++)
+            STORE(LOAD(points[point][d]), to + point * p.point_stride + d * p.panel_width);
     }
 }
 
