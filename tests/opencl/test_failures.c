@@ -123,8 +123,12 @@ typedef struct trained {
 static dpt_status create_trainer(const training *w, void *argument)
 {
     trained *d = argument;
-    const dpt_trainer_options options = {
-        .batch_size = BATCH, .lr = FLAT_RATE, .momentum = 0.9f, .seed = 1, .no_shuffle = true};
+    const dpt_trainer_options options = {.batch_size = BATCH,
+                                         .split = "equal",
+                                         .lr = FLAT_RATE,
+                                         .momentum = 0.9f,
+                                         .seed = 1,
+                                         .no_shuffle = true};
     return dpt_trainer_create(d->devices, w->model, w->s->data, &options, &d->trainer);
 }
 
