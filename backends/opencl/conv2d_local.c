@@ -141,12 +141,13 @@ static pass pass_of(const dpt_op *op)
 static dpt_status get_kernel(const dpt_op *op, const tile *t, cl_kernel *out)
 {
     const pass p = pass_of(op);
+    const bool is_cpu = dpt_cl_device_of(op->device)->found->is_cpu;
     dpt_cl_program_key key = {.file = p.file};
     snprintf(key.options, sizeof key.options,
              "-DTILE_M=%zu -DTILE_N=%zu -DTILE_K=%zu -DREG_M=%zu -DREG_N=%zu -DA_WIDTH=%u "
              "-DB_WIDTH=%u -DC_WIDTH=%u -DACTIVATION=%uu",
              t->m, t->n, t->k, t->reg_m, t->reg_n, p.a_width, p.b_width, p.c_width,
-             (unsigned)p.activation);
+             is_cpu ? 0u : (unsigned)p.activation);
     return dpt_cl_kernel_get(op->device, &key, p.kernel, out);
 }
 
@@ -343,6 +344,7 @@ static dpt_status prepare(dpt_op *op, const void *parameters)
     if (!s) return DPT_E_NO_MEMORY;
     s->tile = *t;
     s->params = params_of(d);
+    s->params.activation = (u32)pass_of(op).activation;
     s->x_bytes = d->in_h * d->in_w * d->in_channels * sizeof(float);
     s->y_bytes = d->out_h * d->out_w * d->out_channels * sizeof(float);
     size_t rows;

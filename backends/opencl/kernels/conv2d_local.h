@@ -20,7 +20,9 @@ typedef struct conv2d_local_params {
     u32 every_h, every_w; /* backward-data: stride / gcd(stride, dilation) */
     u32 chunk;            /* backward-weights: pixels of a chunk, a multiple of TILE_K */
     u32 has_bias;
+    u32 activation; /* of forward, of backward-data's mask; on CPUs only */
     u32 accumulate;
+    u32 unused;
 } conv2d_local_params;
 
 typedef struct conv2d_local_sum_params {

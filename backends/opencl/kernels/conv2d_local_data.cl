@@ -1,10 +1,10 @@
 /* Convolution backward to its input as a gather: rows are input pixels, columns input channels, K
    goes over (tap row, tap column, output channel).
 
-   Tap r of output row p meets input row h = p * stride - pad + r * dilation.  Input rows whose h has
-   the same rest by the stride, a phase, meet the same taps: first, first + every, ...; and from one
-   to the next of them p changes by the same number, so that a phase is a convolution of stride 1
-   that runs backwards.  Columns alike.  All phases are parts of one launch. */
+   Tap r of output row p meets input row h = p * stride - pad + r * dilation.  Input rows whose h
+   has the same rest by the stride, a phase, meet the same taps: first, first + every, ...; and from
+   one to the next of them p changes by the same number, so that a phase is a convolution of stride
+   1 that runs backwards.  Columns alike.  All phases are parts of one launch. */
 #include "activation.h"
 #include "conv2d_local_window.h"
 
@@ -13,11 +13,11 @@
 
 /* A phase along one axis. */
 typedef struct phase {
-    u32 rest;       /* its first input row; the next is stride further */
-    u32 size;       /* its number of input rows */
+    u32 rest; /* its first input row; the next is stride further */
+    u32 size; /* its number of input rows */
     u32 first_tap;
-    u32 taps;       /* how many of them meet it */
-    int first_out;  /* the output row that the first tap shares with the first input row */
+    u32 taps;      /* how many of them meet it */
+    int first_out; /* the output row that the first tap shares with the first input row */
 } phase;
 
 DEVICE phase find_phase(u32 rest, u32 in, u32 pad, u32 kernel_size, u32 stride, u32 dilation,
@@ -39,12 +39,40 @@ DEVICE phase find_phase(u32 rest, u32 in, u32 pad, u32 kernel_size, u32 stride, 
     return f;
 }
 
+DEVICE phase row_phase(const conv2d_local_params *p, u32 rest)
+{
+    return find_phase(rest, p->in_h, p->pad_h, p->kernel_h, p->stride_h, p->dilation_h, p->every_h);
+}
+
+DEVICE phase column_phase(const conv2d_local_params *p, u32 rest)
+{
+    return find_phase(rest, p->in_w, p->pad_w, p->kernel_w, p->stride_w, p->dilation_w, p->every_w);
+}
+
+/* The windows in dy that an item fetches. */
+DEVICE void find_windows(window_row rows_of[LOADS_A], const conv2d_local_params *p, const window *v,
+                         tile_id tile, phase rows, phase columns)
+{
+    const radix r = {rows.size, columns.size};
+    digits at[LOADS_A];
+    find_digits(at, LOADS_A, tile.m * TILE_M + LINE_OF(0, ACROSS_K), LINES_APART(ACROSS_K), r);
+    UNROLL
+    for (u32 i = 0; i < LOADS_A; i++) {
+        if (at[i].high < p->n_samples)
+            rows_of[i] = window_at(v, at[i].high, rows.first_out + (int)at[i].middle,
+                                   columns.first_out + (int)at[i].low,
+                                   tile.group * (p->out_channels / p->groups));
+        else
+            rows_of[i] = window_at(v, 0, NOWHERE, 0, 0);
+    }
+}
+
 /* The filters as this pass sees them. */
 typedef struct filter_view {
-    u32 first;            /* element of the group's first filter, first taps, tile's first channel */
-    u32 tap_h, tap_w;     /* elements between taps that meet the phase */
-    u32 filter;           /* elements between filters */
-    u32 left;             /* channels from the tile's first on */
+    u32 first;        /* element of the group's first filter, first taps, tile's first channel */
+    u32 tap_h, tap_w; /* elements between taps that meet the phase */
+    u32 filter;       /* elements between filters */
+    u32 left;         /* channels from the tile's first on */
     u32 taps_h;
 } filter_view;
 
@@ -52,7 +80,7 @@ DEVICE void fetch_filters(float fetched[LOADS_B][B_WIDTH], GLOBAL const float *w
                           const filter_view *v, const digits taps[LOADS_B])
 {
     const u32 column = PIECE_OF(ACROSS_N) * B_WIDTH;
-#pragma unroll
+    UNROLL
     for (u32 i = 0; i < LOADS_B; i++) {
         const u32 place = v->first + taps[i].high * v->tap_h + taps[i].middle * v->tap_w +
                           taps[i].low * v->filter + column;
@@ -62,11 +90,37 @@ DEVICE void fetch_filters(float fetched[LOADS_B][B_WIDTH], GLOBAL const float *w
 
 DEVICE void put_filters(LOCAL float *slice, float fetched[LOADS_B][B_WIDTH])
 {
-#pragma unroll
+    UNROLL
     for (u32 i = 0; i < LOADS_B; i++) {
         const u32 line = LINE_OF(i, ACROSS_N);
         if (HAS_LINE(line, TILE_K, ACROSS_N))
             put_along(slice + line * LINE_N + PIECE_OF(ACROSS_N) * B_WIDTH, fetched[i], B_WIDTH);
+    }
+}
+
+/* A row of C: dx, x: of its pixel, the group's first channel. */
+DEVICE void write_pixel(GLOBAL float *dx, GLOBAL const float *x, const conv2d_local_params *p,
+                        tile_id tile, const float sums[REG_N])
+{
+    const item_id item = own_item();
+    const u32 channels = p->in_channels / p->groups;
+    UNROLL
+    for (u32 j = 0; j < REG_N; j += 4) {
+        const u32 n = tile.n * TILE_N + COLUMN_OF(item, j);
+        float four[4], other[4];
+        for (u32 e = 0; e < 4; e++)
+            four[e] = sums[j + e];
+        if (p->accumulate) {
+            read_four(other, dx, n, channels);
+            for (u32 e = 0; e < 4; e++)
+                four[e] += other[e];
+        }
+        if (ACTIVATION_IN(p) != ACTIVATION_NONE) {
+            read_four(other, x, n, channels);
+            for (u32 e = 0; e < 4; e++)
+                four[e] *= activation_slope(ACTIVATION_IN(p), other[e]);
+        }
+        write_four(dx, n, channels, four);
     }
 }
 
@@ -75,33 +129,19 @@ DEVICE void write_inputs(GLOBAL float *dx, GLOBAL const float *x, const conv2d_l
                          tile_id tile, phase rows, phase columns, float sums[REG_M][REG_N])
 {
     const item_id item = own_item();
-    const u32 channels = p->in_channels / p->groups;
-    const radix pixels = {rows.size, columns.size};
-#pragma unroll
+    const radix r = {rows.size, columns.size};
+    const digits one = digits_of(1, r);
+    digits at;
+    UNROLL
     for (u32 i = 0; i < REG_M; i++) {
-        const digits at = digits_of(tile.m * TILE_M + ROW_OF(item, i), pixels);
+        if (i % 4 == 0)
+            at = digits_of(tile.m * TILE_M + ROW_OF(item, i), r);
+        else
+            at = digits_add(at, one, r);
         const u32 h = rows.rest + at.middle * p->stride_h;
         const u32 w = columns.rest + at.low * p->stride_w;
         const u64 place = (((u64)at.high * p->in_h + h) * p->in_w + w) * p->in_channels;
-        if (at.high >= p->n_samples) continue;
-#pragma unroll
-        for (u32 j = 0; j < REG_N; j += 4) {
-            const u32 n = tile.n * TILE_N + COLUMN_OF(item, j);
-            float four[4], other[4];
-            for (u32 e = 0; e < 4; e++)
-                four[e] = sums[i][j + e];
-            if (p->accumulate) {
-                read_four(other, dx + place, n, channels);
-                for (u32 e = 0; e < 4; e++)
-                    four[e] += other[e];
-            }
-            if (ACTIVATION != ACTIVATION_NONE) {
-                read_four(other, x + place, n, channels);
-                for (u32 e = 0; e < 4; e++)
-                    four[e] *= activation_slope(ACTIVATION, other[e]);
-            }
-            write_four(dx + place, n, channels, four);
-        }
+        if (at.high < p->n_samples) write_pixel(dx + place, x + place, p, tile, sums[i]);
     }
 }
 
@@ -118,10 +158,9 @@ TILE_KERNEL void dpt_conv2d_local_data(OUT(float, dx), IN(float, dy), IN(float, 
     const tile_id tile = own_tile(&p);
     const item_id item = own_item();
     const u32 channels = p.in_channels / p.groups, filters = p.out_channels / p.groups;
-    const phase fh = find_phase(tile.part / p.phases_w, p.in_h, p.pad_h, p.kernel_h, p.stride_h,
-                                p.dilation_h, p.every_h);
-    const phase fw = find_phase(tile.part % p.phases_w, p.in_w, p.pad_w, p.kernel_w, p.stride_w,
-                                p.dilation_w, p.every_w);
+    const u32 rest_h = tile.part / p.phases_w;
+    const phase fh = row_phase(&p, rest_h);
+    const phase fw = column_phase(&p, tile.part - rest_h * p.phases_w);
     const u32 n_pixels = p.n_samples * fh.size * fw.size;
     /* Phases are not all of one size. */
     if (tile.m * TILE_M >= n_pixels) return;
@@ -133,15 +172,7 @@ TILE_KERNEL void dpt_conv2d_local_data(OUT(float, dx), IN(float, dy), IN(float, 
                       .width = p.out_w,
                       .channels = p.out_channels};
     window_row rows[LOADS_A];
-    const radix pixels = {fh.size, fw.size};
-#pragma unroll
-    for (u32 i = 0; i < LOADS_A; i++) {
-        const digits at = digits_of(tile.m * TILE_M + LINE_OF(i, ACROSS_K), pixels);
-        rows[i] = at.high < p.n_samples
-                      ? window_at(&v, at.high, fh.first_out + (int)at.middle,
-                                  fw.first_out + (int)at.low, tile.group * filters)
-                      : window_at(&v, 0, NOWHERE, 0, 0);
-    }
+    find_windows(rows, &p, &v, tile, fh, fw);
     const filter_view f = {
         .first = ((tile.group * filters * p.kernel_h + fh.first_tap) * p.kernel_w + fw.first_tap) *
                      channels +
@@ -156,9 +187,7 @@ TILE_KERNEL void dpt_conv2d_local_data(OUT(float, dx), IN(float, dy), IN(float, 
     const radix r = {max(fw.taps, 1u), filters};
     const digits slice_step = digits_of(TILE_K, r);
     digits tap = digits_of(PIECE_OF(ACROSS_K) * A_WIDTH, r), b_taps[LOADS_B];
-#pragma unroll
-    for (u32 i = 0; i < LOADS_B; i++)
-        b_taps[i] = digits_of(LINE_OF(i, ACROSS_N), r);
+    find_digits(b_taps, LOADS_B, LINE_OF(0, ACROSS_N), LINES_APART(ACROSS_N), r);
 
     float sums[REG_M][REG_N], a_next[LOADS_A][A_WIDTH], b_next[LOADS_B][B_WIDTH];
     clear_sums(sums);
@@ -174,7 +203,7 @@ TILE_KERNEL void dpt_conv2d_local_data(OUT(float, dx), IN(float, dy), IN(float, 
         const u32 now = slice & 1, next = now ^ 1;
         if (slice + 1 < n_slices) {
             tap = digits_add(tap, slice_step, r);
-#pragma unroll
+            UNROLL
             for (u32 i = 0; i < LOADS_B; i++)
                 b_taps[i] = digits_add(b_taps[i], slice_step, r);
             fetch_windows(a_next, dy, &v, rows, tap);

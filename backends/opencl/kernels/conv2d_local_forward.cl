@@ -17,21 +17,29 @@ DEVICE window forward_window(const conv2d_local_params *p)
     return v;
 }
 
-DEVICE window_row find_window(const conv2d_local_params *p, const window *v, u32 pixel,
-                              u32 first_channel)
+/* The windows that an item fetches. */
+DEVICE void find_windows(window_row rows[LOADS_A], const conv2d_local_params *p, const window *v,
+                         tile_id tile)
 {
-    const radix outputs = {p->out_h, p->out_w};
-    const digits at = digits_of(pixel, outputs);
-    if (at.high >= p->n_samples) return window_at(v, 0, NOWHERE, 0, 0);
-    return window_at(v, at.high, (int)(at.middle * p->stride_h) - (int)p->pad_h,
-                     (int)(at.low * p->stride_w) - (int)p->pad_w, first_channel);
+    const radix r = {p->out_h, p->out_w};
+    digits at[LOADS_A];
+    find_digits(at, LOADS_A, tile.m * TILE_M + LINE_OF(0, ACROSS_K), LINES_APART(ACROSS_K), r);
+    UNROLL
+    for (u32 i = 0; i < LOADS_A; i++) {
+        if (at[i].high < p->n_samples)
+            rows[i] = window_at(v, at[i].high, (int)(at[i].middle * p->stride_h) - (int)p->pad_h,
+                                (int)(at[i].low * p->stride_w) - (int)p->pad_w,
+                                tile.group * (p->in_channels / p->groups));
+        else
+            rows[i] = window_at(v, 0, NOWHERE, 0, 0);
+    }
 }
 
 /* w: filters of the group, from the tile's first on; `left` of them, `taps` elements each. */
 DEVICE void fetch_filters(float fetched[LOADS_B][B_WIDTH], GLOBAL const float *w, u32 left,
                           u32 taps, u32 k)
 {
-#pragma unroll
+    UNROLL
     for (u32 i = 0; i < LOADS_B; i++) {
         const u32 line = LINE_OF(i, TILE_K / B_WIDTH);
         fetch(fetched[i], w, (long)(line * taps + k), line < left && k < taps, B_WIDTH);
@@ -40,7 +48,7 @@ DEVICE void fetch_filters(float fetched[LOADS_B][B_WIDTH], GLOBAL const float *w
 
 DEVICE void put_filters(LOCAL float *slice, float fetched[LOADS_B][B_WIDTH])
 {
-#pragma unroll
+    UNROLL
     for (u32 i = 0; i < LOADS_B; i++) {
         const u32 line = LINE_OF(i, TILE_K / B_WIDTH);
         if (HAS_LINE(line, TILE_N, TILE_K / B_WIDTH))
@@ -50,26 +58,24 @@ DEVICE void put_filters(LOCAL float *slice, float fetched[LOADS_B][B_WIDTH])
 }
 
 /* y: of the group's first channel. */
-DEVICE void write_outputs(GLOBAL float *y, GLOBAL const float *bias,
-                          const conv2d_local_params *p, tile_id tile,
-                          float sums[REG_M][REG_N])
+DEVICE void write_outputs(GLOBAL float *y, GLOBAL const float *bias, const conv2d_local_params *p,
+                          tile_id tile, float sums[REG_M][REG_N])
 {
     const item_id item = own_item();
     const u32 filters = p->out_channels / p->groups;
     const u32 n_pixels = p->n_samples * p->out_h * p->out_w;
-#pragma unroll
+    UNROLL
     for (u32 j = 0; j < REG_N; j += 4) {
         const u32 n = tile.n * TILE_N + COLUMN_OF(item, j);
         float offset[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         if (p->has_bias) read_four(offset, bias, n, filters);
-#pragma unroll
+        UNROLL
         for (u32 i = 0; i < REG_M; i++) {
             const u32 pixel = tile.m * TILE_M + ROW_OF(item, i);
             float four[4];
             for (u32 e = 0; e < 4; e++)
-                four[e] = activate(ACTIVATION, sums[i][j + e] + offset[e]);
-            if (pixel < n_pixels)
-                write_four(y + (u64)pixel * p->out_channels, n, filters, four);
+                four[e] = activate(ACTIVATION_IN(p), sums[i][j + e] + offset[e]);
+            if (pixel < n_pixels) write_four(y + (u64)pixel * p->out_channels, n, filters, four);
         }
     }
 }
@@ -93,10 +99,7 @@ TILE_KERNEL void dpt_conv2d_local_forward(OUT(float, y), IN(float, x), IN(float,
 
     const window v = forward_window(&p);
     window_row rows[LOADS_A];
-#pragma unroll
-    for (u32 i = 0; i < LOADS_A; i++)
-        rows[i] = find_window(&p, &v, tile.m * TILE_M + LINE_OF(i, ACROSS_K),
-                              tile.group * channels);
+    find_windows(rows, &p, &v, tile);
     const radix r = {p.kernel_w, channels};
     const digits slice_step = digits_of(TILE_K, r);
     digits tap = digits_of(PIECE_OF(ACROSS_K) * A_WIDTH, r);

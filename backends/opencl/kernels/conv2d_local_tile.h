@@ -7,11 +7,12 @@
    Options of a program:
      TILE_M, TILE_N, TILE_K     the tile; multiples of 8
      REG_M, REG_N               the part of the tile that an item sums up in registers; 4 or 8
+     ACTIVATION                 forward: what follows the bias; backward-data: the mask
      A_WIDTH, B_WIDTH, C_WIDTH  elements that one access to global memory moves: 4 where the
                                 channels allow it, else 1
 
-   Local memory holds slices as (K, M) and (K, N), in lines that are 4 elements longer than the tile:
-   items that turn a piece of 4 along K upright then write to different banks. */
+   Local memory holds slices as (K, M) and (K, N), in lines that are 4 elements longer than the
+   tile: items that turn a piece of 4 along K upright then write to different banks. */
 #ifndef DPT_OPENCL_CONV2D_LOCAL_TILE_H
 #define DPT_OPENCL_CONV2D_LOCAL_TILE_H
 
@@ -30,6 +31,15 @@
 #endif
 
 #define TILE_KERNEL KERNEL __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+
+/* On CPUs this path is for tests only, and their compilers would take seconds for each program. */
+#if DEVICE_IS_CPU
+#define UNROLL                _Pragma("unroll 1")
+#define ACTIVATION_IN(params) (params)->activation
+#else
+#define UNROLL                _Pragma("unroll")
+#define ACTIVATION_IN(params) ACTIVATION
+#endif
 
 #ifdef FP_FAST_FMAF
 #define MULTIPLY_ADD(a, b, c) fma(a, b, c)
@@ -120,15 +130,25 @@ DEVICE digits digits_add(digits a, digits b, radix r)
     return a;
 }
 
+/* Numbers that are `step` apart. */
+DEVICE void find_digits(digits *to, u32 n, u32 first, u32 step, radix r)
+{
+    const digits between = digits_of(step, r);
+    to[0] = digits_of(first, r);
+    UNROLL
+    for (u32 i = 1; i < n; i++)
+        to[i] = digits_add(to[i - 1], between, r);
+}
+
 /* ---- From global memory to local memory ------------------------------------------------------ */
 
 /* The items share a slice as `lines` with `across` pieces in each, which lie side by side in global
    memory: an item has the same piece of every (ITEMS / across)-th line. */
-#define LOADS(lines, across)     (((lines) * (across) + ITEMS - 1) / ITEMS)
-#define LINE_OF(load, across)    (LOCAL_ID / (across) + (load) * (ITEMS / (across)))
-#define PIECE_OF(across)         (LOCAL_ID % (across))
-#define HAS_LINE(line, lines, across)                                                              \
-    ((lines) % (ITEMS / (across)) == 0 || (line) < (lines))
+#define LOADS(lines, across)          (((lines) * (across) + ITEMS - 1) / ITEMS)
+#define LINE_OF(load, across)         (LOCAL_ID / (across) + LINES_APART(across) * (load))
+#define LINES_APART(across)           (ITEMS / (across))
+#define PIECE_OF(across)              (LOCAL_ID % (across))
+#define HAS_LINE(line, lines, across) ((lines) % LINES_APART(across) == 0 || (line) < (lines))
 
 /* A piece of `width` elements; zeros where there is none. */
 DEVICE void fetch(float *to, GLOBAL const float *from, long place, bool exists, u32 width)
@@ -165,11 +185,12 @@ DEVICE void put_along(LOCAL float *to, const float *piece, u32 width)
 
 DEVICE void clear_sums(float sums[REG_M][REG_N])
 {
-#pragma unroll
-    for (u32 i = 0; i < REG_M; i++)
-#pragma unroll
+    UNROLL
+    for (u32 i = 0; i < REG_M; i++) {
+        UNROLL
         for (u32 j = 0; j < REG_N; j++)
             sums[i][j] = 0.0f;
+    }
 }
 
 DEVICE void take(float *to, LOCAL const float *from)
@@ -184,20 +205,21 @@ DEVICE void take(float *to, LOCAL const float *from)
 DEVICE void add_products(float sums[REG_M][REG_N], LOCAL const float *a, LOCAL const float *b,
                          item_id item)
 {
-#pragma unroll
+    UNROLL
     for (u32 k = 0; k < TILE_K; k++) {
         float a_k[REG_M], b_k[REG_N];
-#pragma unroll
+        UNROLL
         for (u32 i = 0; i < REG_M; i += 4)
             take(a_k + i, a + k * LINE_M + ROW_OF(item, i));
-#pragma unroll
+        UNROLL
         for (u32 j = 0; j < REG_N; j += 4)
             take(b_k + j, b + k * LINE_N + COLUMN_OF(item, j));
-#pragma unroll
-        for (u32 i = 0; i < REG_M; i++)
-#pragma unroll
+        UNROLL
+        for (u32 i = 0; i < REG_M; i++) {
+            UNROLL
             for (u32 j = 0; j < REG_N; j++)
                 sums[i][j] = MULTIPLY_ADD(a_k[i], b_k[j], sums[i][j]);
+        }
     }
 }
 

@@ -1,10 +1,10 @@
-/* Convolution backward to its filters: rows are output channels, columns (tap row, tap column, input
-   channel), as filters are stored, K goes over output pixels of all samples.
+/* Convolution backward to its filters: rows are output channels, columns (tap row, tap column,
+   input channel), as filters are stored, K goes over output pixels of all samples.
 
    Filters are small and pixels many: pixels are cut into chunks so that there is work for all of a
    device, and where there is more than one, each leaves its sums in the workspace and a second
-   kernel adds the chunks in their order.  The gradient of the bias is the sum over a row of A, which
-   the groups of the first tile of columns take from local memory. */
+   kernel adds the chunks in their order.  The gradient of the bias is the sum over a row of A,
+   which the groups of the first tile of columns take from local memory. */
 #include "conv2d_local_tile.h"
 
 #define ACROSS_M (TILE_M / A_WIDTH)
@@ -18,7 +18,7 @@ DEVICE void fetch_gradients(float fetched[LOADS_A][A_WIDTH], GLOBAL const float 
                             u32 left, u32 pixels)
 {
     const u32 column = PIECE_OF(ACROSS_M) * A_WIDTH;
-#pragma unroll
+    UNROLL
     for (u32 i = 0; i < LOADS_A; i++) {
         const u32 line = LINE_OF(i, ACROSS_M);
         fetch(fetched[i], dy, (long)line * channels + column, line < pixels && column < left,
@@ -28,7 +28,7 @@ DEVICE void fetch_gradients(float fetched[LOADS_A][A_WIDTH], GLOBAL const float 
 
 DEVICE void put_gradients(LOCAL float *slice, float fetched[LOADS_A][A_WIDTH])
 {
-#pragma unroll
+    UNROLL
     for (u32 i = 0; i < LOADS_A; i++) {
         const u32 line = LINE_OF(i, ACROSS_M);
         if (HAS_LINE(line, TILE_K, ACROSS_M))
@@ -36,8 +36,8 @@ DEVICE void put_gradients(LOCAL float *slice, float fetched[LOADS_A][A_WIDTH])
     }
 }
 
-/* A column of B: the input that one tap meets, relative to the pixel where tap (0, 0) of an unpadded
-   window would be. */
+/* A column of B: the input that one tap meets, relative to the pixel where tap (0, 0) of an
+   unpadded window would be. */
 typedef struct tap_view {
     int h, w;
     u32 channel;
@@ -62,12 +62,12 @@ DEVICE void fetch_inputs(float fetched[LOADS_B][B_WIDTH], GLOBAL const float *x,
                          const conv2d_local_params *p, tap_view tap, const digits at[LOADS_B],
                          u32 pixels)
 {
-#pragma unroll
+    UNROLL
     for (u32 i = 0; i < LOADS_B; i++) {
         const int h = (int)(at[i].middle * p->stride_h) + tap.h;
         const int w = (int)(at[i].low * p->stride_w) + tap.w;
-        const bool inside = tap.exists && LINE_OF(i, ACROSS_N) < pixels && (u32)h < p->in_h &&
-                            (u32)w < p->in_w;
+        const bool inside =
+            tap.exists && LINE_OF(i, ACROSS_N) < pixels && (u32)h < p->in_h && (u32)w < p->in_w;
         const int place = (h * (int)p->in_w + w) * (int)p->in_channels + (int)tap.channel;
         const u32 sample = p->in_h * p->in_w * p->in_channels;
         fetch(fetched[i], x, (long)((u64)at[i].high * sample) + place, inside, B_WIDTH);
@@ -76,7 +76,7 @@ DEVICE void fetch_inputs(float fetched[LOADS_B][B_WIDTH], GLOBAL const float *x,
 
 DEVICE void put_inputs(LOCAL float *slice, float fetched[LOADS_B][B_WIDTH])
 {
-#pragma unroll
+    UNROLL
     for (u32 i = 0; i < LOADS_B; i++) {
         const u32 line = LINE_OF(i, ACROSS_N);
         if (HAS_LINE(line, TILE_K, ACROSS_N))
@@ -87,11 +87,11 @@ DEVICE void put_inputs(LOCAL float *slice, float fetched[LOADS_B][B_WIDTH])
 /* Adds a slice's columns of A to an item's sums for the bias. */
 DEVICE void add_gradients(float sums[BIASES], LOCAL const float *a)
 {
-#pragma unroll
+    UNROLL
     for (u32 i = 0; i < BIASES; i++) {
         const u32 m = LOCAL_ID + i * ITEMS;
         if (m >= TILE_M) continue;
-#pragma unroll
+        UNROLL
         for (u32 k = 0; k < TILE_K; k++)
             sums[i] += a[k * LINE_M + m];
     }
@@ -102,11 +102,11 @@ DEVICE void write_filters(GLOBAL float *dw, const conv2d_local_params *p, tile_i
                           float sums[REG_M][REG_N])
 {
     const item_id item = own_item();
-#pragma unroll
+    UNROLL
     for (u32 i = 0; i < REG_M; i++) {
         const u32 m = tile.m * TILE_M + ROW_OF(item, i);
         if (m >= p->out_channels / p->groups) continue;
-#pragma unroll
+        UNROLL
         for (u32 j = 0; j < REG_N; j += 4) {
             const u32 n = tile.n * TILE_N + COLUMN_OF(item, j);
             float four[4] = {0.0f, 0.0f, 0.0f, 0.0f};
@@ -154,9 +154,7 @@ TILE_KERNEL void dpt_conv2d_local_weights(OUT(float, dw), OUT(float, dbias), IN(
     const radix r = {p.out_h, p.out_w};
     const digits slice_step = digits_of(TILE_K, r);
     digits at[LOADS_B];
-#pragma unroll
-    for (u32 i = 0; i < LOADS_B; i++)
-        at[i] = digits_of(first + LINE_OF(i, ACROSS_N), r);
+    find_digits(at, LOADS_B, first + LINE_OF(0, ACROSS_N), LINES_APART(ACROSS_N), r);
 
     float sums[REG_M][REG_N], a_next[LOADS_A][A_WIDTH], b_next[LOADS_B][B_WIDTH];
     float bias_sums[BIASES];
@@ -175,7 +173,7 @@ TILE_KERNEL void dpt_conv2d_local_weights(OUT(float, dw), OUT(float, dbias), IN(
         if (slice + 1 < n_slices) {
             pixels -= TILE_K;
             dy_slice += (u64)TILE_K * p.out_channels;
-#pragma unroll
+            UNROLL
             for (u32 i = 0; i < LOADS_B; i++)
                 at[i] = digits_add(at[i], slice_step, r);
             fetch_gradients(a_next, dy_slice, p.out_channels, left, pixels);

@@ -10,10 +10,10 @@
 
 /* What all windows have in common. */
 typedef struct window {
-    u32 taps_h;             /* a column whose tap row is not below it is past the end */
-    int step_h, step_w;     /* pixels between two taps, negative where windows run backwards */
-    u32 height, width;      /* of the tensor gathered from */
-    u32 channels;           /* of one of its pixels, all groups */
+    u32 taps_h;         /* a column whose tap row is not below it is past the end */
+    int step_h, step_w; /* pixels between two taps, negative where windows run backwards */
+    u32 height, width;  /* of the tensor gathered from */
+    u32 channels;       /* of one of its pixels, all groups */
 } window;
 
 /* One of the pixels whose windows an item fetches: where its tap (0, 0) lies, which may be outside.
@@ -41,7 +41,7 @@ DEVICE void fetch_windows(float fetched[LOADS_A][A_WIDTH], GLOBAL const float *f
 {
     const int dh = (int)tap.high * v->step_h, dw = (int)tap.middle * v->step_w;
     const int shift = (dh * (int)v->width + dw) * (int)v->channels + (int)tap.low;
-#pragma unroll
+    UNROLL
     for (u32 i = 0; i < LOADS_A; i++) {
         const bool inside = tap.high < v->taps_h && (u32)(rows[i].h + dh) < v->height &&
                             (u32)(rows[i].w + dw) < v->width;
@@ -51,7 +51,7 @@ DEVICE void fetch_windows(float fetched[LOADS_A][A_WIDTH], GLOBAL const float *f
 
 DEVICE void put_windows(LOCAL float *slice, float fetched[LOADS_A][A_WIDTH])
 {
-#pragma unroll
+    UNROLL
     for (u32 i = 0; i < LOADS_A; i++) {
         const u32 line = LINE_OF(i, ACROSS_K);
         if (HAS_LINE(line, TILE_M, ACROSS_K))
