@@ -11,7 +11,7 @@
 /* *offered: whether CLBlast is a candidate for products on this device.  It is not
 
    - where it is not installed, or was not known when this was built;
-   - on CPUs, for which it has no tuned parameters: on PoCL it reached a fifth of what our tiles do
+   - on CPUs, for which it has no tuned parameters: on PoCL it reached a tenth of what our tiles do
      (bench/results/opencl.md), and compiling it to find that out takes seconds;
    - where each start of the program would wait for it: the second start of a command is to compile
      nothing, and CLBlast's kernels are compiled from source each time.  What that takes with the

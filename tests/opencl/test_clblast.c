@@ -1,6 +1,6 @@
-/* CLBlast from several devices' threads at once.  It breaks where two threads compile the same
-   kernel (1.5.3), so every round begins with nothing compiled: the devices are opened anew, which
-   empties CLBlast's cache, and PoCL's is a folder of this test's own that is emptied.
+/* CLBlast from several devices' threads at once.  It breaks where two threads set it up or compile
+   the same kernel at the same moment (1.5.3), so every round is a process of its own, in which all
+   threads call it for the first time together; the first begins with PoCL's cache empty as well.
 
    $DPTRAIN_TEST_ROUNDS: how often. */
 #include "harness.h"
@@ -10,9 +10,12 @@
 
 #include <dlfcn.h>
 #include <ftw.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { N = 70, IN = 100, OUT = 60, CALLS = 5, N_DEVICES = 4 };
 
@@ -25,16 +28,17 @@ static const char cache[] = "pocl-cache"; /* in the entry's scratch folder */
 /* One device's part of a round. */
 typedef struct part {
     dpti_device *device;
+    pthread_barrier_t *start;
     const float *x, *w;
     dpt_status status;
     bool is_clblast;
     float y[N * OUT];
 } part;
 
-static dpt_status multiply(part *p, dpti_op *op, dpti_buffer *x, dpti_buffer *w, dpti_buffer *y)
+static dpt_status prepare(part *p, dpti_op *op, dpt_op_args *args, dpti_buffer *x, dpti_buffer *w,
+                          dpti_buffer *y)
 {
     const dpt_op_desc desc = {.kind = DPT_OP_LINEAR_FORWARD, .u.linear = {.in = IN, .out = OUT}};
-    dpt_op_args args;
     DPT_TRY(dpti_prepare(p->device, &desc, N, op));
     p->is_clblast = strcmp(op->info.algorithm, "clblast") == 0;
     DPT_TRY(dpti_alloc(p->device, N * IN * sizeof(float), x));
@@ -43,9 +47,13 @@ static dpt_status multiply(part *p, dpti_op *op, dpti_buffer *x, dpti_buffer *w,
     DPT_TRY(dpti_upload(x, 0, p->x, N * IN * sizeof(float)));
     DPT_TRY(dpti_upload(w, 0, p->w, OUT * IN * sizeof(float)));
     const dpti_binding binding = {.in = {{x, 0}, {w, 0}}, .out = {{y, 0}}};
-    DPT_TRY(dpti_bind(op, N, &binding, &args));
+    return dpti_bind(op, N, &binding, args);
+}
+
+static dpt_status multiply(part *p, const dpti_op *op, const dpt_op_args *args, dpti_buffer *y)
+{
     for (int i = 0; i < CALLS; i++)
-        DPT_TRY(dpti_run(op, N, &args));
+        DPT_TRY(dpti_run(op, N, args));
     DPT_TRY(dpti_download(p->y, y, 0, sizeof p->y));
     return dpti_sync(p->device);
 }
@@ -55,8 +63,12 @@ static void run_part(dpti_device *device, void *argument)
     part *p = argument;
     dpti_op op = {0};
     dpti_buffer x = {0}, w = {0}, y = {0};
+    dpt_op_args args;
     (void)device;
-    p->status = multiply(p, &op, &x, &w, &y);
+    p->status = prepare(p, &op, &args, &x, &w, &y);
+    if (p->status == DPT_OK) p->status = dpti_sync(p->device);
+    pthread_barrier_wait(p->start);
+    if (p->status == DPT_OK) p->status = multiply(p, &op, &args, &y);
     dpti_free(&x);
     dpti_free(&w);
     dpti_free(&y);
@@ -96,18 +108,22 @@ static bool empty_cache(void)
     return mkdir(cache, 0700) == 0;
 }
 
-static void run_round(test *t, dpt_context *context)
+/* A round, in a process of its own. */
+static void one_round(test *t)
 {
     static float x[N * IN], w[OUT * IN];
     static part parts[N_DEVICES];
     uint64_t tickets[N_DEVICES];
+    pthread_barrier_t start;
+    dpt_context *context = NULL;
     dpt_device_set *set = NULL;
     fill(x, N * IN, 7);
     fill(w, OUT * IN, 5);
-    REQUIRE(empty_cache());
+    REQUIRE(pthread_barrier_init(&start, NULL, N_DEVICES) == 0);
+    REQUIRE_OK(dpt_context_create(&context));
     REQUIRE_OK(dpt_devices_open(context, devices_list, &set));
     for (size_t i = 0; i < N_DEVICES; i++) {
-        parts[i] = (part){.device = set->devices[i], .x = x, .w = w};
+        parts[i] = (part){.device = set->devices[i], .start = &start, .x = x, .w = w};
         tickets[i] = dpti_driver_post(set->devices[i], run_part, &parts[i]);
     }
     for (size_t i = 0; i < N_DEVICES; i++)
@@ -119,29 +135,47 @@ static void run_round(test *t, dpt_context *context)
             CHECK(is_right(&parts[i]));
     }
     dpt_devices_close(set);
+    dpt_context_destroy(context);
 }
 
-static void many_threads(test *t)
+/* Its exit status, or -1 if it was killed. */
+static int run_itself(void)
+{
+    char *const arguments[] = {"test-opencl-clblast", "one_round", NULL};
+    int status = 0;
+    (void)fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (!freopen("/dev/null", "w", stdout)) _exit(1);
+        execv("/proc/self/exe", arguments);
+        _exit(1);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child) return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void many_rounds(test *t)
 {
     const char *text = getenv("DPTRAIN_TEST_ROUNDS");
-    size_t n_rounds = 2;
-    dpt_context *context = NULL;
+    size_t n_rounds = 5;
     void *library = dlopen("libclblast.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         test_skip(t, "CLBlast is not installed");
         return;
     }
-    REQUIRE(setenv("POCL_CACHE_DIR", cache, 1) == 0); /* nothing has asked OpenCL yet */
-    REQUIRE(!text || dpti_parse_size(text, 1, 1000, &n_rounds));
-    REQUIRE_OK(dpt_context_create(&context));
-    for (size_t i = 0; i < n_rounds && t->n_failures == 0; i++)
-        run_round(t, context);
-    dpt_context_destroy(context);
     dlclose(library);
+    REQUIRE(!text || dpti_parse_size(text, 1, 1000, &n_rounds));
+    REQUIRE(empty_cache());
+    REQUIRE(setenv("POCL_CACHE_DIR", cache, 1) == 0);
+    for (size_t i = 0; i < n_rounds; i++)
+        CHECK(run_itself() == 0);
 }
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {{"many_threads", many_threads}};
+    static const test_case round_case = {"one_round", one_round};
+    static const test_case cases[] = {{"many_rounds", many_rounds}};
+    if (argc > 1 && strcmp(argv[1], "one_round") == 0)
+        return test_main(argc, argv, &round_case, 1, NULL);
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }
