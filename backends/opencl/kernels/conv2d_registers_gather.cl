@@ -19,15 +19,13 @@ typedef struct cursor {
     u32 row, column;
 } cursor;
 
-DEVICE cursor cursor_at(const conv_gather_params *p, u64 pixel, u64 end)
+DEVICE void cursor_set(cursor *c, const conv_gather_params *p, u64 pixel, u64 end)
 {
-    cursor c;
     const u64 row = pixel / p->grid_w;
-    c.left = end - pixel - 1;
-    c.column = (u32)(pixel % p->grid_w);
-    c.row = (u32)(row % p->grid_h);
-    c.sample = row / p->grid_h;
-    return c;
+    c->left = end - pixel - 1;
+    c->column = (u32)(pixel % p->grid_w);
+    c->row = (u32)(row % p->grid_h);
+    c->sample = row / p->grid_h;
 }
 
 /* The last pixel repeats: a tile's spare rows compute it once more. */
@@ -98,7 +96,8 @@ ITEM_KERNEL void dpt_conv2d_gather(OUT(float, y), IN(float, x), IN(float, packed
     u32 first = 0;
     do {
         const u32 last = min(first + p.block, n_segments);
-        cursor c = cursor_at(&p, begin, end);
+        cursor c;
+        cursor_set(&c, &p, begin, end);
         for (u64 pixel = begin; pixel < end; pixel += ROWS) {
             places at;
             i32 highest = INT_MAX, lowest = INT_MIN; /* of the first taps' rows */
