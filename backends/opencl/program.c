@@ -199,9 +199,18 @@ static cl_program load(const build *b)
     return NULL;
 }
 
+/* PoCL keeps what it has compiled itself, each kernel for the groups it is run with.  Asked for a
+   binary it compiles every kernel of the program once more, for groups of any size: most of the
+   time of a first start was spent on that. */
+static bool keeps_programs_itself(const dpt_cl_found *found)
+{
+    return strcmp(found->group, "pocl") == 0;
+}
+
 static void store(const build *b, cl_program program)
 {
     size_t n_bytes = 0;
+    if (keeps_programs_itself(dpt_cl_device_of(b->device)->found)) return;
     if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof n_bytes, &n_bytes, NULL) !=
             CL_SUCCESS ||
         n_bytes == 0)
