@@ -141,7 +141,9 @@ static dpt_status time_item(const trial *t, const dpt_cl_alternative *item, doub
     dpt_device *device = t->op->device;
     dpt_stream stream = {.device = device, .queue = dpt_cl_device_of(device)->queue};
     setting s = {0};
+    dpt_cl_device_of(device)->trying = true;
     dpt_status status = set_up(t, item, &stream, &s);
+    dpt_cl_device_of(device)->trying = false;
     if (status == DPT_OK) status = dpt_cl_measure(device, budget_seconds, enqueue, &s, seconds);
     /* Nothing is freed that the device may still work on. */
     if (status != DPT_OK && status != DPT_E_DEVICE_LOST) clFinish(stream.queue);

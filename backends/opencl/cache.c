@@ -136,6 +136,14 @@ static bool write_whole(const char *path, const void *bytes, size_t n_bytes)
     return fclose(file) == 0 && written;
 }
 
+bool dpt_cl_cache_writable(void)
+{
+    char *path = dpt_cl_cache_path("");
+    const bool writable = path && make_folders(path) && access(path, W_OK) == 0;
+    free(path);
+    return writable;
+}
+
 bool dpt_cl_cache_write(const char *name, const void *bytes, size_t n_bytes)
 {
     char *path = dpt_cl_cache_path(name);

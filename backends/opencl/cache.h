@@ -21,6 +21,8 @@ void dpt_cl_hash_print(dpt_cl_hash hash, char out[DPT_CL_HASH_CHARS + 1]);
 unsigned char *dpt_cl_cache_read(const char *name, size_t *n_bytes);
 /* Replaces a cache file.  false: it could not be written, which is no failure. */
 bool dpt_cl_cache_write(const char *name, const void *bytes, size_t n_bytes);
+/* Whether files can be written at all; makes the folder. */
+bool dpt_cl_cache_writable(void);
 /* The path that a file has or would have, allocated; NULL without a home folder. */
 char *dpt_cl_cache_path(const char *name);
 

@@ -29,6 +29,7 @@ typedef struct dpt_cl_device {
     dpt_cl_tuning *tuning;
     dpt_cl_pinned *pinned;
     dpt_cl_params params;
+    bool trying;       /* alternatives are being timed: what is compiled may never be used again */
     bool uses_clblast; /* clblast.h */
 } dpt_cl_device;
 

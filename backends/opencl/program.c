@@ -15,6 +15,8 @@ typedef struct kernel_entry {
 typedef struct program_entry {
     dpt_cl_program_key key; /* its file is embedded and so static */
     cl_program program;
+    char file[DPT_CL_HASH_CHARS + 16]; /* in the cache */
+    bool stored;                       /* it is there */
     kernel_entry *kernels;
     struct program_entry *next;
 } program_entry;
@@ -199,18 +201,12 @@ static cl_program load(const build *b)
     return NULL;
 }
 
-/* PoCL keeps what it has compiled itself, each kernel for the groups it is run with.  Asked for a
-   binary it compiles every kernel of the program once more, for groups of any size: most of the
-   time of a first start was spent on that. */
-static bool keeps_programs_itself(const dpt_cl_found *found)
-{
-    return strcmp(found->group, "pocl") == 0;
-}
-
-static void store(const build *b, cl_program program)
+/* Asking for a binary can take longer than compiling: PoCL then compiles every kernel once more,
+   for groups of any size.  So only programs that will be used again are asked for theirs. */
+static void store(const char *file, cl_program program)
 {
     size_t n_bytes = 0;
-    if (keeps_programs_itself(dpt_cl_device_of(b->device)->found)) return;
+    if (!dpt_cl_cache_writable()) return;
     if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof n_bytes, &n_bytes, NULL) !=
             CL_SUCCESS ||
         n_bytes == 0)
@@ -218,7 +214,7 @@ static void store(const build *b, cl_program program)
     unsigned char *binary = malloc(n_bytes);
     if (!binary) return;
     if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
-        (void)dpt_cl_cache_write(b->file, binary, n_bytes);
+        (void)dpt_cl_cache_write(file, binary, n_bytes);
     free(binary);
 }
 
@@ -285,12 +281,12 @@ static dpt_status compile_source(const build *b, cl_program *out)
         (void)clReleaseProgram(program);
         return status;
     }
-    store(b, program);
     *out = program;
     return DPT_OK;
 }
 
-static dpt_status make_program(dpt_device *device, const dpt_cl_program_key *key, cl_program *out)
+static dpt_status make_program(dpt_device *device, const dpt_cl_program_key *key,
+                               program_entry *out)
 {
     const dpt_cl_found *found = dpt_cl_device_of(device)->found;
     build b = {.device = device, .key = key};
@@ -299,8 +295,10 @@ static dpt_status make_program(dpt_device *device, const dpt_cl_program_key *key
         snprintf(b.options, sizeof b.options, "-cl-std=CL1.2 -DGROUP=%u -DDEVICE_IS_CPU=%d %s",
                  found->group_size, found->is_cpu, key->options);
         name_binary(&b);
-        *out = load(&b);
-        if (!*out) status = compile_source(&b, out);
+        memcpy(out->file, b.file, sizeof out->file);
+        out->program = load(&b);
+        out->stored = out->program != NULL;
+        if (!out->program) status = compile_source(&b, &out->program);
     }
     free(b.source.bytes);
     return status;
@@ -320,7 +318,7 @@ static dpt_status find_program(dpt_device *device, const dpt_cl_program_key *key
         entry = calloc(1, sizeof *entry);
         if (!entry) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a program");
         entry->key = *key;
-        const dpt_status status = make_program(device, key, &entry->program);
+        const dpt_status status = make_program(device, key, entry);
         if (status != DPT_OK) {
             free(entry);
             return status;
@@ -359,6 +357,10 @@ dpt_status dpt_cl_kernel_get(dpt_device *device, const dpt_cl_program_key *key, 
 {
     program_entry *program = NULL;
     DPT_TRY(find_program(device, key, &program));
+    if (!program->stored && !dpt_cl_device_of(device)->trying) {
+        store(program->file, program->program);
+        program->stored = true;
+    }
     for (const kernel_entry *entry = program->kernels; entry; entry = entry->next) {
         if (strcmp(entry->name, name) != 0) continue;
         *out = entry->kernel;
