@@ -16,34 +16,34 @@ typedef struct tile_place {
 DEVICE tile_place place_of(const winograd_images *p, u32 tile)
 {
     const u32 in_image = p->tiles_h * p->tiles_w;
-    const u32 image = tile / in_image, rest = tile % in_image;
+    const u32 image = tile / in_image, rest = tile - image * in_image;
+    const u32 row = rest / p->tiles_w, column = rest - row * p->tiles_w;
     tile_place place;
     place.image = image * p->image_stride;
-    place.top = (i32)(rest / p->tiles_w * TILE) - p->pad_h;
-    place.left = (i32)(rest % p->tiles_w * TILE) - p->pad_w;
+    place.top = (i32)(row * TILE) - p->pad_h;
+    place.left = (i32)(column * TILE) - p->pad_w;
     return place;
 }
 
 /* Where a row's chunk lies in each point. */
 DEVICE u64 chunk_place(const winograd_layout *l, u32 row, u32 chunk)
 {
-    const u64 block = row / l->block_rows;
-    return ((block * l->chunks + chunk) * l->block_rows + row % l->block_rows) * WIDTH;
+    const u32 block = row / l->block_rows, rest = row - block * l->block_rows;
+    return (((u64)block * l->chunks + chunk) * l->block_rows + rest) * WIDTH;
 }
 
 /* A row of n values of an image, zeros outside of it. */
 DEVICE void load_row(GLOBAL const float *image, const winograd_images *p, i32 row, i32 left,
                      u32 channel, u32 n, vec *out)
 {
-    const u32 lanes = channel < p->channels ? p->channels - channel : 0;
-    const bool inside = row >= 0 && row < (i32)p->height && lanes > 0;
+    const bool inside = row >= 0 && row < (i32)p->height && channel < p->channels;
 #pragma unroll
     for (u32 j = 0; j < n; j++) {
         const i32 column = left + (i32)j;
         out[j] = (vec)(0.0f);
         if (inside && column >= 0 && column < (i32)p->width)
             out[j] = load_lanes(image + ((u64)row * p->width + (u64)column) * p->channels + channel,
-                                lanes);
+                                p->channels - channel);
     }
 }
 

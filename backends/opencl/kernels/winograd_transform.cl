@@ -73,7 +73,8 @@ KERNEL void winograd_taps(OUT(float, u), IN(float, w), const winograd_filters p)
                   block[tap][l]);
     }
     /* [point][depth][lane], points an odd number of vectors apart for the sake of the cache. */
-    float points[POINTS * POINTS][WIDTH + 1][WIDTH];
+    const u32 stride = (WIDTH + 1) * WIDTH;
+    float points[POINTS * POINTS * (WIDTH + 1) * WIDTH];
     for (u32 d = 0; d < WIDTH; d++) {
         vec g[9];
 #pragma unroll
@@ -84,13 +85,14 @@ KERNEL void winograd_taps(OUT(float, u), IN(float, w), const winograd_filters p)
                 turned[l] = block[tap][l][d];
             g[tap] = p.lane_stride == 1 ? LOAD(block[tap][d]) : LOAD(turned);
         }
-        transform_filter(points[0][d], g, (WIDTH + 1) * WIDTH);
+        transform_filter(points + d * WIDTH, g, stride);
     }
-    const u64 row = (u64)(lane / p.panel_width) * p.padded_depth + first;
-    GLOBAL float *to = u + row * p.panel_width + lane % p.panel_width;
+    const u32 panel = lane / p.panel_width, rest = lane - panel * p.panel_width;
+    GLOBAL float *to = u + ((u64)panel * p.padded_depth + first) * p.panel_width + rest;
     for (u32 point = 0; point < POINTS * POINTS; point++) {
         for (u32 d = 0; d < WIDTH; d++)
-            STORE(LOAD(points[point][d]), to + point * p.point_stride + d * p.panel_width);
+            STORE(LOAD(points + point * stride + d * WIDTH),
+                  to + point * p.point_stride + d * p.panel_width);
     }
 }
 
