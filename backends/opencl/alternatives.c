@@ -11,8 +11,8 @@ enum { MAX_ALTERNATIVES = 64, KEY_BYTES = 256 };
 
 /* Operations of a call below which alternatives differ by less than a launch costs. */
 static const double least_work = 2e7;
-/* Operations of one timed run: some milliseconds. */
-static const double enough_work_cpu = 1e9, enough_work = 2e10;
+/* Operations of one timed run: some ten milliseconds. */
+static const double enough_work_cpu = 4e9, enough_work = 2e10;
 static const double budget_seconds = 0.02; /* of one alternative's timing */
 
 /* ---- Which ----------------------------------------------------------------------------------- */

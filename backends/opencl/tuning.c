@@ -2,6 +2,7 @@
    "key<TAB>candidate" each. */
 #include "tuning.h"
 #include "cache.h"
+#include "program.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -33,6 +34,9 @@ static void name_file(const dpt_cl_found *found, char *out, size_t n_bytes)
     hash = dpt_cl_hash_text(hash, found->name);
     hash = dpt_cl_hash_text(hash, found->version);
     hash = dpt_cl_hash_text(hash, found->driver);
+    /* What was measured is forgotten when a kernel changes. */
+    for (const dpt_cl_source *source = dpt_cl_sources; source->name; source++)
+        hash = dpt_cl_hash_add(hash, source->text, source->n_bytes);
     char digits[DPT_CL_HASH_CHARS + 1];
     dpt_cl_hash_print(hash, digits);
     snprintf(out, n_bytes, "tuning-%.16s.txt", digits);
@@ -91,10 +95,10 @@ static const char *remembered(const char *lines, const char *key, size_t *length
     return NULL;
 }
 
-static bool recall(const kind *of, const dpt_cl_choice *choice, size_t *out)
+static bool recall(const kind *of, const dpt_cl_choice *choice, const char *key, size_t *out)
 {
     size_t length = 0;
-    const char *name = remembered(of->lines, choice->key, &length);
+    const char *name = remembered(of->lines, key, &length);
     for (size_t i = 0; name && i < choice->n_candidates; i++) {
         if (strlen(choice->candidates[i]) != length) continue;
         if (memcmp(choice->candidates[i], name, length) != 0) continue;
@@ -115,6 +119,21 @@ static void remember(kind *of, const char *key, const char *name)
     of->lines = lines;
     of->n_bytes = strlen(lines);
     (void)dpt_cl_cache_write(of->file, of->lines, of->n_bytes);
+}
+
+/* The key with the names of the candidates in it: a choice counts among the same ones only.
+   Allocated, or NULL. */
+static char *full_key(const dpt_cl_choice *choice)
+{
+    dpt_cl_hash hash = dpt_cl_hash_begin();
+    for (size_t i = 0; i < choice->n_candidates; i++)
+        hash = dpt_cl_hash_text(hash, choice->candidates[i]);
+    char digits[DPT_CL_HASH_CHARS + 1];
+    dpt_cl_hash_print(hash, digits);
+    const size_t n_bytes = strlen(choice->key) + 16;
+    char *key = malloc(n_bytes);
+    if (key) snprintf(key, n_bytes, "%s of %.8s", choice->key, digits);
+    return key;
 }
 
 /* ---- Choosing -------------------------------------------------------------------------------- */
@@ -148,12 +167,15 @@ dpt_status dpt_cl_choose(dpt_device *device, const dpt_cl_choice *choice, size_t
     dpt_status status = DPT_OK;
     *out = 0;
     if (choice->n_candidates == 1) return DPT_OK;
+    char *key = full_key(choice);
+    if (!key) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a choice");
     pthread_mutex_lock(&lock);
-    if (!recall(of, choice, out)) {
+    if (!recall(of, choice, key, out)) {
         status = measure_all(choice, out);
-        if (status == DPT_OK) remember(of, choice->key, choice->candidates[*out]);
+        if (status == DPT_OK) remember(of, key, choice->candidates[*out]);
     }
     pthread_mutex_unlock(&lock);
+    free(key);
     return status;
 }
 
