@@ -130,6 +130,7 @@ static void ask_device(cl_platform_id platform, const char *platform_name, cl_de
     out->is_host_cpu = out->is_cpu;
     out->group_size = group_size(out->max_group, out->is_cpu ? 64 : 256);
     if (out->vector_width == 0) out->vector_width = 1;
+    if (out->compute_units == 0) out->compute_units = 1; /* it does not tell; divisors */
     if (out->max_alloc_bytes == 0) out->max_alloc_bytes = out->memory_bytes / 4;
     snprintf(out->platform_name, sizeof out->platform_name, "%s", platform_name);
     name_group(platform_name, out->group);
