@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Both parts see the same scale: that of the training data, whatever is set apart for validation.
  */
@@ -57,14 +58,25 @@ dpt_status cli_session_open(cli_session *session, const cli_options *options, bo
     return dpt_model_by_name(context, options->model, &shape, &session->model);
 }
 
+/* On a terminal: why nothing else is to be seen for a while, and nothing when that is over. */
+static void announce(const cli_options *options, const char *what)
+{
+    if (options->quiet || !cli_can_redraw(STDERR_FILENO)) return;
+    fprintf(stderr, "\r\033[K%s", what);
+    fflush(stderr);
+}
+
 dpt_status cli_session_open_training(cli_session *session, const cli_options *options)
 {
     DPT_TRY(cli_session_open(session, options, true));
     dpt_dataset_info data;
     dpt_dataset_describe(session->train, &data);
     const dpt_trainer_options trainer = cli_trainer_options(options, data.count);
-    return dpt_trainer_create(session->devices, session->model, session->train, &trainer,
-                              &session->trainer);
+    announce(options, "preparing (kernels that a device has never run are compiled and timed) ...");
+    const dpt_status status = dpt_trainer_create(session->devices, session->model, session->train,
+                                                 &trainer, &session->trainer);
+    announce(options, "");
+    return status;
 }
 
 void cli_session_close(cli_session *session)
