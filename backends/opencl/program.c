@@ -292,7 +292,7 @@ static dpt_status make_program(dpt_device *device, const dpt_cl_program_key *key
     build b = {.device = device, .key = key};
     dpt_status status = assemble(device, key->file, &b.source);
     if (status == DPT_OK) {
-        snprintf(b.options, sizeof b.options, "-cl-std=CL1.2 -DGROUP=%u -DDEVICE_IS_CPU=%d %s",
+        snprintf(b.options, sizeof b.options, "-cl-std=CL1.2 -w -DGROUP=%u -DDEVICE_IS_CPU=%d %s",
                  found->group_size, found->is_cpu, key->options);
         name_binary(&b);
         memcpy(out->file, b.file, sizeof out->file);

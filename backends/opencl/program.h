@@ -19,7 +19,8 @@ typedef struct dpt_cl_program_key {
    belongs to the device.  A kernel is one object: set its arguments and enqueue it in one go.
    DPT_E_DEVICE if it does not compile: the record names device, file and options and has the first
    error of the build log; the whole log goes to a file that it names.
-   The usual options: -cl-std=CL1.2 -DGROUP=n -DDEVICE_IS_CPU=0|1. */
+   The usual options: -cl-std=CL1.2 -w (some drivers print warnings) -DGROUP=n -DDEVICE_IS_CPU=0|1.
+ */
 DPT_CHECK_RESULT dpt_status dpt_cl_kernel_get(dpt_device *device, const dpt_cl_program_key *key,
                                               const char *name, cl_kernel *out);
 /* With no options of its own. */
