@@ -45,7 +45,7 @@ typedef struct winograd_images {
 typedef struct winograd_filters {
     u64 point_stride;
     u64 lane_stride, depth_stride, tap_stride;
-    u32 lanes, depth;         /* of the filter */
+    u32 lanes, depth;          /* of the filter */
     u32 n_lanes, padded_depth; /* of the matrices, zeros behind */
     u32 panel_width;
     u32 rotated; /* taps in reverse: backward data */
@@ -54,10 +54,10 @@ typedef struct winograd_filters {
 /* C = A * B for each point: rows' blocks of A with panels of B, transformed as above. */
 typedef struct winograd_product {
     u64 a_stride, b_stride, c_stride; /* between points */
-    u32 blocks;       /* of rows */
-    u32 item_blocks;  /* that a work item multiplies with each panel in turn */
-    u32 depth_chunks; /* chunks of A */
-    u32 panels;       /* of B; c has as many, each PANEL chunks */
+    u32 blocks;                       /* of rows */
+    u32 item_blocks;                  /* that a work item multiplies with each panel in turn */
+    u32 depth_chunks;                 /* chunks of A */
+    u32 panels;                       /* of B; c has as many, each PANEL chunks */
 } winograd_product;
 
 /* Everything at once: source and results have layouts of product.blocks blocks of rows, results of
@@ -80,7 +80,7 @@ typedef struct winograd_sum {
 /* The gradient of filters from a matrix (out_channels, in_channels) a point. */
 typedef struct winograd_weights {
     u64 point_stride; /* between matrices */
-    u32 row_stride; /* between rows of a matrix */
+    u32 row_stride;   /* between rows of a matrix */
     u32 in_channels, out_channels;
     u32 accumulate;
 } winograd_weights;

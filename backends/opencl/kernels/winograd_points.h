@@ -20,8 +20,10 @@
 /* POINTS data, in place. */
 DEVICE void transform_data(vec d[POINTS])
 {
-    const vec even_a = FMA((vec)(-2.0f), d[2], d[4]), odd_a = ROOT_HALF * FMA((vec)(-2.0f), d[1], d[3]);
-    const vec even_b = FMA((vec)(-0.5f), d[2], d[4]), odd_b = ROOT_TWO * FMA((vec)(-0.5f), d[1], d[3]);
+    const vec even_a = FMA((vec)(-2.0f), d[2], d[4]),
+              odd_a = ROOT_HALF * FMA((vec)(-2.0f), d[1], d[3]);
+    const vec even_b = FMA((vec)(-0.5f), d[2], d[4]),
+              odd_b = ROOT_TWO * FMA((vec)(-0.5f), d[1], d[3]);
     d[0] = FMA((vec)(-2.5f), d[2], d[0] + d[4]);
     d[5] = FMA((vec)(-2.5f), d[3], d[1] + d[5]);
     d[1] = even_a + odd_a;

@@ -4,8 +4,8 @@
 
 #include "activation.h"
 #include "winograd.h"
-#include "winograd_vector.h"
 #include "winograd_points.h"
+#include "winograd_vector.h"
 
 /* A tile's place in its image. */
 typedef struct tile_place {
@@ -47,7 +47,8 @@ DEVICE void load_row(GLOBAL const float *image, const winograd_images *p, i32 ro
     }
 }
 
-/* x: POINTS x POINTS values of a tile's channels, to a row of v; zeros where there is no such tile. */
+/* x: POINTS x POINTS values of a tile's channels, to a row of v; zeros where there is no such tile.
+ */
 DEVICE void transform_data_tile(GLOBAL float *v, GLOBAL const float *x, const winograd_images *p,
                                 u32 tile, u32 row, u32 chunk)
 {
