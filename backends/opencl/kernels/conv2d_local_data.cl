@@ -165,7 +165,8 @@ TILE_KERNEL void dpt_conv2d_local_data(OUT(float, dx), IN(float, dy), IN(float, 
     /* Phases are not all of one size. */
     if (tile.m * TILE_M >= n_pixels) return;
 
-    const window v = {.taps_h = fh.taps,
+    const u32 taps_h = fw.taps > 0 ? fh.taps : 0; /* without columns of taps there are no rows */
+    const window v = {.taps_h = taps_h,
                       .step_h = -(int)(p.every_h * p.dilation_h / p.stride_h),
                       .step_w = -(int)(p.every_w * p.dilation_w / p.stride_w),
                       .height = p.out_h,
@@ -181,9 +182,9 @@ TILE_KERNEL void dpt_conv2d_local_data(OUT(float, dx), IN(float, dy), IN(float, 
         .tap_w = p.every_w * channels,
         .filter = p.kernel_h * p.kernel_w * channels,
         .left = channels - tile.n * TILE_N,
-        .taps_h = fh.taps,
+        .taps_h = taps_h,
     };
-    const u32 taps = fh.taps * fw.taps * filters;
+    const u32 taps = taps_h * fw.taps * filters;
     const radix r = {max(fw.taps, 1u), filters};
     const digits slice_step = digits_of(TILE_K, r);
     digits tap = digits_of(PIECE_OF(ACROSS_K) * A_WIDTH, r), b_taps[LOADS_B];
@@ -191,17 +192,15 @@ TILE_KERNEL void dpt_conv2d_local_data(OUT(float, dx), IN(float, dy), IN(float, 
 
     float sums[REG_M][REG_N], a_next[LOADS_A][A_WIDTH], b_next[LOADS_B][B_WIDTH];
     clear_sums(sums);
-    const u32 n_slices = (taps + TILE_K - 1) / TILE_K;
-    if (n_slices > 0) {
-        fetch_windows(a_next, dy, &v, rows, tap);
-        fetch_filters(b_next, w, &f, b_taps);
-        put_windows(a, a_next);
-        put_filters(b, b_next);
-    }
+    fetch_windows(a_next, dy, &v, rows, tap);
+    fetch_filters(b_next, w, &f, b_taps);
+    put_windows(a, a_next);
+    put_filters(b, b_next);
     BARRIER();
+    const u32 n_slices = (taps + TILE_K - 1) / TILE_K;
     for (u32 slice = 0; slice < n_slices; slice++) {
         const u32 now = slice & 1, next = now ^ 1;
-        if (slice + 1 < n_slices) {
+        if (FETCHES_AFTER(slice, n_slices)) {
             tap = digits_add(tap, slice_step, r);
             UNROLL
             for (u32 i = 0; i < LOADS_B; i++)
@@ -210,7 +209,7 @@ TILE_KERNEL void dpt_conv2d_local_data(OUT(float, dx), IN(float, dy), IN(float, 
             fetch_filters(b_next, w, &f, b_taps);
         }
         add_products(sums, a + now * SLICE_A, b + now * SLICE_B, item);
-        if (slice + 1 < n_slices) {
+        if (FETCHES_AFTER(slice, n_slices)) {
             put_windows(a + next * SLICE_A, a_next);
             put_filters(b + next * SLICE_B, b_next);
         }

@@ -67,8 +67,8 @@ DEVICE void write_outputs(GLOBAL float *y, GLOBAL const float *bias, const conv2
     UNROLL
     for (u32 j = 0; j < REG_N; j += 4) {
         const u32 n = tile.n * TILE_N + COLUMN_OF(item, j);
-        float offset[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        if (p->has_bias) read_four(offset, bias, n, filters);
+        float offset[4];
+        read_four(offset, bias, n, p->has_bias ? filters : 0);
         UNROLL
         for (u32 i = 0; i < REG_M; i++) {
             const u32 pixel = tile.m * TILE_M + ROW_OF(item, i);
@@ -115,14 +115,14 @@ TILE_KERNEL void dpt_conv2d_local_forward(OUT(float, y), IN(float, x), IN(float,
     const u32 n_slices = (taps + TILE_K - 1) / TILE_K;
     for (u32 slice = 0; slice < n_slices; slice++) {
         const u32 now = slice & 1, next = now ^ 1;
-        if (slice + 1 < n_slices) {
+        if (FETCHES_AFTER(slice, n_slices)) {
             tap = digits_add(tap, slice_step, r);
             k += TILE_K;
             fetch_windows(a_next, x, &v, rows, tap);
             fetch_filters(b_next, w_tile, filters - tile.n * TILE_N, taps, k);
         }
         add_products(sums, a + now * SLICE_A, b + now * SLICE_B, item);
-        if (slice + 1 < n_slices) {
+        if (FETCHES_AFTER(slice, n_slices)) {
             put_windows(a + next * SLICE_A, a_next);
             put_filters(b + next * SLICE_B, b_next);
         }

@@ -41,6 +41,17 @@
 #define ACTIVATION_IN(params) ACTIVATION
 #endif
 
+/* Whether to fetch what comes after a slice.  PoCL (3.1) puts barriers of its own around inner
+   loops, also in branches that a whole group takes; and after a barrier in a branch it lets the
+   group's first item decide for all of them which way they go, so that they read what does not
+   exist.  So on CPUs no such loop stands in a branch, and a slice of zeros is fetched after the
+   last. */
+#if DEVICE_IS_CPU
+#define FETCHES_AFTER(slice, n_slices) true
+#else
+#define FETCHES_AFTER(slice, n_slices) ((slice) + 1 < (n_slices))
+#endif
+
 #ifdef FP_FAST_FMAF
 #define MULTIPLY_ADD(a, b, c) fma(a, b, c)
 #else

@@ -170,8 +170,8 @@ TILE_KERNEL void dpt_conv2d_local_weights(OUT(float, dw), OUT(float, dbias), IN(
     const u32 n_slices = (pixels + TILE_K - 1) / TILE_K;
     for (u32 slice = 0; slice < n_slices; slice++) {
         const u32 now = slice & 1, next = now ^ 1;
-        if (slice + 1 < n_slices) {
-            pixels -= TILE_K;
+        if (FETCHES_AFTER(slice, n_slices)) {
+            pixels -= min(pixels, (u32)TILE_K);
             dy_slice += (u64)TILE_K * p.out_channels;
             UNROLL
             for (u32 i = 0; i < LOADS_B; i++)
@@ -181,7 +181,7 @@ TILE_KERNEL void dpt_conv2d_local_weights(OUT(float, dw), OUT(float, dbias), IN(
         }
         add_products(sums, a + now * SLICE_A, b + now * SLICE_B, item);
         if (has_bias) add_gradients(bias_sums, a + now * SLICE_A);
-        if (slice + 1 < n_slices) {
+        if (FETCHES_AFTER(slice, n_slices)) {
             put_gradients(a + next * SLICE_A, a_next);
             put_inputs(b + next * SLICE_B, b_next);
         }
