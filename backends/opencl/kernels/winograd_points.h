@@ -10,6 +10,8 @@
 #ifndef DPT_OPENCL_WINOGRAD_POINTS_H
 #define DPT_OPENCL_WINOGRAD_POINTS_H
 
+#include "winograd_vector.h"
+
 #define POINTS (TILE + 2)
 
 #if TILE == 4
