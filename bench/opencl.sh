@@ -10,7 +10,7 @@
 # $DPTRAIN_BENCH_DLPRIM: the dlprim_benchmark of a build of DLPrimitives
 # (github.com/artyom-beilis/dlprimitives), which then trains the same LeNet on the same device, the
 # first of OpenCL's first platform.  With PoCL 3.1 it needs work_group_reduce_add replaced by its own
-# reduction (src/kernels/reduce.h).  Without it that row is left out.
+# reduction (src/kernels/reduce.h), and vstore4 by single stores (src/kernels/random.cl).  Without it that row is left out.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 DPTRAIN=${DPTRAIN:-$root/build/bin/dptrain}

@@ -11,7 +11,7 @@ typedef struct dpt_cl_programs dpt_cl_programs; /* program.h */
 typedef struct dpt_cl_tuning dpt_cl_tuning;     /* tuning.h */
 typedef struct dpt_cl_pinned dpt_cl_pinned;     /* memory.c */
 
-/* What device= parameters ask for (docs/devices.md). */
+/* What the parameters of a device string ask for (docs/devices.md). */
 typedef struct dpt_cl_params {
     /* path=: which convolutions and products are considered */
     enum { DPT_CL_PATH_MEASURED, DPT_CL_PATH_LOCAL, DPT_CL_PATH_REGISTERS } path;

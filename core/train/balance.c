@@ -75,11 +75,6 @@ void dpti_balance_destroy(dpti_balance *balance)
     free(balance);
 }
 
-const dpti_time_model *dpti_balance_model(const dpti_balance *balance, size_t device)
-{
-    return &balance->devices[device].model;
-}
-
 bool dpti_balance_rates(const dpti_balance *balance, double *rates)
 {
     const dpti_balance *b = balance;

@@ -95,7 +95,5 @@ bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most);
 /* Samples per second of each device at its present share, as modelled: false until shares have been
    chosen by measurement. */
 bool dpti_balance_rates(const dpti_balance *balance, double *rates);
-/* A device's model, for reports. */
-const dpti_time_model *dpti_balance_model(const dpti_balance *balance, size_t device);
 
 #endif
