@@ -9,7 +9,8 @@
 
 enum {
     LOSS_BINS = 500,
-    SHARE_BINS = 250,
+    SHARE_BINS = 500,
+    NARROW_SHARE_BINS = 250,
     MOST_MARKERS = 40,
     MOST_LABEL = 28, /* characters of a device's name */
     N_COLOURS = 8,
@@ -22,10 +23,7 @@ static const double huge_loss = 1e100;
 static const char *const colours[N_COLOURS] = {"#2f6db5", "#e58a2e", "#2e9b6f", "#c4547d",
                                                "#6fb1dd", "#8d6cc0", "#a8983a", "#7c8794"};
 
-static const char head[] =
-    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"960\" height=\"660\" "
-    "viewBox=\"0 0 960 660\" role=\"img\">\n"
+static const char style[] =
     "<style>\n"
     "text{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:#24292f}\n"
     ".title{font-size:20px;font-weight:600}\n"
@@ -34,6 +32,7 @@ static const char head[] =
     ".note,.tick{font-size:12px;fill:#57606a}\n"
     ".end{text-anchor:end}.middle{text-anchor:middle}\n"
     ".grid{stroke:#e3e7ec;fill:none}.axis{stroke:#8c959f;fill:none}\n"
+    ".rebalance{fill:#24292f}\n"
     ".epoch{stroke:#d0d7de;stroke-dasharray:2 3;fill:none}\n"
     ".line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}\n"
     ".band{stroke:none;opacity:.22}\n"
@@ -272,6 +271,18 @@ static void draw_accuracy(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot
 
 /* ---- Shares ---------------------------------------------------------------------------------- */
 
+/* One device's share is a straight line, which needs no width. */
+static bool is_wide(const dpti_plot *plot)
+{
+    return plot->n_devices > 1;
+}
+
+static size_t share_bins(const dpti_plot *plot)
+{
+    const size_t most = is_wide(plot) ? SHARE_BINS : NARROW_SHARE_BINS;
+    return plot->n_steps < most ? plot->n_steps : most;
+}
+
 /* What one device computed in the steps first .. last. */
 static double device_samples(const dpti_plot *plot, size_t device, size_t first, size_t last)
 {
@@ -328,7 +339,7 @@ static void share_entry(dpti_svg *svg, legend *l, const dpti_plot *plot, size_t 
 static void draw_areas(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *plot)
 {
     const size_t n_steps = plot->n_steps;
-    const size_t n_bins = n_steps < SHARE_BINS ? n_steps : SHARE_BINS;
+    const size_t n_bins = share_bins(plot);
     double all[SHARE_BINS], lower[SHARE_BINS] = {0}, upper[SHARE_BINS];
     for (size_t b = 0; b < n_bins; b++)
         all[b] = all_samples(plot, bin_first(b, n_bins, n_steps), bin_last(b, n_bins, n_steps));
@@ -346,6 +357,36 @@ static void draw_areas(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *
     }
 }
 
+/* A mark above the areas for each bin in which shares were changed. */
+static void draw_rebalances(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *plot)
+{
+    const size_t n_bins = share_bins(plot);
+    for (size_t b = 0; b < n_bins; b++) {
+        const size_t last = bin_last(b, n_bins, plot->n_steps);
+        size_t i = bin_first(b, n_bins, plot->n_steps);
+        while (i <= last && !plot->rebalanced[i])
+            i++;
+        if (i <= last)
+            dpti_svg_put(svg, "<path class=\"rebalance\" d=\"M%s %sl-3.5 -6h7Z\"/>\n",
+                         DPTI_PX(dpti_frame_x(frame, (double)i + 0.5)), DPTI_PX(frame->y - 1));
+    }
+}
+
+/* What the legend leaves out, and how many marks there would be if none fell together. */
+static void share_note(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *plot,
+                       size_t n_left_out)
+{
+    char words[96] = "", more[48] = "";
+    size_t n = 0;
+    for (size_t i = 0; is_wide(plot) && plot->rebalanced && i < plot->n_steps; i++)
+        n += plot->rebalanced[i];
+    if (n_left_out > 0) snprintf(more, sizeof more, "%sand %zu more", n ? ", " : "", n_left_out);
+    if (n > 0)
+        snprintf(words, sizeof words, "marks: %zu rebalance%s%s", n, n == 1 ? "" : "s", more);
+    if (n > 0 || n_left_out > 0)
+        dpti_svg_text(svg, frame->x + frame->width, frame->y - 36, "note end", n ? words : more);
+}
+
 static void draw_shares(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
 {
     dpti_svg_text(svg, frame.x - 44, frame.y - 36, "heading", "Share of each device");
@@ -359,43 +400,61 @@ static void draw_shares(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
     const double all = all_samples(plot, 0, plot->n_steps - 1);
     for (size_t d = 0; d < plot->n_devices; d++)
         share_entry(svg, &l, plot, d, all);
-    if (l.n_left_out > 0) {
-        char more[48];
-        snprintf(more, sizeof more, "and %zu more", l.n_left_out);
-        dpti_svg_text(svg, frame.x + frame.width, frame.y - 36, "note end", more);
-    }
+    share_note(svg, &frame, plot, l.n_left_out);
     const double lowered = 18 * (double)(l.n_rows - 1);
     frame.y += lowered;
     frame.height -= lowered;
-    frame.across = dpti_axis_make(0.5, (double)plot->n_steps + 0.5, 7, true);
+    frame.across = dpti_axis_make(0.5, (double)plot->n_steps + 0.5, is_wide(plot) ? 10 : 7, true);
     frame.up = dpti_axis_make(0, 1, 4, false);
     frame.up.step = 0.25;
     frame.unit = " %";
     frame.unit_factor = 100;
     draw_areas(svg, &frame, plot);
     dpti_svg_frame(svg, &frame);
+    if (is_wide(plot)) draw_epochs(svg, &frame, plot);
+    if (is_wide(plot) && plot->rebalanced) draw_rebalances(svg, &frame, plot);
 }
 
 /* ---- The picture ----------------------------------------------------------------------------- */
 
+static void draw_head(dpti_svg *svg, const char *title, int height)
+{
+    dpti_svg_put(svg,
+                 "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"960\" height=\"%d\" "
+                 "viewBox=\"0 0 960 %d\" role=\"img\">\n%s<title>",
+                 height, height, style);
+    dpti_svg_escape(svg, title);
+    dpti_svg_put(svg, "</title>\n<rect width=\"960\" height=\"%d\" rx=\"8\" fill=\"#ffffff\"/>\n",
+                 height);
+}
+
+/* With several devices their shares stand below the losses, on the same axis of steps, so that what
+   happened can be found in both. */
 static void draw(dpti_svg *svg, const dpti_plot *plot)
 {
     const char *title = plot->title ? plot->title : "dptrain";
-    dpti_svg_put(svg, "%s<title>", head);
-    dpti_svg_escape(svg, title);
-    dpti_svg_put(svg, "</title>\n"
-                      "<rect width=\"960\" height=\"660\" rx=\"8\" fill=\"#ffffff\"/>\n");
+    const bool wide = is_wide(plot);
+    draw_head(svg, title, wide ? 920 : 660);
     dpti_svg_text(svg, 32, 40, "title", title);
     if (plot->subtitle) dpti_svg_text(svg, 32, 62, "subtitle", plot->subtitle);
 
     const dpti_frame loss = {
         .x = 76, .y = 116, .width = 852, .height = 200, .unit = "", .unit_factor = 1};
     draw_loss(svg, loss, plot);
-    const dpti_frame accuracy = {
-        .x = 76, .y = 420, .width = 380, .height = 190, .unit = "", .unit_factor = 1};
+    const dpti_frame accuracy = {.x = 76,
+                                 .y = wide ? 700 : 420,
+                                 .width = wide ? 852 : 380,
+                                 .height = wide ? 170 : 190,
+                                 .unit = "",
+                                 .unit_factor = 1};
     draw_accuracy(svg, accuracy, plot);
-    const dpti_frame shares = {
-        .x = 548, .y = 420, .width = 380, .height = 190, .unit = "", .unit_factor = 1};
+    const dpti_frame shares = {.x = wide ? 76 : 548,
+                               .y = 420,
+                               .width = wide ? 852 : 380,
+                               .height = 190,
+                               .unit = "",
+                               .unit_factor = 1};
     draw_shares(svg, shares, plot);
     dpti_svg_put(svg, "</svg>\n");
 }

@@ -15,7 +15,8 @@ typedef struct dpti_plot {
     const double *validation_accuracy, *test_accuracy; /* NaN where it was not measured */
     size_t n_devices;
     const char *const *devices;
-    const size_t *shards; /* (n_steps, n_devices) */
+    const size_t *shards;   /* (n_steps, n_devices) */
+    const bool *rebalanced; /* (n_steps) whether shares were changed for the step; NULL: never */
 } dpti_plot;
 
 /* Whether the path can be written, without changing what is there.  DPT_E_IO. */

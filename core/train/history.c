@@ -25,12 +25,15 @@ bool dpti_history_add_step(dpti_history *history, const dpt_step_metrics *step)
         const size_t n = h->steps_capacity ? 2 * h->steps_capacity : 1024;
         if (!enlarge((void **)&h->loss, n, sizeof *h->loss) ||
             !enlarge((void **)&h->epoch, n, sizeof *h->epoch) ||
+            !enlarge((void **)&h->rebalanced, n, sizeof *h->rebalanced) ||
             !enlarge((void **)&h->shards, n, step->n_devices * sizeof *h->shards))
             return false;
         h->steps_capacity = n;
     }
     h->loss[h->n_steps] = step->loss;
     h->epoch[h->n_steps] = step->epoch;
+    /* The first shares are no change of others. */
+    h->rebalanced[h->n_steps] = step->rebalance && h->n_steps > 0;
     memcpy(h->shards + h->n_steps * step->n_devices, step->shards,
            step->n_devices * sizeof *h->shards);
     h->n_steps++;
@@ -60,6 +63,7 @@ void dpti_history_free(dpti_history *history)
     free(history->loss);
     free(history->epoch);
     free(history->shards);
+    free(history->rebalanced);
     free(history->train_accuracy);
     free(history->validation_accuracy);
     free(history->test_accuracy);
@@ -91,7 +95,8 @@ dpt_status dpti_history_plot(const dpti_history *history, const dpt_trainer *tra
                             .test_accuracy = h->test_accuracy,
                             .n_devices = t->n_workers,
                             .devices = ids,
-                            .shards = h->shards};
+                            .shards = h->shards,
+                            .rebalanced = h->rebalanced};
     const dpt_status status = dpti_plot_write(path, &plot, &error);
     free(title);
     free(ids);

@@ -9,6 +9,7 @@ typedef struct dpti_history {
     size_t n_steps, steps_capacity, n_epochs, epochs_capacity;
     double *loss;
     size_t *epoch, *shards; /* shards (n_steps, n_devices) */
+    bool *rebalanced;
     double *train_accuracy, *validation_accuracy, *test_accuracy;
 } dpti_history;
 

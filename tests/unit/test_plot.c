@@ -19,6 +19,7 @@ typedef struct sample_run {
     dpti_plot plot;
     double *loss;
     size_t *epoch, *shards;
+    bool *rebalanced;
     double train[64], validation[64], held_out[64];
     const char *devices[64];
 } sample_run;
@@ -29,7 +30,8 @@ static bool make_run(sample_run *run, size_t n_steps, size_t n_epochs, size_t n_
     run->loss = calloc(n_steps + 1, sizeof *run->loss);
     run->epoch = calloc(n_steps + 1, sizeof *run->epoch);
     run->shards = calloc(n_steps * n_devices + 1, sizeof *run->shards);
-    if (!run->loss || !run->epoch || !run->shards) return false;
+    run->rebalanced = calloc(n_steps + 1, sizeof *run->rebalanced);
+    if (!run->loss || !run->epoch || !run->shards || !run->rebalanced) return false;
     for (size_t i = 0; i < n_steps; i++) {
         run->loss[i] = 2.5 / (1 + (double)i / 50) + 0.1 * (double)(i % 7);
         run->epoch[i] = 1 + (n_epochs ? i * n_epochs / n_steps : 0);
@@ -56,12 +58,14 @@ static bool make_run(sample_run *run, size_t n_steps, size_t n_epochs, size_t n_
         .n_devices = n_devices,
         .devices = run->devices,
         .shards = run->shards,
+        .rebalanced = run->rebalanced,
     };
     return true;
 }
 
 static void free_run(sample_run *run)
 {
+    free(run->rebalanced);
     free(run->shards);
     free(run->epoch);
     free(run->loss);
@@ -191,10 +195,54 @@ static void draws_runs_of_every_length(test *t)
         CHECK((strstr(text, "no epoch completed") != NULL) == (cases[i].n_epochs == 0));
         CHECK((strstr(text, "no step") != NULL) == (cases[i].n_steps == 0));
         if (cases[i].n_steps > 0) CHECK_CONTAINS(text, "cpu:threads=1");
-        if (cases[i].n_devices > 10) CHECK_CONTAINS(text, " more</text>");
+        if (cases[i].n_devices > 10) CHECK_CONTAINS(text, ">and 25 more</text>");
         free(text);
         free_run(&run);
     }
+}
+
+/* With several devices their shares have the whole width, and what changed them is marked. */
+static void shows_shares_of_several_devices(test *t)
+{
+    sample_run run;
+    REQUIRE(make_run(&run, 400, 2, 2));
+    char *text = draw(t, &run.plot);
+    REQUIRE(text != NULL);
+    CHECK_SIZE(occurrences(text, "class=\"epoch\""), 2); /* one change of epoch, in two panels */
+    CHECK_SIZE(occurrences(text, "class=\"rebalance\""), 0);
+    CHECK(strstr(text, "rebalance") == strstr(text, "rebalance{")); /* in the style alone */
+    free(text);
+
+    run.rebalanced[100] = run.rebalanced[101] = run.rebalanced[399] = true;
+    text = draw(t, &run.plot);
+    REQUIRE(text != NULL);
+    CHECK_SIZE(occurrences(text, "class=\"rebalance\""), 3);
+    CHECK_CONTAINS(text, ">marks: 3 rebalances<");
+    /* Step 101 of 400 lies at a quarter of the panel, which is 852 wide and begins at 76. */
+    CHECK_CONTAINS(text, "class=\"rebalance\" d=\"M289.00 ");
+    free(text);
+    run.plot.rebalanced = NULL;
+    text = draw(t, &run.plot);
+    REQUIRE(text != NULL);
+    CHECK_SIZE(occurrences(text, "class=\"rebalance\""), 0);
+    free(text);
+    free_run(&run);
+
+    REQUIRE(make_run(&run, 5000, 2, 2));
+    for (size_t i = 1; i < 5000; i++)
+        run.rebalanced[i] = true;
+    text = draw(t, &run.plot);
+    REQUIRE(text != NULL);
+    CHECK_SIZE(occurrences(text, "class=\"rebalance\""), 500);
+    CHECK_CONTAINS(text, ">marks: 4999 rebalances<");
+    free(text);
+    run.plot.n_devices = 1;
+    text = draw(t, &run.plot);
+    REQUIRE(text != NULL);
+    CHECK_SIZE(occurrences(text, "class=\"rebalance\""), 0);
+    CHECK_CONTAINS(text, "height=\"660\"");
+    free(text);
+    free_run(&run);
 }
 
 static void one_epoch_shows_markers(test *t)
@@ -389,6 +437,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"checker_sees_mistakes", checker_sees_mistakes},
         {"draws_runs_of_every_length", draws_runs_of_every_length},
+        {"shows_shares_of_several_devices", shows_shares_of_several_devices},
         {"one_epoch_shows_markers", one_epoch_shows_markers},
         {"values_that_are_not_finite_leave_gaps", values_that_are_not_finite_leave_gaps},
         {"draws_losses_of_any_size", draws_losses_of_any_size},
