@@ -86,6 +86,15 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_backend_describe(dpt_context *context, s
    range.  DPT_E_ABSENT: a backend that was named has no driver or no device. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_open(dpt_context *context, const char *list,
                                                      dpt_device_set **out);
+/* Some of a set's devices, open as they are, in the order of `indices` (n of them): a device keeps
+   the cores and the memory that it has in the whole set, so that what it does in one is comparable
+   with what it does in the other.  The subset is closed before the set, which closes no device.  A
+   trainer on it may stand beside trainers on others; a device works for one at a time.
+   DPT_E_INVALID: no index, one out of range, or one that stands twice; DPT_E_NO_MEMORY. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_subset(dpt_device_set *devices,
+                                                       const size_t *indices, size_t n,
+                                                       dpt_device_set **out);
+/* Accepts NULL. */
 DPT_API void dpt_devices_close(dpt_device_set *devices);
 DPT_API size_t dpt_devices_count(const dpt_device_set *devices);
 DPT_API dpt_device *dpt_devices_get(const dpt_device_set *devices, size_t i);

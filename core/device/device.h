@@ -50,6 +50,7 @@ struct dpt_device_set {
     dpt_context *context;
     size_t n_devices;
     dpti_device **devices;
+    bool borrowed; /* a subset: the devices are another set's */
 };
 
 /* ---- Drivers --------------------------------------------------------------------------------- */

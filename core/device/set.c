@@ -174,10 +174,46 @@ end:
     return status;
 }
 
+static dpt_status check_indices(const dpt_device_set *set, const size_t *indices, size_t n)
+{
+    if (n == 0) return dpt_fail(set->context, DPT_E_INVALID, "a subset needs a device at least");
+    for (size_t i = 0; i < n; i++) {
+        if (indices[i] >= set->n_devices)
+            return dpt_fail(set->context, DPT_E_INVALID,
+                            "there is no device %zu in a set of %zu, counted from 0", indices[i],
+                            set->n_devices);
+        /* Its driver would wait for itself. */
+        for (size_t k = 0; k < i; k++)
+            if (indices[k] == indices[i])
+                return dpt_fail(set->context, DPT_E_INVALID, "device %zu stands twice in a subset",
+                                indices[i]);
+    }
+    return DPT_OK;
+}
+
+dpt_status dpt_devices_subset(dpt_device_set *set, const size_t *indices, size_t n,
+                              dpt_device_set **out)
+{
+    DPT_TRY(check_indices(set, indices, n));
+    dpt_device_set *subset = calloc(1, sizeof *subset);
+    dpti_device **devices = calloc(n, sizeof(dpti_device *));
+    if (!subset || !devices) {
+        free(devices);
+        free(subset);
+        return dpt_fail(set->context, DPT_E_NO_MEMORY, "no memory for a set of devices");
+    }
+    for (size_t i = 0; i < n; i++)
+        devices[i] = set->devices[indices[i]];
+    *subset = (dpt_device_set){
+        .context = set->context, .n_devices = n, .devices = devices, .borrowed = true};
+    *out = subset;
+    return DPT_OK;
+}
+
 void dpt_devices_close(dpt_device_set *set)
 {
     if (!set) return;
-    while (set->n_devices > 0) {
+    while (!set->borrowed && set->n_devices > 0) {
         dpti_device *device = set->devices[--set->n_devices];
         dpti_driver_call(device, run_close, NULL);
         release(device);
