@@ -403,9 +403,12 @@ typedef struct dpt_step_metrics {
     size_t hits;    /* correctly classified */
     double seconds; /* from the previous step's end, or from its own start */
     size_t n_devices;
-    const size_t *shards;         /* samples per device; valid until the second next step */
-    const double *device_seconds; /* busy time per device, by its own clock */
-    const char *rebalance;        /* why shards differ from those of the step before, or NULL */
+    const size_t *shards;           /* samples per device; valid until the second next step */
+    const double *device_seconds;   /* busy time per device: computing by its own clock, and its
+                                       own part of uploads and exchanges */
+    const double *exchange_seconds; /* of these, its uploads and its part of exchanges */
+    const double *waiting_seconds;  /* for the other devices */
+    const char *rebalance;          /* why shards differ from those of the step before, or NULL */
     const double *throughput; /* samples per second of each device, as modelled; 0 until known */
 } dpt_step_metrics;
 
@@ -495,6 +498,35 @@ typedef struct dpt_device_plan {
 /* DPT_E_INVALID: there is no such device, or the replayed log is of other batches. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device,
                                                      dpt_device_plan *out);
+
+/* What a device has done in all steps of this trainer that are collected. */
+typedef struct dpt_device_report {
+    size_t samples, steps; /* trained; steps in which it had samples */
+    double busy_seconds;   /* sums of what dpt_step_metrics has of each step */
+    double exchange_seconds, waiting_seconds;
+    double throughput;       /* samples a second of its busy time: what it would reach with these
+                                shares if it never waited */
+    double alone_throughput; /* samples a second if it had every batch to itself, without exchanges,
+                                as modelled from the second step with samples on; 0 before that */
+} dpt_device_report;
+
+/* And all of them together.  A quotient without a divisor is 0. */
+typedef struct dpt_mix_report {
+    size_t samples;
+    double seconds;    /* of the steps, from start to end */
+    double throughput; /* samples a second */
+    double balance;    /* of the sum of the devices' `throughput`: at most about 1, less where
+                          devices wait */
+    double scaling;    /* of the sum of the devices' `alone_throughput`: less than that, since every
+                          device has the fixed costs of a step */
+} dpt_mix_report;
+
+/* With any split.  DPT_E_INVALID: there is no such device. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_device_report(const dpt_trainer *trainer,
+                                                              size_t device,
+                                                              dpt_device_report *out);
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_mix_report(const dpt_trainer *trainer,
+                                                           dpt_mix_report *out);
 
 /* ---- The training loop ----------------------------------------------------------------------- */
 

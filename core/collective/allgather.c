@@ -1,6 +1,7 @@
 /* Host all-gather: one table that every rank writes its row of and reads whole. */
 #include "collective/allgather.h"
 
+#include "base/base.h"
 #include "collective/rendezvous.h"
 
 #include <stdlib.h>
@@ -50,20 +51,29 @@ static dpt_status fetch(float *row, const dpti_place *part, size_t n_bytes)
     return dpti_sync(part->buffer->device);
 }
 
-dpt_status dpti_allgather_run(dpti_allgather *allgather, size_t rank, bool contributes,
-                              const dpti_place *part, const dpti_place *parts, size_t count,
-                              dpt_status *mine)
+static dpt_status take_away(const dpti_allgather *a, const dpti_gather *what, const float *table)
+{
+    DPT_TRY(dpti_event_record(what->parts.buffer->device, what->moving));
+    return dpti_upload(what->parts.buffer, what->parts.offset_bytes, table,
+                       a->n_ranks * what->count * sizeof *table);
+}
+
+dpt_status dpti_allgather_run(dpti_allgather *allgather, const dpti_gather *what, dpt_status *mine,
+                              dpti_times *times)
 {
     dpti_allgather *a = allgather;
-    float *table = a->tables[a->calls[rank]++ % TABLES];
-    float *row = table + rank * count;
-    if (!contributes)
-        memset(row, 0, count * sizeof *row);
+    const size_t n_bytes = what->count * sizeof(float);
+    float *table = a->tables[a->calls[what->rank]++ % TABLES];
+    float *row = table + what->rank * what->count;
+    double clock = dpti_seconds();
+    if (!what->contributes)
+        memset(row, 0, n_bytes);
     else if (*mine == DPT_OK)
-        *mine = fetch(row, part, count * sizeof *row);
-    DPT_TRY(dpti_rendezvous_meet(a->rendezvous, rank, *mine));
-    if (contributes)
-        *mine = dpti_upload(parts->buffer, parts->offset_bytes, table,
-                            a->n_ranks * count * sizeof *table);
+        *mine = fetch(row, &what->part, n_bytes);
+    clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, clock);
+    const dpt_status verdict = dpti_rendezvous_meet(a->rendezvous, what->rank, *mine);
+    (void)dpti_times_add_since(times, DPTI_SPAN_WAITING, clock);
+    DPT_TRY(verdict);
+    if (what->contributes) *mine = take_away(a, what, table);
     return DPT_OK;
 }

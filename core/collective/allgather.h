@@ -4,6 +4,7 @@
 #ifndef DPTI_ALLGATHER_H
 #define DPTI_ALLGATHER_H
 
+#include "base/times.h"
 #include "device/device.h"
 
 typedef struct dpti_allgather dpti_allgather;
@@ -12,16 +13,23 @@ typedef struct dpti_allgather dpti_allgather;
 dpti_allgather *dpti_allgather_create(size_t n_ranks, size_t max_count);
 void dpti_allgather_destroy(dpti_allgather *allgather); /* accepts NULL */
 
+/* What one rank brings to a meeting. */
+typedef struct dpti_gather {
+    size_t rank, count;
+    bool contributes;
+    dpti_place part, parts; /* of a rank that contributes */
+    dpt_event *moving;      /* likewise: recorded before the parts are taken away */
+} dpti_gather;
+
 /* [driver] Called by every rank, in the same order with the same `count`.  A rank that contributes
    brings `part` and gets all parts, (n_ranks, count), enqueued to `parts`; one that does not counts
    as zeros and gets nothing.  *mine is this rank's status so far, and becomes the failure of its
    own transfers.  If any rank brings a failure nobody gets anything, and all get the first failure
    in rank order; a failure of taking the parts away is brought to the next meeting.  The device's
    earlier work has passed (sync), and what is enqueued here passes before the call after the next.
- */
-DPT_CHECK_RESULT dpt_status dpti_allgather_run(dpti_allgather *allgather, size_t rank,
-                                               bool contributes, const dpti_place *part,
-                                               const dpti_place *parts, size_t count,
-                                               dpt_status *mine);
+   Added to *times, which may be NULL: EXCHANGE, for bringing the part, and WAITING; the parts are
+   still on their way, from `moving` on. */
+DPT_CHECK_RESULT dpt_status dpti_allgather_run(dpti_allgather *allgather, const dpti_gather *what,
+                                               dpt_status *mine, dpti_times *times);
 
 #endif

@@ -112,19 +112,30 @@ static dpt_status transfer(const dpti_allreduce *a, const member *m, bool upload
     return dpti_sync(m->data->device);
 }
 
+/* What members do between two meetings ended now; the time at which the meeting is over. */
+static dpt_status meet(const dpti_allreduce *a, size_t rank, dpt_status mine, double *clock,
+                       dpti_times *times)
+{
+    *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
+    const dpt_status verdict = dpti_rendezvous_meet(a->rendezvous, rank, mine);
+    *clock = dpti_times_add_since(times, DPTI_SPAN_WAITING, *clock);
+    return verdict;
+}
+
 dpt_status dpti_allreduce_run(dpti_allreduce *allreduce, size_t rank, bool contributes,
-                              dpt_status *mine)
+                              dpt_status *mine, dpti_times *times)
 {
     dpti_allreduce *a = allreduce;
     member *m = &a->members[rank];
+    if (a->n_ranks == 1) return *mine;
+    double clock = dpti_seconds();
     m->contributes = contributes;
-    if (*mine == DPT_OK && contributes && a->n_ranks > 1) *mine = transfer(a, m, false);
-    DPT_TRY(dpti_rendezvous_meet(a->rendezvous, rank, *mine));
-    if (a->n_ranks == 1) return DPT_OK;
+    if (*mine == DPT_OK && contributes) *mine = transfer(a, m, false);
+    DPT_TRY(meet(a, rank, *mine, &clock, times));
 
     reduce_slice(a, slice_begin(a, rank), slice_begin(a, rank + 1));
-    DPT_TRY(dpti_rendezvous_meet(a->rendezvous, rank, DPT_OK));
+    DPT_TRY(meet(a, rank, DPT_OK, &clock, times));
     if (!any_staged(a)) return DPT_OK;
     *mine = transfer(a, m, true);
-    return dpti_rendezvous_meet(a->rendezvous, rank, *mine);
+    return meet(a, rank, *mine, &clock, times);
 }

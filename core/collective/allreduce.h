@@ -5,6 +5,7 @@
 #ifndef DPTI_ALLREDUCE_H
 #define DPTI_ALLREDUCE_H
 
+#include "base/times.h"
 #include "device/device.h"
 
 typedef struct dpti_allreduce dpti_allreduce;
@@ -22,8 +23,10 @@ void dpti_allreduce_leave(dpti_allreduce *allreduce, size_t rank);
 /* [driver] Called by every rank.  *mine is this rank's status so far, and becomes the failure of
    its own transfers.  If any rank brings a failure nothing is summed and all get the first failure
    in rank order.  A rank that does not contribute still receives the sum.  The device's earlier
-   work has passed (sync). */
+   work has passed (sync).  This rank's transfers and its slice of the sum are added to *times as
+   EXCHANGE, and what it waits for the others as WAITING; times may be NULL. */
 DPT_CHECK_RESULT dpt_status dpti_allreduce_run(dpti_allreduce *allreduce, size_t rank,
-                                               bool contributes, dpt_status *mine);
+                                               bool contributes, dpt_status *mine,
+                                               dpti_times *times);
 
 #endif

@@ -23,6 +23,7 @@ dpt_status dpti_replica_create(dpti_device *device, const dpt_model *model, size
     if (adamw || optimizer->momentum != 0) DPT_TRY(make_flat(device, model, &out->velocity));
     if (adamw) DPT_TRY(make_flat(device, model, &out->squares));
     DPT_TRY(dpti_alloc(device, dpti_step_bytes(capacity), &out->step));
+    DPT_TRY(dpti_event_create(device, &out->moving));
     DPT_TRY(dpti_event_create(device, &out->start));
     DPT_TRY(dpti_event_create(device, &out->end));
     return dpti_sync(device);
@@ -33,6 +34,7 @@ void dpti_replica_destroy(dpti_replica *replica)
     if (!replica->device) return;
     dpti_event_destroy(replica->device, replica->end);
     dpti_event_destroy(replica->device, replica->start);
+    dpti_event_destroy(replica->device, replica->moving);
     dpti_free(&replica->step);
     dpti_free(&replica->arena);
     dpti_free(&replica->squares);

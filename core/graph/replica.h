@@ -23,6 +23,7 @@ typedef struct dpti_replica {
     dpti_buffer velocity, squares;     /* the optimizer's state, where it has it; likewise */
     dpti_buffer arena;                 /* shared by the programs, grown by the first */
     dpti_buffer step;
+    dpt_event *moving;      /* before transfers that a segment waits for */
     dpt_event *start, *end; /* around a segment */
 } dpti_replica;
 

@@ -113,6 +113,14 @@ static json_t *text_value(const char *text)
     return value;
 }
 
+static void set_reals(event *e, const char *key, const double *values, size_t n)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < n; i++)
+        append(e, array, real_value(values[i]));
+    set(e, key, array);
+}
+
 static dpt_status write_event(dpti_log *log, event *e, dpt_error *error)
 {
     enum { SIGNIFICANT_DIGITS = 9 }; /* tells any two floats apart */
@@ -169,13 +177,13 @@ dpt_status dpti_log_write_step(dpti_log *log, const dpt_step_metrics *step, dpt_
     set(&e, "lr", real_value(step->lr));
     set(&e, "samples", size_value(step->samples));
     set(&e, "hits", size_value(step->hits));
-    json_t *shards = json_array(), *seconds = json_array();
-    for (size_t i = 0; i < step->n_devices; i++) {
+    json_t *shards = json_array();
+    for (size_t i = 0; i < step->n_devices; i++)
         append(&e, shards, size_value(step->shards[i]));
-        append(&e, seconds, real_value(step->device_seconds[i]));
-    }
     set(&e, "shards", shards);
-    set(&e, "device_seconds", seconds);
+    set_reals(&e, "device_seconds", step->device_seconds, step->n_devices);
+    set_reals(&e, "exchange_seconds", step->exchange_seconds, step->n_devices);
+    set_reals(&e, "waiting_seconds", step->waiting_seconds, step->n_devices);
     set(&e, "seconds", real_value(step->seconds));
     return write_event(log, &e, error);
 }

@@ -1,4 +1,4 @@
-/* What a trainer takes of each device: bytes, operations, exchanges. */
+/* What a trainer takes of each device: bytes, operations, exchanges; and what it has taken. */
 #include "train/trainer.h"
 
 #include "base/base.h"
@@ -32,11 +32,16 @@ static size_t data_bytes(const dpt_trainer *t, const dpti_worker *w)
     return dpti_data_bytes(copy);
 }
 
+static dpt_status check_device(const dpt_trainer *t, size_t device)
+{
+    if (device < t->n_workers) return DPT_OK;
+    return dpt_fail(t->context, DPT_E_INVALID, "device %zu of %zu", device, t->n_workers);
+}
+
 dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan *out)
 {
     dpt_trainer *t = trainer;
-    if (device >= t->n_workers)
-        return dpt_fail(t->context, DPT_E_INVALID, "device %zu of %zu", device, t->n_workers);
+    DPT_TRY(check_device(t, device));
     const dpti_worker *w = &t->workers[device];
     const dpti_replica *r = &w->replica;
     size_t *rows = calloc(t->n_workers, sizeof *rows);
@@ -55,5 +60,19 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
                              .data_bytes = data_bytes(t, w),
                              .flops = flops_of(w, samples),
                              .exchange_bytes = exchange_bytes(t, &w->train.program)};
+    return DPT_OK;
+}
+
+dpt_status dpt_trainer_device_report(const dpt_trainer *trainer, size_t device,
+                                     dpt_device_report *out)
+{
+    DPT_TRY(check_device(trainer, device));
+    *out = dpti_account_device(&trainer->account, device);
+    return DPT_OK;
+}
+
+dpt_status dpt_trainer_mix_report(const dpt_trainer *trainer, dpt_mix_report *out)
+{
+    *out = dpti_account_mix(&trainer->account);
     return DPT_OK;
 }

@@ -145,7 +145,6 @@ static dpt_status one_pass(evaluate_job *job, dpti_share *buffers, size_t first,
     dpti_worker_test *test = &w->tests[job->slot];
     const dpt_step_block block = {.inv_batch = 1.0f, .first = (uint32_t)first};
     uint32_t *records = (uint32_t *)(void *)(buffers->staging + DPTI_STEP_INDEX_OFFSET);
-    double seconds = 0;
     dpti_stage(buffers->staging, &block, NULL, 0);
     for (size_t i = 0; i < n; i++)
         records[i] = (uint32_t)dpti_dataset_record(data, first + i);
@@ -157,8 +156,8 @@ static dpt_status one_pass(evaluate_job *job, dpti_share *buffers, size_t first,
     if (job->outputs)
         return dpti_worker_run(
             w, &test->evaluate, 0, n,
-            job->outputs + (first - job->first) * test->evaluate.program.result_elements, &seconds);
-    DPT_TRY(dpti_worker_run(w, &test->evaluate, 0, n, buffers->result, &seconds));
+            job->outputs + (first - job->first) * test->evaluate.program.result_elements, NULL);
+    DPT_TRY(dpti_worker_run(w, &test->evaluate, 0, n, buffers->result, NULL));
     for (size_t i = 0; i < n; i++) {
         job->loss += (double)buffers->result[2 * i];
         job->hits += buffers->result[2 * i + 1] != 0.0f;

@@ -119,6 +119,15 @@ static dpt_status report(dpt_trainer *t, const dpti_flight *flight)
     return DPT_OK;
 }
 
+static void take_times(const dpti_times *times, dpti_flight *flight, size_t device)
+{
+    const double *s = times->seconds;
+    const double exchange = s[DPTI_SPAN_UPLOAD] + s[DPTI_SPAN_EXCHANGE];
+    flight->device_seconds[device] = s[DPTI_SPAN_COMPUTE] + exchange;
+    flight->exchange_seconds[device] = exchange;
+    flight->waiting_seconds[device] = s[DPTI_SPAN_WAITING];
+}
+
 static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
 {
     double loss = 0, finished = 0;
@@ -127,7 +136,7 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
         const dpti_share *share = &flight->shares[i];
         loss += share->loss;
         hits += share->hits;
-        flight->device_seconds[i] = share->seconds;
+        take_times(&share->times, flight, i);
         if (share->finished > finished) finished = share->finished;
     }
     const double began = fmax(flight->submitted, t->last_finished);
@@ -144,11 +153,13 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
         .n_devices = t->n_workers,
         .shards = flight->shards,
         .device_seconds = flight->device_seconds,
+        .exchange_seconds = flight->exchange_seconds,
+        .waiting_seconds = flight->waiting_seconds,
         .rebalance =
             flight->reason != DPTI_BALANCE_SAME ? dpti_balance_reason_words(flight->reason) : NULL,
         .throughput = flight->throughput,
     };
-    dpti_trainer_observe(t, flight);
+    dpti_trainer_observe(t, flight, out->seconds);
 }
 
 dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)

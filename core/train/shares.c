@@ -96,10 +96,13 @@ dpt_status dpti_trainer_first_shares(dpt_trainer *trainer, size_t *rows)
     return DPT_OK;
 }
 
-void dpti_trainer_observe(dpt_trainer *trainer, const dpti_flight *flight)
+void dpti_trainer_observe(dpt_trainer *trainer, const dpti_flight *flight, double seconds)
 {
-    if (trainer->balance)
-        dpti_balance_observe(trainer->balance, flight->shards, flight->device_seconds);
+    dpt_trainer *t = trainer;
+    for (size_t i = 0; i < t->n_workers; i++)
+        dpti_account_add(&t->account, i, flight->shards[i], &flight->shares[i].times);
+    dpti_account_add_step(&t->account, flight->n_samples, seconds);
+    if (t->balance) dpti_balance_observe(t->balance, flight->shards, flight->device_seconds);
 }
 
 dpt_status dpti_trainer_start_balance(dpt_trainer *trainer)

@@ -27,28 +27,43 @@ static void wait_seconds(double seconds)
 }
 
 dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable, size_t segment,
-                           size_t n_samples, float *result, double *seconds)
+                           size_t n_samples, float *result, dpti_times *times)
 {
     dpti_device *device = worker->device;
     const dpti_replica *replica = &worker->replica;
-    double busy = 0;
+    double busy = 0, moved = 0;
     DPT_TRY(dpti_event_record(device, replica->start));
     DPT_TRY(dpti_executable_run(executable, segment, n_samples));
     DPT_TRY(dpti_event_record(device, replica->end));
     if (result) DPT_TRY(dpti_executable_result(executable, n_samples, result));
     DPT_TRY(dpti_sync(device));
     DPT_TRY(dpti_event_elapsed(device, replica->start, replica->end, &busy));
+    if (worker->moves) DPT_TRY(dpti_event_elapsed(device, replica->moving, replica->start, &moved));
+    /* The device's durations, on the host's clock: its work ended now. */
+    const double began = dpti_seconds() - busy;
     if (device->throttle > 1) wait_seconds((device->throttle - 1) * busy);
-    *seconds += busy * device->throttle;
+    if (worker->moves) dpti_times_add(times, worker->moving, began - moved, moved);
+    dpti_times_add(times, DPTI_SPAN_COMPUTE, began, busy * device->throttle);
+    worker->moves = false;
     return DPT_OK;
 }
 
-/* Samples [first, first + n) of the share. */
+static void moves(dpti_worker *worker, dpti_span_kind kind)
+{
+    worker->moves = true;
+    worker->moving = kind;
+}
+
+/* Samples [first, first + n) of the share.  Where there are none, nothing is computed soon, and a
+   time until then would be that of waiting. */
 static dpt_status upload(const dpti_share *share, size_t first, size_t n)
 {
-    const dpti_worker *w = share->worker;
+    dpti_worker *w = share->worker;
+    if (n > 0) DPT_TRY(dpti_event_record(w->device, w->replica.moving));
     DPT_TRY(dpti_worker_upload(w, share->staging, first, n));
-    return dpti_feed_upload(&w->feed, w->trainer->data, share->slot, first, n);
+    DPT_TRY(dpti_feed_upload(&w->feed, w->trainer->data, share->slot, first, n));
+    if (n > 0) moves(w, DPTI_SPAN_UPLOAD);
+    return DPT_OK;
 }
 
 static dpt_status begin(dpti_share *share)
@@ -83,7 +98,7 @@ static dpt_status compute_passes(dpti_share *share)
     for (size_t done = 0; done < share->n_samples;) {
         const size_t left = share->n_samples - done, n = left < most ? left : most;
         DPT_TRY(upload(share, done, n));
-        DPT_TRY(dpti_worker_run(w, &w->train, 0, n, share->result + 2 * done, &share->seconds));
+        DPT_TRY(dpti_worker_run(w, &w->train, 0, n, share->result + 2 * done, &share->times));
         done += n;
     }
     return add_results(share);
@@ -97,8 +112,23 @@ static dpt_status compute(dpti_share *share, size_t segment)
     if (share->n_samples == 0) return DPT_OK;
     if (dpti_takes_passes(w)) return compute_passes(share);
     DPT_TRY(dpti_worker_run(w, &w->train, segment, share->n_samples, last ? share->result : NULL,
-                            &share->seconds));
+                            &share->times));
     return last ? add_results(share) : DPT_OK;
+}
+
+static dpt_status gather_parts(dpti_share *share, size_t segment, dpt_status *mine)
+{
+    dpti_worker *w = share->worker;
+    const dpti_exchange_places *places = &w->train.exchanges[segment];
+    const dpti_gather what = {.rank = w->rank,
+                              .count = w->train.program.segments[segment].count,
+                              .contributes = share->n_samples > 0,
+                              .part = places->part,
+                              .parts = places->parts,
+                              .moving = w->replica.moving};
+    DPT_TRY(dpti_allgather_run(w->trainer->allgather, &what, mine, &share->times));
+    if (what.contributes && *mine == DPT_OK) moves(w, DPTI_SPAN_EXCHANGE);
+    return DPT_OK;
 }
 
 /* What devices do together behind a segment; *mine is what this one brings, and becomes its own
@@ -106,16 +136,11 @@ static dpt_status compute(dpti_share *share, size_t segment)
 static dpt_status exchange(dpti_share *share, size_t segment, dpt_status *mine)
 {
     dpti_worker *w = share->worker;
-    const dpt_trainer *t = w->trainer;
-    const dpti_segment *s = &w->train.program.segments[segment];
-    const dpti_exchange_places *places = &w->train.exchanges[segment];
-    const bool contributes = share->n_samples > 0;
-    switch (s->exchange) {
-    case DPTI_EXCHANGE_PARTS:
-        return dpti_allgather_run(t->allgather, w->rank, contributes, &places->part, &places->parts,
-                                  s->count, mine);
+    switch (w->train.program.segments[segment].exchange) {
+    case DPTI_EXCHANGE_PARTS: return gather_parts(share, segment, mine);
     case DPTI_EXCHANGE_GRADIENTS:
-        return dpti_allreduce_run(t->allreduce, w->rank, contributes, mine);
+        return dpti_allreduce_run(w->trainer->allreduce, w->rank, share->n_samples > 0, mine,
+                                  &share->times);
     case DPTI_EXCHANGE_NONE: break;
     }
     return *mine;
@@ -141,8 +166,8 @@ static void run(dpti_share *share)
     if (propose(share, &mine) == DPT_OK) {
         /* From here on the step counts, whatever happens to this device. */
         share->committed = true;
-        mine = dpti_worker_run(w, &w->train, w->train.program.n_segments - 1, 0, NULL,
-                               &share->seconds);
+        mine =
+            dpti_worker_run(w, &w->train, w->train.program.n_segments - 1, 0, NULL, &share->times);
         if (mine != DPT_OK) w->stale = true;
         share->status = mine;
     } else {
@@ -162,7 +187,8 @@ void dpti_step_job(dpti_device *device, void *argument)
     share->committed = false;
     share->loss = 0;
     share->hits = 0;
-    share->seconds = 0;
+    share->worker->moves = false;
+    dpti_times_begin(&share->times, false);
     share->status = DPT_E_CANCELLED;
     if (!share->worker->halted) run(share);
     share->finished = dpti_seconds();

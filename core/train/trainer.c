@@ -19,7 +19,7 @@ static size_t most_channels(const dpt_model *model)
 static dpt_status allocate(dpt_trainer *t)
 {
     const size_t n = t->n_workers;
-    bool complete = true;
+    bool complete = dpti_account_create(n, t->batch_size, &t->account);
     t->workers = calloc(n, sizeof *t->workers);
     t->allreduce = dpti_allreduce_create(n, t->model->flat_size);
     for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
@@ -27,9 +27,11 @@ static dpt_status allocate(dpt_trainer *t)
         flight->shares = calloc(n, sizeof *flight->shares);
         flight->shards = calloc(n, sizeof *flight->shards);
         flight->device_seconds = calloc(n, sizeof *flight->device_seconds);
+        flight->exchange_seconds = calloc(n, sizeof *flight->exchange_seconds);
+        flight->waiting_seconds = calloc(n, sizeof *flight->waiting_seconds);
         flight->throughput = calloc(n, sizeof *flight->throughput);
         complete = complete && flight->shares && flight->shards && flight->device_seconds &&
-                   flight->throughput;
+                   flight->exchange_seconds && flight->waiting_seconds && flight->throughput;
     }
     if (t->program.n_parts > 1) {
         t->allgather = dpti_allgather_create(n, 3 * most_channels(t->model));
@@ -109,12 +111,17 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
         dpti_data_store_destroy(&t->tests[i].store);
     dpti_data_store_destroy(&t->store);
     for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
+        for (size_t d = 0; t->flights[i].shares && d < t->n_workers; d++)
+            dpti_times_free(&t->flights[i].shares[d].times);
         free(t->flights[i].throughput);
+        free(t->flights[i].waiting_seconds);
+        free(t->flights[i].exchange_seconds);
         free(t->flights[i].device_seconds);
         free(t->flights[i].shards);
         free(t->flights[i].shares);
     }
     dpti_order_free(&t->order);
+    dpti_account_free(&t->account);
     dpti_balance_destroy(t->balance);
     dpti_replay_free(&t->replay);
     dpti_allgather_destroy(t->allgather);

@@ -7,10 +7,12 @@
 #ifndef DPTI_TRAINER_H
 #define DPTI_TRAINER_H
 
+#include "base/times.h"
 #include "collective/allgather.h"
 #include "collective/allreduce.h"
 #include "graph/replica.h"
 #include "io/log.h"
+#include "train/account.h"
 #include "train/balance.h"
 #include "train/data_store.h"
 #include "train/feed.h"
@@ -39,7 +41,7 @@ typedef struct dpti_share {
     bool committed; /* the vote was unanimous */
     double loss;    /* sum over the share */
     size_t hits;
-    double seconds;  /* busy */
+    dpti_times times;
     double finished; /* when */
 } dpti_share;
 
@@ -67,7 +69,9 @@ typedef struct dpti_flight {
     double submitted;
     dpti_share *shares;         /* (n_devices) */
     size_t *shards;             /* (n_devices) for the metrics */
-    double *device_seconds;     /* likewise */
+    double *device_seconds;     /* likewise: busy, */
+    double *exchange_seconds;   /* uploads and exchanges, which are part of that, */
+    double *waiting_seconds;    /* and waiting */
     double *throughput;         /* likewise */
     dpti_balance_reason reason; /* for shards that differ from those before */
 } dpti_flight;
@@ -84,6 +88,10 @@ struct dpti_worker {
     bool halted; /* by its own thread: a step failed; what is in flight behind it is skipped.  Reset
                     by the caller when nothing is in flight. */
     bool stale;  /* its replica missed a committed update */
+    /* By its own thread: transfers are on their way that the next segment waits for, and count as
+       this. */
+    bool moves;
+    dpti_span_kind moving;
 };
 
 struct dpt_trainer {
@@ -100,7 +108,8 @@ struct dpt_trainer {
     bool measured;     /* shares follow throughput; with one device there is nothing to follow */
     bool takes_passes; /* if measured: devices together hold less at once than a batch */
     dpti_balance *balance; /* if measured */
-    dpti_replay replay;    /* n_steps 0: none */
+    dpti_account account;
+    dpti_replay replay; /* n_steps 0: none */
     dpti_order order;
     dpti_cursor done, next; /* steps committed; steps submitted */
     dpti_data_store store;
@@ -143,11 +152,13 @@ void dpti_trainer_destroy_workers(dpt_trainer *trainer);
 /* [driver] The job of a share (step.c). */
 void dpti_step_job(dpti_device *device, void *share);
 
-/* [driver] Enqueues a segment, waits, and adds its busy time, throttle included, to *seconds.  If
-   result is not NULL it gets the (n_samples, 2) losses and hits. */
+/* [driver] Enqueues a segment, waits, and adds what the device took, by its own clock, to *times
+   (NULL: nowhere): the segment, throttle included, and transfers before it that worker->moves
+   tells of, which throttle does not stretch: it makes a slower processor.  If result is not NULL it
+   gets the (n_samples, 2) losses and hits. */
 DPT_CHECK_RESULT dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable,
                                             size_t segment, size_t n_samples, float *result,
-                                            double *seconds);
+                                            dpti_times *times);
 /* [driver] Enqueues the upload of the step block and of the indices of samples [first, first +
    n_samples) of the share that staging memory holds. */
 DPT_CHECK_RESULT dpt_status dpti_worker_upload(const dpti_worker *worker, const uint8_t *staging,
@@ -192,8 +203,8 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_check_steps(dpt_trainer *trainer, size_
 /* The shares of the flight's step, whose cursor and samples are set, and why they changed.  Chosen
    in the order of submission. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_divide(dpt_trainer *trainer, dpti_flight *flight);
-/* Takes in what a step has taken. */
-void dpti_trainer_observe(dpt_trainer *trainer, const dpti_flight *flight);
+/* Takes in what a step has taken: the devices, and `seconds` from start to end. */
+void dpti_trainer_observe(dpt_trainer *trainer, const dpti_flight *flight, double seconds);
 /* The shares that a batch would begin with, (n_workers). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_first_shares(dpt_trainer *trainer, size_t *rows);
 /* When the workers are there and their capacities are known. */

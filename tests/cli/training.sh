@@ -36,6 +36,8 @@ assert [e["epoch"] for e in steps] == [1] * 8 + [2] * 8
 for e in steps:
     assert e["samples"] == (104 if e["step"] % 8 == 0 else 128) == sum(e["shards"])
     assert len(e["device_seconds"]) == 3 and all(s > 0 for s in e["device_seconds"])
+    assert len(e["waiting_seconds"]) == 3 and all(s >= 0 for s in e["waiting_seconds"])
+    assert all(0 < x < s for x, s in zip(e["exchange_seconds"], e["device_seconds"], strict=True))
     assert math.isfinite(e["loss"]) and e["seconds"] > 0
 assert steps[0]["shards"] == [80, 32, 16] and steps[7]["shards"] == [65, 26, 13]
 epochs = [e for e in events if e["event"] == "epoch"]

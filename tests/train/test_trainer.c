@@ -85,6 +85,44 @@ static void steps_walk_through_epochs(test *t)
     close_all(&s);
 }
 
+/* Busy, exchanging and waiting, and the report that sums them, with a split that measures nothing.
+ */
+static void times_are_told(test *t)
+{
+    setting s;
+    dpt_step_metrics m;
+    dpt_device_report d = {0};
+    dpt_mix_report mix;
+    double sums[3] = {0, 0, 0}, seconds = 0;
+    const dpt_trainer_options options = {.batch_size = BATCH, .split = "1:1"};
+    if (!opened(t, &s, "cpu:threads=1,cpu:threads=1:throttle=8", &options)) return;
+    for (int step = 0; step < 4; step++) { /* an epoch: 32, 32, 32, 4 */
+        CHECK_OK(dpt_trainer_step(s.trainer, &m));
+        for (int i = 0; i < 2; i++) {
+            CHECK(m.exchange_seconds[i] > 0 && m.exchange_seconds[i] < m.device_seconds[i]);
+            CHECK(m.waiting_seconds[i] > 0);
+            CHECK(m.device_seconds[i] + m.waiting_seconds[i] <= m.seconds);
+        }
+        sums[0] += m.device_seconds[0];
+        sums[1] += m.exchange_seconds[0];
+        sums[2] += m.waiting_seconds[0];
+        seconds += m.seconds;
+    }
+    CHECK_OK(dpt_trainer_device_report(s.trainer, 0, &d));
+    CHECK(d.samples == 50 && d.steps == 4);
+    CHECK_NEAR(d.busy_seconds, sums[0], 1e-9);
+    CHECK_NEAR(d.exchange_seconds, sums[1], 1e-9);
+    CHECK_NEAR(d.waiting_seconds, sums[2], 1e-9);
+    CHECK(d.throughput > 0 && d.alone_throughput > 0);
+    CHECK_OK(dpt_trainer_mix_report(s.trainer, &mix));
+    CHECK_SIZE(mix.samples, 100);
+    CHECK_NEAR(mix.seconds, seconds, 1e-9);
+    CHECK(mix.balance > 0 && mix.balance < 1 && mix.scaling > 0);
+    CHECK_STATUS(dpt_trainer_device_report(s.trainer, 2, &d), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(s.context), "device 2 of 2");
+    close_all(&s);
+}
+
 static void two_in_flight(test *t)
 {
     setting s;
@@ -443,6 +481,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"steps walk through epochs", steps_walk_through_epochs},
+        {"times are told", times_are_told},
         {"two steps in flight", two_in_flight},
         {"pipelining changes nothing", pipelining_changes_nothing},
         {"a loss that is not finite changes nothing", a_loss_that_is_not_finite_changes_nothing},

@@ -1,0 +1,52 @@
+/* Sums of times, and the spans behind them. */
+#include "base/times.h"
+
+#include "base/base.h"
+
+#include <stdlib.h>
+
+void dpti_times_begin(dpti_times *times, bool keeps)
+{
+    for (size_t i = 0; i < DPTI_SPAN_KINDS; i++)
+        times->seconds[i] = 0.0;
+    times->keeps = keeps;
+    times->lost = false;
+    times->n_spans = 0;
+}
+
+static bool room(dpti_times *times)
+{
+    enum { FIRST_CAPACITY = 16 };
+    if (times->n_spans < times->capacity) return true;
+    const size_t capacity = times->capacity > 0 ? 2 * times->capacity : FIRST_CAPACITY;
+    dpti_span *spans = realloc(times->spans, capacity * sizeof *spans);
+    if (!spans) return false;
+    times->spans = spans;
+    times->capacity = capacity;
+    return true;
+}
+
+void dpti_times_add(dpti_times *times, dpti_span_kind kind, double began, double seconds)
+{
+    if (!times) return;
+    times->seconds[kind] += seconds;
+    if (!times->keeps) return;
+    if (!room(times)) {
+        times->lost = true;
+        return;
+    }
+    times->spans[times->n_spans++] = (dpti_span){.kind = kind, .began = began, .seconds = seconds};
+}
+
+double dpti_times_add_since(dpti_times *times, dpti_span_kind kind, double began)
+{
+    const double now = dpti_seconds();
+    dpti_times_add(times, kind, began, now - began);
+    return now;
+}
+
+void dpti_times_free(dpti_times *times)
+{
+    free(times->spans);
+    *times = (dpti_times){.keeps = false};
+}
