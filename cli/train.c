@@ -60,7 +60,8 @@ static void print_files(const cli_options *options, bool best)
     if (separator[0] == ',') printf("\n");
 }
 
-static void print_result(const cli_options *options, const dpt_fit_result *result)
+static dpt_status print_result(const cli_session *session, const cli_options *options,
+                               const dpt_fit_result *result)
 {
     if (result->no_patience)
         printf("ended: no lower validation loss in %zu epoch%s\n", options->patience,
@@ -72,7 +73,9 @@ static void print_result(const cli_options *options, const dpt_fit_result *resul
         printf(", best validation loss %.4f in epoch %zu", result->best_validation_loss,
                result->best_epoch);
     printf("\n");
+    DPT_TRY(cli_print_account(session, result->steps));
     print_files(options, result->best_epoch > 0);
+    return DPT_OK;
 }
 
 /* Trains; *caught is the signal that ended it, 0 if none did. */
@@ -107,10 +110,10 @@ static dpt_status train(cli_session *session, const cli_options *options, int *c
     };
     dpt_fit_result result;
     cli_signals_catch();
-    const dpt_status status = dpt_fit(session->trainer, &fit, &result);
+    dpt_status status = dpt_fit(session->trainer, &fit, &result);
     cli_progress_end(&progress);
     if (status == DPT_OK && result.stopped) *caught = cli_signals_caught();
-    if (status == DPT_OK && !options->quiet) print_result(options, &result);
+    if (status == DPT_OK && !options->quiet) status = print_result(session, options, &result);
     return status;
 }
 

@@ -218,8 +218,33 @@ dpt_status dpti_log_write_epoch(dpti_log *log, const dpt_epoch_metrics *epoch, d
     return write_event(log, &e, error);
 }
 
-dpt_status dpti_log_write_done(dpti_log *log, const dpt_fit_result *result, dpt_error *error)
+/* What every device has done, in arrays as those of a step. */
+static void set_devices(event *e, const dpti_log_done *done)
 {
+    json_t *samples = json_array(), *busy = json_array(), *exchange = json_array();
+    json_t *waiting = json_array(), *throughput = json_array(), *alone = json_array();
+    for (size_t i = 0; i < done->n_devices; i++) {
+        const dpt_device_report *d = &done->devices[i];
+        append(e, samples, size_value(d->samples));
+        append(e, busy, real_value(d->busy_seconds));
+        append(e, exchange, real_value(d->exchange_seconds));
+        append(e, waiting, real_value(d->waiting_seconds));
+        append(e, throughput, measured(d->throughput > 0, d->throughput));
+        append(e, alone, measured(d->alone_throughput > 0, d->alone_throughput));
+    }
+    set(e, "samples", samples);
+    set(e, "device_seconds", busy);
+    set(e, "exchange_seconds", exchange);
+    set(e, "waiting_seconds", waiting);
+    set(e, "throughput", throughput);
+    set(e, "alone_throughput", alone);
+    set(e, "balance", measured(done->mix.balance > 0, done->mix.balance));
+    set(e, "scaling", measured(done->mix.scaling > 0, done->mix.scaling));
+}
+
+dpt_status dpti_log_write_done(dpti_log *log, const dpti_log_done *done, dpt_error *error)
+{
+    const dpt_fit_result *result = done->result;
     struct rusage usage = {0};
     getrusage(RUSAGE_SELF, &usage); /* cannot fail: the arguments are right */
     const bool validated = result->best_epoch > 0;
@@ -231,6 +256,7 @@ dpt_status dpti_log_write_done(dpti_log *log, const dpt_fit_result *result, dpt_
     set(&e, "test_accuracy", real_value(result->test_accuracy));
     set(&e, "best_epoch", validated ? size_value(result->best_epoch) : json_null());
     set(&e, "best_validation_loss", measured(validated, result->best_validation_loss));
+    set_devices(&e, done);
     set(&e, "peak_rss_bytes", size_value((uint64_t)usage.ru_maxrss * 1024)); /* given in KiB */
     return write_event(log, &e, error);
 }

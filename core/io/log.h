@@ -34,8 +34,16 @@ DPT_CHECK_RESULT dpt_status dpti_log_write_rebalance(dpti_log *log, const dpt_st
 DPT_CHECK_RESULT dpt_status dpti_log_write_epoch(dpti_log *log, const dpt_epoch_metrics *epoch,
                                                  dpt_error *error);
 /* done: steps, seconds, images_per_second, test_accuracy, best_epoch and
-   best_validation_loss (null if none), peak_rss_bytes (taken here from getrusage). */
-DPT_CHECK_RESULT dpt_status dpti_log_write_done(dpti_log *log, const dpt_fit_result *result,
+   best_validation_loss (null if none), what every device has done and what all came to together,
+   peak_rss_bytes (taken here from getrusage). */
+typedef struct dpti_log_done {
+    const dpt_fit_result *result;
+    size_t n_devices;
+    const dpt_device_report *devices;
+    dpt_mix_report mix;
+} dpti_log_done;
+
+DPT_CHECK_RESULT dpt_status dpti_log_write_done(dpti_log *log, const dpti_log_done *done,
                                                 dpt_error *error);
 
 /* The shares of an earlier run: shards[(step - 1) * n_devices + device]. */

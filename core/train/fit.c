@@ -311,17 +311,31 @@ static dpt_status finish_partial(fit *f)
     return f->model ? dpt_trainer_save(f->trainer, f->model) : DPT_OK;
 }
 
+static dpt_status log_done(fit *f)
+{
+    const dpti_account *account = &f->trainer->account;
+    dpt_error error = {0};
+    dpt_device_report *devices = calloc(account->n_devices, sizeof *devices);
+    if (!devices) return no_memory(f);
+    for (size_t i = 0; i < account->n_devices; i++)
+        devices[i] = dpti_account_device(account, i);
+    const dpti_log_done done = {.result = &f->result,
+                                .n_devices = account->n_devices,
+                                .devices = devices,
+                                .mix = dpti_account_mix(account)};
+    const dpt_status status = dpti_log_write_done(f->log, &done, &error);
+    free(devices);
+    return status == DPT_OK ? DPT_OK : dpti_context_fail(f->context, NULL, &error);
+}
+
 static dpt_status train(fit *f)
 {
-    dpt_error error = {0};
     while (wants_more(f))
         DPT_TRY(run_epoch(f));
     DPT_TRY(finish_partial(f));
     if (f->result.seconds > 0)
         f->result.images_per_second = (double)f->total_samples / f->result.seconds;
-    if (f->log && dpti_log_write_done(f->log, &f->result, &error) != DPT_OK)
-        return dpti_context_fail(f->context, NULL, &error);
-    return DPT_OK;
+    return f->log ? log_done(f) : DPT_OK;
 }
 
 dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit_result *out)

@@ -18,6 +18,13 @@ check "a line for each epoch" test "$(grep -cE \
     train.out)" -eq 2
 check "three devices" test "$(grep -c 'cpu:threads=1:' train.out)" -eq 3
 check "the end" grep -qE '^trained 16 steps in [0-9.]+ s, [0-9]+ img/s, test accuracy [0-9.]+' train.out
+check "what each device has done" test "$(grep -cE \
+    '^cpu:threads=1 +[0-9.]+ +[0-9.]+ %( +[0-9.]+ %){3} +[0-9]+ img/s$' train.out)" -eq 3
+check "shares as they were given" test "$(sed -nE \
+    's/^cpu:threads=1 +([0-9.]+) +([0-9.]+) %.*/\1 \2/p' train.out | tr '\n' ' ')" = \
+    "78.1 62.5 31.2 25.0 15.6 12.5 "
+check "and all together" grep -qE \
+    '^together +[0-9]+ img/s, balance [01]\.[0-9]+, scaling [01]\.[0-9]+$' train.out
 check "files are named" grep -q 'wrote first/model.safetensors, first.jsonl, first.svg' train.out
 check "the plot is SVG" python3 -c '
 import sys, xml.etree.ElementTree as x
@@ -47,6 +54,17 @@ assert abs(epochs[1]["train_loss"] - mean) < 1e-6
 assert epochs[1]["train_loss"] < epochs[0]["train_loss"]
 assert 0.5 < epochs[1]["test_accuracy"] <= 1
 assert done["steps"] == 16 and done["test_accuracy"] == epochs[1]["test_accuracy"]
+def column(key):
+    return [sum(x) for x in zip(*(e[key] for e in steps))]
+assert done["samples"] == column("shards") == [1250, 500, 250]
+for key in "device_seconds", "exchange_seconds", "waiting_seconds":
+    assert all(math.isclose(a, b, rel_tol=1e-7) for a, b in zip(done[key], column(key), strict=True))
+for i in range(3):
+    assert math.isclose(done["throughput"][i], done["samples"][i] / done["device_seconds"][i], rel_tol=1e-7)
+    assert done["alone_throughput"][i] > 0
+rate = done["images_per_second"]
+assert math.isclose(done["balance"], rate / sum(done["throughput"]), rel_tol=1e-7)
+assert math.isclose(done["scaling"], rate / sum(done["alone_throughput"]), rel_tol=1e-7)
 assert done["peak_rss_bytes"] > 2**20 and done["images_per_second"] > 0
 PYTHON
 check "the weights have PyTorch's names and shapes" python3 - <<'PYTHON'
@@ -104,7 +122,8 @@ refuse 2 "names no log" "${common[@]}" "${devices[@]}" --split replay: --quiet
 # ---- Limits ----
 train "${common[@]}" --max-steps 3
 check "--max-steps 3" grep -q '^trained 3 steps ' train.out
-train "${common[@]}" --max-steps 1
+train "${common[@]}" --devices cpu --max-steps 1
+check "no table of one device" test "$(grep -c balance train.out)" -eq 0
 check "--max-steps 1" grep -q '^trained 1 step ' train.out
 train "${common[@]}" --max-time 1s
 check "--max-time 1s" python3 -c '

@@ -77,6 +77,20 @@ static dpt_status write_log(const char *path, dpt_error *error)
                                    .best_epoch = 2,
                                    .best_validation_loss = 0.375};
     const dpt_fit_result unvalidated = {.test_accuracy = 0.5, .best_validation_loss = NAN};
+    const dpt_device_report reports[2] = {{.samples = 11,
+                                           .steps = 2,
+                                           .busy_seconds = 2.5,
+                                           .exchange_seconds = 0.5,
+                                           .waiting_seconds = 0.25,
+                                           .throughput = 4.5,
+                                           .alone_throughput = 5.5},
+                                          {.samples = 0, .waiting_seconds = 2.75}};
+    const dpti_log_done done = {.result = &result,
+                                .n_devices = 2,
+                                .devices = reports,
+                                .mix = {.balance = 0.875, .scaling = 0.75}};
+    const dpti_log_done idle = {
+        .result = &unvalidated, .n_devices = 1, .devices = &reports[1], .mix = {.balance = 0}};
     dpti_log *log = NULL;
     DPT_TRY(dpti_log_open(path, &log, error));
     dpt_status status = dpti_log_write_run(log, &run, error);
@@ -84,8 +98,8 @@ static dpt_status write_log(const char *path, dpt_error *error)
     if (status == DPT_OK) status = write_step(log, 2, 0, 8, INFINITY, error);
     if (status == DPT_OK) status = dpti_log_write_epoch(log, &tested, error);
     if (status == DPT_OK) status = dpti_log_write_epoch(log, &untested, error);
-    if (status == DPT_OK) status = dpti_log_write_done(log, &result, error);
-    if (status == DPT_OK) status = dpti_log_write_done(log, &unvalidated, error);
+    if (status == DPT_OK) status = dpti_log_write_done(log, &done, error);
+    if (status == DPT_OK) status = dpti_log_write_done(log, &idle, error);
     const dpt_status closed = dpti_log_close(log, status == DPT_OK ? error : NULL);
     return status == DPT_OK ? closed : status;
 }
@@ -177,6 +191,16 @@ static void check_epochs(test *t, const json_t *tested, const json_t *untested)
     CHECK(json_is_null(json_object_get(untested, "test_accuracy")));
 }
 
+static void check_done_devices(test *t, const char *text, const char *idle)
+{
+    CHECK_CONTAINS(text, "\"samples\":[11,0],\"device_seconds\":[2.5,0.0],"
+                         "\"exchange_seconds\":[0.5,0.0],\"waiting_seconds\":[0.25,2.75],"
+                         "\"throughput\":[4.5,null],\"alone_throughput\":[5.5,null],"
+                         "\"balance\":0.875,\"scaling\":0.75,");
+    CHECK_CONTAINS(idle, "\"samples\":[0],");
+    CHECK_CONTAINS(idle, "\"balance\":null,\"scaling\":null,");
+}
+
 static void check_done(test *t, const json_t *line, const json_t *unvalidated)
 {
     CHECK_TEXT(text_of(line, "event"), "done");
@@ -204,6 +228,7 @@ static void writes_what_is_promised(test *t)
         check_steps(t, lines[1], lines[2], text[1]);
         check_epochs(t, lines[3], lines[4]);
         check_done(t, lines[5], lines[6]);
+        check_done_devices(t, text[5], text[6]);
     }
     for (size_t i = 0; i < N_LINES; i++)
         json_decref(lines[i]);

@@ -1,0 +1,57 @@
+/* What every device has done, as a table at the end of training. */
+#include "session.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *id_of(const dpt_device_set *devices, size_t i)
+{
+    dpt_device_description device;
+    dpt_device_describe(dpt_devices_get(devices, i), &device);
+    return device.id;
+}
+
+static int width_of_ids(const dpt_device_set *devices)
+{
+    size_t widest = strlen("together");
+    for (size_t i = 0; i < dpt_devices_count(devices); i++) {
+        const size_t width = strlen(id_of(devices, i));
+        if (width > widest) widest = width;
+    }
+    return widest < 60 ? (int)widest : 60;
+}
+
+static double percent(double part, double of)
+{
+    return of > 0 ? 100 * part / of : 0;
+}
+
+static void print_device(const char *id, int width, const dpt_device_report *d,
+                         const dpt_mix_report *mix, size_t n_steps)
+{
+    char alone[32] = "-";
+    if (d->alone_throughput > 0) snprintf(alone, sizeof alone, "%.0f img/s", d->alone_throughput);
+    printf("%-*s  %8.1f  %5.1f %%  %5.1f %%  %6.1f %%  %5.1f %%  %12s\n", width, id,
+           (double)d->samples / (double)n_steps, percent((double)d->samples, (double)mix->samples),
+           percent(d->busy_seconds, mix->seconds), percent(d->exchange_seconds, mix->seconds),
+           percent(d->waiting_seconds, mix->seconds), alone);
+}
+
+dpt_status cli_print_account(const cli_session *session, size_t n_steps)
+{
+    const size_t n = dpt_devices_count(session->devices);
+    const int width = width_of_ids(session->devices);
+    dpt_mix_report mix;
+    DPT_TRY(dpt_trainer_mix_report(session->trainer, &mix));
+    if (n < 2 || n_steps == 0) return DPT_OK;
+    printf("%-*s  %8s  %7s  %7s  %8s  %7s  %12s\n", width, "device", "per step", "share", "busy",
+           "exchange", "waiting", "alone");
+    for (size_t i = 0; i < n; i++) {
+        dpt_device_report device;
+        DPT_TRY(dpt_trainer_device_report(session->trainer, i, &device));
+        print_device(id_of(session->devices, i), width, &device, &mix, n_steps);
+    }
+    printf("%-*s  %.0f img/s, balance %.2f, scaling %.2f\n", width, "together", mix.throughput,
+           mix.balance, mix.scaling);
+    return DPT_OK;
+}
