@@ -48,7 +48,7 @@ typedef struct cli_options {
     dpt_augment_options augment;
     bool normalize, no_shuffle, no_measure, quiet;
     size_t seed;
-    const char *checkpoint, *load, *log, *plot;
+    const char *checkpoint, *load, *log, *plot, *trace;
     size_t top;            /* 0: the default */
     char *const *operands; /* what is no option, n_operands of them */
     size_t n_operands;

@@ -418,6 +418,15 @@ const cli_option cli_option_table[] = {
         TARGET(plot),
     },
     {
+        .name = "trace",
+        .argument = "FILE",
+        .help = "write when each device computes, exchanges and waits, for Perfetto "
+                "(ui.perfetto.dev) or chrome://tracing",
+        .verbs = CLI_TRAIN,
+        .kind = CLI_TEXT,
+        TARGET(trace),
+    },
+    {
         .name = "quiet",
         .help = "print nothing but errors",
         .verbs = CLI_TRAIN,
@@ -445,7 +454,6 @@ const cli_option cli_option_table[] = {
     {.name = "deterministic", .verbs = CLI_TRAIN},
     {.name = "resume", .verbs = CLI_TRAIN},
     {.name = "supervise", .verbs = CLI_TRAIN},
-    {.name = "trace", .argument = "FILE", .verbs = CLI_TRAIN},
     {.name = NULL},
 };
 

@@ -43,18 +43,16 @@ static void print_header(const cli_session *session, const cli_options *options)
 
 static void print_files(const cli_options *options, bool best)
 {
+    const char *const files[] = {options->log, options->plot, options->trace};
     const char *separator = "wrote ";
     if (options->checkpoint) {
         printf("%s%s/model.safetensors", separator, options->checkpoint);
         separator = ", ";
         if (best) printf("%s%s/best.safetensors", separator, options->checkpoint);
     }
-    if (options->log) {
-        printf("%s%s", separator, options->log);
-        separator = ", ";
-    }
-    if (options->plot) {
-        printf("%s%s", separator, options->plot);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        if (!files[i]) continue;
+        printf("%s%s", separator, files[i]);
         separator = ", ";
     }
     if (separator[0] == ',') printf("\n");
@@ -104,6 +102,7 @@ static dpt_status train(cli_session *session, const cli_options *options, int *c
         .schedule = cli_schedule(options, data.count),
         .log = options->log,
         .plot = options->plot,
+        .trace = options->trace,
         .checkpoint = options->checkpoint,
         .progress = cli_progress_show,
         .user = &progress,

@@ -572,6 +572,7 @@ typedef struct dpt_fit_options {
     dpt_schedule schedule;  /* cosine and onecycle need `epochs` or `max_steps` */
     const char *log;        /* JSON Lines (docs/log.md); may be NULL */
     const char *plot;       /* SVG; may be NULL */
+    const char *trace;      /* Chrome's trace events (docs/trace.md); may be NULL */
     const char *checkpoint; /* directory: model.safetensors after each epoch, best.safetensors after
                                the best one by validation loss; may be NULL */
     /* Called after each step and each epoch; a result other than 0 ends training in good order. */
@@ -592,10 +593,10 @@ typedef struct dpt_fit_result {
 
 /* Trains with submit and collect, keeping two steps in flight.  The schedule starts with the call,
    at the trainer's learning rate, which is in force again afterwards.  An epoch that a limit cuts
-   short is evaluated too.  Files are opened before the first step: DPT_E_IO for a log, plot or
-   checkpoint that cannot be written.  DPT_E_INVALID: two of them in one file, patience without
-   validation, a schedule that must know the number of steps and cannot, data that do not fit the
-   model.  After a failure nothing is in flight. */
+   short is evaluated too.  Files are opened before the first step: DPT_E_IO for a log, plot,
+   trace or checkpoint that cannot be written.  DPT_E_INVALID: two of them in one file, patience
+   without validation, a schedule that must know the number of steps and cannot, data that do not
+   fit the model.  After a failure nothing is in flight. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options,
                                             dpt_fit_result *out);
 

@@ -5,6 +5,7 @@
 #include "io/plot.h"
 #include "train/history.h"
 #include "train/schedule.h"
+#include "train/tracing.h"
 
 #include <errno.h>
 #include <math.h>
@@ -19,6 +20,7 @@ typedef struct fit {
     dpti_log *log;
     char *model, *best;   /* paths in the checkpoint's folder */
     dpti_history history; /* kept only if a plot was asked for */
+    dpti_tracing tracing; /* likewise */
     dpti_schedule schedule;
     double began;
     size_t first_step; /* the trainer's, when fit began */
@@ -57,8 +59,9 @@ static dpt_status not_one_file(fit *f, const char *a, const char *b)
     struct stat about;
     if (!a || !b || strcmp(a, b) != 0) return DPT_OK;
     if (stat(a, &about) == 0 && !S_ISREG(about.st_mode)) return DPT_OK; /* /dev/null */
-    return dpt_fail(f->context, DPT_E_INVALID,
-                    "%s is to be written twice; name another file for the log or the plot", a);
+    return dpt_fail(
+        f->context, DPT_E_INVALID,
+        "%s is to be written twice; name another file for the log, the plot or the trace", a);
 }
 
 static dpt_status log_run(fit *f)
@@ -97,6 +100,7 @@ static dpt_status checkpoint_path(fit *f, const char *name, char **out)
     *out = dpti_format("%s/%s.safetensors", f->options->checkpoint, name);
     if (!*out) return no_memory(f);
     DPT_TRY(not_one_file(f, f->options->log, *out));
+    DPT_TRY(not_one_file(f, f->options->trace, *out));
     return not_one_file(f, f->options->plot, *out);
 }
 
@@ -112,17 +116,23 @@ static dpt_status open_files(fit *f)
     const dpt_fit_options *o = f->options;
     dpt_error error = {0};
     DPT_TRY(not_one_file(f, o->log, o->plot));
+    DPT_TRY(not_one_file(f, o->log, o->trace));
+    DPT_TRY(not_one_file(f, o->plot, o->trace));
     if (o->checkpoint) DPT_TRY(checkpoint_path(f, "model", &f->model));
     if (o->checkpoint && o->validation) DPT_TRY(checkpoint_path(f, "best", &f->best));
     DPT_TRY(check_writable(f, o->plot));
+    DPT_TRY(check_writable(f, o->trace));
     if (o->checkpoint) DPT_TRY(make_folder(f, o->checkpoint));
     DPT_TRY(check_writable(f, f->model));
     DPT_TRY(check_writable(f, f->best));
     if (o->log) {
         if (dpti_log_open(o->log, &f->log, &error) != DPT_OK)
             return dpti_context_fail(f->context, NULL, &error);
-        return log_run(f);
+        DPT_TRY(log_run(f));
     }
+    if (o->trace &&
+        dpti_tracing_begin(&f->tracing, f->trainer, o->trace, f->began, &error) != DPT_OK)
+        return dpti_context_fail(f->context, NULL, &error);
     return DPT_OK;
 }
 
@@ -206,22 +216,43 @@ static dpt_status after_step(fit *f, const dpt_step_metrics *m)
         return dpti_context_fail(f->context, NULL, &error);
     if (f->log && dpti_log_write_step(f->log, m, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
+    if (dpti_tracing_step(&f->tracing, m, &error) != DPT_OK)
+        return dpti_context_fail(f->context, NULL, &error);
     if (f->options->plot && !dpti_history_add_step(&f->history, m)) return no_memory(f);
     tell(f, m, NULL);
     return DPT_OK;
+}
+
+/* Evaluates these data, and tells the trace. */
+static dpt_status evaluate_on(fit *f, const char *what, const dpt_dataset *data, size_t epoch,
+                              dpt_evaluation *out)
+{
+    const double began = dpti_seconds();
+    const dpt_status status = dpt_trainer_evaluate(f->trainer, data, out);
+    dpti_tracing_host(&f->tracing, what, epoch, began);
+    return status;
+}
+
+static dpt_status save(fit *f, const char *path, size_t epoch)
+{
+    const double began = dpti_seconds();
+    if (!path) return DPT_OK;
+    const dpt_status status = dpt_trainer_save(f->trainer, path);
+    dpti_tracing_host(&f->tracing, "checkpoint", epoch, began);
+    return status;
 }
 
 /* Evaluates the validation data, and keeps the weights if there were none so good. */
 static dpt_status validate(fit *f, size_t epoch, dpt_evaluation *out)
 {
     dpt_fit_result *r = &f->result;
-    DPT_TRY(dpt_trainer_evaluate(f->trainer, f->options->validation, out));
+    DPT_TRY(evaluate_on(f, "validation", f->options->validation, epoch, out));
     const bool better = r->best_epoch == 0 || out->loss < r->best_validation_loss;
     f->without_better = better ? 0 : f->without_better + 1;
     if (!better) return DPT_OK;
     r->best_epoch = epoch;
     r->best_validation_loss = out->loss;
-    return f->best ? dpt_trainer_save(f->trainer, f->best) : DPT_OK;
+    return save(f, f->best, epoch);
 }
 
 /* Validation and test, as far as there are data, into the epoch's and the result's figures. */
@@ -235,7 +266,7 @@ static dpt_status evaluate(fit *f, dpt_epoch_metrics *m)
         m->validation_accuracy = e.accuracy;
     }
     if (f->options->test) {
-        DPT_TRY(dpt_trainer_evaluate(f->trainer, f->options->test, &e));
+        DPT_TRY(evaluate_on(f, "test", f->options->test, m->epoch, &e));
         m->tested = true;
         m->test_loss = f->result.test_loss = e.loss;
         m->test_accuracy = f->result.test_accuracy = e.accuracy;
@@ -265,7 +296,7 @@ static dpt_status after_epoch(fit *f, size_t epoch)
     f->samples = f->hits = 0;
     if (f->log && dpti_log_write_epoch(f->log, &m, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
-    if (f->model) DPT_TRY(dpt_trainer_save(f->trainer, f->model));
+    DPT_TRY(save(f, f->model, epoch));
     if (f->options->plot && !dpti_history_add_epoch(&f->history, &m)) return no_memory(f);
     tell(f, NULL, &m);
     return DPT_OK;
@@ -286,6 +317,7 @@ static dpt_status run_epoch(fit *f)
 {
     dpt_trainer *t = f->trainer;
     const size_t epoch = t->next.epoch;
+    const double began = dpti_seconds();
     dpt_step_metrics m = {0};
     bool whole = false;
     do {
@@ -296,6 +328,7 @@ static dpt_status run_epoch(fit *f)
         whole = m.last_of_epoch;
         DPT_TRY(after_step(f, &m));
     } while (!whole);
+    dpti_tracing_host(&f->tracing, "epoch", epoch, began);
     return whole ? after_epoch(f, epoch) : DPT_OK;
 }
 
@@ -308,7 +341,7 @@ static dpt_status finish_partial(fit *f)
     if (f->samples > 0) f->result.train_loss = f->loss / samples;
     f->result.seconds += f->seconds;
     if (!f->result.stopped) DPT_TRY(evaluate(f, &m));
-    return f->model ? dpt_trainer_save(f->trainer, f->model) : DPT_OK;
+    return save(f, f->model, f->epoch);
 }
 
 static dpt_status log_done(fit *f)
@@ -338,10 +371,28 @@ static dpt_status train(fit *f)
     return f->log ? log_done(f) : DPT_OK;
 }
 
+/* What was learned up to a failure is worth seeing; the first error is the one to tell. */
+static dpt_status close_files(fit *f, dpt_status status)
+{
+    const dpt_error first = f->context->error;
+    const bool failed = status != DPT_OK;
+    dpt_error error = {0};
+    if (f->options->plot && f->history.n_steps > 0) {
+        const dpt_status plotted = dpti_history_plot(&f->history, f->trainer,
+                                                     f->result.images_per_second, f->options->plot);
+        if (status == DPT_OK) status = plotted;
+    }
+    if (dpti_log_close(f->log, &error) != DPT_OK && status == DPT_OK)
+        status = dpti_context_fail(f->context, NULL, &error);
+    if (dpti_tracing_end(&f->tracing, &error) != DPT_OK && status == DPT_OK)
+        status = dpti_context_fail(f->context, NULL, &error);
+    if (failed && first.status != DPT_OK) f->context->error = first;
+    return status;
+}
+
 dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit_result *out)
 {
     static const dpt_fit_options defaults;
-    dpt_error error = {0};
     fit f = {.trainer = trainer,
              .options = options ? options : &defaults,
              .context = trainer->context,
@@ -360,18 +411,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     if (status == DPT_OK) status = train(&f);
     if (status != DPT_OK) dpti_trainer_drain(trainer);
     trainer->lr = lr;
-    /* What was learned up to a failure is worth seeing; the first error is the one to tell. */
-    const dpt_error first = f.context->error;
-    if (f.options->plot && f.history.n_steps > 0) {
-        const dpt_status plotted =
-            dpti_history_plot(&f.history, trainer, f.result.images_per_second, f.options->plot);
-        if (status == DPT_OK) status = plotted;
-    }
-    const dpt_status closed = dpti_log_close(f.log, &error);
-    if (status == DPT_OK && closed != DPT_OK)
-        status = dpti_context_fail(f.context, NULL, &error);
-    else if (status != DPT_OK && first.status != DPT_OK)
-        f.context->error = first;
+    status = close_files(&f, status);
     if (status == DPT_OK) *out = f.result;
     dpti_history_free(&f.history);
     free(f.best);

@@ -188,7 +188,7 @@ void dpti_step_job(dpti_device *device, void *argument)
     share->loss = 0;
     share->hits = 0;
     share->worker->moves = false;
-    dpti_times_begin(&share->times, false);
+    dpti_times_begin(&share->times, share->worker->trainer->traced);
     share->status = DPT_E_CANCELLED;
     if (!share->worker->halted) run(share);
     share->finished = dpti_seconds();

@@ -109,6 +109,7 @@ struct dpt_trainer {
     bool takes_passes; /* if measured: devices together hold less at once than a batch */
     dpti_balance *balance; /* if measured */
     dpti_account account;
+    bool traced;        /* shares keep the spans of their times */
     dpti_replay replay; /* n_steps 0: none */
     dpti_order order;
     dpti_cursor done, next; /* steps committed; steps submitted */

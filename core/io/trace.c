@@ -1,0 +1,253 @@
+/* Trace events, one a line.  Times are whole nanoseconds, so that the spans of a track do not
+   overlap by rounding either. */
+#include "io/trace.h"
+
+#include "base/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The buffer is emptied when FULL is reached, and no event is longer than what is left then. */
+enum { FULL = 64 << 10, EVENT_BYTES = 1024, NAME_BYTES = 200 };
+
+typedef struct track {
+    size_t process;
+    long long end; /* of its last span, ns */
+} track;
+
+struct dpti_trace {
+    char *path;
+    int fd;
+    double origin;
+    off_t n_written;
+    dpt_error error; /* the first failure */
+    size_t n_processes, n_tracks, tracks_capacity;
+    track *tracks;
+    size_t length;
+    char buffer[FULL + EVENT_BYTES];
+};
+
+static void fail_write(dpti_trace *trace, int code)
+{
+    if (trace->error.status != DPT_OK) return;
+    (void)DPT_FAIL_NATIVE(&trace->error, DPT_E_IO, code, "cannot write the trace %s: %s%s",
+                          trace->path, strerror(code),
+                          code == ENOSPC ? "; free some space or choose another place" : "");
+}
+
+dpt_status dpti_trace_status(const dpti_trace *trace, dpt_error *error)
+{
+    if (trace->error.status != DPT_OK) *error = trace->error;
+    return trace->error.status;
+}
+
+/* ---- The file -------------------------------------------------------------------------------- */
+
+/* Writes the buffer.  What of it was written before a failure is taken back where that can be: it
+   may end in half an event. */
+static void empty(dpti_trace *trace)
+{
+    size_t done = 0;
+    while (done < trace->length) {
+        const ssize_t n = write(trace->fd, trace->buffer + done, trace->length - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) {
+            fail_write(trace, n < 0 ? errno : EIO);
+            if (ftruncate(trace->fd, trace->n_written) == 0)
+                (void)lseek(trace->fd, trace->n_written, SEEK_SET);
+            trace->length = 0;
+            return;
+        }
+        done += (size_t)n;
+    }
+    trace->n_written += (off_t)trace->length;
+    trace->length = 0;
+}
+
+dpt_status dpti_trace_flush(dpti_trace *trace, dpt_error *error)
+{
+    if (trace->error.status == DPT_OK) empty(trace);
+    return dpti_trace_status(trace, error);
+}
+
+static void destroy(dpti_trace *trace)
+{
+    free(trace->tracks);
+    free(trace->path);
+    free(trace);
+}
+
+dpt_status dpti_trace_open(const char *path, double origin, dpti_trace **out, dpt_error *error)
+{
+    dpti_trace *trace = calloc(1, sizeof *trace);
+    if (trace) trace->path = dpti_strdup(path);
+    if (!trace || !trace->path) {
+        free(trace);
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the trace %s", path);
+    }
+    trace->origin = origin;
+    trace->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (trace->fd < 0) {
+        fail_write(trace, errno);
+        const dpt_status status = dpti_trace_status(trace, error);
+        destroy(trace);
+        return status;
+    }
+    *out = trace;
+    return DPT_OK;
+}
+
+dpt_status dpti_trace_close(dpti_trace *trace, dpt_error *error)
+{
+    if (!trace) return DPT_OK;
+    /* After a failure too: it may be room for two characters that is left. */
+    const char *end = trace->n_written + (off_t)trace->length > 0 ? "\n]\n" : "[]\n";
+    memcpy(trace->buffer + trace->length, end, strlen(end));
+    trace->length += strlen(end);
+    empty(trace);
+    if (close(trace->fd) != 0) fail_write(trace, errno);
+    const dpt_status status = dpti_trace_status(trace, error);
+    destroy(trace);
+    return status;
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+/* Appends an event, whose text is the format's without the braces. */
+static DPT_PRINTF(2, 3) void add(dpti_trace *trace, const char *format, ...)
+{
+    if (trace->error.status != DPT_OK) return;
+    const bool first = trace->n_written + (off_t)trace->length == 0;
+    char *to = trace->buffer + trace->length;
+    const size_t n_start = (size_t)snprintf(to, EVENT_BYTES, "%s{", first ? "[\n" : ",\n");
+    va_list arguments;
+    va_start(arguments, format);
+    const int n = vsnprintf(to + n_start, EVENT_BYTES - n_start - 1, format, arguments);
+    va_end(arguments);
+    if (n < 0 || (size_t)n >= EVENT_BYTES - n_start - 1) {
+        (void)DPT_FAIL(&trace->error, DPT_E_INTERNAL, "an event of the trace %s is too long",
+                       trace->path);
+        return;
+    }
+    trace->length += n_start + (size_t)n;
+    trace->buffer[trace->length++] = '}';
+    if (trace->length >= FULL - EVENT_BYTES) empty(trace);
+}
+
+/* Names as JSON can hold them; what is too long is cut. */
+static const char *escape(const char *name, char out[NAME_BYTES])
+{
+    size_t n = 0;
+    for (const char *c = name; *c && n + 7 < NAME_BYTES; c++) {
+        const unsigned char byte = (unsigned char)*c;
+        if (byte == '"' || byte == '\\')
+            n += (size_t)snprintf(out + n, NAME_BYTES - n, "\\%c", *c);
+        else if (byte < 0x20)
+            n += (size_t)snprintf(out + n, NAME_BYTES - n, "\\u%04x", byte);
+        else
+            out[n++] = byte < 0x7f ? *c : '?';
+    }
+    out[n] = '\0';
+    return out;
+}
+
+/* What is told of a whole process. */
+static void tell_process(dpti_trace *trace, size_t process, const char *what, const char *key,
+                         const char *value)
+{
+    char text[NAME_BYTES];
+    add(trace, "\"ph\":\"M\",\"name\":\"%s\",\"pid\":%zu,\"args\":{\"%s\":\"%s\"}", what, process,
+        key, escape(value, text));
+}
+
+/* Numbers begin at 1: to viewers 0 is the kernel's. */
+size_t dpti_trace_process(dpti_trace *trace, const char *name, const char *what)
+{
+    const size_t process = ++trace->n_processes;
+    tell_process(trace, process, "process_name", "name", name);
+    if (what) tell_process(trace, process, "process_labels", "labels", what);
+    add(trace,
+        "\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%zu,\"args\":{\"sort_index\":%zu}",
+        process, process);
+    return process;
+}
+
+/* Numbers of tracks are unique in the whole file: some viewers want it so. */
+size_t dpti_trace_track(dpti_trace *trace, size_t process, const char *name)
+{
+    char text[NAME_BYTES];
+    if (trace->n_tracks == trace->tracks_capacity) {
+        const size_t capacity = 2 * trace->tracks_capacity + 8;
+        track *tracks = realloc(trace->tracks, capacity * sizeof *tracks);
+        if (!tracks) {
+            if (trace->error.status == DPT_OK)
+                (void)DPT_FAIL(&trace->error, DPT_E_NO_MEMORY, "no memory for the trace %s",
+                               trace->path);
+            return 0;
+        }
+        trace->tracks = tracks;
+        trace->tracks_capacity = capacity;
+    }
+    trace->tracks[trace->n_tracks] = (track){.process = process};
+    const size_t thread = ++trace->n_tracks;
+    add(trace,
+        "\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%zu,\"tid\":%zu,\"args\":{\"name\":\"%s\"}",
+        process, thread, escape(name, text));
+    add(trace,
+        "\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":%zu,\"tid\":%zu,"
+        "\"args\":{\"sort_index\":%zu}",
+        process, thread, thread);
+    return thread;
+}
+
+/* Times in nanoseconds, of which the format wants microseconds. */
+#define TIME_FORMAT "%lld.%03lld"
+#define TIME(ns)    (ns) / 1000, (ns) % 1000
+
+static long long nanoseconds(double seconds)
+{
+    return seconds > 0.0 ? llround(1e9 * seconds) : 0;
+}
+
+void dpti_trace_span(dpti_trace *trace, size_t thread, const char *name, double began,
+                     double seconds, const char *args)
+{
+    char text[NAME_BYTES];
+    if (trace->error.status != DPT_OK) return;
+    track *on = &trace->tracks[thread - 1];
+    long long begin = nanoseconds(began - trace->origin);
+    if (begin < on->end) begin = on->end;
+    const long long duration = nanoseconds(seconds);
+    on->end = begin + duration;
+    add(trace,
+        "\"ph\":\"X\",\"name\":\"%s\",\"pid\":%zu,\"tid\":%zu,\"ts\":" TIME_FORMAT
+        ",\"dur\":" TIME_FORMAT ",\"args\":{%s}",
+        escape(name, text), on->process, thread, TIME(begin), TIME(duration), args);
+}
+
+void dpti_trace_mark(dpti_trace *trace, size_t thread, const char *name, double when,
+                     const char *args)
+{
+    char text[NAME_BYTES];
+    if (trace->error.status != DPT_OK) return;
+    const long long at = nanoseconds(when - trace->origin);
+    add(trace,
+        "\"ph\":\"i\",\"s\":\"g\",\"name\":\"%s\",\"pid\":%zu,\"tid\":%zu,\"ts\":" TIME_FORMAT
+        ",\"args\":{%s}",
+        escape(name, text), trace->tracks[thread - 1].process, thread, TIME(at), args);
+}
+
+void dpti_trace_count(dpti_trace *trace, size_t process, const char *name, double when,
+                      double value)
+{
+    char text[NAME_BYTES];
+    const long long at = nanoseconds(when - trace->origin);
+    add(trace,
+        "\"ph\":\"C\",\"name\":\"%s\",\"pid\":%zu,\"ts\":" TIME_FORMAT ",\"args\":{\"value\":%.9g}",
+        escape(name, text), process, TIME(at), value);
+}

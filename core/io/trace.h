@@ -1,0 +1,43 @@
+/* A timeline in Chrome's trace-event format, which Perfetto and chrome://tracing open: processes
+   with tracks, spans on them, marks, and counters.  Knows names and numbers only.
+
+   The file is a JSON array (T. Preece et al., "Trace Event Format"), written through a buffer that
+   is emptied between events only: a killed process leaves an array without its end, which viewers
+   accept, and no half event.  The first failure sticks, what follows does nothing, and
+   dpti_trace_status tells. */
+#ifndef DPTI_TRACE_H
+#define DPTI_TRACE_H
+
+#include "backend.h"
+
+typedef struct dpti_trace dpti_trace;
+
+/* Creates or truncates.  Times count from `origin`, as dpti_seconds tells.  DPT_E_IO says why it
+   cannot be written. */
+DPT_CHECK_RESULT dpt_status dpti_trace_open(const char *path, double origin, dpti_trace **out,
+                                            dpt_error *error);
+/* Ends the array and closes, whatever happened; DPT_E_IO if anything could not be written.  Accepts
+   NULL. */
+DPT_CHECK_RESULT dpt_status dpti_trace_close(dpti_trace *trace, dpt_error *error);
+
+/* Writes what is in the buffer, and tells whether all has been well so far. */
+DPT_CHECK_RESULT dpt_status dpti_trace_flush(dpti_trace *trace, dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_trace_status(const dpti_trace *trace, dpt_error *error);
+
+/* A process, shown in the order of making, and what it is (NULL: nothing to say); its number. */
+size_t dpti_trace_process(dpti_trace *trace, const char *name, const char *what);
+/* A track of a process; its number. */
+size_t dpti_trace_track(dpti_trace *trace, size_t process, const char *name);
+
+/* A span.  On one track none may begin before those that were added before it have ended; one that
+   does, as a device's clock is not the host's, is moved behind them and keeps its length.  `args`
+   is JSON without its braces, such as "\"step\":3". */
+void dpti_trace_span(dpti_trace *trace, size_t track, const char *name, double began,
+                     double seconds, const char *args);
+void dpti_trace_mark(dpti_trace *trace, size_t track, const char *name, double when,
+                     const char *args);
+/* From now on a process's counter has this value. */
+void dpti_trace_count(dpti_trace *trace, size_t process, const char *name, double when,
+                      double value);
+
+#endif
