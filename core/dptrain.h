@@ -417,7 +417,10 @@ typedef struct dpt_step_metrics {
    position in the data are those before the step, and a further call tries the same batch again.  A
    device that fails during the confirmed update fails the call too, but the step counts (see
    dpt_trainer_steps): the other replicas keep it, and the next submit restores the device from
-   them. DPT_E_NOT_FINITE: the loss, with the step named; DPT_E_DEVICE and DPT_E_DEVICE_LOST. */
+   them.  With the split "measured" a device that runs out of memory before that fails nothing: the
+   step is repeated with the same samples, of which that device gets fewer from then on.
+   DPT_E_NOT_FINITE: the loss, with the step named; DPT_E_NO_MEMORY: with another split, or when the
+   devices together hold no batch; DPT_E_DEVICE and DPT_E_DEVICE_LOST. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_step_metrics *out);
 
 /* The same in two halves, so that devices never wait for the host: submit enqueues the next step

@@ -37,7 +37,7 @@ struct dpti_balance {
     bool calibrated;  /* shares have been chosen by measurement */
     bool stepped;     /* since the last choice */
     size_t n_eager;   /* choices that are still to be eager */
-    bool bounded;     /* likewise: a capacity has shrunk */
+    bool bounded;     /* likewise: a device cannot hold its present share */
     bool was_probing; /* the last step was one */
 };
 
@@ -195,8 +195,9 @@ static dpti_balance_reason reconsider(dpti_balance *b)
 {
     size_t shares[DPTI_BALANCE_MAX_DEVICES];
     double seconds = 0.0;
-    if (b->bounded && !measured(b)) {
-        b->bounded = false;
+    if (b->bounded &&
+        !(measured(b) && divide(b, b->batch_size, b->n_devices, true, shares, &seconds))) {
+        b->bounded = false; /* what is measured does not hold a batch: the others help */
         divide_evenly(b, b->batch_size, shares);
         return take(b, shares, DPTI_BALANCE_MEMORY);
     }
@@ -311,10 +312,14 @@ void dpti_balance_observe(dpti_balance *balance, const size_t *shares, const dou
 bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most)
 {
     dpti_balance *b = balance;
-    size_t sum = 0;
-    if (most < b->devices[device].capacity) b->devices[device].capacity = most;
-    b->bounded = true;
+    balanced_device *d = &b->devices[device];
+    const size_t capacity = most < d->capacity ? most : d->capacity;
+    size_t sum = capacity;
     for (size_t i = 0; i < b->n_devices; i++)
-        sum += b->devices[i].capacity; /* each at most a batch */
-    return sum >= b->batch_size;
+        if (i != device) sum += b->devices[i].capacity; /* each at most twice a batch */
+    if (sum < b->batch_size) return false;
+    d->capacity = capacity;
+    d->n_probing = 0;
+    if (b->shares[device] > capacity) b->bounded = true;
+    return true;
 }

@@ -89,8 +89,8 @@ dpti_balance_reason dpti_balance_next(dpti_balance *balance, size_t n_samples, s
 /* What a step has taken: (n_devices) shares and busy seconds, in the order of steps.  Steps may be
    chosen before earlier ones are observed. */
 void dpti_balance_observe(dpti_balance *balance, const size_t *shares, const double *seconds);
-/* A device could not hold a share: from now on it gets at most `most` samples.  false: what is left
-   does not hold a batch. */
+/* A device could not hold a share: from now on it gets at most `most` samples.  false, and nothing
+   has changed: what would be left does not hold a batch. */
 bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most);
 /* Samples per second of each device at its present share, as modelled: false until shares have been
    chosen by measurement. */

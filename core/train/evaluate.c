@@ -90,7 +90,7 @@ static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose pur
     test->purpose = purpose;
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
-        if (w->capacity == 0) continue;
+        if (w->room == 0) continue;
         evaluate_job job = {.worker = w, .slot = slot};
         dpti_driver_call(w->device, run_bind, &job);
         if (job.status == DPT_OK) continue;
@@ -173,10 +173,12 @@ static void run_evaluate(dpti_device *device, void *argument)
     dpti_share *buffers = &w->trainer->flights[0].shares[w->rank];
     for (size_t done = 0; job->status == DPT_OK && done < job->count;) {
         const size_t left = job->count - done;
-        const size_t most = w->replica.capacity;
-        const size_t n = left < most ? left : most;
+        const size_t n = left < w->room ? left : w->room;
         job->status = one_pass(job, buffers, job->first + done, n);
-        done += n;
+        if (job->status == DPT_OK) done += n;
+        if (job->status != DPT_E_NO_MEMORY || n <= 1) continue;
+        w->room = n / 2; /* fewer at once change nothing */
+        job->status = dpti_sync(device);
     }
     if (job->status != DPT_OK) job->error = device->base.error;
 }
@@ -187,7 +189,7 @@ static void divide(const dpt_trainer *t, size_t count, size_t *rows)
     dpti_split split = {.n_devices = t->n_workers};
     for (size_t i = 0; i < t->n_workers; i++) {
         const double part = t->split.equal ? 1.0 : t->split.parts[i];
-        split.parts[i] = t->workers[i].capacity > 0 ? part : 0.0;
+        split.parts[i] = t->workers[i].room > 0 ? part : 0.0;
     }
     dpti_split_rows(&split, count, rows);
 }

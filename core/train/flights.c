@@ -27,13 +27,13 @@ static void set_adam_scales(const dpt_trainer *t, size_t step, dpt_step_block *b
     block->adam_scale_v = (float)(1.0 / sqrt(1.0 - pow((double)o->beta2, updates)));
 }
 
-static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *records)
+static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *records, float lr)
 {
     size_t first = 0;
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_share *share = &flight->shares[i];
         dpt_step_block block = {
-            .lr = t->lr,
+            .lr = lr,
             .inv_batch = 1.0f / (float)flight->n_samples,
             .step = (uint32_t)(flight->cursor.step + 1),
             .epoch = (uint32_t)flight->cursor.epoch,
@@ -43,7 +43,7 @@ static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *rec
         };
         set_adam_scales(t, flight->cursor.step + 1, &block);
         share->step = flight->cursor.step + 1;
-        share->lr = t->lr;
+        share->lr = lr;
         share->n_samples = flight->shards[i];
         dpti_stage(share->staging, &block, records + first, share->n_samples);
         share->slot = flight->cursor.step % DPTI_FEED_SLOTS;
@@ -67,9 +67,8 @@ static dpt_status ready(dpt_trainer *t)
     return DPT_OK;
 }
 
-dpt_status dpt_trainer_submit(dpt_trainer *trainer)
+static dpt_status submit(dpt_trainer *t, float lr)
 {
-    dpt_trainer *t = trainer;
     DPT_TRY(ready(t));
     dpti_flight *flight = &t->flights[t->next.step % DPTI_FLIGHTS];
     flight->cursor = t->next;
@@ -77,13 +76,18 @@ dpt_status dpt_trainer_submit(dpt_trainer *trainer)
     DPT_TRY(dpti_trainer_divide(t, flight));
     t->next = dpti_order_next(&t->order, t->next);
     flight->last_of_epoch = t->next.epoch != flight->cursor.epoch;
-    fill_flight(t, flight, records);
+    fill_flight(t, flight, records, lr);
     flight->submitted = dpti_seconds();
     for (size_t i = 0; i < t->n_workers; i++)
         flight->shares[i].ticket =
             dpti_driver_post(t->workers[i].device, dpti_step_job, &flight->shares[i]);
     t->n_in_flight++;
     return DPT_OK;
+}
+
+dpt_status dpt_trainer_submit(dpt_trainer *trainer)
+{
+    return submit(trainer, trainer->lr);
 }
 
 /* ---- Collecting ------------------------------------------------------------------------------ */
@@ -108,14 +112,39 @@ void dpti_trainer_drain(dpt_trainer *trainer)
         t->workers[i].halted = false;
 }
 
-/* The first failure in device order that is a device's own, or none. */
+/* The first failure in device order that is a device's own and more than lack of memory, or none.
+ */
 static dpt_status report(dpt_trainer *t, const dpti_flight *flight)
 {
+    const dpti_share *found = NULL;
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_share *share = &flight->shares[i];
-        if (share->status != DPT_OK && share->status != DPT_E_CANCELLED)
-            return dpti_trainer_fail(t, t->workers[i].device, &share->error);
+        if (share->status == DPT_OK || share->status == DPT_E_CANCELLED) continue;
+        if (!found || (found->status == DPT_E_NO_MEMORY && share->status != DPT_E_NO_MEMORY))
+            found = share;
     }
+    return found ? dpti_trainer_fail(t, found->worker->device, &found->error) : DPT_OK;
+}
+
+/* Divides the oldest step in flight anew, in which devices ran out of memory, and submits it again
+   with what was in flight behind it.  After a failure nothing is in flight. */
+static dpt_status repeat(dpt_trainer *t, dpti_flight *oldest)
+{
+    const size_t n = t->n_in_flight;
+    const double submitted = oldest->submitted;
+    float lr[DPTI_IN_FLIGHT];
+    for (size_t i = 0; i < n; i++)
+        lr[i] = t->flights[(oldest->cursor.step + i) % DPTI_FLIGHTS].shares[0].lr;
+    dpti_trainer_drain(t);
+    DPT_TRY(dpti_trainer_bound_shares(t, oldest));
+    for (size_t i = 0; i < n; i++) {
+        const dpt_status status = submit(t, lr[i]);
+        if (status == DPT_OK) continue;
+        dpti_trainer_drain(t);
+        return status;
+    }
+    oldest->submitted = submitted; /* what was lost is part of the step's time */
+    oldest->reason = DPTI_BALANCE_MEMORY;
     return DPT_OK;
 }
 
@@ -169,6 +198,10 @@ dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
         return dpt_fail(t->context, DPT_E_STATE, "no step is in flight: submit one first");
     dpti_flight *flight = &t->flights[(t->next.step - t->n_in_flight) % DPTI_FLIGHTS];
     wait_for(t, flight);
+    while (dpti_trainer_ran_out(t, flight)) {
+        DPT_TRY(repeat(t, flight));
+        wait_for(t, flight);
+    }
     const dpt_status status = report(t, flight);
     if (status != DPT_OK) {
         dpti_trainer_drain(t);
@@ -176,6 +209,7 @@ dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
     }
     t->done = dpti_order_next(&t->order, flight->cursor);
     t->n_in_flight--;
+    dpti_trainer_note_held(t, flight);
     measure(t, flight, out);
     return DPT_OK;
 }

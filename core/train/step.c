@@ -159,6 +159,17 @@ static dpt_status propose(dpti_share *share, dpt_status *mine)
     return DPT_OK;
 }
 
+/* What a failed step has enqueued is over before its staging memory is written again. */
+static dpt_status finish_failed(dpti_device *device, dpt_status mine)
+{
+    const dpt_error first = device->base.error;
+    const dpt_status synced = dpti_sync(device);
+    /* A device that is short of memory, or has not failed itself, may turn out to be lost. */
+    if (synced != DPT_OK && (mine == DPT_OK || mine == DPT_E_NO_MEMORY)) return synced;
+    device->base.error = first;
+    return mine;
+}
+
 static void run(dpti_share *share)
 {
     dpti_worker *w = share->worker;
@@ -172,6 +183,7 @@ static void run(dpti_share *share)
         share->status = mine;
     } else {
         w->halted = true;
+        mine = finish_failed(w->device, mine);
         share->status = mine != DPT_OK ? mine : DPT_E_CANCELLED;
     }
     if (mine != DPT_OK) {

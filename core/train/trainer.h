@@ -85,6 +85,8 @@ struct dpti_worker {
     dpti_executable train;
     dpti_feed feed;                     /* where the data are not resident */
     dpti_worker_test tests[DPTI_TESTS]; /* as trainer->tests */
+    size_t room; /* most samples at once: the replica's capacity, until it has run out of memory */
+    size_t held; /* most samples at once of a step that counts */
     bool halted; /* by its own thread: a step failed; what is in flight behind it is skipped.  Reset
                     by the caller when nothing is in flight. */
     bool stale;  /* its replica missed a committed update */
@@ -212,6 +214,16 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_first_shares(dpt_trainer *trainer, size
 DPT_CHECK_RESULT dpt_status dpti_trainer_start_balance(dpt_trainer *trainer);
 /* The split of evaluation, in the proportions of what has been measured, if anything has. */
 void dpti_trainer_update_split(dpt_trainer *trainer);
+
+/* Remembers what devices have held in a step that counts (memory.c). */
+void dpti_trainer_note_held(dpt_trainer *trainer, const dpti_flight *flight);
+/* Whether a step failed for lack of memory, before the commit and for nothing else. */
+bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_flight *flight);
+/* From now on the devices that ran out of memory in this step get fewer samples.  DPT_E_NO_MEMORY,
+   with the device named, if shares are fixed, if one had no samples, or if the devices would not
+   hold a batch any more: the bound of the device that is named stays as it was. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer,
+                                                      const dpti_flight *flight);
 
 /* Waits for everything in flight and forgets it: the next step is the first that is not done
    (flights.c). */

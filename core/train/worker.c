@@ -96,6 +96,8 @@ static dpt_status create_worker(dpti_worker *w, const float *weights, dpt_error 
 {
     DPT_TRY(create_staging(w));
     DPT_TRY(fit_replica(w, weights, error));
+    w->room = w->replica.capacity;
+    w->held = 0;
     return dpti_allreduce_join(w->trainer->allreduce, w->rank, &w->replica.gradients);
 }
 

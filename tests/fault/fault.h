@@ -3,7 +3,12 @@
 
    fail=N        the N-th call after open that can fail does, with DPT_E_DEVICE
    lost=N        from the N-th on every call fails with DPT_E_DEVICE_LOST
+   full=N        the N-th call fails with DPT_E_NO_MEMORY, and
+   for=M         so do the M - 1 behind it
+   room=N        every run of more than N samples fails with DPT_E_NO_MEMORY
+   from=K        both from step K on only: when the optimizer has run K - 1 times
    entry=NAME    counts calls of this vtable entry only ("run", "sync")
+   clock=MS      events tell a simulated time: MS milliseconds a sample that is trained
    bug=NAME      a planted mistake (fault_bug)
    anything else is passed on
 
@@ -59,10 +64,11 @@ typedef struct fault_object {
 
 typedef struct fault_state {
     dpt_device inner; /* what the wrapped backend sees */
-    size_t fail, lost;
+    size_t fail, lost, full, lasting, room, from, clock;
     char entry[24];
     fault_bug bug;
-    size_t n_calls;
+    size_t n_calls, n_counted_full, n_updates;
+    double seconds; /* of the simulated clock */
     bool is_lost, is_closing;
     fault_object *objects; /* the last created first */
 } fault_state;
@@ -76,6 +82,7 @@ struct dpt_stream {
 struct dpt_event {
     dpt_device *device;
     dpt_event *inner;
+    double seconds; /* of the simulated clock, when it was recorded */
 };
 
 struct dpt_op {
@@ -99,6 +106,8 @@ dpt_device_request *fault_strip(const dpt_open_args *args);
 
 /* Counts a call; a failure if it is this one's turn. */
 dpt_status fault_enter(dpt_device *device, const char *entry);
+/* A failure if so many samples are too many. */
+dpt_status fault_hold(dpt_device *device, size_t n_samples);
 /* Copies the record of the wrapped device if a forwarded call failed; returns the status. */
 dpt_status fault_forwarded(dpt_device *device, dpt_status status);
 

@@ -100,6 +100,12 @@ static void falsify_loss(fault_bug bug, float *gradient, size_t n, size_t each,
     if (bug == FAULT_BUG_WRONG) disturb(gradient, n * each);
 }
 
+/* Runs once for every sample that is trained. */
+static bool is_loss_gradient(dpt_op_kind kind)
+{
+    return kind == DPT_OP_SOFTMAX_XENT_GRADIENT || kind == DPT_OP_SQUARED_ERROR_GRADIENT;
+}
+
 static bool is_optimizer(dpt_op_kind kind)
 {
     return kind == DPT_OP_SGD || kind == DPT_OP_ADAMW;
@@ -120,7 +126,7 @@ static void falsify(dpt_device *device, const dpt_op *op, size_t n, const dpt_op
     void *output = address(device, args->out[0]);
     if (output) falsify_output(op, bug, output, output_elements(&op->desc, n));
     const bool softmax = op->desc.kind == DPT_OP_SOFTMAX_XENT_GRADIENT;
-    if (softmax || op->desc.kind == DPT_OP_SQUARED_ERROR_GRADIENT) {
+    if (is_loss_gradient(op->desc.kind)) {
         float *gradient = address(device, args->out[1]);
         const dpt_step_block *step = address(device, args->step);
         const size_t each = softmax ? op->desc.u.softmax.classes : op->desc.u.squared_error.count;
@@ -144,7 +150,11 @@ dpt_status fault_run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dpt
 {
     fault_state *state = fault_of(stream->device);
     const dpt_backend *inner = state->inner.backend;
+    DPT_TRY(fault_hold(stream->device, n_samples));
     op->n_runs++;
+    state->n_updates += is_optimizer(op->desc.kind);
+    if (is_loss_gradient(op->desc.kind))
+        state->seconds += 1e-3 * (double)(state->clock * n_samples);
     if (state->bug == FAULT_BUG_STALE && is_optimizer(op->desc.kind) && op->n_runs % 2 == 0) {
         return DPT_OK;
     }

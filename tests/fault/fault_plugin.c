@@ -263,6 +263,7 @@ static void event_destroy(dpt_event *event)
 static dpt_status event_record(dpt_event *event, dpt_stream *stream)
 {
     DPT_TRY(fault_enter(stream->device, "event_record"));
+    event->seconds = fault_of(stream->device)->seconds;
     return fault_forwarded(
         stream->device,
         inner_of(stream->device)->stream->event_record(event->inner, stream->inner));
@@ -285,6 +286,10 @@ static dpt_status event_query(dpt_event *event, bool *done)
 static dpt_status event_elapsed(dpt_event *start, dpt_event *end, double *seconds)
 {
     DPT_TRY(fault_enter(start->device, "event_elapsed"));
+    if (fault_of(start->device)->clock > 0) {
+        *seconds = end->seconds - start->seconds;
+        return DPT_OK;
+    }
     return fault_forwarded(
         start->device,
         inner_of(start->device)->stream->event_elapsed(start->inner, end->inner, seconds));
@@ -335,6 +340,11 @@ static dpt_status operator_run(dpt_stream *stream, dpt_op *op, size_t n_samples,
 static const dpt_param_spec params[] = {
     {.key = "fail", .help = "the call that fails, from 1"},
     {.key = "lost", .help = "the call from which on all fail, from 1"},
+    {.key = "full", .help = "the call that has no memory, from 1"},
+    {.key = "for", .help = "how many calls have none (1)"},
+    {.key = "room", .help = "the most samples of a run"},
+    {.key = "from", .help = "the step from which on memory is short (1)"},
+    {.key = "clock", .help = "simulated milliseconds a sample"},
     {.key = "entry", .help = "the vtable entry whose calls are counted (all)"},
     {.key = "bug", .help = "a planted mistake"},
     {.key = "threads", .help = "passed on"},

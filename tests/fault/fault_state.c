@@ -29,7 +29,8 @@ const dpt_backend *fault_inner(dpt_error *error)
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
-static const char *const own_keys[] = {"fail", "lost", "entry", "bug"};
+static const char *const own_keys[] = {"fail", "lost",  "full",  "for", "room",
+                                       "from", "clock", "entry", "bug"};
 
 static bool is_own(const char *key)
 {
@@ -65,14 +66,29 @@ static bool parse_bug(const char *text, fault_bug *out)
     return false;
 }
 
+/* Where the count of this key goes, or NULL. */
+static size_t *count_of(fault_state *state, const char *key)
+{
+    const struct {
+        const char *key;
+        size_t *count;
+    } counts[] = {{"fail", &state->fail},   {"lost", &state->lost}, {"full", &state->full},
+                  {"for", &state->lasting}, {"room", &state->room}, {"from", &state->from},
+                  {"clock", &state->clock}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (strcmp(key, counts[i].key) == 0) return counts[i].count;
+    return NULL;
+}
+
 dpt_status fault_parse(dpt_device *device, const dpt_device_request *request)
 {
     fault_state *state = fault_of(device);
+    state->lasting = 1;
     for (size_t i = 0; i < request->n_params; i++) {
         const char *key = request->params[i].key, *value = request->params[i].value;
         bool good = true;
-        if (strcmp(key, "fail") == 0) good = parse_count(value, &state->fail);
-        if (strcmp(key, "lost") == 0) good = parse_count(value, &state->lost);
+        size_t *count = count_of(state, key);
+        if (count) good = parse_count(value, count);
         if (strcmp(key, "bug") == 0) good = parse_bug(value, &state->bug);
         if (strcmp(key, "entry") == 0) {
             good = strlen(value) < sizeof state->entry;
@@ -120,6 +136,30 @@ void fault_report(const char *format, ...)
     fclose(file);
 }
 
+/* Whether the step has been reached from which on memory is short. */
+static bool is_short(const fault_state *state)
+{
+    return state->n_updates + 1 >= state->from;
+}
+
+dpt_status fault_hold(dpt_device *device, size_t n_samples)
+{
+    const fault_state *state = fault_of(device);
+    if (state->room == 0 || n_samples <= state->room || !is_short(state)) return DPT_OK;
+    fault_report("fired %zu room\n", state->n_calls);
+    return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for %zu samples (planted)",
+                    n_samples);
+}
+
+/* Counts a call for full=. */
+static bool is_full(fault_state *state)
+{
+    if (state->full == 0 || !is_short(state)) return false;
+    state->n_counted_full++;
+    return state->n_counted_full >= state->full &&
+           state->n_counted_full - state->full < state->lasting;
+}
+
 dpt_status fault_enter(dpt_device *device, const char *entry)
 {
     fault_state *state = fault_of(device);
@@ -133,6 +173,11 @@ dpt_status fault_enter(dpt_device *device, const char *entry)
         state->is_lost = true;
         fault_report("fired %zu %s\n", state->n_calls, entry);
         return DPT_FAIL(&device->error, DPT_E_DEVICE_LOST, "planted loss at call %zu, %s",
+                        state->n_calls, entry);
+    }
+    if (is_full(state)) {
+        fault_report("fired %zu %s\n", state->n_calls, entry);
+        return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory in call %zu, %s (planted)",
                         state->n_calls, entry);
     }
     if (state->n_calls == state->fail) {

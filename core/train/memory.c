@@ -1,0 +1,87 @@
+/* A device that runs out of memory in the middle of a step: how many samples it gets from then on,
+   and what is said where shares are not ours to change. */
+#include "train/trainer.h"
+
+static size_t at_once(const dpti_share *share)
+{
+    const size_t most = share->worker->replica.capacity;
+    return share->n_samples < most ? share->n_samples : most;
+}
+
+void dpti_trainer_note_held(dpt_trainer *trainer, const dpti_flight *flight)
+{
+    for (size_t i = 0; i < trainer->n_workers; i++) {
+        dpti_worker *w = &trainer->workers[i];
+        const size_t n = at_once(&flight->shares[i]);
+        if (n > w->held) w->held = n;
+    }
+}
+
+static bool ran_out(const dpti_share *share)
+{
+    return share->status == DPT_E_NO_MEMORY && !share->committed;
+}
+
+bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_flight *flight)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < trainer->n_workers; i++) {
+        const dpti_share *share = &flight->shares[i];
+        if (share->status == DPT_OK || share->status == DPT_E_CANCELLED) continue;
+        if (!ran_out(share)) return false;
+        n++;
+    }
+    return n > 0;
+}
+
+/* Half of what it did not hold, or what it has held before, if that is more.  A device that does
+   not hold any more what it once did begins again with the half. */
+static size_t next_room(dpti_worker *w, size_t n)
+{
+    if (w->held >= n) w->held = 0;
+    return w->held > n / 2 ? w->held : n / 2;
+}
+
+/* Says so, and what can be done. */
+static dpt_status fail_share(dpt_trainer *t, const dpti_share *share)
+{
+    const size_t n = at_once(share);
+    dpt_error error = {.status = DPT_E_NO_MEMORY};
+    char other[128] = "", micro_batch[64] = "";
+    if (t->measured)
+        snprintf(other, sizeof other, ", and with fewer the devices hold no batch of %zu",
+                 t->batch_size);
+    if (n > 1) snprintf(micro_batch, sizeof micro_batch, ", a micro-batch of at most %zu", n / 2);
+    (void)DPT_FAIL(&error, DPT_E_NO_MEMORY,
+                   "%.300s; %zu samples at once are too many%s: use a smaller batch size%s%s",
+                   share->error.message, n, other, micro_batch,
+                   t->measured || t->n_workers == 1
+                       ? ""
+                       : ", or split \"measured\", which gives a device what it holds");
+    return dpti_trainer_fail(t, share->worker->device, &error);
+}
+
+static dpt_status fail_without_samples(dpt_trainer *t, const dpti_share *share)
+{
+    dpt_error error = {.status = DPT_E_NO_MEMORY};
+    (void)DPT_FAIL(&error, DPT_E_NO_MEMORY, "%.300s; and it has no samples: leave it out",
+                   share->error.message);
+    return dpti_trainer_fail(t, share->worker->device, &error);
+}
+
+dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer, const dpti_flight *flight)
+{
+    dpt_trainer *t = trainer;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const dpti_share *share = &flight->shares[i];
+        dpti_worker *w = share->worker;
+        const size_t n = at_once(share);
+        if (!ran_out(share)) continue;
+        if (n == 0) return fail_without_samples(t, share);
+        if (!t->balance) return fail_share(t, share);
+        const size_t room = next_room(w, n);
+        if (!dpti_balance_bound(t->balance, i, room)) return fail_share(t, share);
+        if (room < w->room) w->room = room;
+    }
+    return DPT_OK;
+}
