@@ -17,6 +17,7 @@ typedef enum cli_verb {
     CLI_DEVICES = 1 << 2,
     CLI_PLAN = 1 << 3,
     CLI_PREDICT = 1 << 4,
+    CLI_BENCH = 1 << 5,
 } cli_verb;
 
 /* A length of training: "100", "100steps", "5epochs". */
@@ -49,7 +50,10 @@ typedef struct cli_options {
     bool normalize, no_shuffle, no_measure, quiet;
     size_t seed;
     const char *checkpoint, *load, *log, *plot, *trace;
-    size_t top;            /* 0: the default */
+    size_t top;    /* 0: the default */
+    size_t repeat; /* likewise */
+    bool best_batch, all_only;
+    const char *json;
     char *const *operands; /* what is no option, n_operands of them */
     size_t n_operands;
     bool help, version;
@@ -133,6 +137,7 @@ int cli_eval(const cli_options *options);
 int cli_devices(const cli_options *options);
 int cli_plan(const cli_options *options);
 int cli_predict(const cli_options *options);
+int cli_bench(const cli_options *options);
 
 /* ---- Progress of training -------------------------------------------------------------------- */
 
@@ -153,6 +158,7 @@ typedef struct cli_progress {
 
 /* Whether a line on this file descriptor can be taken back: a terminal that is not dumb. */
 bool cli_can_redraw(int descriptor);
+int cli_terminal_columns(void); /* of stderr */
 /* Looks at the terminal and the environment (NO_COLOR, TERM). */
 void cli_progress_init(cli_progress *progress, bool quiet);
 /* For dpt_fit_options.progress, with the struct as `user`.  Asks for the end when a signal came. */

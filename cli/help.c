@@ -85,7 +85,8 @@ static const char examples[] =
     "  dptrain --devices cpu:threads=1,cpu:threads=1 --split 2:1 --epochs 1\n"
     "  dptrain eval --checkpoint run\n"
     "  dptrain predict --checkpoint run photo.png\n"
-    "  dptrain devices\n";
+    "  dptrain devices\n"
+    "  dptrain bench mix --devices cpu:threads=1,opencl:0 --json mix.json\n";
 
 void cli_print_help(const cli_verb_entry *verb, bool whole)
 {

@@ -10,11 +10,13 @@ static const char *const batch_norms[] = {"sync", "local", NULL};
 static const char *const precisions[] = {"fp32", NULL};
 static const char *const planned_precisions[] = {"tf32", "bf16", NULL};
 
-/* Options of every command; of what runs a network; of what sets a training up. */
+/* Options of what sets a training up; of what runs a network for its result; of what runs one at
+   all; of every command. */
 enum {
     SETS = CLI_TRAIN | CLI_PLAN,
     RUNS = SETS | CLI_EVAL | CLI_PREDICT,
-    ALL = RUNS | CLI_DEVICES,
+    USES = RUNS | CLI_BENCH,
+    ALL = USES | CLI_DEVICES,
 };
 
 /* Far above what fits a machine, and low enough that sums of a few cannot overflow. */
@@ -28,7 +30,7 @@ const cli_option cli_option_table[] = {
         .name = "devices",
         .argument = "LIST",
         .help = "devices to use, separated by commas: cpu, cpu:threads=2, opencl:1, all. The same "
-                "device may stand twice. Default: all",
+                "device may stand twice. Default: all; bench has none",
         .verbs = ALL,
         .kind = CLI_TEXT,
         TARGET(devices),
@@ -54,7 +56,7 @@ const cli_option cli_option_table[] = {
         .name = "precision",
         .argument = "NAME",
         .help = "arithmetic: fp32",
-        .verbs = RUNS,
+        .verbs = USES,
         .kind = CLI_TEXT,
         TARGET(precision),
         .values = precisions,
@@ -65,7 +67,7 @@ const cli_option cli_option_table[] = {
         .name = "model",
         .argument = "NAME",
         .help = "network to train. Default: lenet",
-        .verbs = RUNS,
+        .verbs = USES,
         .kind = CLI_TEXT,
         TARGET(model),
     },
@@ -74,7 +76,7 @@ const cli_option cli_option_table[] = {
         .argument = "NAME",
         .help = "fashion-mnist (default), mnist, cifar10, synthetic:HxWxC:CLASSES:COUNT, or idx "
                 "for any IDX pair in the directory of --data",
-        .verbs = RUNS,
+        .verbs = USES,
         .kind = CLI_TEXT,
         TARGET(dataset),
     },
@@ -83,7 +85,7 @@ const cli_option cli_option_table[] = {
         .argument = "DIR",
         .help = "where the data are. Default: $DPTRAIN_DATA, the user's cache, the distribution's "
                 "package",
-        .verbs = RUNS,
+        .verbs = USES,
         .kind = CLI_TEXT,
         TARGET(data),
     },
@@ -99,7 +101,7 @@ const cli_option cli_option_table[] = {
         .argument = "LIST",
         .help = "change training images at random: crop[:PADDING] (a window of the padded image; "
                 "4), flip (left to right), erase[:P] (a rectangle, with probability P; 0.25)",
-        .verbs = SETS,
+        .verbs = SETS | CLI_BENCH,
         .kind = CLI_AUGMENT,
         TARGET(augment),
     },
@@ -145,7 +147,7 @@ const cli_option cli_option_table[] = {
         .name = "batch-size",
         .argument = "N",
         .help = "samples of the global batch, over all devices. Default: 256, or all the data",
-        .verbs = SETS | CLI_EVAL,
+        .verbs = SETS | CLI_EVAL | CLI_BENCH,
         .kind = CLI_COUNT,
         TARGET(batch_size),
         .min = 1,
@@ -194,7 +196,7 @@ const cli_option cli_option_table[] = {
         .argument = "N",
         .help = "most samples that a device computes at once; its share is worked off in several "
                 "passes. Default: what its memory holds",
-        .verbs = SETS,
+        .verbs = SETS | CLI_BENCH,
         .kind = CLI_COUNT,
         TARGET(micro_batch),
         .min = 1,
@@ -205,7 +207,7 @@ const cli_option cli_option_table[] = {
         .argument = "HOW",
         .help = "statistics of batch-norm: sync (default), over the whole batch, so that training "
                 "does not depend on the devices; local, over each device's share",
-        .verbs = SETS,
+        .verbs = SETS | CLI_BENCH,
         .kind = CLI_TEXT,
         TARGET(batchnorm),
         .values = batch_norms,
@@ -233,7 +235,7 @@ const cli_option cli_option_table[] = {
         .argument = "N",
         .help = "of weights and shuffling. The same seed, options and devices give the same bits. "
                 "Default: 0",
-        .verbs = SETS,
+        .verbs = SETS | CLI_BENCH,
         .kind = CLI_COUNT,
         TARGET(seed),
         .max = SIZE_MAX,
@@ -250,7 +252,7 @@ const cli_option cli_option_table[] = {
         .name = "optimizer",
         .argument = "NAME",
         .help = "sgd (default) or adamw",
-        .verbs = SETS,
+        .verbs = SETS | CLI_BENCH,
         .kind = CLI_TEXT,
         TARGET(optimizer),
         .values = optimizers,
@@ -320,7 +322,7 @@ const cli_option cli_option_table[] = {
         .name = "momentum",
         .argument = "M",
         .help = "of sgd. Default: 0",
-        .verbs = SETS,
+        .verbs = SETS | CLI_BENCH,
         .kind = CLI_REAL,
         TARGET(momentum),
         .low = 0,
@@ -392,7 +394,60 @@ const cli_option cli_option_table[] = {
         .high = 1e9,
     },
     {
+        .group = "Benchmark",
+        .name = "repeat",
+        .argument = "N",
+        .help = "how often each run is made; the table has medians. Default: 3",
+        .verbs = CLI_BENCH,
+        .kind = CLI_COUNT,
+        TARGET(repeat),
+        .min = 1,
+        .max = 1000,
+    },
+    {
+        .name = "max-time",
+        .argument = "TIME",
+        .help = "how long each run is timed once it has settled: seconds, or 90s, 5m. Default: 2; "
+                "5 steps at least",
+        .verbs = CLI_BENCH,
+        .kind = CLI_SECONDS,
+        TARGET(max_time),
+    },
+    {
+        .name = "max-steps",
+        .argument = "N",
+        .help = "time no more than N steps of each run",
+        .verbs = CLI_BENCH,
+        .kind = CLI_COUNT,
+        TARGET(max_steps),
+        .min = 1,
+        .max = MAX_COUNT,
+    },
+    {
+        .name = "best-batch",
+        .help = "run each device alone also with a quarter, half, twice and four times the batch, "
+                "and mark the fastest",
+        .verbs = CLI_BENCH,
+        .kind = CLI_FLAG,
+        TARGET(best_batch),
+    },
+    {
+        .name = "all-only",
+        .help = "of the mixes, only that of all devices",
+        .verbs = CLI_BENCH,
+        .kind = CLI_FLAG,
+        TARGET(all_only),
+    },
+    {
         .group = "Output",
+        .name = "json",
+        .argument = "FILE",
+        .help = "write everything, each run by itself, as JSON",
+        .verbs = CLI_BENCH,
+        .kind = CLI_TEXT,
+        TARGET(json),
+    },
+    {
         .name = "checkpoint",
         .argument = "DIR",
         .help = "write model.safetensors there after each epoch, and with --validation "
@@ -494,6 +549,13 @@ const cli_verb_entry cli_verbs[] = {
         .help = "layers, memory and operations of a training, without training",
         .run = cli_plan,
     },
-    {.name = "bench"},
+    {
+        .name = "bench",
+        .verb = CLI_BENCH,
+        .arguments = "mix --devices LIST [option]...",
+        .help = "how fast devices are alone and in every mix, with even and with measured shares",
+        .operands = true,
+        .run = cli_bench,
+    },
     {.name = NULL},
 };

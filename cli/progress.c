@@ -71,7 +71,7 @@ void cli_progress_init(cli_progress *progress, bool quiet)
     };
 }
 
-static int terminal_columns(void)
+int cli_terminal_columns(void)
 {
     struct winsize size;
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
@@ -132,7 +132,7 @@ static void draw(cli_progress *p, const dpt_fit_progress *now)
     snprintf(text, sizeof text, " %3.0f %%  loss %.4f  acc %.4f  %.0f img/s%s", done * 100, p->loss,
              accuracy, p->rate, left);
     /* A line that reaches the edge would wrap and could not be taken back. */
-    const int columns = terminal_columns() - 1;
+    const int columns = cli_terminal_columns() - 1;
     const int n_epoch = (int)strlen(epoch), n_text = (int)strlen(text);
     fprintf(stderr, "\r\033[K%.*s", columns, epoch);
     draw_bar(p, done, columns - n_epoch - n_text);

@@ -57,6 +57,12 @@ check "and takes it away" grep -qF "$esc[K" terminal.out
 on_terminal TERM=dumb devices --devices cpu:threads=1
 check "a dumb terminal gets the table alone" test "$(grep -c measuring terminal.out)" -eq 0
 
+on_terminal "" bench mix --devices cpu:threads=1,cpu:threads=1 --dataset synthetic:8x8x1:4:256 \
+    --model linear --batch-size 64 --max-steps 2 --repeat 1
+check "bench says what it runs" grep -qE "1/4  0 alone, [0-9]+ samples, preparing" terminal.out
+check "and how long it will take" grep -qE "about 0:[0-9]+ left" terminal.out
+check "and takes it away" grep -qF "$esc[K" terminal.out
+
 rm -rf int int.jsonl int.svg
 # Ctrl-C once: what is due is written, and the exit status is the shell's for SIGINT.
 check "interrupt" python3 - "$DPTRAIN" <<'PYTHON'

@@ -7,7 +7,6 @@ small=(--dataset synthetic:8x8x1:3:64 --model linear --max-steps 1 --quiet)
 # Commands and options
 refuse 2 "unknown command 'trian'; did you mean 'dptrain train'" trian
 refuse 2 "unknown command 'zzzzz'; known: train, eval, predict, devices" zzzzz
-refuse 2 "'dptrain bench' is not available in this version" bench
 refuse 2 "unknown option --modle; did you mean --model" --modle lenet
 refuse 2 "unknown option --zzzzzzz; see" --zzzzzzz
 refuse 2 "unknown option -x" -x
@@ -127,7 +126,7 @@ for option in deterministic resume checkpoint-every=1 supervise; do
 done
 
 # Help and version
-for verb in train eval predict devices; do
+for verb in train eval predict devices bench; do
     "$DPTRAIN" $verb --help >help.out 2>help.err
     check "$verb --help succeeds" test $? -eq 0
     check "$verb --help says how it is used" grep -q "^Usage: dptrain $verb" help.out

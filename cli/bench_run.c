@@ -1,0 +1,158 @@
+/* One run of dptrain bench mix: a training on some of the open devices, from the start, whose steps
+   are timed once it has settled. */
+#include "bench.h"
+#include "recipe.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    IN_FLIGHT = 2,      /* as in training: devices never wait for the host */
+    WARM_STEPS = 3,     /* of fixed shares: memory is touched, kernels are loaded */
+    STEADY_STEPS = 5,   /* in a row without a change, after which measured shares have settled */
+    MOST_SETTLING = 40, /* steps, if they never do */
+    LEAST_STEPS = 5,    /* that are timed, however slow */
+    KEPT_SHARES = 32,   /* different divisions that are counted */
+};
+
+/* No figure depends on it, and a loss that is not finite would end the run. */
+static const double harmless_rate = 1e-3;
+
+double bench_clock(void)
+{
+    struct timespec now;
+    return clock_gettime(CLOCK_MONOTONIC, &now) == 0
+               ? (double)now.tv_sec + 1e-9 * (double)now.tv_nsec
+               : 0;
+}
+
+/* ---- Shares ---------------------------------------------------------------------------------- */
+
+/* How many steps had which shares. */
+typedef struct tally {
+    size_t n;
+    size_t counts[KEPT_SHARES];
+    size_t shares[KEPT_SHARES][BENCH_MAX_DEVICES];
+} tally;
+
+static void count_shares(tally *t, const dpt_step_metrics *m)
+{
+    const size_t n_bytes = m->n_devices * sizeof *m->shards;
+    size_t i = 0;
+    while (i < t->n && memcmp(t->shares[i], m->shards, n_bytes) != 0)
+        i++;
+    if (i == KEPT_SHARES) return; /* so many that none of them is what most steps had */
+    if (i == t->n) memcpy(t->shares[t->n++], m->shards, n_bytes);
+    t->counts[i]++;
+}
+
+static void take_most_frequent(const tally *t, bench_run *run)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < t->n; i++)
+        if (t->counts[i] > t->counts[best]) best = i;
+    memcpy(run->shares, t->shares[best], run->n_devices * sizeof *run->shares);
+    run->share_steps = t->counts[best];
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+/* Counts a step before timing; true when it was the last. */
+static bool settle(bench_run *run, const dpt_step_metrics *m, size_t *n_steady)
+{
+    run->settling_steps++;
+    if (run->kind != BENCH_MEASURED) {
+        run->settled = true;
+        return run->settling_steps == WARM_STEPS;
+    }
+    bool calibrated = true;
+    for (size_t i = 0; i < m->n_devices; i++)
+        calibrated = calibrated && m->throughput[i] > 0;
+    *n_steady = calibrated && !m->rebalance ? *n_steady + 1 : 0;
+    run->settled = *n_steady == STEADY_STEPS;
+    return run->settled || run->settling_steps == MOST_SETTLING;
+}
+
+static void time_step(bench_run *run, const dpt_step_metrics *m, tally *shares)
+{
+    run->steps++;
+    run->samples += m->samples;
+    run->seconds += m->seconds;
+    run->n_rebalances += m->rebalance != NULL;
+    for (size_t i = 0; i < m->n_devices; i++) {
+        run->busy[i] += m->device_seconds[i];
+        run->exchanging[i] += m->exchange_seconds[i];
+        run->waiting[i] += m->waiting_seconds[i];
+    }
+    count_shares(shares, m);
+}
+
+static bool timed_enough(const bench *b, const bench_run *run)
+{
+    if (b->most_steps > 0 && run->steps >= b->most_steps) return true;
+    return run->steps >= LEAST_STEPS && run->seconds >= b->least_seconds;
+}
+
+/* An epoch's last batch may be smaller: it is trained and not timed. */
+static dpt_status drive(bench *b, dpt_trainer *trainer, bench_run *run)
+{
+    tally shares = {0};
+    bool timing = false;
+    size_t n_steady = 0;
+    while (!timed_enough(b, run)) {
+        dpt_step_metrics m;
+        while (dpt_trainer_in_flight(trainer) < IN_FLIGHT)
+            DPT_TRY(dpt_trainer_submit(trainer));
+        DPT_TRY(dpt_trainer_collect(trainer, &m));
+        if (cli_signals_caught()) return DPT_E_CANCELLED;
+        bench_show(b, run, timing ? "timing" : "settling");
+        if (m.samples != run->batch_size) continue;
+        if (timing)
+            time_step(run, &m, &shares);
+        else
+            timing = settle(run, &m, &n_steady);
+    }
+    for (size_t i = 0; i < run->n_devices; i++) {
+        run->busy[i] /= (double)run->steps;
+        run->exchanging[i] /= (double)run->steps;
+        run->waiting[i] /= (double)run->steps;
+    }
+    take_most_frequent(&shares, run);
+    return DPT_OK;
+}
+
+static dpt_status train(bench *b, dpt_device_set *devices, bench_run *run)
+{
+    dpt_dataset_info data;
+    dpt_dataset_describe(b->session.train, &data);
+    cli_options options = *b->options;
+    options.batch_size = run->batch_size;
+    options.lr = harmless_rate;
+    options.split = run->kind == BENCH_EVEN ? "equal" : "measured";
+    const dpt_trainer_options described = cli_trainer_options(&options, data.count);
+    dpt_trainer *trainer = NULL;
+    bench_show(b, run, "preparing");
+    DPT_TRY(dpt_trainer_create(devices, b->session.model, b->session.train, &described, &trainer));
+    const dpt_status status = drive(b, trainer, run);
+    dpt_trainer_destroy(trainer);
+    return status;
+}
+
+dpt_status bench_run_make(bench *b, bench_run *run)
+{
+    dpt_device_set *devices;
+    dpt_status status =
+        dpt_devices_subset(b->session.devices, run->devices, run->n_devices, &devices);
+    run->rate = run->balance = run->scaling = run->gain = NAN;
+    if (status == DPT_OK) {
+        status = train(b, devices, run);
+        dpt_devices_close(devices);
+    }
+    if (status == DPT_OK)
+        run->rate = (double)run->samples / run->seconds;
+    else if (status != DPT_E_CANCELLED)
+        snprintf(run->error, sizeof run->error, "%s", dpt_error_message(b->session.context));
+    return status;
+}

@@ -1,0 +1,88 @@
+/* Replaces a text file: a temporary one beside it, fsync, rename. */
+#include "new_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct new_file {
+    int fd;
+    char *path;      /* behind links */
+    char *temporary; /* NULL: written directly */
+} new_file;
+
+static int fail(const char *path, int code)
+{
+    const char *advice = "";
+    if (code == ENOENT) advice = "; create the folder first";
+    if (code == ENOSPC) advice = "; free some space or choose another place";
+    return cli_error(CLI_FAILURE, "cannot write %s: %s%s", path, strerror(code), advice);
+}
+
+/* Opens for writing; 0, or an error number. */
+static int open_new(const char *path, new_file *out)
+{
+    struct stat about;
+    *out = (new_file){.fd = -1};
+    const bool exists = stat(path, &about) == 0;
+    if (exists && !S_ISREG(about.st_mode)) {
+        out->fd = open(path, O_WRONLY | O_CLOEXEC);
+        return out->fd < 0 ? errno : 0;
+    }
+    /* A rename would get past a file that may not be written. */
+    if (exists && access(path, W_OK) != 0) return errno;
+    out->path = exists ? realpath(path, NULL) : strdup(path);
+    const size_t n_bytes = out->path ? strlen(out->path) + 32 : 0;
+    out->temporary = malloc(n_bytes + 1);
+    if (!out->path || !out->temporary) return ENOMEM;
+    snprintf(out->temporary, n_bytes, "%s.%ld.tmp", out->path, (long)getpid());
+    out->fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return out->fd < 0 ? errno : 0;
+}
+
+/* Closes, and puts the file into place if all is well so far; 0, or the first error number. */
+static int close_new(new_file *file, int code, bool keep)
+{
+    const bool replaces = file->fd >= 0 && file->temporary;
+    if (replaces && keep && code == 0 && fsync(file->fd) != 0) code = errno;
+    if (file->fd >= 0 && close(file->fd) != 0 && code == 0) code = errno;
+    if (replaces && keep && code == 0 && rename(file->temporary, file->path) != 0) code = errno;
+    if (replaces && (!keep || code != 0)) unlink(file->temporary);
+    free(file->temporary);
+    free(file->path);
+    return code;
+}
+
+static int write_all(int fd, const char *text, size_t n)
+{
+    while (n > 0) {
+        const ssize_t done = write(fd, text, n);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) return errno;
+        text += done;
+        n -= (size_t)done;
+    }
+    return 0;
+}
+
+int cli_new_file_check(const char *path)
+{
+    new_file file;
+    int code = open_new(path, &file);
+    code = close_new(&file, code, false);
+    return code ? fail(path, code) : CLI_OK;
+}
+
+int cli_new_file_write(const char *path, const char *text)
+{
+    new_file file;
+    int code = open_new(path, &file);
+    if (code == 0) code = write_all(file.fd, text, strlen(text));
+    if (code == 0) code = write_all(file.fd, "\n", 1);
+    code = close_new(&file, code, true);
+    return code ? fail(path, code) : CLI_OK;
+}
