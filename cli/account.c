@@ -27,29 +27,30 @@ static double percent(double part, double of)
 }
 
 static void print_device(const char *id, int width, const dpt_device_report *d,
-                         const dpt_mix_report *mix, size_t n_steps)
+                         const dpt_mix_report *mix)
 {
     char alone[32] = "-";
     if (d->alone_throughput > 0) snprintf(alone, sizeof alone, "%.0f img/s", d->alone_throughput);
     printf("%-*s  %8.1f  %5.1f %%  %5.1f %%  %6.1f %%  %5.1f %%  %12s\n", width, id,
-           (double)d->samples / (double)n_steps, percent((double)d->samples, (double)mix->samples),
+           (double)d->samples / (double)mix->steps,
+           percent((double)d->samples, (double)mix->samples),
            percent(d->busy_seconds, mix->seconds), percent(d->exchange_seconds, mix->seconds),
            percent(d->waiting_seconds, mix->seconds), alone);
 }
 
-dpt_status cli_print_account(const cli_session *session, size_t n_steps)
+dpt_status cli_print_account(const cli_session *session)
 {
     const size_t n = dpt_devices_count(session->devices);
     const int width = width_of_ids(session->devices);
     dpt_mix_report mix;
     DPT_TRY(dpt_trainer_mix_report(session->trainer, &mix));
-    if (n < 2 || n_steps == 0) return DPT_OK;
+    if (n < 2 || mix.steps == 0) return DPT_OK;
     printf("%-*s  %8s  %7s  %7s  %8s  %7s  %12s\n", width, "device", "per step", "share", "busy",
            "exchange", "waiting", "alone");
     for (size_t i = 0; i < n; i++) {
         dpt_device_report device;
         DPT_TRY(dpt_trainer_device_report(session->trainer, i, &device));
-        print_device(id_of(session->devices, i), width, &device, &mix, n_steps);
+        print_device(id_of(session->devices, i), width, &device, &mix);
     }
     printf("%-*s  %.0f img/s, balance %.2f, scaling %.2f\n", width, "together", mix.throughput,
            mix.balance, mix.scaling);

@@ -31,8 +31,8 @@ DPT_CHECK_RESULT bool cli_weights_path(const char *path, char *out, size_t out_b
 /* Prints which devices do not hold the data or their share, and what follows (memory.c). */
 DPT_CHECK_RESULT dpt_status cli_print_memory(const cli_session *session);
 
-/* Of several devices prints what each has done in the n_steps that were trained: samples of a mean
-   step, and parts of the time; one line for all together (account.c). */
-DPT_CHECK_RESULT dpt_status cli_print_account(const cli_session *session, size_t n_steps);
+/* Of several devices prints what each has done: samples of a mean step, and parts of the time; one
+   line for all together (account.c). */
+DPT_CHECK_RESULT dpt_status cli_print_account(const cli_session *session);
 
 #endif

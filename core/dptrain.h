@@ -502,7 +502,9 @@ typedef struct dpt_device_plan {
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device,
                                                      dpt_device_plan *out);
 
-/* What a device has done in all steps of this trainer that are collected. */
+/* What a device has done in the steps of this trainer that are collected.  A step in which some
+   device has samples for the first time is left out: memory is touched and kernels are loaded in
+   it, which may take longer than all the others. */
 typedef struct dpt_device_report {
     size_t samples, steps; /* trained; steps in which it had samples */
     double busy_seconds;   /* sums of what dpt_step_metrics has of each step */
@@ -510,12 +512,12 @@ typedef struct dpt_device_report {
     double throughput;       /* samples a second of its busy time: what it would reach with these
                                 shares if it never waited */
     double alone_throughput; /* samples a second if it had every batch to itself, without exchanges,
-                                as modelled from the second step with samples on; 0 before that */
+                                as modelled; 0 until it has had samples twice */
 } dpt_device_report;
 
-/* And all of them together.  A quotient without a divisor is 0. */
+/* And all of them together, in the same steps.  A quotient without a divisor is 0. */
 typedef struct dpt_mix_report {
-    size_t samples;
+    size_t steps, samples;
     double seconds;    /* of the steps, from start to end */
     double throughput; /* samples a second */
     double balance;    /* of the sum of the devices' `throughput`: at most about 1, less where

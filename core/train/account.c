@@ -24,16 +24,36 @@ void dpti_account_add(dpti_account *account, size_t device, size_t n, const dpti
     dpti_device_account *d = &account->devices[device];
     const double own = times->seconds[DPTI_SPAN_COMPUTE] + times->seconds[DPTI_SPAN_UPLOAD];
     const double shared = times->seconds[DPTI_SPAN_EXCHANGE];
-    if (n == 0 || d->steps > 0) dpti_time_model_observe(&d->alone, n, own);
-    d->samples += n;
-    d->steps += n > 0;
-    d->busy += own + shared;
-    d->exchange += times->seconds[DPTI_SPAN_UPLOAD] + shared;
-    d->waiting += times->seconds[DPTI_SPAN_WAITING];
+    d->step = (dpti_device_sums){
+        .samples = n,
+        .steps = n > 0,
+        .busy = own + shared,
+        .exchange = times->seconds[DPTI_SPAN_UPLOAD] + shared,
+        .waiting = times->seconds[DPTI_SPAN_WAITING],
+    };
+    if (n > 0 && !d->started)
+        account->cold = d->started = true;
+    else
+        dpti_time_model_observe(&d->alone, n, own);
+}
+
+static void add_sums(dpti_device_sums *to, const dpti_device_sums *step)
+{
+    to->samples += step->samples;
+    to->steps += step->steps;
+    to->busy += step->busy;
+    to->exchange += step->exchange;
+    to->waiting += step->waiting;
 }
 
 void dpti_account_add_step(dpti_account *account, size_t n, double seconds)
 {
+    const bool counts = !account->cold;
+    account->cold = false;
+    if (!counts) return;
+    for (size_t i = 0; i < account->n_devices; i++)
+        add_sums(&account->devices[i].sum, &account->devices[i].step);
+    account->steps++;
     account->samples += n;
     account->seconds += seconds;
 }
@@ -50,12 +70,12 @@ dpt_device_report dpti_account_device(const dpti_account *account, size_t device
     const bool modelled = d->alone.n_seen > 0;
     const double alone = modelled ? dpti_time_model_seconds(&d->alone, account->batch_size) : 0.0;
     return (dpt_device_report){
-        .samples = d->samples,
-        .steps = d->steps,
-        .busy_seconds = d->busy,
-        .exchange_seconds = d->exchange,
-        .waiting_seconds = d->waiting,
-        .throughput = ratio((double)d->samples, d->busy),
+        .samples = d->sum.samples,
+        .steps = d->sum.steps,
+        .busy_seconds = d->sum.busy,
+        .exchange_seconds = d->sum.exchange,
+        .waiting_seconds = d->sum.waiting,
+        .throughput = ratio((double)d->sum.samples, d->sum.busy),
         .alone_throughput = ratio((double)account->batch_size, alone),
     };
 }
@@ -70,6 +90,7 @@ dpt_mix_report dpti_account_mix(const dpti_account *account)
         alone += d.alone_throughput;
     }
     return (dpt_mix_report){
+        .steps = account->steps,
         .samples = account->samples,
         .seconds = account->seconds,
         .throughput = throughput,

@@ -103,19 +103,20 @@ static void times_are_told(test *t)
             CHECK(m.waiting_seconds[i] > 0);
             CHECK(m.device_seconds[i] + m.waiting_seconds[i] <= m.seconds);
         }
+        if (step == 0) continue; /* not in the report */
         sums[0] += m.device_seconds[0];
         sums[1] += m.exchange_seconds[0];
         sums[2] += m.waiting_seconds[0];
         seconds += m.seconds;
     }
     CHECK_OK(dpt_trainer_device_report(s.trainer, 0, &d));
-    CHECK(d.samples == 50 && d.steps == 4);
+    CHECK(d.samples == 34 && d.steps == 3);
     CHECK_NEAR(d.busy_seconds, sums[0], 1e-9);
     CHECK_NEAR(d.exchange_seconds, sums[1], 1e-9);
     CHECK_NEAR(d.waiting_seconds, sums[2], 1e-9);
     CHECK(d.throughput > 0 && d.alone_throughput > 0);
     CHECK_OK(dpt_trainer_mix_report(s.trainer, &mix));
-    CHECK_SIZE(mix.samples, 100);
+    CHECK(mix.steps == 3 && mix.samples == 68);
     CHECK_NEAR(mix.seconds, seconds, 1e-9);
     CHECK(mix.balance > 0 && mix.balance < 1 && mix.scaling > 0);
     CHECK_STATUS(dpt_trainer_device_report(s.trainer, 2, &d), DPT_E_INVALID);

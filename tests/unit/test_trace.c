@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static const char path[] = "trace.json";
@@ -183,6 +185,31 @@ static void failures_are_told(test *t)
     CHECK_SIZE((size_t)error.native, ENOSPC);
 }
 
+/* A limit of the file's size takes half a buffer: what is left is whole all the same. */
+static void half_a_write_is_taken_back(test *t)
+{
+    dpti_trace *trace = NULL;
+    dpt_error error = {0};
+    struct rlimit before, limit;
+    REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    REQUIRE_OK(dpti_trace_open(path, 0, &trace, &error));
+    const size_t track = dpti_trace_track(trace, dpti_trace_process(trace, "d", NULL), "t");
+    limit = before;
+    limit.rlim_cur = 100000;
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    for (int i = 0; i < 5000; i++)
+        dpti_trace_span(trace, track, "s", i, 1, "");
+    CHECK_STATUS(dpti_trace_status(trace, &error), DPT_E_IO);
+    CHECK_STATUS(dpti_trace_close(trace, &error), DPT_E_IO);
+    CHECK_CONTAINS(error.message, "cannot write the trace trace.json: File too large");
+    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    (void)signal(SIGXFSZ, handler);
+    json_t *events = json_load_file(path, 0, NULL);
+    CHECK(json_array_size(events) > 100);
+    json_decref(events);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -191,6 +218,7 @@ int main(int argc, char **argv)
         {"spans do not overlap", spans_do_not_overlap},
         {"is whole but for its end", is_whole_but_for_its_end},
         {"failures are told", failures_are_told},
+        {"half a write is taken back", half_a_write_is_taken_back},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }
