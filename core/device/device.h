@@ -34,7 +34,7 @@ typedef struct dpti_device {
     dpt_device_info info;
     size_t memory_limit_bytes;       /* memory=; SIZE_MAX if not set */
     atomic_size_t memory_used_bytes; /* through dpti_alloc */
-    double throttle;                 /* throttle=, at least 1; 1: as fast as it can */
+    double throttle;                 /* [driver] throttle=, at least 1; 1: as fast as it can */
     dpti_driver *driver;
     dpt_stream *stream; /* the main stream, created with the device */
     bool lost;          /* [driver] a call returned DPT_E_DEVICE_LOST: only close is called now */
@@ -45,6 +45,10 @@ static inline dpti_device *dpti_device_of(const dpt_device *device)
 {
     return (dpti_device *)(uintptr_t)device;
 }
+
+/* Changes throttle= of an open device, behind all that it has to do, and waits: for tests of what
+   follows a device's speed.  At least 1. */
+void dpti_device_set_throttle(dpti_device *device, double factor);
 
 struct dpt_device_set {
     dpt_context *context;

@@ -108,6 +108,16 @@ static dpt_status open_device(dpt_context *context, const dpti_selected *selecte
     return DPT_OK;
 }
 
+static void run_set_throttle(dpti_device *device, void *factor)
+{
+    device->throttle = *(const double *)factor;
+}
+
+void dpti_device_set_throttle(dpti_device *device, double factor)
+{
+    dpti_driver_call(device, run_set_throttle, &factor);
+}
+
 /* ---- Sets ------------------------------------------------------------------------------------ */
 
 /* All requests of the backend of device `self`, in the order of the list. */

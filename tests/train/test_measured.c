@@ -1,8 +1,11 @@
 /* Shares that follow throughput, on real devices: a device that is made slower gets less, the log
-   says when and why, and replaying the log gives the same weights to the bit. */
+   says when and why, and replaying the log gives the same weights to the bit; one whose speed
+   changes is followed. */
+#include "device/device.h"
 #include "dptrain.h"
 #include "dptrain_models.h"
 #include "harness.h"
+#include "train/support.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,6 +155,72 @@ static void memory_bounds_shares(test *t)
     close_all(&s);
 }
 
+/* ---- A device whose speed changes ------------------------------------------------------------ */
+
+/* A third of the steps as they are, a third with the second device three times slower, a third as
+   before. */
+enum { PHASES = 3, PHASE_STEPS = 35, LAST = 10, SLOWER = 3 };
+
+typedef struct course {
+    dpt_device_set *devices;
+    size_t shards[PHASES][DEVICES]; /* sums over the last full batches of each phase */
+    size_t n_noted[PHASES];
+    size_t n_steps;
+    bool stepped; /* a change was noticed as one */
+} course;
+
+/* Called with a step in flight: the next ones have another speed. */
+static int change_speed(const dpt_fit_progress *progress, void *user)
+{
+    course *c = user;
+    const dpt_step_metrics *m = progress->step;
+    if (!m) return 0;
+    const size_t phase = c->n_steps / PHASE_STEPS, within = c->n_steps % PHASE_STEPS;
+    c->n_steps++;
+    c->stepped = c->stepped || (m->rebalance && strcmp(m->rebalance, "step change") == 0);
+    if (phase >= PHASES) return 0;
+    if (within >= PHASE_STEPS - LAST && m->samples == BATCH) {
+        c->n_noted[phase]++;
+        for (size_t i = 0; i < DEVICES; i++)
+            c->shards[phase][i] += m->shards[i];
+    }
+    if (within == PHASE_STEPS - 1)
+        dpti_device_set_throttle(dpti_device_of(dpt_devices_get(c->devices, 1)),
+                                 phase == 0 ? SLOWER : 1.0);
+    return 0;
+}
+
+/* Events tell a simulated time, so that it does not matter what else this machine does: only the
+   all-reduce is timed by the host's clock, and it is a hundredth of the step. */
+static void shares_follow_a_throttle_and_come_back(test *t)
+{
+    setting s;
+    course c = {.n_steps = 0};
+    dpt_fit_result result;
+    const dpt_fit_options fit = {
+        .max_steps = PHASES * PHASE_STEPS, .progress = change_speed, .user = &c};
+    if (!getenv("DPTRAIN_FAULT_INNER")) SKIP("there is no device with a simulated clock");
+    if (CHECK_OK(open_all("fault:threads=1:clock=1,fault:threads=1:clock=1", NULL, &s))) {
+        c.devices = s.devices;
+        CHECK_OK(dpt_fit(s.trainer, &fit, &result));
+    } else {
+        FAIL("%s", dpt_error_message(s.context));
+    }
+    close_all(&s);
+    CHECK_SIZE(c.n_steps, PHASES * PHASE_STEPS);
+    for (size_t p = 0; p < PHASES; p++) {
+        const size_t first = c.shards[p][0], second = c.shards[p][1];
+        printf("  phase %zu: %zu and %zu samples in %zu steps\n", p + 1, first, second,
+               c.n_noted[p]);
+        CHECK(c.n_noted[p] >= LAST - 1 && second > 0);
+        if (p == 1)
+            CHECK(first > 2 * second);
+        else
+            CHECK(2 * first < 3 * second && 2 * second < 3 * first);
+    }
+    CHECK(c.stepped);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -159,6 +228,8 @@ int main(int argc, char **argv)
         {"its log repeats it", its_log_repeats_it},
         {"one device has all", one_device_has_all},
         {"memory bounds shares", memory_bounds_shares},
+        {"shares follow a throttle and come back", shares_follow_a_throttle_and_come_back},
     };
+    add_fault_plugins();
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }
