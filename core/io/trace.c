@@ -205,13 +205,19 @@ size_t dpti_trace_track(dpti_trace *trace, size_t process, const char *name)
     return thread;
 }
 
-/* Times in nanoseconds, of which the format wants microseconds. */
-#define TIME_FORMAT "%lld.%03lld"
-#define TIME(ns)    (ns) / 1000, (ns) % 1000
+/* A number from its thousandths, and times from nanoseconds, of which the format wants
+   microseconds. Not as printf's %f: its decimal point depends on the program's locale. */
+#define NUMBER_FORMAT       "%lld.%03lld"
+#define NUMBER(thousandths) (thousandths) / 1000, (thousandths) % 1000
+
+static long long whole(double number)
+{
+    return number > 0.0 && number < 1e18 ? llround(number) : 0;
+}
 
 static long long nanoseconds(double seconds)
 {
-    return seconds > 0.0 ? llround(1e9 * seconds) : 0;
+    return whole(1e9 * seconds);
 }
 
 void dpti_trace_span(dpti_trace *trace, size_t thread, const char *name, double began,
@@ -225,9 +231,9 @@ void dpti_trace_span(dpti_trace *trace, size_t thread, const char *name, double 
     const long long duration = nanoseconds(seconds);
     on->end = begin + duration;
     add(trace,
-        "\"ph\":\"X\",\"name\":\"%s\",\"pid\":%zu,\"tid\":%zu,\"ts\":" TIME_FORMAT
-        ",\"dur\":" TIME_FORMAT ",\"args\":{%s}",
-        escape(name, text), on->process, thread, TIME(begin), TIME(duration), args);
+        "\"ph\":\"X\",\"name\":\"%s\",\"pid\":%zu,\"tid\":%zu,\"ts\":" NUMBER_FORMAT
+        ",\"dur\":" NUMBER_FORMAT ",\"args\":{%s}",
+        escape(name, text), on->process, thread, NUMBER(begin), NUMBER(duration), args);
 }
 
 void dpti_trace_mark(dpti_trace *trace, size_t thread, const char *name, double when,
@@ -237,17 +243,18 @@ void dpti_trace_mark(dpti_trace *trace, size_t thread, const char *name, double 
     if (trace->error.status != DPT_OK) return;
     const long long at = nanoseconds(when - trace->origin);
     add(trace,
-        "\"ph\":\"i\",\"s\":\"g\",\"name\":\"%s\",\"pid\":%zu,\"tid\":%zu,\"ts\":" TIME_FORMAT
+        "\"ph\":\"i\",\"s\":\"g\",\"name\":\"%s\",\"pid\":%zu,\"tid\":%zu,\"ts\":" NUMBER_FORMAT
         ",\"args\":{%s}",
-        escape(name, text), trace->tracks[thread - 1].process, thread, TIME(at), args);
+        escape(name, text), trace->tracks[thread - 1].process, thread, NUMBER(at), args);
 }
 
 void dpti_trace_count(dpti_trace *trace, size_t process, const char *name, double when,
                       double value)
 {
     char text[NAME_BYTES];
-    const long long at = nanoseconds(when - trace->origin);
+    const long long at = nanoseconds(when - trace->origin), thousandths = whole(1e3 * value);
     add(trace,
-        "\"ph\":\"C\",\"name\":\"%s\",\"pid\":%zu,\"ts\":" TIME_FORMAT ",\"args\":{\"value\":%.9g}",
-        escape(name, text), process, TIME(at), value);
+        "\"ph\":\"C\",\"name\":\"%s\",\"pid\":%zu,\"ts\":" NUMBER_FORMAT
+        ",\"args\":{\"value\":" NUMBER_FORMAT "}",
+        escape(name, text), process, NUMBER(at), NUMBER(thousandths));
 }

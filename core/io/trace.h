@@ -36,7 +36,7 @@ void dpti_trace_span(dpti_trace *trace, size_t track, const char *name, double b
                      double seconds, const char *args);
 void dpti_trace_mark(dpti_trace *trace, size_t track, const char *name, double when,
                      const char *args);
-/* From now on a process's counter has this value. */
+/* From now on a process's counter has this value, which is at least 0 and told in thousandths. */
 void dpti_trace_count(dpti_trace *trace, size_t process, const char *name, double when,
                       double value);
 

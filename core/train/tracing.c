@@ -100,8 +100,7 @@ dpt_status dpti_tracing_step(dpti_tracing *tracing, const dpt_step_metrics *step
         count(x, step, i, began);
         DPT_TRY(add_spans(x, i, &flight->shares[i].times, args, error));
     }
-    snprintf(args, sizeof args, "\"step\":%zu,\"samples\":%zu,\"loss\":%.9g", step->step,
-             step->samples, step->loss);
+    snprintf(args, sizeof args, "\"step\":%zu,\"samples\":%zu", step->step, step->samples);
     dpti_trace_span(x->trace, x->steps, "step", began, step->seconds, args);
     return dpti_trace_status(x->trace, error);
 }

@@ -72,6 +72,7 @@ static void events_are_as_promised(test *t)
     dpti_trace_span(trace, b, "compute", 100.5, 0.25, "\"step\":3,\"samples\":64");
     dpti_trace_mark(trace, a, "rebalance", 101.0, "\"reason\":\"gain\"");
     dpti_trace_count(trace, device, "share", 102.0, 64);
+    dpti_trace_count(trace, device, "share", 103.0, 0.0625);
     REQUIRE_OK(dpti_trace_close(trace, &error));
     json_t *events = json_load_file(path, 0, NULL);
     REQUIRE(json_is_array(events));
@@ -99,6 +100,7 @@ static void events_are_as_promised(test *t)
     CHECK_NEAR(number_of(count, "pid"), (double)device, 0);
     CHECK_NEAR(number_of(count, "ts"), 2e6, 0);
     CHECK_NEAR(number_of(args_of(count), "value"), 64, 0);
+    CHECK_NEAR(number_of(args_of(find(events, "C", "share", 1)), "value"), 0.0625, 6e-4);
     json_decref(events);
 }
 
