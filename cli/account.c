@@ -26,11 +26,19 @@ static double percent(double part, double of)
     return of > 0 ? 100 * part / of : 0;
 }
 
+/* Small rates with a decimal place. */
+static int places(double rate)
+{
+    return rate < 100 ? 1 : 0;
+}
+
 static void print_device(const char *id, int width, const dpt_device_report *d,
                          const dpt_mix_report *mix)
 {
     char alone[32] = "-";
-    if (d->alone_throughput > 0) snprintf(alone, sizeof alone, "%.0f img/s", d->alone_throughput);
+    if (d->alone_throughput > 0)
+        snprintf(alone, sizeof alone, "%.*f img/s", places(d->alone_throughput),
+                 d->alone_throughput);
     printf("%-*s  %8.1f  %5.1f %%  %5.1f %%  %6.1f %%  %5.1f %%  %12s\n", width, id,
            (double)d->samples / (double)mix->steps,
            percent((double)d->samples, (double)mix->samples),
@@ -52,7 +60,7 @@ dpt_status cli_print_account(const cli_session *session)
         DPT_TRY(dpt_trainer_device_report(session->trainer, i, &device));
         print_device(id_of(session->devices, i), width, &device, &mix);
     }
-    printf("%-*s  %.0f img/s, balance %.2f, scaling %.2f\n", width, "together", mix.throughput,
-           mix.balance, mix.scaling);
+    printf("%-*s  %.*f img/s, balance %.2f, scaling %.2f\n", width, "together",
+           places(mix.throughput), mix.throughput, mix.balance, mix.scaling);
     return DPT_OK;
 }

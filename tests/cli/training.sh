@@ -19,12 +19,12 @@ check "a line for each epoch" test "$(grep -cE \
 check "three devices" test "$(grep -c 'cpu:threads=1:' train.out)" -eq 3
 check "the end" grep -qE '^trained 16 steps in [0-9.]+ s, [0-9]+ img/s, test accuracy [0-9.]+' train.out
 check "what each device has done" test "$(grep -cE \
-    '^cpu:threads=1 +[0-9.]+ +[0-9.]+ %( +[0-9.]+ %){3} +[0-9]+ img/s$' train.out)" -eq 3
+    '^cpu:threads=1 +[0-9.]+ +[0-9.]+ %( +[0-9.]+ %){3} +[0-9.]+ img/s$' train.out)" -eq 3
 check "shares as they were given" test "$(sed -nE \
     's/^cpu:threads=1 +([0-9.]+) +([0-9.]+) %.*/\1 \2/p' train.out | tr '\n' ' ')" = \
     "78.0 62.5 31.2 25.0 15.6 12.5 "
 check "and all together" grep -qE \
-    '^together +[0-9]+ img/s, balance [01]\.[0-9]+, scaling [01]\.[0-9]+$' train.out
+    '^together +[0-9.]+ img/s, balance [01]\.[0-9]+, scaling [01]\.[0-9]+$' train.out
 check "files are named" grep -q 'wrote first/model.safetensors, first.jsonl, first.svg' train.out
 check "the plot is SVG" python3 -c '
 import sys, xml.etree.ElementTree as x
