@@ -10,6 +10,7 @@ enum {
     FIRST_INTERVAL = 50, /* steps without samples before a probe */
     LAST_INTERVAL = 1600,
     PROBE_STEPS = 2, /* a step change needs two observations */
+    FEW_UNITS = 4,   /* that any share may grow to */
     EAGER = 3,       /* choices after a step change that small gains are worth */
 };
 
@@ -34,7 +35,7 @@ struct dpti_balance {
     size_t shares[DPTI_BALANCE_MAX_DEVICES]; /* of full batches; all zero before the first */
     bool started;
     bool settling;    /* the present shares have not been observed yet */
-    bool calibrated;  /* shares have been chosen by measurement */
+    bool calibrated;  /* shares have been chosen, or confirmed, by measurement */
     bool stepped;     /* since the last choice */
     size_t n_eager;   /* choices that are still to be eager */
     bool bounded;     /* likewise: a device cannot hold its present share */
@@ -109,11 +110,14 @@ static void divide_evenly(const dpti_balance *b, size_t n_samples, size_t *share
     }
 }
 
-/* Twice the present share at most: what a model says far beyond what it has seen is a guess. */
+/* Twice the present share at most: what a model says far beyond what it has seen is a guess.  A few
+   units are never too many: where a batch is small, several devices may have to take from a slow
+   one at once for a gain to show. */
 static size_t growth_bound(const dpti_balance *b, size_t device, size_t factor)
 {
     const balanced_device *d = &b->devices[device];
-    const size_t least = b->batch_size / 16 > b->quantum ? b->batch_size / 16 : b->quantum;
+    const size_t few = FEW_UNITS * b->quantum;
+    const size_t least = b->batch_size / 16 > few ? b->batch_size / 16 : few;
     const size_t grown = b->shares[device] > least / 2 ? 2 * b->shares[device] : least;
     const size_t bound = grown > d->capacity / factor ? d->capacity : grown * factor;
     return d->model.n_seen > 0 ? bound : 0;
@@ -209,6 +213,7 @@ static dpti_balance_reason reconsider(dpti_balance *b)
     if (stepped) b->n_eager = EAGER;
     if (!bounded && !(seconds < present * (1.0 - needed_gain(b)))) {
         b->stepped = false;
+        b->calibrated = true; /* the present shares are as good as any, as far as is known */
         return DPTI_BALANCE_SAME;
     }
     b->stepped = b->bounded = false;
@@ -257,7 +262,7 @@ static bool probe(dpti_balance *b, size_t device, size_t n_samples, size_t *shar
     double seconds = 0.0;
     d->n_probing--;
     const size_t share = d->probe_share < d->capacity ? d->probe_share : d->capacity;
-    if (share >= n_samples || !divide(b, n_samples - share, device, false, shares, &seconds))
+    if (share > n_samples || !divide(b, n_samples - share, device, false, shares, &seconds))
         return false;
     shares[device] = share;
     return true;

@@ -47,6 +47,7 @@ typedef struct dpti_balance_problem {
     size_t quantum;                /* at least 1; all shares but one are multiples of it */
     const dpti_time_model *models; /* (n_devices) */
     const size_t *bounds;          /* (n_devices) most samples of each */
+    size_t *n_looks; /* NULL, or counts looks at a device's time: what solving costs */
 } dpti_balance_problem;
 
 /* shares (n_devices): the division with the least time of the slowest device, and *seconds that
@@ -93,7 +94,7 @@ void dpti_balance_observe(dpti_balance *balance, const size_t *shares, const dou
    has changed: what would be left does not hold a batch. */
 bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most);
 /* Samples per second of each device at its present share, as modelled: false until shares have been
-   chosen by measurement. */
+   chosen or confirmed by measurement. */
 bool dpti_balance_rates(const dpti_balance *balance, double *rates);
 
 #endif

@@ -2,27 +2,94 @@
 
    Times never fall when samples are added, so units given one after the other, each to the device
    that would end first with it, are an optimum: had any other division less time T, then whenever
-   a unit went beyond T every device held all that it can within T, which is the whole batch. */
+   a unit went beyond T every device held all that it can within T, which is the whole batch.
+
+   Most units need not be given one after the other: those that end within a time in which not all
+   do are given by then, whatever their order.  So that time is looked for by bisection, and what is
+   left is about a unit a device. */
 #include "train/balance.h"
 
 #include <math.h>
 #include <string.h>
 
+/* Enough to tell a unit of any device from the next. */
+enum { BISECTIONS = 40 };
+
+static void count(const dpti_balance_problem *p, size_t n)
+{
+    if (p->n_looks) *p->n_looks += n;
+}
+
+static double time_of(const dpti_balance_problem *p, size_t device, size_t n)
+{
+    count(p, 1);
+    return dpti_time_model_seconds(&p->models[device], n);
+}
+
+/* Units that a device can be given. */
+static size_t room_of(const dpti_balance_problem *p, size_t device, size_t share, size_t n_left)
+{
+    const size_t samples = p->bounds[device] > share ? p->bounds[device] - share : 0;
+    return (samples < n_left ? samples : n_left) / p->quantum;
+}
+
+/* Those of them that it ends within a time. */
+static size_t units_within(const dpti_balance_problem *p, size_t device, size_t share, size_t room,
+                           double seconds)
+{
+    const dpti_time_model *m = &p->models[device];
+    const double estimate = ((seconds - m->a) / m->b - (double)share) / (double)p->quantum;
+    size_t n = room; /* also where the estimate is no number: b may be 0 */
+    if (estimate < (double)room) n = estimate > 0.0 ? (size_t)estimate : 0;
+    while (n > 0 && time_of(p, device, share + n * p->quantum) > seconds)
+        n--; /* the estimate is rounded, and knows nothing of an idle step's time */
+    return n;
+}
+
+/* Gives units that end within a time in which not all of n_left do; how many samples they are. */
+static size_t fill_most(const dpti_balance_problem *p, size_t *shares, size_t n_left)
+{
+    size_t rooms[DPTI_BALANCE_MAX_DEVICES], given = 0;
+    double low = 0.0, high = 0.0;
+    for (size_t i = 0; i < p->n_devices; i++) {
+        rooms[i] = room_of(p, i, shares[i], n_left);
+        high = fmax(high, time_of(p, i, shares[i] + rooms[i] * p->quantum));
+    }
+    for (int step = 0; step < BISECTIONS; step++) {
+        const double middle = 0.5 * (low + high);
+        size_t sum = 0;
+        for (size_t i = 0; i < p->n_devices; i++)
+            sum += units_within(p, i, shares[i], rooms[i], middle);
+        if (sum > n_left / p->quantum)
+            high = middle;
+        else
+            low = middle;
+    }
+    for (size_t i = 0; i < p->n_devices; i++) {
+        const size_t n = units_within(p, i, shares[i], rooms[i], low) * p->quantum;
+        shares[i] += n;
+        given += n;
+    }
+    return given;
+}
+
 /* Adds units of a quantum until n_left is used up; false if the bounds are reached before. */
 static bool fill(const dpti_balance_problem *p, size_t *shares, size_t n_left)
 {
     double seconds[DPTI_BALANCE_MAX_DEVICES]; /* with one more unit */
+    n_left -= fill_most(p, shares, n_left);
     for (size_t i = 0; i < p->n_devices; i++)
-        seconds[i] = dpti_time_model_seconds(&p->models[i], shares[i] + p->quantum);
+        seconds[i] = time_of(p, i, shares[i] + p->quantum);
     for (; n_left > 0; n_left -= p->quantum) {
         size_t best = p->n_devices;
+        count(p, p->n_devices);
         for (size_t i = 0; i < p->n_devices; i++) {
             const bool room = shares[i] <= p->bounds[i] && p->bounds[i] - shares[i] >= p->quantum;
             if (room && (best == p->n_devices || seconds[i] < seconds[best])) best = i;
         }
         if (best == p->n_devices) return false;
         shares[best] += p->quantum;
-        seconds[best] = dpti_time_model_seconds(&p->models[best], shares[best] + p->quantum);
+        seconds[best] = time_of(p, best, shares[best] + p->quantum);
     }
     return true;
 }
@@ -31,7 +98,7 @@ static double slowest(const dpti_balance_problem *p, const size_t *shares)
 {
     double seconds = 0.0;
     for (size_t i = 0; i < p->n_devices; i++)
-        seconds = fmax(seconds, dpti_time_model_seconds(&p->models[i], shares[i]));
+        seconds = fmax(seconds, time_of(p, i, shares[i]));
     return seconds;
 }
 

@@ -4,9 +4,10 @@
 #include "train/balance.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-enum { MAX_SIMULATED = 8, MAX_SEARCHED = 4 };
+enum { MAX_SIMULATED = 64, MAX_SEARCHED = 4 };
 
 /* ---- The solver ------------------------------------------------------------------------------ */
 
@@ -80,6 +81,59 @@ static void the_solver_finds_the_optimum(test *t)
     test_random random = {1};
     for (int i = 0; i < 3000 && t->n_failures < 5; i++)
         one_problem(t, &random);
+}
+
+/* One unit after the other, each to the device that ends first with it: slow, and plainly right. */
+static void give_one_by_one(const dpti_balance_problem *p, size_t *shares)
+{
+    memset(shares, 0, p->n_devices * sizeof *shares);
+    for (size_t left = p->n_samples; left >= p->quantum; left -= p->quantum) {
+        size_t best = p->n_devices;
+        double least = INFINITY;
+        for (size_t i = 0; i < p->n_devices; i++) {
+            const double seconds = dpti_time_model_seconds(&p->models[i], shares[i] + p->quantum);
+            if (shares[i] + p->quantum > p->bounds[i] || !(seconds < least)) continue;
+            best = i;
+            least = seconds;
+        }
+        if (best == p->n_devices) return;
+        shares[best] += p->quantum;
+    }
+}
+
+/* 64 devices, of which some hold nothing or little: the shares are those of the plain way, and what
+   they cost to find does not grow with the batch. */
+static void many_devices_cost_little(test *t)
+{
+    enum { DEVICES = 64, BATCH = 4096 };
+    test_random random = {11};
+    dpti_time_model models[DEVICES];
+    size_t bounds[DEVICES], shares[DEVICES], plain[DEVICES];
+    size_t most_looks = 0;
+    for (int round = 0; round < 60 && t->n_failures == 0; round++) {
+        size_t n_looks = 0, room = 0;
+        const dpti_balance_problem p = {.n_devices = DEVICES,
+                                        .n_samples = BATCH * (round % 3 == 2 ? 8 : 1),
+                                        .quantum = round % 2 ? 1 : 16,
+                                        .models = models,
+                                        .bounds = bounds,
+                                        .n_looks = &n_looks};
+        for (size_t i = 0; i < DEVICES; i++) {
+            models[i] = random_model(&random);
+            bounds[i] = p.n_samples >> test_random_below(&random, 16);
+            if (test_random_below(&random, 8) == 0) bounds[i] = 0;
+            room += bounds[i] / p.quantum * p.quantum;
+        }
+        double seconds = -1.0;
+        const bool found = dpti_balance_solve(&p, shares, &seconds);
+        if (!CHECK(found == (room >= p.n_samples)) || !found) continue;
+        give_one_by_one(&p, plain);
+        CHECK(memcmp(shares, plain, sizeof shares) == 0);
+        CHECK_NEAR(seconds, time_of(&p, shares), 0.0);
+        if (n_looks > most_looks) most_looks = n_looks;
+    }
+    printf("  at most %zu looks at a device's time\n", most_looks);
+    CHECK(most_looks > 0 && most_looks < DEVICES * 80);
 }
 
 /* ---- The model ------------------------------------------------------------------------------- */
@@ -275,6 +329,66 @@ static void five_steps_from_cold(test *t)
     }
 }
 
+static void sixty_four_devices(test *t)
+{
+    enum { BATCH = 4096 };
+    for (uint64_t seed = 1; seed <= 5 && t->n_failures < 5; seed++) {
+        simulated s = random_devices(seed, 16, BATCH);
+        s.n = MAX_SIMULATED;
+        for (size_t i = 0; i < s.n; i++) {
+            const size_t from = i % 16;
+            s.a[i] = s.a[from] > 0.0 ? s.a[from] : 0.001;
+            s.b[i] = s.b[from] > 0.0 ? s.b[from] : 0.0005;
+            s.factor[i] = 1.0 + 0.1 * (double)(i / 16);
+            s.cold[i] = 3.0;
+            s.capacity[i] = i % 16 == 5 ? 0 : BATCH;
+        }
+        s.delay = 2;
+        dpti_balance *balance = controller(&s, BATCH);
+        REQUIRE(balance);
+        const double seconds = run(&s, balance, 40, BATCH), best = true_optimum(&s, BATCH);
+        size_t sum = 0;
+        for (size_t i = 0; i < s.n; i++) {
+            sum += s.last[i];
+            CHECK(s.last[i] <= s.capacity[i]);
+        }
+        CHECK_SIZE(sum, BATCH);
+        if (!CHECK(seconds <= 1.06 * best))
+            FAIL("seed %llu: %g s, best %g s", (unsigned long long)seed, seconds, best);
+        dpti_balance_destroy(balance);
+    }
+}
+
+/* Devices that get nothing at first are tried, each in its turn, and the fast ones are found. */
+static void fewer_samples_than_devices(test *t)
+{
+    for (size_t batch = 1; batch <= 4; batch++) {
+        simulated s = {.n = 8, .noise = 0.01, .delay = 2, .random = {batch}};
+        for (size_t i = 0; i < s.n; i++) {
+            s.a[i] = 0.001;
+            s.b[i] = i < 4 ? 0.010 : 0.002; /* the first ones, which begin, are the slow ones */
+            s.factor[i] = s.cold[i] = 1.0;
+            s.capacity[i] = i == 6 ? 0 : batch;
+        }
+        dpti_balance *balance = controller(&s, batch);
+        REQUIRE(balance);
+        size_t sum = 0;
+        for (int i = 0; i < 3000; i++)
+            (void)step(&s, balance, batch);
+        for (size_t i = 0; i < s.n; i++)
+            sum += s.last[i];
+        CHECK_SIZE(sum, batch);
+        CHECK_SIZE(s.last[6], 0);
+        double best_of = INFINITY;
+        for (int i = 0; i < 40; i++) /* a probe may be under way */
+            best_of = fmin(best_of, step(&s, balance, batch));
+        const double best = true_optimum(&s, batch);
+        if (!CHECK(best_of <= 1.03 * best))
+            FAIL("batch %zu: %g s, best %g s", batch, best_of, best);
+        dpti_balance_destroy(balance);
+    }
+}
+
 /* As the trainer works: two steps are chosen before the first is seen.  Up to eight devices, whose
    small errors add up. */
 static void with_steps_in_flight(test *t)
@@ -400,8 +514,35 @@ static void bounds_hold(test *t)
     CHECK(dpti_balance_bound(balance, 0, 20));
     (void)step(&s, balance, BATCH);
     CHECK_SIZE(s.last[0], 20);
-    CHECK(!dpti_balance_bound(balance, 1, 40)); /* 60 for a batch of 64 */
+    CHECK(!dpti_balance_bound(balance, 1, 40)); /* 60 for a batch of 64: nothing has changed */
+    (void)step(&s, balance, BATCH);
+    CHECK_SIZE(s.last[1], BATCH - 20);
     dpti_balance_destroy(balance);
+}
+
+/* A device that is bounded before anybody is measured, in a ragged batch, in a probe, to nothing:
+   shares keep to it and add up. */
+static void bounds_at_any_time(test *t)
+{
+    enum { BATCH = 64 };
+    for (size_t when = 0; when < 12; when++) {
+        simulated s = random_devices(3 + when, 3, BATCH);
+        s.n = 3;
+        s.delay = when % 3;
+        dpti_balance *balance = controller(&s, BATCH);
+        REQUIRE(balance);
+        for (size_t most = BATCH / 4; most > 0; most /= 4) {
+            (void)run(&s, balance, when, BATCH);
+            CHECK(dpti_balance_bound(balance, 0, most - 1));
+            for (int i = 0; i < 6; i++) {
+                const size_t n_samples = i % 2 ? BATCH : 1 + 9 * (size_t)i;
+                (void)step(&s, balance, n_samples);
+                CHECK(s.last[0] < most);
+                CHECK_SIZE(s.last[0] + s.last[1] + s.last[2], n_samples);
+            }
+        }
+        dpti_balance_destroy(balance);
+    }
 }
 
 static void ragged_batches_change_nothing(test *t)
@@ -457,17 +598,21 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"the_solver_finds_the_optimum", the_solver_finds_the_optimum},
+        {"many_devices_cost_little", many_devices_cost_little},
         {"two_sizes_make_a_line", two_sizes_make_a_line},
         {"one_size_keeps_the_slope", one_size_keeps_the_slope},
         {"an_outlier_changes_nothing_and_two_scale", an_outlier_changes_nothing_and_two_scale},
         {"nonsense_is_passed_over", nonsense_is_passed_over},
         {"five_steps_from_cold", five_steps_from_cold},
+        {"sixty_four_devices", sixty_four_devices},
+        {"fewer_samples_than_devices", fewer_samples_than_devices},
         {"with_steps_in_flight", with_steps_in_flight},
         {"three_steps_after_a_change", three_steps_after_a_change},
         {"steady_under_noise", steady_under_noise},
         {"drift_is_followed", drift_is_followed},
         {"a_brake_gets_nothing_and_may_come_back", a_brake_gets_nothing_and_may_come_back},
         {"bounds_hold", bounds_hold},
+        {"bounds_at_any_time", bounds_at_any_time},
         {"ragged_batches_change_nothing", ragged_batches_change_nothing},
         {"another_job_comes_and_goes", another_job_comes_and_goes},
     };
