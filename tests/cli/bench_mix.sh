@@ -2,8 +2,9 @@
 # dptrain bench mix: the table, the JSON whose figures follow from its own runs, and what it refuses.
 . "$SRC/tests/cli/kit.bash"
 need_python
+rm -f ./*.json # of an earlier run: what this one does not write is to be missing
 
-small=(--dataset synthetic:8x8x1:4:256 --model mlp --batch-size 64 --max-steps 3 --max-time 0.01)
+small=(--dataset synthetic:8x8x1:4:256 --model linear --batch-size 64 --max-steps 3 --max-time 0.01)
 pair=cpu:threads=1,cpu:threads=1:throttle=4
 
 # bench CODE ARGUMENT...: a benchmark that must end with that status; bench.out and bench.err.
@@ -128,8 +129,7 @@ assert [(r["devices"], r["split"], r["repetitions"]) for r in d["table"]] == [
 mixes = [(r["repetition"], r["split"]) for r in d["runs"] if len(r["devices"]) == 2]
 assert mixes == [(1, "equal"), (1, "measured"), (2, "measured"), (2, "equal"), (3, "equal"),
                  (3, "measured")], mixes
-for r in d["runs"]: # of a throttled device that is alone the busy time is all there is
-    assert all(x["balance"] is not None for x in [r] if len(r["devices"]) == 2)
+assert all(r["balance"] is not None for r in d["runs"] if len(r["devices"]) == 2)
 PYTHON
 
 # ---- Several batches, several mixes, all together ----------------------------------------------------
@@ -201,8 +201,9 @@ process = subprocess.Popen(
     [sys.argv[1], "bench", "mix", "--devices=cpu:threads=1,cpu:threads=1", "--model=linear",
      "--dataset=synthetic:8x8x1:4:256", "--batch-size=64", "--max-time=300", "--json=early.json"],
     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-while not process.stdout.readline().startswith("runs"): # the head is printed in one go
-    pass
+for line in process.stdout: # the head is printed in one go
+    if line.startswith("runs"):
+        break
 process.send_signal(signal.SIGINT)
 _, stderr = process.communicate(timeout=60)
 assert process.returncode == 130, (process.returncode, stderr)
