@@ -38,11 +38,13 @@ typedef struct outcome {
     double loss[STEPS];
     size_t n_weights;
     float weights[MAX_DEVICES][MAX_WEIGHTS];
-    double evaluated;    /* in the end; NaN if it failed */
-    size_t n_failed;     /* calls */
-    dpt_status status;   /* of the first of them */
-    size_t failed_after; /* steps that counted behind it */
-    char message[TEXT];  /* its */
+    size_t n_bytes[MAX_DEVICES]; /* that each takes, without the data */
+    size_t n_fed;                /* devices whose memory does not hold the data */
+    double evaluated;            /* in the end; NaN if it failed */
+    size_t n_failed;             /* calls */
+    dpt_status status;           /* of the first of them */
+    size_t failed_after;         /* steps that counted behind it */
+    char message[TEXT];          /* its */
 } outcome;
 
 typedef struct training {
@@ -270,6 +272,16 @@ static void look_after(training *w)
     CHECK_OK(status);
 }
 
+static void note_memory(training *w)
+{
+    test *t = w->t;
+    for (size_t i = 0; i < w->o->n_devices; i++) {
+        dpt_device_plan plan;
+        if (CHECK_OK(dpt_trainer_plan(w->trainer, i, &plan))) w->o->n_fed += plan.streamed;
+        w->o->n_bytes[i] = dpt_trainer_device_bytes(w->trainer, i);
+    }
+}
+
 /* One training from beginning to end. */
 static void carry_out(test *t, const setting *s, outcome *o)
 {
@@ -280,6 +292,7 @@ static void carry_out(test *t, const setting *s, outcome *o)
     if (!CHECK_OK(open_training(&w))) {
         FAIL("%s: %s", s->devices, w.context ? dpt_error_message(w.context) : "no context");
     } else {
+        note_memory(&w);
         train(&w);
         o->steps = dpt_trainer_steps(w.trainer);
         look_after(&w);
@@ -403,6 +416,57 @@ static void two_devices_at_once(test *t)
                         .batch_norm = from % 2,
                         .in_flight = 2};
         one_room(t, &r);
+    }
+}
+
+/* In passes, what was too much is a pass. */
+static void a_pass_that_does_not_fit(test *t)
+{
+    for (size_t from = 1; from <= 4; from++) {
+        char devices[TEXT], planted[TEXT];
+        outcome o;
+        snprintf(planted, sizeof planted, "room=5:from=%zu", from);
+        const char *const list[MAX_DEVICES] = {"", planted};
+        make_list(t, devices, list);
+        const setting s = {.devices = devices,
+                           .batch_norm = true,
+                           .micro_batch = 8,
+                           .in_flight = 2,
+                           .steps = STEPS,
+                           .to_log = log_path};
+        carry_out(t, &s, &o);
+        CHECK(fired());
+        CHECK_SIZE(o.n_failed, 0);
+        CHECK(o.n_memory >= 1 && o.shards[STEPS - 1][1] <= 5);
+        check_replay(t, &s, &o);
+    }
+}
+
+/* Samples that are sent with each step are gathered anew for the new shares. */
+static void fed_data_follow(test *t)
+{
+    enum { A_STEP = 1200 }; /* bytes: of a batch, and not of the data */
+    if (strcmp(backend_of(t), "faultstaged") != 0) SKIP("its memory is the host's: nothing is fed");
+    for (size_t from = 1; from <= 4; from++) {
+        char devices[TEXT], planted[TEXT];
+        outcome o;
+        const char *const list[MAX_DEVICES] = {planted, ""};
+        setting s = {.batch_norm = from % 2, .in_flight = 2, .devices = devices};
+        planted[0] = '\0';
+        make_list(t, devices, list);
+        carry_out(t, &s, &o);
+        CHECK_SIZE(o.n_fed, 0);
+        snprintf(planted, sizeof planted, "room=7:from=%zu:memory=%zu", from,
+                 o.n_bytes[0] + A_STEP);
+        make_list(t, devices, list);
+        s.steps = STEPS;
+        s.to_log = log_path;
+        carry_out(t, &s, &o);
+        CHECK(fired());
+        if (!CHECK_SIZE(o.n_failed, 0)) FAIL("%s: %s", devices, o.message);
+        CHECK(o.n_fed > 0);
+        CHECK(o.n_memory >= 1 && o.shards[STEPS - 1][0] <= 7);
+        check_replay(t, &s, &o);
     }
 }
 
@@ -611,6 +675,8 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"a_share_that_does_not_fit", a_share_that_does_not_fit},
         {"two_devices_at_once", two_devices_at_once},
+        {"a_pass_that_does_not_fit", a_pass_that_does_not_fit},
+        {"fed_data_follow", fed_data_follow},
         {"what_was_held_is_given", what_was_held_is_given},
         {"no_device_holds_it", no_device_holds_it},
         {"fixed_shares_are_not_changed", fixed_shares_are_not_changed},
