@@ -32,10 +32,16 @@ static void place(arena *a, bool one_buffer, test_random *random, size_t sizes[M
     a->n_buffers = one_buffer ? 1 : a->n_tensors;
 }
 
+/* The word over and over, its lowest byte first, and what fits of its last one. */
 static void fill_words(unsigned char *bytes, size_t n_bytes, uint32_t word)
 {
-    for (size_t i = 0; i < n_bytes; i++)
-        bytes[i] = (unsigned char)(word >> (i % 4 * 8));
+    size_t done = n_bytes < sizeof word ? n_bytes : sizeof word;
+    for (size_t i = 0; i < done; i++)
+        bytes[i] = (unsigned char)(word >> (i * 8));
+    for (size_t more; done < n_bytes; done += more) {
+        more = n_bytes - done < done ? n_bytes - done : done;
+        memcpy(bytes + done, bytes, more);
+    }
 }
 
 dpt_status arena_create(arena *a, dpti_device *device, bool one_buffer, test_random *random)
@@ -114,14 +120,32 @@ static const tensor *tensor_before(const arena *a, size_t buffer, size_t offset)
     return found;
 }
 
+/* Where what begins at `offset` ends: a tensor, or the guard before the next one. */
+static size_t region_end(const arena *a, size_t buffer, size_t offset)
+{
+    const tensor *inside = tensor_at(a, buffer, offset);
+    size_t end = a->buffers[buffer].n_bytes;
+    if (inside) return inside->offset_bytes + inside->n_bytes;
+    for (size_t i = 0; i < a->n_tensors; i++) {
+        const tensor *t = &a->tensors[i];
+        if (t->buffer == buffer && t->n_bytes > 0 && t->offset_bytes > offset &&
+            t->offset_bytes < end)
+            end = t->offset_bytes;
+    }
+    return end;
+}
+
 /* The first byte that `x` and `y` disagree on and `counts` says matters; n_bytes if none. */
 static size_t first_difference(const arena *a, size_t buffer, const unsigned char *x,
                                const unsigned char *y, bool (*counts)(const tensor *))
 {
     const size_t n_bytes = a->buffers[buffer].n_bytes;
-    if (memcmp(x, y, n_bytes) == 0) return n_bytes;
-    for (size_t i = 0; i < n_bytes; i++) {
-        if (x[i] != y[i] && counts(tensor_at(a, buffer, i))) return i;
+    for (size_t i = 0, end; i < n_bytes; i = end) {
+        end = region_end(a, buffer, i);
+        if (!counts(tensor_at(a, buffer, i)) || memcmp(x + i, y + i, end - i) == 0) continue;
+        while (x[i] == y[i])
+            i++;
+        return i;
     }
     return n_bytes;
 }
