@@ -80,5 +80,8 @@ bool flat_gradients_agree(const dpt_model *m, const float *gradients, const doub
                           const double *errors, const char **worst);
 /* The 2-norm of a - b, without the same parameters. */
 double flat_distance(const dpt_model *m, const float *a, const float *b);
+/* The part of one parameter in it. */
+double flat_parameter_distance(const dpt_model *m, size_t parameter, const float *a,
+                               const float *b);
 
 #endif

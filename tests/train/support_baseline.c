@@ -137,12 +137,32 @@ void baseline_check_gradients(test *t, const baseline *b, const flat_task *task,
     }
 }
 
+/* The parameter that has moved farthest, and how far, for messages. */
+static const char *farthest(const baseline *b, const flat_outcome *o, double *distance)
+{
+    const char *name = "nothing";
+    *distance = 0;
+    for (size_t i = 0; i < b->model->n_parameters; i++) {
+        const dpti_parameter *p = &b->model->parameters[i];
+        const double d = flat_parameter_distance(b->model, i, o->weights, b->last);
+        if (d > *distance) {
+            *distance = d;
+            name = p->name;
+        }
+    }
+    return name;
+}
+
 void baseline_check_weights(test *t, const baseline *b, const flat_task *task,
                             const flat_outcome *o)
 {
-    if (!CHECK(baseline_weights_agree(b, o)) || !CHECK(o->replicas_agree))
-        FAIL("%s split %s: distance %g, permuted %g", task->devices, task->split,
-             flat_distance(b->model, o->weights, b->last), b->moved);
+    if (!CHECK(baseline_weights_agree(b, o))) {
+        double most;
+        const char *name = farthest(b, o, &most);
+        FAIL("%s split %s: distance %g, permuted %g; %s alone %g", task->devices, task->split,
+             flat_distance(b->model, o->weights, b->last), b->moved, name, most);
+    }
+    if (!CHECK(o->replicas_agree)) FAIL("%s split %s", task->devices, task->split);
     for (size_t s = 0; s < FLAT_STEPS; s++)
         CHECK_NEAR(o->losses[s], b->losses[s], 1e-4);
 }

@@ -248,12 +248,16 @@ bool flat_gradients_agree(const dpt_model *m, const float *gradients, const doub
     return true;
 }
 
+double flat_parameter_distance(const dpt_model *m, size_t parameter, const float *a, const float *b)
+{
+    const dpti_parameter *p = &m->parameters[parameter];
+    return feeds_batch_norm(m, parameter) ? 0 : distance(a + p->offset, b + p->offset, p->size);
+}
+
 double flat_distance(const dpt_model *m, const float *a, const float *b)
 {
     double sum = 0;
-    for (size_t i = 0; i < m->n_parameters; i++) {
-        const dpti_parameter *p = &m->parameters[i];
-        if (!feeds_batch_norm(m, i)) sum += pow(distance(a + p->offset, b + p->offset, p->size), 2);
-    }
+    for (size_t i = 0; i < m->n_parameters; i++)
+        sum += pow(flat_parameter_distance(m, i, a, b), 2);
     return sqrt(sum);
 }
