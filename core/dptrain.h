@@ -512,7 +512,8 @@ typedef struct dpt_device_report {
     double throughput;       /* samples a second of its busy time: what it would reach with these
                                 shares if it never waited */
     double alone_throughput; /* samples a second if it had every batch to itself, without exchanges,
-                                as modelled; 0 until it has had samples twice */
+                                as modelled, at its mean speed; 0 until it has had samples
+                                twice */
 } dpt_device_report;
 
 /* And all of them together, in the same steps.  A quotient without a divisor is 0. */

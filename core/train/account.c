@@ -9,7 +9,7 @@ bool dpti_account_create(size_t n_devices, size_t batch_size, dpti_account *out)
     out->devices = calloc(n_devices, sizeof *out->devices);
     if (!out->devices) return false;
     for (size_t i = 0; i < n_devices; i++)
-        out->devices[i].alone = dpti_time_model_new();
+        out->devices[i].model = dpti_time_model_new();
     return true;
 }
 
@@ -30,11 +30,12 @@ void dpti_account_add(dpti_account *account, size_t device, size_t n, const dpti
         .busy = own + shared,
         .exchange = times->seconds[DPTI_SPAN_UPLOAD] + shared,
         .waiting = times->seconds[DPTI_SPAN_WAITING],
+        .alone = n > 0 ? own : 0.0,
     };
     if (n > 0 && !d->started)
         account->cold = d->started = true;
     else
-        dpti_time_model_observe(&d->alone, n, own);
+        dpti_time_model_observe(&d->model, n, own);
 }
 
 static void add_sums(dpti_device_sums *to, const dpti_device_sums *step)
@@ -44,6 +45,7 @@ static void add_sums(dpti_device_sums *to, const dpti_device_sums *step)
     to->busy += step->busy;
     to->exchange += step->exchange;
     to->waiting += step->waiting;
+    to->alone += step->alone;
 }
 
 void dpti_account_add_step(dpti_account *account, size_t n, double seconds)
@@ -64,11 +66,21 @@ static double ratio(double amount, double by)
     return by > 0.0 ? amount / by : 0.0;
 }
 
+/* Seconds of a whole batch, 0 if nothing is known: how time grows with samples as the model has it,
+   and how fast the device was on the mean of all its steps, as rates are means too.  The model
+   itself follows the latest ones. */
+static double alone_seconds(const dpti_device_account *d, size_t batch_size)
+{
+    const dpti_time_model *m = &d->model;
+    if (m->n_seen == 0) return 0.0;
+    const double modelled = m->a * (double)d->sum.steps + m->b * (double)d->sum.samples;
+    const double speed = modelled > 0.0 ? d->sum.alone / modelled : 1.0;
+    return speed * (m->a + m->b * (double)batch_size);
+}
+
 dpt_device_report dpti_account_device(const dpti_account *account, size_t device)
 {
     const dpti_device_account *d = &account->devices[device];
-    const bool modelled = d->alone.n_seen > 0;
-    const double alone = modelled ? dpti_time_model_seconds(&d->alone, account->batch_size) : 0.0;
     return (dpt_device_report){
         .samples = d->sum.samples,
         .steps = d->sum.steps,
@@ -76,7 +88,8 @@ dpt_device_report dpti_account_device(const dpti_account *account, size_t device
         .exchange_seconds = d->sum.exchange,
         .waiting_seconds = d->sum.waiting,
         .throughput = ratio((double)d->sum.samples, d->sum.busy),
-        .alone_throughput = ratio((double)account->batch_size, alone),
+        .alone_throughput =
+            ratio((double)account->batch_size, alone_seconds(d, account->batch_size)),
     };
 }
 

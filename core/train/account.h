@@ -12,12 +12,13 @@
 typedef struct dpti_device_sums {
     size_t samples, steps; /* steps in which it had samples */
     double busy, exchange, waiting;
+    double alone; /* what it did for itself in the steps with samples: without its exchanges */
 } dpti_device_sums;
 
 typedef struct dpti_device_account {
     bool started;               /* it has had samples */
     dpti_device_sums step, sum; /* of the step that is being added; of those that are */
-    dpti_time_model alone;      /* of what it does for itself: without its exchanges */
+    dpti_time_model model;      /* of that */
 } dpti_device_account;
 
 typedef struct dpti_account {

@@ -153,6 +153,28 @@ static void balance_of_no_waiting_is_one(test *t)
     dpti_account_free(&account);
 }
 
+/* A device that is half as fast for half of the time: what it reaches alone is a mean as well, and
+   not what it reached last. */
+static void alone_is_of_the_whole_run(test *t)
+{
+    dpti_account account;
+    const device first = {.a = 0.01, .b = 0.001}, later = {.a = 0.02, .b = 0.002};
+    double seconds = 0;
+    REQUIRE(dpti_account_create(2, BATCH, &account));
+    start(&account, 32);
+    for (int step = 0; step < 100; step++) {
+        const double busy = add(&account, 0, step < 50 ? &first : &later, BATCH / 2);
+        (void)add(&account, 1, &first, BATCH / 2);
+        dpti_account_add_step(&account, BATCH, busy);
+        seconds += busy;
+    }
+    const dpt_device_report d = dpti_account_device(&account, 0);
+    CHECK_NEAR(d.throughput, 100 * BATCH / 2 / seconds, 1e-9);
+    const double alone = BATCH / (1.5 * (first.a + first.b * BATCH));
+    CHECK_NEAR(d.alone_throughput, alone, 0.1 * alone); /* one size tells no slope */
+    dpti_account_free(&account);
+}
+
 /* Of a device that comes later, too. */
 static void a_cold_step_is_left_out(test *t)
 {
@@ -192,6 +214,7 @@ int main(int argc, char **argv)
         {"nothing yet is zero", nothing_yet_is_zero},
         {"sums and rates", sums_and_rates},
         {"balance of no waiting is one", balance_of_no_waiting_is_one},
+        {"alone is of the whole run", alone_is_of_the_whole_run},
         {"a cold step is left out", a_cold_step_is_left_out},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
