@@ -16,6 +16,10 @@
 
    A slot that is not used is null, and a parameter says so.
 
+   Groups have up to two dimensions.  CUDA counts 65535 groups in the second, and more of them are
+   folded into a third, which may make some too many: a kernel whose second dimension are samples
+   begins with if (IS_EXTRA_GROUP(p.n_samples)) return.
+
    Rules: no atomics on floats; every reduction in a fixed order; nothing depends on the width of a
    warp; groups have GROUP work items (a power of two, at least 1, a constant of the program) where
    a kernel needs to know; every work item of a group reaches every BARRIER.  A place that counts
@@ -31,34 +35,37 @@ typedef int i32;
 typedef uint u32;
 typedef ulong u64;
 
-#define KERNEL            __kernel
-#define DEVICE            inline static __attribute__((always_inline))
-#define GLOBAL            __global
-#define LOCAL             __local /* of a pointer to shared memory */
-#define SHARED            __local /* of an array in shared memory, declared at the top of a kernel */
-#define CONSTANT          __constant
-#define RESTRICT          restrict
+#define KERNEL             __kernel
+#define DEVICE             inline static __attribute__((always_inline))
+#define GLOBAL             __global
+#define LOCAL              __local /* of a pointer to shared memory */
+#define SHARED             __local /* of an array in shared memory, declared at the top of a kernel */
+#define CONSTANT           __constant
+#define RESTRICT           restrict
 
-#define GLOBAL_ID         ((u64)get_global_id(0))
-#define GROUP_ID(d)       ((u32)get_group_id(d))
-#define LOCAL_ID          ((u32)get_local_id(0))
-#define BARRIER()         barrier(CLK_LOCAL_MEM_FENCE)
+#define GLOBAL_ID          ((u64)get_global_id(0))
+#define GROUP_ID(d)        ((u32)get_group_id(d))
+#define LOCAL_ID           ((u32)get_local_id(0))
+#define BARRIER()          barrier(CLK_LOCAL_MEM_FENCE)
 
-#define FMA(a, b, c)      fma(a, b, c)
-#define EXP(x)            exp(x)
-#define LOG(x)            log(x)
-#define TANH(x)           tanh(x)
-#define ERF(x)            erf(x)
-#define ERFC(x)           erfc(x)
-#define SQRT(x)           sqrt(x)
-#define ROUND(x)          rint(x)
-#define FLOOR(x)          floor(x)
-#define FMAX(a, b)        fmax(a, b)
-#define FMIN(a, b)        fmin(a, b)
-#define FABS(x)           fabs(x)
-#define MUL_HIGH(a, b)    ((u32)((u64)(a) * (u64)(b) >> 32)) /* PoCL takes 4 products for mul_hi */
-#define MUL_HIGH_64(a, b) mul_hi(a, b)                       /* of u64 */
-#define AS_FLOAT(u)       as_float(u)
+#define FMA(a, b, c)       fma(a, b, c)
+#define EXP(x)             exp(x)
+#define LOG(x)             log(x)
+#define TANH(x)            tanh(x)
+#define ERF(x)             erf(x)
+#define ERFC(x)            erfc(x)
+#define SQRT(x)            sqrt(x)
+#define ROUND(x)           rint(x)
+#define FLOOR(x)           floor(x)
+#define FMAX(a, b)         fmax(a, b)
+#define FMIN(a, b)         fmin(a, b)
+#define FABS(x)            fabs(x)
+#define MUL_HIGH(a, b)     ((u32)((u64)(a) * (u64)(b) >> 32)) /* PoCL takes 4 products for mul_hi */
+#define MUL_HIGH_64(a, b)  mul_hi(a, b)                       /* of u64 */
+#define AS_FLOAT(u)        as_float(u)
+#define FLOAT4(a, b, c, d) ((float4)(a, b, c, d))
+#define GROUP_OF(n)        __attribute__((reqd_work_group_size(n, 1, 1))) /* behind KERNEL */
+#define IS_EXTRA_GROUP(n)  0
 /* From here to the end of the file a * b + c is rounded twice, and never becomes an FMA. */
 #define SEPARATE_ROUNDING _Pragma("OPENCL FP_CONTRACT OFF")
 
@@ -73,31 +80,34 @@ typedef unsigned long long u64;
 #define DEVICE static __device__ __forceinline__
 #define GLOBAL
 #define LOCAL
-#define SHARED            __shared__
-#define CONSTANT          __constant__
-#define RESTRICT          __restrict__
+#define SHARED             __shared__
+#define CONSTANT           __constant__
+#define RESTRICT           __restrict__
 
-#define GLOBAL_ID         ((u64)blockIdx.x * blockDim.x + threadIdx.x)
-#define GROUP_ID(d)       ((d) == 0 ? blockIdx.x : (d) == 1 ? blockIdx.y : blockIdx.z)
-#define LOCAL_ID          threadIdx.x
-#define BARRIER()         __syncthreads()
+#define GLOBAL_ID          ((u64)blockIdx.x * blockDim.x + threadIdx.x)
+#define GROUP_ID(d)        ((d) == 0 ? blockIdx.x : blockIdx.z * gridDim.y + blockIdx.y)
+#define LOCAL_ID           threadIdx.x
+#define BARRIER()          __syncthreads()
 
-#define FMA(a, b, c)      fmaf(a, b, c)
-#define EXP(x)            expf(x)
-#define LOG(x)            logf(x)
-#define TANH(x)           tanhf(x)
-#define ERF(x)            erff(x)
-#define ERFC(x)           erfcf(x)
-#define SQRT(x)           sqrtf(x)
-#define ROUND(x)          rintf(x)
-#define FLOOR(x)          floorf(x)
-#define FMAX(a, b)        fmaxf(a, b)
-#define FMIN(a, b)        fminf(a, b)
-#define FABS(x)           fabsf(x)
-#define MUL_HIGH(a, b)    __umulhi(a, b)
-#define MUL_HIGH_64(a, b) __umul64hi(a, b)
-#define AS_FLOAT(u)       __uint_as_float(u)
-#define SEPARATE_ROUNDING /* the CUDA backend compiles with -fmad=false */
+#define FMA(a, b, c)       fmaf(a, b, c)
+#define EXP(x)             expf(x)
+#define LOG(x)             logf(x)
+#define TANH(x)            tanhf(x)
+#define ERF(x)             erff(x)
+#define ERFC(x)            erfcf(x)
+#define SQRT(x)            sqrtf(x)
+#define ROUND(x)           rintf(x)
+#define FLOOR(x)           floorf(x)
+#define FMAX(a, b)         fmaxf(a, b)
+#define FMIN(a, b)         fminf(a, b)
+#define FABS(x)            fabsf(x)
+#define MUL_HIGH(a, b)     __umulhi(a, b)
+#define MUL_HIGH_64(a, b)  __umul64hi(a, b)
+#define AS_FLOAT(u)        __uint_as_float(u)
+#define FLOAT4(a, b, c, d) make_float4(a, b, c, d)
+#define GROUP_OF(n)        __launch_bounds__(n)
+#define IS_EXTRA_GROUP(n)  (GROUP_ID(1) >= (n))
+#define SEPARATE_ROUNDING  /* the CUDA backend compiles with -fmad=false */
 
 #ifndef GROUP
 #define GROUP 256

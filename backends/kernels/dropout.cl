@@ -18,6 +18,7 @@ KERNEL void dpt_dropout(OUT(float, y), IN(float, x), IN(u32, sample), IN(u32, st
     TENSOR_IN(float, x);
     TENSOR_IN(u32, sample);
     TENSOR_IN(u32, step);
+    if (IS_EXTRA_GROUP(p.n_samples)) return;
     const u64 first = (u64)GROUP_ID(1) * p.count;
     const u32 key = sample[GROUP_ID(1)];
     FOR_ELEMENTS (block, (p.count + 3) / 4) {

@@ -10,7 +10,7 @@ typedef struct dropout_params {
     u32 border;  /* kept where the upper 24 bits of a word reach it */
     float scale; /* 1 / (1 - p) */
     u32 accumulate;
-    u32 unused;
+    u32 n_samples;
 } dropout_params;
 
 #endif

@@ -123,6 +123,7 @@ DEVICE origin origin_of(u32 i, const gather_drawn drawn, const gather_params p)
                                   const gather_params p)                                           \
     {                                                                                              \
         TENSOR_IN(u32, index);                                                                     \
+        if (IS_EXTRA_GROUP(p.n_samples)) return;                                                   \
         GLOBAL float *const x = x_base + x_place + (u64)GROUP_ID(1) * p.count;                     \
         GLOBAL const TYPE *const data =                                                            \
             data_base + data_place + (u64)index[GROUP_ID(1)] * p.count;                            \
@@ -136,6 +137,7 @@ DEVICE origin origin_of(u32 i, const gather_drawn drawn, const gather_params p)
                                             IN(u32, drawn), const gather_params p)                 \
     {                                                                                              \
         TENSOR_IN(u32, index);                                                                     \
+        if (IS_EXTRA_GROUP(p.n_samples)) return;                                                   \
         const gather_drawn drawn =                                                                 \
             ((GLOBAL const gather_drawn *)(drawn_base + drawn_place))[GROUP_ID(1)];                \
         GLOBAL float *const x = x_base + x_place + (u64)GROUP_ID(1) * p.count;                     \

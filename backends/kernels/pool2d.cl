@@ -55,6 +55,7 @@ DEVICE u32 place_in(u32 row, u32 column, u32 channel, const pool2d_params p)
 
 KERNEL void dpt_average_pool2d_forward(OUT(float, y), IN(float, x), const pool2d_params p)
 {
+    if (IS_EXTRA_GROUP(p.n_samples)) return;
     GLOBAL const float *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
     GLOBAL float *const y = y_base + y_place + (u64)GROUP_ID(1) * p.out_size;
     FOR_ELEMENTS (i, p.out_size) {
@@ -75,6 +76,7 @@ KERNEL void dpt_average_pool2d_forward(OUT(float, y), IN(float, x), const pool2d
 /* A NaN stays where it is the first of its window. */
 KERNEL void dpt_max_pool2d_forward(OUT(float, y), IN(float, x), const pool2d_params p)
 {
+    if (IS_EXTRA_GROUP(p.n_samples)) return;
     GLOBAL const float *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
     GLOBAL float *const y = y_base + y_place + (u64)GROUP_ID(1) * p.out_size;
     FOR_ELEMENTS (i, p.out_size) {
@@ -112,6 +114,7 @@ DEVICE void finish(GLOBAL float *dx, GLOBAL const float *x, u64 i, float sum, co
 KERNEL void dpt_average_pool2d_backward(OUT(float, dx), IN(float, dy), IN(float, x),
                                         const pool2d_params p)
 {
+    if (IS_EXTRA_GROUP(p.n_samples)) return;
     GLOBAL float *const dx = dx_base + dx_place + (u64)GROUP_ID(1) * p.in_size;
     GLOBAL const float *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
     GLOBAL const float *const dy = dy_base + dy_place + (u64)GROUP_ID(1) * p.out_size;
@@ -156,6 +159,7 @@ DEVICE u32 is_first_maximum(GLOBAL const float *x, float own, u32 r, u32 s, u32 
 KERNEL void dpt_max_pool2d_backward(OUT(float, dx), IN(float, dy), IN(float, x),
                                     const pool2d_params p)
 {
+    if (IS_EXTRA_GROUP(p.n_samples)) return;
     GLOBAL float *const dx = dx_base + dx_place + (u64)GROUP_ID(1) * p.in_size;
     GLOBAL const float *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
     GLOBAL const float *const dy = dy_base + dy_place + (u64)GROUP_ID(1) * p.out_size;

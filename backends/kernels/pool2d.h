@@ -14,7 +14,7 @@ typedef struct pool2d_params {
     float inverse; /* 1 / (kernel_h * kernel_w) */
     u32 mask;      /* dpt_activation, backward */
     u32 accumulate;
-    u32 unused;
+    u32 n_samples;
 } pool2d_params;
 
 #endif

@@ -157,7 +157,7 @@ static dpt_status multiply(dpt_stream *stream, dpt_buffer *buffer)
     return DPT_OK;
 }
 
-/* A dpt_cl_time: the seconds of the first product of a process whose predecessor has used CLBlast
+/* A dpt_time: the seconds of the first product of a process whose predecessor has used CLBlast
    already, against the most that a start may wait. */
 static dpt_status time_start(void *argument, const char *candidate, double *seconds)
 {
@@ -188,13 +188,13 @@ dpt_status dpt_cl_clblast_offered(dpt_device *device, bool *offered)
     const bool named = cl->params.algorithm && strcmp(cl->params.algorithm, "clblast") == 0;
     *offered = false;
     if ((cl->found->is_cpu && !named) || !is_installed()) return DPT_OK;
-    const dpt_cl_choice choice = {.key = "clblast at start",
-                                  .candidates = answers,
-                                  .n_candidates = 2,
-                                  .time = time_start,
-                                  .argument = device};
+    const dpt_choice choice = {.key = "clblast at start",
+                               .candidates = answers,
+                               .n_candidates = 2,
+                               .time = time_start,
+                               .argument = device};
     size_t answer = 1;
-    if (!named) DPT_TRY(dpt_cl_choose(device, &choice, &answer));
+    if (!named) DPT_TRY(dpt_choose(device, &choice, &answer));
     *offered = answer == 1;
     return DPT_OK;
 }

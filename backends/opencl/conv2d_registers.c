@@ -40,7 +40,7 @@ static dpt_status prepare(dpt_op *op, const void *parameters)
     {                                                                                              \
         (rows), (units), (width)                                                                   \
     }
-const dpt_cl_alternative dpt_cl_conv2d_registers[] = {
+const dpt_alternative dpt_cl_conv2d_registers[] = {
     {.name = "registers16-13x32", .parameters = TILE(16, 13, 2), .prepare = prepare},
     {.name = "registers16-6x64", .parameters = TILE(16, 6, 4), .prepare = prepare},
     {.name = "registers16-8x48", .parameters = TILE(16, 8, 3), .prepare = prepare},
@@ -52,37 +52,37 @@ const dpt_cl_alternative dpt_cl_conv2d_registers[] = {
 };
 
 dpt_status dpt_cl_conv_kernel(dpt_op *op, const dpt_cl_conv_tile *tile, const char *file,
-                              const char *option, const char *name, cl_kernel *out)
+                              const char *option, const char *name, dpt_kernel **out)
 {
-    dpt_cl_program_key key = {.file = file};
+    dpt_program_key key = {.file = file};
     if (tile)
         snprintf(key.options, sizeof key.options, "-DROWS=%u -DUNITS=%u -DV=%u %s", tile->rows,
                  tile->units, tile->width, option);
-    return dpt_cl_kernel_get(op->device, &key, name, out);
+    return dpt_kernel_get(op->device, &key, name, out);
 }
 
-dpt_status dpt_cl_conv_launch(dpt_cl_launch *launch, size_t n0, size_t n1, size_t n2)
+dpt_status dpt_cl_conv_launch(dpt_launch *launch, size_t n0, size_t n1, size_t n2)
 {
-    return dpt_cl_launch_groups(launch, (const size_t[3]){n0, n1, n2}, (const size_t[3]){1, 1, 1});
+    return dpt_launch_groups(launch, (const size_t[3]){n0, n1, n2}, (const size_t[3]){1, 1, 1});
 }
 
 /* ---- Frames ---------------------------------------------------------------------------------- */
 
 size_t dpt_cl_conv_frame_size(const dpt_cl_conv_frame *f)
 {
-    return dpt_cl_mul(dpt_cl_mul(f->above + f->h + f->below, f->left + f->w + f->right),
-                      f->channels);
+    return dpt_size_mul(dpt_size_mul(f->above + f->h + f->below, f->left + f->w + f->right),
+                        f->channels);
 }
 
 size_t dpt_cl_conv_chunk(const dpt_op *op, size_t floats)
 {
-    const size_t n_bytes = dpt_cl_max(dpt_cl_mul(floats, sizeof(float)), 1);
+    const size_t n_bytes = dpt_cl_max(dpt_size_mul(floats, sizeof(float)), 1);
     const size_t units = dpt_cl_device_of(op->device)->found->compute_units;
     return dpt_cl_min(dpt_cl_max(CHUNK_BYTES / n_bytes, 4 * dpt_cl_max(units, 1)),
                       dpt_cl_max(op->max_samples, 1));
 }
 
-dpt_status dpt_cl_conv_frame_run(dpt_stream *stream, cl_kernel kernel, const dpt_cl_conv_frame *f,
+dpt_status dpt_cl_conv_frame_run(dpt_stream *stream, dpt_kernel *kernel, const dpt_cl_conv_frame *f,
                                  dpt_location from, dpt_location to, size_t n_samples)
 {
     const conv_frame_params p = {
@@ -93,9 +93,9 @@ dpt_status dpt_cl_conv_frame_run(dpt_stream *stream, cl_kernel kernel, const dpt
         .first_h = (u32)f->above,
         .first = (u32)(f->left * f->channels),
     };
-    dpt_cl_launch l = dpt_cl_launch_begin(stream, kernel);
-    dpt_cl_launch_tensor(&l, to, DPT_F32);
-    dpt_cl_launch_tensor(&l, from, DPT_F32);
-    dpt_cl_launch_value(&l, &p, sizeof p);
+    dpt_launch l = dpt_launch_begin(stream, kernel);
+    dpt_launch_tensor(&l, to, DPT_F32);
+    dpt_launch_tensor(&l, from, DPT_F32);
+    dpt_launch_value(&l, &p, sizeof p);
     return dpt_cl_conv_launch(&l, p.out_h, n_samples, 1);
 }

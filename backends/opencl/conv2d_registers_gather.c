@@ -96,7 +96,7 @@ typedef struct grid {
 } grid;
 
 typedef struct state {
-    cl_kernel pack, gather, copy;
+    dpt_kernel *pack, *gather, *copy;
     dpt_cl_conv_frame frame; /* around the source samples */
     bool framed;
     size_t chunk; /* samples that are treated at once */
@@ -179,7 +179,7 @@ static conv_pack_params pack_of(const view *v, const axis *h, const axis *w, siz
         .taps_w = (u32)w->taps,
         .channels = (u32)(v->in_channels / d->groups),
         .group_lanes = (u32)result,
-        .n_panels = (u32)dpt_cl_ceil_div(result, lanes),
+        .n_panels = (u32)dpt_ceil_div(result, lanes),
         .lanes = (u32)lanes,
         .n_zeros = (u32)(v->in_channels / d->groups),
         .has_bias = v->forward && d->has_bias,
@@ -223,7 +223,7 @@ static conv_gather_params gather_of(const view *v, const state *s, const axis *h
         .tap_w = (u32)w->tap_step,
         .run = (u32)run,
         .block = (u32)dpt_cl_max(block, 1),
-        .n_panels = (u32)dpt_cl_ceil_div(v->out_channels / d->groups, lanes),
+        .n_panels = (u32)dpt_ceil_div(v->out_channels / d->groups, lanes),
         .group_channels = (u32)(v->out_channels / d->groups),
         .group_in = (u32)channels,
         .has_bias = v->forward && d->has_bias,
@@ -244,28 +244,28 @@ static void fill_grids(const view *v, state *s, size_t lanes)
         const size_t packed = (g->gather.zeros + g->pack.n_zeros) * sizeof(float);
         g->packed_at = s->packed_bytes;
         g->gather.panels_first = packed <= FILTERS_BYTES;
-        s->packed_bytes += dpt_cl_round(packed);
+        s->packed_bytes += dpt_size_align(packed);
     }
 }
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-static dpt_status run_pack(const dpt_cl_call *call, const state *s, const grid *g)
+static dpt_status run_pack(const dpt_call *call, const state *s, const grid *g)
 {
     const dpt_location workspace = call->args->workspace, none = {NULL, 0};
     const size_t n_columns = (size_t)g->pack.taps_w * g->pack.channels;
-    dpt_cl_launch l = dpt_cl_launch_begin(call->stream, s->pack);
-    dpt_cl_launch_tensor(&l, dpt_cl_at(workspace, g->packed_at), DPT_F32);
-    dpt_cl_launch_tensor(&l, dpt_cl_at(workspace, s->packed_bytes), DPT_F32);
-    dpt_cl_launch_tensor(&l, call->args->in[1], DPT_F32);
-    dpt_cl_launch_tensor(&l, g->pack.has_bias ? call->args->in[2] : none, DPT_F32);
-    dpt_cl_launch_value(&l, &g->pack, sizeof g->pack);
-    return dpt_cl_conv_launch(&l, dpt_cl_ceil_div(n_columns, CONV_PACK_COLUMNS), g->pack.taps_h,
+    dpt_launch l = dpt_launch_begin(call->stream, s->pack);
+    dpt_launch_tensor(&l, dpt_at(workspace, g->packed_at), DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(workspace, s->packed_bytes), DPT_F32);
+    dpt_launch_tensor(&l, call->args->in[1], DPT_F32);
+    dpt_launch_tensor(&l, g->pack.has_bias ? call->args->in[2] : none, DPT_F32);
+    dpt_launch_value(&l, &g->pack, sizeof g->pack);
+    return dpt_cl_conv_launch(&l, dpt_ceil_div(n_columns, CONV_PACK_COLUMNS), g->pack.taps_h,
                               s->n_panels);
 }
 
 /* Samples first .. first+n-1, whose sources begin at x. */
-static dpt_status run_grid(const dpt_cl_call *call, const state *s, const grid *g, dpt_location x,
+static dpt_status run_grid(const dpt_call *call, const state *s, const grid *g, dpt_location x,
                            size_t first, size_t n)
 {
     const dpt_location workspace = call->args->workspace, none = {NULL, 0};
@@ -275,35 +275,35 @@ static dpt_status run_grid(const dpt_cl_call *call, const state *s, const grid *
     p.n_pixels = (u64)n * p.grid_h * p.grid_w;
     p.accumulate = call->accumulate;
     /* Enough items for all cores, and no more than that where there is little to do. */
-    const size_t share = dpt_cl_ceil_div(p.n_pixels * s->n_panels, 4 * units);
+    const size_t share = dpt_ceil_div(p.n_pixels * s->n_panels, 4 * units);
     const size_t pixels = dpt_cl_min(dpt_cl_max(share, 1), ITEM_PIXELS);
-    p.item_pixels = (u32)(dpt_cl_ceil_div(pixels, s->rows) * s->rows);
-    dpt_cl_launch l = dpt_cl_launch_begin(call->stream, s->gather);
-    dpt_cl_launch_tensor(&l, dpt_cl_at(call->args->out[0], results), DPT_F32);
-    dpt_cl_launch_tensor(&l, x, DPT_F32);
-    dpt_cl_launch_tensor(&l, dpt_cl_at(workspace, g->packed_at), DPT_F32);
-    dpt_cl_launch_tensor(&l, p.has_bias ? dpt_cl_at(workspace, s->packed_bytes) : none, DPT_F32);
-    dpt_cl_launch_tensor(&l, p.mask ? dpt_cl_at(call->args->in[2], results) : none, DPT_F32);
-    dpt_cl_launch_value(&l, &p, sizeof p);
-    const size_t n_items = dpt_cl_ceil_div(p.n_pixels, p.item_pixels);
+    p.item_pixels = (u32)(dpt_ceil_div(pixels, s->rows) * s->rows);
+    dpt_launch l = dpt_launch_begin(call->stream, s->gather);
+    dpt_launch_tensor(&l, dpt_at(call->args->out[0], results), DPT_F32);
+    dpt_launch_tensor(&l, x, DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(workspace, g->packed_at), DPT_F32);
+    dpt_launch_tensor(&l, p.has_bias ? dpt_at(workspace, s->packed_bytes) : none, DPT_F32);
+    dpt_launch_tensor(&l, p.mask ? dpt_at(call->args->in[2], results) : none, DPT_F32);
+    dpt_launch_value(&l, &p, sizeof p);
+    const size_t n_items = dpt_ceil_div(p.n_pixels, p.item_pixels);
     return p.panels_first ? dpt_cl_conv_launch(&l, s->n_panels, n_items, 1)
                           : dpt_cl_conv_launch(&l, n_items, s->n_panels, 1);
 }
 
 /* Forward  x (n,in_h,in_w,C), w (O,kernel_h,kernel_w,C/groups), bias (O) -> y (n,out_h,out_w,O)
    Backward dy (n,out_h,out_w,O), w, x -> dx (n,in_h,in_w,C) */
-static dpt_status run(const dpt_cl_call *call)
+static dpt_status run(const dpt_call *call)
 {
     const state *s = call->op->plan.state;
     const dpt_location x = call->args->in[0];
-    const dpt_location frame = dpt_cl_at(call->args->workspace, s->packed_bytes + s->bias_bytes);
+    const dpt_location frame = dpt_at(call->args->workspace, s->packed_bytes + s->bias_bytes);
     const size_t sample_bytes = s->frame.h * s->frame.w * s->frame.channels * sizeof(float);
     if (call->n_samples == 0) return DPT_OK;
     for (size_t i = 0; i < s->n_grids; i++)
         DPT_TRY(run_pack(call, s, &s->grids[i]));
     for (size_t first = 0; first < call->n_samples; first += s->chunk) {
         const size_t n = dpt_cl_min(s->chunk, call->n_samples - first);
-        const dpt_location from = dpt_cl_at(x, first * sample_bytes);
+        const dpt_location from = dpt_at(x, first * sample_bytes);
         if (s->framed)
             DPT_TRY(dpt_cl_conv_frame_run(call->stream, s->copy, &s->frame, from, frame, n));
         for (size_t i = 0; i < s->n_grids; i++)
@@ -331,7 +331,7 @@ static size_t chunk_samples(const dpt_op *op, const view *v, bool several)
 {
     const size_t source = v->source_h * v->source_w * v->in_channels;
     const size_t result = v->result_h * v->result_w * v->out_channels;
-    return several ? dpt_cl_conv_chunk(op, dpt_cl_add(source, result))
+    return several ? dpt_cl_conv_chunk(op, dpt_size_add(source, result))
                    : dpt_cl_max(op->max_samples, 1);
 }
 
@@ -339,26 +339,27 @@ dpt_status dpt_cl_conv_prepare_gather(dpt_op *op, const dpt_cl_conv_tile *tile)
 {
     const view v = view_of(op);
     const size_t lanes = dpt_cl_conv_lanes(tile);
-    const size_t n_grids = dpt_cl_mul(n_phases(&v, &v.h), n_phases(&v, &v.w));
+    const size_t n_grids = dpt_size_mul(n_phases(&v, &v.h), n_phases(&v, &v.w));
     const dpt_cl_conv_frame frame = frame_of(&v);
     if (dpt_cl_conv_frame_size(&frame) >= (size_t)1 << 31)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
                         "a sample with its padding has 2^31 elements or more");
-    state *s = dpt_cl_state(op, dpt_cl_add(sizeof *s, dpt_cl_mul(n_grids, sizeof(grid))));
+    state *s = dpt_op_state(op, dpt_size_add(sizeof *s, dpt_size_mul(n_grids, sizeof(grid))));
     if (!s) return DPT_E_NO_MEMORY;
     const size_t reach = frame.above + frame.below + frame.left + frame.right;
     s->frame = frame;
     s->framed = reach > 0 && v.in_channels / v.d->groups < FEW_CHANNELS;
     s->chunk = chunk_samples(op, &v, s->framed || n_grids > 1);
     s->rows = tile->rows;
-    s->n_panels = v.d->groups * dpt_cl_ceil_div(v.out_channels / v.d->groups, lanes);
+    s->n_panels = v.d->groups * dpt_ceil_div(v.out_channels / v.d->groups, lanes);
     s->n_grids = n_grids;
     fill_grids(&v, s, lanes);
     s->bias_bytes =
-        v.forward && v.d->has_bias ? dpt_cl_round(s->n_panels * lanes * sizeof(float)) : 0;
+        v.forward && v.d->has_bias ? dpt_size_align(s->n_panels * lanes * sizeof(float)) : 0;
     const size_t frames_bytes =
-        s->framed ? dpt_cl_mul(dpt_cl_conv_frame_size(&frame) * sizeof(float), s->chunk) : 0;
+        s->framed ? dpt_size_mul(dpt_cl_conv_frame_size(&frame) * sizeof(float), s->chunk) : 0;
     op->plan.run = run;
-    op->plan.workspace_bytes = dpt_cl_add(s->packed_bytes, dpt_cl_add(s->bias_bytes, frames_bytes));
+    op->plan.workspace_bytes =
+        dpt_size_add(s->packed_bytes, dpt_size_add(s->bias_bytes, frames_bytes));
     return get_kernels(op, tile, s);
 }

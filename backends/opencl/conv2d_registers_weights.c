@@ -11,7 +11,7 @@ enum {
 };
 
 typedef struct state {
-    cl_kernel weights, reduce, copy;
+    dpt_kernel *weights, *reduce, *copy;
     conv_weights_params p; /* n_rows, part_rows, item_tiles and resume are the call's */
     bool by_taps;
     bool framed;
@@ -29,7 +29,7 @@ typedef struct state {
 static bool cuts_by_taps(const dpt_conv2d_desc *d, size_t rows)
 {
     const size_t channels = d->in_channels / d->groups;
-    const size_t filled = dpt_cl_ceil_div(channels, rows) * rows;
+    const size_t filled = dpt_ceil_div(channels, rows) * rows;
     return channels >= rows && channels >= FEW_CHANNELS && channels * 10 >= filled * 9;
 }
 
@@ -56,9 +56,9 @@ static conv_weights_params params_of(const dpt_conv2d_desc *d, const state *s)
     const size_t in_w = s->framed ? f->left + f->w + f->right : f->w;
     const size_t group_in = d->in_channels / d->groups, group_out = d->out_channels / d->groups;
     const size_t taps = d->kernel_h * d->kernel_w;
-    const size_t tap_tiles = dpt_cl_ceil_div(group_in, s->rows);
+    const size_t tap_tiles = dpt_ceil_div(group_in, s->rows);
     const size_t filter_tiles =
-        s->by_taps ? taps * tap_tiles : dpt_cl_ceil_div(taps * group_in, s->rows);
+        s->by_taps ? taps * tap_tiles : dpt_ceil_div(taps * group_in, s->rows);
     conv_weights_params p = {
         .in_sample = in_h * in_w * d->in_channels,
         .out_sample = d->out_h * d->out_w * d->out_channels,
@@ -93,79 +93,79 @@ static conv_weights_params params_of(const dpt_conv2d_desc *d, const state *s)
         p.out_h = p.in_h = 1;
         p.in_row = p.in_w * p.in_pixel;
     }
-    p.block_rows = (u32)dpt_cl_ceil_div(BLOCK_PIXELS, p.out_w);
+    p.block_rows = (u32)dpt_ceil_div(BLOCK_PIXELS, p.out_w);
     return p;
 }
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-static dpt_location parts_at(const dpt_cl_call *call)
+static dpt_location parts_at(const dpt_call *call)
 {
     return call->args->workspace;
 }
 
-static dpt_location bias_at(const dpt_cl_call *call, const state *s)
+static dpt_location bias_at(const dpt_call *call, const state *s)
 {
-    return dpt_cl_at(parts_at(call), s->parts_bytes);
+    return dpt_at(parts_at(call), s->parts_bytes);
 }
 
-static dpt_location tail_at(const dpt_cl_call *call, const state *s)
+static dpt_location tail_at(const dpt_call *call, const state *s)
 {
-    return dpt_cl_at(bias_at(call, s), s->bias_bytes);
+    return dpt_at(bias_at(call, s), s->bias_bytes);
 }
 
-static dpt_location frames_at(const dpt_cl_call *call, const state *s)
+static dpt_location frames_at(const dpt_call *call, const state *s)
 {
-    return dpt_cl_at(tail_at(call, s), s->tail_bytes);
+    return dpt_at(tail_at(call, s), s->tail_bytes);
 }
 
 /* How rows of output pixels are divided into parts: whole blocks. */
 static size_t part_rows(const state *s, size_t n_rows)
 {
-    const size_t n_blocks = dpt_cl_ceil_div(n_rows, s->p.block_rows);
-    return dpt_cl_ceil_div(n_blocks, s->max_parts) * s->p.block_rows;
+    const size_t n_blocks = dpt_ceil_div(n_rows, s->p.block_rows);
+    return dpt_ceil_div(n_blocks, s->max_parts) * s->p.block_rows;
 }
 
 /* Adds samples first .. first+n-1 to the sums of n_parts parts. */
-static dpt_status run_samples(const dpt_cl_call *call, const state *s, size_t first, size_t n,
+static dpt_status run_samples(const dpt_call *call, const state *s, size_t first, size_t n,
                               size_t rows, size_t n_parts)
 {
     const dpt_location none = {NULL, 0};
-    const dpt_location x = dpt_cl_at(call->args->in[1], first * s->frame.h * s->frame.w *
-                                                            s->frame.channels * sizeof(float));
-    const dpt_location dy = dpt_cl_at(call->args->in[0], first * s->p.out_sample * sizeof(float));
+    const dpt_location x = dpt_at(call->args->in[1], first * s->frame.h * s->frame.w *
+                                                         s->frame.channels * sizeof(float));
+    const dpt_location dy = dpt_at(call->args->in[0], first * s->p.out_sample * sizeof(float));
     conv_weights_params p = s->p;
     p.n_rows = (u64)n * p.out_h;
     p.part_rows = rows;
     p.resume = first > 0;
-    const size_t pieces = dpt_cl_min(dpt_cl_ceil_div(s->n_items, n_parts), p.n_tiles);
-    p.item_tiles = (u32)dpt_cl_ceil_div(p.n_tiles, pieces);
+    const size_t pieces = dpt_cl_min(dpt_ceil_div(s->n_items, n_parts), p.n_tiles);
+    p.item_tiles = (u32)dpt_ceil_div(p.n_tiles, pieces);
     p.has_tail = p.has_tail && first + n == call->n_samples;
     if (p.has_tail)
         DPT_TRY(dpt_cl_conv_frame_run(call->stream, s->copy, &s->tail,
-                                      dpt_cl_at(dy, (n - 1) * p.out_sample * sizeof(float)),
+                                      dpt_at(dy, (n - 1) * p.out_sample * sizeof(float)),
                                       tail_at(call, s), 1));
     if (s->framed)
         DPT_TRY(dpt_cl_conv_frame_run(call->stream, s->copy, &s->frame, x, frames_at(call, s), n));
-    dpt_cl_launch l = dpt_cl_launch_begin(call->stream, s->weights);
-    dpt_cl_launch_tensor(&l, parts_at(call), DPT_F32);
-    dpt_cl_launch_tensor(&l, bias_at(call, s), DPT_F32);
-    dpt_cl_launch_tensor(&l, dy, DPT_F32);
-    dpt_cl_launch_tensor(&l, p.has_tail ? tail_at(call, s) : none, DPT_F32);
-    dpt_cl_launch_tensor(&l, s->framed ? frames_at(call, s) : x, DPT_F32);
-    dpt_cl_launch_value(&l, &p, sizeof p);
-    return dpt_cl_conv_launch(&l, n_parts, dpt_cl_ceil_div(p.n_tiles, p.item_tiles), 1);
+    dpt_launch l = dpt_launch_begin(call->stream, s->weights);
+    dpt_launch_tensor(&l, parts_at(call), DPT_F32);
+    dpt_launch_tensor(&l, bias_at(call, s), DPT_F32);
+    dpt_launch_tensor(&l, dy, DPT_F32);
+    dpt_launch_tensor(&l, p.has_tail ? tail_at(call, s) : none, DPT_F32);
+    dpt_launch_tensor(&l, s->framed ? frames_at(call, s) : x, DPT_F32);
+    dpt_launch_value(&l, &p, sizeof p);
+    return dpt_cl_conv_launch(&l, n_parts, dpt_ceil_div(p.n_tiles, p.item_tiles), 1);
 }
 
 /* dy (n,out_h,out_w,O), x (n,in_h,in_w,C) -> dw (O,kernel_h,kernel_w,C/groups), db (O) */
-static dpt_status run(const dpt_cl_call *call)
+static dpt_status run(const dpt_call *call)
 {
     const state *s = call->op->plan.state;
     const dpt_location none = {NULL, 0};
     const size_t step = s->framed ? s->frame_samples : dpt_cl_max(call->n_samples, 1);
     const size_t n_rows = dpt_cl_min(step, call->n_samples) * s->p.out_h;
     const size_t rows = dpt_cl_max(part_rows(s, n_rows), 1);
-    const size_t n_parts = dpt_cl_ceil_div(n_rows, rows);
+    const size_t n_parts = dpt_ceil_div(n_rows, rows);
     for (size_t first = 0; first < call->n_samples; first += step)
         DPT_TRY(
             run_samples(call, s, first, dpt_cl_min(step, call->n_samples - first), rows, n_parts));
@@ -184,12 +184,12 @@ static dpt_status run(const dpt_cl_call *call)
         .has_bias = s->p.has_bias,
         .accumulate = call->accumulate,
     };
-    dpt_cl_launch l = dpt_cl_launch_begin(call->stream, s->reduce);
-    dpt_cl_launch_tensor(&l, call->args->out[0], DPT_F32);
-    dpt_cl_launch_tensor(&l, p.has_bias ? call->args->out[1] : none, DPT_F32);
-    dpt_cl_launch_tensor(&l, parts_at(call), DPT_F32);
-    dpt_cl_launch_tensor(&l, bias_at(call, s), DPT_F32);
-    dpt_cl_launch_value(&l, &p, sizeof p);
+    dpt_launch l = dpt_launch_begin(call->stream, s->reduce);
+    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
+    dpt_launch_tensor(&l, p.has_bias ? call->args->out[1] : none, DPT_F32);
+    dpt_launch_tensor(&l, parts_at(call), DPT_F32);
+    dpt_launch_tensor(&l, bias_at(call, s), DPT_F32);
+    dpt_launch_value(&l, &p, sizeof p);
     return dpt_cl_conv_launch(&l, p.n_tiles, 1, 1);
 }
 
@@ -209,25 +209,25 @@ static void set_sizes(dpt_op *op, state *s)
 {
     const size_t units = dpt_cl_device_of(op->device)->found->compute_units;
     const size_t tile_bytes = s->rows * s->lanes * sizeof(float);
-    const size_t part_bytes = dpt_cl_mul(s->p.n_tiles, tile_bytes);
+    const size_t part_bytes = dpt_size_mul(s->p.n_tiles, tile_bytes);
     const size_t n_blocks =
-        dpt_cl_ceil_div(dpt_cl_mul(s->frame_samples, s->p.out_h), s->p.block_rows);
+        dpt_ceil_div(dpt_size_mul(s->frame_samples, s->p.out_h), s->p.block_rows);
     s->n_items = ITEMS * dpt_cl_max(units, 1);
     s->max_parts =
         dpt_cl_min(dpt_cl_min(PARTS_BYTES / dpt_cl_max(part_bytes, 1), s->n_items), n_blocks);
     s->max_parts = dpt_cl_max(s->max_parts, 1);
-    s->parts_bytes = dpt_cl_round(dpt_cl_mul(part_bytes, s->max_parts));
+    s->parts_bytes = dpt_size_align(dpt_size_mul(part_bytes, s->max_parts));
     s->bias_bytes =
         s->p.has_bias
-            ? dpt_cl_round(dpt_cl_mul(s->n_panels * s->lanes * sizeof(float), s->max_parts))
+            ? dpt_size_align(dpt_size_mul(s->n_panels * s->lanes * sizeof(float), s->max_parts))
             : 0;
     s->tail = (dpt_cl_conv_frame){.h = 1, .w = s->p.out_sample, .channels = 1, .right = s->lanes};
     s->tail_bytes =
-        s->p.has_tail ? dpt_cl_round(dpt_cl_conv_frame_size(&s->tail) * sizeof(float)) : 0;
+        s->p.has_tail ? dpt_size_align(dpt_cl_conv_frame_size(&s->tail) * sizeof(float)) : 0;
     const size_t frames_bytes =
-        s->framed ? dpt_cl_mul(s->p.in_sample * sizeof(float), s->frame_samples) : 0;
-    op->plan.workspace_bytes = dpt_cl_add(dpt_cl_add(s->parts_bytes, s->bias_bytes),
-                                          dpt_cl_add(s->tail_bytes, frames_bytes));
+        s->framed ? dpt_size_mul(s->p.in_sample * sizeof(float), s->frame_samples) : 0;
+    op->plan.workspace_bytes = dpt_size_add(dpt_size_add(s->parts_bytes, s->bias_bytes),
+                                            dpt_size_add(s->tail_bytes, frames_bytes));
 }
 
 dpt_status dpt_cl_conv_prepare_weights(dpt_op *op, const dpt_cl_conv_tile *tile)
@@ -237,7 +237,7 @@ dpt_status dpt_cl_conv_prepare_weights(dpt_op *op, const dpt_cl_conv_tile *tile)
     if (dpt_cl_conv_frame_size(&frame) >= (size_t)1 << 31)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
                         "a sample with its padding has 2^31 elements or more");
-    state *s = dpt_cl_state(op, sizeof *s);
+    state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
     s->frame = frame;
     s->rows = tile->rows;
@@ -246,7 +246,7 @@ dpt_status dpt_cl_conv_prepare_weights(dpt_op *op, const dpt_cl_conv_tile *tile)
     s->framed = !s->by_taps && frame.above + frame.below + frame.left + frame.right > 0;
     s->frame_samples =
         s->framed ? dpt_cl_conv_chunk(op, dpt_cl_conv_frame_size(&frame)) : op->max_samples;
-    s->n_panels = d->groups * dpt_cl_ceil_div(d->out_channels / d->groups, s->lanes);
+    s->n_panels = d->groups * dpt_ceil_div(d->out_channels / d->groups, s->lanes);
     s->p = params_of(d, s);
     set_sizes(op, s);
     op->plan.run = run;

@@ -47,12 +47,12 @@ static dpt_status check_shape(const dpt_op *op)
 size_t dpt_cl_winograd_stride(size_t n)
 {
     const size_t line = 16;
-    return (dpt_cl_ceil_div(n, line) | 1) * line;
+    return (dpt_ceil_div(n, line) | 1) * line;
 }
 
 static size_t round_to(size_t n, size_t unit)
 {
-    return dpt_cl_mul(dpt_cl_ceil_div(n, unit), unit);
+    return dpt_size_mul(dpt_ceil_div(n, unit), unit);
 }
 
 /* Else rows and channels lie as in a matrix. */
@@ -88,8 +88,8 @@ static void set_geometry(const dpt_op *op, dpt_cl_winograd *s)
         s->results.activation = (u32)d->activation;
         s->results.has_bias = d->has_bias;
     }
-    s->tiles_h = dpt_cl_ceil_div(s->results.height, s->tile);
-    s->tiles_w = dpt_cl_ceil_div(s->results.width, s->tile);
+    s->tiles_h = dpt_ceil_div(s->results.height, s->tile);
+    s->tiles_w = dpt_ceil_div(s->results.width, s->tile);
     s->source.tiles_h = s->results.tiles_h = (u32)s->tiles_h;
     s->source.tiles_w = s->results.tiles_w = (u32)s->tiles_w;
     s->source_c = round_to(s->source.channels, s->width);
@@ -126,19 +126,19 @@ static void set_filters(const dpt_op *op, dpt_cl_winograd *s)
 /* Bytes of a transformed tensor of so many samples. */
 static size_t tensor_bytes(const dpt_cl_winograd *s, size_t n_samples, size_t channels)
 {
-    const size_t tiles = dpt_cl_mul(dpt_cl_mul(s->tiles_h, s->tiles_w), n_samples);
-    const size_t elements = dpt_cl_mul(round_to(tiles, s->rows), channels);
+    const size_t tiles = dpt_size_mul(dpt_size_mul(s->tiles_h, s->tiles_w), n_samples);
+    const size_t elements = dpt_size_mul(round_to(tiles, s->rows), channels);
     const size_t most = SIZE_MAX / 2;
     if (elements > most) return SIZE_MAX;
-    return dpt_cl_round(
-        dpt_cl_mul(dpt_cl_mul(dpt_cl_winograd_stride(elements), s->points), sizeof(float)));
+    return dpt_size_align(
+        dpt_size_mul(dpt_size_mul(dpt_cl_winograd_stride(elements), s->points), sizeof(float)));
 }
 
 static dpt_status set_blocks(dpt_op *op, dpt_cl_winograd *s)
 {
     const size_t sample = tensor_bytes(s, 1, s->source_c + s->result_c);
-    const size_t elements = dpt_cl_mul(s->source_c, s->result_c);
-    const size_t matrices = dpt_cl_mul(dpt_cl_mul(elements, s->points), sizeof(float));
+    const size_t elements = dpt_size_mul(s->source_c, s->result_c);
+    const size_t matrices = dpt_size_mul(dpt_size_mul(elements, s->points), sizeof(float));
     if (sample > most_bytes || matrices > most_bytes)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
                         "Winograd's tiles or filters would take more than %zu MiB",
@@ -189,7 +189,7 @@ static dpt_status set_fusion(dpt_op *op, dpt_cl_winograd *s)
 
 static void set_workspace(dpt_op *op, dpt_cl_winograd *s)
 {
-    s->source_at = dpt_cl_round(s->matrix_stride * s->points * sizeof(float));
+    s->source_at = dpt_size_align(s->matrix_stride * s->points * sizeof(float));
     s->results_at = s->scratch_at = s->source_at;
     if (s->most_groups == 0) {
         s->results_at = s->source_at + tensor_bytes(s, s->block_samples, s->source_c);
@@ -202,20 +202,20 @@ static void set_workspace(dpt_op *op, dpt_cl_winograd *s)
 
 typedef struct wanted_kernel {
     const char *name;
-    cl_kernel *out;
+    dpt_kernel **out;
 } wanted_kernel;
 
-static dpt_status get_kernels(dpt_op *op, const dpt_cl_program_key *key,
-                              const wanted_kernel *wanted, size_t n)
+static dpt_status get_kernels(dpt_op *op, const dpt_program_key *key, const wanted_kernel *wanted,
+                              size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        DPT_TRY(dpt_cl_kernel_get(op->device, key, wanted[i].name, wanted[i].out));
+        DPT_TRY(dpt_kernel_get(op->device, key, wanted[i].name, wanted[i].out));
     return DPT_OK;
 }
 
 static dpt_status get_transforms(dpt_op *op, dpt_cl_winograd *s)
 {
-    dpt_cl_program_key key = {.file = "winograd_transform.cl"};
+    dpt_program_key key = {.file = "winograd_transform.cl"};
     snprintf(key.options, sizeof key.options, "-DTILE=%zu -DWIDTH=%zu", s->tile, s->width);
     const bool weights = op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS;
     const wanted_kernel of_results[] = {{"winograd_data", &s->transform_source},
@@ -233,11 +233,11 @@ static dpt_status get_product(dpt_op *op, dpt_cl_winograd *s, const char *tile)
 {
     const bool weights = op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS;
     if (!tile) {
-        dpt_cl_program_key key = {.file = "winograd_product.cl"};
+        dpt_program_key key = {.file = "winograd_product.cl"};
         snprintf(key.options, sizeof key.options, "-DWIDTH=%zu -DROWS=%zu -DPANEL=%zu", s->width,
                  s->rows, s->panel);
-        return dpt_cl_kernel_get(op->device, &key, weights ? "winograd_add" : "winograd_multiply",
-                                 &s->multiply);
+        return dpt_kernel_get(op->device, &key, weights ? "winograd_add" : "winograd_multiply",
+                              &s->multiply);
     }
     const dpt_cl_gemm_tile *const *item = dpt_cl_gemm_tiles;
     while (*item && strcmp(dpt_cl_gemm_tile_name(*item), tile) != 0)
@@ -251,18 +251,18 @@ static dpt_status get_product(dpt_op *op, dpt_cl_winograd *s, const char *tile)
 
 static dpt_status get_fused(dpt_op *op, dpt_cl_winograd *s)
 {
-    dpt_cl_program_key key = {.file = "winograd_fused.cl"};
+    dpt_program_key key = {.file = "winograd_fused.cl"};
     snprintf(key.options, sizeof key.options, "-DTILE=%zu -DWIDTH=%zu -DROWS=%zu -DPANEL=%zu",
              s->tile, s->width, s->rows, s->panel);
-    return dpt_cl_kernel_get(op->device, &key, "winograd_fused", &s->multiply);
+    return dpt_kernel_get(op->device, &key, "winograd_fused", &s->multiply);
 }
 
 static dpt_status get_sums(dpt_op *op, dpt_cl_winograd *s)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     if (op->desc.kind != DPT_OP_CONV2D_BACKWARD_WEIGHTS || !d->has_bias) return DPT_OK;
-    DPT_TRY(dpt_cl_column_sums_prepare(op->device, &s->sums));
-    const size_t n_bytes = dpt_cl_column_sums_workspace(
+    DPT_TRY(dpt_column_sums_prepare(op->device, &s->sums));
+    const size_t n_bytes = dpt_column_sums_workspace(
         op->device, op->max_samples * d->out_h * d->out_w, d->out_channels);
     if (n_bytes > s->scratch_bytes) s->scratch_bytes = n_bytes;
     return DPT_OK;
@@ -296,7 +296,7 @@ static dpt_status prepare(dpt_op *op, const void *parameters)
     if (method->fused && op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
                         "backward-weights is not fused: its sums do not fit a core's cache");
-    dpt_cl_winograd *s = dpt_cl_state(op, sizeof *s);
+    dpt_cl_winograd *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
     s->tile = method->tile;
     s->points = (s->tile + 2) * (s->tile + 2);
@@ -329,7 +329,7 @@ static dpt_status prepare(dpt_op *op, const void *parameters)
     {                                                                                              \
         .tile = (TILE), .product = (PRODUCT)                                                       \
     }
-const dpt_cl_alternative dpt_cl_conv2d_winograd[] = {
+const dpt_alternative dpt_cl_conv2d_winograd[] = {
     {.name = "winograd4-fused-registers", .parameters = FUSED(4), .prepare = prepare},
     {.name = "winograd4-registers", .parameters = METHOD(4, NULL), .prepare = prepare},
     {.name = "winograd2-fused-registers", .parameters = FUSED(2), .prepare = prepare},

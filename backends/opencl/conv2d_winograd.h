@@ -4,7 +4,7 @@
 #define DPT_OPENCL_CONV2D_WINOGRAD_H
 
 #include "column_sums.h"
-#include "conv2d.h"
+#include "families.h"
 #include "gemm.h"
 #include "kernels/winograd.h"
 
@@ -27,19 +27,19 @@ typedef struct dpt_cl_winograd {
     winograd_filters filters;         /* forward and backward data */
     size_t source_at, results_at;     /* bytes in the workspace; filters or sums are at 0 */
     size_t scratch_at, scratch_bytes; /* of the product, or of the gradient of the bias */
-    cl_kernel transform_source, transform_results;
-    cl_kernel transform_filters, weights_back; /* one of them */
-    cl_kernel multiply;                        /* in registers; fused: all of it; or else: */
+    dpt_kernel *transform_source, *transform_results;
+    dpt_kernel *transform_filters, *weights_back; /* one of them */
+    dpt_kernel *multiply;                         /* in registers; fused: all of it; or else: */
     dpt_cl_gemm gemm;
     winograd_fusion fusion; /* fused: what depends on the samples is set by run */
     size_t most_groups;
-    dpt_cl_column_sums sums; /* backward weights with a bias */
+    dpt_column_sums sums; /* backward weights with a bias */
 } dpt_cl_winograd;
 
-/* A dpt_cl_run each. */
-dpt_cl_run dpt_cl_winograd_run; /* forward and backward data */
-dpt_cl_run dpt_cl_winograd_run_fused;
-dpt_cl_run dpt_cl_winograd_run_weights; /* backward weights */
+/* A dpt_op_run each. */
+dpt_op_run dpt_cl_winograd_run; /* forward and backward data */
+dpt_op_run dpt_cl_winograd_run_fused;
+dpt_op_run dpt_cl_winograd_run_weights; /* backward weights */
 
 /* The products of so many samples, without the places of the matrices. */
 dpt_cl_gemm_args dpt_cl_winograd_shape(const dpt_op *op, const dpt_cl_winograd *s,

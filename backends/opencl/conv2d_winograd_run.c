@@ -6,34 +6,34 @@ static const size_t item_bytes = (size_t)256 << 10;
 /* Work items of a group on devices without vectors. */
 enum { GROUP_ITEMS = 64 };
 
-static dpt_location space(const dpt_cl_call *call, size_t offset_bytes)
+static dpt_location space(const dpt_call *call, size_t offset_bytes)
 {
-    return dpt_cl_at(call->args->workspace, offset_bytes);
+    return dpt_at(call->args->workspace, offset_bytes);
 }
 
 /* Samples of a block are a run of all: where they begin. */
 static dpt_location images_at(dpt_location images, const winograd_images *p, size_t first)
 {
     if (!images.buffer) return images;
-    return dpt_cl_at(images, first * (size_t)p->image_stride * sizeof(float));
+    return dpt_at(images, first * (size_t)p->image_stride * sizeof(float));
 }
 
 /* A row of chunks is one work item where channels are vectors; else neighbouring items are
    neighbouring channels. */
-static dpt_status launch_rows(const dpt_cl_winograd *s, dpt_cl_launch *launch, size_t n_chunks,
+static dpt_status launch_rows(const dpt_cl_winograd *s, dpt_launch *launch, size_t n_chunks,
                               size_t n_rows)
 {
     if (s->width > 1)
-        return dpt_cl_launch_groups(launch, (const size_t[3]){1, n_rows, 1},
-                                    (const size_t[3]){1, 1, 1});
+        return dpt_launch_groups(launch, (const size_t[3]){1, n_rows, 1},
+                                 (const size_t[3]){1, 1, 1});
     size_t across = 1;
     while (across < GROUP_ITEMS && across < n_chunks)
         across *= 2;
     const size_t group[3] = {across, GROUP_ITEMS / across, 1};
-    return dpt_cl_launch_groups(launch,
-                                (const size_t[3]){dpt_cl_ceil_div(n_chunks, group[0]),
-                                                  dpt_cl_ceil_div(n_rows, group[1]), 1},
-                                group);
+    return dpt_launch_groups(
+        launch,
+        (const size_t[3]){dpt_ceil_div(n_chunks, group[0]), dpt_ceil_div(n_rows, group[1]), 1},
+        group);
 }
 
 /* Completes the parameters for a block: rows in blocks of `block_rows`. */
@@ -41,7 +41,7 @@ static void fit(const dpt_cl_winograd *s, size_t n_samples, size_t block_rows,
                 winograd_images *images)
 {
     const size_t n_tiles = s->tiles_h * s->tiles_w * n_samples;
-    const size_t n_rows = dpt_cl_ceil_div(n_tiles, block_rows) * block_rows;
+    const size_t n_rows = dpt_ceil_div(n_tiles, block_rows) * block_rows;
     images->n_tiles = (u32)n_tiles;
     images->n_rows = (u32)n_rows;
     images->layout.block_rows = (u32)block_rows;
@@ -50,28 +50,28 @@ static void fit(const dpt_cl_winograd *s, size_t n_samples, size_t block_rows,
 
 /* ---- Forward and backward data --------------------------------------------------------------- */
 
-static dpt_status transform_filters(const dpt_cl_call *call, const dpt_cl_winograd *s)
+static dpt_status transform_filters(const dpt_call *call, const dpt_cl_winograd *s)
 {
-    dpt_cl_launch l = dpt_cl_launch_begin(call->stream, s->transform_filters);
-    dpt_cl_launch_tensor(&l, call->args->workspace, DPT_F32);
-    dpt_cl_launch_tensor(&l, call->args->in[1], DPT_F32);
-    dpt_cl_launch_value(&l, &s->filters, sizeof s->filters);
+    dpt_launch l = dpt_launch_begin(call->stream, s->transform_filters);
+    dpt_launch_tensor(&l, call->args->workspace, DPT_F32);
+    dpt_launch_tensor(&l, call->args->in[1], DPT_F32);
+    dpt_launch_value(&l, &s->filters, sizeof s->filters);
     const size_t n_chunks = s->filters.n_lanes / s->width;
     const size_t n_rows = s->filters.padded_depth / s->width;
     if (s->width == 1) return launch_rows(s, &l, n_chunks, n_rows);
-    return dpt_cl_launch_groups(&l, (const size_t[3]){n_chunks, n_rows, 1},
-                                (const size_t[3]){1, 1, 1});
+    return dpt_launch_groups(&l, (const size_t[3]){n_chunks, n_rows, 1},
+                             (const size_t[3]){1, 1, 1});
 }
 
 /* An image tensor and the kernel that transforms its tiles. */
-static dpt_status transform_images(const dpt_cl_call *call, cl_kernel kernel, dpt_location to,
+static dpt_status transform_images(const dpt_call *call, dpt_kernel *kernel, dpt_location to,
                                    dpt_location images, const winograd_images *p)
 {
     const dpt_cl_winograd *s = call->op->plan.state;
-    dpt_cl_launch l = dpt_cl_launch_begin(call->stream, kernel);
-    dpt_cl_launch_tensor(&l, to, DPT_F32);
-    dpt_cl_launch_tensor(&l, images, DPT_F32);
-    dpt_cl_launch_value(&l, p, sizeof *p);
+    dpt_launch l = dpt_launch_begin(call->stream, kernel);
+    dpt_launch_tensor(&l, to, DPT_F32);
+    dpt_launch_tensor(&l, images, DPT_F32);
+    dpt_launch_value(&l, p, sizeof *p);
     return launch_rows(s, &l, p->layout.chunks, p->n_rows);
 }
 
@@ -95,7 +95,7 @@ dpt_cl_gemm_args dpt_cl_winograd_shape(const dpt_op *op, const dpt_cl_winograd *
     };
 }
 
-static dpt_status run_gemm(const dpt_cl_call *call, const dpt_cl_winograd *s, size_t n_samples,
+static dpt_status run_gemm(const dpt_call *call, const dpt_cl_winograd *s, size_t n_samples,
                            bool accumulate)
 {
     const bool weights = call->op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS;
@@ -110,7 +110,7 @@ static dpt_status run_gemm(const dpt_cl_call *call, const dpt_cl_winograd *s, si
     return dpt_cl_gemm_run(&s->gemm, call->stream, &args);
 }
 
-static dpt_status multiply(const dpt_cl_call *call, const dpt_cl_winograd *s,
+static dpt_status multiply(const dpt_call *call, const dpt_cl_winograd *s,
                            const winograd_images *source, const winograd_images *results)
 {
     const size_t block_bytes = s->rows * s->source_c * sizeof(float);
@@ -125,36 +125,36 @@ static dpt_status multiply(const dpt_cl_call *call, const dpt_cl_winograd *s,
         .depth_chunks = source->layout.chunks,
         .panels = (u32)(results->layout.chunks / s->panel),
     };
-    dpt_cl_launch l = dpt_cl_launch_begin(call->stream, s->multiply);
-    dpt_cl_launch_tensor(&l, space(call, s->results_at), DPT_F32);
-    dpt_cl_launch_tensor(&l, space(call, s->source_at), DPT_F32);
-    dpt_cl_launch_tensor(&l, call->args->workspace, DPT_F32);
-    dpt_cl_launch_value(&l, &p, sizeof p);
-    return dpt_cl_launch_groups(
-        &l, (const size_t[3]){dpt_cl_ceil_div(n_blocks, item_blocks), s->points, 1},
-        (const size_t[3]){1, 1, 1});
+    dpt_launch l = dpt_launch_begin(call->stream, s->multiply);
+    dpt_launch_tensor(&l, space(call, s->results_at), DPT_F32);
+    dpt_launch_tensor(&l, space(call, s->source_at), DPT_F32);
+    dpt_launch_tensor(&l, call->args->workspace, DPT_F32);
+    dpt_launch_value(&l, &p, sizeof p);
+    return dpt_launch_groups(&l,
+                             (const size_t[3]){dpt_ceil_div(n_blocks, item_blocks), s->points, 1},
+                             (const size_t[3]){1, 1, 1});
 }
 
-static dpt_status transform_back(const dpt_cl_call *call, const dpt_cl_winograd *s, size_t first,
+static dpt_status transform_back(const dpt_call *call, const dpt_cl_winograd *s, size_t first,
                                  const winograd_images *p)
 {
     const dpt_location none = {NULL, 0}, third = call->args->in[2];
-    dpt_cl_launch l = dpt_cl_launch_begin(call->stream, s->transform_results);
-    dpt_cl_launch_tensor(&l, images_at(call->args->out[0], p, first), DPT_F32);
-    dpt_cl_launch_tensor(&l, space(call, s->results_at), DPT_F32);
-    dpt_cl_launch_tensor(&l, p->has_bias ? third : none, DPT_F32);
-    dpt_cl_launch_tensor(&l, p->mask ? images_at(third, p, first) : none, DPT_F32);
-    dpt_cl_launch_value(&l, p, sizeof *p);
+    dpt_launch l = dpt_launch_begin(call->stream, s->transform_results);
+    dpt_launch_tensor(&l, images_at(call->args->out[0], p, first), DPT_F32);
+    dpt_launch_tensor(&l, space(call, s->results_at), DPT_F32);
+    dpt_launch_tensor(&l, p->has_bias ? third : none, DPT_F32);
+    dpt_launch_tensor(&l, p->mask ? images_at(third, p, first) : none, DPT_F32);
+    dpt_launch_value(&l, p, sizeof *p);
     return launch_rows(s, &l, p->layout.chunks, p->n_tiles);
 }
 
-dpt_status dpt_cl_winograd_run(const dpt_cl_call *call)
+dpt_status dpt_cl_winograd_run(const dpt_call *call)
 {
     const dpt_cl_winograd *s = call->op->plan.state;
     if (call->n_samples == 0) return DPT_OK;
     DPT_TRY(transform_filters(call, s));
-    const size_t n_blocks = dpt_cl_ceil_div(call->n_samples, s->block_samples);
-    const size_t block = dpt_cl_ceil_div(call->n_samples, n_blocks);
+    const size_t n_blocks = dpt_ceil_div(call->n_samples, s->block_samples);
+    const size_t block = dpt_ceil_div(call->n_samples, n_blocks);
     for (size_t first = 0; first < call->n_samples; first += block) {
         const size_t left = call->n_samples - first, n = left < block ? left : block;
         winograd_images source = s->source, results = s->results;
@@ -170,27 +170,27 @@ dpt_status dpt_cl_winograd_run(const dpt_cl_call *call)
 }
 
 /* The same in one kernel: no tensors but in its groups' scratch. */
-static dpt_status run_block_fused(const dpt_cl_call *call, const dpt_cl_winograd *s, size_t first,
+static dpt_status run_block_fused(const dpt_call *call, const dpt_cl_winograd *s, size_t first,
                                   size_t n_samples)
 {
     const dpt_location none = {NULL, 0}, third = call->args->in[2];
     winograd_fusion p = s->fusion;
     p.source.n_tiles = p.results.n_tiles = (u32)(s->tiles_h * s->tiles_w * n_samples);
     p.results.accumulate = call->accumulate;
-    const size_t n_turns = dpt_cl_ceil_div(p.source.n_tiles, p.product.blocks * s->rows);
+    const size_t n_turns = dpt_ceil_div(p.source.n_tiles, p.product.blocks * s->rows);
     const size_t n_groups = n_turns < s->most_groups ? n_turns : s->most_groups;
-    dpt_cl_launch l = dpt_cl_launch_begin(call->stream, s->multiply);
-    dpt_cl_launch_tensor(&l, images_at(call->args->out[0], &p.results, first), DPT_F32);
-    dpt_cl_launch_tensor(&l, space(call, s->scratch_at), DPT_F32);
-    dpt_cl_launch_tensor(&l, images_at(call->args->in[0], &p.source, first), DPT_F32);
-    dpt_cl_launch_tensor(&l, call->args->workspace, DPT_F32);
-    dpt_cl_launch_tensor(&l, p.results.has_bias ? third : none, DPT_F32);
-    dpt_cl_launch_tensor(&l, p.results.mask ? images_at(third, &p.results, first) : none, DPT_F32);
-    dpt_cl_launch_value(&l, &p, sizeof p);
-    return dpt_cl_launch_groups(&l, (const size_t[3]){n_groups, 1, 1}, (const size_t[3]){1, 1, 1});
+    dpt_launch l = dpt_launch_begin(call->stream, s->multiply);
+    dpt_launch_tensor(&l, images_at(call->args->out[0], &p.results, first), DPT_F32);
+    dpt_launch_tensor(&l, space(call, s->scratch_at), DPT_F32);
+    dpt_launch_tensor(&l, images_at(call->args->in[0], &p.source, first), DPT_F32);
+    dpt_launch_tensor(&l, call->args->workspace, DPT_F32);
+    dpt_launch_tensor(&l, p.results.has_bias ? third : none, DPT_F32);
+    dpt_launch_tensor(&l, p.results.mask ? images_at(third, &p.results, first) : none, DPT_F32);
+    dpt_launch_value(&l, &p, sizeof p);
+    return dpt_launch_groups(&l, (const size_t[3]){n_groups, 1, 1}, (const size_t[3]){1, 1, 1});
 }
 
-dpt_status dpt_cl_winograd_run_fused(const dpt_cl_call *call)
+dpt_status dpt_cl_winograd_run_fused(const dpt_call *call)
 {
     const dpt_cl_winograd *s = call->op->plan.state;
     if (call->n_samples == 0) return DPT_OK;
@@ -204,12 +204,12 @@ dpt_status dpt_cl_winograd_run_fused(const dpt_cl_call *call)
 
 /* ---- Backward weights ------------------------------------------------------------------------ */
 
-static dpt_status zero(const dpt_cl_call *call, dpt_location to, size_t elements)
+static dpt_status zero(const dpt_call *call, dpt_location to, size_t elements)
 {
     return dpt_cl_memory_ops.fill(call->stream, to, 0, elements * sizeof(float));
 }
 
-static dpt_status add_products(const dpt_cl_call *call, const dpt_cl_winograd *s,
+static dpt_status add_products(const dpt_call *call, const dpt_cl_winograd *s,
                                const winograd_images *source, const winograd_images *results,
                                bool accumulate)
 {
@@ -222,16 +222,16 @@ static dpt_status add_products(const dpt_cl_call *call, const dpt_cl_winograd *s
         .b_chunks = source->layout.chunks,
         .accumulate = accumulate,
     };
-    dpt_cl_launch l = dpt_cl_launch_begin(call->stream, s->multiply);
-    dpt_cl_launch_tensor(&l, call->args->workspace, DPT_F32);
-    dpt_cl_launch_tensor(&l, space(call, s->results_at), DPT_F32);
-    dpt_cl_launch_tensor(&l, space(call, s->source_at), DPT_F32);
-    dpt_cl_launch_value(&l, &p, sizeof p);
-    return dpt_cl_launch_groups(&l, (const size_t[3]){p.a_chunks, s->points, 1},
-                                (const size_t[3]){1, 1, 1});
+    dpt_launch l = dpt_launch_begin(call->stream, s->multiply);
+    dpt_launch_tensor(&l, call->args->workspace, DPT_F32);
+    dpt_launch_tensor(&l, space(call, s->results_at), DPT_F32);
+    dpt_launch_tensor(&l, space(call, s->source_at), DPT_F32);
+    dpt_launch_value(&l, &p, sizeof p);
+    return dpt_launch_groups(&l, (const size_t[3]){p.a_chunks, s->points, 1},
+                             (const size_t[3]){1, 1, 1});
 }
 
-static dpt_status transform_weights_back(const dpt_cl_call *call, const dpt_cl_winograd *s)
+static dpt_status transform_weights_back(const dpt_call *call, const dpt_cl_winograd *s)
 {
     const dpt_conv2d_desc *d = &call->op->desc.u.conv2d;
     const winograd_weights p = {
@@ -241,17 +241,17 @@ static dpt_status transform_weights_back(const dpt_cl_call *call, const dpt_cl_w
         .out_channels = (u32)d->out_channels,
         .accumulate = call->accumulate,
     };
-    dpt_cl_launch l = dpt_cl_launch_begin(call->stream, s->weights_back);
-    dpt_cl_launch_tensor(&l, call->args->out[0], DPT_F32);
-    dpt_cl_launch_tensor(&l, call->args->workspace, DPT_F32);
-    dpt_cl_launch_value(&l, &p, sizeof p);
-    return launch_rows(s, &l, dpt_cl_ceil_div(p.in_channels, s->width), p.out_channels);
+    dpt_launch l = dpt_launch_begin(call->stream, s->weights_back);
+    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
+    dpt_launch_tensor(&l, call->args->workspace, DPT_F32);
+    dpt_launch_value(&l, &p, sizeof p);
+    return launch_rows(s, &l, dpt_ceil_div(p.in_channels, s->width), p.out_channels);
 }
 
-static dpt_status sum_bias(const dpt_cl_call *call, const dpt_cl_winograd *s)
+static dpt_status sum_bias(const dpt_call *call, const dpt_cl_winograd *s)
 {
     const dpt_conv2d_desc *d = &call->op->desc.u.conv2d;
-    const dpt_cl_column_sums_args args = {
+    const dpt_column_sums_args args = {
         .rows = call->n_samples * d->out_h * d->out_w,
         .columns = d->out_channels,
         .x = call->args->in[0],
@@ -259,10 +259,10 @@ static dpt_status sum_bias(const dpt_cl_call *call, const dpt_cl_winograd *s)
         .accumulate = call->accumulate,
         .workspace = space(call, s->scratch_at),
     };
-    return dpt_cl_column_sums_run(&s->sums, call->stream, &args);
+    return dpt_column_sums_run(&s->sums, call->stream, &args);
 }
 
-static dpt_status run_no_samples(const dpt_cl_call *call)
+static dpt_status run_no_samples(const dpt_call *call)
 {
     const dpt_conv2d_desc *d = &call->op->desc.u.conv2d;
     if (call->accumulate) return DPT_OK;
@@ -270,12 +270,12 @@ static dpt_status run_no_samples(const dpt_cl_call *call)
     return d->has_bias ? zero(call, call->args->out[1], d->out_channels) : DPT_OK;
 }
 
-dpt_status dpt_cl_winograd_run_weights(const dpt_cl_call *call)
+dpt_status dpt_cl_winograd_run_weights(const dpt_call *call)
 {
     const dpt_cl_winograd *s = call->op->plan.state;
     if (call->n_samples == 0) return run_no_samples(call);
-    const size_t n_blocks = dpt_cl_ceil_div(call->n_samples, s->block_samples);
-    const size_t block = dpt_cl_ceil_div(call->n_samples, n_blocks);
+    const size_t n_blocks = dpt_ceil_div(call->n_samples, s->block_samples);
+    const size_t block = dpt_ceil_div(call->n_samples, n_blocks);
     for (size_t first = 0; first < call->n_samples; first += block) {
         const size_t left = call->n_samples - first, n = left < block ? left : block;
         const size_t n_tiles = s->tiles_h * s->tiles_w * n;

@@ -1,9 +1,9 @@
 /* Probing, describing, opening and closing OpenCL devices. */
 #include "device.h"
+#include "cache.h"
 #include "clblast.h"
 #include "memory.h"
 #include "program.h"
-#include "tuning.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void fill_info(const dpt_cl_found *found, dpt_device_info *info)
 {
     *info = (dpt_device_info){
         .memory_bytes = found->memory_bytes,
-        .alignment_bytes = DPT_CL_ALIGNMENT_BYTES,
+        .alignment_bytes = DPT_ALIGNMENT_BYTES,
         .n_threads = found->compute_units,
         .flags = found->is_host_cpu ? DPT_DEVICE_IS_HOST_CPU : 0,
     };
@@ -161,6 +161,78 @@ static void leave_context(cl_context context)
     pthread_mutex_unlock(&contexts_lock);
 }
 
+/* ---- For backends/common --------------------------------------------------------------------- */
+
+static void set_traits(dpt_cl_device *cl)
+{
+    const dpt_cl_found *found = cl->found;
+    cl->traits = (dpt_traits){
+        .name = found->name,
+        .is_cpu = found->is_cpu,
+        .n_units = found->compute_units,
+        .group_size = found->group_size,
+        .vector_width = found->vector_width,
+        .most_group_size = found->max_group,
+        .most_shared_bytes = found->local_bytes,
+    };
+}
+
+/* What an alternative's name says it was written for. */
+static bool suits(const dpt_device *device, const char *name)
+{
+    const dpt_cl_device *cl = dpt_cl_device_of(device);
+    const bool registers = cl->params.path == DPT_CL_PATH_REGISTERS ||
+                           (cl->params.path == DPT_CL_PATH_MEASURED && cl->found->is_cpu);
+    return strstr(name, registers ? "local" : "registers") == NULL;
+}
+
+static dpt_status finish(dpt_stream *stream)
+{
+    DPT_CL_TRY(stream->device, clFinish(stream->queue));
+    return DPT_OK;
+}
+
+/* Choices of devices of one name and driver; forgotten when a kernel changes. */
+static void name_choices(const dpt_cl_found *found, char *out, size_t n_bytes)
+{
+    dpt_hash hash = dpt_hash_text(dpt_hash_begin(), found->platform_name);
+    hash = dpt_hash_text(hash, found->name);
+    hash = dpt_hash_text(hash, found->version);
+    hash = dpt_hash_text(hash, found->driver);
+    for (const dpt_cl_source *source = dpt_cl_sources; source->name; source++)
+        hash = dpt_hash_add(hash, source->text, source->n_bytes);
+    char digits[DPT_HASH_CHARS + 1];
+    dpt_hash_print(hash, digits);
+    snprintf(out, n_bytes, "opencl/tuning-%.16s.txt", digits);
+}
+
+static dpt_status set_tuner(dpt_device *device)
+{
+    dpt_cl_device *cl = dpt_cl_device_of(device);
+    char file[64];
+    name_choices(cl->found, file, sizeof file);
+    cl->tuner = (dpt_tuner){.stream = &cl->scratch,
+                            .algorithm = cl->params.algorithm,
+                            .finish = finish,
+                            .suits = suits};
+    return dpt_tuning_open(device, file, &cl->tuner.tuning);
+}
+
+const dpt_traits *dpt_traits_of(const dpt_device *device)
+{
+    return &dpt_cl_device_of(device)->traits;
+}
+
+dpt_tuner *dpt_tuner_of(const dpt_device *device)
+{
+    return &dpt_cl_device_of(device)->tuner;
+}
+
+dpt_device *dpt_stream_device(const dpt_stream *stream)
+{
+    return stream->device;
+}
+
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
 static dpt_status open_device(dpt_device *device, const dpt_open_args *args)
@@ -176,8 +248,10 @@ static dpt_status open_device(dpt_device *device, const dpt_open_args *args)
     DPT_TRY(read_params(request, &cl->params, &device->error));
     DPT_TRY(take_context(cl->found, &cl->context, &device->error));
     DPT_TRY(dpt_cl_queue_create(device, &cl->queue));
+    cl->scratch = (dpt_stream){.device = device, .queue = cl->queue};
+    set_traits(cl);
     DPT_TRY(dpt_cl_programs_create(device, &cl->programs));
-    return dpt_cl_tuning_create(device, &cl->tuning);
+    return set_tuner(device);
 }
 
 static void close_device(dpt_device *device)
@@ -185,7 +259,6 @@ static void close_device(dpt_device *device)
     dpt_cl_device *cl = dpt_cl_device_of(device);
     if (!cl) return;
     dpt_cl_clblast_leave(device);
-    dpt_cl_tuning_destroy(cl->tuning);
     dpt_cl_programs_destroy(cl->programs);
     dpt_cl_pinned_destroy(device);
     if (cl->queue) (void)clReleaseCommandQueue(cl->queue);

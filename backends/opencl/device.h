@@ -2,14 +2,23 @@
 #ifndef DPT_OPENCL_DEVICE_H
 #define DPT_OPENCL_DEVICE_H
 
+#include "launch.h"
 #include "opencl.h"
 #include "platforms.h"
-
-enum { DPT_CL_ALIGNMENT_BYTES = 256 };
+#include "tuning.h"
 
 typedef struct dpt_cl_programs dpt_cl_programs; /* program.h */
-typedef struct dpt_cl_tuning dpt_cl_tuning;     /* tuning.h */
 typedef struct dpt_cl_pinned dpt_cl_pinned;     /* memory.c */
+
+struct dpt_buffer {
+    cl_mem memory;
+    size_t n_bytes;
+};
+
+struct dpt_stream {
+    dpt_device *device;
+    cl_command_queue queue; /* in order, profiled */
+};
 
 /* What the parameters of a device string ask for (docs/devices.md). */
 typedef struct dpt_cl_params {
@@ -25,23 +34,14 @@ typedef struct dpt_cl_device {
     const dpt_cl_found *found; /* what it is: names, limits (platforms.h) */
     cl_context context;        /* one for each physical device, shared by its replicas */
     cl_command_queue queue;    /* of tuning and transfers outside any stream; in order */
+    dpt_stream scratch;        /* the same as a stream */
+    dpt_traits traits;
+    dpt_tuner tuner;
     dpt_cl_programs *programs;
-    dpt_cl_tuning *tuning;
     dpt_cl_pinned *pinned;
     dpt_cl_params params;
-    bool trying;       /* alternatives are being timed: what is compiled may never be used again */
     bool uses_clblast; /* clblast.h */
 } dpt_cl_device;
-
-struct dpt_buffer {
-    cl_mem memory;
-    size_t n_bytes;
-};
-
-struct dpt_stream {
-    dpt_device *device;
-    cl_command_queue queue; /* in order, profiled */
-};
 
 static inline dpt_cl_device *dpt_cl_device_of(const dpt_device *device)
 {
@@ -51,7 +51,6 @@ static inline dpt_cl_device *dpt_cl_device_of(const dpt_device *device)
 extern const dpt_device_ops dpt_cl_device_ops;
 extern const dpt_memory_ops dpt_cl_memory_ops;
 extern const dpt_stream_ops dpt_cl_stream_ops;
-extern const dpt_operator_ops dpt_cl_operator_ops;
 extern const dpt_param_spec dpt_cl_param_specs[];
 
 #endif

@@ -120,19 +120,13 @@ static dpt_status local_options(dpt_device *device, dpt_cl_gemm_form form,
 dpt_status dpt_cl_gemm_prepare(dpt_device *device, dpt_cl_gemm_form form,
                                const dpt_cl_gemm_tile *tile, dpt_cl_gemm *out)
 {
-    dpt_cl_program_key key = {.file = tile->local ? "gemm_local.cl" : "gemm_registers.cl"};
+    dpt_program_key key = {.file = tile->local ? "gemm_local.cl" : "gemm_registers.cl"};
     DPT_TRY(tile->local ? local_options(device, form, tile, key.options, sizeof key.options)
                         : registers_options(device, form, tile, key.options, sizeof key.options));
-    cl_kernel kernel;
-    DPT_TRY(
-        dpt_cl_kernel_get(device, &key, tile->local ? "gemm_local" : "gemm_registers", &kernel));
+    dpt_kernel *kernel;
+    DPT_TRY(dpt_kernel_get(device, &key, tile->local ? "gemm_local" : "gemm_registers", &kernel));
     *out = (dpt_cl_gemm){.tile = tile, .kernel = kernel};
     return DPT_OK;
-}
-
-dpt_status dpt_cl_gemm_finish_prepare(dpt_device *device, cl_kernel *out)
-{
-    return dpt_cl_kernel_of(device, "gemm_sum.cl", "gemm_sum", out);
 }
 
 /* ---- Dividing -------------------------------------------------------------------------------- */
@@ -145,7 +139,7 @@ typedef struct division {
 
 static size_t round_up(size_t n, size_t unit)
 {
-    return dpt_cl_ceil_div(n, unit) * unit;
+    return dpt_ceil_div(n, unit) * unit;
 }
 
 static size_t least(size_t a, size_t b)
@@ -164,8 +158,8 @@ static void choose_block(const dpt_cl_gemm *gemm, size_t compute_units,
     out->tile_rows = least(BLOCK_ROWS / rows * rows, round_up(args->m, rows));
     out->tile_columns = least(round_up(MOST_COLUMNS, columns), round_up(args->n, columns));
     for (;;) {
-        const size_t n_groups = dpt_cl_ceil_div(args->m, out->tile_rows) *
-                                dpt_cl_ceil_div(args->n, out->tile_columns) * args->n_batches;
+        const size_t n_groups = dpt_ceil_div(args->m, out->tile_rows) *
+                                dpt_ceil_div(args->n, out->tile_columns) * args->n_batches;
         if (n_groups >= GROUPS_PER_CORE * compute_units) return;
         if (out->tile_columns > columns)
             out->tile_columns = round_up(out->tile_columns / 2, columns);
@@ -180,7 +174,7 @@ static void choose_block(const dpt_cl_gemm *gemm, size_t compute_units,
 static size_t choose_splits(size_t compute_units, const dpt_cl_gemm_args *args, size_t n_groups)
 {
     if (n_groups == 0 || n_groups >= compute_units) return 1;
-    const size_t wanted = dpt_cl_ceil_div(2 * compute_units, n_groups);
+    const size_t wanted = dpt_ceil_div(2 * compute_units, n_groups);
     const size_t most = least(args->k / SPLIT_TERMS, MOST_SPLITS);
     return most < 2 ? 1 : least(wanted, most);
 }
@@ -192,7 +186,7 @@ static bool is_empty(const dpt_cl_gemm_args *args)
 
 static size_t partial_bytes(const dpt_cl_gemm_args *args)
 {
-    return dpt_cl_mul(dpt_cl_mul(args->m, args->n), dpt_cl_mul(args->n_batches, FLOAT_BYTES));
+    return dpt_size_mul(dpt_size_mul(args->m, args->n), dpt_size_mul(args->n_batches, FLOAT_BYTES));
 }
 
 static division divide(const dpt_device *device, const dpt_cl_gemm *gemm,
@@ -201,8 +195,8 @@ static division divide(const dpt_device *device, const dpt_cl_gemm *gemm,
     const size_t compute_units = dpt_cl_device_of(device)->found->compute_units;
     division d = {.tile_rows = gemm->tile->rows, .tile_columns = gemm->tile->columns};
     if (!gemm->tile->local) choose_block(gemm, compute_units, args, &d);
-    d.n_row_tiles = dpt_cl_ceil_div(args->m, d.tile_rows);
-    d.n_column_tiles = dpt_cl_ceil_div(args->n, d.tile_columns);
+    d.n_row_tiles = dpt_ceil_div(args->m, d.tile_rows);
+    d.n_column_tiles = dpt_ceil_div(args->n, d.tile_columns);
     d.n_splits =
         choose_splits(compute_units, args, d.n_row_tiles * d.n_column_tiles * args->n_batches);
     return d;
@@ -213,9 +207,9 @@ static void split(division *d, const dpt_cl_gemm *gemm, const dpt_cl_gemm_args *
     const size_t n_bytes = partial_bytes(args);
     const size_t room = gemm->sum && n_bytes > 0 ? args->workspace_bytes / n_bytes : 0;
     if (room < d->n_splits) d->n_splits = room > 1 ? room : 1;
-    d->split_terms = round_up(dpt_cl_ceil_div(args->k, d->n_splits), LOCAL_ALIGNMENT);
+    d->split_terms = round_up(dpt_ceil_div(args->k, d->n_splits), LOCAL_ALIGNMENT);
     /* Rounding may have left none for the last. */
-    if (args->k > 0) d->n_splits = dpt_cl_ceil_div(args->k, d->split_terms);
+    if (args->k > 0) d->n_splits = dpt_ceil_div(args->k, d->split_terms);
 }
 
 dpt_status dpt_cl_gemm_divide(dpt_device *device, dpt_cl_gemm *gemm, const dpt_cl_gemm_args *shape,
@@ -225,8 +219,8 @@ dpt_status dpt_cl_gemm_divide(dpt_device *device, dpt_cl_gemm *gemm, const dpt_c
     if (is_empty(shape)) return DPT_OK;
     const division d = divide(device, gemm, shape);
     if (d.n_splits == 1) return DPT_OK;
-    DPT_TRY(dpt_cl_gemm_finish_prepare(device, &gemm->sum));
-    *n_bytes = dpt_cl_mul(partial_bytes(shape), d.n_splits);
+    DPT_TRY(dpt_kernel_of(device, "gemm_sum.cl", "gemm_sum", &gemm->sum));
+    *n_bytes = dpt_size_mul(partial_bytes(shape), d.n_splits);
     return DPT_OK;
 }
 
@@ -271,28 +265,28 @@ static dpt_status launch_tiles(const dpt_cl_gemm *gemm, dpt_stream *stream,
     const size_t n_groups[3] = {d->n_row_tiles * d->n_column_tiles, args->n_batches * d->n_splits,
                                 1};
     const size_t group[3] = {gemm->tile->local ? local_items(gemm->tile) : 1, 1, 1};
-    dpt_cl_launch l = dpt_cl_launch_begin(stream, gemm->kernel);
-    dpt_cl_launch_tensor(&l, c, DPT_F32);
-    dpt_cl_launch_tensor(&l, args->a, DPT_F32);
-    dpt_cl_launch_tensor(&l, args->b, DPT_F32);
-    dpt_cl_launch_tensor(&l, args->bias, DPT_F32);
-    dpt_cl_launch_tensor(&l, args->mask, DPT_F32);
-    dpt_cl_launch_value(&l, p, sizeof *p);
-    return dpt_cl_launch_groups(&l, n_groups, group);
+    dpt_launch l = dpt_launch_begin(stream, gemm->kernel);
+    dpt_launch_tensor(&l, c, DPT_F32);
+    dpt_launch_tensor(&l, args->a, DPT_F32);
+    dpt_launch_tensor(&l, args->b, DPT_F32);
+    dpt_launch_tensor(&l, args->bias, DPT_F32);
+    dpt_launch_tensor(&l, args->mask, DPT_F32);
+    dpt_launch_value(&l, p, sizeof *p);
+    return dpt_launch_groups(&l, n_groups, group);
 }
 
-static dpt_status launch_sum(cl_kernel kernel, dpt_stream *stream, const dpt_cl_gemm_args *args,
+static dpt_status launch_sum(dpt_kernel *kernel, dpt_stream *stream, const dpt_cl_gemm_args *args,
                              dpt_location partial, const gemm_params *p)
 {
     const cl_ulong count = (cl_ulong)args->n_batches * args->m * args->n;
-    dpt_cl_launch l = dpt_cl_launch_begin(stream, kernel);
-    dpt_cl_launch_tensor(&l, args->c, DPT_F32);
-    dpt_cl_launch_tensor(&l, partial, DPT_F32);
-    dpt_cl_launch_tensor(&l, args->bias, DPT_F32);
-    dpt_cl_launch_tensor(&l, args->mask, DPT_F32);
-    dpt_cl_launch_value(&l, p, sizeof *p);
-    dpt_cl_launch_value(&l, &count, sizeof count);
-    return dpt_cl_launch_items(&l, count);
+    dpt_launch l = dpt_launch_begin(stream, kernel);
+    dpt_launch_tensor(&l, args->c, DPT_F32);
+    dpt_launch_tensor(&l, partial, DPT_F32);
+    dpt_launch_tensor(&l, args->bias, DPT_F32);
+    dpt_launch_tensor(&l, args->mask, DPT_F32);
+    dpt_launch_value(&l, p, sizeof *p);
+    dpt_launch_value(&l, &count, sizeof count);
+    return dpt_launch_items(&l, count);
 }
 
 /* Partial products go to the workspace, (n_batches, n_splits, m, n), with nothing added. */
@@ -307,16 +301,6 @@ static dpt_status run_split(const dpt_cl_gemm *gemm, dpt_stream *stream,
     partial.activation = partial.mask_activation = DPT_ACT_NONE;
     DPT_TRY(launch_tiles(gemm, stream, args, d, args->workspace, &partial));
     return launch_sum(gemm->sum, stream, args, args->workspace, p);
-}
-
-/* A C without gaps is its own only partial product: each item reads its element first. */
-dpt_status dpt_cl_gemm_finish(cl_kernel kernel, dpt_stream *stream, const dpt_cl_gemm_args *args)
-{
-    const division whole = {.n_splits = 1};
-    gemm_params p = describe(args, &whole);
-    if (is_empty(args)) return DPT_OK;
-    p.accumulate = 0;
-    return launch_sum(kernel, stream, args, args->c, &p);
 }
 
 dpt_status dpt_cl_gemm_run(const dpt_cl_gemm *gemm, dpt_stream *stream,

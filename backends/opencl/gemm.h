@@ -3,6 +3,7 @@
 #ifndef DPT_OPENCL_GEMM_H
 #define DPT_OPENCL_GEMM_H
 
+#include "device.h"
 #include "operators.h"
 
 /* C (m,n) [+]= op(A) (m,k) * op(B) (k,n) for each of n_batches, whose matrices lie a_stride, ...
@@ -40,7 +41,7 @@ typedef struct dpt_cl_gemm_form {
 
 typedef struct dpt_cl_gemm {
     const dpt_cl_gemm_tile *tile;
-    cl_kernel kernel, sum; /* `sum` adds up partial products; NULL: k is never divided */
+    dpt_kernel *kernel, *sum; /* `sum` adds up partial products; NULL: k is never divided */
 } dpt_cl_gemm;
 
 /* DPT_E_UNSUPPORTED if the tile is not for this device: too large for it, or for vectors of another
@@ -51,12 +52,6 @@ DPT_CHECK_RESULT dpt_status dpt_cl_gemm_prepare(dpt_device *device, dpt_cl_gemm_
    device idle: *n_bytes is the workspace for that, 0 where it is not worth while. */
 DPT_CHECK_RESULT dpt_status dpt_cl_gemm_divide(dpt_device *device, dpt_cl_gemm *gemm,
                                                const dpt_cl_gemm_args *shape, size_t *n_bytes);
-/* What kernels of a finished form do at their end, on a C that something else has computed, in
-   place: a C whose rows and matrices lie one behind the other.  Of the arguments accumulate, a and
-   b do not matter. */
-DPT_CHECK_RESULT dpt_status dpt_cl_gemm_finish_prepare(dpt_device *device, cl_kernel *out);
-DPT_CHECK_RESULT dpt_status dpt_cl_gemm_finish(cl_kernel kernel, dpt_stream *stream,
-                                               const dpt_cl_gemm_args *args);
 DPT_CHECK_RESULT dpt_status dpt_cl_gemm_run(const dpt_cl_gemm *gemm, dpt_stream *stream,
                                             const dpt_cl_gemm_args *args);
 

@@ -1,5 +1,6 @@
 /* The plug-in's descriptor and its one exported symbol. */
 #include "device.h"
+#include "operators.h"
 
 static const dpt_backend backend = {
     .abi = DPT_BACKEND_ABI,
@@ -9,7 +10,7 @@ static const dpt_backend backend = {
     .device = &dpt_cl_device_ops,
     .memory = &dpt_cl_memory_ops,
     .stream = &dpt_cl_stream_ops,
-    .operators = &dpt_cl_operator_ops,
+    .operators = &dpt_common_operator_ops,
 };
 
 DPT_API const dpt_backend *dpt_backend_entry(uint32_t abi);

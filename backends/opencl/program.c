@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define CACHE_FOLDER "opencl/"
+
 typedef struct kernel_entry {
     cl_kernel kernel;
     char *name;
@@ -13,10 +15,10 @@ typedef struct kernel_entry {
 } kernel_entry;
 
 typedef struct program_entry {
-    dpt_cl_program_key key; /* its file is embedded and so static */
+    dpt_program_key key; /* its file is embedded and so static */
     cl_program program;
-    char file[DPT_CL_HASH_CHARS + 16]; /* in the cache */
-    bool stored;                       /* it is there */
+    char file[DPT_HASH_CHARS + 24]; /* in the cache */
+    bool stored;                    /* it is there */
     kernel_entry *kernels;
     struct program_entry *next;
 } program_entry;
@@ -158,24 +160,24 @@ static dpt_status assemble(dpt_device *device, const char *file, text *out)
 /* One program on its way. */
 typedef struct build {
     dpt_device *device;
-    const dpt_cl_program_key *key;
+    const dpt_program_key *key;
     text source;
-    char options[DPT_CL_MAX_OPTIONS + 128];
-    char file[DPT_CL_HASH_CHARS + 16]; /* in the cache */
+    char options[2 * DPT_MAX_OPTIONS + 128];
+    char file[DPT_HASH_CHARS + 24]; /* in the cache */
 } build;
 
 static void name_binary(build *b)
 {
     const dpt_cl_found *found = dpt_cl_device_of(b->device)->found;
-    dpt_cl_hash hash = dpt_cl_hash_add(dpt_cl_hash_begin(), b->source.bytes, b->source.n);
-    hash = dpt_cl_hash_text(hash, b->options);
-    hash = dpt_cl_hash_text(hash, found->platform_name);
-    hash = dpt_cl_hash_text(hash, found->name);
-    hash = dpt_cl_hash_text(hash, found->version);
-    hash = dpt_cl_hash_text(hash, found->driver);
-    char digits[DPT_CL_HASH_CHARS + 1];
-    dpt_cl_hash_print(hash, digits);
-    snprintf(b->file, sizeof b->file, "%s.bin", digits);
+    dpt_hash hash = dpt_hash_add(dpt_hash_begin(), b->source.bytes, b->source.n);
+    hash = dpt_hash_text(hash, b->options);
+    hash = dpt_hash_text(hash, found->platform_name);
+    hash = dpt_hash_text(hash, found->name);
+    hash = dpt_hash_text(hash, found->version);
+    hash = dpt_hash_text(hash, found->driver);
+    char digits[DPT_HASH_CHARS + 1];
+    dpt_hash_print(hash, digits);
+    snprintf(b->file, sizeof b->file, CACHE_FOLDER "%s.bin", digits);
 }
 
 static cl_int compile(const build *b, cl_program program)
@@ -189,7 +191,7 @@ static cl_program load(const build *b)
 {
     const dpt_cl_device *cl = dpt_cl_device_of(b->device);
     size_t n_bytes = 0;
-    unsigned char *binary = dpt_cl_cache_read(b->file, &n_bytes);
+    unsigned char *binary = dpt_cache_read(b->file, &n_bytes);
     if (!binary) return NULL;
     const unsigned char *const_binary = binary;
     cl_int code;
@@ -206,7 +208,7 @@ static cl_program load(const build *b)
 static void store(const char *file, cl_program program)
 {
     size_t n_bytes = 0;
-    if (!dpt_cl_cache_writable()) return;
+    if (!dpt_cache_writable(CACHE_FOLDER)) return;
     if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof n_bytes, &n_bytes, NULL) !=
             CL_SUCCESS ||
         n_bytes == 0)
@@ -214,7 +216,7 @@ static void store(const char *file, cl_program program)
     unsigned char *binary = malloc(n_bytes);
     if (!binary) return;
     if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
-        (void)dpt_cl_cache_write(file, binary, n_bytes);
+        (void)dpt_cache_write(file, binary, n_bytes);
     free(binary);
 }
 
@@ -237,10 +239,10 @@ static const char *telling_line(const char *log, int *length)
 /* Keeps a log where a person can read it whole; the path, or NULL. */
 static char *keep_log(const build *b, const char *log)
 {
-    char name[DPT_CL_HASH_CHARS + 24];
-    snprintf(name, sizeof name, "%.*s.log", DPT_CL_HASH_CHARS, b->file);
-    if (!dpt_cl_cache_write(name, log, strlen(log))) return NULL;
-    return dpt_cl_cache_path(name);
+    char name[DPT_HASH_CHARS + 32];
+    snprintf(name, sizeof name, "%.*s.log", (int)(strlen(b->file) - strlen(".bin")), b->file);
+    if (!dpt_cache_write(name, log, strlen(log))) return NULL;
+    return dpt_cache_path(name);
 }
 
 static dpt_status build_failed(const build *b, cl_program program, cl_int code)
@@ -285,15 +287,15 @@ static dpt_status compile_source(const build *b, cl_program *out)
     return DPT_OK;
 }
 
-static dpt_status make_program(dpt_device *device, const dpt_cl_program_key *key,
-                               program_entry *out)
+static dpt_status make_program(dpt_device *device, const dpt_program_key *key, program_entry *out)
 {
     const dpt_cl_found *found = dpt_cl_device_of(device)->found;
     build b = {.device = device, .key = key};
     dpt_status status = assemble(device, key->file, &b.source);
     if (status == DPT_OK) {
-        snprintf(b.options, sizeof b.options, "-cl-std=CL1.2 -w -DGROUP=%u -DDEVICE_IS_CPU=%d %s",
-                 found->group_size, found->is_cpu, key->options);
+        snprintf(b.options, sizeof b.options,
+                 "-cl-std=CL1.2 -w -DGROUP=%u -DDEVICE_IS_CPU=%d %s %s", found->group_size,
+                 found->is_cpu, key->options, key->constants);
         name_binary(&b);
         memcpy(out->file, b.file, sizeof out->file);
         out->program = load(&b);
@@ -306,13 +308,13 @@ static dpt_status make_program(dpt_device *device, const dpt_cl_program_key *key
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
-static dpt_status find_program(dpt_device *device, const dpt_cl_program_key *key,
-                               program_entry **out)
+static dpt_status find_program(dpt_device *device, const dpt_program_key *key, program_entry **out)
 {
     dpt_cl_programs *programs = dpt_cl_device_of(device)->programs;
     program_entry *entry = programs->first;
     while (entry && (strcmp(entry->key.file, key->file) != 0 ||
-                     strcmp(entry->key.options, key->options) != 0))
+                     strcmp(entry->key.options, key->options) != 0 ||
+                     strcmp(entry->key.constants, key->constants) != 0))
         entry = entry->next;
     if (!entry) {
         entry = calloc(1, sizeof *entry);
@@ -331,7 +333,7 @@ static dpt_status find_program(dpt_device *device, const dpt_cl_program_key *key
 }
 
 static dpt_status make_kernel(dpt_device *device, program_entry *program, const char *name,
-                              cl_kernel *out)
+                              dpt_kernel **out)
 {
     cl_int code;
     kernel_entry *entry = calloc(1, sizeof *entry);
@@ -348,29 +350,23 @@ static dpt_status make_kernel(dpt_device *device, program_entry *program, const 
     }
     entry->next = program->kernels;
     program->kernels = entry;
-    *out = entry->kernel;
+    *out = (dpt_kernel *)entry->kernel;
     return DPT_OK;
 }
 
-dpt_status dpt_cl_kernel_get(dpt_device *device, const dpt_cl_program_key *key, const char *name,
-                             cl_kernel *out)
+dpt_status dpt_kernel_get(dpt_device *device, const dpt_program_key *key, const char *name,
+                          dpt_kernel **out)
 {
     program_entry *program = NULL;
     DPT_TRY(find_program(device, key, &program));
-    if (!program->stored && !dpt_cl_device_of(device)->trying) {
+    if (!program->stored && !dpt_cl_device_of(device)->tuner.trying) {
         store(program->file, program->program);
         program->stored = true;
     }
     for (const kernel_entry *entry = program->kernels; entry; entry = entry->next) {
         if (strcmp(entry->name, name) != 0) continue;
-        *out = entry->kernel;
+        *out = (dpt_kernel *)entry->kernel;
         return DPT_OK;
     }
     return make_kernel(device, program, name, out);
-}
-
-dpt_status dpt_cl_kernel_of(dpt_device *device, const char *file, const char *name, cl_kernel *out)
-{
-    const dpt_cl_program_key key = {.file = file};
-    return dpt_cl_kernel_get(device, &key, name, out);
 }

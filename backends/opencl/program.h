@@ -7,25 +7,14 @@
 #define DPT_OPENCL_PROGRAM_H
 
 #include "device.h"
+#include "launch.h"
 
-enum { DPT_CL_MAX_OPTIONS = 512 };
-
-typedef struct dpt_cl_program_key {
-    const char *file;                 /* "pool2d.cl", of backends/kernels or backends/opencl */
-    char options[DPT_CL_MAX_OPTIONS]; /* beyond the usual ones: "-DTILE_M=8 -DTILE_N=64" */
-} dpt_cl_program_key;
-
-/* The kernel `name` of a program, from the device's own programs, from disk, or compiled now.  It
-   belongs to the device.  A kernel is one object: set its arguments and enqueue it in one go.
-   DPT_E_DEVICE if it does not compile: the record names device, file and options and has the first
-   error of the build log; the whole log goes to a file that it names.
-   The usual options: -cl-std=CL1.2 -w (some drivers print warnings) -DGROUP=n -DDEVICE_IS_CPU=0|1.
+/* dpt_kernel_get (backends/common/launch.h): the kernel comes from the device's own programs, from
+   disk, or is compiled now.  A kernel is one object: its arguments are set and it is enqueued in
+   one go.  If it does not compile, the record names device, file and options and has the first
+   error of the build log; the whole log goes to a file that it names. The usual options:
+   -cl-std=CL1.2 -w (some drivers print warnings) -DGROUP=n -DDEVICE_IS_CPU=0|1.
  */
-DPT_CHECK_RESULT dpt_status dpt_cl_kernel_get(dpt_device *device, const dpt_cl_program_key *key,
-                                              const char *name, cl_kernel *out);
-/* With no options of its own. */
-DPT_CHECK_RESULT dpt_status dpt_cl_kernel_of(dpt_device *device, const char *file, const char *name,
-                                             cl_kernel *out);
 
 /* A device's programs. */
 DPT_CHECK_RESULT dpt_status dpt_cl_programs_create(dpt_device *device, dpt_cl_programs **out);

@@ -3,7 +3,7 @@
 #ifndef DPT_OPENCL_REGISTERS_H
 #define DPT_OPENCL_REGISTERS_H
 
-#include "conv2d.h"
+#include "families.h"
 #include "kernels/conv2d_registers.h"
 
 /* Results that are held in registers: rows times units vectors of `width` floats. */
@@ -20,7 +20,7 @@ static inline size_t dpt_cl_conv_lanes(const dpt_cl_conv_tile *tile)
    option. */
 DPT_CHECK_RESULT dpt_status dpt_cl_conv_kernel(dpt_op *op, const dpt_cl_conv_tile *tile,
                                                const char *file, const char *option,
-                                               const char *name, cl_kernel *out);
+                                               const char *name, dpt_kernel **out);
 
 /* Passes. */
 DPT_CHECK_RESULT dpt_status dpt_cl_conv_prepare_gather(dpt_op *op, const dpt_cl_conv_tile *tile);
@@ -38,13 +38,12 @@ size_t dpt_cl_conv_frame_size(const dpt_cl_conv_frame *frame);
    work for all cores, and the last-level cache still holds them. */
 size_t dpt_cl_conv_chunk(const dpt_op *op, size_t floats);
 /* Enqueues the copy of n samples. */
-DPT_CHECK_RESULT dpt_status dpt_cl_conv_frame_run(dpt_stream *stream, cl_kernel kernel,
+DPT_CHECK_RESULT dpt_status dpt_cl_conv_frame_run(dpt_stream *stream, dpt_kernel *kernel,
                                                   const dpt_cl_conv_frame *frame, dpt_location from,
                                                   dpt_location to, size_t n_samples);
 
 /* Launches n[0] x n[1] x n[2] groups of one work item. */
-DPT_CHECK_RESULT dpt_status dpt_cl_conv_launch(dpt_cl_launch *launch, size_t n0, size_t n1,
-                                               size_t n2);
+DPT_CHECK_RESULT dpt_status dpt_cl_conv_launch(dpt_launch *launch, size_t n0, size_t n1, size_t n2);
 
 static inline size_t dpt_cl_min(size_t a, size_t b)
 {

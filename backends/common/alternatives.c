@@ -1,0 +1,225 @@
+/* The choice among several ways to do an operator: which are considered, and a scratch setting in
+   which they are timed. */
+#include "alternatives.h"
+
+#include "tuning.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ALTERNATIVES = 64, KEY_BYTES = 256 };
+
+/* Operations of a call below which alternatives differ by less than a launch costs. */
+static const double least_work = 2e7;
+/* Operations of one timed run: some ten milliseconds. */
+static const double enough_work_cpu = 4e9, enough_work = 2e10;
+static const double budget_seconds = 0.02; /* of one alternative's timing */
+
+/* ---- Which ----------------------------------------------------------------------------------- */
+
+/* Alternatives that are considered, in order. */
+typedef struct shortlist {
+    const dpt_alternative *items[MAX_ALTERNATIVES];
+    const char *names[MAX_ALTERNATIVES];
+    size_t n;
+} shortlist;
+
+static bool begins_with(const char *name, const char *beginning)
+{
+    return strncmp(name, beginning, strlen(beginning)) == 0;
+}
+
+/* With a beginning, what begins like that, whatever it was written for. */
+static shortlist select_items(const dpt_device *device, const dpt_alternatives *choice,
+                              const char *beginning)
+{
+    shortlist list = {.n = 0};
+    for (size_t i = 0; i < choice->n_items && list.n < MAX_ALTERNATIVES; i++) {
+        const dpt_alternative *item = &choice->items[i];
+        if (beginning ? !begins_with(item->name, beginning)
+                      : !dpt_tuner_of(device)->suits(device, item->name))
+            continue;
+        list.items[list.n] = item;
+        list.names[list.n++] = item->name;
+    }
+    return list;
+}
+
+static dpt_status prepare_one(dpt_op *op, const dpt_alternative *item)
+{
+    op->plan = (dpt_op_plan){0};
+    const dpt_status status = item->prepare(op, item->parameters);
+    if (status != DPT_OK) {
+        dpt_op_plan_clear(&op->plan);
+        return status;
+    }
+    op->plan.algorithm = item->name;
+    return DPT_OK;
+}
+
+static dpt_status prepare_first(dpt_op *op, const shortlist *list)
+{
+    if (list->n == 0)
+        return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
+                        "nothing that path= of the device leaves can do this");
+    for (size_t i = 0; i < list->n; i++) {
+        const dpt_status status = prepare_one(op, list->items[i]);
+        if (status != DPT_E_UNSUPPORTED) return status;
+    }
+    return DPT_E_UNSUPPORTED;
+}
+
+/* ---- How fast -------------------------------------------------------------------------------- */
+
+/* What is timed: one alternative with tensors of its own. */
+typedef struct trial {
+    const dpt_op *op; /* the description */
+    const dpt_alternatives *choice;
+    const shortlist *list;
+    size_t n_samples;
+} trial;
+
+typedef struct setting {
+    dpt_op op; /* with n_samples of the trial */
+    dpt_op_args args;
+} setting;
+
+static dpt_status allocate(dpt_stream *stream, size_t n_bytes, dpt_location *out)
+{
+    const float small = 0.01f;
+    uint32_t pattern;
+    memcpy(&pattern, &small, sizeof pattern);
+    if (n_bytes == 0) return DPT_OK;
+    dpt_device *device = dpt_stream_device(stream);
+    const dpt_memory_ops *memory = device->backend->memory;
+    DPT_TRY(memory->alloc(device, n_bytes, &out->buffer));
+    return memory->fill(stream, *out, pattern, n_bytes / sizeof pattern * sizeof pattern);
+}
+
+static size_t extent_bytes(const dpt_extent *extent, size_t n_samples)
+{
+    return dpt_size_add(extent->fixed_bytes, dpt_size_mul(extent->sample_bytes, n_samples));
+}
+
+static dpt_status set_up(const trial *t, const dpt_alternative *item, dpt_stream *stream,
+                         setting *s)
+{
+    s->op = (dpt_op){.device = t->op->device, .desc = t->op->desc, .max_samples = t->n_samples};
+    DPT_TRY(prepare_one(&s->op, item));
+    for (size_t i = 0; i < DPT_MAX_INPUTS; i++)
+        DPT_TRY(allocate(stream, extent_bytes(&t->choice->in[i], t->n_samples), &s->args.in[i]));
+    for (size_t i = 0; i < DPT_MAX_OUTPUTS; i++)
+        DPT_TRY(allocate(stream, extent_bytes(&t->choice->out[i], t->n_samples), &s->args.out[i]));
+    return allocate(stream, s->op.plan.workspace_bytes, &s->args.workspace);
+}
+
+static void tear_down(dpt_device *device, setting *s)
+{
+    const dpt_memory_ops *memory = device->backend->memory;
+    for (size_t i = 0; i < DPT_MAX_INPUTS; i++)
+        memory->free(device, s->args.in[i].buffer);
+    for (size_t i = 0; i < DPT_MAX_OUTPUTS; i++)
+        memory->free(device, s->args.out[i].buffer);
+    memory->free(device, s->args.workspace.buffer);
+    dpt_op_plan_clear(&s->op.plan);
+}
+
+static dpt_status enqueue(void *argument, dpt_stream *stream)
+{
+    const setting *s = argument;
+    const dpt_call call = {
+        .stream = stream, .op = &s->op, .n_samples = s->op.max_samples, .args = &s->args};
+    return s->op.plan.run(&call);
+}
+
+static dpt_status time_item(const trial *t, const dpt_alternative *item, double *seconds)
+{
+    dpt_device *device = t->op->device;
+    dpt_tuner *tuner = dpt_tuner_of(device);
+    setting s = {0};
+    tuner->trying = true;
+    dpt_status status = set_up(t, item, tuner->stream, &s);
+    tuner->trying = false;
+    if (status == DPT_OK) status = dpt_measure(device, budget_seconds, enqueue, &s, seconds);
+    /* Nothing is freed that the device may still work on. */
+    if (status != DPT_OK && status != DPT_E_DEVICE_LOST) {
+        const dpt_error first = device->error;
+        if (tuner->finish(tuner->stream) != DPT_OK) status = first.status;
+        device->error = first;
+    }
+    tear_down(device, &s);
+    return status;
+}
+
+/* A dpt_time. */
+static dpt_status time_candidate(void *argument, const char *candidate, double *seconds)
+{
+    const trial *t = argument;
+    for (size_t i = 0; i < t->list->n; i++) {
+        if (strcmp(t->list->names[i], candidate) != 0) continue;
+        trial smaller = *t;
+        dpt_status status = time_item(&smaller, t->list->items[i], seconds);
+        while (status == DPT_E_NO_MEMORY && smaller.n_samples > 1) {
+            smaller.n_samples /= 2;
+            status = time_item(&smaller, t->list->items[i], seconds);
+        }
+        /* Fewer samples took that long; as many as the others had would have taken longer. */
+        if (status == DPT_OK)
+            *seconds *= (1.0 + t->list->items[i]->handicap) * (double)t->n_samples /
+                        (double)smaller.n_samples;
+        return status;
+    }
+    return DPT_FAIL(&t->op->device->error, DPT_E_INTERNAL, "no alternative %s", candidate);
+}
+
+/* Samples that are timed: a power of two or the most there will be, so that shares of about one
+   size share a choice. */
+static size_t samples_to_time(const dpt_op *op, const dpt_alternatives *choice)
+{
+    const double enough = dpt_traits_of(op->device)->is_cpu ? enough_work_cpu : enough_work;
+    size_t n = 1;
+    while (n < op->max_samples && (double)n * choice->work < enough)
+        n *= 2;
+    return n < op->max_samples ? n : op->max_samples;
+}
+
+static dpt_status prepare_fastest(dpt_op *op, const dpt_alternatives *choice, const shortlist *list)
+{
+    trial t = {.op = op, .choice = choice, .list = list, .n_samples = samples_to_time(op, choice)};
+    size_t rounded = 1;
+    while (rounded < t.n_samples)
+        rounded *= 2;
+    char key[KEY_BYTES];
+    snprintf(key, sizeof key, "%s n%zu", choice->key, rounded);
+    const dpt_choice measured = {.key = key,
+                                 .candidates = list->names,
+                                 .n_candidates = list->n,
+                                 .time = time_candidate,
+                                 .argument = &t};
+    size_t best;
+    DPT_TRY(dpt_choose(op->device, &measured, &best));
+    return prepare_one(op, list->items[best]);
+}
+
+static dpt_status prepare_among(dpt_op *op, const dpt_alternatives *choice, const shortlist *list)
+{
+    const bool worth_it = choice->work * (double)op->max_samples >= least_work;
+    if (list->n > 1 && worth_it) {
+        const dpt_status status = prepare_fastest(op, choice, list);
+        if (status != DPT_E_UNSUPPORTED && status != DPT_E_NO_MEMORY) return status;
+    }
+    return prepare_first(op, list);
+}
+
+dpt_status dpt_prepare_best(dpt_op *op, const dpt_alternatives *choice)
+{
+    const char *algorithm = dpt_tuner_of(op->device)->algorithm;
+    if (algorithm) {
+        const shortlist named = select_items(op->device, choice, algorithm);
+        const dpt_status status =
+            named.n > 0 ? prepare_among(op, choice, &named) : DPT_E_UNSUPPORTED;
+        if (status != DPT_E_UNSUPPORTED) return status;
+    }
+    const shortlist list = select_items(op->device, choice, NULL);
+    return prepare_among(op, choice, &list);
+}

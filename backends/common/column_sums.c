@@ -1,0 +1,62 @@
+/* Divides the rows into pieces that fill the device, sums each, and sums the pieces. */
+#include "column_sums.h"
+#include "column_sums_params.h"
+
+enum { LEAST_ROWS = 32, PIECES_PER_CORE = 4, MOST_PIECES = 256 };
+
+dpt_status dpt_column_sums_prepare(dpt_device *device, dpt_column_sums *out)
+{
+    const dpt_traits *traits = dpt_traits_of(device);
+    dpt_program_key key = {.file = "column_sums.cl"};
+    const unsigned lanes = !traits->is_cpu              ? 1
+                           : traits->vector_width >= 16 ? 16
+                           : traits->vector_width >= 8  ? 8
+                                                        : 4;
+    snprintf(key.options, sizeof key.options, "-DLANES=%u", lanes);
+    DPT_TRY(dpt_kernel_get(device, &key, "column_sums", &out->kernel));
+    out->lanes = lanes;
+    return DPT_OK;
+}
+
+static size_t count_pieces(const dpt_device *device, size_t rows)
+{
+    const dpt_traits *traits = dpt_traits_of(device);
+    const size_t most = traits->is_cpu ? (size_t)PIECES_PER_CORE * traits->n_units : MOST_PIECES;
+    const size_t n = dpt_ceil_div(rows, LEAST_ROWS);
+    return n > most ? most : n > 0 ? n : 1;
+}
+
+size_t dpt_column_sums_workspace(const dpt_device *device, size_t rows, size_t columns)
+{
+    const size_t n_pieces = count_pieces(device, rows);
+    return n_pieces > 1 ? dpt_size_mul(dpt_size_mul(n_pieces, columns), sizeof(float)) : 0;
+}
+
+static dpt_status launch(const dpt_column_sums *sums, dpt_stream *stream, dpt_location to,
+                         dpt_location x, const column_sums_params *p)
+{
+    dpt_launch l = dpt_launch_begin(stream, sums->kernel);
+    dpt_launch_tensor(&l, to, DPT_F32);
+    dpt_launch_tensor(&l, x, DPT_F32);
+    dpt_launch_value(&l, p, sizeof *p);
+    return dpt_launch_items(&l, dpt_ceil_div(p->columns, sums->lanes) * p->n_pieces);
+}
+
+dpt_status dpt_column_sums_run(const dpt_column_sums *sums, dpt_stream *stream,
+                               const dpt_column_sums_args *args)
+{
+    const size_t most = count_pieces(dpt_stream_device(stream), args->rows);
+    const size_t piece_rows = dpt_ceil_div(args->rows, most);
+    const size_t n_pieces = piece_rows > 0 ? dpt_ceil_div(args->rows, piece_rows) : 1;
+    column_sums_params p = {.rows = args->rows,
+                            .piece_rows = piece_rows,
+                            .n_pieces = (u32)n_pieces,
+                            .columns = (u32)args->columns};
+    if (n_pieces > 1) {
+        DPT_TRY(launch(sums, stream, args->workspace, args->x, &p));
+        p.rows = p.piece_rows = n_pieces;
+        p.n_pieces = 1;
+    }
+    p.accumulate = args->accumulate;
+    return launch(sums, stream, args->y, n_pieces > 1 ? args->workspace : args->x, &p);
+}

@@ -1,0 +1,26 @@
+/* Sums over the rows of a matrix, in a fixed order: the gradients of biases. */
+#ifndef DPT_COMMON_COLUMN_SUMS_H
+#define DPT_COMMON_COLUMN_SUMS_H
+
+#include "operators.h"
+
+typedef struct dpt_column_sums {
+    dpt_kernel *kernel;
+    unsigned lanes;
+} dpt_column_sums;
+
+typedef struct dpt_column_sums_args {
+    size_t rows, columns; /* columns below 2^32 */
+    dpt_location x;       /* (rows, columns) */
+    dpt_location y;       /* (columns) */
+    bool accumulate;      /* y is added to */
+    dpt_location workspace;
+} dpt_column_sums_args;
+
+DPT_CHECK_RESULT dpt_status dpt_column_sums_prepare(dpt_device *device, dpt_column_sums *out);
+/* Bytes for this many rows or fewer. */
+size_t dpt_column_sums_workspace(const dpt_device *device, size_t rows, size_t columns);
+DPT_CHECK_RESULT dpt_status dpt_column_sums_run(const dpt_column_sums *sums, dpt_stream *stream,
+                                                const dpt_column_sums_args *args);
+
+#endif

@@ -1,0 +1,383 @@
+/* Convolutions for GPUs: matrix products over tiles in local memory, whose operands are read out of
+   images and filters where they lie (kernels/conv2d_local_tile.h).  Here is which tiles there are,
+   and how a call becomes launches. */
+#include "conv2d_local.h"
+#include "conv2d.h"
+
+#include <stdio.h>
+
+enum {
+    /* Of a launch: the kernels count pixels and groups of work items in 32 bits. */
+    MAX_PIXELS = 1 << 30,
+    MAX_GROUPS = 1 << 30,
+    MAX_EXTENT = 1 << 28, /* of an image with its padding */
+    /* Backward-weights: groups that keep a compute unit busy, the least pixels that are worth a
+       chunk of their own, and the most memory that chunks' sums may take. */
+    GROUPS_PER_UNIT = 8,
+    MIN_CHUNK = 512,
+    MAX_PARTS_BYTES = 128 << 20,
+};
+
+/* What options of kernels/conv2d_local_tile.h make of it. */
+typedef struct tile {
+    size_t m, n, k, reg_m, reg_n;
+} tile;
+
+typedef struct state {
+    dpt_kernel *kernel, *sum; /* sum: backward-weights */
+    conv2d_local_params params;
+    tile tile;
+    size_t x_bytes, y_bytes; /* of a sample */
+    size_t samples_per_launch;
+    size_t n_phases; /* backward-data */
+    size_t n_parts;  /* backward-weights: the most */
+    size_t n_weights, n_biases;
+} state;
+
+/* ---- Sizes ----------------------------------------------------------------------------------- */
+
+static size_t items_of(const tile *t)
+{
+    return t->m / t->reg_m * (t->n / t->reg_n);
+}
+
+/* Two buffers, each a slice of A and of B. */
+static size_t local_bytes_of(const tile *t)
+{
+    return 2 * t->k * (t->m + 4 + t->n + 4) * sizeof(float);
+}
+
+static size_t common_divisor(size_t a, size_t b)
+{
+    return b == 0 ? a : common_divisor(b, a % b);
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static dpt_status check_fits(const dpt_op *op, const tile *t)
+{
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    const dpt_traits *traits = dpt_traits_of(op->device);
+    if (items_of(t) > traits->most_group_size || local_bytes_of(t) > traits->most_shared_bytes)
+        return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
+                        "a tile of %zux%zux%zu needs groups of %zu with %zu bytes of local memory; "
+                        "%s has %zu and %zu",
+                        t->m, t->n, t->k, items_of(t), local_bytes_of(t), traits->name,
+                        traits->most_group_size, traits->most_shared_bytes);
+    if (dpt_size_add(d->in_h, dpt_size_mul(2, d->pad_h)) > MAX_EXTENT ||
+        dpt_size_add(d->in_w, dpt_size_mul(2, d->pad_w)) > MAX_EXTENT || d->stride_h > MAX_EXTENT ||
+        d->stride_w > MAX_EXTENT || d->dilation_h > MAX_EXTENT || d->dilation_w > MAX_EXTENT)
+        return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
+                        "an image with its padding, a stride or a dilation exceeds 2^28");
+    return DPT_OK;
+}
+
+static conv2d_local_params params_of(const dpt_conv2d_desc *d)
+{
+    return (conv2d_local_params){
+        .groups = (u32)d->groups,
+        .in_h = (u32)d->in_h,
+        .in_w = (u32)d->in_w,
+        .in_channels = (u32)d->in_channels,
+        .out_h = (u32)d->out_h,
+        .out_w = (u32)d->out_w,
+        .out_channels = (u32)d->out_channels,
+        .kernel_h = (u32)d->kernel_h,
+        .kernel_w = (u32)d->kernel_w,
+        .stride_h = (u32)d->stride_h,
+        .stride_w = (u32)d->stride_w,
+        .pad_h = (u32)d->pad_h,
+        .pad_w = (u32)d->pad_w,
+        .dilation_h = (u32)d->dilation_h,
+        .dilation_w = (u32)d->dilation_w,
+        .phases_w = (u32)smaller(d->stride_w, d->in_w),
+        .every_h = (u32)(d->stride_h / common_divisor(d->stride_h, d->dilation_h)),
+        .every_w = (u32)(d->stride_w / common_divisor(d->stride_w, d->dilation_w)),
+        .has_bias = d->has_bias,
+    };
+}
+
+/* ---- Programs -------------------------------------------------------------------------------- */
+
+/* Channels of an access to global memory. */
+static unsigned width_of(size_t channels)
+{
+    return channels % 4 == 0 ? 4 : 1;
+}
+
+/* What tells a pass from another. */
+typedef struct pass {
+    const char *file, *kernel;
+    unsigned a_width, b_width, c_width;
+    dpt_activation activation;
+} pass;
+
+static pass pass_of(const dpt_op *op)
+{
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    const unsigned in = width_of(d->in_channels / d->groups);
+    const unsigned out = width_of(d->out_channels / d->groups);
+    switch (op->desc.kind) {
+    case DPT_OP_CONV2D_FORWARD:
+        return (pass){
+            "conv2d_local_forward.cl", "dpt_conv2d_local_forward", in, in, out, d->activation};
+    case DPT_OP_CONV2D_BACKWARD_DATA:
+        return (pass){"conv2d_local_data.cl", "dpt_conv2d_local_data", out, in, in,
+                      d->input_activation};
+    default:
+        return (pass){
+            "conv2d_local_weights.cl", "dpt_conv2d_local_weights", out, in, in, DPT_ACT_NONE};
+    }
+}
+
+static dpt_status get_kernel(const dpt_op *op, const tile *t, dpt_kernel **out)
+{
+    pass p = pass_of(op);
+    const dpt_traits *traits = dpt_traits_of(op->device);
+    dpt_program_key key = {.file = p.file};
+    if (traits->is_compiled && (p.a_width != p.b_width || p.a_width != p.c_width))
+        p.a_width = p.b_width = p.c_width = 1; /* fewer variants */
+    snprintf(key.options, sizeof key.options,
+             "-DTILE_M=%zu -DTILE_N=%zu -DTILE_K=%zu -DREG_M=%zu -DREG_N=%zu -DA_WIDTH=%u "
+             "-DB_WIDTH=%u -DC_WIDTH=%u",
+             t->m, t->n, t->k, t->reg_m, t->reg_n, p.a_width, p.b_width, p.c_width);
+    snprintf(key.constants, sizeof key.constants, "-DACTIVATION=%uu",
+             traits->is_cpu ? 0u : (unsigned)p.activation);
+    return dpt_kernel_get(op->device, &key, p.kernel, out);
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+/* Some samples of a call. */
+typedef struct share {
+    size_t first, n;
+    bool accumulate;
+} share;
+
+static dpt_status launch_tiles(const state *s, dpt_launch *launch,
+                               const conv2d_local_params *params, size_t n_parts)
+{
+    const size_t n_groups = (size_t)params->tiles_m * params->tiles_n * params->groups * n_parts;
+    dpt_launch_value(launch, params, sizeof *params);
+    return dpt_launch_groups(launch, (const size_t[3]){n_groups, 1, 1},
+                             (const size_t[3]){items_of(&s->tile), 1, 1});
+}
+
+static dpt_status run_forward(const dpt_call *call, const share *part)
+{
+    const state *s = call->op->plan.state;
+    const dpt_op_args *args = call->args;
+    conv2d_local_params params = s->params;
+    params.n_samples = (u32)part->n;
+    params.tiles_m = (u32)dpt_ceil_div(part->n * params.out_h * params.out_w, s->tile.m);
+    dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
+    dpt_launch_tensor(&l, dpt_at(args->out[0], part->first * s->y_bytes), DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(args->in[0], part->first * s->x_bytes), DPT_F32);
+    dpt_launch_tensor(&l, args->in[1], DPT_F32);
+    dpt_launch_tensor(&l, args->in[2], DPT_F32);
+    return launch_tiles(s, &l, &params, 1);
+}
+
+static dpt_status run_data(const dpt_call *call, const share *part)
+{
+    const state *s = call->op->plan.state;
+    const dpt_op_args *args = call->args;
+    conv2d_local_params params = s->params;
+    const size_t rows = dpt_ceil_div(params.in_h, params.stride_h);
+    const size_t columns = dpt_ceil_div(params.in_w, params.stride_w);
+    const size_t x_offset = args->in[2].buffer ? part->first * s->x_bytes : 0;
+    params.n_samples = (u32)part->n;
+    params.tiles_m = (u32)dpt_ceil_div(part->n * rows * columns, s->tile.m);
+    params.accumulate = part->accumulate;
+    dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
+    dpt_launch_tensor(&l, dpt_at(args->out[0], part->first * s->x_bytes), DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(args->in[0], part->first * s->y_bytes), DPT_F32);
+    dpt_launch_tensor(&l, args->in[1], DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(args->in[2], x_offset), DPT_F32);
+    return launch_tiles(s, &l, &params, s->n_phases);
+}
+
+static dpt_status add_parts(const dpt_call *call, size_t n_parts, bool accumulate)
+{
+    const state *s = call->op->plan.state;
+    const dpt_op_args *args = call->args;
+    const conv2d_local_sum_params params = {.part_size = s->params.part_size,
+                                            .n_parts = (u32)n_parts,
+                                            .n_weights = (u32)s->n_weights,
+                                            .n_biases = (u32)s->n_biases,
+                                            .accumulate = accumulate};
+    dpt_launch l = dpt_launch_begin(call->stream, s->sum);
+    dpt_launch_tensor(&l, args->out[0], DPT_F32);
+    dpt_launch_tensor(&l, args->out[1], DPT_F32);
+    dpt_launch_tensor(&l, args->workspace, DPT_F32);
+    dpt_launch_value(&l, &params, sizeof params);
+    return dpt_launch_items(&l, s->n_weights + s->n_biases);
+}
+
+static dpt_status run_weights(const dpt_call *call, const share *part)
+{
+    const state *s = call->op->plan.state;
+    const dpt_op_args *args = call->args;
+    conv2d_local_params params = s->params;
+    const size_t n_pixels = part->n * params.out_h * params.out_w;
+    const size_t chunk = dpt_ceil_div(dpt_ceil_div(n_pixels, s->n_parts), s->tile.k);
+    params.n_samples = (u32)part->n;
+    params.chunk = (u32)(chunk * s->tile.k);
+    /* Without samples there is one chunk of no pixels, which writes zeros. */
+    const size_t n_parts = n_pixels > 0 ? dpt_ceil_div(n_pixels, params.chunk) : 1;
+    const bool direct = n_parts == 1;
+    const dpt_location workspace = args->workspace;
+    params.accumulate = direct && part->accumulate;
+    dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
+    dpt_launch_tensor(&l, direct ? args->out[0] : workspace, DPT_F32);
+    dpt_launch_tensor(&l, direct ? args->out[1] : dpt_at(workspace, s->n_weights * sizeof(float)),
+                      DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(args->in[0], part->first * s->y_bytes), DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(args->in[1], part->first * s->x_bytes), DPT_F32);
+    DPT_TRY(launch_tiles(s, &l, &params, n_parts));
+    return direct ? DPT_OK : add_parts(call, n_parts, part->accumulate);
+}
+
+static dpt_status run_shares(const dpt_call *call,
+                             dpt_status (*run)(const dpt_call *, const share *))
+{
+    const state *s = call->op->plan.state;
+    share part = {.accumulate = call->accumulate};
+    do {
+        part.n = smaller(call->n_samples - part.first, s->samples_per_launch);
+        DPT_TRY(run(call, &part));
+        part.first += part.n;
+        /* The next samples' filter gradients come on top of these. */
+        if (call->op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS) part.accumulate = true;
+    } while (part.first < call->n_samples);
+    return DPT_OK;
+}
+
+static dpt_status forward(const dpt_call *call)
+{
+    return run_shares(call, run_forward);
+}
+
+static dpt_status backward_data(const dpt_call *call)
+{
+    return run_shares(call, run_data);
+}
+
+static dpt_status backward_weights(const dpt_call *call)
+{
+    return run_shares(call, run_weights);
+}
+
+/* ---- Preparing ------------------------------------------------------------------------------- */
+
+/* Rows of the pass's matrix that a sample has, and its columns. */
+static void set_matrix(const dpt_op *op, state *s, size_t *rows)
+{
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    const size_t channels = d->in_channels / d->groups, filters = d->out_channels / d->groups;
+    size_t columns;
+    s->n_phases = 1;
+    switch (op->desc.kind) {
+    case DPT_OP_CONV2D_FORWARD:
+        *rows = d->out_h * d->out_w;
+        columns = filters;
+        break;
+    case DPT_OP_CONV2D_BACKWARD_DATA:
+        *rows = dpt_ceil_div(d->in_h, d->stride_h) * dpt_ceil_div(d->in_w, d->stride_w);
+        columns = channels;
+        s->n_phases = smaller(d->stride_h, d->in_h) * s->params.phases_w;
+        break;
+    default:
+        *rows = 0; /* a sample adds to K only */
+        columns = d->kernel_h * d->kernel_w * channels;
+        s->params.tiles_m = (u32)dpt_ceil_div(filters, s->tile.m);
+    }
+    s->params.tiles_n = (u32)dpt_ceil_div(columns, s->tile.n);
+}
+
+static dpt_status limit_launches(dpt_op *op, state *s, size_t rows)
+{
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    const size_t pixels = larger(d->in_h * d->in_w, d->out_h * d->out_w);
+    const size_t groups = dpt_size_mul(dpt_size_mul(dpt_ceil_div(rows, s->tile.m), s->n_phases),
+                                       dpt_size_mul(s->params.tiles_n, d->groups));
+    if (groups > MAX_GROUPS)
+        return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
+                        "a sample of the convolution takes more than 2^30 tiles");
+    s->samples_per_launch = MAX_PIXELS / (pixels > MAX_PIXELS ? MAX_PIXELS : pixels);
+    if (groups > 0) s->samples_per_launch = smaller(s->samples_per_launch, MAX_GROUPS / groups);
+    return DPT_OK;
+}
+
+/* How many chunks the pixels of backward-weights are cut into. */
+static dpt_status plan_parts(dpt_op *op, state *s)
+{
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    const dpt_traits *traits = dpt_traits_of(op->device);
+    s->n_weights = d->out_channels * d->kernel_h * d->kernel_w * (d->in_channels / d->groups);
+    s->n_biases = d->has_bias ? d->out_channels : 0;
+    s->params.part_size = (s->n_weights + s->n_biases + 3) / 4 * 4;
+    const size_t part_bytes = s->params.part_size * sizeof(float);
+    const size_t n_tiles = (size_t)s->params.tiles_m * s->params.tiles_n * d->groups;
+    const size_t n_pixels =
+        dpt_size_mul(smaller(op->max_samples, s->samples_per_launch), d->out_h * d->out_w);
+    size_t n = dpt_ceil_div((size_t)traits->n_units * GROUPS_PER_UNIT, n_tiles);
+    n = smaller(n, dpt_ceil_div(n_pixels, MIN_CHUNK));
+    n = smaller(n, MAX_PARTS_BYTES / part_bytes);
+    s->n_parts = n > 0 ? n : 1;
+    if (s->n_parts == 1) return DPT_OK;
+    op->plan.workspace_bytes = s->n_parts * part_bytes;
+    return dpt_kernel_of(op->device, "conv2d_local_sum.cl", "dpt_conv2d_local_sum", &s->sum);
+}
+
+static dpt_status prepare(dpt_op *op, const void *parameters)
+{
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    const tile *t = parameters;
+    DPT_TRY(check_fits(op, t));
+    state *s = dpt_op_state(op, sizeof *s);
+    if (!s) return DPT_E_NO_MEMORY;
+    s->tile = *t;
+    s->params = params_of(d);
+    s->params.activation = (u32)pass_of(op).activation;
+    s->x_bytes = d->in_h * d->in_w * d->in_channels * sizeof(float);
+    s->y_bytes = d->out_h * d->out_w * d->out_channels * sizeof(float);
+    size_t rows;
+    set_matrix(op, s, &rows);
+    DPT_TRY(limit_launches(op, s, rows));
+    switch (op->desc.kind) {
+    case DPT_OP_CONV2D_FORWARD: op->plan.run = forward; break;
+    case DPT_OP_CONV2D_BACKWARD_DATA: op->plan.run = backward_data; break;
+    default: op->plan.run = backward_weights; DPT_TRY(plan_parts(op, s));
+    }
+    op->plan.flops = 2.0 * (double)(s->y_bytes / sizeof(float)) * (double)d->kernel_h *
+                     (double)d->kernel_w * (double)(d->in_channels / d->groups);
+    op->plan.exact = true;
+    return get_kernel(op, t, &s->kernel);
+}
+
+#define TILE(name_, m_, n_, k_, reg_m_, reg_n_)                                                    \
+    {                                                                                              \
+        .name = "local-" name_,                                                                    \
+        .parameters = &(const tile){.m = m_, .n = n_, .k = k_, .reg_m = reg_m_, .reg_n = reg_n_},  \
+        .prepare = prepare,                                                                        \
+    }
+
+/* Larger tiles read less from local and from global memory for each product; smaller ones leave
+   more groups to share out and fit small matrices and small devices. */
+const dpt_alternative dpt_conv2d_local[] = {
+    TILE("64x64x16", 64, 64, 16, 8, 4),     TILE("128x64x16", 128, 64, 16, 8, 8),
+    TILE("128x128x8", 128, 128, 8, 8, 8),   TILE("64x64x8", 64, 64, 8, 8, 8),
+    TILE("128x128x16", 128, 128, 16, 8, 8), TILE("128x32x8", 128, 32, 8, 8, 4),
+    TILE("64x32x16", 64, 32, 16, 8, 4),     TILE("32x64x16", 32, 64, 16, 4, 8),
+    TILE("32x32x16", 32, 32, 16, 4, 4),     TILE("64x16x16", 64, 16, 16, 4, 4),
+    TILE("16x16x16", 16, 16, 16, 4, 4),     {.name = NULL},
+};

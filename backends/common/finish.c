@@ -1,0 +1,54 @@
+/* Launches of kernels/finish.cl, which counts elements in 31 bits. */
+#include "finish.h"
+#include "finish_params.h"
+
+enum { MOST_ELEMENTS = 1 << 30 };
+
+dpt_status dpt_finish_prepare(dpt_device *device, dpt_kernel **out)
+{
+    return dpt_kernel_of(device, "finish.cl", "dpt_finish", out);
+}
+
+static bool is_same(dpt_location a, dpt_location b)
+{
+    return a.buffer == b.buffer && a.offset_bytes == b.offset_bytes;
+}
+
+static bool has_work(const dpt_finish_args *a)
+{
+    return a->accumulate || a->bias.buffer || a->activation != DPT_ACT_NONE ||
+           a->mask_activation != DPT_ACT_NONE || !is_same(a->product, a->y);
+}
+
+/* `rows` rows from `first` on. */
+static dpt_status launch(dpt_kernel *kernel, dpt_stream *stream, const dpt_finish_args *a,
+                         size_t first, size_t rows)
+{
+    const size_t skip = first * a->columns * sizeof(float);
+    const finish_params p = {.columns = divisor_of((u32)a->columns),
+                             .count = (u32)(rows * a->columns),
+                             .accumulate = a->accumulate,
+                             .has_bias = a->bias.buffer != NULL,
+                             .activation = (u32)a->activation,
+                             .mask_activation = (u32)a->mask_activation};
+    const dpt_location none = {NULL, 0};
+    dpt_launch l = dpt_launch_begin(stream, kernel);
+    dpt_launch_tensor(&l, dpt_at(a->y, skip), DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(a->product, skip), DPT_F32);
+    dpt_launch_tensor(&l, a->bias, DPT_F32);
+    dpt_launch_tensor(&l, p.mask_activation == DPT_ACT_NONE ? none : dpt_at(a->mask, skip),
+                      DPT_F32);
+    dpt_launch_value(&l, &p, sizeof p);
+    return dpt_launch_elements(&l, p.count, 1);
+}
+
+dpt_status dpt_finish_run(dpt_kernel *kernel, dpt_stream *stream, const dpt_finish_args *a)
+{
+    const size_t most = a->columns < MOST_ELEMENTS ? MOST_ELEMENTS / a->columns : 1;
+    if (!has_work(a)) return DPT_OK;
+    for (size_t first = 0; first < a->rows; first += most) {
+        const size_t left = a->rows - first;
+        DPT_TRY(launch(kernel, stream, a, first, left < most ? left : most));
+    }
+    return DPT_OK;
+}

@@ -1,0 +1,24 @@
+/* What follows a product that a library has computed: bias, activation, mask. */
+#ifndef DPT_COMMON_FINISH_H
+#define DPT_COMMON_FINISH_H
+
+#include "launch.h"
+
+/* y = activation([y +] product + bias) * slope of mask_activation where its output is `mask`. */
+typedef struct dpt_finish_args {
+    size_t rows, columns; /* columns from 1, below 2^31 */
+    dpt_location product; /* (rows, columns) */
+    dpt_location y;       /* as product, and may be it */
+    bool accumulate;      /* y is added to */
+    dpt_location bias;    /* (columns), or {NULL, 0} */
+    dpt_activation activation;
+    dpt_location mask; /* as y; used unless mask_activation is NONE */
+    dpt_activation mask_activation;
+} dpt_finish_args;
+
+DPT_CHECK_RESULT dpt_status dpt_finish_prepare(dpt_device *device, dpt_kernel **out);
+/* Enqueues it, or nothing where there is nothing to do. */
+DPT_CHECK_RESULT dpt_status dpt_finish_run(dpt_kernel *kernel, dpt_stream *stream,
+                                           const dpt_finish_args *args);
+
+#endif

@@ -1,0 +1,113 @@
+/* Divisions of matrices (grid.h). */
+#include "grid.h"
+
+enum {
+    CPU_ITEMS_PER_UNIT = 8, /* a few for each thread, so that a late one delays little */
+    CPU_LEAST = 1 << 14,    /* elements of an item: less is not worth a group */
+    CPU_LANES = 16,         /* of the widest vector */
+    GPU_MAP_PER_UNIT = 1024,
+    GPU_REDUCE_PER_UNIT = 512, /* as few as keep the memory busy: their entries cost as well */
+    ROUND = 8,                 /* rows that kernels take at once */
+};
+
+static size_t least_of(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t most_of(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static size_t items_wanted(const dpt_traits *traits, dpt_grid_use use)
+{
+    const size_t units = most_of(traits->n_units, 1);
+    if (traits->is_cpu) return units * CPU_ITEMS_PER_UNIT;
+    return units * (use == DPT_GRID_MAP ? GPU_MAP_PER_UNIT : GPU_REDUCE_PER_UNIT);
+}
+
+/* Periods and tiles: what does not depend on the number of rows. */
+static columns period_of(const dpt_traits *traits, size_t channels, size_t most_rows)
+{
+    const size_t wanted = traits->is_cpu ? TILE_OF_CPU : traits->group_size;
+    const size_t rows = most_of(least_of(wanted / channels, most_rows), 1);
+    const size_t period = channels * rows;
+    size_t width = 1;
+    if (traits->is_cpu) {
+        const size_t even = dpt_ceil_div(period, dpt_ceil_div(period, TILE_OF_CPU));
+        width = dpt_ceil_div(even, CPU_LANES) * CPU_LANES;
+    }
+    return (columns){.channels = (u32)channels,
+                     .period = (u32)period,
+                     .width = (u32)width,
+                     .n_tiles = (u32)dpt_ceil_div(period, width)};
+}
+
+static size_t most_chunks(const dpt_traits *traits, const columns *grid, dpt_grid_use use)
+{
+    return dpt_ceil_div(items_wanted(traits, use), grid->n_tiles);
+}
+
+/* The fewest periods that make a chunk. */
+static size_t least_each(const dpt_traits *traits, const columns *grid)
+{
+    return traits->is_cpu ? dpt_ceil_div(CPU_LEAST, grid->width) : ROUND;
+}
+
+columns dpt_grid(const dpt_device *device, dpt_grid_use use, size_t n_rows, size_t channels,
+                 size_t most_rows)
+{
+    const dpt_traits *traits = dpt_traits_of(device);
+    columns grid = period_of(traits, channels, most_rows);
+    const size_t n_elements = n_rows * channels;
+    const size_t n_periods = n_elements / grid.period;
+    const size_t even = dpt_ceil_div(n_periods, most_chunks(traits, &grid, use));
+    const size_t each = most_of(even, least_each(traits, &grid));
+    grid.n_periods = n_periods;
+    grid.rest = (u32)(n_elements % grid.period);
+    grid.each = dpt_ceil_div(each, ROUND) * ROUND;
+    grid.n_chunks = (u32)most_of(dpt_ceil_div(n_periods, grid.each), n_rows > 0);
+    return grid;
+}
+
+size_t dpt_grid_bytes(const dpt_device *device, size_t n_rows, size_t channels, size_t most_rows,
+                      size_t n_floats)
+{
+    const dpt_traits *traits = dpt_traits_of(device);
+    const columns grid = period_of(traits, channels, most_rows);
+    const size_t n_periods = dpt_size_mul(n_rows, channels) / grid.period;
+    const size_t worth = dpt_ceil_div(n_periods, least_each(traits, &grid));
+    const size_t n_chunks = least_of(most_chunks(traits, &grid, DPT_GRID_REDUCE), worth);
+    return dpt_size_mul(dpt_size_mul(most_of(n_chunks, 1), grid.period),
+                        dpt_size_mul(n_floats, sizeof(float)));
+}
+
+dpt_status dpt_grid_launch(dpt_launch *launch, const columns *grid)
+{
+    const size_t n_items = (size_t)grid->n_chunks * grid->n_tiles;
+    /* On a CPU an item is work enough for a group of its own, which is what threads share out. */
+    if (dpt_traits_of(dpt_stream_device(launch->stream))->is_cpu)
+        return dpt_launch_groups(launch, (const size_t[3]){n_items, 1, 1},
+                                 (const size_t[3]){1, 1, 1});
+    return dpt_launch_items(launch, n_items);
+}
+
+columns_merge dpt_grid_merge(const dpt_device *device, const columns *grid, bool accumulate)
+{
+    enum { MOST_ACROSS = 8 }; /* neighbours enough to read memory well */
+    const size_t group = dpt_traits_of(device)->group_size;
+    const size_t most = least_of(group, MOST_ACROSS);
+    columns_merge merge = {.grid = *grid, .across = 1, .accumulate = accumulate};
+    while (merge.across < grid->channels && merge.across < most)
+        merge.across *= 2;
+    return merge;
+}
+
+dpt_status dpt_grid_launch_merge(dpt_launch *launch, const columns_merge *merge)
+{
+    const size_t group = dpt_traits_of(dpt_stream_device(launch->stream))->group_size;
+    const size_t n_groups = dpt_ceil_div(merge->grid.channels, merge->across);
+    return dpt_launch_groups(launch, (const size_t[3]){n_groups, 1, 1},
+                             (const size_t[3]){group, 1, 1});
+}

@@ -1,0 +1,70 @@
+/* Launches in the making: collecting arguments, and dividing work into groups (launch.h). */
+#include "launch.h"
+#include "size.h"
+#include "span.h"
+
+#include <string.h>
+
+dpt_launch dpt_launch_begin(dpt_stream *stream, dpt_kernel *kernel)
+{
+    dpt_launch launch;
+    launch.stream = stream;
+    launch.kernel = kernel;
+    launch.n_arguments = launch.n_bytes = 0;
+    launch.overflows = false;
+    return launch;
+}
+
+void dpt_launch_value(dpt_launch *launch, const void *value, size_t n_bytes)
+{
+    enum { STEP = 16 };
+    const unsigned i = launch->n_arguments;
+    if (i == DPT_MAX_ARGUMENTS || n_bytes > sizeof launch->bytes - launch->n_bytes) {
+        launch->overflows = true;
+        return;
+    }
+    memcpy(launch->bytes + launch->n_bytes, value, n_bytes);
+    launch->at[i] = (unsigned short)launch->n_bytes;
+    launch->n_bytes_of[i] = (unsigned short)n_bytes;
+    launch->n_bytes += (unsigned)((n_bytes + STEP - 1) / STEP * STEP);
+    launch->n_arguments++;
+}
+
+void dpt_launch_tensor(dpt_launch *launch, dpt_location location, dpt_dtype dtype)
+{
+    const void *base = location.buffer ? dpt_buffer_argument(location.buffer) : NULL;
+    const u64 place = location.offset_bytes / dpt_dtype_bytes(dtype);
+    dpt_launch_value(launch, &base, sizeof base);
+    dpt_launch_value(launch, &place, sizeof place);
+}
+
+dpt_status dpt_launch_groups(dpt_launch *launch, const size_t n_groups[3], const size_t group[3])
+{
+    if (launch->overflows)
+        return DPT_FAIL(&dpt_stream_device(launch->stream)->error, DPT_E_INTERNAL,
+                        "a kernel has more arguments than a launch holds");
+    if (n_groups[0] == 0 || n_groups[1] == 0 || n_groups[2] == 0) return DPT_OK;
+    return dpt_launch_enqueue(launch, n_groups, group);
+}
+
+dpt_status dpt_launch_items(dpt_launch *launch, size_t n_items)
+{
+    const size_t group = dpt_traits_of(dpt_stream_device(launch->stream))->group_size;
+    return dpt_launch_groups(launch, (const size_t[3]){dpt_ceil_div(n_items, group), 1, 1},
+                             (const size_t[3]){group, 1, 1});
+}
+
+dpt_status dpt_launch_elements(dpt_launch *launch, size_t per_sample, size_t n_samples)
+{
+    const dpt_traits *traits = dpt_traits_of(dpt_stream_device(launch->stream));
+    const size_t items = traits->is_cpu ? 1 : traits->group_size;
+    const size_t elements = traits->is_cpu ? SPAN : items; /* of a group */
+    const size_t n_groups[3] = {dpt_ceil_div(per_sample, elements), n_samples, 1};
+    return dpt_launch_groups(launch, n_groups, (const size_t[3]){items, 1, 1});
+}
+
+dpt_status dpt_kernel_of(dpt_device *device, const char *file, const char *name, dpt_kernel **out)
+{
+    const dpt_program_key key = {.file = file};
+    return dpt_kernel_get(device, &key, name, out);
+}

@@ -1,0 +1,135 @@
+/* What linear layers multiply (linear.h). */
+#include "linear.h"
+
+/* x (n,in), w (out,in), bias (out) -> y (n,out) */
+static dpt_product forward(const dpt_linear_desc *d, size_t n, const dpt_op_args *args)
+{
+    return (dpt_product){
+        .m = n,
+        .n = d->out,
+        .k = d->in,
+        .b_transposed = true,
+        .a = args->in[0],
+        .lda = d->in,
+        .b = args->in[1],
+        .ldb = d->in,
+        .c = args->out[0],
+        .ldc = d->out,
+        .has_bias = d->has_bias,
+        .bias = args->in[2],
+        .activation = d->activation,
+    };
+}
+
+/* dy (n,out), w (out,in) -> dx (n,in), masked by x (n,in) */
+static dpt_product backward_data(const dpt_linear_desc *d, size_t n, const dpt_op_args *args)
+{
+    return (dpt_product){
+        .m = n,
+        .n = d->in,
+        .k = d->out,
+        .a = args->in[0],
+        .lda = d->out,
+        .b = args->in[1],
+        .ldb = d->in,
+        .c = args->out[0],
+        .ldc = d->in,
+        .mask = args->in[2],
+        .mask_activation = d->input_activation,
+    };
+}
+
+/* dy (n,out), x (n,in) -> dw (out,in) = dy^T x */
+static dpt_product backward_weights(const dpt_linear_desc *d, size_t n, const dpt_op_args *args)
+{
+    return (dpt_product){
+        .m = d->out,
+        .n = d->in,
+        .k = n,
+        .a_transposed = true,
+        .a = args->in[0],
+        .lda = d->out,
+        .b = args->in[1],
+        .ldb = d->in,
+        .c = args->out[0],
+        .ldc = d->in,
+    };
+}
+
+dpt_product dpt_linear_product(const dpt_op_desc *desc, size_t n, const dpt_op_args *args)
+{
+    const dpt_linear_desc *d = &desc->u.linear;
+    dpt_product product = desc->kind == DPT_OP_LINEAR_FORWARD ? forward(d, n, args)
+                          : desc->kind == DPT_OP_LINEAR_BACKWARD_DATA
+                              ? backward_data(d, n, args)
+                              : backward_weights(d, n, args);
+    product.accumulate = (args->flags & DPT_RUN_ACCUMULATE) != 0;
+    return product;
+}
+
+/* ---- What follows ---------------------------------------------------------------------------- */
+
+static dpt_activation fused_activation(const dpt_op_desc *desc)
+{
+    switch (desc->kind) {
+    case DPT_OP_LINEAR_FORWARD: return desc->u.linear.activation;
+    case DPT_OP_LINEAR_BACKWARD_DATA: return desc->u.linear.input_activation;
+    default: return DPT_ACT_NONE;
+    }
+}
+
+bool dpt_linear_is_finished(const dpt_op_desc *desc)
+{
+    const bool has_bias = desc->kind == DPT_OP_LINEAR_FORWARD && desc->u.linear.has_bias;
+    return has_bias || fused_activation(desc) != DPT_ACT_NONE;
+}
+
+bool dpt_linear_is_exact(const dpt_op_desc *desc)
+{
+    const dpt_activation fused = fused_activation(desc);
+    return fused == DPT_ACT_NONE || fused == DPT_ACT_RELU;
+}
+
+dpt_status dpt_product_finish(dpt_kernel *kernel, dpt_stream *stream, const dpt_product *product)
+{
+    const dpt_finish_args args = {
+        .rows = product->m,
+        .columns = product->n,
+        .product = product->c,
+        .y = product->c,
+        .bias = product->bias,
+        .activation = product->activation,
+        .mask = product->mask,
+        .mask_activation = product->mask_activation,
+    };
+    return dpt_finish_run(kernel, stream, &args);
+}
+
+/* ---- Biases ---------------------------------------------------------------------------------- */
+
+dpt_status dpt_bias_gradient_prepare(dpt_op *op, size_t rows, size_t columns,
+                                     dpt_bias_gradient *out)
+{
+    dpt_bias_gradient gradient = {.rows = rows, .columns = columns};
+    DPT_TRY(dpt_column_sums_prepare(op->device, &gradient.sums));
+    gradient.offset_bytes = dpt_size_align(op->plan.workspace_bytes);
+    op->plan.workspace_bytes = dpt_size_add(
+        gradient.offset_bytes,
+        dpt_column_sums_workspace(op->device, dpt_size_mul(op->max_samples, rows), columns));
+    *out = gradient;
+    return DPT_OK;
+}
+
+dpt_status dpt_bias_gradient_run(const dpt_call *call, const dpt_bias_gradient *gradient)
+{
+    const dpt_column_sums_args sums = {
+        .rows = call->n_samples * gradient->rows,
+        .columns = gradient->columns,
+        .x = call->args->in[0],
+        .y = call->args->out[1],
+        .accumulate = call->accumulate,
+        .workspace = dpt_at(call->args->workspace, gradient->offset_bytes),
+    };
+    return gradient->sums.kernel ? dpt_column_sums_run(&gradient->sums, call->stream, &sums)
+                                 : DPT_OK;
+}

@@ -1,0 +1,83 @@
+/* Preparing, running and releasing operators. */
+#include "operators.h"
+
+#include <stdlib.h>
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+#define PREPARE_ROW(name, member) [DPT_OP_##name] = dpt_prepare_##member,
+static dpt_op_prepare *const prepare_kind[DPT_OP_COUNT] = {DPT_OP_LIST(PREPARE_ROW)};
+#undef PREPARE_ROW
+
+void dpt_op_plan_clear(dpt_op_plan *plan)
+{
+    if (plan->destroy && plan->state)
+        plan->destroy(plan->state);
+    else
+        free(plan->state);
+    *plan = (dpt_op_plan){.run = NULL};
+}
+
+static void release(dpt_device *device, dpt_op *op)
+{
+    (void)device;
+    if (!op) return;
+    dpt_op_plan_clear(&op->plan);
+    free(op);
+}
+
+static dpt_status prepare(dpt_device *device, const dpt_op_desc *desc, size_t max_samples,
+                          dpt_op **out, dpt_op_info *info)
+{
+    dpt_op *op = malloc(sizeof *op);
+    if (!op) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for an operator");
+    *op = (dpt_op){.device = device, .desc = *desc, .max_samples = max_samples};
+    dpt_status status = prepare_kind[desc->kind](op);
+    if (status == DPT_OK && op->plan.workspace_bytes > SIZE_MAX / 4)
+        status = DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
+                          "the operator's scratch memory exceeds what can be addressed");
+    if (status != DPT_OK) {
+        release(device, op);
+        return status;
+    }
+    *info = (dpt_op_info){.workspace_bytes = op->plan.workspace_bytes,
+                          .flops = op->plan.flops,
+                          .exact = op->plan.exact,
+                          .mixes = op->plan.mixes,
+                          .algorithm = op->plan.algorithm};
+    *out = op;
+    return DPT_OK;
+}
+
+static dpt_status run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dpt_op_args *args)
+{
+    const dpt_call call = {
+        .stream = stream,
+        .op = op,
+        .n_samples = n_samples,
+        .args = args,
+        .accumulate = (args->flags & DPT_RUN_ACCUMULATE) != 0,
+    };
+    return op->plan.run(&call);
+}
+
+const dpt_operator_ops dpt_common_operator_ops = {
+    .prepare = prepare,
+    .release = release,
+    .run = run,
+};
+
+void *dpt_op_state(dpt_op *op, size_t n_bytes)
+{
+    op->plan.state = calloc(1, n_bytes);
+    if (!op->plan.state)
+        (void)DPT_FAIL(&op->device->error, DPT_E_NO_MEMORY, "no memory for an operator");
+    return op->plan.state;
+}
+
+dpt_status dpt_check_sample(const dpt_op *op, size_t n_elements)
+{
+    if (n_elements < (size_t)1 << 31) return DPT_OK;
+    return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
+                    "a sample of %zu elements; this device does up to 2^31 - 1", n_elements);
+}

@@ -1,0 +1,198 @@
+/* Batch-norm: kernels of backends/kernels/batch_norm.cl.  What reduces is two kernels, the second
+   of which adds up the entries that the first leaves in the workspace. */
+#include "batch_norm.h"
+#include "grid.h"
+#include "operators.h"
+
+typedef struct batch_norm_state {
+    dpt_kernel *first, *second; /* the kernel, or the two of a reduction */
+} batch_norm_state;
+
+static const dpt_batch_norm_desc *desc_of(const dpt_call *call)
+{
+    return &call->op->desc.u.batch_norm;
+}
+
+static columns grid_of(const dpt_call *call, dpt_grid_use use)
+{
+    const dpt_batch_norm_desc *d = desc_of(call);
+    return dpt_grid(call->op->device, use, call->n_samples * d->area, d->channels, SIZE_MAX);
+}
+
+/* ---- Statistics ------------------------------------------------------------------------------ */
+
+/* x -> part */
+static dpt_status run_partial(const dpt_call *call)
+{
+    const batch_norm_state *s = call->op->plan.state;
+    const dpt_op_args *args = call->args;
+    const columns grid = grid_of(call, DPT_GRID_REDUCE);
+    dpt_launch chunks = dpt_launch_begin(call->stream, s->first);
+    dpt_launch_tensor(&chunks, args->workspace, DPT_F32);
+    dpt_launch_tensor(&chunks, args->in[0], DPT_F32);
+    dpt_launch_value(&chunks, &grid, sizeof grid);
+    DPT_TRY(dpt_grid_launch(&chunks, &grid));
+
+    const columns_merge merge = dpt_grid_merge(call->op->device, &grid, false);
+    dpt_launch part = dpt_launch_begin(call->stream, s->second);
+    dpt_launch_tensor(&part, args->out[0], DPT_F32);
+    dpt_launch_tensor(&part, args->workspace, DPT_F32);
+    dpt_launch_value(&part, &merge, sizeof merge);
+    return dpt_grid_launch_merge(&part, &merge);
+}
+
+static batch_norm_merge_params merge_params(const dpt_call *call)
+{
+    const dpt_batch_norm_desc *d = desc_of(call);
+    return (batch_norm_merge_params){.n_samples = call->n_samples,
+                                     .channels = (u32)d->channels,
+                                     .n_parts = (u32)d->n_parts,
+                                     .epsilon = d->epsilon,
+                                     .accumulate = call->accumulate};
+}
+
+/* parts -> moments, mean, variance */
+static dpt_status run_merge(const dpt_call *call)
+{
+    const batch_norm_state *s = call->op->plan.state;
+    const dpt_op_args *args = call->args;
+    const batch_norm_merge_params params = merge_params(call);
+    dpt_launch l = dpt_launch_begin(call->stream, s->first);
+    for (size_t i = 0; i < 3; i++)
+        dpt_launch_tensor(&l, args->out[i], DPT_F32);
+    dpt_launch_tensor(&l, args->in[0], DPT_F32);
+    dpt_launch_tensor(&l, args->step, DPT_U32);
+    dpt_launch_value(&l, &params, sizeof params);
+    return dpt_launch_items(&l, params.channels);
+}
+
+/* mean, variance -> moments */
+static dpt_status run_freeze(const dpt_call *call)
+{
+    const batch_norm_state *s = call->op->plan.state;
+    const batch_norm_merge_params params = merge_params(call);
+    dpt_launch l = dpt_launch_begin(call->stream, s->first);
+    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
+    dpt_launch_tensor(&l, call->args->in[0], DPT_F32);
+    dpt_launch_tensor(&l, call->args->in[1], DPT_F32);
+    dpt_launch_value(&l, &params, sizeof params);
+    return dpt_launch_items(&l, params.channels);
+}
+
+/* ---- Maps ------------------------------------------------------------------------------------ */
+
+static dpt_status run_map(const dpt_call *call, dpt_activation activation)
+{
+    const dpt_batch_norm_desc *d = desc_of(call);
+    const batch_norm_state *s = call->op->plan.state;
+    const batch_norm_params params = {.grid = grid_of(call, DPT_GRID_MAP),
+                                      .activation = activation,
+                                      .has_residual = d->has_residual,
+                                      .n_parts = (u32)d->n_parts,
+                                      .accumulate = call->accumulate};
+    dpt_launch l = dpt_launch_begin(call->stream, s->first);
+    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
+    for (size_t i = 0; i < 5; i++)
+        dpt_launch_tensor(&l, call->args->in[i], DPT_F32);
+    dpt_launch_value(&l, &params, sizeof params);
+    return dpt_grid_launch(&l, &params.grid);
+}
+
+/* x, moments, w, b, [residual] -> y */
+static dpt_status run_forward(const dpt_call *call)
+{
+    return run_map(call, desc_of(call)->activation);
+}
+
+/* dy, x, moments, w, parts -> dx */
+static dpt_status run_backward_data(const dpt_call *call)
+{
+    return run_map(call, desc_of(call)->input_activation);
+}
+
+/* ---- A part of backward ---------------------------------------------------------------------- */
+
+/* dy, x, moments -> part, dw, db */
+static dpt_status run_backward_partial(const dpt_call *call)
+{
+    const batch_norm_state *s = call->op->plan.state;
+    const dpt_op_args *args = call->args;
+    const columns grid = grid_of(call, DPT_GRID_REDUCE);
+    dpt_launch chunks = dpt_launch_begin(call->stream, s->first);
+    dpt_launch_tensor(&chunks, args->workspace, DPT_F32);
+    for (size_t i = 0; i < 3; i++)
+        dpt_launch_tensor(&chunks, args->in[i], DPT_F32);
+    dpt_launch_value(&chunks, &grid, sizeof grid);
+    DPT_TRY(dpt_grid_launch(&chunks, &grid));
+
+    const columns_merge merge = dpt_grid_merge(call->op->device, &grid, call->accumulate);
+    dpt_launch part = dpt_launch_begin(call->stream, s->second);
+    for (size_t i = 0; i < 3; i++)
+        dpt_launch_tensor(&part, args->out[i], DPT_F32);
+    dpt_launch_tensor(&part, args->workspace, DPT_F32);
+    dpt_launch_tensor(&part, args->in[2], DPT_F32);
+    dpt_launch_value(&part, &merge, sizeof merge);
+    return dpt_grid_launch_merge(&part, &merge);
+}
+
+/* ---- Preparing ------------------------------------------------------------------------------- */
+
+typedef struct batch_norm_kind {
+    dpt_op_run *run;
+    const char *first, *second; /* kernels; second may be NULL */
+    size_t n_floats;            /* of an entry, 0 for a map */
+    bool exact;
+} batch_norm_kind;
+
+static batch_norm_kind kind_of(dpt_op_kind kind)
+{
+    switch (kind) {
+    case DPT_OP_BATCH_NORM_PARTIAL:
+        return (batch_norm_kind){run_partial, "dpt_batch_norm_chunks", "dpt_batch_norm_part", 3,
+                                 false};
+    case DPT_OP_BATCH_NORM_MERGE:
+        return (batch_norm_kind){run_merge, "dpt_batch_norm_merge", NULL, 0, false};
+    case DPT_OP_BATCH_NORM_FREEZE:
+        return (batch_norm_kind){run_freeze, "dpt_batch_norm_freeze", NULL, 0, false};
+    case DPT_OP_BATCH_NORM_FORWARD:
+        return (batch_norm_kind){run_forward, "dpt_batch_norm_forward", NULL, 0, true};
+    case DPT_OP_BATCH_NORM_BACKWARD_PARTIAL:
+        return (batch_norm_kind){run_backward_partial, "dpt_batch_norm_backward_chunks",
+                                 "dpt_batch_norm_backward_part", 2, true};
+    default:
+        return (batch_norm_kind){run_backward_data, "dpt_batch_norm_backward_data", NULL, 0, true};
+    }
+}
+
+/* The activation that the kind's kernels know. */
+static dpt_activation activation_of(const dpt_op *op)
+{
+    const dpt_batch_norm_desc *d = &op->desc.u.batch_norm;
+    switch (op->desc.kind) {
+    case DPT_OP_BATCH_NORM_FORWARD: return d->activation;
+    case DPT_OP_BATCH_NORM_BACKWARD_DATA: return d->input_activation;
+    default: return DPT_ACT_NONE;
+    }
+}
+
+dpt_status dpt_prepare_batch_norm(dpt_op *op)
+{
+    const dpt_batch_norm_desc *d = &op->desc.u.batch_norm;
+    const batch_norm_kind kind = kind_of(op->desc.kind);
+    const dpt_activation activation = activation_of(op);
+    dpt_program_key key = {.file = "batch_norm.cl"};
+    DPT_TRY(dpt_check_sample(op, dpt_size_mul(d->area, d->channels)));
+    batch_norm_state *s = dpt_op_state(op, sizeof *s);
+    if (!s) return DPT_E_NO_MEMORY;
+    snprintf(key.constants, sizeof key.constants, "-DACTIVATION=%du", (int)activation);
+    DPT_TRY(dpt_kernel_get(op->device, &key, kind.first, &s->first));
+    if (kind.second) DPT_TRY(dpt_kernel_get(op->device, &key, kind.second, &s->second));
+    if (kind.n_floats > 0)
+        op->plan.workspace_bytes =
+            dpt_grid_bytes(op->device, dpt_size_mul(op->max_samples, d->area), d->channels,
+                           SIZE_MAX, kind.n_floats);
+    op->plan.run = kind.run;
+    op->plan.exact = kind.exact && (activation == DPT_ACT_NONE || activation == DPT_ACT_RELU);
+    op->plan.algorithm = kind.n_floats > 0 ? "chunks" : "loop";
+    return DPT_OK;
+}

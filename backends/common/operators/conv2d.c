@@ -1,0 +1,107 @@
+/* Convolutions: the choice among the families of conv2d.h. */
+#include "conv2d.h"
+
+#include <stdio.h>
+
+enum { MAX_ITEMS = 48, KEY_BYTES = 192 };
+
+/* Alternatives of all families, best guess first; alternatives.c leaves out what does not suit the
+   device. */
+static size_t list_items(const dpt_device *device, dpt_alternative items[MAX_ITEMS])
+{
+    size_t n = 0;
+    for (const dpt_alternative *const *family = dpt_conv2d_families(device); *family; family++) {
+        for (const dpt_alternative *item = *family; item->name && n < MAX_ITEMS; item++)
+            items[n++] = *item;
+    }
+    return n;
+}
+
+static const char *pass_name(dpt_op_kind kind)
+{
+    switch (kind) {
+    case DPT_OP_CONV2D_FORWARD: return "forward";
+    case DPT_OP_CONV2D_BACKWARD_DATA: return "backward-data";
+    default: return "backward-weights";
+    }
+}
+
+/* Bias and activation cost all alternatives alike. */
+static void write_key(const dpt_op *op, char key[KEY_BYTES])
+{
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    snprintf(key, KEY_BYTES,
+             "conv2d %s %zux%zux%zu to %zu, %zux%zu, stride %zux%zu, pad %zux%zu, "
+             "dilation %zux%zu, groups %zu",
+             pass_name(op->desc.kind), d->in_h, d->in_w, d->in_channels, d->out_channels,
+             d->kernel_h, d->kernel_w, d->stride_h, d->stride_w, d->pad_h, d->pad_w, d->dilation_h,
+             d->dilation_w, d->groups);
+}
+
+/* Bytes of a sample of x and y and of the filters. */
+typedef struct sizes {
+    size_t x, y, w;
+} sizes;
+
+static sizes sizes_of(const dpt_conv2d_desc *d)
+{
+    const size_t taps =
+        dpt_size_mul(dpt_size_mul(d->kernel_h, d->kernel_w), d->in_channels / d->groups);
+    return (sizes){
+        .x = dpt_size_mul(dpt_size_mul(dpt_size_mul(d->in_h, d->in_w), d->in_channels),
+                          sizeof(float)),
+        .y = dpt_size_mul(dpt_size_mul(dpt_size_mul(d->out_h, d->out_w), d->out_channels),
+                          sizeof(float)),
+        .w = dpt_size_mul(dpt_size_mul(taps, d->out_channels), sizeof(float)),
+    };
+}
+
+/* The tensors of the operator table in backend.h. */
+static void set_extents(const dpt_op *op, sizes s, dpt_alternatives *choice)
+{
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    const dpt_extent x = {.sample_bytes = s.x}, y = {.sample_bytes = s.y};
+    const dpt_extent w = {.fixed_bytes = s.w};
+    const dpt_extent bias = {.fixed_bytes = d->has_bias ? d->out_channels * sizeof(float) : 0};
+    switch (op->desc.kind) {
+    case DPT_OP_CONV2D_FORWARD:
+        choice->in[0] = x;
+        choice->in[1] = w;
+        choice->in[2] = bias;
+        choice->out[0] = y;
+        break;
+    case DPT_OP_CONV2D_BACKWARD_DATA:
+        choice->in[0] = y;
+        choice->in[1] = w;
+        if (d->input_activation != DPT_ACT_NONE) choice->in[2] = x;
+        choice->out[0] = x;
+        break;
+    default:
+        choice->in[0] = y;
+        choice->in[1] = x;
+        choice->out[0] = w;
+        choice->out[1] = bias;
+    }
+}
+
+dpt_status dpt_prepare_conv2d(dpt_op *op)
+{
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    const size_t limit = ((size_t)1 << 31) * sizeof(float);
+    const sizes s = sizes_of(d);
+    if (s.x >= limit || s.y >= limit || s.w >= limit)
+        return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
+                        "a sample or the filters of a convolution have 2^31 elements or more");
+    char key[KEY_BYTES];
+    dpt_alternative items[MAX_ITEMS];
+    write_key(op, key);
+    dpt_alternatives choice = {
+        .items = items,
+        .n_items = list_items(op->device, items),
+        .key = key,
+        .work = 2.0 * (double)(s.y / sizeof(float)) * (double)(s.w / sizeof(float)) /
+                (double)d->out_channels,
+    };
+    set_extents(op, s, &choice);
+    return dpt_prepare_best(op, &choice);
+}

@@ -1,0 +1,136 @@
+/* Gathering samples and labels.  An augmented batch takes two kernels: what is drawn for each
+   sample goes to the workspace, and then every element knows where it comes from. */
+#include "gather.h"
+#include "operators.h"
+
+#include <math.h>
+
+typedef struct state {
+    dpt_kernel *gather, *draw; /* draw: with augmentation */
+    gather_params params;      /* but for n_samples */
+} state;
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+/* sample -> what is drawn, in the workspace */
+static dpt_status draw(const dpt_call *call, const gather_params *p)
+{
+    const state *s = call->op->plan.state;
+    dpt_launch l = dpt_launch_begin(call->stream, s->draw);
+    dpt_launch_tensor(&l, call->args->workspace, DPT_U32);
+    dpt_launch_tensor(&l, call->args->in[2], DPT_U32);
+    dpt_launch_tensor(&l, call->args->step, DPT_U32);
+    dpt_launch_value(&l, p, sizeof *p);
+    return dpt_launch_items(&l, call->n_samples);
+}
+
+/* data, index, [sample] -> x */
+static dpt_status gather_images(const dpt_call *call)
+{
+    const state *s = call->op->plan.state;
+    const dpt_gather_desc *d = &call->op->desc.u.gather;
+    gather_params p = s->params;
+    p.n_samples = call->n_samples;
+    if (s->draw) DPT_TRY(draw(call, &p));
+    dpt_launch l = dpt_launch_begin(call->stream, s->gather);
+    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
+    dpt_launch_tensor(&l, call->args->in[0], d->dtype);
+    dpt_launch_tensor(&l, call->args->in[1], DPT_U32);
+    if (s->draw) dpt_launch_tensor(&l, call->args->workspace, DPT_U32);
+    dpt_launch_value(&l, &p, sizeof p);
+    return dpt_launch_elements(&l, p.count, call->n_samples);
+}
+
+/* labels, index -> label */
+static dpt_status gather_labels(const dpt_call *call)
+{
+    const state *s = call->op->plan.state;
+    gather_params p = s->params;
+    p.n_samples = call->n_samples;
+    dpt_launch l = dpt_launch_begin(call->stream, s->gather);
+    dpt_launch_tensor(&l, call->args->out[0], DPT_I32);
+    dpt_launch_tensor(&l, call->args->in[0], call->op->desc.u.gather.dtype);
+    dpt_launch_tensor(&l, call->args->in[1], DPT_U32);
+    dpt_launch_value(&l, &p, sizeof p);
+    return dpt_launch_items(&l, call->n_samples);
+}
+
+/* ---- Preparation ----------------------------------------------------------------------------- */
+
+static gather_params params_of(const dpt_gather_desc *d)
+{
+    const dpt_augment *a = &d->augment;
+    gather_params p = {.count = (u32)d->count, .channels = divisor_of((u32)d->channels)};
+    for (size_t i = 0; i < DPT_MAX_CHANNEL_STATS; i++) {
+        p.mean[i] = d->mean[i];
+        p.scale[i] = d->scale[i];
+    }
+    if (!dpt_augments(a)) return p;
+    p.pixel = divisor_of((u32)(d->count / (a->height * a->width)));
+    p.columns = divisor_of((u32)a->width);
+    p.height = (u32)a->height;
+    p.width = (u32)a->width;
+    p.pad = (u32)a->pad;
+    p.flip = a->flip;
+    p.border = (u32)ceil((double)a->erase * 0x1p24); /* u < erase, u a multiple of 2^-24 */
+    return p;
+}
+
+/* Exact for small integers if the constants are such: a scale of 1/255 is not. */
+static bool is_exact(const dpt_gather_desc *d)
+{
+    for (size_t i = 0; i < d->channels; i++) {
+        const float mean = d->mean[i], scale = d->scale[i];
+        if (!(fabsf(mean) < 65536.0f && fabsf(scale) < 65536.0f)) return false;
+        if ((float)(int)mean != mean || (float)(int)scale != scale) return false;
+    }
+    return true;
+}
+
+static dpt_status prepare_images(dpt_op *op)
+{
+    const dpt_gather_desc *d = &op->desc.u.gather;
+    const bool augmented = dpt_augments(&d->augment), bytes = d->dtype == DPT_U8;
+    state *s = op->plan.state;
+    if (!bytes && d->dtype != DPT_F32)
+        return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
+                        "gathers samples of U8 and F32 data only");
+    s->params = params_of(d);
+    op->plan.run = gather_images;
+    op->plan.exact = is_exact(d);
+    if (!augmented)
+        return dpt_kernel_of(op->device, "gather.cl", bytes ? "dpt_gather_u8" : "dpt_gather_f32",
+                             &s->gather);
+    op->plan.workspace_bytes = dpt_size_mul(op->max_samples, sizeof(gather_drawn));
+    DPT_TRY(dpt_kernel_of(op->device, "gather.cl", "dpt_gather_draw", &s->draw));
+    return dpt_kernel_of(op->device, "gather.cl",
+                         bytes ? "dpt_gather_augmented_u8" : "dpt_gather_augmented_f32",
+                         &s->gather);
+}
+
+static dpt_status prepare_labels(dpt_op *op)
+{
+    const dpt_gather_desc *d = &op->desc.u.gather;
+    const bool bytes = d->dtype == DPT_U8;
+    state *s = op->plan.state;
+    if (!bytes && d->dtype != DPT_I32)
+        return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
+                        "gathers labels of U8 and I32 data only");
+    if (d->count != 1)
+        return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
+                        "gathers one label a sample, not %zu", d->count);
+    op->plan.run = gather_labels;
+    op->plan.exact = true;
+    return dpt_kernel_of(op->device, "gather.cl",
+                         bytes ? "dpt_gather_labels_u8" : "dpt_gather_labels_i32", &s->gather);
+}
+
+dpt_status dpt_prepare_gather(dpt_op *op)
+{
+    const dpt_gather_desc *d = &op->desc.u.gather;
+    DPT_TRY(dpt_check_sample(op, d->count));
+    state *s = dpt_op_state(op, sizeof *s);
+    if (!s) return DPT_E_NO_MEMORY;
+    op->plan.algorithm = "an item an element";
+    return op->desc.kind == DPT_OP_GATHER ? prepare_images(op) : prepare_labels(op);
+}

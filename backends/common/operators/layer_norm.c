@@ -1,0 +1,155 @@
+/* Layer-norm: kernels of backends/kernels/layer_norm.cl. */
+#include "layer_norm.h"
+#include "grid.h"
+#include "operators.h"
+
+typedef struct layer_norm_state {
+    dpt_kernel *first, *second; /* the kernel, or the two of the weights' reduction */
+} layer_norm_state;
+
+static const dpt_layer_norm_desc *desc_of(const dpt_call *call)
+{
+    return &call->op->desc.u.layer_norm;
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+enum {
+    CPU_ROWS_ELEMENTS = 4096, /* of a group: less is not worth one */
+    CPU_GROUPS_PER_UNIT = 8,
+    GPU_ITEM_ELEMENTS = 8, /* of a row, for one work item */
+};
+
+/* How rows fall to teams. */
+static layer_norm_params params_of(const dpt_call *call)
+{
+    const dpt_layer_norm_desc *d = desc_of(call);
+    const dpt_traits *traits = dpt_traits_of(call->op->device);
+    layer_norm_params p = {.n_rows = call->n_samples * d->rows,
+                           .channels = (u32)d->channels,
+                           .team = 1,
+                           .teams = 1,
+                           .rows_each = 1,
+                           .epsilon = d->epsilon,
+                           .activation = d->input_activation,
+                           .accumulate = call->accumulate};
+    if (traits->is_cpu) {
+        const size_t groups = (size_t)traits->n_units * CPU_GROUPS_PER_UNIT;
+        const size_t even = p.n_rows / groups + 1, enough = CPU_ROWS_ELEMENTS / d->channels + 1;
+        p.rows_each = (u32)(even < enough ? even : enough);
+        return p;
+    }
+    while (p.team < traits->group_size && p.team * GPU_ITEM_ELEMENTS < p.channels)
+        p.team *= 2;
+    p.teams = traits->group_size / p.team;
+    return p;
+}
+
+static dpt_status launch_rows(dpt_launch *launch, const layer_norm_params *params)
+{
+    const size_t rows = (size_t)params->teams * params->rows_each;
+    dpt_launch_value(launch, params, sizeof *params);
+    return dpt_launch_groups(launch, (const size_t[3]){dpt_ceil_div(params->n_rows, rows), 1, 1},
+                             (const size_t[3]){(size_t)params->team * params->teams, 1, 1});
+}
+
+/* x, w, b -> y, moments */
+static dpt_status run_forward(const dpt_call *call)
+{
+    const layer_norm_state *s = call->op->plan.state;
+    const layer_norm_params params = params_of(call);
+    dpt_launch l = dpt_launch_begin(call->stream, s->first);
+    for (size_t i = 0; i < 2; i++)
+        dpt_launch_tensor(&l, call->args->out[i], DPT_F32);
+    for (size_t i = 0; i < 3; i++)
+        dpt_launch_tensor(&l, call->args->in[i], DPT_F32);
+    return launch_rows(&l, &params);
+}
+
+/* dy, x, moments, w -> dx */
+static dpt_status run_backward_data(const dpt_call *call)
+{
+    const layer_norm_state *s = call->op->plan.state;
+    const layer_norm_params params = params_of(call);
+    dpt_launch l = dpt_launch_begin(call->stream, s->first);
+    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
+    for (size_t i = 0; i < 4; i++)
+        dpt_launch_tensor(&l, call->args->in[i], DPT_F32);
+    return launch_rows(&l, &params);
+}
+
+/* ---- Weights --------------------------------------------------------------------------------- */
+
+/* Rows of a period: a tile of more than one place lies within one row. */
+static size_t most_rows(const dpt_device *device)
+{
+    return dpt_traits_of(device)->is_cpu ? 1 : SIZE_MAX;
+}
+
+/* dy, x, moments -> dw, db */
+static dpt_status run_backward_weights(const dpt_call *call)
+{
+    const dpt_layer_norm_desc *d = desc_of(call);
+    const dpt_device *device = call->op->device;
+    const layer_norm_state *s = call->op->plan.state;
+    const columns grid = dpt_grid(device, DPT_GRID_REDUCE, call->n_samples * d->rows, d->channels,
+                                  most_rows(device));
+    dpt_launch chunks = dpt_launch_begin(call->stream, s->first);
+    dpt_launch_tensor(&chunks, call->args->workspace, DPT_F32);
+    for (size_t i = 0; i < 3; i++)
+        dpt_launch_tensor(&chunks, call->args->in[i], DPT_F32);
+    dpt_launch_value(&chunks, &grid, sizeof grid);
+    DPT_TRY(dpt_grid_launch(&chunks, &grid));
+
+    const columns_merge merge = dpt_grid_merge(device, &grid, call->accumulate);
+    dpt_launch weights = dpt_launch_begin(call->stream, s->second);
+    for (size_t i = 0; i < 2; i++)
+        dpt_launch_tensor(&weights, call->args->out[i], DPT_F32);
+    dpt_launch_tensor(&weights, call->args->workspace, DPT_F32);
+    dpt_launch_value(&weights, &merge, sizeof merge);
+    return dpt_grid_launch_merge(&weights, &merge);
+}
+
+/* ---- Preparing ------------------------------------------------------------------------------- */
+
+static dpt_status prepare_rows(dpt_op *op, layer_norm_state *s, dpt_op_run *run, const char *kernel)
+{
+    const bool masks = op->desc.kind == DPT_OP_LAYER_NORM_BACKWARD_DATA;
+    const dpt_activation mask = op->desc.u.layer_norm.input_activation;
+    dpt_program_key key = {.file = "layer_norm.cl"};
+    snprintf(key.constants, sizeof key.constants, "-DACTIVATION=%du",
+             masks ? (int)mask : (int)DPT_ACT_NONE);
+    DPT_TRY(dpt_kernel_get(op->device, &key, kernel, &s->first));
+    op->plan.run = run;
+    op->plan.algorithm = "rows";
+    return DPT_OK;
+}
+
+static dpt_status prepare_weights(dpt_op *op, layer_norm_state *s)
+{
+    const dpt_layer_norm_desc *d = &op->desc.u.layer_norm;
+    const dpt_program_key key = {.file = "layer_norm.cl", .constants = "-DACTIVATION=0u"};
+    DPT_TRY(dpt_kernel_get(op->device, &key, "dpt_layer_norm_chunks", &s->first));
+    DPT_TRY(dpt_kernel_get(op->device, &key, "dpt_layer_norm_weights", &s->second));
+    op->plan.workspace_bytes = dpt_grid_bytes(op->device, dpt_size_mul(op->max_samples, d->rows),
+                                              d->channels, most_rows(op->device), 2);
+    op->plan.run = run_backward_weights;
+    op->plan.exact = true;
+    op->plan.algorithm = "chunks";
+    return DPT_OK;
+}
+
+dpt_status dpt_prepare_layer_norm(dpt_op *op)
+{
+    const dpt_layer_norm_desc *d = &op->desc.u.layer_norm;
+    DPT_TRY(dpt_check_sample(op, dpt_size_mul(d->rows, d->channels)));
+    layer_norm_state *s = dpt_op_state(op, sizeof *s);
+    if (!s) return DPT_E_NO_MEMORY;
+    switch (op->desc.kind) {
+    case DPT_OP_LAYER_NORM_FORWARD:
+        return prepare_rows(op, s, run_forward, "dpt_layer_norm_forward");
+    case DPT_OP_LAYER_NORM_BACKWARD_DATA:
+        return prepare_rows(op, s, run_backward_data, "dpt_layer_norm_backward_data");
+    default: return prepare_weights(op, s);
+    }
+}

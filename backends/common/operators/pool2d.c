@@ -1,0 +1,143 @@
+/* Pooling.  The windows that networks use are constants of programs of their own; the others share
+   one, whose loops take longer. */
+#include "pool2d.h"
+#include "operators.h"
+
+typedef struct state {
+    dpt_kernel *kernel;
+    pool2d_params params; /* but for what a call says */
+} state;
+
+static pool2d_params params_of_call(const dpt_call *call)
+{
+    const state *s = call->op->plan.state;
+    pool2d_params p = s->params;
+    p.accumulate = call->accumulate;
+    p.n_samples = (u32)call->n_samples;
+    return p;
+}
+
+/* x -> y */
+static dpt_status forward(const dpt_call *call)
+{
+    const state *s = call->op->plan.state;
+    const pool2d_params p = params_of_call(call);
+    dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
+    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
+    dpt_launch_tensor(&l, call->args->in[0], DPT_F32);
+    dpt_launch_value(&l, &p, sizeof p);
+    return dpt_launch_elements(&l, p.out_size, call->n_samples);
+}
+
+/* dy, x -> dx */
+static dpt_status backward(const dpt_call *call)
+{
+    const state *s = call->op->plan.state;
+    const pool2d_params p = params_of_call(call);
+    dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
+    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
+    dpt_launch_tensor(&l, call->args->in[0], DPT_F32);
+    dpt_launch_tensor(&l, call->args->in[1], DPT_F32);
+    dpt_launch_value(&l, &p, sizeof p);
+    return dpt_launch_elements(&l, p.in_size, call->n_samples);
+}
+
+/* ---- Preparation ----------------------------------------------------------------------------- */
+
+/* kernel, stride and padding, alike in both directions: of halving, of a residual network's stem,
+   and of the whole of small images */
+static const size_t common[][3] = {{2, 2, 0}, {3, 2, 1}, {3, 2, 0}, {4, 4, 0}, {7, 7, 0}};
+
+static bool is_common(const dpt_pool2d_desc *d)
+{
+    if (d->kernel_h != d->kernel_w || d->stride_h != d->stride_w || d->pad_h != d->pad_w)
+        return false;
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
+        const size_t *window = common[i];
+        if (d->kernel_h == window[0] && d->stride_h == window[1] && d->pad_h == window[2])
+            return true;
+    }
+    return false;
+}
+
+static dpt_program_key program_of(const dpt_pool2d_desc *d)
+{
+    dpt_program_key key = {.file = "pool2d.cl"};
+    if (is_common(d))
+        snprintf(key.constants, sizeof key.constants,
+                 "-DPOOL_KERNEL_H=%zuu -DPOOL_KERNEL_W=%zuu -DPOOL_STRIDE_H=%zuu "
+                 "-DPOOL_STRIDE_W=%zuu -DPOOL_PAD_H=%zuu -DPOOL_PAD_W=%zuu",
+                 d->kernel_h, d->kernel_w, d->stride_h, d->stride_w, d->pad_h, d->pad_w);
+    return key;
+}
+
+static pool2d_params params_of(const dpt_pool2d_desc *d)
+{
+    return (pool2d_params){
+        .in_h = (u32)d->in_h,
+        .in_w = (u32)d->in_w,
+        .out_h = (u32)d->out_h,
+        .out_w = (u32)d->out_w,
+        .channels = divisor_of((u32)d->channels),
+        .out_columns = divisor_of((u32)d->out_w),
+        .in_columns = divisor_of((u32)d->in_w),
+        .in_size = (u32)(d->in_h * d->in_w * d->channels),
+        .out_size = (u32)(d->out_h * d->out_w * d->channels),
+        .kernel_h = (u32)d->kernel_h,
+        .kernel_w = (u32)d->kernel_w,
+        .stride_h = (u32)d->stride_h,
+        .stride_w = (u32)d->stride_w,
+        .pad_h = (u32)d->pad_h,
+        .pad_w = (u32)d->pad_w,
+        .inverse = (float)(1.0 / ((double)d->kernel_h * (double)d->kernel_w)),
+        .mask = (u32)d->input_activation,
+    };
+}
+
+/* Rows and columns with their padding, and the numbers of elements, count in 32 bits. */
+static dpt_status check(const dpt_op *op)
+{
+    const dpt_pool2d_desc *d = &op->desc.u.pool2d;
+    const size_t rows = dpt_size_add(d->in_h, dpt_size_mul(2, d->pad_h));
+    const size_t columns = dpt_size_add(d->in_w, dpt_size_mul(2, d->pad_w));
+    DPT_TRY(dpt_check_sample(op, dpt_size_mul(dpt_size_mul(d->out_h, d->out_w), d->channels)));
+    return dpt_check_sample(op, dpt_size_mul(dpt_size_mul(rows, columns), d->channels));
+}
+
+/* Sums of small integers are exact if they are divided by a power of two. */
+static bool is_exact(const dpt_op *op)
+{
+    const dpt_pool2d_desc *d = &op->desc.u.pool2d;
+    const size_t window = d->kernel_h * d->kernel_w;
+    const bool masked = op->desc.kind == DPT_OP_POOL2D_BACKWARD;
+    if (masked && d->input_activation != DPT_ACT_NONE && d->input_activation != DPT_ACT_RELU)
+        return false;
+    return d->kind == DPT_POOL_MAX || (window & (window - 1)) == 0;
+}
+
+/* The description with strides that are as good as its own: a single window takes none. */
+static dpt_pool2d_desc simplified(dpt_pool2d_desc d)
+{
+    if (d.out_h == 1) d.stride_h = d.kernel_h;
+    if (d.out_w == 1) d.stride_w = d.kernel_w;
+    return d;
+}
+
+dpt_status dpt_prepare_pool2d(dpt_op *op)
+{
+    static const char *const names[2][2] = {
+        [DPT_POOL_MAX] = {"dpt_max_pool2d_backward", "dpt_max_pool2d_forward"},
+        [DPT_POOL_AVERAGE] = {"dpt_average_pool2d_backward", "dpt_average_pool2d_forward"},
+    };
+    const dpt_pool2d_desc simple = simplified(op->desc.u.pool2d), *d = &simple;
+    const bool is_forward = op->desc.kind == DPT_OP_POOL2D_FORWARD;
+    DPT_TRY(check(op));
+    state *s = dpt_op_state(op, sizeof *s);
+    if (!s) return DPT_E_NO_MEMORY;
+    s->params = params_of(d);
+    op->plan.run = is_forward ? forward : backward;
+    op->plan.exact = is_exact(op);
+    op->plan.algorithm = is_common(d) ? "a constant window" : "any window";
+    const dpt_program_key key = program_of(d);
+    return dpt_kernel_get(op->device, &key, names[d->kind][is_forward], &s->kernel);
+}

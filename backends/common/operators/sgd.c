@@ -1,0 +1,40 @@
+/* Stochastic gradient descent over the flat parameters. */
+#include "sgd.h"
+#include "operators.h"
+
+typedef struct state {
+    dpt_kernel *kernel;
+    sgd_params params;
+} state;
+
+/* gradient -> w, velocity */
+static dpt_status run(const dpt_call *call)
+{
+    const state *s = call->op->plan.state;
+    if (call->n_samples == 0) return DPT_OK;
+    dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
+    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
+    if (s->params.momentum != 0.0f) dpt_launch_tensor(&l, call->args->out[1], DPT_F32);
+    dpt_launch_tensor(&l, call->args->in[0], DPT_F32);
+    dpt_launch_tensor(&l, call->args->step, DPT_U32);
+    dpt_launch_value(&l, &s->params, sizeof s->params);
+    return dpt_launch_elements(&l, s->params.count, 1);
+}
+
+dpt_status dpt_prepare_sgd(dpt_op *op)
+{
+    const dpt_sgd_desc *d = &op->desc.u.sgd;
+    state *s = dpt_op_state(op, sizeof *s);
+    if (!s) return DPT_E_NO_MEMORY;
+    s->params = (sgd_params){
+        .count = d->count,
+        .decay_count = d->decay_count,
+        .momentum = d->momentum,
+        .weight_decay = d->weight_decay,
+        .nesterov = d->nesterov,
+    };
+    op->plan.run = run;
+    op->plan.algorithm = "an item an element";
+    return dpt_kernel_of(op->device, "sgd.cl", d->momentum != 0.0f ? "dpt_sgd_momentum" : "dpt_sgd",
+                         &s->kernel);
+}

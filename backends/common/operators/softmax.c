@@ -1,0 +1,49 @@
+/* Softmax with cross-entropy, alone and with its gradient. */
+#include "softmax.h"
+#include "operators.h"
+
+/* Up to here a work item does all classes of a sample: a group would mostly wait. */
+enum { FEW_CLASSES = 32 };
+
+typedef struct state {
+    dpt_kernel *kernel;
+    softmax_params params; /* but for n_samples */
+} state;
+
+/* logits, label -> result, dlogits */
+static dpt_status run(const dpt_call *call)
+{
+    const state *s = call->op->plan.state;
+    const size_t group = dpt_traits_of(call->op->device)->group_size;
+    softmax_params p = s->params;
+    p.n_samples = call->n_samples;
+    dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
+    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
+    dpt_launch_tensor(&l, call->args->out[1], DPT_F32);
+    dpt_launch_tensor(&l, call->args->in[0], DPT_F32);
+    dpt_launch_tensor(&l, call->args->in[1], DPT_I32);
+    dpt_launch_tensor(&l, call->args->step, DPT_U32);
+    dpt_launch_value(&l, &p, sizeof p);
+    return dpt_launch_items(&l, call->n_samples * (p.classes <= FEW_CLASSES ? 1 : group));
+}
+
+dpt_status dpt_prepare_softmax(dpt_op *op)
+{
+    const dpt_softmax_desc *d = &op->desc.u.softmax;
+    const bool few = d->classes <= FEW_CLASSES;
+    const double each = (double)d->smoothing / (double)d->classes;
+    DPT_TRY(dpt_check_sample(op, d->classes));
+    state *s = dpt_op_state(op, sizeof *s);
+    if (!s) return DPT_E_NO_MEMORY;
+    s->params = (softmax_params){
+        .classes = (u32)d->classes,
+        .gradient = op->desc.kind == DPT_OP_SOFTMAX_XENT_GRADIENT,
+        .smoothing = d->smoothing,
+        .target_on = (float)(1.0 - (double)d->smoothing + each),
+        .target_off = (float)each,
+    };
+    op->plan.run = run;
+    op->plan.algorithm = few ? "an item a sample" : "a group a sample";
+    return dpt_kernel_of(op->device, "softmax.cl", few ? "dpt_softmax_few" : "dpt_softmax_many",
+                         &s->kernel);
+}

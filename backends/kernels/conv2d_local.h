@@ -1,0 +1,35 @@
+/* Parameters of the convolutions with tiles in local memory, for the kernels and for
+   conv2d_local.c. */
+#ifndef DPT_KERNELS_CONV2D_LOCAL_H
+#define DPT_KERNELS_CONV2D_LOCAL_H
+
+#include "dialect.h"
+
+typedef struct conv2d_local_params {
+    u64 part_size; /* backward-weights: elements between two chunks' sums */
+    u32 n_samples;
+    u32 groups;
+    u32 in_h, in_w, in_channels;
+    u32 out_h, out_w, out_channels;
+    u32 kernel_h, kernel_w;
+    u32 stride_h, stride_w;
+    u32 pad_h, pad_w;
+    u32 dilation_h, dilation_w;
+    u32 tiles_m, tiles_n; /* of one group's matrix; backward-data: of one phase of it */
+    u32 phases_w;         /* backward-data: phases of columns, for each of rows */
+    u32 every_h, every_w; /* backward-data: stride / gcd(stride, dilation) */
+    u32 chunk;            /* backward-weights: pixels of a chunk, a multiple of TILE_K */
+    u32 has_bias;
+    u32 activation; /* of forward, of backward-data's mask; on CPUs only */
+    u32 accumulate;
+    u32 unused;
+} conv2d_local_params;
+
+typedef struct conv2d_local_sum_params {
+    u64 part_size;
+    u32 n_parts;
+    u32 n_weights, n_biases;
+    u32 accumulate;
+} conv2d_local_sum_params;
+
+#endif

@@ -1,0 +1,264 @@
+/* The matrix product inside the convolutions for GPUs.  A group of work items computes a tile of
+   C (M,N) = A (M,K) * B (K,N), slice after slice of TILE_K: the items fetch a slice of A and B from
+   global memory into registers while they multiply the one before, which lies in local memory, and
+   put it into the other of two buffers there, so that one barrier a slice is enough.  A and B are
+   never stored: who fetches computes where their elements lie in images and filters.
+
+   Options of a program:
+     TILE_M, TILE_N, TILE_K     the tile; multiples of 8
+     REG_M, REG_N               the part of the tile that an item sums up in registers; 4 or 8
+     ACTIVATION                 forward: what follows the bias; backward-data: the mask
+     A_WIDTH, B_WIDTH, C_WIDTH  elements that one access to global memory moves: 4 where the
+                                channels allow it, else 1
+
+   Local memory holds slices as (K, M) and (K, N), in lines that are 4 elements longer than the
+   tile: items that turn a piece of 4 along K upright then write to different banks. */
+#ifndef DPT_KERNELS_CONV2D_LOCAL_TILE_H
+#define DPT_KERNELS_CONV2D_LOCAL_TILE_H
+
+#include "conv2d_local.h"
+
+#define ITEMS_M (TILE_M / REG_M)
+#define ITEMS_N (TILE_N / REG_N)
+#define ITEMS   (ITEMS_M * ITEMS_N)
+#define LINE_M  (TILE_M + 4)
+#define LINE_N  (TILE_N + 4)
+#define SLICE_A (TILE_K * LINE_M)
+#define SLICE_B (TILE_K * LINE_N)
+
+#if ITEMS < TILE_M || ITEMS < TILE_N || ITEMS % TILE_K != 0
+#error "an item cannot have the same piece of every line that it fetches"
+#endif
+
+#define TILE_KERNEL KERNEL GROUP_OF(ITEMS)
+
+/* On CPUs this path is for tests only, and their compilers would take seconds for each program. */
+#if DEVICE_IS_CPU
+#undef UNROLL
+#define UNROLL _Pragma("unroll 1")
+#endif
+
+/* Kernels that are compiled beforehand leave the activation open. */
+#if DEVICE_IS_CPU || !defined(ACTIVATION)
+#define ACTIVATION_IN(params) (params)->activation
+#else
+#define ACTIVATION_IN(params) ACTIVATION
+#endif
+
+/* Whether to fetch what comes after a slice.  PoCL (3.1) puts barriers of its own around inner
+   loops, also in branches that a whole group takes; and after a barrier in a branch it lets the
+   group's first item decide for all of them which way they go, so that they read what does not
+   exist.  So on CPUs no such loop stands in a branch, and a slice of zeros is fetched after the
+   last. */
+#if DEVICE_IS_CPU
+#define FETCHES_AFTER(slice, n_slices) true
+#else
+#define FETCHES_AFTER(slice, n_slices) ((slice) + 1 < (n_slices))
+#endif
+
+#if defined(FP_FAST_FMAF) || defined(__CUDACC__)
+#define MULTIPLY_ADD(a, b, c) FMA(a, b, c)
+#else
+#define MULTIPLY_ADD(a, b, c) mad(a, b, c)
+#endif
+
+/* ---- Who is who ------------------------------------------------------------------------------ */
+
+/* The tile of a group of items, numbered from n on: groups that run at the same time share images,
+   which are many, rather than filters, which stay in the cache. */
+typedef struct tile_id {
+    u32 n, group, m;
+    u32 part; /* backward-data: the phase; backward-weights: the chunk of pixels */
+} tile_id;
+
+DEVICE tile_id own_tile(const conv2d_local_params *p)
+{
+    tile_id tile;
+    const u32 id = GROUP_ID(0);
+    const u32 id_group = id / p->tiles_n;
+    const u32 id_m = id_group / p->groups;
+    tile.n = id - id_group * p->tiles_n;
+    tile.group = id_group - id_m * p->groups;
+    tile.part = id_m / p->tiles_m;
+    tile.m = id_m - tile.part * p->tiles_m;
+    return tile;
+}
+
+/* An item's first row and column in the tile.  It has rows m .. m+3, and those ITEMS_M * 4 further
+   on if REG_M is 8; columns alike.  32 consecutive items stand in a block of about 4 x 8, so that
+   they read few different words of local memory at once. */
+typedef struct item_id {
+    u32 m, n;
+} item_id;
+
+#define BLOCK_N (ITEMS_N < 8 ? ITEMS_N : 8)
+#define BLOCK_M (ITEMS_M < 32 / BLOCK_N ? ITEMS_M : 32 / BLOCK_N)
+
+DEVICE item_id own_item(void)
+{
+    item_id item;
+    const u32 block = LOCAL_ID / (BLOCK_M * BLOCK_N), lane = LOCAL_ID % (BLOCK_M * BLOCK_N);
+    item.m = 4 * (block / (ITEMS_N / BLOCK_N) * BLOCK_M + lane / BLOCK_N);
+    item.n = 4 * (block % (ITEMS_N / BLOCK_N) * BLOCK_N + lane % BLOCK_N);
+    return item;
+}
+
+/* The tile's row of an item's i-th sum, and the column of its j-th. */
+#define ROW_OF(item, i)    ((item).m + (i) / 4 * (4 * ITEMS_M) + (i) % 4)
+#define COLUMN_OF(item, j) ((item).n + (j) / 4 * (4 * ITEMS_N) + (j) % 4)
+
+/* ---- Places in three dimensions -------------------------------------------------------------- */
+
+/* A number in digits of mixed radix: (tap row, tap column, channel) of a place in K, or (sample,
+   row, column) of a pixel.  Going on by a fixed number takes additions only. */
+typedef struct digits {
+    u32 high, middle, low;
+} digits;
+
+typedef struct radix {
+    u32 middle, low;
+} radix;
+
+DEVICE digits digits_of(u32 value, radix r)
+{
+    digits d;
+    const u32 rest = value / r.low;
+    d.low = value - rest * r.low;
+    d.high = rest / r.middle;
+    d.middle = rest - d.high * r.middle;
+    return d;
+}
+
+DEVICE digits digits_add(digits a, digits b, radix r)
+{
+    a.low += b.low;
+    a.middle += b.middle;
+    a.high += b.high;
+    if (a.low >= r.low) {
+        a.low -= r.low;
+        a.middle++;
+    }
+    if (a.middle >= r.middle) {
+        a.middle -= r.middle;
+        a.high++;
+    }
+    return a;
+}
+
+/* Numbers that are `step` apart. */
+DEVICE void find_digits(digits *to, u32 n, u32 first, u32 step, radix r)
+{
+    const digits between = digits_of(step, r);
+    to[0] = digits_of(first, r);
+    UNROLL
+    for (u32 i = 1; i < n; i++)
+        to[i] = digits_add(to[i - 1], between, r);
+}
+
+/* ---- From global memory to local memory ------------------------------------------------------ */
+
+/* The items share a slice as `lines` with `across` pieces in each, which lie side by side in global
+   memory: an item has the same piece of every (ITEMS / across)-th line. */
+#define LOADS(lines, across)          (((lines) * (across) + ITEMS - 1) / ITEMS)
+#define LINE_OF(load, across)         (LOCAL_ID / (across) + LINES_APART(across) * (load))
+#define LINES_APART(across)           (ITEMS / (across))
+#define PIECE_OF(across)              (LOCAL_ID % (across))
+#define HAS_LINE(line, lines, across) ((lines) % LINES_APART(across) == 0 || (line) < (lines))
+
+/* A piece of `width` elements; zeros where there is none. */
+DEVICE void fetch(float *to, GLOBAL const float *from, long place, bool exists, u32 width)
+{
+    if (width == 4) {
+        float4 piece = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (exists) piece = *(GLOBAL const float4 *)(from + place);
+        to[0] = piece.x;
+        to[1] = piece.y;
+        to[2] = piece.z;
+        to[3] = piece.w;
+    } else {
+        to[0] = exists ? from[place] : 0.0f;
+    }
+}
+
+/* A piece along K into a column of the slice. */
+DEVICE void put_upright(LOCAL float *to, u32 line_length, const float *piece, u32 width)
+{
+    for (u32 i = 0; i < width; i++)
+        to[i * line_length] = piece[i];
+}
+
+/* A piece along M or N. */
+DEVICE void put_along(LOCAL float *to, const float *piece, u32 width)
+{
+    if (width == 4)
+        *(LOCAL float4 *)to = FLOAT4(piece[0], piece[1], piece[2], piece[3]);
+    else
+        to[0] = piece[0];
+}
+
+/* ---- Multiplying ----------------------------------------------------------------------------- */
+
+DEVICE void clear_sums(float sums[REG_M][REG_N])
+{
+    UNROLL
+    for (u32 i = 0; i < REG_M; i++) {
+        UNROLL
+        for (u32 j = 0; j < REG_N; j++)
+            sums[i][j] = 0.0f;
+    }
+}
+
+DEVICE void take(float *to, LOCAL const float *from)
+{
+    const float4 four = *(LOCAL const float4 *)from;
+    to[0] = four.x;
+    to[1] = four.y;
+    to[2] = four.z;
+    to[3] = four.w;
+}
+
+DEVICE void add_products(float sums[REG_M][REG_N], LOCAL const float *a, LOCAL const float *b,
+                         item_id item)
+{
+    UNROLL
+    for (u32 k = 0; k < TILE_K; k++) {
+        float a_k[REG_M], b_k[REG_N];
+        UNROLL
+        for (u32 i = 0; i < REG_M; i += 4)
+            take(a_k + i, a + k * LINE_M + ROW_OF(item, i));
+        UNROLL
+        for (u32 j = 0; j < REG_N; j += 4)
+            take(b_k + j, b + k * LINE_N + COLUMN_OF(item, j));
+        UNROLL
+        for (u32 i = 0; i < REG_M; i++) {
+            UNROLL
+            for (u32 j = 0; j < REG_N; j++)
+                sums[i][j] = MULTIPLY_ADD(a_k[i], b_k[j], sums[i][j]);
+        }
+    }
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+/* Elements n .. n+3 of a row of C; those from `limit` on do not exist. */
+DEVICE void read_four(float *to, GLOBAL const float *row, u32 n, u32 limit)
+{
+#if C_WIDTH == 4
+    fetch(to, row, n, n < limit, 4);
+#else
+    for (u32 i = 0; i < 4; i++)
+        to[i] = n + i < limit ? row[n + i] : 0.0f;
+#endif
+}
+
+DEVICE void write_four(GLOBAL float *row, u32 n, u32 limit, const float *four)
+{
+#if C_WIDTH == 4
+    if (n < limit) *(GLOBAL float4 *)(row + n) = FLOAT4(four[0], four[1], four[2], four[3]);
+#else
+    for (u32 i = 0; i < 4; i++)
+        if (n + i < limit) row[n + i] = four[i];
+#endif
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* What follows a product that a library has computed: bias, activation, mask. */
+#include "activation.h"
+#include "finish_params.h"
+#include "span.h"
+
+/* product (rows,columns), bias (columns), mask as product -> y as product, which may be it */
+KERNEL void dpt_finish(OUT(float, y), IN(float, product), IN(float, bias), IN(float, mask),
+                       const finish_params p)
+{
+    TENSOR_OUT(float, y);
+    TENSOR_IN(float, product);
+    TENSOR_IN(float, bias);
+    TENSOR_IN(float, mask);
+    FOR_ELEMENTS (i, p.count) {
+        float value = p.accumulate ? y[i] + product[i] : product[i];
+        if (p.has_bias) value += bias[rest((u32)i, quotient((u32)i, p.columns), p.columns)];
+        value = activate(p.activation, value);
+        if (p.mask_activation != ACTIVATION_NONE)
+            value *= activation_slope(p.mask_activation, mask[i]);
+        y[i] = value;
+    }
+}
