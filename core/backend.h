@@ -27,7 +27,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define DPT_BACKEND_ABI 3u
+#define DPT_BACKEND_ABI 4u
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
@@ -519,6 +519,9 @@ typedef struct dpt_op_info {
        most 22 (F(4x4, 3x3) with the points 0, +-sqrt(1/2), +-sqrt(2), infinity; 0, +-1, +-2 make
        94, which is too much). */
     size_t mixes;
+    /* Products that round their inputs before they multiply (TF32, bfloat16): by how much at most,
+       as a part of them; else 0. */
+    double input_rounding;
     const char *algorithm; /* static string: what was chosen */
 } dpt_op_info;
 

@@ -44,6 +44,7 @@ static dpt_status prepare(dpt_device *device, const dpt_op_desc *desc, size_t ma
                           .flops = op->plan.flops,
                           .exact = op->plan.exact,
                           .mixes = op->plan.mixes,
+                          .input_rounding = op->plan.input_rounding,
                           .algorithm = op->plan.algorithm};
     *out = op;
     return DPT_OK;

@@ -26,7 +26,8 @@ typedef struct dpt_op_plan {
     size_t workspace_bytes;
     double flops;
     bool exact;            /* as in dpt_op_info, */
-    size_t mixes;          /* this too */
+    size_t mixes;          /* this, */
+    double input_rounding; /* and this too */
     const char *algorithm; /* static, or in state */
 } dpt_op_plan;
 

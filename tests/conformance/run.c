@@ -200,6 +200,13 @@ static double tolerance_at(double expected, double magnitude, size_t terms)
            (double)FLT_EPSILON * fabs(expected) + (double)FLT_MIN;
 }
 
+/* Where both factors of every product are rounded first, each may be off in the same direction. */
+static double input_tolerance(const call *k, size_t output, double magnitude)
+{
+    const double each = output == 0 ? k->op.info.input_rounding : 0.0;
+    return (2.0 * each + each * each) * magnitude;
+}
+
 static void compare_output(test *t, const call *k, size_t output, const doubles *d)
 {
     const op_case *c = k->c;
@@ -211,8 +218,10 @@ static void compare_output(test *t, const call *k, size_t output, const doubles 
         reference_terms(&c->desc, c->n_samples, output) + (output == 0 ? k->op.info.mixes : 0);
     for (size_t i = 0; i < out->n; i++) {
         const double actual = element(data, out->dtype, i), expected = d->out[output][i];
-        const double tolerance =
-            exact ? 0.0 : tolerance_at(expected, d->magnitude[output][i], terms);
+        const double magnitude = d->magnitude[output][i];
+        const double tolerance = exact ? 0.0
+                                       : tolerance_at(expected, magnitude, terms) +
+                                             input_tolerance(k, output, magnitude);
         if (!(fabs(actual - expected) <= tolerance)) {
             FAIL("%s [%s]: %s[%zu of %zu] is %.9g, expected %.9g within %.3g", k->text,
                  k->op.info.algorithm, out->name, i, out->n, actual, expected, tolerance);
