@@ -1,0 +1,300 @@
+/* cuBLASLt: the library, its plans and its calls.  It counts columns first, so a row-major product
+   C = op(A) op(B) is given to it as C^T = op(B)^T op(A)^T. */
+#include "blas.h"
+#include "library.h"
+
+#include <cublasLt.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#define STRING_(x)   #x
+#define STRING(x)    STRING_(x)
+#define LIBRARY_NAME "libcublasLt.so." STRING(CUBLAS_VER_MAJOR)
+
+/* ---- The library ----------------------------------------------------------------------------- */
+
+#define FUNCTIONS(X)                                                                               \
+    X(cublasLtCreate)                                                                              \
+    X(cublasLtDestroy)                                                                             \
+    X(cublasLtGetStatusString)                                                                     \
+    X(cublasLtGetVersion)                                                                          \
+    X(cublasLtMatmul)                                                                              \
+    X(cublasLtMatmulAlgoGetHeuristic)                                                              \
+    X(cublasLtMatmulDescCreate)                                                                    \
+    X(cublasLtMatmulDescDestroy)                                                                   \
+    X(cublasLtMatmulDescSetAttribute)                                                              \
+    X(cublasLtMatmulPreferenceCreate)                                                              \
+    X(cublasLtMatmulPreferenceDestroy)                                                             \
+    X(cublasLtMatmulPreferenceSetAttribute)                                                        \
+    X(cublasLtMatrixLayoutCreate)                                                                  \
+    X(cublasLtMatrixLayoutDestroy)
+
+/* Constant once it is loaded. */
+static struct {
+    bool tried;
+    void *library;
+    char problem[128];
+#define MEMBER(name) __typeof__(&name) name;
+    FUNCTIONS(MEMBER)
+#undef MEMBER
+} lt;
+
+static void load(void)
+{
+#define SYMBOL(name) {#name, &lt.name},
+    static const dpt_cuda_symbol symbols[] = {FUNCTIONS(SYMBOL)};
+#undef SYMBOL
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (!lt.tried)
+        lt.library = dpt_cuda_library_open(LIBRARY_NAME, symbols, sizeof symbols / sizeof *symbols,
+                                           lt.problem, sizeof lt.problem);
+    lt.tried = true;
+    pthread_mutex_unlock(&lock);
+}
+
+static dpt_status status_of(cublasStatus_t code)
+{
+    switch (code) {
+    case CUBLAS_STATUS_SUCCESS: return DPT_OK;
+    case CUBLAS_STATUS_ALLOC_FAILED: return DPT_E_NO_MEMORY;
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+    case CUBLAS_STATUS_ARCH_MISMATCH: return DPT_E_UNSUPPORTED;
+    default: return DPT_E_DEVICE;
+    }
+}
+
+/* A failure to execute may be that of work before it, which CUDA then names. */
+static dpt_status fail(dpt_device *device, cublasStatus_t code, const char *what, int line)
+{
+    const cudaError_t behind = cudaPeekAtLastError();
+    if (code == CUBLAS_STATUS_EXECUTION_FAILED && behind != cudaSuccess)
+        return dpt_cuda_fail(&device->error, behind, what, __FILE__, line);
+    (void)cudaGetLastError();
+    return dpt_error_set(&device->error, status_of(code), (long)code, __FILE__, line, "%s: %s (%d)",
+                         what, lt.cublasLtGetStatusString(code), (int)code);
+}
+
+#define LT_TRY(device, name, ...)                                                                  \
+    do {                                                                                           \
+        const cublasStatus_t lt_code = lt.name(__VA_ARGS__);                                       \
+        if (lt_code != CUBLAS_STATUS_SUCCESS) return fail((device), lt_code, #name, __LINE__);     \
+    } while (0)
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+struct dpt_cuda_blas {
+    dpt_device *device;
+    cublasLtHandle_t handle;
+    cublasComputeType_t compute;
+    char description[40];
+};
+
+dpt_status dpt_cuda_blas_open(dpt_device *device, dpt_cuda_blas **out)
+{
+    load();
+    if (!lt.library) return DPT_OK;
+    dpt_cuda_blas *blas = calloc(1, sizeof *blas);
+    if (!blas) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory to open cuBLASLt");
+    *out = blas;
+    blas->device = device;
+    blas->compute = dpt_cuda_device_of(device)->precision == DPT_CUDA_TF32
+                        ? CUBLAS_COMPUTE_32F_FAST_TF32
+                        : CUBLAS_COMPUTE_32F;
+    const size_t version = lt.cublasLtGetVersion();
+    snprintf(blas->description, sizeof blas->description, "cuBLASLt %zu.%zu.%zu", version / 10000,
+             version / 100 % 100, version % 100);
+    LT_TRY(device, cublasLtCreate, &blas->handle);
+    return DPT_OK;
+}
+
+void dpt_cuda_blas_close(dpt_cuda_blas *blas)
+{
+    if (!blas) return;
+    if (blas->handle) (void)lt.cublasLtDestroy(blas->handle);
+    free(blas);
+}
+
+const char *dpt_cuda_blas_description(const dpt_cuda_blas *blas)
+{
+    return blas ? blas->description : "no cuBLASLt";
+}
+
+/* ---- Plans ----------------------------------------------------------------------------------- */
+
+enum { N_KEPT = 8 };
+
+typedef struct plan {
+    size_t m, n, k; /* m 0: unused */
+    unsigned long last_use;
+    cublasLtMatmulDesc_t product;
+    cublasLtMatrixLayout_t a, b, c; /* cuBLASLt's: a is our B */
+    cublasLtMatmulAlgo_t algorithm;
+    size_t workspace_bytes;
+} plan;
+
+struct dpt_cuda_products {
+    dpt_device *device;
+    unsigned long n_uses;
+    plan plans[N_KEPT];
+};
+
+/* What cuBLAS itself takes by default. */
+size_t dpt_cuda_products_workspace(const dpt_device *device)
+{
+    return dpt_cuda_device_of(device)->properties.major >= 9 ? (size_t)32 << 20 : (size_t)4 << 20;
+}
+
+dpt_status dpt_cuda_products_create(dpt_device *device, dpt_cuda_products **out)
+{
+    dpt_cuda_products *products = calloc(1, sizeof *products);
+    if (!products) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a product");
+    products->device = device;
+    *out = products;
+    return DPT_OK;
+}
+
+static void forget(plan *p)
+{
+    if (p->a) (void)lt.cublasLtMatrixLayoutDestroy(p->a);
+    if (p->b) (void)lt.cublasLtMatrixLayoutDestroy(p->b);
+    if (p->c) (void)lt.cublasLtMatrixLayoutDestroy(p->c);
+    if (p->product) (void)lt.cublasLtMatmulDescDestroy(p->product);
+    *p = (plan){.m = 0};
+}
+
+void dpt_cuda_products_destroy(dpt_cuda_products *products)
+{
+    if (!products) return;
+    for (size_t i = 0; i < N_KEPT; i++)
+        forget(&products->plans[i]);
+    free(products);
+}
+
+bool dpt_cuda_product_is_whole(const dpt_product *product)
+{
+    return product->mask_activation == DPT_ACT_NONE &&
+           (product->activation == DPT_ACT_NONE || product->activation == DPT_ACT_RELU);
+}
+
+/* What is fused: all or nothing, for a sum in another order would have to be finished anyway. */
+static uint32_t epilogue_of(const dpt_product *product)
+{
+    if (!dpt_cuda_product_is_whole(product)) return CUBLASLT_EPILOGUE_DEFAULT;
+    if (product->activation == DPT_ACT_RELU)
+        return product->has_bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    return product->has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+static bool fuses_bias(uint32_t epilogue)
+{
+    return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+}
+
+static dpt_status describe(dpt_device *device, const dpt_product *p, plan *out)
+{
+    const int32_t op_a = p->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const int32_t op_b = p->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const uint32_t epilogue = epilogue_of(p);
+    /* Its alignment counts: any that is aligned, where it is not known yet. */
+    const void *const bias =
+        p->bias.buffer ? dpt_cuda_pointer(p->bias) : (const void *)(uintptr_t)DPT_ALIGNMENT_BYTES;
+    const dpt_cuda_blas *blas = dpt_cuda_device_of(device)->blas;
+    LT_TRY(device, cublasLtMatmulDescCreate, &out->product, blas->compute, CUDA_R_32F);
+    LT_TRY(device, cublasLtMatmulDescSetAttribute, out->product, CUBLASLT_MATMUL_DESC_TRANSA, &op_a,
+           sizeof op_a);
+    LT_TRY(device, cublasLtMatmulDescSetAttribute, out->product, CUBLASLT_MATMUL_DESC_TRANSB, &op_b,
+           sizeof op_b);
+    LT_TRY(device, cublasLtMatmulDescSetAttribute, out->product, CUBLASLT_MATMUL_DESC_EPILOGUE,
+           &epilogue, sizeof epilogue);
+    if (fuses_bias(epilogue))
+        LT_TRY(device, cublasLtMatmulDescSetAttribute, out->product,
+               CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    LT_TRY(device, cublasLtMatrixLayoutCreate, &out->a, CUDA_R_32F, p->b_transposed ? p->k : p->n,
+           p->b_transposed ? p->n : p->k, (int64_t)p->ldb);
+    LT_TRY(device, cublasLtMatrixLayoutCreate, &out->b, CUDA_R_32F, p->a_transposed ? p->m : p->k,
+           p->a_transposed ? p->k : p->m, (int64_t)p->lda);
+    LT_TRY(device, cublasLtMatrixLayoutCreate, &out->c, CUDA_R_32F, p->n, p->m, (int64_t)p->ldc);
+    return DPT_OK;
+}
+
+static dpt_status choose(dpt_device *device, cublasLtMatmulPreference_t preference, plan *out)
+{
+    const dpt_cuda_blas *blas = dpt_cuda_device_of(device)->blas;
+    const uint64_t most = dpt_cuda_products_workspace(device);
+    cublasLtMatmulHeuristicResult_t best;
+    int n_found = 0;
+    LT_TRY(device, cublasLtMatmulPreferenceSetAttribute, preference,
+           CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+    LT_TRY(device, cublasLtMatmulAlgoGetHeuristic, blas->handle, out->product, out->a, out->b,
+           out->c, out->c, preference, 1, &best, &n_found);
+    if (n_found < 1 || best.state != CUBLAS_STATUS_SUCCESS)
+        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
+                        "cuBLASLt has no algorithm for a product of %zux%zux%zu", out->m, out->n,
+                        out->k);
+    out->algorithm = best.algo;
+    out->workspace_bytes = best.workspaceSize;
+    return DPT_OK;
+}
+
+static dpt_status make_plan(dpt_device *device, const dpt_product *product, plan *out)
+{
+    cublasLtMatmulPreference_t preference = NULL;
+    *out = (plan){.m = product->m, .n = product->n, .k = product->k};
+    dpt_status status = describe(device, product, out);
+    if (status == DPT_OK) {
+        const cublasStatus_t code = lt.cublasLtMatmulPreferenceCreate(&preference);
+        if (code != CUBLAS_STATUS_SUCCESS)
+            status = fail(device, code, "cublasLtMatmulPreferenceCreate", __LINE__);
+    }
+    if (status == DPT_OK) status = choose(device, preference, out);
+    if (preference) (void)lt.cublasLtMatmulPreferenceDestroy(preference);
+    if (status != DPT_OK) forget(out);
+    return status;
+}
+
+static dpt_status find_plan(dpt_cuda_products *products, const dpt_product *product, plan **out)
+{
+    plan *oldest = &products->plans[0];
+    products->n_uses++;
+    for (plan *p = products->plans; p < products->plans + N_KEPT; p++) {
+        if (p->m == product->m && p->n == product->n && p->k == product->k) {
+            p->last_use = products->n_uses;
+            *out = p;
+            return DPT_OK;
+        }
+        if (p->last_use < oldest->last_use) oldest = p;
+    }
+    forget(oldest);
+    DPT_TRY(make_plan(products->device, product, oldest));
+    oldest->last_use = products->n_uses;
+    *out = oldest;
+    return DPT_OK;
+}
+
+dpt_status dpt_cuda_product_plan(dpt_cuda_products *products, const dpt_product *product)
+{
+    plan *p;
+    return find_plan(products, product, &p);
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+dpt_status dpt_cuda_product_run(dpt_cuda_products *products, dpt_stream *stream,
+                                const dpt_product *product, dpt_location workspace)
+{
+    dpt_device *device = products->device;
+    const dpt_cuda_blas *blas = dpt_cuda_device_of(device)->blas;
+    const float one = 1.0f, before = product->accumulate ? 1.0f : 0.0f;
+    const void *const bias = dpt_cuda_pointer(product->bias);
+    void *const c = dpt_cuda_pointer(product->c);
+    plan *p;
+    DPT_TRY(find_plan(products, product, &p));
+    if (fuses_bias(epilogue_of(product)))
+        LT_TRY(device, cublasLtMatmulDescSetAttribute, p->product,
+               CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    LT_TRY(device, cublasLtMatmul, blas->handle, p->product, &one, dpt_cuda_pointer(product->b),
+           p->a, dpt_cuda_pointer(product->a), p->b, &before, c, p->c, c, p->c, &p->algorithm,
+           dpt_cuda_pointer(workspace), p->workspace_bytes, stream->queue);
+    return DPT_OK;
+}

@@ -1,0 +1,308 @@
+/* Probing, describing, opening and closing CUDA devices. */
+#include "device.h"
+#include "blas.h"
+#include "cache.h"
+#include "dnn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const dpt_param_spec dpt_cuda_param_specs[] = {
+    {.key = "precision",
+     .help = "fp32 or tf32: what products and convolutions do with their inputs (default: fp32, "
+             "true float32)"},
+    {.key = "algorithm",
+     .help = "the beginning of the name of the only convolutions and products considered where "
+             "they apply: cudnn, cublaslt, local (default: whichever measures faster)"},
+    {.key = NULL},
+};
+
+enum { LEAST_CAPABILITY = 75 }; /* of the kernels that are compiled in */
+
+/* ---- Probing --------------------------------------------------------------------------------- */
+
+static void version_text(int version, char out[16])
+{
+    snprintf(out, 16, "%d.%d", version / 1000, version % 1000 / 10);
+}
+
+static dpt_status absent(dpt_error *error, cudaError_t code)
+{
+    int driver = 0;
+    char of_driver[16], of_build[16];
+    (void)cudaGetLastError();
+    if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
+    version_text(driver, of_driver);
+    version_text(CUDART_VERSION, of_build);
+    if (driver == 0)
+        return DPT_FAIL_NATIVE(error, DPT_E_ABSENT, (long)code,
+                               "no NVIDIA driver: libcuda.so.1 is not there or no card answers it; "
+                               "install the card's driver");
+    if (code == cudaErrorInsufficientDriver)
+        return DPT_FAIL_NATIVE(error, DPT_E_ABSENT, (long)code,
+                               "the NVIDIA driver serves CUDA %s and this build is for %s: update "
+                               "the driver, or build with an older toolkit",
+                               of_driver, of_build);
+    if (code == cudaErrorNoDevice)
+        return DPT_FAIL_NATIVE(error, DPT_E_ABSENT, (long)code,
+                               "no NVIDIA card that can be used (is CUDA_VISIBLE_DEVICES set?)");
+    return DPT_FAIL_NATIVE(error, DPT_E_ABSENT, (long)code, "the NVIDIA driver does not work: %s",
+                           cudaGetErrorString(code));
+}
+
+static dpt_status probe(size_t *n_devices, dpt_error *error)
+{
+    int n = 0;
+    const cudaError_t code = cudaGetDeviceCount(&n);
+    if (code != cudaSuccess) return absent(error, code);
+    if (n <= 0) return absent(error, cudaErrorNoDevice);
+    *n_devices = (size_t)n;
+    return DPT_OK;
+}
+
+/* ---- Describing ------------------------------------------------------------------------------ */
+
+static void fill_info(int ordinal, const struct cudaDeviceProp *p, dpt_device_info *info)
+{
+    int driver = 0;
+    char of_driver[16];
+    *info = (dpt_device_info){
+        .memory_bytes = p->totalGlobalMem,
+        .alignment_bytes = DPT_ALIGNMENT_BYTES,
+        .n_threads = (unsigned)p->multiProcessorCount,
+    };
+    if (cudaDriverGetVersion(&driver) != cudaSuccess) (void)cudaGetLastError();
+    version_text(driver, of_driver);
+    snprintf(info->name, sizeof info->name, "%.95s", p->name);
+    snprintf(info->detail, sizeof info->detail, "compute capability %d.%d, driver for CUDA %s",
+             p->major, p->minor, of_driver);
+    _Static_assert(sizeof info->uuid == sizeof p->uuid, "16 bytes");
+    memcpy(info->uuid, &p->uuid, sizeof info->uuid);
+    snprintf(info->pci_id, sizeof info->pci_id, "%04x:%02x:%02x.0", p->pciDomainID & 0xffff,
+             p->pciBusID & 0xff, p->pciDeviceID & 0x1f);
+    snprintf(info->memory_domain, sizeof info->memory_domain, "cuda:%d", ordinal);
+    snprintf(info->compute_domain, sizeof info->compute_domain, "cuda:%d", ordinal);
+    snprintf(info->fault_domain, sizeof info->fault_domain, "cuda:%d", ordinal);
+}
+
+static dpt_status read_properties(size_t index, struct cudaDeviceProp *out, dpt_error *error)
+{
+    size_t n_devices = 0;
+    DPT_TRY(probe(&n_devices, error));
+    if (index >= n_devices)
+        return DPT_FAIL(error, DPT_E_NOT_FOUND, "there is no cuda:%zu: there %s %zu", index,
+                        n_devices == 1 ? "is" : "are", n_devices);
+    const cudaError_t code = cudaGetDeviceProperties(out, (int)index);
+    return code == cudaSuccess ? DPT_OK : DPT_CUDA_FAIL(error, code, "cudaGetDeviceProperties");
+}
+
+static dpt_status describe(size_t index, dpt_device_info *info, dpt_error *error)
+{
+    struct cudaDeviceProp properties;
+    DPT_TRY(read_properties(index, &properties, error));
+    fill_info((int)index, &properties, info);
+    return DPT_OK;
+}
+
+static const char *precision_name(dpt_cuda_precision precision)
+{
+    return precision == DPT_CUDA_TF32 ? "tf32" : "fp32";
+}
+
+static dpt_status info(dpt_device *device, dpt_device_info *out)
+{
+    const dpt_cuda_device *cuda = dpt_cuda_device_of(device);
+    fill_info(cuda->ordinal, &cuda->properties, out);
+    const size_t n = strlen(out->detail);
+    snprintf(out->detail + n, sizeof out->detail - n, ", %s, %s, %s",
+             precision_name(cuda->precision), dpt_cuda_blas_description(cuda->blas),
+             dpt_cuda_dnn_description(cuda->dnn));
+    return DPT_OK;
+}
+
+/* ---- Parameters ------------------------------------------------------------------------------ */
+
+static dpt_status read_precision(const char *value, dpt_cuda_device *cuda, dpt_error *error)
+{
+    if (strcmp(value, "fp32") == 0) {
+        cuda->precision = DPT_CUDA_FP32;
+    } else if (strcmp(value, "tf32") == 0) {
+        if (cuda->properties.major < 8)
+            return DPT_FAIL(error, DPT_E_UNSUPPORTED,
+                            "precision=tf32 needs compute capability 8.0; %.60s has %d.%d",
+                            cuda->properties.name, cuda->properties.major, cuda->properties.minor);
+        cuda->precision = DPT_CUDA_TF32;
+    } else if (strcmp(value, "bf16") == 0) {
+        return DPT_FAIL(error, DPT_E_UNSUPPORTED,
+                        "precision=bf16 is planned and not there yet: take tf32 or fp32");
+    } else {
+        return DPT_FAIL(error, DPT_E_INVALID, "precision=%.40s is neither fp32 nor tf32", value);
+    }
+    return DPT_OK;
+}
+
+static dpt_status read_params(const dpt_device_request *request, dpt_cuda_device *cuda,
+                              dpt_error *error)
+{
+    for (size_t i = 0; i < request->n_params; i++) {
+        const dpt_param *param = &request->params[i];
+        if (strcmp(param->key, "precision") == 0) {
+            DPT_TRY(read_precision(param->value, cuda, error));
+        } else if (strcmp(param->key, "algorithm") == 0) {
+            free(cuda->algorithm);
+            cuda->algorithm = strdup(param->value);
+            if (!cuda->algorithm) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a device");
+        } else {
+            return DPT_FAIL(error, DPT_E_INVALID,
+                            "unknown parameter %s=; known are precision=, algorithm=", param->key);
+        }
+    }
+    return DPT_OK;
+}
+
+/* ---- For backends/common --------------------------------------------------------------------- */
+
+static void set_traits(dpt_cuda_device *cuda)
+{
+    const struct cudaDeviceProp *p = &cuda->properties;
+    cuda->traits = (dpt_traits){
+        .name = p->name,
+        .is_compiled = true,
+        .n_units = p->multiProcessorCount > 0 ? (unsigned)p->multiProcessorCount : 1,
+        .group_size = 256, /* GROUP of dialect.h */
+        .vector_width = 1,
+        .most_group_size = (size_t)p->maxThreadsPerBlock,
+        .most_shared_bytes = p->sharedMemPerBlock,
+    };
+}
+
+static dpt_status finish(dpt_stream *stream)
+{
+    DPT_CUDA_TRY(stream->device, cudaStreamSynchronize(stream->queue));
+    return DPT_OK;
+}
+
+static bool suits(const dpt_device *device, const char *name)
+{
+    (void)device;
+    (void)name;
+    return true;
+}
+
+/* Choices of cards of one name, with these libraries and this build, in one precision. */
+static dpt_status set_tuner(dpt_device *device)
+{
+    dpt_cuda_device *cuda = dpt_cuda_device_of(device);
+    dpt_device_info all;
+    char digits[DPT_HASH_CHARS + 1], file[64];
+    DPT_TRY(info(device, &all)); /* precision, driver and versions are in its detail */
+    dpt_hash hash = dpt_hash_text(dpt_hash_begin(), all.name);
+    hash = dpt_hash_text(hash, all.detail);
+    hash = dpt_hash_text(hash, DPT_CUDA_KERNELS_VERSION);
+    dpt_hash_print(hash, digits);
+    snprintf(file, sizeof file, "cuda/tuning-%.16s.txt", digits);
+    cuda->tuner = (dpt_tuner){
+        .stream = &cuda->scratch, .algorithm = cuda->algorithm, .finish = finish, .suits = suits};
+    return dpt_tuning_open(device, file, &cuda->tuner.tuning);
+}
+
+const dpt_traits *dpt_traits_of(const dpt_device *device)
+{
+    return &dpt_cuda_device_of(device)->traits;
+}
+
+dpt_tuner *dpt_tuner_of(const dpt_device *device)
+{
+    return &dpt_cuda_device_of(device)->tuner;
+}
+
+dpt_device *dpt_stream_device(const dpt_stream *stream)
+{
+    return stream->device;
+}
+
+/* ---- Opening and closing --------------------------------------------------------------------- */
+
+/* The driver's thread belongs to this card from here on.  All replicas on a card share the card's
+   primary context, so that they are one fault domain. */
+static dpt_status enter_context(dpt_device *device)
+{
+    const dpt_cuda_device *cuda = dpt_cuda_device_of(device);
+    size_t n_free, n_all;
+    DPT_CUDA_TRY(device, cudaSetDevice(cuda->ordinal));
+    /* Waiting threads sleep.  A context that others have made already keeps what it has. */
+    if (cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync) != cudaSuccess) (void)cudaGetLastError();
+    DPT_CUDA_TRY(device, cudaMemGetInfo(&n_free, &n_all)); /* makes the context */
+    return DPT_OK;
+}
+
+/* A pool of the device's own, which keeps what is freed for the next allocation. */
+static dpt_status create_pool(dpt_device *device)
+{
+    dpt_cuda_device *cuda = dpt_cuda_device_of(device);
+    int has_pools = 0;
+    uint64_t keep = UINT64_MAX;
+    const struct cudaMemPoolProps properties = {
+        .allocType = cudaMemAllocationTypePinned,
+        .handleTypes = cudaMemHandleTypeNone,
+        .location = {.type = cudaMemLocationTypeDevice, .id = cuda->ordinal},
+    };
+    DPT_CUDA_TRY(
+        device, cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, cuda->ordinal));
+    if (!has_pools) return DPT_OK;
+    DPT_CUDA_TRY(device, cudaMemPoolCreate(&cuda->pool, &properties));
+    DPT_CUDA_TRY(device,
+                 cudaMemPoolSetAttribute(cuda->pool, cudaMemPoolAttrReleaseThreshold, &keep));
+    return DPT_OK;
+}
+
+static dpt_status open_device(dpt_device *device, const dpt_open_args *args)
+{
+    const dpt_device_request *request = &args->requests[args->self];
+    dpt_cuda_device *cuda = calloc(1, sizeof *cuda);
+    if (!cuda) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory to open a device");
+    device->state = cuda;
+    cuda->scratch.device = device;
+    DPT_TRY(read_properties(request->index, &cuda->properties, &device->error));
+    cuda->ordinal = (int)request->index;
+    DPT_TRY(read_params(request, cuda, &device->error));
+    if (cuda->properties.major * 10 + cuda->properties.minor < LEAST_CAPABILITY)
+        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
+                        "%.60s has compute capability %d.%d; 7.5 is the least", //
+                        cuda->properties.name, cuda->properties.major, cuda->properties.minor);
+    set_traits(cuda);
+    DPT_TRY(enter_context(device));
+    DPT_CUDA_TRY(device, cudaStreamCreateWithFlags(&cuda->scratch.queue, cudaStreamNonBlocking));
+    DPT_TRY(create_pool(device));
+    DPT_TRY(dpt_cuda_blas_open(device, &cuda->blas));
+    DPT_TRY(dpt_cuda_dnn_open(device, &cuda->dnn));
+    return set_tuner(device);
+}
+
+static void ignore(cudaError_t code)
+{
+    if (code != cudaSuccess) (void)cudaGetLastError(); /* of a device that is lost */
+}
+
+static void close_device(dpt_device *device)
+{
+    dpt_cuda_device *cuda = dpt_cuda_device_of(device);
+    if (!cuda) return;
+    dpt_cuda_dnn_close(cuda->dnn);
+    dpt_cuda_blas_close(cuda->blas);
+    /* What was freed on this stream must have been freed when the pool goes. */
+    if (cuda->scratch.queue) ignore(cudaStreamSynchronize(cuda->scratch.queue));
+    if (cuda->pool) ignore(cudaMemPoolDestroy(cuda->pool));
+    if (cuda->scratch.queue) ignore(cudaStreamDestroy(cuda->scratch.queue));
+    free(cuda->algorithm);
+    free(cuda);
+    device->state = NULL;
+}
+
+const dpt_device_ops dpt_cuda_device_ops = {
+    .probe = probe,
+    .describe = describe,
+    .open = open_device,
+    .close = close_device,
+    .info = info,
+};

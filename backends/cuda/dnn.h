@@ -1,0 +1,49 @@
+/* Convolutions by cuDNN 9, through its graph interface, which is opened when it is first wanted
+   (library.h).  The older interface is deprecated, and does not say how its algorithms round. */
+#ifndef DPT_CUDA_DNN_H
+#define DPT_CUDA_DNN_H
+
+#include "conv2d.h"
+#include "device.h"
+
+/* *out is NULL, and that is no failure, where the library is missing or does not work. */
+DPT_CHECK_RESULT dpt_status dpt_cuda_dnn_open(dpt_device *device, dpt_cuda_dnn **out);
+void dpt_cuda_dnn_close(dpt_cuda_dnn *dnn);                    /* accepts NULL */
+const char *dpt_cuda_dnn_description(const dpt_cuda_dnn *dnn); /* "cuDNN 9.19.0" */
+
+/* "cudnn-0", "cudnn-1", ...: what cuDNN's heuristics offer for a convolution, in their order, of
+   those that are deterministic and round as the device's precision says. */
+extern const dpt_alternative dpt_cuda_conv2d_dnn[];
+
+/* ---- For conv2d_dnn.c ------------------------------------------------------------------------ */
+
+/* One way of cuDNN's to do a pass, whatever the number of samples. */
+typedef struct dpt_cuda_recipe dpt_cuda_recipe;
+
+/* The rank-th of them.  DPT_E_UNSUPPORTED if there are not so many. */
+DPT_CHECK_RESULT dpt_status dpt_cuda_recipe_create(dpt_device *device, const dpt_op_desc *desc,
+                                                   size_t rank, dpt_cuda_recipe **out);
+void dpt_cuda_recipe_destroy(dpt_cuda_recipe *recipe); /* accepts NULL */
+
+/* A recipe for a number of samples. */
+typedef struct dpt_cuda_plan {
+    size_t n_samples; /* 0: unused */
+    void *descriptor; /* cuDNN's */
+    size_t workspace_bytes;
+} dpt_cuda_plan;
+
+/* DPT_E_UNSUPPORTED if the recipe does not do so many samples. */
+DPT_CHECK_RESULT dpt_status dpt_cuda_plan_create(dpt_device *device, const dpt_op_desc *desc,
+                                                 const dpt_cuda_recipe *recipe, size_t n_samples,
+                                                 dpt_cuda_plan *out);
+void dpt_cuda_plan_destroy(dpt_cuda_plan *plan); /* of an unused one as well */
+
+/* x, w and y (or their gradients) of the pass, in device memory. */
+typedef struct dpt_cuda_plan_tensors {
+    void *x, *w, *y, *workspace;
+} dpt_cuda_plan_tensors;
+
+DPT_CHECK_RESULT dpt_status dpt_cuda_plan_run(const dpt_cuda_plan *plan, dpt_stream *stream,
+                                              const dpt_cuda_plan_tensors *tensors);
+
+#endif

@@ -1,0 +1,81 @@
+/* cuDNN's descriptors as dnn*.c use them: the library's functions, its errors, and attributes. */
+#ifndef DPT_CUDA_DNN_GRAPH_H
+#define DPT_CUDA_DNN_GRAPH_H
+
+#include "dnn.h"
+
+#include <cudnn_graph.h>
+
+#define DPT_CUDA_DNN_FUNCTIONS(X)                                                                  \
+    X(cudnnBackendCreateDescriptor)                                                                \
+    X(cudnnBackendDestroyDescriptor)                                                               \
+    X(cudnnBackendExecute)                                                                         \
+    X(cudnnBackendFinalize)                                                                        \
+    X(cudnnBackendGetAttribute)                                                                    \
+    X(cudnnBackendSetAttribute)                                                                    \
+    X(cudnnCreate)                                                                                 \
+    X(cudnnDestroy)                                                                                \
+    X(cudnnGetErrorString)                                                                         \
+    X(cudnnGetVersion)                                                                             \
+    X(cudnnSetStream)
+
+typedef struct dpt_cuda_dnn_functions {
+#define DPT_CUDA_DNN_MEMBER(name) __typeof__(&name) name;
+    DPT_CUDA_DNN_FUNCTIONS(DPT_CUDA_DNN_MEMBER)
+#undef DPT_CUDA_DNN_MEMBER
+} dpt_cuda_dnn_functions;
+
+/* Of the process: constant once a device is open. */
+extern dpt_cuda_dnn_functions dpt_cudnn;
+
+struct dpt_cuda_dnn {
+    cudnnHandle_t handle; /* the driver's thread's */
+    char description[40];
+};
+
+/* What a failed call of cuDNN's means: DPT_E_UNSUPPORTED for what it cannot do or does not take. */
+dpt_status dpt_cuda_dnn_fail(dpt_device *device, cudnnStatus_t code, const char *what, int line);
+
+#define DPT_CUDNN_TRY(device, name, ...)                                                           \
+    do {                                                                                           \
+        const cudnnStatus_t dpt_cudnn_code = dpt_cudnn.name(__VA_ARGS__);                          \
+        if (dpt_cudnn_code != CUDNN_STATUS_SUCCESS)                                                \
+            return dpt_cuda_dnn_fail((device), dpt_cudnn_code, #name, __LINE__);                   \
+    } while (0)
+
+/* ---- Descriptors ----------------------------------------------------------------------------- */
+
+/* A descriptor in the making: the first failure is kept, and comes back from `finish`, so that the
+   calls between need no checks.  Descriptors are destroyed in any case with dpt_dnn_drop. */
+typedef struct dpt_dnn_maker {
+    dpt_device *device;
+    cudnnStatus_t code;
+} dpt_dnn_maker;
+
+typedef cudnnBackendDescriptor_t dpt_dnn_descriptor;
+
+/* NULL after a failure. */
+dpt_dnn_descriptor dpt_dnn_create(dpt_dnn_maker *maker, cudnnBackendDescriptorType_t type);
+void dpt_dnn_set(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
+                 cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, size_t n,
+                 const void *values);
+void dpt_dnn_set_integer(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
+                         cudnnBackendAttributeName_t name, int64_t value);
+void dpt_dnn_set_descriptor(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
+                            cudnnBackendAttributeName_t name, dpt_dnn_descriptor value);
+/* The handle of the device, where older versions want it and newer ones need not have it. */
+void dpt_dnn_set_handle(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor, int name);
+/* *n: in, room for values; out, how many there are. */
+void dpt_dnn_get(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
+                 cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t *n,
+                 void *values);
+void dpt_dnn_finalize(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor);
+void dpt_dnn_drop(dpt_dnn_descriptor descriptor); /* accepts NULL */
+/* DPT_OK, or the failure in words.  What cuDNN calls an internal error while a plan is made is one
+   more way to say that it has none. */
+DPT_CHECK_RESULT dpt_status dpt_dnn_finish(const dpt_dnn_maker *maker, const char *what);
+
+/* Names that newer headers have deprecated, and that versions before them want to be set. */
+enum { DPT_DNN_GRAPH_HANDLE = 800, DPT_DNN_PLAN_HANDLE = 400 };
+
+#endif

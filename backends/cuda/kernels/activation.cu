@@ -1,0 +1,9 @@
+/* activation.cl as CUDA. */
+#include "activation.cl"
+#include "table.h"
+
+const struct dpt_kernel dpt_cuda_table_activation[] = {
+    KERNEL_ROW("activation.cl", "", dpt_activation_forward),
+    KERNEL_ROW("activation.cl", "", dpt_activation_backward),
+    END_OF_TABLE,
+};

@@ -1,0 +1,8 @@
+/* adamw.cl as CUDA. */
+#include "adamw.cl"
+#include "table.h"
+
+const struct dpt_kernel dpt_cuda_table_adamw[] = {
+    KERNEL_ROW("adamw.cl", "", dpt_adamw),
+    END_OF_TABLE,
+};

@@ -1,0 +1,8 @@
+/* dropout.cl as CUDA. */
+#include "dropout.cl"
+#include "table.h"
+
+const struct dpt_kernel dpt_cuda_table_dropout[] = {
+    KERNEL_ROW("dropout.cl", "", dpt_dropout),
+    END_OF_TABLE,
+};

@@ -1,0 +1,9 @@
+/* sgd.cl as CUDA. */
+#include "sgd.cl"
+#include "table.h"
+
+const struct dpt_kernel dpt_cuda_table_sgd[] = {
+    KERNEL_ROW("sgd.cl", "", dpt_sgd),
+    KERNEL_ROW("sgd.cl", "", dpt_sgd_momentum),
+    END_OF_TABLE,
+};

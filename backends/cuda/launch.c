@@ -1,0 +1,98 @@
+/* What backends/common asks for: kernels by name, launches, and this backend's ways to convolve. */
+#include "launch.h"
+#include "conv2d.h"
+#include "device.h"
+#include "dnn.h"
+#include "fill.h"
+#include "kernels/table.h"
+#include "size.h"
+
+#include <string.h>
+
+/* ---- Kernels --------------------------------------------------------------------------------- */
+
+#define TABLE(name) dpt_cuda_table_##name,
+static const dpt_kernel *const tables[] = {DPT_CUDA_TABLES(TABLE)};
+#undef TABLE
+
+static const dpt_kernel *find(const char *file, const char *options, const char *name)
+{
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        for (const dpt_kernel *row = tables[i]; row->file; row++) {
+            if (strcmp(row->file, file) == 0 && strcmp(row->options, options) == 0 &&
+                strcmp(row->name, name) == 0)
+                return row;
+        }
+    }
+    return NULL;
+}
+
+dpt_status dpt_kernel_get(dpt_device *device, const dpt_program_key *key, const char *name,
+                          dpt_kernel **out)
+{
+    const dpt_kernel *found = find(key->file, key->options, name);
+    struct cudaFuncAttributes attributes;
+    if (!found)
+        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "%s of %s is not compiled with %.200s",
+                        name, key->file, key->options);
+    /* Loads it, so that a card that this build has no code for says so before anything runs. */
+    DPT_CUDA_TRY(device, cudaFuncGetAttributes(&attributes, found->function));
+    *out = (dpt_kernel *)found; /* who holds it never writes there */
+    return DPT_OK;
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+const void *dpt_buffer_argument(const dpt_buffer *buffer)
+{
+    return buffer->memory;
+}
+
+/* The second dimension counts to 65535 only; the rest is folded into the third (dialect.h). */
+static bool fold(const size_t n_groups[3], dim3 *out)
+{
+    enum { MOST_FIRST = 0x7fffffff, MOST_OTHERS = 65535 };
+    const size_t folds = dpt_ceil_div(n_groups[1], MOST_OTHERS);
+    if (n_groups[0] > MOST_FIRST || folds > MOST_OTHERS || n_groups[2] != 1) return false;
+    out->x = (unsigned)n_groups[0];
+    out->y = (unsigned)dpt_ceil_div(n_groups[1], folds);
+    out->z = (unsigned)folds;
+    return true;
+}
+
+dpt_status dpt_launch_enqueue(const dpt_launch *launch, const size_t n_groups[3],
+                              const size_t group[3])
+{
+    dpt_device *device = launch->stream->device;
+    void *arguments[DPT_MAX_ARGUMENTS];
+    const dim3 items = {(unsigned)group[0], (unsigned)group[1], (unsigned)group[2]};
+    dim3 groups = {1, 1, 1};
+    if (!fold(n_groups, &groups))
+        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
+                        "%s needs %zu x %zu groups, more than CUDA counts", launch->kernel->name,
+                        n_groups[0], n_groups[1]);
+    for (unsigned i = 0; i < launch->n_arguments; i++)
+        arguments[i] = (void *)(launch->bytes + launch->at[i]); /* read, and copied, only */
+    DPT_CUDA_TRY(device, cudaLaunchKernel(launch->kernel->function, groups, items, arguments, 0,
+                                          launch->stream->queue));
+    return DPT_OK;
+}
+
+dpt_status dpt_cuda_fill(dpt_stream *stream, dpt_location to, uint32_t pattern, size_t n_bytes)
+{
+    const uint64_t count = n_bytes / sizeof pattern;
+    dpt_kernel *kernel;
+    DPT_TRY(dpt_kernel_of(stream->device, "fill.cu", "dpt_fill", &kernel));
+    dpt_launch l = dpt_launch_begin(stream, kernel);
+    dpt_launch_tensor(&l, to, DPT_U32);
+    dpt_launch_value(&l, &count, sizeof count);
+    dpt_launch_value(&l, &pattern, sizeof pattern);
+    return dpt_launch_items(&l, count);
+}
+
+const dpt_alternative *const *dpt_conv2d_families(const dpt_device *device)
+{
+    static const dpt_alternative *const all[] = {dpt_cuda_conv2d_dnn, dpt_conv2d_local, NULL};
+    static const dpt_alternative *const own[] = {dpt_conv2d_local, NULL};
+    return dpt_cuda_device_of(device)->dnn ? all : own;
+}

@@ -1,0 +1,133 @@
+/* Buffers from a pool, pinned host memory, transfers. */
+#include "device.h"
+#include "fill.h"
+
+#include <stdlib.h>
+
+/* ---- Buffers --------------------------------------------------------------------------------- */
+
+static dpt_status no_memory(dpt_device *device, size_t n_bytes, cudaError_t code)
+{
+    size_t n_free = 0, n_all = 0;
+    if (dpt_cuda_status(code) != DPT_E_NO_MEMORY)
+        return DPT_CUDA_FAIL(&device->error, code, "cudaMallocFromPoolAsync");
+    (void)cudaGetLastError();
+    if (cudaMemGetInfo(&n_free, &n_all) != cudaSuccess) (void)cudaGetLastError();
+    return DPT_FAIL_NATIVE(&device->error, DPT_E_NO_MEMORY, (long)code,
+                           "no memory for a buffer of %zu bytes: of the card's %zu, %zu are free; "
+                           "take a smaller batch or --micro-batch",
+                           n_bytes, n_all, n_free);
+}
+
+/* Memory that any stream may use when this returns. */
+static cudaError_t take(const dpt_cuda_device *cuda, size_t n_bytes, void **out)
+{
+    if (!cuda->pool) return cudaMalloc(out, n_bytes);
+    const cudaStream_t queue = cuda->scratch.queue;
+    cudaError_t code = cudaMallocFromPoolAsync(out, n_bytes, cuda->pool, queue);
+    if (code == cudaErrorMemoryAllocation) {
+        /* What was freed in pieces that do not fit goes back to the driver first. */
+        (void)cudaGetLastError();
+        code = cudaStreamSynchronize(queue);
+        if (code == cudaSuccess) code = cudaMemPoolTrimTo(cuda->pool, 0);
+        if (code == cudaSuccess) code = cudaMallocFromPoolAsync(out, n_bytes, cuda->pool, queue);
+    }
+    return code == cudaSuccess ? cudaStreamSynchronize(queue) : code;
+}
+
+static void give_back(const dpt_cuda_device *cuda, void *memory)
+{
+    const cudaError_t code =
+        cuda->pool ? cudaFreeAsync(memory, cuda->scratch.queue) : cudaFree(memory);
+    if (code != cudaSuccess) (void)cudaGetLastError(); /* of a device that is lost */
+}
+
+static dpt_status alloc(dpt_device *device, size_t n_bytes, dpt_buffer **out)
+{
+    dpt_buffer *buffer = malloc(sizeof *buffer);
+    if (!buffer) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no host memory for a buffer");
+    *buffer = (dpt_buffer){.n_bytes = n_bytes};
+    const cudaError_t code = take(dpt_cuda_device_of(device), n_bytes, &buffer->memory);
+    if (code != cudaSuccess) {
+        free(buffer);
+        return no_memory(device, n_bytes, code);
+    }
+    *out = buffer;
+    return DPT_OK;
+}
+
+static void free_buffer(dpt_device *device, dpt_buffer *buffer)
+{
+    if (!buffer) return;
+    give_back(dpt_cuda_device_of(device), buffer->memory);
+    free(buffer);
+}
+
+/* ---- Pinned host memory ---------------------------------------------------------------------- */
+
+/* Portable: another card may read what this one has written. */
+static dpt_status host_alloc(dpt_device *device, size_t n_bytes, void **out)
+{
+    const cudaError_t code = cudaHostAlloc(out, n_bytes, cudaHostAllocPortable);
+    if (code == cudaErrorMemoryAllocation) {
+        (void)cudaGetLastError();
+        return DPT_FAIL_NATIVE(&device->error, DPT_E_NO_MEMORY, (long)code,
+                               "the host has no %zu bytes that can be pinned for transfers",
+                               n_bytes);
+    }
+    return code == cudaSuccess ? DPT_OK : DPT_CUDA_FAIL(&device->error, code, "cudaHostAlloc");
+}
+
+static void host_free(dpt_device *device, void *host)
+{
+    (void)device;
+    if (cudaFreeHost(host) != cudaSuccess) (void)cudaGetLastError();
+}
+
+/* ---- Transfers ------------------------------------------------------------------------------- */
+
+static dpt_status transfer(dpt_stream *stream, void *to, const void *from, size_t n_bytes,
+                           enum cudaMemcpyKind kind)
+{
+    if (n_bytes == 0) return DPT_OK;
+    DPT_CUDA_TRY(stream->device, cudaMemcpyAsync(to, from, n_bytes, kind, stream->queue));
+    return DPT_OK;
+}
+
+static dpt_status upload(dpt_stream *stream, dpt_location to, const void *host, size_t n_bytes)
+{
+    return transfer(stream, dpt_cuda_pointer(to), host, n_bytes, cudaMemcpyHostToDevice);
+}
+
+static dpt_status download(dpt_stream *stream, void *host, dpt_location from, size_t n_bytes)
+{
+    return transfer(stream, host, dpt_cuda_pointer(from), n_bytes, cudaMemcpyDeviceToHost);
+}
+
+static dpt_status copy(dpt_stream *stream, dpt_location to, dpt_location from, size_t n_bytes)
+{
+    return transfer(stream, dpt_cuda_pointer(to), dpt_cuda_pointer(from), n_bytes,
+                    cudaMemcpyDeviceToDevice);
+}
+
+/* The runtime repeats a byte; other patterns take a kernel. */
+static dpt_status fill(dpt_stream *stream, dpt_location to, uint32_t pattern, size_t n_bytes)
+{
+    const uint32_t byte = pattern & 0xff;
+    if (n_bytes == 0) return DPT_OK;
+    if (pattern != byte * 0x01010101u) return dpt_cuda_fill(stream, to, pattern, n_bytes);
+    DPT_CUDA_TRY(stream->device,
+                 cudaMemsetAsync(dpt_cuda_pointer(to), (int)byte, n_bytes, stream->queue));
+    return DPT_OK;
+}
+
+const dpt_memory_ops dpt_cuda_memory_ops = {
+    .alloc = alloc,
+    .free = free_buffer,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
+    .upload = upload,
+    .download = download,
+    .copy = copy,
+    .fill = fill,
+};

@@ -1,0 +1,137 @@
+/* Streams that do not wait for each other, and events with the device's clock. */
+#include "device.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+struct dpt_event {
+    dpt_device *device;
+    cudaEvent_t event;
+    bool recorded;
+};
+
+/* ---- Streams --------------------------------------------------------------------------------- */
+
+static dpt_status create(dpt_device *device, dpt_stream **out)
+{
+    dpt_stream *stream = malloc(sizeof *stream);
+    if (!stream) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a stream");
+    *stream = (dpt_stream){.device = device};
+    const cudaError_t code = cudaStreamCreateWithFlags(&stream->queue, cudaStreamNonBlocking);
+    if (code != cudaSuccess) {
+        free(stream);
+        return DPT_CUDA_FAIL(&device->error, code, "cudaStreamCreateWithFlags");
+    }
+    *out = stream;
+    return DPT_OK;
+}
+
+static void destroy(dpt_stream *stream)
+{
+    if (!stream) return;
+    if (cudaStreamDestroy(stream->queue) != cudaSuccess) (void)cudaGetLastError();
+    free(stream);
+}
+
+/* What fails here was enqueued and accepted: it is deferred, and the device's work is in doubt, so
+   that even a lack of memory is its loss. */
+static dpt_status deferred(dpt_device *device, cudaError_t code, const char *what)
+{
+    const dpt_status status = DPT_CUDA_FAIL(&device->error, code, what);
+    if (status != DPT_E_NO_MEMORY) return status;
+    device->error.status = DPT_E_DEVICE_LOST;
+    return DPT_E_DEVICE_LOST;
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+dpt_status dpt_cuda_wait(dpt_stream *stream)
+{
+    static const double patience_seconds = 50e-6; /* about what waking up costs */
+    const double start = now();
+    cudaError_t code;
+    do
+        code = cudaStreamQuery(stream->queue);
+    while (code == cudaErrorNotReady && now() - start < patience_seconds);
+    if (code == cudaErrorNotReady) {
+        (void)cudaGetLastError();
+        code = cudaStreamSynchronize(stream->queue);
+    }
+    return code == cudaSuccess ? DPT_OK : deferred(stream->device, code, "cudaStreamSynchronize");
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+static dpt_status event_create(dpt_device *device, dpt_event **out)
+{
+    dpt_event *event = malloc(sizeof *event);
+    if (!event) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for an event");
+    *event = (dpt_event){.device = device};
+    const cudaError_t code = cudaEventCreateWithFlags(&event->event, cudaEventDefault);
+    if (code != cudaSuccess) {
+        free(event);
+        return DPT_CUDA_FAIL(&device->error, code, "cudaEventCreateWithFlags");
+    }
+    *out = event;
+    return DPT_OK;
+}
+
+static void event_destroy(dpt_event *event)
+{
+    if (!event) return;
+    if (cudaEventDestroy(event->event) != cudaSuccess) (void)cudaGetLastError();
+    free(event);
+}
+
+static dpt_status event_record(dpt_event *event, dpt_stream *stream)
+{
+    DPT_CUDA_TRY(stream->device, cudaEventRecord(event->event, stream->queue));
+    event->recorded = true;
+    return DPT_OK;
+}
+
+/* Of the same card or another: the queue waits, not the host. */
+static dpt_status event_wait(dpt_stream *stream, dpt_event *event)
+{
+    if (!event->recorded)
+        return DPT_FAIL(&stream->device->error, DPT_E_STATE, "an event that was never recorded");
+    DPT_CUDA_TRY(stream->device, cudaStreamWaitEvent(stream->queue, event->event, 0));
+    return DPT_OK;
+}
+
+static dpt_status event_query(dpt_event *event, bool *done)
+{
+    const cudaError_t code = event->recorded ? cudaEventQuery(event->event) : cudaSuccess;
+    if (code != cudaSuccess && code != cudaErrorNotReady)
+        return deferred(event->device, code, "cudaEventQuery");
+    if (code == cudaErrorNotReady) (void)cudaGetLastError();
+    *done = code == cudaSuccess;
+    return DPT_OK;
+}
+
+static dpt_status event_elapsed(dpt_event *start, dpt_event *end, double *seconds)
+{
+    float milliseconds = 0.0f;
+    if (!start->recorded || !end->recorded)
+        return DPT_FAIL(&end->device->error, DPT_E_STATE, "an event that was never recorded");
+    DPT_CUDA_TRY(end->device, cudaEventElapsedTime(&milliseconds, start->event, end->event));
+    *seconds = milliseconds > 0.0f ? 1e-3 * (double)milliseconds : 0.0;
+    return DPT_OK;
+}
+
+const dpt_stream_ops dpt_cuda_stream_ops = {
+    .create = create,
+    .destroy = destroy,
+    .sync = dpt_cuda_wait,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_wait = event_wait,
+    .event_query = event_query,
+    .event_elapsed = event_elapsed,
+};
