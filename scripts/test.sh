@@ -7,7 +7,7 @@
 #     --quick      gcc, all tests: a few minutes
 #     (none)       what must pass before a change goes in: under 20 minutes on two cores
 #     --nightly    ten minutes a fuzzer, ThreadSanitizer over all tests, valgrind over the unit tests,
-#                  a build without OpenCL
+#                  a build without OpenCL and CUDA
 #     --release    the same with an hour a fuzzer
 #
 # Environment: DPTRAIN_FUZZ_SECONDS (per fuzzer), DPTRAIN_TEST_BUILD (folder; default build-test).
@@ -100,6 +100,10 @@ suite() {
 }
 
 # ---- Building ----------------------------------------------------------------------------------
+
+# One generation of cards is enough where only the host's code is looked at; kernels for all of them are
+# compiled once, in the release build.
+one_card=-DDPTRAIN_CUDA_ARCHITECTURES=75
 
 # build TREE CC OPTION...
 build() {
@@ -225,7 +229,8 @@ run_addresses() {
     export UBSAN_OPTIONS=print_stacktrace=1
     # -O1, because the tests train; assertions stay.
     check "build: clang, debug, address and undefined" build clang-asan clang \
-        -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1 -DDPTRAIN_SANITIZE=address,undefined || return
+        -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1 -DDPTRAIN_SANITIZE=address,undefined \
+        $one_card || return
     # What takes minutes here and runs nothing that others do not: twenty steps of large networks, the
     # operators on one thread, which every kernel set runs on three, and OpenCL, whose kernels no
     # sanitizer sees and which would all be compiled again.
@@ -240,7 +245,7 @@ run_threads() {
     local devices
     export TSAN_OPTIONS=ignore_noninstrumented_modules=1
     check "build: clang, thread" build clang-tsan clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-        -DDPTRAIN_SANITIZE=thread || return
+        -DDPTRAIN_SANITIZE=thread $one_card || return
     for devices in cpu,cpu cpu:threads=2,cpu:threads=2; do
         check "ThreadSanitizer: training on $devices" \
             env OCL_ICD_VENDORS="$work/no-vendors" "$work/clang-tsan/bin/dptrain" \
@@ -264,7 +269,7 @@ fuzzed() {
 run_fuzzers() {
     local programs first name i pids
     check "build: clang, fuzzers" build clang-fuzz clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-        -DDPTRAIN_FUZZ=ON || return
+        -DDPTRAIN_FUZZ=ON $one_card || return
     programs=("$work"/clang-fuzz/tests/bin/fuzz-*)
     for ((first = 0; first < ${#programs[@]}; first += jobs)); do
         pids=()
@@ -280,10 +285,11 @@ run_fuzzers() {
     check "all fuzzers are there" test ${#programs[@]} -eq "$(find tests/fuzz -name 'fuzz_*.c' | wc -l)"
 }
 
-# Without OpenCL's headers everything is there but its plug-in, and its tests skip.
-run_without_opencl() {
-    check "build: without OpenCL" build gcc-bare gcc -DCMAKE_BUILD_TYPE=Release \
-        -DCMAKE_DISABLE_FIND_PACKAGE_OpenCL=ON || return
+# Without OpenCL's headers and CUDA's toolkit everything is there but their plug-ins, and their tests
+# skip.
+run_without_gpus() {
+    check "build: without OpenCL and CUDA" build gcc-bare gcc -DCMAKE_BUILD_TYPE=Release \
+        -DCMAKE_DISABLE_FIND_PACKAGE_OpenCL=ON -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON || return
     DPTRAIN_TEST_REQUIRE=cpu suite gcc-bare
 }
 
@@ -307,7 +313,7 @@ run_tier() {
         run_fuzzers
     fi
     if [ $tier = nightly ] || [ $tier = release ]; then
-        run_without_opencl
+        run_without_gpus
         run_valgrind
     fi
 
