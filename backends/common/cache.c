@@ -2,8 +2,10 @@
 #include "cache.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -157,4 +159,26 @@ bool dpt_cache_write(const char *name, const void *bytes, size_t n_bytes)
     free(temporary);
     free(path);
     return done;
+}
+
+int dpt_cache_lock(const char *name)
+{
+    int lock = -1;
+    char *path = dpt_cache_path(name);
+    char *slash = path ? strrchr(path, '/') : NULL;
+    if (slash && make_folders(path)) {
+        *slash = '\0';
+        lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (lock >= 0 && flock(lock, LOCK_EX) != 0) {
+            (void)close(lock);
+            lock = -1;
+        }
+    }
+    free(path);
+    return lock;
+}
+
+void dpt_cache_unlock(int lock)
+{
+    if (lock >= 0) (void)close(lock);
 }

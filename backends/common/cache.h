@@ -24,6 +24,10 @@ unsigned char *dpt_cache_read(const char *name, size_t *n_bytes);
 bool dpt_cache_write(const char *name, const void *bytes, size_t n_bytes);
 /* Whether files can be written to a folder ("opencl/") at all; makes it. */
 bool dpt_cache_writable(const char *folder);
+/* Keeps other processes out of the folder of a file until unlock, if they lock it too; makes it.
+   Negative, which unlock accepts, where that cannot be done. */
+int dpt_cache_lock(const char *name);
+void dpt_cache_unlock(int lock);
 /* The path that a file has or would have, allocated; NULL without a home folder. */
 char *dpt_cache_path(const char *name);
 

@@ -1,27 +1,12 @@
-/* Choices that are measured once on a device and remembered: which tile, which algorithm.
-
-   A choice is found by its key, a line of text that says all that it depends on ("conv2d forward
-   28x28x64 3x3/1 64 n256"), and by the names of the candidates.  It is looked up in the device's
-   own choices, then in the cache file of devices of this name and driver and of these kernels, and
-   measured if neither has it.  Measuring is serialised over all devices of the process, because two
-   that compute on the same cores would spoil each other's times; a second device of the same kind
-   finds what the first has measured, so that both choose alike. */
+/* The choices (choices.h) of a device that tunes its kernels: in the cache file of devices of this
+   name and driver and of these kernels, timed on a stream of its own. */
 #ifndef DPT_COMMON_TUNING_H
 #define DPT_COMMON_TUNING_H
 
-#include "backend.h"
+#include "choices.h"
 
-/* Runs a candidate once to warm up and some times more, and gives the seconds of one run.
-   DPT_E_UNSUPPORTED or DPT_E_NO_MEMORY: not a candidate here.  Other failures end the choice. */
-typedef dpt_status dpt_time(void *argument, const char *candidate, double *seconds);
-
-typedef struct dpt_choice {
-    const char *key;               /* without line breaks */
-    const char *const *candidates; /* names without spaces; static strings or outliving the call */
-    size_t n_candidates;           /* at least 1; a single one is taken without measuring */
-    dpt_time *time;
-    void *argument;
-} dpt_choice;
+/* Runs a candidate once to warm up and some times more, and gives the seconds of one run. */
+typedef dpt_choice_time dpt_time;
 
 /* *out: the index of the fastest candidate. */
 DPT_CHECK_RESULT dpt_status dpt_choose(dpt_device *device, const dpt_choice *choice, size_t *out);
@@ -35,7 +20,7 @@ DPT_CHECK_RESULT dpt_status dpt_measure(dpt_device *device, double budget_second
 /* ---- What a backend provides ----------------------------------------------------------------- */
 
 /* The choices of one kind of device; they outlive the devices. */
-typedef struct dpt_tuning dpt_tuning;
+typedef dpt_choices dpt_tuning;
 
 typedef struct dpt_tuner {
     dpt_tuning *tuning;

@@ -1,0 +1,38 @@
+/* Choices that are measured once and remembered: which tile, which algorithm.
+
+   A choice is found by its key, a line of text that says all that it depends on ("conv2d forward
+   28x28x64 3x3/1 64 n256"), and by the names of the candidates.  It is looked up in what this
+   process has chosen, then in a cache file of devices of one kind, and measured if neither has it.
+   Measuring is serialised over all devices of the process, because two that compute on the same
+   cores would spoil each other's times; a second device of the same kind finds what the first has
+   measured, so that both choose alike.  Of processes that measure the same at once, the first to
+   write it down decides for all. */
+#ifndef DPT_COMMON_CHOICES_H
+#define DPT_COMMON_CHOICES_H
+
+#include "cache.h"
+
+/* What is known of one kind of device.  It outlives its devices: one that is opened again chooses
+   alike. */
+typedef struct dpt_choices dpt_choices;
+
+/* Those of a cache file ("opencl/tuning.txt"); NULL without memory.  Never freed. */
+dpt_choices *dpt_choices_get(const char *file);
+
+/* The seconds of a candidate.  DPT_E_UNSUPPORTED or DPT_E_NO_MEMORY: not a candidate here.  Other
+   failures end the choice. */
+typedef dpt_status dpt_choice_time(void *argument, const char *candidate, double *seconds);
+
+typedef struct dpt_choice {
+    const char *key;               /* without line breaks and tabulators */
+    const char *const *candidates; /* names without spaces; static strings or outliving the call */
+    size_t n_candidates;           /* at least 1; a single one is taken without measuring */
+    dpt_choice_time *time;
+    void *argument;
+} dpt_choice;
+
+/* *out: the index of the fastest candidate. */
+DPT_CHECK_RESULT dpt_status dpt_choices_find(dpt_choices *of, const dpt_choice *choice,
+                                             dpt_error *error, size_t *out);
+
+#endif

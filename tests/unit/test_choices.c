@@ -1,0 +1,116 @@
+/* Measured choices (backends/common): the fastest, remembered in the process and in the cache,
+   where the first to write decides. */
+#include "common/choices.h"
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Seconds of "a", "b" and "c"; negative: not a candidate here. */
+typedef struct timer {
+    double seconds[3];
+    size_t n_timed;
+    dpt_status failure;
+    /* What another process chooses meanwhile: a line for the file, or NULL. */
+    const char *meanwhile, *file;
+} timer;
+
+static dpt_status time_candidate(void *argument, const char *candidate, double *seconds)
+{
+    timer *it = argument;
+    it->n_timed++;
+    *seconds = it->seconds[candidate[0] - 'a'];
+    if (it->meanwhile) (void)dpt_cache_write(it->file, it->meanwhile, strlen(it->meanwhile));
+    if (it->failure != DPT_OK) return it->failure;
+    return *seconds < 0.0 ? DPT_E_UNSUPPORTED : DPT_OK;
+}
+
+static const char *const candidates[] = {"a", "b", "c"};
+
+static dpt_choice choice_of(timer *it, const char *key)
+{
+    return (dpt_choice){.key = key,
+                        .candidates = candidates,
+                        .n_candidates = 3,
+                        .time = time_candidate,
+                        .argument = it};
+}
+
+static void fastest(test *t)
+{
+    timer it = {.seconds = {3.0, 1.0, 2.0}};
+    const dpt_choice choice = choice_of(&it, "shape 1");
+    dpt_choices *of = dpt_choices_get("test/fastest.txt");
+    size_t best = 9;
+    REQUIRE(of);
+    CHECK(of == dpt_choices_get("test/fastest.txt"));
+    REQUIRE_OK(dpt_choices_find(of, &choice, NULL, &best));
+    CHECK(best == 1 && it.n_timed == 3);
+    it.seconds[2] = 0.5;
+    REQUIRE_OK(dpt_choices_find(of, &choice, NULL, &best));
+    CHECK(best == 1 && it.n_timed == 3); /* remembered */
+    const dpt_choice other = choice_of(&it, "shape 2");
+    REQUIRE_OK(dpt_choices_find(of, &other, NULL, &best));
+    CHECK(best == 2 && it.n_timed == 6);
+    dpt_choice single = choice_of(&it, "shape 3");
+    single.n_candidates = 1;
+    REQUIRE_OK(dpt_choices_find(of, &single, NULL, &best));
+    CHECK(best == 0 && it.n_timed == 6);
+    size_t n_bytes = 0;
+    char *lines = (char *)dpt_cache_read("test/fastest.txt", &n_bytes);
+    REQUIRE(lines);
+    CHECK(strstr(lines, "shape 1 of ") && strstr(lines, "\tb\n"));
+    CHECK(strstr(lines, "shape 2 of ") && strstr(lines, "\tc\n"));
+    free(lines);
+}
+
+/* What another process has written while this one measured is taken, and kept. */
+static void first_writer(test *t)
+{
+    timer it = {.seconds = {3.0, 1.0, 2.0}};
+    const dpt_choice choice = choice_of(&it, "shape");
+    dpt_choices *mine = dpt_choices_get("test/mine.txt"),
+                *theirs = dpt_choices_get("test/theirs.txt");
+    size_t best = 9, n_bytes = 0;
+    REQUIRE(mine && theirs);
+    REQUIRE_OK(dpt_choices_find(theirs, &choice, NULL, &best));
+    char *line = (char *)dpt_cache_read("test/theirs.txt", &n_bytes);
+    REQUIRE(line && n_bytes > 2 && best == 1);
+    line[n_bytes - 2] = 'c';
+    it.meanwhile = line;
+    it.file = "test/mine.txt";
+    REQUIRE_OK(dpt_choices_find(mine, &choice, NULL, &best));
+    CHECK(best == 2);
+    it.n_timed = 0;
+    REQUIRE_OK(dpt_choices_find(mine, &choice, NULL, &best));
+    CHECK(best == 2 && it.n_timed == 0);
+    free(line);
+}
+
+static void failures(test *t)
+{
+    timer it = {.seconds = {-1.0, -1.0, 2.0}};
+    const dpt_choice choice = choice_of(&it, "shape"), again = choice_of(&it, "shape again");
+    dpt_choices *of = dpt_choices_get("test/failures.txt");
+    size_t best = 9;
+    REQUIRE(of);
+    REQUIRE_OK(dpt_choices_find(of, &choice, NULL, &best));
+    CHECK(best == 2);
+    it.failure = DPT_E_DEVICE;
+    CHECK_STATUS(dpt_choices_find(of, &again, NULL, &best), DPT_E_DEVICE);
+    it.failure = DPT_E_UNSUPPORTED;
+    CHECK_STATUS(dpt_choices_find(of, &again, NULL, &best), DPT_E_UNSUPPORTED);
+    it.failure = DPT_OK; /* a failure is not remembered */
+    REQUIRE_OK(dpt_choices_find(of, &again, NULL, &best));
+    CHECK(best == 2);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"fastest", fastest}, {"first writer", first_writer}, {"failures", failures}};
+    char folder[] = "choices-XXXXXX", path[4096];
+    if (!mkdtemp(folder) || !realpath(folder, path) || setenv("XDG_CACHE_HOME", path, 1) != 0)
+        return 1;
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
