@@ -1,6 +1,7 @@
 /* Probing, describing and opening the processor: one device, whose entries in a device list share
    out its cores. */
 #include "device.h"
+#include "choose.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,9 @@
 const dpt_param_spec dpt_cpu_params[] = {
     {.key = "threads",
      .help = "threads to compute with, 1 to 1024 (default: a fair part of the cores)"},
+    {.key = "algorithm",
+     .help = "the beginning of the name of the only convolutions considered where they apply: "
+             "direct, winograd2, winograd4 (default: whichever measures faster)"},
     {.key = NULL},
 };
 
@@ -19,7 +23,7 @@ static dpt_status probe(size_t *n_devices, dpt_error *error)
     return DPT_OK;
 }
 
-/* ---- Parameters and cores -------------------------------------------------------------------- */
+/* ---- Parameters ------------------------------------------------------------------------------ */
 
 static bool parse_threads(const char *text, unsigned *out)
 {
@@ -38,8 +42,10 @@ static dpt_status requested_threads(const dpt_device_request *request, unsigned 
     *out = 0;
     for (size_t i = 0; i < request->n_params; i++) {
         const dpt_param *param = &request->params[i];
+        if (strcmp(param->key, "algorithm") == 0) continue;
         if (strcmp(param->key, "threads") != 0)
-            return DPT_FAIL(error, DPT_E_INVALID, "unknown parameter %s=; known is threads=N",
+            return DPT_FAIL(error, DPT_E_INVALID,
+                            "unknown parameter %s=; known are threads=N, algorithm=NAME",
                             param->key);
         if (!parse_threads(param->value, out))
             return DPT_FAIL(error, DPT_E_INVALID,
@@ -49,6 +55,25 @@ static dpt_status requested_threads(const dpt_device_request *request, unsigned 
     }
     return DPT_OK;
 }
+
+/* ---- Algorithms ------------------------------------------------------------------------------ */
+
+/* *out: a copy of what algorithm= asks for, NULL if nothing does. */
+static dpt_status requested_algorithm(const dpt_device_request *request, char **out,
+                                      dpt_error *error)
+{
+    for (size_t i = 0; i < request->n_params; i++) {
+        const char *value = request->params[i].value;
+        if (strcmp(request->params[i].key, "algorithm") != 0) continue;
+        DPT_TRY(dpt_cpu_check_algorithm("algorithm=", value, error));
+        free(*out);
+        *out = strdup(value);
+        if (!*out) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to open a CPU device");
+    }
+    return DPT_OK;
+}
+
+/* ---- Cores ----------------------------------------------------------------------------------- */
 
 typedef struct core_share {
     unsigned n_threads;
@@ -116,6 +141,10 @@ static dpt_status open_device(dpt_device *device, const dpt_open_args *args)
                             .n_threads = share.n_threads,
                             .self = (unsigned)args->self,
                             .bound = share.bound};
+    DPT_TRY(requested_algorithm(&args->requests[args->self], &cpu->algorithm, &device->error));
+    cpu->choices = dpt_cpu_choices_get(host);
+    if (!cpu->choices)
+        return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory to open a CPU device");
     const dpt_cpu_team_args team_args = {
         .n_threads = share.n_threads,
         .cores = share.bound ? host->cores + share.first : NULL,
@@ -130,6 +159,7 @@ static void close_device(dpt_device *device)
     dpt_cpu_device *cpu = dpt_cpu_device_of(device);
     if (!cpu) return;
     dpt_cpu_team_destroy(cpu->team);
+    free(cpu->algorithm);
     free(cpu);
     device->state = NULL;
 }

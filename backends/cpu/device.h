@@ -3,6 +3,7 @@
 #define DPT_CPU_DEVICE_H
 
 #include "backend.h"
+#include "common/choices.h"
 #include "host.h"
 #include "operators.h"
 
@@ -13,8 +14,10 @@ typedef struct dpt_cpu_device {
     const dpt_cpu_host *host;
     dpt_cpu_team *team;
     unsigned n_threads;
-    unsigned self; /* which entry of the device list */
-    bool bound;    /* every thread has a core of its own */
+    unsigned self;        /* which entry of the device list */
+    bool bound;           /* every thread has a core of its own */
+    char *algorithm;      /* algorithm= (choose.h), or NULL */
+    dpt_choices *choices; /* the process's */
 } dpt_cpu_device;
 
 struct dpt_buffer {

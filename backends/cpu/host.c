@@ -1,5 +1,6 @@
 /* The process-wide constants of the backend, found under pthread_once. */
 #include "host.h"
+#include "choose.h"
 #include "operators.h"
 
 #include <pthread.h>
@@ -63,6 +64,14 @@ static void find_kernels(dpt_cpu_host *host)
              forced ? forced : "");
 }
 
+static void find_algorithm(dpt_cpu_host *host)
+{
+    const char *asked = secure_getenv("DPTRAIN_CPU_ALGORITHM");
+    if (!asked || !*asked) return;
+    if (dpt_cpu_check_algorithm("DPTRAIN_CPU_ALGORITHM=", asked, &host->problem) == DPT_OK)
+        snprintf(host->algorithm, sizeof host->algorithm, "%s", asked);
+}
+
 static dpt_cpu_host the_host;
 
 static void find_host(void)
@@ -71,6 +80,7 @@ static void find_host(void)
     find_name(&the_host);
     find_memory(&the_host);
     find_kernels(&the_host);
+    if (the_host.problem.status == DPT_OK) find_algorithm(&the_host);
     dpt_cpu_blas_open(&the_host.blas, the_host.problem.status == DPT_OK ? &the_host.problem : NULL);
 }
 

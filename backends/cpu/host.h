@@ -20,7 +20,8 @@ typedef struct dpt_cpu_host {
     size_t memory_bytes;
     const dpt_cpu_kernel_set *kernels; /* the best that the processor runs, or the forced one */
     dpt_cpu_blas blas;
-    dpt_error problem; /* what the user asked for in the environment and cannot have */
+    char algorithm[16]; /* $DPTRAIN_CPU_ALGORITHM, for devices without algorithm=; "" if unset */
+    dpt_error problem;  /* what the user asked for in the environment and cannot have */
 } dpt_cpu_host;
 
 const dpt_cpu_host *dpt_cpu_host_get(void);

@@ -1,4 +1,5 @@
 /* Preparing and running operators: from descriptions to plans, from locations to addresses. */
+#include "choose.h"
 #include "device.h"
 
 #include <stdlib.h>
@@ -37,8 +38,7 @@ static dpt_status prepare(dpt_device *device, const dpt_op_desc *desc, size_t ma
                           dpt_op **out, dpt_op_info *info)
 {
     const dpt_cpu_device *cpu = dpt_cpu_device_of(device);
-    dpt_cpu_prepare *const prepare_kind = cpu->host->kernels->prepare[desc->kind];
-    if (!prepare_kind)
+    if (!cpu->host->kernels->prepare[desc->kind])
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "the CPU has no operator of kind %d",
                         (int)desc->kind);
     dpt_op *op = malloc(sizeof *op);
@@ -47,7 +47,7 @@ static dpt_status prepare(dpt_device *device, const dpt_op_desc *desc, size_t ma
                    .max_samples = max_samples,
                    .blas = &cpu->host->blas,
                    .n_threads = cpu->n_threads};
-    dpt_status status = prepare_kind(op, &device->error);
+    dpt_status status = dpt_cpu_prepare_best(device, op);
     if (status == DPT_OK && op->plan.workspace_bytes > SIZE_MAX / 4)
         status = DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
                           "the operator's scratch memory exceeds what can be addressed");
@@ -58,6 +58,7 @@ static dpt_status prepare(dpt_device *device, const dpt_op_desc *desc, size_t ma
     *info = (dpt_op_info){.workspace_bytes = op->plan.workspace_bytes,
                           .flops = op->plan.flops,
                           .exact = op->plan.exact,
+                          .mixes = op->plan.mixes,
                           .algorithm = op->plan.algorithm};
     *out = op;
     return DPT_OK;

@@ -43,6 +43,7 @@ typedef struct dpt_cpu_plan {
     size_t workspace_bytes;
     double flops;
     bool exact;
+    size_t mixes; /* as in dpt_op_info */
     const char *algorithm;
 } dpt_cpu_plan;
 
@@ -51,6 +52,7 @@ struct dpt_op {
     size_t max_samples;
     const dpt_cpu_blas *blas; /* its sgemm may be NULL */
     unsigned n_threads;       /* of the team */
+    bool asked_for;           /* by name: whatever it is good for */
     dpt_cpu_plan plan;
 };
 
@@ -62,6 +64,9 @@ typedef struct dpt_cpu_kernel_set {
     const char *name;     /* "avx512" */
     bool (*usable)(void); /* on this processor */
     dpt_cpu_prepare *prepare[DPT_OP_COUNT];
+    /* Other ways to do a kind, ended by NULL, or NULL: each DPT_E_UNSUPPORTED where it does not
+       apply.  Their plans name their algorithms. */
+    dpt_cpu_prepare *const *ways[DPT_OP_COUNT];
 } dpt_cpu_kernel_set;
 
 /* Best first, ended by NULL; the last is portable and always usable. */

@@ -51,6 +51,14 @@ static const conv_shape conv_shapes[] = {
     {2, 1, 700, 3, 1, 1, 1, 1, 0, 0, 1, 1, 1},
     {2, 2, 1040, 2, 2, 1, 1, 1, 1, 0, 1, 1, 2},
     {1, 1, 4, 1100, 1, 1, 1, 1, 0, 0, 1, 1, 2},
+    /* What may be done in tiles of results: cut tiles, unequal and much padding, many tiles, more
+       channels than vectors of a register block, filters beyond a core's cache. */
+    {7, 10, 17, 9, 3, 3, 1, 1, 0, 2, 1, 1, 1},
+    {2, 6, 8, 19, 3, 3, 1, 1, 4, 3, 1, 1, 1},
+    {75, 73, 3, 2, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+    {5, 3, 70, 67, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+    {2, 2, 180, 170, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+    {1, 1, 264, 260, 3, 3, 1, 1, 1, 1, 1, 1, 1},
 };
 
 static size_t out_extent(size_t in, size_t kernel, size_t stride, size_t pad, size_t dilation)

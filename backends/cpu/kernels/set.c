@@ -17,6 +17,13 @@ static bool usable(void)
 #define NAME_OF(isa)       #isa
 #define EXPANDED_NAME(isa) NAME_OF(isa)
 
+static dpt_cpu_prepare *const conv2d_forward_ways[] = {KERNEL(prepare_winograd4_forward),
+                                                       KERNEL(prepare_winograd2_forward), NULL};
+static dpt_cpu_prepare *const conv2d_backward_data_ways[] = {
+    KERNEL(prepare_winograd4_backward_data), KERNEL(prepare_winograd2_backward_data), NULL};
+static dpt_cpu_prepare *const conv2d_backward_weights_ways[] = {
+    KERNEL(prepare_winograd4_backward_weights), KERNEL(prepare_winograd2_backward_weights), NULL};
+
 extern const dpt_cpu_kernel_set KERNEL(kernel_set);
 
 const dpt_cpu_kernel_set KERNEL(kernel_set) = {
@@ -56,5 +63,11 @@ const dpt_cpu_kernel_set KERNEL(kernel_set) = {
             [DPT_OP_SGD] = KERNEL(prepare_sgd),
             [DPT_OP_ADAMW] = KERNEL(prepare_adamw),
             [DPT_OP_CLIP_NORM] = KERNEL(prepare_clip_norm),
+        },
+    .ways =
+        {
+            [DPT_OP_CONV2D_FORWARD] = conv2d_forward_ways,
+            [DPT_OP_CONV2D_BACKWARD_DATA] = conv2d_backward_data_ways,
+            [DPT_OP_CONV2D_BACKWARD_WEIGHTS] = conv2d_backward_weights_ways,
         },
 };

@@ -60,6 +60,10 @@ DPT_CPU_INLINE vec vec_add(vec a, vec b)
 {
     return _mm512_add_ps(a, b);
 }
+DPT_CPU_INLINE vec vec_sub(vec a, vec b)
+{
+    return _mm512_sub_ps(a, b);
+}
 DPT_CPU_INLINE vec vec_mul(vec a, vec b)
 {
     return _mm512_mul_ps(a, b);
@@ -175,6 +179,10 @@ DPT_CPU_INLINE vec vec_add(vec a, vec b)
 {
     return _mm256_add_ps(a, b);
 }
+DPT_CPU_INLINE vec vec_sub(vec a, vec b)
+{
+    return _mm256_sub_ps(a, b);
+}
 DPT_CPU_INLINE vec vec_mul(vec a, vec b)
 {
     return _mm256_mul_ps(a, b);
@@ -242,6 +250,10 @@ DPT_CPU_INLINE void vec_store_n(float *p, vec x, size_t n)
 DPT_CPU_INLINE vec vec_add(vec a, vec b)
 {
     return a + b;
+}
+DPT_CPU_INLINE vec vec_sub(vec a, vec b)
+{
+    return a - b;
 }
 DPT_CPU_INLINE vec vec_mul(vec a, vec b)
 {

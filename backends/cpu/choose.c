@@ -1,0 +1,130 @@
+/* Which ways there are to do an operator, and the best of them. */
+#include "choose.h"
+#include "trial.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_WAYS = 4, KEY_BYTES = 256 };
+
+/* Operations of a call below which ways differ by less than a choice is worth. */
+static const double least_work = 1e8;
+
+/* Raised when kernels change, so that what was measured with older ones is forgotten. */
+static const char kernels_version[] = "1";
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+static const char *const algorithm_names[] = {"direct", "winograd2", "winograd4"};
+
+dpt_status dpt_cpu_check_algorithm(const char *source, const char *text, dpt_error *error)
+{
+    const size_t length = strlen(text);
+    for (size_t i = 0; i < sizeof algorithm_names / sizeof *algorithm_names; i++)
+        if (length > 0 && strncmp(text, algorithm_names[i], length) == 0) return DPT_OK;
+    return DPT_FAIL(error, DPT_E_INVALID,
+                    "%s%.40s is not the beginning of direct, winograd2 or winograd4", source, text);
+}
+
+dpt_choices *dpt_cpu_choices_get(const dpt_cpu_host *host)
+{
+    char file[DPT_HASH_CHARS + 32], digits[DPT_HASH_CHARS + 1];
+    dpt_hash hash = dpt_hash_text(dpt_hash_begin(), host->name);
+    hash = dpt_hash_text(hash, host->kernels->name);
+    hash = dpt_hash_text(hash, kernels_version);
+    dpt_hash_print(hash, digits);
+    snprintf(file, sizeof file, "cpu/choices-%.16s.txt", digits);
+    return dpt_choices_get(file);
+}
+
+/* ---- Ways ------------------------------------------------------------------------------------ */
+
+typedef struct ways {
+    dpt_cpu_plan plans[MAX_WAYS];
+    const char *names[MAX_WAYS];
+    size_t n;
+} ways;
+
+static dpt_status try_way(dpt_op *op, dpt_cpu_prepare *prepare, ways *out, dpt_error *error)
+{
+    op->plan = (dpt_cpu_plan){0};
+    const dpt_status status = prepare(op, error);
+    if (status == DPT_OK) {
+        out->names[out->n] = op->plan.algorithm;
+        out->plans[out->n++] = op->plan;
+    } else {
+        free(op->plan.state);
+    }
+    op->plan = (dpt_cpu_plan){0};
+    return status == DPT_E_UNSUPPORTED ? DPT_OK : status;
+}
+
+static dpt_status try_all(const dpt_cpu_kernel_set *kernels, dpt_op *op, ways *out,
+                          dpt_error *error)
+{
+    DPT_TRY(try_way(op, kernels->prepare[op->desc.kind], out, error));
+    for (dpt_cpu_prepare *const *way = kernels->ways[op->desc.kind]; *way && out->n < MAX_WAYS;
+         way++)
+        DPT_TRY(try_way(op, *way, out, error));
+    return DPT_OK;
+}
+
+/* Leaves those whose name begins like that, or all if none does. */
+static void narrow(ways *all, const char *beginning)
+{
+    ways kept = {.n = 0}, others = {.n = 0};
+    for (size_t i = 0; i < all->n; i++) {
+        const bool meant = strncmp(all->names[i], beginning, strlen(beginning)) == 0;
+        ways *to = meant ? &kept : &others;
+        to->names[to->n] = all->names[i];
+        to->plans[to->n++] = all->plans[i];
+    }
+    if (kept.n == 0) return;
+    for (size_t i = 0; i < others.n; i++)
+        free(others.plans[i].state);
+    *all = kept;
+}
+
+/* ---- The best -------------------------------------------------------------------------------- */
+
+static dpt_status measure_ways(dpt_device *device, const dpt_op *op, const ways *all, size_t *best)
+{
+    char key[KEY_BYTES];
+    dpt_cpu_device *cpu = dpt_cpu_device_of(device);
+    dpt_cpu_trial *trial = NULL;
+    DPT_TRY(dpt_cpu_trial_create(device, op, all->plans, all->n, &trial));
+    dpt_cpu_trial_key(trial, key, sizeof key);
+    const dpt_choice choice = {.key = key,
+                               .candidates = all->names,
+                               .n_candidates = all->n,
+                               .time = dpt_cpu_trial_time,
+                               .argument = trial};
+    const dpt_status status = dpt_choices_find(cpu->choices, &choice, &device->error, best);
+    dpt_cpu_trial_destroy(trial);
+    return status == DPT_E_NO_MEMORY ? DPT_OK : status;
+}
+
+dpt_status dpt_cpu_prepare_best(dpt_device *device, dpt_op *op)
+{
+    const dpt_cpu_device *cpu = dpt_cpu_device_of(device);
+    const dpt_cpu_kernel_set *kernels = cpu->host->kernels;
+    const char *asked = cpu->algorithm            ? cpu->algorithm
+                        : cpu->host->algorithm[0] ? cpu->host->algorithm
+                                                  : NULL;
+    if (!kernels->ways[op->desc.kind]) return kernels->prepare[op->desc.kind](op, &device->error);
+    ways all = {.n = 0};
+    size_t best = 0;
+    op->asked_for = asked != NULL;
+    dpt_status status = try_all(kernels, op, &all, &device->error);
+    if (status == DPT_OK && asked) narrow(&all, asked);
+    const bool worth_it =
+        status == DPT_OK && all.plans[0].flops * (double)op->max_samples >= least_work;
+    if (all.n > 1 && worth_it) status = measure_ways(device, op, &all, &best);
+    for (size_t i = 0; i < all.n; i++) {
+        if (status == DPT_OK && i == best)
+            op->plan = all.plans[i];
+        else
+            free(all.plans[i].state);
+    }
+    return status;
+}

@@ -1,0 +1,135 @@
+/* Geometry of Winograd convolutions, and their crews. */
+#include "winograd.h"
+
+#include <stdlib.h>
+
+size_t KERNEL(winograd_stride)(size_t n_floats)
+{
+    const size_t line = 16;
+    const size_t lines = dpt_cpu_ceil_div(n_floats, line) | 1;
+    return dpt_cpu_mul(lines, line);
+}
+
+winograd_layout KERNEL(winograd_row_layout)(size_t channels, size_t n_tiles)
+{
+    const size_t row = KERNEL(winograd_stride)(channels);
+    return (winograd_layout){
+        .channels = channels,
+        .width = row,
+        .row = row,
+        .point = KERNEL(winograd_stride)(dpt_cpu_mul(row, n_tiles)),
+    };
+}
+
+winograd_layout KERNEL(winograd_panel_layout)(size_t channels, size_t n_tiles)
+{
+    const size_t width = KERNEL(packed_width)(channels);
+    return (winograd_layout){
+        .channels = channels,
+        .width = width,
+        .point = KERNEL(winograd_stride)(dpt_cpu_mul(width, n_tiles)),
+    };
+}
+
+static bool is_meant(const dpt_conv2d_desc *d)
+{
+    return d->kernel_h == 3 && d->kernel_w == 3 && d->stride_h == 1 && d->stride_w == 1 &&
+           d->dilation_h == 1 && d->dilation_w == 1 && d->groups == 1;
+}
+
+/* Below this many channels vectors run empty and transforms outweigh products. */
+static const size_t least_channels = 8;
+/* Padding beyond this is no padding of a convolution that somebody trains, and would not fit. */
+static const size_t most_extent = (size_t)1 << 30;
+
+dpt_status KERNEL(winograd_create)(const dpt_op *op, size_t edge, winograd **out, dpt_error *error)
+{
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    if (!is_meant(d) || d->in_h > most_extent || d->in_w > most_extent || d->pad_h > most_extent ||
+        d->pad_w > most_extent)
+        return DPT_FAIL(error, DPT_E_UNSUPPORTED,
+                        "Winograd convolutions are 3x3, stride 1, dilation 1, one group");
+    if (!op->asked_for && (d->in_channels < least_channels || d->out_channels < least_channels))
+        return DPT_FAIL(error, DPT_E_UNSUPPORTED, "too few channels for a Winograd convolution");
+    winograd *v = calloc(1, sizeof *v);
+    if (!v) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a convolution's plan");
+    const ptrdiff_t pad_h = (ptrdiff_t)d->pad_h, pad_w = (ptrdiff_t)d->pad_w;
+    v->desc = *d;
+    v->edge = edge;
+    v->side = edge + 2;
+    v->points = v->side * v->side;
+    if (op->desc.kind == DPT_OP_CONV2D_BACKWARD_DATA) {
+        v->source = (winograd_images){d->out_h, d->out_w, d->out_channels, 2 - pad_h, 2 - pad_w};
+        v->results = (winograd_images){d->in_h, d->in_w, d->in_channels, 0, 0};
+    } else {
+        v->source = (winograd_images){d->in_h, d->in_w, d->in_channels, pad_h, pad_w};
+        v->results = (winograd_images){d->out_h, d->out_w, d->out_channels, 0, 0};
+    }
+    v->tiles_h = dpt_cpu_ceil_div(v->results.h, edge);
+    v->tiles_w = dpt_cpu_ceil_div(v->results.w, edge);
+    *out = v;
+    return DPT_OK;
+}
+
+/* Transformed filters up to this size are read from a cache again and again; larger ones should be
+   read as seldom as possible. */
+static const size_t together_bytes = (size_t)4 << 20;
+static const size_t copies_bytes = (size_t)32 << 20;
+/* Transformed tiles of a block: half of a second-level cache; or part of a third-level one. */
+static const size_t block_bytes = (size_t)512 << 10, together_block_bytes = (size_t)24 << 20;
+
+void KERNEL(winograd_choose_blocks)(const dpt_op *op, size_t n_copies, winograd *v)
+{
+    const size_t filters = dpt_cpu_mul(dpt_cpu_mul(v->points, v->filter_point), sizeof(float));
+    v->together = filters > together_bytes || dpt_cpu_mul(filters, n_copies) > copies_bytes;
+    const size_t channels =
+        dpt_cpu_add(KERNEL(winograd_stride)(v->source.c), KERNEL(winograd_stride)(v->results.c));
+    const size_t tile_bytes = dpt_cpu_mul(dpt_cpu_mul(v->points, channels), sizeof(float));
+    const size_t rows = KERNEL(panel_rows)(&(panel){.units = PANEL_UNITS});
+    const size_t room = (v->together ? together_block_bytes : block_bytes) / tile_bytes;
+    const size_t block = room > rows ? room / rows * rows : rows;
+    const size_t all = dpt_cpu_mul(op->max_samples, dpt_cpu_mul(v->tiles_h, v->tiles_w));
+    const size_t most = v->together ? all : dpt_cpu_ceil_div(all, op->n_threads);
+    v->block = block < most ? block : most > 0 ? most : 1;
+}
+
+void KERNEL(winograd_describe)(dpt_op *op, const winograd *v)
+{
+    const dpt_conv2d_desc *d = &v->desc;
+    op->plan.flops = 2.0 * (double)(d->out_h * d->out_w) * (double)(d->out_channels * 9) *
+                     (double)d->in_channels;
+    op->plan.work = op->plan.flops / 40.0;
+    op->plan.mixes = v->points;
+    op->plan.algorithm = v->edge == 4 ? "winograd4" : "winograd2";
+}
+
+static size_t most_channels(const winograd *v)
+{
+    return v->source.c > v->results.c ? v->source.c : v->results.c;
+}
+
+size_t KERNEL(winograd_zeros_size)(const winograd *v)
+{
+    return dpt_cpu_round(most_channels(v));
+}
+
+winograd_crew KERNEL(winograd_crew_of)(const winograd *v, const dpt_cpu_call *call, unsigned thread,
+                                       unsigned n_threads, float *zeros, float *scratch,
+                                       size_t scratch_size)
+{
+    const size_t n_tiles = call->n_samples * v->tiles_h * v->tiles_w;
+    float *own_zeros = zeros + thread * KERNEL(winograd_zeros_size)(v);
+    memset(own_zeros, 0, most_channels(v) * sizeof *own_zeros);
+    if (v->together)
+        return (winograd_crew){.team = call->team,
+                               .thread = thread,
+                               .n_threads = n_threads,
+                               .tiles = {0, n_tiles},
+                               .scratch = scratch,
+                               .zeros = own_zeros};
+    return (winograd_crew){.team = call->team,
+                           .n_threads = 1,
+                           .tiles = dpt_cpu_split(n_tiles, TILE_ROWS, thread, n_threads),
+                           .scratch = scratch + thread * scratch_size,
+                           .zeros = own_zeros};
+}

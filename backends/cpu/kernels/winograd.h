@@ -1,0 +1,104 @@
+/* Convolutions by Winograd's minimal filtering: what the three passes share.
+
+   A 3x3 convolution of stride 1 is done on tiles of edge x edge results (4 or 2).  Tiles of the
+   input are transformed to side x side values a channel, side = edge + 2; what was a convolution is
+   then one product of matrices for each of these side * side points.  F(4x4, 3x3) takes 36
+   multiplications where the direct way takes 144, F(2x2, 3x3) takes 16 for 36.
+
+   Tiles are counted over all samples of a call.  They are worked off in blocks: by each thread
+   those of its own, whose transformed values stay in its second-level cache; or, where the
+   transformed filters are much larger than that, by all threads together, so that the filters are
+   read once.  A crew is who works on a block. */
+#ifndef DPT_CPU_WINOGRAD_H
+#define DPT_CPU_WINOGRAD_H
+
+#include "../operators.h"
+#include "tile.h"
+#include "winograd_points.h"
+
+/* Images (n,h,w,c), and where their first tile begins: pad rows above them, or below if negative.
+ */
+typedef struct winograd_images {
+    size_t h, w, c;
+    ptrdiff_t pad_h, pad_w;
+} winograd_images;
+
+/* Transformed tiles: for each point a matrix (tile, channel), of rows one behind the other or, with
+   row 0, packed in panels as tile.h wants its B. */
+typedef struct winograd_layout {
+    size_t channels;
+    size_t width; /* to which channels are padded */
+    size_t row;   /* floats from one tile to the next */
+    size_t point; /* from one point to the next */
+} winograd_layout;
+
+typedef struct winograd {
+    dpt_conv2d_desc desc;
+    size_t edge, side, points; /* results of a tile along an edge, data, and all data */
+    winograd_images source,
+        results;              /* of the convolution that is done: dy and dx in backward data */
+    size_t tiles_h, tiles_w;  /* of a sample */
+    bool together;            /* all threads are one crew */
+    size_t block;             /* the most tiles of a block */
+    winograd_layout data;     /* of the source */
+    winograd_layout products; /* of the results; backward weights: of their gradient */
+    size_t filter_point;      /* floats between points of the filters, or of their sums */
+} winograd;
+
+typedef struct winograd_crew {
+    dpt_cpu_team *team;
+    unsigned thread, n_threads;
+    dpt_cpu_range tiles; /* that the crew works off */
+    float *scratch;      /* of the crew */
+    const float *zeros;  /* as many as there are channels, of the thread */
+} winograd_crew;
+
+/* A new plan's state, without block, together, data and products; *out NULL without memory.
+   DPT_E_UNSUPPORTED for what is no 3x3 convolution of stride 1, or of so few channels that nobody
+   but a test would want it. */
+DPT_CHECK_RESULT dpt_status KERNEL(winograd_create)(const dpt_op *op, size_t edge, winograd **out,
+                                                    dpt_error *error);
+/* Decides who works on blocks of how many tiles; filter_point is set, and n_copies is how many
+   copies of the filters' points there are if every thread works on its own. */
+void KERNEL(winograd_choose_blocks)(const dpt_op *op, size_t n_copies, winograd *v);
+/* Fills in what the plans of the three operators have in common. */
+void KERNEL(winograd_describe)(dpt_op *op, const winograd *v);
+
+/* Distances between rows and points, in whole cache lines and an odd number of them: powers of two
+   would fall on a few sets of a cache. */
+size_t KERNEL(winograd_stride)(size_t n_floats);
+winograd_layout KERNEL(winograd_row_layout)(size_t channels, size_t n_tiles);
+winograd_layout KERNEL(winograd_panel_layout)(size_t channels, size_t n_tiles);
+
+/* Floats of the zeros of all threads, which are written by clear (each thread its own). */
+size_t KERNEL(winograd_zeros_size)(const winograd *v);
+/* The crew of a thread; zeros and scratch are the workspace's parts of all threads and crews. */
+winograd_crew KERNEL(winograd_crew_of)(const winograd *v, const dpt_cpu_call *call, unsigned thread,
+                                       unsigned n_threads, float *zeros, float *scratch,
+                                       size_t scratch_size);
+
+/* Transforms the tiles of a range of the source x, or of the results' gradient dy, to the rows of
+   `to`, of which the first is tile `first`'s.  Gradients are added to bias (out_channels) too if
+   that is not NULL. */
+void KERNEL(winograd_data)(const winograd *v, const winograd_crew *crew, const float *x,
+                           dpt_cpu_range tiles, size_t first, float *to);
+void KERNEL(winograd_gradient)(const winograd *v, const winograd_crew *crew, const float *dy,
+                               dpt_cpu_range tiles, size_t first, float *to, float *bias);
+
+/* How results end. */
+typedef struct winograd_ending {
+    const float *bias; /* or NULL */
+    const float *mask; /* results are 0 where it is not above 0; or NULL */
+    bool accumulate, relu;
+} winograd_ending;
+
+/* From products back to results y. */
+void KERNEL(winograd_results)(const winograd *v, const float *products, dpt_cpu_range tiles,
+                              size_t first, const winograd_ending *ending, float *y);
+
+/* Transforms the filters (out_channels,3,3,in_channels), as matrices (source channel,
+   channel) of packed panels, rotated for backward data; this thread's part of it. */
+void KERNEL(winograd_filters)(const winograd *v, bool rotated, const float *w, unsigned thread,
+                              unsigned n_threads, float *to);
+
+#endif

@@ -1,0 +1,307 @@
+/* Winograd's transforms of tiles: from images to points, and back. */
+#include "winograd.h"
+
+enum { MOST_POINTS = WINOGRAD_SIDE_MAX * WINOGRAD_SIDE_MAX };
+
+/* ---- Places ---------------------------------------------------------------------------------- */
+
+/* A tile's sample and its place among the sample's tiles. */
+typedef struct place {
+    size_t sample, row, column;
+} place;
+
+static place place_of(const winograd *v, size_t index)
+{
+    const size_t in_sample = v->tiles_h * v->tiles_w;
+    const size_t rest = index % in_sample;
+    return (place){index / in_sample, rest / v->tiles_w, rest % v->tiles_w};
+}
+
+static void place_next(const winograd *v, place *p)
+{
+    if (++p->column < v->tiles_w) return;
+    p->column = 0;
+    if (++p->row < v->tiles_h) return;
+    p->row = 0;
+    p->sample++;
+}
+
+/* Where the n x n pixels of a tile lie; outside of the image, where there are zeros. */
+static void find_pixels(const winograd *v, const winograd_images *images, const float *x, place p,
+                        size_t n, const float *zeros, const float **at)
+{
+    const float *image = x + p.sample * images->h * images->w * images->c;
+    /* Above and left of the image these are huge. */
+    const size_t top = p.row * v->edge - (size_t)images->pad_h;
+    const size_t left = p.column * v->edge - (size_t)images->pad_w;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < n; j++) {
+            const bool inside = top + i < images->h && left + j < images->w;
+            at[i * n + j] = inside ? image + ((top + i) * images->w + left + j) * images->c : zeros;
+        }
+    }
+}
+
+/* Where a tile's channels, of a vector that begins at `channel`, lie in each point. */
+static inline size_t layout_at(const winograd_layout *l, size_t n_tiles, size_t index,
+                               size_t channel)
+{
+    if (l->row > 0) return index * l->row + channel;
+    const size_t start = channel / PANEL_LANES * PANEL_LANES;
+    const size_t left = l->width - start;
+    const size_t width = left < PANEL_LANES ? left : PANEL_LANES;
+    return start * n_tiles + index * width + channel - start;
+}
+
+/* ---- To points ------------------------------------------------------------------------------- */
+
+typedef struct lanes {
+    size_t n_in, n_out; /* that are read and written */
+} lanes;
+
+/* Without masks these are loops: better once than in every place. */
+#if defined(__AVX2__)
+#define PART DPT_CPU_INLINE
+#else
+#define PART static __attribute__((noinline))
+#endif
+PART vec load_part(const float *from, size_t n)
+{
+    return vec_load_n(from, n);
+}
+PART void store_part(float *to, vec x, size_t n)
+{
+    vec_store_n(to, x, n);
+}
+
+DPT_CPU_INLINE vec load(const float *from, lanes n, const bool whole)
+{
+    return whole ? vec_load(from) : load_part(from, n.n_in);
+}
+
+DPT_CPU_INLINE void store(float *to, vec x, lanes n, const bool whole)
+{
+    if (whole)
+        vec_store(to, x);
+    else
+        store_part(to, x, n.n_out);
+}
+
+/* edge and whole are constants at every call. */
+DPT_CPU_INLINE void data_vector(const float *const *at, size_t channel, float *to, size_t point,
+                                lanes n, const size_t edge, const bool whole)
+{
+    const size_t side = edge + 2;
+    vec t[WINOGRAD_SIDE_MAX][WINOGRAD_SIDE_MAX];
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < side; i++) {
+        DPT_CPU_UNROLL
+        for (size_t j = 0; j < side; j++)
+            t[i][j] = load(at[i * side + j] + channel, n, whole);
+        winograd_transform_data(t[i], edge);
+    }
+    DPT_CPU_UNROLL
+    for (size_t j = 0; j < side; j++) {
+        vec column[WINOGRAD_SIDE_MAX];
+        DPT_CPU_UNROLL
+        for (size_t i = 0; i < side; i++)
+            column[i] = t[i][j];
+        winograd_transform_data(column, edge);
+        DPT_CPU_UNROLL
+        for (size_t i = 0; i < side; i++)
+            store(to + (i * side + j) * point, column[i], n, whole);
+    }
+}
+
+DPT_CPU_INLINE void gradient_vector(const float *const *at, size_t channel, float *to, size_t point,
+                                    float *bias, lanes n, const size_t edge, const bool whole)
+{
+    const size_t side = edge + 2;
+    vec t[WINOGRAD_TILE_MAX][WINOGRAD_SIDE_MAX];
+    vec sum = vec_set(0.0f);
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < edge; i++) {
+        vec d[WINOGRAD_TILE_MAX];
+        DPT_CPU_UNROLL
+        for (size_t j = 0; j < edge; j++) {
+            d[j] = load(at[i * edge + j] + channel, n, whole);
+            sum = vec_add(sum, d[j]);
+        }
+        winograd_transform_tile(d, t[i], edge);
+    }
+    DPT_CPU_UNROLL
+    for (size_t j = 0; j < side; j++) {
+        vec d[WINOGRAD_TILE_MAX], column[WINOGRAD_SIDE_MAX];
+        DPT_CPU_UNROLL
+        for (size_t i = 0; i < edge; i++)
+            d[i] = t[i][j];
+        winograd_transform_tile(d, column, edge);
+        DPT_CPU_UNROLL
+        for (size_t i = 0; i < side; i++)
+            store(to + (i * side + j) * point, column[i], n, whole);
+    }
+    if (!bias) return;
+    if (whole)
+        vec_store(bias + channel, vec_add(vec_load(bias + channel), sum));
+    else
+        vec_store_n(bias + channel, vec_add(vec_load_n(bias + channel, n.n_in), sum), n.n_in);
+}
+
+typedef struct to_points {
+    const winograd_images *images;
+    const winograd_layout *layout;
+    const float *x;
+    dpt_cpu_range tiles;
+    size_t first;
+    float *to;
+    float *bias;
+    bool gradient;
+} to_points;
+
+DPT_CPU_INLINE void points_vector(const to_points *k, const float *const *at, size_t channel,
+                                  float *to, lanes n, const size_t edge, const bool whole,
+                                  const bool gradient)
+{
+    if (gradient)
+        gradient_vector(at, channel, to, k->layout->point, k->bias, n, edge, whole);
+    else
+        data_vector(at, channel, to, k->layout->point, n, edge, whole);
+}
+
+DPT_CPU_INLINE void points_of_tiles(const winograd *v, const winograd_crew *crew,
+                                    const to_points *k, const size_t edge, const bool gradient)
+{
+    const winograd_layout *l = k->layout;
+    const float *at[MOST_POINTS];
+    place p = place_of(v, k->tiles.begin);
+    for (size_t t = k->tiles.begin; t < k->tiles.end; t++) {
+        find_pixels(v, k->images, k->x, p, gradient ? edge : edge + 2, crew->zeros, at);
+        for (size_t channel = 0; channel < l->channels; channel += LANES) {
+            float *to = k->to + layout_at(l, v->block, t - k->first, channel);
+            const size_t in = l->channels - channel, out = l->width - channel;
+            const lanes n = {in < LANES ? in : LANES, out < LANES ? out : LANES};
+            if (n.n_in == LANES)
+                points_vector(k, at, channel, to, n, edge, true, gradient);
+            else
+                points_vector(k, at, channel, to, n, edge, false, gradient);
+        }
+        place_next(v, &p);
+    }
+}
+
+void KERNEL(winograd_data)(const winograd *v, const winograd_crew *crew, const float *x,
+                           dpt_cpu_range tiles, size_t first, float *to)
+{
+    const to_points k = {
+        .images = &v->source, .layout = &v->data, .x = x, .tiles = tiles, .first = first, .to = to};
+    if (v->edge == 4)
+        points_of_tiles(v, crew, &k, 4, false);
+    else
+        points_of_tiles(v, crew, &k, 2, false);
+}
+
+void KERNEL(winograd_gradient)(const winograd *v, const winograd_crew *crew, const float *dy,
+                               dpt_cpu_range tiles, size_t first, float *to, float *bias)
+{
+    const to_points k = {.images = &v->results,
+                         .layout = &v->products,
+                         .x = dy,
+                         .tiles = tiles,
+                         .first = first,
+                         .to = to,
+                         .bias = bias};
+    if (v->edge == 4)
+        points_of_tiles(v, crew, &k, 4, true);
+    else
+        points_of_tiles(v, crew, &k, 2, true);
+}
+
+/* ---- And back -------------------------------------------------------------------------------- */
+
+/* The part of a tile that lies in the image, and where it begins. */
+typedef struct window {
+    size_t rows, columns;
+    size_t at, row; /* of the first pixel, and between rows, in floats */
+} window;
+
+static window window_of(const winograd *v, place p)
+{
+    const winograd_images *images = &v->results;
+    const size_t top = p.row * v->edge, left = p.column * v->edge;
+    const size_t rows = images->h - top, columns = images->w - left;
+    return (window){
+        .rows = rows < v->edge ? rows : v->edge,
+        .columns = columns < v->edge ? columns : v->edge,
+        .at = ((p.sample * images->h + top) * images->w + left) * images->c,
+        .row = images->w * images->c,
+    };
+}
+
+DPT_CPU_INLINE void finish(const winograd_ending *e, vec x, vec bias, size_t at, float *y, lanes n,
+                           const bool whole)
+{
+    x = vec_add(x, bias);
+    if (e->relu) x = vec_relu(x);
+    if (e->accumulate) x = vec_add(load(y + at, n, whole), x);
+    if (e->mask) x = vec_where_positive(load(e->mask + at, n, whole), x);
+    store(y + at, x, n, whole);
+}
+
+DPT_CPU_INLINE void results_vector(const winograd *v, const window *w, const float *from,
+                                   size_t channel, const winograd_ending *e, float *y, lanes n,
+                                   const size_t edge, const bool whole)
+{
+    const size_t side = edge + 2, point = v->products.point, c = v->results.c;
+    const vec bias = e->bias ? load(e->bias + channel, n, whole) : vec_set(0.0f);
+    vec t[WINOGRAD_TILE_MAX][WINOGRAD_SIDE_MAX];
+    DPT_CPU_UNROLL
+    for (size_t j = 0; j < side; j++) {
+        vec column[WINOGRAD_SIDE_MAX], r[WINOGRAD_TILE_MAX];
+        DPT_CPU_UNROLL
+        for (size_t i = 0; i < side; i++)
+            column[i] = vec_load(from + (i * side + j) * point);
+        winograd_interpolate_tile(column, r, edge);
+        DPT_CPU_UNROLL
+        for (size_t i = 0; i < edge; i++)
+            t[i][j] = r[i];
+    }
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < edge; i++) {
+        vec r[WINOGRAD_TILE_MAX];
+        if (i >= w->rows) break;
+        winograd_interpolate_tile(t[i], r, edge);
+        DPT_CPU_UNROLL
+        for (size_t j = 0; j < edge; j++)
+            if (j < w->columns)
+                finish(e, r[j], bias, w->at + i * w->row + j * c + channel, y, n, whole);
+    }
+}
+
+DPT_CPU_INLINE void results_of_tiles(const winograd *v, const float *products, dpt_cpu_range tiles,
+                                     size_t first, const winograd_ending *e, float *y,
+                                     const size_t edge)
+{
+    const winograd_layout *l = &v->products;
+    place p = place_of(v, tiles.begin);
+    for (size_t t = tiles.begin; t < tiles.end; t++) {
+        const window w = window_of(v, p);
+        for (size_t channel = 0; channel < l->channels; channel += LANES) {
+            const float *from = products + (t - first) * l->row + channel;
+            const size_t left = l->channels - channel;
+            if (left >= LANES)
+                results_vector(v, &w, from, channel, e, y, (lanes){LANES, LANES}, edge, true);
+            else
+                results_vector(v, &w, from, channel, e, y, (lanes){left, left}, edge, false);
+        }
+        place_next(v, &p);
+    }
+}
+
+void KERNEL(winograd_results)(const winograd *v, const float *products, dpt_cpu_range tiles,
+                              size_t first, const winograd_ending *ending, float *y)
+{
+    if (v->edge == 4)
+        results_of_tiles(v, products, tiles, first, ending, y, 4);
+    else
+        results_of_tiles(v, products, tiles, first, ending, y, 2);
+}

@@ -1,0 +1,23 @@
+/* Timing convolutions on tensors of their own, to choose among the ways to do one. */
+#ifndef DPT_CPU_TRIAL_H
+#define DPT_CPU_TRIAL_H
+
+#include "device.h"
+
+typedef struct dpt_cpu_trial dpt_cpu_trial;
+
+/* A trial of a convolution in several ways: their plans, which must outlive it.  Takes memory for
+   tensors and computes only when the first is timed. */
+DPT_CHECK_RESULT dpt_status dpt_cpu_trial_create(dpt_device *device, const dpt_op *op,
+                                                 const dpt_cpu_plan *plans, size_t n_plans,
+                                                 dpt_cpu_trial **out);
+void dpt_cpu_trial_destroy(dpt_cpu_trial *trial); /* accepts NULL */
+
+/* All that the times depend on, as a line of text. */
+void dpt_cpu_trial_key(const dpt_cpu_trial *trial, char *out, size_t n_bytes);
+
+/* A dpt_choice_time; the candidate is a plan's algorithm.  What is much slower than the best so far
+   is timed once. */
+dpt_choice_time dpt_cpu_trial_time;
+
+#endif

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# How the CPU backend chooses among its convolutions: by measurement, remembered, the same again.
+. "$SRC/tests/cli/kit.bash"
+
+unset DPTRAIN_CPU_ALGORITHM
+rm -rf cache first second direct winograd4 named both1 both2
+export XDG_CACHE_HOME=$PWD/cache
+small=(--dataset synthetic:28x28x1:10:8 --model resnet18-d2l --batch-size 4 --max-steps 1 --quiet)
+choices() { cat cache/dptrain/cpu/choices-*.txt | tr -d '\0'; }
+
+# ---- What was measured once is not measured again ----
+train "${small[@]}" --devices cpu --checkpoint first
+check "choices are written down" grep -qE 'forward 28x28x64 to 64.*	(direct|winograd[24])$' <(choices)
+check "nothing else is: $(find cache -type f)" test "$(find cache -type f | wc -l)" -eq 1
+find cache -type f -printf '%p %i %s %T@\n' >first.files
+train "${small[@]}" --devices cpu --checkpoint second
+find cache -type f -printf '%p %i %s %T@\n' >second.files
+check "the second start measures nothing" cmp -s first.files second.files
+check "the same bits" cmp -s first/model.safetensors second/model.safetensors
+
+# ---- By name ----
+for way in direct winograd4; do
+    train "${small[@]}" --devices cpu:algorithm=$way --checkpoint $way
+done
+find cache -type f -printf '%p %i %s %T@\n' >second.files
+check "what is named is not measured" cmp -s first.files second.files
+DPTRAIN_CPU_ALGORITHM=winograd4 train "${small[@]}" --devices cpu --checkpoint named
+check "the environment means the same" cmp -s winograd4/model.safetensors named/model.safetensors
+DPTRAIN_CPU_ALGORITHM=direct train "${small[@]}" --devices cpu:algorithm=winograd4 --checkpoint named
+check "the device has the last word" cmp -s winograd4/model.safetensors named/model.safetensors
+cmp -s direct/model.safetensors winograd4/model.safetensors &&
+    fail "direct and winograd4 give the same bits: the name does nothing"
+refuse 2 'algorithm=wino2 is not the beginning of direct, winograd2 or winograd4' \
+    train "${small[@]}" --devices cpu:algorithm=wino2
+DPTRAIN_CPU_ALGORITHM=best refuse 2 'DPTRAIN_CPU_ALGORITHM=best is not the beginning' \
+    train "${small[@]}" --devices cpu
+
+# ---- A cache that cannot be used ----
+find cache -type f -exec truncate -s -7 {} +
+train "${small[@]}" --devices cpu
+check "a cut file is silent" test ! -s train.err
+XDG_CACHE_HOME=/proc/nowhere train "${small[@]}" --devices cpu
+check "an unwritable place is silent" test ! -s train.err
+
+# ---- Two at once, from nothing, agree ----
+rm -rf cache
+for i in 1 2; do
+    "$DPTRAIN" train "${small[@]}" --devices cpu:threads=1 --checkpoint "both$i" >"both$i.out" 2>&1 &
+    pids[i]=$!
+done
+for i in 1 2; do
+    wait "${pids[i]}"
+    check "process $i of two: $(cat "both$i.out")" test $? -eq 0
+done
+check "the same bits from both" cmp -s both1/model.safetensors both2/model.safetensors
+check "a choice is written once" test -z "$(choices | sort | uniq -d)"
+finish
