@@ -108,7 +108,17 @@ static void scale(dpti_time_model *m, double ratio)
     doubt_speed(m, unsure_after_step * m->noise);
 }
 
-/* Whether an observation is far off; the second of two on one side is taken for a step change. */
+/* How far off an observation was, for the estimate of the noise. */
+static void note_noise(dpti_time_model *m, double error)
+{
+    /* The mean absolute deviation of a normal distribution is 0.8 standard deviations. */
+    const double size = fmin(fabs(error), suspect_least) / 0.8;
+    m->noise += fmax(noise_gain, 1.0 / (double)m->n_seen) * (size - m->noise);
+    m->noise = fmin(fmax(m->noise, least_noise), most_noise);
+}
+
+/* Whether an observation is far off; the second of two on one side is taken for a step change.  The
+   first is noise for all that is known: where such steps come often, they soon are no news. */
 static bool rejected(dpti_time_model *m, double ratio)
 {
     const double limit = fmax(suspect_sigmas * m->noise, suspect_least), off = log(ratio);
@@ -118,6 +128,7 @@ static bool rejected(dpti_time_model *m, double ratio)
     }
     const int side = off > 0.0 ? 1 : -1;
     if (m->n_suspects != side) {
+        note_noise(m, off);
         m->n_suspects = side;
         return true;
     }
@@ -132,10 +143,7 @@ static bool rejected(dpti_time_model *m, double ratio)
    drifts do. */
 static void judge(dpti_time_model *m, double error)
 {
-    /* The mean absolute deviation of a normal distribution is 0.8 standard deviations. */
-    const double size = fmin(fabs(error - m->lean), suspect_least) / 0.8;
-    m->noise += fmax(noise_gain, 1.0 / (double)m->n_seen) * (size - m->noise);
-    m->noise = fmin(fmax(m->noise, least_noise), most_noise);
+    note_noise(m, error - m->lean);
     m->lean += lean_gain * (error - m->lean);
     if (fabs(m->lean) <= lean_sigmas * m->noise * sqrt(lean_gain / (2.0 - lean_gain))) return;
     m->wandering = wandering_in_drift;

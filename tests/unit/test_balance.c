@@ -594,6 +594,45 @@ static void another_job_comes_and_goes(test *t)
     dpti_balance_destroy(balance);
 }
 
+/* Seconds of 1000 steps on two devices each of which is half as slow again every now and then; the
+   share of the first is `fixed`, or the controller's if that is 0. */
+static double flicker(test *t, size_t fixed, double *changes)
+{
+    enum { BATCH = 256, STEPS = 1000 };
+    simulated s = random_devices(12, 2, BATCH);
+    double sum = 0.0;
+    s.n = 2;
+    s.delay = 2;
+    s.a[0] = s.a[1] = 0.0003;
+    s.b[0] = 0.0002;
+    s.b[1] = 0.0006;
+    s.noise = 0.02;
+    test_random flips = {7};
+    dpti_balance *balance = controller(&s, BATCH);
+    if (!CHECK(balance)) return INFINITY;
+    for (size_t i = 0; i < STEPS; i++) {
+        const size_t shares[] = {fixed, BATCH - fixed};
+        for (size_t d = 0; d < 2; d++)
+            if (test_random_below(&flips, 4) == 0) s.factor[d] = s.factor[d] > 1.2 ? 1.0 : 1.5;
+        sum += fixed > 0 ? true_slowest(&s, shares) : step(&s, balance, BATCH);
+    }
+    *changes = (double)s.n_changes;
+    dpti_balance_destroy(balance);
+    return sum;
+}
+
+/* What comes and goes faster than it can be followed is noise. */
+static void speeds_that_flicker(test *t)
+{
+    double best = INFINITY, changes, ignored;
+    for (size_t fixed = 128; fixed < 256; fixed += 4)
+        best = fmin(best, flicker(t, fixed, &ignored));
+    const double measured = flicker(t, 0, &changes);
+    printf("  %.3f of the best fixed shares, %g changes\n", best / measured, changes);
+    CHECK(measured <= 1.03 * best);
+    CHECK(changes <= 100);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -615,6 +654,7 @@ int main(int argc, char **argv)
         {"bounds_at_any_time", bounds_at_any_time},
         {"ragged_batches_change_nothing", ragged_batches_change_nothing},
         {"another_job_comes_and_goes", another_job_comes_and_goes},
+        {"speeds_that_flicker", speeds_that_flicker},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }
