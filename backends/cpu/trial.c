@@ -4,11 +4,11 @@
 #include <string.h>
 #include <time.h>
 
-enum { MORE_RUNS = 3 };
+enum { MORE_RUNS = 2 };
 
 /* Operations of one timed run for each thread, some ten milliseconds: enough samples that what is
    done once a call, as transforming the filters, counts about as it does in training. */
-static const double enough_work = 2e9;
+static const double enough_work = 1e9;
 /* A run that took so many times as long as the best so far is not repeated. */
 static const double hopeless = 1.3;
 /* Directly is preferred if others are faster by less than this. */
