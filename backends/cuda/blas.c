@@ -96,7 +96,6 @@ dpt_status dpt_cuda_blas_open(dpt_device *device, dpt_cuda_blas **out)
     if (!lt.library) return DPT_OK;
     dpt_cuda_blas *blas = calloc(1, sizeof *blas);
     if (!blas) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory to open cuBLASLt");
-    *out = blas;
     blas->device = device;
     blas->compute = dpt_cuda_device_of(device)->precision == DPT_CUDA_TF32
                         ? CUBLAS_COMPUTE_32F_FAST_TF32
@@ -104,14 +103,21 @@ dpt_status dpt_cuda_blas_open(dpt_device *device, dpt_cuda_blas **out)
     const size_t version = lt.cublasLtGetVersion();
     snprintf(blas->description, sizeof blas->description, "cuBLASLt %zu.%zu.%zu", version / 10000,
              version / 100 % 100, version % 100);
-    LT_TRY(device, cublasLtCreate, &blas->handle);
+    const cublasStatus_t code = lt.cublasLtCreate(&blas->handle);
+    if (code != CUBLAS_STATUS_SUCCESS) {
+        free(blas);
+        const dpt_status status = fail(device, code, "cublasLtCreate", __LINE__);
+        /* It is not for this card: our own kernels do its work. */
+        return status == DPT_E_DEVICE_LOST || status == DPT_E_NO_MEMORY ? status : DPT_OK;
+    }
+    *out = blas;
     return DPT_OK;
 }
 
 void dpt_cuda_blas_close(dpt_cuda_blas *blas)
 {
     if (!blas) return;
-    if (blas->handle) (void)lt.cublasLtDestroy(blas->handle);
+    (void)lt.cublasLtDestroy(blas->handle);
     free(blas);
 }
 

@@ -5,7 +5,7 @@
 #include "device.h"
 #include "linear.h"
 
-/* *out is NULL, and that is no failure, where the library is missing. */
+/* *out is NULL, and that is no failure, where the library is missing or does not work. */
 DPT_CHECK_RESULT dpt_status dpt_cuda_blas_open(dpt_device *device, dpt_cuda_blas **out);
 void dpt_cuda_blas_close(dpt_cuda_blas *blas);                    /* accepts NULL */
 const char *dpt_cuda_blas_description(const dpt_cuda_blas *blas); /* "cuBLASLt 13.1.0" */
