@@ -1,13 +1,13 @@
 /* The convolutions of kernels/conv2d_local_*.cl as CUDA, in one tile, for accesses of WIDTH
    elements. */
-#define TILE_M  64
-#define TILE_N  64
-#define TILE_K  16
-#define REG_M   8
-#define REG_N   4
-#define A_WIDTH WIDTH
-#define B_WIDTH WIDTH
-#define C_WIDTH WIDTH
+#define TILE_M      64
+#define TILE_N      64
+#define TILE_K      16
+#define REG_M       8
+#define REG_N       4
+#define A_WIDTH     WIDTH
+#define B_WIDTH     WIDTH
+#define C_WIDTH     WIDTH
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b)  JOIN_(a, b)
