@@ -121,8 +121,8 @@ tiny_training=(train --dataset synthetic:16x16x1:10:80 --model lenet --batch-siz
 
 formatting() {
     local files
-    files=$(git ls-files '*.c' '*.h' 2>/dev/null) || files=
-    [ -n "$files" ] || files=$(find cli core models backends examples tests bench -name '*.[ch]')
+    files=$(git ls-files '*.c' '*.h' '*.cu' 2>/dev/null) || files=
+    [ -n "$files" ] || files=$(find cli core models backends examples tests bench -name '*.[ch]' -o -name '*.cu')
     # shellcheck disable=SC2086
     clang-format --dry-run -Werror $files
 }

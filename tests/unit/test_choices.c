@@ -3,6 +3,7 @@
 #include "common/choices.h"
 #include "harness.h"
 
+#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +106,12 @@ static void failures(test *t)
     CHECK(best == 2);
 }
 
+static int remove_entry(const char *path, const struct stat *about, int kind, struct FTW *where)
+{
+    (void)about, (void)kind, (void)where;
+    return remove(path);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -112,5 +119,7 @@ int main(int argc, char **argv)
     char folder[] = "choices-XXXXXX", path[4096];
     if (!mkdtemp(folder) || !realpath(folder, path) || setenv("XDG_CACHE_HOME", path, 1) != 0)
         return 1;
-    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+    const int code = test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+    (void)nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    return code;
 }

@@ -7,7 +7,6 @@
 #include "table.h"
 
 const struct dpt_kernel JOIN(dpt_cuda_table_conv2d_local_data_, WIDTH)[] = {
-    {"conv2d_local_data.cl", OPTIONS, "dpt_conv2d_local_data",
-     (const void *)dpt_conv2d_local_data},
+    {"conv2d_local_data.cl", OPTIONS, "dpt_conv2d_local_data", (const void *)dpt_conv2d_local_data},
     END_OF_TABLE,
 };
