@@ -83,14 +83,18 @@ static void bench_close(test *t, bench *b)
     dpt_context_destroy(b->context);
 }
 
+enum { TRIES = 20 };
+
 static void measures(test *t)
 {
     bench b;
     dpt_device_rates rates = {.flops = -1};
     if (!bench_open(t, &b, "fake:1")) return;
     atomic_store(&fake_control.sleep_us, 2000);
-    CHECK_OK(dpt_device_measure(dpt_devices_get(b.set, 0), &rates));
-    /* A fast device gets the largest size, and is not found faster than it is. */
+    /* A fast device gets the largest size, unless another program has the processor while a small
+       one is timed; and is not found faster than it is. */
+    for (int i = 0; i < TRIES && atomic_load(&plan.largest) < 1024; i++)
+        CHECK_OK(dpt_device_measure(dpt_devices_get(b.set, 0), &rates));
     CHECK_SIZE(atomic_load(&plan.largest), 1024);
     CHECK(rates.flops > 0 && rates.flops <= 2.0 * 1024 * 1024 * 1024 / 2e-3);
     CHECK(rates.upload_bytes > 0 && rates.download_bytes > 0 && rates.copy_bytes > 0);
