@@ -47,6 +47,7 @@ typedef struct cli_options {
     cli_span warmup;
     const char *batchnorm;
     dpt_augment_options augment;
+    bool stop_on_loss;
     bool normalize, no_shuffle, no_measure, quiet;
     size_t seed;
     const char *checkpoint, *load, *log, *plot, *trace;

@@ -53,6 +53,13 @@ const cli_option cli_option_table[] = {
         TARGET(split),
     },
     {
+        .name = "stop-on-loss",
+        .help = "end where a device fails, which training otherwise goes on without",
+        .verbs = CLI_TRAIN,
+        .kind = CLI_FLAG,
+        TARGET(stop_on_loss),
+    },
+    {
         .name = "precision",
         .argument = "NAME",
         .help = "arithmetic: fp32",

@@ -181,9 +181,23 @@ static void print_epoch(const cli_progress *p, const dpt_epoch_metrics *epoch)
     fflush(stdout);
 }
 
+static void tell_event(const dpt_device_event *event)
+{
+    switch (event->kind) {
+    case DPT_DEVICE_LOST:
+        (void)cli_error(0, "device %s is lost, and step %zu is done without it: %s", event->id,
+                        event->step, event->message);
+        break;
+    }
+}
+
 int cli_progress_show(const dpt_fit_progress *progress, void *user)
 {
     cli_progress *p = user;
+    if (progress->event) {
+        cli_progress_end(p);
+        tell_event(progress->event);
+    }
     if (progress->step) {
         take_step(p, progress->step);
         if (p->bar && (!p->drawn || progress->seconds - p->last_draw >= redraw_seconds))

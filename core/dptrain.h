@@ -380,6 +380,9 @@ typedef struct dpt_trainer_options {
     const char *init; /* "default" (PyTorch's), "normal:STD" (biases 0), "xavier", "he" */
     uint64_t seed;
     bool no_shuffle; /* batches in the order of the data */
+    /* A device that fails ends the call that it fails in, and training can be tried again with it.
+       Otherwise training goes on without it (docs/reliability.md). */
+    bool stop_on_loss;
 } dpt_trainer_options;
 
 /* Prepares every operator on every device and allocates all memory.  Several trainers may stand on
@@ -410,6 +413,7 @@ typedef struct dpt_step_metrics {
     const double *waiting_seconds;  /* for the other devices */
     const char *rebalance;          /* why shards differ from those of the step before, or NULL */
     const double *throughput; /* samples per second of each device, as modelled; 0 until known */
+    size_t n_lost;            /* devices that take no part any more */
 } dpt_step_metrics;
 
 /* One step: scatter, forward, backward, all-reduce, update.  It is confirmed on all devices before
@@ -419,8 +423,14 @@ typedef struct dpt_step_metrics {
    dpt_trainer_steps): the other replicas keep it, and the next submit restores the device from
    them.  With the split "measured" a device that runs out of memory before that fails nothing: the
    step is repeated with the same samples, of which that device gets fewer from then on.
-   DPT_E_NOT_FINITE: the loss, with the step named; DPT_E_NO_MEMORY: with another split, or when the
-   devices together hold no batch; DPT_E_DEVICE and DPT_E_DEVICE_LOST. */
+
+   A device that fails, whatever the call and unless it is for lack of memory, is lost, together
+   with those of its fault domain: the same batch is divided among the others and repeated, and
+   training goes on without it (dpt_trainer_next_event tells).  The call fails for that only where
+   no device would be left, or where the others do not hold a batch, or with the option
+   stop_on_loss: then it fails as said above. DPT_E_NOT_FINITE: the loss, with the step named;
+   DPT_E_NO_MEMORY: with another split, or when the devices together hold no batch; DPT_E_DEVICE and
+   DPT_E_DEVICE_LOST. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_step_metrics *out);
 
 /* The same in two halves, so that devices never wait for the host: submit enqueues the next step
@@ -432,6 +442,23 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_collect(dpt_trainer *trainer,
 DPT_API size_t dpt_trainer_in_flight(const dpt_trainer *trainer);
 /* Steps that the weights have seen. */
 DPT_API size_t dpt_trainer_steps(const dpt_trainer *trainer);
+
+/* What has happened to a device. */
+typedef enum dpt_device_event_kind {
+    DPT_DEVICE_LOST = 0, /* it takes no part from this step on */
+} dpt_device_event_kind;
+
+typedef struct dpt_device_event {
+    dpt_device_event_kind kind;
+    size_t device;       /* its place in the set */
+    const char *id;      /* as in dpt_device_description */
+    size_t step;         /* the first that is done without it, or with it again; from 1 */
+    dpt_status status;   /* why */
+    const char *message; /* likewise, in words; valid until the next call of next_event */
+} dpt_device_event;
+
+/* Takes the oldest event that has not been taken; false if there is none. */
+DPT_API bool dpt_trainer_next_event(dpt_trainer *trainer, dpt_device_event *out);
 
 /* From the next submitted step on. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set_lr(dpt_trainer *trainer, float lr);
@@ -549,6 +576,7 @@ typedef struct dpt_epoch_metrics {
 typedef struct dpt_fit_progress {
     const dpt_step_metrics *step;   /* set after each step, else NULL */
     const dpt_epoch_metrics *epoch; /* set after each epoch, else NULL */
+    const dpt_device_event *event;  /* set when something has happened to a device, else NULL */
     size_t steps_done, steps_total; /* total: as far as it is known */
     double seconds;                 /* since fit began */
 } dpt_fit_progress;

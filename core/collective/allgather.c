@@ -16,6 +16,7 @@ struct dpti_allgather {
     dpti_rendezvous *rendezvous;
     float *tables[TABLES]; /* (n_ranks, max_count) */
     size_t *calls;         /* (n_ranks) how often each has been here */
+    bool *absent;          /* (n_ranks) */
 };
 
 dpti_allgather *dpti_allgather_create(size_t n_ranks, size_t max_count)
@@ -25,7 +26,8 @@ dpti_allgather *dpti_allgather_create(size_t n_ranks, size_t max_count)
     a->n_ranks = n_ranks;
     a->rendezvous = dpti_rendezvous_create(n_ranks);
     a->calls = calloc(n_ranks, sizeof *a->calls);
-    bool complete = a->rendezvous && a->calls;
+    a->absent = calloc(n_ranks, sizeof *a->absent);
+    bool complete = a->rendezvous && a->calls && a->absent;
     for (size_t i = 0; i < TABLES; i++) {
         a->tables[i] = calloc(n_ranks * max_count, sizeof(float));
         complete = complete && a->tables[i];
@@ -40,9 +42,48 @@ void dpti_allgather_destroy(dpti_allgather *allgather)
     if (!allgather) return;
     for (size_t i = 0; i < TABLES; i++)
         free(allgather->tables[i]);
+    free(allgather->absent);
     free(allgather->calls);
     dpti_rendezvous_destroy(allgather->rendezvous);
     free(allgather);
+}
+
+/* The first rank that is present. */
+static size_t first_present(const dpti_allgather *a)
+{
+    size_t rank = 0;
+    while (rank + 1 < a->n_ranks && a->absent[rank])
+        rank++;
+    return rank;
+}
+
+void dpti_allgather_set_present(dpti_allgather *allgather, size_t rank, bool present)
+{
+    dpti_allgather *a = allgather;
+    if (present && a->absent[rank]) a->calls[rank] = a->calls[first_present(a)];
+    a->absent[rank] = !present;
+    dpti_rendezvous_set_present(a->rendezvous, rank, present);
+}
+
+void dpti_allgather_break(dpti_allgather *allgather)
+{
+    dpti_rendezvous_break(allgather->rendezvous);
+}
+
+void dpti_allgather_mend(dpti_allgather *allgather)
+{
+    dpti_allgather *a = allgather;
+    /* One that was sent away before it came has missed a call. */
+    for (size_t r = 0; r < a->n_ranks; r++)
+        a->calls[r] = 0;
+    dpti_rendezvous_mend(a->rendezvous);
+}
+
+/* The rows of those who are not there, by one who is. */
+static void clear_absent(const dpti_allgather *a, float *table, size_t count)
+{
+    for (size_t r = 0; r < a->n_ranks; r++)
+        if (a->absent[r]) memset(table + r * count, 0, count * sizeof *table);
 }
 
 static dpt_status fetch(float *row, const dpti_place *part, size_t n_bytes)
@@ -66,6 +107,7 @@ dpt_status dpti_allgather_run(dpti_allgather *allgather, const dpti_gather *what
     float *table = a->tables[a->calls[what->rank]++ % TABLES];
     float *row = table + what->rank * what->count;
     double clock = dpti_seconds();
+    if (what->rank == first_present(a)) clear_absent(a, table, what->count);
     if (!what->contributes)
         memset(row, 0, n_bytes);
     else if (*mine == DPT_OK)

@@ -32,4 +32,9 @@ typedef struct dpti_gather {
 DPT_CHECK_RESULT dpt_status dpti_allgather_run(dpti_allgather *allgather, const dpti_gather *what,
                                                dpt_status *mine, dpti_times *times);
 
+/* As those of the all-reduce; the part of a rank that is not present is zeros. */
+void dpti_allgather_set_present(dpti_allgather *allgather, size_t rank, bool present);
+void dpti_allgather_break(dpti_allgather *allgather);
+void dpti_allgather_mend(dpti_allgather *allgather);
+
 #endif

@@ -14,6 +14,7 @@ typedef struct member {
     float *view; /* host memory: the data themselves, or staging */
     bool staged;
     bool contributes;
+    bool absent;
 } member;
 
 struct dpti_allreduce {
@@ -52,7 +53,7 @@ dpt_status dpti_allreduce_join(dpti_allreduce *allreduce, size_t rank, const dpt
     void *view = dpti_host_pointer(data);
     const bool staged = view == NULL;
     if (staged) DPT_TRY(dpti_host_alloc(data->device, n_bytes, &view));
-    *m = (member){.data = data, .view = view, .staged = staged};
+    *m = (member){.data = data, .view = view, .staged = staged, .absent = m->absent};
     return DPT_OK;
 }
 
@@ -60,7 +61,32 @@ void dpti_allreduce_leave(dpti_allreduce *allreduce, size_t rank)
 {
     member *m = &allreduce->members[rank];
     if (m->staged) dpti_host_free(m->data->device, m->view);
-    *m = (member){0};
+    *m = (member){.absent = m->absent};
+}
+
+void dpti_allreduce_set_present(dpti_allreduce *allreduce, size_t rank, bool present)
+{
+    allreduce->members[rank].absent = !present;
+    dpti_rendezvous_set_present(allreduce->rendezvous, rank, present);
+}
+
+void dpti_allreduce_break(dpti_allreduce *allreduce)
+{
+    dpti_rendezvous_break(allreduce->rendezvous);
+}
+
+void dpti_allreduce_mend(dpti_allreduce *allreduce)
+{
+    dpti_rendezvous_mend(allreduce->rendezvous);
+}
+
+/* Of the ranks below `rank`. */
+static size_t count_present(const dpti_allreduce *a, size_t rank)
+{
+    size_t n = 0;
+    for (size_t r = 0; r < rank; r++)
+        n += !a->members[r].absent;
+    return n;
 }
 
 /* Sums elements [first, last) over the contributing members and writes the sum to every member. */
@@ -72,7 +98,7 @@ static void reduce_slice(const dpti_allreduce *a, size_t first, size_t last)
         bool empty = true;
         /* Fixed order: float addition is not associative, and replicas must agree to the bit. */
         for (size_t r = 0; r < a->n_ranks; r++) {
-            if (!a->members[r].contributes) continue;
+            if (a->members[r].absent || !a->members[r].contributes) continue;
             const float *from = a->members[r].view + begin;
             if (empty)
                 memcpy(sum, from, n * sizeof *sum);
@@ -83,21 +109,22 @@ static void reduce_slice(const dpti_allreduce *a, size_t first, size_t last)
         }
         if (empty) memset(sum, 0, n * sizeof *sum);
         for (size_t r = 0; r < a->n_ranks; r++)
-            memcpy(a->members[r].view + begin, sum, n * sizeof *sum);
+            if (!a->members[r].absent) memcpy(a->members[r].view + begin, sum, n * sizeof *sum);
     }
 }
 
-static size_t slice_begin(const dpti_allreduce *a, size_t rank)
+/* Of the present rank at this place among them. */
+static size_t slice_begin(const dpti_allreduce *a, size_t place)
 {
     const size_t lines = (a->count + SLICE_ALIGNMENT - 1) / SLICE_ALIGNMENT;
-    const size_t begin = lines * rank / a->n_ranks * SLICE_ALIGNMENT;
+    const size_t begin = lines * place / count_present(a, a->n_ranks) * SLICE_ALIGNMENT;
     return begin < a->count ? begin : a->count;
 }
 
 static bool any_staged(const dpti_allreduce *a)
 {
     for (size_t r = 0; r < a->n_ranks; r++)
-        if (a->members[r].staged) return true;
+        if (a->members[r].staged && !a->members[r].absent) return true;
     return false;
 }
 
@@ -127,13 +154,14 @@ dpt_status dpti_allreduce_run(dpti_allreduce *allreduce, size_t rank, bool contr
 {
     dpti_allreduce *a = allreduce;
     member *m = &a->members[rank];
-    if (a->n_ranks == 1) return *mine;
+    if (count_present(a, a->n_ranks) == 1) return *mine;
     double clock = dpti_seconds();
     m->contributes = contributes;
     if (*mine == DPT_OK && contributes) *mine = transfer(a, m, false);
     DPT_TRY(meet(a, rank, *mine, &clock, times));
 
-    reduce_slice(a, slice_begin(a, rank), slice_begin(a, rank + 1));
+    const size_t place = count_present(a, rank);
+    reduce_slice(a, slice_begin(a, place), slice_begin(a, place + 1));
     DPT_TRY(meet(a, rank, DPT_OK, &clock, times));
     if (!any_staged(a)) return DPT_OK;
     *mine = transfer(a, m, true);

@@ -20,6 +20,13 @@ DPT_CHECK_RESULT dpt_status dpti_allreduce_join(dpti_allreduce *allreduce, size_
                                                 const dpti_buffer *data);
 void dpti_allreduce_leave(dpti_allreduce *allreduce, size_t rank);
 
+/* Between runs: a rank that is not present is not waited for, and its data stay as they are.  All
+   are at first. */
+void dpti_allreduce_set_present(dpti_allreduce *allreduce, size_t rank, bool present);
+/* A rank will not come: as dpti_rendezvous_break and mend say. */
+void dpti_allreduce_break(dpti_allreduce *allreduce);
+void dpti_allreduce_mend(dpti_allreduce *allreduce);
+
 /* [driver] Called by every rank.  *mine is this rank's status so far, and becomes the failure of
    its own transfers.  If any rank brings a failure nothing is summed and all get the first failure
    in rank order.  A rank that does not contribute still receives the sum.  The device's earlier

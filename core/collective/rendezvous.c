@@ -7,8 +7,10 @@
 struct dpti_rendezvous {
     pthread_mutex_t mutex;
     pthread_cond_t all_here;
-    size_t n_members, n_here;
+    size_t n_members, n_present, n_here;
     uint64_t round;
+    bool broken;
+    bool *absent;        /* (n_members) */
     dpt_status *brought; /* (n_members) */
     dpt_status verdict;  /* of the round before */
 };
@@ -16,12 +18,16 @@ struct dpti_rendezvous {
 dpti_rendezvous *dpti_rendezvous_create(size_t n_members)
 {
     dpti_rendezvous *r = calloc(1, sizeof *r);
-    if (r) r->brought = calloc(n_members, sizeof *r->brought);
-    if (!r || !r->brought) {
+    if (!r) return NULL;
+    r->brought = calloc(n_members, sizeof *r->brought);
+    r->absent = calloc(n_members, sizeof *r->absent);
+    if (!r->brought || !r->absent) {
+        free(r->absent);
+        free(r->brought);
         free(r);
         return NULL;
     }
-    r->n_members = n_members;
+    r->n_members = r->n_present = n_members;
     pthread_mutex_init(&r->mutex, NULL);
     pthread_cond_init(&r->all_here, NULL);
     return r;
@@ -32,6 +38,7 @@ void dpti_rendezvous_destroy(dpti_rendezvous *rendezvous)
     if (!rendezvous) return;
     pthread_cond_destroy(&rendezvous->all_here);
     pthread_mutex_destroy(&rendezvous->mutex);
+    free(rendezvous->absent);
     free(rendezvous->brought);
     free(rendezvous);
 }
@@ -43,25 +50,57 @@ static dpt_status first_failure(const dpt_status *brought, size_t n)
     return DPT_OK;
 }
 
-dpt_status dpti_rendezvous_meet(dpti_rendezvous *rendezvous, size_t rank, dpt_status mine)
+void dpti_rendezvous_set_present(dpti_rendezvous *rendezvous, size_t rank, bool present)
 {
     dpti_rendezvous *r = rendezvous;
-    if (r->n_members == 1) return mine;
     pthread_mutex_lock(&r->mutex);
+    if (r->absent[rank] && present) r->n_present++;
+    if (!r->absent[rank] && !present) r->n_present--;
+    r->absent[rank] = !present;
+    r->brought[rank] = DPT_OK;
+    pthread_mutex_unlock(&r->mutex);
+}
+
+void dpti_rendezvous_break(dpti_rendezvous *rendezvous)
+{
+    pthread_mutex_lock(&rendezvous->mutex);
+    rendezvous->broken = true;
+    pthread_cond_broadcast(&rendezvous->all_here);
+    pthread_mutex_unlock(&rendezvous->mutex);
+}
+
+void dpti_rendezvous_mend(dpti_rendezvous *rendezvous)
+{
+    pthread_mutex_lock(&rendezvous->mutex);
+    rendezvous->broken = false;
+    rendezvous->n_here = 0;
+    pthread_mutex_unlock(&rendezvous->mutex);
+}
+
+/* Under the mutex: comes and waits. */
+static dpt_status meet(dpti_rendezvous *r, size_t rank, dpt_status mine)
+{
+    const uint64_t round = r->round;
+    if (r->broken) return DPT_E_CANCELLED;
     r->brought[rank] = mine;
-    if (++r->n_here == r->n_members) {
+    if (++r->n_here == r->n_present) {
         /* No member can come to the next round before this verdict is out, and none can overwrite
            it before all have read it: the next verdict needs every member's next call. */
         r->verdict = first_failure(r->brought, r->n_members);
         r->n_here = 0;
         r->round++;
         pthread_cond_broadcast(&r->all_here);
-    } else {
-        const uint64_t round = r->round;
-        while (r->round == round)
-            pthread_cond_wait(&r->all_here, &r->mutex);
     }
-    const dpt_status verdict = r->verdict;
+    while (r->round == round && !r->broken)
+        pthread_cond_wait(&r->all_here, &r->mutex);
+    return r->round == round ? DPT_E_CANCELLED : r->verdict;
+}
+
+dpt_status dpti_rendezvous_meet(dpti_rendezvous *rendezvous, size_t rank, dpt_status mine)
+{
+    dpti_rendezvous *r = rendezvous;
+    pthread_mutex_lock(&r->mutex);
+    const dpt_status verdict = meet(r, rank, mine);
     pthread_mutex_unlock(&r->mutex);
     return verdict;
 }

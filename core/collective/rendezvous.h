@@ -4,6 +4,8 @@
 
 #include "dpt_types.h"
 
+#include <stdbool.h>
+
 typedef struct dpti_rendezvous dpti_rendezvous;
 
 /* NULL without memory. */
@@ -14,5 +16,15 @@ void dpti_rendezvous_destroy(dpti_rendezvous *rendezvous); /* accepts NULL */
    else the first failure in the order of ranks.  What members wrote before is seen by all after. */
 DPT_CHECK_RESULT dpt_status dpti_rendezvous_meet(dpti_rendezvous *rendezvous, size_t rank,
                                                  dpt_status mine);
+
+/* Whether a member takes part, as all do at first; between meetings only.  The others do not wait
+   for one that does not, and what it brought does not count. */
+void dpti_rendezvous_set_present(dpti_rendezvous *rendezvous, size_t rank, bool present);
+
+/* A member will not come.  From any thread: whoever waits, or comes, is sent away at once with
+   DPT_E_CANCELLED, until mend, which is for a time when nobody is there or on the way.  A meeting
+   that was complete before stays so. */
+void dpti_rendezvous_break(dpti_rendezvous *rendezvous);
+void dpti_rendezvous_mend(dpti_rendezvous *rendezvous);
 
 #endif

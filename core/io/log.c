@@ -203,6 +203,21 @@ dpt_status dpti_log_write_rebalance(dpti_log *log, const dpt_step_metrics *step,
     return write_event(log, &e, error);
 }
 
+dpt_status dpti_log_write_device_event(dpti_log *log, const dpt_device_event *device_event,
+                                       dpt_error *error)
+{
+    const dpt_device_event *d = device_event;
+    static const char *const names[] = {
+        [DPT_DEVICE_LOST] = "device_lost",
+    };
+    event e = event_begin(names[d->kind]);
+    set(&e, "step", size_value(d->step));
+    set(&e, "device", size_value(d->device));
+    set(&e, "id", text_value(d->id));
+    set(&e, "error", text_value(d->message));
+    return write_event(log, &e, error);
+}
+
 dpt_status dpti_log_write_epoch(dpti_log *log, const dpt_epoch_metrics *epoch, dpt_error *error)
 {
     event e = event_begin("epoch");

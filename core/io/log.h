@@ -31,6 +31,10 @@ DPT_CHECK_RESULT dpt_status dpti_log_write_step(dpti_log *log, const dpt_step_me
 /* rebalance: the step's shards, throughput and reason.  Only for steps that have one. */
 DPT_CHECK_RESULT dpt_status dpti_log_write_rebalance(dpti_log *log, const dpt_step_metrics *step,
                                                      dpt_error *error);
+/* device_lost and its like. */
+DPT_CHECK_RESULT dpt_status dpti_log_write_device_event(dpti_log *log,
+                                                        const dpt_device_event *event,
+                                                        dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_log_write_epoch(dpti_log *log, const dpt_epoch_metrics *epoch,
                                                  dpt_error *error);
 /* done: steps, seconds, images_per_second, test_accuracy, best_epoch and

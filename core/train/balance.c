@@ -27,6 +27,7 @@ typedef struct balanced_device {
     size_t interval;    /* of them before it is probed */
     size_t n_probing;   /* steps of a probe that are still to be submitted */
     size_t probe_share; /* of these */
+    bool lost;
 } balanced_device;
 
 struct dpti_balance {
@@ -53,6 +54,7 @@ const char *dpti_balance_reason_words(dpti_balance_reason reason)
         [DPTI_BALANCE_PROBE] = "probe",
         [DPTI_BALANCE_PROBE_END] = "probe ended",
         [DPTI_BALANCE_MEMORY] = "memory",
+        [DPTI_BALANCE_LOST] = "device lost",
     };
     return words[reason];
 }
@@ -82,7 +84,7 @@ bool dpti_balance_rates(const dpti_balance *balance, double *rates)
     for (size_t i = 0; i < b->n_devices; i++) {
         const size_t n = b->shares[i] > 0 ? b->shares[i] : b->quantum;
         const double seconds = dpti_time_model_seconds(&b->devices[i].model, n);
-        rates[i] = seconds > 0.0 ? (double)n / seconds : 0.0;
+        rates[i] = seconds > 0.0 && !b->devices[i].lost ? (double)n / seconds : 0.0;
     }
     return b->calibrated;
 }
@@ -326,5 +328,12 @@ bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most)
     d->capacity = capacity;
     d->n_probing = 0;
     if (b->shares[device] > capacity) b->bounded = true;
+    return true;
+}
+
+bool dpti_balance_lose(dpti_balance *balance, size_t device)
+{
+    if (!dpti_balance_bound(balance, device, 0)) return false;
+    balance->devices[device].lost = true;
     return true;
 }

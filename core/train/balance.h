@@ -76,6 +76,7 @@ typedef enum dpti_balance_reason {
     DPTI_BALANCE_PROBE,       /* for one step: a device without samples is tried again */
     DPTI_BALANCE_PROBE_END,
     DPTI_BALANCE_MEMORY, /* a device cannot hold its share */
+    DPTI_BALANCE_LOST,   /* a device takes no part any more */
 } dpti_balance_reason;
 
 const char *dpti_balance_reason_words(dpti_balance_reason reason);
@@ -93,6 +94,9 @@ void dpti_balance_observe(dpti_balance *balance, const size_t *shares, const dou
 /* A device could not hold a share: from now on it gets at most `most` samples.  false, and nothing
    has changed: what would be left does not hold a batch. */
 bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most);
+/* A device takes no part any more: no samples, and a rate of 0.  false, and nothing has changed:
+   the others do not hold a batch. */
+bool dpti_balance_lose(dpti_balance *balance, size_t device);
 /* Samples per second of each device at its present share, as modelled: false until shares have been
    chosen or confirmed by measurement. */
 bool dpti_balance_rates(const dpti_balance *balance, double *rates);

@@ -66,7 +66,8 @@ static size_t find_copy(const dpti_data_store *store, const dpti_device *device)
 }
 
 dpt_status dpti_data_store_create(const dpt_device_set *devices, const dpt_dataset *data,
-                                  dpti_data_store *out, dpt_error *error)
+                                  const bool *absent, dpti_data_store *out, size_t *culprit,
+                                  dpt_error *error)
 {
     const size_t n = devices->n_devices;
     dpti_data_store store = {.copies = calloc(n, sizeof *store.copies),
@@ -76,6 +77,8 @@ dpt_status dpti_data_store_create(const dpt_device_set *devices, const dpt_datas
         status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to place the data");
     for (size_t i = 0; status == DPT_OK && i < n; i++) {
         dpti_device *device = devices->devices[i];
+        *culprit = i;
+        if (absent && absent[i]) continue;
         store.copy_of[i] = find_copy(&store, device);
         if (store.copy_of[i] < store.n_copies) continue;
         store.copies[store.n_copies] = (dpti_data_copy){.owner = device};

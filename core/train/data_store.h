@@ -31,10 +31,12 @@ typedef struct dpti_data_store {
     size_t *copy_of;        /* (n_devices) which copy a device uses */
 } dpti_data_store;
 
-/* A memory that has no room for the data gets a copy that is not resident.  On failure *out is
-   zeroed and *error tells, with the device named. */
+/* A memory that has no room for the data gets a copy that is not resident.  Devices that are absent
+   (n_devices; NULL: none is) are not called and have copy 0.  On failure *out is zeroed and *error
+   tells, with the device named, which is *culprit. */
 DPT_CHECK_RESULT dpt_status dpti_data_store_create(const dpt_device_set *devices,
-                                                   const dpt_dataset *data, dpti_data_store *out,
+                                                   const dpt_dataset *data, const bool *absent,
+                                                   dpti_data_store *out, size_t *culprit,
                                                    dpt_error *error);
 void dpti_data_store_destroy(dpti_data_store *store); /* accepts a zeroed one */
 

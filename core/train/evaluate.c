@@ -34,9 +34,16 @@ static void run_unbind(dpti_device *device, void *argument)
 static void unbind(dpt_trainer *t, size_t slot)
 {
     for (size_t i = 0; i < t->n_workers; i++)
-        dpti_driver_call(t->workers[i].device, run_unbind, &t->workers[i].tests[slot]);
+        if (!t->workers[i].gone)
+            dpti_driver_call(t->workers[i].device, run_unbind, &t->workers[i].tests[slot]);
     dpti_data_store_destroy(&t->tests[slot].store);
     t->tests[slot] = (dpti_test){.data = NULL};
+}
+
+void dpti_trainer_unbind_tests(dpt_trainer *trainer)
+{
+    for (size_t i = 0; i < DPTI_TESTS; i++)
+        unbind(trainer, i);
 }
 
 /* That of training if it has room for these data, else one of its own. */
@@ -78,25 +85,44 @@ static void run_bind(dpti_device *device, void *argument)
     if (job->status != DPT_OK && job->error.status == DPT_OK) job->error = device->base.error;
 }
 
+/* Goes on without a device, if that can be: DPT_E_CANCELLED, to try again. */
+static dpt_status lose(dpt_trainer *t, size_t rank, const dpt_error *error)
+{
+    if (!dpti_is_loss(error->status) || t->stop_on_loss)
+        return dpti_trainer_fail(t, t->workers[rank].device, error);
+    DPT_TRY(dpti_trainer_lose_one(t, rank, error));
+    return DPT_E_CANCELLED;
+}
+
+static dpt_status place_data(dpt_trainer *t, const dpt_dataset *data, dpti_data_store *store)
+{
+    dpt_error error = {0};
+    bool absent[DPTI_SPLIT_MAX_DEVICES];
+    size_t culprit = 0;
+    for (size_t i = 0; i < t->n_workers; i++)
+        absent[i] = t->workers[i].gone;
+    if (dpti_data_store_create(t->devices, data, absent, store, &culprit, &error) == DPT_OK)
+        return DPT_OK;
+    if (dpti_is_loss(error.status) && !t->stop_on_loss) return lose(t, culprit, &error);
+    return dpti_context_fail(t->context, NULL, &error);
+}
+
 /* Binds a free slot; it is free again after a failure. */
 static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose purpose, size_t slot)
 {
-    dpt_error error = {0};
     dpti_test *test = &t->tests[slot];
-    if (!dpti_dataset_share(data, t->data) &&
-        dpti_data_store_create(t->devices, data, &test->store, &error) != DPT_OK)
-        return dpti_context_fail(t->context, NULL, &error);
+    if (!dpti_dataset_share(data, t->data)) DPT_TRY(place_data(t, data, &test->store));
     test->data = data;
     test->purpose = purpose;
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
-        if (w->room == 0) continue;
+        if (w->room == 0 || w->gone) continue;
         evaluate_job job = {.worker = w, .slot = slot};
         dpti_driver_call(w->device, run_bind, &job);
         if (job.status == DPT_OK) continue;
-        (void)dpti_trainer_fail(t, w->device, &job.error);
         unbind(t, slot);
-        return job.status;
+        job.error.status = job.status;
+        return lose(t, i, &job.error);
     }
     return DPT_OK;
 }
@@ -180,7 +206,9 @@ static void run_evaluate(dpti_device *device, void *argument)
         w->room = n / 2; /* fewer at once change nothing */
         job->status = dpti_sync(device);
     }
-    if (job->status != DPT_OK) job->error = device->base.error;
+    if (job->status == DPT_OK) return;
+    job->error = device->base.error;
+    job->error.status = job->status;
 }
 
 /* Devices that have no samples in training have none here. */
@@ -191,7 +219,7 @@ static void divide(const dpt_trainer *t, size_t count, size_t *rows)
         const double part = t->split.equal ? 1.0 : t->split.parts[i];
         split.parts[i] = t->workers[i].room > 0 ? part : 0.0;
     }
-    dpti_split_rows(&split, count, rows);
+    dpti_trainer_split_left(t, &split, count, rows);
 }
 
 /* What is wanted: samples [first, first + count) of the data of a slot; outputs as in a job. */
@@ -206,6 +234,8 @@ static dpt_status work_off(dpt_trainer *t, const wish *what, evaluate_job *jobs,
     const size_t classes = dpt_model_classes(t->model);
     dpt_status status = DPT_OK;
     size_t done = 0;
+    const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
+    bool lost = false;
     divide(t, what->count, rows);
     for (size_t i = 0; i < t->n_workers; i++) {
         jobs[i] = (evaluate_job){.worker = &t->workers[i],
@@ -214,14 +244,21 @@ static dpt_status work_off(dpt_trainer *t, const wish *what, evaluate_job *jobs,
                                  .count = rows[i],
                                  .outputs = what->outputs ? what->outputs + done * classes : NULL};
         done += rows[i];
+        if (t->workers[i].gone) continue;
         jobs[i].ticket = dpti_driver_post(t->workers[i].device, run_evaluate, &jobs[i]);
     }
     for (size_t i = 0; i < t->n_workers; i++) {
+        if (t->workers[i].gone) continue;
         dpti_driver_wait(t->workers[i].device, jobs[i].ticket);
-        if (jobs[i].status != DPT_OK && status == DPT_OK)
-            status = dpti_trainer_fail(t, t->workers[i].device, &jobs[i].error);
+        if (jobs[i].status == DPT_OK) continue;
+        if (status == DPT_OK) status = dpti_trainer_fail(t, t->workers[i].device, &jobs[i].error);
+        if (!dpti_is_loss(jobs[i].status)) continue;
+        errors[i] = &jobs[i].error;
+        lost = true;
     }
-    return status;
+    if (!lost || t->stop_on_loss) return status;
+    DPT_TRY(dpti_trainer_lose(t, errors));
+    return DPT_E_CANCELLED;
 }
 
 static dpt_status check_shape(const dpt_trainer *t, const dpt_dataset *data)
@@ -243,9 +280,10 @@ dpt_status dpti_trainer_check_test(dpt_trainer *trainer, const dpt_dataset *data
     return dpti_trainer_check_answers(trainer, data);
 }
 
-/* The same with everything around it.  `outputs` or `sum` is what is wanted. */
-static dpt_status evaluate(dpt_trainer *t, const dpt_dataset *data, size_t first, size_t count,
-                           float *outputs, dpt_evaluation *sum)
+/* The same with everything around it.  `outputs` or `sum` is what is wanted.  DPT_E_CANCELLED: a
+   device was lost, and the others have to begin anew. */
+static dpt_status attempt(dpt_trainer *t, const dpt_dataset *data, size_t first, size_t count,
+                          float *outputs, dpt_evaluation *sum)
 {
     DPT_TRY(outputs ? check_shape(t, data) : dpti_trainer_check_test(t, data));
     DPT_TRY(dpti_trainer_restore(t));
@@ -268,6 +306,16 @@ static dpt_status evaluate(dpt_trainer *t, const dpt_dataset *data, size_t first
     }
     free(rows);
     free(jobs);
+    return status;
+}
+
+static dpt_status evaluate(dpt_trainer *t, const dpt_dataset *data, size_t first, size_t count,
+                           float *outputs, dpt_evaluation *sum)
+{
+    dpt_status status;
+    do
+        status = attempt(t, data, first, count, outputs, sum);
+    while (status == DPT_E_CANCELLED);
     return status;
 }
 

@@ -202,9 +202,28 @@ static void tell(fit *f, const dpt_step_metrics *step, const dpt_epoch_metrics *
         f->result.stopped = true;
 }
 
+/* What has happened to devices. */
+static dpt_status tell_devices(fit *f)
+{
+    dpt_device_event event;
+    dpt_error error = {0};
+    while (dpt_trainer_next_event(f->trainer, &event)) {
+        const dpt_fit_progress progress = {.event = &event,
+                                           .steps_done = f->result.steps,
+                                           .steps_total = f->steps_total,
+                                           .seconds = dpti_seconds() - f->began};
+        if (f->options->progress && f->options->progress(&progress, f->options->user) != 0)
+            f->result.stopped = true;
+        if (f->log && dpti_log_write_device_event(f->log, &event, &error) != DPT_OK)
+            return dpti_context_fail(f->context, NULL, &error);
+    }
+    return DPT_OK;
+}
+
 static dpt_status after_step(fit *f, const dpt_step_metrics *m)
 {
     dpt_error error = {0};
+    DPT_TRY(tell_devices(f));
     f->result.steps++;
     f->epoch = m->epoch;
     f->total_samples += m->samples;
@@ -230,7 +249,8 @@ static dpt_status evaluate_on(fit *f, const char *what, const dpt_dataset *data,
     const double began = dpti_seconds();
     const dpt_status status = dpt_trainer_evaluate(f->trainer, data, out);
     dpti_tracing_host(&f->tracing, what, epoch, began);
-    return status;
+    DPT_TRY(status);
+    return tell_devices(f);
 }
 
 static dpt_status save(fit *f, const char *path, size_t epoch)
@@ -390,6 +410,17 @@ static dpt_status close_files(fit *f, dpt_status status)
     return status;
 }
 
+/* The end of a run whose devices are lost: what happened to them, and the weights, if a replica can
+   still be read.  The failure that ended it is the one to tell. */
+static void save_what_is_left(fit *f)
+{
+    const dpt_error first = f->context->error;
+    f->trainer->salvage = true;
+    if (tell_devices(f) == DPT_OK && f->result.steps > 0) (void)save(f, f->model, f->epoch);
+    f->trainer->salvage = false;
+    f->context->error = first;
+}
+
 dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit_result *out)
 {
     static const dpt_fit_options defaults;
@@ -410,6 +441,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     dpt_status status = open_files(&f);
     if (status == DPT_OK) status = train(&f);
     if (status != DPT_OK) dpti_trainer_drain(trainer);
+    if (dpti_is_loss(status)) save_what_is_left(&f);
     trainer->lr = lr;
     status = close_files(&f, status);
     if (status == DPT_OK) *out = f.result;

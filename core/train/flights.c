@@ -27,6 +27,17 @@ static void set_adam_scales(const dpt_trainer *t, size_t step, dpt_step_block *b
     block->adam_scale_v = (float)(1.0 / sqrt(1.0 - pow((double)o->beta2, updates)));
 }
 
+/* That of a device that takes no part. */
+static void clear_share(dpti_share *share)
+{
+    share->status = DPT_E_CANCELLED;
+    share->committed = false;
+    share->n_samples = 0;
+    share->loss = 0;
+    share->hits = 0;
+    dpti_times_begin(&share->times, false);
+}
+
 static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *records, float lr)
 {
     size_t first = 0;
@@ -44,6 +55,10 @@ static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *rec
         set_adam_scales(t, flight->cursor.step + 1, &block);
         share->step = flight->cursor.step + 1;
         share->lr = lr;
+        if (t->workers[i].gone) {
+            clear_share(share);
+            continue;
+        }
         share->n_samples = flight->shards[i];
         dpti_stage(share->staging, &block, records + first, share->n_samples);
         share->slot = flight->cursor.step % DPTI_FEED_SLOTS;
@@ -77,10 +92,12 @@ static dpt_status submit(dpt_trainer *t, float lr)
     t->next = dpti_order_next(&t->order, t->next);
     flight->last_of_epoch = t->next.epoch != flight->cursor.epoch;
     fill_flight(t, flight, records, lr);
+    flight->lr = lr;
     flight->submitted = dpti_seconds();
     for (size_t i = 0; i < t->n_workers; i++)
-        flight->shares[i].ticket =
-            dpti_driver_post(t->workers[i].device, dpti_step_job, &flight->shares[i]);
+        if (!t->workers[i].gone)
+            flight->shares[i].ticket =
+                dpti_driver_post(t->workers[i].device, dpti_step_job, &flight->shares[i]);
     t->n_in_flight++;
     return DPT_OK;
 }
@@ -95,7 +112,16 @@ dpt_status dpt_trainer_submit(dpt_trainer *trainer)
 static void wait_for(dpt_trainer *t, const dpti_flight *flight)
 {
     for (size_t i = 0; i < t->n_workers; i++)
-        dpti_driver_wait(t->workers[i].device, flight->shares[i].ticket);
+        if (!t->workers[i].gone) dpti_driver_wait(t->workers[i].device, flight->shares[i].ticket);
+}
+
+/* Whether the step counts: the vote is everybody's, but a device that did not answer may not have
+   heard of it. */
+static bool committed(const dpt_trainer *t, const dpti_flight *flight)
+{
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (flight->shares[i].committed) return true;
+    return false;
 }
 
 void dpti_trainer_drain(dpt_trainer *trainer)
@@ -104,7 +130,7 @@ void dpti_trainer_drain(dpt_trainer *trainer)
     for (size_t step = t->next.step - t->n_in_flight; step < t->next.step; step++) {
         const dpti_flight *flight = &t->flights[step % DPTI_FLIGHTS];
         wait_for(t, flight);
-        if (flight->shares[0].committed) t->done = dpti_order_next(&t->order, flight->cursor);
+        if (committed(t, flight)) t->done = dpti_order_next(&t->order, flight->cursor);
     }
     t->next = t->done;
     t->n_in_flight = 0;
@@ -126,25 +152,31 @@ static dpt_status report(dpt_trainer *t, const dpti_flight *flight)
     return found ? dpti_trainer_fail(t, found->worker->device, &found->error) : DPT_OK;
 }
 
-/* Divides the oldest step in flight anew, in which devices ran out of memory, and submits it again
-   with what was in flight behind it.  After a failure nothing is in flight. */
+/* Divides the oldest step in flight anew, in which devices ran out of memory or were lost, and
+   submits it again with what was in flight behind it.  If it counts all the same only that is.
+   After a failure nothing is in flight. */
 static dpt_status repeat(dpt_trainer *t, dpti_flight *oldest)
 {
     const size_t n = t->n_in_flight;
     const double submitted = oldest->submitted;
+    const dpti_balance_reason reason =
+        dpti_trainer_lost_some(t, oldest) ? DPTI_BALANCE_LOST : DPTI_BALANCE_MEMORY;
+    const bool counts = committed(t, oldest);
     float lr[DPTI_IN_FLIGHT];
     for (size_t i = 0; i < n; i++)
-        lr[i] = t->flights[(oldest->cursor.step + i) % DPTI_FLIGHTS].shares[0].lr;
+        lr[i] = t->flights[(oldest->cursor.step + i) % DPTI_FLIGHTS].lr;
     dpti_trainer_drain(t);
-    DPT_TRY(dpti_trainer_bound_shares(t, oldest));
-    for (size_t i = 0; i < n; i++) {
+    DPT_TRY(reason == DPTI_BALANCE_LOST ? dpti_trainer_lose_flights(t, oldest->cursor.step, n)
+                                        : dpti_trainer_bound_shares(t, oldest));
+    for (size_t i = counts ? 1 : 0; i < n; i++) {
         const dpt_status status = submit(t, lr[i]);
         if (status == DPT_OK) continue;
         dpti_trainer_drain(t);
         return status;
     }
-    oldest->submitted = submitted; /* what was lost is part of the step's time */
-    oldest->reason = DPTI_BALANCE_MEMORY;
+    dpti_flight *next = &t->flights[t->done.step % DPTI_FLIGHTS];
+    if (t->n_in_flight > 0) next->reason = reason;
+    if (!counts) oldest->submitted = submitted; /* what was lost is part of the step's time */
     return DPT_OK;
 }
 
@@ -174,7 +206,7 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
         .step = flight->cursor.step + 1,
         .epoch = flight->cursor.epoch,
         .last_of_epoch = flight->last_of_epoch,
-        .lr = (double)flight->shares[0].lr,
+        .lr = (double)flight->lr,
         .samples = flight->n_samples,
         .loss = loss / (double)flight->n_samples,
         .hits = hits,
@@ -187,6 +219,7 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
         .rebalance =
             flight->reason != DPTI_BALANCE_SAME ? dpti_balance_reason_words(flight->reason) : NULL,
         .throughput = flight->throughput,
+        .n_lost = dpti_trainer_n_gone(t),
     };
     dpti_trainer_observe(t, flight, out->seconds);
 }
@@ -197,18 +230,23 @@ dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
     if (t->n_in_flight == 0)
         return dpt_fail(t->context, DPT_E_STATE, "no step is in flight: submit one first");
     dpti_flight *flight = &t->flights[(t->next.step - t->n_in_flight) % DPTI_FLIGHTS];
+    bool counted = false; /* and what is in flight is what was behind it */
     wait_for(t, flight);
-    while (dpti_trainer_ran_out(t, flight)) {
+    while (!counted && (dpti_trainer_ran_out(t, flight) ||
+                        (!t->stop_on_loss && dpti_trainer_lost_some(t, flight)))) {
         DPT_TRY(repeat(t, flight));
-        wait_for(t, flight);
+        counted = t->done.step > flight->cursor.step;
+        if (!counted) wait_for(t, flight);
     }
-    const dpt_status status = report(t, flight);
+    const dpt_status status = counted ? DPT_OK : report(t, flight);
     if (status != DPT_OK) {
         dpti_trainer_drain(t);
         return status;
     }
-    t->done = dpti_order_next(&t->order, flight->cursor);
-    t->n_in_flight--;
+    if (!counted) {
+        t->done = dpti_order_next(&t->order, flight->cursor);
+        t->n_in_flight--;
+    }
     dpti_trainer_note_held(t, flight);
     measure(t, flight, out);
     return DPT_OK;

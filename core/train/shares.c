@@ -59,6 +59,15 @@ dpt_status dpti_trainer_check_steps(dpt_trainer *trainer, size_t n_steps)
                     t->replay.n_steps);
 }
 
+/* The shares of a log where devices are lost: in the proportions of the others' shares. */
+static void divide_rows_left(const dpt_trainer *t, size_t n_samples, size_t *rows)
+{
+    dpti_split split = {.n_devices = t->n_workers};
+    for (size_t i = 0; i < t->n_workers; i++)
+        split.parts[i] = (double)rows[i];
+    dpti_trainer_split_left(t, &split, n_samples, rows);
+}
+
 static dpt_status divide_replayed(dpt_trainer *t, size_t step, size_t n_samples, size_t *rows)
 {
     DPT_TRY(dpti_trainer_check_steps(t, 1));
@@ -66,6 +75,7 @@ static dpt_status divide_replayed(dpt_trainer *t, size_t step, size_t n_samples,
     memcpy(rows, t->replay.shards + step * t->n_workers, t->n_workers * sizeof *rows);
     for (size_t i = 0; i < t->n_workers; i++)
         sum += rows[i];
+    if (sum == n_samples && dpti_trainer_n_gone(t) > 0) divide_rows_left(t, n_samples, rows);
     if (sum != n_samples)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "the log that is replayed has %zu samples in step %zu, but the batch has "
@@ -81,7 +91,7 @@ dpt_status dpti_trainer_divide(dpt_trainer *trainer, dpti_flight *flight)
     if (t->replay.n_steps > 0)
         return divide_replayed(t, flight->cursor.step, flight->n_samples, flight->shards);
     if (!t->balance) {
-        dpti_split_rows(&t->split, flight->n_samples, flight->shards);
+        dpti_trainer_split_left(t, &t->split, flight->n_samples, flight->shards);
         return DPT_OK;
     }
     flight->reason = dpti_balance_next(t->balance, flight->n_samples, flight->shards);
@@ -134,6 +144,16 @@ static void raise(size_t *capacities, const size_t *rows, size_t n)
         if (rows[i] > capacities[i]) capacities[i] = rows[i];
 }
 
+static void raise_replayed(const dpt_trainer *t, size_t step, size_t *capacities, size_t *rows)
+{
+    size_t sum = 0;
+    memcpy(rows, t->replay.shards + step * t->n_workers, t->n_workers * sizeof *rows);
+    for (size_t i = 0; i < t->n_workers; i++)
+        sum += rows[i];
+    if (dpti_trainer_n_gone(t) > 0) divide_rows_left(t, sum, rows);
+    raise(capacities, rows, t->n_workers);
+}
+
 dpt_status dpti_trainer_find_capacities(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
@@ -143,7 +163,7 @@ dpt_status dpti_trainer_find_capacities(dpt_trainer *trainer)
     size_t *capacities = rows + n;
     if (t->replay.n_steps > 0) {
         for (size_t s = 0; s < t->replay.n_steps; s++)
-            raise(capacities, t->replay.shards + s * n, n);
+            raise_replayed(t, s, capacities, rows);
         /* Evaluation follows what devices can hold. */
         t->split = (dpti_split){.n_devices = n};
         for (size_t i = 0; i < n; i++)
@@ -152,11 +172,11 @@ dpt_status dpti_trainer_find_capacities(dpt_trainer *trainer)
         for (size_t i = 0; i < n; i++)
             capacities[i] = t->batch_size;
     } else {
-        dpti_split_rows(&t->split, t->batch_size, rows);
+        dpti_trainer_split_left(t, &t->split, t->batch_size, rows);
         raise(capacities, rows, n);
         const size_t rest = t->data->count % t->batch_size;
         if (rest > 0) {
-            dpti_split_rows(&t->split, rest, rows);
+            dpti_trainer_split_left(t, &t->split, rest, rows);
             raise(capacities, rows, n);
         }
     }

@@ -55,6 +55,10 @@ static dpt_status move(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, float 
                         kind == DPT_VELOCITY ? "velocity" : "second moment");
     dpti_driver_call(t->workers[rank].device, run_transfer, &job);
     if (job.status == DPT_OK) return DPT_OK;
+    if (t->salvage && read && kind == DPT_PARAMETER && t->workers[rank].weights_view) {
+        memcpy(read, t->workers[rank].weights_view, job.n_bytes);
+        return DPT_OK;
+    }
     return dpti_trainer_fail(t, t->workers[rank].device, &t->workers[rank].device->base.error);
 }
 
@@ -86,15 +90,12 @@ size_t dpti_trainer_trusted(const dpt_trainer *trainer)
 }
 
 /* What outlives a step: parameters, then the optimizer's state, as far as there is any. */
-static const dpt_tensor_kind lasting[] = {DPT_PARAMETER, DPT_VELOCITY, DPT_SQUARES};
+static const dpt_tensor_kind lasting[DPTI_MAX_LASTING] = {DPT_PARAMETER, DPT_VELOCITY, DPT_SQUARES};
 
-static size_t n_lasting(const dpt_trainer *t)
+size_t dpti_trainer_n_lasting(const dpt_trainer *trainer)
 {
-    size_t n = 1;
-    while (n < sizeof lasting / sizeof *lasting &&
-           buffer_of(&t->workers[0].replica, lasting[n])->handle)
-        n++;
-    return n;
+    const dpti_optimizer *o = &trainer->program.optimizer;
+    return o->kind == DPT_OPTIMIZER_ADAMW ? 3 : o->momentum != 0 ? 2 : 1;
 }
 
 /* The replica to repair others from: one whose device is there; if every trusted one is lost, one
@@ -106,10 +107,13 @@ static size_t find_source(const dpt_trainer *t)
     return dpti_trainer_trusted(t);
 }
 
-static dpt_status repair(dpt_trainer *t, size_t from, size_t to, float *flat)
+/* A failure is of *culprit. */
+static dpt_status repair(dpt_trainer *t, size_t from, size_t to, float *flat, size_t *culprit)
 {
-    for (size_t k = 0; k < n_lasting(t); k++) {
+    for (size_t k = 0; k < dpti_trainer_n_lasting(t); k++) {
+        *culprit = from;
         DPT_TRY(dpti_trainer_read(t, from, lasting[k], flat));
+        *culprit = to;
         DPT_TRY(dpti_trainer_write(t, to, lasting[k], flat));
     }
     t->workers[to].stale = false;
@@ -118,31 +122,85 @@ static dpt_status repair(dpt_trainer *t, size_t from, size_t to, float *flat)
 
 /* Repairs whom it can: one that is lost leaves the others no worse.  The first failure is returned,
    and the context tells of it. */
-static dpt_status repair_all(dpt_trainer *t, size_t from, float *flat)
+static dpt_status repair_all(dpt_trainer *t, size_t from, float *flat, size_t *culprit)
 {
     dpt_error first = {.status = DPT_OK};
     for (size_t i = 0; i < t->n_workers; i++) {
-        if (!t->workers[i].stale || repair(t, from, i, flat) == DPT_OK) continue;
+        const dpti_worker *w = &t->workers[i];
+        if (!w->stale || w->gone || repair(t, from, i, flat, culprit) == DPT_OK) continue;
         if (first.status == DPT_OK) first = t->context->error;
+        if (!t->stop_on_loss) break; /* who failed is lost first */
     }
     return first.status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &first);
 }
 
-dpt_status dpti_trainer_restore(dpt_trainer *trainer)
+/* The error of a device, as it left it. */
+static const dpt_error *error_of(const dpt_trainer *t, size_t rank)
 {
-    dpt_trainer *t = trainer;
-    size_t n_stale = 0;
+    return &t->workers[rank].device->base.error;
+}
+
+/* One attempt; DPT_E_CANCELLED: a device was lost, try again with the others. */
+static dpt_status restore(dpt_trainer *t)
+{
+    size_t n_stale = 0, culprit = 0;
     for (size_t i = 0; i < t->n_workers; i++)
-        n_stale += t->workers[i].stale;
+        n_stale += t->workers[i].stale && !t->workers[i].gone;
     if (n_stale == 0) return DPT_OK;
     const size_t from = find_source(t);
     t->lost = from == t->n_workers;
     if (t->lost) return DPT_OK;
     float *flat = dpti_trainer_make_flat(t);
     if (!flat) return DPT_E_NO_MEMORY;
-    const dpt_status status = repair_all(t, from, flat);
+    const dpt_status status = repair_all(t, from, flat, &culprit);
     free(flat);
+    if (!dpti_is_loss(status) || t->stop_on_loss) return status;
+    DPT_TRY(dpti_trainer_lose_one(t, culprit, error_of(t, culprit)));
+    return DPT_E_CANCELLED;
+}
+
+dpt_status dpti_trainer_restore(dpt_trainer *trainer)
+{
+    dpt_status status;
+    do
+        status = restore(trainer);
+    while (status == DPT_E_CANCELLED);
     return status;
+}
+
+dpt_status dpti_trainer_read_lasting(dpt_trainer *trainer, float *flats[DPTI_MAX_LASTING])
+{
+    dpt_trainer *t = trainer;
+    const size_t n = dpti_trainer_n_lasting(t);
+    for (size_t k = 0; k < n; k++) {
+        flats[k] = dpti_trainer_make_flat(t);
+        if (!flats[k]) return DPT_E_NO_MEMORY;
+    }
+    for (;;) {
+        const size_t from = find_source(t);
+        dpt_status status = DPT_OK;
+        if (from == t->n_workers)
+            return dpt_fail(t->context, DPT_E_STATE, "no device holds trusted weights any more");
+        for (size_t k = 0; status == DPT_OK && k < n; k++)
+            status = dpti_trainer_read(t, from, lasting[k], flats[k]);
+        if (!dpti_is_loss(status)) return status;
+        DPT_TRY(dpti_trainer_lose_one(t, from, error_of(t, from)));
+    }
+}
+
+dpt_status dpti_trainer_write_lasting(dpt_trainer *trainer, size_t rank,
+                                      float *const flats[DPTI_MAX_LASTING])
+{
+    for (size_t k = 0; k < dpti_trainer_n_lasting(trainer); k++)
+        DPT_TRY(dpti_trainer_write(trainer, rank, lasting[k], flats[k]));
+    trainer->workers[rank].stale = false;
+    return DPT_OK;
+}
+
+void dpti_trainer_free_lasting(float *flats[DPTI_MAX_LASTING])
+{
+    for (size_t k = 0; k < DPTI_MAX_LASTING; k++)
+        free(flats[k]);
 }
 
 /* Writes every replica.  One that cannot be written is stale from then on; the first failure is
@@ -151,7 +209,7 @@ static dpt_status write_all(dpt_trainer *t, dpt_tensor_kind kind, const float *f
 {
     dpt_error first = {.status = DPT_OK};
     for (size_t i = 0; i < t->n_workers; i++) {
-        if (dpti_trainer_write(t, i, kind, flat) == DPT_OK) continue;
+        if (t->workers[i].gone || dpti_trainer_write(t, i, kind, flat) == DPT_OK) continue;
         t->workers[i].stale = true;
         if (first.status == DPT_OK) first = t->context->error;
     }
@@ -163,8 +221,8 @@ dpt_status dpti_trainer_adopt(dpt_trainer *trainer, const float *weights, const 
     dpt_trainer *t = trainer;
     dpt_error first = {.status = DPT_OK};
     for (size_t i = 0; i < t->n_workers; i++)
-        t->workers[i].stale = false;
-    for (size_t k = 0; k < n_lasting(t); k++)
+        t->workers[i].stale = t->workers[i].gone;
+    for (size_t k = 0; k < dpti_trainer_n_lasting(t); k++)
         if (write_all(t, lasting[k], k == 0 ? weights : zeros) != DPT_OK && first.status == DPT_OK)
             first = t->context->error;
     t->optimizer_origin = t->done.step;
@@ -203,6 +261,9 @@ dpt_status dpt_trainer_get(dpt_trainer *trainer, size_t device, dpt_tensor_kind 
     DPT_TRY(find(t, name, size, &p));
     if (device >= t->n_workers)
         return dpt_fail(t->context, DPT_E_INVALID, "device %zu of %zu", device, t->n_workers);
+    if (t->workers[device].gone)
+        return dpt_fail(t->context, DPT_E_DEVICE_LOST, "device %s is lost",
+                        t->workers[device].device->id);
     float *flat = dpti_trainer_make_flat(t);
     if (!flat) return DPT_E_NO_MEMORY;
     const dpt_status status = dpti_trainer_read(t, device, kind, flat);
@@ -225,7 +286,7 @@ dpt_status dpt_trainer_set(dpt_trainer *trainer, dpt_tensor_kind kind, const cha
                         "no device holds trusted weights any more: load a checkpoint");
     float *flat = dpti_trainer_make_flat(t);
     if (!flat) return DPT_E_NO_MEMORY;
-    dpt_status status = dpti_trainer_read(t, 0, kind, flat);
+    dpt_status status = dpti_trainer_read(t, dpti_trainer_trusted(t), kind, flat);
     if (status == DPT_OK) {
         dpti_parameter_import(p, values, flat + p->offset);
         status = write_all(t, kind, flat);

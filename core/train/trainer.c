@@ -65,11 +65,12 @@ static dpt_status create_workers(dpt_trainer *t, const char *init)
 static dpt_status build(dpt_trainer *t, const dpt_trainer_options *options)
 {
     dpt_error error = {0};
+    size_t culprit = 0;
     DPT_TRY(dpti_trainer_take_options(t, options));
     DPT_TRY(allocate(t));
     DPT_TRY(dpti_trainer_take_split(t, options->split));
     DPT_TRY(dpti_trainer_find_capacities(t));
-    if (dpti_data_store_create(t->devices, t->data, &t->store, &error) != DPT_OK)
+    if (dpti_data_store_create(t->devices, t->data, NULL, &t->store, &culprit, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     DPT_TRY(create_workers(t, options->init ? options->init : "default"));
     DPT_TRY(dpti_trainer_start_balance(t));
@@ -92,6 +93,7 @@ dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
     t->model = model;
     t->data = data;
     t->order.shuffle = !options->no_shuffle;
+    t->stop_on_loss = options->stop_on_loss;
     t->done = t->next = (dpti_cursor){.epoch = 1};
     const dpt_status status = build(t, options);
     if (status == DPT_OK)
@@ -107,6 +109,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     if (!t) return;
     dpti_trainer_drain(t);
     dpti_trainer_destroy_workers(t);
+    dpti_trainer_tidy_lost(t);
     for (size_t i = 0; i < DPTI_TESTS; i++)
         dpti_data_store_destroy(&t->tests[i].store);
     dpti_data_store_destroy(&t->store);
@@ -126,6 +129,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     dpti_replay_free(&t->replay);
     dpti_allgather_destroy(t->allgather);
     dpti_allreduce_destroy(t->allreduce);
+    free(t->events.events);
     free(t->workers);
     free(t->split_text);
     free(t);

@@ -66,6 +66,7 @@ typedef struct dpti_flight {
     dpti_cursor cursor; /* before the step */
     size_t n_samples;
     bool last_of_epoch;
+    float lr;
     double submitted;
     dpti_share *shares;         /* (n_devices) */
     size_t *shards;             /* (n_devices) for the metrics */
@@ -76,12 +77,25 @@ typedef struct dpti_flight {
     dpti_balance_reason reason; /* for shards that differ from those before */
 } dpti_flight;
 
+/* What has happened to devices and was not told yet, the oldest first. */
+typedef struct dpti_device_event {
+    dpt_device_event_kind kind;
+    size_t device, step;
+    dpt_error error;
+} dpti_device_event;
+
+typedef struct dpti_device_events {
+    size_t n, n_taken, room;
+    dpti_device_event *events;
+} dpti_device_events;
+
 struct dpti_worker {
     dpt_trainer *trainer;
     dpti_device *device;
     size_t rank;
     size_t capacity;      /* most samples of a share */
     dpti_replica replica; /* its capacity: most samples at once.  A larger share takes passes */
+    const float *weights_view; /* where the host sees the replica's parameters, else NULL */
     dpti_executable train;
     dpti_feed feed;                     /* where the data are not resident */
     dpti_worker_test tests[DPTI_TESTS]; /* as trainer->tests */
@@ -90,6 +104,7 @@ struct dpti_worker {
     bool halted; /* by its own thread: a step failed; what is in flight behind it is skipped.  Reset
                     by the caller when nothing is in flight. */
     bool stale;  /* its replica missed a committed update */
+    bool gone;   /* its device is lost: it takes no part, and nobody calls it.  Stale, too */
     /* By its own thread: transfers are on their way that the next segment waits for, and count as
        this. */
     bool moves;
@@ -126,6 +141,9 @@ struct dpt_trainer {
     size_t n_in_flight;
     double last_finished; /* when the last collected step ended */
     bool lost;            /* no replica holds trusted weights */
+    bool stop_on_loss;
+    bool salvage; /* weights are read in passing, where the host sees them: the device is lost */
+    dpti_device_events events;
     /* The step at which the optimizer's state was zero, and batches that running statistics had
        seen before step 1, modulo 2^64: loading weights sets both. */
     size_t optimizer_origin, batches_before;
@@ -151,6 +169,9 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_check_shares(dpt_trainer *trainer);
    failure destroy_workers frees what was made. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weights);
 void dpti_trainer_destroy_workers(dpt_trainer *trainer);
+/* Creates those that are left anew, for their capacities, with the weights and the optimizer's
+   state as they are; nothing in flight. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_rebuild(dpt_trainer *trainer);
 
 /* [driver] The job of a share (step.c). */
 void dpti_step_job(dpti_device *device, void *share);
@@ -190,6 +211,18 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_check_test(dpt_trainer *trainer, const 
    of them. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_adopt(dpt_trainer *trainer, const float *weights,
                                                const float *zeros);
+/* What outlives a step, of one replica that can be trusted and read: `flats` gets n_lasting flat
+   buffers, which the caller frees.  Devices that turn out to be lost here are. */
+enum { DPTI_MAX_LASTING = 3 };
+size_t dpti_trainer_n_lasting(const dpt_trainer *trainer);
+DPT_CHECK_RESULT dpt_status dpti_trainer_read_lasting(dpt_trainer *trainer,
+                                                      float *flats[DPTI_MAX_LASTING]);
+/* Writes a flat buffer of the kind-th lasting thing to one replica. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_write_lasting(dpt_trainer *trainer, size_t rank,
+                                                       float *const flats[DPTI_MAX_LASTING]);
+void dpti_trainer_free_lasting(float *flats[DPTI_MAX_LASTING]);
+/* Forgets what evaluation has bound, on every device (evaluate.c). */
+void dpti_trainer_unbind_tests(dpt_trainer *trainer);
 /* A flat buffer of zeros in host memory; NULL without memory, which the context's error tells. */
 float *dpti_trainer_make_flat(dpt_trainer *trainer);
 /* The first replica whose weights can be trusted, though its device may be lost; n_workers if there
@@ -199,7 +232,7 @@ size_t dpti_trainer_trusted(const dpt_trainer *trainer);
 /* Takes "measured", "equal", "A:B:C" or "replay:LOG"; NULL is "measured" (shares.c). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const char *text);
 /* Sets each worker's capacity: the most samples that it will see, in full batches, in the ragged
-   last one, in the log. */
+   last one, in the log, and with the devices that are left. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_find_capacities(dpt_trainer *trainer);
 /* DPT_E_INVALID if the log that is replayed does not have n_steps beyond those submitted. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_check_steps(dpt_trainer *trainer, size_t n_steps);
@@ -224,6 +257,31 @@ bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_flight *flight)
    hold a batch any more: the bound of the device that is named stays as it was. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer,
                                                       const dpti_flight *flight);
+
+/* ---- Devices that die (survive.c) ---- */
+
+/* Whether this failure of a device means that it is lost: the one place that says so. */
+bool dpti_is_loss(dpt_status status);
+/* Whether a device was lost in this step. */
+bool dpti_trainer_lost_some(const dpt_trainer *trainer, const dpti_flight *flight);
+/* Goes on without the devices whose errors[i] (n_workers) is not NULL and a loss, and without those
+   of their fault domains: nothing in flight.  DPT_OK: training can go on.  Otherwise nobody is
+   lost, and it is the first of these errors: no device would be left, or losses are to end the
+   call; or the others could not be prepared for larger shares. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_lose(dpt_trainer *trainer, const dpt_error *const *errors);
+/* The same for one, and for those of the n steps from the one with this cursor.step on. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_lose_one(dpt_trainer *trainer, size_t rank,
+                                                  const dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_trainer_lose_flights(dpt_trainer *trainer, size_t step, size_t n);
+/* At the trainer's end: releases what lost devices hold, where they can be called. */
+void dpti_trainer_tidy_lost(dpt_trainer *trainer);
+size_t dpti_trainer_n_gone(const dpt_trainer *trainer);
+/* The rows of a split for those that are left: equal ones, or in their proportions; equal ones,
+   too, if these are all zero.  Any batch and any split. */
+void dpti_trainer_split_left(const dpt_trainer *trainer, const dpti_split *split, size_t n_rows,
+                             size_t *rows);
+void dpti_trainer_note_event(dpt_trainer *trainer, dpt_device_event_kind kind, size_t device,
+                             const dpt_error *error);
 
 /* Waits for everything in flight and forgets it: the next step is the first that is not done
    (flights.c). */

@@ -49,6 +49,7 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
     dpti_program_options options = t->program;
     options.accumulate = most < w->capacity;
     DPT_TRY(dpti_replica_create(w->device, t->model, most, &options.optimizer, &w->replica));
+    w->weights_view = dpti_host_pointer(&w->replica.parameters);
     DPT_TRY(dpti_upload(&w->replica.parameters, 0, weights, t->model->flat_size * sizeof(float)));
     DPT_TRY(dpti_sync(w->device));
     if (is_fed(w)) {
@@ -70,6 +71,7 @@ static void destroy_replica(dpti_worker *w)
     dpti_executable_destroy(&w->train);
     dpti_feed_destroy(&w->feed);
     dpti_replica_destroy(&w->replica);
+    w->weights_view = NULL;
 }
 
 /* Halves what is computed at once until it fits into the device's memory; but before that the data
@@ -126,11 +128,12 @@ static void run_destroy_worker(dpti_device *device, void *argument)
 
 /* ---- All of them ----------------------------------------------------------------------------- */
 
+/* Those that are lost are not touched: the trainer's end sees to them. */
 void dpti_trainer_destroy_workers(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
     for (size_t i = 0; t->workers && i < t->n_workers; i++)
-        if (t->workers[i].trainer)
+        if (t->workers[i].trainer && !t->workers[i].gone)
             dpti_driver_call(t->workers[i].device, run_destroy_worker, &t->workers[i]);
 }
 
@@ -141,6 +144,7 @@ static dpt_status try_all(dpt_trainer *t, const float *weights, dpti_data_copy *
     *crowded = NULL;
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
+        if (w->gone) continue;
         worker_job job = {.worker = w, .weights = weights};
         dpti_driver_call(w->device, run_create_worker, &job);
         if (job.status == DPT_OK) continue;
@@ -167,7 +171,7 @@ static dpt_status create_all(dpt_trainer *t, const float *weights)
 bool dpti_any_takes_passes(const dpt_trainer *trainer)
 {
     for (size_t i = 0; i < trainer->n_workers; i++)
-        if (dpti_takes_passes(&trainer->workers[i])) return true;
+        if (!trainer->workers[i].gone && dpti_takes_passes(&trainer->workers[i])) return true;
     return false;
 }
 
@@ -177,7 +181,7 @@ static bool widen_capacities(dpt_trainer *t)
 {
     size_t sum = 0;
     for (size_t i = 0; i < t->n_workers; i++)
-        sum += t->workers[i].capacity;
+        sum += t->workers[i].gone ? 0 : t->workers[i].capacity;
     if (!t->measured || sum >= t->batch_size) return false;
     const size_t passes = t->batch_size / sum + (t->batch_size % sum != 0);
     for (size_t i = 0; i < t->n_workers; i++)
@@ -204,4 +208,20 @@ dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weight
     dpti_trainer_destroy_workers(t);
     t->program.n_parts = 1;
     return create_all(t, weights);
+}
+
+dpt_status dpti_trainer_rebuild(dpt_trainer *trainer)
+{
+    dpt_trainer *t = trainer;
+    float *flats[DPTI_MAX_LASTING] = {NULL};
+    dpt_status status = dpti_trainer_read_lasting(t, flats);
+    if (status == DPT_OK) {
+        dpti_trainer_unbind_tests(t);
+        dpti_trainer_destroy_workers(t);
+        status = dpti_trainer_create_workers(t, flats[0]);
+    }
+    for (size_t i = 0; status == DPT_OK && i < t->n_workers; i++)
+        if (!t->workers[i].gone) status = dpti_trainer_write_lasting(t, i, flats);
+    dpti_trainer_free_lasting(flats);
+    return status;
 }

@@ -81,7 +81,12 @@ static void device_close(dpt_device *device)
 static dpt_status device_info(dpt_device *device, dpt_device_info *info)
 {
     DPT_TRY(fault_enter(device, "info"));
-    return fault_forwarded(device, inner_of(device)->device->info(&fault_of(device)->inner, info));
+    DPT_TRY(
+        fault_forwarded(device, inner_of(device)->device->info(&fault_of(device)->inner, info)));
+    if (fault_of(device)->domain)
+        snprintf(info->fault_domain, sizeof info->fault_domain, "planted:%zu",
+                 fault_of(device)->domain);
+    return DPT_OK;
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
@@ -345,6 +350,8 @@ static const dpt_param_spec params[] = {
     {.key = "room", .help = "the most samples of a run"},
     {.key = "from", .help = "the step from which on memory is short (1)"},
     {.key = "clock", .help = "simulated milliseconds a sample"},
+    {.key = "after", .help = "updates before calls are counted (0)"},
+    {.key = "domain", .help = "the number of its fault domain"},
     {.key = "entry", .help = "the vtable entry whose calls are counted (all)"},
     {.key = "bug", .help = "a planted mistake"},
     {.key = "threads", .help = "passed on"},

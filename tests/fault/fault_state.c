@@ -29,8 +29,8 @@ const dpt_backend *fault_inner(dpt_error *error)
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
-static const char *const own_keys[] = {"fail", "lost",  "full",  "for", "room",
-                                       "from", "clock", "entry", "bug"};
+static const char *const own_keys[] = {"fail",  "lost",  "full", "for",   "room",  "from",
+                                       "clock", "entry", "bug",  "after", "domain"};
 
 static bool is_own(const char *key)
 {
@@ -72,9 +72,9 @@ static size_t *count_of(fault_state *state, const char *key)
     const struct {
         const char *key;
         size_t *count;
-    } counts[] = {{"fail", &state->fail},   {"lost", &state->lost}, {"full", &state->full},
-                  {"for", &state->lasting}, {"room", &state->room}, {"from", &state->from},
-                  {"clock", &state->clock}};
+    } counts[] = {{"fail", &state->fail},   {"lost", &state->lost},   {"full", &state->full},
+                  {"for", &state->lasting}, {"room", &state->room},   {"from", &state->from},
+                  {"clock", &state->clock}, {"after", &state->after}, {"domain", &state->domain}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (strcmp(key, counts[i].key) == 0) return counts[i].count;
     return NULL;
@@ -168,6 +168,7 @@ dpt_status fault_enter(dpt_device *device, const char *entry)
                         entry);
     }
     if (state->entry[0] && strcmp(entry, state->entry) != 0) return DPT_OK;
+    if (state->n_updates < state->after) return DPT_OK;
     state->n_calls++;
     if (state->n_calls == state->lost) {
         state->is_lost = true;

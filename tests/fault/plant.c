@@ -21,7 +21,7 @@ static bool report_contains(const char *word, char *line, size_t n_bytes)
     return found;
 }
 
-static bool fired(void)
+bool plant_fired(void)
 {
     char line[REPORT_BYTES];
     return report_contains("fired", line, sizeof line);
@@ -30,7 +30,7 @@ static bool fired(void)
 bool plant_succeeded(run *r, dpt_status status, const char *what)
 {
     test *t = r->t;
-    const bool happened = fired();
+    const bool happened = plant_fired();
     const char *message = dpt_error_message(r->context);
     if (status == DPT_OK) {
         if (happened && !r->failed) FAIL("%s: %s hid the failure", r->devices, what);
@@ -79,8 +79,8 @@ bool plant_once(test *t, const plant_list *list, size_t n, run_body *body)
     dpt_devices_close(r.set);
     dpt_context_destroy(r.context);
     (void)alarm(0);
-    check_closed(&r, r.lost && fired());
-    return fired();
+    check_closed(&r, r.lost && plant_fired());
+    return plant_fired();
 }
 
 void plant_everywhere(test *t, const plant_list *list, run_body *body)

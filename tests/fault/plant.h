@@ -33,6 +33,9 @@ DPT_CHECK_RESULT bool plant_setup(void);
    is lost, and only then; with a status of a device and a message of one line that names it. */
 bool plant_succeeded(run *r, dpt_status status, const char *what);
 
+/* Whether the planted failure has happened in this run. */
+bool plant_fired(void);
+
 /* A device list with one "%s" for the backend and one "%zu" for the call. */
 typedef struct plant_list {
     const char *format;

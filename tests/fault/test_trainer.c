@@ -105,7 +105,8 @@ static dpt_status make_trainer(const run *r, training *w)
                                          .lr = 0.1f,
                                          .momentum = v->momentum,
                                          .clip_norm = v->clip_norm,
-                                         .seed = 5};
+                                         .seed = 5,
+                                         .stop_on_loss = true};
     return dpt_trainer_create(r->set, w->model, w->data, &options, &w->trainer);
 }
 

@@ -1,0 +1,229 @@
+/* Devices that die: which failures mean it, who goes with them, and what the others need in order
+   to go on.  Everything here happens on the caller's thread with nothing in flight, so that a lost
+   device is one that nobody waits for: it leaves the meetings, and its shares are zero.
+
+   What it holds stays as it is until the trainer ends: a device that has failed is not called again
+   only to tidy up. */
+#include "train/trainer.h"
+
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- What is a loss -------------------------------------------------------------------------- */
+
+bool dpti_is_loss(dpt_status status)
+{
+    switch (status) {
+    case DPT_OK:
+    case DPT_E_CANCELLED: return false;  /* another device's fault */
+    case DPT_E_NO_MEMORY: return false;  /* it gets fewer samples (memory.c), or training ends */
+    case DPT_E_NOT_FINITE: return false; /* the weights' or the data's fault: training ends */
+    default: return true;
+    }
+}
+
+bool dpti_trainer_lost_some(const dpt_trainer *trainer, const dpti_flight *flight)
+{
+    for (size_t i = 0; i < trainer->n_workers; i++)
+        if (dpti_is_loss(flight->shares[i].status)) return true;
+    return false;
+}
+
+static bool same_fault_domain(const dpti_device *a, const dpti_device *b)
+{
+    return a->base.backend == b->base.backend && a->info.fault_domain[0] &&
+           strncmp(a->info.fault_domain, b->info.fault_domain, sizeof a->info.fault_domain) == 0;
+}
+
+size_t dpti_trainer_n_gone(const dpt_trainer *trainer)
+{
+    size_t n = 0;
+    for (size_t i = 0; trainer->workers && i < trainer->n_workers; i++)
+        n += trainer->workers[i].gone;
+    return n;
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+/* Without memory the event is dropped: it is told, not needed. */
+void dpti_trainer_note_event(dpt_trainer *trainer, dpt_device_event_kind kind, size_t device,
+                             const dpt_error *error)
+{
+    dpti_device_events *e = &trainer->events;
+    if (e->n_taken > 0) {
+        e->n -= e->n_taken;
+        memmove(e->events, e->events + e->n_taken, e->n * sizeof *e->events);
+        e->n_taken = 0;
+    }
+    if (e->n == e->room) {
+        const size_t room = e->room ? 2 * e->room : 4;
+        dpti_device_event *events = realloc(e->events, room * sizeof *events);
+        if (!events) return;
+        e->events = events;
+        e->room = room;
+    }
+    e->events[e->n++] = (dpti_device_event){
+        .kind = kind, .device = device, .step = trainer->done.step + 1, .error = *error};
+}
+
+bool dpt_trainer_next_event(dpt_trainer *trainer, dpt_device_event *out)
+{
+    dpti_device_events *e = &trainer->events;
+    if (e->n_taken == e->n) return false;
+    const dpti_device_event *event = &e->events[e->n_taken++];
+    *out = (dpt_device_event){.kind = event->kind,
+                              .device = event->device,
+                              .id = trainer->workers[event->device].device->id,
+                              .step = event->step,
+                              .status = event->error.status,
+                              .message = event->error.message};
+    return true;
+}
+
+/* ---- Those that are left --------------------------------------------------------------------- */
+
+void dpti_trainer_split_left(const dpt_trainer *trainer, const dpti_split *split, size_t n_rows,
+                             size_t *rows)
+{
+    const dpt_trainer *t = trainer;
+    dpti_split left = {.equal = split->equal};
+    size_t of_left[DPTI_SPLIT_MAX_DEVICES];
+    double sum = 0;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        if (t->workers[i].gone) continue;
+        left.parts[left.n_devices++] = split->parts[i];
+        sum += split->parts[i];
+    }
+    if (!(sum > 0)) left.equal = true;
+    dpti_split_rows(&left, n_rows, of_left);
+    for (size_t i = 0, k = 0; i < t->n_workers; i++)
+        rows[i] = t->workers[i].gone ? 0 : of_left[k++];
+}
+
+static void set_present(dpt_trainer *t, size_t rank, bool present)
+{
+    dpti_allreduce_set_present(t->allreduce, rank, present);
+    if (t->allgather) dpti_allgather_set_present(t->allgather, rank, present);
+}
+
+/* Fixed shares have grown, and devices were prepared for what they had. */
+static dpt_status prepare_left(dpt_trainer *t)
+{
+    size_t made[DPTI_SPLIT_MAX_DEVICES];
+    bool grown = false;
+    if (t->measured) return DPT_OK;
+    for (size_t i = 0; i < t->n_workers; i++)
+        made[i] = t->workers[i].capacity;
+    DPT_TRY(dpti_trainer_find_capacities(t));
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_worker *w = &t->workers[i];
+        if (!w->gone && w->capacity > made[i]) grown = true;
+        if (w->gone || w->capacity < made[i]) w->capacity = made[i]; /* as its memory is */
+    }
+    return grown ? dpti_trainer_rebuild(t) : DPT_OK;
+}
+
+/* Whether somebody whose weights can be trusted would be left. */
+static bool any_left(const dpt_trainer *t, const bool *lost)
+{
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (!lost[i] && !t->workers[i].gone && !t->workers[i].stale) return true;
+    return false;
+}
+
+/* The first of the errors, the device named. */
+static dpt_status fail_first(dpt_trainer *t, const dpt_error *const *errors)
+{
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (errors[i] && dpti_is_loss(errors[i]->status))
+            return dpti_trainer_fail(t, t->workers[i].device, errors[i]);
+    return DPT_E_INTERNAL;
+}
+
+static dpt_status fail_batch(dpt_trainer *t, size_t rank, const dpt_error *error)
+{
+    dpt_error told = {.status = error->status};
+    (void)DPT_FAIL(&told, error->status,
+                   "%.300s; and without it the devices hold no batch of %zu: use a smaller batch "
+                   "size, or a micro-batch",
+                   error->message, t->batch_size);
+    return dpti_trainer_fail(t, t->workers[rank].device, &told);
+}
+
+/* Takes a device out of service. */
+static dpt_status lose(dpt_trainer *t, size_t rank, const dpt_error *error)
+{
+    dpti_worker *w = &t->workers[rank];
+    if (t->balance && !dpti_balance_lose(t->balance, rank)) return fail_batch(t, rank, error);
+    w->gone = w->stale = true;
+    set_present(t, rank, false);
+    dpti_trainer_note_event(t, DPT_DEVICE_LOST, rank, error);
+    return DPT_OK;
+}
+
+/* Those that share a fault domain with a lost one. */
+static const dpt_error *find_cause(const dpt_trainer *t, size_t rank,
+                                   const dpt_error *const *errors)
+{
+    if (errors[rank] && dpti_is_loss(errors[rank]->status)) return errors[rank];
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (errors[i] && dpti_is_loss(errors[i]->status) &&
+            same_fault_domain(t->workers[i].device, t->workers[rank].device))
+            return errors[i];
+    return NULL;
+}
+
+dpt_status dpti_trainer_lose(dpt_trainer *trainer, const dpt_error *const *errors)
+{
+    dpt_trainer *t = trainer;
+    const dpt_error *causes[DPTI_SPLIT_MAX_DEVICES];
+    bool lost[DPTI_SPLIT_MAX_DEVICES];
+    for (size_t i = 0; i < t->n_workers; i++) {
+        causes[i] = t->workers[i].gone ? NULL : find_cause(t, i, errors);
+        lost[i] = causes[i] != NULL;
+    }
+    if (t->stop_on_loss || !any_left(t, lost)) return fail_first(t, errors);
+    for (size_t i = 0; i < t->n_workers; i++) {
+        if (!lost[i]) continue;
+        dpt_error told = *causes[i];
+        if (causes[i] != errors[i])
+            (void)DPT_FAIL(&told, DPT_E_DEVICE_LOST, "it shares the fault domain %.*s: %.300s",
+                           (int)sizeof t->workers[i].device->info.fault_domain,
+                           t->workers[i].device->info.fault_domain, causes[i]->message);
+        DPT_TRY(lose(t, i, &told));
+    }
+    return prepare_left(t);
+}
+
+dpt_status dpti_trainer_lose_one(dpt_trainer *trainer, size_t rank, const dpt_error *error)
+{
+    const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
+    errors[rank] = error;
+    return dpti_trainer_lose(trainer, errors);
+}
+
+dpt_status dpti_trainer_lose_flights(dpt_trainer *trainer, size_t step, size_t n)
+{
+    const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < trainer->n_workers; i++) {
+            const dpti_share *share = &trainer->flights[(step + k) % DPTI_FLIGHTS].shares[i];
+            if (!errors[i] && dpti_is_loss(share->status)) errors[i] = &share->error;
+        }
+    return dpti_trainer_lose(trainer, errors);
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+void dpti_trainer_tidy_lost(dpt_trainer *trainer)
+{
+    dpt_trainer *t = trainer;
+    bool any = false;
+    for (size_t i = 0; t->workers && i < t->n_workers; i++) {
+        any = any || t->workers[i].gone;
+        t->workers[i].gone = !t->workers[i].gone;
+    }
+    if (any) dpti_trainer_destroy_workers(t);
+}

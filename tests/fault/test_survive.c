@@ -1,0 +1,327 @@
+/* Training that outlives its devices: whichever call of whichever device fails, the step's result
+   is that of a run without failures whose shares are the survivors'. test-fault-survive
+   fault|faultstaged [CASE...] */
+#include "dptrain_models.h"
+#include "fault/plant.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SIDE = 28, COUNT = 20, CLASSES = 10, BATCH = 12, STEPS = 3, DEVICES = 3 };
+
+static const char log_path[] = "survive.jsonl";
+static const char healthy_devices[] = "cpu:threads=1,cpu:threads=1,cpu:threads=1";
+
+/* What a run is told, and what is seen of it. */
+typedef struct scene {
+    const char *split;
+    bool equal;       /* shares are to be equal over those that are left */
+    size_t n_planned; /* devices that are to be lost at once, where one is */
+    /* Seen: */
+    test *t;
+    size_t n_lost, n_steps, n_samples;
+    bool gone[DEVICES];
+    size_t without[DEVICES]; /* the first step that is done without it */
+} scene;
+
+typedef struct training {
+    dpt_model *model;
+    dpt_dataset *data;
+    dpt_trainer *trainer;
+} training;
+
+static scene *scene_of(const run *r)
+{
+    return ((const plant *)r->t->user)->fixture;
+}
+
+/* ---- Building -------------------------------------------------------------------------------- */
+
+static dpt_status make_data(dpt_context *context, dpt_dataset **out)
+{
+    static uint8_t images[COUNT * SIDE * SIDE], labels[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        labels[i] = (uint8_t)(i * 7 % CLASSES);
+        for (size_t e = 0; e < SIDE * SIDE; e++)
+            images[i * SIDE * SIDE + e] = (uint8_t)((i * 37 + e * 11) % 90 + labels[i] * 16);
+    }
+    const dpt_dataset_memory memory = {.count = COUNT,
+                                       .height = SIDE,
+                                       .width = SIDE,
+                                       .channels = 1,
+                                       .classes = CLASSES,
+                                       .dtype = DPT_U8,
+                                       .images = images,
+                                       .labels = labels,
+                                       .mean = {0.5f},
+                                       .deviation = {0.5f}};
+    return dpt_dataset_from_memory(context, &memory, out);
+}
+
+static dpt_status create(dpt_context *context, dpt_device_set *set, const char *split, training *w)
+{
+    const dpt_model_shape shape = {
+        .height = SIDE, .width = SIDE, .channels = 1, .classes = CLASSES};
+    const dpt_trainer_options options = {
+        .batch_size = BATCH, .split = split, .lr = 0.05f, .momentum = 0.9f, .seed = 5};
+    DPT_TRY(make_data(context, &w->data));
+    DPT_TRY(dpt_model_by_name(context, "lenet", &shape, &w->model));
+    return dpt_trainer_create(set, w->model, w->data, &options, &w->trainer);
+}
+
+static void destroy(training *w)
+{
+    dpt_trainer_destroy(w->trainer);
+    dpt_model_destroy(w->model);
+    dpt_dataset_destroy(w->data);
+}
+
+static dpt_status fit(const training *w, const char *log, scene *s,
+                      int (*progress)(const dpt_fit_progress *progress, void *user))
+{
+    dpt_fit_result result;
+    const dpt_fit_options options = {
+        .max_steps = STEPS, .test = w->data, .log = log, .progress = progress, .user = s};
+    return dpt_fit(w->trainer, &options, &result);
+}
+
+/* All parameters of one replica, to be freed; NULL if they cannot be read. */
+static float *read_weights(const training *w, size_t device, size_t *n)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < dpt_model_tensor_count(w->model); i++) {
+        dpt_parameter_info info;
+        dpt_model_tensor(w->model, i, &info);
+        total += info.size;
+    }
+    float *values = malloc(total * sizeof *values);
+    *n = 0;
+    for (size_t i = 0; values && i < dpt_model_tensor_count(w->model); i++) {
+        dpt_parameter_info info;
+        dpt_model_tensor(w->model, i, &info);
+        if (dpt_trainer_get(w->trainer, device, DPT_PARAMETER, info.name, values + *n, info.size) !=
+            DPT_OK) {
+            free(values);
+            return NULL;
+        }
+        *n += info.size;
+    }
+    return values;
+}
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+static void watch_shares(scene *s, const dpt_step_metrics *m)
+{
+    test *t = s->t;
+    size_t sum = 0, n_left = 0;
+    for (size_t i = 0; i < m->n_devices; i++) {
+        const bool gone = s->gone[i] && m->step >= s->without[i];
+        sum += m->shards[i];
+        n_left += !gone;
+        if (gone) CHECK_SIZE(m->shards[i], 0);
+    }
+    CHECK_SIZE(sum, m->samples);
+    CHECK_SIZE(m->n_lost, s->n_lost);
+    CHECK_SIZE(m->step, s->n_steps + 1);
+    const size_t chunk = (m->samples + n_left - 1) / n_left;
+    for (size_t i = 0; s->equal && i < m->n_devices; i++)
+        CHECK(m->shards[i] <= chunk);
+    s->n_steps++;
+    s->n_samples += m->samples;
+}
+
+static int watch(const dpt_fit_progress *progress, void *user)
+{
+    scene *s = user;
+    test *t = s->t;
+    if (progress->event) {
+        CHECK(progress->event->kind == DPT_DEVICE_LOST);
+        CHECK(progress->event->device < DEVICES && !s->gone[progress->event->device]);
+        s->gone[progress->event->device] = true;
+        s->without[progress->event->device] = progress->event->step;
+        CHECK(progress->event->step == s->n_steps + 1 || progress->event->step == s->n_steps + 2);
+        s->n_lost++;
+    }
+    if (progress->step) watch_shares(s, progress->step);
+    return 0;
+}
+
+/* A run without failures that replays the log. */
+static float *replay(const run *r, size_t *n)
+{
+    test *t = r->t;
+    char split[64];
+    training w = {.model = NULL};
+    dpt_device_set *set = NULL;
+    float *values = NULL;
+    snprintf(split, sizeof split, "replay:%s", log_path);
+    if (CHECK_OK(dpt_devices_open(r->context, healthy_devices, &set)) &&
+        CHECK_OK(create(r->context, set, split, &w)) && CHECK_OK(fit(&w, NULL, NULL, NULL)))
+        values = read_weights(&w, 0, n);
+    destroy(&w);
+    dpt_devices_close(set);
+    return values;
+}
+
+static void compare(run *r, const training *w)
+{
+    test *t = r->t;
+    const scene *s = scene_of(r);
+    size_t n = 0, n_now = 0;
+    float *expected = replay(r, &n);
+    if (!CHECK(expected)) return;
+    for (size_t i = 0; i < DEVICES; i++) {
+        float *now = read_weights(w, i, &n_now);
+        if (s->gone[i])
+            CHECK(!now);
+        else if (CHECK(now && n == n_now) && !CHECK(memcmp(now, expected, n * sizeof *now) == 0))
+            FAIL("%s: replica %zu has other weights than a run without failures", r->devices, i);
+        free(now);
+    }
+    free(expected);
+}
+
+static void body(run *r)
+{
+    test *t = r->t;
+    scene *s = scene_of(r);
+    training w = {.model = NULL};
+    *s = (scene){.t = t, .split = s->split, .equal = s->equal, .n_planned = s->n_planned};
+    if (CHECK_OK(create(r->context, r->set, s->split, &w))) {
+        if (!CHECK_OK(fit(&w, log_path, s, watch)))
+            FAIL("%s: %s", r->devices, dpt_error_message(r->context));
+        CHECK_SIZE(s->n_steps, STEPS);
+        CHECK_SIZE(s->n_samples, COUNT + BATCH);
+        if (plant_fired() && s->n_lost != s->n_planned)
+            FAIL("%s: %zu devices are lost", r->devices, s->n_lost);
+        if (s->n_lost > 0) compare(r, &w);
+    }
+    destroy(&w);
+}
+
+/* ---- Several at once ---------------------------------------------------------------------------
+ */
+
+static void run_once(test *t, const char *devices, size_t n_planned)
+{
+    scene *s = ((plant *)t->user)->fixture;
+    *s = (scene){.split = "equal", .equal = true, .n_planned = n_planned};
+    for (size_t n = 1; n < 30 && t->n_failures == 0; n += 4)
+        CHECK(plant_once(t, &(plant_list){.format = devices, .survivor = 2}, n, body));
+}
+
+/* What shares a fault domain with a lost device is lost, too. */
+static void fault_domain(test *t)
+{
+    char devices[160];
+    for (int other = 1; other <= 2; other++) {
+        snprintf(devices, sizeof devices,
+                 "%%s:threads=1:after=1:domain=1:fail=%%zu,%s:threads=1:domain=%d,cpu:threads=1",
+                 ((plant *)t->user)->backend, other);
+        run_once(t, devices, other == 1 ? 2 : 1);
+    }
+}
+
+static void two_fail(test *t)
+{
+    run_once(t, "%s:threads=1:after=1:fail=%zu,fault:threads=1:after=1:fail=5,cpu:threads=1", 2);
+    run_once(t, "%s:threads=1:after=1:lost=%zu,cpu:threads=1,fault:threads=1:after=1:lost=9", 2);
+}
+
+static bool exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+/* Nobody is left: the call fails, and what was learned is in the checkpoint's folder. */
+static void all_body(run *r)
+{
+    test *t = r->t;
+    training w = {.model = NULL};
+    dpt_fit_result result;
+    const dpt_fit_options options = {.max_steps = 20, .checkpoint = "left"};
+    (void)remove("left/model.safetensors");
+    if (CHECK_OK(create(r->context, r->set, "equal", &w))) {
+        CHECK_STATUS(dpt_fit(w.trainer, &options, &result), DPT_E_DEVICE_LOST);
+        CHECK_CONTAINS(dpt_error_message(r->context), r->backend);
+        CHECK(exists("left/model.safetensors"));
+    }
+    destroy(&w);
+}
+
+static void all_lost(test *t)
+{
+    const char *format = "%s:threads=1:after=2:lost=%zu,fault:threads=1:after=1:lost=3";
+    if (strcmp(((plant *)t->user)->backend, "fault") != 0) {
+        CHECK(true); /* its memory is not the host's: nothing could be read */
+        return;
+    }
+    /* Not in the update itself, after which no replica could be trusted. */
+    for (size_t n = 5; n < 15 && t->n_failures == 0; n += 3)
+        CHECK(plant_once(t, &(plant_list){.format = format}, n, all_body));
+}
+
+/* ---- Cases ----------------------------------------------------------------------------------- */
+
+static void everywhere(test *t, const char *split, const char *format)
+{
+    scene *s = ((plant *)t->user)->fixture;
+    *s = (scene){.split = split, .equal = strcmp(split, "equal") == 0, .n_planned = 1};
+    plant_everywhere(t, &(plant_list){.format = format}, body);
+}
+
+static void first_fails(test *t)
+{
+    everywhere(t, "equal", "%s:threads=1:after=1:fail=%zu,cpu:threads=1,cpu:threads=1");
+}
+
+static void second_fails(test *t)
+{
+    everywhere(t, "equal", "cpu:threads=1,%s:threads=1:after=1:fail=%zu,cpu:threads=1");
+}
+
+static void third_fails(test *t)
+{
+    everywhere(t, "equal", "cpu:threads=1,cpu:threads=1,%s:threads=1:after=1:fail=%zu");
+}
+
+static void first_is_lost(test *t)
+{
+    everywhere(t, "2:3:1", "%s:threads=1:after=1:lost=%zu,cpu:threads=1,cpu:threads=1");
+}
+
+static void measured_fails(test *t)
+{
+    everywhere(t, "measured", "cpu:threads=1,%s:threads=1:after=1:fail=%zu,cpu:threads=1");
+}
+
+/* Those that are left had nothing. */
+static void only_one_had_samples(test *t)
+{
+    everywhere(t, "0:1:0", "cpu:threads=1,%s:threads=1:after=1:lost=%zu,cpu:threads=1");
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"first_fails", first_fails},
+        {"second_fails", second_fails},
+        {"third_fails", third_fails},
+        {"first_is_lost", first_is_lost},
+        {"measured_fails", measured_fails},
+        {"only_one_had_samples", only_one_had_samples},
+        {"fault_domain", fault_domain},
+        {"two_fail", two_fail},
+        {"all_lost", all_lost},
+    };
+    if (argc < 2 || !plant_setup()) {
+        fputs("usage: test-fault-survive fault|faultstaged [CASE...]\n", stderr);
+        return 2;
+    }
+    scene s = {.split = NULL};
+    plant p = {.backend = argv[1], .fixture = &s};
+    return test_run((size_t)argc - 2, argv + 2, cases, sizeof cases / sizeof *cases, &p);
+}
