@@ -227,8 +227,9 @@ static void a_missed_update_is_repaired(test *t)
     for (int call = 1; call < 400; call++) {
         char devices[64];
         snprintf(devices, sizeof devices, "faultstaged:fail=%d:entry=run,cpu:threads=1", call);
-        if (open_all(&s, devices, &(dpt_trainer_options){.batch_size = BATCH, .momentum = 0.9f}) !=
-            DPT_OK) {
+        const dpt_trainer_options options = {
+            .batch_size = BATCH, .momentum = 0.9f, .stop_on_loss = true};
+        if (open_all(&s, devices, &options) != DPT_OK) {
             FAIL("%s", dpt_error_message(s.context));
             close_all(&s);
             return;
