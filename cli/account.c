@@ -4,18 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *id_of(const dpt_device_set *devices, size_t i)
+static const char *id_of(const dpt_trainer *trainer, size_t i)
 {
     dpt_device_description device;
-    dpt_device_describe(dpt_devices_get(devices, i), &device);
-    return device.id;
+    return dpt_trainer_device(trainer, i, &device) == DPT_OK ? device.id : "";
 }
 
-static int width_of_ids(const dpt_device_set *devices)
+static int width_of_ids(const dpt_trainer *trainer)
 {
     size_t widest = strlen("together");
-    for (size_t i = 0; i < dpt_devices_count(devices); i++) {
-        const size_t width = strlen(id_of(devices, i));
+    for (size_t i = 0; i < dpt_trainer_device_count(trainer); i++) {
+        const size_t width = strlen(id_of(trainer, i));
         if (width > widest) widest = width;
     }
     return widest < 60 ? (int)widest : 60;
@@ -48,8 +47,8 @@ static void print_device(const char *id, int width, const dpt_device_report *d,
 
 dpt_status cli_print_account(const cli_session *session)
 {
-    const size_t n = dpt_devices_count(session->devices);
-    const int width = width_of_ids(session->devices);
+    const size_t n = dpt_trainer_device_count(session->trainer);
+    const int width = width_of_ids(session->trainer);
     dpt_mix_report mix;
     DPT_TRY(dpt_trainer_mix_report(session->trainer, &mix));
     if (n < 2 || mix.steps == 0) return DPT_OK;
@@ -58,7 +57,7 @@ dpt_status cli_print_account(const cli_session *session)
     for (size_t i = 0; i < n; i++) {
         dpt_device_report device;
         DPT_TRY(dpt_trainer_device_report(session->trainer, i, &device));
-        print_device(id_of(session->devices, i), width, &device, &mix);
+        print_device(id_of(session->trainer, i), width, &device, &mix);
     }
     printf("%-*s  %.*f img/s, balance %.2f, scaling %.2f\n", width, "together",
            places(mix.throughput), mix.throughput, mix.balance, mix.scaling);

@@ -277,7 +277,7 @@ int cli_bench(const cli_options *options)
         .started = time(NULL),
         .load_average = getloadavg(load, 1) == 1 ? load[0] : NAN,
     };
-    const dpt_status status = cli_session_open(&b.session, options, true);
+    const dpt_status status = cli_session_open(&b.session, options, CLI_WITH_TRAIN);
     if (status != DPT_OK) {
         code = cli_fail(b.session.context, status);
     } else {

@@ -8,7 +8,7 @@
 static dpt_status evaluate(cli_session *session, const cli_options *options, const char *weights,
                            dpt_evaluation *out)
 {
-    DPT_TRY(cli_session_open(session, options, false));
+    DPT_TRY(cli_session_open(session, options, CLI_WITH_PROCESSES));
     dpt_dataset_info data;
     dpt_dataset_describe(session->test, &data);
     const dpt_trainer_options trainer = {
@@ -32,12 +32,14 @@ int cli_eval(const cli_options *options)
     dpt_evaluation result;
     const dpt_status status = evaluate(&session, options, weights, &result);
     int code = CLI_OK;
-    if (status == DPT_OK)
+    if (status == DPT_OK && cli_session_quiet(&session, options))
+        code = CLI_OK;
+    else if (status == DPT_OK)
         printf("test loss %.4f accuracy %.4f  %zu of %zu right  %.1f s  %.0f img/s\n", result.loss,
                result.accuracy, result.hits, result.samples, result.seconds,
                result.seconds > 0 ? (double)result.samples / result.seconds : 0);
     else
-        code = cli_fail(session.context, status);
+        code = cli_session_fail(&session, status);
     cli_session_close(&session);
     return code;
 }

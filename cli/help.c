@@ -75,6 +75,7 @@ static const char rest[] =
     "Environment\n"
     "  DPTRAIN_DATA            where data are looked for\n"
     "  DPTRAIN_BACKEND_PATH    where device plug-ins are looked for first\n"
+    "  DPTRAIN_TRANSPORT       none: processes that mpirun starts train by themselves\n"
     "  NO_COLOR                no colours\n";
 
 static const char examples[] =
@@ -83,6 +84,7 @@ static const char examples[] =
     "  dptrain --momentum 0.9 --checkpoint run --log run.jsonl --plot run.svg\n"
     "  dptrain --optimizer adamw --schedule cosine --validation 0.1 --patience 3\n"
     "  dptrain --devices cpu:threads=1,cpu:threads=1 --split 2:1 --epochs 1\n"
+    "  mpirun -n 2 dptrain --devices cpu:threads=1\n"
     "  dptrain eval --checkpoint run\n"
     "  dptrain predict --checkpoint run photo.png\n"
     "  dptrain devices\n"
@@ -94,7 +96,7 @@ void cli_print_help(const cli_verb_entry *verb, bool whole)
            whole ? "[option]..." : verb->arguments);
     if (whole) {
         print_folded("Trains neural networks with synchronous data parallelism over any mix of "
-                     "devices in one process.",
+                     "devices, in one process or in several that mpirun starts.",
                      0, 0);
         print_verbs();
         printf("\nOptions of 'dptrain train', the default command\n");

@@ -89,7 +89,7 @@ static void print_process(void)
 
 static dpt_status plan(cli_session *session, const cli_options *options)
 {
-    DPT_TRY(cli_session_open_training(session, options));
+    DPT_TRY(cli_session_open_training(session, options, 0));
     print_layers(session->model);
     printf("\n");
     DPT_TRY(print_devices(session));

@@ -323,7 +323,7 @@ static dpt_status predict_all(prediction *p, const cli_options *options)
 /* All images are read before the first is classified: a mistake in the last one costs no work. */
 static dpt_status predict(prediction *p, const cli_options *options, const char *weights)
 {
-    DPT_TRY(cli_session_open(&p->session, options, false));
+    DPT_TRY(cli_session_open(&p->session, options, 0));
     dpt_dataset_describe(p->session.test, &p->info);
     DPT_TRY(add_images(p, options));
     const dpt_trainer_options trainer = {.batch_size = cli_batch_size(options, p->info.count)};

@@ -40,11 +40,13 @@ static dpt_status open_data(cli_session *session, const cli_options *options, bo
     return DPT_OK;
 }
 
-dpt_status cli_session_open(cli_session *session, const cli_options *options, bool with_train)
+dpt_status cli_session_open(cli_session *session, const cli_options *options, unsigned with)
 {
+    const bool with_train = with & CLI_WITH_TRAIN;
     *session = (cli_session){0};
     DPT_TRY(dpt_context_create(&session->context));
     dpt_context *context = session->context;
+    if (with & CLI_WITH_PROCESSES) DPT_TRY(dpt_processes_join(context));
     DPT_TRY(dpt_devices_open(context, options->devices, &session->devices));
     DPT_TRY(open_data(session, options, with_train));
     dpt_dataset_info info;
@@ -58,24 +60,41 @@ dpt_status cli_session_open(cli_session *session, const cli_options *options, bo
     return dpt_model_by_name(context, options->model, &shape, &session->model);
 }
 
-/* On a terminal: why nothing else is to be seen for a while, and nothing when that is over. */
-static void announce(const cli_options *options, const char *what)
+int cli_session_fail(const cli_session *session, dpt_status status)
 {
-    if (options->quiet || !cli_can_redraw(STDERR_FILENO)) return;
+    const dpt_context *context = session->context;
+    if (context && !dpt_process_speaks(context))
+        return status == DPT_E_INVALID ? CLI_USAGE : CLI_FAILURE;
+    const int code = cli_fail(context, status);
+    if (context) dpt_process_give_up(session->context);
+    return code;
+}
+
+bool cli_session_quiet(const cli_session *session, const cli_options *options)
+{
+    return options->quiet || dpt_process_rank(session->context) > 0;
+}
+
+/* On a terminal: why nothing else is to be seen for a while, and nothing when that is over. */
+static void announce(const cli_session *session, const cli_options *options, const char *what)
+{
+    if (cli_session_quiet(session, options) || !cli_can_redraw(STDERR_FILENO)) return;
     fprintf(stderr, "\r\033[K%s", what);
     fflush(stderr);
 }
 
-dpt_status cli_session_open_training(cli_session *session, const cli_options *options)
+dpt_status cli_session_open_training(cli_session *session, const cli_options *options,
+                                     unsigned with)
 {
-    DPT_TRY(cli_session_open(session, options, true));
+    DPT_TRY(cli_session_open(session, options, with | CLI_WITH_TRAIN));
     dpt_dataset_info data;
     dpt_dataset_describe(session->train, &data);
     const dpt_trainer_options trainer = cli_trainer_options(options, data.count);
-    announce(options, "preparing (kernels that a device has never run are compiled and timed) ...");
+    announce(session, options,
+             "preparing (kernels that a device has never run are compiled and timed) ...");
     const dpt_status status = dpt_trainer_create(session->devices, session->model, session->train,
                                                  &trainer, &session->trainer);
-    announce(options, "");
+    announce(session, options, "");
     return status;
 }
 

@@ -16,13 +16,23 @@ typedef struct cli_session {
     dpt_trainer *trainer;
 } cli_session;
 
-/* Opens devices, data and model, but no trainer.  After a failure the session is to be closed too.
- */
+/* What is opened beyond the test data: bits. */
+typedef enum cli_session_with {
+    CLI_WITH_TRAIN = 1 << 0,     /* the training data */
+    CLI_WITH_PROCESSES = 1 << 1, /* the processes that a launcher started with this one */
+} cli_session_with;
+
+/* Opens devices, data and model, but no trainer; `with` are cli_session_with bits.  After a failure
+   the session is to be closed too. */
 DPT_CHECK_RESULT dpt_status cli_session_open(cli_session *session, const cli_options *options,
-                                             bool with_train);
-/* The same with the trainer that the options describe. */
+                                             unsigned with);
+/* The same with training data and the trainer that the options describe. */
 DPT_CHECK_RESULT dpt_status cli_session_open_training(cli_session *session,
-                                                      const cli_options *options);
+                                                      const cli_options *options, unsigned with);
+/* As cli_fail; of several processes that know of a failure one tells of it. */
+int cli_session_fail(const cli_session *session, dpt_status status);
+/* Whether this process keeps silent: told to, or not the first of several. */
+bool cli_session_quiet(const cli_session *session, const cli_options *options);
 void cli_session_close(cli_session *session);
 
 /* A directory's model.safetensors, or the file itself, in out; false if it does not fit. */

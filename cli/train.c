@@ -8,19 +8,21 @@
 
 /* ---- The header ------------------------------------------------------------------------------ */
 
-static void print_devices(const dpt_device_set *devices)
+static dpt_status print_devices(const dpt_trainer *trainer)
 {
-    for (size_t i = 0; i < dpt_devices_count(devices); i++) {
+    for (size_t i = 0; i < dpt_trainer_device_count(trainer); i++) {
         dpt_device_description device;
-        dpt_device_describe(dpt_devices_get(devices, i), &device);
+        DPT_TRY(dpt_trainer_device(trainer, i, &device));
         printf("%-10s%s: %s", i ? "" : "devices", device.id, device.name);
         if (device.n_threads)
             printf(", %u thread%s", device.n_threads, device.n_threads == 1 ? "" : "s");
+        if (device.host) printf("; process %zu on %s", device.process, device.host);
         printf("\n");
     }
+    return DPT_OK;
 }
 
-static void print_header(const cli_session *session, const cli_options *options)
+static dpt_status print_header(const cli_session *session, const cli_options *options)
 {
     dpt_dataset_info train, test;
     dpt_dataset_describe(session->train, &train);
@@ -35,8 +37,9 @@ static void print_header(const cli_session *session, const cli_options *options)
         dpt_dataset_describe(session->validation, &validation);
         printf("%-10sand %zu for validation\n", "", validation.count);
     }
-    print_devices(session->devices);
+    DPT_TRY(print_devices(session->trainer));
     cli_recipe_print(options, train.count);
+    return DPT_OK;
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
@@ -79,16 +82,17 @@ static dpt_status print_result(const cli_session *session, const cli_options *op
 /* Trains; *caught is the signal that ended it, 0 if none did. */
 static dpt_status train(cli_session *session, const cli_options *options, int *caught)
 {
-    DPT_TRY(cli_session_open_training(session, options));
+    DPT_TRY(cli_session_open_training(session, options, CLI_WITH_PROCESSES));
+    const bool quiet = cli_session_quiet(session, options);
     if (options->load) DPT_TRY(dpt_trainer_load(session->trainer, options->load));
-    if (!options->quiet) {
-        print_header(session, options);
+    if (!quiet) {
+        DPT_TRY(print_header(session, options));
         DPT_TRY(cli_print_memory(session));
     }
     dpt_dataset_info data;
     dpt_dataset_describe(session->train, &data);
     cli_progress progress;
-    cli_progress_init(&progress, options->quiet);
+    cli_progress_init(&progress, quiet);
     progress.epochs = cli_epochs(options);
     progress.samples_per_epoch = data.count;
     progress.max_seconds = options->max_time;
@@ -112,7 +116,7 @@ static dpt_status train(cli_session *session, const cli_options *options, int *c
     dpt_status status = dpt_fit(session->trainer, &fit, &result);
     cli_progress_end(&progress);
     if (status == DPT_OK && result.stopped) *caught = cli_signals_caught();
-    if (status == DPT_OK && !options->quiet) status = print_result(session, options, &result);
+    if (status == DPT_OK && !quiet) status = print_result(session, options, &result);
     return status;
 }
 
@@ -125,7 +129,9 @@ int cli_train(const cli_options *options)
     const dpt_status status = train(&session, options, &caught);
     int code = CLI_OK;
     if (status != DPT_OK)
-        code = cli_fail(session.context, status);
+        code = cli_session_fail(&session, status);
+    else if (caught && cli_session_quiet(&session, options))
+        code = 128 + caught;
     else if (caught)
         code = cli_error(128 + caught, "ended early by signal %d", caught);
     cli_session_close(&session);

@@ -16,6 +16,10 @@ foreach(list IN LISTS backend_lists)
   endif()
 endforeach()
 
+if(TARGET dptrain-mpi)
+  install(TARGETS dptrain-mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dptrain/transports)
+endif()
+
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/dptrain)
 install(EXPORT dptrainTargets NAMESPACE dptrain:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/dptrainConfig.cmake.in

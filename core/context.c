@@ -1,5 +1,6 @@
 /* The context: the last failure, and the registry of backends. */
 #include "context.h"
+#include "collective/processes.h"
 #include "device/registry.h"
 
 #include <stdlib.h>
@@ -34,6 +35,7 @@ dpt_status dpt_context_create(dpt_context **out)
 void dpt_context_destroy(dpt_context *context)
 {
     if (!context) return;
+    dpti_processes_stop(context->processes);
     dpti_registry_destroy(context->registry);
     free(context);
 }

@@ -1,5 +1,5 @@
-/* dptrain: synchronous data-parallel training of neural networks on any mix of devices in one
-   process.  This is the whole public API of libdptrain.
+/* dptrain: synchronous data-parallel training of neural networks on any mix of devices, in one
+   process or in several.  This is the whole public API of libdptrain.
 
        dpt_context_create(&context);
        dpt_devices_open(context, "cpu,cpu", &devices);
@@ -74,6 +74,8 @@ typedef struct dpt_device_description {
     const char *detail;  /* driver, libraries, kernels */
     size_t memory_bytes; /* the device's memory, or the limit that was set */
     unsigned n_threads;  /* threads or compute units, 0 if unknown */
+    size_t process;      /* the rank of the process that has it, */
+    const char *host;    /* and its machine's name; NULL where there are not several processes */
 } dpt_device_description;
 
 /* A device that is not open.  The strings stay valid as long as the context. */
@@ -117,6 +119,23 @@ typedef struct dpt_device_rates {
    MiB of the device's memory for that time.  throttle= does not count.  The device's own failures;
    DPT_E_UNSUPPORTED if it has no matrix product. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_device_measure(dpt_device *device, dpt_device_rates *out);
+
+/* ---- Several processes ----------------------------------------------------------------------- */
+
+/* Joins the processes that a launcher of MPI (mpirun) has started together with this one: from then
+   on trainers of this context train over the devices of all of them (docs/processes.md), and calls
+   on trainers are made by all processes alike, in the same order.  Without a launcher, or with
+   DPTRAIN_TRANSPORT=none in the environment, nothing happens.  Before the first trainer, once.
+   DPT_E_ABSENT: a launcher was there, but the plug-in for MPI or its library is missing. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_join(dpt_context *context);
+DPT_API size_t dpt_process_count(const dpt_context *context); /* 1: alone */
+DPT_API size_t dpt_process_rank(const dpt_context *context);  /* from 0 */
+/* Whether this process is the one to tell of the last failure: the first, or one whose failure the
+   others know nothing of. */
+DPT_API bool dpt_process_speaks(const dpt_context *context);
+/* This process has failed and is about to exit with a status other than 0, by which the launcher
+   ends the others, unless they know of it: the context will not wait for them. */
+DPT_API void dpt_process_give_up(dpt_context *context);
 
 /* ---- Arrays ---------------------------------------------------------------------------------- */
 
@@ -396,6 +415,13 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_create(dpt_device_set *devices,
                                                        dpt_trainer **out);
 DPT_API void dpt_trainer_destroy(dpt_trainer *trainer);
 
+/* The devices that it trains on: those of the set, or with several processes those of all, in the
+   order of processes and then of their lists.  This is how devices are numbered below. */
+DPT_API size_t dpt_trainer_device_count(const dpt_trainer *trainer);
+/* DPT_E_INVALID: there is no such device.  The strings stay valid as long as the trainer. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device,
+                                                       dpt_device_description *out);
+
 typedef struct dpt_step_metrics {
     size_t step;  /* from 1 */
     size_t epoch; /* from 1 */
@@ -489,10 +515,10 @@ typedef enum dpt_tensor_kind {
     DPT_SQUARES = 3,   /* AdamW's second moment; DPT_E_NOT_FOUND for SGD */
 } dpt_tensor_kind;
 
-/* Reads a tensor of one replica, or writes it to every replica, in the layout of a checkpoint.
-   `size` must be the tensor's number of elements.  No step in flight (DPT_E_STATE).  A device that
-   fails while it is written to fails the call, but the others have the new values, and the next
-   step or evaluation restores the device from them. */
+/* Reads a tensor of one replica, which is this process's, or writes it to every replica, in the
+   layout of a checkpoint. `size` must be the tensor's number of elements.  No step in flight
+   (DPT_E_STATE).  A device that fails while it is written to fails the call, but the others have
+   the new values, and the next step or evaluation restores the device from them. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_get(dpt_trainer *trainer, size_t device,
                                                     dpt_tensor_kind kind, const char *name,
                                                     float *out, size_t size);

@@ -100,6 +100,8 @@ setup_need_test() {
     setup_need_command clang-format clang-format "checks the formatting"
     setup_need_command valgrind valgrind "checks memory use"
     setup_need_command python3 python3 "reads logs in tests"
+    setup_need_command mpicc libopenmpi-dev "MPI, for training in several processes"
+    setup_need_command mpirun openmpi-bin "starts several processes"
     setup_need_command git git "lists the files to check"
 }
 

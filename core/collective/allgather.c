@@ -12,24 +12,30 @@
 enum { TABLES = 2 };
 
 struct dpti_allgather {
-    size_t n_ranks;
+    dpti_gatherers who;
+    size_t n_rows, first_row; /* of all processes; of this one */
     dpti_rendezvous *rendezvous;
-    float *tables[TABLES]; /* (n_ranks, max_count) */
+    float *tables[TABLES]; /* (n_rows, max_count) */
     size_t *calls;         /* (n_ranks) how often each has been here */
     bool *absent;          /* (n_ranks) */
+    size_t *begins;        /* (processes + 1) bytes of their rows in a table */
 };
 
-dpti_allgather *dpti_allgather_create(size_t n_ranks, size_t max_count)
+dpti_allgather *dpti_allgather_create(const dpti_gatherers *who, size_t max_count)
 {
+    const size_t n_processes = who->processes ? dpti_processes_count(who->processes) : 0;
     dpti_allgather *a = calloc(1, sizeof *a);
     if (!a) return NULL;
-    a->n_ranks = n_ranks;
-    a->rendezvous = dpti_rendezvous_create(n_ranks);
-    a->calls = calloc(n_ranks, sizeof *a->calls);
-    a->absent = calloc(n_ranks, sizeof *a->absent);
-    bool complete = a->rendezvous && a->calls && a->absent;
+    a->who = *who;
+    a->n_rows = who->processes ? who->firsts[n_processes] : who->n_ranks;
+    a->first_row = who->processes ? who->firsts[dpti_processes_rank(who->processes)] : 0;
+    a->rendezvous = dpti_rendezvous_create(who->n_ranks);
+    a->calls = calloc(who->n_ranks, sizeof *a->calls);
+    a->absent = calloc(who->n_ranks, sizeof *a->absent);
+    a->begins = calloc(n_processes + 1, sizeof *a->begins);
+    bool complete = a->rendezvous && a->calls && a->absent && a->begins;
     for (size_t i = 0; i < TABLES; i++) {
-        a->tables[i] = calloc(n_ranks * max_count, sizeof(float));
+        a->tables[i] = calloc(a->n_rows * max_count, sizeof(float));
         complete = complete && a->tables[i];
     }
     if (complete) return a;
@@ -43,6 +49,7 @@ void dpti_allgather_destroy(dpti_allgather *allgather)
     for (size_t i = 0; i < TABLES; i++)
         free(allgather->tables[i]);
     free(allgather->absent);
+    free(allgather->begins);
     free(allgather->calls);
     dpti_rendezvous_destroy(allgather->rendezvous);
     free(allgather);
@@ -52,7 +59,7 @@ void dpti_allgather_destroy(dpti_allgather *allgather)
 static size_t first_present(const dpti_allgather *a)
 {
     size_t rank = 0;
-    while (rank + 1 < a->n_ranks && a->absent[rank])
+    while (rank + 1 < a->who.n_ranks && a->absent[rank])
         rank++;
     return rank;
 }
@@ -74,7 +81,7 @@ void dpti_allgather_mend(dpti_allgather *allgather)
 {
     dpti_allgather *a = allgather;
     /* One that was sent away before it came has missed a call. */
-    for (size_t r = 0; r < a->n_ranks; r++)
+    for (size_t r = 0; r < a->who.n_ranks; r++)
         a->calls[r] = 0;
     dpti_rendezvous_mend(a->rendezvous);
 }
@@ -82,8 +89,8 @@ void dpti_allgather_mend(dpti_allgather *allgather)
 /* The rows of those who are not there, by one who is. */
 static void clear_absent(const dpti_allgather *a, float *table, size_t count)
 {
-    for (size_t r = 0; r < a->n_ranks; r++)
-        if (a->absent[r]) memset(table + r * count, 0, count * sizeof *table);
+    for (size_t r = 0; r < a->who.n_ranks; r++)
+        if (a->absent[r]) memset(table + (a->first_row + r) * count, 0, count * sizeof *table);
 }
 
 static dpt_status fetch(float *row, const dpti_place *part, size_t n_bytes)
@@ -96,7 +103,25 @@ static dpt_status take_away(const dpti_allgather *a, const dpti_gather *what, co
 {
     DPT_TRY(dpti_event_record(what->parts.buffer->device, what->moving));
     return dpti_upload(what->parts.buffer, what->parts.offset_bytes, table,
-                       a->n_ranks * what->count * sizeof *table);
+                       a->n_rows * what->count * sizeof *table);
+}
+
+/* One rank exchanges the rows and the votes of this process for those of the others.  What others
+   do not know of yet they hear at the meeting behind it. */
+static dpt_status over_processes(dpti_allgather *a, const dpti_gather *what, dpt_status verdict,
+                                 float *table)
+{
+    dpt_error error = {.status = DPT_OK}; /* told by the next call that fails */
+    dpt_status shared = DPT_OK;
+    if (!a->who.processes) return verdict;
+    if (what->rank == 0) {
+        for (size_t p = 0; p <= dpti_processes_count(a->who.processes); p++)
+            a->begins[p] = a->who.firsts[p] * what->count * sizeof *table;
+        shared = dpti_processes_share(a->who.processes, &(dpti_table){table, a->begins}, verdict,
+                                      &verdict, &error);
+        if (shared == DPT_OK) shared = verdict;
+    }
+    return dpti_rendezvous_meet(a->rendezvous, what->rank, shared);
 }
 
 dpt_status dpti_allgather_run(dpti_allgather *allgather, const dpti_gather *what, dpt_status *mine,
@@ -105,7 +130,7 @@ dpt_status dpti_allgather_run(dpti_allgather *allgather, const dpti_gather *what
     dpti_allgather *a = allgather;
     const size_t n_bytes = what->count * sizeof(float);
     float *table = a->tables[a->calls[what->rank]++ % TABLES];
-    float *row = table + what->rank * what->count;
+    float *row = table + (a->first_row + what->rank) * what->count;
     double clock = dpti_seconds();
     if (what->rank == first_present(a)) clear_absent(a, table, what->count);
     if (!what->contributes)
@@ -113,7 +138,8 @@ dpt_status dpti_allgather_run(dpti_allgather *allgather, const dpti_gather *what
     else if (*mine == DPT_OK)
         *mine = fetch(row, &what->part, n_bytes);
     clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, clock);
-    const dpt_status verdict = dpti_rendezvous_meet(a->rendezvous, what->rank, *mine);
+    dpt_status verdict = dpti_rendezvous_meet(a->rendezvous, what->rank, *mine);
+    verdict = over_processes(a, what, verdict, table);
     (void)dpti_times_add_since(times, DPTI_SPAN_WAITING, clock);
     DPT_TRY(verdict);
     if (what->contributes) *mine = take_away(a, what, table);

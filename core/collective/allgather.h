@@ -1,16 +1,26 @@
 /* All-gather of small parts among devices of any backends, through host memory: what batch-norm
    exchanges.  Every driver thread brings its device's part and takes everybody's away, in the order
-   of the ranks. */
+   of the ranks.  Where there are several processes, one of this process's ranks exchanges its rows
+   for those of the others. */
 #ifndef DPTI_ALLGATHER_H
 #define DPTI_ALLGATHER_H
 
 #include "base/times.h"
+#include "collective/processes.h"
 #include "device/device.h"
 
 typedef struct dpti_allgather dpti_allgather;
 
+typedef struct dpti_gatherers {
+    size_t n_ranks; /* of this process */
+    /* NULL if there is this process alone; else process p has rows [firsts[p], firsts[p + 1]), and
+       `firsts` stays as it is. */
+    dpti_processes *processes;
+    const size_t *firsts;
+} dpti_gatherers;
+
 /* For parts of at most `max_count` float32.  NULL without memory. */
-dpti_allgather *dpti_allgather_create(size_t n_ranks, size_t max_count);
+dpti_allgather *dpti_allgather_create(const dpti_gatherers *who, size_t max_count);
 void dpti_allgather_destroy(dpti_allgather *allgather); /* accepts NULL */
 
 /* What one rank brings to a meeting. */
@@ -22,13 +32,13 @@ typedef struct dpti_gather {
 } dpti_gather;
 
 /* [driver] Called by every rank, in the same order with the same `count`.  A rank that contributes
-   brings `part` and gets all parts, (n_ranks, count), enqueued to `parts`; one that does not counts
-   as zeros and gets nothing.  *mine is this rank's status so far, and becomes the failure of its
-   own transfers.  If any rank brings a failure nobody gets anything, and all get the first failure
-   in rank order; a failure of taking the parts away is brought to the next meeting.  The device's
-   earlier work has passed (sync), and what is enqueued here passes before the call after the next.
-   Added to *times, which may be NULL: EXCHANGE, for bringing the part, and WAITING; the parts are
-   still on their way, from `moving` on. */
+   brings `part` and gets all parts, (ranks of all processes, count), enqueued to `parts`; one that
+   does not counts as zeros and gets nothing.  *mine is this rank's status so far, and becomes the
+   failure of its own transfers.  If any rank brings a failure nobody gets anything, and all get the
+   first failure in rank order; a failure of taking the parts away is brought to the next meeting.
+   The device's earlier work has passed (sync), and what is enqueued here passes before the call
+   after the next. Added to *times, which may be NULL: EXCHANGE, for bringing the part, and WAITING;
+   the parts are still on their way, from `moving` on. */
 DPT_CHECK_RESULT dpt_status dpti_allgather_run(dpti_allgather *allgather, const dpti_gather *what,
                                                dpt_status *mine, dpti_times *times);
 

@@ -21,26 +21,37 @@ struct dpti_allreduce {
     size_t n_ranks, count;
     dpti_rendezvous *rendezvous;
     member *members;
+    dpti_processes *processes; /* NULL: this one alone */
+    bool *contributing;        /* (processes) which of them bring a sum */
+    size_t *places;            /* (processes + 1) 0, 1, ... */
 };
 
-dpti_allreduce *dpti_allreduce_create(size_t n_ranks, size_t count)
+dpti_allreduce *dpti_allreduce_create(size_t n_ranks, size_t count, dpti_processes *processes)
 {
+    const size_t n_processes = processes ? dpti_processes_count(processes) : 0;
     dpti_allreduce *a = calloc(1, sizeof *a);
     if (!a) return NULL;
     a->n_ranks = n_ranks;
     a->count = count;
     a->rendezvous = dpti_rendezvous_create(n_ranks);
     a->members = calloc(n_ranks, sizeof *a->members);
-    if (!a->rendezvous || !a->members) {
+    a->processes = processes;
+    a->contributing = calloc(n_processes + 1, sizeof *a->contributing);
+    a->places = calloc(n_processes + 1, sizeof *a->places);
+    if (!a->rendezvous || !a->members || !a->contributing || !a->places) {
         dpti_allreduce_destroy(a);
         return NULL;
     }
+    for (size_t i = 0; i <= n_processes; i++)
+        a->places[i] = i * sizeof *a->contributing;
     return a;
 }
 
 void dpti_allreduce_destroy(dpti_allreduce *allreduce)
 {
     if (!allreduce) return;
+    free(allreduce->places);
+    free(allreduce->contributing);
     free(allreduce->members);
     dpti_rendezvous_destroy(allreduce->rendezvous);
     free(allreduce);
@@ -89,9 +100,11 @@ static size_t count_present(const dpti_allreduce *a, size_t rank)
     return n;
 }
 
-/* Sums elements [first, last) over the contributing members and writes the sum to every member. */
+/* Sums elements [first, last) over the contributing members and writes the sum to every member; to
+   the first one only, if it is not the whole sum yet. */
 static void reduce_slice(const dpti_allreduce *a, size_t first, size_t last)
 {
+    const size_t n_written = a->processes ? 1 : a->n_ranks;
     float sum[BLOCK];
     for (size_t begin = first; begin < last; begin += BLOCK) {
         const size_t n = last - begin < BLOCK ? last - begin : BLOCK;
@@ -108,7 +121,7 @@ static void reduce_slice(const dpti_allreduce *a, size_t first, size_t last)
             empty = false;
         }
         if (empty) memset(sum, 0, n * sizeof *sum);
-        for (size_t r = 0; r < a->n_ranks; r++)
+        for (size_t r = 0; r < n_written; r++)
             if (!a->members[r].absent) memcpy(a->members[r].view + begin, sum, n * sizeof *sum);
     }
 }
@@ -149,20 +162,69 @@ static dpt_status meet(const dpti_allreduce *a, size_t rank, dpt_status mine, do
     return verdict;
 }
 
+/* ---- Over processes -------------------------------------------------------------------------- */
+
+/* What all processes think of the step, and which of them bring anything. */
+static dpt_status vote(dpti_allreduce *a, dpt_status mine)
+{
+    dpt_status verdict = DPT_OK;
+    dpt_error error = {.status = DPT_OK}; /* told by the next call that fails */
+    bool any = false;
+    for (size_t r = 0; r < a->n_ranks; r++)
+        any = any || a->members[r].contributes;
+    a->contributing[dpti_processes_rank(a->processes)] = any;
+    DPT_TRY(dpti_processes_share(a->processes, &(dpti_table){a->contributing, a->places}, mine,
+                                 &verdict, &error));
+    return verdict;
+}
+
+/* One member of each process votes for all of it. */
+static dpt_status vote_over_processes(dpti_allreduce *a, size_t rank, dpt_status verdict,
+                                      double *clock, dpti_times *times)
+{
+    if (!a->processes) return verdict;
+    verdict = rank == 0 ? vote(a, verdict) : DPT_OK;
+    verdict = dpti_rendezvous_meet(a->rendezvous, rank, verdict);
+    *clock = dpti_times_add_since(times, DPTI_SPAN_WAITING, *clock);
+    return verdict;
+}
+
+/* The sum of this process, which the first member has, becomes that of all, for all members. */
+static dpt_status reduce_over_processes(dpti_allreduce *a, size_t rank, double *clock,
+                                        dpti_times *times)
+{
+    dpt_error error = {.status = DPT_OK};
+    dpt_status mine = DPT_OK;
+    if (!a->processes) return DPT_OK;
+    if (rank == 0)
+        mine = dpti_processes_reduce(a->processes, a->members[0].view, a->count, a->contributing,
+                                     &error);
+    mine = dpti_rendezvous_meet(a->rendezvous, rank, mine);
+    /* Every member's, whoever does it: else the first one would look slow. */
+    *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
+    if (mine != DPT_OK || a->n_ranks == 1) return mine;
+    const size_t first = slice_begin(a, rank), n = slice_begin(a, rank + 1) - first;
+    for (size_t r = 1; r < a->n_ranks; r++)
+        memcpy(a->members[r].view + first, a->members[0].view + first, n * sizeof(float));
+    return meet(a, rank, DPT_OK, clock, times);
+}
+
 dpt_status dpti_allreduce_run(dpti_allreduce *allreduce, size_t rank, bool contributes,
                               dpt_status *mine, dpti_times *times)
 {
     dpti_allreduce *a = allreduce;
     member *m = &a->members[rank];
-    if (count_present(a, a->n_ranks) == 1) return *mine;
+    if (count_present(a, a->n_ranks) == 1 && !a->processes) return *mine;
     double clock = dpti_seconds();
     m->contributes = contributes;
     if (*mine == DPT_OK && contributes) *mine = transfer(a, m, false);
-    DPT_TRY(meet(a, rank, *mine, &clock, times));
+    const dpt_status verdict = meet(a, rank, *mine, &clock, times);
+    DPT_TRY(vote_over_processes(a, rank, verdict, &clock, times));
 
     const size_t place = count_present(a, rank);
-    reduce_slice(a, slice_begin(a, place), slice_begin(a, place + 1));
+    if (a->n_ranks > 1) reduce_slice(a, slice_begin(a, place), slice_begin(a, place + 1));
     DPT_TRY(meet(a, rank, DPT_OK, &clock, times));
+    DPT_TRY(reduce_over_processes(a, rank, &clock, times));
     if (!any_staged(a)) return DPT_OK;
     *mine = transfer(a, m, true);
     return meet(a, rank, *mine, &clock, times);

@@ -13,10 +13,12 @@
 
 typedef struct dpti_registry dpti_registry;
 typedef struct dpti_driver dpti_driver;
+typedef struct dpti_processes dpti_processes;
 
 struct dpt_context {
-    dpt_error error;         /* the last failure of a public call */
-    dpti_registry *registry; /* backends found, their state and their devices' descriptions */
+    dpt_error error;           /* the last failure of a public call */
+    dpti_registry *registry;   /* backends found, their state and their devices' descriptions */
+    dpti_processes *processes; /* with which trainers of this context train; NULL: none */
 };
 
 /* Copies a device's (or any other) record into the context, with `prefix` ("device cuda:0") in

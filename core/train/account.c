@@ -19,17 +19,17 @@ void dpti_account_free(dpti_account *account)
     *account = (dpti_account){.devices = NULL};
 }
 
-void dpti_account_add(dpti_account *account, size_t device, size_t n, const dpti_times *times)
+void dpti_account_add(dpti_account *account, size_t device, size_t n, const double *seconds)
 {
     dpti_device_account *d = &account->devices[device];
-    const double own = times->seconds[DPTI_SPAN_COMPUTE] + times->seconds[DPTI_SPAN_UPLOAD];
-    const double shared = times->seconds[DPTI_SPAN_EXCHANGE];
+    const double own = seconds[DPTI_SPAN_COMPUTE] + seconds[DPTI_SPAN_UPLOAD];
+    const double shared = seconds[DPTI_SPAN_EXCHANGE];
     d->step = (dpti_device_sums){
         .samples = n,
         .steps = n > 0,
         .busy = own + shared,
-        .exchange = times->seconds[DPTI_SPAN_UPLOAD] + shared,
-        .waiting = times->seconds[DPTI_SPAN_WAITING],
+        .exchange = seconds[DPTI_SPAN_UPLOAD] + shared,
+        .waiting = seconds[DPTI_SPAN_WAITING],
         .alone = n > 0 ? own : 0.0,
     };
     if (n > 0 && !d->started)

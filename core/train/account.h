@@ -33,8 +33,8 @@ typedef struct dpti_account {
 DPT_CHECK_RESULT bool dpti_account_create(size_t n_devices, size_t batch_size, dpti_account *out);
 void dpti_account_free(dpti_account *account); /* accepts a zeroed one; zeroes it */
 
-/* One step of one device, which had n samples. */
-void dpti_account_add(dpti_account *account, size_t device, size_t n, const dpti_times *times);
+/* One step of one device, which had n samples; `seconds` by kind, (DPTI_SPAN_KINDS). */
+void dpti_account_add(dpti_account *account, size_t device, size_t n, const double *seconds);
 /* Once all devices are told: that the step took so many seconds for its n samples. */
 void dpti_account_add_step(dpti_account *account, size_t n, double seconds);
 

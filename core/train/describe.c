@@ -17,7 +17,7 @@ static double flops_of(const dpti_worker *w, size_t n_samples)
 static size_t exchange_bytes(const dpt_trainer *t, const dpti_program *p)
 {
     size_t n = 0;
-    if (t->n_workers == 1) return 0;
+    if (t->n_devices == 1) return 0;
     for (size_t i = 0; i < p->n_segments; i++) {
         if (p->segments[i].exchange == DPTI_EXCHANGE_PARTS) n += p->segments[i].count;
         if (p->segments[i].exchange == DPTI_EXCHANGE_GRADIENTS) n += t->model->flat_size;
@@ -34,17 +34,50 @@ static size_t data_bytes(const dpt_trainer *t, const dpti_worker *w)
 
 static dpt_status check_device(const dpt_trainer *t, size_t device)
 {
-    if (device < t->n_workers) return DPT_OK;
-    return dpt_fail(t->context, DPT_E_INVALID, "device %zu of %zu", device, t->n_workers);
+    if (device < t->n_devices) return DPT_OK;
+    return dpt_fail(t->context, DPT_E_INVALID, "device %zu of %zu", device, t->n_devices);
+}
+
+/* Its place among this process's. */
+dpt_status dpti_trainer_own_device(const dpt_trainer *trainer, size_t device, size_t *rank)
+{
+    DPT_TRY(check_device(trainer, device));
+    *rank = device - trainer->first_device;
+    if (device >= trainer->first_device && *rank < trainer->n_workers) return DPT_OK;
+    return dpt_fail(trainer->context, DPT_E_INVALID, "device %zu is one of process %zu: ask there",
+                    device, trainer->peers[device].process);
+}
+
+size_t dpt_trainer_device_count(const dpt_trainer *trainer)
+{
+    return trainer->n_devices;
+}
+
+dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device,
+                              dpt_device_description *out)
+{
+    DPT_TRY(check_device(trainer, device));
+    const dpti_peer *peer = &trainer->peers[device];
+    *out = (dpt_device_description){.id = peer->id,
+                                    .alias = peer->alias,
+                                    .backend = peer->backend,
+                                    .name = peer->name,
+                                    .detail = peer->detail,
+                                    .memory_bytes = peer->memory_bytes,
+                                    .n_threads = peer->n_threads,
+                                    .process = peer->process,
+                                    .host = trainer->processes ? peer->host : NULL};
+    return DPT_OK;
 }
 
 dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan *out)
 {
     dpt_trainer *t = trainer;
-    DPT_TRY(check_device(t, device));
-    const dpti_worker *w = &t->workers[device];
+    size_t rank;
+    DPT_TRY(dpti_trainer_own_device(t, device, &rank));
+    const dpti_worker *w = &t->workers[rank];
     const dpti_replica *r = &w->replica;
-    size_t *rows = calloc(t->n_workers, sizeof *rows);
+    size_t *rows = calloc(t->n_devices, sizeof *rows);
     if (!rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a plan");
     const dpt_status status = dpti_trainer_first_shares(t, rows);
     const size_t samples = rows[device];

@@ -211,13 +211,19 @@ static void run_evaluate(dpti_device *device, void *argument)
     job->error.status = job->status;
 }
 
+/* With several processes no device is given less than it was made for (memory.c). */
+static bool takes_any(const dpt_trainer *t, size_t device)
+{
+    return t->processes ? t->peers[device].capacity > 0 : t->workers[device].room > 0;
+}
+
 /* Devices that have no samples in training have none here. */
 static void divide(const dpt_trainer *t, size_t count, size_t *rows)
 {
-    dpti_split split = {.n_devices = t->n_workers};
-    for (size_t i = 0; i < t->n_workers; i++) {
+    dpti_split split = {.n_devices = t->n_devices};
+    for (size_t i = 0; i < t->n_devices; i++) {
         const double part = t->split.equal ? 1.0 : t->split.parts[i];
-        split.parts[i] = t->workers[i].room > 0 ? part : 0.0;
+        split.parts[i] = takes_any(t, i) ? part : 0.0;
     }
     dpti_trainer_split_left(t, &split, count, rows);
 }
@@ -228,22 +234,24 @@ typedef struct wish {
     float *outputs;
 } wish;
 
-/* Works it off and waits; the jobs have what came out. */
-static dpt_status work_off(dpt_trainer *t, const wish *what, evaluate_job *jobs, size_t *rows)
+/* Works this process's part of it off and waits; the jobs have what came out. */
+static dpt_status work_off(dpt_trainer *t, const wish *what, evaluate_job *jobs, const size_t *rows)
 {
     const size_t classes = dpt_model_classes(t->model);
     dpt_status status = DPT_OK;
     size_t done = 0;
     const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
     bool lost = false;
-    divide(t, what->count, rows);
+    for (size_t i = 0; i < t->first_device; i++)
+        done += rows[i];
     for (size_t i = 0; i < t->n_workers; i++) {
+        const size_t count = rows[t->first_device + i];
         jobs[i] = (evaluate_job){.worker = &t->workers[i],
                                  .slot = what->slot,
                                  .first = what->first + done,
-                                 .count = rows[i],
+                                 .count = count,
                                  .outputs = what->outputs ? what->outputs + done * classes : NULL};
-        done += rows[i];
+        done += count;
         if (t->workers[i].gone) continue;
         jobs[i].ticket = dpti_driver_post(t->workers[i].device, run_evaluate, &jobs[i]);
     }
@@ -280,32 +288,78 @@ dpt_status dpti_trainer_check_test(dpt_trainer *trainer, const dpt_dataset *data
     return dpti_trainer_check_answers(trainer, data);
 }
 
-/* The same with everything around it.  `outputs` or `sum` is what is wanted.  DPT_E_CANCELLED: a
-   device was lost, and the others have to begin anew. */
-static dpt_status attempt(dpt_trainer *t, const dpt_dataset *data, size_t first, size_t count,
-                          float *outputs, dpt_evaluation *sum)
+/* What came of a device's part. */
+typedef struct part {
+    double loss;
+    uint64_t hits;
+} part;
+
+/* This process's part of the wish, with everything around it. */
+static dpt_status do_own(dpt_trainer *t, wish *what, const dpt_dataset *data, part *parts,
+                         const size_t *rows)
 {
-    DPT_TRY(outputs ? check_shape(t, data) : dpti_trainer_check_test(t, data));
     DPT_TRY(dpti_trainer_restore(t));
     if (t->lost)
         return dpt_fail(t->context, DPT_E_STATE,
                         "no device holds trusted weights any more: load a checkpoint");
+    DPT_TRY(provide(t, data, what->outputs ? DPTI_PURPOSE_PREDICT : DPTI_PURPOSE_EVALUATE,
+                    &what->slot));
+    evaluate_job *jobs = calloc(t->n_workers, sizeof *jobs);
+    if (!jobs) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to evaluate");
+    const dpt_status status = work_off(t, what, jobs, rows);
+    for (size_t i = 0; i < t->n_workers; i++)
+        parts[t->first_device + i] = (part){.loss = jobs[i].loss, .hits = jobs[i].hits};
+    free(jobs);
+    return status;
+}
+
+/* Every process gets the others' outputs too. */
+static dpt_status gather_outputs(dpt_trainer *t, const wish *what, const size_t *rows)
+{
+    const size_t row_bytes = dpt_model_classes(t->model) * sizeof(float);
+    dpt_error error = {.status = DPT_OK};
+    dpt_status verdict = DPT_OK;
+    if (!t->processes) return DPT_OK;
+    const size_t n = dpti_processes_count(t->processes);
+    size_t *begins = calloc(n + 1, sizeof *begins);
+    DPT_TRY(dpti_peers_agree(
+        t, begins ? DPT_OK : dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to predict")));
+    for (size_t r = 0; r < n; r++) {
+        begins[r + 1] = begins[r];
+        for (size_t i = t->firsts[r]; i < t->firsts[r + 1]; i++)
+            begins[r + 1] += rows[i] * row_bytes;
+    }
+    const dpti_table table = {.data = what->outputs, .begins = begins};
+    const dpt_status status = dpti_processes_share(t->processes, &table, DPT_OK, &verdict, &error);
+    free(begins);
+    return status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &error);
+}
+
+/* All processes' parts.  `outputs` or `sum` is what is wanted; *sum in the order of devices.
+   DPT_E_CANCELLED: a device was lost, and the others have to begin anew. */
+static dpt_status attempt(dpt_trainer *t, const dpt_dataset *data, size_t first, size_t count,
+                          float *outputs, dpt_evaluation *sum)
+{
+    DPT_TRY(outputs ? check_shape(t, data) : dpti_trainer_check_test(t, data));
     dpti_trainer_update_split(t);
     wish what = {.first = first, .count = count, .outputs = outputs};
-    DPT_TRY(provide(t, data, outputs ? DPTI_PURPOSE_PREDICT : DPTI_PURPOSE_EVALUATE, &what.slot));
-    evaluate_job *jobs = calloc(t->n_workers, sizeof *jobs);
-    size_t *rows = calloc(t->n_workers, sizeof *rows);
+    part *parts = calloc(t->n_devices, sizeof *parts);
+    size_t *rows = calloc(t->n_devices, sizeof *rows);
     dpt_status status = DPT_E_NO_MEMORY;
-    if (jobs && rows)
-        status = work_off(t, &what, jobs, rows);
-    else
+    if (parts && rows) {
+        divide(t, count, rows);
+        status = do_own(t, &what, data, parts, rows);
+        status = dpti_peers_gather(t, status, parts, sizeof *parts);
+        if (status == DPT_OK && outputs) status = gather_outputs(t, &what, rows);
+    } else {
         (void)dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to evaluate");
-    for (size_t i = 0; status == DPT_OK && sum && i < t->n_workers; i++) {
-        sum->loss += jobs[i].loss;
-        sum->hits += jobs[i].hits;
+    }
+    for (size_t i = 0; status == DPT_OK && sum && i < t->n_devices; i++) {
+        sum->loss += parts[i].loss;
+        sum->hits += parts[i].hits;
     }
     free(rows);
-    free(jobs);
+    free(parts);
     return status;
 }
 
@@ -327,10 +381,11 @@ dpt_status dpt_trainer_evaluate(dpt_trainer *trainer, const dpt_dataset *data, d
     DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_evaluate"));
     DPT_TRY(evaluate(trainer, data, 0, data->count, NULL, &sum));
     if (!isfinite(sum.loss))
-        return dpt_fail(trainer->context, DPT_E_NOT_FINITE,
-                        "the loss on %s after step %zu is not finite; lower the learning rate or "
-                        "check the weights and the data",
-                        data->name, trainer->done.step);
+        return dpti_peers_agree(
+            trainer, dpt_fail(trainer->context, DPT_E_NOT_FINITE,
+                              "the loss on %s after step %zu is not finite; lower the learning "
+                              "rate or check the weights and the data",
+                              data->name, trainer->done.step));
     sum.loss /= count;
     sum.accuracy = (double)sum.hits / count;
     sum.seconds = dpti_seconds() - began;

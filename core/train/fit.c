@@ -68,16 +68,16 @@ static dpt_status log_run(fit *f)
 {
     const dpt_trainer *t = f->trainer;
     dpt_error error = {0};
-    dpt_device_description *devices = calloc(t->n_workers, sizeof *devices);
-    bool *streamed = calloc(t->n_workers, sizeof *streamed);
+    dpt_device_description *devices = calloc(t->n_devices, sizeof *devices);
+    bool *streamed = calloc(t->n_devices, sizeof *streamed);
     if (!devices || !streamed) {
         free(streamed);
         free(devices);
         return no_memory(f);
     }
-    for (size_t i = 0; i < t->n_workers; i++) {
-        dpt_device_describe(&t->workers[i].device->base, &devices[i]);
-        streamed[i] = t->workers[i].feed.device != NULL;
+    for (size_t i = 0; i < t->n_devices; i++) {
+        if (dpt_trainer_device(t, i, &devices[i]) != DPT_OK) continue; /* there is such a device */
+        streamed[i] = t->peers[i].streamed;
     }
     const dpti_log_run run = {.model = t->model->name,
                               .parameters = t->model->scalars,
@@ -85,7 +85,7 @@ static dpt_status log_run(fit *f)
                               .seed = t->seed,
                               .dataset = t->data->name,
                               .split = t->split_text,
-                              .n_devices = t->n_workers,
+                              .n_devices = t->n_devices,
                               .devices = devices,
                               .streamed = streamed};
     const dpt_status status = dpti_log_write_run(f->log, &run, &error);
@@ -180,13 +180,22 @@ static dpt_status check(fit *f)
     return DPT_OK;
 }
 
+/* With several processes no clock may decide alone: all end behind the same step. */
+static bool time_is_up(const fit *f)
+{
+    const double limit = f->options->max_seconds;
+    const bool up = limit > 0 && dpti_seconds() - f->began >= limit;
+    if (!f->trainer->processes) return up;
+    if (up) dpti_peers_wish(f->trainer, DPTI_WISH_TIME);
+    return f->trainer->granted & DPTI_WISH_TIME;
+}
+
 static bool wants_more(const fit *f)
 {
     const size_t submitted = f->trainer->next.step - f->first_step;
-    const double limit = f->options->max_seconds;
     if (f->result.stopped || f->result.no_patience) return false;
     if (f->steps_total > 0 && submitted >= f->steps_total) return false;
-    return !(limit > 0 && dpti_seconds() - f->began >= limit);
+    return !time_is_up(f);
 }
 
 /* ---- Reports --------------------------------------------------------------------------------- */
@@ -198,7 +207,10 @@ static void tell(fit *f, const dpt_step_metrics *step, const dpt_epoch_metrics *
                                        .steps_done = f->result.steps,
                                        .steps_total = f->steps_total,
                                        .seconds = dpti_seconds() - f->began};
-    if (f->options->progress && f->options->progress(&progress, f->options->user) != 0)
+    const bool stop =
+        f->options->progress && f->options->progress(&progress, f->options->user) != 0;
+    if (stop) dpti_peers_wish(f->trainer, DPTI_WISH_STOP);
+    if (f->trainer->processes ? f->trainer->granted & DPTI_WISH_STOP : stop)
         f->result.stopped = true;
 }
 
@@ -421,11 +433,31 @@ static void save_what_is_left(fit *f)
     f->context->error = first;
 }
 
+/* Files come from the first process alone. */
+static dpt_fit_options own_options(const dpt_trainer *t, const dpt_fit_options *options)
+{
+    dpt_fit_options own = {.epochs = 0};
+    if (options) own = *options;
+    if (dpt_process_rank(t->context) > 0) own.log = own.plot = own.trace = own.checkpoint = NULL;
+    return own;
+}
+
+/* What can be known to be wrong before the first step, in any process. */
+static dpt_status prepare(fit *f)
+{
+    dpt_status status = check(f);
+    if (status == DPT_OK && !(f->options->max_seconds > 0))
+        status = dpti_trainer_check_steps(f->trainer, f->steps_total);
+    DPT_TRY(dpti_peers_agree(f->trainer, status));
+    DPT_TRY(dpti_peers_check_weights(f->trainer));
+    return dpti_peers_agree(f->trainer, open_files(f));
+}
+
 dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit_result *out)
 {
-    static const dpt_fit_options defaults;
+    const dpt_fit_options own = own_options(trainer, options);
     fit f = {.trainer = trainer,
-             .options = options ? options : &defaults,
+             .options = &own,
              .context = trainer->context,
              .began = dpti_seconds(),
              .first_step = trainer->next.step,
@@ -435,13 +467,15 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
                         .test_accuracy = NAN,
                         .best_validation_loss = NAN}};
     DPT_TRY(dpti_trainer_idle(trainer, "dpt_fit"));
-    DPT_TRY(check(&f));
-    if (!(f.options->max_seconds > 0)) DPT_TRY(dpti_trainer_check_steps(trainer, f.steps_total));
+    atomic_store(&trainer->wishes, 0);
+    trainer->granted = 0;
     const float lr = trainer->lr;
-    dpt_status status = open_files(&f);
+    dpt_status status = prepare(&f);
     if (status == DPT_OK) status = train(&f);
     if (status != DPT_OK) dpti_trainer_drain(trainer);
     if (dpti_is_loss(status)) save_what_is_left(&f);
+    /* Unless they know of it the others would wait for this process, and it for them. */
+    if (status != DPT_OK) dpt_process_give_up(f.context);
     trainer->lr = lr;
     status = close_files(&f, status);
     if (status == DPT_OK) *out = f.result;

@@ -41,6 +41,8 @@ static void clear_share(dpti_share *share)
 static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *records, float lr)
 {
     size_t first = 0;
+    for (size_t i = 0; i < t->first_device; i++)
+        first += flight->shards[i];
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_share *share = &flight->shares[i];
         dpt_step_block block = {
@@ -59,7 +61,7 @@ static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *rec
             clear_share(share);
             continue;
         }
-        share->n_samples = flight->shards[i];
+        share->n_samples = flight->shards[t->first_device + i];
         dpti_stage(share->staging, &block, records + first, share->n_samples);
         share->slot = flight->cursor.step % DPTI_FEED_SLOTS;
         if (t->workers[i].feed.device)
@@ -93,6 +95,9 @@ static dpt_status submit(dpt_trainer *t, float lr)
     flight->last_of_epoch = t->next.epoch != flight->cursor.epoch;
     fill_flight(t, flight, records, lr);
     flight->lr = lr;
+    flight->failure.status = DPT_OK;
+    for (size_t i = 0; i < t->n_devices; i++)
+        flight->outcomes[i] = (dpti_outcome){.status = DPT_E_CANCELLED};
     flight->submitted = dpti_seconds();
     for (size_t i = 0; i < t->n_workers; i++)
         if (!t->workers[i].gone)
@@ -143,6 +148,7 @@ void dpti_trainer_drain(dpt_trainer *trainer)
 static dpt_status report(dpt_trainer *t, const dpti_flight *flight)
 {
     const dpti_share *found = NULL;
+    if (t->processes) return dpti_peers_report(t, flight);
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_share *share = &flight->shares[i];
         if (share->status == DPT_OK || share->status == DPT_E_CANCELLED) continue;
@@ -180,9 +186,8 @@ static dpt_status repeat(dpt_trainer *t, dpti_flight *oldest)
     return DPT_OK;
 }
 
-static void take_times(const dpti_times *times, dpti_flight *flight, size_t device)
+static void take_times(const double *s, dpti_flight *flight, size_t device)
 {
-    const double *s = times->seconds;
     const double exchange = s[DPTI_SPAN_UPLOAD] + s[DPTI_SPAN_EXCHANGE];
     flight->device_seconds[device] = s[DPTI_SPAN_COMPUTE] + exchange;
     flight->exchange_seconds[device] = exchange;
@@ -193,13 +198,17 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
 {
     double loss = 0, finished = 0;
     size_t hits = 0;
-    for (size_t i = 0; i < t->n_workers; i++) {
-        const dpti_share *share = &flight->shares[i];
-        loss += share->loss;
-        hits += share->hits;
-        take_times(&share->times, flight, i);
-        if (share->finished > finished) finished = share->finished;
+    dpti_peers_take(t, flight);
+    t->granted = 0;
+    for (size_t i = 0; i < t->n_devices; i++) {
+        const dpti_outcome *outcome = &flight->outcomes[i];
+        loss += outcome->loss;
+        hits += outcome->hits;
+        t->granted |= outcome->wishes;
+        take_times(outcome->seconds, flight, i);
     }
+    for (size_t i = 0; i < t->n_workers; i++)
+        finished = fmax(finished, flight->shares[i].finished);
     const double began = fmax(flight->submitted, t->last_finished);
     t->last_finished = finished;
     *out = (dpt_step_metrics){
@@ -211,7 +220,7 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
         .loss = loss / (double)flight->n_samples,
         .hits = hits,
         .seconds = fmax(finished - began, 0),
-        .n_devices = t->n_workers,
+        .n_devices = t->n_devices,
         .shards = flight->shards,
         .device_seconds = flight->device_seconds,
         .exchange_seconds = flight->exchange_seconds,
@@ -241,6 +250,8 @@ dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
     const dpt_status status = counted ? DPT_OK : report(t, flight);
     if (status != DPT_OK) {
         dpti_trainer_drain(t);
+        /* Nobody could repair a replica in another process. */
+        if (t->processes && status != DPT_E_NOT_FINITE) t->lost = true;
         return status;
     }
     if (!counted) {

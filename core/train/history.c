@@ -77,10 +77,10 @@ dpt_status dpti_history_plot(const dpti_history *history, const dpt_trainer *tra
     const dpti_history *h = history;
     dpt_error error = {0};
     char subtitle[256];
-    const char **ids = calloc(t->n_workers, sizeof *ids);
+    const char **ids = calloc(t->n_devices, sizeof *ids);
     if (!ids) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for the picture %s", path);
-    for (size_t i = 0; i < t->n_workers; i++)
-        ids[i] = t->workers[i].device->id;
+    for (size_t i = 0; i < t->n_devices; i++)
+        ids[i] = t->peers[i].id;
     snprintf(subtitle, sizeof subtitle, "batch %zu, learning rate %g, %zu steps, %.0f images/s",
              t->batch_size, (double)t->lr, h->n_steps, images_per_second);
     char *title = dpti_format("%s on %s", t->model->name, t->data->name);
@@ -93,7 +93,7 @@ dpt_status dpti_history_plot(const dpti_history *history, const dpt_trainer *tra
                             .train_accuracy = h->train_accuracy,
                             .validation_accuracy = h->validation_accuracy,
                             .test_accuracy = h->test_accuracy,
-                            .n_devices = t->n_workers,
+                            .n_devices = t->n_devices,
                             .devices = ids,
                             .shards = h->shards,
                             .rebalanced = h->rebalanced};

@@ -25,6 +25,7 @@ static bool ran_out(const dpti_share *share)
 bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_flight *flight)
 {
     size_t n = 0;
+    if (trainer->processes) return false; /* the others' devices cannot be given fewer */
     for (size_t i = 0; i < trainer->n_workers; i++) {
         const dpti_share *share = &flight->shares[i];
         if (share->status == DPT_OK || share->status == DPT_E_CANCELLED) continue;

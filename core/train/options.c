@@ -175,7 +175,7 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
                                .loss = o->loss,
                                .label_smoothing = o->label_smoothing,
                                .augment = o->augment,
-                               .n_parts = o->batch_norm == DPT_BATCH_NORM_SYNC ? t->n_workers : 1};
+                               .n_parts = o->batch_norm == DPT_BATCH_NORM_SYNC ? t->n_devices : 1};
     DPT_TRY(take_optimizer(t, o));
     DPT_TRY(check_loss(t));
     DPT_TRY(dpti_trainer_check_answers(t, t->data));
@@ -184,9 +184,10 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
     return check_batch_norms(t, t->data->count % t->batch_size, "the last batch of an epoch", "");
 }
 
-/* The passes in which these shares, one a device, are worked off. */
-static dpt_status check_passes(dpt_trainer *t, const size_t *rows)
+/* The passes in which these shares, one a device, are worked off by those of this process. */
+static dpt_status check_passes(dpt_trainer *t, const size_t *shares)
 {
+    const size_t *rows = shares + t->first_device;
     const bool any = dpti_any_takes_passes(t);
     for (size_t i = 0; i < t->n_workers; i++) {
         const size_t most = t->workers[i].replica.capacity;
@@ -208,10 +209,10 @@ dpt_status dpti_trainer_check_shares(dpt_trainer *trainer)
     const size_t batches[] = {t->batch_size, t->data->count % t->batch_size};
     if (t->program.n_parts > 1) return DPT_OK;
     for (size_t s = 0; s < t->replay.n_steps; s++)
-        DPT_TRY(check_passes(t, t->replay.shards + s * t->n_workers));
+        DPT_TRY(check_passes(t, t->replay.shards + s * t->n_devices));
     /* Measured shares are not known: a statistic over a single value has no variance there. */
     if (t->replay.n_steps > 0 || t->measured) return DPT_OK;
-    size_t *rows = calloc(t->n_workers, sizeof *rows);
+    size_t *rows = calloc(t->n_devices, sizeof *rows);
     if (!rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     dpt_status status = DPT_OK;
     for (size_t b = 0; status == DPT_OK && b < sizeof batches / sizeof *batches; b++) {

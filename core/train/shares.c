@@ -17,19 +17,19 @@ static dpt_status load_replay(dpt_trainer *t, const char *path)
                         "split \"replay:\" names no log; write \"replay:FILE\"");
     if (dpti_replay_read(path, &t->replay, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
-    if (t->replay.n_devices != t->n_workers)
+    if (t->replay.n_devices != t->n_devices)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "log %s is of a run on %zu devices, but this one has %zu", path,
-                        t->replay.n_devices, t->n_workers);
+                        t->replay.n_devices, t->n_devices);
     if (t->replay.batch_size != t->batch_size)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "log %s is of a run with batches of %zu, but this one has %zu", path,
                         t->replay.batch_size, t->batch_size);
-    for (size_t i = 0; i < t->replay.n_steps * t->n_workers; i++)
+    for (size_t i = 0; i < t->replay.n_steps * t->n_devices; i++)
         if (t->replay.shards[i] > t->batch_size)
             return dpt_fail(t->context, DPT_E_FORMAT,
                             "log %s: step %zu gives a device more samples than the batch has", path,
-                            i / t->n_workers + 1);
+                            i / t->n_devices + 1);
     return DPT_OK;
 }
 
@@ -42,9 +42,9 @@ dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const char *text)
     if (!t->split_text) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     if (strncmp(text, replay_prefix, strlen(replay_prefix)) == 0)
         return load_replay(t, text + strlen(replay_prefix));
-    t->measured = strcmp(text, "measured") == 0 && t->n_workers > 1;
+    t->measured = strcmp(text, "measured") == 0 && t->n_devices > 1;
     if (strcmp(text, "measured") == 0) text = "equal"; /* until it is measured */
-    if (dpti_split_parse(text, t->n_workers, &t->split, &error) != DPT_OK)
+    if (dpti_split_parse(text, t->n_devices, &t->split, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     return DPT_OK;
 }
@@ -72,8 +72,8 @@ static dpt_status divide_replayed(dpt_trainer *t, size_t step, size_t n_samples,
 {
     DPT_TRY(dpti_trainer_check_steps(t, 1));
     size_t sum = 0;
-    memcpy(rows, t->replay.shards + step * t->n_workers, t->n_workers * sizeof *rows);
-    for (size_t i = 0; i < t->n_workers; i++)
+    memcpy(rows, t->replay.shards + step * t->n_devices, t->n_devices * sizeof *rows);
+    for (size_t i = 0; i < t->n_devices; i++)
         sum += rows[i];
     if (sum == n_samples && dpti_trainer_n_gone(t) > 0) divide_rows_left(t, n_samples, rows);
     if (sum != n_samples)
@@ -109,8 +109,8 @@ dpt_status dpti_trainer_first_shares(dpt_trainer *trainer, size_t *rows)
 void dpti_trainer_observe(dpt_trainer *trainer, const dpti_flight *flight, double seconds)
 {
     dpt_trainer *t = trainer;
-    for (size_t i = 0; i < t->n_workers; i++)
-        dpti_account_add(&t->account, i, flight->shards[i], &flight->shares[i].times);
+    for (size_t i = 0; i < t->n_devices; i++)
+        dpti_account_add(&t->account, i, flight->shards[i], flight->outcomes[i].seconds);
     dpti_account_add_step(&t->account, flight->n_samples, seconds);
     if (t->balance) dpti_balance_observe(t->balance, flight->shards, flight->device_seconds);
 }
@@ -120,9 +120,9 @@ dpt_status dpti_trainer_start_balance(dpt_trainer *trainer)
     dpt_trainer *t = trainer;
     size_t capacities[DPTI_SPLIT_MAX_DEVICES];
     if (!t->measured) return DPT_OK;
-    for (size_t i = 0; i < t->n_workers; i++)
-        capacities[i] = t->workers[i].capacity;
-    const dpti_balance_options options = {.n_devices = t->n_workers,
+    for (size_t i = 0; i < t->n_devices; i++)
+        capacities[i] = t->peers[i].capacity;
+    const dpti_balance_options options = {.n_devices = t->n_devices,
                                           .batch_size = t->batch_size,
                                           .quantum = 1,
                                           .capacities = capacities};
@@ -133,7 +133,7 @@ dpt_status dpti_trainer_start_balance(dpt_trainer *trainer)
 
 void dpti_trainer_update_split(dpt_trainer *trainer)
 {
-    dpti_split measured = {.n_devices = trainer->n_workers};
+    dpti_split measured = {.n_devices = trainer->n_devices};
     if (trainer->balance && dpti_balance_rates(trainer->balance, measured.parts))
         trainer->split = measured;
 }
@@ -147,17 +147,17 @@ static void raise(size_t *capacities, const size_t *rows, size_t n)
 static void raise_replayed(const dpt_trainer *t, size_t step, size_t *capacities, size_t *rows)
 {
     size_t sum = 0;
-    memcpy(rows, t->replay.shards + step * t->n_workers, t->n_workers * sizeof *rows);
-    for (size_t i = 0; i < t->n_workers; i++)
+    memcpy(rows, t->replay.shards + step * t->n_devices, t->n_devices * sizeof *rows);
+    for (size_t i = 0; i < t->n_devices; i++)
         sum += rows[i];
     if (dpti_trainer_n_gone(t) > 0) divide_rows_left(t, sum, rows);
-    raise(capacities, rows, t->n_workers);
+    raise(capacities, rows, t->n_devices);
 }
 
 dpt_status dpti_trainer_find_capacities(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
-    const size_t n = t->n_workers;
+    const size_t n = t->n_devices;
     size_t *rows = calloc(2 * n, sizeof *rows);
     if (!rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     size_t *capacities = rows + n;
@@ -180,8 +180,8 @@ dpt_status dpti_trainer_find_capacities(dpt_trainer *trainer)
             raise(capacities, rows, n);
         }
     }
-    for (size_t i = 0; i < n; i++)
-        t->workers[i].capacity = capacities[i];
+    for (size_t i = 0; i < t->n_workers; i++)
+        t->workers[i].capacity = capacities[t->first_device + i];
     free(rows);
     return DPT_OK;
 }

@@ -146,7 +146,7 @@ static dpt_status restore(dpt_trainer *t)
     size_t n_stale = 0, culprit = 0;
     for (size_t i = 0; i < t->n_workers; i++)
         n_stale += t->workers[i].stale && !t->workers[i].gone;
-    if (n_stale == 0) return DPT_OK;
+    if (n_stale == 0 || (t->processes && t->lost)) return DPT_OK;
     const size_t from = find_source(t);
     t->lost = from == t->n_workers;
     if (t->lost) return DPT_OK;
@@ -259,14 +259,14 @@ dpt_status dpt_trainer_get(dpt_trainer *trainer, size_t device, dpt_tensor_kind 
     DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_get"));
     DPT_TRY(known_kind(t, kind));
     DPT_TRY(find(t, name, size, &p));
-    if (device >= t->n_workers)
-        return dpt_fail(t->context, DPT_E_INVALID, "device %zu of %zu", device, t->n_workers);
-    if (t->workers[device].gone)
+    size_t rank;
+    DPT_TRY(dpti_trainer_own_device(t, device, &rank));
+    if (t->workers[rank].gone)
         return dpt_fail(t->context, DPT_E_DEVICE_LOST, "device %s is lost",
-                        t->workers[device].device->id);
+                        t->workers[rank].device->id);
     float *flat = dpti_trainer_make_flat(t);
     if (!flat) return DPT_E_NO_MEMORY;
-    const dpt_status status = dpti_trainer_read(t, device, kind, flat);
+    const dpt_status status = dpti_trainer_read(t, rank, kind, flat);
     if (status == DPT_OK) dpti_parameter_export(p, flat + p->offset, out);
     free(flat);
     return status;

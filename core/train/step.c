@@ -202,6 +202,9 @@ void dpti_step_job(dpti_device *device, void *argument)
     share->worker->moves = false;
     dpti_times_begin(&share->times, share->worker->trainer->traced);
     share->status = DPT_E_CANCELLED;
-    if (!share->worker->halted) run(share);
+    if (!share->worker->halted) {
+        run(share);
+        dpti_peers_finish(share);
+    }
     share->finished = dpti_seconds();
 }

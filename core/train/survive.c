@@ -91,6 +91,10 @@ void dpti_trainer_split_left(const dpt_trainer *trainer, const dpti_split *split
     dpti_split left = {.equal = split->equal};
     size_t of_left[DPTI_SPLIT_MAX_DEVICES];
     double sum = 0;
+    if (t->processes) { /* a job that loses a device ends */
+        dpti_split_rows(split, n_rows, rows);
+        return;
+    }
     for (size_t i = 0; i < t->n_workers; i++) {
         if (t->workers[i].gone) continue;
         left.parts[left.n_devices++] = split->parts[i];

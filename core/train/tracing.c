@@ -61,12 +61,14 @@ dpt_status dpti_tracing_end(dpti_tracing *tracing, dpt_error *error)
 static void count(dpti_tracing *tracing, const dpt_step_metrics *step, size_t i, double when)
 {
     dpti_traced_device *d = &tracing->devices[i];
-    if (tracing->n_steps == 1 || step->shards[i] != d->share)
-        dpti_trace_count(tracing->trace, d->process, "share", when, (double)step->shards[i]);
-    if (step->throughput[i] != d->throughput)
-        dpti_trace_count(tracing->trace, d->process, "throughput", when, step->throughput[i]);
-    d->share = step->shards[i];
-    d->throughput = step->throughput[i];
+    const size_t share = step->shards[tracing->trainer->first_device + i];
+    const double throughput = step->throughput[tracing->trainer->first_device + i];
+    if (tracing->n_steps == 1 || share != d->share)
+        dpti_trace_count(tracing->trace, d->process, "share", when, (double)share);
+    if (throughput != d->throughput)
+        dpti_trace_count(tracing->trace, d->process, "throughput", when, throughput);
+    d->share = share;
+    d->throughput = throughput;
 }
 
 static dpt_status add_spans(dpti_tracing *tracing, size_t i, const dpti_times *times,
@@ -96,7 +98,8 @@ dpt_status dpti_tracing_step(dpti_tracing *tracing, const dpt_step_metrics *step
         dpti_trace_mark(x->trace, x->steps, "rebalance", began, args);
     }
     for (size_t i = 0; i < t->n_workers; i++) {
-        snprintf(args, sizeof args, "\"step\":%zu,\"samples\":%zu", step->step, step->shards[i]);
+        snprintf(args, sizeof args, "\"step\":%zu,\"samples\":%zu", step->step,
+                 step->shards[t->first_device + i]);
         count(x, step, i, began);
         DPT_TRY(add_spans(x, i, &flight->shares[i].times, args, error));
     }

@@ -18,29 +18,32 @@ static size_t most_channels(const dpt_model *model)
 
 static dpt_status allocate(dpt_trainer *t)
 {
-    const size_t n = t->n_workers;
+    const size_t n = t->n_devices;
+    const dpti_gatherers who = {t->n_workers, t->processes, t->firsts};
     bool complete = dpti_account_create(n, t->batch_size, &t->account);
-    t->workers = calloc(n, sizeof *t->workers);
-    t->allreduce = dpti_allreduce_create(n, t->model->flat_size);
+    t->workers = calloc(t->n_workers, sizeof *t->workers);
+    t->allreduce = dpti_allreduce_create(t->n_workers, t->model->flat_size, t->processes);
     for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
         dpti_flight *flight = &t->flights[i];
-        flight->shares = calloc(n, sizeof *flight->shares);
+        flight->shares = calloc(t->n_workers, sizeof *flight->shares);
+        flight->outcomes = calloc(n, sizeof *flight->outcomes);
         flight->shards = calloc(n, sizeof *flight->shards);
         flight->device_seconds = calloc(n, sizeof *flight->device_seconds);
         flight->exchange_seconds = calloc(n, sizeof *flight->exchange_seconds);
         flight->waiting_seconds = calloc(n, sizeof *flight->waiting_seconds);
         flight->throughput = calloc(n, sizeof *flight->throughput);
-        complete = complete && flight->shares && flight->shards && flight->device_seconds &&
-                   flight->exchange_seconds && flight->waiting_seconds && flight->throughput;
+        complete = complete && flight->shares && flight->outcomes && flight->shards &&
+                   flight->device_seconds && flight->exchange_seconds && flight->waiting_seconds &&
+                   flight->throughput;
     }
     if (t->program.n_parts > 1) {
-        t->allgather = dpti_allgather_create(n, 3 * most_channels(t->model));
+        t->allgather = dpti_allgather_create(&who, 3 * most_channels(t->model));
         complete = complete && t->allgather;
     }
     if (!t->workers || !t->allreduce || !complete ||
         !dpti_order_create(t->data, t->batch_size, t->seed, t->order.shuffle, &t->order))
         return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < t->n_workers; i++) {
         t->workers[i] = (dpti_worker){.trainer = t, .device = t->devices->devices[i], .rank = i};
         for (size_t s = 0; s < DPTI_FLIGHTS; s++)
             t->flights[s].shares[i].worker = &t->workers[i];
@@ -52,17 +55,16 @@ static dpt_status create_workers(dpt_trainer *t, const char *init)
 {
     dpt_error error = {0};
     float *weights = dpti_trainer_make_flat(t);
-    if (!weights) return DPT_E_NO_MEMORY;
-    dpt_status status = dpti_initialize(t->model, init, t->seed, weights, &error);
-    if (status == DPT_OK)
-        status = dpti_trainer_create_workers(t, weights);
-    else
-        (void)dpti_context_fail(t->context, NULL, &error);
+    dpt_status status = weights ? DPT_OK : DPT_E_NO_MEMORY;
+    if (status == DPT_OK && dpti_initialize(t->model, init, t->seed, weights, &error) != DPT_OK)
+        status = dpti_context_fail(t->context, NULL, &error);
+    status =
+        status == DPT_OK ? dpti_trainer_create_workers(t, weights) : dpti_peers_agree(t, status);
     free(weights);
     return status;
 }
 
-static dpt_status build(dpt_trainer *t, const dpt_trainer_options *options)
+static dpt_status prepare(dpt_trainer *t, const dpt_trainer_options *options)
 {
     dpt_error error = {0};
     size_t culprit = 0;
@@ -72,9 +74,22 @@ static dpt_status build(dpt_trainer *t, const dpt_trainer_options *options)
     DPT_TRY(dpti_trainer_find_capacities(t));
     if (dpti_data_store_create(t->devices, t->data, NULL, &t->store, &culprit, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
-    DPT_TRY(create_workers(t, options->init ? options->init : "default"));
+    return DPT_OK;
+}
+
+static dpt_status begin(dpt_trainer *t)
+{
     DPT_TRY(dpti_trainer_start_balance(t));
     return dpti_trainer_check_shares(t);
+}
+
+/* What fails in one process fails in all, where they next agree. */
+static dpt_status build(dpt_trainer *t, const dpt_trainer_options *options)
+{
+    DPT_TRY(dpti_peers_meet(t, options));
+    DPT_TRY(dpti_peers_agree(t, prepare(t, options)));
+    DPT_TRY(create_workers(t, options->init ? options->init : "default"));
+    return dpti_peers_agree(t, begin(t));
 }
 
 dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
@@ -89,11 +104,13 @@ dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
     if (!t) return dpt_fail(devices->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     t->context = devices->context;
     t->devices = devices;
+    t->processes = devices->context->processes;
     t->n_workers = devices->n_devices;
     t->model = model;
     t->data = data;
     t->order.shuffle = !options->no_shuffle;
-    t->stop_on_loss = options->stop_on_loss;
+    /* Survival is within one process. */
+    t->stop_on_loss = options->stop_on_loss || devices->context->processes != NULL;
     t->done = t->next = (dpti_cursor){.epoch = 1};
     const dpt_status status = build(t, options);
     if (status == DPT_OK)
@@ -114,6 +131,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
         dpti_data_store_destroy(&t->tests[i].store);
     dpti_data_store_destroy(&t->store);
     for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
+        free(t->flights[i].outcomes);
         for (size_t d = 0; t->flights[i].shares && d < t->n_workers; d++)
             dpti_times_free(&t->flights[i].shares[d].times);
         free(t->flights[i].throughput);
@@ -130,6 +148,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     dpti_allgather_destroy(t->allgather);
     dpti_allreduce_destroy(t->allreduce);
     free(t->events.events);
+    dpti_peers_free(t);
     free(t->workers);
     free(t->split_text);
     free(t);
@@ -165,8 +184,9 @@ dpt_status dpt_trainer_set_lr(dpt_trainer *trainer, float lr)
 
 size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device)
 {
-    if (device >= trainer->n_workers) return 0;
-    const dpti_worker *w = &trainer->workers[device];
+    const size_t own = device - trainer->first_device;
+    if (device < trainer->first_device || own >= trainer->n_workers) return 0;
+    const dpti_worker *w = &trainer->workers[own];
     size_t n_bytes =
         dpti_replica_bytes(&w->replica) + w->train.arena.n_bytes + dpti_feed_bytes(&w->feed);
     for (size_t i = 0; i < DPTI_TESTS; i++)

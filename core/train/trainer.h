@@ -10,6 +10,7 @@
 #include "base/times.h"
 #include "collective/allgather.h"
 #include "collective/allreduce.h"
+#include "collective/rendezvous.h"
 #include "graph/replica.h"
 #include "io/log.h"
 #include "train/account.h"
@@ -17,6 +18,7 @@
 #include "train/data_store.h"
 #include "train/feed.h"
 #include "train/order.h"
+#include "train/peers.h"
 #include "train/split.h"
 
 /* In flight: two, so that devices go on while the host looks at a step.  Slots: those, and the
@@ -24,9 +26,11 @@
 enum { DPTI_IN_FLIGHT = 2, DPTI_FLIGHTS = 4 };
 
 typedef struct dpti_worker dpti_worker;
+typedef struct dpti_share dpti_share;
+typedef struct dpti_flight dpti_flight;
 
 /* One device's part of one step. */
-typedef struct dpti_share {
+struct dpti_share {
     dpti_worker *worker;
     size_t step; /* from 1 */
     float lr;
@@ -43,7 +47,7 @@ typedef struct dpti_share {
     size_t hits;
     dpti_times times;
     double finished; /* when */
-} dpti_share;
+};
 
 /* Data sets that stay bound for evaluation: validation and test data take turns every epoch. */
 enum { DPTI_TESTS = 2 };
@@ -62,20 +66,22 @@ typedef struct dpti_worker_test {
     const dpti_feed *feed; /* the one of these that does, or NULL */
 } dpti_worker_test;
 
-typedef struct dpti_flight {
+struct dpti_flight {
     dpti_cursor cursor; /* before the step */
     size_t n_samples;
     bool last_of_epoch;
     float lr;
     double submitted;
-    dpti_share *shares;         /* (n_devices) */
+    dpti_share *shares;         /* (n_workers) */
+    dpti_outcome *outcomes;     /* (n_devices) what came of everybody's, once it is over */
+    dpt_error failure;          /* with several processes: of one of them, or status DPT_OK */
     size_t *shards;             /* (n_devices) for the metrics */
     double *device_seconds;     /* likewise: busy, */
     double *exchange_seconds;   /* uploads and exchanges, which are part of that, */
     double *waiting_seconds;    /* and waiting */
     double *throughput;         /* likewise */
     dpti_balance_reason reason; /* for shards that differ from those before */
-} dpti_flight;
+};
 
 /* What has happened to devices and was not told yet, the oldest first. */
 typedef struct dpti_device_event {
@@ -92,7 +98,7 @@ typedef struct dpti_device_events {
 struct dpti_worker {
     dpt_trainer *trainer;
     dpti_device *device;
-    size_t rank;
+    size_t rank;          /* among the workers of this process */
     size_t capacity;      /* most samples of a share */
     dpti_replica replica; /* its capacity: most samples at once.  A larger share takes passes */
     const float *weights_view; /* where the host sees the replica's parameters, else NULL */
@@ -135,8 +141,15 @@ struct dpt_trainer {
     uint64_t test_clock;
     dpti_allreduce *allreduce;
     dpti_allgather *allgather; /* of batch-norm's parts; NULL where nothing is exchanged */
-    size_t n_workers;
+    size_t n_workers;          /* this process's, */
     dpti_worker *workers;
+    size_t n_devices, first_device;  /* of all processes; those of workers begin there */
+    dpti_peer *peers;                /* (n_devices) all of them */
+    dpti_processes *processes;       /* NULL if there is this one alone; else: */
+    size_t *firsts, *outcome_begins; /* (processes + 1) devices, and bytes of outcomes */
+    dpti_rendezvous *finished;       /* of workers, behind a step */
+    atomic_uint wishes;              /* of this process, dpti_wish bits */
+    unsigned granted;                /* of all, with the last collected step */
     dpti_flight flights[DPTI_FLIGHTS];
     size_t n_in_flight;
     double last_finished; /* when the last collected step ended */
@@ -223,6 +236,9 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_write_lasting(dpt_trainer *trainer, siz
 void dpti_trainer_free_lasting(float *flats[DPTI_MAX_LASTING]);
 /* Forgets what evaluation has bound, on every device (evaluate.c). */
 void dpti_trainer_unbind_tests(dpt_trainer *trainer);
+/* The worker of a device of all processes' if it is this one's, else DPT_E_INVALID. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_own_device(const dpt_trainer *trainer, size_t device,
+                                                    size_t *rank);
 /* A flat buffer of zeros in host memory; NULL without memory, which the context's error tells. */
 float *dpti_trainer_make_flat(dpt_trainer *trainer);
 /* The first replica whose weights can be trusted, though its device may be lost; n_workers if there
@@ -241,7 +257,7 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_check_steps(dpt_trainer *trainer, size_
 DPT_CHECK_RESULT dpt_status dpti_trainer_divide(dpt_trainer *trainer, dpti_flight *flight);
 /* Takes in what a step has taken: the devices, and `seconds` from start to end. */
 void dpti_trainer_observe(dpt_trainer *trainer, const dpti_flight *flight, double seconds);
-/* The shares that a batch would begin with, (n_workers). */
+/* The shares that a batch would begin with, (n_devices). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_first_shares(dpt_trainer *trainer, size_t *rows);
 /* When the workers are there and their capacities are known. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_start_balance(dpt_trainer *trainer);

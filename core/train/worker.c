@@ -170,9 +170,15 @@ static dpt_status create_all(dpt_trainer *t, const float *weights)
 
 bool dpti_any_takes_passes(const dpt_trainer *trainer)
 {
-    for (size_t i = 0; i < trainer->n_workers; i++)
-        if (!trainer->workers[i].gone && dpti_takes_passes(&trainer->workers[i])) return true;
+    for (size_t i = 0; i < trainer->n_devices; i++)
+        if (trainer->peers[i].takes_passes) return true;
     return false;
+}
+
+/* Likewise, and all processes know what all can do. */
+static dpt_status create_and_tell(dpt_trainer *t, const float *weights)
+{
+    return dpti_peers_share_capacities(t, create_all(t, weights));
 }
 
 /* Where the devices together hold less at once than a batch, each gets a part in proportion to what
@@ -180,8 +186,8 @@ bool dpti_any_takes_passes(const dpt_trainer *trainer)
 static bool widen_capacities(dpt_trainer *t)
 {
     size_t sum = 0;
-    for (size_t i = 0; i < t->n_workers; i++)
-        sum += t->workers[i].gone ? 0 : t->workers[i].capacity;
+    for (size_t i = 0; i < t->n_devices; i++)
+        sum += t->peers[i].capacity;
     if (!t->measured || sum >= t->batch_size) return false;
     const size_t passes = t->batch_size / sum + (t->batch_size % sum != 0);
     for (size_t i = 0; i < t->n_workers; i++)
@@ -192,10 +198,10 @@ static bool widen_capacities(dpt_trainer *t)
 
 static dpt_status create_fitting(dpt_trainer *t, const float *weights)
 {
-    DPT_TRY(create_all(t, weights));
+    DPT_TRY(create_and_tell(t, weights));
     if (!widen_capacities(t)) return DPT_OK;
     dpti_trainer_destroy_workers(t);
-    return create_all(t, weights);
+    return create_and_tell(t, weights);
 }
 
 dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weights)
@@ -207,7 +213,7 @@ dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weight
        a pass at a time. */
     dpti_trainer_destroy_workers(t);
     t->program.n_parts = 1;
-    return create_all(t, weights);
+    return create_and_tell(t, weights);
 }
 
 dpt_status dpti_trainer_rebuild(dpt_trainer *trainer)

@@ -35,7 +35,7 @@ typedef struct flat_task {
     const dpt_model *model;
     const dpt_dataset *data;
     flat_training training;
-    const char *devices, *split;
+    const char *devices, *split; /* devices: "A|B": of two processes (processes.h) */
     size_t batch, micro_batch, steps;
     dpt_batch_norm_mode mode;
 } flat_task;

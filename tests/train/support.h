@@ -46,7 +46,7 @@ void images_free(image_set *i);
 void images_permute_batches(image_set *i, size_t batch, uint64_t seed);
 
 typedef struct run_options {
-    const char *devices, *split;
+    const char *devices, *split; /* devices: "A|B": of two processes (processes.h) */
     size_t batch, steps;
     float lr, momentum;
 } run_options;

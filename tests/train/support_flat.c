@@ -2,6 +2,7 @@
 #include "train/flat.h"
 
 #include "harness.h"
+#include "train/processes.h"
 #include "train/support.h"
 
 #include <math.h>
@@ -150,7 +151,7 @@ dpt_status flat_train(dpt_device_set *devices, const flat_task *task, flat_outco
     if (status == DPT_OK) status = set_start(trainer, task, n_devices);
     for (size_t i = 0; i < n_devices && status == DPT_OK; i++) {
         dpt_device_plan plan;
-        status = dpt_trainer_plan(trainer, i, &plan);
+        status = dpt_trainer_plan(trainer, trainer->first_device + i, &plan);
         if (status == DPT_OK) out->at_once[i] = plan.micro_batch;
     }
     for (size_t s = 0; s < task->steps && status == DPT_OK; s++) {
@@ -158,19 +159,61 @@ dpt_status flat_train(dpt_device_set *devices, const flat_task *task, flat_outco
         status = dpt_trainer_step(trainer, &metrics);
         if (status != DPT_OK) break;
         out->losses[s] = metrics.loss;
-        memcpy(out->shards, metrics.shards, n_devices * sizeof *out->shards);
+        for (size_t i = 0; i < metrics.n_devices && i < sizeof out->shards / sizeof *out->shards;
+             i++)
+            out->shards[i] = metrics.shards[i];
     }
     if (status == DPT_OK) status = dpti_trainer_read(trainer, 0, DPT_PARAMETER, out->weights);
     if (status == DPT_OK) status = dpti_trainer_read(trainer, 0, DPT_GRADIENT, out->gradients);
     if (status == DPT_OK) status = compare_replicas(trainer, n_devices, out);
+    if (status == DPT_OK) out->n_devices = dpt_trainer_device_count(trainer);
     dpt_trainer_destroy(trainer);
     return status;
+}
+
+/* ---- Several processes ----------------------------------------------------------------------- */
+
+typedef struct together {
+    const flat_task *task;
+    flat_outcome outcomes[MOST_STAND_INS];
+} together;
+
+static dpt_status train_part(dpt_context *context, size_t rank, void *user)
+{
+    together *all = user;
+    char devices[256];
+    flat_task own = *all->task;
+    stand_ins_devices(own.devices, rank, devices);
+    own.devices = devices;
+    return flat_run(context, &own, &all->outcomes[rank]);
+}
+
+/* The first process's outcome, if those of the others are the same to the bit. */
+static dpt_status train_together(dpt_context *context, const flat_task *task, flat_outcome *out)
+{
+    const size_t n = stand_ins_count(task->devices);
+    const size_t n_bytes = task->model->flat_size * sizeof(float);
+    together all = {.task = task};
+    char message[512] = "";
+    const dpt_status status = stand_ins_run(n, train_part, &all, message);
+    *out = all.outcomes[0];
+    for (size_t i = 1; i < n; i++) {
+        flat_outcome *other = &all.outcomes[i];
+        if (status == DPT_OK)
+            out->replicas_agree = out->replicas_agree && other->replicas_agree &&
+                                  memcmp(out->weights, other->weights, n_bytes) == 0 &&
+                                  memcmp(out->gradients, other->gradients, n_bytes) == 0 &&
+                                  memcmp(out->losses, other->losses, sizeof out->losses) == 0;
+        flat_free(other);
+    }
+    return status == DPT_OK ? DPT_OK : dpt_fail(context, status, "%s", message);
 }
 
 dpt_status flat_run(dpt_context *context, const flat_task *task, flat_outcome *out)
 {
     dpt_device_set *devices = NULL;
     *out = (flat_outcome){.weights = NULL};
+    if (stand_ins_count(task->devices) > 1) return train_together(context, task, out);
     dpt_status status = dpt_devices_open(context, task->devices, &devices);
     if (status == DPT_OK) status = flat_train(devices, task, out);
     dpt_devices_close(devices);

@@ -2,6 +2,7 @@
 #include "train/support.h"
 
 #include "harness.h"
+#include "train/processes.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -74,7 +75,8 @@ void images_permute_batches(image_set *i, size_t batch, uint64_t seed)
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
-static dpt_status collect(dpt_trainer *trainer, size_t n_devices, run_result *r)
+/* Every device of this process's against the first. */
+static dpt_status collect(dpt_trainer *trainer, size_t first, size_t n_devices, run_result *r)
 {
     size_t at = 0;
     float *other = malloc(r->size * sizeof *other);
@@ -83,12 +85,12 @@ static dpt_status collect(dpt_trainer *trainer, size_t n_devices, run_result *r)
     r->replicas_agree = true;
     for (int i = 0; i < LENET_TENSORS && status == DPT_OK; i++) {
         const size_t n = lenet_sizes[i];
-        status = dpt_trainer_get(trainer, 0, DPT_PARAMETER, lenet_names[i], r->weights + at, n);
+        status = dpt_trainer_get(trainer, first, DPT_PARAMETER, lenet_names[i], r->weights + at, n);
         if (status == DPT_OK)
             status =
-                dpt_trainer_get(trainer, 0, DPT_GRADIENT, lenet_names[i], r->gradients + at, n);
+                dpt_trainer_get(trainer, first, DPT_GRADIENT, lenet_names[i], r->gradients + at, n);
         for (size_t d = 1; d < n_devices && status == DPT_OK; d++) {
-            status = dpt_trainer_get(trainer, d, DPT_PARAMETER, lenet_names[i], other, n);
+            status = dpt_trainer_get(trainer, first + d, DPT_PARAMETER, lenet_names[i], other, n);
             if (status == DPT_OK && memcmp(other, r->weights + at, n * sizeof *other) != 0)
                 r->replicas_agree = false;
         }
@@ -98,7 +100,18 @@ static dpt_status collect(dpt_trainer *trainer, size_t n_devices, run_result *r)
     return status;
 }
 
-static dpt_status steps(dpt_trainer *trainer, const run_options *o, run_result *r)
+/* The first of this process's devices. */
+static size_t first_device(const dpt_trainer *trainer, const dpt_context *context)
+{
+    dpt_device_description d;
+    size_t i = 0;
+    while (dpt_trainer_device(trainer, i, &d) == DPT_OK && d.process != dpt_process_rank(context))
+        i++;
+    return i;
+}
+
+static dpt_status steps(dpt_trainer *trainer, const dpt_device_set *devices,
+                        const dpt_context *context, const run_options *o, run_result *r)
 {
     for (size_t s = 0; s < o->steps; s++) {
         dpt_step_metrics m;
@@ -106,7 +119,7 @@ static dpt_status steps(dpt_trainer *trainer, const run_options *o, run_result *
         r->losses[s] = m.loss;
         memcpy(r->shards, m.shards, m.n_devices * sizeof *r->shards);
     }
-    return collect(trainer, r->n_devices, r);
+    return collect(trainer, first_device(trainer, context), dpt_devices_count(devices), r);
 }
 
 static dpt_status train_in(dpt_context *context, const image_set *data, const run_options *o,
@@ -136,9 +149,9 @@ static dpt_status train_in(dpt_context *context, const image_set *data, const ru
     if (status == DPT_OK) status = dpt_model_by_name(context, "lenet", &shape, &model);
     if (status == DPT_OK) status = dpt_trainer_create(devices, model, dataset, &options, &trainer);
     if (status == DPT_OK) {
-        r->n_devices = dpt_devices_count(devices);
+        r->n_devices = dpt_trainer_device_count(trainer);
         r->shards = calloc(r->n_devices, sizeof *r->shards);
-        status = r->shards ? steps(trainer, o, r) : DPT_E_NO_MEMORY;
+        status = r->shards ? steps(trainer, devices, context, o, r) : DPT_E_NO_MEMORY;
     }
     dpt_trainer_destroy(trainer);
     dpt_model_destroy(model);
@@ -147,19 +160,67 @@ static dpt_status train_in(dpt_context *context, const image_set *data, const ru
     return status;
 }
 
-void train_run(const image_set *data, const run_options *options, run_result *out)
+static bool run_create(size_t n_steps, run_result *out)
 {
-    dpt_context *context = NULL;
     *out = (run_result){0};
     for (int i = 0; i < LENET_TENSORS; i++)
         out->size += lenet_sizes[i];
     out->weights = calloc(out->size, sizeof *out->weights);
     out->gradients = calloc(out->size, sizeof *out->gradients);
-    out->losses = calloc(options->steps, sizeof *out->losses);
-    if (!out->weights || !out->gradients || !out->losses) {
-        out->status = DPT_E_NO_MEMORY;
+    out->losses = calloc(n_steps, sizeof *out->losses);
+    if (!out->weights || !out->gradients || !out->losses) out->status = DPT_E_NO_MEMORY;
+    return out->status == DPT_OK;
+}
+
+/* ---- Several processes ----------------------------------------------------------------------- */
+
+typedef struct together {
+    const image_set *data;
+    const run_options *options;
+    run_result results[MOST_STAND_INS];
+} together;
+
+static dpt_status train_part(dpt_context *context, size_t rank, void *user)
+{
+    together *all = user;
+    char devices[256];
+    run_options own = *all->options;
+    stand_ins_devices(own.devices, rank, devices);
+    own.devices = devices;
+    if (!run_create(own.steps, &all->results[rank])) return DPT_E_NO_MEMORY;
+    return train_in(context, all->data, &own, &all->results[rank]);
+}
+
+/* The first process's results, if those of the others are the same to the bit. */
+static void train_together(const image_set *data, const run_options *options, run_result *out)
+{
+    const size_t n = stand_ins_count(options->devices);
+    together all = {.data = data, .options = options};
+    char message[512] = "";
+    const dpt_status status = stand_ins_run(n, train_part, &all, message);
+    *out = all.results[0];
+    for (size_t i = 1; i < n; i++) {
+        run_result *other = &all.results[i];
+        if (status == DPT_OK)
+            out->replicas_agree =
+                out->replicas_agree && other->replicas_agree &&
+                memcmp(out->weights, other->weights, out->size * sizeof *out->weights) == 0 &&
+                memcmp(out->gradients, other->gradients, out->size * sizeof *out->weights) == 0 &&
+                memcmp(out->losses, other->losses, options->steps * sizeof *out->losses) == 0;
+        run_free(other);
+    }
+    out->status = status;
+    snprintf(out->message, sizeof out->message, "%s", message);
+}
+
+void train_run(const image_set *data, const run_options *options, run_result *out)
+{
+    dpt_context *context = NULL;
+    if (stand_ins_count(options->devices) > 1) {
+        train_together(data, options, out);
         return;
     }
+    if (!run_create(options->steps, out)) return;
     out->status = dpt_context_create(&context);
     if (out->status != DPT_OK) return;
     out->status = train_in(context, data, options, out);

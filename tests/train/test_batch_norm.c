@@ -31,6 +31,10 @@ static const mix cpu_mixes[] = {
     {"cpu:threads=2,cpu:threads=1", "1:28"},
     {"faultstaged:threads=1,cpu:threads=1", "2:1"},
     {"faultstaged:threads=1,cpu:threads=1,faultstaged:threads=1", "13:2:1"},
+    /* Several processes. */
+    {"cpu:threads=1|cpu:threads=1", "equal"},
+    {"cpu:threads=1,faultstaged:threads=1|cpu:threads=1", "13:2:1"},
+    {"cpu:threads=1|cpu:threads=1,cpu:threads=1|cpu:threads=1", "5:0:0:2"},
 };
 
 /* ---- Any mix --------------------------------------------------------------------------------- */
@@ -172,7 +176,8 @@ static void local_statistics(test *t)
 static const char *cpus(size_t n)
 {
     static const char *const lists[] = {"cpu:threads=1", "cpu:threads=1,cpu:threads=1",
-                                        "cpu:threads=1,cpu:threads=1,cpu:threads=1"};
+                                        "cpu:threads=1,cpu:threads=1,cpu:threads=1",
+                                        "cpu:threads=1,cpu:threads=1,cpu:threads=1,cpu:threads=1"};
     return lists[n - 1];
 }
 

@@ -37,6 +37,13 @@ static const mix cpu_mixes[] = {
     /* Staged transfers, as a GPU needs them. */
     {"faultstaged,cpu:threads=1", "2:1"},
     {"faultstaged,faultstaged,cpu:threads=1", "3:1:2"},
+    /* Several processes. */
+    {"cpu:threads=1|cpu:threads=1", "equal"},
+    {"cpu:threads=1,cpu:threads=1|cpu:threads=1", "5:2:1"},
+    {"cpu:threads=1|cpu:threads=1,cpu:threads=1", "replay:changing.jsonl"},
+    {"cpu:threads=1,cpu:threads=1|cpu:threads=1|cpu:threads=1,faultstaged", "3:0:1:2:4"},
+    {"cpu:threads=1|cpu:threads=1,cpu:threads=1|faultstaged|cpu:threads=1", "1:0:0:2:0"},
+    {"cpu:threads=1|cpu:threads=1:throttle=3", "measured"},
 };
 
 /* ---- What is compared with ------------------------------------------------------------------- */

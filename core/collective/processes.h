@@ -1,0 +1,81 @@
+/* The processes of a job, and what they do together, by messages of a transport.
+
+   One thread, the communication thread, opens the transport and makes all of its calls, as MPI
+   wants it; whoever calls here waits for it.  All processes make the same calls in the same order
+   with the same sizes: that is the caller's business, and the reason why nothing may depend on a
+   clock or on what one process alone has seen.
+
+   After a failure of the transport every further call fails: the job is at its end. */
+#ifndef DPTI_PROCESSES_H
+#define DPTI_PROCESSES_H
+
+#include "collective/transport.h"
+
+typedef struct dpti_processes dpti_processes; /* as device/device.h has it */
+
+/* Joins.  `transport` lives as long as the process. */
+DPT_CHECK_RESULT dpt_status dpti_processes_start(const dpt_transport *transport,
+                                                 dpti_processes **out, dpt_error *error);
+/* Leaves: in good order, waiting for the others, unless this process has given up or the transport
+   has failed.  Accepts NULL. */
+void dpti_processes_stop(dpti_processes *processes);
+
+size_t dpti_processes_rank(const dpti_processes *processes);
+size_t dpti_processes_count(const dpti_processes *processes);
+
+/* This process has failed in a way that the others do not know of: it will not wait for them, and
+   its exit is what ends the job. */
+void dpti_processes_give_up(dpti_processes *processes);
+/* Whether every process knows of the failure that this one saw last: by dpti_processes_agree, or
+   since it came out of what was shared, which is said here. */
+bool dpti_processes_agreed(const dpti_processes *processes);
+void dpti_processes_know(dpti_processes *processes);
+
+/* What was gathered: bytes [begins[r], begins[r + 1]) of data are those of process r. */
+typedef struct dpti_gathered {
+    size_t *begins; /* (count + 1) */
+    uint8_t *data;
+} dpti_gathered;
+
+void dpti_gathered_free(dpti_gathered *gathered); /* accepts a zeroed one; zeroes it */
+
+/* Gathers what each brings, of whatever size.  *out, which may be NULL, is to be freed. */
+DPT_CHECK_RESULT dpt_status dpti_processes_gather(dpti_processes *processes, const void *mine,
+                                                  size_t n_bytes, dpti_gathered *out,
+                                                  dpt_error *error);
+/* The same, and each tells how it fares: `mine`, and the message of *error if it is no success.  If
+   any has failed all get the first failure in the order of ranks, with its process named unless
+   all fail alike, in *error, and nothing is gathered.  Nor is it where `out` is NULL. */
+DPT_CHECK_RESULT dpt_status dpti_processes_agree(dpti_processes *processes, dpt_status mine,
+                                                 const void *data, size_t n_bytes,
+                                                 dpti_gathered *out, dpt_error *error);
+
+/* All-gather in place: process r brings bytes [begins[r], begins[r + 1]) of `table`; and a vote.
+   *verdict is the first of the statuses brought, in the order of ranks, that is no success; the
+   table is valid if it is DPT_OK.  The result is a failure of the transport alone. */
+typedef struct dpti_table {
+    void *data;
+    const size_t *begins; /* (count + 1) */
+} dpti_table;
+
+DPT_CHECK_RESULT dpt_status dpti_processes_share(dpti_processes *processes, const dpti_table *table,
+                                                 dpt_status mine, dpt_status *verdict,
+                                                 dpt_error *error);
+
+/* All-reduce in place of `count` float32: the sum over the processes that contribute, which all
+   know alike, in the order of ranks.  Each slice is summed by one process and then distributed, so
+   all have the same bits. */
+DPT_CHECK_RESULT dpt_status dpti_processes_reduce(dpti_processes *processes, float *data,
+                                                  size_t count, const bool *contributes,
+                                                  dpt_error *error);
+
+/* ---- Finding them (launch.c) ----------------------------------------------------------------- */
+
+/* How many processes a launcher says that it started with this one; 1 if none says so.  *which, if
+   not NULL, is the variable that told, or NULL. */
+size_t dpti_launched(const char **which);
+/* Opens the plug-in of a transport.  DPT_E_ABSENT: there is none, or its library is missing. */
+DPT_CHECK_RESULT dpt_status dpti_transport_load(const char *name, const dpt_transport **out,
+                                                dpt_error *error);
+
+#endif

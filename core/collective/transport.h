@@ -1,0 +1,45 @@
+/* What a transport between processes offers: the only header that a transport plug-in includes.
+
+   Core opens libdptrain-NAME.so in a folder transports/ beside the backends' plug-ins, asks its
+   entry for the table, and makes all calls from one thread, the communication thread
+   (collective/processes.h).  Collectives are written there once, out of messages. */
+#ifndef DPT_TRANSPORT_H
+#define DPT_TRANSPORT_H
+
+#include "backend.h" /* dpt_error, DPT_FAIL */
+#include "dpt_types.h"
+
+#define DPT_TRANSPORT_ABI        1u
+#define DPT_TRANSPORT_ENTRY_NAME "dpt_transport_entry"
+
+/* Bytes from one process to another.  Between two processes messages arrive in the order in which
+   they were sent, whatever their sizes; a receive has the size of its send.  n_bytes > 0, and the
+   peer is never the process itself. */
+typedef struct dpt_message {
+    bool receive;
+    size_t peer; /* its rank */
+    void *data;  /* read, or written if receive */
+    size_t n_bytes;
+} dpt_message;
+
+typedef struct dpt_transport {
+    uint32_t abi; /* DPT_TRANSPORT_ABI */
+    const char *name;
+    /* required.  Joins the processes of this job, which all do so: which of how many this one is.
+       DPT_E_ABSENT if this process has no such job. */
+    dpt_status (*open)(void **self, size_t *rank, size_t *n_ranks, dpt_error *error);
+    /* required.  Leaves in good order; all processes do. */
+    void (*close)(void *self);
+    /* required.  Starts all messages and returns; their memory stays untouched, and that of sends
+       unchanged, until they are waited for.  Several requests may be under way. */
+    dpt_status (*start)(void *self, const dpt_message *messages, size_t n, void **request,
+                        dpt_error *error);
+    /* required.  Waits until the messages of a request have been received, or may be changed.
+       Frees the request, also when it fails.  Waiting is gentle: a machine's cores are devices. */
+    dpt_status (*wait)(void *self, void *request, dpt_error *error);
+} dpt_transport;
+
+/* The one exported symbol.  NULL if this number is not supported. */
+typedef const dpt_transport *(*dpt_transport_entry_fn)(uint32_t abi);
+
+#endif

@@ -1,0 +1,432 @@
+/* What processes tell each other about a trainer, and decide together. */
+#include "train/peers.h"
+
+#include "base/base.h"
+#include "train/trainer.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- Agreeing -------------------------------------------------------------------------------- */
+
+static dpt_status no_memory(dpt_trainer *t)
+{
+    return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
+}
+
+static dpt_status agree(dpt_trainer *t, dpt_status mine, const void *data, size_t n_bytes,
+                        dpti_gathered *out)
+{
+    dpt_error error = t->context->error;
+    const dpt_status status = dpti_processes_agree(t->processes, mine, data, n_bytes, out, &error);
+    return status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &error);
+}
+
+dpt_status dpti_peers_agree(dpt_trainer *trainer, dpt_status mine)
+{
+    return trainer->processes ? agree(trainer, mine, NULL, 0, NULL) : mine;
+}
+
+dpt_status dpti_peers_gather(dpt_trainer *trainer, dpt_status mine, void *items, size_t item_bytes)
+{
+    dpt_trainer *t = trainer;
+    dpti_gathered all = {.data = NULL};
+    uint8_t *bytes = items;
+    if (!t->processes) return mine;
+    DPT_TRY(agree(t, mine, bytes + t->first_device * item_bytes, t->n_workers * item_bytes, &all));
+    memcpy(bytes, all.data, t->n_devices * item_bytes);
+    dpti_gathered_free(&all);
+    return DPT_OK;
+}
+
+/* ---- Checksums ------------------------------------------------------------------------------- */
+
+/* Of 8 bytes at a time: for equality among friends, and as fast as memory. */
+static uint64_t checksum(uint64_t sum, const void *data, size_t n_bytes)
+{
+    const uint8_t *bytes = data;
+    uint64_t word;
+    for (; n_bytes >= sizeof word; bytes += sizeof word, n_bytes -= sizeof word) {
+        memcpy(&word, bytes, sizeof word);
+        sum = (sum ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+        sum ^= sum >> 29;
+    }
+    for (; n_bytes > 0; bytes++, n_bytes--)
+        sum = (sum ^ *bytes) * UINT64_C(0x100000001B3);
+    return sum;
+}
+
+static uint64_t checksum_of_model(const dpt_model *m)
+{
+    uint64_t sum = 1;
+    for (size_t i = 0; i < m->n_parameters; i++) {
+        const dpti_parameter *p = &m->parameters[i];
+        sum = checksum(sum, p->name, strlen(p->name));
+        sum = checksum(sum, &p->size, sizeof p->size);
+    }
+    return sum;
+}
+
+/* Of what is trained on: a data set, or a part of one. */
+static uint64_t checksum_of_data(const dpt_dataset *data)
+{
+    const size_t n_bytes = dpti_dataset_image_bytes(data);
+    uint64_t sum = checksum(1, data->mean, sizeof data->mean);
+    sum = checksum(sum, data->scale, sizeof data->scale);
+    for (size_t i = 0; i < data->count; i++) {
+        const size_t record = dpti_dataset_record(data, i);
+        sum = checksum(sum, (const uint8_t *)data->images + record * n_bytes, n_bytes);
+        if (data->labels) sum = checksum(sum, data->labels + record, 1);
+        if (data->targets)
+            sum = checksum(sum, data->targets + record * data->classes,
+                           data->classes * sizeof *data->targets);
+        sum = checksum(sum, &record, sizeof record);
+    }
+    return sum;
+}
+
+/* ---- What must be the same ------------------------------------------------------------------- */
+
+enum { MOST_FACTS = 40, FACT_BYTES = 96 };
+
+/* Names and values, in the same order everywhere. */
+typedef struct facts {
+    size_t n;
+    struct {
+        char name[FACT_BYTES], value[FACT_BYTES];
+    } items[MOST_FACTS];
+} facts;
+
+DPT_PRINTF(3, 4) static void add(facts *f, const char *name, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    snprintf(f->items[f->n].name, FACT_BYTES, "%s", name);
+    vsnprintf(f->items[f->n].value, FACT_BYTES, format, args);
+    va_end(args);
+    f->n++;
+}
+
+static void add_optimizer(facts *f, const dpt_trainer_options *o)
+{
+    add(f, "optimizer", "%d", (int)o->optimizer);
+    add(f, "learning rate", "%.9g", (double)o->lr);
+    add(f, "batch of the learning rate", "%zu", o->lr_base_batch);
+    add(f, "momentum", "%.9g", (double)o->momentum);
+    add(f, "weight decay", "%.9g", (double)o->weight_decay);
+    add(f, "Nesterov momentum", "%d", (int)o->nesterov);
+    add(f, "decay of biases", "%d", !o->no_decay_bias);
+    add(f, "beta1", "%.9g", (double)o->beta1);
+    add(f, "beta2", "%.9g", (double)o->beta2);
+    add(f, "epsilon", "%.9g", (double)o->epsilon);
+    add(f, "clip norm", "%.9g", (double)o->clip_norm);
+}
+
+static void add_data(facts *f, const dpt_dataset *d)
+{
+    add(f, "data set", "%.90s", d->name);
+    add(f, "size of the data", "%zu x %zux%zux%zu", d->count, d->height, d->width, d->channels);
+    add(f, "checksum of the data", "%016" PRIx64, checksum_of_data(d));
+}
+
+static void collect_facts(const dpt_trainer *t, const dpt_trainer_options *o, facts *f)
+{
+    const bool replayed = o->split && strncmp(o->split, "replay:", 7) == 0;
+    add(f, "version", "%s", DPT_VERSION);
+    add(f, "model", "%.90s", t->model->name);
+    add(f, "tensors of the model", "%016" PRIx64, checksum_of_model(t->model));
+    add_data(f, t->data);
+    add(f, "batch size", "%zu", o->batch_size);
+    add(f, "micro-batch", "%zu", o->micro_batch);
+    add(f, "split", "%.90s", replayed ? "replay" : o->split ? o->split : "measured");
+    add_optimizer(f, o);
+    add(f, "loss", "%d", (int)o->loss);
+    add(f, "label smoothing", "%.9g", (double)o->label_smoothing);
+    add(f, "batch-norm", "%d", (int)o->batch_norm);
+    add(f, "augmentation", "%zu %d %.9g", o->augment.crop_padding, (int)o->augment.flip,
+        (double)o->augment.erase);
+    add(f, "initialisation", "%.90s", o->init ? o->init : "default");
+    add(f, "seed", "%" PRIu64, o->seed);
+    add(f, "shuffling", "%d", !o->no_shuffle);
+}
+
+/* Names the first fact in which a process differs from the first one. */
+static dpt_status compare_facts(dpt_trainer *t, const dpti_gathered *all)
+{
+    const facts *first = (const facts *)(const void *)all->data;
+    for (size_t r = 1; r < dpti_processes_count(t->processes); r++) {
+        const facts *other = (const facts *)(const void *)(all->data + all->begins[r]);
+        for (size_t i = 0; i < first->n; i++)
+            if (strcmp(first->items[i].value, other->items[i].value) != 0)
+                return dpt_fail(t->context, DPT_E_INVALID,
+                                "%s differs: process 0 has %s, process %zu has %s; start all "
+                                "processes with the same options and the same data",
+                                first->items[i].name, first->items[i].value, r,
+                                other->items[i].value);
+    }
+    return DPT_OK;
+}
+
+static dpt_status check_facts(dpt_trainer *t, const dpt_trainer_options *options)
+{
+    dpti_gathered all = {.data = NULL};
+    facts *mine = calloc(1, sizeof *mine);
+    if (mine) collect_facts(t, options, mine);
+    dpt_status status = mine ? DPT_OK : no_memory(t);
+    status = agree(t, status, mine, sizeof *mine, &all);
+    if (status == DPT_OK) status = dpti_peers_agree(t, compare_facts(t, &all));
+    dpti_gathered_free(&all);
+    free(mine);
+    return status;
+}
+
+/* ---- Meeting --------------------------------------------------------------------------------- */
+
+static void describe(const dpt_trainer *t, size_t i, dpti_peer *peer)
+{
+    dpt_device_description d;
+    dpt_device_describe(&t->devices->devices[i]->base, &d);
+    *peer = (dpti_peer){.memory_bytes = d.memory_bytes, .n_threads = d.n_threads};
+    snprintf(peer->id, sizeof peer->id, "%s", d.id);
+    snprintf(peer->alias, sizeof peer->alias, "%s", d.alias);
+    snprintf(peer->backend, sizeof peer->backend, "%s", d.backend);
+    snprintf(peer->name, sizeof peer->name, "%s", d.name);
+    snprintf(peer->detail, sizeof peer->detail, "%.127s", d.detail);
+    if (!t->processes) return;
+    peer->process = dpti_processes_rank(t->processes);
+    if (gethostname(peer->host, sizeof peer->host - 1) != 0) peer->host[0] = '\0';
+}
+
+static dpt_status meet_alone(dpt_trainer *t)
+{
+    t->n_devices = t->n_workers;
+    t->peers = calloc(t->n_devices, sizeof *t->peers);
+    if (!t->peers) return no_memory(t);
+    for (size_t i = 0; i < t->n_workers; i++)
+        describe(t, i, &t->peers[i]);
+    return DPT_OK;
+}
+
+/* Takes over what was gathered. */
+static dpt_status take_peers(dpt_trainer *t, dpti_gathered *all)
+{
+    const size_t n = dpti_processes_count(t->processes);
+    t->firsts = calloc(n + 1, sizeof *t->firsts);
+    t->outcome_begins = calloc(n + 1, sizeof *t->outcome_begins);
+    t->finished = dpti_rendezvous_create(t->n_workers);
+    t->peers = (dpti_peer *)(void *)all->data;
+    all->data = NULL;
+    if (!t->firsts || !t->outcome_begins || !t->finished) return no_memory(t);
+    for (size_t r = 0; r <= n; r++) {
+        t->firsts[r] = all->begins[r] / sizeof *t->peers;
+        t->outcome_begins[r] = t->firsts[r] * sizeof(dpti_outcome);
+    }
+    t->n_devices = t->firsts[n];
+    t->first_device = t->firsts[dpti_processes_rank(t->processes)];
+    if (t->n_devices <= DPTI_SPLIT_MAX_DEVICES) return DPT_OK;
+    return dpt_fail(t->context, DPT_E_INVALID,
+                    "the processes have %zu devices; at most %d train "
+                    "together",
+                    t->n_devices, DPTI_SPLIT_MAX_DEVICES);
+}
+
+dpt_status dpti_peers_meet(dpt_trainer *trainer, const dpt_trainer_options *options)
+{
+    dpt_trainer *t = trainer;
+    dpti_gathered all = {.data = NULL};
+    if (!t->processes) return meet_alone(t);
+    dpti_peer *mine = calloc(t->n_workers, sizeof *mine);
+    for (size_t i = 0; mine && i < t->n_workers; i++)
+        describe(t, i, &mine[i]);
+    dpt_status status = mine ? DPT_OK : no_memory(t);
+    status = agree(t, status, mine, t->n_workers * sizeof *mine, &all);
+    if (status == DPT_OK) status = dpti_peers_agree(t, take_peers(t, &all));
+    if (status == DPT_OK) status = check_facts(t, options);
+    dpti_gathered_free(&all);
+    free(mine);
+    return status;
+}
+
+void dpti_peers_free(dpt_trainer *trainer)
+{
+    dpti_rendezvous_destroy(trainer->finished);
+    free(trainer->outcome_begins);
+    free(trainer->firsts);
+    free(trainer->peers);
+}
+
+static uint64_t checksum_of_replay(const dpt_trainer *t)
+{
+    return checksum(1, t->replay.shards,
+                    t->replay.n_steps * t->replay.n_devices * sizeof *t->replay.shards);
+}
+
+static dpt_status check_replay(dpt_trainer *t)
+{
+    const uint64_t mine = checksum_of_replay(t);
+    dpti_gathered all = {.data = NULL};
+    DPT_TRY(agree(t, DPT_OK, &mine, sizeof mine, &all));
+    bool same = true;
+    for (size_t r = 0; r < dpti_processes_count(t->processes); r++)
+        same = same && memcmp(all.data + all.begins[r], all.data, sizeof mine) == 0;
+    dpti_gathered_free(&all);
+    return dpti_peers_agree(t, same ? DPT_OK
+                                    : dpt_fail(t->context, DPT_E_INVALID,
+                                               "the logs that are replayed differ; give all "
+                                               "processes the same one"));
+}
+
+dpt_status dpti_peers_share_capacities(dpt_trainer *trainer, dpt_status mine)
+{
+    dpt_trainer *t = trainer;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_peer *peer = &t->peers[t->first_device + i];
+        const dpti_worker *w = &t->workers[i];
+        peer->capacity = w->gone ? 0 : w->capacity;
+        peer->takes_passes = !w->gone && dpti_takes_passes(w);
+        peer->streamed = w->feed.device != NULL;
+    }
+    DPT_TRY(dpti_peers_gather(t, mine, t->peers, sizeof *t->peers));
+    return t->processes && t->replay.n_steps > 0 ? check_replay(t) : DPT_OK;
+}
+
+/* ---- Weights --------------------------------------------------------------------------------- */
+
+typedef struct beginning {
+    uint64_t weights;
+    uint64_t step, epoch, position;
+} beginning;
+
+static dpt_status sum_weights(dpt_trainer *t, beginning *out)
+{
+    static const dpt_tensor_kind kinds[] = {DPT_PARAMETER, DPT_VELOCITY, DPT_SQUARES};
+    const dpti_replica *r = &t->workers[0].replica;
+    const dpti_buffer *buffers[] = {&r->parameters, &r->velocity, &r->squares};
+    float *flat = dpti_trainer_make_flat(t);
+    dpt_status status = flat ? DPT_OK : DPT_E_NO_MEMORY;
+    *out = (beginning){
+        .step = t->done.step, .epoch = t->done.epoch, .position = t->done.position, .weights = 1};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        if (status != DPT_OK || !buffers[k]->handle) continue;
+        status = dpti_trainer_read(t, 0, kinds[k], flat);
+        out->weights = checksum(out->weights, flat, t->model->flat_size * sizeof *flat);
+    }
+    free(flat);
+    return status;
+}
+
+dpt_status dpti_peers_check_weights(dpt_trainer *trainer)
+{
+    dpt_trainer *t = trainer;
+    dpti_gathered all = {.data = NULL};
+    beginning mine = {.step = 0}, other;
+    if (!t->processes) return DPT_OK;
+    const dpt_status status = sum_weights(t, &mine);
+    DPT_TRY(agree(t, status, &mine, sizeof mine, &all));
+    const char *what = NULL;
+    for (size_t r = 1; r < dpti_processes_count(t->processes); r++) {
+        memcpy(&mine, all.data, sizeof mine);
+        memcpy(&other, all.data + all.begins[r], sizeof other);
+        if (mine.step != other.step || mine.epoch != other.epoch || mine.position != other.position)
+            what = "steps done";
+        else if (mine.weights != other.weights)
+            what = "weights";
+        if (!what) continue;
+        dpti_gathered_free(&all);
+        return dpti_peers_agree(t, dpt_fail(t->context, DPT_E_INVALID,
+                                            "process %zu begins with other %s than process 0; "
+                                            "load the same checkpoint in all processes",
+                                            r, what));
+    }
+    dpti_gathered_free(&all);
+    return dpti_peers_agree(t, DPT_OK);
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+static dpti_outcome outcome_of(const dpti_share *share)
+{
+    dpti_outcome o = {.status = share->status,
+                      .committed = share->committed,
+                      .loss = share->loss,
+                      .hits = share->hits};
+    memcpy(o.seconds, share->times.seconds, sizeof o.seconds);
+    return o;
+}
+
+void dpti_peers_take(const dpt_trainer *trainer, dpti_flight *flight)
+{
+    for (size_t i = 0; !trainer->processes && i < trainer->n_workers; i++)
+        flight->outcomes[i] = outcome_of(&flight->shares[i]);
+}
+
+/* The first device that has failed by itself; n_devices if none has. */
+static size_t first_failed(const dpt_trainer *t, const dpti_flight *flight)
+{
+    for (size_t i = 0; i < t->n_devices; i++) {
+        const dpt_status status = flight->outcomes[i].status;
+        if (status != DPT_OK && status != DPT_E_CANCELLED) return i;
+    }
+    return t->n_devices;
+}
+
+/* Its process tells all the others what has happened to it. */
+static dpt_status tell_failure(dpt_trainer *t, dpti_flight *flight, size_t failed)
+{
+    const bool own = failed >= t->first_device && failed - t->first_device < t->n_workers;
+    dpti_gathered all = {.data = NULL};
+    dpt_error error = {.status = DPT_OK};
+    const char *message = own ? flight->shares[failed - t->first_device].error.message : "";
+    DPT_TRY(dpti_processes_gather(t->processes, message, own ? strlen(message) : 0, &all, &error));
+    const dpti_peer *peer = &t->peers[failed];
+    const int length = (int)(all.begins[dpti_processes_count(t->processes)]);
+    flight->failure.status = flight->outcomes[failed].status;
+    /* A loss that is not finite is no device's fault. */
+    if (flight->failure.status == DPT_E_NOT_FINITE)
+        snprintf(flight->failure.message, sizeof flight->failure.message, "%.*s", length,
+                 (const char *)all.data);
+    else
+        snprintf(flight->failure.message, sizeof flight->failure.message,
+                 "process %zu (%s): device %s: %.*s", peer->process, peer->host, peer->id,
+                 length < 300 ? length : 300, (const char *)all.data);
+    dpti_gathered_free(&all);
+    dpti_processes_know(t->processes);
+    return DPT_OK;
+}
+
+static dpt_status tell(dpt_trainer *t, dpti_flight *flight, dpt_error *error)
+{
+    dpt_status verdict = DPT_OK;
+    for (size_t i = 0; i < t->n_workers; i++)
+        flight->outcomes[t->first_device + i] = outcome_of(&flight->shares[i]);
+    flight->outcomes[t->first_device].wishes = atomic_load(&t->wishes);
+    const dpti_table table = {.data = flight->outcomes, .begins = t->outcome_begins};
+    DPT_TRY(dpti_processes_share(t->processes, &table, DPT_OK, &verdict, error));
+    const size_t failed = first_failed(t, flight);
+    return failed < t->n_devices ? tell_failure(t, flight, failed) : DPT_OK;
+}
+
+void dpti_peers_finish(dpti_share *share)
+{
+    dpti_worker *w = share->worker;
+    dpt_trainer *t = w->trainer;
+    dpti_flight *flight = &t->flights[(share->step - 1) % DPTI_FLIGHTS];
+    dpt_error error = {.status = DPT_OK};
+    if (!t->processes) return;
+    /* Nobody brings a failure: what came of the shares stands in them. */
+    if (dpti_rendezvous_meet(t->finished, w->rank, DPT_OK) != DPT_OK || w->rank != 0) return;
+    if (tell(t, flight, &error) != DPT_OK) flight->failure = error;
+}
+
+dpt_status dpti_peers_report(dpt_trainer *trainer, const dpti_flight *flight)
+{
+    if (flight->failure.status == DPT_OK) return DPT_OK;
+    return dpti_context_fail(trainer->context, NULL, &flight->failure);
+}
+
+void dpti_peers_wish(dpt_trainer *trainer, dpti_wish wish)
+{
+    atomic_fetch_or(&trainer->wishes, (unsigned)wish);
+}

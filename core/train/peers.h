@@ -1,0 +1,82 @@
+/* The devices of other processes, as a trainer sees them: what they are, and what came of their
+   shares.  Where there is one process alone its own devices are all.
+
+   All processes call what is here alike and in the same order; a result is the same in all of them,
+   and so is whatever is decided by it. */
+#ifndef DPTI_PEERS_H
+#define DPTI_PEERS_H
+
+#include "base/times.h"
+#include "collective/processes.h"
+#include "device/device.h"
+
+enum { DPTI_PEER_BYTES = 128 };
+
+/* A device of any process. */
+typedef struct dpti_peer {
+    char id[DPTI_ID_BYTES], alias[DPTI_ID_BYTES];
+    char backend[DPTI_ID_BYTES], name[DPTI_PEER_BYTES], detail[DPTI_PEER_BYTES];
+    char host[DPTI_ID_BYTES];
+    size_t process, memory_bytes;
+    unsigned n_threads;
+    /* Of its worker. */
+    size_t capacity;   /* most samples of a share */
+    bool takes_passes; /* it computes fewer at once */
+    bool streamed;     /* it is fed its data */
+} dpti_peer;
+
+/* What a process may ask all to do behind a step: a clock or a signal tells one process alone, and
+   none may do it alone. */
+typedef enum dpti_wish {
+    DPTI_WISH_STOP = 1 << 0, /* end training */
+    DPTI_WISH_TIME = 1 << 1, /* the time is up */
+} dpti_wish;
+
+/* What came of a device's share of a step. */
+typedef struct dpti_outcome {
+    dpt_status status; /* DPT_E_CANCELLED: not this device's fault */
+    bool committed;
+    double loss; /* sum */
+    size_t hits;
+    double seconds[DPTI_SPAN_KINDS];
+    unsigned wishes; /* of its process, dpti_wish bits; of the first device of each */
+} dpti_outcome;
+
+typedef struct dpt_trainer dpt_trainer;
+struct dpti_share;
+struct dpti_flight;
+
+/* Tells the others of this process's devices and options and fills in trainer->peers and all that
+   tells where this process's devices stand among them.  DPT_E_INVALID names what is not the same in
+   all processes. */
+DPT_CHECK_RESULT dpt_status dpti_peers_meet(dpt_trainer *trainer,
+                                            const dpt_trainer_options *options);
+void dpti_peers_free(dpt_trainer *trainer);
+
+/* The first failure of any process, recorded in every one's context, the process named; DPT_OK if
+   there is none.  `mine` is this process's, which its context tells. */
+DPT_CHECK_RESULT dpt_status dpti_peers_agree(dpt_trainer *trainer, dpt_status mine);
+/* The same when workers have been made, or not (`mine`): tells what all can do. */
+DPT_CHECK_RESULT dpt_status dpti_peers_share_capacities(dpt_trainer *trainer, dpt_status mine);
+/* Whether all begin with the same weights, at the same place. */
+DPT_CHECK_RESULT dpt_status dpti_peers_check_weights(dpt_trainer *trainer);
+
+/* [driver] Behind a device's part of a step: when all of this process have done theirs, the first
+   one tells the others' processes and fills in the flight's outcomes. */
+void dpti_peers_finish(struct dpti_share *share);
+/* Fills in a flight's outcomes where dpti_peers_finish did not. */
+void dpti_peers_take(const dpt_trainer *trainer, struct dpti_flight *flight);
+/* Records the failure of another process's device, or of what connects them, in the context; DPT_OK
+   if there is none. */
+DPT_CHECK_RESULT dpt_status dpti_peers_report(dpt_trainer *trainer,
+                                              const struct dpti_flight *flight);
+
+/* Gathers `item_bytes` for each device: this process's stand at items + first_device * item_bytes.
+   And agrees. */
+DPT_CHECK_RESULT dpt_status dpti_peers_gather(dpt_trainer *trainer, dpt_status mine, void *items,
+                                              size_t item_bytes);
+
+/* Asks for something that all do, or nobody: with the next step that is collected. */
+void dpti_peers_wish(dpt_trainer *trainer, dpti_wish wish);
+
+#endif

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Several processes through MPI: the same training as in one, and a clear end whatever goes wrong.
+. "$SRC/tests/cli/kit.bash"
+if ! command -v mpirun >/dev/null 2>&1; then
+    echo "skipped: there is no mpirun"
+    exit 77
+fi
+folder=$(dirname "$DPTRAIN")/../lib/dptrain
+if [ ! -e "$folder/transports/libdptrain-mpi.so" ]; then
+    echo "skipped: built without MPI"
+    exit 77
+fi
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+one=(--devices cpu:threads=1)
+task=(--dataset synthetic:28x28x1:10:700 --batch-size 61 --lr 0.05 --momentum 0.9 --epochs 2)
+
+# mpi SECONDS ARGUMENT...: mpirun within a time; output in mpi.out and mpi.err, status in $status.
+mpi() {
+    local seconds=$1
+    shift
+    timeout "$seconds" mpirun --oversubscribe "$@" >mpi.out 2>mpi.err </dev/null
+    status=$?
+}
+
+# fails CODE PATTERN: the run before failed so, and one process has told why, in one line.
+fails() {
+    check "exit status $status, not $1" [ "$status" -eq "$1" ]
+    check "not one line of dptrain's: $(grep ^dptrain: mpi.err)" \
+        [ "$(grep -c '^dptrain: ' mpi.err)" -eq 1 ]
+    check "no /$2/ in $(cat mpi.err)" grep -qE "^dptrain: .*$2" mpi.err
+}
+
+# ---- The same training ---------------------------------------------------------------------------
+
+train "${task[@]}" --devices cpu:threads=1,cpu:threads=1 --split equal --checkpoint one --log one.jsonl
+mpi 120 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --split equal --checkpoint two --log two.jsonl \
+    --plot two.svg --trace two.json
+check "two processes: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "other weights" cmp -s one/model.safetensors two/model.safetensors
+check "one process prints" [ "$(grep -c '^model ' mpi.out)" -eq 1 ]
+check "both devices are shown" [ "$(grep -c 'process [01] on ' mpi.out)" -eq 2 ]
+check "the log tells of both" grep -q '"process":1,"host":' two.jsonl
+losses() { grep '"event":"step"' "$1" | grep -o '"loss":[^,]*'; }
+check "other losses" [ "$(losses one.jsonl)" = "$(losses two.jsonl)" ]
+check "other accuracy" [ "$(grep -o '"test_accuracy":[^,]*' one.jsonl)" = \
+    "$(grep -o '"test_accuracy":[^,]*' two.jsonl)" ]
+check "no plot" [ -s two.svg ]
+check "no trace" [ -s two.json ]
+
+# Unequal devices in every process, one of which has nothing to do; and the log's shares again.
+four=(-n 1 "$DPTRAIN" "${task[@]}" --devices cpu:threads=1,cpu:threads=1 --split 3:1:0:4:2
+    --checkpoint four --log four.jsonl
+    : -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --split 3:1:0:4:2
+    : -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --split 3:1:0:4:2)
+mpi 120 "${four[@]}"
+check "four processes: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "shares" grep -q '"shards":\[18,6,0,25,12\]' four.jsonl
+mpi 120 -n 5 "$DPTRAIN" "${task[@]}" "${one[@]}" --split replay:four.jsonl --log five.jsonl
+check "replay: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "replayed shares" grep -q '"shards":\[18,6,0,25,12\]' five.jsonl
+
+# Weights are read by each; evaluation is shared.
+"$DPTRAIN" eval --dataset synthetic:28x28x1:10:700 "${one[@]}" --checkpoint one >eval.one
+mpi 60 -n 3 "$DPTRAIN" eval --dataset synthetic:28x28x1:10:700 "${one[@]}" --checkpoint one
+check "eval in three: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "another evaluation" [ "$(cut -d' ' -f1-9 eval.one)" = "$(cut -d' ' -f1-9 mpi.out)" ]
+
+# A clock ends all behind the same step.
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --epochs 100000 --max-time 2 --quiet
+check "a limit of time: $(cat mpi.err)" [ "$status" -eq 0 ]
+
+# The cores that mpirun binds a process to are all that it takes.
+if [ "$(nproc)" -ge 2 ]; then
+    mpi 60 -n 2 --bind-to core "$DPTRAIN" "${task[@]}" --devices cpu --max-steps 3
+    check "bound to a core each: $(cat mpi.out mpi.err)" [ "$(grep -c ' 1 thread;' mpi.out)" -eq 2 ]
+fi
+
+# ---- What goes wrong -----------------------------------------------------------------------------
+
+mpi 60 -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" : -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --seed 5
+fails 2 'seed differs: process 0 has 0, process 1 has 5'
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --log /dev/full
+fails 1 'process 0: cannot write the log'
+mpi 60 -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" : -n 1 "$DPTRAIN" "${task[@]}" --devices cuda:77
+check "no device in one process: status $status" [ "$status" -ne 0 ]
+check "it is told" grep -q '^dptrain: ' mpi.err
+
+# Without the plug-in a process that is one of several trains nothing.
+mkdir -p without
+cp "$folder/libdptrain-cpu.so" without
+cp "$DPTRAIN" without
+cp "$(dirname "$DPTRAIN")"/../lib/libdptrain.so* without
+DPTRAIN_BACKEND_PATH=$PWD/without LD_LIBRARY_PATH=$PWD/without mpi 60 -n 2 ./without/dptrain \
+    "${task[@]}" "${one[@]}"
+check "it must not train without MPI: $(cat mpi.out)" [ "$status" -eq 1 ]
+check "nothing is trained" [ ! -s mpi.out ]
+check "it says what is missing" grep -q 'are to train together .*libdptrain-mpi' mpi.err
+DPTRAIN_TRANSPORT=none mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --max-steps 2
+check "told to train alone" [ "$status" -eq 0 ]
+check "each does" [ "$(grep -c '^model ' mpi.out)" -eq 2 ]
+
+# A process that is killed ends the others, and the last checkpoint is whole.
+rm -rf killed
+mpi 100 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --epochs 100000 --checkpoint killed &
+for _ in $(seq 300); do
+    if [ -e killed/model.safetensors ]; then break; fi
+    sleep 0.1
+done
+for directory in /proc/[0-9]*; do
+    [ "$(readlink "$directory/cwd" 2>/dev/null)" = "$PWD" ] || continue
+    tr '\0' '\n' <"$directory/environ" 2>/dev/null | grep -qx OMPI_COMM_WORLD_RANK=1 || continue
+    kill -9 "${directory#/proc/}"
+done
+began=$SECONDS
+wait
+check "the others end within 10 s" [ $((SECONDS - began)) -lt 10 ]
+check "mpirun tells who was killed: $(cat mpi.err)" grep -q 'rank 1 .*signal 9' mpi.err
+check "the checkpoint is whole" "$DPTRAIN" eval --dataset synthetic:28x28x1:10:700 "${one[@]}" \
+    --checkpoint killed
+finish

@@ -1,0 +1,23 @@
+/* Several processes, as threads of this one: a transport through memory stands in for MPI, so that
+   what they do together is tested where there is none. */
+#ifndef DPT_TEST_PROCESSES_H
+#define DPT_TEST_PROCESSES_H
+
+#include "dptrain.h"
+
+enum { MOST_STAND_INS = 8 };
+
+/* What each of them does, in a context of its own that has joined the others'. */
+typedef dpt_status stand_in(dpt_context *context, size_t rank, void *user);
+
+/* Runs `part` in n threads.  The first failure in the order of ranks, and its message. */
+dpt_status stand_ins_run(size_t n, stand_in *part, void *user, char message[512]);
+/* From then on the transport of process `rank` fails when it has started so many requests;
+   SIZE_MAX: never. */
+void stand_ins_fail(size_t rank, size_t after);
+
+/* "cpu|cpu,cpu" lists the devices of two processes: how many there are, and the list of one. */
+size_t stand_ins_count(const char *devices);
+void stand_ins_devices(const char *devices, size_t rank, char out[256]);
+
+#endif

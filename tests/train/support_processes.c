@@ -1,0 +1,240 @@
+/* Messages between threads: queues in memory, one for every pair. */
+#include "train/processes.h"
+
+#include "collective/processes.h"
+#include "device/device.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct letter {
+    struct letter *next;
+    size_t from, to, number; /* number: of those from one to the other */
+    size_t n_bytes;
+    uint8_t data[];
+} letter;
+
+typedef struct hub {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    size_t n, n_open;
+    bool broken;
+    letter *letters;
+    size_t n_sent[MOST_STAND_INS][MOST_STAND_INS];     /* [from][to] */
+    size_t n_expected[MOST_STAND_INS][MOST_STAND_INS]; /* [from][to] */
+} hub;
+
+static hub the_hub;
+static size_t failing_rank, failing_after = SIZE_MAX;
+
+/* One process's end of it. */
+typedef struct end {
+    size_t rank, n_started;
+} end;
+
+typedef struct request {
+    size_t n;
+    struct {
+        dpt_message message;
+        size_t number;
+    } receives[];
+} request;
+
+static dpt_status hub_open(void **self, size_t *rank, size_t *n_ranks, dpt_error *error)
+{
+    end *e = calloc(1, sizeof *e);
+    if (!e) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory");
+    pthread_mutex_lock(&the_hub.mutex);
+    e->rank = the_hub.n_open++;
+    pthread_mutex_unlock(&the_hub.mutex);
+    *self = e;
+    *rank = e->rank;
+    *n_ranks = the_hub.n;
+    return DPT_OK;
+}
+
+static void hub_close(void *self)
+{
+    free(self);
+}
+
+static bool post(size_t from, const dpt_message *m)
+{
+    letter *l = malloc(sizeof *l + m->n_bytes);
+    if (!l) return false;
+    *l = (letter){.from = from,
+                  .to = m->peer,
+                  .number = the_hub.n_sent[from][m->peer]++,
+                  .n_bytes = m->n_bytes,
+                  .next = the_hub.letters};
+    memcpy(l->data, m->data, m->n_bytes);
+    the_hub.letters = l;
+    return true;
+}
+
+static dpt_status hub_start(void *self, const dpt_message *messages, size_t n, void **out,
+                            dpt_error *error)
+{
+    end *e = self;
+    request *r = calloc(1, sizeof *r + n * sizeof *r->receives);
+    if (!r) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory");
+    pthread_mutex_lock(&the_hub.mutex);
+    if (e->rank == failing_rank && e->n_started++ >= failing_after) the_hub.broken = true;
+    for (size_t i = 0; i < n; i++) {
+        const dpt_message *m = &messages[i];
+        if (!m->receive) {
+            if (!post(e->rank, m)) the_hub.broken = true;
+            continue;
+        }
+        r->receives[r->n].message = *m;
+        r->receives[r->n++].number = the_hub.n_expected[m->peer][e->rank]++;
+    }
+    pthread_cond_broadcast(&the_hub.changed);
+    const bool broken = the_hub.broken;
+    pthread_mutex_unlock(&the_hub.mutex);
+    if (broken) free(r);
+    if (broken) return DPT_FAIL(error, DPT_E_IO, "the stand-in's connection is cut");
+    *out = r;
+    return DPT_OK;
+}
+
+static letter *take(size_t from, size_t to, size_t number)
+{
+    for (letter **l = &the_hub.letters; *l; l = &(*l)->next) {
+        letter *found = *l;
+        if (found->from != from || found->to != to || found->number != number) continue;
+        *l = found->next;
+        return found;
+    }
+    return NULL;
+}
+
+static dpt_status hub_wait(void *self, void *started, dpt_error *error)
+{
+    const end *e = self;
+    request *r = started;
+    dpt_status status = DPT_OK;
+    pthread_mutex_lock(&the_hub.mutex);
+    for (size_t i = 0; i < r->n && status == DPT_OK; i++) {
+        const dpt_message *m = &r->receives[i].message;
+        letter *l;
+        while (!(l = take(m->peer, e->rank, r->receives[i].number)) && !the_hub.broken)
+            pthread_cond_wait(&the_hub.changed, &the_hub.mutex);
+        if (!l)
+            status = DPT_FAIL(error, DPT_E_IO, "the stand-in's connection is cut");
+        else if (l->n_bytes != m->n_bytes)
+            status = DPT_FAIL(error, DPT_E_INTERNAL, "%zu bytes are sent where %zu are expected",
+                              l->n_bytes, m->n_bytes);
+        else
+            memcpy(m->data, l->data, m->n_bytes);
+        free(l);
+    }
+    pthread_mutex_unlock(&the_hub.mutex);
+    free(r);
+    return status;
+}
+
+static const dpt_transport transport = {
+    .abi = DPT_TRANSPORT_ABI,
+    .name = "stand-in",
+    .open = hub_open,
+    .close = hub_close,
+    .start = hub_start,
+    .wait = hub_wait,
+};
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+typedef struct thread_job {
+    stand_in *part;
+    void *user;
+    dpt_status status;
+    size_t rank;
+    char message[512];
+} thread_job;
+
+/* A process that fails alone exits, and its launcher ends the others. */
+static void end_job(dpt_context *context)
+{
+    if (context->processes && dpti_processes_agreed(context->processes)) return;
+    pthread_mutex_lock(&the_hub.mutex);
+    the_hub.broken = true;
+    pthread_cond_broadcast(&the_hub.changed);
+    pthread_mutex_unlock(&the_hub.mutex);
+    dpt_process_give_up(context);
+}
+
+static void *run(void *argument)
+{
+    thread_job *job = argument;
+    dpt_context *context = NULL;
+    dpt_error error = {.status = DPT_OK};
+    job->status = dpt_context_create(&context);
+    if (job->status != DPT_OK) return NULL;
+    job->status = dpti_processes_start(&transport, &context->processes, &error);
+    if (job->status == DPT_OK) {
+        job->rank = dpt_process_rank(context);
+        job->status = job->part(context, job->rank, job->user);
+    }
+    if (job->status != DPT_OK) {
+        snprintf(job->message, sizeof job->message, "%s", dpt_error_message(context));
+        end_job(context);
+    }
+    dpt_context_destroy(context);
+    return NULL;
+}
+
+static void empty(void)
+{
+    while (the_hub.letters) {
+        letter *l = the_hub.letters;
+        the_hub.letters = l->next;
+        free(l);
+    }
+}
+
+dpt_status stand_ins_run(size_t n, stand_in *part, void *user, char message[512])
+{
+    pthread_t threads[MOST_STAND_INS];
+    thread_job jobs[MOST_STAND_INS];
+    the_hub = (hub){.n = n};
+    pthread_mutex_init(&the_hub.mutex, NULL);
+    pthread_cond_init(&the_hub.changed, NULL);
+    for (size_t i = 0; i < n; i++) {
+        jobs[i] = (thread_job){.part = part, .user = user};
+        if (pthread_create(&threads[i], NULL, run, &jobs[i]) != 0) abort();
+    }
+    const thread_job *failed = NULL;
+    for (size_t i = 0; i < n; i++)
+        if (pthread_join(threads[i], NULL) != 0) abort();
+    for (size_t i = 0; i < n; i++)
+        if (jobs[i].status != DPT_OK && (!failed || jobs[i].rank < failed->rank)) failed = &jobs[i];
+    if (failed) snprintf(message, 512, "%s", failed->message);
+    empty();
+    pthread_cond_destroy(&the_hub.changed);
+    pthread_mutex_destroy(&the_hub.mutex);
+    return failed ? failed->status : DPT_OK;
+}
+
+void stand_ins_fail(size_t rank, size_t after)
+{
+    failing_rank = rank;
+    failing_after = after;
+}
+
+size_t stand_ins_count(const char *devices)
+{
+    size_t n = 1;
+    for (; *devices; devices++)
+        n += *devices == '|';
+    return n;
+}
+
+void stand_ins_devices(const char *devices, size_t rank, char out[256])
+{
+    for (; rank > 0; rank--)
+        devices = strchr(devices, '|') + 1;
+    snprintf(out, 256, "%.*s", (int)strcspn(devices, "|"), devices);
+}

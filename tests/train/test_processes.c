@@ -1,0 +1,332 @@
+/* What processes do together, beyond training the same (test_mix.c, test_batch_norm.c): collectives
+   by themselves, what must be the same in all, failures that all hear of, evaluation. */
+#include "collective/processes.h"
+#include "device/device.h"
+#include "harness.h"
+#include "train/processes.h"
+#include "train/support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 5, BATCH = 24, COUNT = 100 };
+
+/* ---- Collectives ----------------------------------------------------------------------------- */
+
+typedef struct reduce_task {
+    size_t n, count;
+    unsigned contributing; /* bits */
+    float *results[MOST];
+} reduce_task;
+
+/* Different in every element and process, with different last bits. */
+static float value_of(size_t rank, size_t i)
+{
+    return (float)sin((double)(i * 7 + rank * 1000003 + 1)) / 3.0f;
+}
+
+static dpt_status reduce_part(dpt_context *context, size_t rank, void *user)
+{
+    reduce_task *task = user;
+    dpt_error error = {.status = DPT_OK};
+    bool contributes[MOST];
+    float *data = malloc((task->count + 1) * sizeof *data);
+    if (!data) return DPT_E_NO_MEMORY;
+    for (size_t r = 0; r < task->n; r++)
+        contributes[r] = task->contributing >> r & 1;
+    for (size_t i = 0; i < task->count; i++)
+        data[i] = contributes[rank] ? value_of(rank, i) : NAN;
+    data[task->count] = 7; /* nobody's */
+    task->results[rank] = data;
+    return dpti_processes_reduce(context->processes, data, task->count, contributes, &error);
+}
+
+static void check_reduce(test *t, size_t n, size_t count, unsigned contributing)
+{
+    reduce_task task = {.n = n, .count = count, .contributing = contributing};
+    char message[512] = "";
+    if (!CHECK_OK(stand_ins_run(n, reduce_part, &task, message)))
+        FAIL("%zu processes, %zu elements: %s", n, count, message);
+    size_t n_wrong = 0;
+    for (size_t i = 0; i < count; i++) {
+        float sum = 0;
+        bool any = false;
+        for (size_t r = 0; r < n; r++) {
+            if (!(contributing >> r & 1)) continue;
+            sum = any ? sum + value_of(r, i) : value_of(r, i);
+            any = true;
+        }
+        for (size_t r = 0; r < n; r++)
+            n_wrong += task.results[r][i] != sum;
+    }
+    CHECK_SIZE(n_wrong, 0);
+    for (size_t r = 0; r < n; r++) {
+        CHECK(task.results[r][count] == 7);
+        free(task.results[r]);
+    }
+}
+
+/* Sums in the order of ranks, to the bit, wherever slices and chunks begin. */
+static void all_reduce(test *t)
+{
+    static const size_t counts[] = {0, 1, 15, 17, 255, 4097, 300000, 1000003};
+    for (size_t n = 1; n <= MOST; n++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+            check_reduce(t, n, counts[c], (1u << n) - 1);
+    check_reduce(t, 3, 1000, 5);
+    check_reduce(t, 3, 300000, 2);
+    check_reduce(t, 4, 1000, 0);
+}
+
+typedef struct agree_task {
+    size_t failing; /* SIZE_MAX: none */
+    dpt_status verdicts[MOST];
+    char messages[MOST][512];
+    bool right[MOST];
+} agree_task;
+
+/* Process r brings r * 3 bytes of value r. */
+static dpt_status agree_part(dpt_context *context, size_t rank, void *user)
+{
+    agree_task *task = user;
+    dpti_gathered all = {.data = NULL};
+    dpt_error error = {.status = DPT_OK};
+    uint8_t mine[3 * MOST];
+    memset(mine, (int)rank, sizeof mine);
+    dpt_status status = DPT_OK;
+    if (rank == task->failing) status = DPT_FAIL(&error, DPT_E_FORMAT, "planted");
+    status = dpti_processes_agree(context->processes, status, mine, 3 * rank, &all, &error);
+    task->verdicts[rank] = status;
+    memcpy(task->messages[rank], error.message, sizeof error.message);
+    task->right[rank] = status == DPT_OK;
+    for (size_t r = 0; status == DPT_OK && r < dpti_processes_count(context->processes); r++) {
+        if (all.begins[r + 1] - all.begins[r] != 3 * r) task->right[rank] = false;
+        for (size_t i = all.begins[r]; i < all.begins[r + 1]; i++)
+            if (all.data[i] != r) task->right[rank] = false;
+    }
+    dpti_gathered_free(&all);
+    return DPT_OK;
+}
+
+static void agreement(test *t)
+{
+    char message[512];
+    agree_task task = {.failing = SIZE_MAX};
+    CHECK_OK(stand_ins_run(4, agree_part, &task, message));
+    for (size_t r = 0; r < 4; r++)
+        CHECK(task.verdicts[r] == DPT_OK && task.right[r]);
+    task.failing = 2;
+    CHECK_OK(stand_ins_run(4, agree_part, &task, message));
+    for (size_t r = 0; r < 4; r++) {
+        CHECK(task.verdicts[r] == DPT_E_FORMAT);
+        CHECK(strcmp(task.messages[r], "process 2: planted") == 0);
+    }
+}
+
+/* ---- Trainers -------------------------------------------------------------------------------- */
+
+typedef struct setting {
+    image_set data, other_data;
+    /* Of one task. */
+    const char *devices;
+    size_t n_steps;
+    uint64_t other_seed; /* of the last process, if not 0 */
+    bool other_images;   /* likewise */
+    bool evaluate;
+    bool load_late; /* the last process changes its weights before dpt_fit */
+    dpt_status statuses[MOST];
+    char messages[MOST][512];
+    size_t steps[MOST];
+    dpt_evaluation evaluations[MOST];
+    float outputs[MOST][COUNT * 10];
+} setting;
+
+static dpt_status open_data(dpt_context *context, const image_set *images, dpt_dataset **out)
+{
+    const dpt_dataset_memory memory = {.count = images->count,
+                                       .height = 28,
+                                       .width = 28,
+                                       .channels = 1,
+                                       .classes = 10,
+                                       .dtype = DPT_U8,
+                                       .images = images->pixels,
+                                       .labels = images->labels};
+    return dpt_dataset_from_memory(context, &memory, out);
+}
+
+static dpt_status use(setting *s, dpt_context *context, size_t rank, bool last,
+                      dpt_trainer *trainer, const dpt_dataset *data)
+{
+    const dpt_fit_options fit = {.max_steps = s->n_steps};
+    float bias[10] = {1, 2, 3};
+    dpt_fit_result result;
+    if (s->load_late && last)
+        DPT_TRY(dpt_trainer_set(trainer, DPT_PARAMETER, "fc2.bias", bias, 10));
+    const dpt_status status = dpt_fit(trainer, &fit, &result);
+    s->steps[rank] = dpt_trainer_steps(trainer);
+    DPT_TRY(status);
+    (void)context;
+    if (!s->evaluate) return DPT_OK;
+    DPT_TRY(dpt_trainer_evaluate(trainer, data, &s->evaluations[rank]));
+    return dpt_trainer_predict(trainer, data, 0, data ? COUNT : 0, s->outputs[rank]);
+}
+
+static dpt_status train_in(setting *s, dpt_context *context, size_t rank)
+{
+    const bool last = rank + 1 == dpt_process_count(context);
+    const dpt_model_shape shape = {28, 28, 1, 10};
+    const dpt_trainer_options options = {
+        .batch_size = BATCH,
+        .split = "equal",
+        .seed = last && s->other_seed ? s->other_seed : 1,
+    };
+    char list[256];
+    dpt_dataset *data = NULL;
+    dpt_device_set *devices = NULL;
+    dpt_model *model = NULL;
+    dpt_trainer *trainer = NULL;
+    stand_ins_devices(s->devices, rank, list);
+    dpt_status status =
+        open_data(context, last && s->other_images ? &s->other_data : &s->data, &data);
+    if (status == DPT_OK) status = dpt_devices_open(context, list, &devices);
+    if (status == DPT_OK) status = dpt_model_by_name(context, "lenet", &shape, &model);
+    if (status == DPT_OK) status = dpt_trainer_create(devices, model, data, &options, &trainer);
+    if (status == DPT_OK) status = use(s, context, rank, last, trainer, data);
+    dpt_trainer_destroy(trainer);
+    dpt_model_destroy(model);
+    dpt_devices_close(devices);
+    dpt_dataset_destroy(data);
+    return status;
+}
+
+static dpt_status train_part(dpt_context *context, size_t rank, void *user)
+{
+    setting *s = user;
+    s->statuses[rank] = train_in(s, context, rank);
+    snprintf(s->messages[rank], sizeof s->messages[rank], "%s", dpt_error_message(context));
+    return s->statuses[rank];
+}
+
+static setting *begin(test *t, const char *devices, size_t n_steps)
+{
+    setting *s = t->user;
+    s->devices = devices;
+    s->n_steps = n_steps;
+    s->other_seed = 0;
+    s->other_images = s->evaluate = s->load_late = false;
+    return s;
+}
+
+/* All processes fail alike, with these words. */
+static void check_all_fail(test *t, setting *s, dpt_status status, const char *words)
+{
+    char message[512] = "";
+    const size_t n = stand_ins_count(s->devices);
+    CHECK(stand_ins_run(n, train_part, s, message) == status);
+    for (size_t r = 0; r < n; r++)
+        if (!CHECK(s->statuses[r] == status) || !CHECK(strstr(s->messages[r], words)))
+            FAIL("process %zu: %s", r, s->messages[r]);
+}
+
+static void what_must_be_the_same(test *t)
+{
+    setting *s = begin(t, "cpu:threads=1|cpu:threads=1|cpu:threads=1", 2);
+    s->other_seed = 2;
+    check_all_fail(t, s, DPT_E_INVALID, "seed differs: process 0 has 1, process 2 has 2");
+    s = begin(t, "cpu:threads=1|cpu:threads=1", 2);
+    s->other_images = true;
+    check_all_fail(t, s, DPT_E_INVALID, "checksum of the data differs");
+    s = begin(t, "cpu:threads=1|cpu:threads=1", 2);
+    s->load_late = true;
+    check_all_fail(t, s, DPT_E_INVALID, "process 1 begins with other weights than process 0");
+}
+
+/* A device of one process fails, at whatever call: that process tells it, and the others the same,
+   unless it was before they trained together. */
+static void a_device_fails(test *t)
+{
+    setting *s = begin(t, NULL, 3);
+    size_t n_alike = 0, call = 1;
+    for (;; call += call < 60 ? 1 : 17) {
+        char devices[128], message[512] = "";
+        snprintf(devices, sizeof devices,
+                 "cpu:threads=1|cpu:threads=1,fault:threads=1:fail=%zu|cpu:threads=1", call);
+        s->devices = devices;
+        if (stand_ins_run(3, train_part, s, message) == DPT_OK) break;
+        for (size_t r = 0; r < 3; r++) {
+            const bool told = strstr(s->messages[r], "fault:threads=1:fail") != NULL;
+            const bool cut = strstr(s->messages[r], "is cut") != NULL;
+            if (!CHECK(s->statuses[r] != DPT_OK) || !CHECK(told || (r != 1 && cut)))
+                FAIL("call %zu, process %zu: %s", call, r, s->messages[r]);
+            CHECK_SIZE(s->steps[r], s->steps[0]);
+        }
+        n_alike += strcmp(s->messages[0], s->messages[1]) == 0 &&
+                   strncmp(s->messages[0], "process 1", 9) == 0;
+    }
+    CHECK(call > 100);
+    CHECK(n_alike > 20);
+}
+
+/* Whenever the transport of one process fails, every process ends with a failure. */
+static void the_transport_fails(test *t)
+{
+    size_t n_failed = 0;
+    for (size_t after = 0; after < 200; after += after < 40 ? 1 : 13) {
+        setting *s = begin(t, "cpu:threads=1|cpu:threads=1,cpu:threads=1", 3);
+        char message[512] = "";
+        s->evaluate = true;
+        stand_ins_fail(1, after);
+        const dpt_status status = stand_ins_run(2, train_part, s, message);
+        stand_ins_fail(0, SIZE_MAX);
+        if (status == DPT_OK) break;
+        n_failed++;
+        for (size_t r = 0; r < 2; r++)
+            if (!CHECK(s->statuses[r] != DPT_OK) || !CHECK(strstr(s->messages[r], "is cut")))
+                FAIL("after %zu, process %zu: %s", after, r, s->messages[r]);
+    }
+    CHECK(n_failed > 20);
+}
+
+static void evaluation(test *t)
+{
+    char message[512] = "";
+    setting *s = begin(t, "cpu:threads=1", 3);
+    s->evaluate = true;
+    CHECK_OK(stand_ins_run(1, train_part, s, message));
+    const dpt_evaluation one = s->evaluations[0];
+    float *alone = malloc(sizeof s->outputs[0]);
+    REQUIRE(alone);
+    memcpy(alone, s->outputs[0], sizeof s->outputs[0]);
+    s->devices = "cpu:threads=1|cpu:threads=1,cpu:threads=1|cpu:threads=1";
+    if (!CHECK_OK(stand_ins_run(3, train_part, s, message))) FAIL("%s", message);
+    for (size_t r = 0; r < 3; r++) {
+        const dpt_evaluation *e = &s->evaluations[r];
+        CHECK_SIZE(e->samples, one.samples);
+        CHECK_NEAR(e->loss, one.loss, 1e-5);
+        CHECK(e->loss == s->evaluations[0].loss && e->hits == s->evaluations[0].hits);
+        CHECK(memcmp(s->outputs[r], s->outputs[0], sizeof s->outputs[0]) == 0);
+        for (size_t i = 0; i < COUNT * 10; i++)
+            CHECK_NEAR((double)s->outputs[r][i], (double)alone[i], 1e-4);
+    }
+    free(alone);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"sums are those of the ranks in order, to the bit", all_reduce},
+        {"all agree, or hear who does not", agreement},
+        {"what must be the same in all processes", what_must_be_the_same},
+        {"a device of one process fails", a_device_fails},
+        {"the transport fails", the_transport_fails},
+        {"evaluation and prediction", evaluation},
+    };
+    static setting s;
+    add_fault_plugins();
+    if (!images_create(COUNT, 7, &s.data) || !images_create(COUNT, 8, &s.other_data)) return 1;
+    const int code = test_main(argc, argv, cases, sizeof cases / sizeof *cases, &s);
+    images_free(&s.data);
+    images_free(&s.other_data);
+    return code;
+}

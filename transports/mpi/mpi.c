@@ -1,0 +1,154 @@
+/* The transport through MPI: non-blocking messages on a communicator of our own.  All calls come
+   from one thread, so MPI_THREAD_FUNNELED is enough. */
+#include "transport.h"
+
+#include <limits.h>
+#include <mpi.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { TAG = 1, MOST_BYTES = 1 << 30 }; /* MPI counts in int */
+
+/* A wait begins by looking again and again, for what comes at once, and goes on by sleeping between
+   looks: MPI's own waits take a core each, and cores are devices here. */
+enum { EAGER_LOOKS = 200, LEAST_SLEEP = 20000, MOST_SLEEP = 200000 }; /* nanoseconds */
+
+typedef struct mpi_job {
+    MPI_Comm world;
+} mpi_job;
+
+typedef struct mpi_requests {
+    int n;
+    MPI_Request requests[];
+} mpi_requests;
+
+static dpt_status fail(int code, const char *what, dpt_error *error)
+{
+    char words[MPI_MAX_ERROR_STRING + 1] = "";
+    int length = 0;
+    if (MPI_Error_string(code, words, &length) != MPI_SUCCESS) words[0] = '\0';
+    return DPT_FAIL_NATIVE(error, DPT_E_IO, code, "%s: %.300s", what, words);
+}
+
+/* ---- Joining and leaving --------------------------------------------------------------------- */
+
+static void transport_close(void *self)
+{
+    mpi_job *job = self;
+    (void)MPI_Barrier(job->world);
+    (void)MPI_Comm_free(&job->world);
+    (void)MPI_Finalize();
+    free(job);
+}
+
+static dpt_status initialize(dpt_error *error)
+{
+    int is = 0, level = 0;
+    if (MPI_Initialized(&is) == MPI_SUCCESS && is)
+        return DPT_FAIL(error, DPT_E_STATE, "MPI has been initialized by somebody else");
+    const int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
+    if (code != MPI_SUCCESS) return fail(code, "MPI_Init_thread", error);
+    if (level < MPI_THREAD_FUNNELED)
+        return DPT_FAIL(error, DPT_E_UNSUPPORTED, "this MPI library knows no threads");
+    return DPT_OK;
+}
+
+static dpt_status transport_open(void **self, size_t *rank, size_t *n_ranks, dpt_error *error)
+{
+    int mine = 0, n = 0;
+    DPT_TRY(initialize(error));
+    mpi_job *job = calloc(1, sizeof *job);
+    if (!job) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for MPI");
+    int code = MPI_Comm_dup(MPI_COMM_WORLD, &job->world);
+    if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(job->world, MPI_ERRORS_RETURN);
+    if (code == MPI_SUCCESS) code = MPI_Comm_rank(job->world, &mine);
+    if (code == MPI_SUCCESS) code = MPI_Comm_size(job->world, &n);
+    if (code != MPI_SUCCESS) {
+        free(job);
+        return fail(code, "MPI", error);
+    }
+    *self = job;
+    *rank = (size_t)mine;
+    *n_ranks = (size_t)n;
+    return DPT_OK;
+}
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+static size_t pieces(size_t n_bytes)
+{
+    return n_bytes / MOST_BYTES + (n_bytes % MOST_BYTES != 0);
+}
+
+static int start_message(const mpi_job *job, const dpt_message *m, mpi_requests *started)
+{
+    char *data = m->data;
+    for (size_t left = m->n_bytes; left > 0;) {
+        const size_t n = left < MOST_BYTES ? left : MOST_BYTES;
+        MPI_Request *request = &started->requests[started->n];
+        const int code =
+            m->receive ? MPI_Irecv(data, (int)n, MPI_BYTE, (int)m->peer, TAG, job->world, request)
+                       : MPI_Isend(data, (int)n, MPI_BYTE, (int)m->peer, TAG, job->world, request);
+        if (code != MPI_SUCCESS) return code;
+        started->n++;
+        data += n;
+        left -= n;
+    }
+    return MPI_SUCCESS;
+}
+
+static dpt_status transport_start(void *self, const dpt_message *messages, size_t n, void **request,
+                                  dpt_error *error)
+{
+    const mpi_job *job = self;
+    size_t n_requests = 0;
+    for (size_t i = 0; i < n; i++)
+        n_requests += pieces(messages[i].n_bytes);
+    mpi_requests *started = calloc(1, sizeof *started + n_requests * sizeof *started->requests);
+    if (!started || n_requests > INT_MAX) {
+        free(started);
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for messages");
+    }
+    for (size_t i = 0; i < n; i++) {
+        const int code = start_message(job, &messages[i], started);
+        if (code == MPI_SUCCESS) continue;
+        free(started);
+        return fail(code, messages[i].receive ? "MPI_Irecv" : "MPI_Isend", error);
+    }
+    *request = started;
+    return DPT_OK;
+}
+
+static dpt_status transport_wait(void *self, void *request, dpt_error *error)
+{
+    mpi_requests *started = request;
+    struct timespec sleep = {.tv_nsec = LEAST_SLEEP};
+    int code = MPI_SUCCESS, done = 0;
+    (void)self;
+    for (unsigned looks = 0; code == MPI_SUCCESS && !done; looks++) {
+        code = MPI_Testall(started->n, started->requests, &done, MPI_STATUSES_IGNORE);
+        if (done || looks < EAGER_LOOKS) continue;
+        (void)nanosleep(&sleep, NULL);
+        if (sleep.tv_nsec < MOST_SLEEP) sleep.tv_nsec += sleep.tv_nsec / 4;
+    }
+    free(started);
+    return code == MPI_SUCCESS ? DPT_OK : fail(code, "MPI_Testall", error);
+}
+
+/* ---- Entry ----------------------------------------------------------------------------------- */
+
+static const dpt_transport transport = {
+    .abi = DPT_TRANSPORT_ABI,
+    .name = "mpi",
+    .open = transport_open,
+    .close = transport_close,
+    .start = transport_start,
+    .wait = transport_wait,
+};
+
+DPT_API const dpt_transport *dpt_transport_entry(uint32_t abi);
+
+const dpt_transport *dpt_transport_entry(uint32_t abi)
+{
+    return abi == DPT_TRANSPORT_ABI ? &transport : NULL;
+}
