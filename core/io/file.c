@@ -59,14 +59,22 @@ static dpt_status fill(const char *path, int fd, void *to, size_t capacity, size
     return DPT_OK;
 }
 
-dpt_status dpti_file_read(const char *path, uint8_t **bytes, size_t *n_bytes, dpt_error *error)
+dpt_status dpti_file_read_most(const char *path, size_t max_bytes, uint8_t **bytes, size_t *n_bytes,
+                               dpt_error *error)
 {
     int fd = -1;
     size_t size = 0, n_read = 0;
     DPT_TRY(open_regular(path, &fd, &size, error));
 
     dpt_status status;
-    uint8_t *memory = dpti_alloc_aligned(size);
+    uint8_t *memory = NULL;
+    if (size > max_bytes) {
+        status = DPT_FAIL_NATIVE(error, DPT_E_FORMAT, EFBIG,
+                                 "%s has %zu bytes, more than the %zu that it may", path, size,
+                                 max_bytes);
+        goto close_file;
+    }
+    memory = dpti_alloc_aligned(size);
     if (!memory) {
         status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the %zu bytes of %s", size, path);
         goto close_file;
@@ -83,6 +91,33 @@ dpt_status dpti_file_read(const char *path, uint8_t **bytes, size_t *n_bytes, dp
 close_file:
     close(fd);
     return status;
+}
+
+dpt_status dpti_file_read_first(const char *path, size_t most, uint8_t **bytes, size_t *n_bytes,
+                                dpt_error *error)
+{
+    int fd = -1;
+    size_t size = 0, n_read = 0;
+    DPT_TRY(open_regular(path, &fd, &size, error));
+    if (size < most) most = size;
+    dpt_status status = DPT_OK;
+    uint8_t *memory = dpti_alloc_aligned(most);
+    if (!memory)
+        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for %zu bytes of %s", most, path);
+    if (status == DPT_OK) status = fill(path, fd, memory, most, &n_read, error);
+    close(fd);
+    if (status != DPT_OK) {
+        free(memory);
+        return status;
+    }
+    *bytes = memory;
+    *n_bytes = n_read;
+    return DPT_OK;
+}
+
+dpt_status dpti_file_read(const char *path, uint8_t **bytes, size_t *n_bytes, dpt_error *error)
+{
+    return dpti_file_read_most(path, SIZE_MAX, bytes, n_bytes, error);
 }
 
 /* ---- Replacing ------------------------------------------------------------------------------- */

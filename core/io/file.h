@@ -10,6 +10,15 @@
 DPT_CHECK_RESULT dpt_status dpti_file_read(const char *path, uint8_t **bytes, size_t *n_bytes,
                                            dpt_error *error);
 
+/* The same, refused with DPT_E_FORMAT, EFBIG, before memory is taken if it has more than max_bytes.
+ */
+DPT_CHECK_RESULT dpt_status dpti_file_read_most(const char *path, size_t max_bytes, uint8_t **bytes,
+                                                size_t *n_bytes, dpt_error *error);
+
+/* The first bytes of a file, at most `most`; *n_bytes are there. */
+DPT_CHECK_RESULT dpt_status dpti_file_read_first(const char *path, size_t most, uint8_t **bytes,
+                                                 size_t *n_bytes, dpt_error *error);
+
 /* A file that is being replaced: what is written goes to a temporary file in the same folder, and
    commit puts it into place (fsync, rename, fsync of the folder).  Links are followed.  What is no
    regular file (/dev/stdout, a pipe) is written directly. */

@@ -5,6 +5,7 @@
 #include "io/file.h"
 
 #include <jansson.h>
+#include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,12 @@ enum {
 };
 
 static const char metadata_key[] = "__metadata__";
+
+/* The seal stands at a fixed place: the header of a sealed file begins like this. */
+static const char seal_key[] = "checksum";
+static const char seal_prefix[] = "{\"__metadata__\":{\"checksum\":\"";
+static const char no_seal[] = "0000000000000000";
+enum { SEAL_OFFSET = LENGTH_BYTES + sizeof seal_prefix - 1, SEAL_DIGITS = sizeof no_seal - 1 };
 
 struct dpti_safetensors {
     const char *name; /* for messages, while parsing */
@@ -50,6 +57,50 @@ static bool tensor_bytes(size_t per_element, size_t rank, const size_t *shape, s
         if (!dpti_multiply(n, shape[d], &n)) return false;
     *out = n;
     return true;
+}
+
+/* ---- The seal -------------------------------------------------------------------------------- */
+
+typedef struct seal {
+    uint32_t crc, adler;
+} seal;
+
+static void seal_add(seal *s, const void *bytes, size_t n_bytes)
+{
+    if (n_bytes == 0) return; /* NULL would begin anew */
+    s->crc = libdeflate_crc32(s->crc, bytes, n_bytes);
+    s->adler = libdeflate_adler32(s->adler, bytes, n_bytes);
+}
+
+/* Of bytes that hold the header and perhaps what is behind it; zeros stand for the digits. */
+static seal seal_begin(const uint8_t *bytes, size_t n_bytes)
+{
+    seal s = {.crc = 0, .adler = 1};
+    seal_add(&s, bytes, SEAL_OFFSET);
+    seal_add(&s, no_seal, SEAL_DIGITS);
+    seal_add(&s, bytes + SEAL_OFFSET + SEAL_DIGITS, n_bytes - SEAL_OFFSET - SEAL_DIGITS);
+    return s;
+}
+
+static void seal_digits(const seal *s, char out[SEAL_DIGITS + 1])
+{
+    snprintf(out, SEAL_DIGITS + 1, "%08x%08x", (unsigned)s->crc, (unsigned)s->adler);
+}
+
+static bool has_seal(const uint8_t *bytes, size_t n_bytes)
+{
+    return n_bytes >= SEAL_OFFSET + SEAL_DIGITS &&
+           memcmp(bytes + LENGTH_BYTES, seal_prefix, sizeof seal_prefix - 1) == 0;
+}
+
+static dpt_status verify_seal(const char *name, const uint8_t *bytes, size_t n_bytes,
+                              dpt_error *error)
+{
+    char digits[SEAL_DIGITS + 1];
+    const seal s = seal_begin(bytes, n_bytes);
+    seal_digits(&s, digits);
+    if (memcmp(bytes + SEAL_OFFSET, digits, SEAL_DIGITS) == 0) return DPT_OK;
+    return DPT_FAIL(error, DPT_E_FORMAT, "%s: its checksum does not fit: damaged or cut off", name);
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -214,7 +265,9 @@ dpt_status dpti_safetensors_parse(const char *name, const uint8_t *bytes, size_t
     dpti_safetensors *file = calloc(1, sizeof *file);
     if (!file) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read %s", name);
     file->name = name;
-    dpt_status status = parse_header(file, bytes, n_bytes, error);
+    dpt_status status = DPT_OK;
+    if (has_seal(bytes, n_bytes)) status = verify_seal(name, bytes, n_bytes, error);
+    if (status == DPT_OK) status = parse_header(file, bytes, n_bytes, error);
     if (status == DPT_OK) status = parse_metadata(file, error);
     if (status == DPT_OK) status = parse_tensors(file, error);
     if (status == DPT_OK) {
@@ -226,14 +279,27 @@ dpt_status dpti_safetensors_parse(const char *name, const uint8_t *bytes, size_t
     return status;
 }
 
-dpt_status dpti_safetensors_read(const char *path, dpti_safetensors **out, dpt_error *error)
+dpt_status dpti_safetensors_parse_sealed(const char *name, const uint8_t *bytes, size_t n_bytes,
+                                         dpti_safetensors **out, dpt_error *error)
 {
-    /* Read rather than mapped: a file that shrinks under a mapping kills the process. */
+    if (!has_seal(bytes, n_bytes))
+        return DPT_FAIL(error, DPT_E_FORMAT, "%s: no checkpoint with a checksum, or a damaged one",
+                        name);
+    return dpti_safetensors_parse(name, bytes, n_bytes, out, error);
+}
+
+typedef dpt_status parser(const char *name, const uint8_t *bytes, size_t n_bytes,
+                          dpti_safetensors **out, dpt_error *error);
+
+/* Read rather than mapped: a file that shrinks under a mapping kills the process. */
+static dpt_status read_file(const char *path, size_t max_bytes, parser *parse,
+                            dpti_safetensors **out, dpt_error *error)
+{
     uint8_t *bytes = NULL;
     size_t n_bytes = 0;
     dpti_safetensors *file = NULL;
-    DPT_TRY(dpti_file_read(path, &bytes, &n_bytes, error));
-    const dpt_status status = dpti_safetensors_parse(path, bytes, n_bytes, &file, error);
+    DPT_TRY(dpti_file_read_most(path, max_bytes, &bytes, &n_bytes, error));
+    const dpt_status status = parse(path, bytes, n_bytes, &file, error);
     if (status != DPT_OK) {
         free(bytes);
         return status;
@@ -241,6 +307,33 @@ dpt_status dpti_safetensors_read(const char *path, dpti_safetensors **out, dpt_e
     file->owned = bytes;
     *out = file;
     return DPT_OK;
+}
+
+dpt_status dpti_safetensors_read(const char *path, dpti_safetensors **out, dpt_error *error)
+{
+    return read_file(path, SIZE_MAX, dpti_safetensors_parse, out, error);
+}
+
+dpt_status dpti_safetensors_read_sealed(const char *path, size_t max_bytes, dpti_safetensors **out,
+                                        dpt_error *error)
+{
+    return read_file(path, max_bytes, dpti_safetensors_parse_sealed, out, error);
+}
+
+char *dpti_safetensors_peek(const char *path, size_t max_bytes, const char *key)
+{
+    dpti_safetensors file = {.name = path};
+    uint8_t *bytes = NULL;
+    size_t n_bytes = 0;
+    char *value = NULL;
+    if (dpti_file_read_first(path, max_bytes, &bytes, &n_bytes, NULL) != DPT_OK) return NULL;
+    if (parse_header(&file, bytes, n_bytes, NULL) == DPT_OK) {
+        const char *text = dpti_safetensors_metadata(&file, key);
+        value = text ? dpti_strdup(text) : NULL;
+    }
+    json_decref(file.header);
+    free(bytes);
+    return value;
 }
 
 void dpti_safetensors_close(dpti_safetensors *file)
@@ -305,12 +398,16 @@ static json_t *tensor_entry(const dpti_tensor *tensor, size_t begin)
                      (json_int_t)begin, (json_int_t)(begin + tensor->n_bytes));
 }
 
-static dpt_status build_metadata(const char *path, const char *const *metadata, json_t *header,
-                                 dpt_error *error)
+static dpt_status build_metadata(const char *path, const char *const *metadata, bool sealed,
+                                 json_t *header, dpt_error *error)
 {
-    if (!metadata) return DPT_OK;
+    if (!metadata && !sealed) return DPT_OK;
     json_t *object = json_object();
-    for (; object && metadata[0]; metadata += 2) {
+    if (sealed && json_object_set_new(object, seal_key, json_string(no_seal)) != 0) {
+        json_decref(object);
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to write %s", path);
+    }
+    for (; metadata && object && metadata[0]; metadata += 2) {
         if (json_object_set_new(object, metadata[0], json_string(metadata[1])) != 0) {
             json_decref(object);
             return DPT_FAIL(error, DPT_E_INVALID, "%s: metadata %s is not UTF-8", path,
@@ -364,6 +461,16 @@ static dpt_status encode_header(const char *path, const json_t *header, uint8_t 
     return DPT_OK;
 }
 
+static void put_seal(uint8_t *header, size_t n_header, const dpti_tensor *tensors, size_t n_tensors)
+{
+    char digits[SEAL_DIGITS + 1];
+    seal s = seal_begin(header, n_header);
+    for (size_t i = 0; i < n_tensors; i++)
+        seal_add(&s, tensors[i].data, tensors[i].n_bytes);
+    seal_digits(&s, digits);
+    memcpy(header + SEAL_OFFSET, digits, SEAL_DIGITS);
+}
+
 static dpt_status write_file(const char *path, const uint8_t *header, size_t n_header,
                              const dpti_tensor *tensors, size_t n_tensors, dpt_error *error)
 {
@@ -377,18 +484,31 @@ static dpt_status write_file(const char *path, const uint8_t *header, size_t n_h
     return status;
 }
 
-dpt_status dpti_safetensors_write(const char *path, const dpti_tensor *tensors, size_t n_tensors,
-                                  const char *const *metadata, dpt_error *error)
+static dpt_status write_tensors(const char *path, const dpti_tensor *tensors, size_t n_tensors,
+                                const char *const *metadata, bool sealed, dpt_error *error)
 {
     uint8_t *bytes = NULL;
     size_t n_bytes = 0;
     json_t *header = json_object();
     if (!header) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to write %s", path);
-    dpt_status status = build_metadata(path, metadata, header, error);
+    dpt_status status = build_metadata(path, metadata, sealed, header, error);
     if (status == DPT_OK) status = build_header(path, tensors, n_tensors, header, error);
     if (status == DPT_OK) status = encode_header(path, header, &bytes, &n_bytes, error);
+    if (status == DPT_OK && sealed) put_seal(bytes, n_bytes, tensors, n_tensors);
     if (status == DPT_OK) status = write_file(path, bytes, n_bytes, tensors, n_tensors, error);
     free(bytes);
     json_decref(header);
     return status;
+}
+
+dpt_status dpti_safetensors_write(const char *path, const dpti_tensor *tensors, size_t n_tensors,
+                                  const char *const *metadata, dpt_error *error)
+{
+    return write_tensors(path, tensors, n_tensors, metadata, false, error);
+}
+
+dpt_status dpti_safetensors_seal(const char *path, const dpti_tensor *tensors, size_t n_tensors,
+                                 const char *const *metadata, dpt_error *error)
+{
+    return write_tensors(path, tensors, n_tensors, metadata, true, error);
 }

@@ -24,7 +24,17 @@ DPT_CHECK_RESULT dpt_status dpti_safetensors_write(const char *path, const dpti_
                                                    size_t n_tensors, const char *const *metadata,
                                                    dpt_error *error);
 
+/* The same, sealed: the first entry of the metadata is "checksum", 16 hexadecimal digits: CRC-32
+   and Adler-32 of the whole file, header included, with zeros in their place.  Other readers see
+   one string more among the metadata. */
+DPT_CHECK_RESULT dpt_status dpti_safetensors_seal(const char *path, const dpti_tensor *tensors,
+                                                  size_t n_tensors, const char *const *metadata,
+                                                  dpt_error *error);
+
 typedef struct dpti_safetensors dpti_safetensors;
+
+/* Reading.  Where a file is sealed every reader verifies that before it looks at anything:
+   DPT_E_FORMAT. */
 
 DPT_CHECK_RESULT dpt_status dpti_safetensors_read(const char *path, dpti_safetensors **out,
                                                   dpt_error *error);
@@ -32,6 +42,16 @@ DPT_CHECK_RESULT dpt_status dpti_safetensors_read(const char *path, dpti_safeten
 DPT_CHECK_RESULT dpt_status dpti_safetensors_parse(const char *name, const uint8_t *bytes,
                                                    size_t n_bytes, dpti_safetensors **out,
                                                    dpt_error *error);
+/* A file that must be sealed, of at most max_bytes: one that is not is refused with DPT_E_FORMAT.
+ */
+DPT_CHECK_RESULT dpt_status dpti_safetensors_read_sealed(const char *path, size_t max_bytes,
+                                                         dpti_safetensors **out, dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_safetensors_parse_sealed(const char *name, const uint8_t *bytes,
+                                                          size_t n_bytes, dpti_safetensors **out,
+                                                          dpt_error *error);
+/* Of a file's header alone, at most max_bytes of it, and without looking whether the rest is sound:
+   a value of its metadata, to be freed; NULL if there is none. */
+char *dpti_safetensors_peek(const char *path, size_t max_bytes, const char *key);
 void dpti_safetensors_close(dpti_safetensors *file);
 size_t dpti_safetensors_count(const dpti_safetensors *file);
 const dpti_tensor *dpti_safetensors_get(const dpti_safetensors *file, size_t i);
