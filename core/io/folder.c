@@ -1,0 +1,131 @@
+/* Numbered files in a folder. */
+#include "io/folder.h"
+
+#include "base/base.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static const char prefix[] = "checkpoint-", suffix[] = ".safetensors";
+
+char *dpti_folder_path(const char *folder, size_t number)
+{
+    return dpti_format("%s/%s%09zu%s", folder, prefix, number, suffix);
+}
+
+static bool parse_name(const char *name, size_t *number)
+{
+    char digits[24];
+    const size_t length = strlen(name), n_prefix = sizeof prefix - 1, n_suffix = sizeof suffix - 1;
+    if (length <= n_prefix + n_suffix || strncmp(name, prefix, n_prefix) != 0 ||
+        strcmp(name + length - n_suffix, suffix) != 0)
+        return false;
+    const size_t n = length - n_prefix - n_suffix;
+    if (n >= sizeof digits) return false;
+    memcpy(digits, name + n_prefix, n);
+    digits[n] = '\0';
+    /* Only names that dpti_folder_path makes: a number has one. */
+    return dpti_parse_size(digits, 0, SIZE_MAX, number) && (n == 9 || (n > 9 && digits[0] != '0'));
+}
+
+static int descending(const void *a, const void *b)
+{
+    const size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return (x < y) - (x > y);
+}
+
+static bool append(size_t **numbers, size_t *n, size_t *capacity, size_t number)
+{
+    if (*n == *capacity) {
+        const size_t more = *capacity ? 2 * *capacity : 16;
+        size_t n_bytes = 0;
+        size_t *grown =
+            dpti_multiply(more, sizeof *grown, &n_bytes) ? realloc(*numbers, n_bytes) : NULL;
+        if (!grown) return false;
+        *numbers = grown;
+        *capacity = more;
+    }
+    (*numbers)[(*n)++] = number;
+    return true;
+}
+
+dpt_status dpti_folder_list(const char *folder, size_t **numbers, size_t *n, dpt_error *error)
+{
+    size_t *found = NULL, n_found = 0, capacity = 0, number = 0;
+    DIR *directory = opendir(folder);
+    bool complete = true;
+    if (!directory)
+        return DPT_FAIL_NATIVE(error, DPT_E_IO, errno, "cannot read the folder %s: %s", folder,
+                               strerror(errno));
+    for (const struct dirent *entry; complete && (entry = readdir(directory));)
+        if (parse_name(entry->d_name, &number))
+            complete = append(&found, &n_found, &capacity, number);
+    closedir(directory);
+    if (!complete) {
+        free(found);
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the files of %s", folder);
+    }
+    if (n_found > 0) qsort(found, n_found, sizeof *found, descending);
+    *numbers = found;
+    *n = n_found;
+    return DPT_OK;
+}
+
+dpt_status dpti_folder_lock(const char *folder, int *lock, dpt_error *error)
+{
+    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return DPT_FAIL_NATIVE(error, DPT_E_IO, errno, "cannot open the folder %s: %s", folder,
+                               strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        *lock = fd;
+        return DPT_OK;
+    }
+    const int code = errno;
+    close(fd);
+    if (code == EWOULDBLOCK)
+        return DPT_FAIL_NATIVE(error, DPT_E_STATE, code,
+                               "another training writes its checkpoints to %s: choose another "
+                               "folder",
+                               folder);
+    *lock = -1;
+    return DPT_OK;
+}
+
+/* ---- Leftovers ------------------------------------------------------------------------------- */
+
+/* ".dptrain-PID-N.tmp" of a process that is not there, or of this one, which has none open yet. */
+static bool is_leftover(const char *name)
+{
+    static const char begin[] = ".dptrain-", end[] = ".tmp";
+    char digits[24];
+    size_t pid = 0;
+    const size_t length = strlen(name);
+    if (strncmp(name, begin, sizeof begin - 1) != 0 || length < sizeof begin + sizeof end ||
+        strcmp(name + length - (sizeof end - 1), end) != 0)
+        return false;
+    const char *const text = name + sizeof begin - 1;
+    const size_t n = strcspn(text, "-");
+    if (n >= sizeof digits || text[n] != '-') return false;
+    memcpy(digits, text, n);
+    digits[n] = '\0';
+    if (!dpti_parse_size(digits, 1, INT32_MAX, &pid)) return false;
+    return (pid_t)pid == getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
+}
+
+size_t dpti_folder_clean(const char *folder)
+{
+    size_t n = 0;
+    DIR *directory = opendir(folder);
+    if (!directory) return 0;
+    for (const struct dirent *entry; (entry = readdir(directory));)
+        if (is_leftover(entry->d_name) && unlinkat(dirfd(directory), entry->d_name, 0) == 0) n++;
+    closedir(directory);
+    return n;
+}

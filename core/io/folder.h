@@ -1,0 +1,20 @@
+/* A folder of numbered files, checkpoint-000000120.safetensors: which there are, that one process
+   at a time writes them, and what killed ones have left behind. */
+#ifndef DPTI_FOLDER_H
+#define DPTI_FOLDER_H
+
+#include "backend.h"
+
+/* The path of file `number`; NULL without memory.  To be freed. */
+char *dpti_folder_path(const char *folder, size_t number);
+/* The numbers of the files that there are, the greatest first; *numbers is to be freed.  DPT_E_IO.
+ */
+DPT_CHECK_RESULT dpt_status dpti_folder_list(const char *folder, size_t **numbers, size_t *n,
+                                             dpt_error *error);
+/* Holds the folder for this process until *lock is closed, which the end of the process does too.
+   DPT_E_STATE if another one holds it.  *lock is -1 where the file system knows no locks. */
+DPT_CHECK_RESULT dpt_status dpti_folder_lock(const char *folder, int *lock, dpt_error *error);
+/* Removes the temporary files (io/file.h) of processes that are gone; how many. */
+size_t dpti_folder_clean(const char *folder);
+
+#endif
