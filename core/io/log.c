@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 struct dpti_log {
     FILE *file;
@@ -23,7 +24,7 @@ static dpt_status fail_write(const char *path, int code, dpt_error *error)
                            code == ENOSPC ? "; free some space or choose another place" : "");
 }
 
-dpt_status dpti_log_open(const char *path, dpti_log **out, dpt_error *error)
+static dpt_status open_as(const char *path, const char *mode, dpti_log **out, dpt_error *error)
 {
     dpti_log *log = calloc(1, sizeof *log);
     if (log) log->path = dpti_strdup(path);
@@ -31,7 +32,7 @@ dpt_status dpti_log_open(const char *path, dpti_log **out, dpt_error *error)
         free(log);
         return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the log %s", path);
     }
-    log->file = fopen(path, "we"); /* e: not for child processes */
+    log->file = fopen(path, mode);
     if (!log->file) {
         const dpt_status status = fail_write(path, errno, error);
         free(log->path);
@@ -40,6 +41,22 @@ dpt_status dpti_log_open(const char *path, dpti_log **out, dpt_error *error)
     }
     *out = log;
     return DPT_OK;
+}
+
+/* e: not for child processes */
+dpt_status dpti_log_open(const char *path, dpti_log **out, dpt_error *error)
+{
+    return open_as(path, "we", out, error);
+}
+
+dpt_status dpti_log_resume(const char *path, const dpti_log_position *position, dpti_log **out,
+                           bool *begun, size_t *last, dpt_error *error)
+{
+    size_t n_kept = 0;
+    DPT_TRY(dpti_log_find(path, position, &n_kept, last, error));
+    if (n_kept > 0 && truncate(path, (off_t)n_kept) != 0) return fail_write(path, errno, error);
+    *begun = n_kept > 0;
+    return open_as(path, n_kept > 0 ? "ae" : "we", out, error);
 }
 
 dpt_status dpti_log_close(dpti_log *log, dpt_error *error)
@@ -155,6 +172,14 @@ static json_t *device_value(event *e, const dpt_device_description *device, bool
     return d.object;
 }
 
+static void set_run_devices(event *e, const dpti_log_run *run)
+{
+    json_t *devices = json_array();
+    for (size_t i = 0; i < run->n_devices; i++)
+        append(e, devices, device_value(e, &run->devices[i], run->streamed && run->streamed[i]));
+    set(e, "devices", devices);
+}
+
 dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run *run, dpt_error *error)
 {
     event e = event_begin("run");
@@ -165,10 +190,18 @@ dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run *run, dpt_error 
     set(&e, "seed", size_value(run->seed));
     set(&e, "dataset", text_value(run->dataset));
     set(&e, "split", text_value(run->split));
-    json_t *devices = json_array();
-    for (size_t i = 0; i < run->n_devices; i++)
-        append(&e, devices, device_value(&e, &run->devices[i], run->streamed && run->streamed[i]));
-    set(&e, "devices", devices);
+    set_run_devices(&e, run);
+    return write_event(log, &e, error);
+}
+
+dpt_status dpti_log_write_resume(dpti_log *log, const dpti_log_run *run, size_t step,
+                                 dpt_error *error)
+{
+    event e = event_begin("resume");
+    set(&e, "version", text_value(DPT_VERSION));
+    set(&e, "step", size_value(step));
+    set(&e, "split", text_value(run->split));
+    set_run_devices(&e, run);
     return write_event(log, &e, error);
 }
 

@@ -13,6 +13,28 @@ DPT_CHECK_RESULT dpt_status dpti_log_open(const char *path, dpti_log **out, dpt_
 /* Closes; DPT_E_IO if anything could not be written (a full disk).  Accepts NULL. */
 DPT_CHECK_RESULT dpt_status dpti_log_close(dpti_log *log, dpt_error *error);
 
+/* Goes on with the log of the run that a checkpoint is of: what is behind its step (and behind the
+   epochs that were complete then) is cut off, and the end that an earlier `done` marked.  A file
+   that is not there, or empty, is created, and *begun says false: it has no run event yet.
+   DPT_E_INVALID: the log of another run; DPT_E_FORMAT: no log at all.  *last is the last step that
+   the log has. */
+typedef struct dpti_log_position {
+    size_t step, epoch; /* of the checkpoint: steps done; the epoch that the next step belongs to */
+    size_t batch_size;
+    uint64_t seed;
+} dpti_log_position;
+DPT_CHECK_RESULT dpt_status dpti_log_resume(const char *path, const dpti_log_position *position,
+                                            dpti_log **out, bool *begun, size_t *last,
+                                            dpt_error *error);
+
+/* Where to cut (replay.c): *n_kept bytes of the file stay, 0 if it is not there or has no line. */
+DPT_CHECK_RESULT dpt_status dpti_log_find(const char *path, const dpti_log_position *position,
+                                          size_t *n_kept, size_t *last, dpt_error *error);
+/* The same from a text in memory; `name` stands in messages. */
+DPT_CHECK_RESULT dpt_status dpti_log_find_in(const char *name, const char *text, size_t length,
+                                             const dpti_log_position *position, size_t *n_kept,
+                                             size_t *last, dpt_error *error);
+
 typedef struct dpti_log_run {
     const char *model;
     size_t parameters, batch_size;
@@ -26,6 +48,9 @@ typedef struct dpti_log_run {
 /* Each writes one line and flushes it.  DPT_E_IO when it cannot. */
 DPT_CHECK_RESULT dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run *run,
                                                dpt_error *error);
+/* resume: from `step` on in another process, on the run's devices and split. */
+DPT_CHECK_RESULT dpt_status dpti_log_write_resume(dpti_log *log, const dpti_log_run *run,
+                                                  size_t step, dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_log_write_step(dpti_log *log, const dpt_step_metrics *step,
                                                 dpt_error *error);
 /* rebalance: the step's shards, throughput and reason.  Only for steps that have one. */

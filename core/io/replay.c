@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct reader {
     const char *name;
@@ -84,6 +85,20 @@ static dpt_status read_step(reader *r, const json_t *event)
     return DPT_OK;
 }
 
+/* A run that goes on from a checkpoint: shares that it has already recorded stay, and there are as
+   many devices as before. */
+static dpt_status read_resume(reader *r, const json_t *event)
+{
+    const dpti_replay *replay = &r->replay;
+    size_t step = 0;
+    if (!replay->n_devices) return fail_line(r, "a resume event before the run event");
+    if (!json_size(json_object_get(event, "step"), &step) || step != replay->n_steps)
+        return fail_line(r, "the run goes on from a step that is not the last one here");
+    if (json_array_size(json_object_get(event, "devices")) != replay->n_devices)
+        return fail_line(r, "from here on the run has another number of devices");
+    return DPT_OK;
+}
+
 static dpt_status read_line(reader *r, const char *text, size_t length, bool ended)
 {
     json_t *event = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
@@ -98,6 +113,8 @@ static dpt_status read_line(reader *r, const char *text, size_t length, bool end
         status = read_run(r, event);
     else if (strcmp(kind, "step") == 0)
         status = read_step(r, event);
+    else if (strcmp(kind, "resume") == 0)
+        status = read_resume(r, event);
     json_decref(event);
     return status;
 }
@@ -141,4 +158,83 @@ void dpti_replay_free(dpti_replay *replay)
 {
     free(replay->shards);
     *replay = (dpti_replay){0};
+}
+
+/* ---- Where a resumed run goes on ------------------------------------------------------------- */
+
+typedef enum verdict { KEEP, CUT, REFUSE } verdict;
+
+static bool same_seed(const json_t *value, uint64_t seed)
+{
+    char digits[24];
+    if (json_is_integer(value)) return (uint64_t)json_integer_value(value) == seed;
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)seed);
+    return json_string_value(value) && strcmp(json_string_value(value), digits) == 0;
+}
+
+/* Whether a line is of the time before the checkpoint. */
+static verdict judge(const json_t *event, bool first, const dpti_log_position *at, size_t *last)
+{
+    const char *kind = json_string_value(json_object_get(event, "event"));
+    size_t number = 0;
+    if (!kind) return first ? REFUSE : CUT;
+    if (first) {
+        const bool same =
+            strcmp(kind, "run") == 0 && json_size(json_object_get(event, "batch_size"), &number) &&
+            number == at->batch_size && same_seed(json_object_get(event, "seed"), at->seed);
+        return same ? KEEP : REFUSE;
+    }
+    if (strcmp(kind, "done") == 0) return CUT;
+    if (strcmp(kind, "epoch") == 0)
+        return json_size(json_object_get(event, "epoch"), &number) && number < at->epoch ? KEEP
+                                                                                         : CUT;
+    const json_t *step = json_object_get(event, "step");
+    if (!step) return KEEP;
+    if (!json_size(step, &number) || number > at->step) return CUT;
+    if (strcmp(kind, "step") == 0) *last = number;
+    return KEEP;
+}
+
+dpt_status dpti_log_find_in(const char *name, const char *text, size_t length,
+                            const dpti_log_position *position, size_t *n_kept, size_t *last,
+                            dpt_error *error)
+{
+    size_t kept = 0, step = 0;
+    while (kept < length) {
+        const char *const newline = memchr(text + kept, '\n', length - kept);
+        if (!newline) break; /* cut off by the end of its process */
+        const size_t n = (size_t)(newline - (text + kept));
+        json_t *event = json_loadb(text + kept, n, JSON_REJECT_DUPLICATES, NULL);
+        const verdict what = judge(event, kept == 0, position, &step);
+        json_decref(event);
+        if (what == REFUSE)
+            return DPT_FAIL(error, DPT_E_INVALID,
+                            "%s is not the log of the training that is resumed: name another file",
+                            name);
+        if (what == CUT) break;
+        kept += n + 1;
+    }
+    if (kept == 0 && length > 0)
+        return DPT_FAIL(error, DPT_E_INVALID, "%s is no log of dptrain: name another file", name);
+    *n_kept = kept;
+    *last = step;
+    return DPT_OK;
+}
+
+dpt_status dpti_log_find(const char *path, const dpti_log_position *position, size_t *n_kept,
+                         size_t *last, dpt_error *error)
+{
+    uint8_t *bytes = NULL;
+    size_t n_bytes = 0;
+    dpt_error own = {.status = DPT_OK};
+    struct stat about;
+    *n_kept = *last = 0;
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) return DPT_OK; /* /dev/stdout */
+    dpt_status status = dpti_file_read(path, &bytes, &n_bytes, &own);
+    if (status == DPT_E_NOT_FOUND) return DPT_OK;
+    if (status == DPT_OK)
+        status = dpti_log_find_in(path, (const char *)bytes, n_bytes, position, n_kept, last, &own);
+    free(bytes);
+    if (status != DPT_OK && error) *error = own;
+    return status;
 }
