@@ -533,6 +533,20 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set(dpt_trainer *trainer, dpt_te
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path);
 
+/* Everything that training goes on from: weights, running statistics, the optimizer's state, the
+   position in the data, the step that random numbers are keyed by, what the split "measured" has
+   learnt.  One safetensors file with a checksum over every byte, in which PyTorch and
+   dpt_trainer_load find the weights (docs/reliability.md has the format).  A trainer of the same
+   model, data and options that loads it makes the steps that this one would make: the same bits
+   with the same shares.  No step in flight. save writes atomically, as dpt_trainer_save does.  load
+   checks everything before it changes anything: DPT_E_FORMAT for a file that is damaged, cut off,
+   or has weights only; DPT_E_INVALID if the trainer's model, data or an option is another one,
+   which is named.  The devices, the split and the micro-batch may be others.  The learning rate is
+   loaded too.  Outside dpt_fit; what a fit was in the middle of, dpt_fit_options.resume goes on
+   with. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_save_state(dpt_trainer *trainer, const char *path);
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load_state(dpt_trainer *trainer, const char *path);
+
 /* Bytes that one replica takes through the vtable on device i: everything but the data.  0 if there
    is no device i. */
 DPT_API size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device);
@@ -622,6 +636,15 @@ typedef struct dpt_schedule {
     float factor;        /* STEP: default 0.1 */
 } dpt_schedule;
 
+/* After so many steps, epochs or seconds, whichever is first; 0: that does not count. */
+typedef struct dpt_interval {
+    size_t steps, epochs;
+    double seconds;
+} dpt_interval;
+
+/* What dpt_fit has to say: where it goes on; that a checkpoint was passed over or not written. */
+typedef enum dpt_notice { DPT_NOTICE_INFO = 0, DPT_NOTICE_WARNING = 1 } dpt_notice;
+
 typedef struct dpt_fit_options {
     size_t epochs;                 /* default 1, unless max_steps or max_seconds is set */
     size_t max_steps;              /* 0: no limit */
@@ -634,9 +657,16 @@ typedef struct dpt_fit_options {
     const char *plot;       /* SVG; may be NULL */
     const char *trace;      /* Chrome's trace events (docs/trace.md); may be NULL */
     const char *checkpoint; /* directory: model.safetensors after each epoch, best.safetensors after
-                               the best one by validation loss; may be NULL */
+                               the best one by validation loss, and what `resume` goes on from:
+                               checkpoint-STEP.safetensors, of dpt_trainer_save_state's format.  May
+                               be NULL */
+    dpt_interval checkpoint_every; /* all zero: each epoch */
+    size_t checkpoint_keep;        /* how many of these stay; default 2 */
+    bool resume; /* go on from the newest sound one in `checkpoint`; begin if there is none */
     /* Called after each step and each epoch; a result other than 0 ends training in good order. */
     int (*progress)(const dpt_fit_progress *progress, void *user);
+    /* One line each; may be NULL. */
+    void (*notice)(dpt_notice kind, const char *text, void *user);
     void *user;
 } dpt_fit_options;
 
@@ -656,7 +686,22 @@ typedef struct dpt_fit_result {
    short is evaluated too.  Files are opened before the first step: DPT_E_IO for a log, plot,
    trace or checkpoint that cannot be written.  DPT_E_INVALID: two of them in one file, patience
    without validation, a schedule that must know the number of steps and cannot, data that do not
-   fit the model.  After a failure nothing is in flight. */
+   fit the model.  After a failure nothing is in flight.
+
+   Checkpoints are written in the background from a copy in host memory, atomically, one at a time:
+   where the disk is slower than `checkpoint_every` asks, there are fewer.  Older ones are deleted
+   once a newer one is durable.  One that cannot be written (a full disk), and weights likewise, is
+   a notice, once for each cause, and training goes on; DPT_E_IO at the end if the last one or the
+   weights could not be written then either.  The last one is written when training ends, by its
+   limits or by `progress`.  One process at a time uses a folder (DPT_E_STATE).
+
+   With `resume` the course goes on as if it had not been interrupted: limits, schedule, patience
+   and the result's figures count from where it first began, and `log` is continued.  Checkpoints
+   that are damaged are passed over with a notice; DPT_E_FORMAT if none is sound; DPT_E_INVALID if
+   the newest sound one is of another training, with the setting named (dpt_trainer_load_state; the
+   learning rate and its schedule also; limits may be others, but where the schedule depends on the
+   number of steps).  Without `resume`, DPT_E_INVALID if the folder has checkpoints of a training
+   that did not come to its end; those of one that did are replaced. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options,
                                             dpt_fit_result *out);
 

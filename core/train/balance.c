@@ -337,3 +337,38 @@ bool dpti_balance_lose(dpti_balance *balance, size_t device)
     balance->devices[device].lost = true;
     return true;
 }
+
+/* ---- From one process to the next ------------------------------------------------------------ */
+
+bool dpti_balance_learnt(const dpti_balance *balance, dpti_time_model *models, size_t *shares,
+                         bool *calibrated)
+{
+    const dpti_balance *b = balance;
+    for (size_t i = 0; i < b->n_devices; i++) {
+        models[i] = b->devices[i].model;
+        shares[i] = b->shares[i];
+    }
+    *calibrated = b->calibrated;
+    return b->started;
+}
+
+bool dpti_balance_resume(dpti_balance *balance, const dpti_time_model *models, const size_t *shares,
+                         bool calibrated)
+{
+    dpti_balance *b = balance;
+    size_t sum = 0;
+    for (size_t i = 0; i < b->n_devices; i++) {
+        if (shares[i] > b->devices[i].capacity) return false;
+        if (calibrated && shares[i] > 0 && models[i].n_seen == 0) return false;
+        sum += shares[i]; /* each at most a capacity: at most twice a batch */
+    }
+    if (sum != b->batch_size) return false;
+    for (size_t i = 0; i < b->n_devices; i++) {
+        b->devices[i].model = models[i];
+        b->devices[i].warm = false;
+        b->shares[i] = shares[i];
+    }
+    b->calibrated = calibrated;
+    b->started = b->settling = true;
+    return true;
+}

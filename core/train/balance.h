@@ -97,6 +97,14 @@ bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most);
 /* A device takes no part any more: no samples, and a rate of 0.  false, and nothing has changed:
    the others do not hold a batch. */
 bool dpti_balance_lose(dpti_balance *balance, size_t device);
+/* What it has learnt, for a later process: the models and the shares of full batches, (n_devices).
+   false if it has no shares yet.  `calibrated` says whether they were chosen by measurement. */
+bool dpti_balance_learnt(const dpti_balance *balance, dpti_time_model *models, size_t *shares,
+                         bool *calibrated);
+/* Goes on with that: shares that add up to a batch.  What a device's first step takes is passed
+   over again.  false, and nothing has changed: they do not fit the batch or a capacity. */
+bool dpti_balance_resume(dpti_balance *balance, const dpti_time_model *models, const size_t *shares,
+                         bool calibrated);
 /* Samples per second of each device at its present share, as modelled: false until shares have been
    chosen or confirmed by measurement. */
 bool dpti_balance_rates(const dpti_balance *balance, double *rates);

@@ -168,6 +168,7 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
     if (o->batch_norm != DPT_BATCH_NORM_SYNC && o->batch_norm != DPT_BATCH_NORM_LOCAL)
         return dpt_fail(context, DPT_E_INVALID, "unknown mode of batch-norm %d",
                         (int)o->batch_norm);
+    t->batch_norm = o->batch_norm;
     t->micro_batch = o->micro_batch;
     t->program =
         (dpti_program_options){.data = t->data,

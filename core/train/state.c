@@ -216,18 +216,50 @@ static dpt_status write_all(dpt_trainer *t, dpt_tensor_kind kind, const float *f
     return first.status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &first);
 }
 
-dpt_status dpti_trainer_adopt(dpt_trainer *trainer, const float *weights, const float *zeros)
+dpt_tensor_kind dpti_lasting_kind(size_t i)
+{
+    return lasting[i];
+}
+
+dpt_status dpti_trainer_adopt_state(dpt_trainer *trainer, const float *const *flats)
 {
     dpt_trainer *t = trainer;
     dpt_error first = {.status = DPT_OK};
     for (size_t i = 0; i < t->n_workers; i++)
         t->workers[i].stale = t->workers[i].gone;
     for (size_t k = 0; k < dpti_trainer_n_lasting(t); k++)
-        if (write_all(t, lasting[k], k == 0 ? weights : zeros) != DPT_OK && first.status == DPT_OK)
+        if (write_all(t, lasting[k], flats[k]) != DPT_OK && first.status == DPT_OK)
             first = t->context->error;
-    t->optimizer_origin = t->done.step;
     t->lost = dpti_trainer_trusted(t) == t->n_workers;
     return first.status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &first);
+}
+
+dpt_status dpti_trainer_adopt(dpt_trainer *trainer, const float *weights, const float *zeros)
+{
+    trainer->optimizer_origin = trainer->done.step;
+    return dpti_trainer_adopt_state(trainer, (const float *const[]){weights, zeros, zeros});
+}
+
+static dpt_status read_replica(dpt_trainer *t, size_t rank, size_t n_kinds, float *const *flats)
+{
+    for (size_t k = 0; k < n_kinds; k++)
+        DPT_TRY(dpti_trainer_read(t, rank, lasting[k], flats[k]));
+    return DPT_OK;
+}
+
+dpt_status dpti_trainer_read_trusted(dpt_trainer *trainer, size_t n_kinds, float *const *flats)
+{
+    dpt_trainer *t = trainer;
+    dpt_status status = DPT_E_STATE;
+    if (dpti_trainer_trusted(t) == t->n_workers)
+        return dpt_fail(t->context, DPT_E_STATE,
+                        "no device holds trusted weights: nothing to save");
+    for (size_t i = 0; i < t->n_workers; i++) {
+        if (t->workers[i].stale) continue;
+        status = read_replica(t, i, n_kinds, flats);
+        if (!dpti_is_loss(status)) return status;
+    }
+    return status;
 }
 
 /* ---- Tensors by name ------------------------------------------------------------------------- */

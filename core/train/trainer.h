@@ -125,6 +125,7 @@ struct dpt_trainer {
     dpti_program_options program;
     size_t batch_size, micro_batch; /* micro_batch: most samples at once, 0 if not told */
     uint64_t seed;
+    dpt_batch_norm_mode batch_norm;
     float lr;
     char *split_text;
     dpti_split split;  /* of steps with fixed shares, and of evaluation */
@@ -220,6 +221,12 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_check_answers(dpt_trainer *trainer,
                                                        const dpt_dataset *data);
 /* DPT_E_INVALID if the data do not fit the model's input and classes, or the loss (evaluate.c). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_check_test(dpt_trainer *trainer, const dpt_dataset *data);
+/* The i-th kind of what outlives a step. */
+dpt_tensor_kind dpti_lasting_kind(size_t i);
+/* Gives every device these: flat buffers, (dpti_trainer_n_lasting).  One that cannot be written is
+   stale from then on; the first failure is returned. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_adopt_state(dpt_trainer *trainer,
+                                                     const float *const *flats);
 /* New weights, and an optimizer that has not moved yet, on every device: `zeros` is a flat buffer
    of them. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_adopt(dpt_trainer *trainer, const float *weights,
@@ -239,6 +246,10 @@ void dpti_trainer_unbind_tests(dpt_trainer *trainer);
 /* The worker of a device of all processes' if it is this one's, else DPT_E_INVALID. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_own_device(const dpt_trainer *trainer, size_t device,
                                                     size_t *rank);
+/* Reads what lasts from the first replica that can be read: a lost device keeps its own to itself.
+   DPT_E_STATE if no device holds trusted weights. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_read_trusted(dpt_trainer *trainer, size_t n_kinds,
+                                                      float *const *flats);
 /* A flat buffer of zeros in host memory; NULL without memory, which the context's error tells. */
 float *dpti_trainer_make_flat(dpt_trainer *trainer);
 /* The first replica whose weights can be trusted, though its device may be lost; n_workers if there

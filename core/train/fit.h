@@ -1,0 +1,76 @@
+/* What the files of the training loop share: fit.c (limits, steps, epochs), fit_files.c (what it
+   writes on the way), fit_checkpoint.c (what it can be resumed from). */
+#ifndef DPTI_FIT_H
+#define DPTI_FIT_H
+
+#include "io/plot.h"
+#include "train/history.h"
+#include "train/keeper.h"
+#include "train/schedule.h"
+#include "train/tracing.h"
+#include "train/trainer.h"
+
+/* Causes of failure that have been told. */
+enum { DPTI_FIT_CAUSES = 8 };
+
+typedef struct dpti_fit {
+    dpt_trainer *trainer;
+    const dpt_fit_options *options;
+    dpt_context *context;
+    dpti_log *log;
+    char *model, *best;   /* paths in the checkpoint's folder */
+    dpti_history history; /* kept only if a plot was asked for */
+    dpti_tracing tracing; /* likewise */
+    dpti_schedule schedule;
+    double began; /* as if what ran before a resume had ended just now */
+    size_t steps_total;
+    size_t epoch;
+    dpti_course course;
+    /* Checkpoints. */
+    dpti_keeper *keeper; /* NULL: none */
+    bool resumed;
+    size_t kept_step, kept_steps, kept_epochs; /* of the last snapshot */
+    double kept_at;
+    bool kept_finished;
+    dpt_error unsaved, unsaved_best; /* weights that could not be written: DPT_OK if none */
+    long causes[DPTI_FIT_CAUSES];
+    size_t n_causes;
+} dpti_fit;
+
+dpt_status dpti_fit_no_memory(const dpti_fit *f);
+/* Steps that the course has in all, as far as epochs and max_steps tell; 0 if only time limits it
+   (fit.c). */
+size_t dpti_fit_planned_steps(const dpti_fit *f);
+size_t dpti_fit_steps_per_epoch(const dpti_fit *f);
+/* Takes the steps of the whole, the schedule and the limits from the options and from where the
+   course began. */
+DPT_CHECK_RESULT dpt_status dpti_fit_check_course(dpti_fit *f);
+/* Whether a limit, or the lack of one, asks for more steps. */
+bool dpti_fit_wants_more(const dpti_fit *f);
+
+/* Before the first step: paths and folders are checked, files opened (fit_files.c). */
+DPT_CHECK_RESULT dpt_status dpti_fit_check_files(dpti_fit *f);
+DPT_CHECK_RESULT dpt_status dpti_fit_open_files(dpti_fit *f);
+DPT_CHECK_RESULT dpt_status dpti_fit_log_done(dpti_fit *f);
+/* Draws the plot and closes the others, whatever `status` is, and returns the first failure. */
+dpt_status dpti_fit_close_files(dpti_fit *f, dpt_status status);
+
+/* Opens the folder of checkpoints and goes on from the newest, where that is asked for
+   (fit_checkpoint.c).  Before the schedule is checked, which needs to know where it began. */
+DPT_CHECK_RESULT dpt_status dpti_fit_open_checkpoints(dpti_fit *f);
+/* Whether a checkpoint is due and can be taken: the next step is submitted after it. */
+bool dpti_fit_is_due(dpti_fit *f);
+/* Takes one; nothing in flight. */
+DPT_CHECK_RESULT dpt_status dpti_fit_keep(dpti_fit *f);
+/* The last one, at the end of training or after a failure (`failed`), and waits for it. */
+DPT_CHECK_RESULT dpt_status dpti_fit_keep_last(dpti_fit *f, bool failed);
+/* Writes the weights to model.safetensors or best.safetensors (a path of f, or NULL).  One that
+   cannot be written is told and remembered in *unsaved. */
+DPT_CHECK_RESULT dpt_status dpti_fit_save(dpti_fit *f, const char *path, size_t epoch,
+                                          dpt_error *unsaved);
+/* Tells of writes that have failed in the background. */
+void dpti_fit_look_at_checkpoints(dpti_fit *f);
+/* The failure of weights that are not there in the end. */
+DPT_CHECK_RESULT dpt_status dpti_fit_check_saved(dpti_fit *f);
+
+#endif

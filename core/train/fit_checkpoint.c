@@ -1,0 +1,205 @@
+/* What the training loop can be resumed from: when a checkpoint is due, what it says of the course,
+   and going on from one.  Writing that fails in the middle of training is told and survived: the
+   older checkpoint stays, and the next one may succeed. */
+#include "train/fit.h"
+
+#include "base/base.h"
+#include "train/settings.h"
+
+#include <stdlib.h>
+
+enum { DEFAULT_KEPT = 2 };
+
+/* ---- What is told ---------------------------------------------------------------------------- */
+
+static void notify(const dpti_fit *f, dpt_notice kind, const char *text)
+{
+    if (f->options->notice) f->options->notice(kind, text, f->options->user);
+}
+
+/* Once for each cause. */
+static void warn_of(dpti_fit *f, const dpt_error *error)
+{
+    const long cause = error->native * 100 - (long)error->status;
+    for (size_t i = 0; i < f->n_causes; i++)
+        if (f->causes[i] == cause) return;
+    if (f->n_causes < DPTI_FIT_CAUSES) f->causes[f->n_causes++] = cause;
+    notify(f, DPT_NOTICE_WARNING, error->message);
+}
+
+static void tell_skipped(const char *text, void *user)
+{
+    const dpti_fit *f = user;
+    notify(f, DPT_NOTICE_WARNING, text);
+}
+
+void dpti_fit_look_at_checkpoints(dpti_fit *f)
+{
+    dpt_error error;
+    if (f->keeper && dpti_keeper_failure(f->keeper, &error) != DPT_OK) warn_of(f, &error);
+}
+
+/* ---- Weights --------------------------------------------------------------------------------- */
+
+dpt_status dpti_fit_save(dpti_fit *f, const char *path, size_t epoch, dpt_error *unsaved)
+{
+    const double began = dpti_seconds();
+    if (!path) return DPT_OK;
+    const dpt_status status = dpt_trainer_save(f->trainer, path);
+    dpti_tracing_host(&f->tracing, "checkpoint", epoch, began);
+    unsaved->status = DPT_OK;
+    if (status != DPT_E_IO) return status;
+    *unsaved = f->context->error;
+    warn_of(f, unsaved);
+    return DPT_OK;
+}
+
+dpt_status dpti_fit_check_saved(dpti_fit *f)
+{
+    if (f->unsaved.status != DPT_OK) return dpti_context_fail(f->context, NULL, &f->unsaved);
+    if (f->unsaved_best.status == DPT_OK) return DPT_OK;
+    return dpti_context_fail(f->context, NULL, &f->unsaved_best);
+}
+
+/* ---- Going on -------------------------------------------------------------------------------- */
+
+/* The rate, its schedule and what it depends on: as it was, or refused. */
+static dpt_status compare_course(dpti_fit *f, const dpti_checkpoint *c)
+{
+    const dpti_schedule *s = &f->schedule;
+    dpti_settings *now = calloc(1, sizeof *now);
+    if (!now) return dpti_fit_no_memory(f);
+    dpti_settings_of_course(&s->options, s->lr, s->total_steps, now);
+    const dpt_status status = dpti_checkpoint_compare(f->trainer, c, now);
+    free(now);
+    return status;
+}
+
+static void tell_resumed(const dpti_fit *f, const dpti_checkpoint *c)
+{
+    char text[256];
+    snprintf(text, sizeof text, "resuming from %.150s, after step %zu", c->path,
+             c->state.done.step);
+    notify(f, DPT_NOTICE_INFO, text);
+}
+
+static dpt_status go_on(dpti_fit *f, const dpti_checkpoint *c)
+{
+    const dpti_run_state *s = &c->state;
+    f->course = s->course;
+    DPT_TRY(dpti_fit_check_course(f));
+    DPT_TRY(compare_course(f, c));
+    DPT_TRY(dpti_checkpoint_apply(f->trainer, c));
+    f->resumed = true;
+    f->began = dpti_seconds() - s->course.elapsed;
+    f->epoch = s->done.epoch;
+    f->kept_step = s->done.step;
+    f->kept_steps = s->course.result.steps;
+    f->kept_epochs = s->course.result.epochs;
+    f->kept_finished = s->finished;
+    dpt_fit_result *r = &f->course.result;
+    r->stopped = false;
+    r->no_patience = f->options->patience > 0 && f->course.without_better >= f->options->patience;
+    tell_resumed(f, c);
+    return DPT_OK;
+}
+
+static dpt_status resume(dpti_fit *f)
+{
+    dpti_checkpoint c = {.path = NULL};
+    dpt_status status = dpti_keeper_newest(f->keeper, tell_skipped, f, &c);
+    if (status == DPT_E_NOT_FOUND) {
+        notify(f, DPT_NOTICE_INFO, "no checkpoint to resume from: beginning at step 1");
+        return DPT_OK;
+    }
+    if (status == DPT_OK) status = go_on(f, &c);
+    dpti_checkpoint_close(&c);
+    return status;
+}
+
+dpt_status dpti_fit_open_checkpoints(dpti_fit *f)
+{
+    const dpt_fit_options *o = f->options;
+    const size_t n_kept = o->checkpoint_keep > 0 ? o->checkpoint_keep : DEFAULT_KEPT;
+    f->kept_step = SIZE_MAX;
+    f->kept_at = dpti_seconds();
+    if (!o->checkpoint) return DPT_OK;
+    DPT_TRY(dpti_keeper_create(f->trainer, o->checkpoint, n_kept, &f->keeper));
+    return o->resume ? resume(f) : dpti_keeper_check_new(f->keeper);
+}
+
+/* ---- Keeping --------------------------------------------------------------------------------- */
+
+bool dpti_fit_is_due(dpti_fit *f)
+{
+    if (!f->keeper) return false;
+    dpt_interval every = f->options->checkpoint_every;
+    if (every.steps == 0 && every.epochs == 0 && !(every.seconds > 0)) every.epochs = 1;
+    const size_t steps = f->trainer->next.step - f->course.first.step - f->kept_steps;
+    const size_t epochs = f->course.result.epochs - f->kept_epochs;
+    const bool due = (every.steps > 0 && steps >= every.steps) ||
+                     (every.epochs > 0 && epochs >= every.epochs) ||
+                     (every.seconds > 0 && dpti_seconds() - f->kept_at >= every.seconds);
+    /* Where the disk is slower the next one waits, and is of the step that is the newest then. */
+    return due && dpti_keeper_idle(f->keeper);
+}
+
+static dpt_status keep(dpti_fit *f, bool finished)
+{
+    const double began = dpti_seconds();
+    dpti_run_state *state = calloc(1, sizeof *state);
+    if (!state) return dpti_fit_no_memory(f);
+    f->course.elapsed = began - f->began;
+    state->in_course = true;
+    state->course = f->course;
+    state->lr = f->schedule.lr;
+    state->finished = finished;
+    dpti_settings_of_course(&f->schedule.options, f->schedule.lr, f->schedule.total_steps,
+                            &state->settings);
+    dpti_fit_look_at_checkpoints(f);
+    const dpt_status status = dpti_keeper_keep(f->keeper, state);
+    free(state);
+    DPT_TRY(status);
+    f->kept_step = f->trainer->done.step;
+    f->kept_steps = f->course.result.steps;
+    f->kept_epochs = f->course.result.epochs;
+    f->kept_at = dpti_seconds();
+    f->kept_finished = finished;
+    dpti_tracing_host(&f->tracing, "checkpoint", f->trainer->next.epoch, began);
+    return DPT_OK;
+}
+
+static bool is_finished(const dpti_fit *f)
+{
+    return !f->course.result.stopped && !dpti_fit_wants_more(f);
+}
+
+dpt_status dpti_fit_keep(dpti_fit *f)
+{
+    return keep(f, is_finished(f));
+}
+
+/* Whether the sums of the course are those of the weights: a step that was committed and not
+   collected is not among them. */
+static bool is_consistent(const dpti_fit *f)
+{
+    const dpt_trainer *t = f->trainer;
+    return t->done.step == f->course.first.step + f->course.result.steps &&
+           t->done.epoch == f->course.first.epoch + f->course.result.epochs &&
+           dpti_trainer_trusted(t) < t->n_workers;
+}
+
+dpt_status dpti_fit_keep_last(dpti_fit *f, bool failed)
+{
+    const bool finished = !failed && is_finished(f);
+    if (!f->keeper || (failed && !is_consistent(f))) return DPT_OK;
+    dpti_keeper_wait(f->keeper);
+    if (f->kept_step == f->trainer->done.step && f->kept_finished == finished &&
+        dpti_keeper_durable(f->keeper))
+        return DPT_OK;
+    DPT_TRY(keep(f, finished));
+    dpti_keeper_wait(f->keeper);
+    dpt_error error;
+    if (dpti_keeper_failure(f->keeper, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(f->context, NULL, &error);
+}

@@ -1,0 +1,165 @@
+/* What the training loop writes on the way: log, plot, trace; and that no two of its files are one.
+ */
+#include "train/fit.h"
+
+#include "base/base.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- Before the first step ------------------------------------------------------------------- */
+
+static dpt_status make_folder(dpti_fit *f, const char *path)
+{
+    struct stat about;
+    if (mkdir(path, 0777) == 0) return DPT_OK;
+    const int code = errno;
+    if (code == EEXIST && stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return DPT_OK;
+    return dpt_fail(f->context, DPT_E_IO,
+                    "cannot make the checkpoint folder %s: %s; choose another place", path,
+                    code == EEXIST ? "there is a file of that name" : strerror(code));
+}
+
+/* What is written last would silently replace the other. */
+static dpt_status not_one_file(dpti_fit *f, const char *a, const char *b)
+{
+    struct stat about;
+    if (!a || !b || strcmp(a, b) != 0) return DPT_OK;
+    if (stat(a, &about) == 0 && !S_ISREG(about.st_mode)) return DPT_OK; /* /dev/null */
+    return dpt_fail(
+        f->context, DPT_E_INVALID,
+        "%s is to be written twice; name another file for the log, the plot or the trace", a);
+}
+
+/* The run event, or that it is resumed. */
+static dpt_status log_run(dpti_fit *f, bool resumed)
+{
+    const dpt_trainer *t = f->trainer;
+    dpt_error error = {0};
+    dpt_device_description *devices = calloc(t->n_devices, sizeof *devices);
+    bool *streamed = calloc(t->n_devices, sizeof *streamed);
+    if (!devices || !streamed) {
+        free(streamed);
+        free(devices);
+        return dpti_fit_no_memory(f);
+    }
+    for (size_t i = 0; i < t->n_devices; i++) {
+        if (dpt_trainer_device(t, i, &devices[i]) != DPT_OK) continue; /* there is such a device */
+        streamed[i] = t->peers[i].streamed;
+    }
+    const dpti_log_run run = {.model = t->model->name,
+                              .parameters = t->model->scalars,
+                              .batch_size = t->batch_size,
+                              .seed = t->seed,
+                              .dataset = t->data->name,
+                              .split = t->split_text,
+                              .n_devices = t->n_devices,
+                              .devices = devices,
+                              .streamed = streamed};
+    const dpt_status status = resumed ? dpti_log_write_resume(f->log, &run, t->done.step, &error)
+                                      : dpti_log_write_run(f->log, &run, &error);
+    free(streamed);
+    free(devices);
+    return status == DPT_OK ? DPT_OK : dpti_context_fail(f->context, NULL, &error);
+}
+
+/* The path of NAME.safetensors in the checkpoint's folder, which is not the log's or the plot's. */
+static dpt_status checkpoint_path(dpti_fit *f, const char *name, char **out)
+{
+    *out = dpti_format("%s/%s.safetensors", f->options->checkpoint, name);
+    if (!*out) return dpti_fit_no_memory(f);
+    DPT_TRY(not_one_file(f, f->options->log, *out));
+    DPT_TRY(not_one_file(f, f->options->trace, *out));
+    return not_one_file(f, f->options->plot, *out);
+}
+
+static dpt_status check_writable(dpti_fit *f, const char *path)
+{
+    dpt_error error = {0};
+    if (!path || dpti_plot_check(path, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(f->context, NULL, &error);
+}
+
+dpt_status dpti_fit_check_files(dpti_fit *f)
+{
+    const dpt_fit_options *o = f->options;
+    DPT_TRY(not_one_file(f, o->log, o->plot));
+    DPT_TRY(not_one_file(f, o->log, o->trace));
+    DPT_TRY(not_one_file(f, o->plot, o->trace));
+    if (o->checkpoint) DPT_TRY(checkpoint_path(f, "model", &f->model));
+    if (o->checkpoint && o->validation) DPT_TRY(checkpoint_path(f, "best", &f->best));
+    DPT_TRY(check_writable(f, o->plot));
+    DPT_TRY(check_writable(f, o->trace));
+    if (o->checkpoint) DPT_TRY(make_folder(f, o->checkpoint));
+    DPT_TRY(check_writable(f, f->model));
+    return check_writable(f, f->best);
+}
+
+/* A new log, or that of the run which is resumed. */
+static dpt_status open_log(dpti_fit *f)
+{
+    const dpti_log_position position = {.step = f->trainer->done.step,
+                                        .epoch = f->trainer->done.epoch,
+                                        .batch_size = f->trainer->batch_size,
+                                        .seed = f->trainer->seed};
+    dpt_error error = {0};
+    bool begun = false;
+    size_t last = 0;
+    const dpt_status status =
+        f->resumed ? dpti_log_resume(f->options->log, &position, &f->log, &begun, &last, &error)
+                   : dpti_log_open(f->options->log, &f->log, &error);
+    if (status != DPT_OK) return dpti_context_fail(f->context, NULL, &error);
+    if (!begun) DPT_TRY(log_run(f, false));
+    return f->resumed ? log_run(f, true) : DPT_OK;
+}
+
+dpt_status dpti_fit_open_files(dpti_fit *f)
+{
+    const dpt_fit_options *o = f->options;
+    dpt_error error = {0};
+    if (o->log) DPT_TRY(open_log(f));
+    if (o->trace &&
+        dpti_tracing_begin(&f->tracing, f->trainer, o->trace, dpti_seconds(), &error) != DPT_OK)
+        return dpti_context_fail(f->context, NULL, &error);
+    return DPT_OK;
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+dpt_status dpti_fit_log_done(dpti_fit *f)
+{
+    const dpti_account *account = &f->trainer->account;
+    dpt_error error = {0};
+    dpt_device_report *devices = calloc(account->n_devices, sizeof *devices);
+    if (!devices) return dpti_fit_no_memory(f);
+    for (size_t i = 0; i < account->n_devices; i++)
+        devices[i] = dpti_account_device(account, i);
+    const dpti_log_done done = {.result = &f->course.result,
+                                .n_devices = account->n_devices,
+                                .devices = devices,
+                                .mix = dpti_account_mix(account)};
+    const dpt_status status = dpti_log_write_done(f->log, &done, &error);
+    free(devices);
+    return status == DPT_OK ? DPT_OK : dpti_context_fail(f->context, NULL, &error);
+}
+
+/* What was learned up to a failure is worth seeing; the first error is the one to tell. */
+dpt_status dpti_fit_close_files(dpti_fit *f, dpt_status status)
+{
+    const dpt_error first = f->context->error;
+    const bool failed = status != DPT_OK;
+    dpt_error error = {0};
+    if (f->options->plot && f->history.n_steps > 0) {
+        const dpt_status plotted = dpti_history_plot(
+            &f->history, f->trainer, f->course.result.images_per_second, f->options->plot);
+        if (status == DPT_OK) status = plotted;
+    }
+    if (dpti_log_close(f->log, &error) != DPT_OK && status == DPT_OK)
+        status = dpti_context_fail(f->context, NULL, &error);
+    if (dpti_tracing_end(&f->tracing, &error) != DPT_OK && status == DPT_OK)
+        status = dpti_context_fail(f->context, NULL, &error);
+    if (failed && first.status != DPT_OK) f->context->error = first;
+    return status;
+}

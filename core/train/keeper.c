@@ -1,0 +1,318 @@
+/* A thread that writes checkpoints, and what becomes of older ones. */
+#include "train/keeper.h"
+
+#include "base/base.h"
+#include "io/folder.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct dpti_keeper {
+    dpt_trainer *trainer;
+    char *folder;
+    size_t n_kept;
+    int lock;               /* -1: none */
+    dpti_snapshot snapshot; /* the caller's while idle, the thread's while not */
+    /* Checkpoints of this training, ascending; the thread's while not idle. */
+    size_t *own;
+    size_t n_own, own_capacity;
+
+    pthread_t thread;
+    bool running;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    /* Under the mutex. */
+    bool writing, stop, durable;
+    bool told; /* of `error` */
+    dpt_error error;
+};
+
+/* ---- The thread ------------------------------------------------------------------------------ */
+
+/* Remembers the number, and forgets the oldest ones beyond n_kept.  false without memory. */
+static bool remember(dpti_keeper *k, size_t number)
+{
+    if (k->n_own > 0 && k->own[k->n_own - 1] == number) return true; /* written once more */
+    if (k->n_own == k->own_capacity) {
+        const size_t capacity = k->own_capacity ? 2 * k->own_capacity : 16;
+        size_t *grown = realloc(k->own, capacity * sizeof *grown);
+        if (!grown) return false;
+        k->own = grown;
+        k->own_capacity = capacity;
+    }
+    k->own[k->n_own++] = number;
+    return true;
+}
+
+static void forget_oldest(dpti_keeper *k)
+{
+    const size_t n = k->n_own > k->n_kept ? k->n_own - k->n_kept : 0;
+    memmove(k->own, k->own + n, (k->n_own - n) * sizeof *k->own);
+    k->n_own -= n;
+}
+
+static bool is_own(const dpti_keeper *k, size_t number)
+{
+    for (size_t i = 0; i < k->n_own; i++)
+        if (k->own[i] == number) return true;
+    return false;
+}
+
+/* Deletes what is not kept: older ones, those of an earlier training, and those of a course that
+   was given up for an older checkpoint.  What cannot be deleted now is tried again next time. */
+static void delete_others(dpti_keeper *k)
+{
+    size_t *numbers = NULL, n = 0;
+    if (dpti_folder_list(k->folder, &numbers, &n, NULL) != DPT_OK) return;
+    for (size_t i = 0; i < n; i++) {
+        if (is_own(k, numbers[i])) continue;
+        char *path = dpti_folder_path(k->folder, numbers[i]);
+        if (path) (void)unlink(path);
+        free(path);
+    }
+    free(numbers);
+}
+
+static dpt_status write_one(dpti_keeper *k, dpt_error *error)
+{
+    const size_t number = k->snapshot.step;
+    char *path = dpti_folder_path(k->folder, number);
+    if (!path) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to write a checkpoint");
+    const dpt_status status = dpti_snapshot_write(&k->snapshot, path, error);
+    free(path);
+    DPT_TRY(status);
+    if (!remember(k, number)) return DPT_OK; /* then nothing is deleted */
+    forget_oldest(k);
+    delete_others(k);
+    return DPT_OK;
+}
+
+static void *run(void *argument)
+{
+    dpti_keeper *k = argument;
+    pthread_mutex_lock(&k->mutex);
+    for (;;) {
+        while (!k->writing && !k->stop)
+            pthread_cond_wait(&k->changed, &k->mutex);
+        if (!k->writing) break;
+        pthread_mutex_unlock(&k->mutex);
+        dpt_error error = {.status = DPT_OK};
+        const dpt_status status = write_one(k, &error);
+        pthread_mutex_lock(&k->mutex);
+        k->durable = status == DPT_OK;
+        k->error = error;
+        k->error.status = status;
+        k->told = false;
+        k->writing = false;
+        pthread_cond_broadcast(&k->changed);
+    }
+    pthread_mutex_unlock(&k->mutex);
+    return NULL;
+}
+
+/* Signals are for the program's own threads. */
+static int start_thread(dpti_keeper *k)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int code = pthread_create(&k->thread, NULL, run, k);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code == 0) pthread_setname_np(k->thread, "checkpoints");
+    return code;
+}
+
+/* ---- The caller ------------------------------------------------------------------------------ */
+
+dpt_status dpti_keeper_create(dpt_trainer *trainer, const char *folder, size_t n_kept,
+                              dpti_keeper **out)
+{
+    dpt_error error = {0};
+    dpti_keeper *k = calloc(1, sizeof *k);
+    if (!k) return dpt_fail(trainer->context, DPT_E_NO_MEMORY, "no memory for checkpoints");
+    *k = (dpti_keeper){.trainer = trainer,
+                       .n_kept = n_kept,
+                       .lock = -1,
+                       .told = true,
+                       .folder = dpti_strdup(folder)};
+    pthread_mutex_init(&k->mutex, NULL);
+    pthread_cond_init(&k->changed, NULL);
+    dpt_status status = DPT_OK;
+    if (!k->folder)
+        status = dpt_fail(trainer->context, DPT_E_NO_MEMORY, "no memory for checkpoints");
+    if (status == DPT_OK && dpti_folder_lock(folder, &k->lock, &error) != DPT_OK)
+        status = dpti_context_fail(trainer->context, NULL, &error);
+    if (status == DPT_OK) {
+        (void)dpti_folder_clean(folder);
+        status = dpti_snapshot_create(trainer, &k->snapshot);
+    }
+    if (status == DPT_OK) {
+        const int code = start_thread(k);
+        k->running = code == 0;
+        if (code != 0)
+            status = dpt_fail(trainer->context, DPT_E_INTERNAL,
+                              "cannot start a thread for checkpoints (%s)", strerror(code));
+    }
+    if (status == DPT_OK)
+        *out = k;
+    else
+        dpti_keeper_destroy(k);
+    return status;
+}
+
+void dpti_keeper_destroy(dpti_keeper *keeper)
+{
+    dpti_keeper *k = keeper;
+    if (!k) return;
+    if (k->running) {
+        pthread_mutex_lock(&k->mutex);
+        k->stop = true;
+        pthread_cond_broadcast(&k->changed);
+        pthread_mutex_unlock(&k->mutex);
+        pthread_join(k->thread, NULL);
+    }
+    pthread_cond_destroy(&k->changed);
+    pthread_mutex_destroy(&k->mutex);
+    dpti_snapshot_free(&k->snapshot);
+    if (k->lock >= 0) close(k->lock);
+    free(k->own);
+    free(k->folder);
+    free(k);
+}
+
+bool dpti_keeper_idle(dpti_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    const bool idle = !keeper->writing;
+    pthread_mutex_unlock(&keeper->mutex);
+    return idle;
+}
+
+void dpti_keeper_wait(dpti_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    while (keeper->writing)
+        pthread_cond_wait(&keeper->changed, &keeper->mutex);
+    pthread_mutex_unlock(&keeper->mutex);
+}
+
+dpt_status dpti_keeper_keep(dpti_keeper *keeper, const dpti_run_state *course)
+{
+    DPT_TRY(dpti_snapshot_take(keeper->trainer, course, &keeper->snapshot));
+    pthread_mutex_lock(&keeper->mutex);
+    keeper->writing = true;
+    keeper->durable = false;
+    pthread_cond_broadcast(&keeper->changed);
+    pthread_mutex_unlock(&keeper->mutex);
+    return DPT_OK;
+}
+
+dpt_status dpti_keeper_failure(dpti_keeper *keeper, dpt_error *error)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    const dpt_status status = keeper->told ? DPT_OK : keeper->error.status;
+    if (status != DPT_OK) *error = keeper->error;
+    keeper->told = true;
+    pthread_mutex_unlock(&keeper->mutex);
+    return status;
+}
+
+bool dpti_keeper_durable(dpti_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    const bool durable = keeper->durable;
+    pthread_mutex_unlock(&keeper->mutex);
+    return durable;
+}
+
+/* ---- Which one to go on from ----------------------------------------------------------------- */
+
+static dpt_status list(dpti_keeper *k, size_t **numbers, size_t *n)
+{
+    dpt_error error = {0};
+    if (dpti_folder_list(k->folder, numbers, n, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(k->trainer->context, NULL, &error);
+}
+
+/* Whether a checkpoint is no sound one, so that an older one may serve. */
+static bool unsound(dpt_status status)
+{
+    return status == DPT_E_FORMAT || status == DPT_E_IO || status == DPT_E_NOT_FOUND;
+}
+
+static dpt_status open_numbered(dpti_keeper *k, size_t number, dpti_checkpoint *out)
+{
+    char *path = dpti_folder_path(k->folder, number);
+    if (!path)
+        return dpt_fail(k->trainer->context, DPT_E_NO_MEMORY, "no memory to read checkpoints");
+    dpt_status status = dpti_checkpoint_open(k->trainer, path, out);
+    if (status == DPT_OK && out->state.done.step != number) {
+        status =
+            dpt_fail(k->trainer->context, DPT_E_FORMAT,
+                     "%s is of step %zu: it was given another name", path, out->state.done.step);
+        dpti_checkpoint_close(out);
+    }
+    free(path);
+    return status;
+}
+
+static dpt_status find_newest(dpti_keeper *k, const size_t *numbers, size_t n,
+                              dpti_keeper_tell *tell, void *user, size_t *found,
+                              dpti_checkpoint *out)
+{
+    dpt_context *context = k->trainer->context;
+    for (size_t i = 0; i < n; i++) {
+        const dpt_status status = open_numbered(k, numbers[i], out);
+        *found = i;
+        if (!unsound(status)) return status;
+        tell(dpt_error_message(context), user);
+    }
+    if (n == 0)
+        return dpt_fail(context, DPT_E_NOT_FOUND, "there is no checkpoint in %s", k->folder);
+    return dpt_fail(context, DPT_E_FORMAT,
+                    "no checkpoint in %s is sound: remove checkpoint-*.safetensors there to begin "
+                    "anew, without resuming",
+                    k->folder);
+}
+
+dpt_status dpti_keeper_newest(dpti_keeper *keeper, dpti_keeper_tell *tell, void *user,
+                              dpti_checkpoint *out)
+{
+    dpti_keeper *k = keeper;
+    size_t *numbers = NULL, n = 0, found = 0;
+    DPT_TRY(list(k, &numbers, &n));
+    dpt_status status = find_newest(k, numbers, n, tell, user, &found, out);
+    for (size_t i = n; status == DPT_OK && i > found; i--)
+        if (!remember(k, numbers[i - 1])) {
+            dpti_checkpoint_close(out);
+            status = dpt_fail(k->trainer->context, DPT_E_NO_MEMORY, "no memory for checkpoints");
+        }
+    free(numbers);
+    return status;
+}
+
+/* Whether a checkpoint of any training, this one or another, says that it came to its end. */
+static bool has_ended(const dpti_keeper *k, size_t number)
+{
+    char *path = dpti_folder_path(k->folder, number);
+    const bool ended = path && dpti_checkpoint_ended(path);
+    free(path);
+    return ended;
+}
+
+dpt_status dpti_keeper_check_new(dpti_keeper *keeper)
+{
+    dpti_keeper *k = keeper;
+    size_t *numbers = NULL, n = 0;
+    DPT_TRY(list(k, &numbers, &n));
+    const bool lost = n > 0 && !has_ended(k, numbers[0]);
+    free(numbers);
+    if (!lost) return DPT_OK;
+    return dpt_fail(k->trainer->context, DPT_E_INVALID,
+                    "%s has the checkpoints of a training that was interrupted: resume it "
+                    "(--resume), choose another folder, or remove checkpoint-*.safetensors there",
+                    k->folder);
+}

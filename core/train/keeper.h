@@ -1,0 +1,43 @@
+/* The checkpoints of a folder: written in the background, one at a time, the newest few kept; and
+   the one to go on from.
+
+   The caller's thread takes a snapshot while nothing is being written, and hands it over; a thread
+   of the keeper's own writes it, and deletes older ones once it is durable. */
+#ifndef DPTI_KEEPER_H
+#define DPTI_KEEPER_H
+
+#include "train/snapshot.h"
+
+typedef struct dpti_keeper dpti_keeper;
+
+/* Holds the folder, removes what killed runs left behind in the middle of a write, takes memory for
+   a snapshot and starts the thread.  The context's error tells. */
+DPT_CHECK_RESULT dpt_status dpti_keeper_create(dpt_trainer *trainer, const char *folder,
+                                               size_t n_kept, dpti_keeper **out);
+/* Waits for a write under way.  Accepts NULL. */
+void dpti_keeper_destroy(dpti_keeper *keeper);
+
+/* What is worth telling on the way: a checkpoint that is passed over, and why. */
+typedef void dpti_keeper_tell(const char *text, void *user);
+
+/* The newest sound checkpoint.  DPT_E_NOT_FOUND if the folder has none at all; DPT_E_FORMAT if it
+   has some and none is sound; DPT_E_INVALID if the newest sound one is of another training.  From
+   then on those up to this one count as the keeper's own. */
+DPT_CHECK_RESULT dpt_status dpti_keeper_newest(dpti_keeper *keeper, dpti_keeper_tell *tell,
+                                               void *user, dpti_checkpoint *out);
+/* DPT_E_INVALID if the folder has checkpoints of a training that did not come to its end, which a
+   new one would replace. */
+DPT_CHECK_RESULT dpt_status dpti_keeper_check_new(dpti_keeper *keeper);
+
+/* Whether nothing is being written. */
+bool dpti_keeper_idle(dpti_keeper *keeper);
+/* Waits until nothing is. */
+void dpti_keeper_wait(dpti_keeper *keeper);
+/* Takes a snapshot and hands it over; idle, nothing in flight. */
+DPT_CHECK_RESULT dpt_status dpti_keeper_keep(dpti_keeper *keeper, const dpti_run_state *course);
+/* Of the last write that has ended, told once; DPT_OK if there is nothing new. */
+dpt_status dpti_keeper_failure(dpti_keeper *keeper, dpt_error *error);
+/* Whether the last write that has ended is durable. */
+bool dpti_keeper_durable(dpti_keeper *keeper);
+
+#endif

@@ -1,0 +1,142 @@
+/* A trainer's settings as texts.  Numbers have the digits that tell any two floats apart; what is
+   too large for a text, the layers and the data, goes in as a CRC-32. */
+#include "train/settings.h"
+
+#include "train/trainer.h"
+
+#include <libdeflate.h>
+#include <string.h>
+
+enum { LOOKED_AT = 64 }; /* images; labels and targets are all looked at */
+
+static uint32_t add(uint32_t crc, const void *bytes, size_t n_bytes)
+{
+    return n_bytes > 0 ? libdeflate_crc32(crc, bytes, n_bytes) : crc;
+}
+
+/* Kinds, names, extents, and the numbers that stand in no tensor's shape. */
+static uint32_t hash_layers(const dpt_model *m)
+{
+    uint32_t crc = 0;
+    char text[512];
+    for (size_t i = 0; i < m->n_nodes; i++) {
+        const dpti_node *node = &m->nodes[i];
+        dpt_layer_info info;
+        double extra[2] = {0, 0};
+        dpt_model_layer(m, i, &info);
+        if (node->kind == DPTI_NODE_DROPOUT) extra[0] = (double)node->forward.u.dropout.p;
+        if (node->kind == DPTI_NODE_BATCH_NORM) {
+            extra[0] = (double)node->forward.u.batch_norm.epsilon;
+            extra[1] = (double)m->parameters[node->mean].momentum;
+        }
+        const int n = snprintf(
+            text, sizeof text, "%.200s %s %zu %zu %zu %zu %.0f %.9g %.9g %zu %zu\n", info.name,
+            info.kind, info.height, info.width, info.channels, info.parameters, info.multiply_adds,
+            extra[0], extra[1], node->n_inputs > 0 ? node->inputs[0] : 0,
+            node->n_inputs > 1 ? node->inputs[1] : 0);
+        crc = add(crc, text, n > 0 ? strlen(text) : 0);
+    }
+    return crc;
+}
+
+static uint32_t hash_data(const dpt_dataset *d)
+{
+    const size_t image_bytes = dpti_dataset_image_bytes(d);
+    const size_t stride = d->count > LOOKED_AT ? d->count / LOOKED_AT : 1;
+    uint32_t crc = 0;
+    for (size_t i = 0; i < d->count; i++) {
+        const size_t record = dpti_dataset_record(d, i);
+        if (d->labels) crc = add(crc, &d->labels[record], 1);
+        if (d->targets)
+            crc = add(crc, &d->targets[record * d->classes], d->classes * sizeof *d->targets);
+        if (i % stride == 0)
+            crc = add(crc, (const uint8_t *)d->images + record * image_bytes, image_bytes);
+    }
+    return crc;
+}
+
+static const char *yes(bool is)
+{
+    return is ? "yes" : "no";
+}
+
+static void add_real(dpti_settings *s, const char *key, float value)
+{
+    dpti_settings_add(s, key, "%.9g", (double)value);
+}
+
+static void add_data(const dpt_dataset *d, dpti_settings *s)
+{
+    dpti_settings_add(s, "dataset", "%.60s, %zu of %zux%zux%zu, %zu classes, %08x", d->name,
+                      d->count, d->height, d->width, d->channels, d->classes,
+                      (unsigned)hash_data(d));
+    dpti_settings_add(s, "normalize", "%.9g %.9g %.9g %.9g by %.9g %.9g %.9g %.9g",
+                      (double)d->mean[0], (double)d->mean[1], (double)d->mean[2],
+                      (double)d->mean[3], (double)d->scale[0], (double)d->scale[1],
+                      (double)d->scale[2], (double)d->scale[3]);
+}
+
+static void add_optimizer(const dpti_optimizer *o, dpti_settings *s)
+{
+    const bool adamw = o->kind == DPT_OPTIMIZER_ADAMW;
+    dpti_settings_add(s, "optimizer", "%s", adamw ? "adamw" : "sgd");
+    add_real(s, "momentum", o->momentum);
+    dpti_settings_add(s, "nesterov", "%s", yes(o->nesterov));
+    add_real(s, "beta1", adamw ? o->beta1 : 0);
+    add_real(s, "beta2", adamw ? o->beta2 : 0);
+    add_real(s, "epsilon", adamw ? o->epsilon : 0);
+    add_real(s, "weight-decay", o->weight_decay);
+    dpti_settings_add(s, "no-bias-decay", "%s", yes(o->no_decay_bias));
+    add_real(s, "clip-norm", o->clip_norm);
+}
+
+void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *settings)
+{
+    const dpt_trainer *t = trainer;
+    const dpti_program_options *p = &t->program;
+    dpti_settings *s = settings;
+    dpti_settings_add(s, "model", "%.60s, %zu parameters, %08x", t->model->name, t->model->scalars,
+                      (unsigned)hash_layers(t->model));
+    dpti_settings_add(s, "batch-size", "%zu", t->batch_size);
+    dpti_settings_add(s, "seed", "%llu", (unsigned long long)t->seed);
+    add_data(t->data, s);
+    dpti_settings_add(s, "no-shuffle", "%s", yes(!t->order.shuffle));
+    add_optimizer(&p->optimizer, s);
+    dpti_settings_add(s, "loss", "%s",
+                      p->loss == DPT_LOSS_CROSS_ENTROPY ? "cross-entropy" : "squared error");
+    add_real(s, "label-smoothing", p->label_smoothing);
+    dpti_settings_add(s, "batchnorm", "%s",
+                      t->batch_norm == DPT_BATCH_NORM_LOCAL ? "local" : "sync");
+    dpti_settings_add(s, "augment", "crop %zu, flip %s, erase %.9g", p->augment.crop_padding,
+                      yes(p->augment.flip), (double)p->augment.erase);
+}
+
+void dpti_settings_of_course(const dpt_schedule *schedule, double lr, size_t total_steps,
+                             dpti_settings *settings)
+{
+    static const char *const kinds[] = {[DPT_SCHEDULE_CONSTANT] = "constant",
+                                        [DPT_SCHEDULE_STEP] = "step",
+                                        [DPT_SCHEDULE_COSINE] = "cosine",
+                                        [DPT_SCHEDULE_ONECYCLE] = "onecycle"};
+    const dpt_schedule *c = schedule;
+    const bool ends = c->kind == DPT_SCHEDULE_COSINE || c->kind == DPT_SCHEDULE_ONECYCLE;
+    dpti_settings *s = settings;
+    dpti_settings_add(s, "lr", "%.9g", lr);
+    dpti_settings_add(s, "schedule", "%s", kinds[c->kind]);
+    dpti_settings_add(s, "warmup", "%zu steps", c->warmup_steps);
+    if (c->kind == DPT_SCHEDULE_STEP) {
+        dpti_settings_add(s, "step-every", "%zu epochs", c->every);
+        add_real(s, "step-factor", c->factor);
+    }
+    if (ends) dpti_settings_add(s, "epochs", "%zu steps in all", total_steps);
+}
+
+const dpti_setting *dpti_settings_differ(const dpti_settings *now, const dpti_settings *then,
+                                         const char **was)
+{
+    for (size_t i = 0; i < now->n; i++) {
+        *was = dpti_settings_find(then, now->list[i].key);
+        if (!*was || strcmp(*was, now->list[i].text) != 0) return &now->list[i];
+    }
+    return NULL;
+}

@@ -1,0 +1,19 @@
+/* The settings of a trainer, one text each under the name of its option: what decides about the
+   bits of a training, but for the devices and the shares. */
+#ifndef DPTI_SETTINGS_H
+#define DPTI_SETTINGS_H
+
+#include "train/run_state.h"
+
+/* Appends those of the trainer. */
+void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *settings);
+/* Appends those of a course: the base rate, its schedule, and the steps of the whole where the
+   schedule depends on them. */
+void dpti_settings_of_course(const dpt_schedule *schedule, double lr, size_t total_steps,
+                             dpti_settings *settings);
+/* The first of `now` that is not in `then` or differs; NULL if there is none.  *was gets its text
+   there, or NULL. */
+const dpti_setting *dpti_settings_differ(const dpti_settings *now, const dpti_settings *then,
+                                         const char **was);
+
+#endif

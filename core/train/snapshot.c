@@ -1,0 +1,302 @@
+/* A trainer's whole state, from the devices to a file and back. */
+#include "train/snapshot.h"
+
+#include "base/base.h"
+#include "train/settings.h"
+#include "train/tensors.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char state_key[] = "dptrain";
+
+/* ---- Taking ---------------------------------------------------------------------------------- */
+
+dpt_status dpti_snapshot_create(dpt_trainer *trainer, dpti_snapshot *out)
+{
+    dpt_trainer *t = trainer;
+    dpti_snapshot s = {.model = t->model, .n_kinds = dpti_trainer_n_lasting(t)};
+    for (size_t k = 0; k < s.n_kinds; k++) {
+        s.flats[k] = dpti_trainer_make_flat(t);
+        if (s.flats[k]) continue;
+        dpti_snapshot_free(&s);
+        return DPT_E_NO_MEMORY;
+    }
+    *out = s;
+    return DPT_OK;
+}
+
+void dpti_snapshot_free(dpti_snapshot *snapshot)
+{
+    for (size_t k = 0; k < DPTI_MAX_LASTING; k++)
+        free(snapshot->flats[k]);
+    free(snapshot->state);
+    *snapshot = (dpti_snapshot){.n_kinds = 0};
+}
+
+/* What the balance has learnt, device by device; nothing where there is none. */
+static bool take_balance(const dpt_trainer *t, dpti_run_state *state)
+{
+    dpti_time_model models[DPTI_BALANCE_MAX_DEVICES];
+    size_t shares[DPTI_BALANCE_MAX_DEVICES];
+    if (!t->balance || !dpti_balance_learnt(t->balance, models, shares, &state->calibrated))
+        return true;
+    state->devices = calloc(t->n_devices, sizeof *state->devices);
+    if (!state->devices) return false;
+    state->n_devices = t->n_devices;
+    for (size_t i = 0; i < t->n_devices; i++) {
+        dpti_run_device *d = &state->devices[i];
+        *d = (dpti_run_device){.share = shares[i], .model = models[i]};
+        snprintf(d->id, sizeof d->id, "%s", t->peers[i].id);
+    }
+    return true;
+}
+
+dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course,
+                              dpti_snapshot *snapshot)
+{
+    dpt_trainer *t = trainer;
+    DPT_TRY(dpti_trainer_read_trusted(t, snapshot->n_kinds, snapshot->flats));
+    dpti_run_state *state = calloc(1, sizeof *state);
+    if (!state) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a checkpoint");
+    if (course) *state = *course;
+    state->done = t->done;
+    state->optimizer_origin = t->optimizer_origin;
+    state->batches_before = t->batches_before;
+    if (!course) state->lr = (double)t->lr;
+    dpti_settings_of_trainer(t, &state->settings);
+    char *text = take_balance(t, state) ? dpti_run_state_encode(state) : NULL;
+    dpti_run_state_free(state);
+    free(state);
+    if (!text) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a checkpoint");
+    free(snapshot->state);
+    snapshot->state = text;
+    snapshot->step = t->done.step;
+    snapshot->batches = (int64_t)(t->batches_before + t->done.step);
+    return DPT_OK;
+}
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+static dpt_status write_file(dpti_snapshot *s, const char *path, dpti_tensors *tensors,
+                             dpt_error *error)
+{
+    char steps[24];
+    snprintf(steps, sizeof steps, "%zu", s->step);
+    const char *const metadata[] = {"format",  "pt",     "model", s->model->name, "steps", steps,
+                                    state_key, s->state, NULL};
+    DPT_TRY(dpti_tensors_create(s->model, s->n_kinds, tensors, error));
+    DPT_TRY(dpti_tensors_add_weights(tensors, s->flats[0], s->batches, error));
+    for (size_t k = 1; k < s->n_kinds; k++)
+        DPT_TRY(dpti_tensors_add_optimizer(tensors, dpti_lasting_kind(k), s->flats[k], error));
+    return dpti_safetensors_seal(path, tensors->list, tensors->n, metadata, error);
+}
+
+dpt_status dpti_snapshot_write(dpti_snapshot *snapshot, const char *path, dpt_error *error)
+{
+    dpti_tensors tensors = {.n = 0};
+    const dpt_status status = write_file(snapshot, path, &tensors, error);
+    dpti_tensors_free(&tensors);
+    free(snapshot->state);
+    snapshot->state = NULL;
+    return status;
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+/* More than any checkpoint of the model has: its data, a header entry for each tensor, the state.
+ */
+static size_t most_bytes(const dpt_trainer *t)
+{
+    const dpt_model *m = t->model;
+    size_t n = (size_t)4 << 20;
+    for (size_t i = 0; i < m->n_parameters; i++)
+        n += DPTI_MAX_LASTING *
+             (m->parameters[i].size * sizeof(float) + 512 + 6 * strlen(m->parameters[i].name));
+    for (size_t i = 0; i < m->n_nodes; i++)
+        n += 512 + 6 * strlen(m->nodes[i].name);
+    return n;
+}
+
+/* Whether the cursor is one that this order of samples comes to. */
+static bool fits_data(const dpt_trainer *t, const dpti_cursor *cursor)
+{
+    return cursor->position < t->data->count && cursor->position % t->batch_size == 0;
+}
+
+static dpt_status check_position(dpt_trainer *t, const dpti_checkpoint *c)
+{
+    const dpti_run_state *s = &c->state;
+    if (fits_data(t, &s->done) && (!s->in_course || fits_data(t, &s->course.first))) return DPT_OK;
+    return dpt_fail(t->context, DPT_E_FORMAT, "%s: its position is not in the data", c->path);
+}
+
+dpt_status dpti_checkpoint_compare(dpt_trainer *trainer, const dpti_checkpoint *checkpoint,
+                                   const dpti_settings *settings)
+{
+    const char *was = NULL;
+    const dpti_setting *now = dpti_settings_differ(settings, &checkpoint->state.settings, &was);
+    if (!now) return DPT_OK;
+    return dpt_fail(trainer->context, DPT_E_INVALID,
+                    "%s is of a training with another %s (%.100s, and now it is %.100s): give the "
+                    "same, or begin anew from its weights (load)",
+                    checkpoint->path, now->key, was ? was : "none", now->text);
+}
+
+static dpt_status compare_trainer(dpt_trainer *t, const dpti_checkpoint *c)
+{
+    dpti_settings *now = calloc(1, sizeof *now);
+    if (!now) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to read %s", c->path);
+    dpti_settings_of_trainer(t, now);
+    const dpt_status status = dpti_checkpoint_compare(t, c, now);
+    free(now);
+    return status;
+}
+
+static dpt_status read_tensors(dpt_trainer *t, const dpti_safetensors *file, dpti_checkpoint *c)
+{
+    const size_t n_kinds = dpti_trainer_n_lasting(t);
+    float *outside = dpti_trainer_make_flat(t);
+    if (!outside) return DPT_E_NO_MEMORY;
+    dpt_status status = DPT_OK;
+    for (size_t k = 0; status == DPT_OK && k < n_kinds; k++) {
+        c->flats[k] = dpti_trainer_make_flat(t);
+        if (!c->flats[k])
+            status = DPT_E_NO_MEMORY;
+        else if (k == 0)
+            status = dpti_weights_read(t, c->path, file, c->flats[0], outside);
+        else
+            status =
+                dpti_optimizer_read(t, c->path, file, dpti_lasting_kind(k), c->flats[k], outside);
+    }
+    free(outside);
+    return status;
+}
+
+static dpt_status read_file(dpt_trainer *t, const dpti_safetensors *file, dpti_checkpoint *c)
+{
+    dpt_error error = {0};
+    const char *text = dpti_safetensors_metadata(file, state_key);
+    if (!text)
+        return dpt_fail(t->context, DPT_E_FORMAT,
+                        "%s has weights only, and not the state of a training", c->path);
+    if (dpti_run_state_decode(c->path, text, &c->state, &error) != DPT_OK)
+        return dpti_context_fail(t->context, NULL, &error);
+    DPT_TRY(compare_trainer(t, c));
+    DPT_TRY(check_position(t, c));
+    return read_tensors(t, file, c);
+}
+
+/* A file that is too large for the trainer's model is another model's, if its header says so. */
+static dpt_status compare_header(dpt_trainer *t, dpti_checkpoint *c)
+{
+    char *text = dpti_safetensors_peek(c->path, (size_t)16 << 20, state_key);
+    const bool read = text && dpti_run_state_decode(c->path, text, &c->state, NULL) == DPT_OK;
+    free(text);
+    return read ? compare_trainer(t, c) : DPT_OK;
+}
+
+dpt_status dpti_checkpoint_open(dpt_trainer *trainer, const char *path, dpti_checkpoint *out)
+{
+    dpt_trainer *t = trainer;
+    dpti_safetensors *file = NULL;
+    dpt_error error = {0};
+    dpti_checkpoint c = {.path = dpti_strdup(path)};
+    if (!c.path) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to read %s", path);
+    dpt_status status = dpti_safetensors_read_sealed(path, most_bytes(t), &file, &error);
+    if (status == DPT_E_FORMAT && error.native == EFBIG && compare_header(t, &c) != DPT_OK)
+        status = t->context->error.status;
+    else if (status != DPT_OK)
+        (void)dpti_context_fail(t->context, NULL, &error);
+    else
+        status = read_file(t, file, &c);
+    dpti_safetensors_close(file);
+    if (status == DPT_OK)
+        *out = c;
+    else
+        dpti_checkpoint_close(&c);
+    return status;
+}
+
+void dpti_checkpoint_close(dpti_checkpoint *checkpoint)
+{
+    for (size_t k = 0; k < DPTI_MAX_LASTING; k++)
+        free(checkpoint->flats[k]);
+    dpti_run_state_free(&checkpoint->state);
+    free(checkpoint->path);
+    *checkpoint = (dpti_checkpoint){.path = NULL};
+}
+
+bool dpti_checkpoint_ended(const char *path)
+{
+    dpti_safetensors *file = NULL;
+    dpti_run_state *state = calloc(1, sizeof *state);
+    bool ended = false;
+    if (state && dpti_safetensors_read_sealed(path, SIZE_MAX, &file, NULL) == DPT_OK) {
+        const char *text = dpti_safetensors_metadata(file, state_key);
+        ended = text && dpti_run_state_decode(path, text, state, NULL) == DPT_OK && state->finished;
+        dpti_run_state_free(state);
+    }
+    dpti_safetensors_close(file);
+    free(state);
+    return ended;
+}
+
+/* ---- Going on -------------------------------------------------------------------------------- */
+
+/* On the same devices with what was learnt of them; on others from the beginning. */
+static void apply_balance(dpt_trainer *t, const dpti_run_state *state)
+{
+    dpti_time_model models[DPTI_BALANCE_MAX_DEVICES];
+    size_t shares[DPTI_BALANCE_MAX_DEVICES];
+    char id[DPTI_RUN_ID_BYTES];
+    if (!t->balance || state->n_devices != t->n_devices) return;
+    for (size_t i = 0; i < t->n_devices; i++) {
+        snprintf(id, sizeof id, "%s", t->peers[i].id);
+        if (strcmp(id, state->devices[i].id) != 0) return;
+        models[i] = state->devices[i].model;
+        shares[i] = state->devices[i].share;
+    }
+    (void)dpti_balance_resume(t->balance, models, shares, state->calibrated);
+}
+
+dpt_status dpti_checkpoint_apply(dpt_trainer *trainer, const dpti_checkpoint *checkpoint)
+{
+    dpt_trainer *t = trainer;
+    const dpti_run_state *s = &checkpoint->state;
+    t->done = t->next = s->done;
+    t->optimizer_origin = s->optimizer_origin;
+    t->batches_before = s->batches_before;
+    t->lr = (float)s->lr;
+    apply_balance(t, s);
+    return dpti_trainer_adopt_state(t, (const float *const *)checkpoint->flats);
+}
+
+/* ---- In C programs --------------------------------------------------------------------------- */
+
+dpt_status dpt_trainer_save_state(dpt_trainer *trainer, const char *path)
+{
+    dpt_trainer *t = trainer;
+    dpti_snapshot snapshot = {.n_kinds = 0};
+    dpt_error error = {0};
+    DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_save_state"));
+    DPT_TRY(dpti_snapshot_create(t, &snapshot));
+    dpt_status status = dpti_snapshot_take(t, NULL, &snapshot);
+    if (status == DPT_OK) {
+        status = dpti_snapshot_write(&snapshot, path, &error);
+        if (status != DPT_OK) status = dpti_context_fail(t->context, NULL, &error);
+    }
+    dpti_snapshot_free(&snapshot);
+    return status;
+}
+
+dpt_status dpt_trainer_load_state(dpt_trainer *trainer, const char *path)
+{
+    dpti_checkpoint checkpoint = {.path = NULL};
+    DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_load_state"));
+    DPT_TRY(dpti_checkpoint_open(trainer, path, &checkpoint));
+    const dpt_status status = dpti_checkpoint_apply(trainer, &checkpoint);
+    dpti_checkpoint_close(&checkpoint);
+    return status;
+}

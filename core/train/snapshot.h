@@ -1,0 +1,56 @@
+/* A trainer's whole state: taken from the devices into host memory, written to a file by any
+   thread, read back, and given to a trainer. */
+#ifndef DPTI_SNAPSHOT_H
+#define DPTI_SNAPSHOT_H
+
+#include "io/safetensors.h"
+#include "train/run_state.h"
+#include "train/trainer.h"
+
+/* ---- Taking and writing ---------------------------------------------------------------------- */
+
+typedef struct dpti_snapshot {
+    const dpt_model *model; /* outlives it */
+    size_t n_kinds;
+    float *flats[DPTI_MAX_LASTING]; /* (flat_size) each; a file's layout once they are written */
+    int64_t batches;
+    size_t step;
+    char *state; /* encoded; NULL: nothing is taken */
+} dpti_snapshot;
+
+/* Memory for as much as the trainer holds on one device.  The context's error tells. */
+DPT_CHECK_RESULT dpt_status dpti_snapshot_create(dpt_trainer *trainer, dpti_snapshot *out);
+void dpti_snapshot_free(dpti_snapshot *snapshot); /* accepts a zeroed one; zeroes it */
+/* Nothing in flight.  In a course: its counts and settings, else NULL both. */
+DPT_CHECK_RESULT dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course,
+                                               dpti_snapshot *snapshot);
+/* Any thread; the snapshot is used up. */
+DPT_CHECK_RESULT dpt_status dpti_snapshot_write(dpti_snapshot *snapshot, const char *path,
+                                                dpt_error *error);
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+/* A checkpoint that fits the trainer: all of it is checked, and nothing of the trainer changed. */
+typedef struct dpti_checkpoint {
+    char *path;
+    float *flats[DPTI_MAX_LASTING];
+    dpti_run_state state;
+} dpti_checkpoint;
+
+/* DPT_E_FORMAT, DPT_E_IO, DPT_E_NOT_FOUND: there is no sound checkpoint there.  DPT_E_INVALID: it
+   is of another training, the setting named.  The context's error tells. */
+DPT_CHECK_RESULT dpt_status dpti_checkpoint_open(dpt_trainer *trainer, const char *path,
+                                                 dpti_checkpoint *out);
+void dpti_checkpoint_close(dpti_checkpoint *checkpoint); /* accepts a zeroed one; zeroes it */
+/* DPT_E_INVALID, the setting and both values named, if settings differ from the checkpoint's. */
+DPT_CHECK_RESULT dpt_status dpti_checkpoint_compare(dpt_trainer *trainer,
+                                                    const dpti_checkpoint *checkpoint,
+                                                    const dpti_settings *settings);
+/* Whether a file is the sound checkpoint of a course, of any training, that came to its end. */
+bool dpti_checkpoint_ended(const char *path);
+/* The trainer goes on from there; nothing in flight.  A device that fails meanwhile is treated as
+   by dpt_trainer_set. */
+DPT_CHECK_RESULT dpt_status dpti_checkpoint_apply(dpt_trainer *trainer,
+                                                  const dpti_checkpoint *checkpoint);
+
+#endif

@@ -1,0 +1,134 @@
+/* Tensors of checkpoints. */
+#include "train/tensors.h"
+
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* PyTorch's batch-norm counts the batches that it has seen, as a 64-bit integer. */
+static const char counter_suffix[] = ".num_batches_tracked";
+static const char velocity_prefix[] = "optimizer.velocity.",
+                  squares_prefix[] = "optimizer.squares.";
+
+static dpt_status no_memory(dpt_error *error)
+{
+    return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a checkpoint");
+}
+
+dpt_status dpti_tensors_create(const dpt_model *model, size_t n_kinds, dpti_tensors *out,
+                               dpt_error *error)
+{
+    const size_t n = n_kinds * model->n_parameters + model->n_nodes;
+    size_t most = 1;
+    for (size_t i = 0; i < model->n_parameters; i++)
+        if (model->parameters[i].size > most) most = model->parameters[i].size;
+    *out = (dpti_tensors){.model = model,
+                          .list = calloc(n, sizeof *out->list),
+                          .names = calloc(n, sizeof *out->names),
+                          .scratch = calloc(most, sizeof *out->scratch)};
+    return out->list && out->names && out->scratch ? DPT_OK : no_memory(error);
+}
+
+void dpti_tensors_free(dpti_tensors *tensors)
+{
+    for (size_t i = 0; tensors->names && i < tensors->n; i++)
+        free(tensors->names[i]);
+    free(tensors->scratch);
+    free(tensors->names);
+    free(tensors->list);
+    *tensors = (dpti_tensors){.n = 0};
+}
+
+/* The parameter in a file's layout, in the place where it stood. */
+static void add_parameter(dpti_tensors *t, const dpti_parameter *p, const char *name, float *flat)
+{
+    dpti_tensor *tensor = &t->list[t->n++];
+    if (p->layout != DPTI_LAYOUT_PLAIN) {
+        dpti_parameter_export(p, flat + p->offset, t->scratch);
+        memcpy(flat + p->offset, t->scratch, p->size * sizeof *flat);
+    }
+    *tensor = (dpti_tensor){.name = name,
+                            .dtype = "F32",
+                            .rank = p->rank,
+                            .data = flat + p->offset,
+                            .n_bytes = p->size * sizeof(float)};
+    memcpy(tensor->shape, p->shape, p->rank * sizeof *p->shape);
+}
+
+static void add_weight(dpti_tensors *t, size_t parameter, float *flat)
+{
+    if (parameter == SIZE_MAX) return;
+    const dpti_parameter *p = &t->model->parameters[parameter];
+    add_parameter(t, p, p->name, flat);
+}
+
+dpt_status dpti_tensors_add_weights(dpti_tensors *tensors, float *flat, int64_t batches,
+                                    dpt_error *error)
+{
+    dpti_tensors *t = tensors;
+    t->batches = batches;
+    for (size_t i = 0; i < t->model->n_nodes; i++) {
+        const dpti_node *node = &t->model->nodes[i];
+        add_weight(t, node->weight, flat);
+        add_weight(t, node->bias, flat);
+        add_weight(t, node->mean, flat);
+        add_weight(t, node->variance, flat);
+        if (node->kind != DPTI_NODE_BATCH_NORM) continue;
+        char *name = dpti_format("%s%s", node->name, counter_suffix);
+        if (!name) return no_memory(error);
+        t->names[t->n] = name;
+        t->list[t->n++] = (dpti_tensor){
+            .name = name, .dtype = "I64", .data = &t->batches, .n_bytes = sizeof t->batches};
+    }
+    return DPT_OK;
+}
+
+char *dpti_optimizer_tensor(dpt_tensor_kind kind, const char *name)
+{
+    return dpti_format("%s%s", kind == DPT_SQUARES ? squares_prefix : velocity_prefix, name);
+}
+
+dpt_status dpti_tensors_add_optimizer(dpti_tensors *tensors, dpt_tensor_kind kind, float *flat,
+                                      dpt_error *error)
+{
+    dpti_tensors *t = tensors;
+    for (size_t i = 0; i < t->model->n_parameters; i++) {
+        const dpti_parameter *p = &t->model->parameters[i];
+        if (dpti_is_statistic(p->role)) continue;
+        char *name = dpti_optimizer_tensor(kind, p->name);
+        if (!name) return no_memory(error);
+        t->names[t->n] = name;
+        add_parameter(t, p, name, flat);
+    }
+    return DPT_OK;
+}
+
+/* ---- Whose tensor is it? --------------------------------------------------------------------- */
+
+bool dpti_is_counter(const dpt_model *model, const dpti_tensor *tensor)
+{
+    const dpt_model *m = model;
+    const size_t length = strlen(tensor->name), suffix = strlen(counter_suffix);
+    if (length <= suffix || strcmp(tensor->name + length - suffix, counter_suffix) != 0 ||
+        strcmp(tensor->dtype, "I64") != 0 || tensor->n_bytes != sizeof(int64_t))
+        return false;
+    for (size_t i = 0; i < m->n_nodes; i++)
+        if (m->nodes[i].kind == DPTI_NODE_BATCH_NORM &&
+            strlen(m->nodes[i].name) + suffix == length &&
+            strncmp(m->nodes[i].name, tensor->name, length - suffix) == 0)
+            return true;
+    return false;
+}
+
+bool dpti_is_optimizers(const dpt_model *model, const dpti_tensor *tensor)
+{
+    const char *const prefixes[] = {velocity_prefix, squares_prefix};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        const size_t n = strlen(prefixes[i]);
+        if (strncmp(tensor->name, prefixes[i], n) == 0 &&
+            dpti_model_parameter(model, tensor->name + n))
+            return true;
+    }
+    return false;
+}
