@@ -51,6 +51,9 @@ typedef struct cli_options {
     bool normalize, no_shuffle, no_measure, quiet;
     size_t seed;
     const char *checkpoint, *load, *log, *plot, *trace;
+    dpt_interval checkpoint_every; /* all zero: the default */
+    size_t checkpoint_keep;        /* likewise */
+    bool resume;
     size_t top;    /* 0: the default */
     size_t repeat; /* likewise */
     bool best_batch, all_only;
@@ -88,13 +91,14 @@ void cli_print_help(const cli_verb_entry *verb, bool whole);
 /* ---- The options table ----------------------------------------------------------------------- */
 
 typedef enum cli_kind {
-    CLI_FLAG,    /* bool */
-    CLI_TEXT,    /* const char * */
-    CLI_COUNT,   /* size_t, from min to max */
-    CLI_REAL,    /* double, from low to high */
-    CLI_SECONDS, /* double: 90, 90s, 5m, 2h */
-    CLI_SPAN,    /* cli_span */
-    CLI_AUGMENT, /* dpt_augment_options */
+    CLI_FLAG,     /* bool */
+    CLI_TEXT,     /* const char * */
+    CLI_COUNT,    /* size_t, from min to max */
+    CLI_REAL,     /* double, from low to high */
+    CLI_SECONDS,  /* double: 90, 90s, 5m, 2h */
+    CLI_SPAN,     /* cli_span */
+    CLI_INTERVAL, /* dpt_interval */
+    CLI_AUGMENT,  /* dpt_augment_options */
 } cli_kind;
 
 struct cli_option {
@@ -118,6 +122,8 @@ extern const cli_option cli_option_table[]; /* ends with a NULL name */
 DPT_CHECK_RESULT bool cli_parse_count(const char *text, size_t min, size_t max, size_t *out);
 DPT_CHECK_RESULT bool cli_parse_real(const char *text, double low, double high, double *out);
 DPT_CHECK_RESULT bool cli_parse_seconds(const char *text, double *out);
+/* "100", "100steps", "5epochs", "90s", "10m", "2h". */
+DPT_CHECK_RESULT bool cli_parse_interval(const char *text, size_t max, dpt_interval *out);
 DPT_CHECK_RESULT bool cli_parse_span(const char *text, size_t max, cli_span *out);
 /* "crop:4,flip,erase:0.25", the numbers being the defaults of what goes without.  CLI_OK, or
    CLI_USAGE after one line on stderr about the option `name`. */
@@ -164,6 +170,8 @@ int cli_terminal_columns(void); /* of stderr */
 void cli_progress_init(cli_progress *progress, bool quiet);
 /* For dpt_fit_options.progress, with the struct as `user`.  Asks for the end when a signal came. */
 int cli_progress_show(const dpt_fit_progress *progress, void *user);
+/* For dpt_fit_options.notice: a line on stderr. */
+void cli_progress_notice(dpt_notice kind, const char *text, void *user);
 /* Takes the bar off the terminal. */
 void cli_progress_end(cli_progress *progress);
 

@@ -457,11 +457,38 @@ const cli_option cli_option_table[] = {
     {
         .name = "checkpoint",
         .argument = "DIR",
-        .help = "write model.safetensors there after each epoch, and with --validation "
-                "best.safetensors after the best",
+        .help = "write model.safetensors there after each epoch, with --validation "
+                "best.safetensors after the best, and what --resume goes on from",
         .verbs = CLI_TRAIN,
         .kind = CLI_TEXT,
         TARGET(checkpoint),
+    },
+    {
+        .name = "checkpoint-every",
+        .argument = "N[steps|epochs|s|m|h]",
+        .help = "how often that is written, in the background. Default: 1epochs, and at the end",
+        .verbs = CLI_TRAIN,
+        .kind = CLI_INTERVAL,
+        TARGET(checkpoint_every),
+        .max = MAX_COUNT,
+    },
+    {
+        .name = "checkpoint-keep",
+        .argument = "N",
+        .help = "how many of these stay. Default: 2",
+        .verbs = CLI_TRAIN,
+        .kind = CLI_COUNT,
+        TARGET(checkpoint_keep),
+        .min = 1,
+        .max = 10000,
+    },
+    {
+        .name = "resume",
+        .help = "go on exactly where the training of --checkpoint was interrupted, its --log too; "
+                "begin if there is no checkpoint",
+        .verbs = CLI_TRAIN,
+        .kind = CLI_FLAG,
+        TARGET(resume),
     },
     {
         .name = "log",
@@ -512,9 +539,7 @@ const cli_option cli_option_table[] = {
         TARGET(version),
     },
     /* Names that are taken, refused until they are true. */
-    {.name = "checkpoint-every", .argument = "N", .verbs = CLI_TRAIN},
     {.name = "deterministic", .verbs = CLI_TRAIN},
-    {.name = "resume", .verbs = CLI_TRAIN},
     {.name = "supervise", .verbs = CLI_TRAIN},
     {.name = NULL},
 };

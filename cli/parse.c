@@ -75,6 +75,12 @@ static int set_value(const cli_option *option, const char *value, cli_options *o
                          "--%s: '%s' is not a number of steps or epochs, such as 500 (steps) or "
                          "5epochs",
                          option->name, value);
+    case CLI_INTERVAL:
+        if (cli_parse_interval(value, option->max, target)) return CLI_OK;
+        return cli_error(CLI_USAGE,
+                         "--%s: '%s' is not a number of steps, epochs or seconds, such as 500 "
+                         "(steps), 2epochs or 10m",
+                         option->name, value);
     case CLI_AUGMENT: return cli_parse_augment(option->name, value, target);
     }
     return CLI_USAGE;

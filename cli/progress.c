@@ -150,6 +150,14 @@ void cli_progress_end(cli_progress *progress)
     progress->drawn = false;
 }
 
+void cli_progress_notice(dpt_notice kind, const char *text, void *user)
+{
+    cli_progress *p = user;
+    if (p->quiet && kind == DPT_NOTICE_INFO) return;
+    cli_progress_end(p);
+    (void)cli_error(CLI_OK, "%s%s", kind == DPT_NOTICE_WARNING ? "warning: " : "", text);
+}
+
 /* ---- Steps and epochs ------------------------------------------------------------------------ */
 
 static void take_step(cli_progress *p, const dpt_step_metrics *step)

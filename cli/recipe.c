@@ -52,8 +52,22 @@ static int check_schedule(const cli_options *o)
     return CLI_OK;
 }
 
+static int check_checkpoint(const cli_options *o)
+{
+    const dpt_interval every = o->checkpoint_every;
+    if (o->checkpoint) return CLI_OK;
+    if (o->resume)
+        return cli_error(CLI_USAGE, "--resume needs --checkpoint DIR, whose training goes on");
+    if (o->checkpoint_keep || every.steps || every.epochs || every.seconds > 0)
+        return cli_error(CLI_USAGE, "--checkpoint-%s goes with --checkpoint",
+                         o->checkpoint_keep ? "keep" : "every");
+    return CLI_OK;
+}
+
 int cli_recipe_check(const cli_options *options)
 {
+    const int kept = check_checkpoint(options);
+    if (kept != CLI_OK) return kept;
     if (options->patience && !(options->validation > 0))
         return cli_error(CLI_USAGE, "--patience needs --validation, such as --validation 0.1");
     const int code = check_optimizer(options);

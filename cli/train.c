@@ -108,7 +108,11 @@ static dpt_status train(cli_session *session, const cli_options *options, int *c
         .plot = options->plot,
         .trace = options->trace,
         .checkpoint = options->checkpoint,
+        .checkpoint_every = options->checkpoint_every,
+        .checkpoint_keep = options->checkpoint_keep,
+        .resume = options->resume,
         .progress = cli_progress_show,
+        .notice = cli_progress_notice,
         .user = &progress,
     };
     dpt_fit_result result;
@@ -133,7 +137,8 @@ int cli_train(const cli_options *options)
     else if (caught && cli_session_quiet(&session, options))
         code = 128 + caught;
     else if (caught)
-        code = cli_error(128 + caught, "ended early by signal %d", caught);
+        code = cli_error(128 + caught, "ended early by signal %d%s", caught,
+                         options->checkpoint ? "; --resume goes on" : "");
     cli_session_close(&session);
     return code;
 }

@@ -71,6 +71,19 @@ bool cli_parse_span(const char *text, size_t max, cli_span *out)
     return true;
 }
 
+bool cli_parse_interval(const char *text, size_t max, dpt_interval *out)
+{
+    cli_span span;
+    double seconds;
+    if (cli_parse_span(text, max, &span)) {
+        *out = span.epochs ? (dpt_interval){.epochs = span.n} : (dpt_interval){.steps = span.n};
+        return true;
+    }
+    if (!cli_parse_seconds(text, &seconds)) return false;
+    *out = (dpt_interval){.seconds = seconds};
+    return true;
+}
+
 /* ---- Augmentation ---------------------------------------------------------------------------- */
 
 enum { WORD_BYTES = 64, MAX_PADDING = 1024 };

@@ -1,0 +1,145 @@
+# Going on with an interrupted training: signals, what is said, what is refused, the log.
+# shellcheck source=tests/cli/kit.bash
+. "$SRC/tests/cli/kit.bash"
+need_python
+
+common=(--dataset synthetic:12x12x1:4:200 --model mlp --batch-size 32 --momentum 0.9 --lr 0.02
+    --devices cpu:threads=1,cpu:threads=1 --split 2:1)
+rm -rf whole run other busy full *.jsonl
+
+# Mistakes of the command line
+refuse 2 "--resume needs --checkpoint DIR" "${common[@]}" --resume
+refuse 2 "--checkpoint-every goes with --checkpoint" "${common[@]}" --checkpoint-every 5
+refuse 2 "--checkpoint-keep goes with --checkpoint" "${common[@]}" --checkpoint-keep 5
+refuse 2 "'5x' is not a number of steps, epochs or seconds" "${common[@]}" --checkpoint run \
+    --checkpoint-every 5x
+refuse 2 "'0' is not a whole number from 1" "${common[@]}" --checkpoint run --checkpoint-keep 0
+
+# SIGINT and SIGTERM end in good order, with a checkpoint; a second signal kills.
+train "${common[@]}" --epochs 30 --checkpoint whole --log whole.jsonl --quiet
+check "signals" python3 - "$DPTRAIN" "${common[@]}" <<'PYTHON'
+import os, signal, subprocess, sys, time
+def start(*more):
+    return subprocess.Popen(
+        [sys.argv[1], "train"] + sys.argv[2:] + ["--quiet", "--checkpoint=run", "--log=run.jsonl", "--resume",
+        "--checkpoint-every=1h"] + list(more), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+def steps():
+    return open("run.jsonl").read().count('"event":"step"') if os.path.exists("run.jsonl") else 0
+before = 0
+for number in signal.SIGINT, signal.SIGTERM:
+    process = start("--epochs=30")
+    for _ in range(3000):
+        if steps() > before + 5:
+            break
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, (process.returncode, stderr)
+    assert stderr == "dptrain: ended early by signal %d; --resume goes on\n" % number, stderr
+    files = [f for f in os.listdir("run") if f.startswith("checkpoint-")]
+    before = max(int(f[11:20]) for f in files)
+    assert 5 < before < 150, files
+PYTHON
+refuse 2 "run has the checkpoints of a training that was interrupted: resume it" "${common[@]}" \
+    --epochs 30 --checkpoint run --quiet
+refuse 2 "of a training with another seed \(0, and now it is 1\)" "${common[@]}" --epochs 30 --quiet \
+    --checkpoint run --resume --seed 1
+refuse 2 "of a training with another batch-size \(32, and now it is 16\)" "${common[@]}" --epochs 30 \
+    --quiet --checkpoint run --resume --batch-size 16
+refuse 2 "of a training with another lr" "${common[@]}" --epochs 30 --quiet --checkpoint run --resume \
+    --lr 0.03
+refuse 2 "of a training with another model" "${common[@]}" --epochs 30 --quiet --checkpoint run \
+    --resume --model linear
+refuse 2 "of a training with another dataset" "${common[@]}" --epochs 30 --quiet --checkpoint run \
+    --resume --dataset synthetic:12x12x1:4:201
+refuse 2 "of a training with another optimizer" "${common[@]:0:6}" --epochs 30 --quiet \
+    --checkpoint run --resume --optimizer adamw
+check "nothing was lost" test "$(find run -name 'checkpoint-*' | wc -l)" -ge 1
+
+# The rest: the weights of the whole, and a log that is replayed like that of the whole.
+train "${common[@]}" --epochs 30 --checkpoint run --log run.jsonl --resume
+check "what is resumed is said" grep -q "^dptrain: resuming from run/checkpoint-0" train.err
+check "the same weights" cmp run/model.safetensors whole/model.safetensors
+check "the log" python3 - <<'PYTHON'
+import json
+def events(path):
+    return [json.loads(line) for line in open(path)]
+run, whole = events("run.jsonl"), events("whole.jsonl")
+assert [e["event"] for e in run].count("run") == 1 and [e["event"] for e in run].count("done") == 1
+resumes = [e for e in run if e["event"] == "resume"]
+assert len(resumes) == 2 and all(len(e["devices"]) == 2 for e in resumes), resumes
+pick = lambda log: [(e["step"], e["loss"], e["shards"]) for e in log if e["event"] == "step"]
+assert pick(run) == pick(whole)
+pick = lambda log: [(e["epoch"], e["train_loss"], e["test_loss"]) for e in log if e["event"] == "epoch"]
+assert pick(run) == pick(whole)
+assert run[-1]["steps"] == whole[-1]["steps"] and run[-1]["epochs"] == whole[-1]["epochs"]
+PYTHON
+train "${common[@]:0:12}" --split replay:run.jsonl --epochs 30 --checkpoint other --quiet
+check "the log is replayed" cmp other/model.safetensors whole/model.safetensors
+
+# A training that has ended: again, longer, anew.
+train "${common[@]}" --epochs 30 --checkpoint run --log run.jsonl --resume --quiet
+check "nothing more to do" cmp run/model.safetensors whole/model.safetensors
+train "${common[@]}" --epochs 31 --checkpoint run --resume --quiet
+rm -rf whole
+train "${common[@]}" --epochs 31 --checkpoint whole --quiet
+check "more epochs" cmp run/model.safetensors whole/model.safetensors
+train "${common[@]}" --epochs 2 --checkpoint run --quiet
+check "anew: those of before are gone" test "$(ls run | grep -c checkpoint-)" -eq 2
+
+# The log of another training is left alone.
+sed 's/"batch_size":32/"batch_size":33/' run.jsonl >kept.jsonl
+refuse 2 "kept.jsonl is not the log of the training that is resumed" "${common[@]}" --epochs 3 \
+    --checkpoint run --resume --quiet --log kept.jsonl
+check "untouched" grep -q '"batch_size":33' kept.jsonl
+
+# Another mix goes on.
+train "${common[@]:0:10}" --epochs 3 --checkpoint run --resume --quiet --devices cpu:threads=2 --split equal
+
+# One process at a time.
+check "a folder in use" python3 - "$DPTRAIN" "${common[@]}" <<'PYTHON'
+import os, signal, subprocess, sys, time
+command = [sys.argv[1], "train"] + sys.argv[2:] + ["--quiet", "--max-time=300", "--checkpoint=busy",
+    "--checkpoint-every=1steps", "--resume"]
+first = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+for _ in range(3000):
+    if os.path.isdir("busy") and any(f.startswith("checkpoint-") for f in os.listdir("busy")):
+        break
+    time.sleep(0.01)
+second = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60)
+assert second.returncode == 1 and "another training writes its checkpoints to busy" in second.stderr, second
+first.send_signal(signal.SIGKILL)
+first.wait()
+PYTHON
+
+# A disk that is full in the middle: a warning, and training goes on; full in the end: a failure.
+if command -v prlimit >/dev/null; then
+    check "a full disk" python3 - "$DPTRAIN" "${common[@]}" <<'PYTHON'
+import os, shutil, signal, subprocess, sys, time
+for folder in "full",:
+    shutil.rmtree(folder, ignore_errors=True)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN) # inherited: writes fail, as on a full disk
+def wait_for(what):
+    for _ in range(3000):
+        if what():
+            return
+        time.sleep(0.01)
+    raise AssertionError("waited too long")
+process = subprocess.Popen([sys.argv[1], "train"] + sys.argv[2:] + ["--quiet", "--max-steps=400",
+    "--checkpoint=full", "--checkpoint-every=2steps"], stderr=subprocess.PIPE, text=True, restore_signals=False)
+written = lambda: sorted(f for f in os.listdir("full") if f.startswith("checkpoint-")) \
+    if os.path.isdir("full") else []
+wait_for(lambda: len(written()) == 2)
+limit = lambda n: subprocess.run(["prlimit", "--pid", str(process.pid), "--fsize=%s:" % n], check=True)
+limit(5000)
+time.sleep(0.5)
+during = written()
+assert process.poll() is None and during, process.poll()
+limit("unlimited")
+_, stderr = process.communicate(timeout=120)
+assert process.returncode == 0, stderr
+assert 1 <= stderr.count("warning: cannot write full/") == stderr.count("\n") <= 2, stderr
+assert written()[-1] > during[-1] and written()[-1] == "checkpoint-000000400.safetensors", written()
+PYTHON
+fi
+finish
