@@ -257,7 +257,7 @@ dpt_status dpti_trainer_read_trusted(dpt_trainer *trainer, size_t n_kinds, float
     for (size_t i = 0; i < t->n_workers; i++) {
         if (t->workers[i].stale) continue;
         status = read_replica(t, i, n_kinds, flats);
-        if (!dpti_is_loss(status)) return status;
+        if (status != DPT_E_DEVICE_LOST) return status;
     }
     return status;
 }

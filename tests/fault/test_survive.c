@@ -244,6 +244,11 @@ static void all_body(run *r)
     dpt_fit_result result;
     const dpt_fit_options options = {.max_steps = 20, .checkpoint = "left"};
     (void)remove("left/model.safetensors");
+    for (unsigned step = 0; step <= 20; step++) { /* an interrupted training is not begun anew */
+        char path[64];
+        snprintf(path, sizeof path, "left/checkpoint-%09u.safetensors", step);
+        (void)remove(path);
+    }
     if (CHECK_OK(create(r->context, r->set, "equal", &w))) {
         CHECK_STATUS(dpt_fit(w.trainer, &options, &result), DPT_E_DEVICE_LOST);
         CHECK_CONTAINS(dpt_error_message(r->context), r->backend);
