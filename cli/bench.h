@@ -67,6 +67,9 @@ typedef struct bench {
     double began, drawn;
 } bench;
 
+/* The other benchmark, of all-reduce (bench_allreduce.c). */
+int bench_allreduce(const cli_options *options);
+
 /* Seconds of a clock that only goes forwards. */
 double bench_clock(void);
 /* "0,1,3" in out, which it returns. */

@@ -216,16 +216,20 @@ static int check_count(const bench *b)
 
 static int check_operands(const cli_options *o)
 {
-    static const char *const known[] = {"mix", NULL};
+    static const char *const known[] = {"mix", "allreduce", NULL};
     if (o->n_operands == 0)
-        return cli_error(CLI_USAGE, "say what to measure: dptrain bench mix --devices LIST");
-    if (strcmp(o->operands[0], "mix") != 0)
-        return cli_error(CLI_USAGE, "unknown benchmark '%s'; %s", o->operands[0],
-                         dpt_nearest(o->operands[0], known) ? "did you mean 'mix'?" : "known: mix");
+        return cli_error(CLI_USAGE, "say what to measure: dptrain bench mix --devices LIST, or "
+                                    "dptrain bench allreduce");
+    if (strcmp(o->operands[0], "mix") != 0 && strcmp(o->operands[0], "allreduce") != 0) {
+        const char *near = dpt_nearest(o->operands[0], known);
+        return cli_error(CLI_USAGE, "unknown benchmark '%s'; %s%s%s", o->operands[0],
+                         near ? "did you mean '" : "known: mix, allreduce", near ? near : "",
+                         near ? "'?" : "");
+    }
     if (o->n_operands > 1)
         return cli_error(CLI_USAGE, "unexpected argument '%s'; see 'dptrain bench --help'",
                          o->operands[1]);
-    if (!o->devices)
+    if (!o->devices && strcmp(o->operands[0], "mix") == 0)
         return cli_error(CLI_USAGE, "bench mix needs the devices to compare: --devices LIST");
     return CLI_OK;
 }
@@ -265,6 +269,8 @@ static int measure(bench *b)
 int cli_bench(const cli_options *options)
 {
     int code = check_operands(options);
+    if (code == CLI_OK && strcmp(options->operands[0], "allreduce") == 0)
+        return bench_allreduce(options);
     if (code == CLI_OK) code = cli_recipe_check(options);
     if (code == CLI_OK && options->json) code = cli_new_file_check(options->json);
     if (code != CLI_OK) return code;

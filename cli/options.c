@@ -584,8 +584,9 @@ const cli_verb_entry cli_verbs[] = {
     {
         .name = "bench",
         .verb = CLI_BENCH,
-        .arguments = "mix --devices LIST [option]...",
-        .help = "how fast devices are alone and in every mix, with even and with measured shares",
+        .arguments = "mix|allreduce --devices LIST [option]...",
+        .help = "mix: how fast devices are alone and in every mix, with even and with measured "
+                "shares; allreduce: how fast they exchange gradients",
         .operands = true,
         .run = cli_bench,
     },

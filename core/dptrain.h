@@ -180,7 +180,8 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_scatter(dpt_device_set *devices, const f
                                                 dpt_array **out);
 
 /* Replaces every one of the arrays, each on its own device and all of one size, by the sum of all.
-   Sums in the order of the list: every device gets the same bits.  Waits until it is done. */
+   Sums in the order of the list: every device gets the same bits.  Waits until it is done.  With
+   several processes over the arrays of all, which make the call alike. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_all_reduce(dpt_array *const *arrays, size_t n_arrays);
 
 /* ---- Models ---------------------------------------------------------------------------------- */

@@ -1,0 +1,270 @@
+/* dptrain bench allreduce: how long the devices take to sum an array that each has, beside the
+   memory bandwidth of the machine, which bounds it.  Under mpirun the devices of all processes. */
+#include "bench.h"
+#include "new_file.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_REPETITIONS = 400,
+    LEAST_REPETITIONS = 9,
+    WARM_REPETITIONS = 2,
+    MOST_THREADS = 256,
+    PASSES = 9, /* over memory, of which the median counts */
+};
+
+/* Bytes of the array; 45 MB is what ResNet-18 has. */
+static const size_t sizes[] = {4096,    16384,    65536,    262144,  1048576,
+                               4194304, 16777216, 45000000, 67108864};
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
+
+/* Bytes that are summed in all repetitions of a size, and those that a thread works on when memory
+   is measured: far more than caches hold. */
+static const size_t worked_bytes = (size_t)1 << 28, thread_bytes = (size_t)1 << 27;
+
+typedef struct allreduce_bench {
+    const cli_options *options;
+    cli_session session;
+    size_t n_devices; /* of all processes */
+    size_t n_threads; /* that memory was measured with */
+    double memory;    /* bytes a second, read and written alike */
+    double seconds[N_SIZES];
+} allreduce_bench;
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t n)
+{
+    qsort(values, n, sizeof *values, compare);
+    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+typedef struct walker {
+    pthread_t thread;
+    pthread_barrier_t *barrier;
+    float *data;
+    double began[PASSES], ended[PASSES];
+} walker;
+
+/* What an all-reduce does to memory at least: reads every element and writes it back. */
+static void *walk(void *argument)
+{
+    walker *w = argument;
+    const size_t n = thread_bytes / sizeof(float);
+    for (size_t p = 0; p < PASSES; p++) {
+        pthread_barrier_wait(w->barrier);
+        w->began[p] = bench_clock();
+        for (size_t i = 0; i < n; i++)
+            w->data[i] += 1.0f;
+        w->ended[p] = bench_clock();
+    }
+    return NULL;
+}
+
+static size_t count_cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+    const int n = CPU_COUNT(&set);
+    return n < MOST_THREADS ? (size_t)n : MOST_THREADS;
+}
+
+static double rate_of(const walker *walkers, size_t n)
+{
+    double seconds[PASSES];
+    for (size_t p = 0; p < PASSES; p++) {
+        double began = walkers[0].began[p], ended = walkers[0].ended[p];
+        for (size_t i = 1; i < n; i++) {
+            began = fmin(began, walkers[i].began[p]);
+            ended = fmax(ended, walkers[i].ended[p]);
+        }
+        seconds[p] = ended - began;
+    }
+    return 2 * (double)thread_bytes * (double)n / median(seconds, PASSES);
+}
+
+/* Bytes a second of all cores that this process may use; 0 without memory. */
+static double measure_memory(size_t n_threads)
+{
+    walker *walkers = calloc(n_threads, sizeof *walkers);
+    pthread_barrier_t barrier;
+    double rate = 0;
+    size_t n = 0;
+    if (!walkers || pthread_barrier_init(&barrier, NULL, (unsigned)n_threads) != 0) {
+        free(walkers);
+        return 0;
+    }
+    bool complete = true;
+    for (size_t i = 0; i < n_threads; i++) {
+        walkers[i].barrier = &barrier;
+        walkers[i].data = malloc(thread_bytes);
+        if (walkers[i].data) memset(walkers[i].data, 0, thread_bytes);
+        complete = complete && walkers[i].data;
+    }
+    while (complete && n < n_threads &&
+           pthread_create(&walkers[n].thread, NULL, walk, &walkers[n]) == 0)
+        n++;
+    /* Too few would wait for each other for ever. */
+    if (complete && n < n_threads) exit(cli_error(CLI_FAILURE, "cannot start a thread a core"));
+    for (size_t i = 0; i < n; i++)
+        pthread_join(walkers[i].thread, NULL);
+    if (n == n_threads) rate = rate_of(walkers, n);
+    for (size_t i = 0; i < n_threads; i++)
+        free(walkers[i].data);
+    pthread_barrier_destroy(&barrier);
+    free(walkers);
+    return rate;
+}
+
+/* ---- All-reduce ------------------------------------------------------------------------------ */
+
+/* The same in all processes. */
+static size_t repetitions_of(size_t n_bytes)
+{
+    const size_t n = worked_bytes / n_bytes;
+    if (n > MOST_REPETITIONS) return MOST_REPETITIONS;
+    return n < LEAST_REPETITIONS ? LEAST_REPETITIONS : n;
+}
+
+static dpt_status time_arrays(dpt_array *const *arrays, size_t n, size_t n_bytes, double *out)
+{
+    double seconds[MOST_REPETITIONS];
+    const size_t n_repetitions = repetitions_of(n_bytes);
+    for (size_t i = 0; i < WARM_REPETITIONS; i++)
+        DPT_TRY(dpt_all_reduce(arrays, n));
+    for (size_t i = 0; i < n_repetitions; i++) {
+        const double began = bench_clock();
+        DPT_TRY(dpt_all_reduce(arrays, n));
+        seconds[i] = bench_clock() - began;
+    }
+    *out = median(seconds, n_repetitions);
+    return DPT_OK;
+}
+
+static dpt_status time_size(const allreduce_bench *b, size_t n_bytes, double *out)
+{
+    const size_t n = dpt_devices_count(b->session.devices), shape[] = {n_bytes / sizeof(float)};
+    dpt_array **arrays = calloc(n, sizeof(dpt_array *));
+    if (!arrays) return dpt_fail(b->session.context, DPT_E_NO_MEMORY, "no memory for arrays");
+    dpt_status status = DPT_OK;
+    for (size_t i = 0; status == DPT_OK && i < n; i++)
+        status = dpt_array_create(dpt_devices_get(b->session.devices, i), shape, 1, &arrays[i]);
+    if (status == DPT_OK) status = time_arrays(arrays, n, n_bytes, out);
+    for (size_t i = 0; i < n; i++)
+        dpt_array_destroy(arrays[i]);
+    free(arrays);
+    return status;
+}
+
+/* How many devices all processes have: the sum of their own numbers. */
+static dpt_status count_devices(allreduce_bench *b)
+{
+    const size_t n = dpt_devices_count(b->session.devices), shape[] = {1};
+    float own = (float)n;
+    dpt_array *array;
+    b->n_devices = n;
+    if (dpt_process_count(b->session.context) == 1) return DPT_OK;
+    DPT_TRY(dpt_array_create(dpt_devices_get(b->session.devices, 0), shape, 1, &array));
+    dpt_status status = dpt_array_set(array, &own);
+    if (status == DPT_OK) status = dpt_all_reduce(&array, 1);
+    if (status == DPT_OK) status = dpt_array_get(array, &own);
+    dpt_array_destroy(array);
+    b->n_devices = (size_t)own;
+    return status;
+}
+
+/* ---- What comes of it ------------------------------------------------------------------------ */
+
+/* What has to be read and written: every device's array, once each. */
+static double traffic(const allreduce_bench *b, size_t n_bytes)
+{
+    return 2 * (double)n_bytes * (double)b->n_devices;
+}
+
+static void print_row(const allreduce_bench *b, size_t i)
+{
+    const double rate = traffic(b, sizes[i]) / b->seconds[i];
+    printf("%12zu  %12.6f  %10.2f  %9.0f %%\n", sizes[i], b->seconds[i], rate / 1e9,
+           100 * rate / b->memory);
+    fflush(stdout);
+}
+
+static void print_header(const allreduce_bench *b)
+{
+    printf("all-reduce over %zu device%s", b->n_devices, b->n_devices == 1 ? "" : "s");
+    if (dpt_process_count(b->session.context) > 1)
+        printf(" of %zu processes", dpt_process_count(b->session.context));
+    printf(": %s\n", b->options->devices ? b->options->devices : "all");
+    printf("memory, read and written by %zu thread%s: %.2f GB/s\n", b->n_threads,
+           b->n_threads == 1 ? "" : "s", b->memory / 1e9);
+    printf("%12s  %12s  %10s  %11s\n", "bytes", "seconds", "GB/s", "of memory");
+}
+
+static int write_json(const allreduce_bench *b)
+{
+    json_t *rows = json_array();
+    for (size_t i = 0; i < N_SIZES; i++)
+        json_array_append_new(rows, json_pack("{s:I,s:f,s:f}", "bytes", (json_int_t)sizes[i],
+                                              "seconds", b->seconds[i], "bytes_per_second",
+                                              traffic(b, sizes[i]) / b->seconds[i]));
+    json_t *object =
+        json_pack("{s:s,s:s,s:s,s:I,s:I,s:I,s:f,s:o}", "benchmark", "allreduce", "version",
+                  DPT_VERSION, "devices", b->options->devices ? b->options->devices : "all",
+                  "n_devices", (json_int_t)b->n_devices, "processes",
+                  (json_int_t)dpt_process_count(b->session.context), "memory_threads",
+                  (json_int_t)b->n_threads, "memory_bytes_per_second", b->memory, "table", rows);
+    char *text = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
+    json_decref(object);
+    if (!text) return cli_error(CLI_FAILURE, "no memory to write %s", b->options->json);
+    const int code = cli_new_file_write(b->options->json, text);
+    free(text);
+    return code;
+}
+
+static dpt_status measure(allreduce_bench *b)
+{
+    cli_session *s = &b->session;
+    const bool speaks = dpt_process_rank(s->context) == 0;
+    DPT_TRY(count_devices(b));
+    b->n_threads = count_cores();
+    /* The others wait for the first at their next all-reduce. */
+    if (speaks) b->memory = measure_memory(b->n_threads);
+    if (speaks && !(b->memory > 0))
+        return dpt_fail(s->context, DPT_E_NO_MEMORY, "no memory to measure memory with");
+    if (speaks) print_header(b);
+    for (size_t i = 0; i < N_SIZES; i++) {
+        DPT_TRY(time_size(b, sizes[i], &b->seconds[i]));
+        if (speaks) print_row(b, i);
+    }
+    return DPT_OK;
+}
+
+int bench_allreduce(const cli_options *options)
+{
+    int code = options->json ? cli_new_file_check(options->json) : CLI_OK;
+    if (code != CLI_OK) return code;
+    allreduce_bench b = {.options = options};
+    cli_session *s = &b.session;
+    dpt_status status = dpt_context_create(&s->context);
+    if (status == DPT_OK) status = dpt_processes_join(s->context);
+    if (status == DPT_OK) status = dpt_devices_open(s->context, options->devices, &s->devices);
+    if (status == DPT_OK) status = measure(&b);
+    if (status != DPT_OK)
+        code = cli_session_fail(s, status);
+    else if (options->json && dpt_process_rank(s->context) == 0)
+        code = write_json(&b);
+    cli_session_close(s);
+    return code;
+}

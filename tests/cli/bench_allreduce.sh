@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# dptrain bench allreduce: a row for every size, the JSON of the same figures, what it refuses.
+. "$SRC/tests/cli/kit.bash"
+need_python
+
+"$DPTRAIN" bench allreduce --devices cpu:threads=1,cpu:threads=1 --json one.json >one.out 2>one.err
+check "exit status $?: $(cat one.err)" [ ! -s one.err ]
+check "nine sizes" [ "$(grep -c '%$' one.out)" -eq 9 ]
+check "the JSON is that table" python3 - <<'PYTHON'
+import json
+b = json.load(open("one.json"))
+lines = [line.split() for line in open("one.out") if line.endswith("%\n")]
+assert b["n_devices"] == 2 and b["processes"] == 1 and b["memory_bytes_per_second"] > 0
+assert [row["bytes"] for row in b["table"]] == [int(line[0]) for line in lines]
+for row, line in zip(b["table"], lines):
+    assert abs(row["seconds"] - float(line[1])) <= 1e-6, (row, line)
+    assert abs(row["bytes_per_second"] * row["seconds"] - 4 * row["bytes"]) < 1
+PYTHON
+refuse 2 "unknown device .gpu0" bench allreduce --devices gpu0
+refuse 2 "unexpected argument 'x'" bench allreduce x
+refuse 1 "cannot write|cannot be written|no/such" bench allreduce --devices cpu --json no/such/file
+
+if command -v mpirun >/dev/null 2>&1 &&
+    [ -e "$(dirname "$DPTRAIN")/../lib/dptrain/transports/libdptrain-mpi.so" ] &&
+    [ -z "${TSAN_OPTIONS:-}" ]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0
+    mpirun --oversubscribe -n 2 "$DPTRAIN" bench allreduce --devices cpu:threads=1 \
+        --json two.json >two.out 2>two.err </dev/null
+    check "exit status $?: $(cat two.err)" [ "$(grep -c '%$' two.out)" -eq 9 ]
+    check "two processes" grep -q '"processes": 2' two.json
+fi
+finish
