@@ -13,7 +13,7 @@
 
 enum {
     SLICE_ALIGNMENT = 16, /* elements: a cache line */
-    CHUNK = 128 * 1024,   /* elements of a slice that are under way at a time: 512 KiB */
+    CHUNK = 512 * 1024,   /* elements of a slice that are under way at a time: 2 MiB */
     BLOCK = 4096,         /* elements that are summed at a time: 16 KiB, which stays in L1 */
     CHUNKS_UNDER_WAY = 2, /* one is summed while the next one travels */
 };
