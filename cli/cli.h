@@ -7,7 +7,7 @@
 #include "dptrain_models.h"
 
 /* Exit codes.  A signal that ended training adds 128 to its number, as shells do. */
-enum { CLI_OK = 0, CLI_FAILURE = 1, CLI_USAGE = 2 };
+enum { CLI_OK = 0, CLI_FAILURE = 1, CLI_USAGE = 2, CLI_DEVICES_LOST = 3 };
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
@@ -48,6 +48,7 @@ typedef struct cli_options {
     const char *batchnorm;
     dpt_augment_options augment;
     bool stop_on_loss;
+    double device_timeout; /* 0: the default */
     bool normalize, no_shuffle, no_measure, quiet;
     size_t seed;
     const char *checkpoint, *load, *log, *plot, *trace;
@@ -136,6 +137,9 @@ DPT_CHECK_RESULT int cli_parse_augment(const char *name, const char *text,
 DPT_PRINTF(2, 3) int cli_error(int code, const char *format, ...);
 /* The context's last failure (none: the status's words) on stderr, and the exit code that fits. */
 int cli_fail(const dpt_context *context, dpt_status status);
+/* Writes out what is buffered and ends the process at once: a thread is stuck in a device's
+   library, whose exit handlers may not return (dpt_context_abandoned). */
+void cli_leave(int code);
 
 /* ---- Verbs ----------------------------------------------------------------------------------- */
 

@@ -71,7 +71,7 @@ static const char rest[] =
     "Exit status\n"
     "  0 success, 1 failure at run time, 2 mistake in the command line; 130 or 143 if\n"
     "  Ctrl-C or SIGTERM ended training (in good order: what is due is written; a\n"
-    "  second one kills).\n"
+    "  second one kills); 3 where training ended because of its devices.\n"
     "\n"
     "Environment\n"
     "  DPTRAIN_DATA            where data are looked for\n"

@@ -41,6 +41,13 @@ static int close_stdout(int code)
     return code == CLI_OK ? failure : code;
 }
 
+void cli_leave(int code)
+{
+    code = close_stdout(code);
+    (void)fflush(NULL);
+    _exit(code);
+}
+
 /* A closed standard stream leaves its number to the next file that is opened: what is printed would
    end up in the log.  The other way round, /dev/null keeps the number, and using it stays an error.
  */

@@ -60,6 +60,15 @@ const cli_option cli_option_table[] = {
         TARGET(stop_on_loss),
     },
     {
+        .name = "device-timeout",
+        .argument = "TIME",
+        .help = "a device that does not answer for this long is lost: seconds, or with a unit. "
+                "Default: 60s, or 20 times the longest step if that is more",
+        .verbs = CLI_TRAIN,
+        .kind = CLI_SECONDS,
+        TARGET(device_timeout),
+    },
+    {
         .name = "precision",
         .argument = "NAME",
         .help = "arithmetic: fp32",

@@ -119,6 +119,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .seed = o->seed,
         .no_shuffle = o->no_shuffle,
         .stop_on_loss = o->stop_on_loss,
+        .device_timeout = o->device_timeout,
     };
 }
 

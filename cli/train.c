@@ -139,6 +139,8 @@ int cli_train(const cli_options *options)
     else if (caught)
         code = cli_error(128 + caught, "ended early by signal %d%s", caught,
                          options->checkpoint ? "; --resume goes on" : "");
+    const bool stuck = session.context && dpt_context_abandoned(session.context) > 0;
     cli_session_close(&session);
+    if (stuck) cli_leave(code);
     return code;
 }

@@ -40,6 +40,11 @@ void dpt_context_destroy(dpt_context *context)
     free(context);
 }
 
+size_t dpt_context_abandoned(const dpt_context *context)
+{
+    return context->n_abandoned;
+}
+
 const char *dpt_error_message(const dpt_context *context)
 {
     return context->error.status == DPT_OK ? "no error" : context->error.message;

@@ -19,6 +19,7 @@ struct dpt_context {
     dpt_error error;           /* the last failure of a public call */
     dpti_registry *registry;   /* backends found, their state and their devices' descriptions */
     dpti_processes *processes; /* with which trainers of this context train; NULL: none */
+    size_t n_abandoned;        /* driving threads that were given up and have not come back */
 };
 
 /* Copies a device's (or any other) record into the context, with `prefix` ("device cuda:0") in
@@ -38,9 +39,10 @@ typedef struct dpti_device {
     atomic_size_t memory_used_bytes; /* through dpti_alloc */
     double throttle;                 /* [driver] throttle=, at least 1; 1: as fast as it can */
     dpti_driver *driver;
-    dpt_stream *stream; /* the main stream, created with the device */
-    bool lost;          /* [driver] a call returned DPT_E_DEVICE_LOST: only close is called now */
-    dpt_error deferred; /* [driver] the first failure of array work; dpt_devices_wait takes it */
+    dpt_stream *stream;  /* the main stream, created with the device */
+    atomic_ullong calls; /* of the vtable: odd within one (driver.h) */
+    bool lost;           /* [driver] a call returned DPT_E_DEVICE_LOST: only close is called now */
+    dpt_error deferred;  /* [driver] the first failure of array work; dpt_devices_wait takes it */
 } dpti_device;
 
 static inline dpti_device *dpti_device_of(const dpt_device *device)
@@ -70,6 +72,25 @@ uint64_t dpti_driver_post(dpti_device *device, dpti_job *job, void *argument);
 void dpti_driver_wait(dpti_device *device, uint64_t ticket);
 /* Posts and waits. */
 void dpti_driver_call(dpti_device *device, dpti_job *job, void *argument);
+
+/* ---- Devices that do not answer ----
+
+   A call of the vtable that does not return cannot be ended.  Its thread is given up: when the call
+   returns after all, the thread touches nothing but the device and its driver, and ends.  What the
+   call itself was given, such as memory for transfers and operators' arguments, is the call's until
+   then: whoever gave it leaves it alone. */
+
+/* As dpti_driver_wait, for at most so long: true if the job has run. */
+bool dpti_driver_wait_for(dpti_device *device, uint64_t ticket, double seconds);
+/* A number of its own for the call that the driver is in; 0 if it is in none. */
+unsigned long long dpti_driver_call_now(dpti_device *device);
+/* Gives the driver up if it is still in that call.  From then on the device is lost, jobs in the
+   queue are dropped, and new ones run at once on the thread that posts them, where calls fail with
+   `error`. */
+bool dpti_driver_abandon(dpti_device *device, unsigned long long call, const dpt_error *error);
+/* Whether the driver is there: one that was given up has a new thread if the old one has come back.
+   The device stays lost. */
+bool dpti_driver_revive(dpti_device *device);
 
 /* ---- Checked dispatch ------------------------------------------------------------------------ */
 

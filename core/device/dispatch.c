@@ -15,6 +15,7 @@ dpt_status dpti_begin_call(dpti_device *device)
 
 dpt_status dpti_end_call(dpti_device *device, dpt_status status, const char *entry)
 {
+    dpti_leave_call(device);
     if (status == DPT_OK) return DPT_OK;
     dpt_error *error = &device->base.error;
     if (error->message[0] == '\0')
@@ -50,8 +51,8 @@ dpt_status dpti_alloc(dpti_device *device, size_t n_bytes, dpti_buffer *out)
         return DPT_FAIL(&device->base.error, DPT_E_INTERNAL, "an allocation of 0 bytes");
     DPT_TRY(check_limit(device, n_bytes));
     dpt_buffer *handle = NULL;
-    DPT_TRY(dpti_end_call(device, memory_of(device)->alloc(&device->base, n_bytes, &handle),
-                          "memory.alloc"));
+    DPT_TRY(DPTI_CALL(device, memory_of(device)->alloc(&device->base, n_bytes, &handle),
+                      "memory.alloc"));
     atomic_fetch_add(&device->memory_used_bytes, n_bytes);
     *out = (dpti_buffer){
         .device = device, .handle = handle, .n_bytes = n_bytes, .charged_bytes = n_bytes};
@@ -64,9 +65,8 @@ static dpt_status wrap(dpti_device *device, const void *host, size_t n_bytes, dp
     if (!memory_of(device)->wrap_host) return DPT_E_UNSUPPORTED;
     DPT_TRY(dpti_begin_call(device));
     dpt_buffer *handle = NULL;
-    DPT_TRY(dpti_end_call(device,
-                          memory_of(device)->wrap_host(&device->base, host, n_bytes, &handle),
-                          "memory.wrap_host"));
+    DPT_TRY(DPTI_CALL(device, memory_of(device)->wrap_host(&device->base, host, n_bytes, &handle),
+                      "memory.wrap_host"));
     *out = (dpti_buffer){.device = device, .handle = handle, .n_bytes = n_bytes};
     return DPT_OK;
 }
@@ -111,8 +111,8 @@ dpt_status dpti_host_alloc(dpti_device *device, size_t n_bytes, void **out)
     DPT_TRY(dpti_begin_call(device));
     void *host = NULL;
     if (memory_of(device)->host_alloc) {
-        DPT_TRY(dpti_end_call(device, memory_of(device)->host_alloc(&device->base, n_bytes, &host),
-                              "memory.host_alloc"));
+        DPT_TRY(DPTI_CALL(device, memory_of(device)->host_alloc(&device->base, n_bytes, &host),
+                          "memory.host_alloc"));
     } else {
         host = dpti_alloc_aligned(n_bytes);
         if (!host)
@@ -156,7 +156,7 @@ dpt_status dpti_upload(const dpti_buffer *to, size_t offset_bytes, const void *h
     DPT_TRY(begin_transfer(to, offset_bytes, n_bytes, "an upload"));
     if (n_bytes == 0) return DPT_OK;
     dpti_device *device = to->device;
-    return dpti_end_call(
+    return DPTI_CALL(
         device,
         memory_of(device)->upload(device->stream, location(to, offset_bytes), host, n_bytes),
         "memory.upload");
@@ -167,7 +167,7 @@ dpt_status dpti_download(void *host, const dpti_buffer *from, size_t offset_byte
     DPT_TRY(begin_transfer(from, offset_bytes, n_bytes, "a download"));
     if (n_bytes == 0) return DPT_OK;
     dpti_device *device = from->device;
-    return dpti_end_call(
+    return DPTI_CALL(
         device,
         memory_of(device)->download(device->stream, host, location(from, offset_bytes), n_bytes),
         "memory.download");
@@ -182,10 +182,10 @@ dpt_status dpti_copy(const dpti_buffer *to, size_t to_offset_bytes, const dpti_b
         return DPT_FAIL(&device->base.error, DPT_E_INTERNAL, "a copy from another device's buffer");
     DPT_TRY(begin_transfer(from, from_offset_bytes, n_bytes, "a copy"));
     if (n_bytes == 0) return DPT_OK;
-    return dpti_end_call(device,
-                         memory_of(device)->copy(device->stream, location(to, to_offset_bytes),
-                                                 location(from, from_offset_bytes), n_bytes),
-                         "memory.copy");
+    return DPTI_CALL(device,
+                     memory_of(device)->copy(device->stream, location(to, to_offset_bytes),
+                                             location(from, from_offset_bytes), n_bytes),
+                     "memory.copy");
 }
 
 dpt_status dpti_fill(const dpti_buffer *to, size_t offset_bytes, uint32_t pattern, size_t n_bytes)
@@ -196,7 +196,7 @@ dpt_status dpti_fill(const dpti_buffer *to, size_t offset_bytes, uint32_t patter
         return DPT_FAIL(&device->base.error, DPT_E_INTERNAL,
                         "a fill of %zu bytes at %zu is not in words of 4", n_bytes, offset_bytes);
     if (n_bytes == 0) return DPT_OK;
-    return dpti_end_call(
+    return DPTI_CALL(
         device,
         memory_of(device)->fill(device->stream, location(to, offset_bytes), pattern, n_bytes),
         "memory.fill");
@@ -205,7 +205,7 @@ dpt_status dpti_fill(const dpti_buffer *to, size_t offset_bytes, uint32_t patter
 dpt_status dpti_sync(dpti_device *device)
 {
     DPT_TRY(dpti_begin_call(device));
-    return dpti_end_call(device, device->base.backend->stream->sync(device->stream), "stream.sync");
+    return DPTI_CALL(device, device->base.backend->stream->sync(device->stream), "stream.sync");
 }
 
 /* ---- Events and recordings ------------------------------------------------------------------- */
@@ -223,8 +223,8 @@ static const dpt_capture_ops *capture_of(const dpti_device *device)
 dpt_status dpti_event_create(dpti_device *device, dpt_event **out)
 {
     DPT_TRY(dpti_begin_call(device));
-    return dpti_end_call(device, stream_of(device)->event_create(&device->base, out),
-                         "stream.event_create");
+    return DPTI_CALL(device, stream_of(device)->event_create(&device->base, out),
+                     "stream.event_create");
 }
 
 void dpti_event_destroy(dpti_device *device, dpt_event *event)
@@ -235,16 +235,16 @@ void dpti_event_destroy(dpti_device *device, dpt_event *event)
 dpt_status dpti_event_record(dpti_device *device, dpt_event *event)
 {
     DPT_TRY(dpti_begin_call(device));
-    return dpti_end_call(device, stream_of(device)->event_record(event, device->stream),
-                         "stream.event_record");
+    return DPTI_CALL(device, stream_of(device)->event_record(event, device->stream),
+                     "stream.event_record");
 }
 
 dpt_status dpti_event_elapsed(dpti_device *device, dpt_event *start, dpt_event *end,
                               double *seconds)
 {
     DPT_TRY(dpti_begin_call(device));
-    return dpti_end_call(device, stream_of(device)->event_elapsed(start, end, seconds),
-                         "stream.event_elapsed");
+    return DPTI_CALL(device, stream_of(device)->event_elapsed(start, end, seconds),
+                     "stream.event_elapsed");
 }
 
 bool dpti_can_record(const dpti_device *device)
@@ -255,20 +255,20 @@ bool dpti_can_record(const dpti_device *device)
 dpt_status dpti_recording_begin(dpti_device *device)
 {
     DPT_TRY(dpti_begin_call(device));
-    return dpti_end_call(device, capture_of(device)->begin(device->stream), "capture.begin");
+    return DPTI_CALL(device, capture_of(device)->begin(device->stream), "capture.begin");
 }
 
 dpt_status dpti_recording_end(dpti_device *device, dpt_recording **out)
 {
     DPT_TRY(dpti_begin_call(device));
-    return dpti_end_call(device, capture_of(device)->end(device->stream, out), "capture.end");
+    return DPTI_CALL(device, capture_of(device)->end(device->stream, out), "capture.end");
 }
 
 dpt_status dpti_recording_replay(dpti_device *device, dpt_recording *recording)
 {
     DPT_TRY(dpti_begin_call(device));
-    return dpti_end_call(device, capture_of(device)->replay(device->stream, recording),
-                         "capture.replay");
+    return DPTI_CALL(device, capture_of(device)->replay(device->stream, recording),
+                     "capture.replay");
 }
 
 void dpti_recording_release(dpti_device *device, dpt_recording *recording)

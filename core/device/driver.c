@@ -2,11 +2,14 @@
    vtable are made there; the host puts work into the queue and goes on.  Nobody spins: on a machine
    whose cores are devices too, waiting must cost nothing. */
 #include "device/driver.h"
+#include "device/dispatch.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct driver_job {
     dpti_job *run;
@@ -21,7 +24,12 @@ struct dpti_driver {
     driver_job queue[DPTI_DRIVER_JOBS]; /* job number k, from 0, stands at k % DPTI_DRIVER_JOBS */
     uint64_t n_posted, n_taken, n_done; /* n_done <= n_taken <= n_posted */
     bool stop;
+    bool abandoned; /* its thread was given up, */
+    bool returned;  /* and has come back and ended */
 };
+
+/* In dpti_device.calls: the thread was given up within this call. */
+static const unsigned long long given_up = 1ULL << 63;
 
 /* False when the driver is to end and the queue is empty. */
 static bool take(dpti_driver *driver, driver_job *out)
@@ -50,6 +58,23 @@ static void *drive(void *argument)
         pthread_mutex_unlock(&driver->mutex);
     }
     return NULL;
+}
+
+void dpti_enter_call(dpti_device *device)
+{
+    atomic_fetch_add(&device->calls, 1);
+}
+
+void dpti_leave_call(dpti_device *device)
+{
+    unsigned long long call = atomic_load(&device->calls);
+    if (!(call & given_up) && atomic_compare_exchange_strong(&device->calls, &call, call + 1))
+        return;
+    dpti_driver *driver = device->driver;
+    pthread_mutex_lock(&driver->mutex);
+    driver->returned = true;
+    pthread_mutex_unlock(&driver->mutex);
+    pthread_exit(NULL);
 }
 
 static int start_thread(dpti_driver *driver)
@@ -85,7 +110,11 @@ dpt_status dpti_driver_start(dpti_device *device, dpt_error *error)
     pthread_mutex_init(&driver->mutex, NULL);
     pthread_cond_init(&driver->posted_changed, NULL);
     pthread_cond_init(&driver->taken_changed, NULL);
-    pthread_cond_init(&driver->done_changed, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&driver->done_changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     const int code = start_thread(driver);
     if (code != 0) {
         release(driver);
@@ -114,23 +143,103 @@ uint64_t dpti_driver_post(dpti_device *device, dpti_job *job, void *argument)
 {
     dpti_driver *driver = device->driver;
     pthread_mutex_lock(&driver->mutex);
-    while (driver->n_posted - driver->n_taken == DPTI_DRIVER_JOBS)
+    while (driver->n_posted - driver->n_taken == DPTI_DRIVER_JOBS && !driver->abandoned)
         pthread_cond_wait(&driver->taken_changed, &driver->mutex);
-    driver->queue[driver->n_posted % DPTI_DRIVER_JOBS] =
-        (driver_job){.run = job, .argument = argument};
-    const uint64_t ticket = ++driver->n_posted;
-    pthread_cond_signal(&driver->posted_changed);
+    const bool here = driver->abandoned;
+    const uint64_t ticket = here ? 0 : ++driver->n_posted;
+    if (!here) {
+        driver->queue[(ticket - 1) % DPTI_DRIVER_JOBS] =
+            (driver_job){.run = job, .argument = argument};
+        pthread_cond_signal(&driver->posted_changed);
+    }
     pthread_mutex_unlock(&driver->mutex);
+    if (here) job(device, argument);
     return ticket;
+}
+
+/* Now and so many seconds, as the condition's clock tells. */
+static struct timespec time_in(double seconds)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    const double whole = floor(seconds);
+    at.tv_sec += (time_t)whole;
+    at.tv_nsec += (long)((seconds - whole) * 1e9);
+    if (at.tv_nsec >= 1000000000) {
+        at.tv_nsec -= 1000000000;
+        at.tv_sec++;
+    }
+    return at;
+}
+
+bool dpti_driver_wait_for(dpti_device *device, uint64_t ticket, double seconds)
+{
+    dpti_driver *driver = device->driver;
+    const struct timespec until = time_in(seconds);
+    int code = 0;
+    pthread_mutex_lock(&driver->mutex);
+    while (driver->n_done < ticket && !driver->abandoned && code == 0)
+        code = pthread_cond_timedwait(&driver->done_changed, &driver->mutex, &until);
+    const bool done = driver->n_done >= ticket;
+    pthread_mutex_unlock(&driver->mutex);
+    return done;
 }
 
 void dpti_driver_wait(dpti_device *device, uint64_t ticket)
 {
     dpti_driver *driver = device->driver;
     pthread_mutex_lock(&driver->mutex);
-    while (driver->n_done < ticket)
+    while (driver->n_done < ticket && !driver->abandoned)
         pthread_cond_wait(&driver->done_changed, &driver->mutex);
     pthread_mutex_unlock(&driver->mutex);
+}
+
+/* ---- Threads that do not come back ----------------------------------------------------------- */
+
+unsigned long long dpti_driver_call_now(dpti_device *device)
+{
+    const unsigned long long call = atomic_load(&device->calls);
+    return (call & given_up) || call % 2 == 0 ? 0 : call;
+}
+
+bool dpti_driver_abandon(dpti_device *device, unsigned long long call, const dpt_error *error)
+{
+    dpti_driver *driver = device->driver;
+    if (!atomic_compare_exchange_strong(&device->calls, &call, call | given_up)) return false;
+    /* The call may leave a record of its own when it returns: the one thing that is not handed over
+       in good order, for the record is what the vtable gets.  It is a text that is cut off at
+       worst.
+     */
+    device->lost = true;
+    device->base.error = *error;
+    device->base.error.status = DPT_E_DEVICE_LOST;
+    if (device->context) device->context->n_abandoned++;
+    pthread_mutex_lock(&driver->mutex);
+    driver->abandoned = true;
+    pthread_cond_broadcast(&driver->taken_changed);
+    pthread_cond_broadcast(&driver->done_changed);
+    pthread_mutex_unlock(&driver->mutex);
+    return true;
+}
+
+bool dpti_driver_revive(dpti_device *device)
+{
+    dpti_driver *driver = device->driver;
+    pthread_mutex_lock(&driver->mutex);
+    const bool abandoned = driver->abandoned, returned = driver->returned;
+    pthread_mutex_unlock(&driver->mutex);
+    if (!abandoned) return true;
+    if (!returned) return false;
+    pthread_join(driver->thread, NULL);
+    driver->n_taken = driver->n_done = driver->n_posted;
+    driver->abandoned = driver->returned = false;
+    atomic_store(&device->calls, 0);
+    if (start_thread(driver) != 0) {
+        driver->abandoned = true; /* and stays so: nobody is there */
+        return false;
+    }
+    if (device->context) device->context->n_abandoned--;
+    return true;
 }
 
 void dpti_driver_call(dpti_device *device, dpti_job *job, void *argument)

@@ -52,7 +52,7 @@ dpt_status dpti_prepare(dpti_device *device, const dpt_op_desc *desc, size_t max
     dpti_op op = {.device = device, .desc = *desc, .max_samples = max_samples};
     DPT_TRY(dpti_op_signature(desc, &op.signature, &device->base.error));
     DPT_TRY(check_samples(device, desc, &op.signature, max_samples));
-    DPT_TRY(dpti_end_call(
+    DPT_TRY(DPTI_CALL(
         device,
         operators_of(device)->prepare(&device->base, desc, max_samples, &op.handle, &op.info),
         dpti_op_name(desc->kind)));
@@ -185,7 +185,6 @@ dpt_status dpti_run(const dpti_op *op, size_t n_samples, const dpt_op_args *args
     if (!device) return DPT_E_INTERNAL;
     DPT_TRY(dpti_begin_call(device));
     DPT_TRY(check_call(op, n_samples, args->flags));
-    return dpti_end_call(device,
-                         operators_of(device)->run(device->stream, op->handle, n_samples, args),
-                         dpti_op_name(op->desc.kind));
+    return DPTI_CALL(device, operators_of(device)->run(device->stream, op->handle, n_samples, args),
+                     dpti_op_name(op->desc.kind));
 }

@@ -23,7 +23,7 @@ static dpt_status read_info(dpti_device *device)
 {
     dpt_device_info info = {.memory_bytes = 0};
     DPT_TRY(dpti_begin_call(device));
-    DPT_TRY(dpti_end_call(device, device_ops(device)->info(&device->base, &info), "device.info"));
+    DPT_TRY(DPTI_CALL(device, device_ops(device)->info(&device->base, &info), "device.info"));
     const size_t alignment = info.alignment_bytes;
     if (alignment == 0 || alignment > 256 || (alignment & (alignment - 1)) != 0)
         return DPT_FAIL(&device->base.error, DPT_E_INTERNAL,
@@ -39,15 +39,14 @@ static dpt_status read_info(dpti_device *device)
 static dpt_status create_stream(dpti_device *device)
 {
     DPT_TRY(dpti_begin_call(device));
-    return dpti_end_call(device,
-                         device->base.backend->stream->create(&device->base, &device->stream),
-                         "stream.create");
+    return DPTI_CALL(device, device->base.backend->stream->create(&device->base, &device->stream),
+                     "stream.create");
 }
 
 static dpt_status open_on_driver(dpti_device *device, const dpt_open_args *args)
 {
     DPT_TRY(dpti_begin_call(device));
-    DPT_TRY(dpti_end_call(device, device_ops(device)->open(&device->base, args), "device.open"));
+    DPT_TRY(DPTI_CALL(device, device_ops(device)->open(&device->base, args), "device.open"));
     DPT_TRY(read_info(device));
     return create_stream(device);
 }
@@ -225,6 +224,8 @@ void dpt_devices_close(dpt_device_set *set)
     if (!set) return;
     while (!set->borrowed && set->n_devices > 0) {
         dpti_device *device = set->devices[--set->n_devices];
+        /* One whose thread has not come back is left to it. */
+        if (!dpti_driver_revive(device)) continue;
         dpti_driver_call(device, run_close, NULL);
         release(device);
     }

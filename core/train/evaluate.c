@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct evaluate_job {
     dpti_worker *worker;
@@ -34,7 +35,7 @@ static void run_unbind(dpti_device *device, void *argument)
 static void unbind(dpt_trainer *t, size_t slot)
 {
     for (size_t i = 0; i < t->n_workers; i++)
-        if (!t->workers[i].gone)
+        if (!t->workers[i].gone && !t->workers[i].hung)
             dpti_driver_call(t->workers[i].device, run_unbind, &t->workers[i].tests[slot]);
     dpti_data_store_destroy(&t->tests[slot].store);
     t->tests[slot] = (dpti_test){.data = NULL};
@@ -118,7 +119,11 @@ static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose pur
         dpti_worker *w = &t->workers[i];
         if (w->room == 0 || w->gone) continue;
         evaluate_job job = {.worker = w, .slot = slot};
-        dpti_driver_call(w->device, run_bind, &job);
+        if (!dpti_trainer_call(t, i, run_bind, &job)) {
+            job.status = DPT_E_DEVICE_LOST;
+            job.error = w->hung_error;
+            dpti_trainer_mend(t);
+        }
         if (job.status == DPT_OK) continue;
         unbind(t, slot);
         job.error.status = job.status;
@@ -234,10 +239,32 @@ typedef struct wish {
     float *outputs;
 } wish;
 
+/* What is predicted goes through memory of the job's own, which a device that hangs keeps. */
+static bool give_outputs(const dpt_trainer *t, evaluate_job *jobs)
+{
+    for (size_t i = 0; i < t->n_workers; i++) {
+        jobs[i].outputs = malloc((jobs[i].count + 1) * dpt_model_classes(t->model) * sizeof(float));
+        if (!jobs[i].outputs) return false;
+    }
+    return true;
+}
+
+static void take_outputs(const dpt_trainer *t, const wish *what, evaluate_job *jobs)
+{
+    const size_t classes = dpt_model_classes(t->model);
+    for (size_t i = 0; i < t->n_workers; i++) {
+        if (t->workers[i].hung && !t->workers[i].gone) continue;
+        if (jobs[i].outputs && jobs[i].status == DPT_OK && jobs[i].count > 0)
+            memcpy(what->outputs + (jobs[i].first - what->first) * classes, jobs[i].outputs,
+                   jobs[i].count * classes * sizeof(float));
+        free(jobs[i].outputs);
+        jobs[i].outputs = NULL;
+    }
+}
+
 /* Works this process's part of it off and waits; the jobs have what came out. */
 static dpt_status work_off(dpt_trainer *t, const wish *what, evaluate_job *jobs, const size_t *rows)
 {
-    const size_t classes = dpt_model_classes(t->model);
     dpt_status status = DPT_OK;
     size_t done = 0;
     const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
@@ -249,22 +276,31 @@ static dpt_status work_off(dpt_trainer *t, const wish *what, evaluate_job *jobs,
         jobs[i] = (evaluate_job){.worker = &t->workers[i],
                                  .slot = what->slot,
                                  .first = what->first + done,
-                                 .count = count,
-                                 .outputs = what->outputs ? what->outputs + done * classes : NULL};
+                                 .count = count};
         done += count;
-        if (t->workers[i].gone) continue;
-        jobs[i].ticket = dpti_driver_post(t->workers[i].device, run_evaluate, &jobs[i]);
     }
+    if (what->outputs && !give_outputs(t, jobs)) {
+        take_outputs(t, what, jobs);
+        return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to predict");
+    }
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (!t->workers[i].gone)
+            jobs[i].ticket = dpti_driver_post(t->workers[i].device, run_evaluate, &jobs[i]);
     for (size_t i = 0; i < t->n_workers; i++) {
         if (t->workers[i].gone) continue;
-        dpti_driver_wait(t->workers[i].device, jobs[i].ticket);
+        if (!dpti_trainer_await(t, i, jobs[i].ticket)) {
+            jobs[i].status = DPT_E_DEVICE_LOST;
+            jobs[i].error = t->workers[i].hung_error;
+        }
         if (jobs[i].status == DPT_OK) continue;
         if (status == DPT_OK) status = dpti_trainer_fail(t, t->workers[i].device, &jobs[i].error);
         if (!dpti_is_loss(jobs[i].status)) continue;
         errors[i] = &jobs[i].error;
         lost = true;
     }
-    if (!lost || t->stop_on_loss) return status;
+    dpti_trainer_mend(t);
+    if (what->outputs) take_outputs(t, what, jobs);
+    if (!lost) return status;
     DPT_TRY(dpti_trainer_lose(t, errors));
     return DPT_E_CANCELLED;
 }

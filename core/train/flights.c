@@ -45,6 +45,7 @@ static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *rec
         first += flight->shards[i];
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_share *share = &flight->shares[i];
+        share->committed = false; /* should its job never run */
         dpt_step_block block = {
             .lr = lr,
             .inv_batch = 1.0f / (float)flight->n_samples,
@@ -116,8 +117,14 @@ dpt_status dpt_trainer_submit(dpt_trainer *trainer)
 
 static void wait_for(dpt_trainer *t, const dpti_flight *flight)
 {
-    for (size_t i = 0; i < t->n_workers; i++)
-        if (!t->workers[i].gone) dpti_driver_wait(t->workers[i].device, flight->shares[i].ticket);
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_worker *w = &t->workers[i];
+        dpti_share *share = &flight->shares[i];
+        if (w->gone || dpti_trainer_await(t, i, share->ticket)) continue;
+        share->status = DPT_E_DEVICE_LOST;
+        share->error = w->hung_error;
+        if (share->committed) w->stale = true;
+    }
 }
 
 /* Whether the step counts: the vote is everybody's, but a device that did not answer may not have
@@ -139,6 +146,7 @@ void dpti_trainer_drain(dpt_trainer *trainer)
     }
     t->next = t->done;
     t->n_in_flight = 0;
+    dpti_trainer_mend(t);
     for (size_t i = 0; t->workers && i < t->n_workers; i++)
         t->workers[i].halted = false;
 }
@@ -211,6 +219,7 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
         finished = fmax(finished, flight->shares[i].finished);
     const double began = fmax(flight->submitted, t->last_finished);
     t->last_finished = finished;
+    t->longest_step = fmax(t->longest_step, finished - began);
     *out = (dpt_step_metrics){
         .step = flight->cursor.step + 1,
         .epoch = flight->cursor.epoch,

@@ -9,18 +9,21 @@
 
 /* ---- Flat buffers ---------------------------------------------------------------------------- */
 
+/* In one piece with its host memory: if the device hangs it is the device's. */
 typedef struct flat_job {
     const dpti_buffer *buffer;
-    float *read;
-    const float *write;
+    bool read;
     size_t n_bytes;
     dpt_status status;
+    float values[];
 } flat_job;
 
-static dpt_status transfer(const flat_job *job)
+static dpt_status transfer(flat_job *job)
 {
-    if (job->read) DPT_TRY(dpti_download(job->read, job->buffer, 0, job->n_bytes));
-    if (job->write) DPT_TRY(dpti_upload(job->buffer, 0, job->write, job->n_bytes));
+    if (job->read)
+        DPT_TRY(dpti_download(job->values, job->buffer, 0, job->n_bytes));
+    else
+        DPT_TRY(dpti_upload(job->buffer, 0, job->values, job->n_bytes));
     return dpti_sync(job->buffer->device);
 }
 
@@ -42,24 +45,38 @@ static const dpti_buffer *buffer_of(const dpti_replica *replica, dpt_tensor_kind
     return &replica->squares;
 }
 
+/* Runs it and takes what it has read: the device's status. */
+static dpt_status run_and_take(dpt_trainer *t, size_t rank, flat_job *job, float *read)
+{
+    dpti_worker *w = &t->workers[rank];
+    if (!dpti_trainer_call(t, rank, run_transfer, job)) {
+        dpti_trainer_mend(t);
+        return dpti_trainer_fail(t, w->device, &w->hung_error);
+    }
+    const dpt_status status = job->status;
+    if (status == DPT_OK && read) memcpy(read, job->values, job->n_bytes);
+    free(job);
+    return status == DPT_OK ? DPT_OK : dpti_trainer_fail(t, w->device, &w->device->base.error);
+}
+
 static dpt_status move(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, float *read,
                        const float *write)
 {
-    const dpti_buffer *buffer = buffer_of(&t->workers[rank].replica, kind);
-    flat_job job = {.buffer = buffer,
-                    .read = read,
-                    .write = write,
-                    .n_bytes = t->model->flat_size * sizeof(float)};
+    const dpti_worker *w = &t->workers[rank];
+    const dpti_buffer *buffer = buffer_of(&w->replica, kind);
+    const size_t n_bytes = t->model->flat_size * sizeof(float);
     if (!buffer->handle)
         return dpt_fail(t->context, DPT_E_NOT_FOUND, "there is no %s: this optimizer has none",
                         kind == DPT_VELOCITY ? "velocity" : "second moment");
-    dpti_driver_call(t->workers[rank].device, run_transfer, &job);
-    if (job.status == DPT_OK) return DPT_OK;
-    if (t->salvage && read && kind == DPT_PARAMETER && t->workers[rank].weights_view) {
-        memcpy(read, t->workers[rank].weights_view, job.n_bytes);
-        return DPT_OK;
-    }
-    return dpti_trainer_fail(t, t->workers[rank].device, &t->workers[rank].device->base.error);
+    flat_job *job = malloc(sizeof *job + n_bytes);
+    if (!job) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a copy of the weights");
+    *job = (flat_job){.buffer = buffer, .read = read != NULL, .n_bytes = n_bytes};
+    if (write) memcpy(job->values, write, n_bytes);
+    const dpt_status status = run_and_take(t, rank, job, read);
+    if (status == DPT_OK || !t->salvage || !read || kind != DPT_PARAMETER || !w->weights_view)
+        return status;
+    memcpy(read, w->weights_view, n_bytes);
+    return DPT_OK;
 }
 
 dpt_status dpti_trainer_read(dpt_trainer *trainer, size_t rank, dpt_tensor_kind kind, float *flat)
@@ -137,7 +154,8 @@ static dpt_status repair_all(dpt_trainer *t, size_t from, float *flat, size_t *c
 /* The error of a device, as it left it. */
 static const dpt_error *error_of(const dpt_trainer *t, size_t rank)
 {
-    return &t->workers[rank].device->base.error;
+    const dpti_worker *w = &t->workers[rank];
+    return w->hung ? &w->hung_error : &w->device->base.error;
 }
 
 /* One attempt; DPT_E_CANCELLED: a device was lost, try again with the others. */
@@ -146,9 +164,10 @@ static dpt_status restore(dpt_trainer *t)
     size_t n_stale = 0, culprit = 0;
     for (size_t i = 0; i < t->n_workers; i++)
         n_stale += t->workers[i].stale && !t->workers[i].gone;
-    if (n_stale == 0 || (t->processes && t->lost)) return DPT_OK;
+    if (t->processes && t->lost) return DPT_OK;
+    if (n_stale == 0 && dpti_trainer_n_gone(t) < t->n_workers) return DPT_OK;
     const size_t from = find_source(t);
-    t->lost = from == t->n_workers;
+    t->lost = from == t->n_workers || dpti_trainer_n_gone(t) == t->n_workers;
     if (t->lost) return DPT_OK;
     float *flat = dpti_trainer_make_flat(t);
     if (!flat) return DPT_E_NO_MEMORY;

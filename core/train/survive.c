@@ -156,15 +156,40 @@ static dpt_status fail_batch(dpt_trainer *t, size_t rank, const dpt_error *error
     return dpti_trainer_fail(t, t->workers[rank].device, &told);
 }
 
+/* The table that a device which hangs may still write its row of is left to it. */
+static dpt_status replace_allgather(dpt_trainer *t)
+{
+    if (!t->allgather) return DPT_OK;
+    const dpti_gatherers who = {.n_ranks = t->n_workers};
+    t->allgather = dpti_allgather_create(&who, dpti_trainer_part_size(t));
+    if (!t->allgather) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for an exchange");
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (t->workers[i].gone) dpti_allgather_set_present(t->allgather, i, false);
+    return DPT_OK;
+}
+
+static void leave(dpt_trainer *t, size_t rank, const dpt_error *error)
+{
+    t->workers[rank].gone = true;
+    set_present(t, rank, false);
+    dpti_trainer_note_event(t, DPT_DEVICE_LOST, rank, error);
+}
+
 /* Takes a device out of service. */
 static dpt_status lose(dpt_trainer *t, size_t rank, const dpt_error *error)
 {
     dpti_worker *w = &t->workers[rank];
     if (t->balance && !dpti_balance_lose(t->balance, rank)) return fail_batch(t, rank, error);
-    w->gone = w->stale = true;
-    set_present(t, rank, false);
-    dpti_trainer_note_event(t, DPT_DEVICE_LOST, rank, error);
-    return DPT_OK;
+    leave(t, rank, error);
+    w->stale = true; /* the others go on */
+    return w->hung ? replace_allgather(t) : DPT_OK;
+}
+
+/* Those that hang are gone whether or not training can go on: there is nobody to call. */
+static void leave_hung(dpt_trainer *t)
+{
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (t->workers[i].hung && !t->workers[i].gone) leave(t, i, &t->workers[i].hung_error);
 }
 
 /* Those that share a fault domain with a lost one. */
@@ -188,7 +213,10 @@ dpt_status dpti_trainer_lose(dpt_trainer *trainer, const dpt_error *const *error
         causes[i] = t->workers[i].gone ? NULL : find_cause(t, i, errors);
         lost[i] = causes[i] != NULL;
     }
-    if (t->stop_on_loss || !any_left(t, lost)) return fail_first(t, errors);
+    if (t->stop_on_loss || !any_left(t, lost)) {
+        leave_hung(t);
+        return fail_first(t, errors);
+    }
     for (size_t i = 0; i < t->n_workers; i++) {
         if (!lost[i]) continue;
         dpt_error told = *causes[i];
@@ -227,7 +255,8 @@ void dpti_trainer_tidy_lost(dpt_trainer *trainer)
     bool any = false;
     for (size_t i = 0; t->workers && i < t->n_workers; i++) {
         any = any || t->workers[i].gone;
-        t->workers[i].gone = !t->workers[i].gone;
+        /* Those that are there have been seen to; one that hangs keeps what it has. */
+        t->workers[i].gone = !t->workers[i].gone || !dpti_driver_revive(t->workers[i].device);
     }
     if (any) dpti_trainer_destroy_workers(t);
 }

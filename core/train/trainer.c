@@ -16,6 +16,11 @@ static size_t most_channels(const dpt_model *model)
     return most;
 }
 
+size_t dpti_trainer_part_size(const dpt_trainer *trainer)
+{
+    return 3 * most_channels(trainer->model);
+}
+
 static dpt_status allocate(dpt_trainer *t)
 {
     const size_t n = t->n_devices;
@@ -37,7 +42,7 @@ static dpt_status allocate(dpt_trainer *t)
                    flight->throughput;
     }
     if (t->program.n_parts > 1) {
-        t->allgather = dpti_allgather_create(&who, 3 * most_channels(t->model));
+        t->allgather = dpti_allgather_create(&who, dpti_trainer_part_size(t));
         complete = complete && t->allgather;
     }
     if (!t->workers || !t->allreduce || !complete ||
@@ -111,6 +116,7 @@ dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
     t->order.shuffle = !options->no_shuffle;
     /* Survival is within one process. */
     t->stop_on_loss = options->stop_on_loss || devices->context->processes != NULL;
+    t->device_timeout = options->device_timeout;
     t->done = t->next = (dpti_cursor){.epoch = 1};
     const dpt_status status = build(t, options);
     if (status == DPT_OK)

@@ -110,7 +110,11 @@ struct dpti_worker {
     bool halted; /* by its own thread: a step failed; what is in flight behind it is skipped.  Reset
                     by the caller when nothing is in flight. */
     bool stale;  /* its replica missed a committed update */
-    bool gone;   /* its device is lost: it takes no part, and nobody calls it.  Stale, too */
+    bool gone;   /* its device is lost: it takes no part, and nobody calls it */
+    bool hung;   /* a call did not return in time: its thread was given up, and is not there */
+    dpt_error hung_error;
+    unsigned long long seen_call; /* what it was in when it was looked at, and for how long */
+    double seen_seconds;
     /* By its own thread: transfers are on their way that the next segment waits for, and count as
        this. */
     bool moves;
@@ -156,6 +160,9 @@ struct dpt_trainer {
     double last_finished; /* when the last collected step ended */
     bool lost;            /* no replica holds trusted weights */
     bool stop_on_loss;
+    double device_timeout; /* 0: by default */
+    double longest_step;   /* seconds, of those collected */
+    bool broken;           /* meetings send everybody away, until nothing is in flight */
     bool salvage; /* weights are read in passing, where the host sees them: the device is lost */
     dpti_device_events events;
     /* The step at which the optimizer's state was zero, and batches that running statistics had
@@ -285,6 +292,16 @@ bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_flight *flight)
 DPT_CHECK_RESULT dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer,
                                                       const dpti_flight *flight);
 
+/* ---- Devices that do not answer (deadline.c) ---- */
+
+/* Waits for a job, with an eye on all devices.  false: this worker hangs (worker->hung), and the
+   job has not run or not to its end: nothing that it was given may be freed. */
+bool dpti_trainer_await(dpt_trainer *trainer, size_t rank, uint64_t ticket);
+/* Posts and awaits. */
+bool dpti_trainer_call(dpt_trainer *trainer, size_t rank, dpti_job *job, void *argument);
+/* Nothing is in flight: meetings that were broken take place again. */
+void dpti_trainer_mend(dpt_trainer *trainer);
+
 /* ---- Devices that die (survive.c) ---- */
 
 /* Whether this failure of a device means that it is lost: the one place that says so. */
@@ -300,6 +317,8 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_lose(dpt_trainer *trainer, const dpt_er
 DPT_CHECK_RESULT dpt_status dpti_trainer_lose_one(dpt_trainer *trainer, size_t rank,
                                                   const dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_trainer_lose_flights(dpt_trainer *trainer, size_t step, size_t n);
+/* The most elements of a batch-norm's part (trainer.c). */
+size_t dpti_trainer_part_size(const dpt_trainer *trainer);
 /* At the trainer's end: releases what lost devices hold, where they can be called. */
 void dpti_trainer_tidy_lost(dpt_trainer *trainer);
 size_t dpti_trainer_n_gone(const dpt_trainer *trainer);

@@ -7,6 +7,8 @@
    for=M         so do the M - 1 behind it
    room=N        every run of more than N samples fails with DPT_E_NO_MEMORY
    from=K        both from step K on only: when the optimizer has run K - 1 times
+   hang=N        the N-th call does not return, or
+   stall=MS      only after so many milliseconds, and then as if nothing had been
    after=K       calls are counted when the optimizer has run K times, not before
    domain=N      its fault domain is one of the same number
    entry=NAME    counts calls of this vtable entry only ("run", "sync")
@@ -66,7 +68,7 @@ typedef struct fault_object {
 
 typedef struct fault_state {
     dpt_device inner; /* what the wrapped backend sees */
-    size_t fail, lost, full, lasting, room, from, clock, after, domain;
+    size_t fail, lost, full, lasting, room, from, clock, after, domain, hang, stall;
     char entry[24];
     fault_bug bug;
     size_t n_calls, n_counted_full, n_updates;

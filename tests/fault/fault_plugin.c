@@ -350,6 +350,8 @@ static const dpt_param_spec params[] = {
     {.key = "room", .help = "the most samples of a run"},
     {.key = "from", .help = "the step from which on memory is short (1)"},
     {.key = "clock", .help = "simulated milliseconds a sample"},
+    {.key = "hang", .help = "the call that does not return"},
+    {.key = "stall", .help = "milliseconds after which it does"},
     {.key = "after", .help = "updates before calls are counted (0)"},
     {.key = "domain", .help = "the number of its fault domain"},
     {.key = "entry", .help = "the vtable entry whose calls are counted (all)"},

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Opened anew on every call: the loader counts references, and so this plug-in needs no state. */
 const dpt_backend *fault_inner(dpt_error *error)
@@ -29,8 +30,8 @@ const dpt_backend *fault_inner(dpt_error *error)
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
-static const char *const own_keys[] = {"fail",  "lost",  "full", "for",   "room",  "from",
-                                       "clock", "entry", "bug",  "after", "domain"};
+static const char *const own_keys[] = {"fail",  "lost", "full",  "for",    "room", "from", "clock",
+                                       "entry", "bug",  "after", "domain", "hang", "stall"};
 
 static bool is_own(const char *key)
 {
@@ -74,7 +75,8 @@ static size_t *count_of(fault_state *state, const char *key)
         size_t *count;
     } counts[] = {{"fail", &state->fail},   {"lost", &state->lost},   {"full", &state->full},
                   {"for", &state->lasting}, {"room", &state->room},   {"from", &state->from},
-                  {"clock", &state->clock}, {"after", &state->after}, {"domain", &state->domain}};
+                  {"clock", &state->clock}, {"after", &state->after}, {"domain", &state->domain},
+                  {"hang", &state->hang},   {"stall", &state->stall}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (strcmp(key, counts[i].key) == 0) return counts[i].count;
     return NULL;
@@ -160,6 +162,14 @@ static bool is_full(fault_state *state)
            state->n_counted_full - state->full < state->lasting;
 }
 
+/* Returns late, if at all; then the call goes on as if nothing had been. */
+static void hang(const fault_state *state, const char *entry)
+{
+    fault_report("fired %zu %s\n", state->n_calls, entry);
+    for (size_t ms = 0; state->stall == 0 || ms < state->stall; ms++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
 dpt_status fault_enter(dpt_device *device, const char *entry)
 {
     fault_state *state = fault_of(device);
@@ -170,6 +180,7 @@ dpt_status fault_enter(dpt_device *device, const char *entry)
     if (state->entry[0] && strcmp(entry, state->entry) != 0) return DPT_OK;
     if (state->n_updates < state->after) return DPT_OK;
     state->n_calls++;
+    if (state->n_calls == state->hang) hang(state, entry);
     if (state->n_calls == state->lost) {
         state->is_lost = true;
         fault_report("fired %zu %s\n", state->n_calls, entry);

@@ -71,7 +71,7 @@ bool plant_once(test *t, const plant_list *list, size_t n, run_body *body)
              .devices = devices,
              .backend = p->backend,
              .survivor = list->survivor,
-             .lost = strstr(list->format, "lost=") != NULL};
+             .lost = strstr(list->format, "lost=") || strstr(list->format, "hang=")};
     (void)alarm(SECONDS_A_RUN); /* nothing may hang */
     if (!CHECK_OK(dpt_context_create(&r.context))) return false;
     if (plant_succeeded(&r, dpt_devices_open(r.context, devices, &r.set), "dpt_devices_open"))

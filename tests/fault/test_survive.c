@@ -17,7 +17,8 @@ static const char healthy_devices[] = "cpu:threads=1,cpu:threads=1,cpu:threads=1
 /* What a run is told, and what is seen of it. */
 typedef struct scene {
     const char *split;
-    bool equal;       /* shares are to be equal over those that are left */
+    bool equal; /* shares are to be equal over those that are left */
+    double timeout;
     size_t n_planned; /* devices that are to be lost at once, where one is */
     /* Seen: */
     test *t;
@@ -60,12 +61,17 @@ static dpt_status make_data(dpt_context *context, dpt_dataset **out)
     return dpt_dataset_from_memory(context, &memory, out);
 }
 
-static dpt_status create(dpt_context *context, dpt_device_set *set, const char *split, training *w)
+static dpt_status create(dpt_context *context, dpt_device_set *set, const char *split,
+                         double timeout, training *w)
 {
     const dpt_model_shape shape = {
         .height = SIDE, .width = SIDE, .channels = 1, .classes = CLASSES};
-    const dpt_trainer_options options = {
-        .batch_size = BATCH, .split = split, .lr = 0.05f, .momentum = 0.9f, .seed = 5};
+    const dpt_trainer_options options = {.batch_size = BATCH,
+                                         .split = split,
+                                         .lr = 0.05f,
+                                         .momentum = 0.9f,
+                                         .seed = 5,
+                                         .device_timeout = timeout};
     DPT_TRY(make_data(context, &w->data));
     DPT_TRY(dpt_model_by_name(context, "lenet", &shape, &w->model));
     return dpt_trainer_create(set, w->model, w->data, &options, &w->trainer);
@@ -159,7 +165,7 @@ static float *replay(const run *r, size_t *n)
     float *values = NULL;
     snprintf(split, sizeof split, "replay:%s", log_path);
     if (CHECK_OK(dpt_devices_open(r->context, healthy_devices, &set)) &&
-        CHECK_OK(create(r->context, set, split, &w)) && CHECK_OK(fit(&w, NULL, NULL, NULL)))
+        CHECK_OK(create(r->context, set, split, 0, &w)) && CHECK_OK(fit(&w, NULL, NULL, NULL)))
         values = read_weights(&w, 0, n);
     destroy(&w);
     dpt_devices_close(set);
@@ -189,8 +195,12 @@ static void body(run *r)
     test *t = r->t;
     scene *s = scene_of(r);
     training w = {.model = NULL};
-    *s = (scene){.t = t, .split = s->split, .equal = s->equal, .n_planned = s->n_planned};
-    if (CHECK_OK(create(r->context, r->set, s->split, &w))) {
+    *s = (scene){.t = t,
+                 .split = s->split,
+                 .equal = s->equal,
+                 .timeout = s->timeout,
+                 .n_planned = s->n_planned};
+    if (CHECK_OK(create(r->context, r->set, s->split, s->timeout, &w))) {
         if (!CHECK_OK(fit(&w, log_path, s, watch)))
             FAIL("%s: %s", r->devices, dpt_error_message(r->context));
         CHECK_SIZE(s->n_steps, STEPS);
@@ -231,6 +241,36 @@ static void two_fail(test *t)
     run_once(t, "%s:threads=1:after=1:lost=%zu,cpu:threads=1,fault:threads=1:after=1:lost=9", 2);
 }
 
+/* ---- Calls that do not return ---------------------------------------------------------------- */
+
+enum { STALL_MS = 2500 };
+static const double timeout = 1;
+
+/* The call returns after its device was given up: it must find what it was given, and its thread
+   must end. */
+static void hangs(test *t, const char *format, size_t stride)
+{
+    scene *s = ((plant *)t->user)->fixture;
+    *s = (scene){.split = "equal", .equal = true, .timeout = timeout, .n_planned = 1};
+    size_t n = 1;
+    while (t->n_failures == 0 && plant_once(t, &(plant_list){.format = format}, n, body))
+        n += stride;
+    printf("  %zu calls did not return in turn\n", n / stride);
+    CHECK(n > 2 * stride);
+}
+
+static void does_not_answer(test *t)
+{
+    hangs(t, "cpu:threads=1,%s:threads=1:after=1:hang=%zu:stall=2500,cpu:threads=1", 11);
+}
+
+/* While the others go on, the trainer, the data and the devices end, and only then it returns. */
+static void answers_too_late(test *t)
+{
+    hangs(t, "%s:threads=1:after=1:hang=%zu:stall=4000,cpu:threads=1,cpu:threads=1", 40);
+    usleep(4000000);
+}
+
 static bool exists(const char *path)
 {
     return access(path, F_OK) == 0;
@@ -249,7 +289,7 @@ static void all_body(run *r)
         snprintf(path, sizeof path, "left/checkpoint-%09u.safetensors", step);
         (void)remove(path);
     }
-    if (CHECK_OK(create(r->context, r->set, "equal", &w))) {
+    if (CHECK_OK(create(r->context, r->set, "equal", 0, &w))) {
         CHECK_STATUS(dpt_fit(w.trainer, &options, &result), DPT_E_DEVICE_LOST);
         CHECK_CONTAINS(dpt_error_message(r->context), r->backend);
         CHECK(exists("left/model.safetensors"));
@@ -321,6 +361,8 @@ int main(int argc, char **argv)
         {"fault_domain", fault_domain},
         {"two_fail", two_fail},
         {"all_lost", all_lost},
+        {"does_not_answer", does_not_answer},
+        {"answers_too_late", answers_too_late},
     };
     if (argc < 2 || !plant_setup()) {
         fputs("usage: test-fault-survive fault|faultstaged [CASE...]\n", stderr);

@@ -1,0 +1,75 @@
+/* Devices that do not answer: the caller's thread waits for jobs and, while it does, looks at the
+   calls that devices are in.  One call that lasts longer than the limit means that its device is
+   lost; its thread is given up (device.h), and those that wait for it in a meeting are sent away.
+
+   Time is counted in short waits, not read from a clock: a process or a machine that was stopped
+   for an hour has not waited for an hour. */
+#include "train/trainer.h"
+
+#include <math.h>
+
+static const double least_limit = 60, first_limit = 600, slowest_steps = 20;
+static const double longest_wait = 0.1;
+
+static double time_limit(const dpt_trainer *t)
+{
+    if (t->device_timeout > 0) return t->device_timeout;
+    if (!(t->longest_step > 0)) return first_limit;
+    return fmax(least_limit, slowest_steps * t->longest_step);
+}
+
+static void give_up(dpt_trainer *t, dpti_worker *w, unsigned long long call, double limit)
+{
+    dpt_error error = {.status = DPT_E_DEVICE_LOST};
+    (void)DPT_FAIL(&error, DPT_E_DEVICE_LOST,
+                   "no answer within %.3g s (--device-timeout sets the limit)", limit);
+    if (!dpti_driver_abandon(w->device, call, &error)) return; /* it has come back just now */
+    w->hung = true;
+    w->hung_error = error;
+    t->broken = true;
+    dpti_allreduce_break(t->allreduce);
+    if (t->allgather) dpti_allgather_break(t->allgather);
+}
+
+/* After a wait of so many seconds. */
+static void look(dpt_trainer *t, double waited)
+{
+    const double limit = time_limit(t);
+    if (t->processes) return; /* the others would wait for this one: nothing is gained */
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_worker *w = &t->workers[i];
+        if (w->gone || w->hung) continue;
+        const unsigned long long call = dpti_driver_call_now(w->device);
+        if (call != w->seen_call) w->seen_seconds = 0;
+        w->seen_call = call;
+        if (call == 0) continue;
+        w->seen_seconds += waited;
+        if (w->seen_seconds >= limit) give_up(t, w, call, limit);
+    }
+}
+
+bool dpti_trainer_await(dpt_trainer *trainer, size_t rank, uint64_t ticket)
+{
+    dpt_trainer *t = trainer;
+    dpti_worker *w = &t->workers[rank];
+    for (;;) {
+        const double wait = fmin(longest_wait, time_limit(t) / 4);
+        if (dpti_driver_wait_for(w->device, ticket, wait)) return true;
+        if (w->hung) return false;
+        look(t, wait);
+    }
+}
+
+bool dpti_trainer_call(dpt_trainer *trainer, size_t rank, dpti_job *job, void *argument)
+{
+    return dpti_trainer_await(trainer, rank,
+                              dpti_driver_post(trainer->workers[rank].device, job, argument));
+}
+
+void dpti_trainer_mend(dpt_trainer *trainer)
+{
+    if (!trainer->broken) return;
+    trainer->broken = false;
+    dpti_allreduce_mend(trainer->allreduce);
+    if (trainer->allgather) dpti_allgather_mend(trainer->allgather);
+}
