@@ -139,6 +139,7 @@ int cli_train(const cli_options *options)
     else if (caught)
         code = cli_error(128 + caught, "ended early by signal %d%s", caught,
                          options->checkpoint ? "; --resume goes on" : "");
+    if (status == DPT_E_DEVICE || status == DPT_E_DEVICE_LOST) code = CLI_DEVICES_LOST;
     const bool stuck = session.context && dpt_context_abandoned(session.context) > 0;
     cli_session_close(&session);
     if (stuck) cli_leave(code);
