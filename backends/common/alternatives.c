@@ -195,7 +195,8 @@ static dpt_status prepare_fastest(dpt_op *op, const dpt_alternatives *choice, co
                                  .candidates = list->names,
                                  .n_candidates = list->n,
                                  .time = time_candidate,
-                                 .argument = &t};
+                                 .argument = &t,
+                                 .measured = op->measured};
     size_t best;
     DPT_TRY(dpt_choose(op->device, &measured, &best));
     return prepare_one(op, list->items[best]);
@@ -211,8 +212,18 @@ static dpt_status prepare_among(dpt_op *op, const dpt_alternatives *choice, cons
     return prepare_first(op, list);
 }
 
+static dpt_status prepare_wanted(dpt_op *op, const dpt_alternatives *choice)
+{
+    for (size_t i = 0; i < choice->n_items; i++)
+        if (strcmp(choice->items[i].name, op->wanted) == 0)
+            return prepare_one(op, &choice->items[i]);
+    return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED, "'%s' cannot be had on this device",
+                    op->wanted);
+}
+
 dpt_status dpt_prepare_best(dpt_op *op, const dpt_alternatives *choice)
 {
+    if (op->wanted) return prepare_wanted(op, choice);
     const char *algorithm = dpt_tuner_of(op->device)->algorithm;
     if (algorithm) {
         const shortlist named = select_items(op->device, choice, algorithm);

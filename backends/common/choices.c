@@ -1,5 +1,5 @@
 /* Remembered choices: in the process, and in one cache file for each kind of device, a line
-   "key<TAB>candidate" each. */
+   "key<TAB>candidate<TAB>what was measured" each. */
 #include "choices.h"
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 
 struct dpt_choices {
     char *file;
-    char *lines; /* what this process has chosen, "key\tcandidate\n" each; NULL: nothing */
+    char *lines; /* what this process has chosen, likewise; NULL: nothing */
     dpt_choices *next;
 };
 
@@ -44,7 +44,8 @@ dpt_choices *dpt_choices_get(const char *file)
 
 /* ---- Remembering ----------------------------------------------------------------------------- */
 
-/* What stands behind a key in a list of lines, of *length characters, or NULL. */
+/* What stands behind a key in a list of lines, of *length characters, or NULL: the candidate, and
+   behind a tabulator, where it is known, what was measured. */
 static const char *remembered(const char *lines, const char *key, size_t *length)
 {
     const size_t n = strlen(key);
@@ -59,33 +60,45 @@ static const char *remembered(const char *lines, const char *key, size_t *length
     return NULL;
 }
 
-static bool recall(const char *lines, const dpt_choice *choice, const char *key, size_t *out)
+/* A candidate and what was measured. */
+typedef struct answer {
+    size_t best;
+    char measured[DPT_MEASURED_BYTES];
+} answer;
+
+static bool recall(const char *lines, const dpt_choice *choice, const char *key, answer *out)
 {
     size_t length = 0;
     const char *name = remembered(lines, key, &length);
-    for (size_t i = 0; name && i < choice->n_candidates; i++) {
-        if (strlen(choice->candidates[i]) != length) continue;
-        if (memcmp(choice->candidates[i], name, length) != 0) continue;
-        *out = i;
+    if (!name) return false;
+    const char *tab = memchr(name, '\t', length);
+    const size_t n = tab ? (size_t)(tab - name) : length;
+    for (size_t i = 0; i < choice->n_candidates; i++) {
+        if (strlen(choice->candidates[i]) != n) continue;
+        if (memcmp(choice->candidates[i], name, n) != 0) continue;
+        out->best = i;
+        snprintf(out->measured, sizeof out->measured, "%.*s", tab ? (int)(length - n - 1) : 0,
+                 tab ? tab + 1 : "");
         return true;
     }
     return false;
 }
 
 /* A new line in front of others, so that it counts before one of the same key; allocated. */
-static char *with_line(const char *lines, const char *key, const char *name)
+static char *with_line(const char *lines, const dpt_choice *choice, const char *key,
+                       const answer *new)
 {
-    const char *rest = lines ? lines : "";
-    const size_t n = strlen(key) + strlen(name) + strlen(rest) + 3;
+    const char *name = choice->candidates[new->best], *rest = lines ? lines : "";
+    const size_t n = strlen(key) + strlen(name) + strlen(new->measured) + strlen(rest) + 4;
     char *all = malloc(n);
-    if (all) snprintf(all, n, "%s\t%s\n%s", key, name, rest);
+    if (all) snprintf(all, n, "%s\t%s\t%s\n%s", key, name, new->measured, rest);
     return all;
 }
 
 /* Without memory it is looked up or measured again next time. */
-static void keep(dpt_choices *of, const char *key, const char *name)
+static void keep(dpt_choices *of, const dpt_choice *choice, const char *key, const answer *new)
 {
-    char *lines = with_line(of->lines, key, name);
+    char *lines = with_line(of->lines, choice, key, new);
     if (!lines) return;
     free(of->lines);
     of->lines = lines;
@@ -98,7 +111,7 @@ static char *read_lines(const dpt_choices *of)
 }
 
 static bool recall_from_file(const dpt_choices *of, const dpt_choice *choice, const char *key,
-                             size_t *out)
+                             answer *out)
 {
     char *lines = read_lines(of);
     const bool found = recall(lines, choice, key, out);
@@ -108,12 +121,12 @@ static bool recall_from_file(const dpt_choices *of, const dpt_choice *choice, co
 
 /* *out becomes what another process has written meanwhile, if one has. */
 static void write_down(const dpt_choices *of, const dpt_choice *choice, const char *key,
-                       size_t *out)
+                       answer *out)
 {
     const int lock_of_file = dpt_cache_lock(of->file);
     char *lines = read_lines(of);
     if (!recall(lines, choice, key, out)) {
-        char *all = with_line(lines, key, choice->candidates[*out]);
+        char *all = with_line(lines, choice, key, out);
         if (all) (void)dpt_cache_write(of->file, all, strlen(all));
         free(all);
     }
@@ -143,48 +156,93 @@ static bool passed_over(dpt_status status)
     return status == DPT_E_UNSUPPORTED || status == DPT_E_NO_MEMORY;
 }
 
-static dpt_status measure_all(const dpt_choice *choice, size_t *out)
+/* The fastest that has not been told, or n_candidates.  Of several, the first. */
+static size_t next_fastest(const dpt_choice *choice, const double *seconds)
 {
-    double best = 0.0;
+    size_t best = choice->n_candidates;
+    for (size_t i = 0; i < choice->n_candidates; i++)
+        if (seconds[i] >= 0.0 && (best == choice->n_candidates || seconds[i] < seconds[best]))
+            best = i;
+    return best;
+}
+
+/* Takes away what it has told. */
+static void tell(const dpt_choice *choice, double *seconds, answer *out)
+{
+    size_t used = 0;
+    out->measured[0] = '\0';
+    for (;;) {
+        const size_t i = next_fastest(choice, seconds);
+        if (i == choice->n_candidates) return;
+        const size_t room = sizeof out->measured - used;
+        const int n = snprintf(out->measured + used, room, "%s%s %.3g ms", used > 0 ? ", " : "",
+                               choice->candidates[i], 1e3 * seconds[i]);
+        if (n < 0 || (size_t)n >= room) {
+            out->measured[used] = '\0';
+            return;
+        }
+        used += (size_t)n;
+        seconds[i] = -1.0;
+    }
+}
+
+/* seconds (n_candidates) are negative for those that are passed over. */
+static dpt_status time_all(const dpt_choice *choice, double *seconds)
+{
     dpt_status first = DPT_OK;
     bool any = false;
     for (size_t i = 0; i < choice->n_candidates; i++) {
-        double seconds = 0.0;
-        const dpt_status status = choice->time(choice->argument, choice->candidates[i], &seconds);
+        seconds[i] = 0.0;
+        const dpt_status status =
+            choice->time(choice->argument, choice->candidates[i], &seconds[i]);
         if (status != DPT_OK && !passed_over(status)) return status;
         if (first == DPT_OK) first = status;
-        if (status != DPT_OK || (any && !(seconds < best))) continue;
-        best = seconds;
-        *out = i;
-        any = true;
+        if (status != DPT_OK) seconds[i] = -1.0;
+        if (status == DPT_OK) any = true;
     }
     return any ? DPT_OK : first;
 }
 
+static dpt_status measure_all(const dpt_choice *choice, answer *out, dpt_error *error)
+{
+    double *seconds = calloc(choice->n_candidates, sizeof *seconds);
+    if (!seconds) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a choice");
+    const dpt_status status = time_all(choice, seconds);
+    if (status == DPT_OK) {
+        out->best = next_fastest(choice, seconds);
+        tell(choice, seconds, out);
+    }
+    free(seconds);
+    return status;
+}
+
 static dpt_status find_or_measure(dpt_choices *of, const dpt_choice *choice, const char *key,
-                                  size_t *out)
+                                  answer *out, dpt_error *error)
 {
     if (recall(of->lines, choice, key, out)) return DPT_OK;
     if (!recall_from_file(of, choice, key, out)) {
-        DPT_TRY(measure_all(choice, out));
+        DPT_TRY(measure_all(choice, out, error));
         write_down(of, choice, key, out);
     }
-    keep(of, key, choice->candidates[*out]);
+    keep(of, choice, key, out);
     return DPT_OK;
 }
 
 dpt_status dpt_choices_find(dpt_choices *of, const dpt_choice *choice, dpt_error *error,
                             size_t *out)
 {
-    size_t best = 0;
+    answer found = {.best = 0};
     *out = 0;
+    if (choice->measured) choice->measured[0] = '\0';
     if (choice->n_candidates == 1) return DPT_OK;
     char *key = full_key(choice);
     if (!key) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a choice");
     pthread_mutex_lock(&lock);
-    const dpt_status status = find_or_measure(of, choice, key, &best);
+    const dpt_status status = find_or_measure(of, choice, key, &found, error);
     pthread_mutex_unlock(&lock);
     free(key);
-    if (status == DPT_OK) *out = best;
-    return status;
+    if (status != DPT_OK) return status;
+    *out = found.best;
+    if (choice->measured) snprintf(choice->measured, DPT_MEASURED_BYTES, "%s", found.measured);
+    return DPT_OK;
 }

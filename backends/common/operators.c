@@ -26,13 +26,17 @@ static void release(dpt_device *device, dpt_op *op)
     free(op);
 }
 
-static dpt_status prepare(dpt_device *device, const dpt_op_desc *desc, size_t max_samples,
-                          dpt_op **out, dpt_op_info *info)
+static dpt_status prepare(dpt_device *device, const dpt_op_request *request, dpt_op **out,
+                          dpt_op_info *info)
 {
     dpt_op *op = malloc(sizeof *op);
     if (!op) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for an operator");
-    *op = (dpt_op){.device = device, .desc = *desc, .max_samples = max_samples};
-    dpt_status status = prepare_kind[desc->kind](op);
+    *op = (dpt_op){.device = device,
+                   .desc = *request->desc,
+                   .max_samples = request->max_samples,
+                   .wanted = request->wanted};
+    dpt_status status = prepare_kind[op->desc.kind](op);
+    op->wanted = NULL;
     if (status == DPT_OK && op->plan.workspace_bytes > SIZE_MAX / 4)
         status = DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
                           "the operator's scratch memory exceeds what can be addressed");
@@ -45,7 +49,8 @@ static dpt_status prepare(dpt_device *device, const dpt_op_desc *desc, size_t ma
                           .exact = op->plan.exact,
                           .mixes = op->plan.mixes,
                           .input_rounding = op->plan.input_rounding,
-                          .algorithm = op->plan.algorithm};
+                          .algorithm = op->plan.algorithm,
+                          .measured = op->measured};
     *out = op;
     return DPT_OK;
 }

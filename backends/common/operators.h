@@ -3,6 +3,7 @@
 #ifndef DPT_COMMON_OPERATORS_H
 #define DPT_COMMON_OPERATORS_H
 
+#include "choices.h"
 #include "launch.h"
 #include "size.h"
 
@@ -35,7 +36,9 @@ struct dpt_op {
     dpt_device *device;
     dpt_op_desc desc;
     size_t max_samples;
+    const char *wanted; /* as in dpt_op_request; while it is prepared only */
     dpt_op_plan plan;
+    char measured[DPT_MEASURED_BYTES]; /* as in dpt_op_info; empty: nothing */
 };
 
 /* Fills in op->plan, which is zeroed, from the rest of *op.  What it has set after a failure is

@@ -7,6 +7,9 @@
 
 enum { MAX_WAYS = 4, KEY_BYTES = 256 };
 
+_Static_assert((int)DPT_CPU_MEASURED_BYTES == (int)DPT_MEASURED_BYTES,
+               "what choices say must fit into an operator");
+
 /* Operations of a call below which ways differ by less than a choice is worth. */
 static const double least_work = 1e8;
 
@@ -69,6 +72,20 @@ static dpt_status try_all(const dpt_cpu_kernel_set *kernels, dpt_op *op, ways *o
     return DPT_OK;
 }
 
+/* Leaves that of the whole name. */
+static dpt_status take(ways *all, const char *name, dpt_error *error)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        if (strcmp(all->names[i], name) != 0) continue;
+        const ways kept = {.plans = {all->plans[i]}, .names = {all->names[i]}, .n = 1};
+        for (size_t other = 0; other < all->n; other++)
+            if (other != i) free(all->plans[other].state);
+        *all = kept;
+        return DPT_OK;
+    }
+    return DPT_FAIL(error, DPT_E_UNSUPPORTED, "'%s' cannot be had for this on these cores", name);
+}
+
 /* Leaves those whose name begins like that, or all if none does. */
 static void narrow(ways *all, const char *beginning)
 {
@@ -87,7 +104,7 @@ static void narrow(ways *all, const char *beginning)
 
 /* ---- The best -------------------------------------------------------------------------------- */
 
-static dpt_status measure_ways(dpt_device *device, const dpt_op *op, const ways *all, size_t *best)
+static dpt_status measure_ways(dpt_device *device, dpt_op *op, const ways *all, size_t *best)
 {
     char key[KEY_BYTES];
     dpt_cpu_device *cpu = dpt_cpu_device_of(device);
@@ -98,13 +115,14 @@ static dpt_status measure_ways(dpt_device *device, const dpt_op *op, const ways 
                                .candidates = all->names,
                                .n_candidates = all->n,
                                .time = dpt_cpu_trial_time,
-                               .argument = trial};
+                               .argument = trial,
+                               .measured = op->measured};
     const dpt_status status = dpt_choices_find(cpu->choices, &choice, &device->error, best);
     dpt_cpu_trial_destroy(trial);
     return status == DPT_E_NO_MEMORY ? DPT_OK : status;
 }
 
-dpt_status dpt_cpu_prepare_best(dpt_device *device, dpt_op *op)
+dpt_status dpt_cpu_prepare_best(dpt_device *device, dpt_op *op, const char *wanted)
 {
     const dpt_cpu_device *cpu = dpt_cpu_device_of(device);
     const dpt_cpu_kernel_set *kernels = cpu->host->kernels;
@@ -114,9 +132,12 @@ dpt_status dpt_cpu_prepare_best(dpt_device *device, dpt_op *op)
     if (!kernels->ways[op->desc.kind]) return kernels->prepare[op->desc.kind](op, &device->error);
     ways all = {.n = 0};
     size_t best = 0;
-    op->asked_for = asked != NULL;
+    op->asked_for = asked || wanted;
     dpt_status status = try_all(kernels, op, &all, &device->error);
-    if (status == DPT_OK && asked) narrow(&all, asked);
+    if (status == DPT_OK && wanted)
+        status = take(&all, wanted, &device->error);
+    else if (status == DPT_OK && asked)
+        narrow(&all, asked);
     const bool worth_it =
         status == DPT_OK && all.plans[0].flops * (double)op->max_samples >= least_work;
     if (all.n > 1 && worth_it) status = measure_ways(device, op, &all, &best);

@@ -4,14 +4,17 @@
 
    algorithm= of the device, or else $DPTRAIN_CPU_ALGORITHM, is the beginning of the name of the
    only ways to consider where they apply; a name that leaves one way makes that choice without
-   measuring. Where a call is shorter than a choice is worth, the first way is taken. */
+   measuring. Where a call is shorter than a choice is worth, the first way is taken.
+
+   `wanted`, the whole name of a way, goes before all that: it is taken, or DPT_E_UNSUPPORTED. */
 #ifndef DPT_CPU_CHOOSE_H
 #define DPT_CPU_CHOOSE_H
 
 #include "device.h"
 
 /* Fills in op->plan, which is zeroed, from the rest of *op. */
-DPT_CHECK_RESULT dpt_status dpt_cpu_prepare_best(dpt_device *device, dpt_op *op);
+DPT_CHECK_RESULT dpt_status dpt_cpu_prepare_best(dpt_device *device, dpt_op *op,
+                                                 const char *wanted /* or NULL */);
 
 /* The choices of machines like this one, NULL without memory. */
 dpt_choices *dpt_cpu_choices_get(const dpt_cpu_host *host);

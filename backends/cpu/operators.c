@@ -34,9 +34,10 @@ static void release(dpt_device *device, dpt_op *op)
     free(op);
 }
 
-static dpt_status prepare(dpt_device *device, const dpt_op_desc *desc, size_t max_samples,
-                          dpt_op **out, dpt_op_info *info)
+static dpt_status prepare(dpt_device *device, const dpt_op_request *request, dpt_op **out,
+                          dpt_op_info *info)
 {
+    const dpt_op_desc *desc = request->desc;
     const dpt_cpu_device *cpu = dpt_cpu_device_of(device);
     if (!cpu->host->kernels->prepare[desc->kind])
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "the CPU has no operator of kind %d",
@@ -44,10 +45,10 @@ static dpt_status prepare(dpt_device *device, const dpt_op_desc *desc, size_t ma
     dpt_op *op = malloc(sizeof *op);
     if (!op) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for an operator");
     *op = (dpt_op){.desc = *desc,
-                   .max_samples = max_samples,
+                   .max_samples = request->max_samples,
                    .blas = &cpu->host->blas,
                    .n_threads = cpu->n_threads};
-    dpt_status status = dpt_cpu_prepare_best(device, op);
+    dpt_status status = dpt_cpu_prepare_best(device, op, request->wanted);
     if (status == DPT_OK && op->plan.workspace_bytes > SIZE_MAX / 4)
         status = DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
                           "the operator's scratch memory exceeds what can be addressed");
@@ -59,7 +60,8 @@ static dpt_status prepare(dpt_device *device, const dpt_op_desc *desc, size_t ma
                           .flops = op->plan.flops,
                           .exact = op->plan.exact,
                           .mixes = op->plan.mixes,
-                          .algorithm = op->plan.algorithm};
+                          .algorithm = op->plan.algorithm,
+                          .measured = op->measured};
     *out = op;
     return DPT_OK;
 }

@@ -47,6 +47,8 @@ typedef struct dpt_cpu_plan {
     const char *algorithm;
 } dpt_cpu_plan;
 
+enum { DPT_CPU_MEASURED_BYTES = 160 };
+
 struct dpt_op {
     dpt_op_desc desc;
     size_t max_samples;
@@ -54,6 +56,7 @@ struct dpt_op {
     unsigned n_threads;       /* of the team */
     bool asked_for;           /* by name: whatever it is good for */
     dpt_cpu_plan plan;
+    char measured[DPT_CPU_MEASURED_BYTES]; /* as in dpt_op_info; empty: nothing */
 };
 
 /* Fills in op->plan, which is zeroed, from the rest of *op.  After a failure core's release frees

@@ -123,7 +123,8 @@ static dpt_status prepare_own(dpt_op *op)
 
 static dpt_status prepare_any(dpt_op *op)
 {
-    const char *wanted = dpt_cuda_device_of(op->device)->algorithm;
+    const char *asked = dpt_cuda_device_of(op->device)->algorithm;
+    const char *wanted = op->wanted ? op->wanted : asked;
     if (!wanted || strncmp(wanted, "local", strlen("local")) != 0) {
         const dpt_status status = prepare_blas(op);
         op->plan.algorithm = "cublaslt";

@@ -181,11 +181,12 @@ static dpt_status time_start(void *argument, const char *candidate, double *seco
     return status == DPT_E_DEVICE ? DPT_E_UNSUPPORTED : status;
 }
 
-dpt_status dpt_cl_clblast_offered(dpt_device *device, bool *offered)
+dpt_status dpt_cl_clblast_offered(dpt_device *device, const char *wanted, bool *offered)
 {
     static const char *const answers[] = {"no", "yes"};
     const dpt_cl_device *cl = dpt_cl_device_of(device);
-    const bool named = cl->params.algorithm && strcmp(cl->params.algorithm, "clblast") == 0;
+    const char *asked = wanted ? wanted : cl->params.algorithm;
+    const bool named = asked && strcmp(asked, "clblast") == 0;
     *offered = false;
     if ((cl->found->is_cpu && !named) || !is_installed()) return DPT_OK;
     const dpt_choice choice = {.key = "clblast at start",
@@ -201,9 +202,10 @@ dpt_status dpt_cl_clblast_offered(dpt_device *device, bool *offered)
 
 #else
 
-dpt_status dpt_cl_clblast_offered(dpt_device *device, bool *offered)
+dpt_status dpt_cl_clblast_offered(dpt_device *device, const char *wanted, bool *offered)
 {
     (void)device;
+    (void)wanted;
     *offered = false;
     return DPT_OK;
 }

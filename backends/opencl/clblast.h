@@ -18,8 +18,10 @@
      driver's own cache of compiled kernels warm is measured once, and remembered with the other
      choices of this device.
 
-   algorithm=clblast of the device has it offered wherever it is installed. */
-DPT_CHECK_RESULT dpt_status dpt_cl_clblast_offered(dpt_device *device, bool *offered);
+   algorithm=clblast of the device, or `wanted` (may be NULL), has it offered wherever it is
+   installed. */
+DPT_CHECK_RESULT dpt_status dpt_cl_clblast_offered(dpt_device *device, const char *wanted,
+                                                   bool *offered);
 
 /* C (m,n) [+]= op(A) * op(B), one matrix, without bias, activation or mask; k > 0. */
 DPT_CHECK_RESULT dpt_status dpt_cl_clblast_run(dpt_stream *stream, dpt_cl_gemm_form form,

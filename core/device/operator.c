@@ -44,21 +44,41 @@ static dpt_status check_samples(dpti_device *device, const dpt_op_desc *desc,
     return DPT_OK;
 }
 
+static dpt_status check_algorithm(const dpti_op *op, const char *wanted)
+{
+    const char *has = op->info.algorithm;
+    if (!wanted || strcmp(wanted, has) == 0) return DPT_OK;
+    return DPT_FAIL(&op->device->base.error, DPT_E_UNSUPPORTED,
+                    "%s by '%s' is wanted, but this device does it by '%s' now",
+                    dpti_op_name(op->desc.kind), wanted, has);
+}
+
+dpt_status dpti_prepare_as(dpti_device *device, const dpt_op_request *request, dpti_op *out)
+{
+    const dpt_op_desc *desc = request->desc;
+    const char *kind = dpti_op_name(desc->kind);
+    *out = (dpti_op){.device = NULL};
+    DPT_TRY(dpti_begin_call(device));
+    dpti_op op = {.device = device, .desc = *desc, .max_samples = request->max_samples};
+    DPT_TRY(dpti_op_signature(desc, &op.signature, &device->base.error));
+    DPT_TRY(check_samples(device, desc, &op.signature, request->max_samples));
+    DPT_TRY(DPTI_CALL(
+        device, operators_of(device)->prepare(&device->base, request, &op.handle, &op.info), kind));
+    if (!op.info.algorithm) op.info.algorithm = "";
+    if (!op.info.measured) op.info.measured = "";
+    const dpt_status status = check_algorithm(&op, request->wanted);
+    if (status == DPT_OK)
+        *out = op;
+    else
+        operators_of(device)->release(&device->base, op.handle);
+    return status;
+}
+
 dpt_status dpti_prepare(dpti_device *device, const dpt_op_desc *desc, size_t max_samples,
                         dpti_op *out)
 {
-    *out = (dpti_op){.device = NULL};
-    DPT_TRY(dpti_begin_call(device));
-    dpti_op op = {.device = device, .desc = *desc, .max_samples = max_samples};
-    DPT_TRY(dpti_op_signature(desc, &op.signature, &device->base.error));
-    DPT_TRY(check_samples(device, desc, &op.signature, max_samples));
-    DPT_TRY(DPTI_CALL(
-        device,
-        operators_of(device)->prepare(&device->base, desc, max_samples, &op.handle, &op.info),
-        dpti_op_name(desc->kind)));
-    if (!op.info.algorithm) op.info.algorithm = "";
-    *out = op;
-    return DPT_OK;
+    const dpt_op_request request = {.desc = desc, .max_samples = max_samples};
+    return dpti_prepare_as(device, &request, out);
 }
 
 void dpti_release(dpti_op *op)

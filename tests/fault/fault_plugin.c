@@ -302,16 +302,16 @@ static dpt_status event_elapsed(dpt_event *start, dpt_event *end, double *second
 
 /* ---- Operators ------------------------------------------------------------------------------- */
 
-static dpt_status operator_prepare(dpt_device *device, const dpt_op_desc *desc, size_t max_samples,
-                                   dpt_op **out, dpt_op_info *info)
+static dpt_status operator_prepare(dpt_device *device, const dpt_op_request *request, dpt_op **out,
+                                   dpt_op_info *info)
 {
     DPT_TRY(fault_enter(device, "prepare"));
     dpt_op *op = calloc(1, sizeof *op);
     if (!op) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for an operator");
-    op->desc = *desc;
+    op->desc = *request->desc;
     const dpt_status status =
-        fault_forwarded(device, inner_of(device)->operators->prepare(
-                                    &fault_of(device)->inner, desc, max_samples, &op->inner, info));
+        fault_forwarded(device, inner_of(device)->operators->prepare(&fault_of(device)->inner,
+                                                                     request, &op->inner, info));
     if (status != DPT_OK) {
         free(op);
         return status;

@@ -300,13 +300,26 @@ static inline dpt_status fake_event_elapsed(dpt_event *start, dpt_event *end, do
 
 /* ---- Operators ------------------------------------------------------------------------------- */
 
-static inline dpt_status fake_prepare(dpt_device *device, const dpt_op_desc *desc,
-                                      size_t max_samples, dpt_op **out, dpt_op_info *info)
+/* AFFINE has two ways, "one" and "two", and takes the first unless told otherwise; ADD has "one"
+   and disregards what is wanted; MULTIPLY does not say. */
+static inline const char *fake_algorithm(const dpt_op_request *request)
 {
+    if (request->desc->kind == DPT_OP_MULTIPLY) return NULL;
+    if (request->desc->kind == DPT_OP_ADD || !request->wanted) return "one";
+    if (strcmp(request->wanted, "one") == 0) return "one";
+    return strcmp(request->wanted, "two") == 0 ? "two" : NULL;
+}
+
+static inline dpt_status fake_prepare(dpt_device *device, const dpt_op_request *request,
+                                      dpt_op **out, dpt_op_info *info)
+{
+    const dpt_op_desc *desc = request->desc;
     fake_check_thread(device);
-    (void)max_samples;
     if (desc->kind != DPT_OP_MULTIPLY && desc->kind != DPT_OP_ADD && desc->kind != DPT_OP_AFFINE)
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "elementwise operators only");
+    info->algorithm = fake_algorithm(request);
+    if (request->wanted && !info->algorithm)
+        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "no '%s' here", request->wanted);
     dpt_op *op = fake_new(sizeof *op);
     if (!op) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory");
     op->desc = *desc;

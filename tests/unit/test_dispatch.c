@@ -197,6 +197,34 @@ static void check_prepare(test *t, dpti_device *device)
     CHECK(op.device == NULL);
 }
 
+/* Prepared as wanted or not at all, whether the backend says so or goes its own way. */
+static void check_wanted(test *t, dpti_device *device)
+{
+    dpti_op op;
+    const dpt_op_desc add = {.kind = DPT_OP_ADD, .u.elementwise = {.count = 4}};
+    REQUIRE_OK(dpti_prepare(device, &affine, 1, &op));
+    CHECK_TEXT(op.info.algorithm, "one");
+    dpti_release(&op);
+    dpt_op_request request = {.desc = &affine, .max_samples = 1, .wanted = "two"};
+    REQUIRE_OK(dpti_prepare_as(device, &request, &op));
+    CHECK_TEXT(op.info.algorithm, "two");
+    dpti_release(&op);
+    request.wanted = "three";
+    CHECK_STATUS(dpti_prepare_as(device, &request, &op), DPT_E_UNSUPPORTED);
+    CHECK(op.device == NULL);
+    request.desc = &add;
+    CHECK_STATUS(dpti_prepare_as(device, &request, &op), DPT_E_UNSUPPORTED);
+    CHECK_CONTAINS(device->base.error.message, "by 'three' is wanted");
+    CHECK_CONTAINS(device->base.error.message, "by 'one' now");
+    CHECK(op.device == NULL);
+    CHECK(atomic_load(&fake_control.n_ops) == 0);
+}
+
+static void prepares_as_wanted(test *t)
+{
+    with_device(t, &fake_backend, "fake", check_wanted);
+}
+
 static void prepares(test *t)
 {
     with_device(t, &fake_backend, "fake", check_prepare);
@@ -356,6 +384,7 @@ int main(int argc, char **argv)
         {"checks_transfers", checks_transfers},
         {"fills_in_what_is_left_out", fills_in_what_is_left_out},
         {"prepares", prepares},
+        {"prepares_as_wanted", prepares_as_wanted},
         {"binds", binds},
         {"binds_workspace", binds_workspace},
         {"checks_events", checks_events},

@@ -12,9 +12,11 @@ static struct {
     atomic_size_t most_bytes; /* of an allocation; 0: no limit */
 } plan;
 
-static dpt_status prepare_linear(dpt_device *device, const dpt_op_desc *desc, size_t max_samples,
-                                 dpt_op **out, dpt_op_info *info)
+static dpt_status prepare_linear(dpt_device *device, const dpt_op_request *request, dpt_op **out,
+                                 dpt_op_info *info)
 {
+    const dpt_op_desc *desc = request->desc;
+    const size_t max_samples = request->max_samples;
     if (desc->kind != DPT_OP_LINEAR_FORWARD) return DPT_E_UNSUPPORTED;
     if (atomic_load(&plan.fail_prepare))
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "no products");

@@ -169,7 +169,7 @@ dpt_status dpt_prepare_linear(dpt_op *op)
     dpt_alternative items[MAX_ALTERNATIVES];
     char key[128];
     bool with_clblast = false;
-    DPT_TRY(dpt_cl_clblast_offered(op->device, &with_clblast));
+    DPT_TRY(dpt_cl_clblast_offered(op->device, op->wanted, &with_clblast));
     snprintf(key, sizeof key, "linear %s %zu to %zu%s",
              names[op->desc.kind - DPT_OP_LINEAR_FORWARD], d->in, d->out,
              form_of(&op->desc).finished ? " finished" : "");
