@@ -49,7 +49,7 @@ typedef struct cli_options {
     dpt_augment_options augment;
     bool stop_on_loss;
     double device_timeout; /* 0: the default */
-    bool normalize, no_shuffle, no_measure, quiet;
+    bool normalize, no_shuffle, no_measure, quiet, verbose;
     size_t seed;
     const char *checkpoint, *load, *log, *plot, *trace;
     dpt_interval checkpoint_every; /* all zero: the default */

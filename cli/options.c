@@ -47,7 +47,7 @@ const cli_option cli_option_table[] = {
         .argument = "HOW",
         .help = "shares of each batch: measured (default), which follows what each device is "
                 "measured to do; equal; proportions such as 5:2:1; or replay:LOG, those of an "
-                "earlier run's log",
+                "earlier run's log, and its algorithms",
         .verbs = SETS | CLI_EVAL,
         .kind = CLI_TEXT,
         TARGET(split),
@@ -523,6 +523,15 @@ const cli_option cli_option_table[] = {
         .verbs = CLI_TRAIN,
         .kind = CLI_TEXT,
         TARGET(trace),
+    },
+    {
+        .name = "verbose",
+        .help =
+            "also show by which algorithm each device does each operation, and what was measured "
+            "to choose it",
+        .verbs = CLI_PLAN,
+        .kind = CLI_FLAG,
+        TARGET(verbose),
     },
     {
         .name = "quiet",

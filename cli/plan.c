@@ -87,6 +87,28 @@ static void print_process(void)
                (double)usage.ru_maxrss / 1024.0);
 }
 
+/* ---- Choices --------------------------------------------------------------------------------- */
+
+/* How each device does each operation. */
+static dpt_status print_choices(const cli_session *session)
+{
+    const int width = name_width(session->model);
+    printf("\n%-16s  %-*s  %-28s  %-20s  %s\n", "DEVICE", width, "LAYER", "OPERATION", "ALGORITHM",
+           "MEASURED");
+    for (size_t i = 0; i < dpt_devices_count(session->devices); i++) {
+        dpt_device_description about;
+        dpt_device_describe(dpt_devices_get(session->devices, i), &about);
+        const size_t n = dpt_trainer_operation_count(session->trainer, i);
+        for (size_t k = 0; k < n; k++) {
+            dpt_operation o;
+            DPT_TRY(dpt_trainer_operation(session->trainer, i, k, &o));
+            printf("%-16s  %-*s  %-28s  %-*s%s\n", about.id, width, o.layer, o.kind,
+                   *o.measured ? 22 : 0, o.algorithm, o.measured);
+        }
+    }
+    return DPT_OK;
+}
+
 static dpt_status plan(cli_session *session, const cli_options *options)
 {
     DPT_TRY(cli_session_open_training(session, options, 0));
@@ -94,7 +116,7 @@ static dpt_status plan(cli_session *session, const cli_options *options)
     printf("\n");
     DPT_TRY(print_devices(session));
     print_process();
-    return DPT_OK;
+    return options->verbose ? print_choices(session) : DPT_OK;
 }
 
 int cli_plan(const cli_options *options)

@@ -388,7 +388,8 @@ typedef struct dpt_trainer_options {
     size_t batch_size;  /* the GLOBAL batch; default 256; at most the data's count */
     size_t micro_batch; /* most samples that a device computes at once; 0: what its memory holds */
     /* Shares of a batch: "measured" (default) follows what devices have been measured to do, so
-       that all end a step at the same time; "equal"; "A:B:C"; "replay:LOG". */
+       that all end a step at the same time; "equal"; "A:B:C"; "replay:LOG", which takes the
+       algorithms that the log records as well (docs/log.md). */
     const char *split;
     dpt_optimizer optimizer;
     float lr;             /* default 0.1 */
@@ -578,6 +579,21 @@ typedef struct dpt_device_plan {
 /* DPT_E_INVALID: there is no such device, or the replayed log is of other batches. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device,
                                                      dpt_device_plan *out);
+
+/* How a device does one operation of the training step.  Valid until the trainer is destroyed. */
+typedef struct dpt_operation {
+    const char *layer;     /* whose operation it is */
+    const char *kind;      /* "CONV2D_FORWARD"; a layer may have several of one kind */
+    const char *algorithm; /* what the device has chosen, by the name that the log records */
+    const char *measured;  /* what was measured for that, the fastest first; empty if unknown */
+} dpt_operation;
+
+/* Operations of the training step on device i, in their order; 0 if there is no device i, or if it
+   belongs to another process. */
+DPT_API size_t dpt_trainer_operation_count(const dpt_trainer *trainer, size_t device);
+/* DPT_E_INVALID: there is no such device or operation. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_operation(const dpt_trainer *trainer, size_t device,
+                                                          size_t operation, dpt_operation *out);
 
 /* What a device has done in the steps of this trainer that are collected.  A step in which some
    device has samples for the first time is left out: memory is touched and kernels are loaded in

@@ -104,17 +104,60 @@ static bool takes_part(const dpti_executable *x, size_t i)
     return false;
 }
 
-static dpt_status prepare_all(dpti_executable *x, size_t *workspace_bytes, dpt_error *error)
+/* What is recorded of the n-th operation of this kind of this layer, from 0; NULL: nothing. */
+static const char *recorded_algorithm(const dpti_recorded_choices *of, const char *layer,
+                                      const char *kind, size_t n)
+{
+    for (size_t i = 0; of && i < of->n; i++) {
+        const dpti_recorded_choice *c = &of->items[i];
+        if (strcmp(c->layer, layer) != 0 || strcmp(c->kind, kind) != 0) continue;
+        if (n-- == 0) return c->algorithm;
+    }
+    return NULL;
+}
+
+/* An operator that a log names without an algorithm has none to be taken. */
+static const char *wanted_algorithm(const dpti_executable *x, size_t i)
+{
+    const dpti_instruction *all = x->program.instructions;
+    const char *kind = dpti_op_name(all[i].desc.kind);
+    size_t before = 0;
+    if (!x->replica->wanted) return NULL;
+    for (size_t k = 0; k < i; k++)
+        if (takes_part(x, k) && strcmp(all[k].layer, all[i].layer) == 0 &&
+            strcmp(dpti_op_name(all[k].desc.kind), kind) == 0)
+            before++;
+    const char *name = recorded_algorithm(x->replica->wanted, all[i].layer, kind, before);
+    return name && *name ? name : NULL;
+}
+
+static dpt_status prepare_one(dpti_executable *x, size_t i, dpt_error *error)
 {
     dpti_device *device = x->replica->device;
+    const dpti_instruction *instruction = &x->program.instructions[i];
+    const char *kind = dpti_op_name(instruction->desc.kind);
+    const dpt_op_request request = {
+        .desc = &instruction->desc,
+        .max_samples = instruction->per_step ? 1 : x->replica->capacity,
+        .wanted = wanted_algorithm(x, i),
+    };
+    const dpt_status status = dpti_prepare_as(device, &request, &x->ops[i]);
+    if (status == DPT_E_UNSUPPORTED && request.wanted)
+        return DPT_FAIL(error, status,
+                        "layer %s (%s): the log that is replayed has '%.60s', which cannot be had "
+                        "(%.200s); train with another --split, or where the log comes from",
+                        instruction->layer, kind, request.wanted, device->base.error.message);
+    if (status != DPT_OK)
+        return DPT_FAIL(error, status, "layer %s (%s): %s", instruction->layer, kind,
+                        device->base.error.message);
+    return DPT_OK;
+}
+
+static dpt_status prepare_all(dpti_executable *x, size_t *workspace_bytes, dpt_error *error)
+{
     for (size_t i = 0; i < x->program.n_instructions; i++) {
-        const dpti_instruction *instruction = &x->program.instructions[i];
         if (!takes_part(x, i)) continue;
-        const size_t most = instruction->per_step ? 1 : x->replica->capacity;
-        const dpt_status status = dpti_prepare(device, &instruction->desc, most, &x->ops[i]);
-        if (status != DPT_OK)
-            return DPT_FAIL(error, status, "layer %s (%s): %s", instruction->layer,
-                            dpti_op_name(instruction->desc.kind), device->base.error.message);
+        DPT_TRY(prepare_one(x, i, error));
         workspace_bytes[i] = x->ops[i].info.workspace_bytes;
     }
     return DPT_OK;
@@ -202,6 +245,21 @@ void dpti_executable_destroy(dpti_executable *executable)
     free(x->ops);
     dpti_program_free(&x->program);
     *x = (dpti_executable){0};
+}
+
+bool dpti_executable_operation(const dpti_executable *executable, size_t i, dpt_operation *out)
+{
+    const dpti_executable *x = executable;
+    for (size_t k = 0; k < x->program.n_instructions; k++) {
+        const dpti_instruction *instruction = &x->program.instructions[k];
+        if (!takes_part(x, k) || i-- > 0) continue;
+        *out = (dpt_operation){.layer = instruction->layer,
+                               .kind = dpti_op_name(instruction->desc.kind),
+                               .algorithm = x->ops[k].info.algorithm,
+                               .measured = x->ops[k].info.measured};
+        return true;
+    }
+    return false;
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */

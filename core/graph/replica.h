@@ -18,6 +18,9 @@ static inline size_t dpti_step_bytes(size_t n_samples)
 typedef struct dpti_replica {
     dpti_device *device;
     const dpt_model *model;
+    /* The algorithms that programs are to take, where it has their layers; NULL: the device
+       chooses. Set between creating the replica and its programs. */
+    const dpti_recorded_choices *wanted;
     size_t capacity;                   /* most samples of one pass; 0: takes part in commits only */
     dpti_buffer parameters, gradients; /* flat_size float32 */
     dpti_buffer velocity, squares;     /* the optimizer's state, where it has it; likewise */
@@ -77,6 +80,9 @@ DPT_CHECK_RESULT dpt_status dpti_executable_create(dpti_replica *replica,
                                                    const dpti_data_places *data,
                                                    dpti_executable *out, dpt_error *error);
 void dpti_executable_destroy(dpti_executable *executable); /* accepts a zeroed one */
+
+/* The i-th operation of those that the device takes part in; false if there are not so many. */
+bool dpti_executable_operation(const dpti_executable *executable, size_t i, dpt_operation *out);
 
 /* Enqueues a segment for n_samples <= capacity; replays a recording where the backend can. */
 DPT_CHECK_RESULT dpt_status dpti_executable_run(dpti_executable *executable, size_t segment,

@@ -3,7 +3,7 @@
 #ifndef DPTI_LOG_H
 #define DPTI_LOG_H
 
-#include "backend.h"
+#include "device/device.h"
 #include "dptrain.h"
 
 typedef struct dpti_log dpti_log;
@@ -51,6 +51,10 @@ DPT_CHECK_RESULT dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run
 /* resume: from `step` on in another process, on the run's devices and split. */
 DPT_CHECK_RESULT dpt_status dpti_log_write_resume(dpti_log *log, const dpti_log_run *run,
                                                   size_t step, dpt_error *error);
+/* choices: the algorithms of one device's operations (n). */
+DPT_CHECK_RESULT dpt_status dpti_log_write_choices(dpti_log *log, size_t device,
+                                                   const dpt_operation *operations, size_t n,
+                                                   dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_log_write_step(dpti_log *log, const dpt_step_metrics *step,
                                                 dpt_error *error);
 /* rebalance: the step's shards, throughput and reason.  Only for steps that have one. */
@@ -75,20 +79,26 @@ typedef struct dpti_log_done {
 DPT_CHECK_RESULT dpt_status dpti_log_write_done(dpti_log *log, const dpti_log_done *done,
                                                 dpt_error *error);
 
-/* The shares of an earlier run: shards[(step - 1) * n_devices + device]. */
+/* The shares of an earlier run, shards[(step - 1) * n_devices + device], and the algorithms that
+   its devices took. */
 typedef struct dpti_replay {
     size_t n_steps, n_devices, batch_size;
     size_t *shards;
+    char *model;                    /* empty if the log does not say */
+    char **backends;                /* (n_devices) likewise */
+    dpti_recorded_choices *choices; /* (n_devices) */
 } dpti_replay;
 
-/* Reads the run and step events of a log; other events and other keys are passed over, and so is a
-   last line that a killed run left unfinished.  DPT_E_FORMAT names file and line: no JSON, a step
-   that is missing or out of order, shards that do not add up to the step's samples, no run event,
-   no step. */
+/* Reads the run, choices and step events of a log; other events and other keys are passed over, and
+   so is a last line that a killed run left unfinished.  DPT_E_FORMAT names file and line: no JSON,
+   a step that is missing or out of order, shards that do not add up to the step's samples, choices
+   that are no three words each, no run event, no step. */
 DPT_CHECK_RESULT dpt_status dpti_replay_read(const char *path, dpti_replay *out, dpt_error *error);
 /* The same from a text in memory; `name` stands in messages. */
 DPT_CHECK_RESULT dpt_status dpti_replay_parse(const char *name, const char *text, size_t length,
                                               dpti_replay *out, dpt_error *error);
+/* The device is another one, and chooses for itself. */
+void dpti_replay_forget_choices(dpti_replay *replay, size_t device);
 void dpti_replay_free(dpti_replay *replay);
 
 #endif

@@ -1,4 +1,5 @@
-/* Reading back, from a run log, which share of each step each device had. */
+/* Reading back, from a run log, which share of each step each device had, and by which algorithms
+   it computed. */
 #include "io/log.h"
 
 #include "base/base.h"
@@ -30,6 +31,32 @@ static bool json_size(const json_t *value, size_t *out)
     return true;
 }
 
+/* A copy, empty where there is no text; NULL without memory. */
+static char *copy_text(const json_t *value)
+{
+    const char *text = json_string_value(value);
+    return dpti_strdup(text ? text : "");
+}
+
+static dpt_status no_memory(const reader *r)
+{
+    return DPT_FAIL(r->error, DPT_E_NO_MEMORY, "no memory for what %s records", r->name);
+}
+
+static dpt_status read_devices(reader *r, const json_t *devices, size_t n)
+{
+    dpti_replay *replay = &r->replay;
+    replay->backends = calloc(n, sizeof *replay->backends);
+    replay->choices = calloc(n, sizeof *replay->choices);
+    if (!replay->backends || !replay->choices) return no_memory(r);
+    replay->n_devices = n;
+    for (size_t i = 0; i < n; i++) {
+        replay->backends[i] = copy_text(json_object_get(json_array_get(devices, i), "backend"));
+        if (!replay->backends[i]) return no_memory(r);
+    }
+    return DPT_OK;
+}
+
 static dpt_status read_run(reader *r, const json_t *event)
 {
     dpti_replay *replay = &r->replay;
@@ -37,9 +64,46 @@ static dpt_status read_run(reader *r, const json_t *event)
     if (!json_size(json_object_get(event, "batch_size"), &replay->batch_size) ||
         replay->batch_size == 0)
         return fail_line(r, "the run event has no batch_size");
-    const size_t n_devices = json_array_size(json_object_get(event, "devices"));
-    if (n_devices == 0) return fail_line(r, "the run event has no devices");
-    replay->n_devices = n_devices;
+    const json_t *devices = json_object_get(event, "devices");
+    if (json_array_size(devices) == 0) return fail_line(r, "the run event has no devices");
+    replay->model = copy_text(json_object_get(event, "model"));
+    if (!replay->model) return no_memory(r);
+    return read_devices(r, devices, json_array_size(devices));
+}
+
+/* The three words of a choice. */
+static dpt_status read_choice(reader *r, const json_t *words, dpti_recorded_choice *out)
+{
+    if (json_array_size(words) != 3) return fail_line(r, "a choice is no three words");
+    for (size_t i = 0; i < 3; i++)
+        if (!json_is_string(json_array_get(words, i)))
+            return fail_line(r, "a choice is no three words");
+    out->layer = copy_text(json_array_get(words, 0));
+    out->kind = copy_text(json_array_get(words, 1));
+    out->algorithm = copy_text(json_array_get(words, 2));
+    return out->layer && out->kind && out->algorithm ? DPT_OK : no_memory(r);
+}
+
+static dpt_status read_choices(reader *r, const json_t *event)
+{
+    dpti_replay *replay = &r->replay;
+    size_t device = 0;
+    if (!json_size(json_object_get(event, "device"), &device) || device >= replay->n_devices)
+        return fail_line(r, "the choices' device is none of the run's");
+    const json_t *list = json_object_get(event, "operations");
+    const size_t n = json_array_size(list);
+    dpti_recorded_choices *of = &replay->choices[device];
+    if (of->items) return fail_line(r, "a device's choices are there twice");
+    if (n == 0) return DPT_OK;
+    of->items = calloc(n, sizeof *of->items);
+    if (!of->items) return no_memory(r);
+    for (of->n = 0; of->n < n; of->n++) {
+        dpti_recorded_choice *choice = &of->items[of->n];
+        const dpt_status status = read_choice(r, json_array_get(list, of->n), choice);
+        if (status == DPT_OK) continue;
+        of->n++; /* what there is of it is freed with the others */
+        return status;
+    }
     return DPT_OK;
 }
 
@@ -111,6 +175,8 @@ static dpt_status read_line(reader *r, const char *text, size_t length, bool end
         status = fail_line(r, "no JSON object with an event");
     else if (strcmp(kind, "run") == 0)
         status = read_run(r, event);
+    else if (strcmp(kind, "choices") == 0)
+        status = read_choices(r, event);
     else if (strcmp(kind, "step") == 0)
         status = read_step(r, event);
     else if (strcmp(kind, "resume") == 0)
@@ -154,8 +220,31 @@ dpt_status dpti_replay_read(const char *path, dpti_replay *out, dpt_error *error
     return status;
 }
 
+static void free_choices(dpti_recorded_choices *choices)
+{
+    for (size_t i = 0; i < choices->n; i++) {
+        free(choices->items[i].layer);
+        free(choices->items[i].kind);
+        free(choices->items[i].algorithm);
+    }
+    free(choices->items);
+    *choices = (dpti_recorded_choices){.n = 0};
+}
+
+void dpti_replay_forget_choices(dpti_replay *replay, size_t device)
+{
+    free_choices(&replay->choices[device]);
+}
+
 void dpti_replay_free(dpti_replay *replay)
 {
+    for (size_t i = 0; i < replay->n_devices; i++) {
+        if (replay->backends) free(replay->backends[i]);
+        if (replay->choices) free_choices(&replay->choices[i]);
+    }
+    free(replay->backends);
+    free(replay->choices);
+    free(replay->model);
     free(replay->shards);
     *replay = (dpti_replay){0};
 }

@@ -96,6 +96,32 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
     return DPT_OK;
 }
 
+static bool is_own(const dpt_trainer *t, size_t device)
+{
+    return device >= t->first_device && device - t->first_device < t->n_workers;
+}
+
+size_t dpt_trainer_operation_count(const dpt_trainer *trainer, size_t device)
+{
+    dpt_operation operation;
+    size_t n = 0;
+    if (!is_own(trainer, device)) return 0;
+    const dpti_worker *w = &trainer->workers[device - trainer->first_device];
+    while (dpti_executable_operation(&w->train, n, &operation))
+        n++;
+    return n;
+}
+
+dpt_status dpt_trainer_operation(const dpt_trainer *trainer, size_t device, size_t operation,
+                                 dpt_operation *out)
+{
+    size_t rank;
+    DPT_TRY(dpti_trainer_own_device(trainer, device, &rank));
+    if (dpti_executable_operation(&trainer->workers[rank].train, operation, out)) return DPT_OK;
+    return dpt_fail(trainer->context, DPT_E_INVALID, "device %zu has no operation %zu", device,
+                    operation);
+}
+
 dpt_status dpt_trainer_device_report(const dpt_trainer *trainer, size_t device,
                                      dpt_device_report *out)
 {

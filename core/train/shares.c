@@ -9,6 +9,18 @@
 
 static const char replay_prefix[] = "replay:";
 
+/* Another network has other operations; a device of another backend, other algorithms. */
+static void forget_foreign_choices(dpt_trainer *t)
+{
+    const bool same_model = strcmp(t->replay.model, t->model->name) == 0;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const char *backend = t->devices->devices[i]->base.backend->name;
+        const size_t device = t->first_device + i;
+        if (!same_model || strcmp(t->replay.backends[device], backend) != 0)
+            dpti_replay_forget_choices(&t->replay, device);
+    }
+}
+
 static dpt_status load_replay(dpt_trainer *t, const char *path)
 {
     dpt_error error = {0};
@@ -30,6 +42,7 @@ static dpt_status load_replay(dpt_trainer *t, const char *path)
             return dpt_fail(t->context, DPT_E_FORMAT,
                             "log %s: step %zu gives a device more samples than the batch has", path,
                             i / t->n_devices + 1);
+    forget_foreign_choices(t);
     return DPT_OK;
 }
 

@@ -50,6 +50,7 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
     options.accumulate = most < w->capacity;
     DPT_TRY(dpti_replica_create(w->device, t->model, most, &options.optimizer, &w->replica));
     w->weights_view = dpti_host_pointer(&w->replica.parameters);
+    if (t->replay.choices) w->replica.wanted = &t->replay.choices[t->first_device + w->rank];
     DPT_TRY(dpti_upload(&w->replica.parameters, 0, weights, t->model->flat_size * sizeof(float)));
     DPT_TRY(dpti_sync(w->device));
     if (is_fed(w)) {

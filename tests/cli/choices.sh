@@ -3,14 +3,14 @@
 . "$SRC/tests/cli/kit.bash"
 
 unset DPTRAIN_CPU_ALGORITHM
-rm -rf cache first second direct winograd4 named both1 both2
+rm -rf cache first second chosen replayed again direct winograd4 named both1 both2
 export XDG_CACHE_HOME=$PWD/cache
 small=(--dataset synthetic:28x28x1:10:8 --model resnet18-d2l --batch-size 4 --max-steps 1 --quiet)
 choices() { cat cache/dptrain/cpu/choices-*.txt | tr -d '\0'; }
 
 # ---- What was measured once is not measured again ----
 train "${small[@]}" --devices cpu --checkpoint first
-check "choices are written down" grep -qE 'forward 28x28x64 to 64.*	(direct|winograd[24])$' <(choices)
+check "choices are written down" grep -qE 'forward 28x28x64 to 64.*	(direct|winograd[24])	.*direct .* ms' <(choices)
 check "nothing else is: $(find cache -type f)" test "$(find cache -type f | wc -l)" -eq 1
 find cache -type f -printf '%p %i %s %T@\n' >first.files
 train "${small[@]}" --devices cpu --checkpoint second
@@ -41,6 +41,40 @@ train "${small[@]}" --devices cpu
 check "a cut file is silent" test ! -s train.err
 XDG_CACHE_HOME=/proc/nowhere train "${small[@]}" --devices cpu
 check "an unwritable place is silent" test ! -s train.err
+
+# ---- Shown, recorded, taken again ----
+rm -rf cache chosen replayed again named.jsonl
+"$DPTRAIN" plan --verbose "${small[@]:0:6}" --devices cpu >plan.out
+check "the plan shows the choice: $(cat plan.out)" \
+    grep -qE '^cpu +layer1\.0\.conv1 +CONV2D_FORWARD +(direct|winograd[24]) +.*direct [0-9.e+]+ ms' plan.out
+"$DPTRAIN" plan --verbose "${small[@]:0:6}" --devices cpu >again.out
+check "and what was measured, the second time too" \
+    cmp -s <(sed -n '/^DEVICE.*MEASURED/,$p' plan.out) <(sed -n '/^DEVICE.*MEASURED/,$p' again.out)
+"$DPTRAIN" plan "${small[@]:0:6}" --devices cpu >plan.out
+check "without --verbose it does not" test -z "$(grep winograd plan.out)"
+
+train "${small[@]}" --devices cpu:algorithm=winograd2 --checkpoint chosen --log chosen.jsonl
+check "the log has choices" grep -qE \
+    '^\{"event":"choices","device":0,.*\["layer1\.0\.conv1","CONV2D_FORWARD","winograd2"\]' chosen.jsonl
+rm -rf cache
+train "${small[@]}" --devices cpu --split replay:chosen.jsonl --checkpoint replayed --log replayed.jsonl
+check "a replay has the same choices" cmp -s <(grep '"choices"' chosen.jsonl) <(grep '"choices"' replayed.jsonl)
+check "and the same bits" cmp -s chosen/model.safetensors replayed/model.safetensors
+check "and measures nothing" test -z "$(find . -path './cache/*' -name 'choices-*')"
+cmp -s direct/model.safetensors chosen/model.safetensors &&
+    fail "direct and winograd2 give the same bits: the replay shows nothing"
+train "${small[@]}" --devices cpu:algorithm=direct --split replay:chosen.jsonl --checkpoint again
+check "a replay has the last word" cmp -s chosen/model.safetensors again/model.safetensors
+sed 's/winograd2/winograd8/' chosen.jsonl >gone.jsonl
+refuse 1 "layer .* \(CONV2D.*\): the log that is replayed has 'winograd8', which cannot be had" \
+    train "${small[@]}" --devices cpu --split replay:gone.jsonl
+grep -v '"choices"' gone.jsonl >older.jsonl
+train "${small[@]}" --devices cpu:algorithm=direct --split replay:older.jsonl --checkpoint again
+check "a log without choices leaves them free" cmp -s direct/model.safetensors again/model.safetensors
+train "${small[@]/resnet18-d2l/lenet}" --devices cpu --split replay:gone.jsonl
+sed 's/"backend":"cpu"/"backend":"other"/' gone.jsonl >other.jsonl
+train "${small[@]}" --devices cpu:algorithm=direct --split replay:other.jsonl --checkpoint again
+check "so does one of another backend" cmp -s direct/model.safetensors again/model.safetensors
 
 # ---- Two at once, from nothing, agree ----
 rm -rf cache

@@ -321,6 +321,9 @@ static void passes_over_what_it_does_not_know(test *t)
     }
 }
 
+#define CHOICES(device, list)                                                                      \
+    "{\"event\":\"choices\",\"device\":" device ",\"operations\":" list "}\n"
+
 static void refuses_other_logs(test *t)
 {
     static const struct {
@@ -352,6 +355,12 @@ static void refuses_other_logs(test *t)
         {RUN STEP("1", "8", "[4.0,4]") "\n", "log:2: a shard is no number"},
         {RUN STEP("1", "9", "[9,0]") "\n", "log:2: the step's samples"},
         {RUN STEP("1", "0", "[0,0]") "\n", "log:2: the step's samples"},
+        {RUN CHOICES("2", "[]"), "log:2: the choices' device is none"},
+        {CHOICES("0", "[]"), "log:1: the choices' device is none"},
+        {RUN CHOICES("0", "[[\"a\",\"b\",\"c\"],[\"a\",\"b\"]]"),
+         "log:2: a choice is no three words"},
+        {RUN CHOICES("0", "[[\"a\",\"b\",1]]"), "log:2: a choice is no three words"},
+        {RUN CHOICES("0", "[[\"a\",\"b\",\"c\"]]") CHOICES("0", "[]"), "log:3: a device's choices"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dpti_replay replay = {.n_steps = 99};
@@ -362,6 +371,35 @@ static void refuses_other_logs(test *t)
         CHECK_CONTAINS(error.message, cases[i].reason);
         CHECK_SIZE(replay.n_steps, 99);
     }
+}
+
+/* Of two devices the second has choices; what is written is read. */
+static void replays_choices(test *t)
+{
+    static const dpt_operation operations[] = {
+        {.layer = "conv1", .kind = "CONV2D_FORWARD", .algorithm = "winograd4", .measured = "1 ms"},
+        {.layer = "loss", .kind = "softmax", .algorithm = "", .measured = ""},
+    };
+    dpti_log *log = NULL;
+    dpti_replay replay = {0};
+    REQUIRE_OK(dpti_log_open("chosen", &log, NULL));
+    CHECK_OK(dpti_log_write_run(log, &run, NULL));
+    CHECK_OK(dpti_log_write_choices(log, 1, operations, 2, NULL));
+    CHECK_OK(write_step(log, 1, 5, 3, 1, NULL));
+    CHECK_OK(dpti_log_close(log, NULL));
+    REQUIRE_OK(dpti_replay_read("chosen", &replay, NULL));
+    CHECK_TEXT(replay.model, run.model);
+    CHECK_TEXT(replay.backends[0], run.devices[0].backend);
+    CHECK_SIZE(replay.choices[0].n, 0);
+    if (CHECK_SIZE(replay.choices[1].n, 2)) {
+        CHECK_TEXT(replay.choices[1].items[0].layer, "conv1");
+        CHECK_TEXT(replay.choices[1].items[0].kind, "CONV2D_FORWARD");
+        CHECK_TEXT(replay.choices[1].items[0].algorithm, "winograd4");
+        CHECK_TEXT(replay.choices[1].items[1].algorithm, "");
+    }
+    dpti_replay_forget_choices(&replay, 1);
+    CHECK_SIZE(replay.choices[1].n, 0);
+    dpti_replay_free(&replay);
 }
 
 static void replays_long_logs(test *t)
@@ -390,6 +428,7 @@ int main(int argc, char **argv)
         {"replays_what_it_writes", replays_what_it_writes},
         {"passes_over_what_it_does_not_know", passes_over_what_it_does_not_know},
         {"refuses_other_logs", refuses_other_logs},
+        {"replays_choices", replays_choices},
         {"replays_long_logs", replays_long_logs},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
