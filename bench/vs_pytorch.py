@@ -32,9 +32,15 @@ def arguments():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
     parser.add_argument("--variants", default=",".join(VARIANTS), help="of PyTorch, by commas")
+    parser.add_argument("--quick", action="store_true",
+                        help="2 runs of 110 steps, counted from step 40, PyTorch contiguous only: "
+                             "under a minute, for a look while something is changed")
     parser.add_argument("--check", action="store_true",
                         help="fail unless img/s >= 1.0x, memory <= 0.5x and start-up <= 0.1x")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.quick:
+        args.runs, args.max_steps, args.warm_up, args.variants = 2, 110, 40, VARIANTS[0]
+    return args
 
 
 def read_events(path, events):
@@ -127,8 +133,10 @@ def main():
             run = run_pytorch(args, variant)
             if run:
                 theirs[variant].append(run)
+                print(f"    {run['images_per_second']:.0f} img/s", file=sys.stderr)
         print(f"run {i + 1} of {args.runs}: dptrain", file=sys.stderr)
         ours.append(run_dptrain(args))
+        print(f"    {ours[-1]['images_per_second']:.0f} img/s", file=sys.stderr)
     theirs = {v: runs for v, runs in theirs.items() if len(runs) == args.runs}
     if not theirs:
         sys.exit("vs_pytorch: PyTorch failed in every variant")

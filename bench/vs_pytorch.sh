@@ -2,7 +2,7 @@
 # Trains the same model on the same data in PyTorch and in dptrain, alternately, and prints images
 # per second, their ratio, peak memory and start-up time of both as a Markdown table.
 #
-#     bench/vs_pytorch.sh [MODEL] [--runs N] [--batch-size N] [--threads N] [--data DIR] [--check]
+#     bench/vs_pytorch.sh [MODEL] [--runs N] [--batch-size N] [--threads N] [--data DIR] [--quick] [--check]
 #
 # --check fails unless dptrain keeps what it claims.
 set -euo pipefail
