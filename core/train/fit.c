@@ -55,10 +55,7 @@ static dpt_status check(dpti_fit *f)
     if (o->patience > 0 && !o->validation)
         return dpt_fail(f->context, DPT_E_INVALID,
                         "patience needs validation data, whose loss tells when to end");
-    if (o->resume && f->trainer->processes)
-        return dpt_fail(f->context, DPT_E_UNSUPPORTED,
-                        "several processes cannot resume yet: resume in one, on its devices");
-    if (o->resume && !o->checkpoint)
+    if (o->resume && !o->checkpoint && dpt_process_rank(f->context) == 0)
         return dpt_fail(f->context, DPT_E_INVALID,
                         "resume needs the folder of the checkpoints: give checkpoint");
     if (o->validation) DPT_TRY(dpti_trainer_check_test(f->trainer, o->validation));
@@ -315,21 +312,15 @@ static void give_up(dpti_fit *f, dpt_status status)
     f->context->error = first;
 }
 
-/* Files come from the first process alone. */
+/* Files and notices come from the first process alone. */
 static dpt_fit_options own_options(const dpt_trainer *t, const dpt_fit_options *options)
 {
     dpt_fit_options own = {.epochs = 0};
     if (options) own = *options;
-    if (dpt_process_rank(t->context) > 0) own.log = own.plot = own.trace = own.checkpoint = NULL;
+    if (dpt_process_rank(t->context) == 0) return own;
+    own.log = own.plot = own.trace = own.checkpoint = NULL;
+    own.notice = NULL;
     return own;
-}
-
-/* Paths, folders and where to go on: in the process that has files. */
-static dpt_status open_files(dpti_fit *f)
-{
-    DPT_TRY(dpti_fit_check_files(f));
-    DPT_TRY(dpti_fit_open_checkpoints(f));
-    return dpti_fit_open_files(f);
 }
 
 static dpt_status check_steps(dpti_fit *f)
@@ -344,10 +335,13 @@ static dpt_status prepare(dpti_fit *f)
 {
     dpt_status status = check(f);
     if (status == DPT_OK && !f->options->resume) status = check_steps(f);
+    if (status == DPT_OK) status = dpti_fit_check_files(f);
     DPT_TRY(dpti_peers_agree(f->trainer, status));
+    DPT_TRY(dpti_peers_agree(f->trainer, dpti_fit_open_checkpoints(f)));
     DPT_TRY(dpti_peers_check_weights(f->trainer));
-    DPT_TRY(dpti_peers_agree(f->trainer, open_files(f)));
-    return f->options->resume ? check_steps(f) : DPT_OK;
+    status = dpti_fit_open_files(f);
+    if (status == DPT_OK && f->options->resume) status = check_steps(f);
+    return dpti_peers_agree(f->trainer, status);
 }
 
 dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit_result *out)

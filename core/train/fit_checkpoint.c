@@ -104,15 +104,36 @@ static dpt_status go_on(dpti_fit *f, const dpti_checkpoint *c)
     return DPT_OK;
 }
 
-static dpt_status resume(dpti_fit *f)
+/* With several processes the first has the files and brings the others what it has found: `mine`,
+   and a checkpoint or (path NULL) none. */
+static dpt_status share(dpti_fit *f, dpt_status mine, dpti_checkpoint *c)
+{
+    size_t n = 0;
+    uint8_t *bytes = NULL;
+    dpti_gathered all = {.data = NULL};
+    if (mine == DPT_OK && c->path) {
+        bytes = dpti_checkpoint_pack(f->trainer, c, &n);
+        if (!bytes) mine = dpti_fit_no_memory(f);
+    }
+    dpt_status status = dpti_peers_bring(f->trainer, mine, bytes, n, &all);
+    if (status == DPT_OK && dpt_process_rank(f->context) > 0 && all.begins[1] > 0)
+        status = dpti_checkpoint_unpack(f->trainer, all.data, c) ? DPT_OK : dpti_fit_no_memory(f);
+    dpti_gathered_free(&all);
+    free(bytes);
+    return status;
+}
+
+/* From what the folder has, which `mine` says is open. */
+static dpt_status resume(dpti_fit *f, dpt_status mine)
 {
     dpti_checkpoint c = {.path = NULL};
-    dpt_status status = dpti_keeper_newest(f->keeper, tell_skipped, f, &c);
-    if (status == DPT_E_NOT_FOUND) {
+    if (mine == DPT_OK && f->keeper) mine = dpti_keeper_newest(f->keeper, tell_skipped, f, &c);
+    if (mine == DPT_E_NOT_FOUND) {
         notify(f, DPT_NOTICE_INFO, "no checkpoint to resume from: beginning at step 1");
-        return DPT_OK;
+        mine = DPT_OK;
     }
-    if (status == DPT_OK) status = go_on(f, &c);
+    dpt_status status = f->trainer->processes ? share(f, mine, &c) : mine;
+    if (status == DPT_OK && c.path) status = go_on(f, &c);
     dpti_checkpoint_close(&c);
     return status;
 }
@@ -123,9 +144,11 @@ dpt_status dpti_fit_open_checkpoints(dpti_fit *f)
     const size_t n_kept = o->checkpoint_keep > 0 ? o->checkpoint_keep : DEFAULT_KEPT;
     f->kept_step = SIZE_MAX;
     f->kept_at = dpti_seconds();
-    if (!o->checkpoint) return DPT_OK;
-    DPT_TRY(dpti_keeper_create(f->trainer, o->checkpoint, n_kept, &f->keeper));
-    return o->resume ? resume(f) : dpti_keeper_check_new(f->keeper);
+    dpt_status status = DPT_OK;
+    if (o->checkpoint) status = dpti_keeper_create(f->trainer, o->checkpoint, n_kept, &f->keeper);
+    if (o->resume) return resume(f, status);
+    DPT_TRY(status);
+    return f->keeper ? dpti_keeper_check_new(f->keeper) : DPT_OK;
 }
 
 /* ---- Keeping --------------------------------------------------------------------------------- */

@@ -29,6 +29,12 @@ dpt_status dpti_peers_agree(dpt_trainer *trainer, dpt_status mine)
     return trainer->processes ? agree(trainer, mine, NULL, 0, NULL) : mine;
 }
 
+dpt_status dpti_peers_bring(dpt_trainer *trainer, dpt_status mine, const void *data, size_t n_bytes,
+                            dpti_gathered *out)
+{
+    return agree(trainer, mine, data, n_bytes, out);
+}
+
 dpt_status dpti_peers_gather(dpt_trainer *trainer, dpt_status mine, void *items, size_t item_bytes)
 {
     dpt_trainer *t = trainer;

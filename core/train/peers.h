@@ -56,6 +56,9 @@ void dpti_peers_free(dpt_trainer *trainer);
 /* The first failure of any process, recorded in every one's context, the process named; DPT_OK if
    there is none.  `mine` is this process's, which its context tells. */
 DPT_CHECK_RESULT dpt_status dpti_peers_agree(dpt_trainer *trainer, dpt_status mine);
+/* The same, and every process gets what each brings. */
+DPT_CHECK_RESULT dpt_status dpti_peers_bring(dpt_trainer *trainer, dpt_status mine,
+                                             const void *data, size_t n_bytes, dpti_gathered *out);
 /* The same when workers have been made, or not (`mine`): tells what all can do. */
 DPT_CHECK_RESULT dpt_status dpti_peers_share_capacities(dpt_trainer *trainer, dpt_status mine);
 /* Whether all begin with the same weights, at the same place. */

@@ -228,6 +228,60 @@ void dpti_checkpoint_close(dpti_checkpoint *checkpoint)
     *checkpoint = (dpti_checkpoint){.path = NULL};
 }
 
+/* The path, the state with its devices, the flat buffers: in memory's own layout. */
+uint8_t *dpti_checkpoint_pack(const dpt_trainer *trainer, const dpti_checkpoint *checkpoint,
+                              size_t *n_bytes)
+{
+    const dpti_checkpoint *c = checkpoint;
+    const size_t path_bytes = strlen(c->path) + 1;
+    const size_t device_bytes = c->state.n_devices * sizeof *c->state.devices;
+    const size_t flat_bytes = trainer->model->flat_size * sizeof(float);
+    size_t n_flats = 0;
+    while (n_flats < DPTI_MAX_LASTING && c->flats[n_flats])
+        n_flats++;
+    *n_bytes = path_bytes + sizeof c->state + device_bytes + n_flats * flat_bytes;
+    uint8_t *bytes = malloc(*n_bytes), *at = bytes;
+    if (!bytes) return NULL;
+    memcpy(at, &c->state, sizeof c->state);
+    at += sizeof c->state;
+    if (device_bytes > 0) memcpy(at, c->state.devices, device_bytes);
+    at += device_bytes;
+    memcpy(at, c->path, path_bytes);
+    at += path_bytes;
+    for (size_t k = 0; k < n_flats; k++, at += flat_bytes)
+        memcpy(at, c->flats[k], flat_bytes);
+    return bytes;
+}
+
+/* A copy of the next bytes; NULL without memory. */
+static void *take_copy(const uint8_t **at, size_t n_bytes)
+{
+    void *copy = malloc(n_bytes > 0 ? n_bytes : 1);
+    if (copy) memcpy(copy, *at, n_bytes);
+    *at += n_bytes;
+    return copy;
+}
+
+bool dpti_checkpoint_unpack(const dpt_trainer *trainer, const uint8_t *bytes, dpti_checkpoint *out)
+{
+    dpti_checkpoint c = {.path = NULL};
+    const uint8_t *at = bytes;
+    memcpy(&c.state, at, sizeof c.state);
+    at += sizeof c.state;
+    c.state.devices = take_copy(&at, c.state.n_devices * sizeof *c.state.devices);
+    c.path = take_copy(&at, strlen((const char *)at) + 1);
+    bool complete = c.state.devices && c.path;
+    for (size_t k = 0; k < dpti_trainer_n_lasting(trainer); k++) {
+        c.flats[k] = take_copy(&at, trainer->model->flat_size * sizeof(float));
+        complete = complete && c.flats[k];
+    }
+    if (complete)
+        *out = c;
+    else
+        dpti_checkpoint_close(&c);
+    return complete;
+}
+
 bool dpti_checkpoint_ended(const char *path)
 {
     dpti_safetensors *file = NULL;

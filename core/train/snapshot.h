@@ -42,6 +42,12 @@ typedef struct dpti_checkpoint {
 DPT_CHECK_RESULT dpt_status dpti_checkpoint_open(dpt_trainer *trainer, const char *path,
                                                  dpti_checkpoint *out);
 void dpti_checkpoint_close(dpti_checkpoint *checkpoint); /* accepts a zeroed one; zeroes it */
+/* As bytes for the same program in another process, to be freed; NULL without memory.  And back;
+   false without memory. */
+uint8_t *dpti_checkpoint_pack(const dpt_trainer *trainer, const dpti_checkpoint *checkpoint,
+                              size_t *n_bytes);
+DPT_CHECK_RESULT bool dpti_checkpoint_unpack(const dpt_trainer *trainer, const uint8_t *bytes,
+                                             dpti_checkpoint *out);
 /* DPT_E_INVALID, the setting and both values named, if settings differ from the checkpoint's. */
 DPT_CHECK_RESULT dpt_status dpti_checkpoint_compare(dpt_trainer *trainer,
                                                     const dpti_checkpoint *checkpoint,

@@ -71,6 +71,13 @@ mpi 60 -n 3 "$DPTRAIN" eval --dataset synthetic:28x28x1:10:700 "${one[@]}" --che
 check "eval in three: $(cat mpi.err)" [ "$status" -eq 0 ]
 check "another evaluation" [ "$(cut -d' ' -f1-9 eval.one)" = "$(cut -d' ' -f1-9 mpi.out)" ]
 
+# What is resumed goes on as if it had not been interrupted; only the first process has the folder.
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --split equal --max-steps 14 --checkpoint halves
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --split equal --checkpoint halves --resume
+check "resuming: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "it is told once: $(cat mpi.err)" [ "$(cat mpi.out mpi.err | grep -c 'resuming from')" -eq 1 ]
+check "other weights after resuming" cmp -s one/model.safetensors halves/model.safetensors
+
 # A clock ends all behind the same step.
 mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --epochs 100000 --max-time 2 --quiet
 check "a limit of time: $(cat mpi.err)" [ "$status" -eq 0 ]
