@@ -32,7 +32,7 @@ int cli_eval(const cli_options *options)
     dpt_evaluation result;
     const dpt_status status = evaluate(&session, options, weights, &result);
     int code = CLI_OK;
-    if (status == DPT_OK && cli_session_quiet(&session, options))
+    if (status == DPT_OK && dpt_process_rank(session.context) > 0)
         code = CLI_OK;
     else if (status == DPT_OK)
         printf("test loss %.4f accuracy %.4f  %zu of %zu right  %.1f s  %.0f img/s\n", result.loss,

@@ -134,7 +134,7 @@ int cli_train(const cli_options *options)
     int code = CLI_OK;
     if (status != DPT_OK)
         code = cli_session_fail(&session, status);
-    else if (caught && cli_session_quiet(&session, options))
+    else if (caught && dpt_process_rank(session.context) > 0)
         code = 128 + caught;
     else if (caught)
         code = cli_error(128 + caught, "ended early by signal %d%s", caught,
