@@ -95,7 +95,8 @@ dpt_status dpt_all_reduce(dpt_array *const *arrays, size_t n_arrays)
     if (!context) return DPT_E_INVALID;
     DPT_TRY(check(context, arrays, n_arrays));
     reduce_job *jobs = calloc(n_arrays, sizeof *jobs);
-    dpti_allreduce *allreduce = dpti_allreduce_create(n_arrays, arrays[0]->size, context->processes);
+    dpti_allreduce *allreduce =
+        dpti_allreduce_create(n_arrays, arrays[0]->size, context->processes);
     dpt_status status = DPT_OK;
     if (!jobs || !allreduce) {
         status = dpt_fail(context, DPT_E_NO_MEMORY, "no memory for an all-reduce");
