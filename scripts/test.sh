@@ -7,7 +7,7 @@
 #     --quick      gcc, all tests: a few minutes
 #     (none)       what must pass before a change goes in: under 20 minutes on two cores
 #     --nightly    ten minutes a fuzzer, ThreadSanitizer over all tests, valgrind over the unit tests,
-#                  a build without OpenCL and CUDA
+#                  a build without OpenCL and CUDA, 500 trainings killed and resumed
 #     --release    the same with an hour a fuzzer
 #
 # Environment: DPTRAIN_FUZZ_SECONDS (per fuzzer), DPTRAIN_TEST_BUILD (folder; default build-test).
@@ -307,6 +307,14 @@ run_valgrind() {
     unset DPTRAIN_BACKEND_PATH
 }
 
+# Trainings that are killed 500 times; the suite does it 24 times.
+kills() {
+    mkdir -p "$work/kills" || return
+    (cd "$work/kills" && DPTRAIN_BACKEND_PATH=$work/gcc-release/lib/dptrain \
+        DPTRAIN=$work/gcc-release/bin/dptrain SRC=$source OCL_ICD_VENDORS=$work/no-vendors \
+        DPTRAIN_CPU_ALGORITHM=direct DPTRAIN_KILLS=500 bash "$source/tests/cli/kills.sh")
+}
+
 run_tier() {
     local failure
     printf 'Testing in %s\n' "$work"
@@ -320,6 +328,7 @@ run_tier() {
     if [ $tier = nightly ] || [ $tier = release ]; then
         run_without_gpus
         run_valgrind
+        check "500 times kill -9, and resumed" kills
     fi
 
     for failure in ${failures[@]+"${failures[@]}"}; do

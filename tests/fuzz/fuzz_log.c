@@ -15,6 +15,22 @@ static void check_replay(const dpti_replay *replay, size_t size)
     }
 }
 
+/* Where a resumed run goes on: what is kept ends with a line, and has no later step. */
+static void check_cut(const uint8_t *data, size_t size)
+{
+    static const dpti_log_position at = {.step = 2, .epoch = 1, .batch_size = 32, .seed = 0};
+    const char *text = (const char *)data;
+    dpt_error error = {.status = DPT_OK};
+    size_t n_kept = 0, last = 0;
+    const dpt_status status = dpti_log_find_in("input", text, size, &at, &n_kept, &last, &error);
+    require(status == DPT_OK || status == DPT_E_INVALID);
+    if (status != DPT_OK) return;
+    require(n_kept <= size && last <= at.step && (n_kept == 0 || text[n_kept - 1] == '\n'));
+    size_t again = 0;
+    require(dpti_log_find_in("input", text, n_kept, &at, &again, &last, &error) == DPT_OK);
+    require(again == n_kept);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     dpt_error error = {.status = DPT_OK};
@@ -29,5 +45,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             require(*c >= ' ' && *c <= '~');
     }
     dpti_replay_free(&replay);
+    check_cut(data, size);
     return 0;
 }

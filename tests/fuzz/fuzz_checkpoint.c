@@ -1,0 +1,95 @@
+/* Feeds any text to the reader of a checkpoint's state, and what is accepted to those who go on
+   from it: it is written and read again without a change, and a balance with what it has learnt
+   divides every batch. */
+#include "fuzz.h"
+#include "train/run_state.h"
+
+#include <math.h>
+
+enum { MAX_BATCH = 4096, STEPS = 12 };
+
+static void check_bounds(const dpti_run_state *s)
+{
+    const size_t most = (size_t)1 << 48;
+    require(s->done.epoch >= 1 && s->done.epoch <= most && s->done.step <= most);
+    require(s->optimizer_origin <= s->done.step && isfinite(s->lr));
+    require(s->settings.n <= DPTI_SETTINGS);
+    for (size_t i = 0; i < s->settings.n; i++) {
+        require(memchr(s->settings.list[i].key, 0, DPTI_SETTING_KEY_BYTES));
+        require(memchr(s->settings.list[i].text, 0, DPTI_SETTING_BYTES));
+    }
+    if (!s->in_course) return;
+    require(s->course.first.step + s->course.result.steps == s->done.step);
+    require(s->course.hits <= s->course.samples && isfinite(s->course.loss));
+}
+
+/* Written and read again it is the same text. */
+static void check_again(const dpti_run_state *s)
+{
+    dpt_error error = {.status = DPT_OK};
+    dpti_run_state *again = calloc(1, sizeof *again);
+    char *first = dpti_run_state_encode(s), *second = NULL;
+    require(again && first);
+    require(dpti_run_state_decode("input", first, again, &error) == DPT_OK);
+    second = dpti_run_state_encode(again);
+    require(second && strcmp(first, second) == 0);
+    free(second);
+    free(first);
+    dpti_run_state_free(again);
+    free(again);
+}
+
+static void check_balance(const dpti_run_state *s)
+{
+    enum { MOST = DPTI_BALANCE_MAX_DEVICES };
+    static dpti_time_model models[MOST];
+    static size_t shares[MOST], capacities[MOST];
+    static double seconds[MOST];
+    size_t batch = 0;
+    for (size_t i = 0; i < s->n_devices; i++) {
+        models[i] = s->devices[i].model;
+        shares[i] = s->devices[i].share;
+        batch += shares[i];
+        capacities[i] = MAX_BATCH;
+    }
+    if (s->n_devices == 0 || batch == 0 || batch > MAX_BATCH) return;
+    const dpti_balance_options options = {
+        .n_devices = s->n_devices, .batch_size = batch, .quantum = 1, .capacities = capacities};
+    dpti_balance *balance = dpti_balance_create(&options);
+    require(balance);
+    const bool resumed = dpti_balance_resume(balance, models, shares, s->calibrated);
+    for (size_t step = 0; resumed && step < STEPS; step++) {
+        size_t sum = 0;
+        (void)dpti_balance_next(balance, step % 4 == 3 ? (batch + 1) / 2 : batch, shares);
+        for (size_t i = 0; i < s->n_devices; i++) {
+            sum += shares[i];
+            seconds[i] = 0.01 * (double)(shares[i] + i);
+        }
+        require(sum == (step % 4 == 3 ? (batch + 1) / 2 : batch));
+        dpti_balance_observe(balance, shares, seconds);
+    }
+    dpti_balance_destroy(balance);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    dpt_error error = {.status = DPT_OK};
+    char *text = malloc(size + 1);
+    dpti_run_state *state = calloc(1, sizeof *state);
+    require(text && state);
+    if (size > 0) memcpy(text, data, size);
+    text[size] = '\0';
+    const dpt_status status = dpti_run_state_decode("input", text, state, &error);
+    if (status == DPT_OK) {
+        check_bounds(state);
+        check_again(state);
+        check_balance(state);
+    } else {
+        require_refusal(status, &error);
+        require(!state->devices);
+    }
+    dpti_run_state_free(state);
+    free(state);
+    free(text);
+    return 0;
+}
