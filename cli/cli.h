@@ -54,7 +54,7 @@ typedef struct cli_options {
     const char *checkpoint, *load, *log, *plot, *trace;
     dpt_interval checkpoint_every; /* all zero: the default */
     size_t checkpoint_keep;        /* likewise */
-    bool resume;
+    bool resume, supervise;
     size_t top;    /* 0: the default */
     size_t repeat; /* likewise */
     bool best_batch, all_only;
@@ -140,6 +140,9 @@ int cli_fail(const dpt_context *context, dpt_status status);
 /* Writes out what is buffered and ends the process at once: a thread is stuck in a device's
    library, whose exit handlers may not return (dpt_context_abandoned). */
 void cli_leave(int code);
+/* Runs this command line without --supervise in a child, and again where it is worth it; the exit
+   code of the last one. */
+int cli_supervise(int argc, char **argv, const cli_options *options);
 
 /* ---- Verbs ----------------------------------------------------------------------------------- */
 

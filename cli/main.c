@@ -71,6 +71,10 @@ int main(int argc, char **argv)
         cli_print_help(verb, first == 1);
     else if (options.version)
         printf("dptrain %s\n", DPT_VERSION);
+    else if (options.supervise)
+        code = options.checkpoint ? cli_supervise(argc, argv, &options)
+                                  : cli_error(CLI_USAGE, "--supervise needs --checkpoint DIR, from "
+                                                         "which training goes on");
     else
         code = verb->run(&options);
     return close_stdout(code);

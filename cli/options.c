@@ -500,6 +500,14 @@ const cli_option cli_option_table[] = {
         TARGET(resume),
     },
     {
+        .name = "supervise",
+        .help = "run the training in a process of its own, and start it again from its last "
+                "checkpoint when it crashes or its devices are lost",
+        .verbs = CLI_TRAIN,
+        .kind = CLI_FLAG,
+        TARGET(supervise),
+    },
+    {
         .name = "log",
         .argument = "FILE",
         .help = "write what happens in each step as JSON Lines",
@@ -558,7 +566,6 @@ const cli_option cli_option_table[] = {
     },
     /* Names that are taken, refused until they are true. */
     {.name = "deterministic", .verbs = CLI_TRAIN},
-    {.name = "supervise", .verbs = CLI_TRAIN},
     {.name = NULL},
 };
 

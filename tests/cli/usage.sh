@@ -121,7 +121,7 @@ refuse 2 "init \"normal:-1\" is not one of" "${small[@]}" --init normal:-1
 # Known, but not in this version
 refuse 2 "--precision bf16 is not available in this version; use fp32" --precision bf16
 refuse 2 "--precision: unknown value 'fp33'; did you mean 'fp32'" --precision fp33
-for option in deterministic supervise; do
+for option in deterministic; do
     refuse 2 "--${option%%=*} is not available in this version" "--$option"
 done
 

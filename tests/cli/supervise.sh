@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Devices that are lost, and --supervise: a line for each, exit status 3, and going on.
+. "$SRC/tests/cli/kit.bash"
+
+export DPTRAIN_BACKEND_PATH=$DPTRAIN_BACKEND_PATH:$DPTRAIN_TEST_FAULT_PATH
+small=(--dataset synthetic:28x28x1:10:60 --batch-size 12 --max-steps 12 --quiet)
+dies=fault:threads=1:after=3:lost=5
+
+# run CODE ARGUMENT...: stderr in run.err
+run() {
+    local expected=$1 code=0
+    shift
+    timeout 120 "$DPTRAIN" "$@" >run.out 2>run.err || code=$?
+    check "exit status $code, not $expected: $* $(cat run.err)" test $code -eq "$expected"
+}
+
+# says TEXT N: so many lines of stderr have it.
+says() {
+    local n
+    n=$(grep -c -- "$1" run.err)
+    check "\"$1\" stands there $n times, not $2: $(cat run.err)" test "$n" -eq "$2"
+}
+
+# The others go on, and the log tells.
+run 0 "${small[@]}" --devices $dies,cpu:threads=1 --log run.jsonl
+says "is lost, and step" 1
+check 'the log tells' grep -q '"event":"device_lost","step":[45],"device":0' run.jsonl
+run 3 "${small[@]}" --devices $dies,cpu:threads=1 --stop-on-loss
+run 3 "${small[@]}" --devices $dies
+
+# A device that does not answer, and nobody who is left.
+run 3 "${small[@]}" --devices fault:threads=1:after=3:hang=5 --device-timeout 1s --checkpoint hung
+says "no answer within 1 s" 2
+check 'the weights are kept' test -s hung/model.safetensors
+
+# Each start gets three steps further.
+rm -rf again
+run 0 "${small[@]}" --devices $dies --checkpoint again --checkpoint-every 1steps --supervise
+check "started again" test "$(grep -c 'going on from the last checkpoint' run.err)" -ge 2
+check 'all steps' test -s again/checkpoint-000000012.safetensors
+
+# The end of starting again, where nothing is gained.
+rm -rf vain
+run 3 "${small[@]}" --devices fault:threads=1:after=1:lost=1 --checkpoint vain \
+    --checkpoint-every 100steps --supervise
+says "not started again" 1
+run 2 "${small[@]}" --supervise
+says "needs --checkpoint" 1
+
+# A signal reaches the training, which ends in good order.
+rm -rf signal
+"$DPTRAIN" "${small[@]}" --max-steps 1000000 --devices cpu:threads=1 --checkpoint signal \
+    --supervise >run.out 2>run.err &
+sleep 2
+kill -TERM $!
+code=0
+wait $! || code=$?
+check 'the exit status' test $code -eq 143
+check 'the weights' test -s signal/model.safetensors
+finish
