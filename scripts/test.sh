@@ -290,11 +290,12 @@ run_fuzzers() {
     check "all fuzzers are there" test ${#programs[@]} -eq "$(find tests/fuzz -name 'fuzz_*.c' | wc -l)"
 }
 
-# Without OpenCL's headers and CUDA's toolkit everything is there but their plug-ins, and their tests
-# skip.
-run_without_gpus() {
-    check "build: without OpenCL and CUDA" build gcc-bare gcc -DCMAKE_BUILD_TYPE=Release \
-        -DCMAKE_DISABLE_FIND_PACKAGE_OpenCL=ON -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON || return
+# Without OpenCL's headers, CUDA's toolkit and MPI everything is there but their plug-ins, and their
+# tests skip.
+run_without_vendors() {
+    check "build: without OpenCL, CUDA and MPI" build gcc-bare gcc -DCMAKE_BUILD_TYPE=Release \
+        -DCMAKE_DISABLE_FIND_PACKAGE_OpenCL=ON -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON \
+        -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON || return
     DPTRAIN_TEST_REQUIRE=cpu suite gcc-bare
 }
 
@@ -315,6 +316,16 @@ kills() {
         DPTRAIN_CPU_ALGORITHM=direct DPTRAIN_KILLS=500 bash "$source/tests/cli/kills.sh")
 }
 
+# The suite fails every fifth call.
+deaths() {
+    mkdir -p "$work/deaths" || return
+    (cd "$work/deaths" && DPTRAIN_BACKEND_PATH=$work/gcc-release/lib/dptrain \
+        DPTRAIN_TEST_FAULT_PATH=$work/gcc-release/tests/plugins OCL_ICD_VENDORS=$work/no-vendors \
+        DPTRAIN_FAULT_INNER=$work/gcc-release/lib/dptrain/libdptrain-cpu.so \
+        DPTRAIN_CPU_ALGORITHM=direct DPTRAIN_TEST_THOROUGH=1 \
+        "$work/gcc-release/tests/bin/test-fault-survive" "$1")
+}
+
 run_tier() {
     local failure
     printf 'Testing in %s\n' "$work"
@@ -326,9 +337,11 @@ run_tier() {
         run_fuzzers
     fi
     if [ $tier = nightly ] || [ $tier = release ]; then
-        run_without_gpus
+        run_without_vendors
         run_valgrind
         check "500 times kill -9, and resumed" kills
+        check "each call of a device that dies" deaths fault
+        check "each call of a device that dies, staged" deaths faultstaged
     fi
 
     for failure in ${failures[@]+"${failures[@]}"}; do

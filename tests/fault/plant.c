@@ -83,14 +83,22 @@ bool plant_once(test *t, const plant_list *list, size_t n, run_body *body)
     return plant_fired();
 }
 
+enum { MAX_CALLS = 20000, MAX_FAILURES = 5 };
+
 void plant_everywhere(test *t, const plant_list *list, run_body *body)
 {
-    enum { MAX_CALLS = 20000, MAX_FAILURES = 5 };
-    size_t n = 1;
-    while (n < MAX_CALLS && t->n_failures < MAX_FAILURES && plant_once(t, list, n, body))
-        n++;
-    printf("  %s: %zu calls failed in turn\n", list->format, n - 1);
-    if (t->n_failures == 0) CHECK(n > 10 && n < MAX_CALLS);
+    plant_every(t, list, 1, 1, body);
+}
+
+void plant_every(test *t, const plant_list *list, size_t first, size_t stride, run_body *body)
+{
+    size_t n = first, n_fired = 0;
+    while (n < MAX_CALLS && t->n_failures < MAX_FAILURES && plant_once(t, list, n, body)) {
+        n += stride;
+        n_fired++;
+    }
+    printf("  %s: %zu calls failed in turn\n", list->format, n_fired);
+    if (t->n_failures == 0) CHECK(n_fired * stride > 10 && n < MAX_CALLS);
 }
 
 bool plant_setup(void)

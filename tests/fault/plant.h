@@ -47,5 +47,7 @@ typedef struct plant_list {
 bool plant_once(test *t, const plant_list *list, size_t n, run_body *body);
 /* Runs with the failure planted at call 1, 2, ... until it does not happen any more. */
 void plant_everywhere(test *t, const plant_list *list, run_body *body);
+/* Likewise at call first, first + stride, ... */
+void plant_every(test *t, const plant_list *list, size_t first, size_t stride, run_body *body);
 
 #endif
