@@ -131,7 +131,8 @@ static dpt_status train(bench *b, dpt_device_set *devices, bench_run *run)
     options.batch_size = run->batch_size;
     options.lr = harmless_rate;
     options.split = run->kind == BENCH_EVEN ? "equal" : "measured";
-    const dpt_trainer_options described = cli_trainer_options(&options, data.count);
+    dpt_trainer_options described = cli_trainer_options(&options, data.count);
+    described.stop_on_loss = true; /* what the others reach is another row's figure */
     dpt_trainer *trainer = NULL;
     bench_show(b, run, "preparing");
     DPT_TRY(dpt_trainer_create(devices, b->session.model, b->session.train, &described, &trainer));

@@ -79,8 +79,14 @@ static dpt_status print_result(const cli_session *session, const cli_options *op
     return DPT_OK;
 }
 
-/* Trains; *caught is the signal that ended it, 0 if none did. */
-static dpt_status train(cli_session *session, const cli_options *options, int *caught)
+/* How a training ended. */
+typedef struct ending {
+    int caught;    /* the signal that ended it, 0 if none did */
+    bool deserted; /* its devices did */
+} ending;
+
+/* A device that fails before the first step is one that cannot do it, and not worth another try. */
+static dpt_status train(cli_session *session, const cli_options *options, ending *end)
 {
     DPT_TRY(cli_session_open_training(session, options, CLI_WITH_PROCESSES));
     const bool quiet = cli_session_quiet(session, options);
@@ -119,7 +125,8 @@ static dpt_status train(cli_session *session, const cli_options *options, int *c
     cli_signals_catch();
     dpt_status status = dpt_fit(session->trainer, &fit, &result);
     cli_progress_end(&progress);
-    if (status == DPT_OK && result.stopped) *caught = cli_signals_caught();
+    end->deserted = status == DPT_E_DEVICE || status == DPT_E_DEVICE_LOST;
+    if (status == DPT_OK && result.stopped) end->caught = cli_signals_caught();
     if (status == DPT_OK && !quiet) status = print_result(session, options, &result);
     return status;
 }
@@ -129,8 +136,9 @@ int cli_train(const cli_options *options)
     const int usage = cli_recipe_check(options);
     if (usage != CLI_OK) return usage;
     cli_session session;
-    int caught = 0;
-    const dpt_status status = train(&session, options, &caught);
+    ending end = {.caught = 0};
+    const dpt_status status = train(&session, options, &end);
+    const int caught = end.caught;
     int code = CLI_OK;
     if (status != DPT_OK)
         code = cli_session_fail(&session, status);
@@ -139,7 +147,7 @@ int cli_train(const cli_options *options)
     else if (caught)
         code = cli_error(128 + caught, "ended early by signal %d%s", caught,
                          options->checkpoint ? "; --resume goes on" : "");
-    if (status == DPT_E_DEVICE || status == DPT_E_DEVICE_LOST) code = CLI_DEVICES_LOST;
+    if (end.deserted) code = CLI_DEVICES_LOST;
     const bool stuck = session.context && dpt_context_abandoned(session.context) > 0;
     cli_session_close(&session);
     if (stuck) cli_leave(code);

@@ -40,6 +40,12 @@ double dpti_seconds(void); /* monotonic */
 const char *dpti_environment(const char *name);
 const char *dpti_environment_trusted(const char *name);
 
+/* ---- Memory that is not freed ---------------------------------------------------------------- */
+
+/* Keeps the address of an object that a thread which hangs may still use, and which is therefore
+   never freed. */
+void dpti_leave_behind(const void *object);
+
 /* ---- Random numbers -------------------------------------------------------------------------- */
 
 /* Philox4x32-10 (Salmon et al., SC 2011): out = f(counter, key), a pure function. */

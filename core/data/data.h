@@ -5,6 +5,8 @@
 #include "backend.h"
 #include "dptrain.h"
 
+#include <stdatomic.h>
+
 /* Samples are numbered with 32 bits on devices, where the sign bit is not to be trusted. */
 enum { DPTI_MAX_RECORDS = INT32_MAX };
 
@@ -26,7 +28,12 @@ struct dpt_dataset {
     float mean[4];        /* the network sees (value - mean) * scale */
     float scale[4];
     const char *const *class_names; /* `classes` strings with static lifetime, or NULL */
+    atomic_bool left;               /* to a thread that hangs: not freed any more */
 };
+
+/* A thread that hangs may still read the images: from now on destroying the data set, or the part,
+   frees nothing. */
+void dpti_dataset_leave(const dpt_dataset *data);
 
 static inline size_t dpti_dataset_record(const dpt_dataset *data, size_t sample)
 {

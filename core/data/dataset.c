@@ -10,7 +10,7 @@
 
 void dpt_dataset_destroy(dpt_dataset *dataset)
 {
-    if (!dataset) return;
+    if (!dataset || atomic_load(&dataset->left)) return;
     if (!dataset->whole) {
         free(dataset->targets);
         free(dataset->labels);
@@ -20,6 +20,13 @@ void dpt_dataset_destroy(dpt_dataset *dataset)
     free(dataset->source);
     free(dataset->name);
     free(dataset);
+}
+
+void dpti_dataset_leave(const dpt_dataset *data)
+{
+    /* Whoever reads a data set leaves it as it is; this is about its end. */
+    if (data->whole) dpti_dataset_leave(data->whole);
+    if (!atomic_exchange(&((dpt_dataset *)data)->left, true)) dpti_leave_behind(data);
 }
 
 void dpt_dataset_describe(const dpt_dataset *dataset, dpt_dataset_info *out)

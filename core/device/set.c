@@ -1,4 +1,5 @@
 /* Opening and closing sets of devices. */
+#include "base/base.h"
 #include "device/dispatch.h"
 #include "device/driver.h"
 #include "device/select.h"
@@ -225,7 +226,10 @@ void dpt_devices_close(dpt_device_set *set)
     while (!set->borrowed && set->n_devices > 0) {
         dpti_device *device = set->devices[--set->n_devices];
         /* One whose thread has not come back is left to it. */
-        if (!dpti_driver_revive(device)) continue;
+        if (!dpti_driver_revive(device)) {
+            dpti_leave_behind(device);
+            continue;
+        }
         dpti_driver_call(device, run_close, NULL);
         release(device);
     }

@@ -160,6 +160,7 @@ static dpt_status fail_batch(dpt_trainer *t, size_t rank, const dpt_error *error
 static dpt_status replace_allgather(dpt_trainer *t)
 {
     if (!t->allgather) return DPT_OK;
+    dpti_leave_behind(t->allgather);
     const dpti_gatherers who = {.n_ranks = t->n_workers};
     t->allgather = dpti_allgather_create(&who, dpti_trainer_part_size(t));
     if (!t->allgather) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for an exchange");
@@ -249,6 +250,18 @@ dpt_status dpti_trainer_lose_flights(dpt_trainer *trainer, size_t step, size_t n
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
+/* Its replica and programs, for the list of workers goes, and what it may read in place. */
+static void leave_behind(const dpt_trainer *t, const dpti_worker *worker)
+{
+    dpti_dataset_leave(t->data);
+    for (size_t i = 0; i < DPTI_TESTS; i++)
+        if (t->tests[i].data) dpti_dataset_leave(t->tests[i].data);
+    dpti_worker *copy = malloc(sizeof *copy);
+    if (!copy) return;
+    *copy = *worker;
+    dpti_leave_behind(copy);
+}
+
 void dpti_trainer_tidy_lost(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
@@ -257,6 +270,7 @@ void dpti_trainer_tidy_lost(dpt_trainer *trainer)
         any = any || t->workers[i].gone;
         /* Those that are there have been seen to; one that hangs keeps what it has. */
         t->workers[i].gone = !t->workers[i].gone || !dpti_driver_revive(t->workers[i].device);
+        if (t->workers[i].gone && t->workers[i].hung) leave_behind(t, &t->workers[i]);
     }
     if (any) dpti_trainer_destroy_workers(t);
 }

@@ -243,8 +243,15 @@ static void two_fail(test *t)
 
 /* ---- Calls that do not return ---------------------------------------------------------------- */
 
-enum { STALL_MS = 2500 };
 static const double timeout = 1;
+
+/* For the search for leaks: a thread that hung while it made a program, and ends when it comes
+   back, takes with it what it had begun. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:^run_bind$\n";
+}
 
 /* The call returns after its device was given up: it must find what it was given, and its thread
    must end. */
@@ -301,8 +308,7 @@ static void all_lost(test *t)
 {
     const char *format = "%s:threads=1:after=2:lost=%zu,fault:threads=1:after=1:lost=3";
     if (strcmp(((plant *)t->user)->backend, "fault") != 0) {
-        CHECK(true); /* its memory is not the host's: nothing could be read */
-        return;
+        SKIP("its memory is not the host's: nothing could be read");
     }
     /* Not in the update itself, after which no replica could be trusted. */
     for (size_t n = 5; n < 15 && t->n_failures == 0; n += 3)

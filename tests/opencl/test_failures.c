@@ -128,7 +128,8 @@ static dpt_status create_trainer(const training *w, void *argument)
                                          .lr = FLAT_RATE,
                                          .momentum = 0.9f,
                                          .seed = 1,
-                                         .no_shuffle = true};
+                                         .no_shuffle = true,
+                                         .stop_on_loss = true};
     return dpt_trainer_create(d->devices, w->model, w->s->data, &options, &d->trainer);
 }
 
