@@ -165,6 +165,8 @@ void dpti_processes_stop(dpti_processes *processes)
     dpti_processes *p = processes;
     dpt_error error = {.status = DPT_OK};
     if (!p) return;
+    /* A job that has failed is not left in good order: others may never come to it. */
+    if (p->open && p->failed) dpti_leave_behind(p->self);
     if (p->open && !p->failed) (void)call(p, run_close, NULL, &error);
     end_thread(p);
     release(p);

@@ -358,17 +358,20 @@ static dpt_status gather_outputs(dpt_trainer *t, const wish *what, const size_t 
     if (!t->processes) return DPT_OK;
     const size_t n = dpti_processes_count(t->processes);
     size_t *begins = calloc(n + 1, sizeof *begins);
-    DPT_TRY(dpti_peers_agree(
-        t, begins ? DPT_OK : dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to predict")));
-    for (size_t r = 0; r < n; r++) {
+    dpt_status status = dpti_peers_agree(
+        t, begins ? DPT_OK : dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to predict"));
+    for (size_t r = 0; r < n && status == DPT_OK; r++) {
         begins[r + 1] = begins[r];
         for (size_t i = t->firsts[r]; i < t->firsts[r + 1]; i++)
             begins[r + 1] += rows[i] * row_bytes;
     }
     const dpti_table table = {.data = what->outputs, .begins = begins};
-    const dpt_status status = dpti_processes_share(t->processes, &table, DPT_OK, &verdict, &error);
+    if (status == DPT_OK) {
+        status = dpti_processes_share(t->processes, &table, DPT_OK, &verdict, &error);
+        if (status != DPT_OK) status = dpti_context_fail(t->context, NULL, &error);
+    }
     free(begins);
-    return status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &error);
+    return status;
 }
 
 /* All processes' parts.  `outputs` or `sum` is what is wanted; *sum in the order of devices.
