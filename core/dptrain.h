@@ -167,9 +167,10 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_array_wait(dpt_array *array);
 /* Waits until every queue of every device of the set is empty. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_wait(dpt_device_set *devices);
 
-/* Threads that wait for devices which do not answer (dpt_trainer_options.device_timeout).  What they
-   may still touch is never freed; data sets that such a device reads from host memory should not be
-   destroyed.  A process that has any ends with _exit: its vendors' exit handlers may not return. */
+/* Threads that wait for devices which do not answer (dpt_trainer_options.device_timeout).  What
+   they may still touch is never freed: destroying a data set that such a device reads in place
+   frees nothing.  A process that has any ends with _exit: its vendors' exit handlers may not
+   return. */
 DPT_API size_t dpt_context_abandoned(const dpt_context *context);
 
 /* Divides n_rows rows among n_devices.  "equal": chunks of ceil(n_rows / n_devices) rows, so that
@@ -410,8 +411,8 @@ typedef struct dpt_trainer_options {
        Otherwise training goes on without it (docs/reliability.md). */
     bool stop_on_loss;
     /* A device that takes longer than this for one call into its backend, in a step, an evaluation
-       or a transfer of weights, is lost.  0: 60 seconds, or 20 times the longest step so far if that
-       is more; 10 minutes before the first. */
+       or a transfer of weights, is lost.  0: 60 seconds, or 20 times the longest step so far if
+       that is more; 10 minutes before the first. */
     double device_timeout;
 } dpt_trainer_options;
 
