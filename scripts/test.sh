@@ -46,8 +46,8 @@ mkdir -p "$work/no-vendors" || exit 1
 jobs=$(setup_jobs)
 passed=0 failed=0 skipped=0
 failures=()
-# A missing device skips its tests; the CPU is never missing, and PoCL is installed above.
-export DPTRAIN_TEST_REQUIRE=${DPTRAIN_TEST_REQUIRE:-cpu,opencl}
+# A missing device skips its tests; the CPU is never missing, and PoCL and MPI are installed above.
+export DPTRAIN_TEST_REQUIRE=${DPTRAIN_TEST_REQUIRE:-cpu,opencl,mpi}
 
 # ---- Counting ----------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@
 #include "device/device.h"
 #include "device/plugin.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,20 +31,11 @@ size_t dpti_launched(const char **which)
 
 /* ---- The plug-in ----------------------------------------------------------------------------- */
 
-static const char *loader_words(void)
-{
-    const char *words = dlerror();
-    return words ? words : "the loader gives no reason";
-}
-
 static dpt_status load(const char *path, const dpt_transport **out, dpt_error *error)
 {
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!handle) return DPT_FAIL(error, DPT_E_ABSENT, "%s", loader_words());
-    void *symbol = dlsym(handle, DPT_TRANSPORT_ENTRY_NAME);
-    if (!symbol)
-        return DPT_FAIL(error, DPT_E_UNSUPPORTED, "%s is no transport: %s", path, loader_words());
+    void *symbol;
     dpt_transport_entry_fn entry;
+    DPT_TRY(dpti_plugin_symbol(path, DPT_TRANSPORT_ENTRY_NAME, &symbol, error));
     memcpy(&entry, &symbol, sizeof entry); /* C has no cast from a pointer to a function's */
     const dpt_transport *transport = entry(DPT_TRANSPORT_ABI);
     if (!transport || transport->abi != DPT_TRANSPORT_ABI)

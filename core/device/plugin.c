@@ -119,14 +119,20 @@ static const char *loader_words(void)
     return words ? words : "the loader gives no reason";
 }
 
-dpt_status dpti_plugin_load(const char *path, const dpt_backend **out, dpt_error *error)
+dpt_status dpti_plugin_symbol(const char *path, const char *name, void **out, dpt_error *error)
 {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) return DPT_FAIL(error, DPT_E_ABSENT, "cannot be loaded: %s", loader_words());
-    void *symbol = dlsym(handle, DPT_BACKEND_ENTRY_NAME);
-    if (!symbol)
-        return DPT_FAIL(error, DPT_E_UNSUPPORTED, "%s is no plug-in: %s", path, loader_words());
+    *out = dlsym(handle, name);
+    if (*out) return DPT_OK;
+    return DPT_FAIL(error, DPT_E_UNSUPPORTED, "%s is no plug-in: %s", path, loader_words());
+}
+
+dpt_status dpti_plugin_load(const char *path, const dpt_backend **out, dpt_error *error)
+{
+    void *symbol;
     dpt_backend_entry_fn entry;
+    DPT_TRY(dpti_plugin_symbol(path, DPT_BACKEND_ENTRY_NAME, &symbol, error));
     memcpy(&entry, &symbol, sizeof entry); /* C has no cast from a pointer to a function's */
     const dpt_backend *backend = entry(DPT_BACKEND_ABI);
     if (!backend || backend->abi != DPT_BACKEND_ABI)

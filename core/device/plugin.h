@@ -14,7 +14,12 @@ DPT_CHECK_RESULT dpt_status dpti_plugin_folders(char *folders[DPTI_MAX_PLUGIN_FO
 /* The NAME of "libdptrain-NAME.so", allocated; NULL in *name if a file is called otherwise. */
 DPT_CHECK_RESULT dpt_status dpti_plugin_name(const char *file, char **name);
 
-/* Opens a plug-in, for good, and asks for its descriptor, whose ABI number has been checked but
+/* Opens a plug-in, for good, and finds its one symbol.  DPT_E_ABSENT or DPT_E_UNSUPPORTED with the
+   loader's words in *error. */
+DPT_CHECK_RESULT dpt_status dpti_plugin_symbol(const char *path, const char *name, void **out,
+                                               dpt_error *error);
+
+/* Opens a backend's plug-in and asks for its descriptor, whose ABI number has been checked but
    nothing else.  DPT_E_ABSENT or DPT_E_UNSUPPORTED with the loader's words in *error. */
 DPT_CHECK_RESULT dpt_status dpti_plugin_load(const char *path, const dpt_backend **out,
                                              dpt_error *error);

@@ -3,8 +3,7 @@
 . "$SRC/tests/cli/kit.bash"
 
 if ! ls "${DPTRAIN_BACKEND_PATH%%:*}"/libdptrain-cuda.so >/dev/null 2>&1; then
-    echo "skipped: the CUDA backend is not built"
-    exit 77
+    absent cuda "the CUDA backend is not built"
 fi
 
 (

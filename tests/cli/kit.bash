@@ -53,3 +53,12 @@ need_python() {
     echo "skipped: there is no python3"
     exit 77
 }
+
+# absent NAME REASON: nothing can be tested; a failure if $DPTRAIN_TEST_REQUIRE asks for NAME.
+absent() {
+    echo "skipped: $2"
+    case ,${DPTRAIN_TEST_REQUIRE-}, in
+    *,$1,*) echo "FAIL: DPTRAIN_TEST_REQUIRE asks for it"; exit 1 ;;
+    esac
+    exit 77
+}

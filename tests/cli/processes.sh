@@ -2,13 +2,11 @@
 # Several processes through MPI: the same training as in one, and a clear end whatever goes wrong.
 . "$SRC/tests/cli/kit.bash"
 if ! command -v mpirun >/dev/null 2>&1; then
-    echo "skipped: there is no mpirun"
-    exit 77
+    absent mpi "there is no mpirun"
 fi
 folder=$(dirname "$DPTRAIN")/../lib/dptrain
 if [ ! -e "$folder/transports/libdptrain-mpi.so" ]; then
-    echo "skipped: built without MPI"
-    exit 77
+    absent mpi "built without MPI"
 fi
 if [ -n "${TSAN_OPTIONS:-}" ]; then
     echo "skipped: MPI's library is not instrumented for ThreadSanitizer"

@@ -101,6 +101,34 @@ void plant_every(test *t, const plant_list *list, size_t first, size_t stride, r
     if (t->n_failures == 0) CHECK(n_fired * stride > 10 && n < MAX_CALLS);
 }
 
+/* Brighter by a step a class. */
+dpt_status plant_data(dpt_context *context, size_t count, size_t side, size_t classes,
+                      dpt_dataset **out)
+{
+    const size_t pixels = side * side, step = 160 / (classes - 1);
+    uint8_t *images = malloc(count * (pixels + 1));
+    if (!images) return DPT_E_NO_MEMORY;
+    uint8_t *labels = images + count * pixels;
+    for (size_t i = 0; i < count; i++) {
+        labels[i] = (uint8_t)(i * 7 % classes);
+        for (size_t e = 0; e < pixels; e++)
+            images[i * pixels + e] = (uint8_t)((i * 37 + e * 11) % 90 + labels[i] * step);
+    }
+    const dpt_dataset_memory memory = {.count = count,
+                                       .height = side,
+                                       .width = side,
+                                       .channels = 1,
+                                       .classes = classes,
+                                       .dtype = DPT_U8,
+                                       .images = images,
+                                       .labels = labels,
+                                       .mean = {0.5f},
+                                       .deviation = {0.5f}};
+    const dpt_status status = dpt_dataset_from_memory(context, &memory, out);
+    free(images);
+    return status;
+}
+
 bool plant_setup(void)
 {
     const char *real = getenv("DPTRAIN_BACKEND_PATH"), *fault = getenv("DPTRAIN_TEST_FAULT_PATH");

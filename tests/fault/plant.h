@@ -26,6 +26,10 @@ typedef struct plant {
     void *fixture;       /* the test's own */
 } plant;
 
+/* Grey images (side, side) of at least two classes that a network can tell apart. */
+DPT_CHECK_RESULT dpt_status plant_data(dpt_context *context, size_t count, size_t side,
+                                       size_t classes, dpt_dataset **out);
+
 /* Makes the fault plug-ins known and tells them where to report.  Call first. */
 DPT_CHECK_RESULT bool plant_setup(void);
 

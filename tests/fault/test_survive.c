@@ -40,27 +40,6 @@ static scene *scene_of(const run *r)
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
-static dpt_status make_data(dpt_context *context, dpt_dataset **out)
-{
-    static uint8_t images[COUNT * SIDE * SIDE], labels[COUNT];
-    for (size_t i = 0; i < COUNT; i++) {
-        labels[i] = (uint8_t)(i * 7 % CLASSES);
-        for (size_t e = 0; e < SIDE * SIDE; e++)
-            images[i * SIDE * SIDE + e] = (uint8_t)((i * 37 + e * 11) % 90 + labels[i] * 16);
-    }
-    const dpt_dataset_memory memory = {.count = COUNT,
-                                       .height = SIDE,
-                                       .width = SIDE,
-                                       .channels = 1,
-                                       .classes = CLASSES,
-                                       .dtype = DPT_U8,
-                                       .images = images,
-                                       .labels = labels,
-                                       .mean = {0.5f},
-                                       .deviation = {0.5f}};
-    return dpt_dataset_from_memory(context, &memory, out);
-}
-
 static dpt_status create(dpt_context *context, dpt_device_set *set, const char *split,
                          double timeout, training *w)
 {
@@ -72,7 +51,7 @@ static dpt_status create(dpt_context *context, dpt_device_set *set, const char *
                                          .momentum = 0.9f,
                                          .seed = 5,
                                          .device_timeout = timeout};
-    DPT_TRY(make_data(context, &w->data));
+    DPT_TRY(plant_data(context, COUNT, SIDE, CLASSES, &w->data));
     DPT_TRY(dpt_model_by_name(context, "lenet", &shape, &w->model));
     return dpt_trainer_create(set, w->model, w->data, &options, &w->trainer);
 }

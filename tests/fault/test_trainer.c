@@ -51,23 +51,7 @@ static trajectory *healthy_of(const run *r)
 /* Images whose class shows, without a random number. */
 static dpt_status make_data(const run *r, dpt_dataset **out)
 {
-    uint8_t images[COUNT * SIDE * SIDE], labels[COUNT];
-    for (size_t i = 0; i < COUNT; i++) {
-        labels[i] = (uint8_t)(i % CLASSES);
-        for (size_t e = 0; e < SIDE * SIDE; e++)
-            images[i * SIDE * SIDE + e] = (uint8_t)((i * 37 + e * 11) % 90 + labels[i] * 80);
-    }
-    const dpt_dataset_memory memory = {.count = COUNT,
-                                       .height = SIDE,
-                                       .width = SIDE,
-                                       .channels = 1,
-                                       .classes = CLASSES,
-                                       .dtype = DPT_U8,
-                                       .images = images,
-                                       .labels = labels,
-                                       .mean = {0.5f},
-                                       .deviation = {0.5f}};
-    return dpt_dataset_from_memory(r->context, &memory, out);
+    return plant_data(r->context, COUNT, SIDE, CLASSES, out);
 }
 
 static dpt_value residual_block(dpt_model *m, dpt_value x)
