@@ -379,6 +379,32 @@ static size_t read_bytes(const char *path, uint8_t *bytes, size_t most)
     return n;
 }
 
+/* A training that began with weights of an earlier one has seen that one's batches, too:
+   batch-norm's counter in the files says so. */
+static void batches_of_before_count(test *t)
+{
+    enum { MOST = 1 << 20 };
+    static uint8_t expected[MOST], got[MOST];
+    training a, b;
+    if (opened(t, two, &sgd, &a) && opened(t, two, &sgd, &b)) {
+        make_steps(t, &a, 2);
+        CHECK_OK(dpt_trainer_save(a.trainer, "two-batches.safetensors"));
+        make_steps(t, &b, 1);
+        CHECK_OK(dpt_trainer_load(b.trainer, "two-batches.safetensors"));
+        make_steps(t, &b, 1); /* three batches in two steps */
+        CHECK_OK(dpt_trainer_save(b.trainer, "three-batches.safetensors"));
+        CHECK_OK(dpt_trainer_save_state(b.trainer, "state.safetensors"));
+        CHECK_OK(dpt_trainer_load_state(a.trainer, "state.safetensors"));
+        CHECK_OK(dpt_trainer_save(a.trainer, "resumed.safetensors"));
+        const size_t n = read_bytes("three-batches.safetensors", expected, MOST);
+        CHECK(n > 0 && n < MOST);
+        CHECK_SIZE(read_bytes("resumed.safetensors", got, MOST), n);
+        CHECK(memcmp(expected, got, n) == 0);
+    }
+    close_training(&b);
+    close_training(&a);
+}
+
 /* Any byte changed, any end missing, anything more: refused, whoever reads it. */
 static void damage_is_never_loaded(test *t)
 {
@@ -690,6 +716,7 @@ int main(int argc, char **argv)
         {"adamw goes on exactly", adamw_goes_on_exactly},
         {"patience goes on", patience_goes_on},
         {"a state goes on exactly", a_state_goes_on_exactly},
+        {"batches of before count", batches_of_before_count},
         {"another mix goes on", another_mix_goes_on},
         {"the balance goes on", the_balance_goes_on},
         {"damage is never loaded", damage_is_never_loaded},
