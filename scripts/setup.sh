@@ -102,6 +102,7 @@ setup_need_test() {
     setup_need_command python3 python3 "reads logs in tests"
     setup_need_command mpicc libopenmpi-dev "MPI, for training in several processes"
     setup_need_command mpirun openmpi-bin "starts several processes"
+    setup_need_command ip iproute2 "makes several hosts of one machine"
     setup_need_command git git "lists the files to check"
 }
 

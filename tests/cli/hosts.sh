@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Two hosts with a network of 1 Gbit/s between them: the same training as in one process, and a clear
+# end when a process on the other host is killed.
+. "$SRC/tests/cli/kit.bash"
+. "$SRC/scripts/hosts.bash"
+hosts_able || absent hosts "$hosts_why"
+if [ ! -e "$(dirname "$DPTRAIN")/../lib/dptrain/transports/libdptrain-mpi.so" ]; then
+    absent mpi "built without MPI"
+fi
+if [ -n "${TSAN_OPTIONS:-}" ]; then
+    echo "skipped: MPI's library is not instrumented for ThreadSanitizer"
+    exit 77
+fi
+export ASAN_OPTIONS=detect_leaks=0 # what MPI keeps until the process ends
+hosts_up 2 1gbit
+
+task=(--dataset synthetic:28x28x1:10:700 --batch-size 61 --lr 0.05 --momentum 0.9)
+
+# hosts PROCESSES ARGUMENT...: dptrain on both, the first process with two devices, the others
+# with one; output in hosts.out and hosts.err, status in $status.
+hosts() {
+    local n=$1
+    shift
+    hosts_mpi "$n" sh -c \
+        'if [ "$OMPI_COMM_WORLD_RANK" = 0 ]; then more=,cpu:threads=1; else more=; fi
+         exec "$0" "$@" --devices "cpu:threads=1$more"' \
+        "$DPTRAIN" "${task[@]}" "$@" >hosts.out 2>hosts.err </dev/null
+    status=$?
+}
+
+train "${task[@]}" --devices cpu:threads=1,cpu:threads=1,cpu:threads=1 --split 3:1:2 --epochs 2 \
+    --checkpoint one --log one.jsonl
+hosts 2 --split 3:1:2 --epochs 2 --checkpoint two --log two.jsonl
+check "two hosts: $(cat hosts.err)" [ "$status" -eq 0 ]
+check "other weights" cmp -s one/model.safetensors two/model.safetensors
+for i in 1 2; do
+    check "host $i is not named: $(cat hosts.out)" grep -q "process $((i - 1)) on host$i\$" hosts.out
+done
+hosts 4 --split 3:1:2:1:4 --epochs 2 --checkpoint four --log four.jsonl
+check "four processes on two hosts: $(cat hosts.err)" [ "$status" -eq 0 ]
+train "${task[@]}" --devices "$(printf 'cpu:threads=1%.0s' 1)$(printf ',cpu:threads=1%.0s' {2..5})" \
+    --split 3:1:2:1:4 --epochs 2 --checkpoint five
+check "other weights with four" cmp -s five/model.safetensors four/model.safetensors
+
+# A process on the other host is killed: the job ends, and the last checkpoint is whole.
+rm -rf killed
+hosts 2 --epochs 100000 --checkpoint killed &
+for _ in $(seq 300); do
+    if [ -e killed/model.safetensors ]; then break; fi
+    sleep 0.1
+done
+for directory in /proc/[0-9]*; do
+    [ "$(readlink "$directory/cwd" 2>/dev/null)" = "$PWD" ] || continue
+    [ "$(readlink "$directory/exe" 2>/dev/null)" = "$(readlink -f "$DPTRAIN")" ] || continue
+    tr '\0' '\n' <"$directory/environ" 2>/dev/null | grep -qx OMPI_COMM_WORLD_RANK=1 || continue
+    kill -9 "${directory#/proc/}"
+done
+began=$SECONDS
+wait
+check "the others end within 10 s" [ $((SECONDS - began)) -lt 10 ]
+check "mpirun tells who was killed: $(cat hosts.err)" grep -q 'rank 1 .*10[.]77[.]0[.]2.*signal 9' hosts.err
+check "the checkpoint is whole" "$DPTRAIN" eval --dataset synthetic:28x28x1:10:700 \
+    --devices cpu:threads=1 --checkpoint killed
+finish
