@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Two hosts with a network of 1 Gbit/s between them: the same training as in one process, and a clear
-# end when a process on the other host is killed.
+# end when a process on the other host is killed or the network is cut.
 . "$SRC/tests/cli/kit.bash"
 . "$SRC/scripts/hosts.bash"
 hosts_able || absent hosts "$hosts_why"
@@ -61,4 +61,27 @@ check "the others end within 10 s" [ $((SECONDS - began)) -lt 10 ]
 check "mpirun tells who was killed: $(cat hosts.err)" grep -q 'rank 1 .*10[.]77[.]0[.]2.*signal 9' hosts.err
 check "the checkpoint is whole" "$DPTRAIN" eval --dataset synthetic:28x28x1:10:700 \
     --devices cpu:threads=1 --checkpoint killed
+
+# A cable is pulled out: mpirun, told not to wait for minutes, ends the job on both sides.
+export OMPI_MCA_oob_tcp_keepalive_time=5 OMPI_MCA_oob_tcp_keepalive_intvl=2 OMPI_MCA_oob_tcp_keepalive_probes=3
+rm -rf cut
+hosts 2 --epochs 100000 --checkpoint cut &
+for _ in $(seq 300); do
+    if [ -e cut/model.safetensors ]; then break; fi
+    sleep 0.1
+done
+ip -n "$hosts_name-2" link set port down
+began=$SECONDS
+wait
+check "without a network the job ends" [ $((SECONDS - began)) -lt 60 ]
+check "mpirun tells why: $(cat hosts.err)" grep -q 'lost communication with a remote daemon' hosts.err
+sleep 2
+left=0
+for directory in /proc/[0-9]*; do
+    [ "$(readlink "$directory/cwd" 2>/dev/null)" = "$PWD" ] || continue
+    [ "$(readlink "$directory/exe" 2>/dev/null)" != "$(readlink -f "$DPTRAIN")" ] || left=$((left + 1))
+done
+check "processes that go on: $left" [ $left -eq 0 ]
+check "the checkpoint is whole" "$DPTRAIN" eval --dataset synthetic:28x28x1:10:700 \
+    --devices cpu:threads=1 --checkpoint cut
 finish
