@@ -14,6 +14,7 @@
 enum {
     MOST_REPETITIONS = 400,
     LEAST_REPETITIONS = 9,
+    FEWEST_REPETITIONS = 3, /* where all those would take too long */
     WARM_REPETITIONS = 2,
     MOST_THREADS = 256,
     PASSES = 9, /* over memory, of which the median counts */
@@ -27,6 +28,7 @@ enum { N_SIZES = sizeof sizes / sizeof *sizes };
 /* Bytes that are summed in all repetitions of a size, and those that a thread works on when memory
    is measured: far more than caches hold. */
 static const size_t worked_bytes = (size_t)1 << 28, thread_bytes = (size_t)1 << 27;
+static const double worked_seconds = 2; /* a size, on slow links */
 
 typedef struct allreduce_bench {
     const cli_options *options;
@@ -130,22 +132,49 @@ static double measure_memory(size_t n_threads)
 
 /* ---- All-reduce ------------------------------------------------------------------------------ */
 
-/* The same in all processes. */
-static size_t repetitions_of(size_t n_bytes)
+/* *sum: of a number of each process, the same bits in all. */
+static dpt_status sum_over_processes(const allreduce_bench *b, float own, float *sum)
 {
-    const size_t n = worked_bytes / n_bytes;
-    if (n > MOST_REPETITIONS) return MOST_REPETITIONS;
-    return n < LEAST_REPETITIONS ? LEAST_REPETITIONS : n;
+    const size_t shape[] = {1};
+    dpt_array *array;
+    *sum = own;
+    if (dpt_process_count(b->session.context) == 1) return DPT_OK;
+    DPT_TRY(dpt_array_create(dpt_devices_get(b->session.devices, 0), shape, 1, &array));
+    dpt_status status = dpt_array_set(array, &own);
+    if (status == DPT_OK) status = dpt_all_reduce(&array, 1);
+    if (status == DPT_OK) status = dpt_array_get(array, sum);
+    dpt_array_destroy(array);
+    return status;
 }
 
-static dpt_status time_arrays(dpt_array *const *arrays, size_t n, size_t n_bytes, double *out)
+/* As many as fit a volume, but at least LEAST_REPETITIONS; on a slow link fewer, if one has taken
+   so many seconds.  The same in all processes. */
+static dpt_status repetitions_of(const allreduce_bench *b, size_t n_bytes, double seconds,
+                                 size_t *out)
 {
-    double seconds[MOST_REPETITIONS];
-    const size_t n_repetitions = repetitions_of(n_bytes);
-    for (size_t i = 0; i < WARM_REPETITIONS; i++)
+    float sum;
+    DPT_TRY(sum_over_processes(b, (float)seconds, &sum));
+    const double mean = (double)sum / (double)dpt_process_count(b->session.context);
+    size_t n = worked_bytes / n_bytes;
+    if (n < LEAST_REPETITIONS) n = LEAST_REPETITIONS;
+    if (n > MOST_REPETITIONS) n = MOST_REPETITIONS;
+    if ((double)n * mean > worked_seconds) n = (size_t)(worked_seconds / mean);
+    *out = n < FEWEST_REPETITIONS ? FEWEST_REPETITIONS : n;
+    return DPT_OK;
+}
+
+static dpt_status time_arrays(const allreduce_bench *b, dpt_array *const *arrays, size_t n,
+                              size_t n_bytes, double *out)
+{
+    double seconds[MOST_REPETITIONS], began = 0;
+    size_t n_repetitions;
+    for (size_t i = 0; i < WARM_REPETITIONS; i++) {
+        began = bench_clock();
         DPT_TRY(dpt_all_reduce(arrays, n));
+    }
+    DPT_TRY(repetitions_of(b, n_bytes, bench_clock() - began, &n_repetitions));
     for (size_t i = 0; i < n_repetitions; i++) {
-        const double began = bench_clock();
+        began = bench_clock();
         DPT_TRY(dpt_all_reduce(arrays, n));
         seconds[i] = bench_clock() - began;
     }
@@ -161,27 +190,10 @@ static dpt_status time_size(const allreduce_bench *b, size_t n_bytes, double *ou
     dpt_status status = DPT_OK;
     for (size_t i = 0; status == DPT_OK && i < n; i++)
         status = dpt_array_create(dpt_devices_get(b->session.devices, i), shape, 1, &arrays[i]);
-    if (status == DPT_OK) status = time_arrays(arrays, n, n_bytes, out);
+    if (status == DPT_OK) status = time_arrays(b, arrays, n, n_bytes, out);
     for (size_t i = 0; i < n; i++)
         dpt_array_destroy(arrays[i]);
     free(arrays);
-    return status;
-}
-
-/* How many devices all processes have: the sum of their own numbers. */
-static dpt_status count_devices(allreduce_bench *b)
-{
-    const size_t n = dpt_devices_count(b->session.devices), shape[] = {1};
-    float own = (float)n;
-    dpt_array *array;
-    b->n_devices = n;
-    if (dpt_process_count(b->session.context) == 1) return DPT_OK;
-    DPT_TRY(dpt_array_create(dpt_devices_get(b->session.devices, 0), shape, 1, &array));
-    dpt_status status = dpt_array_set(array, &own);
-    if (status == DPT_OK) status = dpt_all_reduce(&array, 1);
-    if (status == DPT_OK) status = dpt_array_get(array, &own);
-    dpt_array_destroy(array);
-    b->n_devices = (size_t)own;
     return status;
 }
 
@@ -237,7 +249,9 @@ static dpt_status measure(allreduce_bench *b)
 {
     cli_session *s = &b->session;
     const bool speaks = dpt_process_rank(s->context) == 0;
-    DPT_TRY(count_devices(b));
+    float n_devices;
+    DPT_TRY(sum_over_processes(b, (float)dpt_devices_count(s->devices), &n_devices));
+    b->n_devices = (size_t)n_devices;
     b->n_threads = count_cores();
     /* The others wait for the first at their next all-reduce. */
     if (speaks) b->memory = measure_memory(b->n_threads);
