@@ -27,7 +27,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define DPT_BACKEND_ABI 5u
+#define DPT_BACKEND_ABI 6u
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
@@ -586,17 +586,40 @@ typedef struct dpt_capture_ops {
 
 typedef struct dpt_communicator dpt_communicator;
 
+/* What the ranks of a communicator that is to be made find each other by: one process makes it and
+   brings it to the others. */
+typedef struct dpt_invitation {
+    uint8_t bytes[128];
+} dpt_invitation;
+
+/* Devices of one backend and one process, which are ranks first_rank, first_rank + 1, ... of the
+   n_ranks of a communicator. */
+typedef struct dpt_group {
+    dpt_device *const *devices;
+    size_t n_devices, first_rank, n_ranks;
+    dpt_invitation invitation;
+    double timeout_seconds; /* for the others to come */
+} dpt_group;
+
+/* Failures stand in the error of the device concerned; those of invite and create in the first
+   one's. */
 typedef struct dpt_collective_ops {
-    /* required.  A communicator for these devices of this backend; rank r is devices[r]. */
-    dpt_status (*create)(dpt_device *const *devices, size_t n_devices, dpt_communicator **out);
+    /* required.  DPT_E_UNSUPPORTED: there are no collectives here, for a reason that is told. */
+    dpt_status (*invite)(dpt_device *device, dpt_invitation *out);
+    /* required.  Returns when all ranks have come, who all call it meanwhile.  DPT_E_UNSUPPORTED if
+       these devices cannot be in one communicator; DPT_E_DEVICE if some do not come. */
+    dpt_status (*create)(const dpt_group *group, dpt_communicator **out);
+    /* required.  Nothing is under way, or it has been aborted.  Accepts NULL. */
     void (*destroy)(dpt_communicator *communicator);
-    /* required.  Enqueue this rank's part, called by each rank's driver; `count` float32 elements.
-       all_reduce sums in place, in a fixed order: every rank gets the same bits. */
-    dpt_status (*all_reduce)(dpt_communicator *communicator, size_t rank, dpt_stream *stream,
+    /* required.  Enqueue the part of devices[i], called by its driver; `count` float32 elements.
+       All ranks make the same calls in the same order.  all_reduce sums in place, in a fixed order:
+       every rank gets the same bits. */
+    dpt_status (*all_reduce)(dpt_communicator *communicator, size_t i, dpt_stream *stream,
                              dpt_location data, size_t count);
-    dpt_status (*broadcast)(dpt_communicator *communicator, size_t rank, size_t root,
+    dpt_status (*broadcast)(dpt_communicator *communicator, size_t i, size_t root_rank,
                             dpt_stream *stream, dpt_location data, size_t count);
-    /* required.  Callable from any thread: every waiting and later call returns an error. */
+    /* required.  Callable from any thread: every waiting and later call returns an error, and what
+       was enqueued ends. */
     void (*abort)(dpt_communicator *communicator);
 } dpt_collective_ops;
 

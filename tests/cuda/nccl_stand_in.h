@@ -1,0 +1,18 @@
+/* Stands in for NCCL where there is no card: ranks are threads of this process, data lie in host
+   memory, and what was called in which order is on record. */
+#ifndef DPT_TEST_NCCL_STAND_IN_H
+#define DPT_TEST_NCCL_STAND_IN_H
+
+#include <stddef.h>
+
+/* What it is told, and what it tells; a test finds it as the symbol stand_in. */
+typedef struct nccl_stand_in {
+    int polls;     /* how often a call is in progress before it is done */
+    int refuse;    /* this ncclResult_t is what joining comes to, if not 0 */
+    int fail_rank; /* this rank's collectives fail with ncclRemoteError; -1: none */
+    const char *(*calls)(int rank); /* "init reduce:5 broadcast:3 finalize destroy": of one rank */
+    void (*forget)(void);           /* the calls */
+    size_t (*n_open)(void);         /* communicators that are neither destroyed nor aborted */
+} nccl_stand_in;
+
+#endif

@@ -1,0 +1,277 @@
+/* Collectives of the CUDA backend (backends/cuda/collective.c) without a card: NCCL is the stand-in
+   of nccl_stand_in.c, found first by the loader, and choosing a card is a function of this file. */
+#include "harness.h"
+
+#include "collective.h"
+#include "nccl_stand_in.h"
+
+#include <dlfcn.h>
+#include <nccl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* collective.c is compiled with these in place of the runtime's. */
+cudaError_t test_set_device(int ordinal);
+cudaError_t test_get_device(int *ordinal);
+
+static int current = 5;
+
+cudaError_t test_set_device(int ordinal)
+{
+    current = ordinal;
+    return cudaSuccess;
+}
+
+cudaError_t test_get_device(int *ordinal)
+{
+    *ordinal = current;
+    return cudaSuccess;
+}
+
+enum { N = 3, COUNT = 1000 };
+
+static nccl_stand_in *nccl;
+static dpt_cuda_device cards[N];
+static dpt_device devices[N];
+static dpt_device *list[N];
+static const dpt_collective_ops *const ops = &dpt_cuda_collective_ops;
+
+static bool begin(test *t)
+{
+    void *library = dlopen("libnccl.so.2", RTLD_NOW);
+    nccl = library ? dlsym(library, "stand_in") : NULL;
+    if (!CHECK(nccl != NULL)) return false;
+    nccl->forget();
+    nccl->polls = 3;
+    nccl->refuse = 0;
+    nccl->fail_rank = -1;
+    for (int i = 0; i < N; i++) {
+        cards[i] = (dpt_cuda_device){.ordinal = i};
+        memset(&devices[i], 0, sizeof devices[i]);
+        devices[i].state = &cards[i];
+        list[i] = &devices[i];
+    }
+    return true;
+}
+
+static dpt_status create(size_t n, size_t n_ranks, dpt_communicator **out)
+{
+    dpt_group group = {.devices = list, .n_devices = n, .n_ranks = n_ranks, .timeout_seconds = 0.3};
+    DPT_TRY(ops->invite(list[0], &group.invitation));
+    return ops->create(&group, out);
+}
+
+/* ---- What drivers do ------------------------------------------------------------------------- */
+
+typedef struct part {
+    pthread_t thread;
+    dpt_communicator *communicator;
+    size_t i;
+    float data[COUNT];
+    dpt_status status;
+    void (*run)(struct part *part);
+} part;
+
+static part parts[N];
+
+static void *drive(void *argument)
+{
+    part *p = argument;
+    p->run(p);
+    return NULL;
+}
+
+static void together(dpt_communicator *communicator, void (*run)(part *part))
+{
+    for (size_t i = 0; i < N; i++) {
+        parts[i].communicator = communicator;
+        parts[i].i = i;
+        parts[i].run = run;
+        pthread_create(&parts[i].thread, NULL, drive, &parts[i]);
+    }
+    for (size_t i = 0; i < N; i++)
+        pthread_join(parts[i].thread, NULL);
+}
+
+static dpt_status reduce(part *p, size_t count)
+{
+    dpt_stream stream = {.device = list[p->i]};
+    dpt_buffer buffer = {.memory = p->data, .n_bytes = sizeof p->data};
+    return ops->all_reduce(p->communicator, p->i, &stream, (dpt_location){.buffer = &buffer},
+                           count);
+}
+
+static dpt_status hand_out(part *p, size_t root, size_t begin, size_t count)
+{
+    dpt_stream stream = {.device = list[p->i]};
+    dpt_buffer buffer = {.memory = p->data, .n_bytes = sizeof p->data};
+    return ops->broadcast(p->communicator, p->i, root, &stream,
+                          (dpt_location){.buffer = &buffer, .offset_bytes = begin * sizeof(float)},
+                          count);
+}
+
+/* ---- The order of calls ---------------------------------------------------------------------- */
+
+/* Sums the first ones; all wait for all; then gets the last ones of devices[2]. */
+static pthread_barrier_t between;
+
+static void step(part *p)
+{
+    for (size_t k = 0; k < COUNT; k++)
+        p->data[k] = (float)(p->i * 100 + k);
+    p->status = reduce(p, 600);
+    pthread_barrier_wait(&between);
+    if (p->status == DPT_OK) p->status = hand_out(p, 2, 700, 300);
+}
+
+static void calls_in_order(test *t)
+{
+    dpt_communicator *communicator = NULL;
+    if (!begin(t)) return;
+    pthread_barrier_init(&between, NULL, N);
+    REQUIRE_OK(create(N, N, &communicator));
+    CHECK(current == 5);
+    together(communicator, step);
+    ops->destroy(communicator);
+    pthread_barrier_destroy(&between);
+    for (int r = 0; r < N; r++) {
+        CHECK_OK(parts[r].status);
+        CHECK_TEXT(nccl->calls(r), "init reduce:600 broadcast:300 finalize destroy");
+        CHECK_NEAR(parts[r].data[10], 330, 0);
+        CHECK_NEAR(parts[r].data[650], r * 100 + 650, 0);
+        CHECK_NEAR(parts[r].data[800], 1000, 0);
+    }
+    CHECK_SIZE(nccl->n_open(), 0);
+}
+
+/* Nothing to do is no call: NCCL would take it, and the ranks need not agree on it. */
+static void nothing(part *p)
+{
+    p->status = reduce(p, 0);
+}
+
+static void no_elements_no_call(test *t)
+{
+    dpt_communicator *communicator = NULL;
+    if (!begin(t)) return;
+    REQUIRE_OK(create(N, N, &communicator));
+    together(communicator, nothing);
+    CHECK_OK(parts[1].status);
+    ops->destroy(communicator);
+    CHECK_TEXT(nccl->calls(1), "init finalize destroy");
+}
+
+static void one_rank(test *t)
+{
+    dpt_communicator *communicator = NULL;
+    if (!begin(t)) return;
+    REQUIRE_OK(create(1, 1, &communicator));
+    part *p = &parts[0];
+    *p = (part){.communicator = communicator, .data = {4, 5}};
+    CHECK_OK(reduce(p, 2));
+    CHECK_NEAR(p->data[1], 5, 0);
+    ops->destroy(communicator);
+    CHECK_TEXT(nccl->calls(0), "init reduce:2 finalize destroy");
+    ops->destroy(NULL);
+}
+
+/* ---- What goes wrong ------------------------------------------------------------------------- */
+
+static void the_same_card_twice(test *t)
+{
+    dpt_communicator *communicator = NULL;
+    if (!begin(t)) return;
+    cards[2].ordinal = 0;
+    CHECK_STATUS(create(N, N, &communicator), DPT_E_UNSUPPORTED);
+    CHECK_CONTAINS(devices[0].error.message, "cuda:0 stands twice");
+    CHECK_TEXT(nccl->calls(0), "");
+}
+
+static void joining_is_refused(test *t)
+{
+    dpt_communicator *communicator = NULL;
+    if (!begin(t)) return;
+    nccl->refuse = ncclSystemError;
+    CHECK_STATUS(create(N, N, &communicator), DPT_E_DEVICE);
+    CHECK_CONTAINS(devices[0].error.message, "ncclCommInitRankConfig");
+    CHECK(current == 5);
+    CHECK_SIZE(nccl->n_open(), 0);
+}
+
+/* Other processes' ranks never come. */
+static void the_others_do_not_come(test *t)
+{
+    dpt_communicator *communicator = NULL;
+    if (!begin(t)) return;
+    CHECK_STATUS(create(2, 4, &communicator), DPT_E_DEVICE);
+    CHECK_CONTAINS(devices[0].error.message, "the other ranks did not come");
+    CHECK_TEXT(nccl->calls(1), "init abort");
+    CHECK_SIZE(nccl->n_open(), 0);
+}
+
+static void one_reduce(part *p)
+{
+    p->status = reduce(p, COUNT);
+}
+
+static void a_rank_fails(test *t)
+{
+    dpt_communicator *communicator = NULL;
+    if (!begin(t)) return;
+    nccl->fail_rank = 1;
+    REQUIRE_OK(create(N, N, &communicator));
+    together(communicator, one_reduce);
+    CHECK_STATUS(parts[1].status, DPT_E_DEVICE);
+    CHECK_CONTAINS(devices[1].error.message, "a rank has failed");
+    ops->abort(communicator);
+    together(communicator, one_reduce);
+    for (int r = 0; r < N; r++) {
+        CHECK_STATUS(parts[r].status, DPT_E_DEVICE);
+        CHECK_CONTAINS(devices[r].error.message, "aborted");
+        CHECK_TEXT(nccl->calls(r), "init reduce:1000 abort");
+    }
+    ops->destroy(communicator);
+    CHECK_SIZE(nccl->n_open(), 0);
+}
+
+/* A call that never gets done holds its thread until another one aborts. */
+static void waits_for_ever(part *p)
+{
+    p->status = reduce(p, 8);
+}
+
+static void abort_frees_who_waits(test *t)
+{
+    dpt_communicator *communicator = NULL;
+    part *p = &parts[0];
+    if (!begin(t)) return;
+    REQUIRE_OK(create(1, 1, &communicator));
+    nccl->polls = 1 << 30;
+    *p = (part){.communicator = communicator, .run = waits_for_ever};
+    pthread_create(&p->thread, NULL, drive, p);
+    while (!strstr(nccl->calls(0), "reduce"))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    ops->abort(communicator);
+    pthread_join(p->thread, NULL);
+    CHECK_STATUS(p->status, DPT_E_DEVICE);
+    CHECK_CONTAINS(devices[0].error.message, "aborted");
+    ops->destroy(communicator);
+    CHECK_TEXT(nccl->calls(0), "init reduce:8 abort");
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"calls in order", calls_in_order},
+        {"no elements, no call", no_elements_no_call},
+        {"one rank", one_rank},
+        {"the same card twice", the_same_card_twice},
+        {"joining is refused", joining_is_refused},
+        {"the others do not come", the_others_do_not_come},
+        {"a rank fails", a_rank_fails},
+        {"abort frees who waits", abort_frees_who_waits},
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
