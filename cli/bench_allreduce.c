@@ -273,7 +273,7 @@ int bench_allreduce(const cli_options *options)
     cli_session *s = &b.session;
     dpt_status status = dpt_context_create(&s->context);
     if (status == DPT_OK) status = dpt_processes_join(s->context);
-    if (status == DPT_OK) status = dpt_devices_open(s->context, options->devices, &s->devices);
+    if (status == DPT_OK) status = cli_open_devices(s, options);
     if (status == DPT_OK) status = measure(&b);
     if (status != DPT_OK)
         code = cli_session_fail(s, status);

@@ -7,8 +7,8 @@
 static const char *const optimizers[] = {"sgd", "adamw", NULL};
 static const char *const schedules[] = {"constant", "step", "cosine", "onecycle", NULL};
 static const char *const batch_norms[] = {"sync", "local", NULL};
-static const char *const precisions[] = {"fp32", NULL};
-static const char *const planned_precisions[] = {"tf32", "bf16", NULL};
+static const char *const precisions[] = {"fp32", "tf32", NULL};
+static const char *const planned_precisions[] = {"bf16", NULL};
 
 /* Options of what sets a training up; of what runs a network for its result; of what runs one at
    all; of every command. */
@@ -71,7 +71,8 @@ const cli_option cli_option_table[] = {
     {
         .name = "precision",
         .argument = "NAME",
-        .help = "arithmetic: fp32",
+        .help = "arithmetic of products and convolutions: fp32 (default), true "
+                "float32; tf32, where a device can: inputs rounded to 11 bits",
         .verbs = USES,
         .kind = CLI_TEXT,
         TARGET(precision),

@@ -40,6 +40,12 @@ static dpt_status open_data(cli_session *session, const cli_options *options, bo
     return DPT_OK;
 }
 
+dpt_status cli_open_devices(cli_session *session, const cli_options *options)
+{
+    DPT_TRY(dpt_context_set_precision(session->context, options->precision));
+    return dpt_devices_open(session->context, options->devices, &session->devices);
+}
+
 dpt_status cli_session_open(cli_session *session, const cli_options *options, unsigned with)
 {
     const bool with_train = with & CLI_WITH_TRAIN;
@@ -47,7 +53,7 @@ dpt_status cli_session_open(cli_session *session, const cli_options *options, un
     DPT_TRY(dpt_context_create(&session->context));
     dpt_context *context = session->context;
     if (with & CLI_WITH_PROCESSES) DPT_TRY(dpt_processes_join(context));
-    DPT_TRY(dpt_devices_open(context, options->devices, &session->devices));
+    DPT_TRY(cli_open_devices(session, options));
     DPT_TRY(open_data(session, options, with_train));
     dpt_dataset_info info;
     dpt_dataset_describe(with_train ? session->train : session->test, &info);

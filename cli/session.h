@@ -22,6 +22,8 @@ typedef enum cli_session_with {
     CLI_WITH_PROCESSES = 1 << 1, /* the processes that a launcher started with this one */
 } cli_session_with;
 
+/* The devices of --devices in --precision; the context is there. */
+DPT_CHECK_RESULT dpt_status cli_open_devices(cli_session *session, const cli_options *options);
 /* Opens devices, data and model, but no trainer; `with` are cli_session_with bits.  After a failure
    the session is to be closed too. */
 DPT_CHECK_RESULT dpt_status cli_session_open(cli_session *session, const cli_options *options,

@@ -37,7 +37,20 @@ void dpt_context_destroy(dpt_context *context)
     if (!context) return;
     dpti_processes_stop(context->processes);
     dpti_registry_destroy(context->registry);
+    free(context->precision);
     free(context);
+}
+
+dpt_status dpt_context_set_precision(dpt_context *context, const char *name)
+{
+    char *precision = NULL;
+    if (name && strcmp(name, "fp32") != 0) {
+        precision = strdup(name);
+        if (!precision) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory for a precision");
+    }
+    free(context->precision);
+    context->precision = precision;
+    return DPT_OK;
 }
 
 size_t dpt_context_abandoned(const dpt_context *context)

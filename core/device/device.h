@@ -19,6 +19,7 @@ struct dpt_context {
     dpt_error error;           /* the last failure of a public call */
     dpti_registry *registry;   /* backends found, their state and their devices' descriptions */
     dpti_processes *processes; /* with which trainers of this context train; NULL: none */
+    char *precision;           /* of devices that are opened from here on; NULL: their own */
     size_t n_abandoned;        /* driving threads that were given up and have not come back */
 };
 

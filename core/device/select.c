@@ -190,7 +190,11 @@ static dpt_status add(dpti_selection *selection, const dpti_selected *device, dp
     if (selection->n_devices == DPTI_MAX_ENTRIES)
         return DPT_FAIL(error, DPT_E_INVALID, "the device list means more than %d devices",
                         DPTI_MAX_ENTRIES);
-    selection->devices[selection->n_devices++] = *device;
+    dpti_selected *added = &selection->devices[selection->n_devices];
+    *added = *device;
+    added->n_params = device->entry->n_params;
+    memcpy(added->params, device->entry->params, added->n_params * sizeof *added->params);
+    selection->n_devices++;
     return DPT_OK;
 }
 
@@ -349,6 +353,51 @@ dpt_status dpti_select(const dpti_registry *registry, const dpti_device_list *li
     }
     *out = selection;
     return DPT_OK;
+}
+
+/* ---- Precision ------------------------------------------------------------------------------- */
+
+static const char precision_key[] = "precision";
+
+static bool knows_precision(const dpti_registry_backend *backend)
+{
+    for (const dpt_param_spec *spec = backend->backend->params; spec && spec->key; spec++)
+        if (strcmp(spec->key, precision_key) == 0) return true;
+    return false;
+}
+
+static bool has_precision(const dpti_selected *device)
+{
+    for (size_t i = 0; i < device->n_params; i++)
+        if (strcmp(device->params[i].key, precision_key) == 0) return true;
+    return false;
+}
+
+static dpt_status add_precision(dpti_selected *device, const char *name, dpt_error *error)
+{
+    const size_t used = strlen(device->id), left = sizeof device->id - used;
+    const int length = snprintf(device->id + used, left, ":%s=%s", precision_key, name);
+    if (length < 0 || (size_t)length >= left)
+        return DPT_FAIL(error, DPT_E_INVALID, "device \"%s\" is longer than %d characters",
+                        device->id, DPTI_ID_BYTES - 1);
+    device->params[device->n_params++] = (dpt_param){.key = precision_key, .value = name};
+    return DPT_OK;
+}
+
+dpt_status dpti_selection_set_precision(dpti_selection *selection, const char *name,
+                                        dpt_error *error)
+{
+    bool any = false;
+    for (size_t i = 0; i < selection->n_devices; i++) {
+        dpti_selected *device = &selection->devices[i];
+        if (!knows_precision(device->backend)) continue;
+        any = true;
+        if (!has_precision(device)) DPT_TRY(add_precision(device, name, error));
+    }
+    if (any) return DPT_OK;
+    return DPT_FAIL(error, DPT_E_UNSUPPORTED,
+                    "no device computes in %.40s: %s takes no precision and computes in fp32", name,
+                    selection->devices[0].id);
 }
 
 void dpti_selection_free(dpti_selection *selection)

@@ -131,8 +131,8 @@ static dpt_open_args gather_requests(const dpti_selection *selection, size_t sel
         if (i == self) args.self = args.n_requests;
         requests[args.n_requests++] = (dpt_device_request){
             .index = device->index,
-            .params = device->entry->params,
-            .n_params = device->entry->n_params,
+            .params = device->params,
+            .n_params = device->n_params,
         };
     }
     return args;
@@ -163,6 +163,8 @@ dpt_status dpt_devices_open(dpt_context *context, const char *text, dpt_device_s
     dpt_device_set *set = NULL;
     dpt_status status = dpti_device_list_parse(text ? text : "all", &list, &error);
     if (status == DPT_OK) status = dpti_select(context->registry, &list, &selection, &error);
+    if (status == DPT_OK && context->precision)
+        status = dpti_selection_set_precision(&selection, context->precision, &error);
     if (status != DPT_OK) {
         status = dpti_context_fail(context, NULL, &error);
         goto end;

@@ -21,9 +21,11 @@ static const dpt_param_spec host_params[] = {
     {.key = NULL},
 };
 
+static const dpt_param_spec card_params[] = {{.key = "precision", .help = "how"}, {.key = NULL}};
+
 static const dpt_memory_ops host_memory = {.host_pointer = no_pointer};
 static const dpt_memory_ops card_memory = {.host_pointer = NULL};
-static const dpt_backend card = {.name = "card", .memory = &card_memory};
+static const dpt_backend card = {.name = "card", .memory = &card_memory, .params = card_params};
 static const dpt_backend host = {.name = "host", .memory = &host_memory, .params = host_params};
 static const dpt_backend any = {.name = "any", .memory = &card_memory};
 
@@ -197,6 +199,36 @@ static size_t index_of(test *t, const machine *m, const char *text)
     }
     dpti_device_list_free(&list);
     return index;
+}
+
+/* Cards take a precision and the host does not; what the list says stands. */
+static void precision(test *t)
+{
+    machine m;
+    dpti_device_list list;
+    dpti_selection selection;
+    dpt_error error;
+    make_machine(&m);
+    REQUIRE_OK(dpti_device_list_parse("card:0,host,card:1:precision=half,card", &list, &error));
+    REQUIRE_OK(dpti_select(&m.registry, &list, &selection, &error));
+    CHECK_OK(dpti_selection_set_precision(&selection, "tf32", &error));
+    CHECK_TEXT(selection.devices[0].id, "card:0:precision=tf32");
+    CHECK_SIZE(selection.devices[0].n_params, 1);
+    CHECK_TEXT(selection.devices[0].params[0].value, "tf32");
+    CHECK_TEXT(selection.devices[1].id, "host");
+    CHECK_SIZE(selection.devices[1].n_params, 0);
+    CHECK_TEXT(selection.devices[2].id, "card:1:precision=half");
+    CHECK_SIZE(selection.devices[2].n_params, 1);
+    CHECK_TEXT(selection.devices[3].params[0].value, "tf32");
+    dpti_selection_free(&selection);
+    dpti_device_list_free(&list);
+
+    REQUIRE_OK(dpti_device_list_parse("host:threads=2", &list, &error));
+    REQUIRE_OK(dpti_select(&m.registry, &list, &selection, &error));
+    CHECK_STATUS(dpti_selection_set_precision(&selection, "tf32", &error), DPT_E_UNSUPPORTED);
+    CHECK_CONTAINS(error.message, "no device computes in tf32: host:threads=2 takes no precision");
+    dpti_selection_free(&selection);
+    dpti_device_list_free(&list);
 }
 
 static void counts_in_groups(test *t)
@@ -382,6 +414,7 @@ int main(int argc, char **argv)
         {"means", means},
         {"all_takes_hardware_once", all_takes_hardware_once},
         {"counts_in_groups", counts_in_groups},
+        {"precision", precision},
         {"all_leaves_the_host_to_its_own", all_leaves_the_host_to_its_own},
         {"reads_parameters", reads_parameters},
         {"complains", complains},
