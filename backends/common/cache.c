@@ -96,13 +96,18 @@ static header header_of(const void *bytes, size_t n_bytes)
     return h;
 }
 
+/* Far above what anybody keeps. */
+static const uint64_t max_bytes = (uint64_t)1 << 28;
+
 static unsigned char *read_whole(FILE *file, size_t *n_bytes)
 {
     header found;
     struct stat status;
     if (fread(&found, sizeof found, 1, file) != 1 || fstat(fileno(file), &status) != 0) return NULL;
     /* Against the size of the file first: a damaged number must not ask for all memory. */
-    if (status.st_size < 0 || (uint64_t)status.st_size - sizeof found != found.n_bytes) return NULL;
+    if (status.st_size < 0 || (uint64_t)status.st_size - sizeof found != found.n_bytes ||
+        found.n_bytes > max_bytes)
+        return NULL;
     const size_t n = (size_t)found.n_bytes;
     unsigned char *bytes = malloc(n + 1);
     if (!bytes) return NULL;
@@ -118,10 +123,25 @@ static unsigned char *read_whole(FILE *file, size_t *n_bytes)
     return NULL;
 }
 
+/* What is in the cache is run on devices: only what this user alone has written counts. */
+static FILE *open_own(const char *path)
+{
+    struct stat status;
+    /* O_NONBLOCK: a pipe is refused below and must not block here. */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return NULL;
+    FILE *file = NULL;
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
+        (status.st_mode & (S_IWGRP | S_IWOTH)) == 0)
+        file = fdopen(fd, "rb");
+    if (!file) (void)close(fd);
+    return file;
+}
+
 unsigned char *dpt_cache_read(const char *name, size_t *n_bytes)
 {
     char *path = dpt_cache_path(name);
-    FILE *file = path ? fopen(path, "rb") : NULL;
+    FILE *file = path ? open_own(path) : NULL;
     unsigned char *bytes = file ? read_whole(file, n_bytes) : NULL;
     if (file) fclose(file);
     free(path);
@@ -130,8 +150,13 @@ unsigned char *dpt_cache_read(const char *name, size_t *n_bytes)
 
 static bool write_whole(const char *path, const void *bytes, size_t n_bytes)
 {
-    FILE *file = fopen(path, "wb");
-    if (!file) return false;
+    (void)unlink(path); /* of a killed process that had this number */
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    FILE *file = fd >= 0 ? fdopen(fd, "wb") : NULL;
+    if (!file) {
+        if (fd >= 0) (void)close(fd);
+        return false;
+    }
     const header h = header_of(bytes, n_bytes);
     const bool written = fwrite(&h, sizeof h, 1, file) == 1 &&
                          fwrite(bytes, 1, n_bytes, file) == n_bytes && fflush(file) == 0;

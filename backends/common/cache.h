@@ -2,7 +2,9 @@
    as "opencl/tuning-0123.txt": each backend has a folder.  It speeds up the next start and nothing
    depends on it: where it cannot be read or written, work is done again.  Files are written whole
    (temporary file, rename) and carry a checksum, so that one that was cut short or altered counts
-   as missing.  Read through secure_getenv. */
+   as missing.  Folders and files are the user's alone: a file that belongs to somebody else, that
+   others may write to, or that is a link or a pipe counts as missing, too.  Read through
+   secure_getenv. */
 #ifndef DPT_COMMON_CACHE_H
 #define DPT_COMMON_CACHE_H
 

@@ -12,6 +12,7 @@ choices() { cat cache/dptrain/cpu/choices-*.txt | tr -d '\0'; }
 train "${small[@]}" --devices cpu --checkpoint first
 check "choices are written down" grep -qE 'forward 28x28x64 to 64.*	(direct|winograd[24])	.*direct .* ms' <(choices)
 check "nothing else is: $(find cache -type f)" test "$(find cache -type f | wc -l)" -eq 1
+check "they are the user's alone" test -z "$(find cache/dptrain -perm /077)"
 find cache -type f -printf '%p %i %s %T@\n' >first.files
 train "${small[@]}" --devices cpu --checkpoint second
 find cache -type f -printf '%p %i %s %T@\n' >second.files

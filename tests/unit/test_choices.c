@@ -6,6 +6,8 @@
 #include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* Seconds of "a", "b" and "c"; negative: not a candidate here. */
 typedef struct timer {
@@ -108,6 +110,76 @@ static void failures(test *t)
     CHECK(best == 2);
 }
 
+static void write_sound(test *t, const char *name)
+{
+    CHECK(dpt_cache_write(name, "text", 4));
+}
+
+static bool is_read(const char *name)
+{
+    size_t n = 0;
+    unsigned char *bytes = dpt_cache_read(name, &n);
+    const bool read = bytes && n == 4 && memcmp(bytes, "text", 5) == 0;
+    free(bytes);
+    return read;
+}
+
+/* Folders and files are the user's alone, and others' are not read. */
+static void private_files(test *t)
+{
+    static const char name[] = "private/file";
+    struct stat info;
+    char *path = dpt_cache_path(name), *other = dpt_cache_path("private/other");
+    REQUIRE(path && other);
+    (void)umask(0);
+    write_sound(t, name);
+    REQUIRE(stat(path, &info) == 0);
+    CHECK((info.st_mode & 0777) == 0600);
+    *strrchr(path, '/') = '\0';
+    CHECK(stat(path, &info) == 0 && (info.st_mode & 0777) == 0700);
+    path[strlen(path)] = '/';
+    (void)umask(022);
+    CHECK(is_read(name));
+    static const mode_t open_modes[] = {0620, 0602, 0666};
+    for (size_t i = 0; i < sizeof open_modes / sizeof *open_modes; i++) {
+        CHECK(chmod(path, open_modes[i]) == 0 && !is_read(name));
+        write_sound(t, name); /* in its place */
+        CHECK(is_read(name));
+    }
+    CHECK(symlink(path, other) == 0 && !is_read("private/other"));
+    CHECK(unlink(other) == 0 && mkfifo(other, 0600) == 0 && !is_read("private/other"));
+    if (geteuid() == 0) CHECK(chown(path, 65534, 65534) == 0 && !is_read(name));
+    free(other);
+    free(path);
+}
+
+/* Whatever stands in a file that is not what was written. */
+static void damage(test *t)
+{
+    static const char name[] = "damage/file";
+    char whole[44], *path = dpt_cache_path(name);
+    write_sound(t, name);
+    FILE *file = path ? fopen(path, "r+b") : NULL;
+    REQUIRE(file && fread(whole, 1, sizeof whole, file) == sizeof whole && fgetc(file) == EOF);
+    fclose(file);
+    for (size_t i = 0; i < sizeof whole; i++) {
+        whole[i] ^= 1;
+        file = fopen(path, "r+b");
+        REQUIRE(file && fwrite(whole, 1, sizeof whole, file) == sizeof whole);
+        fclose(file);
+        CHECK(!is_read(name));
+        whole[i] ^= 1;
+    }
+    for (off_t n = 0; n < (off_t)sizeof whole; n++) {
+        write_sound(t, name);
+        CHECK(truncate(path, n) == 0 && !is_read(name));
+    }
+    write_sound(t, name);
+    CHECK(is_read(name) && truncate(path, (off_t)1 << 42) == 0 && !is_read(name));
+    CHECK(unlink(path) == 0 && !is_read(name));
+    free(path);
+}
+
 static int remove_entry(const char *path, const struct stat *about, int kind, struct FTW *where)
 {
     (void)about, (void)kind, (void)where;
@@ -116,8 +188,11 @@ static int remove_entry(const char *path, const struct stat *about, int kind, st
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {
-        {"fastest", fastest}, {"first writer", first_writer}, {"failures", failures}};
+    static const test_case cases[] = {{"fastest", fastest},
+                                      {"first writer", first_writer},
+                                      {"failures", failures},
+                                      {"private files", private_files},
+                                      {"damage", damage}};
     char folder[] = "choices-XXXXXX", path[4096];
     if (!mkdtemp(folder) || !realpath(folder, path) || setenv("XDG_CACHE_HOME", path, 1) != 0)
         return 1;
