@@ -15,6 +15,9 @@ DPT_CHECK_RESULT bool dpti_add(size_t a, size_t b, size_t *out);
 size_t dpti_round_up(size_t value, size_t power_of_two);
 /* malloc, aligned to 64 bytes: a cache line, and the widest vector of a CPU. */
 DPT_CHECK_RESULT void *dpti_alloc_aligned(size_t n_bytes);
+/* The bytes of memory that this machine has; SIZE_MAX if that is not known.  Linux gives more than
+   there is, and using it then ends the process: what a file asks for is compared first. */
+size_t dpti_machine_memory(void);
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 

@@ -104,6 +104,14 @@ DPT_CHECK_RESULT dpt_status dpti_cifar10_parse(const char *name, const uint8_t *
 /* Accepts a zeroed one. */
 void dpti_cifar10_free(dpti_cifar10 *batches);
 
+typedef struct dpti_synthetic_shape {
+    size_t height, width, channels, classes, count;
+} dpti_synthetic_shape;
+
+/* DPT_E_INVALID says what is wrong with the specification. */
+DPT_CHECK_RESULT dpt_status dpti_synthetic_parse(const char *spec, dpti_synthetic_shape *out,
+                                                 dpt_error *error);
+
 /* "synthetic:HxWxC:CLASSES:COUNT": images that a small network can learn, made by Philox from the
    sample's index: a class pattern plus noise.  The test part differs from the training part. */
 DPT_CHECK_RESULT dpt_status dpti_synthetic_create(const char *spec, dpt_part part,

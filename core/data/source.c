@@ -46,7 +46,8 @@ static dpt_status inflate(struct libdeflate_decompressor *decompressor, const gz
     if (room < file->n_bytes) room = file->n_bytes;
     if (room > most) room = most;
     for (;;) {
-        dpti_content content = {.bytes = dpti_alloc_aligned(room)};
+        dpti_content content = {.n_bytes = 0};
+        if (room <= dpti_machine_memory()) content.bytes = dpti_alloc_aligned(room);
         if (!content.bytes)
             return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the %zu bytes in %s", room,
                             file->name);

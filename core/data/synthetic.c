@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     MAX_EXTENT = 4096,
@@ -19,9 +18,7 @@ enum {
 /* Seeds of the three uses: patterns are common to both parts, noise is not. */
 enum { SEED_PATTERN = 1, SEED_TRAIN = 2, SEED_TEST = 3 };
 
-typedef struct shape {
-    size_t height, width, channels, classes, count;
-} shape;
+typedef dpti_synthetic_shape shape;
 
 /* ---- Parsing --------------------------------------------------------------------------------- */
 
@@ -36,7 +33,7 @@ static bool take_field(const char **text, char separator, char *field, size_t n_
     return true;
 }
 
-static dpt_status parse(const char *spec, shape *out, dpt_error *error)
+dpt_status dpti_synthetic_parse(const char *spec, shape *out, dpt_error *error)
 {
     static const char prefix[] = "synthetic:";
     shape s = {0};
@@ -112,13 +109,11 @@ static void make_sample(const uint8_t *pattern, size_t n_bytes, uint32_t seed, s
     }
 }
 
-/* The bytes of all images; DPT_E_NO_MEMORY if this machine cannot hold them: taking memory always
-   works on Linux, and using it then ends the process. */
+/* The bytes of all images; DPT_E_NO_MEMORY if this machine cannot hold them. */
 static dpt_status measure(const char *spec, const shape *s, size_t *sample, size_t *total,
                           dpt_error *error)
 {
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    const size_t memory = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : SIZE_MAX;
+    const size_t memory = dpti_machine_memory();
     size_t n = 0, all = 0;
     const bool fits = dpti_multiply(s->height * s->width, s->channels, &n) &&
                       dpti_multiply(n, s->count, total) && dpti_add(*total, s->count, &all) &&
@@ -156,7 +151,7 @@ dpt_status dpti_synthetic_create(const char *spec, dpt_part part, dpt_dataset **
 {
     shape s = {0};
     size_t sample = 0, total = 0;
-    DPT_TRY(parse(spec, &s, error));
+    DPT_TRY(dpti_synthetic_parse(spec, &s, error));
     if (part == DPT_TEST) {
         const size_t sixth = s.count / TEST_PART;
         const size_t wanted = sixth > s.classes ? sixth : s.classes;

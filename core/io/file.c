@@ -74,7 +74,7 @@ dpt_status dpti_file_read_most(const char *path, size_t max_bytes, uint8_t **byt
                                  max_bytes);
         goto close_file;
     }
-    memory = dpti_alloc_aligned(size);
+    memory = size <= dpti_machine_memory() ? dpti_alloc_aligned(size) : NULL;
     if (!memory) {
         status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the %zu bytes of %s", size, path);
         goto close_file;

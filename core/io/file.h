@@ -6,7 +6,7 @@
 #include "backend.h"
 
 /* A regular file, whole; *bytes is aligned to 64 bytes and freed by the caller.  DPT_E_NOT_FOUND,
-   DPT_E_IO, DPT_E_NO_MEMORY. */
+   DPT_E_IO; DPT_E_NO_MEMORY, also if the machine has less than the file, which may be all holes. */
 DPT_CHECK_RESULT dpt_status dpti_file_read(const char *path, uint8_t **bytes, size_t *n_bytes,
                                            dpt_error *error);
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char prefix[] = "checkpoint-", suffix[] = ".safetensors";
@@ -96,6 +97,13 @@ dpt_status dpti_folder_lock(const char *folder, int *lock, dpt_error *error)
                                folder);
     *lock = -1;
     return DPT_OK;
+}
+
+void dpti_folder_claim(const char *path)
+{
+    struct stat about;
+    if (lstat(path, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode))
+        (void)unlink(path); /* where it stays, writing tells */
 }
 
 /* ---- Leftovers ------------------------------------------------------------------------------- */

@@ -14,6 +14,9 @@ DPT_CHECK_RESULT dpt_status dpti_folder_list(const char *folder, size_t **number
 /* Holds the folder for this process until *lock is closed, which the end of the process does too.
    DPT_E_STATE if another one holds it.  *lock is -1 where the file system knows no locks. */
 DPT_CHECK_RESULT dpt_status dpti_folder_lock(const char *folder, int *lock, dpt_error *error);
+/* Before a file of that path is replaced: a folder may come from anywhere, and what is neither a
+   file nor a folder there (a link, a pipe) is removed, so that nothing is written outside of it. */
+void dpti_folder_claim(const char *path);
 /* Removes the temporary files (io/file.h) of processes that are gone; how many. */
 size_t dpti_folder_clean(const char *folder);
 

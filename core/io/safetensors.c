@@ -311,7 +311,13 @@ static dpt_status read_file(const char *path, size_t max_bytes, parser *parse,
 
 dpt_status dpti_safetensors_read(const char *path, dpti_safetensors **out, dpt_error *error)
 {
-    return read_file(path, SIZE_MAX, dpti_safetensors_parse, out, error);
+    return dpti_safetensors_read_most(path, SIZE_MAX, out, error);
+}
+
+dpt_status dpti_safetensors_read_most(const char *path, size_t max_bytes, dpti_safetensors **out,
+                                      dpt_error *error)
+{
+    return read_file(path, max_bytes, dpti_safetensors_parse, out, error);
 }
 
 dpt_status dpti_safetensors_read_sealed(const char *path, size_t max_bytes, dpti_safetensors **out,

@@ -38,6 +38,10 @@ typedef struct dpti_safetensors dpti_safetensors;
 
 DPT_CHECK_RESULT dpt_status dpti_safetensors_read(const char *path, dpti_safetensors **out,
                                                   dpt_error *error);
+/* The same, refused with DPT_E_FORMAT, EFBIG, before memory is taken if it has more than max_bytes.
+ */
+DPT_CHECK_RESULT dpt_status dpti_safetensors_read_most(const char *path, size_t max_bytes,
+                                                       dpti_safetensors **out, dpt_error *error);
 /* Takes no copy: `bytes` stays valid until close.  `name` stands in messages. */
 DPT_CHECK_RESULT dpt_status dpti_safetensors_parse(const char *name, const uint8_t *bytes,
                                                    size_t n_bytes, dpti_safetensors **out,

@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include "base/base.h"
+#include "train/snapshot.h"
 #include "train/tensors.h"
 
 #include <stdlib.h>
@@ -126,13 +127,17 @@ static size_t batches_of(const dpt_model *m, const dpti_safetensors *file)
     return batches > 0 ? (size_t)batches : 0;
 }
 
+/* How much larger the weights of another model may be, so that what is wrong with them is named. */
+static const size_t other_model_bytes = (size_t)1 << 30;
+
 dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path)
 {
     dpt_trainer *t = trainer;
+    const size_t most = dpti_checkpoint_most_bytes(t) + other_model_bytes;
     dpti_safetensors *file = NULL;
     dpt_error error = {0};
     DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_load"));
-    if (dpti_safetensors_read(path, &file, &error) != DPT_OK)
+    if (dpti_safetensors_read_most(path, most, &file, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     float *flat = dpti_trainer_make_flat(t), *outside = dpti_trainer_make_flat(t);
     dpt_status status = flat && outside ? DPT_OK : DPT_E_NO_MEMORY;

@@ -4,6 +4,7 @@
 #include "train/fit.h"
 
 #include "base/base.h"
+#include "io/folder.h"
 #include "train/settings.h"
 
 #include <stdlib.h>
@@ -45,6 +46,7 @@ dpt_status dpti_fit_save(dpti_fit *f, const char *path, size_t epoch, dpt_error 
 {
     const double began = dpti_seconds();
     if (!path) return DPT_OK;
+    dpti_folder_claim(path);
     const dpt_status status = dpt_trainer_save(f->trainer, path);
     dpti_tracing_host(&f->tracing, "checkpoint", epoch, began);
     unsaved->status = DPT_OK;

@@ -10,6 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* How much larger the checkpoint of another model may be and is still looked at. */
+static const size_t other_model_bytes = (size_t)1 << 30;
+
 struct dpti_keeper {
     dpt_trainer *trainer;
     char *folder;
@@ -81,6 +84,7 @@ static dpt_status write_one(dpti_keeper *k, dpt_error *error)
     const size_t number = k->snapshot.step;
     char *path = dpti_folder_path(k->folder, number);
     if (!path) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to write a checkpoint");
+    dpti_folder_claim(path);
     const dpt_status status = dpti_snapshot_write(&k->snapshot, path, error);
     free(path);
     DPT_TRY(status);
@@ -298,7 +302,8 @@ dpt_status dpti_keeper_newest(dpti_keeper *keeper, dpti_keeper_tell *tell, void 
 static bool has_ended(const dpti_keeper *k, size_t number)
 {
     char *path = dpti_folder_path(k->folder, number);
-    const bool ended = path && dpti_checkpoint_ended(path);
+    const size_t most = dpti_checkpoint_most_bytes(k->trainer) + other_model_bytes;
+    const bool ended = path && dpti_checkpoint_ended(path, most);
     free(path);
     return ended;
 }

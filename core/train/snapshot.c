@@ -105,11 +105,10 @@ dpt_status dpti_snapshot_write(dpti_snapshot *snapshot, const char *path, dpt_er
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* More than any checkpoint of the model has: its data, a header entry for each tensor, the state.
- */
-static size_t most_bytes(const dpt_trainer *t)
+/* Its data, a header entry for each tensor, the state. */
+size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer)
 {
-    const dpt_model *m = t->model;
+    const dpt_model *m = trainer->model;
     size_t n = (size_t)4 << 20;
     for (size_t i = 0; i < m->n_parameters; i++)
         n += DPTI_MAX_LASTING *
@@ -204,7 +203,8 @@ dpt_status dpti_checkpoint_open(dpt_trainer *trainer, const char *path, dpti_che
     dpt_error error = {0};
     dpti_checkpoint c = {.path = dpti_strdup(path)};
     if (!c.path) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to read %s", path);
-    dpt_status status = dpti_safetensors_read_sealed(path, most_bytes(t), &file, &error);
+    dpt_status status =
+        dpti_safetensors_read_sealed(path, dpti_checkpoint_most_bytes(t), &file, &error);
     if (status == DPT_E_FORMAT && error.native == EFBIG && compare_header(t, &c) != DPT_OK)
         status = t->context->error.status;
     else if (status != DPT_OK)
@@ -282,12 +282,12 @@ bool dpti_checkpoint_unpack(const dpt_trainer *trainer, const uint8_t *bytes, dp
     return complete;
 }
 
-bool dpti_checkpoint_ended(const char *path)
+bool dpti_checkpoint_ended(const char *path, size_t max_bytes)
 {
     dpti_safetensors *file = NULL;
     dpti_run_state *state = calloc(1, sizeof *state);
     bool ended = false;
-    if (state && dpti_safetensors_read_sealed(path, SIZE_MAX, &file, NULL) == DPT_OK) {
+    if (state && dpti_safetensors_read_sealed(path, max_bytes, &file, NULL) == DPT_OK) {
         const char *text = dpti_safetensors_metadata(file, state_key);
         ended = text && dpti_run_state_decode(path, text, state, NULL) == DPT_OK && state->finished;
         dpti_run_state_free(state);

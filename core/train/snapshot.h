@@ -52,8 +52,11 @@ DPT_CHECK_RESULT bool dpti_checkpoint_unpack(const dpt_trainer *trainer, const u
 DPT_CHECK_RESULT dpt_status dpti_checkpoint_compare(dpt_trainer *trainer,
                                                     const dpti_checkpoint *checkpoint,
                                                     const dpti_settings *settings);
-/* Whether a file is the sound checkpoint of a course, of any training, that came to its end. */
-bool dpti_checkpoint_ended(const char *path);
+/* More bytes than any checkpoint of the trainer's model has, weights alone or the whole state. */
+size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer);
+/* Whether a file is the sound checkpoint of a course, of any training, that came to its end; one of
+   more than max_bytes is not read, and is none. */
+bool dpti_checkpoint_ended(const char *path, size_t max_bytes);
 /* The trainer goes on from there; nothing in flight.  A device that fails meanwhile is treated as
    by dpt_trainer_set. */
 DPT_CHECK_RESULT dpt_status dpti_checkpoint_apply(dpt_trainer *trainer,
