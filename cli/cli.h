@@ -126,6 +126,9 @@ DPT_CHECK_RESULT bool cli_parse_seconds(const char *text, double *out);
 /* "100", "100steps", "5epochs", "90s", "10m", "2h". */
 DPT_CHECK_RESULT bool cli_parse_interval(const char *text, size_t max, dpt_interval *out);
 DPT_CHECK_RESULT bool cli_parse_span(const char *text, size_t max, cli_span *out);
+/* The first run of a list such as "0,5,10-19"; *list then stands at the comma behind it, or at the
+   end. */
+DPT_CHECK_RESULT bool cli_parse_run(const char **list, size_t *first, size_t *last);
 /* "crop:4,flip,erase:0.25", the numbers being the defaults of what goes without.  CLI_OK, or
    CLI_USAGE after one line on stderr about the option `name`. */
 DPT_CHECK_RESULT int cli_parse_augment(const char *name, const char *text,

@@ -112,30 +112,12 @@ static dpt_status add_picture(prediction *p, const char *path)
 
 /* ---- IDX files ------------------------------------------------------------------------------- */
 
-/* Reads a decimal number, and moves *text behind it. */
-static bool read_index(const char **text, size_t *out)
-{
-    const size_t n_digits = strspn(*text, "0123456789");
-    char digits[20];
-    if (n_digits == 0 || n_digits >= sizeof digits) return false;
-    memcpy(digits, *text, n_digits);
-    digits[n_digits] = '\0';
-    *text += n_digits;
-    return cli_parse_count(digits, 0, SIZE_MAX, out);
-}
-
 /* Adds the images of the first run of a list such as "0,5,10-19" and moves *list behind it. */
 static dpt_status add_run(prediction *p, const char *name, const char **list, size_t count,
                           subject next)
 {
     size_t first = 0, last = 0;
-    bool read = read_index(list, &first);
-    last = first;
-    if (read && **list == '-') {
-        ++*list;
-        read = read_index(list, &last);
-    }
-    if (!read || last < first || (**list && **list != ','))
+    if (!cli_parse_run(list, &first, &last))
         return dpt_fail(p->session.context, DPT_E_INVALID,
                         "%s: behind the colon stand indices such as 0,5,10-19", name);
     if (last >= count)

@@ -84,6 +84,34 @@ bool cli_parse_interval(const char *text, size_t max, dpt_interval *out)
     return true;
 }
 
+/* ---- Lists of images ------------------------------------------------------------------------- */
+
+/* Reads a decimal number, and moves *text behind it. */
+static bool take_number(const char **text, size_t *out)
+{
+    const size_t n_digits = strspn(*text, "0123456789");
+    char digits[20];
+    if (n_digits == 0 || n_digits >= sizeof digits) return false;
+    memcpy(digits, *text, n_digits);
+    digits[n_digits] = '\0';
+    *text += n_digits;
+    return cli_parse_count(digits, 0, SIZE_MAX, out);
+}
+
+bool cli_parse_run(const char **list, size_t *first, size_t *last)
+{
+    const char *at = *list;
+    if (!take_number(&at, first)) return false;
+    *last = *first;
+    if (*at == '-') {
+        at++;
+        if (!take_number(&at, last)) return false;
+    }
+    if (*last < *first || (*at && *at != ',')) return false;
+    *list = at;
+    return true;
+}
+
 /* ---- Augmentation ---------------------------------------------------------------------------- */
 
 enum { WORD_BYTES = 64, MAX_PADDING = 1024 };

@@ -3,7 +3,7 @@
 . "$SRC/tests/cli/kit.bash"
 need_python
 
-data=synthetic:8x8x1:4:400 corpus=$SRC/tests/fuzz/corpus/image
+data=synthetic:8x8x1:4:400 pictures=$SRC/tests/fuzz/corpus
 train --dataset "$data" --model mlp --epochs 3 --lr 0.02 --batch-size 50 --checkpoint run --quiet
 common=(predict --dataset "$data" --model mlp --checkpoint run)
 
@@ -31,7 +31,7 @@ open("cut.idx", "wb").write(idx[:-1])
 open("cut.png", "wb").write(open("0.png", "rb").read()[:60])
 PYTHON
 
-for picture in 0.png "$corpus/grey.jpg"; do
+for picture in 0.png "$pictures/jpeg/grey.jpg"; do
     if [[ $("$DPTRAIN" "${common[@]}" "$picture" 2>&1) == *"was built without"* ]]; then
         echo "skipped: dptrain was built without libpng or libjpeg"
         exit 77
@@ -68,7 +68,7 @@ for i in range(12):
     assert of[f"{i}.png"] == of[f"images.idx:{i}"] == of.get(f"images.gz:{i}", of[f"{i}.png"])
 assert len(set(of[f"{i}.png"] for i in range(12))) > 6  # the images matter
 PYTHON
-predict "$corpus/grey.jpg" "$corpus/colour.jpg" "$corpus/alpha.png" "$corpus/deep.png"
+predict "$pictures/jpeg/grey.jpg" "$pictures/jpeg/colour.jpg" "$pictures/png/alpha.png" "$pictures/png/deep.png"
 check "JPEG, colour, alpha, 16 bits" test "$(wc -l <predict.out)" -eq 4
 predict --devices cpu,cpu 0.png
 check "on two devices" test "$(wc -l <predict.out)" -eq 1
@@ -101,9 +101,9 @@ refuse 1 "large.png: the image is 9x9 .*model takes 8x8" "${common[@]}" 0.png la
 refuse 2 "large.idx: the images are 9x9x1 .*model takes 8x8x1" "${common[@]}" large.idx
 refuse 1 "cut.png: damaged PNG" "${common[@]}" cut.png
 refuse 1 "cut.idx" "${common[@]}" cut.idx
-refuse 1 "truncated.jpg: damaged JPEG" "${common[@]}" "$corpus/truncated.jpg"
-refuse 1 "cmyk.jpg: .*4 colour components" "${common[@]}" "$corpus/cmyk.jpg"
-refuse 1 "text: neither PNG, JPEG nor IDX" "${common[@]}" "$corpus/text"
+refuse 1 "truncated.jpg: damaged JPEG" "${common[@]}" "$pictures/jpeg/truncated.jpg"
+refuse 1 "cmyk.jpg: .*4 colour components" "${common[@]}" "$pictures/jpeg/cmyk.jpg"
+refuse 1 "text: neither PNG, JPEG nor IDX" "${common[@]}" "$pictures/png/text"
 refuse 1 "cannot read .: " "${common[@]}" .
 refuse 2 "no image 12; the file has images 0 to 11" "${common[@]}" images.idx:3,12
 for list in "" , 1, ,1 1,,2 x 1-x 3-2 -1 1-2-3 99999999999999999999999; do
