@@ -180,6 +180,29 @@ static void damage(test *t)
     free(path);
 }
 
+/* Where the cache is, and where there is none. */
+static void places(test *t)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char *before = cache ? strdup(cache) : NULL, *home_before = home ? strdup(home) : NULL;
+    REQUIRE(before);
+    CHECK(dpt_cache_writable("places/") && !dpt_cache_writable("test/fastest.txt/"));
+    setenv("XDG_CACHE_HOME", "relative", 1);
+    setenv("HOME", "/home/of/somebody", 1);
+    char *path = dpt_cache_path("file");
+    CHECK_TEXT(path, "/home/of/somebody/.cache/dptrain/file");
+    free(path);
+    setenv("HOME", "relative", 1);
+    CHECK(!dpt_cache_path("file") && !dpt_cache_write("file", "text", 4));
+    CHECK(!dpt_cache_writable("places/") && dpt_cache_lock("file") < 0);
+    setenv("XDG_CACHE_HOME", "/dev/null", 1);
+    CHECK(!dpt_cache_write("file", "text", 4) && !dpt_cache_writable("places/"));
+    setenv("XDG_CACHE_HOME", before, 1);
+    if (home_before) setenv("HOME", home_before, 1);
+    free(before);
+    free(home_before);
+}
+
 static int remove_entry(const char *path, const struct stat *about, int kind, struct FTW *where)
 {
     (void)about, (void)kind, (void)where;
@@ -188,11 +211,9 @@ static int remove_entry(const char *path, const struct stat *about, int kind, st
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {{"fastest", fastest},
-                                      {"first writer", first_writer},
-                                      {"failures", failures},
-                                      {"private files", private_files},
-                                      {"damage", damage}};
+    static const test_case cases[] = {{"fastest", fastest},   {"first writer", first_writer},
+                                      {"failures", failures}, {"private files", private_files},
+                                      {"damage", damage},     {"places", places}};
     char folder[] = "choices-XXXXXX", path[4096];
     if (!mkdtemp(folder) || !realpath(folder, path) || setenv("XDG_CACHE_HOME", path, 1) != 0)
         return 1;

@@ -402,6 +402,37 @@ static void replays_choices(test *t)
     dpti_replay_free(&replay);
 }
 
+/* Where a resumed run goes on in its file. */
+static void finds_where_to_go_on(test *t)
+{
+    static const dpti_log_position at = {
+        .step = 2, .epoch = 2, .batch_size = 8, .seed = UINT64_MAX};
+    static const char whole[] =
+        "{\"event\":\"run\",\"batch_size\":8,\"seed\":\"18446744073709551615\"}\n"
+        "{\"event\":\"step\",\"step\":1}\n{\"event\":\"epoch\",\"epoch\":1}\n"
+        "{\"event\":\"step\",\"step\":2}\n";
+    static const char behind[] = "{\"event\":\"epoch\",\"epoch\":2}\n";
+    size_t n_kept = 9, last = 9;
+    dpt_error error = {0};
+    (void)remove("found");
+    REQUIRE_OK(dpti_log_find("found", &at, &n_kept, &last, &error));
+    CHECK(n_kept == 0 && last == 0); /* it is not there yet */
+    REQUIRE_OK(dpti_log_find("/dev/null", &at, &n_kept, &last, &error));
+    CHECK(n_kept == 0 && last == 0); /* it is no file */
+    FILE *file = fopen("found", "w");
+    REQUIRE(file && fputs(whole, file) >= 0 && fputs(behind, file) >= 0 && fclose(file) == 0);
+    REQUIRE_OK(dpti_log_find("found", &at, &n_kept, &last, &error));
+    CHECK_SIZE(n_kept, sizeof whole - 1);
+    CHECK_SIZE(last, 2);
+    const dpti_log_position other = {.step = 2, .epoch = 2, .batch_size = 9, .seed = UINT64_MAX};
+    CHECK_STATUS(dpti_log_find("found", &other, &n_kept, &last, &error), DPT_E_INVALID);
+    CHECK_CONTAINS(error.message, "found");
+    CHECK_STATUS(dpti_log_find_in("text", "no line", 7, &at, &n_kept, &last, &error),
+                 DPT_E_INVALID);
+    CHECK_STATUS(dpti_log_find_in("text", "no JSON\n", 8, &at, &n_kept, &last, &error),
+                 DPT_E_INVALID);
+}
+
 static void replays_long_logs(test *t)
 {
     enum { N = 1000 };
@@ -429,6 +460,7 @@ int main(int argc, char **argv)
         {"passes_over_what_it_does_not_know", passes_over_what_it_does_not_know},
         {"refuses_other_logs", refuses_other_logs},
         {"replays_choices", replays_choices},
+        {"finds_where_to_go_on", finds_where_to_go_on},
         {"replays_long_logs", replays_long_logs},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);

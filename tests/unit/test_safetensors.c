@@ -244,6 +244,46 @@ static void paths_that_are_no_files(test *t)
     CHECK_STATUS(dpti_safetensors_read("/", &file, &error), DPT_E_IO);
 }
 
+/* ---- Sealed files ---------------------------------------------------------------------------- */
+
+static void sealed_files(test *t)
+{
+    static const char *const metadata[] = {"dptrain", "the state", NULL};
+    uint8_t bytes[1000];
+    dpti_safetensors *file = NULL;
+    dpt_error error = {0};
+    REQUIRE_OK(dpti_safetensors_seal("sealed", tensors, N_TENSORS, metadata, &error));
+    REQUIRE_OK(dpti_safetensors_read_sealed("sealed", sizeof bytes, &file, &error));
+    CHECK_SIZE(dpti_safetensors_count(file), N_TENSORS);
+    CHECK_TEXT(dpti_safetensors_metadata(file, "dptrain"), "the state");
+    dpti_safetensors_close(file);
+    const size_t n = read_whole("sealed", bytes, sizeof bytes);
+    REQUIRE(n > 100 && n < sizeof bytes);
+    for (size_t i = 0; i < n; i++) { /* no byte of it may change */
+        bytes[i] ^= 4;
+        CHECK_STATUS(dpti_safetensors_parse_sealed("input", bytes, n, &file, &error), DPT_E_FORMAT);
+        CHECK_CONTAINS(error.message, "input");
+        bytes[i] ^= 4;
+    }
+    CHECK_STATUS(dpti_safetensors_read_sealed("sealed", n - 1, &file, &error), DPT_E_FORMAT);
+    REQUIRE_OK(dpti_safetensors_write("open", tensors, N_TENSORS, metadata, &error));
+    CHECK_STATUS(dpti_safetensors_read_sealed("open", 1000, &file, &error), DPT_E_FORMAT);
+    CHECK_CONTAINS(error.message, "checksum");
+}
+
+static void a_look_at_the_header(test *t)
+{
+    static const char *const metadata[] = {"dptrain", "the state", NULL};
+    dpt_error error = {0};
+    REQUIRE_OK(dpti_safetensors_seal("peek", tensors, N_TENSORS, metadata, &error));
+    char *found = dpti_safetensors_peek("peek", 1000, "dptrain");
+    CHECK_TEXT(found, "the state");
+    free(found);
+    CHECK(!dpti_safetensors_peek("peek", 1000, "nothing"));
+    CHECK(!dpti_safetensors_peek("peek", 20, "dptrain")); /* the header is longer */
+    CHECK(!dpti_safetensors_peek("no-such-file", 1000, "dptrain"));
+}
+
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 static void refuses_wrong_tensors(test *t)
@@ -260,6 +300,15 @@ static void refuses_wrong_tensors(test *t)
     CHECK_CONTAINS(error.message, "fc.weight");
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         CHECK_STATUS(dpti_safetensors_write("wrong", &wrong[i], 1, NULL, &error), DPT_E_INVALID);
+    static const char *const metadata[] = {"key", "\xff", NULL};
+    CHECK_STATUS(dpti_safetensors_write("wrong", tensors, 1, metadata, &error), DPT_E_INVALID);
+    CHECK_CONTAINS(error.message, "UTF-8");
+    const size_t half = (size_t)1 << 62;
+    const dpti_tensor large[2] = {
+        {.name = "a", .dtype = "U8", .rank = 1, .shape = {half}, .n_bytes = half},
+        {.name = "b", .dtype = "U8", .rank = 1, .shape = {half}, .n_bytes = half}};
+    CHECK_STATUS(dpti_safetensors_write("wrong", large, 2, NULL, &error), DPT_E_INVALID);
+    CHECK_CONTAINS(error.message, "more bytes than a file can have");
     CHECK(access("wrong", F_OK) != 0);
 }
 
@@ -334,6 +383,8 @@ int main(int argc, char **argv)
         {"refuses_wrong_headers", refuses_wrong_headers},
         {"refuses_truncated_files", refuses_truncated_files},
         {"paths_that_are_no_files", paths_that_are_no_files},
+        {"sealed_files", sealed_files},
+        {"a_look_at_the_header", a_look_at_the_header},
         {"refuses_wrong_tensors", refuses_wrong_tensors},
         {"says_why_it_cannot_write", says_why_it_cannot_write},
         {"a_full_disk_harms_nothing", a_full_disk_harms_nothing},
