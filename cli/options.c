@@ -7,6 +7,7 @@
 static const char *const optimizers[] = {"sgd", "adamw", NULL};
 static const char *const schedules[] = {"constant", "step", "cosine", "onecycle", NULL};
 static const char *const batch_norms[] = {"sync", "local", NULL};
+static const char *const on_off[] = {"on", "off", NULL};
 static const char *const precisions[] = {"fp32", "tf32", NULL};
 static const char *const planned_precisions[] = {"bf16", NULL};
 
@@ -228,6 +229,16 @@ const cli_option cli_option_table[] = {
         .kind = CLI_TEXT,
         TARGET(batchnorm),
         .values = batch_norms,
+    },
+    {
+        .name = "overlap",
+        .argument = "HOW",
+        .help = "devices exchange gradients: on (default), in buckets, while the rest of them is "
+                "computed; off, when all are computed. The training is the same to the bit",
+        .verbs = SETS | CLI_BENCH,
+        .kind = CLI_TEXT,
+        TARGET(overlap),
+        .values = on_off,
     },
     {
         .name = "label-smoothing",

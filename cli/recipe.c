@@ -100,6 +100,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
     return (dpt_trainer_options){
         .batch_size = cli_batch_size(o, count),
         .micro_batch = o->micro_batch,
+        .no_overlap = is(o->overlap, "off"),
         .split = o->split,
         .optimizer = is_adamw(o) ? DPT_OPTIMIZER_ADAMW : DPT_OPTIMIZER_SGD,
         .lr = (float)rate(o),

@@ -399,6 +399,10 @@ typedef struct dpt_trainer_options {
        that all end a step at the same time; "equal"; "A:B:C"; "replay:LOG", which takes the
        algorithms that the log records as well (docs/log.md). */
     const char *split;
+    /* Devices exchange gradients in buckets while backward goes on; with no_overlap all at once
+       when it is over.  The training is the same to the bit. */
+    bool no_overlap;
+    size_t bucket_bytes; /* least size of a bucket; 0: 256 KiB */
     dpt_optimizer optimizer;
     float lr;             /* default 0.1 */
     size_t lr_base_batch; /* if set, lr is that of a batch of this size and is scaled linearly */

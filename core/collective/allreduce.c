@@ -1,13 +1,24 @@
-/* Host all-reduce: reduce-scatter and all-gather in one pass over the slices. */
+/* Host all-reduce: pieces of complete buckets, summed by whoever has time. */
 #include "collective/allreduce.h"
 
 #include "base/base.h"
 #include "collective/rendezvous.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLICE_ALIGNMENT = 16, BLOCK = 4096 }; /* elements: a cache line; 16 KiB, which stays in L1 */
+enum {
+    ALIGNMENT = 16,         /* elements: a cache line */
+    BLOCK = 4096,           /* elements that are summed at a time: 16 KiB, which stays in L1 */
+    MOST_PIECE = 64 * 1024, /* elements that a rank takes upon itself at a time */
+    MOST_BUCKETS = 64,      /* what is brought beyond waits for the run */
+    REST = 2,               /* what a run brings lies before the buckets and behind them */
+};
+
+typedef struct range {
+    size_t begin, end;
+} range;
 
 typedef struct member {
     const dpti_buffer *data;
@@ -15,15 +26,37 @@ typedef struct member {
     bool staged;
     bool contributes;
     bool absent;
+    /* By its own driver: runs that it has been through; buckets of the one to come, which are
+       elements [low, high). */
+    size_t n_runs, n_brought, low, high;
 } member;
+
+/* A run to come or under way.  Guarded by the mutex. */
+typedef struct round {
+    range buckets[MOST_BUCKETS + REST];
+    size_t n_bringing[MOST_BUCKETS + REST]; /* ranks that have brought it */
+    size_t n_complete;                      /* the first so many have been brought by all */
+    size_t bucket, next;                    /* the next piece: its bucket, and where it begins */
+    size_t n_summing;                       /* pieces that are being summed */
+    size_t n_here;                          /* ranks that have come to the run */
+    bool all_here;
+    dpt_status verdict;
+} round;
 
 struct dpti_allreduce {
     size_t n_ranks, count;
     dpti_rendezvous *rendezvous;
     member *members;
     dpti_processes *processes; /* NULL: this one alone */
-    bool *contributing;        /* (processes) which of them bring a sum */
-    size_t *places;            /* (processes + 1) 0, 1, ... */
+    bool *all_contribute;      /* (processes) */
+    size_t *nothing;           /* (processes + 1) zeros: a vote brings no more than itself */
+    dpt_status *brought;       /* (n_ranks) */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool broken;
+    /* In turns: who comes to the next run has left this one, so that the run after it may have this
+       one's place. */
+    round rounds[2];
 };
 
 dpti_allreduce *dpti_allreduce_create(size_t n_ranks, size_t count, dpti_processes *processes)
@@ -31,29 +64,35 @@ dpti_allreduce *dpti_allreduce_create(size_t n_ranks, size_t count, dpti_process
     const size_t n_processes = processes ? dpti_processes_count(processes) : 0;
     dpti_allreduce *a = calloc(1, sizeof *a);
     if (!a) return NULL;
+    pthread_mutex_init(&a->mutex, NULL);
+    pthread_cond_init(&a->changed, NULL);
     a->n_ranks = n_ranks;
     a->count = count;
     a->rendezvous = dpti_rendezvous_create(n_ranks);
     a->members = calloc(n_ranks, sizeof *a->members);
+    a->brought = calloc(n_ranks, sizeof *a->brought);
     a->processes = processes;
-    a->contributing = calloc(n_processes + 1, sizeof *a->contributing);
-    a->places = calloc(n_processes + 1, sizeof *a->places);
-    if (!a->rendezvous || !a->members || !a->contributing || !a->places) {
+    a->all_contribute = calloc(n_processes + 1, sizeof *a->all_contribute);
+    a->nothing = calloc(n_processes + 1, sizeof *a->nothing);
+    if (!a->rendezvous || !a->members || !a->brought || !a->all_contribute || !a->nothing) {
         dpti_allreduce_destroy(a);
         return NULL;
     }
-    for (size_t i = 0; i <= n_processes; i++)
-        a->places[i] = i * sizeof *a->contributing;
+    for (size_t i = 0; i < n_processes; i++)
+        a->all_contribute[i] = true;
     return a;
 }
 
 void dpti_allreduce_destroy(dpti_allreduce *allreduce)
 {
     if (!allreduce) return;
-    free(allreduce->places);
-    free(allreduce->contributing);
+    free(allreduce->nothing);
+    free(allreduce->all_contribute);
+    free(allreduce->brought);
     free(allreduce->members);
     dpti_rendezvous_destroy(allreduce->rendezvous);
+    pthread_cond_destroy(&allreduce->changed);
+    pthread_mutex_destroy(&allreduce->mutex);
     free(allreduce);
 }
 
@@ -64,7 +103,9 @@ dpt_status dpti_allreduce_join(dpti_allreduce *allreduce, size_t rank, const dpt
     void *view = dpti_host_pointer(data);
     const bool staged = view == NULL;
     if (staged) DPT_TRY(dpti_host_alloc(data->device, n_bytes, &view));
-    *m = (member){.data = data, .view = view, .staged = staged, .absent = m->absent};
+    m->data = data;
+    m->view = view;
+    m->staged = staged;
     return DPT_OK;
 }
 
@@ -72,23 +113,51 @@ void dpti_allreduce_leave(dpti_allreduce *allreduce, size_t rank)
 {
     member *m = &allreduce->members[rank];
     if (m->staged) dpti_host_free(m->data->device, m->view);
-    *m = (member){.absent = m->absent};
+    m->data = NULL;
+    m->view = NULL;
+    m->staged = false;
+}
+
+static void forget_runs(dpti_allreduce *a)
+{
+    pthread_mutex_lock(&a->mutex);
+    memset(a->rounds, 0, sizeof a->rounds);
+    for (size_t r = 0; r < a->n_ranks; r++)
+        a->members[r].n_runs = a->members[r].n_brought = 0;
+    pthread_mutex_unlock(&a->mutex);
 }
 
 void dpti_allreduce_set_present(dpti_allreduce *allreduce, size_t rank, bool present)
 {
     allreduce->members[rank].absent = !present;
+    if (present) forget_runs(allreduce); /* this one has missed some */
     dpti_rendezvous_set_present(allreduce->rendezvous, rank, present);
 }
 
 void dpti_allreduce_break(dpti_allreduce *allreduce)
 {
-    dpti_rendezvous_break(allreduce->rendezvous);
+    dpti_allreduce *a = allreduce;
+    pthread_mutex_lock(&a->mutex);
+    a->broken = true;
+    pthread_cond_broadcast(&a->changed);
+    pthread_mutex_unlock(&a->mutex);
+    dpti_rendezvous_break(a->rendezvous);
 }
 
 void dpti_allreduce_mend(dpti_allreduce *allreduce)
 {
+    allreduce->broken = false;
+    dpti_allreduce_reset(allreduce);
     dpti_rendezvous_mend(allreduce->rendezvous);
+}
+
+void dpti_allreduce_reset(dpti_allreduce *allreduce)
+{
+    dpti_allreduce *a = allreduce;
+    dpt_error error = {.status = DPT_OK}; /* told by the next call that fails */
+    if (a->processes && dpti_processes_finish_reductions(a->processes, &error) != DPT_OK)
+        error.status = DPT_OK;
+    forget_runs(a);
 }
 
 /* Of the ranks below `rank`. */
@@ -99,6 +168,13 @@ static size_t count_present(const dpti_allreduce *a, size_t rank)
         n += !a->members[r].absent;
     return n;
 }
+
+static bool is_alone(const dpti_allreduce *a)
+{
+    return count_present(a, a->n_ranks) == 1 && !a->processes;
+}
+
+/* ---- Sums ------------------------------------------------------------------------------------ */
 
 /* Sums elements [first, last) over the contributing members and writes the sum to every member; to
    the first one only, if it is not the whole sum yet. */
@@ -126,12 +202,116 @@ static void reduce_slice(const dpti_allreduce *a, size_t first, size_t last)
     }
 }
 
-/* Of the present rank at this place among them. */
-static size_t slice_begin(const dpti_allreduce *a, size_t place)
+static size_t round_up_to_lines(size_t n)
 {
-    const size_t lines = (a->count + SLICE_ALIGNMENT - 1) / SLICE_ALIGNMENT;
-    const size_t begin = lines * place / count_present(a, a->n_ranks) * SLICE_ALIGNMENT;
-    return begin < a->count ? begin : a->count;
+    return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Under the mutex, which it gives up meanwhile: sums the next piece of what is complete.  false:
+   there is none now. */
+static bool sum_piece(dpti_allreduce *a, round *r)
+{
+    const range *bucket;
+    for (;; r->bucket++) {
+        if (r->bucket == r->n_complete) return false;
+        bucket = &r->buckets[r->bucket];
+        if (r->next < bucket->begin) r->next = bucket->begin;
+        if (r->next < bucket->end) break;
+        r->next = 0;
+    }
+    size_t n = round_up_to_lines((bucket->end - bucket->begin) / count_present(a, a->n_ranks) + 1);
+    if (n > MOST_PIECE) n = MOST_PIECE;
+    const size_t begin = r->next, end = bucket->end - begin < n ? bucket->end : begin + n;
+    r->next = end;
+    r->n_summing++;
+    pthread_mutex_unlock(&a->mutex);
+    reduce_slice(a, begin, end);
+    pthread_mutex_lock(&a->mutex);
+    if (--r->n_summing == 0) pthread_cond_broadcast(&a->changed);
+    return true;
+}
+
+/* ---- Bringing -------------------------------------------------------------------------------- */
+
+static dpt_status transfer(const member *m, range what, bool upload)
+{
+    const size_t offset = what.begin * sizeof(float), n_bytes = (what.end - what.begin) * 4;
+    if (!m->staged || n_bytes == 0) return DPT_OK;
+    if (upload)
+        DPT_TRY(dpti_upload(m->data, offset, m->view + what.begin, n_bytes));
+    else
+        DPT_TRY(dpti_download(m->view + what.begin, m->data, offset, n_bytes));
+    return dpti_sync(m->data->device);
+}
+
+/* The sum over this process of what its communication thread is about to send. */
+static void prepare_sum(void *user, float *data, size_t count)
+{
+    const dpti_allreduce *a = user;
+    const size_t first = (size_t)(data - a->members[0].view);
+    reduce_slice(a, first, first + count);
+}
+
+static void start_reduction(dpti_allreduce *a, const dpti_contribution *who, range what,
+                            bool summed)
+{
+    const dpti_reduction reduction = {.data = a->members[0].view + what.begin,
+                                      .count = what.end - what.begin,
+                                      .contributes =
+                                          who->processes ? who->processes : a->all_contribute,
+                                      .prepare = a->n_ranks > 1 && !summed ? prepare_sum : NULL,
+                                      .user = a};
+    if (reduction.count > 0) dpti_processes_start_reduction(a->processes, &reduction);
+}
+
+/* Under the mutex. */
+static void bring(dpti_allreduce *a, const dpti_contribution *who, range what)
+{
+    member *m = &a->members[who->rank];
+    round *r = &a->rounds[m->n_runs % 2];
+    const size_t k = m->n_brought++;
+    r->buckets[k] = what;
+    if (++r->n_bringing[k] < count_present(a, a->n_ranks)) return;
+    r->n_complete = k + 1;
+    if (a->processes)
+        start_reduction(a, who, what, false); /* here, so that all processes have one order */
+    else
+        pthread_cond_broadcast(&a->changed);
+}
+
+void dpti_allreduce_bring(dpti_allreduce *allreduce, const dpti_contribution *who, size_t begin,
+                          size_t end, dpt_status *mine, dpti_times *times)
+{
+    dpti_allreduce *a = allreduce;
+    member *m = &a->members[who->rank];
+    const range what = {begin, end};
+    const double clock = dpti_seconds();
+    if (is_alone(a) || m->n_brought == MOST_BUCKETS) return;
+    if (m->n_brought == 0) {
+        m->contributes = who->contributes;
+        m->high = end;
+    }
+    m->low = begin;
+    if (*mine == DPT_OK && who->contributes) *mine = transfer(m, what, false);
+    pthread_mutex_lock(&a->mutex);
+    bring(a, who, what);
+    pthread_mutex_unlock(&a->mutex);
+    (void)dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, clock);
+}
+
+/* What a rank has not brought yet. */
+static void find_rest(const dpti_allreduce *a, const member *m, range rest[REST])
+{
+    const bool any = m->n_brought > 0;
+    rest[0] = (range){0, any ? m->low : a->count};
+    rest[1] = (range){any ? m->high : a->count, a->count};
+}
+
+static dpt_status transfer_rest(const member *m, const range rest[REST])
+{
+    for (size_t i = 0; i < REST; i++)
+        DPT_TRY(transfer(m, rest[i], false));
+    return DPT_OK;
 }
 
 static bool any_staged(const dpti_allreduce *a)
@@ -139,17 +319,6 @@ static bool any_staged(const dpti_allreduce *a)
     for (size_t r = 0; r < a->n_ranks; r++)
         if (a->members[r].staged && !a->members[r].absent) return true;
     return false;
-}
-
-static dpt_status transfer(const dpti_allreduce *a, const member *m, bool upload)
-{
-    const size_t n_bytes = a->count * sizeof(float);
-    if (!m->staged) return DPT_OK;
-    if (upload)
-        DPT_TRY(dpti_upload(m->data, 0, m->view, n_bytes));
-    else
-        DPT_TRY(dpti_download(m->view, m->data, 0, n_bytes));
-    return dpti_sync(m->data->device);
 }
 
 /* What members do between two meetings ended now; the time at which the meeting is over. */
@@ -162,70 +331,163 @@ static dpt_status meet(const dpti_allreduce *a, size_t rank, dpt_status mine, do
     return verdict;
 }
 
+/* Takes the sums to where they belong; all agree that this has been done. */
+static dpt_status take_away(dpti_allreduce *a, size_t rank, dpt_status *mine, double *clock,
+                            dpti_times *times)
+{
+    if (!any_staged(a)) return DPT_OK;
+    *mine = transfer(&a->members[rank], (range){0, a->count}, true);
+    return meet(a, rank, *mine, clock, times);
+}
+
+/* ---- In one process -------------------------------------------------------------------------- */
+
+static dpt_status first_failure(const dpti_allreduce *a)
+{
+    for (size_t r = 0; r < a->n_ranks; r++)
+        if (!a->members[r].absent && a->brought[r] != DPT_OK) return a->brought[r];
+    return DPT_OK;
+}
+
+/* Under the mutex: comes, and sums what others have brought until all are here. */
+static dpt_status come(dpti_allreduce *a, const dpti_contribution *who, const range rest[REST],
+                       dpt_status mine)
+{
+    const member *m = &a->members[who->rank];
+    round *r = &a->rounds[m->n_runs % 2];
+    if (a->broken) return DPT_E_CANCELLED;
+    for (size_t i = 0; i < REST; i++)
+        bring(a, who, rest[i]);
+    a->brought[who->rank] = mine;
+    if (++r->n_here == count_present(a, a->n_ranks)) {
+        r->verdict = first_failure(a);
+        r->all_here = true;
+        a->rounds[(m->n_runs + 1) % 2] = (round){.n_complete = 0};
+        pthread_cond_broadcast(&a->changed);
+    }
+    while (!r->all_here && !a->broken)
+        if (!sum_piece(a, r)) pthread_cond_wait(&a->changed, &a->mutex);
+    return r->all_here ? r->verdict : DPT_E_CANCELLED;
+}
+
+static dpt_status run_alone(dpti_allreduce *a, const dpti_contribution *who, const range rest[REST],
+                            dpt_status *mine, double *clock, dpti_times *times)
+{
+    member *m = &a->members[who->rank];
+    round *r = &a->rounds[m->n_runs % 2];
+    pthread_mutex_lock(&a->mutex);
+    const dpt_status verdict = come(a, who, rest, *mine);
+    *clock = dpti_times_add_since(times, DPTI_SPAN_WAITING, *clock);
+    while (verdict == DPT_OK && sum_piece(a, r)) {
+    }
+    while (r->n_summing > 0)
+        pthread_cond_wait(&a->changed, &a->mutex);
+    m->n_runs++;
+    m->n_brought = 0;
+    pthread_mutex_unlock(&a->mutex);
+    *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
+    DPT_TRY(verdict);
+    return take_away(a, who->rank, mine, clock, times);
+}
+
 /* ---- Over processes -------------------------------------------------------------------------- */
 
-/* What all processes think of the step, and which of them bring anything. */
+/* What all processes think of the step. */
 static dpt_status vote(dpti_allreduce *a, dpt_status mine)
 {
     dpt_status verdict = DPT_OK;
     dpt_error error = {.status = DPT_OK}; /* told by the next call that fails */
-    bool any = false;
-    for (size_t r = 0; r < a->n_ranks; r++)
-        any = any || a->members[r].contributes;
-    a->contributing[dpti_processes_rank(a->processes)] = any;
-    DPT_TRY(dpti_processes_share(a->processes, &(dpti_table){a->contributing, a->places}, mine,
+    DPT_TRY(dpti_processes_share(a->processes, &(dpti_table){a->nothing, a->nothing}, mine,
                                  &verdict, &error));
     return verdict;
 }
 
-/* One member of each process votes for all of it. */
+/* One member of each process votes for all of it.  Buckets that are under way end in any case:
+   their memory may be needed. */
 static dpt_status vote_over_processes(dpti_allreduce *a, size_t rank, dpt_status verdict,
                                       double *clock, dpti_times *times)
 {
-    if (!a->processes) return verdict;
-    verdict = rank == 0 ? vote(a, verdict) : DPT_OK;
+    dpt_error error = {.status = DPT_OK};
+    if (rank == 0) {
+        verdict = vote(a, verdict);
+        if (verdict != DPT_OK && dpti_processes_finish_reductions(a->processes, &error) != DPT_OK)
+            verdict = error.status;
+    } else {
+        verdict = DPT_OK;
+    }
     verdict = dpti_rendezvous_meet(a->rendezvous, rank, verdict);
     *clock = dpti_times_add_since(times, DPTI_SPAN_WAITING, *clock);
     return verdict;
 }
 
-/* The sum of this process, which the first member has, becomes that of all, for all members. */
-static dpt_status reduce_over_processes(dpti_allreduce *a, size_t rank, double *clock,
-                                        dpti_times *times)
+/* The part of a range that the rank in this place sums, or copies. */
+static range slice_of(const dpti_allreduce *a, range whole, size_t rank)
 {
+    const size_t count = whole.end - whole.begin, n = a->n_ranks;
+    const size_t lines = (count + ALIGNMENT - 1) / ALIGNMENT;
+    size_t begin = lines * rank / n * ALIGNMENT, end = lines * (rank + 1) / n * ALIGNMENT;
+    if (end > count) end = count;
+    if (begin > end) begin = end;
+    return (range){whole.begin + begin, whole.begin + end};
+}
+
+/* The sum of this process, which the first member has, becomes that of all, for all members. */
+static dpt_status reduce_over_processes(dpti_allreduce *a, const dpti_contribution *who,
+                                        const range rest[REST], double *clock, dpti_times *times)
+{
+    const size_t rank = who->rank;
     dpt_error error = {.status = DPT_OK};
     dpt_status mine = DPT_OK;
-    if (!a->processes) return DPT_OK;
-    if (rank == 0)
-        mine = dpti_processes_reduce(a->processes, a->members[0].view, a->count, a->contributing,
-                                     &error);
+    if (rank == 0) {
+        for (size_t i = 0; i < REST; i++)
+            start_reduction(a, who, rest[i], true);
+        mine = dpti_processes_finish_reductions(a->processes, &error);
+    }
     mine = dpti_rendezvous_meet(a->rendezvous, rank, mine);
     /* Every member's, whoever does it: else the first one would look slow. */
     *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
     if (mine != DPT_OK || a->n_ranks == 1) return mine;
-    const size_t first = slice_begin(a, rank), n = slice_begin(a, rank + 1) - first;
+    const range slice = slice_of(a, (range){0, a->count}, rank);
     for (size_t r = 1; r < a->n_ranks; r++)
-        memcpy(a->members[r].view + first, a->members[0].view + first, n * sizeof(float));
+        memcpy(a->members[r].view + slice.begin, a->members[0].view + slice.begin,
+               (slice.end - slice.begin) * sizeof(float));
     return meet(a, rank, DPT_OK, clock, times);
 }
 
-dpt_status dpti_allreduce_run(dpti_allreduce *allreduce, size_t rank, bool contributes,
+static dpt_status run_together(dpti_allreduce *a, const dpti_contribution *who,
+                               const range rest[REST], dpt_status *mine, double *clock,
+                               dpti_times *times)
+{
+    const size_t rank = who->rank;
+    member *m = &a->members[rank];
+    const dpt_status verdict = meet(a, rank, *mine, clock, times);
+    DPT_TRY(vote_over_processes(a, rank, verdict, clock, times));
+    /* All have brought their buckets, and none will bring more before the next meeting. */
+    if (rank == 0) a->rounds[m->n_runs % 2] = (round){.n_complete = 0};
+    for (size_t i = 0; i < REST && a->n_ranks > 1; i++) {
+        const range slice = slice_of(a, rest[i], rank);
+        reduce_slice(a, slice.begin, slice.end);
+    }
+    m->n_brought = 0;
+    DPT_TRY(meet(a, rank, DPT_OK, clock, times));
+    DPT_TRY(reduce_over_processes(a, who, rest, clock, times));
+    return take_away(a, rank, mine, clock, times);
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+dpt_status dpti_allreduce_run(dpti_allreduce *allreduce, const dpti_contribution *who,
                               dpt_status *mine, dpti_times *times)
 {
     dpti_allreduce *a = allreduce;
-    member *m = &a->members[rank];
-    if (count_present(a, a->n_ranks) == 1 && !a->processes) return *mine;
+    member *m = &a->members[who->rank];
+    range rest[REST];
+    if (is_alone(a)) return *mine;
     double clock = dpti_seconds();
-    m->contributes = contributes;
-    if (*mine == DPT_OK && contributes) *mine = transfer(a, m, false);
-    const dpt_status verdict = meet(a, rank, *mine, &clock, times);
-    DPT_TRY(vote_over_processes(a, rank, verdict, &clock, times));
-
-    const size_t place = count_present(a, rank);
-    if (a->n_ranks > 1) reduce_slice(a, slice_begin(a, place), slice_begin(a, place + 1));
-    DPT_TRY(meet(a, rank, DPT_OK, &clock, times));
-    DPT_TRY(reduce_over_processes(a, rank, &clock, times));
-    if (!any_staged(a)) return DPT_OK;
-    *mine = transfer(a, m, true);
-    return meet(a, rank, *mine, &clock, times);
+    if (m->n_brought == 0) m->contributes = who->contributes;
+    find_rest(a, m, rest);
+    if (*mine == DPT_OK && who->contributes) *mine = transfer_rest(m, rest);
+    clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, clock);
+    return a->processes ? run_together(a, who, rest, mine, &clock, times)
+                        : run_alone(a, who, rest, mine, &clock, times);
 }

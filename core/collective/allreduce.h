@@ -1,11 +1,14 @@
 /* All-reduce among devices of any backends, through host memory.  Every driver thread takes part:
    it shows its device's data (in place where the device's memory is the host's, else a staged
-   copy), sums one slice of everybody's in the order of the ranks, and writes the sum back to all.
-   The order is fixed, so every replica ends with the same bits.
+   copy), and those that wait for the others sum, piece by piece, in the order of the ranks, and
+   write the sums to all.  The order is fixed, so every replica ends with the same bits.
+
+   A rank can bring its data in buckets, as they are written, and go on computing; what is complete
+   is summed meanwhile by those that have nothing else to do.
 
    Where there are several processes, ranks are those of this process: its sum goes into one rank's
-   data, is reduced there over the processes (collective/processes.h), and then reaches the others.
- */
+   data, is reduced there over the processes by the communication thread (collective/processes.h),
+   for buckets while everybody goes on computing, and then reaches the others. */
 #ifndef DPTI_ALLREDUCE_H
 #define DPTI_ALLREDUCE_H
 
@@ -32,15 +35,34 @@ void dpti_allreduce_set_present(dpti_allreduce *allreduce, size_t rank, bool pre
 /* A rank will not come: as dpti_rendezvous_break and mend say. */
 void dpti_allreduce_break(dpti_allreduce *allreduce);
 void dpti_allreduce_mend(dpti_allreduce *allreduce);
+/* Nobody is there or on the way: waits for what other processes still do with buckets, and forgets
+   those of a run that did not take place. */
+void dpti_allreduce_reset(dpti_allreduce *allreduce);
 
-/* [driver] Called by every rank.  *mine is this rank's status so far, and becomes the failure of
-   its own transfers.  If any rank brings a failure nothing is summed and all get the first failure
-   in rank order (of this process; else that of another one).  A rank that does not contribute still
-   receives the sum.  The device's earlier work has passed (sync).  This rank's transfers and its
-   slice of the sum are added to *times as EXCHANGE, and what it waits for the others as WAITING;
-   times may be NULL. */
-DPT_CHECK_RESULT dpt_status dpti_allreduce_run(dpti_allreduce *allreduce, size_t rank,
-                                               bool contributes, dpt_status *mine,
+/* Who comes, and who brings anything, which all processes know alike. */
+typedef struct dpti_contribution {
+    size_t rank;
+    bool contributes;      /* a rank that does not still receives the sum */
+    const bool *processes; /* (processes) which of them contribute; NULL: all.  Stays until the run
+                              is over */
+} dpti_contribution;
+
+/* [driver] Brings elements [begin, end) before the run, where all bring the same ranges in the same
+   order, each of which ends where the one before begins.  Waits for nobody.  The device's earlier
+   work has passed (sync), and none reads or writes these elements until the run is over.  A rank
+   that has failed brings them all the same: they count for the others' order, not for the run. As
+   the run for *mine and *times. */
+void dpti_allreduce_bring(dpti_allreduce *allreduce, const dpti_contribution *who, size_t begin,
+                          size_t end, dpt_status *mine, dpti_times *times);
+
+/* [driver] Called by every rank, which brings what it has not brought yet.  *mine is this rank's
+   status so far, and becomes the failure of its own transfers.  If any rank brings a failure nobody
+   may count on sums and all get the first failure in rank order (of this process; else that of
+   another one).  The device's earlier work has passed (sync).  Added to *times, which may be NULL:
+   as WAITING what passes until all have come, sums included that this rank makes meanwhile; as
+   EXCHANGE this rank's transfers and what passes from then on, which is what no computing hides. */
+DPT_CHECK_RESULT dpt_status dpti_allreduce_run(dpti_allreduce *allreduce,
+                                               const dpti_contribution *who, dpt_status *mine,
                                                dpti_times *times);
 
 #endif

@@ -2,54 +2,178 @@
 #include "collective/processes.h"
 
 #include "base/base.h"
+#include "collective/pipeline.h"
 #include "device/signals.h"
 #include "dptrain.h" /* dpt_status_words */
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
 
-enum {
-    SLICE_ALIGNMENT = 16, /* elements: a cache line */
-    CHUNK = 512 * 1024,   /* elements of a slice that are under way at a time: 2 MiB */
-    BLOCK = 4096,         /* elements that are summed at a time: 16 KiB, which stays in L1 */
-    CHUNKS_UNDER_WAY = 2, /* one is summed while the next one travels */
-};
+/* Waiting begins by looking again and again, for what comes at once, and goes on by sleeping
+   between looks: cores are devices here.  But much data moves only while somebody looks, and where
+   a device waits for it looking is worth more than sleeping. */
+enum { LEAST_SLEEP = 20000, MOST_SLEEP = 200000, TIMER_SLACK = 1000 }; /* nanoseconds */
+enum { MOST_SLEEP_BESIDE = 500000 }; /* while nobody waits: what travels hides behind computing */
+enum { MUCH = 1 << 16 };             /* bytes */
+static const double eager_seconds = 50e-6, eager_seconds_for_much = 50e-3;
 
 typedef dpt_status call_fn(dpti_processes *processes, void *argument, dpt_error *error);
 
 struct dpti_processes {
-    const dpt_transport *transport;
-    void *self;
-    size_t rank, n;
+    dpti_wire wire;
     bool open;
-    atomic_bool failed;    /* the transport, or this process alone: */
-    dpt_error first;       /* how, if it was the transport */
     bool agreed;           /* all know of the last failure */
-    float *staging;        /* (CHUNKS_UNDER_WAY, n - 1, CHUNK) */
     dpt_message *messages; /* (4 n) */
+    dpti_pipeline *pipeline;
     pthread_t thread;
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
+    bool failed;     /* the transport, or this process alone: */
+    dpt_error first; /* how, if it was the transport */
     bool busy, stop;
     call_fn *call; /* NULL: nothing to do */
     void *argument;
     dpt_error *error;
     dpt_status status;
+    dpti_reduction ring[DPTI_MOST_REDUCTIONS];
+    size_t n_started, n_over, n_waiting; /* reductions, ever; threads that wait for them */
+    bool looking;                        /* at reductions: their memory is in use */
 };
 
+static bool has_failed(dpti_processes *p)
+{
+    pthread_mutex_lock(&p->mutex);
+    const bool failed = p->failed;
+    pthread_mutex_unlock(&p->mutex);
+    return failed;
+}
+
+/* The first failure of the transport is what every later call tells. */
+static void note_failure(dpti_processes *p, dpt_status status, const dpt_error *error)
+{
+    pthread_mutex_lock(&p->mutex);
+    if (!p->failed)
+        (void)DPT_FAIL_NATIVE(&p->first, status, error->native, "process %zu of %zu: %.400s",
+                              p->wire.rank, p->wire.n,
+                              error->message[0] ? error->message : dpt_status_words(status));
+    p->failed = true;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->mutex);
+}
+
+static void give_up(dpti_processes *p)
+{
+    pthread_mutex_lock(&p->mutex);
+    p->failed = true;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->mutex);
+}
+
+static dpt_status tell_failure(dpti_processes *p, dpt_error *error)
+{
+    pthread_mutex_lock(&p->mutex);
+    const dpt_error first = p->first;
+    pthread_mutex_unlock(&p->mutex);
+    if (first.status == DPT_OK) return DPT_FAIL(error, DPT_E_STATE, "this process has given up");
+    *error = first;
+    return error->status;
+}
+
 /* ---- The communication thread ---------------------------------------------------------------- */
+
+/* Looks at the reductions that are under way; whether anything has moved. */
+static bool look_at_reductions(dpti_processes *p)
+{
+    dpt_error error = {.status = DPT_OK};
+    bool moved = false;
+    pthread_mutex_lock(&p->mutex);
+    const size_t n_started = p->failed ? 0 : p->n_started;
+    size_t n_over = p->n_over;
+    p->looking = n_over < n_started;
+    pthread_mutex_unlock(&p->mutex);
+    if (n_over >= n_started) return false;
+    const dpt_status status = dpti_pipeline_look(p->pipeline, p->ring, DPTI_MOST_REDUCTIONS,
+                                                 n_started, &n_over, &moved, &error);
+    if (status != DPT_OK) note_failure(p, status, &error);
+    pthread_mutex_lock(&p->mutex);
+    if (n_over != p->n_over || p->failed) pthread_cond_broadcast(&p->changed);
+    p->n_over = n_over;
+    p->looking = false;
+    pthread_mutex_unlock(&p->mutex);
+    return moved;
+}
+
+/* Between two looks: how long nothing has moved. */
+typedef struct patience {
+    double since;
+    long sleep; /* nanoseconds */
+} patience;
+
+static void begin_patience(patience *pause)
+{
+    *pause = (patience){.since = dpti_seconds(), .sleep = LEAST_SLEEP};
+}
+
+/* How long to sleep now; 0 while it pays to look again. */
+static long next_sleep(patience *pause, double eager)
+{
+    const long sleep = pause->sleep;
+    if (dpti_seconds() - pause->since < eager) return 0;
+    if (sleep < (eager > 0 ? MOST_SLEEP : MOST_SLEEP_BESIDE)) pause->sleep += sleep / 4;
+    return sleep;
+}
+
+/* Under the mutex: nobody calls, and reductions are under way.  A call ends the sleep. */
+static void pause_between_calls(dpti_processes *p, patience *pause)
+{
+    const long sleep = next_sleep(pause, p->n_waiting > 0 ? eager_seconds_for_much : 0);
+    struct timespec until;
+    if (sleep == 0) {
+        pthread_mutex_unlock(&p->mutex);
+        (void)sched_yield();
+        pthread_mutex_lock(&p->mutex);
+        return;
+    }
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += sleep;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_cond_timedwait(&p->changed, &p->mutex, &until);
+}
+
+/* Under the mutex. */
+static void reduce_until_called(dpti_processes *p)
+{
+    patience pause;
+    begin_patience(&pause);
+    while (!p->call && !p->stop && !p->failed && p->n_over < p->n_started) {
+        pthread_mutex_unlock(&p->mutex);
+        const bool moved = look_at_reductions(p);
+        pthread_mutex_lock(&p->mutex);
+        if (moved)
+            begin_patience(&pause);
+        else if (!p->call && !p->stop)
+            pause_between_calls(p, &pause);
+    }
+}
 
 static void *communicate(void *argument)
 {
     dpti_processes *p = argument;
+    (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK); /* else a sleep takes 50 microseconds more */
     pthread_mutex_lock(&p->mutex);
     for (;;) {
-        while (!p->call && !p->stop)
+        reduce_until_called(p);
+        while (!p->call && !p->stop && (p->failed || p->n_over == p->n_started))
             pthread_cond_wait(&p->changed, &p->mutex);
-        if (!p->call) break;
+        if (!p->call && p->stop) break;
+        if (!p->call) continue;
         pthread_mutex_unlock(&p->mutex);
         const dpt_status status = p->call(p, p->argument, p->error);
         pthread_mutex_lock(&p->mutex);
@@ -83,22 +207,21 @@ static dpt_status call(dpti_processes *p, call_fn *function, void *argument, dpt
 
 static dpt_status run_open(dpti_processes *p, void *argument, dpt_error *error)
 {
+    dpti_wire *w = &p->wire;
     (void)argument;
-    DPT_TRY(p->transport->open(&p->self, &p->rank, &p->n, error));
+    DPT_TRY(w->transport->open(&w->self, &w->rank, &w->n, error));
     p->open = true;
-    p->messages = calloc(4 * p->n, sizeof *p->messages);
-    p->staging =
-        p->n > 1 ? dpti_alloc_aligned(CHUNKS_UNDER_WAY * (p->n - 1) * CHUNK * sizeof *p->staging)
-                 : NULL;
-    if (p->messages && (p->staging || p->n == 1)) return DPT_OK;
-    return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to exchange with %zu processes", p->n);
+    p->messages = calloc(4 * w->n, sizeof *p->messages);
+    p->pipeline = dpti_pipeline_create(w);
+    if (p->messages && p->pipeline) return DPT_OK;
+    return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to exchange with %zu processes", w->n);
 }
 
 static dpt_status run_close(dpti_processes *p, void *argument, dpt_error *error)
 {
     (void)argument;
     (void)error;
-    p->transport->close(p->self);
+    p->wire.transport->close(p->wire.self);
     return DPT_OK;
 }
 
@@ -106,7 +229,7 @@ static void release(dpti_processes *p)
 {
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->mutex);
-    free(p->staging);
+    dpti_pipeline_destroy(p->pipeline);
     free(p->messages);
     free(p);
 }
@@ -137,10 +260,13 @@ dpt_status dpti_processes_start(const dpt_transport *transport, dpti_processes *
 {
     dpti_processes *p = calloc(1, sizeof *p);
     if (!p) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a transport");
-    p->transport = transport;
-    p->n = 1;
+    p->wire = (dpti_wire){.transport = transport, .n = 1};
+    pthread_condattr_t clock;
     pthread_mutex_init(&p->mutex, NULL);
-    pthread_cond_init(&p->changed, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&p->changed, &clock);
+    pthread_condattr_destroy(&clock);
     const int code = start_thread(p);
     if (code != 0) {
         release(p);
@@ -152,7 +278,7 @@ dpt_status dpti_processes_start(const dpt_transport *transport, dpti_processes *
     const dpt_status status = call(p, run_open, NULL, error);
     dpti_signals_restore(&signals);
     if (status != DPT_OK) {
-        p->failed = true; /* the others are not waited for */
+        give_up(p); /* the others are not waited for */
         dpti_processes_stop(p);
         return status;
     }
@@ -166,25 +292,27 @@ void dpti_processes_stop(dpti_processes *processes)
     dpt_error error = {.status = DPT_OK};
     if (!p) return;
     /* A job that has failed is not left in good order: others may never come to it. */
-    if (p->open && p->failed) dpti_leave_behind(p->self);
-    if (p->open && !p->failed) (void)call(p, run_close, NULL, &error);
+    if (p->open && has_failed(p))
+        dpti_leave_behind(p->wire.self);
+    else if (p->open)
+        (void)call(p, run_close, NULL, &error);
     end_thread(p);
     release(p);
 }
 
 size_t dpti_processes_rank(const dpti_processes *processes)
 {
-    return processes->rank;
+    return processes->wire.rank;
 }
 
 size_t dpti_processes_count(const dpti_processes *processes)
 {
-    return processes->n;
+    return processes->wire.n;
 }
 
 void dpti_processes_give_up(dpti_processes *processes)
 {
-    if (!processes->agreed) processes->failed = true;
+    if (!processes->agreed) give_up(processes);
 }
 
 void dpti_processes_know(dpti_processes *processes)
@@ -209,12 +337,12 @@ static void add(dpt_message *messages, size_t *n, const dpt_message *message)
 static void add_all_gather(const dpti_processes *p, uint8_t *base, const size_t *begins,
                            size_t *n_messages)
 {
-    for (size_t r = 0; r < p->n; r++) {
-        if (r == p->rank) continue;
+    for (size_t r = 0; r < p->wire.n; r++) {
+        if (r == p->wire.rank) continue;
         add(p->messages, n_messages,
             &(dpt_message){.peer = r,
-                           .data = base + begins[p->rank],
-                           .n_bytes = begins[p->rank + 1] - begins[p->rank]});
+                           .data = base + begins[p->wire.rank],
+                           .n_bytes = begins[p->wire.rank + 1] - begins[p->wire.rank]});
         add(p->messages, n_messages,
             &(dpt_message){.receive = true,
                            .peer = r,
@@ -223,37 +351,40 @@ static void add_all_gather(const dpti_processes *p, uint8_t *base, const size_t 
     }
 }
 
-static dpt_status start(dpti_processes *p, size_t n_messages, void **request, dpt_error *error)
+/* Sends and receives the first n messages, working on reductions meanwhile. */
+static dpt_status exchange(dpti_processes *p, size_t n, dpt_error *error)
 {
-    *request = NULL;
-    if (n_messages == 0) return DPT_OK;
-    return p->transport->start(p->self, p->messages, n_messages, request, error);
-}
-
-static dpt_status wait(dpti_processes *p, void **request, dpt_error *error)
-{
-    void *started = *request;
-    *request = NULL;
-    return started ? p->transport->wait(p->self, started, error) : DPT_OK;
+    const dpti_wire *w = &p->wire;
+    void *request = NULL;
+    size_t n_bytes = 0;
+    bool done = false;
+    patience pause;
+    if (n == 0) return DPT_OK;
+    for (size_t i = 0; i < n; i++)
+        n_bytes += p->messages[i].n_bytes;
+    DPT_TRY(w->transport->start(w->self, p->messages, n, &request, error));
+    for (begin_patience(&pause);;) {
+        DPT_TRY(w->transport->test(w->self, request, &done, error));
+        if (done) return DPT_OK;
+        if (look_at_reductions(p)) continue;
+        const long sleep =
+            next_sleep(&pause, n_bytes < MUCH ? eager_seconds : eager_seconds_for_much);
+        if (sleep == 0)
+            (void)sched_yield();
+        else
+            (void)nanosleep(&(struct timespec){.tv_nsec = sleep}, NULL);
+    }
 }
 
 /* Makes a call that the others make too; what fails here is the transport. */
 static dpt_status together(dpti_processes *p, call_fn *function, void *argument, dpt_error *error)
 {
     dpt_error own = {.status = DPT_OK};
-    if (p->failed) {
-        if (p->first.status == DPT_OK)
-            return DPT_FAIL(error, DPT_E_STATE, "this process has given up");
-        *error = p->first;
-        return error->status;
-    }
+    if (has_failed(p)) return tell_failure(p, error);
     const dpt_status status = call(p, function, argument, &own);
     if (status == DPT_OK) return DPT_OK;
-    p->failed = true;
-    (void)DPT_FAIL_NATIVE(&p->first, status, own.native, "process %zu of %zu: %.400s", p->rank,
-                          p->n, own.message[0] ? own.message : dpt_status_words(status));
-    *error = p->first;
-    return status;
+    note_failure(p, status, &own);
+    return tell_failure(p, error);
 }
 
 /* ---- All-gather with a vote ------------------------------------------------------------------ */
@@ -267,12 +398,11 @@ static dpt_status run_share(dpti_processes *p, void *argument, dpt_error *error)
 {
     const share_job *job = argument;
     size_t n_messages = 0;
-    void *request;
-    for (size_t r = 0; r < p->n; r++) {
-        if (r == p->rank) continue;
+    for (size_t r = 0; r < p->wire.n; r++) {
+        if (r == p->wire.rank) continue;
         add(p->messages, &n_messages,
             &(dpt_message){
-                .peer = r, .data = &job->brought[p->rank], .n_bytes = sizeof *job->brought});
+                .peer = r, .data = &job->brought[p->wire.rank], .n_bytes = sizeof *job->brought});
         add(p->messages, &n_messages,
             &(dpt_message){.receive = true,
                            .peer = r,
@@ -280,8 +410,7 @@ static dpt_status run_share(dpti_processes *p, void *argument, dpt_error *error)
                            .n_bytes = sizeof *job->brought});
     }
     add_all_gather(p, job->table->data, job->table->begins, &n_messages);
-    DPT_TRY(start(p, n_messages, &request, error));
-    return wait(p, &request, error);
+    return exchange(p, n_messages, error);
 }
 
 static dpt_status first_failure(const dpt_status *brought, size_t n)
@@ -295,15 +424,15 @@ dpt_status dpti_processes_share(dpti_processes *processes, const dpti_table *tab
                                 dpt_status *verdict, dpt_error *error)
 {
     dpti_processes *p = processes;
-    dpt_status *brought = calloc(p->n, sizeof *brought);
+    dpt_status *brought = calloc(p->wire.n, sizeof *brought);
     share_job job = {.table = table, .brought = brought};
     if (!brought) {
-        p->failed = true;
+        give_up(p);
         return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to exchange with other processes");
     }
-    brought[p->rank] = mine;
+    brought[p->wire.rank] = mine;
     const dpt_status status = together(p, run_share, &job, error);
-    if (status == DPT_OK) *verdict = first_failure(brought, p->n);
+    if (status == DPT_OK) *verdict = first_failure(brought, p->wire.n);
     free(brought);
     return status;
 }
@@ -322,26 +451,26 @@ static dpt_status gather(dpti_processes *p, const void *mine, size_t n_bytes, dp
                          dpt_error *error)
 {
     dpt_status verdict = DPT_OK;
-    uint64_t *sizes = calloc(p->n, sizeof *sizes);
-    g->begins = calloc(p->n + 1, sizeof *g->begins);
+    uint64_t *sizes = calloc(p->wire.n, sizeof *sizes);
+    g->begins = calloc(p->wire.n + 1, sizeof *g->begins);
     dpt_status status = DPT_E_NO_MEMORY;
     if (!sizes || !g->begins) goto end;
-    for (size_t r = 0; r <= p->n; r++)
+    for (size_t r = 0; r <= p->wire.n; r++)
         g->begins[r] = r * sizeof *sizes;
-    sizes[p->rank] = n_bytes;
+    sizes[p->wire.rank] = n_bytes;
     status = dpti_processes_share(p, &(dpti_table){sizes, g->begins}, DPT_OK, &verdict, error);
     if (status != DPT_OK) goto end;
     g->begins[0] = 0;
-    for (size_t r = 0; r < p->n; r++)
+    for (size_t r = 0; r < p->wire.n; r++)
         g->begins[r + 1] = g->begins[r] + (size_t)sizes[r];
-    g->data = calloc(g->begins[p->n] + 1, 1);
+    g->data = calloc(g->begins[p->wire.n] + 1, 1);
     status = DPT_E_NO_MEMORY;
     if (!g->data) goto end;
-    if (n_bytes > 0) memcpy(g->data + g->begins[p->rank], mine, n_bytes);
+    if (n_bytes > 0) memcpy(g->data + g->begins[p->wire.rank], mine, n_bytes);
     status = dpti_processes_share(p, &(dpti_table){g->data, g->begins}, DPT_OK, &verdict, error);
 end:
-    if (status == DPT_E_NO_MEMORY && !p->failed) {
-        p->failed = true;
+    if (status == DPT_E_NO_MEMORY && !has_failed(p)) {
+        give_up(p);
         (void)DPT_FAIL(error, status, "no memory to exchange with other processes");
     }
     free(sizes);
@@ -390,7 +519,7 @@ dpt_status dpti_processes_agree(dpti_processes *processes, dpt_status mine, cons
     }
     DPT_TRY(dpti_processes_gather(p, &report, sizeof report, &reports, error));
     const dpt_error *found =
-        find_failure((const dpt_error *)(const void *)reports.data, p->n, &rank, &alike);
+        find_failure((const dpt_error *)(const void *)reports.data, p->wire.n, &rank, &alike);
     p->agreed = found != NULL;
     if (found && alike)
         *error = *found;
@@ -405,137 +534,27 @@ dpt_status dpti_processes_agree(dpti_processes *processes, dpt_status mine, cons
 
 /* ---- All-reduce ------------------------------------------------------------------------------ */
 
-typedef struct reduction {
-    float *data;
-    size_t count;
-    const bool *contributes;
-} reduction;
-
-/* Elements [*first, *last) are chunk k of the slice that process r sums. */
-static void chunk_of(const dpti_processes *p, const reduction *what, size_t r, size_t k,
-                     size_t *first, size_t *last)
+void dpti_processes_start_reduction(dpti_processes *processes, const dpti_reduction *reduction)
 {
-    const size_t lines = (what->count + SLICE_ALIGNMENT - 1) / SLICE_ALIGNMENT;
-    size_t begin = lines * r / p->n * SLICE_ALIGNMENT;
-    size_t end = lines * (r + 1) / p->n * SLICE_ALIGNMENT;
-    if (end > what->count) end = what->count;
-    begin += k * CHUNK;
-    *first = begin < end ? begin : end;
-    *last = end - *first < CHUNK ? end : *first + CHUNK;
+    dpti_processes *p = processes;
+    pthread_mutex_lock(&p->mutex);
+    while (!p->failed && p->n_started - p->n_over == DPTI_MOST_REDUCTIONS)
+        pthread_cond_wait(&p->changed, &p->mutex);
+    if (!p->failed) p->ring[p->n_started++ % DPTI_MOST_REDUCTIONS] = *reduction;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->mutex);
 }
 
-static float *staging_of(const dpti_processes *p, size_t k, size_t r)
+dpt_status dpti_processes_finish_reductions(dpti_processes *processes, dpt_error *error)
 {
-    const size_t place = r < p->rank ? r : r - 1;
-    return p->staging + ((k % CHUNKS_UNDER_WAY) * (p->n - 1) + place) * CHUNK;
-}
-
-/* Brings everybody this process's part of chunk k of his slice. */
-static dpt_status start_scatter(dpti_processes *p, const reduction *what, size_t k, void **request,
-                                dpt_error *error)
-{
-    size_t n_messages = 0, first, last;
-    for (size_t r = 0; r < p->n; r++) {
-        if (r == p->rank) continue;
-        chunk_of(p, what, r, k, &first, &last);
-        if (what->contributes[p->rank])
-            add(p->messages, &n_messages,
-                &(dpt_message){.peer = r,
-                               .data = what->data + first,
-                               .n_bytes = (last - first) * sizeof *what->data});
-        chunk_of(p, what, p->rank, k, &first, &last);
-        if (what->contributes[r])
-            add(p->messages, &n_messages,
-                &(dpt_message){.receive = true,
-                               .peer = r,
-                               .data = staging_of(p, k, r),
-                               .n_bytes = (last - first) * sizeof *what->data});
-    }
-    return start(p, n_messages, request, error);
-}
-
-/* Brings everybody the sum of chunk k of this process's slice. */
-static dpt_status start_gather(dpti_processes *p, const reduction *what, size_t k, void **request,
-                               dpt_error *error)
-{
-    size_t n_messages = 0, first, last;
-    for (size_t r = 0; r < p->n; r++) {
-        if (r == p->rank) continue;
-        chunk_of(p, what, p->rank, k, &first, &last);
-        add(p->messages, &n_messages,
-            &(dpt_message){.peer = r,
-                           .data = what->data + first,
-                           .n_bytes = (last - first) * sizeof *what->data});
-        chunk_of(p, what, r, k, &first, &last);
-        add(p->messages, &n_messages,
-            &(dpt_message){.receive = true,
-                           .peer = r,
-                           .data = what->data + first,
-                           .n_bytes = (last - first) * sizeof *what->data});
-    }
-    return start(p, n_messages, request, error);
-}
-
-/* Sums chunk k of this process's slice, in the order of ranks. */
-static void sum_chunk(const dpti_processes *p, const reduction *what, size_t k)
-{
-    size_t first, last;
-    float sum[BLOCK];
-    chunk_of(p, what, p->rank, k, &first, &last);
-    for (size_t begin = first; begin < last; begin += BLOCK) {
-        const size_t n = last - begin < BLOCK ? last - begin : BLOCK;
-        bool empty = true;
-        for (size_t r = 0; r < p->n; r++) {
-            if (!what->contributes[r]) continue;
-            const float *from =
-                r == p->rank ? what->data + begin : staging_of(p, k, r) + (begin - first);
-            if (empty)
-                memcpy(sum, from, n * sizeof *sum);
-            else
-                for (size_t i = 0; i < n; i++)
-                    sum[i] += from[i];
-            empty = false;
-        }
-        if (empty) memset(sum, 0, n * sizeof *sum);
-        memcpy(what->data + begin, sum, n * sizeof *sum);
-    }
-}
-
-static size_t n_chunks(const dpti_processes *p, const reduction *what)
-{
-    size_t most = 0;
-    for (size_t r = 0; r < p->n; r++) {
-        size_t n = 0, first, last;
-        for (chunk_of(p, what, r, 0, &first, &last); first < last;
-             chunk_of(p, what, r, n, &first, &last))
-            n++;
-        if (n > most) most = n;
-    }
-    return most;
-}
-
-static dpt_status run_reduce(dpti_processes *p, void *argument, dpt_error *error)
-{
-    const reduction *what = argument;
-    const size_t n = n_chunks(p, what);
-    void *scattered[CHUNKS_UNDER_WAY] = {NULL}, *gathered[CHUNKS_UNDER_WAY] = {NULL};
-    if (n > 0) DPT_TRY(start_scatter(p, what, 0, &scattered[0], error));
-    for (size_t k = 0; k < n; k++) {
-        const size_t here = k % CHUNKS_UNDER_WAY, next = (k + 1) % CHUNKS_UNDER_WAY;
-        if (k + 1 < n) DPT_TRY(start_scatter(p, what, k + 1, &scattered[next], error));
-        DPT_TRY(wait(p, &scattered[here], error));
-        sum_chunk(p, what, k);
-        DPT_TRY(wait(p, &gathered[here], error));
-        DPT_TRY(start_gather(p, what, k, &gathered[here], error));
-    }
-    for (size_t i = 0; i < CHUNKS_UNDER_WAY; i++)
-        DPT_TRY(wait(p, &gathered[i], error));
-    return DPT_OK;
-}
-
-dpt_status dpti_processes_reduce(dpti_processes *processes, float *data, size_t count,
-                                 const bool *contributes, dpt_error *error)
-{
-    reduction what = {.data = data, .count = count, .contributes = contributes};
-    return together(processes, run_reduce, &what, error);
+    dpti_processes *p = processes;
+    pthread_mutex_lock(&p->mutex);
+    p->n_waiting++;
+    pthread_cond_broadcast(&p->changed);
+    while (p->looking || (!p->failed && p->n_over < p->n_started))
+        pthread_cond_wait(&p->changed, &p->mutex);
+    p->n_waiting--;
+    const bool failed = p->failed;
+    pthread_mutex_unlock(&p->mutex);
+    return failed ? tell_failure(p, error) : DPT_OK;
 }

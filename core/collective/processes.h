@@ -1,9 +1,10 @@
 /* The processes of a job, and what they do together, by messages of a transport.
 
    One thread, the communication thread, opens the transport and makes all of its calls, as MPI
-   wants it; whoever calls here waits for it.  All processes make the same calls in the same order
-   with the same sizes: that is the caller's business, and the reason why nothing may depend on a
-   clock or on what one process alone has seen.
+   wants it; whoever calls here waits for it, but for reductions, which it works on beside
+   everything else.  All processes make the same calls in the same order with the same sizes, and
+   start the same reductions in the same order: that is the caller's business, and the reason why
+   nothing may depend on a clock or on what one process alone has seen.
 
    After a failure of the transport every further call fails: the job is at its end. */
 #ifndef DPTI_PROCESSES_H
@@ -64,10 +65,25 @@ DPT_CHECK_RESULT dpt_status dpti_processes_share(dpti_processes *processes, cons
 
 /* All-reduce in place of `count` float32: the sum over the processes that contribute, which all
    know alike, in the order of ranks.  Each slice is summed by one process and then distributed, so
-   all have the same bits. */
-DPT_CHECK_RESULT dpt_status dpti_processes_reduce(dpti_processes *processes, float *data,
-                                                  size_t count, const bool *contributes,
-                                                  dpt_error *error);
+   all have the same bits, which do not depend on how an array is cut into several reductions. */
+typedef struct dpti_reduction {
+    float *data;
+    size_t count;
+    const bool *contributes; /* (count of processes) */
+    /* May be NULL.  Called by the communication thread, if this process contributes, once for all
+       runs of the data that together are the whole: writes this process's part of the sum there. */
+    void (*prepare)(void *user, float *data, size_t count);
+    void *user;
+} dpti_reduction;
+
+/* What is under way at most; who starts more waits. */
+enum { DPTI_MOST_REDUCTIONS = 64 };
+
+/* Starts one and returns.  Data, and what it points to, stay until it is over. */
+void dpti_processes_start_reduction(dpti_processes *processes, const dpti_reduction *reduction);
+/* Waits until all that were started are over; DPT_OK at once if there are none. */
+DPT_CHECK_RESULT dpt_status dpti_processes_finish_reductions(dpti_processes *processes,
+                                                             dpt_error *error);
 
 /* ---- Finding them (launch.c) ----------------------------------------------------------------- */
 

@@ -32,8 +32,8 @@ static void run_join(dpti_device *device, void *argument)
 static void run_reduce(dpti_device *device, void *argument)
 {
     reduce_job *job = argument;
-    const dpt_status verdict =
-        dpti_allreduce_run(job->allreduce, job->rank, true, &job->status, NULL);
+    const dpti_contribution who = {.rank = job->rank, .contributes = true};
+    const dpt_status verdict = dpti_allreduce_run(job->allreduce, &who, &job->status, NULL);
     if (verdict != DPT_OK && job->status != DPT_OK) job->error = device->base.error;
 }
 

@@ -9,16 +9,20 @@
 #include "backend.h" /* dpt_error, DPT_FAIL */
 #include "dpt_types.h"
 
-#define DPT_TRANSPORT_ABI        1u
+#define DPT_TRANSPORT_ABI        2u
 #define DPT_TRANSPORT_ENTRY_NAME "dpt_transport_entry"
 
-/* Bytes from one process to another.  Between two processes messages arrive in the order in which
-   they were sent, whatever their sizes; a receive has the size of its send.  n_bytes > 0, and the
-   peer is never the process itself. */
+/* Channels: what is under way at the same time and started in no common order. */
+enum { DPT_TRANSPORT_CHANNELS = 3 };
+
+/* Bytes from one process to another.  Between two processes messages of one channel arrive in the
+   order in which they were sent, whatever their sizes; a receive has the size of its send.
+   n_bytes > 0, and the peer is never the process itself. */
 typedef struct dpt_message {
     bool receive;
-    size_t peer; /* its rank */
-    void *data;  /* read, or written if receive */
+    unsigned channel; /* below DPT_TRANSPORT_CHANNELS */
+    size_t peer;      /* its rank */
+    void *data;       /* read, or written if receive */
     size_t n_bytes;
 } dpt_message;
 
@@ -34,9 +38,10 @@ typedef struct dpt_transport {
        unchanged, until they are waited for.  Several requests may be under way. */
     dpt_status (*start)(void *self, const dpt_message *messages, size_t n, void **request,
                         dpt_error *error);
-    /* required.  Waits until the messages of a request have been received, or may be changed.
-       Frees the request, also when it fails.  Waiting is gentle: a machine's cores are devices. */
-    dpt_status (*wait)(void *self, void *request, dpt_error *error);
+    /* required.  Looks, without waiting, whether all messages of a request have been received, or
+       may be changed: *done.  Frees the request if so, and when it fails.  Data may move only while
+       somebody looks. */
+    dpt_status (*test)(void *self, void *request, bool *done, dpt_error *error);
 } dpt_transport;
 
 /* The one exported symbol.  NULL if this number is not supported. */

@@ -89,6 +89,7 @@ static dpt_status emit_weighted(dpti_compiler *c, size_t i)
     else
         backward.desc.u.linear.activation = DPT_ACT_NONE;
     DPT_TRY(DPTI_EMIT(c, backward, ((int[]){dy, x}), ((int[]){dw, db})));
+    DPT_TRY(dpti_end_bucket(c, node->weight));
     if (is_input(c, root)) return DPT_OK;
 
     contribution to;

@@ -70,7 +70,12 @@ dpt_status dpti_compile(const dpt_model *model, const dpti_program_options *opti
                         dpti_program *out, dpt_error *error)
 {
     dpti_program program = {0};
-    dpti_compiler c = {.model = model, .options = options, .program = &program, .error = error};
+    dpti_compiler c = {.model = model,
+                       .options = options,
+                       .program = &program,
+                       .error = error,
+                       .written = model->flat_weights,
+                       .bucketed = model->flat_weights};
     dpt_status status = DPT_OK;
     if (allocate(&c))
         status = compile(&c);

@@ -26,6 +26,9 @@ typedef struct dpti_compiler {
     dpt_activation *activation; /* of a root: fused behind it */
     int *value, *gradient;      /* of a root: tensors */
     int *moments;               /* of a norm: likewise */
+    /* Gradients of weights, in elements of the flat buffer: those from `written` on are written,
+       and those from `bucketed` on are in a bucket. */
+    size_t written, bucketed;
 } dpti_compiler;
 
 /* ---- Tensors and instructions (emit.c) ------------------------------------------------------- */
@@ -58,6 +61,10 @@ void dpti_keep(const dpti_compiler *c, int tensor);
    parts, or the part itself where nothing is exchanged. */
 DPT_CHECK_RESULT dpt_status dpti_exchange_part(const dpti_compiler *c, int part, size_t count,
                                                int *parts);
+
+/* The last instruction has written the gradient of this weight: ends the segment with a bucket, if
+   there is enough for one (buckets.c). */
+DPT_CHECK_RESULT dpt_status dpti_end_bucket(dpti_compiler *c, size_t parameter);
 
 /* ---- Passes ---------------------------------------------------------------------------------- */
 

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARAMETER_ALIGNMENT = 64 };
-
 dpt_status dpt_model_create(dpt_context *context, const char *name, dpt_model **out)
 {
     if (!name || !*name) return dpt_fail(context, DPT_E_INVALID, "a model needs a name");
@@ -46,7 +44,7 @@ static void place_parameters(dpt_model *model, dpti_role first, dpti_role last)
         dpti_parameter *p = &model->parameters[i];
         if (p->role < first || p->role > last) continue;
         p->offset = model->flat_size;
-        model->flat_size += dpti_round_up(p->size, PARAMETER_ALIGNMENT);
+        model->flat_size += dpti_round_up(p->size, DPTI_PARAMETER_ALIGNMENT);
         if (!dpti_is_statistic(p->role)) model->scalars += p->size;
     }
 }

@@ -77,6 +77,8 @@ typedef struct dpti_node {
     dpti_extent before_flatten; /* FLATTEN and what passes it on: the extent in memory */
 } dpti_node;
 
+enum { DPTI_PARAMETER_ALIGNMENT = 64 }; /* elements */
+
 struct dpt_model {
     dpt_context *context;
     char *name;

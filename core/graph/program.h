@@ -44,7 +44,10 @@ typedef struct dpti_instruction {
 typedef enum dpti_exchange {
     DPTI_EXCHANGE_NONE,
     DPTI_EXCHANGE_PARTS,     /* every device's `part` is gathered in everybody's `parts` */
-    DPTI_EXCHANGE_GRADIENTS, /* the whole flat buffer is all-reduced, and the step confirmed */
+    DPTI_EXCHANGE_BUCKET,    /* elements [begin, end) of the gradients are written: their all-reduce
+                                begins, and nobody waits for it */
+    DPTI_EXCHANGE_GRADIENTS, /* the rest of the flat buffer is all-reduced, and the step confirmed
+                              */
 } dpti_exchange;
 
 typedef struct dpti_segment {
@@ -52,6 +55,8 @@ typedef struct dpti_segment {
     dpti_exchange exchange;
     int part, parts; /* PARTS: tensors of `count` and of devices x `count` float32 */
     size_t count;
+    size_t begin, end; /* BUCKET: the first one ends where weights end, each other one where the one
+                          before it begins */
     /* Changes what lasts: runs only after every exchange before it was confirmed, and on every
        device, also on those without samples. */
     bool commits;
@@ -95,6 +100,7 @@ typedef struct dpti_program_options {
     size_t n_parts;  /* devices whose batch-norm statistics are combined, in so many exchanges;
                         0 or 1: every device takes its own */
     bool accumulate; /* gradients are added to, for shares that are worked off in several passes */
+    size_t least_bucket; /* elements; 0: the gradients are exchanged when all are written */
 } dpti_program_options;
 
 /* Forward, loss and, in training, reverse-mode differentiation and the optimizer.  Fuses an

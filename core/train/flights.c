@@ -38,6 +38,15 @@ static void clear_share(dpti_share *share)
     dpti_times_begin(&share->times, false);
 }
 
+static void find_contributing(const dpt_trainer *t, dpti_flight *flight)
+{
+    for (size_t p = 0; t->processes && p < dpti_processes_count(t->processes); p++) {
+        flight->contributing[p] = false;
+        for (size_t i = t->firsts[p]; i < t->firsts[p + 1]; i++)
+            if (flight->shards[i] > 0) flight->contributing[p] = true;
+    }
+}
+
 static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *records, float lr)
 {
     size_t first = 0;
@@ -94,6 +103,7 @@ static dpt_status submit(dpt_trainer *t, float lr)
     DPT_TRY(dpti_trainer_divide(t, flight));
     t->next = dpti_order_next(&t->order, t->next);
     flight->last_of_epoch = t->next.epoch != flight->cursor.epoch;
+    find_contributing(t, flight);
     fill_flight(t, flight, records, lr);
     flight->lr = lr;
     flight->failure.status = DPT_OK;
@@ -147,6 +157,7 @@ void dpti_trainer_drain(dpt_trainer *trainer)
     t->next = t->done;
     t->n_in_flight = 0;
     dpti_trainer_mend(t);
+    if (t->allreduce) dpti_allreduce_reset(t->allreduce);
     for (size_t i = 0; t->workers && i < t->n_workers; i++)
         t->workers[i].halted = false;
 }

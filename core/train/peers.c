@@ -146,6 +146,8 @@ static void collect_facts(const dpt_trainer *t, const dpt_trainer_options *o, fa
     add_data(f, t->data);
     add(f, "batch size", "%zu", o->batch_size);
     add(f, "micro-batch", "%zu", o->micro_batch);
+    add(f, "overlap", "%s", o->no_overlap ? "off" : "on");
+    add(f, "least bucket", "%zu", o->bucket_bytes);
     add(f, "split", "%.90s", replayed ? "replay" : o->split ? o->split : "measured");
     add_optimizer(f, o);
     add(f, "loss", "%d", (int)o->loss);

@@ -1,5 +1,6 @@
 /* What a device's driver thread does in one step: upload, the segments of forward and backward with
-   the exchanges between them, all-reduce with the vote, update. */
+   the exchanges between them, buckets that nobody waits for among them, the rest of the all-reduce
+   with the vote, update. */
 #include "train/trainer.h"
 
 #include "base/base.h"
@@ -71,8 +72,10 @@ static dpt_status begin(dpti_share *share)
     dpti_worker *w = share->worker;
     if (w->stale)
         return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE, "its replica missed an update");
-    /* A share of several passes uploads each pass's own. */
-    return upload(share, 0, dpti_takes_passes(w) ? 0 : share->n_samples);
+    if (!dpti_takes_passes(w)) return upload(share, 0, share->n_samples);
+    /* Each pass uploads its own. */
+    DPT_TRY(upload(share, 0, 0));
+    return dpti_fill(&w->replica.gradients, 0, 0, w->replica.gradients.n_bytes);
 }
 
 /* Losses and hits of the share, downloaded. */
@@ -89,31 +92,28 @@ static dpt_status add_results(dpti_share *share)
                     share->step, share->loss, (double)share->lr);
 }
 
-/* The share in passes of what the device computes at once, whose gradients add up. */
-static dpt_status compute_passes(dpti_share *share)
+/* A pass over part of the share: what the device computes at once.  Gradients of passes add up. */
+typedef struct pass {
+    size_t first, n_samples;
+    bool last;
+} pass;
+
+/* The pass behind `done` samples; a device without samples takes one without samples. */
+static pass pass_at(const dpti_share *share, size_t done)
 {
-    dpti_worker *w = share->worker;
-    const size_t most = w->replica.capacity;
-    DPT_TRY(dpti_fill(&w->replica.gradients, 0, 0, w->replica.gradients.n_bytes));
-    for (size_t done = 0; done < share->n_samples;) {
-        const size_t left = share->n_samples - done, n = left < most ? left : most;
-        DPT_TRY(upload(share, done, n));
-        DPT_TRY(dpti_worker_run(w, &w->train, 0, n, share->result + 2 * done, &share->times));
-        done += n;
-    }
-    return add_results(share);
+    const size_t most = share->worker->replica.capacity, left = share->n_samples - done;
+    return (pass){.first = done, .n_samples = left < most ? left : most, .last = left <= most};
 }
 
 /* A segment that commits nothing; a device without samples has nothing to do in it. */
-static dpt_status compute(dpti_share *share, size_t segment)
+static dpt_status compute(dpti_share *share, size_t segment, const pass *p)
 {
     dpti_worker *w = share->worker;
-    const bool last = w->train.program.segments[segment].exchange == DPTI_EXCHANGE_GRADIENTS;
-    if (share->n_samples == 0) return DPT_OK;
-    if (dpti_takes_passes(w)) return compute_passes(share);
-    DPT_TRY(dpti_worker_run(w, &w->train, segment, share->n_samples, last ? share->result : NULL,
-                            &share->times));
-    return last ? add_results(share) : DPT_OK;
+    const bool ends = w->train.program.segments[segment].exchange == DPTI_EXCHANGE_GRADIENTS;
+    if (p->n_samples == 0) return DPT_OK;
+    DPT_TRY(dpti_worker_run(w, &w->train, segment, p->n_samples,
+                            ends ? share->result + 2 * p->first : NULL, &share->times));
+    return ends && p->last ? add_results(share) : DPT_OK;
 }
 
 static dpt_status gather_parts(dpti_share *share, size_t segment, dpt_status *mine)
@@ -135,28 +135,47 @@ static dpt_status gather_parts(dpti_share *share, size_t segment, dpt_status *mi
    failure.  The same verdict for all. */
 static dpt_status exchange(dpti_share *share, size_t segment, dpt_status *mine)
 {
-    dpti_worker *w = share->worker;
-    switch (w->train.program.segments[segment].exchange) {
+    const dpti_worker *w = share->worker;
+    const dpti_segment *s = &w->train.program.segments[segment];
+    const dpti_contribution who = {
+        .rank = w->rank, .contributes = share->n_samples > 0, .processes = share->contributing};
+    switch (s->exchange) {
     case DPTI_EXCHANGE_PARTS: return gather_parts(share, segment, mine);
+    case DPTI_EXCHANGE_BUCKET:
+        dpti_allreduce_bring(w->trainer->allreduce, &who, s->begin, s->end, mine, &share->times);
+        return DPT_OK;
     case DPTI_EXCHANGE_GRADIENTS:
-        return dpti_allreduce_run(w->trainer->allreduce, w->rank, share->n_samples > 0, mine,
-                                  &share->times);
+        return dpti_allreduce_run(w->trainer->allreduce, &who, mine, &share->times);
     case DPTI_EXCHANGE_NONE: break;
     }
     return *mine;
+}
+
+/* Segments up to the commit.  What devices exchange is the sum of all passes; those that take
+   several exchange nothing else. */
+static dpt_status run_pass(dpti_share *share, const pass *p, dpt_status *mine)
+{
+    const dpti_program *program = &share->worker->train.program;
+    if (*mine == DPT_OK && dpti_takes_passes(share->worker))
+        *mine = upload(share, p->first, p->n_samples);
+    for (size_t i = 0; !program->segments[i].commits; i++) {
+        if (*mine == DPT_OK) *mine = compute(share, i, p);
+        if (p->last) DPT_TRY(exchange(share, i, mine));
+    }
+    return DPT_OK;
 }
 
 /* Everything up to the commit.  A device that fails goes on to the next meeting, where all learn of
    it and stop. */
 static dpt_status propose(dpti_share *share, dpt_status *mine)
 {
-    const dpti_program *program = &share->worker->train.program;
+    pass p;
     *mine = begin(share);
-    for (size_t i = 0; !program->segments[i].commits; i++) {
-        if (*mine == DPT_OK) *mine = compute(share, i);
-        DPT_TRY(exchange(share, i, mine));
+    for (size_t done = 0;; done += p.n_samples) {
+        p = pass_at(share, done);
+        DPT_TRY(run_pass(share, &p, mine));
+        if (p.last) return DPT_OK;
     }
-    return DPT_OK;
 }
 
 /* What a failed step has enqueued is over before its staging memory is written again. */

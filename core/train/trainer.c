@@ -28,8 +28,11 @@ static dpt_status allocate(dpt_trainer *t)
     bool complete = dpti_account_create(n, t->batch_size, &t->account);
     t->workers = calloc(t->n_workers, sizeof *t->workers);
     t->allreduce = dpti_allreduce_create(t->n_workers, t->model->flat_size, t->processes);
+    const size_t n_processes = t->processes ? dpti_processes_count(t->processes) : 0;
     for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
         dpti_flight *flight = &t->flights[i];
+        if (n_processes > 0) flight->contributing = calloc(n_processes, sizeof(bool));
+        complete = complete && (flight->contributing || n_processes == 0);
         flight->shares = calloc(t->n_workers, sizeof *flight->shares);
         flight->outcomes = calloc(n, sizeof *flight->outcomes);
         flight->shards = calloc(n, sizeof *flight->shards);
@@ -51,7 +54,8 @@ static dpt_status allocate(dpt_trainer *t)
     for (size_t i = 0; i < t->n_workers; i++) {
         t->workers[i] = (dpti_worker){.trainer = t, .device = t->devices->devices[i], .rank = i};
         for (size_t s = 0; s < DPTI_FLIGHTS; s++)
-            t->flights[s].shares[i].worker = &t->workers[i];
+            t->flights[s].shares[i] =
+                (dpti_share){.worker = &t->workers[i], .contributing = t->flights[s].contributing};
     }
     return DPT_OK;
 }
@@ -137,6 +141,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
         dpti_data_store_destroy(&t->tests[i].store);
     dpti_data_store_destroy(&t->store);
     for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
+        free(t->flights[i].contributing);
         free(t->flights[i].outcomes);
         for (size_t d = 0; t->flights[i].shares && d < t->n_workers; d++)
             dpti_times_free(&t->flights[i].shares[d].times);

@@ -35,9 +35,10 @@ struct dpti_share {
     size_t step; /* from 1 */
     float lr;
     size_t n_samples;
-    uint8_t *staging; /* step block and indices, laid out as the step buffer */
-    size_t slot;      /* of the feed */
-    float *result;    /* (capacity, 2) likewise */
+    uint8_t *staging;         /* step block and indices, laid out as the step buffer */
+    size_t slot;              /* of the feed */
+    const bool *contributing; /* the flight's */
+    float *result;            /* (capacity, 2) likewise */
     uint64_t ticket;
     /* Written by the job. */
     dpt_status status; /* DPT_E_CANCELLED: not this device's fault */
@@ -73,6 +74,7 @@ struct dpti_flight {
     float lr;
     double submitted;
     dpti_share *shares;         /* (n_workers) */
+    bool *contributing;         /* (processes) which have samples; NULL: there is this one alone */
     dpti_outcome *outcomes;     /* (n_devices) what came of everybody's, once it is over */
     dpt_error failure;          /* with several processes: of one of them, or status DPT_OK */
     size_t *shards;             /* (n_devices) for the metrics */

@@ -51,6 +51,18 @@ check "other accuracy" [ "$(grep -o '"test_accuracy":[^,]*' one.jsonl)" = \
 check "no plot" [ -s two.svg ]
 check "no trace" [ -s two.json ]
 
+# Buckets that travel while backward goes on: the same to the bit.
+deep=(--model resnet18 --dataset synthetic:28x28x1:10:40 --batch-size 12 --max-steps 3 --momentum 0.9)
+for overlap in on off; do
+    mpi 240 -n 2 "$DPTRAIN" "${deep[@]}" "${one[@]}" --split 2:1 --overlap $overlap \
+        --checkpoint overlap-$overlap
+    check "--overlap $overlap: $(cat mpi.err)" [ "$status" -eq 0 ]
+done
+check "overlap changes weights" cmp -s overlap-on/model.safetensors overlap-off/model.safetensors
+mpi 60 -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --overlap on : \
+    -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --overlap off
+fails 1 "overlap differs: process 0 has on, process 1 has off"
+
 # Unequal devices in every process, one of which has nothing to do; and the log's shares again.
 four=(-n 1 "$DPTRAIN" "${task[@]}" --devices cpu:threads=1,cpu:threads=1 --split 3:1:0:4:2
     --checkpoint four --log four.jsonl

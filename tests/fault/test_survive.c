@@ -46,6 +46,7 @@ static dpt_status create(dpt_context *context, dpt_device_set *set, const char *
     const dpt_model_shape shape = {
         .height = SIDE, .width = SIDE, .channels = 1, .classes = CLASSES};
     const dpt_trainer_options options = {.batch_size = BATCH,
+                                         .bucket_bytes = 1, /* as many buckets as can be */
                                          .split = split,
                                          .lr = 0.05f,
                                          .momentum = 0.9f,

@@ -83,6 +83,7 @@ static dpt_status make_trainer(const run *r, training *w)
 {
     const variant *v = &healthy_of(r)->variant;
     const dpt_trainer_options options = {.batch_size = BATCH,
+                                         .bucket_bytes = 1, /* as many buckets as can be */
                                          .micro_batch = v->micro_batch,
                                          .split = v->split ? v->split : "1:1",
                                          .optimizer = v->optimizer,

@@ -38,6 +38,8 @@ typedef struct flat_task {
     const char *devices, *split; /* devices: "A|B": of two processes (processes.h) */
     size_t batch, micro_batch, steps;
     dpt_batch_norm_mode mode;
+    bool no_overlap;
+    size_t bucket_bytes; /* as those of dpt_trainer_options */
 } flat_task;
 
 /* What came of it. */

@@ -139,6 +139,8 @@ dpt_status flat_train(dpt_device_set *devices, const flat_task *task, flat_outco
                                          .momentum = FLAT_MOMENTUM,
                                          .weight_decay = FLAT_DECAY,
                                          .batch_norm = task->mode,
+                                         .no_overlap = task->no_overlap,
+                                         .bucket_bytes = task->bucket_bytes,
                                          .seed = 1,
                                          .no_shuffle = true};
     const size_t n_devices = dpt_devices_count(devices), n = task->model->flat_size;

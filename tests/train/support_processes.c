@@ -11,7 +11,8 @@
 
 typedef struct letter {
     struct letter *next;
-    size_t from, to, number; /* number: of those from one to the other */
+    size_t from, to, number; /* number: of those from one to the other in a channel */
+    unsigned channel;
     size_t n_bytes;
     uint8_t data[];
 } letter;
@@ -22,8 +23,9 @@ typedef struct hub {
     size_t n, n_open;
     bool broken;
     letter *letters;
-    size_t n_sent[MOST_STAND_INS][MOST_STAND_INS];     /* [from][to] */
-    size_t n_expected[MOST_STAND_INS][MOST_STAND_INS]; /* [from][to] */
+    /* [channel][from][to] */
+    size_t n_sent[DPT_TRANSPORT_CHANNELS][MOST_STAND_INS][MOST_STAND_INS];
+    size_t n_expected[DPT_TRANSPORT_CHANNELS][MOST_STAND_INS][MOST_STAND_INS];
 } hub;
 
 static hub the_hub;
@@ -66,7 +68,8 @@ static bool post(size_t from, const dpt_message *m)
     if (!l) return false;
     *l = (letter){.from = from,
                   .to = m->peer,
-                  .number = the_hub.n_sent[from][m->peer]++,
+                  .channel = m->channel,
+                  .number = the_hub.n_sent[m->channel][from][m->peer]++,
                   .n_bytes = m->n_bytes,
                   .next = the_hub.letters};
     memcpy(l->data, m->data, m->n_bytes);
@@ -82,14 +85,14 @@ static dpt_status hub_start(void *self, const dpt_message *messages, size_t n, v
     if (!r) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory");
     pthread_mutex_lock(&the_hub.mutex);
     if (e->rank == failing_rank && e->n_started++ >= failing_after) the_hub.broken = true;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && !the_hub.broken; i++) {
         const dpt_message *m = &messages[i];
         if (!m->receive) {
             if (!post(e->rank, m)) the_hub.broken = true;
             continue;
         }
         r->receives[r->n].message = *m;
-        r->receives[r->n++].number = the_hub.n_expected[m->peer][e->rank]++;
+        r->receives[r->n++].number = the_hub.n_expected[m->channel][m->peer][e->rank]++;
     }
     pthread_cond_broadcast(&the_hub.changed);
     const bool broken = the_hub.broken;
@@ -100,30 +103,29 @@ static dpt_status hub_start(void *self, const dpt_message *messages, size_t n, v
     return DPT_OK;
 }
 
-static letter *take(size_t from, size_t to, size_t number)
+static letter *take(const dpt_message *m, size_t to, size_t number)
 {
     for (letter **l = &the_hub.letters; *l; l = &(*l)->next) {
         letter *found = *l;
-        if (found->from != from || found->to != to || found->number != number) continue;
+        if (found->from != m->peer || found->to != to || found->channel != m->channel ||
+            found->number != number)
+            continue;
         *l = found->next;
         return found;
     }
     return NULL;
 }
 
-static dpt_status hub_wait(void *self, void *started, dpt_error *error)
+/* Under the mutex: takes what has come of it. */
+static dpt_status receive(const end *e, request *r, dpt_error *error)
 {
-    const end *e = self;
-    request *r = started;
     dpt_status status = DPT_OK;
-    pthread_mutex_lock(&the_hub.mutex);
-    for (size_t i = 0; i < r->n && status == DPT_OK; i++) {
+    size_t n_left = 0;
+    for (size_t i = 0; i < r->n; i++) {
         const dpt_message *m = &r->receives[i].message;
-        letter *l;
-        while (!(l = take(m->peer, e->rank, r->receives[i].number)) && !the_hub.broken)
-            pthread_cond_wait(&the_hub.changed, &the_hub.mutex);
+        letter *l = status == DPT_OK ? take(m, e->rank, r->receives[i].number) : NULL;
         if (!l)
-            status = DPT_FAIL(error, DPT_E_IO, "the stand-in's connection is cut");
+            r->receives[n_left++] = r->receives[i];
         else if (l->n_bytes != m->n_bytes)
             status = DPT_FAIL(error, DPT_E_INTERNAL, "%zu bytes are sent where %zu are expected",
                               l->n_bytes, m->n_bytes);
@@ -131,8 +133,21 @@ static dpt_status hub_wait(void *self, void *started, dpt_error *error)
             memcpy(m->data, l->data, m->n_bytes);
         free(l);
     }
+    r->n = n_left;
+    return status;
+}
+
+static dpt_status hub_test(void *self, void *started, bool *done, dpt_error *error)
+{
+    const end *e = self;
+    request *r = started;
+    pthread_mutex_lock(&the_hub.mutex);
+    dpt_status status = receive(e, r, error);
+    *done = r->n == 0;
+    if (status == DPT_OK && !*done && the_hub.broken)
+        status = DPT_FAIL(error, DPT_E_IO, "the stand-in's connection is cut");
     pthread_mutex_unlock(&the_hub.mutex);
-    free(r);
+    if (*done || status != DPT_OK) free(r);
     return status;
 }
 
@@ -142,7 +157,7 @@ static const dpt_transport transport = {
     .open = hub_open,
     .close = hub_close,
     .start = hub_start,
-    .wait = hub_wait,
+    .test = hub_test,
 };
 
 /* ---- Running --------------------------------------------------------------------------------- */

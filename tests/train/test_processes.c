@@ -15,7 +15,7 @@ enum { MOST = 5, BATCH = 24, COUNT = 100 };
 /* ---- Collectives ----------------------------------------------------------------------------- */
 
 typedef struct reduce_task {
-    size_t n, count;
+    size_t n, count, n_pieces;
     unsigned contributing; /* bits */
     float *results[MOST];
 } reduce_task;
@@ -24,6 +24,22 @@ typedef struct reduce_task {
 static float value_of(size_t rank, size_t i)
 {
     return (float)sin((double)(i * 7 + rank * 1000003 + 1)) / 3.0f;
+}
+
+/* From the end, with calls in between, which overtake. */
+static void reduce_in_pieces(dpti_processes *p, const reduce_task *task, float *data,
+                             const bool *contributes)
+{
+    size_t end = task->count;
+    for (size_t i = task->n_pieces; i-- > 0;) {
+        const size_t begin = task->count * i / task->n_pieces;
+        const dpti_reduction reduction = {
+            .data = data + begin, .count = end - begin, .contributes = contributes};
+        dpti_processes_start_reduction(p, &reduction);
+        end = begin;
+        dpt_error error;
+        if (i % 3 == 1 && dpti_processes_agree(p, DPT_OK, NULL, 0, NULL, &error) != DPT_OK) return;
+    }
 }
 
 static dpt_status reduce_part(dpt_context *context, size_t rank, void *user)
@@ -39,12 +55,13 @@ static dpt_status reduce_part(dpt_context *context, size_t rank, void *user)
         data[i] = contributes[rank] ? value_of(rank, i) : NAN;
     data[task->count] = 7; /* nobody's */
     task->results[rank] = data;
-    return dpti_processes_reduce(context->processes, data, task->count, contributes, &error);
+    reduce_in_pieces(context->processes, task, data, contributes);
+    return dpti_processes_finish_reductions(context->processes, &error);
 }
 
-static void check_reduce(test *t, size_t n, size_t count, unsigned contributing)
+static void check_pieces(test *t, size_t n, size_t count, unsigned contributing, size_t n_pieces)
 {
-    reduce_task task = {.n = n, .count = count, .contributing = contributing};
+    reduce_task task = {.n = n, .count = count, .contributing = contributing, .n_pieces = n_pieces};
     char message[512] = "";
     if (!CHECK_OK(stand_ins_run(n, reduce_part, &task, message)))
         FAIL("%zu processes, %zu elements: %s", n, count, message);
@@ -67,6 +84,11 @@ static void check_reduce(test *t, size_t n, size_t count, unsigned contributing)
     }
 }
 
+static void check_reduce(test *t, size_t n, size_t count, unsigned contributing)
+{
+    check_pieces(t, n, count, contributing, 1);
+}
+
 /* Sums in the order of ranks, to the bit, wherever slices and chunks begin. */
 static void all_reduce(test *t)
 {
@@ -77,6 +99,11 @@ static void all_reduce(test *t)
     check_reduce(t, 3, 1000, 5);
     check_reduce(t, 3, 300000, 2);
     check_reduce(t, 4, 1000, 0);
+    for (size_t n = 1; n <= MOST; n++) {
+        check_pieces(t, n, 3000001, (1u << n) - 1, 7);
+        check_pieces(t, n, 5000, (1u << n) - 1, 100); /* more than are under way at once */
+    }
+    check_pieces(t, 3, 3000001, 5, 4);
 }
 
 typedef struct agree_task {

@@ -4,19 +4,9 @@
 
 #include <limits.h>
 #include <mpi.h>
-#include <sched.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <time.h>
 
-enum { TAG = 1, MOST_BYTES = 1 << 30 }; /* MPI counts in int */
-
-/* A wait begins by looking again and again, for what comes at once, and goes on by sleeping between
-   looks: MPI's own waits take a core each, and cores are devices here.  But much data moves only
-   while somebody looks, and devices wait for them: there it looks for longer. */
-enum { LEAST_SLEEP = 20000, MOST_SLEEP = 200000, TIMER_SLACK = 1000 }; /* nanoseconds */
-enum { MUCH = 1 << 16 };                                               /* bytes */
-static const double eager_seconds = 50e-6, eager_seconds_for_much = 50e-3;
+enum { FIRST_TAG = 1, MOST_BYTES = 1 << 30 }; /* MPI counts in int */
 
 typedef struct mpi_job {
     MPI_Comm world;
@@ -24,7 +14,6 @@ typedef struct mpi_job {
 
 typedef struct mpi_requests {
     int n;
-    size_t n_bytes;
     MPI_Request requests[];
 } mpi_requests;
 
@@ -73,7 +62,6 @@ static dpt_status transport_open(void **self, size_t *rank, size_t *n_ranks, dpt
         free(job);
         return fail(code, "MPI", error);
     }
-    (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK); /* of this thread; else a sleep takes 50 us more */
     *self = job;
     *rank = (size_t)mine;
     *n_ranks = (size_t)n;
@@ -89,13 +77,14 @@ static size_t pieces(size_t n_bytes)
 
 static int start_message(const mpi_job *job, const dpt_message *m, mpi_requests *started)
 {
+    const int tag = FIRST_TAG + (int)m->channel;
     char *data = m->data;
     for (size_t left = m->n_bytes; left > 0;) {
         const size_t n = left < MOST_BYTES ? left : MOST_BYTES;
         MPI_Request *request = &started->requests[started->n];
         const int code =
-            m->receive ? MPI_Irecv(data, (int)n, MPI_BYTE, (int)m->peer, TAG, job->world, request)
-                       : MPI_Isend(data, (int)n, MPI_BYTE, (int)m->peer, TAG, job->world, request);
+            m->receive ? MPI_Irecv(data, (int)n, MPI_BYTE, (int)m->peer, tag, job->world, request)
+                       : MPI_Isend(data, (int)n, MPI_BYTE, (int)m->peer, tag, job->world, request);
         if (code != MPI_SUCCESS) return code;
         started->n++;
         data += n;
@@ -117,7 +106,6 @@ static dpt_status transport_start(void *self, const dpt_message *messages, size_
         return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for messages");
     }
     for (size_t i = 0; i < n; i++) {
-        started->n_bytes += messages[i].n_bytes;
         const int code = start_message(job, &messages[i], started);
         if (code == MPI_SUCCESS) continue;
         free(started);
@@ -127,24 +115,14 @@ static dpt_status transport_start(void *self, const dpt_message *messages, size_
     return DPT_OK;
 }
 
-static dpt_status transport_wait(void *self, void *request, dpt_error *error)
+static dpt_status transport_test(void *self, void *request, bool *done, dpt_error *error)
 {
     mpi_requests *started = request;
-    struct timespec sleep = {.tv_nsec = LEAST_SLEEP};
-    const double eager = started->n_bytes < MUCH ? eager_seconds : eager_seconds_for_much;
-    const double began = MPI_Wtime();
-    int code = MPI_SUCCESS, done = 0;
+    int all = 0;
     (void)self;
-    while (code == MPI_SUCCESS && !done) {
-        code = MPI_Testall(started->n, started->requests, &done, MPI_STATUSES_IGNORE);
-        if (done) break;
-        if (MPI_Wtime() - began < eager) {
-            (void)sched_yield();
-            continue;
-        }
-        (void)nanosleep(&sleep, NULL);
-        if (sleep.tv_nsec < MOST_SLEEP) sleep.tv_nsec += sleep.tv_nsec / 4;
-    }
+    const int code = MPI_Testall(started->n, started->requests, &all, MPI_STATUSES_IGNORE);
+    *done = all != 0;
+    if (code == MPI_SUCCESS && !all) return DPT_OK;
     free(started);
     return code == MPI_SUCCESS ? DPT_OK : fail(code, "MPI_Testall", error);
 }
@@ -157,7 +135,7 @@ static const dpt_transport transport = {
     .open = transport_open,
     .close = transport_close,
     .start = transport_start,
-    .wait = transport_wait,
+    .test = transport_test,
 };
 
 DPT_API const dpt_transport *dpt_transport_entry(uint32_t abi);

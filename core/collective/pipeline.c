@@ -1,0 +1,230 @@
+/* Reductions over processes, chunk by chunk. */
+#include "collective/pipeline.h"
+
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SLICE_ALIGNMENT = 16,    /* elements: a cache line */
+    MOST_CHUNK = 512 * 1024, /* elements of a slice that travel at a time: 2 MiB; */
+    LEAST_CHUNK = 64 * 1024, /* fewer among many processes, for all of whose there is room */
+    BLOCK = 4096,            /* elements that are summed at a time: 16 KiB, which stays in L1 */
+    UNDER_WAY = 3,           /* chunks: one travels there, one is summed, one travels back */
+};
+
+/* A chunk of every process's slice of a reduction. */
+typedef struct unit {
+    size_t reduction, chunk;
+    bool last; /* of its reduction */
+    void *request;
+} unit;
+
+struct dpti_pipeline {
+    dpti_wire wire;
+    size_t chunk;          /* elements */
+    float *staging;        /* (UNDER_WAY, n - 1, chunk) */
+    dpt_message *messages; /* (2 (n - 1)) */
+    /* Units first, first + 1, ... are under way; the first n_back of them on their way back. */
+    unit units[UNDER_WAY];
+    size_t first, n_under_way, n_back;
+    size_t reduction, next_chunk; /* of the unit that is next to start */
+};
+
+dpti_pipeline *dpti_pipeline_create(const dpti_wire *wire)
+{
+    const size_t others = wire->n - 1;
+    dpti_pipeline *p = calloc(1, sizeof *p);
+    if (!p) return NULL;
+    p->wire = *wire;
+    p->chunk = 2 * MOST_CHUNK / (wire->n + (wire->n == 1)) / SLICE_ALIGNMENT * SLICE_ALIGNMENT;
+    if (p->chunk < LEAST_CHUNK) p->chunk = LEAST_CHUNK;
+    p->messages = calloc(2 * others + 1, sizeof *p->messages);
+    p->staging = dpti_alloc_aligned((UNDER_WAY * others * p->chunk + 1) * sizeof *p->staging);
+    if (p->messages && p->staging) return p;
+    dpti_pipeline_destroy(p);
+    return NULL;
+}
+
+void dpti_pipeline_destroy(dpti_pipeline *pipeline)
+{
+    if (!pipeline) return;
+    free(pipeline->staging);
+    free(pipeline->messages);
+    free(pipeline);
+}
+
+/* ---- Slices and chunks ----------------------------------------------------------------------- */
+
+/* Elements [first, last) of a reduction. */
+typedef struct range {
+    size_t first, last;
+} range;
+
+/* Chunk k of the slice that process r sums. */
+static range chunk_of(const dpti_pipeline *p, const dpti_reduction *what, size_t r, size_t k)
+{
+    const size_t lines = (what->count + SLICE_ALIGNMENT - 1) / SLICE_ALIGNMENT;
+    size_t begin = lines * r / p->wire.n * SLICE_ALIGNMENT;
+    size_t end = lines * (r + 1) / p->wire.n * SLICE_ALIGNMENT;
+    if (end > what->count) end = what->count;
+    begin += k * p->chunk;
+    if (begin > end) begin = end;
+    return (range){begin, end - begin < p->chunk ? end : begin + p->chunk};
+}
+
+/* Whether no process's slice has more than k chunks. */
+static bool is_past(const dpti_pipeline *p, const dpti_reduction *what, size_t k)
+{
+    for (size_t r = 0; r < p->wire.n; r++) {
+        const range chunk = chunk_of(p, what, r, k);
+        if (chunk.first < chunk.last) return false;
+    }
+    return true;
+}
+
+static float *staging_of(const dpti_pipeline *p, const unit *u, size_t r)
+{
+    const size_t place = r < p->wire.rank ? r : r - 1;
+    return p->staging + ((size_t)(u - p->units) * (p->wire.n - 1) + place) * p->chunk;
+}
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+static void add(dpti_pipeline *p, size_t *n, dpt_message message, float *data, range elements)
+{
+    message.data = data;
+    message.n_bytes = (elements.last - elements.first) * sizeof *data;
+    if (message.n_bytes > 0) p->messages[(*n)++] = message;
+}
+
+static dpt_status start(dpti_pipeline *p, unit *u, size_t n, dpt_error *error)
+{
+    u->request = NULL;
+    if (n == 0) return DPT_OK;
+    return p->wire.transport->start(p->wire.self, p->messages, n, &u->request, error);
+}
+
+static dpt_status test(dpti_pipeline *p, unit *u, bool *done, dpt_error *error)
+{
+    void *request = u->request;
+    *done = true;
+    if (!request) return DPT_OK;
+    u->request = NULL;
+    const dpt_status status = p->wire.transport->test(p->wire.self, request, done, error);
+    if (status == DPT_OK && !*done) u->request = request;
+    return status;
+}
+
+/* Brings everybody this process's part of his slice. */
+static dpt_status start_there(dpti_pipeline *p, const dpti_reduction *what, unit *u,
+                              dpt_error *error)
+{
+    const range mine = chunk_of(p, what, p->wire.rank, u->chunk);
+    size_t n = 0;
+    for (size_t r = 0; r < p->wire.n; r++) {
+        const range his = chunk_of(p, what, r, u->chunk);
+        if (what->prepare && what->contributes[p->wire.rank] && his.first < his.last)
+            what->prepare(what->user, what->data + his.first, his.last - his.first);
+        if (r == p->wire.rank) continue;
+        dpt_message m = {.peer = r, .channel = DPTI_CHANNEL_SCATTER};
+        if (what->contributes[p->wire.rank]) add(p, &n, m, what->data + his.first, his);
+        m.receive = true;
+        if (what->contributes[r]) add(p, &n, m, staging_of(p, u, r), mine);
+    }
+    return start(p, u, n, error);
+}
+
+/* Brings everybody the sum of this process's slice. */
+static dpt_status start_back(dpti_pipeline *p, const dpti_reduction *what, unit *u,
+                             dpt_error *error)
+{
+    const range mine = chunk_of(p, what, p->wire.rank, u->chunk);
+    size_t n = 0;
+    for (size_t r = 0; r < p->wire.n; r++) {
+        const range his = chunk_of(p, what, r, u->chunk);
+        if (r == p->wire.rank) continue;
+        dpt_message m = {.peer = r, .channel = DPTI_CHANNEL_GATHER};
+        add(p, &n, m, what->data + mine.first, mine);
+        m.receive = true;
+        add(p, &n, m, what->data + his.first, his);
+    }
+    return start(p, u, n, error);
+}
+
+/* Sums this process's slice, in the order of ranks: float addition is not associative, and a sum
+   must not depend on who makes it. */
+static void sum(const dpti_pipeline *p, const dpti_reduction *what, const unit *u)
+{
+    const range mine = chunk_of(p, what, p->wire.rank, u->chunk);
+    float block[BLOCK];
+    for (size_t begin = mine.first; begin < mine.last; begin += BLOCK) {
+        const size_t n = mine.last - begin < BLOCK ? mine.last - begin : BLOCK;
+        bool empty = true;
+        for (size_t r = 0; r < p->wire.n; r++) {
+            if (!what->contributes[r]) continue;
+            const float *from =
+                r == p->wire.rank ? what->data + begin : staging_of(p, u, r) + (begin - mine.first);
+            if (empty)
+                memcpy(block, from, n * sizeof *block);
+            else
+                for (size_t i = 0; i < n; i++)
+                    block[i] += from[i];
+            empty = false;
+        }
+        if (empty) memset(block, 0, n * sizeof *block);
+        memcpy(what->data + begin, block, n * sizeof *block);
+    }
+}
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+static dpt_status start_next(dpti_pipeline *p, const dpti_reduction *what, dpt_error *error)
+{
+    unit *u = &p->units[(p->first + p->n_under_way) % UNDER_WAY];
+    *u = (unit){.reduction = p->reduction, .chunk = p->next_chunk++};
+    p->n_under_way++;
+    u->last = is_past(p, what, p->next_chunk);
+    if (u->last) {
+        p->reduction++;
+        p->next_chunk = 0;
+    }
+    return start_there(p, what, u, error);
+}
+
+dpt_status dpti_pipeline_look(dpti_pipeline *pipeline, const dpti_reduction *ring, size_t n_ring,
+                              size_t n_started, size_t *n_over, bool *moved, dpt_error *error)
+{
+    dpti_pipeline *p = pipeline;
+    bool done;
+    *moved = false;
+    if (p->n_back > 0) {
+        unit *u = &p->units[p->first];
+        DPT_TRY(test(p, u, &done, error));
+        if (done) {
+            if (u->last) ++*n_over;
+            p->first = (p->first + 1) % UNDER_WAY;
+            p->n_back--;
+            p->n_under_way--;
+            *moved = true;
+        }
+    }
+    if (p->n_under_way < UNDER_WAY && p->reduction < n_started) {
+        DPT_TRY(start_next(p, &ring[p->reduction % n_ring], error));
+        *moved = true;
+    }
+    /* In the order in which they were started, wherever they arrive first: so all processes start
+       the messages of a channel in one order. */
+    if (p->n_back < p->n_under_way) {
+        unit *u = &p->units[(p->first + p->n_back) % UNDER_WAY];
+        DPT_TRY(test(p, u, &done, error));
+        if (done) {
+            sum(p, &ring[u->reduction % n_ring], u);
+            p->n_back++;
+            *moved = true;
+            DPT_TRY(start_back(p, &ring[u->reduction % n_ring], u, error));
+        }
+    }
+    return DPT_OK;
+}

@@ -1,0 +1,35 @@
+/* Reductions over processes that are under way, made of messages that nobody waits for: what the
+   communication thread does between calls and while it waits in one (processes.c).  One after the
+   other in the order in which they were started, in chunks: one is brought to the process that sums
+   it while another one is summed and the sums of a third come back.
+
+   All functions are for the communication thread. */
+#ifndef DPTI_PIPELINE_H
+#define DPTI_PIPELINE_H
+
+#include "collective/processes.h"
+
+typedef struct dpti_pipeline dpti_pipeline;
+
+/* How the others are reached. */
+typedef struct dpti_wire {
+    const dpt_transport *transport;
+    void *self;
+    size_t rank, n;
+} dpti_wire;
+
+/* The channel of everything else. */
+enum { DPTI_CHANNEL_CALLS, DPTI_CHANNEL_SCATTER, DPTI_CHANNEL_GATHER };
+
+/* NULL without memory. */
+dpti_pipeline *dpti_pipeline_create(const dpti_wire *wire);
+void dpti_pipeline_destroy(dpti_pipeline *pipeline); /* accepts NULL; nothing is under way */
+
+/* Looks once at what is under way and starts what can be started.  Reduction number i (from 0, all
+   that ever were) is ring[i % n_ring], for i below n_started; *n_over counts those that are over.
+   *moved: something has happened, and it may pay to look again at once. */
+DPT_CHECK_RESULT dpt_status dpti_pipeline_look(dpti_pipeline *pipeline, const dpti_reduction *ring,
+                                               size_t n_ring, size_t n_started, size_t *n_over,
+                                               bool *moved, dpt_error *error);
+
+#endif
