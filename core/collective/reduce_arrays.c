@@ -26,7 +26,7 @@ static void run_join(dpti_device *device, void *argument)
     job->status = dpti_sync(device);
     if (job->status == DPT_OK)
         job->status = dpti_allreduce_join(job->allreduce, job->rank, &job->array->buffer);
-    if (job->status != DPT_OK) job->error = device->base.error;
+    if (job->status != DPT_OK) job->error = *dpti_device_error(device);
 }
 
 static void run_reduce(dpti_device *device, void *argument)
@@ -34,7 +34,7 @@ static void run_reduce(dpti_device *device, void *argument)
     reduce_job *job = argument;
     const dpti_contribution who = {.rank = job->rank, .contributes = true};
     const dpt_status verdict = dpti_allreduce_run(job->allreduce, &who, &job->status, NULL);
-    if (verdict != DPT_OK && job->status != DPT_OK) job->error = device->base.error;
+    if (verdict != DPT_OK && job->status != DPT_OK) job->error = *dpti_device_error(device);
 }
 
 static void run_leave(dpti_device *device, void *argument)

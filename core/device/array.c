@@ -63,7 +63,7 @@ static dpt_status allocate(dpti_device *device, dpt_array *array)
 static void run_create(dpti_device *device, void *argument)
 {
     waited_job *job = argument;
-    if (allocate(device, job->array) != DPT_OK) job->error = device->base.error;
+    if (allocate(device, job->array) != DPT_OK) job->error = *dpti_device_error(device);
 }
 
 dpt_status dpt_array_create(dpt_device *device, const size_t *shape, size_t rank, dpt_array **out)
@@ -98,7 +98,7 @@ static void run_destroy(dpti_device *device, void *argument)
     dpt_array *array = job->array;
     /* The work that uses the array must have passed.  A failure of that work has no array left to
        be reported with, so it is left for dpt_devices_wait. */
-    if (dpti_sync(device) != DPT_OK) dpti_array_fail(array, &device->base.error);
+    if (dpti_sync(device) != DPT_OK) dpti_array_fail(array, dpti_device_error(device));
     release_op(&array->affine);
     release_op(&array->add);
     release_op(&array->multiply);
@@ -153,7 +153,7 @@ static void run_set(dpti_device *device, void *argument)
     if (upload(job) == DPT_OK)
         job->array->error.status = DPT_OK;
     else
-        dpti_array_fail(job->array, &device->base.error);
+        dpti_array_fail(job->array, dpti_device_error(device));
     free(job);
 }
 
@@ -176,7 +176,7 @@ static void finish(dpti_device *device, waited_job *job, dpt_status status)
     dpt_array *array = job->array;
     if (status == DPT_OK) status = dpti_sync(device);
     if (status != DPT_OK && array->error.status == DPT_OK)
-        dpti_array_fail(array, &device->base.error);
+        dpti_array_fail(array, dpti_device_error(device));
     job->error = array->error;
 }
 
@@ -264,7 +264,7 @@ static void run_compute(dpti_device *device, void *argument)
     if (c->error.status == DPT_OK && job->b && job->b->error.status != DPT_OK)
         c->error = job->b->error;
     if (c->error.status == DPT_OK && compute(job) != DPT_OK)
-        dpti_array_fail(c, &device->base.error);
+        dpti_array_fail(c, dpti_device_error(device));
     free(job);
 }
 

@@ -44,11 +44,19 @@ typedef struct dpti_device {
     atomic_ullong calls; /* of the vtable: odd within one (driver.h) */
     bool lost;           /* [driver] a call returned DPT_E_DEVICE_LOST: only close is called now */
     dpt_error deferred;  /* [driver] the first failure of array work; dpt_devices_wait takes it */
+    dpt_error given_up;  /* why its thread was given up; status DPT_OK: it was not */
 } dpti_device;
 
 static inline dpti_device *dpti_device_of(const dpt_device *device)
 {
     return (dpti_device *)(uintptr_t)device;
+}
+
+/* [driver] Why the last call failed.  That of a device whose thread was given up: base.error is the
+   vtable's, and the call that is still out may write it at any time. */
+static inline const dpt_error *dpti_device_error(const dpti_device *device)
+{
+    return device->given_up.status == DPT_OK ? &device->base.error : &device->given_up;
 }
 
 /* Changes throttle= of an open device, behind all that it has to do, and waits: for tests of what

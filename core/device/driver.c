@@ -206,13 +206,9 @@ bool dpti_driver_abandon(dpti_device *device, unsigned long long call, const dpt
 {
     dpti_driver *driver = device->driver;
     if (!atomic_compare_exchange_strong(&device->calls, &call, call | given_up)) return false;
-    /* The call may leave a record of its own when it returns: the one thing that is not handed over
-       in good order, for the record is what the vtable gets.  It is a text that is cut off at
-       worst.
-     */
     device->lost = true;
-    device->base.error = *error;
-    device->base.error.status = DPT_E_DEVICE_LOST;
+    device->given_up = *error;
+    device->given_up.status = DPT_E_DEVICE_LOST;
     if (device->context) device->context->n_abandoned++;
     pthread_mutex_lock(&driver->mutex);
     driver->abandoned = true;

@@ -277,7 +277,7 @@ static void run_wait(dpti_device *device, void *argument)
     if (device->deferred.status != DPT_OK)
         job->error = device->deferred; /* the cause, where sync only sees the consequence */
     else if (job->error.status != DPT_OK)
-        job->error = device->base.error;
+        job->error = *dpti_device_error(device);
     device->deferred.status = DPT_OK;
 }
 

@@ -87,7 +87,7 @@ dpt_status dpti_data_store_create(const dpt_device_set *devices, const dpt_datas
         status = job.status;
         if (status != DPT_OK)
             (void)DPT_FAIL(error, status, "device %s cannot hold the data: %s", device->id,
-                           device->base.error.message);
+                           dpti_device_error(device)->message);
     }
     if (status == DPT_OK)
         *out = store;

@@ -83,7 +83,7 @@ static void run_bind(dpti_device *device, void *argument)
     if (job->status == DPT_OK)
         job->status =
             dpti_executable_create(&w->replica, &options, &places, &own->evaluate, &job->error);
-    if (job->status != DPT_OK && job->error.status == DPT_OK) job->error = device->base.error;
+    if (job->status != DPT_OK && job->error.status == DPT_OK) job->error = *dpti_device_error(device);
 }
 
 /* Goes on without a device, if that can be: DPT_E_CANCELLED, to try again. */
@@ -212,7 +212,7 @@ static void run_evaluate(dpti_device *device, void *argument)
         job->status = dpti_sync(device);
     }
     if (job->status == DPT_OK) return;
-    job->error = device->base.error;
+    job->error = *dpti_device_error(device);
     job->error.status = job->status;
 }
 

@@ -56,7 +56,7 @@ static dpt_status run_and_take(dpt_trainer *t, size_t rank, flat_job *job, float
     const dpt_status status = job->status;
     if (status == DPT_OK && read) memcpy(read, job->values, job->n_bytes);
     free(job);
-    return status == DPT_OK ? DPT_OK : dpti_trainer_fail(t, w->device, &w->device->base.error);
+    return status == DPT_OK ? DPT_OK : dpti_trainer_fail(t, w->device, dpti_device_error(w->device));
 }
 
 static dpt_status move(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, float *read,
@@ -155,7 +155,7 @@ static dpt_status repair_all(dpt_trainer *t, size_t from, float *flat, size_t *c
 static const dpt_error *error_of(const dpt_trainer *t, size_t rank)
 {
     const dpti_worker *w = &t->workers[rank];
-    return w->hung ? &w->hung_error : &w->device->base.error;
+    return w->hung ? &w->hung_error : dpti_device_error(w->device);
 }
 
 /* One attempt; DPT_E_CANCELLED: a device was lost, try again with the others. */

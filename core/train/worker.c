@@ -108,7 +108,7 @@ static void run_create_worker(dpti_device *device, void *argument)
 {
     worker_job *job = argument;
     job->status = create_worker(job->worker, job->weights, &job->error);
-    if (job->status != DPT_OK && job->error.status == DPT_OK) job->error = device->base.error;
+    if (job->status != DPT_OK && job->error.status == DPT_OK) job->error = *dpti_device_error(device);
 }
 
 static void run_destroy_worker(dpti_device *device, void *argument)
