@@ -477,7 +477,8 @@ typedef struct dpt_step_metrics {
    with those of its fault domain: the same batch is divided among the others and repeated, and
    training goes on without it (dpt_trainer_next_event tells).  The call fails for that only where
    no device would be left, or where the others do not hold a batch, or with the option
-   stop_on_loss: then it fails as said above. DPT_E_NOT_FINITE: the loss, with the step named;
+   stop_on_loss: then it fails as said above. DPT_E_NOT_FINITE: the loss or the gradients, with the
+   step named, and the devices where it was not so on all of them; nothing that lasts has changed;
    DPT_E_NO_MEMORY: with another split, or when the devices together hold no batch; DPT_E_DEVICE and
    DPT_E_DEVICE_LOST. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_step_metrics *out);
@@ -494,7 +495,9 @@ DPT_API size_t dpt_trainer_steps(const dpt_trainer *trainer);
 
 /* What has happened to a device. */
 typedef enum dpt_device_event_kind {
-    DPT_DEVICE_LOST = 0, /* it takes no part from this step on */
+    DPT_DEVICE_LOST = 0,       /* it takes no part from this step on */
+    DPT_DEVICE_NOT_FINITE = 1, /* its loss or gradients were not finite, and others' were: the call
+                                  that made the step fails with DPT_E_NOT_FINITE */
 } dpt_device_event_kind;
 
 typedef struct dpt_device_event {
@@ -581,7 +584,7 @@ typedef struct dpt_device_plan {
     size_t parameter_bytes; /* parameters, and gradients of the same size */
     size_t optimizer_bytes;
     size_t activation_bytes; /* the arena: activations, their gradients, workspaces */
-    size_t step_bytes;       /* step block and indices, fed samples */
+    size_t step_bytes;       /* step block and indices, fed samples, what is told of gradients */
     size_t data_bytes;       /* of the data that it holds for itself, 0 where memory is shared */
     bool streamed; /* its memory does not hold the data: a step's samples are sent with the step */
     double flops;  /* of a step */

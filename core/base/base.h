@@ -19,6 +19,9 @@ DPT_CHECK_RESULT void *dpti_alloc_aligned(size_t n_bytes);
    there is, and using it then ends the process: what a file asks for is compared first. */
 size_t dpti_machine_memory(void);
 
+/* Whether none is infinite or not a number. */
+bool dpti_all_finite(const float *values, size_t n);
+
 /* ---- Text ------------------------------------------------------------------------------------ */
 
 /* A copy of a string, or of its first `length` characters; NULL without memory. */

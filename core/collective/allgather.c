@@ -93,10 +93,13 @@ static void clear_absent(const dpti_allgather *a, float *table, size_t count)
         if (a->absent[r]) memset(table + (a->first_row + r) * count, 0, count * sizeof *table);
 }
 
-static dpt_status fetch(float *row, const dpti_place *part, size_t n_bytes)
+static dpt_status fetch(float *row, const dpti_place *part, size_t count)
 {
-    DPT_TRY(dpti_download(row, part->buffer, part->offset_bytes, n_bytes));
-    return dpti_sync(part->buffer->device);
+    dpti_device *device = part->buffer->device;
+    DPT_TRY(dpti_download(row, part->buffer, part->offset_bytes, count * sizeof *row));
+    DPT_TRY(dpti_sync(device));
+    if (dpti_all_finite(row, count)) return DPT_OK;
+    return DPT_FAIL(&device->base.error, DPT_E_NOT_FINITE, "a part is not finite");
 }
 
 static dpt_status take_away(const dpti_allgather *a, const dpti_gather *what, const float *table)
@@ -136,7 +139,7 @@ dpt_status dpti_allgather_run(dpti_allgather *allgather, const dpti_gather *what
     if (!what->contributes)
         memset(row, 0, n_bytes);
     else if (*mine == DPT_OK)
-        *mine = fetch(row, &what->part, n_bytes);
+        *mine = fetch(row, &what->part, what->count);
     clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, clock);
     dpt_status verdict = dpti_rendezvous_meet(a->rendezvous, what->rank, *mine);
     verdict = over_processes(a, what, verdict, table);

@@ -34,7 +34,8 @@ typedef struct dpti_gather {
 /* [driver] Called by every rank, in the same order with the same `count`.  A rank that contributes
    brings `part` and gets all parts, (ranks of all processes, count), enqueued to `parts`; one that
    does not counts as zeros and gets nothing.  *mine is this rank's status so far, and becomes the
-   failure of its own transfers.  If any rank brings a failure nobody gets anything, and all get the
+   failure of its own transfers, or DPT_E_NOT_FINITE if its part is not: the others would not know
+   where that came from.  If any rank brings a failure nobody gets anything, and all get the
    first failure in rank order; a failure of taking the parts away is brought to the next meeting.
    The device's earlier work has passed (sync), and what is enqueued here passes before the call
    after the next. Added to *times, which may be NULL: EXCHANGE, for bringing the part, and WAITING;

@@ -5,6 +5,7 @@
 #include "collective/rendezvous.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,8 @@ typedef struct member {
     /* By its own driver: runs that it has been through; buckets of the one to come, which are
        elements [low, high). */
     size_t n_runs, n_brought, low, high;
+    dpti_blame blame;
+    atomic_bool flawed; /* what it has brought to this run is not finite */
 } member;
 
 /* A run to come or under way.  Guarded by the mutex. */
@@ -40,11 +43,14 @@ typedef struct round {
     size_t n_summing;                       /* pieces that are being summed */
     size_t n_here;                          /* ranks that have come to the run */
     bool all_here;
+    bool not_finite; /* some sum is not, */
+    size_t n_flawed; /* nor what so many ranks have brought to it */
     dpt_status verdict;
 } round;
 
 struct dpti_allreduce {
     size_t n_ranks, count;
+    bool wants_finite;
     dpti_rendezvous *rendezvous;
     member *members;
     dpti_processes *processes; /* NULL: this one alone */
@@ -122,9 +128,21 @@ static void forget_runs(dpti_allreduce *a)
 {
     pthread_mutex_lock(&a->mutex);
     memset(a->rounds, 0, sizeof a->rounds);
-    for (size_t r = 0; r < a->n_ranks; r++)
+    for (size_t r = 0; r < a->n_ranks; r++) {
         a->members[r].n_runs = a->members[r].n_brought = 0;
+        atomic_store(&a->members[r].flawed, false);
+    }
     pthread_mutex_unlock(&a->mutex);
+}
+
+void dpti_allreduce_want_finite(dpti_allreduce *allreduce)
+{
+    allreduce->wants_finite = true;
+}
+
+dpti_blame dpti_allreduce_blame(const dpti_allreduce *allreduce, size_t rank)
+{
+    return allreduce->members[rank].blame;
 }
 
 void dpti_allreduce_set_present(dpti_allreduce *allreduce, size_t rank, bool present)
@@ -176,12 +194,28 @@ static bool is_alone(const dpti_allreduce *a)
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
+/* A sum is not finite: how many members' parts are not, that were so far. */
+static size_t blame(dpti_allreduce *a, size_t begin, size_t n)
+{
+    size_t n_more = 0;
+    for (size_t r = 0; r < a->n_ranks; r++) {
+        member *m = &a->members[r];
+        if (!m->absent && m->contributes && !dpti_all_finite(m->view + begin, n))
+            n_more += !atomic_exchange(&m->flawed, true);
+    }
+    return n_more;
+}
+
 /* Sums elements [first, last) over the contributing members and writes the sum to every member; to
-   the first one only, if it is not the whole sum yet. */
-static void reduce_slice(const dpti_allreduce *a, size_t first, size_t last)
+   the first one only, if it is not the whole sum yet.  Whether the sum is finite, where that is
+   wanted: it is looked at while it is in the cache.  *n_flawed: as blame. */
+static bool reduce_slice(dpti_allreduce *a, size_t first, size_t last, size_t *n_flawed)
 {
     const size_t n_written = a->processes ? 1 : a->n_ranks;
+    const bool looks = a->wants_finite && !a->processes; /* else each rank has */
+    bool finite = true;
     float sum[BLOCK];
+    *n_flawed = 0;
     for (size_t begin = first; begin < last; begin += BLOCK) {
         const size_t n = last - begin < BLOCK ? last - begin : BLOCK;
         bool empty = true;
@@ -197,9 +231,14 @@ static void reduce_slice(const dpti_allreduce *a, size_t first, size_t last)
             empty = false;
         }
         if (empty) memset(sum, 0, n * sizeof *sum);
+        if (looks && !dpti_all_finite(sum, n)) {
+            finite = false;
+            *n_flawed += blame(a, begin, n);
+        }
         for (size_t r = 0; r < n_written; r++)
             if (!a->members[r].absent) memcpy(a->members[r].view + begin, sum, n * sizeof *sum);
     }
+    return finite;
 }
 
 static size_t round_up_to_lines(size_t n)
@@ -225,8 +264,11 @@ static bool sum_piece(dpti_allreduce *a, round *r)
     r->next = end;
     r->n_summing++;
     pthread_mutex_unlock(&a->mutex);
-    reduce_slice(a, begin, end);
+    size_t n_flawed;
+    const bool finite = reduce_slice(a, begin, end, &n_flawed);
     pthread_mutex_lock(&a->mutex);
+    r->not_finite = r->not_finite || !finite;
+    r->n_flawed += n_flawed;
     if (--r->n_summing == 0) pthread_cond_broadcast(&a->changed);
     return true;
 }
@@ -244,12 +286,22 @@ static dpt_status transfer(const member *m, range what, bool upload)
     return dpti_sync(m->data->device);
 }
 
+/* Over processes each rank looks at what it brings: their vote is out before all sums are. */
+static void look_at_own(const dpti_allreduce *a, member *m, range what, dpt_status *mine)
+{
+    if (!a->processes || !a->wants_finite || !m->contributes || *mine != DPT_OK) return;
+    if (dpti_all_finite(m->view + what.begin, what.end - what.begin)) return;
+    m->blame = DPTI_BLAME_OWN;
+    *mine = DPT_E_NOT_FINITE;
+}
+
 /* The sum over this process of what its communication thread is about to send. */
 static void prepare_sum(void *user, float *data, size_t count)
 {
-    const dpti_allreduce *a = user;
+    dpti_allreduce *a = user;
     const size_t first = (size_t)(data - a->members[0].view);
-    reduce_slice(a, first, first + count);
+    size_t n_flawed;
+    (void)reduce_slice(a, first, first + count, &n_flawed);
 }
 
 static void start_reduction(dpti_allreduce *a, const dpti_contribution *who, range what,
@@ -289,10 +341,12 @@ void dpti_allreduce_bring(dpti_allreduce *allreduce, const dpti_contribution *wh
     if (is_alone(a) || m->n_brought == MOST_BUCKETS) return;
     if (m->n_brought == 0) {
         m->contributes = who->contributes;
+        m->blame = DPTI_BLAME_NOBODY;
         m->high = end;
     }
     m->low = begin;
     if (*mine == DPT_OK && who->contributes) *mine = transfer(m, what, false);
+    look_at_own(a, m, what, mine);
     pthread_mutex_lock(&a->mutex);
     bring(a, who, what);
     pthread_mutex_unlock(&a->mutex);
@@ -370,6 +424,17 @@ static dpt_status come(dpti_allreduce *a, const dpti_contribution *who, const ra
     return r->all_here ? r->verdict : DPT_E_CANCELLED;
 }
 
+/* Under the mutex, when all pieces are summed: what comes of that, and this rank's part in it.
+   Nobody sums for the next run before all have left this one. */
+static dpt_status judge(const round *r, member *m, dpt_status verdict)
+{
+    const bool flawed = atomic_exchange(&m->flawed, false);
+    m->blame = DPTI_BLAME_NOBODY;
+    if (verdict != DPT_OK || !r->not_finite) return verdict;
+    m->blame = flawed ? DPTI_BLAME_OWN : r->n_flawed > 0 ? DPTI_BLAME_OTHERS : DPTI_BLAME_SUM;
+    return DPT_E_NOT_FINITE;
+}
+
 static dpt_status run_alone(dpti_allreduce *a, const dpti_contribution *who, const range rest[REST],
                             dpt_status *mine, double *clock, dpti_times *times)
 {
@@ -382,11 +447,12 @@ static dpt_status run_alone(dpti_allreduce *a, const dpti_contribution *who, con
     }
     while (r->n_summing > 0)
         pthread_cond_wait(&a->changed, &a->mutex);
+    const dpt_status summed = judge(r, m, verdict);
     m->n_runs++;
     m->n_brought = 0;
     pthread_mutex_unlock(&a->mutex);
     *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
-    DPT_TRY(verdict);
+    DPT_TRY(summed);
     return take_away(a, who->rank, mine, clock, times);
 }
 
@@ -466,7 +532,8 @@ static dpt_status run_together(dpti_allreduce *a, const dpti_contribution *who,
     if (rank == 0) a->rounds[m->n_runs % 2] = (round){.n_complete = 0};
     for (size_t i = 0; i < REST && a->n_ranks > 1; i++) {
         const range slice = slice_of(a, rest[i], rank);
-        reduce_slice(a, slice.begin, slice.end);
+        size_t n_flawed;
+        (void)reduce_slice(a, slice.begin, slice.end, &n_flawed);
     }
     m->n_brought = 0;
     DPT_TRY(meet(a, rank, DPT_OK, clock, times));
@@ -484,9 +551,12 @@ dpt_status dpti_allreduce_run(dpti_allreduce *allreduce, const dpti_contribution
     range rest[REST];
     if (is_alone(a)) return *mine;
     double clock = dpti_seconds();
+    if (m->n_brought == 0) m->blame = DPTI_BLAME_NOBODY;
     if (m->n_brought == 0) m->contributes = who->contributes;
     find_rest(a, m, rest);
     if (*mine == DPT_OK && who->contributes) *mine = transfer_rest(m, rest);
+    for (size_t i = 0; i < REST; i++)
+        look_at_own(a, m, rest[i], mine);
     clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, clock);
     return a->processes ? run_together(a, who, rest, mine, &clock, times)
                         : run_alone(a, who, rest, mine, &clock, times);

@@ -65,4 +65,20 @@ DPT_CHECK_RESULT dpt_status dpti_allreduce_run(dpti_allreduce *allreduce,
                                                const dpti_contribution *who, dpt_status *mine,
                                                dpti_times *times);
 
+/* Before the first run: numbers that are not finite fail it with DPT_E_NOT_FINITE, and blame tells
+   each rank where they come from.  Within one process the sum of several is looked at while it is
+   made. Where there are others each rank looks at what it brings, which becomes its *mine.  One
+   that is alone looks at its own part itself. */
+void dpti_allreduce_want_finite(dpti_allreduce *allreduce);
+
+/* [driver] Of this rank, behind such a failure. */
+typedef enum dpti_blame {
+    DPTI_BLAME_NOBODY, /* another rank came with that status */
+    DPTI_BLAME_OWN,    /* what this rank has brought is not finite */
+    DPTI_BLAME_OTHERS, /* what others have brought */
+    DPTI_BLAME_SUM,    /* what each has brought is finite, and the sum is not */
+} dpti_blame;
+
+dpti_blame dpti_allreduce_blame(const dpti_allreduce *allreduce, size_t rank);
+
 #endif

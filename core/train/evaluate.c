@@ -83,7 +83,8 @@ static void run_bind(dpti_device *device, void *argument)
     if (job->status == DPT_OK)
         job->status =
             dpti_executable_create(&w->replica, &options, &places, &own->evaluate, &job->error);
-    if (job->status != DPT_OK && job->error.status == DPT_OK) job->error = *dpti_device_error(device);
+    if (job->status != DPT_OK && job->error.status == DPT_OK)
+        job->error = *dpti_device_error(device);
 }
 
 /* Goes on without a device, if that can be: DPT_E_CANCELLED, to try again. */

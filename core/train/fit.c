@@ -285,13 +285,11 @@ static dpt_status train(dpti_fit *f)
     return dpti_fit_check_saved(f);
 }
 
-/* The end of a run whose devices are lost: what happened to them, and the weights, if a replica can
-   still be read. */
+/* The end of a run whose devices are lost: the weights, if a replica can still be read. */
 static void save_what_is_left(dpti_fit *f)
 {
     f->trainer->salvage = true;
-    if (tell_devices(f) == DPT_OK && f->course.result.steps > 0 &&
-        dpti_fit_save(f, f->model, f->epoch, &f->unsaved) != DPT_OK)
+    if (f->course.result.steps > 0 && dpti_fit_save(f, f->model, f->epoch, &f->unsaved) != DPT_OK)
         dpti_fit_look_at_checkpoints(f);
     f->trainer->salvage = false;
 }
@@ -306,7 +304,7 @@ static void give_up(dpti_fit *f, dpt_status status)
            dpt_trainer_collect(f->trainer, &m) == DPT_OK)
         count(f, &m);
     dpti_trainer_drain(f->trainer);
-    if (dpti_is_loss(status)) save_what_is_left(f);
+    if (tell_devices(f) == DPT_OK && dpti_is_loss(status)) save_what_is_left(f);
     const bool worth = status != DPT_E_NOT_FINITE && f->course.result.steps > 0;
     if (worth && dpti_fit_keep_last(f, true) != DPT_OK) dpti_fit_look_at_checkpoints(f);
     f->context->error = first;

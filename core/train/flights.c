@@ -174,6 +174,7 @@ static dpt_status report(dpt_trainer *t, const dpti_flight *flight)
         if (!found || (found->status == DPT_E_NO_MEMORY && share->status != DPT_E_NO_MEMORY))
             found = share;
     }
+    if (found && found->status == DPT_E_NOT_FINITE) return dpti_trainer_fail_not_finite(t, flight);
     return found ? dpti_trainer_fail(t, found->worker->device, &found->error) : DPT_OK;
 }
 

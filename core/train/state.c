@@ -56,7 +56,8 @@ static dpt_status run_and_take(dpt_trainer *t, size_t rank, flat_job *job, float
     const dpt_status status = job->status;
     if (status == DPT_OK && read) memcpy(read, job->values, job->n_bytes);
     free(job);
-    return status == DPT_OK ? DPT_OK : dpti_trainer_fail(t, w->device, dpti_device_error(w->device));
+    return status == DPT_OK ? DPT_OK
+                            : dpti_trainer_fail(t, w->device, dpti_device_error(w->device));
 }
 
 static dpt_status move(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, float *read,

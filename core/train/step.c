@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 #include <time.h>
 
 dpt_status dpti_worker_upload(const dpti_worker *worker, const uint8_t *staging, size_t first,
@@ -37,6 +38,8 @@ dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable, siz
     DPT_TRY(dpti_executable_run(executable, segment, n_samples));
     DPT_TRY(dpti_event_record(device, replica->end));
     if (result) DPT_TRY(dpti_executable_result(executable, n_samples, result));
+    if (result && executable == &worker->train && dpti_looks_itself(worker))
+        DPT_TRY(dpti_finite_enqueue(&worker->finite));
     DPT_TRY(dpti_sync(device));
     DPT_TRY(dpti_event_elapsed(device, replica->start, replica->end, &busy));
     if (worker->moves) DPT_TRY(dpti_event_elapsed(device, replica->moving, replica->start, &moved));
@@ -78,6 +81,17 @@ static dpt_status begin(dpti_share *share)
     return dpti_fill(&w->replica.gradients, 0, 0, w->replica.gradients.n_bytes);
 }
 
+/* What of this device's is not finite. */
+static dpt_status not_finite(dpti_share *share, const char *flaw)
+{
+    const bool plural = strcmp(flaw, "loss") != 0;
+    share->flaw = flaw;
+    return DPT_FAIL(&share->worker->device->base.error, DPT_E_NOT_FINITE,
+                    "the %s of step %zu %s not finite: training diverges; lower the learning rate "
+                    "(now %g) or check the data",
+                    flaw, share->step, plural ? "are" : "is", (double)share->lr);
+}
+
 /* Losses and hits of the share, downloaded. */
 static dpt_status add_results(dpti_share *share)
 {
@@ -85,11 +99,10 @@ static dpt_status add_results(dpti_share *share)
         share->loss += (double)share->result[2 * i];
         share->hits += share->result[2 * i + 1] != 0.0f;
     }
-    if (isfinite(share->loss)) return DPT_OK;
-    return DPT_FAIL(&share->worker->device->base.error, DPT_E_NOT_FINITE,
-                    "the loss of step %zu is not finite (%g); lower the learning rate (now %g) or "
-                    "check the data",
-                    share->step, share->loss, (double)share->lr);
+    if (!isfinite(share->loss)) return not_finite(share, "loss");
+    if (dpti_looks_itself(share->worker) && !dpti_finite_all(&share->worker->finite))
+        return not_finite(share, "gradients");
+    return DPT_OK;
 }
 
 /* A pass over part of the share: what the device computes at once.  Gradients of passes add up. */
@@ -126,9 +139,40 @@ static dpt_status gather_parts(dpti_share *share, size_t segment, dpt_status *mi
                               .part = places->part,
                               .parts = places->parts,
                               .moving = w->replica.moving};
-    DPT_TRY(dpti_allgather_run(w->trainer->allgather, &what, mine, &share->times));
+    const bool sound = *mine == DPT_OK;
+    const dpt_status verdict =
+        dpti_allgather_run(w->trainer->allgather, &what, mine, &share->times);
+    if (sound && *mine == DPT_E_NOT_FINITE) *mine = not_finite(share, "statistics");
+    DPT_TRY(verdict);
     if (what.contributes && *mine == DPT_OK) moves(w, DPTI_SPAN_EXCHANGE);
     return DPT_OK;
+}
+
+/* Its part of the gradients was looked at there, or the sum. */
+static void look_at_gradients(dpti_share *share, dpt_status verdict, dpt_status *mine)
+{
+    const dpti_worker *w = share->worker;
+    const dpti_blame blame = dpti_allreduce_blame(w->trainer->allreduce, w->rank);
+    if (verdict != DPT_E_NOT_FINITE || share->n_samples == 0) return;
+    if (blame == DPTI_BLAME_OWN || blame == DPTI_BLAME_SUM) *mine = not_finite(share, "gradients");
+}
+
+static void bring(dpti_share *share, const dpti_contribution *who, size_t segment, dpt_status *mine)
+{
+    const dpti_worker *w = share->worker;
+    const dpti_segment *s = &w->train.program.segments[segment];
+    const bool sound = *mine == DPT_OK;
+    dpti_allreduce_bring(w->trainer->allreduce, who, s->begin, s->end, mine, &share->times);
+    if (sound) look_at_gradients(share, *mine, mine);
+}
+
+static dpt_status reduce(dpti_share *share, const dpti_contribution *who, dpt_status *mine)
+{
+    const bool sound = *mine == DPT_OK;
+    const dpt_status verdict =
+        dpti_allreduce_run(share->worker->trainer->allreduce, who, mine, &share->times);
+    if (sound) look_at_gradients(share, verdict, mine);
+    return verdict;
 }
 
 /* What devices do together behind a segment; *mine is what this one brings, and becomes its own
@@ -141,11 +185,8 @@ static dpt_status exchange(dpti_share *share, size_t segment, dpt_status *mine)
         .rank = w->rank, .contributes = share->n_samples > 0, .processes = share->contributing};
     switch (s->exchange) {
     case DPTI_EXCHANGE_PARTS: return gather_parts(share, segment, mine);
-    case DPTI_EXCHANGE_BUCKET:
-        dpti_allreduce_bring(w->trainer->allreduce, &who, s->begin, s->end, mine, &share->times);
-        return DPT_OK;
-    case DPTI_EXCHANGE_GRADIENTS:
-        return dpti_allreduce_run(w->trainer->allreduce, &who, mine, &share->times);
+    case DPTI_EXCHANGE_BUCKET: bring(share, &who, segment, mine); return DPT_OK;
+    case DPTI_EXCHANGE_GRADIENTS: return reduce(share, &who, mine);
     case DPTI_EXCHANGE_NONE: break;
     }
     return *mine;
@@ -216,6 +257,7 @@ void dpti_step_job(dpti_device *device, void *argument)
     dpti_share *share = argument;
     (void)device;
     share->committed = false;
+    share->flaw = NULL;
     share->loss = 0;
     share->hits = 0;
     share->worker->moves = false;

@@ -48,6 +48,7 @@ static dpt_status allocate(dpt_trainer *t)
         t->allgather = dpti_allgather_create(&who, dpti_trainer_part_size(t));
         complete = complete && t->allgather;
     }
+    if (t->allreduce) dpti_allreduce_want_finite(t->allreduce);
     if (!t->workers || !t->allreduce || !complete ||
         !dpti_order_create(t->data, t->batch_size, t->seed, t->order.shuffle, &t->order))
         return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
@@ -198,8 +199,8 @@ size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device)
     const size_t own = device - trainer->first_device;
     if (device < trainer->first_device || own >= trainer->n_workers) return 0;
     const dpti_worker *w = &trainer->workers[own];
-    size_t n_bytes =
-        dpti_replica_bytes(&w->replica) + w->train.arena.n_bytes + dpti_feed_bytes(&w->feed);
+    size_t n_bytes = dpti_replica_bytes(&w->replica) + w->train.arena.n_bytes +
+                     w->finite.results.n_bytes + dpti_feed_bytes(&w->feed);
     for (size_t i = 0; i < DPTI_TESTS; i++)
         n_bytes += w->tests[i].evaluate.arena.n_bytes + dpti_feed_bytes(&w->tests[i].own_feed);
     return n_bytes;

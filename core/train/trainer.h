@@ -17,6 +17,7 @@
 #include "train/balance.h"
 #include "train/data_store.h"
 #include "train/feed.h"
+#include "train/finite.h"
 #include "train/order.h"
 #include "train/peers.h"
 #include "train/split.h"
@@ -43,8 +44,9 @@ struct dpti_share {
     /* Written by the job. */
     dpt_status status; /* DPT_E_CANCELLED: not this device's fault */
     dpt_error error;
-    bool committed; /* the vote was unanimous */
-    double loss;    /* sum over the share */
+    bool committed;   /* the vote was unanimous */
+    const char *flaw; /* with DPT_E_NOT_FINITE: what was not, as in "loss" */
+    double loss;      /* sum over the share */
     size_t hits;
     dpti_times times;
     double finished; /* when */
@@ -105,6 +107,7 @@ struct dpti_worker {
     dpti_replica replica; /* its capacity: most samples at once.  A larger share takes passes */
     const float *weights_view; /* where the host sees the replica's parameters, else NULL */
     dpti_executable train;
+    dpti_finite finite;                 /* of the gradients, where nobody else looks at them */
     dpti_feed feed;                     /* where the data are not resident */
     dpti_worker_test tests[DPTI_TESTS]; /* as trainer->tests */
     size_t room; /* most samples at once: the replica's capacity, until it has run out of memory */
@@ -178,6 +181,8 @@ static inline bool dpti_takes_passes(const dpti_worker *worker)
     return worker->replica.capacity < worker->capacity;
 }
 bool dpti_any_takes_passes(const dpt_trainer *trainer);
+/* Devices of this process that are lost. */
+size_t dpti_trainer_n_gone(const dpt_trainer *trainer);
 
 /* Checks options and data against the model and takes them over (options.c).  When the workers are
    there, check_shares looks for passes in which a batch-norm would take its own statistics over a
@@ -202,7 +207,8 @@ void dpti_step_job(dpti_device *device, void *share);
 /* [driver] Enqueues a segment, waits, and adds what the device took, by its own clock, to *times
    (NULL: nowhere): the segment, throttle included, and transfers before it that worker->moves
    tells of, which throttle does not stretch: it makes a slower processor.  If result is not NULL it
-   gets the (n_samples, 2) losses and hits. */
+   gets the (n_samples, 2) losses and hits; then a device that does so looks at its gradients, too.
+ */
 DPT_CHECK_RESULT dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable,
                                             size_t segment, size_t n_samples, float *result,
                                             dpti_times *times);
@@ -294,6 +300,17 @@ bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_flight *flight)
 DPT_CHECK_RESULT dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer,
                                                       const dpti_flight *flight);
 
+/* Whether this device looks at its gradients itself: nobody sums them with others' (finite.h). */
+static inline bool dpti_looks_itself(const dpti_worker *worker)
+{
+    const dpt_trainer *t = worker->trainer;
+    return !t->processes && dpti_trainer_n_gone(t) + 1 == t->n_workers;
+}
+/* Says of a step in which a device has met DPT_E_NOT_FINITE what was not finite, and where
+   (finite.c): the training's fault if it was so on every device, else that of those named, each
+   with an event. */
+dpt_status dpti_trainer_fail_not_finite(dpt_trainer *trainer, const dpti_flight *flight);
+
 /* ---- Devices that do not answer (deadline.c) ---- */
 
 /* Waits for a job, with an eye on all devices.  false: this worker hangs (worker->hung), and the
@@ -323,7 +340,6 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_lose_flights(dpt_trainer *trainer, size
 size_t dpti_trainer_part_size(const dpt_trainer *trainer);
 /* At the trainer's end: releases what lost devices hold, where they can be called. */
 void dpti_trainer_tidy_lost(dpt_trainer *trainer);
-size_t dpti_trainer_n_gone(const dpt_trainer *trainer);
 /* The rows of a split for those that are left: equal ones, or in their proportions; equal ones,
    too, if these are all zero.  Any batch and any split. */
 void dpti_trainer_split_left(const dpt_trainer *trainer, const dpti_split *split, size_t n_rows,

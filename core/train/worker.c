@@ -53,6 +53,7 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
     if (t->replay.choices) w->replica.wanted = &t->replay.choices[t->first_device + w->rank];
     DPT_TRY(dpti_upload(&w->replica.parameters, 0, weights, t->model->flat_size * sizeof(float)));
     DPT_TRY(dpti_sync(w->device));
+    DPT_TRY(dpti_finite_create(&w->replica, &w->finite));
     if (is_fed(w)) {
         const dpti_feed_size size = {
             .capacity = most, .host_capacity = w->capacity, .n_slots = DPTI_FEED_SLOTS};
@@ -71,6 +72,7 @@ static void destroy_replica(dpti_worker *w)
     }
     dpti_executable_destroy(&w->train);
     dpti_feed_destroy(&w->feed);
+    dpti_finite_destroy(&w->finite);
     dpti_replica_destroy(&w->replica);
     w->weights_view = NULL;
 }
@@ -108,7 +110,8 @@ static void run_create_worker(dpti_device *device, void *argument)
 {
     worker_job *job = argument;
     job->status = create_worker(job->worker, job->weights, &job->error);
-    if (job->status != DPT_OK && job->error.status == DPT_OK) job->error = *dpti_device_error(device);
+    if (job->status != DPT_OK && job->error.status == DPT_OK)
+        job->error = *dpti_device_error(device);
 }
 
 static void run_destroy_worker(dpti_device *device, void *argument)

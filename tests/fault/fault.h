@@ -14,6 +14,12 @@
    entry=NAME    counts calls of this vtable entry only ("run", "sync")
    clock=MS      events tell a simulated time: MS milliseconds a sample that is trained
    bug=NAME      a planted mistake (fault_bug)
+   poison=K      gradients of weights have an infinite element in step K,
+   smudge=K      parts of batch-norms do,
+   huge=K        or gradients have one that is close to the largest number
+   flip=K        behind the K-th update a bit of what the optimizer wrote is another one:
+   wreck=K       or an element is no number,
+   place=N       of its output N, from 1 (1): the weights, the first moment, the second
    anything else is passed on
 
    Into the file that $DPTRAIN_FAULT_REPORT names it appends `fired CALL ENTRY` when a failure is
@@ -69,6 +75,7 @@ typedef struct fault_object {
 typedef struct fault_state {
     dpt_device inner; /* what the wrapped backend sees */
     size_t fail, lost, full, lasting, room, from, clock, after, domain, hang, stall;
+    size_t poison, smudge, huge, flip, wreck, place;
     char entry[24];
     fault_bug bug;
     size_t n_calls, n_counted_full, n_updates;

@@ -146,11 +146,43 @@ static bool is_moving_average(const dpt_op_desc *desc)
     return desc->kind == DPT_OP_ADD && desc->u.elementwise.alpha != 1.0f;
 }
 
+static bool is_weights_gradient(dpt_op_kind kind)
+{
+    return kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS || kind == DPT_OP_LINEAR_BACKWARD_WEIGHTS;
+}
+
+static bool is_part(dpt_op_kind kind)
+{
+    return kind == DPT_OP_BATCH_NORM_PARTIAL || kind == DPT_OP_BATCH_NORM_BACKWARD_PARTIAL;
+}
+
+/* What is planted in one step alone, behind a run. */
+static void falsify_step(dpt_device *device, const dpt_op *op, const dpt_op_args *args)
+{
+    const fault_state *state = fault_of(device);
+    const size_t step = state->n_updates + 1;
+    const size_t place = state->place - 1;
+    const bool wrecks = state->n_updates == state->wreck;
+    float *values = address(device, args->out[0]);
+    if (values && ((is_weights_gradient(op->desc.kind) && step == state->poison) ||
+                   (is_part(op->desc.kind) && step == state->smudge))) {
+        fault_report("fired %zu poison\n", step);
+        values[0] = INFINITY;
+    }
+    if (values && is_weights_gradient(op->desc.kind) && step == state->huge) values[0] = 3e38f;
+    if (!is_optimizer(op->desc.kind) || (state->n_updates != state->flip && !wrecks)) return;
+    uint32_t *words = place < DPT_MAX_OUTPUTS ? address(device, args->out[place]) : NULL;
+    if (!words) return;
+    fault_report("fired %zu flip\n", state->n_updates);
+    words[0] = wrecks ? 0x7fc00000u : words[0] ^ 1u << 20;
+}
+
 dpt_status fault_run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dpt_op_args *args)
 {
     fault_state *state = fault_of(stream->device);
     const dpt_backend *inner = state->inner.backend;
-    DPT_TRY(fault_hold(stream->device, n_samples));
+    /* What the core looks at in the gradients has rows, and no samples. */
+    if (op->desc.kind != DPT_OP_SQUARED_ERROR) DPT_TRY(fault_hold(stream->device, n_samples));
     op->n_runs++;
     state->n_updates += is_optimizer(op->desc.kind);
     if (is_loss_gradient(op->desc.kind))
@@ -161,8 +193,11 @@ dpt_status fault_run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dpt
     if (state->bug == FAULT_BUG_FROZEN && is_moving_average(&op->desc)) return DPT_OK;
     DPT_TRY(fault_forwarded(stream->device,
                             inner->operators->run(stream->inner, op->inner, n_samples, args)));
-    if (state->bug == FAULT_BUG_NONE) return DPT_OK;
+    const size_t steps = state->poison + state->smudge + state->huge + state->flip + state->wreck;
+    if (state->bug == FAULT_BUG_NONE && steps == 0) return DPT_OK;
     DPT_TRY(fault_forwarded(stream->device, inner->stream->sync(stream->inner)));
+    falsify_step(stream->device, op, args);
+    if (state->bug == FAULT_BUG_NONE) return DPT_OK;
     falsify(stream->device, op, n_samples, args);
     return DPT_OK;
 }

@@ -356,6 +356,12 @@ static const dpt_param_spec params[] = {
     {.key = "domain", .help = "the number of its fault domain"},
     {.key = "entry", .help = "the vtable entry whose calls are counted (all)"},
     {.key = "bug", .help = "a planted mistake"},
+    {.key = "poison", .help = "the step in which gradients are infinite"},
+    {.key = "smudge", .help = "the step in which batch-norm's parts are"},
+    {.key = "huge", .help = "the step in which a gradient is almost"},
+    {.key = "wreck", .help = "the update behind which an element is no number"},
+    {.key = "flip", .help = "the update behind which a bit is another one"},
+    {.key = "place", .help = "the output of the update that it is in (1)"},
     {.key = "threads", .help = "passed on"},
     {.key = NULL},
 };

@@ -30,8 +30,9 @@ const dpt_backend *fault_inner(dpt_error *error)
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
-static const char *const own_keys[] = {"fail",  "lost", "full",  "for",    "room", "from", "clock",
-                                       "entry", "bug",  "after", "domain", "hang", "stall"};
+static const char *const own_keys[] = {
+    "fail",   "lost", "full",  "for",    "room",   "from", "clock", "entry", "bug",  "after",
+    "domain", "hang", "stall", "poison", "smudge", "huge", "flip",  "wreck", "place"};
 
 static bool is_own(const char *key)
 {
@@ -73,10 +74,12 @@ static size_t *count_of(fault_state *state, const char *key)
     const struct {
         const char *key;
         size_t *count;
-    } counts[] = {{"fail", &state->fail},   {"lost", &state->lost},   {"full", &state->full},
-                  {"for", &state->lasting}, {"room", &state->room},   {"from", &state->from},
-                  {"clock", &state->clock}, {"after", &state->after}, {"domain", &state->domain},
-                  {"hang", &state->hang},   {"stall", &state->stall}};
+    } counts[] = {{"fail", &state->fail},     {"lost", &state->lost},   {"full", &state->full},
+                  {"for", &state->lasting},   {"room", &state->room},   {"from", &state->from},
+                  {"clock", &state->clock},   {"after", &state->after}, {"domain", &state->domain},
+                  {"hang", &state->hang},     {"stall", &state->stall}, {"poison", &state->poison},
+                  {"smudge", &state->smudge}, {"flip", &state->flip},   {"huge", &state->huge},
+                  {"wreck", &state->wreck},   {"place", &state->place}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (strcmp(key, counts[i].key) == 0) return counts[i].count;
     return NULL;
@@ -85,7 +88,7 @@ static size_t *count_of(fault_state *state, const char *key)
 dpt_status fault_parse(dpt_device *device, const dpt_device_request *request)
 {
     fault_state *state = fault_of(device);
-    state->lasting = 1;
+    state->lasting = state->place = 1;
     for (size_t i = 0; i < request->n_params; i++) {
         const char *key = request->params[i].key, *value = request->params[i].value;
         bool good = true;

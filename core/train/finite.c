@@ -1,0 +1,131 @@
+/* Gradients that are not finite (finite.h), and what is said of them. */
+#include "train/finite.h"
+
+#include "base/base.h"
+#include "train/trainer.h"
+
+#include <string.h>
+
+/* ---- A device's look at its own -------------------------------------------------------------- */
+
+/* Long enough that a row is work, short enough that a small network has several. */
+enum { ROW = 4096, PLACE = 256 };
+
+static dpt_status prepare_run(const dpti_replica *r, size_t i, size_t first, size_t count,
+                              dpti_finite *f)
+{
+    const dpt_op_desc desc = {.kind = DPT_OP_SQUARED_ERROR, .u.squared_error = {.count = count}};
+    DPT_TRY(dpti_prepare(r->device, &desc, f->rows[i], &f->ops[i]));
+    f->looks = true;
+    if (f->ops[i].info.workspace_bytes > 0)
+        return DPT_FAIL(&r->device->base.error, DPT_E_UNSUPPORTED, "a squared error with scratch");
+    const dpti_place gradients = {&r->gradients, first * sizeof(float)};
+    dpti_binding binding = {.in = {gradients, gradients}, .out = {{&f->results, f->places[i]}}};
+    if (f->ops[i].signature.reads_step) binding.step = (dpti_place){&r->step, 0};
+    return dpti_bind(&f->ops[i], f->rows[i], &binding, &f->args[i]);
+}
+
+static dpt_status create(const dpti_replica *r, dpti_finite *f)
+{
+    const size_t n = r->model->flat_size, rest = n % ROW;
+    const size_t counts[DPTI_FINITE_RUNS] = {ROW, rest}, firsts[] = {0, n - rest};
+    f->rows[0] = n / ROW;
+    f->rows[1] = rest > 0;
+    f->places[1] = dpti_round_up(f->rows[0] * 2 * sizeof(float), PLACE);
+    const size_t n_bytes = f->places[1] + PLACE;
+    void *host = NULL;
+    DPT_TRY(dpti_alloc(r->device, n_bytes, &f->results));
+    DPT_TRY(dpti_host_alloc(r->device, n_bytes, &host));
+    f->host = host;
+    for (size_t i = 0; i < DPTI_FINITE_RUNS; i++)
+        if (f->rows[i] > 0) DPT_TRY(prepare_run(r, i, firsts[i], counts[i], f));
+    return DPT_OK;
+}
+
+dpt_status dpti_finite_create(const dpti_replica *replica, dpti_finite *out)
+{
+    *out = (dpti_finite){.looks = false};
+    const dpt_status status = create(replica, out);
+    if (status != DPT_E_UNSUPPORTED) return status;
+    dpti_finite_destroy(out);
+    return DPT_OK;
+}
+
+void dpti_finite_destroy(dpti_finite *finite)
+{
+    dpti_device *device = finite->results.device;
+    for (size_t i = 0; i < DPTI_FINITE_RUNS; i++)
+        dpti_release(&finite->ops[i]);
+    if (device) dpti_host_free(device, finite->host);
+    dpti_free(&finite->results);
+    *finite = (dpti_finite){.looks = false};
+}
+
+static size_t result_bytes(const dpti_finite *f)
+{
+    return f->places[1] + f->rows[1] * 2 * sizeof(float);
+}
+
+dpt_status dpti_finite_enqueue(const dpti_finite *finite)
+{
+    if (!finite->looks) return DPT_OK;
+    for (size_t i = 0; i < DPTI_FINITE_RUNS; i++)
+        if (finite->rows[i] > 0)
+            DPT_TRY(dpti_run(&finite->ops[i], finite->rows[i], &finite->args[i]));
+    return dpti_download(finite->host, &finite->results, 0, result_bytes(finite));
+}
+
+bool dpti_finite_all(const dpti_finite *finite)
+{
+    if (!finite->looks) return true;
+    for (size_t i = 0; i < DPTI_FINITE_RUNS; i++)
+        for (size_t k = 0; k < finite->rows[i]; k++)
+            if (!(finite->host[finite->places[i] / sizeof(float) + 2 * k] == 0.0f)) return false;
+    return true;
+}
+
+/* ---- What is said ---------------------------------------------------------------------------- */
+
+/* As many names as fit. */
+static void name_culprits(const dpt_trainer *t, const dpti_flight *flight, char *names,
+                          size_t n_bytes)
+{
+    size_t length = 0;
+    names[0] = '\0';
+    for (size_t i = 0; i < t->n_workers && length < n_bytes; i++) {
+        if (flight->shares[i].status != DPT_E_NOT_FINITE) continue;
+        const int n = snprintf(names + length, n_bytes - length, "%s%s", length > 0 ? ", " : "",
+                               t->workers[i].device->id);
+        length += n > 0 ? (size_t)n : 0;
+    }
+}
+
+dpt_status dpti_trainer_fail_not_finite(dpt_trainer *trainer, const dpti_flight *flight)
+{
+    dpt_trainer *t = trainer;
+    size_t n_culprits = 0, n_contributing = 0;
+    const dpti_share *first = NULL;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const dpti_share *share = &flight->shares[i];
+        n_contributing += share->n_samples > 0;
+        n_culprits += share->status == DPT_E_NOT_FINITE;
+        if (!first && share->status == DPT_E_NOT_FINITE) first = share;
+    }
+    /* All of them, or the sum of what each has: it is the training. */
+    if (n_culprits == n_contributing) return dpti_context_fail(t->context, NULL, &first->error);
+    char names[200];
+    name_culprits(t, flight, names, sizeof names);
+    dpt_error error = {.status = DPT_E_NOT_FINITE};
+    (void)DPT_FAIL(&error, DPT_E_NOT_FINITE,
+                   "device%s %s: the %s of step %zu %s not finite there, and finite on the other "
+                   "device%s: leave %s out if that comes again, or lower the learning rate (now "
+                   "%g) or check the data",
+                   n_culprits == 1 ? "" : "s", names, first->flaw, first->step,
+                   strcmp(first->flaw, "loss") == 0 ? "is" : "are",
+                   n_contributing - n_culprits == 1 ? "" : "s", n_culprits == 1 ? "it" : "them",
+                   (double)first->lr);
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (flight->shares[i].status == DPT_E_NOT_FINITE)
+            dpti_trainer_note_event(t, DPT_DEVICE_NOT_FINITE, i, &flight->shares[i].error);
+    return dpti_context_fail(t->context, NULL, &error);
+}

@@ -1,0 +1,36 @@
+/* Gradients that are not finite are found before anything lasting changes, and where they come from
+   is told.
+
+   Where devices sum on the host, the sum is looked at while it is in the cache, and whose part it
+   comes from only if it is not finite; over processes each part, before their vote
+   (collective/allreduce.h).  A device that sums with nobody looks at its own part itself: it takes
+   the squared error of the gradients against themselves, which is 0 for every finite number and not
+   a number for every other. */
+#ifndef DPTI_FINITE_H
+#define DPTI_FINITE_H
+
+#include "graph/replica.h"
+
+/* The whole rows of a matrix, and what is left behind them. */
+enum { DPTI_FINITE_RUNS = 2 };
+
+typedef struct dpti_finite {
+    bool looks;
+    size_t rows[DPTI_FINITE_RUNS];
+    size_t places[DPTI_FINITE_RUNS]; /* of the results, in bytes */
+    dpti_op ops[DPTI_FINITE_RUNS];
+    dpt_op_args args[DPTI_FINITE_RUNS];
+    dpti_buffer results;
+    float *host; /* likewise */
+} dpti_finite;
+
+/* [driver] For the replica's gradients.  One that cannot take squared errors looks at nothing.  On
+   failure *out holds what was made: destroy it. */
+DPT_CHECK_RESULT dpt_status dpti_finite_create(const dpti_replica *replica, dpti_finite *out);
+void dpti_finite_destroy(dpti_finite *finite); /* [driver] accepts a zeroed one; zeroes it */
+/* [driver] Enqueues the look. */
+DPT_CHECK_RESULT dpt_status dpti_finite_enqueue(const dpti_finite *finite);
+/* Behind a sync: whether all were finite. */
+bool dpti_finite_all(const dpti_finite *finite);
+
+#endif
