@@ -48,7 +48,8 @@ typedef struct cli_options {
     const char *batchnorm, *overlap;
     dpt_augment_options augment;
     bool stop_on_loss;
-    double device_timeout; /* 0: the default */
+    double device_timeout;  /* 0: the default */
+    size_t verify_replicas; /* 0: never */
     bool normalize, no_shuffle, no_measure, quiet, verbose;
     size_t seed;
     const char *checkpoint, *load, *log, *plot, *trace;

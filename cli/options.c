@@ -70,6 +70,17 @@ const cli_option cli_option_table[] = {
         TARGET(device_timeout),
     },
     {
+        .name = "verify-replicas",
+        .argument = "N",
+        .help = "every N steps compare the devices' replicas, to the bit, and restore one that "
+                "differs. Default: never",
+        .verbs = CLI_TRAIN,
+        .kind = CLI_COUNT,
+        TARGET(verify_replicas),
+        .min = 1,
+        .max = MAX_COUNT,
+    },
+    {
         .name = "precision",
         .argument = "NAME",
         .help = "arithmetic of products and convolutions: fp32 (default), true "

@@ -121,6 +121,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .no_shuffle = o->no_shuffle,
         .stop_on_loss = o->stop_on_loss,
         .device_timeout = o->device_timeout,
+        .verify_replicas = o->verify_replicas,
     };
 }
 

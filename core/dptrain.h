@@ -425,6 +425,10 @@ typedef struct dpt_trainer_options {
        or a transfer of weights, is lost.  0: 60 seconds, or 20 times the longest step so far if
        that is more; 10 minutes before the first. */
     double device_timeout;
+    /* Every so many steps a hash of all that lasts of each replica is compared, before anything is
+       computed with it; one that differs from the others is restored from them, and the step is
+       done with it (docs/reliability.md).  0: never.  Within one process (DPT_E_INVALID). */
+    size_t verify_replicas;
 } dpt_trainer_options;
 
 /* Prepares every operator on every device and allocates all memory.  Several trainers may stand on
@@ -498,6 +502,7 @@ typedef enum dpt_device_event_kind {
     DPT_DEVICE_LOST = 0,       /* it takes no part from this step on */
     DPT_DEVICE_NOT_FINITE = 1, /* its loss or gradients were not finite, and others' were: the call
                                   that made the step fails with DPT_E_NOT_FINITE */
+    DPT_REPLICA_RESTORED = 2,  /* its replica differed from the others before this step */
 } dpt_device_event_kind;
 
 typedef struct dpt_device_event {

@@ -21,6 +21,9 @@ size_t dpti_machine_memory(void);
 
 /* Whether none is infinite or not a number. */
 bool dpti_all_finite(const float *values, size_t n);
+/* Of their bits.  Different for arrays of one size that differ in one bit; by chance the same for
+   others that differ.  `seed` is the hash of what stands before. */
+uint64_t dpti_hash_floats(const float *values, size_t n, uint64_t seed);
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 

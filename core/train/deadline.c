@@ -29,6 +29,7 @@ static void give_up(dpt_trainer *t, dpti_worker *w, unsigned long long call, dou
     t->broken = true;
     dpti_allreduce_break(t->allreduce);
     if (t->allgather) dpti_allgather_break(t->allgather);
+    if (t->checks) dpti_rendezvous_break(t->checks);
 }
 
 /* After a wait of so many seconds. */
@@ -72,4 +73,5 @@ void dpti_trainer_mend(dpt_trainer *trainer)
     trainer->broken = false;
     dpti_allreduce_mend(trainer->allreduce);
     if (trainer->allgather) dpti_allgather_mend(trainer->allgather);
+    if (trainer->checks) dpti_rendezvous_mend(trainer->checks);
 }

@@ -32,6 +32,7 @@ static void clear_share(dpti_share *share)
 {
     share->status = DPT_E_CANCELLED;
     share->committed = false;
+    share->astray = false;
     share->n_samples = 0;
     share->loss = 0;
     share->hits = 0;
@@ -178,22 +179,38 @@ static dpt_status report(dpt_trainer *t, const dpti_flight *flight)
     return found ? dpti_trainer_fail(t, found->worker->device, &found->error) : DPT_OK;
 }
 
-/* Divides the oldest step in flight anew, in which devices ran out of memory or were lost, and
-   submits it again with what was in flight behind it.  If it counts all the same only that is.
-   After a failure nothing is in flight. */
+/* Why a step has to be done again. */
+static dpti_balance_reason find_reason(const dpt_trainer *t, const dpti_flight *flight)
+{
+    if (dpti_trainer_lost_some(t, flight)) return DPTI_BALANCE_LOST;
+    return dpti_verify_failed(t, flight) ? DPTI_BALANCE_SAME : DPTI_BALANCE_MEMORY;
+}
+
+/* What must be otherwise before the steps in flight, n from this one on, are done again. */
+static dpt_status remedy(dpt_trainer *t, const dpti_flight *oldest, size_t n,
+                         dpti_balance_reason reason)
+{
+    switch (reason) {
+    case DPTI_BALANCE_LOST: return dpti_trainer_lose_flights(t, oldest->cursor.step, n);
+    case DPTI_BALANCE_SAME: return dpti_verify_settle(t, oldest);
+    default: return dpti_trainer_bound_shares(t, oldest);
+    }
+}
+
+/* Does the oldest step in flight again, in which devices ran out of memory or were lost, or before
+   which replicas differed, with what was in flight behind it.  If it counts all the same only that
+   is.  After a failure nothing is in flight. */
 static dpt_status repeat(dpt_trainer *t, dpti_flight *oldest)
 {
     const size_t n = t->n_in_flight;
     const double submitted = oldest->submitted;
-    const dpti_balance_reason reason =
-        dpti_trainer_lost_some(t, oldest) ? DPTI_BALANCE_LOST : DPTI_BALANCE_MEMORY;
+    const dpti_balance_reason reason = find_reason(t, oldest);
     const bool counts = committed(t, oldest);
     float lr[DPTI_IN_FLIGHT];
     for (size_t i = 0; i < n; i++)
         lr[i] = t->flights[(oldest->cursor.step + i) % DPTI_FLIGHTS].lr;
     dpti_trainer_drain(t);
-    DPT_TRY(reason == DPTI_BALANCE_LOST ? dpti_trainer_lose_flights(t, oldest->cursor.step, n)
-                                        : dpti_trainer_bound_shares(t, oldest));
+    DPT_TRY(remedy(t, oldest, n, reason));
     for (size_t i = counts ? 1 : 0; i < n; i++) {
         const dpt_status status = submit(t, lr[i]);
         if (status == DPT_OK) continue;
@@ -201,7 +218,7 @@ static dpt_status repeat(dpt_trainer *t, dpti_flight *oldest)
         return status;
     }
     dpti_flight *next = &t->flights[t->done.step % DPTI_FLIGHTS];
-    if (t->n_in_flight > 0) next->reason = reason;
+    if (t->n_in_flight > 0 && reason != DPTI_BALANCE_SAME) next->reason = reason;
     if (!counts) oldest->submitted = submitted; /* what was lost is part of the step's time */
     return DPT_OK;
 }
@@ -254,6 +271,13 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
     dpti_trainer_observe(t, flight, out->seconds);
 }
 
+/* Whether a step has to be done again, and can be. */
+static bool must_repeat(const dpt_trainer *t, const dpti_flight *flight)
+{
+    if (dpti_trainer_lost_some(t, flight)) return !t->stop_on_loss;
+    return dpti_trainer_ran_out(t, flight) || dpti_verify_failed(t, flight);
+}
+
 dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
 {
     dpt_trainer *t = trainer;
@@ -262,8 +286,7 @@ dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
     dpti_flight *flight = &t->flights[(t->next.step - t->n_in_flight) % DPTI_FLIGHTS];
     bool counted = false; /* and what is in flight is what was behind it */
     wait_for(t, flight);
-    while (!counted && (dpti_trainer_ran_out(t, flight) ||
-                        (!t->stop_on_loss && dpti_trainer_lost_some(t, flight)))) {
+    while (!counted && must_repeat(t, flight)) {
         DPT_TRY(repeat(t, flight));
         counted = t->done.step > flight->cursor.step;
         if (!counted) wait_for(t, flight);

@@ -183,6 +183,11 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
     if (!(o->device_timeout >= 0 && o->device_timeout <= 1e9))
         return dpt_fail(context, DPT_E_INVALID, "a device timeout of %g s is not in [0, 1e9]",
                         o->device_timeout);
+    if (o->verify_replicas > 0 && t->processes)
+        return dpt_fail(context, DPT_E_INVALID,
+                        "replicas are compared within one process, not over several: leave "
+                        "verify-replicas out");
+    t->verify_every = o->verify_replicas;
     t->micro_batch = o->micro_batch;
     t->program =
         (dpti_program_options){.data = t->data,

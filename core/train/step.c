@@ -70,11 +70,16 @@ static dpt_status upload(const dpti_share *share, size_t first, size_t n)
     return DPT_OK;
 }
 
+static dpt_status check_stale(const dpti_share *share)
+{
+    const dpti_worker *w = share->worker;
+    if (!w->stale) return DPT_OK;
+    return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE, "its replica missed an update");
+}
+
 static dpt_status begin(dpti_share *share)
 {
     dpti_worker *w = share->worker;
-    if (w->stale)
-        return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE, "its replica missed an update");
     if (!dpti_takes_passes(w)) return upload(share, 0, share->n_samples);
     /* Each pass uploads its own. */
     DPT_TRY(upload(share, 0, 0));
@@ -211,7 +216,9 @@ static dpt_status run_pass(dpti_share *share, const pass *p, dpt_status *mine)
 static dpt_status propose(dpti_share *share, dpt_status *mine)
 {
     pass p;
-    *mine = begin(share);
+    *mine = check_stale(share);
+    DPT_TRY(dpti_verify_run(share, mine));
+    if (*mine == DPT_OK) *mine = begin(share);
     for (size_t done = 0;; done += p.n_samples) {
         p = pass_at(share, done);
         DPT_TRY(run_pass(share, &p, mine));
@@ -258,6 +265,7 @@ void dpti_step_job(dpti_device *device, void *argument)
     (void)device;
     share->committed = false;
     share->flaw = NULL;
+    share->astray = false;
     share->loss = 0;
     share->hits = 0;
     share->worker->moves = false;

@@ -110,6 +110,7 @@ static void set_present(dpt_trainer *t, size_t rank, bool present)
 {
     dpti_allreduce_set_present(t->allreduce, rank, present);
     if (t->allgather) dpti_allgather_set_present(t->allgather, rank, present);
+    if (t->checks) dpti_rendezvous_set_present(t->checks, rank, present);
 }
 
 /* Fixed shares have grown, and devices were prepared for what they had. */

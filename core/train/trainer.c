@@ -27,6 +27,10 @@ static dpt_status allocate(dpt_trainer *t)
     const dpti_gatherers who = {t->n_workers, t->processes, t->firsts};
     bool complete = dpti_account_create(n, t->batch_size, &t->account);
     t->workers = calloc(t->n_workers, sizeof *t->workers);
+    if (t->verify_every > 0) {
+        t->checks = dpti_rendezvous_create(t->n_workers);
+        complete = complete && t->checks;
+    }
     t->allreduce = dpti_allreduce_create(t->n_workers, t->model->flat_size, t->processes);
     const size_t n_processes = t->processes ? dpti_processes_count(t->processes) : 0;
     for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
@@ -159,6 +163,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     dpti_replay_free(&t->replay);
     dpti_allgather_destroy(t->allgather);
     dpti_allreduce_destroy(t->allreduce);
+    dpti_rendezvous_destroy(t->checks);
     free(t->events.events);
     dpti_peers_free(t);
     free(t->workers);

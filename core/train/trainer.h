@@ -21,6 +21,7 @@
 #include "train/order.h"
 #include "train/peers.h"
 #include "train/split.h"
+#include "train/verify.h"
 
 /* In flight: two, so that devices go on while the host looks at a step.  Slots: those, and the
    metrics of the last two, which the caller may still hold. */
@@ -45,6 +46,8 @@ struct dpti_share {
     dpt_status status; /* DPT_E_CANCELLED: not this device's fault */
     dpt_error error;
     bool committed;   /* the vote was unanimous */
+    uint64_t hash;    /* of the replica, in a step that compares */
+    bool astray;      /* it differs from another one's: nobody has gone on */
     const char *flaw; /* with DPT_E_NOT_FINITE: what was not, as in "loss" */
     double loss;      /* sum over the share */
     size_t hits;
@@ -106,6 +109,7 @@ struct dpti_worker {
     size_t capacity;      /* most samples of a share */
     dpti_replica replica; /* its capacity: most samples at once.  A larger share takes passes */
     const float *weights_view; /* where the host sees the replica's parameters, else NULL */
+    float *verified; /* where the replica is downloaded to be hashed; NULL: it is seen in place */
     dpti_executable train;
     dpti_finite finite;                 /* of the gradients, where nobody else looks at them */
     dpti_feed feed;                     /* where the data are not resident */
@@ -162,8 +166,11 @@ struct dpt_trainer {
     unsigned granted;                /* of all, with the last collected step */
     dpti_flight flights[DPTI_FLIGHTS];
     size_t n_in_flight;
-    double last_finished; /* when the last collected step ended */
-    bool lost;            /* no replica holds trusted weights */
+    double last_finished;    /* when the last collected step ended */
+    bool lost;               /* no replica holds trusted weights */
+    size_t verify_every;     /* steps between comparisons of replicas; 0: never */
+    size_t settled_step;     /* the last that was done again because of one */
+    dpti_rendezvous *checks; /* for these; NULL: never */
     bool stop_on_loss;
     double device_timeout; /* 0: by default */
     double longest_step;   /* seconds, of those collected */

@@ -54,6 +54,7 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
     DPT_TRY(dpti_upload(&w->replica.parameters, 0, weights, t->model->flat_size * sizeof(float)));
     DPT_TRY(dpti_sync(w->device));
     DPT_TRY(dpti_finite_create(&w->replica, &w->finite));
+    DPT_TRY(dpti_verify_create(w));
     if (is_fed(w)) {
         const dpti_feed_size size = {
             .capacity = most, .host_capacity = w->capacity, .n_slots = DPTI_FEED_SLOTS};
@@ -72,6 +73,7 @@ static void destroy_replica(dpti_worker *w)
     }
     dpti_executable_destroy(&w->train);
     dpti_feed_destroy(&w->feed);
+    dpti_verify_destroy(w);
     dpti_finite_destroy(&w->finite);
     dpti_replica_destroy(&w->replica);
     w->weights_view = NULL;

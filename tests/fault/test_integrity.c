@@ -1,5 +1,6 @@
 /* What silently goes wrong: gradients that are not finite are caught before the step and their
-   device named.  test-fault-integrity fault|faultstaged [CASE...] */
+   device named; replicas that drift apart are found and restored.  test-fault-integrity
+   fault|faultstaged [CASE...] */
 #include "fault/plant.h"
 
 #include <stdio.h>
@@ -259,6 +260,190 @@ static void checkpoints_stay_good(test *t)
     end(&w);
 }
 
+/* ---- Replicas -------------------------------------------------------------------------------- */
+
+enum { STEPS = 7 };
+
+/* One training in which a bit of a replica is another one from a step on. */
+typedef struct flipped {
+    const char *devices;
+    size_t n_devices, every;
+    size_t step; /* before which it is found; 0: never */
+    size_t n_restored;
+    size_t restored[3]; /* which; of several the first ones */
+    const char *says;   /* of the first */
+    bool same;          /* the training is the one without the flip */
+    dpt_optimizer optimizer;
+} flipped;
+
+static void watch_events(test *t, training *w, const flipped *f)
+{
+    dpt_device_event event;
+    size_t n = 0;
+    while (dpt_trainer_next_event(w->trainer, &event)) {
+        CHECK(event.kind == DPT_REPLICA_RESTORED);
+        CHECK_SIZE(event.step, f->step);
+        if (n < f->n_restored) CHECK_SIZE(event.device, f->restored[n]);
+        if (n == 0) CHECK_CONTAINS(event.message, f->says);
+        n++;
+    }
+    CHECK_SIZE(n, f->n_restored);
+}
+
+static void flips(test *t, const flipped *f)
+{
+    training w, sound;
+    const dpt_trainer_options options = {.verify_replicas = f->every, .optimizer = f->optimizer};
+    if (begin(t, f->devices, options, &w) &&
+        begin(t, f->n_devices == 3 ? three : "cpu:threads=1,cpu:threads=1", options, &sound)) {
+        steps(t, &sound, STEPS);
+        steps(t, &w, STEPS);
+        CHECK(plant_fired());
+        watch_events(t, &w, f);
+        for (size_t i = 0; i < f->n_devices; i++)
+            if (!CHECK(same_state(t, &w, i, &sound, 0) == f->same))
+                FAIL("%s: device %zu %s", w.devices, i, f->same ? "differs" : "does not differ");
+        for (size_t i = 1; f->n_restored > 0 && i < f->n_devices; i++)
+            CHECK(same_state(t, &w, 0, &w, i));
+        end(&sound);
+    }
+    end(&w);
+}
+
+/* Wherever it happens, and in whatever the optimizer keeps. */
+static void found_before_it_spreads(test *t)
+{
+    const char *const majority = "differs from 2 of 3 that are alike; restored from ";
+    const char *const lists[] = {"@:threads=1:flip=3,cpu:threads=1,cpu:threads=1",
+                                 "cpu:threads=1,@:threads=1:flip=3,cpu:threads=1",
+                                 "cpu:threads=1,cpu:threads=1,@:threads=1:flip=3:place=2"};
+    for (size_t i = 0; i < 3; i++)
+        flips(t, &(flipped){lists[i], 3, 1, 4, 1, {i}, majority, true, DPT_OPTIMIZER_SGD});
+    flips(t, &(flipped){"@:threads=1,@:threads=1:flip=3:place=3,@:threads=1",
+                        3,
+                        3,
+                        4,
+                        1,
+                        {1},
+                        majority,
+                        true,
+                        DPT_OPTIMIZER_ADAMW});
+}
+
+/* It has spread by then; but the replicas are alike again. */
+static void found_later(test *t)
+{
+    flips(t, &(flipped){"cpu:threads=1,@:threads=1:flip=2,cpu:threads=1",
+                        3,
+                        5,
+                        6,
+                        1,
+                        {1},
+                        "restored from cpu",
+                        false,
+                        DPT_OPTIMIZER_SGD});
+}
+
+static void not_looked_for(test *t)
+{
+    flips(t, &(flipped){"cpu:threads=1,@:threads=1:flip=2,cpu:threads=1",
+                        3,
+                        0,
+                        0,
+                        0,
+                        {0},
+                        "",
+                        false,
+                        DPT_OPTIMIZER_SGD});
+}
+
+/* The first is kept, unless it holds what is no number. */
+static void of_two(test *t)
+{
+    flips(t, &(flipped){"cpu:threads=1,@:threads=1:flip=3",
+                        2,
+                        1,
+                        4,
+                        1,
+                        {1},
+                        "no majority",
+                        true,
+                        DPT_OPTIMIZER_SGD});
+    flips(t, &(flipped){"@:threads=1:flip=3,cpu:threads=1",
+                        2,
+                        1,
+                        4,
+                        1,
+                        {1},
+                        "no majority",
+                        false,
+                        DPT_OPTIMIZER_SGD});
+    flips(t, &(flipped){"@:threads=1:wreck=3,cpu:threads=1",
+                        2,
+                        1,
+                        4,
+                        1,
+                        {0},
+                        "no majority",
+                        true,
+                        DPT_OPTIMIZER_SGD});
+}
+
+static size_t count_in_log(const char *words)
+{
+    char line[4096];
+    size_t n = 0;
+    FILE *file = fopen(log_path, "r");
+    while (file && fgets(line, sizeof line, file))
+        n += strstr(line, words) != NULL;
+    if (file) fclose(file);
+    return n;
+}
+
+/* With two steps in flight, tests between them, and what shares follow. */
+static void in_a_fit(test *t)
+{
+    training w, again;
+    dpt_fit_result result;
+    const dpt_trainer_options options = {.split = "measured", .verify_replicas = 1};
+    if (begin(t, "cpu:threads=1,@:threads=1:flip=4,cpu:threads=1", options, &w)) {
+        const dpt_fit_options fit = {.epochs = 3, .test = w.data, .log = log_path};
+        CHECK_OK(dpt_fit(w.trainer, &fit, &result));
+        CHECK_SIZE(result.steps, 9);
+        CHECK(log_has("\"event\":\"replica_restored\",\"step\":5,\"device\":1"));
+        CHECK_SIZE(count_in_log("replica_restored"), 1);
+        CHECK_SIZE(count_in_log("\"event\":\"step\""), 9);
+        const dpt_trainer_options replay = {.split = "replay:integrity.jsonl"};
+        const dpt_fit_options bare = {.epochs = 3};
+        if (begin(t, three, replay, &again)) {
+            CHECK_OK(dpt_fit(again.trainer, &bare, &result));
+            CHECK(same_state(t, &w, 1, &again, 0));
+        }
+        end(&again);
+    }
+    end(&w);
+}
+
+/* A device that is lost while replicas are compared. */
+static void lost_meanwhile(test *t)
+{
+    training w;
+    dpt_device_event event;
+    for (size_t call = 1; call < 12; call++) {
+        char devices[128];
+        snprintf(devices, sizeof devices,
+                 "cpu:threads=1,@:threads=1:after=1:entry=%s:fail=%zu,cpu:threads=1",
+                 call % 2 ? "download" : "sync", (call + 1) / 2);
+        if (begin(t, devices, (dpt_trainer_options){.verify_replicas = 1}, &w)) {
+            steps(t, &w, STEPS);
+            if (plant_fired() && CHECK(dpt_trainer_next_event(w.trainer, &event)))
+                CHECK(event.kind == DPT_DEVICE_LOST);
+            CHECK(same_state(t, &w, 0, &w, 2));
+        }
+        end(&w);
+    }
+}
+
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
@@ -269,6 +454,12 @@ int main(int argc, char **argv)
         {"not finite: parts of batch-norm", parts_of_batch_norm},
         {"not finite: the only one left", the_only_one_left},
         {"not finite: checkpoints stay good", checkpoints_stay_good},
+        {"replicas: found before it spreads", found_before_it_spreads},
+        {"replicas: found later", found_later},
+        {"replicas: not looked for", not_looked_for},
+        {"replicas: of two", of_two},
+        {"replicas: in a fit", in_a_fit},
+        {"replicas: lost meanwhile", lost_meanwhile},
     };
     if (argc < 2 || !plant_setup()) {
         fputs("usage: test-fault-integrity fault|faultstaged [CASE...]\n", stderr);
