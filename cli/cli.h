@@ -50,6 +50,7 @@ typedef struct cli_options {
     bool stop_on_loss;
     double device_timeout;  /* 0: the default */
     size_t verify_replicas; /* 0: never */
+    double readmit_after;   /* likewise */
     bool normalize, no_shuffle, no_measure, quiet, verbose;
     size_t seed;
     const char *checkpoint, *load, *log, *plot, *trace;

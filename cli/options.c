@@ -70,6 +70,15 @@ const cli_option cli_option_table[] = {
         TARGET(device_timeout),
     },
     {
+        .name = "readmit",
+        .argument = "TIME",
+        .help = "try a lost device again after this time (seconds, or with a unit), then after "
+                "twice it, up to 64 times it, and go on with it if it answers. Default: never",
+        .verbs = CLI_TRAIN,
+        .kind = CLI_SECONDS,
+        TARGET(readmit_after),
+    },
+    {
         .name = "verify-replicas",
         .argument = "N",
         .help = "every N steps compare the devices' replicas, to the bit, and restore one that "

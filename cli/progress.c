@@ -200,6 +200,10 @@ static void tell_event(const dpt_device_event *event)
         (void)cli_error(0, "device %s, before step %zu: %s", event->id, event->step,
                         event->message);
         break;
+    case DPT_DEVICE_READMITTED:
+        (void)cli_error(0, "device %s is back, and step %zu is done with it: %s", event->id,
+                        event->step, event->message);
+        break;
     case DPT_DEVICE_NOT_FINITE: break; /* the error that ends training says so */
     }
 }

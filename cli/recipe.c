@@ -122,6 +122,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .stop_on_loss = o->stop_on_loss,
         .device_timeout = o->device_timeout,
         .verify_replicas = o->verify_replicas,
+        .readmit_after = o->readmit_after,
     };
 }
 

@@ -429,6 +429,12 @@ typedef struct dpt_trainer_options {
        computed with it; one that differs from the others is restored from them, and the step is
        done with it (docs/reliability.md).  0: never.  Within one process (DPT_E_INVALID). */
     size_t verify_replicas;
+    /* A lost device is tried again after so many seconds, and then after twice as many, up to 64
+       times as many, however often it is lost; one that answers is opened anew, gets the others'
+       weights and takes part again, as soon as a step is submitted with none in flight.  0: never.
+       Within one process (DPT_E_INVALID).  What was asked about the device before
+       (dpt_trainer_operation) is no longer valid. */
+    double readmit_after;
 } dpt_trainer_options;
 
 /* Prepares every operator on every device and allocates all memory.  Several trainers may stand on
@@ -503,6 +509,7 @@ typedef enum dpt_device_event_kind {
     DPT_DEVICE_NOT_FINITE = 1, /* its loss or gradients were not finite, and others' were: the call
                                   that made the step fails with DPT_E_NOT_FINITE */
     DPT_REPLICA_RESTORED = 2,  /* its replica differed from the others before this step */
+    DPT_DEVICE_READMITTED = 3, /* it was lost, and takes part again from this step on */
 } dpt_device_event_kind;
 
 typedef struct dpt_device_event {
@@ -708,7 +715,7 @@ typedef struct dpt_fit_options {
                                be NULL */
     dpt_interval checkpoint_every; /* all zero: each epoch */
     size_t checkpoint_keep;        /* how many of these stay; default 2 */
-    bool resume; /* go on from the newest sound one in `checkpoint`; begin if there is none */
+    bool resume;      /* go on from the newest sound one in `checkpoint`; begin if there is none */
     /* Called after each step and each epoch; a result other than 0 ends training in good order. */
     int (*progress)(const dpt_fit_progress *progress, void *user);
     /* One line each; may be NULL. */

@@ -371,7 +371,7 @@ static dpt_status transfer_rest(const member *m, const range rest[REST])
 static bool any_staged(const dpti_allreduce *a)
 {
     for (size_t r = 0; r < a->n_ranks; r++)
-        if (a->members[r].staged && !a->members[r].absent) return true;
+        if (!a->members[r].absent && a->members[r].staged) return true;
     return false;
 }
 

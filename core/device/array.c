@@ -82,6 +82,7 @@ dpt_status dpt_array_create(dpt_device *device, const size_t *shape, size_t rank
         free(array);
         return status;
     }
+    atomic_fetch_add(&array->device->n_holders, 1);
     *out = array;
     return DPT_OK;
 }
@@ -110,6 +111,7 @@ void dpt_array_destroy(dpt_array *array)
     if (!array) return;
     waited_job job = {.array = array};
     dpti_driver_call(array->device, run_destroy, &job);
+    atomic_fetch_sub(&array->device->n_holders, 1);
     free(array);
 }
 

@@ -45,6 +45,9 @@ typedef struct dpti_device {
     bool lost;           /* [driver] a call returned DPT_E_DEVICE_LOST: only close is called now */
     dpt_error deferred;  /* [driver] the first failure of array work; dpt_devices_wait takes it */
     dpt_error given_up;  /* why its thread was given up; status DPT_OK: it was not */
+    dpt_open_args *opening;  /* what it was opened with, in one allocation */
+    bool shut;               /* [driver] lost, and closed: nothing of the vtable is called */
+    atomic_size_t n_holders; /* trainers and arrays that have made something on it */
 } dpti_device;
 
 static inline dpti_device *dpti_device_of(const dpt_device *device)
@@ -62,6 +65,13 @@ static inline const dpt_error *dpti_device_error(const dpti_device *device)
 /* Changes throttle= of an open device, behind all that it has to do, and waits: for tests of what
    follows a device's speed.  At least 1. */
 void dpti_device_set_throttle(dpti_device *device, double factor);
+
+/* [driver] Closes the vtable of a device that is to be opened again, or never to be called again.
+   What was created on it and not released is abandoned; from then on it is lost. */
+void dpti_device_shut(dpti_device *device);
+/* [driver] Opens a device that is shut, as it was opened at first; a failure leaves it shut.  Who
+   still holds what was made on it before would mistake it for the new one's: nobody may. */
+DPT_CHECK_RESULT dpt_status dpti_device_reopen(dpti_device *device);
 
 struct dpt_device_set {
     dpt_context *context;
@@ -91,6 +101,8 @@ void dpti_driver_call(dpti_device *device, dpti_job *job, void *argument);
 
 /* As dpti_driver_wait, for at most so long: true if the job has run. */
 bool dpti_driver_wait_for(dpti_device *device, uint64_t ticket, double seconds);
+/* Whether its thread has not been given up. */
+bool dpti_driver_is_there(dpti_device *device);
 /* A number of its own for the call that the driver is in; 0 if it is in none. */
 unsigned long long dpti_driver_call_now(dpti_device *device);
 /* Gives the driver up if it is still in that call.  From then on the device is lost, jobs in the

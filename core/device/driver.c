@@ -196,6 +196,15 @@ void dpti_driver_wait(dpti_device *device, uint64_t ticket)
 
 /* ---- Threads that do not come back ----------------------------------------------------------- */
 
+bool dpti_driver_is_there(dpti_device *device)
+{
+    dpti_driver *driver = device->driver;
+    pthread_mutex_lock(&driver->mutex);
+    const bool abandoned = driver->abandoned;
+    pthread_mutex_unlock(&driver->mutex);
+    return !abandoned;
+}
+
 unsigned long long dpti_driver_call_now(dpti_device *device)
 {
     const unsigned long long call = atomic_load(&device->calls);

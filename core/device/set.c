@@ -59,22 +59,89 @@ static void run_open(dpti_device *device, void *argument)
     if (job->status != DPT_OK) device_ops(device)->close(&device->base);
 }
 
-static void run_close(dpti_device *device, void *argument)
+/* A call without a status, which can last too long like any other. */
+static void close_vtable(dpti_device *device)
 {
-    (void)argument;
+    dpti_enter_call(device);
+    device_ops(device)->close(&device->base);
+    dpti_leave_call(device);
+}
+
+void dpti_device_shut(dpti_device *device)
+{
+    if (device->shut) return;
     if (!device->lost) {
         /* Nobody is left to hear of a failure; close copes with it. */
         const dpt_status status = dpti_sync(device);
         if (status != DPT_E_DEVICE_LOST) device->base.backend->stream->destroy(device->stream);
     }
-    device_ops(device)->close(&device->base);
+    device->stream = NULL;
+    device->lost = true; /* whether or not close returns */
+    close_vtable(device);
+    device->shut = true;
+}
+
+dpt_status dpti_device_reopen(dpti_device *device)
+{
+    device->base = (dpt_device){.backend = device->base.backend};
+    device->given_up.status = DPT_OK;
+    device->lost = device->shut = false;
+    const dpt_status status = open_on_driver(device, device->opening);
+    if (status == DPT_OK) return DPT_OK;
+    const dpt_error error = device->base.error;
+    close_vtable(device);
+    device->base.error = error;
+    device->lost = device->shut = true;
+    return status;
+}
+
+static void run_close(dpti_device *device, void *argument)
+{
+    (void)argument;
+    dpti_device_shut(device);
 }
 
 /* Releases a device whose vtable is closed or was never opened. */
 static void release(dpti_device *device)
 {
     dpti_driver_stop(device);
+    free(device->opening);
     free(device);
+}
+
+static char *put(char **at, const char *text)
+{
+    char *copy = *at;
+    const size_t n = strlen(text) + 1;
+    memcpy(copy, text, n);
+    *at += n;
+    return copy;
+}
+
+/* A copy in one allocation; NULL without memory. */
+static dpt_open_args *copy_args(const dpt_open_args *args)
+{
+    size_t n_params = 0, n_chars = 0;
+    for (size_t i = 0; i < args->n_requests; i++)
+        for (size_t k = 0; k < args->requests[i].n_params; k++, n_params++)
+            n_chars += strlen(args->requests[i].params[k].key) +
+                       strlen(args->requests[i].params[k].value) + 2;
+    dpt_open_args *copy = malloc(sizeof *copy + args->n_requests * sizeof(dpt_device_request) +
+                                 n_params * sizeof(dpt_param) + n_chars);
+    if (!copy) return NULL;
+    dpt_device_request *requests = (dpt_device_request *)(copy + 1);
+    dpt_param *params = (dpt_param *)(requests + args->n_requests);
+    char *text = (char *)(params + n_params);
+    *copy = *args;
+    copy->requests = requests;
+    for (size_t i = 0; i < args->n_requests; i++) {
+        requests[i] = args->requests[i];
+        requests[i].params = params;
+        for (size_t k = 0; k < requests[i].n_params; k++, params++)
+            *params = (dpt_param){.key = put(&text, args->requests[i].params[k].key),
+                                  .value = put(&text, args->requests[i].params[k].value)};
+    }
+    return copy;
 }
 
 static dpt_status open_device(dpt_context *context, const dpti_selected *selected,
@@ -89,12 +156,18 @@ static dpt_status open_device(dpt_context *context, const dpti_selected *selecte
     device->memory_limit_bytes = selected->entry->memory_limit_bytes;
     device->throttle = selected->entry->throttle;
     atomic_init(&device->memory_used_bytes, 0);
+    device->opening = copy_args(args);
+    if (!device->opening) {
+        free(device);
+        return dpt_fail(context, DPT_E_NO_MEMORY, "no memory for a device");
+    }
 
     char prefix[DPTI_ID_BYTES + 8];
     snprintf(prefix, sizeof prefix, "device %s", device->id);
     dpt_error error = {.status = DPT_OK};
     open_job job = {.args = args, .status = dpti_driver_start(device, &error)};
     if (job.status != DPT_OK) {
+        free(device->opening);
         free(device);
         return dpti_context_fail(context, prefix, &error);
     }

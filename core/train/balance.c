@@ -55,6 +55,7 @@ const char *dpti_balance_reason_words(dpti_balance_reason reason)
         [DPTI_BALANCE_PROBE_END] = "probe ended",
         [DPTI_BALANCE_MEMORY] = "memory",
         [DPTI_BALANCE_LOST] = "device lost",
+        [DPTI_BALANCE_RETURNED] = "device readmitted",
     };
     return words[reason];
 }
@@ -336,6 +337,25 @@ bool dpti_balance_lose(dpti_balance *balance, size_t device)
     if (!dpti_balance_bound(balance, device, 0)) return false;
     balance->devices[device].lost = true;
     return true;
+}
+
+void dpti_balance_readmit(dpti_balance *balance, size_t device, size_t capacity)
+{
+    dpti_balance *b = balance;
+    balanced_device *d = &b->devices[device];
+    size_t shares[DPTI_BALANCE_MAX_DEVICES];
+    double seconds = 0.0;
+    d->capacity = capacity;
+    d->lost = d->warm = false;
+    d->n_idle = d->n_probing = 0;
+    d->interval = FIRST_INTERVAL;
+    if (!b->started) return;
+    const bool known = d->model.n_seen > 0 && measured(b);
+    if (!known || !divide(b, b->batch_size, b->n_devices, false, shares, &seconds)) {
+        divide_evenly(b, b->batch_size, shares);
+        b->calibrated = false;
+    }
+    (void)take(b, shares, DPTI_BALANCE_RETURNED);
 }
 
 /* ---- From one process to the next ------------------------------------------------------------ */

@@ -75,8 +75,9 @@ typedef enum dpti_balance_reason {
     DPTI_BALANCE_STEP_CHANGE, /* a device has become faster or slower at once */
     DPTI_BALANCE_PROBE,       /* for one step: a device without samples is tried again */
     DPTI_BALANCE_PROBE_END,
-    DPTI_BALANCE_MEMORY, /* a device cannot hold its share */
-    DPTI_BALANCE_LOST,   /* a device takes no part any more */
+    DPTI_BALANCE_MEMORY,   /* a device cannot hold its share */
+    DPTI_BALANCE_LOST,     /* a device takes no part any more */
+    DPTI_BALANCE_RETURNED, /* one that was lost takes part again */
 } dpti_balance_reason;
 
 const char *dpti_balance_reason_words(dpti_balance_reason reason);
@@ -97,6 +98,9 @@ bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most);
 /* A device takes no part any more: no samples, and a rate of 0.  false, and nothing has changed:
    the others do not hold a batch. */
 bool dpti_balance_lose(dpti_balance *balance, size_t device);
+/* It takes part again, with this capacity: its share is solved anew by what is known of it, or even
+   until it is measured. */
+void dpti_balance_readmit(dpti_balance *balance, size_t device, size_t capacity);
 /* What it has learnt, for a later process: the models and the shares of full batches, (n_devices).
    false if it has no shares yet.  `calibrated` says whether they were chosen by measurement. */
 bool dpti_balance_learnt(const dpti_balance *balance, dpti_time_model *models, size_t *shares,

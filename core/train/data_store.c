@@ -22,13 +22,17 @@ static dpt_status make_copy(dpti_device *device, const dpt_dataset *data, dpti_d
     return dpti_sync(device);
 }
 
-static void run_free_copy(dpti_device *device, void *argument)
+void dpti_data_copy_free(dpti_data_copy *copy)
 {
-    dpti_data_copy *copy = argument;
-    (void)device;
     dpti_free(&copy->targets);
     dpti_free(&copy->labels);
     dpti_free(&copy->images);
+}
+
+static void run_free_copy(dpti_device *device, void *argument)
+{
+    (void)device;
+    dpti_data_copy_free(argument);
 }
 
 static void run_make_copy(dpti_device *device, void *argument)
@@ -42,7 +46,16 @@ static void run_make_copy(dpti_device *device, void *argument)
 
 void dpti_data_copy_drop(dpti_data_copy *copy)
 {
-    dpti_driver_call(copy->owner, run_free_copy, copy);
+    /* Nor is a device that is lost asked to free nothing. */
+    if (copy->images.device || copy->labels.device || copy->targets.device)
+        dpti_driver_call(copy->owner, run_free_copy, copy);
+}
+
+dpti_data_copy dpti_data_copy_detach(dpti_data_copy *copy)
+{
+    const dpti_data_copy detached = *copy;
+    *copy = (dpti_data_copy){.owner = copy->owner};
+    return detached;
 }
 
 size_t dpti_data_bytes(const dpti_data_copy *copy)
@@ -94,6 +107,20 @@ dpt_status dpti_data_store_create(const dpt_device_set *devices, const dpt_datas
     else
         dpti_data_store_destroy(&store);
     return status;
+}
+
+dpt_status dpti_data_store_rejoin(dpti_data_store *store, const dpt_dataset *data, size_t device,
+                                  dpti_device *driver)
+{
+    size_t i = find_copy(store, driver);
+    if (i == store->n_copies) store->copies[store->n_copies++] = (dpti_data_copy){.owner = driver};
+    store->copy_of[device] = i;
+    dpti_data_copy *copy = &store->copies[i];
+    if (copy->images.device) return DPT_OK;
+    copy->owner = driver;
+    copy_job job = {.data = data, .copy = copy};
+    dpti_driver_call(driver, run_make_copy, &job);
+    return job.status;
 }
 
 void dpti_data_store_destroy(dpti_data_store *store)

@@ -24,6 +24,10 @@ size_t dpti_data_bytes(const dpti_data_copy *copy);
 dpti_data_places dpti_data_copy_places(const dpti_data_copy *copy, dpt_loss loss);
 /* Frees what it takes: it is resident no more. */
 void dpti_data_copy_drop(dpti_data_copy *copy);
+/* The same in two halves: takes it out of its store, where it is resident no more, and frees it.
+   The second half on the owner's driver. */
+dpti_data_copy dpti_data_copy_detach(dpti_data_copy *copy);
+void dpti_data_copy_free(dpti_data_copy *copy);
 
 typedef struct dpti_data_store {
     size_t n_copies;
@@ -38,6 +42,10 @@ DPT_CHECK_RESULT dpt_status dpti_data_store_create(const dpt_device_set *devices
                                                    const dpt_dataset *data, const bool *absent,
                                                    dpti_data_store *out, size_t *culprit,
                                                    dpt_error *error);
+/* For a device of these, numbered as in the store, that was away: the copy that is there in its
+   memory, or one that it makes.  A failure is in its record; lack of memory is none. */
+DPT_CHECK_RESULT dpt_status dpti_data_store_rejoin(dpti_data_store *store, const dpt_dataset *data,
+                                                   size_t device, dpti_device *driver);
 void dpti_data_store_destroy(dpti_data_store *store); /* accepts a zeroed one */
 
 #endif

@@ -11,10 +11,11 @@
 static const double least_limit = 60, first_limit = 600, slowest_steps = 20;
 static const double longest_wait = 0.1;
 
-static double time_limit(const dpt_trainer *t)
+/* Opening a device, which is what one that is gone may be in, takes as long as it takes. */
+static double time_limit(const dpt_trainer *t, bool gone)
 {
     if (t->device_timeout > 0) return t->device_timeout;
-    if (!(t->longest_step > 0)) return first_limit;
+    if (gone || !(t->longest_step > 0)) return first_limit;
     return fmax(least_limit, slowest_steps * t->longest_step);
 }
 
@@ -26,6 +27,7 @@ static void give_up(dpt_trainer *t, dpti_worker *w, unsigned long long call, dou
     if (!dpti_driver_abandon(w->device, call, &error)) return; /* it has come back just now */
     w->hung = true;
     w->hung_error = error;
+    if (w->gone) return; /* nobody waits for it */
     t->broken = true;
     dpti_allreduce_break(t->allreduce);
     if (t->allgather) dpti_allgather_break(t->allgather);
@@ -35,11 +37,13 @@ static void give_up(dpt_trainer *t, dpti_worker *w, unsigned long long call, dou
 /* After a wait of so many seconds. */
 static void look(dpt_trainer *t, double waited)
 {
-    const double limit = time_limit(t);
     if (t->processes) return; /* the others would wait for this one: nothing is gained */
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
-        if (w->gone || w->hung) continue;
+        const bool tried =
+            w->away.state == DPTI_AWAY_RELEASING || w->away.state == DPTI_AWAY_OPENING;
+        const double limit = time_limit(t, w->gone);
+        if (w->gone ? !tried : w->hung) continue;
         const unsigned long long call = dpti_driver_call_now(w->device);
         if (call != w->seen_call) w->seen_seconds = 0;
         w->seen_call = call;
@@ -54,9 +58,9 @@ bool dpti_trainer_await(dpt_trainer *trainer, size_t rank, uint64_t ticket)
     dpt_trainer *t = trainer;
     dpti_worker *w = &t->workers[rank];
     for (;;) {
-        const double wait = fmin(longest_wait, time_limit(t) / 4);
+        const double wait = fmin(longest_wait, time_limit(t, false) / 4);
         if (dpti_driver_wait_for(w->device, ticket, wait)) return true;
-        if (w->hung) return false;
+        if (!dpti_driver_is_there(w->device)) return false;
         look(t, wait);
     }
 }

@@ -226,6 +226,12 @@ static dpt_status submit(dpti_fit *f)
     return dpt_trainer_submit(t);
 }
 
+/* A device that comes back is taken in when nothing is in flight. */
+static bool may_submit(const dpt_trainer *t)
+{
+    return t->n_in_flight < DPTI_IN_FLIGHT && !(t->n_in_flight > 0 && dpti_readmit_waits(t));
+}
+
 /* Keeps two steps in flight inside an epoch; the test between epochs wants none, and neither does a
    checkpoint. */
 static dpt_status run_epoch(dpti_fit *f)
@@ -241,8 +247,7 @@ static dpt_status run_epoch(dpti_fit *f)
             DPT_TRY(dpti_fit_keep(f));
             due = false;
         }
-        while (!due && t->n_in_flight < DPTI_IN_FLIGHT && t->next.epoch == epoch &&
-               dpti_fit_wants_more(f)) {
+        while (!due && may_submit(t) && t->next.epoch == epoch && dpti_fit_wants_more(f)) {
             DPT_TRY(submit(f));
             due = dpti_fit_is_due(f);
         }

@@ -87,7 +87,9 @@ static dpt_status ready(dpt_trainer *t)
     if (t->n_in_flight == DPTI_IN_FLIGHT)
         return dpt_fail(t->context, DPT_E_STATE, "%d steps are in flight: collect one first",
                         DPTI_IN_FLIGHT);
+    dpti_readmit_poll(t);
     if (t->n_in_flight > 0) return DPT_OK;
+    DPT_TRY(dpti_readmit_admit(t));
     DPT_TRY(dpti_trainer_restore(t));
     if (t->lost)
         return dpt_fail(t->context, DPT_E_STATE,
@@ -102,6 +104,7 @@ static dpt_status submit(dpt_trainer *t, float lr)
     flight->cursor = t->next;
     const uint32_t *records = dpti_order_batch(&t->order, &t->next, &flight->n_samples);
     DPT_TRY(dpti_trainer_divide(t, flight));
+    if (t->next.step + 1 == t->returned_step) flight->reason = DPTI_BALANCE_RETURNED;
     t->next = dpti_order_next(&t->order, t->next);
     flight->last_of_epoch = t->next.epoch != flight->cursor.epoch;
     find_contributing(t, flight);

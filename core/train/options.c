@@ -188,6 +188,14 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
                         "replicas are compared within one process, not over several: leave "
                         "verify-replicas out");
     t->verify_every = o->verify_replicas;
+    if (!(o->readmit_after >= 0 && o->readmit_after <= 1e9))
+        return dpt_fail(context, DPT_E_INVALID, "readmission after %g s is not in [0, 1e9]",
+                        o->readmit_after);
+    if (o->readmit_after > 0 && t->processes)
+        return dpt_fail(context, DPT_E_INVALID,
+                        "a job of several processes ends where a device is lost: leave "
+                        "readmit out");
+    t->readmit_after = o->readmit_after;
     t->micro_batch = o->micro_batch;
     t->program =
         (dpti_program_options){.data = t->data,

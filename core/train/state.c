@@ -74,9 +74,12 @@ static dpt_status move(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, float 
     *job = (flat_job){.buffer = buffer, .read = read != NULL, .n_bytes = n_bytes};
     if (write) memcpy(job->values, write, n_bytes);
     const dpt_status status = run_and_take(t, rank, job, read);
-    if (status == DPT_OK || !t->salvage || !read || kind != DPT_PARAMETER || !w->weights_view)
-        return status;
-    memcpy(read, w->weights_view, n_bytes);
+    const float *view = kind == DPT_PARAMETER  ? w->views[0]
+                        : kind == DPT_VELOCITY ? w->views[1]
+                        : kind == DPT_SQUARES  ? w->views[2]
+                                               : NULL;
+    if (status == DPT_OK || !t->salvage || !read || !view) return status;
+    memcpy(read, view, n_bytes);
     return DPT_OK;
 }
 

@@ -2,8 +2,8 @@
    to go on.  Everything here happens on the caller's thread with nothing in flight, so that a lost
    device is one that nobody waits for: it leaves the meetings, and its shares are zero.
 
-   What it holds stays as it is until the trainer ends: a device that has failed is not called again
-   only to tidy up. */
+   What it holds stays as it is until the trainer ends, or until the device is tried again
+   (readmit.h): a device that has failed is not called again only to tidy up. */
 #include "train/trainer.h"
 
 #include "base/base.h"
@@ -31,7 +31,7 @@ bool dpti_trainer_lost_some(const dpt_trainer *trainer, const dpti_flight *fligh
     return false;
 }
 
-static bool same_fault_domain(const dpti_device *a, const dpti_device *b)
+bool dpti_same_fault_domain(const dpti_device *a, const dpti_device *b)
 {
     return a->base.backend == b->base.backend && a->info.fault_domain[0] &&
            strncmp(a->info.fault_domain, b->info.fault_domain, sizeof a->info.fault_domain) == 0;
@@ -106,8 +106,9 @@ void dpti_trainer_split_left(const dpt_trainer *trainer, const dpti_split *split
         rows[i] = t->workers[i].gone ? 0 : of_left[k++];
 }
 
-static void set_present(dpt_trainer *t, size_t rank, bool present)
+void dpti_trainer_set_present(dpt_trainer *trainer, size_t rank, bool present)
 {
+    dpt_trainer *t = trainer;
     dpti_allreduce_set_present(t->allreduce, rank, present);
     if (t->allgather) dpti_allgather_set_present(t->allgather, rank, present);
     if (t->checks) dpti_rendezvous_set_present(t->checks, rank, present);
@@ -173,8 +174,9 @@ static dpt_status replace_allgather(dpt_trainer *t)
 static void leave(dpt_trainer *t, size_t rank, const dpt_error *error)
 {
     t->workers[rank].gone = true;
-    set_present(t, rank, false);
+    dpti_trainer_set_present(t, rank, false);
     dpti_trainer_note_event(t, DPT_DEVICE_LOST, rank, error);
+    dpti_readmit_begin(t, rank);
 }
 
 /* Takes a device out of service. */
@@ -201,7 +203,7 @@ static const dpt_error *find_cause(const dpt_trainer *t, size_t rank,
     if (errors[rank] && dpti_is_loss(errors[rank]->status)) return errors[rank];
     for (size_t i = 0; i < t->n_workers; i++)
         if (errors[i] && dpti_is_loss(errors[i]->status) &&
-            same_fault_domain(t->workers[i].device, t->workers[rank].device))
+            dpti_same_fault_domain(t->workers[i].device, t->workers[rank].device))
             return errors[i];
     return NULL;
 }

@@ -128,6 +128,8 @@ dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
     t->device_timeout = options->device_timeout;
     t->done = t->next = (dpti_cursor){.epoch = 1};
     const dpt_status status = build(t, options);
+    for (size_t i = 0; i < t->n_workers; i++)
+        atomic_fetch_add(&devices->devices[i]->n_holders, 1);
     if (status == DPT_OK)
         *out = t;
     else
@@ -140,6 +142,9 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     dpt_trainer *t = trainer;
     if (!t) return;
     dpti_trainer_drain(t);
+    dpti_readmit_end(t);
+    for (size_t i = 0; i < t->n_workers; i++)
+        atomic_fetch_sub(&t->devices->devices[i]->n_holders, 1);
     dpti_trainer_destroy_workers(t);
     dpti_trainer_tidy_lost(t);
     for (size_t i = 0; i < DPTI_TESTS; i++)
@@ -204,6 +209,7 @@ size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device)
     const size_t own = device - trainer->first_device;
     if (device < trainer->first_device || own >= trainer->n_workers) return 0;
     const dpti_worker *w = &trainer->workers[own];
+    if (w->gone) return 0;
     size_t n_bytes = dpti_replica_bytes(&w->replica) + w->train.arena.n_bytes +
                      w->finite.results.n_bytes + dpti_feed_bytes(&w->feed);
     for (size_t i = 0; i < DPTI_TESTS; i++)

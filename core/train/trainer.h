@@ -20,12 +20,16 @@
 #include "train/finite.h"
 #include "train/order.h"
 #include "train/peers.h"
+#include "train/readmit.h"
 #include "train/split.h"
 #include "train/verify.h"
 
 /* In flight: two, so that devices go on while the host looks at a step.  Slots: those, and the
    metrics of the last two, which the caller may still hold. */
 enum { DPTI_IN_FLIGHT = 2, DPTI_FLIGHTS = 4 };
+
+/* Kinds of what outlives a step: parameters, and the optimizer's state. */
+enum { DPTI_MAX_LASTING = 3 };
 
 typedef struct dpti_worker dpti_worker;
 typedef struct dpti_share dpti_share;
@@ -108,7 +112,8 @@ struct dpti_worker {
     size_t rank;          /* among the workers of this process */
     size_t capacity;      /* most samples of a share */
     dpti_replica replica; /* its capacity: most samples at once.  A larger share takes passes */
-    const float *weights_view; /* where the host sees the replica's parameters, else NULL */
+    /* Where the host sees what lasts of the replica, else NULL. */
+    const float *views[DPTI_MAX_LASTING];
     float *verified; /* where the replica is downloaded to be hashed; NULL: it is seen in place */
     dpti_executable train;
     dpti_finite finite;                 /* of the gradients, where nobody else looks at them */
@@ -122,6 +127,7 @@ struct dpti_worker {
     bool gone;   /* its device is lost: it takes no part, and nobody calls it */
     bool hung;   /* a call did not return in time: its thread was given up, and is not there */
     dpt_error hung_error;
+    dpti_away away;               /* while it is gone, and how it has failed before */
     unsigned long long seen_call; /* what it was in when it was looked at, and for how long */
     double seen_seconds;
     /* By its own thread: transfers are on their way that the next segment waits for, and count as
@@ -168,6 +174,8 @@ struct dpt_trainer {
     size_t n_in_flight;
     double last_finished;    /* when the last collected step ended */
     bool lost;               /* no replica holds trusted weights */
+    double readmit_after;    /* seconds before a lost device is tried again; 0: never */
+    size_t returned_step;    /* the last that began with a device that was taken in again */
     size_t verify_every;     /* steps between comparisons of replicas; 0: never */
     size_t settled_step;     /* the last that was done again because of one */
     dpti_rendezvous *checks; /* for these; NULL: never */
@@ -175,7 +183,7 @@ struct dpt_trainer {
     double device_timeout; /* 0: by default */
     double longest_step;   /* seconds, of those collected */
     bool broken;           /* meetings send everybody away, until nothing is in flight */
-    bool salvage; /* weights are read in passing, where the host sees them: the device is lost */
+    bool salvage; /* what lasts is read in passing, where the host sees it: the device is lost */
     dpti_device_events events;
     /* The step at which the optimizer's state was zero, and batches that running statistics had
        seen before step 1, modulo 2^64: loading weights sets both. */
@@ -204,6 +212,10 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_check_shares(dpt_trainer *trainer);
    failure destroy_workers frees what was made. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weights);
 void dpti_trainer_destroy_workers(dpt_trainer *trainer);
+/* [driver] One of them: a failure that did not fill *error is in the device's record. */
+DPT_CHECK_RESULT dpt_status dpti_worker_create(dpti_worker *worker, const float *weights,
+                                               dpt_error *error);
+void dpti_worker_destroy(dpti_worker *worker);
 /* Creates those that are left anew, for their capacities, with the weights and the optimizer's
    state as they are; nothing in flight. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_rebuild(dpt_trainer *trainer);
@@ -255,7 +267,6 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_adopt(dpt_trainer *trainer, const float
                                                const float *zeros);
 /* What outlives a step, of one replica that can be trusted and read: `flats` gets n_lasting flat
    buffers, which the caller frees.  Devices that turn out to be lost here are. */
-enum { DPTI_MAX_LASTING = 3 };
 size_t dpti_trainer_n_lasting(const dpt_trainer *trainer);
 DPT_CHECK_RESULT dpt_status dpti_trainer_read_lasting(dpt_trainer *trainer,
                                                       float *flats[DPTI_MAX_LASTING]);
@@ -334,6 +345,9 @@ void dpti_trainer_mend(dpt_trainer *trainer);
 bool dpti_is_loss(dpt_status status);
 /* Whether a device was lost in this step. */
 bool dpti_trainer_lost_some(const dpt_trainer *trainer, const dpti_flight *flight);
+bool dpti_same_fault_domain(const dpti_device *a, const dpti_device *b);
+/* Whether a worker takes part in meetings. */
+void dpti_trainer_set_present(dpt_trainer *trainer, size_t rank, bool present);
 /* Goes on without the devices whose errors[i] (n_workers) is not NULL and a loss, and without those
    of their fault domains: nothing in flight.  DPT_OK: training can go on.  Otherwise nobody is
    lost, and it is the first of these errors: no device would be left, or losses are to end the

@@ -4,6 +4,7 @@
 #include "train/trainer.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- One worker ------------------------------------------------------------------------------ */
 
@@ -49,7 +50,9 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
     dpti_program_options options = t->program;
     options.accumulate = most < w->capacity;
     DPT_TRY(dpti_replica_create(w->device, t->model, most, &options.optimizer, &w->replica));
-    w->weights_view = dpti_host_pointer(&w->replica.parameters);
+    w->views[0] = dpti_host_pointer(&w->replica.parameters);
+    w->views[1] = dpti_host_pointer(&w->replica.velocity);
+    w->views[2] = dpti_host_pointer(&w->replica.squares);
     if (t->replay.choices) w->replica.wanted = &t->replay.choices[t->first_device + w->rank];
     DPT_TRY(dpti_upload(&w->replica.parameters, 0, weights, t->model->flat_size * sizeof(float)));
     DPT_TRY(dpti_sync(w->device));
@@ -76,7 +79,7 @@ static void destroy_replica(dpti_worker *w)
     dpti_verify_destroy(w);
     dpti_finite_destroy(&w->finite);
     dpti_replica_destroy(&w->replica);
-    w->weights_view = NULL;
+    memset(w->views, 0, sizeof w->views);
 }
 
 /* Halves what is computed at once until it fits into the device's memory; but before that the data
@@ -99,7 +102,7 @@ static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *e
     }
 }
 
-static dpt_status create_worker(dpti_worker *w, const float *weights, dpt_error *error)
+dpt_status dpti_worker_create(dpti_worker *w, const float *weights, dpt_error *error)
 {
     DPT_TRY(create_staging(w));
     DPT_TRY(fit_replica(w, weights, error));
@@ -111,14 +114,14 @@ static dpt_status create_worker(dpti_worker *w, const float *weights, dpt_error 
 static void run_create_worker(dpti_device *device, void *argument)
 {
     worker_job *job = argument;
-    job->status = create_worker(job->worker, job->weights, &job->error);
+    job->status = dpti_worker_create(job->worker, job->weights, &job->error);
     if (job->status != DPT_OK && job->error.status == DPT_OK)
         job->error = *dpti_device_error(device);
 }
 
-static void run_destroy_worker(dpti_device *device, void *argument)
+void dpti_worker_destroy(dpti_worker *w)
 {
-    dpti_worker *w = argument;
+    dpti_device *device = w->device;
     dpt_trainer *t = w->trainer;
     if (t->allreduce) dpti_allreduce_leave(t->allreduce, w->rank);
     for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
@@ -130,6 +133,12 @@ static void run_destroy_worker(dpti_device *device, void *argument)
         share->staging = NULL;
     }
     destroy_replica(w);
+}
+
+static void run_destroy_worker(dpti_device *device, void *argument)
+{
+    (void)device;
+    dpti_worker_destroy(argument);
 }
 
 /* ---- All of them ----------------------------------------------------------------------------- */

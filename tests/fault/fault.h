@@ -10,6 +10,8 @@
    hang=N        the N-th call does not return, or
    stall=MS      only after so many milliseconds, and then as if nothing had been
    after=K       calls are counted when the optimizer has run K times, not before
+   again=M       all this only until it has been opened so often (1), and
+   away=K        the K openings behind the first fail
    domain=N      its fault domain is one of the same number
    entry=NAME    counts calls of this vtable entry only ("run", "sync")
    clock=MS      events tell a simulated time: MS milliseconds a sample that is trained
@@ -23,9 +25,9 @@
    anything else is passed on
 
    Into the file that $DPTRAIN_FAULT_REPORT names it appends `fired CALL ENTRY` when a failure is
-   planted, `touched` when something of a lost device is released, which must be abandoned, and
-   `closed CALLS LEFT` when a device is closed: how many calls were counted, and how many objects
-   nobody had released.
+   planted, `opened SELF` when the device SELF is opened, `touched` when something of a lost device
+   is released, which must be abandoned, and `closed CALLS LEFT` when a device is closed: how many
+   calls were counted, and how many objects nobody had released.
 
    Built twice: `fault`, and `faultstaged`, which hides that its memory is the host's and that it
    can record, so that core has to stage transfers as for a GPU. */
@@ -75,6 +77,7 @@ typedef struct fault_object {
 typedef struct fault_state {
     dpt_device inner; /* what the wrapped backend sees */
     size_t fail, lost, full, lasting, room, from, clock, after, domain, hang, stall;
+    size_t again, away, opening;
     size_t poison, smudge, huge, flip, wreck, place;
     char entry[24];
     fault_bug bug;
@@ -112,6 +115,8 @@ const dpt_backend *fault_inner(dpt_error *error);
 
 /* Reads and takes out this plug-in's own parameters.  DPT_E_INVALID. */
 dpt_status fault_parse(dpt_device *device, const dpt_device_request *request);
+/* Behind it: counts the opening; a failure if it is to fail. */
+dpt_status fault_appear(dpt_device *device, size_t self);
 /* The requests without the own parameters, in one allocation to be freed; NULL without memory. */
 dpt_device_request *fault_strip(const dpt_open_args *args);
 

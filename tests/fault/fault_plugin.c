@@ -34,6 +34,7 @@ static dpt_status device_open(dpt_device *device, const dpt_open_args *args)
     fault_state *state = device->state = calloc(1, sizeof *state);
     if (!state) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for the device");
     DPT_TRY(fault_parse(device, &args->requests[args->self]));
+    DPT_TRY(fault_appear(device, args->self));
     const dpt_backend *inner = fault_inner(&device->error);
     if (!inner) return device->error.status;
     dpt_device_request *requests = fault_strip(args);
@@ -353,6 +354,8 @@ static const dpt_param_spec params[] = {
     {.key = "hang", .help = "the call that does not return"},
     {.key = "stall", .help = "milliseconds after which it does"},
     {.key = "after", .help = "updates before calls are counted (0)"},
+    {.key = "again", .help = "openings in which failures are planted (1)"},
+    {.key = "away", .help = "openings behind the first that fail"},
     {.key = "domain", .help = "the number of its fault domain"},
     {.key = "entry", .help = "the vtable entry whose calls are counted (all)"},
     {.key = "bug", .help = "a planted mistake"},

@@ -1,0 +1,321 @@
+/* Lost devices that may come back (readmit.h). */
+#include "train/readmit.h"
+
+#include "base/base.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- On the device's driver ------------------------------------------------------------------ */
+
+/* Releases what the worker has, in good order if the device is not lost to its backend, and closes
+   it. */
+static void run_release(dpti_device *device, void *argument)
+{
+    dpti_worker *w = argument;
+    dpti_away *away = &w->away;
+    /* Its call has come back: it says now what it thinks. */
+    if (w->hung && device->stream) device->lost = false;
+    /* What a failed step has enqueued is over, or the device is lost. */
+    if (!device->lost && dpti_sync(device) == DPT_E_DEVICE_LOST) device->lost = true;
+    if (!away->released) dpti_worker_destroy(w);
+    for (size_t i = 0; i < DPTI_AWAY_COPIES; i++)
+        dpti_data_copy_free(&away->copies[i]);
+    away->released = true;
+    if (away->closes) dpti_device_shut(device);
+}
+
+enum { TRIED_WORDS = 1024 };
+
+/* Whether its memory keeps what is written. */
+static dpt_status try_memory(dpti_device *device, uint32_t *words, const dpti_buffer *buffer)
+{
+    const size_t n_bytes = TRIED_WORDS * sizeof *words;
+    for (uint32_t i = 0; i < TRIED_WORDS; i++)
+        words[i] = i * 0x9e3779b1u;
+    DPT_TRY(dpti_upload(buffer, 0, words, n_bytes));
+    DPT_TRY(dpti_sync(device));
+    memset(words, 0, n_bytes);
+    DPT_TRY(dpti_download(words, buffer, 0, n_bytes));
+    DPT_TRY(dpti_sync(device));
+    for (uint32_t i = 0; i < TRIED_WORDS; i++)
+        if (words[i] != i * 0x9e3779b1u)
+            return DPT_FAIL(&device->base.error, DPT_E_DEVICE, "its memory does not keep values");
+    return DPT_OK;
+}
+
+static dpt_status try_device(dpti_device *device)
+{
+    dpti_buffer buffer;
+    void *words;
+    DPT_TRY(dpti_host_alloc(device, TRIED_WORDS * sizeof(uint32_t), &words));
+    dpt_status status = dpti_alloc(device, TRIED_WORDS * sizeof(uint32_t), &buffer);
+    if (status == DPT_OK) status = try_memory(device, words, &buffer);
+    dpti_free(&buffer);
+    dpti_host_free(device, words);
+    return status;
+}
+
+static void run_open(dpti_device *device, void *argument)
+{
+    dpti_away *away = &((dpti_worker *)argument)->away;
+    away->status = device->shut ? dpti_device_reopen(device) : DPT_OK;
+    if (away->status == DPT_OK) away->status = try_device(device);
+}
+
+/* ---- Trying ---------------------------------------------------------------------------------- */
+
+static void postpone(const dpt_trainer *t, dpti_worker *w)
+{
+    const double most = DPTI_READMIT_MOST * t->readmit_after;
+    w->away.wait = w->away.wait > 0 ? fmin(2 * w->away.wait, most) : t->readmit_after;
+    w->away.due = dpti_seconds() + w->away.wait;
+    w->away.state = DPTI_AWAY_WAITING;
+}
+
+void dpti_readmit_begin(dpt_trainer *trainer, size_t rank)
+{
+    dpti_worker *w = &trainer->workers[rank];
+    if (!(trainer->readmit_after > 0)) return;
+    w->away.since = dpti_seconds();
+    w->away.released = false;
+    postpone(trainer, w);
+}
+
+/* Whether somebody who is in service computes with this copy. */
+static bool is_used(const dpt_trainer *t, const dpti_data_store *store, size_t copy)
+{
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (!t->workers[i].gone && store->copy_of[i] == copy) return true;
+    return false;
+}
+
+/* Takes the device's own copies of data out of the stores.  false: others read one of them, and it
+   stays. */
+static bool detach_copies(dpt_trainer *t, dpti_worker *w)
+{
+    dpti_data_store *stores[DPTI_AWAY_COPIES] = {&t->store};
+    bool all = true;
+    for (size_t i = 0; i < DPTI_TESTS; i++)
+        stores[i + 1] = &t->tests[i].store;
+    for (size_t i = 0; i < DPTI_AWAY_COPIES; i++)
+        for (size_t c = 0; c < stores[i]->n_copies; c++) {
+            dpti_data_copy *copy = &stores[i]->copies[c];
+            if (copy->owner != w->device || !dpti_data_resident(copy)) continue;
+            if (is_used(t, stores[i], c))
+                all = false;
+            else
+                w->away.copies[i] = dpti_data_copy_detach(copy);
+        }
+    return all;
+}
+
+/* A device whose call has not come back, or which something else of this process still uses, is
+   tried later; one that is lost to its backend and holds data that others read, never. */
+static void start(dpt_trainer *t, dpti_worker *w)
+{
+    dpti_away *away = &w->away;
+    away->due = dpti_seconds() + away->wait;
+    if (atomic_load(&w->device->n_holders) > 1) return;
+    if (w->hung && !dpti_driver_revive(w->device)) return;
+    away->closes = detach_copies(t, w);
+    if (!away->closes && w->device->lost && !w->hung) {
+        away->state = DPTI_AWAY_NOT;
+        return;
+    }
+    away->state = DPTI_AWAY_RELEASING;
+    away->ticket = dpti_driver_post(w->device, run_release, w);
+}
+
+/* And what is lost with it. */
+static void start_domain(dpt_trainer *t, const dpti_worker *first)
+{
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_worker *w = &t->workers[i];
+        if (w->away.state == DPTI_AWAY_WAITING &&
+            (w == first || dpti_same_fault_domain(w->device, first->device)))
+            start(t, w);
+    }
+}
+
+/* One whose thread is given up meanwhile has failed. */
+static bool is_done(const dpti_worker *w)
+{
+    return dpti_driver_wait_for(w->device, w->away.ticket, 0) || !dpti_driver_is_there(w->device);
+}
+
+/* Whether all that are lost with it have been closed. */
+static bool may_open(const dpt_trainer *t, const dpti_worker *w)
+{
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const dpti_worker *other = &t->workers[i];
+        if (other->away.state == DPTI_AWAY_RELEASING &&
+            dpti_same_fault_domain(other->device, w->device) && !is_done(other))
+            return false;
+    }
+    return is_done(w);
+}
+
+static void look(dpt_trainer *t, dpti_worker *w)
+{
+    switch (w->away.state) {
+    case DPTI_AWAY_NOT:
+    case DPTI_AWAY_READY: return;
+    case DPTI_AWAY_WAITING:
+        if (dpti_seconds() >= w->away.due) start_domain(t, w);
+        return;
+    case DPTI_AWAY_RELEASING:
+        if (!may_open(t, w)) return;
+        if (!dpti_driver_is_there(w->device)) {
+            postpone(t, w);
+            return;
+        }
+        w->hung = false;
+        w->away.state = DPTI_AWAY_OPENING;
+        w->away.ticket = dpti_driver_post(w->device, run_open, w);
+        return;
+    case DPTI_AWAY_OPENING:
+        if (!is_done(w)) return;
+        if (dpti_driver_is_there(w->device) && w->away.status == DPT_OK)
+            w->away.state = DPTI_AWAY_READY;
+        else
+            postpone(t, w);
+        return;
+    }
+}
+
+void dpti_readmit_poll(dpt_trainer *trainer)
+{
+    for (size_t i = 0; trainer->readmit_after > 0 && i < trainer->n_workers; i++)
+        look(trainer, &trainer->workers[i]);
+}
+
+bool dpti_readmit_waits(const dpt_trainer *trainer)
+{
+    for (size_t i = 0; i < trainer->n_workers; i++)
+        if (trainer->workers[i].away.state == DPTI_AWAY_READY) return true;
+    return false;
+}
+
+/* ---- Taking in ------------------------------------------------------------------------------- */
+
+typedef struct create_job {
+    dpti_worker *worker;
+    const float *weights;
+    dpt_status status;
+} create_job;
+
+static void run_create(dpti_device *device, void *argument)
+{
+    create_job *job = argument;
+    dpti_worker *w = job->worker;
+    dpti_data_copy *copy = &w->trainer->store.copies[w->trainer->store.copy_of[w->rank]];
+    dpt_error error = {.status = DPT_OK};
+    job->status = dpti_worker_create(w, job->weights, &error);
+    /* As at the beginning: its data go before its samples do. */
+    if (job->status == DPT_E_NO_MEMORY && copy->owner == device && dpti_data_bytes(copy) > 0) {
+        dpti_worker_destroy(w);
+        dpti_data_copy_free(copy);
+        job->status = dpti_worker_create(w, job->weights, &error);
+    }
+    if (job->status != DPT_OK) dpti_worker_destroy(w);
+}
+
+/* What it has to hold; *grown: others have to hold more than they were made for. */
+static dpt_status find_capacity(dpt_trainer *t, dpti_worker *w, bool *grown)
+{
+    size_t made[DPTI_SPLIT_MAX_DEVICES];
+    *grown = false;
+    if (t->measured) return DPT_OK; /* as it was */
+    for (size_t i = 0; i < t->n_workers; i++)
+        made[i] = t->workers[i].capacity;
+    DPT_TRY(dpti_trainer_find_capacities(t));
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_worker *other = &t->workers[i];
+        if (other == w) continue;
+        if (!other->gone && other->capacity > made[i])
+            *grown = true;
+        else
+            other->capacity = made[i];
+    }
+    return DPT_OK;
+}
+
+static dpt_status make_worker(dpt_trainer *t, dpti_worker *w, float *const *flats)
+{
+    bool grown = false;
+    create_job job = {.worker = w, .weights = flats[0]};
+    DPT_TRY(find_capacity(t, w, &grown));
+    DPT_TRY(dpti_data_store_rejoin(&t->store, t->data, w->rank, w->device));
+    dpti_driver_call(w->device, run_create, &job);
+    DPT_TRY(job.status);
+    /* In passes a batch-norm would see something else than the others' does. */
+    if (dpti_takes_passes(w) && t->program.n_parts > 1) return DPT_E_NO_MEMORY;
+    if (grown) DPT_TRY(dpti_trainer_rebuild(t));
+    return dpti_trainer_write_lasting(t, w->rank, flats);
+}
+
+static void run_destroy(dpti_device *device, void *argument)
+{
+    (void)device;
+    dpti_worker_destroy(argument);
+}
+
+static void send_away(dpt_trainer *t, dpti_worker *w)
+{
+    w->gone = w->stale = true;
+    if (!w->hung) dpti_driver_call(w->device, run_destroy, w);
+    w->away.released = !w->hung;
+    postpone(t, w);
+}
+
+static void take_in(dpt_trainer *t, dpti_worker *w)
+{
+    dpt_error told = {.status = DPT_OK};
+    dpti_trainer_unbind_tests(t); /* they do not know of it */
+    dpti_trainer_set_present(t, w->rank, true);
+    if (t->balance) dpti_balance_readmit(t->balance, w->rank, w->capacity);
+    w->away.state = DPTI_AWAY_NOT;
+    t->returned_step = t->done.step + 1;
+    snprintf(told.message, sizeof told.message, "it answers again, after %.3g s",
+             dpti_seconds() - w->away.since);
+    dpti_trainer_note_event(t, DPT_DEVICE_READMITTED, w->rank, &told);
+}
+
+static dpt_status admit(dpt_trainer *t, dpti_worker *w)
+{
+    float *flats[DPTI_MAX_LASTING] = {NULL};
+    const dpt_error before = t->context->error;
+    dpt_status status = dpti_trainer_read_lasting(t, flats);
+    if (status == DPT_OK) {
+        w->gone = false;
+        if (make_worker(t, w, flats) == DPT_OK)
+            take_in(t, w);
+        else
+            send_away(t, w);
+        t->context->error = before; /* a device that fails again is no failure of the call */
+    }
+    dpti_trainer_free_lasting(flats);
+    return status;
+}
+
+dpt_status dpti_readmit_admit(dpt_trainer *trainer)
+{
+    for (size_t i = 0; i < trainer->n_workers; i++)
+        if (trainer->workers[i].away.state == DPTI_AWAY_READY)
+            DPT_TRY(admit(trainer, &trainer->workers[i]));
+    return DPT_OK;
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+void dpti_readmit_end(dpt_trainer *trainer)
+{
+    for (size_t i = 0; trainer->workers && i < trainer->n_workers; i++) {
+        dpti_worker *w = &trainer->workers[i];
+        if (w->away.state == DPTI_AWAY_RELEASING || w->away.state == DPTI_AWAY_OPENING)
+            if (dpti_trainer_await(trainer, i, w->away.ticket)) w->hung = false;
+        w->away.state = DPTI_AWAY_NOT;
+    }
+}
