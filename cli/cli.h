@@ -51,6 +51,7 @@ typedef struct cli_options {
     double device_timeout;  /* 0: the default */
     size_t verify_replicas; /* 0: never */
     double readmit_after;   /* likewise */
+    size_t host_copy;       /* likewise */
     bool normalize, no_shuffle, no_measure, quiet, verbose;
     size_t seed;
     const char *checkpoint, *load, *log, *plot, *trace;

@@ -524,6 +524,17 @@ const cli_option cli_option_table[] = {
         .max = 10000,
     },
     {
+        .name = "host-copy",
+        .argument = "N",
+        .help = "every N steps copy the state into host memory, and write it as a checkpoint if "
+                "all devices are lost and cannot be read. Default: never",
+        .verbs = CLI_TRAIN,
+        .kind = CLI_COUNT,
+        TARGET(host_copy),
+        .min = 1,
+        .max = MAX_COUNT,
+    },
+    {
         .name = "resume",
         .help = "go on exactly where the training of --checkpoint was interrupted, its --log too; "
                 "begin if there is no checkpoint",

@@ -61,6 +61,7 @@ static int check_checkpoint(const cli_options *o)
     if (o->checkpoint_keep || every.steps || every.epochs || every.seconds > 0)
         return cli_error(CLI_USAGE, "--checkpoint-%s goes with --checkpoint",
                          o->checkpoint_keep ? "keep" : "every");
+    if (o->host_copy) return cli_error(CLI_USAGE, "--host-copy goes with --checkpoint");
     return CLI_OK;
 }
 

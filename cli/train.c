@@ -116,6 +116,7 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
         .checkpoint = options->checkpoint,
         .checkpoint_every = options->checkpoint_every,
         .checkpoint_keep = options->checkpoint_keep,
+        .host_copy = options->host_copy,
         .resume = options->resume,
         .progress = cli_progress_show,
         .notice = cli_progress_notice,

@@ -715,6 +715,8 @@ typedef struct dpt_fit_options {
                                be NULL */
     dpt_interval checkpoint_every; /* all zero: each epoch */
     size_t checkpoint_keep;        /* how many of these stay; default 2 */
+    size_t host_copy; /* every so many steps all that lasts is copied into host memory, and written
+                         as a checkpoint if all devices are lost and none can be read; 0: never */
     bool resume;      /* go on from the newest sound one in `checkpoint`; begin if there is none */
     /* Called after each step and each epoch; a result other than 0 ends training in good order. */
     int (*progress)(const dpt_fit_progress *progress, void *user);

@@ -58,6 +58,9 @@ static dpt_status check(dpti_fit *f)
     if (o->resume && !o->checkpoint && dpt_process_rank(f->context) == 0)
         return dpt_fail(f->context, DPT_E_INVALID,
                         "resume needs the folder of the checkpoints: give checkpoint");
+    if (o->host_copy > 0 && !o->checkpoint && dpt_process_rank(f->context) == 0)
+        return dpt_fail(f->context, DPT_E_INVALID,
+                        "a host copy is written to the folder of the checkpoints: give checkpoint");
     if (o->validation) DPT_TRY(dpti_trainer_check_test(f->trainer, o->validation));
     if (o->test) DPT_TRY(dpti_trainer_check_test(f->trainer, o->test));
     return dpti_fit_check_course(f);
@@ -232,6 +235,11 @@ static bool may_submit(const dpt_trainer *t)
     return t->n_in_flight < DPTI_IN_FLIGHT && !(t->n_in_flight > 0 && dpti_readmit_waits(t));
 }
 
+static bool is_anything_due(dpti_fit *f)
+{
+    return dpti_fit_is_due(f) || dpti_fit_copy_is_due(f);
+}
+
 /* Keeps two steps in flight inside an epoch; the test between epochs wants none, and neither does a
    checkpoint. */
 static dpt_status run_epoch(dpti_fit *f)
@@ -242,14 +250,15 @@ static dpt_status run_epoch(dpti_fit *f)
     dpt_step_metrics m = {0};
     bool whole = false;
     do {
-        bool due = dpti_fit_is_due(f);
+        bool due = is_anything_due(f);
         if (due && t->n_in_flight == 0) {
-            DPT_TRY(dpti_fit_keep(f));
+            if (dpti_fit_copy_is_due(f)) DPT_TRY(dpti_fit_copy(f));
+            if (dpti_fit_is_due(f)) DPT_TRY(dpti_fit_keep(f));
             due = false;
         }
         while (!due && may_submit(t) && t->next.epoch == epoch && dpti_fit_wants_more(f)) {
             DPT_TRY(submit(f));
-            due = dpti_fit_is_due(f);
+            due = is_anything_due(f);
         }
         if (t->n_in_flight == 0) break;
         DPT_TRY(dpt_trainer_collect(t, &m));
@@ -290,17 +299,9 @@ static dpt_status train(dpti_fit *f)
     return dpti_fit_check_saved(f);
 }
 
-/* The end of a run whose devices are lost: the weights, if a replica can still be read. */
-static void save_what_is_left(dpti_fit *f)
-{
-    f->trainer->salvage = true;
-    if (f->course.result.steps > 0 && dpti_fit_save(f, f->model, f->epoch, &f->unsaved) != DPT_OK)
-        dpti_fit_look_at_checkpoints(f);
-    f->trainer->salvage = false;
-}
-
 /* After a failure: what is in flight is counted or dropped, and what has been reached is kept, if
-   the weights are not what failed.  The first failure is the one to tell. */
+   the weights are not what failed: as far as a replica can still be read, or else from the copy in
+   host memory.  The first failure is the one to tell. */
 static void give_up(dpti_fit *f, dpt_status status)
 {
     const dpt_error first = f->context->error;
@@ -309,9 +310,14 @@ static void give_up(dpti_fit *f, dpt_status status)
            dpt_trainer_collect(f->trainer, &m) == DPT_OK)
         count(f, &m);
     dpti_trainer_drain(f->trainer);
-    if (tell_devices(f) == DPT_OK && dpti_is_loss(status)) save_what_is_left(f);
+    (void)tell_devices(f);
     const bool worth = status != DPT_E_NOT_FINITE && f->course.result.steps > 0;
+    f->trainer->salvage = dpti_is_loss(status);
+    if (f->trainer->salvage && worth && dpti_fit_save(f, f->model, f->epoch, &f->unsaved) != DPT_OK)
+        dpti_fit_look_at_checkpoints(f);
     if (worth && dpti_fit_keep_last(f, true) != DPT_OK) dpti_fit_look_at_checkpoints(f);
+    if (f->trainer->salvage) dpti_fit_keep_copy(f);
+    f->trainer->salvage = false;
     f->context->error = first;
 }
 
@@ -374,6 +380,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     trainer->lr = lr;
     status = dpti_fit_close_files(&f, status);
     dpti_keeper_destroy(f.keeper);
+    dpti_snapshot_free(&f.copy);
     if (status == DPT_OK) *out = f.course.result;
     dpti_history_free(&f.history);
     free(f.best);

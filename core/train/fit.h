@@ -32,6 +32,8 @@ typedef struct dpti_fit {
     size_t kept_step, kept_steps, kept_epochs; /* of the last snapshot */
     double kept_at;
     bool kept_finished;
+    dpti_snapshot copy;  /* in host memory, should all devices be lost; its state NULL: none yet */
+    size_t copied_steps; /* of the course, when it was taken */
     dpt_error unsaved, unsaved_best; /* weights that could not be written: DPT_OK if none */
     long causes[DPTI_FIT_CAUSES];
     size_t n_causes;
@@ -62,6 +64,11 @@ DPT_CHECK_RESULT dpt_status dpti_fit_open_checkpoints(dpti_fit *f);
 bool dpti_fit_is_due(dpti_fit *f);
 /* Takes one; nothing in flight. */
 DPT_CHECK_RESULT dpt_status dpti_fit_keep(dpti_fit *f);
+/* The same of the copy in host memory. */
+bool dpti_fit_copy_is_due(const dpti_fit *f);
+DPT_CHECK_RESULT dpt_status dpti_fit_copy(dpti_fit *f);
+/* Behind the loss of all devices: writes the copy if no checkpoint is as new, and waits for it. */
+void dpti_fit_keep_copy(dpti_fit *f);
 /* The last one, at the end of training or after a failure (`failed`), and waits for it. */
 DPT_CHECK_RESULT dpt_status dpti_fit_keep_last(dpti_fit *f, bool failed);
 /* Writes the weights to model.safetensors or best.safetensors (a path of f, or NULL).  One that

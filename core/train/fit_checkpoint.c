@@ -169,18 +169,26 @@ bool dpti_fit_is_due(dpti_fit *f)
     return due && dpti_keeper_idle(f->keeper);
 }
 
-static dpt_status keep(dpti_fit *f, bool finished)
+/* What the course is, now: to be freed; NULL without memory. */
+static dpti_run_state *describe(dpti_fit *f, bool finished)
 {
-    const double began = dpti_seconds();
     dpti_run_state *state = calloc(1, sizeof *state);
-    if (!state) return dpti_fit_no_memory(f);
-    f->course.elapsed = began - f->began;
+    if (!state) return NULL;
+    f->course.elapsed = dpti_seconds() - f->began;
     state->in_course = true;
     state->course = f->course;
     state->lr = f->schedule.lr;
     state->finished = finished;
     dpti_settings_of_course(&f->schedule.options, f->schedule.lr, f->schedule.total_steps,
                             &state->settings);
+    return state;
+}
+
+static dpt_status keep(dpti_fit *f, bool finished)
+{
+    const double began = dpti_seconds();
+    dpti_run_state *state = describe(f, finished);
+    if (!state) return dpti_fit_no_memory(f);
     dpti_fit_look_at_checkpoints(f);
     const dpt_status status = dpti_keeper_keep(f->keeper, state);
     free(state);
@@ -227,4 +235,35 @@ dpt_status dpti_fit_keep_last(dpti_fit *f, bool failed)
     dpt_error error;
     if (dpti_keeper_failure(f->keeper, &error) == DPT_OK) return DPT_OK;
     return dpti_context_fail(f->context, NULL, &error);
+}
+
+/* ---- A copy in host memory ------------------------------------------------------------------- */
+
+bool dpti_fit_copy_is_due(const dpti_fit *f)
+{
+    const size_t steps = f->trainer->next.step - f->course.first.step - f->copied_steps;
+    return f->options->host_copy > 0 && steps >= f->options->host_copy;
+}
+
+dpt_status dpti_fit_copy(dpti_fit *f)
+{
+    if (!f->copy.flats[0]) DPT_TRY(dpti_snapshot_create(f->trainer, &f->copy));
+    dpti_run_state *state = describe(f, false);
+    if (!state) return dpti_fit_no_memory(f);
+    const dpt_status status = dpti_snapshot_take(f->trainer, state, &f->copy);
+    free(state);
+    DPT_TRY(status);
+    f->copied_steps = f->course.result.steps;
+    return DPT_OK;
+}
+
+void dpti_fit_keep_copy(dpti_fit *f)
+{
+    if (!f->keeper || !f->copy.state) return;
+    dpti_keeper_wait(f->keeper);
+    const bool newer = f->kept_step == SIZE_MAX || f->kept_step < f->copy.step;
+    if (!newer && dpti_keeper_durable(f->keeper)) return;
+    dpti_keeper_keep_copy(f->keeper, &f->copy);
+    dpti_keeper_wait(f->keeper);
+    dpti_fit_look_at_checkpoints(f);
 }

@@ -203,15 +203,28 @@ void dpti_keeper_wait(dpti_keeper *keeper)
     pthread_mutex_unlock(&keeper->mutex);
 }
 
+static void hand_over(dpti_keeper *k)
+{
+    pthread_mutex_lock(&k->mutex);
+    k->writing = true;
+    k->durable = false;
+    pthread_cond_broadcast(&k->changed);
+    pthread_mutex_unlock(&k->mutex);
+}
+
 dpt_status dpti_keeper_keep(dpti_keeper *keeper, const dpti_run_state *course)
 {
     DPT_TRY(dpti_snapshot_take(keeper->trainer, course, &keeper->snapshot));
-    pthread_mutex_lock(&keeper->mutex);
-    keeper->writing = true;
-    keeper->durable = false;
-    pthread_cond_broadcast(&keeper->changed);
-    pthread_mutex_unlock(&keeper->mutex);
+    hand_over(keeper);
     return DPT_OK;
+}
+
+void dpti_keeper_keep_copy(dpti_keeper *keeper, dpti_snapshot *copy)
+{
+    const dpti_snapshot own = keeper->snapshot;
+    keeper->snapshot = *copy;
+    *copy = own;
+    hand_over(keeper);
 }
 
 dpt_status dpti_keeper_failure(dpti_keeper *keeper, dpt_error *error)

@@ -35,6 +35,8 @@ bool dpti_keeper_idle(dpti_keeper *keeper);
 void dpti_keeper_wait(dpti_keeper *keeper);
 /* Takes a snapshot and hands it over; idle, nothing in flight. */
 DPT_CHECK_RESULT dpt_status dpti_keeper_keep(dpti_keeper *keeper, const dpti_run_state *course);
+/* Hands over one that was taken before, and gets memory for another one in exchange; idle. */
+void dpti_keeper_keep_copy(dpti_keeper *keeper, dpti_snapshot *copy);
 /* Of the last write that has ended, told once; DPT_OK if there is nothing new. */
 dpt_status dpti_keeper_failure(dpti_keeper *keeper, dpt_error *error);
 /* Whether the last write that has ended is durable. */

@@ -1,5 +1,6 @@
 /* What silently goes wrong: gradients that are not finite are caught before the step and their
-   device named; replicas that drift apart are found and restored.  test-fault-integrity
+   device named; replicas that drift apart are found and restored.  And what is left when no device
+   is.  test-fault-integrity
    fault|faultstaged [CASE...] */
 #include "fault/plant.h"
 
@@ -444,6 +445,85 @@ static void lost_meanwhile(test *t)
     }
 }
 
+/* ---- Nobody left ----------------------------------------------------------------------------- */
+
+enum { COURSE = 9 };
+
+/* The step that a training was resumed after; 0: it began anew. */
+static void note_resumed(dpt_notice kind, const char *text, void *user)
+{
+    const char *found = strstr(text, "after step ");
+    (void)kind;
+    if (found) *(size_t *)user = strtoul(found + strlen("after step "), NULL, 10);
+}
+
+enum { DONE = 4 };
+
+/* All devices are lost, from call n behind an update on; the training that is resumed on others,
+   after step `least` at least, is the one without that. */
+static void all_lost_at(test *t, size_t n, size_t copy, size_t least, const training *sound)
+{
+    training w;
+    dpt_fit_result result;
+    char devices[128];
+    size_t resumed = 0;
+    dpt_fit_options options = {.max_steps = COURSE,
+                               .checkpoint = folder,
+                               .checkpoint_every = {.epochs = 100},
+                               .host_copy = copy};
+    clear_folder();
+    snprintf(devices, sizeof devices, "@:threads=1:after=%d:lost=%zu,@:threads=1:after=%d:lost=%zu",
+             DONE, n + 3, DONE, n);
+    if (begin(t, devices, (dpt_trainer_options){.seed = 0}, &w)) {
+        CHECK_STATUS(dpt_fit(w.trainer, &options, &result), DPT_E_DEVICE_LOST);
+        CHECK_CONTAINS(dpt_error_message(w.context), "planted");
+    }
+    end(&w);
+    options.host_copy = 0;
+    options.resume = true;
+    options.notice = note_resumed;
+    options.user = &resumed;
+    if (begin(t, "cpu:threads=1,cpu:threads=1", (dpt_trainer_options){.seed = 0}, &w)) {
+        CHECK_OK(dpt_fit(w.trainer, &options, &result));
+        CHECK_SIZE(result.steps, COURSE);
+        if (!CHECK(resumed >= least))
+            FAIL("%s, copy %zu: resumed after step %zu", devices, copy, resumed);
+        CHECK(same_state(t, &w, 0, sound, 0));
+    }
+    end(&w);
+}
+
+static void all_lost(test *t)
+{
+    const bool staged = strcmp(((plant *)t->user)->backend, "faultstaged") == 0;
+    training sound;
+    dpt_fit_result result;
+    const dpt_fit_options options = {.max_steps = COURSE};
+    if (begin(t, "cpu:threads=1,cpu:threads=1", (dpt_trainer_options){.seed = 0}, &sound)) {
+        CHECK_OK(dpt_fit(sound.trainer, &options, &result));
+        for (size_t n = 7; n < 20 && t->n_failures == 0; n += 4) {
+            if (!staged) all_lost_at(t, n, 0, DONE, &sound); /* its memory is the host's */
+            all_lost_at(t, n, 1, DONE, &sound);
+            all_lost_at(t, n, 3, 3, &sound);
+        }
+        /* In the update itself, after which no replica can be trusted. */
+        all_lost_at(t, 1, 1, DONE - 1, &sound);
+    }
+    end(&sound);
+}
+
+static void copies_need_a_folder(test *t)
+{
+    training w;
+    dpt_fit_result result;
+    const dpt_fit_options options = {.max_steps = 2, .host_copy = 1};
+    if (begin(t, "cpu:threads=1", (dpt_trainer_options){.seed = 0}, &w)) {
+        CHECK_STATUS(dpt_fit(w.trainer, &options, &result), DPT_E_INVALID);
+        CHECK_CONTAINS(dpt_error_message(w.context), "checkpoint");
+    }
+    end(&w);
+}
+
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
@@ -460,6 +540,8 @@ int main(int argc, char **argv)
         {"replicas: of two", of_two},
         {"replicas: in a fit", in_a_fit},
         {"replicas: lost meanwhile", lost_meanwhile},
+        {"nobody left: resumed from what is left", all_lost},
+        {"nobody left: copies need a folder", copies_need_a_folder},
     };
     if (argc < 2 || !plant_setup()) {
         fputs("usage: test-fault-integrity fault|faultstaged [CASE...]\n", stderr);
