@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Devices that are lost, and --supervise: a line for each, exit status 3, and going on.
+# Devices that are lost or go astray, and --supervise: a line for each, exit status 3, and going on.
 . "$SRC/tests/cli/kit.bash"
 
 export DPTRAIN_BACKEND_PATH=$DPTRAIN_BACKEND_PATH:$DPTRAIN_TEST_FAULT_PATH
@@ -29,9 +29,38 @@ run 3 "${small[@]}" --devices $dies,cpu:threads=1 --stop-on-loss
 run 3 "${small[@]}" --devices $dies
 
 # A device that does not answer, and nobody who is left.
+rm -rf hung
 run 3 "${small[@]}" --devices fault:threads=1:after=3:hang=5 --device-timeout 1s --checkpoint hung
 says "no answer within 1 s" 2
 check 'the weights are kept' test -s hung/model.safetensors
+
+# One that comes back, and a log that can be replayed.
+long=(--dataset synthetic:28x28x1:10:60 --batch-size 12 --max-steps 300 --quiet)
+export DPTRAIN_FAULT_REPORT=report.txt # by which it knows that it has failed before
+rm -f report.txt
+run 0 "${long[@]}" --devices cpu:threads=1,fault:threads=1:after=3:lost=5 --readmit 0.001s \
+    --log back.jsonl
+unset DPTRAIN_FAULT_REPORT
+says "is lost, and step" 1
+says "is back, and step" 1
+check 'the log tells' grep -q '"event":"device_readmitted","step":[0-9]*,"device":1' back.jsonl
+run 0 "${long[@]}" --devices cpu:threads=1,cpu:threads=1 --split replay:back.jsonl
+
+# A replica that goes astray; gradients that are not finite on one device.
+run 0 "${small[@]}" --devices cpu:threads=1,fault:threads=1:flip=3,cpu:threads=1 \
+    --verify-replicas 1 --log stray.jsonl
+says "device fault:threads=1:flip=3, before step 4: .*restored from cpu" 1
+check 'the log tells' grep -q '"event":"replica_restored","step":4,"device":1' stray.jsonl
+run 1 "${small[@]}" --devices cpu:threads=1,fault:threads=1:poison=3
+says "device fault:threads=1:poison=3: the gradients of step 3 are not finite there" 1
+
+# Nobody is left whose memory could be read.
+rm -rf copied
+run 2 "${small[@]}" --devices cpu:threads=1 --host-copy 1
+run 3 "${small[@]}" --devices faultstaged:threads=1:after=4:lost=9 --checkpoint copied \
+    --checkpoint-every 100steps --host-copy 1
+check 'the copy is written' test -s copied/checkpoint-000000004.safetensors
+run 0 "${small[@]}" --devices cpu:threads=1 --checkpoint copied --resume
 
 # Each start gets three steps further.
 rm -rf again

@@ -545,6 +545,30 @@ static void bounds_at_any_time(test *t)
     }
 }
 
+/* Lost and back: the share that it had comes back at once where it is known, and it is measured
+   where it is not. */
+static void a_device_comes_back(test *t)
+{
+    enum { BATCH = 256 };
+    for (size_t when = 0; when < 30; when += 5) {
+        simulated s = random_devices(11 + when, 3, BATCH);
+        s.n = 3;
+        dpti_balance *balance = controller(&s, BATCH);
+        REQUIRE(balance);
+        (void)run(&s, balance, when, BATCH);
+        CHECK(dpti_balance_lose(balance, 1));
+        (void)run(&s, balance, 10, BATCH);
+        CHECK_SIZE(s.last[1], 0);
+        dpti_balance_readmit(balance, 1, s.capacity[1]);
+        s.warm[1] = false; /* it is opened anew */
+        const double seconds = run(&s, balance, 1, BATCH);
+        if (when > 10) CHECK(seconds <= 1.02 * true_optimum(&s, BATCH));
+        CHECK(run(&s, balance, 12, BATCH) <= 1.02 * true_optimum(&s, BATCH));
+        CHECK_SIZE(s.last[0] + s.last[1] + s.last[2], BATCH);
+        dpti_balance_destroy(balance);
+    }
+}
+
 static void ragged_batches_change_nothing(test *t)
 {
     enum { BATCH = 128 };
@@ -652,6 +676,7 @@ int main(int argc, char **argv)
         {"a_brake_gets_nothing_and_may_come_back", a_brake_gets_nothing_and_may_come_back},
         {"bounds_hold", bounds_hold},
         {"bounds_at_any_time", bounds_at_any_time},
+        {"a_device_comes_back", a_device_comes_back},
         {"ragged_batches_change_nothing", ragged_batches_change_nothing},
         {"another_job_comes_and_goes", another_job_comes_and_goes},
         {"speeds_that_flicker", speeds_that_flicker},

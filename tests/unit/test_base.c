@@ -233,6 +233,47 @@ static void distributions(test *t)
     CHECK_NEAR(moment[4], 3, 0.17);
 }
 
+/* A single bit that differs is found wherever it is; so are two, and another length. */
+static void hashes_tell_arrays_apart(test *t)
+{
+    enum { N = 77 };
+    float values[N];
+    uint32_t words[N];
+    for (size_t i = 0; i < N; i++)
+        values[i] = (float)i - 30.0f;
+    const uint64_t hash = dpti_hash_floats(values, N, 1);
+    CHECK(hash == dpti_hash_floats(values, N, 1) && hash != dpti_hash_floats(values, N, 2));
+    for (size_t i = 0; i < N; i++) {
+        for (unsigned bit = 0; bit < 32; bit++) {
+            memcpy(words, values, sizeof words);
+            words[i] ^= 1u << bit;
+            float changed[N];
+            memcpy(changed, words, sizeof changed);
+            if (dpti_hash_floats(changed, N, 1) == hash) FAIL("bit %u of %zu", bit, i);
+            words[(i + 16) % N] ^= 1u << bit; /* of the same lane */
+            memcpy(changed, words, sizeof changed);
+            if (dpti_hash_floats(changed, N, 1) == hash) FAIL("bits %u of %zu and on", bit, i);
+        }
+        CHECK(dpti_hash_floats(values, i, 1) != hash);
+    }
+}
+
+static void finite_is_finite(test *t)
+{
+    const float bad[] = {INFINITY, -INFINITY, NAN, -NAN};
+    float values[37] = {0};
+    values[3] = 3.4e38f;
+    values[4] = -3.4e38f;
+    values[5] = 1e-45f;
+    CHECK(dpti_all_finite(values, 37) && dpti_all_finite(values, 0));
+    for (size_t i = 0; i < 37 * 4; i++) {
+        const float before = values[i / 4];
+        values[i / 4] = bad[i % 4];
+        CHECK(!dpti_all_finite(values, 37));
+        values[i / 4] = before;
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -248,6 +289,8 @@ int main(int argc, char **argv)
         {"sequences_are_keyed", sequences_are_keyed},
         {"below_has_no_bias", below_has_no_bias},
         {"distributions", distributions},
+        {"hashes_tell_arrays_apart", hashes_tell_arrays_apart},
+        {"finite_is_finite", finite_is_finite},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }
