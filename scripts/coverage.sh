@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How much of what reads files, folders, command lines and device lists is run by its unit tests and
 # by the fuzzers' kept corpora: a table of lines a file, and each line that is not run.  Fails if it
-# is less than 95 % of all, or of any file less than 90 %.
+# is less than 95 % of all, or of any file less than 85 %.
 #
 #     scripts/coverage.sh [FOLDER]      builds in FOLDER (default build-coverage) with gcc
 #
@@ -91,13 +91,13 @@ for name in parsers:
     n, n_run = len(lines), len(lines) - len(missed)
     other = [n for n in missed if not any(first <= n <= last for first, last in memory)]
     share = 100 * n_run / n if n else 0
-    bad = bad or share < 90
+    bad = bad or share < 85
     all_lines, all_run = all_lines + n, all_run + n_run
     print("%-30s %6d %6d %9.1f %7d  %s" % (name, n, n_run, share, n_memory,
           " ".join("%d" % a if a == b else "%d-%d" % (a, b) for a, b in runs(other))))
 share = 100 * all_run / all_lines if all_lines else 0
 print("%-30s %6d %6d %9.1f" % ("all", all_lines, all_run, share))
 if bad or share < 95:
-    print("coverage.sh: less than 95 % of all lines, or 90 % of a file's, are run")
+    print("coverage.sh: less than 95 % of all lines, or 85 % of a file's, are run")
 sys.exit(bad or share < 95)
 PYTHON

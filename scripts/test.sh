@@ -7,7 +7,8 @@
 #     --quick      gcc, all tests: a few minutes
 #     (none)       what must pass before a change goes in: under 20 minutes on two cores
 #     --nightly    ten minutes a fuzzer, ThreadSanitizer over all tests, valgrind over the unit tests,
-#                  a build without OpenCL and CUDA, 500 trainings killed and resumed
+#                  a build without OpenCL and CUDA, 500 trainings killed and resumed, ten minutes of
+#                  soak, how much of the readers is tested
 #     --release    the same with an hour a fuzzer
 #
 # Environment: DPTRAIN_FUZZ_SECONDS (per fuzzer), DPTRAIN_TEST_BUILD (folder; default build-test).
@@ -27,7 +28,7 @@ done
 case $tier in
 nightly) fuzz_seconds=600 ;;
 release) fuzz_seconds=3600 ;;
-*) fuzz_seconds=30 ;;
+*) fuzz_seconds=15 ;;
 esac
 fuzz_seconds=${DPTRAIN_FUZZ_SECONDS:-$fuzz_seconds}
 
@@ -301,11 +302,11 @@ run_without_vendors() {
 
 run_valgrind() {
     local program
-    export DPTRAIN_BACKEND_PATH=$work/gcc-release/lib/dptrain
+    export DPTRAIN_BACKEND_PATH=$work/gcc-release/lib/dptrain DPTRAIN_CPU_ISA=avx2 # AVX-512 it cannot
     for program in "$work"/gcc-release/tests/bin/test-unit-*; do
         check "valgrind: ${program##*/}" memory_check "$program"
     done
-    unset DPTRAIN_BACKEND_PATH
+    unset DPTRAIN_BACKEND_PATH DPTRAIN_CPU_ISA
 }
 
 # Trainings that are killed 500 times; the suite does it 24 times.
@@ -314,6 +315,15 @@ kills() {
     (cd "$work/kills" && DPTRAIN_BACKEND_PATH=$work/gcc-release/lib/dptrain \
         DPTRAIN=$work/gcc-release/bin/dptrain SRC=$source OCL_ICD_VENDORS=$work/no-vendors \
         DPTRAIN_CPU_ALGORITHM=direct DPTRAIN_KILLS=500 bash "$source/tests/cli/kills.sh")
+}
+
+# Ten minutes of what the suite does for ten seconds.
+soak() {
+    mkdir -p "$work/soak" || return
+    (cd "$work/soak" && DPTRAIN_BACKEND_PATH=$work/gcc-release/lib/dptrain \
+        DPTRAIN_TEST_FAULT_PATH=$work/gcc-release/tests/plugins OCL_ICD_VENDORS=$work/no-vendors \
+        DPTRAIN_FAULT_INNER=$work/gcc-release/lib/dptrain/libdptrain-cpu.so \
+        DPTRAIN_CPU_ALGORITHM=direct DPTRAIN_SOAK_SECONDS=600 "$work/gcc-release/tests/bin/soak")
 }
 
 # The suite fails every fifth call.
@@ -340,6 +350,8 @@ run_tier() {
         run_without_vendors
         run_valgrind
         check "500 times kill -9, and resumed" kills
+        check "ten minutes of soak" soak
+        check "95 % of the readers' lines are tested" scripts/coverage.sh "$work/coverage"
         check "each call of a device that dies" deaths fault
         check "each call of a device that dies, staged" deaths faultstaged
     fi
