@@ -186,21 +186,43 @@ static void tell(const dpt_choice *choice, double *seconds, answer *out)
     }
 }
 
-/* seconds (n_candidates) are negative for those that are passed over. */
+/* A candidate that takes so many times as long as the best, at its best, is not timed again. */
+static const double hopeless = 2.5;
+
+/* One more time for a candidate; negative if it is passed over. */
+static dpt_status time_one(const dpt_choice *choice, size_t i, double *least)
+{
+    double seconds = 0.0;
+    const dpt_status status = choice->time(choice->argument, choice->candidates[i], &seconds);
+    if (status != DPT_OK)
+        *least = -1.0;
+    else if (!(*least > 0.0 && *least <= seconds))
+        *least = seconds;
+    return status;
+}
+
+/* Of those that are not passed over; 0 if none has been timed yet. */
+static double least_of(const dpt_choice *choice, const double *seconds)
+{
+    const size_t best = next_fastest(choice, seconds);
+    return best < choice->n_candidates ? seconds[best] : 0.0;
+}
+
+/* seconds (n_candidates), zeros before, are negative for those that are passed over. */
 static dpt_status time_all(const dpt_choice *choice, double *seconds)
 {
+    const size_t n_rounds = choice->n_rounds > 0 ? choice->n_rounds : 1;
     dpt_status first = DPT_OK;
-    bool any = false;
-    for (size_t i = 0; i < choice->n_candidates; i++) {
-        seconds[i] = 0.0;
-        const dpt_status status =
-            choice->time(choice->argument, choice->candidates[i], &seconds[i]);
-        if (status != DPT_OK && !passed_over(status)) return status;
-        if (first == DPT_OK) first = status;
-        if (status != DPT_OK) seconds[i] = -1.0;
-        if (status == DPT_OK) any = true;
+    for (size_t round = 0; round < n_rounds; round++) {
+        const double limit = round < 2 ? 0.0 : hopeless * least_of(choice, seconds);
+        for (size_t i = 0; i < choice->n_candidates; i++) {
+            if (seconds[i] < 0.0 || (limit > 0.0 && seconds[i] > limit)) continue;
+            const dpt_status status = time_one(choice, i, &seconds[i]);
+            if (status != DPT_OK && !passed_over(status)) return status;
+            if (first == DPT_OK) first = status;
+        }
     }
-    return any ? DPT_OK : first;
+    return next_fastest(choice, seconds) < choice->n_candidates ? DPT_OK : first;
 }
 
 static dpt_status measure_all(const dpt_choice *choice, answer *out, dpt_error *error)

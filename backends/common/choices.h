@@ -20,8 +20,8 @@ typedef struct dpt_choices dpt_choices;
 /* Those of a cache file ("opencl/tuning.txt"); NULL without memory.  Never freed. */
 dpt_choices *dpt_choices_get(const char *file);
 
-/* The seconds of a candidate.  DPT_E_UNSUPPORTED or DPT_E_NO_MEMORY: not a candidate here.  Other
-   failures end the choice. */
+/* The seconds of a candidate, this time.  DPT_E_UNSUPPORTED or DPT_E_NO_MEMORY: not a candidate
+   here.  Other failures end the choice. */
 typedef dpt_status dpt_choice_time(void *argument, const char *candidate, double *seconds);
 
 /* Of a line that says what candidates took. */
@@ -33,6 +33,10 @@ typedef struct dpt_choice {
     size_t n_candidates;           /* at least 1; a single one is taken without measuring */
     dpt_choice_time *time;
     void *argument;
+    /* How often each is timed, 0 is once: all of them in turn, so that a moment in which the
+       machine was busy falls on every candidate alike, and the least counts.  What is hopelessly
+       slow after two rounds is left out of the others. */
+    size_t n_rounds;
     /* NULL, or DPT_MEASURED_BYTES that become "winograd4 38 ms, direct 54.2 ms", the fastest first
        and as many as there is room for; empty where nothing was measured. */
     char *measured;

@@ -92,6 +92,69 @@ static void first_writer(test *t)
     free(line);
 }
 
+/* A machine whose speed changes from one moment to the next. */
+typedef struct moments {
+    const double (*seconds)[3]; /* of "a", "b" and "c", by round */
+    size_t n_each[3];
+    char order[64];
+} moments;
+
+static dpt_status time_moment(void *argument, const char *candidate, double *seconds)
+{
+    moments *it = argument;
+    const size_t i = (size_t)(candidate[0] - 'a');
+    const size_t n = strlen(it->order);
+    if (n + 1 >= sizeof it->order) return DPT_E_INTERNAL;
+    it->order[n] = candidate[0];
+    *seconds = it->seconds[it->n_each[i]++][i];
+    return *seconds < 0.0 ? DPT_E_UNSUPPORTED : DPT_OK;
+}
+
+static dpt_choice alternating(moments *it, const char *key, size_t n_rounds)
+{
+    return (dpt_choice){.key = key,
+                        .candidates = candidates,
+                        .n_candidates = 3,
+                        .n_rounds = n_rounds,
+                        .time = time_moment,
+                        .argument = it};
+}
+
+/* The best of several rounds counts, so that a load which comes and goes decides nothing. */
+static void rounds(test *t)
+{
+    static const double loaded[][3] = {{38.8, 2.0, 2.1}, {1.0, 2.0, 9.0}, {1.1, 30.0, 2.2}};
+    moments it = {.seconds = loaded};
+    dpt_choice choice = alternating(&it, "loaded", 3);
+    char measured[DPT_MEASURED_BYTES];
+    choice.measured = measured;
+    dpt_choices *of = dpt_choices_get("test/rounds.txt");
+    size_t best = 9;
+    REQUIRE(of);
+    REQUIRE_OK(dpt_choices_find(of, &choice, NULL, &best));
+    CHECK(best == 0);
+    CHECK(strcmp(it.order, "abcabcabc") == 0); /* in turn: never one after itself */
+    CHECK(strcmp(measured, "a 1e+03 ms, b 2e+03 ms, c 2.1e+03 ms") == 0);
+}
+
+/* One slow round is no reason to leave a candidate out; two are.  What is none is not tried again.
+ */
+static void hopeless(test *t)
+{
+    static const double slow[][3] = {{9.0, 3.0, 1.0}, {9.0, 1.2, 1.0}, {0.1, 0.9, 1.0}};
+    static const double none[][3] = {{3.0, -1.0, 2.0}, {1.0, 0.1, 2.0}};
+    moments it = {.seconds = slow}, other = {.seconds = none};
+    const dpt_choice choice = alternating(&it, "slow", 3),
+                     with_none = alternating(&other, "none", 2);
+    dpt_choices *of = dpt_choices_get("test/hopeless.txt");
+    size_t best = 9;
+    REQUIRE(of);
+    REQUIRE_OK(dpt_choices_find(of, &choice, NULL, &best));
+    CHECK(best == 1 && strcmp(it.order, "abcabcbc") == 0);
+    REQUIRE_OK(dpt_choices_find(of, &with_none, NULL, &best));
+    CHECK(best == 0 && strcmp(other.order, "abcac") == 0);
+}
+
 static void failures(test *t)
 {
     timer it = {.seconds = {-1.0, -1.0, 2.0}};
@@ -212,6 +275,7 @@ static int remove_entry(const char *path, const struct stat *about, int kind, st
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {{"fastest", fastest},   {"first writer", first_writer},
+                                      {"rounds", rounds},     {"hopeless", hopeless},
                                       {"failures", failures}, {"private files", private_files},
                                       {"damage", damage},     {"places", places}};
     char folder[] = "choices-XXXXXX", path[4096];
