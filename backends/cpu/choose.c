@@ -5,28 +5,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_WAYS = 4, KEY_BYTES = 256 };
+enum { MAX_WAYS = 4, KEY_BYTES = 256, ROUNDS = 5 };
 
 _Static_assert((int)DPT_CPU_MEASURED_BYTES == (int)DPT_MEASURED_BYTES,
                "what choices say must fit into an operator");
 
 /* Operations of a call below which ways differ by less than a choice is worth. */
-static const double least_work = 1e8;
+static const double least_work = 2e6;
 
 /* Raised when kernels change, so that what was measured with older ones is forgotten. */
-static const char kernels_version[] = "1";
+static const char kernels_version[] = "2";
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-static const char *const algorithm_names[] = {"direct", "winograd2", "winograd4"};
+static const char *const algorithm_names[] = {"direct",    "columns", "winograd2",
+                                              "winograd4", "blas",    "packed"};
 
 dpt_status dpt_cpu_check_algorithm(const char *source, const char *text, dpt_error *error)
 {
     const size_t length = strlen(text);
     for (size_t i = 0; i < sizeof algorithm_names / sizeof *algorithm_names; i++)
         if (length > 0 && strncmp(text, algorithm_names[i], length) == 0) return DPT_OK;
-    return DPT_FAIL(error, DPT_E_INVALID,
-                    "%s%.40s is not the beginning of direct, winograd2 or winograd4", source, text);
+    return DPT_FAIL(
+        error, DPT_E_INVALID,
+        "%s%.40s is not the beginning of direct, columns, winograd2, winograd4, blas or packed",
+        source, text);
 }
 
 dpt_choices *dpt_cpu_choices_get(const dpt_cpu_host *host)
@@ -86,7 +89,8 @@ static dpt_status take(ways *all, const char *name, dpt_error *error)
     return DPT_FAIL(error, DPT_E_UNSUPPORTED, "'%s' cannot be had for this on these cores", name);
 }
 
-/* Leaves those whose name begins like that, or all if none does. */
+/* Leaves those whose name begins like that, or the first if none does: who asks for one algorithm
+   wants nothing measured where it is none. */
 static void narrow(ways *all, const char *beginning)
 {
     ways kept = {.n = 0}, others = {.n = 0};
@@ -96,7 +100,10 @@ static void narrow(ways *all, const char *beginning)
         to->names[to->n] = all->names[i];
         to->plans[to->n++] = all->plans[i];
     }
-    if (kept.n == 0) return;
+    if (kept.n == 0) {
+        kept = (ways){.plans = {all->plans[0]}, .names = {all->names[0]}, .n = 1};
+        others.plans[0].state = NULL;
+    }
     for (size_t i = 0; i < others.n; i++)
         free(others.plans[i].state);
     *all = kept;
@@ -114,6 +121,7 @@ static dpt_status measure_ways(dpt_device *device, dpt_op *op, const ways *all, 
     const dpt_choice choice = {.key = key,
                                .candidates = all->names,
                                .n_candidates = all->n,
+                               .n_rounds = ROUNDS,
                                .time = dpt_cpu_trial_time,
                                .argument = trial,
                                .measured = op->measured};

@@ -4,7 +4,8 @@
 
    algorithm= of the device, or else $DPTRAIN_CPU_ALGORITHM, is the beginning of the name of the
    only ways to consider where they apply; a name that leaves one way makes that choice without
-   measuring. Where a call is shorter than a choice is worth, the first way is taken.
+   measuring, and where no way has the name, the first is taken.  So it is where a call is shorter
+   than a choice is worth.
 
    `wanted`, the whole name of a way, goes before all that: it is taken, or DPT_E_UNSUPPORTED. */
 #ifndef DPT_CPU_CHOOSE_H

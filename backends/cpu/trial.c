@@ -4,15 +4,13 @@
 #include <string.h>
 #include <time.h>
 
-enum { MORE_RUNS = 2 };
-
 /* Operations of one timed run for each thread, some ten milliseconds: enough samples that what is
    done once a call, as transforming the filters, counts about as it does in training. */
 static const double enough_work = 1e9;
-/* A run that took so many times as long as the best so far is not repeated. */
-static const double hopeless = 1.3;
-/* Directly is preferred if others are faster by less than this. */
-static const double handicap = 1.05;
+/* Runs that are shorter together than this are timed together. */
+static const double least_seconds = 2e-4;
+/* The first way is preferred if others are faster by less than this. */
+static const double handicap = 1.03;
 
 struct dpt_cpu_trial {
     dpt_device *device;
@@ -22,7 +20,6 @@ struct dpt_cpu_trial {
     size_t n_samples; /* that are timed */
     size_t about;     /* rounded up to a power of two, so that shares of about one size share a
                          choice */
-    double best;      /* seconds, 0: none yet */
     bool is_set_up;
     float *tensors[4]; /* x, w, y, bias */
     float *workspace;
@@ -63,20 +60,35 @@ void dpt_cpu_trial_destroy(dpt_cpu_trial *trial)
 static const char *pass_name(dpt_op_kind kind)
 {
     switch (kind) {
-    case DPT_OP_CONV2D_FORWARD: return "forward";
-    case DPT_OP_CONV2D_BACKWARD_DATA: return "backward-data";
+    case DPT_OP_CONV2D_FORWARD:
+    case DPT_OP_LINEAR_FORWARD: return "forward";
+    case DPT_OP_CONV2D_BACKWARD_DATA:
+    case DPT_OP_LINEAR_BACKWARD_DATA: return "backward-data";
     default: return "backward-weights";
     }
 }
 
-/* Bias and activation cost all ways alike. */
+static bool is_linear(dpt_op_kind kind)
+{
+    return kind == DPT_OP_LINEAR_FORWARD || kind == DPT_OP_LINEAR_BACKWARD_DATA ||
+           kind == DPT_OP_LINEAR_BACKWARD_WEIGHTS;
+}
+
+/* Bias and activation cost all ways about alike. */
 void dpt_cpu_trial_key(const dpt_cpu_trial *trial, char *out, size_t n_bytes)
 {
+    const dpt_op_kind kind = trial->op.desc.kind;
+    if (is_linear(kind)) {
+        const dpt_linear_desc *d = &trial->op.desc.u.linear;
+        snprintf(out, n_bytes, "linear %s %zu to %zu, n%zu, %u threads", pass_name(kind), d->in,
+                 d->out, trial->about, trial->op.n_threads);
+        return;
+    }
     const dpt_conv2d_desc *d = &trial->op.desc.u.conv2d;
     snprintf(out, n_bytes,
              "conv2d %s %zux%zux%zu to %zu, %zux%zu, stride %zux%zu, pad %zux%zu, n%zu, %u threads",
-             pass_name(trial->op.desc.kind), d->in_h, d->in_w, d->in_channels, d->out_channels,
-             d->kernel_h, d->kernel_w, d->stride_h, d->stride_w, d->pad_h, d->pad_w, trial->about,
+             pass_name(kind), d->in_h, d->in_w, d->in_channels, d->out_channels, d->kernel_h,
+             d->kernel_w, d->stride_h, d->stride_w, d->pad_h, d->pad_w, trial->about,
              trial->op.n_threads);
 }
 
@@ -101,14 +113,30 @@ static size_t most_workspace(const dpt_cpu_trial *t)
     return most;
 }
 
+/* Floats: x and y a sample, all of w and of the bias. */
+typedef struct sizes {
+    size_t x, w, y, bias;
+} sizes;
+
+static sizes sizes_of(const dpt_op *op)
+{
+    if (is_linear(op->desc.kind)) {
+        const dpt_linear_desc *d = &op->desc.u.linear;
+        return (sizes){.x = d->in, .w = dpt_cpu_mul(d->in, d->out), .y = d->out, .bias = d->out};
+    }
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    const size_t filter = dpt_cpu_mul(d->kernel_h * d->kernel_w, d->in_channels) / d->groups;
+    return (sizes){.x = dpt_cpu_mul(d->in_h * d->in_w, d->in_channels),
+                   .w = dpt_cpu_mul(filter, d->out_channels),
+                   .y = dpt_cpu_mul(d->out_h * d->out_w, d->out_channels),
+                   .bias = d->out_channels};
+}
+
 static dpt_status set_up(dpt_cpu_trial *t)
 {
-    const dpt_conv2d_desc *d = &t->op.desc.u.conv2d;
-    const size_t x = dpt_cpu_mul(d->in_h * d->in_w, d->in_channels);
-    const size_t y = dpt_cpu_mul(d->out_h * d->out_w, d->out_channels);
-    const size_t w = dpt_cpu_mul(d->kernel_h * d->kernel_w, d->in_channels) / d->groups;
-    const size_t counts[] = {dpt_cpu_mul(x, t->n_samples), dpt_cpu_mul(w, d->out_channels),
-                             dpt_cpu_mul(y, t->n_samples), d->out_channels};
+    const sizes of = sizes_of(&t->op);
+    const size_t counts[] = {dpt_cpu_mul(of.x, t->n_samples), of.w, dpt_cpu_mul(of.y, t->n_samples),
+                             of.bias};
     bool enough = true;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         t->tensors[i] = tensor(dpt_cpu_mul(counts[i], sizeof(float)));
@@ -117,7 +145,7 @@ static dpt_status set_up(dpt_cpu_trial *t)
     t->workspace = tensor(most_workspace(t));
     if (!enough || !t->workspace)
         return DPT_FAIL(&t->device->error, DPT_E_NO_MEMORY,
-                        "no memory to time a convolution with %zu samples", t->n_samples);
+                        "no memory to time an operator with %zu samples", t->n_samples);
     t->is_set_up = true;
     return DPT_OK;
 }
@@ -132,12 +160,14 @@ static dpt_cpu_call call_of(const dpt_cpu_trial *t, const dpt_op *op)
                          .workspace = t->workspace};
     switch (op->desc.kind) {
     case DPT_OP_CONV2D_FORWARD:
+    case DPT_OP_LINEAR_FORWARD:
         call.in[0] = x;
         call.in[1] = w;
         call.in[2] = bias;
         call.out[0] = y;
         break;
     case DPT_OP_CONV2D_BACKWARD_DATA:
+    case DPT_OP_LINEAR_BACKWARD_DATA:
         /* The mask is a tensor of the size of x. */
         call.in[0] = y;
         call.in[1] = w;
@@ -162,25 +192,20 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static double run_once(const dpt_cpu_trial *t, const dpt_cpu_plan *plan)
+static double run_some(const dpt_cpu_trial *t, const dpt_cpu_plan *plan)
 {
     dpt_op op = t->op;
     op.plan = *plan;
     const dpt_cpu_work work = {.kernel = plan->kernel, .call = call_of(t, &op)};
     const double began = now();
-    dpt_cpu_team_do(work.call.team, &work, 1);
-    return now() - began;
-}
-
-static double run_some(const dpt_cpu_trial *t, const dpt_cpu_plan *plan)
-{
-    double least = run_once(t, plan);
-    if (t->best > 0.0 && least > hopeless * t->best) return least;
-    for (int i = 0; i < MORE_RUNS; i++) {
-        const double seconds = run_once(t, plan);
-        if (seconds < least) least = seconds;
+    double elapsed = 0.0;
+    size_t n_runs = 0;
+    while (elapsed < least_seconds) {
+        dpt_cpu_team_do(work.call.team, &work, 1);
+        n_runs++;
+        elapsed = now() - began;
     }
-    return least;
+    return elapsed / (double)n_runs;
 }
 
 dpt_status dpt_cpu_trial_time(void *argument, const char *candidate, double *seconds)
@@ -189,9 +214,8 @@ dpt_status dpt_cpu_trial_time(void *argument, const char *candidate, double *sec
     if (!t->is_set_up) DPT_TRY(set_up(t));
     for (size_t i = 0; i < t->n_plans; i++) {
         if (strcmp(t->plans[i].algorithm, candidate) != 0) continue;
-        const double least = run_some(t, &t->plans[i]);
-        if (!(t->best > 0.0) || least < t->best) t->best = least;
-        *seconds = i > 0 ? handicap * least : least;
+        const double once = run_some(t, &t->plans[i]);
+        *seconds = i > 0 ? handicap * once : once;
         return DPT_OK;
     }
     return DPT_FAIL(&t->device->error, DPT_E_INTERNAL, "no way %s", candidate);

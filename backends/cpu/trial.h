@@ -1,4 +1,5 @@
-/* Timing convolutions on tensors of their own, to choose among the ways to do one. */
+/* Timing convolutions and linear layers on tensors of their own, to choose among the ways to do
+ * one. */
 #ifndef DPT_CPU_TRIAL_H
 #define DPT_CPU_TRIAL_H
 
@@ -6,7 +7,7 @@
 
 typedef struct dpt_cpu_trial dpt_cpu_trial;
 
-/* A trial of a convolution in several ways: their plans, which must outlive it.  Takes memory for
+/* A trial of an operator in several ways: their plans, which must outlive it.  Takes memory for
    tensors and computes only when the first is timed. */
 DPT_CHECK_RESULT dpt_status dpt_cpu_trial_create(dpt_device *device, const dpt_op *op,
                                                  const dpt_cpu_plan *plans, size_t n_plans,
@@ -16,8 +17,7 @@ void dpt_cpu_trial_destroy(dpt_cpu_trial *trial); /* accepts NULL */
 /* All that the times depend on, as a line of text. */
 void dpt_cpu_trial_key(const dpt_cpu_trial *trial, char *out, size_t n_bytes);
 
-/* A dpt_choice_time; the candidate is a plan's algorithm.  What is much slower than the best so far
-   is timed once. */
+/* A dpt_choice_time: one run, or a few short ones; the candidate is a plan's algorithm. */
 dpt_choice_time dpt_cpu_trial_time;
 
 #endif

@@ -3,7 +3,7 @@
 . "$SRC/tests/cli/kit.bash"
 
 unset DPTRAIN_CPU_ALGORITHM
-rm -rf cache first second chosen replayed again direct winograd4 named both1 both2
+rm -rf cache first second chosen replayed again direct winograd4 named both1 both2 threads1 threads2
 export XDG_CACHE_HOME=$PWD/cache
 small=(--dataset synthetic:28x28x1:10:8 --model resnet18-d2l --batch-size 4 --max-steps 1 --quiet)
 choices() { cat cache/dptrain/cpu/choices-*.txt | tr -d '\0'; }
@@ -31,10 +31,27 @@ DPTRAIN_CPU_ALGORITHM=direct train "${small[@]}" --devices cpu:algorithm=winogra
 check "the device has the last word" cmp -s winograd4/model.safetensors named/model.safetensors
 cmp -s direct/model.safetensors winograd4/model.safetensors &&
     fail "direct and winograd4 give the same bits: the name does nothing"
-refuse 2 'algorithm=wino2 is not the beginning of direct, winograd2 or winograd4' \
+refuse 2 'algorithm=wino2 is not the beginning of direct, columns, winograd2, winograd4, blas or packed' \
     train "${small[@]}" --devices cpu:algorithm=wino2
 DPTRAIN_CPU_ALGORITHM=best refuse 2 'DPTRAIN_CPU_ALGORITHM=best is not the beginning' \
     train "${small[@]}" --devices cpu
+
+# ---- Products ----
+linear=(--dataset synthetic:28x28x1:10:8 --model mlp --batch-size 4 --max-steps 1 --quiet)
+for way in blas packed; do
+    DPTRAIN_BLAS= train "${linear[@]}" --devices cpu:threads=2:algorithm=$way --log $way.jsonl
+    grep -q '"LINEAR_FORWARD","packed"' $way.jsonl || grep -q '"LINEAR_FORWARD","blas"' $way.jsonl ||
+        fail "the log has no way of products: $(cat $way.jsonl)"
+done
+check "our own product by name" grep -q '"LINEAR_BACKWARD_DATA","packed"' packed.jsonl
+check "and no other" test -z "$(grep '"blas"' packed.jsonl)"
+DPTRAIN_BLAS=none train "${linear[@]}" --devices cpu:algorithm=blas --log none.jsonl
+check "our own where there is no BLAS" grep -q '"LINEAR_FORWARD","packed"' none.jsonl
+for n in 1 2; do
+    train "${linear[@]}" --devices cpu:threads=$n:algorithm=packed --checkpoint threads$n
+done
+check "the same bits with one thread and with two" \
+    cmp -s threads1/model.safetensors threads2/model.safetensors
 
 # ---- A cache that cannot be used ----
 find cache -type f -exec truncate -s -7 {} +

@@ -1,11 +1,13 @@
-/* Products of matrices on the calling thread: through the BLAS that was found, or our own. */
+/* Products of matrices on the calling thread, in two ways: through the BLAS that was found, or our
+   own (product.h). */
 #ifndef DPT_CPU_GEMM_H
 #define DPT_CPU_GEMM_H
 
 #include "../operators.h"
 #include "namespace.h"
 
-/* C (m,n) = op(A) (m,k) * op(B) (k,n), or += ; row-major with leading dimensions. */
+/* C (m,n) = op(A) (m,k) * op(B) (k,n), or += ; row-major with leading dimensions.  Then bias, ReLU
+   and mask, in this order. */
 typedef struct gemm {
     size_t m, n, k;
     const float *a;
@@ -17,12 +19,25 @@ typedef struct gemm {
     float *c;
     size_t ldc;
     bool accumulate;
+    const float *bias; /* (n) added to every row, or NULL */
+    bool relu;
+    const float *mask; /* (m,n), rows ldc apart, or NULL: results are 0 where it is not positive */
 } gemm;
 
-/* Whether the products of a linear operator go to the BLAS. */
-bool KERNEL(gemm_uses_blas)(const dpt_op *op);
-/* Scratch that one thread needs, in floats. */
-size_t KERNEL(gemm_scratch)(const dpt_op *op);
-void KERNEL(gemm_run)(const dpt_op *op, const gemm *g, float *scratch);
+/* A way to do products. */
+typedef struct gemm_way {
+    const char *name;
+    /* Whether a linear operator can be done this way. */
+    bool (*suits)(const dpt_op *op);
+    /* Scratch that one thread needs, in floats. */
+    size_t (*scratch)(void);
+    /* m, n and k are positive; scratch begins at a cache line. */
+    void (*run)(const dpt_op *op, const gemm *g, float *scratch);
+} gemm_way;
+
+extern const gemm_way KERNEL(gemm_blas), KERNEL(gemm_packed);
+
+/* Does *g, also where an extent is 0. */
+void KERNEL(gemm_run)(const gemm_way *way, const dpt_op *op, const gemm *g, float *scratch);
 
 #endif

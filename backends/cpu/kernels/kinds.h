@@ -16,9 +16,9 @@ dpt_cpu_prepare KERNEL(prepare_winograd4_backward_data);
 dpt_cpu_prepare KERNEL(prepare_winograd2_backward_data);
 dpt_cpu_prepare KERNEL(prepare_winograd4_backward_weights);
 dpt_cpu_prepare KERNEL(prepare_winograd2_backward_weights);
-dpt_cpu_prepare KERNEL(prepare_linear_forward);
-dpt_cpu_prepare KERNEL(prepare_linear_backward_data);
-dpt_cpu_prepare KERNEL(prepare_linear_backward_weights);
+dpt_cpu_prepare KERNEL(prepare_columns_backward_weights);
+dpt_cpu_prepare KERNEL(prepare_linear_blas); /* all three kinds */
+dpt_cpu_prepare KERNEL(prepare_linear_packed);
 dpt_cpu_prepare KERNEL(prepare_pool2d_forward);
 dpt_cpu_prepare KERNEL(prepare_pool2d_backward);
 dpt_cpu_prepare KERNEL(prepare_activation_forward);

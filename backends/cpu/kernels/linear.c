@@ -4,20 +4,25 @@
 #include "gemm.h"
 #include "kinds.h"
 
-#include <string.h>
+#include <stdlib.h>
+
+/* ---- Division -------------------------------------------------------------------------------- */
 
 /* A block of a matrix of results. */
 typedef struct block {
     dpt_cpu_range rows, columns;
 } block;
 
-/* The block of a thread: rows where there are enough for all, else columns. */
+/* The block of a thread.  The longer side is divided: a thread reads all of what belongs to the
+   other side, and the less of it the better.  Where that gives not everybody something, the rows
+   are, or else the columns. */
 static block divide(size_t n_rows, size_t n_columns, unsigned thread, unsigned n_threads)
 {
     enum { ROW_GRAIN = 8, COLUMN_GRAIN = 16 };
     const dpt_cpu_range all_rows = {0, n_rows}, all_columns = {0, n_columns};
-    const bool by_rows =
-        n_rows / ROW_GRAIN >= n_threads || n_rows / ROW_GRAIN >= n_columns / COLUMN_GRAIN;
+    const bool enough_rows = n_rows / ROW_GRAIN >= n_threads;
+    const bool enough_columns = n_columns / COLUMN_GRAIN >= n_threads;
+    const bool by_rows = enough_rows == enough_columns ? n_rows >= n_columns : enough_rows;
     if (by_rows) return (block){dpt_cpu_split(n_rows, ROW_GRAIN, thread, n_threads), all_columns};
     return (block){all_rows, dpt_cpu_split(n_columns, COLUMN_GRAIN, thread, n_threads)};
 }
@@ -27,25 +32,20 @@ static size_t extent(dpt_cpu_range range)
     return range.end - range.begin;
 }
 
-static float *scratch_of(const dpt_cpu_call *call, unsigned thread)
-{
-    const size_t n_floats = KERNEL(gemm_scratch)(call->op);
-    return n_floats > 0 ? call->workspace + thread * n_floats : NULL;
-}
-
-static dpt_status prepare(dpt_op *op, dpt_cpu_kernel *kernel)
-{
-    const dpt_linear_desc *d = &op->desc.u.linear;
-    op->plan.kernel = kernel;
-    op->plan.workspace_bytes = op->n_threads * KERNEL(gemm_scratch)(op) * sizeof(float);
-    op->plan.flops = 2.0 * (double)d->in * (double)d->out;
-    op->plan.work = op->plan.flops / 20.0;
-    op->plan.exact = true;
-    op->plan.algorithm = KERNEL(gemm_uses_blas)(op) ? "BLAS product" : "own product";
-    return DPT_OK;
-}
-
 /* ---- Forward --------------------------------------------------------------------------------- */
+
+/* op->plan.state of all three */
+typedef struct linear {
+    const gemm_way *way;
+    size_t scratch; /* of a thread, in floats */
+} linear;
+
+static void multiply(const dpt_cpu_call *call, unsigned thread, const gemm *g)
+{
+    const linear *v = call->op->plan.state;
+    float *scratch = v->scratch > 0 ? call->workspace + thread * v->scratch : NULL;
+    KERNEL(gemm_run)(v->way, call->op, g, scratch);
+}
 
 /* x (n,in), w (out,in), bias (out) -> y (n,out) */
 static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
@@ -65,34 +65,28 @@ static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
                     .ldb = d->in,
                     .b_transposed = true,
                     .c = y,
-                    .ldc = d->out};
-    KERNEL(gemm_run)(call->op, &g, scratch_of(call, thread));
-    for (size_t row = 0; row < g.m; row++, y += d->out) {
-        for (size_t i = 0; d->has_bias && i < g.n; i++)
-            y[i] += bias[first + i];
+                    .ldc = d->out,
+                    .bias = d->has_bias ? bias + first : NULL,
+                    .relu = d->activation == DPT_ACT_RELU};
+    multiply(call, thread, &g);
+    if (d->activation == DPT_ACT_NONE || g.relu) return;
+    for (size_t row = 0; row < g.m; row++, y += d->out)
         KERNEL(activate)(d->activation, y, y, g.n);
-    }
-}
-
-dpt_status KERNEL(prepare_linear_forward)(dpt_op *op, dpt_error *error)
-{
-    (void)error;
-    DPT_TRY(prepare(op, forward));
-    op->plan.exact = KERNEL(activation_exact)(op->desc.u.linear.activation);
-    return DPT_OK;
 }
 
 /* ---- Backward -------------------------------------------------------------------------------- */
 
-/* dy (n,out), w (out,in) -> dx (n,in), masked by x (n,in) */
+/* dy (n,out), w (out,in) -> dx (n,in) = dy w */
 static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const dpt_linear_desc *d = &call->op->desc.u.linear;
+    const dpt_activation mask = d->input_activation;
     const float *dy = call->in[0], *w = call->in[1], *x = call->in[2];
     const block own = divide(call->n_samples, d->in, thread, n_threads);
     const size_t first = own.columns.begin;
     if (extent(own.rows) == 0 || extent(own.columns) == 0) return;
     float *dx = (float *)call->out[0] + own.rows.begin * d->in + first;
+    if (mask != DPT_ACT_NONE) x += own.rows.begin * d->in + first;
     const gemm g = {.m = extent(own.rows),
                     .n = extent(own.columns),
                     .k = d->out,
@@ -102,20 +96,12 @@ static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_
                     .ldb = d->in,
                     .c = dx,
                     .ldc = d->in,
-                    .accumulate = call->accumulate};
-    KERNEL(gemm_run)(call->op, &g, scratch_of(call, thread));
-    if (d->input_activation == DPT_ACT_NONE) return;
-    x += own.rows.begin * d->in + first;
+                    .accumulate = call->accumulate,
+                    .mask = mask == DPT_ACT_RELU ? x : NULL};
+    multiply(call, thread, &g);
+    if (mask == DPT_ACT_NONE || g.mask) return;
     for (size_t row = 0; row < g.m; row++, dx += d->in, x += d->in)
-        KERNEL(differentiate)(d->input_activation, dx, x, dx, g.n);
-}
-
-dpt_status KERNEL(prepare_linear_backward_data)(dpt_op *op, dpt_error *error)
-{
-    (void)error;
-    DPT_TRY(prepare(op, backward_data));
-    op->plan.exact = KERNEL(activation_exact)(op->desc.u.linear.input_activation);
-    return DPT_OK;
+        KERNEL(differentiate)(mask, dx, x, dx, g.n);
 }
 
 /* dbias = column sums of dy, for the columns of a range */
@@ -156,11 +142,45 @@ static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned
                     .c = (float *)call->out[0] + own.rows.begin * d->in + own.columns.begin,
                     .ldc = d->in,
                     .accumulate = call->accumulate};
-    KERNEL(gemm_run)(call->op, &g, scratch_of(call, thread));
+    multiply(call, thread, &g);
 }
 
-dpt_status KERNEL(prepare_linear_backward_weights)(dpt_op *op, dpt_error *error)
+/* ---- Preparing ------------------------------------------------------------------------------- */
+
+static dpt_status prepare(dpt_op *op, const gemm_way *way, dpt_error *error)
 {
-    (void)error;
-    return prepare(op, backward_weights);
+    const dpt_linear_desc *d = &op->desc.u.linear;
+    if (!way->suits(op))
+        return DPT_FAIL(error, DPT_E_UNSUPPORTED, "this product cannot go to the BLAS");
+    linear *v = malloc(sizeof *v);
+    if (!v) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a linear layer's plan");
+    *v = (linear){.way = way, .scratch = way->scratch()};
+    op->plan.state = v;
+    op->plan.workspace_bytes = op->n_threads * v->scratch * sizeof(float);
+    op->plan.flops = 2.0 * (double)d->in * (double)d->out;
+    op->plan.work = op->plan.flops / 20.0;
+    op->plan.exact = true;
+    op->plan.algorithm = way->name;
+    switch (op->desc.kind) {
+    case DPT_OP_LINEAR_FORWARD:
+        op->plan.kernel = forward;
+        op->plan.exact = KERNEL(activation_exact)(d->activation);
+        break;
+    case DPT_OP_LINEAR_BACKWARD_DATA:
+        op->plan.kernel = backward_data;
+        op->plan.exact = KERNEL(activation_exact)(d->input_activation);
+        break;
+    default: op->plan.kernel = backward_weights;
+    }
+    return DPT_OK;
+}
+
+dpt_status KERNEL(prepare_linear_blas)(dpt_op *op, dpt_error *error)
+{
+    return prepare(op, &KERNEL(gemm_blas), error);
+}
+
+dpt_status KERNEL(prepare_linear_packed)(dpt_op *op, dpt_error *error)
+{
+    return prepare(op, &KERNEL(gemm_packed), error);
 }

@@ -22,7 +22,10 @@ static dpt_cpu_prepare *const conv2d_forward_ways[] = {KERNEL(prepare_winograd4_
 static dpt_cpu_prepare *const conv2d_backward_data_ways[] = {
     KERNEL(prepare_winograd4_backward_data), KERNEL(prepare_winograd2_backward_data), NULL};
 static dpt_cpu_prepare *const conv2d_backward_weights_ways[] = {
-    KERNEL(prepare_winograd4_backward_weights), KERNEL(prepare_winograd2_backward_weights), NULL};
+    KERNEL(prepare_columns_backward_weights), KERNEL(prepare_winograd4_backward_weights),
+    KERNEL(prepare_winograd2_backward_weights), NULL};
+
+static dpt_cpu_prepare *const linear_ways[] = {KERNEL(prepare_linear_packed), NULL};
 
 extern const dpt_cpu_kernel_set KERNEL(kernel_set);
 
@@ -36,9 +39,9 @@ const dpt_cpu_kernel_set KERNEL(kernel_set) = {
             [DPT_OP_CONV2D_FORWARD] = KERNEL(prepare_conv2d_forward),
             [DPT_OP_CONV2D_BACKWARD_DATA] = KERNEL(prepare_conv2d_backward_data),
             [DPT_OP_CONV2D_BACKWARD_WEIGHTS] = KERNEL(prepare_conv2d_backward_weights),
-            [DPT_OP_LINEAR_FORWARD] = KERNEL(prepare_linear_forward),
-            [DPT_OP_LINEAR_BACKWARD_DATA] = KERNEL(prepare_linear_backward_data),
-            [DPT_OP_LINEAR_BACKWARD_WEIGHTS] = KERNEL(prepare_linear_backward_weights),
+            [DPT_OP_LINEAR_FORWARD] = KERNEL(prepare_linear_blas),
+            [DPT_OP_LINEAR_BACKWARD_DATA] = KERNEL(prepare_linear_blas),
+            [DPT_OP_LINEAR_BACKWARD_WEIGHTS] = KERNEL(prepare_linear_blas),
             [DPT_OP_POOL2D_FORWARD] = KERNEL(prepare_pool2d_forward),
             [DPT_OP_POOL2D_BACKWARD] = KERNEL(prepare_pool2d_backward),
             [DPT_OP_ACTIVATION_FORWARD] = KERNEL(prepare_activation_forward),
@@ -69,5 +72,8 @@ const dpt_cpu_kernel_set KERNEL(kernel_set) = {
             [DPT_OP_CONV2D_FORWARD] = conv2d_forward_ways,
             [DPT_OP_CONV2D_BACKWARD_DATA] = conv2d_backward_data_ways,
             [DPT_OP_CONV2D_BACKWARD_WEIGHTS] = conv2d_backward_weights_ways,
+            [DPT_OP_LINEAR_FORWARD] = linear_ways,
+            [DPT_OP_LINEAR_BACKWARD_DATA] = linear_ways,
+            [DPT_OP_LINEAR_BACKWARD_WEIGHTS] = linear_ways,
         },
 };

@@ -95,6 +95,32 @@ DPT_CPU_INLINE vec vec_relu(vec x) /* keeps NaN */
 {
     return _mm512_max_ps(_mm512_setzero_ps(), x);
 }
+/* Row i, lane k becomes row k, lane i, of LANES rows. */
+DPT_CPU_INLINE void vec_transpose(vec x[16])
+{
+    vec y[16];
+    DPT_CPU_UNROLL
+    for (int i = 0; i < 16; i += 4) { /* 4x4 within the quarters of four rows */
+        const vec a = _mm512_unpacklo_ps(x[i], x[i + 1]), b = _mm512_unpackhi_ps(x[i], x[i + 1]);
+        const vec c = _mm512_unpacklo_ps(x[i + 2], x[i + 3]);
+        const vec d = _mm512_unpackhi_ps(x[i + 2], x[i + 3]);
+        y[i] = _mm512_shuffle_ps(a, c, 0x44);
+        y[i + 1] = _mm512_shuffle_ps(a, c, 0xee);
+        y[i + 2] = _mm512_shuffle_ps(b, d, 0x44);
+        y[i + 3] = _mm512_shuffle_ps(b, d, 0xee);
+    }
+    DPT_CPU_UNROLL
+    for (int i = 0; i < 4; i++) { /* quarters, 4x4 */
+        const vec a = _mm512_shuffle_f32x4(y[i], y[i + 4], 0x88);
+        const vec b = _mm512_shuffle_f32x4(y[i], y[i + 4], 0xdd);
+        const vec c = _mm512_shuffle_f32x4(y[i + 8], y[i + 12], 0x88);
+        const vec d = _mm512_shuffle_f32x4(y[i + 8], y[i + 12], 0xdd);
+        x[i] = _mm512_shuffle_f32x4(a, c, 0x88);
+        x[i + 4] = _mm512_shuffle_f32x4(b, d, 0x88);
+        x[i + 8] = _mm512_shuffle_f32x4(a, c, 0xdd);
+        x[i + 12] = _mm512_shuffle_f32x4(b, d, 0xdd);
+    }
+}
 DPT_CPU_INLINE half half_set(float x)
 {
     return _mm256_set1_ps(x);
@@ -214,6 +240,26 @@ DPT_CPU_INLINE vec vec_relu(vec x)
 {
     return _mm256_max_ps(_mm256_setzero_ps(), x);
 }
+/* Row i, lane k becomes row k, lane i, of LANES rows. */
+DPT_CPU_INLINE void vec_transpose(vec x[8])
+{
+    vec y[8];
+    DPT_CPU_UNROLL
+    for (int i = 0; i < 8; i += 4) { /* 4x4 within the halves of four rows */
+        const vec a = _mm256_unpacklo_ps(x[i], x[i + 1]), b = _mm256_unpackhi_ps(x[i], x[i + 1]);
+        const vec c = _mm256_unpacklo_ps(x[i + 2], x[i + 3]);
+        const vec d = _mm256_unpackhi_ps(x[i + 2], x[i + 3]);
+        y[i] = _mm256_shuffle_ps(a, c, 0x44);
+        y[i + 1] = _mm256_shuffle_ps(a, c, 0xee);
+        y[i + 2] = _mm256_shuffle_ps(b, d, 0x44);
+        y[i + 3] = _mm256_shuffle_ps(b, d, 0xee);
+    }
+    DPT_CPU_UNROLL
+    for (int i = 0; i < 4; i++) {
+        x[i] = _mm256_permute2f128_ps(y[i], y[i + 4], 0x20);
+        x[i + 4] = _mm256_permute2f128_ps(y[i], y[i + 4], 0x31);
+    }
+}
 
 #else
 
@@ -287,6 +333,17 @@ DPT_CPU_INLINE vec vec_fma(vec a, vec b, vec c)
 DPT_CPU_INLINE vec vec_relu(vec x) /* keeps NaN */
 {
     return vec_max(vec_set(0.0f), x);
+}
+/* Row i, lane k becomes row k, lane i, of LANES rows. */
+DPT_CPU_INLINE void vec_transpose(vec x[4])
+{
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < i; k++) {
+            const float held = x[i][k];
+            x[i][k] = x[k][i];
+            x[k][i] = held;
+        }
+    }
 }
 
 #endif

@@ -1,0 +1,138 @@
+/* Tiles of our own matrix product, one for every number of rows and of vectors, each its own
+   straight code. */
+#include "product.h"
+
+/* How a tile ends, in locals: the compiler cannot know that results do not overwrite *t. */
+typedef struct ending {
+    const float *bias, *mask;
+    bool accumulate, relu;
+} ending;
+
+/* c and mask: of this row */
+DPT_CPU_INLINE vec finish(ending e, vec x, const float *c, const float *mask, size_t lane, size_t n)
+{
+    if (e.accumulate) x = vec_add(vec_load_n(c + lane, n), x);
+    if (e.bias) x = vec_add(x, vec_load_n(e.bias + lane, n));
+    if (e.mask) x = vec_where_positive(vec_load_n(mask + lane, n), x);
+    return e.relu ? vec_relu(x) : x;
+}
+
+/* The ending of a whole tile with nothing but its sums. */
+DPT_CPU_INLINE void store_sums(const product_tile *t, const size_t rows, const size_t units,
+                               vec sum[PRODUCT_ROWS][PRODUCT_UNITS])
+{
+    float *c = t->c;
+    const size_t ldc = t->ldc;
+    if (t->accumulate) {
+        DPT_CPU_UNROLL
+        for (size_t i = 0; i < rows; i++) {
+            DPT_CPU_UNROLL
+            for (size_t u = 0; u < units; u++)
+                sum[i][u] = vec_add(vec_load(c + i * ldc + u * LANES), sum[i][u]);
+        }
+    }
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < rows; i++) {
+        DPT_CPU_UNROLL
+        for (size_t u = 0; u < units; u++)
+            vec_store(c + i * ldc + u * LANES, sum[i][u]);
+    }
+}
+
+/* rows and units are constants at every call: the arrays become registers.  a_row and a_term are
+   where they can be. */
+DPT_CPU_INLINE void tile_body(const product_tile *t, const size_t rows, const size_t units,
+                              const size_t a_row, const size_t a_term)
+{
+    vec sum[PRODUCT_ROWS][PRODUCT_UNITS];
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < rows; i++) {
+        __builtin_prefetch(t->c + i * t->ldc, 1);
+        __builtin_prefetch(t->c + i * t->ldc + t->lanes - 1, 1);
+        DPT_CPU_UNROLL
+        for (size_t u = 0; u < units; u++)
+            sum[i][u] = vec_set(0.0f);
+    }
+
+    const float *a = t->a, *b = t->b;
+    for (size_t k = t->n_terms; k > 0; k--) {
+        vec b_row[PRODUCT_UNITS];
+        DPT_CPU_UNROLL
+        for (size_t u = 0; u < units; u++)
+            b_row[u] = vec_load(b + u * LANES);
+        DPT_CPU_UNROLL
+        for (size_t i = 0; i < rows; i++) {
+            const vec x = vec_set(a[i * a_row]);
+            DPT_CPU_UNROLL
+            for (size_t u = 0; u < units; u++)
+                sum[i][u] = vec_fma(x, b_row[u], sum[i][u]);
+        }
+        a += a_term;
+        b += units * LANES;
+    }
+
+    if (t->lanes == units * LANES && !t->bias && !t->mask && !t->relu) {
+        store_sums(t, rows, units, sum);
+        return;
+    }
+    const ending e = {
+        .bias = t->bias, .mask = t->mask, .accumulate = t->accumulate, .relu = t->relu};
+    const size_t ldc = t->ldc, last = t->lanes - (units - 1) * LANES;
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < rows; i++) {
+        float *c = t->c + i * ldc;
+        const float *mask = e.mask ? t->mask + i * ldc : NULL;
+        DPT_CPU_UNROLL
+        for (size_t u = 0; u < units; u++) {
+            const size_t n = u + 1 < units ? LANES : last;
+            const vec y = finish(e, sum[i][u], c, mask, u * LANES, n);
+            if (u + 1 < units || n == LANES)
+                vec_store(c + u * LANES, y);
+            else
+                vec_store_n(c + u * LANES, y, n);
+        }
+    }
+}
+
+typedef void tile_function(const product_tile *t);
+
+#define TILE(rows, units)                                                                          \
+    static void rows_##rows##_##units(const product_tile *t)                                       \
+    {                                                                                              \
+        tile_body(t, rows, units, PRODUCT_STEP, 1);                                                \
+    }                                                                                              \
+    static void columns_##rows##_##units(const product_tile *t)                                    \
+    {                                                                                              \
+        tile_body(t, rows, units, 1, rows);                                                        \
+    }
+#define NAMES(rows)                                                                                \
+    {                                                                                              \
+        {rows_##rows##_1, rows_##rows##_2},                                                        \
+        {                                                                                          \
+            columns_##rows##_1, columns_##rows##_2                                                 \
+        }                                                                                          \
+    }
+
+/* clang-format off */
+#if defined(__AVX512F__)
+#define EACH(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#elif defined(__AVX2__)
+#define EACH(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#elif defined(__aarch64__)
+#define EACH(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
+#else
+#define EACH(X) X(1) X(2) X(3) X(4)
+#endif
+#define TILES(rows) TILE(rows, 1) TILE(rows, 2)
+#define ENTRY(rows) NAMES(rows),
+/* clang-format on */
+
+EACH(TILES)
+
+/* By rows - 1, by whether A is stored transposed, by units - 1. */
+static tile_function *const tiles[PRODUCT_ROWS][2][PRODUCT_UNITS] = {EACH(ENTRY)};
+
+void KERNEL(product_tile_run)(const product_tile *t)
+{
+    tiles[t->n_rows - 1][t->a_row == 1][t->units - 1](t);
+}
