@@ -77,6 +77,32 @@ static void average_window(const dpt_pool2d_desc *d, divisor by, const window *w
     }
 }
 
+/* A row of results whose windows all lie in the image; x begins at its first window.  The extents
+   of a window are constants at the calls that count. */
+DPT_CPU_INLINE void average_row(const dpt_pool2d_desc *d, divisor by, const size_t kernel_h,
+                                const size_t kernel_w, const float *x, float *y)
+{
+    const size_t channels = d->channels, row = d->in_w * channels;
+    for (size_t ow = 0; ow < d->out_w; ow++, x += d->stride_w * channels, y += channels) {
+        for (size_t c = 0; c < channels; c += LANES) {
+            const size_t n = lanes_left(d, c);
+            vec sum = vec_set(0.0f);
+            for (size_t i = 0; i < kernel_h; i++)
+                for (size_t j = 0; j < kernel_w; j++)
+                    sum = vec_add(sum, vec_load_n(x + i * row + j * channels + c, n));
+            vec_store_n(y + c, divide(by, sum), n);
+        }
+    }
+}
+
+/* Whether every window lies in the image. */
+static bool clips_none(const dpt_pool2d_desc *d)
+{
+    return d->pad_h == 0 && d->pad_w == 0 &&
+           (d->out_h - 1) * d->stride_h + d->kernel_h <= d->in_h &&
+           (d->out_w - 1) * d->stride_w + d->kernel_w <= d->in_w;
+}
+
 static void max_window(const dpt_pool2d_desc *d, const window *w, const float *x, float *y)
 {
     for (size_t c = 0; c < d->channels; c += LANES) {
@@ -96,9 +122,19 @@ static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
     const divisor by = divisor_of(d);
     const size_t in_size = d->in_h * d->in_w * d->channels;
     const dpt_cpu_range rows = dpt_cpu_split(call->n_samples * d->out_h, 1, thread, n_threads);
+    const bool whole_average = d->kind == DPT_POOL_AVERAGE && clips_none(d);
+    const bool by_2x2 = d->kernel_h == 2 && d->kernel_w == 2;
     for (size_t row = rows.begin; row < rows.end; row++) {
         const float *x = (const float *)call->in[0] + row / d->out_h * in_size;
         float *y = (float *)call->out[0] + row * d->out_w * d->channels;
+        if (whole_average) {
+            x += row % d->out_h * d->stride_h * d->in_w * d->channels;
+            if (by_2x2)
+                average_row(d, by, 2, 2, x, y);
+            else
+                average_row(d, by, d->kernel_h, d->kernel_w, x, y);
+            continue;
+        }
         for (size_t ow = 0; ow < d->out_w; ow++, y += d->channels) {
             const window w = window_at(d, row % d->out_h, ow);
             const float *first = x + window_offset(d, &w);
@@ -135,22 +171,39 @@ typedef struct input_row {
     bool accumulate;
 } input_row;
 
+/* An input's gradient from the sum over its windows. */
+DPT_CPU_INLINE void put_gradient(divisor by, vec sum, bool accumulate, const float *x, float *dx,
+                                 size_t n)
+{
+    vec gradient = divide(by, sum);
+    if (accumulate) gradient = vec_add(vec_load_n(dx, n), gradient);
+    if (x) gradient = vec_where_positive(vec_load_n(x, n), gradient);
+    vec_store_n(dx, gradient, n);
+}
+
 static void average_row_back(const dpt_pool2d_desc *d, divisor by, const input_row *r)
 {
+    const size_t channels = d->channels;
+    const bool accumulate = r->accumulate;
     for (size_t at = 0; at < d->in_w; at++) {
         const windows columns = r->columns[at];
-        const float *dy = r->dy + (r->rows.first * d->out_w + columns.first) * d->channels;
-        float *dx = r->dx + at * d->channels;
-        for (size_t c = 0; c < d->channels; c += LANES) {
+        const float *dy = r->dy + (r->rows.first * d->out_w + columns.first) * channels;
+        const float *x = r->x ? r->x + at * channels : NULL;
+        float *dx = r->dx + at * channels;
+        if (r->rows.n == 1 && columns.n == 1) { /* windows that do not overlap */
+            for (size_t c = 0; c < channels; c += LANES) {
+                const size_t n = lanes_left(d, c);
+                put_gradient(by, vec_load_n(dy + c, n), accumulate, x ? x + c : NULL, dx + c, n);
+            }
+            continue;
+        }
+        for (size_t c = 0; c < channels; c += LANES) {
             const size_t n = lanes_left(d, c);
             vec sum = vec_set(0.0f);
             for (size_t i = 0; i < r->rows.n; i++)
                 for (size_t j = 0; j < columns.n; j++)
-                    sum = vec_add(sum, vec_load_n(dy + (i * d->out_w + j) * d->channels + c, n));
-            sum = divide(by, sum);
-            if (r->accumulate) sum = vec_add(vec_load_n(dx + c, n), sum);
-            if (r->x) sum = vec_where_positive(vec_load_n(r->x + at * d->channels + c, n), sum);
-            vec_store_n(dx + c, sum, n);
+                    sum = vec_add(sum, vec_load_n(dy + (i * d->out_w + j) * channels + c, n));
+            put_gradient(by, sum, accumulate, x ? x + c : NULL, dx + c, n);
         }
     }
 }
