@@ -34,7 +34,7 @@ typedef struct cli_options {
     size_t batch_size; /* 0: the default, within the data */
     size_t epochs, max_steps;
     double max_time;
-    size_t micro_batch;
+    size_t micro_batch, accumulate;
     double validation; /* part of the training data; 0: none */
     size_t patience;
     double lr; /* 0: the optimizer's default */

@@ -241,6 +241,18 @@ const cli_option cli_option_table[] = {
         .max = MAX_COUNT,
     },
     {
+        .name = "accumulate",
+        .argument = "N",
+        .help = "batches whose gradients are summed before devices exchange them: the step of one "
+                "batch N times as large, for slow networks; batch-norm sees each by itself. "
+                "Default: 1",
+        .verbs = SETS,
+        .kind = CLI_COUNT,
+        TARGET(accumulate),
+        .min = 1,
+        .max = MAX_COUNT,
+    },
+    {
         .name = "batchnorm",
         .argument = "HOW",
         .help = "statistics of batch-norm: sync (default), over the whole batch, so that training "

@@ -89,6 +89,15 @@ size_t cli_epochs(const cli_options *options)
     return options->max_steps || options->max_time > 0 ? 0 : DEFAULT_EPOCHS;
 }
 
+/* What a step takes: a schedule counts steps. */
+static size_t step_samples(const cli_options *options, size_t count)
+{
+    const size_t batch = cli_batch_size(options, count);
+    return options->accumulate > 1 && options->accumulate <= count / batch
+               ? batch * options->accumulate
+               : batch;
+}
+
 static double rate(const cli_options *options)
 {
     if (options->lr > 0) return options->lr;
@@ -101,6 +110,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
     return (dpt_trainer_options){
         .batch_size = cli_batch_size(o, count),
         .micro_batch = o->micro_batch,
+        .accumulate = o->accumulate,
         .no_overlap = is(o->overlap, "off"),
         .split = o->split,
         .optimizer = is_adamw(o) ? DPT_OPTIMIZER_ADAMW : DPT_OPTIMIZER_SGD,
@@ -137,7 +147,7 @@ dpt_schedule cli_schedule(const cli_options *options, size_t count)
         {"cosine", DPT_SCHEDULE_COSINE},
         {"onecycle", DPT_SCHEDULE_ONECYCLE},
     };
-    const size_t batch = cli_batch_size(options, count);
+    const size_t batch = step_samples(options, count);
     const cli_span warmup = options->warmup;
     dpt_schedule schedule = {
         .warmup_steps = warmup.epochs ? warmup.n * ((count + batch - 1) / batch) : warmup.n,
@@ -187,10 +197,12 @@ static void print_augment(const dpt_augment_options *augment)
 void cli_recipe_print(const cli_options *options, size_t count)
 {
     const cli_options *o = options;
-    const size_t batch = cli_batch_size(o, count);
+    const size_t step = step_samples(o, count);
     const dpt_schedule schedule = cli_schedule(o, count);
-    printf("%-10sbatch %zu, %s", "training", batch, is_adamw(o) ? "adamw" : "sgd");
-    print_optimizer(o, batch);
+    printf("%-10sbatch %zu, ", "training", cli_batch_size(o, count));
+    if (o->accumulate > 1) printf("%zu a step, ", o->accumulate);
+    printf("%s", is_adamw(o) ? "adamw" : "sgd");
+    print_optimizer(o, step);
     printf(", seed %zu\n", o->seed);
     if (schedule.kind != DPT_SCHEDULE_CONSTANT || schedule.warmup_steps) {
         printf("%-10s%s", "schedule", o->schedule ? o->schedule : "constant");

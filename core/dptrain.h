@@ -393,7 +393,11 @@ typedef struct dpt_augment_options {
 } dpt_augment_options;
 
 typedef struct dpt_trainer_options {
-    size_t batch_size;  /* the GLOBAL batch; default 256; at most the data's count */
+    size_t batch_size; /* the GLOBAL batch; default 256; at most the data's count */
+    /* A step takes so many batches, one after the other, whose gradients are summed before devices
+       exchange them: it is the step of one batch that many times as large, but that a batch-norm
+       takes its statistics over each.  0: 1. */
+    size_t accumulate;
     size_t micro_batch; /* most samples that a device computes at once; 0: what its memory holds */
     /* Shares of a batch: "measured" (default) follows what devices have been measured to do, so
        that all end a step at the same time; "equal"; "A:B:C"; "replay:LOG", which takes the
@@ -405,7 +409,8 @@ typedef struct dpt_trainer_options {
     size_t bucket_bytes; /* least size of a bucket; 0: 256 KiB */
     dpt_optimizer optimizer;
     float lr;             /* default 0.1 */
-    size_t lr_base_batch; /* if set, lr is that of a batch of this size and is scaled linearly */
+    size_t lr_base_batch; /* if set, lr is that of a batch of this size and is scaled linearly, to
+                             the samples of a step */
     float momentum, weight_decay;
     bool nesterov;
     bool no_decay_bias;          /* no weight decay on biases and on the parameters of norms */

@@ -37,7 +37,8 @@ DPT_CHECK_RESULT dpt_status dpti_log_find_in(const char *name, const char *text,
 
 typedef struct dpti_log_run {
     const char *model;
-    size_t parameters, batch_size;
+    size_t parameters, batch_size; /* samples of a step, */
+    size_t accumulate;             /* in so many batches */
     uint64_t seed;
     const char *dataset, *split;
     size_t n_devices;

@@ -16,7 +16,7 @@ dpt_status dpti_fit_no_memory(const dpti_fit *f)
 size_t dpti_fit_steps_per_epoch(const dpti_fit *f)
 {
     const dpt_trainer *t = f->trainer;
-    return (t->data->count + t->batch_size - 1) / t->batch_size;
+    return (t->data->count + dpti_step_samples(t) - 1) / dpti_step_samples(t);
 }
 
 size_t dpti_fit_planned_steps(const dpti_fit *f)
@@ -26,7 +26,7 @@ size_t dpti_fit_planned_steps(const dpti_fit *f)
     if (epochs == 0 && o->max_steps == 0 && !(o->max_seconds > 0)) epochs = 1;
     size_t total = 0;
     if (epochs > 0) {
-        const size_t used = f->course.first.position / f->trainer->batch_size;
+        const size_t used = f->course.first.position / dpti_step_samples(f->trainer);
         if (!dpti_multiply(dpti_fit_steps_per_epoch(f), epochs, &total)) total = SIZE_MAX;
         total -= used;
     }

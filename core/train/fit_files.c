@@ -66,7 +66,8 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
     }
     const dpti_log_run run = {.model = t->model->name,
                               .parameters = t->model->scalars,
-                              .batch_size = t->batch_size,
+                              .batch_size = dpti_step_samples(t),
+                              .accumulate = t->accumulate,
                               .seed = t->seed,
                               .dataset = t->data->name,
                               .split = t->split_text,
@@ -120,7 +121,7 @@ static dpt_status open_log(dpti_fit *f)
 {
     const dpti_log_position position = {.step = f->trainer->done.step,
                                         .epoch = f->trainer->done.epoch,
-                                        .batch_size = f->trainer->batch_size,
+                                        .batch_size = dpti_step_samples(f->trainer),
                                         .seed = f->trainer->seed};
     dpt_error error = {0};
     bool begun = false;

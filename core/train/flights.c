@@ -48,6 +48,31 @@ static void find_contributing(const dpt_trainer *t, dpti_flight *flight)
     }
 }
 
+/* Where the indices of a share stand. */
+static uint32_t *indices_of(const dpti_share *share)
+{
+    return (uint32_t *)(void *)(share->staging + DPTI_STEP_INDEX_OFFSET);
+}
+
+/* Deals out batch b, whose records these are: a run of consecutive samples to each device. */
+static void deal_batch(dpt_trainer *t, dpti_flight *flight, size_t b, const uint32_t *records)
+{
+    size_t rows[DPTI_SPLIT_MAX_DEVICES];
+    dpti_trainer_batch_rows(t, flight->shards, flight->n_samples, b, rows);
+    for (size_t i = 0; i < t->first_device; i++)
+        records += rows[i];
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_share *share = &flight->shares[i];
+        const size_t n = rows[t->first_device + i];
+        if (t->workers[i].gone) continue;
+        if (n > 0) memcpy(indices_of(share) + share->n_samples, records, n * sizeof *records);
+        share->of_batch[b] = n;
+        share->n_samples += n;
+        share->n_batches = b + 1;
+        records += n;
+    }
+}
+
 static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *records, float lr)
 {
     size_t first = 0;
@@ -72,13 +97,18 @@ static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *rec
             clear_share(share);
             continue;
         }
-        share->n_samples = flight->shards[t->first_device + i];
-        dpti_stage(share->staging, &block, records + first, share->n_samples);
+        share->n_samples = 0;
         share->slot = flight->cursor.step % DPTI_FEED_SLOTS;
-        if (t->workers[i].feed.device)
-            dpti_feed_gather(&t->workers[i].feed, t->data, share->slot, records + first,
-                             share->n_samples);
-        first += share->n_samples;
+        dpti_stage(share->staging, &block, NULL, 0);
+        first += flight->shards[t->first_device + i];
+    }
+    for (size_t b = 0; b < dpti_trainer_n_batches(t, flight->n_samples); b++)
+        deal_batch(t, flight, b, records + b * t->batch_size);
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const dpti_share *share = &flight->shares[i];
+        if (t->workers[i].gone || !t->workers[i].feed.device) continue;
+        dpti_feed_gather(&t->workers[i].feed, t->data, share->slot, indices_of(share),
+                         share->n_samples);
     }
 }
 

@@ -82,7 +82,7 @@ dpt_status dpti_history_plot(const dpti_history *history, const dpt_trainer *tra
     for (size_t i = 0; i < t->n_devices; i++)
         ids[i] = t->peers[i].id;
     snprintf(subtitle, sizeof subtitle, "batch %zu, learning rate %g, %zu steps, %.0f images/s",
-             t->batch_size, (double)t->lr, h->n_steps, images_per_second);
+             dpti_step_samples(t), (double)t->lr, h->n_steps, images_per_second);
     char *title = dpti_format("%s on %s", t->model->name, t->data->name);
     const dpti_plot plot = {.title = title ? title : t->model->name,
                             .subtitle = subtitle,

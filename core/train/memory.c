@@ -5,7 +5,10 @@
 static size_t at_once(const dpti_share *share)
 {
     const size_t most = share->worker->replica.capacity;
-    return share->n_samples < most ? share->n_samples : most;
+    size_t n = 0;
+    for (size_t b = 0; share->n_samples > 0 && b < share->n_batches; b++)
+        if (share->of_batch[b] > n) n = share->of_batch[b];
+    return n < most ? n : most;
 }
 
 void dpti_trainer_note_held(dpt_trainer *trainer, const dpti_flight *flight)

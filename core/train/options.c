@@ -74,7 +74,7 @@ static dpt_status take_optimizer(dpt_trainer *t, const dpt_trainer_options *o)
                                             .epsilon = or_default(o->epsilon, 1e-8f),
                                             .clip_norm = o->clip_norm};
     t->lr = or_default(o->lr, 0.1f);
-    if (o->lr_base_batch) t->lr *= (float)t->batch_size / (float)o->lr_base_batch;
+    if (o->lr_base_batch) t->lr *= (float)dpti_step_samples(t) / (float)o->lr_base_batch;
     if (!in_range(t->lr, 0, 1e6f))
         return dpt_fail(t->context, DPT_E_INVALID, "a learning rate of %g is not in (0, 1e6]",
                         (double)t->lr);
@@ -173,6 +173,13 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
                         "a batch of %zu is more than the %zu samples of %s; use a smaller batch "
                         "size",
                         t->batch_size, t->data->count, t->data->name);
+    t->accumulate = o->accumulate ? o->accumulate : 1;
+    if (t->accumulate > t->data->count / t->batch_size)
+        return dpt_fail(
+            context, DPT_E_INVALID,
+            "a step of %zu batches of %zu is more than the %zu samples of %s; accumulate "
+            "fewer",
+            t->accumulate, t->batch_size, t->data->count, t->data->name);
     if (t->data->count > INT32_MAX)
         return dpt_fail(context, DPT_E_INVALID, "%s has more than %d samples", t->data->name,
                         INT32_MAX);
@@ -232,13 +239,28 @@ static dpt_status check_passes(dpt_trainer *t, const size_t *shares)
     return DPT_OK;
 }
 
+static dpt_status check_replayed(dpt_trainer *t)
+{
+    size_t rows[DPTI_SPLIT_MAX_DEVICES];
+    for (size_t s = 0; s < t->replay.n_steps; s++) {
+        const size_t *shares = t->replay.shards + s * t->n_devices;
+        size_t n = 0;
+        for (size_t i = 0; i < t->n_devices; i++)
+            n += shares[i];
+        for (size_t b = 0; b < dpti_trainer_n_batches(t, n); b++) {
+            dpti_trainer_batch_rows(t, shares, n, b, rows);
+            DPT_TRY(check_passes(t, rows));
+        }
+    }
+    return DPT_OK;
+}
+
 dpt_status dpti_trainer_check_shares(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
     const size_t batches[] = {t->batch_size, t->data->count % t->batch_size};
     if (t->program.n_parts > 1) return DPT_OK;
-    for (size_t s = 0; s < t->replay.n_steps; s++)
-        DPT_TRY(check_passes(t, t->replay.shards + s * t->n_devices));
+    DPT_TRY(check_replayed(t));
     /* Measured shares are not known: a statistic over a single value has no variance there. */
     if (t->replay.n_steps > 0 || t->measured) return DPT_OK;
     size_t *rows = calloc(t->n_devices, sizeof *rows);

@@ -145,6 +145,7 @@ static void collect_facts(const dpt_trainer *t, const dpt_trainer_options *o, fa
     add(f, "tensors of the model", "%016" PRIx64, checksum_of_model(t->model));
     add_data(f, t->data);
     add(f, "batch size", "%zu", o->batch_size);
+    add(f, "batches of a step", "%zu", o->accumulate);
     add(f, "micro-batch", "%zu", o->micro_batch);
     add(f, "overlap", "%s", o->no_overlap ? "off" : "on");
     add(f, "least bucket", "%zu", o->bucket_bytes);

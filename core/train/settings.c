@@ -97,7 +97,10 @@ void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *setting
     dpti_settings *s = settings;
     dpti_settings_add(s, "model", "%.60s, %zu parameters, %08x", t->model->name, t->model->scalars,
                       (unsigned)hash_layers(t->model));
-    dpti_settings_add(s, "batch-size", "%zu", t->batch_size);
+    if (t->accumulate > 1) /* the last number is --accumulate's */
+        dpti_settings_add(s, "batch-size", "%zu x %zu", t->batch_size, t->accumulate);
+    else
+        dpti_settings_add(s, "batch-size", "%zu", t->batch_size);
     dpti_settings_add(s, "seed", "%llu", (unsigned long long)t->seed);
     add_data(t->data, s);
     dpti_settings_add(s, "no-shuffle", "%s", yes(!t->order.shuffle));

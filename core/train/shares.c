@@ -33,12 +33,12 @@ static dpt_status load_replay(dpt_trainer *t, const char *path)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "log %s is of a run on %zu devices, but this one has %zu", path,
                         t->replay.n_devices, t->n_devices);
-    if (t->replay.batch_size != t->batch_size)
+    if (t->replay.batch_size != dpti_step_samples(t))
         return dpt_fail(t->context, DPT_E_INVALID,
                         "log %s is of a run with batches of %zu, but this one has %zu", path,
-                        t->replay.batch_size, t->batch_size);
+                        t->replay.batch_size, dpti_step_samples(t));
     for (size_t i = 0; i < t->replay.n_steps * t->n_devices; i++)
-        if (t->replay.shards[i] > t->batch_size)
+        if (t->replay.shards[i] > dpti_step_samples(t))
             return dpt_fail(t->context, DPT_E_FORMAT,
                             "log %s: step %zu gives a device more samples than the batch has", path,
                             i / t->n_devices + 1);
@@ -97,26 +97,124 @@ static dpt_status divide_replayed(dpt_trainer *t, size_t step, size_t n_samples,
     return DPT_OK;
 }
 
+/* ---- Batches of a step ---- */
+
+size_t dpti_trainer_n_batches(const dpt_trainer *trainer, size_t n_samples)
+{
+    return n_samples / trainer->batch_size + (n_samples % trainer->batch_size != 0);
+}
+
+static size_t sum_of(const size_t *rows, size_t n)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += rows[i];
+    return sum;
+}
+
+/* Whether device i has room for one more row of a batch; capacities are not known at first. */
+static bool has_room(const dpt_trainer *t, size_t i, const size_t *left, const size_t *rows)
+{
+    const size_t capacity = t->peers[i].capacity;
+    return rows[i] < left[i] && (capacity == 0 || rows[i] < capacity);
+}
+
+/* Takes n of what is left, in its proportions: the largest remainders are rounded up. */
+static void take_rows(const dpt_trainer *t, const size_t *left, size_t n, size_t *rows)
+{
+    const size_t sum = sum_of(left, t->n_devices);
+    size_t remainders[DPTI_SPLIT_MAX_DEVICES];
+    for (size_t i = 0; i < t->n_devices; i++) {
+        rows[i] = left[i] * n / sum;
+        remainders[i] = left[i] * n % sum;
+    }
+    for (size_t missing = n - sum_of(rows, t->n_devices); missing > 0; missing--) {
+        size_t best = t->n_devices;
+        for (size_t i = 0; i < t->n_devices; i++)
+            if (has_room(t, i, left, rows) &&
+                (best == t->n_devices || remainders[i] > remainders[best]))
+                best = i;
+        if (best == t->n_devices) break; /* cannot be: capacities hold a batch */
+        rows[best]++;
+        remainders[best] = 0;
+    }
+}
+
+void dpti_trainer_batch_rows(const dpt_trainer *trainer, const size_t *shares, size_t n_samples,
+                             size_t b, size_t *rows)
+{
+    const dpt_trainer *t = trainer;
+    size_t left[DPTI_SPLIT_MAX_DEVICES];
+    memcpy(left, shares, t->n_devices * sizeof *left);
+    for (;; b--) {
+        const size_t n = n_samples < t->batch_size ? n_samples : t->batch_size;
+        if (n < n_samples)
+            take_rows(t, left, n, rows);
+        else
+            memcpy(rows, left, t->n_devices * sizeof *rows);
+        if (b == 0) return;
+        for (size_t i = 0; i < t->n_devices; i++)
+            left[i] -= rows[i];
+        n_samples -= n;
+    }
+}
+
+/* From the shares of its first batch to those of the step. */
+static void multiply_shares(const dpt_trainer *t, dpti_flight *flight)
+{
+    const size_t n_whole = flight->n_samples / t->batch_size;
+    dpti_split split = {.n_devices = t->n_devices};
+    size_t rest[DPTI_SPLIT_MAX_DEVICES];
+    if (flight->n_samples <= t->batch_size) return;
+    for (size_t i = 0; i < t->n_devices; i++)
+        split.parts[i] = (double)flight->shards[i];
+    dpti_split_rows(&split, flight->n_samples % t->batch_size, rest);
+    for (size_t i = 0; i < t->n_devices; i++)
+        flight->shards[i] = n_whole * flight->shards[i] + rest[i];
+}
+
 dpt_status dpti_trainer_divide(dpt_trainer *trainer, dpti_flight *flight)
 {
     dpt_trainer *t = trainer;
+    const size_t n = flight->n_samples < t->batch_size ? flight->n_samples : t->batch_size;
     flight->reason = DPTI_BALANCE_SAME;
     if (t->replay.n_steps > 0)
         return divide_replayed(t, flight->cursor.step, flight->n_samples, flight->shards);
-    if (!t->balance) {
-        dpti_trainer_split_left(t, &t->split, flight->n_samples, flight->shards);
-        return DPT_OK;
+    if (t->balance) {
+        flight->reason = dpti_balance_next(t->balance, n, flight->shards);
+        (void)dpti_balance_rates(t->balance, flight->throughput); /* zero until they are known */
+    } else {
+        dpti_trainer_split_left(t, &t->split, n, flight->shards);
     }
-    flight->reason = dpti_balance_next(t->balance, flight->n_samples, flight->shards);
-    (void)dpti_balance_rates(t->balance, flight->throughput); /* zero until they are known */
+    multiply_shares(t, flight);
     return DPT_OK;
 }
 
 dpt_status dpti_trainer_first_shares(dpt_trainer *trainer, size_t *rows)
 {
-    if (trainer->replay.n_steps > 0) return divide_replayed(trainer, 0, trainer->batch_size, rows);
-    dpti_split_rows(&trainer->split, trainer->batch_size, rows);
+    dpt_trainer *t = trainer;
+    size_t shares[DPTI_SPLIT_MAX_DEVICES];
+    if (t->replay.n_steps == 0) {
+        dpti_split_rows(&t->split, t->batch_size, rows);
+        return DPT_OK;
+    }
+    DPT_TRY(divide_replayed(t, 0, dpti_step_samples(t), shares));
+    dpti_trainer_batch_rows(t, shares, dpti_step_samples(t), 0, rows);
     return DPT_OK;
+}
+
+/* The balance sees the mean of a step's batches; of one with a ragged batch nothing. */
+static void observe_balance(dpt_trainer *t, const dpti_flight *flight)
+{
+    size_t rows[DPTI_SPLIT_MAX_DEVICES];
+    double seconds[DPTI_SPLIT_MAX_DEVICES];
+    const size_t n = dpti_trainer_n_batches(t, flight->n_samples);
+    if (n > 1 && flight->n_samples != n * t->batch_size) return;
+    for (size_t i = 0; i < t->n_devices; i++) {
+        rows[i] = flight->shards[i] / n;
+        seconds[i] = flight->device_seconds[i] / (double)n;
+    }
+    dpti_balance_observe(t->balance, rows, seconds);
 }
 
 void dpti_trainer_observe(dpt_trainer *trainer, const dpti_flight *flight, double seconds)
@@ -125,7 +223,7 @@ void dpti_trainer_observe(dpt_trainer *trainer, const dpti_flight *flight, doubl
     for (size_t i = 0; i < t->n_devices; i++)
         dpti_account_add(&t->account, i, flight->shards[i], flight->outcomes[i].seconds);
     dpti_account_add_step(&t->account, flight->n_samples, seconds);
-    if (t->balance) dpti_balance_observe(t->balance, flight->shards, flight->device_seconds);
+    if (t->balance) observe_balance(t, flight);
 }
 
 dpt_status dpti_trainer_start_balance(dpt_trainer *trainer)
@@ -159,12 +257,14 @@ static void raise(size_t *capacities, const size_t *rows, size_t n)
 
 static void raise_replayed(const dpt_trainer *t, size_t step, size_t *capacities, size_t *rows)
 {
-    size_t sum = 0;
-    memcpy(rows, t->replay.shards + step * t->n_devices, t->n_devices * sizeof *rows);
-    for (size_t i = 0; i < t->n_devices; i++)
-        sum += rows[i];
-    if (dpti_trainer_n_gone(t) > 0) divide_rows_left(t, sum, rows);
-    raise(capacities, rows, t->n_devices);
+    size_t shares[DPTI_SPLIT_MAX_DEVICES];
+    memcpy(shares, t->replay.shards + step * t->n_devices, t->n_devices * sizeof *shares);
+    const size_t n = sum_of(shares, t->n_devices);
+    if (dpti_trainer_n_gone(t) > 0) divide_rows_left(t, n, shares);
+    for (size_t b = 0; b < dpti_trainer_n_batches(t, n); b++) {
+        dpti_trainer_batch_rows(t, shares, n, b, rows);
+        raise(capacities, rows, t->n_devices);
+    }
 }
 
 dpt_status dpti_trainer_find_capacities(dpt_trainer *trainer)

@@ -121,7 +121,7 @@ size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer)
 /* Whether the cursor is one that this order of samples comes to. */
 static bool fits_data(const dpt_trainer *t, const dpti_cursor *cursor)
 {
-    return cursor->position < t->data->count && cursor->position % t->batch_size == 0;
+    return cursor->position < t->data->count && cursor->position % dpti_step_samples(t) == 0;
 }
 
 static dpt_status check_position(dpt_trainer *t, const dpti_checkpoint *c)

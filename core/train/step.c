@@ -77,10 +77,17 @@ static dpt_status check_stale(const dpti_share *share)
     return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE, "its replica missed an update");
 }
 
+/* Whether the share is worked off in several passes, whose gradients add up. */
+static bool in_passes(const dpti_share *share)
+{
+    const dpti_worker *w = share->worker;
+    return dpti_takes_passes(w) || w->trainer->accumulate > 1;
+}
+
 static dpt_status begin(dpti_share *share)
 {
     dpti_worker *w = share->worker;
-    if (!dpti_takes_passes(w)) return upload(share, 0, share->n_samples);
+    if (!in_passes(share)) return upload(share, 0, share->n_samples);
     /* Each pass uploads its own. */
     DPT_TRY(upload(share, 0, 0));
     return dpti_fill(&w->replica.gradients, 0, 0, w->replica.gradients.n_bytes);
@@ -110,17 +117,22 @@ static dpt_status add_results(dpti_share *share)
     return DPT_OK;
 }
 
-/* A pass over part of the share: what the device computes at once.  Gradients of passes add up. */
+/* A pass over part of the share, within a batch: what the device computes at once. */
 typedef struct pass {
-    size_t first, n_samples;
-    bool last;
+    size_t first, n_samples; /* of the share */
+    bool ends;               /* its batch, */
+    bool last;               /* and the share */
 } pass;
 
-/* The pass behind `done` samples; a device without samples takes one without samples. */
-static pass pass_at(const dpti_share *share, size_t done)
+/* The pass behind the first `done` samples of a batch.  A device takes at least one in each batch,
+   if need be without samples: exchanges within backward are everybody's. */
+static pass pass_at(const dpti_share *share, size_t batch, size_t first, size_t done)
 {
-    const size_t most = share->worker->replica.capacity, left = share->n_samples - done;
-    return (pass){.first = done, .n_samples = left < most ? left : most, .last = left <= most};
+    const size_t most = share->worker->replica.capacity, left = share->of_batch[batch] - done;
+    return (pass){.first = first,
+                  .n_samples = left < most ? left : most,
+                  .ends = left <= most,
+                  .last = left <= most && batch + 1 == share->n_batches};
 }
 
 /* A segment that commits nothing; a device without samples has nothing to do in it. */
@@ -134,13 +146,13 @@ static dpt_status compute(dpti_share *share, size_t segment, const pass *p)
     return ends && p->last ? add_results(share) : DPT_OK;
 }
 
-static dpt_status gather_parts(dpti_share *share, size_t segment, dpt_status *mine)
+static dpt_status gather_parts(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
 {
     dpti_worker *w = share->worker;
     const dpti_exchange_places *places = &w->train.exchanges[segment];
     const dpti_gather what = {.rank = w->rank,
                               .count = w->train.program.segments[segment].count,
-                              .contributes = share->n_samples > 0,
+                              .contributes = p->n_samples > 0,
                               .part = places->part,
                               .parts = places->parts,
                               .moving = w->replica.moving};
@@ -181,32 +193,34 @@ static dpt_status reduce(dpti_share *share, const dpti_contribution *who, dpt_st
 }
 
 /* What devices do together behind a segment; *mine is what this one brings, and becomes its own
-   failure.  The same verdict for all. */
-static dpt_status exchange(dpti_share *share, size_t segment, dpt_status *mine)
+   failure.  The same verdict for all.  Gradients are exchanged when all passes have added theirs.
+ */
+static dpt_status exchange(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
 {
     const dpti_worker *w = share->worker;
     const dpti_segment *s = &w->train.program.segments[segment];
     const dpti_contribution who = {
         .rank = w->rank, .contributes = share->n_samples > 0, .processes = share->contributing};
     switch (s->exchange) {
-    case DPTI_EXCHANGE_PARTS: return gather_parts(share, segment, mine);
-    case DPTI_EXCHANGE_BUCKET: bring(share, &who, segment, mine); return DPT_OK;
-    case DPTI_EXCHANGE_GRADIENTS: return reduce(share, &who, mine);
+    case DPTI_EXCHANGE_PARTS: return gather_parts(share, segment, p, mine);
+    case DPTI_EXCHANGE_BUCKET:
+        if (p->last) bring(share, &who, segment, mine);
+        return DPT_OK;
+    case DPTI_EXCHANGE_GRADIENTS: return p->last ? reduce(share, &who, mine) : DPT_OK;
     case DPTI_EXCHANGE_NONE: break;
     }
     return *mine;
 }
 
-/* Segments up to the commit.  What devices exchange is the sum of all passes; those that take
-   several exchange nothing else. */
+/* Segments up to the commit. */
 static dpt_status run_pass(dpti_share *share, const pass *p, dpt_status *mine)
 {
     const dpti_program *program = &share->worker->train.program;
-    if (*mine == DPT_OK && dpti_takes_passes(share->worker))
+    if (*mine == DPT_OK && in_passes(share) && p->n_samples > 0)
         *mine = upload(share, p->first, p->n_samples);
     for (size_t i = 0; !program->segments[i].commits; i++) {
         if (*mine == DPT_OK) *mine = compute(share, i, p);
-        if (p->last) DPT_TRY(exchange(share, i, mine));
+        DPT_TRY(exchange(share, i, p, mine));
     }
     return DPT_OK;
 }
@@ -215,15 +229,19 @@ static dpt_status run_pass(dpti_share *share, const pass *p, dpt_status *mine)
    it and stop. */
 static dpt_status propose(dpti_share *share, dpt_status *mine)
 {
-    pass p;
+    size_t first = 0;
     *mine = check_stale(share);
     DPT_TRY(dpti_verify_run(share, mine));
     if (*mine == DPT_OK) *mine = begin(share);
-    for (size_t done = 0;; done += p.n_samples) {
-        p = pass_at(share, done);
-        DPT_TRY(run_pass(share, &p, mine));
-        if (p.last) return DPT_OK;
+    for (size_t b = 0; b < share->n_batches; b++) {
+        pass p = {.ends = false};
+        for (size_t done = 0; !p.ends; done += p.n_samples) {
+            p = pass_at(share, b, first, done);
+            DPT_TRY(run_pass(share, &p, mine));
+            first += p.n_samples;
+        }
     }
+    return DPT_OK;
 }
 
 /* What a failed step has enqueued is over before its staging memory is written again. */

@@ -21,11 +21,25 @@ size_t dpti_trainer_part_size(const dpt_trainer *trainer)
     return 3 * most_channels(trainer->model);
 }
 
+static bool allocate_shares(dpt_trainer *t)
+{
+    bool complete = true;
+    for (size_t s = 0; s < DPTI_FLIGHTS; s++)
+        for (size_t i = 0; i < t->n_workers; i++) {
+            dpti_share *share = &t->flights[s].shares[i];
+            *share = (dpti_share){.worker = &t->workers[i],
+                                  .contributing = t->flights[s].contributing,
+                                  .of_batch = calloc(t->accumulate, sizeof(size_t))};
+            complete = complete && share->of_batch;
+        }
+    return complete;
+}
+
 static dpt_status allocate(dpt_trainer *t)
 {
     const size_t n = t->n_devices;
     const dpti_gatherers who = {t->n_workers, t->processes, t->firsts};
-    bool complete = dpti_account_create(n, t->batch_size, &t->account);
+    bool complete = dpti_account_create(n, dpti_step_samples(t), &t->account);
     t->workers = calloc(t->n_workers, sizeof *t->workers);
     if (t->verify_every > 0) {
         t->checks = dpti_rendezvous_create(t->n_workers);
@@ -54,14 +68,11 @@ static dpt_status allocate(dpt_trainer *t)
     }
     if (t->allreduce) dpti_allreduce_want_finite(t->allreduce);
     if (!t->workers || !t->allreduce || !complete ||
-        !dpti_order_create(t->data, t->batch_size, t->seed, t->order.shuffle, &t->order))
+        !dpti_order_create(t->data, dpti_step_samples(t), t->seed, t->order.shuffle, &t->order) ||
+        !allocate_shares(t))
         return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
-    for (size_t i = 0; i < t->n_workers; i++) {
+    for (size_t i = 0; i < t->n_workers; i++)
         t->workers[i] = (dpti_worker){.trainer = t, .device = t->devices->devices[i], .rank = i};
-        for (size_t s = 0; s < DPTI_FLIGHTS; s++)
-            t->flights[s].shares[i] =
-                (dpti_share){.worker = &t->workers[i], .contributing = t->flights[s].contributing};
-    }
     return DPT_OK;
 }
 
@@ -153,8 +164,10 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
         free(t->flights[i].contributing);
         free(t->flights[i].outcomes);
-        for (size_t d = 0; t->flights[i].shares && d < t->n_workers; d++)
+        for (size_t d = 0; t->flights[i].shares && d < t->n_workers; d++) {
             dpti_times_free(&t->flights[i].shares[d].times);
+            free(t->flights[i].shares[d].of_batch);
+        }
         free(t->flights[i].throughput);
         free(t->flights[i].waiting_seconds);
         free(t->flights[i].exchange_seconds);

@@ -41,6 +41,8 @@ struct dpti_share {
     size_t step; /* from 1 */
     float lr;
     size_t n_samples;
+    size_t *of_batch; /* (accumulate) of these, in each of the step's n_batches */
+    size_t n_batches;
     uint8_t *staging;         /* step block and indices, laid out as the step buffer */
     size_t slot;              /* of the feed */
     const bool *contributing; /* the flight's */
@@ -143,6 +145,7 @@ struct dpt_trainer {
     const dpt_dataset *data;
     dpti_program_options program;
     size_t batch_size, micro_batch; /* micro_batch: most samples at once, 0 if not told */
+    size_t accumulate;              /* batches of a step, at least 1 */
     uint64_t seed;
     dpt_batch_norm_mode batch_norm;
     float lr;
@@ -189,6 +192,12 @@ struct dpt_trainer {
        seen before step 1, modulo 2^64: loading weights sets both. */
     size_t optimizer_origin, batches_before;
 };
+
+/* Samples of a step; the last one of an epoch may have fewer. */
+static inline size_t dpti_step_samples(const dpt_trainer *trainer)
+{
+    return trainer->batch_size * trainer->accumulate;
+}
 
 /* Whether a worker's shares can be more than it computes at once. */
 static inline bool dpti_takes_passes(const dpti_worker *worker)
@@ -296,12 +305,18 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const 
 DPT_CHECK_RESULT dpt_status dpti_trainer_find_capacities(dpt_trainer *trainer);
 /* DPT_E_INVALID if the log that is replayed does not have n_steps beyond those submitted. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_check_steps(dpt_trainer *trainer, size_t n_steps);
+/* How many batches a step of n_samples > 0 takes; the last one may be ragged. */
+size_t dpti_trainer_n_batches(const dpt_trainer *trainer, size_t n_samples);
+/* The rows of batch b, from 0, of a step in which devices have these shares in all: (n_devices). As
+   even over its batches as they can be, and for the same shares the same. */
+void dpti_trainer_batch_rows(const dpt_trainer *trainer, const size_t *shares, size_t n_samples,
+                             size_t b, size_t *rows);
 /* The shares of the flight's step, whose cursor and samples are set, and why they changed.  Chosen
    in the order of submission. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_divide(dpt_trainer *trainer, dpti_flight *flight);
 /* Takes in what a step has taken: the devices, and `seconds` from start to end. */
 void dpti_trainer_observe(dpt_trainer *trainer, const dpti_flight *flight, double seconds);
-/* The shares that a batch would begin with, (n_devices). */
+/* The shares that a first batch would begin with, (n_devices). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_first_shares(dpt_trainer *trainer, size_t *rows);
 /* When the workers are there and their capacities are known. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_start_balance(dpt_trainer *trainer);

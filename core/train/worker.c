@@ -17,12 +17,13 @@ typedef struct worker_job {
 
 static dpt_status create_staging(dpti_worker *w)
 {
+    const size_t most = w->capacity * w->trainer->accumulate;
     for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
         dpti_share *share = &w->trainer->flights[i].shares[w->rank];
         void *staging, *result;
-        DPT_TRY(dpti_host_alloc(w->device, dpti_step_bytes(w->capacity), &staging));
+        DPT_TRY(dpti_host_alloc(w->device, dpti_step_bytes(most), &staging));
         share->staging = staging;
-        DPT_TRY(dpti_host_alloc(w->device, (w->capacity + 1) * 2 * sizeof(float), &result));
+        DPT_TRY(dpti_host_alloc(w->device, (most + 1) * 2 * sizeof(float), &result));
         share->result = result;
     }
     return DPT_OK;
@@ -48,7 +49,7 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
     const dpti_data_copy *copy = copy_of(w);
     dpti_data_places places = dpti_data_copy_places(copy, t->program.loss);
     dpti_program_options options = t->program;
-    options.accumulate = most < w->capacity;
+    options.accumulate = most < w->capacity || t->accumulate > 1;
     DPT_TRY(dpti_replica_create(w->device, t->model, most, &options.optimizer, &w->replica));
     w->views[0] = dpti_host_pointer(&w->replica.parameters);
     w->views[1] = dpti_host_pointer(&w->replica.velocity);
@@ -59,8 +60,9 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
     DPT_TRY(dpti_finite_create(&w->replica, &w->finite));
     DPT_TRY(dpti_verify_create(w));
     if (is_fed(w)) {
-        const dpti_feed_size size = {
-            .capacity = most, .host_capacity = w->capacity, .n_slots = DPTI_FEED_SLOTS};
+        const dpti_feed_size size = {.capacity = most,
+                                     .host_capacity = w->capacity * t->accumulate,
+                                     .n_slots = DPTI_FEED_SLOTS};
         DPT_TRY(dpti_feed_create(w->device, t->data, options.loss, &size, &w->feed));
         places = dpti_feed_places(&w->feed);
         options.fed = most;

@@ -63,6 +63,12 @@ mpi 60 -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --overlap on : \
     -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --overlap off
 fails 2 "overlap differs: process 0 has on, process 1 has off"
 
+# Several batches a step.
+train "${task[@]}" --devices cpu:threads=1,cpu:threads=1 --split 2:1 --accumulate 3 --checkpoint several
+mpi 120 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --split 2:1 --accumulate 3 --checkpoint several-two
+check "several batches a step: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "other weights" cmp -s several/model.safetensors several-two/model.safetensors
+
 # Unequal devices in every process, one of which has nothing to do; and the log's shares again.
 four=(-n 1 "$DPTRAIN" "${task[@]}" --devices cpu:threads=1,cpu:threads=1 --split 3:1:0:4:2
     --checkpoint four --log four.jsonl

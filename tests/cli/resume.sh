@@ -142,4 +142,18 @@ assert 1 <= stderr.count("warning: cannot write full/") == stderr.count("\n") <=
 assert written()[-1] > during[-1] and written()[-1] == "checkpoint-000000400.safetensors", written()
 PYTHON
 fi
+# Steps of several batches: checkpoints are taken between steps.
+rm -rf several part
+train "${common[@]}" --accumulate 2 --max-steps 9 --quiet --checkpoint several --log several.jsonl
+train "${common[@]}" --accumulate 2 --max-steps 5 --quiet --checkpoint part --log part.jsonl
+refuse 2 "of a training with another batch-size \(32 x 2, and now it is 32 x 3\)" "${common[@]}" --accumulate 3 --max-steps 9 --quiet \
+    --checkpoint part --resume
+refuse 2 "of a training with another batch-size \(32 x 2, and now it is 32\)" "${common[@]}" --max-steps 9 --quiet --checkpoint part \
+    --resume
+train "${common[@]}" --accumulate 2 --max-steps 9 --quiet --checkpoint part --log part.jsonl --resume
+check "steps of several batches, resumed" cmp -s several/model.safetensors part/model.safetensors
+check "the log has them" grep -q '"batch_size":64,"accumulate":2' several.jsonl
+train "${common[@]}" --accumulate 2 --max-steps 9 --quiet --checkpoint again --split replay:several.jsonl
+check "and replayed" cmp -s several/model.safetensors again/model.safetensors
+refuse 2 "a step of 7 batches of 32 is more than the 200 samples" "${common[@]}" --accumulate 7 --quiet
 finish

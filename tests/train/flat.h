@@ -36,7 +36,7 @@ typedef struct flat_task {
     const dpt_dataset *data;
     flat_training training;
     const char *devices, *split; /* devices: "A|B": of two processes (processes.h) */
-    size_t batch, micro_batch, steps;
+    size_t batch, accumulate, micro_batch, steps;
     dpt_batch_norm_mode mode;
     bool no_overlap;
     size_t bucket_bytes; /* as those of dpt_trainer_options */

@@ -133,6 +133,7 @@ static dpt_status set_start(dpt_trainer *trainer, const flat_task *task, size_t 
 dpt_status flat_train(dpt_device_set *devices, const flat_task *task, flat_outcome *out)
 {
     const dpt_trainer_options options = {.batch_size = task->batch,
+                                         .accumulate = task->accumulate,
                                          .micro_batch = task->micro_batch,
                                          .split = task->split,
                                          .lr = rate_of(task),

@@ -156,7 +156,7 @@ static void the_same_to_the_bit(test *t)
                           .split = cases[i].split,
                           .batch = FLAT_BATCH,
                           .micro_batch = cases[i].micro_batch,
-                          .steps = 10};
+                          .steps = 4};
         check_same(t, s, task);
         task.mode = DPT_BATCH_NORM_LOCAL;
         check_same(t, s, task);

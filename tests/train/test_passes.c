@@ -337,10 +337,88 @@ static void single_values_are_refused(test *t)
     dpt_model_destroy(model);
 }
 
+/* ---- Several batches a step ------------------------------------------------------------------ */
+
+enum { SMALL = 8, LARGE = 32, MULTIPLE = LARGE / SMALL };
+
+/* How far a change of order moves the weights of a model, trained in batches of LARGE, or in steps
+   of MULTIPLE batches of SMALL; *one gets those on one device. */
+static double order_moves(test *t, const baseline *b, flat_task task, flat_outcome *one)
+{
+    flat_outcome other;
+    task.devices = "cpu:threads=1";
+    task.split = NULL;
+    if (!run(t, b, &task, one)) return 0;
+    task.devices = "cpu:threads=1,cpu:threads=1,cpu:threads=1";
+    task.split = "5:6:5";
+    if (!run(t, b, &task, &other)) return 0;
+    const double moved = flat_distance(task.model, other.weights, one->weights);
+    CHECK(moved > 0 && other.replicas_agree);
+    flat_free(&other);
+    return moved;
+}
+
+static void check_accumulated(test *t, const baseline *b, const flat_task *task,
+                              const flat_outcome *one, double moved)
+{
+    flat_outcome out;
+    if (!run(t, b, task, &out)) return;
+    const double distance = flat_distance(task->model, out.weights, one->weights);
+    if (!CHECK(distance <= 4 * moved) || !CHECK(out.replicas_agree))
+        FAIL("%s split %s: distance %g, by order %g", task->devices, task->split, distance, moved);
+    for (size_t s = 0; s < FLAT_STEPS; s++)
+        CHECK_NEAR(out.losses[s], one->losses[s], 1e-5);
+    flat_free(&out);
+}
+
+/* The last step of an epoch has 22 samples: batches of 8, 8 and 6. */
+static void batches_of_a_step(test *t)
+{
+    const baseline *b = t->user;
+    static const struct {
+        const char *devices, *split;
+        size_t micro_batch;
+    } cases[] = {
+        {"cpu:threads=1", NULL, 0},
+        {"cpu:threads=1,cpu:threads=1", "equal", 0},
+        {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "5:0:2", 0},
+        {"cpu:threads=1,cpu:threads=1", "measured", 0},
+        {"cpu:threads=1,cpu:threads=1|cpu:threads=1", "1:2:3", 0},
+        {"cpu:threads=1,faultstaged:threads=1", "3:1", 0},
+        {"cpu:threads=1,cpu:threads=1", "3:1", 2}, /* a batch in passes */
+    };
+    flat_task task = task_of(b, NULL, NULL, 0);
+    flat_outcome large, normed, large_normed;
+    task.steps = FLAT_STEPS;
+    task.batch = LARGE;
+    const double moved = order_moves(t, b, task, &large);
+    task.model = b->residual;
+    (void)order_moves(t, b, task, &large_normed);
+    task.batch = SMALL;
+    task.accumulate = MULTIPLE;
+    const double normed_moved = order_moves(t, b, task, &normed);
+    /* Statistics are those of the small batches. */
+    CHECK(flat_distance(b->residual, normed.weights, large_normed.weights) > 100 * normed_moved);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        task.devices = cases[i].devices;
+        task.split = cases[i].split;
+        task.micro_batch = cases[i].micro_batch;
+        task.bucket_bytes = 1;
+        task.model = b->plain;
+        check_accumulated(t, b, &task, &large, moved);
+        task.model = b->residual;
+        if (task.micro_batch == 0) check_accumulated(t, b, &task, &normed, normed_moved);
+    }
+    flat_free(&large_normed);
+    flat_free(&normed);
+    flat_free(&large);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"micro-batches give the same training", micro_batches},
+        {"several batches a step are one large batch", batches_of_a_step},
         {"small memory gives the same training", small_memory},
         {"memory that holds nothing is refused", too_small_memory},
         {"statistics of each pass", statistics_of_each_pass},
