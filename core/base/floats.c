@@ -16,34 +16,35 @@ bool dpti_all_finite(const float *values, size_t n)
     return most < 0x7f800000u;
 }
 
-/* Lanes side by side are vector code; the rotation brings high bits down, where products spread
-   them.  A single bit that differs always makes another hash: every operation is invertible. */
-enum { LANES = 16 };
+/* Lanes side by side, so that products need not wait for each other; the rotation brings high bits
+   down, where products spread them.  A single bit that differs always makes another hash: every
+   operation is invertible. */
+enum { LANES = 8, LANE_FLOATS = 2 };
 
-static uint32_t mix(uint32_t lane, uint32_t word)
+static uint64_t mix(uint64_t lane, uint64_t word)
 {
     lane ^= word;
-    return (lane << 13 | lane >> 19) * 0x9e3779b1u;
+    return (lane << 29 | lane >> 35) * 0x9fb21c651e98df25u;
 }
 
-static uint64_t fold(uint64_t hash, uint32_t word)
+static uint64_t fold(uint64_t hash, uint64_t word)
 {
-    hash = (hash ^ word) * 0x9fb21c651e98df25u;
-    return hash ^ hash >> 29;
+    hash = mix(hash, word);
+    return hash ^ hash >> 32;
 }
 
 uint64_t dpti_hash_floats(const float *values, size_t n, uint64_t seed)
 {
-    uint32_t lanes[LANES] = {0}, words[LANES];
+    uint64_t lanes[LANES] = {0}, words[LANES];
     size_t i = 0;
-    for (; n - i >= LANES; i += LANES) {
+    for (; n - i >= LANES * LANE_FLOATS; i += LANES * LANE_FLOATS) {
         memcpy(words, values + i, sizeof words);
         for (size_t l = 0; l < LANES; l++)
             lanes[l] = mix(lanes[l], words[l]);
     }
     memset(words, 0, sizeof words);
-    if (n > i) memcpy(words, values + i, (n - i) * sizeof *words);
-    uint64_t hash = fold(fold(seed, (uint32_t)n), (uint32_t)(n >> 32));
+    if (n > i) memcpy(words, values + i, (n - i) * sizeof *values);
+    uint64_t hash = fold(seed, n);
     for (size_t l = 0; l < LANES; l++)
         hash = fold(fold(hash, lanes[l]), words[l]);
     return hash;
