@@ -109,6 +109,8 @@ unsigned long long dpti_driver_call_now(dpti_device *device);
    queue are dropped, and new ones run at once on the thread that posts them, where calls fail with
    `error`. */
 bool dpti_driver_abandon(dpti_device *device, unsigned long long call, const dpt_error *error);
+/* Leaves the driver to its thread, for ever: neither is touched any more. */
+void dpti_driver_leave(dpti_device *device);
 /* Whether the driver is there: one that was given up has a new thread if the old one has come back.
    The device stays lost. */
 bool dpti_driver_revive(dpti_device *device);

@@ -2,6 +2,7 @@
    vtable are made there; the host puts work into the queue and goes on.  Nobody spins: on a machine
    whose cores are devices too, waiting must cost nothing. */
 #include "device/driver.h"
+#include "base/base.h"
 #include "device/dispatch.h"
 
 #include <math.h>
@@ -225,6 +226,12 @@ bool dpti_driver_abandon(dpti_device *device, unsigned long long call, const dpt
     pthread_cond_broadcast(&driver->done_changed);
     pthread_mutex_unlock(&driver->mutex);
     return true;
+}
+
+void dpti_driver_leave(dpti_device *device)
+{
+    pthread_detach(device->driver->thread); /* nobody will join it */
+    dpti_leave_behind(device);
 }
 
 bool dpti_driver_revive(dpti_device *device)

@@ -302,7 +302,7 @@ void dpt_devices_close(dpt_device_set *set)
         dpti_device *device = set->devices[--set->n_devices];
         /* One whose thread has not come back is left to it. */
         if (!dpti_driver_revive(device)) {
-            dpti_leave_behind(device);
+            dpti_driver_leave(device);
             continue;
         }
         dpti_driver_call(device, run_close, NULL);

@@ -15,6 +15,7 @@ void dpti_trainer_note_held(dpt_trainer *trainer, const dpti_flight *flight)
 {
     for (size_t i = 0; i < trainer->n_workers; i++) {
         dpti_worker *w = &trainer->workers[i];
+        if (w->gone) continue;
         const size_t n = at_once(&flight->shares[i]);
         if (n > w->held) w->held = n;
     }
