@@ -74,7 +74,7 @@ hosts_rate() {
 }
 
 hosts_limit() {
-    ip netns exec "$1" tc qdisc del dev "$2" root 2>/dev/null
+    ip netns exec "$1" tc qdisc del dev "$2" root 2>/dev/null || true
     if [ "$3" != none ]; then
         ip netns exec "$1" tc qdisc add dev "$2" root tbf rate "$3" burst 128kb latency 100ms
     fi

@@ -1,0 +1,222 @@
+"""A cost model of a training step over several processes (docs/scaling.md).
+
+    bench/scaling.py check FOLDER    the model beside what bench/scaling.sh measured into FOLDER
+    bench/scaling.py predict [OPTION...]   8 to 4 096 mixed devices; --help shows what is assumed
+
+Times in seconds, sizes in bytes.  A step's compute C is known; a link takes alpha + beta n for n bytes.
+The gradients' exchange is that of core/collective: every process owns a slice, gets the others' parts
+of it, sums them, and sends it to all, so each link carries 2 (P - 1) / P of the bytes in 2 (P - 1)
+messages.  With overlap a bucket is exchanged, one after the other, once backward has written it.
+"""
+import argparse
+import json
+import math
+import os
+import re
+import statistics
+import sys
+
+# ---- The model ---------------------------------------------------------------------------------
+
+
+class Line:
+    """alpha + beta n, by least squares of relative errors."""
+
+    def __init__(self, points):
+        sxx = sx = s1 = sxy = sy = 0.0
+        for x, y in points:
+            w = 1 / y**2
+            s1, sx, sxx, sy, sxy = s1 + w, sx + w * x, sxx + w * x * x, sy + w * y, sxy + w * x * y
+        self.beta = (s1 * sxy - sx * sy) / (s1 * sxx - sx * sx)
+        self.alpha = max(0.0, (sy - self.beta * sx) / s1)
+
+    def __call__(self, n):
+        return self.alpha + self.beta * n
+
+
+def ready(layers, compute):
+    """When backward has written each layer's gradients: [(seconds, bytes)], last layer first.
+
+    layers: (parameters, multiply-adds) in forward order.  Forward takes one pass over the
+    multiply-adds, backward two, but for the first layer, which passes no gradient on."""
+    first = next(i for i, (parameters, _) in enumerate(layers) if parameters)
+    work = [(1 if i <= first else 2) * macs for i, (_, macs) in enumerate(layers)]
+    forward = sum(macs for _, macs in layers)
+    total, done, out = forward + sum(work), forward, []
+    for i in reversed(range(len(layers))):
+        done += work[i]
+        if layers[i][0]:
+            out.append((compute * done / total, 4 * layers[i][0]))
+    return out
+
+
+def buckets(events, least=262144, parts=8):
+    """Gradients in the order in which they are written, cut as core/graph/buckets.c does: the first
+    bucket holds at least `least` bytes, each of the others an eighth of all, but no more than what is
+    still to be written.  What is left goes at the end."""
+    left = total = sum(n_bytes for _, n_bytes in events)
+    out, n = [], 0
+    for seconds, n_bytes in events:
+        n, left = n + n_bytes, left - n_bytes
+        if left > 0 and n >= max(least, min(left, total / parts) if out else 0):
+            out.append((seconds, n))
+            n = 0
+    return out + [(events[-1][0], n)]
+
+
+def overlapped(schedule, compute, exchange, work=0.0):
+    """The end of a step whose buckets (when ready, bytes) are exchanged in order while backward goes
+    on.  `compute` includes what backward waits for itself, the statistics of batch-norm; `work`: what
+    the exchange takes from the cores that compute."""
+    free = 0.0
+    for seconds, n_bytes in schedule:
+        free = max(free, seconds) + exchange(n_bytes)
+    return max(free, compute + work)
+
+
+# ---- Against measurements ----------------------------------------------------------------------
+
+
+def layers_of(path):
+    """The table that `dptrain plan` prints."""
+    out = []
+    for line in open(path):
+        fields = line.split()
+        if len(fields) == 5 and re.fullmatch(r"\d+x\d+x\d+", fields[2]):
+            out.append((int(fields[3]), int(fields[4])))
+    return out
+
+
+def gathers_of(path):
+    """Exchanges of batch-norm's statistics: one forward and one backward a layer."""
+    return 2 * sum("batchnorm" in line or "batch-norm" in line or " batch_norm" in line
+                   for line in open(path))
+
+
+def steps_of(path):
+    """Median seconds of a step, without the first two."""
+    seconds = [e["seconds"] for e in map(json.loads, open(path)) if e["event"] == "step"]
+    return statistics.median(seconds[2:] or seconds)
+
+
+def link_of(folder, n, rate):
+    table = json.load(open(f"{folder}/link-{n}-{rate}.json"))["table"]
+    return Line([(row["bytes"], row["seconds"]) for row in table])
+
+
+def check(folder):
+    names = sorted({re.sub(r"-\d+-o(ff|n)$", "", f) for f in os.listdir(folder)
+                    if f.endswith(("-on", "-off"))})
+    print("| processes | link | model, batch | compute | exchange | overlap off: measured, model | "
+          "error | overlap on: measured, model | error | on / max(compute, exchange) |")
+    print("|--:|---|---|--:|--:|--:|--:|--:|--:|--:|")
+    worst = 0.0
+    for name in names:
+        n, rate, model, batch, _ = name.split(":")
+        rounds = sorted({int(f[len(name) + 1:].split("-")[0]) for f in os.listdir(folder)
+                         if f.startswith(name + "-")})
+        files = [f"{folder}/{name}-{r}" for r in rounds]
+        compute = statistics.median(max(steps_of(f"{f}-alone.{i}") for i in range(int(n)))
+                                    for f in files)
+        measured = {how: statistics.median(steps_of(f"{f}-{how}") for f in files)
+                    for how in ("off", "on")}
+        layers = layers_of(f"{folder}/{model}.plan")
+        total = 4 * sum(parameters for parameters, _ in layers)
+        link, copying = link_of(folder, n, rate), link_of(folder, n, "none")
+        gathers = gathers_of(f"{folder}/{model}.plan") * link.alpha / 2
+        schedule = buckets(ready(layers, compute + gathers))
+        modelled = {"off": compute + gathers + link(total),
+                    "on": overlapped(schedule, compute + gathers, link, copying(total))}
+        error = {how: modelled[how] / measured[how] - 1 for how in measured}
+        worst = max(worst, *map(abs, error.values()))
+        print(f"| {n} | {rate} | {model}, {batch} | {1e3 * compute:.0f} | {1e3 * link(total):.0f} | "
+              + " | ".join(f"{1e3 * measured[h]:.0f}, {1e3 * modelled[h]:.0f} | {100 * error[h]:+.0f} %"
+                           for h in ("off", "on"))
+              + f" | {measured['on'] / max(compute, link(total)):.2f} |")
+    print(f"\nMilliseconds; the largest error is {100 * worst:.0f} %.")
+
+
+# ---- Predictions -------------------------------------------------------------------------------
+
+# Devices: seconds of a step's fixed work, images per second (ResNet-18 on 28x28 images in float32).
+# The first was measured (bench/results/resnet18.md); the others are round figures for their class.
+DEVICES = {
+    "2 CPU cores": (0.005, 80),
+    "32 CPU cores": (0.010, 1200),
+    "small GPU": (0.004, 3000),
+    "large GPU": (0.002, 20000),
+}
+# Links between hosts: alpha of a message, bytes per second.
+LINKS = {"1 Gbit/s": (50e-6, 117e6), "10 Gbit/s": (30e-6, 1.17e9), "100 Gbit/s": (5e-6, 11.7e9)}
+
+
+def direct(p, alpha, rate):
+    """As core/collective does it: every process with every other."""
+    return lambda n: 2 * (p - 1) * (alpha + n / p / rate)
+
+
+def halving(p, alpha, rate):
+    """Recursive halving and doubling, as MPI and NCCL have it: the same bytes in 2 log2 P messages."""
+    return lambda n: 2 * math.ceil(math.log2(p)) * alpha + 2 * (p - 1) / p * n / rate
+
+
+def share_time(mix, batch):
+    """The time in which all end together: sum of (t - a) rate = batch, over those that take part."""
+    mix = sorted(mix)
+    while True:
+        rate = sum(r for _, r in mix)
+        t = (batch + sum(a * r for a, r in mix)) / rate
+        if t > mix[-1][0]:
+            return t
+        mix.pop()
+
+
+def predict(arguments):
+    parser = argparse.ArgumentParser(prog="bench/scaling.py predict")
+    parser.add_argument("--parameters", type=float, default=11.17e6, help="of the model")
+    parser.add_argument("--batch", type=int, default=256, help="samples a device of the mix, on average")
+    parser.add_argument("--per-process", type=int, default=4, help="devices of a host, in one process")
+    parser.add_argument("--gathers", type=int, default=40,
+                        help="exchanges of batch-norm's statistics in a step; 0 for --batchnorm local")
+    parser.add_argument("--devices", type=int, nargs="+", default=[8, 64, 512, 4096])
+    options = parser.parse_args(arguments)
+    print("Devices:", "; ".join(f"{k}: {1e3 * a:g} ms + {r} img/s" for k, (a, r) in DEVICES.items()))
+    print("Links:", "; ".join(f"{k}: {1e6 * a:g} us a message" for k, (a, _) in LINKS.items()))
+    print(f"{options.per_process} devices a process, {options.gathers} exchanges of statistics a step\n")
+    # Backward as ResNet-18's: three quarters of the parameters are written in the first third of it.
+    profile = [(0.50, 0.55), (0.60, 0.20), (0.75, 0.19), (1.00, 0.06)]
+    total = 4 * options.parameters
+    ways = {"overlap off": (direct, 1, 1, False), "overlap on": (direct, 1, 1, True),
+            "bf16": (direct, 0.5, 1, True), "8 accumulated": (direct, 1, 8, True),
+            "halving": (halving, 1, 1, True), "all three": (halving, 0.5, 8, True)}
+    print("| devices | link | batch | compute | statistics | exchange | "
+          + " | ".join(f"{way}" for way in ways) + " |")
+    print("|--:|---|--:|--:|--:|--:|" + "--:|" * len(ways))
+    for n in options.devices:
+        mix = [DEVICES[k] for k in DEVICES for _ in range(n // len(DEVICES))]
+        p, batch = max(1, n // options.per_process), options.batch * n
+        compute, alone = share_time(mix, batch), sum(rate for _, rate in mix)
+        for link, (alpha, rate) in LINKS.items():
+            shown = []
+            for exchange, part, steps, overlap in ways.values():
+                gathers = options.gathers * exchange(p, alpha, rate)(0) / 2
+                one, over = compute + gathers, exchange(p, alpha, rate)
+                schedule = [((steps - 1 + when) * one, part * total * share) for when, share in profile]
+                seconds = (overlapped(schedule, steps * one, over) if overlap
+                           else one + over(total)) / steps
+                shown.append(f"{1e3 * seconds:.0f} ms, {100 * batch / seconds / alone:.0f} %")
+            over = direct(p, alpha, rate)
+            print(f"| {n} | {link} | {batch} | {1e3 * compute:.0f} | "
+                  f"{1e3 * options.gathers * over(0) / 2:.0f} | {1e3 * over(total):.0f} | "
+                  + " | ".join(shown) + " |")
+    print("\nMilliseconds of a step (a mini-batch where several are accumulated); per cent of what all "
+          "devices do alone, exchanging nothing.")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["check"] and len(sys.argv) == 3:
+        check(sys.argv[2])
+    elif sys.argv[1:2] == ["predict"]:
+        predict(sys.argv[2:])
+    else:
+        sys.exit(__doc__)

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Step times of training over several hosts with slow links, overlap on and off, beside what the
+# model of bench/scaling.py makes of compute and links measured in the same run.
+#
+#     bench/scaling.sh [FOLDER]
+#
+# Hosts are network namespaces of this machine (scripts/hosts.bash: root, iproute2, Open MPI), each with
+# one process of one thread.  Every measurement is repeated in turns with the others.  What was measured
+# stays in FOLDER (bench-scaling), for bench/scaling.py check FOLDER to print again.
+#
+# $DPTRAIN_SCALING: the configurations, words of PROCESSES:RATE:MODEL:BATCH:STEPS, the batch over all
+# processes; $DPTRAIN_SCALING_ROUNDS (3).
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=scripts/hosts.bash
+. "$root/scripts/hosts.bash"
+unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE OMP_NUM_THREADS
+DPTRAIN=${DPTRAIN:-$root/build/bin/dptrain}
+export DPTRAIN_BACKEND_PATH=${DPTRAIN_BACKEND_PATH:-$(dirname "$DPTRAIN")/../lib/dptrain}
+export OCL_ICD_VENDORS=/nonexistent # only CPU devices take part
+out=$(mkdir -p "${1:-bench-scaling}" && cd "${1:-bench-scaling}" && pwd)
+default="2:none:mlp:512:30 2:1gbit:mlp:512:20 2:100mbit:mlp:512:8 2:1gbit:mlp:4096:6
+         2:none:resnet18:64:6 2:1gbit:resnet18:64:6 2:100mbit:resnet18:64:4
+         4:none:mlp:512:30 4:1gbit:mlp:512:20 4:100mbit:mlp:512:8"
+read -r -d '' -a configurations <<<"${DPTRAIN_SCALING:-$default}" || true
+hosts_able || { echo "bench: $hosts_why" >&2; exit 1; }
+
+# The shares of both kinds of run are the same, and so are the algorithms, measured once per share.
+common=(--dataset synthetic:28x28x1:10:8192 --devices cpu:threads=1 --split equal --epochs 1000 --quiet)
+
+# alone NAME PROCESSES MODEL BATCH STEPS: all side by side, each with its share, nothing exchanged.
+alone() {
+    # shellcheck disable=SC2016
+    DPTRAIN_TRANSPORT=none hosts_mpi "$2" sh -c \
+        'exec "$@" --log "$0.$OMPI_COMM_WORLD_RANK"' "$out/$1-alone" "$DPTRAIN" "${common[@]}" --model "$3" \
+        --batch-size $(($4 / $2)) --max-steps "$5"
+}
+
+# together NAME PROCESSES MODEL BATCH STEPS OVERLAP
+together() {
+    hosts_mpi "$2" "$DPTRAIN" "${common[@]}" --model "$3" --batch-size "$4" --max-steps "$5" --overlap "$6" \
+        --log "$out/$1-$6"
+}
+
+hosts_up 4
+for word in "${configurations[@]}"; do # what is chosen by measurement, before anything counts
+    IFS=: read -r n _ model batch _ <<<"$word"
+    "$DPTRAIN" "${common[@]}" --model "$model" --batch-size $((batch / n)) --max-steps 1
+done
+declare -A links
+for ((round = 1; round <= ${DPTRAIN_SCALING_ROUNDS:-3}; round++)); do
+    for word in "${configurations[@]}"; do
+        IFS=: read -r n rate model batch steps <<<"$word"
+        name=$word-$round
+        hosts_rate "$rate"
+        if [ -z "${links[$n:$rate:$round]:-}" ] && [ "$round" -eq 1 ]; then
+            links[$n:$rate:$round]=1
+            hosts_mpi "$n" "$DPTRAIN" bench allreduce --devices cpu:threads=1 \
+                --json "$out/link-$n-$rate.json" >/dev/null
+        fi
+        alone "$name" "$n" "$model" "$batch" "$steps"
+        together "$name" "$n" "$model" "$batch" "$steps" off
+        together "$name" "$n" "$model" "$batch" "$steps" on
+    done
+done
+for model in mlp resnet18; do
+    "$DPTRAIN" plan --model $model --dataset synthetic:28x28x1:10:640 --batch-size 64 \
+        --devices cpu:threads=1 >"$out/$model.plan"
+done
+python3 "$root/bench/scaling.py" check "$out" # no exec: the hosts are still to be removed
