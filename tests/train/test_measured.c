@@ -1,6 +1,9 @@
-/* Shares that follow throughput, on real devices: a device that is made slower gets less, the log
-   says when and why, and replaying the log gives the same weights to the bit; one whose speed
-   changes is followed. */
+/* Shares that follow throughput: a device that is made slower gets less, the log says when and why,
+   and replaying the log gives the same weights to the bit; one whose speed changes is followed.
+
+   Devices compute as the CPU does, and their events tell a simulated time, so that it does not
+   matter what else this machine does; only the all-reduce is timed by the host's clock, and it is a
+   hundredth of a step. */
 #include "device/device.h"
 #include "dptrain.h"
 #include "dptrain_models.h"
@@ -13,7 +16,7 @@
 
 enum { BATCH = 64, STEPS = 30, DEVICES = 2, CONV1 = 20 * 3 * 3 };
 
-static const char devices_list[] = "cpu:threads=1,cpu:threads=1:throttle=8";
+static const char devices_list[] = "fault:threads=1:clock=1,fault:threads=1:clock=1:throttle=8";
 static const char log_path[] = "measured.jsonl";
 
 typedef struct setting {
@@ -85,9 +88,15 @@ static void train(test *t, const char *split, const char *log, size_t n_steps, o
     close_all(&s);
 }
 
+static bool has_clock(void)
+{
+    return getenv("DPTRAIN_FAULT_INNER") != NULL;
+}
+
 static void a_slow_device_gets_less(test *t)
 {
     outcome o;
+    if (!has_clock()) SKIP("there is no device with a simulated clock");
     train(t, NULL, log_path, STEPS, &o);
     CHECK_SIZE(o.n_steps, STEPS);
     CHECK(o.whole);
@@ -110,6 +119,7 @@ static size_t count_lines(const char *path, const char *part)
 static void its_log_repeats_it(test *t)
 {
     outcome measured, replayed;
+    if (!has_clock()) SKIP("there is no device with a simulated clock");
     train(t, "measured", log_path, STEPS, &measured);
     CHECK_SIZE(count_lines(log_path, "\"event\":\"rebalance\""), measured.n_changes);
     CHECK_SIZE(count_lines(log_path, "\"reason\":\"start\""), 1);
@@ -190,8 +200,6 @@ static int change_speed(const dpt_fit_progress *progress, void *user)
     return 0;
 }
 
-/* Events tell a simulated time, so that it does not matter what else this machine does: only the
-   all-reduce is timed by the host's clock, and it is a hundredth of the step. */
 static void shares_follow_a_throttle_and_come_back(test *t)
 {
     setting s;
@@ -199,7 +207,7 @@ static void shares_follow_a_throttle_and_come_back(test *t)
     dpt_fit_result result;
     const dpt_fit_options fit = {
         .max_steps = PHASES * PHASE_STEPS, .progress = change_speed, .user = &c};
-    if (!getenv("DPTRAIN_FAULT_INNER")) SKIP("there is no device with a simulated clock");
+    if (!has_clock()) SKIP("there is no device with a simulated clock");
     if (CHECK_OK(open_all("fault:threads=1:clock=1,fault:threads=1:clock=1", NULL, &s))) {
         c.devices = s.devices;
         CHECK_OK(dpt_fit(s.trainer, &fit, &result));
