@@ -38,7 +38,7 @@ check 'the weights are kept' test -s hung/model.safetensors
 long=(--dataset synthetic:28x28x1:10:60 --batch-size 12 --max-steps 300 --quiet)
 export DPTRAIN_FAULT_REPORT=report.txt # by which it knows that it has failed before
 rm -f report.txt
-run 0 "${long[@]}" --devices cpu:threads=1,fault:threads=1:after=3:lost=5 --readmit 0.001s \
+run 0 "${long[@]}" --devices cpu:threads=1,fault:threads=1:after=3:lost=5:again=1 --readmit 0.001s \
     --log back.jsonl
 unset DPTRAIN_FAULT_REPORT
 says "is lost, and step" 1

@@ -10,7 +10,7 @@
    hang=N        the N-th call does not return, or
    stall=MS      only after so many milliseconds, and then as if nothing had been
    after=K       calls are counted when the optimizer has run K times, not before
-   again=M       all this only until it has been opened so often (1), and
+   again=M       all this only until it has been opened so often (for ever; 1 with away), and
    away=K        the K openings behind the first fail
    domain=N      its fault domain is one of the same number
    entry=NAME    counts calls of this vtable entry only ("run", "sync")

@@ -354,7 +354,7 @@ static const dpt_param_spec params[] = {
     {.key = "hang", .help = "the call that does not return"},
     {.key = "stall", .help = "milliseconds after which it does"},
     {.key = "after", .help = "updates before calls are counted (0)"},
-    {.key = "again", .help = "openings in which failures are planted (1)"},
+    {.key = "again", .help = "openings in which failures are planted (all; 1 with away)"},
     {.key = "away", .help = "openings behind the first that fail"},
     {.key = "domain", .help = "the number of its fault domain"},
     {.key = "entry", .help = "the vtable entry whose calls are counted (all)"},

@@ -90,7 +90,7 @@ static size_t *count_of(fault_state *state, const char *key)
 dpt_status fault_parse(dpt_device *device, const dpt_device_request *request)
 {
     fault_state *state = fault_of(device);
-    state->lasting = state->place = state->again = 1;
+    state->lasting = state->place = 1;
     for (size_t i = 0; i < request->n_params; i++) {
         const char *key = request->params[i].key, *value = request->params[i].value;
         bool good = true;
@@ -105,6 +105,7 @@ dpt_status fault_parse(dpt_device *device, const dpt_device_request *request)
             return DPT_FAIL(&device->error, DPT_E_INVALID, "%s=%s is out of range", key, value);
         }
     }
+    if (state->away > 0 && state->again == 0) state->again = 1;
     return DPT_OK;
 }
 
@@ -128,7 +129,7 @@ dpt_status fault_appear(dpt_device *device, size_t self)
 {
     fault_state *state = fault_of(device);
     state->opening = count_opening(self);
-    if (state->opening > state->again)
+    if (state->again > 0 && state->opening > state->again)
         state->fail = state->lost = state->full = state->hang = state->room = 0;
     if (state->opening == 1 || state->opening - 1 > state->away) return DPT_OK;
     return DPT_FAIL(&device->error, DPT_E_DEVICE, "opening %zu fails (planted)", state->opening);

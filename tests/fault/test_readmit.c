@@ -231,7 +231,7 @@ static void play(scene *s)
 static void comes_back(test *t)
 {
     static const char *const splits[] = {"equal", "measured", "2:1:3"};
-    static const char *const hows[] = {"fail=%zu", "lost=%zu", "lost=%zu:away=2"};
+    static const char *const hows[] = {"fail=%zu:again=1", "lost=%zu:again=1", "lost=%zu:away=2"};
     for (size_t n = 3; n < 60 && t->n_failures == 0; n += 8) {
         char how[64], devices[192];
         snprintf(how, sizeof how, hows[n / 8 % 3], n);
@@ -272,7 +272,7 @@ static void fails_again(test *t)
 static void fault_domain(test *t)
 {
     play(&(scene){.t = t,
-                  .devices = "@:threads=1:after=1:lost=9:domain=1,cpu:threads=1,"
+                  .devices = "@:threads=1:after=1:lost=9:domain=1:again=1,cpu:threads=1,"
                              "@:threads=1:domain=1",
                   .split = "equal",
                   .after = at_once,
@@ -283,7 +283,7 @@ static void fault_domain(test *t)
 static void two_of_them(test *t)
 {
     play(&(scene){.t = t,
-                  .devices = "@:threads=1:after=1:fail=12:domain=1,cpu:threads=1,"
+                  .devices = "@:threads=1:after=1:fail=12:domain=1:again=1,cpu:threads=1,"
                              "@:threads=1:after=3:lost=20:away=3:domain=2",
                   .split = "measured",
                   .after = at_once,
@@ -297,14 +297,14 @@ static void shared_data(test *t)
 {
     if (strcmp(((plant *)t->user)->backend, "fault") != 0) SKIP("its memory is its own");
     play(&(scene){.t = t,
-                  .devices = "@:threads=1:after=1:fail=9:domain=1,@:threads=1:domain=2,"
+                  .devices = "@:threads=1:after=1:fail=9:domain=1:again=1,@:threads=1:domain=2,"
                              "cpu:threads=1",
                   .split = "equal",
                   .after = at_once,
                   .n_lost = 1,
                   .n_back = 1});
     play(&(scene){.t = t,
-                  .devices = "@:threads=1:after=1:lost=9:domain=1,@:threads=1:domain=2,"
+                  .devices = "@:threads=1:after=1:lost=9:domain=1:again=1,@:threads=1:domain=2,"
                              "cpu:threads=1",
                   .split = "equal",
                   .after = at_once,
@@ -316,7 +316,8 @@ static void shared_data(test *t)
 static void hangs(test *t)
 {
     play(&(scene){.t = t,
-                  .devices = "cpu:threads=1,@:threads=1:after=1:hang=9:stall=1500,cpu:threads=1",
+                  .devices =
+                      "cpu:threads=1,@:threads=1:after=1:hang=9:stall=1500:again=1,cpu:threads=1",
                   .split = "equal",
                   .after = at_once,
                   .timeout = 0.5,
@@ -345,7 +346,7 @@ static void ends_meanwhile(test *t)
 static void never(test *t)
 {
     play(&(scene){.t = t,
-                  .devices = "cpu:threads=1,@:threads=1:after=1:fail=9,cpu:threads=1",
+                  .devices = "cpu:threads=1,@:threads=1:after=1:fail=9:again=1,cpu:threads=1",
                   .split = "equal",
                   .n_lost = 1,
                   .n_back = 0});

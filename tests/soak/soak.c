@@ -374,7 +374,7 @@ static void nothing_grows(test *t)
     /* The last one fails 600 calls behind its first step, whenever it has been opened. */
     REQUIRE_OK(dpt_devices_open(s->context,
                                 "cpu:threads=1,cpu:threads=1,"
-                                "faultstaged:threads=1:after=1:lost=600:again=1000000000",
+                                "faultstaged:threads=1:after=1:lost=600",
                                 &s->devices));
     REQUIRE_OK(plant_data(s->context, COUNT, SIDE, CLASSES, &s->data));
     const dpt_status status = train_long(s);
