@@ -76,9 +76,8 @@ void dpti_device_shut(dpti_device *device)
         if (status != DPT_E_DEVICE_LOST) device->base.backend->stream->destroy(device->stream);
     }
     device->stream = NULL;
-    device->lost = true; /* whether or not close returns */
+    device->lost = device->shut = true; /* whether or not close returns: it is not called twice */
     close_vtable(device);
-    device->shut = true;
 }
 
 dpt_status dpti_device_reopen(dpti_device *device)

@@ -292,6 +292,7 @@ static dpt_status train(dpti_fit *f)
     const dpt_status kept = dpti_fit_keep_last(f, false);
     const dpt_error not_kept = f->context->error;
     DPT_TRY(finish_partial(f));
+    DPT_TRY(tell_devices(f));
     if (c->result.seconds > 0)
         c->result.images_per_second = (double)c->total_samples / c->result.seconds;
     if (f->log) DPT_TRY(dpti_fit_log_done(f));

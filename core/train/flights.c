@@ -119,6 +119,7 @@ static dpt_status ready(dpt_trainer *t)
                         DPTI_IN_FLIGHT);
     dpti_readmit_poll(t);
     if (t->n_in_flight > 0) return DPT_OK;
+    DPT_TRY(dpti_trainer_lose_hung(t)); /* while something was read or written */
     DPT_TRY(dpti_readmit_admit(t));
     DPT_TRY(dpti_trainer_restore(t));
     if (t->lost)

@@ -242,17 +242,15 @@ static dpt_status find_capacity(dpt_trainer *t, dpti_worker *w, bool *grown)
     return DPT_OK;
 }
 
-static dpt_status make_worker(dpt_trainer *t, dpti_worker *w, float *const *flats)
+static dpt_status make_worker(dpt_trainer *t, dpti_worker *w, float *const *flats, bool *grown)
 {
-    bool grown = false;
     create_job job = {.worker = w, .weights = flats[0]};
-    DPT_TRY(find_capacity(t, w, &grown));
+    DPT_TRY(find_capacity(t, w, grown));
     DPT_TRY(dpti_data_store_rejoin(&t->store, t->data, w->rank, w->device));
     dpti_driver_call(w->device, run_create, &job);
     DPT_TRY(job.status);
     /* In passes a batch-norm would see something else than the others' does. */
     if (dpti_takes_passes(w) && t->program.n_parts > 1) return DPT_E_NO_MEMORY;
-    if (grown) DPT_TRY(dpti_trainer_rebuild(t));
     return dpti_trainer_write_lasting(t, w->rank, flats);
 }
 
@@ -289,12 +287,15 @@ static dpt_status admit(dpt_trainer *t, dpti_worker *w)
     const dpt_error before = t->context->error;
     dpt_status status = dpti_trainer_read_lasting(t, flats);
     if (status == DPT_OK) {
+        bool grown = false;
         w->gone = false;
-        if (make_worker(t, w, flats) == DPT_OK)
+        if (make_worker(t, w, flats, &grown) == DPT_OK)
             take_in(t, w);
         else
             send_away(t, w);
         t->context->error = before; /* a device that fails again is no failure of the call */
+        /* The others' failure is: they may hold nothing any more. */
+        if (grown) status = dpti_trainer_rebuild(t);
     }
     dpti_trainer_free_lasting(flats);
     return status;

@@ -50,6 +50,7 @@ static dpt_status run_and_take(dpt_trainer *t, size_t rank, flat_job *job, float
 {
     dpti_worker *w = &t->workers[rank];
     if (!dpti_trainer_call(t, rank, run_transfer, job)) {
+        dpti_leave_behind(job);
         dpti_trainer_mend(t);
         return dpti_trainer_fail(t, w->device, &w->hung_error);
     }
@@ -270,19 +271,33 @@ static dpt_status read_replica(dpt_trainer *t, size_t rank, size_t n_kinds, floa
     return DPT_OK;
 }
 
-dpt_status dpti_trainer_read_trusted(dpt_trainer *trainer, size_t n_kinds, float *const *flats)
+/* Reads from the first replica that can be read; errors[i]: what those before it said. */
+static dpt_status read_first(dpt_trainer *t, size_t n_kinds, float *const *flats,
+                             const dpt_error **errors)
 {
-    dpt_trainer *t = trainer;
     dpt_status status = DPT_E_STATE;
-    if (dpti_trainer_trusted(t) == t->n_workers)
-        return dpt_fail(t->context, DPT_E_STATE,
-                        "no device holds trusted weights: nothing to save");
     for (size_t i = 0; i < t->n_workers; i++) {
         if (t->workers[i].stale) continue;
         status = read_replica(t, i, n_kinds, flats);
-        if (status != DPT_E_DEVICE_LOST) return status;
+        if (!dpti_is_loss(status)) return status;
+        if (t->stop_on_loss && !t->salvage && status != DPT_E_DEVICE_LOST) return status;
+        if (!t->workers[i].gone) errors[i] = error_of(t, i);
     }
     return status;
+}
+
+dpt_status dpti_trainer_read_trusted(dpt_trainer *trainer, size_t n_kinds, float *const *flats)
+{
+    dpt_trainer *t = trainer;
+    const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
+    bool any = false;
+    if (dpti_trainer_trusted(t) == t->n_workers)
+        return dpt_fail(t->context, DPT_E_STATE,
+                        "no device holds trusted weights: nothing to save");
+    DPT_TRY(read_first(t, n_kinds, flats, errors));
+    for (size_t i = 0; i < t->n_workers; i++)
+        any = any || errors[i];
+    return any && !t->salvage && !t->stop_on_loss ? dpti_trainer_lose(t, errors) : DPT_OK;
 }
 
 /* ---- Tensors by name ------------------------------------------------------------------------- */

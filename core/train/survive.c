@@ -240,6 +240,19 @@ dpt_status dpti_trainer_lose_one(dpt_trainer *trainer, size_t rank, const dpt_er
     return dpti_trainer_lose(trainer, errors);
 }
 
+dpt_status dpti_trainer_lose_hung(dpt_trainer *trainer)
+{
+    const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
+    bool any = false;
+    for (size_t i = 0; i < trainer->n_workers; i++) {
+        const dpti_worker *w = &trainer->workers[i];
+        if (!w->hung || w->gone) continue;
+        errors[i] = &w->hung_error;
+        any = true;
+    }
+    return any ? dpti_trainer_lose(trainer, errors) : DPT_OK;
+}
+
 dpt_status dpti_trainer_lose_flights(dpt_trainer *trainer, size_t step, size_t n)
 {
     const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};

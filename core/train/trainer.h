@@ -288,8 +288,9 @@ void dpti_trainer_unbind_tests(dpt_trainer *trainer);
 /* The worker of a device of all processes' if it is this one's, else DPT_E_INVALID. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_own_device(const dpt_trainer *trainer, size_t device,
                                                     size_t *rank);
-/* Reads what lasts from the first replica that can be read: a lost device keeps its own to itself.
-   DPT_E_STATE if no device holds trusted weights. */
+/* Reads what lasts from the first replica that can be read.  Devices that fail at it are lost if
+   another one does not, but for salvage, and where losses end the call.  DPT_E_STATE if no device
+   holds trusted weights. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_read_trusted(dpt_trainer *trainer, size_t n_kinds,
                                                       float *const *flats);
 /* A flat buffer of zeros in host memory; NULL without memory, which the context's error tells. */
@@ -372,6 +373,9 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_lose(dpt_trainer *trainer, const dpt_er
 DPT_CHECK_RESULT dpt_status dpti_trainer_lose_one(dpt_trainer *trainer, size_t rank,
                                                   const dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_trainer_lose_flights(dpt_trainer *trainer, size_t step, size_t n);
+/* The same for those that were given up outside of a step: a job that is posted to one would run on
+   the caller's thread and wait there for the others. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_lose_hung(dpt_trainer *trainer);
 /* The most elements of a batch-norm's part (trainer.c). */
 size_t dpti_trainer_part_size(const dpt_trainer *trainer);
 /* At the trainer's end: releases what lost devices hold, where they can be called. */

@@ -524,6 +524,47 @@ static void copies_need_a_folder(test *t)
     end(&w);
 }
 
+/* A device that fails, or does not answer, while a checkpoint or a copy is read from it is lost
+   like in any other place; the training is the one that replays its log. */
+static bool lost_while_read(test *t, const char *how, size_t n)
+{
+    training w, again;
+    dpt_fit_result result;
+    bool fired = false;
+    char devices[128];
+    const dpt_fit_options options = {.max_steps = 5,
+                                     .host_copy = 1,
+                                     .checkpoint = folder,
+                                     .checkpoint_every = {.steps = 1},
+                                     .log = log_path};
+    clear_folder();
+    snprintf(devices, sizeof devices, "@:threads=1:%s=%zu:entry=download,cpu:threads=1", how, n);
+    if (begin(t, devices, (dpt_trainer_options){.device_timeout = 0.2}, &w)) {
+        if (!CHECK_OK(dpt_fit(w.trainer, &options, &result)))
+            FAIL("%s: %s", w.devices, dpt_error_message(w.context));
+        fired = plant_fired();
+        CHECK(count_in_log("\"event\":\"device_lost\"") == (fired ? 1 : 0));
+        if (begin(t, "cpu:threads=1,cpu:threads=1",
+                  (dpt_trainer_options){.split = "replay:integrity.jsonl"}, &again)) {
+            CHECK_OK(dpt_fit(again.trainer, &(dpt_fit_options){.max_steps = 5}, &result));
+            if (!CHECK(same_state(t, &w, 1, &again, 1))) FAIL("%s", w.devices);
+        }
+        end(&again);
+    }
+    end(&w);
+    return fired;
+}
+
+static void read_while_it_dies(test *t)
+{
+    size_t n = 1;
+    while (t->n_failures == 0 && lost_while_read(t, "fail", n))
+        n++;
+    CHECK(n > 15); /* each step's results, copy and checkpoint */
+    for (n = 1; t->n_failures == 0 && n < 12; n++)
+        (void)lost_while_read(t, "stall=300:hang", n);
+}
+
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
@@ -541,6 +582,7 @@ int main(int argc, char **argv)
         {"replicas: in a fit", in_a_fit},
         {"replicas: lost meanwhile", lost_meanwhile},
         {"nobody left: resumed from what is left", all_lost},
+        {"copies: read while it dies", read_while_it_dies},
         {"nobody left: copies need a folder", copies_need_a_folder},
     };
     if (argc < 2 || !plant_setup()) {
