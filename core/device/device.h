@@ -219,6 +219,9 @@ typedef struct dpti_recorded_choices {
     dpti_recorded_choice *items;
 } dpti_recorded_choices;
 
+void dpti_recorded_choices_free(
+    dpti_recorded_choices *choices); /* accepts a zeroed one; zeroes it */
+
 /* [driver] The same with an algorithm to take (dpt_op_request).  DPT_E_UNSUPPORTED if the device
    does it otherwise only, whatever the backend says. */
 DPT_CHECK_RESULT dpt_status dpti_prepare_as(dpti_device *device, const dpt_op_request *request,

@@ -136,12 +136,16 @@ static dpt_status prepare_one(dpti_executable *x, size_t i, dpt_error *error)
     dpti_device *device = x->replica->device;
     const dpti_instruction *instruction = &x->program.instructions[i];
     const char *kind = dpti_op_name(instruction->desc.kind);
-    const dpt_op_request request = {
+    dpt_op_request request = {
         .desc = &instruction->desc,
         .max_samples = instruction->per_step ? 1 : x->replica->capacity,
         .wanted = wanted_algorithm(x, i),
     };
-    const dpt_status status = dpti_prepare_as(device, &request, &x->ops[i]);
+    dpt_status status = dpti_prepare_as(device, &request, &x->ops[i]);
+    if (status == DPT_E_UNSUPPORTED && request.wanted && !x->replica->insists) {
+        request.wanted = NULL;
+        status = dpti_prepare_as(device, &request, &x->ops[i]);
+    }
     if (status == DPT_E_UNSUPPORTED && request.wanted)
         return DPT_FAIL(error, status,
                         "layer %s (%s): the log that is replayed has '%.60s', which cannot be had "
@@ -260,6 +264,30 @@ bool dpti_executable_operation(const dpti_executable *executable, size_t i, dpt_
         return true;
     }
     return false;
+}
+
+dpt_status dpti_executable_choices(const dpti_executable *executable, dpti_recorded_choices *out)
+{
+    dpt_operation operation;
+    dpti_recorded_choices choices = {.n = 0};
+    size_t n = 0;
+    while (dpti_executable_operation(executable, n, &operation))
+        n++;
+    choices.items = calloc(n + 1, sizeof *choices.items);
+    if (!choices.items) return DPT_E_NO_MEMORY;
+    for (; choices.n < n; choices.n++) {
+        dpti_recorded_choice *c = &choices.items[choices.n];
+        (void)dpti_executable_operation(executable, choices.n, &operation);
+        *c = (dpti_recorded_choice){.layer = strdup(operation.layer),
+                                    .kind = strdup(operation.kind),
+                                    .algorithm = strdup(operation.algorithm)};
+        if (c->layer && c->kind && c->algorithm) continue;
+        choices.n++; /* what there is of it is freed with the others */
+        dpti_recorded_choices_free(&choices);
+        return DPT_E_NO_MEMORY;
+    }
+    *out = choices;
+    return DPT_OK;
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */

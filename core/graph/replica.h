@@ -19,8 +19,10 @@ typedef struct dpti_replica {
     dpti_device *device;
     const dpt_model *model;
     /* The algorithms that programs are to take, where it has their layers; NULL: the device
-       chooses. Set between creating the replica and its programs. */
+       chooses. Set between creating the replica and its programs.  With `insists` one that cannot
+       be had is a failure, else the device chooses there. */
     const dpti_recorded_choices *wanted;
+    bool insists;
     size_t capacity;                   /* most samples of one pass; 0: takes part in commits only */
     dpti_buffer parameters, gradients; /* flat_size float32 */
     dpti_buffer velocity, squares;     /* the optimizer's state, where it has it; likewise */
@@ -83,6 +85,9 @@ void dpti_executable_destroy(dpti_executable *executable); /* accepts a zeroed o
 
 /* The i-th operation of those that the device takes part in; false if there are not so many. */
 bool dpti_executable_operation(const dpti_executable *executable, size_t i, dpt_operation *out);
+/* The algorithms of all of them; *out is to be freed.  DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_executable_choices(const dpti_executable *executable,
+                                                    dpti_recorded_choices *out);
 
 /* Enqueues a segment for n_samples <= capacity; replays a recording where the backend can. */
 DPT_CHECK_RESULT dpt_status dpti_executable_run(dpti_executable *executable, size_t segment,

@@ -220,27 +220,16 @@ dpt_status dpti_replay_read(const char *path, dpti_replay *out, dpt_error *error
     return status;
 }
 
-static void free_choices(dpti_recorded_choices *choices)
-{
-    for (size_t i = 0; i < choices->n; i++) {
-        free(choices->items[i].layer);
-        free(choices->items[i].kind);
-        free(choices->items[i].algorithm);
-    }
-    free(choices->items);
-    *choices = (dpti_recorded_choices){.n = 0};
-}
-
 void dpti_replay_forget_choices(dpti_replay *replay, size_t device)
 {
-    free_choices(&replay->choices[device]);
+    dpti_recorded_choices_free(&replay->choices[device]);
 }
 
 void dpti_replay_free(dpti_replay *replay)
 {
     for (size_t i = 0; i < replay->n_devices; i++) {
         if (replay->backends) free(replay->backends[i]);
-        if (replay->choices) free_choices(&replay->choices[i]);
+        if (replay->choices) dpti_recorded_choices_free(&replay->choices[i]);
     }
     free(replay->backends);
     free(replay->choices);

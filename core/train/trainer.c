@@ -184,6 +184,9 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     dpti_rendezvous_destroy(t->checks);
     free(t->events.events);
     dpti_peers_free(t);
+    for (size_t i = 0; t->workers && i < t->n_workers; i++) /* what hangs may still read its own */
+        if (!t->workers[i].gone || !t->workers[i].hung)
+            dpti_recorded_choices_free(&t->workers[i].kept);
     free(t->workers);
     free(t->split_text);
     free(t);

@@ -118,6 +118,9 @@ struct dpti_worker {
     const float *views[DPTI_MAX_LASTING];
     float *verified; /* where the replica is downloaded to be hashed; NULL: it is seen in place */
     dpti_executable train;
+    /* The algorithms that it took when it was built first: built anew, for other shares, and for
+       evaluation it takes the same, so that the log's choices are those of the whole run. */
+    dpti_recorded_choices kept;
     dpti_finite finite;                 /* of the gradients, where nobody else looks at them */
     dpti_feed feed;                     /* where the data are not resident */
     dpti_worker_test tests[DPTI_TESTS]; /* as trainer->tests */

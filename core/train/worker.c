@@ -54,7 +54,9 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
     w->views[0] = dpti_host_pointer(&w->replica.parameters);
     w->views[1] = dpti_host_pointer(&w->replica.velocity);
     w->views[2] = dpti_host_pointer(&w->replica.squares);
-    if (t->replay.choices) w->replica.wanted = &t->replay.choices[t->first_device + w->rank];
+    w->replica.insists = t->replay.choices != NULL;
+    w->replica.wanted =
+        t->replay.choices ? &t->replay.choices[t->first_device + w->rank] : &w->kept;
     DPT_TRY(dpti_upload(&w->replica.parameters, 0, weights, t->model->flat_size * sizeof(float)));
     DPT_TRY(dpti_sync(w->device));
     DPT_TRY(dpti_finite_create(&w->replica, &w->finite));
@@ -104,10 +106,19 @@ static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *e
     }
 }
 
+/* A device without samples has chosen for nothing but the optimizer. */
+static dpt_status keep_choices(dpti_worker *w, dpt_error *error)
+{
+    if (w->kept.n > 0 || w->replica.capacity == 0) return DPT_OK;
+    const dpt_status status = dpti_executable_choices(&w->train, &w->kept);
+    return status == DPT_OK ? DPT_OK : DPT_FAIL(error, status, "no memory for choices");
+}
+
 dpt_status dpti_worker_create(dpti_worker *w, const float *weights, dpt_error *error)
 {
     DPT_TRY(create_staging(w));
     DPT_TRY(fit_replica(w, weights, error));
+    DPT_TRY(keep_choices(w, error));
     w->room = w->replica.capacity;
     w->held = 0;
     return dpti_allreduce_join(w->trainer->allreduce, w->rank, &w->replica.gradients);
