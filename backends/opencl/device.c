@@ -261,6 +261,7 @@ static void close_device(dpt_device *device)
     dpt_cl_clblast_leave(device);
     dpt_cl_programs_destroy(cl->programs);
     dpt_cl_pinned_destroy(device);
+    dpt_cl_streams_destroy(device);
     if (cl->queue) (void)clReleaseCommandQueue(cl->queue);
     if (cl->context) leave_context(cl->context);
     free(cl->params.algorithm);

@@ -18,6 +18,7 @@ struct dpt_buffer {
 struct dpt_stream {
     dpt_device *device;
     cl_command_queue queue; /* in order, profiled */
+    dpt_stream *next;       /* of the device's */
 };
 
 /* What the parameters of a device string ask for (docs/devices.md). */
@@ -39,6 +40,7 @@ typedef struct dpt_cl_device {
     dpt_tuner tuner;
     dpt_cl_programs *programs;
     dpt_cl_pinned *pinned;
+    dpt_stream *streams; /* that are there: core destroys none of a device that is lost */
     dpt_cl_params params;
     bool uses_clblast; /* clblast.h */
 } dpt_cl_device;

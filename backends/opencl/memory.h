@@ -9,5 +9,7 @@ DPT_CHECK_RESULT dpt_status dpt_cl_queue_create(dpt_device *device, cl_command_q
 
 /* Gives back pinned memory that was never freed. */
 void dpt_cl_pinned_destroy(dpt_device *device);
+/* Ends the streams that were never destroyed (stream.c). */
+void dpt_cl_streams_destroy(dpt_device *device);
 
 #endif

@@ -31,6 +31,9 @@ static dpt_status create(dpt_device *device, dpt_stream **out)
         free(stream);
         return status;
     }
+    dpt_cl_device *cl = dpt_cl_device_of(device);
+    stream->next = cl->streams;
+    cl->streams = stream;
     *out = stream;
     return DPT_OK;
 }
@@ -38,8 +41,18 @@ static dpt_status create(dpt_device *device, dpt_stream **out)
 static void destroy(dpt_stream *stream)
 {
     if (!stream) return;
+    dpt_stream **link = &dpt_cl_device_of(stream->device)->streams;
+    while (*link != stream)
+        link = &(*link)->next;
+    *link = stream->next;
     (void)clReleaseCommandQueue(stream->queue);
     free(stream);
+}
+
+void dpt_cl_streams_destroy(dpt_device *device)
+{
+    while (dpt_cl_device_of(device)->streams)
+        destroy(dpt_cl_device_of(device)->streams);
 }
 
 /* What fails here was enqueued and accepted: it is deferred, and the device's work is in doubt, so
