@@ -50,6 +50,12 @@ dpti_pipeline *dpti_pipeline_create(const dpti_wire *wire)
 void dpti_pipeline_destroy(dpti_pipeline *pipeline)
 {
     if (!pipeline) return;
+    /* A transport that has failed keeps its requests, and may still write where they point. */
+    for (size_t i = 0; i < UNDER_WAY; i++)
+        if (pipeline->units[i].request) {
+            dpti_leave_behind(pipeline);
+            return;
+        }
     free(pipeline->staging);
     free(pipeline->messages);
     free(pipeline);

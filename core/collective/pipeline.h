@@ -23,7 +23,8 @@ enum { DPTI_CHANNEL_CALLS, DPTI_CHANNEL_SCATTER, DPTI_CHANNEL_GATHER };
 
 /* NULL without memory. */
 dpti_pipeline *dpti_pipeline_create(const dpti_wire *wire);
-void dpti_pipeline_destroy(dpti_pipeline *pipeline); /* accepts NULL; nothing is under way */
+/* Accepts NULL.  What is under way, of a transport that has failed, is left behind. */
+void dpti_pipeline_destroy(dpti_pipeline *pipeline);
 
 /* Looks once at what is under way and starts what can be started.  Reduction number i (from 0, all
    that ever were) is ring[i % n_ring], for i below n_started; *n_over counts those that are over.
