@@ -45,16 +45,8 @@ check "other weights with four" cmp -s five/model.safetensors four/model.safeten
 # A process on the other host is killed: the job ends, and the last checkpoint is whole.
 rm -rf killed
 hosts 2 --epochs 100000 --checkpoint killed &
-for _ in $(seq 300); do
-    if [ -e killed/model.safetensors ]; then break; fi
-    sleep 0.1
-done
-for directory in /proc/[0-9]*; do
-    [ "$(readlink "$directory/cwd" 2>/dev/null)" = "$PWD" ] || continue
-    [ "$(readlink "$directory/exe" 2>/dev/null)" = "$(readlink -f "$DPTRAIN")" ] || continue
-    tr '\0' '\n' <"$directory/environ" 2>/dev/null | grep -qx OMPI_COMM_WORLD_RANK=1 || continue
-    kill -9 "${directory#/proc/}"
-done
+await killed/model.safetensors
+kill_rank 1
 began=$SECONDS
 wait
 check "the others end within 10 s" [ $((SECONDS - began)) -lt 10 ]
@@ -66,22 +58,14 @@ check "the checkpoint is whole" "$DPTRAIN" eval --dataset synthetic:28x28x1:10:7
 export OMPI_MCA_oob_tcp_keepalive_time=5 OMPI_MCA_oob_tcp_keepalive_intvl=2 OMPI_MCA_oob_tcp_keepalive_probes=3
 rm -rf cut
 hosts 2 --epochs 100000 --checkpoint cut &
-for _ in $(seq 300); do
-    if [ -e cut/model.safetensors ]; then break; fi
-    sleep 0.1
-done
+await cut/model.safetensors
 ip -n "$hosts_name-2" link set port down
 began=$SECONDS
 wait
 check "without a network the job ends" [ $((SECONDS - began)) -lt 60 ]
 check "mpirun tells why: $(cat hosts.err)" grep -q 'lost communication with a remote daemon' hosts.err
 sleep 2
-left=0
-for directory in /proc/[0-9]*; do
-    [ "$(readlink "$directory/cwd" 2>/dev/null)" = "$PWD" ] || continue
-    [ "$(readlink "$directory/exe" 2>/dev/null)" != "$(readlink -f "$DPTRAIN")" ] || left=$((left + 1))
-done
-check "processes that go on: $left" [ $left -eq 0 ]
+check "processes that go on: $(trainings)" [ -z "$(trainings)" ]
 check "the checkpoint is whole" "$DPTRAIN" eval --dataset synthetic:28x28x1:10:700 \
     --devices cpu:threads=1 --checkpoint cut
 finish

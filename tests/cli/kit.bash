@@ -54,6 +54,34 @@ need_python() {
     exit 77
 }
 
+# await FILE: waits for it, half a minute at most.
+await() {
+    local i
+    for ((i = 0; i < 300; i++)); do
+        if [ -e "$1" ]; then return; fi
+        sleep 0.1
+    done
+}
+
+# trainings: the process numbers of the command that run in this folder, whoever started them.
+trainings() {
+    local directory
+    for directory in /proc/[0-9]*; do
+        [ "$(readlink "$directory/cwd" 2>/dev/null)" = "$PWD" ] || continue
+        [ "$(readlink "$directory/exe" 2>/dev/null)" = "$(readlink -f "$DPTRAIN")" ] || continue
+        echo "${directory#/proc/}"
+    done
+}
+
+# kill_rank RANK: that process of a job of mpirun's that runs in this folder.
+kill_rank() {
+    local number
+    for number in $(trainings); do
+        tr '\0' '\n' <"/proc/$number/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1" &&
+            kill -9 "$number"
+    done
+}
+
 # absent NAME REASON: nothing can be tested; a failure if $DPTRAIN_TEST_REQUIRE asks for NAME.
 absent() {
     echo "skipped: $2"

@@ -131,15 +131,8 @@ check "each does" [ "$(grep -c '^model ' mpi.out)" -eq 2 ]
 # A process that is killed ends the others, and the last checkpoint is whole.
 rm -rf killed
 mpi 100 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --epochs 100000 --checkpoint killed &
-for _ in $(seq 300); do
-    if [ -e killed/model.safetensors ]; then break; fi
-    sleep 0.1
-done
-for directory in /proc/[0-9]*; do
-    [ "$(readlink "$directory/cwd" 2>/dev/null)" = "$PWD" ] || continue
-    tr '\0' '\n' <"$directory/environ" 2>/dev/null | grep -qx OMPI_COMM_WORLD_RANK=1 || continue
-    kill -9 "${directory#/proc/}"
-done
+await killed/model.safetensors
+kill_rank 1
 began=$SECONDS
 wait
 check "the others end within 10 s" [ $((SECONDS - began)) -lt 10 ]
