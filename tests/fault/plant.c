@@ -129,6 +129,18 @@ dpt_status plant_data(dpt_context *context, size_t count, size_t side, size_t cl
     return status;
 }
 
+void plant_devices(const char *list, const char *backend, char *out, size_t n_bytes)
+{
+    size_t n = 0;
+    for (const char *c = list; *c && n + strlen(backend) + 1 < n_bytes; c++) {
+        if (*c == '@')
+            n += (size_t)sprintf(out + n, "%s", backend);
+        else
+            out[n++] = *c;
+    }
+    out[n] = '\0';
+}
+
 bool plant_setup(void)
 {
     const char *real = getenv("DPTRAIN_BACKEND_PATH"), *fault = getenv("DPTRAIN_TEST_FAULT_PATH");

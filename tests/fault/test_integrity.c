@@ -44,15 +44,8 @@ static dpt_status build(dpt_context *context, dpt_model **out)
 static bool begin(test *t, const char *devices, dpt_trainer_options options, training *w)
 {
     const char *backend = ((plant *)t->user)->backend;
-    size_t n = 0;
     *w = (training){.context = NULL};
-    for (const char *c = devices; *c && n + strlen(backend) + 1 < sizeof w->devices; c++) {
-        if (*c == '@')
-            n += (size_t)sprintf(w->devices + n, "%s", backend);
-        else
-            w->devices[n++] = *c;
-    }
-    w->devices[n] = '\0';
+    plant_devices(devices, backend, w->devices, sizeof w->devices);
     options.batch_size = BATCH;
     options.lr = 0.05f;
     options.seed = 3;
