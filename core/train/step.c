@@ -87,10 +87,13 @@ static bool in_passes(const dpti_share *share)
 static dpt_status begin(dpti_share *share)
 {
     dpti_worker *w = share->worker;
-    if (!in_passes(share)) return upload(share, 0, share->n_samples);
-    /* Each pass uploads its own. */
-    DPT_TRY(upload(share, 0, 0));
-    return dpti_fill(&w->replica.gradients, 0, 0, w->replica.gradients.n_bytes);
+    const bool passes = in_passes(share);
+    /* Each pass uploads its own, and adds its gradients. */
+    DPT_TRY(upload(share, 0, passes ? 0 : share->n_samples));
+    if (!passes && !w->unclean) return DPT_OK;
+    DPT_TRY(dpti_fill(&w->replica.gradients, 0, 0, w->replica.gradients.n_bytes));
+    w->unclean = false;
+    return DPT_OK;
 }
 
 /* What of this device's is not finite. */
@@ -268,6 +271,7 @@ static void run(dpti_share *share)
         share->status = mine;
     } else {
         w->halted = true;
+        w->unclean = true;
         mine = finish_failed(w->device, mine);
         share->status = mine != DPT_OK ? mine : DPT_E_CANCELLED;
     }

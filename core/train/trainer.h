@@ -128,9 +128,11 @@ struct dpti_worker {
     size_t held; /* most samples at once of a step that counts */
     bool halted; /* by its own thread: a step failed; what is in flight behind it is skipped.  Reset
                     by the caller when nothing is in flight. */
-    bool stale;  /* its replica missed a committed update */
-    bool gone;   /* its device is lost: it takes no part, and nobody calls it */
-    bool hung;   /* a call did not return in time: its thread was given up, and is not there */
+    bool unclean; /* by its own thread: a step failed, whose sums, made or not, were of anything:
+                     the gradients are not zero where no segment writes them */
+    bool stale;   /* its replica missed a committed update */
+    bool gone;    /* its device is lost: it takes no part, and nobody calls it */
+    bool hung;    /* a call did not return in time: its thread was given up, and is not there */
     dpt_error hung_error;
     dpti_away away;               /* while it is gone, and how it has failed before */
     unsigned long long seen_call; /* what it was in when it was looked at, and for how long */

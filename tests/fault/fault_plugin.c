@@ -100,13 +100,21 @@ static dpt_status created(dpt_device *device, fault_object_kind kind, void *hand
     return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory to remember an object");
 }
 
+/* What is undefined in new memory is no number, as it may be elsewhere. */
+static void spoil(void *host, size_t n_bytes)
+{
+    if (host) memset(host, 0xff, n_bytes);
+}
+
 static dpt_status memory_alloc(dpt_device *device, size_t n_bytes, dpt_buffer **out)
 {
+    const dpt_memory_ops *memory = inner_of(device)->memory;
+    dpt_device *inner = &fault_of(device)->inner;
     dpt_buffer *buffer = NULL;
     DPT_TRY(fault_enter(device, "alloc"));
-    DPT_TRY(fault_forwarded(
-        device, inner_of(device)->memory->alloc(&fault_of(device)->inner, n_bytes, &buffer)));
+    DPT_TRY(fault_forwarded(device, memory->alloc(inner, n_bytes, &buffer)));
     DPT_TRY(created(device, FAULT_BUFFER, buffer));
+    spoil(memory->host_pointer(inner, buffer), n_bytes);
     *out = buffer;
     return DPT_OK;
 }
@@ -153,6 +161,7 @@ static dpt_status memory_host_alloc(dpt_device *device, size_t n_bytes, void **o
         if (!host) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no host memory");
     }
     DPT_TRY(created(device, FAULT_HOST, host));
+    spoil(host, n_bytes);
     *out = host;
     return DPT_OK;
 }
