@@ -54,6 +54,7 @@ struct dpti_allreduce {
     dpti_rendezvous *rendezvous;
     member *members;
     dpti_processes *processes; /* NULL: this one alone */
+    dpti_feedback *feedback;   /* NULL: sums over processes are not packed */
     bool *all_contribute;      /* (processes) */
     size_t *nothing;           /* (processes + 1) zeros: a vote brings no more than itself */
     dpt_status *brought;       /* (n_ranks) */
@@ -138,6 +139,11 @@ static void forget_runs(dpti_allreduce *a)
 void dpti_allreduce_want_finite(dpti_allreduce *allreduce)
 {
     allreduce->wants_finite = true;
+}
+
+void dpti_allreduce_pack(dpti_allreduce *allreduce, dpti_feedback *feedback)
+{
+    allreduce->feedback = feedback;
 }
 
 dpti_blame dpti_allreduce_blame(const dpti_allreduce *allreduce, size_t rank)
@@ -304,16 +310,29 @@ static void prepare_sum(void *user, float *data, size_t count)
     (void)reduce_slice(a, first, first + count, &n_flawed);
 }
 
-static void start_reduction(dpti_allreduce *a, const dpti_contribution *who, range what,
-                            bool summed)
+static void start_part(dpti_allreduce *a, const dpti_contribution *who, range what, bool summed,
+                       const dpti_feedback *feedback)
 {
+    if (what.begin >= what.end) return;
     const dpti_reduction reduction = {.data = a->members[0].view + what.begin,
                                       .count = what.end - what.begin,
                                       .contributes =
                                           who->processes ? who->processes : a->all_contribute,
                                       .prepare = a->n_ranks > 1 && !summed ? prepare_sum : NULL,
-                                      .user = a};
-    if (reduction.count > 0) dpti_processes_start_reduction(a->processes, &reduction);
+                                      .user = a,
+                                      .owed = feedback ? feedback->owed + what.begin : NULL,
+                                      .owes = feedback ? feedback->owes + what.begin : NULL};
+    dpti_processes_start_reduction(a->processes, &reduction);
+}
+
+static void start_reduction(dpti_allreduce *a, const dpti_contribution *who, range what,
+                            bool summed)
+{
+    const size_t packed = a->feedback ? a->feedback->count : 0;
+    const range first = {what.begin, what.end < packed ? what.end : packed};
+    const range second = {what.begin > packed ? what.begin : packed, what.end};
+    start_part(a, who, first, summed, a->feedback);
+    start_part(a, who, second, summed, NULL);
 }
 
 /* Under the mutex. */
@@ -538,7 +557,10 @@ static dpt_status run_together(dpti_allreduce *a, const dpti_contribution *who,
     m->n_brought = 0;
     DPT_TRY(meet(a, rank, DPT_OK, clock, times));
     DPT_TRY(reduce_over_processes(a, who, rest, clock, times));
-    return take_away(a, rank, mine, clock, times);
+    DPT_TRY(take_away(a, rank, mine, clock, times));
+    /* Nobody starts anything for the next run before this rank has brought something to it. */
+    if (rank == 0 && a->feedback) dpti_feedback_commit(a->feedback);
+    return DPT_OK;
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 #define DPTI_ALLREDUCE_H
 
 #include "base/times.h"
+#include "collective/feedback.h"
 #include "collective/processes.h"
 #include "device/device.h"
 
@@ -70,6 +71,11 @@ DPT_CHECK_RESULT dpt_status dpti_allreduce_run(dpti_allreduce *allreduce,
    made. Where there are others each rank looks at what it brings, which becomes its *mine.  One
    that is alone looks at its own part itself. */
 void dpti_allreduce_want_finite(dpti_allreduce *allreduce);
+
+/* Before the first run, where there are other processes: elements below feedback->count travel to
+   them packed (collective/processes.h).  It outlives the all-reduce, changes with every run that
+   succeeds and with no other, and may be read and written between runs. */
+void dpti_allreduce_pack(dpti_allreduce *allreduce, dpti_feedback *feedback);
 
 /* [driver] Of this rank, behind such a failure. */
 typedef enum dpti_blame {

@@ -2,6 +2,7 @@
 #include "collective/pipeline.h"
 
 #include "base/base.h"
+#include "collective/bfloat16.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,10 +99,18 @@ static float *staging_of(const dpti_pipeline *p, const unit *u, size_t r)
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-static void add(dpti_pipeline *p, size_t *n, dpt_message message, float *data, range elements)
+static bool is_packed(const dpti_reduction *what)
+{
+    return what->owes != NULL;
+}
+
+/* Where elements travel packed they stand so from `data` on. */
+static void add(dpti_pipeline *p, const dpti_reduction *what, size_t *n, dpt_message message,
+                float *data, range elements)
 {
     message.data = data;
-    message.n_bytes = (elements.last - elements.first) * sizeof *data;
+    message.n_bytes =
+        (elements.last - elements.first) * (is_packed(what) ? sizeof(uint16_t) : sizeof(float));
     if (message.n_bytes > 0) p->messages[(*n)++] = message;
 }
 
@@ -123,6 +132,38 @@ static dpt_status test(dpti_pipeline *p, unit *u, bool *done, dpt_error *error)
     return status;
 }
 
+/* Rounds what stands in a range, with what is owed of it. */
+static void pack(const dpti_reduction *what, range elements)
+{
+    const float *owed = what->owed ? what->owed + elements.first : NULL;
+    dpti_bfloat16_pack(what->data + elements.first, owed, what->owes + elements.first,
+                       elements.last - elements.first);
+}
+
+/* Nothing is brought, and so nothing paid. */
+static void keep_owing(const dpti_reduction *what, range elements)
+{
+    const size_t n_bytes = (elements.last - elements.first) * sizeof(float);
+    if (what->owed)
+        memcpy(what->owes + elements.first, what->owed + elements.first, n_bytes);
+    else
+        memset(what->owes + elements.first, 0, n_bytes);
+}
+
+/* This process's part of a slice, as it travels; its own slice, which does not, stays as it is. */
+static void make_part(const dpti_pipeline *p, const dpti_reduction *what, size_t r, range his)
+{
+    const bool contributes = what->contributes[p->wire.rank];
+    if (his.first == his.last) return;
+    if (what->prepare && contributes)
+        what->prepare(what->user, what->data + his.first, his.last - his.first);
+    if (!is_packed(what) || r == p->wire.rank) return;
+    if (contributes)
+        pack(what, his);
+    else
+        keep_owing(what, his);
+}
+
 /* Brings everybody this process's part of his slice. */
 static dpt_status start_there(dpti_pipeline *p, const dpti_reduction *what, unit *u,
                               dpt_error *error)
@@ -131,13 +172,12 @@ static dpt_status start_there(dpti_pipeline *p, const dpti_reduction *what, unit
     size_t n = 0;
     for (size_t r = 0; r < p->wire.n; r++) {
         const range his = chunk_of(p, what, r, u->chunk);
-        if (what->prepare && what->contributes[p->wire.rank] && his.first < his.last)
-            what->prepare(what->user, what->data + his.first, his.last - his.first);
+        make_part(p, what, r, his);
         if (r == p->wire.rank) continue;
         dpt_message m = {.peer = r, .channel = DPTI_CHANNEL_SCATTER};
-        if (what->contributes[p->wire.rank]) add(p, &n, m, what->data + his.first, his);
+        if (what->contributes[p->wire.rank]) add(p, what, &n, m, what->data + his.first, his);
         m.receive = true;
-        if (what->contributes[r]) add(p, &n, m, staging_of(p, u, r), mine);
+        if (what->contributes[r]) add(p, what, &n, m, staging_of(p, u, r), mine);
     }
     return start(p, u, n, error);
 }
@@ -152,11 +192,32 @@ static dpt_status start_back(dpti_pipeline *p, const dpti_reduction *what, unit 
         const range his = chunk_of(p, what, r, u->chunk);
         if (r == p->wire.rank) continue;
         dpt_message m = {.peer = r, .channel = DPTI_CHANNEL_GATHER};
-        add(p, &n, m, what->data + mine.first, mine);
+        add(p, what, &n, m, what->data + mine.first, mine);
         m.receive = true;
-        add(p, &n, m, what->data + his.first, his);
+        add(p, what, &n, m, what->data + his.first, his);
     }
     return start(p, u, n, error);
+}
+
+/* block[i] += the part of process r of elements [begin, begin + n) of this process's slice; where
+   it is the first one, the block is nothing yet. */
+static void add_part(const dpti_pipeline *p, const dpti_reduction *what, const unit *u, size_t r,
+                     range part, float *block, bool first)
+{
+    const range mine = chunk_of(p, what, p->wire.rank, u->chunk);
+    const size_t n = part.last - part.first, offset = part.first - mine.first;
+    const float *from = r == p->wire.rank ? what->data + part.first : staging_of(p, u, r);
+    if (first) memset(block, 0, n * sizeof *block);
+    if (r != p->wire.rank && is_packed(what)) {
+        dpti_bfloat16_add(block, (const uint16_t *)(const void *)from + offset, n);
+        return;
+    }
+    if (r != p->wire.rank) from += offset;
+    if (first)
+        memcpy(block, from, n * sizeof *block);
+    else
+        for (size_t i = 0; i < n; i++)
+            block[i] += from[i];
 }
 
 /* Sums this process's slice, in the order of ranks: float addition is not associative, and a sum
@@ -170,17 +231,21 @@ static void sum(const dpti_pipeline *p, const dpti_reduction *what, const unit *
         bool empty = true;
         for (size_t r = 0; r < p->wire.n; r++) {
             if (!what->contributes[r]) continue;
-            const float *from =
-                r == p->wire.rank ? what->data + begin : staging_of(p, u, r) + (begin - mine.first);
-            if (empty)
-                memcpy(block, from, n * sizeof *block);
-            else
-                for (size_t i = 0; i < n; i++)
-                    block[i] += from[i];
+            add_part(p, what, u, r, (range){begin, begin + n}, block, empty);
             empty = false;
         }
         if (empty) memset(block, 0, n * sizeof *block);
         memcpy(what->data + begin, block, n * sizeof *block);
+    }
+    if (is_packed(what)) pack(what, mine);
+}
+
+/* All slices are back.  The owner's own is taken from what it has sent, as everybody's is. */
+static void adopt(const dpti_pipeline *p, const dpti_reduction *what, const unit *u)
+{
+    for (size_t r = 0; r < p->wire.n && is_packed(what); r++) {
+        const range his = chunk_of(p, what, r, u->chunk);
+        dpti_bfloat16_unpack(what->data + his.first, his.last - his.first);
     }
 }
 
@@ -209,6 +274,7 @@ dpt_status dpti_pipeline_look(dpti_pipeline *pipeline, const dpti_reduction *rin
         unit *u = &p->units[p->first];
         DPT_TRY(test(p, u, &done, error));
         if (done) {
+            adopt(p, &ring[u->reduction % n_ring], u);
             if (u->last) ++*n_over;
             p->first = (p->first + 1) % UNDER_WAY;
             p->n_back--;

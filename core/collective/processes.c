@@ -532,6 +532,46 @@ dpt_status dpti_processes_agree(dpti_processes *processes, dpt_status mine, cons
     return out ? dpti_processes_gather(p, data, n_bytes, out, error) : DPT_OK;
 }
 
+/* ---- To the first process, and from it ------------------------------------------------------- */
+
+typedef struct rooted_job {
+    bool to_first;
+    uint8_t *mine, *all;
+    size_t n_bytes;
+} rooted_job;
+
+static dpt_status run_rooted(dpti_processes *p, void *argument, dpt_error *error)
+{
+    const rooted_job *job = argument;
+    const bool is_first = p->wire.rank == 0;
+    size_t n_messages = 0;
+    for (size_t r = 1; r < p->wire.n; r++) {
+        dpt_message m = {.receive = is_first == job->to_first, .n_bytes = job->n_bytes};
+        if (!is_first && r != p->wire.rank) continue;
+        m.peer = is_first ? r : 0;
+        m.data = is_first ? job->all + r * job->n_bytes : job->mine;
+        add(p->messages, &n_messages, &m);
+    }
+    return exchange(p, n_messages, error);
+}
+
+dpt_status dpti_processes_collect(dpti_processes *processes, const void *mine, size_t n_bytes,
+                                  void *all, dpt_error *error)
+{
+    rooted_job job = {
+        .to_first = true, .mine = (uint8_t *)(uintptr_t)mine, .all = all, .n_bytes = n_bytes};
+    if (processes->wire.rank == 0) memcpy(all, mine, n_bytes);
+    return together(processes, run_rooted, &job, error);
+}
+
+dpt_status dpti_processes_deal(dpti_processes *processes, const void *all, size_t n_bytes,
+                               void *mine, dpt_error *error)
+{
+    rooted_job job = {.mine = mine, .all = (uint8_t *)(uintptr_t)all, .n_bytes = n_bytes};
+    if (processes->wire.rank == 0) memcpy(mine, all, n_bytes);
+    return together(processes, run_rooted, &job, error);
+}
+
 /* ---- All-reduce ------------------------------------------------------------------------------ */
 
 void dpti_processes_start_reduction(dpti_processes *processes, const dpti_reduction *reduction)

@@ -63,9 +63,23 @@ DPT_CHECK_RESULT dpt_status dpti_processes_share(dpti_processes *processes, cons
                                                  dpt_status mine, dpt_status *verdict,
                                                  dpt_error *error);
 
+/* Rooted: the first process gets, in the order of ranks, n_bytes of each; or each gets its part of
+   what the first one has.  `all` is (count, n_bytes) there and unused elsewhere. */
+DPT_CHECK_RESULT dpt_status dpti_processes_collect(dpti_processes *processes, const void *mine,
+                                                   size_t n_bytes, void *all, dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_processes_deal(dpti_processes *processes, const void *all,
+                                                size_t n_bytes, void *mine, dpt_error *error);
+
 /* All-reduce in place of `count` float32: the sum over the processes that contribute, which all
    know alike, in the order of ranks.  Each slice is summed by one process and then distributed, so
-   all have the same bits, which do not depend on how an array is cut into several reductions. */
+   all have the same bits, which do not depend on how an array is cut into several reductions.
+
+   Packed, parts and sums travel as bfloat16, rounded to nearest, with error feedback: what rounding
+   drops here is owed, and added to what is rounded here next.  That is this process's part of the
+   others' slices; and of its own slice, of which it brings its part unrounded, the sum.  So what
+   all processes have got over many reductions is what they have brought, less what all still owe,
+   but for the rounding of float32 itself.  A process that does not contribute keeps owing.  All
+   still have the same bits, which now depend on the cuts. */
 typedef struct dpti_reduction {
     float *data;
     size_t count;
@@ -74,6 +88,10 @@ typedef struct dpti_reduction {
        runs of the data that together are the whole: writes this process's part of the sum there. */
     void (*prepare)(void *user, float *data, size_t count);
     void *user;
+    /* Packed if `owes` is not NULL, in all processes or in none: (count) each, what this process
+       owed before, NULL for nothing, and what it will owe, all of which is written. */
+    const float *owed;
+    float *owes;
 } dpti_reduction;
 
 /* What is under way at most; who starts more waits. */
