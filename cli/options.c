@@ -8,6 +8,7 @@ static const char *const optimizers[] = {"sgd", "adamw", NULL};
 static const char *const schedules[] = {"constant", "step", "cosine", "onecycle", NULL};
 static const char *const batch_norms[] = {"sync", "local", NULL};
 static const char *const on_off[] = {"on", "off", NULL};
+static const char *const compressions[] = {"none", "bf16", NULL};
 static const char *const precisions[] = {"fp32", "tf32", NULL};
 static const char *const planned_precisions[] = {"bf16", NULL};
 
@@ -266,11 +267,23 @@ const cli_option cli_option_table[] = {
         .name = "overlap",
         .argument = "HOW",
         .help = "devices exchange gradients: on (default), in buckets, while the rest of them is "
-                "computed; off, when all are computed. The training is the same to the bit",
+                "computed; off, when all are computed. The training is the same to the bit, "
+                "but with --compress",
         .verbs = SETS | CLI_BENCH,
         .kind = CLI_TEXT,
         TARGET(overlap),
         .values = on_off,
+    },
+    {
+        .name = "compress",
+        .argument = "HOW",
+        .help =
+            "gradients between processes: none (default), as they are; bf16, rounded to 16 bits "
+            "for slow networks, where what rounding drops is kept and added in the next step",
+        .verbs = SETS,
+        .kind = CLI_TEXT,
+        TARGET(compress),
+        .values = compressions,
     },
     {
         .name = "label-smoothing",

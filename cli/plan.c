@@ -78,6 +78,16 @@ static dpt_status print_devices(const cli_session *session)
     return DPT_OK;
 }
 
+/* A plan is that of one process. */
+static void print_compression(const dpt_trainer *trainer)
+{
+    const double n_bytes = mebibytes(dpt_trainer_feedback_bytes(trainer));
+    if (n_bytes > 0)
+        printf("Compressing: %.1f MiB of host memory in each of several processes, and in a "
+               "checkpoint %.1f MiB for each\n",
+               n_bytes, n_bytes / 2);
+}
+
 /* What was touched so far, which is not the devices': they have not computed anything. */
 static void print_process(void)
 {
@@ -115,6 +125,7 @@ static dpt_status plan(cli_session *session, const cli_options *options)
     print_layers(session->model);
     printf("\n");
     DPT_TRY(print_devices(session));
+    print_compression(session->trainer);
     print_process();
     return options->verbose ? print_choices(session) : DPT_OK;
 }

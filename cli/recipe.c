@@ -112,6 +112,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .micro_batch = o->micro_batch,
         .accumulate = o->accumulate,
         .no_overlap = is(o->overlap, "off"),
+        .compress = is(o->compress, "bf16") ? DPT_COMPRESS_BF16 : DPT_COMPRESS_NONE,
         .split = o->split,
         .optimizer = is_adamw(o) ? DPT_OPTIMIZER_ADAMW : DPT_OPTIMIZER_SGD,
         .lr = (float)rate(o),
@@ -174,6 +175,7 @@ static void print_optimizer(const cli_options *o, size_t batch)
     if (o->clip_norm > 0) printf(", gradient norm up to %g", o->clip_norm);
     if (o->label_smoothing > 0) printf(", label smoothing %g", o->label_smoothing);
     if (is(o->batchnorm, "local")) printf(", batch-norm local");
+    if (is(o->compress, "bf16")) printf(", bf16 between processes");
 }
 
 static void print_augment(const dpt_augment_options *augment)

@@ -385,6 +385,13 @@ typedef enum dpt_batch_norm_mode {
                                  saved, are the sample-weighted mean over the devices */
 } dpt_batch_norm_mode;
 
+/* How gradients travel between processes; within one they are summed as they are. */
+typedef enum dpt_compression {
+    DPT_COMPRESS_NONE, /* as float32 */
+    DPT_COMPRESS_BF16, /* rounded to bfloat16, with error feedback: what rounding drops is kept and
+                          added in the next step */
+} dpt_compression;
+
 /* Random changes of each training image, drawn anew in each epoch and keyed by the sample. */
 typedef struct dpt_augment_options {
     size_t crop_padding; /* a random window of the image padded by this many zeros */
@@ -404,9 +411,10 @@ typedef struct dpt_trainer_options {
        algorithms that the log records as well (docs/log.md). */
     const char *split;
     /* Devices exchange gradients in buckets while backward goes on; with no_overlap all at once
-       when it is over.  The training is the same to the bit. */
+       when it is over.  The training is the same to the bit, unless it compresses. */
     bool no_overlap;
-    size_t bucket_bytes; /* least size of a bucket; 0: 256 KiB */
+    dpt_compression compress; /* between processes (docs/processes.md); one alone does nothing */
+    size_t bucket_bytes;      /* least size of a bucket; 0: 256 KiB */
     dpt_optimizer optimizer;
     float lr;             /* default 0.1 */
     size_t lr_base_batch; /* if set, lr is that of a batch of this size and is scaled linearly, to
@@ -585,8 +593,9 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load(dpt_trainer *trainer, const
    checks everything before it changes anything: DPT_E_FORMAT for a file that is damaged, cut off,
    or has weights only; DPT_E_INVALID if the trainer's model, data or an option is another one,
    which is named.  The devices, the split and the micro-batch may be others.  The learning rate is
-   loaded too.  Outside dpt_fit; what a fit was in the middle of, dpt_fit_options.resume goes on
-   with. */
+   loaded too.  Where several processes compress what they exchange, all call either together: the
+   first one writes, with what every process owes, and all read.  Outside dpt_fit; what a fit was in
+   the middle of, dpt_fit_options.resume goes on with. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_save_state(dpt_trainer *trainer, const char *path);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load_state(dpt_trainer *trainer, const char *path);
 
@@ -611,6 +620,11 @@ typedef struct dpt_device_plan {
 /* DPT_E_INVALID: there is no such device, or the replayed log is of other batches. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device,
                                                      dpt_device_plan *out);
+
+/* Host memory that each process takes to compress what it exchanges with others, if there are any:
+   0 where dpt_trainer_options.compress is DPT_COMPRESS_NONE.  A checkpoint has half as much, at
+   most, for each process. */
+DPT_API size_t dpt_trainer_feedback_bytes(const dpt_trainer *trainer);
 
 /* How a device does one operation of the training step.  Valid until the trainer is destroyed. */
 typedef struct dpt_operation {

@@ -39,6 +39,7 @@ typedef struct dpti_log_run {
     const char *model;
     size_t parameters, batch_size; /* samples of a step, */
     size_t accumulate;             /* in so many batches */
+    bool compress;                 /* exchanges between processes, to bfloat16 */
     uint64_t seed;
     const char *dataset, *split;
     size_t n_devices;

@@ -77,7 +77,7 @@ static dpt_status all_known(dpt_trainer *t, const char *path, const dpti_safeten
         const dpti_tensor *tensor = dpti_safetensors_get(file, i);
         const char *name = tensor->name;
         if (!dpti_model_parameter(t->model, name) && !dpti_is_counter(t->model, tensor) &&
-            !dpti_is_optimizers(t->model, tensor))
+            !dpti_is_state(t->model, tensor))
             return dpt_fail(t->context, DPT_E_INVALID,
                             "%s has a tensor %s that model %s does not have; is it the checkpoint "
                             "of another model?",
@@ -99,14 +99,14 @@ dpt_status dpti_weights_read(dpt_trainer *trainer, const char *path, const dpti_
     return DPT_OK;
 }
 
-dpt_status dpti_optimizer_read(dpt_trainer *trainer, const char *path, const dpti_safetensors *file,
-                               dpt_tensor_kind kind, float *flat, float *outside)
+dpt_status dpti_state_read(dpt_trainer *trainer, const char *path, const dpti_safetensors *file,
+                           dpti_state_name *name_of, size_t number, float *flat, float *outside)
 {
     dpt_trainer *t = trainer;
     for (size_t i = 0; i < t->model->n_parameters; i++) {
         const dpti_parameter *p = &t->model->parameters[i];
         if (dpti_is_statistic(p->role)) continue;
-        char *name = dpti_optimizer_tensor(kind, p->name);
+        char *name = name_of(number, p->name);
         if (!name) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to read %s", path);
         const dpt_status status = read_tensor(t, path, file, p, name, outside);
         free(name);
@@ -133,7 +133,7 @@ static const size_t other_model_bytes = (size_t)1 << 30;
 dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path)
 {
     dpt_trainer *t = trainer;
-    const size_t most = dpti_checkpoint_most_bytes(t) + other_model_bytes;
+    const size_t most = dpti_checkpoint_most_bytes(t, path) + other_model_bytes;
     dpti_safetensors *file = NULL;
     dpt_error error = {0};
     DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_load"));

@@ -97,6 +97,12 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
     return DPT_OK;
 }
 
+size_t dpt_trainer_feedback_bytes(const dpt_trainer *trainer)
+{
+    if (trainer->compress == DPT_COMPRESS_NONE) return 0;
+    return 2 * trainer->model->flat_trained * sizeof(float);
+}
+
 static bool is_own(const dpt_trainer *t, size_t device)
 {
     return device >= t->first_device && device - t->first_device < t->n_workers;

@@ -213,7 +213,7 @@ static dpt_status after_epoch(dpti_fit *f, size_t epoch)
     if (f->log && dpti_log_write_epoch(f->log, &m, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
     DPT_TRY(dpti_fit_save(f, f->model, epoch, &f->unsaved));
-    if (dpti_fit_is_due(f)) DPT_TRY(dpti_fit_keep(f));
+    DPT_TRY(dpti_fit_keep(f));
     if (f->options->plot && !dpti_history_add_epoch(&f->history, &m)) return dpti_fit_no_memory(f);
     tell(f, NULL, &m);
     return DPT_OK;
@@ -235,11 +235,6 @@ static bool may_submit(const dpt_trainer *t)
     return t->n_in_flight < DPTI_IN_FLIGHT && !(t->n_in_flight > 0 && dpti_readmit_waits(t));
 }
 
-static bool is_anything_due(dpti_fit *f)
-{
-    return dpti_fit_is_due(f) || dpti_fit_copy_is_due(f);
-}
-
 /* Keeps two steps in flight inside an epoch; the test between epochs wants none, and neither does a
    checkpoint. */
 static dpt_status run_epoch(dpti_fit *f)
@@ -250,15 +245,14 @@ static dpt_status run_epoch(dpti_fit *f)
     dpt_step_metrics m = {0};
     bool whole = false;
     do {
-        bool due = is_anything_due(f);
+        bool due = dpti_fit_is_due(f);
         if (due && t->n_in_flight == 0) {
-            if (dpti_fit_copy_is_due(f)) DPT_TRY(dpti_fit_copy(f));
-            if (dpti_fit_is_due(f)) DPT_TRY(dpti_fit_keep(f));
+            DPT_TRY(dpti_fit_keep(f));
             due = false;
         }
         while (!due && may_submit(t) && t->next.epoch == epoch && dpti_fit_wants_more(f)) {
             DPT_TRY(submit(f));
-            due = is_anything_due(f);
+            due = dpti_fit_is_due(f);
         }
         if (t->n_in_flight == 0) break;
         DPT_TRY(dpt_trainer_collect(t, &m));

@@ -60,13 +60,12 @@ dpt_status dpti_fit_close_files(dpti_fit *f, dpt_status status);
 /* Opens the folder of checkpoints and goes on from the newest, where that is asked for
    (fit_checkpoint.c).  Before the schedule is checked, which needs to know where it began. */
 DPT_CHECK_RESULT dpt_status dpti_fit_open_checkpoints(dpti_fit *f);
-/* Whether a checkpoint is due and can be taken: the next step is submitted after it. */
+/* Whether a checkpoint is due and can be taken, or a copy in host memory: the next step is
+   submitted after it.  Where all processes take part in it, the same in all behind the same step.
+ */
 bool dpti_fit_is_due(dpti_fit *f);
-/* Takes one; nothing in flight. */
+/* Takes what is due, if anything is; nothing in flight. */
 DPT_CHECK_RESULT dpt_status dpti_fit_keep(dpti_fit *f);
-/* The same of the copy in host memory. */
-bool dpti_fit_copy_is_due(const dpti_fit *f);
-DPT_CHECK_RESULT dpt_status dpti_fit_copy(dpti_fit *f);
 /* Behind the loss of all devices: writes the copy if no checkpoint is as new, and waits for it. */
 void dpti_fit_keep_copy(dpti_fit *f);
 /* The last one, at the end of training or after a failure (`failed`), and waits for it. */

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 
 enum { DEFAULT_KEPT = 2 };
+/* Bits: what is due. */
+enum { DUE_CHECKPOINT = 1, DUE_COPY = 2 };
 
 /* ---- What is told ---------------------------------------------------------------------------- */
 
@@ -77,12 +79,34 @@ static dpt_status compare_course(dpti_fit *f, const dpti_checkpoint *c)
     return status;
 }
 
+/* What becomes of the error feedback, where it is not simply as it was. */
+static void tell_owed(const dpti_fit *f, const dpti_checkpoint *c)
+{
+    char text[256];
+    const size_t then = c->state.n_owing, now = dpt_process_count(f->context);
+    const bool packs = dpti_packs(f->trainer);
+    if (packs && then == 0)
+        snprintf(text, sizeof text,
+                 "the checkpoint was not compressing: error feedback begins with zeros");
+    else if (packs && then != now)
+        snprintf(text, sizeof text, "error feedback of %zu processes goes on with the first of %zu",
+                 then, now);
+    else if (!packs && then > 0)
+        snprintf(text, sizeof text,
+                 "error feedback of %zu processes is dropped: nothing is compressed any more",
+                 then);
+    else
+        return;
+    notify(f, packs ? DPT_NOTICE_INFO : DPT_NOTICE_WARNING, text);
+}
+
 static void tell_resumed(const dpti_fit *f, const dpti_checkpoint *c)
 {
     char text[256];
     snprintf(text, sizeof text, "resuming from %.150s, after step %zu", c->path,
              c->state.done.step);
     notify(f, DPT_NOTICE_INFO, text);
+    tell_owed(f, c);
 }
 
 static dpt_status go_on(dpti_fit *f, const dpti_checkpoint *c)
@@ -135,6 +159,7 @@ static dpt_status resume(dpti_fit *f, dpt_status mine)
         mine = DPT_OK;
     }
     dpt_status status = f->trainer->processes ? share(f, mine, &c) : mine;
+    if (status == DPT_OK && c.path) status = dpti_checkpoint_deal(f->trainer, &c);
     if (status == DPT_OK && c.path) status = go_on(f, &c);
     dpti_checkpoint_close(&c);
     return status;
@@ -147,6 +172,9 @@ dpt_status dpti_fit_open_checkpoints(dpti_fit *f)
     f->kept_step = SIZE_MAX;
     f->kept_at = dpti_seconds();
     dpt_status status = DPT_OK;
+    if (f->trainer->compress != DPT_COMPRESS_NONE && !f->trainer->processes)
+        notify(f, DPT_NOTICE_WARNING,
+               "there is one process, which exchanges with no other: nothing is compressed");
     if (o->checkpoint) status = dpti_keeper_create(f->trainer, o->checkpoint, n_kept, &f->keeper);
     if (o->resume) return resume(f, status);
     DPT_TRY(status);
@@ -155,7 +183,7 @@ dpt_status dpti_fit_open_checkpoints(dpti_fit *f)
 
 /* ---- Keeping --------------------------------------------------------------------------------- */
 
-bool dpti_fit_is_due(dpti_fit *f)
+static bool is_due(dpti_fit *f)
 {
     if (!f->keeper) return false;
     dpt_interval every = f->options->checkpoint_every;
@@ -184,9 +212,12 @@ static dpti_run_state *describe(dpti_fit *f, bool finished)
     return state;
 }
 
+/* Where sums over processes are packed all take part, and this one has no more to do than that if
+   it is not the first. */
 static dpt_status keep(dpti_fit *f, bool finished)
 {
     const double began = dpti_seconds();
+    if (!f->keeper) return dpti_snapshot_bring(f->trainer);
     dpti_run_state *state = describe(f, finished);
     if (!state) return dpti_fit_no_memory(f);
     dpti_fit_look_at_checkpoints(f);
@@ -207,11 +238,6 @@ static bool is_finished(const dpti_fit *f)
     return !f->course.result.stopped && !dpti_fit_wants_more(f);
 }
 
-dpt_status dpti_fit_keep(dpti_fit *f)
-{
-    return keep(f, is_finished(f));
-}
-
 /* Whether the sums of the course are those of the weights: a step that was committed and not
    collected is not among them. */
 static bool is_consistent(const dpti_fit *f)
@@ -222,15 +248,24 @@ static bool is_consistent(const dpti_fit *f)
            dpti_trainer_trusted(t) < t->n_workers;
 }
 
+static bool is_kept(const dpti_fit *f, bool finished)
+{
+    return f->kept_step == f->trainer->done.step && f->kept_finished == finished &&
+           dpti_keeper_durable(f->keeper);
+}
+
 dpt_status dpti_fit_keep_last(dpti_fit *f, bool failed)
 {
-    const bool finished = !failed && is_finished(f);
-    if (!f->keeper || (failed && !is_consistent(f))) return DPT_OK;
-    dpti_keeper_wait(f->keeper);
-    if (f->kept_step == f->trainer->done.step && f->kept_finished == finished &&
-        dpti_keeper_durable(f->keeper))
-        return DPT_OK;
+    const bool finished = !failed && is_finished(f), together = dpti_packs(f->trainer);
+    if ((!f->keeper && !together) || (failed && !is_consistent(f))) return DPT_OK;
+    /* What other processes owe cannot be had: they may not be there, or not where this one is. */
+    if (failed && together) return DPT_OK;
+    if (f->keeper) dpti_keeper_wait(f->keeper);
+    unsigned due = f->keeper && !is_kept(f, finished) ? DUE_CHECKPOINT : 0;
+    if (together) DPT_TRY(dpti_peers_ask_first(f->trainer, due, &due));
+    if (due == 0) return DPT_OK;
     DPT_TRY(keep(f, finished));
+    if (!f->keeper) return DPT_OK;
     dpti_keeper_wait(f->keeper);
     dpt_error error;
     if (dpti_keeper_failure(f->keeper, &error) == DPT_OK) return DPT_OK;
@@ -239,14 +274,16 @@ dpt_status dpti_fit_keep_last(dpti_fit *f, bool failed)
 
 /* ---- A copy in host memory ------------------------------------------------------------------- */
 
-bool dpti_fit_copy_is_due(const dpti_fit *f)
+static bool copy_is_due(const dpti_fit *f)
 {
     const size_t steps = f->trainer->next.step - f->course.first.step - f->copied_steps;
     return f->options->host_copy > 0 && steps >= f->options->host_copy;
 }
 
-dpt_status dpti_fit_copy(dpti_fit *f)
+/* As keep: the first process has it. */
+static dpt_status copy(dpti_fit *f)
 {
+    if (dpt_process_rank(f->context) > 0) return dpti_snapshot_bring(f->trainer);
     if (!f->copy.flats[0]) DPT_TRY(dpti_snapshot_create(f->trainer, &f->copy));
     dpti_run_state *state = describe(f, false);
     if (!state) return dpti_fit_no_memory(f);
@@ -266,4 +303,32 @@ void dpti_fit_keep_copy(dpti_fit *f)
     dpti_keeper_keep_copy(f->keeper, &f->copy);
     dpti_keeper_wait(f->keeper);
     dpti_fit_look_at_checkpoints(f);
+}
+
+/* ---- What is due ----------------------------------------------------------------------------- */
+
+static unsigned find_due(dpti_fit *f)
+{
+    if (!f->keeper) return 0;
+    return (is_due(f) ? DUE_CHECKPOINT : 0) | (copy_is_due(f) ? DUE_COPY : 0);
+}
+
+/* A clock and a disk decide, which are the first process's. */
+bool dpti_fit_is_due(dpti_fit *f)
+{
+    const unsigned due = find_due(f);
+    if (!dpti_packs(f->trainer)) return due != 0;
+    if (due != 0) dpti_peers_wish(f->trainer, DPTI_WISH_KEEP);
+    return f->trainer->granted & DPTI_WISH_KEEP;
+}
+
+dpt_status dpti_fit_keep(dpti_fit *f)
+{
+    unsigned due = find_due(f);
+    if (dpti_packs(f->trainer)) {
+        DPT_TRY(dpti_peers_ask_first(f->trainer, due, &due));
+        dpti_peers_have(f->trainer, DPTI_WISH_KEEP);
+    }
+    if (due & DUE_COPY) DPT_TRY(copy(f));
+    return due & DUE_CHECKPOINT ? keep(f, is_finished(f)) : DPT_OK;
 }

@@ -68,6 +68,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
                               .parameters = t->model->scalars,
                               .batch_size = dpti_step_samples(t),
                               .accumulate = t->accumulate,
+                              .compress = dpti_packs(t),
                               .seed = t->seed,
                               .dataset = t->data->name,
                               .split = t->split_text,

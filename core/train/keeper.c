@@ -315,8 +315,9 @@ dpt_status dpti_keeper_newest(dpti_keeper *keeper, dpti_keeper_tell *tell, void 
 static bool has_ended(const dpti_keeper *k, size_t number)
 {
     char *path = dpti_folder_path(k->folder, number);
-    const size_t most = dpti_checkpoint_most_bytes(k->trainer) + other_model_bytes;
-    const bool ended = path && dpti_checkpoint_ended(path, most);
+    const bool ended =
+        path && dpti_checkpoint_ended(path, dpti_checkpoint_most_bytes(k->trainer, path) +
+                                                other_model_bytes);
     free(path);
     return ended;
 }

@@ -187,6 +187,9 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
         return dpt_fail(context, DPT_E_INVALID, "unknown mode of batch-norm %d",
                         (int)o->batch_norm);
     t->batch_norm = o->batch_norm;
+    if (o->compress != DPT_COMPRESS_NONE && o->compress != DPT_COMPRESS_BF16)
+        return dpt_fail(context, DPT_E_INVALID, "unknown compression %d", (int)o->compress);
+    t->compress = o->compress;
     if (!(o->device_timeout >= 0 && o->device_timeout <= 1e9))
         return dpt_fail(context, DPT_E_INVALID, "a device timeout of %g s is not in [0, 1e9]",
                         o->device_timeout);

@@ -149,6 +149,7 @@ static void collect_facts(const dpt_trainer *t, const dpt_trainer_options *o, fa
     add(f, "micro-batch", "%zu", o->micro_batch);
     add(f, "overlap", "%s", o->no_overlap ? "off" : "on");
     add(f, "least bucket", "%zu", o->bucket_bytes);
+    add(f, "compression", "%s", o->compress == DPT_COMPRESS_BF16 ? "bf16" : "none");
     add(f, "split", "%.90s", replayed ? "replay" : o->split ? o->split : "measured");
     add_optimizer(f, o);
     add(f, "loss", "%d", (int)o->loss);
@@ -438,4 +439,21 @@ dpt_status dpti_peers_report(dpt_trainer *trainer, const dpti_flight *flight)
 void dpti_peers_wish(dpt_trainer *trainer, dpti_wish wish)
 {
     atomic_fetch_or(&trainer->wishes, (unsigned)wish);
+}
+
+void dpti_peers_have(dpt_trainer *trainer, dpti_wish wish)
+{
+    atomic_fetch_and(&trainer->wishes, ~(unsigned)wish);
+    trainer->granted &= ~(unsigned)wish;
+}
+
+dpt_status dpti_peers_ask_first(dpt_trainer *trainer, unsigned mine, unsigned *first)
+{
+    dpt_error error = {.status = DPT_OK};
+    dpti_gathered all = {.data = NULL};
+    if (dpti_processes_gather(trainer->processes, &mine, sizeof mine, &all, &error) != DPT_OK)
+        return dpti_context_fail(trainer->context, NULL, &error);
+    memcpy(first, all.data, sizeof *first);
+    dpti_gathered_free(&all);
+    return DPT_OK;
 }

@@ -30,6 +30,7 @@ typedef struct dpti_peer {
 typedef enum dpti_wish {
     DPTI_WISH_STOP = 1 << 0, /* end training */
     DPTI_WISH_TIME = 1 << 1, /* the time is up */
+    DPTI_WISH_KEEP = 1 << 2, /* keep what lasts of all processes, before more steps are submitted */
 } dpti_wish;
 
 /* What came of a device's share of a step. */
@@ -81,5 +82,10 @@ DPT_CHECK_RESULT dpt_status dpti_peers_gather(dpt_trainer *trainer, dpt_status m
 
 /* Asks for something that all do, or nobody: with the next step that is collected. */
 void dpti_peers_wish(dpt_trainer *trainer, dpti_wish wish);
+/* All have done it, nothing in flight: it is wished and granted no more. */
+void dpti_peers_have(dpt_trainer *trainer, dpti_wish wish);
+/* What the first process says, wherever nothing is in flight and all ask. */
+DPT_CHECK_RESULT dpt_status dpti_peers_ask_first(dpt_trainer *trainer, unsigned mine,
+                                                 unsigned *first);
 
 #endif

@@ -143,6 +143,7 @@ char *dpti_run_state_encode(const dpti_run_state *state)
     for (size_t i = 0; i < state->settings.n; i++)
         set(&e, settings, state->settings.list[i].key, json_string(state->settings.list[i].text));
     set(&e, o, "settings", settings);
+    if (state->n_owing > 0) set_size(&e, o, "owing", state->n_owing);
     if (state->in_course) set(&e, o, "fit", encode_course(&e, state));
     if (state->n_devices > 0) set(&e, o, "balance", encode_balance(&e, state));
     char *text = e.failed ? NULL : json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
@@ -344,6 +345,9 @@ static bool get_state(decoder *d, const json_t *o, dpti_run_state *s)
         return fail_key(d, "batches_before", "number within its bounds");
     if (s->optimizer_origin > s->done.step)
         return fail_key(d, "optimizer_origin", "number within its bounds");
+    if (json_object_get(o, "owing") &&
+        !get_size(d, o, "owing", DPTI_BALANCE_MAX_DEVICES, &s->n_owing))
+        return false;
     const json_t *fit = json_object_get(o, "fit"), *balance = json_object_get(o, "balance");
     s->in_course = fit != NULL;
     return (!fit || get_course(d, fit, s)) && (!balance || get_balance(d, balance, s));

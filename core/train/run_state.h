@@ -62,6 +62,7 @@ typedef struct dpti_run_state {
     dpti_course course;
     bool finished;            /* the course: its limits were reached */
     bool calibrated;          /* the balance's shares were chosen by measurement */
+    size_t n_owing;           /* processes whose error feedback goes with it; 0: none */
     size_t n_devices;         /* 0: there was no balance */
     dpti_run_device *devices; /* (n_devices), owned */
 } dpti_run_state;

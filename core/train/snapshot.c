@@ -23,6 +23,14 @@ dpt_status dpti_snapshot_create(dpt_trainer *trainer, dpti_snapshot *out)
         dpti_snapshot_free(&s);
         return DPT_E_NO_MEMORY;
     }
+    if (dpti_packs(t)) {
+        s.n_owing = dpti_processes_count(t->processes);
+        s.owed = calloc(s.n_owing, t->model->flat_size * sizeof *s.owed);
+        if (!s.owed) {
+            dpti_snapshot_free(&s);
+            return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a checkpoint");
+        }
+    }
     *out = s;
     return DPT_OK;
 }
@@ -31,6 +39,7 @@ void dpti_snapshot_free(dpti_snapshot *snapshot)
 {
     for (size_t k = 0; k < DPTI_MAX_LASTING; k++)
         free(snapshot->flats[k]);
+    free(snapshot->owed);
     free(snapshot->state);
     *snapshot = (dpti_snapshot){.n_kinds = 0};
 }
@@ -53,17 +62,43 @@ static bool take_balance(const dpt_trainer *t, dpti_run_state *state)
     return true;
 }
 
+/* What each process owes, (flat_size) each, to the first, if all have come so far (`status`): `all`
+   is NULL elsewhere. */
+static dpt_status collect_owed(dpt_trainer *t, dpt_status status, float *all)
+{
+    dpt_error error = {.status = DPT_OK};
+    float *mine = status == DPT_OK ? dpti_trainer_make_flat(t) : NULL;
+    if (status == DPT_OK && !mine) status = DPT_E_NO_MEMORY;
+    status = dpti_peers_agree(t, status);
+    if (status == DPT_OK) {
+        memcpy(mine, t->feedback.owed, t->feedback.count * sizeof *mine);
+        status = dpti_processes_collect(t->processes, mine, t->model->flat_size * sizeof *mine, all,
+                                        &error);
+        if (status != DPT_OK) (void)dpti_context_fail(t->context, NULL, &error);
+    }
+    free(mine);
+    return status;
+}
+
+dpt_status dpti_snapshot_bring(dpt_trainer *trainer)
+{
+    return collect_owed(trainer, DPT_OK, NULL);
+}
+
 dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course,
                               dpti_snapshot *snapshot)
 {
     dpt_trainer *t = trainer;
-    DPT_TRY(dpti_trainer_read_trusted(t, snapshot->n_kinds, snapshot->flats));
+    dpt_status status = dpti_trainer_read_trusted(t, snapshot->n_kinds, snapshot->flats);
+    if (dpti_packs(t)) status = collect_owed(t, status, snapshot->owed);
+    DPT_TRY(status);
     dpti_run_state *state = calloc(1, sizeof *state);
     if (!state) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a checkpoint");
     if (course) *state = *course;
     state->done = t->done;
     state->optimizer_origin = t->optimizer_origin;
     state->batches_before = t->batches_before;
+    state->n_owing = snapshot->n_owing;
     if (!course) state->lr = (double)t->lr;
     dpti_settings_of_trainer(t, &state->settings);
     char *text = take_balance(t, state) ? dpti_run_state_encode(state) : NULL;
@@ -86,10 +121,14 @@ static dpt_status write_file(dpti_snapshot *s, const char *path, dpti_tensors *t
     snprintf(steps, sizeof steps, "%zu", s->step);
     const char *const metadata[] = {"format",  "pt",     "model", s->model->name, "steps", steps,
                                     state_key, s->state, NULL};
-    DPT_TRY(dpti_tensors_create(s->model, s->n_kinds, tensors, error));
+    DPT_TRY(dpti_tensors_create(s->model, s->n_kinds + s->n_owing, tensors, error));
     DPT_TRY(dpti_tensors_add_weights(tensors, s->flats[0], s->batches, error));
     for (size_t k = 1; k < s->n_kinds; k++)
-        DPT_TRY(dpti_tensors_add_optimizer(tensors, dpti_lasting_kind(k), s->flats[k], error));
+        DPT_TRY(dpti_tensors_add_state(tensors, dpti_optimizer_tensor, dpti_lasting_kind(k),
+                                       s->flats[k], error));
+    for (size_t r = 0; r < s->n_owing; r++)
+        DPT_TRY(dpti_tensors_add_state(tensors, dpti_owed_tensor, r,
+                                       s->owed + r * s->model->flat_size, error));
     return dpti_safetensors_seal(path, tensors->list, tensors->n, metadata, error);
 }
 
@@ -105,13 +144,31 @@ dpt_status dpti_snapshot_write(dpti_snapshot *snapshot, const char *path, dpt_er
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
+static const size_t most_header_bytes = (size_t)16 << 20;
+
+/* Of how many processes a file says that it has error feedback. */
+static size_t count_owing(const char *path)
+{
+    char *text = dpti_safetensors_peek(path, most_header_bytes, state_key);
+    dpti_run_state *state = calloc(1, sizeof *state);
+    size_t n = 0;
+    if (text && state && dpti_run_state_decode(path, text, state, NULL) == DPT_OK) {
+        n = state->n_owing;
+        dpti_run_state_free(state);
+    }
+    free(state);
+    free(text);
+    return n;
+}
+
 /* Its data, a header entry for each tensor, the state. */
-size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer)
+size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer, const char *path)
 {
     const dpt_model *m = trainer->model;
+    const size_t n_flats = DPTI_MAX_LASTING + count_owing(path);
     size_t n = (size_t)4 << 20;
     for (size_t i = 0; i < m->n_parameters; i++)
-        n += DPTI_MAX_LASTING *
+        n += n_flats *
              (m->parameters[i].size * sizeof(float) + 512 + 6 * strlen(m->parameters[i].name));
     for (size_t i = 0; i < m->n_nodes; i++)
         n += 512 + 6 * strlen(m->nodes[i].name);
@@ -153,6 +210,27 @@ static dpt_status compare_trainer(dpt_trainer *t, const dpti_checkpoint *c)
     return status;
 }
 
+/* What the processes of the file owed, as what those of the trainer owe: see deal. */
+static dpt_status read_owed(dpt_trainer *t, const dpti_safetensors *file, float *outside,
+                            dpti_checkpoint *c)
+{
+    const size_t n = dpti_processes_count(t->processes), size = t->model->flat_size;
+    const bool same = c->state.n_owing == n;
+    float *flat = dpti_trainer_make_flat(t);
+    c->all_owed = calloc(n, size * sizeof *c->all_owed);
+    dpt_status status = flat && c->all_owed ? DPT_OK : DPT_E_NO_MEMORY;
+    for (size_t r = 0; status == DPT_OK && r < c->state.n_owing; r++) {
+        status = dpti_state_read(t, c->path, file, dpti_owed_tensor, r, flat, outside);
+        float *to = c->all_owed + (same ? r * size : 0);
+        for (size_t i = 0; i < size; i++)
+            to[i] += flat[i];
+    }
+    free(flat);
+    if (status == DPT_E_NO_MEMORY)
+        return dpt_fail(t->context, status, "no memory to read %s", c->path);
+    return status;
+}
+
 static dpt_status read_tensors(dpt_trainer *t, const dpti_safetensors *file, dpti_checkpoint *c)
 {
     const size_t n_kinds = dpti_trainer_n_lasting(t);
@@ -166,9 +244,11 @@ static dpt_status read_tensors(dpt_trainer *t, const dpti_safetensors *file, dpt
         else if (k == 0)
             status = dpti_weights_read(t, c->path, file, c->flats[0], outside);
         else
-            status =
-                dpti_optimizer_read(t, c->path, file, dpti_lasting_kind(k), c->flats[k], outside);
+            status = dpti_state_read(t, c->path, file, dpti_optimizer_tensor, dpti_lasting_kind(k),
+                                     c->flats[k], outside);
     }
+    if (status == DPT_OK && dpti_packs(t) && c->state.n_owing > 0)
+        status = read_owed(t, file, outside, c);
     free(outside);
     return status;
 }
@@ -190,7 +270,7 @@ static dpt_status read_file(dpt_trainer *t, const dpti_safetensors *file, dpti_c
 /* A file that is too large for the trainer's model is another model's, if its header says so. */
 static dpt_status compare_header(dpt_trainer *t, dpti_checkpoint *c)
 {
-    char *text = dpti_safetensors_peek(c->path, (size_t)16 << 20, state_key);
+    char *text = dpti_safetensors_peek(c->path, most_header_bytes, state_key);
     const bool read = text && dpti_run_state_decode(c->path, text, &c->state, NULL) == DPT_OK;
     free(text);
     return read ? compare_trainer(t, c) : DPT_OK;
@@ -204,7 +284,7 @@ dpt_status dpti_checkpoint_open(dpt_trainer *trainer, const char *path, dpti_che
     dpti_checkpoint c = {.path = dpti_strdup(path)};
     if (!c.path) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to read %s", path);
     dpt_status status =
-        dpti_safetensors_read_sealed(path, dpti_checkpoint_most_bytes(t), &file, &error);
+        dpti_safetensors_read_sealed(path, dpti_checkpoint_most_bytes(t, path), &file, &error);
     if (status == DPT_E_FORMAT && error.native == EFBIG && compare_header(t, &c) != DPT_OK)
         status = t->context->error.status;
     else if (status != DPT_OK)
@@ -223,12 +303,15 @@ void dpti_checkpoint_close(dpti_checkpoint *checkpoint)
 {
     for (size_t k = 0; k < DPTI_MAX_LASTING; k++)
         free(checkpoint->flats[k]);
+    free(checkpoint->all_owed);
+    free(checkpoint->owed);
     dpti_run_state_free(&checkpoint->state);
     free(checkpoint->path);
     *checkpoint = (dpti_checkpoint){.path = NULL};
 }
 
-/* The path, the state with its devices, the flat buffers: in memory's own layout. */
+/* The path, the state with its devices, the flat buffers: in memory's own layout.  Error feedback
+   is dealt, not copied to all. */
 uint8_t *dpti_checkpoint_pack(const dpt_trainer *trainer, const dpti_checkpoint *checkpoint,
                               size_t *n_bytes)
 {
@@ -315,6 +398,33 @@ static void apply_balance(dpt_trainer *t, const dpti_run_state *state)
     (void)dpti_balance_resume(t->balance, models, shares, state->calibrated);
 }
 
+dpt_status dpti_checkpoint_deal(dpt_trainer *trainer, dpti_checkpoint *checkpoint)
+{
+    dpt_trainer *t = trainer;
+    dpti_checkpoint *c = checkpoint;
+    dpt_error error = {.status = DPT_OK};
+    if (!dpti_packs(t) || c->state.n_owing == 0) return DPT_OK;
+    c->owed = dpti_trainer_make_flat(t);
+    if (!c->owed) return DPT_E_NO_MEMORY;
+    if (dpti_processes_deal(t->processes, c->all_owed, t->model->flat_size * sizeof *c->owed,
+                            c->owed, &error) != DPT_OK)
+        return dpti_context_fail(t->context, NULL, &error);
+    free(c->all_owed);
+    c->all_owed = NULL;
+    return DPT_OK;
+}
+
+/* NULL: nothing. */
+static void apply_owed(dpt_trainer *t, const float *owed)
+{
+    const size_t n_bytes = t->feedback.count * sizeof *owed;
+    if (!dpti_packs(t)) return;
+    if (owed)
+        memcpy(t->feedback.owed, owed, n_bytes);
+    else
+        memset(t->feedback.owed, 0, n_bytes);
+}
+
 dpt_status dpti_checkpoint_apply(dpt_trainer *trainer, const dpti_checkpoint *checkpoint)
 {
     dpt_trainer *t = trainer;
@@ -324,23 +434,39 @@ dpt_status dpti_checkpoint_apply(dpt_trainer *trainer, const dpti_checkpoint *ch
     t->batches_before = s->batches_before;
     t->lr = (float)s->lr;
     apply_balance(t, s);
+    apply_owed(t, checkpoint->owed);
     return dpti_trainer_adopt_state(t, (const float *const *)checkpoint->flats);
 }
 
 /* ---- In C programs --------------------------------------------------------------------------- */
 
+/* Where sums over processes are packed the first one has the snapshot and the file. */
+static bool writes(const dpt_trainer *t)
+{
+    return !dpti_packs(t) || dpti_processes_rank(t->processes) == 0;
+}
+
+static dpt_status together(dpt_trainer *t, dpt_status mine)
+{
+    return dpti_packs(t) ? dpti_peers_agree(t, mine) : mine;
+}
+
+static dpt_status save_state(dpt_trainer *t, dpti_snapshot *snapshot, const char *path)
+{
+    dpt_error error = {0};
+    if (!writes(t)) return dpti_snapshot_bring(t);
+    DPT_TRY(dpti_snapshot_take(t, NULL, snapshot));
+    if (dpti_snapshot_write(snapshot, path, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(t->context, NULL, &error);
+}
+
 dpt_status dpt_trainer_save_state(dpt_trainer *trainer, const char *path)
 {
     dpt_trainer *t = trainer;
     dpti_snapshot snapshot = {.n_kinds = 0};
-    dpt_error error = {0};
     DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_save_state"));
-    DPT_TRY(dpti_snapshot_create(t, &snapshot));
-    dpt_status status = dpti_snapshot_take(t, NULL, &snapshot);
-    if (status == DPT_OK) {
-        status = dpti_snapshot_write(&snapshot, path, &error);
-        if (status != DPT_OK) status = dpti_context_fail(t->context, NULL, &error);
-    }
+    dpt_status status = together(t, writes(t) ? dpti_snapshot_create(t, &snapshot) : DPT_OK);
+    if (status == DPT_OK) status = together(t, save_state(t, &snapshot, path));
     dpti_snapshot_free(&snapshot);
     return status;
 }
@@ -349,8 +475,9 @@ dpt_status dpt_trainer_load_state(dpt_trainer *trainer, const char *path)
 {
     dpti_checkpoint checkpoint = {.path = NULL};
     DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_load_state"));
-    DPT_TRY(dpti_checkpoint_open(trainer, path, &checkpoint));
-    const dpt_status status = dpti_checkpoint_apply(trainer, &checkpoint);
+    dpt_status status = together(trainer, dpti_checkpoint_open(trainer, path, &checkpoint));
+    if (status == DPT_OK) status = dpti_checkpoint_deal(trainer, &checkpoint);
+    if (status == DPT_OK) status = dpti_checkpoint_apply(trainer, &checkpoint);
     dpti_checkpoint_close(&checkpoint);
     return status;
 }

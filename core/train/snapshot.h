@@ -13,6 +13,8 @@ typedef struct dpti_snapshot {
     const dpt_model *model; /* outlives it */
     size_t n_kinds;
     float *flats[DPTI_MAX_LASTING]; /* (flat_size) each; a file's layout once they are written */
+    size_t n_owing;                 /* processes whose error feedback it has, 0: there is none */
+    float *owed;                    /* (n_owing, flat_size) likewise */
     int64_t batches;
     size_t step;
     char *state; /* encoded; NULL: nothing is taken */
@@ -21,9 +23,11 @@ typedef struct dpti_snapshot {
 /* Memory for as much as the trainer holds on one device.  The context's error tells. */
 DPT_CHECK_RESULT dpt_status dpti_snapshot_create(dpt_trainer *trainer, dpti_snapshot *out);
 void dpti_snapshot_free(dpti_snapshot *snapshot); /* accepts a zeroed one; zeroes it */
-/* Nothing in flight.  In a course: its counts and settings, else NULL both. */
+/* Nothing in flight.  In a course: its counts and settings, else NULL both.  Where sums over
+   processes are packed all take part: the first one takes, the others bring what they owe. */
 DPT_CHECK_RESULT dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course,
                                                dpti_snapshot *snapshot);
+DPT_CHECK_RESULT dpt_status dpti_snapshot_bring(dpt_trainer *trainer);
 /* Any thread; the snapshot is used up. */
 DPT_CHECK_RESULT dpt_status dpti_snapshot_write(dpti_snapshot *snapshot, const char *path,
                                                 dpt_error *error);
@@ -34,6 +38,10 @@ DPT_CHECK_RESULT dpt_status dpti_snapshot_write(dpti_snapshot *snapshot, const c
 typedef struct dpti_checkpoint {
     char *path;
     float *flats[DPTI_MAX_LASTING];
+    /* Error feedback, where the trainer packs and the file has any (state.n_owing): of all the
+       trainer's processes (flat_size) each, where it was read; in the others' NULL; and this one's
+       once it is dealt. */
+    float *all_owed, *owed;
     dpti_run_state state;
 } dpti_checkpoint;
 
@@ -52,8 +60,13 @@ DPT_CHECK_RESULT bool dpti_checkpoint_unpack(const dpt_trainer *trainer, const u
 DPT_CHECK_RESULT dpt_status dpti_checkpoint_compare(dpt_trainer *trainer,
                                                     const dpti_checkpoint *checkpoint,
                                                     const dpti_settings *settings);
-/* More bytes than any checkpoint of the trainer's model has, weights alone or the whole state. */
-size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer);
+/* Gives each process its part of the error feedback that the first one has read: as many processes
+   as in the file get their own again; of another number the first gets the sum of all, so that
+   nothing is lost. */
+DPT_CHECK_RESULT dpt_status dpti_checkpoint_deal(dpt_trainer *trainer, dpti_checkpoint *checkpoint);
+/* More bytes than any checkpoint of the trainer's model has, weights alone or the whole state; of
+   this file, if it says of how many processes it has error feedback. */
+size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer, const char *path);
 /* Whether a file is the sound checkpoint of a course, of any training, that came to its end; one of
    more than max_bytes is not read, and is none. */
 bool dpti_checkpoint_ended(const char *path, size_t max_bytes);

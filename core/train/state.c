@@ -261,6 +261,8 @@ dpt_status dpti_trainer_adopt_state(dpt_trainer *trainer, const float *const *fl
 dpt_status dpti_trainer_adopt(dpt_trainer *trainer, const float *weights, const float *zeros)
 {
     trainer->optimizer_origin = trainer->done.step;
+    if (dpti_packs(trainer))
+        memset(trainer->feedback.owed, 0, trainer->feedback.count * sizeof *trainer->feedback.owed);
     return dpti_trainer_adopt_state(trainer, (const float *const[]){weights, zeros, zeros});
 }
 

@@ -9,7 +9,7 @@
 /* PyTorch's batch-norm counts the batches that it has seen, as a 64-bit integer. */
 static const char counter_suffix[] = ".num_batches_tracked";
 static const char velocity_prefix[] = "optimizer.velocity.",
-                  squares_prefix[] = "optimizer.squares.";
+                  squares_prefix[] = "optimizer.squares.", owed_prefix[] = "owed.";
 
 static dpt_status no_memory(dpt_error *error)
 {
@@ -84,19 +84,24 @@ dpt_status dpti_tensors_add_weights(dpti_tensors *tensors, float *flat, int64_t 
     return DPT_OK;
 }
 
-char *dpti_optimizer_tensor(dpt_tensor_kind kind, const char *name)
+char *dpti_optimizer_tensor(size_t number, const char *parameter)
 {
-    return dpti_format("%s%s", kind == DPT_SQUARES ? squares_prefix : velocity_prefix, name);
+    return dpti_format("%s%s", number == DPT_SQUARES ? squares_prefix : velocity_prefix, parameter);
 }
 
-dpt_status dpti_tensors_add_optimizer(dpti_tensors *tensors, dpt_tensor_kind kind, float *flat,
-                                      dpt_error *error)
+char *dpti_owed_tensor(size_t number, const char *parameter)
+{
+    return dpti_format("%s%zu.%s", owed_prefix, number, parameter);
+}
+
+dpt_status dpti_tensors_add_state(dpti_tensors *tensors, dpti_state_name *name_of, size_t number,
+                                  float *flat, dpt_error *error)
 {
     dpti_tensors *t = tensors;
     for (size_t i = 0; i < t->model->n_parameters; i++) {
         const dpti_parameter *p = &t->model->parameters[i];
         if (dpti_is_statistic(p->role)) continue;
-        char *name = dpti_optimizer_tensor(kind, p->name);
+        char *name = name_of(number, p->name);
         if (!name) return no_memory(error);
         t->names[t->n] = name;
         add_parameter(t, p, name, flat);
@@ -121,14 +126,24 @@ bool dpti_is_counter(const dpt_model *model, const dpti_tensor *tensor)
     return false;
 }
 
-bool dpti_is_optimizers(const dpt_model *model, const dpti_tensor *tensor)
+/* What stands behind "owed.R.", else NULL. */
+static const char *behind_owed(const char *name)
+{
+    const size_t n = strlen(owed_prefix);
+    if (strncmp(name, owed_prefix, n) != 0) return NULL;
+    const size_t digits = strspn(name + n, "0123456789");
+    return digits > 0 && name[n + digits] == '.' ? name + n + digits + 1 : NULL;
+}
+
+bool dpti_is_state(const dpt_model *model, const dpti_tensor *tensor)
 {
     const char *const prefixes[] = {velocity_prefix, squares_prefix};
+    const char *owed = behind_owed(tensor->name);
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         const size_t n = strlen(prefixes[i]);
         if (strncmp(tensor->name, prefixes[i], n) == 0 &&
             dpti_model_parameter(model, tensor->name + n))
             return true;
     }
-    return false;
+    return owed && dpti_model_parameter(model, owed);
 }

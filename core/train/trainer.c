@@ -67,6 +67,10 @@ static dpt_status allocate(dpt_trainer *t)
         complete = complete && t->allgather;
     }
     if (t->allreduce) dpti_allreduce_want_finite(t->allreduce);
+    if (t->compress == DPT_COMPRESS_BF16 && t->processes) {
+        complete = complete && dpti_feedback_create(t->model->flat_trained, &t->feedback);
+        if (t->allreduce) dpti_allreduce_pack(t->allreduce, &t->feedback);
+    }
     if (!t->workers || !t->allreduce || !complete ||
         !dpti_order_create(t->data, dpti_step_samples(t), t->seed, t->order.shuffle, &t->order) ||
         !allocate_shares(t))
@@ -181,6 +185,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     dpti_replay_free(&t->replay);
     dpti_allgather_destroy(t->allgather);
     dpti_allreduce_destroy(t->allreduce);
+    dpti_feedback_free(&t->feedback);
     dpti_rendezvous_destroy(t->checks);
     free(t->events.events);
     dpti_peers_free(t);

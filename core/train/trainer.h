@@ -153,6 +153,7 @@ struct dpt_trainer {
     size_t accumulate;              /* batches of a step, at least 1 */
     uint64_t seed;
     dpt_batch_norm_mode batch_norm;
+    dpt_compression compress;
     float lr;
     char *split_text;
     dpti_split split;  /* of steps with fixed shares, and of evaluation */
@@ -168,6 +169,7 @@ struct dpt_trainer {
     dpti_test tests[DPTI_TESTS];
     uint64_t test_clock;
     dpti_allreduce *allreduce;
+    dpti_feedback feedback;    /* of this process, where exchanges with others are packed */
     dpti_allgather *allgather; /* of batch-norm's parts; NULL where nothing is exchanged */
     size_t n_workers;          /* this process's, */
     dpti_worker *workers;
@@ -293,6 +295,12 @@ void dpti_trainer_unbind_tests(dpt_trainer *trainer);
 /* The worker of a device of all processes' if it is this one's, else DPT_E_INVALID. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_own_device(const dpt_trainer *trainer, size_t device,
                                                     size_t *rank);
+/* Whether sums over processes are packed, so that every process owes them something that lasts. */
+static inline bool dpti_packs(const dpt_trainer *trainer)
+{
+    return trainer->feedback.count > 0;
+}
+
 /* Reads what lasts from the first replica that can be read.  Devices that fail at it are lost if
    another one does not, but for salvage, and where losses end the call.  DPT_E_STATE if no device
    holds trusted weights. */

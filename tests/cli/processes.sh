@@ -63,6 +63,54 @@ mpi 60 -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --overlap on : \
     -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --overlap off
 fails 2 "overlap differs: process 0 has on, process 1 has off"
 
+# Compressed: close to it, and resumed, after a kill too, the same to the bit; of another number of
+# processes what is owed is taken over.
+bf16=("${task[@]}" "${one[@]}" --split equal --compress bf16)
+mpi 120 -n 2 "$DPTRAIN" "${bf16[@]}" --checkpoint packed --log packed.jsonl
+check "compressed: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "the log tells" grep -q '"event":"run".*"compress":"bf16"' packed.jsonl
+check "the header tells" grep -q 'bf16 between processes' mpi.out
+check "nothing is rounded" eval '! cmp -s two/model.safetensors packed/model.safetensors'
+check "other losses" python3 - two.jsonl packed.jsonl <<'END'
+import json, sys
+loss = [[json.loads(line) for line in open(path)] for path in sys.argv[1:]]
+loss = [[e["loss"] for e in events if e["event"] == "step"] for events in loss]
+assert len(loss[0]) == len(loss[1]) > 20 and loss[0] != loss[1]
+assert all(abs(a - b) < 0.02 for a, b in zip(*loss)), loss
+END
+rm -rf packed-killed
+mpi 60 -n 2 "$DPTRAIN" "${bf16[@]}" --checkpoint packed-killed --checkpoint-every 3 --checkpoint-keep 3 &
+await packed-killed/checkpoint-000000006.safetensors
+kill_rank 1
+wait
+mpi 60 -n 2 "$DPTRAIN" "${bf16[@]}" --checkpoint packed-killed --checkpoint-every 3 --resume
+check "resuming: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "other weights after a kill" cmp -s packed/model.safetensors packed-killed/model.safetensors
+check "another state after a kill" python3 - packed packed-killed <<'END'
+import glob, json, struct, sys
+def tensors(folder):
+    path = sorted(glob.glob(folder + "/checkpoint-*.safetensors"))[-1]
+    data = open(path, "rb").read()
+    n = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + n])
+    return {k: data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]]
+            for k, v in header.items() if k != "__metadata__"}
+a, b = map(tensors, sys.argv[1:])
+assert a == b and "owed.0.conv1.weight" in a and "owed.1.fc2.bias" in a
+assert any(any(v) for k, v in a.items() if k.startswith("owed.1."))
+END
+cp -r packed packed-four
+mpi 60 -n 4 "$DPTRAIN" "${bf16[@]}" --epochs 3 --checkpoint packed-four --resume
+check "four processes: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "it is told: $(cat mpi.out mpi.err)" grep -q 'of 2 processes goes on with the first of 4' mpi.err
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --split equal --epochs 3 --checkpoint packed --resume
+check "no longer compressed: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "it is told: $(cat mpi.out mpi.err)" grep -q 'of 2 processes is dropped' mpi.err
+train "${bf16[@]}" --max-steps 2
+check "one process tells that it does nothing" grep -q 'warning: .*nothing is compressed' train.err
+mpi 60 -n 1 "$DPTRAIN" "${bf16[@]}" : -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --split equal
+fails 2 "compression differs: process 0 has bf16, process 1 has none"
+
 # Several batches a step.
 train "${task[@]}" --devices cpu:threads=1,cpu:threads=1 --split 2:1 --accumulate 3 --checkpoint several
 mpi 120 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --split 2:1 --accumulate 3 --checkpoint several-two

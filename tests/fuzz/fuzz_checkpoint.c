@@ -14,6 +14,7 @@ static void check_bounds(const dpti_run_state *s)
     require(s->done.epoch >= 1 && s->done.epoch <= most && s->done.step <= most);
     require(s->optimizer_origin <= s->done.step && isfinite(s->lr));
     require(s->settings.n <= DPTI_SETTINGS);
+    require(s->n_owing <= DPTI_BALANCE_MAX_DEVICES);
     for (size_t i = 0; i < s->settings.n; i++) {
         require(memchr(s->settings.list[i].key, 0, DPTI_SETTING_KEY_BYTES));
         require(memchr(s->settings.list[i].text, 0, DPTI_SETTING_BYTES));

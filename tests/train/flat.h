@@ -38,6 +38,7 @@ typedef struct flat_task {
     const char *devices, *split; /* devices: "A|B": of two processes (processes.h) */
     size_t batch, accumulate, micro_batch, steps;
     dpt_batch_norm_mode mode;
+    dpt_compression compress;
     bool no_overlap;
     size_t bucket_bytes; /* as those of dpt_trainer_options */
 } flat_task;

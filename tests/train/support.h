@@ -49,6 +49,7 @@ typedef struct run_options {
     const char *devices, *split; /* devices: "A|B": of two processes (processes.h) */
     size_t batch, steps;
     float lr, momentum;
+    dpt_compression compress;
 } run_options;
 
 /* What came of it: weights after the last step, gradients of the last step, losses of all. */

@@ -140,6 +140,7 @@ dpt_status flat_train(dpt_device_set *devices, const flat_task *task, flat_outco
                                          .momentum = FLAT_MOMENTUM,
                                          .weight_decay = FLAT_DECAY,
                                          .batch_norm = task->mode,
+                                         .compress = task->compress,
                                          .no_overlap = task->no_overlap,
                                          .bucket_bytes = task->bucket_bytes,
                                          .seed = 1,

@@ -138,6 +138,7 @@ static dpt_status train_in(dpt_context *context, const image_set *data, const ru
                                          .split = o->split,
                                          .lr = o->lr,
                                          .momentum = o->momentum,
+                                         .compress = o->compress,
                                          .seed = 1,
                                          .no_shuffle = true};
     dpt_dataset *dataset = NULL;
