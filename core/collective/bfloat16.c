@@ -1,35 +1,56 @@
 /* bfloat16, block by block, so that in place is no obstacle to vector instructions. */
 #include "collective/bfloat16.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 enum { BLOCK = 1024 }; /* elements */
 
 static const uint32_t infinity = 0x7f800000u, largest = 0x7f7f0000u, quiet = 0x00400000u;
 
-/* The bits of the float32 that is nearest among bfloat16. */
-static uint32_t round_bits(uint32_t bits)
+/* Magnitudes from here on are not what plain rounding makes of them: half a unit above the largest.
+ */
+static const int32_t beyond = 0x7f7f8000;
+
+/* The bits of the float32 that is nearest among bfloat16, below that. */
+static uint32_t round_plain(uint32_t bits)
+{
+    return (bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u;
+}
+
+static uint32_t round_any(uint32_t bits)
 {
     const uint32_t sign = bits & 0x80000000u, magnitude = bits ^ sign;
-    uint32_t rounded = (magnitude + 0x7fffu + (magnitude >> 16 & 1u)) & 0xffff0000u;
-    if (rounded >= infinity) rounded = largest;
-    if (magnitude >= infinity) rounded = infinity;
-    if (magnitude > infinity) rounded = infinity | quiet;
-    return sign | rounded;
+    if (magnitude > infinity) return sign | infinity | quiet;
+    if (magnitude == infinity) return bits;
+    return magnitude >= (uint32_t)beyond ? sign | largest : round_plain(bits);
+}
+
+static bool any_beyond(const uint32_t *bits, size_t n)
+{
+    int32_t any = 0;
+    for (size_t i = 0; i < n; i++)
+        any |= (int32_t)(bits[i] & 0x7fffffffu) >= beyond;
+    return any;
 }
 
 static void pack_block(const float *values, float *owes, uint16_t *packed, size_t n)
 {
-    uint32_t bits[BLOCK], nearest[BLOCK];
+    uint32_t bits[BLOCK];
     float rounded[BLOCK];
     memcpy(bits, values, n * sizeof *bits);
-    for (size_t i = 0; i < n; i++)
-        nearest[i] = round_bits(bits[i]);
-    memcpy(rounded, nearest, n * sizeof *rounded);
+    const bool plain = !any_beyond(bits, n);
+    for (size_t i = 0; plain && i < n; i++)
+        bits[i] = round_plain(bits[i]);
+    for (size_t i = 0; !plain && i < n; i++)
+        bits[i] = round_any(bits[i]);
+    memcpy(rounded, bits, n * sizeof *rounded);
     for (size_t i = 0; i < n; i++) {
-        packed[i] = (uint16_t)(nearest[i] >> 16);
-        owes[i] = (nearest[i] & infinity) == infinity ? 0.0f : values[i] - rounded[i];
+        packed[i] = (uint16_t)(bits[i] >> 16);
+        owes[i] = values[i] - rounded[i];
     }
+    for (size_t i = 0; !plain && i < n; i++)
+        if ((bits[i] & infinity) == infinity) owes[i] = 0;
 }
 
 void dpti_bfloat16_pack(float *data, const float *owed, float *owes, size_t n)
@@ -39,8 +60,9 @@ void dpti_bfloat16_pack(float *data, const float *owed, float *owes, size_t n)
     uint16_t packed[BLOCK];
     for (size_t begin = 0; begin < n; begin += BLOCK) {
         const size_t count = n - begin < BLOCK ? n - begin : BLOCK;
-        for (size_t i = 0; i < count; i++)
-            values[i] = data[begin + i] + (owed ? owed[begin + i] : -0.0f);
+        memcpy(values, data + begin, count * sizeof *values);
+        for (size_t i = 0; owed && i < count; i++)
+            values[i] += owed[begin + i];
         pack_block(values, owes + begin, packed, count);
         memcpy(at, packed, count * sizeof *packed);
         at += count * sizeof *packed;
