@@ -6,7 +6,8 @@
 Times in seconds, sizes in bytes.  A step's compute C is known; a link takes alpha + beta n for n bytes.
 The gradients' exchange is that of core/collective: every process owns a slice, gets the others' parts
 of it, sums them, and sends it to all, so each link carries 2 (P - 1) / P of the bytes in 2 (P - 1)
-messages.  With overlap a bucket is exchanged, one after the other, once backward has written it.
+messages; compressed, half the bytes.  With overlap a bucket is exchanged, one after the other, once
+backward has written it.
 """
 import argparse
 import json
@@ -105,11 +106,13 @@ def link_of(folder, n, rate):
 
 
 def check(folder):
-    names = sorted({re.sub(r"-\d+-o(ff|n)$", "", f) for f in os.listdir(folder)
-                    if f.endswith(("-on", "-off"))})
-    print("| processes | link | model, batch | compute | exchange | overlap off: measured, model | "
-          "error | overlap on: measured, model | error | on / max(compute, exchange) |")
-    print("|--:|---|---|--:|--:|--:|--:|--:|--:|--:|")
+    ways = {"off": "overlap off", "on": "overlap on", "bf16": "on, bf16"}
+    names = sorted({re.sub(r"-\d+-(off|on|bf16)$", "", f) for f in os.listdir(folder)
+                    if f.endswith(("-on", "-off", "-bf16"))})
+    print("| processes | link | model, batch | compute | exchange | "
+          + " | ".join(f"{words}: measured, model | error" for words in ways.values())
+          + " | on / max(compute, exchange) | on / bf16 |")
+    print("|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
     worst = 0.0
     for name in names:
         n, rate, model, batch, _ = name.split(":")
@@ -119,20 +122,22 @@ def check(folder):
         compute = statistics.median(max(steps_of(f"{f}-alone.{i}") for i in range(int(n)))
                                     for f in files)
         measured = {how: statistics.median(steps_of(f"{f}-{how}") for f in files)
-                    for how in ("off", "on")}
+                    for how in ways}
         layers = layers_of(f"{folder}/{model}.plan")
         total = 4 * sum(parameters for parameters, _ in layers)
         link, copying = link_of(folder, n, rate), link_of(folder, n, "none")
         gathers = gathers_of(f"{folder}/{model}.plan") * link.alpha / 2
         schedule = buckets(ready(layers, compute + gathers))
         modelled = {"off": compute + gathers + link(total),
-                    "on": overlapped(schedule, compute + gathers, link, copying(total))}
+                    "on": overlapped(schedule, compute + gathers, link, copying(total)),
+                    "bf16": overlapped(schedule, compute + gathers, lambda n: link(n / 2), copying(total))}
         error = {how: modelled[how] / measured[how] - 1 for how in measured}
         worst = max(worst, *map(abs, error.values()))
         print(f"| {n} | {rate} | {model}, {batch} | {1e3 * compute:.0f} | {1e3 * link(total):.0f} | "
               + " | ".join(f"{1e3 * measured[h]:.0f}, {1e3 * modelled[h]:.0f} | {100 * error[h]:+.0f} %"
-                           for h in ("off", "on"))
-              + f" | {measured['on'] / max(compute, link(total)):.2f} |")
+                           for h in ways)
+              + f" | {measured['on'] / max(compute, link(total)):.2f}"
+              + f" | {measured['on'] / measured['bf16']:.2f} |")
     print(f"\nMilliseconds; the largest error is {100 * worst:.0f} %.")
 
 

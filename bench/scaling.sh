@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Step times of training over several hosts with slow links, overlap on and off, beside what the
-# model of bench/scaling.py makes of compute and links measured in the same run.
+# Step times of training over several hosts with slow links, overlap on and off, and compressed, beside
+# what the model of bench/scaling.py makes of compute and links measured in the same run.
 #
 #     bench/scaling.sh [FOLDER]
 #
@@ -36,9 +36,9 @@ alone() {
         --batch-size $(($4 / $2)) --max-steps "$5"
 }
 
-# together NAME PROCESSES MODEL BATCH STEPS OVERLAP
+# together NAME PROCESSES MODEL BATCH STEPS HOW OPTION...
 together() {
-    hosts_mpi "$2" "$DPTRAIN" "${common[@]}" --model "$3" --batch-size "$4" --max-steps "$5" --overlap "$6" \
+    hosts_mpi "$2" "$DPTRAIN" "${common[@]}" --model "$3" --batch-size "$4" --max-steps "$5" "${@:7}" \
         --log "$out/$1-$6"
 }
 
@@ -59,8 +59,9 @@ for ((round = 1; round <= ${DPTRAIN_SCALING_ROUNDS:-3}; round++)); do
                 --json "$out/link-$n-$rate.json" >/dev/null
         fi
         alone "$name" "$n" "$model" "$batch" "$steps"
-        together "$name" "$n" "$model" "$batch" "$steps" off
+        together "$name" "$n" "$model" "$batch" "$steps" off --overlap off
         together "$name" "$n" "$model" "$batch" "$steps" on
+        together "$name" "$n" "$model" "$batch" "$steps" bf16 --compress bf16
     done
 done
 for model in mlp resnet18; do
