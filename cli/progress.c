@@ -196,6 +196,7 @@ static void tell_event(const dpt_device_event *event)
         (void)cli_error(0, "device %s is lost, and step %zu is done without it: %s", event->id,
                         event->step, event->message);
         break;
+    case DPT_ISLAND_LOST: (void)cli_error(0, "warning: %s", event->message); break;
     case DPT_REPLICA_RESTORED:
         (void)cli_error(0, "device %s, before step %zu: %s", event->id, event->step,
                         event->message);

@@ -602,24 +602,31 @@ typedef struct dpt_group {
 } dpt_group;
 
 /* Failures stand in the error of the device concerned; those of invite and create in the first
-   one's. */
+   one's.  Core tries a new communicator on sums that it knows before it relies on it. */
 typedef struct dpt_collective_ops {
     /* required.  DPT_E_UNSUPPORTED: there are no collectives here, for a reason that is told. */
     dpt_status (*invite)(dpt_device *device, dpt_invitation *out);
-    /* required.  Returns when all ranks have come, who all call it meanwhile.  DPT_E_UNSUPPORTED if
-       these devices cannot be in one communicator; DPT_E_DEVICE if some do not come. */
+    /* required.  Called once a process, by the driver of its first device, while the drivers of the
+       others make no calls.  Returns when all ranks have come, who all call it meanwhile.
+       DPT_E_UNSUPPORTED if these devices cannot be in one communicator; DPT_E_DEVICE if some do not
+       come. */
     dpt_status (*create)(const dpt_group *group, dpt_communicator **out);
-    /* required.  Nothing is under way, or it has been aborted.  Accepts NULL. */
+    /* required.  Nothing is under way, and a member's driver calls it; or it has been aborted, no
+       member is in a call, and anybody does.  Streams that it was used on may live on.  Accepts
+       NULL. */
     void (*destroy)(dpt_communicator *communicator);
     /* required.  Enqueue the part of devices[i], called by its driver; `count` float32 elements.
-       All ranks make the same calls in the same order.  all_reduce sums in place, in a fixed order:
-       every rank gets the same bits. */
+       They do not wait for the other ranks' calls, but for a first one of its sort perhaps; the
+       stream does.  All ranks make the same calls in the same order.  all_reduce sums in place:
+       every rank gets the same bits, and the same inputs at the same ranks give the same bits each
+       time.  What other elements hold is not touched. */
     dpt_status (*all_reduce)(dpt_communicator *communicator, size_t i, dpt_stream *stream,
                              dpt_location data, size_t count);
     dpt_status (*broadcast)(dpt_communicator *communicator, size_t i, size_t root_rank,
                             dpt_stream *stream, dpt_location data, size_t count);
-    /* required.  Callable from any thread: every waiting and later call returns an error, and what
-       was enqueued ends. */
+    /* required.  Callable from any thread, several times, and while a member is in a call, even one
+       that never returns: every waiting and later call returns DPT_E_CANCELLED, and what was
+       enqueued ends, with any contents. */
     void (*abort)(dpt_communicator *communicator);
 } dpt_collective_ops;
 

@@ -523,6 +523,8 @@ typedef enum dpt_device_event_kind {
                                   that made the step fails with DPT_E_NOT_FINITE */
     DPT_REPLICA_RESTORED = 2,  /* its replica differed from the others before this step */
     DPT_DEVICE_READMITTED = 3, /* it was lost, and takes part again from this step on */
+    DPT_ISLAND_LOST = 4, /* the first of several that would exchange gradients among themselves, and
+                            from this step on do so through the host */
 } dpt_device_event_kind;
 
 typedef struct dpt_device_event {

@@ -27,9 +27,13 @@ typedef struct member {
     bool staged;
     bool contributes;
     bool absent;
+    bool hidden;      /* another one shows its island's sum */
+    dpti_berth berth; /* island NULL: it is in none */
     /* By its own driver: runs that it has been through; buckets of the one to come, which are
-       elements [low, high). */
+       elements [low, high), and where they are. */
     size_t n_runs, n_brought, low, high;
+    range brought[MOST_BUCKETS];
+    size_t n_shown; /* of these, what is handed on to the host */
     dpti_blame blame;
     atomic_bool flawed; /* what it has brought to this run is not finite */
 } member;
@@ -130,7 +134,7 @@ static void forget_runs(dpti_allreduce *a)
     pthread_mutex_lock(&a->mutex);
     memset(a->rounds, 0, sizeof a->rounds);
     for (size_t r = 0; r < a->n_ranks; r++) {
-        a->members[r].n_runs = a->members[r].n_brought = 0;
+        a->members[r].n_runs = a->members[r].n_brought = a->members[r].n_shown = 0;
         atomic_store(&a->members[r].flawed, false);
     }
     pthread_mutex_unlock(&a->mutex);
@@ -156,6 +160,13 @@ void dpti_allreduce_set_present(dpti_allreduce *allreduce, size_t rank, bool pre
     allreduce->members[rank].absent = !present;
     if (present) forget_runs(allreduce); /* this one has missed some */
     dpti_rendezvous_set_present(allreduce->rendezvous, rank, present);
+}
+
+void dpti_allreduce_set_berth(dpti_allreduce *allreduce, size_t rank, const dpti_berth *berth)
+{
+    member *m = &allreduce->members[rank];
+    m->berth = *berth;
+    m->hidden = berth->island && berth->place > 0;
 }
 
 void dpti_allreduce_break(dpti_allreduce *allreduce)
@@ -198,15 +209,36 @@ static bool is_alone(const dpti_allreduce *a)
     return count_present(a, a->n_ranks) == 1 && !a->processes;
 }
 
+/* Whether the host sees what it holds. */
+static bool shows(const member *m)
+{
+    return !m->absent && !m->hidden;
+}
+
+static size_t count_showing(const dpti_allreduce *a)
+{
+    size_t n = 0;
+    for (size_t r = 0; r < a->n_ranks; r++)
+        n += shows(&a->members[r]);
+    return n;
+}
+
+/* Whether the sum of this one's island is the whole one. */
+static bool is_all(const dpti_allreduce *a, const member *m)
+{
+    return m->berth.island && !a->processes && count_showing(a) == 1;
+}
+
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
-/* A sum is not finite: how many members' parts are not, that were so far. */
+/* A sum is not finite: how many members' parts are not, that were so far.  Those of an island have
+   looked at theirs, and if what one shows is not it is for being their sum. */
 static size_t blame(dpti_allreduce *a, size_t begin, size_t n)
 {
     size_t n_more = 0;
     for (size_t r = 0; r < a->n_ranks; r++) {
         member *m = &a->members[r];
-        if (!m->absent && m->contributes && !dpti_all_finite(m->view + begin, n))
+        if (shows(m) && m->contributes && !m->berth.island && !dpti_all_finite(m->view + begin, n))
             n_more += !atomic_exchange(&m->flawed, true);
     }
     return n_more;
@@ -227,7 +259,7 @@ static bool reduce_slice(dpti_allreduce *a, size_t first, size_t last, size_t *n
         bool empty = true;
         /* Fixed order: float addition is not associative, and replicas must agree to the bit. */
         for (size_t r = 0; r < a->n_ranks; r++) {
-            if (a->members[r].absent || !a->members[r].contributes) continue;
+            if (!shows(&a->members[r]) || !a->members[r].contributes) continue;
             const float *from = a->members[r].view + begin;
             if (empty)
                 memcpy(sum, from, n * sizeof *sum);
@@ -242,7 +274,7 @@ static bool reduce_slice(dpti_allreduce *a, size_t first, size_t last, size_t *n
             *n_flawed += blame(a, begin, n);
         }
         for (size_t r = 0; r < n_written; r++)
-            if (!a->members[r].absent) memcpy(a->members[r].view + begin, sum, n * sizeof *sum);
+            if (shows(&a->members[r])) memcpy(a->members[r].view + begin, sum, n * sizeof *sum);
     }
     return finite;
 }
@@ -279,7 +311,7 @@ static bool sum_piece(dpti_allreduce *a, round *r)
     return true;
 }
 
-/* ---- Bringing -------------------------------------------------------------------------------- */
+/* ---- What a rank holds ----------------------------------------------------------------------- */
 
 static dpt_status transfer(const member *m, range what, bool upload)
 {
@@ -340,15 +372,108 @@ static void bring(dpti_allreduce *a, const dpti_contribution *who, range what)
 {
     member *m = &a->members[who->rank];
     round *r = &a->rounds[m->n_runs % 2];
-    const size_t k = m->n_brought++;
+    const size_t k = m->n_shown++;
     r->buckets[k] = what;
-    if (++r->n_bringing[k] < count_present(a, a->n_ranks)) return;
+    if (++r->n_bringing[k] < count_showing(a)) return;
     r->n_complete = k + 1;
     if (a->processes)
         start_reduction(a, who, what, false); /* here, so that all processes have one order */
     else
         pthread_cond_broadcast(&a->changed);
 }
+
+/* Hands the next of what it has brought on to the host. */
+static void show(dpti_allreduce *a, const dpti_contribution *who)
+{
+    const member *m = &a->members[who->rank];
+    pthread_mutex_lock(&a->mutex);
+    bring(a, who, m->brought[m->n_shown]);
+    pthread_mutex_unlock(&a->mutex);
+}
+
+static void begin_bringing(member *m, const dpti_contribution *who, size_t end)
+{
+    m->contributes = who->contributes || m->berth.island; /* the others may */
+    m->blame = DPTI_BLAME_NOBODY;
+    m->high = end;
+}
+
+/* ---- In an island ---------------------------------------------------------------------------- */
+
+/* A later failure of one that has failed is none of its own, and is not told. */
+static void note(member *m, const dpt_error *before, dpt_status status, dpt_status *mine)
+{
+    if (*mine != DPT_OK)
+        m->data->device->base.error = *before;
+    else
+        *mine = status;
+}
+
+/* Brings elements to its island, behind whose sum this point of the lane is marked. */
+static void add_to_island(const dpti_allreduce *a, const dpti_contribution *who, range what,
+                          size_t point, dpt_status *mine)
+{
+    member *m = &a->members[who->rank];
+    const dpt_error before = m->data->device->base.error;
+    const dpti_island_part part = {.data = m->data,
+                                   .begin = what.begin,
+                                   .end = what.end,
+                                   .empty = !who->contributes,
+                                   .host = shows(m) && !is_all(a, m) ? m->view : NULL,
+                                   .point = point};
+    note(m, &before, dpti_island_reduce(&m->berth, &part), mine);
+}
+
+/* Hands on what has arrived of the island's sums: of buckets, in their order. */
+static void show_arrived(dpti_allreduce *a, const dpti_contribution *who, dpt_status *mine)
+{
+    member *m = &a->members[who->rank];
+    if (m->hidden || is_all(a, m)) return;
+    while (*mine == DPT_OK && m->n_shown < m->n_brought) {
+        bool arrived = false;
+        *mine = dpti_island_arrived(&m->berth, m->n_shown, &arrived);
+        if (!arrived) return;
+        look_at_own(a, m, m->brought[m->n_shown], mine);
+        show(a, who);
+    }
+}
+
+/* Brings the rest, and waits until the sums are there whom others are to see. */
+static void finish_in_island(dpti_allreduce *a, const dpti_contribution *who, const range rest[REST],
+                             dpt_status *mine, double *clock, dpti_times *times)
+{
+    member *m = &a->members[who->rank];
+    const bool whole = is_all(a, m);
+    const size_t n_buckets = m->n_brought;
+    for (size_t i = 0; i < REST; i++)
+        add_to_island(a, who, rest[i], n_buckets + i, mine);
+    if (m->hidden && !whole) return;
+    const dpt_error before = m->data->device->base.error;
+    note(m, &before, dpti_island_wait(&m->berth, clock, times), mine);
+    if (whole && *mine == DPT_OK && who->look) {
+        *mine = who->look(who->user);
+        if (*mine == DPT_E_NOT_FINITE) m->blame = DPTI_BLAME_SUM;
+    }
+    for (size_t k = m->n_shown; !whole && k < n_buckets; k++) {
+        look_at_own(a, m, m->brought[k], mine);
+        show(a, who);
+    }
+}
+
+dpt_status dpti_allreduce_settle(dpti_allreduce *allreduce, size_t rank, dpt_status mine)
+{
+    member *m = &allreduce->members[rank];
+    double clock = dpti_seconds();
+    if (!m->berth.island) return mine;
+    const dpt_error before = m->data->device->base.error;
+    const dpt_status status = dpti_island_wait(&m->berth, &clock, NULL);
+    const bool own = mine != DPT_OK && mine != DPT_E_CANCELLED;
+    if (!own && status != DPT_OK && status != DPT_E_CANCELLED) return status;
+    m->data->device->base.error = before;
+    return mine;
+}
+
+/* ---- Bringing -------------------------------------------------------------------------------- */
 
 void dpti_allreduce_bring(dpti_allreduce *allreduce, const dpti_contribution *who, size_t begin,
                           size_t end, dpt_status *mine, dpti_times *times)
@@ -358,19 +483,21 @@ void dpti_allreduce_bring(dpti_allreduce *allreduce, const dpti_contribution *wh
     const range what = {begin, end};
     const double clock = dpti_seconds();
     if (is_alone(a) || m->n_brought == MOST_BUCKETS) return;
-    if (m->n_brought == 0) {
-        m->contributes = who->contributes;
-        m->blame = DPTI_BLAME_NOBODY;
-        m->high = end;
-    }
+    if (m->n_brought == 0) begin_bringing(m, who, end);
     m->low = begin;
-    if (*mine == DPT_OK && who->contributes) *mine = transfer(m, what, false);
-    look_at_own(a, m, what, mine);
-    pthread_mutex_lock(&a->mutex);
-    bring(a, who, what);
-    pthread_mutex_unlock(&a->mutex);
+    m->brought[m->n_brought++] = what;
+    if (m->berth.island) {
+        add_to_island(a, who, what, m->n_brought - 1, mine);
+        show_arrived(a, who, mine);
+    } else {
+        if (*mine == DPT_OK && who->contributes) *mine = transfer(m, what, false);
+        look_at_own(a, m, what, mine);
+        show(a, who);
+    }
     (void)dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, clock);
 }
+
+/* ---- The run --------------------------------------------------------------------------------- */
 
 /* What a rank has not brought yet. */
 static void find_rest(const dpti_allreduce *a, const member *m, range rest[REST])
@@ -387,10 +514,13 @@ static dpt_status transfer_rest(const member *m, const range rest[REST])
     return DPT_OK;
 }
 
-static bool any_staged(const dpti_allreduce *a)
+/* Whether sums have to be taken from where the host has made them. */
+static bool any_away(const dpti_allreduce *a)
 {
-    for (size_t r = 0; r < a->n_ranks; r++)
-        if (!a->members[r].absent && a->members[r].staged) return true;
+    for (size_t r = 0; r < a->n_ranks; r++) {
+        const member *m = &a->members[r];
+        if (!m->absent && !is_all(a, m) && (m->staged || m->berth.island)) return true;
+    }
     return false;
 }
 
@@ -408,8 +538,14 @@ static dpt_status meet(const dpti_allreduce *a, size_t rank, dpt_status mine, do
 static dpt_status take_away(dpti_allreduce *a, size_t rank, dpt_status *mine, double *clock,
                             dpti_times *times)
 {
-    if (!any_staged(a)) return DPT_OK;
-    *mine = transfer(&a->members[rank], (range){0, a->count}, true);
+    const member *m = &a->members[rank];
+    if (!any_away(a)) return DPT_OK;
+    if (!m->hidden) *mine = transfer(m, (range){0, a->count}, true);
+    if (m->berth.island) {
+        if (*mine == DPT_OK) *mine = dpti_island_hand_out(&m->berth, m->data, a->count);
+        if (*mine == DPT_OK) *mine = dpti_island_wait(&m->berth, clock, times);
+        if (*mine != DPT_OK) dpti_island_abort(m->berth.island);
+    }
     return meet(a, rank, *mine, clock, times);
 }
 
@@ -429,7 +565,7 @@ static dpt_status come(dpti_allreduce *a, const dpti_contribution *who, const ra
     const member *m = &a->members[who->rank];
     round *r = &a->rounds[m->n_runs % 2];
     if (a->broken) return DPT_E_CANCELLED;
-    for (size_t i = 0; i < REST; i++)
+    for (size_t i = 0; i < REST && shows(m) && !is_all(a, m); i++)
         bring(a, who, rest[i]);
     a->brought[who->rank] = mine;
     if (++r->n_here == count_present(a, a->n_ranks)) {
@@ -468,7 +604,7 @@ static dpt_status run_alone(dpti_allreduce *a, const dpti_contribution *who, con
         pthread_cond_wait(&a->changed, &a->mutex);
     const dpt_status summed = judge(r, m, verdict);
     m->n_runs++;
-    m->n_brought = 0;
+    m->n_brought = m->n_shown = 0;
     pthread_mutex_unlock(&a->mutex);
     *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
     DPT_TRY(summed);
@@ -534,8 +670,9 @@ static dpt_status reduce_over_processes(dpti_allreduce *a, const dpti_contributi
     if (mine != DPT_OK || a->n_ranks == 1) return mine;
     const range slice = slice_of(a, (range){0, a->count}, rank);
     for (size_t r = 1; r < a->n_ranks; r++)
-        memcpy(a->members[r].view + slice.begin, a->members[0].view + slice.begin,
-               (slice.end - slice.begin) * sizeof(float));
+        if (shows(&a->members[r]))
+            memcpy(a->members[r].view + slice.begin, a->members[0].view + slice.begin,
+                   (slice.end - slice.begin) * sizeof(float));
     return meet(a, rank, DPT_OK, clock, times);
 }
 
@@ -554,7 +691,7 @@ static dpt_status run_together(dpti_allreduce *a, const dpti_contribution *who,
         size_t n_flawed;
         (void)reduce_slice(a, slice.begin, slice.end, &n_flawed);
     }
-    m->n_brought = 0;
+    m->n_brought = m->n_shown = 0;
     DPT_TRY(meet(a, rank, DPT_OK, clock, times));
     DPT_TRY(reduce_over_processes(a, who, rest, clock, times));
     DPT_TRY(take_away(a, rank, mine, clock, times));
@@ -573,11 +710,13 @@ dpt_status dpti_allreduce_run(dpti_allreduce *allreduce, const dpti_contribution
     range rest[REST];
     if (is_alone(a)) return *mine;
     double clock = dpti_seconds();
-    if (m->n_brought == 0) m->blame = DPTI_BLAME_NOBODY;
-    if (m->n_brought == 0) m->contributes = who->contributes;
     find_rest(a, m, rest);
-    if (*mine == DPT_OK && who->contributes) *mine = transfer_rest(m, rest);
-    for (size_t i = 0; i < REST; i++)
+    if (m->n_brought == 0) begin_bringing(m, who, 0);
+    if (m->berth.island)
+        finish_in_island(a, who, rest, mine, &clock, times);
+    else if (*mine == DPT_OK && who->contributes)
+        *mine = transfer_rest(m, rest);
+    for (size_t i = 0; i < REST && shows(m); i++)
         look_at_own(a, m, rest[i], mine);
     clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, clock);
     return a->processes ? run_together(a, who, rest, mine, &clock, times)

@@ -6,6 +6,10 @@
    A rank can bring its data in buckets, as they are written, and go on computing; what is complete
    is summed meanwhile by those that have nothing else to do.
 
+   Ranks of an island (collective/island.h) sum among themselves first: one of them shows the sum,
+   and is the only one of them that the others see.  Where the island is all there is, its sum is the
+   whole one, and no host sees it.
+
    Where there are several processes, ranks are those of this process: its sum goes into one rank's
    data, is reduced there over the processes by the communication thread (collective/processes.h),
    for buckets while everybody goes on computing, and then reaches the others. */
@@ -14,6 +18,7 @@
 
 #include "base/times.h"
 #include "collective/feedback.h"
+#include "collective/island.h"
 #include "collective/processes.h"
 #include "device/device.h"
 
@@ -33,7 +38,12 @@ void dpti_allreduce_leave(dpti_allreduce *allreduce, size_t rank);
 /* Between runs: a rank that is not present is not waited for, and its data stay as they are.  All
    are at first. */
 void dpti_allreduce_set_present(dpti_allreduce *allreduce, size_t rank, bool present);
-/* A rank will not come: as dpti_rendezvous_break and mend say. */
+/* Between runs: the rank is in this island, from now on; berth->island NULL: in none, as all are at
+   first.  Members have joined, are present, and stand in their island in the order of ranks; its
+   first one's rank shows the sum. */
+void dpti_allreduce_set_berth(dpti_allreduce *allreduce, size_t rank, const dpti_berth *berth);
+
+/* A rank will not come: as dpti_rendezvous_break and mend say.  Islands are aborted before. */
 void dpti_allreduce_break(dpti_allreduce *allreduce);
 void dpti_allreduce_mend(dpti_allreduce *allreduce);
 /* Nobody is there or on the way: waits for what other processes still do with buckets, and forgets
@@ -46,13 +56,17 @@ typedef struct dpti_contribution {
     bool contributes;      /* a rank that does not still receives the sum */
     const bool *processes; /* (processes) which of them contribute; NULL: all.  Stays until the run
                               is over */
+    /* [driver] Where the sum of its island is the whole one: DPT_OK, or what is wrong with it,
+       DPT_E_NOT_FINITE perhaps.  NULL: nothing ever is. */
+    dpt_status (*look)(void *user);
+    void *user;
 } dpti_contribution;
 
 /* [driver] Brings elements [begin, end) before the run, where all bring the same ranges in the same
    order, each of which ends where the one before begins.  Waits for nobody.  The device's earlier
    work has passed (sync), and none reads or writes these elements until the run is over.  A rank
    that has failed brings them all the same: they count for the others' order, not for the run. As
-   the run for *mine and *times. */
+   the run for *mine and *times, but that waiting for an island's sum is the run's. */
 void dpti_allreduce_bring(dpti_allreduce *allreduce, const dpti_contribution *who, size_t begin,
                           size_t end, dpt_status *mine, dpti_times *times);
 
@@ -61,15 +75,24 @@ void dpti_allreduce_bring(dpti_allreduce *allreduce, const dpti_contribution *wh
    may count on sums and all get the first failure in rank order (of this process; else that of
    another one).  The device's earlier work has passed (sync).  Added to *times, which may be NULL:
    as WAITING what passes until all have come, sums included that this rank makes meanwhile; as
-   EXCHANGE this rank's transfers and what passes from then on, which is what no computing hides. */
+   EXCHANGE this rank's transfers and what passes from then on, which is what no computing hides.
+   *mine becomes DPT_E_CANCELLED where an island's sum could not be made and that is not this
+   device's fault (island.h). */
 DPT_CHECK_RESULT dpt_status dpti_allreduce_run(dpti_allreduce *allreduce,
                                                const dpti_contribution *who, dpt_status *mine,
                                                dpti_times *times);
 
+/* [driver] Of a rank whose run, or what was before it, has failed: nothing writes its data any more.
+   Returns `mine`, whose record stays as it is; if that is no failure of its own, what the device
+   says now. */
+DPT_CHECK_RESULT dpt_status dpti_allreduce_settle(dpti_allreduce *allreduce, size_t rank,
+                                                  dpt_status mine);
+
 /* Before the first run: numbers that are not finite fail it with DPT_E_NOT_FINITE, and blame tells
    each rank where they come from.  Within one process the sum of several is looked at while it is
    made. Where there are others each rank looks at what it brings, which becomes its *mine.  One
-   that is alone looks at its own part itself. */
+   that is alone looks at its own part itself, and so do those of an island, before they bring
+   it. */
 void dpti_allreduce_want_finite(dpti_allreduce *allreduce);
 
 /* Before the first run, where there are other processes: elements below feedback->count travel to
@@ -82,7 +105,8 @@ typedef enum dpti_blame {
     DPTI_BLAME_NOBODY, /* another rank came with that status */
     DPTI_BLAME_OWN,    /* what this rank has brought is not finite */
     DPTI_BLAME_OTHERS, /* what others have brought */
-    DPTI_BLAME_SUM,    /* what each has brought is finite, and the sum is not */
+    DPTI_BLAME_SUM,    /* what each has brought is finite, and the sum is not.  (Over processes an
+                          island's sum is OWN of the one that shows it.) */
 } dpti_blame;
 
 dpti_blame dpti_allreduce_blame(const dpti_allreduce *allreduce, size_t rank);

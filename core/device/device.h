@@ -165,6 +165,51 @@ DPT_CHECK_RESULT dpt_status dpti_recording_end(dpti_device *device, dpt_recordin
 DPT_CHECK_RESULT dpt_status dpti_recording_replay(dpti_device *device, dpt_recording *recording);
 void dpti_recording_release(dpti_device *device, dpt_recording *recording); /* accepts NULL */
 
+/* ---- Collectives (lane.c) --------------------------------------------------------------------- */
+
+/* A second stream of a device, on which it exchanges beside what it computes, with points in it. */
+enum { DPTI_LANE_POINTS = 72 };
+
+typedef struct dpti_lane {
+    dpti_device *device; /* NULL: there is none */
+    dpt_stream *stream;
+    dpt_event *points[DPTI_LANE_POINTS]; /* each made when it is marked first */
+} dpti_lane;
+
+/* [driver] On failure *out is zeroed. */
+DPT_CHECK_RESULT dpt_status dpti_lane_create(dpti_device *device, dpti_lane *out);
+/* [driver] Accepts a zeroed one; zeroes it.  What it did has passed, or the device is lost. */
+void dpti_lane_destroy(dpti_lane *lane);
+/* [driver] Enqueue, as their namesakes on the main stream. */
+DPT_CHECK_RESULT dpt_status dpti_lane_fill(dpti_lane *lane, const dpti_buffer *to,
+                                           size_t offset_bytes, uint32_t pattern, size_t n_bytes);
+DPT_CHECK_RESULT dpt_status dpti_lane_download(dpti_lane *lane, void *host, const dpti_buffer *from,
+                                               size_t offset_bytes, size_t n_bytes);
+DPT_CHECK_RESULT dpt_status dpti_lane_sync(dpti_lane *lane);
+/* [driver] Marks point k here; whether the lane has passed it. */
+DPT_CHECK_RESULT dpt_status dpti_lane_mark(dpti_lane *lane, size_t k);
+DPT_CHECK_RESULT dpt_status dpti_lane_passed(dpti_lane *lane, size_t k, bool *passed);
+
+/* Whether its backend has collectives; whether these devices can use them create tells. */
+bool dpti_has_collectives(const dpti_device *device);
+/* [driver] Of the first device, in whose record a failure stands; the others' drivers make no calls
+   meanwhile.  DPT_E_UNSUPPORTED if these devices have none. */
+DPT_CHECK_RESULT dpt_status dpti_communicator_create(dpti_device *const *devices, size_t n,
+                                                     double timeout_seconds,
+                                                     dpt_communicator **out);
+/* [driver] Of a member, or from any thread once it was aborted; no member is in a call of it.
+   Accepts NULL. */
+void dpti_communicator_destroy(dpti_device *device, dpt_communicator *communicator);
+/* From any thread: who waits for it, or calls it, gets an error.  Accepts NULL. */
+void dpti_communicator_abort(dpti_device *device, dpt_communicator *communicator);
+/* [driver] Enqueue the part of member i, whose lane it is, in `count` elements from `first` on. */
+DPT_CHECK_RESULT dpt_status dpti_lane_all_reduce(dpti_lane *lane, dpt_communicator *communicator,
+                                                 size_t i, const dpti_buffer *data, size_t first,
+                                                 size_t count);
+DPT_CHECK_RESULT dpt_status dpti_lane_broadcast(dpti_lane *lane, dpt_communicator *communicator,
+                                                size_t i, size_t root, const dpti_buffer *data,
+                                                size_t count);
+
 /* ---- Operators ------------------------------------------------------------------------------- */
 
 typedef enum dpti_slot_role { DPTI_SLOT_IN, DPTI_SLOT_OUT } dpti_slot_role;

@@ -268,6 +268,7 @@ dpt_status dpti_log_write_device_event(dpti_log *log, const dpt_device_event *de
         [DPT_DEVICE_NOT_FINITE] = "device_not_finite",
         [DPT_REPLICA_RESTORED] = "replica_restored",
         [DPT_DEVICE_READMITTED] = "device_readmitted",
+        [DPT_ISLAND_LOST] = "island_lost",
     };
     event e = event_begin(names[d->kind]);
     set(&e, "step", size_value(d->step));

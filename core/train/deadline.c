@@ -29,6 +29,7 @@ static void give_up(dpt_trainer *t, dpti_worker *w, unsigned long long call, dou
     w->hung_error = error;
     if (w->gone) return; /* nobody waits for it */
     t->broken = true;
+    dpti_islands_abort(t);
     dpti_allreduce_break(t->allreduce);
     if (t->allgather) dpti_allgather_break(t->allgather);
     if (t->checks) dpti_rendezvous_break(t->checks);
@@ -38,6 +39,7 @@ static void give_up(dpt_trainer *t, dpti_worker *w, unsigned long long call, dou
 static void look(dpt_trainer *t, double waited)
 {
     if (t->processes) return; /* the others would wait for this one: nothing is gained */
+    dpti_islands_watch(t, waited);
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
         const bool tried =

@@ -4,6 +4,7 @@
 #include "base/base.h"
 #include "train/trainer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- A device's look at its own -------------------------------------------------------------- */
@@ -25,10 +26,10 @@ static dpt_status prepare_run(const dpti_replica *r, size_t i, size_t first, siz
     return dpti_bind(&f->ops[i], f->rows[i], &binding, &f->args[i]);
 }
 
-static dpt_status create(const dpti_replica *r, dpti_finite *f)
+static dpt_status create(const dpti_replica *r, size_t begin, size_t end, dpti_finite *f)
 {
-    const size_t n = r->model->flat_size, rest = n % ROW;
-    const size_t counts[DPTI_FINITE_RUNS] = {ROW, rest}, firsts[] = {0, n - rest};
+    const size_t n = end - begin, rest = n % ROW;
+    const size_t counts[DPTI_FINITE_RUNS] = {ROW, rest}, firsts[] = {begin, end - rest};
     f->rows[0] = n / ROW;
     f->rows[1] = rest > 0;
     f->places[1] = dpti_round_up(f->rows[0] * 2 * sizeof(float), PLACE);
@@ -42,10 +43,12 @@ static dpt_status create(const dpti_replica *r, dpti_finite *f)
     return DPT_OK;
 }
 
-dpt_status dpti_finite_create(const dpti_replica *replica, dpti_finite *out)
+dpt_status dpti_finite_create(const dpti_replica *replica, size_t begin, size_t end,
+                              dpti_finite *out)
 {
     *out = (dpti_finite){.looks = false};
-    const dpt_status status = create(replica, out);
+    if (begin == end) return DPT_OK;
+    const dpt_status status = create(replica, begin, end, out);
     if (status != DPT_E_UNSUPPORTED) return status;
     dpti_finite_destroy(out);
     return DPT_OK;
@@ -81,6 +84,73 @@ bool dpti_finite_all(const dpti_finite *finite)
     for (size_t i = 0; i < DPTI_FINITE_RUNS; i++)
         for (size_t k = 0; k < finite->rows[i]; k++)
             if (!(finite->host[finite->places[i] / sizeof(float) + 2 * k] == 0.0f)) return false;
+    return true;
+}
+
+/* ---- In an island ---------------------------------------------------------------------------- */
+
+/* Buckets lie next to each other: what is left lies before the last and behind the first. */
+static dpt_status create_looks(const dpti_worker *w, dpti_looks *looks)
+{
+    const dpti_program *program = &w->train.program;
+    size_t low = 0, high = w->replica.model->flat_size;
+    bool any = false;
+    for (size_t s = 0; s < program->n_segments; s++) {
+        const dpti_segment *segment = &program->segments[s];
+        dpti_finite *at = looks->segments[s];
+        if (segment->exchange == DPTI_EXCHANGE_BUCKET) {
+            DPT_TRY(dpti_finite_create(&w->replica, segment->begin, segment->end, &at[0]));
+            high = any ? high : segment->end;
+            low = segment->begin;
+            any = true;
+        }
+        if (segment->exchange != DPTI_EXCHANGE_GRADIENTS) continue;
+        DPT_TRY(dpti_finite_create(&w->replica, 0, any ? low : high, &at[0]));
+        DPT_TRY(dpti_finite_create(&w->replica, high, w->replica.model->flat_size, &at[1]));
+    }
+    return DPT_OK;
+}
+
+dpt_status dpti_looks_create(dpti_worker *worker)
+{
+    dpti_looks *looks = &worker->looks;
+    if (looks->segments || worker->replica.capacity == 0) return DPT_OK;
+    looks->n_segments = worker->train.program.n_segments;
+    looks->segments = calloc(looks->n_segments, sizeof *looks->segments);
+    if (!looks->segments)
+        return DPT_FAIL(&worker->device->base.error, DPT_E_NO_MEMORY, "no memory for looks");
+    return create_looks(worker, looks);
+}
+
+void dpti_looks_destroy(dpti_looks *looks)
+{
+    for (size_t s = 0; s < looks->n_segments; s++)
+        for (size_t i = 0; i < DPTI_LOOK_PLACES; i++)
+            dpti_finite_destroy(&looks->segments[s][i]);
+    free(looks->segments);
+    *looks = (dpti_looks){.n_segments = 0};
+}
+
+/* The i-th of what a device looks at behind a segment. */
+static const dpti_finite *look_of(const dpti_worker *w, size_t segment, size_t i)
+{
+    static const dpti_finite none;
+    if (dpti_in_island(w)) return w->looks.segments ? &w->looks.segments[segment][i] : &none;
+    const bool ends = w->train.program.segments[segment].exchange == DPTI_EXCHANGE_GRADIENTS;
+    return ends && i == 0 && dpti_is_alone(w) ? &w->finite : &none;
+}
+
+dpt_status dpti_worker_look(const dpti_worker *worker, size_t segment)
+{
+    for (size_t i = 0; i < DPTI_LOOK_PLACES; i++)
+        DPT_TRY(dpti_finite_enqueue(look_of(worker, segment, i)));
+    return DPT_OK;
+}
+
+bool dpti_worker_saw_finite(const dpti_worker *worker, size_t segment)
+{
+    for (size_t i = 0; i < DPTI_LOOK_PLACES; i++)
+        if (!dpti_finite_all(look_of(worker, segment, i))) return false;
     return true;
 }
 

@@ -3,13 +3,16 @@
 
    Where devices sum on the host, the sum is looked at while it is in the cache, and whose part it
    comes from only if it is not finite; over processes each part, before their vote
-   (collective/allreduce.h).  A device that sums with nobody looks at its own part itself: it takes
-   the squared error of the gradients against themselves, which is 0 for every finite number and not
-   a number for every other. */
+   (collective/allreduce.h).  A device that sums with nobody looks at its own part itself, and so
+   does one in an island, where nobody sees the parts, before it brings each: it takes the squared
+   error of the gradients against themselves, which is 0 for every finite number and not a number
+   for every other. */
 #ifndef DPTI_FINITE_H
 #define DPTI_FINITE_H
 
 #include "graph/replica.h"
+
+typedef struct dpti_worker dpti_worker;
 
 /* The whole rows of a matrix, and what is left behind them. */
 enum { DPTI_FINITE_RUNS = 2 };
@@ -24,13 +27,32 @@ typedef struct dpti_finite {
     float *host; /* likewise */
 } dpti_finite;
 
-/* [driver] For the replica's gradients.  One that cannot take squared errors looks at nothing.  On
-   failure *out holds what was made: destroy it. */
-DPT_CHECK_RESULT dpt_status dpti_finite_create(const dpti_replica *replica, dpti_finite *out);
+/* [driver] For the replica's gradients [begin, end).  One that cannot take squared errors looks at
+   nothing.  On failure *out holds what was made: destroy it. */
+DPT_CHECK_RESULT dpt_status dpti_finite_create(const dpti_replica *replica, size_t begin,
+                                               size_t end, dpti_finite *out);
 void dpti_finite_destroy(dpti_finite *finite); /* [driver] accepts a zeroed one; zeroes it */
 /* [driver] Enqueues the look. */
 DPT_CHECK_RESULT dpt_status dpti_finite_enqueue(const dpti_finite *finite);
 /* Behind a sync: whether all were finite. */
 bool dpti_finite_all(const dpti_finite *finite);
+
+/* What a device in an island looks at: for each segment of the program of training that ends in an
+   exchange of gradients, those that it brings then, which may lie in two places. */
+enum { DPTI_LOOK_PLACES = 2 };
+
+typedef struct dpti_looks {
+    dpti_finite (*segments)[DPTI_LOOK_PLACES]; /* NULL: there are none */
+    size_t n_segments;
+} dpti_looks;
+
+/* [driver] As those above; nothing if the worker has them. */
+DPT_CHECK_RESULT dpt_status dpti_looks_create(dpti_worker *worker);
+void dpti_looks_destroy(dpti_looks *looks);
+
+/* [driver] Enqueues the look that this device takes itself behind a segment of training, if it
+   takes one; and behind a sync, whether it saw finite numbers. */
+DPT_CHECK_RESULT dpt_status dpti_worker_look(const dpti_worker *worker, size_t segment);
+bool dpti_worker_saw_finite(const dpti_worker *worker, size_t segment);
 
 #endif

@@ -122,6 +122,11 @@ static dpt_status ready(dpt_trainer *t)
     DPT_TRY(dpti_trainer_lose_hung(t)); /* while something was read or written */
     DPT_TRY(dpti_readmit_admit(t));
     DPT_TRY(dpti_trainer_restore(t));
+    dpti_islands_form(t);
+    while (t->islands.due) { /* one hangs */
+        DPT_TRY(dpti_trainer_lose_hung(t));
+        dpti_islands_form(t);
+    }
     if (t->lost)
         return dpt_fail(t->context, DPT_E_STATE,
                         "no device holds trusted weights any more: load a checkpoint");
@@ -217,7 +222,13 @@ static dpt_status report(dpt_trainer *t, const dpti_flight *flight)
 static dpti_balance_reason find_reason(const dpt_trainer *t, const dpti_flight *flight)
 {
     if (dpti_trainer_lost_some(t, flight)) return DPTI_BALANCE_LOST;
-    return dpti_verify_failed(t, flight) ? DPTI_BALANCE_SAME : DPTI_BALANCE_MEMORY;
+    return dpti_trainer_ran_out(t, flight) ? DPTI_BALANCE_MEMORY : DPTI_BALANCE_SAME;
+}
+
+/* Replicas that differ are restored.  An island that has failed is not used for the next step. */
+static dpt_status settle(dpt_trainer *t, const dpti_flight *oldest)
+{
+    return dpti_verify_failed(t, oldest) ? dpti_verify_settle(t, oldest) : DPT_OK;
 }
 
 /* What must be otherwise before the steps in flight, n from this one on, are done again. */
@@ -226,7 +237,7 @@ static dpt_status remedy(dpt_trainer *t, const dpti_flight *oldest, size_t n,
 {
     switch (reason) {
     case DPTI_BALANCE_LOST: return dpti_trainer_lose_flights(t, oldest->cursor.step, n);
-    case DPTI_BALANCE_SAME: return dpti_verify_settle(t, oldest);
+    case DPTI_BALANCE_SAME: return settle(t, oldest);
     default: return dpti_trainer_bound_shares(t, oldest);
     }
 }
@@ -305,11 +316,22 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
     dpti_trainer_observe(t, flight, out->seconds);
 }
 
+/* Whether nobody's failure undid the step but that of an island. */
+static bool was_undone(const dpt_trainer *t, const dpti_flight *flight)
+{
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (flight->shares[i].committed || (flight->shares[i].status != DPT_OK &&
+                                            flight->shares[i].status != DPT_E_CANCELLED))
+            return false;
+    return dpti_islands_failed(t);
+}
+
 /* Whether a step has to be done again, and can be. */
 static bool must_repeat(const dpt_trainer *t, const dpti_flight *flight)
 {
     if (dpti_trainer_lost_some(t, flight)) return !t->stop_on_loss;
-    return dpti_trainer_ran_out(t, flight) || dpti_verify_failed(t, flight);
+    return dpti_trainer_ran_out(t, flight) || dpti_verify_failed(t, flight) ||
+           was_undone(t, flight);
 }
 
 dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)

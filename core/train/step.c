@@ -38,8 +38,7 @@ dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable, siz
     DPT_TRY(dpti_executable_run(executable, segment, n_samples));
     DPT_TRY(dpti_event_record(device, replica->end));
     if (result) DPT_TRY(dpti_executable_result(executable, n_samples, result));
-    if (result && executable == &worker->train && dpti_looks_itself(worker))
-        DPT_TRY(dpti_finite_enqueue(&worker->finite));
+    if (worker->looking) DPT_TRY(dpti_worker_look(worker, segment));
     DPT_TRY(dpti_sync(device));
     DPT_TRY(dpti_event_elapsed(device, replica->start, replica->end, &busy));
     if (worker->moves) DPT_TRY(dpti_event_elapsed(device, replica->moving, replica->start, &moved));
@@ -114,10 +113,7 @@ static dpt_status add_results(dpti_share *share)
         share->loss += (double)share->result[2 * i];
         share->hits += share->result[2 * i + 1] != 0.0f;
     }
-    if (!isfinite(share->loss)) return not_finite(share, "loss");
-    if (dpti_looks_itself(share->worker) && !dpti_finite_all(&share->worker->finite))
-        return not_finite(share, "gradients");
-    return DPT_OK;
+    return isfinite(share->loss) ? DPT_OK : not_finite(share, "loss");
 }
 
 /* A pass over part of the share, within a batch: what the device computes at once. */
@@ -144,9 +140,22 @@ static dpt_status compute(dpti_share *share, size_t segment, const pass *p)
     dpti_worker *w = share->worker;
     const bool ends = w->train.program.segments[segment].exchange == DPTI_EXCHANGE_GRADIENTS;
     if (p->n_samples == 0) return DPT_OK;
+    w->looking = p->last;
     DPT_TRY(dpti_worker_run(w, &w->train, segment, p->n_samples,
                             ends ? share->result + 2 * p->first : NULL, &share->times));
-    return ends && p->last ? add_results(share) : DPT_OK;
+    w->looking = false;
+    if (!p->last) return DPT_OK;
+    if (ends) DPT_TRY(add_results(share));
+    return dpti_worker_saw_finite(w, segment) ? DPT_OK : not_finite(share, "gradients");
+}
+
+/* Where the sum is the island's, and no host sees it. */
+static dpt_status look_at_sum(void *user)
+{
+    const dpti_worker *w = user;
+    DPT_TRY(dpti_finite_enqueue(&w->finite));
+    DPT_TRY(dpti_sync(w->device));
+    return dpti_finite_all(&w->finite) ? DPT_OK : DPT_E_NOT_FINITE;
 }
 
 static dpt_status gather_parts(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
@@ -200,10 +209,13 @@ static dpt_status reduce(dpti_share *share, const dpti_contribution *who, dpt_st
  */
 static dpt_status exchange(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
 {
-    const dpti_worker *w = share->worker;
+    dpti_worker *w = share->worker;
     const dpti_segment *s = &w->train.program.segments[segment];
-    const dpti_contribution who = {
-        .rank = w->rank, .contributes = share->n_samples > 0, .processes = share->contributing};
+    const dpti_contribution who = {.rank = w->rank,
+                                   .contributes = share->n_samples > 0,
+                                   .processes = share->contributing,
+                                   .look = look_at_sum,
+                                   .user = w};
     switch (s->exchange) {
     case DPTI_EXCHANGE_PARTS: return gather_parts(share, segment, p, mine);
     case DPTI_EXCHANGE_BUCKET:
@@ -272,6 +284,7 @@ static void run(dpti_share *share)
     } else {
         w->halted = true;
         w->unclean = true;
+        mine = dpti_allreduce_settle(w->trainer->allreduce, w->rank, mine);
         mine = finish_failed(w->device, mine);
         share->status = mine != DPT_OK ? mine : DPT_E_CANCELLED;
     }
@@ -290,7 +303,7 @@ void dpti_step_job(dpti_device *device, void *argument)
     share->astray = false;
     share->loss = 0;
     share->hits = 0;
-    share->worker->moves = false;
+    share->worker->moves = share->worker->looking = false;
     dpti_times_begin(&share->times, share->worker->trainer->traced);
     share->status = DPT_E_CANCELLED;
     if (!share->worker->halted) {

@@ -174,6 +174,7 @@ static dpt_status replace_allgather(dpt_trainer *t)
 static void leave(dpt_trainer *t, size_t rank, const dpt_error *error)
 {
     t->workers[rank].gone = true;
+    dpti_islands_leave(t, rank);
     dpti_trainer_set_present(t, rank, false);
     dpti_trainer_note_event(t, DPT_DEVICE_LOST, rank, error);
     dpti_readmit_begin(t, rank);

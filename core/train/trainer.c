@@ -41,6 +41,8 @@ static dpt_status allocate(dpt_trainer *t)
     const dpti_gatherers who = {t->n_workers, t->processes, t->firsts};
     bool complete = dpti_account_create(n, dpti_step_samples(t), &t->account);
     t->workers = calloc(t->n_workers, sizeof *t->workers);
+    t->islands.items = calloc(t->n_workers, sizeof *t->islands.items);
+    t->islands.due = true;
     if (t->verify_every > 0) {
         t->checks = dpti_rendezvous_create(t->n_workers);
         complete = complete && t->checks;
@@ -71,7 +73,7 @@ static dpt_status allocate(dpt_trainer *t)
         complete = complete && dpti_feedback_create(t->model->flat_trained, &t->feedback);
         if (t->allreduce) dpti_allreduce_pack(t->allreduce, &t->feedback);
     }
-    if (!t->workers || !t->allreduce || !complete ||
+    if (!t->workers || !t->islands.items || !t->allreduce || !complete ||
         !dpti_order_create(t->data, dpti_step_samples(t), t->seed, t->order.shuffle, &t->order) ||
         !allocate_shares(t))
         return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
@@ -109,7 +111,9 @@ static dpt_status prepare(dpt_trainer *t, const dpt_trainer_options *options)
 static dpt_status begin(dpt_trainer *t)
 {
     DPT_TRY(dpti_trainer_start_balance(t));
-    return dpti_trainer_check_shares(t);
+    DPT_TRY(dpti_trainer_check_shares(t));
+    dpti_islands_form(t);
+    return DPT_OK;
 }
 
 /* What fails in one process fails in all, where they next agree. */
@@ -158,6 +162,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     if (!t) return;
     dpti_trainer_drain(t);
     dpti_readmit_end(t);
+    dpti_islands_end(t);
     for (size_t i = 0; i < t->n_workers; i++)
         atomic_fetch_sub(&t->devices->devices[i]->n_holders, 1);
     dpti_trainer_destroy_workers(t);
@@ -193,6 +198,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
         if (!t->workers[i].gone || !t->workers[i].hung)
             dpti_recorded_choices_free(&t->workers[i].kept);
     free(t->workers);
+    free(t->islands.items);
     free(t->split_text);
     free(t);
 }

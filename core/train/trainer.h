@@ -18,6 +18,7 @@
 #include "train/data_store.h"
 #include "train/feed.h"
 #include "train/finite.h"
+#include "train/islands.h"
 #include "train/order.h"
 #include "train/peers.h"
 #include "train/readmit.h"
@@ -121,7 +122,10 @@ struct dpti_worker {
     /* The algorithms that it took when it was built first: built anew, for other shares, and for
        evaluation it takes the same, so that the log's choices are those of the whole run. */
     dpti_recorded_choices kept;
-    dpti_finite finite;                 /* of the gradients, where nobody else looks at them */
+    dpti_finite finite; /* of all gradients: where it is alone, or they are its island's sum */
+    dpti_looks looks;   /* since it was in an island first, */
+    dpti_lane lane;     /* likewise */
+    dpti_berth berth;   /* where it is in one */
     dpti_feed feed;                     /* where the data are not resident */
     dpti_worker_test tests[DPTI_TESTS]; /* as trainer->tests */
     size_t room; /* most samples at once: the replica's capacity, until it has run out of memory */
@@ -137,6 +141,7 @@ struct dpti_worker {
     dpti_away away;               /* while it is gone, and how it has failed before */
     unsigned long long seen_call; /* what it was in when it was looked at, and for how long */
     double seen_seconds;
+    bool looking; /* by its own thread: the segment's gradients are those to be brought */
     /* By its own thread: transfers are on their way that the next segment waits for, and count as
        this. */
     bool moves;
@@ -189,6 +194,7 @@ struct dpt_trainer {
     size_t verify_every;     /* steps between comparisons of replicas; 0: never */
     size_t settled_step;     /* the last that was done again because of one */
     dpti_rendezvous *checks; /* for these; NULL: never */
+    dpti_islands islands;
     bool stop_on_loss;
     double device_timeout; /* 0: by default */
     double longest_step;   /* seconds, of those collected */
@@ -242,8 +248,8 @@ void dpti_step_job(dpti_device *device, void *share);
 /* [driver] Enqueues a segment, waits, and adds what the device took, by its own clock, to *times
    (NULL: nowhere): the segment, throttle included, and transfers before it that worker->moves
    tells of, which throttle does not stretch: it makes a slower processor.  If result is not NULL it
-   gets the (n_samples, 2) losses and hits; then a device that does so looks at its gradients, too.
- */
+   gets the (n_samples, 2) losses and hits.  If worker->looking says so, the device looks at its
+   gradients where it does that itself. */
 DPT_CHECK_RESULT dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable,
                                             size_t segment, size_t n_samples, float *result,
                                             dpti_times *times);
@@ -347,11 +353,16 @@ bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_flight *flight)
 DPT_CHECK_RESULT dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer,
                                                       const dpti_flight *flight);
 
-/* Whether this device looks at its gradients itself: nobody sums them with others' (finite.h). */
-static inline bool dpti_looks_itself(const dpti_worker *worker)
+/* Whether nobody sums this device's gradients with others'. */
+static inline bool dpti_is_alone(const dpti_worker *worker)
 {
     const dpt_trainer *t = worker->trainer;
     return !t->processes && dpti_trainer_n_gone(t) + 1 == t->n_workers;
+}
+/* Whether its backend sums them with others'. */
+static inline bool dpti_in_island(const dpti_worker *worker)
+{
+    return worker->berth.island != NULL;
 }
 /* Says of a step in which a device has met DPT_E_NOT_FINITE what was not finite, and where
    (finite.c): the training's fault if it was so on every device, else that of those named, each

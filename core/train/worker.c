@@ -59,7 +59,7 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
         t->replay.choices ? &t->replay.choices[t->first_device + w->rank] : &w->kept;
     DPT_TRY(dpti_upload(&w->replica.parameters, 0, weights, t->model->flat_size * sizeof(float)));
     DPT_TRY(dpti_sync(w->device));
-    DPT_TRY(dpti_finite_create(&w->replica, &w->finite));
+    DPT_TRY(dpti_finite_create(&w->replica, 0, t->model->flat_size, &w->finite));
     DPT_TRY(dpti_verify_create(w));
     if (is_fed(w)) {
         const dpti_feed_size size = {.capacity = most,
@@ -81,7 +81,9 @@ static void destroy_replica(dpti_worker *w)
     dpti_executable_destroy(&w->train);
     dpti_feed_destroy(&w->feed);
     dpti_verify_destroy(w);
+    dpti_looks_destroy(&w->looks);
     dpti_finite_destroy(&w->finite);
+    dpti_lane_destroy(&w->lane);
     dpti_replica_destroy(&w->replica);
     memset(w->views, 0, sizeof w->views);
 }
@@ -251,6 +253,8 @@ dpt_status dpti_trainer_rebuild(dpt_trainer *trainer)
     dpt_status status = dpti_trainer_read_lasting(t, flats);
     if (status == DPT_OK) {
         dpti_trainer_unbind_tests(t);
+        dpti_islands_end(t);
+        t->islands.due = true;
         dpti_trainer_destroy_workers(t);
         status = dpti_trainer_create_workers(t, flats[0]);
     }

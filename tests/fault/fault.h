@@ -13,6 +13,8 @@
    again=M       all this only until it has been opened so often (for ever; 1 with away), and
    away=K        the K openings behind the first fail
    domain=N      its fault domain is one of the same number
+   island=N      it sums with the others that have the same number (fault_collective.c)
+   stick=N       from the N-th collective of its communicator on none ends
    entry=NAME    counts calls of this vtable entry only ("run", "sync")
    clock=MS      events tell a simulated time: MS milliseconds a sample that is trained
    bug=NAME      a planted mistake (fault_bug)
@@ -25,7 +27,8 @@
    anything else is passed on
 
    Into the file that $DPTRAIN_FAULT_REPORT names it appends `fired CALL ENTRY` when a failure is
-   planted, `opened SELF` when the device SELF is opened, `touched` when something of a lost device
+   planted, `joined N` and `parted N` when a communicator is made and destroyed, `order WHAT` when
+   its rules are broken, `opened SELF` when the device SELF is opened, `touched` when something of a lost device
    is released, which must be abandoned, and `closed CALLS LEFT` when a device is closed: how many
    calls were counted, and how many objects nobody had released.
 
@@ -49,7 +52,10 @@
     X(LAZY, lazy)         /* the last element of every output is not written */                    \
     X(OVERRUN, overrun)   /* one element behind every output is written */                         \
     X(INPUT, input)       /* the first element of every input is changed */                        \
-    X(UNSTABLE, unstable) /* every second run differs in the last bit */
+    X(UNSTABLE, unstable) /* every second run differs in the last bit */                           \
+    X(SUM, sum)           /* an element of an island's sum is one too much */                      \
+    X(APART, apart)       /* its last bit is another one at this device than at the others */      \
+    X(SHAKY, shaky)       /* likewise, at all, in every second sum */
 
 typedef enum fault_bug {
 #define FAULT_BUG_ENUM(name, word) FAULT_BUG_##name,
@@ -79,6 +85,7 @@ typedef struct fault_state {
     size_t fail, lost, full, lasting, room, from, clock, after, domain, hang, stall;
     size_t again, away, opening;
     size_t poison, smudge, huge, flip, wreck, place;
+    size_t island, stick;
     char entry[24];
     fault_bug bug;
     size_t n_calls, n_counted_full, n_updates;
@@ -87,16 +94,35 @@ typedef struct fault_state {
     fault_object *objects; /* the last created first */
 } fault_state;
 
+/* Until so many collectives of a communicator are done, or it is aborted; NULL: for nothing. */
+typedef struct fault_wait {
+    dpt_communicator *communicator;
+    size_t n;
+} fault_wait;
+
+/* A download that is behind a collective. */
+typedef struct fault_download {
+    void *host;
+    dpt_location from;
+    size_t n_bytes;
+    fault_wait behind;
+} fault_download;
+
 struct dpt_stream {
     dpt_device *device;
     dpt_stream *inner;
     dpt_recording *recording; /* not NULL from capture.begin to end */
+    fault_wait waits;
+    fault_download *downloads; /* in their order */
+    size_t n_downloads;
 };
 
 struct dpt_event {
     dpt_device *device;
     dpt_event *inner;
     double seconds; /* of the simulated clock, when it was recorded */
+    dpt_stream *stream; /* there, */
+    fault_wait waits;   /* behind this */
 };
 
 struct dpt_op {
@@ -137,6 +163,11 @@ DPT_PRINTF(1, 2) void fault_report(const char *format, ...);
 dpt_status fault_run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dpt_op_args *args);
 
 extern const dpt_capture_ops fault_capture_ops;
+extern const dpt_collective_ops fault_collective_ops;
+
+/* Whether it is over; waits until it is. */
+bool fault_passed(const fault_wait *wait);
+void fault_await(const fault_wait *wait);
 
 /* A call to be recorded: a run if there is an op, a copy if there is a source, else a fill. */
 typedef struct fault_call {

@@ -185,9 +185,41 @@ static dpt_status memory_upload(dpt_stream *stream, dpt_location to, const void 
         stream->device, inner_of(stream->device)->memory->upload(stream->inner, to, host, n_bytes));
 }
 
+/* Downloads that are not behind anything any more.  What an abort has left is not worth any. */
+static dpt_status catch_up(dpt_stream *stream)
+{
+    const dpt_memory_ops *memory = inner_of(stream->device)->memory;
+    size_t n = 0;
+    for (; n < stream->n_downloads && fault_passed(&stream->downloads[n].behind); n++) {
+        const fault_download *d = &stream->downloads[n];
+        DPT_TRY(fault_forwarded(stream->device,
+                                memory->download(stream->inner, d->host, d->from, d->n_bytes)));
+    }
+    stream->n_downloads -= n;
+    if (n > 0)
+        memmove(stream->downloads, stream->downloads + n,
+                stream->n_downloads * sizeof *stream->downloads);
+    if (fault_passed(&stream->waits)) stream->waits = (fault_wait){.communicator = NULL};
+    return DPT_OK;
+}
+
+static dpt_status put_off(dpt_stream *stream, const fault_download *download)
+{
+    const size_t n_bytes = (stream->n_downloads + 1) * sizeof *download;
+    fault_download *downloads = realloc(stream->downloads, n_bytes);
+    if (!downloads) return DPT_FAIL(&stream->device->error, DPT_E_NO_MEMORY, "no memory");
+    downloads[stream->n_downloads++] = *download;
+    stream->downloads = downloads;
+    return DPT_OK;
+}
+
 static dpt_status memory_download(dpt_stream *stream, void *host, dpt_location from, size_t n_bytes)
 {
     DPT_TRY(fault_enter(stream->device, "download"));
+    if (!fault_passed(&stream->waits)) {
+        const fault_download download = {host, from, n_bytes, stream->waits};
+        return put_off(stream, &download);
+    }
     return fault_forwarded(
         stream->device,
         inner_of(stream->device)->memory->download(stream->inner, host, from, n_bytes));
@@ -241,12 +273,15 @@ static void stream_destroy(dpt_stream *stream)
     fault_forget(stream->device, stream);
     fault_capture_ops.release(stream->device, stream->recording); /* one that nobody ended */
     inner_of(stream->device)->stream->destroy(stream->inner);
+    free(stream->downloads);
     free(stream);
 }
 
 static dpt_status stream_sync(dpt_stream *stream)
 {
     DPT_TRY(fault_enter(stream->device, "sync"));
+    fault_await(&stream->waits);
+    DPT_TRY(catch_up(stream));
     return fault_forwarded(stream->device, inner_of(stream->device)->stream->sync(stream->inner));
 }
 
@@ -279,6 +314,8 @@ static dpt_status event_record(dpt_event *event, dpt_stream *stream)
 {
     DPT_TRY(fault_enter(stream->device, "event_record"));
     event->seconds = fault_of(stream->device)->seconds;
+    event->stream = stream;
+    event->waits = stream->waits;
     return fault_forwarded(
         stream->device,
         inner_of(stream->device)->stream->event_record(event->inner, stream->inner));
@@ -294,6 +331,12 @@ static dpt_status event_wait(dpt_stream *stream, dpt_event *event)
 static dpt_status event_query(dpt_event *event, bool *done)
 {
     DPT_TRY(fault_enter(event->device, "event_query"));
+    if (event->waits.communicator) {
+        *done = fault_passed(&event->waits);
+        if (!*done) return DPT_OK;
+        event->waits = (fault_wait){.communicator = NULL};
+        DPT_TRY(catch_up(event->stream));
+    }
     return fault_forwarded(event->device,
                            inner_of(event->device)->stream->event_query(event->inner, done));
 }
@@ -366,6 +409,8 @@ static const dpt_param_spec params[] = {
     {.key = "again", .help = "openings in which failures are planted (all; 1 with away)"},
     {.key = "away", .help = "openings behind the first that fail"},
     {.key = "domain", .help = "the number of its fault domain"},
+    {.key = "island", .help = "the number of the island that it can be in"},
+    {.key = "stick", .help = "the collective that does not end"},
     {.key = "entry", .help = "the vtable entry whose calls are counted (all)"},
     {.key = "bug", .help = "a planted mistake"},
     {.key = "poison", .help = "the step in which gradients are infinite"},
@@ -431,6 +476,7 @@ static const dpt_backend backend = {
 #ifndef FAULT_STAGED
     .capture = &fault_capture_ops,
 #endif
+    .collective = &fault_collective_ops,
 };
 
 DPT_API const dpt_backend *dpt_backend_entry(uint32_t abi);

@@ -1,0 +1,274 @@
+/* The order of an island's calls, and waiting for them (island.h). */
+#include "collective/island.h"
+
+#include "base/base.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* The lane's point that a wait is for; those before it are parts'. */
+enum { LAST_POINT = DPTI_LANE_POINTS - 1 };
+
+typedef struct member {
+    dpti_device *device;
+    size_t n_called; /* collectives; guarded by the mutex */
+    size_t n_waited; /* by its own driver: of these, it has waited for */
+} member;
+
+struct dpti_island {
+    size_t n;
+    bool blames_devices;
+    dpt_communicator *communicator;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    /* Guarded by the mutex. */
+    bool aborted;
+    dpt_error failure;
+    size_t n_asking;      /* members that wait for what all have called for */
+    bool moved;           /* something has begun or ended since the last look */
+    double stuck_seconds; /* how long nothing has */
+    member members[];
+};
+
+dpti_island *dpti_island_create(const dpti_island_options *options)
+{
+    dpti_island *island = calloc(1, sizeof *island + options->n * sizeof *island->members);
+    if (!island) return NULL;
+    pthread_mutex_init(&island->mutex, NULL);
+    pthread_cond_init(&island->changed, NULL);
+    island->n = options->n;
+    island->blames_devices = options->blames_devices;
+    for (size_t i = 0; i < options->n; i++)
+        island->members[i].device = options->devices[i];
+    return island;
+}
+
+void dpti_island_destroy(dpti_island *island)
+{
+    if (!island) return;
+    pthread_cond_destroy(&island->changed);
+    pthread_mutex_destroy(&island->mutex);
+    free(island);
+}
+
+dpt_status dpti_island_open(dpti_island *island, double timeout_seconds)
+{
+    dpti_device **devices = calloc(island->n, sizeof *devices);
+    dpt_communicator *made = NULL;
+    if (!devices)
+        return DPT_FAIL(&island->members[0].device->base.error, DPT_E_NO_MEMORY,
+                        "no memory for a communicator");
+    for (size_t i = 0; i < island->n; i++)
+        devices[i] = island->members[i].device;
+    const dpt_status status = dpti_communicator_create(devices, island->n, timeout_seconds, &made);
+    free(devices);
+    DPT_TRY(status);
+    island->communicator = made;
+    return DPT_OK;
+}
+
+void dpti_island_close(dpti_island *island, dpti_device *device)
+{
+    dpti_communicator_destroy(device, island->communicator);
+    island->communicator = NULL;
+}
+
+size_t dpti_island_size(const dpti_island *island)
+{
+    return island->n;
+}
+
+dpti_device *dpti_island_device(const dpti_island *island, size_t place)
+{
+    return island->members[place].device;
+}
+
+/* ---- Its end --------------------------------------------------------------------------------- */
+
+bool dpti_island_is_sound(dpti_island *island)
+{
+    pthread_mutex_lock(&island->mutex);
+    const bool sound = !island->aborted;
+    pthread_mutex_unlock(&island->mutex);
+    return sound;
+}
+
+dpt_error dpti_island_failure(dpti_island *island)
+{
+    pthread_mutex_lock(&island->mutex);
+    const dpt_error failure = island->failure;
+    pthread_mutex_unlock(&island->mutex);
+    return failure;
+}
+
+/* The first to end it says why; NULL: that is no failure of the island's.  Whether it was. */
+static bool end(dpti_island *island, const dpt_error *failure)
+{
+    pthread_mutex_lock(&island->mutex);
+    const bool first = !island->aborted;
+    island->aborted = true;
+    if (first && failure) island->failure = *failure;
+    pthread_cond_broadcast(&island->changed);
+    pthread_mutex_unlock(&island->mutex);
+    if (first) dpti_communicator_abort(island->members[0].device, island->communicator);
+    return first;
+}
+
+void dpti_island_abort(dpti_island *island)
+{
+    (void)end(island, NULL);
+}
+
+void dpti_island_watch(dpti_island *island, double seconds, double limit)
+{
+    dpt_error error = {.status = DPT_E_DEVICE};
+    pthread_mutex_lock(&island->mutex);
+    const bool stands = island->n_asking > 0 && !island->moved && !island->aborted;
+    island->stuck_seconds = stands ? island->stuck_seconds + seconds : 0;
+    island->moved = false;
+    const bool stuck = island->stuck_seconds >= limit;
+    pthread_mutex_unlock(&island->mutex);
+    if (!stuck) return;
+    (void)DPT_FAIL(&error, DPT_E_DEVICE, "a sum that all called for did not end within %.3g s",
+                   limit);
+    (void)end(island, &error);
+}
+
+/* A call that is no collective's: the device's own failure, after which it does not keep up. */
+static dpt_status own_call(const dpti_berth *berth, dpt_status status)
+{
+    if (status != DPT_OK) dpti_island_abort(berth->island);
+    return status;
+}
+
+/* A collective's.  What others were told of by the abort is no failure of this device. */
+static dpt_status collective_call(const dpti_berth *berth, dpt_status status)
+{
+    dpti_island *island = berth->island;
+    if (status == DPT_OK) return DPT_OK;
+    if (status == DPT_E_DEVICE_LOST) return own_call(berth, status);
+    const bool first = end(island, dpti_device_error(berth->lane->device));
+    return first && island->blames_devices ? status : DPT_E_CANCELLED;
+}
+
+/* ---- Calls ----------------------------------------------------------------------------------- */
+
+static void count_call(const dpti_berth *berth)
+{
+    dpti_island *island = berth->island;
+    pthread_mutex_lock(&island->mutex);
+    island->members[berth->place].n_called++;
+    island->moved = true;
+    pthread_cond_broadcast(&island->changed);
+    pthread_mutex_unlock(&island->mutex);
+}
+
+dpt_status dpti_island_reduce(const dpti_berth *berth, const dpti_island_part *part)
+{
+    dpti_lane *lane = berth->lane;
+    const size_t count = part->end - part->begin, n_bytes = count * sizeof(float);
+    const size_t offset = part->begin * sizeof(float);
+    if (!dpti_island_is_sound(berth->island)) return DPT_E_CANCELLED;
+    if (count > 0) {
+        if (part->empty)
+            DPT_TRY(own_call(berth, dpti_lane_fill(lane, part->data, offset, 0, n_bytes)));
+        DPT_TRY(collective_call(berth, dpti_lane_all_reduce(lane, berth->island->communicator,
+                                                            berth->place, part->data, part->begin,
+                                                            count)));
+        count_call(berth);
+    }
+    if (!part->host) return DPT_OK;
+    if (dpti_host_pointer(part->data) == NULL)
+        DPT_TRY(own_call(
+            berth, dpti_lane_download(lane, part->host + part->begin, part->data, offset, n_bytes)));
+    return own_call(berth, dpti_lane_mark(lane, part->point));
+}
+
+dpt_status dpti_island_arrived(const dpti_berth *berth, size_t point, bool *out)
+{
+    if (!dpti_island_is_sound(berth->island)) return DPT_E_CANCELLED;
+    return own_call(berth, dpti_lane_passed(berth->lane, point, out));
+}
+
+dpt_status dpti_island_hand_out(const dpti_berth *berth, const dpti_buffer *data, size_t count)
+{
+    if (!dpti_island_is_sound(berth->island)) return DPT_E_CANCELLED;
+    DPT_TRY(collective_call(berth, dpti_lane_broadcast(berth->lane, berth->island->communicator,
+                                                       berth->place, 0, data, count)));
+    count_call(berth);
+    return DPT_OK;
+}
+
+/* ---- Waiting --------------------------------------------------------------------------------- */
+
+static size_t least_called(const dpti_island *island)
+{
+    size_t least = island->members[0].n_called;
+    for (size_t i = 1; i < island->n; i++)
+        if (island->members[i].n_called < least) least = island->members[i].n_called;
+    return least;
+}
+
+/* Until all have made their n-th call, or it is over.  From then on somebody asks. */
+static void await_calls(dpti_island *island, size_t n)
+{
+    pthread_mutex_lock(&island->mutex);
+    while (!island->aborted && least_called(island) < n)
+        pthread_cond_wait(&island->changed, &island->mutex);
+    island->n_asking++;
+    island->moved = true;
+    pthread_mutex_unlock(&island->mutex);
+}
+
+static void end_asking(dpti_island *island)
+{
+    pthread_mutex_lock(&island->mutex);
+    island->n_asking--;
+    island->moved = true;
+    pthread_mutex_unlock(&island->mutex);
+}
+
+/* In short calls, so that the driver of one that hangs is told from those that wait for it. */
+static dpt_status ask(const dpti_berth *berth)
+{
+    const long longest = 500000;
+    struct timespec nap = {.tv_nsec = 5000};
+    bool passed = false;
+    for (;;) {
+        DPT_TRY(dpti_island_arrived(berth, LAST_POINT, &passed));
+        if (passed) return DPT_OK;
+        (void)nanosleep(&nap, NULL);
+        if (nap.tv_nsec < longest) nap.tv_nsec += nap.tv_nsec / 4;
+    }
+}
+
+/* Nothing writes any more of what was enqueued before an abort, behind a sync. */
+static dpt_status settle(const dpti_berth *berth, dpt_status status)
+{
+    dpti_device *device = berth->lane->device;
+    const dpt_error first = device->base.error;
+    if (device->lost) return status;
+    const dpt_status synced = dpti_lane_sync(berth->lane);
+    if (synced == DPT_OK || status != DPT_E_CANCELLED) device->base.error = first;
+    return synced != DPT_OK && status == DPT_E_CANCELLED ? synced : status;
+}
+
+dpt_status dpti_island_wait(const dpti_berth *berth, double *clock, dpti_times *times)
+{
+    dpti_island *island = berth->island;
+    member *m = &island->members[berth->place];
+    dpt_status status = DPT_E_CANCELLED;
+    const size_t n = m->n_called; /* which this thread alone changes */
+    if (n == m->n_waited && dpti_island_is_sound(island)) return DPT_OK;
+    m->n_waited = n;
+    *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
+    if (dpti_island_is_sound(island)) status = own_call(berth, dpti_lane_mark(berth->lane, LAST_POINT));
+    await_calls(island, n);
+    *clock = dpti_times_add_since(times, DPTI_SPAN_WAITING, *clock);
+    if (status == DPT_OK) status = ask(berth);
+    end_asking(island);
+    if (status != DPT_OK) status = settle(berth, status);
+    *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
+    return status;
+}

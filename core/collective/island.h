@@ -1,0 +1,78 @@
+/* An island: devices of one backend, in one process, that reduce among themselves by the backend's
+   collectives.  It knows the order of calls and how to wait for them: every member makes the same
+   calls in the same order, each on its own driver and lane, and goes on; who waits asks, in calls
+   that return at once.
+
+   Whose call of a collective fails aborts it: all that wait, and all later calls, get
+   DPT_E_CANCELLED.  That failure is the island's (dpti_island_failure), not the device's, who gets
+   DPT_E_CANCELLED as well: unless it is DPT_E_DEVICE_LOST, or a failure of another call than a
+   collective's.  These abort the island, too, and are the device's own. */
+#ifndef DPTI_ISLAND_H
+#define DPTI_ISLAND_H
+
+#include "base/times.h"
+#include "device/device.h"
+
+typedef struct dpti_island dpti_island;
+
+/* A member's place, and its lane. */
+typedef struct dpti_berth {
+    dpti_island *island; /* NULL: it is in none */
+    size_t place;        /* the first one's is 0 */
+    dpti_lane *lane;
+} dpti_berth;
+
+typedef struct dpti_island_options {
+    dpti_device *const *devices;
+    size_t n;
+    bool blames_devices; /* failures of collectives are devices', after all */
+} dpti_island_options;
+
+/* Without a communicator yet.  NULL without memory. */
+dpti_island *dpti_island_create(const dpti_island_options *options);
+void dpti_island_destroy(dpti_island *island); /* closed, or left; accepts NULL */
+/* [driver] Of the first device: makes the communicator, for which all have to come within this
+   time.  As dpti_communicator_create. */
+DPT_CHECK_RESULT dpt_status dpti_island_open(dpti_island *island, double timeout_seconds);
+/* [driver] Of a member, while none uses it; or after abort on any thread, if no member is in a
+   call. */
+void dpti_island_close(dpti_island *island, dpti_device *device);
+
+size_t dpti_island_size(const dpti_island *island);
+dpti_device *dpti_island_device(const dpti_island *island, size_t place);
+/* Whether it was not aborted. */
+bool dpti_island_is_sound(dpti_island *island);
+/* Why not, if that is the island's own failure; else status is DPT_OK. */
+dpt_error dpti_island_failure(dpti_island *island);
+
+/* Ends it.  From any thread, several times. */
+void dpti_island_abort(dpti_island *island);
+/* While drivers are waited for, every so many seconds: a collective that all members have called
+   for, and that some wait for, fails the island when it has not ended for `limit`. */
+void dpti_island_watch(dpti_island *island, double seconds, double limit);
+
+/* Elements [begin, end) of a member's data. */
+typedef struct dpti_island_part {
+    const dpti_buffer *data;
+    size_t begin, end;
+    bool empty;  /* it brings zeros, whatever its data are */
+    float *host; /* where elements [0, ...) of the sum are to be shown; NULL: nowhere */
+    size_t point; /* of the lane, marked behind it if there is `host` */
+} dpti_island_part;
+
+/* [driver] Enqueues this member's part of a sum, in place; nothing if there are no elements.  What
+   the device did to these elements has passed (sync). */
+DPT_CHECK_RESULT dpt_status dpti_island_reduce(const dpti_berth *berth,
+                                               const dpti_island_part *part);
+/* [driver] Whether what was marked so has arrived, with the sum. */
+DPT_CHECK_RESULT dpt_status dpti_island_arrived(const dpti_berth *berth, size_t point, bool *out);
+/* [driver] Enqueues elements [0, count) of the first member's data for all. */
+DPT_CHECK_RESULT dpt_status dpti_island_hand_out(const dpti_berth *berth, const dpti_buffer *data,
+                                                 size_t count);
+/* [driver] Waits until what this member has enqueued has ended, or nothing of it will write any
+   more: then DPT_E_CANCELLED, or the device's failure.  *clock is when the caller began; spans go to
+   *times, which may be NULL: WAITING until all have called, EXCHANGE from then on. */
+DPT_CHECK_RESULT dpt_status dpti_island_wait(const dpti_berth *berth, double *clock,
+                                             dpti_times *times);
+
+#endif
