@@ -54,14 +54,17 @@ static dpt_status load(dpt_device *device)
     return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "NCCL is not there: %s", nccl.problem);
 }
 
-/* `comm` may be NULL. */
+/* `comm` may be NULL.  What breaks the card's context is the card's failure; all else is the
+   communicator's. */
 static dpt_status fail(dpt_device *device, ncclComm_t comm, ncclResult_t code, const char *what,
                        int line)
 {
     const char *more = nccl.ncclGetLastError(comm);
-    const dpt_status status =
-        code == ncclInvalidArgument || code == ncclInvalidUsage ? DPT_E_UNSUPPORTED : DPT_E_DEVICE;
-    (void)cudaGetLastError();
+    const bool lost = dpt_cuda_status(cudaGetLastError()) == DPT_E_DEVICE_LOST;
+    const dpt_status status = lost ? DPT_E_DEVICE_LOST
+                              : code == ncclInvalidArgument || code == ncclInvalidUsage
+                                  ? DPT_E_UNSUPPORTED
+                                  : DPT_E_DEVICE;
     return dpt_error_set(&device->error, status, (long)code, __FILE__, line, "%s: %s (%d)%s%.300s",
                          what, nccl.ncclGetErrorString(code), (int)code,
                          more && more[0] ? "; " : "", more ? more : "");
@@ -73,6 +76,7 @@ typedef struct member {
     dpt_device *device;
     ncclComm_t comm;       /* NULL: there is none any more */
     pthread_mutex_t mutex; /* held by whoever calls NCCL for it */
+    ncclResult_t finalized;
 } member;
 
 struct dpt_communicator {
@@ -95,7 +99,7 @@ static dpt_status settle(dpt_communicator *c, member *m, ncclResult_t code, doub
     struct timespec nap = {.tv_nsec = 10000};
     while (code == ncclInProgress) {
         if (atomic_load(&c->aborted))
-            return DPT_FAIL(&m->device->error, DPT_E_DEVICE, "%s: the communicator was aborted",
+            return DPT_FAIL(&m->device->error, DPT_E_CANCELLED, "%s: the communicator was aborted",
                             what);
         if (now() > until)
             return DPT_FAIL(&m->device->error, DPT_E_DEVICE, "%s: the other ranks did not come",
@@ -109,9 +113,15 @@ static dpt_status settle(dpt_communicator *c, member *m, ncclResult_t code, doub
     return code == ncclSuccess ? DPT_OK : fail(m->device, m->comm, code, what, __LINE__);
 }
 
+/* Whoever waits here for NCCL lets go of the mutex; one who does not is inside NCCL, and stays
+   there with what it has. */
 static void abort_member(member *m)
 {
-    pthread_mutex_lock(&m->mutex);
+    enum { PATIENCE_SECONDS = 2 };
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_SECONDS;
+    if (pthread_mutex_timedlock(&m->mutex, &until) != 0) return;
     if (m->comm) (void)nccl.ncclCommAbort(m->comm);
     m->comm = NULL;
     pthread_mutex_unlock(&m->mutex);
@@ -119,16 +129,14 @@ static void abort_member(member *m)
 
 static void abort_all(dpt_communicator *communicator)
 {
-    atomic_store(&communicator->aborted, true); /* whoever waits lets go of the mutex */
+    atomic_store(&communicator->aborted, true);
     for (size_t i = 0; i < communicator->n; i++)
         abort_member(&communicator->members[i]);
 }
 
-/* In good order NCCL ends what is under way at all ranks first. */
-static void leave(dpt_communicator *c, member *m)
+/* Finalizing, which `code` says of, ends when all ranks do it. */
+static void leave(dpt_communicator *c, member *m, ncclResult_t code)
 {
-    if (!m->comm) return;
-    const ncclResult_t code = nccl.ncclCommFinalize(m->comm);
     if (settle(c, m, code, now() + 10, "ncclCommFinalize") == DPT_OK)
         (void)nccl.ncclCommDestroy(m->comm);
     else
@@ -138,12 +146,15 @@ static void leave(dpt_communicator *c, member *m)
 
 static void destroy(dpt_communicator *communicator)
 {
-    if (!communicator) return;
-    for (size_t i = 0; i < communicator->n; i++) {
-        leave(communicator, &communicator->members[i]);
-        pthread_mutex_destroy(&communicator->members[i].mutex);
+    dpt_communicator *c = communicator;
+    if (!c) return;
+    for (size_t i = 0; i < c->n; i++)
+        if (c->members[i].comm) c->members[i].finalized = nccl.ncclCommFinalize(c->members[i].comm);
+    for (size_t i = 0; i < c->n; i++) {
+        if (c->members[i].comm) leave(c, &c->members[i], c->members[i].finalized);
+        pthread_mutex_destroy(&c->members[i].mutex);
     }
-    free(communicator);
+    free(c);
 }
 
 static dpt_status invite(dpt_device *device, dpt_invitation *out)
@@ -268,7 +279,7 @@ static dpt_status enqueue(dpt_communicator *c, size_t i, const part *what, enque
     pthread_mutex_lock(&m->mutex);
     if (atomic_load(&c->aborted) || !m->comm)
         status =
-            DPT_FAIL(&m->device->error, DPT_E_DEVICE, "%s: the communicator was aborted", name);
+            DPT_FAIL(&m->device->error, DPT_E_CANCELLED, "%s: the communicator was aborted", name);
     else
         status = settle(c, m, function(m->comm, what), HUGE_VAL, name);
     pthread_mutex_unlock(&m->mutex);

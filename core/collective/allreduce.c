@@ -439,8 +439,9 @@ static void show_arrived(dpti_allreduce *a, const dpti_contribution *who, dpt_st
 }
 
 /* Brings the rest, and waits until the sums are there whom others are to see. */
-static void finish_in_island(dpti_allreduce *a, const dpti_contribution *who, const range rest[REST],
-                             dpt_status *mine, double *clock, dpti_times *times)
+static void finish_in_island(dpti_allreduce *a, const dpti_contribution *who,
+                             const range rest[REST], dpt_status *mine, double *clock,
+                             dpti_times *times)
 {
     member *m = &a->members[who->rank];
     const bool whole = is_all(a, m);
@@ -452,7 +453,7 @@ static void finish_in_island(dpti_allreduce *a, const dpti_contribution *who, co
     note(m, &before, dpti_island_wait(&m->berth, clock, times), mine);
     if (whole && *mine == DPT_OK && who->look) {
         *mine = who->look(who->user);
-        if (*mine == DPT_E_NOT_FINITE) m->blame = DPTI_BLAME_SUM;
+        if (*mine == DPT_E_NOT_FINITE) m->blame = DPTI_BLAME_SUM; /* as all members do */
     }
     for (size_t k = m->n_shown; !whole && k < n_buckets; k++) {
         look_at_own(a, m, m->brought[k], mine);
@@ -579,12 +580,22 @@ static dpt_status come(dpti_allreduce *a, const dpti_contribution *who, const ra
     return r->all_here ? r->verdict : DPT_E_CANCELLED;
 }
 
+/* Whether one came with a failure of its own, which may be why its island's sum is as it is. */
+static bool any_fault(const dpti_allreduce *a)
+{
+    for (size_t r = 0; r < a->n_ranks; r++) {
+        const member *m = &a->members[r];
+        if (!m->absent && a->brought[r] != DPT_OK && m->blame != DPTI_BLAME_SUM) return true;
+    }
+    return false;
+}
+
 /* Under the mutex, when all pieces are summed: what comes of that, and this rank's part in it.
    Nobody sums for the next run before all have left this one. */
-static dpt_status judge(const round *r, member *m, dpt_status verdict)
+static dpt_status judge(const dpti_allreduce *a, const round *r, member *m, dpt_status verdict)
 {
     const bool flawed = atomic_exchange(&m->flawed, false);
-    m->blame = DPTI_BLAME_NOBODY;
+    if (m->blame == DPTI_BLAME_SUM && any_fault(a)) m->blame = DPTI_BLAME_NOBODY;
     if (verdict != DPT_OK || !r->not_finite) return verdict;
     m->blame = flawed ? DPTI_BLAME_OWN : r->n_flawed > 0 ? DPTI_BLAME_OTHERS : DPTI_BLAME_SUM;
     return DPT_E_NOT_FINITE;
@@ -602,7 +613,7 @@ static dpt_status run_alone(dpti_allreduce *a, const dpti_contribution *who, con
     }
     while (r->n_summing > 0)
         pthread_cond_wait(&a->changed, &a->mutex);
-    const dpt_status summed = judge(r, m, verdict);
+    const dpt_status summed = judge(a, r, m, verdict);
     m->n_runs++;
     m->n_brought = m->n_shown = 0;
     pthread_mutex_unlock(&a->mutex);

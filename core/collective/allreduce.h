@@ -7,8 +7,8 @@
    is summed meanwhile by those that have nothing else to do.
 
    Ranks of an island (collective/island.h) sum among themselves first: one of them shows the sum,
-   and is the only one of them that the others see.  Where the island is all there is, its sum is the
-   whole one, and no host sees it.
+   and is the only one of them that the others see.  Where the island is all there is, its sum is
+   the whole one, and no host sees it.
 
    Where there are several processes, ranks are those of this process: its sum goes into one rank's
    data, is reduced there over the processes by the communication thread (collective/processes.h),
@@ -82,9 +82,9 @@ DPT_CHECK_RESULT dpt_status dpti_allreduce_run(dpti_allreduce *allreduce,
                                                const dpti_contribution *who, dpt_status *mine,
                                                dpti_times *times);
 
-/* [driver] Of a rank whose run, or what was before it, has failed: nothing writes its data any more.
-   Returns `mine`, whose record stays as it is; if that is no failure of its own, what the device
-   says now. */
+/* [driver] Of a rank whose run, or what was before it, has failed: nothing writes its data any
+   more. Returns `mine`, whose record stays as it is; if that is no failure of its own, what the
+   device says now. */
 DPT_CHECK_RESULT dpt_status dpti_allreduce_settle(dpti_allreduce *allreduce, size_t rank,
                                                   dpt_status mine);
 

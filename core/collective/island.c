@@ -180,8 +180,8 @@ dpt_status dpti_island_reduce(const dpti_berth *berth, const dpti_island_part *p
     }
     if (!part->host) return DPT_OK;
     if (dpti_host_pointer(part->data) == NULL)
-        DPT_TRY(own_call(
-            berth, dpti_lane_download(lane, part->host + part->begin, part->data, offset, n_bytes)));
+        DPT_TRY(own_call(berth, dpti_lane_download(lane, part->host + part->begin, part->data,
+                                                   offset, n_bytes)));
     return own_call(berth, dpti_lane_mark(lane, part->point));
 }
 
@@ -263,7 +263,8 @@ dpt_status dpti_island_wait(const dpti_berth *berth, double *clock, dpti_times *
     if (n == m->n_waited && dpti_island_is_sound(island)) return DPT_OK;
     m->n_waited = n;
     *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
-    if (dpti_island_is_sound(island)) status = own_call(berth, dpti_lane_mark(berth->lane, LAST_POINT));
+    if (dpti_island_is_sound(island))
+        status = own_call(berth, dpti_lane_mark(berth->lane, LAST_POINT));
     await_calls(island, n);
     *clock = dpti_times_add_since(times, DPTI_SPAN_WAITING, *clock);
     if (status == DPT_OK) status = ask(berth);

@@ -55,8 +55,8 @@ void dpti_island_watch(dpti_island *island, double seconds, double limit);
 typedef struct dpti_island_part {
     const dpti_buffer *data;
     size_t begin, end;
-    bool empty;  /* it brings zeros, whatever its data are */
-    float *host; /* where elements [0, ...) of the sum are to be shown; NULL: nowhere */
+    bool empty;   /* it brings zeros, whatever its data are */
+    float *host;  /* where elements [0, ...) of the sum are to be shown; NULL: nowhere */
     size_t point; /* of the lane, marked behind it if there is `host` */
 } dpti_island_part;
 
@@ -70,8 +70,8 @@ DPT_CHECK_RESULT dpt_status dpti_island_arrived(const dpti_berth *berth, size_t 
 DPT_CHECK_RESULT dpt_status dpti_island_hand_out(const dpti_berth *berth, const dpti_buffer *data,
                                                  size_t count);
 /* [driver] Waits until what this member has enqueued has ended, or nothing of it will write any
-   more: then DPT_E_CANCELLED, or the device's failure.  *clock is when the caller began; spans go to
-   *times, which may be NULL: WAITING until all have called, EXCHANGE from then on. */
+   more: then DPT_E_CANCELLED, or the device's failure.  *clock is when the caller began; spans go
+   to *times, which may be NULL: WAITING until all have called, EXCHANGE from then on. */
 DPT_CHECK_RESULT dpt_status dpti_island_wait(const dpti_berth *berth, double *clock,
                                              dpti_times *times);
 

@@ -1,4 +1,5 @@
-/* A device's second stream, and the backend's collectives on it: checked calls, as in dispatch.c. */
+/* A device's second stream, and the backend's collectives on it: checked calls, as in dispatch.c.
+ */
 #include "device/dispatch.h"
 
 static const dpt_stream_ops *streams_of(const dpti_device *device)
@@ -127,8 +128,7 @@ dpt_status dpti_communicator_create(dpti_device *const *devices, size_t n, doubl
         members[i] = &devices[i]->base;
     dpt_group group = {
         .devices = members, .n_devices = n, .n_ranks = n, .timeout_seconds = timeout_seconds};
-    DPT_TRY(
-        DPTI_CALL(first, ops->invite(&first->base, &group.invitation), "collective.invite"));
+    DPT_TRY(DPTI_CALL(first, ops->invite(&first->base, &group.invitation), "collective.invite"));
     DPT_TRY(DPTI_CALL(first, ops->create(&group, &made), "collective.create"));
     *out = made;
     return DPT_OK;

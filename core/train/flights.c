@@ -320,8 +320,8 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
 static bool was_undone(const dpt_trainer *t, const dpti_flight *flight)
 {
     for (size_t i = 0; i < t->n_workers; i++)
-        if (flight->shares[i].committed || (flight->shares[i].status != DPT_OK &&
-                                            flight->shares[i].status != DPT_E_CANCELLED))
+        if (flight->shares[i].committed ||
+            (flight->shares[i].status != DPT_OK && flight->shares[i].status != DPT_E_CANCELLED))
             return false;
     return dpti_islands_failed(t);
 }

@@ -229,8 +229,7 @@ static dpt_status judge(const dpt_trainer *t, const group *g, const trial *trial
         }
     for (size_t i = 0; i < g->n; i++)
         if (trials[i].wrong || trials[i].sums != trials[0].sums)
-            return DPT_FAIL(error, DPT_E_DEVICE,
-                            "sums that were tried %s%s",
+            return DPT_FAIL(error, DPT_E_DEVICE, "sums that were tried %s%s",
                             trials[i].wrong ? "came out wrong at " : "were not those of others at ",
                             t->workers[g->ranks[i]].device->id);
     return DPT_OK;

@@ -26,7 +26,8 @@ void dpti_islands_end(dpt_trainer *trainer); /* all of them */
 /* Whether one was ended by what happened in a step, which is then to be done again without it. */
 bool dpti_islands_failed(const dpt_trainer *trainer);
 
-/* From the thread that waits for drivers: one of them will not come; so many seconds have passed. */
+/* From the thread that waits for drivers: one of them will not come; so many seconds have passed.
+ */
 void dpti_islands_abort(const dpt_trainer *trainer);
 void dpti_islands_watch(const dpt_trainer *trainer, double seconds);
 

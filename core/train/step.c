@@ -182,8 +182,11 @@ static void look_at_gradients(dpti_share *share, dpt_status verdict, dpt_status 
 {
     const dpti_worker *w = share->worker;
     const dpti_blame blame = dpti_allreduce_blame(w->trainer->allreduce, w->rank);
-    if (verdict != DPT_E_NOT_FINITE || share->n_samples == 0) return;
-    if (blame == DPTI_BLAME_OWN || blame == DPTI_BLAME_SUM) *mine = not_finite(share, "gradients");
+    if (verdict != DPT_E_NOT_FINITE) return;
+    if ((blame == DPTI_BLAME_OWN || blame == DPTI_BLAME_SUM) && share->n_samples > 0)
+        *mine = not_finite(share, "gradients");
+    else if (blame != DPTI_BLAME_OWN && *mine == DPT_E_NOT_FINITE)
+        *mine = DPT_OK; /* it has seen the sum of others */
 }
 
 static void bring(dpti_share *share, const dpti_contribution *who, size_t segment, dpt_status *mine)

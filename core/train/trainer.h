@@ -126,7 +126,7 @@ struct dpti_worker {
     dpti_looks looks;   /* since it was in an island first, */
     dpti_lane lane;     /* likewise */
     dpti_berth berth;   /* where it is in one */
-    dpti_feed feed;                     /* where the data are not resident */
+    dpti_feed feed;     /* where the data are not resident */
     dpti_worker_test tests[DPTI_TESTS]; /* as trainer->tests */
     size_t room; /* most samples at once: the replica's capacity, until it has run out of memory */
     size_t held; /* most samples at once of a step that counts */

@@ -22,13 +22,13 @@ typedef struct round {
 
 struct ncclComm {
     int rank, n, polls; /* polls: how often it still says that it is in progress */
-    bool joining, enqueued, aborted;
+    bool joining, leaving;
     ncclResult_t failed;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char calls[MOST_RANKS][MOST_CALLS];
-static int n_joined, in_group;
+static int n_joined, n_leaving, in_group;
 static size_t n_open;
 static round now;
 
@@ -52,7 +52,7 @@ static void forget(void)
 {
     memset(calls, 0, sizeof calls);
     memset(&now, 0, sizeof now);
-    n_joined = 0;
+    n_joined = n_leaving = 0;
 }
 
 __attribute__((visibility("default"))) nccl_stand_in stand_in = {
@@ -134,6 +134,7 @@ static ncclResult_t state_of(ncclComm_t comm)
         if (n_joined < comm->n) return ncclInProgress;
         comm->joining = false;
     }
+    if (comm->leaving && n_leaving < comm->n) return ncclInProgress; /* likewise */
     return comm->polls-- > 0 ? ncclInProgress : ncclSuccess;
 }
 
@@ -188,6 +189,8 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
     pthread_mutex_lock(&lock);
     record(comm->rank, "finalize");
     comm->polls = stand_in.polls;
+    comm->leaving = true;
+    n_leaving++;
     pthread_mutex_unlock(&lock);
     return ncclInProgress;
 }

@@ -28,9 +28,9 @@
 
    Into the file that $DPTRAIN_FAULT_REPORT names it appends `fired CALL ENTRY` when a failure is
    planted, `joined N` and `parted N` when a communicator is made and destroyed, `order WHAT` when
-   its rules are broken, `opened SELF` when the device SELF is opened, `touched` when something of a lost device
-   is released, which must be abandoned, and `closed CALLS LEFT` when a device is closed: how many
-   calls were counted, and how many objects nobody had released.
+   its rules are broken, `opened SELF` when the device SELF is opened, `touched` when something of a
+   lost device is released, which must be abandoned, and `closed CALLS LEFT` when a device is
+   closed: how many calls were counted, and how many objects nobody had released.
 
    Built twice: `fault`, and `faultstaged`, which hides that its memory is the host's and that it
    can record, so that core has to stage transfers as for a GPU. */
@@ -120,7 +120,7 @@ struct dpt_stream {
 struct dpt_event {
     dpt_device *device;
     dpt_event *inner;
-    double seconds; /* of the simulated clock, when it was recorded */
+    double seconds;     /* of the simulated clock, when it was recorded */
     dpt_stream *stream; /* there, */
     fault_wait waits;   /* behind this */
 };

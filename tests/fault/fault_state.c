@@ -30,9 +30,9 @@ const dpt_backend *fault_inner(dpt_error *error)
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
-static const char *const own_keys[] = {"fail",  "lost",   "full",   "for",   "room",   "from",
-                                       "clock", "entry",  "bug",    "after", "domain", "hang",
-                                       "stall", "poison", "smudge", "again", "away",   "huge",
+static const char *const own_keys[] = {"fail",  "lost",   "full",   "for",    "room",   "from",
+                                       "clock", "entry",  "bug",    "after",  "domain", "hang",
+                                       "stall", "poison", "smudge", "again",  "away",   "huge",
                                        "flip",  "wreck",  "place",  "island", "stick"};
 
 static bool is_own(const char *key)
@@ -75,14 +75,14 @@ static size_t *count_of(fault_state *state, const char *key)
     const struct {
         const char *key;
         size_t *count;
-    } counts[] = {{"fail", &state->fail},     {"lost", &state->lost},   {"full", &state->full},
-                  {"for", &state->lasting},   {"room", &state->room},   {"from", &state->from},
-                  {"clock", &state->clock},   {"after", &state->after}, {"domain", &state->domain},
-                  {"hang", &state->hang},     {"stall", &state->stall}, {"poison", &state->poison},
-                  {"smudge", &state->smudge}, {"flip", &state->flip},   {"again", &state->again},
-                  {"away", &state->away},     {"huge", &state->huge},   {"wreck", &state->wreck},
-                  {"place", &state->place},   {"island", &state->island},
-                  {"stick", &state->stick}};
+    } counts[] = {
+        {"fail", &state->fail},     {"lost", &state->lost},     {"full", &state->full},
+        {"for", &state->lasting},   {"room", &state->room},     {"from", &state->from},
+        {"clock", &state->clock},   {"after", &state->after},   {"domain", &state->domain},
+        {"hang", &state->hang},     {"stall", &state->stall},   {"poison", &state->poison},
+        {"smudge", &state->smudge}, {"flip", &state->flip},     {"again", &state->again},
+        {"away", &state->away},     {"huge", &state->huge},     {"wreck", &state->wreck},
+        {"place", &state->place},   {"island", &state->island}, {"stick", &state->stick}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (strcmp(key, counts[i].key) == 0) return counts[i].count;
     return NULL;

@@ -27,6 +27,24 @@ bool plant_fired(void)
     return report_contains("fired", line, sizeof line);
 }
 
+bool plant_fired_in(const char *entry)
+{
+    char line[REPORT_BYTES], name[64] = "";
+    return report_contains("fired", line, sizeof line) &&
+           sscanf(line, "fired %*u %63s", name) == 1 && strcmp(name, entry) == 0;
+}
+
+size_t plant_count(const char *word)
+{
+    char line[REPORT_BYTES];
+    size_t n = 0;
+    FILE *file = fopen(report_path, "r");
+    while (file && fgets(line, sizeof line, file))
+        n += strncmp(line, word, strlen(word)) == 0;
+    if (file) fclose(file);
+    return n;
+}
+
 bool plant_succeeded(run *r, dpt_status status, const char *what)
 {
     test *t = r->t;
@@ -54,6 +72,8 @@ static void check_closed(run *r, bool was_lost)
     test *t = r->t;
     char line[REPORT_BYTES];
     size_t n_calls = 0, n_left = 0;
+    if (report_contains("order", line, sizeof line))
+        FAIL("%s: collectives were not called as they are to be: %s", r->devices, line);
     if (report_contains("touched", line, sizeof line))
         FAIL("%s: something of the lost device was released, not abandoned", r->devices);
     if (!report_contains("closed", line, sizeof line)) return; /* it was never opened */
@@ -64,7 +84,7 @@ static void check_closed(run *r, bool was_lost)
 bool plant_once(test *t, const plant_list *list, size_t n, run_body *body)
 {
     const plant *p = t->user;
-    char devices[128];
+    char devices[192];
     (void)remove(report_path);
     snprintf(devices, sizeof devices, list->format, p->backend, n);
     run r = {.t = t,

@@ -43,6 +43,10 @@ bool plant_succeeded(run *r, dpt_status status, const char *what);
 
 /* Whether the planted failure has happened in this run. */
 bool plant_fired(void);
+/* Likewise, in a call of this entry. */
+bool plant_fired_in(const char *entry);
+/* How many lines of the report begin with this. */
+size_t plant_count(const char *word);
 
 /* A device list with one "%s" for the backend and one "%zu" for the call. */
 typedef struct plant_list {

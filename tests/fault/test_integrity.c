@@ -184,6 +184,35 @@ static void all_of_them(test *t)
                                    "cpu:threads=1,cpu:threads=1", 2, 2, false, "gradients"});
 }
 
+/* Where the backend sums, and nobody sees the parts. */
+static void in_an_island(test *t)
+{
+    const char *const lists[] = {"@:threads=1:island=1:poison=2,@:threads=1:island=1,cpu:threads=1",
+                                 "@:threads=1:island=1,@:threads=1:island=1:poison=2,cpu:threads=1",
+                                 "@:threads=1:island=1,@:threads=1:island=1,cpu:threads=1"};
+    for (size_t i = 0; i < 2; i++)
+        fails_in_step_2(t, &(poisoned){lists[i], lists[2], 3, i, i == 1, "gradients"});
+    const char *const pairs[] = {
+        "@:threads=1:island=1,@:threads=1:island=1",
+        "@:threads=1:island=1:poison=2,@:threads=1:island=1",
+        "@:threads=1:island=1:poison=2,@:threads=1:island=1:poison=2",
+        "@:threads=1:island=1:huge=2,@:threads=1:island=1:huge=2",
+        "@:threads=1:island=1:smudge=2,@:threads=1:island=1",
+        "@:threads=1:island=1:huge=2,@:threads=1:island=1:huge=2,cpu:threads=1",
+        "@:threads=1:island=1,@:threads=1:island=1,@:threads=1:poison=2:island=1,cpu:threads=1"};
+    fails_in_step_2(t, &(poisoned){pairs[1], pairs[0], 2, 0, false, "gradients"});
+    fails_in_step_2(t, &(poisoned){pairs[2], pairs[0], 2, 2, false, "gradients"});
+    fails_in_step_2(t, &(poisoned){pairs[3], pairs[0], 2, 2, false, "gradients"});
+    fails_in_step_2(t, &(poisoned){pairs[4], pairs[0], 2, 0, false, "statistics"});
+    fails_in_step_2(t, &(poisoned){pairs[5], lists[2], 3, 3, false, "gradients"});
+    /* The only other device that nobody looks at itself. */
+    fails_in_step_2(t, &(poisoned){"@:threads=1:island=1,@:threads=1:island=1,cpu:threads=1,"
+                                   "fault:threads=1:poison=2",
+                                   "@:threads=1:island=1,@:threads=1:island=1,cpu:threads=1,"
+                                   "cpu:threads=1",
+                                   4, 3, false, "gradients"});
+}
+
 /* It would reach the other devices through their statistics. */
 static void parts_of_batch_norm(test *t)
 {
@@ -563,6 +592,7 @@ static void read_while_it_dies(test *t)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
+        {"in an island", in_an_island},
         {"not finite: one of several", one_of_several},
         {"not finite: all of them", all_of_them},
         {"not finite: parts of batch-norm", parts_of_batch_norm},

@@ -336,6 +336,27 @@ static void ends_meanwhile(test *t)
     }
 }
 
+/* An island ends with its device, and is formed again with it. */
+static void island(test *t)
+{
+    static const char *const hows[] = {"fail=9", "lost=9", "hang=9:stall=900"};
+    for (size_t i = 0; i < 3; i++) {
+        char devices[192];
+        snprintf(devices, sizeof devices,
+                 "@:threads=1:island=1,@:threads=1:after=1:%s:again=1:island=1,cpu:threads=1",
+                 hows[i]);
+        play(&(scene){.t = t,
+                      .devices = devices,
+                      .split = "equal",
+                      .after = at_once,
+                      .timeout = i == 2 ? 0.5 : 0,
+                      .n_lost = 1,
+                      .n_back = 1});
+        CHECK_SIZE(plant_count("joined 2"), 2);
+        CHECK_SIZE(plant_count("order"), 0);
+    }
+}
+
 static void never(test *t)
 {
     play(&(scene){.t = t,
@@ -348,10 +369,15 @@ static void never(test *t)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        {"comes back", comes_back},         {"fails again", fails_again},
-        {"fault domain", fault_domain},     {"two of them", two_of_them},
-        {"shared data", shared_data},       {"hangs", hangs},
-        {"ends meanwhile", ends_meanwhile}, {"never", never},
+        {"comes back", comes_back},
+        {"fails again", fails_again},
+        {"fault domain", fault_domain},
+        {"two of them", two_of_them},
+        {"shared data", shared_data},
+        {"hangs", hangs},
+        {"ends meanwhile", ends_meanwhile},
+        {"never", never},
+        {"island", island},
     };
     if (argc < 2 || !plant_setup()) {
         fputs("usage: test-fault-readmit fault|faultstaged [CASE...]\n", stderr);

@@ -20,9 +20,10 @@ typedef struct scene {
     bool equal; /* shares are to be equal over those that are left */
     double timeout;
     size_t n_planned; /* devices that are to be lost at once, where one is */
+    bool island;      /* the failing device is in one */
     /* Seen: */
     test *t;
-    size_t n_lost, n_steps, n_samples;
+    size_t n_lost, n_steps, n_samples, n_islands_lost;
     bool gone[DEVICES];
     size_t without[DEVICES]; /* the first step that is done without it */
 } scene;
@@ -123,7 +124,9 @@ static int watch(const dpt_fit_progress *progress, void *user)
 {
     scene *s = user;
     test *t = s->t;
-    if (progress->event) {
+    if (progress->event && progress->event->kind == DPT_ISLAND_LOST) {
+        s->n_islands_lost++;
+    } else if (progress->event) {
         CHECK(progress->event->kind == DPT_DEVICE_LOST);
         CHECK(progress->event->device < DEVICES && !s->gone[progress->event->device]);
         s->gone[progress->event->device] = true;
@@ -170,6 +173,13 @@ static void compare(run *r, const training *w)
     free(expected);
 }
 
+/* Whose failure is the island's. */
+static bool fired_in_collective(void)
+{
+    return plant_fired_in("all_reduce") || plant_fired_in("broadcast") ||
+           plant_fired_in("invite") || plant_fired_in("create");
+}
+
 static void body(run *r)
 {
     test *t = r->t;
@@ -179,15 +189,20 @@ static void body(run *r)
                  .split = s->split,
                  .equal = s->equal,
                  .timeout = s->timeout,
-                 .n_planned = s->n_planned};
+                 .n_planned = s->n_planned,
+                 .island = s->island};
     if (CHECK_OK(create(r->context, r->set, s->split, s->timeout, &w))) {
         if (!CHECK_OK(fit(&w, log_path, s, watch)))
             FAIL("%s: %s", r->devices, dpt_error_message(r->context));
         CHECK_SIZE(s->n_steps, STEPS);
         CHECK_SIZE(s->n_samples, COUNT + BATCH);
-        if (plant_fired() && s->n_lost != s->n_planned)
+        const bool spared = s->island && !r->lost && fired_in_collective();
+        if (plant_fired() && s->n_lost != (spared ? 0 : s->n_planned))
             FAIL("%s: %zu devices are lost", r->devices, s->n_lost);
-        if (s->n_lost > 0) compare(r, &w);
+        if (s->n_islands_lost != spared)
+            FAIL("%s: %zu islands are lost", r->devices, s->n_islands_lost);
+        if (s->island) CHECK(plant_count("joined") > 0);
+        if (plant_fired()) compare(r, &w);
     }
     destroy(&w);
 }
@@ -238,7 +253,11 @@ const char *__lsan_default_suppressions(void)
 static void hangs(test *t, const char *format, size_t stride)
 {
     scene *s = ((plant *)t->user)->fixture;
-    *s = (scene){.split = "equal", .equal = true, .timeout = timeout, .n_planned = 1};
+    *s = (scene){.split = "equal",
+                 .equal = true,
+                 .timeout = timeout,
+                 .n_planned = 1,
+                 .island = strstr(format, "island=") != NULL};
     size_t n = 1;
     while (t->n_failures == 0 && plant_once(t, &(plant_list){.format = format}, n, body))
         n += stride;
@@ -310,7 +329,10 @@ static bool thorough(void)
 static void everywhere(test *t, const char *split, const char *format, size_t fifth)
 {
     scene *s = ((plant *)t->user)->fixture;
-    *s = (scene){.split = split, .equal = strcmp(split, "equal") == 0, .n_planned = 1};
+    *s = (scene){.split = split,
+                 .equal = strcmp(split, "equal") == 0,
+                 .n_planned = 1,
+                 .island = strstr(format, "island=") != NULL};
     plant_every(t, &(plant_list){.format = format}, thorough() ? 1 : fifth, thorough() ? 1 : FEWER,
                 body);
 }
@@ -346,6 +368,66 @@ static void only_one_had_samples(test *t)
     everywhere(t, "0:1:0", "cpu:threads=1,%s:threads=1:after=1:lost=%zu,cpu:threads=1", 3);
 }
 
+/* ---- Islands --------------------------------------------------------------------------------- */
+
+/* Every "@" of the list is the backend, "#" the device that fails so. */
+static void island_list(const test *t, const char *list, const char *how, char *out, size_t n_bytes)
+{
+    const char *backend = ((const plant *)t->user)->backend;
+    size_t n = 0;
+    for (; *list && n < n_bytes; list++) {
+        if (*list == '@' || *list == '#')
+            n += (size_t)snprintf(out + n, n_bytes - n, "%s:threads=1:island=1%s",
+                                  *list == '@' ? backend : "%s", *list == '@' ? "" : how);
+        else
+            n += (size_t)snprintf(out + n, n_bytes - n, "%c", *list);
+    }
+}
+
+static void island_everywhere(test *t, const char *split, const char *list, const char *how,
+                              size_t fifth)
+{
+    char format[192];
+    island_list(t, list, how, format, sizeof format);
+    everywhere(t, split, format, fifth);
+}
+
+static void island_first_fails(test *t)
+{
+    island_everywhere(t, "equal", "#,@,cpu:threads=1", ":after=1:fail=%zu", 1);
+}
+
+static void island_second_fails(test *t)
+{
+    island_everywhere(t, "equal", "@,#,cpu:threads=1", ":after=1:fail=%zu", 2);
+}
+
+static void island_is_lost(test *t)
+{
+    island_everywhere(t, "2:3:1", "@,#,cpu:threads=1", ":after=1:lost=%zu", 3);
+}
+
+/* With nobody else, and two that are left. */
+static void island_alone(test *t)
+{
+    island_everywhere(t, "equal", "@,@,#", ":after=1:fail=%zu", 4);
+    island_everywhere(t, "equal", "#,@,@", ":after=1:lost=%zu", 5);
+}
+
+static void island_without_samples(test *t)
+{
+    island_everywhere(t, "1:0:1", "@,#,cpu:threads=1", ":after=1:fail=%zu", 2);
+}
+
+static void island_does_not_answer(test *t)
+{
+    char format[192];
+    island_list(t, "@,#,cpu:threads=1", ":after=1:hang=%zu:stall=2500", format, sizeof format);
+    hangs(t, format, 9);
+    island_list(t, "#,@,@", ":after=1:hang=%zu:stall=2500", format, sizeof format);
+    hangs(t, format, 14);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -360,6 +442,12 @@ int main(int argc, char **argv)
         {"all_lost", all_lost},
         {"does_not_answer", does_not_answer},
         {"answers_too_late", answers_too_late},
+        {"island_first_fails", island_first_fails},
+        {"island_second_fails", island_second_fails},
+        {"island_is_lost", island_is_lost},
+        {"island_alone", island_alone},
+        {"island_without_samples", island_without_samples},
+        {"island_does_not_answer", island_does_not_answer},
     };
     if (argc < 2 || !plant_setup()) {
         fputs("usage: test-fault-survive fault|faultstaged [CASE...]\n", stderr);

@@ -31,6 +31,7 @@ static const mix cpu_mixes[] = {
     {"cpu:threads=2,cpu:threads=1", "1:28"},
     {"faultstaged:threads=1,cpu:threads=1", "2:1"},
     {"faultstaged:threads=1,cpu:threads=1,faultstaged:threads=1", "13:2:1"},
+    {"fault:threads=1:island=1,cpu:threads=1,fault:threads=1:island=1", "13:2:1"},
     /* Several processes. */
     {"cpu:threads=1|cpu:threads=1", "equal"},
     {"cpu:threads=1,faultstaged:threads=1|cpu:threads=1", "13:2:1"},

@@ -37,7 +37,20 @@ static const mix cpu_mixes[] = {
     /* Staged transfers, as a GPU needs them. */
     {"faultstaged,cpu:threads=1", "2:1"},
     {"faultstaged,faultstaged,cpu:threads=1", "3:1:2"},
+    /* Islands: the whole mix, in front of others and behind them, two of them, without samples. */
+    {"fault:threads=1:island=1,fault:threads=1:island=1", "equal"},
+    {"fault:threads=1:island=1,fault:threads=1:island=1,cpu:threads=1", "3:1:2"},
+    {"cpu:threads=1,faultstaged:threads=1:island=1,faultstaged:threads=1:island=1", "1:0:2"},
+    {"fault:threads=1:island=1,faultstaged:threads=1:island=1,cpu:threads=1,"
+     "faultstaged:threads=1:island=1,fault:threads=1:island=1",
+     "3:1:2:5:0"},
+    {"fault:threads=1:island=1,cpu:threads=1,fault:threads=1:island=1", "replay:changing.jsonl"},
+    {"faultstaged:threads=1:island=1,faultstaged:threads=1:island=1,faultstaged:threads=1:island=1",
+     "0:0:1"},
     /* Several processes. */
+    {"faultstaged:threads=1:island=1,cpu:threads=1,faultstaged:threads=1:island=1|fault:threads=1:"
+     "island=1,fault:threads=1:island=1",
+     "2:1:1:0:3"},
     {"cpu:threads=1|cpu:threads=1", "equal"},
     {"cpu:threads=1,cpu:threads=1|cpu:threads=1", "5:2:1"},
     {"cpu:threads=1|cpu:threads=1,cpu:threads=1", "replay:changing.jsonl"},
