@@ -76,6 +76,8 @@ typedef struct dpt_device_description {
     unsigned n_threads;  /* threads or compute units, 0 if unknown */
     size_t process;      /* the rank of the process that has it, */
     const char *host;    /* and its machine's name; NULL where there are not several processes */
+    size_t island; /* of dpt_trainer_device, from 1: devices of this process with the same number
+                      sum gradients by means of their backend's; 0: through the host */
 } dpt_device_description;
 
 /* A device that is not open.  The strings stay valid as long as the context. */

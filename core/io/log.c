@@ -164,6 +164,7 @@ static json_t *device_value(event *e, const dpt_device_description *device, bool
     if (device->n_threads > 0) set(&d, "threads", size_value(device->n_threads));
     if (device->memory_bytes > 0) set(&d, "memory_bytes", size_value(device->memory_bytes));
     if (streamed) set(&d, "streamed", json_true());
+    if (device->island > 0) set(&d, "island", size_value(device->island));
     if (device->host) {
         set(&d, "process", size_value(device->process));
         set(&d, "host", text_value(device->host));

@@ -66,7 +66,8 @@ dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device,
                                     .memory_bytes = peer->memory_bytes,
                                     .n_threads = peer->n_threads,
                                     .process = peer->process,
-                                    .host = trainer->processes ? peer->host : NULL};
+                                    .host = trainer->processes ? peer->host : NULL,
+                                    .island = dpti_islands_number(trainer, device)};
     return DPT_OK;
 }
 

@@ -348,6 +348,17 @@ static dpt_status prepare(dpti_fit *f)
     return dpti_peers_agree(f->trainer, status);
 }
 
+/* The choice that is made once, and shown. */
+static void show_islands(const dpti_fit *f)
+{
+    char text[256];
+    dpti_islands_form(f->trainer);
+    for (size_t i = 0; f->options->notice && i < f->trainer->islands.n; i++) {
+        dpti_islands_words(f->trainer, i, text, sizeof text);
+        f->options->notice(DPT_NOTICE_INFO, text, f->options->user);
+    }
+}
+
 dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit_result *out)
 {
     const dpt_fit_options own = own_options(trainer, options);
@@ -365,6 +376,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     atomic_store(&trainer->wishes, 0);
     trainer->granted = 0;
     const float lr = trainer->lr;
+    show_islands(&f);
     dpt_status status = prepare(&f);
     if (status == DPT_OK) {
         status = train(&f);

@@ -178,20 +178,33 @@ static void dissolve(dpt_trainer *t, dpti_island *island)
     dpti_island_destroy(island);
 }
 
-static void tell(dpt_trainer *t, const size_t *ranks, size_t n, const dpt_error *why)
+/* As many of the names as fit. */
+static void list_names(const dpti_island *island, char *out, size_t n_bytes)
 {
-    char names[200] = "";
     size_t length = 0;
-    for (size_t i = 0; i < n && length < sizeof names; i++) {
-        const int more = snprintf(names + length, sizeof names - length, "%s%s", i ? ", " : "",
-                                  t->workers[ranks[i]].device->id);
+    for (size_t i = 0; i < dpti_island_size(island) && length < n_bytes; i++) {
+        const int more = snprintf(out + length, n_bytes - length, "%s%s", i ? ", " : "",
+                                  dpti_island_device(island, i)->id);
         length += more > 0 ? (size_t)more : 0;
     }
+}
+
+void dpti_islands_words(const dpt_trainer *trainer, size_t i, char *out, size_t n_bytes)
+{
+    char names[200];
+    list_names(trainer->islands.items[i], names, sizeof names);
+    snprintf(out, n_bytes, "%s sum gradients among themselves", names);
+}
+
+static void tell(dpt_trainer *t, const dpti_island *island, const dpt_error *why)
+{
+    char names[200];
     dpt_error error = {.status = why->status};
+    list_names(island, names, sizeof names);
     (void)DPT_FAIL(&error, why->status,
-                   "%s exchange gradients through the host, not among themselves: %.250s", names,
+                   "%s sum gradients through the host, not among themselves: %.250s", names,
                    why->message);
-    dpti_trainer_note_event(t, DPT_ISLAND_LOST, ranks[0], &error);
+    dpti_trainer_note_event(t, DPT_ISLAND_LOST, rank_of(t, island, 0), &error);
 }
 
 /* ---- Forming --------------------------------------------------------------------------------- */
@@ -285,7 +298,7 @@ static void form_group(dpt_trainer *t, const group *g)
     dpt_status status = open_island(t, g, island, &error);
     if (status == DPT_OK) status = try_island(t, g, island, &error);
     if (status == DPT_OK) return;
-    if (status != DPT_E_UNSUPPORTED) tell(t, g->ranks, g->n, &error);
+    if (status != DPT_E_UNSUPPORTED) tell(t, island, &error);
     dissolve(t, island);
     dpti_trainer_mend(t); /* where one hangs, nobody is at a meeting */
 }
@@ -331,11 +344,10 @@ static void form_all(dpt_trainer *t)
 static void give_up(dpt_trainer *t, dpti_island *island)
 {
     const dpt_error failure = dpti_island_failure(island);
-    size_t ranks[DPTI_SPLIT_MAX_DEVICES];
-    if (failure.status == DPT_OK) t->islands.due = true;
-    for (size_t place = 0; place < dpti_island_size(island); place++)
-        ranks[place] = rank_of(t, island, place);
-    if (failure.status != DPT_OK) tell(t, ranks, dpti_island_size(island), &failure);
+    if (failure.status == DPT_OK)
+        t->islands.due = true;
+    else
+        tell(t, island, &failure);
     dissolve(t, island);
 }
 
@@ -367,6 +379,16 @@ bool dpti_islands_failed(const dpt_trainer *trainer)
     for (size_t i = 0; i < trainer->islands.n; i++)
         if (!dpti_island_is_sound(trainer->islands.items[i])) return true;
     return false;
+}
+
+size_t dpti_islands_number(const dpt_trainer *trainer, size_t device)
+{
+    const size_t rank = device - trainer->first_device;
+    if (device < trainer->first_device || rank >= trainer->n_workers) return 0;
+    const dpti_island *island = trainer->workers[rank].berth.island;
+    for (size_t i = 0; i < trainer->islands.n; i++)
+        if (trainer->islands.items[i] == island) return i + 1;
+    return 0;
 }
 
 void dpti_islands_abort(const dpt_trainer *trainer)

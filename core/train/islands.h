@@ -17,14 +17,19 @@ typedef struct dpti_islands {
     bool due; /* devices have come or gone, or their workers were made anew */
 } dpti_islands;
 
-/* Before a step, and when the workers are there: gives up islands that have failed, and forms them
-   where it is due.  Devices that hang at it are left hung, and it is due again. */
+/* Before a step, so that nobody waits for it who only evaluates: gives up islands that have failed,
+   and forms them where it is due.  Devices that hang at it are left hung, and it is due again. */
 void dpti_islands_form(dpt_trainer *trainer);
 /* This worker leaves, in good order or not: its island ends. */
 void dpti_islands_leave(dpt_trainer *trainer, size_t rank);
 void dpti_islands_end(dpt_trainer *trainer); /* all of them */
 /* Whether one was ended by what happened in a step, which is then to be done again without it. */
 bool dpti_islands_failed(const dpt_trainer *trainer);
+
+/* "A, B sum gradients among themselves", of the i-th; cut if it is longer. */
+void dpti_islands_words(const dpt_trainer *trainer, size_t i, char *out, size_t n_bytes);
+/* The number of the island of a device of all processes' that is this one's, from 1; 0: none. */
+size_t dpti_islands_number(const dpt_trainer *trainer, size_t device);
 
 /* From the thread that waits for drivers: one of them will not come; so many seconds have passed.
  */

@@ -111,9 +111,7 @@ static dpt_status prepare(dpt_trainer *t, const dpt_trainer_options *options)
 static dpt_status begin(dpt_trainer *t)
 {
     DPT_TRY(dpti_trainer_start_balance(t));
-    DPT_TRY(dpti_trainer_check_shares(t));
-    dpti_islands_form(t);
-    return DPT_OK;
+    return dpti_trainer_check_shares(t);
 }
 
 /* What fails in one process fails in all, where they next agree. */

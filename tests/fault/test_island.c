@@ -154,6 +154,16 @@ typedef struct expected {
     const char *island_lost; /* why; NULL: it is not */
 } expected;
 
+/* What is shown of it: the devices that are in one. */
+static void check_described(test *t, const training *w, bool forms)
+{
+    for (size_t i = 0; i < w->n_devices; i++) {
+        dpt_device_description d;
+        if (CHECK_OK(dpt_trainer_device(w->trainer, i, &d)))
+            CHECK_SIZE(d.island, forms && strstr(d.id, "island=") ? 1 : 0);
+    }
+}
+
 static void trains(test *t, const expected *e)
 {
     training w;
@@ -162,6 +172,7 @@ static void trains(test *t, const expected *e)
         return;
     }
     steps(t, &w, STEPS);
+    check_described(t, &w, e->n_joined > 0 && !e->island_lost);
     CHECK_SIZE(w.n_lost, 0);
     CHECK_SIZE(w.n_islands_lost, e->island_lost != NULL);
     if (e->island_lost) CHECK_CONTAINS(w.told, e->island_lost);
