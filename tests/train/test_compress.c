@@ -119,9 +119,9 @@ static void check_sums(test *t, sums_task task)
 static void nothing_is_lost(test *t)
 {
     for (size_t n = 1; n <= MOST; n++) {
-        check_sums(t, (sums_task){.n = n, .count = 1000, .n_pieces = 1, .n_steps = 200});
+        check_sums(t, (sums_task){.n = n, .count = 1000, .n_pieces = 1, .n_steps = 60});
         check_sums(
-            t, (sums_task){.n = n, .count = 1000, .n_pieces = 3, .n_steps = 200, .varied = true});
+            t, (sums_task){.n = n, .count = 1000, .n_pieces = 3, .n_steps = 60, .varied = true});
     }
     check_sums(t, (sums_task){.n = 3, .count = 17, .n_pieces = 1, .n_steps = 50, .varied = true});
     check_sums(t, (sums_task){.n = 2, .count = 1500003, .n_pieces = 2, .n_steps = 3}); /* chunks */
@@ -483,6 +483,40 @@ static void it_goes_on_exactly(test *t)
     }
 }
 
+/* Whatever call a device fails in, of a step or of a checkpoint: all processes end, and what is
+   resumed gives the same bits. */
+static void a_device_fails(test *t)
+{
+    static const char *const places[] = {"fault:threads=1:fail=%zu|" ONE "|" ONE,
+                                         ONE "|" ONE ","
+                                             "fault:threads=1:fail=%zu|" ONE};
+    size_t n_failed = 0, n_resumed = 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const char *sound = i == 0 ? ONE "|" ONE "|" ONE : ONE "|" ONE "," ONE "|" ONE;
+        course whole = make_course(sound, NULL);
+        run_course(t, &whole);
+        for (size_t call = 40;; call += 311) {
+            char devices[128], message[512] = "";
+            snprintf(devices, sizeof devices, places[i], call);
+            course cut = make_course(devices, "failed");
+            (void)forget(t, "failed", 0);
+            cut.scene = t->user;
+            const dpt_status status = stand_ins_run(3, course_part, &cut, message);
+            free_course(&cut);
+            if (status == DPT_OK) break;
+            n_failed++;
+            n_resumed += forget(t, "failed", STEPS) > 0;
+            cut.devices = sound;
+            cut.resume = true;
+            run_course(t, &cut);
+            check_same(t, &whole, &cut);
+            free_course(&cut);
+        }
+        free_course(&whole);
+    }
+    CHECK(n_failed > 5 && n_resumed > 3);
+}
+
 /* Resumed at its very end: what is owed then is what was. */
 static void take(test *t, const char *devices, dpt_compression compress, course *out)
 {
@@ -589,6 +623,7 @@ int main(int argc, char **argv)
         {"what is owed", what_is_owed},
         {"a failed step, or one that is forgotten, owes nothing", a_failed_step_owes_nothing},
         {"it goes on exactly", it_goes_on_exactly},
+        {"a device fails", a_device_fails},
         {"with another number of processes, or without compression", with_other_processes},
         {"from a checkpoint that did not compress", from_one_that_did_not_compress},
         {"one process alone", one_process},
