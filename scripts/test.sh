@@ -6,9 +6,10 @@
 #
 #     --quick      gcc, all tests: a few minutes
 #     (none)       what must pass before a change goes in: under 20 minutes on two cores
-#     --nightly    ten minutes a fuzzer, ThreadSanitizer over all tests, valgrind over the unit tests,
-#                  a build without OpenCL and CUDA, 500 trainings killed and resumed, ten minutes of
-#                  soak, how much of the readers is tested
+#     --nightly    also the tests that take minutes, kernels under the sanitizers, ten minutes a
+#                  fuzzer, ThreadSanitizer over all tests, valgrind over the unit tests, a build
+#                  without OpenCL and CUDA, 500 trainings killed and resumed, ten minutes of soak, how
+#                  much of the readers is tested
 #     --release    the same with an hour a fuzzer
 #
 # Environment: DPTRAIN_FUZZ_SECONDS (per fuzzer), DPTRAIN_TEST_BUILD (folder; default build-test).
@@ -107,12 +108,12 @@ suite() {
 one_card=-DDPTRAIN_CUDA_ARCHITECTURES=75
 no_card=-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON
 
-# build TREE CC OPTION...
+# build TREE CC OPTION...: all of it, or the target $only.
 build() {
     local tree=$1 compiler=$2
     shift 2
     cmake -S "$source" -B "$work/$tree" -G Ninja -DCMAKE_C_COMPILER="$compiler" -DDPTRAIN_WERROR=ON \
-        "$@" && cmake --build "$work/$tree" -j "$jobs"
+        "$@" && cmake --build "$work/$tree" -j "$jobs" ${only:+--target $only}
 }
 
 # ---- Single checks -----------------------------------------------------------------------------
@@ -207,18 +208,18 @@ learns() {
 
 # Everything is in functions, so that an edit of this file while it runs does no harm.
 
+# Before a change goes in, not at night.
+by_day() {
+    [ $tier = quick ] || [ $tier = ci ]
+}
+
 run_release_build() {
-    local cards=
-    if [ $tier = quick ] || [ $tier = ci ]; then cards=$one_card; fi
+    local cards= less=
+    if by_day; then cards=$one_card less='-LE nightly'; fi
     check "build: gcc, release, warnings are errors" \
         build gcc-release gcc -DCMAKE_BUILD_TYPE=Release $cards || return
-    # Ways of convolving and multiplying that PoCL does not choose by itself are for the nightly tier:
-    # compiling them takes minutes.
-    if [ $tier = quick ] || [ $tier = ci ]; then
-        suite gcc-release -E "^(conformance_opencl_.*|opencl_clblast)$"
-    else
-        suite gcc-release
-    fi
+    # shellcheck disable=SC2086
+    suite gcc-release $less
     check "installation, pkg-config, CMake package" installation && check "no plug-ins" no_plugins
     if [ $tier = quick ]; then return; fi
     check "learns Fashion-MNIST to 0.88 in 5 epochs" learns
@@ -231,20 +232,21 @@ run_addresses() {
     # cores, over its list of the thread-local storage of shared libraries.  It does without one.
     export ASAN_OPTIONS=detect_stack_use_after_return=1:intercept_tls_get_addr=0
     export UBSAN_OPTIONS=print_stacktrace=1
-    # Compiling for cards takes two minutes, and no card runs it here: clang sees that at night.
-    local cards=$one_card
-    if [ $tier = ci ]; then cards=$no_card; fi
     # -O1, because the tests train; assertions stay.
-    check "build: clang, debug, address and undefined" build clang-asan clang \
-        -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1 -DDPTRAIN_SANITIZE=address,undefined \
-        $cards || return
-    # What takes minutes here and runs nothing that others do not: twenty steps of large networks and
-    # the golden runs, the operators on one thread, which every kernel set runs on three, and through
-    # the fault backend, and OpenCL, whose kernels no sanitizer sees and which would all be compiled
-    # again.
-    if [ $tier = ci ]; then
-        suite clang-asan \
-            -E '^(train_golden.*|train_resnet18.*|train_.*_winograd|conformance_(cpu_1|fault.*)|.*opencl.*)$'
+    local options=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1 -DDPTRAIN_FUZZ=ON
+        -DDPTRAIN_SANITIZE=address,undefined)
+    # By day neither what compiles for cards, which takes two minutes, nor the CPU's kernels: with
+    # checks they take as long to compile and to run as all the rest.
+    if by_day; then
+        options+=("$no_card" -DDPTRAIN_SANITIZE_KERNELS=OFF)
+    else
+        options+=("$one_card")
+    fi
+    check "build: clang, debug, address and undefined" build clang-asan clang "${options[@]}" || return
+    # What compares kernels, then; and OpenCL, whose kernels no sanitizer sees and which would all be
+    # compiled again.
+    if by_day; then
+        suite clang-asan -LE nightly -E '^(train_golden.*|train_resnet18.*|conformance_.*|.*opencl.*)$'
     else
         suite clang-asan
     fi
@@ -253,8 +255,9 @@ run_addresses() {
 run_threads() {
     local devices
     export TSAN_OPTIONS=ignore_noninstrumented_modules=1
-    check "build: clang, thread" build clang-tsan clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-        -DDPTRAIN_SANITIZE=thread $no_card || return
+    local options=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DDPTRAIN_SANITIZE=thread "$no_card") only=
+    if by_day; then only="dptrain dptrain-cpu unit-tests" options+=(-DDPTRAIN_HAS_AVX512=OFF); fi
+    check "build: clang, thread" build clang-tsan clang "${options[@]}" || return
     for devices in cpu,cpu cpu:threads=2,cpu:threads=2; do
         check "ThreadSanitizer: training on $devices" \
             env OCL_ICD_VENDORS="$work/no-vendors" "$work/clang-tsan/bin/dptrain" \
@@ -262,7 +265,7 @@ run_threads() {
     done
     # With the label tsan: races that are planted and must be seen.
     # PoCL's threads are not instrumented.
-    if [ $tier = ci ]; then suite clang-tsan -L 'unit|tsan'; else suite clang-tsan -LE opencl; fi
+    if by_day; then suite clang-tsan -L 'unit|tsan'; else suite clang-tsan -LE opencl; fi
 }
 
 # What a fuzzer in the background came to: its output and its status.
@@ -277,9 +280,7 @@ fuzzed() {
 # As many at once as there are cores.
 run_fuzzers() {
     local programs first name i pids
-    check "build: clang, fuzzers" build clang-fuzz clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-        -DDPTRAIN_FUZZ=ON $no_card || return
-    programs=("$work"/clang-fuzz/tests/bin/fuzz-*)
+    programs=("$work"/clang-asan/tests/bin/fuzz-*)
     for ((first = 0; first < ${#programs[@]}; first += jobs)); do
         pids=()
         for ((i = first; i < first + jobs && i < ${#programs[@]}; i++)); do

@@ -104,6 +104,7 @@ double test_random_uniform(test_random *random); /* [0, 1) */
 double test_random_normal(test_random *random);
 /* n small integers in low .. high as floats: sums of products of them are exact in any order. */
 void test_fill_integers(test_random *random, float *out, size_t n, int low, int high);
+/* n numbers of mean 0 and variance 1, nearly normal: none beyond 3.5. */
 void test_fill_normal(test_random *random, float *out, size_t n);
 
 #endif
