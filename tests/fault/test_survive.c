@@ -427,10 +427,11 @@ static void island_without_samples(test *t)
 static void island_does_not_answer(test *t)
 {
     char format[192];
-    island_list(t, "@,#,cpu:threads=1", ":after=1:hang=%zu:stall=2500", format, sizeof format);
-    hangs(t, format, 9);
+    /* The first one, which owns what both read of the data. */
+    island_list(t, "#,@,cpu:threads=1", ":after=1:hang=%zu:stall=2500", format, sizeof format);
+    hangs(t, format, 16);
     island_list(t, "#,@,@", ":after=1:hang=%zu:stall=2500", format, sizeof format);
-    hangs(t, format, 14);
+    hangs(t, format, 23);
 }
 
 int main(int argc, char **argv)
