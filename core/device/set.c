@@ -304,6 +304,11 @@ void dpt_devices_close(dpt_device_set *set)
             dpti_driver_leave(device);
             continue;
         }
+        if (device->stays) {
+            dpti_driver_stop(device);
+            dpti_leave_behind(device);
+            continue;
+        }
         dpti_driver_call(device, run_close, NULL);
         release(device);
     }

@@ -1,6 +1,8 @@
 /* One copy of a data set for each memory domain that has room for it. */
 #include "train/data_store.h"
 
+#include "base/base.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +24,20 @@ static dpt_status make_copy(dpti_device *device, const dpt_dataset *data, dpti_d
     return dpti_sync(device);
 }
 
+static void leave(dpti_data_copy *copy)
+{
+    dpti_data_copy *left = malloc(sizeof *left);
+    copy->owner->stays = true;
+    if (left) *left = dpti_data_copy_detach(copy);
+    if (left) dpti_leave_behind(left);
+}
+
 void dpti_data_copy_free(dpti_data_copy *copy)
 {
+    if (copy->left) {
+        leave(copy);
+        return;
+    }
     dpti_free(&copy->targets);
     dpti_free(&copy->labels);
     dpti_free(&copy->images);
@@ -130,4 +144,9 @@ void dpti_data_store_destroy(dpti_data_store *store)
     free(store->copies);
     free(store->copy_of);
     *store = (dpti_data_store){0};
+}
+
+void dpti_data_store_leave(dpti_data_store *store, size_t device)
+{
+    if (store->n_copies > 0) store->copies[store->copy_of[device]].left = true;
 }

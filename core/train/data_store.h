@@ -11,6 +11,7 @@ typedef struct dpti_data_copy {
     dpti_device *owner; /* who made it; devices of its backend and memory domain use it too */
     /* All records; what the data set lacks is empty, and everything where they do not fit. */
     dpti_buffer images, labels, targets;
+    bool left; /* a call that may not return reads it: it is not freed */
 } dpti_data_copy;
 
 static inline bool dpti_data_resident(const dpti_data_copy *copy)
@@ -47,5 +48,7 @@ DPT_CHECK_RESULT dpt_status dpti_data_store_create(const dpt_device_set *devices
 DPT_CHECK_RESULT dpt_status dpti_data_store_rejoin(dpti_data_store *store, const dpt_dataset *data,
                                                    size_t device, dpti_device *driver);
 void dpti_data_store_destroy(dpti_data_store *store); /* accepts a zeroed one */
+/* A device is in a call that may never return: what it reads stays, whoever made it. */
+void dpti_data_store_leave(dpti_data_store *store, size_t device); /* accepts a zeroed one */
 
 #endif

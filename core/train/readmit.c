@@ -83,11 +83,14 @@ void dpti_readmit_begin(dpt_trainer *trainer, size_t rank)
     postpone(trainer, w);
 }
 
-/* Whether somebody who is in service computes with this copy. */
-static bool is_used(const dpt_trainer *t, const dpti_data_store *store, size_t copy)
+/* Whether another device computes with this copy, or is in a call that may not return. */
+static bool is_used(const dpt_trainer *t, const dpti_worker *w, const dpti_data_store *store,
+                    size_t copy)
 {
-    for (size_t i = 0; i < t->n_workers; i++)
-        if (!t->workers[i].gone && store->copy_of[i] == copy) return true;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const dpti_worker *other = &t->workers[i];
+        if (other != w && (!other->gone || other->hung) && store->copy_of[i] == copy) return true;
+    }
     return false;
 }
 
@@ -103,7 +106,7 @@ static bool detach_copies(dpt_trainer *t, dpti_worker *w)
         for (size_t c = 0; c < stores[i]->n_copies; c++) {
             dpti_data_copy *copy = &stores[i]->copies[c];
             if (copy->owner != w->device || !dpti_data_resident(copy)) continue;
-            if (is_used(t, stores[i], c))
+            if (is_used(t, w, stores[i], c))
                 all = false;
             else
                 w->away.copies[i] = dpti_data_copy_detach(copy);

@@ -267,12 +267,15 @@ dpt_status dpti_trainer_lose_flights(dpt_trainer *trainer, size_t step, size_t n
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* Its replica and programs, for the list of workers goes, and what it may read in place. */
-static void leave_behind(const dpt_trainer *t, const dpti_worker *worker)
+/* Its replica and programs, for the list of workers goes, and the data that it may read. */
+static void leave_behind(dpt_trainer *t, const dpti_worker *worker)
 {
     dpti_dataset_leave(t->data);
-    for (size_t i = 0; i < DPTI_TESTS; i++)
+    dpti_data_store_leave(&t->store, worker->rank);
+    for (size_t i = 0; i < DPTI_TESTS; i++) {
         if (t->tests[i].data) dpti_dataset_leave(t->tests[i].data);
+        dpti_data_store_leave(&t->tests[i].store, worker->rank);
+    }
     dpti_worker *copy = malloc(sizeof *copy);
     if (!copy) return;
     *copy = *worker;

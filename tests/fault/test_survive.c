@@ -427,9 +427,11 @@ static void island_without_samples(test *t)
 static void island_does_not_answer(test *t)
 {
     char format[192];
-    /* The first one, which owns what both read of the data. */
+    /* The first one owns what both read of the data; the second one reads it. */
     island_list(t, "#,@,cpu:threads=1", ":after=1:hang=%zu:stall=2500", format, sizeof format);
     hangs(t, format, 16);
+    island_list(t, "@,#,cpu:threads=1", ":after=1:hang=%zu:stall=2500", format, sizeof format);
+    hangs(t, format, 9);
     island_list(t, "#,@,@", ":after=1:hang=%zu:stall=2500", format, sizeof format);
     hangs(t, format, 23);
 }
