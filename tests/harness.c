@@ -218,7 +218,8 @@ void test_fill_integers(test_random *random, float *out, size_t n, int low, int 
    a logarithm and a cosine each take longer than what is tested. */
 void test_fill_normal(test_random *random, float *out, size_t n)
 {
-    const double scale = sqrt(3.0) / 65536.0; /* of numbers below 2^16, of variance 2^32 / 12 each */
+    const double scale =
+        sqrt(3.0) / 65536.0; /* of numbers below 2^16, of variance 2^32 / 12 each */
     for (size_t i = 0; i < n; i++) {
         const uint64_t bits = test_random_u64(random);
         const uint64_t sum =
