@@ -243,10 +243,11 @@ run_addresses() {
         options+=("$one_card")
     fi
     check "build: clang, debug, address and undefined" build clang-asan clang "${options[@]}" || return
-    # What compares kernels, then; and OpenCL, whose kernels no sanitizer sees and which would all be
-    # compiled again.
+    # What compares kernels, then; OpenCL, whose kernels no sanitizer sees and which would all be
+    # compiled again; and failures in turn of the device whose transfers are not staged.
     if by_day; then
-        suite clang-asan -LE nightly -E '^(train_golden.*|train_resnet18.*|conformance_.*|.*opencl.*)$'
+        suite clang-asan -LE nightly \
+            -E '^(train_golden.*|train_resnet18.*|conformance_.*|.*opencl.*|fault_(survive|trainer)_fault)$'
     else
         suite clang-asan
     fi
@@ -330,7 +331,7 @@ soak() {
         DPTRAIN_CPU_ALGORITHM=direct DPTRAIN_SOAK_SECONDS=600 "$work/gcc-release/tests/bin/soak")
 }
 
-# The suite fails every fifth call.
+# The suite fails every tenth call.
 deaths() {
     mkdir -p "$work/deaths" || return
     (cd "$work/deaths" && DPTRAIN_BACKEND_PATH=$work/gcc-release/lib/dptrain \
