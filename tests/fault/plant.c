@@ -121,6 +121,20 @@ void plant_every(test *t, const plant_list *list, size_t first, size_t stride, r
     if (t->n_failures == 0) CHECK(n_fired * stride > 10 && n < MAX_CALLS);
 }
 
+dpt_status plant_network(dpt_context *context, size_t side, size_t classes, dpt_model **out)
+{
+    DPT_TRY(dpt_model_create(context, "small", out));
+    dpt_model *m = *out;
+    dpt_value x = dpt_input(m, side, side, 1);
+    x = dpt_conv2d(m, x, "conv",
+                   &(dpt_conv2d_options){.out_channels = 4, .kernel = {3, 3}, .padding = {1, 1}});
+    x = dpt_batch_norm(m, x, "norm", &(dpt_norm_options){.activation = DPT_ACT_RELU});
+    x = dpt_linear(m, dpt_flatten(m, x), "fc1",
+                   &(dpt_linear_options){.out = 40, .activation = DPT_ACT_RELU});
+    x = dpt_linear(m, x, "fc2", &(dpt_linear_options){.out = classes});
+    return dpt_model_finish(m, x);
+}
+
 /* Brighter by a step a class. */
 dpt_status plant_data(dpt_context *context, size_t count, size_t side, size_t classes,
                       dpt_dataset **out)

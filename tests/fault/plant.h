@@ -30,6 +30,10 @@ typedef struct plant {
 DPT_CHECK_RESULT dpt_status plant_data(dpt_context *context, size_t count, size_t side,
                                        size_t classes, dpt_dataset **out);
 
+/* A small network of it with what has a state of its own: weights, running statistics. */
+DPT_CHECK_RESULT dpt_status plant_network(dpt_context *context, size_t side, size_t classes,
+                                          dpt_model **out);
+
 /* A device list in which every "@" is the backend under test: `out`, of n_bytes, cut if it is
  * longer. */
 void plant_devices(const char *list, const char *backend, char *out, size_t n_bytes);

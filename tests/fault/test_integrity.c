@@ -25,21 +25,6 @@ typedef struct training {
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
-/* With what has a state of its own: weights, running statistics, velocity. */
-static dpt_status build(dpt_context *context, dpt_model **out)
-{
-    DPT_TRY(dpt_model_create(context, "small", out));
-    dpt_model *m = *out;
-    dpt_value x = dpt_input(m, SIDE, SIDE, 1);
-    x = dpt_conv2d(m, x, "conv",
-                   &(dpt_conv2d_options){.out_channels = 4, .kernel = {3, 3}, .padding = {1, 1}});
-    x = dpt_batch_norm(m, x, "norm", &(dpt_norm_options){.activation = DPT_ACT_RELU});
-    x = dpt_linear(m, dpt_flatten(m, x), "fc1",
-                   &(dpt_linear_options){.out = 40, .activation = DPT_ACT_RELU});
-    x = dpt_linear(m, x, "fc2", &(dpt_linear_options){.out = CLASSES});
-    return dpt_model_finish(m, x);
-}
-
 /* Every "@" of the list is the backend under test. */
 static bool begin(test *t, const char *devices, dpt_trainer_options options, training *w)
 {
@@ -56,7 +41,7 @@ static bool begin(test *t, const char *devices, dpt_trainer_options options, tra
     return CHECK_OK(dpt_context_create(&w->context)) &&
            CHECK_OK(dpt_devices_open(w->context, w->devices, &w->set)) &&
            CHECK_OK(plant_data(w->context, COUNT, SIDE, CLASSES, &w->data)) &&
-           CHECK_OK(build(w->context, &w->model)) &&
+           CHECK_OK(plant_network(w->context, SIDE, CLASSES, &w->model)) &&
            CHECK_OK(dpt_trainer_create(w->set, w->model, w->data, &options, &w->trainer));
 }
 

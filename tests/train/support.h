@@ -5,6 +5,7 @@
 
 #include "dptrain.h"
 #include "dptrain_models.h"
+#include "harness.h"
 
 /* ---- LeNet in double precision --------------------------------------------------------------- */
 
@@ -68,6 +69,10 @@ typedef struct run_result {
 /* Trains LeNet from the default initialisation, seed 1, batches in the order of the data. */
 void train_run(const image_set *data, const run_options *options, run_result *out);
 void run_free(run_result *r);
+
+/* Removes the checkpoints of a folder whose step is above `step`, as if they had not been written
+   yet; how many are left. */
+size_t forget_checkpoints(test *t, const char *folder, size_t step);
 
 /* |a - b| in the 2-norm; NaN if any is. */
 double distance(const float *a, const float *b, size_t n);

@@ -2,12 +2,14 @@
 #include "train/support.h"
 
 #include "harness.h"
+#include "io/folder.h"
 #include "train/processes.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PIXELS = 28 * 28 };
 
@@ -246,4 +248,20 @@ double distance(const float *a, const float *b, size_t n)
         sum += d * d;
     }
     return sqrt(sum);
+}
+
+size_t forget_checkpoints(test *t, const char *folder, size_t step)
+{
+    size_t *numbers = NULL, n = 0, left = 0;
+    if (dpti_folder_list(folder, &numbers, &n, NULL) != DPT_OK) return 0; /* there is none */
+    for (size_t i = 0; i < n; i++) {
+        char *path = dpti_folder_path(folder, numbers[i]);
+        if (numbers[i] <= step)
+            left++;
+        else
+            CHECK(path && unlink(path) == 0);
+        free(path);
+    }
+    free(numbers);
+    return left;
 }

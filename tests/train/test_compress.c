@@ -427,23 +427,6 @@ static void a_failed_step_owes_nothing(test *t)
 
 /* ---- Checkpoints ----------------------------------------------------------------------------- */
 
-/* Removes the checkpoints above a step, as if the processes had been killed before. */
-static size_t forget(test *t, const char *folder, size_t step)
-{
-    size_t *numbers = NULL, n = 0, left = 0;
-    if (dpti_folder_list(folder, &numbers, &n, NULL) != DPT_OK) return 0;
-    for (size_t i = 0; i < n; i++) {
-        char *path = dpti_folder_path(folder, numbers[i]);
-        if (numbers[i] <= step)
-            left++;
-        else
-            CHECK(path && unlink(path) == 0);
-        free(path);
-    }
-    free(numbers);
-    return left;
-}
-
 static course make_course(const char *devices, const char *folder)
 {
     return (course){.devices = devices,
@@ -464,12 +447,12 @@ static void it_goes_on_exactly(test *t)
         CHECK_SIZE(whole.ends[0].n_steps, STEPS);
         for (size_t k = 0; k < 3; k++) {
             course cut = make_course(devices[i], "cut");
-            (void)forget(t, "cut", 0);
+            (void)forget_checkpoints(t, "cut", 0);
             cut.stop_after = KEPT + k;
             if (k == 2) cut.every = (dpt_interval){.seconds = 1e-9}; /* whenever the disk allows */
             run_course(t, &cut);
             free_course(&cut);
-            CHECK(forget(t, "cut", k == 1 ? KEPT : STEPS) > 0);
+            CHECK(forget_checkpoints(t, "cut", k == 1 ? KEPT : STEPS) > 0);
             cut.stop_after = 0;
             cut.resume = true;
             run_course(t, &cut);
@@ -499,13 +482,13 @@ static void a_device_fails(test *t)
             char devices[128], message[512] = "";
             snprintf(devices, sizeof devices, places[i], call);
             course cut = make_course(devices, "failed");
-            (void)forget(t, "failed", 0);
+            (void)forget_checkpoints(t, "failed", 0);
             cut.scene = t->user;
             const dpt_status status = stand_ins_run(3, course_part, &cut, message);
             free_course(&cut);
             if (status == DPT_OK) break;
             n_failed++;
-            n_resumed += forget(t, "failed", STEPS) > 0;
+            n_resumed += forget_checkpoints(t, "failed", STEPS) > 0;
             cut.devices = sound;
             cut.resume = true;
             run_course(t, &cut);
@@ -553,7 +536,7 @@ static void with_other_processes(test *t)
     from.max_steps = KEPT;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         size_t n_lost = 0;
-        (void)forget(t, "moved", 0);
+        (void)forget_checkpoints(t, "moved", 0);
         run_course(t, &from);
         memset(before, 0, 2 * s->model->flat_size * sizeof *before);
         sum_owed(&from, before);
@@ -581,7 +564,7 @@ static void with_other_processes(test *t)
 static void from_one_that_did_not_compress(test *t)
 {
     course from = make_course(ONE "|" ONE, "plain"), to;
-    (void)forget(t, "plain", 0);
+    (void)forget_checkpoints(t, "plain", 0);
     from.max_steps = KEPT;
     from.compress = DPT_COMPRESS_NONE;
     run_course(t, &from);

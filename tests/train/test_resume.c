@@ -78,27 +78,9 @@ static void close_training(training *w)
 
 /* ---- Folders --------------------------------------------------------------------------------- */
 
-/* Removes the checkpoints of a folder whose step is above `step`, as if they had not been written
-   yet; how many are left. */
-static size_t forget(test *t, const char *folder, size_t step)
-{
-    size_t *numbers = NULL, n = 0, left = 0;
-    if (dpti_folder_list(folder, &numbers, &n, NULL) != DPT_OK) return 0; /* there is none */
-    for (size_t i = 0; i < n; i++) {
-        char *path = dpti_folder_path(folder, numbers[i]);
-        if (numbers[i] <= step)
-            left++;
-        else
-            CHECK(path && unlink(path) == 0);
-        free(path);
-    }
-    free(numbers);
-    return left;
-}
-
 static void empty(test *t, const char *folder)
 {
-    (void)forget(t, folder, 0);
+    (void)forget_checkpoints(t, folder, 0);
     char *path = dpti_folder_path(folder, 0);
     if (path) (void)unlink(path);
     free(path);
@@ -192,7 +174,7 @@ static void interrupt_at(test *t, const dpt_trainer_options *options, size_t sto
         CHECK(r.stopped);
     }
     close_training(&w);
-    const bool any = forget(t, "cut", kept) > 0;
+    const bool any = forget_checkpoints(t, "cut", kept) > 0;
     if (opened(t, two, options, &w)) {
         dpt_fit_options fit = fit_options(s, "cut", &second);
         fit.resume = true;
@@ -552,7 +534,7 @@ static void a_damaged_one_is_passed_over(test *t)
     empty(t, "damaged");
     if (opened(t, two, &sgd, &w)) CHECK_OK(fit_in(&w, s, "damaged", 9, false, &r, &result));
     close_training(&w);
-    const size_t n = forget(t, "damaged", STEPS);
+    const size_t n = forget_checkpoints(t, "damaged", STEPS);
     size_t *numbers = NULL, n_listed = 0;
     REQUIRE(n > 1 && dpti_folder_list("damaged", &numbers, &n_listed, NULL) == DPT_OK);
     char *newest = dpti_folder_path("damaged", numbers[0]);
@@ -671,7 +653,7 @@ static void survives(test *t, void (*trouble)(record *r, size_t step), const cha
         dpt_fit_options fit = fit_options(s, NULL, &quiet);
         CHECK_OK(dpt_fit(whole.trainer, &fit, &result));
         check_same(t, &whole, &w);
-        CHECK_SIZE(forget(t, "full", STEPS), 2);
+        CHECK_SIZE(forget_checkpoints(t, "full", STEPS), 2);
     }
     close_training(&whole);
     close_training(&w);
