@@ -292,6 +292,18 @@ dpt_status dpti_log_write_epoch(dpti_log *log, const dpt_epoch_metrics *epoch, d
     return write_event(log, &e, error);
 }
 
+dpt_status dpti_log_write_checkpoint(dpti_log *log, const dpti_log_checkpoint *checkpoint,
+                                     dpt_error *error)
+{
+    event e = event_begin("checkpoint");
+    set(&e, "step", size_value(checkpoint->step));
+    set(&e, "bytes", size_value(checkpoint->bytes));
+    set(&e, "stopped_seconds", real_value(checkpoint->stopped));
+    set(&e, "write_seconds", real_value(checkpoint->written));
+    set(&e, "processor_seconds", real_value(checkpoint->processor));
+    return write_event(log, &e, error);
+}
+
 /* What every device has done, in arrays as those of a step. */
 static void set_devices(event *e, const dpti_log_done *done)
 {

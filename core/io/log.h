@@ -68,6 +68,16 @@ DPT_CHECK_RESULT dpt_status dpti_log_write_device_event(dpti_log *log,
                                                         dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_log_write_epoch(dpti_log *log, const dpt_epoch_metrics *epoch,
                                                  dpt_error *error);
+/* checkpoint: one that is durable, and what it has cost. */
+typedef struct dpti_log_checkpoint {
+    size_t step, bytes;
+    double stopped;   /* s that training stood still, while the state was copied */
+    double written;   /* s that a thread took to write, sync and rename it meanwhile, */
+    double processor; /* and the processor time in them */
+} dpti_log_checkpoint;
+DPT_CHECK_RESULT dpt_status dpti_log_write_checkpoint(dpti_log *log,
+                                                      const dpti_log_checkpoint *checkpoint,
+                                                      dpt_error *error);
 /* done: steps, seconds, images_per_second, test_accuracy, best_epoch and
    best_validation_loss (null if none), what every device has done and what all came to together,
    peak_rss_bytes (taken here from getrusage). */

@@ -258,7 +258,7 @@ static dpt_status run_epoch(dpti_fit *f)
         DPT_TRY(dpt_trainer_collect(t, &m));
         whole = m.last_of_epoch;
         DPT_TRY(after_step(f, &m));
-        dpti_fit_look_at_checkpoints(f);
+        DPT_TRY(dpti_fit_look_at_checkpoints(f));
     } while (!whole);
     dpti_tracing_host(&f->tracing, "epoch", epoch, began);
     return whole ? after_epoch(f, epoch) : DPT_OK;
@@ -309,8 +309,8 @@ static void give_up(dpti_fit *f, dpt_status status)
     const bool worth = status != DPT_E_NOT_FINITE && f->course.result.steps > 0;
     f->trainer->salvage = dpti_is_loss(status);
     if (f->trainer->salvage && worth && dpti_fit_save(f, f->model, f->epoch, &f->unsaved) != DPT_OK)
-        dpti_fit_look_at_checkpoints(f);
-    if (worth && dpti_fit_keep_last(f, true) != DPT_OK) dpti_fit_look_at_checkpoints(f);
+        (void)dpti_fit_look_at_checkpoints(f);
+    if (worth && dpti_fit_keep_last(f, true) != DPT_OK) (void)dpti_fit_look_at_checkpoints(f);
     if (f->trainer->salvage) dpti_fit_keep_copy(f);
     f->trainer->salvage = false;
     f->context->error = first;

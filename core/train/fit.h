@@ -74,8 +74,9 @@ DPT_CHECK_RESULT dpt_status dpti_fit_keep_last(dpti_fit *f, bool failed);
    cannot be written is told and remembered in *unsaved. */
 DPT_CHECK_RESULT dpt_status dpti_fit_save(dpti_fit *f, const char *path, size_t epoch,
                                           dpt_error *unsaved);
-/* Tells of writes that have failed in the background. */
-void dpti_fit_look_at_checkpoints(dpti_fit *f);
+/* Tells of writes that have ended in the background: a warning of one that failed, the log's line
+   of one that is durable. */
+dpt_status dpti_fit_look_at_checkpoints(dpti_fit *f);
 /* The failure of weights that are not there in the end. */
 DPT_CHECK_RESULT dpt_status dpti_fit_check_saved(dpti_fit *f);
 

@@ -36,10 +36,15 @@ static void tell_skipped(const char *text, void *user)
     notify(f, DPT_NOTICE_WARNING, text);
 }
 
-void dpti_fit_look_at_checkpoints(dpti_fit *f)
+dpt_status dpti_fit_look_at_checkpoints(dpti_fit *f)
 {
-    dpt_error error;
-    if (f->keeper && dpti_keeper_failure(f->keeper, &error) != DPT_OK) warn_of(f, &error);
+    dpt_error error = {.status = DPT_OK};
+    dpti_log_checkpoint kept;
+    if (!f->keeper) return DPT_OK;
+    if (dpti_keeper_failure(f->keeper, &error) != DPT_OK) warn_of(f, &error);
+    if (!dpti_keeper_kept(f->keeper, &kept) || !f->log) return DPT_OK;
+    if (dpti_log_write_checkpoint(f->log, &kept, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(f->context, NULL, &error);
 }
 
 /* ---- Weights --------------------------------------------------------------------------------- */
@@ -220,8 +225,8 @@ static dpt_status keep(dpti_fit *f, bool finished)
     if (!f->keeper) return dpti_snapshot_bring(f->trainer);
     dpti_run_state *state = describe(f, finished);
     if (!state) return dpti_fit_no_memory(f);
-    dpti_fit_look_at_checkpoints(f);
-    const dpt_status status = dpti_keeper_keep(f->keeper, state);
+    dpt_status status = dpti_fit_look_at_checkpoints(f);
+    if (status == DPT_OK) status = dpti_keeper_keep(f->keeper, state);
     free(state);
     DPT_TRY(status);
     f->kept_step = f->trainer->done.step;
@@ -263,13 +268,14 @@ dpt_status dpti_fit_keep_last(dpti_fit *f, bool failed)
     if (f->keeper) dpti_keeper_wait(f->keeper);
     unsigned due = f->keeper && !is_kept(f, finished) ? DUE_CHECKPOINT : 0;
     if (together) DPT_TRY(dpti_peers_ask_first(f->trainer, due, &due));
-    if (due == 0) return DPT_OK;
+    if (due == 0) return dpti_fit_look_at_checkpoints(f);
     DPT_TRY(keep(f, finished));
     if (!f->keeper) return DPT_OK;
     dpti_keeper_wait(f->keeper);
     dpt_error error;
-    if (dpti_keeper_failure(f->keeper, &error) == DPT_OK) return DPT_OK;
-    return dpti_context_fail(f->context, NULL, &error);
+    if (dpti_keeper_failure(f->keeper, &error) != DPT_OK)
+        return dpti_context_fail(f->context, NULL, &error);
+    return dpti_fit_look_at_checkpoints(f);
 }
 
 /* ---- A copy in host memory ------------------------------------------------------------------- */
@@ -302,7 +308,7 @@ void dpti_fit_keep_copy(dpti_fit *f)
     if (!newer && dpti_keeper_durable(f->keeper)) return;
     dpti_keeper_keep_copy(f->keeper, &f->copy);
     dpti_keeper_wait(f->keeper);
-    dpti_fit_look_at_checkpoints(f);
+    (void)dpti_fit_look_at_checkpoints(f);
 }
 
 /* ---- What is due ----------------------------------------------------------------------------- */

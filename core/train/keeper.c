@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* How much larger the checkpoint of another model may be and is still looked at. */
@@ -31,6 +33,8 @@ struct dpti_keeper {
     bool writing, stop, durable;
     bool told; /* of `error` */
     dpt_error error;
+    bool counted;             /* told of `kept`, or there is none */
+    dpti_log_checkpoint kept; /* of the last write, if it is durable */
 };
 
 /* ---- The thread ------------------------------------------------------------------------------ */
@@ -79,15 +83,32 @@ static void delete_others(dpti_keeper *k)
     free(numbers);
 }
 
-static dpt_status write_one(dpti_keeper *k, dpt_error *error)
+/* Of the thread that asks. */
+static double processor_seconds(void)
+{
+    struct timespec now;
+    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0
+               ? (double)now.tv_sec + 1e-9 * (double)now.tv_nsec
+               : 0;
+}
+
+static dpt_status write_one(dpti_keeper *k, dpti_log_checkpoint *kept, dpt_error *error)
 {
     const size_t number = k->snapshot.step;
+    const double began = dpti_seconds(), computed = processor_seconds();
     char *path = dpti_folder_path(k->folder, number);
     if (!path) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to write a checkpoint");
     dpti_folder_claim(path);
     const dpt_status status = dpti_snapshot_write(&k->snapshot, path, error);
+    struct stat file = {.st_size = 0};
+    if (status == DPT_OK) (void)stat(path, &file);
     free(path);
     DPT_TRY(status);
+    *kept = (dpti_log_checkpoint){.step = number,
+                                  .bytes = (size_t)file.st_size,
+                                  .stopped = k->snapshot.seconds,
+                                  .written = dpti_seconds() - began,
+                                  .processor = processor_seconds() - computed};
     if (!remember(k, number)) return DPT_OK; /* then nothing is deleted */
     forget_oldest(k);
     delete_others(k);
@@ -104,12 +125,15 @@ static void *run(void *argument)
         if (!k->writing) break;
         pthread_mutex_unlock(&k->mutex);
         dpt_error error = {.status = DPT_OK};
-        const dpt_status status = write_one(k, &error);
+        dpti_log_checkpoint kept = {.step = 0};
+        const dpt_status status = write_one(k, &kept, &error);
         pthread_mutex_lock(&k->mutex);
         k->durable = status == DPT_OK;
         k->error = error;
         k->error.status = status;
         k->told = false;
+        k->kept = kept;
+        k->counted = status != DPT_OK;
         k->writing = false;
         pthread_cond_broadcast(&k->changed);
     }
@@ -141,6 +165,7 @@ dpt_status dpti_keeper_create(dpt_trainer *trainer, const char *folder, size_t n
                        .n_kept = n_kept,
                        .lock = -1,
                        .told = true,
+                       .counted = true,
                        .folder = dpti_strdup(folder)};
     pthread_mutex_init(&k->mutex, NULL);
     pthread_cond_init(&k->changed, NULL);
@@ -235,6 +260,16 @@ dpt_status dpti_keeper_failure(dpti_keeper *keeper, dpt_error *error)
     keeper->told = true;
     pthread_mutex_unlock(&keeper->mutex);
     return status;
+}
+
+bool dpti_keeper_kept(dpti_keeper *keeper, dpti_log_checkpoint *out)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    const bool news = !keeper->counted;
+    if (news) *out = keeper->kept;
+    keeper->counted = true;
+    pthread_mutex_unlock(&keeper->mutex);
+    return news;
 }
 
 bool dpti_keeper_durable(dpti_keeper *keeper)

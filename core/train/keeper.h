@@ -6,6 +6,7 @@
 #ifndef DPTI_KEEPER_H
 #define DPTI_KEEPER_H
 
+#include "io/log.h"
 #include "train/snapshot.h"
 
 typedef struct dpti_keeper dpti_keeper;
@@ -39,6 +40,8 @@ DPT_CHECK_RESULT dpt_status dpti_keeper_keep(dpti_keeper *keeper, const dpti_run
 void dpti_keeper_keep_copy(dpti_keeper *keeper, dpti_snapshot *copy);
 /* Of the last write that has ended, told once; DPT_OK if there is nothing new. */
 dpt_status dpti_keeper_failure(dpti_keeper *keeper, dpt_error *error);
+/* Likewise what it has cost, if it is durable; false if there is nothing new. */
+bool dpti_keeper_kept(dpti_keeper *keeper, dpti_log_checkpoint *out);
 /* Whether the last write that has ended is durable. */
 bool dpti_keeper_durable(dpti_keeper *keeper);
 

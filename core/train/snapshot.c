@@ -89,6 +89,7 @@ dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course
                               dpti_snapshot *snapshot)
 {
     dpt_trainer *t = trainer;
+    const double began = dpti_seconds();
     dpt_status status = dpti_trainer_read_trusted(t, snapshot->n_kinds, snapshot->flats);
     if (dpti_packs(t)) status = collect_owed(t, status, snapshot->owed);
     DPT_TRY(status);
@@ -109,6 +110,7 @@ dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course
     snapshot->state = text;
     snapshot->step = t->done.step;
     snapshot->batches = (int64_t)(t->batches_before + t->done.step);
+    snapshot->seconds = dpti_seconds() - began;
     return DPT_OK;
 }
 

@@ -17,7 +17,8 @@ typedef struct dpti_snapshot {
     float *owed;                    /* (n_owing, flat_size) likewise */
     int64_t batches;
     size_t step;
-    char *state; /* encoded; NULL: nothing is taken */
+    double seconds; /* that taking it took: training stood still for so long */
+    char *state;    /* encoded; NULL: nothing is taken */
 } dpti_snapshot;
 
 /* Memory for as much as the trainer holds on one device.  The context's error tells. */

@@ -61,7 +61,7 @@ train "${common[@]}" --epochs 30 --checkpoint run --log run.jsonl --resume
 check "what is resumed is said" grep -q "^dptrain: resuming from run/checkpoint-0" train.err
 check "the same weights" cmp run/model.safetensors whole/model.safetensors
 check "the log" python3 - <<'PYTHON'
-import json
+import json, os
 def events(path):
     return [json.loads(line) for line in open(path)]
 run, whole = events("run.jsonl"), events("whole.jsonl")
@@ -72,6 +72,14 @@ pick = lambda log: [(e["step"], e["loss"], e["shards"]) for e in log if e["event
 assert pick(run) == pick(whole)
 pick = lambda log: [(e["epoch"], e["train_loss"], e["test_loss"]) for e in log if e["event"] == "epoch"]
 assert pick(run) == pick(whole)
+# 7 steps an epoch, a checkpoint behind each while none is being written, and behind the last step at any rate.
+kept = [e for e in whole if e["event"] == "checkpoint"]
+assert kept and all(e["step"] % 7 == 0 for e in kept) and kept[-1]["step"] == 210, kept
+assert [e["step"] for e in kept] == sorted(e["step"] for e in kept), kept
+size = os.path.getsize("whole/checkpoint-000000210.safetensors")
+for e in kept:
+    assert abs(e["bytes"] - size) < 4096, (e, size)
+    assert 0 < e["processor_seconds"] <= e["write_seconds"] + 0.02 and 0 < e["stopped_seconds"] < e["write_seconds"] + 60, e
 assert run[-1]["steps"] == whole[-1]["steps"] and run[-1]["epochs"] == whole[-1]["epochs"]
 PYTHON
 train "${common[@]:0:12}" --split replay:run.jsonl --epochs 30 --checkpoint other --quiet
