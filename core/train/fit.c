@@ -2,6 +2,7 @@
 #include "train/fit.h"
 
 #include "base/base.h"
+#include "train/facts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -341,6 +342,7 @@ static dpt_status prepare(dpti_fit *f)
     if (status == DPT_OK && !f->options->resume) status = check_steps(f);
     if (status == DPT_OK) status = dpti_fit_check_files(f);
     DPT_TRY(dpti_peers_agree(f->trainer, status));
+    DPT_TRY(dpti_facts_check_course(f->trainer, f->options));
     DPT_TRY(dpti_peers_agree(f->trainer, dpti_fit_open_checkpoints(f)));
     DPT_TRY(dpti_peers_check_weights(f->trainer));
     status = dpti_fit_open_files(f);

@@ -2,9 +2,8 @@
 #include "train/peers.h"
 
 #include "base/base.h"
-#include "train/trainer.h"
+#include "train/facts.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,151 +44,6 @@ dpt_status dpti_peers_gather(dpt_trainer *trainer, dpt_status mine, void *items,
     memcpy(bytes, all.data, t->n_devices * item_bytes);
     dpti_gathered_free(&all);
     return DPT_OK;
-}
-
-/* ---- Checksums ------------------------------------------------------------------------------- */
-
-/* Of 8 bytes at a time: for equality among friends, and as fast as memory. */
-static uint64_t checksum(uint64_t sum, const void *data, size_t n_bytes)
-{
-    const uint8_t *bytes = data;
-    uint64_t word;
-    for (; n_bytes >= sizeof word; bytes += sizeof word, n_bytes -= sizeof word) {
-        memcpy(&word, bytes, sizeof word);
-        sum = (sum ^ word) * UINT64_C(0x9E3779B97F4A7C15);
-        sum ^= sum >> 29;
-    }
-    for (; n_bytes > 0; bytes++, n_bytes--)
-        sum = (sum ^ *bytes) * UINT64_C(0x100000001B3);
-    return sum;
-}
-
-static uint64_t checksum_of_model(const dpt_model *m)
-{
-    uint64_t sum = 1;
-    for (size_t i = 0; i < m->n_parameters; i++) {
-        const dpti_parameter *p = &m->parameters[i];
-        sum = checksum(sum, p->name, strlen(p->name));
-        sum = checksum(sum, &p->size, sizeof p->size);
-    }
-    return sum;
-}
-
-/* Of what is trained on: a data set, or a part of one. */
-static uint64_t checksum_of_data(const dpt_dataset *data)
-{
-    const size_t n_bytes = dpti_dataset_image_bytes(data);
-    uint64_t sum = checksum(1, data->mean, sizeof data->mean);
-    sum = checksum(sum, data->scale, sizeof data->scale);
-    for (size_t i = 0; i < data->count; i++) {
-        const size_t record = dpti_dataset_record(data, i);
-        sum = checksum(sum, (const uint8_t *)data->images + record * n_bytes, n_bytes);
-        if (data->labels) sum = checksum(sum, data->labels + record, 1);
-        if (data->targets)
-            sum = checksum(sum, data->targets + record * data->classes,
-                           data->classes * sizeof *data->targets);
-        sum = checksum(sum, &record, sizeof record);
-    }
-    return sum;
-}
-
-/* ---- What must be the same ------------------------------------------------------------------- */
-
-enum { MOST_FACTS = 40, FACT_BYTES = 96 };
-
-/* Names and values, in the same order everywhere. */
-typedef struct facts {
-    size_t n;
-    struct {
-        char name[FACT_BYTES], value[FACT_BYTES];
-    } items[MOST_FACTS];
-} facts;
-
-DPT_PRINTF(3, 4) static void add(facts *f, const char *name, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    snprintf(f->items[f->n].name, FACT_BYTES, "%s", name);
-    vsnprintf(f->items[f->n].value, FACT_BYTES, format, args);
-    va_end(args);
-    f->n++;
-}
-
-static void add_optimizer(facts *f, const dpt_trainer_options *o)
-{
-    add(f, "optimizer", "%d", (int)o->optimizer);
-    add(f, "learning rate", "%.9g", (double)o->lr);
-    add(f, "batch of the learning rate", "%zu", o->lr_base_batch);
-    add(f, "momentum", "%.9g", (double)o->momentum);
-    add(f, "weight decay", "%.9g", (double)o->weight_decay);
-    add(f, "Nesterov momentum", "%d", (int)o->nesterov);
-    add(f, "decay of biases", "%d", !o->no_decay_bias);
-    add(f, "beta1", "%.9g", (double)o->beta1);
-    add(f, "beta2", "%.9g", (double)o->beta2);
-    add(f, "epsilon", "%.9g", (double)o->epsilon);
-    add(f, "clip norm", "%.9g", (double)o->clip_norm);
-}
-
-static void add_data(facts *f, const dpt_dataset *d)
-{
-    add(f, "data set", "%.90s", d->name);
-    add(f, "size of the data", "%zu x %zux%zux%zu", d->count, d->height, d->width, d->channels);
-    add(f, "checksum of the data", "%016" PRIx64, checksum_of_data(d));
-}
-
-static void collect_facts(const dpt_trainer *t, const dpt_trainer_options *o, facts *f)
-{
-    const bool replayed = o->split && strncmp(o->split, "replay:", 7) == 0;
-    add(f, "version", "%s", DPT_VERSION);
-    add(f, "model", "%.90s", t->model->name);
-    add(f, "tensors of the model", "%016" PRIx64, checksum_of_model(t->model));
-    add_data(f, t->data);
-    add(f, "batch size", "%zu", o->batch_size);
-    add(f, "batches of a step", "%zu", o->accumulate);
-    add(f, "micro-batch", "%zu", o->micro_batch);
-    add(f, "overlap", "%s", o->no_overlap ? "off" : "on");
-    add(f, "least bucket", "%zu", o->bucket_bytes);
-    add(f, "compression", "%s", o->compress == DPT_COMPRESS_BF16 ? "bf16" : "none");
-    add(f, "split", "%.90s", replayed ? "replay" : o->split ? o->split : "measured");
-    add_optimizer(f, o);
-    add(f, "loss", "%d", (int)o->loss);
-    add(f, "label smoothing", "%.9g", (double)o->label_smoothing);
-    add(f, "batch-norm", "%d", (int)o->batch_norm);
-    add(f, "augmentation", "%zu %d %.9g", o->augment.crop_padding, (int)o->augment.flip,
-        (double)o->augment.erase);
-    add(f, "initialisation", "%.90s", o->init ? o->init : "default");
-    add(f, "seed", "%" PRIu64, o->seed);
-    add(f, "shuffling", "%d", !o->no_shuffle);
-}
-
-/* Names the first fact in which a process differs from the first one. */
-static dpt_status compare_facts(dpt_trainer *t, const dpti_gathered *all)
-{
-    const facts *first = (const facts *)(const void *)all->data;
-    for (size_t r = 1; r < dpti_processes_count(t->processes); r++) {
-        const facts *other = (const facts *)(const void *)(all->data + all->begins[r]);
-        for (size_t i = 0; i < first->n; i++)
-            if (strcmp(first->items[i].value, other->items[i].value) != 0)
-                return dpt_fail(t->context, DPT_E_INVALID,
-                                "%s differs: process 0 has %s, process %zu has %s; start all "
-                                "processes with the same options and the same data",
-                                first->items[i].name, first->items[i].value, r,
-                                other->items[i].value);
-    }
-    return DPT_OK;
-}
-
-static dpt_status check_facts(dpt_trainer *t, const dpt_trainer_options *options)
-{
-    dpti_gathered all = {.data = NULL};
-    facts *mine = calloc(1, sizeof *mine);
-    if (mine) collect_facts(t, options, mine);
-    dpt_status status = mine ? DPT_OK : no_memory(t);
-    status = agree(t, status, mine, sizeof *mine, &all);
-    if (status == DPT_OK) status = dpti_peers_agree(t, compare_facts(t, &all));
-    dpti_gathered_free(&all);
-    free(mine);
-    return status;
 }
 
 /* ---- Meeting --------------------------------------------------------------------------------- */
@@ -253,7 +107,7 @@ dpt_status dpti_peers_meet(dpt_trainer *trainer, const dpt_trainer_options *opti
     dpt_status status = mine ? DPT_OK : no_memory(t);
     status = agree(t, status, mine, t->n_workers * sizeof *mine, &all);
     if (status == DPT_OK) status = dpti_peers_agree(t, take_peers(t, &all));
-    if (status == DPT_OK) status = check_facts(t, options);
+    if (status == DPT_OK) status = dpti_facts_check_trainer(t, options);
     dpti_gathered_free(&all);
     free(mine);
     return status;
@@ -269,8 +123,8 @@ void dpti_peers_free(dpt_trainer *trainer)
 
 static uint64_t checksum_of_replay(const dpt_trainer *t)
 {
-    return checksum(1, t->replay.shards,
-                    t->replay.n_steps * t->replay.n_devices * sizeof *t->replay.shards);
+    return dpti_checksum(1, t->replay.shards,
+                         t->replay.n_steps * t->replay.n_devices * sizeof *t->replay.shards);
 }
 
 static dpt_status check_replay(dpt_trainer *t)
@@ -321,7 +175,7 @@ static dpt_status sum_weights(dpt_trainer *t, beginning *out)
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         if (status != DPT_OK || !buffers[k]->handle) continue;
         status = dpti_trainer_read(t, 0, kinds[k], flat);
-        out->weights = checksum(out->weights, flat, t->model->flat_size * sizeof *flat);
+        out->weights = dpti_checksum(out->weights, flat, t->model->flat_size * sizeof *flat);
     }
     free(flat);
     return status;

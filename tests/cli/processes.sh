@@ -62,6 +62,8 @@ check "overlap changes weights" cmp -s overlap-on/model.safetensors overlap-off/
 mpi 60 -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --overlap on : \
     -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --overlap off
 fails 2 "overlap differs: process 0 has on, process 1 has off"
+mpi 60 -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" : -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --max-steps 5
+fails 2 "number of steps differs: process 0 has 0, process 1 has 5"
 
 # Compressed: close to it, and resumed, after a kill too, the same to the bit; of another number of
 # processes what is owed is taken over.

@@ -162,6 +162,9 @@ typedef struct setting {
     bool other_images;   /* likewise */
     bool evaluate;
     bool load_late; /* the last process changes its weights before dpt_fit */
+    /* What the last process has of another course: more steps, a schedule, other test data. */
+    size_t other_steps, other_warmup;
+    bool other_test;
     dpt_status statuses[MOST];
     char messages[MOST][512];
     size_t steps[MOST];
@@ -182,18 +185,34 @@ static dpt_status open_data(dpt_context *context, const image_set *images, dpt_d
     return dpt_dataset_from_memory(context, &memory, out);
 }
 
+/* Trains with tests, if there is any other course. */
+static dpt_status fit(setting *s, dpt_context *context, bool last, dpt_trainer *trainer)
+{
+    const bool tests = s->other_test || s->other_steps > 0 || s->other_warmup > 0;
+    dpt_fit_options options = {.max_steps = s->n_steps};
+    dpt_fit_result result;
+    dpt_dataset *data = NULL;
+    if (last) {
+        options.max_steps += s->other_steps;
+        options.schedule.warmup_steps = s->other_warmup;
+    }
+    if (tests)
+        DPT_TRY(open_data(context, last && s->other_test ? &s->other_data : &s->data, &data));
+    options.test = data;
+    const dpt_status status = dpt_fit(trainer, &options, &result);
+    dpt_dataset_destroy(data);
+    return status;
+}
+
 static dpt_status use(setting *s, dpt_context *context, size_t rank, bool last,
                       dpt_trainer *trainer, const dpt_dataset *data)
 {
-    const dpt_fit_options fit = {.max_steps = s->n_steps};
     float bias[10] = {1, 2, 3};
-    dpt_fit_result result;
     if (s->load_late && last)
         DPT_TRY(dpt_trainer_set(trainer, DPT_PARAMETER, "fc2.bias", bias, 10));
-    const dpt_status status = dpt_fit(trainer, &fit, &result);
+    const dpt_status status = fit(s, context, last, trainer);
     s->steps[rank] = dpt_trainer_steps(trainer);
     DPT_TRY(status);
-    (void)context;
     if (!s->evaluate) return DPT_OK;
     DPT_TRY(dpt_trainer_evaluate(trainer, data, &s->evaluations[rank]));
     return dpt_trainer_predict(trainer, data, 0, data ? COUNT : 0, s->outputs[rank]);
@@ -241,7 +260,8 @@ static setting *begin(test *t, const char *devices, size_t n_steps)
     s->devices = devices;
     s->n_steps = n_steps;
     s->other_seed = 0;
-    s->other_images = s->evaluate = s->load_late = false;
+    s->other_images = s->evaluate = s->load_late = s->other_test = false;
+    s->other_steps = s->other_warmup = 0;
     return s;
 }
 
@@ -267,6 +287,17 @@ static void what_must_be_the_same(test *t)
     s = begin(t, "cpu:threads=1|cpu:threads=1", 2);
     s->load_late = true;
     check_all_fail(t, s, DPT_E_INVALID, "process 1 begins with other weights than process 0");
+    s = begin(t, "cpu:threads=1|cpu:threads=1", 2);
+    s->other_test = true;
+    check_all_fail(t, s, DPT_E_INVALID, "checksum of the test data differs");
+    s = begin(t, "cpu:threads=1|cpu:threads=1|cpu:threads=1", 2);
+    s->other_steps = 3;
+    check_all_fail(t, s, DPT_E_INVALID,
+                   "number of steps differs: process 0 has 2, process 2 has 5");
+    s = begin(t, "cpu:threads=1|cpu:threads=1", 2);
+    s->other_warmup = 1;
+    check_all_fail(t, s, DPT_E_INVALID,
+                   "warm-up differs: process 0 has 0 steps, process 1 has 1 steps");
 }
 
 /* A device of one process fails, at whatever call: that process tells it, and the others the same,

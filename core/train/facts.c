@@ -1,0 +1,189 @@
+/* What must be the same in all processes, compared. */
+#include "train/facts.h"
+
+#include "base/base.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Checksums ------------------------------------------------------------------------------- */
+
+uint64_t dpti_checksum(uint64_t sum, const void *data, size_t n_bytes)
+{
+    const uint8_t *bytes = data;
+    uint64_t word;
+    for (; n_bytes >= sizeof word; bytes += sizeof word, n_bytes -= sizeof word) {
+        memcpy(&word, bytes, sizeof word);
+        sum = (sum ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+        sum ^= sum >> 29;
+    }
+    for (; n_bytes > 0; bytes++, n_bytes--)
+        sum = (sum ^ *bytes) * UINT64_C(0x100000001B3);
+    return sum;
+}
+
+static uint64_t checksum_of_model(const dpt_model *m)
+{
+    uint64_t sum = 1;
+    for (size_t i = 0; i < m->n_parameters; i++) {
+        const dpti_parameter *p = &m->parameters[i];
+        sum = dpti_checksum(sum, p->name, strlen(p->name));
+        sum = dpti_checksum(sum, &p->size, sizeof p->size);
+    }
+    return sum;
+}
+
+/* Of a data set, or a part of one. */
+static uint64_t checksum_of_data(const dpt_dataset *data)
+{
+    const size_t n_bytes = dpti_dataset_image_bytes(data);
+    uint64_t sum = dpti_checksum(1, data->mean, sizeof data->mean);
+    sum = dpti_checksum(sum, data->scale, sizeof data->scale);
+    for (size_t i = 0; i < data->count; i++) {
+        const size_t record = dpti_dataset_record(data, i);
+        sum = dpti_checksum(sum, (const uint8_t *)data->images + record * n_bytes, n_bytes);
+        if (data->labels) sum = dpti_checksum(sum, data->labels + record, 1);
+        if (data->targets)
+            sum = dpti_checksum(sum, data->targets + record * data->classes,
+                                data->classes * sizeof *data->targets);
+        sum = dpti_checksum(sum, &record, sizeof record);
+    }
+    return sum;
+}
+
+/* ---- What must be the same ------------------------------------------------------------------- */
+
+enum { MOST_FACTS = 40, FACT_BYTES = 96 };
+
+/* Names and values, in the same order everywhere. */
+typedef struct facts {
+    size_t n;
+    struct {
+        char name[FACT_BYTES], value[FACT_BYTES];
+    } items[MOST_FACTS];
+} facts;
+
+DPT_PRINTF(3, 4) static void add(facts *f, const char *name, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    snprintf(f->items[f->n].name, FACT_BYTES, "%s", name);
+    vsnprintf(f->items[f->n].value, FACT_BYTES, format, args);
+    va_end(args);
+    f->n++;
+}
+
+static void add_optimizer(facts *f, const dpt_trainer_options *o)
+{
+    add(f, "optimizer", "%d", (int)o->optimizer);
+    add(f, "learning rate", "%.9g", (double)o->lr);
+    add(f, "batch of the learning rate", "%zu", o->lr_base_batch);
+    add(f, "momentum", "%.9g", (double)o->momentum);
+    add(f, "weight decay", "%.9g", (double)o->weight_decay);
+    add(f, "Nesterov momentum", "%d", (int)o->nesterov);
+    add(f, "decay of biases", "%d", !o->no_decay_bias);
+    add(f, "beta1", "%.9g", (double)o->beta1);
+    add(f, "beta2", "%.9g", (double)o->beta2);
+    add(f, "epsilon", "%.9g", (double)o->epsilon);
+    add(f, "clip norm", "%.9g", (double)o->clip_norm);
+}
+
+/* Three of them, whether there are any data or not. */
+static void add_data(facts *f, const char *what, const dpt_dataset *d)
+{
+    char name[FACT_BYTES];
+    add(f, what, "%.90s", d ? d->name : "none");
+    snprintf(name, sizeof name, "size of the %s", what);
+    add(f, name, "%zu x %zux%zux%zu", d ? d->count : 0, d ? d->height : 0, d ? d->width : 0,
+        d ? d->channels : 0);
+    snprintf(name, sizeof name, "checksum of the %s", what);
+    add(f, name, "%016" PRIx64, d ? checksum_of_data(d) : 0);
+}
+
+static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, facts *f)
+{
+    const bool replayed = o->split && strncmp(o->split, "replay:", 7) == 0;
+    add(f, "version", "%s", DPT_VERSION);
+    add(f, "model", "%.90s", t->model->name);
+    add(f, "tensors of the model", "%016" PRIx64, checksum_of_model(t->model));
+    add_data(f, "data", t->data);
+    add(f, "batch size", "%zu", o->batch_size);
+    add(f, "batches of a step", "%zu", o->accumulate);
+    add(f, "micro-batch", "%zu", o->micro_batch);
+    add(f, "overlap", "%s", o->no_overlap ? "off" : "on");
+    add(f, "least bucket", "%zu", o->bucket_bytes);
+    add(f, "compression", "%s", o->compress == DPT_COMPRESS_BF16 ? "bf16" : "none");
+    add(f, "split", "%.90s", replayed ? "replay" : o->split ? o->split : "measured");
+    add_optimizer(f, o);
+    add(f, "loss", "%d", (int)o->loss);
+    add(f, "label smoothing", "%.9g", (double)o->label_smoothing);
+    add(f, "batch-norm", "%d", (int)o->batch_norm);
+    add(f, "augmentation", "%zu %d %.9g", o->augment.crop_padding, (int)o->augment.flip,
+        (double)o->augment.erase);
+    add(f, "initialisation", "%.90s", o->init ? o->init : "default");
+    add(f, "seed", "%" PRIu64, o->seed);
+    add(f, "shuffling", "%d", !o->no_shuffle);
+}
+
+static void collect_course(const dpt_fit_options *o, facts *f)
+{
+    add(f, "number of epochs", "%zu", o->epochs);
+    add(f, "number of steps", "%zu", o->max_steps);
+    add(f, "time limit", "%.9g s", o->max_seconds);
+    add(f, "schedule", "%d", (int)o->schedule.kind);
+    add(f, "warm-up", "%zu steps", o->schedule.warmup_steps);
+    add(f, "schedule's interval", "%zu epochs", o->schedule.every);
+    add(f, "schedule's factor", "%.9g", (double)o->schedule.factor);
+    add(f, "patience", "%zu", o->patience);
+    add(f, "resuming", "%s", o->resume ? "on" : "off");
+    add_data(f, "validation data", o->validation);
+    add_data(f, "test data", o->test);
+}
+
+/* Names the first fact in which a process differs from the first one. */
+static dpt_status compare_facts(dpt_trainer *t, const dpti_gathered *all)
+{
+    const facts *first = (const facts *)(const void *)all->data;
+    for (size_t r = 1; r < dpti_processes_count(t->processes); r++) {
+        const facts *other = (const facts *)(const void *)(all->data + all->begins[r]);
+        for (size_t i = 0; i < first->n; i++)
+            if (strcmp(first->items[i].value, other->items[i].value) != 0)
+                return dpt_fail(t->context, DPT_E_INVALID,
+                                "%s differs: process 0 has %s, process %zu has %s; start all "
+                                "processes with the same options and the same data",
+                                first->items[i].name, first->items[i].value, r,
+                                other->items[i].value);
+    }
+    return DPT_OK;
+}
+
+/* Takes `mine`, NULL without memory, and frees it. */
+static dpt_status check_facts(dpt_trainer *t, facts *mine)
+{
+    dpti_gathered all = {.data = NULL};
+    dpt_status status =
+        mine ? DPT_OK
+             : dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to compare what processes do");
+    status = dpti_peers_bring(t, status, mine, mine ? sizeof *mine : 0, &all);
+    if (status == DPT_OK) status = dpti_peers_agree(t, compare_facts(t, &all));
+    dpti_gathered_free(&all);
+    free(mine);
+    return status;
+}
+
+dpt_status dpti_facts_check_trainer(dpt_trainer *trainer, const dpt_trainer_options *options)
+{
+    if (!trainer->processes) return DPT_OK;
+    facts *mine = calloc(1, sizeof *mine);
+    if (mine) collect_trainer(trainer, options, mine);
+    return check_facts(trainer, mine);
+}
+
+dpt_status dpti_facts_check_course(dpt_trainer *trainer, const dpt_fit_options *options)
+{
+    if (!trainer->processes) return DPT_OK;
+    facts *mine = calloc(1, sizeof *mine);
+    if (mine) collect_course(options, mine);
+    return check_facts(trainer, mine);
+}
