@@ -27,7 +27,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define DPT_BACKEND_ABI 6u
+#define DPT_BACKEND_ABI 7u
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
@@ -241,6 +241,7 @@ typedef struct dpt_step_block {
    LINEAR_FORWARD          x (n,in), w (out,in), [bias]            y (n,out), as CONV2D_FORWARD
    LINEAR_BACKWARD_DATA    dy, w, [x if mask]                      dx          mask, acc
    LINEAR_BACKWARD_WEIGHTS dy, x                                   dw, [dbias] acc
+                           of a slice of rows: see dpt_linear_desc
    POOL2D_FORWARD          x                                       y
    POOL2D_BACKWARD         dy, x                                   dx          mask, acc
    ACTIVATION_FORWARD      x (n,count)                             y
@@ -417,7 +418,17 @@ typedef struct dpt_linear_desc {
     bool has_bias;
     dpt_activation activation;
     dpt_activation input_activation;
+    /* BACKWARD_WEIGHTS can be a slice: of outputs first .. first + rows - 1 alone.  dy (n,out) is
+       that of all outputs, of which columns first .. count; dw is (rows,in), dbias (rows).  rows 0:
+       all of them, and first is 0, as in the other kinds. */
+    size_t first, rows;
 } dpt_linear_desc;
+
+/* Rows of dw. */
+static inline size_t dpt_linear_rows(const dpt_linear_desc *desc)
+{
+    return desc->rows > 0 ? desc->rows : desc->out;
+}
 
 typedef struct dpt_pool2d_desc {
     dpt_pool_kind kind;

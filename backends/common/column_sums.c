@@ -51,11 +51,13 @@ dpt_status dpt_column_sums_run(const dpt_column_sums *sums, dpt_stream *stream,
     column_sums_params p = {.rows = args->rows,
                             .piece_rows = piece_rows,
                             .n_pieces = (u32)n_pieces,
-                            .columns = (u32)args->columns};
+                            .columns = (u32)args->columns,
+                            .row = (u32)args->row};
     if (n_pieces > 1) {
         DPT_TRY(launch(sums, stream, args->workspace, args->x, &p));
         p.rows = p.piece_rows = n_pieces;
         p.n_pieces = 1;
+        p.row = p.columns;
     }
     p.accumulate = args->accumulate;
     return launch(sums, stream, args->y, n_pieces > 1 ? args->workspace : args->x, &p);

@@ -12,6 +12,7 @@ typedef struct dpt_column_sums {
 typedef struct dpt_column_sums_args {
     size_t rows, columns; /* columns below 2^32 */
     dpt_location x;       /* (rows, columns) */
+    size_t row;           /* elements from row to row of x, below 2^32 */
     dpt_location y;       /* (columns) */
     bool accumulate;      /* y is added to */
     dpt_location workspace;

@@ -39,15 +39,15 @@ static dpt_product backward_data(const dpt_linear_desc *d, size_t n, const dpt_o
     };
 }
 
-/* dy (n,out), x (n,in) -> dw (out,in) = dy^T x */
+/* dy (n,out), x (n,in) -> dw (rows,in) = dy^T x of columns first .. of dy */
 static dpt_product backward_weights(const dpt_linear_desc *d, size_t n, const dpt_op_args *args)
 {
     return (dpt_product){
-        .m = d->out,
+        .m = dpt_linear_rows(d),
         .n = d->in,
         .k = n,
         .a_transposed = true,
-        .a = args->in[0],
+        .a = dpt_at(args->in[0], d->first * sizeof(float)),
         .lda = d->out,
         .b = args->in[1],
         .ldb = d->in,
@@ -107,25 +107,41 @@ dpt_status dpt_product_finish(dpt_kernel *kernel, dpt_stream *stream, const dpt_
 
 /* ---- Biases ---------------------------------------------------------------------------------- */
 
+static dpt_status prepare_bias(dpt_op *op, dpt_bias_gradient gradient, dpt_bias_gradient *out)
+{
+    const size_t most_rows = dpt_size_mul(op->max_samples, gradient.rows);
+    DPT_TRY(dpt_column_sums_prepare(op->device, &gradient.sums));
+    gradient.offset_bytes = dpt_size_align(op->plan.workspace_bytes);
+    op->plan.workspace_bytes =
+        dpt_size_add(gradient.offset_bytes,
+                     dpt_column_sums_workspace(op->device, most_rows, gradient.slice_columns));
+    *out = gradient;
+    return DPT_OK;
+}
+
 dpt_status dpt_bias_gradient_prepare(dpt_op *op, size_t rows, size_t columns,
                                      dpt_bias_gradient *out)
 {
-    dpt_bias_gradient gradient = {.rows = rows, .columns = columns};
-    DPT_TRY(dpt_column_sums_prepare(op->device, &gradient.sums));
-    gradient.offset_bytes = dpt_size_align(op->plan.workspace_bytes);
-    op->plan.workspace_bytes = dpt_size_add(
-        gradient.offset_bytes,
-        dpt_column_sums_workspace(op->device, dpt_size_mul(op->max_samples, rows), columns));
-    *out = gradient;
-    return DPT_OK;
+    const dpt_bias_gradient all = {.rows = rows, .columns = columns, .slice_columns = columns};
+    return prepare_bias(op, all, out);
+}
+
+dpt_status dpt_linear_bias_prepare(dpt_op *op, dpt_bias_gradient *out)
+{
+    const dpt_linear_desc *d = &op->desc.u.linear;
+    if (op->desc.kind != DPT_OP_LINEAR_BACKWARD_WEIGHTS || !d->has_bias) return DPT_OK;
+    const dpt_bias_gradient slice = {
+        .rows = 1, .columns = d->out, .first = d->first, .slice_columns = dpt_linear_rows(d)};
+    return prepare_bias(op, slice, out);
 }
 
 dpt_status dpt_bias_gradient_run(const dpt_call *call, const dpt_bias_gradient *gradient)
 {
     const dpt_column_sums_args sums = {
         .rows = call->n_samples * gradient->rows,
-        .columns = gradient->columns,
-        .x = call->args->in[0],
+        .columns = gradient->slice_columns,
+        .x = dpt_at(call->args->in[0], gradient->first * sizeof(float)),
+        .row = gradient->columns,
         .y = call->args->out[1],
         .accumulate = call->accumulate,
         .workspace = dpt_at(call->args->workspace, gradient->offset_bytes),

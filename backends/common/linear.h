@@ -37,11 +37,14 @@ DPT_CHECK_RESULT dpt_status dpt_product_finish(dpt_kernel *kernel, dpt_stream *s
 
 /* The second output of ..._BACKWARD_WEIGHTS: sums over the rows of dy, the first input. */
 typedef struct dpt_bias_gradient {
-    dpt_column_sums sums; /* no kernel: there is no bias */
-    size_t rows, columns; /* of dy, a sample */
-    size_t offset_bytes;  /* of its workspace, behind the operator's own */
+    dpt_column_sums sums;        /* no kernel: there is no bias */
+    size_t rows, columns;        /* of dy, a sample */
+    size_t first, slice_columns; /* those that are summed */
+    size_t offset_bytes;         /* of its workspace, behind the operator's own */
 } dpt_bias_gradient;
 
+/* LINEAR_BACKWARD_WEIGHTS' own, if it has a bias; as the next. */
+DPT_CHECK_RESULT dpt_status dpt_linear_bias_prepare(dpt_op *op, dpt_bias_gradient *out);
 /* Adds to op->plan.workspace_bytes, which is rounded up. */
 DPT_CHECK_RESULT dpt_status dpt_bias_gradient_prepare(dpt_op *op, size_t rows, size_t columns,
                                                       dpt_bias_gradient *out);

@@ -80,8 +80,10 @@ void dpt_cpu_trial_key(const dpt_cpu_trial *trial, char *out, size_t n_bytes)
     const dpt_op_kind kind = trial->op.desc.kind;
     if (is_linear(kind)) {
         const dpt_linear_desc *d = &trial->op.desc.u.linear;
-        snprintf(out, n_bytes, "linear %s %zu to %zu, n%zu, %u threads", pass_name(kind), d->in,
-                 d->out, trial->about, trial->op.n_threads);
+        char slice[32] = "";
+        if (d->rows > 0) snprintf(slice, sizeof slice, ", %zu rows", d->rows);
+        snprintf(out, n_bytes, "linear %s %zu to %zu%s, n%zu, %u threads", pass_name(kind), d->in,
+                 d->out, slice, trial->about, trial->op.n_threads);
         return;
     }
     const dpt_conv2d_desc *d = &trial->op.desc.u.conv2d;

@@ -224,14 +224,27 @@ static dpt_status describe(dpt_device *device, const dpt_product *p, plan *out)
     return DPT_OK;
 }
 
-static dpt_status choose(dpt_device *device, cublasLtMatmulPreference_t preference, plan *out)
+/* Bytes: of all of a location but its offset core has seen to. */
+static uint32_t alignment_of(dpt_location location)
+{
+    uint32_t n_bytes = DPT_ALIGNMENT_BYTES;
+    while (location.offset_bytes % n_bytes != 0)
+        n_bytes /= 2;
+    return n_bytes;
+}
+
+static dpt_status choose(dpt_device *device, cublasLtMatmulPreference_t preference,
+                         const dpt_product *product, plan *out)
 {
     const dpt_cuda_blas *blas = dpt_cuda_device_of(device)->blas;
     const uint64_t most = dpt_cuda_products_workspace(device);
+    const uint32_t alignment = alignment_of(product->a); /* which is its b */
     cublasLtMatmulHeuristicResult_t best;
     int n_found = 0;
     LT_TRY(device, cublasLtMatmulPreferenceSetAttribute, preference,
            CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+    LT_TRY(device, cublasLtMatmulPreferenceSetAttribute, preference,
+           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &alignment, sizeof alignment);
     LT_TRY(device, cublasLtMatmulAlgoGetHeuristic, blas->handle, out->product, out->a, out->b,
            out->c, out->c, preference, 1, &best, &n_found);
     if (n_found < 1 || best.state != CUBLAS_STATUS_SUCCESS)
@@ -253,7 +266,7 @@ static dpt_status make_plan(dpt_device *device, const dpt_product *product, plan
         if (code != CUBLAS_STATUS_SUCCESS)
             status = fail(device, code, "cublasLtMatmulPreferenceCreate", __LINE__);
     }
-    if (status == DPT_OK) status = choose(device, preference, out);
+    if (status == DPT_OK) status = choose(device, preference, product, out);
     if (preference) (void)lt.cublasLtMatmulPreferenceDestroy(preference);
     if (status != DPT_OK) forget(out);
     return status;

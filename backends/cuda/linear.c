@@ -51,7 +51,6 @@ static dpt_status run_blas(const dpt_call *call)
 
 static dpt_status prepare_blas(dpt_op *op)
 {
-    const dpt_linear_desc *d = &op->desc.u.linear;
     const dpt_op_args none = {.flags = 0};
     const dpt_product p = dpt_linear_product(&op->desc, op->max_samples, &none);
     if (!dpt_cuda_device_of(op->device)->blas)
@@ -62,8 +61,7 @@ static dpt_status prepare_blas(dpt_op *op)
     if (p.m > 0 && p.k > 0) DPT_TRY(dpt_cuda_product_plan(s->products, &p));
     if (!dpt_cuda_product_is_whole(&p)) DPT_TRY(dpt_finish_prepare(op->device, &s->finish));
     op->plan.workspace_bytes = dpt_cuda_products_workspace(op->device);
-    if (op->desc.kind == DPT_OP_LINEAR_BACKWARD_WEIGHTS && d->has_bias)
-        DPT_TRY(dpt_bias_gradient_prepare(op, 1, d->out, &s->bias));
+    DPT_TRY(dpt_linear_bias_prepare(op, &s->bias));
     op->plan.run = run_blas;
     op->plan.input_rounding = dpt_cuda_input_rounding(op->device);
     op->plan.exact = dpt_linear_is_exact(&op->desc) && op->plan.input_rounding == 0.0;
@@ -72,10 +70,36 @@ static dpt_status prepare_blas(dpt_op *op)
 
 /* ---- By our own kernels ---------------------------------------------------------------------- */
 
+/* A slice's columns of dy (n,out), as a matrix of their own in the workspace behind the
+   convolution's. */
+static dpt_status take_columns(const dpt_call *call, dpt_location to)
+{
+    const dpt_linear_desc *d = &call->op->desc.u.linear;
+    const size_t width = d->rows * sizeof(float);
+    const dpt_location from = dpt_at(call->args->in[0], d->first * sizeof(float));
+    if (call->n_samples == 0) return DPT_OK;
+    DPT_CUDA_TRY(call->stream->device,
+                 cudaMemcpy2DAsync(dpt_cuda_pointer(to), width, dpt_cuda_pointer(from),
+                                   d->out * sizeof(float), width, call->n_samples,
+                                   cudaMemcpyDeviceToDevice, call->stream->queue));
+    return DPT_OK;
+}
+
 static dpt_status run_own(const dpt_call *call)
 {
     const linear *s = call->op->plan.state;
     return dpt_cuda_nested_run(&s->conv2d, call);
+}
+
+static dpt_status run_own_slice(const dpt_call *call)
+{
+    const linear *s = call->op->plan.state;
+    dpt_op_args args = *call->args;
+    dpt_call dense = *call;
+    args.in[0] = dpt_at(args.workspace, dpt_size_align(s->conv2d.plan.workspace_bytes));
+    dense.args = &args;
+    DPT_TRY(take_columns(call, args.in[0]));
+    return dpt_cuda_nested_run(&s->conv2d, &dense);
 }
 
 static dpt_op_desc as_conv2d(const dpt_op_desc *desc)
@@ -92,7 +116,7 @@ static dpt_op_desc as_conv2d(const dpt_op_desc *desc)
                 .in_channels = d->in,
                 .out_h = 1,
                 .out_w = 1,
-                .out_channels = d->out,
+                .out_channels = dpt_linear_rows(d),
                 .kernel_h = 1,
                 .kernel_w = 1,
                 .stride_h = 1,
@@ -109,12 +133,17 @@ static dpt_op_desc as_conv2d(const dpt_op_desc *desc)
 
 static dpt_status prepare_own(dpt_op *op)
 {
+    const dpt_linear_desc *d = &op->desc.u.linear;
     const dpt_op_desc conv2d = as_conv2d(&op->desc);
     linear *s = create_state(op);
     if (!s) return DPT_E_NO_MEMORY;
     DPT_TRY(dpt_cuda_nested_prepare(op, &conv2d, &s->conv2d));
-    op->plan.run = run_own;
+    op->plan.run = d->rows > 0 ? run_own_slice : run_own;
     op->plan.workspace_bytes = s->conv2d.plan.workspace_bytes;
+    if (d->rows > 0)
+        op->plan.workspace_bytes =
+            dpt_size_add(dpt_size_align(op->plan.workspace_bytes),
+                         dpt_size_mul(op->max_samples, d->rows * sizeof(float)));
     op->plan.exact = dpt_linear_is_exact(&op->desc);
     return DPT_OK;
 }
@@ -145,6 +174,6 @@ dpt_status dpt_prepare_linear(dpt_op *op)
                         "count less than 2^31",
                         d->in, d->out, op->max_samples);
     DPT_TRY(prepare_any(op));
-    op->plan.flops = 2.0 * (double)d->in * (double)d->out;
+    op->plan.flops = 2.0 * (double)d->in * (double)dpt_linear_rows(d);
     return DPT_OK;
 }

@@ -14,28 +14,28 @@
 #define STORE(x, p) JOIN(vstore, LANES)((x), 0, (p))
 #endif
 
-/* Rows begin .. end-1 of LANES columns. */
-DEVICE void sum_vectors(GLOBAL float *to, GLOBAL const float *x, u32 columns, u64 begin, u64 end,
+/* Rows begin .. end-1 of LANES columns; rows lie `length` elements apart. */
+DEVICE void sum_vectors(GLOBAL float *to, GLOBAL const float *x, u32 length, u64 begin, u64 end,
                         u32 accumulate)
 {
     VEC sum = (VEC)(0.0f);
     for (u64 row = begin; row < end; row++)
-        sum += LOAD(x + row * columns);
+        sum += LOAD(x + row * length);
     if (accumulate) sum += LOAD(to);
     STORE(sum, to);
 }
 
 /* Of one column. */
-DEVICE void sum_column(GLOBAL float *to, GLOBAL const float *x, u32 columns, u64 begin, u64 end,
+DEVICE void sum_column(GLOBAL float *to, GLOBAL const float *x, u32 length, u64 begin, u64 end,
                        u32 accumulate)
 {
     float sum = 0.0f;
     for (u64 row = begin; row < end; row++)
-        sum += x[row * columns];
+        sum += x[row * length];
     *to = accumulate ? *to + sum : sum;
 }
 
-/* x (rows, columns) -> y (n_pieces, columns): one item for each piece and LANES columns */
+/* x (rows, columns), rows p.row apart -> y (n_pieces, columns): one item for each piece and LANES columns */
 KERNEL void column_sums(OUT(float, y), IN(float, x), const column_sums_params p)
 {
     TENSOR_OUT(float, y);
@@ -47,9 +47,9 @@ KERNEL void column_sums(OUT(float, y), IN(float, x), const column_sums_params p)
     const u64 begin = piece * p.piece_rows, end = min(begin + p.piece_rows, p.rows);
     GLOBAL float *const to = y + piece * p.columns;
     if (column + LANES <= p.columns) {
-        sum_vectors(to + column, x + column, p.columns, begin, end, p.accumulate);
+        sum_vectors(to + column, x + column, p.row, begin, end, p.accumulate);
     } else {
         for (u32 i = column; i < p.columns; i++)
-            sum_column(to + i, x + i, p.columns, begin, end, p.accumulate);
+            sum_column(to + i, x + i, p.row, begin, end, p.accumulate);
     }
 }

@@ -8,8 +8,8 @@ typedef struct column_sums_params {
     u64 piece_rows; /* of a piece; the last may have fewer */
     u32 n_pieces;
     u32 columns;
+    u32 row;        /* elements from row to row */
     u32 accumulate; /* what is there is added to */
-    u32 padding;
 } column_sums_params;
 
 #endif

@@ -255,6 +255,7 @@ static dpt_status sum_bias(const dpt_call *call, const dpt_cl_winograd *s)
         .rows = call->n_samples * d->out_h * d->out_w,
         .columns = d->out_channels,
         .x = call->args->in[0],
+        .row = d->out_channels,
         .y = call->args->out[1],
         .accumulate = call->accumulate,
         .workspace = space(call, s->scratch_at),

@@ -231,6 +231,18 @@ static dpt_status conv2d(const dpt_op_desc *desc, dpti_signature *out, dpt_error
     return DPT_OK;
 }
 
+static dpt_status check_slice(const dpt_op_desc *desc, dpt_error *error)
+{
+    const dpt_linear_desc *d = &desc->u.linear;
+    if (d->rows == 0 && d->first == 0) return DPT_OK;
+    if (desc->kind != DPT_OP_LINEAR_BACKWARD_WEIGHTS)
+        return DPT_FAIL(error, DPT_E_INVALID, "a slice of what is not a gradient of weights");
+    if (d->rows == 0 || d->rows > d->out || d->first > d->out - d->rows)
+        return DPT_FAIL(error, DPT_E_INVALID, "%zu rows from row %zu on are no slice of %zu",
+                        d->rows, d->first, d->out);
+    return DPT_OK;
+}
+
 static dpt_status linear(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
 {
     const dpt_linear_desc *d = &desc->u.linear;
@@ -238,6 +250,7 @@ static dpt_status linear(const dpt_op_desc *desc, dpti_signature *out, dpt_error
     DPT_TRY(EXTENT(&w, error, d->out, d->in));
     DPT_TRY(check_fused(d->activation, error));
     DPT_TRY(check_fused(d->input_activation, error));
+    DPT_TRY(check_slice(desc, error));
     if (desc->kind == DPT_OP_LINEAR_FORWARD) {
         add_in(out, sampled("x", DPT_F32, d->in));
         add_in(out, whole("w", DPT_F32, w));
@@ -251,9 +264,10 @@ static dpt_status linear(const dpt_op_desc *desc, dpti_signature *out, dpt_error
         add_gradient(out, d->in, d->input_activation != DPT_ACT_NONE);
         return DPT_OK;
     }
+    const size_t rows = dpt_linear_rows(d);
     add_in(out, sampled("x", DPT_F32, d->in));
-    add_out(out, summed(whole("dw", DPT_F32, w)));
-    if (d->has_bias) add_out(out, summed(whole("dbias", DPT_F32, d->out)));
+    add_out(out, summed(whole("dw", DPT_F32, rows * d->in)));
+    if (d->has_bias) add_out(out, summed(whole("dbias", DPT_F32, rows)));
     return DPT_OK;
 }
 

@@ -184,9 +184,35 @@ static void linear_backward_data(test *t)
     check_linears(t, DPT_OP_LINEAR_BACKWARD_DATA);
 }
 
+/* Slices of rows: the first, the last, one row, all of them, such as begin and end anywhere. */
+static void check_slices(test *t)
+{
+    static const struct {
+        size_t in, out, first, rows;
+    } slices[] = {{3, 17, 0, 17},    {3, 17, 16, 1},     {64, 64, 32, 32},   {64, 64, 1, 33},
+                  {17, 70, 5, 7},    {400, 120, 37, 83}, {120, 84, 0, 13},   {1, 257, 128, 129},
+                  {257, 130, 64, 2}, {33, 403, 130, 66}, {2, 2000, 401, 31}, {130, 300, 128, 128}};
+    test_random random = {290};
+    for (size_t i = 0; i < N_ELEMENTS(slices) + N_RANDOM && !conformance_enough(t); i++) {
+        dpt_linear_desc d = {.in = 1 + test_random_below(&random, 70),
+                             .out = 1 + test_random_below(&random, 140)};
+        d.rows = 1 + test_random_below(&random, (uint32_t)d.out);
+        d.first = test_random_below(&random, (uint32_t)(d.out - d.rows + 1));
+        if (i < N_ELEMENTS(slices))
+            d = (dpt_linear_desc){.in = slices[i].in,
+                                  .out = slices[i].out,
+                                  .first = slices[i].first,
+                                  .rows = slices[i].rows};
+        d.has_bias = i % 4 != 3;
+        conformance_vary(
+            t, &(const dpt_op_desc){.kind = DPT_OP_LINEAR_BACKWARD_WEIGHTS, .u.linear = d}, i);
+    }
+}
+
 static void linear_backward_weights(test *t)
 {
     check_linears(t, DPT_OP_LINEAR_BACKWARD_WEIGHTS);
+    check_slices(t);
 }
 
 /* ---- Pooling --------------------------------------------------------------------------------- */

@@ -146,8 +146,8 @@ static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
     case DPT_OP_LINEAR_FORWARD:
     case DPT_OP_LINEAR_BACKWARD_DATA:
     case DPT_OP_LINEAR_BACKWARD_WEIGHTS:
-        snprintf(out, n, "%zu -> %zu%s%s mask%s", l->in, l->out, l->has_bias ? " bias" : "",
-                 activation_words[l->activation],
+        snprintf(out, n, "%zu -> %zu rows %zu from %zu%s%s mask%s", l->in, l->out, l->rows,
+                 l->first, l->has_bias ? " bias" : "", activation_words[l->activation],
                  l->input_activation ? activation_words[l->input_activation] : " none");
         return;
     case DPT_OP_POOL2D_FORWARD:

@@ -29,7 +29,8 @@ static size_t output_elements(const dpt_op_desc *desc, size_t n)
         return c->out_channels * c->kernel_h * c->kernel_w * (c->in_channels / c->groups);
     case DPT_OP_LINEAR_FORWARD: return n * desc->u.linear.out;
     case DPT_OP_LINEAR_BACKWARD_DATA: return n * desc->u.linear.in;
-    case DPT_OP_LINEAR_BACKWARD_WEIGHTS: return desc->u.linear.out * desc->u.linear.in;
+    case DPT_OP_LINEAR_BACKWARD_WEIGHTS:
+        return dpt_linear_rows(&desc->u.linear) * desc->u.linear.in;
     case DPT_OP_POOL2D_FORWARD: return n * p->out_h * p->out_w * p->channels;
     case DPT_OP_POOL2D_BACKWARD: return n * p->in_h * p->in_w * p->channels;
     case DPT_OP_ACTIVATION_FORWARD:

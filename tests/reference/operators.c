@@ -88,18 +88,20 @@ static void linear_backward_data(const dpt_linear_desc *d, size_t n, const refer
 
 static void linear_backward_weights(const dpt_linear_desc *d, size_t n, const reference_args *args)
 {
-    for (size_t o = 0; o < d->out; o++) {
+    const size_t n_rows = d->rows > 0 ? d->rows : d->out;
+    for (size_t row = 0; row < n_rows; row++) {
+        const size_t o = d->first + row;
         for (size_t k = 0; k < d->in; k++) {
-            double sum = args->accumulate ? args->out[0][o * d->in + k] : 0.0;
+            double sum = args->accumulate ? args->out[0][row * d->in + k] : 0.0;
             for (size_t i = 0; i < n; i++)
                 sum += args->in[0][i * d->out + o] * args->in[1][i * d->in + k];
-            args->out[0][o * d->in + k] = sum;
+            args->out[0][row * d->in + k] = sum;
         }
         if (!d->has_bias) continue;
-        double sum = args->accumulate ? args->out[1][o] : 0.0;
+        double sum = args->accumulate ? args->out[1][row] : 0.0;
         for (size_t i = 0; i < n; i++)
             sum += args->in[0][i * d->out + o];
-        args->out[1][o] = sum;
+        args->out[1][row] = sum;
     }
 }
 

@@ -104,16 +104,16 @@ static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_
         KERNEL(differentiate)(mask, dx, x, dx, g.n);
 }
 
-/* dbias = column sums of dy, for the columns of a range */
-static void add_bias(const dpt_cpu_call *call, dpt_cpu_range columns)
+/* dbias = column sums of dy, for some rows of the slice */
+static void add_bias(const dpt_cpu_call *call, dpt_cpu_range rows)
 {
     enum { WIDTH = 64 };
     const dpt_linear_desc *d = &call->op->desc.u.linear;
     float *dbias = call->out[1];
-    for (size_t at = columns.begin; at < columns.end; at += WIDTH) {
-        const size_t n = columns.end - at < WIDTH ? columns.end - at : WIDTH;
+    for (size_t at = rows.begin; at < rows.end; at += WIDTH) {
+        const size_t n = rows.end - at < WIDTH ? rows.end - at : WIDTH;
         float sum[WIDTH] = {0};
-        const float *dy = (const float *)call->in[0] + at;
+        const float *dy = (const float *)call->in[0] + d->first + at;
         for (size_t s = 0; s < call->n_samples; s++) {
             for (size_t i = 0; i < n; i++)
                 sum[i] += dy[s * d->out + i];
@@ -123,13 +123,14 @@ static void add_bias(const dpt_cpu_call *call, dpt_cpu_range columns)
     }
 }
 
-/* dy (n,out), x (n,in) -> dw (out,in) = dy^T x, dbias (out) */
+/* dy (n,out), x (n,in) -> dw (rows,in) = dy^T x of columns first .. of dy, dbias (rows) */
 static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const dpt_linear_desc *d = &call->op->desc.u.linear;
-    const float *dy = call->in[0], *x = call->in[1];
-    const block own = divide(d->out, d->in, thread, n_threads);
-    if (d->has_bias) add_bias(call, dpt_cpu_split(d->out, 16, thread, n_threads));
+    const float *dy = (const float *)call->in[0] + d->first, *x = call->in[1];
+    const size_t rows = dpt_linear_rows(d);
+    const block own = divide(rows, d->in, thread, n_threads);
+    if (d->has_bias) add_bias(call, dpt_cpu_split(rows, 16, thread, n_threads));
     if (extent(own.rows) == 0 || extent(own.columns) == 0) return;
     const gemm g = {.m = extent(own.rows),
                     .n = extent(own.columns),
@@ -157,7 +158,7 @@ static dpt_status prepare(dpt_op *op, const gemm_way *way, dpt_error *error)
     *v = (linear){.way = way, .scratch = way->scratch()};
     op->plan.state = v;
     op->plan.workspace_bytes = op->n_threads * v->scratch * sizeof(float);
-    op->plan.flops = 2.0 * (double)d->in * (double)d->out;
+    op->plan.flops = 2.0 * (double)d->in * (double)dpt_linear_rows(d);
     op->plan.work = op->plan.flops / 20.0;
     op->plan.exact = true;
     op->plan.algorithm = way->name;

@@ -76,18 +76,11 @@ static dpt_status run_clblast(const dpt_call *call)
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
-static dpt_status prepare_bias(dpt_op *op, linear *state)
-{
-    const dpt_linear_desc *d = &op->desc.u.linear;
-    if (op->desc.kind != DPT_OP_LINEAR_BACKWARD_WEIGHTS || !d->has_bias) return DPT_OK;
-    return dpt_bias_gradient_prepare(op, 1, d->out, &state->bias);
-}
-
 /* What does not depend on who multiplies. */
 static linear *prepare_state(dpt_op *op)
 {
     const dpt_linear_desc *d = &op->desc.u.linear;
-    op->plan.flops = 2.0 * (double)d->in * (double)d->out;
+    op->plan.flops = 2.0 * (double)d->in * (double)dpt_linear_rows(d);
     op->plan.exact = dpt_linear_is_exact(&op->desc);
     return dpt_op_state(op, sizeof(linear));
 }
@@ -104,7 +97,7 @@ static dpt_status prepare_tile(dpt_op *op, const void *tile)
     state->gemm_bytes = dpt_size_align(state->gemm_bytes);
     op->plan.run = run;
     op->plan.workspace_bytes = state->gemm_bytes;
-    return prepare_bias(op, state);
+    return dpt_linear_bias_prepare(op, &state->bias);
 }
 
 static dpt_status prepare_clblast(dpt_op *op, const void *nothing)
@@ -114,7 +107,7 @@ static dpt_status prepare_clblast(dpt_op *op, const void *nothing)
     if (!state) return DPT_E_NO_MEMORY;
     op->plan.run = run_clblast;
     if (form_of(&op->desc).finished) DPT_TRY(dpt_finish_prepare(op->device, &state->finish));
-    return prepare_bias(op, state);
+    return dpt_linear_bias_prepare(op, &state->bias);
 }
 
 static size_t list_alternatives(dpt_alternative *out, bool with_clblast)
@@ -135,7 +128,7 @@ static size_t list_alternatives(dpt_alternative *out, bool with_clblast)
 static void describe_tensors(const dpt_op_desc *desc, dpt_alternatives *out)
 {
     const dpt_linear_desc *d = &desc->u.linear;
-    const size_t in = d->in * sizeof(float), all = dpt_size_mul(in, d->out);
+    const size_t in = d->in * sizeof(float), all = dpt_size_mul(in, dpt_linear_rows(d));
     const size_t of_out = d->out * sizeof(float);
     switch (desc->kind) {
     case DPT_OP_LINEAR_FORWARD:
@@ -167,16 +160,18 @@ dpt_status dpt_prepare_linear(dpt_op *op)
                         "a linear layer of %zu to %zu for %zu samples: none may exceed 2^31", d->in,
                         d->out, op->max_samples);
     dpt_alternative items[MAX_ALTERNATIVES];
-    char key[128];
+    char key[128], slice[64] = "";
     bool with_clblast = false;
     DPT_TRY(dpt_cl_clblast_offered(op->device, op->wanted, &with_clblast));
-    snprintf(key, sizeof key, "linear %s %zu to %zu%s",
-             names[op->desc.kind - DPT_OP_LINEAR_FORWARD], d->in, d->out,
+    if (d->rows > 0) /* how it is aligned matters too */
+        snprintf(slice, sizeof slice, ", %zu rows%s", d->rows, d->first % 4 == 0 ? "" : " aside");
+    snprintf(key, sizeof key, "linear %s %zu to %zu%s%s",
+             names[op->desc.kind - DPT_OP_LINEAR_FORWARD], d->in, d->out, slice,
              form_of(&op->desc).finished ? " finished" : "");
     dpt_alternatives choice = {.items = items,
                                .n_items = list_alternatives(items, with_clblast),
                                .key = key,
-                               .work = 2.0 * (double)d->in * (double)d->out};
+                               .work = 2.0 * (double)d->in * (double)dpt_linear_rows(d)};
     describe_tensors(&op->desc, &choice);
     return dpt_prepare_best(op, &choice);
 }
