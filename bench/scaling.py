@@ -35,31 +35,60 @@ class Line:
         return self.alpha + self.beta * n
 
 
-def ready(layers, compute):
-    """When backward has written each layer's gradients: [(seconds, bytes)], last layer first.
+LEAST, PARTS, LEAST_ROWS = 262144, 8, 128  # core/graph/buckets.c: bytes, of all weights, of a slice
 
-    layers: (parameters, multiply-adds) in forward order.  Forward takes one pass over the
-    multiply-adds, backward two, but for the first layer, which passes no gradient on."""
-    first = next(i for i, (parameters, _) in enumerate(layers) if parameters)
-    work = [(1 if i <= first else 2) * macs for i, (_, macs) in enumerate(layers)]
-    forward = sum(macs for _, macs in layers)
-    total, done, out = forward + sum(work), forward, []
-    for i in reversed(range(len(layers))):
-        done += work[i]
-        if layers[i][0]:
-            out.append((compute * done / total, 4 * layers[i][0]))
+
+def slices(layer, total):
+    """The parts of its parameters in which a layer's gradient is written, as core/graph/buckets.c
+    has it: of a linear layer larger than a bucket, rows."""
+    parameters, macs, rows = layer
+    if not rows or 4 * macs < total / PARTS:
+        return [1.0]
+    n_slices = 4 * macs // int(max(LEAST, total / PARTS)) + 1
+    each = max(-(-rows // n_slices), -(-LEAST * rows // (4 * macs)))
+    each = -(-each // LEAST_ROWS) * LEAST_ROWS
+    out, end = [], rows
+    while end > 0:
+        begin = (end - each) // LEAST_ROWS * LEAST_ROWS if end > each else 0
+        out.append((end - begin) / rows)
+        end = begin
     return out
 
 
-def buckets(events, least=262144, parts=8):
+def ready(layers, compute, sliced=True):
+    """When backward has written gradients: [(seconds, bytes, whether that is a bucket by itself)], last
+    layer first.
+
+    layers: (parameters, multiply-adds, rows of a linear layer's weights or 0) in forward order.
+    Forward takes one pass over the multiply-adds, backward one for the gradients of parameters and
+    then one for that of the input, which the first layer does not pass on."""
+    total = 4 * sum(parameters for parameters, _, _ in layers)
+    first = next(i for i, layer in enumerate(layers) if layer[0])
+    forward = sum(macs for _, macs, _ in layers)
+    work = 3 * forward - sum(macs for _, macs, _ in layers[:first + 1])
+    done, out = forward, []
+    for i in reversed(range(len(layers))):
+        parameters, macs, _ = layers[i]
+        parts = slices(layers[i], total) if sliced else [1.0]
+        for part in parts if parameters else [1.0]:
+            done += part * macs
+            if parameters:
+                out.append((compute * done / work, 4 * part * parameters, len(parts) > 1))
+        if i > first:
+            done += macs
+    return out
+
+
+def buckets(events):
     """Gradients in the order in which they are written, cut as core/graph/buckets.c does: the first
-    bucket holds at least `least` bytes, each of the others an eighth of all, but no more than what is
-    still to be written.  What is left goes at the end."""
-    left = total = sum(n_bytes for _, n_bytes in events)
+    bucket holds at least LEAST bytes, each of the others an eighth of all, but no more than what is
+    still to be written; a slice is one.  What is left goes at the end."""
+    left = total = sum(n_bytes for _, n_bytes, _ in events)
     out, n = [], 0
-    for seconds, n_bytes in events:
+    for seconds, n_bytes, is_slice in events:
         n, left = n + n_bytes, left - n_bytes
-        if left > 0 and n >= max(least, min(left, total / parts) if out else 0):
+        enough = 0 if is_slice or not out else min(left, total / PARTS)
+        if left > 0.5 and n >= max(LEAST, enough):
             out.append((seconds, n))
             n = 0
     return out + [(events[-1][0], n)]
@@ -84,7 +113,8 @@ def layers_of(path):
     for line in open(path):
         fields = line.split()
         if len(fields) == 5 and re.fullmatch(r"\d+x\d+x\d+", fields[2]):
-            out.append((int(fields[3]), int(fields[4])))
+            rows = int(fields[2].split("x")[2]) if fields[1] == "linear" else 0
+            out.append((int(fields[3]), int(fields[4]), rows))
     return out
 
 
@@ -124,7 +154,7 @@ def check(folder):
         measured = {how: statistics.median(steps_of(f"{f}-{how}") for f in files)
                     for how in ways}
         layers = layers_of(f"{folder}/{model}.plan")
-        total = 4 * sum(parameters for parameters, _ in layers)
+        total = 4 * sum(parameters for parameters, _, _ in layers)
         link, copying = link_of(folder, n, rate), link_of(folder, n, "none")
         gathers = gathers_of(f"{folder}/{model}.plan") * link.alpha / 2
         schedule = buckets(ready(layers, compute + gathers))

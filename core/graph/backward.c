@@ -71,36 +71,80 @@ static dpt_status pass_gradient(dpti_compiler *c, size_t i, size_t root, bool la
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
-/* Convolution and linear: gradients of the parameters, then of the input. */
+/* Of a convolution, which is computed at once. */
+static dpt_status emit_filters(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    int dw, db;
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->bias, &db));
+    dpti_instruction backward = {
+        .desc = node->forward, .flags = dpti_gradient_flags(c), .layer = node->name};
+    backward.desc.kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS;
+    backward.desc.u.conv2d.activation = DPT_ACT_NONE;
+    const int x = c->value[c->root[node->inputs[0]]];
+    DPT_TRY(DPTI_EMIT(c, backward, ((int[]){c->gradient[i], x}), ((int[]){dw, db})));
+    return dpti_end_bucket(c, node->weight, 0);
+}
+
+/* Of a linear layer's outputs from `first` on. */
+static dpt_status emit_slice(dpti_compiler *c, size_t i, size_t first, size_t rows)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const dpt_linear_desc *forward = &node->forward.u.linear;
+    const dpti_parameter *all = c->model->parameters;
+    const bool is_whole = rows == forward->out;
+    int dw, db = DPTI_NO_TENSOR;
+    DPT_TRY(
+        dpti_add_view(c, DPTI_HOME_GRADIENTS, all[node->weight].offset + first * forward->in, &dw));
+    if (node->bias != SIZE_MAX)
+        DPT_TRY(dpti_add_view(c, DPTI_HOME_GRADIENTS, all[node->bias].offset + first, &db));
+    dpti_instruction backward = {
+        .desc = node->forward, .flags = dpti_gradient_flags(c), .layer = node->name};
+    backward.desc.kind = DPT_OP_LINEAR_BACKWARD_WEIGHTS;
+    backward.desc.u.linear.activation = DPT_ACT_NONE;
+    backward.desc.u.linear.first = is_whole ? 0 : first;
+    backward.desc.u.linear.rows = is_whole ? 0 : rows;
+    const int x = c->value[c->root[node->inputs[0]]];
+    DPT_TRY(DPTI_EMIT(c, backward, ((int[]){c->gradient[i], x}), ((int[]){dw, db})));
+    return dpti_end_bucket(c, node->weight, first * forward->in);
+}
+
+/* The last slice first: gradients are written from the end of the flat buffer. */
+static dpt_status emit_slices(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    for (size_t end = node->forward.u.linear.out; end > 0;) {
+        const size_t first = dpti_slice_begin(c, node, end);
+        DPT_TRY(emit_slice(c, i, first, end - first));
+        end = first;
+    }
+    return DPT_OK;
+}
+
+/* Convolution and linear: gradients of the parameters, which others wait for, then of the input. */
 static dpt_status emit_weighted(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
     const bool conv = node->kind == DPTI_NODE_CONV2D;
     const size_t root = c->root[node->inputs[0]];
     const int dy = c->gradient[i], x = c->value[root];
-    int w, dw, db;
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->bias, &db));
-    dpti_instruction backward = {
-        .desc = node->forward, .flags = dpti_gradient_flags(c), .layer = node->name};
-    backward.desc.kind = conv ? DPT_OP_CONV2D_BACKWARD_WEIGHTS : DPT_OP_LINEAR_BACKWARD_WEIGHTS;
-    if (conv)
-        backward.desc.u.conv2d.activation = DPT_ACT_NONE;
-    else
-        backward.desc.u.linear.activation = DPT_ACT_NONE;
-    DPT_TRY(DPTI_EMIT(c, backward, ((int[]){dy, x}), ((int[]){dw, db})));
-    DPT_TRY(dpti_end_bucket(c, node->weight));
+    contribution to;
+    int w;
+    DPT_TRY(conv ? emit_filters(c, i) : emit_slices(c, i));
     if (is_input(c, root)) return DPT_OK;
 
-    contribution to;
     DPT_TRY(begin_contribution(c, root, &to));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
+    dpti_instruction backward = {.desc = node->forward, .flags = to.flags, .layer = node->name};
     backward.desc.kind = conv ? DPT_OP_CONV2D_BACKWARD_DATA : DPT_OP_LINEAR_BACKWARD_DATA;
-    backward.flags = to.flags;
-    if (conv)
+    if (conv) {
+        backward.desc.u.conv2d.activation = DPT_ACT_NONE;
         backward.desc.u.conv2d.input_activation = to.mask;
-    else
+    } else {
+        backward.desc.u.linear.activation = DPT_ACT_NONE;
         backward.desc.u.linear.input_activation = to.mask;
+    }
     const int masked = to.mask == DPT_ACT_NONE ? DPTI_NO_TENSOR : x;
     return DPTI_EMIT(c, backward, ((int[]){dy, w, masked}), ((int[]){to.gradient}));
 }

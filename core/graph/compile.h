@@ -62,9 +62,12 @@ void dpti_keep(const dpti_compiler *c, int tensor);
 DPT_CHECK_RESULT dpt_status dpti_exchange_part(const dpti_compiler *c, int part, size_t count,
                                                int *parts);
 
-/* The last instruction has written the gradient of this weight: ends the segment with a bucket, if
-   there is enough for one (buckets.c). */
-DPT_CHECK_RESULT dpt_status dpti_end_bucket(dpti_compiler *c, size_t parameter);
+/* The gradient of a linear layer's weights is computed in slices of rows, the last first: the first
+   row of the slice that ends before row `end`, 0 where all is computed at once (buckets.c). */
+size_t dpti_slice_begin(const dpti_compiler *c, const dpti_node *linear, size_t end);
+/* The last instruction has written the gradient of this weight from element `from` on, all of it
+   with 0: ends the segment with a bucket, if there is enough for one (buckets.c). */
+DPT_CHECK_RESULT dpt_status dpti_end_bucket(dpti_compiler *c, size_t parameter, size_t from);
 
 /* ---- Passes ---------------------------------------------------------------------------------- */
 

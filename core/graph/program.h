@@ -100,7 +100,10 @@ typedef struct dpti_program_options {
     size_t n_parts;  /* devices whose batch-norm statistics are combined, in so many exchanges;
                         0 or 1: every device takes its own */
     bool accumulate; /* gradients are added to, for shares that are worked off in several passes */
-    size_t least_bucket; /* elements; 0: the gradients are exchanged when all are written */
+    /* Elements of the least bucket; 0: gradients are exchanged with nobody.  What is computed, and
+       so its bits, does not depend on whether they are exchanged in buckets or all at the end. */
+    size_t least_bucket;
+    bool exchange_at_end;
 } dpti_program_options;
 
 /* Forward, loss and, in training, reverse-mode differentiation and the optimizer.  Fuses an

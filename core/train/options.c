@@ -152,11 +152,11 @@ static dpt_status check_batch_norms(dpt_trainer *t, size_t samples, const char *
 /* Below this a message takes longer than it takes to be sent: bytes. */
 enum { LEAST_BUCKET = 256 * 1024 };
 
-/* Elements; 0 where nobody is met, or everybody only in the end. */
+/* Elements; 0 where nobody is met. */
 static size_t least_bucket(const dpt_trainer *t, const dpt_trainer_options *o)
 {
     const size_t n_bytes = o->bucket_bytes ? o->bucket_bytes : LEAST_BUCKET;
-    if (t->n_devices == 1 || o->no_overlap) return 0;
+    if (t->n_devices == 1) return 0;
     return n_bytes / sizeof(float) + (n_bytes % sizeof(float) != 0);
 }
 
@@ -214,6 +214,7 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
                                .label_smoothing = o->label_smoothing,
                                .augment = o->augment,
                                .least_bucket = least_bucket(t, o),
+                               .exchange_at_end = o->no_overlap,
                                .n_parts = o->batch_norm == DPT_BATCH_NORM_SYNC ? t->n_devices : 1};
     DPT_TRY(take_optimizer(t, o));
     DPT_TRY(check_loss(t));

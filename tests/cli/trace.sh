@@ -84,7 +84,7 @@ host = [(s["name"], s["args"]["epoch"]) for s in trace.on(0, "epochs") if s["nam
 assert host == [(name, epoch) for epoch in (1, 2) for name in ("epoch", "validation", "test")], host
 saved = [s for s in trace.on(0, "epochs") if s["name"] == "checkpoint"]
 assert len(saved) >= 3  # the model twice, the best at least once
-assert len(trace.on(1, "compute")) == 14 * 3  # backward up to a bucket, the rest of it, update
+assert len(trace.on(1, "compute")) == 14 * 6  # backward up to each slice of fc2, the rest of it, update
 assert {e["args"]["value"] > 0 for e in trace.events if e["name"] == "throughput"} == {True}
 PYTHON
 

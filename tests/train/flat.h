@@ -65,8 +65,9 @@ DPT_CHECK_RESULT dpt_status flat_train(dpt_device_set *devices, const flat_task 
                                        flat_outcome *out);
 void flat_free(flat_outcome *outcome);
 
-/* One step of that training from `start` (NULL: the default initialisation), up to the commit:
-   samples 0, 1, 2 ... of the data, so many each virtual device. */
+/* One step of that training from the default initialisation, up to the commit: samples 0, 1, 2 ...
+   of the data, so many each virtual device, whose gradients are not exchanged in buckets unless
+   the task says of which size. */
 DPT_CHECK_RESULT bool flat_interpret(const flat_task *task, size_t n_devices, const size_t *shares,
                                      interpreter *out);
 

@@ -254,6 +254,8 @@ bool flat_interpret(const flat_task *task, size_t n_devices, const size_t *share
     const dpti_program_options options = {
         .data = task->data,
         .purpose = DPTI_PURPOSE_TRAIN,
+        .least_bucket =
+            task->bucket_bytes / sizeof(float) + (task->bucket_bytes % sizeof(float) != 0),
         .optimizer = {.momentum = FLAT_MOMENTUM, .weight_decay = FLAT_DECAY}};
     if (!interpreter_create(task->model, &options, n_devices, out) || !start(out, task))
         return false;

@@ -1,6 +1,6 @@
 /* Gradients that are exchanged while backward goes on: a bucket holds what is written when its
-   segment ends and is not touched afterwards, and training is the same to the bit as with one
-   exchange at the end. */
+   segment ends and is not touched afterwards, slices of a layer's gradient make all of it, and
+   training is the same to the bit as with one exchange at the end. */
 #include "dptrain_models.h"
 #include "harness.h"
 #include "train/flat.h"
@@ -13,54 +13,77 @@
 typedef struct scene {
     dpt_context *context;
     dpt_dataset *data;
-    dpt_model *mlp, *residual;
+    dpt_model *mlp, *residual, *uneven;
 } scene;
 
 /* ---- Programs -------------------------------------------------------------------------------- */
 
-static bool writes(const dpti_program *p, size_t instruction, size_t offset)
+/* What instructions [first, last) write of gradients [begin, end), one count an element, added to
+   `count` (end - begin). */
+static void count_written(const dpti_program *p, size_t first, size_t last,
+                          const dpti_segment *bucket, unsigned char *count)
 {
-    for (size_t s = 0; s < DPT_MAX_OUTPUTS; s++) {
-        const int out = p->instructions[instruction].out[s];
-        if (out != DPTI_NO_TENSOR && p->tensors[out].home == DPTI_HOME_GRADIENTS &&
-            p->tensors[out].offset == offset)
-            return true;
+    for (size_t k = first; k < last; k++) {
+        const dpti_instruction *i = &p->instructions[k];
+        dpti_signature signature = {.n_out = 0};
+        if (dpti_op_signature(&i->desc, &signature, NULL) != DPT_OK) continue;
+        for (size_t s = 0; s < signature.n_out; s++) {
+            const dpti_program_tensor *out = &p->tensors[i->out[s]];
+            const size_t begin = out->offset, end = begin + signature.out[s].fixed;
+            if (out->home != DPTI_HOME_GRADIENTS) continue;
+            for (size_t e = begin < bucket->begin ? bucket->begin : begin;
+                 e < end && e < bucket->end; e++)
+                count[e - bucket->begin]++;
+        }
     }
-    return false;
 }
 
-/* The gradients of [begin, end) are written before instruction `at`, and none of them from there on
-   up to the commit. */
+/* Parameters of which something in [begin, end) is not written once before the segment's end, and
+   never from there on up to the commit. */
 static size_t count_misplaced(const dpt_model *m, const dpti_program *p, const dpti_segment *bucket)
 {
     const size_t at = bucket->last, all = p->segments[p->n_segments - 1].first;
+    const size_t size = bucket->end - bucket->begin;
+    unsigned char *before = calloc(size, 1), *after = calloc(size, 1);
     size_t n = 0;
+    if (!before || !after) abort();
+    count_written(p, 0, at, bucket, before);
+    count_written(p, at, all, bucket, after);
     for (size_t i = 0; i < m->n_parameters; i++) {
         const size_t offset = m->parameters[i].offset;
-        size_t before = 0, after = 0;
-        if (offset < bucket->begin || offset >= bucket->end) continue;
-        for (size_t k = 0; k < all; k++) {
-            before += k < at && writes(p, k, offset);
-            after += k >= at && writes(p, k, offset);
-        }
-        n += before != 1 || after != 0;
+        size_t wrong = 0;
+        for (size_t e = offset; e < offset + m->parameters[i].size; e++)
+            wrong += e >= bucket->begin && e < bucket->end &&
+                     (before[e - bucket->begin] != 1 || after[e - bucket->begin] != 0);
+        n += wrong > 0;
     }
+    free(before);
+    free(after);
     return n;
+}
+
+static bool compile(test *t, const dpt_model *m, dpti_program_options options, dpti_program *p)
+{
+    dpt_error error;
+    dpt_dataset data = {.count = 1, .n_records = 1, .classes = 10, .stat_channels = 1};
+    data.height = m->nodes[m->input].extent.h;
+    data.width = m->nodes[m->input].extent.w;
+    data.channels = m->nodes[m->input].extent.c;
+    options.data = &data;
+    options.purpose = DPTI_PURPOSE_TRAIN;
+    return CHECK_OK(dpti_compile(m, &options, p, &error));
 }
 
 /* How many buckets there are. */
 static size_t check_program(test *t, const dpt_model *m, size_t n_parts, size_t least)
 {
     dpti_program p;
-    dpt_error error;
-    dpt_dataset data = {.count = 1, .n_records = 1, .classes = 10, .stat_channels = 1};
-    const dpti_program_options options = {
-        .data = &data, .purpose = DPTI_PURPOSE_TRAIN, .n_parts = n_parts, .least_bucket = least};
     size_t n = 0, end = m->flat_weights;
-    data.height = m->nodes[m->input].extent.h;
-    data.width = m->nodes[m->input].extent.w;
-    data.channels = m->nodes[m->input].extent.c;
-    if (!CHECK_OK(dpti_compile(m, &options, &p, &error))) return 0;
+    if (!compile(t, m, (dpti_program_options){.n_parts = n_parts, .least_bucket = least}, &p))
+        return 0;
+    const dpti_segment everything = {
+        .begin = 0, .end = m->flat_trained, .last = p.segments[p.n_segments - 1].first};
+    CHECK_SIZE(count_misplaced(m, &p, &everything), 0);
     for (size_t i = 0; i < p.n_segments; i++) {
         const dpti_segment *s = &p.segments[i];
         if (s->exchange != DPTI_EXCHANGE_BUCKET) continue;
@@ -96,6 +119,88 @@ static void buckets_hold_what_is_written(test *t)
     }
     CHECK(n_models >= 4);
     CHECK(check_program(t, s->residual, 2, 1) > 3);
+}
+
+/* ---- Slices ---------------------------------------------------------------------------------- */
+
+/* Sizes that slices do not divide, and a layer without bias. */
+static dpt_status make_uneven(dpt_context *context, dpt_model **out)
+{
+    DPT_TRY(dpt_model_create(context, "uneven", out));
+    dpt_model *m = *out;
+    const dpt_linear_options few = {.out = 400, .activation = DPT_ACT_RELU};
+    const dpt_linear_options many = {.out = 1000, .no_bias = true, .activation = DPT_ACT_RELU};
+    dpt_value x = dpt_flatten(m, dpt_input(m, FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS));
+    x = dpt_linear(m, dpt_linear(m, x, "few", &few), "many", &many);
+    return dpt_model_finish(m,
+                            dpt_linear(m, x, "last", &(dpt_linear_options){.out = FLAT_CLASSES}));
+}
+
+/* In how many instructions a layer's weights' gradient is computed; CHECKs that each begins at an
+   aligned row, and that the last rows come first. */
+static size_t count_slices(test *t, const dpti_program *p, const char *layer)
+{
+    size_t n = 0, last = SIZE_MAX;
+    for (size_t i = 0; i < p->n_instructions; i++) {
+        const dpti_instruction *k = &p->instructions[i];
+        if (k->desc.kind != DPT_OP_LINEAR_BACKWARD_WEIGHTS || strcmp(k->layer, layer) != 0)
+            continue;
+        CHECK(k->desc.u.linear.first < last && k->desc.u.linear.first % 64 == 0);
+        CHECK(k->desc.u.linear.rows == 0 || dpt_linear_rows(&k->desc.u.linear) >= 100);
+        last = k->desc.u.linear.first;
+        n++;
+    }
+    return n;
+}
+
+static void check_slices(test *t, const dpt_model *m, const char *layer, size_t expected)
+{
+    const dpti_program_options cases[] = {
+        {.least_bucket = 1},
+        {.least_bucket = 1, .exchange_at_end = true},
+        {.least_bucket = SIZE_MAX / 8},
+        {.least_bucket = 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dpti_program p;
+        if (!compile(t, m, cases[i], &p)) return;
+        if (!CHECK_SIZE(count_slices(t, &p, layer), i < 2 ? expected : 1))
+            FAIL("model %s, layer %s, case %zu", m->name, layer, i);
+        dpti_program_free(&p);
+    }
+}
+
+/* Only what is larger than a bucket, only where there is an exchange, whenever that is. */
+static void large_layers_are_sliced(test *t)
+{
+    scene *s = t->user;
+    check_slices(t, s->mlp, "fc2", 4);
+    check_slices(t, s->mlp, "fc1", 2);
+    check_slices(t, s->mlp, "fc3", 1);
+    check_slices(t, s->uneven, "many", 4);
+    check_slices(t, s->uneven, "few", 2);
+    check_slices(t, s->uneven, "last", 1);
+}
+
+/* Programs with slices compute what those without do: in double precision, to the bit. */
+static void slices_make_the_whole(test *t)
+{
+    scene *s = t->user;
+    const dpt_model *models[] = {s->mlp, s->uneven};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        const flat_task task = {.model = models[i], .data = s->data, .batch = 5};
+        interpreter whole = {.model = NULL}, sliced = {.model = NULL};
+        const size_t shares[] = {3, 2};
+        REQUIRE(flat_interpret(&task, 2, shares, &whole));
+        flat_task other = task;
+        other.bucket_bytes = 1;
+        REQUIRE(flat_interpret(&other, 2, shares, &sliced));
+        CHECK(sliced.program.n_instructions > whole.program.n_instructions + 3);
+        CHECK(memcmp(whole.gradients, sliced.gradients,
+                     models[i]->flat_size * sizeof *whole.gradients) == 0);
+        interpreter_free(&sliced);
+        interpreter_free(&whole);
+    }
 }
 
 /* ---- Training -------------------------------------------------------------------------------- */
@@ -165,6 +270,53 @@ static void the_same_to_the_bit(test *t)
     }
 }
 
+/* One step, whose gradients are computed in slices, against one device alone, whose are not: as
+   test_mix.c has it. */
+static void slices_are_within_rounding(test *t)
+{
+    enum { MAX_PARAMETERS = 8 };
+    scene *s = t->user;
+    static const struct {
+        const char *devices, *split;
+        size_t micro_batch;
+    } cases[] = {
+        {ONE "," ONE, "5:1", 0},
+        {ONE ",cpu:threads=2", "1:2", 0},
+        {ONE "," ONE "," ONE, "0:0:1", 0},
+        {ONE ",faultstaged:threads=1", "2:3", 4},
+        {ONE "|" ONE, "3:1", 0},
+        {ONE "," ONE "|" ONE, "1:2:3", 5},
+        {"cpu:threads=1:algorithm=packed|cpu:threads=1:algorithm=blas", "1:2", 0},
+    };
+    const dpt_model *models[] = {s->mlp, s->uneven};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        double errors[MAX_PARAMETERS];
+        interpreter reference = {.model = NULL};
+        flat_outcome one = {.weights = NULL};
+        flat_task task = {
+            .model = models[m], .data = s->data, .devices = ONE, .batch = FLAT_BATCH, .steps = 1};
+        REQUIRE(flat_interpret(&task, 1, (const size_t[]){FLAT_BATCH}, &reference));
+        if (run(t, s, &task, &one))
+            flat_errors(models[m], one.gradients, reference.gradients, errors);
+        flat_free(&one);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            flat_outcome all = {.weights = NULL};
+            const char *worst = "";
+            task.devices = cases[i].devices;
+            task.split = cases[i].split;
+            task.micro_batch = cases[i].micro_batch;
+            if (run(t, s, &task, &all) &&
+                (!CHECK(flat_gradients_agree(models[m], all.gradients, reference.gradients, errors,
+                                             &worst)) ||
+                 !CHECK(all.replicas_agree)))
+                FAIL("model %s on %s split %s: %s", models[m]->name, task.devices, task.split,
+                     worst);
+            flat_free(&all);
+        }
+        interpreter_free(&reference);
+    }
+}
+
 /* ---- Setting up ------------------------------------------------------------------------------ */
 
 static dpt_status make_mlp(dpt_context *context, dpt_model **out)
@@ -177,16 +329,21 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"a bucket holds what is written", buckets_hold_what_is_written},
+        {"large layers are sliced", large_layers_are_sliced},
+        {"slices make the whole", slices_make_the_whole},
         {"training is the same to the bit", the_same_to_the_bit},
+        {"slices are within rounding", slices_are_within_rounding},
     };
     scene s = {.context = NULL};
     int code = 1;
     add_fault_plugins();
     if (dpt_context_create(&s.context) == DPT_OK &&
         flat_data(s.context, FLAT_COUNT, 0, &s.data) == DPT_OK &&
-        make_mlp(s.context, &s.mlp) == DPT_OK && flat_residual(s.context, &s.residual) == DPT_OK)
+        make_mlp(s.context, &s.mlp) == DPT_OK && make_uneven(s.context, &s.uneven) == DPT_OK &&
+        flat_residual(s.context, &s.residual) == DPT_OK)
         code = test_main(argc, argv, cases, sizeof cases / sizeof *cases, &s);
     dpt_model_destroy(s.residual);
+    dpt_model_destroy(s.uneven);
     dpt_model_destroy(s.mlp);
     dpt_dataset_destroy(s.data);
     dpt_context_destroy(s.context);
