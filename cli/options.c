@@ -279,7 +279,8 @@ const cli_option cli_option_table[] = {
         .argument = "HOW",
         .help =
             "gradients between processes: none (default), as they are; bf16, rounded to 16 bits "
-            "for slow networks, where what rounding drops is kept and added in the next step",
+            "for slow networks (through MPI, on any devices), where what rounding drops is kept "
+            "and added in the next step",
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(compress),

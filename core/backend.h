@@ -612,19 +612,25 @@ typedef struct dpt_group {
     double timeout_seconds; /* for the others to come */
 } dpt_group;
 
-/* Failures stand in the error of the device concerned; those of invite and create in the first
-   one's.  Core tries a new communicator on sums that it knows before it relies on it. */
+/* Failures stand in the error of the device concerned; those of check, invite and create in the
+   first one's.  Core tries a new communicator on sums that it knows before it relies on it. */
 typedef struct dpt_collective_ops {
-    /* required.  DPT_E_UNSUPPORTED: there are no collectives here, for a reason that is told. */
+    /* required.  Whether these devices can be ranks of one communicator, as far as this process can
+       tell; invitation and timeout are not looked at.  Makes nothing and waits for nobody: where
+       there are several processes, all ask before one invites.  DPT_E_UNSUPPORTED, for a reason
+       that is told: there are no collectives here, or not for these devices, or not over processes
+       (n_ranks > n_devices). */
+    dpt_status (*check)(const dpt_group *group);
+    /* required.  In one process, for all. */
     dpt_status (*invite)(dpt_device *device, dpt_invitation *out);
     /* required.  Called once a process, by the driver of its first device, while the drivers of the
        others make no calls.  Returns when all ranks have come, who all call it meanwhile.
-       DPT_E_UNSUPPORTED if these devices cannot be in one communicator; DPT_E_DEVICE if some do not
-       come. */
+       DPT_E_UNSUPPORTED if these devices cannot be in one communicator after all; DPT_E_DEVICE if
+       some do not come. */
     dpt_status (*create)(const dpt_group *group, dpt_communicator **out);
     /* required.  Nothing is under way, and a member's driver calls it; or it has been aborted, no
-       member is in a call, and anybody does.  Streams that it was used on may live on.  Accepts
-       NULL. */
+       member is in a call, and anybody does.  Streams that it was used on may live on.  Other
+       processes do it too, and are waited for some seconds at most.  Accepts NULL. */
     void (*destroy)(dpt_communicator *communicator);
     /* required.  Enqueue the part of devices[i], called by its driver; `count` float32 elements.
        They do not wait for the other ranks' calls, but for a first one of its sort perhaps; the
@@ -636,8 +642,8 @@ typedef struct dpt_collective_ops {
     dpt_status (*broadcast)(dpt_communicator *communicator, size_t i, size_t root_rank,
                             dpt_stream *stream, dpt_location data, size_t count);
     /* required.  Callable from any thread, several times, and while a member is in a call, even one
-       that never returns: every waiting and later call returns DPT_E_CANCELLED, and what was
-       enqueued ends, with any contents. */
+       that never returns: every waiting and later call of this process returns DPT_E_CANCELLED, and
+       what was enqueued here ends, with any contents.  Other processes need not hear of it. */
     void (*abort)(dpt_communicator *communicator);
 } dpt_collective_ops;
 

@@ -157,6 +157,21 @@ static void destroy(dpt_communicator *communicator)
     free(c);
 }
 
+/* NCCL has one rank a card.  (Core looks at those of other processes.) */
+static dpt_status check(const dpt_group *group)
+{
+    dpt_device *first = group->devices[0];
+    DPT_TRY(load(first));
+    for (size_t i = 0; i < group->n_devices; i++)
+        for (size_t k = 0; k < i; k++)
+            if (dpt_cuda_device_of(group->devices[i])->ordinal ==
+                dpt_cuda_device_of(group->devices[k])->ordinal)
+                return DPT_FAIL(&first->error, DPT_E_UNSUPPORTED,
+                                "cuda:%d stands twice, and NCCL has one rank a card",
+                                dpt_cuda_device_of(group->devices[i])->ordinal);
+    return DPT_OK;
+}
+
 static dpt_status invite(dpt_device *device, dpt_invitation *out)
 {
     ncclUniqueId id;
@@ -166,19 +181,6 @@ static dpt_status invite(dpt_device *device, dpt_invitation *out)
     if (code != ncclSuccess) return fail(device, NULL, code, "ncclGetUniqueId", __LINE__);
     *out = (dpt_invitation){.bytes = {0}};
     memcpy(out->bytes, &id, sizeof id);
-    return DPT_OK;
-}
-
-/* NCCL has one rank a card. */
-static dpt_status check_distinct(const dpt_group *group)
-{
-    for (size_t i = 0; i < group->n_devices; i++)
-        for (size_t k = 0; k < i; k++)
-            if (dpt_cuda_device_of(group->devices[i])->ordinal ==
-                dpt_cuda_device_of(group->devices[k])->ordinal)
-                return DPT_FAIL(&group->devices[0]->error, DPT_E_UNSUPPORTED,
-                                "cuda:%d stands twice, and NCCL has one rank a card",
-                                dpt_cuda_device_of(group->devices[i])->ordinal);
     return DPT_OK;
 }
 
@@ -225,8 +227,7 @@ static dpt_status create(const dpt_group *group, dpt_communicator **out)
 {
     dpt_device *first = group->devices[0];
     int before = 0;
-    DPT_TRY(load(first));
-    DPT_TRY(check_distinct(group));
+    DPT_TRY(check(group));
     dpt_communicator *c = calloc(1, sizeof *c + group->n_devices * sizeof *c->members);
     if (!c) return DPT_FAIL(&first->error, DPT_E_NO_MEMORY, "no memory for a communicator");
     c->n = group->n_devices;
@@ -302,6 +303,7 @@ static dpt_status broadcast(dpt_communicator *communicator, size_t i, size_t roo
 }
 
 const dpt_collective_ops dpt_cuda_collective_ops = {
+    .check = check,
     .invite = invite,
     .create = create,
     .destroy = destroy,

@@ -156,7 +156,8 @@ size_t dpti_allreduce_count_showing(const dpti_allreduce *allreduce)
 
 bool dpti_allreduce_is_all(const dpti_allreduce *allreduce, const dpti_member *member)
 {
-    return member->berth.island && !allreduce->processes &&
+    const dpti_island *island = member->berth.island;
+    return island && (!allreduce->processes || dpti_island_is_wide(island)) &&
            dpti_allreduce_count_showing(allreduce) == 1;
 }
 
@@ -338,6 +339,17 @@ static dpt_status reduce_over_processes(dpti_allreduce *a, const dpti_contributi
     return meet(a, rank, DPT_OK, clock, times);
 }
 
+/* All have made their calls, in all processes: the sums come, or all hear that they do not. */
+static dpt_status end_in_wide_island(dpti_allreduce *a, const dpti_contribution *who,
+                                     dpt_status *mine, double *clock, dpti_times *times)
+{
+    dpti_member *m = &a->members[who->rank];
+    m->n_brought = m->n_shown = 0;
+    dpti_allreduce_await_island(a, who, mine, clock, times);
+    const dpt_status verdict = meet(a, who->rank, *mine, clock, times);
+    return vote_over_processes(a, who->rank, verdict, clock, times);
+}
+
 static dpt_status run_together(dpti_allreduce *a, const dpti_contribution *who,
                                const dpti_range rest[DPTI_REST], dpt_status *mine, double *clock,
                                dpti_times *times)
@@ -346,6 +358,7 @@ static dpt_status run_together(dpti_allreduce *a, const dpti_contribution *who,
     dpti_member *m = &a->members[rank];
     const dpt_status verdict = meet(a, rank, *mine, clock, times);
     DPT_TRY(vote_over_processes(a, rank, verdict, clock, times));
+    if (dpti_allreduce_is_all(a, m)) return end_in_wide_island(a, who, mine, clock, times);
     /* All have brought their buckets, and none will bring more before the next meeting. */
     if (rank == 0) a->rounds[m->n_runs % 2] = (dpti_round){.n_complete = 0};
     for (size_t i = 0; i < DPTI_REST && a->n_ranks > 1; i++) {

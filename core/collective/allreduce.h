@@ -12,7 +12,9 @@
 
    Where there are several processes, ranks are those of this process: its sum goes into one rank's
    data, is reduced there over the processes by the communication thread (collective/processes.h),
-   for buckets while everybody goes on computing, and then reaches the others. */
+   for buckets while everybody goes on computing, and then reaches the others.  In a wide island
+   processes only vote: when all ranks have made their calls, so that nobody waits for one that has
+   failed, and when their sums have come. */
 #ifndef DPTI_ALLREDUCE_H
 #define DPTI_ALLREDUCE_H
 

@@ -135,6 +135,17 @@ static void show_arrived(dpti_allreduce *a, const dpti_contribution *who, dpt_st
     }
 }
 
+void dpti_allreduce_await_island(dpti_allreduce *allreduce, const dpti_contribution *who,
+                                 dpt_status *mine, double *clock, dpti_times *times)
+{
+    dpti_member *m = &allreduce->members[who->rank];
+    const dpt_error before = m->data->device->base.error;
+    note(m, &before, dpti_island_wait(&m->berth, clock, times), mine);
+    if (!dpti_allreduce_is_all(allreduce, m) || *mine != DPT_OK || !who->look) return;
+    *mine = who->look(who->user);
+    if (*mine == DPT_E_NOT_FINITE) m->blame = DPTI_BLAME_SUM; /* as all members do */
+}
+
 /* Brings the rest, and waits until the sums are there whom others are to see. */
 static void finish_in_island(dpti_allreduce *a, const dpti_contribution *who,
                              const dpti_range rest[DPTI_REST], dpt_status *mine, double *clock,
@@ -145,13 +156,8 @@ static void finish_in_island(dpti_allreduce *a, const dpti_contribution *who,
     const size_t n_buckets = m->n_brought;
     for (size_t i = 0; i < DPTI_REST; i++)
         add_to_island(a, who, rest[i], n_buckets + i, mine);
-    if (m->hidden && !whole) return;
-    const dpt_error before = m->data->device->base.error;
-    note(m, &before, dpti_island_wait(&m->berth, clock, times), mine);
-    if (whole && *mine == DPT_OK && who->look) {
-        *mine = who->look(who->user);
-        if (*mine == DPT_E_NOT_FINITE) m->blame = DPTI_BLAME_SUM; /* as all members do */
-    }
+    if ((m->hidden && !whole) || dpti_island_is_wide(m->berth.island)) return;
+    dpti_allreduce_await_island(a, who, mine, clock, times);
     for (size_t k = m->n_shown; !whole && k < n_buckets; k++) {
         look_at_own(a, m, m->brought[k], mine);
         show(a, who);
@@ -163,6 +169,8 @@ dpt_status dpti_allreduce_settle(dpti_allreduce *allreduce, size_t rank, dpt_sta
     dpti_member *m = &allreduce->members[rank];
     double clock = dpti_seconds();
     if (!m->berth.island) return mine;
+    /* Whatever other processes have enqueued: they do the same. */
+    if (dpti_island_is_wide(m->berth.island)) dpti_island_abort(m->berth.island);
     const dpt_error before = m->data->device->base.error;
     const dpt_status status = dpti_island_wait(&m->berth, &clock, NULL);
     const bool own = mine != DPT_OK && mine != DPT_E_CANCELLED;
@@ -224,6 +232,6 @@ void dpti_allreduce_bring_rest(dpti_allreduce *allreduce, const dpti_contributio
         finish_in_island(a, who, rest, mine, clock, times);
     else if (*mine == DPT_OK && who->contributes)
         *mine = transfer_rest(m, rest);
-    for (size_t i = 0; i < DPTI_REST && dpti_shows(m); i++)
+    for (size_t i = 0; i < DPTI_REST && dpti_shows(m) && !dpti_allreduce_is_all(a, m); i++)
         look_at_own(a, m, rest[i], mine);
 }

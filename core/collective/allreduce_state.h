@@ -106,9 +106,12 @@ void dpti_allreduce_start_reduction(dpti_allreduce *allreduce, const dpti_contri
 void dpti_allreduce_hand_on(dpti_allreduce *allreduce, const dpti_contribution *who,
                             dpti_range what);
 /* [driver] What a run begins with: the rest is in host memory, or with the island, whose sums have
-   arrived where others are to see them.  *rest: where it lies. */
+   arrived where others are to see them, unless it is a wide one.  *rest: where it lies. */
 void dpti_allreduce_bring_rest(dpti_allreduce *allreduce, const dpti_contribution *who,
                                dpti_range rest[DPTI_REST], dpt_status *mine, double *clock,
                                dpti_times *times);
+/* [driver] Waits for the sums of its island, and has them looked at if they are the whole ones. */
+void dpti_allreduce_await_island(dpti_allreduce *allreduce, const dpti_contribution *who,
+                                 dpt_status *mine, double *clock, dpti_times *times);
 
 #endif

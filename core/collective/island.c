@@ -5,26 +5,28 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* The lane's point that a wait is for; those before it are parts'. */
 enum { LAST_POINT = DPTI_LANE_POINTS - 1 };
 
 typedef struct member {
-    dpti_device *device;
     size_t n_called; /* collectives; guarded by the mutex */
     size_t n_waited; /* by its own driver: of these, it has waited for */
 } member;
 
 struct dpti_island {
-    size_t n;
+    dpti_group group;
     bool blames_devices;
+    dpti_device **devices; /* the group's */
     dpt_communicator *communicator;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     /* Guarded by the mutex. */
     bool aborted;
     dpt_error failure;
+    bool is_nobodys;      /* of none that has heard of it yet */
     size_t n_asking;      /* members that wait for what all have called for */
     bool moved;           /* something has begun or ended since the last look */
     double stuck_seconds; /* how long nothing has */
@@ -33,14 +35,20 @@ struct dpti_island {
 
 dpti_island *dpti_island_create(const dpti_island_options *options)
 {
-    dpti_island *island = calloc(1, sizeof *island + options->n * sizeof *island->members);
+    const size_t n = options->group.n;
+    dpti_island *island = calloc(1, sizeof *island + n * sizeof *island->members);
     if (!island) return NULL;
+    island->devices = calloc(n, sizeof *island->devices);
+    if (!island->devices) {
+        free(island);
+        return NULL;
+    }
+    memcpy(island->devices, options->group.devices, n * sizeof *island->devices);
+    island->group = options->group;
+    island->group.devices = island->devices;
+    island->blames_devices = options->blames_devices;
     pthread_mutex_init(&island->mutex, NULL);
     pthread_cond_init(&island->changed, NULL);
-    island->n = options->n;
-    island->blames_devices = options->blames_devices;
-    for (size_t i = 0; i < options->n; i++)
-        island->members[i].device = options->devices[i];
     return island;
 }
 
@@ -49,23 +57,25 @@ void dpti_island_destroy(dpti_island *island)
     if (!island) return;
     pthread_cond_destroy(&island->changed);
     pthread_mutex_destroy(&island->mutex);
+    free(island->devices);
     free(island);
 }
 
-dpt_status dpti_island_open(dpti_island *island, double timeout_seconds)
+dpt_status dpti_island_check(const dpti_island *island)
 {
-    dpti_device **devices = calloc(island->n, sizeof *devices);
-    dpt_communicator *made = NULL;
-    if (!devices)
-        return DPT_FAIL(&island->members[0].device->base.error, DPT_E_NO_MEMORY,
-                        "no memory for a communicator");
-    for (size_t i = 0; i < island->n; i++)
-        devices[i] = island->members[i].device;
-    const dpt_status status = dpti_communicator_create(devices, island->n, timeout_seconds, &made);
-    free(devices);
-    DPT_TRY(status);
-    island->communicator = made;
-    return DPT_OK;
+    return dpti_communicator_check(&island->group);
+}
+
+dpt_status dpti_island_invite(const dpti_island *island, dpt_invitation *out)
+{
+    return dpti_communicator_invite(&island->group, out);
+}
+
+dpt_status dpti_island_open(dpti_island *island, const dpt_invitation *invitation,
+                            double timeout_seconds)
+{
+    return dpti_communicator_create(&island->group, invitation, timeout_seconds,
+                                    &island->communicator);
 }
 
 void dpti_island_close(dpti_island *island, dpti_device *device)
@@ -76,12 +86,22 @@ void dpti_island_close(dpti_island *island, dpti_device *device)
 
 size_t dpti_island_size(const dpti_island *island)
 {
-    return island->n;
+    return island->group.n;
+}
+
+const dpti_group *dpti_island_group(const dpti_island *island)
+{
+    return &island->group;
+}
+
+bool dpti_island_is_wide(const dpti_island *island)
+{
+    return island->group.n_ranks > island->group.n;
 }
 
 dpti_device *dpti_island_device(const dpti_island *island, size_t place)
 {
-    return island->members[place].device;
+    return island->devices[place];
 }
 
 /* ---- Its end --------------------------------------------------------------------------------- */
@@ -103,21 +123,22 @@ dpt_error dpti_island_failure(dpti_island *island)
 }
 
 /* The first to end it says why; NULL: that is no failure of the island's.  Whether it was. */
-static bool end(dpti_island *island, const dpt_error *failure)
+static bool end(dpti_island *island, const dpt_error *failure, bool is_nobodys)
 {
     pthread_mutex_lock(&island->mutex);
     const bool first = !island->aborted;
     island->aborted = true;
     if (first && failure) island->failure = *failure;
+    if (first) island->is_nobodys = is_nobodys;
     pthread_cond_broadcast(&island->changed);
     pthread_mutex_unlock(&island->mutex);
-    if (first) dpti_communicator_abort(island->members[0].device, island->communicator);
+    if (first) dpti_communicator_abort(island->devices[0], island->communicator);
     return first;
 }
 
 void dpti_island_abort(dpti_island *island)
 {
-    (void)end(island, NULL);
+    (void)end(island, NULL, false);
 }
 
 void dpti_island_watch(dpti_island *island, double seconds, double limit)
@@ -132,7 +153,7 @@ void dpti_island_watch(dpti_island *island, double seconds, double limit)
     if (!stuck) return;
     (void)DPT_FAIL(&error, DPT_E_DEVICE, "a sum that all called for did not end within %.3g s",
                    limit);
-    (void)end(island, &error);
+    (void)end(island, &error, true);
 }
 
 /* A call that is no collective's: the device's own failure, after which it does not keep up. */
@@ -148,7 +169,7 @@ static dpt_status collective_call(const dpti_berth *berth, dpt_status status)
     dpti_island *island = berth->island;
     if (status == DPT_OK) return DPT_OK;
     if (status == DPT_E_DEVICE_LOST) return own_call(berth, status);
-    const bool first = end(island, dpti_device_error(berth->lane->device));
+    const bool first = end(island, dpti_device_error(berth->lane->device), false);
     return first && island->blames_devices ? status : DPT_E_CANCELLED;
 }
 
@@ -205,7 +226,7 @@ dpt_status dpti_island_hand_out(const dpti_berth *berth, const dpti_buffer *data
 static size_t least_called(const dpti_island *island)
 {
     size_t least = island->members[0].n_called;
-    for (size_t i = 1; i < island->n; i++)
+    for (size_t i = 1; i < island->group.n; i++)
         if (island->members[i].n_called < least) least = island->members[i].n_called;
     return least;
 }
@@ -243,6 +264,21 @@ static dpt_status ask(const dpti_berth *berth)
     }
 }
 
+/* A failure that is nobody's becomes this device's, where they are devices'. */
+static dpt_status hear(const dpti_berth *berth, dpt_status status)
+{
+    dpti_island *island = berth->island;
+    if (status != DPT_E_CANCELLED || !island->blames_devices) return status;
+    pthread_mutex_lock(&island->mutex);
+    if (island->is_nobodys) {
+        berth->lane->device->base.error = island->failure;
+        status = island->failure.status;
+    }
+    island->is_nobodys = false;
+    pthread_mutex_unlock(&island->mutex);
+    return status;
+}
+
 /* Nothing writes any more of what was enqueued before an abort, behind a sync. */
 static dpt_status settle(const dpti_berth *berth, dpt_status status)
 {
@@ -269,7 +305,7 @@ dpt_status dpti_island_wait(const dpti_berth *berth, double *clock, dpti_times *
     *clock = dpti_times_add_since(times, DPTI_SPAN_WAITING, *clock);
     if (status == DPT_OK) status = ask(berth);
     end_asking(island);
-    if (status != DPT_OK) status = settle(berth, status);
+    if (status != DPT_OK) status = settle(berth, hear(berth, status));
     *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
     return status;
 }

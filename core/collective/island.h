@@ -1,7 +1,11 @@
-/* An island: devices of one backend, in one process, that reduce among themselves by the backend's
-   collectives.  It knows the order of calls and how to wait for them: every member makes the same
-   calls in the same order, each on its own driver and lane, and goes on; who waits asks, in calls
-   that return at once.
+/* An island: devices of one backend that reduce among themselves by the backend's collectives.  It
+   knows the order of calls and how to wait for them: every member makes the same calls in the same
+   order, each on its own driver and lane, and goes on; who waits asks, in calls that return at
+   once.
+
+   A wide one goes over several processes, each of which knows its own members.  A process does not
+   see whether the others' make their calls: who waits for a sum has asked them before, and who has
+   to stop says so by itself.
 
    Whose call of a collective fails aborts it: all that wait, and all later calls, get
    DPT_E_CANCELLED.  That failure is the island's (dpti_island_failure), not the device's, who gets
@@ -18,27 +22,34 @@ typedef struct dpti_island dpti_island;
 /* A member's place, and its lane. */
 typedef struct dpti_berth {
     dpti_island *island; /* NULL: it is in none */
-    size_t place;        /* the first one's is 0 */
+    size_t place;        /* among those of this process: the first one's is 0 */
     dpti_lane *lane;
 } dpti_berth;
 
 typedef struct dpti_island_options {
-    dpti_device *const *devices;
-    size_t n;
+    dpti_group group;    /* wide if n_ranks > n */
     bool blames_devices; /* failures of collectives are devices', after all */
 } dpti_island_options;
 
 /* Without a communicator yet.  NULL without memory. */
 dpti_island *dpti_island_create(const dpti_island_options *options);
 void dpti_island_destroy(dpti_island *island); /* closed, or left; accepts NULL */
-/* [driver] Of the first device: makes the communicator, for which all have to come within this
-   time.  As dpti_communicator_create. */
-DPT_CHECK_RESULT dpt_status dpti_island_open(dpti_island *island, double timeout_seconds);
+/* [driver] Of the first device: asks whether there can be a communicator; invites to it, in one
+   process; and makes it, for which all have to come within this time.  As dpti_communicator_check
+   and its neighbours. */
+DPT_CHECK_RESULT dpt_status dpti_island_check(const dpti_island *island);
+DPT_CHECK_RESULT dpt_status dpti_island_invite(const dpti_island *island, dpt_invitation *out);
+DPT_CHECK_RESULT dpt_status dpti_island_open(dpti_island *island, const dpt_invitation *invitation,
+                                             double timeout_seconds);
 /* [driver] Of a member, while none uses it; or after abort on any thread, if no member is in a
    call. */
 void dpti_island_close(dpti_island *island, dpti_device *device);
 
+/* Of this process's members, */
 size_t dpti_island_size(const dpti_island *island);
+/* and of all. */
+const dpti_group *dpti_island_group(const dpti_island *island);
+bool dpti_island_is_wide(const dpti_island *island);
 dpti_device *dpti_island_device(const dpti_island *island, size_t place);
 /* Whether it was not aborted. */
 bool dpti_island_is_sound(dpti_island *island);
@@ -47,8 +58,9 @@ dpt_error dpti_island_failure(dpti_island *island);
 
 /* Ends it.  From any thread, several times. */
 void dpti_island_abort(dpti_island *island);
-/* While drivers are waited for, every so many seconds: a collective that all members have called
-   for, and that some wait for, fails the island when it has not ended for `limit`. */
+/* While drivers are waited for, every so many seconds: a collective that all members here have
+   called for, and that some wait for, fails the island when it has not ended for `limit`.  Where
+   failures are devices' it is the first one's that hears of it. */
 void dpti_island_watch(dpti_island *island, double seconds, double limit);
 
 /* Elements [begin, end) of a member's data. */
@@ -66,7 +78,7 @@ DPT_CHECK_RESULT dpt_status dpti_island_reduce(const dpti_berth *berth,
                                                const dpti_island_part *part);
 /* [driver] Whether what was marked so has arrived, with the sum. */
 DPT_CHECK_RESULT dpt_status dpti_island_arrived(const dpti_berth *berth, size_t point, bool *out);
-/* [driver] Enqueues elements [0, count) of the first member's data for all. */
+/* [driver] Enqueues elements [0, count) of rank 0's data for all. */
 DPT_CHECK_RESULT dpt_status dpti_island_hand_out(const dpti_berth *berth, const dpti_buffer *data,
                                                  size_t count);
 /* [driver] Waits until what this member has enqueued has ended, or nothing of it will write any

@@ -310,6 +310,11 @@ size_t dpti_processes_count(const dpti_processes *processes)
     return processes->wire.n;
 }
 
+const char *dpti_processes_transport(const dpti_processes *processes)
+{
+    return processes->wire.transport->name;
+}
+
 void dpti_processes_give_up(dpti_processes *processes)
 {
     if (!processes->agreed) give_up(processes);
@@ -318,6 +323,11 @@ void dpti_processes_give_up(dpti_processes *processes)
 void dpti_processes_know(dpti_processes *processes)
 {
     processes->agreed = true;
+}
+
+void dpti_processes_go_on(dpti_processes *processes)
+{
+    processes->agreed = false;
 }
 
 bool dpti_processes_agreed(const dpti_processes *processes)

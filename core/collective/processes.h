@@ -23,6 +23,7 @@ void dpti_processes_stop(dpti_processes *processes);
 
 size_t dpti_processes_rank(const dpti_processes *processes);
 size_t dpti_processes_count(const dpti_processes *processes);
+const char *dpti_processes_transport(const dpti_processes *processes); /* its name */
 
 /* This process has failed in a way that the others do not know of: it will not wait for them, and
    its exit is what ends the job. */
@@ -31,6 +32,8 @@ void dpti_processes_give_up(dpti_processes *processes);
    since it came out of what was shared, which is said here. */
 bool dpti_processes_agreed(const dpti_processes *processes);
 void dpti_processes_know(dpti_processes *processes);
+/* They have found another way, all of them: it was no failure. */
+void dpti_processes_go_on(dpti_processes *processes);
 
 /* What was gathered: bytes [begins[r], begins[r + 1]) of data are those of process r. */
 typedef struct dpti_gathered {

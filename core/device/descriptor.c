@@ -70,6 +70,8 @@ static const char *missing_optional(const dpt_backend *b)
         REQUIRE(capture, release);
     }
     if (b->collective) {
+        REQUIRE(collective, check);
+        REQUIRE(collective, invite);
         REQUIRE(collective, create);
         REQUIRE(collective, destroy);
         REQUIRE(collective, all_reduce);

@@ -192,11 +192,22 @@ DPT_CHECK_RESULT dpt_status dpti_lane_sync(dpti_lane *lane);
 DPT_CHECK_RESULT dpt_status dpti_lane_mark(dpti_lane *lane, size_t k);
 DPT_CHECK_RESULT dpt_status dpti_lane_passed(dpti_lane *lane, size_t k, bool *passed);
 
-/* Whether its backend has collectives; whether these devices can use them create tells. */
+/* Whether its backend has collectives; whether these devices can use them check tells. */
 bool dpti_has_collectives(const dpti_device *device);
+
+/* Devices of this process that are to be ranks first_rank, first_rank + 1, ... of the n_ranks of a
+   communicator. */
+typedef struct dpti_group {
+    dpti_device *const *devices;
+    size_t n, first_rank, n_ranks;
+} dpti_group;
+
 /* [driver] Of the first device, in whose record a failure stands; the others' drivers make no calls
-   meanwhile.  DPT_E_UNSUPPORTED if these devices have none. */
-DPT_CHECK_RESULT dpt_status dpti_communicator_create(dpti_device *const *devices, size_t n,
+   meanwhile.  Ask, invite, make: as backend.h says of check, invite and create. */
+DPT_CHECK_RESULT dpt_status dpti_communicator_check(const dpti_group *group);
+DPT_CHECK_RESULT dpt_status dpti_communicator_invite(const dpti_group *group, dpt_invitation *out);
+DPT_CHECK_RESULT dpt_status dpti_communicator_create(const dpti_group *group,
+                                                     const dpt_invitation *invitation,
                                                      double timeout_seconds,
                                                      dpt_communicator **out);
 /* [driver] Of a member, or from any thread once it was aborted; no member is in a call of it.

@@ -113,23 +113,57 @@ bool dpti_has_collectives(const dpti_device *device)
     return collectives_of(device) != NULL;
 }
 
-dpt_status dpti_communicator_create(dpti_device *const *devices, size_t n, double timeout_seconds,
-                                    dpt_communicator **out)
+enum { MOST_MEMBERS = 256 };
+
+/* The group as the backend sees it. */
+static dpt_status translate(const dpti_group *group, dpt_device *members[MOST_MEMBERS],
+                            dpt_group *out)
 {
-    enum { MOST = 256 };
-    dpti_device *first = devices[0];
-    const dpt_collective_ops *ops = collectives_of(first);
-    dpt_device *members[MOST];
-    dpt_communicator *made = NULL;
+    dpti_device *first = group->devices[0];
     DPT_TRY(dpti_begin_call(first));
-    if (!ops || n > MOST)
-        return DPT_FAIL(&first->base.error, DPT_E_UNSUPPORTED, "no collectives for %zu devices", n);
-    for (size_t i = 0; i < n; i++)
-        members[i] = &devices[i]->base;
-    dpt_group group = {
-        .devices = members, .n_devices = n, .n_ranks = n, .timeout_seconds = timeout_seconds};
-    DPT_TRY(DPTI_CALL(first, ops->invite(&first->base, &group.invitation), "collective.invite"));
-    DPT_TRY(DPTI_CALL(first, ops->create(&group, &made), "collective.create"));
+    if (!collectives_of(first) || group->n > MOST_MEMBERS)
+        return DPT_FAIL(&first->base.error, DPT_E_UNSUPPORTED, "no collectives for %zu devices",
+                        group->n);
+    for (size_t i = 0; i < group->n; i++)
+        members[i] = &group->devices[i]->base;
+    *out = (dpt_group){.devices = members,
+                       .n_devices = group->n,
+                       .first_rank = group->first_rank,
+                       .n_ranks = group->n_ranks};
+    return DPT_OK;
+}
+
+dpt_status dpti_communicator_check(const dpti_group *group)
+{
+    dpti_device *first = group->devices[0];
+    dpt_device *members[MOST_MEMBERS];
+    dpt_group g;
+    DPT_TRY(translate(group, members, &g));
+    return DPTI_CALL(first, collectives_of(first)->check(&g), "collective.check");
+}
+
+dpt_status dpti_communicator_invite(const dpti_group *group, dpt_invitation *out)
+{
+    dpti_device *first = group->devices[0];
+    dpt_invitation made = {.bytes = {0}};
+    DPT_TRY(dpti_begin_call(first));
+    DPT_TRY(
+        DPTI_CALL(first, collectives_of(first)->invite(&first->base, &made), "collective.invite"));
+    *out = made;
+    return DPT_OK;
+}
+
+dpt_status dpti_communicator_create(const dpti_group *group, const dpt_invitation *invitation,
+                                    double timeout_seconds, dpt_communicator **out)
+{
+    dpti_device *first = group->devices[0];
+    dpt_device *members[MOST_MEMBERS];
+    dpt_communicator *made = NULL;
+    dpt_group g;
+    DPT_TRY(translate(group, members, &g));
+    g.invitation = *invitation;
+    g.timeout_seconds = timeout_seconds;
+    DPT_TRY(DPTI_CALL(first, collectives_of(first)->create(&g, &made), "collective.create"));
     *out = made;
     return DPT_OK;
 }

@@ -38,8 +38,8 @@ static void give_up(dpt_trainer *t, dpti_worker *w, unsigned long long call, dou
 /* After a wait of so many seconds. */
 static void look(dpt_trainer *t, double waited)
 {
-    if (t->processes) return; /* the others would wait for this one: nothing is gained */
     dpti_islands_watch(t, waited);
+    if (t->processes) return; /* the others would wait for this one: nothing is gained */
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
         const bool tried =

@@ -354,11 +354,14 @@ static dpt_status prepare(dpti_fit *f)
 static void show_islands(const dpti_fit *f)
 {
     char text[256];
-    dpti_islands_form(f->trainer);
     for (size_t i = 0; f->options->notice && i < f->trainer->islands.n; i++) {
         dpti_islands_words(f->trainer, i, text, sizeof text);
         f->options->notice(DPT_NOTICE_INFO, text, f->options->user);
     }
+    if (!f->options->notice || !f->trainer->processes || dpti_islands_are_wide(f->trainer)) return;
+    snprintf(text, sizeof text, "processes sum gradients through %s",
+             dpti_processes_transport(f->trainer->processes));
+    f->options->notice(DPT_NOTICE_INFO, text, f->options->user);
 }
 
 dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit_result *out)
@@ -378,9 +381,10 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     atomic_store(&trainer->wishes, 0);
     trainer->granted = 0;
     const float lr = trainer->lr;
-    show_islands(&f);
+    dpti_islands_form(trainer);
     dpt_status status = prepare(&f);
     if (status == DPT_OK) {
+        show_islands(&f);
         status = train(&f);
         if (status != DPT_OK) give_up(&f, status);
     }

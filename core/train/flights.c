@@ -316,9 +316,12 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
     dpti_trainer_observe(t, flight, out->seconds);
 }
 
-/* Whether nobody's failure undid the step but that of an island. */
+/* Whether nobody's failure undid the step but that of an island.  (Over processes it is a
+ * device's.)
+ */
 static bool was_undone(const dpt_trainer *t, const dpti_flight *flight)
 {
+    if (t->processes) return false;
     for (size_t i = 0; i < t->n_workers; i++)
         if (flight->shares[i].committed ||
             (flight->shares[i].status != DPT_OK && flight->shares[i].status != DPT_E_CANCELLED))

@@ -1,5 +1,9 @@
 /* Which of a trainer's devices form islands (collective/island.h), and for how long: all devices of
    a backend that are there, as far as the backend can and a new communicator's sums are right.
+   Where there are several processes it is one wide island of all their devices, if these are of one
+   backend and distinct and it can; else each process has islands of its own.  All decide that by
+   the same numbers, and call what is here alike.
+
    Everything here happens on the caller's thread with nothing in flight, but for abort and watch.
 
    What an island does is no failure of a call: without one gradients go over the host.  An event
@@ -28,7 +32,10 @@ bool dpti_islands_failed(const dpt_trainer *trainer);
 
 /* "A, B sum gradients among themselves", of the i-th; cut if it is longer. */
 void dpti_islands_words(const dpt_trainer *trainer, size_t i, char *out, size_t n_bytes);
-/* The number of the island of a device of all processes' that is this one's, from 1; 0: none. */
+/* Whether it is one of all processes. */
+bool dpti_islands_are_wide(const dpt_trainer *trainer);
+/* The number of the island of a device that is this process's, or of any in a wide one, from 1; 0:
+   none. */
 size_t dpti_islands_number(const dpt_trainer *trainer, size_t device);
 
 /* From the thread that waits for drivers: one of them will not come; so many seconds have passed.

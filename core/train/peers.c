@@ -58,6 +58,8 @@ static void describe(const dpt_trainer *t, size_t i, dpti_peer *peer)
     snprintf(peer->backend, sizeof peer->backend, "%s", d.backend);
     snprintf(peer->name, sizeof peer->name, "%s", d.name);
     snprintf(peer->detail, sizeof peer->detail, "%.127s", d.detail);
+    memcpy(peer->uuid, t->devices->devices[i]->info.uuid, sizeof peer->uuid);
+    memcpy(peer->pci_id, t->devices->devices[i]->info.pci_id, sizeof peer->pci_id);
     if (!t->processes) return;
     peer->process = dpti_processes_rank(t->processes);
     if (gethostname(peer->host, sizeof peer->host - 1) != 0) peer->host[0] = '\0';
@@ -119,6 +121,27 @@ void dpti_peers_free(dpt_trainer *trainer)
     free(trainer->outcome_begins);
     free(trainer->firsts);
     free(trainer->peers);
+}
+
+/* A UUID is the better one: a host's name may be another host's, too. */
+static bool same_hardware(const dpti_peer *a, const dpti_peer *b)
+{
+    static const unsigned char none[sizeof a->uuid] = {0};
+    if (memcmp(a->uuid, none, sizeof none) != 0 || memcmp(b->uuid, none, sizeof none) != 0)
+        return memcmp(a->uuid, b->uuid, sizeof none) == 0;
+    return a->pci_id[0] && strcmp(a->host, b->host) == 0 &&
+           strncmp(a->pci_id, b->pci_id, sizeof a->pci_id) == 0;
+}
+
+bool dpti_peers_are_alike(const dpt_trainer *trainer)
+{
+    const dpti_peer *peers = trainer->peers;
+    for (size_t i = 0; i < trainer->n_devices; i++) {
+        if (strcmp(peers[i].backend, peers[0].backend) != 0) return false;
+        for (size_t k = 0; k < i; k++)
+            if (same_hardware(&peers[i], &peers[k])) return false;
+    }
+    return true;
 }
 
 static uint64_t checksum_of_replay(const dpt_trainer *t)

@@ -17,6 +17,8 @@ typedef struct dpti_peer {
     char id[DPTI_ID_BYTES], alias[DPTI_ID_BYTES];
     char backend[DPTI_ID_BYTES], name[DPTI_PEER_BYTES], detail[DPTI_PEER_BYTES];
     char host[DPTI_ID_BYTES];
+    unsigned char uuid[16]; /* of the hardware; this and its PCI id as dpt_device_info has them */
+    char pci_id[16];
     size_t process, memory_bytes;
     unsigned n_threads;
     /* Of its worker. */
@@ -53,6 +55,9 @@ struct dpti_flight;
 DPT_CHECK_RESULT dpt_status dpti_peers_meet(dpt_trainer *trainer,
                                             const dpt_trainer_options *options);
 void dpti_peers_free(dpt_trainer *trainer);
+/* Whether all devices are of one backend, and none stands there twice, as far as UUIDs and PCI ids
+   tell. */
+bool dpti_peers_are_alike(const dpt_trainer *trainer);
 
 /* The first failure of any process, recorded in every one's context, the process named; DPT_OK if
    there is none.  `mine` is this process's, which its context tells. */

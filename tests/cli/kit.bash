@@ -90,3 +90,24 @@ absent() {
     esac
     exit 77
 }
+
+# need_mpi: skips without it; with it, the folder of the plug-ins is in $folder.
+need_mpi() {
+    command -v mpirun >/dev/null 2>&1 || absent mpi "there is no mpirun"
+    folder=$(dirname "$DPTRAIN")/../lib/dptrain
+    [ -e "$folder/transports/libdptrain-mpi.so" ] || absent mpi "built without MPI"
+    if [ -n "${TSAN_OPTIONS:-}" ]; then
+        echo "skipped: MPI's library is not instrumented for ThreadSanitizer"
+        exit 77
+    fi
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export ASAN_OPTIONS=detect_leaks=0 # what MPI keeps until the process ends
+}
+
+# mpi SECONDS ARGUMENT...: mpirun within a time; output in mpi.out and mpi.err, status in $status.
+mpi() {
+    local seconds=$1
+    shift
+    timeout "$seconds" mpirun --oversubscribe "$@" >mpi.out 2>mpi.err </dev/null
+    status=$?
+}

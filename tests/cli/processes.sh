@@ -1,30 +1,10 @@
 #!/usr/bin/env bash
 # Several processes through MPI: the same training as in one, and a clear end whatever goes wrong.
 . "$SRC/tests/cli/kit.bash"
-if ! command -v mpirun >/dev/null 2>&1; then
-    absent mpi "there is no mpirun"
-fi
-folder=$(dirname "$DPTRAIN")/../lib/dptrain
-if [ ! -e "$folder/transports/libdptrain-mpi.so" ]; then
-    absent mpi "built without MPI"
-fi
-if [ -n "${TSAN_OPTIONS:-}" ]; then
-    echo "skipped: MPI's library is not instrumented for ThreadSanitizer"
-    exit 77
-fi
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export ASAN_OPTIONS=detect_leaks=0 # what MPI keeps until the process ends
+need_mpi
 
 one=(--devices cpu:threads=1)
 task=(--dataset synthetic:28x28x1:10:700 --batch-size 61 --lr 0.05 --momentum 0.9 --epochs 2)
-
-# mpi SECONDS ARGUMENT...: mpirun within a time; output in mpi.out and mpi.err, status in $status.
-mpi() {
-    local seconds=$1
-    shift
-    timeout "$seconds" mpirun --oversubscribe "$@" >mpi.out 2>mpi.err </dev/null
-    status=$?
-}
 
 # fails CODE PATTERN: the run before failed so, and one process has told why, in one line.
 fails() {

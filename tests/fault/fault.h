@@ -14,7 +14,8 @@
    away=K        the K openings behind the first fail
    domain=N      its fault domain is one of the same number
    island=N      it sums with the others that have the same number (fault_collective.c)
-   stick=N       from the N-th collective of its communicator on none ends
+   stick=N       from the N-th collective of its communicator on none ends in this process
+   narrow=1      its communicators are within one process
    entry=NAME    counts calls of this vtable entry only ("run", "sync")
    clock=MS      events tell a simulated time: MS milliseconds a sample that is trained
    bug=NAME      a planted mistake (fault_bug)
@@ -85,7 +86,7 @@ typedef struct fault_state {
     size_t fail, lost, full, lasting, room, from, clock, after, domain, hang, stall;
     size_t again, away, opening;
     size_t poison, smudge, huge, flip, wreck, place;
-    size_t island, stick;
+    size_t island, stick, narrow;
     char entry[24];
     fault_bug bug;
     size_t n_calls, n_counted_full, n_updates;

@@ -1,11 +1,14 @@
-/* Collectives of the fault backend: devices with the same island= sum in the order of members, when
-   the last of them has called; a stream is behind that until then.  What breaks the rules of
-   backend.h is reported as `order WHAT`, and fails. */
+/* Collectives of the fault backend: devices with the same island= sum in the order of ranks, when
+   the last of them has called; a stream is behind that until then.  Ranks in other processes tell
+   of their calls by mail (fault_mail.h), at which this one looks when somebody waits.  What breaks
+   the rules of backend.h is reported as `order WHAT`, and fails. */
 #include "fault.h"
+#include "fault_mail.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MOST_MEMBERS = 8, UNDER_WAY = 256 };
 
@@ -32,7 +35,8 @@ typedef struct member {
 struct dpt_communicator {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    size_t n, stick, n_done;
+    size_t n, first_rank, n_ranks, stick, n_done;
+    fault_mail *mail; /* NULL: all ranks are here */
     fault_bug bug;
     size_t bugged; /* the member that has it */
     bool aborted;
@@ -60,29 +64,33 @@ static uint64_t hash_of(const float *data, size_t count)
 
 /* ---- Making ---------------------------------------------------------------------------------- */
 
-static dpt_status invite(dpt_device *device, dpt_invitation *out)
+static dpt_status check(const dpt_group *group)
 {
-    if (fault_of(device)->island == 0)
-        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "it has no island=");
-    DPT_TRY(fault_enter(device, "invite"));
-    memset(out, 7, sizeof *out);
+    dpt_device *first = group->devices[0];
+    const fault_state *state = fault_of(first);
+    if (state->island == 0) return DPT_FAIL(&first->error, DPT_E_UNSUPPORTED, "it has no island=");
+    DPT_TRY(fault_enter(first, "check"));
+    if (group->n_ranks > group->n_devices && state->narrow > 0)
+        return DPT_FAIL(&first->error, DPT_E_UNSUPPORTED, "it is in one process");
+    if (group->n_devices > MOST_MEMBERS || group->n_ranks > FAULT_MOST_RANKS)
+        return DPT_FAIL(&first->error, DPT_E_UNSUPPORTED, "they are too many");
+    for (size_t i = 0; i < group->n_devices; i++)
+        if (fault_of(group->devices[i])->island != state->island)
+            return DPT_FAIL(&first->error, DPT_E_UNSUPPORTED, "they have not the same island=");
     return DPT_OK;
 }
 
-static dpt_status create(const dpt_group *group, dpt_communicator **out)
+static dpt_status invite(dpt_device *device, dpt_invitation *out)
 {
-    dpt_device *first = group->devices[0];
-    DPT_TRY(fault_enter(first, "create"));
-    for (size_t i = 0; i < group->n_devices; i++)
-        if (fault_of(group->devices[i])->island != fault_of(first)->island || i == MOST_MEMBERS)
-            return DPT_FAIL(&first->error, DPT_E_UNSUPPORTED, "they have not the same island=");
-    if (group->invitation.bytes[0] != 7 || group->n_ranks != group->n_devices)
-        return DPT_FAIL(&first->error, DPT_E_DEVICE, "the others do not come");
-    dpt_communicator *c = calloc(1, sizeof *c);
-    if (!c) return DPT_FAIL(&first->error, DPT_E_NO_MEMORY, "no memory for a communicator");
-    pthread_mutex_init(&c->mutex, NULL);
-    pthread_cond_init(&c->changed, NULL);
-    c->n = group->n_devices;
+    DPT_TRY(fault_enter(device, "invite"));
+    memset(out, 7, sizeof *out);
+    fault_mail_name((char *)out->bytes + 1);
+    return DPT_OK;
+}
+
+/* What the devices ask for. */
+static void take_plans(dpt_communicator *c, const dpt_group *group)
+{
     for (size_t i = 0; i < c->n; i++) {
         const fault_state *state = fault_of(group->devices[i]);
         c->members[i].device = group->devices[i];
@@ -90,6 +98,29 @@ static dpt_status create(const dpt_group *group, dpt_communicator **out)
         if (state->bug != FAULT_BUG_NONE) c->bugged = i;
         if (state->bug != FAULT_BUG_NONE) c->bug = state->bug;
     }
+}
+
+static dpt_status create(const dpt_group *group, dpt_communicator **out)
+{
+    dpt_device *first = group->devices[0];
+    DPT_TRY(fault_enter(first, "create"));
+    if (group->invitation.bytes[0] != 7)
+        return DPT_FAIL(&first->error, DPT_E_DEVICE, "there is no invitation");
+    dpt_communicator *c = calloc(1, sizeof *c);
+    if (!c) return DPT_FAIL(&first->error, DPT_E_NO_MEMORY, "no memory for a communicator");
+    c->n = group->n_devices;
+    c->first_rank = group->first_rank;
+    c->n_ranks = group->n_ranks;
+    if (c->n_ranks > c->n) {
+        const char *name = (const char *)group->invitation.bytes + 1;
+        const dpt_status status =
+            fault_mail_open(group, name, fault_of(first)->island, &c->mail, &first->error);
+        if (status != DPT_OK) free(c);
+        DPT_TRY(status);
+    }
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    take_plans(c, group);
     fault_report("joined %zu\n", c->n);
     *out = c;
     return DPT_OK;
@@ -102,6 +133,7 @@ static void destroy(dpt_communicator *communicator)
     for (size_t i = 0; i < c->n && !c->aborted; i++)
         if (c->members[i].n_called > c->n_done) fault_report("order destroyed under way\n");
     fault_report("parted %zu\n", c->n);
+    fault_mail_close(c->mail);
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->mutex);
     free(c);
@@ -150,6 +182,59 @@ static void finish(dpt_communicator *c, const collective *what)
     falsify(c, what);
 }
 
+/* The same, where the data of all ranks are in the mail; into `sum`.  NULL, or the rule that is
+   broken. */
+static const char *finish_by_mail(dpt_communicator *c, const collective *what, float *sum,
+                                  float *read)
+{
+    for (size_t r = 0; r < c->n_ranks; r++) {
+        fault_letter letter;
+        if (!fault_mail_read(c->mail, r, &letter, read, what->count) ||
+            letter.count != what->count || letter.kind != what->kind || letter.root != what->root)
+            return "another call in another process";
+        for (size_t e = 0; e < what->count && what->kind == ALL_REDUCE; e++)
+            sum[e] = r == 0 ? read[e] : sum[e] + read[e];
+        if (what->kind == BROADCAST && r == what->root)
+            memcpy(sum, read, what->count * sizeof *sum);
+    }
+    for (size_t i = 0; i < c->n; i++)
+        memcpy(what->calls[i].data, sum, what->count * sizeof *sum);
+    falsify(c, what);
+    return NULL;
+}
+
+/* The next one, which all members here have called for: NULL, or the rule that is broken. */
+static const char *end_next(dpt_communicator *c, collective *what)
+{
+    const char *broken = NULL;
+    for (size_t k = 0; k < c->n; k++)
+        if (hash_of(what->calls[k].data, what->count) != what->calls[k].hash)
+            return "data changed under way";
+    if (c->mail) {
+        float *room = malloc(2 * what->count * sizeof *room);
+        broken = room ? finish_by_mail(c, what, room, room + what->count) : "no memory";
+        free(room);
+    } else {
+        finish(c, what);
+    }
+    what->n_here = 0;
+    c->n_done++;
+    pthread_cond_broadcast(&c->changed);
+    return broken;
+}
+
+/* Ends what can end. */
+static const char *go_on(dpt_communicator *c)
+{
+    const char *broken = NULL;
+    while (!broken && !c->aborted && (c->stick == 0 || c->n_done + 1 < c->stick)) {
+        collective *next = &c->under_way[c->n_done % UNDER_WAY];
+        if (next->n_here < c->n || (c->mail && !fault_mail_has_come(c->mail))) break;
+        broken = end_next(c, next);
+    }
+    return broken;
+}
+
 static dpt_status join(dpt_communicator *c, size_t i, const collective *wanted, float *data)
 {
     member *m = &c->members[i];
@@ -165,15 +250,12 @@ static dpt_status join(dpt_communicator *c, size_t i, const collective *wanted, 
     if (what->count != wanted->count || what->root != wanted->root)
         return break_rule(c, device, "other arguments");
     what->calls[i] = (call){.data = data, .hash = hash_of(data, wanted->count)};
-    if (++what->n_here < c->n || (c->stick > 0 && c->n_done + 1 >= c->stick)) return DPT_OK;
-    for (size_t k = 0; k < c->n; k++)
-        if (hash_of(what->calls[k].data, what->count) != what->calls[k].hash)
-            return break_rule(c, device, "data changed under way");
-    finish(c, what);
-    what->n_here = 0;
-    c->n_done++;
-    pthread_cond_broadcast(&c->changed);
-    return DPT_OK;
+    what->n_here++;
+    const fault_letter letter = {wanted->kind, wanted->count, wanted->root};
+    if (c->mail && !fault_mail_send(c->mail, c->first_rank + i, &letter, data))
+        return DPT_FAIL(&device->error, DPT_E_DEVICE, "cannot send to other processes");
+    const char *broken = go_on(c);
+    return broken ? break_rule(c, device, broken) : DPT_OK;
 }
 
 static dpt_status enqueue(dpt_communicator *c, size_t i, dpt_stream *stream, dpt_location at,
@@ -207,27 +289,33 @@ static dpt_status broadcast(dpt_communicator *communicator, size_t i, size_t roo
 
 /* ---- Streams that are behind one ------------------------------------------------------------- */
 
+/* Under the mutex.  A broken rule has been reported, and nothing is waited for. */
+static bool is_over(dpt_communicator *c, size_t n)
+{
+    const char *broken = go_on(c);
+    if (broken) (void)break_rule(c, c->members[0].device, broken);
+    return c->aborted || c->n_done >= n;
+}
+
 bool fault_passed(const fault_wait *wait)
 {
     dpt_communicator *c = wait->communicator;
     if (!c) return true;
     pthread_mutex_lock(&c->mutex);
-    const bool passed = c->aborted || c->n_done >= wait->n;
+    const bool passed = is_over(c, wait->n);
     pthread_mutex_unlock(&c->mutex);
     return passed;
 }
 
+/* No mail wakes anybody. */
 void fault_await(const fault_wait *wait)
 {
-    dpt_communicator *c = wait->communicator;
-    if (!c) return;
-    pthread_mutex_lock(&c->mutex);
-    while (!c->aborted && c->n_done < wait->n)
-        pthread_cond_wait(&c->changed, &c->mutex);
-    pthread_mutex_unlock(&c->mutex);
+    while (!fault_passed(wait))
+        (void)nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
 }
 
 const dpt_collective_ops fault_collective_ops = {
+    .check = check,
     .invite = invite,
     .create = create,
     .destroy = destroy,

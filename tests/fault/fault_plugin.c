@@ -411,6 +411,7 @@ static const dpt_param_spec params[] = {
     {.key = "domain", .help = "the number of its fault domain"},
     {.key = "island", .help = "the number of the island that it can be in"},
     {.key = "stick", .help = "the collective that does not end"},
+    {.key = "narrow", .help = "1: its communicators are within one process"},
     {.key = "entry", .help = "the vtable entry whose calls are counted (all)"},
     {.key = "bug", .help = "a planted mistake"},
     {.key = "poison", .help = "the step in which gradients are infinite"},

@@ -36,6 +36,8 @@ static const mix cpu_mixes[] = {
     {"cpu:threads=1|cpu:threads=1", "equal"},
     {"cpu:threads=1,faultstaged:threads=1|cpu:threads=1", "13:2:1"},
     {"cpu:threads=1|cpu:threads=1,cpu:threads=1|cpu:threads=1", "5:0:0:2"},
+    {"fault:threads=1:island=1|faultstaged:threads=1:island=1", "1:2"},
+    {"fault:threads=1:island=1|fault:threads=1:island=1,fault:threads=1:island=1", "13:2:1"},
 };
 
 /* ---- Any mix --------------------------------------------------------------------------------- */

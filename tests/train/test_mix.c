@@ -52,6 +52,16 @@ static const mix cpu_mixes[] = {
      "island=1,fault:threads=1:island=1",
      "2:1:1:0:3"},
     {"cpu:threads=1|cpu:threads=1", "equal"},
+    /* Wide islands: of all devices of all processes; and what cannot be one. */
+    {"fault:threads=1:island=1|fault:threads=1:island=1", "equal"},
+    {"faultstaged:threads=1:island=1,faultstaged:threads=1:island=1|faultstaged:threads=1:island=1|"
+     "faultstaged:threads=1:island=1",
+     "2:1:0:3"},
+    {"fault:threads=1:island=1|fault:threads=1:island=1,fault:threads=1:island=1",
+     "replay:changing.jsonl"},
+    {"fault:threads=1:island=1|fault:threads=1:island=2", "equal"},
+    {"fault:threads=1:island=1,fault:threads=1:island=1|fault:threads=1:island=1:narrow=1",
+     "1:2:1"},
     {"cpu:threads=1,cpu:threads=1|cpu:threads=1", "5:2:1"},
     {"cpu:threads=1|cpu:threads=1,cpu:threads=1", "replay:changing.jsonl"},
     {"cpu:threads=1,cpu:threads=1|cpu:threads=1|cpu:threads=1,faultstaged", "3:0:1:2:4"},
