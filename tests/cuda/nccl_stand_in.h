@@ -1,5 +1,6 @@
-/* Stands in for NCCL where there is no card: ranks are threads of this process, data lie in host
-   memory, and what was called in which order is on record. */
+/* Stands in for NCCL where there is no card: ranks are threads of this process, and of those that
+   it is forked into; data lie in host memory, which is shared where processes are several; and what
+   was called in which order is on record. */
 #ifndef DPT_TEST_NCCL_STAND_IN_H
 #define DPT_TEST_NCCL_STAND_IN_H
 

@@ -10,7 +10,10 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 /* collective.c is compiled with these in place of the runtime's. */
 cudaError_t test_set_device(int ordinal);
@@ -74,7 +77,8 @@ typedef struct part {
     void (*run)(struct part *part);
 } part;
 
-static part parts[N];
+static part *parts;       /* (N) in memory that processes share */
+static size_t first_rank; /* of this process */
 
 static void *drive(void *argument)
 {
@@ -83,31 +87,37 @@ static void *drive(void *argument)
     return NULL;
 }
 
-static void together(dpt_communicator *communicator, void (*run)(part *part))
+static void drive_some(dpt_communicator *communicator, void (*run)(part *part), size_t begin,
+                       size_t end)
 {
-    for (size_t i = 0; i < N; i++) {
+    for (size_t i = begin; i < end; i++) {
         parts[i].communicator = communicator;
         parts[i].i = i;
         parts[i].run = run;
         pthread_create(&parts[i].thread, NULL, drive, &parts[i]);
     }
-    for (size_t i = 0; i < N; i++)
+    for (size_t i = begin; i < end; i++)
         pthread_join(parts[i].thread, NULL);
+}
+
+static void together(dpt_communicator *communicator, void (*run)(part *part))
+{
+    drive_some(communicator, run, 0, N);
 }
 
 static dpt_status reduce(part *p, size_t count)
 {
     dpt_stream stream = {.device = list[p->i]};
     dpt_buffer buffer = {.memory = p->data, .n_bytes = sizeof p->data};
-    return ops->all_reduce(p->communicator, p->i, &stream, (dpt_location){.buffer = &buffer},
-                           count);
+    return ops->all_reduce(p->communicator, p->i - first_rank, &stream,
+                           (dpt_location){.buffer = &buffer}, count);
 }
 
 static dpt_status hand_out(part *p, size_t root, size_t begin, size_t count)
 {
     dpt_stream stream = {.device = list[p->i]};
     dpt_buffer buffer = {.memory = p->data, .n_bytes = sizeof p->data};
-    return ops->broadcast(p->communicator, p->i, root, &stream,
+    return ops->broadcast(p->communicator, p->i - first_rank, root, &stream,
                           (dpt_location){.buffer = &buffer, .offset_bytes = begin * sizeof(float)},
                           count);
 }
@@ -115,27 +125,29 @@ static dpt_status hand_out(part *p, size_t root, size_t begin, size_t count)
 /* ---- The order of calls ---------------------------------------------------------------------- */
 
 /* Sums the first ones; all wait for all; then gets the last ones of devices[2]. */
-static pthread_barrier_t between;
+static pthread_barrier_t *between; /* in memory that processes share */
 
 static void step(part *p)
 {
     for (size_t k = 0; k < COUNT; k++)
         p->data[k] = (float)(p->i * 100 + k);
     p->status = reduce(p, 600);
-    pthread_barrier_wait(&between);
+    pthread_barrier_wait(between);
     if (p->status == DPT_OK) p->status = hand_out(p, 2, 700, 300);
 }
 
-static void calls_in_order(test *t)
+static void begin_step(void)
 {
-    dpt_communicator *communicator = NULL;
-    if (!begin(t)) return;
-    pthread_barrier_init(&between, NULL, N);
-    REQUIRE_OK(create(N, N, &communicator));
-    CHECK(current == 5);
-    together(communicator, step);
-    ops->destroy(communicator);
-    pthread_barrier_destroy(&between);
+    pthread_barrierattr_t kind;
+    pthread_barrierattr_init(&kind);
+    pthread_barrierattr_setpshared(&kind, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(between, &kind, N);
+    pthread_barrierattr_destroy(&kind);
+}
+
+static void check_step(test *t)
+{
+    pthread_barrier_destroy(between);
     for (int r = 0; r < N; r++) {
         CHECK_OK(parts[r].status);
         CHECK_TEXT(nccl->calls(r), "init reduce:600 broadcast:300 finalize destroy");
@@ -143,6 +155,79 @@ static void calls_in_order(test *t)
         CHECK_NEAR(parts[r].data[650], r * 100 + 650, 0);
         CHECK_NEAR(parts[r].data[800], 1000, 0);
     }
+    CHECK_SIZE(nccl->n_open(), 0);
+}
+
+static void calls_in_order(test *t)
+{
+    dpt_communicator *communicator = NULL;
+    if (!begin(t)) return;
+    begin_step();
+    REQUIRE_OK(create(N, N, &communicator));
+    CHECK(current == 5);
+    together(communicator, step);
+    ops->destroy(communicator);
+    check_step(t);
+}
+
+/* Ranks 0 and 1 are here, 2 is in another process, to which the invitation was brought. */
+static void over_processes(test *t)
+{
+    dpt_communicator *communicator = NULL;
+    if (!begin(t)) return;
+    dpt_group here = {.devices = list, .n_devices = 2, .n_ranks = N, .timeout_seconds = 5};
+    CHECK_OK(ops->check(&here));
+    REQUIRE_OK(ops->invite(list[0], &here.invitation));
+    begin_step();
+    const pid_t child = fork();
+    if (child == 0) {
+        dpt_group there = here;
+        there.devices = list + 2;
+        there.n_devices = 1;
+        there.first_rank = first_rank = 2;
+        if (ops->check(&there) != DPT_OK || ops->create(&there, &communicator) != DPT_OK) _exit(1);
+        drive_some(communicator, step, 2, N);
+        ops->destroy(communicator);
+        _exit(nccl->n_open() > 0);
+    }
+    REQUIRE_OK(ops->create(&here, &communicator));
+    drive_some(communicator, step, 0, 2);
+    ops->destroy(communicator);
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    check_step(t);
+}
+
+static void one_reduce(part *p)
+{
+    p->status = reduce(p, COUNT);
+}
+
+/* One of them has gone: who waits is freed by an abort in its own process. */
+static void another_process_ends(test *t)
+{
+    dpt_communicator *communicator = NULL;
+    if (!begin(t)) return;
+    dpt_group here = {.devices = list, .n_devices = 2, .n_ranks = N, .timeout_seconds = 5};
+    REQUIRE_OK(ops->invite(list[0], &here.invitation));
+    const pid_t child = fork();
+    if (child == 0) {
+        dpt_group there = here;
+        there.devices = list + 2;
+        there.n_devices = 1;
+        there.first_rank = 2;
+        _exit(ops->create(&there, &communicator) != DPT_OK);
+    }
+    REQUIRE_OK(ops->create(&here, &communicator));
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    drive_some(communicator, one_reduce, 0, 2);
+    ops->abort(communicator);
+    drive_some(communicator, one_reduce, 0, 2);
+    CHECK_STATUS(parts[0].status, DPT_E_CANCELLED);
+    CHECK_STATUS(parts[1].status, DPT_E_CANCELLED);
+    ops->destroy(communicator);
+    CHECK_TEXT(nccl->calls(1), "init reduce:1000 abort");
     CHECK_SIZE(nccl->n_open(), 0);
 }
 
@@ -184,8 +269,10 @@ static void the_same_card_twice(test *t)
     dpt_communicator *communicator = NULL;
     if (!begin(t)) return;
     cards[2].ordinal = 0;
-    CHECK_STATUS(create(N, N, &communicator), DPT_E_UNSUPPORTED);
+    const dpt_group group = {.devices = list, .n_devices = N, .n_ranks = N};
+    CHECK_STATUS(ops->check(&group), DPT_E_UNSUPPORTED);
     CHECK_CONTAINS(devices[0].error.message, "cuda:0 stands twice");
+    CHECK_STATUS(create(N, N, &communicator), DPT_E_UNSUPPORTED);
     CHECK_TEXT(nccl->calls(0), "");
 }
 
@@ -209,11 +296,6 @@ static void the_others_do_not_come(test *t)
     CHECK_CONTAINS(devices[0].error.message, "the other ranks did not come");
     CHECK_TEXT(nccl->calls(1), "init abort");
     CHECK_SIZE(nccl->n_open(), 0);
-}
-
-static void one_reduce(part *p)
-{
-    p->status = reduce(p, COUNT);
 }
 
 static void a_rank_fails(test *t)
@@ -266,6 +348,8 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"calls in order", calls_in_order},
+        {"over processes", over_processes},
+        {"another process ends", another_process_ends},
         {"no elements, no call", no_elements_no_call},
         {"one rank", one_rank},
         {"the same card twice", the_same_card_twice},
@@ -274,5 +358,10 @@ int main(int argc, char **argv)
         {"a rank fails", a_rank_fails},
         {"abort frees who waits", abort_frees_who_waits},
     };
+    const size_t n_bytes = N * sizeof *parts + sizeof *between;
+    void *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return 1;
+    parts = memory;
+    between = (pthread_barrier_t *)(void *)(parts + N);
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }
