@@ -376,6 +376,7 @@ static dpt_status exchange(dpti_processes *p, size_t n, dpt_error *error)
     for (begin_patience(&pause);;) {
         DPT_TRY(w->transport->test(w->self, request, &done, error));
         if (done) return DPT_OK;
+        if (has_failed(p)) return DPT_FAIL(error, DPT_E_STATE, "this process has given up");
         if (look_at_reductions(p)) continue;
         const long sleep =
             next_sleep(&pause, n_bytes < MUCH ? eager_seconds : eager_seconds_for_much);

@@ -25,8 +25,8 @@ size_t dpti_processes_rank(const dpti_processes *processes);
 size_t dpti_processes_count(const dpti_processes *processes);
 const char *dpti_processes_transport(const dpti_processes *processes); /* its name */
 
-/* This process has failed in a way that the others do not know of: it will not wait for them, and
-   its exit is what ends the job. */
+/* This process has failed in a way that the others do not know of: it will not wait for them, who
+   waits is sent away, and its exit is what ends the job. */
 void dpti_processes_give_up(dpti_processes *processes);
 /* Whether every process knows of the failure that this one saw last: by dpti_processes_agree, or
    since it came out of what was shared, which is said here. */

@@ -1,6 +1,7 @@
 /* Devices that do not answer: the caller's thread waits for jobs and, while it does, looks at the
    calls that devices are in.  One call that lasts longer than the limit means that its device is
    lost; its thread is given up (device.h), and those that wait for it in a meeting are sent away.
+   Over processes that is the end of the job: this process gives up, and tells why.
 
    Time is counted in short waits, not read from a clock: a process or a machine that was stopped
    for an hour has not waited for an hour. */
@@ -30,6 +31,10 @@ static void give_up(dpt_trainer *t, dpti_worker *w, unsigned long long call, dou
     if (w->gone) return; /* nobody waits for it */
     t->broken = true;
     dpti_islands_abort(t);
+    /* The others would wait for this process, and its drivers for them.  Where nothing is in flight
+       they will be told. */
+    if (t->processes && t->n_in_flight > 0) dpti_processes_give_up(t->processes);
+    if (t->finished) dpti_rendezvous_break(t->finished);
     dpti_allreduce_break(t->allreduce);
     if (t->allgather) dpti_allgather_break(t->allgather);
     if (t->checks) dpti_rendezvous_break(t->checks);
@@ -39,7 +44,6 @@ static void give_up(dpt_trainer *t, dpti_worker *w, unsigned long long call, dou
 static void look(dpt_trainer *t, double waited)
 {
     dpti_islands_watch(t, waited);
-    if (t->processes) return; /* the others would wait for this one: nothing is gained */
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
         const bool tried =
@@ -77,6 +81,7 @@ void dpti_trainer_mend(dpt_trainer *trainer)
 {
     if (!trainer->broken) return;
     trainer->broken = false;
+    if (trainer->finished) dpti_rendezvous_mend(trainer->finished);
     dpti_allreduce_mend(trainer->allreduce);
     if (trainer->allgather) dpti_allgather_mend(trainer->allgather);
     if (trainer->checks) dpti_rendezvous_mend(trainer->checks);

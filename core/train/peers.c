@@ -307,8 +307,21 @@ void dpti_peers_finish(dpti_share *share)
     if (tell(t, flight, &error) != DPT_OK) flight->failure = error;
 }
 
+/* Of which only this process knows. */
+static dpt_status report_hung(dpt_trainer *t, size_t rank)
+{
+    const dpti_peer *peer = &t->peers[t->first_device + rank];
+    dpt_error error = t->workers[rank].hung_error;
+    char prefix[3 * DPTI_ID_BYTES];
+    snprintf(prefix, sizeof prefix, "process %zu (%s): device %s", peer->process, peer->host,
+             peer->id);
+    return dpti_context_fail(t->context, prefix, &error);
+}
+
 dpt_status dpti_peers_report(dpt_trainer *trainer, const dpti_flight *flight)
 {
+    for (size_t i = 0; i < trainer->n_workers; i++)
+        if (trainer->workers[i].hung) return report_hung(trainer, i);
     if (flight->failure.status == DPT_OK) return DPT_OK;
     return dpti_context_fail(trainer->context, NULL, &flight->failure);
 }

@@ -6,6 +6,7 @@
 need_mpi
 export DPTRAIN_BACKEND_PATH=$DPTRAIN_BACKEND_PATH:$DPTRAIN_TEST_FAULT_PATH
 export DPTRAIN_FAULT_REPORT=$PWD/report.txt
+rm -f report.txt
 
 island=fault:threads=1:island=1
 task=(--dataset synthetic:28x28x1:10:700 --batch-size 61 --lr 0.05 --momentum 0.9 --epochs 2)
@@ -92,6 +93,18 @@ check "within some seconds" [ $((SECONDS - began)) -lt 20 ]
 check "it is told: $(cat mpi.err)" grep -qE \
     '^dptrain: process 1 .*: device fault:.* did not end within 1 s' mpi.err
 rules_were_kept
+
+# A call that does not return, with an island and without.
+for device in $island fault:threads=1; do
+    began=$SECONDS
+    mpi 60 -n 1 "$DPTRAIN" "${task[@]}" --devices $device --split 2:1 --device-timeout 1 \
+        : -n 1 "$DPTRAIN" "${task[@]}" --devices $device:hang=400 --split 2:1 --device-timeout 1
+    check "a call that does not return: status $status" [ "$status" -ne 0 ]
+    check "within some seconds" [ $((SECONDS - began)) -lt 20 ]
+    check "it is told: $(cat mpi.err)" grep -qE \
+        '^dptrain: process 1 .*: device fault:.*no answer within 1 s' mpi.err
+    rules_were_kept
+done
 
 # A device that fails.
 mpi 60 -n 1 "$DPTRAIN" "${task[@]}" --devices $island --split 2:1 \
