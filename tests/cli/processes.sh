@@ -81,6 +81,7 @@ a, b = map(tensors, sys.argv[1:])
 assert a == b and "owed.0.conv1.weight" in a and "owed.1.fc2.bias" in a
 assert any(any(v) for k, v in a.items() if k.startswith("owed.1."))
 END
+rm -rf packed-four # of an earlier run
 cp -r packed packed-four
 mpi 60 -n 4 "$DPTRAIN" "${bf16[@]}" --epochs 3 --checkpoint packed-four --resume
 check "four processes: $(cat mpi.err)" [ "$status" -eq 0 ]
