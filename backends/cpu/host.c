@@ -60,7 +60,7 @@ static void find_kernels(dpt_cpu_host *host)
     }
     DPT_FAIL(&host->problem, DPT_E_INVALID,
              "DPTRAIN_CPU_ISA=%s: this processor or build cannot run it; unset it, or set it to "
-             "portable, avx2 or avx512",
+             "portable, avx2, avx512 or neon",
              forced ? forced : "");
 }
 

@@ -441,8 +441,8 @@ dpt_status dpt_trainer_evaluate(dpt_trainer *trainer, const dpt_dataset *data, d
 static void softmax(float *row, size_t n)
 {
     double most = (double)row[0], sum = 0;
-    for (size_t i = 1; i < n; i++)
-        most = fmax(most, (double)row[i]);
+    for (size_t i = 1; i < n; i++) /* not by fmax: gcc 12.2 for AArch64 breaks down over it */
+        if ((double)row[i] > most) most = (double)row[i];
     for (size_t i = 0; i < n; i++)
         sum += exp((double)row[i] - most);
     for (size_t i = 0; i < n; i++)

@@ -1,6 +1,6 @@
-/* Vectors of floats under one set of names: 16 lanes with AVX-512, 8 with AVX2, 4 elsewhere.  A
-   half vector (AVX-512 only) costs half as much as a whole one.  vec_fma rounds once where the
-   instruction set has it and twice in the portable compilation. */
+/* Vectors of floats under one set of names: 16 lanes with AVX-512, 8 with AVX2, 4 with NEON and
+   elsewhere.  A half vector (AVX-512 only) costs half as much as a whole one.  vec_fma rounds once
+   where the instruction set has it and twice in the portable compilation. */
 #ifndef DPT_CPU_SIMD_H
 #define DPT_CPU_SIMD_H
 
@@ -264,19 +264,70 @@ DPT_CPU_INLINE void vec_transpose(vec x[8])
 #else
 
 enum { LANES = 4, HALF_LANES = 0 };
-typedef float vec __attribute__((vector_size(16)));
 typedef uint64_t vec_u64 __attribute__((vector_size(16)));
+
+/* ---- What NEON has instructions for, which compilers do not find by themselves ---- */
+#if defined(DPT_CPU_NEON)
+
+#include <arm_neon.h>
+typedef float32x4_t vec;
+
+DPT_CPU_INLINE vec vec_set(float x)
+{
+    return vdupq_n_f32(x);
+}
+/* The first n lanes, in pieces; the others are zero and their memory is not touched. */
+DPT_CPU_INLINE vec vec_load_n(const float *p, size_t n)
+{
+    if (n >= LANES) return vld1q_f32(p);
+    float32x2_t low = vdup_n_f32(0.0f), high = low;
+    if (n & 2) {
+        low = vld1_f32(p);
+        if (n & 1) high = vld1_lane_f32(p + 2, high, 0);
+    } else if (n & 1) {
+        low = vld1_lane_f32(p, low, 0);
+    }
+    return vcombine_f32(low, high);
+}
+DPT_CPU_INLINE void vec_store_n(float *p, vec x, size_t n)
+{
+    if (n >= LANES) {
+        vst1q_f32(p, x);
+        return;
+    }
+    if (n & 2) {
+        vst1_f32(p, vget_low_f32(x));
+        if (n & 1) vst1q_lane_f32(p + 2, x, 2);
+    } else if (n & 1) {
+        vst1q_lane_f32(p, x, 0);
+    }
+}
+DPT_CPU_INLINE vec_u64 vec_mul_low(vec_u64 x, uint32_t m)
+{
+    return (vec_u64)vmull_u32(vmovn_u64((uint64x2_t)x), vdup_n_u32(m));
+}
+DPT_CPU_INLINE vec vec_fma(vec a, vec b, vec c)
+{
+    return vfmaq_f32(c, a, b);
+}
+DPT_CPU_INLINE void vec_transpose(vec x[4])
+{
+    const float32x4x2_t a = vtrnq_f32(x[0], x[1]), b = vtrnq_f32(x[2], x[3]);
+    x[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
+    x[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
+    x[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
+    x[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
+}
+
+#else
+
+typedef float vec __attribute__((vector_size(16)));
 
 DPT_CPU_INLINE vec vec_set(float x)
 {
     return (vec){x, x, x, x};
 }
-DPT_CPU_INLINE vec vec_load(const float *p)
-{
-    vec x;
-    memcpy(&x, p, sizeof x);
-    return x;
-}
+/* The first n lanes; the others are zero and their memory is not touched. */
 DPT_CPU_INLINE vec vec_load_n(const float *p, size_t n)
 {
     vec x = {0};
@@ -284,14 +335,45 @@ DPT_CPU_INLINE vec vec_load_n(const float *p, size_t n)
         x[i] = p[i];
     return x;
 }
-DPT_CPU_INLINE void vec_store(float *p, vec x)
-{
-    memcpy(p, &x, sizeof x);
-}
 DPT_CPU_INLINE void vec_store_n(float *p, vec x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         p[i] = x[i];
+}
+/* The product of the lower halves of x with m; the upper halves do not matter. */
+DPT_CPU_INLINE vec_u64 vec_mul_low(vec_u64 x, uint32_t m)
+{
+    return (x & UINT32_MAX) * m;
+}
+DPT_CPU_INLINE vec vec_fma(vec a, vec b, vec c)
+{
+    return a * b + c;
+}
+/* Row i, lane k becomes row k, lane i, of LANES rows. */
+DPT_CPU_INLINE void vec_transpose(vec x[4])
+{
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < i; k++) {
+            const float held = x[i][k];
+            x[i][k] = x[k][i];
+            x[k][i] = held;
+        }
+    }
+}
+
+#endif
+
+/* ---- What they find ---- */
+
+DPT_CPU_INLINE vec vec_load(const float *p)
+{
+    vec x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+DPT_CPU_INLINE void vec_store(float *p, vec x)
+{
+    memcpy(p, &x, sizeof x);
 }
 DPT_CPU_INLINE vec vec_add(vec a, vec b)
 {
@@ -309,41 +391,22 @@ DPT_CPU_INLINE vec vec_div(vec a, vec b)
 {
     return a / b;
 }
-/* The product of the lower halves of x with m; the upper halves do not matter. */
-DPT_CPU_INLINE vec_u64 vec_mul_low(vec_u64 x, uint32_t m)
-{
-    return (x & UINT32_MAX) * m;
-}
 typedef int32_t vec_bits __attribute__((vector_size(16)));
 /* x where m > 0, else 0 */
 DPT_CPU_INLINE vec vec_where_positive(vec m, vec x)
 {
-    const vec_bits positive = m > vec_set(0.0f);
+    const vec_bits positive = (vec_bits)(m > vec_set(0.0f));
     return (vec)(positive & (vec_bits)x);
 }
+/* a > b ? a : b */
 DPT_CPU_INLINE vec vec_max(vec a, vec b)
 {
-    const vec_bits greater = a > b;
+    const vec_bits greater = (vec_bits)(a > b);
     return (vec)((greater & (vec_bits)a) | (~greater & (vec_bits)b));
-}
-DPT_CPU_INLINE vec vec_fma(vec a, vec b, vec c)
-{
-    return a * b + c;
 }
 DPT_CPU_INLINE vec vec_relu(vec x) /* keeps NaN */
 {
     return vec_max(vec_set(0.0f), x);
-}
-/* Row i, lane k becomes row k, lane i, of LANES rows. */
-DPT_CPU_INLINE void vec_transpose(vec x[4])
-{
-    for (int i = 0; i < 4; i++) {
-        for (int k = 0; k < i; k++) {
-            const float held = x[i][k];
-            x[i][k] = x[k][i];
-            x[k][i] = held;
-        }
-    }
 }
 
 #endif

@@ -59,7 +59,7 @@ typedef struct lanes {
     size_t n_in, n_out; /* that are read and written */
 } lanes;
 
-/* Without masks these are loops: better once than in every place. */
+/* Without masks these are loops or branches: better once than in every place. */
 #if defined(__AVX2__)
 #define PART DPT_CPU_INLINE
 #else
