@@ -297,6 +297,7 @@ static void give_up(dpt_trainer *t, dpti_island *island)
     if (dpti_island_is_wide(island)) dpti_processes_go_on(t->processes);
     dissolve(t, island);
 }
+
 void dpti_islands_form(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
