@@ -25,8 +25,7 @@ typedef struct job {
 } job;
 
 /* What lasts of the first device of this process. */
-static dpt_status read_state(dpt_context *context, const dpt_model *model, dpt_trainer *trainer,
-                             job *j, size_t rank)
+static dpt_status read_state(const dpt_model *model, dpt_trainer *trainer, job *j, size_t rank)
 {
     dpt_parameter_info info;
     size_t total = 0, device = 0;
@@ -39,8 +38,7 @@ static dpt_status read_state(dpt_context *context, const dpt_model *model, dpt_t
     }
     float *at = calloc(total, sizeof *at);
     if (!at) return DPT_E_NO_MEMORY;
-    (void)context;
-    j->n_bytes = total * sizeof *at;
+    if (rank == 0) j->n_bytes = total * sizeof *at; /* the same everywhere */
     j->states[rank] = at;
     for (size_t i = 0; i < dpt_model_tensor_count(model); i++) {
         dpt_model_tensor(model, i, &info);
@@ -50,8 +48,7 @@ static dpt_status read_state(dpt_context *context, const dpt_model *model, dpt_t
     return DPT_OK;
 }
 
-static dpt_status train(dpt_context *context, const dpt_model *model, dpt_trainer *trainer, job *j,
-                        size_t rank)
+static dpt_status train(const dpt_model *model, dpt_trainer *trainer, job *j, size_t rank)
 {
     dpt_step_metrics m;
     dpt_device_event event;
@@ -65,7 +62,7 @@ static dpt_status train(dpt_context *context, const dpt_model *model, dpt_traine
     }
     DPT_TRY(dpt_trainer_device(trainer, dpt_trainer_device_count(trainer) - 1, &d));
     j->islands[rank] = d.island;
-    return read_state(context, model, trainer, j, rank);
+    return read_state(model, trainer, j, rank);
 }
 
 static dpt_status part(dpt_context *context, size_t rank, void *user)
@@ -88,7 +85,7 @@ static dpt_status part(dpt_context *context, size_t rank, void *user)
     if (status == DPT_OK) status = plant_data(context, COUNT, SIDE, CLASSES, &data);
     if (status == DPT_OK) status = plant_network(context, SIDE, CLASSES, &model);
     if (status == DPT_OK) status = dpt_trainer_create(set, model, data, &options, &trainer);
-    if (status == DPT_OK) status = train(context, model, trainer, j, rank);
+    if (status == DPT_OK) status = train(model, trainer, j, rank);
     dpt_trainer_destroy(trainer);
     dpt_model_destroy(model);
     dpt_dataset_destroy(data);
