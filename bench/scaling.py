@@ -1,6 +1,7 @@
 """A cost model of a training step over several processes (docs/scaling.md).
 
-    bench/scaling.py check FOLDER    the model beside what bench/scaling.sh measured into FOLDER
+    bench/scaling.py check FOLDER [--least]   the model beside what bench/scaling.sh measured into FOLDER,
+                                     by medians, or by least steps where cores change their speed
     bench/scaling.py predict [OPTION...]   8 to 4 096 mixed devices; --help shows what is assumed
 
 Times in seconds, sizes in bytes.  A step's compute C is known; a link takes alpha + beta n for n bytes.
@@ -124,10 +125,10 @@ def gathers_of(path):
                    for line in open(path))
 
 
-def steps_of(path):
-    """Median seconds of a step, without the first two."""
+def steps_of(path, typical):
+    """Seconds of a typical step (a function of a list), without the first two."""
     seconds = [e["seconds"] for e in map(json.loads, open(path)) if e["event"] == "step"]
-    return statistics.median(seconds[2:] or seconds)
+    return typical(seconds[2:] or seconds)
 
 
 def link_of(folder, n, rate):
@@ -135,7 +136,7 @@ def link_of(folder, n, rate):
     return Line([(row["bytes"], row["seconds"]) for row in table])
 
 
-def check(folder):
+def check(folder, typical):
     ways = {"off": "overlap off", "on": "overlap on", "bf16": "on, bf16"}
     names = sorted({re.sub(r"-\d+-(off|on|bf16)$", "", f) for f in os.listdir(folder)
                     if f.endswith(("-on", "-off", "-bf16"))})
@@ -149,10 +150,9 @@ def check(folder):
         rounds = sorted({int(f[len(name) + 1:].split("-")[0]) for f in os.listdir(folder)
                          if f.startswith(name + "-")})
         files = [f"{folder}/{name}-{r}" for r in rounds]
-        compute = statistics.median(max(steps_of(f"{f}-alone.{i}") for i in range(int(n)))
-                                    for f in files)
-        measured = {how: statistics.median(steps_of(f"{f}-{how}") for f in files)
-                    for how in ways}
+        compute = typical([max(steps_of(f"{f}-alone.{i}", typical) for i in range(int(n)))
+                           for f in files])
+        measured = {how: typical([steps_of(f"{f}-{how}", typical) for f in files]) for how in ways}
         layers = layers_of(f"{folder}/{model}.plan")
         total = 4 * sum(parameters for parameters, _, _ in layers)
         link, copying = link_of(folder, n, rate), link_of(folder, n, "none")
@@ -250,7 +250,9 @@ def predict(arguments):
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["check"] and len(sys.argv) == 3:
-        check(sys.argv[2])
+        check(sys.argv[2], statistics.median)
+    elif sys.argv[1:2] == ["check"] and sys.argv[3:] == ["--least"]:
+        check(sys.argv[2], min)
     elif sys.argv[1:2] == ["predict"]:
         predict(sys.argv[2:])
     else:

@@ -316,9 +316,8 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
     dpti_trainer_observe(t, flight, out->seconds);
 }
 
-/* Whether nobody's failure undid the step but that of an island.  (Over processes it is a
- * device's.)
- */
+/* Whether nobody's failure undid the step but that of an island, which over processes is a
+   device's. */
 static bool was_undone(const dpt_trainer *t, const dpti_flight *flight)
 {
     if (t->processes) return false;

@@ -82,6 +82,21 @@ kill_rank() {
     done
 }
 
+# loses_a_process COMMAND...: a training of several that keeps checkpoints, whose second process is killed
+# behind the first one: the others end, and what was kept is whole.  Who was killed the caller checks.
+loses_a_process() {
+    local began
+    rm -rf killed
+    "$@" --epochs 100000 --checkpoint killed &
+    await killed/model.safetensors
+    kill_rank 1
+    began=$SECONDS
+    wait
+    check "the others end within 10 s" [ $((SECONDS - began)) -lt 10 ]
+    check "the checkpoint is whole" "$DPTRAIN" eval --dataset synthetic:28x28x1:10:700 \
+        --devices cpu:threads=1 --checkpoint killed
+}
+
 # absent NAME REASON: nothing can be tested; a failure if $DPTRAIN_TEST_REQUIRE asks for NAME.
 absent() {
     echo "skipped: $2"

@@ -69,42 +69,36 @@ mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --devices $island --split 2:1 --compress bf1
 ends_well "compressed"
 check "what is compressed goes through MPI: $(cat mpi.err)" grep -qE "$through" mpi.err
 
-# A wrong sum at one rank: nobody uses it, and the log tells.
-for bug in apart; do # of others, tests/fault/test_wide.c
-    mpi 60 -n 1 "$DPTRAIN" "${task[@]}" --devices $island --split 2:1 --checkpoint wrong \
-        --log wrong.jsonl : -n 1 "$DPTRAIN" "${task[@]}" --devices $island:bug=$bug --split 2:1
-    ends_well "bug=$bug"
-    check "one warning: $(cat mpi.err)" [ "$(grep -c warning mpi.err)" -eq 1 ]
-    check "it is told: $(cat mpi.err)" grep -qE \
-        'warning: the devices .* through mpi, not among themselves: process 1: .* came out wrong' mpi.err
-    check "the log tells" grep -q '"event":"island_lost".*"error":"the devices of all' wrong.jsonl
-    check "it is in none" eval '! grep -q "\"island\":" wrong.jsonl'
-    check "other weights with bug=$bug" cmp -s one/model.safetensors wrong/model.safetensors
-done
+# A wrong sum at one rank (of other ways to be wrong, tests/fault/test_wide.c): nobody uses it, and the log
+# tells.
+mpi 60 -n 1 "$DPTRAIN" "${task[@]}" --devices $island --split 2:1 --checkpoint wrong \
+    --log wrong.jsonl : -n 1 "$DPTRAIN" "${task[@]}" --devices $island:bug=apart --split 2:1
+ends_well "bug=apart"
+check "one warning: $(cat mpi.err)" [ "$(grep -c warning mpi.err)" -eq 1 ]
+check "it is told: $(cat mpi.err)" grep -qE \
+    'warning: the devices .* through mpi, not among themselves: process 1: .* came out wrong' mpi.err
+check "the log tells" grep -q '"event":"island_lost".*"error":"the devices of all' wrong.jsonl
+check "it is in none" eval '! grep -q "\"island\":" wrong.jsonl'
+check "other weights with bug=apart" cmp -s one/model.safetensors wrong/model.safetensors
 
 # ---- What ends the job ---------------------------------------------------------------------------
 
-# A sum that does not end in step 2 or later: the trial has made 7.
-began=$SECONDS
-mpi 60 -n 1 "$DPTRAIN" "${task[@]}" --devices $island --split 2:1 --device-timeout 1 \
-    : -n 1 "$DPTRAIN" "${task[@]}" --devices $island:stick=30 --split 2:1 --device-timeout 1
-check "a sum that does not end: status $status" [ "$status" -ne 0 ]
-check "within some seconds" [ $((SECONDS - began)) -lt 20 ]
-check "it is told: $(cat mpi.err)" grep -qE \
-    '^dptrain: process 1 .*: device fault:.* did not end within 1 s' mpi.err
-rules_were_kept
-
-# A call that does not return, with an island and without.
-for device in $island fault:threads=1; do
-    began=$SECONDS
-    mpi 60 -n 1 "$DPTRAIN" "${task[@]}" --devices $device --split 2:1 --device-timeout 1 \
-        : -n 1 "$DPTRAIN" "${task[@]}" --devices $device:hang=400 --split 2:1 --device-timeout 1
-    check "a call that does not return: status $status" [ "$status" -ne 0 ]
-    check "within some seconds" [ $((SECONDS - began)) -lt 20 ]
-    check "it is told: $(cat mpi.err)" grep -qE \
-        '^dptrain: process 1 .*: device fault:.*no answer within 1 s' mpi.err
+# does_not_answer DEVICE OTHER PATTERN: the training on a device here and another in the second process ends
+# after a limit of a second, and the second process says why.
+does_not_answer() {
+    local began=$SECONDS
+    mpi 60 -n 1 "$DPTRAIN" "${task[@]}" --devices "$1" --split 2:1 --device-timeout 1 \
+        : -n 1 "$DPTRAIN" "${task[@]}" --devices "$2" --split 2:1 --device-timeout 1
+    check "$2 does not end: status $status" [ "$status" -ne 0 ]
+    check "$2 ends within some seconds" [ $((SECONDS - began)) -lt 20 ]
+    check "$2 is told: $(cat mpi.err)" grep -qE "^dptrain: process 1 .*: device fault:.*$3" mpi.err
     rules_were_kept
-done
+}
+
+# A sum in step 2 or later: the trial has made 7.  A call, with an island and without.
+does_not_answer $island $island:stick=30 'did not end within 1 s'
+does_not_answer $island $island:hang=400 'no answer within 1 s'
+does_not_answer fault:threads=1 fault:threads=1:hang=400 'no answer within 1 s'
 
 # A device that fails.
 mpi 60 -n 1 "$DPTRAIN" "${task[@]}" --devices $island --split 2:1 \
@@ -115,14 +109,6 @@ check "by one process" [ "$(grep -c '^dptrain: process' mpi.err)" -eq 1 ]
 rules_were_kept
 
 # A process that is killed.
-rm -rf killed
-mpi 100 -n 2 "$DPTRAIN" "${task[@]}" --devices $island --epochs 100000 --checkpoint killed &
-await killed/model.safetensors
-kill_rank 1
-began=$SECONDS
-wait
-check "the others end within 10 s" [ $((SECONDS - began)) -lt 10 ]
+loses_a_process mpi 100 -n 2 "$DPTRAIN" "${task[@]}" --devices $island
 check "mpirun tells who was killed: $(cat mpi.err)" grep -q 'rank 1 .*signal 9' mpi.err
-check "the checkpoint is whole" "$DPTRAIN" eval --dataset synthetic:28x28x1:10:700 \
-    --devices cpu:threads=1 --checkpoint killed
 finish

@@ -79,7 +79,7 @@ assert [e["step"] for e in kept] == sorted(e["step"] for e in kept), kept
 size = os.path.getsize("whole/checkpoint-000000210.safetensors")
 for e in kept:
     assert abs(e["bytes"] - size) < 4096, (e, size)
-    assert 0 < e["processor_seconds"] <= e["write_seconds"] + 0.02 and 0 < e["stopped_seconds"] < e["write_seconds"] + 60, e
+    assert 0 < e["stopped_seconds"] and 0 < e["processor_seconds"] <= e["write_seconds"] + 0.02, e # two clocks
 assert run[-1]["steps"] == whole[-1]["steps"] and run[-1]["epochs"] == whole[-1]["epochs"]
 PYTHON
 train "${common[@]:0:12}" --split replay:run.jsonl --epochs 30 --checkpoint other --quiet
