@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CACHE_FOLDER "opencl/"
+#define CACHE_FOLDER "opencl/programs/"
 
 typedef struct kernel_entry {
     cl_kernel kernel;

@@ -114,13 +114,20 @@ mkdir pocl
 export XDG_CACHE_HOME=$PWD/cache POCL_CACHE_DIR=$PWD/pocl
 train "${small[@]:1}" --devices opencl:0 --checkpoint first
 snapshot >first.files
-check "there is a cache" grep -q 'cache/dptrain/opencl/.*\.bin' first.files
+check "there is a cache" grep -q 'cache/dptrain/opencl/programs/.*\.bin' first.files
 train "${small[@]:1}" --devices opencl:0 --checkpoint second
 snapshot >second.files
 check "nothing is made anew: $(diff first.files second.files | head -5)" cmp -s first.files second.files
 check "the same weights" cmp -s first/model.safetensors second/model.safetensors
 planted clCreateProgramWithSource:1:-6 "$DPTRAIN" "${small[@]}" --devices opencl:0 >/dev/null 2>third.err
 check "no source is compiled: $(cat third.err)" test $? -eq 0
+planted clCreateProgramWithBinary:1:-6 "$DPTRAIN" "${small[@]}" --devices opencl:0 --checkpoint fourth >/dev/null 2>fourth.err
+check "a binary that is refused is compiled: $(cat fourth.err)" test $? -eq 0 -a ! -s fourth.err
+check "the same weights" cmp -s first/model.safetensors fourth/model.safetensors
+rm -r cache
+planted clGetProgramInfo:1:-5 "$DPTRAIN" "${small[@]}" --devices opencl:0 --checkpoint fifth >/dev/null 2>fifth.err
+check "a binary that is not handed out is not kept: $(cat fifth.err)" test $? -eq 0 -a ! -s fifth.err
+check "the same weights" cmp -s first/model.safetensors fifth/model.safetensors
 
 # ---- A cache that cannot be used ----
 train "${small[@]:1}" --devices opencl:0 --checkpoint good

@@ -5,7 +5,8 @@
    Whatever happens, nothing crashes or hangs; a call that fails has a status of a device and a
    message of one line that names the device and the native code in words; a training that goes on,
    at once or when the call is repeated, has the right numbers; and no object stays behind, unless
-   the device is lost.  What is asked once a process, platforms and devices, is in cli/opencl.sh. */
+   the device is lost.  What is asked once a process, platforms and devices, and what keeps programs
+   and loads them, is in cli/opencl.sh. */
 #include "opencl/interpose.h"
 
 #include "harness.h"
@@ -38,7 +39,6 @@ static const failure special[] = {
     {"clEnqueueMapBuffer", -12, "CL_MAP_FAILURE (-12)", false},
     {"clFinish", -2, "CL_DEVICE_NOT_AVAILABLE (-2)", false},
     {"clWaitForEvents", -2, "CL_DEVICE_NOT_AVAILABLE (-2)", false},
-    {"clGetProgramInfo", -5, "CL_OUT_OF_RESOURCES (-5)", true},
 };
 
 static failure failure_of(const char *function)
