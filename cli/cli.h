@@ -146,9 +146,12 @@ int cli_fail(const dpt_context *context, dpt_status status);
 /* Writes out what is buffered and ends the process at once: a thread is stuck in a device's
    library, whose exit handlers may not return (dpt_context_abandoned). */
 void cli_leave(int code);
-/* Runs this command line without --supervise in a child, and again where it is worth it; the exit
-   code of the last one. */
-int cli_supervise(int argc, char **argv, const cli_options *options);
+/* Runs this command line, whose options begin at `first`, in a child, and again with --resume where
+   it is worth it; the exit code of the last one. */
+int cli_supervise(int argc, char **argv, int first, const cli_options *options);
+
+/* Whether this process is such a child.  Asked once: its own children are none. */
+bool cli_supervised(void);
 
 /* ---- Verbs ----------------------------------------------------------------------------------- */
 

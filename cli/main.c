@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,6 +62,8 @@ static void occupy_closed_streams(void)
 int main(int argc, char **argv)
 {
     occupy_closed_streams();
+    /* A file that grows beyond what may be is an error of its write, and not the end. */
+    (void)signal(SIGXFSZ, SIG_IGN);
     int first;
     const cli_verb_entry *verb = cli_find_verb(argc, argv, &first);
     if (!verb) return CLI_USAGE;
@@ -71,8 +74,8 @@ int main(int argc, char **argv)
         cli_print_help(verb, first == 1);
     else if (options.version)
         printf("dptrain %s\n", DPT_VERSION);
-    else if (options.supervise)
-        code = options.checkpoint ? cli_supervise(argc, argv, &options)
+    else if (options.supervise && !cli_supervised())
+        code = options.checkpoint ? cli_supervise(argc, argv, first, &options)
                                   : cli_error(CLI_USAGE, "--supervise needs --checkpoint DIR, from "
                                                          "which training goes on");
     else

@@ -15,9 +15,12 @@
 /* The one mutable global: a signal handler has nowhere else to leave a note. */
 static volatile sig_atomic_t caught;
 
+/* Behind the first signal every other one, of either kind, finds the default action. */
 static void note_signal(int number)
 {
     caught = number;
+    (void)signal(SIGINT, SIG_DFL);
+    (void)signal(SIGTERM, SIG_DFL);
 }
 
 static void catch_signal(int number, const struct sigaction *action)
@@ -30,10 +33,10 @@ static void catch_signal(int number, const struct sigaction *action)
 
 void cli_signals_catch(void)
 {
-    /* RESETHAND: the second signal finds the default action. */
-    struct sigaction action = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND};
-    action.sa_flags |= SA_RESTART;
+    struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGINT);
+    sigaddset(&action.sa_mask, SIGTERM);
     catch_signal(SIGINT, &action);
     catch_signal(SIGTERM, &action);
 }

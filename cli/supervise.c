@@ -5,6 +5,8 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,55 +42,119 @@ static void catch_signals(void)
     }
 }
 
-/* The command line of the child: as it stands but --supervise, and with --resume if it is not the
-   first.  NULL without memory. */
-static char **child_arguments(int argc, char **argv, bool again)
+/* The command line of the child: as it stands, with --resume before its options (behind which may
+   be a --).  NULL without memory. */
+static char **resuming(int argc, char **argv, int first)
 {
     static char resume[] = "--resume";
     char **out = calloc((size_t)argc + 2, sizeof *out);
-    int n = 0;
     if (!out) return NULL;
-    for (int i = 0; i < argc; i++)
-        if (strcmp(argv[i], "--supervise") != 0) out[n++] = argv[i];
-    if (again) out[n++] = resume;
+    memcpy(out, argv, (size_t)first * sizeof *out);
+    out[first] = resume;
+    memcpy(out + first + 1, argv + first, (size_t)(argc - first) * sizeof *out);
     return out;
+}
+
+/* The child has the same options, and knows by this that it is one: its parent's number. */
+static const char variable[] = "DPTRAIN_SUPERVISOR";
+
+bool cli_supervised(void)
+{
+    const char *text = getenv(variable);
+    char *end = NULL;
+    const bool is_child = text && *text && strtol(text, &end, 10) == (long)getppid() && !*end;
+    (void)unsetenv(variable);
+    return is_child;
+}
+
+static bool name_child(void)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%ld", (long)getpid());
+    return setenv(variable, digits, 1) == 0;
+}
+
+/* In the child: signals end it until it has its own handlers. */
+static void drop_handlers(void)
+{
+    const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction now;
+        if (sigaction(numbers[i], NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO))
+            (void)signal(numbers[i], SIG_DFL);
+    }
 }
 
 /* Starts the child and waits for its end; its status as waitpid tells, or -1. */
 static int run_child(char **arguments)
 {
     const pid_t parent = getpid();
-    const pid_t id = fork();
+    sigset_t all, before;
     int status = 0;
-    if (id < 0) return -1;
+    /* A signal that comes meanwhile is delivered when it is known whom it is for. */
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    const pid_t id = fork();
     if (id == 0) {
+        drop_handlers();
+        sigprocmask(SIG_SETMASK, &before, NULL);
         (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (getppid() != parent) _exit(CLI_FAILURE); /* it has ended meanwhile */
         execv("/proc/self/exe", arguments);
         _exit(cli_error(CLI_FAILURE, "cannot start itself again: %s", strerror(errno)));
     }
-    child = (sig_atomic_t)id;
+    const int code = errno;
+    child = id > 0 ? (sig_atomic_t)id : 0;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    errno = code;
+    if (id < 0) return -1;
     while (waitpid(id, &status, 0) < 0)
         if (errno != EINTR) return -1;
     child = 0;
     return status;
 }
 
-/* When the newest file was written there, in nanoseconds; 0 if there is none. */
-static long long newest(const char *folder)
+/* The checkpoint of the last step in a folder.  Which it is and when it was written tell whether it
+   is another one, whatever the clock says. */
+typedef struct last_checkpoint {
+    char name[NAME_MAX + 1]; /* "": there is none */
+    ino_t file;
+    struct timespec written;
+} last_checkpoint;
+
+/* Of two names of numbers with at least nine digits the longer one, or the one that sorts later. */
+static bool is_later(const char *a, const char *b)
 {
+    const size_t n_a = strlen(a), n_b = strlen(b);
+    return n_a != n_b ? n_a > n_b : strcmp(a, b) > 0;
+}
+
+static last_checkpoint find_last(const char *folder)
+{
+    static const char prefix[] = "checkpoint-", suffix[] = ".safetensors";
     DIR *directory = opendir(folder);
-    long long latest = 0;
+    last_checkpoint last = {.name = ""};
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
+        const char *name = entry->d_name, *digits = name + sizeof prefix - 1;
         struct stat info;
-        if (!strstr(entry->d_name, ".safetensors") ||
-            fstatat(dirfd(directory), entry->d_name, &info, 0) != 0)
+        if (strncmp(name, prefix, sizeof prefix - 1) != 0 ||
+            strcmp(digits + strspn(digits, "0123456789"), suffix) != 0 ||
+            !is_later(name, last.name) ||
+            fstatat(dirfd(directory), name, &info, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
-        const long long at = (long long)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
-        if (at > latest) latest = at;
+        snprintf(last.name, sizeof last.name, "%s", name);
+        last.file = info.st_ino;
+        last.written = info.st_mtim;
     }
     if (directory) closedir(directory);
-    return latest;
+    return last;
+}
+
+static bool is_new(const last_checkpoint *now, const last_checkpoint *before)
+{
+    return now->name[0] && (strcmp(now->name, before->name) != 0 || now->file != before->file ||
+                            now->written.tv_sec != before->written.tv_sec ||
+                            now->written.tv_nsec != before->written.tv_nsec);
 }
 
 static bool crashed(int status)
@@ -111,14 +177,17 @@ static int code_of(int status)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int cli_supervise(int argc, char **argv, const cli_options *options)
+int cli_supervise(int argc, char **argv, int first, const cli_options *options)
 {
-    char **first = child_arguments(argc, argv, false), **again = child_arguments(argc, argv, true);
-    char **arguments = first;
+    char **again = resuming(argc, argv, first), **arguments = argv;
     int code = CLI_FAILURE, in_vain = 0;
+    if (!again || !name_child()) {
+        free(again);
+        return cli_error(CLI_FAILURE, "no memory to start the training again");
+    }
     catch_signals();
-    while (first && again) {
-        const long long before = newest(options->checkpoint);
+    for (;;) {
+        const last_checkpoint before = find_last(options->checkpoint);
         const int status = run_child(arguments);
         if (status < 0) {
             code = cli_error(CLI_FAILURE, "cannot start the training: %s", strerror(errno));
@@ -126,7 +195,8 @@ int cli_supervise(int argc, char **argv, const cli_options *options)
         }
         code = code_of(status);
         if (passed || !crashed(status)) break;
-        in_vain = newest(options->checkpoint) > before ? 0 : in_vain + 1;
+        const last_checkpoint now = find_last(options->checkpoint);
+        in_vain = is_new(&now, &before) ? 0 : in_vain + 1;
         if (in_vain == MOST_IN_VAIN) {
             (void)cli_error(code, "ended %d times without a new checkpoint: not started again",
                             MOST_IN_VAIN);
@@ -138,6 +208,5 @@ int cli_supervise(int argc, char **argv, const cli_options *options)
         arguments = again;
     }
     free(again);
-    free(first);
     return code;
 }

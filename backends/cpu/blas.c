@@ -8,8 +8,11 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #ifndef DPT_CPU_LIBRARY_FOLDER
 #define DPT_CPU_LIBRARY_FOLDER "/usr/lib"
@@ -135,12 +138,35 @@ static const char *load(const char *path, dpt_cpu_blas *blas)
     return NULL;
 }
 
+/* Where it gets no buffer OpenBLAS asks again, for ever.  Its buffers are of 128 MiB at most, one
+   for each thread in a product. */
+static bool has_room(void)
+{
+    static const size_t room = (size_t)512 << 20;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return true;
+    void *place = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (place == MAP_FAILED) return false;
+    (void)munmap(place, room);
+    return true;
+}
+
 void dpt_cpu_blas_open(dpt_cpu_blas *blas, dpt_error *problem)
 {
     *blas = (dpt_cpu_blas){.description = "own matrix product"};
     const char *asked = secure_getenv("DPTRAIN_BLAS");
     if (asked && !*asked) asked = NULL;
     if (asked && strcmp(asked, "none") == 0) return;
+    if (!has_room()) {
+        snprintf(blas->description, sizeof blas->description,
+                 "own matrix product (ulimit -v leaves OpenBLAS no room)");
+        if (asked)
+            DPT_FAIL(problem, DPT_E_INVALID,
+                     "DPTRAIN_BLAS=%s cannot be used: the limit on address space (ulimit -v) "
+                     "leaves less than 512 MiB; raise it, or set it to none to do without",
+                     asked);
+        return;
+    }
 
     saved_environment saved;
     prepare_environment(&saved);

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char prefix[] = "checkpoint-", suffix[] = ".safetensors";
+static const char prefix[] = "checkpoint-", suffix[] = ".safetensors", aside[] = "old-";
 
 char *dpti_folder_path(const char *folder, size_t number)
 {
@@ -33,6 +33,12 @@ static bool parse_name(const char *name, size_t *number)
     digits[n] = '\0';
     /* Only names that dpti_folder_path makes: a number has one. */
     return dpti_parse_size(digits, 0, SIZE_MAX, number) && (n == 9 || (n > 9 && digits[0] != '0'));
+}
+
+bool dpti_folder_numbers(const char *name)
+{
+    size_t number;
+    return parse_name(name, &number);
 }
 
 static int descending(const void *a, const void *b)
@@ -76,6 +82,38 @@ dpt_status dpti_folder_list(const char *folder, size_t **numbers, size_t *n, dpt
     *numbers = found;
     *n = n_found;
     return DPT_OK;
+}
+
+/* The greatest last: it tells what kind of training the files are of. */
+dpt_status dpti_folder_set_aside(const char *folder, dpt_error *error)
+{
+    size_t *numbers = NULL, n = 0;
+    dpt_status status = dpti_folder_list(folder, &numbers, &n, error);
+    while (status == DPT_OK && n > 0) {
+        const size_t number = numbers[--n];
+        char *from = dpti_folder_path(folder, number);
+        char *to = dpti_format("%s/%s%s%09zu%s", folder, aside, prefix, number, suffix);
+        if (!from || !to)
+            status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the files of %s", folder);
+        else if (rename(from, to) != 0)
+            status = DPT_FAIL_NATIVE(error, DPT_E_IO, errno, "cannot rename %s: %s", from,
+                                     strerror(errno));
+        free(from);
+        free(to);
+    }
+    free(numbers);
+    return status;
+}
+
+void dpti_folder_delete_aside(const char *folder)
+{
+    DIR *directory = opendir(folder);
+    if (!directory) return;
+    for (const struct dirent *entry; (entry = readdir(directory));)
+        if (strncmp(entry->d_name, aside, sizeof aside - 1) == 0 &&
+            dpti_folder_numbers(entry->d_name + sizeof aside - 1))
+            (void)unlinkat(dirfd(directory), entry->d_name, 0);
+    closedir(directory);
 }
 
 dpt_status dpti_folder_lock(const char *folder, int *lock, dpt_error *error)

@@ -7,10 +7,16 @@
 
 /* The path of file `number`; NULL without memory.  To be freed. */
 char *dpti_folder_path(const char *folder, size_t number);
+/* Whether a name without a folder is that of such a file. */
+bool dpti_folder_numbers(const char *name);
 /* The numbers of the files that there are, the greatest first; *numbers is to be freed.  DPT_E_IO.
  */
 DPT_CHECK_RESULT dpt_status dpti_folder_list(const char *folder, size_t **numbers, size_t *n,
                                              dpt_error *error);
+/* Gives the files that there are other names, old-checkpoint-000000120.safetensors, under which
+   they are not listed; and deletes those.  DPT_E_IO; deleting tries what it can. */
+DPT_CHECK_RESULT dpt_status dpti_folder_set_aside(const char *folder, dpt_error *error);
+void dpti_folder_delete_aside(const char *folder);
 /* Holds the folder for this process until *lock is closed, which the end of the process does too.
    DPT_E_STATE if another one holds it.  *lock is -1 where the file system knows no locks. */
 DPT_CHECK_RESULT dpt_status dpti_folder_lock(const char *folder, int *lock, dpt_error *error);

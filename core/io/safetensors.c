@@ -11,7 +11,9 @@
 
 enum {
     LENGTH_BYTES = 8,
-    MAX_HEADER_BYTES = 100 * 1000 * 1000, /* the format's own limit */
+    /* The format allows 100 MB, which take 20 times that much memory as JSON; a tensor takes some
+       100 bytes here. */
+    MAX_HEADER_BYTES = 16 << 20,
     ALIGNMENT = 8,
 };
 
@@ -28,6 +30,7 @@ struct dpti_safetensors {
     uint8_t *owned;   /* the file, if we read it */
     const uint8_t *data;
     size_t n_data;
+    bool sealed;
     json_t *header; /* owns every string that is handed out */
     size_t n_tensors;
     dpti_tensor *tensors; /* in the order of their data */
@@ -266,7 +269,8 @@ dpt_status dpti_safetensors_parse(const char *name, const uint8_t *bytes, size_t
     if (!file) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read %s", name);
     file->name = name;
     dpt_status status = DPT_OK;
-    if (has_seal(bytes, n_bytes)) status = verify_seal(name, bytes, n_bytes, error);
+    file->sealed = has_seal(bytes, n_bytes);
+    if (file->sealed) status = verify_seal(name, bytes, n_bytes, error);
     if (status == DPT_OK) status = parse_header(file, bytes, n_bytes, error);
     if (status == DPT_OK) status = parse_metadata(file, error);
     if (status == DPT_OK) status = parse_tensors(file, error);
@@ -340,6 +344,11 @@ char *dpti_safetensors_peek(const char *path, size_t max_bytes, const char *key)
     json_decref(file.header);
     free(bytes);
     return value;
+}
+
+bool dpti_safetensors_sealed(const dpti_safetensors *file)
+{
+    return file->sealed;
 }
 
 void dpti_safetensors_close(dpti_safetensors *file)

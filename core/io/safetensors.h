@@ -56,6 +56,8 @@ DPT_CHECK_RESULT dpt_status dpti_safetensors_parse_sealed(const char *name, cons
 /* Of a file's header alone, at most max_bytes of it, and without looking whether the rest is sound:
    a value of its metadata, to be freed; NULL if there is none. */
 char *dpti_safetensors_peek(const char *path, size_t max_bytes, const char *key);
+/* Whether it has a checksum, which then fits. */
+bool dpti_safetensors_sealed(const dpti_safetensors *file);
 void dpti_safetensors_close(dpti_safetensors *file);
 size_t dpti_safetensors_count(const dpti_safetensors *file);
 const dpti_tensor *dpti_safetensors_get(const dpti_safetensors *file, size_t i);

@@ -10,11 +10,17 @@
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
+/* The epoch that the weights have seen last, whole or in part. */
+static size_t last_epoch(const dpt_trainer *t)
+{
+    return t->done.position == 0 && t->done.step > 0 ? t->done.epoch - 1 : t->done.epoch;
+}
+
 dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
 {
     dpt_trainer *t = trainer;
     dpti_tensors tensors;
-    char steps[24];
+    char steps[24], epoch[24];
     dpt_error error = {0};
     DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_save"));
     float *flat = dpti_trainer_make_flat(t);
@@ -22,14 +28,15 @@ dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
     dpt_status status = dpti_trainer_read_trusted(t, 1, &flat);
     if (status == DPT_OK) {
         snprintf(steps, sizeof steps, "%zu", t->done.step);
-        const char *const metadata[] = {"format", "pt",  "model", t->model->name,
-                                        "steps",  steps, NULL};
+        snprintf(epoch, sizeof epoch, "%zu", last_epoch(t));
+        const char *const metadata[] = {"format", "pt",  "model", t->model->name, "steps", steps,
+                                        "epoch",  epoch, NULL};
         status = dpti_tensors_create(t->model, 1, &tensors, &error);
         if (status == DPT_OK)
             status = dpti_tensors_add_weights(&tensors, flat,
                                               (int64_t)(t->batches_before + t->done.step), &error);
         if (status == DPT_OK)
-            status = dpti_safetensors_write(path, tensors.list, tensors.n, metadata, &error);
+            status = dpti_safetensors_seal(path, tensors.list, tensors.n, metadata, &error);
         dpti_tensors_free(&tensors);
         if (status != DPT_OK) status = dpti_context_fail(t->context, NULL, &error);
     }
@@ -127,6 +134,19 @@ static size_t batches_of(const dpt_model *m, const dpti_safetensors *file)
     return batches > 0 ? (size_t)batches : 0;
 }
 
+/* What we have written is sealed: where it says so and is not, what says that it is sealed has been
+   damaged. */
+static dpt_status check_seal(dpt_trainer *t, const char *path, const dpti_safetensors *file)
+{
+    const bool is_ours =
+        dpti_safetensors_metadata(file, "model") && dpti_safetensors_metadata(file, "steps");
+    if (!is_ours || dpti_safetensors_sealed(file)) return DPT_OK;
+    return dpt_fail(t->context, DPT_E_FORMAT,
+                    "%s says that it is dptrain's and has no checksum: damaged, or written by "
+                    "another program, which should leave out the metadata",
+                    path);
+}
+
 /* How much larger the weights of another model may be, so that what is wrong with them is named. */
 static const size_t other_model_bytes = (size_t)1 << 30;
 
@@ -141,6 +161,7 @@ dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path)
         return dpti_context_fail(t->context, NULL, &error);
     float *flat = dpti_trainer_make_flat(t), *outside = dpti_trainer_make_flat(t);
     dpt_status status = flat && outside ? DPT_OK : DPT_E_NO_MEMORY;
+    if (status == DPT_OK) status = check_seal(t, path, file);
     if (status == DPT_OK) status = dpti_weights_read(t, path, file, flat, outside);
     if (status == DPT_OK) {
         memset(outside, 0, t->model->flat_size * sizeof *outside);

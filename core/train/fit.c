@@ -158,12 +158,19 @@ static dpt_status evaluate_on(dpti_fit *f, const char *what, const dpt_dataset *
     return tell_devices(f);
 }
 
+/* A loss that is no number is worse than any. */
+static bool is_better(const dpt_fit_result *r, double loss)
+{
+    if (r->best_epoch == 0) return true;
+    return isnan(r->best_validation_loss) ? !isnan(loss) : loss < r->best_validation_loss;
+}
+
 /* Evaluates the validation data, and keeps the weights if there were none so good. */
 static dpt_status validate(dpti_fit *f, size_t epoch, dpt_evaluation *out)
 {
     dpt_fit_result *r = &f->course.result;
     DPT_TRY(evaluate_on(f, "validation", f->options->validation, epoch, out));
-    const bool better = r->best_epoch == 0 || out->loss < r->best_validation_loss;
+    const bool better = is_better(r, out->loss);
     f->course.without_better = better ? 0 : f->course.without_better + 1;
     if (!better) return DPT_OK;
     r->best_epoch = epoch;
@@ -171,11 +178,13 @@ static dpt_status validate(dpti_fit *f, size_t epoch, dpt_evaluation *out)
     return dpti_fit_save(f, f->best, epoch, &f->unsaved_best);
 }
 
-/* Validation and test, as far as there are data, into the epoch's and the result's figures. */
-static dpt_status evaluate(dpti_fit *f, dpt_epoch_metrics *m)
+/* Validation and test, as far as there are data, into the epoch's and the result's figures.  Part
+   of an epoch is validated only where there is nothing better: whoever resumes completes it, and
+   has the best of whole epochs. */
+static dpt_status evaluate(dpti_fit *f, bool whole, dpt_epoch_metrics *m)
 {
     dpt_evaluation e;
-    if (f->options->validation) {
+    if (f->options->validation && (whole || f->course.result.best_epoch == 0)) {
         DPT_TRY(validate(f, m->epoch, &e));
         m->validated = true;
         m->validation_loss = e.loss;
@@ -203,7 +212,7 @@ static dpt_status after_epoch(dpti_fit *f, size_t epoch)
                            .seconds = f->course.seconds,
                            .images_per_second = samples / f->course.seconds};
     dpt_error error = {0};
-    DPT_TRY(evaluate(f, &m));
+    DPT_TRY(evaluate(f, true, &m));
     f->course.result.no_patience =
         f->options->patience > 0 && f->course.without_better >= f->options->patience;
     f->course.result.epochs++;
@@ -265,7 +274,7 @@ static dpt_status run_epoch(dpti_fit *f)
     return whole ? after_epoch(f, epoch) : DPT_OK;
 }
 
-/* An epoch that a limit cut short: its steps count, it is evaluated, the checkpoint is written. */
+/* An epoch that a limit cut short: its steps count, it is evaluated. */
 static dpt_status finish_partial(dpti_fit *f)
 {
     const double samples = (double)f->course.samples;
@@ -273,7 +282,14 @@ static dpt_status finish_partial(dpti_fit *f)
     if (f->course.result.steps > 0 && f->course.samples == 0) return DPT_OK;
     if (f->course.samples > 0) f->course.result.train_loss = f->course.loss / samples;
     f->course.result.seconds += f->course.seconds;
-    if (!f->course.result.stopped) DPT_TRY(evaluate(f, &m));
+    return f->course.result.stopped ? DPT_OK : evaluate(f, false, &m);
+}
+
+/* The weights, unless the last epoch has written them: a training that is resumed at its end has
+   not, and the file may be of another step. */
+static dpt_status save_last(dpti_fit *f)
+{
+    if (f->saved_step == f->trainer->done.step && f->unsaved.status == DPT_OK) return DPT_OK;
     return dpti_fit_save(f, f->model, f->epoch, &f->unsaved);
 }
 
@@ -287,6 +303,7 @@ static dpt_status train(dpti_fit *f)
     const dpt_status kept = dpti_fit_keep_last(f, false);
     const dpt_error not_kept = f->context->error;
     DPT_TRY(finish_partial(f));
+    DPT_TRY(save_last(f));
     DPT_TRY(tell_devices(f));
     if (c->result.seconds > 0)
         c->result.images_per_second = (double)c->total_samples / c->result.seconds;
@@ -347,6 +364,8 @@ static dpt_status prepare(dpti_fit *f)
     DPT_TRY(dpti_peers_check_weights(f->trainer));
     status = dpti_fit_open_files(f);
     if (status == DPT_OK && f->options->resume) status = check_steps(f);
+    if (status == DPT_OK && f->keeper && !f->options->resume)
+        status = dpti_keeper_begin_new(f->keeper);
     return dpti_peers_agree(f->trainer, status);
 }
 
@@ -372,6 +391,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
                   .context = trainer->context,
                   .began = dpti_seconds(),
                   .epoch = trainer->next.epoch,
+                  .saved_step = SIZE_MAX,
                   .course = {.first = trainer->next,
                              .result = {.train_loss = NAN,
                                         .test_loss = NAN,

@@ -35,6 +35,7 @@ typedef struct dpti_fit {
     dpti_snapshot copy;  /* in host memory, should all devices be lost; its state NULL: none yet */
     size_t copied_steps; /* of the course, when it was taken */
     dpt_error unsaved, unsaved_best; /* weights that could not be written: DPT_OK if none */
+    size_t saved_step;               /* of model.safetensors; SIZE_MAX: not written yet */
     long causes[DPTI_FIT_CAUSES];
     size_t n_causes;
 } dpti_fit;

@@ -5,9 +5,11 @@
 
 #include "base/base.h"
 #include "io/folder.h"
+#include "io/safetensors.h"
 #include "train/settings.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { DEFAULT_KEPT = 2 };
 /* Bits: what is due. */
@@ -57,15 +59,51 @@ dpt_status dpti_fit_save(dpti_fit *f, const char *path, size_t epoch, dpt_error 
     const dpt_status status = dpt_trainer_save(f->trainer, path);
     dpti_tracing_host(&f->tracing, "checkpoint", epoch, began);
     unsaved->status = DPT_OK;
+    if (status == DPT_OK && path == f->model) f->saved_step = f->trainer->done.step;
     if (status != DPT_E_IO) return status;
     *unsaved = f->context->error;
     warn_of(f, unsaved);
     return DPT_OK;
 }
 
+/* ---- The best weights of before -------------------------------------------------------------- */
+
+/* The epoch of the weights in best.safetensors: 0 if there are none, SIZE_MAX if it does not say.
+ */
+static size_t epoch_of_best(const dpti_fit *f)
+{
+    enum { HEADER_BYTES = 16 << 20 };
+    size_t epoch = 0;
+    if (access(f->best, R_OK) != 0) return 0;
+    char *text = dpti_safetensors_peek(f->best, HEADER_BYTES, "epoch");
+    const bool says = text && dpti_parse_size(text, 0, SIZE_MAX, &epoch);
+    free(text);
+    return says ? epoch : SIZE_MAX;
+}
+
+/* What could not be written before an interruption is gone: no checkpoint has the best weights. */
+static void miss_best(dpti_fit *f)
+{
+    (void)DPT_FAIL(&f->unsaved_best, DPT_E_IO,
+                   "%s is not that of the best epoch, %zu: it could not be written, or was removed",
+                   f->best, f->course.result.best_epoch);
+}
+
+/* Those of a later epoch are no loss yet: it is done again. */
+static void look_for_best(dpti_fit *f)
+{
+    if (!f->best || epoch_of_best(f) >= f->course.result.best_epoch) return;
+    miss_best(f);
+    warn_of(f, &f->unsaved_best);
+}
+
 dpt_status dpti_fit_check_saved(dpti_fit *f)
 {
+    const size_t epoch = f->course.result.best_epoch;
     if (f->unsaved.status != DPT_OK) return dpti_context_fail(f->context, NULL, &f->unsaved);
+    if (f->resumed && f->best && epoch > 0 && epoch_of_best(f) != epoch &&
+        epoch_of_best(f) != SIZE_MAX && f->unsaved_best.status == DPT_OK)
+        miss_best(f);
     if (f->unsaved_best.status == DPT_OK) return DPT_OK;
     return dpti_context_fail(f->context, NULL, &f->unsaved_best);
 }
@@ -132,6 +170,7 @@ static dpt_status go_on(dpti_fit *f, const dpti_checkpoint *c)
     r->stopped = false;
     r->no_patience = f->options->patience > 0 && f->course.without_better >= f->options->patience;
     tell_resumed(f, c);
+    look_for_best(f);
     return DPT_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "train/fit.h"
 
 #include "base/base.h"
+#include "io/folder.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,15 +23,57 @@ static dpt_status make_folder(dpti_fit *f, const char *path)
                     code == EEXIST ? "there is a file of that name" : strerror(code));
 }
 
+/* The folder that a path is in, and where in the path its own name begins. */
+static bool find_folder(const char *path, struct stat *folder, const char **name)
+{
+    const char *slash = strrchr(path, '/');
+    char *above = slash ? dpti_strndup(path, (size_t)(slash - path) + 1) : dpti_strdup(".");
+    *name = slash ? slash + 1 : path;
+    const bool found = above && stat(above, folder) == 0;
+    free(above);
+    return found;
+}
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Whether two paths, however they are spelled, are one file or will be. */
+static bool is_one_file(const char *a, const char *b)
+{
+    struct stat at_a, at_b;
+    const char *name_a, *name_b;
+    if (strcmp(a, b) == 0) return stat(a, &at_a) != 0 || S_ISREG(at_a.st_mode); /* not /dev/null */
+    const bool there_a = stat(a, &at_a) == 0, there_b = stat(b, &at_b) == 0;
+    if (there_a != there_b) return false;
+    if (there_a) return S_ISREG(at_a.st_mode) && same_file(&at_a, &at_b);
+    return find_folder(a, &at_a, &name_a) && find_folder(b, &at_b, &name_b) &&
+           same_file(&at_a, &at_b) && strcmp(name_a, name_b) == 0;
+}
+
 /* What is written last would silently replace the other. */
 static dpt_status not_one_file(dpti_fit *f, const char *a, const char *b)
 {
-    struct stat about;
-    if (!a || !b || strcmp(a, b) != 0) return DPT_OK;
-    if (stat(a, &about) == 0 && !S_ISREG(about.st_mode)) return DPT_OK; /* /dev/null */
+    if (!a || !b || !is_one_file(a, b)) return DPT_OK;
     return dpt_fail(
         f->context, DPT_E_INVALID,
         "%s is to be written twice; name another file for the log, the plot or the trace", a);
+}
+
+/* Checkpoints come and go, whatever else has such a name. */
+static dpt_status no_checkpoint(dpti_fit *f, const char *path)
+{
+    struct stat above, checkpoints;
+    const char *name;
+    if (!path || !find_folder(path, &above, &name) ||
+        stat(f->options->checkpoint, &checkpoints) != 0 || !same_file(&above, &checkpoints) ||
+        !dpti_folder_numbers(name))
+        return DPT_OK;
+    return dpt_fail(f->context, DPT_E_INVALID,
+                    "%s has the name of a checkpoint; name another file for the log, the plot or "
+                    "the trace",
+                    path);
 }
 
 static dpt_status log_choices(dpti_fit *f, size_t device)
@@ -85,21 +128,34 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
     return DPT_OK;
 }
 
-/* The path of NAME.safetensors in the checkpoint's folder, which is not the log's or the plot's. */
-static dpt_status checkpoint_path(dpti_fit *f, const char *name, char **out)
-{
-    *out = dpti_format("%s/%s.safetensors", f->options->checkpoint, name);
-    if (!*out) return dpti_fit_no_memory(f);
-    DPT_TRY(not_one_file(f, f->options->log, *out));
-    DPT_TRY(not_one_file(f, f->options->trace, *out));
-    return not_one_file(f, f->options->plot, *out);
-}
-
 static dpt_status check_writable(dpti_fit *f, const char *path)
 {
     dpt_error error = {0};
     if (!path || dpti_plot_check(path, &error) == DPT_OK) return DPT_OK;
     return dpti_context_fail(f->context, NULL, &error);
+}
+
+/* The path of NAME.safetensors in the checkpoint's folder, which is not the log's or the plot's. */
+static dpt_status check_weights(dpti_fit *f, const char *name, char **out)
+{
+    *out = dpti_format("%s/%s.safetensors", f->options->checkpoint, name);
+    if (!*out) return dpti_fit_no_memory(f);
+    DPT_TRY(not_one_file(f, f->options->log, *out));
+    DPT_TRY(not_one_file(f, f->options->trace, *out));
+    DPT_TRY(not_one_file(f, f->options->plot, *out));
+    dpti_folder_claim(*out);
+    return check_writable(f, *out);
+}
+
+static dpt_status check_folder(dpti_fit *f)
+{
+    const dpt_fit_options *o = f->options;
+    DPT_TRY(make_folder(f, o->checkpoint));
+    DPT_TRY(no_checkpoint(f, o->log));
+    DPT_TRY(no_checkpoint(f, o->plot));
+    DPT_TRY(no_checkpoint(f, o->trace));
+    DPT_TRY(check_weights(f, "model", &f->model));
+    return o->validation ? check_weights(f, "best", &f->best) : DPT_OK;
 }
 
 dpt_status dpti_fit_check_files(dpti_fit *f)
@@ -108,13 +164,21 @@ dpt_status dpti_fit_check_files(dpti_fit *f)
     DPT_TRY(not_one_file(f, o->log, o->plot));
     DPT_TRY(not_one_file(f, o->log, o->trace));
     DPT_TRY(not_one_file(f, o->plot, o->trace));
-    if (o->checkpoint) DPT_TRY(checkpoint_path(f, "model", &f->model));
-    if (o->checkpoint && o->validation) DPT_TRY(checkpoint_path(f, "best", &f->best));
+    if (o->checkpoint) DPT_TRY(check_folder(f));
     DPT_TRY(check_writable(f, o->plot));
-    DPT_TRY(check_writable(f, o->trace));
-    if (o->checkpoint) DPT_TRY(make_folder(f, o->checkpoint));
-    DPT_TRY(check_writable(f, f->model));
-    return check_writable(f, f->best);
+    return check_writable(f, o->trace);
+}
+
+/* Its steps behind those that it has could not be written, but a checkpoint of them could. */
+static void tell_gap(const dpti_fit *f, size_t last)
+{
+    char text[256];
+    const size_t done = f->trainer->done.step;
+    if (last >= done || !f->options->notice) return;
+    snprintf(text, sizeof text,
+             "%.120s lacks steps %zu to %zu, which could not be written: it cannot be replayed",
+             f->options->log, last + 1, done);
+    f->options->notice(DPT_NOTICE_WARNING, text, f->options->user);
 }
 
 /* A new log, or that of the run which is resumed. */
@@ -132,6 +196,7 @@ static dpt_status open_log(dpti_fit *f)
                    : dpti_log_open(f->options->log, &f->log, &error);
     if (status != DPT_OK) return dpti_context_fail(f->context, NULL, &error);
     if (!begun) DPT_TRY(log_run(f, false));
+    if (begun && f->resumed) tell_gap(f, last);
     return f->resumed ? log_run(f, true) : DPT_OK;
 }
 

@@ -81,6 +81,7 @@ static void delete_others(dpti_keeper *k)
         free(path);
     }
     free(numbers);
+    dpti_folder_delete_aside(k->folder);
 }
 
 /* Of the thread that asks. */
@@ -369,4 +370,11 @@ dpt_status dpti_keeper_check_new(dpti_keeper *keeper)
                     "%s has the checkpoints of a training that was interrupted: resume it "
                     "(--resume), choose another folder, or remove checkpoint-*.safetensors there",
                     k->folder);
+}
+
+dpt_status dpti_keeper_begin_new(dpti_keeper *keeper)
+{
+    dpt_error error = {0};
+    if (dpti_folder_set_aside(keeper->folder, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(keeper->trainer->context, NULL, &error);
 }

@@ -30,6 +30,10 @@ DPT_CHECK_RESULT dpt_status dpti_keeper_newest(dpti_keeper *keeper, dpti_keeper_
    new one would replace. */
 DPT_CHECK_RESULT dpt_status dpti_keeper_check_new(dpti_keeper *keeper);
 
+/* Gives the checkpoints of a training that has ended other names until the first one of the new
+   training is durable: whoever resumes before does not take them for its own. */
+DPT_CHECK_RESULT dpt_status dpti_keeper_begin_new(dpti_keeper *keeper);
+
 /* Whether nothing is being written. */
 bool dpti_keeper_idle(dpti_keeper *keeper);
 /* Waits until nothing is. */

@@ -447,7 +447,7 @@ static void weights_alone_are_no_state(test *t)
         make_steps(t, &a, 2);
         CHECK_OK(dpt_trainer_save(a.trainer, "weights.safetensors"));
         CHECK_STATUS(dpt_trainer_load_state(b.trainer, "weights.safetensors"), DPT_E_FORMAT);
-        CHECK_CONTAINS(dpt_error_message(s->context), "no checkpoint with a checksum");
+        CHECK_CONTAINS(dpt_error_message(s->context), "has weights only");
         /* The other way round the weights are found. */
         CHECK_OK(dpt_trainer_save_state(a.trainer, "state.safetensors"));
         CHECK_OK(dpt_trainer_load(b.trainer, "state.safetensors"));
