@@ -4,7 +4,7 @@
 . "$SRC/tests/cli/kit.bash"
 
 common=(--dataset synthetic:8x8x1:2:64 --model linear --batch-size 16 --devices cpu:threads=1 --quiet)
-rm -rf folder new data plugins dptrain-as-another precious holes pipe
+rm -rf folder new data altered.safetensors plugins dptrain-as-another precious holes pipe
 # Refused like that, behind warnings.
 refuse_late() {
     checks=$((checks + 1))
@@ -40,6 +40,33 @@ check "links and pipes among checkpoints are passed over" grep -q "no regular fi
 check "nothing is written through a link" unchanged
 for name in model checkpoint-000000006; do
     check "$name has taken the link's place" test -f folder/$name.safetensors -a ! -L folder/$name.safetensors
+done
+
+rm -rf piped
+mkdir piped
+for name in model best; do mkfifo piped/$name.safetensors; done
+train "${common[@]}" --checkpoint piped --max-steps 2 --validation 0.25
+for name in model best; do
+    check "$name has taken the pipe's place" test -f piped/$name.safetensors
+    rm piped/$name.safetensors
+    ln -s "$PWD/folder" piped/$name.safetensors
+done
+train "${common[@]}" --checkpoint piped --max-steps 2 --validation 0.25
+check "a link to a folder is taken away" test -f piped/model.safetensors -a ! -L piped/model.safetensors
+
+# ---- Damage --------------------------------------------------------------------------------------
+
+# altered FILE FROM TO: the first place of these bytes is changed.
+altered() {
+    LC_ALL=C sed "0,/$2/s/$2/$3/" "$1" >altered.safetensors
+    check "$1 has been altered" test -s altered.safetensors -a "$(cmp -s "$1" altered.safetensors; echo $?)" = 1
+}
+for file in piped/model.safetensors piped/best.safetensors piped/checkpoint-000000002.safetensors; do
+    altered $file F32 F64
+    refuse 1 "altered.safetensors: its checksum does not fit" "${common[@]}" --load altered.safetensors
+    altered $file checksum chocksum
+    refuse 1 "altered.safetensors says that it is dptrain's and has no checksum" "${common[@]}" \
+        --load altered.safetensors
 done
 
 # ---- Files of holes --------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ need_python
 
 common=(--dataset synthetic:12x12x1:4:200 --model mlp --batch-size 32 --momentum 0.9 --lr 0.02
     --devices cpu:threads=1,cpu:threads=1 --split 2:1)
-rm -rf whole run other busy full *.jsonl
+rm -rf whole run second other busy full better parts cut *.jsonl
 
 # Mistakes of the command line
 refuse 2 "--resume needs --checkpoint DIR" "${common[@]}" --resume
@@ -39,6 +39,16 @@ for number in signal.SIGINT, signal.SIGTERM:
     files = [f for f in os.listdir("run") if f.startswith("checkpoint-")]
     before = max(int(f[11:20]) for f in files)
     assert 5 < before < 150, files
+# A second one of the other kind: both are there when the process goes on.
+process = start("--max-time=300", "--log=second.jsonl", "--checkpoint=second")
+for _ in range(3000):
+    if os.path.exists("second.jsonl") and '"step"' in open("second.jsonl").read():
+        break
+    time.sleep(0.01)
+for number in signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT:
+    process.send_signal(number)
+process.communicate(timeout=60)
+assert process.returncode in (-signal.SIGINT, -signal.SIGTERM), process.returncode
 PYTHON
 refuse 2 "run has the checkpoints of a training that was interrupted: resume it" "${common[@]}" \
     --epochs 30 --checkpoint run --quiet
@@ -86,6 +96,7 @@ train "${common[@]:0:12}" --split replay:run.jsonl --epochs 30 --checkpoint othe
 check "the log is replayed" cmp other/model.safetensors whole/model.safetensors
 
 # A training that has ended: again, longer, anew.
+rm run/model.safetensors
 train "${common[@]}" --epochs 30 --checkpoint run --log run.jsonl --resume --quiet
 check "nothing more to do" cmp run/model.safetensors whole/model.safetensors
 train "${common[@]}" --epochs 31 --checkpoint run --resume --quiet
@@ -94,6 +105,34 @@ train "${common[@]}" --epochs 31 --checkpoint whole --quiet
 check "more epochs" cmp run/model.safetensors whole/model.safetensors
 train "${common[@]}" --epochs 2 --checkpoint run --quiet
 check "anew: those of before are gone" test "$(ls run | grep -c checkpoint-)" -eq 2
+
+# Anew, and killed before its first checkpoint: those of before are not taken for its own.
+"$DPTRAIN" train "${common[@]}" --max-time 300 --checkpoint run --checkpoint-every 1h --log killed.jsonl \
+    --quiet >killed.out 2>&1 &
+for ((i = 0; i < 300; i++)); do
+    if grep -q '"event":"step"' killed.jsonl 2>/dev/null; then break; fi
+    sleep 0.1
+done
+kill -KILL $!
+wait $! 2>/dev/null
+check "they have other names" test "$(ls run | grep -c '^old-checkpoint-')" -eq 2 -a \
+    "$(ls run | grep -c '^checkpoint-')" -eq 0
+train "${common[@]}" --epochs 2 --checkpoint run --resume
+check "it begins anew" grep -q "beginning at step 1" train.err
+check "they are gone" test "$(ls run | grep -c old-)" -eq 0
+
+# The best weights: of whole epochs where there is one, and missed where they are not there.
+best=("${common[@]}" --validation 0.2 --quiet)
+train "${best[@]}" --epochs 4 --checkpoint better
+train "${best[@]}" --max-steps 8 --checkpoint parts # five an epoch
+train "${best[@]}" --max-steps 13 --checkpoint parts --resume
+train "${best[@]}" --epochs 4 --checkpoint parts --resume
+check "the best weights of parts" cmp better/best.safetensors parts/best.safetensors
+rm better/best.safetensors
+checks=$((checks + 1))
+"$DPTRAIN" train "${best[@]}" --epochs 4 --checkpoint better --resume >train.out 2>train.err
+[ $? -eq 1 ] && grep -q "best.safetensors is not that of the best epoch" train.err ||
+    fail "best weights that are gone: $(cat train.err)"
 
 # The log of another training is left alone.
 sed 's/"batch_size":32/"batch_size":33/' run.jsonl >kept.jsonl
@@ -150,6 +189,15 @@ assert 1 <= stderr.count("warning: cannot write full/") == stderr.count("\n") <=
 assert written()[-1] > during[-1] and written()[-1] == "checkpoint-000000400.safetensors", written()
 PYTHON
 fi
+# A log that cannot be written ends training, and what it lacks is told.
+few=(--dataset synthetic:8x8x1:2:8000 --model linear --batch-size 16 --devices cpu:threads=1 --quiet)
+(ulimit -f 16 && exec "$DPTRAIN" train "${few[@]}" --max-steps 400 --checkpoint cut --log cut.jsonl) >cut.out 2>&1
+check "a log that is full: $(cat cut.out)" grep -q "^dptrain: cannot write.*cut.jsonl" cut.out
+train "${few[@]}" --max-steps 400 --checkpoint cut --log cut.jsonl --resume
+steps=$(grep -c '"event":"step"' cut.jsonl)
+check "every step, or a word about the others: $steps, $(cat train.err)" \
+    test "$steps" -eq 400 -o "$(grep -c 'cut.jsonl lacks steps [0-9]* to [0-9]*' train.err)" -eq 1
+
 # Steps of several batches: checkpoints are taken between steps.
 rm -rf several part
 train "${common[@]}" --accumulate 2 --max-steps 9 --quiet --checkpoint several --log several.jsonl

@@ -76,6 +76,32 @@ says "not started again" 1
 run 2 "${small[@]}" --supervise
 says "needs --checkpoint" 1
 
+# However it is written, and whatever stands behind it.
+rm -rf short
+run 0 "${small[@]}" --devices $dies --checkpoint short --checkpoint-every 1steps --superv --
+check "started again" test "$(grep -c 'going on from the last checkpoint' run.err)" -ge 2
+
+# What is gained is a checkpoint: not weights, and not what somebody else has put there.
+rm -rf killed
+mkdir killed
+: >killed/notes.safetensors
+touch -d 2100-01-01 killed/notes.safetensors
+"$DPTRAIN" "${small[@]}" --max-steps 1000000 --devices cpu:threads=1 --checkpoint killed \
+    --checkpoint-every 1h --supervise >run.out 2>run.err &
+supervisor=$!
+for i in 1 2 3; do
+    rm -f killed/model.safetensors
+    await killed/model.safetensors
+    for pid in $(trainings); do
+        if [ "$pid" -ne $supervisor ]; then kill -KILL "$pid"; fi
+    done
+done
+code=0
+wait $supervisor || code=$?
+check "killed in vain: status $code, $(cat run.err)" test $code -eq 137
+says "not started again" 1
+says "going on from the last checkpoint" 2
+
 # A signal reaches the training, which ends in good order.
 rm -rf signal
 "$DPTRAIN" "${small[@]}" --max-steps 1000000 --devices cpu:threads=1 --checkpoint signal \

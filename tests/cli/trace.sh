@@ -146,6 +146,11 @@ refuse 2 "both.* is to be written twice" "${quick[@]}" --log both --trace both
 refuse 2 "both.* is to be written twice" "${quick[@]}" --plot both --trace both
 refuse 2 "twice/model.safetensors is to be written twice" "${quick[@]}" --checkpoint twice \
     --trace twice/model.safetensors
+refuse 2 "model.safetensors is to be written twice" "${quick[@]}" --checkpoint twice \
+    --log twice/../twice/model.safetensors
+refuse 2 "checkpoint-000000005.safetensors has the name of a checkpoint" "${quick[@]}" --checkpoint twice \
+    --log ./twice/checkpoint-000000005.safetensors
+refuse 2 "both is to be written twice" "${quick[@]}" --log both --plot ./both
 train "${quick[@]}" --trace /dev/null
 if [ -e /dev/full ]; then
     refuse 1 "cannot write the trace /dev/full.*[Nn]o space" "${quick[@]}" --trace /dev/full
