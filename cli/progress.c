@@ -15,12 +15,22 @@
 /* The one mutable global: a signal handler has nowhere else to leave a note. */
 static volatile sig_atomic_t caught;
 
+static void note_signal(int number);
+
+/* What was ignored when the program began stays so. */
+static void drop_handler(int number)
+{
+    struct sigaction now;
+    if (sigaction(number, NULL, &now) == 0 && now.sa_handler == note_signal)
+        (void)signal(number, SIG_DFL);
+}
+
 /* Behind the first signal every other one, of either kind, finds the default action. */
 static void note_signal(int number)
 {
     caught = number;
-    (void)signal(SIGINT, SIG_DFL);
-    (void)signal(SIGTERM, SIG_DFL);
+    drop_handler(SIGINT);
+    drop_handler(SIGTERM);
 }
 
 static void catch_signal(int number, const struct sigaction *action)

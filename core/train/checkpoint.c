@@ -10,10 +10,11 @@
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
-/* The epoch that the weights have seen last, whole or in part. */
+/* The epoch that the weights have seen last, whole or in part; 0: none. */
 static size_t last_epoch(const dpt_trainer *t)
 {
-    return t->done.position == 0 && t->done.step > 0 ? t->done.epoch - 1 : t->done.epoch;
+    if (t->done.step == 0) return 0;
+    return t->done.position == 0 ? t->done.epoch - 1 : t->done.epoch;
 }
 
 dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
