@@ -1,6 +1,6 @@
 /* Makes a resume folder with any entries, and looks at it as a resumed training does: lists it,
-   reads every checkpoint, takes away leftovers, makes room for new files.  Nothing outside of the
-   folder changes.
+   reads every checkpoint, takes away leftovers, makes room for new files, sets aside what an
+   ended training has left.  Nothing outside of the folder changes.
 
    The input is a list of entries: a byte that says what the entry is and how its name is made, a
    byte for the length of its name, the name, a byte for the length of its content, the content. */
@@ -84,7 +84,8 @@ static size_t take_byte(reader *r)
     return *r->data++;
 }
 
-/* As it stands, or a number as the name of a checkpoint, or of a leftover. */
+/* As it stands, or a number as the name of a checkpoint, set aside or not, or of a
+   leftover. */
 static void make_name(reader *r, size_t how, char name[MAX_NAME])
 {
     char text[MAX_NAME];
@@ -99,7 +100,9 @@ static void make_name(reader *r, size_t how, char name[MAX_NAME])
     case 0: snprintf(name, MAX_NAME, "%s", n ? text : "0"); break;
     case 1: snprintf(name, MAX_NAME, "checkpoint-%.24s.safetensors", text); break;
     case 2: snprintf(name, MAX_NAME, ".dptrain-%.24s.tmp", text); break;
-    default: snprintf(name, MAX_NAME, "checkpoint-%09zu.safetensors", n); break;
+    default:
+        snprintf(name, MAX_NAME, "%scheckpoint-%09zu.safetensors", how / 4 % 2 ? "old-" : "", n);
+        break;
     }
 }
 
@@ -177,6 +180,25 @@ static void check_list(void)
     free(numbers);
 }
 
+/* As a training that begins where another one has ended: what stays is a folder's name. */
+static void check_set_aside(int at)
+{
+    dpt_error error = {.status = DPT_OK};
+    size_t *numbers = NULL, n = 0;
+    const dpt_status status = dpti_folder_set_aside(folder, &error);
+    require(status == DPT_OK || (status == DPT_E_IO && error.message[0] != '\0'));
+    require(dpti_folder_list(folder, &numbers, &n, &error) == DPT_OK &&
+            (n > 0) == (status != DPT_OK));
+    free(numbers);
+    dpti_folder_delete_aside(folder);
+    for (size_t i = 0; i < MAX_NAME / 2; i++) {
+        char name[MAX_NAME];
+        struct stat about;
+        snprintf(name, sizeof name, "old-checkpoint-%09zu.safetensors", i);
+        require(fstatat(at, name, &about, AT_SYMLINK_NOFOLLOW) != 0 || S_ISDIR(about.st_mode));
+    }
+}
+
 /* A new file takes the place of whatever has its name, but for a folder. */
 static void check_write(int at, const char *name)
 {
@@ -218,6 +240,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_list();
     check_write(at, "model.safetensors");
     check_write(at, "checkpoint-000000001.safetensors");
+    check_set_aside(at);
     check_outside();
     empty(at);
     close(at);

@@ -104,6 +104,44 @@ static void leftovers(test *t)
     CHECK_SIZE(dpti_folder_clean("leftovers/none"), 0);
 }
 
+/* Files of an ended training: under other names, whatever stands there, until they are deleted. */
+static void set_aside(test *t)
+{
+    static const char first[] = "aside/old-checkpoint-000000004.safetensors",
+                      second[] = "aside/old-checkpoint-000000008.safetensors",
+                      other[] = "aside/old-checkpoint-8.safetensors";
+    size_t *numbers = NULL, n = 9;
+    dpt_error error = {.status = DPT_OK};
+    (void)mkdir("aside", 0777);
+    touch("aside/kept", "kept");
+    touch("aside/checkpoint-000000004.safetensors", "four");
+    touch("aside/checkpoint-000000008.safetensors", "eight");
+    touch("aside/model.safetensors", "model");
+    touch(other, "other");
+    CHECK(symlink("kept", first) == 0);
+    REQUIRE_OK(dpti_folder_set_aside("aside", &error));
+    REQUIRE_OK(dpti_folder_list("aside", &numbers, &n, &error));
+    CHECK_SIZE(n, 0);
+    free(numbers);
+    CHECK(has_text(first, "four") && has_text(second, "eight") && has_text("aside/kept", "kept"));
+
+    dpti_folder_delete_aside("aside");
+    CHECK(access(first, F_OK) != 0 && access(second, F_OK) != 0);
+    CHECK(has_text(other, "other") && has_text("aside/model.safetensors", "model"));
+    REQUIRE_OK(dpti_folder_set_aside("aside", &error)); /* there are none */
+    dpti_folder_delete_aside("aside");
+
+    /* A folder cannot be replaced: what is behind it in the order stays as well. */
+    touch("aside/checkpoint-000000004.safetensors", "four");
+    touch("aside/checkpoint-000000008.safetensors", "eight");
+    CHECK(mkdir(first, 0777) == 0);
+    CHECK_STATUS(dpti_folder_set_aside("aside", &error), DPT_E_IO);
+    CHECK_CONTAINS(error.message, "checkpoint-000000004");
+    CHECK(has_text("aside/checkpoint-000000008.safetensors", "eight"));
+    CHECK_STATUS(dpti_folder_set_aside("aside/none", &error), DPT_E_IO);
+    dpti_folder_delete_aside("aside/none");
+}
+
 static void one_at_a_time(test *t)
 {
     int lock = -1, again = -1;
@@ -174,13 +212,14 @@ static void no_more_than_there_is(test *t)
 
 static int remove_all(void)
 {
-    return system("rm -rf names leftovers locked hostile precious holes");
+    return system("rm -rf names leftovers aside locked hostile precious holes");
 }
 
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {{"names", names},
                                       {"leftovers", leftovers},
+                                      {"set aside", set_aside},
                                       {"one at a time", one_at_a_time},
                                       {"nothing outside is written", nothing_outside},
                                       {"no more memory than there is", no_more_than_there_is}};
