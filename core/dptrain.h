@@ -531,7 +531,7 @@ typedef enum dpt_device_event_kind {
 
 typedef struct dpt_device_event {
     dpt_device_event_kind kind;
-    size_t device;       /* its place in the set */
+    size_t device;       /* its place among all that train: dpt_trainer_device */
     const char *id;      /* as in dpt_device_description */
     size_t step;         /* the first that is done without it, or with it again; from 1 */
     dpt_status status;   /* why */

@@ -18,6 +18,7 @@ dpti_allreduce *dpti_allreduce_create(size_t n_ranks, size_t count, dpti_process
     a->members = calloc(n_ranks, sizeof *a->members);
     a->brought = calloc(n_ranks, sizeof *a->brought);
     a->processes = processes;
+    a->finite = true;
     a->all_contribute = calloc(n_processes + 1, sizeof *a->all_contribute);
     a->nothing = calloc(n_processes + 1, sizeof *a->nothing);
     if (!a->rendezvous || !a->members || !a->brought || !a->all_contribute || !a->nothing) {
@@ -68,6 +69,7 @@ static void forget_runs(dpti_allreduce *a)
 {
     pthread_mutex_lock(&a->mutex);
     memset(a->rounds, 0, sizeof a->rounds);
+    a->finite = true;
     for (size_t r = 0; r < a->n_ranks; r++) {
         a->members[r].n_runs = a->members[r].n_brought = a->members[r].n_shown = 0;
         atomic_store(&a->members[r].flawed, false);
@@ -285,16 +287,26 @@ static dpt_status vote(dpti_allreduce *a, dpt_status mine)
     return verdict;
 }
 
+/* Waits for the sums over processes.  What they are not all processes see alike. */
+static dpt_status finish_reductions(dpti_allreduce *a)
+{
+    dpt_error error = {.status = DPT_OK};
+    const dpt_status status = dpti_processes_finish_reductions(a->processes, &error);
+    const bool finite = a->finite;
+    a->finite = true;
+    if (status != DPT_OK) return status;
+    return finite ? DPT_OK : DPT_E_NOT_FINITE;
+}
+
 /* One member of each process votes for all of it.  Buckets that are under way end in any case:
    their memory may be needed. */
 static dpt_status vote_over_processes(dpti_allreduce *a, size_t rank, dpt_status verdict,
                                       double *clock, dpti_times *times)
 {
-    dpt_error error = {.status = DPT_OK};
     if (rank == 0) {
         verdict = vote(a, verdict);
-        if (verdict != DPT_OK && dpti_processes_finish_reductions(a->processes, &error) != DPT_OK)
-            verdict = error.status;
+        const dpt_status status = verdict != DPT_OK ? finish_reductions(a) : DPT_OK;
+        if (status != DPT_OK && status != DPT_E_NOT_FINITE) verdict = status;
     } else {
         verdict = DPT_OK;
     }
@@ -320,14 +332,14 @@ static dpt_status reduce_over_processes(dpti_allreduce *a, const dpti_contributi
                                         dpti_times *times)
 {
     const size_t rank = who->rank;
-    dpt_error error = {.status = DPT_OK};
     dpt_status mine = DPT_OK;
     if (rank == 0) {
         for (size_t i = 0; i < DPTI_REST; i++)
             dpti_allreduce_start_reduction(a, who, rest[i], true);
-        mine = dpti_processes_finish_reductions(a->processes, &error);
+        mine = finish_reductions(a);
     }
     mine = dpti_rendezvous_meet(a->rendezvous, rank, mine);
+    if (mine == DPT_E_NOT_FINITE) a->members[rank].blame = DPTI_BLAME_SUM;
     /* Every member's, whoever does it: else the first one would look slow. */
     *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
     if (mine != DPT_OK || a->n_ranks == 1) return mine;

@@ -92,7 +92,8 @@ DPT_CHECK_RESULT dpt_status dpti_allreduce_settle(dpti_allreduce *allreduce, siz
 
 /* Before the first run: numbers that are not finite fail it with DPT_E_NOT_FINITE, and blame tells
    each rank where they come from.  Within one process the sum of several is looked at while it is
-   made. Where there are others each rank looks at what it brings, which becomes its *mine.  One
+   made. Where there are others each rank looks at what it brings, which becomes its *mine, and at
+   the sum, in which all see the same.  One
    that is alone looks at its own part itself, and so do those of an island, before they bring
    it. */
 void dpti_allreduce_want_finite(dpti_allreduce *allreduce);

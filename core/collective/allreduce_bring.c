@@ -17,7 +17,8 @@ dpt_status dpti_member_transfer(const dpti_member *member, dpti_range what, bool
     return dpti_sync(m->data->device);
 }
 
-/* Over processes each rank looks at what it brings: their vote is out before all sums are. */
+/* Over processes each rank looks at what it brings, so that it is known who did: others see sums
+   alone. */
 static void look_at_own(const dpti_allreduce *a, dpti_member *m, dpti_range what, dpt_status *mine)
 {
     if (!a->processes || !a->wants_finite || !m->contributes || *mine != DPT_OK) return;
@@ -46,7 +47,8 @@ static void start_part(dpti_allreduce *a, const dpti_contribution *who, dpti_ran
                                       .prepare = a->n_ranks > 1 && !summed ? prepare_sum : NULL,
                                       .user = a,
                                       .owed = feedback ? feedback->owed + what.begin : NULL,
-                                      .owes = feedback ? feedback->owes + what.begin : NULL};
+                                      .owes = feedback ? feedback->owes + what.begin : NULL,
+                                      .finite = a->wants_finite ? &a->finite : NULL};
     dpti_processes_start_reduction(a->processes, &reduction);
 }
 

@@ -60,7 +60,9 @@ struct dpti_allreduce {
     dpti_feedback *feedback;   /* NULL: sums over processes are not packed */
     bool *all_contribute;      /* (processes) */
     size_t *nothing;           /* (processes + 1) zeros: a vote brings no more than itself */
-    dpt_status *brought;       /* (n_ranks) */
+    bool finite; /* sums over processes so far, where that is wanted; theirs while any is under way
+                  */
+    dpt_status *brought; /* (n_ranks) */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool broken;

@@ -240,12 +240,16 @@ static void sum(const dpti_pipeline *p, const dpti_reduction *what, const unit *
     if (is_packed(what)) pack(what, mine);
 }
 
-/* All slices are back.  The owner's own is taken from what it has sent, as everybody's is. */
+/* All slices are back.  The owner's own is taken from what it has sent, as everybody's is, and
+   looked at as by everybody. */
 static void adopt(const dpti_pipeline *p, const dpti_reduction *what, const unit *u)
 {
-    for (size_t r = 0; r < p->wire.n && is_packed(what); r++) {
+    for (size_t r = 0; r < p->wire.n; r++) {
         const range his = chunk_of(p, what, r, u->chunk);
-        dpti_bfloat16_unpack(what->data + his.first, his.last - his.first);
+        float *data = what->data + his.first;
+        const size_t n = his.last - his.first;
+        if (is_packed(what)) dpti_bfloat16_unpack(data, n);
+        if (what->finite && !dpti_all_finite(data, n)) *what->finite = false;
     }
 }
 

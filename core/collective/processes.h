@@ -95,6 +95,9 @@ typedef struct dpti_reduction {
        owed before, NULL for nothing, and what it will owe, all of which is written. */
     const float *owed;
     float *owes;
+    /* May be NULL.  Becomes false, before it is over, if the sum is not finite: as all processes
+       have the same bits, it does so in all of them or in none. */
+    bool *finite;
 } dpti_reduction;
 
 /* What is under way at most; who starts more waits. */

@@ -156,46 +156,64 @@ bool dpti_worker_saw_finite(const dpti_worker *worker, size_t segment)
 
 /* ---- What is said ---------------------------------------------------------------------------- */
 
+static const char *is_or_are(const char *flaw)
+{
+    return strcmp(flaw, "loss") == 0 ? "is" : "are";
+}
+
+dpt_status dpti_trainer_diverges(dpt_error *error, const char *flaw, size_t step, float lr)
+{
+    return DPT_FAIL(error, DPT_E_NOT_FINITE,
+                    "the %s of step %zu %s not finite: training diverges; lower the learning rate "
+                    "(now %g) or check the data",
+                    flaw, step, is_or_are(flaw), (double)lr);
+}
+
 /* As many names as fit. */
 static void name_culprits(const dpt_trainer *t, const dpti_flight *flight, char *names,
                           size_t n_bytes)
 {
     size_t length = 0;
     names[0] = '\0';
-    for (size_t i = 0; i < t->n_workers && length < n_bytes; i++) {
-        if (flight->shares[i].status != DPT_E_NOT_FINITE) continue;
-        const int n = snprintf(names + length, n_bytes - length, "%s%s", length > 0 ? ", " : "",
-                               t->workers[i].device->id);
+    for (size_t i = 0; i < t->n_devices && length < n_bytes; i++) {
+        const dpti_peer *peer = &t->peers[i];
+        const char *separator = length > 0 ? ", " : "";
+        if (flight->outcomes[i].status != DPT_E_NOT_FINITE) continue;
+        const int n = t->processes
+                          ? snprintf(names + length, n_bytes - length, "%s%s of process %zu (%s)",
+                                     separator, peer->id, peer->process, peer->host)
+                          : snprintf(names + length, n_bytes - length, "%s%s", separator, peer->id);
         length += n > 0 ? (size_t)n : 0;
     }
 }
 
-dpt_status dpti_trainer_fail_not_finite(dpt_trainer *trainer, const dpti_flight *flight)
+dpt_status dpti_trainer_fail_not_finite(dpt_trainer *trainer, dpti_flight *flight)
 {
     dpt_trainer *t = trainer;
     size_t n_culprits = 0, n_contributing = 0;
-    const dpti_share *first = NULL;
-    for (size_t i = 0; i < t->n_workers; i++) {
-        const dpti_share *share = &flight->shares[i];
-        n_contributing += share->n_samples > 0;
-        n_culprits += share->status == DPT_E_NOT_FINITE;
-        if (!first && share->status == DPT_E_NOT_FINITE) first = share;
+    const char *flaw = "numbers"; /* of the first one */
+    dpt_error error = {.status = DPT_OK};
+    dpti_peers_take(t, flight);
+    for (size_t i = 0; i < t->n_devices; i++) {
+        const dpti_outcome *outcome = &flight->outcomes[i];
+        n_contributing += flight->shards[i] > 0;
+        if (outcome->status != DPT_E_NOT_FINITE) continue;
+        if (n_culprits++ == 0) flaw = outcome->flaw;
     }
+    (void)dpti_trainer_diverges(&error, flaw, flight->cursor.step + 1, flight->lr);
     /* All of them, or the sum of what each has: it is the training. */
-    if (n_culprits == n_contributing) return dpti_context_fail(t->context, NULL, &first->error);
+    if (n_culprits == n_contributing) return dpti_context_fail(t->context, NULL, &error);
+    for (size_t i = 0; i < t->n_devices; i++)
+        if (flight->outcomes[i].status == DPT_E_NOT_FINITE)
+            dpti_trainer_note_event(t, DPT_DEVICE_NOT_FINITE, i, &error);
     char names[200];
     name_culprits(t, flight, names, sizeof names);
-    dpt_error error = {.status = DPT_E_NOT_FINITE};
     (void)DPT_FAIL(&error, DPT_E_NOT_FINITE,
                    "device%s %s: the %s of step %zu %s not finite there, and finite on the other "
                    "device%s: leave %s out if that comes again, or lower the learning rate (now "
                    "%g) or check the data",
-                   n_culprits == 1 ? "" : "s", names, first->flaw, first->step,
-                   strcmp(first->flaw, "loss") == 0 ? "is" : "are",
-                   n_contributing - n_culprits == 1 ? "" : "s", n_culprits == 1 ? "it" : "them",
-                   (double)first->lr);
-    for (size_t i = 0; i < t->n_workers; i++)
-        if (flight->shares[i].status == DPT_E_NOT_FINITE)
-            dpti_trainer_note_event(t, DPT_DEVICE_NOT_FINITE, i, &flight->shares[i].error);
+                   n_culprits == 1 ? "" : "s", names, flaw, flight->cursor.step + 1,
+                   is_or_are(flaw), n_contributing - n_culprits == 1 ? "" : "s",
+                   n_culprits == 1 ? "it" : "them", (double)flight->lr);
     return dpti_context_fail(t->context, NULL, &error);
 }

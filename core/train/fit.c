@@ -87,6 +87,13 @@ bool dpti_fit_wants_more(const dpti_fit *f)
 
 /* ---- Reports --------------------------------------------------------------------------------- */
 
+/* With several processes all end behind the same step, when they have heard of it. */
+static void wish_to_stop(dpti_fit *f)
+{
+    dpti_peers_wish(f->trainer, DPTI_WISH_STOP);
+    if (!f->trainer->processes) f->course.result.stopped = true;
+}
+
 static void tell(dpti_fit *f, const dpt_step_metrics *step, const dpt_epoch_metrics *epoch)
 {
     const dpt_fit_progress progress = {.step = step,
@@ -94,11 +101,9 @@ static void tell(dpti_fit *f, const dpt_step_metrics *step, const dpt_epoch_metr
                                        .steps_done = f->course.result.steps,
                                        .steps_total = f->steps_total,
                                        .seconds = dpti_seconds() - f->began};
-    const bool stop =
-        f->options->progress && f->options->progress(&progress, f->options->user) != 0;
-    if (stop) dpti_peers_wish(f->trainer, DPTI_WISH_STOP);
-    if (f->trainer->processes ? f->trainer->granted & DPTI_WISH_STOP : stop)
-        f->course.result.stopped = true;
+    if (f->options->progress && f->options->progress(&progress, f->options->user) != 0)
+        wish_to_stop(f);
+    if (f->trainer->granted & DPTI_WISH_STOP) f->course.result.stopped = true;
 }
 
 /* What has happened to devices. */
@@ -112,7 +117,7 @@ static dpt_status tell_devices(dpti_fit *f)
                                            .steps_total = f->steps_total,
                                            .seconds = dpti_seconds() - f->began};
         if (f->options->progress && f->options->progress(&progress, f->options->user) != 0)
-            f->course.result.stopped = true;
+            wish_to_stop(f);
         if (f->log && dpti_log_write_device_event(f->log, &event, &error) != DPT_OK)
             return dpti_context_fail(f->context, NULL, &error);
     }
@@ -293,9 +298,22 @@ static dpt_status save_last(dpti_fit *f)
     return dpti_fit_save(f, f->model, f->epoch, &f->unsaved);
 }
 
+/* With several processes steps tell that the time is up.  A training that is resumed may have used
+   it up before its first one. */
+static dpt_status ask_for_time(dpti_fit *f)
+{
+    const double limit = f->options->max_seconds;
+    unsigned up = limit > 0 && dpti_seconds() - f->began >= limit ? DPTI_WISH_TIME : 0;
+    if (!f->trainer->processes || !(limit > 0)) return DPT_OK;
+    DPT_TRY(dpti_peers_ask_first(f->trainer, up, &up));
+    f->trainer->granted |= up;
+    return DPT_OK;
+}
+
 static dpt_status train(dpti_fit *f)
 {
     dpti_course *c = &f->course;
+    DPT_TRY(ask_for_time(f));
     while (dpti_fit_wants_more(f))
         DPT_TRY(run_epoch(f));
     /* Before the evaluation of an epoch that is not complete: whoever resumes, with other limits,

@@ -204,7 +204,7 @@ void dpti_trainer_drain(dpt_trainer *trainer)
 
 /* The first failure in device order that is a device's own and more than lack of memory, or none.
  */
-static dpt_status report(dpt_trainer *t, const dpti_flight *flight)
+static dpt_status report(dpt_trainer *t, dpti_flight *flight)
 {
     const dpti_share *found = NULL;
     if (t->processes) return dpti_peers_report(t, flight);

@@ -115,7 +115,7 @@ static void tell(dpt_trainer *t, const dpti_island *island, const dpt_error *why
     name(t, island, names, sizeof names);
     (void)DPT_FAIL(&error, why->status, "%s sum gradients through %s, not among themselves: %.250s",
                    names, way, why->message[0] ? why->message : dpt_status_words(why->status));
-    dpti_trainer_note_event(t, DPT_ISLAND_LOST, rank_of(t, island, 0), &error);
+    dpti_trainer_note_event(t, DPT_ISLAND_LOST, t->first_device + rank_of(t, island, 0), &error);
 }
 
 /* ---- Forming --------------------------------------------------------------------------------- */

@@ -240,6 +240,7 @@ static dpti_outcome outcome_of(const dpti_share *share)
                       .loss = share->loss,
                       .hits = share->hits};
     memcpy(o.seconds, share->times.seconds, sizeof o.seconds);
+    if (share->flaw) snprintf(o.flaw, sizeof o.flaw, "%s", share->flaw);
     return o;
 }
 
@@ -259,9 +260,13 @@ static size_t first_failed(const dpt_trainer *t, const dpti_flight *flight)
     return t->n_devices;
 }
 
-/* Its process tells all the others what has happened to it. */
+/* Its process tells all the others what has happened to it.  Of numbers that are not finite the
+   outcomes tell. */
 static dpt_status tell_failure(dpt_trainer *t, dpti_flight *flight, size_t failed)
 {
+    flight->failure.status = flight->outcomes[failed].status;
+    dpti_processes_know(t->processes);
+    if (flight->failure.status == DPT_E_NOT_FINITE) return DPT_OK;
     const bool own = failed >= t->first_device && failed - t->first_device < t->n_workers;
     dpti_gathered all = {.data = NULL};
     dpt_error error = {.status = DPT_OK};
@@ -269,17 +274,10 @@ static dpt_status tell_failure(dpt_trainer *t, dpti_flight *flight, size_t faile
     DPT_TRY(dpti_processes_gather(t->processes, message, own ? strlen(message) : 0, &all, &error));
     const dpti_peer *peer = &t->peers[failed];
     const int length = (int)(all.begins[dpti_processes_count(t->processes)]);
-    flight->failure.status = flight->outcomes[failed].status;
-    /* A loss that is not finite is no device's fault. */
-    if (flight->failure.status == DPT_E_NOT_FINITE)
-        snprintf(flight->failure.message, sizeof flight->failure.message, "%.*s", length,
-                 (const char *)all.data);
-    else
-        snprintf(flight->failure.message, sizeof flight->failure.message,
-                 "process %zu (%s): device %s: %.*s", peer->process, peer->host, peer->id,
-                 length < 300 ? length : 300, (const char *)all.data);
+    snprintf(flight->failure.message, sizeof flight->failure.message,
+             "process %zu (%s): device %s: %.*s", peer->process, peer->host, peer->id,
+             length < 300 ? length : 300, (const char *)all.data);
     dpti_gathered_free(&all);
-    dpti_processes_know(t->processes);
     return DPT_OK;
 }
 
@@ -318,11 +316,13 @@ static dpt_status report_hung(dpt_trainer *t, size_t rank)
     return dpti_context_fail(t->context, prefix, &error);
 }
 
-dpt_status dpti_peers_report(dpt_trainer *trainer, const dpti_flight *flight)
+dpt_status dpti_peers_report(dpt_trainer *trainer, dpti_flight *flight)
 {
     for (size_t i = 0; i < trainer->n_workers; i++)
         if (trainer->workers[i].hung) return report_hung(trainer, i);
     if (flight->failure.status == DPT_OK) return DPT_OK;
+    if (flight->failure.status == DPT_E_NOT_FINITE)
+        return dpti_trainer_fail_not_finite(trainer, flight);
     return dpti_context_fail(trainer->context, NULL, &flight->failure);
 }
 

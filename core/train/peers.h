@@ -43,6 +43,7 @@ typedef struct dpti_outcome {
     size_t hits;
     double seconds[DPTI_SPAN_KINDS];
     unsigned wishes; /* of its process, dpti_wish bits; of the first device of each */
+    char flaw[12];   /* with DPT_E_NOT_FINITE: what was not, as in "loss" */
 } dpti_outcome;
 
 typedef struct dpt_trainer dpt_trainer;
@@ -77,8 +78,7 @@ void dpti_peers_finish(struct dpti_share *share);
 void dpti_peers_take(const dpt_trainer *trainer, struct dpti_flight *flight);
 /* Records the failure of another process's device, or of what connects them, in the context; DPT_OK
    if there is none. */
-DPT_CHECK_RESULT dpt_status dpti_peers_report(dpt_trainer *trainer,
-                                              const struct dpti_flight *flight);
+DPT_CHECK_RESULT dpt_status dpti_peers_report(dpt_trainer *trainer, struct dpti_flight *flight);
 
 /* Gathers `item_bytes` for each device: this process's stand at items + first_device * item_bytes.
    And agrees. */

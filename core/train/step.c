@@ -98,12 +98,8 @@ static dpt_status begin(dpti_share *share)
 /* What of this device's is not finite. */
 static dpt_status not_finite(dpti_share *share, const char *flaw)
 {
-    const bool plural = strcmp(flaw, "loss") != 0;
     share->flaw = flaw;
-    return DPT_FAIL(&share->worker->device->base.error, DPT_E_NOT_FINITE,
-                    "the %s of step %zu %s not finite: training diverges; lower the learning rate "
-                    "(now %g) or check the data",
-                    flaw, share->step, plural ? "are" : "is", (double)share->lr);
+    return dpti_trainer_diverges(&share->worker->device->base.error, flaw, share->step, share->lr);
 }
 
 /* Losses and hits of the share, downloaded. */

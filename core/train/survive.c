@@ -75,7 +75,7 @@ bool dpt_trainer_next_event(dpt_trainer *trainer, dpt_device_event *out)
     const dpti_device_event *event = &e->events[e->n_taken++];
     *out = (dpt_device_event){.kind = event->kind,
                               .device = event->device,
-                              .id = trainer->workers[event->device].device->id,
+                              .id = trainer->peers[event->device].id,
                               .step = event->step,
                               .status = event->error.status,
                               .message = event->error.message};
@@ -171,13 +171,11 @@ static dpt_status replace_allgather(dpt_trainer *t)
     return DPT_OK;
 }
 
-static void leave(dpt_trainer *t, size_t rank, const dpt_error *error)
+static void leave(dpt_trainer *t, size_t rank)
 {
     t->workers[rank].gone = true;
     dpti_islands_leave(t, rank);
     dpti_trainer_set_present(t, rank, false);
-    dpti_trainer_note_event(t, DPT_DEVICE_LOST, rank, error);
-    dpti_readmit_begin(t, rank);
 }
 
 /* Takes a device out of service. */
@@ -185,16 +183,18 @@ static dpt_status lose(dpt_trainer *t, size_t rank, const dpt_error *error)
 {
     dpti_worker *w = &t->workers[rank];
     if (t->balance && !dpti_balance_lose(t->balance, rank)) return fail_batch(t, rank, error);
-    leave(t, rank, error);
+    leave(t, rank);
+    dpti_trainer_note_event(t, DPT_DEVICE_LOST, rank, error);
+    dpti_readmit_begin(t, rank);
     w->stale = true; /* the others go on */
     return w->hung ? replace_allgather(t) : DPT_OK;
 }
 
-/* Those that hang are gone whether or not training can go on: there is nobody to call. */
+/* Nobody goes on.  Those that hang are gone all the same: there is nobody to call. */
 static void leave_hung(dpt_trainer *t)
 {
     for (size_t i = 0; i < t->n_workers; i++)
-        if (t->workers[i].hung && !t->workers[i].gone) leave(t, i, &t->workers[i].hung_error);
+        if (t->workers[i].hung && !t->workers[i].gone) leave(t, i);
 }
 
 /* Those that share a fault domain with a lost one. */

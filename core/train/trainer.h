@@ -366,8 +366,10 @@ static inline bool dpti_in_island(const dpti_worker *worker)
 }
 /* Says of a step in which a device has met DPT_E_NOT_FINITE what was not finite, and where
    (finite.c): the training's fault if it was so on every device, else that of those named, each
-   with an event. */
-dpt_status dpti_trainer_fail_not_finite(dpt_trainer *trainer, const dpti_flight *flight);
+   with an event.  All processes say the same. */
+dpt_status dpti_trainer_fail_not_finite(dpt_trainer *trainer, dpti_flight *flight);
+/* What was not, in step `step`, and what to do. */
+dpt_status dpti_trainer_diverges(dpt_error *error, const char *flaw, size_t step, float lr);
 
 /* ---- Devices that do not answer (deadline.c) ---- */
 

@@ -37,6 +37,14 @@ static void check_running(test *t, const baseline *b, const double *before,
     }
 }
 
+/* Of a gradient's norm.  Winograd's F(4x4, 3x3) has up to ten times the direct method's error
+   (docs/numerics.md). */
+static double most_error(void)
+{
+    const char *algorithm = getenv("DPTRAIN_CPU_ALGORITHM");
+    return algorithm && strcmp(algorithm, "winograd4") == 0 ? 1e-4 : 1e-5;
+}
+
 static void starts(test *t, baseline *b)
 {
     flat_outcome first;
@@ -52,7 +60,7 @@ static void starts(test *t, baseline *b)
         for (size_t i = 0; i < m->n_parameters; i++) {
             const double norm = parameter_norm(&m->parameters[i], b->reference.gradients);
             if (flat_gradient_is_zero(m, i, b->reference.gradients)) continue;
-            if (!CHECK(norm > 0 && b->error[i] <= 1e-5 * norm))
+            if (!CHECK(norm > 0 && b->error[i] <= most_error() * norm))
                 FAIL("%s: %g of %g", m->parameters[i].name, b->error[i], norm);
         }
         check_running(t, b, before, &first);

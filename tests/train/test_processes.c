@@ -1,5 +1,6 @@
 /* What processes do together, beyond training the same (test_mix.c, test_batch_norm.c): collectives
    by themselves, what must be the same in all, failures that all hear of, evaluation. */
+#include "base/base.h"
 #include "collective/processes.h"
 #include "device/device.h"
 #include "harness.h"
@@ -161,6 +162,7 @@ typedef struct setting {
     uint64_t other_seed; /* of the last process, if not 0 */
     bool other_images;   /* likewise */
     bool evaluate;
+    bool compress;
     bool load_late; /* the last process changes its weights before dpt_fit */
     /* What the last process has of another course: more steps, a schedule, other test data. */
     size_t other_steps, other_warmup;
@@ -170,6 +172,7 @@ typedef struct setting {
     size_t steps[MOST];
     dpt_evaluation evaluations[MOST];
     float outputs[MOST][COUNT * 10];
+    bool finite[MOST]; /* its weights, at the end */
 } setting;
 
 static dpt_status open_data(dpt_context *context, const image_set *images, dpt_dataset **out)
@@ -204,6 +207,22 @@ static dpt_status fit(setting *s, dpt_context *context, bool last, dpt_trainer *
     return status;
 }
 
+static bool has_finite_weights(dpt_trainer *trainer, size_t rank)
+{
+    dpt_device_description d = {.process = SIZE_MAX};
+    size_t own = 0;
+    while (dpt_trainer_device(trainer, own, &d) == DPT_OK && d.process != rank)
+        own++;
+    static const char *const names[] = {"conv1.weight", "fc2.bias"};
+    static const size_t sizes[] = {180, 10};
+    float values[180];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (dpt_trainer_get(trainer, own, DPT_PARAMETER, names[i], values, sizes[i]) != DPT_OK ||
+            !dpti_all_finite(values, sizes[i]))
+            return false;
+    return true;
+}
+
 static dpt_status use(setting *s, dpt_context *context, size_t rank, bool last,
                       dpt_trainer *trainer, const dpt_dataset *data)
 {
@@ -212,6 +231,11 @@ static dpt_status use(setting *s, dpt_context *context, size_t rank, bool last,
         DPT_TRY(dpt_trainer_set(trainer, DPT_PARAMETER, "fc2.bias", bias, 10));
     const dpt_status status = fit(s, context, last, trainer);
     s->steps[rank] = dpt_trainer_steps(trainer);
+    if (status == DPT_E_NOT_FINITE) {
+        snprintf(s->messages[rank], sizeof s->messages[rank], "%s", dpt_error_message(context));
+        s->finite[rank] = has_finite_weights(trainer, rank);
+        return status;
+    }
     DPT_TRY(status);
     if (!s->evaluate) return DPT_OK;
     DPT_TRY(dpt_trainer_evaluate(trainer, data, &s->evaluations[rank]));
@@ -225,6 +249,7 @@ static dpt_status train_in(setting *s, dpt_context *context, size_t rank)
     const dpt_trainer_options options = {
         .batch_size = BATCH,
         .split = "equal",
+        .compress = s->compress ? DPT_COMPRESS_BF16 : DPT_COMPRESS_NONE,
         .seed = last && s->other_seed ? s->other_seed : 1,
     };
     char list[256];
@@ -250,7 +275,8 @@ static dpt_status train_part(dpt_context *context, size_t rank, void *user)
 {
     setting *s = user;
     s->statuses[rank] = train_in(s, context, rank);
-    snprintf(s->messages[rank], sizeof s->messages[rank], "%s", dpt_error_message(context));
+    if (s->statuses[rank] != DPT_E_NOT_FINITE)
+        snprintf(s->messages[rank], sizeof s->messages[rank], "%s", dpt_error_message(context));
     return s->statuses[rank];
 }
 
@@ -260,7 +286,7 @@ static setting *begin(test *t, const char *devices, size_t n_steps)
     s->devices = devices;
     s->n_steps = n_steps;
     s->other_seed = 0;
-    s->other_images = s->evaluate = s->load_late = s->other_test = false;
+    s->other_images = s->evaluate = s->compress = s->load_late = s->other_test = false;
     s->other_steps = s->other_warmup = 0;
     return s;
 }
@@ -326,6 +352,37 @@ static void a_device_fails(test *t)
     CHECK(n_alike > 20);
 }
 
+/* Numbers that are not finite, of one device or of the sum alone: all say the same, and the step
+   has changed nothing. */
+static void not_finite(test *t)
+{
+    static const struct {
+        const char *devices, *words;
+    } cases[] = {
+        {"fault:threads=1:huge=2|fault:threads=1:huge=2",
+         "the gradients of step 2 are not finite: training diverges"},
+        {"cpu:threads=1,fault:threads=1:huge=2|cpu:threads=1|fault:threads=1:huge=2",
+         "the gradients of step 2 are not finite: training diverges"},
+        {"fault:threads=1:poison=2|fault:threads=1:poison=2",
+         "the gradients of step 2 are not finite: training diverges"},
+        {"cpu:threads=1|cpu:threads=1,fault:threads=1:poison=2",
+         "device fault:threads=1:poison=2 of process 1 ("},
+        {"fault:threads=1:poison=2|cpu:threads=1|fault:threads=1:poison=2",
+         "devices fault:threads=1:poison=2 of process 0 ("},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t compress = 0; compress < 2; compress++) {
+            setting *s = begin(t, cases[i].devices, 3);
+            s->compress = compress;
+            check_all_fail(t, s, DPT_E_NOT_FINITE, cases[i].words);
+            for (size_t r = 0; r < stand_ins_count(s->devices); r++) {
+                CHECK_SIZE(s->steps[r], 1);
+                CHECK(s->finite[r]);
+                CHECK(strcmp(s->messages[r], s->messages[0]) == 0);
+            }
+        }
+}
+
 /* Whenever the transport of one process fails, every process ends with a failure. */
 static void the_transport_fails(test *t)
 {
@@ -377,6 +434,7 @@ int main(int argc, char **argv)
         {"all agree, or hear who does not", agreement},
         {"what must be the same in all processes", what_must_be_the_same},
         {"a device of one process fails", a_device_fails},
+        {"numbers that are not finite", not_finite},
         {"the transport fails", the_transport_fails},
         {"evaluation and prediction", evaluation},
     };
