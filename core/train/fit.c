@@ -380,6 +380,7 @@ static dpt_status prepare(dpti_fit *f)
     DPT_TRY(dpti_facts_check_course(f->trainer, f->options));
     DPT_TRY(dpti_peers_agree(f->trainer, dpti_fit_open_checkpoints(f)));
     DPT_TRY(dpti_peers_check_weights(f->trainer));
+    DPT_TRY(dpti_fit_gather_choices(f));
     status = dpti_fit_open_files(f);
     if (status == DPT_OK && f->options->resume) status = check_steps(f);
     if (status == DPT_OK && f->keeper && !f->options->resume)
@@ -434,6 +435,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     dpti_snapshot_free(&f.copy);
     if (status == DPT_OK) *out = f.course.result;
     dpti_history_free(&f.history);
+    dpti_gathered_free(&f.choices);
     free(f.best);
     free(f.model);
     return status;

@@ -76,21 +76,6 @@ static dpt_status no_checkpoint(dpti_fit *f, const char *path)
                     path);
 }
 
-static dpt_status log_choices(dpti_fit *f, size_t device)
-{
-    dpt_error error = {0};
-    const size_t n = dpt_trainer_operation_count(f->trainer, device);
-    dpt_operation *operations = calloc(n + 1, sizeof *operations);
-    if (!operations) return dpti_fit_no_memory(f);
-    dpt_status status = DPT_OK;
-    for (size_t i = 0; status == DPT_OK && i < n; i++)
-        status = dpt_trainer_operation(f->trainer, device, i, &operations[i]);
-    if (status == DPT_OK && dpti_log_write_choices(f->log, device, operations, n, &error) != DPT_OK)
-        status = dpti_context_fail(f->context, NULL, &error);
-    free(operations);
-    return status;
-}
-
 /* The run event with the devices' choices, or that it is resumed. */
 static dpt_status log_run(dpti_fit *f, bool resumed)
 {
@@ -123,9 +108,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
     free(streamed);
     free(devices);
     if (status != DPT_OK) return dpti_context_fail(f->context, NULL, &error);
-    for (size_t i = 0; !resumed && i < t->n_workers; i++)
-        DPT_TRY(log_choices(f, t->first_device + i));
-    return DPT_OK;
+    return resumed ? DPT_OK : dpti_fit_log_choices(f);
 }
 
 static dpt_status check_writable(dpti_fit *f, const char *path)

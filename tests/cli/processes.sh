@@ -128,6 +128,22 @@ check "other weights after resuming" cmp -s one/model.safetensors halves/model.s
 # A clock ends all behind the same step.
 mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --epochs 100000 --max-time 2 --quiet
 check "a limit of time: $(cat mpi.err)" [ "$status" -eq 0 ]
+timed=("${task[@]}" "${one[@]}" --epochs 100000 --max-time 1 --quiet --checkpoint timed)
+mpi 60 -n 2 "$DPTRAIN" "${timed[@]}"
+before=$(ls timed)
+mpi 60 -n 2 "$DPTRAIN" "${timed[@]}" --resume
+check "resumed when the time was up: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "more steps: $before, $(ls timed)" [ "$before" = "$(ls timed)" ]
+
+# A log has the algorithms of all processes' devices, and they are taken again.
+mpi 60 -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --split 2:1 --log chosen.jsonl --checkpoint chosen : \
+    -n 1 env DPTRAIN_CPU_ALGORITHM=columns "$DPTRAIN" "${task[@]}" "${one[@]}" --split 2:1
+check "two algorithms: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "choices of both" [ "$(grep -c '"event":"choices"' chosen.jsonl)" -eq 2 ]
+check "of the second" grep -q '"choices","operations".*"columns".*"device":1\|"device":1.*"columns"' chosen.jsonl
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --split replay:chosen.jsonl --checkpoint rerun
+check "replayed: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "other weights when replayed" cmp -s chosen/model.safetensors rerun/model.safetensors
 
 # The cores that mpirun binds a process to are all that it takes.
 if [ "$(nproc)" -ge 2 ]; then
