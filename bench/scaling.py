@@ -30,7 +30,9 @@ class Line:
             w = 1 / y**2
             s1, sx, sxx, sy, sxy = s1 + w, sx + w * x, sxx + w * x * x, sy + w * y, sxy + w * x * y
         self.beta = (s1 * sxy - sx * sy) / (s1 * sxx - sx * sx)
-        self.alpha = max(0.0, (sy - self.beta * sx) / s1)
+        self.alpha = (sy - self.beta * sx) / s1
+        if self.alpha < 0:  # the best line through the origin
+            self.alpha, self.beta = 0.0, sxy / sxx
 
     def __call__(self, n):
         return self.alpha + self.beta * n
@@ -97,8 +99,10 @@ def buckets(events):
 
 def overlapped(schedule, compute, exchange, work=0.0):
     """The end of a step whose buckets (when ready, bytes) are exchanged in order while backward goes
-    on.  `compute` includes what backward waits for itself, the statistics of batch-norm; `work`: what
-    the exchange takes from the cores that compute."""
+    on.  `work`: what the exchange takes from the cores that compute.
+
+    Statistics of batch-norm are in neither: nothing is computed while they are exchanged, and the
+    link has no time for buckets.  They come on top."""
     free = 0.0
     for seconds, n_bytes in schedule:
         free = max(free, seconds) + exchange(n_bytes)
@@ -157,10 +161,11 @@ def check(folder, typical):
         total = 4 * sum(parameters for parameters, _, _ in layers)
         link, copying = link_of(folder, n, rate), link_of(folder, n, "none")
         gathers = gathers_of(f"{folder}/{model}.plan") * link.alpha / 2
-        schedule = buckets(ready(layers, compute + gathers))
-        modelled = {"off": compute + gathers + link(total),
-                    "on": overlapped(schedule, compute + gathers, link, copying(total)),
-                    "bf16": overlapped(schedule, compute + gathers, lambda n: link(n / 2), copying(total))}
+        schedule = buckets(ready(layers, compute))
+        modelled = {"off": gathers + compute + link(total),
+                    "on": gathers + overlapped(schedule, compute, link, copying(total)),
+                    "bf16": gathers + overlapped(schedule, compute, lambda n: link(n / 2),
+                                                 copying(total))}
         error = {how: modelled[how] / measured[how] - 1 for how in measured}
         worst = max(worst, *map(abs, error.values()))
         print(f"| {n} | {rate} | {model}, {batch} | {1e3 * compute:.0f} | {1e3 * link(total):.0f} | "
@@ -235,10 +240,11 @@ def predict(arguments):
             shown = []
             for exchange, part, steps, overlap in ways.values():
                 gathers = options.gathers * exchange(p, alpha, rate)(0) / 2
-                one, over = compute + gathers, exchange(p, alpha, rate)
-                schedule = [((steps - 1 + when) * one, part * total * share) for when, share in profile]
-                seconds = (overlapped(schedule, steps * one, over) if overlap
-                           else one + over(total)) / steps
+                over = exchange(p, alpha, rate)
+                schedule = [((steps - 1 + when) * compute, part * total * share)
+                            for when, share in profile]
+                seconds = gathers + (overlapped(schedule, steps * compute, over) if overlap
+                                     else compute + over(total)) / steps
                 shown.append(f"{1e3 * seconds:.0f} ms, {100 * batch / seconds / alone:.0f} %")
             over = direct(p, alpha, rate)
             print(f"| {n} | {link} | {batch} | {1e3 * compute:.0f} | "
