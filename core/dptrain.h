@@ -195,8 +195,15 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_scatter(dpt_device_set *devices, const f
                                                 dpt_array **out);
 
 /* Replaces every one of the arrays, each on its own device and all of one size, by the sum of all.
-   Sums in the order of the list: every device gets the same bits.  Waits until it is done.  With
-   several processes over the arrays of all, which make the call alike. */
+   Sums in the order of the list: every device gets the same bits.  Waits until it is done.  After a
+   failure an array holds anything; it may be set and summed again.
+
+   With several processes over the arrays of all, which make the call alike, each with at least one
+   array.  It fails in all of them or in none, with the first failure in the order of ranks, its
+   process named, and DPT_E_INVALID where sizes differ; then all may go on.  Where processes do not
+   reach each other any more, or one has no memory to tell the others, this call fails and so does
+   whatever they are to do together from then on: the process exits, which ends the others (see
+   dpt_process_give_up). */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_all_reduce(dpt_array *const *arrays, size_t n_arrays);
 
 /* ---- Models ---------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST = 5, BATCH = 24, COUNT = 100 };
 
@@ -150,6 +151,156 @@ static void agreement(test *t)
         CHECK(task.verdicts[r] == DPT_E_FORMAT);
         CHECK(strcmp(task.messages[r], "process 2: planted") == 0);
     }
+}
+
+/* ---- Arrays ---------------------------------------------------------------------------------- */
+
+enum { MOST_ARRAYS = 3, ELEMENTS = 100 };
+
+typedef struct sum_task {
+    const char *devices;
+    size_t other_size; /* of the last process's arrays, if not 0 */
+    bool again;        /* after a failure everything once more, which is to succeed */
+    dpt_status statuses[MOST];
+    char messages[MOST][512];
+    bool right[MOST]; /* after success */
+} sum_task;
+
+static dpt_status set_and_sum(dpt_array **arrays, size_t n, size_t rank)
+{
+    float values[2 * ELEMENTS];
+    for (size_t i = 0; i < dpt_array_size(arrays[0]); i++)
+        values[i] = (float)(i * (rank + 1));
+    for (size_t i = 0; i < n; i++)
+        DPT_TRY(dpt_array_set(arrays[i], values));
+    return dpt_all_reduce(arrays, n);
+}
+
+/* Every device of process r has brought (r + 1) times i. */
+static dpt_status read_sums(const sum_task *task, dpt_array **arrays, size_t n, bool *right)
+{
+    float sums[ELEMENTS];
+    size_t factor = 0;
+    char list[256];
+    for (size_t r = 0; r < stand_ins_count(task->devices); r++) {
+        stand_ins_devices(task->devices, r, list);
+        factor += r + 1;
+        for (const char *c = list; *c; c++)
+            factor += *c == ',' ? r + 1 : 0;
+    }
+    *right = true;
+    for (size_t i = 0; i < n; i++) {
+        DPT_TRY(dpt_array_get(arrays[i], sums));
+        for (size_t k = 0; k < ELEMENTS; k++)
+            *right = *right && sums[k] == (float)(k * factor);
+    }
+    return DPT_OK;
+}
+
+static dpt_status sum_in(sum_task *task, dpt_context *context, size_t rank, dpt_array **arrays,
+                         size_t n)
+{
+    dpt_status status = set_and_sum(arrays, n, rank);
+    task->statuses[rank] = status;
+    snprintf(task->messages[rank], sizeof task->messages[rank], "%s", dpt_error_message(context));
+    if (status != DPT_OK && task->again) status = set_and_sum(arrays, n, rank);
+    return status == DPT_OK ? read_sums(task, arrays, n, &task->right[rank]) : status;
+}
+
+static dpt_status sum_part(dpt_context *context, size_t rank, void *user)
+{
+    sum_task *task = user;
+    const bool other = task->other_size && rank + 1 == dpt_process_count(context);
+    const size_t shape[] = {other ? task->other_size : ELEMENTS};
+    char list[256];
+    dpt_device_set *devices = NULL;
+    dpt_array *arrays[MOST_ARRAYS] = {NULL};
+    size_t n = 0;
+    stand_ins_devices(task->devices, rank, list);
+    task->statuses[rank] = DPT_E_STATE; /* it does not come to the call */
+    dpt_status status = dpt_devices_open(context, list, &devices);
+    if (status == DPT_OK) n = dpt_devices_count(devices);
+    for (size_t i = 0; status == DPT_OK && i < n; i++)
+        status = dpt_array_create(dpt_devices_get(devices, i), shape, 1, &arrays[i]);
+    if (status == DPT_OK) status = sum_in(task, context, rank, arrays, n);
+    for (size_t i = 0; i < n; i++)
+        dpt_array_destroy(arrays[i]);
+    dpt_devices_close(devices);
+    return status;
+}
+
+static dpt_status run_sums(sum_task *task)
+{
+    char message[512] = "";
+    (void)alarm(60); /* nothing may hang */
+    const dpt_status status =
+        stand_ins_run(stand_ins_count(task->devices), sum_part, task, message);
+    (void)alarm(0);
+    return status;
+}
+
+/* All or none have sums, and who has them has the right ones. */
+static void check_alike(test *t, const sum_task *task)
+{
+    for (size_t r = 0; r < stand_ins_count(task->devices); r++) {
+        if (!CHECK(task->statuses[r] == task->statuses[0]) ||
+            !CHECK(strcmp(task->messages[r], task->messages[0]) == 0))
+            FAIL("%s: process %zu: %s", task->devices, r, task->messages[r]);
+        CHECK(task->right[r]);
+    }
+}
+
+static void sums_of_other_sizes(test *t)
+{
+    sum_task task = {.devices = "cpu:threads=1|cpu:threads=1,cpu:threads=1|cpu:threads=1"};
+    CHECK_OK(run_sums(&task));
+    check_alike(t, &task);
+    for (size_t size = ELEMENTS - 1; size <= ELEMENTS + 1; size += 2) {
+        task = (sum_task){.devices = "cpu:threads=1|cpu:threads=1", .other_size = size};
+        CHECK(run_sums(&task) == DPT_E_INVALID);
+        CHECK_CONTAINS(task.messages[0], "arrays of process 1 have");
+        CHECK(strcmp(task.messages[0], task.messages[1]) == 0);
+    }
+}
+
+/* Whatever call of a device fails, and with it the sum: all hear of it, and may go on. */
+static void sums_fail(test *t)
+{
+    static const char *const plugins[] = {"fault", "faultstaged"};
+    size_t n_failed = 0;
+    for (size_t k = 0; k < sizeof plugins / sizeof *plugins; k++)
+        for (size_t call = 1;; call++) {
+            char devices[128];
+            sum_task task = {.devices = devices, .again = true};
+            snprintf(devices, sizeof devices,
+                     "cpu:threads=1|%s:threads=1:fail=%zu,cpu:threads=1|cpu:threads=1", plugins[k],
+                     call);
+            const dpt_status status = run_sums(&task);
+            if (task.statuses[1] == DPT_OK && status == DPT_OK && call > 20) break;
+            if (task.statuses[1] == DPT_OK || status != DPT_OK) continue; /* before it, or behind */
+            check_alike(t, &task);
+            CHECK_CONTAINS(task.messages[0], "process 1: device ");
+            n_failed++;
+        }
+    CHECK(n_failed > 3);
+}
+
+/* Whoever has a sum all the same has the right one. */
+static void sums_are_cut(test *t)
+{
+    size_t n_failed = 0;
+    for (size_t after = 0;; after++) {
+        sum_task task = {.devices = "cpu:threads=1|cpu:threads=1"};
+        stand_ins_fail(1, after);
+        const dpt_status status = run_sums(&task);
+        stand_ins_fail(0, SIZE_MAX);
+        if (status == DPT_OK) break;
+        n_failed++;
+        for (size_t r = 0; r < 2; r++)
+            CHECK(task.statuses[r] != DPT_OK || task.right[r]);
+        CHECK(task.statuses[1] != DPT_OK);
+    }
+    CHECK(n_failed > 3);
 }
 
 /* ---- Trainers -------------------------------------------------------------------------------- */
@@ -432,6 +583,9 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"sums are those of the ranks in order, to the bit", all_reduce},
         {"all agree, or hear who does not", agreement},
+        {"arrays of all processes are summed, if of one size", sums_of_other_sizes},
+        {"a device of one process fails while arrays are summed", sums_fail},
+        {"the transport fails while arrays are summed", sums_are_cut},
         {"what must be the same in all processes", what_must_be_the_same},
         {"a device of one process fails", a_device_fails},
         {"numbers that are not finite", not_finite},
