@@ -558,7 +558,9 @@ typedef struct dpt_evaluation {
 } dpt_evaluation;
 
 /* Loss and accuracy over a data set, on all devices, in the split's proportions.  No step in flight
-   (DPT_E_STATE).  DPT_E_NOT_FINITE: the loss, as with weights that overflowed. */
+   (DPT_E_STATE).  DPT_E_NOT_FINITE: the loss, as with weights that overflowed.  With several
+   processes DPT_E_INVALID, likewise by dpt_trainer_predict: they have other weights, or data of
+   another size, than the first one. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_evaluate(dpt_trainer *trainer,
                                                          const dpt_dataset *data,
                                                          dpt_evaluation *out);

@@ -328,10 +328,12 @@ dpt_status dpti_trainer_check_test(dpt_trainer *trainer, const dpt_dataset *data
     return dpti_trainer_check_answers(trainer, data);
 }
 
-/* What came of a device's part. */
+/* What came of a device's part, and what its process thinks of the whole. */
 typedef struct part {
     double loss;
     uint64_t hits;
+    uint64_t count;   /* samples of all */
+    uint64_t written; /* whether weights were, since they were compared */
 } part;
 
 /* This process's part of the wish, with everything around it. */
@@ -348,9 +350,30 @@ static dpt_status do_own(dpt_trainer *t, wish *what, const dpt_dataset *data, pa
     if (!jobs) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to evaluate");
     const dpt_status status = work_off(t, what, jobs, rows);
     for (size_t i = 0; i < t->n_workers; i++)
-        parts[t->first_device + i] = (part){.loss = jobs[i].loss, .hits = jobs[i].hits};
+        parts[t->first_device + i] = (part){.loss = jobs[i].loss,
+                                            .hits = jobs[i].hits,
+                                            .count = what->count,
+                                            .written = t->written};
     free(jobs);
     return status;
+}
+
+/* Whether all have worked on as many samples, by the same weights.  These are compared behind the
+   evaluation, when each knows whether any process has to: it costs no message where none has. */
+static dpt_status check_alike(dpt_trainer *t, const part *parts)
+{
+    bool written = false;
+    if (!t->processes) return DPT_OK;
+    for (size_t i = 0; i < t->n_devices; i++) {
+        written = written || parts[i].written;
+        if (parts[i].count == parts[0].count) continue;
+        return dpti_peers_agree(
+            t, dpt_fail(t->context, DPT_E_INVALID,
+                        "process %zu evaluates %zu samples, and process 0 %zu; give all processes "
+                        "the same data",
+                        t->peers[i].process, (size_t)parts[i].count, (size_t)parts[0].count));
+    }
+    return written ? dpti_peers_check_weights(t) : DPT_OK;
 }
 
 /* Every process gets the others' outputs too. */
@@ -383,19 +406,23 @@ static dpt_status gather_outputs(dpt_trainer *t, const wish *what, const size_t 
 static dpt_status attempt(dpt_trainer *t, const dpt_dataset *data, size_t first, size_t count,
                           float *outputs, dpt_evaluation *sum)
 {
-    DPT_TRY(outputs ? check_shape(t, data) : dpti_trainer_check_test(t, data));
     dpti_trainer_update_split(t);
     wish what = {.first = first, .count = count, .outputs = outputs};
     part *parts = calloc(t->n_devices, sizeof *parts);
     size_t *rows = calloc(t->n_devices, sizeof *rows);
     dpt_status status = DPT_E_NO_MEMORY;
     if (parts && rows) {
-        divide(t, count, rows);
-        status = do_own(t, &what, data, parts, rows);
+        status = outputs ? check_shape(t, data) : dpti_trainer_check_test(t, data);
+        if (status == DPT_OK) {
+            divide(t, count, rows);
+            status = do_own(t, &what, data, parts, rows);
+        }
         status = dpti_peers_gather(t, status, parts, sizeof *parts);
+        if (status == DPT_OK) status = check_alike(t, parts);
         if (status == DPT_OK && outputs) status = gather_outputs(t, &what, rows);
     } else {
-        (void)dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to evaluate");
+        status =
+            dpti_peers_agree(t, dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to evaluate"));
     }
     for (size_t i = 0; status == DPT_OK && sum && i < t->n_devices; i++) {
         sum->loss += parts[i].loss;
@@ -456,8 +483,9 @@ dpt_status dpt_trainer_predict(dpt_trainer *trainer, const dpt_dataset *data, si
     const size_t classes = dpt_model_classes(t->model);
     DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_predict"));
     if (first > data->count || count > data->count - first)
-        return dpt_fail(t->context, DPT_E_INVALID, "samples %zu to %zu of %s, which has %zu", first,
-                        first + count, data->name, data->count);
+        return dpti_peers_agree(t, dpt_fail(t->context, DPT_E_INVALID,
+                                            "samples %zu to %zu of %s, which has %zu", first,
+                                            first + count, data->name, data->count));
     if (count == 0) return DPT_OK;
     DPT_TRY(evaluate(t, data, first, count, outputs, NULL));
     for (size_t i = 0; t->program.loss == DPT_LOSS_CROSS_ENTROPY && i < count; i++)

@@ -228,7 +228,9 @@ dpt_status dpti_peers_check_weights(dpt_trainer *trainer)
                                             r, what));
     }
     dpti_gathered_free(&all);
-    return dpti_peers_agree(t, DPT_OK);
+    DPT_TRY(dpti_peers_agree(t, DPT_OK));
+    t->written = false;
+    return DPT_OK;
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */

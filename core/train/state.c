@@ -232,6 +232,7 @@ void dpti_trainer_free_lasting(float *flats[DPTI_MAX_LASTING])
 static dpt_status write_all(dpt_trainer *t, dpt_tensor_kind kind, const float *flat)
 {
     dpt_error first = {.status = DPT_OK};
+    t->written = true;
     for (size_t i = 0; i < t->n_workers; i++) {
         if (t->workers[i].gone || dpti_trainer_write(t, i, kind, flat) == DPT_OK) continue;
         t->workers[i].stale = true;

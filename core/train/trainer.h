@@ -189,6 +189,7 @@ struct dpt_trainer {
     size_t n_in_flight;
     double last_finished;    /* when the last collected step ended */
     bool lost;               /* no replica holds trusted weights */
+    bool written;            /* weights were, since those of all processes were compared */
     double readmit_after;    /* seconds before a lost device is tried again; 0: never */
     size_t returned_step;    /* the last that began with a device that was taken in again */
     size_t verify_every;     /* steps between comparisons of replicas; 0: never */

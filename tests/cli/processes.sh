@@ -117,6 +117,12 @@ check "replayed shares" grep -q '"shards":\[18,6,0,25,12\]' five.jsonl
 mpi 60 -n 3 "$DPTRAIN" eval --dataset synthetic:28x28x1:10:700 "${one[@]}" --checkpoint one
 check "eval in three: $(cat mpi.err)" [ "$status" -eq 0 ]
 check "another evaluation" [ "$(cut -d' ' -f1-9 eval.one)" = "$(cut -d' ' -f1-9 mpi.out)" ]
+tested=("$DPTRAIN" eval --dataset synthetic:28x28x1:10:700 "${one[@]}")
+mpi 60 -n 1 "${tested[@]}" --checkpoint one : -n 1 "${tested[@]}" --checkpoint packed
+fails 2 "process 1 begins with other weights than process 0"
+mpi 60 -n 1 "${tested[@]}" --checkpoint one : \
+    -n 1 "${tested[@]}" --dataset synthetic:28x28x1:10:710 --checkpoint one
+fails 2 "data differs: process 0 has synthetic:28x28x1:10:700"
 
 # What is resumed goes on as if it had not been interrupted; only the first process has the folder.
 mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --split equal --max-steps 14 --checkpoint halves

@@ -314,7 +314,9 @@ typedef struct setting {
     bool other_images;   /* likewise */
     bool evaluate;
     bool compress;
-    bool load_late; /* the last process changes its weights before dpt_fit */
+    bool load_late;    /* the last process changes its weights before dpt_fit */
+    bool no_fit;       /* there is none: weights are only evaluated, */
+    size_t fewer_data; /* by the last process on so many images less */
     /* What the last process has of another course: more steps, a schedule, other test data. */
     size_t other_steps, other_warmup;
     bool other_test;
@@ -326,9 +328,10 @@ typedef struct setting {
     bool finite[MOST]; /* its weights, at the end */
 } setting;
 
-static dpt_status open_data(dpt_context *context, const image_set *images, dpt_dataset **out)
+static dpt_status open_some(dpt_context *context, const image_set *images, size_t count,
+                            dpt_dataset **out)
 {
-    const dpt_dataset_memory memory = {.count = images->count,
+    const dpt_dataset_memory memory = {.count = count,
                                        .height = 28,
                                        .width = 28,
                                        .channels = 1,
@@ -337,6 +340,11 @@ static dpt_status open_data(dpt_context *context, const image_set *images, dpt_d
                                        .images = images->pixels,
                                        .labels = images->labels};
     return dpt_dataset_from_memory(context, &memory, out);
+}
+
+static dpt_status open_data(dpt_context *context, const image_set *images, dpt_dataset **out)
+{
+    return open_some(context, images, images->count, out);
 }
 
 /* Trains with tests, if there is any other course. */
@@ -374,12 +382,26 @@ static bool has_finite_weights(dpt_trainer *trainer, size_t rank)
     return true;
 }
 
+static dpt_status evaluate_some(setting *s, dpt_context *context, size_t rank, bool last,
+                                dpt_trainer *trainer)
+{
+    dpt_dataset *data = NULL;
+    DPT_TRY(open_some(context, &s->data, COUNT - (last ? s->fewer_data : 0), &data));
+    dpt_status status = DPT_OK;
+    for (size_t i = 0; status == DPT_OK && i < 2; i++)
+        status = dpt_trainer_evaluate(trainer, data, &s->evaluations[rank]);
+    if (status == DPT_OK) status = dpt_trainer_predict(trainer, data, 0, COUNT, s->outputs[rank]);
+    dpt_dataset_destroy(data);
+    return status;
+}
+
 static dpt_status use(setting *s, dpt_context *context, size_t rank, bool last,
                       dpt_trainer *trainer, const dpt_dataset *data)
 {
     float bias[10] = {1, 2, 3};
     if (s->load_late && last)
         DPT_TRY(dpt_trainer_set(trainer, DPT_PARAMETER, "fc2.bias", bias, 10));
+    if (s->no_fit) return evaluate_some(s, context, rank, last, trainer);
     const dpt_status status = fit(s, context, last, trainer);
     s->steps[rank] = dpt_trainer_steps(trainer);
     if (status == DPT_E_NOT_FINITE) {
@@ -438,7 +460,8 @@ static setting *begin(test *t, const char *devices, size_t n_steps)
     s->n_steps = n_steps;
     s->other_seed = 0;
     s->other_images = s->evaluate = s->compress = s->load_late = s->other_test = false;
-    s->other_steps = s->other_warmup = 0;
+    s->no_fit = false;
+    s->other_steps = s->other_warmup = s->fewer_data = 0;
     return s;
 }
 
@@ -475,6 +498,19 @@ static void what_must_be_the_same(test *t)
     s->other_warmup = 1;
     check_all_fail(t, s, DPT_E_INVALID,
                    "warm-up differs: process 0 has 0 steps, process 1 has 1 steps");
+}
+
+static void what_evaluation_compares(test *t)
+{
+    char message[512] = "";
+    setting *s = begin(t, "cpu:threads=1|cpu:threads=1,cpu:threads=1", 0);
+    s->no_fit = true;
+    if (!CHECK_OK(stand_ins_run(2, train_part, s, message))) FAIL("%s", message);
+    s->load_late = true;
+    check_all_fail(t, s, DPT_E_INVALID, "process 1 begins with other weights than process 0");
+    s->load_late = false;
+    s->fewer_data = 1;
+    check_all_fail(t, s, DPT_E_INVALID, "process 1 evaluates 99 samples, and process 0 100");
 }
 
 /* A device of one process fails, at whatever call: that process tells it, and the others the same,
@@ -587,6 +623,7 @@ int main(int argc, char **argv)
         {"a device of one process fails while arrays are summed", sums_fail},
         {"the transport fails while arrays are summed", sums_are_cut},
         {"what must be the same in all processes", what_must_be_the_same},
+        {"what must be the same where weights are evaluated", what_evaluation_compares},
         {"a device of one process fails", a_device_fails},
         {"numbers that are not finite", not_finite},
         {"the transport fails", the_transport_fails},
