@@ -1,4 +1,4 @@
-/* What devices do whose memory is small: said before training starts. */
+/* What devices do whose memory is small, those of all processes: said before training starts. */
 #include "session.h"
 
 #include <stdio.h>
@@ -14,29 +14,35 @@ static bool has_batch_norm(const dpt_model *model)
     return false;
 }
 
-static void print_streamed(const char *device)
+static void print_device(const dpt_device_description *device)
 {
-    printf("%-10s%s: its memory does not hold the data; a step's samples are sent with the step\n",
-           "memory", device);
+    printf("%-10s%s", "memory", device->id);
+    if (device->host) printf(" of process %zu", device->process);
 }
 
-static void print_passes(const char *device, const dpt_device_plan *plan)
+static void print_streamed(const dpt_device_description *device)
 {
-    printf("%-10s%s: computes its share of %zu samples %zu at a time\n", "memory", device,
-           plan->samples, plan->micro_batch);
+    print_device(device);
+    printf(": its memory does not hold the data; a step's samples are sent with the step\n");
+}
+
+static void print_passes(const dpt_device_description *device, const dpt_device_plan *plan)
+{
+    print_device(device);
+    printf(": computes its share of %zu samples %zu at a time\n", plan->samples, plan->micro_batch);
 }
 
 dpt_status cli_print_memory(const cli_session *session)
 {
     bool passes = false;
-    for (size_t i = 0; i < dpt_devices_count(session->devices); i++) {
+    for (size_t i = 0; i < dpt_trainer_device_count(session->trainer); i++) {
         dpt_device_description device;
         dpt_device_plan plan;
-        dpt_device_describe(dpt_devices_get(session->devices, i), &device);
+        DPT_TRY(dpt_trainer_device(session->trainer, i, &device));
         DPT_TRY(dpt_trainer_plan(session->trainer, i, &plan));
-        if (plan.streamed) print_streamed(device.id);
+        if (plan.streamed) print_streamed(&device);
         if (plan.micro_batch >= plan.samples) continue;
-        print_passes(device.id, &plan);
+        print_passes(&device, &plan);
         passes = true;
     }
     if (passes && has_batch_norm(session->model))

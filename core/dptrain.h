@@ -616,7 +616,8 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load_state(dpt_trainer *trainer,
    is no device i. */
 DPT_API size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device);
 
-/* What a full batch means for device i; bytes as the device allocates them. */
+/* What a full batch means for device i; bytes as the device allocates them.  Of another process's
+   device samples, micro_batch and streamed are known, and the rest is 0. */
 typedef struct dpt_device_plan {
     size_t samples;         /* its share */
     size_t micro_batch;     /* samples at once */

@@ -71,19 +71,29 @@ dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device,
     return DPT_OK;
 }
 
+static bool is_own(const dpt_trainer *t, size_t device)
+{
+    return device >= t->first_device && device - t->first_device < t->n_workers;
+}
+
 dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan *out)
 {
     dpt_trainer *t = trainer;
-    size_t rank;
-    DPT_TRY(dpti_trainer_own_device(t, device, &rank));
-    const dpti_worker *w = &t->workers[rank];
-    const dpti_replica *r = &w->replica;
+    DPT_TRY(check_device(t, device));
     size_t *rows = calloc(t->n_devices, sizeof *rows);
     if (!rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a plan");
     const dpt_status status = dpti_trainer_first_shares(t, rows);
     const size_t samples = rows[device];
     free(rows);
     DPT_TRY(status);
+    if (!is_own(t, device)) {
+        const dpti_peer *peer = &t->peers[device];
+        *out = (dpt_device_plan){
+            .samples = samples, .micro_batch = peer->at_once, .streamed = peer->streamed};
+        return DPT_OK;
+    }
+    const dpti_worker *w = &t->workers[device - t->first_device];
+    const dpti_replica *r = &w->replica;
     *out = (dpt_device_plan){.samples = samples,
                              .micro_batch = r->capacity,
                              .parameter_bytes = r->parameters.n_bytes + r->gradients.n_bytes,
@@ -102,11 +112,6 @@ size_t dpt_trainer_feedback_bytes(const dpt_trainer *trainer)
 {
     if (trainer->compress == DPT_COMPRESS_NONE) return 0;
     return 2 * trainer->model->flat_trained * sizeof(float);
-}
-
-static bool is_own(const dpt_trainer *t, size_t device)
-{
-    return device >= t->first_device && device - t->first_device < t->n_workers;
 }
 
 size_t dpt_trainer_operation_count(const dpt_trainer *trainer, size_t device)

@@ -23,7 +23,8 @@ typedef struct dpti_peer {
     unsigned n_threads;
     /* Of its worker. */
     size_t capacity;   /* most samples of a share */
-    bool takes_passes; /* it computes fewer at once */
+    size_t at_once;    /* most that it computes at once, */
+    bool takes_passes; /* which may be fewer */
     bool streamed;     /* it is fed its data */
 } dpti_peer;
 

@@ -124,6 +124,13 @@ mpi 60 -n 1 "${tested[@]}" --checkpoint one : \
     -n 1 "${tested[@]}" --dataset synthetic:28x28x1:10:710 --checkpoint one
 fails 2 "data differs: process 0 has synthetic:28x28x1:10:700"
 
+# A device of another process whose memory is small.
+mpi 60 -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --split equal --max-steps 2 : \
+    -n 1 "$DPTRAIN" "${task[@]}" --devices cpu:threads=1:memory=3M --split equal --max-steps 2
+check "little memory: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "it is told: $(cat mpi.out)" grep -qE \
+    '^memory    cpu:threads=1:memory=3M of process 1: computes its share of 30 samples [0-9]+ at a time$' mpi.out
+
 # What is resumed goes on as if it had not been interrupted; only the first process has the folder.
 mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --split equal --max-steps 14 --checkpoint halves
 mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --split equal --checkpoint halves --resume
