@@ -267,17 +267,19 @@ static dpt_status measure(allreduce_bench *b)
 
 int bench_allreduce(const cli_options *options)
 {
-    int code = options->json ? cli_new_file_check(options->json) : CLI_OK;
-    if (code != CLI_OK) return code;
+    int code = CLI_OK;
     allreduce_bench b = {.options = options};
     cli_session *s = &b.session;
     dpt_status status = dpt_context_create(&s->context);
     if (status == DPT_OK) status = dpt_processes_join(s->context);
-    if (status == DPT_OK) status = cli_open_devices(s, options);
-    if (status == DPT_OK) status = measure(&b);
+    const bool writes = options->json && status == DPT_OK && dpt_process_rank(s->context) == 0;
+    if (writes) code = cli_new_file_check(options->json);
+    if (code != CLI_OK) dpt_process_give_up(s->context); /* the others do not know of it */
+    if (status == DPT_OK && code == CLI_OK) status = cli_open_devices(s, options);
+    if (status == DPT_OK && code == CLI_OK) status = measure(&b);
     if (status != DPT_OK)
         code = cli_session_fail(s, status);
-    else if (options->json && dpt_process_rank(s->context) == 0)
+    else if (writes && code == CLI_OK)
         code = write_json(&b);
     cli_session_close(s);
     return code;

@@ -24,9 +24,15 @@ if command -v mpirun >/dev/null 2>&1 &&
     [ -e "$(dirname "$DPTRAIN")/../lib/dptrain/transports/libdptrain-mpi.so" ] &&
     [ -z "${TSAN_OPTIONS:-}" ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0
-    mpirun --oversubscribe -n 2 "$DPTRAIN" bench allreduce --devices cpu:threads=1 \
-        --json two.json >two.out 2>two.err </dev/null
-    check "exit status $?: $(cat two.err)" [ "$(grep -c '%$' two.out)" -eq 9 ]
+    bench=("$DPTRAIN" bench allreduce --devices cpu:threads=1 --json)
+    # The first process alone writes.
+    mpi 120 -n 1 "${bench[@]}" two.json : -n 1 "${bench[@]}" no/such/file
+    check "exit status $status: $(cat mpi.err)" [ "$status" -eq 0 ]
+    check "nine sizes over processes" [ "$(grep -c '%$' mpi.out)" -eq 9 ]
     check "two processes" grep -q '"processes": 2' two.json
+    mpi 60 -n 1 "${bench[@]}" no/such/file : -n 1 "${bench[@]}" two.json
+    check "exit status $status, not 1" [ "$status" -eq 1 ]
+    check "it is told once: $(cat mpi.err)" [ "$(grep -c '^dptrain: cannot write' mpi.err)" -eq 1 ]
+    check "nothing is measured" [ ! -s mpi.out ]
 fi
 finish
