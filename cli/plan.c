@@ -83,9 +83,10 @@ static void print_compression(const dpt_trainer *trainer)
 {
     const double n_bytes = mebibytes(dpt_trainer_feedback_bytes(trainer));
     if (n_bytes > 0)
-        printf("Compressing: %.1f MiB of host memory in each of several processes, and in a "
-               "checkpoint %.1f MiB for each\n",
-               n_bytes, n_bytes / 2);
+        printf(
+            "Compressing: %.1f MiB of host memory in each of several processes; in a checkpoint, "
+            "and with --checkpoint in the first one's memory, %.1f MiB for each\n",
+            n_bytes, n_bytes / 2);
 }
 
 /* What was touched so far, which is not the devices': they have not computed anything. */

@@ -637,7 +637,7 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_
 
 /* Host memory that each process takes to compress what it exchanges with others, if there are any:
    0 where dpt_trainer_options.compress is DPT_COMPRESS_NONE.  A checkpoint has half as much, at
-   most, for each process. */
+   most, for each process, and so has the first process where it keeps checkpoints, or a copy. */
 DPT_API size_t dpt_trainer_feedback_bytes(const dpt_trainer *trainer);
 
 /* How a device does one operation of the training step.  Valid until the trainer is destroyed. */
