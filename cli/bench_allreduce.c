@@ -271,7 +271,7 @@ int bench_allreduce(const cli_options *options)
     allreduce_bench b = {.options = options};
     cli_session *s = &b.session;
     dpt_status status = dpt_context_create(&s->context);
-    if (status == DPT_OK) status = dpt_processes_join(s->context);
+    if (status == DPT_OK) status = dpt_processes_join_for(s->context, "bench allreduce");
     const bool writes = options->json && status == DPT_OK && dpt_process_rank(s->context) == 0;
     if (writes) code = cli_new_file_check(options->json);
     if (code != CLI_OK) dpt_process_give_up(s->context); /* the others do not know of it */

@@ -52,7 +52,8 @@ dpt_status cli_session_open(cli_session *session, const cli_options *options, un
     *session = (cli_session){0};
     DPT_TRY(dpt_context_create(&session->context));
     dpt_context *context = session->context;
-    if (with & CLI_WITH_PROCESSES) DPT_TRY(dpt_processes_join(context));
+    if (with & CLI_WITH_PROCESSES)
+        DPT_TRY(dpt_processes_join_for(context, with_train ? "train" : "eval"));
     DPT_TRY(cli_open_devices(session, options));
     DPT_TRY(open_data(session, options, with_train));
     dpt_dataset_info info;

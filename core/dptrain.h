@@ -135,8 +135,16 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_device_measure(dpt_device *device, dpt_d
    on trainers of this context train over the devices of all of them (docs/processes.md), and calls
    on trainers are made by all processes alike, in the same order.  Without a launcher, or with
    DPTRAIN_TRANSPORT=none in the environment, nothing happens.  Before the first trainer, once.
-   DPT_E_ABSENT: a launcher was there, but the plug-in for MPI or its library is missing. */
+   DPT_E_ABSENT: a launcher was there, but the plug-in for MPI or its library is missing.
+   DPT_E_INVALID: the processes have different versions of dptrain, or are different programs; the
+   launcher's variable is no number. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_join(dpt_context *context);
+/* The same for a program that does several things: `purpose`, a few words, is this one, and
+   DPT_E_INVALID names processes that are there for another one.  "" of dpt_processes_join. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_join_for(dpt_context *context,
+                                                           const char *purpose);
+/* How many processes would join, as far as the launcher's variables tell; 1: this one alone. */
+DPT_API size_t dpt_processes_launched(void);
 DPT_API size_t dpt_process_count(const dpt_context *context); /* 1: alone */
 DPT_API size_t dpt_process_rank(const dpt_context *context);  /* from 0 */
 /* Whether this process is the one to tell of the last failure: the first, or one whose failure the

@@ -16,17 +16,38 @@ static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2
 
 enum { MOST_PROCESSES = 65536 };
 
-size_t dpti_launched(const char **which)
+/* PMIx has no such variable: a step of `srun --mpi=pmix` has its size from Slurm.  SLURM_NTASKS may
+   be that of the whole allocation where there is no step. */
+static bool find_step(size_t *n, const char **which)
 {
+    static const char *const sizes[] = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"};
+    if (!dpti_environment("PMIX_RANK") || !dpti_environment("SLURM_STEP_ID")) return false;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const char *value = dpti_environment(sizes[i]);
+        if (!value || !dpti_parse_size(value, 1, MOST_PROCESSES, n)) continue;
+        *which = sizes[i];
+        return true;
+    }
+    return false;
+}
+
+dpt_status dpti_launched(size_t *n, const char **which, dpt_error *error)
+{
+    *n = 1;
+    *which = NULL;
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *value = dpti_environment(variables[i]);
-        size_t n;
-        if (!value || !dpti_parse_size(value, 1, MOST_PROCESSES, &n)) continue;
-        if (which) *which = variables[i];
-        return n;
+        if (!value) continue;
+        if (!dpti_parse_size(value, 1, MOST_PROCESSES, n))
+            return DPT_FAIL(error, DPT_E_INVALID,
+                            "%s is \"%.40s\", which is no number of processes: start with mpirun, "
+                            "or unset it to train in one process",
+                            variables[i], value);
+        *which = variables[i];
+        return DPT_OK;
     }
-    if (which) *which = NULL;
-    return 1;
+    (void)find_step(n, which);
+    return DPT_OK;
 }
 
 /* ---- The plug-in ----------------------------------------------------------------------------- */
@@ -78,16 +99,78 @@ static dpt_status check_count(const dpti_processes *processes, size_t n, const c
                     which, n, name, dpti_processes_count(processes));
 }
 
-dpt_status dpt_processes_join(dpt_context *context)
+/* The same in every version, since it is what processes exchange first. */
+enum { INTRODUCTION_BYTES = 128 };
+
+/* Names the first that is not as the first process. */
+static dpt_status compare(char (*all)[INTRODUCTION_BYTES], size_t n, dpt_error *error)
+{
+    for (size_t r = 0; r < n; r++) {
+        all[r][INTRODUCTION_BYTES - 1] = '\0';
+        if (strcmp(all[r], all[0]) == 0) continue;
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "process 0 is dptrain %s, process %zu is dptrain %s; start the same "
+                        "command and version in all",
+                        all[0], r, all[r]);
+    }
+    return DPT_OK;
+}
+
+dpt_status dpti_processes_introduce(dpti_processes *processes, const char *version,
+                                    const char *purpose, dpt_error *error)
+{
+    const size_t n = dpti_processes_count(processes);
+    char(*all)[INTRODUCTION_BYTES] = calloc(n, sizeof *all);
+    size_t *begins = calloc(n + 1, sizeof *begins);
+    dpt_status verdict = DPT_OK, status = DPT_E_NO_MEMORY;
+    if (all && begins) {
+        for (size_t r = 0; r <= n; r++)
+            begins[r] = r * sizeof *all;
+        snprintf(all[dpti_processes_rank(processes)], sizeof *all, "%s%s%s", version,
+                 *purpose ? " " : "", purpose);
+        status =
+            dpti_processes_share(processes, &(dpti_table){all, begins}, DPT_OK, &verdict, error);
+        if (status == DPT_OK) status = compare(all, n, error);
+        if (status == DPT_E_INVALID) dpti_processes_know(processes);
+    } else {
+        dpti_processes_give_up(processes);
+        (void)DPT_FAIL(error, status, "no memory to join other processes");
+    }
+    free(begins);
+    free(all);
+    return status;
+}
+
+/* The transport's name if this process is to join others by it; NULL if it trains alone. */
+static const char *choose_transport(size_t n)
+{
+    const char *wanted = dpti_environment_trusted("DPTRAIN_TRANSPORT");
+    if (wanted) return strcmp(wanted, "none") == 0 ? NULL : wanted;
+    return n > 1 ? "mpi" : NULL;
+}
+
+size_t dpt_processes_launched(void)
 {
     const char *which;
-    const size_t n = dpti_launched(&which);
-    const char *wanted = dpti_environment_trusted("DPTRAIN_TRANSPORT");
-    const char *name = wanted ? wanted : "mpi";
+    size_t n;
+    dpt_error error;
+    if (dpti_launched(&n, &which, &error) != DPT_OK) return 1;
+    return choose_transport(n) ? n : 1;
+}
+
+dpt_status dpt_processes_join_for(dpt_context *context, const char *purpose)
+{
+    const char *which;
     const dpt_transport *transport = NULL;
     dpt_error error = {.status = DPT_OK};
     char prefix[160];
-    if (context->processes || strcmp(name, "none") == 0 || (!wanted && n == 1)) return DPT_OK;
+    size_t n;
+    if (context->processes) return DPT_OK;
+    const dpt_status launched = dpti_launched(&n, &which, &error);
+    /* A number that nobody can read counts as several, unless it is not to matter. */
+    const char *name = choose_transport(launched == DPT_OK ? n : 2);
+    if (!name) return DPT_OK;
+    if (launched != DPT_OK) return dpti_context_fail(context, NULL, &error);
     snprintf(prefix, sizeof prefix, "%zu processes are to train together (%s), but cannot", n,
              which ? which : "DPTRAIN_TRANSPORT");
     dpt_status status = dpti_transport_load(name, &transport, &error);
@@ -96,7 +179,14 @@ dpt_status dpt_processes_join(dpt_context *context)
         status = check_count(context->processes, n, which, name, &error);
         if (status != DPT_OK) dpti_processes_give_up(context->processes);
     }
+    if (status == DPT_OK)
+        status = dpti_processes_introduce(context->processes, DPT_VERSION, purpose, &error);
     return status == DPT_OK ? DPT_OK : dpti_context_fail(context, prefix, &error);
+}
+
+dpt_status dpt_processes_join(dpt_context *context)
+{
+    return dpt_processes_join_for(context, "");
 }
 
 size_t dpt_process_count(const dpt_context *context)

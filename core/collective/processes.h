@@ -111,9 +111,13 @@ DPT_CHECK_RESULT dpt_status dpti_processes_finish_reductions(dpti_processes *pro
 
 /* ---- Finding them (launch.c) ----------------------------------------------------------------- */
 
-/* How many processes a launcher says that it started with this one; 1 if none says so.  *which, if
-   not NULL, is the variable that told, or NULL. */
-size_t dpti_launched(const char **which);
+/* *n: how many processes a launcher says that it started with this one; 1 if none says so.  *which
+   is the variable that told, or NULL.  DPT_E_INVALID: one is set and is no number. */
+DPT_CHECK_RESULT dpt_status dpti_launched(size_t *n, const char **which, dpt_error *error);
+/* The first that processes exchange: DPT_E_INVALID, in all of them, if they do not have the same
+   version or are there for different purposes. */
+DPT_CHECK_RESULT dpt_status dpti_processes_introduce(dpti_processes *processes, const char *version,
+                                                     const char *purpose, dpt_error *error);
 /* Opens the plug-in of a transport.  DPT_E_ABSENT: there is none, or its library is missing. */
 DPT_CHECK_RESULT dpt_status dpti_transport_load(const char *name, const dpt_transport **out,
                                                 dpt_error *error);

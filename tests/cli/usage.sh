@@ -23,6 +23,9 @@ refuse 2 "needs weights: --checkpoint" eval
 refuse 2 "needs --momentum" --nesterov
 
 refuse 2 "unknown model 'a.b.\[1m'" --dataset synthetic:8x8x1:3:64 --model $'a\nb\e[1m'
+# What a launcher leaves that is no number
+OMPI_COMM_WORLD_SIZE=abc refuse 2 'OMPI_COMM_WORLD_SIZE is "abc", which is no number of processes' \
+    "${small[@]}" --devices cpu:threads=1
 # Options that do not go together
 for option in momentum=0.9 nesterov; do
     refuse 2 "--${option%=*} goes with --optimizer sgd; adamw has --beta1" --optimizer adamw "--$option"

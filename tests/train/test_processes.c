@@ -153,6 +153,43 @@ static void agreement(test *t)
     }
 }
 
+typedef struct introduction {
+    const char *version, *purpose; /* of the last; of the others 1 and "train" */
+    char messages[MOST][512];
+} introduction;
+
+static dpt_status introduce_part(dpt_context *context, size_t rank, void *user)
+{
+    introduction *task = user;
+    dpti_processes *p = context->processes;
+    dpt_error error = {.status = DPT_OK};
+    const bool last = rank + 1 == dpti_processes_count(p);
+    const dpt_status status = dpti_processes_introduce(p, last ? task->version : "1",
+                                                       last ? task->purpose : "train", &error);
+    snprintf(task->messages[rank], sizeof task->messages[rank], "%s", error.message);
+    if (dpti_processes_agreed(p) != (status != DPT_OK)) return DPT_E_INTERNAL;
+    return status;
+}
+
+static void check_introduction(test *t, const char *version, const char *purpose, const char *words)
+{
+    introduction task = {.version = version, .purpose = purpose};
+    char message[512] = "";
+    CHECK_STATUS(stand_ins_run(3, introduce_part, &task, message), *words ? DPT_E_INVALID : DPT_OK);
+    for (size_t r = 0; r < 3; r++)
+        if (!CHECK(strstr(task.messages[r], words))) FAIL("%s", task.messages[r]);
+}
+
+static void introductions(test *t)
+{
+    check_introduction(t, "1", "train", "");
+    check_introduction(t, "2", "train",
+                       "process 0 is dptrain 1 train, process 2 is dptrain 2 train");
+    check_introduction(t, "1", "bench allreduce",
+                       "process 0 is dptrain 1 train, process 2 is dptrain 1 bench allreduce");
+    check_introduction(t, "1", "", "process 0 is dptrain 1 train, process 2 is dptrain 1;");
+}
+
 /* ---- Arrays ---------------------------------------------------------------------------------- */
 
 enum { MOST_ARRAYS = 3, ELEMENTS = 100 };
@@ -622,6 +659,7 @@ int main(int argc, char **argv)
         {"arrays of all processes are summed, if of one size", sums_of_other_sizes},
         {"a device of one process fails while arrays are summed", sums_fail},
         {"the transport fails while arrays are summed", sums_are_cut},
+        {"other versions, other purposes", introductions},
         {"what must be the same in all processes", what_must_be_the_same},
         {"what must be the same where weights are evaluated", what_evaluation_compares},
         {"a device of one process fails", a_device_fails},
