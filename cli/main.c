@@ -75,9 +75,7 @@ int main(int argc, char **argv)
     else if (options.version)
         printf("dptrain %s\n", DPT_VERSION);
     else if (options.supervise && !cli_supervised())
-        code = options.checkpoint ? cli_supervise(argc, argv, first, &options)
-                                  : cli_error(CLI_USAGE, "--supervise needs --checkpoint DIR, from "
-                                                         "which training goes on");
+        code = cli_supervise(argc, argv, first, &options);
     else
         code = verb->run(&options);
     return close_stdout(code);

@@ -177,10 +177,25 @@ static int code_of(int status)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+static int check(const cli_options *options)
+{
+    if (!options->checkpoint)
+        return cli_error(CLI_USAGE,
+                         "--supervise needs --checkpoint DIR, from which training goes on");
+    /* What mpirun has started joins the others once. */
+    if (dpt_processes_launched() > 1)
+        return cli_error(CLI_USAGE,
+                         "--supervise is for one process, and this is one of %zu: leave it out, "
+                         "and run the whole mpirun command again with --resume when it has failed",
+                         dpt_processes_launched());
+    return CLI_OK;
+}
+
 int cli_supervise(int argc, char **argv, int first, const cli_options *options)
 {
+    int code = check(options), in_vain = 0;
+    if (code != CLI_OK) return code;
     char **again = resuming(argc, argv, first), **arguments = argv;
-    int code = CLI_FAILURE, in_vain = 0;
     if (!again || !name_child()) {
         free(again);
         return cli_error(CLI_FAILURE, "no memory to start the training again");

@@ -75,6 +75,8 @@ run 3 "${small[@]}" --devices fault:threads=1:after=1:lost=1 --checkpoint vain \
 says "not started again" 1
 run 2 "${small[@]}" --supervise
 says "needs --checkpoint" 1
+OMPI_COMM_WORLD_SIZE=2 run 2 "${small[@]}" --supervise --checkpoint none
+says "is for one process, and this is one of 2" 1
 
 # However it is written, and whatever stands behind it.
 rm -rf short
