@@ -2,6 +2,7 @@
 #include "train/facts.h"
 
 #include "base/base.h"
+#include "train/schedule.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -74,18 +75,43 @@ DPT_PRINTF(3, 4) static void add(facts *f, const char *name, const char *format,
     f->n++;
 }
 
+static const char *on(bool is)
+{
+    return is ? "on" : "off";
+}
+
+/* Values are compared before they are checked: an unknown one is every process's failure. */
+static const char *word(const char *const *words, size_t n, int value)
+{
+    return value >= 0 && (size_t)value < n ? words[value] : "an unknown one";
+}
+#define WORD(words, value) word(words, sizeof(words) / sizeof *(words), (int)(value))
+
+static const char *const optimizers[] = {
+    [DPT_OPTIMIZER_SGD] = "sgd", [DPT_OPTIMIZER_ADAMW] = "adamw"};
+static const char *const losses[] = {
+    [DPT_LOSS_CROSS_ENTROPY] = "cross-entropy", [DPT_LOSS_SQUARED_ERROR] = "squared error"};
+static const char *const batch_norms[] = {
+    [DPT_BATCH_NORM_SYNC] = "sync", [DPT_BATCH_NORM_LOCAL] = "local"};
+static const char *const compressions[] = {
+    [DPT_COMPRESS_NONE] = "none", [DPT_COMPRESS_BF16] = "bf16"};
+static const char *const schedules[] = {[DPT_SCHEDULE_CONSTANT] = "constant",
+                                        [DPT_SCHEDULE_STEP] = "step",
+                                        [DPT_SCHEDULE_COSINE] = "cosine",
+                                        [DPT_SCHEDULE_ONECYCLE] = "onecycle"};
+
 static void add_optimizer(facts *f, const dpt_trainer_options *o)
 {
-    add(f, "optimizer", "%d", (int)o->optimizer);
+    const bool adamw = o->optimizer == DPT_OPTIMIZER_ADAMW;
+    add(f, "optimizer", "%s", WORD(optimizers, o->optimizer));
     add(f, "learning rate", "%.9g", (double)o->lr);
-    add(f, "batch of the learning rate", "%zu", o->lr_base_batch);
     add(f, "momentum", "%.9g", (double)o->momentum);
     add(f, "weight decay", "%.9g", (double)o->weight_decay);
-    add(f, "Nesterov momentum", "%d", (int)o->nesterov);
-    add(f, "decay of biases", "%d", !o->no_decay_bias);
-    add(f, "beta1", "%.9g", (double)o->beta1);
-    add(f, "beta2", "%.9g", (double)o->beta2);
-    add(f, "epsilon", "%.9g", (double)o->epsilon);
+    add(f, "Nesterov momentum", "%s", on(o->nesterov));
+    add(f, "decay of biases", "%s", on(!o->no_decay_bias));
+    add(f, "beta1", "%.9g", adamw ? (double)o->beta1 : 0);
+    add(f, "beta2", "%.9g", adamw ? (double)o->beta2 : 0);
+    add(f, "epsilon", "%.9g", adamw ? (double)o->epsilon : 0);
     add(f, "clip norm", "%.9g", (double)o->clip_norm);
 }
 
@@ -101,42 +127,47 @@ static void add_data(facts *f, const char *what, const dpt_dataset *d)
     add(f, name, "%016" PRIx64, d ? checksum_of_data(d) : 0);
 }
 
+/* Of resolved options: what is left out is what is given as the default. */
 static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, facts *f)
 {
-    const bool replayed = o->split && strncmp(o->split, "replay:", 7) == 0;
-    add(f, "version", "%s", DPT_VERSION);
+    const bool replayed = strncmp(o->split, "replay:", 7) == 0;
+    const dpt_augment_options *a = &o->augment;
     add(f, "model", "%.90s", t->model->name);
     add(f, "tensors of the model", "%016" PRIx64, checksum_of_model(t->model));
     add_data(f, "data", t->data);
     add(f, "batch size", "%zu", o->batch_size);
     add(f, "batches of a step", "%zu", o->accumulate);
     add(f, "micro-batch", "%zu", o->micro_batch);
-    add(f, "overlap", "%s", o->no_overlap ? "off" : "on");
-    add(f, "least bucket", "%zu", o->bucket_bytes);
-    add(f, "compression", "%s", o->compress == DPT_COMPRESS_BF16 ? "bf16" : "none");
-    add(f, "split", "%.90s", replayed ? "replay" : o->split ? o->split : "measured");
+    add(f, "overlap", "%s", on(!o->no_overlap));
+    add(f, "least bucket", "%zu bytes", o->bucket_bytes);
+    add(f, "compression", "%s", WORD(compressions, o->compress));
+    add(f, "split", "%.90s", replayed ? "replay" : o->split);
     add_optimizer(f, o);
-    add(f, "loss", "%d", (int)o->loss);
+    add(f, "loss", "%s", WORD(losses, o->loss));
     add(f, "label smoothing", "%.9g", (double)o->label_smoothing);
-    add(f, "batch-norm", "%d", (int)o->batch_norm);
-    add(f, "augmentation", "%zu %d %.9g", o->augment.crop_padding, (int)o->augment.flip,
-        (double)o->augment.erase);
-    add(f, "initialisation", "%.90s", o->init ? o->init : "default");
+    add(f, "batch-norm", "%s", WORD(batch_norms, o->batch_norm));
+    add(f, "augmentation", "crop %zu, flip %s, erase %.9g", a->crop_padding, on(a->flip),
+        (double)a->erase);
+    add(f, "initialisation", "%.90s", o->init);
     add(f, "seed", "%" PRIu64, o->seed);
-    add(f, "shuffling", "%d", !o->no_shuffle);
+    add(f, "shuffling", "%s", on(!o->no_shuffle));
 }
 
 static void collect_course(const dpt_fit_options *o, facts *f)
 {
-    add(f, "number of epochs", "%zu", o->epochs);
+    const bool limited = o->epochs > 0 || o->max_steps > 0 || o->max_seconds > 0;
+    const bool in_steps = o->schedule.kind == DPT_SCHEDULE_STEP;
+    dpt_schedule s = o->schedule;
+    dpti_schedule_resolve(&s);
+    add(f, "number of epochs", "%zu", limited ? o->epochs : 1);
     add(f, "number of steps", "%zu", o->max_steps);
     add(f, "time limit", "%.9g s", o->max_seconds);
-    add(f, "schedule", "%d", (int)o->schedule.kind);
-    add(f, "warm-up", "%zu steps", o->schedule.warmup_steps);
-    add(f, "schedule's interval", "%zu epochs", o->schedule.every);
-    add(f, "schedule's factor", "%.9g", (double)o->schedule.factor);
+    add(f, "schedule", "%s", WORD(schedules, s.kind));
+    add(f, "warm-up", "%zu steps", s.warmup_steps);
+    add(f, "schedule's interval", "%zu epochs", in_steps ? s.every : 0);
+    add(f, "schedule's factor", "%.9g", in_steps ? (double)s.factor : 0);
     add(f, "patience", "%zu", o->patience);
-    add(f, "resuming", "%s", o->resume ? "on" : "off");
+    add(f, "resuming", "%s", on(o->resume));
     add_data(f, "validation data", o->validation);
     add_data(f, "test data", o->test);
 }

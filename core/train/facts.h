@@ -9,7 +9,7 @@
    differs, both values and a process that has the other one.  Where there is one process nothing is
    looked at. */
 
-/* A trainer's: version, model, data, and all options that its steps depend on. */
+/* A trainer's: model, data, and all of its options, resolved, that its steps depend on. */
 DPT_CHECK_RESULT dpt_status dpti_facts_check_trainer(dpt_trainer *trainer,
                                                      const dpt_trainer_options *options);
 /* A course's: its limits, schedule, what it is tested and validated on, whether it resumes. */

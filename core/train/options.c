@@ -1,8 +1,38 @@
-/* What a trainer is told: options and data checked against the model, defaults filled in. */
+/* What a trainer is told: defaults filled in, options and data checked against the model. */
 #include "train/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>
+
+/* ---- Defaults -------------------------------------------------------------------------------- */
+
+/* Below this a message takes longer than it takes to be sent: bytes. */
+enum { LEAST_BUCKET = 256 * 1024 };
+
+static float or_default(float value, float otherwise)
+{
+    return value != 0 ? value : otherwise;
+}
+
+dpt_trainer_options dpti_trainer_resolve(const dpt_trainer_options *options)
+{
+    dpt_trainer_options o = {.batch_size = 0};
+    if (options) o = *options;
+    if (o.batch_size == 0) o.batch_size = 256;
+    if (o.accumulate == 0) o.accumulate = 1;
+    if (!o.split) o.split = "measured";
+    if (!o.init) o.init = "default";
+    if (o.bucket_bytes == 0) o.bucket_bytes = LEAST_BUCKET;
+    o.lr = or_default(o.lr, 0.1f);
+    if (o.lr_base_batch > 0) o.lr *= (float)(o.batch_size * o.accumulate) / (float)o.lr_base_batch;
+    o.lr_base_batch = 0;
+    o.beta1 = or_default(o.beta1, 0.9f);
+    o.beta2 = or_default(o.beta2, 0.999f);
+    o.epsilon = or_default(o.epsilon, 1e-8f);
+    return o;
+}
+
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 static dpt_status check_model(dpt_trainer *t)
 {
@@ -57,11 +87,6 @@ static dpt_status check_optimizer(dpt_trainer *t, const dpti_optimizer *o)
     return DPT_OK;
 }
 
-static float or_default(float value, float otherwise)
-{
-    return value != 0 ? value : otherwise;
-}
-
 static dpt_status take_optimizer(dpt_trainer *t, const dpt_trainer_options *o)
 {
     t->program.optimizer = (dpti_optimizer){.kind = o->optimizer,
@@ -69,12 +94,11 @@ static dpt_status take_optimizer(dpt_trainer *t, const dpt_trainer_options *o)
                                             .no_decay_bias = o->no_decay_bias,
                                             .momentum = o->momentum,
                                             .weight_decay = o->weight_decay,
-                                            .beta1 = or_default(o->beta1, 0.9f),
-                                            .beta2 = or_default(o->beta2, 0.999f),
-                                            .epsilon = or_default(o->epsilon, 1e-8f),
+                                            .beta1 = o->beta1,
+                                            .beta2 = o->beta2,
+                                            .epsilon = o->epsilon,
                                             .clip_norm = o->clip_norm};
-    t->lr = or_default(o->lr, 0.1f);
-    if (o->lr_base_batch) t->lr *= (float)dpti_step_samples(t) / (float)o->lr_base_batch;
+    t->lr = o->lr;
     if (!in_range(t->lr, 0, 1e6f))
         return dpt_fail(t->context, DPT_E_INVALID, "a learning rate of %g is not in (0, 1e6]",
                         (double)t->lr);
@@ -149,13 +173,10 @@ static dpt_status check_batch_norms(dpt_trainer *t, size_t samples, const char *
     return DPT_OK;
 }
 
-/* Below this a message takes longer than it takes to be sent: bytes. */
-enum { LEAST_BUCKET = 256 * 1024 };
-
 /* Elements; 0 where nobody is met. */
 static size_t least_bucket(const dpt_trainer *t, const dpt_trainer_options *o)
 {
-    const size_t n_bytes = o->bucket_bytes ? o->bucket_bytes : LEAST_BUCKET;
+    const size_t n_bytes = o->bucket_bytes;
     if (t->n_devices == 1) return 0;
     return n_bytes / sizeof(float) + (n_bytes % sizeof(float) != 0);
 }
@@ -166,14 +187,14 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
     const dpt_trainer_options *o = options;
     dpt_context *context = t->context;
     DPT_TRY(check_model(t));
-    t->batch_size = o->batch_size ? o->batch_size : 256;
+    t->batch_size = o->batch_size;
     t->seed = o->seed;
     if (t->batch_size > t->data->count)
         return dpt_fail(context, DPT_E_INVALID,
                         "a batch of %zu is more than the %zu samples of %s; use a smaller batch "
                         "size",
                         t->batch_size, t->data->count, t->data->name);
-    t->accumulate = o->accumulate ? o->accumulate : 1;
+    t->accumulate = o->accumulate;
     if (t->accumulate > t->data->count / t->batch_size)
         return dpt_fail(
             context, DPT_E_INVALID,

@@ -8,11 +8,16 @@ static const double pi = 3.14159265358979323846;
 /* OneCycleLR's defaults: the part of the steps that rises, peak / first, first / last. */
 static const double rising = 0.3, first_divisor = 25, last_divisor = 1e4;
 
+void dpti_schedule_resolve(dpt_schedule *options)
+{
+    if (options->every == 0) options->every = 30;
+    if (options->factor == 0) options->factor = 0.1f;
+}
+
 dpt_status dpti_schedule_check(dpti_schedule *schedule, dpt_error *error)
 {
     dpt_schedule *o = &schedule->options;
-    if (o->every == 0) o->every = 30;
-    if (o->factor == 0) o->factor = 0.1f;
+    dpti_schedule_resolve(o);
     if (!(o->factor > 0 && o->factor <= 1))
         return DPT_FAIL(error, DPT_E_INVALID, "a schedule's factor of %g is not in (0, 1]",
                         (double)o->factor);

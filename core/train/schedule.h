@@ -27,7 +27,9 @@ typedef struct dpti_schedule {
     size_t total_steps; /* 0: not known */
 } dpti_schedule;
 
-/* Fills the defaults in.  DPT_E_INVALID: an unknown kind, a factor that is not in (0, 1], a course
+/* Fills the defaults in. */
+void dpti_schedule_resolve(dpt_schedule *options);
+/* The same, and DPT_E_INVALID: an unknown kind, a factor that is not in (0, 1], a course
    that needs total_steps without it. */
 DPT_CHECK_RESULT dpt_status dpti_schedule_check(dpti_schedule *schedule, dpt_error *error);
 

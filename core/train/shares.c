@@ -50,7 +50,6 @@ dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const char *text)
 {
     dpt_trainer *t = trainer;
     dpt_error error = {0};
-    if (!text) text = "measured";
     t->split_text = dpti_strdup(text);
     if (!t->split_text) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     if (strncmp(text, replay_prefix, strlen(replay_prefix)) == 0)

@@ -119,7 +119,7 @@ static dpt_status build(dpt_trainer *t, const dpt_trainer_options *options)
 {
     DPT_TRY(dpti_peers_meet(t, options));
     DPT_TRY(dpti_peers_agree(t, prepare(t, options)));
-    DPT_TRY(create_workers(t, options->init ? options->init : "default"));
+    DPT_TRY(create_workers(t, options->init));
     return dpti_peers_agree(t, begin(t));
 }
 
@@ -127,8 +127,7 @@ dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
                               const dpt_dataset *data, const dpt_trainer_options *options,
                               dpt_trainer **out)
 {
-    static const dpt_trainer_options defaults;
-    if (!options) options = &defaults;
+    const dpt_trainer_options o = dpti_trainer_resolve(options);
     if (!model || !data)
         return dpt_fail(devices->context, DPT_E_INVALID, "a trainer needs a model and data");
     dpt_trainer *t = calloc(1, sizeof *t);
@@ -139,12 +138,12 @@ dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
     t->n_workers = devices->n_devices;
     t->model = model;
     t->data = data;
-    t->order.shuffle = !options->no_shuffle;
+    t->order.shuffle = !o.no_shuffle;
     /* Survival is within one process. */
-    t->stop_on_loss = options->stop_on_loss || devices->context->processes != NULL;
-    t->device_timeout = options->device_timeout;
+    t->stop_on_loss = o.stop_on_loss || devices->context->processes != NULL;
+    t->device_timeout = o.device_timeout;
     t->done = t->next = (dpti_cursor){.epoch = 1};
-    const dpt_status status = build(t, options);
+    const dpt_status status = build(t, &o);
     for (size_t i = 0; i < t->n_workers; i++)
         atomic_fetch_add(&devices->devices[i]->n_holders, 1);
     if (status == DPT_OK)

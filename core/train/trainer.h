@@ -222,9 +222,12 @@ bool dpti_any_takes_passes(const dpt_trainer *trainer);
 /* Devices of this process that are lost. */
 size_t dpti_trainer_n_gone(const dpt_trainer *trainer);
 
-/* Checks options and data against the model and takes them over (options.c).  When the workers are
-   there, check_shares looks for passes in which a batch-norm would take its own statistics over a
-   single value. */
+/* Options with every default in its place, NULL being all of them, and the learning rate scaled to
+   the samples of a step (options.c). */
+dpt_trainer_options dpti_trainer_resolve(const dpt_trainer_options *options);
+/* Checks such options and data against the model and takes them over (options.c).  When the workers
+   are there, check_shares looks for passes in which a batch-norm would take its own statistics over
+   a single value. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_take_options(dpt_trainer *trainer,
                                                       const dpt_trainer_options *options);
 DPT_CHECK_RESULT dpt_status dpti_trainer_check_shares(dpt_trainer *trainer);
@@ -319,7 +322,7 @@ float *dpti_trainer_make_flat(dpt_trainer *trainer);
    is none. */
 size_t dpti_trainer_trusted(const dpt_trainer *trainer);
 
-/* Takes "measured", "equal", "A:B:C" or "replay:LOG"; NULL is "measured" (shares.c). */
+/* Takes "measured", "equal", "A:B:C" or "replay:LOG" (shares.c). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const char *text);
 /* Sets each worker's capacity: the most samples that it will see, in full batches, in the ragged
    last one, in the log, and with the devices that are left. */
