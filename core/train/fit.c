@@ -371,7 +371,7 @@ static dpt_status check_steps(dpti_fit *f)
 }
 
 /* What can be known to be wrong before the first step, in any process. */
-static dpt_status prepare(dpti_fit *f)
+static dpt_status prepare(dpti_fit *f, const dpt_fit_options *given)
 {
     dpt_status status = check(f);
     if (status == DPT_OK && !f->options->resume) status = check_steps(f);
@@ -381,6 +381,7 @@ static dpt_status prepare(dpti_fit *f)
     DPT_TRY(dpti_peers_agree(f->trainer, dpti_fit_open_checkpoints(f)));
     DPT_TRY(dpti_peers_check_weights(f->trainer));
     DPT_TRY(dpti_fit_gather_choices(f));
+    DPT_TRY(dpti_fit_tell_ignored(f, given));
     status = dpti_fit_open_files(f);
     if (status == DPT_OK && f->options->resume) status = check_steps(f);
     if (status == DPT_OK && f->keeper && !f->options->resume)
@@ -421,7 +422,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     trainer->granted = 0;
     const float lr = trainer->lr;
     dpti_islands_form(trainer);
-    dpt_status status = prepare(&f);
+    dpt_status status = prepare(&f, options);
     if (status == DPT_OK) {
         show_islands(&f);
         status = train(&f);

@@ -152,6 +152,48 @@ dpt_status dpti_fit_check_files(dpti_fit *f)
     return check_writable(f, o->trace);
 }
 
+/* Kinds of files, in the order of file_kinds. */
+typedef struct kinds {
+    bool given[4];
+} kinds;
+
+static const char *const file_kinds[] = {"checkpoint", "log", "plot", "trace"};
+
+static kinds kinds_given(const dpt_fit_options *o)
+{
+    return (kinds){.given = {o && o->checkpoint, o && o->log, o && o->plot, o && o->trace}};
+}
+
+static void tell_kind(const dpti_fit *f, size_t k, size_t process)
+{
+    char text[256];
+    snprintf(text, sizeof text,
+             "no %s is written: process %zu was given one, but process 0 writes the files, and was "
+             "not",
+             file_kinds[k], process);
+    if (f->options->notice) f->options->notice(DPT_NOTICE_WARNING, text, f->options->user);
+}
+
+dpt_status dpti_fit_tell_ignored(dpti_fit *f, const dpt_fit_options *given)
+{
+    const dpt_trainer *t = f->trainer;
+    const kinds mine = kinds_given(given);
+    dpti_gathered all = {.data = NULL};
+    dpt_error error = {.status = DPT_OK};
+    if (!t->processes) return DPT_OK;
+    if (dpti_processes_gather(t->processes, &mine, sizeof mine, &all, &error) != DPT_OK)
+        return dpti_context_fail(f->context, NULL, &error);
+    const kinds *theirs = (const kinds *)(const void *)all.data;
+    for (size_t k = 0; k < sizeof file_kinds / sizeof *file_kinds; k++) {
+        size_t r = 0;
+        while (r < dpti_processes_count(t->processes) && !theirs[r].given[k])
+            r++;
+        if (r > 0 && r < dpti_processes_count(t->processes)) tell_kind(f, k, r);
+    }
+    dpti_gathered_free(&all);
+    return DPT_OK;
+}
+
 /* Its steps behind those that it has could not be written, but a checkpoint of them could. */
 static void tell_gap(const dpti_fit *f, size_t last)
 {
