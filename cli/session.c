@@ -67,12 +67,27 @@ dpt_status cli_session_open(cli_session *session, const cli_options *options, un
     return dpt_model_by_name(context, options->model, &shape, &session->model);
 }
 
+/* Of which the others know nothing, and nobody would know where it was. */
+static int fail_alone(const dpt_context *context, dpt_status status)
+{
+    static const char name[] = "process ";
+    const char *message = dpt_error_message(context);
+    char host[256] = "";
+    const int code = status == DPT_E_INVALID ? CLI_USAGE : CLI_FAILURE;
+    if (!*message) message = dpt_status_words(status);
+    /* A failure between processes, or of a device in a step, has the name already. */
+    if (strncmp(message, name, sizeof name - 1) == 0) return cli_error(code, "%s", message);
+    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+    return cli_error(code, "%s%zu (%s): %s", name, dpt_process_rank(context), host, message);
+}
+
 int cli_session_fail(const cli_session *session, dpt_status status)
 {
     const dpt_context *context = session->context;
     if (context && !dpt_process_speaks(context))
         return status == DPT_E_INVALID ? CLI_USAGE : CLI_FAILURE;
-    const int code = cli_fail(context, status);
+    const int code = context && !dpt_process_agreed(context) ? fail_alone(context, status)
+                                                             : cli_fail(context, status);
     if (context) dpt_process_give_up(session->context);
     return code;
 }

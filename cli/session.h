@@ -31,7 +31,8 @@ DPT_CHECK_RESULT dpt_status cli_session_open(cli_session *session, const cli_opt
 /* The same with training data and the trainer that the options describe. */
 DPT_CHECK_RESULT dpt_status cli_session_open_training(cli_session *session,
                                                       const cli_options *options, unsigned with);
-/* As cli_fail; of several processes that know of a failure one tells of it. */
+/* As cli_fail; of several processes that know of a failure one tells of it, and one that fails
+   alone is named. */
 int cli_session_fail(const cli_session *session, dpt_status status);
 /* Whether this process keeps silent: told to, or not the first of several. */
 bool cli_session_quiet(const cli_session *session, const cli_options *options);

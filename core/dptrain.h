@@ -150,6 +150,8 @@ DPT_API size_t dpt_process_rank(const dpt_context *context);  /* from 0 */
 /* Whether this process is the one to tell of the last failure: the first, or one whose failure the
    others know nothing of. */
 DPT_API bool dpt_process_speaks(const dpt_context *context);
+/* Whether all processes know of the last failure; true where there is one process. */
+DPT_API bool dpt_process_agreed(const dpt_context *context);
 /* This process has failed and is about to exit with a status other than 0, by which the launcher
    ends the others, unless they know of it: the context will not wait for them. */
 DPT_API void dpt_process_give_up(dpt_context *context);

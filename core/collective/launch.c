@@ -199,9 +199,14 @@ size_t dpt_process_rank(const dpt_context *context)
     return context->processes ? dpti_processes_rank(context->processes) : 0;
 }
 
+bool dpt_process_agreed(const dpt_context *context)
+{
+    return !context->processes || dpti_processes_agreed(context->processes);
+}
+
 bool dpt_process_speaks(const dpt_context *context)
 {
-    return dpt_process_rank(context) == 0 || !dpti_processes_agreed(context->processes);
+    return dpt_process_rank(context) == 0 || !dpt_process_agreed(context);
 }
 
 void dpt_process_give_up(dpt_context *context)
