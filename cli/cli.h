@@ -194,5 +194,10 @@ void cli_progress_end(cli_progress *progress);
 /* From now on the first SIGINT or SIGTERM is noted and the second kills, if it was not ignored. */
 void cli_signals_catch(void);
 int cli_signals_caught(void); /* the number, 0: none */
+/* The handler writes a line on stderr at once, since a step may take its time: which signal, and,
+   where there are several, which process.  `bar`: one that is to be taken off the terminal first.
+   Until it is told to be silent again. */
+void cli_signals_tell(const dpt_context *context, bool bar);
+void cli_signals_tell_no_more(void);
 
 #endif

@@ -2,6 +2,7 @@
    turned into a wish to end. */
 #include "cli.h"
 
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,8 +13,26 @@
 
 /* ---- Signals --------------------------------------------------------------------------------- */
 
-/* The one mutable global: a signal handler has nowhere else to leave a note. */
-static volatile sig_atomic_t caught;
+/* The mutable globals: a signal handler has nowhere else to leave a note, or to read one. */
+static volatile sig_atomic_t caught, telling;
+static char before_number[64]; /* of the line that it writes; not changed while it tells */
+
+/* In a handler, which may do no more than write. */
+static void tell_signal(int number)
+{
+    static const char after[] = ": ending behind this step\n";
+    char line[sizeof before_number + sizeof after + 2];
+    size_t n = strlen(before_number);
+    const int code = errno;
+    memcpy(line, before_number, n);
+    if (number >= 10) line[n++] = (char)('0' + number / 10 % 10);
+    line[n++] = (char)('0' + number % 10);
+    memcpy(line + n, after, sizeof after - 1);
+    n += sizeof after - 1;
+    if (write(STDERR_FILENO, line, n) < 0) {
+    } /* nobody is left to hear of it */
+    errno = code;
+}
 
 static void note_signal(int number);
 
@@ -29,6 +48,7 @@ static void drop_handler(int number)
 static void note_signal(int number)
 {
     caught = number;
+    if (telling) tell_signal(number);
     drop_handler(SIGINT);
     drop_handler(SIGTERM);
 }
@@ -54,6 +74,21 @@ void cli_signals_catch(void)
 int cli_signals_caught(void)
 {
     return caught;
+}
+
+void cli_signals_tell(const dpt_context *context, bool bar)
+{
+    char process[32] = "";
+    if (dpt_process_count(context) > 1)
+        snprintf(process, sizeof process, "process %zu: ", dpt_process_rank(context));
+    snprintf(before_number, sizeof before_number, "%sdptrain: %ssignal ", bar ? "\r\033[K" : "",
+             process);
+    telling = 1;
+}
+
+void cli_signals_tell_no_more(void)
+{
+    telling = 0;
 }
 
 /* ---- The bar --------------------------------------------------------------------------------- */

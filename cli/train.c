@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 
 /* ---- The header ------------------------------------------------------------------------------ */
@@ -81,8 +82,10 @@ static dpt_status print_result(const cli_session *session, const cli_options *op
 
 /* How a training ended. */
 typedef struct ending {
-    int caught;    /* the signal that ended it, 0 if none did */
-    bool deserted; /* its devices did */
+    bool stopped;
+    size_t by;     /* the process that asked for it */
+    int caught;    /* the signal that came to this process, 0 if none did */
+    bool deserted; /* its devices have ended it */
 } ending;
 
 /* A device that fails before the first step is one that cannot do it, and not worth another try. */
@@ -124,12 +127,28 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
     };
     dpt_fit_result result;
     cli_signals_catch();
+    if (!options->quiet) cli_signals_tell(session->context, progress.bar);
     dpt_status status = dpt_fit(session->trainer, &fit, &result);
+    cli_signals_tell_no_more();
     cli_progress_end(&progress);
     end->deserted = status == DPT_E_DEVICE || status == DPT_E_DEVICE_LOST;
-    if (status == DPT_OK && result.stopped) end->caught = cli_signals_caught();
+    end->stopped = status == DPT_OK && result.stopped;
+    if (end->stopped) end->by = result.stopped_by;
+    if (end->stopped) end->caught = cli_signals_caught();
     if (status == DPT_OK && !quiet) status = print_result(session, options, &result);
     return status;
+}
+
+/* The exit status of a training that was asked to end, and from the first process the reason. */
+static int tell_stopped(const cli_session *session, const cli_options *options, const ending *end)
+{
+    /* What comes from another process is a wish, without the signal's number; SIGTERM is what
+       launchers send. */
+    const int code = 128 + (end->caught ? end->caught : SIGTERM);
+    const char *resume = options->checkpoint ? "; --resume goes on" : "";
+    if (dpt_process_rank(session->context) > 0) return code;
+    if (end->caught) return cli_error(code, "ended early by signal %d%s", end->caught, resume);
+    return cli_error(code, "ended early: process %zu asked for it%s", end->by, resume);
 }
 
 int cli_train(const cli_options *options)
@@ -139,16 +158,15 @@ int cli_train(const cli_options *options)
     cli_session session;
     ending end = {.caught = 0};
     const dpt_status status = train(&session, options, &end);
-    const int caught = end.caught;
     int code = CLI_OK;
     if (status != DPT_OK)
         code = cli_session_fail(&session, status);
-    else if (caught && dpt_process_rank(session.context) > 0)
-        code = 128 + caught;
-    else if (caught)
-        code = cli_error(128 + caught, "ended early by signal %d%s", caught,
-                         options->checkpoint ? "; --resume goes on" : "");
+    else if (end.stopped)
+        code = tell_stopped(&session, options, &end);
     if (end.deserted) code = CLI_DEVICES_LOST;
+    /* Another one that has left with a failure's status is no reason to lose what is printed:
+       mpirun then ends those that are still there. */
+    if (session.context && dpt_process_count(session.context) > 1) (void)fflush(stdout);
     const bool stuck = session.context && dpt_context_abandoned(session.context) > 0;
     cli_session_close(&session);
     if (stuck) cli_leave(code);

@@ -777,6 +777,9 @@ typedef struct dpt_fit_result {
     double best_validation_loss;
     bool stopped;     /* by progress */
     bool no_patience; /* patience ran out */
+    /* The process whose progress stopped it, where it is stopped: the first, if there were several.
+     */
+    size_t stopped_by;
 } dpt_fit_result;
 
 /* Trains with submit and collect, keeping two steps in flight.  The schedule starts with the call,

@@ -103,7 +103,10 @@ static void tell(dpti_fit *f, const dpt_step_metrics *step, const dpt_epoch_metr
                                        .seconds = dpti_seconds() - f->began};
     if (f->options->progress && f->options->progress(&progress, f->options->user) != 0)
         wish_to_stop(f);
-    if (f->trainer->granted & DPTI_WISH_STOP) f->course.result.stopped = true;
+    if (f->trainer->granted & DPTI_WISH_STOP) {
+        f->course.result.stopped = true;
+        f->course.result.stopped_by = f->trainer->stopped_by;
+    }
 }
 
 /* What has happened to devices. */

@@ -286,6 +286,7 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
         const dpti_outcome *outcome = &flight->outcomes[i];
         loss += outcome->loss;
         hits += outcome->hits;
+        if (outcome->wishes & ~t->granted & DPTI_WISH_STOP) t->stopped_by = t->peers[i].process;
         t->granted |= outcome->wishes;
         take_times(outcome->seconds, flight, i);
     }

@@ -185,6 +185,7 @@ struct dpt_trainer {
     dpti_rendezvous *finished;       /* of workers, behind a step */
     atomic_uint wishes;              /* of this process, dpti_wish bits */
     unsigned granted;                /* of all, with the last collected step */
+    size_t stopped_by;               /* the first process that wished to stop, once it is granted */
     dpti_flight flights[DPTI_FLIGHTS];
     size_t n_in_flight;
     double last_finished;    /* when the last collected step ended */

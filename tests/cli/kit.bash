@@ -73,12 +73,12 @@ trainings() {
     done
 }
 
-# kill_rank RANK: that process of a job of mpirun's that runs in this folder.
+# kill_rank RANK [SIGNAL]: that process of a job of mpirun's that runs in this folder.
 kill_rank() {
     local number
     for number in $(trainings); do
         tr '\0' '\n' <"/proc/$number/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1" &&
-            kill -9 "$number"
+            kill -"${2-KILL}" "$number"
     done
 }
 

@@ -45,6 +45,16 @@ fails 2 "overlap differs: process 0 has on, process 1 has off"
 mpi 60 -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" : -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --max-steps 5
 fails 2 "number of steps differs: process 0 has 0, process 1 has 5"
 
+# What is left out is the default, and words are compared as words.
+few=("${task[@]}" "${one[@]}" --max-steps 2)
+mpi 60 -n 1 "$DPTRAIN" "${few[@]}" --accumulate 1 --split measured --init default --schedule step : \
+    -n 1 "$DPTRAIN" "${few[@]}" --lr-base-batch 61 --schedule step --step-every 30 --step-factor 0.1
+check "defaults that are given: $(cat mpi.err)" [ "$status" -eq 0 ]
+mpi 60 -n 1 "$DPTRAIN" "${few[@]}" : -n 1 "$DPTRAIN" "${few[@]}" --nesterov
+fails 2 "Nesterov momentum differs: process 0 has off, process 1 has on"
+mpi 60 -n 1 "$DPTRAIN" "${few[@]}" : -n 1 "$DPTRAIN" "${few[@]}" --schedule cosine
+fails 2 "schedule differs: process 0 has constant, process 1 has cosine"
+
 # Compressed: close to it, and resumed, after a kill too, the same to the bit; of another number of
 # processes what is owed is taken over.
 bf16=("${task[@]}" "${one[@]}" --split equal --compress bf16)
@@ -172,7 +182,42 @@ mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --log /dev/full
 fails 1 'process 0: cannot write the log'
 mpi 60 -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" : -n 1 "$DPTRAIN" "${task[@]}" --devices cuda:77
 check "no device in one process: status $status" [ "$status" -ne 0 ]
-check "it is told" grep -q '^dptrain: ' mpi.err
+check "it is told: $(cat mpi.err)" grep -qE '^dptrain: process 1 \(.+\): ' mpi.err
+mpi 60 -n 1 "$DPTRAIN" "${few[@]}" --load one/model.safetensors : -n 1 "$DPTRAIN" "${few[@]}" --load nowhere
+check "weights that one process lacks: status $status" [ "$status" -eq 1 ]
+check "it is told: $(cat mpi.err)" grep -qE '^dptrain: process 1 \(.+\): .*nowhere' mpi.err
+
+# Different programs do not wait for each other.
+mpi 60 -n 1 "$DPTRAIN" bench allreduce "${one[@]}" : -n 1 "$DPTRAIN" "${few[@]}"
+fails 2 'process 0 is dptrain [0-9.]+ bench allreduce, process 1 is dptrain [0-9.]+ train'
+mpi 60 -n 1 "$DPTRAIN" "${few[@]}" : -n 1 "$DPTRAIN" eval --checkpoint one "${one[@]}"
+fails 2 'process 0 is dptrain [0-9.]+ train, process 1 is dptrain [0-9.]+ eval'
+
+# One that is started again could not join the others.
+rm -rf supervised
+mpi 60 -n 2 "$DPTRAIN" "${few[@]}" --checkpoint supervised --supervise
+check "--supervise: status $status" [ "$status" -eq 2 ]
+check "it is told: $(cat mpi.err)" grep -q 'one of 2: .* run the whole mpirun command again' mpi.err
+
+# Files that the first process is not told of.
+rm -rf ignored ignored.jsonl
+mpi 60 -n 1 "$DPTRAIN" "${few[@]}" --log first.jsonl : \
+    -n 1 "$DPTRAIN" "${few[@]}" --log ignored.jsonl --checkpoint ignored
+check "files of another process: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "it is told: $(cat mpi.err)" grep -q 'warning: no checkpoint is written: process 1 was given one' mpi.err
+check "that alone: $(cat mpi.err)" [ "$(grep -c 'is written: process' mpi.err)" -eq 1 ]
+check "nothing is written" eval '[ ! -e ignored ] && [ ! -e ignored.jsonl ]'
+
+# Another process that is asked to end ends all, and the first one says who it was.
+rm -rf asked
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --epochs 100000 --checkpoint asked &
+await asked/model.safetensors
+kill_rank 1 TERM
+wait
+check "it is told at once: $(cat mpi.err)" grep -qx 'dptrain: process 1: signal 15: ending behind this step' mpi.err
+check "and at the end: $(cat mpi.err)" \
+    grep -qx 'dptrain: ended early: process 1 asked for it; --resume goes on' mpi.err
+check "what was trained: $(cat mpi.out)" grep -q '^trained ' mpi.out
 
 # Without the plug-in a process that is one of several trains nothing.
 mkdir -p without
