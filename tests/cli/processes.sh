@@ -210,10 +210,14 @@ check "nothing is written" eval '[ ! -e ignored ] && [ ! -e ignored.jsonl ]'
 
 # Another process that is asked to end ends all, and the first one says who it was.
 rm -rf asked
-mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --epochs 100000 --checkpoint asked &
+{
+    mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --epochs 100000 --checkpoint asked
+    echo "$status" >asked.status
+} &
 await asked/model.safetensors
 kill_rank 1 TERM
 wait
+check "exit status $(cat asked.status), not 143" [ "$(cat asked.status)" -eq 143 ]
 check "it is told at once: $(cat mpi.err)" grep -qx 'dptrain: process 1: signal 15: ending behind this step' mpi.err
 check "and at the end: $(cat mpi.err)" \
     grep -qx 'dptrain: ended early: process 1 asked for it; --resume goes on' mpi.err
