@@ -21,21 +21,22 @@ import sys
 # ---- The model ---------------------------------------------------------------------------------
 
 
-class Line:
-    """alpha + beta n, by least squares of relative errors."""
+class Link:
+    """What an exchange of n bytes takes: between measured sizes a straight line, below them as the
+    least, beyond them at the rate of the last two.  (One line through all would not do: a token
+    bucket lets small exchanges pass faster than its rate.)"""
 
     def __init__(self, points):
-        sxx = sx = s1 = sxy = sy = 0.0
-        for x, y in points:
-            w = 1 / y**2
-            s1, sx, sxx, sy, sxy = s1 + w, sx + w * x, sxx + w * x * x, sy + w * y, sxy + w * x * y
-        self.beta = (s1 * sxy - sx * sy) / (s1 * sxx - sx * sx)
-        self.alpha = (sy - self.beta * sx) / s1
-        if self.alpha < 0:  # the best line through the origin
-            self.alpha, self.beta = 0.0, sxy / sxx
+        self.points = sorted(points)
+        self.alpha = self.points[0][1]
 
     def __call__(self, n):
-        return self.alpha + self.beta * n
+        if n <= self.points[0][0]:
+            return self.alpha
+        for (x0, y0), (x1, y1) in zip(self.points, self.points[1:]):
+            if n <= x1:
+                break
+        return y0 + (y1 - y0) * (n - x0) / (x1 - x0)
 
 
 LEAST, PARTS, LEAST_ROWS = 262144, 8, 128  # core/graph/buckets.c: bytes, of all weights, of a slice
@@ -137,7 +138,7 @@ def steps_of(path, typical):
 
 def link_of(folder, n, rate):
     table = json.load(open(f"{folder}/link-{n}-{rate}.json"))["table"]
-    return Line([(row["bytes"], row["seconds"]) for row in table])
+    return Link([(row["bytes"], row["seconds"]) for row in table])
 
 
 def check(folder, typical):
