@@ -19,8 +19,8 @@ DPTRAIN=${DPTRAIN:-$root/build/bin/dptrain}
 export DPTRAIN_BACKEND_PATH=${DPTRAIN_BACKEND_PATH:-$(dirname "$DPTRAIN")/../lib/dptrain}
 export OCL_ICD_VENDORS=/nonexistent # only CPU devices take part
 out=$(mkdir -p "${1:-bench-scaling}" && cd "${1:-bench-scaling}" && pwd)
-default="2:none:mlp:1024:16 2:1gbit:mlp:1024:12 2:100mbit:mlp:1024:6
-         2:none:resnet18:64:6 2:1gbit:resnet18:64:6 2:100mbit:resnet18:64:4
+default="2:none:mlp:1024:16 2:1gbit:mlp:1024:12 2:1gbit:mlp:4096:8 2:100mbit:mlp:1024:6
+         2:none:resnet18:64:6 2:1gbit:resnet18:64:6 2:100mbit:resnet18:32:4
          4:none:mlp:1024:16 4:1gbit:mlp:1024:12 4:100mbit:mlp:1024:6"
 read -r -d '' -a configurations <<<"${DPTRAIN_SCALING:-$default}" || true
 hosts_able || { echo "bench: $hosts_why" >&2; exit 1; }
