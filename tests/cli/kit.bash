@@ -77,7 +77,7 @@ trainings() {
 kill_rank() {
     local number
     for number in $(trainings); do
-        tr '\0' '\n' <"/proc/$number/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1" &&
+        grep -zqx "OMPI_COMM_WORLD_RANK=$1" "/proc/$number/environ" 2>/dev/null &&
             kill -"${2-KILL}" "$number"
     done
 }
