@@ -101,9 +101,10 @@ dpt_status dpti_fit_check_saved(dpti_fit *f)
 {
     const size_t epoch = f->course.result.best_epoch;
     if (f->unsaved.status != DPT_OK) return dpti_context_fail(f->context, NULL, &f->unsaved);
-    if (f->resumed && f->best && epoch > 0 && epoch_of_best(f) != epoch &&
-        epoch_of_best(f) != SIZE_MAX && f->unsaved_best.status == DPT_OK)
-        miss_best(f);
+    if (f->resumed && f->best && epoch > 0 && f->unsaved_best.status == DPT_OK) {
+        const size_t found = epoch_of_best(f);
+        if (found != epoch && found != SIZE_MAX) miss_best(f);
+    }
     if (f->unsaved_best.status == DPT_OK) return DPT_OK;
     return dpti_context_fail(f->context, NULL, &f->unsaved_best);
 }

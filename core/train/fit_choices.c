@@ -47,6 +47,8 @@ dpt_status dpti_fit_gather_choices(dpti_fit *f)
 {
     char *texts = NULL;
     size_t n_bytes = 0;
+    /* Of several processes another one may have the log. */
+    if (!f->trainer->processes && !f->options->log) return DPT_OK;
     dpt_status status = describe(f, &texts, &n_bytes);
     if (f->trainer->processes) {
         status = dpti_peers_bring(f->trainer, status, texts, n_bytes, &f->choices);
