@@ -1,100 +1,206 @@
-/* Convolution backward to its input: every pixel of dy times the filters is added to the inputs
-   that the pixel saw.  A tile is a few pixels times the taps of one segment; its rows of results
-   overlap in dx and are added one after the other. */
+/* Convolution backward to its input: dy times the filters is added to the inputs that its pixels
+   saw.  A tile is a few pixels, whose taps of a filter row it adds to a row of dx; its rows of
+   results overlap in dx and are added one after the other.
+
+   Where output channels are few, the sums of one filter row are short, and to read dx and write it
+   costs as much again.  A tile then adds up all filter rows through which a row of dx was seen. */
 #include "activation.h"
 #include "conv2d.h"
 #include "kinds.h"
 
 #include <stdlib.h>
 
-/* Packed filters are ordered by group, segment, block of output channels, panel, channel, lane. */
+/* ---- Packed filters -------------------------------------------------------------------------- */
+
+/* Ordered by group, segment of a filter row, block of output channels, panel, filter row, channel,
+   lane. */
+
+/* Segments of a filter row; all rows have the same, a row's distance apart. */
+static size_t row_segments(const conv *v)
+{
+    return v->n_segments / v->desc.kernel_h;
+}
 
 static size_t segment_width(const conv *v, size_t s)
 {
     return KERNEL(packed_width)(v->segments[s].length);
 }
 
-/* The packed width of all segments. */
-static size_t filter_width(const conv *v)
+/* Packed filters of a group. */
+static size_t group_size(const conv *v)
 {
     size_t width = 0;
-    for (size_t s = 0; s < v->n_segments; s++)
+    for (size_t s = 0; s < row_segments(v); s++)
         width += segment_width(v, s);
-    return width;
+    return dpt_cpu_mul(dpt_cpu_mul(v->group_out, v->desc.kernel_h), width);
+}
+
+/* The output channels, from a multiple of REDUCTION_MAX on, whose products are added in one go. */
+static size_t block_channels(const conv *v, size_t block)
+{
+    const size_t left = v->group_out - block;
+    return left < REDUCTION_MAX ? left : REDUCTION_MAX;
+}
+
+/* Where a block's panel begins in its segment. */
+static size_t packed_panel(const conv *v, size_t s, size_t block, const panel *p)
+{
+    const size_t n_channels = block_channels(v, block);
+    return v->desc.kernel_h * (block * segment_width(v, s) + p->start * n_channels);
+}
+
+/* One row of a channel's filter. */
+static void pack_row(const conv *v, const float *w, size_t row, size_t channel, float *packed)
+{
+    const size_t block = channel / REDUCTION_MAX * REDUCTION_MAX;
+    const size_t place = row * block_channels(v, block) + channel - block;
+    for (size_t s = 0; s < row_segments(v); s++) {
+        const size_t length = v->segments[s].length;
+        const size_t n_panels = KERNEL(panel_count)(length);
+        for (size_t i = 0; i < n_panels; i++) {
+            const panel p = KERNEL(panel_at)(length, i);
+            float *to = packed + packed_panel(v, s, block, &p) + place * p.width;
+            memcpy(to, w + p.start, p.lanes * sizeof *to);
+            memset(to + p.lanes, 0, (p.width - p.lanes) * sizeof *to);
+        }
+        w += length;
+        packed += v->desc.kernel_h * v->group_out * segment_width(v, s);
+    }
 }
 
 /* Channels begin .. end-1 (of all groups) of all filters. */
 static void pack_filters(const conv *v, const float *w, float *packed, dpt_cpu_range channels)
 {
-    const size_t width = filter_width(v);
-    for (size_t o = channels.begin; o < channels.end; o++) {
-        const size_t group = o / v->group_out;
-        const size_t channel = o % v->group_out;
-        const size_t block = channel / REDUCTION_MAX * REDUCTION_MAX;
-        const size_t left = v->group_out - block;
-        const size_t n_channels = left < REDUCTION_MAX ? left : REDUCTION_MAX;
-        const float *from = w + o * v->taps;
-        float *to = packed + group * v->group_out * width;
-        for (size_t s = 0; s < v->n_segments; s++) {
-            const size_t length = v->segments[s].length;
-            const size_t n_panels = KERNEL(panel_count)(length);
-            for (size_t i = 0; i < n_panels; i++) {
-                const panel p = KERNEL(panel_at)(length, i);
-                float *row = to + block * segment_width(v, s) + p.start * n_channels +
-                             (channel - block) * p.width;
-                memcpy(row, from + p.start, p.lanes * sizeof *row);
-                memset(row + p.lanes, 0, (p.width - p.lanes) * sizeof *row);
-            }
-            from += length;
-            to += segment_width(v, s) * v->group_out;
-        }
-    }
+    const size_t row_taps = v->taps / v->desc.kernel_h;
+    for (size_t o = channels.begin; o < channels.end; o++)
+        for (size_t row = 0; row < v->desc.kernel_h; row++)
+            pack_row(v, w + o * v->taps + row * row_taps, row, o % v->group_out,
+                     packed + o / v->group_out * group_size(v));
 }
 
-/* One panel of one segment, for all pixels of a sample. */
-static void sample_panel(const conv *v, const panel *p, tile *t, const float *dy, float *dx)
+/* ---- Products -------------------------------------------------------------------------------- */
+
+/* Samples that are treated together. */
+typedef struct chunk {
+    size_t n_samples;
+    const float *dy;
+    float *dx; /* with padding */
+} chunk;
+
+/* Whether tiles add up filter rows. */
+static bool adds_rows(const conv *v)
 {
-    const size_t out_h = v->desc.out_h;
-    const size_t most = KERNEL(panel_rows)(p);
+    const dpt_conv2d_desc *d = &v->desc;
+    return d->stride_h == 1 && d->kernel_h > 1 && d->kernel_h <= REDUCTION_MAX / v->group_out;
+}
+
+static size_t chunk_samples(const conv *v)
+{
+    enum { ROW_PIXELS = 32 }; /* fewer are soon done, and then the next row is looked for */
+    const bool overlaps = v->column_step < PANEL_LANES;
+    const size_t wanted = dpt_cpu_ceil_div(ROW_PIXELS, v->desc.out_w);
+    if (!adds_rows(v)) return 1;
+    return overlaps && wanted < TILE_ROWS ? TILE_ROWS : wanted;
+}
+
+/* What a panel adds to dx. */
+typedef struct product {
+    panel p;
+    const float *filters;       /* of the first filter row */
+    size_t channel, n_channels; /* of dy */
+    size_t to;                  /* of dx, from a pixel's first input on */
+} product;
+
+/* One filter row, for all pixels of a sample. */
+static void add_filter_row(const conv *v, const chunk *k, const product *f, size_t row)
+{
+    const size_t out_h = v->desc.out_h, most = KERNEL(panel_rows)(&f->p);
+    const segment channels = {f->channel, f->n_channels};
+    tile t = {.a_step = 1,
+              .segments = &channels,
+              .n_segments = 1,
+              .b = f->filters + row * f->n_channels * f->p.width,
+              .accumulate = true};
+    float *dx = k->dx + row * v->desc.dilation_h * v->padded_w * v->desc.in_channels + f->to;
     /* Down the columns: neighbours in a row overlap in dx, and a load that overlaps an unfinished
        store waits for it. */
-    size_t row = 0, column = 0;
-    for (size_t pixel = 0; pixel < v->pixels; pixel += t->n_rows) {
-        t->n_rows = tile_rows(v->pixels - pixel, most);
-        for (size_t i = 0; i < t->n_rows; i++) {
-            t->a[i] = dy + (row * v->desc.out_w + column) * v->desc.out_channels;
-            t->c[i] = dx + row * v->row_step + column * v->column_step;
-            if (++row == out_h) {
-                row = 0;
+    size_t line = 0, column = 0;
+    for (size_t pixel = 0; pixel < v->pixels; pixel += t.n_rows) {
+        t.n_rows = tile_rows(v->pixels - pixel, most);
+        for (size_t i = 0; i < t.n_rows; i++) {
+            t.a[i] = k->dy + (line * v->desc.out_w + column) * v->desc.out_channels;
+            t.c[i] = dx + line * v->row_step + column * v->column_step;
+            if (++line == out_h) {
+                line = 0;
                 column++;
             }
         }
-        KERNEL(tile_run)(p, t);
+        KERNEL(tile_run)(&f->p, &t);
     }
 }
 
-static void do_sample(const conv *v, const float *packed, const float *dy, float *dx)
+/* One row of dx, in all samples of the chunk, through all filter rows.  Pixels of the same column
+   follow each other, since those of one sample overlap. */
+static void add_dx_row(const conv *v, const chunk *k, const product *f, size_t dx_row)
+{
+    const dpt_conv2d_desc *d = &v->desc;
+    const size_t dy_row = d->out_w * d->out_channels, most = KERNEL(panel_rows)(&f->p);
+    const size_t below = dx_row < d->out_h ? 0 : dx_row - d->out_h + 1;
+    const size_t first = dpt_cpu_ceil_div(below, d->dilation_h);
+    segment segments[REDUCTION_MAX];
+    tile t = {.a_step = 1,
+              .segments = segments,
+              .b = f->filters + first * f->n_channels * f->p.width,
+              .accumulate = true};
+    for (size_t row = first; row < d->kernel_h && row * d->dilation_h <= dx_row; row++)
+        segments[t.n_segments++] =
+            (segment){(dx_row - row * d->dilation_h) * dy_row + f->channel, f->n_channels};
+    if (t.n_segments == 0) return;
+    float *dx = k->dx + dx_row * v->padded_w * d->in_channels + f->to;
+    const size_t n_pixels = k->n_samples * d->out_w;
+    size_t sample = 0, column = 0;
+    for (size_t pixel = 0; pixel < n_pixels; pixel += t.n_rows) {
+        t.n_rows = tile_rows(n_pixels - pixel, most);
+        for (size_t i = 0; i < t.n_rows; i++) {
+            t.a[i] = k->dy + sample * v->out_size + column * d->out_channels;
+            t.c[i] = dx + sample * v->padded_size + column * v->column_step;
+            if (++sample == k->n_samples) {
+                sample = 0;
+                column++;
+            }
+        }
+        KERNEL(tile_run)(&f->p, &t);
+    }
+}
+
+static void add_panel(const conv *v, const chunk *k, const product *f)
+{
+    if (adds_rows(v)) {
+        for (size_t row = 0; row < v->padded_h; row++)
+            add_dx_row(v, k, f, row);
+    } else {
+        for (size_t row = 0; row < v->desc.kernel_h; row++)
+            add_filter_row(v, k, f, row);
+    }
+}
+
+static void do_chunk(const conv *v, const float *packed, const chunk *k)
 {
     for (size_t group = 0; group < v->desc.groups; group++) {
-        const float *dy_group = dy + group * v->group_out;
-        for (size_t s = 0; s < v->n_segments; s++) {
+        for (size_t s = 0; s < row_segments(v); s++) {
             const size_t length = v->segments[s].length;
             const size_t n_panels = KERNEL(panel_count)(length);
-            float *to = dx + group * v->group_in + v->segments[s].offset;
             for (size_t block = 0; block < v->group_out; block += REDUCTION_MAX) {
-                const size_t left = v->group_out - block;
-                const segment channels = {block, left < REDUCTION_MAX ? left : REDUCTION_MAX};
+                product f = {.channel = group * v->group_out + block,
+                             .n_channels = block_channels(v, block)};
                 for (size_t i = 0; i < n_panels; i++) {
-                    const panel p = KERNEL(panel_at)(length, i);
-                    tile t = {.a_step = 1,
-                              .segments = &channels,
-                              .n_segments = 1,
-                              .b = packed + block * segment_width(v, s) + p.start * channels.length,
-                              .accumulate = true};
-                    sample_panel(v, &p, &t, dy_group, to + p.start);
+                    f.p = KERNEL(panel_at)(length, i);
+                    f.filters = packed + packed_panel(v, s, block, &f.p);
+                    f.to = group * v->group_in + v->segments[s].offset + f.p.start;
+                    add_panel(v, k, &f);
                 }
             }
-            packed += segment_width(v, s) * v->group_out;
+            packed += v->desc.kernel_h * v->group_out * segment_width(v, s);
         }
     }
 }
@@ -116,22 +222,32 @@ static void unframe(const conv *v, const float *frame, bool accumulate, float *d
     }
 }
 
-/* Workspace: packed filters, then a frame for each thread. */
+/* Workspace: packed filters, then frames for each thread. */
 static size_t packed_size(const conv *v)
 {
-    return dpt_cpu_round(dpt_cpu_mul(v->desc.out_channels, filter_width(v)));
+    return dpt_cpu_round(dpt_cpu_mul(v->desc.groups, group_size(v)));
 }
 
 static size_t frame_size(const conv *v)
 {
-    return v->padded ? dpt_cpu_round(v->padded_size) : 0;
+    return v->padded ? dpt_cpu_round(dpt_cpu_mul(chunk_samples(v), v->padded_size)) : 0;
+}
+
+static void finish_sample(const dpt_cpu_call *call, size_t sample, const float *frame)
+{
+    const conv *v = call->op->plan.state;
+    const dpt_activation mask = v->desc.input_activation;
+    float *dx = (float *)call->out[0] + sample * v->in_size;
+    if (v->padded) unframe(v, frame, call->accumulate, dx);
+    if (mask == DPT_ACT_NONE) return;
+    const float *x = call->in[2];
+    KERNEL(differentiate)(mask, dx, x + sample * v->in_size, dx, v->in_size);
 }
 
 /* dy (n,out_h,out_w,O), w (O,kernel_h,kernel_w,C/groups) -> dx (n,in_h,in_w,C) */
 static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const conv *v = call->op->plan.state;
-    const dpt_activation mask = v->desc.input_activation;
     const float *dy = call->in[0];
     float *dx = call->out[0];
     float *packed = call->workspace;
@@ -141,16 +257,16 @@ static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_
     dpt_cpu_barrier(call->team, n_threads);
 
     const dpt_cpu_range mine = dpt_cpu_split(call->n_samples, 1, thread, n_threads);
-    for (size_t s = mine.begin; s < mine.end; s++) {
-        float *dx_sample = dx + s * v->in_size;
-        float *sum = v->padded ? frame : dx_sample;
-        if (v->padded || !call->accumulate) memset(sum, 0, v->padded_size * sizeof *sum);
-        do_sample(v, packed, dy + s * v->out_size, sum);
-        if (v->padded) unframe(v, frame, call->accumulate, dx_sample);
-        if (mask != DPT_ACT_NONE) {
-            const float *x = call->in[2];
-            KERNEL(differentiate)(mask, dx_sample, x + s * v->in_size, dx_sample, v->in_size);
-        }
+    const size_t most = chunk_samples(v);
+    for (size_t s = mine.begin; s < mine.end; s += most) {
+        const size_t n = s + most < mine.end ? most : mine.end - s;
+        const chunk k = {.n_samples = n,
+                         .dy = dy + s * v->out_size,
+                         .dx = v->padded ? frame : dx + s * v->in_size};
+        if (v->padded || !call->accumulate) memset(k.dx, 0, n * v->padded_size * sizeof *k.dx);
+        do_chunk(v, packed, &k);
+        for (size_t i = 0; i < n; i++)
+            finish_sample(call, s + i, k.dx + i * v->padded_size);
     }
 }
 
