@@ -210,7 +210,8 @@ static void write_taps(const conv *v, const float *sums, size_t n_copies, bool a
     for (size_t o = 0; o < v->desc.out_channels; o++) {
         const size_t group = o / v->group_out;
         const size_t channel = o % v->group_out;
-        const panel p = KERNEL(panel_at)(v->group_out, channel / PANEL_LANES);
+        const panel p =
+            KERNEL(panel_at)(v->group_out, panel_start(v->group_out, channel) / PANEL_LANES);
         const size_t first = (group * v->out_width + p.start) * v->taps + channel - p.start;
         float *to = dw + o * v->taps;
         for (size_t tap = taps.begin; tap < taps.end; tap++) {

@@ -5,14 +5,15 @@
 
 size_t KERNEL(panel_count)(size_t n_lanes)
 {
-    return (n_lanes + PANEL_LANES - 1) / PANEL_LANES;
+    if (n_lanes == 0) return 0;
+    return n_lanes <= PANEL_MOST ? 1 : 1 + (n_lanes - PANEL_MOST + PANEL_LANES - 1) / PANEL_LANES;
 }
 
 panel KERNEL(panel_at)(size_t n_lanes, size_t index)
 {
     const size_t start = index * PANEL_LANES;
     const size_t left = n_lanes - start;
-    panel p = {.start = start, .lanes = left < PANEL_LANES ? left : PANEL_LANES};
+    panel p = {.start = start, .lanes = left <= PANEL_MOST ? left : PANEL_LANES};
     const size_t rest = p.lanes % LANES;
     p.units = p.lanes / LANES;
     if (rest > 0 && rest <= HALF_LANES)
@@ -35,11 +36,11 @@ size_t KERNEL(packed_width)(size_t n_lanes)
 enum { ROWS_1 = 8, ROWS_2 = 8, ROWS_3 = 8, ROWS_4 = 6 };
 static const unsigned char most_rows[] = {ROWS_1, ROWS_1, ROWS_2, ROWS_3, ROWS_4};
 #elif defined(__AVX2__)
-enum { ROWS_1 = 8, ROWS_2 = 6 };
-static const unsigned char most_rows[] = {ROWS_1, ROWS_1, ROWS_2};
+enum { ROWS_1 = 8, ROWS_2 = 6, ROWS_3 = 4 };
+static const unsigned char most_rows[] = {ROWS_1, ROWS_1, ROWS_2, ROWS_3};
 #else
-enum { ROWS_1 = 8, ROWS_2 = 4 };
-static const unsigned char most_rows[] = {ROWS_1, ROWS_1, ROWS_2};
+enum { ROWS_1 = 8, ROWS_2 = 4, ROWS_3 = 4 };
+static const unsigned char most_rows[] = {ROWS_1, ROWS_1, ROWS_2, ROWS_3};
 #endif
 
 size_t KERNEL(panel_rows)(const panel *p)
@@ -75,7 +76,7 @@ DPT_CPU_INLINE half finish_half(ending e, half x, const float *c, size_t lane, s
 DPT_CPU_INLINE void tile_body(const panel *p, const tile *t, const size_t rows, const size_t units,
                               const bool with_half)
 {
-    vec sum[TILE_ROWS][PANEL_UNITS];
+    vec sum[TILE_ROWS][PANEL_MOST_UNITS];
     half half_sum[TILE_ROWS];
     DPT_CPU_UNROLL
     for (size_t i = 0; i < rows; i++) {
@@ -95,7 +96,7 @@ DPT_CPU_INLINE void tile_body(const panel *p, const tile *t, const size_t rows, 
             a[i] = t->a[i] + t->segments[s].offset;
         size_t at = 0;
         for (size_t k = t->segments[s].length; k > 0; k--) {
-            vec b_row[PANEL_UNITS];
+            vec b_row[PANEL_MOST_UNITS];
             half b_half = half_set(0.0f);
             DPT_CPU_UNROLL
             for (size_t u = 0; u < units; u++)
@@ -168,10 +169,14 @@ static tile_function *const whole_tiles[][TILE_ROWS] = {
     {0}, {NAMES_8(1, 0)}, {NAMES_8(2, 0)}, {NAMES_8(3, 0)}, {NAMES_6(4, 0)}};
 #elif defined(__AVX2__)
 TILES_6(2, 0)
-static tile_function *const whole_tiles[][TILE_ROWS] = {{0}, {NAMES_8(1, 0)}, {NAMES_6(2, 0)}};
+TILES_4(3, 0)
+static tile_function *const whole_tiles[][TILE_ROWS] = {
+    {0}, {NAMES_8(1, 0)}, {NAMES_6(2, 0)}, {NAMES_4(3, 0)}};
 #else
 TILES_4(2, 0)
-static tile_function *const whole_tiles[][TILE_ROWS] = {{0}, {NAMES_8(1, 0)}, {NAMES_4(2, 0)}};
+TILES_4(3, 0)
+static tile_function *const whole_tiles[][TILE_ROWS] = {
+    {0}, {NAMES_8(1, 0)}, {NAMES_4(2, 0)}, {NAMES_4(3, 0)}};
 #endif
 
 #if defined(__AVX512F__)

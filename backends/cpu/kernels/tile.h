@@ -15,13 +15,20 @@
 #include "backend.h"
 #include "simd.h"
 
-/* How many registers there are decides the largest tile. */
+/* How many registers there are decides the largest tile.  A last panel of one vector has too few
+   products in flight: where panels are small, it is made part of the one before it. */
 #if defined(__AVX512F__) || defined(__aarch64__)
-#define PANEL_UNITS 4
+#define PANEL_UNITS      4
+#define PANEL_MOST_UNITS 4
 #else
-#define PANEL_UNITS 2
+#define PANEL_UNITS      2
+#define PANEL_MOST_UNITS 3
 #endif
-enum { TILE_ROWS = 8, PANEL_LANES = PANEL_UNITS * LANES };
+enum {
+    TILE_ROWS = 8,
+    PANEL_LANES = PANEL_UNITS * LANES,     /* of all panels but the last */
+    PANEL_MOST = PANEL_MOST_UNITS * LANES, /* the most of the last */
+};
 
 /* A part of the lanes 0 .. n-1 that tiles treat at once. */
 typedef struct panel {
@@ -34,6 +41,14 @@ typedef struct panel {
 
 size_t KERNEL(panel_count)(size_t n_lanes);
 panel KERNEL(panel_at)(size_t n_lanes, size_t index);
+/* Where the panel begins in which a lane lies. */
+static inline size_t panel_start(size_t n_lanes, size_t lane)
+{
+    const size_t start = lane / PANEL_LANES * PANEL_LANES;
+    const bool joined = start > 0 && n_lanes + PANEL_LANES - start <= PANEL_MOST;
+    return joined ? start - PANEL_LANES : start;
+}
+
 /* The width of all panels together; `start * k` is where a panel of k rows begins, since all but
    the last are full. */
 size_t KERNEL(packed_width)(size_t n_lanes);

@@ -47,9 +47,9 @@ static inline size_t layout_at(const winograd_layout *l, size_t n_tiles, size_t 
                                size_t channel)
 {
     if (l->row > 0) return index * l->row + channel;
-    const size_t start = channel / PANEL_LANES * PANEL_LANES;
+    const size_t start = panel_start(l->width, channel);
     const size_t left = l->width - start;
-    const size_t width = left < PANEL_LANES ? left : PANEL_LANES;
+    const size_t width = left <= PANEL_MOST ? left : PANEL_LANES;
     return start * n_tiles + index * width + channel - start;
 }
 
