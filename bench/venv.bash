@@ -21,7 +21,7 @@ if [ ! -x "$python" ]; then
     }
 fi
 if ! "$python" -c 'import importlib.util as u, sys
-sys.exit(not (u.find_spec("torch") and u.find_spec("numpy")))'; then
-    echo "bench: installing torch and numpy from PyPI into $venv" >&2
-    "$venv/bin/pip" install --quiet torch numpy
+sys.exit(not all(map(u.find_spec, ("torch", "torchvision", "numpy"))))'; then
+    echo "bench: installing torch, torchvision and numpy from PyPI into $venv" >&2
+    "$venv/bin/pip" install --quiet torch torchvision numpy
 fi

@@ -16,7 +16,7 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-VARIANTS = ("contiguous", "channels_last", "compiled")
+VARIANTS = ("contiguous", "channels_last", "compiled", "compiled-channels_last")
 
 
 def arguments():

@@ -53,7 +53,7 @@ class Batches:
     def __init__(self, folder, part, variant):
         self.images = read_idx(folder, f"{part}-images-idx3-ubyte").unsqueeze(1)  # (n,1,28,28)
         self.labels = read_idx(folder, f"{part}-labels-idx1-ubyte").long()
-        self.channels_last = variant == "channels_last"
+        self.channels_last = "channels_last" in variant
 
     def get(self, index):
         x = self.images.index_select(0, index).float()
@@ -108,9 +108,9 @@ def main():
                 nn.init.zeros_(parameter)
             else:
                 nn.init.normal_(parameter, std=args.init_std)
-    if args.variant == "channels_last":
+    if "channels_last" in args.variant:
         model = model.to(memory_format=torch.channels_last)
-    forward = torch.compile(model) if args.variant == "compiled" else model
+    forward = torch.compile(model) if "compiled" in args.variant else model
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=args.momentum,
                                 fused=True)
     criterion = nn.CrossEntropyLoss()
