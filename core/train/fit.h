@@ -71,8 +71,7 @@ DPT_CHECK_RESULT dpt_status dpti_fit_log_choices(dpti_fit *f);
    (fit_checkpoint.c).  Before the schedule is checked, which needs to know where it began. */
 DPT_CHECK_RESULT dpt_status dpti_fit_open_checkpoints(dpti_fit *f);
 /* Whether a checkpoint is due and can be taken, or a copy in host memory: the next step is
-   submitted after it.  Where all processes take part in it, the same in all behind the same step.
- */
+   submitted after it.  The same in all processes behind the same step, whoever writes. */
 bool dpti_fit_is_due(dpti_fit *f);
 /* Takes what is due, if anything is; nothing in flight. */
 DPT_CHECK_RESULT dpt_status dpti_fit_keep(dpti_fit *f);

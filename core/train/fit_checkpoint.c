@@ -359,11 +359,13 @@ static unsigned find_due(dpti_fit *f)
     return (is_due(f) ? DUE_CHECKPOINT : 0) | (copy_is_due(f) ? DUE_COPY : 0);
 }
 
-/* A clock and a disk decide, which are the first process's. */
+/* A clock and a disk decide, which are the first process's.  With several all go on to the same
+   step, whoever writes: shares follow from what was collected before a step is submitted, and who
+   ends with a step may not leave others in the next one. */
 bool dpti_fit_is_due(dpti_fit *f)
 {
     const unsigned due = find_due(f);
-    if (!dpti_packs(f->trainer)) return due != 0;
+    if (!f->trainer->processes) return due != 0;
     if (due != 0) dpti_peers_wish(f->trainer, DPTI_WISH_KEEP);
     return f->trainer->granted & DPTI_WISH_KEEP;
 }
@@ -371,7 +373,7 @@ bool dpti_fit_is_due(dpti_fit *f)
 dpt_status dpti_fit_keep(dpti_fit *f)
 {
     unsigned due = find_due(f);
-    if (dpti_packs(f->trainer)) {
+    if (f->trainer->processes) {
         DPT_TRY(dpti_peers_ask_first(f->trainer, due, &due));
         dpti_peers_have(f->trainer, DPTI_WISH_KEEP);
     }

@@ -82,7 +82,7 @@ static dpt_status collect_owed(dpt_trainer *t, dpt_status status, float *all)
 
 dpt_status dpti_snapshot_bring(dpt_trainer *trainer)
 {
-    return collect_owed(trainer, DPT_OK, NULL);
+    return dpti_packs(trainer) ? collect_owed(trainer, DPT_OK, NULL) : DPT_OK;
 }
 
 dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course,

@@ -28,7 +28,7 @@ void dpti_snapshot_free(dpti_snapshot *snapshot); /* accepts a zeroed one; zeroe
    processes are packed all take part: the first one takes, the others bring what they owe. */
 DPT_CHECK_RESULT dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course,
                                                dpti_snapshot *snapshot);
-DPT_CHECK_RESULT dpt_status dpti_snapshot_bring(dpt_trainer *trainer);
+DPT_CHECK_RESULT dpt_status dpti_snapshot_bring(dpt_trainer *trainer); /* else nothing */
 /* Any thread; the snapshot is used up. */
 DPT_CHECK_RESULT dpt_status dpti_snapshot_write(dpti_snapshot *snapshot, const char *path,
                                                 dpt_error *error);

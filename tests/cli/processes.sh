@@ -158,6 +158,24 @@ mpi 60 -n 2 "$DPTRAIN" "${timed[@]}" --resume
 check "resumed when the time was up: $(cat mpi.err)" [ "$status" -eq 0 ]
 check "more steps: $before, $(ls timed)" [ "$before" = "$(ls timed)" ]
 
+# The first process alone keeps checkpoints; all stop for them behind the same step.  Or else those that are
+# ahead would divide the next step otherwise, and wait in it for a process that has ended.
+due=("${task[@]}" "${one[@]}" --epochs 100000 --max-time 1 --quiet)
+for often in "--checkpoint-every 1" "--host-copy 1"; do
+    rm -rf due # of an earlier run
+    # shellcheck disable=SC2086
+    mpi 60 -n 2 "$DPTRAIN" "${due[@]}" --checkpoint due $often
+    check "$often, until the time is up: status $status, $(cat mpi.err)" [ "$status" -eq 0 ]
+done
+apart=("${task[@]}" --split measured --quiet --checkpoint apart --checkpoint-every 1 --log apart.jsonl)
+mpi 60 -n 1 "$DPTRAIN" "${apart[@]}" "${one[@]}" : -n 1 "$DPTRAIN" "${apart[@]}" --devices cpu:threads=1:throttle=3
+check "measured shares: status $status, $(cat mpi.err)" [ "$status" -eq 0 ]
+check "shares never change" grep -q '"event":"rebalance"' apart.jsonl
+apart=("${task[@]}" --split replay:apart.jsonl --quiet --checkpoint again)
+mpi 60 -n 2 "$DPTRAIN" "${apart[@]}" "${one[@]}"
+check "replayed: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "a process had other shares than the log" cmp -s apart/model.safetensors again/model.safetensors
+
 # A log has the algorithms of all processes' devices, and they are taken again.
 mpi 60 -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --split 2:1 --log chosen.jsonl --checkpoint chosen : \
     -n 1 env DPTRAIN_CPU_ALGORITHM=columns "$DPTRAIN" "${task[@]}" "${one[@]}" --split 2:1

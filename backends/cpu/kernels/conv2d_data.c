@@ -96,11 +96,16 @@ static bool adds_rows(const conv *v)
 
 static size_t chunk_samples(const conv *v)
 {
-    enum { ROW_PIXELS = 32 }; /* fewer are soon done, and then the next row is looked for */
+    enum {
+        ROW_PIXELS = 32,        /* fewer are soon done, and then the next row is looked for */
+        CHUNK_FLOATS = 1 << 18, /* the most of dx */
+    };
     const bool overlaps = v->column_step < PANEL_LANES;
-    const size_t wanted = dpt_cpu_ceil_div(ROW_PIXELS, v->desc.out_w);
-    if (!adds_rows(v)) return 1;
-    return overlaps && wanted < TILE_ROWS ? TILE_ROWS : wanted;
+    const size_t few = dpt_cpu_ceil_div(ROW_PIXELS, v->desc.out_w);
+    const size_t wanted = overlaps && few < TILE_ROWS ? TILE_ROWS : few;
+    const size_t room = CHUNK_FLOATS / v->padded_size;
+    if (!adds_rows(v) || room == 0) return 1;
+    return wanted < room ? wanted : room;
 }
 
 /* What a panel adds to dx. */
