@@ -558,7 +558,8 @@ typedef struct dpt_device_event {
 /* Takes the oldest event that has not been taken; false if there is none. */
 DPT_API bool dpt_trainer_next_event(dpt_trainer *trainer, dpt_device_event *out);
 
-/* From the next submitted step on. */
+/* From the next submitted step on.  Where processes set different ones, that step fails in all of
+   them (DPT_E_INVALID). */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set_lr(dpt_trainer *trainer, float lr);
 
 typedef struct dpt_evaluation {

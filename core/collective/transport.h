@@ -16,7 +16,8 @@
 enum { DPT_TRANSPORT_CHANNELS = 3 };
 
 /* Bytes from one process to another.  Between two processes messages of one channel arrive in the
-   order in which they were sent, whatever their sizes; a receive has the size of its send.
+   order in which they were sent, whatever their sizes; a receive has the size of its send, and
+   fails if it has not.
    n_bytes > 0, and the peer is never the process itself. */
 typedef struct dpt_message {
     bool receive;

@@ -263,6 +263,42 @@ static size_t first_failed(const dpt_trainer *t, const dpti_flight *flight)
     return t->n_devices;
 }
 
+/* Which samples the devices of all processes have in a step, as this one knows it. */
+static uint64_t division_of(const dpt_trainer *t, const dpti_flight *flight)
+{
+    const uint64_t place[] = {flight->cursor.step, flight->cursor.epoch, flight->cursor.position,
+                              flight->n_samples};
+    return dpti_checksum(dpti_checksum(1, place, sizeof place), flight->shards,
+                         t->n_devices * sizeof *flight->shards);
+}
+
+/* Whether all took the same step: if not, their weights differ from now on, or are those of no
+   batch. */
+static bool took_the_same(const dpt_trainer *t, dpti_flight *flight)
+{
+    const dpti_outcome *first = &flight->outcomes[0];
+    for (size_t r = 1; r < dpti_processes_count(t->processes); r++) {
+        const dpti_outcome *other = &flight->outcomes[t->firsts[r]];
+        const bool divided = other->division == first->division;
+        if (divided && memcmp(&other->lr, &first->lr, sizeof first->lr) == 0) continue;
+        flight->failure.status = divided ? DPT_E_INVALID : DPT_E_STATE;
+        if (divided)
+            snprintf(flight->failure.message, sizeof flight->failure.message,
+                     "process %zu (%s): step %zu was taken with learning rate %g, and with %g by "
+                     "process 0; give all processes the same one",
+                     r, t->peers[t->firsts[r]].host, flight->cursor.step + 1, (double)other->lr,
+                     (double)first->lr);
+        else
+            snprintf(flight->failure.message, sizeof flight->failure.message,
+                     "process %zu (%s): step %zu was divided among the devices otherwise than by "
+                     "process 0, so that its weights are worth nothing; go on from the last "
+                     "checkpoint, and report this as a defect of dptrain",
+                     r, t->peers[t->firsts[r]].host, flight->cursor.step + 1);
+        return false;
+    }
+    return true;
+}
+
 /* Its process tells all the others what has happened to it.  Of numbers that are not finite the
    outcomes tell. */
 static dpt_status tell_failure(dpt_trainer *t, dpti_flight *flight, size_t failed)
@@ -289,9 +325,16 @@ static dpt_status tell(dpt_trainer *t, dpti_flight *flight, dpt_error *error)
     dpt_status verdict = DPT_OK;
     for (size_t i = 0; i < t->n_workers; i++)
         flight->outcomes[t->first_device + i] = outcome_of(&flight->shares[i]);
-    flight->outcomes[t->first_device].wishes = atomic_load(&t->wishes);
+    dpti_outcome *first = &flight->outcomes[t->first_device];
+    first->wishes = atomic_load(&t->wishes);
+    first->lr = flight->lr;
+    first->division = division_of(t, flight);
     const dpti_table table = {.data = flight->outcomes, .begins = t->outcome_begins};
     DPT_TRY(dpti_processes_share(t->processes, &table, DPT_OK, &verdict, error));
+    if (!took_the_same(t, flight)) {
+        dpti_processes_know(t->processes);
+        return DPT_OK;
+    }
     const size_t failed = first_failed(t, flight);
     return failed < t->n_devices ? tell_failure(t, flight, failed) : DPT_OK;
 }

@@ -43,8 +43,11 @@ typedef struct dpti_outcome {
     double loss; /* sum */
     size_t hits;
     double seconds[DPTI_SPAN_KINDS];
-    unsigned wishes; /* of its process, dpti_wish bits; of the first device of each */
-    char flaw[12];   /* with DPT_E_NOT_FINITE: what was not, as in "loss" */
+    char flaw[12]; /* with DPT_E_NOT_FINITE: what was not, as in "loss" */
+    /* Of the first device of each process: */
+    unsigned wishes;   /* dpti_wish bits */
+    float lr;          /* what the process took for the step's learning rate, */
+    uint64_t division; /* and a checksum of which samples it took each device to have */
 } dpti_outcome;
 
 typedef struct dpt_trainer dpt_trainer;
@@ -77,8 +80,8 @@ DPT_CHECK_RESULT dpt_status dpti_peers_check_weights(dpt_trainer *trainer);
 void dpti_peers_finish(struct dpti_share *share);
 /* Fills in a flight's outcomes where dpti_peers_finish did not. */
 void dpti_peers_take(const dpt_trainer *trainer, struct dpti_flight *flight);
-/* Records the failure of another process's device, or of what connects them, in the context; DPT_OK
-   if there is none. */
+/* Records the failure of another process's device, or of what connects them, in the context, or
+   that the processes took other steps, which were told as one; DPT_OK if there is none. */
 DPT_CHECK_RESULT dpt_status dpti_peers_report(dpt_trainer *trainer, struct dpti_flight *flight);
 
 /* Gathers `item_bytes` for each device: this process's stand at items + first_device * item_bytes.

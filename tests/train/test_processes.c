@@ -1,346 +1,17 @@
-/* What processes do together, beyond training the same (test_mix.c, test_batch_norm.c): collectives
-   by themselves, what must be the same in all, failures that all hear of, evaluation. */
+/* What processes do together, beyond training the same (test_mix.c, test_batch_norm.c) and
+   collectives by themselves (test_process_sums.c): what must be the same in all, failures that all
+   hear of, evaluation. */
 #include "base/base.h"
-#include "collective/processes.h"
-#include "device/device.h"
 #include "harness.h"
 #include "train/processes.h"
 #include "train/support.h"
+#include "train/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MOST = 5, BATCH = 24, COUNT = 100 };
-
-/* ---- Collectives ----------------------------------------------------------------------------- */
-
-typedef struct reduce_task {
-    size_t n, count, n_pieces;
-    unsigned contributing; /* bits */
-    float *results[MOST];
-} reduce_task;
-
-/* Different in every element and process, with different last bits. */
-static float value_of(size_t rank, size_t i)
-{
-    return (float)sin((double)(i * 7 + rank * 1000003 + 1)) / 3.0f;
-}
-
-/* From the end, with calls in between, which overtake. */
-static void reduce_in_pieces(dpti_processes *p, const reduce_task *task, float *data,
-                             const bool *contributes)
-{
-    size_t end = task->count;
-    for (size_t i = task->n_pieces; i-- > 0;) {
-        const size_t begin = task->count * i / task->n_pieces;
-        const dpti_reduction reduction = {
-            .data = data + begin, .count = end - begin, .contributes = contributes};
-        dpti_processes_start_reduction(p, &reduction);
-        end = begin;
-        dpt_error error;
-        if (i % 3 == 1 && dpti_processes_agree(p, DPT_OK, NULL, 0, NULL, &error) != DPT_OK) return;
-    }
-}
-
-static dpt_status reduce_part(dpt_context *context, size_t rank, void *user)
-{
-    reduce_task *task = user;
-    dpt_error error = {.status = DPT_OK};
-    bool contributes[MOST];
-    float *data = malloc((task->count + 1) * sizeof *data);
-    if (!data) return DPT_E_NO_MEMORY;
-    for (size_t r = 0; r < task->n; r++)
-        contributes[r] = task->contributing >> r & 1;
-    for (size_t i = 0; i < task->count; i++)
-        data[i] = contributes[rank] ? value_of(rank, i) : NAN;
-    data[task->count] = 7; /* nobody's */
-    task->results[rank] = data;
-    reduce_in_pieces(context->processes, task, data, contributes);
-    return dpti_processes_finish_reductions(context->processes, &error);
-}
-
-static void check_pieces(test *t, size_t n, size_t count, unsigned contributing, size_t n_pieces)
-{
-    reduce_task task = {.n = n, .count = count, .contributing = contributing, .n_pieces = n_pieces};
-    char message[512] = "";
-    if (!CHECK_OK(stand_ins_run(n, reduce_part, &task, message)))
-        FAIL("%zu processes, %zu elements: %s", n, count, message);
-    size_t n_wrong = 0;
-    for (size_t i = 0; i < count; i++) {
-        float sum = 0;
-        bool any = false;
-        for (size_t r = 0; r < n; r++) {
-            if (!(contributing >> r & 1)) continue;
-            sum = any ? sum + value_of(r, i) : value_of(r, i);
-            any = true;
-        }
-        for (size_t r = 0; r < n; r++)
-            n_wrong += task.results[r][i] != sum;
-    }
-    CHECK_SIZE(n_wrong, 0);
-    for (size_t r = 0; r < n; r++) {
-        CHECK(task.results[r][count] == 7);
-        free(task.results[r]);
-    }
-}
-
-static void check_reduce(test *t, size_t n, size_t count, unsigned contributing)
-{
-    check_pieces(t, n, count, contributing, 1);
-}
-
-/* Sums in the order of ranks, to the bit, wherever slices and chunks begin. */
-static void all_reduce(test *t)
-{
-    static const size_t counts[] = {0, 1, 15, 17, 255, 4097, 300000, 1000003};
-    for (size_t n = 1; n <= MOST; n++)
-        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
-            check_reduce(t, n, counts[c], (1u << n) - 1);
-    check_reduce(t, 3, 1000, 5);
-    check_reduce(t, 3, 300000, 2);
-    check_reduce(t, 4, 1000, 0);
-    for (size_t n = 1; n <= MOST; n++) {
-        check_pieces(t, n, 3000001, (1u << n) - 1, 7);
-        check_pieces(t, n, 5000, (1u << n) - 1, 100); /* more than are under way at once */
-    }
-    check_pieces(t, 3, 3000001, 5, 4);
-}
-
-typedef struct agree_task {
-    size_t failing; /* SIZE_MAX: none */
-    dpt_status verdicts[MOST];
-    char messages[MOST][512];
-    bool right[MOST];
-} agree_task;
-
-/* Process r brings r * 3 bytes of value r. */
-static dpt_status agree_part(dpt_context *context, size_t rank, void *user)
-{
-    agree_task *task = user;
-    dpti_gathered all = {.data = NULL};
-    dpt_error error = {.status = DPT_OK};
-    uint8_t mine[3 * MOST];
-    memset(mine, (int)rank, sizeof mine);
-    dpt_status status = DPT_OK;
-    if (rank == task->failing) status = DPT_FAIL(&error, DPT_E_FORMAT, "planted");
-    status = dpti_processes_agree(context->processes, status, mine, 3 * rank, &all, &error);
-    task->verdicts[rank] = status;
-    memcpy(task->messages[rank], error.message, sizeof error.message);
-    task->right[rank] = status == DPT_OK;
-    for (size_t r = 0; status == DPT_OK && r < dpti_processes_count(context->processes); r++) {
-        if (all.begins[r + 1] - all.begins[r] != 3 * r) task->right[rank] = false;
-        for (size_t i = all.begins[r]; i < all.begins[r + 1]; i++)
-            if (all.data[i] != r) task->right[rank] = false;
-    }
-    dpti_gathered_free(&all);
-    return DPT_OK;
-}
-
-static void agreement(test *t)
-{
-    char message[512];
-    agree_task task = {.failing = SIZE_MAX};
-    CHECK_OK(stand_ins_run(4, agree_part, &task, message));
-    for (size_t r = 0; r < 4; r++)
-        CHECK(task.verdicts[r] == DPT_OK && task.right[r]);
-    task.failing = 2;
-    CHECK_OK(stand_ins_run(4, agree_part, &task, message));
-    for (size_t r = 0; r < 4; r++) {
-        CHECK(task.verdicts[r] == DPT_E_FORMAT);
-        CHECK(strcmp(task.messages[r], "process 2: planted") == 0);
-    }
-}
-
-typedef struct introduction {
-    const char *version, *purpose; /* of the last; of the others 1 and "train" */
-    char messages[MOST][512];
-} introduction;
-
-static dpt_status introduce_part(dpt_context *context, size_t rank, void *user)
-{
-    introduction *task = user;
-    dpti_processes *p = context->processes;
-    dpt_error error = {.status = DPT_OK};
-    const bool last = rank + 1 == dpti_processes_count(p);
-    const dpt_status status = dpti_processes_introduce(p, last ? task->version : "1",
-                                                       last ? task->purpose : "train", &error);
-    snprintf(task->messages[rank], sizeof task->messages[rank], "%s", error.message);
-    if (dpti_processes_agreed(p) != (status != DPT_OK)) return DPT_E_INTERNAL;
-    return status;
-}
-
-static void check_introduction(test *t, const char *version, const char *purpose, const char *words)
-{
-    introduction task = {.version = version, .purpose = purpose};
-    char message[512] = "";
-    CHECK_STATUS(stand_ins_run(3, introduce_part, &task, message), *words ? DPT_E_INVALID : DPT_OK);
-    for (size_t r = 0; r < 3; r++)
-        if (!CHECK(strstr(task.messages[r], words))) FAIL("%s", task.messages[r]);
-}
-
-static void introductions(test *t)
-{
-    check_introduction(t, "1", "train", "");
-    check_introduction(t, "2", "train",
-                       "process 0 is dptrain 1 train, process 2 is dptrain 2 train");
-    check_introduction(t, "1", "bench allreduce",
-                       "process 0 is dptrain 1 train, process 2 is dptrain 1 bench allreduce");
-    check_introduction(t, "1", "", "process 0 is dptrain 1 train, process 2 is dptrain 1;");
-}
-
-/* ---- Arrays ---------------------------------------------------------------------------------- */
-
-enum { MOST_ARRAYS = 3, ELEMENTS = 100 };
-
-typedef struct sum_task {
-    const char *devices;
-    size_t other_size; /* of the last process's arrays, if not 0 */
-    bool again;        /* after a failure everything once more, which is to succeed */
-    dpt_status statuses[MOST];
-    char messages[MOST][512];
-    bool right[MOST]; /* after success */
-} sum_task;
-
-static dpt_status set_and_sum(dpt_array **arrays, size_t n, size_t rank)
-{
-    float values[2 * ELEMENTS];
-    for (size_t i = 0; i < dpt_array_size(arrays[0]); i++)
-        values[i] = (float)(i * (rank + 1));
-    for (size_t i = 0; i < n; i++)
-        DPT_TRY(dpt_array_set(arrays[i], values));
-    return dpt_all_reduce(arrays, n);
-}
-
-/* Every device of process r has brought (r + 1) times i. */
-static dpt_status read_sums(const sum_task *task, dpt_array **arrays, size_t n, bool *right)
-{
-    float sums[ELEMENTS];
-    size_t factor = 0;
-    char list[256];
-    for (size_t r = 0; r < stand_ins_count(task->devices); r++) {
-        stand_ins_devices(task->devices, r, list);
-        factor += r + 1;
-        for (const char *c = list; *c; c++)
-            factor += *c == ',' ? r + 1 : 0;
-    }
-    *right = true;
-    for (size_t i = 0; i < n; i++) {
-        DPT_TRY(dpt_array_get(arrays[i], sums));
-        for (size_t k = 0; k < ELEMENTS; k++)
-            *right = *right && sums[k] == (float)(k * factor);
-    }
-    return DPT_OK;
-}
-
-static dpt_status sum_in(sum_task *task, dpt_context *context, size_t rank, dpt_array **arrays,
-                         size_t n)
-{
-    dpt_status status = set_and_sum(arrays, n, rank);
-    task->statuses[rank] = status;
-    snprintf(task->messages[rank], sizeof task->messages[rank], "%s", dpt_error_message(context));
-    if (status != DPT_OK && task->again) status = set_and_sum(arrays, n, rank);
-    return status == DPT_OK ? read_sums(task, arrays, n, &task->right[rank]) : status;
-}
-
-static dpt_status sum_part(dpt_context *context, size_t rank, void *user)
-{
-    sum_task *task = user;
-    const bool other = task->other_size && rank + 1 == dpt_process_count(context);
-    const size_t shape[] = {other ? task->other_size : ELEMENTS};
-    char list[256];
-    dpt_device_set *devices = NULL;
-    dpt_array *arrays[MOST_ARRAYS] = {NULL};
-    size_t n = 0;
-    stand_ins_devices(task->devices, rank, list);
-    task->statuses[rank] = DPT_E_STATE; /* it does not come to the call */
-    dpt_status status = dpt_devices_open(context, list, &devices);
-    if (status == DPT_OK) n = dpt_devices_count(devices);
-    for (size_t i = 0; status == DPT_OK && i < n; i++)
-        status = dpt_array_create(dpt_devices_get(devices, i), shape, 1, &arrays[i]);
-    if (status == DPT_OK) status = sum_in(task, context, rank, arrays, n);
-    for (size_t i = 0; i < n; i++)
-        dpt_array_destroy(arrays[i]);
-    dpt_devices_close(devices);
-    return status;
-}
-
-static dpt_status run_sums(sum_task *task)
-{
-    char message[512] = "";
-    (void)alarm(60); /* nothing may hang */
-    const dpt_status status =
-        stand_ins_run(stand_ins_count(task->devices), sum_part, task, message);
-    (void)alarm(0);
-    return status;
-}
-
-/* All or none have sums, and who has them has the right ones. */
-static void check_alike(test *t, const sum_task *task)
-{
-    for (size_t r = 0; r < stand_ins_count(task->devices); r++) {
-        if (!CHECK(task->statuses[r] == task->statuses[0]) ||
-            !CHECK(strcmp(task->messages[r], task->messages[0]) == 0))
-            FAIL("%s: process %zu: %s", task->devices, r, task->messages[r]);
-        CHECK(task->right[r]);
-    }
-}
-
-static void sums_of_other_sizes(test *t)
-{
-    sum_task task = {.devices = "cpu:threads=1|cpu:threads=1,cpu:threads=1|cpu:threads=1"};
-    CHECK_OK(run_sums(&task));
-    check_alike(t, &task);
-    for (size_t size = ELEMENTS - 1; size <= ELEMENTS + 1; size += 2) {
-        task = (sum_task){.devices = "cpu:threads=1|cpu:threads=1", .other_size = size};
-        CHECK(run_sums(&task) == DPT_E_INVALID);
-        CHECK_CONTAINS(task.messages[0], "arrays of process 1 have");
-        CHECK(strcmp(task.messages[0], task.messages[1]) == 0);
-    }
-}
-
-/* Whatever call of a device fails, and with it the sum: all hear of it, and may go on. */
-static void sums_fail(test *t)
-{
-    static const char *const plugins[] = {"fault", "faultstaged"};
-    size_t n_failed = 0;
-    for (size_t k = 0; k < sizeof plugins / sizeof *plugins; k++)
-        for (size_t call = 1;; call++) {
-            char devices[128];
-            sum_task task = {.devices = devices, .again = true};
-            snprintf(devices, sizeof devices,
-                     "cpu:threads=1|%s:threads=1:fail=%zu,cpu:threads=1|cpu:threads=1", plugins[k],
-                     call);
-            const dpt_status status = run_sums(&task);
-            if (task.statuses[1] == DPT_OK && status == DPT_OK && call > 20) break;
-            if (task.statuses[1] == DPT_OK || status != DPT_OK) continue; /* before it, or behind */
-            check_alike(t, &task);
-            CHECK_CONTAINS(task.messages[0], "process 1: device ");
-            n_failed++;
-        }
-    CHECK(n_failed > 3);
-}
-
-/* Whoever has a sum all the same has the right one. */
-static void sums_are_cut(test *t)
-{
-    size_t n_failed = 0;
-    for (size_t after = 0;; after++) {
-        sum_task task = {.devices = "cpu:threads=1|cpu:threads=1"};
-        stand_ins_fail(1, after);
-        const dpt_status status = run_sums(&task);
-        stand_ins_fail(0, SIZE_MAX);
-        if (status == DPT_OK) break;
-        n_failed++;
-        for (size_t r = 0; r < 2; r++)
-            CHECK(task.statuses[r] != DPT_OK || task.right[r]);
-        CHECK(task.statuses[1] != DPT_OK);
-    }
-    CHECK(n_failed > 3);
-}
-
-/* ---- Trainers -------------------------------------------------------------------------------- */
 
 typedef struct setting {
     image_set data, other_data;
@@ -351,7 +22,11 @@ typedef struct setting {
     bool other_images;   /* likewise */
     bool evaluate;
     bool compress;
-    bool load_late;    /* the last process changes its weights before dpt_fit */
+    bool load_late; /* the last process changes its weights before dpt_fit */
+    /* Steps by themselves in place of it, of which the last process's have another learning rate,
+       or from the second on are divided otherwise, in these parts. */
+    bool other_lr;
+    const double *other_parts;
     bool no_fit;       /* there is none: weights are only evaluated, */
     size_t fewer_data; /* by the last process on so many images less */
     /* What the last process has of another course: more steps, a schedule, other test data. */
@@ -432,6 +107,25 @@ static dpt_status evaluate_some(setting *s, dpt_context *context, size_t rank, b
     return status;
 }
 
+/* As nothing but a defect could do. */
+static void divide_otherwise(dpt_trainer *trainer, const double *parts)
+{
+    trainer->split.equal = false;
+    for (size_t i = 0; i < trainer->split.n_devices; i++)
+        trainer->split.parts[i] = parts[i];
+}
+
+static dpt_status step_some(const setting *s, bool last, dpt_trainer *trainer)
+{
+    dpt_step_metrics m;
+    for (size_t i = 0; i < s->n_steps; i++) {
+        if (last && s->other_lr && i > 0) DPT_TRY(dpt_trainer_set_lr(trainer, 0.25f));
+        if (last && s->other_parts && i > 0) divide_otherwise(trainer, s->other_parts);
+        DPT_TRY(dpt_trainer_step(trainer, &m));
+    }
+    return DPT_OK;
+}
+
 static dpt_status use(setting *s, dpt_context *context, size_t rank, bool last,
                       dpt_trainer *trainer, const dpt_dataset *data)
 {
@@ -439,7 +133,8 @@ static dpt_status use(setting *s, dpt_context *context, size_t rank, bool last,
     if (s->load_late && last)
         DPT_TRY(dpt_trainer_set(trainer, DPT_PARAMETER, "fc2.bias", bias, 10));
     if (s->no_fit) return evaluate_some(s, context, rank, last, trainer);
-    const dpt_status status = fit(s, context, last, trainer);
+    const dpt_status status = s->other_lr || s->other_parts ? step_some(s, last, trainer)
+                                                            : fit(s, context, last, trainer);
     s->steps[rank] = dpt_trainer_steps(trainer);
     if (status == DPT_E_NOT_FINITE) {
         snprintf(s->messages[rank], sizeof s->messages[rank], "%s", dpt_error_message(context));
@@ -497,7 +192,8 @@ static setting *begin(test *t, const char *devices, size_t n_steps)
     s->n_steps = n_steps;
     s->other_seed = 0;
     s->other_images = s->evaluate = s->compress = s->load_late = s->other_test = false;
-    s->no_fit = false;
+    s->no_fit = s->other_lr = false;
+    s->other_parts = NULL;
     s->other_steps = s->other_warmup = s->fewer_data = 0;
     return s;
 }
@@ -535,6 +231,27 @@ static void what_must_be_the_same(test *t)
     s->other_warmup = 1;
     check_all_fail(t, s, DPT_E_INVALID,
                    "warm-up differs: process 0 has 0 steps, process 1 has 1 steps");
+}
+
+/* A step that is another one for one process ends the training for all, rather than go on with
+   weights that nobody has asked for. */
+static void other_steps(test *t)
+{
+    static const char two[] = "cpu:threads=1|cpu:threads=1",
+                      three[] = "cpu:threads=1|cpu:threads=1,cpu:threads=1|cpu:threads=1";
+    static const double a_sample[] = {12, 11}, uneven[] = {1, 3, 2, 2};
+    setting *s = begin(t, three, 3);
+    s->other_lr = true;
+    check_all_fail(t, s, DPT_E_INVALID, "process 2 (");
+    check_all_fail(t, s, DPT_E_INVALID,
+                   "step 2 was taken with learning rate 0.25, and with 0.1 by process 0");
+    s = begin(t, two, 3);
+    s->other_parts = a_sample;
+    check_all_fail(t, s, DPT_E_STATE, "process 1 (");
+    check_all_fail(t, s, DPT_E_STATE, "step 2 was divided among the devices otherwise");
+    s = begin(t, three, 3);
+    s->other_parts = uneven;
+    check_all_fail(t, s, DPT_E_STATE, "step 2 was divided among the devices otherwise");
 }
 
 static void what_evaluation_compares(test *t)
@@ -654,13 +371,8 @@ static void evaluation(test *t)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        {"sums are those of the ranks in order, to the bit", all_reduce},
-        {"all agree, or hear who does not", agreement},
-        {"arrays of all processes are summed, if of one size", sums_of_other_sizes},
-        {"a device of one process fails while arrays are summed", sums_fail},
-        {"the transport fails while arrays are summed", sums_are_cut},
-        {"other versions, other purposes", introductions},
         {"what must be the same in all processes", what_must_be_the_same},
+        {"a step that is another one for one process", other_steps},
         {"what must be the same where weights are evaluated", what_evaluation_compares},
         {"a device of one process fails", a_device_fails},
         {"numbers that are not finite", not_finite},

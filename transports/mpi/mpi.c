@@ -14,7 +14,9 @@ typedef struct mpi_job {
 
 typedef struct mpi_requests {
     int n;
-    MPI_Request requests[];
+    MPI_Request *requests;
+    MPI_Status *statuses;
+    int *n_bytes; /* of a receive; of a send -1 */
 } mpi_requests;
 
 static dpt_status fail(int code, const char *what, dpt_error *error)
@@ -75,6 +77,27 @@ static size_t pieces(size_t n_bytes)
     return n_bytes / MOST_BYTES + (n_bytes % MOST_BYTES != 0);
 }
 
+static void requests_free(mpi_requests *r)
+{
+    free(r->n_bytes);
+    free(r->statuses);
+    free(r->requests);
+    free(r);
+}
+
+/* Room for n; NULL without memory, or for more than MPI counts. */
+static mpi_requests *requests_create(size_t n)
+{
+    mpi_requests *r = n <= INT_MAX ? calloc(1, sizeof *r) : NULL;
+    if (!r) return NULL;
+    r->requests = calloc(n + 1, sizeof(MPI_Request));
+    r->statuses = calloc(n + 1, sizeof(MPI_Status));
+    r->n_bytes = calloc(n + 1, sizeof(int));
+    if (r->requests && r->statuses && r->n_bytes) return r;
+    requests_free(r);
+    return NULL;
+}
+
 static int start_message(const mpi_job *job, const dpt_message *m, mpi_requests *started)
 {
     const int tag = FIRST_TAG + (int)m->channel;
@@ -86,7 +109,7 @@ static int start_message(const mpi_job *job, const dpt_message *m, mpi_requests 
             m->receive ? MPI_Irecv(data, (int)n, MPI_BYTE, (int)m->peer, tag, job->world, request)
                        : MPI_Isend(data, (int)n, MPI_BYTE, (int)m->peer, tag, job->world, request);
         if (code != MPI_SUCCESS) return code;
-        started->n++;
+        started->n_bytes[started->n++] = m->receive ? (int)n : -1;
         data += n;
         left -= n;
     }
@@ -100,18 +123,40 @@ static dpt_status transport_start(void *self, const dpt_message *messages, size_
     size_t n_requests = 0;
     for (size_t i = 0; i < n; i++)
         n_requests += pieces(messages[i].n_bytes);
-    mpi_requests *started = calloc(1, sizeof *started + n_requests * sizeof *started->requests);
-    if (!started || n_requests > INT_MAX) {
-        free(started);
-        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for messages");
-    }
+    mpi_requests *started = requests_create(n_requests);
+    if (!started) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for messages");
     for (size_t i = 0; i < n; i++) {
         const int code = start_message(job, &messages[i], started);
         if (code == MPI_SUCCESS) continue;
-        free(started);
+        requests_free(started);
         return fail(code, messages[i].receive ? "MPI_Irecv" : "MPI_Isend", error);
     }
     *request = started;
+    return DPT_OK;
+}
+
+/* The failure that stands in a status, where MPI says only that one does. */
+static int first_code(const mpi_requests *r, int code)
+{
+    for (int i = 0; code == MPI_ERR_IN_STATUS && i < r->n; i++) {
+        const int one = r->statuses[i].MPI_ERROR;
+        if (one != MPI_SUCCESS && one != MPI_ERR_PENDING) return one;
+    }
+    return code;
+}
+
+/* MPI fails a receive of too much, and takes one of too little for whole. */
+static dpt_status check_sizes(const mpi_requests *r, dpt_error *error)
+{
+    for (int i = 0; i < r->n; i++) {
+        int n_bytes = 0;
+        if (r->n_bytes[i] < 0) continue;
+        const int code = MPI_Get_count(&r->statuses[i], MPI_BYTE, &n_bytes);
+        if (code != MPI_SUCCESS) return fail(code, "MPI_Get_count", error);
+        if (n_bytes != r->n_bytes[i])
+            return DPT_FAIL(error, DPT_E_INTERNAL, "%d bytes are sent where %d are expected",
+                            n_bytes, r->n_bytes[i]);
+    }
     return DPT_OK;
 }
 
@@ -120,11 +165,14 @@ static dpt_status transport_test(void *self, void *request, bool *done, dpt_erro
     mpi_requests *started = request;
     int all = 0;
     (void)self;
-    const int code = MPI_Testall(started->n, started->requests, &all, MPI_STATUSES_IGNORE);
+    const int code = MPI_Testall(started->n, started->requests, &all, started->statuses);
     *done = all != 0;
     if (code == MPI_SUCCESS && !all) return DPT_OK;
-    free(started);
-    return code == MPI_SUCCESS ? DPT_OK : fail(code, "MPI_Testall", error);
+    const dpt_status status = code == MPI_SUCCESS
+                                  ? check_sizes(started, error)
+                                  : fail(first_code(started, code), "MPI_Testall", error);
+    requests_free(started);
+    return status;
 }
 
 /* ---- Entry ----------------------------------------------------------------------------------- */
