@@ -3,7 +3,8 @@
        bench-errors [DEVICE:algorithm=]...    e.g.  bench-errors cpu:algorithm=direct
 
    Inputs have a normal distribution of deviation 1, filters one of deviation sqrt(2 / taps). Errors
-   are relative to the deviation of the true results: root of the mean square, and the largest. */
+   are relative to the deviation of the true results: root of the mean square, and the largest.
+   Convolutions that the algorithm cannot do are left out. */
 #include "base/base.h"
 #include "device/device.h"
 #include "reference/reference.h"
@@ -87,7 +88,7 @@ typedef struct setting {
 static dpt_status compute(dpti_device *device, measurement *m, setting *s)
 {
     const dpt_conv2d_desc *d = &m->desc.u.conv2d;
-    const double filter_scale = sqrt(2.0 / (double)(9 * d->in_channels));
+    const double filter_scale = sqrt(2.0 / (double)(d->kernel_h * d->kernel_w * d->in_channels));
     const bool has_filter = m->desc.kind != DPT_OP_CONV2D_BACKWARD_WEIGHTS;
     uint64_t state = 1;
     dpti_binding binding = {0};
@@ -129,46 +130,66 @@ static void measure(dpti_device *device, void *argument)
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-static int report(dpti_device *device)
+static const struct {
+    dpt_op_kind kind;
+    const char *name;
+} passes[] = {{DPT_OP_CONV2D_FORWARD, "forward"},
+              {DPT_OP_CONV2D_BACKWARD_DATA, "backward data"},
+              {DPT_OP_CONV2D_BACKWARD_WEIGHTS, "backward weights"}};
+
+static const struct {
+    size_t extent, in_channels, out_channels, kernel, pad, n_samples;
+} shapes[] = {
+    {28, 64, 64, 3, 1, 2}, {14, 128, 128, 3, 1, 2}, {7, 256, 256, 3, 1, 2}, {4, 512, 512, 3, 1, 2},
+    {13, 20, 50, 5, 0, 4}, {28, 64, 64, 5, 2, 2},   {13, 96, 256, 5, 2, 2},
+};
+
+static measurement shape_at(size_t shape, size_t pass)
 {
-    static const struct {
-        dpt_op_kind kind;
-        const char *name;
-    } passes[] = {{DPT_OP_CONV2D_FORWARD, "forward"},
-                  {DPT_OP_CONV2D_BACKWARD_DATA, "backward data"},
-                  {DPT_OP_CONV2D_BACKWARD_WEIGHTS, "backward weights"}};
-    static const size_t shapes[][3] = {{28, 64, 2}, {14, 128, 2}, {7, 256, 2}, {4, 512, 2}};
+    const size_t kernel = shapes[shape].kernel, pad = shapes[shape].pad;
+    const size_t in = shapes[shape].extent, out = in + 2 * pad - kernel + 1;
+    return (measurement){.desc = {.kind = passes[pass].kind,
+                                  .u.conv2d = {.in_h = in,
+                                               .in_w = in,
+                                               .in_channels = shapes[shape].in_channels,
+                                               .out_h = out,
+                                               .out_w = out,
+                                               .out_channels = shapes[shape].out_channels,
+                                               .kernel_h = kernel,
+                                               .kernel_w = kernel,
+                                               .stride_h = 1,
+                                               .stride_w = 1,
+                                               .pad_h = pad,
+                                               .pad_w = pad,
+                                               .dilation_h = 1,
+                                               .dilation_w = 1,
+                                               .groups = 1}},
+                         .n_samples = shapes[shape].n_samples};
+}
+
+static void print(const measurement *m, const char *pass, const dpti_device *device)
+{
+    const dpt_conv2d_desc *d = &m->desc.u.conv2d;
+    printf("| %zux%zux%zu %zux%zu to %zu %s | ", d->in_h, d->in_w, d->in_channels, d->kernel_h,
+           d->kernel_w, d->out_channels, pass);
+    if (m->status == DPT_OK)
+        printf("%s | %.2g | %.2g |\n", m->algorithm, m->rms, m->largest);
+    else
+        printf("%s | | |\n", device->base.error.message);
+    fflush(stdout);
+}
+
+/* `algorithm` may be NULL. */
+static int report(dpti_device *device, const char *algorithm)
+{
     int failures = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const size_t h = shapes[i][0], c = shapes[i][1];
         for (size_t p = 0; p < sizeof passes / sizeof *passes; p++) {
-            measurement m = {.desc = {.kind = passes[p].kind,
-                                      .u.conv2d = {.in_h = h,
-                                                   .in_w = h,
-                                                   .in_channels = c,
-                                                   .out_h = h,
-                                                   .out_w = h,
-                                                   .out_channels = c,
-                                                   .kernel_h = 3,
-                                                   .kernel_w = 3,
-                                                   .stride_h = 1,
-                                                   .stride_w = 1,
-                                                   .pad_h = 1,
-                                                   .pad_w = 1,
-                                                   .dilation_h = 1,
-                                                   .dilation_w = 1,
-                                                   .groups = 1}},
-                             .n_samples = shapes[i][2]};
+            measurement m = shape_at(i, p);
             dpti_driver_call(device, measure, &m);
-            if (m.status == DPT_OK) {
-                printf("| %zux%zux%zu %s | %s | %.2g | %.2g |\n", h, h, c, passes[p].name,
-                       m.algorithm, m.rms, m.largest);
-            } else {
-                printf("| %zux%zux%zu %s | %s | | |\n", h, h, c, passes[p].name,
-                       device->base.error.message);
-                failures++;
-            }
-            fflush(stdout);
+            failures += m.status != DPT_OK;
+            if (m.status != DPT_OK || !algorithm || strstr(m.algorithm, algorithm) == m.algorithm)
+                print(&m, passes[p].name, device);
         }
     }
     return failures;
@@ -181,7 +202,9 @@ static int report_on(dpt_context *context, const char *list)
         fprintf(stderr, "bench-errors: %s\n", dpt_error_message(context));
         return 1;
     }
-    const int failures = report(devices->devices[0]);
+    const char *algorithm = strstr(list, "algorithm=");
+    const int failures =
+        report(devices->devices[0], algorithm ? algorithm + strlen("algorithm=") : NULL);
     dpt_devices_close(devices);
     return failures;
 }
@@ -189,7 +212,7 @@ static int report_on(dpt_context *context, const char *list)
 int main(int argc, char **argv)
 {
     static const char *const ways[] = {"cpu:algorithm=direct", "cpu:algorithm=winograd2",
-                                       "cpu:algorithm=winograd4"};
+                                       "cpu:algorithm=winograd3", "cpu:algorithm=winograd4"};
     const size_t n = argc > 1 ? (size_t)argc - 1 : sizeof ways / sizeof *ways;
     dpt_context *context = NULL;
     int failures = 0;

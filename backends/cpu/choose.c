@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_WAYS = 4, KEY_BYTES = 256, ROUNDS = 5 };
+enum { MAX_WAYS = 5, KEY_BYTES = 256, ROUNDS = 5 };
 
 _Static_assert((int)DPT_CPU_MEASURED_BYTES == (int)DPT_MEASURED_BYTES,
                "what choices say must fit into an operator");
@@ -14,11 +14,11 @@ _Static_assert((int)DPT_CPU_MEASURED_BYTES == (int)DPT_MEASURED_BYTES,
 static const double least_work = 2e6;
 
 /* Raised when kernels change, so that what was measured with older ones is forgotten. */
-static const char kernels_version[] = "3";
+static const char kernels_version[] = "4";
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-static const char *const algorithm_names[] = {"direct",    "columns", "winograd2",
+static const char *const algorithm_names[] = {"direct",    "columns", "winograd2", "winograd3",
                                               "winograd4", "blas",    "packed"};
 
 dpt_status dpt_cpu_check_algorithm(const char *source, const char *text, dpt_error *error)
@@ -26,10 +26,10 @@ dpt_status dpt_cpu_check_algorithm(const char *source, const char *text, dpt_err
     const size_t length = strlen(text);
     for (size_t i = 0; i < sizeof algorithm_names / sizeof *algorithm_names; i++)
         if (length > 0 && strncmp(text, algorithm_names[i], length) == 0) return DPT_OK;
-    return DPT_FAIL(
-        error, DPT_E_INVALID,
-        "%s%.40s is not the beginning of direct, columns, winograd2, winograd4, blas or packed",
-        source, text);
+    return DPT_FAIL(error, DPT_E_INVALID,
+                    "%s%.40s is not the beginning of direct, columns, winograd2, winograd3, "
+                    "winograd4, blas or packed",
+                    source, text);
 }
 
 dpt_choices *dpt_cpu_choices_get(const dpt_cpu_host *host)

@@ -11,7 +11,7 @@ const dpt_param_spec dpt_cpu_params[] = {
      .help = "threads to compute with, 1 to 1024 (default: a fair part of the cores)"},
     {.key = "algorithm",
      .help = "the beginning of the name of the only convolutions considered where they apply: "
-             "direct, winograd2, winograd4 (default: whichever measures faster)"},
+             "direct, winograd2, winograd3, winograd4 (default: whichever measures faster)"},
     {.key = NULL},
 };
 

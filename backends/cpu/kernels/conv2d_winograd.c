@@ -102,7 +102,7 @@ static dpt_cpu_range finished_part(const dpt_cpu_call *call, unsigned thread, un
                          n_threads);
 }
 
-/* x (n,in_h,in_w,C) * w (O,3,3,C) + bias (O) -> y (n,out_h,out_w,O) */
+/* x (n,in_h,in_w,C) * w (O,taps,taps,C) + bias (O) -> y (n,out_h,out_w,O) */
 static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const winograd *v = call->op->plan.state;
@@ -116,7 +116,7 @@ static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
     KERNEL(activate)(activation, y + part.begin, y + part.begin, part.end - part.begin);
 }
 
-/* dy (n,out_h,out_w,O), w (O,3,3,C) -> dx (n,in_h,in_w,C) */
+/* dy (n,out_h,out_w,O), w (O,taps,taps,C) -> dx (n,in_h,in_w,C) */
 static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const winograd *v = call->op->plan.state;
@@ -161,6 +161,11 @@ dpt_status KERNEL(prepare_winograd4_forward)(dpt_op *op, dpt_error *error)
     return prepare(op, 4, forward, op->desc.u.conv2d.activation, error);
 }
 
+dpt_status KERNEL(prepare_winograd3_forward)(dpt_op *op, dpt_error *error)
+{
+    return prepare(op, 3, forward, op->desc.u.conv2d.activation, error);
+}
+
 dpt_status KERNEL(prepare_winograd2_forward)(dpt_op *op, dpt_error *error)
 {
     return prepare(op, 2, forward, op->desc.u.conv2d.activation, error);
@@ -169,6 +174,11 @@ dpt_status KERNEL(prepare_winograd2_forward)(dpt_op *op, dpt_error *error)
 dpt_status KERNEL(prepare_winograd4_backward_data)(dpt_op *op, dpt_error *error)
 {
     return prepare(op, 4, backward_data, op->desc.u.conv2d.input_activation, error);
+}
+
+dpt_status KERNEL(prepare_winograd3_backward_data)(dpt_op *op, dpt_error *error)
+{
+    return prepare(op, 3, backward_data, op->desc.u.conv2d.input_activation, error);
 }
 
 dpt_status KERNEL(prepare_winograd2_backward_data)(dpt_op *op, dpt_error *error)

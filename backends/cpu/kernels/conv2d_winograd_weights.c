@@ -1,5 +1,5 @@
-/* Winograd convolution backward to its filters: F(3x3, edge x edge), in which a tile of dy is the
-   filter, and what it gives is summed over all tiles.
+/* Winograd convolution backward to its filters: F(taps x taps, edge x edge), in which a tile of dy
+   is the filter, and what it gives is summed over all tiles.
 
    Each thread sums up its own tiles, and the threads' sums are added in thread order; where a copy
    of the sums for each thread would fill the memory, all threads transform a block of tiles and
@@ -8,8 +8,6 @@
 #include "winograd.h"
 
 #include <stdlib.h>
-
-enum { TAPS = 9 };
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
@@ -130,28 +128,29 @@ DPT_CPU_INLINE vec total(const float *sums, size_t n_copies, size_t distance)
 
 /* A vector of input channels of a filter. */
 DPT_CPU_INLINE void taps_vector(const winograd *v, const float *sums, size_t n_copies,
-                                bool accumulate, float *dw, size_t n, const size_t edge)
+                                bool accumulate, float *dw, size_t n, const size_t edge,
+                                const size_t taps)
 {
-    const size_t side = edge + 2;
-    vec t[3][WINOGRAD_SIDE_MAX];
+    const size_t side = edge + taps - 1;
+    vec t[WINOGRAD_TAPS_MAX][WINOGRAD_SIDE_MAX];
     DPT_CPU_UNROLL
     for (size_t j = 0; j < side; j++) {
-        vec column[WINOGRAD_SIDE_MAX], r[3];
+        vec column[WINOGRAD_SIDE_MAX], r[WINOGRAD_TAPS_MAX];
         DPT_CPU_UNROLL
         for (size_t i = 0; i < side; i++)
             column[i] = total(sums + (i * side + j) * v->filter_point, n_copies, sums_size(v));
-        winograd_interpolate_taps(column, r, edge);
+        winograd_interpolate(column, r, taps, side);
         DPT_CPU_UNROLL
-        for (size_t i = 0; i < 3; i++)
+        for (size_t i = 0; i < taps; i++)
             t[i][j] = r[i];
     }
     DPT_CPU_UNROLL
-    for (size_t i = 0; i < 3; i++) {
-        vec r[3];
-        winograd_interpolate_taps(t[i], r, edge);
+    for (size_t i = 0; i < taps; i++) {
+        vec r[WINOGRAD_TAPS_MAX];
+        winograd_interpolate(t[i], r, taps, side);
         DPT_CPU_UNROLL
-        for (size_t j = 0; j < 3; j++) {
-            float *to = dw + (i * 3 + j) * v->source.c;
+        for (size_t j = 0; j < taps; j++) {
+            float *to = dw + (i * taps + j) * v->source.c;
             if (accumulate) r[j] = vec_add(vec_load_n(to, n), r[j]);
             if (n == LANES)
                 vec_store(to, r[j]);
@@ -169,11 +168,8 @@ static void write_filters(const winograd *v, const float *sums, size_t n_copies,
         for (size_t c = 0; c < in_channels; c += LANES) {
             const size_t n = in_channels - c < LANES ? in_channels - c : LANES;
             const float *from = sums + o * sums_row(v) + c;
-            float *to = dw + o * TAPS * in_channels + c;
-            if (v->edge == 4)
-                taps_vector(v, from, n_copies, accumulate, to, n, 4);
-            else
-                taps_vector(v, from, n_copies, accumulate, to, n, 2);
+            float *to = dw + o * v->taps * v->taps * in_channels + c;
+            WINOGRAD_CALL(v, taps_vector, v, from, n_copies, accumulate, to, n);
         }
     }
 }
@@ -191,7 +187,7 @@ static void write_bias(const winograd *v, const float *bias, size_t n_threads, b
 
 /* ---- The operator ---------------------------------------------------------------------------- */
 
-/* dy (n,out_h,out_w,O), x (n,in_h,in_w,C) -> dw (O,3,3,C), dbias (O) */
+/* dy (n,out_h,out_w,O), x (n,in_h,in_w,C) -> dw (O,taps,taps,C), dbias (O) */
 static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const winograd *v = call->op->plan.state;
@@ -235,6 +231,11 @@ static dpt_status prepare(dpt_op *op, size_t edge, dpt_error *error)
 dpt_status KERNEL(prepare_winograd4_backward_weights)(dpt_op *op, dpt_error *error)
 {
     return prepare(op, 4, error);
+}
+
+dpt_status KERNEL(prepare_winograd3_backward_weights)(dpt_op *op, dpt_error *error)
+{
+    return prepare(op, 3, error);
 }
 
 dpt_status KERNEL(prepare_winograd2_backward_weights)(dpt_op *op, dpt_error *error)

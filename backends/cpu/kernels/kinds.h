@@ -11,10 +11,13 @@ dpt_cpu_prepare KERNEL(prepare_conv2d_forward);
 dpt_cpu_prepare KERNEL(prepare_conv2d_backward_data);
 dpt_cpu_prepare KERNEL(prepare_conv2d_backward_weights);
 dpt_cpu_prepare KERNEL(prepare_winograd4_forward);
+dpt_cpu_prepare KERNEL(prepare_winograd3_forward);
 dpt_cpu_prepare KERNEL(prepare_winograd2_forward);
 dpt_cpu_prepare KERNEL(prepare_winograd4_backward_data);
+dpt_cpu_prepare KERNEL(prepare_winograd3_backward_data);
 dpt_cpu_prepare KERNEL(prepare_winograd2_backward_data);
 dpt_cpu_prepare KERNEL(prepare_winograd4_backward_weights);
+dpt_cpu_prepare KERNEL(prepare_winograd3_backward_weights);
 dpt_cpu_prepare KERNEL(prepare_winograd2_backward_weights);
 dpt_cpu_prepare KERNEL(prepare_columns_backward_weights);
 dpt_cpu_prepare KERNEL(prepare_linear_blas); /* all three kinds */

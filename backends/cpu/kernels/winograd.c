@@ -10,9 +10,17 @@ size_t KERNEL(winograd_stride)(size_t n_floats)
     return dpt_cpu_mul(lines, line);
 }
 
+/* Few channels are not spread: rows follow each other, and padding would be much of them. */
+static size_t row_of(size_t channels)
+{
+    const size_t few = 64;
+    return channels <= few ? dpt_cpu_ceil_div(channels, LANES) * LANES
+                           : KERNEL(winograd_stride)(channels);
+}
+
 winograd_layout KERNEL(winograd_row_layout)(size_t channels, size_t n_tiles)
 {
-    const size_t row = KERNEL(winograd_stride)(channels);
+    const size_t row = row_of(channels);
     return (winograd_layout){
         .channels = channels,
         .width = row,
@@ -31,9 +39,14 @@ winograd_layout KERNEL(winograd_panel_layout)(size_t channels, size_t n_tiles)
     };
 }
 
-static bool is_meant(const dpt_conv2d_desc *d)
+static size_t taps_of(size_t edge)
 {
-    return d->kernel_h == 3 && d->kernel_w == 3 && d->stride_h == 1 && d->stride_w == 1 &&
+    return edge == 3 ? 5 : 3;
+}
+
+static bool is_meant(const dpt_conv2d_desc *d, size_t taps)
+{
+    return d->kernel_h == taps && d->kernel_w == taps && d->stride_h == 1 && d->stride_w == 1 &&
            d->dilation_h == 1 && d->dilation_w == 1 && d->groups == 1;
 }
 
@@ -45,10 +58,11 @@ static const size_t most_extent = (size_t)1 << 30;
 dpt_status KERNEL(winograd_create)(const dpt_op *op, size_t edge, winograd **out, dpt_error *error)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
-    if (!is_meant(d) || d->in_h > most_extent || d->in_w > most_extent || d->pad_h > most_extent ||
-        d->pad_w > most_extent)
+    if (!is_meant(d, taps_of(edge)) || d->in_h > most_extent || d->in_w > most_extent ||
+        d->pad_h > most_extent || d->pad_w > most_extent)
         return DPT_FAIL(error, DPT_E_UNSUPPORTED,
-                        "Winograd convolutions are 3x3, stride 1, dilation 1, one group");
+                        "no Winograd convolution: those are 3x3 or 5x5, stride 1, dilation 1, one "
+                        "group");
     if (!op->asked_for && (d->in_channels < least_channels || d->out_channels < least_channels))
         return DPT_FAIL(error, DPT_E_UNSUPPORTED, "too few channels for a Winograd convolution");
     winograd *v = calloc(1, sizeof *v);
@@ -56,10 +70,13 @@ dpt_status KERNEL(winograd_create)(const dpt_op *op, size_t edge, winograd **out
     const ptrdiff_t pad_h = (ptrdiff_t)d->pad_h, pad_w = (ptrdiff_t)d->pad_w;
     v->desc = *d;
     v->edge = edge;
-    v->side = edge + 2;
+    v->taps = taps_of(edge);
+    v->side = edge + v->taps - 1;
     v->points = v->side * v->side;
     if (op->desc.kind == DPT_OP_CONV2D_BACKWARD_DATA) {
-        v->source = (winograd_images){d->out_h, d->out_w, d->out_channels, 2 - pad_h, 2 - pad_w};
+        const ptrdiff_t reach = (ptrdiff_t)v->taps - 1;
+        v->source =
+            (winograd_images){d->out_h, d->out_w, d->out_channels, reach - pad_h, reach - pad_w};
         v->results = (winograd_images){d->in_h, d->in_w, d->in_channels, 0, 0};
     } else {
         v->source = (winograd_images){d->in_h, d->in_w, d->in_channels, pad_h, pad_w};
@@ -82,11 +99,13 @@ void KERNEL(winograd_choose_blocks)(const dpt_op *op, size_t n_copies, winograd 
 {
     const size_t filters = dpt_cpu_mul(dpt_cpu_mul(v->points, v->filter_point), sizeof(float));
     v->together = filters > together_bytes || dpt_cpu_mul(filters, n_copies) > copies_bytes;
-    const size_t channels =
-        dpt_cpu_add(KERNEL(winograd_stride)(v->source.c), KERNEL(winograd_stride)(v->results.c));
+    const size_t channels = dpt_cpu_add(row_of(v->source.c), row_of(v->results.c));
     const size_t tile_bytes = dpt_cpu_mul(dpt_cpu_mul(v->points, channels), sizeof(float));
     const size_t rows = KERNEL(panel_rows)(&(panel){.units = PANEL_UNITS});
-    const size_t room = (v->together ? together_block_bytes : block_bytes) / tile_bytes;
+    const size_t room = (v->together    ? together_block_bytes
+                         : getenv("BB") ? (size_t)atoi(getenv("BB")) << 10
+                                        : block_bytes) /
+                        tile_bytes;
     const size_t block = room > rows ? room / rows * rows : rows;
     const size_t all = dpt_cpu_mul(op->max_samples, dpt_cpu_mul(v->tiles_h, v->tiles_w));
     const size_t most = v->together ? all : dpt_cpu_ceil_div(all, op->n_threads);
@@ -96,11 +115,11 @@ void KERNEL(winograd_choose_blocks)(const dpt_op *op, size_t n_copies, winograd 
 void KERNEL(winograd_describe)(dpt_op *op, const winograd *v)
 {
     const dpt_conv2d_desc *d = &v->desc;
-    op->plan.flops = 2.0 * (double)(d->out_h * d->out_w) * (double)(d->out_channels * 9) *
-                     (double)d->in_channels;
+    op->plan.flops = 2.0 * (double)(d->out_h * d->out_w) *
+                     (double)(d->out_channels * v->taps * v->taps) * (double)d->in_channels;
     op->plan.work = op->plan.flops / 40.0;
     op->plan.mixes = v->points;
-    op->plan.algorithm = v->edge == 4 ? "winograd4" : "winograd2";
+    op->plan.algorithm = v->edge == 4 ? "winograd4" : v->edge == 3 ? "winograd3" : "winograd2";
 }
 
 static size_t most_channels(const winograd *v)

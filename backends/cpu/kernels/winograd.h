@@ -1,9 +1,10 @@
 /* Convolutions by Winograd's minimal filtering: what the three passes share.
 
-   A 3x3 convolution of stride 1 is done on tiles of edge x edge results (4 or 2).  Tiles of the
-   input are transformed to side x side values a channel, side = edge + 2; what was a convolution is
-   then one product of matrices for each of these side * side points.  F(4x4, 3x3) takes 36
-   multiplications where the direct way takes 144, F(2x2, 3x3) takes 16 for 36.
+   A convolution of stride 1 with 3x3 or 5x5 taps is done on tiles of edge x edge results.  Tiles of
+   the input are transformed to side x side values a channel, side = edge + taps - 1; what was a
+   convolution is then one product of matrices for each of these side * side points.  F(4x4, 3x3)
+   takes 36 multiplications where the direct way takes 144, F(2x2, 3x3) takes 16 for 36, and
+   F(3x3, 5x5) takes 49 for 225.
 
    Tiles are counted over all samples of a call.  They are worked off in blocks: by each thread
    those of its own, whose transformed values stay in its second-level cache; or, where the
@@ -34,7 +35,8 @@ typedef struct winograd_layout {
 
 typedef struct winograd {
     dpt_conv2d_desc desc;
-    size_t edge, side, points; /* results of a tile along an edge, data, and all data */
+    size_t edge, taps;   /* results of a tile along an edge, taps, */
+    size_t side, points; /* data, and all data */
     winograd_images source,
         results;              /* of the convolution that is done: dy and dx in backward data */
     size_t tiles_h, tiles_w;  /* of a sample */
@@ -53,9 +55,20 @@ typedef struct winograd_crew {
     const float *zeros;  /* as many as there are channels, of the thread */
 } winograd_crew;
 
+/* f(..., edge, taps) of a plan, as constants. */
+#define WINOGRAD_CALL(v, f, ...)                                                                   \
+    do {                                                                                           \
+        if ((v)->edge == 4)                                                                        \
+            f(__VA_ARGS__, 4, 3);                                                                  \
+        else if ((v)->edge == 3)                                                                   \
+            f(__VA_ARGS__, 3, 5);                                                                  \
+        else                                                                                       \
+            f(__VA_ARGS__, 2, 3);                                                                  \
+    } while (0)
+
 /* A new plan's state, without block, together, data and products; *out NULL without memory.
-   DPT_E_UNSUPPORTED for what is no 3x3 convolution of stride 1, or of so few channels that nobody
-   but a test would want it. */
+   DPT_E_UNSUPPORTED for what is no convolution of stride 1 with the taps of this edge (4 and 2:
+   3x3; 3: 5x5), or of so few channels that nobody but a test would want it. */
 DPT_CHECK_RESULT dpt_status KERNEL(winograd_create)(const dpt_op *op, size_t edge, winograd **out,
                                                     dpt_error *error);
 /* Decides who works on blocks of how many tiles; filter_point is set, and n_copies is how many
@@ -96,7 +109,7 @@ typedef struct winograd_ending {
 void KERNEL(winograd_results)(const winograd *v, const float *products, dpt_cpu_range tiles,
                               size_t first, const winograd_ending *ending, float *y);
 
-/* Transforms the filters (out_channels,3,3,in_channels), as matrices (source channel,
+/* Transforms the filters (out_channels,taps,taps,in_channels), as matrices (source channel,
    channel) of packed panels, rotated for backward data; this thread's part of it. */
 void KERNEL(winograd_filters)(const winograd *v, bool rotated, const float *w, unsigned thread,
                               unsigned n_threads, float *to);

@@ -2,7 +2,10 @@
  */
 #include "winograd.h"
 
-enum { TAPS = 9, DEPTHS = 16 /* channels of the source that are turned round at once */ };
+enum {
+    MOST_TAPS = WINOGRAD_TAPS_MAX * WINOGRAD_TAPS_MAX,
+    DEPTHS = 16 /* channels of the source that are turned round at once */
+};
 
 /* Where filters go: a vector of a panel, at a depth. */
 typedef struct target {
@@ -11,15 +14,18 @@ typedef struct target {
     size_t n;     /* lanes that are stored */
 } target;
 
-DPT_CPU_INLINE void filter_vector(const vec *g, const target *at, const size_t edge)
+DPT_CPU_INLINE void filter_vector(const vec *g, const target *at, const size_t edge,
+                                  const size_t taps)
 {
-    const size_t side = edge + 2;
-    vec t[WINOGRAD_SIDE_MAX][3];
+    const size_t side = edge + taps - 1;
+    vec t[WINOGRAD_SIDE_MAX][WINOGRAD_TAPS_MAX];
     DPT_CPU_UNROLL
-    for (size_t j = 0; j < 3; j++) {
-        const vec column[3] = {g[j], g[3 + j], g[6 + j]};
-        vec u[WINOGRAD_SIDE_MAX];
-        winograd_transform_taps(column, u, edge);
+    for (size_t j = 0; j < taps; j++) {
+        vec column[WINOGRAD_TAPS_MAX], u[WINOGRAD_SIDE_MAX];
+        DPT_CPU_UNROLL
+        for (size_t i = 0; i < taps; i++)
+            column[i] = g[i * taps + j];
+        winograd_evaluate(column, taps, u, side);
         DPT_CPU_UNROLL
         for (size_t i = 0; i < side; i++)
             t[i][j] = u[i];
@@ -27,7 +33,7 @@ DPT_CPU_INLINE void filter_vector(const vec *g, const target *at, const size_t e
     DPT_CPU_UNROLL
     for (size_t i = 0; i < side; i++) {
         vec u[WINOGRAD_SIDE_MAX];
-        winograd_transform_taps(t[i], u, edge);
+        winograd_evaluate(t[i], taps, u, side);
         DPT_CPU_UNROLL
         for (size_t j = 0; j < side; j++) {
             float *to = at->to + (i * side + j) * at->point;
@@ -41,10 +47,7 @@ DPT_CPU_INLINE void filter_vector(const vec *g, const target *at, const size_t e
 
 static void transform_vector(const winograd *v, const vec *g, const target *at)
 {
-    if (v->edge == 4)
-        filter_vector(g, at, 4);
-    else
-        filter_vector(g, at, 2);
+    WINOGRAD_CALL(v, filter_vector, g, at);
 }
 
 /* Forward: lanes are filters, so that some depths of them are turned round first. */
@@ -53,17 +56,18 @@ static void transform_filters(const winograd *v, const float *w, const panel *p,
 {
     const size_t in_channels = v->desc.in_channels;
     const size_t left = p->lanes - lane, lanes = left < LANES ? left : LANES;
-    float turned[DEPTHS][TAPS][LANES];
+    const size_t n_taps = v->taps * v->taps;
+    float turned[DEPTHS][MOST_TAPS][LANES];
     for (size_t l = 0; l < LANES; l++) {
         const float *filter =
-            w + (p->start + lane + (l < lanes ? l : 0)) * TAPS * in_channels + depths.begin;
-        for (size_t tap = 0; tap < TAPS; tap++)
+            w + (p->start + lane + (l < lanes ? l : 0)) * n_taps * in_channels + depths.begin;
+        for (size_t tap = 0; tap < n_taps; tap++)
             for (size_t k = 0; k < depths.end - depths.begin; k++)
                 turned[k][tap][l] = l < lanes ? filter[tap * in_channels + k] : 0.0f;
     }
     for (size_t k = depths.begin; k < depths.end; k++) {
-        vec g[TAPS];
-        for (size_t tap = 0; tap < TAPS; tap++)
+        vec g[MOST_TAPS];
+        for (size_t tap = 0; tap < n_taps; tap++)
             g[tap] = vec_load(turned[k - depths.begin][tap]);
         transform_vector(v, g, &at);
         at.to += p->width;
@@ -76,11 +80,12 @@ static void transform_rotated(const winograd *v, const float *w, const panel *p,
 {
     const size_t in_channels = v->desc.in_channels;
     const size_t left = p->lanes - lane, lanes = left < LANES ? left : LANES;
+    const size_t n_taps = v->taps * v->taps;
     for (size_t k = depths.begin; k < depths.end; k++) {
-        const float *filter = w + k * TAPS * in_channels + p->start + lane;
-        vec g[TAPS];
-        for (size_t tap = 0; tap < TAPS; tap++)
-            g[TAPS - 1 - tap] = vec_load_n(filter + tap * in_channels, lanes);
+        const float *filter = w + k * n_taps * in_channels + p->start + lane;
+        vec g[MOST_TAPS];
+        for (size_t tap = 0; tap < n_taps; tap++)
+            g[n_taps - 1 - tap] = vec_load_n(filter + tap * in_channels, lanes);
         transform_vector(v, g, &at);
         at.to += p->width;
     }

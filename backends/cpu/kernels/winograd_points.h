@@ -1,45 +1,52 @@
-/* Winograd's transforms in one dimension, on vectors of channels.  `edge`, 4 or 2, is a constant at
-   every call, so that what is not meant disappears.
+/* Winograd's transforms in one dimension, on vectors of channels.  `side`, the number of points,
+   and numbers of taps and results are constants at every call, so that what is not meant
+   disappears.
 
-   With points p (0, and pairs that differ in sign) and infinity they are the Toom-Cook algorithm:
-   data are evaluated by the coefficients of prod (x - other points), taps as polynomials over the
-   product of the differences, and results by powers of the points (Winograd 1980; Lavin and Gray,
-   CVPR 2016).  Both directions are used: edge results of 3 taps, and 3 results of edge taps.
+   With points p (0, pairs that differ in sign, and infinity or not) they are the Toom-Cook
+   algorithm: data are evaluated by the coefficients of prod (x - other points), taps as polynomials
+   over the product of the differences, and results by powers of the points (Winograd 1980; Lavin
+   and Gray, CVPR 2016).  Both directions are used: edge results of taps x taps, and taps x taps
+   results of a tile of edge x edge.
 
-   Tile 4 takes 0, +-sqrt(1/2), +-sqrt(2), whose roundings are less than half those of the customary
-   0, +-1, +-2 (powers up to 2.8 in place of 8).  Tile 2 takes 0, +-1: exact on small integers. */
+   4 points are 0, +-1 and infinity: exact on small integers.  6 points are 0, +-sqrt(1/2),
+   +-sqrt(2) and infinity, whose roundings are less than half those of the customary 0, +-1, +-2
+   (powers up to 2.8 in place of 8).  7 points are 0, +-1/2, +-5/4, +-3, without infinity, which
+   round three quarters of what 0, +-1/2, +-1, +-2 do (docs/numerics.md). */
 #ifndef DPT_CPU_WINOGRAD_POINTS_H
 #define DPT_CPU_WINOGRAD_POINTS_H
 
 #include "simd.h"
 
-enum { WINOGRAD_TILE_MAX = 4, WINOGRAD_SIDE_MAX = WINOGRAD_TILE_MAX + 2 };
+enum { WINOGRAD_TILE_MAX = 4, WINOGRAD_TAPS_MAX = 5, WINOGRAD_SIDE_MAX = 7 };
 
 #define WINOGRAD_ROOT_HALF 0.70710678f
 #define WINOGRAD_ROOT_TWO  1.41421356f
 
-DPT_CPU_INLINE vec winograd_scale(float a, vec x)
+/* a is a constant. */
+DPT_CPU_INLINE vec winograd_scale(const float a, vec x)
 {
-    return vec_mul(vec_set(a), x);
+    return a == 1.0f ? x : vec_mul(vec_set(a), x);
 }
 
 /* a * x + y */
-DPT_CPU_INLINE vec winograd_fma(float a, vec x, vec y)
+DPT_CPU_INLINE vec winograd_fma(const float a, vec x, vec y)
 {
-    return vec_fma(vec_set(a), x, y);
+    return a == 1.0f ? vec_add(x, y) : vec_fma(vec_set(a), x, y);
 }
 
-/* edge + 2 data, in place. */
-DPT_CPU_INLINE void winograd_transform_data(vec *d, const size_t edge)
+/* ---- Data ------------------------------------------------------------------------------------ */
+
+DPT_CPU_INLINE void winograd_data_4(vec *d)
 {
-    if (edge == 2) {
-        const vec d1 = d[1], d2 = d[2];
-        d[0] = vec_sub(d[0], d2);
-        d[1] = vec_add(d2, d1);
-        d[2] = vec_sub(d2, d1);
-        d[3] = vec_sub(d[3], d1);
-        return;
-    }
+    const vec d1 = d[1], d2 = d[2];
+    d[0] = vec_sub(d[0], d2);
+    d[1] = vec_add(d2, d1);
+    d[2] = vec_sub(d2, d1);
+    d[3] = vec_sub(d[3], d1);
+}
+
+DPT_CPU_INLINE void winograd_data_6(vec *d)
+{
     const vec even_a = winograd_fma(-2.0f, d[2], d[4]);
     const vec odd_a = winograd_scale(WINOGRAD_ROOT_HALF, winograd_fma(-2.0f, d[1], d[3]));
     const vec even_b = winograd_fma(-0.5f, d[2], d[4]);
@@ -52,77 +59,115 @@ DPT_CPU_INLINE void winograd_transform_data(vec *d, const size_t edge)
     d[4] = vec_sub(even_b, odd_b);
 }
 
-/* From the even and odd parts of a polynomial at both pairs of points. */
-DPT_CPU_INLINE void winograd_pairs(vec even_a, vec odd_a, vec even_b, vec odd_b, vec *u)
+/* At +-point, of three pairs: x (x +- point) (x^4 - sum x^2 + product), where sum and product are
+   those of the other points' squares. */
+DPT_CPU_INLINE void winograd_data_pair(const vec *d, const float point, const float sum,
+                                       const float product, vec *u)
 {
-    u[1] = winograd_scale(-2.0f / 3.0f, vec_add(even_a, odd_a));
-    u[2] = winograd_scale(-2.0f / 3.0f, vec_sub(even_a, odd_a));
-    u[3] = winograd_scale(1.0f / 6.0f, vec_add(even_b, odd_b));
-    u[4] = winograd_scale(1.0f / 6.0f, vec_sub(even_b, odd_b));
+    const vec even = winograd_fma(-sum, d[4], winograd_fma(product, d[2], d[6]));
+    const vec odd = winograd_fma(-sum, d[3], winograd_fma(product, d[1], d[5]));
+    u[0] = winograd_fma(point, odd, even);
+    u[1] = winograd_fma(-point, odd, even);
 }
 
-/* 3 taps g to edge + 2 points u. */
-DPT_CPU_INLINE void winograd_transform_taps(const vec *g, vec *u, const size_t edge)
+DPT_CPU_INLINE void winograd_data_7(vec *d)
 {
+    vec u[6];
+    winograd_data_pair(d, 0.5f, 10.5625f, 14.0625f, u);
+    winograd_data_pair(d, 1.25f, 9.25f, 2.25f, u + 2);
+    winograd_data_pair(d, 3.0f, 1.8125f, 0.390625f, u + 4);
+    const vec high = winograd_fma(-10.8125f, d[4], d[6]);
+    d[0] = winograd_fma(16.703125f, d[2], winograd_fma(-3.515625f, d[0], high));
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < 6; i++)
+        d[i + 1] = u[i];
+}
+
+/* side data, in place. */
+DPT_CPU_INLINE void winograd_transform_data(vec *d, const size_t side)
+{
+    if (side == 4)
+        winograd_data_4(d);
+    else if (side == 6)
+        winograd_data_6(d);
+    else
+        winograd_data_7(d);
+}
+
+/* ---- Taps ------------------------------------------------------------------------------------ */
+
+/* The polynomial of n coefficients g at +-point, times weight. */
+DPT_CPU_INLINE void winograd_evaluate_pair(const vec *g, const size_t n, const float point,
+                                           const float square, const float weight, vec *u)
+{
+    const size_t last_even = (n - 1) / 2 * 2, last_odd = n / 2 * 2 - 1;
+    vec even = g[last_even], odd = g[last_odd];
+    DPT_CPU_UNROLL
+    for (size_t k = last_even; k > 0; k -= 2)
+        even = winograd_fma(square, even, g[k - 2]);
+    DPT_CPU_UNROLL
+    for (size_t k = last_odd; k > 1; k -= 2)
+        odd = winograd_fma(square, odd, g[k - 2]);
+    odd = winograd_scale(point, odd);
+    u[0] = winograd_scale(weight, vec_add(even, odd));
+    u[1] = winograd_scale(weight, vec_sub(even, odd));
+}
+
+/* n taps g, or n results of a tile, to side points u. */
+DPT_CPU_INLINE void winograd_evaluate(const vec *g, const size_t n, vec *u, const size_t side)
+{
+    if (side == 7) {
+        u[0] = winograd_scale(-1.0f / 3.515625f, g[0]);
+        winograd_evaluate_pair(g, n, 0.5f, 0.25f, 1.0f / 5.7421875f, u + 1);
+        winograd_evaluate_pair(g, n, 1.25f, 1.5625f, -1.0f / 30.505371f, u + 3);
+        winograd_evaluate_pair(g, n, 3.0f, 9.0f, 1.0f / 1171.40625f, u + 5);
+        return;
+    }
     u[0] = g[0];
-    u[edge + 1] = g[2];
-    if (edge == 2) {
-        const vec even = vec_add(g[0], g[2]);
-        u[1] = winograd_scale(0.5f, vec_add(even, g[1]));
-        u[2] = winograd_scale(0.5f, vec_sub(even, g[1]));
-        return;
+    u[side - 1] = g[n - 1];
+    if (side == 4) {
+        winograd_evaluate_pair(g, n, 1.0f, 1.0f, 0.5f, u + 1);
+    } else {
+        winograd_evaluate_pair(g, n, WINOGRAD_ROOT_HALF, 0.5f, -2.0f / 3.0f, u + 1);
+        winograd_evaluate_pair(g, n, WINOGRAD_ROOT_TWO, 2.0f, 1.0f / 6.0f, u + 3);
     }
-    winograd_pairs(winograd_fma(0.5f, g[2], g[0]), winograd_scale(WINOGRAD_ROOT_HALF, g[1]),
-                   winograd_fma(2.0f, g[2], g[0]), winograd_scale(WINOGRAD_ROOT_TWO, g[1]), u);
 }
 
-/* edge taps g to edge + 2 points u. */
-DPT_CPU_INLINE void winograd_transform_tile(const vec *g, vec *u, const size_t edge)
+/* ---- Results --------------------------------------------------------------------------------- */
+
+/* Adds to each y[k] point^k times what the products m at +-point bring.  If it is the first pair
+   there is nothing yet but infinity's in y[n - 1]. */
+DPT_CPU_INLINE void winograd_add_pair(const vec *m, const float point, const float square,
+                                      const bool first, const bool infinity, vec *y, const size_t n)
 {
-    u[0] = g[0];
-    u[edge + 1] = g[edge - 1];
-    if (edge == 2) {
-        u[1] = winograd_scale(0.5f, vec_add(g[0], g[1]));
-        u[2] = winograd_scale(0.5f, vec_sub(g[0], g[1]));
-        return;
+    const vec even = vec_add(m[0], m[1]);
+    const vec odd = winograd_scale(point, vec_sub(m[0], m[1]));
+    float power = 1.0f;
+    DPT_CPU_UNROLL
+    for (size_t k = 0; k < n; k++) {
+        const vec part = k % 2 ? odd : even;
+        if (first && !(infinity && k + 1 == n))
+            y[k] = winograd_scale(power, part);
+        else
+            y[k] = winograd_fma(power, part, y[k]);
+        if (k % 2) power *= square;
     }
-    const vec odd_a = winograd_scale(WINOGRAD_ROOT_HALF, winograd_fma(0.5f, g[3], g[1]));
-    const vec odd_b = winograd_scale(WINOGRAD_ROOT_TWO, winograd_fma(2.0f, g[3], g[1]));
-    winograd_pairs(winograd_fma(0.5f, g[2], g[0]), odd_a, winograd_fma(2.0f, g[2], g[0]), odd_b, u);
 }
 
-/* edge + 2 products m to edge results y. */
-DPT_CPU_INLINE void winograd_interpolate_tile(const vec *m, vec *y, const size_t edge)
+/* side products m to n results y. */
+DPT_CPU_INLINE void winograd_interpolate(const vec *m, vec *y, const size_t n, const size_t side)
 {
-    if (edge == 2) {
-        y[0] = vec_add(m[0], vec_add(m[1], m[2]));
-        y[1] = vec_add(vec_sub(m[1], m[2]), m[3]);
-        return;
+    if (side == 7) {
+        winograd_add_pair(m + 5, 3.0f, 9.0f, true, false, y, n);
+        winograd_add_pair(m + 3, 1.25f, 1.5625f, false, false, y, n);
+        winograd_add_pair(m + 1, 0.5f, 0.25f, false, false, y, n);
+    } else {
+        y[n - 1] = m[side - 1];
+        if (side == 6) winograd_add_pair(m + 3, WINOGRAD_ROOT_TWO, 2.0f, true, true, y, n);
+        if (side == 6) winograd_add_pair(m + 1, WINOGRAD_ROOT_HALF, 0.5f, false, true, y, n);
+        if (side == 4) winograd_add_pair(m + 1, 1.0f, 1.0f, true, true, y, n);
     }
-    const vec sum_a = vec_add(m[1], m[2]), sum_b = vec_add(m[3], m[4]);
-    const vec odd_a = winograd_scale(WINOGRAD_ROOT_HALF, vec_sub(m[1], m[2]));
-    const vec odd_b = winograd_scale(WINOGRAD_ROOT_TWO, vec_sub(m[3], m[4]));
-    y[0] = vec_add(m[0], vec_add(sum_a, sum_b));
-    y[1] = vec_add(odd_a, odd_b);
-    y[2] = winograd_fma(0.5f, sum_a, winograd_scale(2.0f, sum_b));
-    y[3] = winograd_fma(0.5f, odd_a, winograd_fma(2.0f, odd_b, m[5]));
-}
-
-/* edge + 2 products m to 3 results y. */
-DPT_CPU_INLINE void winograd_interpolate_taps(const vec *m, vec *y, const size_t edge)
-{
-    if (edge == 2) {
-        y[0] = vec_add(m[0], vec_add(m[1], m[2]));
-        y[1] = vec_sub(m[1], m[2]);
-        y[2] = vec_add(vec_add(m[1], m[2]), m[3]);
-        return;
-    }
-    const vec sum_a = vec_add(m[1], m[2]), sum_b = vec_add(m[3], m[4]);
-    const vec odd_a = winograd_scale(WINOGRAD_ROOT_HALF, vec_sub(m[1], m[2]));
-    const vec odd_b = winograd_scale(WINOGRAD_ROOT_TWO, vec_sub(m[3], m[4]));
-    y[0] = vec_add(m[0], vec_add(sum_a, sum_b));
-    y[1] = vec_add(odd_a, odd_b);
-    y[2] = winograd_fma(0.5f, sum_a, winograd_fma(2.0f, sum_b, m[5]));
+    y[0] = vec_add(m[0], y[0]);
 }
 
 #endif

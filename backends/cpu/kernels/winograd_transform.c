@@ -27,17 +27,25 @@ static void place_next(const winograd *v, place *p)
 }
 
 /* Where the n x n pixels of a tile lie; outside of the image, where there are zeros. */
-static void find_pixels(const winograd *v, const winograd_images *images, const float *x, place p,
-                        size_t n, const float *zeros, const float **at)
+DPT_CPU_INLINE void find_pixels(const winograd *v, const winograd_images *images, const float *x,
+                                place p, const size_t n, const float *zeros, const float **at)
 {
-    const float *image = x + p.sample * images->h * images->w * images->c;
+    const size_t h = images->h, w = images->w, c = images->c;
+    const float *image = x + p.sample * h * w * c;
     /* Above and left of the image these are huge. */
     const size_t top = p.row * v->edge - (size_t)images->pad_h;
     const size_t left = p.column * v->edge - (size_t)images->pad_w;
+    if (top < h && h - top >= n && left < w && w - left >= n) {
+        const float *row = image + (top * w + left) * c;
+        for (size_t i = 0; i < n; i++, row += w * c)
+            for (size_t j = 0; j < n; j++)
+                at[i * n + j] = row + j * c;
+        return;
+    }
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < n; j++) {
-            const bool inside = top + i < images->h && left + j < images->w;
-            at[i * n + j] = inside ? image + ((top + i) * images->w + left + j) * images->c : zeros;
+            const bool inside = top + i < h && left + j < w;
+            at[i * n + j] = inside ? image + ((top + i) * w + left + j) * c : zeros;
         }
     }
 }
@@ -87,18 +95,17 @@ DPT_CPU_INLINE void store(float *to, vec x, lanes n, const bool whole)
         store_part(to, x, n.n_out);
 }
 
-/* edge and whole are constants at every call. */
+/* edge, taps and whole are constants at every call. */
 DPT_CPU_INLINE void data_vector(const float *const *at, size_t channel, float *to, size_t point,
-                                lanes n, const size_t edge, const bool whole)
+                                lanes n, const size_t side, const bool whole)
 {
-    const size_t side = edge + 2;
     vec t[WINOGRAD_SIDE_MAX][WINOGRAD_SIDE_MAX];
     DPT_CPU_UNROLL
     for (size_t i = 0; i < side; i++) {
         DPT_CPU_UNROLL
         for (size_t j = 0; j < side; j++)
             t[i][j] = load(at[i * side + j] + channel, n, whole);
-        winograd_transform_data(t[i], edge);
+        winograd_transform_data(t[i], side);
     }
     DPT_CPU_UNROLL
     for (size_t j = 0; j < side; j++) {
@@ -106,7 +113,7 @@ DPT_CPU_INLINE void data_vector(const float *const *at, size_t channel, float *t
         DPT_CPU_UNROLL
         for (size_t i = 0; i < side; i++)
             column[i] = t[i][j];
-        winograd_transform_data(column, edge);
+        winograd_transform_data(column, side);
         DPT_CPU_UNROLL
         for (size_t i = 0; i < side; i++)
             store(to + (i * side + j) * point, column[i], n, whole);
@@ -114,9 +121,9 @@ DPT_CPU_INLINE void data_vector(const float *const *at, size_t channel, float *t
 }
 
 DPT_CPU_INLINE void gradient_vector(const float *const *at, size_t channel, float *to, size_t point,
-                                    float *bias, lanes n, const size_t edge, const bool whole)
+                                    float *bias, lanes n, const size_t edge, const size_t side,
+                                    const bool whole)
 {
-    const size_t side = edge + 2;
     vec t[WINOGRAD_TILE_MAX][WINOGRAD_SIDE_MAX];
     vec sum = vec_set(0.0f);
     DPT_CPU_UNROLL
@@ -127,7 +134,7 @@ DPT_CPU_INLINE void gradient_vector(const float *const *at, size_t channel, floa
             d[j] = load(at[i * edge + j] + channel, n, whole);
             sum = vec_add(sum, d[j]);
         }
-        winograd_transform_tile(d, t[i], edge);
+        winograd_evaluate(d, edge, t[i], side);
     }
     DPT_CPU_UNROLL
     for (size_t j = 0; j < side; j++) {
@@ -135,7 +142,7 @@ DPT_CPU_INLINE void gradient_vector(const float *const *at, size_t channel, floa
         DPT_CPU_UNROLL
         for (size_t i = 0; i < edge; i++)
             d[i] = t[i][j];
-        winograd_transform_tile(d, column, edge);
+        winograd_evaluate(d, edge, column, side);
         DPT_CPU_UNROLL
         for (size_t i = 0; i < side; i++)
             store(to + (i * side + j) * point, column[i], n, whole);
@@ -159,31 +166,33 @@ typedef struct to_points {
 } to_points;
 
 DPT_CPU_INLINE void points_vector(const to_points *k, const float *const *at, size_t channel,
-                                  float *to, lanes n, const size_t edge, const bool whole,
-                                  const bool gradient)
+                                  float *to, lanes n, const bool whole, const bool gradient,
+                                  const size_t edge, const size_t taps)
 {
+    const size_t side = edge + taps - 1;
     if (gradient)
-        gradient_vector(at, channel, to, k->layout->point, k->bias, n, edge, whole);
+        gradient_vector(at, channel, to, k->layout->point, k->bias, n, edge, side, whole);
     else
-        data_vector(at, channel, to, k->layout->point, n, edge, whole);
+        data_vector(at, channel, to, k->layout->point, n, side, whole);
 }
 
 DPT_CPU_INLINE void points_of_tiles(const winograd *v, const winograd_crew *crew,
-                                    const to_points *k, const size_t edge, const bool gradient)
+                                    const to_points *k, const bool gradient, const size_t edge,
+                                    const size_t taps)
 {
     const winograd_layout *l = k->layout;
     const float *at[MOST_POINTS];
     place p = place_of(v, k->tiles.begin);
     for (size_t t = k->tiles.begin; t < k->tiles.end; t++) {
-        find_pixels(v, k->images, k->x, p, gradient ? edge : edge + 2, crew->zeros, at);
+        find_pixels(v, k->images, k->x, p, gradient ? edge : edge + taps - 1, crew->zeros, at);
         for (size_t channel = 0; channel < l->channels; channel += LANES) {
             float *to = k->to + layout_at(l, v->block, t - k->first, channel);
             const size_t in = l->channels - channel, out = l->width - channel;
             const lanes n = {in < LANES ? in : LANES, out < LANES ? out : LANES};
             if (n.n_in == LANES)
-                points_vector(k, at, channel, to, n, edge, true, gradient);
+                points_vector(k, at, channel, to, n, true, gradient, edge, taps);
             else
-                points_vector(k, at, channel, to, n, edge, false, gradient);
+                points_vector(k, at, channel, to, n, false, gradient, edge, taps);
         }
         place_next(v, &p);
     }
@@ -194,10 +203,7 @@ void KERNEL(winograd_data)(const winograd *v, const winograd_crew *crew, const f
 {
     const to_points k = {
         .images = &v->source, .layout = &v->data, .x = x, .tiles = tiles, .first = first, .to = to};
-    if (v->edge == 4)
-        points_of_tiles(v, crew, &k, 4, false);
-    else
-        points_of_tiles(v, crew, &k, 2, false);
+    WINOGRAD_CALL(v, points_of_tiles, v, crew, &k, false);
 }
 
 void KERNEL(winograd_gradient)(const winograd *v, const winograd_crew *crew, const float *dy,
@@ -210,10 +216,7 @@ void KERNEL(winograd_gradient)(const winograd *v, const winograd_crew *crew, con
                          .first = first,
                          .to = to,
                          .bias = bias};
-    if (v->edge == 4)
-        points_of_tiles(v, crew, &k, 4, true);
-    else
-        points_of_tiles(v, crew, &k, 2, true);
+    WINOGRAD_CALL(v, points_of_tiles, v, crew, &k, true);
 }
 
 /* ---- And back -------------------------------------------------------------------------------- */
@@ -249,9 +252,9 @@ DPT_CPU_INLINE void finish(const winograd_ending *e, vec x, vec bias, size_t at,
 
 DPT_CPU_INLINE void results_vector(const winograd *v, const window *w, const float *from,
                                    size_t channel, const winograd_ending *e, float *y, lanes n,
-                                   const size_t edge, const bool whole)
+                                   const bool whole, const size_t edge, const size_t taps)
 {
-    const size_t side = edge + 2, point = v->products.point, c = v->results.c;
+    const size_t side = edge + taps - 1, point = v->products.point, c = v->results.c;
     const vec bias = e->bias ? load(e->bias + channel, n, whole) : vec_set(0.0f);
     vec t[WINOGRAD_TILE_MAX][WINOGRAD_SIDE_MAX];
     DPT_CPU_UNROLL
@@ -260,7 +263,7 @@ DPT_CPU_INLINE void results_vector(const winograd *v, const window *w, const flo
         DPT_CPU_UNROLL
         for (size_t i = 0; i < side; i++)
             column[i] = vec_load(from + (i * side + j) * point);
-        winograd_interpolate_tile(column, r, edge);
+        winograd_interpolate(column, r, edge, side);
         DPT_CPU_UNROLL
         for (size_t i = 0; i < edge; i++)
             t[i][j] = r[i];
@@ -269,7 +272,7 @@ DPT_CPU_INLINE void results_vector(const winograd *v, const window *w, const flo
     for (size_t i = 0; i < edge; i++) {
         vec r[WINOGRAD_TILE_MAX];
         if (i >= w->rows) break;
-        winograd_interpolate_tile(t[i], r, edge);
+        winograd_interpolate(t[i], r, edge, side);
         DPT_CPU_UNROLL
         for (size_t j = 0; j < edge; j++)
             if (j < w->columns)
@@ -279,7 +282,7 @@ DPT_CPU_INLINE void results_vector(const winograd *v, const window *w, const flo
 
 DPT_CPU_INLINE void results_of_tiles(const winograd *v, const float *products, dpt_cpu_range tiles,
                                      size_t first, const winograd_ending *e, float *y,
-                                     const size_t edge)
+                                     const size_t edge, const size_t taps)
 {
     const winograd_layout *l = &v->products;
     place p = place_of(v, tiles.begin);
@@ -289,9 +292,9 @@ DPT_CPU_INLINE void results_of_tiles(const winograd *v, const float *products, d
             const float *from = products + (t - first) * l->row + channel;
             const size_t left = l->channels - channel;
             if (left >= LANES)
-                results_vector(v, &w, from, channel, e, y, (lanes){LANES, LANES}, edge, true);
+                results_vector(v, &w, from, channel, e, y, (lanes){LANES, LANES}, true, edge, taps);
             else
-                results_vector(v, &w, from, channel, e, y, (lanes){left, left}, edge, false);
+                results_vector(v, &w, from, channel, e, y, (lanes){left, left}, false, edge, taps);
         }
         place_next(v, &p);
     }
@@ -300,8 +303,5 @@ DPT_CPU_INLINE void results_of_tiles(const winograd *v, const float *products, d
 void KERNEL(winograd_results)(const winograd *v, const float *products, dpt_cpu_range tiles,
                               size_t first, const winograd_ending *ending, float *y)
 {
-    if (v->edge == 4)
-        results_of_tiles(v, products, tiles, first, ending, y, 4);
-    else
-        results_of_tiles(v, products, tiles, first, ending, y, 2);
+    WINOGRAD_CALL(v, results_of_tiles, v, products, tiles, first, ending, y);
 }
