@@ -8,23 +8,7 @@
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-/* Products (tile, result channel) of one point and panel: rows of data times packed filters. */
-static void multiply_panel(const winograd *v, size_t n_tiles, const panel *p, const float *data,
-                           const float *filters, float *products)
-{
-    const segment depth = {0, v->source.c};
-    tile t = {.a_step = 1, .segments = &depth, .n_segments = 1, .b = filters};
-    const size_t most = KERNEL(panel_rows)(p);
-    for (size_t row = 0; row < n_tiles; row += t.n_rows) {
-        t.n_rows = tile_rows(n_tiles - row, most);
-        for (size_t i = 0; i < t.n_rows; i++) {
-            t.a[i] = data + (row + i) * v->data.row;
-            t.c[i] = products + (row + i) * v->products.row + p->start;
-        }
-        KERNEL(tile_run)(p, &t);
-    }
-}
-
+/* Products (tile, result channel) of each point: rows of data times packed filters. */
 static void multiply(const winograd *v, const winograd_crew *crew, size_t n_tiles,
                      const float *data, const float *filters, float *products)
 {
@@ -34,9 +18,15 @@ static void multiply(const winograd *v, const winograd_crew *crew, size_t n_tile
     for (size_t unit = mine.begin; unit < mine.end; unit++) {
         const size_t point = unit / n_panels;
         const panel p = KERNEL(panel_at)(v->results.c, unit % n_panels);
-        multiply_panel(v, n_tiles, &p, data + point * v->data.point,
-                       filters + point * v->filter_point + p.start * v->source.c,
-                       products + point * v->products.point);
+        const strip rows = {.n_rows = n_tiles,
+                            .depth = v->source.c,
+                            .a = data + point * v->data.point,
+                            .a_row = v->data.row,
+                            .a_step = 1,
+                            .b = filters + point * v->filter_point + p.start * v->source.c,
+                            .c = products + point * v->products.point + p.start,
+                            .c_row = v->products.row};
+        KERNEL(strip_run)(&p, &rows);
     }
 }
 

@@ -55,39 +55,26 @@ static workspace workspace_of(const dpt_cpu_call *call)
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
-/* Rows of one point and panel: dy^T (out_channels, tile) * x (tile, in_channels), or +=. */
-static void add_rows(const winograd *v, size_t n_tiles, const panel *p, dpt_cpu_range rows,
-                     const float *dy, const float *x, float *sums, bool accumulate)
-{
-    const segment all = {0, n_tiles};
-    tile t = {.a_step = v->products.row,
-              .segments = &all,
-              .n_segments = 1,
-              .b = x + p->start * v->block,
-              .accumulate = accumulate};
-    const size_t most = KERNEL(panel_rows)(p);
-    for (size_t row = rows.begin; row < rows.end; row += t.n_rows) {
-        t.n_rows = tile_rows(rows.end - row, most);
-        for (size_t i = 0; i < t.n_rows; i++) {
-            t.a[i] = dy + row + i;
-            t.c[i] = sums + (row + i) * sums_row(v) + p->start;
-        }
-        KERNEL(tile_run)(p, &t);
-    }
-}
-
+/* Of each point dy^T (out_channels, tile) * x (tile, in_channels), or +=. */
 static void add_block(const winograd *v, const winograd_crew *crew, size_t n_tiles, const float *x,
                       const float *dy, float *sums, bool accumulate)
 {
     const size_t n_panels = KERNEL(panel_count)(v->source.c);
-    const dpt_cpu_range all = {0, v->results.c};
     const dpt_cpu_range mine =
         dpt_cpu_split(v->points * n_panels, 1, crew->thread, crew->n_threads);
     for (size_t unit = mine.begin; unit < mine.end; unit++) {
         const size_t point = unit / n_panels;
         const panel p = KERNEL(panel_at)(v->source.c, unit % n_panels);
-        add_rows(v, n_tiles, &p, all, dy + point * v->products.point, x + point * v->data.point,
-                 sums + point * v->filter_point, accumulate);
+        const strip rows = {.n_rows = v->results.c,
+                            .depth = n_tiles,
+                            .a = dy + point * v->products.point,
+                            .a_row = 1,
+                            .a_step = v->products.row,
+                            .b = x + point * v->data.point + p.start * v->block,
+                            .c = sums + point * v->filter_point + p.start,
+                            .c_row = sums_row(v),
+                            .accumulate = accumulate};
+        KERNEL(strip_run)(&p, &rows);
     }
 }
 

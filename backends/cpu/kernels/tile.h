@@ -76,6 +76,24 @@ typedef struct tile {
 
 void KERNEL(tile_run)(const panel *p, const tile *t);
 
+/* Many rows of a panel, all equally far from each other, in one call: short reductions should not
+   pay for one at every tile.
+
+       c[i * c_row + lane] (+)= sum over k < depth: a[i * a_row + k * a_step] * b[k][lane]
+
+   Lanes up to the panel's width are written. */
+typedef struct strip {
+    size_t n_rows, depth;
+    const float *a;
+    size_t a_row, a_step;
+    const float *b;
+    float *c;
+    size_t c_row;
+    bool accumulate;
+} strip;
+
+void KERNEL(strip_run)(const panel *p, const strip *s);
+
 /* How many rows the next tile takes when `left` rows are left: as equal as possible, so that no
    tile is so small that its products wait for each other. */
 static inline size_t tile_rows(size_t left, size_t most)

@@ -89,7 +89,7 @@ DPT_CPU_INLINE vec load(const float *from, lanes n, const bool whole)
 
 DPT_CPU_INLINE void store(float *to, vec x, lanes n, const bool whole)
 {
-    if (whole)
+    if (whole || n.n_out == LANES)
         vec_store(to, x);
     else
         store_part(to, x, n.n_out);
