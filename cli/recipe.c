@@ -55,13 +55,15 @@ static int check_schedule(const cli_options *o)
 static int check_checkpoint(const cli_options *o)
 {
     const dpt_interval every = o->checkpoint_every;
+    /* Of several processes the first one needs the folder, and dpt_fit says so. */
+    const bool alone = dpt_processes_launched() <= 1;
     if (o->checkpoint) return CLI_OK;
-    if (o->resume)
+    if (o->resume && alone)
         return cli_error(CLI_USAGE, "--resume needs --checkpoint DIR, whose training goes on");
     if (o->checkpoint_keep || every.steps || every.epochs || every.seconds > 0)
         return cli_error(CLI_USAGE, "--checkpoint-%s goes with --checkpoint",
                          o->checkpoint_keep ? "keep" : "every");
-    if (o->host_copy) return cli_error(CLI_USAGE, "--host-copy goes with --checkpoint");
+    if (o->host_copy && alone) return cli_error(CLI_USAGE, "--host-copy goes with --checkpoint");
     return CLI_OK;
 }
 

@@ -527,8 +527,9 @@ typedef struct dpt_op_info {
        inputs (dy for backward data, x for backward weights) were all as large as the largest of
        their channel and sample, with no padding.  The transforms must be good enough for that: of
        inputs and taps with deviation 1 they make results with the rounding of a deviation of at
-       most 22 (F(4x4, 3x3) with the points 0, +-sqrt(1/2), +-sqrt(2), infinity; 0, +-1, +-2 make
-       94, which is too much). */
+       most 24 (F(4x4, 3x3) with the points 0, +-sqrt(1/2), +-sqrt(2), infinity; 0, +-1, +-2 make
+       94, which is too much), of 5x5 taps, whose direct sums have nearly twice the deviation, of at
+       most 73 (F(3x3, 5x5) with 0, +-1/2, +-5/4, +-3; 0, +-1/2, +-1, +-2 make 149). */
     size_t mixes;
     /* Products that round their inputs before they multiply (TF32, bfloat16): by how much at most,
        as a part of them; else 0. */

@@ -593,7 +593,9 @@ typedef enum dpt_tensor_kind {
 /* Reads a tensor of one replica, which is this process's, or writes it to every replica, in the
    layout of a checkpoint. `size` must be the tensor's number of elements.  No step in flight
    (DPT_E_STATE).  A device that fails while it is written to fails the call, but the others have
-   the new values, and the next step or evaluation restores the device from them. */
+   the new values, and the next step or evaluation restores the device from them.  Several processes
+   write the same, or load it: the next step fails in all of them if they have not
+   (DPT_E_INVALID). */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_get(dpt_trainer *trainer, size_t device,
                                                     dpt_tensor_kind kind, const char *name,
                                                     float *out, size_t size);

@@ -19,6 +19,8 @@ DPT_CHECK_RESULT void *dpti_alloc_aligned(size_t n_bytes);
    there is, and using it then ends the process: what a file asks for is compared first. */
 size_t dpti_machine_memory(void);
 
+/* base^exponent by multiplications alone: the same bits on every machine, which pow's are not. */
+double dpti_power(double base, size_t exponent);
 /* Whether none is infinite or not a number. */
 bool dpti_all_finite(const float *values, size_t n);
 /* Of their bits.  Different for arrays of one size that differ in one bit; by chance the same for

@@ -49,3 +49,13 @@ uint64_t dpti_hash_floats(const float *values, size_t n, uint64_t seed)
         hash = fold(fold(hash, lanes[l]), words[l]);
     return hash;
 }
+
+double dpti_power(double base, size_t exponent)
+{
+    double result = 1.0;
+    for (; exponent > 0; exponent >>= 1) {
+        if (exponent & 1) result *= base;
+        base *= base;
+    }
+    return result;
+}

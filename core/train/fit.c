@@ -345,12 +345,13 @@ static void give_up(dpti_fit *f, dpt_status status)
         count(f, &m);
     dpti_trainer_drain(f->trainer);
     (void)tell_devices(f);
-    const bool worth = status != DPT_E_NOT_FINITE && f->course.result.steps > 0;
-    f->trainer->salvage = dpti_is_loss(status);
+    const bool astray = f->trainer->astray;
+    const bool worth = status != DPT_E_NOT_FINITE && !astray && f->course.result.steps > 0;
+    f->trainer->salvage = dpti_is_loss(status) && !astray;
     if (f->trainer->salvage && worth && dpti_fit_save(f, f->model, f->epoch, &f->unsaved) != DPT_OK)
         (void)dpti_fit_look_at_checkpoints(f);
     if (worth && dpti_fit_keep_last(f, true) != DPT_OK) (void)dpti_fit_look_at_checkpoints(f);
-    if (f->trainer->salvage) dpti_fit_keep_copy(f);
+    if (f->trainer->salvage || astray) dpti_fit_keep_copy(f);
     f->trainer->salvage = false;
     f->context->error = first;
 }

@@ -21,10 +21,10 @@ void dpti_stage(uint8_t *staging, const dpt_step_block *block, const uint32_t *r
 static void set_adam_scales(const dpt_trainer *t, size_t step, dpt_step_block *block)
 {
     const dpti_optimizer *o = &t->program.optimizer;
-    const double updates = (double)(step - t->optimizer_origin);
+    const size_t updates = step - t->optimizer_origin;
     if (o->kind != DPT_OPTIMIZER_ADAMW) return;
-    block->adam_scale_m = (float)(1.0 / (1.0 - pow((double)o->beta1, updates)));
-    block->adam_scale_v = (float)(1.0 / sqrt(1.0 - pow((double)o->beta2, updates)));
+    block->adam_scale_m = (float)(1.0 / (1.0 - dpti_power((double)o->beta1, updates)));
+    block->adam_scale_v = (float)(1.0 / sqrt(1.0 - dpti_power((double)o->beta2, updates)));
 }
 
 /* That of a device that takes no part. */
@@ -138,6 +138,7 @@ static dpt_status submit(dpt_trainer *t, float lr)
     DPT_TRY(ready(t));
     dpti_flight *flight = &t->flights[t->next.step % DPTI_FLIGHTS];
     flight->cursor = t->next;
+    DPT_TRY(dpti_peers_begin_step(t, flight));
     const uint32_t *records = dpti_order_batch(&t->order, &t->next, &flight->n_samples);
     DPT_TRY(dpti_trainer_divide(t, flight));
     if (t->next.step + 1 == t->returned_step) flight->reason = DPTI_BALANCE_RETURNED;
@@ -147,6 +148,7 @@ static dpt_status submit(dpt_trainer *t, float lr)
     fill_flight(t, flight, records, lr);
     flight->lr = lr;
     flight->failure.status = DPT_OK;
+    flight->astray = false;
     for (size_t i = 0; i < t->n_devices; i++)
         flight->outcomes[i] = (dpti_outcome){.status = DPT_E_CANCELLED};
     flight->submitted = dpti_seconds();

@@ -4,6 +4,7 @@
 #include "base/base.h"
 #include "train/facts.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -205,6 +206,19 @@ static dpt_status sum_weights(dpt_trainer *t, beginning *out)
     return status;
 }
 
+/* With the step they are compared. */
+dpt_status dpti_peers_begin_step(dpt_trainer *trainer, dpti_flight *flight)
+{
+    dpt_trainer *t = trainer;
+    beginning b = {.weights = 0};
+    flight->weights = 0;
+    if (!t->processes || !t->written) return DPT_OK;
+    DPT_TRY(sum_weights(t, &b));
+    flight->weights = b.weights | 1;
+    t->written = false;
+    return DPT_OK;
+}
+
 dpt_status dpti_peers_check_weights(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
@@ -230,7 +244,7 @@ dpt_status dpti_peers_check_weights(dpt_trainer *trainer)
     }
     dpti_gathered_free(&all);
     DPT_TRY(dpti_peers_agree(t, DPT_OK));
-    t->written = false;
+    t->written = t->astray = false;
     return DPT_OK;
 }
 
@@ -266,34 +280,60 @@ static size_t first_failed(const dpt_trainer *t, const dpti_flight *flight)
 /* Which samples the devices of all processes have in a step, as this one knows it. */
 static uint64_t division_of(const dpt_trainer *t, const dpti_flight *flight)
 {
-    const uint64_t place[] = {flight->cursor.step, flight->cursor.epoch, flight->cursor.position,
-                              flight->n_samples};
+    const uint64_t place[] = {flight->cursor.epoch, flight->cursor.position, flight->n_samples};
     return dpti_checksum(dpti_checksum(1, place, sizeof place), flight->shards,
                          t->n_devices * sizeof *flight->shards);
 }
 
-/* Whether all took the same step: if not, their weights differ from now on, or are those of no
-   batch. */
+/* In which way a process took another step than the first one, or NULL. */
+static const char *difference(const dpti_outcome *first, const dpti_outcome *other)
+{
+    if (other->step != first->step) return "number";
+    if (other->weights != first->weights) return "weights";
+    if (memcmp(&other->lr, &first->lr, sizeof first->lr) != 0) return "rate";
+    return other->division != first->division ? "division" : NULL;
+}
+
+/* Weights that nobody wants come of it. */
+static dpt_status tell_difference(const char *what, const dpti_outcome *first,
+                                  const dpti_outcome *other, const dpti_peer *peer,
+                                  dpt_error *error)
+{
+    char who[2 * DPTI_ID_BYTES];
+    snprintf(who, sizeof who, "process %zu (%s)", peer->process, peer->host);
+    if (strcmp(what, "number") == 0)
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "%s is at step %" PRIu64 " where process 0 is at step %" PRIu64
+                        ": all call a trainer alike, and load the same state",
+                        who, other->step, first->step);
+    if (strcmp(what, "weights") == 0)
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "%s began step %" PRIu64 " with other weights than process 0: write or "
+                        "load the same in all processes",
+                        who, other->step);
+    if (strcmp(what, "rate") == 0)
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "%s took step %" PRIu64
+                        " with learning rate %.9g, and process 0 with %.9g; give all processes "
+                        "the same one",
+                        who, other->step, (double)other->lr, (double)first->lr);
+    return DPT_FAIL(error, DPT_E_STATE,
+                    "%s divided step %" PRIu64
+                    " among the devices otherwise than process 0; go on from the last checkpoint, "
+                    "and report this as a defect of dptrain",
+                    who, other->step);
+}
+
+/* Whether all took the same step: if not, weights differ from now on, or are those of no batch. */
 static bool took_the_same(const dpt_trainer *t, dpti_flight *flight)
 {
     const dpti_outcome *first = &flight->outcomes[0];
     for (size_t r = 1; r < dpti_processes_count(t->processes); r++) {
         const dpti_outcome *other = &flight->outcomes[t->firsts[r]];
-        const bool divided = other->division == first->division;
-        if (divided && memcmp(&other->lr, &first->lr, sizeof first->lr) == 0) continue;
-        flight->failure.status = divided ? DPT_E_INVALID : DPT_E_STATE;
-        if (divided)
-            snprintf(flight->failure.message, sizeof flight->failure.message,
-                     "process %zu (%s): step %zu was taken with learning rate %g, and with %g by "
-                     "process 0; give all processes the same one",
-                     r, t->peers[t->firsts[r]].host, flight->cursor.step + 1, (double)other->lr,
-                     (double)first->lr);
-        else
-            snprintf(flight->failure.message, sizeof flight->failure.message,
-                     "process %zu (%s): step %zu was divided among the devices otherwise than by "
-                     "process 0, so that its weights are worth nothing; go on from the last "
-                     "checkpoint, and report this as a defect of dptrain",
-                     r, t->peers[t->firsts[r]].host, flight->cursor.step + 1);
+        const char *what = difference(first, other);
+        if (!what) continue;
+        (void)tell_difference(what, first, other, &t->peers[t->firsts[r]], &flight->failure);
+        flight->astray = true;
         return false;
     }
     return true;
@@ -327,8 +367,10 @@ static dpt_status tell(dpt_trainer *t, dpti_flight *flight, dpt_error *error)
         flight->outcomes[t->first_device + i] = outcome_of(&flight->shares[i]);
     dpti_outcome *first = &flight->outcomes[t->first_device];
     first->wishes = atomic_load(&t->wishes);
-    first->lr = flight->lr;
+    first->step = flight->cursor.step + 1;
+    first->weights = flight->weights;
     first->division = division_of(t, flight);
+    first->lr = flight->lr;
     const dpti_table table = {.data = flight->outcomes, .begins = t->outcome_begins};
     DPT_TRY(dpti_processes_share(t->processes, &table, DPT_OK, &verdict, error));
     if (!took_the_same(t, flight)) {
@@ -367,6 +409,7 @@ dpt_status dpti_peers_report(dpt_trainer *trainer, dpti_flight *flight)
     for (size_t i = 0; i < trainer->n_workers; i++)
         if (trainer->workers[i].hung) return report_hung(trainer, i);
     if (flight->failure.status == DPT_OK) return DPT_OK;
+    if (flight->astray) trainer->astray = true;
     if (flight->failure.status == DPT_E_NOT_FINITE)
         return dpti_trainer_fail_not_finite(trainer, flight);
     return dpti_context_fail(trainer->context, NULL, &flight->failure);

@@ -45,9 +45,12 @@ typedef struct dpti_outcome {
     double seconds[DPTI_SPAN_KINDS];
     char flaw[12]; /* with DPT_E_NOT_FINITE: what was not, as in "loss" */
     /* Of the first device of each process: */
-    unsigned wishes;   /* dpti_wish bits */
-    float lr;          /* what the process took for the step's learning rate, */
-    uint64_t division; /* and a checksum of which samples it took each device to have */
+    unsigned wishes; /* dpti_wish bits */
+    /* What the process took the step to be: */
+    uint64_t step;
+    uint64_t weights;  /* where it begins: a checksum if they were written by hand before, else 0 */
+    uint64_t division; /* a checksum of which samples each device has */
+    float lr;
 } dpti_outcome;
 
 typedef struct dpt_trainer dpt_trainer;
@@ -75,6 +78,9 @@ DPT_CHECK_RESULT dpt_status dpti_peers_share_capacities(dpt_trainer *trainer, dp
 /* Whether all begin with the same weights, at the same place. */
 DPT_CHECK_RESULT dpt_status dpti_peers_check_weights(dpt_trainer *trainer);
 
+/* Where weights were written by hand since they were compared: takes a checksum of them, which is
+   compared when the step is over.  Nothing in flight. */
+DPT_CHECK_RESULT dpt_status dpti_peers_begin_step(dpt_trainer *trainer, struct dpti_flight *flight);
 /* [driver] Behind a device's part of a step: when all of this process have done theirs, the first
    one tells the others' processes and fills in the flight's outcomes. */
 void dpti_peers_finish(struct dpti_share *share);

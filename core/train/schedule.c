@@ -1,6 +1,8 @@
 /* Formulas and their limits. */
 #include "train/schedule.h"
 
+#include "base/base.h"
+
 #include <math.h>
 
 static const double pi = 3.14159265358979323846;
@@ -57,7 +59,7 @@ static double unwarmed(const dpti_schedule *s, double step)
     case DPT_SCHEDULE_CONSTANT: break;
     case DPT_SCHEDULE_STEP: {
         const double every = (double)s->options.every * (double)s->steps_per_epoch;
-        return s->lr * pow((double)s->options.factor, floor(step / every));
+        return s->lr * dpti_power((double)s->options.factor, (size_t)floor(step / every));
     }
     case DPT_SCHEDULE_COSINE: return anneal(s->lr, 0, step / total);
     case DPT_SCHEDULE_ONECYCLE: return onecycle(s->lr, step, total);

@@ -88,7 +88,9 @@ struct dpti_flight {
     dpti_share *shares;         /* (n_workers) */
     bool *contributing;         /* (processes) which have samples; NULL: there is this one alone */
     dpti_outcome *outcomes;     /* (n_devices) what came of everybody's, once it is over */
-    dpt_error failure;          /* with several processes: of one of them, or status DPT_OK */
+    dpt_error failure;          /* with several processes: of one of them, or status DPT_OK; */
+    bool astray;                /* that they took different steps */
+    uint64_t weights;           /* as in dpti_outcome */
     size_t *shards;             /* (n_devices) for the metrics */
     double *device_seconds;     /* likewise: busy, */
     double *exchange_seconds;   /* uploads and exchanges, which are part of that, */
@@ -190,6 +192,7 @@ struct dpt_trainer {
     size_t n_in_flight;
     double last_finished;    /* when the last collected step ended */
     bool lost;               /* no replica holds trusted weights */
+    bool astray;             /* processes took different steps: their weights are worth nothing */
     bool written;            /* weights were, since those of all processes were compared */
     double readmit_after;    /* seconds before a lost device is tried again; 0: never */
     size_t returned_step;    /* the last that began with a device that was taken in again */

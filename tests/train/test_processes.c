@@ -1,11 +1,11 @@
 /* What processes do together, beyond training the same (test_mix.c, test_batch_norm.c) and
-   collectives by themselves (test_process_sums.c): what must be the same in all, failures that all
+   collectives by themselves (test_process_sums.c), steps that are not the same for all
+   (test_process_steps.c): what must be the same in all, failures that all
    hear of, evaluation. */
 #include "base/base.h"
 #include "harness.h"
 #include "train/processes.h"
 #include "train/support.h"
-#include "train/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,11 +22,7 @@ typedef struct setting {
     bool other_images;   /* likewise */
     bool evaluate;
     bool compress;
-    bool load_late; /* the last process changes its weights before dpt_fit */
-    /* Steps by themselves in place of it, of which the last process's have another learning rate,
-       or from the second on are divided otherwise, in these parts. */
-    bool other_lr;
-    const double *other_parts;
+    bool load_late;    /* the last process changes its weights before dpt_fit */
     bool no_fit;       /* there is none: weights are only evaluated, */
     size_t fewer_data; /* by the last process on so many images less */
     /* What the last process has of another course: more steps, a schedule, other test data. */
@@ -107,25 +103,6 @@ static dpt_status evaluate_some(setting *s, dpt_context *context, size_t rank, b
     return status;
 }
 
-/* As nothing but a defect could do. */
-static void divide_otherwise(dpt_trainer *trainer, const double *parts)
-{
-    trainer->split.equal = false;
-    for (size_t i = 0; i < trainer->split.n_devices; i++)
-        trainer->split.parts[i] = parts[i];
-}
-
-static dpt_status step_some(const setting *s, bool last, dpt_trainer *trainer)
-{
-    dpt_step_metrics m;
-    for (size_t i = 0; i < s->n_steps; i++) {
-        if (last && s->other_lr && i > 0) DPT_TRY(dpt_trainer_set_lr(trainer, 0.25f));
-        if (last && s->other_parts && i > 0) divide_otherwise(trainer, s->other_parts);
-        DPT_TRY(dpt_trainer_step(trainer, &m));
-    }
-    return DPT_OK;
-}
-
 static dpt_status use(setting *s, dpt_context *context, size_t rank, bool last,
                       dpt_trainer *trainer, const dpt_dataset *data)
 {
@@ -133,8 +110,7 @@ static dpt_status use(setting *s, dpt_context *context, size_t rank, bool last,
     if (s->load_late && last)
         DPT_TRY(dpt_trainer_set(trainer, DPT_PARAMETER, "fc2.bias", bias, 10));
     if (s->no_fit) return evaluate_some(s, context, rank, last, trainer);
-    const dpt_status status = s->other_lr || s->other_parts ? step_some(s, last, trainer)
-                                                            : fit(s, context, last, trainer);
+    const dpt_status status = fit(s, context, last, trainer);
     s->steps[rank] = dpt_trainer_steps(trainer);
     if (status == DPT_E_NOT_FINITE) {
         snprintf(s->messages[rank], sizeof s->messages[rank], "%s", dpt_error_message(context));
@@ -192,8 +168,7 @@ static setting *begin(test *t, const char *devices, size_t n_steps)
     s->n_steps = n_steps;
     s->other_seed = 0;
     s->other_images = s->evaluate = s->compress = s->load_late = s->other_test = false;
-    s->no_fit = s->other_lr = false;
-    s->other_parts = NULL;
+    s->no_fit = false;
     s->other_steps = s->other_warmup = s->fewer_data = 0;
     return s;
 }
@@ -231,27 +206,6 @@ static void what_must_be_the_same(test *t)
     s->other_warmup = 1;
     check_all_fail(t, s, DPT_E_INVALID,
                    "warm-up differs: process 0 has 0 steps, process 1 has 1 steps");
-}
-
-/* A step that is another one for one process ends the training for all, rather than go on with
-   weights that nobody has asked for. */
-static void other_steps(test *t)
-{
-    static const char two[] = "cpu:threads=1|cpu:threads=1",
-                      three[] = "cpu:threads=1|cpu:threads=1,cpu:threads=1|cpu:threads=1";
-    static const double a_sample[] = {12, 11}, uneven[] = {1, 3, 2, 2};
-    setting *s = begin(t, three, 3);
-    s->other_lr = true;
-    check_all_fail(t, s, DPT_E_INVALID, "process 2 (");
-    check_all_fail(t, s, DPT_E_INVALID,
-                   "step 2 was taken with learning rate 0.25, and with 0.1 by process 0");
-    s = begin(t, two, 3);
-    s->other_parts = a_sample;
-    check_all_fail(t, s, DPT_E_STATE, "process 1 (");
-    check_all_fail(t, s, DPT_E_STATE, "step 2 was divided among the devices otherwise");
-    s = begin(t, three, 3);
-    s->other_parts = uneven;
-    check_all_fail(t, s, DPT_E_STATE, "step 2 was divided among the devices otherwise");
 }
 
 static void what_evaluation_compares(test *t)
@@ -372,7 +326,6 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"what must be the same in all processes", what_must_be_the_same},
-        {"a step that is another one for one process", other_steps},
         {"what must be the same where weights are evaluated", what_evaluation_compares},
         {"a device of one process fails", a_device_fails},
         {"numbers that are not finite", not_finite},

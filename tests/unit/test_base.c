@@ -274,6 +274,16 @@ static void finite_is_finite(test *t)
     }
 }
 
+static void powers(test *t)
+{
+    CHECK(dpti_power(0.9, 0) == 1.0 && dpti_power(0.9, 1) == 0.9 && dpti_power(0.0, 3) == 0.0);
+    CHECK(dpti_power(2.0, 1000) == 0x1p1000 && dpti_power(0.9, SIZE_MAX) == 0.0);
+    for (size_t n = 1; n < 5000; n = n * 3 + 1) {
+        CHECK_NEAR(dpti_power(0.999, n) / pow(0.999, (double)n), 1.0, 1e-12);
+        CHECK_NEAR(dpti_power(0.9, n) / pow(0.9, (double)n), 1.0, 1e-12);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -291,6 +301,7 @@ int main(int argc, char **argv)
         {"distributions", distributions},
         {"hashes_tell_arrays_apart", hashes_tell_arrays_apart},
         {"finite_is_finite", finite_is_finite},
+        {"powers", powers},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }
