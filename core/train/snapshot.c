@@ -405,7 +405,16 @@ dpt_status dpti_checkpoint_deal(dpt_trainer *trainer, dpti_checkpoint *checkpoin
     dpt_trainer *t = trainer;
     dpti_checkpoint *c = checkpoint;
     dpt_error error = {.status = DPT_OK};
-    if (!dpti_packs(t) || c->state.n_owing == 0) return DPT_OK;
+    const unsigned owing = c->state.n_owing > 0;
+    unsigned first = owing;
+    if (!dpti_packs(t)) return DPT_OK;
+    DPT_TRY(dpti_peers_ask_first(t, owing, &first));
+    DPT_TRY(dpti_peers_agree(
+        t, owing == first ? DPT_OK
+                          : dpt_fail(t->context, DPT_E_INVALID,
+                                     "the state to go on from is another one than process 0's: "
+                                     "load the same file in all processes")));
+    if (!owing) return DPT_OK;
     c->owed = dpti_trainer_make_flat(t);
     if (!c->owed) return DPT_E_NO_MEMORY;
     if (dpti_processes_deal(t->processes, c->all_owed, t->model->flat_size * sizeof *c->owed,

@@ -31,6 +31,8 @@ typedef struct deviation {
 typedef struct setting {
     image_set data;
     const char *devices;
+    bool compress;
+    const char *load, *save; /* a state, by all, before and behind the steps; or NULL */
     deviation last;
     dpt_status statuses[MOST];
     char messages[MOST][512];
@@ -67,10 +69,12 @@ static dpt_status write_bias(dpt_trainer *trainer, float value)
     return dpt_trainer_set(trainer, DPT_PARAMETER, "fc2.bias", bias, CLASSES);
 }
 
-static dpt_status step_some(const deviation *d, dpt_trainer *trainer, bool last)
+static dpt_status step_some(const setting *s, dpt_trainer *trainer, bool last)
 {
+    const deviation *d = &s->last;
+    const char *state = d->state && last ? d->state : s->load;
     dpt_step_metrics m;
-    if (d->state && last) DPT_TRY(dpt_trainer_load_state(trainer, d->state));
+    if (state) DPT_TRY(dpt_trainer_load_state(trainer, state));
     for (size_t i = 0; i < STEPS; i++) {
         if (d->lr > 0 && i == 1) DPT_TRY(dpt_trainer_set_lr(trainer, last ? d->lr : 0.5f));
         if (d->parts && last && i >= d->parts_from) divide(trainer, d->parts);
@@ -78,7 +82,7 @@ static dpt_status step_some(const deviation *d, dpt_trainer *trainer, bool last)
             DPT_TRY(write_bias(trainer, last ? 0.25f : 0.5f));
         DPT_TRY(dpt_trainer_step(trainer, &m));
     }
-    return DPT_OK;
+    return s->save ? dpt_trainer_save_state(trainer, s->save) : DPT_OK;
 }
 
 typedef struct watcher {
@@ -124,7 +128,11 @@ static dpt_status train_in(const setting *s, dpt_context *context, size_t rank, 
 {
     const bool last = rank + 1 == dpt_process_count(context);
     const deviation plain = {.activation = DPT_ACT_RELU, .pool = DPT_POOL_AVERAGE};
-    const dpt_trainer_options options = {.batch_size = BATCH, .split = "equal", .seed = 1};
+    const dpt_trainer_options options = {.batch_size = BATCH,
+                                         .split = "equal",
+                                         .compress =
+                                             s->compress ? DPT_COMPRESS_BF16 : DPT_COMPRESS_NONE,
+                                         .seed = 1};
     char list[256];
     dpt_dataset *data = NULL;
     dpt_device_set *devices = NULL;
@@ -136,8 +144,7 @@ static dpt_status train_in(const setting *s, dpt_context *context, size_t rank, 
     if (status == DPT_OK) status = build(context, last ? &s->last : &plain, &model);
     if (status == DPT_OK) status = dpt_trainer_create(devices, model, data, &options, &trainer);
     if (status == DPT_OK)
-        status =
-            s->last.checkpoint ? fit(&s->last, trainer, last) : step_some(&s->last, trainer, last);
+        status = s->last.checkpoint ? fit(&s->last, trainer, last) : step_some(s, trainer, last);
     *steps = trainer ? dpt_trainer_steps(trainer) : 0;
     dpt_trainer_destroy(trainer);
     dpt_model_destroy(model);
@@ -163,6 +170,8 @@ static setting *begin(test *t, const char *devices)
 {
     setting *s = t->user;
     s->devices = devices;
+    s->compress = false;
+    s->load = s->save = NULL;
     s->last = (deviation){.activation = DPT_ACT_RELU, .pool = DPT_POOL_AVERAGE};
     return s;
 }
@@ -252,6 +261,20 @@ static void other_state(test *t)
     s->last.state = path;
     check_all_fail(t, s, DPT_E_INVALID, "process 1 (");
     check_all_fail(t, s, DPT_E_INVALID, "is at step 2 where process 0 is at step 1");
+
+    /* One that processes have written who owe each other something, and one of somebody who owes
+       nothing. */
+    char message[512] = "";
+    s = begin(t, two);
+    s->compress = true;
+    s->save = "owing.safetensors";
+    CHECK_OK(stand_ins_run(2, train_part, s, message));
+    s->load = s->save;
+    CHECK_OK(stand_ins_run(2, train_part, s, message));
+    s->last.state = path;
+    check_all_fail(t, s, DPT_E_INVALID, "load the same file in all processes");
+    s->last.state = NULL;
+    (void)unlink(s->save);
     (void)unlink(path);
 }
 
