@@ -47,17 +47,21 @@ for word in "${configurations[@]}"; do # what is chosen by measurement, before a
     IFS=: read -r n _ model batch _ <<<"$word"
     "$DPTRAIN" "${common[@]}" --model "$model" --batch-size $((batch / n)) --max-steps 1
 done
-declare -A links
+# measure_link PROCESSES RATE: once; that without a limit tells what summing takes from the cores.
+measure_link() {
+    [ -e "$out/link-$1-$2.json" ] && return
+    hosts_rate "$2"
+    hosts_mpi "$1" "$DPTRAIN" bench allreduce --devices cpu:threads=1 --json "$out/link-$1-$2.json" >/dev/null
+}
+
+rm -f "$out"/link-*.json
 for ((round = 1; round <= ${DPTRAIN_SCALING_ROUNDS:-3}; round++)); do
     for word in "${configurations[@]}"; do
         IFS=: read -r n rate model batch steps <<<"$word"
         name=$word-$round
+        measure_link "$n" none
+        measure_link "$n" "$rate"
         hosts_rate "$rate"
-        if [ -z "${links[$n:$rate:$round]:-}" ] && [ "$round" -eq 1 ]; then
-            links[$n:$rate:$round]=1
-            hosts_mpi "$n" "$DPTRAIN" bench allreduce --devices cpu:threads=1 \
-                --json "$out/link-$n-$rate.json" >/dev/null
-        fi
         alone "$name" "$n" "$model" "$batch" "$steps"
         together "$name" "$n" "$model" "$batch" "$steps" off --overlap off
         together "$name" "$n" "$model" "$batch" "$steps" on
