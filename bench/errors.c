@@ -188,7 +188,8 @@ static int report(dpti_device *device, const char *algorithm)
             measurement m = shape_at(i, p);
             dpti_driver_call(device, measure, &m);
             failures += m.status != DPT_OK;
-            if (m.status != DPT_OK || !algorithm || strstr(m.algorithm, algorithm) == m.algorithm)
+            if (m.status != DPT_OK || !algorithm ||
+                strncmp(m.algorithm, algorithm, strlen(algorithm)) == 0)
                 print(&m, passes[p].name, device);
         }
     }

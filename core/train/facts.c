@@ -3,6 +3,7 @@
 
 #include "base/base.h"
 #include "train/schedule.h"
+#include "train/settings.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,57 +25,6 @@ uint64_t dpti_checksum(uint64_t sum, const void *data, size_t n_bytes)
     return sum;
 }
 
-static uint64_t add_text(uint64_t sum, const char *text)
-{
-    return dpti_checksum(sum, text, strlen(text));
-}
-
-/* What a layer computes that its extents and tensors do not tell. */
-static uint64_t add_operation(uint64_t sum, const dpti_node *node)
-{
-    char text[128] = "";
-    const dpt_conv2d_desc *conv = &node->forward.u.conv2d;
-    const dpt_pool2d_desc *pool = &node->forward.u.pool2d;
-    switch (node->kind) {
-    case DPTI_NODE_CONV2D:
-        snprintf(text, sizeof text, "%zu %zu %zu %zu %zu %zu %zu", conv->stride_h, conv->stride_w,
-                 conv->pad_h, conv->pad_w, conv->dilation_h, conv->dilation_w, conv->groups);
-        break;
-    case DPTI_NODE_POOL2D:
-        snprintf(text, sizeof text, "%d %zu %zu %zu %zu %zu %zu", (int)pool->kind, pool->kernel_h,
-                 pool->kernel_w, pool->stride_h, pool->stride_w, pool->pad_h, pool->pad_w);
-        break;
-    case DPTI_NODE_ACTIVATE:
-        snprintf(text, sizeof text, "%d", (int)node->forward.u.activation.kind);
-        break;
-    case DPTI_NODE_DROPOUT:
-        snprintf(text, sizeof text, "%.9g", (double)node->forward.u.dropout.p);
-        break;
-    case DPTI_NODE_BATCH_NORM:
-        snprintf(text, sizeof text, "%.9g", (double)node->forward.u.batch_norm.epsilon);
-        break;
-    case DPTI_NODE_LAYER_NORM:
-        snprintf(text, sizeof text, "%.9g", (double)node->forward.u.layer_norm.epsilon);
-        break;
-    default: break;
-    }
-    return add_text(sum, text);
-}
-
-static uint64_t checksum_of_layers(const dpt_model *m)
-{
-    uint64_t sum = 1;
-    for (size_t i = 0; i < m->n_nodes; i++) {
-        const dpti_node *node = &m->nodes[i];
-        const size_t place[] = {(size_t)node->kind, node->extent.h, node->extent.w, node->extent.c,
-                                node->n_inputs};
-        sum = dpti_checksum(add_text(sum, node->name), place, sizeof place);
-        sum = dpti_checksum(sum, node->inputs, node->n_inputs * sizeof *node->inputs);
-        sum = add_operation(sum, node);
-    }
-    return sum;
-}
-
 static uint64_t checksum_of_tensors(const dpt_model *m)
 {
     uint64_t sum = 1;
@@ -82,7 +32,6 @@ static uint64_t checksum_of_tensors(const dpt_model *m)
         const dpti_parameter *p = &m->parameters[i];
         sum = dpti_checksum(sum, p->name, strlen(p->name));
         sum = dpti_checksum(sum, &p->size, sizeof p->size);
-        sum = dpti_checksum(sum, &p->momentum, sizeof p->momentum);
     }
     return sum;
 }
@@ -186,7 +135,7 @@ static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, 
     const dpt_augment_options *a = &o->augment;
     add(f, "model", "%.90s", t->model->name);
     add(f, "tensors of the model", "%016" PRIx64, checksum_of_tensors(t->model));
-    add(f, "layers of the model", "%016" PRIx64, checksum_of_layers(t->model));
+    add(f, "layers of the model", "%08" PRIx32, dpti_settings_hash_layers(t->model));
     add_data(f, "data", t->data);
     add(f, "batch size", "%zu", o->batch_size);
     add(f, "batches of a step", "%zu", o->accumulate);

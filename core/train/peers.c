@@ -285,58 +285,48 @@ static uint64_t division_of(const dpt_trainer *t, const dpti_flight *flight)
                          t->n_devices * sizeof *flight->shards);
 }
 
-/* In which way a process took another step than the first one, or NULL. */
-static const char *difference(const dpti_outcome *first, const dpti_outcome *other)
-{
-    if (other->step != first->step) return "number";
-    if (other->weights != first->weights) return "weights";
-    if (memcmp(&other->lr, &first->lr, sizeof first->lr) != 0) return "rate";
-    return other->division != first->division ? "division" : NULL;
-}
-
-/* Weights that nobody wants come of it. */
-static dpt_status tell_difference(const char *what, const dpti_outcome *first,
-                                  const dpti_outcome *other, const dpti_peer *peer,
-                                  dpt_error *error)
+/* In what a process took another step than the first one, if it did: weights that nobody wants come
+   of it. */
+static dpt_status compare_steps(const dpti_outcome *first, const dpti_outcome *other,
+                                const dpti_peer *peer, dpt_error *error)
 {
     char who[2 * DPTI_ID_BYTES];
     snprintf(who, sizeof who, "process %zu (%s)", peer->process, peer->host);
-    if (strcmp(what, "number") == 0)
+    if (other->step != first->step)
         return DPT_FAIL(error, DPT_E_INVALID,
                         "%s is at step %" PRIu64 " where process 0 is at step %" PRIu64
                         ": all call a trainer alike, and load the same state",
                         who, other->step, first->step);
-    if (strcmp(what, "weights") == 0)
+    if (other->weights != first->weights)
         return DPT_FAIL(error, DPT_E_INVALID,
                         "%s began step %" PRIu64 " with other weights than process 0: write or "
                         "load the same in all processes",
                         who, other->step);
-    if (strcmp(what, "rate") == 0)
+    if (memcmp(&other->lr, &first->lr, sizeof first->lr) != 0)
         return DPT_FAIL(error, DPT_E_INVALID,
                         "%s took step %" PRIu64
                         " with learning rate %.9g, and process 0 with %.9g; give all processes "
                         "the same one",
                         who, other->step, (double)other->lr, (double)first->lr);
-    return DPT_FAIL(error, DPT_E_STATE,
-                    "%s divided step %" PRIu64
-                    " among the devices otherwise than process 0; go on from the last checkpoint, "
-                    "and report this as a defect of dptrain",
-                    who, other->step);
+    if (other->division != first->division)
+        return DPT_FAIL(error, DPT_E_STATE,
+                        "%s divided step %" PRIu64
+                        " among the devices otherwise than process 0; go on from the last "
+                        "checkpoint, and report this as a defect of dptrain",
+                        who, other->step);
+    return DPT_OK;
 }
 
-/* Whether all took the same step: if not, weights differ from now on, or are those of no batch. */
+/* Whether all took the same step; if not that is the flight's failure. */
 static bool took_the_same(const dpt_trainer *t, dpti_flight *flight)
 {
-    const dpti_outcome *first = &flight->outcomes[0];
-    for (size_t r = 1; r < dpti_processes_count(t->processes); r++) {
-        const dpti_outcome *other = &flight->outcomes[t->firsts[r]];
-        const char *what = difference(first, other);
-        if (!what) continue;
-        (void)tell_difference(what, first, other, &t->peers[t->firsts[r]], &flight->failure);
-        flight->astray = true;
-        return false;
+    const dpti_outcome *outcomes = flight->outcomes;
+    for (size_t r = 1; !flight->astray && r < dpti_processes_count(t->processes); r++) {
+        const size_t i = t->firsts[r];
+        flight->astray =
+            compare_steps(&outcomes[0], &outcomes[i], &t->peers[i], &flight->failure) != DPT_OK;
     }
-    return true;
+    return !flight->astray;
 }
 
 /* Its process tells all the others what has happened to it.  Of numbers that are not finite the

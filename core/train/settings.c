@@ -14,26 +14,52 @@ static uint32_t add(uint32_t crc, const void *bytes, size_t n_bytes)
     return n_bytes > 0 ? libdeflate_crc32(crc, bytes, n_bytes) : crc;
 }
 
-/* Kinds, names, extents, and the numbers that stand in no tensor's shape. */
-static uint32_t hash_layers(const dpt_model *m)
+/* What a layer computes that its extents do not tell. */
+static void describe_operation(const dpt_model *m, const dpti_node *node, char *text, size_t n)
 {
+    const dpt_conv2d_desc *conv = &node->forward.u.conv2d;
+    const dpt_pool2d_desc *pool = &node->forward.u.pool2d;
+    text[0] = '\0';
+    switch (node->kind) {
+    case DPTI_NODE_CONV2D:
+        snprintf(text, n, "%zux%zu /%zux%zu +%zux%zu *%zux%zu %zu", conv->kernel_h, conv->kernel_w,
+                 conv->stride_h, conv->stride_w, conv->pad_h, conv->pad_w, conv->dilation_h,
+                 conv->dilation_w, conv->groups);
+        break;
+    case DPTI_NODE_POOL2D:
+        snprintf(text, n, "%d %zux%zu /%zux%zu +%zux%zu", (int)pool->kind, pool->kernel_h,
+                 pool->kernel_w, pool->stride_h, pool->stride_w, pool->pad_h, pool->pad_w);
+        break;
+    case DPTI_NODE_ACTIVATE: snprintf(text, n, "%d", (int)node->forward.u.activation.kind); break;
+    case DPTI_NODE_DROPOUT: snprintf(text, n, "%.9g", (double)node->forward.u.dropout.p); break;
+    case DPTI_NODE_BATCH_NORM:
+        snprintf(text, n, "%.9g %.9g", (double)node->forward.u.batch_norm.epsilon,
+                 (double)m->parameters[node->mean].momentum);
+        break;
+    case DPTI_NODE_LAYER_NORM:
+        snprintf(text, n, "%.9g", (double)node->forward.u.layer_norm.epsilon);
+        break;
+    case DPTI_NODE_INPUT:
+    case DPTI_NODE_LINEAR:
+    case DPTI_NODE_ADD:
+    case DPTI_NODE_FLATTEN: break;
+    }
+}
+
+uint32_t dpti_settings_hash_layers(const dpt_model *model)
+{
+    const dpt_model *m = model;
     uint32_t crc = 0;
-    char text[512];
+    char text[512], operation[128];
     for (size_t i = 0; i < m->n_nodes; i++) {
         const dpti_node *node = &m->nodes[i];
         dpt_layer_info info;
-        double extra[2] = {0, 0};
         dpt_model_layer(m, i, &info);
-        if (node->kind == DPTI_NODE_DROPOUT) extra[0] = (double)node->forward.u.dropout.p;
-        if (node->kind == DPTI_NODE_BATCH_NORM) {
-            extra[0] = (double)node->forward.u.batch_norm.epsilon;
-            extra[1] = (double)m->parameters[node->mean].momentum;
-        }
+        describe_operation(m, node, operation, sizeof operation);
         const int n = snprintf(
-            text, sizeof text, "%.200s %s %zu %zu %zu %zu %.0f %.9g %.9g %zu %zu\n", info.name,
-            info.kind, info.height, info.width, info.channels, info.parameters, info.multiply_adds,
-            extra[0], extra[1], node->n_inputs > 0 ? node->inputs[0] : 0,
-            node->n_inputs > 1 ? node->inputs[1] : 0);
+            text, sizeof text, "%.200s %s %zu %zu %zu %zu %.0f %s %zu %zu\n", info.name, info.kind,
+            info.height, info.width, info.channels, info.parameters, info.multiply_adds, operation,
+            node->n_inputs > 0 ? node->inputs[0] : 0, node->n_inputs > 1 ? node->inputs[1] : 0);
         crc = add(crc, text, n > 0 ? strlen(text) : 0);
     }
     return crc;
@@ -96,7 +122,7 @@ void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *setting
     const dpti_program_options *p = &t->program;
     dpti_settings *s = settings;
     dpti_settings_add(s, "model", "%.60s, %zu parameters, %08x", t->model->name, t->model->scalars,
-                      (unsigned)hash_layers(t->model));
+                      (unsigned)dpti_settings_hash_layers(t->model));
     if (t->accumulate > 1) /* the last number is --accumulate's */
         dpti_settings_add(s, "batch-size", "%zu x %zu", t->batch_size, t->accumulate);
     else

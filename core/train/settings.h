@@ -5,6 +5,8 @@
 
 #include "train/run_state.h"
 
+/* Of names, kinds, extents, connections, and all numbers that decide what layers compute. */
+uint32_t dpti_settings_hash_layers(const dpt_model *model);
 /* Appends those of the trainer. */
 void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *settings);
 /* Appends those of a course: the base rate, its schedule, and the steps of the whole where the

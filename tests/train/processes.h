@@ -4,6 +4,7 @@
 #define DPT_TEST_PROCESSES_H
 
 #include "dptrain.h"
+#include "harness.h"
 
 enum { MOST_STAND_INS = 8 };
 
@@ -15,6 +16,10 @@ dpt_status stand_ins_run(size_t n, stand_in *part, void *user, char message[512]
 /* From then on the transport of process `rank` fails when it has started so many requests;
    SIZE_MAX: never. */
 void stand_ins_fail(size_t rank, size_t after);
+
+/* All of n processes have failed with this status, each with these words. */
+void check_all_failed(test *t, size_t n, const dpt_status *statuses, char messages[][512],
+                      dpt_status status, const char *words);
 
 /* "cpu|cpu,cpu" lists the devices of two processes: how many there are, and the list of one. */
 size_t stand_ins_count(const char *devices);

@@ -43,6 +43,9 @@ typedef struct image_set {
 
 bool images_create(size_t count, uint64_t seed, image_set *out);
 void images_free(image_set *i);
+/* The first `count` of them, which stay where they are. */
+DPT_CHECK_RESULT dpt_status images_open(dpt_context *context, const image_set *i, size_t count,
+                                        dpt_dataset **out);
 /* Each run of `batch` samples in another order, from a seed; the batches stay. */
 void images_permute_batches(image_set *i, size_t batch, uint64_t seed);
 

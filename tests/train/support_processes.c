@@ -239,6 +239,14 @@ void stand_ins_fail(size_t rank, size_t after)
     failing_after = after;
 }
 
+void check_all_failed(test *t, size_t n, const dpt_status *statuses, char messages[][512],
+                      dpt_status status, const char *words)
+{
+    for (size_t r = 0; r < n; r++)
+        if (!CHECK(statuses[r] == status) || !CHECK(strstr(messages[r], words)))
+            FAIL("process %zu: %s", r, messages[r]);
+}
+
 size_t stand_ins_count(const char *devices)
 {
     size_t n = 1;

@@ -54,6 +54,19 @@ void images_free(image_set *i)
     free(i->labels);
 }
 
+dpt_status images_open(dpt_context *context, const image_set *i, size_t count, dpt_dataset **out)
+{
+    const dpt_dataset_memory memory = {.count = count,
+                                       .height = 28,
+                                       .width = 28,
+                                       .channels = 1,
+                                       .classes = 10,
+                                       .dtype = DPT_U8,
+                                       .images = i->pixels,
+                                       .labels = i->labels};
+    return dpt_dataset_from_memory(context, &memory, out);
+}
+
 static void swap(image_set *i, size_t a, size_t b)
 {
     uint8_t row[PIXELS];
@@ -127,14 +140,6 @@ static dpt_status steps(dpt_trainer *trainer, const dpt_device_set *devices,
 static dpt_status train_in(dpt_context *context, const image_set *data, const run_options *o,
                            run_result *r)
 {
-    const dpt_dataset_memory memory = {.count = data->count,
-                                       .height = 28,
-                                       .width = 28,
-                                       .channels = 1,
-                                       .classes = 10,
-                                       .dtype = DPT_U8,
-                                       .images = data->pixels,
-                                       .labels = data->labels};
     const dpt_model_shape shape = {28, 28, 1, 10};
     const dpt_trainer_options options = {.batch_size = o->batch,
                                          .split = o->split,
@@ -147,7 +152,7 @@ static dpt_status train_in(dpt_context *context, const image_set *data, const ru
     dpt_device_set *devices = NULL;
     dpt_model *model = NULL;
     dpt_trainer *trainer = NULL;
-    dpt_status status = dpt_dataset_from_memory(context, &memory, &dataset);
+    dpt_status status = images_open(context, data, data->count, &dataset);
     if (status == DPT_OK) status = dpt_devices_open(context, o->devices, &devices);
     if (status == DPT_OK) status = dpt_model_by_name(context, "lenet", &shape, &model);
     if (status == DPT_OK) status = dpt_trainer_create(devices, model, dataset, &options, &trainer);

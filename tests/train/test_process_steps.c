@@ -111,19 +111,6 @@ static dpt_status fit(const deviation *d, dpt_trainer *trainer, bool last)
     return dpt_fit(trainer, &options, &result);
 }
 
-static dpt_status open_data(dpt_context *context, const image_set *images, dpt_dataset **out)
-{
-    const dpt_dataset_memory memory = {.count = COUNT,
-                                       .height = 28,
-                                       .width = 28,
-                                       .channels = 1,
-                                       .classes = CLASSES,
-                                       .dtype = DPT_U8,
-                                       .images = images->pixels,
-                                       .labels = images->labels};
-    return dpt_dataset_from_memory(context, &memory, out);
-}
-
 static dpt_status train_in(const setting *s, dpt_context *context, size_t rank, size_t *steps)
 {
     const bool last = rank + 1 == dpt_process_count(context);
@@ -139,7 +126,7 @@ static dpt_status train_in(const setting *s, dpt_context *context, size_t rank, 
     dpt_model *model = NULL;
     dpt_trainer *trainer = NULL;
     stand_ins_devices(s->devices, rank, list);
-    dpt_status status = open_data(context, &s->data, &data);
+    dpt_status status = images_open(context, &s->data, COUNT, &data);
     if (status == DPT_OK) status = dpt_devices_open(context, list, &devices);
     if (status == DPT_OK) status = build(context, last ? &s->last : &plain, &model);
     if (status == DPT_OK) status = dpt_trainer_create(devices, model, data, &options, &trainer);
@@ -182,9 +169,7 @@ static void check_all_fail(test *t, setting *s, dpt_status status, const char *w
     char message[512] = "";
     const size_t n = stand_ins_count(s->devices);
     CHECK(stand_ins_run(n, train_part, s, message) == status);
-    for (size_t r = 0; r < n; r++)
-        if (!CHECK(s->statuses[r] == status) || !CHECK(strstr(s->messages[r], words)))
-            FAIL("process %zu: %s", r, s->messages[r]);
+    check_all_failed(t, n, s->statuses, s->messages, status, words);
 }
 
 static void same_steps(test *t)
@@ -246,7 +231,7 @@ static void other_state(test *t)
     dpt_step_metrics m;
     const dpt_trainer_options options = {.batch_size = BATCH, .split = "equal", .seed = 1};
     REQUIRE(CHECK_OK(dpt_context_create(&context)));
-    const bool written = CHECK_OK(open_data(context, &s->data, &data)) &&
+    const bool written = CHECK_OK(images_open(context, &s->data, COUNT, &data)) &&
                          CHECK_OK(dpt_devices_open(context, "cpu:threads=1", &devices)) &&
                          CHECK_OK(build(context, &s->last, &model)) &&
                          CHECK_OK(dpt_trainer_create(devices, model, data, &options, &trainer)) &&
