@@ -8,11 +8,13 @@
 #include <string.h>
 
 enum {
-    SLICE_ALIGNMENT = 16,    /* elements: a cache line */
-    MOST_CHUNK = 512 * 1024, /* elements of a slice that travel at a time: 2 MiB; */
-    LEAST_CHUNK = 64 * 1024, /* fewer among many processes, for all of whose there is room */
-    BLOCK = 4096,            /* elements that are summed at a time: 16 KiB, which stays in L1 */
-    UNDER_WAY = 3,           /* chunks: one travels there, one is summed, one travels back */
+    SLICE_ALIGNMENT = 16, /* elements: a cache line */
+    /* Elements of a slice that travel at a time: 256 KiB.  What somebody waits for, such as
+       batch-norm's statistics, is sent behind what is on its way already, and so no more than two
+       chunks of that: 4 ms at 1 Gbit/s. */
+    CHUNK = 64 * 1024,
+    BLOCK = 4096,  /* elements that are summed at a time: 16 KiB, which stays in L1 */
+    UNDER_WAY = 3, /* chunks: one travels there, one is summed, one travels back */
 };
 
 /* A chunk of every process's slice of a reduction. */
@@ -24,8 +26,7 @@ typedef struct unit {
 
 struct dpti_pipeline {
     dpti_wire wire;
-    size_t chunk;          /* elements */
-    float *staging;        /* (UNDER_WAY, n - 1, chunk) */
+    float *staging;        /* (UNDER_WAY, n - 1, CHUNK) */
     dpt_message *messages; /* (2 (n - 1)) */
     /* Units first, first + 1, ... are under way; the first n_back of them on their way back. */
     unit units[UNDER_WAY];
@@ -39,10 +40,8 @@ dpti_pipeline *dpti_pipeline_create(const dpti_wire *wire)
     dpti_pipeline *p = calloc(1, sizeof *p);
     if (!p) return NULL;
     p->wire = *wire;
-    p->chunk = 2 * MOST_CHUNK / (wire->n + (wire->n == 1)) / SLICE_ALIGNMENT * SLICE_ALIGNMENT;
-    if (p->chunk < LEAST_CHUNK) p->chunk = LEAST_CHUNK;
     p->messages = calloc(2 * others + 1, sizeof *p->messages);
-    p->staging = dpti_alloc_aligned((UNDER_WAY * others * p->chunk + 1) * sizeof *p->staging);
+    p->staging = dpti_alloc_aligned((UNDER_WAY * others * CHUNK + 1) * sizeof *p->staging);
     if (p->messages && p->staging) return p;
     dpti_pipeline_destroy(p);
     return NULL;
@@ -76,9 +75,9 @@ static range chunk_of(const dpti_pipeline *p, const dpti_reduction *what, size_t
     size_t begin = lines * r / p->wire.n * SLICE_ALIGNMENT;
     size_t end = lines * (r + 1) / p->wire.n * SLICE_ALIGNMENT;
     if (end > what->count) end = what->count;
-    begin += k * p->chunk;
+    begin += k * CHUNK;
     if (begin > end) begin = end;
-    return (range){begin, end - begin < p->chunk ? end : begin + p->chunk};
+    return (range){begin, end - begin < CHUNK ? end : begin + CHUNK};
 }
 
 /* Whether no process's slice has more than k chunks. */
@@ -94,7 +93,7 @@ static bool is_past(const dpti_pipeline *p, const dpti_reduction *what, size_t k
 static float *staging_of(const dpti_pipeline *p, const unit *u, size_t r)
 {
     const size_t place = r < p->wire.rank ? r : r - 1;
-    return p->staging + ((size_t)(u - p->units) * (p->wire.n - 1) + place) * p->chunk;
+    return p->staging + ((size_t)(u - p->units) * (p->wire.n - 1) + place) * CHUNK;
 }
 
 /* ---- Messages -------------------------------------------------------------------------------- */
