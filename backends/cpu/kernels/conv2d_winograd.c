@@ -1,5 +1,4 @@
-/* Winograd convolution forward, and backward to its input, which is the same with dy as the source
-   and rotated filters. */
+/* Winograd convolution forward, and backward to its input, which is forward's adjoint. */
 #include "activation.h"
 #include "kinds.h"
 #include "winograd.h"
@@ -8,36 +7,43 @@
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-/* Products (tile, result channel) of each point: rows of data times packed filters. */
+/* Transformed tiles: rows of `layout`. */
+typedef struct matrices {
+    const winograd_layout *layout;
+    float *at;
+} matrices;
+
+/* Products (tile, channel) of each point: rows of `in` times packed filters. */
 static void multiply(const winograd *v, const winograd_crew *crew, size_t n_tiles,
-                     const float *data, const float *filters, float *products)
+                     const matrices *in, const float *filters, const matrices *out)
 {
-    const size_t n_panels = KERNEL(panel_count)(v->results.c);
+    const size_t depth = in->layout->channels, width = out->layout->channels;
+    const size_t n_panels = KERNEL(panel_count)(width);
     const dpt_cpu_range mine =
         dpt_cpu_split(v->points * n_panels, 1, crew->thread, crew->n_threads);
     for (size_t unit = mine.begin; unit < mine.end; unit++) {
         const size_t point = unit / n_panels;
-        const panel p = KERNEL(panel_at)(v->results.c, unit % n_panels);
+        const panel p = KERNEL(panel_at)(width, unit % n_panels);
         const strip rows = {.n_rows = n_tiles,
-                            .depth = v->source.c,
-                            .a = data + point * v->data.point,
-                            .a_row = v->data.row,
+                            .depth = depth,
+                            .a = in->at + point * in->layout->point,
+                            .a_row = in->layout->row,
                             .a_step = 1,
-                            .b = filters + point * v->filter_point + p.start * v->source.c,
-                            .c = products + point * v->products.point + p.start,
-                            .c_row = v->products.row};
+                            .b = filters + point * v->filter_point + p.start * depth,
+                            .c = out->at + point * out->layout->point + p.start,
+                            .c_row = out->layout->row};
         KERNEL(strip_run)(&p, &rows);
     }
 }
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
-/* The part of a block that one of a crew transforms. */
-static dpt_cpu_range part_of(const winograd_crew *crew, dpt_cpu_range block)
+/* The part of a range that falls to one of a crew. */
+static dpt_cpu_range part_of(const winograd_crew *crew, dpt_cpu_range range)
 {
     const dpt_cpu_range part =
-        dpt_cpu_split(block.end - block.begin, 1, crew->thread, crew->n_threads);
-    return (dpt_cpu_range){block.begin + part.begin, block.begin + part.end};
+        dpt_cpu_split(range.end - range.begin, 1, crew->thread, crew->n_threads);
+    return (dpt_cpu_range){range.begin + part.begin, range.begin + part.end};
 }
 
 static size_t scratch_size(const winograd *v)
@@ -45,19 +51,43 @@ static size_t scratch_size(const winograd *v)
     return dpt_cpu_mul(v->points, dpt_cpu_add(v->data.point, v->products.point));
 }
 
+/* The end of a block of the adjoint.  Where a crew has several threads its blocks are whole
+   samples, whose rows are divided; or less than one, which is left to the first. */
+static void scatter(const winograd *v, const winograd_crew *crew, dpt_cpu_range block,
+                    const matrices *from, const winograd_ending *ending, float *dx)
+{
+    dpt_cpu_range rows = crew->rows, tiles = block;
+    if (crew->n_threads > 1 && v->block % (v->tiles_h * v->tiles_w) == 0) {
+        rows = part_of(crew, (dpt_cpu_range){block.begin / v->tiles_w, block.end / v->tiles_w});
+        tiles = KERNEL(winograd_tiles_of_rows)(v, rows);
+    } else if (crew->thread > 0) {
+        return;
+    }
+    KERNEL(winograd_scatter)(v, from->at, tiles, block.begin, rows, ending, dx);
+}
+
+/* x to y, or dy to dx. */
 static void do_tiles(const winograd *v, const winograd_crew *crew, const float *x,
                      const float *filters, const winograd_ending *ending, float *y)
 {
-    float *data = crew->scratch, *products = data + v->points * v->data.point;
+    const matrices data = {&v->data, crew->scratch};
+    const matrices products = {&v->products, crew->scratch + v->points * v->data.point};
+    const matrices *in = v->adjoint ? &products : &data, *out = v->adjoint ? &data : &products;
     for (size_t first = crew->tiles.begin; first < crew->tiles.end; first += v->block) {
         const size_t end = first + v->block;
         const dpt_cpu_range block = {first, end < crew->tiles.end ? end : crew->tiles.end};
         const dpt_cpu_range part = part_of(crew, block);
-        KERNEL(winograd_data)(v, crew, x, part, first, data);
+        if (v->adjoint)
+            KERNEL(winograd_gradient)(v, crew, x, part, first, in->at, NULL);
+        else
+            KERNEL(winograd_data)(v, crew, x, part, first, in->at);
         dpt_cpu_barrier(crew->team, crew->n_threads);
-        multiply(v, crew, block.end - block.begin, data, filters, products);
+        multiply(v, crew, block.end - block.begin, in, filters, out);
         dpt_cpu_barrier(crew->team, crew->n_threads);
-        KERNEL(winograd_results)(v, products, part, first, ending, y);
+        if (v->adjoint)
+            scatter(v, crew, block, out, ending, y);
+        else
+            KERNEL(winograd_results)(v, out->at, part, first, ending, y);
     }
 }
 
@@ -75,10 +105,9 @@ static void convolve(const dpt_cpu_call *call, unsigned thread, unsigned n_threa
     const winograd *v = call->op->plan.state;
     float *filters = call->workspace, *zeros = filters + filters_size(v);
     float *scratch = zeros + call->op->n_threads * KERNEL(winograd_zeros_size)(v);
-    const bool rotated = call->op->desc.kind == DPT_OP_CONV2D_BACKWARD_DATA;
     const winograd_crew crew =
         KERNEL(winograd_crew_of)(v, call, thread, n_threads, zeros, scratch, scratch_size(v));
-    KERNEL(winograd_filters)(v, rotated, call->in[1], thread, n_threads, filters);
+    KERNEL(winograd_filters)(v, call->in[1], thread, n_threads, filters);
     dpt_cpu_barrier(call->team, n_threads);
     do_tiles(v, &crew, call->in[0], filters, ending, call->out[0]);
 }
@@ -88,7 +117,8 @@ static dpt_cpu_range finished_part(const dpt_cpu_call *call, unsigned thread, un
 {
     const winograd *v = call->op->plan.state;
     dpt_cpu_barrier(call->team, n_threads);
-    return dpt_cpu_split(call->n_samples * v->results.h * v->results.w * v->results.c, 16, thread,
+    const winograd_images *images = v->adjoint ? &v->source : &v->results;
+    return dpt_cpu_split(call->n_samples * images->h * images->w * images->c, 16, thread,
                          n_threads);
 }
 
@@ -130,8 +160,9 @@ static dpt_status prepare(dpt_op *op, size_t edge, dpt_cpu_kernel *kernel, dpt_a
     winograd *v;
     DPT_TRY(KERNEL(winograd_create)(op, edge, &v, error));
     op->plan.state = v;
-    v->filter_point =
-        KERNEL(winograd_stride)(dpt_cpu_mul(KERNEL(packed_width)(v->results.c), v->source.c));
+    const size_t depth = v->adjoint ? v->results.c : v->source.c;
+    const size_t width = v->adjoint ? v->source.c : v->results.c;
+    v->filter_point = KERNEL(winograd_stride)(dpt_cpu_mul(KERNEL(packed_width)(width), depth));
     KERNEL(winograd_choose_blocks)(op, 1, v);
     v->data = KERNEL(winograd_row_layout)(v->source.c, v->block);
     v->products = KERNEL(winograd_row_layout)(v->results.c, v->block);

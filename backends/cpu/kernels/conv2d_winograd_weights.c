@@ -125,11 +125,12 @@ DPT_CPU_INLINE void taps_vector(const winograd *v, const float *sums, size_t n_c
         vec column[WINOGRAD_SIDE_MAX], r[WINOGRAD_TAPS_MAX];
         DPT_CPU_UNROLL
         for (size_t i = 0; i < side; i++)
-            column[i] = total(sums + (i * side + j) * v->filter_point, n_copies, sums_size(v));
+            column[i] = winograd_weigh(
+                total(sums + (i * side + j) * v->filter_point, n_copies, sums_size(v)), i, side);
         winograd_interpolate(column, r, taps, side);
         DPT_CPU_UNROLL
         for (size_t i = 0; i < taps; i++)
-            t[i][j] = r[i];
+            t[i][j] = winograd_weigh(r[i], j, side);
     }
     DPT_CPU_UNROLL
     for (size_t i = 0; i < taps; i++) {

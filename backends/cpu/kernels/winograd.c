@@ -73,15 +73,9 @@ dpt_status KERNEL(winograd_create)(const dpt_op *op, size_t edge, winograd **out
     v->taps = taps_of(edge);
     v->side = edge + v->taps - 1;
     v->points = v->side * v->side;
-    if (op->desc.kind == DPT_OP_CONV2D_BACKWARD_DATA) {
-        const ptrdiff_t reach = (ptrdiff_t)v->taps - 1;
-        v->source =
-            (winograd_images){d->out_h, d->out_w, d->out_channels, reach - pad_h, reach - pad_w};
-        v->results = (winograd_images){d->in_h, d->in_w, d->in_channels, 0, 0};
-    } else {
-        v->source = (winograd_images){d->in_h, d->in_w, d->in_channels, pad_h, pad_w};
-        v->results = (winograd_images){d->out_h, d->out_w, d->out_channels, 0, 0};
-    }
+    v->adjoint = op->desc.kind == DPT_OP_CONV2D_BACKWARD_DATA;
+    v->source = (winograd_images){d->in_h, d->in_w, d->in_channels, pad_h, pad_w};
+    v->results = (winograd_images){d->out_h, d->out_w, d->out_channels, 0, 0};
     v->tiles_h = dpt_cpu_ceil_div(v->results.h, edge);
     v->tiles_w = dpt_cpu_ceil_div(v->results.w, edge);
     *out = v;
@@ -102,14 +96,22 @@ void KERNEL(winograd_choose_blocks)(const dpt_op *op, size_t n_copies, winograd 
     const size_t channels = dpt_cpu_add(row_of(v->source.c), row_of(v->results.c));
     const size_t tile_bytes = dpt_cpu_mul(dpt_cpu_mul(v->points, channels), sizeof(float));
     const size_t rows = KERNEL(panel_rows)(&(panel){.units = PANEL_UNITS});
-    const size_t room = (v->together    ? together_block_bytes
-                         : getenv("BB") ? (size_t)atoi(getenv("BB")) << 10
-                                        : block_bytes) /
-                        tile_bytes;
-    const size_t block = room > rows ? room / rows * rows : rows;
-    const size_t all = dpt_cpu_mul(op->max_samples, dpt_cpu_mul(v->tiles_h, v->tiles_w));
+    const size_t room = (v->together ? together_block_bytes : block_bytes) / tile_bytes;
+    const size_t of_sample = dpt_cpu_mul(v->tiles_h, v->tiles_w);
+    const bool whole = v->adjoint && v->together && (room >= of_sample || rows >= of_sample);
+    const size_t grain = whole ? of_sample : rows;
+    const size_t block = room > grain ? room / grain * grain : grain;
+    const size_t all = dpt_cpu_mul(op->max_samples, of_sample);
     const size_t most = v->together ? all : dpt_cpu_ceil_div(all, op->n_threads);
     v->block = block < most ? block : most > 0 ? most : 1;
+}
+
+dpt_cpu_range KERNEL(winograd_tiles_of_rows)(const winograd *v, dpt_cpu_range rows)
+{
+    const size_t reach = (v->side - 1) / v->edge, row = rows.begin % v->tiles_h;
+    const size_t first = rows.begin - (row < reach ? row : reach);
+    if (rows.begin == rows.end) return (dpt_cpu_range){0, 0};
+    return (dpt_cpu_range){first * v->tiles_w, rows.end * v->tiles_w};
 }
 
 void KERNEL(winograd_describe)(dpt_op *op, const winograd *v)
@@ -136,7 +138,7 @@ winograd_crew KERNEL(winograd_crew_of)(const winograd *v, const dpt_cpu_call *ca
                                        unsigned n_threads, float *zeros, float *scratch,
                                        size_t scratch_size)
 {
-    const size_t n_tiles = call->n_samples * v->tiles_h * v->tiles_w;
+    const size_t n_rows = call->n_samples * v->tiles_h, n_tiles = n_rows * v->tiles_w;
     float *own_zeros = zeros + thread * KERNEL(winograd_zeros_size)(v);
     memset(own_zeros, 0, most_channels(v) * sizeof *own_zeros);
     if (v->together)
@@ -144,11 +146,15 @@ winograd_crew KERNEL(winograd_crew_of)(const winograd *v, const dpt_cpu_call *ca
                                .thread = thread,
                                .n_threads = n_threads,
                                .tiles = {0, n_tiles},
+                               .rows = {0, n_rows},
                                .scratch = scratch,
                                .zeros = own_zeros};
-    return (winograd_crew){.team = call->team,
+    winograd_crew alone = {.team = call->team,
                            .n_threads = 1,
-                           .tiles = dpt_cpu_split(n_tiles, TILE_ROWS, thread, n_threads),
+                           .rows = dpt_cpu_split(n_rows, 1, thread, n_threads),
                            .scratch = scratch + thread * scratch_size,
                            .zeros = own_zeros};
+    alone.tiles = v->adjoint ? KERNEL(winograd_tiles_of_rows)(v, alone.rows)
+                             : dpt_cpu_split(n_tiles, TILE_ROWS, thread, n_threads);
+    return alone;
 }

@@ -4,7 +4,9 @@
    the input are transformed to side x side values a channel, side = edge + taps - 1; what was a
    convolution is then one product of matrices for each of these side * side points.  F(4x4, 3x3)
    takes 36 multiplications where the direct way takes 144, F(2x2, 3x3) takes 16 for 36, and
-   F(3x3, 5x5) takes 49 for 225.
+   F(3x3, 5x5) takes 49 for 225.  Tiles are always those of forward: the gradient of the input is
+   forward's adjoint, each transform the other way, in which what tiles share of the input is added
+   up; so it has as many multiplications, however much smaller than the input the results are.
 
    Tiles are counted over all samples of a call.  They are worked off in blocks: by each thread
    those of its own, whose transformed values stay in its second-level cache; or, where the
@@ -17,8 +19,7 @@
 #include "tile.h"
 #include "winograd_points.h"
 
-/* Images (n,h,w,c), and where their first tile begins: pad rows above them, or below if negative.
- */
+/* Images (n,h,w,c), and where their first tile begins: pad rows above them. */
 typedef struct winograd_images {
     size_t h, w, c;
     ptrdiff_t pad_h, pad_w;
@@ -35,24 +36,26 @@ typedef struct winograd_layout {
 
 typedef struct winograd {
     dpt_conv2d_desc desc;
-    size_t edge, taps;   /* results of a tile along an edge, taps, */
-    size_t side, points; /* data, and all data */
-    winograd_images source,
-        results;              /* of the convolution that is done: dy and dx in backward data */
-    size_t tiles_h, tiles_w;  /* of a sample */
-    bool together;            /* all threads are one crew */
-    size_t block;             /* the most tiles of a block */
-    winograd_layout data;     /* of the source */
-    winograd_layout products; /* of the results; backward weights: of their gradient */
-    size_t filter_point;      /* floats between points of the filters, or of their sums */
+    size_t edge, taps;               /* results of a tile along an edge, taps, */
+    size_t side, points;             /* data, and all data */
+    winograd_images source, results; /* x or dx, and y or dy */
+    bool adjoint;                    /* backward data */
+    size_t tiles_h, tiles_w;         /* of a sample */
+    bool together;                   /* all threads are one crew */
+    size_t block;                    /* the most tiles of a block */
+    winograd_layout data;            /* of the source */
+    winograd_layout products;        /* of the results, or of their gradient */
+    size_t filter_point;             /* floats between points of the filters, or of their sums */
 } winograd;
 
 typedef struct winograd_crew {
     dpt_cpu_team *team;
     unsigned thread, n_threads;
     dpt_cpu_range tiles; /* that the crew works off */
-    float *scratch;      /* of the crew */
-    const float *zeros;  /* as many as there are channels, of the thread */
+    dpt_cpu_range
+        rows;       /* the adjoint: of tiles, counted over all samples, whose part of dx it makes */
+    float *scratch; /* of the crew */
+    const float *zeros; /* as many as there are channels, of the thread */
 } winograd_crew;
 
 /* f(..., edge, taps) of a plan, as constants. */
@@ -74,6 +77,9 @@ DPT_CHECK_RESULT dpt_status KERNEL(winograd_create)(const dpt_op *op, size_t edg
 /* Decides who works on blocks of how many tiles; filter_point is set, and n_copies is how many
    copies of the filters' points there are if every thread works on its own. */
 void KERNEL(winograd_choose_blocks)(const dpt_op *op, size_t n_copies, winograd *v);
+/* The adjoint: what a range of rows of tiles, counted over all samples, is made of: their own tiles
+   and those above them that reach into them. */
+dpt_cpu_range KERNEL(winograd_tiles_of_rows)(const winograd *v, dpt_cpu_range rows);
 /* Fills in what the plans of the three operators have in common. */
 void KERNEL(winograd_describe)(dpt_op *op, const winograd *v);
 
@@ -90,28 +96,36 @@ winograd_crew KERNEL(winograd_crew_of)(const winograd *v, const dpt_cpu_call *ca
                                        unsigned n_threads, float *zeros, float *scratch,
                                        size_t scratch_size);
 
-/* Transforms the tiles of a range of the source x, or of the results' gradient dy, to the rows of
-   `to`, of which the first is tile `first`'s.  Gradients are added to bias (out_channels) too if
-   that is not NULL. */
+/* Transforms the tiles of a range of the source x, or of the results' gradient dy (which is not
+   weighed), to the rows of `to`, of which the first is tile `first`'s.  Gradients are added to bias
+   (out_channels) too if that is not NULL. */
 void KERNEL(winograd_data)(const winograd *v, const winograd_crew *crew, const float *x,
                            dpt_cpu_range tiles, size_t first, float *to);
 void KERNEL(winograd_gradient)(const winograd *v, const winograd_crew *crew, const float *dy,
                                dpt_cpu_range tiles, size_t first, float *to, float *bias);
 
-/* How results end. */
+/* How y ends, or dx. */
 typedef struct winograd_ending {
-    const float *bias; /* or NULL */
-    const float *mask; /* results are 0 where it is not above 0; or NULL */
-    bool accumulate, relu;
+    const float *bias; /* y: or NULL */
+    bool relu;         /* y */
+    const float *mask; /* dx is 0 where it is not above 0; or NULL */
+    bool accumulate;   /* dx */
 } winograd_ending;
 
 /* From products back to results y. */
 void KERNEL(winograd_results)(const winograd *v, const float *products, dpt_cpu_range tiles,
                               size_t first, const winograd_ending *ending, float *y);
 
-/* Transforms the filters (out_channels,taps,taps,in_channels), as matrices (source channel,
-   channel) of packed panels, rotated for backward data; this thread's part of it. */
-void KERNEL(winograd_filters)(const winograd *v, bool rotated, const float *w, unsigned thread,
+/* The adjoint's: from products back to the gradient dx of the source, of which only the part is
+   written that belongs to `rows`.  All tiles of winograd_tiles_of_rows come in order, in one call
+   or several. */
+void KERNEL(winograd_scatter)(const winograd *v, const float *products, dpt_cpu_range tiles,
+                              size_t first, dpt_cpu_range rows, const winograd_ending *ending,
+                              float *dx);
+
+/* Transforms the filters (out_channels,taps,taps,in_channels), as matrices of packed panels:
+   (in channel, out channel), the adjoint's (out channel, in channel); this thread's part. */
+void KERNEL(winograd_filters)(const winograd *v, const float *w, unsigned thread,
                               unsigned n_threads, float *to);
 
 #endif

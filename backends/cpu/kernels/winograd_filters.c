@@ -28,7 +28,7 @@ DPT_CPU_INLINE void filter_vector(const vec *g, const target *at, const size_t e
         winograd_evaluate(column, taps, u, side);
         DPT_CPU_UNROLL
         for (size_t i = 0; i < side; i++)
-            t[i][j] = u[i];
+            t[i][j] = winograd_weigh(u[i], i, side);
     }
     DPT_CPU_UNROLL
     for (size_t i = 0; i < side; i++) {
@@ -37,6 +37,7 @@ DPT_CPU_INLINE void filter_vector(const vec *g, const target *at, const size_t e
         DPT_CPU_UNROLL
         for (size_t j = 0; j < side; j++) {
             float *to = at->to + (i * side + j) * at->point;
+            u[j] = winograd_weigh(u[j], j, side);
             if (at->n == LANES)
                 vec_store(to, u[j]);
             else
@@ -74,9 +75,9 @@ static void transform_filters(const winograd *v, const float *w, const panel *p,
     }
 }
 
-/* Backward data: lanes are the filters' own channels, and taps go backwards. */
-static void transform_rotated(const winograd *v, const float *w, const panel *p,
-                              dpt_cpu_range depths, size_t lane, target at)
+/* The adjoint: lanes are the filters' own channels. */
+static void transform_channels(const winograd *v, const float *w, const panel *p,
+                               dpt_cpu_range depths, size_t lane, target at)
 {
     const size_t in_channels = v->desc.in_channels;
     const size_t left = p->lanes - lane, lanes = left < LANES ? left : LANES;
@@ -85,30 +86,32 @@ static void transform_rotated(const winograd *v, const float *w, const panel *p,
         const float *filter = w + k * n_taps * in_channels + p->start + lane;
         vec g[MOST_TAPS];
         for (size_t tap = 0; tap < n_taps; tap++)
-            g[n_taps - 1 - tap] = vec_load_n(filter + tap * in_channels, lanes);
+            g[tap] = vec_load_n(filter + tap * in_channels, lanes);
         transform_vector(v, g, &at);
         at.to += p->width;
     }
 }
 
-void KERNEL(winograd_filters)(const winograd *v, bool rotated, const float *w, unsigned thread,
+void KERNEL(winograd_filters)(const winograd *v, const float *w, unsigned thread,
                               unsigned n_threads, float *to)
 {
-    const dpt_cpu_range mine = dpt_cpu_split(v->source.c, DEPTHS, thread, n_threads);
-    const size_t n_panels = KERNEL(panel_count)(v->results.c);
+    const size_t depth = v->adjoint ? v->results.c : v->source.c;
+    const size_t width = v->adjoint ? v->source.c : v->results.c;
+    const dpt_cpu_range mine = dpt_cpu_split(depth, DEPTHS, thread, n_threads);
+    const size_t n_panels = KERNEL(panel_count)(width);
     for (size_t k = mine.begin; k < mine.end; k += DEPTHS) {
         const dpt_cpu_range depths = {k, k + DEPTHS < mine.end ? k + DEPTHS : mine.end};
         for (size_t i = 0; i < n_panels; i++) {
-            const panel p = KERNEL(panel_at)(v->results.c, i);
+            const panel p = KERNEL(panel_at)(width, i);
             for (size_t lane = 0; lane < p.width; lane += LANES) {
                 const size_t room = p.width - lane;
                 const target at = {
-                    .to = to + p.start * v->source.c + k * p.width + lane,
+                    .to = to + p.start * depth + k * p.width + lane,
                     .point = v->filter_point,
                     .n = room < LANES ? room : LANES,
                 };
-                if (rotated)
-                    transform_rotated(v, w, &p, depths, lane, at);
+                if (v->adjoint)
+                    transform_channels(v, w, &p, depths, lane, at);
                 else
                     transform_filters(v, w, &p, depths, lane, at);
             }

@@ -94,11 +94,68 @@ DPT_CPU_INLINE void winograd_transform_data(vec *d, const size_t side)
         winograd_data_7(d);
 }
 
+/* ---- And their adjoints ---------------------------------------------------------------------- */
+
+DPT_CPU_INLINE void winograd_adjoint_4(vec *u)
+{
+    const vec even = vec_add(u[1], u[2]), odd = vec_sub(u[1], u[2]);
+    u[1] = vec_sub(odd, u[3]);
+    u[2] = vec_sub(even, u[0]);
+}
+
+DPT_CPU_INLINE void winograd_adjoint_6(vec *u)
+{
+    const vec even_a = vec_add(u[1], u[2]), even_b = vec_add(u[3], u[4]);
+    const vec odd_a = winograd_scale(WINOGRAD_ROOT_HALF, vec_sub(u[1], u[2]));
+    const vec odd_b = winograd_scale(WINOGRAD_ROOT_TWO, vec_sub(u[3], u[4]));
+    u[1] = winograd_fma(-0.5f, odd_b, winograd_fma(-2.0f, odd_a, u[5]));
+    u[2] = winograd_fma(-0.5f, even_b, winograd_fma(-2.0f, even_a, winograd_scale(-2.5f, u[0])));
+    u[3] = winograd_fma(-2.5f, u[5], vec_add(odd_a, odd_b));
+    u[4] = vec_add(u[0], vec_add(even_a, even_b));
+}
+
+/* a0 x[0] + a1 x[1] + a2 x[2] + y */
+DPT_CPU_INLINE vec winograd_sum_3(const float a0, const float a1, const float a2, const vec *x,
+                                  vec y)
+{
+    return winograd_fma(a0, x[0], winograd_fma(a1, x[1], winograd_fma(a2, x[2], y)));
+}
+
+/* The factors of winograd_data_7. */
+DPT_CPU_INLINE void winograd_adjoint_7(vec *u)
+{
+    const vec even[3] = {vec_add(u[1], u[2]), vec_add(u[3], u[4]), vec_add(u[5], u[6])};
+    const vec odd[3] = {winograd_scale(0.5f, vec_sub(u[1], u[2])),
+                        winograd_scale(1.25f, vec_sub(u[3], u[4])),
+                        winograd_scale(3.0f, vec_sub(u[5], u[6]))};
+    const vec zero = u[0];
+    u[0] = winograd_scale(-3.515625f, zero);
+    u[1] = winograd_fma(14.0625f, odd[0],
+                        winograd_fma(2.25f, odd[1], winograd_scale(0.390625f, odd[2])));
+    u[2] = winograd_sum_3(14.0625f, 2.25f, 0.390625f, even, winograd_scale(16.703125f, zero));
+    u[3] = winograd_fma(-10.5625f, odd[0],
+                        winograd_fma(-9.25f, odd[1], winograd_scale(-1.8125f, odd[2])));
+    u[4] = winograd_sum_3(-10.5625f, -9.25f, -1.8125f, even, winograd_scale(-10.8125f, zero));
+    u[5] = vec_add(odd[0], vec_add(odd[1], odd[2]));
+    u[6] = vec_add(vec_add(zero, even[0]), vec_add(even[1], even[2]));
+}
+
+/* What values at side points bring to the data they were made of, in place. */
+DPT_CPU_INLINE void winograd_adjoint_data(vec *u, const size_t side)
+{
+    if (side == 4)
+        winograd_adjoint_4(u);
+    else if (side == 6)
+        winograd_adjoint_6(u);
+    else
+        winograd_adjoint_7(u);
+}
+
 /* ---- Taps ------------------------------------------------------------------------------------ */
 
-/* The polynomial of n coefficients g at +-point, times weight. */
+/* The polynomial of n coefficients g at +-point. */
 DPT_CPU_INLINE void winograd_evaluate_pair(const vec *g, const size_t n, const float point,
-                                           const float square, const float weight, vec *u)
+                                           const float square, vec *u)
 {
     const size_t last_even = (n - 1) / 2 * 2, last_odd = n / 2 * 2 - 1;
     vec even = g[last_even], odd = g[last_odd];
@@ -109,28 +166,38 @@ DPT_CPU_INLINE void winograd_evaluate_pair(const vec *g, const size_t n, const f
     for (size_t k = last_odd; k > 1; k -= 2)
         odd = winograd_fma(square, odd, g[k - 2]);
     odd = winograd_scale(point, odd);
-    u[0] = winograd_scale(weight, vec_add(even, odd));
-    u[1] = winograd_scale(weight, vec_sub(even, odd));
+    u[0] = vec_add(even, odd);
+    u[1] = vec_sub(even, odd);
 }
 
-/* n taps g, or n results of a tile, to side points u. */
+/* n taps g, or n results of a tile, to side points u.  Of what is multiplied one is weighted. */
 DPT_CPU_INLINE void winograd_evaluate(const vec *g, const size_t n, vec *u, const size_t side)
 {
+    u[0] = g[0];
     if (side == 7) {
-        u[0] = winograd_scale(-1.0f / 3.515625f, g[0]);
-        winograd_evaluate_pair(g, n, 0.5f, 0.25f, 1.0f / 5.7421875f, u + 1);
-        winograd_evaluate_pair(g, n, 1.25f, 1.5625f, -1.0f / 30.505371f, u + 3);
-        winograd_evaluate_pair(g, n, 3.0f, 9.0f, 1.0f / 1171.40625f, u + 5);
+        winograd_evaluate_pair(g, n, 0.5f, 0.25f, u + 1);
+        winograd_evaluate_pair(g, n, 1.25f, 1.5625f, u + 3);
+        winograd_evaluate_pair(g, n, 3.0f, 9.0f, u + 5);
         return;
     }
-    u[0] = g[0];
     u[side - 1] = g[n - 1];
     if (side == 4) {
-        winograd_evaluate_pair(g, n, 1.0f, 1.0f, 0.5f, u + 1);
+        winograd_evaluate_pair(g, n, 1.0f, 1.0f, u + 1);
     } else {
-        winograd_evaluate_pair(g, n, WINOGRAD_ROOT_HALF, 0.5f, -2.0f / 3.0f, u + 1);
-        winograd_evaluate_pair(g, n, WINOGRAD_ROOT_TWO, 2.0f, 1.0f / 6.0f, u + 3);
+        winograd_evaluate_pair(g, n, WINOGRAD_ROOT_HALF, 0.5f, u + 1);
+        winograd_evaluate_pair(g, n, WINOGRAD_ROOT_TWO, 2.0f, u + 3);
     }
+}
+
+/* A value of point i, by one over the product of its differences to the other points. */
+DPT_CPU_INLINE vec winograd_weigh(vec x, const size_t i, const size_t side)
+{
+    static const float of_4[] = {1.0f, 0.5f, 0.5f, 1.0f};
+    static const float of_6[] = {1.0f, -2.0f / 3.0f, -2.0f / 3.0f, 1.0f / 6.0f, 1.0f / 6.0f, 1.0f};
+    static const float of_7[] = {-1.0f / 3.515625f,  1.0f / 5.7421875f,  1.0f / 5.7421875f,
+                                 -1.0f / 30.505371f, -1.0f / 30.505371f, 1.0f / 1171.40625f,
+                                 1.0f / 1171.40625f};
+    return winograd_scale(side == 4 ? of_4[i] : side == 6 ? of_6[i] : of_7[i], x);
 }
 
 /* ---- Results --------------------------------------------------------------------------------- */

@@ -245,8 +245,6 @@ DPT_CPU_INLINE void finish(const winograd_ending *e, vec x, vec bias, size_t at,
 {
     x = vec_add(x, bias);
     if (e->relu) x = vec_relu(x);
-    if (e->accumulate) x = vec_add(load(y + at, n, whole), x);
-    if (e->mask) x = vec_where_positive(load(e->mask + at, n, whole), x);
     store(y + at, x, n, whole);
 }
 
@@ -304,4 +302,146 @@ void KERNEL(winograd_results)(const winograd *v, const float *products, dpt_cpu_
                               size_t first, const winograd_ending *ending, float *y)
 {
     WINOGRAD_CALL(v, results_of_tiles, v, products, tiles, first, ending, y);
+}
+
+/* ---- And back to what was transformed -------------------------------------------------------- */
+
+/* What is made of a sample's gradient: rows of pixels, by rows of tiles of which the first may be
+   others' and only reach into it. */
+typedef struct share {
+    float *image;
+    const float *mask; /* of the image, or NULL */
+    dpt_cpu_range pixels, tiles;
+} share;
+
+/* Where the rows of pixels begin that belong to a row of tiles. */
+static size_t first_pixel(const winograd *v, size_t row)
+{
+    const size_t pad = (size_t)v->source.pad_h, at = row * v->edge;
+    if (row == 0 || at <= pad) return 0;
+    return row == v->tiles_h || at - pad > v->source.h ? v->source.h : at - pad;
+}
+
+static share share_of(const winograd *v, dpt_cpu_range rows, size_t sample,
+                      const winograd_ending *e, float *dx)
+{
+    const winograd_images *images = &v->source;
+    const size_t image = sample * images->h * images->w * images->c, top = sample * v->tiles_h;
+    const size_t begin = rows.begin > top ? rows.begin - top : 0;
+    const size_t end = rows.end - top < v->tiles_h ? rows.end - top : v->tiles_h;
+    const dpt_cpu_range tiles =
+        KERNEL(winograd_tiles_of_rows)(v, (dpt_cpu_range){top + begin, top + end});
+    return (share){.image = dx + image,
+                   .mask = e->mask ? e->mask + image : NULL,
+                   .pixels = {first_pixel(v, begin), first_pixel(v, end)},
+                   .tiles = tiles};
+}
+
+/* Its floats of the image. */
+static dpt_cpu_range floats_of(const winograd *v, const share *s)
+{
+    const size_t row = v->source.w * v->source.c;
+    return (dpt_cpu_range){s->pixels.begin * row, s->pixels.end * row};
+}
+
+static void begin_share(const winograd *v, const share *s, const winograd_ending *e)
+{
+    const dpt_cpu_range part = floats_of(v, s);
+    if (e->accumulate) return;
+    memset(s->image + part.begin, 0, (part.end - part.begin) * sizeof *s->image);
+}
+
+static void end_share(const winograd *v, const share *s)
+{
+    const dpt_cpu_range part = floats_of(v, s);
+    if (!s->mask) return;
+    for (size_t i = part.begin; i < part.end; i += LANES) {
+        const size_t left = part.end - i;
+        if (left >= LANES) {
+            vec_store(s->image + i,
+                      vec_where_positive(vec_load(s->mask + i), vec_load(s->image + i)));
+            continue;
+        }
+        const vec mask = load_part(s->mask + i, left), x = load_part(s->image + i, left);
+        store_part(s->image + i, vec_where_positive(mask, x), left);
+    }
+}
+
+DPT_CPU_INLINE void scatter_vector(const winograd *v, const share *s, place p, const float *from,
+                                   size_t channel, lanes n, const bool whole, const size_t side)
+{
+    const size_t w = v->source.w, c = v->source.c, point = v->data.point;
+    const size_t n_rows = s->pixels.end - s->pixels.begin;
+    /* Above and left of the image, or of the share, these are huge. */
+    const size_t top = p.row * v->edge - (size_t)v->source.pad_h;
+    const size_t left = p.column * v->edge - (size_t)v->source.pad_w;
+    vec t[WINOGRAD_SIDE_MAX][WINOGRAD_SIDE_MAX];
+    DPT_CPU_UNROLL
+    for (size_t j = 0; j < side; j++) {
+        vec column[WINOGRAD_SIDE_MAX];
+        DPT_CPU_UNROLL
+        for (size_t i = 0; i < side; i++)
+            column[i] = vec_load(from + (i * side + j) * point);
+        winograd_adjoint_data(column, side);
+        DPT_CPU_UNROLL
+        for (size_t i = 0; i < side; i++)
+            t[i][j] = column[i];
+    }
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < side; i++) {
+        if (top + i - s->pixels.begin >= n_rows) continue;
+        winograd_adjoint_data(t[i], side);
+        DPT_CPU_UNROLL
+        for (size_t j = 0; j < side; j++) {
+            if (left + j >= w) continue;
+            float *to = s->image + ((top + i) * w + left + j) * c + channel;
+            store(to, vec_add(load(to, n, whole), t[i][j]), n, whole);
+        }
+    }
+}
+
+typedef struct scattering {
+    const float *products;
+    dpt_cpu_range tiles, rows;
+    size_t first;
+    const winograd_ending *ending;
+    float *dx;
+} scattering;
+
+DPT_CPU_INLINE void scatter_of_tiles(const winograd *v, const scattering *k, const size_t edge,
+                                     const size_t taps)
+{
+    const winograd_layout *l = &v->data;
+    if (k->tiles.begin == k->tiles.end) return;
+    place p = place_of(v, k->tiles.begin);
+    share s = share_of(v, k->rows, p.sample, k->ending, k->dx);
+    for (size_t t = k->tiles.begin; t < k->tiles.end; t++) {
+        if (p.row == 0 && p.column == 0) s = share_of(v, k->rows, p.sample, k->ending, k->dx);
+        if (t == s.tiles.begin) begin_share(v, &s, k->ending);
+        for (size_t channel = 0; channel < l->channels; channel += LANES) {
+            const float *from = k->products + (t - k->first) * l->row + channel;
+            const size_t left = l->channels - channel;
+            if (left >= LANES)
+                scatter_vector(v, &s, p, from, channel, (lanes){LANES, LANES}, true,
+                               edge + taps - 1);
+            else
+                scatter_vector(v, &s, p, from, channel, (lanes){left, left}, false,
+                               edge + taps - 1);
+        }
+        if (t + 1 == s.tiles.end) end_share(v, &s);
+        place_next(v, &p);
+    }
+}
+
+void KERNEL(winograd_scatter)(const winograd *v, const float *products, dpt_cpu_range tiles,
+                              size_t first, dpt_cpu_range rows, const winograd_ending *ending,
+                              float *dx)
+{
+    const scattering k = {.products = products,
+                          .tiles = tiles,
+                          .rows = rows,
+                          .first = first,
+                          .ending = ending,
+                          .dx = dx};
+    WINOGRAD_CALL(v, scatter_of_tiles, v, &k);
 }
