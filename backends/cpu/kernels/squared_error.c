@@ -1,6 +1,27 @@
 /* The squared error: loss and, if wanted, the gradient of each sample, in one go. */
 #include "kinds.h"
 
+/* The sum of (y - target)^2.  Sums side by side, so that one addition need not wait for another. */
+static double sum_of_squares(const float *y, const float *target, size_t count)
+{
+    enum { SUMS = 16 };
+    double sums[SUMS] = {0.0}, total = 0.0;
+    size_t i = 0;
+    for (; i + SUMS <= count; i += SUMS) {
+        for (size_t k = 0; k < SUMS; k++) {
+            const double difference = (double)(y[i + k] - target[i + k]);
+            sums[k] += difference * difference;
+        }
+    }
+    for (; i < count; i++) {
+        const double difference = (double)(y[i] - target[i]);
+        total += difference * difference;
+    }
+    for (size_t k = 0; k < SUMS; k++)
+        total += sums[k];
+    return total;
+}
+
 /* y, target (n,count) -> result (n,2), dy (n,count) */
 static void squared_error(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
@@ -13,12 +34,7 @@ static void squared_error(const dpt_cpu_call *call, unsigned thread, unsigned n_
     for (size_t s = part.begin; s < part.end; s++) {
         const float *y = (const float *)call->in[0] + s * count;
         const float *target = (const float *)call->in[1] + s * count;
-        double sum = 0.0;
-        for (size_t i = 0; i < count; i++) {
-            const double difference = (double)(y[i] - target[i]);
-            sum += difference * difference;
-        }
-        result[2 * s] = (float)(sum / (double)count);
+        result[2 * s] = (float)(sum_of_squares(y, target, count) / (double)count);
         result[2 * s + 1] = 0.0f;
         if (!with_gradient) continue;
         float *dy = (float *)call->out[1] + s * count;
