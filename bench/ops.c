@@ -3,7 +3,8 @@
 
        bench-ops [DEVICE [BATCH [PART]]]        e.g.  bench-ops cpu:threads=1 256 conv
 
-   PART: only operators whose name has it. */
+   PART: only operators whose name has it; or any convolution, as in "conv 17x15x48 3x3/2+1 to 96":
+   height, width and channels, filter, stride (1) and padding (0), channels of the result. */
 #include "base/base.h"
 #include "device/device.h"
 #include "peak.h"
@@ -220,28 +221,86 @@ static void report(const item *it, const measurement *m, double flops, double ba
     fflush(stdout);
 }
 
+/* 1 if it cannot be measured. */
+static int measure_item(dpti_device *device, size_t batch, const item *it, double flops,
+                        double bandwidth)
+{
+    measurement m = {.desc = &it->desc, .n_samples = it->desc.kind == DPT_OP_SGD ? 1 : batch};
+    dpti_driver_call(device, measure, &m);
+    if (m.status == DPT_OK)
+        report(it, &m, flops, bandwidth);
+    else
+        printf("| %s | | %s | | |\n", it->name, device->base.error.message);
+    return m.status != DPT_OK;
+}
+
+/* "conv HxWxC KxK[/S][+P] to O" */
+static bool parse_conv(const char *text, dpt_conv2d_desc *d)
+{
+    size_t h, w, c, kh, kw, o, stride = 1, pad = 0;
+    int at = 0, n = 0;
+    if (sscanf(text, "conv %zux%zux%zu %zux%zu%n", &h, &w, &c, &kh, &kw, &at) != 5) return false;
+    if (sscanf(text + at, "/%zu%n", &stride, &n) == 1) at += n;
+    if (sscanf(text + at, "+%zu%n", &pad, &n) == 1) at += n;
+    n = 0;
+    if (sscanf(text + at, " to %zu%n", &o, &n) != 1 || text[at + n] != '\0') return false;
+    if (kh == 0 || kw == 0 || stride == 0 || h + 2 * pad < kh || w + 2 * pad < kw) return false;
+    *d = (dpt_conv2d_desc){.in_h = h,
+                           .in_w = w,
+                           .in_channels = c,
+                           .out_h = (h + 2 * pad - kh) / stride + 1,
+                           .out_w = (w + 2 * pad - kw) / stride + 1,
+                           .out_channels = o,
+                           .kernel_h = kh,
+                           .kernel_w = kw,
+                           .stride_h = stride,
+                           .stride_w = stride,
+                           .pad_h = pad,
+                           .pad_w = pad,
+                           .dilation_h = 1,
+                           .dilation_w = 1,
+                           .groups = 1,
+                           .has_bias = true};
+    return true;
+}
+
+static int measure_conv(dpti_device *device, size_t batch, const char *text, double flops,
+                        double bandwidth)
+{
+    static const dpt_op_kind kinds[] = {DPT_OP_CONV2D_FORWARD, DPT_OP_CONV2D_BACKWARD_DATA,
+                                        DPT_OP_CONV2D_BACKWARD_WEIGHTS};
+    static const char *const passes[] = {"forward", "backward data", "backward weights"};
+    dpt_conv2d_desc desc;
+    char name[160];
+    int failures = 0;
+    if (!parse_conv(text, &desc)) {
+        fprintf(stderr, "bench-ops: no operator's name has '%s', and it is no convolution\n", text);
+        return 1;
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        snprintf(name, sizeof name, "%.100s %s", text, passes[i]);
+        const item it = {name, {.kind = kinds[i], .u.conv2d = desc}};
+        failures += measure_item(device, batch, &it, flops, bandwidth);
+    }
+    return failures;
+}
+
 static int run(dpt_device_set *devices, size_t batch, const char *part)
 {
     dpti_device *device = devices->devices[0];
     const unsigned n_threads = device->info.n_threads ? device->info.n_threads : 1;
     const double flops = peak_flops(n_threads), bandwidth = peak_bandwidth(n_threads);
-    int failures = 0;
+    int failures = 0, n_measured = 0;
     printf("%s: %s, %s\n", device->id, device->info.name, device->info.detail);
     printf("Measured peak of %u host threads: %.1f GFLOP/s, %.1f GB/s.  Batch %zu.\n\n", n_threads,
            1e-9 * flops, 1e-9 * bandwidth, batch);
     printf("| operator | us | rate | %% of peak | algorithm |\n|---|--:|--:|--:|---|\n");
     for (size_t i = 0; i < sizeof items / sizeof *items; i++) {
         if (!strstr(items[i].name, part)) continue;
-        const bool once = items[i].desc.kind == DPT_OP_SGD;
-        measurement m = {.desc = &items[i].desc, .n_samples = once ? 1 : batch};
-        dpti_driver_call(device, measure, &m);
-        if (m.status == DPT_OK) {
-            report(&items[i], &m, flops, bandwidth);
-        } else {
-            printf("| %s | | %s | | |\n", items[i].name, device->base.error.message);
-            failures++;
-        }
+        failures += measure_item(device, batch, &items[i], flops, bandwidth);
+        n_measured++;
     }
+    if (n_measured == 0) failures = measure_conv(device, batch, part, flops, bandwidth);
     return failures ? 1 : 0;
 }
 
