@@ -50,6 +50,11 @@ void baseline_check_weights(test *t, const baseline *b, const flat_task *task,
                             const flat_outcome *o);
 bool baseline_gradients_agree(const baseline *b, const flat_outcome *o);
 bool baseline_weights_agree(const baseline *b, const flat_outcome *o);
+/* Whether two runs of FLAT_STEPS are alike by measure (b): weights and losses. */
+bool baseline_runs_agree(const baseline *b, const flat_outcome *o, const flat_outcome *p);
+/* Whether two tasks are, on the samples in another order. */
+bool baseline_agree_in_another_order(test *t, const baseline *b, const flat_task *one,
+                                     const flat_task *other);
 /* The task twice: the same bits. */
 void baseline_check_repeats(test *t, const baseline *b, const flat_task *task);
 
