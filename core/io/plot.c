@@ -57,9 +57,12 @@ typedef struct bin {
     bool empty; /* no finite loss */
 } bin;
 
-static bin make_bin(const double *loss, size_t first, size_t last)
+static bin make_bin(const dpti_plot *plot, size_t first, size_t last)
 {
-    bin b = {.step = 1 + ((double)first + (double)last) / 2, .low = INFINITY, .high = -INFINITY};
+    const double *loss = plot->loss;
+    bin b = {.step = (double)plot->steps_before + 1 + ((double)first + (double)last) / 2,
+             .low = INFINITY,
+             .high = -INFINITY};
     double sum = 0;
     size_t n = 0;
     for (size_t i = first; i <= last; i++) {
@@ -72,6 +75,19 @@ static bin make_bin(const double *loss, size_t first, size_t last)
     b.empty = n == 0;
     b.mean = n ? sum / (double)n : 0;
     return b;
+}
+
+/* Where step i + 0.5 lies, i counted from 0 in the picture: between two steps. */
+static double between_steps(const dpti_frame *frame, const dpti_plot *plot, size_t i)
+{
+    return dpti_frame_x(frame, (double)(plot->steps_before + i) + 0.5);
+}
+
+static dpti_axis step_axis(const dpti_plot *plot, int n_ticks)
+{
+    const size_t before = plot->steps_before;
+    return dpti_axis_make((double)before + 0.5, (double)(before + plot->n_steps) + 0.5, n_ticks,
+                          true);
 }
 
 /* ---- Legends --------------------------------------------------------------------------------- */
@@ -161,7 +177,7 @@ static void draw_epochs(dpti_svg *svg, const dpti_frame *frame, const dpti_plot 
     for (size_t i = 1; i < plot->n_steps; i++)
         if (plot->epoch[i] != plot->epoch[i - 1])
             dpti_svg_put(svg, "<path class=\"epoch\" d=\"M%s %sv%s\"/>\n",
-                         DPTI_PX(dpti_frame_x(frame, (double)i + 0.5)), DPTI_PX(frame->y),
+                         DPTI_PX(between_steps(frame, plot, i)), DPTI_PX(frame->y),
                          DPTI_PX(frame->height));
 }
 
@@ -172,8 +188,8 @@ static void draw_loss(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
     bin bins[LOSS_BINS];
     double low = INFINITY, high = -INFINITY;
     for (size_t i = 0; i < n_bins; i++) {
-        bins[i] = make_bin(plot->loss, bin_first(i, n_bins, plot->n_steps),
-                           bin_last(i, n_bins, plot->n_steps));
+        bins[i] =
+            make_bin(plot, bin_first(i, n_bins, plot->n_steps), bin_last(i, n_bins, plot->n_steps));
         if (bins[i].empty) continue;
         low = fmin(low, bins[i].low);
         high = fmax(high, bins[i].high);
@@ -183,7 +199,7 @@ static void draw_loss(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
         return;
     }
     if (low >= 0 && low < 0.5 * high) low = 0; /* where zero is near, it belongs into the picture */
-    frame.across = dpti_axis_make(0.5, (double)plot->n_steps + 0.5, 10, true);
+    frame.across = step_axis(plot, 10);
     frame.up = dpti_axis_make_round(low, high, 6);
     dpti_svg_frame(svg, &frame);
     draw_epochs(svg, &frame, plot);
@@ -204,23 +220,28 @@ static void draw_loss(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
 
 /* ---- Accuracy -------------------------------------------------------------------------------- */
 
-static void draw_curve(dpti_svg *svg, const dpti_frame *frame, const double *values, size_t n,
-                       const char *colour)
+/* Where the epoch ends that is the i-th in the picture, from 0. */
+static double epoch_x(const dpti_frame *frame, const dpti_plot *plot, size_t i)
 {
+    return dpti_frame_x(frame, (double)(plot->epochs_before + 1 + i));
+}
+
+static void draw_curve(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *plot,
+                       const double *values, const char *colour)
+{
+    const size_t n = plot->n_epochs;
     bool pen_down = false;
     dpti_svg_put(svg, "<path class=\"line\" stroke=\"%s\" d=\"", colour);
     for (size_t i = 0; i < n; i++) {
         if (isfinite(values[i]))
-            dpti_svg_put(svg, "%c%s %s", pen_down ? 'L' : 'M',
-                         DPTI_PX(dpti_frame_x(frame, (double)i + 1)),
+            dpti_svg_put(svg, "%c%s %s", pen_down ? 'L' : 'M', DPTI_PX(epoch_x(frame, plot, i)),
                          DPTI_PX(dpti_frame_y(frame, values[i])));
         pen_down = isfinite(values[i]);
     }
     dpti_svg_put(svg, "\"/>\n");
     for (size_t i = 0; n <= MOST_MARKERS && i < n; i++)
         if (isfinite(values[i]))
-            draw_marker(svg, dpti_frame_x(frame, (double)i + 1), dpti_frame_y(frame, values[i]),
-                        colour);
+            draw_marker(svg, epoch_x(frame, plot, i), dpti_frame_y(frame, values[i]), colour);
 }
 
 /* The legend's words for a curve: its name and its last value. */
@@ -262,11 +283,12 @@ static void draw_accuracy(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot
     l.y = frame.y - 16;
     for (size_t k = 0; k < N_CURVES; k++)
         curve_entry(svg, &l, curves[k].name, colours[k], curves[k].values, plot->n_epochs);
-    frame.across = dpti_axis_make(1, (double)plot->n_epochs, 8, true);
+    frame.across = dpti_axis_make((double)plot->epochs_before + 1,
+                                  (double)(plot->epochs_before + plot->n_epochs), 8, true);
     frame.up = dpti_axis_make_round(low, high, 6);
     dpti_svg_frame(svg, &frame);
     for (size_t k = 0; k < N_CURVES; k++)
-        draw_curve(svg, &frame, curves[k].values, plot->n_epochs, colours[k]);
+        draw_curve(svg, &frame, plot, curves[k].values, colours[k]);
 }
 
 /* ---- Shares ---------------------------------------------------------------------------------- */
@@ -307,15 +329,15 @@ static void draw_stairs(dpti_svg *svg, const dpti_frame *frame, const dpti_plot 
 {
     for (size_t i = 0; i < n_bins; i++) {
         const size_t b = back ? n_bins - 1 - i : i;
-        const double left = (double)bin_first(b, n_bins, plot->n_steps) + 0.5;
-        const double right = (double)bin_last(b, n_bins, plot->n_steps) + 1.5;
+        const double left = between_steps(frame, plot, bin_first(b, n_bins, plot->n_steps));
+        const double right = between_steps(frame, plot, bin_last(b, n_bins, plot->n_steps) + 1);
         const bool starts = i == 0 || height[b] != height[back ? b + 1 : b - 1];
         const bool ends = i + 1 == n_bins || height[b] != height[back ? b - 1 : b + 1];
         const double y = dpti_frame_y(frame, height[b]);
         if (starts)
-            dpti_svg_put(svg, "%c%s %s", i == 0 && !back ? 'M' : 'L',
-                         DPTI_PX(dpti_frame_x(frame, back ? right : left)), DPTI_PX(y));
-        if (ends) dpti_svg_put(svg, "H%s", DPTI_PX(dpti_frame_x(frame, back ? left : right)));
+            dpti_svg_put(svg, "%c%s %s", i == 0 && !back ? 'M' : 'L', DPTI_PX(back ? right : left),
+                         DPTI_PX(y));
+        if (ends) dpti_svg_put(svg, "H%s", DPTI_PX(back ? left : right));
     }
 }
 
@@ -368,7 +390,7 @@ static void draw_rebalances(dpti_svg *svg, const dpti_frame *frame, const dpti_p
             i++;
         if (i <= last)
             dpti_svg_put(svg, "<path class=\"rebalance\" d=\"M%s %sl-3.5 -6h7Z\"/>\n",
-                         DPTI_PX(dpti_frame_x(frame, (double)i + 0.5)), DPTI_PX(frame->y - 1));
+                         DPTI_PX(between_steps(frame, plot, i)), DPTI_PX(frame->y - 1));
     }
 }
 
@@ -404,7 +426,7 @@ static void draw_shares(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
     const double lowered = 18 * (double)(l.n_rows - 1);
     frame.y += lowered;
     frame.height -= lowered;
-    frame.across = dpti_axis_make(0.5, (double)plot->n_steps + 0.5, is_wide(plot) ? 10 : 7, true);
+    frame.across = step_axis(plot, is_wide(plot) ? 10 : 7);
     frame.up = dpti_axis_make(0, 1, 4, false);
     frame.up.step = 0.25;
     frame.unit = " %";

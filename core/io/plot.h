@@ -7,10 +7,11 @@
 
 typedef struct dpti_plot {
     const char *title, *subtitle;
+    size_t steps_before; /* and epochs_before: of the training, that are not in the picture */
     size_t n_steps;
-    const double *loss;  /* (n_steps) of the training batches */
-    const size_t *epoch; /* (n_steps) from 1 */
-    size_t n_epochs;     /* completed ones; the arrays below have as many entries */
+    const double *loss;             /* (n_steps) of the training batches */
+    const size_t *epoch;            /* (n_steps) from 1 */
+    size_t epochs_before, n_epochs; /* completed ones; the arrays below have as many entries */
     const double *train_accuracy;
     const double *validation_accuracy, *test_accuracy; /* NaN where it was not measured */
     size_t n_devices;

@@ -30,6 +30,7 @@ bool dpti_history_add_step(dpti_history *history, const dpt_step_metrics *step)
             return false;
         h->steps_capacity = n;
     }
+    if (h->n_steps == 0) h->steps_before = step->step - 1;
     h->loss[h->n_steps] = step->loss;
     h->epoch[h->n_steps] = step->epoch;
     /* The first shares are no change of others. */
@@ -51,6 +52,7 @@ bool dpti_history_add_epoch(dpti_history *history, const dpt_epoch_metrics *epoc
             return false;
         h->epochs_capacity = n;
     }
+    if (h->n_epochs == 0) h->epochs_before = epoch->epoch - 1;
     h->train_accuracy[h->n_epochs] = epoch->train_accuracy;
     h->validation_accuracy[h->n_epochs] = epoch->validated ? epoch->validation_accuracy : NAN;
     h->test_accuracy[h->n_epochs] = epoch->tested ? epoch->test_accuracy : NAN;
@@ -81,14 +83,22 @@ dpt_status dpti_history_plot(const dpti_history *history, const dpt_trainer *tra
     if (!ids) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for the picture %s", path);
     for (size_t i = 0; i < t->n_devices; i++)
         ids[i] = t->peers[i].id;
-    snprintf(subtitle, sizeof subtitle, "batch %zu, learning rate %g, %zu steps, %.0f images/s",
-             dpti_step_samples(t), (double)t->lr, h->n_steps, images_per_second);
+    char steps[64];
+    if (h->steps_before == 0)
+        snprintf(steps, sizeof steps, "%zu steps", h->n_steps);
+    else
+        snprintf(steps, sizeof steps, "steps %zu to %zu", h->steps_before + 1,
+                 h->steps_before + h->n_steps);
+    snprintf(subtitle, sizeof subtitle, "batch %zu, learning rate %g, %s, %.0f images/s",
+             dpti_step_samples(t), (double)t->lr, steps, images_per_second);
     char *title = dpti_format("%s on %s", t->model->name, t->data->name);
     const dpti_plot plot = {.title = title ? title : t->model->name,
                             .subtitle = subtitle,
+                            .steps_before = h->steps_before,
                             .n_steps = h->n_steps,
                             .loss = h->loss,
                             .epoch = h->epoch,
+                            .epochs_before = h->epochs_before,
                             .n_epochs = h->n_epochs,
                             .train_accuracy = h->train_accuracy,
                             .validation_accuracy = h->validation_accuracy,

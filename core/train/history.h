@@ -6,6 +6,7 @@
 
 /* All zero: empty. */
 typedef struct dpti_history {
+    size_t steps_before, epochs_before; /* of the training, when this began */
     size_t n_steps, steps_capacity, n_epochs, epochs_capacity;
     double *loss;
     size_t *epoch, *shards; /* shards (n_steps, n_devices) */

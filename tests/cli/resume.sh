@@ -5,7 +5,7 @@ need_python
 
 common=(--dataset synthetic:12x12x1:4:200 --model mlp --batch-size 32 --momentum 0.9 --lr 0.02
     --devices cpu:threads=1,cpu:threads=1 --split 2:1)
-rm -rf whole run second other busy full better parts cut *.jsonl
+rm -rf whole run second other busy full better parts cut *.jsonl *.svg
 
 # Mistakes of the command line
 refuse 2 "--resume needs --checkpoint DIR" "${common[@]}" --resume
@@ -99,7 +99,9 @@ check "the log is replayed" cmp other/model.safetensors whole/model.safetensors
 rm run/model.safetensors
 train "${common[@]}" --epochs 30 --checkpoint run --log run.jsonl --resume --quiet
 check "nothing more to do" cmp run/model.safetensors whole/model.safetensors
-train "${common[@]}" --epochs 31 --checkpoint run --resume --quiet
+train "${common[@]}" --epochs 31 --checkpoint run --resume --quiet --plot more.svg
+check "the plot has numbers of the training" grep -q ", steps 211 to 217, .*</text>" more.svg
+check "and of its epochs" grep -q ">31</text>" more.svg
 rm -rf whole
 train "${common[@]}" --epochs 31 --checkpoint whole --quiet
 check "more epochs" cmp run/model.safetensors whole/model.safetensors

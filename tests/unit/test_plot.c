@@ -265,6 +265,30 @@ static void one_epoch_shows_markers(test *t)
     free_run(&run);
 }
 
+/* Steps and epochs keep their numbers; nothing else of the picture changes. */
+static void a_resumed_run_is_numbered_on(test *t)
+{
+    sample_run run;
+    REQUIRE(make_run(&run, 400, 4, 1));
+    char *from_start = draw(t, &run.plot);
+    run.plot.steps_before = 1000;
+    run.plot.epochs_before = 10;
+    char *resumed = draw(t, &run.plot);
+    REQUIRE(from_start && resumed);
+    CHECK_CONTAINS(from_start, ">100</text>");
+    CHECK(strstr(from_start, ">1100</text>") == NULL && strstr(from_start, ">12</text>") == NULL);
+    CHECK_CONTAINS(resumed, ">1100</text>");
+    CHECK_CONTAINS(resumed, ">1300</text>");
+    CHECK_CONTAINS(resumed, ">12</text>");
+    CHECK(strstr(resumed, ">100</text>") == NULL);
+    static const char *const marks[] = {"class=\"line\"", "<circle", "class=\"epoch\""};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        CHECK_SIZE(occurrences(resumed, marks[i]), occurrences(from_start, marks[i]));
+    free(resumed);
+    free(from_start);
+    free_run(&run);
+}
+
 static void values_that_are_not_finite_leave_gaps(test *t)
 {
     sample_run run;
@@ -439,6 +463,7 @@ int main(int argc, char **argv)
         {"draws_runs_of_every_length", draws_runs_of_every_length},
         {"shows_shares_of_several_devices", shows_shares_of_several_devices},
         {"one_epoch_shows_markers", one_epoch_shows_markers},
+        {"a_resumed_run_is_numbered_on", a_resumed_run_is_numbered_on},
         {"values_that_are_not_finite_leave_gaps", values_that_are_not_finite_leave_gaps},
         {"draws_losses_of_any_size", draws_losses_of_any_size},
         {"escapes_text", escapes_text},
