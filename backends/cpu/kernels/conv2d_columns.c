@@ -13,7 +13,9 @@
 #include <stdlib.h>
 
 enum {
-    COPIES_BYTES = 32 << 20, /* the most that the threads' copies of the sums may take */
+    COPIES_BYTES = 32 << 20,         /* the most that the threads' copies of the sums may take */
+    MOST_PIXELS = 704,               /* whose products a tile adds in one go */
+    MOST_FLOATS = 256 * MOST_PIXELS, /* of packed dy */
 };
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
@@ -21,8 +23,8 @@ enum {
 /* Output rows whose products a tile adds in one go, 0: one is too long. */
 static size_t block_rows(const conv *v)
 {
-    const size_t room = PRODUCT_BLOCK_FLOATS / v->desc.out_channels;
-    return (room < PRODUCT_TERMS ? room : PRODUCT_TERMS) / v->desc.out_w;
+    const size_t room = MOST_FLOATS / v->desc.out_channels;
+    return (room < MOST_PIXELS ? room : MOST_PIXELS) / v->desc.out_w;
 }
 
 /* One thread's copy of dw, and of dbias behind it. */
@@ -47,7 +49,7 @@ static size_t frame_size(const conv *v)
     return v->padded ? dpt_cpu_round(dpt_cpu_mul(v->chunk, v->padded_size)) : 0;
 }
 
-enum { PANEL_FLOATS = PRODUCT_TERMS * PRODUCT_LANES };
+enum { PANEL_FLOATS = MOST_PIXELS * PRODUCT_LANES };
 
 static size_t scratch_size(const conv *v)
 {
@@ -129,7 +131,7 @@ static void pack_dy(const conv *v, const block *b, float *to, float *bias)
 {
     const size_t n_channels = v->desc.out_channels, n_pixels = b->n_rows * v->desc.out_w;
     const float *dy = b->dy + b->first * v->desc.out_w * n_channels;
-    const gemm dy_transposed = {.a = dy, .lda = n_channels, .a_transposed = true};
+    const gemm dy_transposed = {.m = n_channels, .a = dy, .lda = n_channels, .a_transposed = true};
     KERNEL(product_pack_a)(&dy_transposed, (dpt_cpu_range){0, n_channels}, 0, n_pixels, to);
     if (!v->desc.has_bias) return;
     for (size_t channel = 0; channel < n_channels; channel += LANES) {
@@ -151,8 +153,7 @@ typedef struct part {
 
 static void multiply(const conv *v, const part *own, const panel_map *m, size_t n_pixels)
 {
-    product_tile t = {.a_row = 1,
-                      .b = own->panel,
+    product_tile t = {.b = own->panel,
                       .n_terms = n_pixels,
                       .lanes = m->lanes,
                       .units = m->units,

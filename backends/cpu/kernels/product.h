@@ -1,10 +1,10 @@
 /* Our own matrix product: both matrices are packed, block by block, and a small tile of results is
    held in registers while it meets a whole block of terms.
 
-   A block of A (some hundred rows times as many terms) stays in the second-level cache. The
-   panels of B, PRODUCT_LANES columns wide, are packed one after the other and run past all of its
-   rows, so that every element of B is packed once for each block of A, and its source is read
-   ahead while the panel before it is multiplied.
+   B is packed in panels, PRODUCT_LANES columns wide, and a group of them at a time: rows of B lie
+   far apart in memory, and reading one cache line of each takes several times as long as reading
+   some. Each panel then runs past all rows of the block of A, which follow one another as they
+   are multiplied, so that every element of B is packed once for each block of A.
 
    An element of the result is the sum over its terms in order, whatever the other extents are:
    how threads divide a product makes no difference to its bits. */
@@ -26,12 +26,10 @@ enum { PRODUCT_ROWS = 4, PRODUCT_UNITS = 2 };
 #endif
 enum {
     PRODUCT_LANES = PRODUCT_UNITS * LANES,
-    PRODUCT_TERMS = 704, /* the most of a block: sums are written and read again for every one */
-    /* Between rows of packed A: no multiple of the distance at which first-level caches run out of
-       places. */
-    PRODUCT_STEP = PRODUCT_TERMS + 16,
+    PRODUCT_GROUP = 64 / PRODUCT_LANES, /* panels */
+    PRODUCT_TERMS = 1024, /* the most of a block: sums are written and read again for every one */
     /* The most of a block of A.  Where its terms are few, it has more rows. */
-    PRODUCT_BLOCK_FLOATS = 256 * PRODUCT_STEP,
+    PRODUCT_BLOCK_FLOATS = 256 * PRODUCT_TERMS,
 };
 
 /* Floats of scratch for one thread. */
@@ -42,16 +40,10 @@ void KERNEL(product_run)(const gemm *g, float *scratch);
 
 /* ---- Between its files ----------------------------------------------------------------------- */
 
-/* Columns of B side by side in packed rows of `units` vectors. */
-typedef struct product_panel {
-    size_t start, lanes, units;
-} product_panel;
-
 /* One tile: rows of packed A times a panel of packed B. */
 typedef struct product_tile {
-    const float *a;
-    size_t a_row, a_term; /* distances: PRODUCT_STEP and 1, or 1 and n_rows */
-    const float *b;
+    const float *a; /* (n_terms, n_rows) */
+    const float *b; /* (n_terms, units * LANES) */
     size_t n_terms, n_rows, lanes, units;
     float *c;
     size_t ldc;
@@ -63,11 +55,12 @@ typedef struct product_tile {
 
 void KERNEL(product_tile_run)(const product_tile *t);
 
-/* Terms first .. first+n-1 of a panel of B as (term, lane), zeros behind the panel's lanes. */
-void KERNEL(product_pack_b)(const gemm *g, const product_panel *p, size_t first, size_t n,
+/* The panels of some columns of B, from a whole vector on, one after the other: terms first ..
+   first+n-1 as (term, lane), zeros behind the last panel's lanes. */
+void KERNEL(product_pack_b)(const gemm *g, dpt_cpu_range columns, size_t first, size_t n,
                             float *to);
-/* Rows of A and n of their terms: (row, term) with rows PRODUCT_STEP apart, or (term, row) of
-   tiles where A is stored transposed. */
+/* Rows of A and n of their terms: tiles of (term, row).  Writes up to LANES floats behind them.
+   g: m, a, lda, a_transposed. */
 void KERNEL(product_pack_a)(const gemm *g, dpt_cpu_range rows, size_t first, size_t n, float *to);
 
 #endif

@@ -3,13 +3,35 @@
 
 #include "tile.h"
 
+static size_t whole_vectors(size_t n)
+{
+    return (n + LANES - 1) / LANES * LANES;
+}
+
 /* ---- B --------------------------------------------------------------------------------------- */
 
-static void pack_rows(const float *from, size_t ldb, const product_panel *p, size_t n, float *to)
+/* Whole panels. */
+static void pack_rows(const float *from, size_t ldb, size_t n_panels, size_t n, float *to)
 {
-    const size_t width = p->units * LANES, last = p->lanes - (p->units - 1) * LANES;
+    enum { AHEAD = 8 /* rows */ };
+    for (size_t k = 0; k < n; k++, from += ldb, to += PRODUCT_LANES) {
+        for (size_t p = 0; p < n_panels; p++) {
+            const float *x = from + p * PRODUCT_LANES;
+            __builtin_prefetch(x + AHEAD * ldb);
+            DPT_CPU_UNROLL
+            for (size_t u = 0; u < PRODUCT_UNITS; u++)
+                vec_store(to + p * n * PRODUCT_LANES + u * LANES, vec_load(x + u * LANES));
+        }
+    }
+}
+
+/* The last panel, of fewer lanes. */
+static void pack_narrow_rows(const float *from, size_t ldb, size_t lanes, size_t n, float *to)
+{
+    const size_t width = whole_vectors(lanes), last = lanes - (width - LANES);
     for (size_t k = 0; k < n; k++, from += ldb, to += width) {
-        if (p->units == 2) vec_store(to, vec_load(from));
+        for (size_t u = 0; u + LANES < width; u += LANES)
+            vec_store(to + u, vec_load(from + u));
         vec_store(to + width - LANES, vec_load_n(from + width - LANES, last));
     }
 }
@@ -34,35 +56,79 @@ static void pack_columns(const float *from, size_t ldb, size_t lanes, size_t n, 
     }
 }
 
-void KERNEL(product_pack_b)(const gemm *g, const product_panel *p, size_t first, size_t n,
-                            float *to)
+void KERNEL(product_pack_b)(const gemm *g, dpt_cpu_range columns, size_t first, size_t n, float *to)
 {
+    const size_t n_columns = columns.end - columns.begin;
+    const size_t n_panels = n_columns / PRODUCT_LANES, left = n_columns % PRODUCT_LANES;
     if (!g->b_transposed) {
-        pack_rows(g->b + first * g->ldb + p->start, g->ldb, p, n, to);
+        const float *from = g->b + first * g->ldb + columns.begin;
+        pack_rows(from, g->ldb, n_panels, n, to);
+        const size_t at = n_panels * PRODUCT_LANES;
+        if (left > 0) pack_narrow_rows(from + at, g->ldb, left, n, to + at * n);
         return;
     }
-    const size_t width = p->units * LANES;
-    for (size_t u = 0; u < p->units; u++) {
-        const size_t left = p->lanes - u * LANES;
-        pack_columns(g->b + (p->start + u * LANES) * g->ldb + first, g->ldb,
-                     left < LANES ? left : LANES, n, width, to + u * LANES);
+    for (size_t at = 0; at < n_columns; at += LANES) {
+        const size_t start = at / PRODUCT_LANES * PRODUCT_LANES; /* of its panel */
+        const size_t width = start < n_panels * PRODUCT_LANES ? PRODUCT_LANES : whole_vectors(left);
+        const size_t lanes = n_columns - at < LANES ? n_columns - at : LANES;
+        pack_columns(g->b + (columns.begin + at) * g->ldb + first, g->ldb, lanes, n, width,
+                     to + start * n + (at - start));
     }
 }
 
 /* ---- A --------------------------------------------------------------------------------------- */
 
+/* Terms of a tile's rows, which are side by side.  Vectors end behind the rows; what they write
+   there the next term overwrites. */
+static void copy_terms(const float *from, size_t lda, size_t n_rows, size_t n, float *to)
+{
+    for (size_t k = 0; k < n; k++, from += lda, to += n_rows)
+        for (size_t i = 0; i < n_rows; i += LANES)
+            vec_store(to + i, vec_load(from + i));
+}
+
+/* Up to LANES rows as columns of (term, row) with terms `width` apart.  Writes vectors, as above.
+ */
+static void turn_rows(const float *from, size_t lda, size_t n_rows, size_t n, size_t width,
+                      float *to)
+{
+    for (size_t k = 0; k < n; k += LANES, to += LANES * width) {
+        const size_t terms = n - k < LANES ? n - k : LANES;
+        vec square[LANES];
+        DPT_CPU_UNROLL
+        for (size_t i = 0; i < LANES; i++)
+            square[i] = i >= n_rows     ? vec_set(0.0f)
+                        : terms < LANES ? vec_load_n(from + i * lda + k, terms)
+                                        : vec_load(from + i * lda + k);
+        vec_transpose(square);
+        DPT_CPU_UNROLL
+        for (size_t i = 0; i < LANES; i++)
+            if (i < terms) vec_store(to + i * width, square[i]);
+    }
+}
+
+/* A tile's rows from rows in memory, the last of them first: what is written behind those is
+   overwritten by the others. */
+static void turn_tile(const float *from, size_t lda, size_t n_rows, size_t n, float *to)
+{
+    for (size_t end = whole_vectors(n_rows); end > 0; end -= LANES) {
+        const size_t first = end - LANES;
+        const size_t left = n_rows - first < LANES ? n_rows - first : LANES;
+        turn_rows(from + first * lda, lda, left, n, n_rows, to + first);
+    }
+}
+
 void KERNEL(product_pack_a)(const gemm *g, dpt_cpu_range rows, size_t first, size_t n, float *to)
 {
-    if (!g->a_transposed) {
-        for (size_t i = rows.begin; i < rows.end; i++, to += PRODUCT_STEP)
-            memcpy(to, g->a + i * g->lda + first, n * sizeof *to);
-        return;
-    }
-    for (size_t row = rows.begin; row < rows.end;) {
-        const size_t n_rows = tile_rows(rows.end - row, PRODUCT_ROWS);
-        const float *from = g->a + first * g->lda + row;
-        for (size_t k = 0; k < n; k++, from += g->lda, to += n_rows)
-            memcpy(to, from, n_rows * sizeof *to);
-        row += n_rows;
+    for (size_t row = rows.begin, n_rows; row < rows.end; row += n_rows, to += n_rows * n) {
+        n_rows = tile_rows(rows.end - row, PRODUCT_ROWS);
+        const float *from = g->a + (g->a_transposed ? first * g->lda + row : row * g->lda + first);
+        if (!g->a_transposed)
+            turn_tile(from, g->lda, n_rows, n, to);
+        else if (row + whole_vectors(n_rows) <= g->m)
+            copy_terms(from, g->lda, n_rows, n, to);
+        else /* vectors would end behind the matrix */
+            for (size_t k = 0; k < n; k++)
+                memcpy(to + k * n_rows, from + k * g->lda, n_rows * sizeof *to);
     }
 }

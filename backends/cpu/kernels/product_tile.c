@@ -39,10 +39,8 @@ DPT_CPU_INLINE void store_sums(const product_tile *t, const size_t rows, const s
     }
 }
 
-/* rows and units are constants at every call: the arrays become registers.  a_row and a_term are
-   where they can be. */
-DPT_CPU_INLINE void tile_body(const product_tile *t, const size_t rows, const size_t units,
-                              const size_t a_row, const size_t a_term)
+/* rows and units are constants at every call: the arrays become registers. */
+DPT_CPU_INLINE void tile_body(const product_tile *t, const size_t rows, const size_t units)
 {
     vec sum[PRODUCT_ROWS][PRODUCT_UNITS];
     DPT_CPU_UNROLL
@@ -62,12 +60,12 @@ DPT_CPU_INLINE void tile_body(const product_tile *t, const size_t rows, const si
             b_row[u] = vec_load(b + u * LANES);
         DPT_CPU_UNROLL
         for (size_t i = 0; i < rows; i++) {
-            const vec x = vec_set(a[i * a_row]);
+            const vec x = vec_set(a[i]);
             DPT_CPU_UNROLL
             for (size_t u = 0; u < units; u++)
                 sum[i][u] = vec_fma(x, b_row[u], sum[i][u]);
         }
-        a += a_term;
+        a += rows;
         b += units * LANES;
     }
 
@@ -97,20 +95,9 @@ DPT_CPU_INLINE void tile_body(const product_tile *t, const size_t rows, const si
 typedef void tile_function(const product_tile *t);
 
 #define TILE(rows, units)                                                                          \
-    static void rows_##rows##_##units(const product_tile *t)                                       \
+    static void tile_##rows##_##units(const product_tile *t)                                       \
     {                                                                                              \
-        tile_body(t, rows, units, PRODUCT_STEP, 1);                                                \
-    }                                                                                              \
-    static void columns_##rows##_##units(const product_tile *t)                                    \
-    {                                                                                              \
-        tile_body(t, rows, units, 1, rows);                                                        \
-    }
-#define NAMES(rows)                                                                                \
-    {                                                                                              \
-        {rows_##rows##_1, rows_##rows##_2},                                                        \
-        {                                                                                          \
-            columns_##rows##_1, columns_##rows##_2                                                 \
-        }                                                                                          \
+        tile_body(t, rows, units);                                                                 \
     }
 
 /* clang-format off */
@@ -124,15 +111,15 @@ typedef void tile_function(const product_tile *t);
 #define EACH(X) X(1) X(2) X(3) X(4)
 #endif
 #define TILES(rows) TILE(rows, 1) TILE(rows, 2)
-#define ENTRY(rows) NAMES(rows),
+#define ENTRY(rows) {tile_##rows##_1, tile_##rows##_2},
 /* clang-format on */
 
 EACH(TILES)
 
-/* By rows - 1, by whether A is stored transposed, by units - 1. */
-static tile_function *const tiles[PRODUCT_ROWS][2][PRODUCT_UNITS] = {EACH(ENTRY)};
+/* By rows - 1, by units - 1. */
+static tile_function *const tiles[PRODUCT_ROWS][PRODUCT_UNITS] = {EACH(ENTRY)};
 
 void KERNEL(product_tile_run)(const product_tile *t)
 {
-    tiles[t->n_rows - 1][t->a_row == 1][t->units - 1](t);
+    tiles[t->n_rows - 1][t->units - 1](t);
 }
