@@ -8,6 +8,25 @@ static size_t whole_vectors(size_t n)
     return (n + LANES - 1) / LANES * LANES;
 }
 
+/* Up to LANES rows in memory as (term, lane) with terms `width` apart, lanes behind them 0. */
+static void turn_rows(const float *from, size_t ld, size_t n_rows, size_t n, size_t width,
+                      float *to)
+{
+    for (size_t k = 0; k < n; k += LANES, to += LANES * width) {
+        const size_t terms = n - k < LANES ? n - k : LANES;
+        vec square[LANES];
+        DPT_CPU_UNROLL
+        for (size_t i = 0; i < LANES; i++)
+            square[i] = i >= n_rows     ? vec_set(0.0f)
+                        : terms < LANES ? vec_load_n(from + i * ld + k, terms)
+                                        : vec_load(from + i * ld + k);
+        vec_transpose(square);
+        DPT_CPU_UNROLL
+        for (size_t i = 0; i < LANES; i++)
+            if (i < terms) vec_store(to + i * width, square[i]);
+    }
+}
+
 /* ---- B --------------------------------------------------------------------------------------- */
 
 /* Whole panels. */
@@ -36,26 +55,6 @@ static void pack_narrow_rows(const float *from, size_t ldb, size_t lanes, size_t
     }
 }
 
-/* LANES columns of B, which are rows in memory (lanes of them there), as (term, lane) with terms
-   `width` apart. */
-static void pack_columns(const float *from, size_t ldb, size_t lanes, size_t n, size_t width,
-                         float *to)
-{
-    for (size_t k = 0; k < n; k += LANES) {
-        const size_t terms = n - k < LANES ? n - k : LANES;
-        vec square[LANES];
-        DPT_CPU_UNROLL
-        for (size_t i = 0; i < LANES; i++)
-            square[i] = i >= lanes      ? vec_set(0.0f)
-                        : terms < LANES ? vec_load_n(from + i * ldb + k, terms)
-                                        : vec_load(from + i * ldb + k);
-        vec_transpose(square);
-        DPT_CPU_UNROLL
-        for (size_t i = 0; i < LANES; i++)
-            if (i < terms) vec_store(to + (k + i) * width, square[i]);
-    }
-}
-
 void KERNEL(product_pack_b)(const gemm *g, dpt_cpu_range columns, size_t first, size_t n, float *to)
 {
     const size_t n_columns = columns.end - columns.begin;
@@ -71,8 +70,8 @@ void KERNEL(product_pack_b)(const gemm *g, dpt_cpu_range columns, size_t first, 
         const size_t start = at / PRODUCT_LANES * PRODUCT_LANES; /* of its panel */
         const size_t width = start < n_panels * PRODUCT_LANES ? PRODUCT_LANES : whole_vectors(left);
         const size_t lanes = n_columns - at < LANES ? n_columns - at : LANES;
-        pack_columns(g->b + (columns.begin + at) * g->ldb + first, g->ldb, lanes, n, width,
-                     to + start * n + (at - start));
+        turn_rows(g->b + (columns.begin + at) * g->ldb + first, g->ldb, lanes, n, width,
+                  to + start * n + (at - start));
     }
 }
 
@@ -85,26 +84,6 @@ static void copy_terms(const float *from, size_t lda, size_t n_rows, size_t n, f
     for (size_t k = 0; k < n; k++, from += lda, to += n_rows)
         for (size_t i = 0; i < n_rows; i += LANES)
             vec_store(to + i, vec_load(from + i));
-}
-
-/* Up to LANES rows as columns of (term, row) with terms `width` apart.  Writes vectors, as above.
- */
-static void turn_rows(const float *from, size_t lda, size_t n_rows, size_t n, size_t width,
-                      float *to)
-{
-    for (size_t k = 0; k < n; k += LANES, to += LANES * width) {
-        const size_t terms = n - k < LANES ? n - k : LANES;
-        vec square[LANES];
-        DPT_CPU_UNROLL
-        for (size_t i = 0; i < LANES; i++)
-            square[i] = i >= n_rows     ? vec_set(0.0f)
-                        : terms < LANES ? vec_load_n(from + i * lda + k, terms)
-                                        : vec_load(from + i * lda + k);
-        vec_transpose(square);
-        DPT_CPU_UNROLL
-        for (size_t i = 0; i < LANES; i++)
-            if (i < terms) vec_store(to + i * width, square[i]);
-    }
 }
 
 /* A tile's rows from rows in memory, the last of them first: what is written behind those is
