@@ -122,9 +122,14 @@ bool baseline_gradients_agree(const baseline *b, const flat_outcome *o)
     return flat_gradients_agree(b->model, o->gradients, b->reference.gradients, b->error, NULL);
 }
 
+static bool near(const baseline *b, const float *x, const float *y)
+{
+    return flat_distance(b->model, x, y) <= 4 * b->moved;
+}
+
 bool baseline_weights_agree(const baseline *b, const flat_outcome *o)
 {
-    return flat_distance(b->model, o->weights, b->last) <= 4 * b->moved;
+    return near(b, o->weights, b->last);
 }
 
 void baseline_check_gradients(test *t, const baseline *b, const flat_task *task,
@@ -163,7 +168,7 @@ static const char *farthest(const baseline *b, const flat_outcome *o, double *di
 
 bool baseline_runs_agree(const baseline *b, const flat_outcome *o, const flat_outcome *p)
 {
-    if (!(flat_distance(b->model, o->weights, p->weights) <= 4 * b->moved)) return false;
+    if (!near(b, o->weights, p->weights)) return false;
     for (size_t s = 0; s < FLAT_STEPS; s++)
         if (!(fabs(o->losses[s] - p->losses[s]) <= 1e-4)) return false;
     return true;

@@ -10,10 +10,14 @@ static size_t block_of(size_t left, size_t most)
     return (left + n_blocks - 1) / n_blocks;
 }
 
+enum {
+    GROUP_COLUMNS = PRODUCT_GROUP * PRODUCT_LANES,
+    GROUP_FLOATS = PRODUCT_TERMS * GROUP_COLUMNS,
+};
+
 size_t KERNEL(product_scratch)(void)
 {
-    return dpt_cpu_round(PRODUCT_TERMS * PRODUCT_GROUP * PRODUCT_LANES + PRODUCT_BLOCK_FLOATS +
-                         LANES);
+    return dpt_cpu_round(GROUP_FLOATS + PRODUCT_BLOCK_FLOATS + LANES);
 }
 
 /* What is multiplied between two packings. */
@@ -48,11 +52,12 @@ static void multiply_panel(const gemm *g, const block *b, size_t start)
 /* All columns past the rows and terms of a block. */
 static void multiply_rows(const gemm *g, block *b)
 {
-    enum { WIDTH = PRODUCT_GROUP * PRODUCT_LANES };
     const size_t first = b->terms.begin, n_terms = b->terms.end - first;
     KERNEL(product_pack_a)(g, b->rows, first, n_terms, b->a);
     for (size_t column = 0; column < g->n; column = b->columns.end) {
-        b->columns = (dpt_cpu_range){column, g->n - column < WIDTH ? g->n : column + WIDTH};
+        const size_t left = g->n - column;
+        b->columns =
+            (dpt_cpu_range){column, column + (left < GROUP_COLUMNS ? left : GROUP_COLUMNS)};
         KERNEL(product_pack_b)(g, b->columns, first, n_terms, b->b);
         for (size_t start = column; start < b->columns.end; start += PRODUCT_LANES)
             multiply_panel(g, b, start);
@@ -61,7 +66,7 @@ static void multiply_rows(const gemm *g, block *b)
 
 void KERNEL(product_run)(const gemm *g, float *scratch)
 {
-    block b = {.b = scratch, .a = scratch + PRODUCT_TERMS * PRODUCT_GROUP * PRODUCT_LANES};
+    block b = {.b = scratch, .a = scratch + GROUP_FLOATS};
     for (size_t k = 0; k < g->k; k = b.terms.end) {
         b.terms = (dpt_cpu_range){k, k + block_of(g->k - k, PRODUCT_TERMS)};
         const size_t most_rows = PRODUCT_BLOCK_FLOATS / (b.terms.end - k);
