@@ -204,17 +204,35 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_scatter(dpt_device_set *devices, const f
                                                 size_t n_rows, size_t n_columns, const size_t *rows,
                                                 dpt_array **out);
 
-/* Replaces every one of the arrays, each on its own device and all of one size, by the sum of all.
-   Sums in the order of the list: every device gets the same bits.  Waits until it is done.  After a
-   failure an array holds anything; it may be set and summed again.
+/* Collectives.  Arrays are each on a device of its own, in the order of the list, and with several
+   processes those of all of them in the order of processes, each with at least one; all make the
+   call alike.  A call waits until it is done.  After a failure arrays that it writes hold anything;
+   they may be set, and the call made again.
 
-   With several processes over the arrays of all, which make the call alike, each with at least one
-   array.  It fails in all of them or in none, with the first failure in the order of ranks, its
-   process named, and DPT_E_INVALID where sizes differ; then all may go on.  Where processes do not
-   reach each other any more, or one has no memory to tell the others, this call fails and so does
+   It fails in all processes or in none, with the first failure in the order of ranks, its process
+   named, and DPT_E_INVALID where sizes do not fit; then all may go on.  Where processes do not
+   reach each other any more, or one has no memory to tell the others, the call fails and so does
    whatever they are to do together from then on: the process exits, which ends the others (see
    dpt_process_give_up). */
+
+/* Replaces every one of the arrays, all of one size, by the sum of all, in the order of the list:
+   every device gets the same bits. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_all_reduce(dpt_array *const *arrays, size_t n_arrays);
+
+/* Replaces every one of the arrays, all of one size, by array number `root` of all processes'. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_broadcast(dpt_array *const *arrays, size_t n_arrays,
+                                                  size_t root);
+
+/* Sums the arrays, all of one size, as all_reduce does, and gives every device its part: parts[i],
+   on the device of arrays[i], gets as many elements as it has from where the part before it ends.
+   Parts of all processes together are as large as an array, and may differ in size.  The arrays
+   stay as they are. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_reduce_scatter(dpt_array *const *arrays,
+                                                       dpt_array *const *parts, size_t n_arrays);
+
+/* The other way: every array, as large as all parts together, gets these one behind the other. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_all_gather(dpt_array *const *parts,
+                                                   dpt_array *const *arrays, size_t n_arrays);
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 

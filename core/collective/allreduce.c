@@ -127,7 +127,7 @@ void dpti_allreduce_reset(dpti_allreduce *allreduce)
 {
     dpti_allreduce *a = allreduce;
     dpt_error error = {.status = DPT_OK}; /* told by the next call that fails */
-    if (a->processes && dpti_processes_finish_reductions(a->processes, &error) != DPT_OK)
+    if (a->processes && dpti_processes_finish_collectives(a->processes, &error) != DPT_OK)
         error.status = DPT_OK;
     forget_runs(a);
 }
@@ -291,7 +291,7 @@ static dpt_status vote(dpti_allreduce *a, dpt_status mine)
 static dpt_status finish_reductions(dpti_allreduce *a)
 {
     dpt_error error = {.status = DPT_OK};
-    const dpt_status status = dpti_processes_finish_reductions(a->processes, &error);
+    const dpt_status status = dpti_processes_finish_collectives(a->processes, &error);
     const bool finite = a->finite;
     a->finite = true;
     if (status != DPT_OK) return status;

@@ -40,16 +40,16 @@ static void start_part(dpti_allreduce *a, const dpti_contribution *who, dpti_ran
                        bool summed, const dpti_feedback *feedback)
 {
     if (what.begin >= what.end) return;
-    const dpti_reduction reduction = {.data = a->members[0].view + what.begin,
-                                      .count = what.end - what.begin,
-                                      .contributes =
-                                          who->processes ? who->processes : a->all_contribute,
-                                      .prepare = a->n_ranks > 1 && !summed ? prepare_sum : NULL,
-                                      .user = a,
-                                      .owed = feedback ? feedback->owed + what.begin : NULL,
-                                      .owes = feedback ? feedback->owes + what.begin : NULL,
-                                      .finite = a->wants_finite ? &a->finite : NULL};
-    dpti_processes_start_reduction(a->processes, &reduction);
+    const dpti_collective reduction = {.data = a->members[0].view + what.begin,
+                                       .count = what.end - what.begin,
+                                       .contributes =
+                                           who->processes ? who->processes : a->all_contribute,
+                                       .prepare = a->n_ranks > 1 && !summed ? prepare_sum : NULL,
+                                       .user = a,
+                                       .owed = feedback ? feedback->owed + what.begin : NULL,
+                                       .owes = feedback ? feedback->owes + what.begin : NULL,
+                                       .finite = a->wants_finite ? &a->finite : NULL};
+    dpti_processes_start_collective(a->processes, &reduction);
 }
 
 void dpti_allreduce_start_reduction(dpti_allreduce *allreduce, const dpti_contribution *who,

@@ -69,7 +69,7 @@ typedef struct range {
 } range;
 
 /* Chunk k of the slice that process r sums. */
-static range chunk_of(const dpti_pipeline *p, const dpti_reduction *what, size_t r, size_t k)
+static range chunk_of(const dpti_pipeline *p, const dpti_collective *what, size_t r, size_t k)
 {
     const size_t lines = (what->count + SLICE_ALIGNMENT - 1) / SLICE_ALIGNMENT;
     size_t begin = lines * r / p->wire.n * SLICE_ALIGNMENT;
@@ -81,7 +81,7 @@ static range chunk_of(const dpti_pipeline *p, const dpti_reduction *what, size_t
 }
 
 /* Whether no process's slice has more than k chunks. */
-static bool is_past(const dpti_pipeline *p, const dpti_reduction *what, size_t k)
+static bool is_past(const dpti_pipeline *p, const dpti_collective *what, size_t k)
 {
     for (size_t r = 0; r < p->wire.n; r++) {
         const range chunk = chunk_of(p, what, r, k);
@@ -98,13 +98,13 @@ static float *staging_of(const dpti_pipeline *p, const unit *u, size_t r)
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-static bool is_packed(const dpti_reduction *what)
+static bool is_packed(const dpti_collective *what)
 {
     return what->owes != NULL;
 }
 
 /* Where elements travel packed they stand so from `data` on. */
-static void add(dpti_pipeline *p, const dpti_reduction *what, size_t *n, dpt_message message,
+static void add(dpti_pipeline *p, const dpti_collective *what, size_t *n, dpt_message message,
                 float *data, range elements)
 {
     message.data = data;
@@ -132,7 +132,7 @@ static dpt_status test(dpti_pipeline *p, unit *u, bool *done, dpt_error *error)
 }
 
 /* Rounds what stands in a range, with what is owed of it. */
-static void pack(const dpti_reduction *what, range elements)
+static void pack(const dpti_collective *what, range elements)
 {
     const float *owed = what->owed ? what->owed + elements.first : NULL;
     dpti_bfloat16_pack(what->data + elements.first, owed, what->owes + elements.first,
@@ -140,7 +140,7 @@ static void pack(const dpti_reduction *what, range elements)
 }
 
 /* Nothing is brought, and so nothing paid. */
-static void keep_owing(const dpti_reduction *what, range elements)
+static void keep_owing(const dpti_collective *what, range elements)
 {
     const size_t n_bytes = (elements.last - elements.first) * sizeof(float);
     if (what->owed)
@@ -150,7 +150,7 @@ static void keep_owing(const dpti_reduction *what, range elements)
 }
 
 /* This process's part of a slice, as it travels; its own slice, which does not, stays as it is. */
-static void make_part(const dpti_pipeline *p, const dpti_reduction *what, size_t r, range his)
+static void make_part(const dpti_pipeline *p, const dpti_collective *what, size_t r, range his)
 {
     const bool contributes = what->contributes[p->wire.rank];
     if (his.first == his.last) return;
@@ -164,7 +164,7 @@ static void make_part(const dpti_pipeline *p, const dpti_reduction *what, size_t
 }
 
 /* Brings everybody this process's part of his slice. */
-static dpt_status start_there(dpti_pipeline *p, const dpti_reduction *what, unit *u,
+static dpt_status start_there(dpti_pipeline *p, const dpti_collective *what, unit *u,
                               dpt_error *error)
 {
     const range mine = chunk_of(p, what, p->wire.rank, u->chunk);
@@ -182,7 +182,7 @@ static dpt_status start_there(dpti_pipeline *p, const dpti_reduction *what, unit
 }
 
 /* Brings everybody the sum of this process's slice. */
-static dpt_status start_back(dpti_pipeline *p, const dpti_reduction *what, unit *u,
+static dpt_status start_back(dpti_pipeline *p, const dpti_collective *what, unit *u,
                              dpt_error *error)
 {
     const range mine = chunk_of(p, what, p->wire.rank, u->chunk);
@@ -200,7 +200,7 @@ static dpt_status start_back(dpti_pipeline *p, const dpti_reduction *what, unit 
 
 /* block[i] += the part of process r of elements [begin, begin + n) of this process's slice; where
    it is the first one, the block is nothing yet. */
-static void add_part(const dpti_pipeline *p, const dpti_reduction *what, const unit *u, size_t r,
+static void add_part(const dpti_pipeline *p, const dpti_collective *what, const unit *u, size_t r,
                      range part, float *block, bool first)
 {
     const range mine = chunk_of(p, what, p->wire.rank, u->chunk);
@@ -221,7 +221,7 @@ static void add_part(const dpti_pipeline *p, const dpti_reduction *what, const u
 
 /* Sums this process's slice, in the order of ranks: float addition is not associative, and a sum
    must not depend on who makes it. */
-static void sum(const dpti_pipeline *p, const dpti_reduction *what, const unit *u)
+static void sum(const dpti_pipeline *p, const dpti_collective *what, const unit *u)
 {
     const range mine = chunk_of(p, what, p->wire.rank, u->chunk);
     float block[BLOCK];
@@ -241,7 +241,7 @@ static void sum(const dpti_pipeline *p, const dpti_reduction *what, const unit *
 
 /* All slices are back.  The owner's own is taken from what it has sent, as everybody's is, and
    looked at as by everybody. */
-static void adopt(const dpti_pipeline *p, const dpti_reduction *what, const unit *u)
+static void adopt(const dpti_pipeline *p, const dpti_collective *what, const unit *u)
 {
     for (size_t r = 0; r < p->wire.n; r++) {
         const range his = chunk_of(p, what, r, u->chunk);
@@ -254,7 +254,7 @@ static void adopt(const dpti_pipeline *p, const dpti_reduction *what, const unit
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-static dpt_status start_next(dpti_pipeline *p, const dpti_reduction *what, dpt_error *error)
+static dpt_status start_next(dpti_pipeline *p, const dpti_collective *what, dpt_error *error)
 {
     unit *u = &p->units[(p->first + p->n_under_way) % UNDER_WAY];
     *u = (unit){.reduction = p->reduction, .chunk = p->next_chunk++};
@@ -267,7 +267,7 @@ static dpt_status start_next(dpti_pipeline *p, const dpti_reduction *what, dpt_e
     return start_there(p, what, u, error);
 }
 
-dpt_status dpti_pipeline_look(dpti_pipeline *pipeline, const dpti_reduction *ring, size_t n_ring,
+dpt_status dpti_pipeline_look(dpti_pipeline *pipeline, const dpti_collective *ring, size_t n_ring,
                               size_t n_started, size_t *n_over, bool *moved, dpt_error *error)
 {
     dpti_pipeline *p = pipeline;

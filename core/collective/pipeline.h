@@ -29,7 +29,7 @@ void dpti_pipeline_destroy(dpti_pipeline *pipeline);
 /* Looks once at what is under way and starts what can be started.  Reduction number i (from 0, all
    that ever were) is ring[i % n_ring], for i below n_started; *n_over counts those that are over.
    *moved: something has happened, and it may pay to look again at once. */
-DPT_CHECK_RESULT dpt_status dpti_pipeline_look(dpti_pipeline *pipeline, const dpti_reduction *ring,
+DPT_CHECK_RESULT dpt_status dpti_pipeline_look(dpti_pipeline *pipeline, const dpti_collective *ring,
                                                size_t n_ring, size_t n_started, size_t *n_over,
                                                bool *moved, dpt_error *error);
 

@@ -41,7 +41,7 @@ struct dpti_processes {
     void *argument;
     dpt_error *error;
     dpt_status status;
-    dpti_reduction ring[DPTI_MOST_REDUCTIONS];
+    dpti_collective ring[DPTI_MOST_COLLECTIVES];
     size_t n_started, n_over, n_waiting; /* reductions, ever; threads that wait for them */
     bool looking;                        /* at reductions: their memory is in use */
 };
@@ -88,7 +88,7 @@ static dpt_status tell_failure(dpti_processes *p, dpt_error *error)
 /* ---- The communication thread ---------------------------------------------------------------- */
 
 /* Looks at the reductions that are under way; whether anything has moved. */
-static bool look_at_reductions(dpti_processes *p)
+static bool look_at_collectives(dpti_processes *p)
 {
     dpt_error error = {.status = DPT_OK};
     bool moved = false;
@@ -98,7 +98,7 @@ static bool look_at_reductions(dpti_processes *p)
     p->looking = n_over < n_started;
     pthread_mutex_unlock(&p->mutex);
     if (n_over >= n_started) return false;
-    const dpt_status status = dpti_pipeline_look(p->pipeline, p->ring, DPTI_MOST_REDUCTIONS,
+    const dpt_status status = dpti_pipeline_look(p->pipeline, p->ring, DPTI_MOST_COLLECTIVES,
                                                  n_started, &n_over, &moved, &error);
     if (status != DPT_OK) note_failure(p, status, &error);
     pthread_mutex_lock(&p->mutex);
@@ -148,13 +148,13 @@ static void pause_between_calls(dpti_processes *p, patience *pause)
 }
 
 /* Under the mutex. */
-static void reduce_until_called(dpti_processes *p)
+static void work_until_called(dpti_processes *p)
 {
     patience pause;
     begin_patience(&pause);
     while (!p->call && !p->stop && !p->failed && p->n_over < p->n_started) {
         pthread_mutex_unlock(&p->mutex);
-        const bool moved = look_at_reductions(p);
+        const bool moved = look_at_collectives(p);
         pthread_mutex_lock(&p->mutex);
         if (moved)
             begin_patience(&pause);
@@ -169,7 +169,7 @@ static void *communicate(void *argument)
     (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK); /* else a sleep takes 50 microseconds more */
     pthread_mutex_lock(&p->mutex);
     for (;;) {
-        reduce_until_called(p);
+        work_until_called(p);
         while (!p->call && !p->stop && (p->failed || p->n_over == p->n_started))
             pthread_cond_wait(&p->changed, &p->mutex);
         if (!p->call && p->stop) break;
@@ -377,7 +377,7 @@ static dpt_status exchange(dpti_processes *p, size_t n, dpt_error *error)
         DPT_TRY(w->transport->test(w->self, request, &done, error));
         if (done) return DPT_OK;
         if (has_failed(p)) return DPT_FAIL(error, DPT_E_STATE, "this process has given up");
-        if (look_at_reductions(p)) continue;
+        if (look_at_collectives(p)) continue;
         const long sleep =
             next_sleep(&pause, n_bytes < MUCH ? eager_seconds : eager_seconds_for_much);
         if (sleep == 0)
@@ -585,18 +585,18 @@ dpt_status dpti_processes_deal(dpti_processes *processes, const void *all, size_
 
 /* ---- All-reduce ------------------------------------------------------------------------------ */
 
-void dpti_processes_start_reduction(dpti_processes *processes, const dpti_reduction *reduction)
+void dpti_processes_start_collective(dpti_processes *processes, const dpti_collective *reduction)
 {
     dpti_processes *p = processes;
     pthread_mutex_lock(&p->mutex);
-    while (!p->failed && p->n_started - p->n_over == DPTI_MOST_REDUCTIONS)
+    while (!p->failed && p->n_started - p->n_over == DPTI_MOST_COLLECTIVES)
         pthread_cond_wait(&p->changed, &p->mutex);
-    if (!p->failed) p->ring[p->n_started++ % DPTI_MOST_REDUCTIONS] = *reduction;
+    if (!p->failed) p->ring[p->n_started++ % DPTI_MOST_COLLECTIVES] = *reduction;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->mutex);
 }
 
-dpt_status dpti_processes_finish_reductions(dpti_processes *processes, dpt_error *error)
+dpt_status dpti_processes_finish_collectives(dpti_processes *processes, dpt_error *error)
 {
     dpti_processes *p = processes;
     pthread_mutex_lock(&p->mutex);

@@ -50,14 +50,14 @@ static dpt_status sum_once(dpt_context *context, const sums_task *task, size_t r
         data[i] = who[rank] ? value_of(rank, step, i) : NAN;
     for (size_t k = n_pieces; k-- > 0;) {
         const size_t begin = task->count * k / n_pieces, end = task->count * (k + 1) / n_pieces;
-        const dpti_reduction reduction = {.data = data + begin,
-                                          .count = end - begin,
-                                          .contributes = who,
-                                          .owed = feedback->owed + begin,
-                                          .owes = feedback->owes + begin};
-        if (end > begin) dpti_processes_start_reduction(context->processes, &reduction);
+        const dpti_collective reduction = {.data = data + begin,
+                                           .count = end - begin,
+                                           .contributes = who,
+                                           .owed = feedback->owed + begin,
+                                           .owes = feedback->owes + begin};
+        if (end > begin) dpti_processes_start_collective(context->processes, &reduction);
     }
-    const dpt_status status = dpti_processes_finish_reductions(context->processes, &error);
+    const dpt_status status = dpti_processes_finish_collectives(context->processes, &error);
     dpti_feedback_commit(feedback);
     return status;
 }

@@ -35,9 +35,9 @@ static void reduce_in_pieces(dpti_processes *p, const reduce_task *task, float *
     size_t end = task->count;
     for (size_t i = task->n_pieces; i-- > 0;) {
         const size_t begin = task->count * i / task->n_pieces;
-        const dpti_reduction reduction = {
+        const dpti_collective reduction = {
             .data = data + begin, .count = end - begin, .contributes = contributes};
-        dpti_processes_start_reduction(p, &reduction);
+        dpti_processes_start_collective(p, &reduction);
         end = begin;
         dpt_error error;
         if (i % 3 == 1 && dpti_processes_agree(p, DPT_OK, NULL, 0, NULL, &error) != DPT_OK) return;
@@ -58,7 +58,7 @@ static dpt_status reduce_part(dpt_context *context, size_t rank, void *user)
     data[task->count] = 7; /* nobody's */
     task->results[rank] = data;
     reduce_in_pieces(context->processes, task, data, contributes);
-    return dpti_processes_finish_reductions(context->processes, &error);
+    return dpti_processes_finish_collectives(context->processes, &error);
 }
 
 static void check_pieces(test *t, size_t n, size_t count, unsigned contributing, size_t n_pieces)
