@@ -5,6 +5,7 @@
 #define DPTI_ALLREDUCE_STATE_H
 
 #include "collective/allreduce.h"
+#include "collective/range.h"
 #include "collective/rendezvous.h"
 
 #include <pthread.h>
@@ -15,10 +16,6 @@ enum {
     DPTI_BUCKETS = 64, /* what is brought beyond waits for the run */
     DPTI_REST = 2,     /* what a run brings lies before the buckets and behind them */
 };
-
-typedef struct dpti_range {
-    size_t begin, end;
-} dpti_range;
 
 typedef struct dpti_member {
     const dpti_buffer *data;

@@ -1,7 +1,7 @@
-/* Reductions over processes that are under way, made of messages that nobody waits for: what the
+/* Collectives over processes that are under way, made of messages that nobody waits for: what the
    communication thread does between calls and while it waits in one (processes.c).  One after the
-   other in the order in which they were started, in chunks: one is brought to the process that sums
-   it while another one is summed and the sums of a third come back.
+   other in the order in which they were started, in chunks, some of which are under way at the same
+   time.
 
    All functions are for the communication thread. */
 #ifndef DPTI_PIPELINE_H
@@ -19,14 +19,18 @@ typedef struct dpti_wire {
 } dpti_wire;
 
 /* The channel of everything else. */
-enum { DPTI_CHANNEL_CALLS, DPTI_CHANNEL_SCATTER, DPTI_CHANNEL_GATHER };
+enum { DPTI_CHANNEL_CALLS, DPTI_CHANNEL_UNITS /* and the next DPTI_MOST_WINDOW - 1 */ };
 
 /* NULL without memory. */
 dpti_pipeline *dpti_pipeline_create(const dpti_wire *wire);
 /* Accepts NULL.  What is under way, of a transport that has failed, is left behind. */
 void dpti_pipeline_destroy(dpti_pipeline *pipeline);
 
-/* Looks once at what is under way and starts what can be started.  Reduction number i (from 0, all
+/* As dpti_processes_set_travel. */
+DPT_CHECK_RESULT dpt_status dpti_pipeline_set_travel(dpti_pipeline *pipeline,
+                                                     const dpti_travel *travel, dpt_error *error);
+
+/* Looks once at what is under way and starts what can be started.  Collective number i (from 0, all
    that ever were) is ring[i % n_ring], for i below n_started; *n_over counts those that are over.
    *moved: something has happened, and it may pay to look again at once. */
 DPT_CHECK_RESULT dpt_status dpti_pipeline_look(dpti_pipeline *pipeline, const dpti_collective *ring,

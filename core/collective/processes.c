@@ -42,8 +42,8 @@ struct dpti_processes {
     dpt_error *error;
     dpt_status status;
     dpti_collective ring[DPTI_MOST_COLLECTIVES];
-    size_t n_started, n_over, n_waiting; /* reductions, ever; threads that wait for them */
-    bool looking;                        /* at reductions: their memory is in use */
+    size_t n_started, n_over, n_waiting; /* collectives, ever; threads that wait for them */
+    bool looking;                        /* at collectives: their memory is in use */
 };
 
 static bool has_failed(dpti_processes *p)
@@ -87,7 +87,7 @@ static dpt_status tell_failure(dpti_processes *p, dpt_error *error)
 
 /* ---- The communication thread ---------------------------------------------------------------- */
 
-/* Looks at the reductions that are under way; whether anything has moved. */
+/* Looks at the collectives that are under way; whether anything has moved. */
 static bool look_at_collectives(dpti_processes *p)
 {
     dpt_error error = {.status = DPT_OK};
@@ -129,7 +129,7 @@ static long next_sleep(patience *pause, double eager)
     return sleep;
 }
 
-/* Under the mutex: nobody calls, and reductions are under way.  A call ends the sleep. */
+/* Under the mutex: nobody calls, and collectives are under way.  A call ends the sleep. */
 static void pause_between_calls(dpti_processes *p, patience *pause)
 {
     const long sleep = next_sleep(pause, p->n_waiting > 0 ? eager_seconds_for_much : 0);
@@ -361,7 +361,7 @@ static void add_all_gather(const dpti_processes *p, uint8_t *base, const size_t 
     }
 }
 
-/* Sends and receives the first n messages, working on reductions meanwhile. */
+/* Sends and receives the first n messages, working on collectives meanwhile. */
 static dpt_status exchange(dpti_processes *p, size_t n, dpt_error *error)
 {
     const dpti_wire *w = &p->wire;
@@ -583,15 +583,27 @@ dpt_status dpti_processes_deal(dpti_processes *processes, const void *all, size_
     return together(processes, run_rooted, &job, error);
 }
 
-/* ---- All-reduce ------------------------------------------------------------------------------ */
+/* ---- Collectives beside calls ---------------------------------------------------------------- */
 
-void dpti_processes_start_collective(dpti_processes *processes, const dpti_collective *reduction)
+static dpt_status run_set_travel(dpti_processes *p, void *argument, dpt_error *error)
+{
+    return dpti_pipeline_set_travel(p->pipeline, argument, error);
+}
+
+dpt_status dpti_processes_set_travel(dpti_processes *processes, const dpti_travel *travel,
+                                     dpt_error *error)
+{
+    dpti_travel copy = *travel;
+    return call(processes, run_set_travel, &copy, error);
+}
+
+void dpti_processes_start_collective(dpti_processes *processes, const dpti_collective *collective)
 {
     dpti_processes *p = processes;
     pthread_mutex_lock(&p->mutex);
     while (!p->failed && p->n_started - p->n_over == DPTI_MOST_COLLECTIVES)
         pthread_cond_wait(&p->changed, &p->mutex);
-    if (!p->failed) p->ring[p->n_started++ % DPTI_MOST_COLLECTIVES] = *reduction;
+    if (!p->failed) p->ring[p->n_started++ % DPTI_MOST_COLLECTIVES] = *collective;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->mutex);
 }

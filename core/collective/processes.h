@@ -1,9 +1,9 @@
 /* The processes of a job, and what they do together, by messages of a transport.
 
    One thread, the communication thread, opens the transport and makes all of its calls, as MPI
-   wants it; whoever calls here waits for it, but for reductions, which it works on beside
+   wants it; whoever calls here waits for it, but for collectives, which it works on beside
    everything else.  All processes make the same calls in the same order with the same sizes, and
-   start the same reductions in the same order: that is the caller's business, and the reason why
+   start the same collectives in the same order: that is the caller's business, and the reason why
    nothing may depend on a clock or on what one process alone has seen.
 
    After a failure of the transport every further call fails: the job is at its end. */

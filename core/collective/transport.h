@@ -9,11 +9,11 @@
 #include "backend.h" /* dpt_error, DPT_FAIL */
 #include "dpt_types.h"
 
-#define DPT_TRANSPORT_ABI        2u
+#define DPT_TRANSPORT_ABI        3u
 #define DPT_TRANSPORT_ENTRY_NAME "dpt_transport_entry"
 
 /* Channels: what is under way at the same time and started in no common order. */
-enum { DPT_TRANSPORT_CHANNELS = 3 };
+enum { DPT_TRANSPORT_CHANNELS = 17 };
 
 /* Bytes from one process to another.  Between two processes messages of one channel arrive in the
    order in which they were sent, whatever their sizes; a receive has the size of its send, and

@@ -16,37 +16,44 @@ enum { MOST = 5 };
 
 /* ---- Collectives ----------------------------------------------------------------------------- */
 
-typedef struct reduce_task {
+typedef struct collective_task {
+    dpti_collective_kind kind;
+    dpti_travel travel;
     size_t n, count, n_pieces;
+    const size_t *slices;  /* NULL: about equal; of each piece, if it is one piece */
     unsigned contributing; /* bits */
     float *results[MOST];
-} reduce_task;
+} collective_task;
 
 /* Different in every element and process, with different last bits. */
 static float value_of(size_t rank, size_t i)
 {
-    return (float)sin((double)(i * 7 + rank * 1000003 + 1)) / 3.0f;
+    const uint32_t mixed = ((uint32_t)i * 7 + (uint32_t)rank * 1000003 + 1) * 2654435761u;
+    return (float)(int32_t)mixed / 3.0f;
 }
 
 /* From the end, with calls in between, which overtake. */
-static void reduce_in_pieces(dpti_processes *p, const reduce_task *task, float *data,
-                             const bool *contributes)
+static void run_in_pieces(dpti_processes *p, const collective_task *task, float *data,
+                          const bool *contributes)
 {
     size_t end = task->count;
     for (size_t i = task->n_pieces; i-- > 0;) {
         const size_t begin = task->count * i / task->n_pieces;
-        const dpti_collective reduction = {
-            .data = data + begin, .count = end - begin, .contributes = contributes};
-        dpti_processes_start_collective(p, &reduction);
+        const dpti_collective piece = {.kind = task->kind,
+                                       .data = data + begin,
+                                       .count = end - begin,
+                                       .slices = task->slices,
+                                       .contributes = contributes};
+        dpti_processes_start_collective(p, &piece);
         end = begin;
         dpt_error error;
         if (i % 3 == 1 && dpti_processes_agree(p, DPT_OK, NULL, 0, NULL, &error) != DPT_OK) return;
     }
 }
 
-static dpt_status reduce_part(dpt_context *context, size_t rank, void *user)
+static dpt_status run_part(dpt_context *context, size_t rank, void *user)
 {
-    reduce_task *task = user;
+    collective_task *task = user;
     dpt_error error = {.status = DPT_OK};
     bool contributes[MOST];
     float *data = malloc((task->count + 1) * sizeof *data);
@@ -57,32 +64,74 @@ static dpt_status reduce_part(dpt_context *context, size_t rank, void *user)
         data[i] = contributes[rank] ? value_of(rank, i) : NAN;
     data[task->count] = 7; /* nobody's */
     task->results[rank] = data;
-    reduce_in_pieces(context->processes, task, data, contributes);
+    DPT_TRY(dpti_processes_set_travel(context->processes, &task->travel, &error));
+    run_in_pieces(context->processes, task, data, contributes);
     return dpti_processes_finish_collectives(context->processes, &error);
+}
+
+/* In the order of ranks, beginning with the first that contributes; 0 if none does. */
+static float sum_of(const collective_task *task, size_t i)
+{
+    float sum = 0;
+    bool any = false;
+    for (size_t r = 0; r < task->n; r++) {
+        if (!(task->contributing >> r & 1)) continue;
+        sum = any ? sum + value_of(r, i) : value_of(r, i);
+        any = true;
+    }
+    return sum;
+}
+
+/* Whose slice an element is in, of one piece. */
+static size_t owner_of(const collective_task *task, size_t i)
+{
+    size_t r = 0;
+    while (i >= task->slices[r + 1])
+        r++;
+    return r;
+}
+
+static size_t count_wrong(const collective_task *task)
+{
+    size_t n_wrong = 0;
+    for (size_t i = 0; i < task->count; i++) {
+        const size_t owner = task->slices ? owner_of(task, i) : 0;
+        const bool gathers = task->kind == DPTI_ALL_GATHER;
+        const float expected = gathers ? value_of(owner, i) : sum_of(task, i);
+        for (size_t r = 0; r < task->n; r++)
+            if (task->kind != DPTI_REDUCE_SCATTER || r == owner)
+                n_wrong += task->results[r][i] != expected;
+    }
+    for (size_t r = 0; r < task->n; r++)
+        n_wrong += task->results[r][task->count] != 7;
+    return n_wrong;
+}
+
+static void check_collective(test *t, collective_task *task)
+{
+    char message[512] = "";
+    if (!CHECK_OK(stand_ins_run(task->n, run_part, task, message)) ||
+        !CHECK_SIZE(count_wrong(task), 0))
+        FAIL("kind %d, route %d, window %zu, %zu processes, %zu elements in %zu pieces: %s",
+             (int)task->kind, (int)task->travel.route, task->travel.window, task->n, task->count,
+             task->n_pieces, message);
+    for (size_t r = 0; r < task->n; r++)
+        free(task->results[r]);
 }
 
 static void check_pieces(test *t, size_t n, size_t count, unsigned contributing, size_t n_pieces)
 {
-    reduce_task task = {.n = n, .count = count, .contributing = contributing, .n_pieces = n_pieces};
-    char message[512] = "";
-    if (!CHECK_OK(stand_ins_run(n, reduce_part, &task, message)))
-        FAIL("%zu processes, %zu elements: %s", n, count, message);
-    size_t n_wrong = 0;
-    for (size_t i = 0; i < count; i++) {
-        float sum = 0;
-        bool any = false;
-        for (size_t r = 0; r < n; r++) {
-            if (!(contributing >> r & 1)) continue;
-            sum = any ? sum + value_of(r, i) : value_of(r, i);
-            any = true;
-        }
-        for (size_t r = 0; r < n; r++)
-            n_wrong += task.results[r][i] != sum;
-    }
-    CHECK_SIZE(n_wrong, 0);
-    for (size_t r = 0; r < n; r++) {
-        CHECK(task.results[r][count] == 7);
-        free(task.results[r]);
+    static const dpti_travel travels[] = {{DPTI_ROUTE_DIRECT, DPTI_LEAST_WINDOW},
+                                          {DPTI_ROUTE_DIRECT, DPTI_MOST_WINDOW},
+                                          {DPTI_ROUTE_RING, DPTI_LEAST_WINDOW},
+                                          {DPTI_ROUTE_RING, 5}};
+    for (size_t i = 0; i < sizeof travels / sizeof *travels; i++) {
+        collective_task task = {.travel = travels[i],
+                                .n = n,
+                                .count = count,
+                                .contributing = contributing,
+                                .n_pieces = n_pieces};
+        check_collective(t, &task);
     }
 }
 
@@ -91,7 +140,7 @@ static void check_reduce(test *t, size_t n, size_t count, unsigned contributing)
     check_pieces(t, n, count, contributing, 1);
 }
 
-/* Sums in the order of ranks, to the bit, wherever slices and chunks begin. */
+/* Sums in the order of ranks, to the bit, wherever slices and chunks begin, and on every route. */
 static void all_reduce(test *t)
 {
     static const size_t counts[] = {0, 1, 15, 17, 255, 4097, 300000, 1000003};
@@ -101,11 +150,63 @@ static void all_reduce(test *t)
     check_reduce(t, 3, 1000, 5);
     check_reduce(t, 3, 300000, 2);
     check_reduce(t, 4, 1000, 0);
+    check_reduce(t, 4, 100000, 8);
     for (size_t n = 1; n <= MOST; n++) {
         check_pieces(t, n, 3000001, (1u << n) - 1, 7);
         check_pieces(t, n, 5000, (1u << n) - 1, 100); /* more than are under way at once */
     }
     check_pieces(t, 3, 3000001, 5, 4);
+}
+
+/* The other kinds with slices of any size, some empty, and one that is everything: a broadcast. */
+static void slices(test *t)
+{
+    static const size_t cuts[][MOST + 1] = {{0, 0, 0, 0, 0, 0},
+                                            {0, 1, 3, 3, 10, 11},
+                                            {0, 70001, 70001, 300000, 300017, 400000},
+                                            {0, 0, 200003, 200003, 200003, 200003},
+                                            {0, 0, 0, 0, 0, 1000003}};
+    for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++)
+        for (size_t n = 1; n <= MOST; n++)
+            for (int i = 0; i < 8; i++) {
+                const bool gathers = i & 1;
+                collective_task task = {
+                    .kind = gathers ? DPTI_ALL_GATHER : DPTI_REDUCE_SCATTER,
+                    .travel = {i & 2 ? DPTI_ROUTE_RING : DPTI_ROUTE_DIRECT, i & 4 ? 4 : 3},
+                    .slices = cuts[c],
+                    .n = n,
+                    .count = cuts[c][n],
+                    .n_pieces = 1,
+                    .contributing = gathers || n < 3 ? (1u << n) - 1 : 6};
+                check_collective(t, &task);
+            }
+}
+
+/* Whenever a connection is cut, everybody hears of it or is done. */
+static void collectives_are_cut(test *t)
+{
+    for (int route = DPTI_ROUTE_DIRECT; route <= DPTI_ROUTE_RING; route++) {
+        size_t n_failed = 0;
+        for (size_t after = 0;; after++) {
+            char message[512] = "";
+            collective_task task = {.travel = {(dpti_route)route, DPTI_LEAST_WINDOW},
+                                    .n = 3,
+                                    .count = 300000,
+                                    .contributing = 7,
+                                    .n_pieces = 2};
+            stand_ins_fail(1, after);
+            (void)alarm(60); /* nothing may hang */
+            const dpt_status status = stand_ins_run(task.n, run_part, &task, message);
+            (void)alarm(0);
+            stand_ins_fail(0, SIZE_MAX);
+            for (size_t r = 0; r < task.n; r++)
+                free(task.results[r]);
+            if (status == DPT_OK) break;
+            CHECK(status == DPT_E_IO);
+            n_failed++;
+        }
+        CHECK(n_failed > 3);
+    }
 }
 
 typedef struct agree_task {
@@ -344,6 +445,8 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"sums are those of the ranks in order, to the bit", all_reduce},
+        {"sums and gathers in slices of any size", slices},
+        {"the transport fails while collectives are under way", collectives_are_cut},
         {"all agree, or hear who does not", agreement},
         {"arrays of all processes are summed, if of one size", sums_of_other_sizes},
         {"a device of one process fails while arrays are summed", sums_fail},

@@ -1,0 +1,69 @@
+/* What routes have in common: slices, chunks, messages. */
+#include "collective/route.h"
+
+#include "base/base.h"
+
+enum { SLICE_ALIGNMENT = 16 /* elements: a cache line */ };
+
+dpti_range dpti_slice_of(const dpti_wire *wire, const dpti_collective *what, size_t r)
+{
+    if (what->slices) return (dpti_range){what->slices[r], what->slices[r + 1]};
+    const size_t lines = (what->count + SLICE_ALIGNMENT - 1) / SLICE_ALIGNMENT;
+    const size_t begin = lines * r / wire->n * SLICE_ALIGNMENT;
+    const size_t end = lines * (r + 1) / wire->n * SLICE_ALIGNMENT;
+    return (dpti_range){begin, end < what->count ? end : what->count};
+}
+
+dpti_range dpti_chunk_of(dpti_range range, size_t k)
+{
+    const size_t begin = range.begin + k * DPTI_CHUNK;
+    return dpti_range_common(range, (dpti_range){begin, begin + DPTI_CHUNK});
+}
+
+size_t dpti_count_chunks(size_t n_elements)
+{
+    return n_elements == 0 ? 1 : (n_elements - 1) / DPTI_CHUNK + 1;
+}
+
+size_t dpti_count_slice_chunks(const dpti_wire *wire, const dpti_collective *what)
+{
+    size_t most = 0;
+    for (size_t r = 0; r < wire->n; r++) {
+        const size_t size = dpti_range_size(dpti_slice_of(wire, what, r));
+        if (size > most) most = size;
+    }
+    return dpti_count_chunks(most);
+}
+
+void dpti_prepare_part(const dpti_unit *u, dpti_range elements)
+{
+    const dpti_collective *what = u->what;
+    if (!what->prepare || !what->contributes[u->wire->rank]) return;
+    if (elements.begin < elements.end)
+        what->prepare(what->user, what->data + elements.begin, dpti_range_size(elements));
+}
+
+void dpti_look_at_sum(const dpti_unit *u, dpti_range elements)
+{
+    const dpti_collective *what = u->what;
+    if (what->finite && !dpti_all_finite(what->data + elements.begin, dpti_range_size(elements)))
+        *what->finite = false;
+}
+
+static void add(dpti_unit *u, dpt_message message, size_t n_elements)
+{
+    const size_t n_each = dpti_is_packed(u->what) ? sizeof(uint16_t) : sizeof(float);
+    message.channel = u->channel;
+    message.n_bytes = n_elements * n_each;
+    if (n_elements > 0) u->messages[u->n_messages++] = message;
+}
+
+void dpti_unit_send(dpti_unit *u, size_t peer, float *data, size_t n_elements)
+{
+    add(u, (dpt_message){.peer = peer, .data = data}, n_elements);
+}
+
+void dpti_unit_receive(dpti_unit *u, size_t peer, float *data, size_t n_elements)
+{
+    add(u, (dpt_message){.receive = true, .peer = peer, .data = data}, n_elements);
+}

@@ -1,0 +1,159 @@
+/* The direct route: every process brings every other its part of that one's slice, sums its own,
+   and brings the sum to all.  Two phases of messages, however many processes there are; an
+   all-gather is the second one alone, a reduce-scatter the first.
+
+   Packed, elements stand as bfloat16 at the beginning of their memory while they travel. */
+#include "base/base.h"
+#include "collective/bfloat16.h"
+#include "collective/route.h"
+
+#include <string.h>
+
+enum { BLOCK = 4096 /* elements that are summed at a time: 16 KiB, which stays in L1 */ };
+
+static size_t n_staged(size_t n)
+{
+    return n - 1;
+}
+
+static dpti_range part_of(const dpti_unit *u, size_t r)
+{
+    return dpti_chunk_of(dpti_slice_of(u->wire, u->what, r), u->chunk);
+}
+
+static float *staging_of(const dpti_unit *u, size_t r)
+{
+    return u->staging + (r < u->wire->rank ? r : r - 1) * DPTI_CHUNK;
+}
+
+/* Rounds what stands in a range, with what is owed of it. */
+static void pack(const dpti_collective *what, dpti_range elements)
+{
+    const float *owed = what->owed ? what->owed + elements.begin : NULL;
+    dpti_bfloat16_pack(what->data + elements.begin, owed, what->owes + elements.begin,
+                       dpti_range_size(elements));
+}
+
+/* Nothing is brought, and so nothing paid. */
+static void keep_owing(const dpti_collective *what, dpti_range elements)
+{
+    const size_t n_bytes = dpti_range_size(elements) * sizeof(float);
+    if (what->owed)
+        memcpy(what->owes + elements.begin, what->owed + elements.begin, n_bytes);
+    else
+        memset(what->owes + elements.begin, 0, n_bytes);
+}
+
+/* This process's part of a slice, as it travels; its own slice, which does not, stays as it is. */
+static void make_part(const dpti_unit *u, size_t r, dpti_range his)
+{
+    dpti_prepare_part(u, his);
+    if (!dpti_is_packed(u->what) || r == u->wire->rank || his.begin == his.end) return;
+    if (u->what->contributes[u->wire->rank])
+        pack(u->what, his);
+    else
+        keep_owing(u->what, his);
+}
+
+static void bring_parts(dpti_unit *u)
+{
+    const dpti_collective *what = u->what;
+    const size_t rank = u->wire->rank;
+    for (size_t r = 0; r < u->wire->n; r++) {
+        const dpti_range his = part_of(u, r);
+        make_part(u, r, his);
+        if (r == rank) continue;
+        if (what->contributes[rank])
+            dpti_unit_send(u, r, what->data + his.begin, dpti_range_size(his));
+        if (what->contributes[r])
+            dpti_unit_receive(u, r, staging_of(u, r), dpti_range_size(part_of(u, rank)));
+    }
+}
+
+static void bring_own(dpti_unit *u)
+{
+    float *data = u->what->data;
+    const dpti_range mine = part_of(u, u->wire->rank);
+    for (size_t r = 0; r < u->wire->n; r++) {
+        const dpti_range his = part_of(u, r);
+        if (r == u->wire->rank) continue;
+        dpti_unit_send(u, r, data + mine.begin, dpti_range_size(mine));
+        dpti_unit_receive(u, r, data + his.begin, dpti_range_size(his));
+    }
+}
+
+/* block[i] += the part of process r of these elements of this process's slice; where it is the
+   first one, the block is nothing yet. */
+static void add_part(const dpti_unit *u, size_t r, dpti_range elements, float *block, bool first)
+{
+    const size_t n = dpti_range_size(elements);
+    const size_t offset = elements.begin - part_of(u, u->wire->rank).begin;
+    const bool own = r == u->wire->rank;
+    const float *from = own ? u->what->data + elements.begin : staging_of(u, r);
+    if (first) memset(block, 0, n * sizeof *block);
+    if (!own && dpti_is_packed(u->what)) {
+        dpti_bfloat16_add(block, (const uint16_t *)(const void *)from + offset, n);
+        return;
+    }
+    if (!own) from += offset;
+    if (first)
+        memcpy(block, from, n * sizeof *block);
+    else
+        for (size_t i = 0; i < n; i++)
+            block[i] += from[i];
+}
+
+/* Sums this process's slice, in the order of ranks: float addition is not associative, and a sum
+   must not depend on who makes it. */
+static void sum(const dpti_unit *u)
+{
+    const dpti_collective *what = u->what;
+    const dpti_range mine = part_of(u, u->wire->rank);
+    float block[BLOCK];
+    for (size_t begin = mine.begin; begin < mine.end; begin += BLOCK) {
+        const size_t n = mine.end - begin < BLOCK ? mine.end - begin : BLOCK;
+        bool empty = true;
+        for (size_t r = 0; r < u->wire->n; r++) {
+            if (!what->contributes[r]) continue;
+            add_part(u, r, (dpti_range){begin, begin + n}, block, empty);
+            empty = false;
+        }
+        if (empty) memset(block, 0, n * sizeof *block);
+        memcpy(what->data + begin, block, n * sizeof *block);
+    }
+    if (dpti_is_packed(what)) pack(what, mine);
+}
+
+/* All slices are back.  The owner's own is taken from what it has sent, as everybody's is, and
+   looked at as by everybody. */
+static void adopt(const dpti_unit *u)
+{
+    for (size_t r = 0; r < u->wire->n; r++) {
+        const dpti_range his = part_of(u, r);
+        if (dpti_is_packed(u->what))
+            dpti_bfloat16_unpack(u->what->data + his.begin, dpti_range_size(his));
+        dpti_look_at_sum(u, his);
+    }
+}
+
+static bool begin(dpti_unit *u, unsigned k)
+{
+    const bool gathers = u->what->kind != DPTI_REDUCE_SCATTER;
+    if (u->what->kind == DPTI_ALL_GATHER) k++;
+    switch (k) {
+    case 0: bring_parts(u); return true;
+    case 1:
+        if (u->what->kind != DPTI_ALL_GATHER) sum(u);
+        if (gathers) bring_own(u);
+        return gathers;
+    default:
+        if (u->what->kind == DPTI_ALL_REDUCE) adopt(u);
+        return false;
+    }
+}
+
+const dpti_route_steps dpti_route_direct = {
+    .n_staged = n_staged,
+    .n_chunks = dpti_count_slice_chunks,
+    .begin = begin,
+};

@@ -1,0 +1,133 @@
+/* The route along the ring of processes: messages to neighbours alone.
+
+   Sums are made in the order of ranks, as on every route, so a chunk begins at process 0 and goes
+   up to the last one; each adds its part on the way.  The last one has the sum.  Of an all-reduce
+   it goes back the way it came; of a reduce-scatter the owners of slices get theirs from there.
+
+   Slices that are gathered go round, each from its owner on: in phase k every process passes on the
+   slice that was k processes behind. */
+#include "collective/route.h"
+
+#include <string.h>
+
+/* What comes from below, with this one's part. */
+static size_t n_staged(size_t n)
+{
+    (void)n;
+    return 1;
+}
+
+static size_t n_chunks(const dpti_wire *wire, const dpti_collective *what)
+{
+    return what->kind == DPTI_ALL_GATHER ? dpti_count_slice_chunks(wire, what)
+                                         : dpti_count_chunks(what->count);
+}
+
+/* Whether any of processes [0, end) brings anything. */
+static bool any_below(const dpti_unit *u, size_t end)
+{
+    for (size_t r = 0; r < end; r++)
+        if (u->what->contributes[r]) return true;
+    return false;
+}
+
+/* staging = the sum over processes up to this one, of which those below are there. */
+static void add_own(const dpti_unit *u, dpti_range elements)
+{
+    const size_t rank = u->wire->rank, n = dpti_range_size(elements);
+    const float *own = u->what->data + elements.begin;
+    dpti_prepare_part(u, elements);
+    if (!u->what->contributes[rank]) return;
+    if (!any_below(u, rank))
+        memcpy(u->staging, own, n * sizeof *own);
+    else
+        for (size_t i = 0; i < n; i++)
+            u->staging[i] += own[i];
+}
+
+/* On the way up.  What comes back does so while this is still being sent, which is why that is not
+   sent from where the sum will be. */
+static void pass_up(dpti_unit *u, dpti_range elements)
+{
+    const size_t rank = u->wire->rank, last = u->wire->n - 1;
+    float *data = u->what->data;
+    if (any_below(u, rank + 1)) dpti_unit_send(u, rank + 1, u->staging, dpti_range_size(elements));
+    const bool scatters = u->what->kind == DPTI_REDUCE_SCATTER;
+    if (scatters) elements = dpti_range_common(elements, dpti_slice_of(u->wire, u->what, rank));
+    dpti_unit_receive(u, scatters ? last : rank + 1, data + elements.begin,
+                      dpti_range_size(elements));
+}
+
+/* The last one has the sum, */
+static void turn(dpti_unit *u, dpti_range elements)
+{
+    float *sum = u->what->data + elements.begin;
+    const size_t n = dpti_range_size(elements), last = u->wire->rank;
+    if (any_below(u, last + 1))
+        memcpy(sum, u->staging, n * sizeof *sum);
+    else
+        memset(sum, 0, n * sizeof *sum);
+}
+
+/* and sends it on its way. */
+static void bring_back(dpti_unit *u, dpti_range elements)
+{
+    const size_t rank = u->wire->rank;
+    float *data = u->what->data;
+    if (u->what->kind == DPTI_ALL_REDUCE) {
+        if (rank > 0) dpti_unit_send(u, rank - 1, data + elements.begin, dpti_range_size(elements));
+        return;
+    }
+    for (size_t r = 0; r < rank; r++) {
+        const dpti_range his = dpti_range_common(elements, dpti_slice_of(u->wire, u->what, r));
+        dpti_unit_send(u, r, data + his.begin, dpti_range_size(his));
+    }
+}
+
+static bool begin_sum(dpti_unit *u, unsigned k)
+{
+    const dpti_range all = {0, u->what->count}, elements = dpti_chunk_of(all, u->chunk);
+    const size_t rank = u->wire->rank;
+    const bool is_last = rank + 1 == u->wire->n;
+    switch (k) {
+    case 0:
+        if (any_below(u, rank))
+            dpti_unit_receive(u, rank - 1, u->staging, dpti_range_size(elements));
+        return true;
+    case 1:
+        add_own(u, elements);
+        if (!is_last) pass_up(u, elements);
+        return true;
+    case 2:
+        if (is_last) turn(u, elements);
+        if (is_last || u->what->kind == DPTI_ALL_REDUCE) bring_back(u, elements);
+        return true;
+    default:
+        if (u->what->kind == DPTI_ALL_REDUCE) dpti_look_at_sum(u, elements);
+        return false;
+    }
+}
+
+static bool begin_gather(dpti_unit *u, unsigned k)
+{
+    const size_t n = u->wire->n, rank = u->wire->rank;
+    if (k + 1 >= n) return false;
+    const dpti_range there =
+        dpti_chunk_of(dpti_slice_of(u->wire, u->what, (rank + n - k) % n), u->chunk);
+    const dpti_range here =
+        dpti_chunk_of(dpti_slice_of(u->wire, u->what, (rank + n - k - 1) % n), u->chunk);
+    dpti_unit_send(u, (rank + 1) % n, u->what->data + there.begin, dpti_range_size(there));
+    dpti_unit_receive(u, (rank + n - 1) % n, u->what->data + here.begin, dpti_range_size(here));
+    return true;
+}
+
+static bool begin(dpti_unit *u, unsigned k)
+{
+    return u->what->kind == DPTI_ALL_GATHER ? begin_gather(u, k) : begin_sum(u, k);
+}
+
+const dpti_route_steps dpti_route_ring = {
+    .n_staged = n_staged,
+    .n_chunks = n_chunks,
+    .begin = begin,
+};
