@@ -35,6 +35,22 @@ DPT_CHECK_RESULT dpt_status dpti_log_find_in(const char *name, const char *text,
                                              const dpti_log_position *position, size_t *n_kept,
                                              size_t *last, dpt_error *error);
 
+/* Tells, in order, of the steps and epochs that a log has (recall.c): of a step its number, epoch,
+   loss, shares and whether they are new, of an epoch the accuracies.  Steps of another number of
+   devices are passed over, and whatever is no such line.  Both functions return false where there
+   is no memory, which is DPT_E_NO_MEMORY here. */
+typedef struct dpti_log_listener {
+    size_t n_devices;
+    bool (*step)(void *user, const dpt_step_metrics *step);
+    bool (*epoch)(void *user, const dpt_epoch_metrics *epoch);
+    void *user;
+} dpti_log_listener;
+DPT_CHECK_RESULT dpt_status dpti_log_recall(const char *path, const dpti_log_listener *listener,
+                                            dpt_error *error);
+/* The same from a text in memory. */
+DPT_CHECK_RESULT bool dpti_log_recall_in(const char *text, size_t length,
+                                         const dpti_log_listener *listener);
+
 typedef struct dpti_log_run {
     const char *model;
     size_t parameters, batch_size; /* samples of a step, */

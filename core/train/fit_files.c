@@ -222,6 +222,9 @@ static dpt_status open_log(dpti_fit *f)
     if (status != DPT_OK) return dpti_context_fail(f->context, NULL, &error);
     if (!begun) DPT_TRY(log_run(f, false));
     if (begun && f->resumed) tell_gap(f, last);
+    if (begun && f->resumed && f->options->plot &&
+        dpti_history_recall(&f->history, f->options->log, f->trainer->n_devices, &error) != DPT_OK)
+        return dpti_context_fail(f->context, NULL, &error);
     return f->resumed ? log_run(f, true) : DPT_OK;
 }
 

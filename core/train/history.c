@@ -2,6 +2,7 @@
 #include "train/history.h"
 
 #include "base/base.h"
+#include "io/log.h"
 #include "io/plot.h"
 #include "train/trainer.h"
 
@@ -30,6 +31,8 @@ bool dpti_history_add_step(dpti_history *history, const dpt_step_metrics *step)
             return false;
         h->steps_capacity = n;
     }
+    /* What has a gap behind it is not drawn. */
+    if (h->n_steps > 0 && step->step != h->steps_before + h->n_steps + 1) h->n_steps = 0;
     if (h->n_steps == 0) h->steps_before = step->step - 1;
     h->loss[h->n_steps] = step->loss;
     h->epoch[h->n_steps] = step->epoch;
@@ -52,12 +55,31 @@ bool dpti_history_add_epoch(dpti_history *history, const dpt_epoch_metrics *epoc
             return false;
         h->epochs_capacity = n;
     }
+    if (h->n_epochs > 0 && epoch->epoch != h->epochs_before + h->n_epochs + 1) h->n_epochs = 0;
     if (h->n_epochs == 0) h->epochs_before = epoch->epoch - 1;
     h->train_accuracy[h->n_epochs] = epoch->train_accuracy;
     h->validation_accuracy[h->n_epochs] = epoch->validated ? epoch->validation_accuracy : NAN;
     h->test_accuracy[h->n_epochs] = epoch->tested ? epoch->test_accuracy : NAN;
     h->n_epochs++;
     return true;
+}
+
+static bool recall_step(void *user, const dpt_step_metrics *step)
+{
+    return dpti_history_add_step(user, step);
+}
+
+static bool recall_epoch(void *user, const dpt_epoch_metrics *epoch)
+{
+    return dpti_history_add_epoch(user, epoch);
+}
+
+dpt_status dpti_history_recall(dpti_history *history, const char *log, size_t n_devices,
+                               dpt_error *error)
+{
+    const dpti_log_listener listener = {
+        .n_devices = n_devices, .step = recall_step, .epoch = recall_epoch, .user = history};
+    return dpti_log_recall(log, &listener, error);
 }
 
 void dpti_history_free(dpti_history *history)

@@ -2,6 +2,7 @@
 #ifndef DPTI_HISTORY_H
 #define DPTI_HISTORY_H
 
+#include "device/device.h"
 #include "dptrain.h"
 
 /* All zero: empty. */
@@ -14,9 +15,12 @@ typedef struct dpti_history {
     double *train_accuracy, *validation_accuracy, *test_accuracy;
 } dpti_history;
 
-/* false without memory. */
+/* false without memory.  What was added before is forgotten where it does not go on from there. */
 DPT_CHECK_RESULT bool dpti_history_add_step(dpti_history *history, const dpt_step_metrics *step);
 DPT_CHECK_RESULT bool dpti_history_add_epoch(dpti_history *history, const dpt_epoch_metrics *epoch);
+/* Adds what the log of a run that goes on has of it, of so many devices. */
+DPT_CHECK_RESULT dpt_status dpti_history_recall(dpti_history *history, const char *log,
+                                                size_t n_devices, dpt_error *error);
 void dpti_history_free(dpti_history *history);
 
 /* Draws it as an SVG file; the context's error tells. */

@@ -97,7 +97,9 @@ check "the log is replayed" cmp other/model.safetensors whole/model.safetensors
 
 # A training that has ended: again, longer, anew.
 rm run/model.safetensors
-train "${common[@]}" --epochs 30 --checkpoint run --log run.jsonl --resume --quiet
+train "${common[@]}" --epochs 30 --checkpoint run --log run.jsonl --resume --quiet --plot all.svg
+check "the plot has what the log has" grep -q ", 210 steps, .*</text>" all.svg
+check "and its epochs" grep -q ">30</text>" all.svg
 check "nothing more to do" cmp run/model.safetensors whole/model.safetensors
 train "${common[@]}" --epochs 31 --checkpoint run --resume --quiet --plot more.svg
 check "the plot has numbers of the training" grep -q ", steps 211 to 217, .*</text>" more.svg

@@ -3,6 +3,8 @@
 #include "fuzz.h"
 #include "io/log.h"
 
+#include <math.h>
+
 static void check_replay(const dpti_replay *replay, size_t size)
 {
     require(replay->n_steps >= 1 && replay->n_devices >= 1 && replay->batch_size >= 1);
@@ -31,6 +33,31 @@ static void check_cut(const uint8_t *data, size_t size)
     require(again == n_kept);
 }
 
+static bool hear_step(void *user, const dpt_step_metrics *step)
+{
+    size_t *last = user;
+    require(step->n_devices == 2 && step->step > 0);
+    *last += step->shards[0] > step->shards[1];
+    return true;
+}
+
+static bool hear_epoch(void *user, const dpt_epoch_metrics *epoch)
+{
+    (void)user;
+    require(epoch->epoch > 0 && epoch->tested == !isnan(epoch->test_accuracy));
+    return true;
+}
+
+/* What a picture is drawn from. */
+static void check_recall(const uint8_t *data, size_t size)
+{
+    size_t heard = 0;
+    const dpti_log_listener listener = {
+        .n_devices = 2, .step = hear_step, .epoch = hear_epoch, .user = &heard};
+    require(dpti_log_recall_in((const char *)data, size, &listener));
+    require(heard <= size);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     dpt_error error = {.status = DPT_OK};
@@ -46,5 +73,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     dpti_replay_free(&replay);
     check_cut(data, size);
+    check_recall(data, size);
     return 0;
 }

@@ -2,6 +2,7 @@
    come back from it. */
 #include "harness.h"
 #include "io/log.h"
+#include "train/history.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -450,6 +451,38 @@ static void replays_long_logs(test *t)
     dpti_replay_free(&replay);
 }
 
+/* What the picture of a run that goes on is drawn from. */
+static void recalls_steps_and_epochs(test *t)
+{
+    static const char text[] =
+        "{\"event\":\"run\",\"batch_size\":8}\n"
+        "{\"event\":\"step\",\"step\":1,\"epoch\":1,\"loss\":9.0,\"shards\":[4,4]}\n"
+        "{\"event\":\"step\",\"step\":3,\"epoch\":1,\"loss\":2.5,\"shards\":[4,4]}\n"
+        "{\"event\":\"rebalance\",\"step\":4,\"shards\":[5,3]}\n"
+        "{\"event\":\"step\",\"step\":4,\"epoch\":1,\"loss\":null,\"shards\":[5,3]}\n"
+        "{\"event\":\"epoch\",\"epoch\":1,\"train_accuracy\":0.5,\"test_accuracy\":null}\n"
+        "no JSON\n[]\n{\"event\":\"step\"}\n"
+        "{\"event\":\"step\",\"step\":5,\"epoch\":2,\"loss\":1,\"shards\":[8]}\n"
+        "{\"event\":\"step\",\"step\":5,\"epoch\":2,\"loss\":1.5,\"shards\":[0,8]}\n"
+        "{\"event\":\"step\",\"step\":6,\"epo";
+    dpt_error error = {0};
+    dpti_history h = {0};
+    FILE *file = fopen("recalled.jsonl", "w");
+    if (!CHECK(file) || !CHECK(fputs(text, file) >= 0) || !CHECK(fclose(file) == 0)) return;
+    CHECK_OK(dpti_history_recall(&h, "recalled.jsonl", 2, &error));
+    CHECK_SIZE(h.steps_before, 2); /* step 2 is missing, and 1 before it is forgotten */
+    if (CHECK_SIZE(h.n_steps, 3)) {
+        CHECK(h.loss[0] == 2.5 && isnan(h.loss[1]) && h.loss[2] == 1.5);
+        CHECK(!h.rebalanced[0] && h.rebalanced[1] && !h.rebalanced[2]);
+        CHECK(h.epoch[1] == 1 && h.epoch[2] == 2);
+        CHECK(h.shards[2] == 5 && h.shards[3] == 3 && h.shards[5] == 8);
+    }
+    CHECK_SIZE(h.epochs_before, 0);
+    if (CHECK_SIZE(h.n_epochs, 1)) CHECK(h.train_accuracy[0] == 0.5 && isnan(h.test_accuracy[0]));
+    dpti_history_free(&h);
+    CHECK_STATUS(dpti_history_recall(&h, "no-such.jsonl", 2, &error), DPT_E_NOT_FOUND);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -462,6 +495,7 @@ int main(int argc, char **argv)
         {"replays_choices", replays_choices},
         {"finds_where_to_go_on", finds_where_to_go_on},
         {"replays_long_logs", replays_long_logs},
+        {"recalls_steps_and_epochs", recalls_steps_and_epochs},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }
