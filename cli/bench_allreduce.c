@@ -215,13 +215,30 @@ static void print_row(const allreduce_bench *b, size_t i)
 
 static void print_header(const allreduce_bench *b)
 {
+    const dpt_context *context = b->session.context;
+    char transport[128];
     printf("all-reduce over %zu device%s", b->n_devices, b->n_devices == 1 ? "" : "s");
-    if (dpt_process_count(b->session.context) > 1)
-        printf(" of %zu processes", dpt_process_count(b->session.context));
+    dpt_process_transport(context, transport, sizeof transport);
+    if (dpt_process_count(context) > 1)
+        printf(" of %zu processes through %s", dpt_process_count(context), transport);
     printf(": %s\n", b->options->devices ? b->options->devices : "all");
     printf("memory, read and written by %zu thread%s: %.2f GB/s\n", b->n_threads,
            b->n_threads == 1 ? "" : "s", b->memory / 1e9);
     printf("%12s  %12s  %10s  %11s\n", "bytes", "seconds", "GB/s", "of memory");
+}
+
+/* One a process, if any has one. */
+static void set_delays(const allreduce_bench *b, json_t *object)
+{
+    json_t *delays = json_array();
+    bool any = false;
+    for (size_t r = 0; r < dpt_process_count(b->session.context); r++) {
+        const double delay = dpt_process_delay(b->session.context, r);
+        any = any || delay > 0;
+        json_array_append_new(delays, json_real(delay));
+    }
+    if (any) json_object_set(object, "transport_delay_seconds", delays);
+    json_decref(delays);
 }
 
 static int write_json(const allreduce_bench *b)
@@ -237,6 +254,7 @@ static int write_json(const allreduce_bench *b)
                   "n_devices", (json_int_t)b->n_devices, "processes",
                   (json_int_t)dpt_process_count(b->session.context), "memory_threads",
                   (json_int_t)b->n_threads, "memory_bytes_per_second", b->memory, "table", rows);
+    if (object) set_delays(b, object);
     char *text = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
     json_decref(object);
     if (!text) return cli_error(CLI_FAILURE, "no memory to write %s", b->options->json);

@@ -77,6 +77,7 @@ static const char rest[] =
     "  DPTRAIN_DATA            where data are looked for\n"
     "  DPTRAIN_BACKEND_PATH    where device plug-ins are looked for first\n"
     "  DPTRAIN_TRANSPORT       none: processes that mpirun starts train by themselves\n"
+    "  DPTRAIN_TRANSPORT_DELAY 5ms: what they send each other arrives so much later\n"
     "  NO_COLOR                no colours\n";
 
 static const char examples[] =

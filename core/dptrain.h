@@ -137,7 +137,7 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_device_measure(dpt_device *device, dpt_d
    DPTRAIN_TRANSPORT=none in the environment, nothing happens.  Before the first trainer, once.
    DPT_E_ABSENT: a launcher was there, but the plug-in for MPI or its library is missing.
    DPT_E_INVALID: the processes have different versions of dptrain, or are different programs; the
-   launcher's variable is no number. */
+   launcher's variable is no number, or DPTRAIN_TRANSPORT_DELAY no time. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_join(dpt_context *context);
 /* The same for a program that does several things: `purpose`, a few words, is this one, and
    DPT_E_INVALID names processes that are there for another one.  "" of dpt_processes_join. */
@@ -147,6 +147,11 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_join_for(dpt_context *context,
 DPT_API size_t dpt_processes_launched(void);
 DPT_API size_t dpt_process_count(const dpt_context *context); /* 1: alone */
 DPT_API size_t dpt_process_rank(const dpt_context *context);  /* from 0 */
+/* What messages between processes go through, for a person: "mpi", or where some are delayed "mpi,
+   delayed by 5 ms"; "" where there is one process. */
+DPT_API void dpt_process_transport(const dpt_context *context, char *out, size_t n_bytes);
+/* By how much process `rank` delays what it receives, in seconds: its DPTRAIN_TRANSPORT_DELAY. */
+DPT_API double dpt_process_delay(const dpt_context *context, size_t rank);
 /* Whether this process is the one to tell of the last failure: the first, or one whose failure the
    others know nothing of. */
 DPT_API bool dpt_process_speaks(const dpt_context *context);

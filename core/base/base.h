@@ -42,6 +42,8 @@ DPT_CHECK_RESULT bool dpti_parse_size(const char *text, size_t min, size_t max, 
 DPT_CHECK_RESULT bool dpti_parse_real(const char *text, double min, double max, double *out);
 /* "64M", "2G", "1024": a number of bytes with an optional factor K, M, G, T (powers of 1024). */
 DPT_CHECK_RESULT bool dpti_parse_bytes(const char *text, size_t *out);
+/* "500us", "5ms", "0.02s": seconds, of which at most `max`; a unit is needed. */
+DPT_CHECK_RESULT bool dpti_parse_seconds(const char *text, double max, double *out);
 
 /* ---- Time and environment -------------------------------------------------------------------- */
 

@@ -150,3 +150,24 @@ bool dpti_parse_bytes(const char *text, size_t *out)
     *out = bytes;
     return true;
 }
+
+bool dpti_parse_seconds(const char *text, double max, double *out)
+{
+    static const struct {
+        const char *name;
+        double per_second;
+    } units[] = {{"us", 1e6}, {"ms", 1e3}, {"s", 1}};
+    char number[32];
+    double value;
+    const size_t n = strspn(text, "0123456789.eE+-");
+    if (n >= sizeof number) return false;
+    memcpy(number, text, n);
+    number[n] = '\0';
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (strcmp(text + n, units[i].name) != 0) continue;
+        if (!dpti_parse_real(number, 0, max * units[i].per_second, &value)) return false;
+        *out = value / units[i].per_second;
+        return true;
+    }
+    return false;
+}

@@ -14,7 +14,7 @@
    MPICH's, Intel's and Slurm's PMI; MVAPICH's. */
 static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
 
-enum { MOST_PROCESSES = 65536 };
+enum { MOST_PROCESSES = 65536, MOST_DELAY = 10 /* seconds */ };
 
 /* PMIx has no such variable: a step of `srun --mpi=pmix` has its size from Slurm.  SLURM_NTASKS may
    be that of the whole allocation where there is no step. */
@@ -47,6 +47,20 @@ dpt_status dpti_launched(size_t *n, const char **which, dpt_error *error)
         return DPT_OK;
     }
     (void)find_step(n, which);
+    return DPT_OK;
+}
+
+dpt_status dpti_delay_wanted(double *out, dpt_error *error)
+{
+    static const char name[] = "DPTRAIN_TRANSPORT_DELAY";
+    const char *value = dpti_environment(name);
+    double delay = 0;
+    if (value && !dpti_parse_seconds(value, MOST_DELAY, &delay))
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "%s is \"%.40s\", which is no delay of messages: give a time of at most "
+                        "%d s with its unit, as in 500us, 5ms or 0.02s, or unset it",
+                        name, value, MOST_DELAY);
+    *out = delay;
     return DPT_OK;
 }
 
@@ -164,6 +178,7 @@ dpt_status dpt_processes_join_for(dpt_context *context, const char *purpose)
     const dpt_transport *transport = NULL;
     dpt_error error = {.status = DPT_OK};
     char prefix[160];
+    double delay = 0;
     size_t n;
     if (context->processes) return DPT_OK;
     const dpt_status launched = dpti_launched(&n, &which, &error);
@@ -173,14 +188,17 @@ dpt_status dpt_processes_join_for(dpt_context *context, const char *purpose)
     if (launched != DPT_OK) return dpti_context_fail(context, NULL, &error);
     snprintf(prefix, sizeof prefix, "%zu processes are to train together (%s), but cannot", n,
              which ? which : "DPTRAIN_TRANSPORT");
-    dpt_status status = dpti_transport_load(name, &transport, &error);
-    if (status == DPT_OK) status = dpti_processes_start(transport, &context->processes, &error);
+    dpt_status status = dpti_delay_wanted(&delay, &error);
+    if (status == DPT_OK) status = dpti_transport_load(name, &transport, &error);
+    if (status == DPT_OK)
+        status = dpti_processes_start(transport, delay, &context->processes, &error);
     if (status == DPT_OK) {
         status = check_count(context->processes, n, which, name, &error);
         if (status != DPT_OK) dpti_processes_give_up(context->processes);
     }
     if (status == DPT_OK)
         status = dpti_processes_introduce(context->processes, DPT_VERSION, purpose, &error);
+    if (status == DPT_OK) status = dpti_processes_tell_delays(context->processes, &error);
     return status == DPT_OK ? DPT_OK : dpti_context_fail(context, prefix, &error);
 }
 
@@ -197,6 +215,20 @@ size_t dpt_process_count(const dpt_context *context)
 size_t dpt_process_rank(const dpt_context *context)
 {
     return context->processes ? dpti_processes_rank(context->processes) : 0;
+}
+
+double dpt_process_delay(const dpt_context *context, size_t rank)
+{
+    const double *delays = context->processes ? dpti_processes_delays(context->processes) : NULL;
+    return delays ? delays[rank] : 0;
+}
+
+void dpt_process_transport(const dpt_context *context, char *out, size_t n_bytes)
+{
+    if (context->processes)
+        dpti_processes_words(context->processes, out, n_bytes);
+    else if (n_bytes > 0)
+        *out = '\0';
 }
 
 bool dpt_process_agreed(const dpt_context *context)

@@ -97,15 +97,14 @@ void dpti_pipeline_destroy(dpti_pipeline *pipeline)
 
 static dpt_status start(dpti_pipeline *p, flight *f, dpt_error *error)
 {
-    return p->wire.transport->start(p->wire.self, p->messages, f->unit.n_messages, &f->request,
-                                    error);
+    return dpti_wire_start(&p->wire, p->messages, f->unit.n_messages, &f->request, error);
 }
 
 static dpt_status test(dpti_pipeline *p, flight *f, bool *done, dpt_error *error)
 {
     void *request = f->request;
     f->request = NULL;
-    const dpt_status status = p->wire.transport->test(p->wire.self, request, done, error);
+    const dpt_status status = dpti_wire_test(&p->wire, request, done, error);
     if (status == DPT_OK && !*done) f->request = request;
     return status;
 }

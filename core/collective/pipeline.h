@@ -8,15 +8,9 @@
 #define DPTI_PIPELINE_H
 
 #include "collective/processes.h"
+#include "collective/wire.h"
 
 typedef struct dpti_pipeline dpti_pipeline;
-
-/* How the others are reached. */
-typedef struct dpti_wire {
-    const dpt_transport *transport;
-    void *self;
-    size_t rank, n;
-} dpti_wire;
 
 /* The channel of everything else. */
 enum { DPTI_CHANNEL_CALLS, DPTI_CHANNEL_UNITS /* and the next DPTI_MOST_WINDOW - 1 */ };

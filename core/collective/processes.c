@@ -29,6 +29,7 @@ struct dpti_processes {
     dpti_wire wire;
     bool open;
     bool agreed;           /* all know of the last failure */
+    double *delays;        /* (n) as dpti_processes_delays has them */
     dpt_message *messages; /* (4 n) */
     dpti_pipeline *pipeline;
     pthread_t thread;
@@ -207,13 +208,15 @@ static dpt_status call(dpti_processes *p, call_fn *function, void *argument, dpt
 
 static dpt_status run_open(dpti_processes *p, void *argument, dpt_error *error)
 {
-    dpti_wire *w = &p->wire;
+    const dpti_wire *w = &p->wire;
     (void)argument;
-    DPT_TRY(w->transport->open(&w->self, &w->rank, &w->n, error));
+    DPT_TRY(dpti_wire_open(&p->wire, error));
     p->open = true;
+    p->delays = calloc(w->n, sizeof *p->delays);
     p->messages = calloc(4 * w->n, sizeof *p->messages);
     p->pipeline = dpti_pipeline_create(w);
-    if (p->messages && p->pipeline) return DPT_OK;
+    if (p->delays) p->delays[w->rank] = w->delay;
+    if (p->delays && p->messages && p->pipeline) return DPT_OK;
     return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to exchange with %zu processes", w->n);
 }
 
@@ -221,7 +224,7 @@ static dpt_status run_close(dpti_processes *p, void *argument, dpt_error *error)
 {
     (void)argument;
     (void)error;
-    p->wire.transport->close(p->wire.self);
+    dpti_wire_close(&p->wire);
     return DPT_OK;
 }
 
@@ -231,6 +234,7 @@ static void release(dpti_processes *p)
     pthread_mutex_destroy(&p->mutex);
     dpti_pipeline_destroy(p->pipeline);
     free(p->messages);
+    free(p->delays);
     free(p);
 }
 
@@ -255,12 +259,12 @@ static int start_thread(dpti_processes *p)
     return code;
 }
 
-dpt_status dpti_processes_start(const dpt_transport *transport, dpti_processes **out,
+dpt_status dpti_processes_start(const dpt_transport *transport, double delay, dpti_processes **out,
                                 dpt_error *error)
 {
     dpti_processes *p = calloc(1, sizeof *p);
     if (!p) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a transport");
-    p->wire = (dpti_wire){.transport = transport, .n = 1};
+    p->wire = (dpti_wire){.transport = transport, .delay = delay, .n = 1};
     pthread_condattr_t clock;
     pthread_mutex_init(&p->mutex, NULL);
     pthread_condattr_init(&clock);
@@ -293,7 +297,7 @@ void dpti_processes_stop(dpti_processes *processes)
     if (!p) return;
     /* A job that has failed is not left in good order: others may never come to it. */
     if (p->open && has_failed(p))
-        dpti_leave_behind(p->wire.self);
+        dpti_wire_abandon(&p->wire);
     else if (p->open)
         (void)call(p, run_close, NULL, &error);
     end_thread(p);
@@ -313,6 +317,31 @@ size_t dpti_processes_count(const dpti_processes *processes)
 const char *dpti_processes_transport(const dpti_processes *processes)
 {
     return processes->wire.transport->name;
+}
+
+const double *dpti_processes_delays(const dpti_processes *processes)
+{
+    for (size_t r = 0; r < processes->wire.n; r++)
+        if (processes->delays[r] > 0) return processes->delays;
+    return NULL;
+}
+
+void dpti_processes_words(const dpti_processes *processes, char *out, size_t n_bytes)
+{
+    static const double ms = 1e3;
+    const char *name = dpti_processes_transport(processes);
+    const double *delays = dpti_processes_delays(processes);
+    double least = delays ? delays[0] : 0, most = least;
+    for (size_t r = 0; delays && r < processes->wire.n; r++) {
+        if (delays[r] < least) least = delays[r];
+        if (delays[r] > most) most = delays[r];
+    }
+    if (!delays)
+        snprintf(out, n_bytes, "%s", name);
+    else if (least < most)
+        snprintf(out, n_bytes, "%s, delayed by %g to %g ms", name, ms * least, ms * most);
+    else
+        snprintf(out, n_bytes, "%s, delayed by %g ms", name, ms * most);
 }
 
 void dpti_processes_give_up(dpti_processes *processes)
@@ -372,9 +401,9 @@ static dpt_status exchange(dpti_processes *p, size_t n, dpt_error *error)
     if (n == 0) return DPT_OK;
     for (size_t i = 0; i < n; i++)
         n_bytes += p->messages[i].n_bytes;
-    DPT_TRY(w->transport->start(w->self, p->messages, n, &request, error));
+    DPT_TRY(dpti_wire_start(w, p->messages, n, &request, error));
     for (begin_patience(&pause);;) {
-        DPT_TRY(w->transport->test(w->self, request, &done, error));
+        DPT_TRY(dpti_wire_test(w, request, &done, error));
         if (done) return DPT_OK;
         if (has_failed(p)) return DPT_FAIL(error, DPT_E_STATE, "this process has given up");
         if (look_at_collectives(p)) continue;
@@ -498,6 +527,16 @@ dpt_status dpti_processes_gather(dpti_processes *processes, const void *mine, si
     else
         dpti_gathered_free(&g);
     return status;
+}
+
+dpt_status dpti_processes_tell_delays(dpti_processes *processes, dpt_error *error)
+{
+    dpti_processes *p = processes;
+    dpti_gathered all = {.data = NULL};
+    DPT_TRY(dpti_processes_gather(p, &p->wire.delay, sizeof p->wire.delay, &all, error));
+    memcpy(p->delays, all.data, p->wire.n * sizeof *p->delays);
+    dpti_gathered_free(&all);
+    return DPT_OK;
 }
 
 /* The first failure among the reports, (n), or NULL; *alike if all are the same. */

@@ -14,8 +14,9 @@
 
 typedef struct dpti_processes dpti_processes; /* as device/device.h has it */
 
-/* Joins.  `transport` lives as long as the process. */
-DPT_CHECK_RESULT dpt_status dpti_processes_start(const dpt_transport *transport,
+/* Joins.  `transport` lives as long as the process.  What this process receives arrives `delay`
+   seconds later than it does (collective/wire.h); 0: when it does. */
+DPT_CHECK_RESULT dpt_status dpti_processes_start(const dpt_transport *transport, double delay,
                                                  dpti_processes **out, dpt_error *error);
 /* Leaves: in good order, waiting for the others, unless this process has given up or the transport
    has failed.  Accepts NULL. */
@@ -24,6 +25,12 @@ void dpti_processes_stop(dpti_processes *processes);
 size_t dpti_processes_rank(const dpti_processes *processes);
 size_t dpti_processes_count(const dpti_processes *processes);
 const char *dpti_processes_transport(const dpti_processes *processes); /* its name */
+/* (count) by how much what each receives is delayed, in seconds; NULL if nobody's is.  Those of
+   others are 0 until all have told each other. */
+const double *dpti_processes_delays(const dpti_processes *processes);
+DPT_CHECK_RESULT dpt_status dpti_processes_tell_delays(dpti_processes *processes, dpt_error *error);
+/* For a person: "mpi", "mpi, delayed by 5 ms", "mpi, delayed by 0 to 5 ms". */
+void dpti_processes_words(const dpti_processes *processes, char *out, size_t n_bytes);
 
 /* This process has failed in a way that the others do not know of: it will not wait for them, who
    waits is sent away, and its exit is what ends the job. */
@@ -160,6 +167,9 @@ DPT_CHECK_RESULT dpt_status dpti_launched(size_t *n, const char **which, dpt_err
    version or are there for different purposes. */
 DPT_CHECK_RESULT dpt_status dpti_processes_introduce(dpti_processes *processes, const char *version,
                                                      const char *purpose, dpt_error *error);
+/* The delay that DPTRAIN_TRANSPORT_DELAY asks for; 0 if it is not set.  DPT_E_INVALID says what to
+   give. */
+DPT_CHECK_RESULT dpt_status dpti_delay_wanted(double *out, dpt_error *error);
 /* Opens the plug-in of a transport.  DPT_E_ABSENT: there is none, or its library is missing. */
 DPT_CHECK_RESULT dpt_status dpti_transport_load(const char *name, const dpt_transport **out,
                                                 dpt_error *error);

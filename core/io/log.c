@@ -173,9 +173,11 @@ static json_t *device_value(event *e, const dpt_device_description *device, bool
     return d.object;
 }
 
+/* On which devices, and how they are connected. */
 static void set_run_devices(event *e, const dpti_log_run *run)
 {
     json_t *devices = json_array();
+    if (run->delays) set_reals(e, "transport_delay_seconds", run->delays, run->n_processes);
     for (size_t i = 0; i < run->n_devices; i++)
         append(e, devices, device_value(e, &run->devices[i], run->streamed && run->streamed[i]));
     set(e, "devices", devices);

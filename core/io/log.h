@@ -61,6 +61,8 @@ typedef struct dpti_log_run {
     size_t n_devices;
     const dpt_device_description *devices;
     const bool *streamed; /* (n_devices) which get their data with each step; NULL: none */
+    size_t n_processes;
+    const double *delays; /* (n_processes) seconds, of what each receives; NULL: none */
 } dpti_log_run;
 
 /* Each writes one line and flushes it.  DPT_E_IO when it cannot. */

@@ -396,14 +396,17 @@ static dpt_status prepare(dpti_fit *f, const dpt_fit_options *given)
 /* The choice that is made once, and shown. */
 static void show_islands(const dpti_fit *f)
 {
-    char text[256];
+    const dpti_processes *p = f->trainer->processes;
+    char text[256], words[128];
     for (size_t i = 0; f->options->notice && i < f->trainer->islands.n; i++) {
         dpti_islands_words(f->trainer, i, text, sizeof text);
         f->options->notice(DPT_NOTICE_INFO, text, f->options->user);
     }
-    if (!f->options->notice || !f->trainer->processes || dpti_islands_are_wide(f->trainer)) return;
-    snprintf(text, sizeof text, "processes sum gradients through %s",
-             dpti_processes_transport(f->trainer->processes));
+    const bool wide = dpti_islands_are_wide(f->trainer);
+    if (!f->options->notice || !p || (wide && !dpti_processes_delays(p))) return;
+    dpti_processes_words(p, words, sizeof words);
+    snprintf(text, sizeof text, "%s through %s",
+             wide ? "everything else between processes goes" : "processes sum gradients", words);
     f->options->notice(DPT_NOTICE_INFO, text, f->options->user);
 }
 

@@ -102,7 +102,9 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
                               .split = t->split_text,
                               .n_devices = t->n_devices,
                               .devices = devices,
-                              .streamed = streamed};
+                              .streamed = streamed,
+                              .n_processes = t->processes ? dpti_processes_count(t->processes) : 0,
+                              .delays = t->processes ? dpti_processes_delays(t->processes) : NULL};
     const dpt_status status = resumed ? dpti_log_write_resume(f->log, &run, t->done.step, &error)
                                       : dpti_log_write_run(f->log, &run, &error);
     free(streamed);

@@ -30,6 +30,17 @@ if command -v mpirun >/dev/null 2>&1 &&
     check "exit status $status: $(cat mpi.err)" [ "$status" -eq 0 ]
     check "nine sizes over processes" [ "$(grep -c '%$' mpi.out)" -eq 9 ]
     check "two processes" grep -q '"processes": 2' two.json
+    check "the header names the transport: $(head -1 mpi.out)" grep -q ' of 2 processes through mpi: ' mpi.out
+    check "no delay" eval '! grep -q delay two.json mpi.out'
+    DPTRAIN_TRANSPORT_DELAY=1ms mpi 120 -n 2 "${bench[@]}" late.json
+    check "exit status $status: $(cat mpi.err)" [ "$status" -eq 0 ]
+    check "the header tells the delay: $(head -1 mpi.out)" grep -q ' through mpi, delayed by 1 ms: ' mpi.out
+    check "so does the JSON, and nothing is summed faster" python3 - <<'PYTHON'
+import json
+b = json.load(open("late.json"))
+assert b["transport_delay_seconds"] == [0.001, 0.001], b
+assert all(row["seconds"] >= 0.002 for row in b["table"]), b
+PYTHON
     mpi 60 -n 1 "${bench[@]}" no/such/file : -n 1 "${bench[@]}" two.json
     check "exit status $status, not 1" [ "$status" -eq 1 ]
     check "it is told once: $(cat mpi.err)" [ "$(grep -c '^dptrain: cannot write' mpi.err)" -eq 1 ]

@@ -255,6 +255,27 @@ DPTRAIN_TRANSPORT=none mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --max-ste
 check "told to train alone" [ "$status" -eq 0 ]
 check "each does" [ "$(grep -c '^model ' mpi.out)" -eq 2 ]
 
+# A delay of what arrives changes when things happen, and nothing else; log and header tell it.
+for delay in 0s 2ms; do
+    DPTRAIN_TRANSPORT_DELAY=$delay mpi 60 -n 2 "$DPTRAIN" "${few[@]}" --split equal \
+        --checkpoint "delay-$delay" --log "delay-$delay.jsonl"
+    check "a delay of $delay: $(cat mpi.err)" [ "$status" -eq 0 ]
+done
+check "the header tells: $(cat mpi.out mpi.err)" \
+    grep -q 'processes sum gradients through mpi, delayed by 2 ms$' mpi.err
+check "the log tells" grep -q '"event":"run".*"transport_delay_seconds":\[0.002[0-9e-]*,0.002' delay-2ms.jsonl
+check "none is none" eval '! grep -q transport_delay delay-0s.jsonl'
+check "a delay changes weights" cmp -s delay-0s/model.safetensors delay-2ms/model.safetensors
+mpi 60 -n 1 env DPTRAIN_TRANSPORT_DELAY=1ms "$DPTRAIN" "${few[@]}" : -n 1 "$DPTRAIN" "${few[@]}"
+check "one process is delayed: $(cat mpi.err)" grep -q 'through mpi, delayed by 0 to 1 ms$' mpi.err
+for delay in 5 5min -1ms 11s; do
+    DPTRAIN_TRANSPORT_DELAY=$delay mpi 60 -n 2 "$DPTRAIN" "${few[@]}"
+    check "a delay of $delay: status $status" [ "$status" -eq 2 ]
+    check "it is told: $(cat mpi.err)" grep -q "DPTRAIN_TRANSPORT_DELAY is \"$delay\".*as in 500us" mpi.err
+done
+mpi 60 -n 1 env DPTRAIN_TRANSPORT_DELAY=late "$DPTRAIN" "${few[@]}" : -n 1 "$DPTRAIN" "${few[@]}"
+fails 2 'DPTRAIN_TRANSPORT_DELAY is "late"'
+
 # A process that is killed ends the others, and the last checkpoint is whole.
 loses_a_process mpi 100 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}"
 check "mpirun tells who was killed: $(cat mpi.err)" grep -q 'rank 1 .*signal 9' mpi.err

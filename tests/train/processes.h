@@ -17,6 +17,9 @@ dpt_status stand_ins_run(size_t n, stand_in *part, void *user, char message[512]
    SIZE_MAX: never. */
 void stand_ins_fail(size_t rank, size_t after);
 
+/* From then on what they receive arrives so many seconds later than it does. */
+void stand_ins_delay(double seconds);
+
 /* All of n processes have failed with this status, each with these words. */
 void check_all_failed(test *t, size_t n, const dpt_status *statuses, char messages[][512],
                       dpt_status status, const char *words);

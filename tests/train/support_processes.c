@@ -30,6 +30,7 @@ typedef struct hub {
 
 static hub the_hub;
 static size_t failing_rank, failing_after = SIZE_MAX;
+static double delay;
 
 /* One process's end of it. */
 typedef struct end {
@@ -188,7 +189,7 @@ static void *run(void *argument)
     dpt_error error = {.status = DPT_OK};
     job->status = dpt_context_create(&context);
     if (job->status != DPT_OK) return NULL;
-    job->status = dpti_processes_start(&transport, &context->processes, &error);
+    job->status = dpti_processes_start(&transport, delay, &context->processes, &error);
     if (job->status == DPT_OK) {
         job->rank = dpt_process_rank(context);
         job->status = job->part(context, job->rank, job->user);
@@ -237,6 +238,11 @@ void stand_ins_fail(size_t rank, size_t after)
 {
     failing_rank = rank;
     failing_after = after;
+}
+
+void stand_ins_delay(double seconds)
+{
+    delay = seconds;
 }
 
 void check_all_failed(test *t, size_t n, const dpt_status *statuses, char messages[][512],

@@ -254,6 +254,61 @@ static void agreement(test *t)
     }
 }
 
+/* ---- Delays ---------------------------------------------------------------------------------- */
+
+static const double late = 0.003;
+
+typedef struct wait_task {
+    double seconds[MOST]; /* of an agreement */
+    size_t n_told[MOST];  /* processes whose delay each has heard of */
+    char words[MOST][128];
+} wait_task;
+
+static dpt_status wait_part(dpt_context *context, size_t rank, void *user)
+{
+    wait_task *task = user;
+    dpti_processes *p = context->processes;
+    dpt_error error = {.status = DPT_OK};
+    DPT_TRY(dpti_processes_tell_delays(p, &error));
+    const double *delays = dpti_processes_delays(p);
+    for (size_t r = 0; delays && r < dpti_processes_count(p); r++)
+        task->n_told[rank] += delays[r] == late;
+    dpti_processes_words(p, task->words[rank], sizeof task->words[rank]);
+    const double began = dpti_seconds();
+    DPT_TRY(dpti_processes_agree(p, DPT_OK, NULL, 0, NULL, &error));
+    task->seconds[rank] = dpti_seconds() - began;
+    return DPT_OK;
+}
+
+/* Two all-gathers, one of sizes and one of reports, are two delays. */
+static void agreement_is_late(test *t)
+{
+    char message[512];
+    wait_task task = {.seconds = {0}};
+    stand_ins_delay(late);
+    CHECK_OK(stand_ins_run(3, wait_part, &task, message));
+    stand_ins_delay(0);
+    for (size_t r = 0; r < 3; r++) {
+        CHECK(task.seconds[r] >= 2 * late);
+        CHECK_SIZE(task.n_told[r], 3);
+        CHECK_TEXT(task.words[r], "stand-in, delayed by 3 ms");
+    }
+    CHECK_OK(stand_ins_run(3, wait_part, &task, message));
+    CHECK_TEXT(task.words[0], "stand-in");
+}
+
+static void sums_are_late(test *t)
+{
+    static const size_t counts[] = {0, 1, 4097, 300000};
+    stand_ins_delay(late);
+    for (size_t n = 1; n <= 3; n++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+            check_reduce(t, n, counts[c], (1u << n) - 1);
+    check_reduce(t, 3, 300000, 5);
+    check_pieces(t, 3, 300001, 7, 7);
+    stand_ins_delay(0);
+}
+
 typedef struct introduction {
     const char *version, *purpose; /* of the last; of the others 1 and "train" */
     char messages[MOST][512];
@@ -441,6 +496,13 @@ static void sums_are_cut(test *t)
     CHECK(n_failed > 3);
 }
 
+static void sums_are_cut_late(test *t)
+{
+    stand_ins_delay(late);
+    sums_are_cut(t);
+    stand_ins_delay(0);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -451,6 +513,9 @@ int main(int argc, char **argv)
         {"arrays of all processes are summed, if of one size", sums_of_other_sizes},
         {"a device of one process fails while arrays are summed", sums_fail},
         {"the transport fails while arrays are summed", sums_are_cut},
+        {"with a delay all agree later", agreement_is_late},
+        {"with a delay sums are the same", sums_are_late},
+        {"the transport fails while there is a delay", sums_are_cut_late},
         {"other versions, other purposes", introductions},
     };
     add_fault_plugins();

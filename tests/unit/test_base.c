@@ -123,6 +123,26 @@ static void bytes_with_units(test *t)
     CHECK_SIZE(out, (size_t)3 << 40);
 }
 
+static void seconds_with_units(test *t)
+{
+    static const char *const wrong[] = {
+        "",    "5",    "ms",  "5 ms",    "-5ms",  "5m",   "5MS",
+        "nan", "0x5s", "11s", "10001ms", "1e9us", "5mss", "00000000000000000000000000000000005ms"};
+    double out = 7;
+    CHECK(dpti_parse_seconds("500us", 10, &out));
+    CHECK_NEAR(out, 500e-6, 1e-18);
+    CHECK(dpti_parse_seconds("5ms", 10, &out));
+    CHECK_NEAR(out, 5e-3, 1e-17);
+    CHECK(dpti_parse_seconds("2e-2s", 10, &out));
+    CHECK_NEAR(out, 0.02, 0);
+    CHECK(dpti_parse_seconds("0s", 10, &out));
+    CHECK_NEAR(out, 0, 0);
+    CHECK(dpti_parse_seconds("10s", 10, &out));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (!CHECK(!dpti_parse_seconds(wrong[i], 10, &out))) FAIL("'%s' was read", wrong[i]);
+    CHECK_NEAR(out, 10, 0);
+}
+
 static void environment_is_never_empty(test *t)
 {
     REQUIRE(setenv("DPTRAIN_TEST_VALUE", "x", 1) == 0);
@@ -294,6 +314,7 @@ int main(int argc, char **argv)
         {"whole_sizes_only", whole_sizes_only},
         {"whole_reals_only", whole_reals_only},
         {"bytes_with_units", bytes_with_units},
+        {"seconds_with_units", seconds_with_units},
         {"environment_is_never_empty", environment_is_never_empty},
         {"philox_known_answers", philox_known_answers},
         {"sequences_are_keyed", sequences_are_keyed},

@@ -1,0 +1,174 @@
+/* The wire by itself: a transport of the test's, whose messages arrive when it says so. */
+#include "base/base.h"
+#include "collective/wire.h"
+#include "harness.h"
+
+#include <time.h>
+
+enum { REQUESTS = 8 };
+
+static const double hour = 3600;
+
+typedef struct post {
+    size_t n_started, n_closed;
+    bool refuses; /* to start any */
+    struct {
+        bool arrived, fails, over;
+        size_t n_looks;
+    } requests[REQUESTS];
+} post;
+
+static post the_post;
+
+static dpt_status post_open(void **self, size_t *rank, size_t *n_ranks, dpt_error *error)
+{
+    (void)error;
+    *self = &the_post;
+    *rank = 1;
+    *n_ranks = 3;
+    return DPT_OK;
+}
+
+static void post_close(void *self)
+{
+    post *p = self;
+    p->n_closed++;
+}
+
+static dpt_status post_start(void *self, const dpt_message *messages, size_t n, void **request,
+                             dpt_error *error)
+{
+    post *p = self;
+    (void)messages;
+    (void)n;
+    if (p->refuses) return DPT_FAIL(error, DPT_E_IO, "the post is closed");
+    *request = &p->requests[p->n_started++];
+    return DPT_OK;
+}
+
+static dpt_status post_test(void *self, void *request, bool *done, dpt_error *error)
+{
+    post *p = self;
+    const size_t i = (size_t)((char *)request - (char *)p->requests) / sizeof *p->requests;
+    p->requests[i].n_looks++;
+    *done = false;
+    if (p->requests[i].over) return DPT_FAIL(error, DPT_E_INTERNAL, "%zu was freed", i);
+    p->requests[i].over = p->requests[i].fails || p->requests[i].arrived;
+    if (p->requests[i].fails) return DPT_FAIL(error, DPT_E_IO, "%zu is lost", i);
+    *done = p->requests[i].arrived;
+    return DPT_OK;
+}
+
+static const dpt_transport transport = {
+    .abi = DPT_TRANSPORT_ABI,
+    .name = "post",
+    .open = post_open,
+    .close = post_close,
+    .start = post_start,
+    .test = post_test,
+};
+
+static dpti_wire open_wire(test *t, double delay)
+{
+    dpti_wire wire = {.transport = &transport, .delay = delay, .n = 1};
+    dpt_error error;
+    the_post = (post){.n_started = 0};
+    CHECK_OK(dpti_wire_open(&wire, &error));
+    CHECK(wire.rank == 1 && wire.n == 3);
+    return wire;
+}
+
+static void *start(test *t, const dpti_wire *wire, bool receives)
+{
+    const dpt_message messages[] = {{.n_bytes = 1}, {.receive = receives, .n_bytes = 1}};
+    dpt_error error;
+    void *request = NULL;
+    CHECK_OK(dpti_wire_start(wire, messages, 2, &request, &error));
+    return request;
+}
+
+static bool is_done(test *t, const dpti_wire *wire, void *request)
+{
+    dpt_error error = {.status = DPT_OK};
+    bool done = false;
+    if (!CHECK_OK(dpti_wire_test(wire, request, &done, &error))) FAIL("%s", error.message);
+    return done;
+}
+
+static void without_a_delay(test *t)
+{
+    const dpti_wire wire = open_wire(t, 0);
+    void *first = start(t, &wire, true), *second = start(t, &wire, true);
+    CHECK(first == &the_post.requests[0] && second == &the_post.requests[1]);
+    the_post.requests[0].arrived = true;
+    CHECK(!is_done(t, &wire, second));
+    CHECK(is_done(t, &wire, first));
+    CHECK(the_post.requests[0].n_looks == 1 && the_post.requests[1].n_looks == 1);
+    dpti_wire_close(&wire);
+    CHECK_SIZE(the_post.n_closed, 1);
+}
+
+static void what_arrives_is_held_back(test *t)
+{
+    const dpti_wire wire = open_wire(t, hour);
+    void *received = start(t, &wire, true), *sent = start(t, &wire, false);
+    CHECK(!is_done(t, &wire, sent));
+    for (size_t i = 0; i < 2; i++)
+        the_post.requests[i].arrived = true;
+    CHECK(is_done(t, &wire, sent));
+    CHECK(!is_done(t, &wire, received));
+    CHECK(!is_done(t, &wire, received));
+    CHECK_SIZE(the_post.requests[0].n_looks, 2); /* at the sent one's, and none behind its end */
+    dpti_wire_abandon(&wire);
+    CHECK_SIZE(the_post.n_closed, 0);
+}
+
+/* They arrive together, and whoever waits for one has waited for all. */
+static void delays_overlap(test *t)
+{
+    static const double delay = 0.02;
+    const dpti_wire wire = open_wire(t, delay);
+    void *requests[REQUESTS];
+    for (size_t i = 0; i < REQUESTS; i++) {
+        requests[i] = start(t, &wire, true);
+        the_post.requests[i].arrived = true;
+    }
+    CHECK(!is_done(t, &wire, requests[3]));
+    const double looked = dpti_seconds();
+    while (dpti_seconds() - looked < delay)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    for (size_t i = 0; i < REQUESTS; i++)
+        CHECK(is_done(t, &wire, requests[i])); /* at the first look at it */
+    dpti_wire_close(&wire);
+}
+
+static void failures_are_told_of_their_own(test *t)
+{
+    const dpti_wire wire = open_wire(t, hour);
+    dpt_error error = {.status = DPT_OK};
+    bool done = false;
+    void *whole = start(t, &wire, true), *lost = start(t, &wire, true);
+    the_post.requests[1].fails = true;
+    CHECK(!is_done(t, &wire, whole));
+    CHECK_SIZE(the_post.requests[1].n_looks, 1);
+    CHECK_STATUS(dpti_wire_test(&wire, lost, &done, &error), DPT_E_IO);
+    CHECK_TEXT(error.message, "1 is lost");
+    CHECK(!is_done(t, &wire, whole));
+    CHECK_SIZE(the_post.requests[1].n_looks, 1);
+    the_post.refuses = true;
+    CHECK_STATUS(dpti_wire_start(&wire, &(dpt_message){.n_bytes = 1}, 1, &lost, &error), DPT_E_IO);
+    CHECK_TEXT(error.message, "the post is closed");
+    CHECK(!is_done(t, &wire, whole));
+    dpti_wire_abandon(&wire);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"without a delay it is the transport", without_a_delay},
+        {"what arrives is held back", what_arrives_is_held_back},
+        {"delays overlap", delays_overlap},
+        {"failures are told of their own", failures_are_told_of_their_own},
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
