@@ -45,24 +45,12 @@ void dpti_allreduce_destroy(dpti_allreduce *allreduce)
 
 dpt_status dpti_allreduce_join(dpti_allreduce *allreduce, size_t rank, const dpti_buffer *data)
 {
-    dpti_member *m = &allreduce->members[rank];
-    const size_t n_bytes = allreduce->count * sizeof(float);
-    void *view = dpti_host_pointer(data);
-    const bool staged = view == NULL;
-    if (staged) DPT_TRY(dpti_host_alloc(data->device, n_bytes, &view));
-    m->data = data;
-    m->view = view;
-    m->staged = staged;
-    return DPT_OK;
+    return dpti_view_open(data, allreduce->count, &allreduce->members[rank].view);
 }
 
 void dpti_allreduce_leave(dpti_allreduce *allreduce, size_t rank)
 {
-    dpti_member *m = &allreduce->members[rank];
-    if (m->staged) dpti_host_free(m->data->device, m->view);
-    m->data = NULL;
-    m->view = NULL;
-    m->staged = false;
+    dpti_view_close(&allreduce->members[rank].view);
 }
 
 static void forget_runs(dpti_allreduce *a)
@@ -170,7 +158,7 @@ static bool any_away(const dpti_allreduce *a)
 {
     for (size_t r = 0; r < a->n_ranks; r++) {
         const dpti_member *m = &a->members[r];
-        if (!m->absent && !dpti_allreduce_is_all(a, m) && (m->staged || m->berth.island))
+        if (!m->absent && !dpti_allreduce_is_all(a, m) && (m->view.staged || m->berth.island))
             return true;
     }
     return false;
@@ -192,9 +180,9 @@ static dpt_status take_away(dpti_allreduce *a, size_t rank, dpt_status *mine, do
 {
     const dpti_member *m = &a->members[rank];
     if (!any_away(a)) return DPT_OK;
-    if (!m->hidden) *mine = dpti_member_transfer(m, (dpti_range){0, a->count}, true);
+    if (!m->hidden) *mine = dpti_view_upload(&m->view, 0, a->count);
     if (m->berth.island) {
-        if (*mine == DPT_OK) *mine = dpti_island_hand_out(&m->berth, m->data, a->count);
+        if (*mine == DPT_OK) *mine = dpti_island_hand_out(&m->berth, m->view.buffer, a->count);
         if (*mine == DPT_OK) *mine = dpti_island_wait(&m->berth, clock, times);
         if (*mine != DPT_OK) dpti_island_abort(m->berth.island);
     }
@@ -346,7 +334,7 @@ static dpt_status reduce_over_processes(dpti_allreduce *a, const dpti_contributi
     const dpti_range slice = slice_of(a, (dpti_range){0, a->count}, rank);
     for (size_t r = 1; r < a->n_ranks; r++)
         if (dpti_shows(&a->members[r]))
-            memcpy(a->members[r].view + slice.begin, a->members[0].view + slice.begin,
+            memcpy(a->members[r].view.host + slice.begin, a->members[0].view.host + slice.begin,
                    (slice.end - slice.begin) * sizeof(float));
     return meet(a, rank, DPT_OK, clock, times);
 }

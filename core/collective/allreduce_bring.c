@@ -5,24 +5,12 @@
 
 /* ---- What a rank holds ----------------------------------------------------------------------- */
 
-dpt_status dpti_member_transfer(const dpti_member *member, dpti_range what, bool upload)
-{
-    const dpti_member *m = member;
-    const size_t offset = what.begin * sizeof(float), n_bytes = (what.end - what.begin) * 4;
-    if (!m->staged || n_bytes == 0) return DPT_OK;
-    if (upload)
-        DPT_TRY(dpti_upload(m->data, offset, m->view + what.begin, n_bytes));
-    else
-        DPT_TRY(dpti_download(m->view + what.begin, m->data, offset, n_bytes));
-    return dpti_sync(m->data->device);
-}
-
 /* Over processes each rank looks at what it brings, so that it is known who did: others see sums
    alone. */
 static void look_at_own(const dpti_allreduce *a, dpti_member *m, dpti_range what, dpt_status *mine)
 {
     if (!a->processes || !a->wants_finite || !m->contributes || *mine != DPT_OK) return;
-    if (dpti_all_finite(m->view + what.begin, what.end - what.begin)) return;
+    if (dpti_all_finite(m->view.host + what.begin, what.end - what.begin)) return;
     m->blame = DPTI_BLAME_OWN;
     *mine = DPT_E_NOT_FINITE;
 }
@@ -31,7 +19,7 @@ static void look_at_own(const dpti_allreduce *a, dpti_member *m, dpti_range what
 static void prepare_sum(void *user, float *data, size_t count)
 {
     dpti_allreduce *a = user;
-    const size_t first = (size_t)(data - a->members[0].view);
+    const size_t first = (size_t)(data - a->members[0].view.host);
     size_t n_flawed;
     (void)dpti_allreduce_reduce(a, (dpti_range){first, first + count}, &n_flawed);
 }
@@ -40,7 +28,7 @@ static void start_part(dpti_allreduce *a, const dpti_contribution *who, dpti_ran
                        bool summed, const dpti_feedback *feedback)
 {
     if (what.begin >= what.end) return;
-    const dpti_collective reduction = {.data = a->members[0].view + what.begin,
+    const dpti_collective reduction = {.data = a->members[0].view.host + what.begin,
                                        .count = what.end - what.begin,
                                        .contributes =
                                            who->processes ? who->processes : a->all_contribute,
@@ -102,7 +90,7 @@ static void begin_bringing(dpti_member *m, const dpti_contribution *who, size_t 
 static void note(dpti_member *m, const dpt_error *before, dpt_status status, dpt_status *mine)
 {
     if (*mine != DPT_OK)
-        m->data->device->base.error = *before;
+        m->view.buffer->device->base.error = *before;
     else
         *mine = status;
 }
@@ -112,14 +100,14 @@ static void add_to_island(const dpti_allreduce *a, const dpti_contribution *who,
                           size_t point, dpt_status *mine)
 {
     dpti_member *m = &a->members[who->rank];
-    const dpt_error before = m->data->device->base.error;
-    const dpti_island_part part = {.data = m->data,
-                                   .begin = what.begin,
-                                   .end = what.end,
-                                   .empty = !who->contributes,
-                                   .host = dpti_shows(m) && !dpti_allreduce_is_all(a, m) ? m->view
-                                                                                         : NULL,
-                                   .point = point};
+    const dpt_error before = m->view.buffer->device->base.error;
+    const dpti_island_part part = {
+        .data = m->view.buffer,
+        .begin = what.begin,
+        .end = what.end,
+        .empty = !who->contributes,
+        .host = dpti_shows(m) && !dpti_allreduce_is_all(a, m) ? m->view.host : NULL,
+        .point = point};
     note(m, &before, dpti_island_reduce(&m->berth, &part), mine);
 }
 
@@ -141,7 +129,7 @@ void dpti_allreduce_await_island(dpti_allreduce *allreduce, const dpti_contribut
                                  dpt_status *mine, double *clock, dpti_times *times)
 {
     dpti_member *m = &allreduce->members[who->rank];
-    const dpt_error before = m->data->device->base.error;
+    const dpt_error before = m->view.buffer->device->base.error;
     note(m, &before, dpti_island_wait(&m->berth, clock, times), mine);
     if (!dpti_allreduce_is_all(allreduce, m) || *mine != DPT_OK || !who->look) return;
     *mine = who->look(who->user);
@@ -173,11 +161,11 @@ dpt_status dpti_allreduce_settle(dpti_allreduce *allreduce, size_t rank, dpt_sta
     if (!m->berth.island) return mine;
     /* Whatever other processes have enqueued: they do the same. */
     if (dpti_island_is_wide(m->berth.island)) dpti_island_abort(m->berth.island);
-    const dpt_error before = m->data->device->base.error;
+    const dpt_error before = m->view.buffer->device->base.error;
     const dpt_status status = dpti_island_wait(&m->berth, &clock, NULL);
     const bool own = mine != DPT_OK && mine != DPT_E_CANCELLED;
     if (!own && status != DPT_OK && status != DPT_E_CANCELLED) return status;
-    m->data->device->base.error = before;
+    m->view.buffer->device->base.error = before;
     return mine;
 }
 
@@ -198,7 +186,8 @@ void dpti_allreduce_bring(dpti_allreduce *allreduce, const dpti_contribution *wh
         add_to_island(a, who, what, m->n_brought - 1, mine);
         show_arrived(a, who, mine);
     } else {
-        if (*mine == DPT_OK && who->contributes) *mine = dpti_member_transfer(m, what, false);
+        if (*mine == DPT_OK && who->contributes)
+            *mine = dpti_view_download(&m->view, what.begin, what.end);
         look_at_own(a, m, what, mine);
         show(a, who);
     }
@@ -218,7 +207,7 @@ static void find_rest(const dpti_allreduce *a, const dpti_member *m, dpti_range 
 static dpt_status transfer_rest(const dpti_member *m, const dpti_range rest[DPTI_REST])
 {
     for (size_t i = 0; i < DPTI_REST; i++)
-        DPT_TRY(dpti_member_transfer(m, rest[i], false));
+        DPT_TRY(dpti_view_download(&m->view, rest[i].begin, rest[i].end));
     return DPT_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "collective/allreduce.h"
 #include "collective/range.h"
 #include "collective/rendezvous.h"
+#include "collective/view.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,9 +19,7 @@ enum {
 };
 
 typedef struct dpti_member {
-    const dpti_buffer *data;
-    float *view; /* host memory: the data themselves, or staging */
-    bool staged;
+    dpti_view view; /* of its data */
     bool contributes;
     bool absent;
     bool hidden;      /* another one shows its island's sum */
@@ -95,9 +94,6 @@ bool dpti_allreduce_sum_piece(dpti_allreduce *allreduce, dpti_round *round);
 
 /* ---- Bringing (allreduce_bring.c) ---- */
 
-/* [driver] To the device or from it, where the host does not see it in place; waits. */
-DPT_CHECK_RESULT dpt_status dpti_member_transfer(const dpti_member *member, dpti_range what,
-                                                 bool upload);
 /* Of this process's sum: made already, or when it is sent. */
 void dpti_allreduce_start_reduction(dpti_allreduce *allreduce, const dpti_contribution *who,
                                     dpti_range what, bool summed);

@@ -18,7 +18,7 @@ static size_t blame(dpti_allreduce *a, size_t begin, size_t n)
     for (size_t r = 0; r < a->n_ranks; r++) {
         dpti_member *m = &a->members[r];
         if (dpti_shows(m) && m->contributes && !m->berth.island &&
-            !dpti_all_finite(m->view + begin, n))
+            !dpti_all_finite(m->view.host + begin, n))
             n_more += !atomic_exchange(&m->flawed, true);
     }
     return n_more;
@@ -38,7 +38,7 @@ bool dpti_allreduce_reduce(dpti_allreduce *allreduce, dpti_range what, size_t *n
         /* Fixed order: float addition is not associative, and replicas must agree to the bit. */
         for (size_t r = 0; r < a->n_ranks; r++) {
             if (!dpti_shows(&a->members[r]) || !a->members[r].contributes) continue;
-            const float *from = a->members[r].view + begin;
+            const float *from = a->members[r].view.host + begin;
             if (empty)
                 memcpy(sum, from, n * sizeof *sum);
             else
@@ -53,7 +53,7 @@ bool dpti_allreduce_reduce(dpti_allreduce *allreduce, dpti_range what, size_t *n
         }
         for (size_t r = 0; r < n_written; r++)
             if (dpti_shows(&a->members[r]))
-                memcpy(a->members[r].view + begin, sum, n * sizeof *sum);
+                memcpy(a->members[r].view.host + begin, sum, n * sizeof *sum);
     }
     return finite;
 }
