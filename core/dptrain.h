@@ -211,8 +211,9 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_scatter(dpt_device_set *devices, const f
 
 /* Collectives.  Arrays are each on a device of its own, in the order of the list, and with several
    processes those of all of them in the order of processes, each with at least one; all make the
-   call alike.  A call waits until it is done.  After a failure arrays that it writes hold anything;
-   they may be set, and the call made again.
+   call alike.  A call waits until it is done.  What it writes, but does not read, is set by it, as
+   by dpt_array_set.  After a failure arrays that it writes hold anything; they may be set, and the
+   call made again.
 
    It fails in all processes or in none, with the first failure in the order of ranks, its process
    named, and DPT_E_INVALID where sizes do not fit; then all may go on.  Where processes do not
@@ -230,8 +231,8 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_broadcast(dpt_array *const *arrays, size
 
 /* Sums the arrays, all of one size, as all_reduce does, and gives every device its part: parts[i],
    on the device of arrays[i], gets as many elements as it has from where the part before it ends.
-   Parts of all processes together are as large as an array, and may differ in size.  The arrays
-   stay as they are. */
+   Parts of all processes together are as large as an array, and may differ in size; NULL is one of
+   no elements.  The arrays stay as they are, and none is its own part. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_reduce_scatter(dpt_array *const *arrays,
                                                        dpt_array *const *parts, size_t n_arrays);
 

@@ -17,7 +17,7 @@ struct dpt_array {
     dpti_buffer buffer; /* [driver] */
     /* [driver] The deferred failure because of which the contents are not valid; status DPT_OK:
        they are.  It passes on to what is computed from the array, comes back from every wait and
-       get, and ends when the array is set. */
+       get, and ends when the array is set, by the caller or by a collective that writes it. */
     dpt_error error;
     dpti_array_op multiply, add, affine; /* [driver] that write this array */
 };
