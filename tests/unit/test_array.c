@@ -182,6 +182,46 @@ static void failures_come_back_from_waits(test *t)
     tear_down(t, &b);
 }
 
+static void a_collective_sets_what_it_writes(test *t)
+{
+    bench b;
+    if (!set_up(t, "fake:0,fake:1", &b)) return;
+    dpt_device *second = dpt_devices_get(b.set, 1);
+    dpt_array *arrays[] = {make(t, b.device, 4), make(t, second, 4)};
+    dpt_array *parts[] = {make(t, b.device, 3), make(t, second, 1)};
+    dpt_array *invalid = arrays[1], *part = parts[1];
+    REQUIRE(arrays[0] && invalid && parts[0] && part);
+    CHECK_OK(dpt_array_set(arrays[0], (const float[]){1, 1, 1, 1}));
+    CHECK_OK(dpt_array_set(parts[0], (const float[]){2, 2, 2}));
+    CHECK_OK(dpt_array_set(part, (const float[]){2}));
+    atomic_store(&fake_control.fail_run, 1);
+    CHECK_OK(dpt_array_multiply(invalid, invalid, invalid));
+    CHECK_STATUS(dpt_array_wait(invalid), DPT_E_DEVICE);
+    /* What it reads has to be valid. */
+    CHECK_STATUS(dpt_broadcast(arrays, 2, 1), DPT_E_DEVICE);
+    CHECK_TEXT(dpt_error_message(b.context), "device fake:1: planted failure");
+    CHECK_STATUS(dpt_reduce_scatter(arrays, parts, 2), DPT_E_DEVICE);
+    CHECK_STATUS(dpt_array_wait(invalid), DPT_E_DEVICE);
+    CHECK_OK(dpt_broadcast(arrays, 2, 0));
+    check_all(t, invalid, 1.0f);
+    atomic_store(&fake_control.fail_run, 1);
+    CHECK_OK(dpt_array_multiply(invalid, invalid, invalid));
+    CHECK_OK(dpt_all_gather(parts, arrays, 2));
+    check_all(t, invalid, 2.0f);
+    atomic_store(&fake_control.fail_run, 1);
+    CHECK_OK(dpt_array_multiply(part, part, part));
+    CHECK_STATUS(dpt_all_gather(parts, arrays, 2), DPT_E_DEVICE);
+    CHECK_OK(dpt_broadcast(arrays, 2, 0));
+    CHECK_OK(dpt_reduce_scatter(arrays, parts, 2));
+    check_all(t, part, 4.0f);
+    CHECK_STATUS(dpt_devices_wait(b.set), DPT_E_DEVICE); /* it has not been told there */
+    for (size_t i = 0; i < 2; i++) {
+        dpt_array_destroy(parts[i]);
+        dpt_array_destroy(arrays[i]);
+    }
+    tear_down(t, &b);
+}
+
 static void a_lost_device_is_left_alone(test *t)
 {
     bench b;
@@ -287,6 +327,7 @@ int main(int argc, char **argv)
         {"returns_at_once", returns_at_once},
         {"refuses_what_does_not_fit", refuses_what_does_not_fit},
         {"failures_come_back_from_waits", failures_come_back_from_waits},
+        {"a_collective_sets_what_it_writes", a_collective_sets_what_it_writes},
         {"a_lost_device_is_left_alone", a_lost_device_is_left_alone},
         {"obeys_the_memory_limit", obeys_the_memory_limit},
         {"scatters", scatters},
