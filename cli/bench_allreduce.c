@@ -1,5 +1,6 @@
-/* dptrain bench allreduce: how long the devices take to sum an array that each has, beside the
-   memory bandwidth of the machine, which bounds it.  Under mpirun the devices of all processes. */
+/* dptrain bench allreduce: how long the devices take to sum an array that each has, or for another
+   collective, beside the memory bandwidth of the machine, which bounds it.  Under mpirun the
+   devices of all processes. */
 #include "bench.h"
 #include "new_file.h"
 
@@ -30,8 +31,24 @@ enum { N_SIZES = sizeof sizes / sizeof *sizes };
 static const size_t worked_bytes = (size_t)1 << 28, thread_bytes = (size_t)1 << 27;
 static const double worked_seconds = 2; /* a size, on slow links */
 
+/* On the devices of this process. */
+typedef struct operands {
+    size_t n;
+    dpt_array **arrays, **parts;
+} operands;
+
+/* What has to be read and written at least: so many arrays a device, and so many besides.  (Parts
+   are an array together.) */
+typedef struct collective {
+    const char *name, *benchmark;
+    dpt_status (*call)(const operands *what);
+    size_t a_device, besides;
+    bool has_parts;
+} collective;
+
 typedef struct allreduce_bench {
     const cli_options *options;
+    const collective *collective;
     cli_session session;
     size_t n_devices; /* of all processes */
     size_t n_threads; /* that memory was measured with */
@@ -130,7 +147,54 @@ static double measure_memory(size_t n_threads)
     return rate;
 }
 
-/* ---- All-reduce ------------------------------------------------------------------------------ */
+/* ---- Collectives ----------------------------------------------------------------------------- */
+
+static dpt_status all_reduce(const operands *what)
+{
+    return dpt_all_reduce(what->arrays, what->n);
+}
+
+static dpt_status reduce_scatter(const operands *what)
+{
+    return dpt_reduce_scatter(what->arrays, what->parts, what->n);
+}
+
+static dpt_status all_gather(const operands *what)
+{
+    return dpt_all_gather(what->parts, what->arrays, what->n);
+}
+
+static dpt_status broadcast(const operands *what)
+{
+    return dpt_broadcast(what->arrays, what->n, 0);
+}
+
+/* As the options table has them; the first is the default. */
+static const collective collectives[] = {
+    {.name = "all-reduce", .benchmark = "allreduce", .call = all_reduce, .a_device = 2},
+    {.name = "reduce-scatter",
+     .benchmark = "reduce-scatter",
+     .call = reduce_scatter,
+     .a_device = 1, /* read; the parts are written */
+     .besides = 1,
+     .has_parts = true},
+    {.name = "all-gather",
+     .benchmark = "all-gather",
+     .call = all_gather,
+     .a_device = 1, /* written; the parts are read */
+     .besides = 1,
+     .has_parts = true},
+    /* The root's is read, the others' are written. */
+    {.name = "broadcast", .benchmark = "broadcast", .call = broadcast, .a_device = 1},
+};
+
+static const collective *find_collective(const char *name)
+{
+    const collective *c = collectives;
+    while (name && strcmp(c->name, name) != 0)
+        c++;
+    return c;
+}
 
 /* *sum: of a number of each process, the same bits in all. */
 static dpt_status sum_over_processes(const allreduce_bench *b, float own, float *sum)
@@ -163,35 +227,51 @@ static dpt_status repetitions_of(const allreduce_bench *b, size_t n_bytes, doubl
     return DPT_OK;
 }
 
-static dpt_status time_arrays(const allreduce_bench *b, dpt_array *const *arrays, size_t n,
-                              size_t n_bytes, double *out)
+static dpt_status time_operands(const allreduce_bench *b, const operands *what, size_t n_bytes,
+                                double *out)
 {
     double seconds[MOST_REPETITIONS], began = 0;
     size_t n_repetitions;
     for (size_t i = 0; i < WARM_REPETITIONS; i++) {
         began = bench_clock();
-        DPT_TRY(dpt_all_reduce(arrays, n));
+        DPT_TRY(b->collective->call(what));
     }
     DPT_TRY(repetitions_of(b, n_bytes, bench_clock() - began, &n_repetitions));
     for (size_t i = 0; i < n_repetitions; i++) {
         began = bench_clock();
-        DPT_TRY(dpt_all_reduce(arrays, n));
+        DPT_TRY(b->collective->call(what));
         seconds[i] = bench_clock() - began;
     }
     *out = median(seconds, n_repetitions);
     return DPT_OK;
 }
 
+/* An array on every device, and where there are parts one of about the same size: divided among
+   processes, and within each among its devices.  NULL where that leaves none. */
+static dpt_status make_operands(const allreduce_bench *b, size_t count, operands *out)
+{
+    const size_t n_processes = dpt_process_count(b->session.context);
+    const size_t rank = dpt_process_rank(b->session.context), n = out->n;
+    const size_t first = count * rank / n_processes, last = count * (rank + 1) / n_processes;
+    for (size_t i = 0; i < n; i++) {
+        dpt_device *device = dpt_devices_get(b->session.devices, i);
+        const size_t part = (last - first) * (i + 1) / n - (last - first) * i / n;
+        DPT_TRY(dpt_array_create(device, &count, 1, &out->arrays[i]));
+        if (b->collective->has_parts && part > 0)
+            DPT_TRY(dpt_array_create(device, &part, 1, &out->parts[i]));
+    }
+    return DPT_OK;
+}
+
 static dpt_status time_size(const allreduce_bench *b, size_t n_bytes, double *out)
 {
-    const size_t n = dpt_devices_count(b->session.devices), shape[] = {n_bytes / sizeof(float)};
-    dpt_array **arrays = calloc(n, sizeof(dpt_array *));
+    const size_t n = dpt_devices_count(b->session.devices);
+    dpt_array **arrays = calloc(2 * n, sizeof(dpt_array *));
     if (!arrays) return dpt_fail(b->session.context, DPT_E_NO_MEMORY, "no memory for arrays");
-    dpt_status status = DPT_OK;
-    for (size_t i = 0; status == DPT_OK && i < n; i++)
-        status = dpt_array_create(dpt_devices_get(b->session.devices, i), shape, 1, &arrays[i]);
-    if (status == DPT_OK) status = time_arrays(b, arrays, n, n_bytes, out);
-    for (size_t i = 0; i < n; i++)
+    operands what = {.n = n, .arrays = arrays, .parts = arrays + n};
+    dpt_status status = make_operands(b, n_bytes / sizeof(float), &what);
+    if (status == DPT_OK) status = time_operands(b, &what, n_bytes, out);
+    for (size_t i = 0; i < 2 * n; i++)
         dpt_array_destroy(arrays[i]);
     free(arrays);
     return status;
@@ -199,10 +279,10 @@ static dpt_status time_size(const allreduce_bench *b, size_t n_bytes, double *ou
 
 /* ---- What comes of it ------------------------------------------------------------------------ */
 
-/* What has to be read and written: every device's array, once each. */
 static double traffic(const allreduce_bench *b, size_t n_bytes)
 {
-    return 2 * (double)n_bytes * (double)b->n_devices;
+    return (double)n_bytes *
+           (double)(b->collective->a_device * b->n_devices + b->collective->besides);
 }
 
 static void print_row(const allreduce_bench *b, size_t i)
@@ -217,7 +297,7 @@ static void print_header(const allreduce_bench *b)
 {
     const dpt_context *context = b->session.context;
     char transport[128];
-    printf("all-reduce over %zu device%s", b->n_devices, b->n_devices == 1 ? "" : "s");
+    printf("%s over %zu device%s", b->collective->name, b->n_devices, b->n_devices == 1 ? "" : "s");
     dpt_process_transport(context, transport, sizeof transport);
     if (dpt_process_count(context) > 1)
         printf(" of %zu processes through %s", dpt_process_count(context), transport);
@@ -248,12 +328,12 @@ static int write_json(const allreduce_bench *b)
         json_array_append_new(rows, json_pack("{s:I,s:f,s:f}", "bytes", (json_int_t)sizes[i],
                                               "seconds", b->seconds[i], "bytes_per_second",
                                               traffic(b, sizes[i]) / b->seconds[i]));
-    json_t *object =
-        json_pack("{s:s,s:s,s:s,s:I,s:I,s:I,s:f,s:o}", "benchmark", "allreduce", "version",
-                  DPT_VERSION, "devices", b->options->devices ? b->options->devices : "all",
-                  "n_devices", (json_int_t)b->n_devices, "processes",
-                  (json_int_t)dpt_process_count(b->session.context), "memory_threads",
-                  (json_int_t)b->n_threads, "memory_bytes_per_second", b->memory, "table", rows);
+    json_t *object = json_pack(
+        "{s:s,s:s,s:s,s:I,s:I,s:I,s:f,s:o}", "benchmark", b->collective->benchmark, "version",
+        DPT_VERSION, "devices", b->options->devices ? b->options->devices : "all", "n_devices",
+        (json_int_t)b->n_devices, "processes", (json_int_t)dpt_process_count(b->session.context),
+        "memory_threads", (json_int_t)b->n_threads, "memory_bytes_per_second", b->memory, "table",
+        rows);
     if (object) set_delays(b, object);
     char *text = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
     json_decref(object);
@@ -286,7 +366,7 @@ static dpt_status measure(allreduce_bench *b)
 int bench_allreduce(const cli_options *options)
 {
     int code = CLI_OK;
-    allreduce_bench b = {.options = options};
+    allreduce_bench b = {.options = options, .collective = find_collective(options->collective)};
     cli_session *s = &b.session;
     dpt_status status = dpt_context_create(&s->context);
     if (status == DPT_OK) status = dpt_processes_join_for(s->context, "bench allreduce");

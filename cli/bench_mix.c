@@ -231,6 +231,8 @@ static int check_operands(const cli_options *o)
                          o->operands[1]);
     if (!o->devices && strcmp(o->operands[0], "mix") == 0)
         return cli_error(CLI_USAGE, "bench mix needs the devices to compare: --devices LIST");
+    if (o->collective && strcmp(o->operands[0], "mix") == 0)
+        return cli_error(CLI_USAGE, "--collective is for bench allreduce");
     return CLI_OK;
 }
 

@@ -61,7 +61,7 @@ typedef struct cli_options {
     size_t top;    /* 0: the default */
     size_t repeat; /* likewise */
     bool best_batch, all_only;
-    const char *json;
+    const char *json, *collective;
     char *const *operands; /* what is no option, n_operands of them */
     size_t n_operands;
     bool help, version;

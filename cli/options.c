@@ -9,6 +9,8 @@ static const char *const schedules[] = {"constant", "step", "cosine", "onecycle"
 static const char *const batch_norms[] = {"sync", "local", NULL};
 static const char *const on_off[] = {"on", "off", NULL};
 static const char *const compressions[] = {"none", "bf16", NULL};
+static const char *const collectives[] = {"all-reduce", "reduce-scatter", "all-gather", "broadcast",
+                                          NULL};
 static const char *const precisions[] = {"fp32", "tf32", NULL};
 static const char *const planned_precisions[] = {"bf16", NULL};
 
@@ -511,6 +513,17 @@ const cli_option cli_option_table[] = {
         .verbs = CLI_BENCH,
         .kind = CLI_FLAG,
         TARGET(all_only),
+    },
+    {
+        .name = "collective",
+        .argument = "NAME",
+        .help =
+            "what bench allreduce measures: all-reduce (default), reduce-scatter, all-gather or "
+            "broadcast. Bytes are those of a whole array",
+        .verbs = CLI_BENCH,
+        .kind = CLI_TEXT,
+        TARGET(collective),
+        .values = collectives,
     },
     {
         .group = "Output",

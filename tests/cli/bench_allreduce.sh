@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# dptrain bench allreduce: a row for every size, the JSON of the same figures, what it refuses.
+# dptrain bench allreduce: a row for every size, the JSON of the same figures, other collectives, what
+# it refuses.
 . "$SRC/tests/cli/kit.bash"
 need_python
 
@@ -16,6 +17,24 @@ for row, line in zip(b["table"], lines):
     assert abs(row["seconds"] - float(line[1])) <= 1e-6, (row, line)
     assert abs(row["bytes_per_second"] * row["seconds"] - 4 * row["bytes"]) < 1
 PYTHON
+# Arrays that are read and written at least, of three devices.
+for case in reduce-scatter:4 all-gather:4 broadcast:3; do
+    name=${case%:*}
+    "$DPTRAIN" bench allreduce --collective "$name" --devices cpu:threads=1,cpu:threads=1,cpu:threads=1 \
+        --json "$name.json" >"$name.out" 2>"$name.err"
+    check "$name: exit status $?: $(cat "$name.err")" [ ! -s "$name.err" ]
+    check "$name says so" grep -q "^$name over 3 devices: cpu" "$name.out"
+    check "$name: nine sizes" [ "$(grep -c '%$' "$name.out")" -eq 9 ]
+    check "the JSON of $name" python3 - "$name" "${case#*:}" <<'PYTHON'
+import json, sys
+b = json.load(open(sys.argv[1] + ".json"))
+assert b["benchmark"] == sys.argv[1] and b["n_devices"] == 3 and len(b["table"]) == 9
+for row in b["table"]:
+    assert abs(row["bytes_per_second"] * row["seconds"] / (int(sys.argv[2]) * row["bytes"]) - 1) < 1e-6
+PYTHON
+done
+refuse 2 "collective.*'gather'.*all-gather" bench allreduce --collective gather
+refuse 2 "collective is for bench allreduce" bench mix --devices cpu --collective broadcast
 refuse 2 "unknown device .gpu0" bench allreduce --devices gpu0
 refuse 2 "unexpected argument 'x'" bench allreduce x
 refuse 1 "cannot write|cannot be written|no/such" bench allreduce --devices cpu --json no/such/file
@@ -41,6 +60,10 @@ b = json.load(open("late.json"))
 assert b["transport_delay_seconds"] == [0.001, 0.001], b
 assert all(row["seconds"] >= 0.002 for row in b["table"]), b
 PYTHON
+    mpi 120 -n 1 "${bench[@]}" gather.json --collective all-gather : \
+        -n 1 "${bench[@]}" no/such/file --collective all-gather
+    check "exit status $status: $(cat mpi.err)" [ "$status" -eq 0 ]
+    check "nine sizes gathered over processes" [ "$(grep -c '%$' mpi.out)" -eq 9 ]
     mpi 60 -n 1 "${bench[@]}" no/such/file : -n 1 "${bench[@]}" two.json
     check "exit status $status, not 1" [ "$status" -eq 1 ]
     check "it is told once: $(cat mpi.err)" [ "$(grep -c '^dptrain: cannot write' mpi.err)" -eq 1 ]
