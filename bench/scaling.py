@@ -8,7 +8,7 @@ Times in seconds, sizes in bytes.  A step's compute C is known; a link takes alp
 The gradients' exchange is that of core/collective: every process owns a slice, gets the others' parts
 of it, sums them, and sends it to all, so each link carries 2 (P - 1) / P of the bytes in 2 (P - 1)
 messages; compressed, half the bytes.  With overlap a bucket is exchanged, one after the other, once
-backward has written it.
+backward has written it; the next one may be on its way while the one before has not come back.
 """
 import argparse
 import json
@@ -21,16 +21,41 @@ import sys
 # ---- The model ---------------------------------------------------------------------------------
 
 
-class Link:
-    """What an exchange of n bytes takes: between measured sizes a straight line, below them as the
-    least, beyond them at the rate of the last two.  (One line through all would not do: a token
-    bucket lets small exchanges pass faster than its rate.)"""
+CHUNK, WINDOW = 262144, 3  # core/collective: bytes of a slice that travel at a time, and how many do
+VOTES = 3  # of an array's all-reduce (core/collective/reduce_arrays.c): before, with and behind it
 
-    def __init__(self, points):
+
+class Link:
+    """What `dptrain bench allreduce` takes for n bytes: between measured sizes a straight line, below
+    them as the least, beyond them at the rate of the last two.  (One line through all would not do: a
+    token bucket lets small exchanges pass faster than its rate.)
+
+    The least is the votes, and then a message there and one back: so many delays where a line is
+    long.  Votes are not the exchange's: that is what is left."""
+
+    def __init__(self, processes, points):
+        self.processes = processes
         self.points = sorted(points)
         self.alpha = self.points[0][1]
+        self.message = self.alpha / (VOTES + 2)
 
-    def __call__(self, n):
+    def turns(self, n):
+        """For how many chunks, one behind the other, n bytes have to wait."""
+        return math.ceil(n / self.processes / CHUNK) / WINDOW
+
+    def exchange(self, n, part=1):
+        """Of n bytes, of which this part travels: in as many chunks as if all did, each of which keeps
+        its place until it has been there and back."""
+        return max(self.measured(part * n) - VOTES * self.message,
+                   2 * self.message * math.ceil(self.turns(n)))
+
+    def busy(self, n, total, part=1):
+        """How long that, in a row of exchanges of `total` bytes, keeps the next one from being sent: at
+        the rate of the row, through which no token bucket saves anything up."""
+        return max((self.measured(part * total) - self.alpha) * n / total,
+                   2 * self.message * self.turns(n))
+
+    def measured(self, n):
         if n <= self.points[0][0]:
             return self.alpha
         for (x0, y0), (x1, y1) in zip(self.points, self.points[1:]):
@@ -98,16 +123,39 @@ def buckets(events):
     return out + [(events[-1][0], n)]
 
 
-def overlapped(schedule, compute, exchange, work=0.0):
-    """The end of a step whose buckets (when ready, bytes) are exchanged in order while backward goes
-    on.  `work`: what the exchange takes from the cores that compute.
+def with_gathers(schedule, compute, gathers):
+    """The same where statistics of batch-norm are exchanged on the way, half of them in forward, which
+    takes a third of computing, and half in backward: nothing is computed meanwhile, but buckets that
+    are ready travel."""
+    forward = compute / 3
+    return [(when + gathers / 2 * (1 + (when - forward) / (compute - forward)), n_bytes)
+            for when, n_bytes in schedule]
 
-    Statistics of batch-norm are in neither: nothing is computed while they are exchanged, and the
-    link has no time for buckets.  They come on top."""
-    free = 0.0
-    for seconds, n_bytes in schedule:
-        free = max(free, seconds) + exchange(n_bytes)
-    return max(free, compute + work)
+
+def overlapped(schedule, compute, exchange, busy, work=0.0):
+    """The end of a step whose buckets (when ready, bytes) are exchanged in order while backward goes
+    on.  busy(n): how long the next bucket has to wait for one of n bytes to be sent.  `work`: what the
+    exchange takes from the cores that compute."""
+    free = end = 0.0
+    for when, n_bytes in schedule:
+        begin = max(free, when)
+        free = begin + busy(n_bytes)
+        end = begin + exchange(n_bytes)
+    return max(end, compute + work)
+
+
+def modelled(schedule, compute, gathers, link, work):
+    """Steps without overlap, with it, and compressed.  All vote before the last bucket is sent, and
+    tell each other at the end what came of the step."""
+    total, vote = sum(n_bytes for _, n_bytes in schedule), link.message
+    compute += gathers
+    schedule = with_gathers(schedule, compute - gathers, gathers)
+    schedule[-1] = schedule[-1][0] + vote, schedule[-1][1]
+    out = {"off": compute + vote + link.exchange(total) + vote}
+    for how, part in ("on", 1), ("bf16", 0.5):
+        out[how] = vote + overlapped(schedule, compute + vote, lambda n: link.exchange(n, part),
+                                     lambda n: link.busy(n, total, part), work)
+    return out
 
 
 # ---- Against measurements ----------------------------------------------------------------------
@@ -136,9 +184,9 @@ def steps_of(path, typical):
     return typical(seconds[2:] or seconds)
 
 
-def link_of(folder, n, rate):
-    table = json.load(open(f"{folder}/link-{n}-{rate}.json"))["table"]
-    return Link([(row["bytes"], row["seconds"]) for row in table])
+def link_of(folder, n, word):
+    table = json.load(open(f"{folder}/link-{n}-{word}.json"))["table"]
+    return Link(n, [(row["bytes"], row["seconds"]) for row in table])
 
 
 def check(folder, typical):
@@ -151,28 +199,27 @@ def check(folder, typical):
     print("|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
     worst = 0.0
     for name in names:
-        n, rate, model, batch, _ = name.split(":")
+        n, word, model, batch, _ = name.split(":")
+        n = int(n)
         rounds = sorted({int(f[len(name) + 1:].split("-")[0]) for f in os.listdir(folder)
                          if f.startswith(name + "-")})
         files = [f"{folder}/{name}-{r}" for r in rounds]
-        compute = typical([max(steps_of(f"{f}-alone.{i}", typical) for i in range(int(n)))
+        compute = typical([max(steps_of(f"{f}-alone.{i}", typical) for i in range(n))
                            for f in files])
         measured = {how: typical([steps_of(f"{f}-{how}", typical) for f in files]) for how in ways}
         layers = layers_of(f"{folder}/{model}.plan")
         total = 4 * sum(parameters for parameters, _, _ in layers)
-        link, copying = link_of(folder, n, rate), link_of(folder, n, "none")
-        gathers = gathers_of(f"{folder}/{model}.plan") * link.alpha / 2
-        schedule = buckets(ready(layers, compute))
-        modelled = {"off": gathers + compute + link(total),
-                    "on": gathers + overlapped(schedule, compute, link, copying(total)),
-                    "bf16": gathers + overlapped(schedule, compute, lambda n: link(n / 2),
-                                                 copying(total))}
-        error = {how: modelled[how] / measured[how] - 1 for how in measured}
+        link, copying = link_of(folder, n, word), link_of(folder, n, "none")
+        gathers = gathers_of(f"{folder}/{model}.plan") * link.message
+        exchange = link.exchange(total)
+        told = modelled(buckets(ready(layers, compute)), compute, gathers, link,
+                        copying.exchange(total))
+        error = {how: told[how] / measured[how] - 1 for how in measured}
         worst = max(worst, *map(abs, error.values()))
-        print(f"| {n} | {rate} | {model}, {batch} | {1e3 * compute:.0f} | {1e3 * link(total):.0f} | "
-              + " | ".join(f"{1e3 * measured[h]:.0f}, {1e3 * modelled[h]:.0f} | {100 * error[h]:+.0f} %"
+        print(f"| {n} | {word} | {model}, {batch} | {1e3 * compute:.0f} | {1e3 * exchange:.0f} | "
+              + " | ".join(f"{1e3 * measured[h]:.0f}, {1e3 * told[h]:.0f} | {100 * error[h]:+.0f} %"
                            for h in ways)
-              + f" | {measured['on'] / max(compute, link(total)):.2f}"
+              + f" | {measured['on'] / max(compute, exchange):.2f}"
               + f" | {measured['on'] / measured['bf16']:.2f} |")
     print(f"\nMilliseconds; the largest error is {100 * worst:.0f} %.")
 
@@ -244,7 +291,7 @@ def predict(arguments):
                 over = exchange(p, alpha, rate)
                 schedule = [((steps - 1 + when) * compute, part * total * share)
                             for when, share in profile]
-                seconds = gathers + (overlapped(schedule, steps * compute, over) if overlap
+                seconds = gathers + (overlapped(schedule, steps * compute, over, over) if overlap
                                      else compute + over(total)) / steps
                 shown.append(f"{1e3 * seconds:.0f} ms, {100 * batch / seconds / alone:.0f} %")
             over = direct(p, alpha, rate)

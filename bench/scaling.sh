@@ -8,8 +8,9 @@
 # one process of one thread.  Every measurement is repeated in turns with the others.  What was measured
 # stays in FOLDER (bench-scaling), for bench/scaling.py check FOLDER to print again.
 #
-# $DPTRAIN_SCALING: the configurations, words of PROCESSES:RATE:MODEL:BATCH:STEPS, the batch over all
-# processes; $DPTRAIN_SCALING_ROUNDS (3).
+# $DPTRAIN_SCALING: the configurations, words of PROCESSES:LINK:MODEL:BATCH:STEPS, the batch over all
+# processes, the link a RATE as tc has it, or none, perhaps with a delay: 1gbit+5ms, none+500us
+# (DPTRAIN_TRANSPORT_DELAY); $DPTRAIN_SCALING_ROUNDS (3).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=scripts/hosts.bash
@@ -47,21 +48,28 @@ for word in "${configurations[@]}"; do # what is chosen by measurement, before a
     IFS=: read -r n _ model batch _ <<<"$word"
     "$DPTRAIN" "${common[@]}" --model "$model" --batch-size $((batch / n)) --max-steps 1
 done
-# measure_link PROCESSES RATE: once; that without a limit tells what summing takes from the cores.
+# set_link RATE[+DELAY]: of all hosts, from here on.
+set_link() {
+    local delay=${1#"${1%%+*}"}
+    hosts_rate "${1%%+*}"
+    if [ -n "$delay" ]; then export DPTRAIN_TRANSPORT_DELAY=${delay#+}; else unset DPTRAIN_TRANSPORT_DELAY; fi
+}
+
+# measure_link PROCESSES LINK: once; that without a limit tells what summing takes from the cores.
 measure_link() {
     [ -e "$out/link-$1-$2.json" ] && return
-    hosts_rate "$2"
+    set_link "$2"
     hosts_mpi "$1" "$DPTRAIN" bench allreduce --devices cpu:threads=1 --json "$out/link-$1-$2.json" >/dev/null
 }
 
 rm -f "$out"/link-*.json
 for ((round = 1; round <= ${DPTRAIN_SCALING_ROUNDS:-3}; round++)); do
     for word in "${configurations[@]}"; do
-        IFS=: read -r n rate model batch steps <<<"$word"
+        IFS=: read -r n link model batch steps <<<"$word"
         name=$word-$round
         measure_link "$n" none
-        measure_link "$n" "$rate"
-        hosts_rate "$rate"
+        measure_link "$n" "$link"
+        set_link "$link"
         alone "$name" "$n" "$model" "$batch" "$steps"
         together "$name" "$n" "$model" "$batch" "$steps" off --overlap off
         together "$name" "$n" "$model" "$batch" "$steps" on
