@@ -63,10 +63,11 @@ struct dpti_arrays {
     dpti_seat *seats;
     size_t n_processes, rank;
     dpti_arrays_terms *terms; /* (n_processes) */
-    size_t *slices;           /* (n_processes + 1) the whole by processes, once they have agreed: a
-                                 broadcast's           is the root's */
-    size_t *begins;           /* (n_processes + 1) */
-    void *state;              /* the collective's own */
+    /* (n_processes + 1) The whole by processes, once they have agreed; of a broadcast it is the
+       root's. */
+    size_t *slices;
+    size_t *begins; /* (n_processes + 1) */
+    void *state;    /* the collective's own */
 };
 
 /* What a collective does.  `open` and `work` return failures of this process, of which all learn
