@@ -1,18 +1,24 @@
 /* The reduce-scatter over arrays: every device shows its array in host memory, and sums its own
-   part over all of them.  Over processes each sums its arrays into memory of its own, from which
-   its part of the processes' sum is dealt out. */
+   part over all of them.  Over processes each sums its arrays into memory of its own, where the
+   processes' sum is made: in rounds, each over a piece of every process's slice.  Memory for a
+   whole array would be the system's, new with every call, and come slower than the sums. */
 #include "base/base.h"
 #include "collective/arrays.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 4096 }; /* elements that are summed at a time: 16 KiB, which stays in L1 */
+enum {
+    BLOCK = 4096,            /* elements that are summed at a time: 16 KiB, which stays in L1 */
+    ROUND = 4 * 1024 * 1024, /* elements, and up to one more a process */
+};
 
 /* Over processes. */
 typedef struct exchange {
-    float *sum; /* (size) of this process; then its slice is that of all */
-    bool contributes[];
+    float *sum; /* of this process; then its slice is that of all */
+    bool *contributes;
+    size_t *slices; /* of the round */
+    size_t round, n_rounds;
 } exchange;
 
 /* sum (count) of elements [begin, begin + count) of this process's arrays.  In the order of ranks,
@@ -44,11 +50,19 @@ static dpt_status show(dpti_seat *seat)
 
 static dpt_status prepare_exchange(dpti_arrays *call)
 {
-    exchange *e = calloc(1, sizeof *e + call->n_processes * sizeof *e->contributes);
+    const size_t n = call->n_processes;
+    const size_t room = call->size < ROUND + n ? call->size : ROUND + n;
+    exchange *e = calloc(1, sizeof *e);
     call->state = e;
-    if (e) e->sum = dpti_alloc_aligned(call->size * sizeof *e->sum);
-    if (!e || !e->sum) return dpti_arrays_fail(call, DPT_E_NO_MEMORY, "no memory");
-    for (size_t r = 0; r < call->n_processes; r++)
+    if (e) {
+        e->n_rounds = (call->size - 1) / ROUND + 1;
+        e->sum = dpti_alloc_aligned(room * sizeof *e->sum);
+        e->contributes = calloc(n, sizeof *e->contributes);
+        e->slices = calloc(n + 1, sizeof *e->slices);
+    }
+    if (!e || !e->sum || !e->contributes || !e->slices)
+        return dpti_arrays_fail(call, DPT_E_NO_MEMORY, "no memory");
+    for (size_t r = 0; r < n; r++)
         e->contributes[r] = true;
     return DPT_OK;
 }
@@ -70,41 +84,93 @@ static void close_seats(dpti_arrays *call)
 {
     exchange *e = call->state;
     (void)dpti_arrays_on_all(call, leave);
-    if (e) free(e->sum);
+    if (!e) return;
+    free(e->slices);
+    free(e->contributes);
+    free(e->sum);
     free(e);
 }
 
-/* ---- Work ------------------------------------------------------------------------------------ */
+/* ---- Over processes -------------------------------------------------------------------------- */
 
+/* Where in the whole the piece of process r begins in a round; in that behind the last one, where
+   its slice ends. */
+static size_t piece_begin(const dpti_arrays *call, size_t r, size_t round)
+{
+    const exchange *e = call->state;
+    const size_t count = call->slices[r + 1] - call->slices[r];
+    const size_t step = (count + e->n_rounds - 1) / e->n_rounds;
+    return call->slices[r] + (round * step < count ? round * step : count);
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The sum over this process of elements of the round that are about to be sent. */
 static void prepare_sum(void *user, float *data, size_t count)
 {
     const dpti_arrays *call = user;
     const exchange *e = call->state;
-    add_up(call, (size_t)(data - e->sum), count, data);
+    const size_t first = (size_t)(data - e->sum);
+    for (size_t r = 0; r < call->n_processes; r++) {
+        const size_t begin = most(first, e->slices[r]);
+        const size_t end = least(first + count, e->slices[r + 1]);
+        if (begin < end)
+            add_up(call, piece_begin(call, r, e->round) + begin - e->slices[r], end - begin,
+                   e->sum + begin);
+    }
+}
+
+/* Brings this process's piece to the parts that it is of. */
+static void deal_out(const dpti_arrays *call)
+{
+    const exchange *e = call->state;
+    const size_t first = piece_begin(call, call->rank, e->round);
+    const size_t last = piece_begin(call, call->rank, e->round + 1);
+    const float *sum = e->sum + e->slices[call->rank];
+    for (size_t i = 0; i < call->n; i++) {
+        const dpti_seat *seat = &call->seats[i];
+        const size_t begin = most(first, seat->begin), end = least(last, seat->end);
+        if (begin < end)
+            memcpy(seat->part_view.host + (begin - seat->begin), sum + (begin - first),
+                   (end - begin) * sizeof *sum);
+    }
 }
 
 static dpt_status sum_over_processes(dpti_arrays *call)
 {
-    const exchange *e = call->state;
-    if (!e) return DPT_OK;
-    return dpti_arrays_exchange(call, &(dpti_collective){.kind = DPTI_REDUCE_SCATTER,
-                                                         .data = e->sum,
-                                                         .count = call->size,
-                                                         .slices = call->slices,
-                                                         .contributes = e->contributes,
-                                                         .prepare = prepare_sum,
-                                                         .user = call});
+    exchange *e = call->state;
+    for (e->round = 0; e->round < e->n_rounds; e->round++) {
+        for (size_t r = 0; r < call->n_processes; r++)
+            e->slices[r + 1] =
+                e->slices[r] + piece_begin(call, r, e->round + 1) - piece_begin(call, r, e->round);
+        const dpti_collective what = {.kind = DPTI_REDUCE_SCATTER,
+                                      .data = e->sum,
+                                      .count = e->slices[call->n_processes],
+                                      .slices = e->slices,
+                                      .contributes = e->contributes,
+                                      .prepare = prepare_sum,
+                                      .user = call};
+        DPT_TRY(dpti_arrays_exchange(call, &what));
+        deal_out(call);
+    }
+    return DPT_OK;
 }
+
+/* ---- Work ------------------------------------------------------------------------------------ */
 
 static dpt_status take(dpti_seat *seat)
 {
-    const exchange *e = seat->call->state;
     dpt_array *part = seat->part;
     if (!part) return DPT_OK;
-    if (e)
-        memcpy(seat->part_view.host, e->sum + seat->begin, part->size * sizeof *e->sum);
-    else
-        add_up(seat->call, seat->begin, part->size, seat->part_view.host);
+    if (!seat->call->processes) add_up(seat->call, seat->begin, part->size, seat->part_view.host);
     DPT_TRY(dpti_view_upload(&seat->part_view, 0, part->size));
     part->error.status = DPT_OK;
     return DPT_OK;
@@ -112,7 +178,7 @@ static dpt_status take(dpti_seat *seat)
 
 static dpt_status reduce_scatter(dpti_arrays *call)
 {
-    DPT_TRY(sum_over_processes(call));
+    if (call->processes) DPT_TRY(sum_over_processes(call));
     return dpti_arrays_on_all(call, take);
 }
 

@@ -259,6 +259,11 @@ static void values_over_processes(test *t)
     check_values(t, OTHER "|" OTHER "," OTHER, 3);
     check_values(t, ONE "|" OTHER "," ONE "|" ONE, 4);
     check_values(t, ONE "," OTHER "," ONE "|" ONE, 4);
+    /* More than is exchanged at once. */
+    check_right(t, &(task){.what = REDUCE_SCATTER,
+                           .devices = ONE "," OTHER "|" ONE,
+                           .size = 9000001,
+                           .power = 2});
 }
 
 /* ---- What is refused ------------------------------------------------------------------------- */
