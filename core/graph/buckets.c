@@ -6,16 +6,18 @@
    bucket is a run of it.  What lies behind the weights (biases, norms, statistics) is small, and is
    exchanged with what the last bucket leaves.
 
-   Sizes follow from the model.  The first bucket is as small as the least one, so that the exchange
-   begins early.  The others are an eighth of all weights, but no more than what is still to be
-   written: towards the end they shrink, since what is left for the end is what no backward hides.
-   None is below the least size, by which a message takes longer than it takes to be sent.
+   The first bucket is small, so that the exchange begins early.  The others are larger, but no more
+   than what is still to be written: towards the end they shrink, since what is left for the end is
+   what no backward hides.  None is smaller than the first, by which a message takes longer than it
+   takes to be sent.  Sizes are chosen for what connects the processes (train/link.h), or follow
+   from the model: the least one first, then an eighth of all weights.
 
-   A linear layer may have more weights than that.  Its gradient is then computed in slices of rows,
-   each of about an eighth of all weights, and each a bucket: the exchange need not wait for the
-   whole layer, nor the end of the step for that of the whole first layer.  A product with fewer
-   rows may round otherwise, so slices depend on the model, on the least size, and on whether there
-   is an exchange at all, but not on when it takes place. */
+   A linear layer may have more weights than an eighth of all.  Its gradient is then computed in
+   slices of rows, each of about an eighth of all weights: the exchange need not wait for the whole
+   layer, nor the end of the step for that of the whole first layer.  A product with fewer rows may
+   round otherwise, so slices depend on the model, on the least size, and on whether there is an
+   exchange at all, but neither on when it takes place nor on how large buckets are.  A slice is a
+   bucket, or where these are larger several are. */
 #include "base/base.h"
 #include "graph/compile.h"
 
@@ -27,12 +29,11 @@ enum {
     LEAST_ROWS = 128,
 };
 
-static size_t least_size(const dpti_compiler *c)
+dpti_bucket_sizes dpti_default_buckets(const dpt_model *model, size_t least_bucket)
 {
-    const size_t least = c->options->least_bucket, whole = c->model->flat_weights;
-    size_t size = c->written < whole / PARTS ? c->written : whole / PARTS;
-    if (c->bucketed == whole || size < least) size = least;
-    return size;
+    const size_t part = model->flat_weights / PARTS;
+    return (dpti_bucket_sizes){.first = least_bucket,
+                               .others = part > least_bucket ? part : least_bucket};
 }
 
 size_t dpti_slice_begin(const dpti_compiler *c, const dpti_node *linear, size_t end)
@@ -46,11 +47,18 @@ size_t dpti_slice_begin(const dpti_compiler *c, const dpti_node *linear, size_t 
     return end > rows ? (end - rows) / LEAST_ROWS * LEAST_ROWS : 0;
 }
 
-/* What is enough for a bucket behind this weight. */
-static size_t enough(const dpti_compiler *c, const dpti_parameter *p)
+/* What is enough for a bucket behind the last n elements that were written, of this weight. */
+static size_t enough(const dpti_compiler *c, const dpti_parameter *p, size_t n)
 {
-    const bool is_large = p->size > c->model->flat_weights / PARTS;
-    return is_large ? c->options->least_bucket : least_size(c);
+    const size_t whole = c->model->flat_weights;
+    const bool is_large = p->size > whole / PARTS, is_chosen = c->options->buckets.first > 0;
+    if (is_large && !is_chosen) return c->options->least_bucket;
+    const dpti_bucket_sizes sizes =
+        is_chosen ? c->options->buckets : dpti_default_buckets(c->model, c->options->least_bucket);
+    size_t size = c->written < sizes.others ? c->written : sizes.others;
+    if (c->bucketed == whole || size < sizes.first) size = sizes.first;
+    /* As many slices, or whole layers, as come nearest to it: one more may be far too much. */
+    return is_large && size > n / 2 ? size - n / 2 : size;
 }
 
 dpt_status dpti_end_bucket(dpti_compiler *c, size_t parameter, size_t from)
@@ -60,8 +68,10 @@ dpt_status dpti_end_bucket(dpti_compiler *c, size_t parameter, size_t from)
     const size_t end = p->offset + dpti_round_up(p->size, DPTI_PARAMETER_ALIGNMENT);
     if (c->options->least_bucket == 0 || c->options->exchange_at_end) return DPT_OK;
     /* Of a layer that was computed out of turn what lies before it waits for the end. */
+    const size_t before = c->written;
     if (begin < c->written && c->written <= end) c->written = begin;
-    if (c->written == 0 || c->bucketed - c->written < enough(c, p)) return DPT_OK;
+    if (c->written == 0 || c->bucketed - c->written < enough(c, p, before - c->written))
+        return DPT_OK;
     const dpti_segment bucket = {
         .exchange = DPTI_EXCHANGE_BUCKET, .begin = c->written, .end = c->bucketed};
     c->bucketed = c->written;

@@ -88,6 +88,12 @@ typedef struct dpti_optimizer {
     float clip_norm;             /* 0: none */
 } dpti_optimizer;
 
+/* How large buckets are, in elements. */
+typedef struct dpti_bucket_sizes {
+    size_t first;  /* the first one; others are no smaller, but where large layers do not fit */
+    size_t others; /* or what is still to be written, if that is less */
+} dpti_bucket_sizes;
+
 typedef struct dpti_program_options {
     const dpt_dataset *data; /* what the first instructions gather from */
     size_t fed; /* records that are on the device at a time, sent with the step; 0: all of data */
@@ -100,11 +106,16 @@ typedef struct dpti_program_options {
     size_t n_parts;  /* devices whose batch-norm statistics are combined, in so many exchanges;
                         0 or 1: every device takes its own */
     bool accumulate; /* gradients are added to, for shares that are worked off in several passes */
-    /* Elements of the least bucket; 0: gradients are exchanged with nobody.  What is computed, and
-       so its bits, does not depend on whether they are exchanged in buckets or all at the end. */
+    /* Elements of the least bucket, and by it of the least slice; 0: gradients are exchanged with
+       nobody.  What is computed, and so its bits, depends on this, but neither on how large buckets
+       are nor on whether all is exchanged at the end. */
     size_t least_bucket;
+    dpti_bucket_sizes buckets; /* zeros: dpti_default_buckets */
     bool exchange_at_end;
 } dpti_program_options;
+
+/* The least one first, and an eighth of all weights (buckets.c). */
+dpti_bucket_sizes dpti_default_buckets(const dpt_model *model, size_t least_bucket);
 
 /* Forward, loss and, in training, reverse-mode differentiation and the optimizer.  Fuses an
    activation into the layer before it, a residual addition into the batch-norm before it, and an
