@@ -457,7 +457,11 @@ typedef struct dpt_trainer_options {
        when it is over.  The training is the same to the bit, unless it compresses. */
     bool no_overlap;
     dpt_compression compress; /* between processes (docs/processes.md); one alone does nothing */
-    size_t bucket_bytes;      /* least size of a bucket; 0: 256 KiB */
+    /* Least size of a bucket, the first one's; others have an eighth of all weights.  0: 256 KiB,
+       but between processes that do not compress both follow from what sums over them are measured
+       to take.  Layers with more than an eighth of all weights are computed in parts that follow
+       from the same number, so that bits depend on it, but not on what is measured. */
+    size_t bucket_bytes;
     dpt_optimizer optimizer;
     float lr;             /* default 0.1 */
     size_t lr_base_batch; /* if set, lr is that of a batch of this size and is scaled linearly, to

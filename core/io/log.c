@@ -183,6 +183,25 @@ static void set_run_devices(event *e, const dpti_log_run *run)
     set(e, "devices", devices);
 }
 
+static void set_exchange(event *e, const dpti_log_run *run)
+{
+    const dpti_log_exchange *exchange = run->exchange;
+    event x = {.object = json_object()};
+    if (!exchange) return;
+    if (exchange->measured) {
+        set(&x, "alpha_seconds", real_value(exchange->alpha));
+        set(&x, "beta_seconds", real_value(exchange->beta));
+        set(&x, "route", text_value(exchange->route));
+        set(&x, "window", size_value(exchange->window));
+    }
+    if (exchange->bucket > 0) {
+        set(&x, "first_bucket_bytes", size_value(exchange->first_bucket));
+        set(&x, "bucket_bytes", size_value(exchange->bucket));
+    }
+    if (x.failed) e->failed = true;
+    set(e, "exchange", x.object);
+}
+
 dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run *run, dpt_error *error)
 {
     event e = event_begin("run");
@@ -195,6 +214,7 @@ dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run *run, dpt_error 
     set(&e, "seed", size_value(run->seed));
     set(&e, "dataset", text_value(run->dataset));
     set(&e, "split", text_value(run->split));
+    set_exchange(&e, run);
     set_run_devices(&e, run);
     return write_event(log, &e, error);
 }
@@ -206,6 +226,7 @@ dpt_status dpti_log_write_resume(dpti_log *log, const dpti_log_run *run, size_t 
     set(&e, "version", text_value(DPT_VERSION));
     set(&e, "step", size_value(step));
     set(&e, "split", text_value(run->split));
+    set_exchange(&e, run);
     set_run_devices(&e, run);
     return write_event(log, &e, error);
 }

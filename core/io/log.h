@@ -51,6 +51,15 @@ DPT_CHECK_RESULT dpt_status dpti_log_recall(const char *path, const dpti_log_lis
 DPT_CHECK_RESULT bool dpti_log_recall_in(const char *text, size_t length,
                                          const dpti_log_listener *listener);
 
+/* How gradients travel: sizes in bytes, 0 where there are no buckets. */
+typedef struct dpti_log_exchange {
+    size_t first_bucket, bucket;
+    bool measured; /* what a sum over processes takes, and how it travels: */
+    double alpha, beta;
+    const char *route;
+    size_t window;
+} dpti_log_exchange;
+
 typedef struct dpti_log_run {
     const char *model;
     size_t parameters, batch_size; /* samples of a step, */
@@ -63,6 +72,7 @@ typedef struct dpti_log_run {
     const bool *streamed; /* (n_devices) which get their data with each step; NULL: none */
     size_t n_processes;
     const double *delays; /* (n_processes) seconds, of what each receives; NULL: none */
+    const dpti_log_exchange *exchange; /* NULL: there is none */
 } dpti_log_run;
 
 /* Each writes one line and flushes it.  DPT_E_IO when it cannot. */

@@ -141,7 +141,10 @@ static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, 
     add(f, "batches of a step", "%zu", o->accumulate);
     add(f, "micro-batch", "%zu", o->micro_batch);
     add(f, "overlap", "%s", on(!o->no_overlap));
-    add(f, "least bucket", "%zu bytes", o->bucket_bytes);
+    if (o->bucket_bytes > 0)
+        add(f, "least bucket", "%zu bytes", o->bucket_bytes);
+    else
+        add(f, "least bucket", "none given");
     add(f, "compression", "%s", WORD(compressions, o->compress));
     add(f, "split", "%.90s", replayed ? "replay" : o->split);
     add_optimizer(f, o);

@@ -408,6 +408,8 @@ static void show_islands(const dpti_fit *f)
     snprintf(text, sizeof text, "%s through %s",
              wide ? "everything else between processes goes" : "processes sum gradients", words);
     f->options->notice(DPT_NOTICE_INFO, text, f->options->user);
+    dpti_probe_words(f->trainer, text, sizeof text);
+    if (text[0]) f->options->notice(DPT_NOTICE_INFO, text, f->options->user);
 }
 
 dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit_result *out)

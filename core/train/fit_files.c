@@ -76,6 +76,24 @@ static dpt_status no_checkpoint(dpti_fit *f, const char *path)
                     path);
 }
 
+/* false: devices exchange nothing. */
+static bool describe_exchange(const dpt_trainer *t, dpti_log_exchange *out)
+{
+    const dpti_program_options *p = &t->program;
+    const dpti_bucket_sizes sizes =
+        p->buckets.first > 0 ? p->buckets : dpti_default_buckets(t->model, p->least_bucket);
+    *out = (dpti_log_exchange){.measured = t->probe.done,
+                               .alpha = t->probe.link.alpha,
+                               .beta = t->probe.link.beta,
+                               .route = dpti_route_name(t->probe.travel.route),
+                               .window = t->probe.travel.window};
+    if (!p->exchange_at_end) {
+        out->first_bucket = sizes.first * sizeof(float);
+        out->bucket = sizes.others * sizeof(float);
+    }
+    return t->n_devices > 1;
+}
+
 /* The run event with the devices' choices, or that it is resumed. */
 static dpt_status log_run(dpti_fit *f, bool resumed)
 {
@@ -92,6 +110,8 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
         if (dpt_trainer_device(t, i, &devices[i]) != DPT_OK) continue; /* there is such a device */
         streamed[i] = t->peers[i].streamed;
     }
+    dpti_log_exchange exchange;
+    const bool exchanges = describe_exchange(t, &exchange);
     const dpti_log_run run = {.model = t->model->name,
                               .parameters = t->model->scalars,
                               .batch_size = dpti_step_samples(t),
@@ -104,7 +124,8 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
                               .devices = devices,
                               .streamed = streamed,
                               .n_processes = t->processes ? dpti_processes_count(t->processes) : 0,
-                              .delays = t->processes ? dpti_processes_delays(t->processes) : NULL};
+                              .delays = t->processes ? dpti_processes_delays(t->processes) : NULL,
+                              .exchange = exchanges ? &exchange : NULL};
     const dpt_status status = resumed ? dpti_log_write_resume(f->log, &run, t->done.step, &error)
                                       : dpti_log_write_run(f->log, &run, &error);
     free(streamed);

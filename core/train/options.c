@@ -6,7 +6,7 @@
 
 /* ---- Defaults -------------------------------------------------------------------------------- */
 
-/* Below this a message takes longer than it takes to be sent: bytes. */
+/* Bytes.  Slices are sized by it, and so bits depend on it. */
 enum { LEAST_BUCKET = 256 * 1024 };
 
 static float or_default(float value, float otherwise)
@@ -22,7 +22,6 @@ dpt_trainer_options dpti_trainer_resolve(const dpt_trainer_options *options)
     if (o.accumulate == 0) o.accumulate = 1;
     if (!o.split) o.split = "measured";
     if (!o.init) o.init = "default";
-    if (o.bucket_bytes == 0) o.bucket_bytes = LEAST_BUCKET;
     o.lr = or_default(o.lr, 0.1f);
     if (o.lr_base_batch > 0) o.lr *= (float)(o.batch_size * o.accumulate) / (float)o.lr_base_batch;
     o.lr_base_batch = 0;
@@ -30,6 +29,12 @@ dpt_trainer_options dpti_trainer_resolve(const dpt_trainer_options *options)
     o.beta2 = or_default(o.beta2, 0.999f);
     o.epsilon = or_default(o.epsilon, 1e-8f);
     return o;
+}
+
+bool dpti_trainer_chooses_buckets(const dpt_trainer_options *options)
+{
+    return options->bucket_bytes == 0 && !options->no_overlap &&
+           options->compress == DPT_COMPRESS_NONE;
 }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
@@ -176,7 +181,7 @@ static dpt_status check_batch_norms(dpt_trainer *t, size_t samples, const char *
 /* Elements; 0 where nobody is met. */
 static size_t least_bucket(const dpt_trainer *t, const dpt_trainer_options *o)
 {
-    const size_t n_bytes = o->bucket_bytes;
+    const size_t n_bytes = o->bucket_bytes > 0 ? o->bucket_bytes : (size_t)LEAST_BUCKET;
     if (t->n_devices == 1) return 0;
     return n_bytes / sizeof(float) + (n_bytes % sizeof(float) != 0);
 }

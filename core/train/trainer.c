@@ -119,6 +119,7 @@ static dpt_status build(dpt_trainer *t, const dpt_trainer_options *options)
 {
     DPT_TRY(dpti_peers_meet(t, options));
     DPT_TRY(dpti_peers_agree(t, prepare(t, options)));
+    DPT_TRY(dpti_probe_processes(t, dpti_trainer_chooses_buckets(options)));
     DPT_TRY(create_workers(t, options->init));
     return dpti_peers_agree(t, begin(t));
 }

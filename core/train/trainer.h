@@ -21,6 +21,7 @@
 #include "train/islands.h"
 #include "train/order.h"
 #include "train/peers.h"
+#include "train/probe.h"
 #include "train/readmit.h"
 #include "train/split.h"
 #include "train/verify.h"
@@ -185,6 +186,7 @@ struct dpt_trainer {
     dpti_processes *processes;       /* NULL if there is this one alone; else: */
     size_t *firsts, *outcome_begins; /* (processes + 1) devices, and bytes of outcomes */
     dpti_rendezvous *finished;       /* of workers, behind a step */
+    dpti_probe probe;                /* how gradients travel between them */
     atomic_uint wishes;              /* of this process, dpti_wish bits */
     unsigned granted;                /* of all, with the last collected step */
     size_t stopped_by;               /* the first process that wished to stop, once it is granted */
@@ -227,8 +229,11 @@ bool dpti_any_takes_passes(const dpt_trainer *trainer);
 size_t dpti_trainer_n_gone(const dpt_trainer *trainer);
 
 /* Options with every default in its place, NULL being all of them, and the learning rate scaled to
-   the samples of a step (options.c). */
+   the samples of a step; of bucket_bytes 0 stays (options.c). */
 dpt_trainer_options dpti_trainer_resolve(const dpt_trainer_options *options);
+/* Whether the sizes of buckets are chosen by measurement: they are not given, and make no
+   difference to what is computed, as they do where gradients are compressed (options.c). */
+bool dpti_trainer_chooses_buckets(const dpt_trainer_options *options);
 /* Checks such options and data against the model and takes them over (options.c).  When the workers
    are there, check_shares looks for passes in which a batch-norm would take its own statistics over
    a single value. */

@@ -170,7 +170,12 @@ dpt_status flat_train(dpt_device_set *devices, const flat_task *task, flat_outco
     if (status == DPT_OK) status = dpti_trainer_read(trainer, 0, DPT_PARAMETER, out->weights);
     if (status == DPT_OK) status = dpti_trainer_read(trainer, 0, DPT_GRADIENT, out->gradients);
     if (status == DPT_OK) status = compare_replicas(trainer, n_devices, out);
-    if (status == DPT_OK) out->n_devices = dpt_trainer_device_count(trainer);
+    if (status == DPT_OK) {
+        out->n_devices = dpt_trainer_device_count(trainer);
+        out->probe = trainer->probe;
+        out->buckets = trainer->program.buckets;
+        out->choices_agree = true;
+    }
     dpt_trainer_destroy(trainer);
     return status;
 }
@@ -192,6 +197,15 @@ static dpt_status train_part(dpt_context *context, size_t rank, void *user)
     return flat_run(context, &own, &all->outcomes[rank]);
 }
 
+static bool chose_the_same(const flat_outcome *a, const flat_outcome *b)
+{
+    return a->probe.done == b->probe.done && a->probe.link.alpha == b->probe.link.alpha &&
+           a->probe.link.beta == b->probe.link.beta &&
+           a->probe.travel.route == b->probe.travel.route &&
+           a->probe.travel.window == b->probe.travel.window &&
+           a->buckets.first == b->buckets.first && a->buckets.others == b->buckets.others;
+}
+
 /* The first process's outcome, if those of the others are the same to the bit. */
 static dpt_status train_together(dpt_context *context, const flat_task *task, flat_outcome *out)
 {
@@ -203,6 +217,7 @@ static dpt_status train_together(dpt_context *context, const flat_task *task, fl
     *out = all.outcomes[0];
     for (size_t i = 1; i < n; i++) {
         flat_outcome *other = &all.outcomes[i];
+        if (status == DPT_OK) out->choices_agree = out->choices_agree && chose_the_same(out, other);
         if (status == DPT_OK)
             out->replicas_agree = out->replicas_agree && other->replicas_agree &&
                                   memcmp(out->weights, other->weights, n_bytes) == 0 &&

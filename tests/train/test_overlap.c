@@ -4,6 +4,7 @@
 #include "dptrain_models.h"
 #include "harness.h"
 #include "train/flat.h"
+#include "train/processes.h"
 #include "train/support.h"
 
 #include <stdio.h>
@@ -74,13 +75,13 @@ static bool compile(test *t, const dpt_model *m, dpti_program_options options, d
     return CHECK_OK(dpti_compile(m, &options, p, &error));
 }
 
-/* How many buckets there are. */
-static size_t check_program(test *t, const dpt_model *m, size_t n_parts, size_t least)
+/* How many buckets there are, none of which is smaller than `least`. */
+static size_t check_cuts(test *t, const dpt_model *m, const dpti_program_options *options,
+                         size_t least)
 {
     dpti_program p;
     size_t n = 0, end = m->flat_weights;
-    if (!compile(t, m, (dpti_program_options){.n_parts = n_parts, .least_bucket = least}, &p))
-        return 0;
+    if (!compile(t, m, *options, &p)) return 0;
     const dpti_segment everything = {
         .begin = 0, .end = m->flat_trained, .last = p.segments[p.n_segments - 1].first};
     CHECK_SIZE(count_misplaced(m, &p, &everything), 0);
@@ -96,6 +97,12 @@ static size_t check_program(test *t, const dpt_model *m, size_t n_parts, size_t 
     }
     dpti_program_free(&p);
     return n;
+}
+
+static size_t check_program(test *t, const dpt_model *m, size_t n_parts, size_t least)
+{
+    const dpti_program_options options = {.n_parts = n_parts, .least_bucket = least};
+    return check_cuts(t, m, &options, least);
 }
 
 static void buckets_hold_what_is_written(test *t)
@@ -119,6 +126,32 @@ static void buckets_hold_what_is_written(test *t)
     }
     CHECK(n_models >= 4);
     CHECK(check_program(t, s->residual, 2, 1) > 3);
+}
+
+/* Of these sizes, elements, whatever slices are made by. */
+static size_t count_chosen(test *t, const dpt_model *m, size_t first, size_t others)
+{
+    const dpti_program_options options = {.least_bucket = 65536, .buckets = {first, others}};
+    return check_cuts(t, m, &options, first / 2);
+}
+
+static void buckets_have_the_sizes_chosen(test *t)
+{
+    scene *s = t->user;
+    const dpt_model_shape shape = {28, 28, 1, 10};
+    dpt_model *m = NULL;
+    if (!CHECK_OK(dpt_model_by_name(s->context, "resnet18", &shape, &m))) return;
+    const size_t whole = m->flat_weights;
+    const size_t few = count_chosen(t, m, whole / 2, whole / 2);
+    const size_t some = count_chosen(t, m, 65536, whole / 4);
+    const size_t many = count_chosen(t, m, 16384, whole / 32);
+    CHECK(few >= 1 && few <= 2 && some >= 4 && many > some && many <= 40);
+    CHECK_SIZE(count_chosen(t, m, 2 * whole, 2 * whole), 0);
+    dpt_model_destroy(m);
+    /* fc2 has four slices and fc1 two, of which the last has nothing behind it: each a bucket; or
+       the first, then two, then one, which is as near to the 196 608 weights of fc1 as it gets. */
+    CHECK_SIZE(count_chosen(t, s->mlp, 16384, 16384), 5);
+    CHECK_SIZE(count_chosen(t, s->mlp, 16384, 2 * 1024 * 256), 4);
 }
 
 /* ---- Slices ---------------------------------------------------------------------------------- */
@@ -158,19 +191,22 @@ static void check_slices(test *t, const dpt_model *m, const char *layer, size_t 
     const dpti_program_options cases[] = {
         {.least_bucket = 1},
         {.least_bucket = 1, .exchange_at_end = true},
+        {.least_bucket = 1, .buckets = {1, 1}},
+        {.least_bucket = 1, .buckets = {SIZE_MAX / 8, SIZE_MAX / 8}},
         {.least_bucket = SIZE_MAX / 8},
         {.least_bucket = 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dpti_program p;
         if (!compile(t, m, cases[i], &p)) return;
-        if (!CHECK_SIZE(count_slices(t, &p, layer), i < 2 ? expected : 1))
+        if (!CHECK_SIZE(count_slices(t, &p, layer), i < 4 ? expected : 1))
             FAIL("model %s, layer %s, case %zu", m->name, layer, i);
         dpti_program_free(&p);
     }
 }
 
-/* Only what is larger than a bucket, only where there is an exchange, whenever that is. */
+/* Only what is larger than the least size, only where there is an exchange, whenever and in however
+   large buckets that is. */
 static void large_layers_are_sliced(test *t)
 {
     scene *s = t->user;
@@ -270,6 +306,88 @@ static void the_same_to_the_bit(test *t)
     }
 }
 
+/* Buckets of sizes that were measured against those that were asked for. */
+static void sizes_change_no_bits(test *t)
+{
+    scene *s = t->user;
+    static const struct {
+        const char *devices, *split;
+        bool measured;
+    } cases[] = {
+        {ONE "," ONE, "1:2", false}, /* nothing travels */
+        {ONE "|" ONE, "1:2", true},
+        {ONE "," ONE "|" ONE "|" ONE, "1:2:0:3", true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        flat_task task = {.model = s->mlp,
+                          .data = s->data,
+                          .devices = cases[i].devices,
+                          .split = cases[i].split,
+                          .batch = FLAT_BATCH,
+                          .steps = 3};
+        const size_t n_bytes = task.model->flat_size * sizeof(float);
+        flat_outcome chosen = {.weights = NULL}, given = {.weights = NULL};
+        const bool first = run(t, s, &task, &chosen);
+        task.bucket_bytes = 256 * 1024;
+        if (first && run(t, s, &task, &given)) {
+            CHECK(chosen.probe.done == cases[i].measured && given.probe.done == cases[i].measured);
+            CHECK(chosen.choices_agree && chosen.replicas_agree && given.buckets.first == 0);
+            CHECK((chosen.buckets.first >= 16384) == cases[i].measured);
+            CHECK(chosen.buckets.others >= chosen.buckets.first);
+            if (!CHECK(memcmp(chosen.weights, given.weights, n_bytes) == 0) ||
+                !CHECK(memcmp(chosen.losses, given.losses, sizeof given.losses) == 0))
+                FAIL("%s", task.devices);
+        }
+        flat_free(&given);
+        flat_free(&chosen);
+    }
+}
+
+/* One that compresses has bits that cuts change: sizes are those that the model alone tells, and a
+   model without anything to cut is not held up. */
+static void sizes_are_left_alone(test *t)
+{
+    scene *s = t->user;
+    flat_outcome out = {.weights = NULL};
+    flat_task task = {.model = s->mlp,
+                      .data = s->data,
+                      .devices = ONE "|" ONE,
+                      .compress = DPT_COMPRESS_BF16,
+                      .batch = FLAT_BATCH,
+                      .steps = 1};
+    if (run(t, s, &task, &out)) CHECK(out.probe.done && out.buckets.first == 0);
+    flat_free(&out);
+    task.compress = DPT_COMPRESS_NONE;
+    task.no_overlap = true;
+    if (run(t, s, &task, &out)) CHECK(out.probe.done && out.buckets.first == 0);
+    flat_free(&out);
+    task.no_overlap = false;
+    task.model = s->residual;
+    if (run(t, s, &task, &out)) CHECK(!out.probe.done && out.buckets.first == 0);
+    flat_free(&out);
+}
+
+/* Creating a trainer ends in every process, and says why, whenever it happens. */
+static void the_transport_fails_meanwhile(test *t)
+{
+    scene *s = t->user;
+    size_t n_failed = 0;
+    const flat_task task = {
+        .model = s->mlp, .data = s->data, .devices = ONE "|" ONE "|" ONE, .batch = FLAT_BATCH};
+    for (size_t after = 0; after < 300; after++) {
+        flat_outcome out;
+        stand_ins_fail(1, after);
+        const dpt_status status = flat_run(s->context, &task, &out);
+        stand_ins_fail(0, SIZE_MAX);
+        flat_free(&out);
+        if (status == DPT_OK) break;
+        n_failed++;
+        if (!CHECK(strstr(dpt_error_message(s->context), "is cut")))
+            FAIL("after %zu: %s", after, dpt_error_message(s->context));
+    }
+    CHECK(n_failed > 60 && n_failed < 300); /* some 20 sums of several messages, and votes */
+}
+
 /* One step, whose gradients are computed in slices, against one device alone, whose are not: as
    test_mix.c has it. */
 static void slices_are_within_rounding(test *t)
@@ -329,9 +447,13 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"a bucket holds what is written", buckets_hold_what_is_written},
+        {"buckets have the sizes chosen", buckets_have_the_sizes_chosen},
         {"large layers are sliced", large_layers_are_sliced},
         {"slices make the whole", slices_make_the_whole},
         {"training is the same to the bit", the_same_to_the_bit},
+        {"sizes change no bits", sizes_change_no_bits},
+        {"sizes are left alone", sizes_are_left_alone},
+        {"the transport fails meanwhile", the_transport_fails_meanwhile},
         {"slices are within rounding", slices_are_within_rounding},
     };
     scene s = {.context = NULL};

@@ -30,6 +30,13 @@ static const dpti_log_run run = {
     .n_devices = 2,
     .devices = devices,
     .streamed = (const bool[]){false, true},
+    .exchange = &(const dpti_log_exchange){.first_bucket = 65536,
+                                           .bucket = 1 << 20,
+                                           .measured = true,
+                                           .alpha = 0.5,
+                                           .beta = 0.25,
+                                           .route = "ring",
+                                           .window = 7},
 };
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -142,6 +149,13 @@ static void check_run(test *t, const json_t *line)
     CHECK_NEAR(number_of(line, "seed"), 3, 0);
     CHECK_TEXT(text_of(line, "dataset"), "mnist");
     CHECK_TEXT(text_of(line, "split"), "5:3");
+    const json_t *exchange = json_object_get(line, "exchange");
+    CHECK_NEAR(number_of(exchange, "first_bucket_bytes"), 65536, 0);
+    CHECK_NEAR(number_of(exchange, "bucket_bytes"), 1 << 20, 0);
+    CHECK_NEAR(number_of(exchange, "alpha_seconds"), 0.5, 0);
+    CHECK_NEAR(number_of(exchange, "beta_seconds"), 0.25, 0);
+    CHECK_TEXT(text_of(exchange, "route"), "ring");
+    CHECK_NEAR(number_of(exchange, "window"), 7, 0);
     const json_t *list = json_object_get(line, "devices");
     CHECK_SIZE(json_array_size(list), 2);
     const json_t *cpu = json_array_get(list, 0), *card = json_array_get(list, 1);

@@ -1,0 +1,204 @@
+/* Times the link between processes (probe.h). */
+#include "train/probe.h"
+
+#include "base/base.h"
+#include "collective/route.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of one sum, and of what is repeated: so that a slow link is not timed for long. */
+static const double sum_seconds = 0.04, repeated_seconds = 0.25;
+enum {
+    MOST_REPEATS = 3,
+    WINDOW = DPTI_PROBE_MOST / (DPTI_CHUNK * 4), /* chunks: what is summed does not fill it */
+};
+
+/* What sums are made of, in every process. */
+typedef struct sums {
+    float *data;       /* (DPTI_PROBE_MOST bytes) */
+    bool *contributes; /* (processes) all of them */
+} sums;
+
+static bool allocate(const dpt_trainer *t, sums *s)
+{
+    const size_t n = dpti_processes_count(t->processes);
+    s->data = calloc(1, DPTI_PROBE_MOST);
+    s->contributes = malloc(n * sizeof *s->contributes);
+    for (size_t r = 0; s->contributes && r < n; r++)
+        s->contributes[r] = true;
+    return s->data && s->contributes;
+}
+
+static dpt_status sum_once(const dpt_trainer *t, const sums *s, size_t n_bytes, double *seconds,
+                           dpt_error *error)
+{
+    const dpti_collective sum = {.kind = DPTI_ALL_REDUCE,
+                                 .data = s->data,
+                                 .count = n_bytes / sizeof *s->data,
+                                 .contributes = s->contributes};
+    const double began = dpti_seconds();
+    dpti_processes_start_collective(t->processes, &sum);
+    DPT_TRY(dpti_processes_finish_collectives(t->processes, error));
+    *seconds = dpti_seconds() - began;
+    return DPT_OK;
+}
+
+/* Of n times the slowest process's, which all get: none may decide anything by its own clock. */
+static dpt_status take_slowest(const dpt_trainer *t, double *seconds, size_t n, dpt_error *error)
+{
+    dpti_gathered all = {.data = NULL};
+    DPT_TRY(dpti_processes_gather(t->processes, seconds, n * sizeof *seconds, &all, error));
+    const double *of = (const double *)(const void *)all.data;
+    for (size_t i = 0; i < n * dpti_processes_count(t->processes); i++)
+        seconds[i % n] = fmax(seconds[i % n], of[i]);
+    dpti_gathered_free(&all);
+    return DPT_OK;
+}
+
+static size_t repeats(double seconds)
+{
+    if (!(seconds * MOST_REPEATS > repeated_seconds)) return MOST_REPEATS;
+    return seconds * 2 > repeated_seconds ? 1 : 2;
+}
+
+/* In all processes, or it is a failure in all. */
+static dpt_status set_travel(const dpt_trainer *t, dpti_travel travel, dpt_error *error)
+{
+    const dpt_status mine = dpti_processes_set_travel(t->processes, &travel, error);
+    return dpti_processes_agree(t->processes, mine, NULL, 0, NULL, error);
+}
+
+/* The least times of sums, by routes and sizes. */
+enum { SMALL, LARGE, SIZES, ROUTES = 2 };
+typedef double times[ROUTES][SIZES];
+
+/* One more of each size by this route. */
+static dpt_status time_more(const dpt_trainer *t, const sums *s, dpti_route route,
+                            const size_t n_bytes[SIZES], times least, dpt_error *error)
+{
+    DPT_TRY(set_travel(t, (dpti_travel){.route = route, .window = WINDOW}, error));
+    for (size_t k = 0; k < SIZES; k++) {
+        double once;
+        DPT_TRY(sum_once(t, s, n_bytes[k], &once, error));
+        least[route][k] = fmin(least[route][k], once);
+    }
+    return DPT_OK;
+}
+
+/* The slowest process's time. */
+static dpt_status time_one(const dpt_trainer *t, const sums *s, size_t n_bytes, double *seconds,
+                           dpt_error *error)
+{
+    DPT_TRY(sum_once(t, s, n_bytes, seconds, error));
+    return take_slowest(t, seconds, 1, error);
+}
+
+/* How much to sum, and what that takes: more and more, until it takes long enough. */
+static dpt_status find_bytes(const dpt_trainer *t, const sums *s, size_t *n_bytes, double *seconds,
+                             dpt_error *error)
+{
+    double small;
+    size_t next = DPTI_PROBE_LEAST;
+    DPT_TRY(set_travel(t, (dpti_travel){.route = DPTI_ROUTE_DIRECT, .window = WINDOW}, error));
+    DPT_TRY(time_one(t, s, DPTI_PROBE_SMALL, &small, error)); /* warms up */
+    DPT_TRY(time_one(t, s, DPTI_PROBE_SMALL, &small, error));
+    for (*n_bytes = 0; next > *n_bytes;) {
+        *n_bytes = next;
+        DPT_TRY(time_one(t, s, next, seconds, error));
+        next = dpti_link_more_bytes(next, *seconds - small, sum_seconds);
+    }
+    return DPT_OK;
+}
+
+/* Both routes in turns; of two processes the ring has nothing that the direct one has not. */
+static dpt_status measure(const dpt_trainer *t, const sums *s, dpti_probe *out, dpt_error *error)
+{
+    times least = {{INFINITY, INFINITY}, {INFINITY, INFINITY}};
+    const size_t n_processes = dpti_processes_count(t->processes);
+    const size_t n_routes = n_processes > 2 ? ROUTES : 1;
+    size_t n_bytes[SIZES] = {DPTI_PROBE_SMALL};
+    double seconds;
+    DPT_TRY(find_bytes(t, s, &n_bytes[LARGE], &seconds, error));
+    const size_t n_repeats = repeats(seconds * (double)n_routes);
+    for (size_t i = 0; i < n_repeats; i++)
+        for (size_t r = 0; r < n_routes; r++)
+            DPT_TRY(time_more(t, s, (dpti_route)r, n_bytes, least, error));
+    DPT_TRY(take_slowest(t, &least[0][0], (size_t)ROUTES * SIZES, error));
+    const dpti_route route =
+        dpti_link_route(least[DPTI_ROUTE_DIRECT][LARGE], least[DPTI_ROUTE_RING][LARGE]);
+    const dpti_link link =
+        dpti_link_between(least[route][SMALL], n_bytes[LARGE], least[route][LARGE]);
+    const dpti_travel travel = {.route = route,
+                                .window = dpti_link_window(link, n_processes, route)};
+    *out = (dpti_probe){.done = true, .link = link, .travel = travel};
+    return set_travel(t, travel, error);
+}
+
+/* Whether gradients will travel by the transport, and are enough for there to be a choice. */
+static bool is_worth_it(const dpt_trainer *t)
+{
+    const bool among_devices =
+        !dpti_packs(t) && dpti_peers_are_alike(t) && dpti_has_collectives(t->workers[0].device);
+    return !among_devices &&
+           t->model->flat_weights * sizeof(float) > (size_t)DPTI_LINK_LEAST_BUCKET;
+}
+
+/* As the first process says. */
+static dpt_status begin(dpt_trainer *t, sums *s, bool *wanted)
+{
+    const bool mine = is_worth_it(t);
+    dpti_gathered all = {.data = NULL};
+    const dpt_status status = allocate(t, s) ? DPT_OK
+                                             : dpt_fail(t->context, DPT_E_NO_MEMORY,
+                                                        "no memory to time sums over "
+                                                        "processes");
+    DPT_TRY(dpti_peers_bring(t, status, &mine, sizeof mine, &all));
+    memcpy(wanted, all.data, sizeof *wanted);
+    dpti_gathered_free(&all);
+    return DPT_OK;
+}
+
+dpt_status dpti_probe_processes(dpt_trainer *trainer, bool sizes)
+{
+    dpt_trainer *t = trainer;
+    dpt_error error = {.status = DPT_OK};
+    sums s = {.data = NULL};
+    bool wanted = false;
+    if (!t->processes || dpti_processes_count(t->processes) == 1) return DPT_OK;
+    dpt_status status = begin(t, &s, &wanted);
+    if (status == DPT_OK && wanted && measure(t, &s, &t->probe, &error) != DPT_OK) {
+        status = dpti_context_fail(t->context, NULL, &error);
+        /* A transport that has failed may still write there. */
+        dpti_leave_behind(s.data);
+        s.data = NULL;
+    }
+    free(s.contributes);
+    free(s.data);
+    if (status != DPT_OK || !wanted) return status;
+    if (sizes) t->program.buckets = dpti_link_buckets(t->probe.link, t->model->flat_weights);
+    return DPT_OK;
+}
+
+const char *dpti_route_name(dpti_route route)
+{
+    return route == DPTI_ROUTE_RING ? "ring" : "direct";
+}
+
+void dpti_probe_words(const dpt_trainer *trainer, char *out, size_t n_bytes)
+{
+    const dpti_probe *p = &trainer->probe;
+    const dpti_bucket_sizes *sizes = &trainer->program.buckets;
+    char buckets[64] = "";
+    out[0] = '\0';
+    if (!p->done) return;
+    if (sizes->first > 0)
+        (void)snprintf(buckets, sizeof buckets, ", buckets of %zu KiB, then %zu KiB",
+                       sizes->first * sizeof(float) / 1024, sizes->others * sizeof(float) / 1024);
+    (void)snprintf(out, n_bytes,
+                   "their sums take %.3g ms and %.3g ms a MB: %s, %zu chunks under way%s",
+                   1e3 * p->link.alpha, 1e9 * p->link.beta, dpti_route_name(p->travel.route),
+                   p->travel.window, buckets);
+}
