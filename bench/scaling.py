@@ -64,7 +64,8 @@ class Link:
         return y0 + (y1 - y0) * (n - x0) / (x1 - x0)
 
 
-LEAST, PARTS, LEAST_ROWS = 262144, 8, 128  # core/graph/buckets.c: bytes, of all weights, of a slice
+# core/graph/buckets.c: bytes of the least slice, of all weights, rows of a slice
+LEAST, PARTS, LEAST_ROWS = 262144, 8, 128
 
 
 def slices(layer, total):
@@ -108,16 +109,16 @@ def ready(layers, compute, sliced=True):
     return out
 
 
-def buckets(events):
+def buckets(events, first, others):
     """Gradients in the order in which they are written, cut as core/graph/buckets.c does: the first
-    bucket holds at least LEAST bytes, each of the others an eighth of all, but no more than what is
-    still to be written; a slice is one.  What is left goes at the end."""
-    left = total = sum(n_bytes for _, n_bytes, _ in events)
+    bucket holds at least `first` bytes, each of the others `others`, but no more than what is still
+    to be written; slices as many as come nearest to it.  What is left goes at the end."""
+    left = sum(n_bytes for _, n_bytes, _ in events)
     out, n = [], 0
     for seconds, n_bytes, is_slice in events:
         n, left = n + n_bytes, left - n_bytes
-        enough = 0 if is_slice or not out else min(left, total / PARTS)
-        if left > 0.5 and n >= max(LEAST, enough):
+        enough = max(first, min(left, others) if out else 0) - (n_bytes / 2 if is_slice else 0)
+        if left > 0.5 and n >= enough:
             out.append((seconds, n))
             n = 0
     return out + [(events[-1][0], n)]
@@ -144,15 +145,15 @@ def overlapped(schedule, compute, exchange, busy, work=0.0):
     return max(end, compute + work)
 
 
-def modelled(schedule, compute, gathers, link, work):
-    """Steps without overlap, with it, and compressed.  All vote before the last bucket is sent, and
-    tell each other at the end what came of the step."""
-    total, vote = sum(n_bytes for _, n_bytes in schedule), link.message
+def modelled(schedules, compute, gathers, link, work):
+    """Steps without overlap, with it, and compressed, whose buckets are schedules["on"] and ["bf16"].
+    All vote before the last bucket is sent, and tell each other at the end what came of the step."""
+    total, vote = sum(n_bytes for _, n_bytes in schedules["on"]), link.message
     compute += gathers
-    schedule = with_gathers(schedule, compute - gathers, gathers)
-    schedule[-1] = schedule[-1][0] + vote, schedule[-1][1]
     out = {"off": compute + vote + link.exchange(total) + vote}
     for how, part in ("on", 1), ("bf16", 0.5):
+        schedule = with_gathers(schedules[how], compute - gathers, gathers)
+        schedule[-1] = schedule[-1][0] + vote, schedule[-1][1]
         out[how] = vote + overlapped(schedule, compute + vote, lambda n: link.exchange(n, part),
                                      lambda n: link.busy(n, total, part), work)
     return out
@@ -184,6 +185,14 @@ def steps_of(path, typical):
     return typical(seconds[2:] or seconds)
 
 
+def sizes_of(paths, total):
+    """Of the first bucket and of the others, as these runs had them: what they measured, and by
+    their run events chose; of logs that do not tell, LEAST and an eighth of all."""
+    runs = [json.loads(open(path).readline()).get("exchange", {}) for path in paths]
+    return (statistics.median(run.get("first_bucket_bytes", LEAST) for run in runs),
+            statistics.median(run.get("bucket_bytes", total / PARTS) for run in runs))
+
+
 def link_of(folder, n, word):
     table = json.load(open(f"{folder}/link-{n}-{word}.json"))["table"]
     return Link(n, [(row["bytes"], row["seconds"]) for row in table])
@@ -212,8 +221,10 @@ def check(folder, typical):
         link, copying = link_of(folder, n, word), link_of(folder, n, "none")
         gathers = gathers_of(f"{folder}/{model}.plan") * link.message
         exchange = link.exchange(total)
-        told = modelled(buckets(ready(layers, compute)), compute, gathers, link,
-                        copying.exchange(total))
+        schedules = {how: buckets(ready(layers, compute),
+                                  *sizes_of([f"{f}-{how}" for f in files], total))
+                     for how in ("on", "bf16")}
+        told = modelled(schedules, compute, gathers, link, copying.exchange(total))
         error = {how: told[how] / measured[how] - 1 for how in measured}
         worst = max(worst, *map(abs, error.values()))
         print(f"| {n} | {word} | {model}, {batch} | {1e3 * compute:.0f} | {1e3 * exchange:.0f} | "
