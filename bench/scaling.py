@@ -21,7 +21,7 @@ import sys
 # ---- The model ---------------------------------------------------------------------------------
 
 
-CHUNK, WINDOW = 262144, 3  # core/collective: bytes of a slice that travel at a time, and how many do
+CHUNK = 262144  # core/collective: bytes of a slice that travel at a time
 VOTES = 3  # of an array's all-reduce (core/collective/reduce_arrays.c): before, with and behind it
 
 
@@ -33,15 +33,16 @@ class Link:
     The least is the votes, and then a message there and one back: so many delays where a line is
     long.  Votes are not the exchange's: that is what is left."""
 
-    def __init__(self, processes, points):
+    def __init__(self, processes, points, window):
         self.processes = processes
+        self.window = window  # chunks under way at the same time
         self.points = sorted(points)
         self.alpha = self.points[0][1]
         self.message = self.alpha / (VOTES + 2)
 
     def turns(self, n):
         """For how many chunks, one behind the other, n bytes have to wait."""
-        return math.ceil(n / self.processes / CHUNK) / WINDOW
+        return math.ceil(n / self.processes / CHUNK) / self.window
 
     def exchange(self, n, part=1):
         """Of n bytes, of which this part travels: in as many chunks as if all did, each of which keeps
@@ -194,8 +195,8 @@ def sizes_of(paths, total):
 
 
 def link_of(folder, n, word):
-    table = json.load(open(f"{folder}/link-{n}-{word}.json"))["table"]
-    return Link(n, [(row["bytes"], row["seconds"]) for row in table])
+    measured = json.load(open(f"{folder}/link-{n}-{word}.json"))
+    return Link(n, [(row["bytes"], row["seconds"]) for row in measured["table"]], measured["window"])
 
 
 def check(folder, typical):

@@ -52,6 +52,7 @@ typedef struct allreduce_bench {
     cli_session session;
     size_t n_devices; /* of all processes */
     size_t n_threads; /* that memory was measured with */
+    dpt_link link;    /* between processes */
     double memory;    /* bytes a second, read and written alike */
     double seconds[N_SIZES];
 } allreduce_bench;
@@ -302,6 +303,8 @@ static void print_header(const allreduce_bench *b)
     if (dpt_process_count(context) > 1)
         printf(" of %zu processes through %s", dpt_process_count(context), transport);
     printf(": %s\n", b->options->devices ? b->options->devices : "all");
+    if (dpt_process_count(context) > 1)
+        printf("route: %s, %zu chunks under way\n", b->link.route, b->link.window);
     printf("memory, read and written by %zu thread%s: %.2f GB/s\n", b->n_threads,
            b->n_threads == 1 ? "" : "s", b->memory / 1e9);
     printf("%12s  %12s  %10s  %11s\n", "bytes", "seconds", "GB/s", "of memory");
@@ -334,7 +337,11 @@ static int write_json(const allreduce_bench *b)
         (json_int_t)b->n_devices, "processes", (json_int_t)dpt_process_count(b->session.context),
         "memory_threads", (json_int_t)b->n_threads, "memory_bytes_per_second", b->memory, "table",
         rows);
-    if (object) set_delays(b, object);
+    if (object && dpt_process_count(b->session.context) > 1) {
+        set_delays(b, object);
+        json_object_set_new(object, "route", json_string(b->link.route));
+        json_object_set_new(object, "window", json_integer((json_int_t)b->link.window));
+    }
     char *text = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
     json_decref(object);
     if (!text) return cli_error(CLI_FAILURE, "no memory to write %s", b->options->json);
@@ -348,6 +355,7 @@ static dpt_status measure(allreduce_bench *b)
     cli_session *s = &b->session;
     const bool speaks = dpt_process_rank(s->context) == 0;
     float n_devices;
+    DPT_TRY(dpt_processes_measure(s->context, &b->link)); /* collectives travel as in a training */
     DPT_TRY(sum_over_processes(b, (float)dpt_devices_count(s->devices), &n_devices));
     b->n_devices = (size_t)n_devices;
     b->n_threads = count_cores();

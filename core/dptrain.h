@@ -150,6 +150,17 @@ DPT_API size_t dpt_process_rank(const dpt_context *context);  /* from 0 */
 /* What messages between processes go through, for a person: "mpi", or where some are delayed "mpi,
    delayed by 5 ms"; "" where there is one process. */
 DPT_API void dpt_process_transport(const dpt_context *context, char *out, size_t n_bytes);
+/* What a sum over processes costs, and how collectives travel because of it. */
+typedef struct dpt_link {
+    double alpha, beta; /* seconds, and seconds a byte: n bytes on every process take alpha + beta
+                           n; zeros where there is one process */
+    const char *route;  /* "direct", to everybody, or "ring", from neighbour to neighbour */
+    size_t window;      /* chunks of 256 KiB under way at the same time */
+} dpt_link;
+/* Times some sums between the processes, which all call this, and chooses route and window by them,
+   alike in all; neither changes a bit of any result.  Creating a trainer does so by itself; without
+   either collectives go directly, three chunks at a time.  `out` may be NULL. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_measure(dpt_context *context, dpt_link *out);
 /* By how much process `rank` delays what it receives, in seconds: its DPTRAIN_TRANSPORT_DELAY. */
 DPT_API double dpt_process_delay(const dpt_context *context, size_t rank);
 /* Whether this process is the one to tell of the last failure: the first, or one whose failure the

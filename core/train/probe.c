@@ -22,9 +22,9 @@ typedef struct sums {
     bool *contributes; /* (processes) all of them */
 } sums;
 
-static bool allocate(const dpt_trainer *t, sums *s)
+static bool allocate(dpti_processes *p, sums *s)
 {
-    const size_t n = dpti_processes_count(t->processes);
+    const size_t n = dpti_processes_count(p);
     s->data = calloc(1, DPTI_PROBE_MOST);
     s->contributes = malloc(n * sizeof *s->contributes);
     for (size_t r = 0; s->contributes && r < n; r++)
@@ -32,7 +32,7 @@ static bool allocate(const dpt_trainer *t, sums *s)
     return s->data && s->contributes;
 }
 
-static dpt_status sum_once(const dpt_trainer *t, const sums *s, size_t n_bytes, double *seconds,
+static dpt_status sum_once(dpti_processes *p, const sums *s, size_t n_bytes, double *seconds,
                            dpt_error *error)
 {
     const dpti_collective sum = {.kind = DPTI_ALL_REDUCE,
@@ -40,19 +40,19 @@ static dpt_status sum_once(const dpt_trainer *t, const sums *s, size_t n_bytes, 
                                  .count = n_bytes / sizeof *s->data,
                                  .contributes = s->contributes};
     const double began = dpti_seconds();
-    dpti_processes_start_collective(t->processes, &sum);
-    DPT_TRY(dpti_processes_finish_collectives(t->processes, error));
+    dpti_processes_start_collective(p, &sum);
+    DPT_TRY(dpti_processes_finish_collectives(p, error));
     *seconds = dpti_seconds() - began;
     return DPT_OK;
 }
 
 /* Of n times the slowest process's, which all get: none may decide anything by its own clock. */
-static dpt_status take_slowest(const dpt_trainer *t, double *seconds, size_t n, dpt_error *error)
+static dpt_status take_slowest(dpti_processes *p, double *seconds, size_t n, dpt_error *error)
 {
     dpti_gathered all = {.data = NULL};
-    DPT_TRY(dpti_processes_gather(t->processes, seconds, n * sizeof *seconds, &all, error));
+    DPT_TRY(dpti_processes_gather(p, seconds, n * sizeof *seconds, &all, error));
     const double *of = (const double *)(const void *)all.data;
-    for (size_t i = 0; i < n * dpti_processes_count(t->processes); i++)
+    for (size_t i = 0; i < n * dpti_processes_count(p); i++)
         seconds[i % n] = fmax(seconds[i % n], of[i]);
     dpti_gathered_free(&all);
     return DPT_OK;
@@ -65,10 +65,10 @@ static size_t repeats(double seconds)
 }
 
 /* In all processes, or it is a failure in all. */
-static dpt_status set_travel(const dpt_trainer *t, dpti_travel travel, dpt_error *error)
+static dpt_status set_travel(dpti_processes *p, dpti_travel travel, dpt_error *error)
 {
-    const dpt_status mine = dpti_processes_set_travel(t->processes, &travel, error);
-    return dpti_processes_agree(t->processes, mine, NULL, 0, NULL, error);
+    const dpt_status mine = dpti_processes_set_travel(p, &travel, error);
+    return dpti_processes_agree(p, mine, NULL, 0, NULL, error);
 }
 
 /* The least times of sums, by routes and sizes. */
@@ -76,57 +76,57 @@ enum { SMALL, LARGE, SIZES, ROUTES = 2 };
 typedef double times[ROUTES][SIZES];
 
 /* One more of each size by this route. */
-static dpt_status time_more(const dpt_trainer *t, const sums *s, dpti_route route,
+static dpt_status time_more(dpti_processes *p, const sums *s, dpti_route route,
                             const size_t n_bytes[SIZES], times least, dpt_error *error)
 {
-    DPT_TRY(set_travel(t, (dpti_travel){.route = route, .window = WINDOW}, error));
+    DPT_TRY(set_travel(p, (dpti_travel){.route = route, .window = WINDOW}, error));
     for (size_t k = 0; k < SIZES; k++) {
         double once;
-        DPT_TRY(sum_once(t, s, n_bytes[k], &once, error));
+        DPT_TRY(sum_once(p, s, n_bytes[k], &once, error));
         least[route][k] = fmin(least[route][k], once);
     }
     return DPT_OK;
 }
 
 /* The slowest process's time. */
-static dpt_status time_one(const dpt_trainer *t, const sums *s, size_t n_bytes, double *seconds,
+static dpt_status time_one(dpti_processes *p, const sums *s, size_t n_bytes, double *seconds,
                            dpt_error *error)
 {
-    DPT_TRY(sum_once(t, s, n_bytes, seconds, error));
-    return take_slowest(t, seconds, 1, error);
+    DPT_TRY(sum_once(p, s, n_bytes, seconds, error));
+    return take_slowest(p, seconds, 1, error);
 }
 
 /* How much to sum, and what that takes: more and more, until it takes long enough. */
-static dpt_status find_bytes(const dpt_trainer *t, const sums *s, size_t *n_bytes, double *seconds,
+static dpt_status find_bytes(dpti_processes *p, const sums *s, size_t *n_bytes, double *seconds,
                              dpt_error *error)
 {
     double small;
     size_t next = DPTI_PROBE_LEAST;
-    DPT_TRY(set_travel(t, (dpti_travel){.route = DPTI_ROUTE_DIRECT, .window = WINDOW}, error));
-    DPT_TRY(time_one(t, s, DPTI_PROBE_SMALL, &small, error)); /* warms up */
-    DPT_TRY(time_one(t, s, DPTI_PROBE_SMALL, &small, error));
+    DPT_TRY(set_travel(p, (dpti_travel){.route = DPTI_ROUTE_DIRECT, .window = WINDOW}, error));
+    DPT_TRY(time_one(p, s, DPTI_PROBE_SMALL, &small, error)); /* warms up */
+    DPT_TRY(time_one(p, s, DPTI_PROBE_SMALL, &small, error));
     for (*n_bytes = 0; next > *n_bytes;) {
         *n_bytes = next;
-        DPT_TRY(time_one(t, s, next, seconds, error));
+        DPT_TRY(time_one(p, s, next, seconds, error));
         next = dpti_link_more_bytes(next, *seconds - small, sum_seconds);
     }
     return DPT_OK;
 }
 
 /* Both routes in turns; of two processes the ring has nothing that the direct one has not. */
-static dpt_status measure(const dpt_trainer *t, const sums *s, dpti_probe *out, dpt_error *error)
+static dpt_status time_both(dpti_processes *p, const sums *s, dpti_probe *out, dpt_error *error)
 {
     times least = {{INFINITY, INFINITY}, {INFINITY, INFINITY}};
-    const size_t n_processes = dpti_processes_count(t->processes);
+    const size_t n_processes = dpti_processes_count(p);
     const size_t n_routes = n_processes > 2 ? ROUTES : 1;
     size_t n_bytes[SIZES] = {DPTI_PROBE_SMALL};
     double seconds;
-    DPT_TRY(find_bytes(t, s, &n_bytes[LARGE], &seconds, error));
+    DPT_TRY(find_bytes(p, s, &n_bytes[LARGE], &seconds, error));
     const size_t n_repeats = repeats(seconds * (double)n_routes);
     for (size_t i = 0; i < n_repeats; i++)
         for (size_t r = 0; r < n_routes; r++)
-            DPT_TRY(time_more(t, s, (dpti_route)r, n_bytes, least, error));
-    DPT_TRY(take_slowest(t, &least[0][0], (size_t)ROUTES * SIZES, error));
+            DPT_TRY(time_more(p, s, (dpti_route)r, n_bytes, least, error));
+    DPT_TRY(take_slowest(p, &least[0][0], (size_t)ROUTES * SIZES, error));
     const dpti_route route =
         dpti_link_route(least[DPTI_ROUTE_DIRECT][LARGE], least[DPTI_ROUTE_RING][LARGE]);
     const dpti_link link =
@@ -134,7 +134,24 @@ static dpt_status measure(const dpt_trainer *t, const sums *s, dpti_probe *out, 
     const dpti_travel travel = {.route = route,
                                 .window = dpti_link_window(link, n_processes, route)};
     *out = (dpti_probe){.done = true, .link = link, .travel = travel};
-    return set_travel(t, travel, error);
+    return set_travel(p, travel, error);
+}
+
+/* In all processes alike: none begins that another one has no memory for. */
+static dpt_status measure(dpti_processes *p, dpti_probe *out, dpt_error *error)
+{
+    sums s = {.data = NULL};
+    dpt_status status =
+        allocate(p, &s) ? DPT_OK
+                        : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to time sums over processes");
+    status = dpti_processes_agree(p, status, NULL, 0, NULL, error);
+    if (status == DPT_OK && (status = time_both(p, &s, out, error)) != DPT_OK) {
+        dpti_leave_behind(s.data); /* a transport that has failed may still write there */
+        s.data = NULL;
+    }
+    free(s.contributes);
+    free(s.data);
+    return status;
 }
 
 /* Whether gradients will travel by the transport, and are enough for there to be a choice. */
@@ -147,15 +164,11 @@ static bool is_worth_it(const dpt_trainer *t)
 }
 
 /* As the first process says. */
-static dpt_status begin(dpt_trainer *t, sums *s, bool *wanted)
+static dpt_status agree_whether(dpt_trainer *t, bool *wanted)
 {
     const bool mine = is_worth_it(t);
     dpti_gathered all = {.data = NULL};
-    const dpt_status status = allocate(t, s) ? DPT_OK
-                                             : dpt_fail(t->context, DPT_E_NO_MEMORY,
-                                                        "no memory to time sums over "
-                                                        "processes");
-    DPT_TRY(dpti_peers_bring(t, status, &mine, sizeof mine, &all));
+    DPT_TRY(dpti_peers_bring(t, DPT_OK, &mine, sizeof mine, &all));
     memcpy(wanted, all.data, sizeof *wanted);
     dpti_gathered_free(&all);
     return DPT_OK;
@@ -165,20 +178,30 @@ dpt_status dpti_probe_processes(dpt_trainer *trainer, bool sizes)
 {
     dpt_trainer *t = trainer;
     dpt_error error = {.status = DPT_OK};
-    sums s = {.data = NULL};
     bool wanted = false;
     if (!t->processes || dpti_processes_count(t->processes) == 1) return DPT_OK;
-    dpt_status status = begin(t, &s, &wanted);
-    if (status == DPT_OK && wanted && measure(t, &s, &t->probe, &error) != DPT_OK) {
-        status = dpti_context_fail(t->context, NULL, &error);
-        /* A transport that has failed may still write there. */
-        dpti_leave_behind(s.data);
-        s.data = NULL;
-    }
-    free(s.contributes);
-    free(s.data);
-    if (status != DPT_OK || !wanted) return status;
+    DPT_TRY(agree_whether(t, &wanted));
+    if (!wanted) return DPT_OK;
+    if (measure(t->processes, &t->probe, &error) != DPT_OK)
+        return dpti_context_fail(t->context, NULL, &error);
     if (sizes) t->program.buckets = dpti_link_buckets(t->probe.link, t->model->flat_weights);
+    return DPT_OK;
+}
+
+dpt_status dpt_processes_measure(dpt_context *context, dpt_link *out)
+{
+    dpti_processes *p = context->processes;
+    dpt_error error = {.status = DPT_OK};
+    dpti_probe probe = {.done = false};
+    if (p && dpti_processes_count(p) > 1) {
+        dpti_processes_go_on(p);
+        if (measure(p, &probe, &error) != DPT_OK) return dpti_context_fail(context, NULL, &error);
+    }
+    if (!out) return DPT_OK;
+    *out = (dpt_link){.alpha = probe.link.alpha,
+                      .beta = probe.link.beta,
+                      .route = dpti_route_name(probe.travel.route),
+                      .window = probe.travel.window};
     return DPT_OK;
 }
 
