@@ -148,7 +148,7 @@ DPT_API size_t dpt_processes_launched(void);
 DPT_API size_t dpt_process_count(const dpt_context *context); /* 1: alone */
 DPT_API size_t dpt_process_rank(const dpt_context *context);  /* from 0 */
 /* What messages between processes go through, for a person: "mpi", or where some are delayed "mpi,
-   delayed by 5 ms"; "" where there is one process. */
+   delayed by 5 ms"; "" where this process has joined no others. */
 DPT_API void dpt_process_transport(const dpt_context *context, char *out, size_t n_bytes);
 /* What a sum over processes costs, and how collectives travel because of it. */
 typedef struct dpt_link {
@@ -161,7 +161,8 @@ typedef struct dpt_link {
    alike in all; neither changes a bit of any result.  Creating a trainer does so by itself; without
    either collectives go directly, three chunks at a time.  `out` may be NULL. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_measure(dpt_context *context, dpt_link *out);
-/* By how much process `rank` delays what it receives, in seconds: its DPTRAIN_TRANSPORT_DELAY. */
+/* By how much process `rank`, of those that there are, delays what it receives, in seconds: its
+ * DPTRAIN_TRANSPORT_DELAY. */
 DPT_API double dpt_process_delay(const dpt_context *context, size_t rank);
 /* Whether this process is the one to tell of the last failure: the first, or one whose failure the
    others know nothing of. */
@@ -227,10 +228,11 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_scatter(dpt_device_set *devices, const f
    call made again.
 
    It fails in all processes or in none, with the first failure in the order of ranks, its process
-   named, and DPT_E_INVALID where sizes do not fit; then all may go on.  Where processes do not
-   reach each other any more, or one has no memory to tell the others, the call fails and so does
-   whatever they are to do together from then on: the process exits, which ends the others (see
-   dpt_process_give_up). */
+   named, and DPT_E_INVALID where sizes do not fit; then all may go on.  (A call without any array
+   can tell nobody: it is DPT_E_INVALID here, and the others wait for this process.)  Where
+   processes do not reach each other any more, or one has no memory to tell the others, the call
+   fails and so does whatever they are to do together from then on: the process exits, which ends
+   the others (see dpt_process_give_up). */
 
 /* Replaces every one of the arrays, all of one size, by the sum of all, in the order of the list:
    every device gets the same bits. */

@@ -93,6 +93,8 @@ static dpt_status check_part(dpti_arrays *a, const dpti_arrays_request *r, size_
 
 static dpt_status check(dpti_arrays *a, const dpti_arrays_request *r)
 {
+    if (kinds[r->kind].has_parts && !r->parts)
+        return dpti_arrays_fail(a, DPT_E_INVALID, "there are no parts; give a list of them");
     for (size_t i = 0; i < r->n; i++)
         if (!r->arrays[i])
             return dpti_arrays_fail(a, DPT_E_INVALID,
@@ -244,8 +246,7 @@ static dpt_status run(dpti_arrays *a, const dpti_arrays_steps *steps,
 /* NULL if no array tells. */
 static dpt_context *context_of(const dpti_arrays_request *request)
 {
-    if (!request->arrays || (kinds[request->kind].has_parts && !request->parts)) return NULL;
-    for (size_t i = 0; i < request->n; i++)
+    for (size_t i = 0; request->arrays && i < request->n; i++)
         if (request->arrays[i]) return request->arrays[i]->device->context;
     return NULL;
 }

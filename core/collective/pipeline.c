@@ -17,10 +17,14 @@ typedef struct flight {
     void *request;
 } flight;
 
+_Static_assert(DPTI_CHANNEL_UNITS + DPTI_MOST_WINDOW <= DPT_TRANSPORT_CHANNELS,
+               "every unit has a channel");
+
 struct dpti_pipeline {
     dpti_wire wire;
     dpti_travel travel;
     float *staging;        /* (window, n_staged, DPTI_CHUNK) */
+    float *reserved;       /* the same, to be */
     dpt_message *messages; /* (2 (n - 1)) */
     flight flights[DPTI_MOST_WINDOW];
     size_t first, n_under_way;     /* flights first, first + 1, ... modulo the window */
@@ -45,8 +49,7 @@ static const dpti_route_steps *route_of(const dpti_pipeline *p, const dpti_colle
     return ring ? &dpti_route_ring : &dpti_route_direct;
 }
 
-dpt_status dpti_pipeline_set_travel(dpti_pipeline *pipeline, const dpti_travel *travel,
-                                    dpt_error *error)
+bool dpti_pipeline_reserve(dpti_pipeline *pipeline, dpti_travel *travel)
 {
     dpti_pipeline *p = pipeline;
     const size_t each = n_staged(p, travel->route);
@@ -55,28 +58,38 @@ dpt_status dpti_pipeline_set_travel(dpti_pipeline *pipeline, const dpti_travel *
     if (window > DPTI_MOST_WINDOW) window = DPTI_MOST_WINDOW;
     while (window > DPTI_LEAST_WINDOW && window * each > MOST_STAGED)
         window--;
-    float *staging = dpti_alloc_aligned((window * each * DPTI_CHUNK + 1) * sizeof *staging);
-    if (!staging)
-        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to exchange with %zu processes",
-                        p->wire.n);
-    free(p->staging);
-    p->staging = staging;
-    p->travel = (dpti_travel){.route = travel->route, .window = window};
-    p->first = 0;
-    return DPT_OK;
+    travel->window = window;
+    p->reserved = dpti_alloc_aligned((window * each * DPTI_CHUNK + 1) * sizeof *p->reserved);
+    return p->reserved != NULL;
+}
+
+void dpti_pipeline_take(dpti_pipeline *pipeline, const dpti_travel *travel)
+{
+    dpti_pipeline *p = pipeline;
+    if (travel) {
+        free(p->staging);
+        p->staging = p->reserved;
+        p->travel = *travel;
+        p->first = 0;
+    } else {
+        free(p->reserved);
+    }
+    p->reserved = NULL;
 }
 
 dpti_pipeline *dpti_pipeline_create(const dpti_wire *wire)
 {
-    const dpti_travel travel = {.route = DPTI_ROUTE_DIRECT, .window = DPTI_LEAST_WINDOW};
+    dpti_travel travel = {.route = DPTI_ROUTE_DIRECT, .window = DPTI_LEAST_WINDOW};
     dpti_pipeline *p = calloc(1, sizeof *p);
-    dpt_error error;
     if (!p) return NULL;
     p->wire = *wire;
     p->messages = calloc(2 * (wire->n - 1) + 1, sizeof *p->messages);
-    if (p->messages && dpti_pipeline_set_travel(p, &travel, &error) == DPT_OK) return p;
-    dpti_pipeline_destroy(p);
-    return NULL;
+    if (!p->messages || !dpti_pipeline_reserve(p, &travel)) {
+        dpti_pipeline_destroy(p);
+        return NULL;
+    }
+    dpti_pipeline_take(p, &travel);
+    return p;
 }
 
 void dpti_pipeline_destroy(dpti_pipeline *pipeline)

@@ -20,9 +20,10 @@ dpti_pipeline *dpti_pipeline_create(const dpti_wire *wire);
 /* Accepts NULL.  What is under way, of a transport that has failed, is left behind. */
 void dpti_pipeline_destroy(dpti_pipeline *pipeline);
 
-/* As dpti_processes_set_travel. */
-DPT_CHECK_RESULT dpt_status dpti_pipeline_set_travel(dpti_pipeline *pipeline,
-                                                     const dpti_travel *travel, dpt_error *error);
+/* Memory to travel so: *travel becomes what can be.  false without it.  Then take: from now on they
+   do, nothing being under way, or not at all, where it is NULL. */
+bool dpti_pipeline_reserve(dpti_pipeline *pipeline, dpti_travel *travel);
+void dpti_pipeline_take(dpti_pipeline *pipeline, const dpti_travel *travel);
 
 /* Looks once at what is under way and starts what can be started.  Collective number i (from 0, all
    that ever were) is ring[i % n_ring], for i below n_started; *n_over counts those that are over.

@@ -624,16 +624,30 @@ dpt_status dpti_processes_deal(dpti_processes *processes, const void *all, size_
 
 /* ---- Collectives beside calls ---------------------------------------------------------------- */
 
-static dpt_status run_set_travel(dpti_processes *p, void *argument, dpt_error *error)
+static dpt_status run_reserve(dpti_processes *p, void *argument, dpt_error *error)
 {
-    return dpti_pipeline_set_travel(p->pipeline, argument, error);
+    if (dpti_pipeline_reserve(p->pipeline, argument)) return DPT_OK;
+    return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to exchange with %zu processes", p->wire.n);
 }
 
-dpt_status dpti_processes_set_travel(dpti_processes *processes, const dpti_travel *travel,
+static dpt_status run_take(dpti_processes *p, void *argument, dpt_error *error)
+{
+    (void)error;
+    dpti_pipeline_take(p->pipeline, argument);
+    return DPT_OK;
+}
+
+dpt_status dpti_processes_set_travel(dpti_processes *processes, dpti_travel *travel,
                                      dpt_error *error)
 {
-    dpti_travel copy = *travel;
-    return call(processes, run_set_travel, &copy, error);
+    dpti_travel t = *travel;
+    if (has_failed(processes)) return tell_failure(processes, error);
+    dpt_status status = call(processes, run_reserve, &t, error);
+    status = dpti_processes_agree(processes, status, NULL, 0, NULL, error);
+    /* What has failed may still write to what there is. */
+    DPT_TRY(call(processes, run_take, status == DPT_OK ? &t : NULL, error));
+    if (status == DPT_OK) *travel = t;
+    return status;
 }
 
 void dpti_processes_start_collective(dpti_processes *processes, const dpti_collective *collective)

@@ -137,12 +137,14 @@ DPT_CHECK_RESULT dpt_status dpti_processes_finish_collectives(dpti_processes *pr
 
 /* The route that collectives take, in chunks.
 
-   DIRECT  Every process sends every other its part of that one's slice; the owner sums the slice
+   DIRECT: every process sends every other its part of that one's slice; the owner sums the slice
    and sends it to all.  P processes send 2 (P - 1) / P of the array each, in two messages to each
-   of the others. RING    From neighbour to neighbour.  Sums begin at process 0 and grow on the way
-   to the last one, from where they come back; slices that are gathered go round.  Every process
-   sends up to twice the array, to its neighbours alone: where several of them are on one host only
-   the first and the last of these use its link. */
+   of the others.
+
+   RING: from neighbour to neighbour.  Sums begin at process 0 and grow on the way to the last one,
+   from where they come back; slices that are gathered go round.  Every process sends up to twice
+   the array, to its neighbours alone: where several of them are on one host only the first and the
+   last of these use its link.  (Of a reduce-scatter the last one sends every owner its slice.) */
 typedef enum dpti_route { DPTI_ROUTE_DIRECT, DPTI_ROUTE_RING } dpti_route;
 
 enum { DPTI_LEAST_WINDOW = 3, DPTI_MOST_WINDOW = 16 };
@@ -153,10 +155,11 @@ typedef struct dpti_travel {
                       DPTI_MOST_WINDOW: more, where messages are long on their way */
 } dpti_travel;
 
-/* While no collective is under way, in all processes alike.  At first the direct one, and the least
-   window. DPT_E_NO_MEMORY: it stays as it was, which the others do not know: give up. */
+/* In all processes, or in none if any has no memory, while no collective is under way.  *travel
+   becomes how they do travel: where processes are many a window has fewer chunks, as staging is to
+   take no more than 64 MiB.  At first they go directly, by the least window. */
 DPT_CHECK_RESULT dpt_status dpti_processes_set_travel(dpti_processes *processes,
-                                                      const dpti_travel *travel, dpt_error *error);
+                                                      dpti_travel *travel, dpt_error *error);
 
 /* ---- Finding them (launch.c) ----------------------------------------------------------------- */
 

@@ -8,8 +8,8 @@
 #include "collective/range.h"
 
 /* Elements that travel at a time: 256 KiB.  What somebody waits for, such as batch-norm's
-   statistics, is sent behind what is on its way already, and so no more than two chunks of that:
-   4 ms at 1 Gbit/s. */
+   statistics, is sent behind what is on its way already, and so no more than a window of that:
+   about two chunks, 4 ms at 1 Gbit/s, where messages do not take long by themselves. */
 enum { DPTI_CHUNK = 64 * 1024 };
 
 typedef struct dpti_unit {

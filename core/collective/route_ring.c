@@ -1,4 +1,5 @@
-/* The route along the ring of processes: messages to neighbours alone.
+/* The route along the ring of processes: messages to neighbours, but for the slices of a
+   reduce-scatter.
 
    Sums are made in the order of ranks, as on every route, so a chunk begins at process 0 and goes
    up to the last one; each adds its part on the way.  The last one has the sum.  Of an all-reduce
@@ -38,6 +39,7 @@ static void add_own(const dpti_unit *u, dpti_range elements)
     const float *own = u->what->data + elements.begin;
     dpti_prepare_part(u, elements);
     if (!u->what->contributes[rank]) return;
+    if (n == 0) return;
     if (!any_below(u, rank))
         memcpy(u->staging, own, n * sizeof *own);
     else
@@ -63,6 +65,7 @@ static void turn(dpti_unit *u, dpti_range elements)
 {
     float *sum = u->what->data + elements.begin;
     const size_t n = dpti_range_size(elements), last = u->wire->rank;
+    if (n == 0) return;
     if (any_below(u, last + 1))
         memcpy(sum, u->staging, n * sizeof *sum);
     else

@@ -77,8 +77,9 @@ bool dpti_log_recall_in(const char *text, size_t length, const dpti_log_listener
     for (const char *end = text + length; well && text < end;) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
         const char *stop = newline ? newline : end;
-        json_t *event = json_loadb(text, (size_t)(stop - text), JSON_REJECT_DUPLICATES, NULL);
-        well = hear(&r, event);
+        json_error_t why;
+        json_t *event = json_loadb(text, (size_t)(stop - text), JSON_REJECT_DUPLICATES, &why);
+        well = event ? hear(&r, event) : json_error_code(&why) != json_error_out_of_memory;
         json_decref(event);
         text = newline ? newline + 1 : end;
     }

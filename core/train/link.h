@@ -50,7 +50,10 @@ dpti_bucket_sizes dpti_link_buckets(dpti_link link, size_t weights);
    others.  So 2 + alpha / t.
 
    Ring: t = chunk beta.  A chunk takes t on each of 2 (n - 1) links, one after the other, and on
-   all together alpha longer.  So 2 (n - 1) + alpha / t. */
+   all together alpha longer.  So 2 (n - 1) + alpha / t.
+
+   What somebody waits for, such as batch-norm's statistics, waits for no more of that than what has
+   not gone yet: about as long as it takes by itself where alpha is what makes a window wide. */
 size_t dpti_link_window(dpti_link link, size_t n, dpti_route route);
 
 /* The ring, where it is faster by a tenth. */

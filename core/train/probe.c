@@ -64,13 +64,6 @@ static size_t repeats(double seconds)
     return seconds * 2 > repeated_seconds ? 1 : 2;
 }
 
-/* In all processes, or it is a failure in all. */
-static dpt_status set_travel(dpti_processes *p, dpti_travel travel, dpt_error *error)
-{
-    const dpt_status mine = dpti_processes_set_travel(p, &travel, error);
-    return dpti_processes_agree(p, mine, NULL, 0, NULL, error);
-}
-
 /* The least times of sums, by routes and sizes. */
 enum { SMALL, LARGE, SIZES, ROUTES = 2 };
 typedef double times[ROUTES][SIZES];
@@ -79,7 +72,8 @@ typedef double times[ROUTES][SIZES];
 static dpt_status time_more(dpti_processes *p, const sums *s, dpti_route route,
                             const size_t n_bytes[SIZES], times least, dpt_error *error)
 {
-    DPT_TRY(set_travel(p, (dpti_travel){.route = route, .window = WINDOW}, error));
+    dpti_travel travel = {.route = route, .window = WINDOW};
+    DPT_TRY(dpti_processes_set_travel(p, &travel, error));
     for (size_t k = 0; k < SIZES; k++) {
         double once;
         DPT_TRY(sum_once(p, s, n_bytes[k], &once, error));
@@ -102,7 +96,8 @@ static dpt_status find_bytes(dpti_processes *p, const sums *s, size_t *n_bytes, 
 {
     double small;
     size_t next = DPTI_PROBE_LEAST;
-    DPT_TRY(set_travel(p, (dpti_travel){.route = DPTI_ROUTE_DIRECT, .window = WINDOW}, error));
+    dpti_travel travel = {.route = DPTI_ROUTE_DIRECT, .window = WINDOW};
+    DPT_TRY(dpti_processes_set_travel(p, &travel, error));
     DPT_TRY(time_one(p, s, DPTI_PROBE_SMALL, &small, error)); /* warms up */
     DPT_TRY(time_one(p, s, DPTI_PROBE_SMALL, &small, error));
     for (*n_bytes = 0; next > *n_bytes;) {
@@ -114,11 +109,11 @@ static dpt_status find_bytes(dpti_processes *p, const sums *s, size_t *n_bytes, 
 }
 
 /* Both routes in turns; of two processes the ring has nothing that the direct one has not. */
-static dpt_status time_both(dpti_processes *p, const sums *s, dpti_probe *out, dpt_error *error)
+static dpt_status time_routes(dpti_processes *p, const sums *s, size_t n_routes, dpti_probe *out,
+                              dpt_error *error)
 {
     times least = {{INFINITY, INFINITY}, {INFINITY, INFINITY}};
     const size_t n_processes = dpti_processes_count(p);
-    const size_t n_routes = n_processes > 2 ? ROUTES : 1;
     size_t n_bytes[SIZES] = {DPTI_PROBE_SMALL};
     double seconds;
     DPT_TRY(find_bytes(p, s, &n_bytes[LARGE], &seconds, error));
@@ -131,21 +126,23 @@ static dpt_status time_both(dpti_processes *p, const sums *s, dpti_probe *out, d
         dpti_link_route(least[DPTI_ROUTE_DIRECT][LARGE], least[DPTI_ROUTE_RING][LARGE]);
     const dpti_link link =
         dpti_link_between(least[route][SMALL], n_bytes[LARGE], least[route][LARGE]);
-    const dpti_travel travel = {.route = route,
-                                .window = dpti_link_window(link, n_processes, route)};
+    dpti_travel travel = {.route = route, .window = dpti_link_window(link, n_processes, route)};
+    DPT_TRY(dpti_processes_set_travel(p, &travel, error));
     *out = (dpti_probe){.done = true, .link = link, .travel = travel};
-    return set_travel(p, travel, error);
+    return DPT_OK;
 }
 
-/* In all processes alike: none begins that another one has no memory for. */
-static dpt_status measure(dpti_processes *p, dpti_probe *out, dpt_error *error)
+/* In all processes alike: none begins that another one has no memory for.  What is packed knows one
+   route alone. */
+static dpt_status measure(dpti_processes *p, bool packs, dpti_probe *out, dpt_error *error)
 {
+    const size_t n_routes = dpti_processes_count(p) > 2 && !packs ? ROUTES : 1;
     sums s = {.data = NULL};
     dpt_status status =
         allocate(p, &s) ? DPT_OK
                         : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to time sums over processes");
     status = dpti_processes_agree(p, status, NULL, 0, NULL, error);
-    if (status == DPT_OK && (status = time_both(p, &s, out, error)) != DPT_OK) {
+    if (status == DPT_OK && (status = time_routes(p, &s, n_routes, out, error)) != DPT_OK) {
         dpti_leave_behind(s.data); /* a transport that has failed may still write there */
         s.data = NULL;
     }
@@ -182,7 +179,7 @@ dpt_status dpti_probe_processes(dpt_trainer *trainer, bool sizes)
     if (!t->processes || dpti_processes_count(t->processes) == 1) return DPT_OK;
     DPT_TRY(agree_whether(t, &wanted));
     if (!wanted) return DPT_OK;
-    if (measure(t->processes, &t->probe, &error) != DPT_OK)
+    if (measure(t->processes, dpti_packs(t), &t->probe, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     if (sizes) t->program.buckets = dpti_link_buckets(t->probe.link, t->model->flat_weights);
     return DPT_OK;
@@ -195,7 +192,8 @@ dpt_status dpt_processes_measure(dpt_context *context, dpt_link *out)
     dpti_probe probe = {.done = false};
     if (p && dpti_processes_count(p) > 1) {
         dpti_processes_go_on(p);
-        if (measure(p, &probe, &error) != DPT_OK) return dpti_context_fail(context, NULL, &error);
+        if (measure(p, false, &probe, &error) != DPT_OK)
+            return dpti_context_fail(context, NULL, &error);
     }
     if (!out) return DPT_OK;
     *out = (dpt_link){.alpha = probe.link.alpha,
