@@ -108,12 +108,14 @@ static dpt_status find_bytes(dpti_processes *p, const sums *s, size_t *n_bytes, 
     return DPT_OK;
 }
 
-/* Both routes in turns; of two processes the ring has nothing that the direct one has not. */
-static dpt_status time_routes(dpti_processes *p, const sums *s, size_t n_routes, dpti_probe *out,
+/* Both routes in turns; of two processes the ring has nothing that the direct one has not.  What is
+   packed knows that alone, and sends half the bytes of what is timed. */
+static dpt_status time_routes(dpti_processes *p, const sums *s, bool packs, dpti_probe *out,
                               dpt_error *error)
 {
     times least = {{INFINITY, INFINITY}, {INFINITY, INFINITY}};
     const size_t n_processes = dpti_processes_count(p);
+    const size_t n_routes = n_processes > 2 && !packs ? ROUTES : 1;
     size_t n_bytes[SIZES] = {DPTI_PROBE_SMALL};
     double seconds;
     DPT_TRY(find_bytes(p, s, &n_bytes[LARGE], &seconds, error));
@@ -126,23 +128,23 @@ static dpt_status time_routes(dpti_processes *p, const sums *s, size_t n_routes,
         dpti_link_route(least[DPTI_ROUTE_DIRECT][LARGE], least[DPTI_ROUTE_RING][LARGE]);
     const dpti_link link =
         dpti_link_between(least[route][SMALL], n_bytes[LARGE], least[route][LARGE]);
-    dpti_travel travel = {.route = route, .window = dpti_link_window(link, n_processes, route)};
+    const dpti_link packed = {.alpha = link.alpha, .beta = link.beta / 2};
+    dpti_travel travel = {.route = route,
+                          .window = dpti_link_window(packs ? packed : link, n_processes, route)};
     DPT_TRY(dpti_processes_set_travel(p, &travel, error));
     *out = (dpti_probe){.done = true, .link = link, .travel = travel};
     return DPT_OK;
 }
 
-/* In all processes alike: none begins that another one has no memory for.  What is packed knows one
-   route alone. */
+/* In all processes alike: none begins that another one has no memory for. */
 static dpt_status measure(dpti_processes *p, bool packs, dpti_probe *out, dpt_error *error)
 {
-    const size_t n_routes = dpti_processes_count(p) > 2 && !packs ? ROUTES : 1;
     sums s = {.data = NULL};
     dpt_status status =
         allocate(p, &s) ? DPT_OK
                         : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to time sums over processes");
     status = dpti_processes_agree(p, status, NULL, 0, NULL, error);
-    if (status == DPT_OK && (status = time_routes(p, &s, n_routes, out, error)) != DPT_OK) {
+    if (status == DPT_OK && (status = time_routes(p, &s, packs, out, error)) != DPT_OK) {
         dpti_leave_behind(s.data); /* a transport that has failed may still write there */
         s.data = NULL;
     }

@@ -1,4 +1,6 @@
-/* Messages between threads: queues in memory, one for every pair. */
+/* Messages between threads: queues in memory, one for every pair.  As strict as a transport may be:
+   a send is not over before it is received, what is being sent must not change meanwhile, and what
+   is being received is not to be read or written. */
 #include "train/processes.h"
 
 #include "collective/processes.h"
@@ -9,12 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { UNTOUCHED = 0xa5 }; /* every byte that is still to be received */
+
+typedef struct request request;
+
 typedef struct letter {
     struct letter *next;
     size_t from, to, number; /* number: of those from one to the other in a channel */
     unsigned channel;
+    request *sender; /* NULL: it has failed, and its memory is its own again */
+    const void *sent;
     size_t n_bytes;
-    uint8_t data[];
+    uint8_t data[]; /* what stood there at first */
 } letter;
 
 typedef struct hub {
@@ -37,13 +45,13 @@ typedef struct end {
     size_t rank, n_started;
 } end;
 
-typedef struct request {
-    size_t n;
+struct request {
+    size_t n_sends, n; /* that are not over, of sends and of receives */
     struct {
         dpt_message message;
         size_t number;
     } receives[];
-} request;
+};
 
 static dpt_status hub_open(void **self, size_t *rank, size_t *n_ranks, dpt_error *error)
 {
@@ -63,12 +71,15 @@ static void hub_close(void *self)
     free(self);
 }
 
-static bool post(size_t from, const dpt_message *m)
+static bool post(size_t from, const dpt_message *m, request *sender)
 {
     letter *l = malloc(sizeof *l + m->n_bytes);
     if (!l) return false;
+    sender->n_sends++;
     *l = (letter){.from = from,
                   .to = m->peer,
+                  .sender = sender,
+                  .sent = m->data,
                   .channel = m->channel,
                   .number = the_hub.n_sent[m->channel][from][m->peer]++,
                   .n_bytes = m->n_bytes,
@@ -76,6 +87,14 @@ static bool post(size_t from, const dpt_message *m)
     memcpy(l->data, m->data, m->n_bytes);
     the_hub.letters = l;
     return true;
+}
+
+/* Under the mutex: a request that has failed. */
+static void give_up(request *r)
+{
+    for (letter *l = the_hub.letters; l; l = l->next)
+        if (l->sender == r) l->sender = NULL;
+    free(r);
 }
 
 static dpt_status hub_start(void *self, const dpt_message *messages, size_t n, void **out,
@@ -89,16 +108,17 @@ static dpt_status hub_start(void *self, const dpt_message *messages, size_t n, v
     for (size_t i = 0; i < n && !the_hub.broken; i++) {
         const dpt_message *m = &messages[i];
         if (!m->receive) {
-            if (!post(e->rank, m)) the_hub.broken = true;
+            if (!post(e->rank, m, r)) the_hub.broken = true;
             continue;
         }
+        memset(m->data, UNTOUCHED, m->n_bytes);
         r->receives[r->n].message = *m;
         r->receives[r->n++].number = the_hub.n_expected[m->channel][m->peer][e->rank]++;
     }
     pthread_cond_broadcast(&the_hub.changed);
     const bool broken = the_hub.broken;
+    if (broken) give_up(r);
     pthread_mutex_unlock(&the_hub.mutex);
-    if (broken) free(r);
     if (broken) return DPT_FAIL(error, DPT_E_IO, "the stand-in's connection is cut");
     *out = r;
     return DPT_OK;
@@ -117,6 +137,28 @@ static letter *take(const dpt_message *m, size_t to, size_t number)
     return NULL;
 }
 
+static bool is_untouched(const dpt_message *m)
+{
+    const uint8_t *bytes = m->data;
+    for (size_t i = 0; i < m->n_bytes; i++)
+        if (bytes[i] != UNTOUCHED) return false;
+    return true;
+}
+
+static dpt_status deliver(const dpt_message *m, letter *l, dpt_error *error)
+{
+    if (l->sender) l->sender->n_sends--;
+    if (l->n_bytes != m->n_bytes)
+        return DPT_FAIL(error, DPT_E_INTERNAL, "%zu bytes are sent where %zu are expected",
+                        l->n_bytes, m->n_bytes);
+    if (l->sender && memcmp(l->sent, l->data, l->n_bytes) != 0)
+        return DPT_FAIL(error, DPT_E_INTERNAL, "what is being sent has changed");
+    if (!is_untouched(m))
+        return DPT_FAIL(error, DPT_E_INTERNAL, "somebody writes to what is being received");
+    memcpy(m->data, l->data, l->n_bytes);
+    return DPT_OK;
+}
+
 /* Under the mutex: takes what has come of it. */
 static dpt_status receive(const end *e, request *r, dpt_error *error)
 {
@@ -125,13 +167,10 @@ static dpt_status receive(const end *e, request *r, dpt_error *error)
     for (size_t i = 0; i < r->n; i++) {
         const dpt_message *m = &r->receives[i].message;
         letter *l = status == DPT_OK ? take(m, e->rank, r->receives[i].number) : NULL;
-        if (!l)
-            r->receives[n_left++] = r->receives[i];
-        else if (l->n_bytes != m->n_bytes)
-            status = DPT_FAIL(error, DPT_E_INTERNAL, "%zu bytes are sent where %zu are expected",
-                              l->n_bytes, m->n_bytes);
+        if (l)
+            status = deliver(m, l, error);
         else
-            memcpy(m->data, l->data, m->n_bytes);
+            r->receives[n_left++] = r->receives[i];
         free(l);
     }
     r->n = n_left;
@@ -144,11 +183,11 @@ static dpt_status hub_test(void *self, void *started, bool *done, dpt_error *err
     request *r = started;
     pthread_mutex_lock(&the_hub.mutex);
     dpt_status status = receive(e, r, error);
-    *done = r->n == 0;
+    *done = r->n == 0 && r->n_sends == 0;
     if (status == DPT_OK && !*done && the_hub.broken)
         status = DPT_FAIL(error, DPT_E_IO, "the stand-in's connection is cut");
+    if (*done || status != DPT_OK) give_up(r);
     pthread_mutex_unlock(&the_hub.mutex);
-    if (*done || status != DPT_OK) free(r);
     return status;
 }
 
