@@ -186,8 +186,8 @@ static void set_run_devices(event *e, const dpti_log_run *run)
 static void set_exchange(event *e, const dpti_log_run *run)
 {
     const dpti_log_exchange *exchange = run->exchange;
-    event x = {.object = json_object()};
     if (!exchange) return;
+    event x = {.object = json_object()};
     if (exchange->measured) {
         set(&x, "alpha_seconds", real_value(exchange->alpha));
         set(&x, "beta_seconds", real_value(exchange->beta));
