@@ -21,6 +21,9 @@ size_t dpti_machine_memory(void);
 
 /* base^exponent by multiplications alone: the same bits on every machine, which pow's are not. */
 double dpti_power(double base, size_t exponent);
+/* sum (n) += from (n); where it is the first that is added, sum = from, which keeps a zero's sign.
+ */
+void dpti_add_up(float *sum, const float *from, size_t n, bool first);
 /* Whether none is infinite or not a number. */
 bool dpti_all_finite(const float *values, size_t n);
 /* Of their bits.  Different for arrays of one size that differ in one bit; by chance the same for

@@ -1,7 +1,17 @@
-/* Arrays of float32 as bits: whether all are finite, and a hash. */
+/* Arrays of float32: adding them up, whether all are finite, and a hash. */
 #include "base/base.h"
 
 #include <string.h>
+
+void dpti_add_up(float *sum, const float *from, size_t n, bool first)
+{
+    if (n == 0) return;
+    if (first)
+        memcpy(sum, from, n * sizeof *sum);
+    else
+        for (size_t i = 0; i < n; i++)
+            sum[i] += from[i];
+}
 
 bool dpti_all_finite(const float *values, size_t n)
 {

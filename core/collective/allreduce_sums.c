@@ -38,12 +38,7 @@ bool dpti_allreduce_reduce(dpti_allreduce *allreduce, dpti_range what, size_t *n
         /* Fixed order: float addition is not associative, and replicas must agree to the bit. */
         for (size_t r = 0; r < a->n_ranks; r++) {
             if (!dpti_shows(&a->members[r]) || !a->members[r].contributes) continue;
-            const float *from = a->members[r].view.host + begin;
-            if (empty)
-                memcpy(sum, from, n * sizeof *sum);
-            else
-                for (size_t i = 0; i < n; i++)
-                    sum[i] += from[i];
+            dpti_add_up(sum, a->members[r].view.host + begin, n, empty);
             empty = false;
         }
         if (empty) memset(sum, 0, n * sizeof *sum);

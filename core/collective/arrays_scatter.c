@@ -4,6 +4,7 @@
    whole array would be the system's, new with every call, and come slower than the sums. */
 #include "base/base.h"
 #include "collective/arrays.h"
+#include "collective/range.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,12 +28,8 @@ static void add_up(const dpti_arrays *call, size_t begin, size_t count, float *s
 {
     for (size_t done = 0; done < count; done += BLOCK) {
         const size_t n = count - done < BLOCK ? count - done : BLOCK;
-        memcpy(sum + done, call->seats[0].view.host + begin + done, n * sizeof *sum);
-        for (size_t k = 1; k < call->n; k++) {
-            const float *from = call->seats[k].view.host + begin + done;
-            for (size_t i = 0; i < n; i++)
-                sum[done + i] += from[i];
-        }
+        for (size_t k = 0; k < call->n; k++)
+            dpti_add_up(sum + done, call->seats[k].view.host + begin + done, n, k == 0);
     }
 }
 
@@ -103,28 +100,18 @@ static size_t piece_begin(const dpti_arrays *call, size_t r, size_t round)
     return call->slices[r] + (round * step < count ? round * step : count);
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t most(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* The sum over this process of elements of the round that are about to be sent. */
 static void prepare_sum(void *user, float *data, size_t count)
 {
     const dpti_arrays *call = user;
     const exchange *e = call->state;
     const size_t first = (size_t)(data - e->sum);
+    const dpti_range wanted = {first, first + count};
     for (size_t r = 0; r < call->n_processes; r++) {
-        const size_t begin = most(first, e->slices[r]);
-        const size_t end = least(first + count, e->slices[r + 1]);
-        if (begin < end)
-            add_up(call, piece_begin(call, r, e->round) + begin - e->slices[r], end - begin,
-                   e->sum + begin);
+        const dpti_range his =
+            dpti_range_common(wanted, (dpti_range){e->slices[r], e->slices[r + 1]});
+        add_up(call, piece_begin(call, r, e->round) + his.begin - e->slices[r],
+               dpti_range_size(his), e->sum + his.begin);
     }
 }
 
@@ -132,15 +119,15 @@ static void prepare_sum(void *user, float *data, size_t count)
 static void deal_out(const dpti_arrays *call)
 {
     const exchange *e = call->state;
-    const size_t first = piece_begin(call, call->rank, e->round);
-    const size_t last = piece_begin(call, call->rank, e->round + 1);
+    const dpti_range piece = {piece_begin(call, call->rank, e->round),
+                              piece_begin(call, call->rank, e->round + 1)};
     const float *sum = e->sum + e->slices[call->rank];
     for (size_t i = 0; i < call->n; i++) {
         const dpti_seat *seat = &call->seats[i];
-        const size_t begin = most(first, seat->begin), end = least(last, seat->end);
-        if (begin < end)
-            memcpy(seat->part_view.host + (begin - seat->begin), sum + (begin - first),
-                   (end - begin) * sizeof *sum);
+        const dpti_range own = dpti_range_common(piece, (dpti_range){seat->begin, seat->end});
+        if (dpti_range_size(own) > 0)
+            memcpy(seat->part_view.host + (own.begin - seat->begin),
+                   sum + (own.begin - piece.begin), dpti_range_size(own) * sizeof *sum);
     }
 }
 

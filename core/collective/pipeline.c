@@ -77,6 +77,11 @@ void dpti_pipeline_take(dpti_pipeline *pipeline, const dpti_travel *travel)
     p->reserved = NULL;
 }
 
+const dpti_travel *dpti_pipeline_travel(const dpti_pipeline *pipeline)
+{
+    return &pipeline->travel;
+}
+
 dpti_pipeline *dpti_pipeline_create(const dpti_wire *wire)
 {
     dpti_travel travel = {.route = DPTI_ROUTE_DIRECT, .window = DPTI_LEAST_WINDOW};

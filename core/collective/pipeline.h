@@ -24,6 +24,8 @@ void dpti_pipeline_destroy(dpti_pipeline *pipeline);
    do, nothing being under way, or not at all, where it is NULL. */
 bool dpti_pipeline_reserve(dpti_pipeline *pipeline, dpti_travel *travel);
 void dpti_pipeline_take(dpti_pipeline *pipeline, const dpti_travel *travel);
+/* [any thread, nothing under way] How they do. */
+const dpti_travel *dpti_pipeline_travel(const dpti_pipeline *pipeline);
 
 /* Looks once at what is under way and starts what can be started.  Collective number i (from 0, all
    that ever were) is ring[i % n_ring], for i below n_started; *n_over counts those that are over.

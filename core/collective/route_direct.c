@@ -90,17 +90,12 @@ static void add_part(const dpti_unit *u, size_t r, dpti_range elements, float *b
     const size_t offset = elements.begin - part_of(u, u->wire->rank).begin;
     const bool own = r == u->wire->rank;
     const float *from = own ? u->what->data + elements.begin : staging_of(u, r);
-    if (first) memset(block, 0, n * sizeof *block);
     if (!own && dpti_is_packed(u->what)) {
+        if (first) memset(block, 0, n * sizeof *block);
         dpti_bfloat16_add(block, (const uint16_t *)(const void *)from + offset, n);
         return;
     }
-    if (!own) from += offset;
-    if (first)
-        memcpy(block, from, n * sizeof *block);
-    else
-        for (size_t i = 0; i < n; i++)
-            block[i] += from[i];
+    dpti_add_up(block, own ? from : from + offset, n, first);
 }
 
 /* Sums this process's slice, in the order of ranks: float addition is not associative, and a sum

@@ -7,6 +7,7 @@
 
    Slices that are gathered go round, each from its owner on: in phase k every process passes on the
    slice that was k processes behind. */
+#include "base/base.h"
 #include "collective/route.h"
 
 #include <string.h>
@@ -35,16 +36,11 @@ static bool any_below(const dpti_unit *u, size_t end)
 /* staging = the sum over processes up to this one, of which those below are there. */
 static void add_own(const dpti_unit *u, dpti_range elements)
 {
-    const size_t rank = u->wire->rank, n = dpti_range_size(elements);
-    const float *own = u->what->data + elements.begin;
+    const size_t rank = u->wire->rank;
     dpti_prepare_part(u, elements);
-    if (!u->what->contributes[rank]) return;
-    if (n == 0) return;
-    if (!any_below(u, rank))
-        memcpy(u->staging, own, n * sizeof *own);
-    else
-        for (size_t i = 0; i < n; i++)
-            u->staging[i] += own[i];
+    if (u->what->contributes[rank])
+        dpti_add_up(u->staging, u->what->data + elements.begin, dpti_range_size(elements),
+                    !any_below(u, rank));
 }
 
 /* On the way up.  What comes back does so while this is still being sent, which is why that is not
