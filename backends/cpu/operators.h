@@ -81,22 +81,6 @@ dpt_cpu_kernel dpt_cpu_fill_kernel;
 
 /* ---- Small arithmetic for kernels ------------------------------------------------------------ */
 
-typedef struct dpt_cpu_range {
-    size_t begin, end;
-} dpt_cpu_range;
-
-/* The part of 0 .. total-1 that falls to a thread, in whole grains: parts differ by one grain. */
-static inline dpt_cpu_range dpt_cpu_split(size_t total, size_t grain, unsigned thread,
-                                          unsigned n_threads)
-{
-    const size_t n_grains = total / grain + (total % grain != 0);
-    const size_t each = n_grains / n_threads;
-    const size_t more = n_grains % n_threads;
-    const size_t begin = (each * thread + (thread < more ? thread : more)) * grain;
-    const size_t end = begin + (each + (thread < more)) * grain;
-    return (dpt_cpu_range){begin < total ? begin : total, end < total ? end : total};
-}
-
 /* A range cut in two at a place, which may lie outside: the parameters with and those without
    weight decay. */
 typedef struct dpt_cpu_cut {

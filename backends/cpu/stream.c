@@ -25,7 +25,7 @@ static void do_works(const void *argument, unsigned thread, unsigned n_threads)
     const work_list *list = argument;
     for (size_t i = 0; i < list->n_works; i++) {
         const dpt_cpu_work *work = &list->works[i];
-        if (i > 0) dpt_cpu_barrier(list->team, n_threads);
+        if (i > 0) dpt_cpu_barrier(list->team, thread, n_threads);
         if (!work->alone)
             work->kernel(&work->call, thread, n_threads);
         else if (thread == 0)

@@ -25,8 +25,16 @@ typedef struct barrier {
 /* Long enough for the imbalance within an operator, far below a scheduler's time slice. */
 enum { SPINS_BOUND = 4000, SPINS_SHARED = 50 };
 
+/* How many pieces of a thread's part are gone: in the low half from the front, in the high half
+   from the back.  One for the phases of odd numbers and one for the even: a thread clears its next
+   when it ends a phase, and by then all have left the phase before, in which that one was used. */
+typedef struct counters {
+    _Alignas(64) atomic_uint_fast64_t taken[2];
+} counters;
+
 struct dpt_cpu_team {
     barrier barrier;
+    counters *counters; /* n_threads of them */
     dpt_cpu_team_args args;
     unsigned *cores;       /* our copy of args.cores */
     dpt_cpu_team_job *job; /* NULL: the team ends */
@@ -65,9 +73,63 @@ static void barrier_wait(barrier *b)
     pthread_mutex_unlock(&b->mutex);
 }
 
-void dpt_cpu_barrier(dpt_cpu_team *team, unsigned n_threads)
+/* ---- Pieces ---------------------------------------------------------------------------------- */
+
+/* Stays as it is until this thread has arrived at the next barrier. */
+static unsigned phase_of(const dpt_cpu_team *team)
 {
-    if (n_threads > 1) barrier_wait(&team->barrier);
+    return atomic_load_explicit(&team->barrier.phase, memory_order_relaxed);
+}
+
+/* Ends a phase, for one of several threads. */
+static void end_phase(dpt_cpu_team *team, unsigned thread)
+{
+    const unsigned next = (phase_of(team) + 1) % 2;
+    atomic_store_explicit(&team->counters[thread].taken[next], 0, memory_order_relaxed);
+    barrier_wait(&team->barrier);
+}
+
+void dpt_cpu_barrier(dpt_cpu_team *team, unsigned thread, unsigned n_threads)
+{
+    if (n_threads > 1) end_phase(team, thread);
+}
+
+dpt_cpu_pieces dpt_cpu_pieces_of(dpt_cpu_team *team, size_t n_pieces, unsigned thread,
+                                 unsigned n_threads)
+{
+    return (dpt_cpu_pieces){.team = team,
+                            .n_pieces = n_pieces,
+                            .thread = thread,
+                            .n_threads = n_threads,
+                            .helped = thread,
+                            .phase = n_threads > 1 ? phase_of(team) % 2 : 0};
+}
+
+/* One of a thread's own, or of what it has left. */
+static bool take_from(const dpt_cpu_pieces *p, unsigned thread, size_t *piece)
+{
+    const uint64_t back = (uint64_t)1 << 32;
+    const dpt_cpu_range part = dpt_cpu_split(p->n_pieces, 1, thread, p->n_threads);
+    const bool own = thread == p->thread;
+    const uint64_t taken = atomic_fetch_add_explicit(&p->team->counters[thread].taken[p->phase],
+                                                     own ? 1 : back, memory_order_relaxed);
+    const size_t n_front = taken % back, n_back = taken / back;
+    if (n_front + n_back >= part.end - part.begin) return false;
+    *piece = own ? part.begin + n_front : part.end - 1 - n_back;
+    return true;
+}
+
+bool dpt_cpu_take(dpt_cpu_pieces *p, size_t *piece)
+{
+    if (p->n_threads == 1) {
+        *piece = p->next++;
+        return *piece < p->n_pieces;
+    }
+    for (unsigned i = 0; i < p->n_threads; i++) {
+        if (take_from(p, p->helped, piece)) return true;
+        p->helped = (p->helped + 1) % p->n_threads;
+    }
+    return false;
 }
 
 /* ---- Binding --------------------------------------------------------------------------------- */
@@ -112,10 +174,10 @@ static void work(dpt_cpu_team *team, unsigned thread)
 {
     enter(team, thread);
     for (;;) {
-        barrier_wait(&team->barrier); /* a job is there */
+        end_phase(team, thread); /* a job is there */
         if (!team->job) return;
         team->job(team->argument, thread, team->args.n_threads);
-        barrier_wait(&team->barrier); /* it is done */
+        end_phase(team, thread); /* it is done */
     }
 }
 
@@ -174,6 +236,21 @@ static dpt_status start_workers(dpt_cpu_team *team, dpt_error *error)
     return DPT_OK;
 }
 
+static dpt_status allocate(dpt_cpu_team *team, dpt_error *error)
+{
+    const unsigned n = team->args.n_threads;
+    team->counters = aligned_alloc(64, n * sizeof *team->counters);
+    team->cores = team->args.cores ? calloc(n, sizeof *team->cores) : NULL;
+    if (!team->counters || (team->args.cores && !team->cores))
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a team of threads");
+    for (unsigned i = 0; i < n; i++) {
+        if (team->cores) team->cores[i] = team->args.cores[i];
+        atomic_init(&team->counters[i].taken[0], 0);
+        atomic_init(&team->counters[i].taken[1], 0);
+    }
+    return DPT_OK;
+}
+
 dpt_status dpt_cpu_team_create(const dpt_cpu_team_args *args, dpt_cpu_team **out, dpt_error *error)
 {
     dpt_cpu_team *team = aligned_alloc(64, (sizeof *team + 63) / 64 * 64);
@@ -184,14 +261,7 @@ dpt_status dpt_cpu_team_create(const dpt_cpu_team_args *args, dpt_cpu_team **out
     pthread_mutex_init(&team->barrier.mutex, NULL);
     pthread_cond_init(&team->barrier.opened, NULL);
 
-    dpt_status status = DPT_OK;
-    if (args->cores) {
-        team->cores = calloc(args->n_threads, sizeof *team->cores);
-        if (!team->cores)
-            status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a team of threads");
-        for (unsigned i = 0; team->cores && i < args->n_threads; i++)
-            team->cores[i] = args->cores[i];
-    }
+    dpt_status status = allocate(team, error);
     /* The workers first: they inherit the caller's cores until they bind themselves. */
     if (status == DPT_OK) status = start_workers(team, error);
     if (status != DPT_OK) {
@@ -216,6 +286,7 @@ void dpt_cpu_team_destroy(dpt_cpu_team *team)
     pthread_cond_destroy(&team->barrier.opened);
     pthread_mutex_destroy(&team->barrier.mutex);
     free(team->cores);
+    free(team->counters);
     free(team);
 }
 
@@ -227,7 +298,7 @@ void dpt_cpu_team_run(dpt_cpu_team *team, dpt_cpu_team_job *job, const void *arg
     }
     team->job = job;
     team->argument = argument;
-    barrier_wait(&team->barrier);
+    end_phase(team, 0);
     job(argument, 0, team->args.n_threads);
-    barrier_wait(&team->barrier);
+    end_phase(team, 0);
 }

@@ -113,7 +113,7 @@ static void partial(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
     for (size_t row = own.begin; row < own.end; row += block)
         add_block(&s, x + row * d->channels, norm_least(block, own.end - row),
                   (double)(row - own.begin));
-    dpt_cpu_barrier(call->team, n_threads);
+    dpt_cpu_barrier(call->team, thread, n_threads);
     const dpt_cpu_range channels = dpt_cpu_split(d->channels, 16, thread, n_threads);
     merge_threads(call, &s, channels, n_threads);
     write_part(&s, channels, call->n_samples * d->area, call->out[0]);

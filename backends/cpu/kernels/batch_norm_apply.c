@@ -119,7 +119,7 @@ static void backward_partial(const dpt_cpu_call *call, unsigned thread, unsigned
             add_products(&s, dy + at, x + at, norm_least(s.period, end - at));
         KERNEL(norm_flush)(&s);
     }
-    dpt_cpu_barrier(call->team, n_threads);
+    dpt_cpu_barrier(call->team, thread, n_threads);
     write_part(call, dpt_cpu_split(d->channels, 16, thread, n_threads), n_threads);
 }
 

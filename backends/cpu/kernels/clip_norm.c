@@ -32,7 +32,7 @@ static void clip_norm(const dpt_cpu_call *call, unsigned thread, unsigned n_thre
     if (call->n_samples == 0) return;
     const dpt_cpu_range own = dpt_cpu_split(d->count, 16, thread, n_threads);
     sums[thread * LINE] = sum_of_squares(gradient + own.begin, own.end - own.begin);
-    dpt_cpu_barrier(call->team, n_threads);
+    dpt_cpu_barrier(call->team, thread, n_threads);
     for (unsigned i = 0; i < n_threads; i++)
         total += sums[i * LINE];
     const double factor = (double)d->max_norm / (sqrt(total) + 1e-6);

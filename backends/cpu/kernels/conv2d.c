@@ -91,6 +91,13 @@ const float *KERNEL(conv_frame)(const conv *v, const float *x, size_t n_samples,
     return frame;
 }
 
+size_t KERNEL(conv_pieces)(size_t n_samples, size_t chunk, unsigned n_threads)
+{
+    const size_t n_chunks = dpt_cpu_ceil_div(n_samples, chunk);
+    const size_t n = dpt_cpu_ceil_div(n_chunks, n_threads) * n_threads; /* as many for everybody */
+    return n < n_samples ? n : n_samples;
+}
+
 void KERNEL(conv_describe)(dpt_op *op, const conv *v)
 {
     const dpt_conv2d_desc *d = &v->desc;

@@ -39,6 +39,9 @@ const float *KERNEL(conv_frame)(const conv *v, const float *x, size_t n_samples,
 /* Where the inputs of a tap of group 0 lie, from a pixel's first. */
 size_t KERNEL(conv_tap_offset)(const conv *v, size_t tap);
 
+/* The pieces of a call, of at most `chunk` samples each. */
+size_t KERNEL(conv_pieces)(size_t n_samples, size_t chunk, unsigned n_threads);
+
 /* Fills in what the plans of the three operators have in common. */
 void KERNEL(conv_describe)(dpt_op *op, const conv *v);
 

@@ -222,7 +222,7 @@ static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned
                       .frame = scratch + packed_size(v) + PANEL_FLOATS};
     memset(own.sums, 0, sums_size(v) * sizeof *own.sums);
     do_samples(v, &own, call->in[1], call->in[0]);
-    dpt_cpu_barrier(call->team, n_threads);
+    dpt_cpu_barrier(call->team, thread, n_threads);
     add_up(v, sums, n_threads, call->accumulate, dpt_cpu_split(bias_at(v), 16, thread, n_threads),
            call->out[0]);
     if (thread == 0 && v->desc.has_bias)

@@ -259,19 +259,20 @@ static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_
     float *frame = packed + packed_size(v) + thread * frame_size(v);
 
     pack_filters(v, call->in[1], packed, dpt_cpu_split(v->desc.out_channels, 1, thread, n_threads));
-    dpt_cpu_barrier(call->team, n_threads);
+    dpt_cpu_barrier(call->team, thread, n_threads);
 
-    const dpt_cpu_range mine = dpt_cpu_split(call->n_samples, 1, thread, n_threads);
-    const size_t most = chunk_samples(v);
-    for (size_t s = mine.begin; s < mine.end; s += most) {
-        const size_t n = s + most < mine.end ? most : mine.end - s;
+    const size_t n_pieces = KERNEL(conv_pieces)(call->n_samples, chunk_samples(v), n_threads);
+    dpt_cpu_pieces pieces = dpt_cpu_pieces_of(call->team, n_pieces, thread, n_threads);
+    for (size_t piece; dpt_cpu_take(&pieces, &piece);) {
+        const dpt_cpu_range samples = dpt_cpu_split(call->n_samples, 1, piece, n_pieces);
+        const size_t n = samples.end - samples.begin;
         const chunk k = {.n_samples = n,
-                         .dy = dy + s * v->out_size,
-                         .dx = v->padded ? frame : dx + s * v->in_size};
+                         .dy = dy + samples.begin * v->out_size,
+                         .dx = v->padded ? frame : dx + samples.begin * v->in_size};
         if (v->padded || !call->accumulate) memset(k.dx, 0, n * v->padded_size * sizeof *k.dx);
         do_chunk(v, packed, &k);
         for (size_t i = 0; i < n; i++)
-            finish_sample(call, s + i, k.dx + i * v->padded_size);
+            finish_sample(call, samples.begin + i, k.dx + i * v->padded_size);
     }
 }
 

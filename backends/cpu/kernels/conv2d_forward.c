@@ -172,14 +172,16 @@ static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
     float *frame = packed + packed_size(v) + thread * frame_size(v);
 
     pack_filters(v, call->in[1], packed, thread, n_threads);
-    dpt_cpu_barrier(call->team, n_threads);
+    dpt_cpu_barrier(call->team, thread, n_threads);
 
-    const dpt_cpu_range mine = dpt_cpu_split(call->n_samples, 1, thread, n_threads);
-    for (size_t s = mine.begin; s < mine.end; s += v->chunk) {
-        const size_t n = s + v->chunk < mine.end ? v->chunk : mine.end - s;
+    const size_t n_pieces = KERNEL(conv_pieces)(call->n_samples, v->chunk, n_threads);
+    dpt_cpu_pieces pieces = dpt_cpu_pieces_of(call->team, n_pieces, thread, n_threads);
+    for (size_t piece; dpt_cpu_take(&pieces, &piece);) {
+        const dpt_cpu_range samples = dpt_cpu_split(call->n_samples, 1, piece, n_pieces);
+        const size_t n = samples.end - samples.begin;
         const chunk k = {
-            .x = KERNEL(conv_frame)(v, x + s * v->in_size, n, frame),
-            .y = y + s * v->out_size,
+            .x = KERNEL(conv_frame)(v, x + samples.begin * v->in_size, n, frame),
+            .y = y + samples.begin * v->out_size,
             .n_samples = n,
             .packed = packed,
             .bias = v->desc.has_bias ? call->in[2] : NULL,

@@ -250,7 +250,7 @@ static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned
     };
     clear_sums(v, &own);
     do_samples(v, &own, call->in[1], call->in[0]);
-    dpt_cpu_barrier(call->team, n_threads);
+    dpt_cpu_barrier(call->team, thread, n_threads);
 
     /* Blocks of taps, so that reading across the sums finds them in the cache. */
     const dpt_cpu_range mine = dpt_cpu_split(v->taps, 16, thread, n_threads);

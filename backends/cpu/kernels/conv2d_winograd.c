@@ -19,9 +19,9 @@ static void multiply(const winograd *v, const winograd_crew *crew, size_t n_tile
 {
     const size_t depth = in->layout->channels, width = out->layout->channels;
     const size_t n_panels = KERNEL(panel_count)(width);
-    const dpt_cpu_range mine =
-        dpt_cpu_split(v->points * n_panels, 1, crew->thread, crew->n_threads);
-    for (size_t unit = mine.begin; unit < mine.end; unit++) {
+    dpt_cpu_pieces units =
+        dpt_cpu_pieces_of(crew->team, v->points * n_panels, crew->thread, crew->n_threads);
+    for (size_t unit; dpt_cpu_take(&units, &unit);) {
         const size_t point = unit / n_panels;
         const panel p = KERNEL(panel_at)(width, unit % n_panels);
         const strip rows = {.n_rows = n_tiles,
@@ -73,22 +73,56 @@ static void do_tiles(const winograd *v, const winograd_crew *crew, const float *
     const matrices data = {&v->data, crew->scratch};
     const matrices products = {&v->products, crew->scratch + v->points * v->data.point};
     const matrices *in = v->adjoint ? &products : &data, *out = v->adjoint ? &data : &products;
-    for (size_t first = crew->tiles.begin; first < crew->tiles.end; first += v->block) {
-        const size_t end = first + v->block;
+    const size_t n_tiles = crew->tiles.end - crew->tiles.begin;
+    const size_t n_blocks = dpt_cpu_ceil_div(n_tiles, v->block);
+    const size_t size = crew->n_threads > 1 ? v->block
+                        : n_blocks > 0      ? dpt_cpu_ceil_div(n_tiles, n_blocks)
+                                            : 0;
+    for (size_t first = crew->tiles.begin; first < crew->tiles.end; first += size) {
+        const size_t end = first + size;
         const dpt_cpu_range block = {first, end < crew->tiles.end ? end : crew->tiles.end};
         const dpt_cpu_range part = part_of(crew, block);
         if (v->adjoint)
             KERNEL(winograd_gradient)(v, crew, x, part, first, in->at, NULL);
         else
             KERNEL(winograd_data)(v, crew, x, part, first, in->at);
-        dpt_cpu_barrier(crew->team, crew->n_threads);
+        dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
         multiply(v, crew, block.end - block.begin, in, filters, out);
-        dpt_cpu_barrier(crew->team, crew->n_threads);
+        dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
         if (v->adjoint)
             scatter(v, crew, block, out, ending, y);
         else
             KERNEL(winograd_results)(v, out->at, part, first, ending, y);
     }
+}
+
+/* ---- Pieces ---------------------------------------------------------------------------------- */
+
+/* Where threads work each by itself, what they take is a block of tiles; of the adjoint, some whole
+   samples: a piece that begins within one computes the row of tiles above it too. */
+enum {
+    ADJOINT_BLOCKS = 8
+}; /* so that the last block of a piece, which is smaller, is one of many */
+
+static size_t count_pieces(const winograd *v, size_t n_samples, unsigned n_threads)
+{
+    const size_t of_sample = v->tiles_h * v->tiles_w;
+    const size_t n = v->adjoint ? n_samples / dpt_cpu_ceil_div(ADJOINT_BLOCKS * v->block, of_sample)
+                                : dpt_cpu_ceil_div(n_samples * of_sample, v->block);
+    return dpt_cpu_ceil_div(n > 0 ? n : 1, n_threads) * n_threads;
+}
+
+static void go_to(const winograd *v, size_t n_samples, size_t piece, size_t n_pieces,
+                  winograd_crew *crew)
+{
+    const size_t n_rows = n_samples * v->tiles_h;
+    if (!v->adjoint) {
+        crew->tiles = dpt_cpu_split(n_rows * v->tiles_w, TILE_ROWS, piece, n_pieces);
+        return;
+    }
+    const size_t grain = n_pieces <= n_samples ? v->tiles_h : 1;
+    crew->rows = dpt_cpu_split(n_rows, grain, piece, n_pieces);
+    crew->tiles = KERNEL(winograd_tiles_of_rows)(v, crew->rows);
 }
 
 /* ---- The operators --------------------------------------------------------------------------- */
@@ -105,18 +139,27 @@ static void convolve(const dpt_cpu_call *call, unsigned thread, unsigned n_threa
     const winograd *v = call->op->plan.state;
     float *filters = call->workspace, *zeros = filters + filters_size(v);
     float *scratch = zeros + call->op->n_threads * KERNEL(winograd_zeros_size)(v);
-    const winograd_crew crew =
+    winograd_crew crew =
         KERNEL(winograd_crew_of)(v, call, thread, n_threads, zeros, scratch, scratch_size(v));
     KERNEL(winograd_filters)(v, call->in[1], thread, n_threads, filters);
-    dpt_cpu_barrier(call->team, n_threads);
-    do_tiles(v, &crew, call->in[0], filters, ending, call->out[0]);
+    dpt_cpu_barrier(call->team, thread, n_threads);
+    if (v->together) {
+        do_tiles(v, &crew, call->in[0], filters, ending, call->out[0]);
+        return;
+    }
+    const size_t n_pieces = count_pieces(v, call->n_samples, n_threads);
+    dpt_cpu_pieces pieces = dpt_cpu_pieces_of(call->team, n_pieces, thread, n_threads);
+    for (size_t piece; dpt_cpu_take(&pieces, &piece);) {
+        go_to(v, call->n_samples, piece, n_pieces, &crew);
+        do_tiles(v, &crew, call->in[0], filters, ending, call->out[0]);
+    }
 }
 
 /* This thread's part of the results, when all are there. */
 static dpt_cpu_range finished_part(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const winograd *v = call->op->plan.state;
-    dpt_cpu_barrier(call->team, n_threads);
+    dpt_cpu_barrier(call->team, thread, n_threads);
     const winograd_images *images = v->adjoint ? &v->source : &v->results;
     return dpt_cpu_split(call->n_samples * images->h * images->w * images->c, 16, thread,
                          n_threads);

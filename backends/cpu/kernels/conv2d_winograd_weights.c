@@ -60,9 +60,9 @@ static void add_block(const winograd *v, const winograd_crew *crew, size_t n_til
                       const float *dy, float *sums, bool accumulate)
 {
     const size_t n_panels = KERNEL(panel_count)(v->source.c);
-    const dpt_cpu_range mine =
-        dpt_cpu_split(v->points * n_panels, 1, crew->thread, crew->n_threads);
-    for (size_t unit = mine.begin; unit < mine.end; unit++) {
+    dpt_cpu_pieces units =
+        dpt_cpu_pieces_of(crew->team, v->points * n_panels, crew->thread, crew->n_threads);
+    for (size_t unit; dpt_cpu_take(&units, &unit);) {
         const size_t point = unit / n_panels;
         const panel p = KERNEL(panel_at)(v->source.c, unit % n_panels);
         const strip rows = {.n_rows = v->results.c,
@@ -89,9 +89,9 @@ static void add_tiles(const winograd *v, const winograd_crew *crew, const float 
         const dpt_cpu_range tiles = {first + part.begin, first + part.end};
         KERNEL(winograd_data)(v, crew, x, tiles, first, data);
         KERNEL(winograd_gradient)(v, crew, dy, tiles, first, gradient, bias);
-        dpt_cpu_barrier(crew->team, crew->n_threads);
+        dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
         add_block(v, crew, n, data, gradient, sums, first > crew->tiles.begin);
-        dpt_cpu_barrier(crew->team, crew->n_threads);
+        dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
     }
 }
 
@@ -187,7 +187,7 @@ static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned
     memset(bias, 0, bias_size(v) * sizeof *bias);
     if (crew.tiles.begin == crew.tiles.end) clear_sums(v, &crew, sums);
     add_tiles(v, &crew, call->in[1], call->in[0], sums, v->desc.has_bias ? bias : NULL);
-    dpt_cpu_barrier(call->team, n_threads);
+    dpt_cpu_barrier(call->team, thread, n_threads);
 
     write_filters(v, w.sums, n_copies_of(v, n_threads), call->accumulate,
                   dpt_cpu_split(v->results.c, 1, thread, n_threads), call->out[0]);

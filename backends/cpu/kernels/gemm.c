@@ -4,6 +4,34 @@
 
 #include <limits.h>
 
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+/* The block of the results that is a thread's, as a product.  The longer side is divided: a thread
+   reads all of what belongs to the other side, and the less of it the better.  Where that gives not
+   everybody something, the rows are, or else the columns.  False: there is nothing. */
+static bool own_block(const gemm *g, const gemm_crew *crew, gemm *own)
+{
+    enum { ROW_GRAIN = 8, COLUMN_GRAIN = 16 };
+    const bool enough_rows = g->m / ROW_GRAIN >= crew->n_threads;
+    const bool enough_columns = g->n / COLUMN_GRAIN >= crew->n_threads;
+    const bool by_rows = enough_rows == enough_columns ? g->m >= g->n : enough_rows;
+    dpt_cpu_range rows = {0, g->m}, columns = {0, g->n};
+    if (by_rows)
+        rows = dpt_cpu_split(g->m, ROW_GRAIN, crew->thread, crew->n_threads);
+    else
+        columns = dpt_cpu_split(g->n, COLUMN_GRAIN, crew->thread, crew->n_threads);
+    const size_t at = rows.begin * g->ldc + columns.begin;
+    *own = *g;
+    own->m = rows.end - rows.begin;
+    own->n = columns.end - columns.begin;
+    own->a += rows.begin * (g->a_transposed ? 1 : g->lda);
+    own->b += columns.begin * (g->b_transposed ? g->ldb : 1);
+    own->c += at;
+    if (g->bias) own->bias += columns.begin;
+    if (g->mask) own->mask += at;
+    return own->m > 0 && own->n > 0;
+}
+
 /* What products do not do themselves. */
 static void finish(const gemm *g)
 {
@@ -34,19 +62,21 @@ static bool blas_suits(const dpt_op *op)
     return op->blas->sgemm && op->n_threads <= BLAS_THREADS && fits;
 }
 
-static size_t no_scratch(void)
+static size_t no_scratch(unsigned n_threads)
 {
+    (void)n_threads;
     return 0;
 }
 
-static void blas_run(const dpt_op *op, const gemm *g, float *scratch)
+static void blas_run(const dpt_op *op, const gemm *all, const gemm_crew *crew)
 {
-    (void)scratch;
-    op->blas->sgemm(DPT_CPU_ROW_MAJOR, g->a_transposed ? DPT_CPU_TRANS : DPT_CPU_NO_TRANS,
-                    g->b_transposed ? DPT_CPU_TRANS : DPT_CPU_NO_TRANS, (int)g->m, (int)g->n,
-                    (int)g->k, 1.0f, g->a, (int)g->lda, g->b, (int)g->ldb,
-                    g->accumulate ? 1.0f : 0.0f, g->c, (int)g->ldc);
-    if (g->bias || g->relu || g->mask) finish(g);
+    gemm g;
+    if (!own_block(all, crew, &g)) return;
+    op->blas->sgemm(DPT_CPU_ROW_MAJOR, g.a_transposed ? DPT_CPU_TRANS : DPT_CPU_NO_TRANS,
+                    g.b_transposed ? DPT_CPU_TRANS : DPT_CPU_NO_TRANS, (int)g.m, (int)g.n, (int)g.k,
+                    1.0f, g.a, (int)g.lda, g.b, (int)g.ldb, g.accumulate ? 1.0f : 0.0f, g.c,
+                    (int)g.ldc);
+    if (g.bias || g.relu || g.mask) finish(&g);
 }
 
 const gemm_way KERNEL(gemm_blas) = {
@@ -64,10 +94,10 @@ static bool packed_suits(const dpt_op *op)
     return true;
 }
 
-static void packed_run(const dpt_op *op, const gemm *g, float *scratch)
+static void packed_run(const dpt_op *op, const gemm *g, const gemm_crew *crew)
 {
     (void)op;
-    KERNEL(product_run)(g, scratch);
+    KERNEL(product_run)(g, crew);
 }
 
 const gemm_way KERNEL(gemm_packed) = {
@@ -79,14 +109,16 @@ const gemm_way KERNEL(gemm_packed) = {
 
 /* ---- Either ---------------------------------------------------------------------------------- */
 
-void KERNEL(gemm_run)(const gemm_way *way, const dpt_op *op, const gemm *g, float *scratch)
+void KERNEL(gemm_run)(const gemm_way *way, const dpt_op *op, const gemm *g, const gemm_crew *crew)
 {
     if (g->m == 0 || g->n == 0) return;
     if (g->k > 0) {
-        way->run(op, g, scratch);
+        way->run(op, g, crew);
         return;
     }
-    for (size_t row = 0; row < g->m && !g->accumulate; row++) /* no terms */
-        memset(g->c + row * g->ldc, 0, g->n * sizeof *g->c);
-    finish(g);
+    gemm own; /* no terms */
+    if (!own_block(g, crew, &own)) return;
+    for (size_t row = 0; row < own.m && !own.accumulate; row++)
+        memset(own.c + row * own.ldc, 0, own.n * sizeof *own.c);
+    finish(&own);
 }

@@ -1,5 +1,5 @@
-/* Products of matrices on the calling thread, in two ways: through the BLAS that was found, or our
-   own (product.h). */
+/* Products of matrices by a team, in two ways: through the BLAS that was found, or our own
+   (product.h). */
 #ifndef DPT_CPU_GEMM_H
 #define DPT_CPU_GEMM_H
 
@@ -24,20 +24,28 @@ typedef struct gemm {
     const float *mask; /* (m,n), rows ldc apart, or NULL: results are 0 where it is not positive */
 } gemm;
 
+/* One of the threads that do a product together. */
+typedef struct gemm_crew {
+    dpt_cpu_team *team;
+    unsigned thread, n_threads;
+    float *scratch; /* of all of them; begins at a cache line */
+} gemm_crew;
+
 /* A way to do products. */
 typedef struct gemm_way {
     const char *name;
     /* Whether a linear operator can be done this way. */
     bool (*suits)(const dpt_op *op);
-    /* Scratch that one thread needs, in floats. */
-    size_t (*scratch)(void);
-    /* m, n and k are positive; scratch begins at a cache line. */
-    void (*run)(const dpt_op *op, const gemm *g, float *scratch);
+    /* Scratch that all threads need together, in floats. */
+    size_t (*scratch)(unsigned n_threads);
+    /* A thread's part; m, n and k are positive.  Ends without a barrier. */
+    void (*run)(const dpt_op *op, const gemm *g, const gemm_crew *crew);
 } gemm_way;
 
 extern const gemm_way KERNEL(gemm_blas), KERNEL(gemm_packed);
 
-/* Does *g, also where an extent is 0. */
-void KERNEL(gemm_run)(const gemm_way *way, const dpt_op *op, const gemm *g, float *scratch);
+/* Does a thread's part of *g, also where an extent is 0; all threads come. Ends without a barrier.
+ */
+void KERNEL(gemm_run)(const gemm_way *way, const dpt_op *op, const gemm *g, const gemm_crew *crew);
 
 #endif

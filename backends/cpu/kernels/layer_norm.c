@@ -212,7 +212,7 @@ static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned
             add_row(&s, dy + row * d->channels, x + row * d->channels, moments + 2 * row);
         KERNEL(norm_flush)(&s);
     }
-    dpt_cpu_barrier(call->team, n_threads);
+    dpt_cpu_barrier(call->team, thread, n_threads);
     write_weights(call, dpt_cpu_split(d->channels, 16, thread, n_threads), n_threads);
 }
 

@@ -1,13 +1,13 @@
 /* Our own matrix product: both matrices are packed, block by block, and a small tile of results is
    held in registers while it meets a whole block of terms.
 
-   B is packed in panels, PRODUCT_LANES columns wide, and a group of them at a time: rows of B lie
-   far apart in memory, and reading one cache line of each takes several times as long as reading
-   some. Each panel then runs past all rows of the block of A, which follow one another as they
-   are multiplied, so that every element of B is packed once for each block of A.
+   A block of A is packed by all threads, in chunks of rows. Results are then divided into pieces, a
+   chunk of rows times some panels of B, PRODUCT_LANES columns wide; whoever takes a piece packs its
+   panels, if they are not those it had before. Rows of B lie far apart in memory, and reading one
+   cache line of each takes several times as long as reading some: hence groups of panels.
 
    An element of the result is the sum over its terms in order, whatever the other extents are:
-   how threads divide a product makes no difference to its bits. */
+   who does which piece makes no difference to its bits. */
 #ifndef DPT_CPU_PRODUCT_H
 #define DPT_CPU_PRODUCT_H
 
@@ -26,17 +26,19 @@ enum { PRODUCT_ROWS = 4, PRODUCT_UNITS = 2 };
 #endif
 enum {
     PRODUCT_LANES = PRODUCT_UNITS * LANES,
-    PRODUCT_GROUP = 64 / PRODUCT_LANES, /* panels */
+    PRODUCT_GROUP = 64 / PRODUCT_LANES, /* the most panels of a piece */
+    PRODUCT_CHUNK = (128 + PRODUCT_ROWS - 1) / PRODUCT_ROWS * PRODUCT_ROWS, /* its most rows */
     PRODUCT_TERMS = 1024, /* the most of a block: sums are written and read again for every one */
     /* The most of a block of A.  Where its terms are few, it has more rows. */
-    PRODUCT_BLOCK_FLOATS = 256 * PRODUCT_TERMS,
+    PRODUCT_BLOCK_FLOATS = 256 * 1024,
+    PRODUCT_BLOCK_ROWS = 4096, /* but no more than these */
 };
 
-/* Floats of scratch for one thread. */
-size_t KERNEL(product_scratch)(void);
+/* Floats of scratch for all threads together. */
+size_t KERNEL(product_scratch)(unsigned n_threads);
 
-/* Does *g; scratch begins at a cache line. */
-void KERNEL(product_run)(const gemm *g, float *scratch);
+/* Does a thread's part of *g.  All threads of the crew come; ends without a barrier. */
+void KERNEL(product_run)(const gemm *g, const gemm_crew *crew);
 
 /* ---- Between its files ----------------------------------------------------------------------- */
 
