@@ -27,7 +27,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define DPT_BACKEND_ABI 7u
+#define DPT_BACKEND_ABI 8u
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
@@ -584,10 +584,15 @@ typedef struct dpt_operator_ops {
 typedef struct dpt_recording dpt_recording;
 
 typedef struct dpt_capture_ops {
+    /* Whether operators must have run once with as many samples before they are recorded, as with
+       libraries that load what they need at the first use. */
+    bool after_first;
     /* required.  From begin to end, run, copy and fill on this stream are recorded and not done;
-       nothing else is called on it. */
+       nothing else is called on it.  DPT_E_UNSUPPORTED: this device does not record. */
     dpt_status (*begin)(dpt_stream *stream);
-    /* required.  Ends recording; on failure nothing is recorded and *out is not written. */
+    /* required.  Ends recording, after a run that failed too; on failure nothing is recorded and
+       *out is not written.  DPT_E_UNSUPPORTED if something that ran cannot be recorded, whatever
+       its run said: it is then run directly every time. */
     dpt_status (*end)(dpt_stream *stream, dpt_recording **out);
     /* required.  Enqueues the recorded work once more. */
     dpt_status (*replay)(dpt_stream *stream, dpt_recording *recording);

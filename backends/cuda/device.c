@@ -11,6 +11,9 @@ const dpt_param_spec dpt_cuda_param_specs[] = {
     {.key = "precision",
      .help = "fp32 or tf32: what products and convolutions do with their inputs (default: fp32, "
              "true float32)"},
+    {.key = "graphs",
+     .help = "on or off: whether what a step does is recorded once and launched as a CUDA graph "
+             "then (default: on)"},
     {.key = "algorithm",
      .help = "the beginning of the name of the only convolutions and products considered where "
              "they apply: cudnn, cublaslt, local (default: whichever measures faster)"},
@@ -141,6 +144,14 @@ static dpt_status read_precision(const char *value, dpt_cuda_device *cuda, dpt_e
     return DPT_OK;
 }
 
+static dpt_status read_graphs(const char *value, dpt_cuda_device *cuda, dpt_error *error)
+{
+    if (strcmp(value, "on") != 0 && strcmp(value, "off") != 0)
+        return DPT_FAIL(error, DPT_E_INVALID, "graphs=%.40s is neither on nor off", value);
+    cuda->has_graphs = strcmp(value, "on") == 0;
+    return DPT_OK;
+}
+
 static dpt_status read_params(const dpt_device_request *request, dpt_cuda_device *cuda,
                               dpt_error *error)
 {
@@ -148,13 +159,16 @@ static dpt_status read_params(const dpt_device_request *request, dpt_cuda_device
         const dpt_param *param = &request->params[i];
         if (strcmp(param->key, "precision") == 0) {
             DPT_TRY(read_precision(param->value, cuda, error));
+        } else if (strcmp(param->key, "graphs") == 0) {
+            DPT_TRY(read_graphs(param->value, cuda, error));
         } else if (strcmp(param->key, "algorithm") == 0) {
             free(cuda->algorithm);
             cuda->algorithm = strdup(param->value);
             if (!cuda->algorithm) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a device");
         } else {
-            return DPT_FAIL(error, DPT_E_INVALID,
-                            "unknown parameter %s=; known are precision=, algorithm=", param->key);
+            return DPT_FAIL(
+                error, DPT_E_INVALID,
+                "unknown parameter %s=; known are precision=, graphs=, algorithm=", param->key);
         }
     }
     return DPT_OK;

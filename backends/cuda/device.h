@@ -30,6 +30,7 @@ typedef struct dpt_cuda_device {
     int ordinal; /* the N of cuda:N */
     struct cudaDeviceProp properties;
     dpt_cuda_precision precision;
+    bool has_graphs;     /* graphs=: segments of a step are recorded */
     char *algorithm;     /* algorithm= of the device string, or NULL */
     cudaMemPool_t pool;  /* of this device's buffers; NULL: the driver has no pools */
     dpt_stream scratch;  /* of allocations and tuning */
@@ -63,6 +64,7 @@ DPT_CHECK_RESULT dpt_status dpt_cuda_wait(dpt_stream *stream);
 extern const dpt_device_ops dpt_cuda_device_ops;
 extern const dpt_memory_ops dpt_cuda_memory_ops;
 extern const dpt_stream_ops dpt_cuda_stream_ops;
+extern const dpt_capture_ops dpt_cuda_capture_ops;
 extern const dpt_param_spec dpt_cuda_param_specs[];
 
 #endif

@@ -12,6 +12,7 @@ static const dpt_backend backend = {
     .memory = &dpt_cuda_memory_ops,
     .stream = &dpt_cuda_stream_ops,
     .operators = &dpt_common_operator_ops,
+    .capture = &dpt_cuda_capture_ops,
     .collective = &dpt_cuda_collective_ops,
 };
 

@@ -19,6 +19,8 @@ static const char other_build[] = "this build has no kernels for the card: build
                                   "toolkit that knows it";
 static const char setup[] = "the driver is not ready: see nvidia-smi";
 
+static const char captured[] = "graphs=off runs it without CUDA graphs";
+
 static const code_row codes[] = {
     {cudaErrorMemoryAllocation, DPT_E_NO_MEMORY, no_memory},
     {cudaErrorNoDevice, DPT_E_ABSENT, NULL},
@@ -27,6 +29,9 @@ static const code_row codes[] = {
     {cudaErrorNoKernelImageForDevice, DPT_E_UNSUPPORTED, other_build},
     {cudaErrorInvalidDeviceFunction, DPT_E_UNSUPPORTED, other_build},
     {cudaErrorUnsupportedPtxVersion, DPT_E_UNSUPPORTED, "update the driver"},
+    {cudaErrorStreamCaptureUnsupported, DPT_E_UNSUPPORTED, captured},
+    {cudaErrorStreamCaptureInvalidated, DPT_E_UNSUPPORTED, captured},
+    {cudaErrorStreamCaptureImplicit, DPT_E_UNSUPPORTED, captured},
     {cudaErrorSystemNotReady, DPT_E_DEVICE, setup},
     {cudaErrorSystemDriverMismatch, DPT_E_DEVICE, setup},
     {cudaErrorECCUncorrectable, DPT_E_DEVICE_LOST, lost},

@@ -252,6 +252,11 @@ bool dpti_can_record(const dpti_device *device)
     return capture_of(device) != NULL;
 }
 
+bool dpti_records_after_first(const dpti_device *device)
+{
+    return capture_of(device)->after_first;
+}
+
 dpt_status dpti_recording_begin(dpti_device *device)
 {
     DPT_TRY(dpti_begin_call(device));

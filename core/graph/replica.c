@@ -307,34 +307,44 @@ static dpti_recorded *find_recorded(dpti_recorded *recorded, size_t n_samples)
 {
     dpti_recorded *oldest = recorded;
     for (size_t i = 0; i < DPTI_RECORDINGS; i++) {
-        if (recorded[i].recording && recorded[i].n_samples == n_samples) return &recorded[i];
+        if (recorded[i].used > 0 && recorded[i].n_samples == n_samples) return &recorded[i];
         if (recorded[i].used < oldest->used) oldest = &recorded[i];
     }
     return oldest;
 }
 
-static dpt_status record(dpti_executable *x, size_t segment, size_t n_samples, dpti_recorded *entry)
+/* Makes an entry one for a number of samples that is not recorded yet. */
+static dpt_status begin_entry(dpti_device *device, dpti_recorded *entry, size_t n_samples)
 {
-    dpti_device *device = x->replica->device;
-    dpt_recording *recording = NULL;
     if (entry->recording) {
         /* What is in the stream may still use it. */
         DPT_TRY(dpti_sync(device));
         dpti_recording_release(device, entry->recording);
-        *entry = (dpti_recorded){0};
     }
-    DPT_TRY(dpti_recording_begin(device));
-    const dpt_status status = enqueue(x, segment, n_samples);
+    *entry = (dpti_recorded){.n_samples = n_samples};
+    return DPT_OK;
+}
+
+static dpt_status record(dpti_executable *x, size_t segment, dpti_recorded *entry)
+{
+    dpti_device *device = x->replica->device;
+    dpt_recording *recording = NULL;
+    const dpt_status begun = dpti_recording_begin(device);
+    entry->refused = begun == DPT_E_UNSUPPORTED;
+    if (begun != DPT_OK) return entry->refused ? DPT_OK : begun;
+
+    const dpt_status status = enqueue(x, segment, entry->n_samples);
     const dpt_error first = device->base.error;
     const dpt_status ended = dpti_recording_end(device, &recording);
+    entry->refused = ended == DPT_E_UNSUPPORTED;
+    if (entry->refused) return DPT_OK;
     if (status != DPT_OK) {
         if (ended == DPT_OK) dpti_recording_release(device, recording);
         device->base.error = first;
         return status;
     }
-    DPT_TRY(ended);
-    *entry = (dpti_recorded){.recording = recording, .n_samples = n_samples};
-    return DPT_OK;
+    if (ended == DPT_OK) entry->recording = recording;
+    return ended;
 }
 
 dpt_status dpti_executable_run(dpti_executable *executable, size_t segment, size_t n_samples)
@@ -343,10 +353,13 @@ dpt_status dpti_executable_run(dpti_executable *executable, size_t segment, size
     dpti_device *device = x->replica->device;
     if (!dpti_can_record(device)) return enqueue(x, segment, n_samples);
     dpti_recorded *entry = find_recorded(x->recorded[segment], n_samples);
-    if (!entry->recording || entry->n_samples != n_samples)
-        DPT_TRY(record(x, segment, n_samples, entry));
+    const bool is_first = entry->used == 0 || entry->n_samples != n_samples;
+    if (is_first) DPT_TRY(begin_entry(device, entry, n_samples));
     entry->used = ++x->clock;
-    return dpti_recording_replay(device, entry->recording);
+    const bool directly = entry->refused || (is_first && dpti_records_after_first(device));
+    if (!directly && !entry->recording) DPT_TRY(record(x, segment, entry));
+    return entry->recording ? dpti_recording_replay(device, entry->recording)
+                            : enqueue(x, segment, n_samples);
 }
 
 dpt_status dpti_executable_result(dpti_executable *executable, size_t n_samples, float *host)

@@ -45,9 +45,10 @@ size_t dpti_replica_bytes(const dpti_replica *replica);
 enum { DPTI_RECORDINGS = 4 };
 
 typedef struct dpti_recorded {
-    dpt_recording *recording;
+    dpt_recording *recording; /* NULL: not recorded yet, or */
+    bool refused;             /* not to be recorded */
     size_t n_samples;
-    uint64_t used; /* when, for replacing the least recently used */
+    uint64_t used; /* when, for replacing the least recently used; 0: never */
 } dpti_recorded;
 
 /* Where a segment's part and the gathered parts stand. */

@@ -25,13 +25,15 @@
    flip=K        behind the K-th update a bit of what the optimizer wrote is another one:
    wreck=K       or an element is no number,
    place=N       of its output N, from 1 (1): the weights, the first moment, the second
+   refuses=WHAT  recording: already its begin, or its end, or a run that is recorded, which fails
    anything else is passed on
 
    Into the file that $DPTRAIN_FAULT_REPORT names it appends `fired CALL ENTRY` when a failure is
    planted, `joined N` and `parted N` when a communicator is made and destroyed, `order WHAT` when
-   its rules are broken, `opened SELF` when the device SELF is opened, `touched` when something of a
-   lost device is released, which must be abandoned, and `closed CALLS LEFT` when a device is
-   closed: how many calls were counted, and how many objects nobody had released.
+   its rules are broken, `opened SELF` when the device SELF is opened, `refused` when a recording
+   is, `touched` when something of a lost device is released, which must be abandoned, and `closed
+   CALLS LEFT` when a device is closed: how many calls were counted, and how many objects nobody had
+   released.
 
    Built twice: `fault`, and `faultstaged`, which hides that its memory is the host's and that it
    can record, so that core has to stage transfers as for a GPU. */
@@ -87,7 +89,7 @@ typedef struct fault_state {
     size_t again, away, opening;
     size_t poison, smudge, huge, flip, wreck, place;
     size_t island, stick, narrow;
-    char entry[24];
+    char entry[24], refuses[8];
     fault_bug bug;
     size_t n_calls, n_counted_full, n_updates;
     double seconds; /* of the simulated clock */

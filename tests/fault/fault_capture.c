@@ -3,6 +3,7 @@
 #include "fault.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct dpt_recording {
     dpt_device *device;
@@ -17,11 +18,26 @@ static void recording_free(dpt_recording *recording)
     free(recording);
 }
 
+static bool refuses(dpt_device *device, const char *what)
+{
+    return strcmp(fault_of(device)->refuses, what) == 0;
+}
+
+static dpt_status refuse(dpt_device *device)
+{
+    fault_report("refused\n");
+    return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "no recording (planted)");
+}
+
 bool fault_record(dpt_stream *stream, const fault_call *call, dpt_status *status)
 {
     dpt_recording *recording = stream->recording;
     if (!recording) return false;
     *status = DPT_OK;
+    if (refuses(stream->device, "run")) {
+        *status = DPT_FAIL(&stream->device->error, DPT_E_DEVICE, "not to be recorded (planted)");
+        return true;
+    }
     if (recording->n == recording->capacity) {
         const size_t capacity = 2 * recording->capacity + 16;
         fault_call *calls = realloc(recording->calls, capacity * sizeof *calls);
@@ -39,6 +55,7 @@ bool fault_record(dpt_stream *stream, const fault_call *call, dpt_status *status
 static dpt_status capture_begin(dpt_stream *stream)
 {
     DPT_TRY(fault_enter(stream->device, "begin"));
+    if (refuses(stream->device, "begin")) return refuse(stream->device);
     stream->recording = calloc(1, sizeof *stream->recording);
     if (!stream->recording) {
         return DPT_FAIL(&stream->device->error, DPT_E_NO_MEMORY, "no memory to record");
@@ -52,6 +69,10 @@ static dpt_status capture_end(dpt_stream *stream, dpt_recording **out)
     dpt_recording *recording = stream->recording;
     dpt_status status = fault_enter(stream->device, "end");
     stream->recording = NULL;
+    if (status == DPT_OK && (refuses(stream->device, "end") || refuses(stream->device, "run"))) {
+        recording_free(recording);
+        return refuse(stream->device);
+    }
     if (status == DPT_OK && !fault_track(stream->device, FAULT_RECORDING, recording)) {
         status = DPT_FAIL(&stream->device->error, DPT_E_NO_MEMORY, "no memory to record");
     }
@@ -89,6 +110,7 @@ static void capture_release(dpt_device *device, dpt_recording *recording)
 }
 
 const dpt_capture_ops fault_capture_ops = {
+    .after_first = true,
     .begin = capture_begin,
     .end = capture_end,
     .replay = capture_replay,

@@ -420,6 +420,7 @@ static const dpt_param_spec params[] = {
     {.key = "wreck", .help = "the update behind which an element is no number"},
     {.key = "flip", .help = "the update behind which a bit is another one"},
     {.key = "place", .help = "the output of the update that it is in (1)"},
+    {.key = "refuses", .help = "what of a recording is not to be had: begin, run, end"},
     {.key = "threads", .help = "passed on"},
     {.key = NULL},
 };

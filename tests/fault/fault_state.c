@@ -30,10 +30,10 @@ const dpt_backend *fault_inner(dpt_error *error)
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
-static const char *const own_keys[] = {"fail",  "lost",   "full",   "for",    "room",   "from",
-                                       "clock", "entry",  "bug",    "after",  "domain", "hang",
-                                       "stall", "poison", "smudge", "again",  "away",   "huge",
-                                       "flip",  "wreck",  "place",  "island", "stick",  "narrow"};
+static const char *const own_keys[] = {
+    "fail",  "lost",   "full",  "for",    "room",   "from",   "clock",  "entry", "bug",
+    "after", "domain", "hang",  "stall",  "poison", "smudge", "again",  "away",  "huge",
+    "flip",  "wreck",  "place", "island", "stick",  "narrow", "refuses"};
 
 static bool is_own(const char *key)
 {
@@ -69,6 +69,13 @@ static bool parse_bug(const char *text, fault_bug *out)
     return false;
 }
 
+static bool parse_word(const char *text, char *out, size_t n_bytes)
+{
+    const bool fits = strlen(text) < n_bytes;
+    if (fits) strcpy(out, text);
+    return fits;
+}
+
 /* Where the count of this key goes, or NULL. */
 static size_t *count_of(fault_state *state, const char *key)
 {
@@ -99,10 +106,9 @@ dpt_status fault_parse(dpt_device *device, const dpt_device_request *request)
         size_t *count = count_of(state, key);
         if (count) good = parse_count(value, count);
         if (strcmp(key, "bug") == 0) good = parse_bug(value, &state->bug);
-        if (strcmp(key, "entry") == 0) {
-            good = strlen(value) < sizeof state->entry;
-            if (good) strcpy(state->entry, value);
-        }
+        if (strcmp(key, "entry") == 0) good = parse_word(value, state->entry, sizeof state->entry);
+        if (strcmp(key, "refuses") == 0)
+            good = parse_word(value, state->refuses, sizeof state->refuses);
         if (!good) {
             return DPT_FAIL(&device->error, DPT_E_INVALID, "%s=%s is out of range", key, value);
         }

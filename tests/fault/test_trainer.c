@@ -546,6 +546,43 @@ static void passes_fail(test *t)
     fail_everywhere(t, &in_passes, fail_second.format, &fail_second, trainer_body);
 }
 
+/* What a device does not record runs directly, to the same weights, and it is asked once for every
+   segment and size: after some steps of both sizes, and evaluations, never again. */
+static void refused(run *r, training *w)
+{
+    test *t = r->t;
+    dpt_step_metrics metrics;
+    if (!train_on(r, w)) return;
+    check_evaluation(r, w, "evaluation");
+    for (size_t i = 0; i < 6; i++)
+        CHECK_OK(dpt_trainer_step(w->trainer, &metrics));
+    const size_t n_refused = plant_count("refused");
+    for (size_t i = 0; i < 6; i++)
+        CHECK_OK(dpt_trainer_step(w->trainer, &metrics));
+    CHECK(n_refused > 0 && plant_count("refused") == n_refused);
+}
+
+static void refused_body(run *r)
+{
+    with_training(r, refused);
+}
+
+static void recordings_refused(test *t)
+{
+    const plant *p = t->user;
+    const char *const what[] = {"begin", "run", "end"};
+    const size_t never = 1000000000;
+    if (strcmp(p->backend, "faultstaged") == 0) SKIP("it does not record");
+    ((trajectory *)p->fixture)->variant = exchanging;
+    REQUIRE(!plant_once(t, &fail_first, never, record_body));
+    for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
+        char format[80];
+        snprintf(format, sizeof format, "%%s:threads=1:refuses=%s:fail=%%zu,cpu:threads=1",
+                 what[i]);
+        CHECK(!plant_once(t, &(plant_list){format, 1}, never, refused_body));
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -558,6 +595,7 @@ int main(int argc, char **argv)
         {"batch_norm_fail_ahead", batch_norm_fail_ahead},
         {"passes_fail", passes_fail},
         {"trainer_fail_ahead", trainer_fail_ahead},
+        {"recordings_refused", recordings_refused},
         {"repaired_beside_a_lost_one", repaired_beside_a_lost_one},
         {"two_stay_bound", two_stay_bound},
     };

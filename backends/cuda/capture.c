@@ -1,0 +1,61 @@
+/* Recordings as CUDA graphs: what a stream captures, launched as one. */
+#include "device.h"
+
+#include <stdlib.h>
+
+struct dpt_recording {
+    cudaGraphExec_t graph;
+};
+
+/* Relaxed: libraries may do what has nothing to do with the stream, such as load a kernel, and so
+   may the threads of other devices. */
+static dpt_status begin(dpt_stream *stream)
+{
+    dpt_device *device = stream->device;
+    if (!dpt_cuda_device_of(device)->has_graphs)
+        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "graphs=off: nothing is recorded");
+    DPT_CUDA_TRY(device, cudaStreamBeginCapture(stream->queue, cudaStreamCaptureModeRelaxed));
+    return DPT_OK;
+}
+
+/* A graph without nodes is one too. */
+static dpt_status end(dpt_stream *stream, dpt_recording **out)
+{
+    dpt_device *device = stream->device;
+    cudaGraph_t captured = NULL;
+    DPT_CUDA_TRY(device, cudaStreamEndCapture(stream->queue, &captured));
+
+    dpt_recording *recording = malloc(sizeof *recording);
+    const cudaError_t code =
+        recording ? cudaGraphInstantiate(&recording->graph, captured, 0) : cudaSuccess;
+    if (cudaGraphDestroy(captured) != cudaSuccess) (void)cudaGetLastError();
+    if (!recording) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a recording");
+    if (code != cudaSuccess) {
+        free(recording);
+        return DPT_CUDA_FAIL(&device->error, code, "cudaGraphInstantiate");
+    }
+    *out = recording;
+    return DPT_OK;
+}
+
+static dpt_status replay(dpt_stream *stream, dpt_recording *recording)
+{
+    DPT_CUDA_TRY(stream->device, cudaGraphLaunch(recording->graph, stream->queue));
+    return DPT_OK;
+}
+
+static void release(dpt_device *device, dpt_recording *recording)
+{
+    (void)device;
+    if (!recording) return;
+    if (cudaGraphExecDestroy(recording->graph) != cudaSuccess) (void)cudaGetLastError();
+    free(recording);
+}
+
+const dpt_capture_ops dpt_cuda_capture_ops = {
+    .after_first = true,
+    .begin = begin,
+    .end = end,
+    .replay = replay,
+    .release = release,
+};
