@@ -109,6 +109,9 @@ enum { DPT_NAME_BYTES = 96, DPT_DETAIL_BYTES = 160, DPT_DOMAIN_BYTES = 40, DPT_G
 
 typedef enum dpt_device_flags {
     DPT_DEVICE_IS_HOST_CPU = 1u << 0, /* this machine's own cores, under whatever API */
+    /* Operators must have run once with as many samples before they are recorded, as with libraries
+       that load what they need at the first use. */
+    DPT_DEVICE_RECORDS_LATE = 1u << 1,
 } dpt_device_flags;
 
 typedef struct dpt_device_info {
@@ -584,9 +587,6 @@ typedef struct dpt_operator_ops {
 typedef struct dpt_recording dpt_recording;
 
 typedef struct dpt_capture_ops {
-    /* Whether operators must have run once with as many samples before they are recorded, as with
-       libraries that load what they need at the first use. */
-    bool after_first;
     /* required.  From begin to end, run, copy and fill on this stream are recorded and not done;
        nothing else is called on it.  DPT_E_UNSUPPORTED: this device does not record. */
     dpt_status (*begin)(dpt_stream *stream);

@@ -30,12 +30,14 @@ static dpt_status end(dpt_stream *stream, dpt_recording **out)
         recording ? cudaGraphInstantiate(&recording->graph, captured, 0) : cudaSuccess;
     if (cudaGraphDestroy(captured) != cudaSuccess) (void)cudaGetLastError();
     if (!recording) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a recording");
-    if (code != cudaSuccess) {
-        free(recording);
-        return DPT_CUDA_FAIL(&device->error, code, "cudaGraphInstantiate");
+    if (code == cudaSuccess) {
+        *out = recording;
+        return DPT_OK;
     }
-    *out = recording;
-    return DPT_OK;
+    free(recording);
+    const dpt_status status = DPT_CUDA_FAIL(&device->error, code, "cudaGraphInstantiate");
+    /* The same work can be done without a graph. */
+    return status == DPT_E_DEVICE ? device->error.status = DPT_E_UNSUPPORTED : status;
 }
 
 static dpt_status replay(dpt_stream *stream, dpt_recording *recording)
@@ -53,7 +55,6 @@ static void release(dpt_device *device, dpt_recording *recording)
 }
 
 const dpt_capture_ops dpt_cuda_capture_ops = {
-    .after_first = true,
     .begin = begin,
     .end = end,
     .replay = replay,

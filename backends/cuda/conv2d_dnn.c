@@ -18,7 +18,9 @@ enum {
 typedef struct state {
     dpt_cuda_recipe *recipe;
     dpt_cuda_plan plans[N_KEPT]; /* the last ones used first; n_samples 0: none */
-    dpt_op own;                  /* shares the beginning of the workspace */
+    dpt_cuda_plan *recorded;     /* others that recordings need */
+    size_t n_recorded;
+    dpt_op own; /* shares the beginning of the workspace */
     dpt_kernel *finish;
     dpt_bias_gradient bias; /* backward-weights */
     size_t plan_bytes;      /* of the workspace that a plan may use */
@@ -30,6 +32,9 @@ static void destroy(void *pointer)
     state *s = pointer;
     for (size_t i = 0; i < N_KEPT; i++)
         dpt_cuda_plan_destroy(&s->plans[i]);
+    for (size_t i = 0; i < s->n_recorded; i++)
+        dpt_cuda_plan_destroy(&s->recorded[i]);
+    free(s->recorded);
     dpt_cuda_recipe_destroy(s->recipe);
     dpt_op_plan_clear(&s->own.plan);
     free(s);
@@ -60,16 +65,40 @@ static dpt_status make_plan(const dpt_op *op, state *s, size_t n_samples, dpt_cu
     return DPT_OK;
 }
 
-static dpt_status find_plan(const dpt_op *op, state *s, size_t n_samples, const dpt_cuda_plan **out)
+/* The last one goes; whoever replays a recording does not ask for its plan, which must stay. */
+static dpt_status make_room(const dpt_op *op, state *s)
+{
+    dpt_cuda_plan *last = &s->plans[N_KEPT - 1];
+    if (!last->is_recorded) {
+        dpt_cuda_plan_destroy(last);
+        return DPT_OK;
+    }
+    dpt_cuda_plan *recorded = realloc(s->recorded, (s->n_recorded + 1) * sizeof *recorded);
+    if (!recorded) return DPT_FAIL(&op->device->error, DPT_E_NO_MEMORY, "no memory for a plan");
+    recorded[s->n_recorded++] = *last;
+    s->recorded = recorded;
+    *last = (dpt_cuda_plan){.n_samples = 0};
+    return DPT_OK;
+}
+
+static dpt_status find_plan(const dpt_op *op, state *s, size_t n_samples, dpt_cuda_plan **out)
 {
     size_t place = 0;
+    for (size_t i = 0; i < s->n_recorded; i++) {
+        *out = &s->recorded[i];
+        if ((*out)->n_samples == n_samples) return DPT_OK;
+    }
     while (place < N_KEPT && s->plans[place].n_samples != n_samples)
         place++;
     if (place == N_KEPT) {
         dpt_cuda_plan made;
         place--;
         DPT_TRY(make_plan(op, s, n_samples, &made));
-        dpt_cuda_plan_destroy(&s->plans[place]);
+        const dpt_status status = make_room(op, s);
+        if (status != DPT_OK) {
+            dpt_cuda_plan_destroy(&made);
+            return status;
+        }
         s->plans[place] = made;
     }
     move_to_front(s, place);
@@ -149,10 +178,13 @@ static dpt_status run(const dpt_call *call)
 {
     const dpt_op *op = call->op;
     state *s = op->plan.state;
-    const dpt_cuda_plan *plan;
+    dpt_cuda_plan *plan;
+    enum cudaStreamCaptureStatus capturing;
     /* Without samples there are zeros to be written at most, which is no plan. */
     if (call->n_samples == 0) return dpt_cuda_nested_run(&s->own, call);
     DPT_TRY(find_plan(op, s, call->n_samples, &plan));
+    DPT_CUDA_TRY(op->device, cudaStreamIsCapturing(call->stream->queue, &capturing));
+    if (capturing == cudaStreamCaptureStatusActive) plan->is_recorded = true;
     if (!plan->descriptor) return dpt_cuda_nested_run(&s->own, call);
     switch (op->desc.kind) {
     case DPT_OP_CONV2D_FORWARD: return run_forward(call, plan);

@@ -73,6 +73,7 @@ static void fill_info(int ordinal, const struct cudaDeviceProp *p, dpt_device_in
         .memory_bytes = p->totalGlobalMem,
         .alignment_bytes = DPT_ALIGNMENT_BYTES,
         .n_threads = (unsigned)p->multiProcessorCount,
+        .flags = DPT_DEVICE_RECORDS_LATE, /* libraries load kernels when they first use them */
     };
     if (cudaDriverGetVersion(&driver) != cudaSuccess) (void)cudaGetLastError();
     version_text(driver, of_driver);
@@ -279,6 +280,7 @@ static dpt_status open_device(dpt_device *device, const dpt_open_args *args)
     cuda->scratch.device = device;
     DPT_TRY(read_properties(request->index, &cuda->properties, &device->error));
     cuda->ordinal = (int)request->index;
+    cuda->has_graphs = true;
     DPT_TRY(read_params(request, cuda, &device->error));
     if (cuda->properties.major * 10 + cuda->properties.minor < LEAST_CAPABILITY)
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,

@@ -30,6 +30,7 @@ typedef struct dpt_cuda_plan {
     size_t n_samples; /* 0: unused */
     void *descriptor; /* cuDNN's */
     size_t workspace_bytes;
+    bool is_recorded; /* a recording needs it: it stays as long as the operator */
 } dpt_cuda_plan;
 
 /* DPT_E_UNSUPPORTED if the recipe does not do so many samples. */

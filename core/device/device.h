@@ -161,7 +161,7 @@ DPT_CHECK_RESULT dpt_status dpti_event_elapsed(dpti_device *device, dpt_event *s
 
 /* [driver] Recordings on the main stream, where the backend can. */
 bool dpti_can_record(const dpti_device *device);
-bool dpti_records_after_first(const dpti_device *device); /* of one that can */
+bool dpti_records_late(const dpti_device *device); /* DPT_DEVICE_RECORDS_LATE */
 DPT_CHECK_RESULT dpt_status dpti_recording_begin(dpti_device *device);
 DPT_CHECK_RESULT dpt_status dpti_recording_end(dpti_device *device, dpt_recording **out);
 DPT_CHECK_RESULT dpt_status dpti_recording_replay(dpti_device *device, dpt_recording *recording);

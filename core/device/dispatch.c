@@ -252,9 +252,9 @@ bool dpti_can_record(const dpti_device *device)
     return capture_of(device) != NULL;
 }
 
-bool dpti_records_after_first(const dpti_device *device)
+bool dpti_records_late(const dpti_device *device)
 {
-    return capture_of(device)->after_first;
+    return (device->info.flags & DPT_DEVICE_RECORDS_LATE) != 0;
 }
 
 dpt_status dpti_recording_begin(dpti_device *device)

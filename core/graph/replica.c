@@ -302,12 +302,17 @@ static dpt_status enqueue(dpti_executable *x, size_t segment, size_t n_samples)
     return DPT_OK;
 }
 
+static bool is_for(const dpti_recorded *entry, size_t n_samples)
+{
+    return entry->used > 0 && entry->n_samples == n_samples;
+}
+
 /* The entry for this number of samples, or the least recently used one. */
 static dpti_recorded *find_recorded(dpti_recorded *recorded, size_t n_samples)
 {
     dpti_recorded *oldest = recorded;
     for (size_t i = 0; i < DPTI_RECORDINGS; i++) {
-        if (recorded[i].used > 0 && recorded[i].n_samples == n_samples) return &recorded[i];
+        if (is_for(&recorded[i], n_samples)) return &recorded[i];
         if (recorded[i].used < oldest->used) oldest = &recorded[i];
     }
     return oldest;
@@ -325,6 +330,8 @@ static dpt_status begin_entry(dpti_device *device, dpti_recorded *entry, size_t 
     return DPT_OK;
 }
 
+/* What cannot be recorded is told by the end, or by a run that would have gone well otherwise:
+   prepare has promised that. */
 static dpt_status record(dpti_executable *x, size_t segment, dpti_recorded *entry)
 {
     dpti_device *device = x->replica->device;
@@ -336,15 +343,15 @@ static dpt_status record(dpti_executable *x, size_t segment, dpti_recorded *entr
     const dpt_status status = enqueue(x, segment, entry->n_samples);
     const dpt_error first = device->base.error;
     const dpt_status ended = dpti_recording_end(device, &recording);
-    entry->refused = ended == DPT_E_UNSUPPORTED;
-    if (entry->refused) return DPT_OK;
-    if (status != DPT_OK) {
-        if (ended == DPT_OK) dpti_recording_release(device, recording);
-        device->base.error = first;
-        return status;
+    if (ended == DPT_OK && status == DPT_OK) {
+        entry->recording = recording;
+        return DPT_OK;
     }
-    if (ended == DPT_OK) entry->recording = recording;
-    return ended;
+    if (ended == DPT_OK) dpti_recording_release(device, recording);
+    entry->refused = ended == DPT_E_UNSUPPORTED || (ended == DPT_OK && status == DPT_E_UNSUPPORTED);
+    if (entry->refused) return DPT_OK;
+    if (status != DPT_OK) device->base.error = first;
+    return status != DPT_OK ? status : ended;
 }
 
 dpt_status dpti_executable_run(dpti_executable *executable, size_t segment, size_t n_samples)
@@ -353,13 +360,24 @@ dpt_status dpti_executable_run(dpti_executable *executable, size_t segment, size
     dpti_device *device = x->replica->device;
     if (!dpti_can_record(device)) return enqueue(x, segment, n_samples);
     dpti_recorded *entry = find_recorded(x->recorded[segment], n_samples);
-    const bool is_first = entry->used == 0 || entry->n_samples != n_samples;
-    if (is_first) DPT_TRY(begin_entry(device, entry, n_samples));
+    if (!is_for(entry, n_samples)) DPT_TRY(begin_entry(device, entry, n_samples));
     entry->used = ++x->clock;
-    const bool directly = entry->refused || (is_first && dpti_records_after_first(device));
-    if (!directly && !entry->recording) DPT_TRY(record(x, segment, entry));
-    return entry->recording ? dpti_recording_replay(device, entry->recording)
-                            : enqueue(x, segment, n_samples);
+    if (!dpti_records_late(device) && !entry->recording && !entry->refused)
+        DPT_TRY(record(x, segment, entry));
+    if (entry->recording) return dpti_recording_replay(device, entry->recording);
+    DPT_TRY(enqueue(x, segment, n_samples));
+    entry->ran = true;
+    return DPT_OK;
+}
+
+dpt_status dpti_executable_record(dpti_executable *executable, size_t segment, size_t n_samples)
+{
+    dpti_executable *x = executable;
+    dpti_device *device = x->replica->device;
+    if (!dpti_can_record(device) || !dpti_records_late(device)) return DPT_OK;
+    dpti_recorded *entry = find_recorded(x->recorded[segment], n_samples);
+    const bool due = is_for(entry, n_samples) && entry->ran && !entry->recording && !entry->refused;
+    return due ? record(x, segment, entry) : DPT_OK;
 }
 
 dpt_status dpti_executable_result(dpti_executable *executable, size_t n_samples, float *host)

@@ -47,6 +47,7 @@ enum { DPTI_RECORDINGS = 4 };
 typedef struct dpti_recorded {
     dpt_recording *recording; /* NULL: not recorded yet, or */
     bool refused;             /* not to be recorded */
+    bool ran;                 /* directly, and that went well */
     size_t n_samples;
     uint64_t used; /* when, for replacing the least recently used; 0: never */
 } dpti_recorded;
@@ -90,9 +91,14 @@ bool dpti_executable_operation(const dpti_executable *executable, size_t i, dpt_
 DPT_CHECK_RESULT dpt_status dpti_executable_choices(const dpti_executable *executable,
                                                     dpti_recorded_choices *out);
 
-/* Enqueues a segment for n_samples <= capacity; replays a recording where the backend can. */
+/* Enqueues a segment for n_samples <= capacity; replays a recording where there is one, and makes
+   one first unless the device records late. */
 DPT_CHECK_RESULT dpt_status dpti_executable_run(dpti_executable *executable, size_t segment,
                                                 size_t n_samples);
+/* Records what was run just now, if the device records late and has not done so.  Takes the host's
+   time and none of the device's: to be called where no time is taken. */
+DPT_CHECK_RESULT dpt_status dpti_executable_record(dpti_executable *executable, size_t segment,
+                                                   size_t n_samples);
 /* Enqueues the download of the first n_samples results, (n, program.result_elements) float32. */
 DPT_CHECK_RESULT dpt_status dpti_executable_result(dpti_executable *executable, size_t n_samples,
                                                    float *host);

@@ -37,6 +37,7 @@ dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable, siz
     DPT_TRY(dpti_event_record(device, replica->start));
     DPT_TRY(dpti_executable_run(executable, segment, n_samples));
     DPT_TRY(dpti_event_record(device, replica->end));
+    DPT_TRY(dpti_executable_record(executable, segment, n_samples));
     if (result) DPT_TRY(dpti_executable_result(executable, n_samples, result));
     if (worker->looking) DPT_TRY(dpti_worker_look(worker, segment));
     DPT_TRY(dpti_sync(device));

@@ -15,7 +15,8 @@ enum { N_COUNTS = sizeof counts / sizeof *counts };
 typedef struct shared {
     dpt_cpu_team *team;
     size_t n_pieces;
-    atomic_uint done[MOST_PIECES];   /* how often each piece was */
+    atomic_uint done[MOST_PIECES];   /* how often each piece was, */
+    atomic_uint again[MOST_PIECES];  /* of a second set */
     atomic_uint by[MOST_PIECES];     /* whom */
     atomic_uint n_finished, n_wrong; /* threads; rounds */
 } shared;
@@ -37,19 +38,15 @@ static void do_piece(shared *s, size_t piece, unsigned thread)
 
 /* ---- Each once ------------------------------------------------------------------------------- */
 
-static void clear(shared *s)
+/* Were the first n_pieces done once, and none behind them?  None is done then. */
+static void check_and_clear(shared *s, atomic_uint done[MOST_PIECES], size_t n_pieces)
 {
     for (size_t i = 0; i < MOST_PIECES; i++)
-        atomic_store(&s->done[i], 0);
+        if (atomic_exchange(&done[i], 0) != (i < n_pieces)) atomic_fetch_add(&s->n_wrong, 1);
 }
 
-static void count_wrong(shared *s, size_t n_pieces)
-{
-    for (size_t i = 0; i < MOST_PIECES; i++)
-        if (atomic_load(&s->done[i]) != (i < n_pieces)) atomic_fetch_add(&s->n_wrong, 1);
-}
-
-/* One set of pieces behind the other, and every time another thread comes late. */
+/* Two sets of pieces with a barrier between them, again and again, and every time another thread
+   comes late: so there are sets in two phases that follow each other. */
 static void take_rounds(const void *argument, unsigned thread, unsigned n_threads)
 {
     shared *s = *(shared *const *)argument;
@@ -61,9 +58,13 @@ static void take_rounds(const void *argument, unsigned thread, unsigned n_thread
         for (size_t piece; dpt_cpu_take(&pieces, &piece);)
             do_piece(s, piece, thread);
         dpt_cpu_barrier(s->team, thread, n_threads);
+        dpt_cpu_pieces others = dpt_cpu_pieces_of(s->team, MOST_PIECES - n, thread, n_threads);
+        for (size_t piece; dpt_cpu_take(&others, &piece);)
+            atomic_fetch_add(&s->again[piece], 1);
+        dpt_cpu_barrier(s->team, thread, n_threads);
         if (thread == 0) {
-            count_wrong(s, n);
-            clear(s);
+            check_and_clear(s, s->done, n);
+            check_and_clear(s, s->again, MOST_PIECES - n);
         }
         dpt_cpu_barrier(s->team, thread, n_threads);
     }
@@ -130,8 +131,7 @@ static void own_ones_come_first_and_in_order(test *t)
     s->n_pieces = 23;
     for (size_t job = 0; s->team && job < 50; job++) {
         dpt_cpu_team_run(s->team, take_own, &s);
-        count_wrong(s, s->n_pieces);
-        clear(s);
+        check_and_clear(s, s->done, s->n_pieces);
     }
     CHECK_SIZE(atomic_load(&s->n_wrong), 0);
     dpt_cpu_team_destroy(s->team);

@@ -25,6 +25,7 @@
    flip=K        behind the K-th update a bit of what the optimizer wrote is another one:
    wreck=K       or an element is no number,
    place=N       of its output N, from 1 (1): the weights, the first moment, the second
+   late=1        it records what has run once
    refuses=WHAT  recording: already its begin, or its end, or a run that is recorded, which fails
    anything else is passed on
 
@@ -88,7 +89,7 @@ typedef struct fault_state {
     size_t fail, lost, full, lasting, room, from, clock, after, domain, hang, stall;
     size_t again, away, opening;
     size_t poison, smudge, huge, flip, wreck, place;
-    size_t island, stick, narrow;
+    size_t island, stick, narrow, late;
     char entry[24], refuses[8];
     fault_bug bug;
     size_t n_calls, n_counted_full, n_updates;

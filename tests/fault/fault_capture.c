@@ -110,7 +110,6 @@ static void capture_release(dpt_device *device, dpt_recording *recording)
 }
 
 const dpt_capture_ops fault_capture_ops = {
-    .after_first = true,
     .begin = capture_begin,
     .end = capture_end,
     .replay = capture_replay,

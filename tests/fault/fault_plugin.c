@@ -87,6 +87,7 @@ static dpt_status device_info(dpt_device *device, dpt_device_info *info)
     if (fault_of(device)->domain)
         snprintf(info->fault_domain, sizeof info->fault_domain, "planted:%zu",
                  fault_of(device)->domain);
+    if (fault_of(device)->late) info->flags |= DPT_DEVICE_RECORDS_LATE;
     return DPT_OK;
 }
 
@@ -420,6 +421,7 @@ static const dpt_param_spec params[] = {
     {.key = "wreck", .help = "the update behind which an element is no number"},
     {.key = "flip", .help = "the update behind which a bit is another one"},
     {.key = "place", .help = "the output of the update that it is in (1)"},
+    {.key = "late", .help = "1: it records what has run once"},
     {.key = "refuses", .help = "what of a recording is not to be had: begin, run, end"},
     {.key = "threads", .help = "passed on"},
     {.key = NULL},

@@ -499,6 +499,7 @@ static const variant in_passes = {.batch_norm = true, .micro_batch = 3, .momentu
 
 static const plant_list fail_first = {"%s:threads=1:fail=%zu,cpu:threads=1", 1};
 static const plant_list fail_second = {"cpu:threads=1,%s:threads=1:fail=%zu", 0};
+static const plant_list fail_late = {"%s:threads=1:late=1:fail=%zu,cpu:threads=1", 1};
 static const plant_list lose_first = {"%s:threads=1:lost=%zu,cpu:threads=1", 1};
 
 static void trainer_fail(test *t)
@@ -524,6 +525,12 @@ static void trainer_fail_ahead(test *t)
 static void batch_norm_fail_ahead(test *t)
 {
     fail_everywhere(t, &exchanging, fail_second.format, &fail_second, ahead_body);
+}
+
+static void late_recording_fails(test *t)
+{
+    if (strcmp(((const plant *)t->user)->backend, "faultstaged") == 0) SKIP("it does not record");
+    fail_everywhere(t, &exchanging, fail_late.format, &fail_late, trainer_body);
 }
 
 static void batch_norm_fail(test *t)
@@ -577,6 +584,9 @@ static void recordings_refused(test *t)
     REQUIRE(!plant_once(t, &fail_first, never, record_body));
     for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
         char format[80];
+        snprintf(format, sizeof format, "%%s:threads=1:late=1:refuses=%s:fail=%%zu,cpu:threads=1",
+                 what[i]);
+        CHECK(!plant_once(t, &(plant_list){format, 1}, never, refused_body));
         snprintf(format, sizeof format, "%%s:threads=1:refuses=%s:fail=%%zu,cpu:threads=1",
                  what[i]);
         CHECK(!plant_once(t, &(plant_list){format, 1}, never, refused_body));
@@ -596,6 +606,7 @@ int main(int argc, char **argv)
         {"passes_fail", passes_fail},
         {"trainer_fail_ahead", trainer_fail_ahead},
         {"recordings_refused", recordings_refused},
+        {"late_recording_fails", late_recording_fails},
         {"repaired_beside_a_lost_one", repaired_beside_a_lost_one},
         {"two_stay_bound", two_stay_bound},
     };

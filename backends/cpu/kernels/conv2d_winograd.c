@@ -120,7 +120,8 @@ static void go_to(const winograd *v, size_t n_samples, size_t piece, size_t n_pi
         crew->tiles = dpt_cpu_split(n_rows * v->tiles_w, TILE_ROWS, piece, n_pieces);
         return;
     }
-    const size_t grain = n_pieces <= n_samples ? v->tiles_h : 1;
+    const bool even = n_samples % n_pieces == 0 || n_samples / n_pieces >= 4;
+    const size_t grain = even ? v->tiles_h : 1;
     crew->rows = dpt_cpu_split(n_rows, grain, piece, n_pieces);
     crew->tiles = KERNEL(winograd_tiles_of_rows)(v, crew->rows);
 }

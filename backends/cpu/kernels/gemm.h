@@ -38,7 +38,8 @@ typedef struct gemm_way {
     bool (*suits)(const dpt_op *op);
     /* Scratch that all threads need together, in floats. */
     size_t (*scratch)(unsigned n_threads);
-    /* A thread's part; m, n and k are positive.  Ends without a barrier. */
+    /* A thread's part; m, n and k are positive.  All threads come: there may be barriers within,
+       but none at the end. */
     void (*run)(const dpt_op *op, const gemm *g, const gemm_crew *crew);
 } gemm_way;
 

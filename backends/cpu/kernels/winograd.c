@@ -149,12 +149,9 @@ winograd_crew KERNEL(winograd_crew_of)(const winograd *v, const dpt_cpu_call *ca
                                .rows = {0, n_rows},
                                .scratch = scratch,
                                .zeros = own_zeros};
-    winograd_crew alone = {.team = call->team,
+    return (winograd_crew){.team = call->team,
                            .n_threads = 1,
-                           .rows = dpt_cpu_split(n_rows, 1, thread, n_threads),
+                           .tiles = dpt_cpu_split(n_tiles, TILE_ROWS, thread, n_threads),
                            .scratch = scratch + thread * scratch_size,
                            .zeros = own_zeros};
-    alone.tiles = v->adjoint ? KERNEL(winograd_tiles_of_rows)(v, alone.rows)
-                             : dpt_cpu_split(n_tiles, TILE_ROWS, thread, n_threads);
-    return alone;
 }

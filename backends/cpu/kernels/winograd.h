@@ -8,10 +8,10 @@
    forward's adjoint, each transform the other way, in which what tiles share of the input is added
    up; so it has as many multiplications, however much smaller than the input the results are.
 
-   Tiles are counted over all samples of a call.  They are worked off in blocks: by each thread
-   those of its own, whose transformed values stay in its second-level cache; or, where the
-   transformed filters are much larger than that, by all threads together, so that the filters are
-   read once.  A crew is who works on a block. */
+   Tiles are counted over all samples of a call.  They are worked off in blocks: by one thread
+   each, in whose second-level cache its transformed values stay; or, where the transformed filters
+   are much larger than that, by all threads together, so that the filters are read once.  A crew is
+   who works on a block. */
 #ifndef DPT_CPU_WINOGRAD_H
 #define DPT_CPU_WINOGRAD_H
 
@@ -91,7 +91,8 @@ winograd_layout KERNEL(winograd_panel_layout)(size_t channels, size_t n_tiles);
 
 /* Floats of the zeros of all threads, which are written by clear (each thread its own). */
 size_t KERNEL(winograd_zeros_size)(const winograd *v);
-/* The crew of a thread; zeros and scratch are the workspace's parts of all threads and crews. */
+/* The crew of a thread, with its part of the tiles, or all; zeros and scratch are the workspace's
+ * parts of all threads and crews. */
 winograd_crew KERNEL(winograd_crew_of)(const winograd *v, const dpt_cpu_call *call, unsigned thread,
                                        unsigned n_threads, float *zeros, float *scratch,
                                        size_t scratch_size);
