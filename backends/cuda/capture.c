@@ -36,8 +36,9 @@ static dpt_status end(dpt_stream *stream, dpt_recording **out)
     }
     free(recording);
     const dpt_status status = DPT_CUDA_FAIL(&device->error, code, "cudaGraphInstantiate");
-    /* The same work can be done without a graph. */
-    return status == DPT_E_DEVICE ? device->error.status = DPT_E_UNSUPPORTED : status;
+    if (status != DPT_E_DEVICE) return status;
+    device->error.status = DPT_E_UNSUPPORTED; /* the same work can be done without a graph */
+    return DPT_E_UNSUPPORTED;
 }
 
 static dpt_status replay(dpt_stream *stream, dpt_recording *recording)
