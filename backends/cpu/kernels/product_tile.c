@@ -53,6 +53,7 @@ DPT_CPU_INLINE void tile_body(const product_tile *t, const size_t rows, const si
     }
 
     const float *a = t->a, *b = t->b;
+    DPT_CPU_UNROLL_TWICE
     for (size_t k = t->n_terms; k > 0; k--) {
         vec b_row[PRODUCT_UNITS];
         DPT_CPU_UNROLL

@@ -96,6 +96,7 @@ DPT_CPU_INLINE const float *add_products(sums *sum, const float *const *a, size_
 {
     const size_t width = units * LANES + (with_half ? HALF_LANES : 0);
     size_t at = 0;
+    DPT_CPU_UNROLL_TWICE
     for (size_t k = length; k > 0; k--) {
         vec b_row[PANEL_MOST_UNITS];
         half b_half = half_set(0.0f);
