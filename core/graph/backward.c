@@ -122,8 +122,20 @@ static dpt_status emit_slices(dpti_compiler *c, size_t i)
     return DPT_OK;
 }
 
-/* Convolution and linear: gradients of the parameters, which others wait for, then of the input. */
-static dpt_status emit_weighted(dpti_compiler *c, size_t i)
+static dpt_status emit_gradients(dpti_compiler *c, size_t i)
+{
+    return c->model->nodes[i].kind == DPTI_NODE_CONV2D ? emit_filters(c, i) : emit_slices(c, i);
+}
+
+static dpt_status emit_deferred(dpti_compiler *c)
+{
+    const size_t i = c->deferred;
+    c->deferred = SIZE_MAX;
+    return i == SIZE_MAX ? DPT_OK : emit_gradients(c, i);
+}
+
+/* Of the layer's input. */
+static dpt_status emit_weighted_data(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
     const bool conv = node->kind == DPTI_NODE_CONV2D;
@@ -131,9 +143,7 @@ static dpt_status emit_weighted(dpti_compiler *c, size_t i)
     const int dy = c->gradient[i], x = c->value[root];
     contribution to;
     int w;
-    DPT_TRY(conv ? emit_filters(c, i) : emit_slices(c, i));
     if (is_input(c, root)) return DPT_OK;
-
     DPT_TRY(begin_contribution(c, root, &to));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
     dpti_instruction backward = {.desc = node->forward, .flags = to.flags, .layer = node->name};
@@ -147,6 +157,21 @@ static dpt_status emit_weighted(dpti_compiler *c, size_t i)
     }
     const int masked = to.mask == DPT_ACT_NONE ? DPTI_NO_TENSOR : x;
     return DPTI_EMIT(c, backward, ((int[]){dy, w, masked}), ((int[]){to.gradient}));
+}
+
+/* Convolution and linear: gradients of the parameters, which others wait for, then of the input.
+   Where the input comes from a batch-norm over devices, whose backward must exchange something
+   first, it is the other way round: what others wait for then is the gradient of the input, and
+   that of the parameters is computed while parts are on their way. */
+static dpt_status emit_weighted(dpti_compiler *c, size_t i)
+{
+    const size_t root = c->root[c->model->nodes[i].inputs[0]];
+    DPT_TRY(emit_deferred(c));
+    if (dpti_n_parts(c) > 1 && c->model->nodes[root].kind == DPTI_NODE_BATCH_NORM)
+        c->deferred = i;
+    else
+        DPT_TRY(emit_gradients(c, i));
+    return emit_weighted_data(c, i);
 }
 
 static dpt_status emit_pool(dpti_compiler *c, size_t i)
@@ -224,7 +249,13 @@ static dpt_status emit_batch_norm(dpti_compiler *c, size_t i)
     dpti_instruction partial = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_BACKWARD_PARTIAL);
     partial.flags = dpti_gradient_flags(c);
     DPT_TRY(DPTI_EMIT(c, partial, ((int[]){dy, x, c->moments[i]}), ((int[]){part, dw, db})));
-    DPT_TRY(dpti_exchange_part(c, part, 2 * channels, &parts));
+    if (c->deferred == SIZE_MAX) {
+        DPT_TRY(dpti_exchange_part(c, part, 2 * channels, &parts));
+    } else {
+        DPT_TRY(dpti_send_part(c, part, 2 * channels));
+        DPT_TRY(emit_deferred(c));
+        DPT_TRY(dpti_take_parts(c, part, 2 * channels, &parts));
+    }
     DPT_TRY(emit_batch_norm_data(c, i, parts));
     return c->residual[i] == SIZE_MAX ? DPT_OK : pass_gradient(c, i, c->residual[i], true);
 }

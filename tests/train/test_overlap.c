@@ -154,6 +154,70 @@ static void buckets_have_the_sizes_chosen(test *t)
     CHECK_SIZE(count_chosen(t, s->mlp, 16384, 2 * 1024 * 256), 4);
 }
 
+/* ---- Parts of batch-norms -------------------------------------------------------------------- */
+
+/* Whether a weight's gradient is written in a segment. */
+static bool writes_weights(const dpti_program *p, const dpti_segment *s)
+{
+    for (size_t k = s->first; k < s->last; k++)
+        if (p->instructions[k].desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS ||
+            p->instructions[k].desc.kind == DPT_OP_LINEAR_BACKWARD_WEIGHTS)
+            return true;
+    return false;
+}
+
+static size_t count_norms(const dpt_model *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_nodes; i++)
+        n += m->nodes[i].kind == DPTI_NODE_BATCH_NORM;
+    return n;
+}
+
+/* How many parts set out before gradients of weights are computed and are taken behind that. */
+static size_t count_early_parts(test *t, const dpt_model *m, size_t n_parts)
+{
+    const dpti_program_options options = {.n_parts = n_parts, .least_bucket = 1};
+    const dpti_segment *sent = NULL;
+    size_t n_early = 0, n_taken = 0;
+    bool busy = false;
+    dpti_program p;
+    if (!compile(t, m, options, &p)) return 0;
+    for (size_t i = 0; i < p.n_segments; i++) {
+        const dpti_segment *s = &p.segments[i];
+        if (sent) busy = busy || writes_weights(&p, s);
+        if (s->exchange == DPTI_EXCHANGE_PART) {
+            CHECK(!sent);
+            sent = s;
+            busy = false;
+        } else if (s->exchange == DPTI_EXCHANGE_PARTS) {
+            CHECK(s->has_set_out == (sent != NULL));
+            if (sent) CHECK(busy && s->part == sent->part && s->count == sent->count);
+            n_early += sent != NULL;
+            n_taken++;
+            sent = NULL;
+        }
+    }
+    CHECK(!sent);
+    CHECK_SIZE(n_taken, n_parts > 1 ? 2 * count_norms(m) : 0);
+    dpti_program_free(&p);
+    return n_early;
+}
+
+static void weights_are_computed_meanwhile(test *t)
+{
+    scene *s = t->user;
+    const dpt_model_shape shape = {28, 28, 1, 10};
+    dpt_model *m = NULL;
+    if (!CHECK_OK(dpt_model_by_name(s->context, "resnet18", &shape, &m))) return;
+    /* All but the last layer's, behind which there is no convolution. */
+    CHECK_SIZE(count_early_parts(t, m, 2), count_norms(m) - 1);
+    CHECK_SIZE(count_early_parts(t, m, 1), 0);
+    CHECK_SIZE(count_early_parts(t, s->mlp, 2), 0);
+    CHECK(count_early_parts(t, s->residual, 3) > 0);
+    dpt_model_destroy(m);
+}
+
 /* ---- Slices ---------------------------------------------------------------------------------- */
 
 /* Sizes that slices do not divide, and a layer without bias. */
@@ -448,6 +512,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"a bucket holds what is written", buckets_hold_what_is_written},
         {"buckets have the sizes chosen", buckets_have_the_sizes_chosen},
+        {"weights are computed meanwhile", weights_are_computed_meanwhile},
         {"large layers are sliced", large_layers_are_sliced},
         {"slices make the whole", slices_make_the_whole},
         {"training is the same to the bit", the_same_to_the_bit},
