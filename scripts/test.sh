@@ -83,7 +83,7 @@ suite() {
     shift
     rm -f "$result"
     # More than there are cores: many wait for a device that hangs, a signal, another process.
-    ctest --test-dir "$work/$tree" -j $((2 * jobs + 1)) --output-on-failure --no-tests=error \
+    ctest --test-dir "$work/$tree" -j $((jobs + 3)) --output-on-failure --no-tests=error \
         --output-junit "$result" "$@" >"$log" 2>&1 </dev/null
     status=$?
     all=$(junit "$result" tests) bad=$(junit "$result" failures)
@@ -215,7 +215,7 @@ by_day() {
 }
 
 run_release_build() {
-    local cards= less=
+    local cards=-UDPTRAIN_CUDA_ARCHITECTURES less=
     if by_day; then cards=$one_card less='-LE nightly'; fi
     check "build: gcc, release, warnings are errors" \
         build gcc-release gcc -DCMAKE_BUILD_TYPE=Release $cards || return
@@ -241,7 +241,8 @@ run_addresses() {
     if by_day; then
         options+=("$no_card" -DDPTRAIN_SANITIZE_KERNELS=OFF -DDPTRAIN_HAS_AVX512=OFF)
     else
-        options+=("$one_card")
+        options+=("$one_card" -DDPTRAIN_SANITIZE_KERNELS=ON -UDPTRAIN_HAS_AVX512
+            -UCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit)
     fi
     check "build: clang, debug, address and undefined" build clang-asan clang "${options[@]}" || return
     # What compares kernels, then; OpenCL, whose kernels no sanitizer sees and which would all be
@@ -258,7 +259,11 @@ run_threads() {
     local devices
     export TSAN_OPTIONS=ignore_noninstrumented_modules=1
     local options=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DDPTRAIN_SANITIZE=thread "$no_card") only=
-    if by_day; then only="dptrain-cli dptrain-cpu unit-tests" options+=(-DDPTRAIN_HAS_AVX512=OFF); fi
+    if by_day; then
+        only="dptrain-cli dptrain-cpu unit-tests" options+=(-DDPTRAIN_HAS_AVX512=OFF)
+    else
+        options+=(-UDPTRAIN_HAS_AVX512)
+    fi
     check "build: clang, thread" build clang-tsan clang "${options[@]}" || return
     for devices in cpu,cpu cpu:threads=2,cpu:threads=2; do
         check "ThreadSanitizer: training on $devices" \

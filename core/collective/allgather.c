@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two tables in turn: whoever comes to the meeting after this one has read this one's table, so what
-   is brought behind that may overwrite it, and one meeting an exchange is enough. */
+/* Two tables in turn: whoever comes to the meeting after this one has read this one's table, so
+   what is brought behind that may overwrite it, and one meeting an exchange is enough. */
 enum { TABLES = 2 };
 
 struct dpti_allgather {

@@ -43,8 +43,7 @@ typedef struct dpti_gather {
    take: meets the others; a rank that contributes gets all parts, (ranks of all processes, count),
    enqueued to `parts`, where they arrive from `moving` on.  If any rank comes with a failure nobody
    gets anything, and all get the first failure in rank order; a failure of taking the parts away is
-   brought to the next meeting.  What is enqueued here passes before the take after the next.
-   WAITING. */
+   brought to the next meeting.  What is enqueued here passes before the next take.  WAITING. */
 void dpti_allgather_bring(dpti_allgather *allgather, const dpti_gather *what, dpt_status *mine,
                           dpti_times *times);
 DPT_CHECK_RESULT dpt_status dpti_allgather_take(dpti_allgather *allgather, const dpti_gather *what,

@@ -26,8 +26,8 @@ typedef struct dpti_compiler {
     dpt_activation *activation; /* of a root: fused behind it */
     int *value, *gradient;      /* of a root: tensors */
     int *moments;               /* of a norm: likewise */
-    /* A layer whose weights' gradient is not computed yet, though that of its input is: it is there
-       for the time in which devices exchange what comes next.  SIZE_MAX: none. */
+    /* A convolution whose filters' gradient is not computed yet, though that of its input is: it is
+       left for the time between bringing parts and taking them.  SIZE_MAX: none. */
     size_t deferred;
     /* Gradients of weights, in elements of the flat buffer: those from `written` on are written,
        and those from `bucketed` on are in a bucket. */
@@ -65,8 +65,8 @@ void dpti_keep(const dpti_compiler *c, int tensor);
 DPT_CHECK_RESULT dpt_status dpti_exchange_part(const dpti_compiler *c, int part, size_t count,
                                                int *parts);
 /* The same in two halves, where something is exchanged: what is emitted between them is computed
-   while parts are on their way. */
-DPT_CHECK_RESULT dpt_status dpti_send_part(const dpti_compiler *c, int part, size_t count);
+   before others are waited for. */
+DPT_CHECK_RESULT dpt_status dpti_bring_part(const dpti_compiler *c, int part, size_t count);
 DPT_CHECK_RESULT dpt_status dpti_take_parts(const dpti_compiler *c, int part, size_t count,
                                             int *parts);
 

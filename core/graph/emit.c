@@ -107,7 +107,7 @@ dpt_status dpti_end_segment(const dpti_compiler *c, dpti_segment segment)
     return DPT_OK;
 }
 
-dpt_status dpti_send_part(const dpti_compiler *c, int part, size_t count)
+dpt_status dpti_bring_part(const dpti_compiler *c, int part, size_t count)
 {
     return dpti_end_segment(
         c, (dpti_segment){.exchange = DPTI_EXCHANGE_PART, .part = part, .count = count});
@@ -125,7 +125,7 @@ static dpt_status take_parts(const dpti_compiler *c, dpti_segment segment, int *
 
 dpt_status dpti_take_parts(const dpti_compiler *c, int part, size_t count, int *parts)
 {
-    return take_parts(c, (dpti_segment){.part = part, .count = count, .has_set_out = true}, parts);
+    return take_parts(c, (dpti_segment){.part = part, .count = count, .brought = true}, parts);
 }
 
 dpt_status dpti_exchange_part(const dpti_compiler *c, int part, size_t count, int *parts)

@@ -135,9 +135,8 @@ static pass pass_at(const dpti_share *share, size_t batch, size_t first, size_t 
 static dpt_status compute(dpti_share *share, size_t segment, const pass *p)
 {
     dpti_worker *w = share->worker;
-    const dpti_segment *s = &w->train.program.segments[segment];
-    const bool ends = s->exchange == DPTI_EXCHANGE_GRADIENTS;
-    if (p->n_samples == 0 || (s->first == s->last && !ends)) return DPT_OK;
+    const bool ends = w->train.program.segments[segment].exchange == DPTI_EXCHANGE_GRADIENTS;
+    if (p->n_samples == 0) return DPT_OK;
     w->looking = p->last;
     DPT_TRY(dpti_worker_run(w, &w->train, segment, p->n_samples,
                             ends ? share->result + 2 * p->first : NULL, &share->times));
@@ -180,7 +179,7 @@ static dpt_status take_parts(dpti_share *share, size_t segment, const pass *p, d
 {
     dpti_worker *w = share->worker;
     const dpti_gather what = gather_of(w, segment, p);
-    if (!w->train.program.segments[segment].has_set_out) bring_part(share, segment, p, mine);
+    if (!w->train.program.segments[segment].brought) bring_part(share, segment, p, mine);
     DPT_TRY(dpti_allgather_take(w->trainer->allgather, &what, mine, &share->times));
     if (what.contributes && *mine == DPT_OK) moves(w, DPTI_SPAN_EXCHANGE);
     return DPT_OK;

@@ -163,7 +163,7 @@ static void send_parts(interpreter *it, const dpti_segment *s)
 /* Row d of everybody's parts is device d's part; zeros if it has no samples. */
 static void exchange_parts(interpreter *it, const dpti_segment *s)
 {
-    if (!s->has_set_out) send_parts(it, s);
+    if (!s->brought) send_parts(it, s);
     for (size_t to = 0; to < it->n_devices; to++)
         for (size_t from = 0; from < it->n_devices; from++) {
             double *row = it->devices[to].tensors[s->parts] + from * s->count;

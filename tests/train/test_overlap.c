@@ -1,6 +1,7 @@
 /* Gradients that are exchanged while backward goes on: a bucket holds what is written when its
    segment ends and is not touched afterwards, slices of a layer's gradient make all of it, and
-   training is the same to the bit as with one exchange at the end. */
+   training is the same to the bit as with one exchange at the end.  And parts of batch-norms, which
+   are brought before gradients of weights are computed and taken behind that. */
 #include "dptrain_models.h"
 #include "harness.h"
 #include "train/flat.h"
@@ -174,31 +175,23 @@ static size_t count_norms(const dpt_model *m)
     return n;
 }
 
-/* How many parts set out before gradients of weights are computed and are taken behind that. */
+/* How many parts are brought before gradients of weights are computed, and taken behind that. */
 static size_t count_early_parts(test *t, const dpt_model *m, size_t n_parts)
 {
     const dpti_program_options options = {.n_parts = n_parts, .least_bucket = 1};
-    const dpti_segment *sent = NULL;
     size_t n_early = 0, n_taken = 0;
-    bool busy = false;
     dpti_program p;
     if (!compile(t, m, options, &p)) return 0;
     for (size_t i = 0; i < p.n_segments; i++) {
         const dpti_segment *s = &p.segments[i];
-        if (sent) busy = busy || writes_weights(&p, s);
-        if (s->exchange == DPTI_EXCHANGE_PART) {
-            CHECK(!sent);
-            sent = s;
-            busy = false;
-        } else if (s->exchange == DPTI_EXCHANGE_PARTS) {
-            CHECK(s->has_set_out == (sent != NULL));
-            if (sent) CHECK(busy && s->part == sent->part && s->count == sent->count);
-            n_early += sent != NULL;
-            n_taken++;
-            sent = NULL;
-        }
+        const dpti_segment *before = i > 0 ? &p.segments[i - 1] : NULL;
+        const bool early = before && before->exchange == DPTI_EXCHANGE_PART;
+        CHECK((s->exchange == DPTI_EXCHANGE_PARTS && s->brought) == early);
+        if (early)
+            CHECK(writes_weights(&p, s) && s->part == before->part && s->count == before->count);
+        n_early += early;
+        n_taken += s->exchange == DPTI_EXCHANGE_PARTS;
     }
-    CHECK(!sent);
     CHECK_SIZE(n_taken, n_parts > 1 ? 2 * count_norms(m) : 0);
     dpti_program_free(&p);
     return n_early;

@@ -14,10 +14,10 @@
 
 /* Loops over constants that must become straight code, so that arrays of vectors are registers. */
 #if defined(__clang__)
-#define DPT_CPU_UNROLL _Pragma("clang loop unroll(full)")
+#define DPT_CPU_UNROLL       _Pragma("clang loop unroll(full)")
 #define DPT_CPU_UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
 #else
-#define DPT_CPU_UNROLL _Pragma("GCC unroll 16")
+#define DPT_CPU_UNROLL       _Pragma("GCC unroll 16")
 #define DPT_CPU_UNROLL_TWICE _Pragma("GCC unroll 2")
 #endif
 
