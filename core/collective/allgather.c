@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two tables in turn: whoever comes to the meeting after this one has read this one's table, so
-   what is brought behind that may overwrite it, and one meeting an exchange is enough. */
+/* Two tables in turn: whoever comes to the meeting after this one has read this one's table, so the
+   meeting after that may overwrite it, and one meeting a call is enough. */
 enum { TABLES = 2 };
 
 struct dpti_allgather {
@@ -16,7 +16,7 @@ struct dpti_allgather {
     size_t n_rows, first_row; /* of all processes; of this one */
     dpti_rendezvous *rendezvous;
     float *tables[TABLES]; /* (n_rows, max_count) */
-    size_t *calls;         /* (n_ranks) how often each has taken */
+    size_t *calls;         /* (n_ranks) how often each has been here */
     bool *absent;          /* (n_ranks) */
     size_t *begins;        /* (processes + 1) bytes of their rows in a table */
 };
@@ -127,34 +127,20 @@ static dpt_status over_processes(dpti_allgather *a, const dpti_gather *what, dpt
     return dpti_rendezvous_meet(a->rendezvous, what->rank, shared);
 }
 
-/* Of the rank's exchange. */
-static float *table_of(const dpti_allgather *a, const dpti_gather *what)
-{
-    return a->tables[a->calls[what->rank] % TABLES];
-}
-
-void dpti_allgather_bring(dpti_allgather *allgather, const dpti_gather *what, dpt_status *mine,
-                          dpti_times *times)
-{
-    const dpti_allgather *a = allgather;
-    float *table = table_of(a, what);
-    float *row = table + (a->first_row + what->rank) * what->count;
-    const double clock = dpti_seconds();
-    if (what->rank == first_present(a)) clear_absent(a, table, what->count);
-    if (!what->contributes)
-        memset(row, 0, what->count * sizeof *row);
-    else if (*mine == DPT_OK)
-        *mine = fetch(row, &what->part, what->count);
-    (void)dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, clock);
-}
-
-dpt_status dpti_allgather_take(dpti_allgather *allgather, const dpti_gather *what, dpt_status *mine,
-                               dpti_times *times)
+dpt_status dpti_allgather_run(dpti_allgather *allgather, const dpti_gather *what, dpt_status *mine,
+                              dpti_times *times)
 {
     dpti_allgather *a = allgather;
-    float *table = table_of(a, what);
-    const double clock = dpti_seconds();
-    a->calls[what->rank]++;
+    const size_t n_bytes = what->count * sizeof(float);
+    float *table = a->tables[a->calls[what->rank]++ % TABLES];
+    float *row = table + (a->first_row + what->rank) * what->count;
+    double clock = dpti_seconds();
+    if (what->rank == first_present(a)) clear_absent(a, table, what->count);
+    if (!what->contributes)
+        memset(row, 0, n_bytes);
+    else if (*mine == DPT_OK)
+        *mine = fetch(row, &what->part, what->count);
+    clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, clock);
     dpt_status verdict = dpti_rendezvous_meet(a->rendezvous, what->rank, *mine);
     verdict = over_processes(a, what, verdict, table);
     (void)dpti_times_add_since(times, DPTI_SPAN_WAITING, clock);

@@ -23,7 +23,7 @@ typedef struct dpti_gatherers {
 dpti_allgather *dpti_allgather_create(const dpti_gatherers *who, size_t max_count);
 void dpti_allgather_destroy(dpti_allgather *allgather); /* accepts NULL */
 
-/* What one rank brings to an exchange. */
+/* What one rank brings to a meeting. */
 typedef struct dpti_gather {
     size_t rank, count;
     bool contributes;
@@ -31,23 +31,17 @@ typedef struct dpti_gather {
     dpt_event *moving;      /* likewise: recorded before the parts are taken away */
 } dpti_gather;
 
-/* [driver] An exchange is a bring and then a take of every rank, with the same *what, and all ranks
-   make the same exchanges in the same order.  Between its two halves a rank does what it likes:
-   nobody waits for it before the others take.  *mine is this rank's status so far, and becomes its
-   own failure.  *times, which may be NULL, is added to.
-
-   bring: a rank that contributes brings `part`, which may be overwritten then; one that does not
-   counts as zeros.  Its part not being finite is a failure, DPT_E_NOT_FINITE: the others would not
-   know where that came from.  The device's earlier work has passed (sync).  EXCHANGE.
-
-   take: meets the others; a rank that contributes gets all parts, (ranks of all processes, count),
-   enqueued to `parts`, where they arrive from `moving` on.  If any rank comes with a failure nobody
-   gets anything, and all get the first failure in rank order; a failure of taking the parts away is
-   brought to the next meeting.  What is enqueued here passes before the next take.  WAITING. */
-void dpti_allgather_bring(dpti_allgather *allgather, const dpti_gather *what, dpt_status *mine,
-                          dpti_times *times);
-DPT_CHECK_RESULT dpt_status dpti_allgather_take(dpti_allgather *allgather, const dpti_gather *what,
-                                                dpt_status *mine, dpti_times *times);
+/* [driver] Called by every rank, in the same order with the same `count`.  A rank that contributes
+   brings `part` and gets all parts, (ranks of all processes, count), enqueued to `parts`; one that
+   does not counts as zeros and gets nothing.  *mine is this rank's status so far, and becomes the
+   failure of its own transfers, or DPT_E_NOT_FINITE if its part is not: the others would not know
+   where that came from.  If any rank brings a failure nobody gets anything, and all get the
+   first failure in rank order; a failure of taking the parts away is brought to the next meeting.
+   The device's earlier work has passed (sync), and so has what is enqueued here before the next
+   call. Added to *times, which may be NULL: EXCHANGE, for bringing the part, and WAITING;
+   the parts are still on their way, from `moving` on. */
+DPT_CHECK_RESULT dpt_status dpti_allgather_run(dpti_allgather *allgather, const dpti_gather *what,
+                                               dpt_status *mine, dpti_times *times);
 
 /* As those of the all-reduce; the part of a rank that is not present is zeros. */
 void dpti_allgather_set_present(dpti_allgather *allgather, size_t rank, bool present);

@@ -71,7 +71,7 @@ static dpt_status pass_gradient(dpti_compiler *c, size_t i, size_t root, bool la
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
-/* Of a convolution, which is computed at once.  The caller ends the bucket. */
+/* Of a convolution, which is computed at once. */
 static dpt_status emit_filters(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
@@ -83,7 +83,8 @@ static dpt_status emit_filters(dpti_compiler *c, size_t i)
     backward.desc.kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS;
     backward.desc.u.conv2d.activation = DPT_ACT_NONE;
     const int x = c->value[c->root[node->inputs[0]]];
-    return DPTI_EMIT(c, backward, ((int[]){c->gradient[i], x}), ((int[]){dw, db}));
+    DPT_TRY(DPTI_EMIT(c, backward, ((int[]){c->gradient[i], x}), ((int[]){dw, db})));
+    return dpti_end_bucket(c, node->weight, 0);
 }
 
 /* Of a linear layer's outputs from `first` on. */
@@ -121,35 +122,8 @@ static dpt_status emit_slices(dpti_compiler *c, size_t i)
     return DPT_OK;
 }
 
-static dpt_status end_filters(dpti_compiler *c, size_t i)
-{
-    DPT_TRY(emit_filters(c, i));
-    return dpti_end_bucket(c, c->model->nodes[i].weight, 0);
-}
-
-/* What was deferred and found nothing to be done meanwhile. */
-static dpt_status emit_deferred(dpti_compiler *c)
-{
-    const size_t i = c->deferred;
-    c->deferred = SIZE_MAX;
-    return i == SIZE_MAX ? DPT_OK : end_filters(c, i);
-}
-
-/* Between bringing a part and taking all parts is what was deferred.  Its bucket begins to travel
-   behind that: parts are waited for sooner. */
-static dpt_status exchange_sums(dpti_compiler *c, int part, size_t count, int *parts)
-{
-    const size_t i = c->deferred;
-    if (i == SIZE_MAX) return dpti_exchange_part(c, part, count, parts);
-    c->deferred = SIZE_MAX;
-    DPT_TRY(dpti_bring_part(c, part, count));
-    DPT_TRY(emit_filters(c, i));
-    DPT_TRY(dpti_take_parts(c, part, count, parts));
-    return dpti_end_bucket(c, c->model->nodes[i].weight, 0);
-}
-
-/* Of the layer's input. */
-static dpt_status emit_weighted_data(dpti_compiler *c, size_t i)
+/* Convolution and linear: gradients of the parameters, which others wait for, then of the input. */
+static dpt_status emit_weighted(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
     const bool conv = node->kind == DPTI_NODE_CONV2D;
@@ -157,7 +131,9 @@ static dpt_status emit_weighted_data(dpti_compiler *c, size_t i)
     const int dy = c->gradient[i], x = c->value[root];
     contribution to;
     int w;
+    DPT_TRY(conv ? emit_filters(c, i) : emit_slices(c, i));
     if (is_input(c, root)) return DPT_OK;
+
     DPT_TRY(begin_contribution(c, root, &to));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
     dpti_instruction backward = {.desc = node->forward, .flags = to.flags, .layer = node->name};
@@ -171,22 +147,6 @@ static dpt_status emit_weighted_data(dpti_compiler *c, size_t i)
     }
     const int masked = to.mask == DPT_ACT_NONE ? DPTI_NO_TENSOR : x;
     return DPTI_EMIT(c, backward, ((int[]){dy, w, masked}), ((int[]){to.gradient}));
-}
-
-/* Convolution and linear: gradients of the parameters, which others wait for, then of the input.
-   Where a convolution's input comes from a batch-norm over devices it is the other way round: sums
-   of the input's gradient are waited for sooner, and until they come there are the filters. */
-static dpt_status emit_weighted(dpti_compiler *c, size_t i)
-{
-    const dpti_node *node = &c->model->nodes[i];
-    const bool conv = node->kind == DPTI_NODE_CONV2D;
-    const dpti_node *before = &c->model->nodes[c->root[node->inputs[0]]];
-    DPT_TRY(emit_deferred(c));
-    if (conv && dpti_n_parts(c) > 1 && before->kind == DPTI_NODE_BATCH_NORM)
-        c->deferred = i;
-    else
-        DPT_TRY(conv ? end_filters(c, i) : emit_slices(c, i));
-    return emit_weighted_data(c, i);
 }
 
 static dpt_status emit_pool(dpti_compiler *c, size_t i)
@@ -264,7 +224,7 @@ static dpt_status emit_batch_norm(dpti_compiler *c, size_t i)
     dpti_instruction partial = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_BACKWARD_PARTIAL);
     partial.flags = dpti_gradient_flags(c);
     DPT_TRY(DPTI_EMIT(c, partial, ((int[]){dy, x, c->moments[i]}), ((int[]){part, dw, db})));
-    DPT_TRY(exchange_sums(c, part, 2 * channels, &parts));
+    DPT_TRY(dpti_exchange_part(c, part, 2 * channels, &parts));
     DPT_TRY(emit_batch_norm_data(c, i, parts));
     return c->residual[i] == SIZE_MAX ? DPT_OK : pass_gradient(c, i, c->residual[i], true);
 }

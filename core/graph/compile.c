@@ -74,7 +74,6 @@ dpt_status dpti_compile(const dpt_model *model, const dpti_program_options *opti
                        .options = options,
                        .program = &program,
                        .error = error,
-                       .deferred = SIZE_MAX,
                        .written = model->flat_weights,
                        .bucketed = model->flat_weights};
     dpt_status status = DPT_OK;

@@ -26,9 +26,6 @@ typedef struct dpti_compiler {
     dpt_activation *activation; /* of a root: fused behind it */
     int *value, *gradient;      /* of a root: tensors */
     int *moments;               /* of a norm: likewise */
-    /* A convolution whose filters' gradient is not computed yet, though that of its input is: it is
-       left for the time between bringing parts and taking them.  SIZE_MAX: none. */
-    size_t deferred;
     /* Gradients of weights, in elements of the flat buffer: those from `written` on are written,
        and those from `bucketed` on are in a bucket. */
     size_t written, bucketed;
@@ -64,11 +61,6 @@ void dpti_keep(const dpti_compiler *c, int tensor);
    parts, or the part itself where nothing is exchanged. */
 DPT_CHECK_RESULT dpt_status dpti_exchange_part(const dpti_compiler *c, int part, size_t count,
                                                int *parts);
-/* The same in two halves, where something is exchanged: what is emitted between them is computed
-   before others are waited for. */
-DPT_CHECK_RESULT dpt_status dpti_bring_part(const dpti_compiler *c, int part, size_t count);
-DPT_CHECK_RESULT dpt_status dpti_take_parts(const dpti_compiler *c, int part, size_t count,
-                                            int *parts);
 
 /* The gradient of a linear layer's weights is computed in slices of rows, the last first: the first
    row of the slice that ends before row `end`, 0 where all is computed at once (buckets.c). */

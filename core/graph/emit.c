@@ -107,30 +107,15 @@ dpt_status dpti_end_segment(const dpti_compiler *c, dpti_segment segment)
     return DPT_OK;
 }
 
-dpt_status dpti_bring_part(const dpti_compiler *c, int part, size_t count)
-{
-    return dpti_end_segment(
-        c, (dpti_segment){.exchange = DPTI_EXCHANGE_PART, .part = part, .count = count});
-}
-
-static dpt_status take_parts(const dpti_compiler *c, dpti_segment segment, int *parts)
-{
-    DPT_TRY(dpti_add_whole(c, dpti_n_parts(c) * segment.count, parts));
-    /* They arrive behind the last instruction, when a part that comes with them is still there. */
-    extend_life(c->program, *parts, c->program->n_instructions - 1);
-    segment.exchange = DPTI_EXCHANGE_PARTS;
-    segment.parts = *parts;
-    return dpti_end_segment(c, segment);
-}
-
-dpt_status dpti_take_parts(const dpti_compiler *c, int part, size_t count, int *parts)
-{
-    return take_parts(c, (dpti_segment){.part = part, .count = count, .brought = true}, parts);
-}
-
 dpt_status dpti_exchange_part(const dpti_compiler *c, int part, size_t count, int *parts)
 {
+    const size_t n = dpti_n_parts(c);
     *parts = part;
-    if (dpti_n_parts(c) == 1) return DPT_OK;
-    return take_parts(c, (dpti_segment){.part = part, .count = count}, parts);
+    if (n == 1) return DPT_OK;
+    DPT_TRY(dpti_add_whole(c, n * count, parts));
+    /* Both are there while the exchange moves one into the other, behind the last instruction. */
+    extend_life(c->program, *parts, c->program->n_instructions - 1);
+    return dpti_end_segment(
+        c, (dpti_segment){
+               .exchange = DPTI_EXCHANGE_PARTS, .part = part, .parts = *parts, .count = count});
 }

@@ -43,8 +43,6 @@ typedef struct dpti_instruction {
 /* What devices do together when all have come to the end of a segment. */
 typedef enum dpti_exchange {
     DPTI_EXCHANGE_NONE,
-    DPTI_EXCHANGE_PART,      /* every device brings its `part`, and nobody waits: the segment behind
-                                this one is PARTS */
     DPTI_EXCHANGE_PARTS,     /* every device's `part` is gathered in everybody's `parts` */
     DPTI_EXCHANGE_BUCKET,    /* elements [begin, end) of the gradients are written: their all-reduce
                                 begins, and nobody waits for it */
@@ -55,9 +53,8 @@ typedef enum dpti_exchange {
 typedef struct dpti_segment {
     size_t first, last; /* instructions [first, last) */
     dpti_exchange exchange;
-    int part, parts; /* PART, PARTS: tensors of `count` and of devices x `count` float32 */
+    int part, parts; /* PARTS: tensors of `count` and of devices x `count` float32 */
     size_t count;
-    bool brought;      /* PARTS: the segment before, PART, has seen to that */
     size_t begin, end; /* BUCKET: the first one ends where weights end, each other one where the one
                           before it begins */
     /* Changes what lasts: runs only after every exchange before it was confirmed, and on every

@@ -155,32 +155,21 @@ static dpt_status look_at_sum(void *user)
     return dpti_finite_all(&w->finite) ? DPT_OK : DPT_E_NOT_FINITE;
 }
 
-static dpti_gather gather_of(const dpti_worker *w, size_t segment, const pass *p)
-{
-    const dpti_exchange_places *places = &w->train.exchanges[segment];
-    return (dpti_gather){.rank = w->rank,
-                         .count = w->train.program.segments[segment].count,
-                         .contributes = p->n_samples > 0,
-                         .part = places->part,
-                         .parts = places->parts,
-                         .moving = w->replica.moving};
-}
-
-static void bring_part(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
-{
-    const dpti_worker *w = share->worker;
-    const dpti_gather what = gather_of(w, segment, p);
-    const bool sound = *mine == DPT_OK;
-    dpti_allgather_bring(w->trainer->allgather, &what, mine, &share->times);
-    if (sound && *mine == DPT_E_NOT_FINITE) *mine = not_finite(share, "statistics");
-}
-
-static dpt_status take_parts(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
+static dpt_status gather_parts(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
 {
     dpti_worker *w = share->worker;
-    const dpti_gather what = gather_of(w, segment, p);
-    if (!w->train.program.segments[segment].brought) bring_part(share, segment, p, mine);
-    DPT_TRY(dpti_allgather_take(w->trainer->allgather, &what, mine, &share->times));
+    const dpti_exchange_places *places = &w->train.exchanges[segment];
+    const dpti_gather what = {.rank = w->rank,
+                              .count = w->train.program.segments[segment].count,
+                              .contributes = p->n_samples > 0,
+                              .part = places->part,
+                              .parts = places->parts,
+                              .moving = w->replica.moving};
+    const bool sound = *mine == DPT_OK;
+    const dpt_status verdict =
+        dpti_allgather_run(w->trainer->allgather, &what, mine, &share->times);
+    if (sound && *mine == DPT_E_NOT_FINITE) *mine = not_finite(share, "statistics");
+    DPT_TRY(verdict);
     if (what.contributes && *mine == DPT_OK) moves(w, DPTI_SPAN_EXCHANGE);
     return DPT_OK;
 }
@@ -228,8 +217,7 @@ static dpt_status exchange(dpti_share *share, size_t segment, const pass *p, dpt
                                    .look = look_at_sum,
                                    .user = w};
     switch (s->exchange) {
-    case DPTI_EXCHANGE_PART: bring_part(share, segment, p, mine); return DPT_OK;
-    case DPTI_EXCHANGE_PARTS: return take_parts(share, segment, p, mine);
+    case DPTI_EXCHANGE_PARTS: return gather_parts(share, segment, p, mine);
     case DPTI_EXCHANGE_BUCKET:
         if (p->last) bring(share, &who, segment, mine);
         return DPT_OK;

@@ -12,7 +12,6 @@
 typedef struct interpreter_device {
     double **tensors; /* (n_tensors) of those that live in the arena, else NULL */
     double *gradients;
-    double *sent;  /* a part that has set out, NULL if none has */
     double *index; /* (n_samples) */
     size_t n_samples;
 } interpreter_device;

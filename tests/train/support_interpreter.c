@@ -150,31 +150,16 @@ static void run_segment(const interpreter *it, const interpreter_device *device,
 
 /* ---- All of them ----------------------------------------------------------------------------- */
 
-/* What is done to the part behind this changes nothing. */
-static void send_parts(interpreter *it, const dpti_segment *s)
-{
-    for (size_t d = 0; d < it->n_devices; d++) {
-        interpreter_device *device = &it->devices[d];
-        device->sent = device->tensors[s->part];
-        device->tensors[s->part] = poisoned(s->count);
-    }
-}
-
 /* Row d of everybody's parts is device d's part; zeros if it has no samples. */
 static void exchange_parts(interpreter *it, const dpti_segment *s)
 {
-    if (!s->brought) send_parts(it, s);
     for (size_t to = 0; to < it->n_devices; to++)
         for (size_t from = 0; from < it->n_devices; from++) {
             double *row = it->devices[to].tensors[s->parts] + from * s->count;
-            const double *part = it->devices[from].sent;
+            const double *part = it->devices[from].tensors[s->part];
             for (size_t i = 0; i < s->count; i++)
                 row[i] = it->devices[from].n_samples ? part[i] : 0;
         }
-    for (size_t d = 0; d < it->n_devices; d++) {
-        free(it->devices[d].sent);
-        it->devices[d].sent = NULL;
-    }
 }
 
 /* What no parameter covers stays zero. */
@@ -219,7 +204,6 @@ double interpreter_compute(interpreter *it, const uint32_t *records, const size_
         if (segment->commits) break;
         for (size_t d = 0; d < it->n_devices; d++)
             if (shares[d] > 0) run_segment(it, &it->devices[d], s, inv_batch);
-        if (segment->exchange == DPTI_EXCHANGE_PART) send_parts(it, segment);
         if (segment->exchange == DPTI_EXCHANGE_PARTS) exchange_parts(it, segment);
         trains = trains || segment->exchange == DPTI_EXCHANGE_GRADIENTS;
     }

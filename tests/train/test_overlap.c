@@ -1,7 +1,6 @@
 /* Gradients that are exchanged while backward goes on: a bucket holds what is written when its
    segment ends and is not touched afterwards, slices of a layer's gradient make all of it, and
-   training is the same to the bit as with one exchange at the end.  And parts of batch-norms, which
-   are brought before gradients of weights are computed and taken behind that. */
+   training is the same to the bit as with one exchange at the end. */
 #include "dptrain_models.h"
 #include "harness.h"
 #include "train/flat.h"
@@ -153,62 +152,6 @@ static void buckets_have_the_sizes_chosen(test *t)
        the first, then two, then one, which is as near to the 196 608 weights of fc1 as it gets. */
     CHECK_SIZE(count_chosen(t, s->mlp, 16384, 16384), 5);
     CHECK_SIZE(count_chosen(t, s->mlp, 16384, 2 * 1024 * 256), 4);
-}
-
-/* ---- Parts of batch-norms -------------------------------------------------------------------- */
-
-/* Whether a weight's gradient is written in a segment. */
-static bool writes_weights(const dpti_program *p, const dpti_segment *s)
-{
-    for (size_t k = s->first; k < s->last; k++)
-        if (p->instructions[k].desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS ||
-            p->instructions[k].desc.kind == DPT_OP_LINEAR_BACKWARD_WEIGHTS)
-            return true;
-    return false;
-}
-
-static size_t count_norms(const dpt_model *m)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < m->n_nodes; i++)
-        n += m->nodes[i].kind == DPTI_NODE_BATCH_NORM;
-    return n;
-}
-
-/* How many parts are brought before gradients of weights are computed, and taken behind that. */
-static size_t count_early_parts(test *t, const dpt_model *m, size_t n_parts)
-{
-    const dpti_program_options options = {.n_parts = n_parts, .least_bucket = 1};
-    size_t n_early = 0, n_taken = 0;
-    dpti_program p;
-    if (!compile(t, m, options, &p)) return 0;
-    for (size_t i = 0; i < p.n_segments; i++) {
-        const dpti_segment *s = &p.segments[i];
-        const dpti_segment *before = i > 0 ? &p.segments[i - 1] : NULL;
-        const bool early = before && before->exchange == DPTI_EXCHANGE_PART;
-        CHECK((s->exchange == DPTI_EXCHANGE_PARTS && s->brought) == early);
-        if (early)
-            CHECK(writes_weights(&p, s) && s->part == before->part && s->count == before->count);
-        n_early += early;
-        n_taken += s->exchange == DPTI_EXCHANGE_PARTS;
-    }
-    CHECK_SIZE(n_taken, n_parts > 1 ? 2 * count_norms(m) : 0);
-    dpti_program_free(&p);
-    return n_early;
-}
-
-static void weights_are_computed_meanwhile(test *t)
-{
-    scene *s = t->user;
-    const dpt_model_shape shape = {28, 28, 1, 10};
-    dpt_model *m = NULL;
-    if (!CHECK_OK(dpt_model_by_name(s->context, "resnet18", &shape, &m))) return;
-    /* All but the last layer's, behind which there is no convolution. */
-    CHECK_SIZE(count_early_parts(t, m, 2), count_norms(m) - 1);
-    CHECK_SIZE(count_early_parts(t, m, 1), 0);
-    CHECK_SIZE(count_early_parts(t, s->mlp, 2), 0);
-    CHECK(count_early_parts(t, s->residual, 3) > 0);
-    dpt_model_destroy(m);
 }
 
 /* ---- Slices ---------------------------------------------------------------------------------- */
@@ -505,7 +448,6 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"a bucket holds what is written", buckets_hold_what_is_written},
         {"buckets have the sizes chosen", buckets_have_the_sizes_chosen},
-        {"weights are computed meanwhile", weights_are_computed_meanwhile},
         {"large layers are sliced", large_layers_are_sliced},
         {"slices make the whole", slices_make_the_whole},
         {"training is the same to the bit", the_same_to_the_bit},
