@@ -27,7 +27,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define DPT_BACKEND_ABI 8u
+#define DPT_BACKEND_ABI 9u
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
@@ -121,6 +121,8 @@ typedef struct dpt_device_info {
     size_t alignment_bytes; /* what operators want for offsets; a power of two, at most 256 */
     unsigned n_threads;     /* threads or compute units; 0 if unknown */
     uint32_t flags;         /* dpt_device_flags */
+    dpt_dtype activations;  /* as what it stores them, and their gradients: DPT_F32 or DPT_BF16.
+                               Core prepares its operators with this dpt_op_desc.type */
     unsigned char uuid[16]; /* all zero if there is none */
     char pci_id[16];        /* "0000:3b:00.0", empty if there is none */
     /* A sort of this backend's devices that a list can name, as in NAME:GROUP:1: [a-z][a-z0-9]*,
@@ -230,6 +232,12 @@ typedef struct dpt_step_block {
 
 /* All tensors are dense.  Activations are NHWC, filters OHWI with I = in_channels / groups, linear
    weights (out, in), float32 unless another type is named.  n is the number of samples of the call.
+   "T": desc.type, DPT_F32 or DPT_BF16, is the type of activations and their gradients: of x, y, dx,
+   dy, residual, logits, dlogits, a, b and c wherever these names stand below, and of nothing else.
+   What is stored as bfloat16 is rounded once: what is computed, added up or added to is float32, or
+   what a matrix product of bfloat16 inputs sums up in (weights may be rounded for it, see
+   dpt_op_info.input_rounding).  A device whose info names DPT_BF16 takes GATHER and ADD with
+   either type, for targets and running statistics, which are float32 everywhere.
    "mask": desc.input_activation names the activation whose OUTPUT is the forward input x; a
    backward-data operator then multiplies dx by that activation's derivative, taken from x, so that
    dx is the gradient before the activation.  It applies to the whole sum when accumulating.
@@ -498,6 +506,7 @@ typedef struct dpt_clip_norm_desc {
 
 typedef struct dpt_op_desc {
     dpt_op_kind kind;
+    dpt_dtype type; /* of activations and their gradients: T of the table */
     union {
         dpt_gather_desc gather;
         dpt_conv2d_desc conv2d;
@@ -522,7 +531,8 @@ typedef struct dpt_op dpt_op;
 typedef struct dpt_op_info {
     size_t workspace_bytes; /* scratch that run needs with max_samples samples; no state in it */
     double flops;           /* floating-point operations a sample, 0 if memory-bound */
-    bool exact;             /* integer inputs whose sums fit 24 bits give exact results */
+    bool exact;             /* integer inputs whose sums fit 24 bits give exact results, rounded
+                               once where they are stored as bfloat16 */
     /* Convolutions that multiply sums of inputs and let the terms that they do not want cancel
        (Winograd): how many products each output of a tile is a sum of, for every pair of channels;
        else 0.  Rounding then follows not an output's own terms but the largest of its neighbours:
@@ -534,8 +544,9 @@ typedef struct dpt_op_info {
        94, which is too much), of 5x5 taps, whose direct sums have nearly twice the deviation, of at
        most 73 (F(3x3, 5x5) with 0, +-1/2, +-5/4, +-3; 0, +-1/2, +-1, +-2 make 149). */
     size_t mixes;
-    /* Products that round their inputs before they multiply (TF32, bfloat16): by how much at most,
-       as a part of them; else 0. */
+    /* Products that round their inputs before they multiply (TF32; weights, to bfloat16): by how
+       much at most, as a part of them; else 0.  Inputs that are stored as bfloat16 are not rounded
+       any more. */
     double input_rounding;
     /* What was chosen among the ways to do this, in words without tabulators and line breaks:
        "winograd4".  Of operators whose ways round differently, no two have the same name.  Valid

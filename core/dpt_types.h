@@ -53,11 +53,16 @@ typedef enum dpt_dtype {
     DPT_U8 = 1,
     DPT_I32 = 2,
     DPT_U32 = 3,
+    DPT_BF16 = 4, /* bfloat16: the upper half of a float32, rounded to nearest even */
 } dpt_dtype;
 
 static inline size_t dpt_dtype_bytes(dpt_dtype dtype)
 {
-    return dtype == DPT_U8 ? 1 : 4;
+    switch (dtype) {
+    case DPT_U8: return 1;
+    case DPT_BF16: return 2;
+    default: return 4;
+    }
 }
 
 /* Functions applied to every element.  The derivative of all but GELU is a function of the output

@@ -45,6 +45,9 @@ static dpt_status prepare(dpt_device *device, const dpt_op_request *request, dpt
     if (!cpu->host->kernels->prepare[desc->kind])
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "the CPU has no operator of kind %d",
                         (int)desc->kind);
+    if (desc->type != DPT_F32)
+        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
+                        "the CPU stores activations as float32 and in no other type");
     dpt_op *op = malloc(sizeof *op);
     if (!op) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for an operator");
     *op = (dpt_op){.desc = *desc,

@@ -4,7 +4,7 @@
 
    Packed, elements stand as bfloat16 at the beginning of their memory while they travel. */
 #include "base/base.h"
-#include "collective/bfloat16.h"
+#include "base/bfloat16.h"
 #include "collective/route.h"
 
 #include <string.h>

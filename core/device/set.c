@@ -29,6 +29,9 @@ static dpt_status read_info(dpti_device *device)
     if (alignment == 0 || alignment > 256 || (alignment & (alignment - 1)) != 0)
         return DPT_FAIL(&device->base.error, DPT_E_INTERNAL,
                         "the backend asks for an alignment of %zu bytes", alignment);
+    if (info.activations != DPT_F32 && info.activations != DPT_BF16)
+        return DPT_FAIL(&device->base.error, DPT_E_INTERNAL,
+                        "the backend stores activations as element type %d", (int)info.activations);
     info.name[sizeof info.name - 1] = '\0';
     info.detail[sizeof info.detail - 1] = '\0';
     if (info.memory_bytes > device->memory_limit_bytes)

@@ -26,6 +26,12 @@ static dpti_slot sampled(const char *name, dpt_dtype dtype, size_t elements)
     return (dpti_slot){.name = name, .dtype = dtype, .per_sample = elements};
 }
 
+/* `elements` of an activation or its gradient, a sample. */
+static dpti_slot activations(const char *name, const dpt_op_desc *desc, size_t elements)
+{
+    return sampled(name, desc->type, elements);
+}
+
 /* `elements` in all. */
 static dpti_slot whole(const char *name, dpt_dtype dtype, size_t elements)
 {
@@ -40,10 +46,10 @@ static dpti_slot summed(dpti_slot slot)
 }
 
 /* The output of a backward-data operator, and the forward input behind a mask. */
-static void add_gradient(dpti_signature *out, size_t elements, bool mask)
+static void add_gradient(const dpt_op_desc *desc, dpti_signature *out, size_t elements, bool mask)
 {
-    if (mask) add_in(out, sampled("x", DPT_F32, elements));
-    add_out(out, summed(sampled("dx", DPT_F32, elements)));
+    if (mask) add_in(out, activations("x", desc, elements));
+    add_out(out, summed(activations("dx", desc, elements)));
 }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
@@ -169,7 +175,7 @@ static dpt_status gather(const dpt_op_desc *desc, dpti_signature *out, dpt_error
         add_in(out, sampled("sample", DPT_U32, 1));
         out->reads_step = true; /* seed and epoch */
     }
-    add_out(out, sampled(labels ? "label" : "x", wide, d->count));
+    add_out(out, labels ? sampled("label", DPT_I32, 1) : activations("x", desc, d->count));
     return DPT_OK;
 }
 
@@ -213,19 +219,19 @@ static dpt_status conv2d(const dpt_op_desc *desc, dpti_signature *out, dpt_error
     DPT_TRY(
         EXTENT(&w, error, d->out_channels, d->kernel_h, d->kernel_w, d->in_channels / d->groups));
     if (desc->kind == DPT_OP_CONV2D_FORWARD) {
-        add_in(out, sampled("x", DPT_F32, x));
+        add_in(out, activations("x", desc, x));
         add_in(out, whole("w", DPT_F32, w));
         if (d->has_bias) add_in(out, whole("bias", DPT_F32, d->out_channels));
-        add_out(out, sampled("y", DPT_F32, y));
+        add_out(out, activations("y", desc, y));
         return DPT_OK;
     }
-    add_in(out, sampled("dy", DPT_F32, y));
+    add_in(out, activations("dy", desc, y));
     if (desc->kind == DPT_OP_CONV2D_BACKWARD_DATA) {
         add_in(out, whole("w", DPT_F32, w));
-        add_gradient(out, x, d->input_activation != DPT_ACT_NONE);
+        add_gradient(desc, out, x, d->input_activation != DPT_ACT_NONE);
         return DPT_OK;
     }
-    add_in(out, sampled("x", DPT_F32, x));
+    add_in(out, activations("x", desc, x));
     add_out(out, summed(whole("dw", DPT_F32, w)));
     if (d->has_bias) add_out(out, summed(whole("dbias", DPT_F32, d->out_channels)));
     return DPT_OK;
@@ -252,20 +258,20 @@ static dpt_status linear(const dpt_op_desc *desc, dpti_signature *out, dpt_error
     DPT_TRY(check_fused(d->input_activation, error));
     DPT_TRY(check_slice(desc, error));
     if (desc->kind == DPT_OP_LINEAR_FORWARD) {
-        add_in(out, sampled("x", DPT_F32, d->in));
+        add_in(out, activations("x", desc, d->in));
         add_in(out, whole("w", DPT_F32, w));
         if (d->has_bias) add_in(out, whole("bias", DPT_F32, d->out));
-        add_out(out, sampled("y", DPT_F32, d->out));
+        add_out(out, activations("y", desc, d->out));
         return DPT_OK;
     }
-    add_in(out, sampled("dy", DPT_F32, d->out));
+    add_in(out, activations("dy", desc, d->out));
     if (desc->kind == DPT_OP_LINEAR_BACKWARD_DATA) {
         add_in(out, whole("w", DPT_F32, w));
-        add_gradient(out, d->in, d->input_activation != DPT_ACT_NONE);
+        add_gradient(desc, out, d->in, d->input_activation != DPT_ACT_NONE);
         return DPT_OK;
     }
     const size_t rows = dpt_linear_rows(d);
-    add_in(out, sampled("x", DPT_F32, d->in));
+    add_in(out, activations("x", desc, d->in));
     add_out(out, summed(whole("dw", DPT_F32, rows * d->in)));
     if (d->has_bias) add_out(out, summed(whole("dbias", DPT_F32, rows)));
     return DPT_OK;
@@ -311,12 +317,12 @@ static dpt_status pool2d(const dpt_op_desc *desc, dpti_signature *out, dpt_error
     DPT_TRY(EXTENT(&y, error, d->out_h, d->out_w, d->channels));
     DPT_TRY(check_pool2d(d, error));
     if (desc->kind == DPT_OP_POOL2D_FORWARD) {
-        add_in(out, sampled("x", DPT_F32, x));
-        add_out(out, sampled("y", DPT_F32, y));
+        add_in(out, activations("x", desc, x));
+        add_out(out, activations("y", desc, y));
         return DPT_OK;
     }
-    add_in(out, sampled("dy", DPT_F32, y));
-    add_gradient(out, x, true); /* x also tells where the maxima are */
+    add_in(out, activations("dy", desc, y));
+    add_gradient(desc, out, x, true); /* x also tells where the maxima are */
     return DPT_OK;
 }
 
@@ -327,13 +333,13 @@ static dpt_status activation(const dpt_op_desc *desc, dpti_signature *out, dpt_e
     DPT_TRY(EXTENT(&count, error, d->count));
     DPT_TRY(check_activation(d->kind, error));
     if (desc->kind == DPT_OP_ACTIVATION_FORWARD) {
-        add_in(out, sampled("x", DPT_F32, count));
-        add_out(out, sampled("y", DPT_F32, count));
+        add_in(out, activations("x", desc, count));
+        add_out(out, activations("y", desc, count));
         return DPT_OK;
     }
-    add_in(out, sampled("dy", DPT_F32, count));
-    add_in(out, sampled(d->kind == DPT_ACT_GELU ? "x" : "y", DPT_F32, count));
-    add_gradient(out, count, false);
+    add_in(out, activations("dy", desc, count));
+    add_in(out, activations(d->kind == DPT_ACT_GELU ? "x" : "y", desc, count));
+    add_gradient(desc, out, count, false);
     return DPT_OK;
 }
 
@@ -345,9 +351,9 @@ static dpt_status dropout(const dpt_op_desc *desc, dpti_signature *out, dpt_erro
     DPT_TRY(check_number("a dropout probability", d->p, 0.0f, 1.0f, error));
     if (d->stream == 0)
         return DPT_FAIL(error, DPT_E_INVALID, "stream 0 of random numbers is for augmentation");
-    add_in(out, sampled("x", DPT_F32, count));
+    add_in(out, activations("x", desc, count));
     add_in(out, sampled("sample", DPT_U32, 1));
-    add_out(out, summed(sampled("y", DPT_F32, count)));
+    add_out(out, summed(activations("y", desc, count)));
     out->reads_step = true; /* seed and epoch */
     return DPT_OK;
 }
@@ -355,12 +361,12 @@ static dpt_status dropout(const dpt_op_desc *desc, dpti_signature *out, dpt_erro
 static dpt_status batch_norm_forward(const dpt_op_desc *desc, size_t elements, dpti_signature *out)
 {
     const dpt_batch_norm_desc *d = &desc->u.batch_norm;
-    add_in(out, sampled("x", DPT_F32, elements));
+    add_in(out, activations("x", desc, elements));
     add_in(out, whole("moments", DPT_F32, 3 * d->channels));
     add_in(out, whole("w", DPT_F32, d->channels));
     add_in(out, whole("b", DPT_F32, d->channels));
-    if (d->has_residual) add_in(out, sampled("residual", DPT_F32, elements));
-    add_out(out, sampled("y", DPT_F32, elements));
+    if (d->has_residual) add_in(out, activations("residual", desc, elements));
+    add_out(out, activations("y", desc, elements));
     return DPT_OK;
 }
 
@@ -369,8 +375,8 @@ static dpt_status batch_norm_backward(const dpt_op_desc *desc, size_t elements, 
 {
     const dpt_batch_norm_desc *d = &desc->u.batch_norm;
     const size_t c = d->channels;
-    add_in(out, sampled("dy", DPT_F32, elements));
-    add_in(out, sampled("x", DPT_F32, elements));
+    add_in(out, activations("dy", desc, elements));
+    add_in(out, activations("x", desc, elements));
     add_in(out, whole("moments", DPT_F32, 3 * c));
     if (desc->kind == DPT_OP_BATCH_NORM_BACKWARD_PARTIAL) {
         add_out(out, whole("part", DPT_F32, 2 * c));
@@ -380,7 +386,7 @@ static dpt_status batch_norm_backward(const dpt_op_desc *desc, size_t elements, 
     }
     add_in(out, whole("w", DPT_F32, c));
     add_in(out, whole("parts", DPT_F32, 2 * parts));
-    add_gradient(out, elements, false); /* x is there already */
+    add_gradient(desc, out, elements, false); /* x is there already */
     return DPT_OK;
 }
 
@@ -397,7 +403,7 @@ static dpt_status batch_norm(const dpt_op_desc *desc, dpti_signature *out, dpt_e
     DPT_TRY(check_number("an epsilon", d->epsilon, 0x1p-100f, 1.0f, error));
     switch (desc->kind) {
     case DPT_OP_BATCH_NORM_PARTIAL:
-        add_in(out, sampled("x", DPT_F32, elements));
+        add_in(out, activations("x", desc, elements));
         add_out(out, whole("part", DPT_F32, 3 * c));
         return DPT_OK;
     case DPT_OP_BATCH_NORM_MERGE:
@@ -428,19 +434,19 @@ static dpt_status layer_norm(const dpt_op_desc *desc, dpti_signature *out, dpt_e
     DPT_TRY(check_fused(d->input_activation, error));
     DPT_TRY(check_number("an epsilon", d->epsilon, 0x1p-100f, 1.0f, error));
     if (desc->kind == DPT_OP_LAYER_NORM_FORWARD) {
-        add_in(out, sampled("x", DPT_F32, elements));
+        add_in(out, activations("x", desc, elements));
         add_in(out, whole("w", DPT_F32, c));
         add_in(out, whole("b", DPT_F32, c));
-        add_out(out, sampled("y", DPT_F32, elements));
+        add_out(out, activations("y", desc, elements));
         add_out(out, sampled("moments", DPT_F32, moments));
         return DPT_OK;
     }
-    add_in(out, sampled("dy", DPT_F32, elements));
-    add_in(out, sampled("x", DPT_F32, elements));
+    add_in(out, activations("dy", desc, elements));
+    add_in(out, activations("x", desc, elements));
     add_in(out, sampled("moments", DPT_F32, moments));
     if (desc->kind == DPT_OP_LAYER_NORM_BACKWARD_DATA) {
         add_in(out, whole("w", DPT_F32, c));
-        add_gradient(out, elements, false); /* x is there already */
+        add_gradient(desc, out, elements, false); /* x is there already */
         return DPT_OK;
     }
     add_out(out, summed(whole("dw", DPT_F32, c)));
@@ -455,11 +461,11 @@ static dpt_status softmax(const dpt_op_desc *desc, dpti_signature *out, dpt_erro
     if (classes > INT32_MAX)
         return DPT_FAIL(error, DPT_E_INVALID, "%zu classes: a label has 32 bits", classes);
     DPT_TRY(check_number("a label smoothing", desc->u.softmax.smoothing, 0.0f, 1.0f, error));
-    add_in(out, sampled("logits", DPT_F32, classes));
+    add_in(out, activations("logits", desc, classes));
     add_in(out, sampled("label", DPT_I32, 1));
     add_out(out, sampled("result", DPT_F32, 2));
     if (desc->kind == DPT_OP_SOFTMAX_XENT_GRADIENT) {
-        add_out(out, sampled("dlogits", DPT_F32, classes));
+        add_out(out, activations("dlogits", desc, classes));
         out->reads_step = true; /* inv_batch */
     }
     return DPT_OK;
@@ -469,11 +475,11 @@ static dpt_status squared_error(const dpt_op_desc *desc, dpti_signature *out, dp
 {
     size_t count;
     DPT_TRY(EXTENT(&count, error, desc->u.squared_error.count));
-    add_in(out, sampled("y", DPT_F32, count));
+    add_in(out, activations("y", desc, count));
     add_in(out, sampled("target", DPT_F32, count));
     add_out(out, sampled("result", DPT_F32, 2));
     if (desc->kind == DPT_OP_SQUARED_ERROR_GRADIENT) {
-        add_out(out, sampled("dy", DPT_F32, count));
+        add_out(out, activations("dy", desc, count));
         out->reads_step = true; /* inv_batch */
     }
     return DPT_OK;
@@ -483,9 +489,9 @@ static dpt_status elementwise(const dpt_op_desc *desc, dpti_signature *out, dpt_
 {
     size_t count;
     DPT_TRY(EXTENT(&count, error, desc->u.elementwise.count));
-    add_in(out, sampled("a", DPT_F32, count));
-    if (desc->kind != DPT_OP_AFFINE) add_in(out, sampled("b", DPT_F32, count));
-    add_out(out, sampled("c", DPT_F32, count));
+    add_in(out, activations("a", desc, count));
+    if (desc->kind != DPT_OP_AFFINE) add_in(out, activations("b", desc, count));
+    add_out(out, activations("c", desc, count));
     return DPT_OK;
 }
 
@@ -569,6 +575,9 @@ dpt_status dpti_op_signature(const dpt_op_desc *desc, dpti_signature *out, dpt_e
 {
     if (!known(desc->kind))
         return DPT_FAIL(error, DPT_E_INVALID, "unknown operator %d", (int)desc->kind);
+    if (desc->type != DPT_F32 && desc->type != DPT_BF16)
+        return DPT_FAIL(error, DPT_E_INVALID, "%s: activations of element type %d",
+                        families[desc->kind].name, (int)desc->type);
     dpti_signature signature = {.n_in = 0};
     dpt_error reason = {.status = DPT_OK};
     const dpt_status status = families[desc->kind].describe(desc, &signature, &reason);

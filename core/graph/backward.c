@@ -24,7 +24,7 @@ static contribution contribute(dpti_compiler *c, size_t root, bool first)
 static dpt_status begin_contribution(dpti_compiler *c, size_t root, contribution *out)
 {
     const bool first = c->gradient[root] == DPTI_NO_TENSOR;
-    if (first) DPT_TRY(dpti_add_sampled(c, c->model->nodes[root].elements, &c->gradient[root]));
+    if (first) DPT_TRY(dpti_add_activations(c, c->model->nodes[root].elements, &c->gradient[root]));
     *out = contribute(c, root, first);
     return DPT_OK;
 }
@@ -36,6 +36,7 @@ static dpt_status emit_mask(dpti_compiler *c, size_t root, dpt_activation mask)
     const dpti_node *node = &c->model->nodes[root];
     const dpti_instruction backward = {
         .desc = {.kind = DPT_OP_ACTIVATION_BACKWARD,
+                 .type = c->options->type,
                  .u.activation = {.kind = mask, .count = node->elements}},
         .layer = node->name};
     return DPTI_EMIT(c, backward, ((int[]){c->gradient[root], c->value[root]}),
@@ -55,7 +56,7 @@ static dpt_status pass_gradient(dpti_compiler *c, size_t i, size_t root, bool la
         return emit_mask(c, root, to.mask);
     }
     DPT_TRY(begin_contribution(c, root, &to));
-    dpti_instruction pass = {.layer = c->model->nodes[i].name};
+    dpti_instruction pass = {.desc.type = c->options->type, .layer = c->model->nodes[i].name};
     pass.desc.u.elementwise.count = count;
     pass.desc.u.elementwise.alpha = 1.0f;
     if (to.flags & DPT_RUN_ACCUMULATE) {
@@ -78,8 +79,8 @@ static dpt_status emit_filters(dpti_compiler *c, size_t i)
     int dw, db;
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->bias, &db));
-    dpti_instruction backward = {
-        .desc = node->forward, .flags = dpti_gradient_flags(c), .layer = node->name};
+    dpti_instruction backward = dpti_instruction_of(c, node);
+    backward.flags = dpti_gradient_flags(c);
     backward.desc.kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS;
     backward.desc.u.conv2d.activation = DPT_ACT_NONE;
     const int x = c->value[c->root[node->inputs[0]]];
@@ -99,8 +100,8 @@ static dpt_status emit_slice(dpti_compiler *c, size_t i, size_t first, size_t ro
         dpti_add_view(c, DPTI_HOME_GRADIENTS, all[node->weight].offset + first * forward->in, &dw));
     if (node->bias != SIZE_MAX)
         DPT_TRY(dpti_add_view(c, DPTI_HOME_GRADIENTS, all[node->bias].offset + first, &db));
-    dpti_instruction backward = {
-        .desc = node->forward, .flags = dpti_gradient_flags(c), .layer = node->name};
+    dpti_instruction backward = dpti_instruction_of(c, node);
+    backward.flags = dpti_gradient_flags(c);
     backward.desc.kind = DPT_OP_LINEAR_BACKWARD_WEIGHTS;
     backward.desc.u.linear.activation = DPT_ACT_NONE;
     backward.desc.u.linear.first = is_whole ? 0 : first;
@@ -136,7 +137,8 @@ static dpt_status emit_weighted(dpti_compiler *c, size_t i)
 
     DPT_TRY(begin_contribution(c, root, &to));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
-    dpti_instruction backward = {.desc = node->forward, .flags = to.flags, .layer = node->name};
+    dpti_instruction backward = dpti_instruction_of(c, node);
+    backward.flags = to.flags;
     backward.desc.kind = conv ? DPT_OP_CONV2D_BACKWARD_DATA : DPT_OP_LINEAR_BACKWARD_DATA;
     if (conv) {
         backward.desc.u.conv2d.activation = DPT_ACT_NONE;
@@ -156,7 +158,8 @@ static dpt_status emit_pool(dpti_compiler *c, size_t i)
     if (is_input(c, root)) return DPT_OK;
     contribution to;
     DPT_TRY(begin_contribution(c, root, &to));
-    dpti_instruction backward = {.desc = node->forward, .flags = to.flags, .layer = node->name};
+    dpti_instruction backward = dpti_instruction_of(c, node);
+    backward.flags = to.flags;
     backward.desc.kind = DPT_OP_POOL2D_BACKWARD;
     backward.desc.u.pool2d.input_activation = to.mask;
     return DPTI_EMIT(c, backward, ((int[]){c->gradient[i], c->value[root]}),
@@ -171,7 +174,8 @@ static dpt_status emit_unmasked(dpti_compiler *c, size_t i, dpt_op_kind kind, in
     if (is_input(c, root)) return DPT_OK;
     contribution to;
     DPT_TRY(begin_contribution(c, root, &to));
-    dpti_instruction backward = {.desc = node->forward, .flags = to.flags, .layer = node->name};
+    dpti_instruction backward = dpti_instruction_of(c, node);
+    backward.flags = to.flags;
     backward.desc.kind = kind;
     DPT_TRY(DPTI_EMIT(c, backward, ((int[]){c->gradient[i], second}), ((int[]){to.gradient})));
     return emit_mask(c, root, to.mask);
@@ -237,8 +241,8 @@ static dpt_status emit_layer_norm(dpti_compiler *c, size_t i)
     int w, dw, db;
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->bias, &db));
-    dpti_instruction backward = {
-        .desc = node->forward, .flags = dpti_gradient_flags(c), .layer = node->name};
+    dpti_instruction backward = dpti_instruction_of(c, node);
+    backward.flags = dpti_gradient_flags(c);
     backward.desc.kind = DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS;
     DPT_TRY(DPTI_EMIT(c, backward, ((int[]){dy, x, c->moments[i]}), ((int[]){dw, db})));
     if (is_input(c, root)) return DPT_OK;

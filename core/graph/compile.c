@@ -24,6 +24,7 @@ static dpt_status compile(dpti_compiler *c)
     if (c->options->purpose == DPTI_PURPOSE_PREDICT) {
         c->program->result = c->value[c->root[c->model->logits]];
         c->program->result_elements = c->model->nodes[c->model->logits].elements;
+        c->program->result_type = c->options->type;
     } else {
         DPT_TRY(dpti_emit_loss(c));
     }

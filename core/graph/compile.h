@@ -33,7 +33,10 @@ typedef struct dpti_compiler {
 
 /* ---- Tensors and instructions (emit.c) ------------------------------------------------------- */
 
-/* A tensor with `elements` float32 for each sample, or in all. */
+/* A tensor with `elements` of an activation or its gradient for each sample, in the program's type.
+ */
+DPT_CHECK_RESULT dpt_status dpti_add_activations(const dpti_compiler *c, size_t elements, int *out);
+/* A tensor with `elements` of 4 bytes for each sample, or float32 in all. */
 DPT_CHECK_RESULT dpt_status dpti_add_sampled(const dpti_compiler *c, size_t elements, int *out);
 DPT_CHECK_RESULT dpt_status dpti_add_whole(const dpti_compiler *c, size_t elements, int *out);
 /* What lies elsewhere: `offset` elements into a flat buffer. */
@@ -50,6 +53,9 @@ DPT_CHECK_RESULT dpt_status dpti_emit(const dpti_compiler *c, dpti_instruction i
     dpti_emit((c), (instruction), (in), sizeof(in) / sizeof *(in), (out),                          \
               sizeof(out) / sizeof *(out))
 
+/* A layer's instruction in the program's type, with nothing fused: forward, until it is given
+   another kind. */
+dpti_instruction dpti_instruction_of(const dpti_compiler *c, const dpti_node *node);
 /* An instruction of a batch-norm, without activation and residual. */
 dpti_instruction dpti_batch_norm(const dpti_compiler *c, const dpti_node *node, dpt_op_kind kind);
 

@@ -26,6 +26,15 @@ static dpt_status add_tensor(const dpti_compiler *c, dpti_program_tensor tensor,
     return DPT_OK;
 }
 
+dpt_status dpti_add_activations(const dpti_compiler *c, size_t elements, int *out)
+{
+    return add_tensor(
+        c,
+        (dpti_program_tensor){.home = DPTI_HOME_ARENA,
+                              .per_sample_bytes = dpt_dtype_bytes(c->options->type) * elements},
+        out);
+}
+
 dpt_status dpti_add_sampled(const dpti_compiler *c, size_t elements, int *out)
 {
     return add_tensor(
@@ -87,9 +96,16 @@ dpt_status dpti_emit(const dpti_compiler *c, dpti_instruction instruction, const
     return DPT_OK;
 }
 
-dpti_instruction dpti_batch_norm(const dpti_compiler *c, const dpti_node *node, dpt_op_kind kind)
+dpti_instruction dpti_instruction_of(const dpti_compiler *c, const dpti_node *node)
 {
     dpti_instruction instruction = {.desc = node->forward, .layer = node->name};
+    instruction.desc.type = c->options->type;
+    return instruction;
+}
+
+dpti_instruction dpti_batch_norm(const dpti_compiler *c, const dpti_node *node, dpt_op_kind kind)
+{
+    dpti_instruction instruction = dpti_instruction_of(c, node);
     instruction.desc.kind = kind;
     instruction.desc.u.batch_norm.n_parts = dpti_n_parts(c);
     instruction.desc.u.batch_norm.activation = DPT_ACT_NONE;

@@ -19,8 +19,9 @@ static dpt_status emit_images(dpti_compiler *c)
         dpti_is_training(c) && (augment->crop_padding > 0 || augment->flip || augment->erase > 0);
     int images;
     DPT_TRY(dpti_add_view(c, DPTI_HOME_IMAGES, 0, &images));
-    DPT_TRY(dpti_add_sampled(c, elements, &c->value[input]));
+    DPT_TRY(dpti_add_activations(c, elements, &c->value[input]));
     dpti_instruction gather = {.desc = {.kind = DPT_OP_GATHER,
+                                        .type = c->options->type,
                                         .u.gather = {.dtype = data->dtype,
                                                      .count = elements,
                                                      .n_records = n_records(c),
@@ -38,7 +39,7 @@ static dpt_status emit_images(dpti_compiler *c)
                      ((int[]){c->value[input]}));
 }
 
-/* Labels, or the targets of regression, which lie in their place. */
+/* Labels, or the targets of regression, which lie in their place and are float32 everywhere. */
 static dpt_status emit_labels(dpti_compiler *c)
 {
     const bool targets = c->options->loss == DPT_LOSS_SQUARED_ERROR;
@@ -77,7 +78,7 @@ static int input_of(const dpti_compiler *c, const dpti_node *node, size_t i)
 static dpt_status emit_plain(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
-    dpti_instruction forward = {.desc = node->forward, .layer = node->name};
+    dpti_instruction forward = dpti_instruction_of(c, node);
     if (node->kind == DPTI_NODE_CONV2D) forward.desc.u.conv2d.activation = c->activation[i];
     if (node->kind == DPTI_NODE_LINEAR) forward.desc.u.linear.activation = c->activation[i];
     int w, b;
@@ -90,14 +91,14 @@ static dpt_status emit_plain(dpti_compiler *c, size_t i)
 static dpt_status emit_dropout(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
-    const dpti_instruction forward = {.desc = node->forward, .layer = node->name};
+    const dpti_instruction forward = dpti_instruction_of(c, node);
     return DPTI_EMIT(c, forward, ((int[]){input_of(c, node, 0), c->index}), ((int[]){c->value[i]}));
 }
 
 static dpt_status emit_layer_norm(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
-    const dpti_instruction forward = {.desc = node->forward, .layer = node->name};
+    const dpti_instruction forward = dpti_instruction_of(c, node);
     int w, b;
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->bias, &b));
@@ -154,7 +155,7 @@ static dpt_status emit_batch_norm(dpti_compiler *c, size_t i)
 
 dpt_status dpti_emit_forward(dpti_compiler *c, size_t node)
 {
-    DPT_TRY(dpti_add_sampled(c, c->model->nodes[node].elements, &c->value[node]));
+    DPT_TRY(dpti_add_activations(c, c->model->nodes[node].elements, &c->value[node]));
     switch (c->model->nodes[node].kind) {
     case DPTI_NODE_BATCH_NORM: return emit_batch_norm(c, node);
     case DPTI_NODE_LAYER_NORM: return emit_layer_norm(c, node);
@@ -172,9 +173,11 @@ static dpt_op_desc loss_of(const dpti_compiler *c)
     if (c->options->loss == DPT_LOSS_SQUARED_ERROR)
         return (dpt_op_desc){.kind =
                                  training ? DPT_OP_SQUARED_ERROR_GRADIENT : DPT_OP_SQUARED_ERROR,
+                             .type = c->options->type,
                              .u.squared_error = {.count = count}};
     return (dpt_op_desc){
         .kind = training ? DPT_OP_SOFTMAX_XENT_GRADIENT : DPT_OP_SOFTMAX_XENT,
+        .type = c->options->type,
         .u.softmax = {.classes = count, .smoothing = training ? c->options->label_smoothing : 0}};
 }
 
@@ -185,7 +188,7 @@ dpt_status dpti_emit_loss(dpti_compiler *c)
     c->program->result_elements = 2;
     DPT_TRY(dpti_add_sampled(c, 2, &c->program->result));
     if (dpti_is_training(c)) {
-        DPT_TRY(dpti_add_sampled(c, c->model->nodes[root].elements, &c->gradient[root]));
+        DPT_TRY(dpti_add_activations(c, c->model->nodes[root].elements, &c->gradient[root]));
         gradient = c->gradient[root];
     }
     const dpti_instruction loss = {.desc = loss_of(c), .layer = "loss"};

@@ -70,7 +70,8 @@ typedef struct dpti_program {
     dpti_segment *segments;
     size_t n_segments, segments_capacity;
     int result;             /* what comes out for every sample: */
-    size_t result_elements; /* (n, 2) float32 loss and hit, or the logits */
+    size_t result_elements; /* (n, 2) loss and hit, or the logits, */
+    dpt_dtype result_type;  /* which are activations */
 } dpti_program;
 
 typedef enum dpti_purpose {
@@ -98,6 +99,7 @@ typedef struct dpti_program_options {
     const dpt_dataset *data; /* what the first instructions gather from */
     size_t fed; /* records that are on the device at a time, sent with the step; 0: all of data */
     dpti_purpose purpose;
+    dpt_dtype type; /* of activations and their gradients: the device's, see dpt_device_info */
     dpt_loss loss;
     /* Of training only. */
     float label_smoothing;

@@ -2,6 +2,7 @@
 #include "graph/replica.h"
 
 #include "base/base.h"
+#include "base/bfloat16.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -208,7 +209,9 @@ dpt_status dpti_executable_create(dpti_replica *replica, const dpti_program_opti
     dpti_plan plan = {0};
     dpti_executable *x = out;
     *x = (dpti_executable){.replica = replica};
-    DPT_TRY(dpti_compile(replica->model, options, &x->program, error));
+    dpti_program_options own = *options;
+    own.type = replica->device->info.activations;
+    DPT_TRY(dpti_compile(replica->model, &own, &x->program, error));
     const size_t n = x->program.n_instructions, n_segments = x->program.n_segments;
     size_t *workspace_bytes = calloc(n, sizeof *workspace_bytes);
     x->ops = calloc(n, sizeof *x->ops);
@@ -385,5 +388,13 @@ dpt_status dpti_executable_result(dpti_executable *executable, size_t n_samples,
     const dpti_executable *x = executable;
     const dpti_buffer *arena = x->arena.handle ? &x->arena : &x->replica->arena;
     return dpti_download(host, arena, x->result_bytes,
-                         n_samples * x->program.result_elements * sizeof(float));
+                         n_samples * x->program.result_elements *
+                             dpt_dtype_bytes(x->program.result_type));
+}
+
+void dpti_executable_widen(const dpti_executable *executable, size_t n_samples, float *host)
+{
+    const dpti_program *program = &executable->program;
+    if (program->result_type == DPT_BF16)
+        dpti_bfloat16_unpack(host, n_samples * program->result_elements);
 }

@@ -76,8 +76,9 @@ typedef struct dpti_data_places {
     const dpti_buffer *rows;             /* where records are fed: 0, 1, ... */
 } dpti_data_places;
 
-/* Compiles, prepares every operator, plans memory and binds.  DPT_E_UNSUPPORTED names the layer;
-   the detail of a device's failure is in *error.  On failure *out holds what was made: destroy it.
+/* Compiles in the device's type, prepares every operator, plans memory and binds. DPT_E_UNSUPPORTED
+   names the layer; the detail of a device's failure is in *error.  On failure *out holds what was
+   made: destroy it.
  */
 DPT_CHECK_RESULT dpt_status dpti_executable_create(dpti_replica *replica,
                                                    const dpti_program_options *options,
@@ -99,8 +100,10 @@ DPT_CHECK_RESULT dpt_status dpti_executable_run(dpti_executable *executable, siz
    time and none of the device's: to be called where no time is taken. */
 DPT_CHECK_RESULT dpt_status dpti_executable_record(dpti_executable *executable, size_t segment,
                                                    size_t n_samples);
-/* Enqueues the download of the first n_samples results, (n, program.result_elements) float32. */
+/* Enqueues the download of the first n_samples results, of which `widen`, when they have come,
+   makes (n, program.result_elements) float32. */
 DPT_CHECK_RESULT dpt_status dpti_executable_result(dpti_executable *executable, size_t n_samples,
                                                    float *host);
+void dpti_executable_widen(const dpti_executable *executable, size_t n_samples, float *host);
 
 #endif

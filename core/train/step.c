@@ -41,6 +41,7 @@ dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable, siz
     if (result) DPT_TRY(dpti_executable_result(executable, n_samples, result));
     if (worker->looking) DPT_TRY(dpti_worker_look(worker, segment));
     DPT_TRY(dpti_sync(device));
+    if (result) dpti_executable_widen(executable, n_samples, result);
     DPT_TRY(dpti_event_elapsed(device, replica->start, replica->end, &busy));
     if (worker->moves) DPT_TRY(dpti_event_elapsed(device, replica->moving, replica->start, &moved));
     /* The device's durations, on the host's clock: its work ended now. */

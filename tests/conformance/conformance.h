@@ -29,8 +29,8 @@ typedef struct op_case {
 
 /* Prepares, runs twice and compares with the reference (run.c). */
 void conformance_check(test *t, const op_case *c);
-/* All calls of one description: numbers of samples, with and without accumulating, integers and
-   not, in place where the table allows it (vary.c). */
+/* All calls of one description in the device's type of activations: numbers of samples, with and
+   without accumulating, integers and not, in place where the table allows it (vary.c). */
 void conformance_vary(test *t, const dpt_op_desc *desc, uint64_t seed);
 /* "CONV2D_FORWARD 5x4x3 ..., n 3 of 8": one line that tells a failing case. */
 void conformance_describe(const op_case *c, char *out, size_t n_bytes);

@@ -2,6 +2,7 @@
 #include "inputs.h"
 
 #include <math.h>
+#include <string.h>
 
 static void fill_numbers(bool integers, test_random *random, float *out, size_t n)
 {
@@ -175,8 +176,17 @@ static void fill_data(const dpt_gather_desc *d, bool integers, test_random *rand
         for (size_t i = 0; i < n; i++)
             numbers[i] = test_random_int(random, 0, 100000);
         break;
-    case DPT_F32: fill_numbers(integers, random, out, n); break;
+    case DPT_F32:
+    case DPT_BF16: fill_numbers(integers, random, out, n); break; /* data are never BF16 */
     }
+}
+
+uint16_t inputs_bfloat16(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    const uint32_t below = bits & 0xffffu, odd = bits >> 16 & 1u;
+    return (uint16_t)((bits >> 16) + (below > 0x8000u || (below == 0x8000u && odd) ? 1 : 0));
 }
 
 void inputs_fill(const dpt_op_desc *desc, size_t slot, bool integers, test_random *random,

@@ -12,6 +12,9 @@ void inputs_fill(const dpt_op_desc *desc, size_t slot, bool integers, test_rando
 void inputs_fill_output(const dpt_op_desc *desc, size_t slot, bool integers, test_random *random,
                         float *out, size_t n);
 
+/* The nearest of bfloat16, ties to even, of a number below the largest. */
+uint16_t inputs_bfloat16(float value);
+
 /* Whether integer inputs give results that float32 holds exactly, whatever the order of the sum:
    not behind a division or an exponential. */
 bool inputs_exact(const dpt_op_desc *desc);

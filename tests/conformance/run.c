@@ -64,17 +64,40 @@ static bool reads_output(const call *k, size_t output)
     }
 }
 
-static void fill_tensors(call *k, test_random *random)
+/* The values of a tensor: in place, or for one of bfloat16 in float32, to be rounded into it. */
+static void *values_begin(const call *k, size_t index)
+{
+    const tensor *t = &k->arena.tensors[index];
+    void *const place = arena_before(&k->arena, index);
+    return t->dtype == DPT_BF16 ? calloc(t->n + 1, sizeof(float)) : place;
+}
+
+static void values_end(const call *k, size_t index, void *values)
+{
+    const tensor *t = &k->arena.tensors[index];
+    if (t->dtype != DPT_BF16) return;
+    uint16_t *const place = arena_before(&k->arena, index);
+    for (size_t i = 0; i < t->n; i++)
+        place[i] = inputs_bfloat16(((const float *)values)[i]);
+    free(values);
+}
+
+static bool fill_tensors(call *k, test_random *random)
 {
     const op_case *c = k->c;
     const dpti_signature *s = &k->op.signature;
-    for (size_t i = 0; i < s->n_in; i++)
-        inputs_fill(&c->desc, i, c->integers, random, arena_before(&k->arena, k->in[i]),
-                    k->arena.tensors[k->in[i]].n);
+    for (size_t i = 0; i < s->n_in; i++) {
+        void *values = values_begin(k, k->in[i]);
+        if (!values) return false;
+        inputs_fill(&c->desc, i, c->integers, random, values, k->arena.tensors[k->in[i]].n);
+        values_end(k, k->in[i], values);
+    }
     for (size_t i = 0; i < s->n_out; i++) {
         if (!reads_output(k, i)) continue;
-        inputs_fill_output(&c->desc, i, c->integers, random, arena_before(&k->arena, k->out[i]),
-                           k->arena.tensors[k->out[i]].n);
+        void *values = values_begin(k, k->out[i]);
+        if (!values) return false;
+        inputs_fill_output(&c->desc, i, c->integers, random, values, k->arena.tensors[k->out[i]].n);
+        values_end(k, k->out[i], values);
     }
     k->block = (dpt_step_block){
         .lr = c->integers ? 0.5f : 0.037f,
@@ -88,6 +111,7 @@ static void fill_tensors(call *k, test_random *random)
         .adam_scale_v = c->integers ? 0.5f : 3.1f,
     };
     memcpy(arena_before(&k->arena, k->step), &k->block, sizeof k->block);
+    return true;
 }
 
 static dpti_place place_of(const call *k, size_t index)
@@ -127,9 +151,18 @@ typedef struct doubles {
     size_t n_in[DPT_MAX_INPUTS], n_out[DPT_MAX_OUTPUTS];
 } doubles;
 
+static double widened(uint16_t upper)
+{
+    const uint32_t bits = (uint32_t)upper << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
+}
+
 static double element(const void *data, dpt_dtype dtype, size_t i)
 {
     switch (dtype) {
+    case DPT_BF16: return widened(((const uint16_t *)data)[i]);
     case DPT_F32: return (double)((const float *)data)[i];
     case DPT_U8: return ((const uint8_t *)data)[i];
     case DPT_I32: return ((const int32_t *)data)[i];
@@ -207,21 +240,35 @@ static double input_tolerance(const call *k, size_t output, double magnitude)
     return (2.0 * each + each * each) * magnitude;
 }
 
+/* A result as it is stored: exactly known ones are rounded once, and by how much others may be off
+   for it. */
+static double stored(double exact, dpt_dtype dtype)
+{
+    return dtype == DPT_BF16 ? widened(inputs_bfloat16((float)exact)) : exact;
+}
+
+static double storing_tolerance(double expected, double tolerance, dpt_dtype dtype)
+{
+    return dtype == DPT_BF16 ? 0x1p-8 * (fabs(expected) + tolerance) : 0.0;
+}
+
 static void compare_output(test *t, const call *k, size_t output, const doubles *d)
 {
     const op_case *c = k->c;
     const tensor *out = &k->arena.tensors[k->out[output]];
     const void *data = arena_after(&k->arena, k->out[output]);
-    const bool exact =
-        out->dtype != DPT_F32 || (k->op.info.exact && c->integers && inputs_exact(&c->desc));
+    const bool real = out->dtype == DPT_F32 || out->dtype == DPT_BF16;
+    const bool exact = !real || (k->op.info.exact && c->integers && inputs_exact(&c->desc));
     const size_t terms =
         reference_terms(&c->desc, c->n_samples, output) + (output == 0 ? k->op.info.mixes : 0);
     for (size_t i = 0; i < out->n; i++) {
-        const double actual = element(data, out->dtype, i), expected = d->out[output][i];
+        const double actual = element(data, out->dtype, i), ideal = d->out[output][i];
         const double magnitude = d->magnitude[output][i];
-        const double tolerance = exact ? 0.0
-                                       : tolerance_at(expected, magnitude, terms) +
-                                             input_tolerance(k, output, magnitude);
+        const double computing =
+            tolerance_at(ideal, magnitude, terms) + input_tolerance(k, output, magnitude);
+        const double expected = exact ? stored(ideal, out->dtype) : ideal;
+        const double tolerance =
+            exact ? 0.0 : computing + storing_tolerance(ideal, computing, out->dtype);
         if (!(fabs(actual - expected) <= tolerance)) {
             FAIL("%s [%s]: %s[%zu of %zu] is %.9g, expected %.9g within %.3g", k->text,
                  k->op.info.algorithm, out->name, i, out->n, actual, expected, tolerance);
@@ -286,8 +333,7 @@ void conformance_check(test *t, const op_case *c)
         add_tensors(k);
         dpt_status status = arena_create(&k->arena, s->device, c->arena, &random);
         if (status == DPT_OK) {
-            fill_tensors(k, &random);
-            status = run_once(k, k->arena.after);
+            status = fill_tensors(k, &random) ? run_once(k, k->arena.after) : DPT_E_NO_MEMORY;
         }
         if (status == DPT_OK) status = run_once(k, k->arena.again);
         if (status == DPT_OK) {

@@ -91,7 +91,7 @@ static void vary_call(test *t, op_case *c, test_random *random)
     }
 }
 
-void conformance_vary(test *t, const dpt_op_desc *desc, uint64_t seed)
+static void vary_samples(test *t, const dpt_op_desc *desc, uint64_t seed)
 {
     static const size_t sizes[] = {1, 0, 3, 17, 255, 257};
     test_random random = {seed};
@@ -105,6 +105,20 @@ void conformance_vary(test *t, const dpt_op_desc *desc, uint64_t seed)
         if (!per_step) c.max_samples += test_random_below(&random, 3) * (n + 2);
         vary_call(t, &c, &random);
     }
+}
+
+/* Whether the operator must also do what is float32 on every device. */
+static bool has_both_types(dpt_op_kind kind)
+{
+    return kind == DPT_OP_GATHER || kind == DPT_OP_ADD;
+}
+
+void conformance_vary(test *t, const dpt_op_desc *desc, uint64_t seed)
+{
+    dpt_op_desc typed = *desc;
+    typed.type = suite_of(t)->device->info.activations;
+    vary_samples(t, &typed, seed);
+    if (typed.type != DPT_F32 && has_both_types(desc->kind)) vary_samples(t, desc, seed);
 }
 
 /* ---- In words -------------------------------------------------------------------------------- */
@@ -220,8 +234,8 @@ void conformance_describe(const op_case *c, char *out, size_t n_bytes)
 {
     char desc[320];
     describe_desc(&c->desc, desc, sizeof desc);
-    snprintf(out, n_bytes, "%s %s, n %zu of %zu%s%s%s%s", dpti_op_name(c->desc.kind), desc,
-             c->n_samples, c->max_samples, c->accumulate ? ", accumulate" : "",
-             c->integers ? ", integers" : "", c->arena ? ", one buffer" : "",
-             c->in_place >= 0 ? ", in place" : "");
+    snprintf(out, n_bytes, "%s%s %s, n %zu of %zu%s%s%s%s", dpti_op_name(c->desc.kind),
+             c->desc.type == DPT_BF16 ? " in bfloat16" : "", desc, c->n_samples, c->max_samples,
+             c->accumulate ? ", accumulate" : "", c->integers ? ", integers" : "",
+             c->arena ? ", one buffer" : "", c->in_place >= 0 ? ", in place" : "");
 }

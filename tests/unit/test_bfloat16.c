@@ -1,6 +1,6 @@
 /* bfloat16 against its definition: the nearest of 65536 numbers, looked for among neighbours in
    double precision; what rounding drops; and packing in place. */
-#include "collective/bfloat16.h"
+#include "base/bfloat16.h"
 
 #include "harness.h"
 

@@ -53,22 +53,42 @@ static dpt_value residual(dpt_model *m, dpt_value x)
     return head(m, dpt_add(m, y, convolution(m, y, "c", 4, DPT_ACT_SIGMOID)));
 }
 
+static dpt_value normalised(dpt_model *m, dpt_value x)
+{
+    x = dpt_batch_norm(m, convolution(m, x, "a", 4, DPT_ACT_NONE), "a.norm", NULL);
+    dpt_value y = convolution(m, dpt_activate(m, x, DPT_ACT_RELU), "b", 4, DPT_ACT_NONE);
+    y = dpt_add(m, dpt_batch_norm(m, y, "b.norm", NULL), x);
+    x = dpt_activate(m, dpt_layer_norm(m, y, "c.norm", NULL), DPT_ACT_GELU);
+    return head(m, dpt_dropout(m, x, 0.5f));
+}
+
+/* What a network is compiled for. */
+typedef struct purpose {
+    dpt_dtype type;
+    size_t n_parts;
+    dpt_loss loss;
+} purpose;
+
 typedef struct built {
     dpt_context context;
     dpt_model *model;
     dpti_program training, inference;
 } built;
 
-static bool build(test *t, dpt_value (*network)(dpt_model *, dpt_value), built *b)
+static bool build(test *t, dpt_value (*network)(dpt_model *, dpt_value), purpose p, built *b)
 {
     dpt_error error = {0};
     *b = (built){0};
     if (!CHECK_OK(dpt_model_create(&b->context, "net", &b->model))) return false;
     const dpt_value x = dpt_input(b->model, 12, 12, 2);
     if (!CHECK_OK(dpt_model_finish(b->model, network(b->model, x)))) return false;
-    const dpti_program_options options = {
-        .data = &data, .purpose = DPTI_PURPOSE_TRAIN, .optimizer = {.momentum = 0.9f}};
-    const dpti_program_options inference = {.data = &data};
+    const dpti_program_options options = {.data = &data,
+                                          .purpose = DPTI_PURPOSE_TRAIN,
+                                          .type = p.type,
+                                          .n_parts = p.n_parts,
+                                          .loss = p.loss,
+                                          .optimizer = {.momentum = 0.9f}};
+    const dpti_program_options inference = {.data = &data, .type = p.type, .loss = p.loss};
     return CHECK_OK(dpti_compile(b->model, &options, &b->training, &error)) &&
            CHECK_OK(dpti_compile(b->model, &inference, &b->inference, &error));
 }
@@ -87,6 +107,28 @@ static bool is_arena(const dpti_program *p, int tensor)
     return tensor != DPTI_NO_TENSOR && p->tensors[tensor].home == DPTI_HOME_ARENA;
 }
 
+/* A tensor is as large as the slot that it is bound to, whoever wrote it: types agree. */
+static void check_size(test *t, const dpti_program *p, int tensor, const dpti_slot *slot)
+{
+    if (!is_arena(p, tensor)) return;
+    const size_t bytes = dpt_dtype_bytes(slot->dtype);
+    if (!CHECK_SIZE(p->tensors[tensor].per_sample_bytes, slot->per_sample * bytes) ||
+        !CHECK_SIZE(p->tensors[tensor].fixed_bytes, slot->fixed * bytes))
+        FAIL("%s", slot->name);
+}
+
+/* Parts are gathered behind the last instruction of a segment: all there is of a part then. */
+static void gather_parts(test *t, const dpti_program *p, size_t behind, bool *written)
+{
+    for (size_t s = 0; s < p->n_segments; s++) {
+        const dpti_segment *segment = &p->segments[s];
+        if (segment->exchange != DPTI_EXCHANGE_PARTS || segment->last != behind) continue;
+        CHECK(written[segment->part] && !written[segment->parts]);
+        CHECK_SIZE(p->tensors[segment->part].fixed_bytes, 4 * segment->count);
+        written[segment->parts] = true;
+    }
+}
+
 /* Slots are those of the operator's signature, inputs have been written, accumulation has something
    to add to. */
 static void check_order(test *t, const dpti_program *p)
@@ -94,15 +136,18 @@ static void check_order(test *t, const dpti_program *p)
     bool *written = calloc(p->n_tensors, sizeof *written);
     REQUIRE(written);
     for (size_t i = 0; i < p->n_instructions; i++) {
+        gather_parts(t, p, i, written);
         const dpti_instruction *ins = &p->instructions[i];
         dpti_signature signature;
         CHECK_OK(dpti_op_signature(&ins->desc, &signature, NULL));
         for (size_t s = 0; s < DPT_MAX_INPUTS; s++) {
             CHECK((ins->in[s] != DPTI_NO_TENSOR) == (s < signature.n_in));
+            check_size(t, p, ins->in[s], &signature.in[s]);
             if (is_arena(p, ins->in[s])) CHECK(written[ins->in[s]]);
         }
         for (size_t s = 0; s < DPT_MAX_OUTPUTS; s++) {
             CHECK((ins->out[s] != DPTI_NO_TENSOR) == (s < signature.n_out));
+            check_size(t, p, ins->out[s], &signature.out[s]);
             if (!is_arena(p, ins->out[s])) continue;
             if (ins->flags & DPT_RUN_ACCUMULATE) CHECK(written[ins->out[s]]);
             written[ins->out[s]] = true;
@@ -128,7 +173,8 @@ static void check_plan(test *t, const dpti_program *p, size_t *arena_bytes)
         if (p->tensors[i].home == DPTI_HOME_ARENA)
             regions[n++] =
                 (region){p->tensors[i].first, p->tensors[i].last, plan.tensor_offsets[i],
-                         plan.tensor_offsets[i] + SAMPLES * p->tensors[i].per_sample_bytes};
+                         plan.tensor_offsets[i] + SAMPLES * p->tensors[i].per_sample_bytes +
+                             p->tensors[i].fixed_bytes};
     for (size_t i = 0; i < p->n_instructions; i++)
         if (workspace[i])
             regions[n++] =
@@ -144,11 +190,12 @@ static void check_plan(test *t, const dpti_program *p, size_t *arena_bytes)
     dpti_plan_free(&plan);
 }
 
-static void check_network(test *t, dpt_value (*network)(dpt_model *, dpt_value))
+/* The bytes of the arena that training takes. */
+static size_t check_purpose(test *t, dpt_value (*network)(dpt_model *, dpt_value), purpose p)
 {
     built b;
     size_t training = 0, inference = 0;
-    if (build(t, network, &b)) {
+    if (build(t, network, p, &b)) {
         check_order(t, &b.training);
         check_order(t, &b.inference);
         check_plan(t, &b.training, &training);
@@ -156,6 +203,20 @@ static void check_network(test *t, dpt_value (*network)(dpt_model *, dpt_value))
         CHECK(inference < training);
     }
     release(&b);
+    return training;
+}
+
+/* In both types, on one device and on three. */
+static void check_network(test *t, dpt_value (*network)(dpt_model *, dpt_value))
+{
+    for (size_t n_parts = 1; n_parts <= 3; n_parts += 2) {
+        purpose p = {.n_parts = n_parts};
+        const size_t whole = check_purpose(t, network, p);
+        p.type = DPT_BF16;
+        CHECK(check_purpose(t, network, p) < whole);
+        p.loss = DPT_LOSS_SQUARED_ERROR; /* targets stay float32 */
+        (void)check_purpose(t, network, p);
+    }
 }
 
 static void chains(test *t)
@@ -166,6 +227,11 @@ static void chains(test *t)
 static void residuals(test *t)
 {
     check_network(t, residual);
+}
+
+static void norms(test *t)
+{
+    check_network(t, normalised);
 }
 
 static size_t count(const dpti_program *p, dpt_op_kind kind)
@@ -179,7 +245,7 @@ static size_t count(const dpti_program *p, dpt_op_kind kind)
 static void neighbours_are_fused(test *t)
 {
     built b;
-    if (build(t, chain, &b)) {
+    if (build(t, chain, (purpose){.n_parts = 1}, &b)) {
         CHECK_SIZE(count(&b.training, DPT_OP_ACTIVATION_FORWARD), 0);
         CHECK_SIZE(count(&b.training, DPT_OP_ACTIVATION_BACKWARD), 0);
         CHECK_SIZE(count(&b.training, DPT_OP_CONV2D_BACKWARD_DATA), 1); /* not for the first */
@@ -194,7 +260,7 @@ static void neighbours_are_fused(test *t)
 static void parameters_are_packed(test *t)
 {
     built b;
-    if (build(t, chain, &b)) {
+    if (build(t, chain, (purpose){.n_parts = 1}, &b)) {
         CHECK_SIZE(dpt_model_parameter_count(b.model),
                    (4 * 2 * 9 + 4) + (5 * 4 * 9 + 5) + (3 * 180 + 3));
         CHECK(b.model->flat_weights % 64 == 0 && b.model->flat_size > b.model->flat_weights);
@@ -211,7 +277,7 @@ static void layouts_round_trip(test *t)
 {
     built b;
     float inside[540], outside[540], back[540];
-    if (build(t, chain, &b)) {
+    if (build(t, chain, (purpose){.n_parts = 1}, &b)) {
         const dpti_parameter *p = dpti_model_parameter(b.model, "head.weight");
         REQUIRE(p && p->size == 540);
         for (int i = 0; i < 540; i++)
@@ -261,6 +327,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"a chain of layers", chains},
         {"residual connections", residuals},
+        {"normalisations and what is exchanged for them", norms},
         {"neighbours are fused", neighbours_are_fused},
         {"parameters are packed", parameters_are_packed},
         {"layouts round trip", layouts_round_trip},

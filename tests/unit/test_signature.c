@@ -8,7 +8,7 @@
 /* The slots as text: "in x 12, w =36 -> y 8"; a number alone is per sample, = is in all. */
 static void write_slots(const dpti_slot *slots, size_t n, char *text, size_t size)
 {
-    static const char *const types[] = {"", " u8", " i32", " u32"};
+    static const char *const types[] = {"", " u8", " i32", " u32", " bf16"};
     text[0] = '\0';
     for (size_t i = 0; i < n; i++) {
         const size_t length = strlen(text);
@@ -78,6 +78,28 @@ static void convolutions(test *t)
     takes(t, &d, "dy 54, x 140", "dw =72, dbias =6");
     d.u.conv2d.has_bias = false;
     takes(t, &d, "dy 54, x 140", "dw =72");
+}
+
+/* Activations and their gradients alone; what sums up, what is summed up and targets are float32.
+ */
+static void half_as_large(test *t)
+{
+    dpt_op_desc d = conv(DPT_OP_CONV2D_BACKWARD_DATA);
+    d.type = DPT_BF16;
+    d.u.conv2d.has_bias = true;
+    d.u.conv2d.input_activation = DPT_ACT_RELU;
+    takes(t, &d, "dy bf16 54, w =72, x bf16 140", "dx bf16 140");
+    d.kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS;
+    takes(t, &d, "dy bf16 54, x bf16 140", "dw =72, dbias =6");
+    d = (dpt_op_desc){
+        .kind = DPT_OP_SQUARED_ERROR_GRADIENT, .type = DPT_BF16, .u.squared_error.count = 5};
+    takes(t, &d, "y bf16 5, target 5", "result 2, dy bf16 5");
+    d = (dpt_op_desc){.kind = DPT_OP_LAYER_NORM_FORWARD,
+                      .type = DPT_BF16,
+                      .u.layer_norm = {.rows = 3, .channels = 2, .epsilon = 1e-5f}};
+    takes(t, &d, "x bf16 6, w =2, b =2", "y bf16 6, moments 6");
+    d.type = DPT_U8;
+    refuses(t, &d, "element type 1");
 }
 
 static void bad_convolutions(test *t)
@@ -515,6 +537,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"convolutions", convolutions},
+        {"activations in bfloat16", half_as_large},
         {"bad_convolutions", bad_convolutions},
         {"linears", linears},
         {"pools", pools},

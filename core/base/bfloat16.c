@@ -1,5 +1,5 @@
 /* bfloat16, block by block, so that in place is no obstacle to vector instructions. */
-#include "collective/bfloat16.h"
+#include "base/bfloat16.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* bfloat16: the upper half of a float32, for what travels.  Pure: numbers only. */
+/* bfloat16: the upper half of a float32, for what travels and for what some devices store.  Pure:
+   numbers only. */
 #ifndef DPTI_BFLOAT16_H
 #define DPTI_BFLOAT16_H
 
