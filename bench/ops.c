@@ -122,9 +122,10 @@ typedef struct setting {
 static dpt_status fill_in(dpti_device *device, const dpti_slot *slot, const dpti_buffer *buffer)
 {
     /* Small values, none special; indices 0; labels 0. */
-    const float one = 0.01f;
+    const float value = 0.01f;
     uint32_t pattern = 0;
-    if (slot->dtype == DPT_F32) memcpy(&pattern, &one, sizeof pattern);
+    if (slot->dtype == DPT_F32 || slot->dtype == DPT_BF16) memcpy(&pattern, &value, sizeof pattern);
+    if (slot->dtype == DPT_BF16) pattern = (pattern >> 16) * 0x10001u; /* two of them */
     (void)device;
     return dpti_fill(buffer, 0, pattern, buffer->n_bytes);
 }
@@ -146,7 +147,7 @@ static dpt_status set_up(dpti_device *device, measurement *m, setting *s)
             m->bytes += (double)(m->n_samples * m->desc->u.gather.count);
     }
     for (size_t i = 0; i < sig->n_out; i++) {
-        const size_t n_bytes = slot_bytes(&sig->out[i], m->n_samples);
+        const size_t n_bytes = dpti_round_up(slot_bytes(&sig->out[i], m->n_samples), 4);
         DPT_TRY(dpti_alloc(device, n_bytes, &s->out[i]));
         DPT_TRY(fill_in(device, &sig->out[i], &s->out[i]));
         binding.out[i] = (dpti_place){&s->out[i], 0};
@@ -221,11 +222,13 @@ static void report(const item *it, const measurement *m, double flops, double ba
     fflush(stdout);
 }
 
-/* 1 if it cannot be measured. */
+/* In the device's type of activations.  1 if it cannot be measured. */
 static int measure_item(dpti_device *device, size_t batch, const item *it, double flops,
                         double bandwidth)
 {
-    measurement m = {.desc = &it->desc, .n_samples = it->desc.kind == DPT_OP_SGD ? 1 : batch};
+    dpt_op_desc desc = it->desc;
+    desc.type = device->info.activations;
+    measurement m = {.desc = &desc, .n_samples = it->desc.kind == DPT_OP_SGD ? 1 : batch};
     dpti_driver_call(device, measure, &m);
     if (m.status == DPT_OK)
         report(it, &m, flops, bandwidth);
