@@ -31,6 +31,7 @@
 #if defined(__OPENCL_VERSION__)
 
 typedef uchar u8;
+typedef ushort u16;
 typedef int i32;
 typedef uint u32;
 typedef ulong u64;
@@ -63,6 +64,7 @@ typedef ulong u64;
 #define MUL_HIGH(a, b)     ((u32)((u64)(a) * (u64)(b) >> 32)) /* PoCL takes 4 products for mul_hi */
 #define MUL_HIGH_64(a, b)  mul_hi(a, b)                       /* of u64 */
 #define AS_FLOAT(u)        as_float(u)
+#define AS_UINT(x)         as_uint(x)
 #define FLOAT4(a, b, c, d) ((float4)(a, b, c, d))
 #define GROUP_OF(n)        __attribute__((reqd_work_group_size(n, 1, 1))) /* behind KERNEL */
 #define IS_EXTRA_GROUP(n)  0
@@ -72,6 +74,7 @@ typedef ulong u64;
 #elif defined(__CUDACC__)
 
 typedef unsigned char u8;
+typedef unsigned short u16;
 typedef int i32;
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -104,6 +107,7 @@ typedef unsigned long long u64;
 #define MUL_HIGH(a, b)     __umulhi(a, b)
 #define MUL_HIGH_64(a, b)  __umul64hi(a, b)
 #define AS_FLOAT(u)        __uint_as_float(u)
+#define AS_UINT(x)         __float_as_uint(x)
 #define FLOAT4(a, b, c, d) make_float4(a, b, c, d)
 #define GROUP_OF(n)        __launch_bounds__(n)
 #define IS_EXTRA_GROUP(n)  (GROUP_ID(1) >= (n))
@@ -118,6 +122,7 @@ typedef unsigned long long u64;
 #include <stdint.h>
 
 typedef uint8_t u8;
+typedef uint16_t u16;
 typedef int32_t i32;
 typedef uint32_t u32;
 typedef uint64_t u64;
@@ -132,6 +137,45 @@ typedef uint64_t u64;
 #define OUT(type, name)        GLOBAL type *name##_base, const u64 name##_place
 #define TENSOR_IN(type, name)  GLOBAL const type *const name = name##_base + name##_place
 #define TENSOR_OUT(type, name) GLOBAL type *const name = name##_base + name##_place
+
+/* ---- bfloat16 -------------------------------------------------------------------------------- */
+
+/* A program with BF16 stores activations and their gradients (core/backend.h: T) as bfloat16, the
+   upper half of a float32, any other as float32.  Tensors of them have elements of type act, which
+   are read by GET and written by PUT alone; arithmetic is float32. */
+#if defined(KERNEL)
+
+/* Exact. */
+DEVICE float widen(u16 half_word)
+{
+    return AS_FLOAT((u32)half_word << 16);
+}
+
+/* To the nearest, ties to even; what is too large becomes infinity, and a NaN a quiet one. */
+DEVICE u16 narrow(float value)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    u16 half_word;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(half_word) : "f"(value));
+    return half_word;
+#else
+    const u32 bits = AS_UINT(value);
+    const u32 rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+    return (u16)(((bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x400000u : rounded) >> 16);
+#endif
+}
+
+#if defined(BF16) && BF16
+typedef u16 act;
+#define GET(tensor, i)        widen((tensor)[i])
+#define PUT(tensor, i, value) ((tensor)[i] = narrow(value))
+#else
+typedef float act;
+#define GET(tensor, i)        ((tensor)[i])
+#define PUT(tensor, i, value) ((tensor)[i] = (value))
+#endif
+
+#endif
 
 /* The words of the step block (core/backend.h, dpt_step_block), for kernels that read it:
    IN(u32, step), then AS_FLOAT(step[STEP_LR]). */

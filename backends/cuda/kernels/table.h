@@ -23,6 +23,7 @@ struct dpt_kernel {
     X(conv2d_local_sum)                                                                            \
     X(conv2d_local_weights_1)                                                                      \
     X(conv2d_local_weights_4)                                                                      \
+    X(convert)                                                                                     \
     X(dropout)                                                                                     \
     X(elementwise)                                                                                 \
     X(fill)                                                                                        \

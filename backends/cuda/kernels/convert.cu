@@ -1,0 +1,9 @@
+/* convert.cl as CUDA. */
+#include "convert.cl"
+#include "table.h"
+
+const struct dpt_kernel dpt_cuda_table_convert[] = {
+    KERNEL_ROW("convert.cl", "", dpt_narrow),
+    KERNEL_ROW("convert.cl", "", dpt_widen),
+    END_OF_TABLE,
+};

@@ -1,0 +1,11 @@
+/* Parameters of convert.cl. */
+#ifndef DPT_KERNELS_CONVERT_PARAMS_H
+#define DPT_KERNELS_CONVERT_PARAMS_H
+
+#include "dialect.h"
+
+typedef struct convert_params {
+    u64 count; /* elements */
+} convert_params;
+
+#endif
