@@ -31,8 +31,9 @@ typedef struct dpt_alternatives {
 /* Fills in op->plan with the best alternative, its algorithm with the alternative's name.
 
    An op that is prepared with an algorithm wanted gets that one, or DPT_E_UNSUPPORTED.  Otherwise
-   considered is what suits the device (dpt_tuner).  algorithm= of the device string, the beginning
-   of a name, narrows it down to what begins like that where any of those applies.
+   considered is what suits the device (dpt_tuner); where nothing does, the first that applies is
+   taken.  algorithm= of the device string, the beginning of a name, narrows it down to what begins
+   like that where any of those applies.
 
    Where a measurement would be longer than the work is worth, the first that applies is taken.
    Scratch tensors of the measurement hold small finite numbers.  No more samples are timed than

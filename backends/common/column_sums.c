@@ -4,7 +4,7 @@
 
 enum { LEAST_ROWS = 32, PIECES_PER_CORE = 4, MOST_PIECES = 256 };
 
-dpt_status dpt_column_sums_prepare(dpt_device *device, dpt_column_sums *out)
+dpt_status dpt_column_sums_prepare(dpt_device *device, dpt_dtype type, dpt_column_sums *out)
 {
     const dpt_traits *traits = dpt_traits_of(device);
     dpt_program_key key = {.file = "column_sums.cl"};
@@ -13,7 +13,10 @@ dpt_status dpt_column_sums_prepare(dpt_device *device, dpt_column_sums *out)
                            : traits->vector_width >= 8  ? 8
                                                         : 4;
     snprintf(key.options, sizeof key.options, "-DLANES=%u", lanes);
+    DPT_TRY(dpt_kernel_get(device, &key, "column_sums", &out->merge));
+    dpt_program_key_store(&key, type);
     DPT_TRY(dpt_kernel_get(device, &key, "column_sums", &out->kernel));
+    out->type = type;
     out->lanes = lanes;
     return DPT_OK;
 }
@@ -32,14 +35,30 @@ size_t dpt_column_sums_workspace(const dpt_device *device, size_t rows, size_t c
     return n_pieces > 1 ? dpt_size_mul(dpt_size_mul(n_pieces, columns), sizeof(float)) : 0;
 }
 
-static dpt_status launch(const dpt_column_sums *sums, dpt_stream *stream, dpt_location to,
-                         dpt_location x, const column_sums_params *p)
+static dpt_status enqueue(dpt_launch *l, unsigned lanes, const column_sums_params *p)
+{
+    dpt_launch_value(l, p, sizeof *p);
+    return dpt_launch_items(l, dpt_ceil_div(p->columns, lanes) * p->n_pieces);
+}
+
+/* x -> y, of each piece */
+static dpt_status sum_rows(const dpt_column_sums *sums, dpt_stream *stream, dpt_location y,
+                           dpt_location x, const column_sums_params *p)
 {
     dpt_launch l = dpt_launch_begin(stream, sums->kernel);
-    dpt_launch_tensor(&l, to, DPT_F32);
-    dpt_launch_tensor(&l, x, DPT_F32);
-    dpt_launch_value(&l, p, sizeof *p);
-    return dpt_launch_items(&l, dpt_ceil_div(p->columns, sums->lanes) * p->n_pieces);
+    dpt_launch_tensor(&l, y, DPT_F32);
+    dpt_launch_tensor(&l, x, sums->type);
+    return enqueue(&l, sums->lanes, p);
+}
+
+/* the pieces' sums -> y */
+static dpt_status sum_pieces(const dpt_column_sums *sums, dpt_stream *stream, dpt_location y,
+                             dpt_location pieces, const column_sums_params *p)
+{
+    dpt_launch l = dpt_launch_begin(stream, sums->merge);
+    dpt_launch_tensor(&l, y, DPT_F32);
+    dpt_launch_tensor(&l, pieces, DPT_F32);
+    return enqueue(&l, sums->lanes, p);
 }
 
 dpt_status dpt_column_sums_run(const dpt_column_sums *sums, dpt_stream *stream,
@@ -53,12 +72,14 @@ dpt_status dpt_column_sums_run(const dpt_column_sums *sums, dpt_stream *stream,
                             .n_pieces = (u32)n_pieces,
                             .columns = (u32)args->columns,
                             .row = (u32)args->row};
-    if (n_pieces > 1) {
-        DPT_TRY(launch(sums, stream, args->workspace, args->x, &p));
-        p.rows = p.piece_rows = n_pieces;
-        p.n_pieces = 1;
-        p.row = p.columns;
+    if (n_pieces == 1) {
+        p.accumulate = args->accumulate;
+        return sum_rows(sums, stream, args->y, args->x, &p);
     }
+    DPT_TRY(sum_rows(sums, stream, args->workspace, args->x, &p));
+    p.rows = p.piece_rows = n_pieces;
+    p.n_pieces = 1;
+    p.row = p.columns;
     p.accumulate = args->accumulate;
-    return launch(sums, stream, args->y, n_pieces > 1 ? args->workspace : args->x, &p);
+    return sum_pieces(sums, stream, args->y, args->workspace, &p);
 }

@@ -5,7 +5,9 @@
 #include "operators.h"
 
 typedef struct dpt_column_sums {
-    dpt_kernel *kernel;
+    dpt_kernel *kernel; /* of x, and */
+    dpt_kernel *merge;  /* of the pieces' sums, which are float32 */
+    dpt_dtype type;     /* of x */
     unsigned lanes;
 } dpt_column_sums;
 
@@ -13,12 +15,14 @@ typedef struct dpt_column_sums_args {
     size_t rows, columns; /* columns below 2^32 */
     dpt_location x;       /* (rows, columns) */
     size_t row;           /* elements from row to row of x, below 2^32 */
-    dpt_location y;       /* (columns) */
+    dpt_location y;       /* (columns), float32 */
     bool accumulate;      /* y is added to */
     dpt_location workspace;
 } dpt_column_sums_args;
 
-DPT_CHECK_RESULT dpt_status dpt_column_sums_prepare(dpt_device *device, dpt_column_sums *out);
+/* type: of x. */
+DPT_CHECK_RESULT dpt_status dpt_column_sums_prepare(dpt_device *device, dpt_dtype type,
+                                                    dpt_column_sums *out);
 /* Bytes for this many rows or fewer. */
 size_t dpt_column_sums_workspace(const dpt_device *device, size_t rows, size_t columns);
 DPT_CHECK_RESULT dpt_status dpt_column_sums_run(const dpt_column_sums *sums, dpt_stream *stream,

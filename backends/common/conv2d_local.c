@@ -149,6 +149,7 @@ static dpt_status get_kernel(const dpt_op *op, const tile *t, dpt_kernel **out)
              "-DTILE_M=%zu -DTILE_N=%zu -DTILE_K=%zu -DREG_M=%zu -DREG_N=%zu -DA_WIDTH=%u "
              "-DB_WIDTH=%u -DC_WIDTH=%u",
              t->m, t->n, t->k, t->reg_m, t->reg_n, p.a_width, p.b_width, p.c_width);
+    dpt_program_key_store(&key, op->desc.type);
     snprintf(key.constants, sizeof key.constants, "-DACTIVATION=%uu",
              traits->is_cpu ? 0u : (unsigned)p.activation);
     return dpt_kernel_get(op->device, &key, p.kernel, out);
@@ -174,13 +175,14 @@ static dpt_status launch_tiles(const state *s, dpt_launch *launch,
 static dpt_status run_forward(const dpt_call *call, const share *part)
 {
     const state *s = call->op->plan.state;
+    const dpt_dtype type = call->op->desc.type;
     const dpt_op_args *args = call->args;
     conv2d_local_params params = s->params;
     params.n_samples = (u32)part->n;
     params.tiles_m = (u32)dpt_ceil_div(part->n * params.out_h * params.out_w, s->tile.m);
     dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
-    dpt_launch_tensor(&l, dpt_at(args->out[0], part->first * s->y_bytes), DPT_F32);
-    dpt_launch_tensor(&l, dpt_at(args->in[0], part->first * s->x_bytes), DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(args->out[0], part->first * s->y_bytes), type);
+    dpt_launch_tensor(&l, dpt_at(args->in[0], part->first * s->x_bytes), type);
     dpt_launch_tensor(&l, args->in[1], DPT_F32);
     dpt_launch_tensor(&l, args->in[2], DPT_F32);
     return launch_tiles(s, &l, &params, 1);
@@ -189,6 +191,7 @@ static dpt_status run_forward(const dpt_call *call, const share *part)
 static dpt_status run_data(const dpt_call *call, const share *part)
 {
     const state *s = call->op->plan.state;
+    const dpt_dtype type = call->op->desc.type;
     const dpt_op_args *args = call->args;
     conv2d_local_params params = s->params;
     const size_t rows = dpt_ceil_div(params.in_h, params.stride_h);
@@ -198,10 +201,10 @@ static dpt_status run_data(const dpt_call *call, const share *part)
     params.tiles_m = (u32)dpt_ceil_div(part->n * rows * columns, s->tile.m);
     params.accumulate = part->accumulate;
     dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
-    dpt_launch_tensor(&l, dpt_at(args->out[0], part->first * s->x_bytes), DPT_F32);
-    dpt_launch_tensor(&l, dpt_at(args->in[0], part->first * s->y_bytes), DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(args->out[0], part->first * s->x_bytes), type);
+    dpt_launch_tensor(&l, dpt_at(args->in[0], part->first * s->y_bytes), type);
     dpt_launch_tensor(&l, args->in[1], DPT_F32);
-    dpt_launch_tensor(&l, dpt_at(args->in[2], x_offset), DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(args->in[2], x_offset), type);
     return launch_tiles(s, &l, &params, s->n_phases);
 }
 
@@ -225,6 +228,7 @@ static dpt_status add_parts(const dpt_call *call, size_t n_parts, bool accumulat
 static dpt_status run_weights(const dpt_call *call, const share *part)
 {
     const state *s = call->op->plan.state;
+    const dpt_dtype type = call->op->desc.type;
     const dpt_op_args *args = call->args;
     conv2d_local_params params = s->params;
     const size_t n_pixels = part->n * params.out_h * params.out_w;
@@ -240,8 +244,8 @@ static dpt_status run_weights(const dpt_call *call, const share *part)
     dpt_launch_tensor(&l, direct ? args->out[0] : workspace, DPT_F32);
     dpt_launch_tensor(&l, direct ? args->out[1] : dpt_at(workspace, s->n_weights * sizeof(float)),
                       DPT_F32);
-    dpt_launch_tensor(&l, dpt_at(args->in[0], part->first * s->y_bytes), DPT_F32);
-    dpt_launch_tensor(&l, dpt_at(args->in[1], part->first * s->x_bytes), DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(args->in[0], part->first * s->y_bytes), type);
+    dpt_launch_tensor(&l, dpt_at(args->in[1], part->first * s->x_bytes), type);
     DPT_TRY(launch_tiles(s, &l, &params, n_parts));
     return direct ? DPT_OK : add_parts(call, n_parts, part->accumulate);
 }
@@ -348,8 +352,9 @@ static dpt_status prepare(dpt_op *op, const void *parameters)
     s->tile = *t;
     s->params = params_of(d);
     s->params.activation = (u32)pass_of(op).activation;
-    s->x_bytes = d->in_h * d->in_w * d->in_channels * sizeof(float);
-    s->y_bytes = d->out_h * d->out_w * d->out_channels * sizeof(float);
+    const size_t y_size = d->out_h * d->out_w * d->out_channels;
+    s->x_bytes = d->in_h * d->in_w * d->in_channels * dpt_dtype_bytes(op->desc.type);
+    s->y_bytes = y_size * dpt_dtype_bytes(op->desc.type);
     size_t rows;
     set_matrix(op, s, &rows);
     DPT_TRY(limit_launches(op, s, rows));
@@ -358,8 +363,8 @@ static dpt_status prepare(dpt_op *op, const void *parameters)
     case DPT_OP_CONV2D_BACKWARD_DATA: op->plan.run = backward_data; break;
     default: op->plan.run = backward_weights; DPT_TRY(plan_parts(op, s));
     }
-    op->plan.flops = 2.0 * (double)(s->y_bytes / sizeof(float)) * (double)d->kernel_h *
-                     (double)d->kernel_w * (double)(d->in_channels / d->groups);
+    op->plan.flops = 2.0 * (double)y_size * (double)d->kernel_h * (double)d->kernel_w *
+                     (double)(d->in_channels / d->groups);
     op->plan.exact = true;
     return get_kernel(op, t, &s->kernel);
 }

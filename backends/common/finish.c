@@ -4,9 +4,9 @@
 
 enum { MOST_ELEMENTS = 1 << 30 };
 
-dpt_status dpt_finish_prepare(dpt_device *device, dpt_kernel **out)
+dpt_status dpt_finish_prepare(dpt_device *device, dpt_dtype type, dpt_kernel **out)
 {
-    return dpt_kernel_of(device, "finish.cl", "dpt_finish", out);
+    return dpt_kernel_storing(device, "finish.cl", type, "dpt_finish", out);
 }
 
 static bool is_same(dpt_location a, dpt_location b)
@@ -24,7 +24,7 @@ static bool has_work(const dpt_finish_args *a)
 static dpt_status launch(dpt_kernel *kernel, dpt_stream *stream, const dpt_finish_args *a,
                          size_t first, size_t rows)
 {
-    const size_t skip = first * a->columns * sizeof(float);
+    const size_t skip = first * a->columns, bytes = dpt_dtype_bytes(a->type);
     const finish_params p = {.columns = divisor_of((u32)a->columns),
                              .count = (u32)(rows * a->columns),
                              .accumulate = a->accumulate,
@@ -33,11 +33,11 @@ static dpt_status launch(dpt_kernel *kernel, dpt_stream *stream, const dpt_finis
                              .mask_activation = (u32)a->mask_activation};
     const dpt_location none = {NULL, 0};
     dpt_launch l = dpt_launch_begin(stream, kernel);
-    dpt_launch_tensor(&l, dpt_at(a->y, skip), DPT_F32);
-    dpt_launch_tensor(&l, dpt_at(a->product, skip), DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(a->y, skip * bytes), a->type);
+    dpt_launch_tensor(&l, dpt_at(a->product, skip * sizeof(float)), DPT_F32);
     dpt_launch_tensor(&l, a->bias, DPT_F32);
-    dpt_launch_tensor(&l, p.mask_activation == DPT_ACT_NONE ? none : dpt_at(a->mask, skip),
-                      DPT_F32);
+    dpt_launch_tensor(&l, p.mask_activation == DPT_ACT_NONE ? none : dpt_at(a->mask, skip * bytes),
+                      a->type);
     dpt_launch_value(&l, &p, sizeof p);
     return dpt_launch_elements(&l, p.count, 1);
 }

@@ -65,6 +65,20 @@ dpt_status dpt_launch_elements(dpt_launch *launch, size_t per_sample, size_t n_s
 
 dpt_status dpt_kernel_of(dpt_device *device, const char *file, const char *name, dpt_kernel **out)
 {
-    const dpt_program_key key = {.file = file};
+    return dpt_kernel_storing(device, file, DPT_F32, name, out);
+}
+
+void dpt_program_key_store(dpt_program_key *key, dpt_dtype type)
+{
+    const size_t n = strlen(key->options);
+    if (type != DPT_BF16) return;
+    snprintf(key->options + n, sizeof key->options - n, "%s-DBF16=1", n > 0 ? " " : "");
+}
+
+dpt_status dpt_kernel_storing(dpt_device *device, const char *file, dpt_dtype type,
+                              const char *name, dpt_kernel **out)
+{
+    dpt_program_key key = {.file = file};
+    dpt_program_key_store(&key, type);
     return dpt_kernel_get(device, &key, name, out);
 }

@@ -20,6 +20,7 @@ typedef struct dpt_traits {
     unsigned vector_width;    /* floats of a CPU's vectors */
     size_t most_group_size;   /* that the device allows */
     size_t most_shared_bytes; /* of local memory that a group may have */
+    dpt_dtype activations;    /* as in dpt_device_info */
 } dpt_traits;
 
 /* The backend's. */
@@ -48,6 +49,12 @@ DPT_CHECK_RESULT dpt_status dpt_kernel_get(dpt_device *device, const dpt_program
 /* With no macros of its own. */
 DPT_CHECK_RESULT dpt_status dpt_kernel_of(dpt_device *device, const char *file, const char *name,
                                           dpt_kernel **out);
+/* Adds to a key's options what says that the program stores activations as `type`: nothing for
+   float32, BF16 (kernels/dialect.h) for bfloat16. */
+void dpt_program_key_store(dpt_program_key *key, dpt_dtype type);
+/* With that alone. */
+DPT_CHECK_RESULT dpt_status dpt_kernel_storing(dpt_device *device, const char *file, dpt_dtype type,
+                                               const char *name, dpt_kernel **out);
 
 /* ---- Launching ------------------------------------------------------------------------------- */
 

@@ -40,14 +40,15 @@ static dpt_product backward_data(const dpt_linear_desc *d, size_t n, const dpt_o
 }
 
 /* dy (n,out), x (n,in) -> dw (rows,in) = dy^T x of columns first .. of dy */
-static dpt_product backward_weights(const dpt_linear_desc *d, size_t n, const dpt_op_args *args)
+static dpt_product backward_weights(const dpt_linear_desc *d, dpt_dtype type, size_t n,
+                                    const dpt_op_args *args)
 {
     return (dpt_product){
         .m = dpt_linear_rows(d),
         .n = d->in,
         .k = n,
         .a_transposed = true,
-        .a = dpt_at(args->in[0], d->first * sizeof(float)),
+        .a = dpt_at(args->in[0], d->first * dpt_dtype_bytes(type)),
         .lda = d->out,
         .b = args->in[1],
         .ldb = d->in,
@@ -62,7 +63,11 @@ dpt_product dpt_linear_product(const dpt_op_desc *desc, size_t n, const dpt_op_a
     dpt_product product = desc->kind == DPT_OP_LINEAR_FORWARD ? forward(d, n, args)
                           : desc->kind == DPT_OP_LINEAR_BACKWARD_DATA
                               ? backward_data(d, n, args)
-                              : backward_weights(d, n, args);
+                              : backward_weights(d, desc->type, n, args);
+    const bool is_weights = desc->kind == DPT_OP_LINEAR_BACKWARD_WEIGHTS;
+    product.a_type = desc->type;
+    product.b_type = is_weights ? desc->type : DPT_F32;
+    product.c_type = is_weights ? DPT_F32 : desc->type;
     product.accumulate = (args->flags & DPT_RUN_ACCUMULATE) != 0;
     return product;
 }
@@ -90,13 +95,18 @@ bool dpt_linear_is_exact(const dpt_op_desc *desc)
     return fused == DPT_ACT_NONE || fused == DPT_ACT_RELU;
 }
 
-dpt_status dpt_product_finish(dpt_kernel *kernel, dpt_stream *stream, const dpt_product *product)
+dpt_status dpt_product_finish(dpt_kernel *kernel, dpt_stream *stream, const dpt_product *product,
+                              dpt_location computed)
 {
+    const bool in_place =
+        computed.buffer == product->c.buffer && computed.offset_bytes == product->c.offset_bytes;
     const dpt_finish_args args = {
         .rows = product->m,
         .columns = product->n,
-        .product = product->c,
+        .type = product->c_type,
+        .product = computed,
         .y = product->c,
+        .accumulate = product->accumulate && !in_place,
         .bias = product->bias,
         .activation = product->activation,
         .mask = product->mask,
@@ -110,7 +120,7 @@ dpt_status dpt_product_finish(dpt_kernel *kernel, dpt_stream *stream, const dpt_
 static dpt_status prepare_bias(dpt_op *op, dpt_bias_gradient gradient, dpt_bias_gradient *out)
 {
     const size_t most_rows = dpt_size_mul(op->max_samples, gradient.rows);
-    DPT_TRY(dpt_column_sums_prepare(op->device, &gradient.sums));
+    DPT_TRY(dpt_column_sums_prepare(op->device, op->desc.type, &gradient.sums));
     gradient.offset_bytes = dpt_size_align(op->plan.workspace_bytes);
     op->plan.workspace_bytes =
         dpt_size_add(gradient.offset_bytes,
@@ -140,7 +150,7 @@ dpt_status dpt_bias_gradient_run(const dpt_call *call, const dpt_bias_gradient *
     const dpt_column_sums_args sums = {
         .rows = call->n_samples * gradient->rows,
         .columns = gradient->slice_columns,
-        .x = dpt_at(call->args->in[0], gradient->first * sizeof(float)),
+        .x = dpt_at(call->args->in[0], gradient->first * dpt_dtype_bytes(call->op->desc.type)),
         .row = gradient->columns,
         .y = call->args->out[1],
         .accumulate = call->accumulate,

@@ -12,7 +12,8 @@ typedef struct dpt_product {
     size_t m, n, k;
     bool a_transposed, b_transposed; /* A is stored (k,m), B (n,k) */
     dpt_location a, b, c;
-    size_t lda, ldb, ldc; /* elements from row to row, as stored; ldc = n */
+    dpt_dtype a_type, b_type, c_type; /* c_type is mask's too */
+    size_t lda, ldb, ldc;             /* elements from row to row, as stored; ldc = n */
     bool accumulate;
     bool has_bias;
     dpt_location bias;
@@ -31,9 +32,11 @@ bool dpt_linear_is_finished(const dpt_op_desc *desc);
 /* Integers stay exact. */
 bool dpt_linear_is_exact(const dpt_op_desc *desc);
 
-/* Enqueues what follows a product that a library has left in C. */
+/* Enqueues what follows a product that a library has left in `computed`, as float32.  That is C,
+   where C is float32, with what was to be added to; or memory that shares nothing with C, which is
+   then rounded, and added to, here. */
 DPT_CHECK_RESULT dpt_status dpt_product_finish(dpt_kernel *kernel, dpt_stream *stream,
-                                               const dpt_product *product);
+                                               const dpt_product *product, dpt_location computed);
 
 /* The second output of ..._BACKWARD_WEIGHTS: sums over the rows of dy, the first input. */
 typedef struct dpt_bias_gradient {

@@ -29,7 +29,8 @@ static void release(dpt_device *device, dpt_op *op)
 static dpt_status prepare(dpt_device *device, const dpt_op_request *request, dpt_op **out,
                           dpt_op_info *info)
 {
-    if (request->desc->type != DPT_F32)
+    const dpt_dtype type = request->desc->type;
+    if (type != DPT_F32 && type != dpt_traits_of(device)->activations)
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
                         "this device stores activations as float32 and in no other type");
     dpt_op *op = malloc(sizeof *op);

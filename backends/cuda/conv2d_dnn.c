@@ -242,7 +242,7 @@ static dpt_status prepare(dpt_op *op, const void *rank)
     if (!s) return DPT_E_NO_MEMORY;
     op->plan.destroy = destroy;
     DPT_TRY(prepare_plan(op, s, *(const size_t *)rank));
-    DPT_TRY(dpt_finish_prepare(op->device, &s->finish));
+    DPT_TRY(dpt_finish_prepare(op->device, DPT_F32, &s->finish));
     s->sum_offset = s->plan_bytes;
     op->plan.workspace_bytes = dpt_size_add(s->plan_bytes, dpt_size_align(sum_bytes(op)));
     if (has_bias)

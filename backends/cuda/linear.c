@@ -45,7 +45,7 @@ static dpt_status run_blas(const dpt_call *call)
     const linear *s = call->op->plan.state;
     const dpt_product p = dpt_linear_product(&call->op->desc, call->n_samples, call->args);
     if (p.m > 0) DPT_TRY(multiply(call, &p));
-    if (p.m > 0 && s->finish) DPT_TRY(dpt_product_finish(s->finish, call->stream, &p));
+    if (p.m > 0 && s->finish) DPT_TRY(dpt_product_finish(s->finish, call->stream, &p, p.c));
     return dpt_bias_gradient_run(call, &s->bias);
 }
 
@@ -59,7 +59,8 @@ static dpt_status prepare_blas(dpt_op *op)
     if (!s) return DPT_E_NO_MEMORY;
     DPT_TRY(dpt_cuda_products_create(op->device, &s->products));
     if (p.m > 0 && p.k > 0) DPT_TRY(dpt_cuda_product_plan(s->products, &p));
-    if (!dpt_cuda_product_is_whole(&p)) DPT_TRY(dpt_finish_prepare(op->device, &s->finish));
+    if (!dpt_cuda_product_is_whole(&p))
+        DPT_TRY(dpt_finish_prepare(op->device, DPT_F32, &s->finish));
     op->plan.workspace_bytes = dpt_cuda_products_workspace(op->device);
     DPT_TRY(dpt_linear_bias_prepare(op, &s->bias));
     op->plan.run = run_blas;

@@ -9,25 +9,26 @@
 #endif
 
 /* x -> y */
-KERNEL void dpt_activation_forward(OUT(float, y), IN(float, x), const activation_params p)
+KERNEL void dpt_activation_forward(OUT(act, y), IN(act, x), const activation_params p)
 {
-    TENSOR_OUT(float, y);
-    TENSOR_IN(float, x);
+    TENSOR_OUT(act, y);
+    TENSOR_IN(act, x);
     FOR_ELEMENTS (i, p.count)
-        y[i] = activate(ACTIVATION, x[i]);
+        PUT(y, i, activate(ACTIVATION, GET(x, i)));
 }
 
 /* dy, y (GELU: x) -> dx, which may be dy */
-KERNEL void dpt_activation_backward(OUT(float, dx), IN(float, dy), IN(float, y),
+KERNEL void dpt_activation_backward(OUT(act, dx), IN(act, dy), IN(act, y),
                                     const activation_params p)
 {
-    TENSOR_OUT(float, dx);
-    TENSOR_IN(float, dy);
-    TENSOR_IN(float, y);
+    TENSOR_OUT(act, dx);
+    TENSOR_IN(act, dy);
+    TENSOR_IN(act, y);
     FOR_ELEMENTS (i, p.count) {
-        const float slope =
-            ACTIVATION == ACTIVATION_GELU ? gelu_slope(y[i]) : activation_slope(ACTIVATION, y[i]);
-        const float own = dy[i] * slope;
-        dx[i] = p.accumulate ? dx[i] + own : own;
+        const float slope = ACTIVATION == ACTIVATION_GELU
+                                ? gelu_slope(GET(y, i))
+                                : activation_slope(ACTIVATION, GET(y, i));
+        const float own = GET(dy, i) * slope;
+        PUT(dx, i, p.accumulate ? GET(dx, i) + own : own);
     }
 }

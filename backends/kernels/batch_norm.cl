@@ -24,11 +24,11 @@ typedef struct chunk_statistics {
 } chunk_statistics;
 
 /* A row joins `before` others, at n places. */
-DEVICE void join_row(chunk_statistics *s, GLOBAL const float *x, u32 n, float before)
+DEVICE void join_row(chunk_statistics *s, GLOBAL const act *x, u32 n, float before)
 {
     const float share = 1.0f / (before + 1.0f), weight = before * share;
     for (u32 i = 0; i < n; i++) {
-        const float delta = (x[i] - s->shift[i]) - s->offset[i];
+        const float delta = (GET(x, i) - s->shift[i]) - s->offset[i];
         s->offset[i] = FMA(delta, share, s->offset[i]);
         s->m2[i] = FMA(delta * delta, weight, s->m2[i]);
     }
@@ -36,19 +36,19 @@ DEVICE void join_row(chunk_statistics *s, GLOBAL const float *x, u32 n, float be
 
 /* BLOCK rows join `before` others: their mean, as a difference from the one so far, and their
    squared deviations from their mean. */
-DEVICE void join_block(chunk_statistics *s, GLOBAL const float *x, u64 period, u32 n, float before)
+DEVICE void join_block(chunk_statistics *s, GLOBAL const act *x, u64 period, u32 n, float before)
 {
     const float share = (float)BLOCK / (before + (float)BLOCK), weight = before * share;
     for (u32 i = 0; i < n; i++) {
         const float shift = s->shift[i], offset = s->offset[i];
-        const float d0 = (x[i] - shift) - offset;
-        const float d1 = (x[period + i] - shift) - offset;
-        const float d2 = (x[2 * period + i] - shift) - offset;
-        const float d3 = (x[3 * period + i] - shift) - offset;
-        const float d4 = (x[4 * period + i] - shift) - offset;
-        const float d5 = (x[5 * period + i] - shift) - offset;
-        const float d6 = (x[6 * period + i] - shift) - offset;
-        const float d7 = (x[7 * period + i] - shift) - offset;
+        const float d0 = (GET(x, i) - shift) - offset;
+        const float d1 = (GET(x, period + i) - shift) - offset;
+        const float d2 = (GET(x, 2 * period + i) - shift) - offset;
+        const float d3 = (GET(x, 3 * period + i) - shift) - offset;
+        const float d4 = (GET(x, 4 * period + i) - shift) - offset;
+        const float d5 = (GET(x, 5 * period + i) - shift) - offset;
+        const float d6 = (GET(x, 6 * period + i) - shift) - offset;
+        const float d7 = (GET(x, 7 * period + i) - shift) - offset;
         const float delta =
             (((d0 + d1) + (d2 + d3)) + ((d4 + d5) + (d6 + d7))) * (1.0f / (float)BLOCK);
         const float e0 = d0 - delta, e1 = d1 - delta, e2 = d2 - delta, e3 = d3 - delta;
@@ -61,17 +61,17 @@ DEVICE void join_block(chunk_statistics *s, GLOBAL const float *x, u64 period, u
 }
 
 /* x (rows,channels) -> entries (3, n_chunks, period): mean in two floats, M2 */
-KERNEL void dpt_batch_norm_chunks(OUT(float, entries), IN(float, x), const columns p)
+KERNEL void dpt_batch_norm_chunks(OUT(float, entries), IN(act, x), const columns p)
 {
     TENSOR_OUT(float, entries);
-    TENSOR_IN(float, x);
+    TENSOR_IN(act, x);
     chunk_statistics s;
     if (GLOBAL_ID >= (u64)p.n_chunks * p.n_tiles) return;
     const tile t = tile_of(p, GLOBAL_ID);
     const u32 n_first = t.n_periods > 0 ? t.n : t.rest;
     u64 done = 0, at = t.begin;
     for (u32 i = 0; i < t.n; i++) {
-        s.shift[i] = i < n_first ? x[at + i] : 0.0f;
+        s.shift[i] = i < n_first ? GET(x, at + i) : 0.0f;
         s.offset[i] = s.m2[i] = 0.0f;
     }
     for (; done + BLOCK <= t.n_periods; done += BLOCK, at += (u64)BLOCK * p.period)
@@ -240,31 +240,31 @@ typedef struct forward_factors {
     float mean[TILE], scale[TILE], shift[TILE];
 } forward_factors;
 
-DEVICE void normalise(const forward_factors *f, GLOBAL const float *RESTRICT x,
-                      GLOBAL const float *RESTRICT residual, GLOBAL float *RESTRICT y, u32 n,
+DEVICE void normalise(const forward_factors *f, GLOBAL const act *RESTRICT x,
+                      GLOBAL const act *RESTRICT residual, GLOBAL act *RESTRICT y, u32 n,
                       const batch_norm_params p)
 {
     if (p.has_residual) {
         for (u32 i = 0; i < n; i++) {
-            const float value = FMA(x[i] - f->mean[i], f->scale[i], f->shift[i]) + residual[i];
-            y[i] = activate(ACTIVATION, value);
+            const float own = FMA(GET(x, i) - f->mean[i], f->scale[i], f->shift[i]);
+            PUT(y, i, activate(ACTIVATION, own + GET(residual, i)));
         }
         return;
     }
     for (u32 i = 0; i < n; i++)
-        y[i] = activate(ACTIVATION, FMA(x[i] - f->mean[i], f->scale[i], f->shift[i]));
+        PUT(y, i, activate(ACTIVATION, FMA(GET(x, i) - f->mean[i], f->scale[i], f->shift[i])));
 }
 
 /* x (rows,channels), moments (3,channels), w, b, residual as x or none -> y as x */
-KERNEL void dpt_batch_norm_forward(OUT(float, y), IN(float, x), IN(float, moments), IN(float, w),
-                                   IN(float, b), IN(float, residual), const batch_norm_params p)
+KERNEL void dpt_batch_norm_forward(OUT(act, y), IN(act, x), IN(float, moments), IN(float, w),
+                                   IN(float, b), IN(act, residual), const batch_norm_params p)
 {
-    TENSOR_OUT(float, y);
-    TENSOR_IN(float, x);
+    TENSOR_OUT(act, y);
+    TENSOR_IN(act, x);
     TENSOR_IN(float, moments);
     TENSOR_IN(float, w);
     TENSOR_IN(float, b);
-    TENSOR_IN(float, residual);
+    TENSOR_IN(act, residual);
     forward_factors f;
     if (GLOBAL_ID >= (u64)p.grid.n_chunks * p.grid.n_tiles) return;
     const tile t = tile_of(p.grid, GLOBAL_ID);
@@ -297,40 +297,40 @@ DEVICE void add_terms(backward_sums *s, u32 i, float sum, float product)
     s->product_low[i] = products.low;
 }
 
-DEVICE void add_row(backward_sums *s, GLOBAL const float *dy, GLOBAL const float *x, u32 n)
+DEVICE void add_row(backward_sums *s, GLOBAL const act *dy, GLOBAL const act *x, u32 n)
 {
     for (u32 i = 0; i < n; i++)
-        add_terms(s, i, dy[i], FMA(dy[i], x[i] - s->mean[i], 0.0f));
+        add_terms(s, i, GET(dy, i), FMA(GET(dy, i), GET(x, i) - s->mean[i], 0.0f));
 }
 
 /* BLOCK rows. */
-DEVICE void add_block(backward_sums *s, GLOBAL const float *dy, GLOBAL const float *x, u64 period,
+DEVICE void add_block(backward_sums *s, GLOBAL const act *dy, GLOBAL const act *x, u64 period,
                       u32 n)
 {
     for (u32 i = 0; i < n; i++) {
         const float mean = s->mean[i];
-        const float d0 = dy[i], d1 = dy[period + i];
-        const float d2 = dy[2 * period + i], d3 = dy[3 * period + i];
-        const float d4 = dy[4 * period + i], d5 = dy[5 * period + i];
-        const float d6 = dy[6 * period + i], d7 = dy[7 * period + i];
-        float even = d0 * (x[i] - mean), odd = d1 * (x[period + i] - mean);
-        even = FMA(d2, x[2 * period + i] - mean, even);
-        odd = FMA(d3, x[3 * period + i] - mean, odd);
-        even = FMA(d4, x[4 * period + i] - mean, even);
-        odd = FMA(d5, x[5 * period + i] - mean, odd);
-        even = FMA(d6, x[6 * period + i] - mean, even);
-        odd = FMA(d7, x[7 * period + i] - mean, odd);
+        const float d0 = GET(dy, i), d1 = GET(dy, period + i);
+        const float d2 = GET(dy, 2 * period + i), d3 = GET(dy, 3 * period + i);
+        const float d4 = GET(dy, 4 * period + i), d5 = GET(dy, 5 * period + i);
+        const float d6 = GET(dy, 6 * period + i), d7 = GET(dy, 7 * period + i);
+        float even = d0 * (GET(x, i) - mean), odd = d1 * (GET(x, period + i) - mean);
+        even = FMA(d2, GET(x, 2 * period + i) - mean, even);
+        odd = FMA(d3, GET(x, 3 * period + i) - mean, odd);
+        even = FMA(d4, GET(x, 4 * period + i) - mean, even);
+        odd = FMA(d5, GET(x, 5 * period + i) - mean, odd);
+        even = FMA(d6, GET(x, 6 * period + i) - mean, even);
+        odd = FMA(d7, GET(x, 7 * period + i) - mean, odd);
         add_terms(s, i, ((d0 + d1) + (d2 + d3)) + ((d4 + d5) + (d6 + d7)), even + odd);
     }
 }
 
 /* dy, x (rows,channels), moments (3,channels) -> entries (2, n_chunks, period) */
-KERNEL void dpt_batch_norm_backward_chunks(OUT(float, entries), IN(float, dy), IN(float, x),
+KERNEL void dpt_batch_norm_backward_chunks(OUT(float, entries), IN(act, dy), IN(act, x),
                                            IN(float, moments), const columns p)
 {
     TENSOR_OUT(float, entries);
-    TENSOR_IN(float, dy);
-    TENSOR_IN(float, x);
+    TENSOR_IN(act, dy);
+    TENSOR_IN(act, x);
     TENSOR_IN(float, moments);
     backward_sums s;
     if (GLOBAL_ID >= (u64)p.n_chunks * p.n_tiles) return;
@@ -404,26 +404,25 @@ DEVICE void backward_factor(backward_factors *f, u32 i, u32 c, GLOBAL const floa
     f->slope[i] = pair_value(product) * inverse_count * inverse;
 }
 
-DEVICE void differentiate(const backward_factors *f, GLOBAL const float *RESTRICT dy,
-                          GLOBAL const float *RESTRICT x, GLOBAL float *RESTRICT dx, u32 n,
+DEVICE void differentiate(const backward_factors *f, GLOBAL const act *RESTRICT dy,
+                          GLOBAL const act *RESTRICT x, GLOBAL act *RESTRICT dx, u32 n,
                           const batch_norm_params p)
 {
     for (u32 i = 0; i < n; i++) {
-        const float deviation = x[i] - f->mean[i];
-        const float rest = FMA(-deviation, f->slope[i], dy[i] - f->offset[i]);
-        const float before = p.accumulate ? dx[i] : 0.0f;
-        dx[i] = FMA(rest, f->scale[i], before) * activation_slope(ACTIVATION, x[i]);
+        const float deviation = GET(x, i) - f->mean[i];
+        const float rest = FMA(-deviation, f->slope[i], GET(dy, i) - f->offset[i]);
+        const float before = p.accumulate ? GET(dx, i) : 0.0f;
+        PUT(dx, i, FMA(rest, f->scale[i], before) * activation_slope(ACTIVATION, GET(x, i)));
     }
 }
 
 /* dy, x (rows,channels), moments (3,channels), w, parts (n_parts,2,channels) -> dx as x */
-KERNEL void dpt_batch_norm_backward_data(OUT(float, dx), IN(float, dy), IN(float, x),
-                                         IN(float, moments), IN(float, w), IN(float, parts),
-                                         const batch_norm_params p)
+KERNEL void dpt_batch_norm_backward_data(OUT(act, dx), IN(act, dy), IN(act, x), IN(float, moments),
+                                         IN(float, w), IN(float, parts), const batch_norm_params p)
 {
-    TENSOR_OUT(float, dx);
-    TENSOR_IN(float, dy);
-    TENSOR_IN(float, x);
+    TENSOR_OUT(act, dx);
+    TENSOR_IN(act, dy);
+    TENSOR_IN(act, x);
     TENSOR_IN(float, moments);
     TENSOR_IN(float, w);
     TENSOR_IN(float, parts);

@@ -5,6 +5,7 @@
 #if LANES == 1
 #define VEC float
 #define LOAD(p) (*(p))
+#define LOAD_X(p) GET(p, 0)
 #define STORE(x, p) (*(p) = (x))
 #else
 #define JOIN_(a, b) a##b
@@ -12,34 +13,39 @@
 #define VEC JOIN(float, LANES)
 #define LOAD(p) JOIN(vload, LANES)(0, (p))
 #define STORE(x, p) JOIN(vstore, LANES)((x), 0, (p))
+#if defined(BF16) && BF16
+#define LOAD_X(p) JOIN(as_float, LANES)(JOIN(convert_uint, LANES)(JOIN(vload, LANES)(0, (p))) << 16)
+#else
+#define LOAD_X(p) LOAD(p)
+#endif
 #endif
 
 /* Rows begin .. end-1 of LANES columns; rows lie `length` elements apart. */
-DEVICE void sum_vectors(GLOBAL float *to, GLOBAL const float *x, u32 length, u64 begin, u64 end,
+DEVICE void sum_vectors(GLOBAL float *to, GLOBAL const act *x, u32 length, u64 begin, u64 end,
                         u32 accumulate)
 {
     VEC sum = (VEC)(0.0f);
     for (u64 row = begin; row < end; row++)
-        sum += LOAD(x + row * length);
+        sum += LOAD_X(x + row * length);
     if (accumulate) sum += LOAD(to);
     STORE(sum, to);
 }
 
 /* Of one column. */
-DEVICE void sum_column(GLOBAL float *to, GLOBAL const float *x, u32 length, u64 begin, u64 end,
+DEVICE void sum_column(GLOBAL float *to, GLOBAL const act *x, u32 length, u64 begin, u64 end,
                        u32 accumulate)
 {
     float sum = 0.0f;
     for (u64 row = begin; row < end; row++)
-        sum += x[row * length];
+        sum += GET(x, row * length);
     *to = accumulate ? *to + sum : sum;
 }
 
 /* x (rows, columns), rows p.row apart -> y (n_pieces, columns): one item for each piece and LANES columns */
-KERNEL void column_sums(OUT(float, y), IN(float, x), const column_sums_params p)
+KERNEL void column_sums(OUT(float, y), IN(act, x), const column_sums_params p)
 {
     TENSOR_OUT(float, y);
-    TENSOR_IN(float, x);
+    TENSOR_IN(act, x);
     const u32 n_vectors = (p.columns + LANES - 1) / LANES;
     const u64 piece = GLOBAL_ID / n_vectors;
     const u32 column = (u32)(GLOBAL_ID % n_vectors) * LANES;

@@ -99,7 +99,7 @@ DEVICE void put_filters(LOCAL float *slice, float fetched[LOADS_B][B_WIDTH])
 }
 
 /* A row of C: dx, x: of its pixel, the group's first channel. */
-DEVICE void write_pixel(GLOBAL float *dx, GLOBAL const float *x, const conv2d_local_params *p,
+DEVICE void write_pixel(GLOBAL act *dx, GLOBAL const act *x, const conv2d_local_params *p,
                         tile_id tile, const float sums[REG_N])
 {
     const item_id item = own_item();
@@ -111,21 +111,21 @@ DEVICE void write_pixel(GLOBAL float *dx, GLOBAL const float *x, const conv2d_lo
         for (u32 e = 0; e < 4; e++)
             four[e] = sums[j + e];
         if (p->accumulate) {
-            read_four(other, dx, n, channels);
+            read_four_act(other, dx, n, channels);
             for (u32 e = 0; e < 4; e++)
                 four[e] += other[e];
         }
         if (ACTIVATION_IN(p) != ACTIVATION_NONE) {
-            read_four(other, x, n, channels);
+            read_four_act(other, x, n, channels);
             for (u32 e = 0; e < 4; e++)
                 four[e] *= activation_slope(ACTIVATION_IN(p), other[e]);
         }
-        write_four(dx, n, channels, four);
+        write_four_act(dx, n, channels, four);
     }
 }
 
 /* dx, x: of the group's first channel. */
-DEVICE void write_inputs(GLOBAL float *dx, GLOBAL const float *x, const conv2d_local_params *p,
+DEVICE void write_inputs(GLOBAL act *dx, GLOBAL const act *x, const conv2d_local_params *p,
                          tile_id tile, phase rows, phase columns, float sums[REG_M][REG_N])
 {
     const item_id item = own_item();
@@ -146,15 +146,15 @@ DEVICE void write_inputs(GLOBAL float *dx, GLOBAL const float *x, const conv2d_l
 }
 
 /* dy (n,out_h,out_w,O), w (O,kernel_h,kernel_w,C/groups), x for the mask -> dx (n,in_h,in_w,C) */
-TILE_KERNEL void dpt_conv2d_local_data(OUT(float, dx), IN(float, dy), IN(float, w), IN(float, x),
+TILE_KERNEL void dpt_conv2d_local_data(OUT(act, dx), IN(act, dy), IN(float, w), IN(act, x),
                                        const conv2d_local_params p)
 {
     SHARED float4 a_slices[2 * SLICE_A / 4], b_slices[2 * SLICE_B / 4];
     LOCAL float *a = (LOCAL float *)a_slices, *b = (LOCAL float *)b_slices;
-    TENSOR_OUT(float, dx);
-    TENSOR_IN(float, dy);
+    TENSOR_OUT(act, dx);
+    TENSOR_IN(act, dy);
     TENSOR_IN(float, w);
-    TENSOR_IN(float, x);
+    TENSOR_IN(act, x);
     const tile_id tile = own_tile(&p);
     const item_id item = own_item();
     const u32 channels = p.in_channels / p.groups, filters = p.out_channels / p.groups;

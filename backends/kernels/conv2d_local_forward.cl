@@ -58,7 +58,7 @@ DEVICE void put_filters(LOCAL float *slice, float fetched[LOADS_B][B_WIDTH])
 }
 
 /* y: of the group's first channel. */
-DEVICE void write_outputs(GLOBAL float *y, GLOBAL const float *bias, const conv2d_local_params *p,
+DEVICE void write_outputs(GLOBAL act *y, GLOBAL const float *bias, const conv2d_local_params *p,
                           tile_id tile, float sums[REG_M][REG_N])
 {
     const item_id item = own_item();
@@ -75,19 +75,20 @@ DEVICE void write_outputs(GLOBAL float *y, GLOBAL const float *bias, const conv2
             float four[4];
             for (u32 e = 0; e < 4; e++)
                 four[e] = activate(ACTIVATION_IN(p), sums[i][j + e] + offset[e]);
-            if (pixel < n_pixels) write_four(y + (u64)pixel * p->out_channels, n, filters, four);
+            if (pixel < n_pixels)
+                write_four_act(y + (u64)pixel * p->out_channels, n, filters, four);
         }
     }
 }
 
 /* x (n,in_h,in_w,C), w (O,kernel_h,kernel_w,C/groups), bias (O) -> y (n,out_h,out_w,O) */
-TILE_KERNEL void dpt_conv2d_local_forward(OUT(float, y), IN(float, x), IN(float, w),
-                                          IN(float, bias), const conv2d_local_params p)
+TILE_KERNEL void dpt_conv2d_local_forward(OUT(act, y), IN(act, x), IN(float, w), IN(float, bias),
+                                          const conv2d_local_params p)
 {
     SHARED float4 a_slices[2 * SLICE_A / 4], b_slices[2 * SLICE_B / 4];
     LOCAL float *a = (LOCAL float *)a_slices, *b = (LOCAL float *)b_slices;
-    TENSOR_OUT(float, y);
-    TENSOR_IN(float, x);
+    TENSOR_OUT(act, y);
+    TENSOR_IN(act, x);
     TENSOR_IN(float, w);
     TENSOR_IN(float, bias);
     const tile_id tile = own_tile(&p);

@@ -180,6 +180,26 @@ DEVICE void fetch(float *to, GLOBAL const float *from, long place, bool exists, 
     }
 }
 
+/* The same of activations, whose 4 elements are 8 bytes where they are bfloat16. */
+#if defined(BF16) && BF16
+DEVICE void fetch_act(float *to, GLOBAL const act *from, long place, bool exists, u32 width)
+{
+    if (width == 4) {
+        uint2 piece;
+        piece.x = piece.y = 0;
+        if (exists) piece = *(GLOBAL const uint2 *)(from + place);
+        to[0] = AS_FLOAT(piece.x << 16);
+        to[1] = AS_FLOAT(piece.x & 0xffff0000u);
+        to[2] = AS_FLOAT(piece.y << 16);
+        to[3] = AS_FLOAT(piece.y & 0xffff0000u);
+    } else {
+        to[0] = exists ? GET(from, place) : 0.0f;
+    }
+}
+#else
+#define fetch_act fetch
+#endif
+
 /* A piece along K into a column of the slice. */
 DEVICE void put_upright(LOCAL float *to, u32 line_length, const float *piece, u32 width)
 {
@@ -260,5 +280,34 @@ DEVICE void write_four(GLOBAL float *row, u32 n, u32 limit, const float *four)
         if (n + i < limit) row[n + i] = four[i];
 #endif
 }
+
+/* The same of activations. */
+#if defined(BF16) && BF16
+DEVICE void read_four_act(float *to, GLOBAL const act *row, u32 n, u32 limit)
+{
+#if C_WIDTH == 4
+    fetch_act(to, row, n, n < limit, 4);
+#else
+    for (u32 i = 0; i < 4; i++)
+        to[i] = n + i < limit ? GET(row, n + i) : 0.0f;
+#endif
+}
+
+DEVICE void write_four_act(GLOBAL act *row, u32 n, u32 limit, const float *four)
+{
+#if C_WIDTH == 4
+    uint2 piece;
+    piece.x = (u32)narrow(four[0]) | (u32)narrow(four[1]) << 16;
+    piece.y = (u32)narrow(four[2]) | (u32)narrow(four[3]) << 16;
+    if (n < limit) *(GLOBAL uint2 *)(row + n) = piece;
+#else
+    for (u32 i = 0; i < 4; i++)
+        if (n + i < limit) PUT(row, n + i, four[i]);
+#endif
+}
+#else
+#define read_four_act  read_four
+#define write_four_act write_four
+#endif
 
 #endif

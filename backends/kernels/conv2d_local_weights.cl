@@ -14,15 +14,15 @@
 #define BIASES   ((TILE_M + ITEMS - 1) / ITEMS)
 
 /* dy: of the chunk's pixel k, the tile's first channel, of which `left` follow. */
-DEVICE void fetch_gradients(float fetched[LOADS_A][A_WIDTH], GLOBAL const float *dy, u32 channels,
+DEVICE void fetch_gradients(float fetched[LOADS_A][A_WIDTH], GLOBAL const act *dy, u32 channels,
                             u32 left, u32 pixels)
 {
     const u32 column = PIECE_OF(ACROSS_M) * A_WIDTH;
     UNROLL
     for (u32 i = 0; i < LOADS_A; i++) {
         const u32 line = LINE_OF(i, ACROSS_M);
-        fetch(fetched[i], dy, (long)line * channels + column, line < pixels && column < left,
-              A_WIDTH);
+        fetch_act(fetched[i], dy, (long)line * channels + column, line < pixels && column < left,
+                  A_WIDTH);
     }
 }
 
@@ -58,7 +58,7 @@ DEVICE tap_view find_tap(const conv2d_local_params *p, tile_id tile)
     return tap;
 }
 
-DEVICE void fetch_inputs(float fetched[LOADS_B][B_WIDTH], GLOBAL const float *x,
+DEVICE void fetch_inputs(float fetched[LOADS_B][B_WIDTH], GLOBAL const act *x,
                          const conv2d_local_params *p, tap_view tap, const digits at[LOADS_B],
                          u32 pixels)
 {
@@ -70,7 +70,7 @@ DEVICE void fetch_inputs(float fetched[LOADS_B][B_WIDTH], GLOBAL const float *x,
             tap.exists && LINE_OF(i, ACROSS_N) < pixels && (u32)h < p->in_h && (u32)w < p->in_w;
         const int place = (h * (int)p->in_w + w) * (int)p->in_channels + (int)tap.channel;
         const u32 sample = p->in_h * p->in_w * p->in_channels;
-        fetch(fetched[i], x, (long)((u64)at[i].high * sample) + place, inside, B_WIDTH);
+        fetch_act(fetched[i], x, (long)((u64)at[i].high * sample) + place, inside, B_WIDTH);
     }
 }
 
@@ -131,15 +131,15 @@ DEVICE void write_bias(GLOBAL float *dbias, const conv2d_local_params *p, tile_i
 
 /* dy (n,out_h,out_w,O), x (n,in_h,in_w,C) -> dw (O,kernel_h,kernel_w,C/groups), dbias (O), of each
    chunk of pixels, part_size apart */
-TILE_KERNEL void dpt_conv2d_local_weights(OUT(float, dw), OUT(float, dbias), IN(float, dy),
-                                          IN(float, x), const conv2d_local_params p)
+TILE_KERNEL void dpt_conv2d_local_weights(OUT(float, dw), OUT(float, dbias), IN(act, dy),
+                                          IN(act, x), const conv2d_local_params p)
 {
     SHARED float4 a_slices[2 * SLICE_A / 4], b_slices[2 * SLICE_B / 4];
     LOCAL float *a = (LOCAL float *)a_slices, *b = (LOCAL float *)b_slices;
     TENSOR_OUT(float, dw);
     TENSOR_OUT(float, dbias);
-    TENSOR_IN(float, dy);
-    TENSOR_IN(float, x);
+    TENSOR_IN(act, dy);
+    TENSOR_IN(act, x);
     const tile_id tile = own_tile(&p);
     const item_id item = own_item();
     const u32 filters = p.out_channels / p.groups, left = filters - tile.m * TILE_M;
@@ -148,7 +148,7 @@ TILE_KERNEL void dpt_conv2d_local_weights(OUT(float, dw), OUT(float, dbias), IN(
     const u32 first = tile.part * p.chunk;
     u32 pixels = min(p.chunk, n_pixels - first); /* left of the chunk */
 
-    GLOBAL const float *dy_slice =
+    GLOBAL const act *dy_slice =
         dy + (u64)first * p.out_channels + tile.group * filters + tile.m * TILE_M;
     const tap_view tap = find_tap(&p, tile);
     const radix r = {p.out_h, p.out_w};

@@ -36,8 +36,8 @@ DEVICE window_row window_at(const window *v, u32 sample, int h, int w, u32 first
     return row;
 }
 
-DEVICE void fetch_windows(float fetched[LOADS_A][A_WIDTH], GLOBAL const float *from,
-                          const window *v, const window_row rows[LOADS_A], digits tap)
+DEVICE void fetch_windows(float fetched[LOADS_A][A_WIDTH], GLOBAL const act *from, const window *v,
+                          const window_row rows[LOADS_A], digits tap)
 {
     const int dh = (int)tap.high * v->step_h, dw = (int)tap.middle * v->step_w;
     const int shift = (dh * (int)v->width + dw) * (int)v->channels + (int)tap.low;
@@ -45,7 +45,7 @@ DEVICE void fetch_windows(float fetched[LOADS_A][A_WIDTH], GLOBAL const float *f
     for (u32 i = 0; i < LOADS_A; i++) {
         const bool inside = tap.high < v->taps_h && (u32)(rows[i].h + dh) < v->height &&
                             (u32)(rows[i].w + dw) < v->width;
-        fetch(fetched[i], from, rows[i].place + shift, inside, A_WIDTH);
+        fetch_act(fetched[i], from, rows[i].place + shift, inside, A_WIDTH);
     }
 }
 

@@ -79,7 +79,7 @@ typedef int i32;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-#define KERNEL extern "C" __global__
+#define KERNEL static __global__
 #define DEVICE static __device__ __forceinline__
 #define GLOBAL
 #define LOCAL

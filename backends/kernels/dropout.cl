@@ -3,19 +3,19 @@
 #include "philox.h"
 #include "span.h"
 
-DEVICE void drop(GLOBAL float *y, GLOBAL const float *x, u64 e, u32 word, const dropout_params p)
+DEVICE void drop(GLOBAL act *y, GLOBAL const act *x, u64 e, u32 word, const dropout_params p)
 {
     if (e >= p.count) return;
-    const float kept = (word >> 8) >= p.border ? x[e] * p.scale : 0.0f;
-    y[e] = p.accumulate ? y[e] + kept : kept;
+    const float kept = (word >> 8) >= p.border ? GET(x, e) * p.scale : 0.0f;
+    PUT(y, e, p.accumulate ? GET(y, e) + kept : kept);
 }
 
 /* x (n,count), sample (n) -> y (n,count), which may be x.  Counters of a sample, samples. */
-KERNEL void dpt_dropout(OUT(float, y), IN(float, x), IN(u32, sample), IN(u32, step),
+KERNEL void dpt_dropout(OUT(act, y), IN(act, x), IN(u32, sample), IN(u32, step),
                         const dropout_params p)
 {
-    TENSOR_OUT(float, y);
-    TENSOR_IN(float, x);
+    TENSOR_OUT(act, y);
+    TENSOR_IN(act, x);
     TENSOR_IN(u32, sample);
     TENSOR_IN(u32, step);
     if (IS_EXTRA_GROUP(p.n_samples)) return;

@@ -6,30 +6,30 @@
 SEPARATE_ROUNDING
 
 /* c = a * b */
-KERNEL void dpt_multiply(OUT(float, c), IN(float, a), IN(float, b), const elementwise_params p)
+KERNEL void dpt_multiply(OUT(act, c), IN(act, a), IN(act, b), const elementwise_params p)
 {
-    TENSOR_OUT(float, c);
-    TENSOR_IN(float, a);
-    TENSOR_IN(float, b);
+    TENSOR_OUT(act, c);
+    TENSOR_IN(act, a);
+    TENSOR_IN(act, b);
     FOR_ELEMENTS (i, p.count)
-        c[i] = a[i] * b[i];
+        PUT(c, i, GET(a, i) * GET(b, i));
 }
 
 /* c = alpha * a + beta * b */
-KERNEL void dpt_add(OUT(float, c), IN(float, a), IN(float, b), const elementwise_params p)
+KERNEL void dpt_add(OUT(act, c), IN(act, a), IN(act, b), const elementwise_params p)
 {
-    TENSOR_OUT(float, c);
-    TENSOR_IN(float, a);
-    TENSOR_IN(float, b);
+    TENSOR_OUT(act, c);
+    TENSOR_IN(act, a);
+    TENSOR_IN(act, b);
     FOR_ELEMENTS (i, p.count)
-        c[i] = p.alpha * a[i] + p.beta * b[i];
+        PUT(c, i, p.alpha * GET(a, i) + p.beta * GET(b, i));
 }
 
 /* c = alpha * a + beta */
-KERNEL void dpt_affine(OUT(float, c), IN(float, a), const elementwise_params p)
+KERNEL void dpt_affine(OUT(act, c), IN(act, a), const elementwise_params p)
 {
-    TENSOR_OUT(float, c);
-    TENSOR_IN(float, a);
+    TENSOR_OUT(act, c);
+    TENSOR_IN(act, a);
     FOR_ELEMENTS (i, p.count)
-        c[i] = p.alpha * a[i] + p.beta;
+        PUT(c, i, p.alpha * GET(a, i) + p.beta);
 }

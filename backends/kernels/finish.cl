@@ -3,20 +3,21 @@
 #include "finish_params.h"
 #include "span.h"
 
-/* product (rows,columns), bias (columns), mask as product -> y as product, which may be it */
-KERNEL void dpt_finish(OUT(float, y), IN(float, product), IN(float, bias), IN(float, mask),
+/* product (rows,columns), bias (columns), mask as y -> y (rows,columns), which may be product where
+   both are float32 */
+KERNEL void dpt_finish(OUT(act, y), IN(float, product), IN(float, bias), IN(act, mask),
                        const finish_params p)
 {
-    TENSOR_OUT(float, y);
+    TENSOR_OUT(act, y);
     TENSOR_IN(float, product);
     TENSOR_IN(float, bias);
-    TENSOR_IN(float, mask);
+    TENSOR_IN(act, mask);
     FOR_ELEMENTS (i, p.count) {
-        float value = p.accumulate ? y[i] + product[i] : product[i];
+        float value = p.accumulate ? GET(y, i) + product[i] : product[i];
         if (p.has_bias) value += bias[rest((u32)i, quotient((u32)i, p.columns), p.columns)];
         value = activate(p.activation, value);
         if (p.mask_activation != ACTIVATION_NONE)
-            value *= activation_slope(p.mask_activation, mask[i]);
-        y[i] = value;
+            value *= activation_slope(p.mask_activation, GET(mask, i));
+        PUT(y, i, value);
     }
 }

@@ -119,34 +119,34 @@ DEVICE origin origin_of(u32 i, const gather_drawn drawn, const gather_params p)
 
 /* data (records,count), index (n) -> x (n,count).  Elements of a sample, samples. */
 #define GATHER(NAME, TYPE)                                                                         \
-    KERNEL void dpt_gather_##NAME(OUT(float, x), IN(TYPE, data), IN(u32, index),                   \
+    KERNEL void dpt_gather_##NAME(OUT(act, x), IN(TYPE, data), IN(u32, index),                     \
                                   const gather_params p)                                           \
     {                                                                                              \
         TENSOR_IN(u32, index);                                                                     \
         if (IS_EXTRA_GROUP(p.n_samples)) return;                                                   \
-        GLOBAL float *const x = x_base + x_place + (u64)GROUP_ID(1) * p.count;                     \
+        GLOBAL act *const x = x_base + x_place + (u64)GROUP_ID(1) * p.count;                       \
         GLOBAL const TYPE *const data =                                                            \
             data_base + data_place + (u64)index[GROUP_ID(1)] * p.count;                            \
         FOR_ELEMENTS (i, p.count)                                                                  \
-            x[i] = normalised((float)data[i], (u32)i, p);                                          \
+            PUT(x, i, normalised((float)data[i], (u32)i, p));                                      \
     }
 
 /* The same, with what was drawn (n). */
 #define GATHER_AUGMENTED(NAME, TYPE)                                                               \
-    KERNEL void dpt_gather_augmented_##NAME(OUT(float, x), IN(TYPE, data), IN(u32, index),         \
+    KERNEL void dpt_gather_augmented_##NAME(OUT(act, x), IN(TYPE, data), IN(u32, index),           \
                                             IN(u32, drawn), const gather_params p)                 \
     {                                                                                              \
         TENSOR_IN(u32, index);                                                                     \
         if (IS_EXTRA_GROUP(p.n_samples)) return;                                                   \
         const gather_drawn drawn =                                                                 \
             ((GLOBAL const gather_drawn *)(drawn_base + drawn_place))[GROUP_ID(1)];                \
-        GLOBAL float *const x = x_base + x_place + (u64)GROUP_ID(1) * p.count;                     \
+        GLOBAL act *const x = x_base + x_place + (u64)GROUP_ID(1) * p.count;                       \
         GLOBAL const TYPE *const data =                                                            \
             data_base + data_place + (u64)index[GROUP_ID(1)] * p.count;                            \
         FOR_ELEMENTS (i, p.count) {                                                                \
             const origin from = origin_of((u32)i, drawn, p);                                       \
             const float value = from.padding ? 0.0f : (float)data[from.place];                     \
-            x[i] = from.erased ? 0.0f : normalised(value, (u32)i, p);                              \
+            PUT(x, i, from.erased ? 0.0f : normalised(value, (u32)i, p));                          \
         }                                                                                          \
     }
 

@@ -63,7 +63,7 @@ DEVICE u32 lanes_at(u32 n, u32 c)
 /* ---- Forward --------------------------------------------------------------------------------- */
 
 /* A work item's part of the sums of x - center and of its square. */
-DEVICE two_sums sum_deviations(GLOBAL const float *x, float center, const row r, u32 team)
+DEVICE two_sums sum_deviations(GLOBAL const act *x, float center, const row r, u32 team)
 {
     lane_sums s;
     for (u32 i = 0; i < LANES; i++)
@@ -71,7 +71,7 @@ DEVICE two_sums sum_deviations(GLOBAL const float *x, float center, const row r,
     for (u32 c = r.lane * LANES; c < r.n; c += team * LANES) {
         const u32 n = lanes_at(r.n, c);
         for (u32 i = 0; i < n; i++) {
-            const float deviation = x[c + i] - center;
+            const float deviation = GET(x, c + i) - center;
             s.first[i] += deviation;
             s.second[i] = FMA(deviation, deviation, s.second[i]);
         }
@@ -80,19 +80,19 @@ DEVICE two_sums sum_deviations(GLOBAL const float *x, float center, const row r,
 }
 
 /* x (n_rows,channels), w, b -> y as x, moments (n_rows,2).  Groups of team * teams items. */
-KERNEL void dpt_layer_norm_forward(OUT(float, y), OUT(float, moments), IN(float, x), IN(float, w),
+KERNEL void dpt_layer_norm_forward(OUT(act, y), OUT(float, moments), IN(act, x), IN(float, w),
                                    IN(float, b), const layer_norm_params p)
 {
     SHARED float shared[4 * GROUP];
-    TENSOR_OUT(float, y);
+    TENSOR_OUT(act, y);
     TENSOR_OUT(float, moments);
-    TENSOR_IN(float, x);
+    TENSOR_IN(act, x);
     TENSOR_IN(float, w);
     TENSOR_IN(float, b);
     const float share = 1.0f / (float)p.channels;
     for (u32 turn = 0; turn < p.rows_each; turn++) {
         const row r = row_of(p, turn);
-        float center = r.n > 0 ? x[r.begin] : 0.0f;
+        float center = r.n > 0 ? GET(x, r.begin) : 0.0f;
         two_sums s = sum_deviations(x + r.begin, center, r, p.team);
         s = sum_lanes(shared, s, r.lane, p.team, 1);
         center += pair_value(s.first) * share;
@@ -105,10 +105,10 @@ KERNEL void dpt_layer_norm_forward(OUT(float, y), OUT(float, moments), IN(float,
             inverse_deviation(pair_of(variance < 0.0f ? 0.0f : variance, 0.0f), p.epsilon);
         for (u32 c = r.lane * LANES; c < r.n; c += p.team * LANES) {
             const u32 n = lanes_at(r.n, c);
-            GLOBAL const float *from = x + r.begin + c;
-            GLOBAL float *to = y + r.begin + c;
+            GLOBAL const act *from = x + r.begin + c;
+            GLOBAL act *to = y + r.begin + c;
             for (u32 i = 0; i < n; i++)
-                to[i] = FMA((from[i] - mean) * inverse, w[c + i], b[c + i]);
+                PUT(to, i, FMA((GET(from, i) - mean) * inverse, w[c + i], b[c + i]));
         }
         if (r.lane == 0 && r.n > 0) {
             moments[2 * r.index] = mean;
@@ -120,7 +120,7 @@ KERNEL void dpt_layer_norm_forward(OUT(float, y), OUT(float, moments), IN(float,
 /* ---- Backward to the data -------------------------------------------------------------------- */
 
 /* A work item's part of the sums of g = dy * w and of g * (x - mean). */
-DEVICE two_sums sum_gradients(GLOBAL const float *dy, GLOBAL const float *x, GLOBAL const float *w,
+DEVICE two_sums sum_gradients(GLOBAL const act *dy, GLOBAL const act *x, GLOBAL const float *w,
                               float mean, const row r, u32 team)
 {
     lane_sums s;
@@ -129,9 +129,9 @@ DEVICE two_sums sum_gradients(GLOBAL const float *dy, GLOBAL const float *x, GLO
     for (u32 c = r.lane * LANES; c < r.n; c += team * LANES) {
         const u32 n = lanes_at(r.n, c);
         for (u32 i = 0; i < n; i++) {
-            const float g = dy[c + i] * w[c + i];
+            const float g = GET(dy, c + i) * w[c + i];
             s.first[i] += g;
-            s.second[i] = FMA(g, x[c + i] - mean, s.second[i]);
+            s.second[i] = FMA(g, GET(x, c + i) - mean, s.second[i]);
         }
     }
     return fold(&s);
@@ -142,26 +142,25 @@ typedef struct row_factors {
     float mean, inverse, offset, slope;
 } row_factors;
 
-DEVICE void differentiate(GLOBAL const float *RESTRICT dy, GLOBAL const float *RESTRICT x,
-                          GLOBAL const float *RESTRICT w, GLOBAL float *RESTRICT dx, u32 n,
+DEVICE void differentiate(GLOBAL const act *RESTRICT dy, GLOBAL const act *RESTRICT x,
+                          GLOBAL const float *RESTRICT w, GLOBAL act *RESTRICT dx, u32 n,
                           const row_factors f, const layer_norm_params p)
 {
     for (u32 i = 0; i < n; i++) {
-        const float rest = FMA(dy[i], w[i], FMA(-(x[i] - f.mean), f.slope, -f.offset));
-        const float before = p.accumulate ? dx[i] : 0.0f;
-        dx[i] = FMA(rest, f.inverse, before) * activation_slope(ACTIVATION, x[i]);
+        const float rest = FMA(GET(dy, i), w[i], FMA(-(GET(x, i) - f.mean), f.slope, -f.offset));
+        const float before = p.accumulate ? GET(dx, i) : 0.0f;
+        PUT(dx, i, FMA(rest, f.inverse, before) * activation_slope(ACTIVATION, GET(x, i)));
     }
 }
 
 /* dy, x (n_rows,channels), moments (n_rows,2), w -> dx as x.  Groups of team * teams items. */
-KERNEL void dpt_layer_norm_backward_data(OUT(float, dx), IN(float, dy), IN(float, x),
-                                         IN(float, moments), IN(float, w),
-                                         const layer_norm_params p)
+KERNEL void dpt_layer_norm_backward_data(OUT(act, dx), IN(act, dy), IN(act, x), IN(float, moments),
+                                         IN(float, w), const layer_norm_params p)
 {
     SHARED float shared[4 * GROUP];
-    TENSOR_OUT(float, dx);
-    TENSOR_IN(float, dy);
-    TENSOR_IN(float, x);
+    TENSOR_OUT(act, dx);
+    TENSOR_IN(act, dy);
+    TENSOR_IN(act, x);
     TENSOR_IN(float, moments);
     TENSOR_IN(float, w);
     const float share = 1.0f / (float)p.channels;
@@ -199,17 +198,17 @@ DEVICE void add_terms(weight_sums *s, u32 i, float sum, float product)
 }
 
 /* n places of one row of a period; moments are that row's. */
-DEVICE void add_row(weight_sums *s, GLOBAL const float *dy, GLOBAL const float *x,
+DEVICE void add_row(weight_sums *s, GLOBAL const act *dy, GLOBAL const act *x,
                     GLOBAL const float *moments, u32 n)
 {
     if (n == 0) return; /* there may be no row */
     const float mean = moments[0], inverse = moments[1];
     for (u32 i = 0; i < n; i++)
-        add_terms(s, i, dy[i], FMA(dy[i], (x[i] - mean) * inverse, 0.0f));
+        add_terms(s, i, GET(dy, i), FMA(GET(dy, i), (GET(x, i) - mean) * inverse, 0.0f));
 }
 
 /* The same for BLOCK periods; their moments are `stride` floats apart. */
-DEVICE void add_block(weight_sums *s, GLOBAL const float *dy, GLOBAL const float *x,
+DEVICE void add_block(weight_sums *s, GLOBAL const act *dy, GLOBAL const act *x,
                       GLOBAL const float *moments, u64 period, u64 stride, u32 n)
 {
     const float m0 = moments[0], m1 = moments[stride];
@@ -217,24 +216,24 @@ DEVICE void add_block(weight_sums *s, GLOBAL const float *dy, GLOBAL const float
     const float i0 = moments[1], i1 = moments[stride + 1];
     const float i2 = moments[2 * stride + 1], i3 = moments[3 * stride + 1];
     for (u32 i = 0; i < n; i++) {
-        const float d0 = dy[i], d1 = dy[period + i];
-        const float d2 = dy[2 * period + i], d3 = dy[3 * period + i];
-        float product = d0 * ((x[i] - m0) * i0);
-        product = FMA(d1, (x[period + i] - m1) * i1, product);
-        product = FMA(d2, (x[2 * period + i] - m2) * i2, product);
-        product = FMA(d3, (x[3 * period + i] - m3) * i3, product);
+        const float d0 = GET(dy, i), d1 = GET(dy, period + i);
+        const float d2 = GET(dy, 2 * period + i), d3 = GET(dy, 3 * period + i);
+        float product = d0 * ((GET(x, i) - m0) * i0);
+        product = FMA(d1, (GET(x, period + i) - m1) * i1, product);
+        product = FMA(d2, (GET(x, 2 * period + i) - m2) * i2, product);
+        product = FMA(d3, (GET(x, 3 * period + i) - m3) * i3, product);
         add_terms(s, i, (d0 + d1) + (d2 + d3), product);
     }
 }
 
 /* dy, x (n_rows,channels), moments (n_rows,2) -> entries (2, n_chunks, period).  A tile lies within
    one row of the period. */
-KERNEL void dpt_layer_norm_chunks(OUT(float, entries), IN(float, dy), IN(float, x),
-                                  IN(float, moments), const columns p)
+KERNEL void dpt_layer_norm_chunks(OUT(float, entries), IN(act, dy), IN(act, x), IN(float, moments),
+                                  const columns p)
 {
     TENSOR_OUT(float, entries);
-    TENSOR_IN(float, dy);
-    TENSOR_IN(float, x);
+    TENSOR_IN(act, dy);
+    TENSOR_IN(act, x);
     TENSOR_IN(float, moments);
     weight_sums s;
     if (GLOBAL_ID >= (u64)p.n_chunks * p.n_tiles) return;

@@ -53,11 +53,11 @@ DEVICE u32 place_in(u32 row, u32 column, u32 channel, const pool2d_params p)
 
 /* ---- Forward: x -> y ------------------------------------------------------------------------- */
 
-KERNEL void dpt_average_pool2d_forward(OUT(float, y), IN(float, x), const pool2d_params p)
+KERNEL void dpt_average_pool2d_forward(OUT(act, y), IN(act, x), const pool2d_params p)
 {
     if (IS_EXTRA_GROUP(p.n_samples)) return;
-    GLOBAL const float *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
-    GLOBAL float *const y = y_base + y_place + (u64)GROUP_ID(1) * p.out_size;
+    GLOBAL const act *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
+    GLOBAL act *const y = y_base + y_place + (u64)GROUP_ID(1) * p.out_size;
     FOR_ELEMENTS (i, p.out_size) {
         const element e = element_at((u32)i, p.out_columns, p);
         float sum = 0.0f;
@@ -66,19 +66,19 @@ KERNEL void dpt_average_pool2d_forward(OUT(float, y), IN(float, x), const pool2d
             POOL_LOOP
             for (u32 s = 0; s < POOL_KERNEL_W; s++) {
                 const u32 row = e.row * POOL_STRIDE_H + r, column = e.column * POOL_STRIDE_W + s;
-                if (in_image(row, column, p)) sum += x[place_in(row, column, e.channel, p)];
+                if (in_image(row, column, p)) sum += GET(x, place_in(row, column, e.channel, p));
             }
         }
-        y[i] = sum * p.inverse;
+        PUT(y, i, sum * p.inverse);
     }
 }
 
 /* A NaN stays where it is the first of its window. */
-KERNEL void dpt_max_pool2d_forward(OUT(float, y), IN(float, x), const pool2d_params p)
+KERNEL void dpt_max_pool2d_forward(OUT(act, y), IN(act, x), const pool2d_params p)
 {
     if (IS_EXTRA_GROUP(p.n_samples)) return;
-    GLOBAL const float *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
-    GLOBAL float *const y = y_base + y_place + (u64)GROUP_ID(1) * p.out_size;
+    GLOBAL const act *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
+    GLOBAL act *const y = y_base + y_place + (u64)GROUP_ID(1) * p.out_size;
     FOR_ELEMENTS (i, p.out_size) {
         const element e = element_at((u32)i, p.out_columns, p);
         float most = 0.0f;
@@ -89,13 +89,13 @@ KERNEL void dpt_max_pool2d_forward(OUT(float, y), IN(float, x), const pool2d_par
             for (u32 s = 0; s < POOL_KERNEL_W; s++) {
                 const u32 row = e.row * POOL_STRIDE_H + r, column = e.column * POOL_STRIDE_W + s;
                 if (in_image(row, column, p)) {
-                    const float value = x[place_in(row, column, e.channel, p)];
+                    const float value = GET(x, place_in(row, column, e.channel, p));
                     most = !found || value > most ? value : most;
                     found = 1;
                 }
             }
         }
-        y[i] = most;
+        PUT(y, i, most);
     }
 }
 
@@ -105,19 +105,19 @@ KERNEL void dpt_max_pool2d_forward(OUT(float, y), IN(float, x), const pool2d_par
    row is below its own by less than a kernel.  A row before the first is a huge number. */
 
 /* What becomes of the sum: added to what is there, then masked. */
-DEVICE void finish(GLOBAL float *dx, GLOBAL const float *x, u64 i, float sum, const pool2d_params p)
+DEVICE void finish(GLOBAL act *dx, GLOBAL const act *x, u64 i, float sum, const pool2d_params p)
 {
-    const float whole = p.accumulate ? dx[i] + sum : sum;
-    dx[i] = p.mask == ACTIVATION_NONE ? whole : whole * activation_slope(p.mask, x[i]);
+    const float whole = p.accumulate ? GET(dx, i) + sum : sum;
+    PUT(dx, i, p.mask == ACTIVATION_NONE ? whole : whole * activation_slope(p.mask, GET(x, i)));
 }
 
-KERNEL void dpt_average_pool2d_backward(OUT(float, dx), IN(float, dy), IN(float, x),
+KERNEL void dpt_average_pool2d_backward(OUT(act, dx), IN(act, dy), IN(act, x),
                                         const pool2d_params p)
 {
     if (IS_EXTRA_GROUP(p.n_samples)) return;
-    GLOBAL float *const dx = dx_base + dx_place + (u64)GROUP_ID(1) * p.in_size;
-    GLOBAL const float *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
-    GLOBAL const float *const dy = dy_base + dy_place + (u64)GROUP_ID(1) * p.out_size;
+    GLOBAL act *const dx = dx_base + dx_place + (u64)GROUP_ID(1) * p.in_size;
+    GLOBAL const act *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
+    GLOBAL const act *const dy = dy_base + dy_place + (u64)GROUP_ID(1) * p.out_size;
     FOR_ELEMENTS (i, p.in_size) {
         const element e = element_at((u32)i, p.in_columns, p);
         const u32 row = e.row + POOL_PAD_H, column = e.column + POOL_PAD_W;
@@ -129,7 +129,7 @@ KERNEL void dpt_average_pool2d_backward(OUT(float, dx), IN(float, dy), IN(float,
                 const u32 oh = row / POOL_STRIDE_H - a, ow = column / POOL_STRIDE_W - b;
                 if (oh < p.out_h && row - oh * POOL_STRIDE_H < POOL_KERNEL_H && ow < p.out_w &&
                     column - ow * POOL_STRIDE_W < POOL_KERNEL_W)
-                    sum += dy[(oh * p.out_w + ow) * p.channels.value + e.channel];
+                    sum += GET(dy, (oh * p.out_w + ow) * p.channels.value + e.channel);
             }
         }
         finish(dx, x, i, sum * p.inverse, p);
@@ -137,7 +137,7 @@ KERNEL void dpt_average_pool2d_backward(OUT(float, dx), IN(float, dy), IN(float,
 }
 
 /* Whether `own`, at tap (r, s), is the first maximum of the window at (oh, ow). */
-DEVICE u32 is_first_maximum(GLOBAL const float *x, float own, u32 r, u32 s, u32 oh, u32 ow,
+DEVICE u32 is_first_maximum(GLOBAL const act *x, float own, u32 r, u32 s, u32 oh, u32 ow,
                             u32 channel, const pool2d_params p)
 {
     u32 is = 1;
@@ -147,7 +147,7 @@ DEVICE u32 is_first_maximum(GLOBAL const float *x, float own, u32 r, u32 s, u32 
         for (u32 j = 0; j < POOL_KERNEL_W; j++) {
             const u32 row = oh * POOL_STRIDE_H + i, column = ow * POOL_STRIDE_W + j;
             if (in_image(row, column, p)) {
-                const float other = x[place_in(row, column, channel, p)];
+                const float other = GET(x, place_in(row, column, channel, p));
                 const u32 earlier = i < r || (i == r && j < s);
                 is = is && (earlier ? own > other : !(other > own));
             }
@@ -156,17 +156,16 @@ DEVICE u32 is_first_maximum(GLOBAL const float *x, float own, u32 r, u32 s, u32 
     return is;
 }
 
-KERNEL void dpt_max_pool2d_backward(OUT(float, dx), IN(float, dy), IN(float, x),
-                                    const pool2d_params p)
+KERNEL void dpt_max_pool2d_backward(OUT(act, dx), IN(act, dy), IN(act, x), const pool2d_params p)
 {
     if (IS_EXTRA_GROUP(p.n_samples)) return;
-    GLOBAL float *const dx = dx_base + dx_place + (u64)GROUP_ID(1) * p.in_size;
-    GLOBAL const float *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
-    GLOBAL const float *const dy = dy_base + dy_place + (u64)GROUP_ID(1) * p.out_size;
+    GLOBAL act *const dx = dx_base + dx_place + (u64)GROUP_ID(1) * p.in_size;
+    GLOBAL const act *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
+    GLOBAL const act *const dy = dy_base + dy_place + (u64)GROUP_ID(1) * p.out_size;
     FOR_ELEMENTS (i, p.in_size) {
         const element e = element_at((u32)i, p.in_columns, p);
         const u32 row = e.row + POOL_PAD_H, column = e.column + POOL_PAD_W;
-        const float own = x[i];
+        const float own = GET(x, i);
         float sum = 0.0f;
         POOL_LOOP
         for (u32 a = 0; a < POOL_WINDOWS_H; a++) {
@@ -176,7 +175,7 @@ KERNEL void dpt_max_pool2d_backward(OUT(float, dx), IN(float, dy), IN(float, x),
                 const u32 r = row - oh * POOL_STRIDE_H, s = column - ow * POOL_STRIDE_W;
                 if (oh < p.out_h && r < POOL_KERNEL_H && ow < p.out_w && s < POOL_KERNEL_W) {
                     if (is_first_maximum(x, own, r, s, oh, ow, e.channel, p))
-                        sum += dy[(oh * p.out_w + ow) * p.channels.value + e.channel];
+                        sum += GET(dy, (oh * p.out_w + ow) * p.channels.value + e.channel);
                 }
             }
         }

@@ -20,68 +20,70 @@ DEVICE u32 yields(float logit, u32 i, float label_logit, u32 label)
 }
 
 /* logits (n,classes), label (n) -> result (n,2), dlogits (n,classes).  An item a sample. */
-KERNEL void dpt_softmax_few(OUT(float, result), OUT(float, dlogits), IN(float, logits),
-                            IN(i32, label), IN(u32, step), const softmax_params p)
+KERNEL void dpt_softmax_few(OUT(float, result), OUT(act, dlogits), IN(act, logits), IN(i32, label),
+                            IN(u32, step), const softmax_params p)
 {
     TENSOR_OUT(float, result);
     TENSOR_IN(i32, label);
     TENSOR_IN(u32, step);
     const u64 sample = GLOBAL_ID;
     if (sample >= p.n_samples) return;
-    GLOBAL const float *const logits = logits_base + logits_place + sample * p.classes;
+    GLOBAL const act *const logits = logits_base + logits_place + sample * p.classes;
     const u32 own = (u32)label[sample];
-    float most = logits[0];
+    float most = GET(logits, 0);
     for (u32 i = 1; i < p.classes; i++)
-        most = logits[i] > most ? logits[i] : most;
+        most = GET(logits, i) > most ? GET(logits, i) : most;
     float exponentials = 0.0f, margins = 0.0f;
     u32 hit = 1;
     for (u32 i = 0; i < p.classes; i++) {
-        exponentials += EXP(logits[i] - most);
-        margins += logits[i] - most;
-        hit &= yields(logits[i], i, logits[own], own);
+        exponentials += EXP(GET(logits, i) - most);
+        margins += GET(logits, i) - most;
+        hit &= yields(GET(logits, i), i, GET(logits, own), own);
     }
-    result[2 * sample] = loss_of(logits[own] - most, margins, exponentials, p);
+    result[2 * sample] = loss_of(GET(logits, own) - most, margins, exponentials, p);
     result[2 * sample + 1] = hit ? 1.0f : 0.0f;
     if (!p.gradient) return;
-    GLOBAL float *const dlogits = dlogits_base + dlogits_place + sample * p.classes;
+    GLOBAL act *const dlogits = dlogits_base + dlogits_place + sample * p.classes;
     const float inverse = 1.0f / exponentials, inv_batch = AS_FLOAT(step[STEP_INV_BATCH]);
     for (u32 i = 0; i < p.classes; i++)
-        dlogits[i] =
-            (EXP(logits[i] - most) * inverse - (i == own ? p.target_on : p.target_off)) * inv_batch;
+        PUT(dlogits, i,
+            (EXP(GET(logits, i) - most) * inverse - (i == own ? p.target_on : p.target_off)) *
+                inv_batch);
 }
 
 /* The same, a group a sample. */
-KERNEL void dpt_softmax_many(OUT(float, result), OUT(float, dlogits), IN(float, logits),
-                             IN(i32, label), IN(u32, step), const softmax_params p)
+KERNEL void dpt_softmax_many(OUT(float, result), OUT(act, dlogits), IN(act, logits), IN(i32, label),
+                             IN(u32, step), const softmax_params p)
 {
     SHARED float shared[GROUP];
     TENSOR_OUT(float, result);
     TENSOR_IN(i32, label);
     TENSOR_IN(u32, step);
     const u64 sample = GROUP_ID(0);
-    GLOBAL const float *const logits = logits_base + logits_place + sample * p.classes;
+    GLOBAL const act *const logits = logits_base + logits_place + sample * p.classes;
     const u32 own = (u32)label[sample];
-    float most = logits[0];
+    float most = GET(logits, 0);
     for (u32 i = LOCAL_ID; i < p.classes; i += GROUP)
-        most = logits[i] > most ? logits[i] : most;
+        most = GET(logits, i) > most ? GET(logits, i) : most;
     most = group_max(shared, most);
     float exponentials = 0.0f, margins = 0.0f, misses = 0.0f;
     for (u32 i = LOCAL_ID; i < p.classes; i += GROUP) {
-        exponentials += EXP(logits[i] - most);
-        margins += logits[i] - most;
-        misses = yields(logits[i], i, logits[own], own) ? misses : 1.0f;
+        exponentials += EXP(GET(logits, i) - most);
+        margins += GET(logits, i) - most;
+        misses = yields(GET(logits, i), i, GET(logits, own), own) ? misses : 1.0f;
     }
     exponentials = group_sum(shared, exponentials);
     margins = group_sum(shared, margins);
     misses = group_max(shared, misses);
     if (LOCAL_ID == 0) {
-        result[2 * sample] = loss_of(logits[own] - most, margins, exponentials, p);
+        result[2 * sample] = loss_of(GET(logits, own) - most, margins, exponentials, p);
         result[2 * sample + 1] = misses == 0.0f ? 1.0f : 0.0f;
     }
     if (!p.gradient) return;
-    GLOBAL float *const dlogits = dlogits_base + dlogits_place + sample * p.classes;
+    GLOBAL act *const dlogits = dlogits_base + dlogits_place + sample * p.classes;
     const float inverse = 1.0f / exponentials, inv_batch = AS_FLOAT(step[STEP_INV_BATCH]);
     for (u32 i = LOCAL_ID; i < p.classes; i += GROUP)
-        dlogits[i] =
-            (EXP(logits[i] - most) * inverse - (i == own ? p.target_on : p.target_off)) * inv_batch;
+        PUT(dlogits, i,
+            (EXP(GET(logits, i) - most) * inverse - (i == own ? p.target_on : p.target_off)) *
+                inv_batch);
 }

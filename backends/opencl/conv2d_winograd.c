@@ -261,7 +261,7 @@ static dpt_status get_sums(dpt_op *op, dpt_cl_winograd *s)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     if (op->desc.kind != DPT_OP_CONV2D_BACKWARD_WEIGHTS || !d->has_bias) return DPT_OK;
-    DPT_TRY(dpt_column_sums_prepare(op->device, &s->sums));
+    DPT_TRY(dpt_column_sums_prepare(op->device, DPT_F32, &s->sums));
     const size_t n_bytes = dpt_column_sums_workspace(
         op->device, op->max_samples * d->out_h * d->out_w, d->out_channels);
     if (n_bytes > s->scratch_bytes) s->scratch_bytes = n_bytes;

@@ -16,6 +16,10 @@ const dpt_param_spec dpt_cl_param_specs[] = {
     {.key = "algorithm",
      .help = "the beginning of the name of the only ones considered where they apply, as "
              "winograd (default: whichever measures faster)"},
+    {.key = "precision",
+     .help =
+         "fp32 or bf16: as what activations are stored; everything is computed in float32, also "
+         "with tf32, which is taken as fp32 (default: fp32)"},
     {.key = NULL},
 };
 
@@ -66,11 +70,29 @@ static dpt_status describe(size_t index, dpt_device_info *info, dpt_error *error
 
 static dpt_status info(dpt_device *device, dpt_device_info *out)
 {
-    fill_info(dpt_cl_device_of(device)->found, out);
+    const dpt_cl_device *cl = dpt_cl_device_of(device);
+    fill_info(cl->found, out);
+    out->activations = cl->params.activations;
+    if (out->activations == DPT_BF16)
+        snprintf(out->detail + strlen(out->detail), sizeof out->detail - strlen(out->detail),
+                 ", bf16 activations");
     return DPT_OK;
 }
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
+
+static dpt_status read_precision(const char *value, dpt_cl_params *out, dpt_error *error)
+{
+    if (strcmp(value, "bf16") == 0)
+        out->activations = DPT_BF16;
+    else if (strcmp(value, "fp32") == 0 || strcmp(value, "tf32") == 0)
+        out->activations = DPT_F32;
+    else
+        return DPT_FAIL(
+            error, DPT_E_INVALID,
+            "precision=%.40s is neither fp32 nor bf16, nor tf32, which is taken as fp32", value);
+    return DPT_OK;
+}
 
 static dpt_status read_params(const dpt_device_request *request, dpt_cl_params *out,
                               dpt_error *error)
@@ -80,11 +102,12 @@ static dpt_status read_params(const dpt_device_request *request, dpt_cl_params *
         if (strcmp(param->key, "algorithm") == 0) {
             out->algorithm = strdup(param->value);
             if (!out->algorithm) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a device");
+        } else if (strcmp(param->key, "precision") == 0) {
+            DPT_TRY(read_precision(param->value, out, error));
         } else if (strcmp(param->key, "path") != 0) {
-            return DPT_FAIL(error, DPT_E_INVALID,
-                            "unknown parameter %s=; known are path=, "
-                            "algorithm=",
-                            param->key);
+            return DPT_FAIL(
+                error, DPT_E_INVALID,
+                "unknown parameter %s=; known are path=, algorithm=, precision=", param->key);
         } else if (strcmp(param->value, "local") == 0) {
             out->path = DPT_CL_PATH_LOCAL;
         } else if (strcmp(param->value, "registers") == 0) {
@@ -174,6 +197,7 @@ static void set_traits(dpt_cl_device *cl)
         .vector_width = found->vector_width,
         .most_group_size = found->max_group,
         .most_shared_bytes = found->local_bytes,
+        .activations = cl->params.activations,
     };
 }
 

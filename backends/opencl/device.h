@@ -28,6 +28,7 @@ typedef struct dpt_cl_params {
     /* algorithm=: the name of the only one considered where it supports the shape, or NULL: for
        tests and measurements.  Owned by the device. */
     char *algorithm;
+    dpt_dtype activations; /* precision=: as what they are stored */
 } dpt_cl_params;
 
 /* dpt_device.state */

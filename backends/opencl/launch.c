@@ -30,5 +30,7 @@ const dpt_alternative *const *dpt_conv2d_families(const dpt_device *device)
                                                     dpt_conv2d_local, NULL};
     static const dpt_alternative *const of_gpu[] = {dpt_conv2d_local, dpt_cl_conv2d_winograd,
                                                     dpt_cl_conv2d_registers, NULL};
+    static const dpt_alternative *const of_bf16[] = {dpt_conv2d_local, NULL};
+    if (dpt_cl_device_of(device)->params.activations == DPT_BF16) return of_bf16;
     return dpt_cl_device_of(device)->found->is_cpu ? of_cpu : of_gpu;
 }

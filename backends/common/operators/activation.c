@@ -11,14 +11,15 @@ static dpt_status run(const dpt_call *call)
 {
     const state *s = call->op->plan.state;
     const dpt_activation_desc *d = &call->op->desc.u.activation;
+    const dpt_dtype type = call->op->desc.type;
     const size_t count = call->n_samples * d->count;
     const activation_params p = {
         .count = count, .kind = (u32)d->kind, .accumulate = call->accumulate};
     dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
-    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
-    dpt_launch_tensor(&l, call->args->in[0], DPT_F32);
+    dpt_launch_tensor(&l, call->args->out[0], type);
+    dpt_launch_tensor(&l, call->args->in[0], type);
     if (call->op->desc.kind == DPT_OP_ACTIVATION_BACKWARD)
-        dpt_launch_tensor(&l, call->args->in[1], DPT_F32);
+        dpt_launch_tensor(&l, call->args->in[1], type);
     dpt_launch_value(&l, &p, sizeof p);
     return dpt_launch_elements(&l, count, 1);
 }
@@ -33,6 +34,7 @@ dpt_status dpt_prepare_activation(dpt_op *op)
     op->plan.exact = kind == DPT_ACT_NONE || kind == DPT_ACT_RELU;
     op->plan.algorithm = "an item an element";
     snprintf(key.constants, sizeof key.constants, "-DACTIVATION=%du", (int)kind);
+    dpt_program_key_store(&key, op->desc.type);
     return dpt_kernel_get(op->device, &key,
                           op->desc.kind == DPT_OP_ACTIVATION_FORWARD ? "dpt_activation_forward"
                                                                      : "dpt_activation_backward",

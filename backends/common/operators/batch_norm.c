@@ -29,7 +29,7 @@ static dpt_status run_partial(const dpt_call *call)
     const columns grid = grid_of(call, DPT_GRID_REDUCE);
     dpt_launch chunks = dpt_launch_begin(call->stream, s->first);
     dpt_launch_tensor(&chunks, args->workspace, DPT_F32);
-    dpt_launch_tensor(&chunks, args->in[0], DPT_F32);
+    dpt_launch_tensor(&chunks, args->in[0], call->op->desc.type);
     dpt_launch_value(&chunks, &grid, sizeof grid);
     DPT_TRY(dpt_grid_launch(&chunks, &grid));
 
@@ -81,7 +81,9 @@ static dpt_status run_freeze(const dpt_call *call)
 
 /* ---- Maps ------------------------------------------------------------------------------------ */
 
-static dpt_status run_map(const dpt_call *call, dpt_activation activation)
+/* dtypes: of the inputs */
+static dpt_status run_map(const dpt_call *call, const dpt_dtype dtypes[5],
+                          dpt_activation activation)
 {
     const dpt_batch_norm_desc *d = desc_of(call);
     const batch_norm_state *s = call->op->plan.state;
@@ -91,9 +93,9 @@ static dpt_status run_map(const dpt_call *call, dpt_activation activation)
                                       .n_parts = (u32)d->n_parts,
                                       .accumulate = call->accumulate};
     dpt_launch l = dpt_launch_begin(call->stream, s->first);
-    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
+    dpt_launch_tensor(&l, call->args->out[0], call->op->desc.type);
     for (size_t i = 0; i < 5; i++)
-        dpt_launch_tensor(&l, call->args->in[i], DPT_F32);
+        dpt_launch_tensor(&l, call->args->in[i], dtypes[i]);
     dpt_launch_value(&l, &params, sizeof params);
     return dpt_grid_launch(&l, &params.grid);
 }
@@ -101,13 +103,17 @@ static dpt_status run_map(const dpt_call *call, dpt_activation activation)
 /* x, moments, w, b, [residual] -> y */
 static dpt_status run_forward(const dpt_call *call)
 {
-    return run_map(call, desc_of(call)->activation);
+    const dpt_dtype t = call->op->desc.type;
+    return run_map(call, (const dpt_dtype[5]){t, DPT_F32, DPT_F32, DPT_F32, t},
+                   desc_of(call)->activation);
 }
 
 /* dy, x, moments, w, parts -> dx */
 static dpt_status run_backward_data(const dpt_call *call)
 {
-    return run_map(call, desc_of(call)->input_activation);
+    const dpt_dtype t = call->op->desc.type;
+    return run_map(call, (const dpt_dtype[5]){t, t, DPT_F32, DPT_F32, DPT_F32},
+                   desc_of(call)->input_activation);
 }
 
 /* ---- A part of backward ---------------------------------------------------------------------- */
@@ -120,8 +126,8 @@ static dpt_status run_backward_partial(const dpt_call *call)
     const columns grid = grid_of(call, DPT_GRID_REDUCE);
     dpt_launch chunks = dpt_launch_begin(call->stream, s->first);
     dpt_launch_tensor(&chunks, args->workspace, DPT_F32);
-    for (size_t i = 0; i < 3; i++)
-        dpt_launch_tensor(&chunks, args->in[i], DPT_F32);
+    for (size_t i = 0; i < 3; i++) /* dy, x, moments */
+        dpt_launch_tensor(&chunks, args->in[i], i < 2 ? call->op->desc.type : DPT_F32);
     dpt_launch_value(&chunks, &grid, sizeof grid);
     DPT_TRY(dpt_grid_launch(&chunks, &grid));
 
@@ -185,6 +191,7 @@ dpt_status dpt_prepare_batch_norm(dpt_op *op)
     batch_norm_state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
     snprintf(key.constants, sizeof key.constants, "-DACTIVATION=%du", (int)activation);
+    dpt_program_key_store(&key, op->desc.type);
     DPT_TRY(dpt_kernel_get(op->device, &key, kind.first, &s->first));
     if (kind.second) DPT_TRY(dpt_kernel_get(op->device, &key, kind.second, &s->second));
     if (kind.n_floats > 0)

@@ -32,13 +32,13 @@ static void write_key(const dpt_op *op, char key[KEY_BYTES])
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     snprintf(key, KEY_BYTES,
              "conv2d %s %zux%zux%zu to %zu, %zux%zu, stride %zux%zu, pad %zux%zu, "
-             "dilation %zux%zu, groups %zu",
+             "dilation %zux%zu, groups %zu%s",
              pass_name(op->desc.kind), d->in_h, d->in_w, d->in_channels, d->out_channels,
              d->kernel_h, d->kernel_w, d->stride_h, d->stride_w, d->pad_h, d->pad_w, d->dilation_h,
-             d->dilation_w, d->groups);
+             d->dilation_w, d->groups, op->desc.type == DPT_BF16 ? ", bfloat16" : "");
 }
 
-/* Bytes of a sample of x and y and of the filters. */
+/* Elements of a sample of x and y and of the filters. */
 typedef struct sizes {
     size_t x, y, w;
 } sizes;
@@ -48,11 +48,9 @@ static sizes sizes_of(const dpt_conv2d_desc *d)
     const size_t taps =
         dpt_size_mul(dpt_size_mul(d->kernel_h, d->kernel_w), d->in_channels / d->groups);
     return (sizes){
-        .x = dpt_size_mul(dpt_size_mul(dpt_size_mul(d->in_h, d->in_w), d->in_channels),
-                          sizeof(float)),
-        .y = dpt_size_mul(dpt_size_mul(dpt_size_mul(d->out_h, d->out_w), d->out_channels),
-                          sizeof(float)),
-        .w = dpt_size_mul(dpt_size_mul(taps, d->out_channels), sizeof(float)),
+        .x = dpt_size_mul(dpt_size_mul(d->in_h, d->in_w), d->in_channels),
+        .y = dpt_size_mul(dpt_size_mul(d->out_h, d->out_w), d->out_channels),
+        .w = dpt_size_mul(taps, d->out_channels),
     };
 }
 
@@ -60,8 +58,9 @@ static sizes sizes_of(const dpt_conv2d_desc *d)
 static void set_extents(const dpt_op *op, sizes s, dpt_alternatives *choice)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
-    const dpt_extent x = {.sample_bytes = s.x}, y = {.sample_bytes = s.y};
-    const dpt_extent w = {.fixed_bytes = s.w};
+    const size_t bytes = dpt_dtype_bytes(op->desc.type);
+    const dpt_extent x = {.sample_bytes = s.x * bytes}, y = {.sample_bytes = s.y * bytes};
+    const dpt_extent w = {.fixed_bytes = s.w * sizeof(float)};
     const dpt_extent bias = {.fixed_bytes = d->has_bias ? d->out_channels * sizeof(float) : 0};
     switch (op->desc.kind) {
     case DPT_OP_CONV2D_FORWARD:
@@ -87,7 +86,7 @@ static void set_extents(const dpt_op *op, sizes s, dpt_alternatives *choice)
 dpt_status dpt_prepare_conv2d(dpt_op *op)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
-    const size_t limit = ((size_t)1 << 31) * sizeof(float);
+    const size_t limit = (size_t)1 << 31;
     const sizes s = sizes_of(d);
     if (s.x >= limit || s.y >= limit || s.w >= limit)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
@@ -99,8 +98,7 @@ dpt_status dpt_prepare_conv2d(dpt_op *op)
         .items = items,
         .n_items = list_items(op->device, items),
         .key = key,
-        .work = 2.0 * (double)(s.y / sizeof(float)) * (double)(s.w / sizeof(float)) /
-                (double)d->out_channels,
+        .work = 2.0 * (double)s.y * (double)s.w / (double)d->out_channels,
     };
     set_extents(op, s, &choice);
     return dpt_prepare_best(op, &choice);

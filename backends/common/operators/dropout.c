@@ -17,8 +17,8 @@ static dpt_status run(const dpt_call *call)
     p.accumulate = call->accumulate;
     p.n_samples = (u32)call->n_samples;
     dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
-    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
-    dpt_launch_tensor(&l, call->args->in[0], DPT_F32);
+    dpt_launch_tensor(&l, call->args->out[0], call->op->desc.type);
+    dpt_launch_tensor(&l, call->args->in[0], call->op->desc.type);
     dpt_launch_tensor(&l, call->args->in[1], DPT_U32);
     dpt_launch_tensor(&l, call->args->step, DPT_U32);
     dpt_launch_value(&l, &p, sizeof p);
@@ -47,5 +47,5 @@ dpt_status dpt_prepare_dropout(dpt_op *op)
     op->plan.run = run;
     op->plan.exact = is_exact(d->p, s->params.scale);
     op->plan.algorithm = "an item four elements";
-    return dpt_kernel_of(op->device, "dropout.cl", "dpt_dropout", &s->kernel);
+    return dpt_kernel_storing(op->device, "dropout.cl", op->desc.type, "dpt_dropout", &s->kernel);
 }

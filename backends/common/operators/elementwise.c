@@ -12,12 +12,13 @@ static dpt_status run(const dpt_call *call)
 {
     const state *s = call->op->plan.state;
     const dpt_elementwise_desc *d = &call->op->desc.u.elementwise;
+    const dpt_dtype type = call->op->desc.type;
     const size_t count = call->n_samples * d->count;
     const elementwise_params p = {.count = count, .alpha = d->alpha, .beta = d->beta};
     dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
-    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
-    dpt_launch_tensor(&l, call->args->in[0], DPT_F32);
-    if (s->has_b) dpt_launch_tensor(&l, call->args->in[1], DPT_F32);
+    dpt_launch_tensor(&l, call->args->out[0], type);
+    dpt_launch_tensor(&l, call->args->in[0], type);
+    if (s->has_b) dpt_launch_tensor(&l, call->args->in[1], type);
     dpt_launch_value(&l, &p, sizeof p);
     return dpt_launch_elements(&l, count, 1);
 }
@@ -39,9 +40,9 @@ dpt_status dpt_prepare_elementwise(dpt_op *op)
     op->plan.exact =
         kind == DPT_OP_MULTIPLY || (is_small_integer(d->alpha) && is_small_integer(d->beta));
     op->plan.algorithm = "an item an element";
-    return dpt_kernel_of(op->device, "elementwise.cl",
-                         kind == DPT_OP_MULTIPLY ? "dpt_multiply"
-                         : kind == DPT_OP_ADD    ? "dpt_add"
-                                                 : "dpt_affine",
-                         &s->kernel);
+    return dpt_kernel_storing(op->device, "elementwise.cl", op->desc.type,
+                              kind == DPT_OP_MULTIPLY ? "dpt_multiply"
+                              : kind == DPT_OP_ADD    ? "dpt_add"
+                                                      : "dpt_affine",
+                              &s->kernel);
 }

@@ -33,7 +33,7 @@ static dpt_status gather_images(const dpt_call *call)
     p.n_samples = call->n_samples;
     if (s->draw) DPT_TRY(draw(call, &p));
     dpt_launch l = dpt_launch_begin(call->stream, s->gather);
-    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
+    dpt_launch_tensor(&l, call->args->out[0], call->op->desc.type);
     dpt_launch_tensor(&l, call->args->in[0], d->dtype);
     dpt_launch_tensor(&l, call->args->in[1], DPT_U32);
     if (s->draw) dpt_launch_tensor(&l, call->args->workspace, DPT_U32);
@@ -99,13 +99,13 @@ static dpt_status prepare_images(dpt_op *op)
     op->plan.run = gather_images;
     op->plan.exact = is_exact(d);
     if (!augmented)
-        return dpt_kernel_of(op->device, "gather.cl", bytes ? "dpt_gather_u8" : "dpt_gather_f32",
-                             &s->gather);
+        return dpt_kernel_storing(op->device, "gather.cl", op->desc.type,
+                                  bytes ? "dpt_gather_u8" : "dpt_gather_f32", &s->gather);
     op->plan.workspace_bytes = dpt_size_mul(op->max_samples, sizeof(gather_drawn));
     DPT_TRY(dpt_kernel_of(op->device, "gather.cl", "dpt_gather_draw", &s->draw));
-    return dpt_kernel_of(op->device, "gather.cl",
-                         bytes ? "dpt_gather_augmented_u8" : "dpt_gather_augmented_f32",
-                         &s->gather);
+    return dpt_kernel_storing(op->device, "gather.cl", op->desc.type,
+                              bytes ? "dpt_gather_augmented_u8" : "dpt_gather_augmented_f32",
+                              &s->gather);
 }
 
 static dpt_status prepare_labels(dpt_op *op)

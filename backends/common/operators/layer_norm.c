@@ -60,9 +60,9 @@ static dpt_status run_forward(const dpt_call *call)
     const layer_norm_params params = params_of(call);
     dpt_launch l = dpt_launch_begin(call->stream, s->first);
     for (size_t i = 0; i < 2; i++)
-        dpt_launch_tensor(&l, call->args->out[i], DPT_F32);
+        dpt_launch_tensor(&l, call->args->out[i], i < 1 ? call->op->desc.type : DPT_F32);
     for (size_t i = 0; i < 3; i++)
-        dpt_launch_tensor(&l, call->args->in[i], DPT_F32);
+        dpt_launch_tensor(&l, call->args->in[i], i < 1 ? call->op->desc.type : DPT_F32);
     return launch_rows(&l, &params);
 }
 
@@ -72,9 +72,9 @@ static dpt_status run_backward_data(const dpt_call *call)
     const layer_norm_state *s = call->op->plan.state;
     const layer_norm_params params = params_of(call);
     dpt_launch l = dpt_launch_begin(call->stream, s->first);
-    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
+    dpt_launch_tensor(&l, call->args->out[0], call->op->desc.type);
     for (size_t i = 0; i < 4; i++)
-        dpt_launch_tensor(&l, call->args->in[i], DPT_F32);
+        dpt_launch_tensor(&l, call->args->in[i], i < 2 ? call->op->desc.type : DPT_F32);
     return launch_rows(&l, &params);
 }
 
@@ -97,7 +97,7 @@ static dpt_status run_backward_weights(const dpt_call *call)
     dpt_launch chunks = dpt_launch_begin(call->stream, s->first);
     dpt_launch_tensor(&chunks, call->args->workspace, DPT_F32);
     for (size_t i = 0; i < 3; i++)
-        dpt_launch_tensor(&chunks, call->args->in[i], DPT_F32);
+        dpt_launch_tensor(&chunks, call->args->in[i], i < 2 ? call->op->desc.type : DPT_F32);
     dpt_launch_value(&chunks, &grid, sizeof grid);
     DPT_TRY(dpt_grid_launch(&chunks, &grid));
 
@@ -119,6 +119,7 @@ static dpt_status prepare_rows(dpt_op *op, layer_norm_state *s, dpt_op_run *run,
     dpt_program_key key = {.file = "layer_norm.cl"};
     snprintf(key.constants, sizeof key.constants, "-DACTIVATION=%du",
              masks ? (int)mask : (int)DPT_ACT_NONE);
+    dpt_program_key_store(&key, op->desc.type);
     DPT_TRY(dpt_kernel_get(op->device, &key, kernel, &s->first));
     op->plan.run = run;
     op->plan.algorithm = "rows";
@@ -128,7 +129,8 @@ static dpt_status prepare_rows(dpt_op *op, layer_norm_state *s, dpt_op_run *run,
 static dpt_status prepare_weights(dpt_op *op, layer_norm_state *s)
 {
     const dpt_layer_norm_desc *d = &op->desc.u.layer_norm;
-    const dpt_program_key key = {.file = "layer_norm.cl", .constants = "-DACTIVATION=0u"};
+    dpt_program_key key = {.file = "layer_norm.cl", .constants = "-DACTIVATION=0u"};
+    dpt_program_key_store(&key, op->desc.type);
     DPT_TRY(dpt_kernel_get(op->device, &key, "dpt_layer_norm_chunks", &s->first));
     DPT_TRY(dpt_kernel_get(op->device, &key, "dpt_layer_norm_weights", &s->second));
     op->plan.workspace_bytes = dpt_grid_bytes(op->device, dpt_size_mul(op->max_samples, d->rows),

@@ -23,8 +23,8 @@ static dpt_status forward(const dpt_call *call)
     const state *s = call->op->plan.state;
     const pool2d_params p = params_of_call(call);
     dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
-    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
-    dpt_launch_tensor(&l, call->args->in[0], DPT_F32);
+    dpt_launch_tensor(&l, call->args->out[0], call->op->desc.type);
+    dpt_launch_tensor(&l, call->args->in[0], call->op->desc.type);
     dpt_launch_value(&l, &p, sizeof p);
     return dpt_launch_elements(&l, p.out_size, call->n_samples);
 }
@@ -35,9 +35,9 @@ static dpt_status backward(const dpt_call *call)
     const state *s = call->op->plan.state;
     const pool2d_params p = params_of_call(call);
     dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
-    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
-    dpt_launch_tensor(&l, call->args->in[0], DPT_F32);
-    dpt_launch_tensor(&l, call->args->in[1], DPT_F32);
+    dpt_launch_tensor(&l, call->args->out[0], call->op->desc.type);
+    dpt_launch_tensor(&l, call->args->in[0], call->op->desc.type);
+    dpt_launch_tensor(&l, call->args->in[1], call->op->desc.type);
     dpt_launch_value(&l, &p, sizeof p);
     return dpt_launch_elements(&l, p.in_size, call->n_samples);
 }
@@ -60,7 +60,7 @@ static bool is_common(const dpt_pool2d_desc *d)
     return false;
 }
 
-static dpt_program_key program_of(const dpt_pool2d_desc *d)
+static dpt_program_key program_of(const dpt_pool2d_desc *d, dpt_dtype type)
 {
     dpt_program_key key = {.file = "pool2d.cl"};
     if (is_common(d))
@@ -68,6 +68,7 @@ static dpt_program_key program_of(const dpt_pool2d_desc *d)
                  "-DPOOL_KERNEL_H=%zuu -DPOOL_KERNEL_W=%zuu -DPOOL_STRIDE_H=%zuu "
                  "-DPOOL_STRIDE_W=%zuu -DPOOL_PAD_H=%zuu -DPOOL_PAD_W=%zuu",
                  d->kernel_h, d->kernel_w, d->stride_h, d->stride_w, d->pad_h, d->pad_w);
+    dpt_program_key_store(&key, type);
     return key;
 }
 
@@ -138,6 +139,6 @@ dpt_status dpt_prepare_pool2d(dpt_op *op)
     op->plan.run = is_forward ? forward : backward;
     op->plan.exact = is_exact(op);
     op->plan.algorithm = is_common(d) ? "a constant window" : "any window";
-    const dpt_program_key key = program_of(d);
+    const dpt_program_key key = program_of(d, op->desc.type);
     return dpt_kernel_get(op->device, &key, names[d->kind][is_forward], &s->kernel);
 }

@@ -19,8 +19,8 @@ static dpt_status run(const dpt_call *call)
     p.n_samples = call->n_samples;
     dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
     dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
-    dpt_launch_tensor(&l, call->args->out[1], DPT_F32);
-    dpt_launch_tensor(&l, call->args->in[0], DPT_F32);
+    dpt_launch_tensor(&l, call->args->out[1], call->op->desc.type);
+    dpt_launch_tensor(&l, call->args->in[0], call->op->desc.type);
     dpt_launch_tensor(&l, call->args->in[1], DPT_I32);
     dpt_launch_tensor(&l, call->args->step, DPT_U32);
     dpt_launch_value(&l, &p, sizeof p);
@@ -44,6 +44,6 @@ dpt_status dpt_prepare_softmax(dpt_op *op)
     };
     op->plan.run = run;
     op->plan.algorithm = few ? "an item a sample" : "a group a sample";
-    return dpt_kernel_of(op->device, "softmax.cl", few ? "dpt_softmax_few" : "dpt_softmax_many",
-                         &s->kernel);
+    return dpt_kernel_storing(op->device, "softmax.cl", op->desc.type,
+                              few ? "dpt_softmax_few" : "dpt_softmax_many", &s->kernel);
 }

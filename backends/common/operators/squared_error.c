@@ -14,8 +14,8 @@ static dpt_status run(const dpt_call *call)
     const size_t group = dpt_traits_of(call->op->device)->group_size;
     dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
     dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
-    dpt_launch_tensor(&l, call->args->out[1], DPT_F32);
-    dpt_launch_tensor(&l, call->args->in[0], DPT_F32);
+    dpt_launch_tensor(&l, call->args->out[1], call->op->desc.type);
+    dpt_launch_tensor(&l, call->args->in[0], call->op->desc.type);
     dpt_launch_tensor(&l, call->args->in[1], DPT_F32);
     dpt_launch_tensor(&l, call->args->step, DPT_U32);
     dpt_launch_value(&l, &s->params, sizeof s->params);
@@ -35,5 +35,6 @@ dpt_status dpt_prepare_squared_error(dpt_op *op)
     };
     op->plan.run = run;
     op->plan.algorithm = "a group a sample";
-    return dpt_kernel_of(op->device, "squared_error.cl", "dpt_squared_error", &s->kernel);
+    return dpt_kernel_storing(op->device, "squared_error.cl", op->desc.type, "dpt_squared_error",
+                              &s->kernel);
 }

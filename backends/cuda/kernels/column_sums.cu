@@ -3,7 +3,7 @@
 #include "column_sums.cl"
 #include "table.h"
 
-const struct dpt_kernel dpt_cuda_table_column_sums[] = {
-    KERNEL_ROW("column_sums.cl", "-DLANES=1", column_sums),
+const struct dpt_kernel STORING_TABLE(column_sums)[] = {
+    KERNEL_ROW("column_sums.cl", "-DLANES=1" AND_STORING, column_sums),
     END_OF_TABLE,
 };

@@ -2,11 +2,10 @@
 #define WIDTH 1
 #include "conv2d_local_variant.h"
 
-#define dpt_conv2d_local_data JOIN(dpt_conv2d_local_data_, WIDTH)
 #include "conv2d_local_data.cl"
 #include "table.h"
 
-const struct dpt_kernel JOIN(dpt_cuda_table_conv2d_local_data_, WIDTH)[] = {
-    {"conv2d_local_data.cl", OPTIONS, "dpt_conv2d_local_data", (const void *)dpt_conv2d_local_data},
+const struct dpt_kernel STORING_TABLE(JOIN(conv2d_local_data_, WIDTH))[] = {
+    KERNEL_ROW("conv2d_local_data.cl", OPTIONS AND_STORING, dpt_conv2d_local_data),
     END_OF_TABLE,
 };

@@ -2,12 +2,10 @@
 #define WIDTH 1
 #include "conv2d_local_variant.h"
 
-#define dpt_conv2d_local_forward JOIN(dpt_conv2d_local_forward_, WIDTH)
 #include "conv2d_local_forward.cl"
 #include "table.h"
 
-const struct dpt_kernel JOIN(dpt_cuda_table_conv2d_local_forward_, WIDTH)[] = {
-    {"conv2d_local_forward.cl", OPTIONS, "dpt_conv2d_local_forward",
-     (const void *)dpt_conv2d_local_forward},
+const struct dpt_kernel STORING_TABLE(JOIN(conv2d_local_forward_, WIDTH))[] = {
+    KERNEL_ROW("conv2d_local_forward.cl", OPTIONS AND_STORING, dpt_conv2d_local_forward),
     END_OF_TABLE,
 };

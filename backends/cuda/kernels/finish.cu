@@ -2,7 +2,7 @@
 #include "finish.cl"
 #include "table.h"
 
-const struct dpt_kernel dpt_cuda_table_finish[] = {
-    KERNEL_ROW("finish.cl", "", dpt_finish),
+const struct dpt_kernel STORING_TABLE(finish)[] = {
+    KERNEL_ROW("finish.cl", STORING, dpt_finish),
     END_OF_TABLE,
 };

@@ -9,31 +9,37 @@ struct dpt_kernel {
     const void *function; /* what the runtime knows it by */
 };
 
-/* All tables. */
-#define DPT_CUDA_TABLES(X)                                                                         \
-    X(activation)                                                                                  \
+/* All tables.  Files whose kernels read or write activations are compiled a second time, with BF16
+   (kernels/dialect.h), and have a table for each. */
+#define DPT_CUDA_PLAIN_TABLES(X)                                                                   \
     X(adamw)                                                                                       \
-    X(batch_norm)                                                                                  \
     X(clip_norm)                                                                                   \
-    X(column_sums)                                                                                 \
-    X(conv2d_local_data_1)                                                                         \
-    X(conv2d_local_data_4)                                                                         \
-    X(conv2d_local_forward_1)                                                                      \
-    X(conv2d_local_forward_4)                                                                      \
     X(conv2d_local_sum)                                                                            \
-    X(conv2d_local_weights_1)                                                                      \
-    X(conv2d_local_weights_4)                                                                      \
     X(convert)                                                                                     \
-    X(dropout)                                                                                     \
-    X(elementwise)                                                                                 \
     X(fill)                                                                                        \
-    X(finish)                                                                                      \
-    X(gather)                                                                                      \
-    X(layer_norm)                                                                                  \
-    X(pool2d)                                                                                      \
-    X(sgd)                                                                                         \
-    X(softmax)                                                                                     \
-    X(squared_error)
+    X(sgd)
+#define DPT_CUDA_STORING_TABLES(X, suffix)                                                         \
+    X(activation##suffix)                                                                          \
+    X(batch_norm##suffix)                                                                          \
+    X(column_sums##suffix)                                                                         \
+    X(conv2d_local_data_1##suffix)                                                                 \
+    X(conv2d_local_data_4##suffix)                                                                 \
+    X(conv2d_local_forward_1##suffix)                                                              \
+    X(conv2d_local_forward_4##suffix)                                                              \
+    X(conv2d_local_weights_1##suffix)                                                              \
+    X(conv2d_local_weights_4##suffix)                                                              \
+    X(dropout##suffix)                                                                             \
+    X(elementwise##suffix)                                                                         \
+    X(finish##suffix)                                                                              \
+    X(gather##suffix)                                                                              \
+    X(layer_norm##suffix)                                                                          \
+    X(pool2d##suffix)                                                                              \
+    X(softmax##suffix)                                                                             \
+    X(squared_error##suffix)
+#define DPT_CUDA_TABLES(X)                                                                         \
+    DPT_CUDA_PLAIN_TABLES(X)                                                                       \
+    DPT_CUDA_STORING_TABLES(X, )                                                                   \
+    DPT_CUDA_STORING_TABLES(X, _bf16)
 
 #ifdef __cplusplus
 #define DPT_CUDA_TABLE(name) extern "C" const struct dpt_kernel dpt_cuda_table_##name[]
@@ -45,6 +51,17 @@ DPT_CUDA_TABLES(DPT_CUDA_DECLARE)
 #undef DPT_CUDA_DECLARE
 
 #ifdef __CUDACC__
+/* The table of a file that is compiled twice, and what its options, alone or behind others, say. */
+#if defined(BF16) && BF16
+#define STORING_TABLE_(name) dpt_cuda_table_##name##_bf16
+#define STORING              "-DBF16=1"
+#define AND_STORING          " -DBF16=1"
+#else
+#define STORING_TABLE_(name) dpt_cuda_table_##name
+#define STORING              ""
+#define AND_STORING          ""
+#endif
+#define STORING_TABLE(name) STORING_TABLE_(name)
 #define KERNEL_ROW(file, options, name)                                                            \
     {                                                                                              \
         file, options, #name, (const void *)name                                                   \

@@ -1,8 +1,12 @@
 /* Fully connected layers: one matrix product each, in the tile that is fastest here, and a sum over
-   samples for the bias. */
+   samples for the bias.
+
+   Products are float32.  Activations that are stored as bfloat16 are widened into the workspace
+   before, and a result that is stored so is computed there and rounded behind. */
 #include "linear.h"
 #include "alternatives.h"
 #include "clblast.h"
+#include "convert.h"
 #include "gemm.h"
 
 enum { MAX_ALTERNATIVES = 32 };
@@ -11,7 +15,9 @@ typedef struct linear {
     dpt_cl_gemm gemm;       /* our tile, or */
     dpt_kernel *finish;     /* CLBlast's product, and its end where there is one */
     dpt_bias_gradient bias; /* backward weights with a bias */
-    size_t gemm_bytes;      /* of the workspace; the sums' part is behind it */
+    size_t gemm_bytes;      /* of the workspace; behind it, */
+    size_t a, b, c;         /* at these bytes, matrices that are stored as bfloat16, as float32, */
+    dpt_convert convert;    /* and the sums' part */
 } linear;
 
 /* ---- As matrix products ---------------------------------------------------------------------- */
@@ -22,7 +28,7 @@ static dpt_cl_gemm_form form_of(const dpt_op_desc *desc)
     const dpt_product product = dpt_linear_product(desc, 0, &none);
     return (dpt_cl_gemm_form){.a_transposed = product.a_transposed,
                               .b_transposed = product.b_transposed,
-                              .finished = dpt_linear_is_finished(desc)};
+                              .finished = desc->type == DPT_F32 && dpt_linear_is_finished(desc)};
 }
 
 /* Without workspace. */
@@ -47,31 +53,100 @@ static dpt_cl_gemm_args args_of(const dpt_product *p)
     };
 }
 
+/* ---- bfloat16 -------------------------------------------------------------------------------- */
+
+/* Elements from A's first to its last one's, which is that of a slice's last row at most. */
+static size_t size_of_a(const dpt_op_desc *desc, const dpt_product *p)
+{
+    const size_t rows = p->a_transposed ? p->k : p->m;
+    return rows > 0 ? dpt_size_mul(rows, p->lda) - desc->u.linear.first : 0;
+}
+
+static size_t size_of_b(const dpt_product *p)
+{
+    return dpt_size_mul(p->b_transposed ? p->n : p->k, p->ldb);
+}
+
+/* Puts a matrix of `count` elements, if it is bfloat16, behind what op->plan's workspace has. */
+static size_t place_matrix(dpt_op *op, dpt_dtype type, size_t count)
+{
+    const size_t at = dpt_size_align(op->plan.workspace_bytes);
+    if (type != DPT_BF16) return 0;
+    op->plan.workspace_bytes = dpt_size_add(at, dpt_size_mul(count, sizeof(float)));
+    return at;
+}
+
+static dpt_status prepare_matrices(dpt_op *op, linear *state)
+{
+    const dpt_op_args none = {.flags = 0};
+    const dpt_product p = dpt_linear_product(&op->desc, op->max_samples, &none);
+    if (op->desc.type != DPT_BF16) return DPT_OK;
+    state->a = place_matrix(op, p.a_type, size_of_a(&op->desc, &p));
+    state->b = place_matrix(op, p.b_type, size_of_b(&p));
+    state->c = place_matrix(op, p.c_type, dpt_size_mul(p.m, p.n));
+    if (p.c_type == DPT_BF16) DPT_TRY(dpt_finish_prepare(op->device, DPT_BF16, &state->finish));
+    return dpt_convert_prepare(op->device, &state->convert);
+}
+
+/* The product of float32 that a product of any types becomes: what is bfloat16 is widened. */
+static dpt_status widen(const dpt_call *call, const dpt_product *p, dpt_product *out)
+{
+    const linear *state = call->op->plan.state;
+    const dpt_location workspace = call->args->workspace;
+    *out = *p;
+    if (p->a_type == DPT_BF16) {
+        out->a = dpt_at(workspace, state->a);
+        DPT_TRY(dpt_widen_run(&state->convert, call->stream, p->a, out->a,
+                              size_of_a(&call->op->desc, p)));
+    }
+    if (p->b_type == DPT_BF16) {
+        out->b = dpt_at(workspace, state->b);
+        DPT_TRY(dpt_widen_run(&state->convert, call->stream, p->b, out->b, size_of_b(p)));
+    }
+    if (p->c_type == DPT_BF16) {
+        out->c = dpt_at(workspace, state->c);
+        out->accumulate = false;
+        out->bias = out->mask = (dpt_location){NULL, 0};
+        out->activation = out->mask_activation = DPT_ACT_NONE;
+    }
+    return DPT_OK;
+}
+
 /* ---- Running --------------------------------------------------------------------------------- */
+
+/* What follows the product that is in `computed`, beside what its kernel has done. */
+static dpt_status complete(const dpt_call *call, const dpt_product *p, dpt_location computed)
+{
+    const linear *state = call->op->plan.state;
+    if (state->finish) DPT_TRY(dpt_product_finish(state->finish, call->stream, p, computed));
+    return dpt_bias_gradient_run(call, &state->bias);
+}
 
 static dpt_status run(const dpt_call *call)
 {
     const linear *state = call->op->plan.state;
     const dpt_product p = dpt_linear_product(&call->op->desc, call->n_samples, call->args);
-    dpt_cl_gemm_args gemm = args_of(&p);
+    dpt_product wide;
+    DPT_TRY(widen(call, &p, &wide));
+    dpt_cl_gemm_args gemm = args_of(&wide);
     gemm.workspace = call->args->workspace;
     gemm.workspace_bytes = state->gemm_bytes;
     DPT_TRY(dpt_cl_gemm_run(&state->gemm, call->stream, &gemm));
-    return dpt_bias_gradient_run(call, &state->bias);
+    return complete(call, &p, wide.c);
 }
 
 /* CLBlast's product.  One without terms is zero, which CLBlast refuses. */
 static dpt_status run_clblast(const dpt_call *call)
 {
-    const linear *state = call->op->plan.state;
     const dpt_product p = dpt_linear_product(&call->op->desc, call->n_samples, call->args);
-    const dpt_cl_gemm_args gemm = args_of(&p);
+    dpt_product wide;
+    DPT_TRY(widen(call, &p, &wide));
+    const dpt_cl_gemm_args gemm = args_of(&wide);
     if (p.m > 0 && p.k > 0)
         DPT_TRY(dpt_cl_clblast_run(call->stream, form_of(&call->op->desc), &gemm));
-    else if (p.m > 0 && !p.accumulate)
-        DPT_TRY(dpt_cl_memory_ops.fill(call->stream, p.c, 0, p.m * p.n * sizeof(float)));
-    if (state->finish) DPT_TRY(dpt_product_finish(state->finish, call->stream, &p));
-    return dpt_bias_gradient_run(call, &state->bias);
+    else if (p.m > 0 && !wide.accumulate)
+        DPT_TRY(dpt_cl_memory_ops.fill(call->stream, wide.c, 0, p.m * p.n * sizeof(float)));
+    return complete(call, &p, wide.c);
 }
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
@@ -97,6 +172,7 @@ static dpt_status prepare_tile(dpt_op *op, const void *tile)
     state->gemm_bytes = dpt_size_align(state->gemm_bytes);
     op->plan.run = run;
     op->plan.workspace_bytes = state->gemm_bytes;
+    DPT_TRY(prepare_matrices(op, state));
     return dpt_linear_bias_prepare(op, &state->bias);
 }
 
@@ -106,7 +182,9 @@ static dpt_status prepare_clblast(dpt_op *op, const void *nothing)
     linear *state = prepare_state(op);
     if (!state) return DPT_E_NO_MEMORY;
     op->plan.run = run_clblast;
-    if (form_of(&op->desc).finished) DPT_TRY(dpt_finish_prepare(op->device, &state->finish));
+    if (form_of(&op->desc).finished)
+        DPT_TRY(dpt_finish_prepare(op->device, DPT_F32, &state->finish));
+    DPT_TRY(prepare_matrices(op, state));
     return dpt_linear_bias_prepare(op, &state->bias);
 }
 
@@ -128,13 +206,15 @@ static size_t list_alternatives(dpt_alternative *out, bool with_clblast)
 static void describe_tensors(const dpt_op_desc *desc, dpt_alternatives *out)
 {
     const dpt_linear_desc *d = &desc->u.linear;
-    const size_t in = d->in * sizeof(float), all = dpt_size_mul(in, dpt_linear_rows(d));
-    const size_t of_out = d->out * sizeof(float);
+    const size_t bytes = dpt_dtype_bytes(desc->type);
+    const size_t in = d->in * bytes, of_out = d->out * bytes;
+    const size_t all = dpt_size_mul(d->in * sizeof(float), dpt_linear_rows(d));
+    const size_t bias = d->has_bias ? d->out * sizeof(float) : 0;
     switch (desc->kind) {
     case DPT_OP_LINEAR_FORWARD:
         out->in[0].sample_bytes = in;
         out->in[1].fixed_bytes = all;
-        out->in[2].fixed_bytes = d->has_bias ? of_out : 0;
+        out->in[2].fixed_bytes = bias;
         out->out[0].sample_bytes = of_out;
         return;
     case DPT_OP_LINEAR_BACKWARD_DATA:
@@ -147,7 +227,7 @@ static void describe_tensors(const dpt_op_desc *desc, dpt_alternatives *out)
         out->in[0].sample_bytes = of_out;
         out->in[1].sample_bytes = in;
         out->out[0].fixed_bytes = all;
-        out->out[1].fixed_bytes = d->has_bias ? of_out : 0;
+        out->out[1].fixed_bytes = bias;
     }
 }
 
@@ -165,9 +245,10 @@ dpt_status dpt_prepare_linear(dpt_op *op)
     DPT_TRY(dpt_cl_clblast_offered(op->device, op->wanted, &with_clblast));
     if (d->rows > 0) /* how it is aligned matters too */
         snprintf(slice, sizeof slice, ", %zu rows%s", d->rows, d->first % 4 == 0 ? "" : " aside");
-    snprintf(key, sizeof key, "linear %s %zu to %zu%s%s",
+    snprintf(key, sizeof key, "linear %s %zu to %zu%s%s%s",
              names[op->desc.kind - DPT_OP_LINEAR_FORWARD], d->in, d->out, slice,
-             form_of(&op->desc).finished ? " finished" : "");
+             form_of(&op->desc).finished ? " finished" : "",
+             op->desc.type == DPT_BF16 ? ", bfloat16" : "");
     dpt_alternatives choice = {.items = items,
                                .n_items = list_alternatives(items, with_clblast),
                                .key = key,
