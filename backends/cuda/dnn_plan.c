@@ -154,7 +154,8 @@ struct dpt_cuda_recipe {
 };
 
 /* Whether an engine repeats its results to the bit and rounds as the precision promises: Winograd's
-   and Fourier's transforms, and inputs of fewer bits, round in other ways. */
+   and Fourier's transforms round in other ways.  So do inputs converted to fewer bits: that is not
+   TF32, which is the tensor cores', but 16 bits, whose workspaces are half as large. */
 static bool suits(dpt_dnn_maker *m, dpt_dnn_descriptor engine)
 {
     const bool tf32 = dpt_cuda_device_of(m->device)->precision == DPT_CUDA_TF32;
@@ -169,7 +170,6 @@ static bool suits(dpt_dnn_maker *m, dpt_dnn_descriptor engine)
     for (int64_t i = 0; i < n_notes && i < MAX_NOTES; i++) {
         switch ((int)notes[i]) {
         case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
-        case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
             if (!tf32) return false;
             break;
         case STRICT_NAN_PROPAGATION: break;
