@@ -9,10 +9,12 @@
 typedef struct dpt_cuda_blas dpt_cuda_blas; /* blas.h */
 typedef struct dpt_cuda_dnn dpt_cuda_dnn;   /* dnn.h */
 
-/* precision=: what products of matrices and convolutions do with their inputs. */
+/* precision=: what products of matrices and convolutions do with their inputs, and what activations
+   are stored as. */
 typedef enum dpt_cuda_precision {
     DPT_CUDA_FP32 = 0, /* true float32 */
     DPT_CUDA_TF32 = 1, /* rounded to 11 bits, summed in float32 */
+    DPT_CUDA_BF16 = 2, /* activations are bfloat16; weights are rounded to it, sums are float32 */
 } dpt_cuda_precision;
 
 struct dpt_buffer {
@@ -45,10 +47,11 @@ static inline dpt_cuda_device *dpt_cuda_device_of(const dpt_device *device)
     return device->state;
 }
 
-/* Of a library's products (dpt_op_info): tensor cores may cut the bits behind the tenth. */
+/* Of a library's products of float32 (dpt_op_info): tensor cores may cut the bits behind the tenth.
+ */
 static inline double dpt_cuda_input_rounding(const dpt_device *device)
 {
-    return dpt_cuda_device_of(device)->precision == DPT_CUDA_TF32 ? 0x1p-10 : 0.0;
+    return dpt_cuda_device_of(device)->precision != DPT_CUDA_FP32 ? 0x1p-10 : 0.0;
 }
 
 /* A place in device memory; NULL for {NULL, 0}. */

@@ -15,13 +15,24 @@ const char *dpt_cuda_dnn_description(const dpt_cuda_dnn *dnn); /* "cuDNN 9.19.0"
    those that are deterministic and round as the device's precision says. */
 extern const dpt_alternative dpt_cuda_conv2d_dnn[];
 
-/* ---- For conv2d_dnn.c ------------------------------------------------------------------------ */
+/* ---- For conv2d_dnn*.c ----------------------------------------------------------------------- */
+
+/* A pass as cuDNN is asked for it.  Its engines take and give one type: those that would store
+   another than they read are compiled when they run, and so are those of an activation without a
+   bias (tests/cuda/test_plans.c). */
+typedef struct dpt_cuda_convolution {
+    const dpt_op_desc *desc; /* the pass and its shape; what follows it is asked for here */
+    dpt_dtype type;          /* of x, w, y, and bias: DPT_F32 or DPT_BF16, summed in float32 */
+    bool has_bias, has_relu; /* forward: y = [max(0,] conv + bias [)], rounded once; no ReLU without
+                                a bias */
+} dpt_cuda_convolution;
 
 /* One way of cuDNN's to do a pass, whatever the number of samples. */
 typedef struct dpt_cuda_recipe dpt_cuda_recipe;
 
 /* The rank-th of them.  DPT_E_UNSUPPORTED if there are not so many. */
-DPT_CHECK_RESULT dpt_status dpt_cuda_recipe_create(dpt_device *device, const dpt_op_desc *desc,
+DPT_CHECK_RESULT dpt_status dpt_cuda_recipe_create(dpt_device *device,
+                                                   const dpt_cuda_convolution *convolution,
                                                    size_t rank, dpt_cuda_recipe **out);
 void dpt_cuda_recipe_destroy(dpt_cuda_recipe *recipe); /* accepts NULL */
 
@@ -30,18 +41,20 @@ typedef struct dpt_cuda_plan {
     size_t n_samples; /* 0: unused */
     void *descriptor; /* cuDNN's */
     size_t workspace_bytes;
+    bool has_bias;
     bool is_recorded; /* a recording needs it: it stays as long as the operator */
 } dpt_cuda_plan;
 
 /* DPT_E_UNSUPPORTED if the recipe does not do so many samples. */
-DPT_CHECK_RESULT dpt_status dpt_cuda_plan_create(dpt_device *device, const dpt_op_desc *desc,
+DPT_CHECK_RESULT dpt_status dpt_cuda_plan_create(dpt_device *device,
+                                                 const dpt_cuda_convolution *convolution,
                                                  const dpt_cuda_recipe *recipe, size_t n_samples,
                                                  dpt_cuda_plan *out);
 void dpt_cuda_plan_destroy(dpt_cuda_plan *plan); /* of an unused one as well */
 
-/* x, w and y (or their gradients) of the pass, in device memory. */
+/* x, w and y (or their gradients) of the pass, and a bias if it has one, in device memory. */
 typedef struct dpt_cuda_plan_tensors {
-    void *x, *w, *y, *workspace;
+    void *x, *w, *y, *bias, *workspace;
 } dpt_cuda_plan_tensors;
 
 DPT_CHECK_RESULT dpt_status dpt_cuda_plan_run(const dpt_cuda_plan *plan, dpt_stream *stream,

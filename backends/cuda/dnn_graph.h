@@ -75,6 +75,22 @@ void dpt_dnn_drop(dpt_dnn_descriptor descriptor); /* accepts NULL */
    more way to say that it has none. */
 DPT_CHECK_RESULT dpt_status dpt_dnn_finish(const dpt_dnn_maker *maker, const char *what);
 
+/* ---- Graphs ---------------------------------------------------------------------------------- */
+
+/* What tensors of a graph are called when it runs. */
+enum { DPT_DNN_UID_X = 1, DPT_DNN_UID_W, DPT_DNN_UID_Y, DPT_DNN_UID_BIAS };
+
+/* A convolution for n samples, by its descriptors; unused ones are NULL. */
+typedef struct dpt_dnn_graph {
+    cudnnDataType_t type;
+    dpt_dnn_descriptor x, w, y, conv2d, operation, graph;
+    dpt_dnn_descriptor bias, product, sum, add, addition, relu, activation; /* what follows */
+} dpt_dnn_graph;
+
+void dpt_dnn_graph_make(dpt_dnn_maker *maker, const dpt_cuda_convolution *convolution, size_t n,
+                        dpt_dnn_graph *out);
+void dpt_dnn_graph_drop(dpt_dnn_graph *graph);
+
 /* Names that newer headers have deprecated, and that versions before them want to be set. */
 enum { DPT_DNN_GRAPH_HANDLE = 800, DPT_DNN_PLAN_HANDLE = 400 };
 

@@ -71,8 +71,23 @@ static const shape shapes[] = {
     {3, 3, 2, 2, 5, 1, 2, 1, 1},      {5, 5, 3, 4, 2, 4, 1, 1, 1}, /* large kernel, large stride */
 };
 
+/* All that LeNet and ResNet-18 have, of images of 28 x 28 and of 32 x 32. */
+static const shape models[] = {
+    {28, 28, 1, 6, 5, 1, 2, 1, 1},     {14, 14, 6, 16, 5, 1, 0, 1, 1},
+    {32, 32, 3, 64, 3, 1, 1, 1, 1},    {32, 32, 64, 64, 3, 1, 1, 1, 1},
+    {32, 32, 64, 128, 3, 2, 1, 1, 1},  {32, 32, 64, 128, 1, 2, 0, 1, 1},
+    {16, 16, 128, 128, 3, 1, 1, 1, 1}, {16, 16, 128, 256, 3, 2, 1, 1, 1},
+    {16, 16, 128, 256, 1, 2, 0, 1, 1}, {8, 8, 256, 256, 3, 1, 1, 1, 1},
+    {8, 8, 256, 512, 3, 2, 1, 1, 1},   {8, 8, 256, 512, 1, 2, 0, 1, 1},
+    {4, 4, 512, 512, 3, 1, 1, 1, 1},
+};
+
 static const size_t samples[] = {256, 100, 3, 1};
-enum { N_SHAPES = sizeof shapes / sizeof *shapes, N_SAMPLES = sizeof samples / sizeof *samples };
+enum {
+    N_SHAPES = sizeof shapes / sizeof *shapes,
+    N_MODELS = sizeof models / sizeof *models,
+    N_SAMPLES = sizeof samples / sizeof *samples,
+};
 
 static size_t out_extent(size_t in, const shape *s)
 {
@@ -101,39 +116,52 @@ static dpt_op_desc desc_of(const shape *s, dpt_op_kind kind)
 
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
-/* Counts the numbers of samples that a recipe has plans for. */
-static void make_plans(dpt_device *device, const dpt_op_desc *desc, const dpt_cuda_recipe *recipe,
-                       size_t n_plans[N_SAMPLES])
+/* What cuDNN has for one pass. */
+typedef struct finding {
+    size_t n_recipes;               /* that suit */
+    size_t n_plans[N_SAMPLES];      /* of the first few of them, for samples[] */
+    size_t least_bytes, most_bytes; /* of workspace, with samples[0] */
+} finding;
+
+enum { TRIED_RECIPES = 6, MOST_RECIPES = 200 };
+
+static void make_plans(dpt_device *device, const dpt_cuda_convolution *convolution,
+                       const dpt_cuda_recipe *recipe, finding *f)
 {
     makes_plans = true;
     for (size_t i = 0; i < N_SAMPLES; i++) {
         dpt_cuda_plan plan = {.n_samples = 0};
-        if (dpt_cuda_plan_create(device, desc, recipe, samples[i], &plan) != DPT_OK) continue;
-        n_plans[i] += plan.n_samples == samples[i] && plan.descriptor != NULL;
+        if (dpt_cuda_plan_create(device, convolution, recipe, samples[i], &plan) != DPT_OK)
+            continue;
+        const bool first = f->n_plans[i] == 0;
+        f->n_plans[i] += plan.n_samples == samples[i] && plan.descriptor != NULL;
+        if (i == 0 && (first || plan.workspace_bytes < f->least_bytes))
+            f->least_bytes = plan.workspace_bytes;
+        if (i == 0 && plan.workspace_bytes > f->most_bytes) f->most_bytes = plan.workspace_bytes;
         dpt_cuda_plan_destroy(&plan);
     }
     makes_plans = false;
 }
 
 /* There are recipes, and an end of them; and for each number of samples one that does it. */
-static void check_pass(test *t, const dpt_op_desc *desc)
+static finding check_pass(test *t, const dpt_cuda_convolution *convolution)
 {
-    enum { MOST_RECIPES = 200 };
     dpt_device *device = t->user;
-    size_t n_plans[N_SAMPLES] = {0}, rank = 0;
+    finding f = {.n_recipes = 0};
     dpt_status status = DPT_OK;
-    for (; rank < MOST_RECIPES; rank++) {
+    for (; f.n_recipes < MOST_RECIPES; f.n_recipes++) {
         dpt_cuda_recipe *recipe = NULL;
-        status = dpt_cuda_recipe_create(device, desc, rank, &recipe);
+        status = dpt_cuda_recipe_create(device, convolution, f.n_recipes, &recipe);
         if (status != DPT_OK) break;
-        if (rank < 6) make_plans(device, desc, recipe, n_plans);
+        if (f.n_recipes < TRIED_RECIPES) make_plans(device, convolution, recipe, &f);
         dpt_cuda_recipe_destroy(recipe);
     }
     CHECK_STATUS(status, DPT_E_UNSUPPORTED);
-    if (!CHECK(rank > 0)) printf("  %s\n", device->error.message);
+    if (!CHECK(f.n_recipes > 0)) printf("  %s\n", device->error.message);
     for (size_t i = 0; i < N_SAMPLES; i++)
-        if (!CHECK(n_plans[i] > 0))
+        if (!CHECK(f.n_plans[i] > 0))
             printf("  %zu samples: %s\n", samples[i], device->error.message);
+    return f;
 }
 
 static void check_shapes(test *t, dpt_cuda_precision precision)
@@ -143,7 +171,8 @@ static void check_shapes(test *t, dpt_cuda_precision precision)
     for (size_t i = 0; i < N_SHAPES && t->n_failures < 3; i++) {
         for (int kind = DPT_OP_CONV2D_FORWARD; kind <= DPT_OP_CONV2D_BACKWARD_WEIGHTS; kind++) {
             const dpt_op_desc desc = desc_of(&shapes[i], (dpt_op_kind)kind);
-            check_pass(t, &desc);
+            const dpt_cuda_convolution convolution = {.desc = &desc, .type = DPT_F32};
+            (void)check_pass(t, &convolution);
         }
     }
 }
@@ -156,6 +185,63 @@ static void fp32(test *t)
 static void tf32(test *t)
 {
     check_shapes(t, DPT_CUDA_TF32);
+}
+
+/* ---- bfloat16 -------------------------------------------------------------------------------- */
+
+/* What conv2d_dnn_bf16.c asks for: everything in bfloat16; or bfloat16 that was widened, in TF32.
+ */
+typedef struct form {
+    const char *name;
+    dpt_op_kind kind;
+    dpt_dtype type;
+    bool has_bias, has_relu;
+} form;
+
+static const form forms[] = {
+    {"forward", DPT_OP_CONV2D_FORWARD, DPT_BF16, false, false},
+    {"forward, bias", DPT_OP_CONV2D_FORWARD, DPT_BF16, true, false},
+    {"forward, bias, ReLU", DPT_OP_CONV2D_FORWARD, DPT_BF16, true, true},
+    {"forward, widened", DPT_OP_CONV2D_FORWARD, DPT_F32, false, false},
+    {"data", DPT_OP_CONV2D_BACKWARD_DATA, DPT_BF16, false, false},
+    {"data, widened", DPT_OP_CONV2D_BACKWARD_DATA, DPT_F32, false, false},
+    {"weights, widened", DPT_OP_CONV2D_BACKWARD_WEIGHTS, DPT_F32, false, false},
+};
+enum { N_FORMS = sizeof forms / sizeof *forms };
+
+static void check_forms(test *t, const shape *s, bool tell)
+{
+    if (tell)
+        printf("  %zux%zux%zu to %zu, %zux%zu, stride %zu\n", s->h, s->w, s->c, s->o, s->kernel,
+               s->kernel, s->stride);
+    for (size_t i = 0; i < N_FORMS; i++) {
+        const dpt_op_desc desc = desc_of(s, forms[i].kind);
+        const dpt_cuda_convolution convolution = {.desc = &desc,
+                                                  .type = forms[i].type,
+                                                  .has_bias = forms[i].has_bias,
+                                                  .has_relu = forms[i].has_relu};
+        const finding f = check_pass(t, &convolution);
+        if (tell)
+            printf("    %-20s %2zu ways, of %zu that were tried %zu have plans, "
+                   "workspaces %zu to %zu KiB\n",
+                   forms[i].name, f.n_recipes,
+                   f.n_recipes < TRIED_RECIPES ? f.n_recipes : TRIED_RECIPES, f.n_plans[0],
+                   f.least_bytes / 1024, f.most_bytes / 1024);
+    }
+}
+
+static void bf16(test *t)
+{
+    dpt_cuda_device_of(t->user)->precision = DPT_CUDA_BF16;
+    for (size_t i = 0; i < N_SHAPES && t->n_failures < 3; i++)
+        check_forms(t, &shapes[i], false);
+}
+
+static void bf16_models(test *t)
+{
+    dpt_cuda_device_of(t->user)->precision = DPT_CUDA_BF16;
+    for (size_t i = 0; i < N_MODELS && t->n_failures < 3; i++)
+        check_forms(t, &models[i], true);
 }
 
 /* ---- The description ------------------------------------------------------------------------- */
@@ -172,7 +258,8 @@ static dpt_status describe_card(dpt_device *device)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {{"fp32", fp32}, {"tf32", tf32}};
+    static const test_case cases[] = {
+        {"fp32", fp32}, {"tf32", tf32}, {"bf16", bf16}, {"bf16: LeNet and ResNet-18", bf16_models}};
     dpt_cuda_device cuda = {.ordinal = 0};
     dpt_device device = {.state = &cuda};
     if (dpt_cuda_dnn_open(&device, &cuda.dnn) != DPT_OK || !dpt_cudnn.cudnnGetVersion) {
