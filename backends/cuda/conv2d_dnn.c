@@ -1,6 +1,7 @@
 /* Convolutions by cuDNN as operators: a plan for each number of samples, what follows a convolution
    by our own kernels, and our own convolution for the numbers of samples that a way of cuDNN's
-   refuses. */
+   refuses.  Here are those of float32 activations. */
+#include "conv2d_dnn.h"
 #include "dnn_plans.h"
 #include "finish.h"
 #include "linear.h"
@@ -129,18 +130,15 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static dpt_status prepare(dpt_op *op, const void *rank)
+static dpt_status prepare_float32(dpt_op *op, size_t rank)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     const bool has_bias = op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS && d->has_bias;
-    if (op->max_samples > INT32_MAX)
-        return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED, "too many samples for cuDNN");
+    const dpt_cuda_convolution convolution = {.desc = &op->desc, .type = DPT_F32};
     state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
     op->plan.destroy = destroy;
-    const dpt_cuda_convolution convolution = {.desc = &op->desc, .type = DPT_F32};
-    DPT_TRY(dpt_cuda_plans_open(op->device, &convolution, *(const size_t *)rank, op->max_samples,
-                                &s->plans));
+    DPT_TRY(dpt_cuda_plans_open(op->device, &convolution, rank, op->max_samples, &s->plans));
     DPT_TRY(dpt_cuda_nested_prepare(op, &op->desc, &s->own));
     DPT_TRY(dpt_finish_prepare(op->device, DPT_F32, &s->finish));
     s->sum_offset = dpt_size_align(larger(s->plans.workspace_bytes, s->own.plan.workspace_bytes));
@@ -152,6 +150,15 @@ static dpt_status prepare(dpt_op *op, const void *rank)
     op->plan.input_rounding = dpt_cuda_input_rounding(op->device);
     op->plan.exact = s->own.plan.exact && op->plan.input_rounding == 0.0;
     return DPT_OK;
+}
+
+static dpt_status prepare(dpt_op *op, const void *parameters)
+{
+    const size_t rank = *(const size_t *)parameters;
+    if (op->max_samples > INT32_MAX)
+        return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED, "too many samples for cuDNN");
+    return op->desc.type == DPT_BF16 ? dpt_cuda_conv2d_bf16_prepare(op, rank)
+                                     : prepare_float32(op, rank);
 }
 
 #define OFFER(n)                                                                                   \

@@ -47,6 +47,9 @@ static inline dpt_cuda_device *dpt_cuda_device_of(const dpt_device *device)
     return device->state;
 }
 
+/* Of weights that are rounded to bfloat16's 8 bits (dpt_op_info). */
+#define DPT_CUDA_BF16_ROUNDING 0x1p-8
+
 /* Of a library's products of float32 (dpt_op_info): tensor cores may cut the bits behind the tenth.
  */
 static inline double dpt_cuda_input_rounding(const dpt_device *device)
