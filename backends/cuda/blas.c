@@ -197,6 +197,17 @@ static bool fuses_bias(uint32_t epilogue)
     return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
 }
 
+static cudaDataType_t type_of(dpt_dtype type)
+{
+    return type == DPT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+/* What products of bfloat16 are summed up in is float32 without more words. */
+static cublasComputeType_t compute_of(const dpt_device *device, const dpt_product *p)
+{
+    return p->a_type == DPT_BF16 ? CUBLAS_COMPUTE_32F : dpt_cuda_device_of(device)->blas->compute;
+}
+
 static dpt_status describe(dpt_device *device, const dpt_product *p, plan *out)
 {
     const int32_t op_a = p->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -205,8 +216,7 @@ static dpt_status describe(dpt_device *device, const dpt_product *p, plan *out)
     /* Its alignment counts: any that is aligned, where it is not known yet. */
     const void *const bias =
         p->bias.buffer ? dpt_cuda_pointer(p->bias) : (const void *)(uintptr_t)DPT_ALIGNMENT_BYTES;
-    const dpt_cuda_blas *blas = dpt_cuda_device_of(device)->blas;
-    LT_TRY(device, cublasLtMatmulDescCreate, &out->product, blas->compute, CUDA_R_32F);
+    LT_TRY(device, cublasLtMatmulDescCreate, &out->product, compute_of(device, p), CUDA_R_32F);
     LT_TRY(device, cublasLtMatmulDescSetAttribute, out->product, CUBLASLT_MATMUL_DESC_TRANSA, &op_a,
            sizeof op_a);
     LT_TRY(device, cublasLtMatmulDescSetAttribute, out->product, CUBLASLT_MATMUL_DESC_TRANSB, &op_b,
@@ -216,11 +226,12 @@ static dpt_status describe(dpt_device *device, const dpt_product *p, plan *out)
     if (fuses_bias(epilogue))
         LT_TRY(device, cublasLtMatmulDescSetAttribute, out->product,
                CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
-    LT_TRY(device, cublasLtMatrixLayoutCreate, &out->a, CUDA_R_32F, p->b_transposed ? p->k : p->n,
-           p->b_transposed ? p->n : p->k, (int64_t)p->ldb);
-    LT_TRY(device, cublasLtMatrixLayoutCreate, &out->b, CUDA_R_32F, p->a_transposed ? p->m : p->k,
-           p->a_transposed ? p->k : p->m, (int64_t)p->lda);
-    LT_TRY(device, cublasLtMatrixLayoutCreate, &out->c, CUDA_R_32F, p->n, p->m, (int64_t)p->ldc);
+    LT_TRY(device, cublasLtMatrixLayoutCreate, &out->a, type_of(p->b_type),
+           p->b_transposed ? p->k : p->n, p->b_transposed ? p->n : p->k, (int64_t)p->ldb);
+    LT_TRY(device, cublasLtMatrixLayoutCreate, &out->b, type_of(p->a_type),
+           p->a_transposed ? p->m : p->k, p->a_transposed ? p->k : p->m, (int64_t)p->lda);
+    LT_TRY(device, cublasLtMatrixLayoutCreate, &out->c, type_of(p->c_type), p->n, p->m,
+           (int64_t)p->ldc);
     return DPT_OK;
 }
 
@@ -239,12 +250,17 @@ static dpt_status choose(dpt_device *device, cublasLtMatmulPreference_t preferen
     const dpt_cuda_blas *blas = dpt_cuda_device_of(device)->blas;
     const uint64_t most = dpt_cuda_products_workspace(device);
     const uint32_t alignment = alignment_of(product->a); /* which is its b */
+    /* Sums that are cut into pieces must not be put together in bfloat16. */
+    const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     cublasLtMatmulHeuristicResult_t best;
     int n_found = 0;
     LT_TRY(device, cublasLtMatmulPreferenceSetAttribute, preference,
            CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
     LT_TRY(device, cublasLtMatmulPreferenceSetAttribute, preference,
            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &alignment, sizeof alignment);
+    if (product->c_type == DPT_BF16)
+        LT_TRY(device, cublasLtMatmulPreferenceSetAttribute, preference,
+               CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions);
     LT_TRY(device, cublasLtMatmulAlgoGetHeuristic, blas->handle, out->product, out->a, out->b,
            out->c, out->c, preference, 1, &best, &n_found);
     if (n_found < 1 || best.state != CUBLAS_STATUS_SUCCESS)

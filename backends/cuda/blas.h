@@ -24,7 +24,9 @@ bool dpt_cuda_product_is_whole(const dpt_product *product);
 /* Finds an algorithm, so that a product that cannot be done says so before it is wanted. */
 DPT_CHECK_RESULT dpt_status dpt_cuda_product_plan(dpt_cuda_products *products,
                                                   const dpt_product *product);
-/* Enqueues a product; what follows it as well if it is whole.  m, n and k are at least 1. */
+/* Enqueues a product; what follows it as well if it is whole.  m, n and k are at least 1.  A and B
+   have one type; C has it too, or is float32; the bias has C's.  Sums are float32, and C is rounded
+   once. */
 DPT_CHECK_RESULT dpt_status dpt_cuda_product_run(dpt_cuda_products *products, dpt_stream *stream,
                                                  const dpt_product *product,
                                                  dpt_location workspace);

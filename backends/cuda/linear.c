@@ -1,6 +1,7 @@
 /* Linear layers: products by cuBLASLt, and what follows them; where there is no cuBLASLt,
    convolutions of images of one pixel with kernels of one tap. */
 #include "blas.h"
+#include "convert.h"
 #include "nested.h"
 
 #include <stdlib.h>
@@ -11,6 +12,10 @@ typedef struct linear {
     dpt_kernel *finish;          /* what follows, where it does not do that itself; */
     dpt_bias_gradient bias;      /* backward weights with a bias; or */
     dpt_op conv2d;               /* our own */
+    /* Where activations are bfloat16: weights and bias rounded to it, and a product that something
+       follows, in the workspace behind the library's. */
+    dpt_convert convert;
+    size_t w_at, bias_at, product_at;
 } linear;
 
 static void destroy(void *state)
@@ -30,23 +35,72 @@ static linear *create_state(dpt_op *op)
 
 /* ---- By cuBLASLt ----------------------------------------------------------------------------- */
 
-/* A product without terms is zero. */
+/* A product without terms, which gradients of weights alone may be, is zero. */
 static dpt_status multiply(const dpt_call *call, const dpt_product *p)
 {
     const linear *s = call->op->plan.state;
     if (p->k > 0) return dpt_cuda_product_run(s->products, call->stream, p, call->args->workspace);
-    return p->accumulate
-               ? DPT_OK
-               : dpt_cuda_memory_ops.fill(call->stream, p->c, 0, p->m * p->n * sizeof(float));
+    return p->accumulate ? DPT_OK
+                         : dpt_cuda_memory_ops.fill(call->stream, p->c, 0,
+                                                    p->m * p->n * dpt_dtype_bytes(p->c_type));
+}
+
+/* What the library computes of *p: of bfloat16 only where activations are, and no rounded result
+   that something follows. */
+static dpt_product given(const dpt_product *p, const linear *s, dpt_location workspace)
+{
+    dpt_product product = *p;
+    product.b_type = p->a_type;
+    if (p->b_type != product.b_type) product.b = dpt_at(workspace, s->w_at);
+    if (p->c_type == DPT_BF16 && p->has_bias) product.bias = dpt_at(workspace, s->bias_at);
+    if (p->c_type == DPT_BF16 && !dpt_cuda_product_is_whole(p)) {
+        product.c_type = DPT_F32;
+        product.c = dpt_at(workspace, s->product_at);
+        product.accumulate = false;
+    }
+    return product;
+}
+
+/* Weights and bias (out) of *p to where `given` looks for them. */
+static dpt_status round_parameters(const dpt_call *call, const dpt_product *p)
+{
+    const linear *s = call->op->plan.state;
+    const dpt_linear_desc *d = &call->op->desc.u.linear;
+    const dpt_location workspace = call->args->workspace;
+    if (p->b_type == p->a_type) return DPT_OK;
+    DPT_TRY(dpt_narrow_run(&s->convert, call->stream, p->b, dpt_at(workspace, s->w_at),
+                           d->in * d->out));
+    if (!p->has_bias || !dpt_cuda_product_is_whole(p)) return DPT_OK;
+    return dpt_narrow_run(&s->convert, call->stream, p->bias, dpt_at(workspace, s->bias_at),
+                          d->out);
 }
 
 static dpt_status run_blas(const dpt_call *call)
 {
     const linear *s = call->op->plan.state;
     const dpt_product p = dpt_linear_product(&call->op->desc, call->n_samples, call->args);
-    if (p.m > 0) DPT_TRY(multiply(call, &p));
-    if (p.m > 0 && s->finish) DPT_TRY(dpt_product_finish(s->finish, call->stream, &p, p.c));
+    const dpt_product product = given(&p, s, call->args->workspace);
+    if (p.m > 0) DPT_TRY(round_parameters(call, &p));
+    if (p.m > 0) DPT_TRY(multiply(call, &product));
+    if (p.m > 0 && s->finish) DPT_TRY(dpt_product_finish(s->finish, call->stream, &p, product.c));
     return dpt_bias_gradient_run(call, &s->bias);
+}
+
+static void lay_out(dpt_op *op, const dpt_product *p, linear *s)
+{
+    const dpt_linear_desc *d = &op->desc.u.linear;
+    const size_t bytes = dpt_dtype_bytes(DPT_BF16);
+    size_t end = dpt_size_align(dpt_cuda_products_workspace(op->device));
+    s->w_at = end;
+    if (p->b_type != p->a_type) end = dpt_size_add(end, dpt_size_align(d->in * d->out * bytes));
+    s->bias_at = end;
+    if (p->b_type != p->a_type && p->has_bias)
+        end = dpt_size_add(end, dpt_size_align(d->out * bytes));
+    s->product_at = end;
+    if (p->c_type == DPT_BF16 && s->finish)
+        end = dpt_size_add(end,
+                           dpt_size_align(dpt_size_mul(dpt_size_mul(p->m, p->n), sizeof(float))));
+    op->plan.workspace_bytes = end;
 }
 
 static dpt_status prepare_blas(dpt_op *op)
@@ -57,14 +111,18 @@ static dpt_status prepare_blas(dpt_op *op)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED, "there is no cuBLASLt here");
     linear *s = create_state(op);
     if (!s) return DPT_E_NO_MEMORY;
+    const dpt_product product = given(&p, s, (dpt_location){NULL, 0});
     DPT_TRY(dpt_cuda_products_create(op->device, &s->products));
-    if (p.m > 0 && p.k > 0) DPT_TRY(dpt_cuda_product_plan(s->products, &p));
+    if (p.m > 0 && p.k > 0) DPT_TRY(dpt_cuda_product_plan(s->products, &product));
     if (!dpt_cuda_product_is_whole(&p))
-        DPT_TRY(dpt_finish_prepare(op->device, DPT_F32, &s->finish));
-    op->plan.workspace_bytes = dpt_cuda_products_workspace(op->device);
+        DPT_TRY(dpt_finish_prepare(op->device, p.c_type, &s->finish));
+    if (p.b_type != p.a_type) DPT_TRY(dpt_convert_prepare(op->device, &s->convert));
+    lay_out(op, &p, s);
     DPT_TRY(dpt_linear_bias_prepare(op, &s->bias));
     op->plan.run = run_blas;
-    op->plan.input_rounding = dpt_cuda_input_rounding(op->device);
+    op->plan.input_rounding = op->desc.type != DPT_BF16 ? dpt_cuda_input_rounding(op->device)
+                              : p.b_type != p.a_type    ? DPT_CUDA_BF16_ROUNDING
+                                                        : 0.0;
     op->plan.exact = dpt_linear_is_exact(&op->desc) && op->plan.input_rounding == 0.0;
     return DPT_OK;
 }
@@ -76,12 +134,12 @@ static dpt_status prepare_blas(dpt_op *op)
 static dpt_status take_columns(const dpt_call *call, dpt_location to)
 {
     const dpt_linear_desc *d = &call->op->desc.u.linear;
-    const size_t width = d->rows * sizeof(float);
-    const dpt_location from = dpt_at(call->args->in[0], d->first * sizeof(float));
+    const size_t element = dpt_dtype_bytes(call->op->desc.type), width = d->rows * element;
+    const dpt_location from = dpt_at(call->args->in[0], d->first * element);
     if (call->n_samples == 0) return DPT_OK;
     DPT_CUDA_TRY(call->stream->device,
                  cudaMemcpy2DAsync(dpt_cuda_pointer(to), width, dpt_cuda_pointer(from),
-                                   d->out * sizeof(float), width, call->n_samples,
+                                   d->out * element, width, call->n_samples,
                                    cudaMemcpyDeviceToDevice, call->stream->queue));
     return DPT_OK;
 }
@@ -110,6 +168,7 @@ static dpt_op_desc as_conv2d(const dpt_op_desc *desc)
         .kind = desc->kind == DPT_OP_LINEAR_FORWARD         ? DPT_OP_CONV2D_FORWARD
                 : desc->kind == DPT_OP_LINEAR_BACKWARD_DATA ? DPT_OP_CONV2D_BACKWARD_DATA
                                                             : DPT_OP_CONV2D_BACKWARD_WEIGHTS,
+        .type = desc->type,
         .u.conv2d =
             {
                 .in_h = 1,
@@ -144,7 +203,7 @@ static dpt_status prepare_own(dpt_op *op)
     if (d->rows > 0)
         op->plan.workspace_bytes =
             dpt_size_add(dpt_size_align(op->plan.workspace_bytes),
-                         dpt_size_mul(op->max_samples, d->rows * sizeof(float)));
+                         dpt_size_mul(op->max_samples, d->rows * dpt_dtype_bytes(op->desc.type)));
     op->plan.exact = dpt_linear_is_exact(&op->desc);
     return DPT_OK;
 }
