@@ -116,8 +116,7 @@ struct cli_option {
     size_t offset; /* into cli_options */
     size_t min, max;
     double low, high;
-    const char *const *values;  /* the only ones, NULL-terminated, or NULL */
-    const char *const *planned; /* values that are known but not in this version, or NULL */
+    const char *const *values; /* the only ones, NULL-terminated, or NULL */
 };
 
 extern const cli_option cli_option_table[]; /* ends with a NULL name */

@@ -11,8 +11,7 @@ static const char *const on_off[] = {"on", "off", NULL};
 static const char *const compressions[] = {"none", "bf16", NULL};
 static const char *const collectives[] = {"all-reduce", "reduce-scatter", "all-gather", "broadcast",
                                           NULL};
-static const char *const precisions[] = {"fp32", "tf32", NULL};
-static const char *const planned_precisions[] = {"bf16", NULL};
+static const char *const precisions[] = {"fp32", "tf32", "bf16", NULL};
 
 /* Options of what sets a training up; of what runs a network for its result; of what runs one at
    all; of every command. */
@@ -96,12 +95,12 @@ const cli_option cli_option_table[] = {
         .name = "precision",
         .argument = "NAME",
         .help = "arithmetic of products and convolutions: fp32 (default), true "
-                "float32; tf32, where a device can: inputs rounded to 11 bits",
+                "float32; where a device can, tf32: inputs rounded to 11 bits; bf16: activations "
+                "stored in 16 bits, and weights rounded to these for a product",
         .verbs = USES,
         .kind = CLI_TEXT,
         TARGET(precision),
         .values = precisions,
-        .planned = planned_precisions,
     },
     {
         .group = "Model and data",

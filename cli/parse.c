@@ -33,13 +33,6 @@ static const char *join(const char *const *list, char out[LIST_BYTES])
 static int check_word(const cli_option *option, const char *value)
 {
     char known[LIST_BYTES];
-    if (contains(option->planned, value)) {
-        if (option->values)
-            return cli_error(CLI_USAGE, "--%s %s is not available in this version; use %s",
-                             option->name, value, join(option->values, known));
-        return cli_error(CLI_USAGE, "--%s %s is not available in this version; see --help",
-                         option->name, value);
-    }
     if (!option->values || contains(option->values, value)) return CLI_OK;
     const char *nearest = dpt_nearest(value, option->values);
     if (nearest)

@@ -9,8 +9,9 @@
 
 const dpt_param_spec dpt_cuda_param_specs[] = {
     {.key = "precision",
-     .help = "fp32 or tf32: what products and convolutions do with their inputs (default: fp32, "
-             "true float32)"},
+     .help =
+         "fp32, tf32 or bf16: what products and convolutions do with their inputs, and, of bf16, "
+         "what activations are stored as (default: fp32, true float32)"},
     {.key = "graphs",
      .help = "on or off: whether what a step does is recorded once and launched as a CUDA graph "
              "then (default: on)"},
@@ -108,18 +109,20 @@ static dpt_status describe(size_t index, dpt_device_info *info, dpt_error *error
     return DPT_OK;
 }
 
-static const char *precision_name(dpt_cuda_precision precision)
-{
-    return precision == DPT_CUDA_TF32 ? "tf32" : "fp32";
-}
+static const char *const precision_names[] = {
+    [DPT_CUDA_FP32] = "fp32",
+    [DPT_CUDA_TF32] = "tf32",
+    [DPT_CUDA_BF16] = "bf16",
+};
 
 static dpt_status info(dpt_device *device, dpt_device_info *out)
 {
     const dpt_cuda_device *cuda = dpt_cuda_device_of(device);
     fill_info(cuda->ordinal, &cuda->properties, out);
+    out->activations = cuda->traits.activations;
     const size_t n = strlen(out->detail);
     snprintf(out->detail + n, sizeof out->detail - n, ", %s, %s, %s",
-             precision_name(cuda->precision), dpt_cuda_blas_description(cuda->blas),
+             precision_names[cuda->precision], dpt_cuda_blas_description(cuda->blas),
              dpt_cuda_dnn_description(cuda->dnn));
     return DPT_OK;
 }
@@ -128,20 +131,18 @@ static dpt_status info(dpt_device *device, dpt_device_info *out)
 
 static dpt_status read_precision(const char *value, dpt_cuda_device *cuda, dpt_error *error)
 {
-    if (strcmp(value, "fp32") == 0) {
-        cuda->precision = DPT_CUDA_FP32;
-    } else if (strcmp(value, "tf32") == 0) {
-        if (cuda->properties.major < 8)
-            return DPT_FAIL(error, DPT_E_UNSUPPORTED,
-                            "precision=tf32 needs compute capability 8.0; %.60s has %d.%d",
-                            cuda->properties.name, cuda->properties.major, cuda->properties.minor);
-        cuda->precision = DPT_CUDA_TF32;
-    } else if (strcmp(value, "bf16") == 0) {
+    enum { N = sizeof precision_names / sizeof *precision_names };
+    size_t i = 0;
+    while (i < N && strcmp(value, precision_names[i]) != 0)
+        i++;
+    if (i == N)
+        return DPT_FAIL(error, DPT_E_INVALID, "precision=%.40s is none of fp32, tf32 and bf16",
+                        value);
+    if (i != DPT_CUDA_FP32 && cuda->properties.major < 8)
         return DPT_FAIL(error, DPT_E_UNSUPPORTED,
-                        "precision=bf16 is planned and not there yet: take tf32 or fp32");
-    } else {
-        return DPT_FAIL(error, DPT_E_INVALID, "precision=%.40s is neither fp32 nor tf32", value);
-    }
+                        "precision=%s needs compute capability 8.0; %.60s has %d.%d", value,
+                        cuda->properties.name, cuda->properties.major, cuda->properties.minor);
+    cuda->precision = (dpt_cuda_precision)i;
     return DPT_OK;
 }
 
@@ -188,6 +189,7 @@ static void set_traits(dpt_cuda_device *cuda)
         .vector_width = 1,
         .most_group_size = (size_t)p->maxThreadsPerBlock,
         .most_shared_bytes = p->sharedMemPerBlock,
+        .activations = cuda->precision == DPT_CUDA_BF16 ? DPT_BF16 : DPT_F32,
     };
 }
 

@@ -122,11 +122,12 @@ refuse 2 "init \"norml:0.1\" is not one of default, normal:STD" "${small[@]}" --
 refuse 2 "init \"normal:-1\" is not one of" "${small[@]}" --init normal:-1
 
 # The CPU has no other arithmetic than float32's, and a run that asks for another says so.
-refuse 1 "no device computes in tf32: cpu takes no precision and computes in fp32" "${small[@]}" \
-    --devices cpu --precision tf32
+for precision in tf32 bf16; do
+    refuse 1 "no device computes in $precision: cpu takes no precision and computes in fp32" \
+        "${small[@]}" --devices cpu --precision $precision
+done
 
 # Known, but not in this version
-refuse 2 "--precision bf16 is not available in this version; use fp32, tf32" --precision bf16
 refuse 2 "--precision: unknown value 'fp33'; did you mean 'fp32'" --precision fp33
 for option in deterministic; do
     refuse 2 "--${option%%=*} is not available in this version" "--$option"
