@@ -88,9 +88,9 @@ static dpt_status read_precision(const char *value, dpt_cl_params *out, dpt_erro
     else if (strcmp(value, "fp32") == 0 || strcmp(value, "tf32") == 0)
         out->activations = DPT_F32;
     else
-        return DPT_FAIL(
-            error, DPT_E_INVALID,
-            "precision=%.40s is neither fp32 nor bf16, nor tf32, which is taken as fp32", value);
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "precision=%.40s is neither fp32 nor bf16 (nor tf32, which is fp32 here)",
+                        value);
     return DPT_OK;
 }
 

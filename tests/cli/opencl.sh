@@ -43,8 +43,9 @@ check "platform and driver are told" grep -qE '^opencl.*(driver|OpenCL)' devices
 refuse 2 'opencl:99' "${tiny[@]}" --devices opencl:99
 refuse 2 'path=' "${tiny[@]}" --devices opencl:0:path=backwards
 refuse 2 'speed=' "${tiny[@]}" --devices opencl:0:speed=9
+refuse 2 'precision=bf8 is neither fp32 nor bf16' "${tiny[@]}" --devices opencl:0:precision=bf8
 train "${tiny[@]:1}" --devices opencl:0
-for devices in opencl:0:path=registers cpu:threads=1,opencl:0; do
+for devices in opencl:0:path=registers cpu:threads=1,opencl:0 opencl:0:precision=bf16; do
     train "${small[@]:1}" --devices "$devices" --split equal
 done
 if grep -q 'Portable Computing Language' devices.out; then

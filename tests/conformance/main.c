@@ -6,7 +6,7 @@
                         in place of one after the other
        --self-test      every operator's case must fail, on each of the device strings given after
                         it: they plant mistakes
-       --case PART      only cases whose name contains PART
+       --case PART      only cases whose name contains PART; with several, one of them
 
    Skips (77) if the backend has no device here, unless $DPTRAIN_TEST_REQUIRE, names separated by
    commas, has it. */
@@ -20,7 +20,9 @@
 enum { MAX_CASES = 64, MAX_STRINGS = 16, NAME_BYTES = 96, LIST_BYTES = 1024 };
 
 typedef struct options {
-    const char *backend, *device, *part;
+    const char *backend, *device;
+    size_t n_parts; /* 0: all cases */
+    char *parts[MAX_STRINGS];
     bool complete, together;
     size_t n_planted;
     const char *planted[MAX_STRINGS];
@@ -74,10 +76,10 @@ static void must_fail(test *t)
     if (!CHECK(planted.n_failures > 0)) FAIL("the planted mistake went unnoticed");
 }
 
-static int run_cases(suite *s, bool operators_only, void (*run)(test *), const char *part)
+static int run_cases(suite *s, bool operators_only, void (*run)(test *), const options *o)
 {
     test_case cases[MAX_CASES];
-    char names[MAX_CASES][NAME_BYTES], *args[] = {part ? strdup(part) : NULL};
+    char names[MAX_CASES][NAME_BYTES];
     const char *prefix = s->prefix ? s->prefix : "", *colon = s->prefix ? ": " : "";
     const size_t n = n_operator_cases + (operators_only ? 0 : n_device_cases);
     for (size_t i = 0; i < n; i++) {
@@ -86,8 +88,7 @@ static int run_cases(suite *s, bool operators_only, void (*run)(test *), const c
         snprintf(names[i], sizeof names[i], "%s%s%s", prefix, colon, c->name);
         cases[i] = (test_case){.name = names[i], .run = run};
     }
-    const int result = test_run(args[0] ? 1 : 0, args, cases, n, s);
-    free(args[0]);
+    const int result = test_run(o->n_parts, o->parts, cases, n, s);
     printf("%s%s%zu calls compared with the reference, %zu descriptions not supported\n", prefix,
            colon, s->n_compared, s->n_unsupported);
     return result;
@@ -107,8 +108,7 @@ typedef struct device_run {
 static void *run_on(void *argument)
 {
     device_run *r = argument;
-    r->result =
-        run_cases(&r->suite, r->planted, r->planted ? must_fail : run_in_driver, r->o->part);
+    r->result = run_cases(&r->suite, r->planted, r->planted ? must_fail : run_in_driver, r->o);
     return NULL;
 }
 
@@ -229,8 +229,8 @@ static bool parse(int argc, char **argv, options *o)
             o->together = true;
         } else if (strcmp(argv[i], "--device") == 0 && more) {
             o->device = argv[++i];
-        } else if (strcmp(argv[i], "--case") == 0 && more) {
-            o->part = argv[++i];
+        } else if (strcmp(argv[i], "--case") == 0 && more && o->n_parts < MAX_STRINGS) {
+            o->parts[o->n_parts++] = argv[++i];
         } else if (strcmp(argv[i], "--self-test") == 0) {
             self_test = true;
         } else if (self_test && o->n_planted < MAX_STRINGS) {
@@ -249,7 +249,7 @@ int main(int argc, char **argv)
     options o = {.complete = false};
     dpt_context *context = NULL;
     if (!parse(argc, argv, &o)) {
-        fputs("usage: conformance NAME [--complete] [--device LIST] [--together] [--case PART] "
+        fputs("usage: conformance NAME [--complete] [--device LIST] [--together] [--case PART]... "
               "[--self-test STRING...]\n",
               stderr);
         return 2;
