@@ -4,11 +4,13 @@
 
 #include <stdlib.h>
 
-enum {
-    MOST_WORKSPACE_BYTES = 1 << 30,
-    /* Fewer samples may take more: what few tiles there are is then cut along its sums. */
-    LEAST_WORKSPACE_BYTES = 32 << 20,
-};
+/* Fewer samples may take more: what few tiles there are is then cut along its sums.  (Tests, which
+   look at every byte, have less.) */
+#ifndef DPT_CUDA_LEAST_WORKSPACE_BYTES
+#define DPT_CUDA_LEAST_WORKSPACE_BYTES ((size_t)32 << 20)
+#endif
+
+enum { MOST_WORKSPACE_BYTES = 1 << 30 };
 
 dpt_status dpt_cuda_plans_open(dpt_device *device, const dpt_cuda_convolution *convolution,
                                size_t rank, size_t most_samples, dpt_cuda_plans *out)
@@ -22,8 +24,8 @@ dpt_status dpt_cuda_plans_open(dpt_device *device, const dpt_cuda_convolution *c
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
                         "cuDNN wants %zu bytes of workspace for a convolution",
                         out->workspace_bytes);
-    if (n > 1 && out->workspace_bytes < LEAST_WORKSPACE_BYTES)
-        out->workspace_bytes = LEAST_WORKSPACE_BYTES;
+    if (n > 1 && out->workspace_bytes < DPT_CUDA_LEAST_WORKSPACE_BYTES)
+        out->workspace_bytes = DPT_CUDA_LEAST_WORKSPACE_BYTES;
     return DPT_OK;
 }
 
