@@ -261,12 +261,16 @@ static dpt_status choose(dpt_device *device, cublasLtMatmulPreference_t preferen
     if (product->c_type == DPT_BF16)
         LT_TRY(device, cublasLtMatmulPreferenceSetAttribute, preference,
                CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions);
-    LT_TRY(device, cublasLtMatmulAlgoGetHeuristic, blas->handle, out->product, out->a, out->b,
-           out->c, out->c, preference, 1, &best, &n_found);
-    if (n_found < 1 || best.state != CUBLAS_STATUS_SUCCESS)
-        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
-                        "cuBLASLt has no algorithm for a product of %zux%zux%zu", out->m, out->n,
-                        out->k);
+    const cublasStatus_t code = lt.cublasLtMatmulAlgoGetHeuristic(
+        blas->handle, out->product, out->a, out->b, out->c, out->c, preference, 1, &best, &n_found);
+    /* Two ways to say that there is none; what it does not take in a row's length is the other. */
+    if (code != CUBLAS_STATUS_SUCCESS && code != CUBLAS_STATUS_NOT_SUPPORTED &&
+        code != CUBLAS_STATUS_INVALID_VALUE)
+        return fail(device, code, "cublasLtMatmulAlgoGetHeuristic", __LINE__);
+    if (code != CUBLAS_STATUS_SUCCESS || n_found < 1 || best.state != CUBLAS_STATUS_SUCCESS)
+        return DPT_FAIL_NATIVE(&device->error, DPT_E_UNSUPPORTED, (long)code,
+                               "cuBLASLt has no algorithm for a product of %zux%zux%zu (%s)",
+                               out->m, out->n, out->k, lt.cublasLtGetStatusString(code));
     out->algorithm = best.algo;
     out->workspace_bytes = best.workspaceSize;
     return DPT_OK;
