@@ -5,6 +5,9 @@ enum {
     ALIGNMENT = 16,  /* of tensors, in bytes: no less than our buffers have */
     UID_PRODUCT = 5, /* within the graph, where something follows, */
     UID_SUM = 6,     /* and this */
+    /* By number: newer headers have deprecated the names, for what they made the rule. */
+    POINTWISE_NAN_PROPAGATION = 2,
+    TYPE_NAN_PROPAGATION = 10,
 };
 
 /* NHWC (or OHWI), by cuDNN's order of names: n, c, h, w. */
@@ -123,9 +126,13 @@ static dpt_dnn_descriptor make_pointwise(dpt_dnn_maker *m, cudnnPointwiseMode_t 
                                          dpt_dnn_descriptor *operation)
 {
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    const int keeps_nan = 1; /* a run that diverges must show */
     dpt_dnn_descriptor p = dpt_dnn_create(m, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     dpt_dnn_set(m, p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
     dpt_dnn_set(m, p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    if (mode == CUDNN_POINTWISE_RELU_FWD)
+        dpt_dnn_set(m, p, (cudnnBackendAttributeName_t)POINTWISE_NAN_PROPAGATION,
+                    (cudnnBackendAttributeType_t)TYPE_NAN_PROPAGATION, 1, &keeps_nan);
     dpt_dnn_finalize(m, p);
     *operation = dpt_dnn_create(m, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     dpt_dnn_set_descriptor(m, *operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, p);
