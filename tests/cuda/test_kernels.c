@@ -1,0 +1,211 @@
+/* Every operator finds its kernels among those that nvcc has compiled, whichever type activations
+   have: a name or an option that differs would show at the first run on a card only.  The backend's
+   launch.c and linear.c are real, and so are the tables of kernels; the runtime's word that a
+   kernel can be loaded is a function of this file, and nothing is launched. */
+#include "harness.h"
+
+#include "conv2d.h"
+#include "device.h"
+#include "dnn.h"
+#include "operators.h"
+
+#include <stdio.h>
+
+/* launch.c is compiled with it in place of the runtime's. */
+cudaError_t test_attributes(struct cudaFuncAttributes *out, const void *function);
+
+cudaError_t test_attributes(struct cudaFuncAttributes *out, const void *function)
+{
+    *out = (struct cudaFuncAttributes){.binaryVersion = 0};
+    return function ? cudaSuccess : cudaErrorInvalidDeviceFunction;
+}
+
+/* ---- The device ------------------------------------------------------------------------------ */
+
+const dpt_alternative dpt_cuda_conv2d_dnn[] = {{.name = NULL}};
+const dpt_memory_ops dpt_cuda_memory_ops = {.alloc = NULL};
+
+const dpt_traits *dpt_traits_of(const dpt_device *device)
+{
+    return &dpt_cuda_device_of(device)->traits;
+}
+
+dpt_tuner *dpt_tuner_of(const dpt_device *device)
+{
+    return &dpt_cuda_device_of(device)->tuner;
+}
+
+dpt_device *dpt_stream_device(const dpt_stream *stream)
+{
+    return stream->device;
+}
+
+static bool suits(const dpt_device *device, const char *name)
+{
+    (void)device;
+    (void)name;
+    return true;
+}
+
+/* ---- Operators ------------------------------------------------------------------------------- */
+
+/* Sizes: channels that go in fours and that do not, few and many. */
+static const size_t sizes[] = {3, 8, 64, 1000};
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
+
+static const dpt_activation activations[] = {DPT_ACT_NONE, DPT_ACT_RELU, DPT_ACT_TANH,
+                                             DPT_ACT_SIGMOID, DPT_ACT_GELU};
+
+static void check(test *t, dpt_op_desc desc)
+{
+    dpt_device *device = t->user;
+    const dpt_op_request request = {.desc = &desc, .max_samples = 3};
+    dpt_op *op = NULL;
+    dpt_op_info info;
+    device->error.message[0] = '\0';
+    const dpt_status status = dpt_common_operator_ops.prepare(device, &request, &op, &info);
+    if (!CHECK_STATUS(status, DPT_OK))
+        printf("  operator %d in type %d: %s\n", (int)desc.kind, (int)desc.type,
+               device->error.message);
+    dpt_common_operator_ops.release(device, op);
+}
+
+static void check_convolutions(test *t, dpt_dtype type, size_t n)
+{
+    for (int kind = DPT_OP_CONV2D_FORWARD; kind <= DPT_OP_CONV2D_BACKWARD_WEIGHTS; kind++)
+        check(t, (dpt_op_desc){.kind = (dpt_op_kind)kind,
+                               .type = type,
+                               .u.conv2d = {.in_h = 2,
+                                            .in_w = 2,
+                                            .in_channels = n,
+                                            .out_h = 2,
+                                            .out_w = 2,
+                                            .out_channels = 4,
+                                            .kernel_h = 1,
+                                            .kernel_w = 1,
+                                            .stride_h = 1,
+                                            .stride_w = 1,
+                                            .dilation_h = 1,
+                                            .dilation_w = 1,
+                                            .groups = 1,
+                                            .has_bias = true}});
+    for (int kind = DPT_OP_LINEAR_FORWARD; kind <= DPT_OP_LINEAR_BACKWARD_WEIGHTS; kind++)
+        check(t, (dpt_op_desc){.kind = (dpt_op_kind)kind,
+                               .type = type,
+                               .u.linear = {.in = n, .out = 4, .has_bias = true}});
+}
+
+static void check_norms(test *t, dpt_dtype type, size_t n)
+{
+    for (int kind = DPT_OP_BATCH_NORM_PARTIAL; kind <= DPT_OP_BATCH_NORM_BACKWARD_DATA; kind++)
+        check(t, (dpt_op_desc){.kind = (dpt_op_kind)kind,
+                               .type = type,
+                               .u.batch_norm = {.area = 4,
+                                                .channels = n,
+                                                .n_parts = 2,
+                                                .epsilon = 1e-5f,
+                                                .has_residual = n == 8}});
+    for (int kind = DPT_OP_LAYER_NORM_FORWARD; kind <= DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS; kind++)
+        check(t, (dpt_op_desc){.kind = (dpt_op_kind)kind,
+                               .type = type,
+                               .u.layer_norm = {.rows = 2, .channels = n, .epsilon = 1e-5f}});
+}
+
+static void check_losses(test *t, dpt_dtype type, size_t n)
+{
+    for (int kind = DPT_OP_SOFTMAX_XENT; kind <= DPT_OP_SOFTMAX_XENT_GRADIENT; kind++)
+        check(t,
+              (dpt_op_desc){.kind = (dpt_op_kind)kind, .type = type, .u.softmax = {.classes = n}});
+    for (int kind = DPT_OP_SQUARED_ERROR; kind <= DPT_OP_SQUARED_ERROR_GRADIENT; kind++)
+        check(t, (dpt_op_desc){
+                     .kind = (dpt_op_kind)kind, .type = type, .u.squared_error = {.count = n}});
+}
+
+static void check_elements(test *t, dpt_dtype type, size_t n)
+{
+    for (int kind = DPT_OP_MULTIPLY; kind <= DPT_OP_AFFINE; kind++)
+        check(t, (dpt_op_desc){.kind = (dpt_op_kind)kind,
+                               .type = type,
+                               .u.elementwise = {.count = n, .alpha = 1.0f, .beta = 1.0f}});
+    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
+        for (int kind = DPT_OP_ACTIVATION_FORWARD; kind <= DPT_OP_ACTIVATION_BACKWARD; kind++)
+            check(t, (dpt_op_desc){.kind = (dpt_op_kind)kind,
+                                   .type = type,
+                                   .u.activation = {.kind = activations[i], .count = n}});
+    }
+    check(t, (dpt_op_desc){.kind = DPT_OP_DROPOUT,
+                           .type = type,
+                           .u.dropout = {.count = n, .p = 0.5f, .stream = 1}});
+}
+
+static void check_images(test *t, dpt_dtype type)
+{
+    static const dpt_dtype data[] = {DPT_U8, DPT_F32};
+    for (int pool = DPT_POOL_MAX; pool <= DPT_POOL_AVERAGE; pool++) {
+        for (int kind = DPT_OP_POOL2D_FORWARD; kind <= DPT_OP_POOL2D_BACKWARD; kind++)
+            check(t, (dpt_op_desc){.kind = (dpt_op_kind)kind,
+                                   .type = type,
+                                   .u.pool2d = {.kind = (dpt_pool_kind)pool,
+                                                .in_h = 4,
+                                                .in_w = 4,
+                                                .channels = 3,
+                                                .out_h = 2,
+                                                .out_w = 2,
+                                                .kernel_h = 2,
+                                                .kernel_w = 2,
+                                                .stride_h = 2,
+                                                .stride_w = 2}});
+    }
+    for (size_t i = 0; i < 4; i++)
+        check(t, (dpt_op_desc){
+                     .kind = DPT_OP_GATHER,
+                     .type = type,
+                     .u.gather = {.dtype = data[i % 2],
+                                  .count = 16,
+                                  .n_records = 5,
+                                  .channels = 1,
+                                  .scale = {1.0f},
+                                  .augment = {.height = 4, .width = 4, .pad = i < 2 ? 0 : 1}}});
+}
+
+static void check_type(test *t, dpt_dtype type)
+{
+    for (size_t i = 0; i < N_SIZES; i++) {
+        check_convolutions(t, type, sizes[i]);
+        check_norms(t, type, sizes[i]);
+        check_losses(t, type, sizes[i]);
+        check_elements(t, type, sizes[i]);
+    }
+    check_images(t, type);
+}
+
+static void float32(test *t)
+{
+    check_type(t, DPT_F32);
+    check(t, (dpt_op_desc){.kind = DPT_OP_SGD, .u.sgd = {.count = 9, .momentum = 0.9f}});
+    check(t, (dpt_op_desc){.kind = DPT_OP_ADAMW, .u.adamw = {.count = 9}});
+    check(t, (dpt_op_desc){.kind = DPT_OP_CLIP_NORM, .u.clip_norm = {.count = 9, .max_norm = 1}});
+}
+
+static void bfloat16(test *t)
+{
+    check_type(t, DPT_BF16);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {{"float32", float32}, {"bfloat16", bfloat16}};
+    dpt_cuda_device cuda = {
+        .traits = {.name = "a card in words",
+                   .is_compiled = true,
+                   .n_units = 132,
+                   .group_size = 256,
+                   .vector_width = 1,
+                   .most_group_size = 1024,
+                   .most_shared_bytes = 48 << 10,
+                   .activations = DPT_BF16},
+        .tuner = {.suits = suits},
+    };
+    dpt_device device = {.state = &cuda};
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, &device);
+}
