@@ -87,8 +87,9 @@ static dpt_status allocate(dpt_stream *stream, size_t n_bytes, dpt_location *out
     if (n_bytes == 0) return DPT_OK;
     dpt_device *device = dpt_stream_device(stream);
     const dpt_memory_ops *memory = device->backend->memory;
-    DPT_TRY(memory->alloc(device, n_bytes, &out->buffer));
-    return memory->fill(stream, *out, pattern, n_bytes / sizeof pattern * sizeof pattern);
+    const size_t whole = dpt_size_mul(dpt_ceil_div(n_bytes, sizeof pattern), sizeof pattern);
+    DPT_TRY(memory->alloc(device, whole, &out->buffer));
+    return memory->fill(stream, *out, pattern, whole);
 }
 
 static size_t extent_bytes(const dpt_extent *extent, size_t n_samples)
