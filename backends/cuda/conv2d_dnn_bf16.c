@@ -1,12 +1,13 @@
 /* Convolutions by cuDNN where activations are bfloat16.  Its engines take and give one type, so a
    call goes one of two ways, and either sums in float32:
 
-   narrow   x, w and y are bfloat16.  Weights and bias are rounded into the workspace, and what
-   comes of it all is rounded once, as cuDNN stores it. wide     x and y are float32 in the
-   workspace, widened there or yet to be rounded.  TF32 holds a bfloat16 exactly, so that of the
-   inputs only weights lose anything.  So go gradients of filters, which are float32, and what more
-   is to be done to than cuDNN does: another activation than ReLU, or the addition to a gradient
-   that is there already. */
+   "narrow": x, w and y are bfloat16.  Weights and bias are rounded into the workspace, and what
+   comes of it all is rounded once, as cuDNN stores it.
+
+   "wide": x and y are float32 in the workspace, widened there or yet to be rounded.  TF32 holds a
+   bfloat16 exactly, so that of the inputs only weights lose anything.  So go gradients of filters,
+   which are float32, and what more is to be done to than cuDNN does: another activation than ReLU,
+   or the addition to a gradient that is there already. */
 #include "conv2d_dnn.h"
 #include "convert.h"
 #include "dnn_plans.h"
@@ -66,7 +67,7 @@ static dpt_status narrow_bias(const dpt_call *call)
     if (d->has_bias)
         return dpt_narrow_run(&s->convert, call->stream, call->args->in[2], to, d->out_channels);
     return dpt_cuda_memory_ops.fill(call->stream, to, 0,
-                                    d->out_channels * dpt_dtype_bytes(DPT_BF16));
+                                    dpt_size_align(d->out_channels * dpt_dtype_bytes(DPT_BF16)));
 }
 
 /* y = activation(conv + bias) */

@@ -1,7 +1,7 @@
 /* Training with activations that a device stores as bfloat16, held against one CPU device in
    float32. The device is the tested backend's (train/mixes.h), alone and beside others.
 
-   A value is rounded by 2^-9 of itself at most, and some ten of them follow one another from the
+   A value is rounded by 2^-8 of itself at most, and some ten of them follow one another from the
    image to the loss, in either direction.  If all erred the same way a loss would be off by a
    fiftieth; most cancel, and it is some thousandths, over 20 steps as in the first ones. */
 #include "harness.h"

@@ -107,10 +107,18 @@ static void vary_samples(test *t, const dpt_op_desc *desc, uint64_t seed)
     }
 }
 
-/* Whether the operator must also do what is float32 on every device. */
+/* Whether core uses the operator in float32 on every device. */
 static bool has_both_types(dpt_op_kind kind)
 {
-    return kind == DPT_OP_GATHER || kind == DPT_OP_ADD;
+    switch (kind) {
+    case DPT_OP_GATHER:
+    case DPT_OP_LINEAR_FORWARD:
+    case DPT_OP_SQUARED_ERROR:
+    case DPT_OP_MULTIPLY:
+    case DPT_OP_ADD:
+    case DPT_OP_AFFINE: return true;
+    default: return false;
+    }
 }
 
 void conformance_vary(test *t, const dpt_op_desc *desc, uint64_t seed)

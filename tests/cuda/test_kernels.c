@@ -4,9 +4,12 @@
    kernel can be loaded is a function of this file, and nothing is launched. */
 #include "harness.h"
 
+#include "column_sums.h"
 #include "conv2d.h"
+#include "convert.h"
 #include "device.h"
 #include "dnn.h"
+#include "finish.h"
 #include "operators.h"
 
 #include <stdio.h>
@@ -168,8 +171,21 @@ static void check_images(test *t, dpt_dtype type)
                                   .augment = {.height = 4, .width = 4, .pad = i < 2 ? 0 : 1}}});
 }
 
+/* What stands around the libraries' products, which are not here. */
+static void check_surroundings(test *t, dpt_dtype type)
+{
+    dpt_device *device = t->user;
+    dpt_kernel *finish;
+    dpt_column_sums sums;
+    dpt_convert convert;
+    CHECK_OK(dpt_finish_prepare(device, type, &finish));
+    CHECK_OK(dpt_column_sums_prepare(device, type, &sums));
+    CHECK_OK(dpt_convert_prepare(device, &convert));
+}
+
 static void check_type(test *t, dpt_dtype type)
 {
+    check_surroundings(t, type);
     for (size_t i = 0; i < N_SIZES; i++) {
         check_convolutions(t, type, sizes[i]);
         check_norms(t, type, sizes[i]);

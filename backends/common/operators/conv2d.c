@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { MAX_ITEMS = 48, KEY_BYTES = 192 };
+enum { MAX_ITEMS = 48, KEY_BYTES = 224 };
 
 /* Alternatives of all families, best guess first; alternatives.c leaves out what does not suit the
    device. */
@@ -26,16 +26,23 @@ static const char *pass_name(dpt_op_kind kind)
     }
 }
 
-/* Bias and activation cost all alternatives alike. */
+/* Bias and activation cost all alternatives alike, but where a library's ways with bfloat16 are
+   counted anew for each that it fuses. */
 static void write_key(const dpt_op *op, char key[KEY_BYTES])
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    const bool forward = op->desc.kind == DPT_OP_CONV2D_FORWARD;
+    char type[40] = "";
+    if (op->desc.type == DPT_BF16)
+        snprintf(type, sizeof type, ", bfloat16, activation %d%s",
+                 (int)(forward ? d->activation : d->input_activation),
+                 forward && d->has_bias ? ", bias" : "");
     snprintf(key, KEY_BYTES,
              "conv2d %s %zux%zux%zu to %zu, %zux%zu, stride %zux%zu, pad %zux%zu, "
              "dilation %zux%zu, groups %zu%s",
              pass_name(op->desc.kind), d->in_h, d->in_w, d->in_channels, d->out_channels,
              d->kernel_h, d->kernel_w, d->stride_h, d->stride_w, d->pad_h, d->pad_w, d->dilation_h,
-             d->dilation_w, d->groups, op->desc.type == DPT_BF16 ? ", bfloat16" : "");
+             d->dilation_w, d->groups, type);
 }
 
 /* Elements of a sample of x and y and of the filters. */
