@@ -96,7 +96,7 @@ const cli_option cli_option_table[] = {
         .argument = "NAME",
         .help = "arithmetic of products and convolutions: fp32 (default), true "
                 "float32; where a device can, tf32: inputs rounded to 11 bits; bf16: activations "
-                "stored in 16 bits, and weights rounded to these for a product",
+                "stored in 16 bits",
         .verbs = USES,
         .kind = CLI_TEXT,
         TARGET(precision),

@@ -103,6 +103,8 @@ typedef struct dpt_open_args {
 typedef struct dpt_param_spec {
     const char *key;
     const char *help; /* one line, with the range of values */
+    /* Of "precision", which a whole list can be given: the names that it takes, ended by NULL. */
+    const char *const *values;
 } dpt_param_spec;
 
 enum { DPT_NAME_BYTES = 96, DPT_DETAIL_BYTES = 160, DPT_DOMAIN_BYTES = 40, DPT_GROUP_BYTES = 16 };
@@ -235,9 +237,10 @@ typedef struct dpt_step_block {
    "T": desc.type, DPT_F32 or DPT_BF16, is the type of activations and their gradients: of x, y, dx,
    dy, residual, logits, dlogits, a, b and c wherever these names stand below, and of nothing else.
    What is stored as bfloat16 is rounded once: what is computed, added up or added to is float32, or
-   what a matrix product of bfloat16 inputs sums up in (weights may be rounded for it, see
-   dpt_op_info.input_rounding).  A device whose info names DPT_BF16 takes GATHER and ADD with
-   either type, for targets and running statistics, which are float32 everywhere.
+   what a matrix product of bfloat16 inputs sums up in (weights, and biases added to it, may be
+   rounded before, see dpt_op_info.input_rounding).  A device whose info names DPT_BF16 takes
+   operators with either type: targets, running statistics, arrays and what core measures by are
+   float32 everywhere.
    "mask": desc.input_activation names the activation whose OUTPUT is the forward input x; a
    backward-data operator then multiplies dx by that activation's derivative, taken from x, so that
    dx is the gradient before the activation.  It applies to the whole sum when accumulating.

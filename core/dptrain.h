@@ -90,11 +90,11 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_backend_describe(dpt_context *context, s
    range.  DPT_E_ABSENT: a backend that was named has no driver or no device. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_open(dpt_context *context, const char *list,
                                                      dpt_device_set **out);
-/* What devices that are opened from here on compute in: those of backends that take a precision,
-   where the list does not say (precision=).  The others compute in float32, which is no less exact.
+/* What devices that are opened from here on compute in: those that can, where the list does not
+   say (precision=).  The others compute in float32, which is no less exact.
    NULL or "fp32": all in true float32, where the list does not say.  DPT_E_NO_MEMORY.
-   dpt_devices_open then: DPT_E_UNSUPPORTED if no device of the list takes a precision, or one
-   cannot compute in this one; DPT_E_INVALID if there is no such precision. */
+   dpt_devices_open then: DPT_E_UNSUPPORTED if no device of the list is of a backend that knows
+   this precision, or one cannot compute in it. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_context_set_precision(dpt_context *context,
                                                               const char *name);
 /* Some of a set's devices, open as they are, in the order of `indices` (n of them): a device keeps

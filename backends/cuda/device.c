@@ -7,11 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const precision_names[] = {
+    [DPT_CUDA_FP32] = "fp32",
+    [DPT_CUDA_TF32] = "tf32",
+    [DPT_CUDA_BF16] = "bf16",
+    NULL,
+};
+
 const dpt_param_spec dpt_cuda_param_specs[] = {
     {.key = "precision",
      .help =
          "fp32, tf32 or bf16: what products and convolutions do with their inputs, and, of bf16, "
-         "what activations are stored as (default: fp32, true float32)"},
+         "what activations are stored as (default: fp32, true float32)",
+     .values = precision_names},
     {.key = "graphs",
      .help = "on or off: whether what a step does is recorded once and launched as a CUDA graph "
              "then (default: on)"},
@@ -109,12 +117,6 @@ static dpt_status describe(size_t index, dpt_device_info *info, dpt_error *error
     return DPT_OK;
 }
 
-static const char *const precision_names[] = {
-    [DPT_CUDA_FP32] = "fp32",
-    [DPT_CUDA_TF32] = "tf32",
-    [DPT_CUDA_BF16] = "bf16",
-};
-
 static dpt_status info(dpt_device *device, dpt_device_info *out)
 {
     const dpt_cuda_device *cuda = dpt_cuda_device_of(device);
@@ -131,11 +133,10 @@ static dpt_status info(dpt_device *device, dpt_device_info *out)
 
 static dpt_status read_precision(const char *value, dpt_cuda_device *cuda, dpt_error *error)
 {
-    enum { N = sizeof precision_names / sizeof *precision_names };
     size_t i = 0;
-    while (i < N && strcmp(value, precision_names[i]) != 0)
+    while (precision_names[i] && strcmp(value, precision_names[i]) != 0)
         i++;
-    if (i == N)
+    if (!precision_names[i])
         return DPT_FAIL(error, DPT_E_INVALID, "precision=%.40s is none of fp32, tf32 and bf16",
                         value);
     if (i != DPT_CUDA_FP32 && cuda->properties.major < 8)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const precisions[] = {"fp32", "bf16", NULL};
+
 const dpt_param_spec dpt_cl_param_specs[] = {
     {.key = "path",
      .help = "local or registers: which convolutions and products are considered (default: "
@@ -17,9 +19,9 @@ const dpt_param_spec dpt_cl_param_specs[] = {
      .help = "the beginning of the name of the only ones considered where they apply, as "
              "winograd (default: whichever measures faster)"},
     {.key = "precision",
-     .help =
-         "fp32 or bf16: as what activations are stored; everything is computed in float32, also "
-         "with tf32, which is taken as fp32 (default: fp32)"},
+     .help = "fp32 or bf16: as what activations are stored; everything is computed in float32 "
+             "(default: fp32)",
+     .values = precisions},
     {.key = NULL},
 };
 
@@ -85,12 +87,10 @@ static dpt_status read_precision(const char *value, dpt_cl_params *out, dpt_erro
 {
     if (strcmp(value, "bf16") == 0)
         out->activations = DPT_BF16;
-    else if (strcmp(value, "fp32") == 0 || strcmp(value, "tf32") == 0)
+    else if (strcmp(value, "fp32") == 0)
         out->activations = DPT_F32;
     else
-        return DPT_FAIL(error, DPT_E_INVALID,
-                        "precision=%.40s is neither fp32 nor bf16 (nor tf32, which is fp32 here)",
-                        value);
+        return DPT_FAIL(error, DPT_E_INVALID, "precision=%.40s is neither fp32 nor bf16", value);
     return DPT_OK;
 }
 

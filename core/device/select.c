@@ -359,10 +359,17 @@ dpt_status dpti_select(const dpti_registry *registry, const dpti_device_list *li
 
 static const char precision_key[] = "precision";
 
-static bool knows_precision(const dpti_registry_backend *backend)
+static bool takes_value(const dpt_param_spec *spec, const char *value)
+{
+    for (const char *const *known = spec->values; known && *known; known++)
+        if (strcmp(*known, value) == 0) return true;
+    return false;
+}
+
+static bool takes_precision(const dpti_registry_backend *backend, const char *name)
 {
     for (const dpt_param_spec *spec = backend->backend->params; spec && spec->key; spec++)
-        if (strcmp(spec->key, precision_key) == 0) return true;
+        if (strcmp(spec->key, precision_key) == 0) return takes_value(spec, name);
     return false;
 }
 
@@ -390,14 +397,13 @@ dpt_status dpti_selection_set_precision(dpti_selection *selection, const char *n
     bool any = false;
     for (size_t i = 0; i < selection->n_devices; i++) {
         dpti_selected *device = &selection->devices[i];
-        if (!knows_precision(device->backend)) continue;
+        if (!takes_precision(device->backend, name)) continue;
         any = true;
         if (!has_precision(device)) DPT_TRY(add_precision(device, name, error));
     }
     if (any) return DPT_OK;
-    return DPT_FAIL(error, DPT_E_UNSUPPORTED,
-                    "no device computes in %.40s: %s takes no precision and computes in fp32", name,
-                    selection->devices[0].id);
+    return DPT_FAIL(error, DPT_E_UNSUPPORTED, "no device computes in %.40s: %s computes in fp32",
+                    name, selection->devices[0].id);
 }
 
 void dpti_selection_free(dpti_selection *selection)

@@ -30,9 +30,9 @@ typedef struct dpti_selection {
    DPT_E_ABSENT: a named backend, or all of them, with the reasons.  DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_select(const dpti_registry *registry, const dpti_device_list *list,
                                         dpti_selection *out, dpt_error *error);
-/* Devices of backends that know a parameter "precision" get this value where the list gives none,
-   in their ids too; the others compute in float32.  `name` outlives the selection.
-   DPT_E_UNSUPPORTED: no device knows it. */
+/* Devices of backends whose parameter "precision" takes this value get it where the list gives
+   none, in their ids too; the others compute in float32.  `name` outlives the selection.
+   DPT_E_UNSUPPORTED: no device takes it. */
 DPT_CHECK_RESULT dpt_status dpti_selection_set_precision(dpti_selection *selection,
                                                          const char *name, dpt_error *error);
 void dpti_selection_free(dpti_selection *selection); /* accepts a zeroed one; zeroes it */

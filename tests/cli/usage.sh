@@ -123,7 +123,7 @@ refuse 2 "init \"normal:-1\" is not one of" "${small[@]}" --init normal:-1
 
 # The CPU has no other arithmetic than float32's, and a run that asks for another says so.
 for precision in tf32 bf16; do
-    refuse 1 "no device computes in $precision: cpu takes no precision and computes in fp32" \
+    refuse 1 "no device computes in $precision: cpu computes in fp32" \
         "${small[@]}" --devices cpu --precision $precision
 done
 

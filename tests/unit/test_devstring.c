@@ -21,7 +21,9 @@ static const dpt_param_spec host_params[] = {
     {.key = NULL},
 };
 
-static const dpt_param_spec card_params[] = {{.key = "precision", .help = "how"}, {.key = NULL}};
+static const char *const card_precisions[] = {"fp32", "tf32", "half", NULL};
+static const dpt_param_spec card_params[] = {
+    {.key = "precision", .help = "how", .values = card_precisions}, {.key = NULL}};
 
 static const dpt_memory_ops host_memory = {.host_pointer = no_pointer};
 static const dpt_memory_ops card_memory = {.host_pointer = NULL};
@@ -226,7 +228,14 @@ static void precision(test *t)
     REQUIRE_OK(dpti_device_list_parse("host:threads=2", &list, &error));
     REQUIRE_OK(dpti_select(&m.registry, &list, &selection, &error));
     CHECK_STATUS(dpti_selection_set_precision(&selection, "tf32", &error), DPT_E_UNSUPPORTED);
-    CHECK_CONTAINS(error.message, "no device computes in tf32: host:threads=2 takes no precision");
+    CHECK_CONTAINS(error.message, "no device computes in tf32: host:threads=2 computes in fp32");
+    dpti_selection_free(&selection);
+    dpti_device_list_free(&list);
+
+    REQUIRE_OK(dpti_device_list_parse("card:0", &list, &error));
+    REQUIRE_OK(dpti_select(&m.registry, &list, &selection, &error));
+    CHECK_STATUS(dpti_selection_set_precision(&selection, "bf16", &error), DPT_E_UNSUPPORTED);
+    CHECK_TEXT(selection.devices[0].id, "card:0");
     dpti_selection_free(&selection);
     dpti_device_list_free(&list);
 }
