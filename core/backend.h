@@ -114,6 +114,9 @@ typedef enum dpt_device_flags {
     /* Operators must have run once with as many samples before they are recorded, as with libraries
        that load what they need at the first use. */
     DPT_DEVICE_RECORDS_LATE = 1u << 1,
+    /* The driver's thread computes, on a core that is the device's own: a wait in a loop there
+       takes nobody's time. */
+    DPT_DEVICE_DRIVER_COMPUTES = 1u << 2,
 } dpt_device_flags;
 
 typedef struct dpt_device_info {

@@ -63,6 +63,9 @@ static inline const dpt_error *dpti_device_error(const dpti_device *device)
     return device->given_up.status == DPT_OK ? &device->base.error : &device->given_up;
 }
 
+/* [driver] What throttle= makes of work that took so long: waits for the rest of it. */
+void dpti_device_throttle(const dpti_device *device, double busy_seconds);
+
 /* Changes throttle= of an open device, behind all that it has to do, and waits: for tests of what
    follows a device's speed.  At least 1. */
 void dpti_device_set_throttle(dpti_device *device, double factor);

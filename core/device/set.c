@@ -4,8 +4,12 @@
 #include "device/driver.h"
 #include "device/select.h"
 
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- One device, on its driver --------------------------------------------------------------- */
 
@@ -181,6 +185,29 @@ static dpt_status open_device(dpt_context *context, const dpti_selected *selecte
     }
     *out = device;
     return DPT_OK;
+}
+
+static void sleep_seconds(double seconds)
+{
+    struct timespec left = {.tv_sec = (time_t)seconds,
+                            .tv_nsec = (long)((seconds - floor(seconds)) * 1e9)};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+    }
+}
+
+/* Makes a device slower by waiting: an instrument for experiments on equal hardware.  A core that
+   has slept computes more slowly, and less evenly, for a while, since its caches and its clock are
+   then others'; a slow processor's core has not slept. */
+void dpti_device_throttle(const dpti_device *device, double busy_seconds)
+{
+    const double seconds = (device->throttle - 1) * busy_seconds, end = dpti_seconds() + seconds;
+    if (!(seconds > 0)) return;
+    if (!(device->info.flags & DPT_DEVICE_DRIVER_COMPUTES)) {
+        sleep_seconds(seconds);
+        return;
+    }
+    while (dpti_seconds() < end)
+        (void)sched_yield();
 }
 
 static void run_set_throttle(dpti_device *device, void *factor)

@@ -5,10 +5,7 @@
 
 #include "base/base.h"
 
-#include <errno.h>
 #include <math.h>
-#include <string.h>
-#include <time.h>
 
 dpt_status dpti_worker_upload(const dpti_worker *worker, const uint8_t *staging, size_t first,
                               size_t n_samples)
@@ -17,15 +14,6 @@ dpt_status dpti_worker_upload(const dpti_worker *worker, const uint8_t *staging,
     if (first == 0) return dpti_upload(step, 0, staging, dpti_step_bytes(n_samples));
     return dpti_upload(step, DPTI_STEP_INDEX_OFFSET, staging + dpti_step_bytes(first),
                        dpti_step_bytes(n_samples) - DPTI_STEP_INDEX_OFFSET);
-}
-
-/* Makes a device slower by waiting: an instrument for experiments on equal hardware. */
-static void wait_seconds(double seconds)
-{
-    struct timespec left = {.tv_sec = (time_t)seconds,
-                            .tv_nsec = (long)((seconds - floor(seconds)) * 1e9)};
-    while (nanosleep(&left, &left) != 0 && errno == EINTR) {
-    }
 }
 
 dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable, size_t segment,
@@ -46,7 +34,7 @@ dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable, siz
     if (worker->moves) DPT_TRY(dpti_event_elapsed(device, replica->moving, replica->start, &moved));
     /* The device's durations, on the host's clock: its work ended now. */
     const double began = dpti_seconds() - busy;
-    if (device->throttle > 1) wait_seconds((device->throttle - 1) * busy);
+    dpti_device_throttle(device, busy);
     if (worker->moves) dpti_times_add(times, worker->moving, began - moved, moved);
     dpti_times_add(times, DPTI_SPAN_COMPUTE, began, busy * device->throttle);
     worker->moves = false;
