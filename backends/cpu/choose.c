@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_WAYS = 5, KEY_BYTES = 256, ROUNDS = 5 };
+enum { MAX_WAYS = 5, KEY_BYTES = 256 };
 
 _Static_assert((int)DPT_CPU_MEASURED_BYTES == (int)DPT_MEASURED_BYTES,
                "what choices say must fit into an operator");
@@ -14,7 +14,7 @@ _Static_assert((int)DPT_CPU_MEASURED_BYTES == (int)DPT_MEASURED_BYTES,
 static const double least_work = 2e6;
 
 /* Raised when kernels change, so that what was measured with older ones is forgotten. */
-static const char kernels_version[] = "7";
+static const char kernels_version[] = "8";
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
@@ -121,7 +121,7 @@ static dpt_status measure_ways(dpt_device *device, dpt_op *op, const ways *all, 
     const dpt_choice choice = {.key = key,
                                .candidates = all->names,
                                .n_candidates = all->n,
-                               .n_rounds = ROUNDS,
+                               .n_rounds = dpt_cpu_trial_rounds(trial),
                                .time = dpt_cpu_trial_time,
                                .argument = trial,
                                .measured = op->measured};

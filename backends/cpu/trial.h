@@ -17,6 +17,9 @@ void dpt_cpu_trial_destroy(dpt_cpu_trial *trial); /* accepts NULL */
 /* All that the times depend on, as a line of text. */
 void dpt_cpu_trial_key(const dpt_cpu_trial *trial, char *out, size_t n_bytes);
 
+/* How often each way is to be timed. */
+size_t dpt_cpu_trial_rounds(const dpt_cpu_trial *trial);
+
 /* A dpt_choice_time: one run, or a few short ones; the candidate is a plan's algorithm. */
 dpt_choice_time dpt_cpu_trial_time;
 
