@@ -4,7 +4,7 @@
 
 enum {
     MOST_TAPS = WINOGRAD_TAPS_MAX * WINOGRAD_TAPS_MAX,
-    DEPTHS = 16 /* channels of the source that are turned round at once */
+    DEPTHS = 16 /* channels of the source that are turned round at once: whole vectors */
 };
 
 /* Where filters go: a vector of a panel, at a depth. */
@@ -56,15 +56,27 @@ static void transform_filters(const winograd *v, const float *w, const panel *p,
                               dpt_cpu_range depths, size_t lane, target at)
 {
     const size_t in_channels = v->desc.in_channels;
-    const size_t left = p->lanes - lane, lanes = left < LANES ? left : LANES;
-    const size_t n_taps = v->taps * v->taps;
+    const size_t lanes = p->lanes - lane;
+    const size_t n_taps = v->taps * v->taps, distance = n_taps * in_channels;
+    const float *filters = w + (p->start + lane) * distance;
     float turned[DEPTHS][MOST_TAPS][LANES];
-    for (size_t l = 0; l < LANES; l++) {
-        const float *filter =
-            w + (p->start + lane + (l < lanes ? l : 0)) * n_taps * in_channels + depths.begin;
-        for (size_t tap = 0; tap < n_taps; tap++)
-            for (size_t k = 0; k < depths.end - depths.begin; k++)
-                turned[k][tap][l] = l < lanes ? filter[tap * in_channels + k] : 0.0f;
+    for (size_t k = depths.begin; k < depths.end; k += LANES) {
+        const size_t left = depths.end - k, n = left < LANES ? left : LANES;
+        for (size_t tap = 0; tap < n_taps; tap++) {
+            vec square[LANES];
+            DPT_CPU_UNROLL
+            for (size_t l = 0; l < LANES; l++) {
+                const float *from =
+                    filters + (l < lanes ? l : 0) * distance + tap * in_channels + k;
+                square[l] = l >= lanes  ? vec_set(0.0f)
+                            : n < LANES ? vec_load_n(from, n)
+                                        : vec_load(from);
+            }
+            vec_transpose(square);
+            DPT_CPU_UNROLL
+            for (size_t i = 0; i < LANES; i++)
+                vec_store(turned[k - depths.begin + i][tap], square[i]);
+        }
     }
     for (size_t k = depths.begin; k < depths.end; k++) {
         vec g[MOST_TAPS];
