@@ -13,26 +13,64 @@ typedef struct matrices {
     float *at;
 } matrices;
 
-/* Products (tile, channel) of each point: rows of `in` times packed filters. */
-static void multiply(const winograd *v, const winograd_crew *crew, size_t n_tiles,
-                     const matrices *in, const float *filters, const matrices *out)
+/* The filters, and those of a span that are transformed. */
+typedef struct filters {
+    const float *w;
+    float *packed;
+} filters;
+
+static size_t width_of(const winograd *v)
 {
-    const size_t depth = in->layout->channels, width = out->layout->channels;
-    const size_t n_panels = KERNEL(panel_count)(width);
+    return v->adjoint ? v->source.c : v->results.c;
+}
+
+static size_t depth_of(const winograd *v)
+{
+    return v->adjoint ? v->results.c : v->source.c;
+}
+
+static bool in_spans(const winograd *v)
+{
+    return v->span < KERNEL(panel_count)(width_of(v));
+}
+
+/* Products (tile, channel) of each point: rows of `in` times the packed filters of some panels. */
+static void multiply_span(const winograd *v, const winograd_crew *crew, size_t n_tiles,
+                          const matrices *in, dpt_cpu_range panels, const float *packed,
+                          const matrices *out)
+{
+    const size_t depth = depth_of(v), width = width_of(v), n_panels = panels.end - panels.begin;
+    const size_t first = KERNEL(panel_at)(width, panels.begin).start;
     dpt_cpu_pieces units =
         dpt_cpu_pieces_of(crew->team, v->points * n_panels, crew->thread, crew->n_threads);
     for (size_t unit; dpt_cpu_take(&units, &unit);) {
         const size_t point = unit / n_panels;
-        const panel p = KERNEL(panel_at)(width, unit % n_panels);
+        const panel p = KERNEL(panel_at)(width, panels.begin + unit % n_panels);
         const strip rows = {.n_rows = n_tiles,
                             .depth = depth,
                             .a = in->at + point * in->layout->point,
                             .a_row = in->layout->row,
                             .a_step = 1,
-                            .b = filters + point * v->filter_point + p.start * depth,
+                            .b = packed + point * v->filter_point + (p.start - first) * depth,
                             .c = out->at + point * out->layout->point + p.start,
                             .c_row = out->layout->row};
         KERNEL(strip_run)(&p, &rows);
+    }
+}
+
+/* All products, when all of the crew have come; and they leave together. */
+static void multiply(const winograd *v, const winograd_crew *crew, size_t n_tiles,
+                     const matrices *in, const filters *f, const matrices *out)
+{
+    const size_t n_panels = KERNEL(panel_count)(width_of(v));
+    for (size_t first = 0; first < n_panels; first += v->span) {
+        const size_t end = first + v->span;
+        const dpt_cpu_range panels = {first, end < n_panels ? end : n_panels};
+        if (in_spans(v))
+            KERNEL(winograd_filters)(v, f->w, panels, crew->thread, crew->n_threads, f->packed);
+        dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
+        multiply_span(v, crew, n_tiles, in, panels, f->packed, out);
+        dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
     }
 }
 
@@ -67,8 +105,8 @@ static void scatter(const winograd *v, const winograd_crew *crew, dpt_cpu_range 
 }
 
 /* x to y, or dy to dx. */
-static void do_tiles(const winograd *v, const winograd_crew *crew, const float *x,
-                     const float *filters, const winograd_ending *ending, float *y)
+static void do_tiles(const winograd *v, const winograd_crew *crew, const float *x, const filters *f,
+                     const winograd_ending *ending, float *y)
 {
     const matrices data = {&v->data, crew->scratch};
     const matrices products = {&v->products, crew->scratch + v->points * v->data.point};
@@ -86,9 +124,7 @@ static void do_tiles(const winograd *v, const winograd_crew *crew, const float *
             KERNEL(winograd_gradient)(v, crew, x, part, first, in->at, NULL);
         else
             KERNEL(winograd_data)(v, crew, x, part, first, in->at);
-        dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
-        multiply(v, crew, block.end - block.begin, in, filters, out);
-        dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
+        multiply(v, crew, block.end - block.begin, in, f, out);
         if (v->adjoint)
             scatter(v, crew, block, out, ending, y);
         else
@@ -138,21 +174,25 @@ static void convolve(const dpt_cpu_call *call, unsigned thread, unsigned n_threa
                      const winograd_ending *ending)
 {
     const winograd *v = call->op->plan.state;
-    float *filters = call->workspace, *zeros = filters + filters_size(v);
+    const filters f = {call->in[1], call->workspace};
+    float *zeros = f.packed + filters_size(v);
     float *scratch = zeros + call->op->n_threads * KERNEL(winograd_zeros_size)(v);
     winograd_crew crew =
         KERNEL(winograd_crew_of)(v, call, thread, n_threads, zeros, scratch, scratch_size(v));
-    KERNEL(winograd_filters)(v, call->in[1], thread, n_threads, filters);
-    dpt_cpu_barrier(call->team, thread, n_threads);
+    if (!in_spans(v)) {
+        const dpt_cpu_range all = {0, v->span};
+        KERNEL(winograd_filters)(v, f.w, all, thread, n_threads, f.packed);
+        dpt_cpu_barrier(call->team, thread, n_threads);
+    }
     if (v->together) {
-        do_tiles(v, &crew, call->in[0], filters, ending, call->out[0]);
+        do_tiles(v, &crew, call->in[0], &f, ending, call->out[0]);
         return;
     }
     const size_t n_pieces = count_pieces(v, call->n_samples, n_threads);
     dpt_cpu_pieces pieces = dpt_cpu_pieces_of(call->team, n_pieces, thread, n_threads);
     for (size_t piece; dpt_cpu_take(&pieces, &piece);) {
         go_to(v, call->n_samples, piece, n_pieces, &crew);
-        do_tiles(v, &crew, call->in[0], filters, ending, call->out[0]);
+        do_tiles(v, &crew, call->in[0], &f, ending, call->out[0]);
     }
 }
 
@@ -198,16 +238,35 @@ static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
+/* Transformed filters beyond this are no more in a cache when they are read. */
+static const size_t filters_bytes = (size_t)16 << 20;
+
+/* Spans of as many panels each as nearly as can be; but where there are several blocks, each would
+   make the filters again. */
+static void choose_span(const dpt_op *op, winograd *v)
+{
+    const size_t n_panels = KERNEL(panel_count)(width_of(v));
+    const size_t n_spans =
+        dpt_cpu_ceil_div(dpt_cpu_mul(filters_size(v), sizeof(float)), filters_bytes);
+    const size_t span = dpt_cpu_ceil_div(n_panels, n_spans > 0 ? n_spans : 1);
+    const size_t n_tiles = dpt_cpu_mul(op->max_samples, v->tiles_h * v->tiles_w);
+    v->span = n_panels;
+    if (!v->together || v->block < n_tiles || span == n_panels) return;
+    v->span = span;
+    const size_t lanes = (span - 1) * PANEL_LANES + PANEL_MOST;
+    v->filter_point = KERNEL(winograd_stride)(dpt_cpu_mul(lanes, depth_of(v)));
+}
+
 static dpt_status prepare(dpt_op *op, size_t edge, dpt_cpu_kernel *kernel, dpt_activation kind,
                           dpt_error *error)
 {
     winograd *v;
     DPT_TRY(KERNEL(winograd_create)(op, edge, &v, error));
     op->plan.state = v;
-    const size_t depth = v->adjoint ? v->results.c : v->source.c;
-    const size_t width = v->adjoint ? v->source.c : v->results.c;
-    v->filter_point = KERNEL(winograd_stride)(dpt_cpu_mul(KERNEL(packed_width)(width), depth));
+    const size_t width = KERNEL(packed_width)(width_of(v));
+    v->filter_point = KERNEL(winograd_stride)(dpt_cpu_mul(width, depth_of(v)));
     KERNEL(winograd_choose_blocks)(op, 1, v);
+    choose_span(op, v);
     v->data = KERNEL(winograd_row_layout)(v->source.c, v->block);
     v->products = KERNEL(winograd_row_layout)(v->results.c, v->block);
     KERNEL(winograd_describe)(op, v);

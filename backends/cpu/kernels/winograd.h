@@ -10,8 +10,9 @@
 
    Tiles are counted over all samples of a call.  They are worked off in blocks: by one thread
    each, in whose second-level cache its transformed values stay; or, where the transformed filters
-   are much larger than that, by all threads together, so that the filters are read once.  A crew is
-   who works on a block. */
+   are much larger than that, by all threads together, so that the filters are read once.  Those
+   that a third-level cache would not keep either are made and used in spans of a few panels, one
+   after the other in the same place.  A crew is who works on a block. */
 #ifndef DPT_CPU_WINOGRAD_H
 #define DPT_CPU_WINOGRAD_H
 
@@ -45,6 +46,7 @@ typedef struct winograd {
     size_t block;                    /* the most tiles of a block */
     winograd_layout data;            /* of the source */
     winograd_layout products;        /* of the results, or of their gradient */
+    size_t span;                     /* panels of filters that are there at a time */
     size_t filter_point;             /* floats between points of the filters, or of their sums */
 } winograd;
 
@@ -125,8 +127,9 @@ void KERNEL(winograd_scatter)(const winograd *v, const float *products, dpt_cpu_
                               float *dx);
 
 /* Transforms the filters (out_channels,taps,taps,in_channels), as matrices of packed panels:
-   (in channel, out channel), the adjoint's (out channel, in channel); this thread's part. */
-void KERNEL(winograd_filters)(const winograd *v, const float *w, unsigned thread,
-                              unsigned n_threads, float *to);
+   (in channel, out channel), the adjoint's (out channel, in channel), of which those of a range of
+   panels are made; this thread's part. */
+void KERNEL(winograd_filters)(const winograd *v, const float *w, dpt_cpu_range panels,
+                              unsigned thread, unsigned n_threads, float *to);
 
 #endif

@@ -104,21 +104,21 @@ static void transform_channels(const winograd *v, const float *w, const panel *p
     }
 }
 
-void KERNEL(winograd_filters)(const winograd *v, const float *w, unsigned thread,
-                              unsigned n_threads, float *to)
+void KERNEL(winograd_filters)(const winograd *v, const float *w, dpt_cpu_range panels,
+                              unsigned thread, unsigned n_threads, float *to)
 {
     const size_t depth = v->adjoint ? v->results.c : v->source.c;
     const size_t width = v->adjoint ? v->source.c : v->results.c;
     const dpt_cpu_range mine = dpt_cpu_split(depth, DEPTHS, thread, n_threads);
-    const size_t n_panels = KERNEL(panel_count)(width);
+    const size_t first = KERNEL(panel_at)(width, panels.begin).start;
     for (size_t k = mine.begin; k < mine.end; k += DEPTHS) {
         const dpt_cpu_range depths = {k, k + DEPTHS < mine.end ? k + DEPTHS : mine.end};
-        for (size_t i = 0; i < n_panels; i++) {
+        for (size_t i = panels.begin; i < panels.end; i++) {
             const panel p = KERNEL(panel_at)(width, i);
             for (size_t lane = 0; lane < p.width; lane += LANES) {
                 const size_t room = p.width - lane;
                 const target at = {
-                    .to = to + p.start * depth + k * p.width + lane,
+                    .to = to + (p.start - first) * depth + k * p.width + lane,
                     .point = v->filter_point,
                     .n = room < LANES ? room : LANES,
                 };
