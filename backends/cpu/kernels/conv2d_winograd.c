@@ -240,6 +240,8 @@ static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_
 
 /* Transformed filters beyond this are no more in a cache when they are read. */
 static const size_t filters_bytes = (size_t)16 << 20;
+/* Products of a span for each thread, at the least: fewer are not divided evenly. */
+static const size_t least_units = 4;
 
 /* Spans of as many panels each as nearly as can be; but where there are several blocks, each would
    make the filters again. */
@@ -252,6 +254,7 @@ static void choose_span(const dpt_op *op, winograd *v)
     const size_t n_tiles = dpt_cpu_mul(op->max_samples, v->tiles_h * v->tiles_w);
     v->span = n_panels;
     if (!v->together || v->block < n_tiles || span == n_panels) return;
+    if (v->points * span < least_units * op->n_threads) return;
     v->span = span;
     const size_t lanes = (span - 1) * PANEL_LANES + PANEL_MOST;
     v->filter_point = KERNEL(winograd_stride)(dpt_cpu_mul(lanes, depth_of(v)));
