@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -195,6 +194,18 @@ static void sleep_seconds(double seconds)
     }
 }
 
+/* Some microseconds in which the core's other hardware thread, if it has one, is not disturbed. */
+static void rest(void)
+{
+    for (size_t i = 0; i < 64; i++) {
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("yield");
+#endif
+    }
+}
+
 /* Makes a device slower by waiting: an instrument for experiments on equal hardware.  A core that
    has slept computes more slowly, and less evenly, for a while, since its caches and its clock are
    then others'; a slow processor's core has not slept. */
@@ -207,7 +218,7 @@ void dpti_device_throttle(const dpti_device *device, double busy_seconds)
         return;
     }
     while (dpti_seconds() < end)
-        (void)sched_yield();
+        rest();
 }
 
 static void run_set_throttle(dpti_device *device, void *factor)
