@@ -1,4 +1,5 @@
 /* The registry, plug-in files that are not sound, and opening and closing sets of devices. */
+#include "base/base.h"
 #include "context.h"
 #include "device/plugin.h"
 #include "device/registry.h"
@@ -7,6 +8,7 @@
 
 #include <signal.h>
 #include <sys/stat.h>
+#include <time.h>
 
 static void reset(void)
 {
@@ -411,6 +413,30 @@ static void failures_unwind(test *t)
     dpt_context_destroy(context);
 }
 
+/* ---- Throttles ------------------------------------------------------------------------------- */
+
+static double seconds_of_thread(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* The rest of K times the work: never less, however busy the machine is. */
+static void throttles_wait(test *t)
+{
+    static const uint32_t flags[] = {0, DPT_DEVICE_DRIVER_COMPUTES};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        const dpti_device device = {.throttle = 3, .info = {.flags = flags[i]}};
+        const double began = dpti_seconds(), own = seconds_of_thread();
+        dpti_device_throttle(&device, 0.02);
+        CHECK(dpti_seconds() - began >= 0.04);
+        if (flags[i] == 0) CHECK(seconds_of_thread() - own < 0.02); /* asleep */
+    }
+    const dpti_device fast = {.throttle = 1};
+    dpti_device_throttle(&fast, 1e9);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -425,6 +451,7 @@ int main(int argc, char **argv)
         {"survives_broken_files", survives_broken_files},
         {"opens_and_closes", opens_and_closes},
         {"failures_unwind", failures_unwind},
+        {"throttles_wait", throttles_wait},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }
