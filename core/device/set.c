@@ -211,12 +211,13 @@ static void rest(void)
    then others'; a slow processor's core has not slept. */
 void dpti_device_throttle(const dpti_device *device, double busy_seconds)
 {
-    const double seconds = (device->throttle - 1) * busy_seconds, end = dpti_seconds() + seconds;
+    const double seconds = (device->throttle - 1) * busy_seconds;
     if (!(seconds > 0)) return;
     if (!(device->info.flags & DPT_DEVICE_DRIVER_COMPUTES)) {
         sleep_seconds(seconds);
         return;
     }
+    const double end = dpti_seconds() + seconds;
     while (dpti_seconds() < end)
         rest();
 }

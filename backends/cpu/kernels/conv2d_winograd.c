@@ -19,19 +19,9 @@ typedef struct filters {
     float *packed;
 } filters;
 
-static size_t width_of(const winograd *v)
-{
-    return v->adjoint ? v->source.c : v->results.c;
-}
-
-static size_t depth_of(const winograd *v)
-{
-    return v->adjoint ? v->results.c : v->source.c;
-}
-
 static bool in_spans(const winograd *v)
 {
-    return v->span < KERNEL(panel_count)(width_of(v));
+    return v->span < KERNEL(panel_count)(winograd_width(v));
 }
 
 /* Products (tile, channel) of each point: rows of `in` times the packed filters of some panels. */
@@ -39,7 +29,8 @@ static void multiply_span(const winograd *v, const winograd_crew *crew, size_t n
                           const matrices *in, dpt_cpu_range panels, const float *packed,
                           const matrices *out)
 {
-    const size_t depth = depth_of(v), width = width_of(v), n_panels = panels.end - panels.begin;
+    const size_t depth = winograd_depth(v), width = winograd_width(v),
+                 n_panels = panels.end - panels.begin;
     const size_t first = KERNEL(panel_at)(width, panels.begin).start;
     dpt_cpu_pieces units =
         dpt_cpu_pieces_of(crew->team, v->points * n_panels, crew->thread, crew->n_threads);
@@ -62,7 +53,7 @@ static void multiply_span(const winograd *v, const winograd_crew *crew, size_t n
 static void multiply(const winograd *v, const winograd_crew *crew, size_t n_tiles,
                      const matrices *in, const filters *f, const matrices *out)
 {
-    const size_t n_panels = KERNEL(panel_count)(width_of(v));
+    const size_t n_panels = KERNEL(panel_count)(winograd_width(v));
     for (size_t first = 0; first < n_panels; first += v->span) {
         const size_t end = first + v->span;
         const dpt_cpu_range panels = {first, end < n_panels ? end : n_panels};
@@ -247,7 +238,7 @@ static const size_t least_units = 4;
    make the filters again. */
 static void choose_span(const dpt_op *op, winograd *v)
 {
-    const size_t n_panels = KERNEL(panel_count)(width_of(v));
+    const size_t n_panels = KERNEL(panel_count)(winograd_width(v));
     const size_t n_spans =
         dpt_cpu_ceil_div(dpt_cpu_mul(filters_size(v), sizeof(float)), filters_bytes);
     const size_t span = dpt_cpu_ceil_div(n_panels, n_spans > 0 ? n_spans : 1);
@@ -257,7 +248,7 @@ static void choose_span(const dpt_op *op, winograd *v)
     if (v->points * span < least_units * op->n_threads) return;
     v->span = span;
     const size_t lanes = (span - 1) * PANEL_LANES + PANEL_MOST;
-    v->filter_point = KERNEL(winograd_stride)(dpt_cpu_mul(lanes, depth_of(v)));
+    v->filter_point = KERNEL(winograd_stride)(dpt_cpu_mul(lanes, winograd_depth(v)));
 }
 
 static dpt_status prepare(dpt_op *op, size_t edge, dpt_cpu_kernel *kernel, dpt_activation kind,
@@ -266,8 +257,8 @@ static dpt_status prepare(dpt_op *op, size_t edge, dpt_cpu_kernel *kernel, dpt_a
     winograd *v;
     DPT_TRY(KERNEL(winograd_create)(op, edge, &v, error));
     op->plan.state = v;
-    const size_t width = KERNEL(packed_width)(width_of(v));
-    v->filter_point = KERNEL(winograd_stride)(dpt_cpu_mul(width, depth_of(v)));
+    const size_t width = KERNEL(packed_width)(winograd_width(v));
+    v->filter_point = KERNEL(winograd_stride)(dpt_cpu_mul(width, winograd_depth(v)));
     KERNEL(winograd_choose_blocks)(op, 1, v);
     choose_span(op, v);
     v->data = KERNEL(winograd_row_layout)(v->source.c, v->block);

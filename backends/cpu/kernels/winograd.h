@@ -50,6 +50,17 @@ typedef struct winograd {
     size_t filter_point;             /* floats between points of the filters, or of their sums */
 } winograd;
 
+/* Products of each point are (tile, depth) * (depth, width): channels that go in and come out. */
+static inline size_t winograd_depth(const winograd *v)
+{
+    return v->adjoint ? v->results.c : v->source.c;
+}
+
+static inline size_t winograd_width(const winograd *v)
+{
+    return v->adjoint ? v->source.c : v->results.c;
+}
+
 typedef struct winograd_crew {
     dpt_cpu_team *team;
     unsigned thread, n_threads;

@@ -107,8 +107,7 @@ static void transform_channels(const winograd *v, const float *w, const panel *p
 void KERNEL(winograd_filters)(const winograd *v, const float *w, dpt_cpu_range panels,
                               unsigned thread, unsigned n_threads, float *to)
 {
-    const size_t depth = v->adjoint ? v->results.c : v->source.c;
-    const size_t width = v->adjoint ? v->source.c : v->results.c;
+    const size_t depth = winograd_depth(v), width = winograd_width(v);
     const dpt_cpu_range mine = dpt_cpu_split(depth, DEPTHS, thread, n_threads);
     const size_t first = KERNEL(panel_at)(width, panels.begin).start;
     for (size_t k = mine.begin; k < mine.end; k += DEPTHS) {
