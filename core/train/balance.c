@@ -1,4 +1,4 @@
-/* When to change the shares: calibration, gains beyond the noise, step changes, probes. */
+/* When to change the shares: calibration, gains beyond the noise, lags, step changes, probes. */
 #include "train/balance.h"
 
 #include <math.h>
@@ -14,7 +14,8 @@ enum {
     EAGER = 3,       /* choices after a step change that small gains are worth */
 };
 
-/* A gain is worth a change from this part of a step on, and from this many standard errors. */
+/* A gain is worth a change from this part of a step on, and, by the models, from this many standard
+   errors. */
 static const double least_gain = 0.015, gain_errors = 3.0, calibration_gain = 0.01;
 /* Of all time, what probes may cost. */
 static const double probe_cost = 0.005;
@@ -41,6 +42,7 @@ struct dpti_balance {
     size_t n_eager;   /* choices that are still to be eager */
     bool bounded;     /* likewise: a device cannot hold its present share */
     bool was_probing; /* the last step was one */
+    dpti_recent recent; /* steps at the present shares */
 };
 
 const char *dpti_balance_reason_words(dpti_balance_reason reason)
@@ -50,6 +52,7 @@ const char *dpti_balance_reason_words(dpti_balance_reason reason)
         [DPTI_BALANCE_START] = "start",
         [DPTI_BALANCE_CALIBRATION] = "calibration",
         [DPTI_BALANCE_GAIN] = "gain",
+        [DPTI_BALANCE_LAG] = "lag",
         [DPTI_BALANCE_STEP_CHANGE] = "step change",
         [DPTI_BALANCE_PROBE] = "probe",
         [DPTI_BALANCE_PROBE_END] = "probe ended",
@@ -180,12 +183,18 @@ static double needed_gain(const dpti_balance *b)
     return fmax(least_gain, gain_errors * error);
 }
 
+static void forget_recent(dpti_balance *b)
+{
+    b->recent.n_steps = b->recent.next = 0;
+}
+
 static dpti_balance_reason take(dpti_balance *b, const size_t *shares, dpti_balance_reason reason)
 {
     const size_t n_bytes = b->n_devices * sizeof *shares;
     if (memcmp(b->shares, shares, n_bytes) == 0) return DPTI_BALANCE_SAME;
     memcpy(b->shares, shares, n_bytes);
     b->settling = true;
+    forget_recent(b);
     return reason;
 }
 
@@ -195,6 +204,30 @@ static dpti_balance_reason start(dpti_balance *b)
     b->started = true;
     divide_evenly(b, b->batch_size, shares);
     return take(b, shares, DPTI_BALANCE_START);
+}
+
+/* Gives a device that is behind for certain fewer samples, and those that are ahead more, as if
+   times were in proportion to shares.  They are not quite: what a step costs whatever its samples
+   makes the device that gets more faster than that, and the other slower, so that the lag becomes
+   less and never turns into a lead.  Where a model has learnt a wrong slope, this mends the shares,
+   and other shares mend the slope. */
+static bool even_out(const dpti_balance *b, size_t *shares)
+{
+    dpti_time_model models[DPTI_BALANCE_MAX_DEVICES];
+    size_t bounds[DPTI_BALANCE_MAX_DEVICES];
+    double parts[DPTI_BALANCE_MAX_DEVICES], seconds = 0.0;
+    if (!dpti_recent_compare(&b->recent, b->n_devices, b->shares, parts)) return false;
+    for (size_t i = 0; i < b->n_devices; i++) {
+        models[i] = dpti_time_model_new();
+        bounds[i] = b->shares[i] > 0 ? growth_bound(b, i, 1) : 0;
+        if (b->shares[i] > 0) models[i].b = parts[i] / (double)b->shares[i];
+    }
+    const dpti_balance_problem problem = {.n_devices = b->n_devices,
+                                          .n_samples = b->batch_size,
+                                          .quantum = b->quantum,
+                                          .models = models,
+                                          .bounds = bounds};
+    return dpti_balance_solve(&problem, shares, &seconds) && seconds < 1.0 - least_gain;
 }
 
 /* Another division, if there is a reason for one. */
@@ -216,8 +249,9 @@ static dpti_balance_reason reconsider(dpti_balance *b)
     if (stepped) b->n_eager = EAGER;
     if (!bounded && !(seconds < present * (1.0 - needed_gain(b)))) {
         b->stepped = false;
-        b->calibrated = true; /* the present shares are as good as any, as far as is known */
-        return DPTI_BALANCE_SAME;
+        b->calibrated = true; /* the present shares are as good as any, as far as models know */
+        return !stepped && even_out(b, shares) ? take(b, shares, DPTI_BALANCE_LAG)
+                                               : DPTI_BALANCE_SAME;
     }
     b->stepped = b->bounded = false;
     b->calibrated = true;
@@ -303,18 +337,22 @@ dpti_balance_reason dpti_balance_next(dpti_balance *balance, size_t n_samples, s
 void dpti_balance_observe(dpti_balance *balance, const size_t *shares, const double *seconds)
 {
     dpti_balance *b = balance;
+    bool comparable = memcmp(shares, b->shares, b->n_devices * sizeof *shares) == 0;
+    if (comparable) b->settling = false;
     for (size_t i = 0; i < b->n_devices; i++) {
         balanced_device *d = &b->devices[i];
         if (shares[i] > 0 && !d->warm) {
             d->warm = true; /* memory is touched and kernels are loaded for the first time */
+            comparable = false;
             continue;
         }
         dpti_time_model_observe(&d->model, shares[i], seconds[i]);
         if (!d->model.stepped) continue;
         b->stepped = true;
         d->interval = FIRST_INTERVAL;
+        forget_recent(b); /* another speed than in those */
     }
-    if (memcmp(shares, b->shares, b->n_devices * sizeof *shares) == 0) b->settling = false;
+    if (comparable) dpti_recent_add(&b->recent, b->n_devices, shares, seconds);
 }
 
 bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most)

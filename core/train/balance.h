@@ -1,8 +1,9 @@
 /* Shares that follow measured throughput.  Pure arithmetic: knows no device and no clock.
 
-   Three parts.  A model of each device's busy time, t(n) = a + b n, learnt from the steps that it
-   has done.  A solver that divides a batch so that the slowest device is as fast as can be.  A
-   controller that decides when another division is worth a change.
+   Four parts.  A model of each device's busy time, t(n) = a + b n, learnt from the steps that it has
+   done.  What recent steps say without a model: who is ahead of whom, for certain.  A solver that
+   divides a batch so that the slowest device is as fast as can be.  A controller that decides when
+   another division is worth a change.
 
    Time is a device's own busy time, in seconds, without waiting for others. */
 #ifndef DPTI_BALANCE_H
@@ -39,6 +40,27 @@ double dpti_time_model_seconds(const dpti_time_model *model, size_t n);
 /* Standard error of that, relative to it. */
 double dpti_time_model_error(const dpti_time_model *model, size_t n);
 
+/* ---- Recent steps ---------------------------------------------------------------------------- */
+
+enum { DPTI_RECENT_STEPS = 16, DPTI_RECENT_LEAST = 4 };
+
+/* Busy seconds of the last steps, all at the same shares.  All zero: none. */
+typedef struct dpti_recent {
+    size_t n_steps, next; /* at most DPTI_RECENT_STEPS; where the next one is written */
+    double seconds[DPTI_RECENT_STEPS][DPTI_BALANCE_MAX_DEVICES];
+} dpti_recent;
+
+/* Adds a step, in place of the oldest where there is no room: (n_devices) seconds.  A step in which
+   a device with a share has no finite positive time is passed over. */
+void dpti_recent_add(dpti_recent *recent, size_t n_devices, const size_t *shares,
+                     const double *seconds);
+/* parts (n_devices): the time of each, over that of the slowest, as large as it may well be: 1 for
+   the slowest and for all that are not ahead of it for certain (three standard errors).  Devices are
+   compared within each step, so that what slows all of them at once is no error.  0 for devices
+   without a share.  false with fewer than DPTI_RECENT_LEAST steps. */
+bool dpti_recent_compare(const dpti_recent *recent, size_t n_devices, const size_t *shares,
+                         double *parts);
+
 /* ---- The solver ------------------------------------------------------------------------------ */
 
 typedef struct dpti_balance_problem {
@@ -72,6 +94,7 @@ typedef enum dpti_balance_reason {
     DPTI_BALANCE_START,
     DPTI_BALANCE_CALIBRATION,
     DPTI_BALANCE_GAIN,        /* another division is faster by more than the noise */
+    DPTI_BALANCE_LAG,         /* a device is behind for certain, whatever the models say */
     DPTI_BALANCE_STEP_CHANGE, /* a device has become faster or slower at once */
     DPTI_BALANCE_PROBE,       /* for one step: a device without samples is tried again */
     DPTI_BALANCE_PROBE_END,
