@@ -36,12 +36,12 @@ struct dpti_balance {
     balanced_device devices[DPTI_BALANCE_MAX_DEVICES];
     size_t shares[DPTI_BALANCE_MAX_DEVICES]; /* of full batches; all zero before the first */
     bool started;
-    bool settling;    /* the present shares have not been observed yet */
-    bool calibrated;  /* shares have been chosen, or confirmed, by measurement */
-    bool stepped;     /* since the last choice */
-    size_t n_eager;   /* choices that are still to be eager */
-    bool bounded;     /* likewise: a device cannot hold its present share */
-    bool was_probing; /* the last step was one */
+    bool settling;      /* the present shares have not been observed yet */
+    bool calibrated;    /* shares have been chosen, or confirmed, by measurement */
+    bool stepped;       /* since the last choice */
+    size_t n_eager;     /* choices that are still to be eager */
+    bool bounded;       /* likewise: a device cannot hold its present share */
+    bool was_probing;   /* the last step was one */
     dpti_recent recent; /* steps at the present shares */
 };
 

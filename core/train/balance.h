@@ -1,9 +1,9 @@
 /* Shares that follow measured throughput.  Pure arithmetic: knows no device and no clock.
 
-   Four parts.  A model of each device's busy time, t(n) = a + b n, learnt from the steps that it has
-   done.  What recent steps say without a model: who is ahead of whom, for certain.  A solver that
-   divides a batch so that the slowest device is as fast as can be.  A controller that decides when
-   another division is worth a change.
+   Four parts.  A model of each device's busy time, t(n) = a + b n, learnt from the steps that it
+   has done.  What recent steps say without a model: who is ahead of whom, for certain.  A solver
+   that divides a batch so that the slowest device is as fast as can be.  A controller that decides
+   when another division is worth a change.
 
    Time is a device's own busy time, in seconds, without waiting for others. */
 #ifndef DPTI_BALANCE_H
@@ -55,8 +55,8 @@ typedef struct dpti_recent {
 void dpti_recent_add(dpti_recent *recent, size_t n_devices, const size_t *shares,
                      const double *seconds);
 /* parts (n_devices): the time of each, over that of the slowest, as large as it may well be: 1 for
-   the slowest and for all that are not ahead of it for certain (three standard errors).  Devices are
-   compared within each step, so that what slows all of them at once is no error.  0 for devices
+   the slowest and for all that are not ahead of it for certain (three standard errors).  Devices
+   are compared within each step, so that what slows all of them at once is no error.  0 for devices
    without a share.  false with fewer than DPTI_RECENT_LEAST steps. */
 bool dpti_recent_compare(const dpti_recent *recent, size_t n_devices, const size_t *shares,
                          double *parts);

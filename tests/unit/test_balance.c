@@ -252,7 +252,7 @@ typedef struct simulated {
     size_t n_steps;
     size_t n_spell;           /* steps in which every device is slower still: */
     const double (*spell)[2]; /* factors of the first two devices */
-    size_t n_waiting; /* chosen and not observed */
+    size_t n_waiting;         /* chosen and not observed */
     size_t waiting[4][MAX_SIMULATED];
     double seconds[4][MAX_SIMULATED];
     size_t last[MAX_SIMULATED]; /* shares of the last step */
@@ -264,10 +264,11 @@ enum { SPELL = 20 };
 
 /* A start of ResNet-18 on two cores, one throttled, on a busy host: what its steps took over what
    they take in a quiet hour. */
-static const double busy_start[SPELL][2] = {
-    {1.40, 1.30}, {1.31, 1.17}, {1.18, 1.05}, {1.56, 1.43}, {1.29, 1.16}, {1.39, 1.22}, {1.43, 1.28},
-    {1.18, 1.23}, {1.06, 1.11}, {1.20, 1.20}, {1.12, 1.12}, {1.10, 1.10}, {1.04, 1.04}, {1.05, 1.04},
-    {1.06, 1.04}, {1.07, 1.14}, {1.19, 1.11}, {1.13, 1.15}, {1.10, 1.06}, {1.06, 1.11}};
+static const double busy_start[SPELL][2] = {{1.40, 1.30}, {1.31, 1.17}, {1.18, 1.05}, {1.56, 1.43},
+                                            {1.29, 1.16}, {1.39, 1.22}, {1.43, 1.28}, {1.18, 1.23},
+                                            {1.06, 1.11}, {1.20, 1.20}, {1.12, 1.12}, {1.10, 1.10},
+                                            {1.04, 1.04}, {1.05, 1.04}, {1.06, 1.04}, {1.07, 1.14},
+                                            {1.19, 1.11}, {1.13, 1.15}, {1.10, 1.06}, {1.06, 1.11}};
 
 /* Without noise. */
 static double true_seconds(const simulated *s, size_t device, size_t n)
