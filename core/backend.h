@@ -114,8 +114,8 @@ typedef enum dpt_device_flags {
     /* Operators must have run once with as many samples before they are recorded, as with libraries
        that load what they need at the first use. */
     DPT_DEVICE_RECORDS_LATE = 1u << 1,
-    /* The driver's thread computes, on a core that is the device's own: a wait in a loop there
-       takes nobody's time. */
+    /* The driver's thread computes, on a core that no other device of this process computes
+       on: a wait in a loop there takes no time of theirs. */
     DPT_DEVICE_DRIVER_COMPUTES = 1u << 2,
 } dpt_device_flags;
 

@@ -12,6 +12,8 @@ enum {
     PROBE_STEPS = 2, /* a step change needs two observations */
     FEW_UNITS = 4,   /* that any share may grow to */
     EAGER = 3,       /* choices after a step change that small gains are worth */
+    FIRST_PATIENCE = 16,
+    LAST_PATIENCE = 128,
 };
 
 /* A gain is worth a change from this part of a step on, and, by the models, from this many standard
@@ -28,6 +30,7 @@ typedef struct balanced_device {
     size_t interval;    /* of them before it is probed */
     size_t n_probing;   /* steps of a probe that are still to be submitted */
     size_t probe_share; /* of these */
+    int lag_side;       /* the last move for a lag gave it more samples (1) or fewer (-1) */
     bool lost;
 } balanced_device;
 
@@ -36,13 +39,14 @@ struct dpti_balance {
     balanced_device devices[DPTI_BALANCE_MAX_DEVICES];
     size_t shares[DPTI_BALANCE_MAX_DEVICES]; /* of full batches; all zero before the first */
     bool started;
-    bool settling;      /* the present shares have not been observed yet */
-    bool calibrated;    /* shares have been chosen, or confirmed, by measurement */
-    bool stepped;       /* since the last choice */
-    size_t n_eager;     /* choices that are still to be eager */
-    bool bounded;       /* likewise: a device cannot hold its present share */
-    bool was_probing;   /* the last step was one */
-    dpti_recent recent; /* steps at the present shares */
+    bool settling;                 /* the present shares have not been observed yet */
+    bool calibrated;               /* shares have been chosen, or confirmed, by measurement */
+    bool stepped;                  /* since the last choice */
+    size_t n_eager;                /* choices that are still to be eager */
+    bool bounded;                  /* likewise: a device cannot hold its present share */
+    bool was_probing;              /* the last step was one */
+    dpti_recent recent;            /* steps at the present shares */
+    size_t lag_patience, lag_wait; /* choices between moves for lags, and before the next one */
 };
 
 const char *dpti_balance_reason_words(dpti_balance_reason reason)
@@ -188,6 +192,15 @@ static void forget_recent(dpti_balance *b)
     b->recent.n_steps = b->recent.next = 0;
 }
 
+/* A speed is another: recent steps say nothing of it, nor moves that they led to. */
+static void forget_lags(dpti_balance *b)
+{
+    forget_recent(b);
+    b->lag_patience = b->lag_wait = 0;
+    for (size_t i = 0; i < b->n_devices; i++)
+        b->devices[i].lag_side = 0;
+}
+
 static dpti_balance_reason take(dpti_balance *b, const size_t *shares, dpti_balance_reason reason)
 {
     const size_t n_bytes = b->n_devices * sizeof *shares;
@@ -207,10 +220,10 @@ static dpti_balance_reason start(dpti_balance *b)
 }
 
 /* Gives a device that is behind for certain fewer samples, and those that are ahead more, as if
-   times were in proportion to shares.  They are not quite: what a step costs whatever its samples
-   makes the device that gets more faster than that, and the other slower, so that the lag becomes
-   less and never turns into a lead.  Where a model has learnt a wrong slope, this mends the shares,
-   and other shares mend the slope. */
+   times were in proportion to shares.  Where they are a + b n, what a step costs whatever its
+   samples makes the device that gets more faster than that, and the other slower: the lag becomes
+   less and does not turn into a lead.  Where a model has learnt a wrong slope, this mends the
+   shares, and other shares mend the slope. */
 static bool even_out(const dpti_balance *b, size_t *shares)
 {
     dpti_time_model models[DPTI_BALANCE_MAX_DEVICES];
@@ -228,6 +241,45 @@ static bool even_out(const dpti_balance *b, size_t *shares)
                                           .models = models,
                                           .bounds = bounds};
     return dpti_balance_solve(&problem, shares, &seconds) && seconds < 1.0 - least_gain;
+}
+
+/* Whether a device gets more samples than it has (1), or fewer (-1). */
+static int side_of(const dpti_balance *b, const size_t *shares, size_t device)
+{
+    return (shares[device] > b->shares[device]) - (shares[device] < b->shares[device]);
+}
+
+/* Whether a move takes back some of the last one for a lag. */
+static bool turns_back(const dpti_balance *b, const size_t *shares)
+{
+    for (size_t i = 0; i < b->n_devices; i++)
+        if (side_of(b, shares, i) * b->devices[i].lag_side < 0) return true;
+    return false;
+}
+
+/* A lag that turns round, or whose mending the models undo, was no matter of the shares: it comes
+   and goes, or times grow in stairs.  Then moves for it become rare. */
+static void be_patient(dpti_balance *b)
+{
+    const size_t longer = b->lag_patience == 0 ? FIRST_PATIENCE : 2 * b->lag_patience;
+    b->lag_patience = longer < LAST_PATIENCE ? longer : LAST_PATIENCE;
+    b->lag_wait = b->lag_patience;
+}
+
+static bool follow_lag(dpti_balance *b, size_t *shares)
+{
+    if (b->lag_wait > 0) {
+        b->lag_wait--;
+        return false;
+    }
+    if (!even_out(b, shares)) return false;
+    if (turns_back(b, shares)) be_patient(b);
+    b->lag_wait = b->lag_patience;
+    for (size_t i = 0; i < b->n_devices; i++) {
+        const int side = side_of(b, shares, i);
+        if (side != 0) b->devices[i].lag_side = side;
+    }
+    return true;
 }
 
 /* Another division, if there is a reason for one. */
@@ -250,9 +302,10 @@ static dpti_balance_reason reconsider(dpti_balance *b)
     if (!bounded && !(seconds < present * (1.0 - needed_gain(b)))) {
         b->stepped = false;
         b->calibrated = true; /* the present shares are as good as any, as far as models know */
-        return !stepped && even_out(b, shares) ? take(b, shares, DPTI_BALANCE_LAG)
-                                               : DPTI_BALANCE_SAME;
+        return !stepped && follow_lag(b, shares) ? take(b, shares, DPTI_BALANCE_LAG)
+                                                 : DPTI_BALANCE_SAME;
     }
+    if (!stepped && !bounded && turns_back(b, shares)) be_patient(b);
     b->stepped = b->bounded = false;
     b->calibrated = true;
     return take(b, shares,
@@ -350,7 +403,7 @@ void dpti_balance_observe(dpti_balance *balance, const size_t *shares, const dou
         if (!d->model.stepped) continue;
         b->stepped = true;
         d->interval = FIRST_INTERVAL;
-        forget_recent(b); /* another speed than in those */
+        forget_lags(b);
     }
     if (comparable) dpti_recent_add(&b->recent, b->n_devices, shares, seconds);
 }
@@ -387,6 +440,7 @@ void dpti_balance_readmit(dpti_balance *balance, size_t device, size_t capacity)
     d->lost = d->warm = false;
     d->n_idle = d->n_probing = 0;
     d->interval = FIRST_INTERVAL;
+    forget_lags(b);
     if (!b->started) return;
     const bool known = d->model.n_seen > 0 && measured(b);
     if (!known || !divide(b, b->batch_size, b->n_devices, false, shares, &seconds)) {

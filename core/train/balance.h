@@ -31,9 +31,9 @@ typedef struct dpti_time_model {
 
 /* Nothing seen yet. */
 dpti_time_model dpti_time_model_new(void);
-/* Takes in that n samples took `seconds`.  What is not a finite positive time is passed over.  A
-   single observation far off is an outlier and changes nothing; a second one in the same direction
-   is a step change, which scales the model. */
+/* Takes in that n samples took `seconds`.  What is no time of a step, in [1e-9, 1e9], is passed
+   over.  A single observation far off is an outlier and changes nothing; a second one in the same
+   direction is a step change, which scales the model. */
 void dpti_time_model_observe(dpti_time_model *model, size_t n, double seconds);
 /* Seconds for n samples, never less than for none.  Meaningless before the first observation. */
 double dpti_time_model_seconds(const dpti_time_model *model, size_t n);

@@ -7,6 +7,8 @@
 static const double certain_errors = 3.0;
 /* Of a comparison in one step, the least standard deviation that is believed. */
 static const double least_deviation = 0.01;
+/* Processes choose shares by the same numbers: the last bits of their logarithms are left out. */
+static const double steps_of_parts = 1e6;
 
 void dpti_recent_add(dpti_recent *recent, size_t n_devices, const size_t *shares,
                      const double *seconds)
@@ -58,6 +60,8 @@ bool dpti_recent_compare(const dpti_recent *recent, size_t n_devices, const size
     const size_t slowest = find_slowest(recent, n_devices, shares);
     if (slowest == n_devices) return false;
     for (size_t i = 0; i < n_devices; i++)
-        parts[i] = shares[i] > 0 ? exp(-certain_lead(recent, slowest, i)) : 0.0;
+        parts[i] = shares[i] > 0 ? ceil(steps_of_parts * exp(-certain_lead(recent, slowest, i))) /
+                                       steps_of_parts
+                                 : 0.0;
     return true;
 }

@@ -19,6 +19,8 @@ static const double lean_gain = 0.2, lean_sigmas = 3.0;
 /* An observation this many standard deviations off is suspect, and at least this much. */
 static const double suspect_sigmas = 4.0, suspect_least = 0.25;
 static const double first_noise = 0.05, least_noise = 0.005, most_noise = 0.25;
+/* What is taken for the time of a step, in seconds. */
+static const double least_seconds = 1e-9, most_seconds = 1e9;
 /* How much each new error counts in the estimate of the noise. */
 static const double noise_gain = 0.05;
 /* The guess before there are two sizes: the fixed part of the time, and its standard deviation. */
@@ -154,7 +156,7 @@ void dpti_time_model_observe(dpti_time_model *model, size_t n, double seconds)
 {
     dpti_time_model *m = model;
     m->stepped = false;
-    if (!(seconds > 0.0) || !isfinite(seconds)) return;
+    if (!(seconds >= least_seconds && seconds <= most_seconds)) return;
     if (n == 0) {
         m->idle = m->idle > 0.0 ? m->idle + 0.2 * (seconds - m->idle) : seconds;
         return;

@@ -189,7 +189,7 @@ static void an_outlier_changes_nothing_and_two_scale(test *t)
 static void nonsense_is_passed_over(test *t)
 {
     dpti_time_model m = dpti_time_model_new();
-    const double times[] = {0.0, -1.0, NAN, INFINITY, -INFINITY};
+    const double times[] = {0.0, -1.0, NAN, INFINITY, -INFINITY, 5e-324, 1e300};
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
         dpti_time_model_observe(&m, 8, times[i]);
         dpti_time_model_observe(&m, 0, times[i]);
@@ -442,6 +442,58 @@ static void moods_of_a_host(test *t)
         const simulated moody = {.delay = delay, .mood_noise = 0.2};
         CHECK(mean_excess(t, &moody, 40, &worst) <= 1.012 && worst <= 1.04);
     }
+}
+
+/* A lag that comes and goes, faster than moves can follow it, soon is followed no more. */
+static void a_lag_that_turns_round_is_left_alone(test *t)
+{
+    enum { BATCH = 256, STEPS = 1000 };
+    simulated s = random_devices(3, 2, BATCH);
+    double seconds = 0.0;
+    s.n = 2;
+    s.delay = 2;
+    s.b[0] = 0.0002;
+    s.b[1] = 0.0005;
+    dpti_balance *balance = controller(&s, BATCH);
+    REQUIRE(balance);
+    (void)run(&s, balance, 20, BATCH);
+    const double best = true_optimum(&s, BATCH);
+    const size_t fixed[] = {s.last[0], s.last[1]};
+    double without = 0.0;
+    s.n_changes = 0;
+    for (int i = 0; i < STEPS; i++) {
+        const double wave = 0.15 * sin(2.0 * 3.14159265358979 * i / 30.0);
+        s.factor[0] = 1.0 + wave;
+        s.factor[1] = 1.0 - wave;
+        seconds += step(&s, balance, BATCH);
+        without += true_slowest(&s, fixed);
+    }
+    printf("  %zu changes, %.3f of the time without any\n", s.n_changes, seconds / without);
+    CHECK(without < 1.2 * STEPS * best);
+    CHECK(seconds < 1.02 * without);
+    CHECK(s.n_changes <= 90);
+    dpti_balance_destroy(balance);
+}
+
+/* Models that are no numbers are no division, and no endless search for one. */
+static void no_division_by_nonsense(test *t)
+{
+    dpti_time_model models[3];
+    const size_t bounds[] = {64, 64, 64};
+    size_t shares[3], sum = 0;
+    double seconds;
+    for (size_t i = 0; i < 3; i++) {
+        models[i] = dpti_time_model_new();
+        models[i].n_seen = 1;
+        models[i].a = i == 1 ? NAN : 0.1;
+        models[i].b = i == 1 ? NAN : 0.01;
+    }
+    const dpti_balance_problem p = {
+        .n_devices = 3, .n_samples = 64, .quantum = 1, .models = models, .bounds = bounds};
+    if (!dpti_balance_solve(&p, shares, &seconds)) return;
+    for (size_t i = 0; i < 3; i++)
+        sum += shares[i];
+    CHECK_SIZE(sum, 64);
 }
 
 static void sixty_four_devices(test *t)
@@ -785,6 +837,8 @@ int main(int argc, char **argv)
         {"five_steps_from_cold", five_steps_from_cold},
         {"a_wrong_slope_is_mended", a_wrong_slope_is_mended},
         {"moods_of_a_host", moods_of_a_host},
+        {"a_lag_that_turns_round_is_left_alone", a_lag_that_turns_round_is_left_alone},
+        {"no_division_by_nonsense", no_division_by_nonsense},
         {"sixty_four_devices", sixty_four_devices},
         {"fewer_samples_than_devices", fewer_samples_than_devices},
         {"with_steps_in_flight", with_steps_in_flight},
