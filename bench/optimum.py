@@ -35,6 +35,8 @@ def arguments():
     parser.add_argument("--settling", type=int, default=60, help="of one with measured shares")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
+    if options.rounds < 1 or options.batch_size < 16:
+        parser.error("--rounds must be at least 1, --batch-size at least 16")
     if options.steps <= WARM or options.settling <= WARM:
         parser.error(f"--steps and --settling must be more than {WARM}")
     return options
@@ -53,12 +55,14 @@ def train(o, split, n_steps):
             sys.exit(f"bench: {' '.join(command)}\n{run.stderr}")
         with open(log) as lines:
             steps = [e for e in map(json.loads, lines) if e["event"] == "step"]
-    return [s for s in steps if sum(s["shards"]) == o.batch_size]
+    steps = [s for s in steps if sum(s["shards"]) == o.batch_size]
+    if len(steps) <= WARM:
+        sys.exit(f"bench: fewer than {WARM + 1} whole batches in {n_steps} steps; a smaller --batch-size is needed")
+    return steps
 
 
-def median_of(steps, key, *index):
-    values = [s[key] for s in steps[WARM:]]
-    return statistics.median(v[index[0]] if index else v for v in values)
+def median(steps, value):
+    return statistics.median(value(s) for s in steps[WARM:])
 
 
 class Times:
@@ -90,21 +94,21 @@ def main():
     for name in "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "OMP_NUM_THREADS":
         os.environ.pop(name, None)
     batch = o.batch_size
-    ends, fixed, steps = [], None, {}
+    ends, fixed, steps, busy = [], [], {}, {}
     for turn in range(o.rounds):
         last = train(o, "measured", o.settling)[-1]["shards"]
         if len(last) != 2:
             sys.exit("bench: two devices are needed")
         ends.append(last[0])
-        if fixed is None:
+        if turn == 0:
             fixed = sorted({min(max(round(last[0] + part * batch), 1), batch - 1) for part in AROUND})
             busy = {n: ([], []) for n in fixed}
             steps = {n: [] for n in fixed}
         for n in fixed if turn % 2 == 0 else reversed(fixed):
             run = train(o, f"{n}:{batch - n}", o.steps)
-            steps[n].append(median_of(run, "seconds"))
+            steps[n].append(median(run, lambda s: s["seconds"]))
             for device in (0, 1):
-                busy[n][device].append(median_of(run, "device_seconds", device))
+                busy[n][device].append(median(run, lambda s: s["device_seconds"][device]))
 
     times = [Times([(n if device == 0 else batch - n, statistics.median(busy[n][device]))
                     for n in fixed]) for device in (0, 1)]

@@ -11,7 +11,7 @@
 enum {
     IN_FLIGHT = 2,      /* as in training: devices never wait for the host */
     WARM_STEPS = 3,     /* of fixed shares: memory is touched, kernels are loaded */
-    STEADY_STEPS = 8,   /* in a row without a change, after which measured shares have settled */
+    STEADY_STEPS = 8,   /* in a row without a change: a lag is seen in fewer */
     MOST_SETTLING = 40, /* steps, if they never do */
     LEAST_STEPS = 5,    /* that are timed, however slow */
     KEPT_SHARES = 32,   /* different divisions that are counted */

@@ -31,9 +31,11 @@ typedef struct dpti_time_model {
 
 /* Nothing seen yet. */
 dpti_time_model dpti_time_model_new(void);
-/* Takes in that n samples took `seconds`.  What is no time of a step, in [1e-9, 1e9], is passed
-   over.  A single observation far off is an outlier and changes nothing; a second one in the same
-   direction is a step change, which scales the model. */
+/* Whether this can be the time of a step: 1e-9 to 1e9 seconds. */
+bool dpti_is_step_time(double seconds);
+/* Takes in that n samples took `seconds`.  What is no time of a step is passed over.  A single
+   observation far off is an outlier and changes nothing; a second one in the same direction is a
+   step change, which scales the model. */
 void dpti_time_model_observe(dpti_time_model *model, size_t n, double seconds);
 /* Seconds for n samples, never less than for none.  Meaningless before the first observation. */
 double dpti_time_model_seconds(const dpti_time_model *model, size_t n);
@@ -51,7 +53,7 @@ typedef struct dpti_recent {
 } dpti_recent;
 
 /* Adds a step, in place of the oldest where there is no room: (n_devices) seconds.  A step in which
-   a device with a share has no finite positive time is passed over. */
+   a device with a share has no time of a step is passed over. */
 void dpti_recent_add(dpti_recent *recent, size_t n_devices, const size_t *shares,
                      const double *seconds);
 /* parts (n_devices): the time of each, over that of the slowest, as large as it may well be: 1 for

@@ -77,9 +77,7 @@ static size_t fill_most(const dpti_balance_problem *p, size_t *shares, size_t n_
 static bool fill(const dpti_balance_problem *p, size_t *shares, size_t n_left)
 {
     double seconds[DPTI_BALANCE_MAX_DEVICES]; /* with one more unit */
-    const size_t given = fill_most(p, shares, n_left);
-    if (given > n_left) return false; /* a model that is no number */
-    n_left -= given;
+    n_left -= fill_most(p, shares, n_left);
     for (size_t i = 0; i < p->n_devices; i++)
         seconds[i] = time_of(p, i, shares[i] + p->quantum);
     for (; n_left > 0; n_left -= p->quantum) {

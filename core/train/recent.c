@@ -15,7 +15,7 @@ void dpti_recent_add(dpti_recent *recent, size_t n_devices, const size_t *shares
 {
     dpti_recent *r = recent;
     for (size_t i = 0; i < n_devices; i++)
-        if (shares[i] > 0 && !(seconds[i] > 0.0 && isfinite(seconds[i]))) return;
+        if (shares[i] > 0 && !dpti_is_step_time(seconds[i])) return;
     memcpy(r->seconds[r->next], seconds, n_devices * sizeof *seconds);
     r->next = (r->next + 1) % DPTI_RECENT_STEPS;
     if (r->n_steps < DPTI_RECENT_STEPS) r->n_steps++;

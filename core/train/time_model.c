@@ -29,6 +29,11 @@ static const double fixed_part = 0.1, fixed_unsure = 0.25;
    try fewer. */
 static const double most_fixed = 0.9;
 
+bool dpti_is_step_time(double seconds)
+{
+    return seconds >= least_seconds && seconds <= most_seconds;
+}
+
 dpti_time_model dpti_time_model_new(void)
 {
     return (dpti_time_model){.noise = first_noise, .wandering = wandering};
@@ -156,7 +161,7 @@ void dpti_time_model_observe(dpti_time_model *model, size_t n, double seconds)
 {
     dpti_time_model *m = model;
     m->stepped = false;
-    if (!(seconds >= least_seconds && seconds <= most_seconds)) return;
+    if (!dpti_is_step_time(seconds)) return;
     if (n == 0) {
         m->idle = m->idle > 0.0 ? m->idle + 0.2 * (seconds - m->idle) : seconds;
         return;
