@@ -1,10 +1,13 @@
 /* Rates of single operators on one device: GFLOP/s for what is bound by arithmetic, GB/s for what
    is bound by memory, each also in per cent of what this machine was measured to do.
 
-       bench-ops [DEVICE [BATCH [PART]]]        e.g.  bench-ops cpu:threads=1 256 conv
+       bench-ops [DEVICE [BATCH [PART [cold]]]]        e.g.  bench-ops cpu:threads=1 256 conv
 
    PART: only operators whose name has it; or any convolution, as in "conv 17x15x48 3x3/2+1 to 96":
-   height, width and channels, filter, stride (1) and padding (0), channels of the result. */
+   height, width and channels, filter, stride (1) and padding (0), channels of the result.
+
+   An operator that runs again and again finds what it needs in a cache.  In training a whole step
+   comes between two runs: with `cold` as much memory is written before each. */
 #include "base/base.h"
 #include "device/device.h"
 #include "peak.h"
@@ -16,6 +19,7 @@
 enum { RUNS = 15 };
 
 static const double min_seconds = 0.05; /* of one run */
+static const size_t cold_bytes = (size_t)512 << 20;
 
 /* ---- What is measured ------------------------------------------------------------------------ */
 
@@ -102,6 +106,7 @@ static const item items[] = {
 typedef struct measurement {
     const dpt_op_desc *desc;
     size_t n_samples;
+    bool is_cold;
     dpt_status status;
     double seconds; /* median of one call */
     double flops, bytes;
@@ -116,6 +121,7 @@ static size_t slot_bytes(const dpti_slot *slot, size_t n)
 typedef struct setting {
     dpti_op op;
     dpti_buffer in[DPT_MAX_INPUTS], out[DPT_MAX_OUTPUTS], workspace, step;
+    dpti_buffer other; /* cold: what else a step would write */
     dpt_op_args args;
 } setting;
 
@@ -160,6 +166,7 @@ static dpt_status set_up(dpti_device *device, measurement *m, setting *s)
     }
     DPT_TRY(dpti_alloc(device, sizeof(dpt_step_block), &s->step));
     DPT_TRY(dpti_fill(&s->step, 0, 0, sizeof(dpt_step_block)));
+    if (m->is_cold) DPT_TRY(dpti_alloc(device, cold_bytes, &s->other));
     if (sig->reads_step) binding.step = (dpti_place){&s->step, 0};
     m->flops = s->op.info.flops * (double)m->n_samples;
     m->algorithm = s->op.info.algorithm;
@@ -187,9 +194,13 @@ static dpt_status time_op(dpti_device *device, measurement *m, const setting *s)
 {
     double runs[RUNS], once;
     DPT_TRY(time_calls(device, s, m->n_samples, 2, &once));
-    const size_t n_calls = once < min_seconds ? (size_t)(min_seconds / once) + 1 : 1;
-    for (size_t i = 0; i < RUNS; i++)
+    const bool is_short = !m->is_cold && once < min_seconds;
+    const size_t n_calls = is_short ? (size_t)(min_seconds / once) + 1 : 1;
+    for (size_t i = 0; i < RUNS; i++) {
+        if (m->is_cold) DPT_TRY(dpti_fill(&s->other, 0, (uint32_t)i, cold_bytes));
+        DPT_TRY(dpti_sync(device));
         DPT_TRY(time_calls(device, s, m->n_samples, n_calls, &runs[i]));
+    }
     qsort(runs, RUNS, sizeof *runs, by_value);
     m->seconds = runs[RUNS / 2];
     return DPT_OK;
@@ -207,6 +218,7 @@ static void measure(dpti_device *device, void *argument)
         dpti_free(&s.out[i]);
     dpti_free(&s.workspace);
     dpti_free(&s.step);
+    dpti_free(&s.other);
     dpti_release(&s.op);
 }
 
@@ -222,18 +234,26 @@ static void report(const item *it, const measurement *m, double flops, double ba
     fflush(stdout);
 }
 
+typedef struct settings {
+    dpti_device *device;
+    size_t batch;
+    bool is_cold;
+    double flops, bandwidth; /* that this machine was measured to reach */
+} settings;
+
 /* In the device's type of activations.  1 if it cannot be measured. */
-static int measure_item(dpti_device *device, size_t batch, const item *it, double flops,
-                        double bandwidth)
+static int measure_item(const settings *at, const item *it)
 {
     dpt_op_desc desc = it->desc;
-    desc.type = device->info.activations;
-    measurement m = {.desc = &desc, .n_samples = it->desc.kind == DPT_OP_SGD ? 1 : batch};
-    dpti_driver_call(device, measure, &m);
+    desc.type = at->device->info.activations;
+    measurement m = {.desc = &desc,
+                     .n_samples = it->desc.kind == DPT_OP_SGD ? 1 : at->batch,
+                     .is_cold = at->is_cold};
+    dpti_driver_call(at->device, measure, &m);
     if (m.status == DPT_OK)
-        report(it, &m, flops, bandwidth);
+        report(it, &m, at->flops, at->bandwidth);
     else
-        printf("| %s | | %s | | |\n", it->name, device->base.error.message);
+        printf("| %s | | %s | | |\n", it->name, at->device->base.error.message);
     return m.status != DPT_OK;
 }
 
@@ -267,8 +287,7 @@ static bool parse_conv(const char *text, dpt_conv2d_desc *d)
     return true;
 }
 
-static int measure_conv(dpti_device *device, size_t batch, const char *text, double flops,
-                        double bandwidth)
+static int measure_conv(const settings *at, const char *text)
 {
     static const dpt_op_kind kinds[] = {DPT_OP_CONV2D_FORWARD, DPT_OP_CONV2D_BACKWARD_DATA,
                                         DPT_OP_CONV2D_BACKWARD_WEIGHTS};
@@ -283,27 +302,31 @@ static int measure_conv(dpti_device *device, size_t batch, const char *text, dou
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         snprintf(name, sizeof name, "%.100s %s", text, passes[i]);
         const item it = {name, {.kind = kinds[i], .u.conv2d = desc}};
-        failures += measure_item(device, batch, &it, flops, bandwidth);
+        failures += measure_item(at, &it);
     }
     return failures;
 }
 
-static int run(dpt_device_set *devices, size_t batch, const char *part)
+static int run(dpti_device *device, size_t batch, const char *part, bool is_cold)
 {
-    dpti_device *device = devices->devices[0];
     const unsigned n_threads = device->info.n_threads ? device->info.n_threads : 1;
-    const double flops = peak_flops(n_threads), bandwidth = peak_bandwidth(n_threads);
+    const settings at = {.device = device,
+                         .batch = batch,
+                         .is_cold = is_cold,
+                         .flops = peak_flops(n_threads),
+                         .bandwidth = peak_bandwidth(n_threads)};
     int failures = 0, n_measured = 0;
     printf("%s: %s, %s\n", device->id, device->info.name, device->info.detail);
-    printf("Measured peak of %u host threads: %.1f GFLOP/s, %.1f GB/s.  Batch %zu.\n\n", n_threads,
-           1e-9 * flops, 1e-9 * bandwidth, batch);
+    printf("Measured peak of %u host threads: %.1f GFLOP/s, %.1f GB/s.  Batch %zu%s.\n\n",
+           n_threads, 1e-9 * at.flops, 1e-9 * at.bandwidth, batch,
+           is_cold ? ", nothing in a cache" : "");
     printf("| operator | us | rate | %% of peak | algorithm |\n|---|--:|--:|--:|---|\n");
     for (size_t i = 0; i < sizeof items / sizeof *items; i++) {
         if (!strstr(items[i].name, part)) continue;
-        failures += measure_item(device, batch, &items[i], flops, bandwidth);
+        failures += measure_item(&at, &items[i]);
         n_measured++;
     }
-    if (n_measured == 0) failures = measure_conv(device, batch, part, flops, bandwidth);
+    if (n_measured == 0) failures = measure_conv(&at, part);
     return failures ? 1 : 0;
 }
 
@@ -316,10 +339,14 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench-ops: the batch is a number from 1\n");
         return 2;
     }
+    if (argc > 4 && strcmp(argv[4], "cold") != 0) {
+        fprintf(stderr, "bench-ops: the fourth argument is cold, or none\n");
+        return 2;
+    }
     if (dpt_context_create(&context) != DPT_OK) return 1;
     int code = 1;
     if (dpt_devices_open(context, argc > 1 ? argv[1] : "cpu", &devices) == DPT_OK)
-        code = run(devices, batch, argc > 3 ? argv[3] : "");
+        code = run(devices->devices[0], batch, argc > 3 ? argv[3] : "", argc > 4);
     else
         fprintf(stderr, "bench-ops: %s\n", dpt_error_message(context));
     dpt_devices_close(devices);

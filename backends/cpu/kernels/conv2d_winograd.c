@@ -13,38 +13,35 @@ typedef struct matrices {
     float *at;
 } matrices;
 
-/* The filters, and those of a span that are transformed. */
+/* The filters, and those that are transformed: a span's, which may be all. */
 typedef struct filters {
     const float *w;
+    const winograd_spans *spans;
     float *packed;
 } filters;
 
-static bool in_spans(const winograd *v)
-{
-    return v->span < KERNEL(panel_count)(winograd_width(v));
-}
-
-/* Products (tile, channel) of each point: rows of `in` times the packed filters of some panels. */
+/* Products (tile, channel) of each point: some columns of `in` times the filters of a span. */
 static void multiply_span(const winograd *v, const winograd_crew *crew, size_t n_tiles,
-                          const matrices *in, dpt_cpu_range panels, const float *packed,
+                          const matrices *in, const filters *f, const winograd_span *span,
                           const matrices *out)
 {
-    const size_t depth = winograd_depth(v), width = winograd_width(v),
-                 n_panels = panels.end - panels.begin;
-    const size_t first = KERNEL(panel_at)(width, panels.begin).start;
+    const size_t depth = span->rows.end - span->rows.begin, width = f->spans->n_lanes,
+                 n_panels = span->panels.end - span->panels.begin;
+    const size_t first = KERNEL(panel_at)(width, span->panels.begin).start;
     dpt_cpu_pieces units =
         dpt_cpu_pieces_of(crew->team, v->points * n_panels, crew->thread, crew->n_threads);
     for (size_t unit; dpt_cpu_take(&units, &unit);) {
         const size_t point = unit / n_panels;
-        const panel p = KERNEL(panel_at)(width, panels.begin + unit % n_panels);
+        const panel p = KERNEL(panel_at)(width, span->panels.begin + unit % n_panels);
         const strip rows = {.n_rows = n_tiles,
                             .depth = depth,
-                            .a = in->at + point * in->layout->point,
+                            .a = in->at + point * in->layout->point + span->rows.begin,
                             .a_row = in->layout->row,
                             .a_step = 1,
-                            .b = packed + point * v->filter_point + (p.start - first) * depth,
+                            .b = f->packed + point * f->spans->point + (p.start - first) * depth,
                             .c = out->at + point * out->layout->point + p.start,
-                            .c_row = out->layout->row};
+                            .c_row = out->layout->row,
+                            .accumulate = span->rows.begin > 0};
         KERNEL(strip_run)(&p, &rows);
     }
 }
@@ -53,14 +50,13 @@ static void multiply_span(const winograd *v, const winograd_crew *crew, size_t n
 static void multiply(const winograd *v, const winograd_crew *crew, size_t n_tiles,
                      const matrices *in, const filters *f, const matrices *out)
 {
-    const size_t n_panels = KERNEL(panel_count)(winograd_width(v));
-    for (size_t first = 0; first < n_panels; first += v->span) {
-        const size_t end = first + v->span;
-        const dpt_cpu_range panels = {first, end < n_panels ? end : n_panels};
-        if (in_spans(v))
-            KERNEL(winograd_filters)(v, f->w, panels, crew->thread, crew->n_threads, f->packed);
+    const size_t n_spans = KERNEL(winograd_span_count)(f->spans);
+    for (size_t i = 0; i < n_spans; i++) {
+        const winograd_span span = KERNEL(winograd_span_at)(f->spans, i);
+        if (n_spans > 1) KERNEL(winograd_filters)
+        (v, f->w, f->spans, &span, crew->thread, crew->n_threads, f->packed);
         dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
-        multiply_span(v, crew, n_tiles, in, panels, f->packed, out);
+        multiply_span(v, crew, n_tiles, in, f, &span, out);
         dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
     }
 }
@@ -77,7 +73,7 @@ static dpt_cpu_range part_of(const winograd_crew *crew, dpt_cpu_range range)
 
 static size_t scratch_size(const winograd *v)
 {
-    return dpt_cpu_mul(v->points, dpt_cpu_add(v->data.point, v->products.point));
+    return dpt_cpu_add(v->data.size, v->products.size);
 }
 
 /* The end of a block of the adjoint.  Where a crew has several threads its blocks are whole
@@ -100,7 +96,7 @@ static void do_tiles(const winograd *v, const winograd_crew *crew, const float *
                      const winograd_ending *ending, float *y)
 {
     const matrices data = {&v->data, crew->scratch};
-    const matrices products = {&v->products, crew->scratch + v->points * v->data.point};
+    const matrices products = {&v->products, crew->scratch + v->data.size};
     const matrices *in = v->adjoint ? &products : &data, *out = v->adjoint ? &data : &products;
     const size_t n_tiles = crew->tiles.end - crew->tiles.begin;
     const size_t n_blocks = dpt_cpu_ceil_div(n_tiles, v->block);
@@ -156,23 +152,19 @@ static void go_to(const winograd *v, size_t n_samples, size_t piece, size_t n_pi
 /* ---- The operators --------------------------------------------------------------------------- */
 
 /* Workspace: filters, zeros, then the scratch of each crew. */
-static size_t filters_size(const winograd *v)
-{
-    return dpt_cpu_mul(v->points, v->filter_point);
-}
-
 static void convolve(const dpt_cpu_call *call, unsigned thread, unsigned n_threads,
                      const winograd_ending *ending)
 {
     const winograd *v = call->op->plan.state;
-    const filters f = {call->in[1], call->workspace};
-    float *zeros = f.packed + filters_size(v);
+    const size_t n_tiles = call->n_samples * v->tiles_h * v->tiles_w;
+    const filters f = {call->in[1], KERNEL(winograd_spans_of)(v, n_tiles), call->workspace};
+    float *zeros = f.packed + v->filters_size;
     float *scratch = zeros + call->op->n_threads * KERNEL(winograd_zeros_size)(v);
     winograd_crew crew =
         KERNEL(winograd_crew_of)(v, call, thread, n_threads, zeros, scratch, scratch_size(v));
-    if (!in_spans(v)) {
-        const dpt_cpu_range all = {0, v->span};
-        KERNEL(winograd_filters)(v, f.w, all, thread, n_threads, f.packed);
+    if (KERNEL(winograd_span_count)(f.spans) == 1) {
+        const winograd_span all = KERNEL(winograd_span_at)(f.spans, 0);
+        KERNEL(winograd_filters)(v, f.w, f.spans, &all, thread, n_threads, f.packed);
         dpt_cpu_barrier(call->team, thread, n_threads);
     }
     if (v->together) {
@@ -229,27 +221,12 @@ static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
-/* Transformed filters beyond this are no more in a cache when they are read. */
-static const size_t filters_bytes = (size_t)16 << 20;
-/* Products of a span for each thread, at the least: fewer are not divided evenly. */
-static const size_t least_units = 4;
-
-/* Spans of as many panels each as nearly as can be; but where there are several blocks, each would
-   make the filters again. */
-static void choose_span(const dpt_op *op, winograd *v)
-{
-    const size_t n_panels = KERNEL(panel_count)(winograd_width(v));
-    const size_t n_spans =
-        dpt_cpu_ceil_div(dpt_cpu_mul(filters_size(v), sizeof(float)), filters_bytes);
-    const size_t span = dpt_cpu_ceil_div(n_panels, n_spans > 0 ? n_spans : 1);
-    const size_t n_tiles = dpt_cpu_mul(op->max_samples, v->tiles_h * v->tiles_w);
-    v->span = n_panels;
-    if (!v->together || v->block < n_tiles || span == n_panels) return;
-    if (v->points * span < least_units * op->n_threads) return;
-    v->span = span;
-    const size_t lanes = (span - 1) * PANEL_LANES + PANEL_MOST;
-    v->filter_point = KERNEL(winograd_stride)(dpt_cpu_mul(lanes, winograd_depth(v)));
-}
+/* Of small spans, points times rows: with 64 lanes somewhat more than half of a second-level cache;
+   fewer rows would read and write the products more often. */
+static const size_t small_values = 5000;
+/* Of large ones, which are made and used when the tiles are too many for small ones: more would not
+   stay in a third-level cache. */
+static const size_t large_bytes = (size_t)16 << 20;
 
 static dpt_status prepare(dpt_op *op, size_t edge, dpt_cpu_kernel *kernel, dpt_activation kind,
                           dpt_error *error)
@@ -257,19 +234,21 @@ static dpt_status prepare(dpt_op *op, size_t edge, dpt_cpu_kernel *kernel, dpt_a
     winograd *v;
     DPT_TRY(KERNEL(winograd_create)(op, edge, &v, error));
     op->plan.state = v;
-    const size_t width = KERNEL(packed_width)(winograd_width(v));
-    v->filter_point = KERNEL(winograd_stride)(dpt_cpu_mul(width, winograd_depth(v)));
+    KERNEL(winograd_set_filters)(v, winograd_depth(v), winograd_width(v), true);
     KERNEL(winograd_choose_blocks)(op, 1, v);
-    choose_span(op, v);
-    v->data = KERNEL(winograd_row_layout)(v->source.c, v->block);
-    v->products = KERNEL(winograd_row_layout)(v->results.c, v->block);
+    const size_t whole_bytes = dpt_cpu_mul(dpt_cpu_mul(v->points, v->whole.point), sizeof(float));
+    const size_t n_large = dpt_cpu_ceil_div(whole_bytes, large_bytes);
+    KERNEL(winograd_choose_spans)
+    (op, dpt_cpu_ceil_div(v->whole.panels, n_large), small_values / v->points, v);
+    v->data = KERNEL(winograd_row_layout)(v, v->source.c);
+    v->products = KERNEL(winograd_row_layout)(v, v->results.c);
     KERNEL(winograd_describe)(op, v);
     op->plan.kernel = kernel;
     op->plan.exact = edge == 2 && KERNEL(activation_exact)(kind);
     const size_t n_crews = v->together ? 1 : op->n_threads;
     const size_t zeros = dpt_cpu_mul(op->n_threads, KERNEL(winograd_zeros_size)(v));
     const size_t size =
-        dpt_cpu_add(dpt_cpu_add(filters_size(v), zeros), dpt_cpu_mul(n_crews, scratch_size(v)));
+        dpt_cpu_add(dpt_cpu_add(v->filters_size, zeros), dpt_cpu_mul(n_crews, scratch_size(v)));
     op->plan.workspace_bytes = dpt_cpu_mul(size, sizeof(float));
     return DPT_OK;
 }

@@ -3,24 +3,13 @@
 
    Each thread sums up its own tiles, and the threads' sums are added in thread order; where a copy
    of the sums for each thread would fill the memory, all threads transform a block of tiles and
-   divide the points. */
+   divide the points, a span of the sums at a time where the tiles are few. */
 #include "kinds.h"
 #include "winograd.h"
 
 #include <stdlib.h>
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
-
-/* A point's sums are a matrix (out_channels, in_channels). */
-static size_t sums_row(const winograd *v)
-{
-    return KERNEL(winograd_stride)(v->source.c);
-}
-
-static size_t sums_size(const winograd *v)
-{
-    return dpt_cpu_mul(v->points, v->filter_point);
-}
 
 static size_t bias_size(const winograd *v)
 {
@@ -29,7 +18,7 @@ static size_t bias_size(const winograd *v)
 
 static size_t scratch_size(const winograd *v)
 {
-    return dpt_cpu_mul(v->points, dpt_cpu_add(v->data.point, v->products.point));
+    return dpt_cpu_add(v->data.size, v->products.size);
 }
 
 static size_t n_copies_of(const winograd *v, unsigned n_threads)
@@ -47,7 +36,7 @@ static workspace workspace_of(const dpt_cpu_call *call)
     const winograd *v = call->op->plan.state;
     const unsigned n_threads = call->op->n_threads;
     workspace w = {.sums = call->workspace};
-    w.bias = w.sums + n_copies_of(v, n_threads) * sums_size(v);
+    w.bias = w.sums + n_copies_of(v, n_threads) * v->filters_size;
     w.zeros = w.bias + n_threads * bias_size(v);
     w.scratch = w.zeros + n_threads * KERNEL(winograd_zeros_size)(v);
     return w;
@@ -55,42 +44,61 @@ static workspace workspace_of(const dpt_cpu_call *call)
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
+/* The sums of each point, a matrix (out_channels, in_channels), or those of a span, and copies. */
+typedef struct matrices {
+    const winograd_spans *spans;
+    float *at;
+    size_t n_copies, copy; /* and floats from one to the next */
+} matrices;
+
 /* Of each point dy^T (out_channels, tile) * x (tile, in_channels), or +=. */
-static void add_block(const winograd *v, const winograd_crew *crew, size_t n_tiles, const float *x,
-                      const float *dy, float *sums, bool accumulate)
+static void add_block(const winograd *v, const winograd_crew *crew, size_t n_tiles,
+                      const winograd_span *span, const matrices *sums, bool accumulate)
 {
-    const size_t n_panels = KERNEL(panel_count)(v->source.c);
+    const float *data = crew->scratch, *gradient = data + v->data.size;
+    const size_t n_panels = span->panels.end - span->panels.begin;
+    const size_t first = KERNEL(panel_at)(v->source.c, span->panels.begin).start;
     dpt_cpu_pieces units =
         dpt_cpu_pieces_of(crew->team, v->points * n_panels, crew->thread, crew->n_threads);
     for (size_t unit; dpt_cpu_take(&units, &unit);) {
         const size_t point = unit / n_panels;
-        const panel p = KERNEL(panel_at)(v->source.c, unit % n_panels);
-        const strip rows = {.n_rows = v->results.c,
+        const panel p = KERNEL(panel_at)(v->source.c, span->panels.begin + unit % n_panels);
+        const winograd_place b = winograd_panel_place(&v->data, p.start);
+        const strip rows = {.n_rows = span->rows.end - span->rows.begin,
                             .depth = n_tiles,
-                            .a = dy + point * v->products.point,
+                            .a = gradient + point * v->products.point + span->rows.begin,
                             .a_row = 1,
                             .a_step = v->products.row,
-                            .b = x + point * v->data.point + p.start * v->block,
-                            .c = sums + point * v->filter_point + p.start,
-                            .c_row = sums_row(v),
+                            .b = data + b.at + point * b.point,
+                            .c = sums->at + point * sums->spans->point + p.start - first,
+                            .c_row = sums->spans->row,
                             .accumulate = accumulate};
         KERNEL(strip_run)(&p, &rows);
     }
 }
 
-static void add_tiles(const winograd *v, const winograd_crew *crew, const float *x, const float *dy,
-                      float *sums, float *bias)
+/* Tiles first .. first + n - 1 of x and of dy, this thread's part; then all of the crew leave
+   together. */
+static void transform_block(const winograd *v, const winograd_crew *crew, const dpt_cpu_call *call,
+                            size_t first, size_t n, float *bias)
 {
-    float *data = crew->scratch, *gradient = data + v->points * v->data.point;
+    float *data = crew->scratch, *gradient = data + v->data.size;
+    const dpt_cpu_range part = dpt_cpu_split(n, 1, crew->thread, crew->n_threads);
+    const dpt_cpu_range tiles = {first + part.begin, first + part.end};
+    KERNEL(winograd_data)(v, crew, call->in[1], tiles, first, data);
+    KERNEL(winograd_gradient)(v, crew, call->in[0], tiles, first, gradient, bias);
+    dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
+}
+
+static void add_tiles(const winograd *v, const winograd_crew *crew, const dpt_cpu_call *call,
+                      const matrices *sums, float *bias)
+{
+    const winograd_span all = KERNEL(winograd_span_at)(sums->spans, 0);
     for (size_t first = crew->tiles.begin; first < crew->tiles.end; first += v->block) {
         const size_t left = crew->tiles.end - first;
         const size_t n = left < v->block ? left : v->block;
-        const dpt_cpu_range part = dpt_cpu_split(n, 1, crew->thread, crew->n_threads);
-        const dpt_cpu_range tiles = {first + part.begin, first + part.end};
-        KERNEL(winograd_data)(v, crew, x, tiles, first, data);
-        KERNEL(winograd_gradient)(v, crew, dy, tiles, first, gradient, bias);
-        dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
-        add_block(v, crew, n, data, gradient, sums, first > crew->tiles.begin);
+        transform_block(v, crew, call, first, n, bias);
+        add_block(v, crew, n, &all, sums, first > crew->tiles.begin);
         dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
     }
 }
@@ -98,23 +106,23 @@ static void add_tiles(const winograd *v, const winograd_crew *crew, const float 
 /* Of no tiles at all. */
 static void clear_sums(const winograd *v, const winograd_crew *crew, float *sums)
 {
-    const dpt_cpu_range part = dpt_cpu_split(sums_size(v), 16, crew->thread, crew->n_threads);
+    const dpt_cpu_range part = dpt_cpu_split(v->filters_size, 16, crew->thread, crew->n_threads);
     memset(sums + part.begin, 0, (part.end - part.begin) * sizeof *sums);
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
 /* The sum over the threads' copies, in thread order: the same bits every time. */
-DPT_CPU_INLINE vec total(const float *sums, size_t n_copies, size_t distance)
+DPT_CPU_INLINE vec total(const matrices *sums, const float *at)
 {
-    vec sum = vec_load(sums);
-    for (size_t i = 1; i < n_copies; i++)
-        sum = vec_add(sum, vec_load(sums + i * distance));
+    vec sum = vec_load(at);
+    for (size_t i = 1; i < sums->n_copies; i++)
+        sum = vec_add(sum, vec_load(at + i * sums->copy));
     return sum;
 }
 
 /* A vector of input channels of a filter. */
-DPT_CPU_INLINE void taps_vector(const winograd *v, const float *sums, size_t n_copies,
+DPT_CPU_INLINE void taps_vector(const winograd *v, const matrices *sums, const float *from,
                                 bool accumulate, float *dw, size_t n, const size_t edge,
                                 const size_t taps)
 {
@@ -125,8 +133,8 @@ DPT_CPU_INLINE void taps_vector(const winograd *v, const float *sums, size_t n_c
         vec column[WINOGRAD_SIDE_MAX], r[WINOGRAD_TAPS_MAX];
         DPT_CPU_UNROLL
         for (size_t i = 0; i < side; i++)
-            column[i] = winograd_weigh(
-                total(sums + (i * side + j) * v->filter_point, n_copies, sums_size(v)), i, side);
+            column[i] =
+                winograd_weigh(total(sums, from + (i * side + j) * sums->spans->point), i, side);
         winograd_interpolate(column, r, taps, side);
         DPT_CPU_UNROLL
         for (size_t i = 0; i < taps; i++)
@@ -148,16 +156,23 @@ DPT_CPU_INLINE void taps_vector(const winograd *v, const float *sums, size_t n_c
     }
 }
 
-static void write_filters(const winograd *v, const float *sums, size_t n_copies, bool accumulate,
-                          dpt_cpu_range filters, float *dw)
+/* Of a span, whose sums are there: this thread's rows. */
+static void write_span(const winograd *v, const dpt_cpu_call *call, const winograd_span *span,
+                       const matrices *sums, unsigned thread, unsigned n_threads)
 {
     const size_t in_channels = v->source.c;
-    for (size_t o = filters.begin; o < filters.end; o++) {
-        for (size_t c = 0; c < in_channels; c += LANES) {
-            const size_t n = in_channels - c < LANES ? in_channels - c : LANES;
-            const float *from = sums + o * sums_row(v) + c;
-            float *to = dw + o * v->taps * v->taps * in_channels + c;
-            WINOGRAD_CALL(v, taps_vector, v, from, n_copies, accumulate, to, n);
+    const size_t first = KERNEL(panel_at)(in_channels, span->panels.begin).start;
+    const panel last = KERNEL(panel_at)(in_channels, span->panels.end - 1);
+    const size_t end = last.start + last.lanes;
+    const dpt_cpu_range mine =
+        dpt_cpu_split(span->rows.end - span->rows.begin, 1, thread, n_threads);
+    for (size_t i = mine.begin; i < mine.end; i++) {
+        float *filter =
+            (float *)call->out[0] + (span->rows.begin + i) * v->taps * v->taps * in_channels;
+        for (size_t c = first; c < end; c += LANES) {
+            const size_t n = end - c < LANES ? end - c : LANES;
+            const float *from = sums->at + i * sums->spans->row + c - first;
+            WINOGRAD_CALL(v, taps_vector, v, sums, from, call->accumulate, filter + c, n);
         }
     }
 }
@@ -175,6 +190,33 @@ static void write_bias(const winograd *v, const float *bias, size_t n_threads, b
 
 /* ---- The operator ---------------------------------------------------------------------------- */
 
+/* The tiles of one block. */
+static void do_spans(const winograd *v, const winograd_crew *crew, const dpt_cpu_call *call,
+                     const matrices *sums, float *bias)
+{
+    const size_t n_tiles = crew->tiles.end, n_spans = KERNEL(winograd_span_count)(sums->spans);
+    transform_block(v, crew, call, 0, n_tiles, bias);
+    for (size_t i = 0; i < n_spans; i++) {
+        const winograd_span span = KERNEL(winograd_span_at)(sums->spans, i);
+        add_block(v, crew, n_tiles, &span, sums, false);
+        dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
+        write_span(v, call, &span, sums, crew->thread, crew->n_threads);
+        dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
+    }
+}
+
+static void do_whole(const winograd *v, const winograd_crew *crew, const dpt_cpu_call *call,
+                     const matrices *sums, float *bias, unsigned thread, unsigned n_threads)
+{
+    const winograd_span all = KERNEL(winograd_span_at)(sums->spans, 0);
+    matrices own = *sums;
+    if (!v->together) own.at += thread * sums->copy;
+    if (crew->tiles.begin == crew->tiles.end) clear_sums(v, crew, own.at);
+    add_tiles(v, crew, call, &own, bias);
+    dpt_cpu_barrier(call->team, thread, n_threads);
+    write_span(v, call, &all, sums, thread, n_threads);
+}
+
 /* dy (n,out_h,out_w,O), x (n,in_h,in_w,C) -> dw (O,taps,taps,C), dbias (O) */
 static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
@@ -182,17 +224,18 @@ static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned
     const workspace w = workspace_of(call);
     const winograd_crew crew =
         KERNEL(winograd_crew_of)(v, call, thread, n_threads, w.zeros, w.scratch, scratch_size(v));
-    float *sums = v->together ? w.sums : w.sums + thread * sums_size(v);
-    float *bias = w.bias + thread * bias_size(v);
-    memset(bias, 0, bias_size(v) * sizeof *bias);
-    if (crew.tiles.begin == crew.tiles.end) clear_sums(v, &crew, sums);
-    add_tiles(v, &crew, call->in[1], call->in[0], sums, v->desc.has_bias ? bias : NULL);
-    dpt_cpu_barrier(call->team, thread, n_threads);
-
-    write_filters(v, w.sums, n_copies_of(v, n_threads), call->accumulate,
-                  dpt_cpu_split(v->results.c, 1, thread, n_threads), call->out[0]);
-    if (thread == 0 && v->desc.has_bias)
-        write_bias(v, w.bias, n_threads, call->accumulate, call->out[1]);
+    const size_t n_tiles = call->n_samples * v->tiles_h * v->tiles_w;
+    const matrices sums = {.spans = KERNEL(winograd_spans_of)(v, n_tiles),
+                           .at = w.sums,
+                           .n_copies = n_copies_of(v, n_threads),
+                           .copy = v->filters_size};
+    float *own = w.bias + thread * bias_size(v), *bias = v->desc.has_bias ? own : NULL;
+    memset(own, 0, bias_size(v) * sizeof *own);
+    if (KERNEL(winograd_span_count)(sums.spans) > 1)
+        do_spans(v, &crew, call, &sums, bias);
+    else
+        do_whole(v, &crew, call, &sums, bias, thread, n_threads);
+    if (thread == 0 && bias) write_bias(v, w.bias, n_threads, call->accumulate, call->out[1]);
 }
 
 static dpt_status prepare(dpt_op *op, size_t edge, dpt_error *error)
@@ -200,10 +243,13 @@ static dpt_status prepare(dpt_op *op, size_t edge, dpt_error *error)
     winograd *v;
     DPT_TRY(KERNEL(winograd_create)(op, edge, &v, error));
     op->plan.state = v;
-    v->filter_point = KERNEL(winograd_stride)(dpt_cpu_mul(v->results.c, sums_row(v)));
+    KERNEL(winograd_set_filters)(v, v->results.c, v->source.c, false);
     KERNEL(winograd_choose_blocks)(op, op->n_threads, v);
-    v->data = KERNEL(winograd_panel_layout)(v->source.c, v->block);
-    v->products = KERNEL(winograd_row_layout)(v->results.c, v->block);
+    /* Many tiles are added to all sums, few to all rows of a few lanes: in parts they would read x
+       again. */
+    KERNEL(winograd_choose_spans)(op, v->whole.panels, v->whole.n_rows, v);
+    v->data = KERNEL(winograd_panel_layout)(v, v->source.c);
+    v->products = KERNEL(winograd_row_layout)(v, v->results.c);
     KERNEL(winograd_describe)(op, v);
     op->plan.kernel = backward_weights;
     op->plan.exact = edge == 2;
@@ -211,7 +257,7 @@ static dpt_status prepare(dpt_op *op, size_t edge, dpt_error *error)
     const size_t own =
         dpt_cpu_mul(op->n_threads, dpt_cpu_add(KERNEL(winograd_zeros_size)(v), bias_size(v)));
     const size_t size =
-        dpt_cpu_add(own, dpt_cpu_mul(n_crews, dpt_cpu_add(sums_size(v), scratch_size(v))));
+        dpt_cpu_add(own, dpt_cpu_mul(n_crews, dpt_cpu_add(v->filters_size, scratch_size(v))));
     op->plan.workspace_bytes = dpt_cpu_mul(size, sizeof(float));
     return DPT_OK;
 }

@@ -18,24 +18,33 @@ static size_t row_of(size_t channels)
                            : KERNEL(winograd_stride)(channels);
 }
 
-winograd_layout KERNEL(winograd_row_layout)(size_t channels, size_t n_tiles)
+winograd_layout KERNEL(winograd_row_layout)(const winograd *v, size_t channels)
 {
     const size_t row = row_of(channels);
-    return (winograd_layout){
-        .channels = channels,
-        .width = row,
-        .row = row,
-        .point = KERNEL(winograd_stride)(dpt_cpu_mul(row, n_tiles)),
-    };
+    const size_t point = KERNEL(winograd_stride)(dpt_cpu_mul(row, v->block));
+    return (winograd_layout){.channels = channels,
+                             .width = row,
+                             .row = row,
+                             .point = point,
+                             .size = dpt_cpu_mul(v->points, point)};
 }
 
-winograd_layout KERNEL(winograd_panel_layout)(size_t channels, size_t n_tiles)
+/* A panel's points are all in one place, as a product of spans reads them. */
+winograd_layout KERNEL(winograd_panel_layout)(const winograd *v, size_t channels)
 {
-    const size_t width = KERNEL(packed_width)(channels);
+    const size_t n_panels = KERNEL(panel_count)(channels);
+    const panel last = KERNEL(panel_at)(channels, n_panels - 1);
+    const size_t point = KERNEL(winograd_stride)(dpt_cpu_mul(PANEL_LANES, v->block));
+    const size_t last_point = KERNEL(winograd_stride)(dpt_cpu_mul(last.width, v->block));
+    const size_t size = dpt_cpu_mul(v->points, point);
     return (winograd_layout){
         .channels = channels,
-        .width = width,
-        .point = KERNEL(winograd_stride)(dpt_cpu_mul(width, n_tiles)),
+        .width = last.start + last.width,
+        .point = point,
+        .panel = size,
+        .last = last.start,
+        .last_point = last_point,
+        .size = dpt_cpu_add(dpt_cpu_mul(n_panels - 1, size), dpt_cpu_mul(v->points, last_point)),
     };
 }
 
@@ -89,9 +98,20 @@ static const size_t copies_bytes = (size_t)32 << 20;
 /* Transformed tiles of a block: half of a second-level cache; or part of a third-level one. */
 static const size_t block_bytes = (size_t)512 << 10, together_block_bytes = (size_t)24 << 20;
 
+void KERNEL(winograd_set_filters)(winograd *v, size_t n_rows, size_t n_lanes, bool packed)
+{
+    const size_t row = packed ? KERNEL(packed_width)(n_lanes) : KERNEL(winograd_stride)(n_lanes);
+    v->whole = (winograd_spans){.n_rows = n_rows,
+                                .n_lanes = n_lanes,
+                                .rows = n_rows,
+                                .panels = KERNEL(panel_count)(n_lanes),
+                                .row = row,
+                                .point = KERNEL(winograd_stride)(dpt_cpu_mul(row, n_rows))};
+}
+
 void KERNEL(winograd_choose_blocks)(const dpt_op *op, size_t n_copies, winograd *v)
 {
-    const size_t filters = dpt_cpu_mul(dpt_cpu_mul(v->points, v->filter_point), sizeof(float));
+    const size_t filters = dpt_cpu_mul(dpt_cpu_mul(v->points, v->whole.point), sizeof(float));
     v->together = filters > together_bytes || dpt_cpu_mul(filters, n_copies) > copies_bytes;
     const size_t channels = dpt_cpu_add(row_of(v->source.c), row_of(v->results.c));
     const size_t tile_bytes = dpt_cpu_mul(dpt_cpu_mul(v->points, channels), sizeof(float));
@@ -105,6 +125,90 @@ void KERNEL(winograd_choose_blocks)(const dpt_op *op, size_t n_copies, winograd 
     const size_t most = v->together ? all : dpt_cpu_ceil_div(all, op->n_threads);
     v->block = block < most ? block : most > 0 ? most : 1;
 }
+
+/* ---- Spans ----------------------------------------------------------------------------------- */
+
+/* Each span reads the tiles again: with more of them than this that costs more than filters, or
+   sums, that do not stay in a second-level cache. */
+static const size_t few_tiles = 112;
+/* With fewer lanes than this tiles would be read more often. */
+static const size_t small_lanes = 64;
+/* Products of a span for each thread, at the least: fewer are not divided evenly. */
+static const size_t least_units = 4;
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* As nearly equal as can be. */
+static winograd_spans cut(const winograd *v, size_t most_rows, size_t most_panels)
+{
+    const winograd_spans *whole = &v->whole;
+    const size_t each = dpt_cpu_ceil_div(whole->n_rows, dpt_cpu_ceil_div(whole->n_rows, most_rows));
+    const size_t rows = least(dpt_cpu_ceil_div(each, LANES) * LANES, whole->n_rows);
+    const size_t panels =
+        dpt_cpu_ceil_div(whole->panels, dpt_cpu_ceil_div(whole->panels, most_panels));
+    if (rows == whole->rows && panels == whole->panels) return *whole;
+    const size_t row = dpt_cpu_mul(panels - 1, PANEL_LANES) + PANEL_MOST;
+    return (winograd_spans){.n_rows = whole->n_rows,
+                            .n_lanes = whole->n_lanes,
+                            .rows = rows,
+                            .panels = panels,
+                            .row = row,
+                            .point = KERNEL(winograd_stride)(dpt_cpu_mul(row, rows))};
+}
+
+void KERNEL(winograd_choose_spans)(const dpt_op *op, size_t large_panels, size_t small_rows,
+                                   winograd *v)
+{
+    const size_t needed = dpt_cpu_ceil_div(least_units * op->n_threads, v->points);
+    const size_t small_panels = most(most(small_lanes / PANEL_LANES, 1), needed);
+    v->large = cut(v, v->whole.n_rows, most(large_panels, needed));
+    v->small = cut(v, small_rows, small_panels);
+    const size_t n_tiles = dpt_cpu_mul(op->max_samples, v->tiles_h * v->tiles_w);
+    size_t point = KERNEL(winograd_spans_of)(v, n_tiles)->point;
+    if (n_tiles > v->block) point = most(point, v->large.point);
+    if (n_tiles > least(few_tiles, v->block)) point = most(point, v->small.point);
+    v->filters_size = dpt_cpu_mul(v->points, point);
+}
+
+const winograd_spans *KERNEL(winograd_spans_of)(const winograd *v, size_t n_tiles)
+{
+    if (!v->together || n_tiles > v->block) return &v->whole;
+    return n_tiles > few_tiles ? &v->large : &v->small;
+}
+
+static size_t spans_of_panels(const winograd_spans *s)
+{
+    return dpt_cpu_ceil_div(s->n_rows, s->rows);
+}
+
+size_t KERNEL(winograd_span_count)(const winograd_spans *s)
+{
+    const size_t n_panels = KERNEL(panel_count)(s->n_lanes);
+    return dpt_cpu_ceil_div(n_panels, s->panels) * spans_of_panels(s);
+}
+
+static dpt_cpu_range part_at(size_t index, size_t size, size_t total)
+{
+    return (dpt_cpu_range){index * size, least((index + 1) * size, total)};
+}
+
+winograd_span KERNEL(winograd_span_at)(const winograd_spans *s, size_t index)
+{
+    const size_t n = spans_of_panels(s);
+    return (winograd_span){.rows = part_at(index % n, s->rows, s->n_rows),
+                           .panels =
+                               part_at(index / n, s->panels, KERNEL(panel_count)(s->n_lanes))};
+}
+
+/* ---- Crews ----------------------------------------------------------------------------------- */
 
 dpt_cpu_range KERNEL(winograd_tiles_of_rows)(const winograd *v, dpt_cpu_range rows)
 {

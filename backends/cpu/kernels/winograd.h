@@ -10,9 +10,10 @@
 
    Tiles are counted over all samples of a call.  They are worked off in blocks: by one thread
    each, in whose second-level cache its transformed values stay; or, where the transformed filters
-   are much larger than that, by all threads together, so that the filters are read once.  Those
-   that a third-level cache would not keep either are made and used in spans of a few panels, one
-   after the other in the same place.  A crew is who works on a block. */
+   are much larger than that, by all threads together, so that the filters are read once.  A crew is
+   who works on a block.  Where one block has all tiles of a call such filters, or the sums of
+   their gradient, need not be there as a whole: they are made and used in spans of a few panels and
+   rows, one after the other in the same place, which stays in a cache. */
 #ifndef DPT_CPU_WINOGRAD_H
 #define DPT_CPU_WINOGRAD_H
 
@@ -26,29 +27,58 @@ typedef struct winograd_images {
     ptrdiff_t pad_h, pad_w;
 } winograd_images;
 
-/* Transformed tiles: for each point a matrix (tile, channel), of rows one behind the other or, with
-   row 0, packed in panels as tile.h wants its B. */
+/* Transformed tiles: for each point a matrix (tile, channel), of rows one behind the other; or,
+   with row 0, for each panel of channels and each point of it a matrix, packed as tile.h wants its
+   B. */
 typedef struct winograd_layout {
     size_t channels;
-    size_t width; /* to which channels are padded */
-    size_t row;   /* floats from one tile to the next */
-    size_t point; /* from one point to the next */
+    size_t width;            /* to which channels are padded */
+    size_t row;              /* floats from one tile to the next */
+    size_t point;            /* from one point to the next; in panels, of those before the last */
+    size_t panel;            /* from one panel to the next, */
+    size_t last, last_point; /* the last one's first channel, and between its points */
+    size_t size;             /* of all */
 } winograd_layout;
+
+/* Where a panel begins that has its first channel at `start`, and how far its points are apart. */
+typedef struct winograd_place {
+    size_t at, point;
+} winograd_place;
+
+static inline winograd_place winograd_panel_place(const winograd_layout *l, size_t start)
+{
+    return (winograd_place){start / PANEL_LANES * l->panel,
+                            start == l->last ? l->last_point : l->point};
+}
+
+/* How the filters' matrices of all points, or their sums', are cut into spans: as a whole there is
+   one of them. */
+typedef struct winograd_spans {
+    size_t n_rows, n_lanes; /* of a matrix */
+    size_t rows, panels;    /* of a span, at the most */
+    size_t row;             /* floats between rows that are not packed */
+    size_t point;           /* floats between the points of a span */
+} winograd_spans;
 
 typedef struct winograd {
     dpt_conv2d_desc desc;
-    size_t edge, taps;               /* results of a tile along an edge, taps, */
-    size_t side, points;             /* data, and all data */
-    winograd_images source, results; /* x or dx, and y or dy */
-    bool adjoint;                    /* backward data */
-    size_t tiles_h, tiles_w;         /* of a sample */
-    bool together;                   /* all threads are one crew */
-    size_t block;                    /* the most tiles of a block */
-    winograd_layout data;            /* of the source */
-    winograd_layout products;        /* of the results, or of their gradient */
-    size_t span;                     /* panels of filters that are there at a time */
-    size_t filter_point;             /* floats between points of the filters, or of their sums */
+    size_t edge, taps;                  /* results of a tile along an edge, taps, */
+    size_t side, points;                /* data, and all data */
+    winograd_images source, results;    /* x or dx, and y or dy */
+    bool adjoint;                       /* backward data */
+    size_t tiles_h, tiles_w;            /* of a sample */
+    bool together;                      /* all threads are one crew */
+    size_t block;                       /* the most tiles of a block */
+    winograd_layout data;               /* of the source */
+    winograd_layout products;           /* of the results, or of their gradient */
+    winograd_spans whole, large, small; /* for any calls, those of one block, those of few tiles */
+    size_t filters_size; /* floats of the filters, or sums, that are there at a time */
 } winograd;
+
+/* A part of the filters' matrices: some rows of some panels of lanes. */
+typedef struct winograd_span {
+    dpt_cpu_range rows, panels;
+} winograd_span;
 
 /* Products of each point are (tile, depth) * (depth, width): channels that go in and come out. */
 static inline size_t winograd_depth(const winograd *v)
@@ -87,9 +117,19 @@ typedef struct winograd_crew {
    3x3; 3: 5x5), or of so few channels that nobody but a test would want it. */
 DPT_CHECK_RESULT dpt_status KERNEL(winograd_create)(const dpt_op *op, size_t edge, winograd **out,
                                                     dpt_error *error);
-/* Decides who works on blocks of how many tiles; filter_point is set, and n_copies is how many
-   copies of the filters' points there are if every thread works on its own. */
+/* Sets whole: matrices (n_rows, n_lanes), packed in panels, or else of rows. */
+void KERNEL(winograd_set_filters)(winograd *v, size_t n_rows, size_t n_lanes, bool packed);
+/* Decides who works on blocks of how many tiles, when whole is set; n_copies is how many copies of
+   the filters' points there are if every thread works on its own. */
 void KERNEL(winograd_choose_blocks)(const dpt_op *op, size_t n_copies, winograd *v);
+/* Cuts filters, when blocks are chosen: large spans have so many panels at the most, small ones as
+   few as there is work for, of so many rows at the most. */
+void KERNEL(winograd_choose_spans)(const dpt_op *op, size_t large_panels, size_t small_rows,
+                                   winograd *v);
+/* The spans of a call with so many tiles; those of the same panels follow each other. */
+const winograd_spans *KERNEL(winograd_spans_of)(const winograd *v, size_t n_tiles);
+size_t KERNEL(winograd_span_count)(const winograd_spans *s);
+winograd_span KERNEL(winograd_span_at)(const winograd_spans *s, size_t index);
 /* The adjoint: what a range of rows of tiles, counted over all samples, is made of: their own tiles
    and those above them that reach into them. */
 dpt_cpu_range KERNEL(winograd_tiles_of_rows)(const winograd *v, dpt_cpu_range rows);
@@ -99,8 +139,8 @@ void KERNEL(winograd_describe)(dpt_op *op, const winograd *v);
 /* Distances between rows and points, in whole cache lines and an odd number of them: powers of two
    would fall on a few sets of a cache. */
 size_t KERNEL(winograd_stride)(size_t n_floats);
-winograd_layout KERNEL(winograd_row_layout)(size_t channels, size_t n_tiles);
-winograd_layout KERNEL(winograd_panel_layout)(size_t channels, size_t n_tiles);
+winograd_layout KERNEL(winograd_row_layout)(const winograd *v, size_t channels);
+winograd_layout KERNEL(winograd_panel_layout)(const winograd *v, size_t channels);
 
 /* Floats of the zeros of all threads, which are written by clear (each thread its own). */
 size_t KERNEL(winograd_zeros_size)(const winograd *v);
@@ -138,9 +178,10 @@ void KERNEL(winograd_scatter)(const winograd *v, const float *products, dpt_cpu_
                               float *dx);
 
 /* Transforms the filters (out_channels,taps,taps,in_channels), as matrices of packed panels:
-   (in channel, out channel), the adjoint's (out channel, in channel), of which those of a range of
-   panels are made; this thread's part. */
-void KERNEL(winograd_filters)(const winograd *v, const float *w, dpt_cpu_range panels,
-                              unsigned thread, unsigned n_threads, float *to);
+   (in channel, out channel), the adjoint's (out channel, in channel), of which those of a span are
+   made; this thread's part. */
+void KERNEL(winograd_filters)(const winograd *v, const float *w, const winograd_spans *spans,
+                              const winograd_span *span, unsigned thread, unsigned n_threads,
+                              float *to);
 
 #endif

@@ -104,28 +104,30 @@ static void transform_channels(const winograd *v, const float *w, const panel *p
     }
 }
 
-void KERNEL(winograd_filters)(const winograd *v, const float *w, dpt_cpu_range panels,
-                              unsigned thread, unsigned n_threads, float *to)
+void KERNEL(winograd_filters)(const winograd *v, const float *w, const winograd_spans *spans,
+                              const winograd_span *span, unsigned thread, unsigned n_threads,
+                              float *to)
 {
-    const size_t depth = winograd_depth(v), width = winograd_width(v);
-    const dpt_cpu_range mine = dpt_cpu_split(depth, DEPTHS, thread, n_threads);
-    const size_t first = KERNEL(panel_at)(width, panels.begin).start;
-    for (size_t k = mine.begin; k < mine.end; k += DEPTHS) {
-        const dpt_cpu_range depths = {k, k + DEPTHS < mine.end ? k + DEPTHS : mine.end};
-        for (size_t i = panels.begin; i < panels.end; i++) {
-            const panel p = KERNEL(panel_at)(width, i);
-            for (size_t lane = 0; lane < p.width; lane += LANES) {
-                const size_t room = p.width - lane;
-                const target at = {
-                    .to = to + (p.start - first) * depth + k * p.width + lane,
-                    .point = v->filter_point,
-                    .n = room < LANES ? room : LANES,
-                };
-                if (v->adjoint)
-                    transform_channels(v, w, &p, depths, lane, at);
-                else
-                    transform_filters(v, w, &p, depths, lane, at);
-            }
-        }
+    const size_t n_rows = span->rows.end - span->rows.begin, n_lanes = spans->n_lanes;
+    const size_t start = KERNEL(panel_at)(n_lanes, span->panels.begin).start;
+    const panel last = KERNEL(panel_at)(n_lanes, span->panels.end - 1);
+    const size_t n_vectors = dpt_cpu_ceil_div(last.start + last.width - start, LANES);
+    const size_t n_units = dpt_cpu_ceil_div(n_rows, DEPTHS) * n_vectors;
+    const dpt_cpu_range mine = dpt_cpu_split(n_units, 1, thread, n_threads);
+    for (size_t unit = mine.begin; unit < mine.end; unit++) {
+        const size_t k = unit / n_vectors * DEPTHS, vector = start + unit % n_vectors * LANES;
+        const size_t end = k + DEPTHS < n_rows ? k + DEPTHS : n_rows;
+        const dpt_cpu_range depths = {span->rows.begin + k, span->rows.begin + end};
+        const panel p = KERNEL(panel_at)(n_lanes, panel_start(n_lanes, vector) / PANEL_LANES);
+        const size_t lane = vector - p.start, room = p.width - lane;
+        const target at = {
+            .to = to + (p.start - start) * n_rows + k * p.width + lane,
+            .point = spans->point,
+            .n = room < LANES ? room : LANES,
+        };
+        if (v->adjoint)
+            transform_channels(v, w, &p, depths, lane, at);
+        else
+            transform_filters(v, w, &p, depths, lane, at);
     }
 }
