@@ -63,7 +63,7 @@ static void add_block(const winograd *v, const winograd_crew *crew, size_t n_til
     for (size_t unit; dpt_cpu_take(&units, &unit);) {
         const size_t point = unit / n_panels;
         const panel p = KERNEL(panel_at)(v->source.c, span->panels.begin + unit % n_panels);
-        const winograd_place b = winograd_panel_place(&v->data, p.start);
+        const winograd_origin b = winograd_panel_origin(&v->data, p.start);
         const strip rows = {.n_rows = span->rows.end - span->rows.begin,
                             .depth = n_tiles,
                             .a = gradient + point * v->products.point + span->rows.begin,

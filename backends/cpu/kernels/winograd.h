@@ -41,14 +41,14 @@ typedef struct winograd_layout {
 } winograd_layout;
 
 /* Where a panel begins that has its first channel at `start`, and how far its points are apart. */
-typedef struct winograd_place {
+typedef struct winograd_origin {
     size_t at, point;
-} winograd_place;
+} winograd_origin;
 
-static inline winograd_place winograd_panel_place(const winograd_layout *l, size_t start)
+static inline winograd_origin winograd_panel_origin(const winograd_layout *l, size_t start)
 {
-    return (winograd_place){start / PANEL_LANES * l->panel,
-                            start == l->last ? l->last_point : l->point};
+    return (winograd_origin){start / PANEL_LANES * l->panel,
+                             start == l->last ? l->last_point : l->point};
 }
 
 /* How the filters' matrices of all points, or their sums', are cut into spans: as a whole there is

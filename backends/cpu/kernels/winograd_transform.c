@@ -6,18 +6,18 @@ enum { MOST_POINTS = WINOGRAD_SIDE_MAX * WINOGRAD_SIDE_MAX };
 /* ---- Places ---------------------------------------------------------------------------------- */
 
 /* A tile's sample and its place among the sample's tiles. */
-typedef struct spot {
+typedef struct place {
     size_t sample, row, column;
-} spot;
+} place;
 
-static spot spot_of(const winograd *v, size_t index)
+static place place_of(const winograd *v, size_t index)
 {
     const size_t in_sample = v->tiles_h * v->tiles_w;
     const size_t rest = index % in_sample;
-    return (spot){index / in_sample, rest / v->tiles_w, rest % v->tiles_w};
+    return (place){index / in_sample, rest / v->tiles_w, rest % v->tiles_w};
 }
 
-static void spot_next(const winograd *v, spot *p)
+static void place_next(const winograd *v, place *p)
 {
     if (++p->column < v->tiles_w) return;
     p->column = 0;
@@ -28,7 +28,7 @@ static void spot_next(const winograd *v, spot *p)
 
 /* Where the n x n pixels of a tile lie; outside of the image, where there are zeros. */
 DPT_CPU_INLINE void find_pixels(const winograd *v, const winograd_images *images, const float *x,
-                                spot p, const size_t n, const float *zeros, const float **at)
+                                place p, const size_t n, const float *zeros, const float **at)
 {
     const size_t h = images->h, w = images->w, c = images->c;
     const float *image = x + p.sample * h * w * c;
@@ -51,14 +51,14 @@ DPT_CPU_INLINE void find_pixels(const winograd *v, const winograd_images *images
 }
 
 /* Where a tile's channels, of a vector that begins at `channel`, lie in the first point. */
-static inline winograd_place layout_at(const winograd_layout *l, size_t index, size_t channel)
+static inline winograd_origin layout_at(const winograd_layout *l, size_t index, size_t channel)
 {
-    if (l->row > 0) return (winograd_place){index * l->row + channel, l->point};
+    if (l->row > 0) return (winograd_origin){index * l->row + channel, l->point};
     const size_t start = panel_start(l->channels, channel);
     const size_t width = start == l->last ? l->width - start : PANEL_LANES;
-    winograd_place place = winograd_panel_place(l, start);
-    place.at += index * width + channel - start;
-    return place;
+    winograd_origin origin = winograd_panel_origin(l, start);
+    origin.at += index * width + channel - start;
+    return origin;
 }
 
 /* ---- To points ------------------------------------------------------------------------------- */
@@ -166,15 +166,15 @@ typedef struct to_points {
 } to_points;
 
 DPT_CPU_INLINE void points_vector(const to_points *k, const float *const *at, size_t channel,
-                                  winograd_place place, lanes n, const bool whole,
+                                  winograd_origin origin, lanes n, const bool whole,
                                   const bool gradient, const size_t edge, const size_t taps)
 {
     const size_t side = edge + taps - 1;
-    float *to = k->to + place.at;
+    float *to = k->to + origin.at;
     if (gradient)
-        gradient_vector(at, channel, to, place.point, k->bias, n, edge, side, whole);
+        gradient_vector(at, channel, to, origin.point, k->bias, n, edge, side, whole);
     else
-        data_vector(at, channel, to, place.point, n, side, whole);
+        data_vector(at, channel, to, origin.point, n, side, whole);
 }
 
 DPT_CPU_INLINE void points_of_tiles(const winograd *v, const winograd_crew *crew,
@@ -183,11 +183,11 @@ DPT_CPU_INLINE void points_of_tiles(const winograd *v, const winograd_crew *crew
 {
     const winograd_layout *l = k->layout;
     const float *at[MOST_POINTS];
-    spot p = spot_of(v, k->tiles.begin);
+    place p = place_of(v, k->tiles.begin);
     for (size_t t = k->tiles.begin; t < k->tiles.end; t++) {
         find_pixels(v, k->images, k->x, p, gradient ? edge : edge + taps - 1, crew->zeros, at);
         for (size_t channel = 0; channel < l->channels; channel += LANES) {
-            const winograd_place to = layout_at(l, t - k->first, channel);
+            const winograd_origin to = layout_at(l, t - k->first, channel);
             const size_t in = l->channels - channel, out = l->width - channel;
             const lanes n = {in < LANES ? in : LANES, out < LANES ? out : LANES};
             if (n.n_in == LANES)
@@ -195,7 +195,7 @@ DPT_CPU_INLINE void points_of_tiles(const winograd *v, const winograd_crew *crew
             else
                 points_vector(k, at, channel, to, n, false, gradient, edge, taps);
         }
-        spot_next(v, &p);
+        place_next(v, &p);
     }
 }
 
@@ -228,7 +228,7 @@ typedef struct window {
     size_t at, row; /* of the first pixel, and between rows, in floats */
 } window;
 
-static window window_of(const winograd *v, spot p)
+static window window_of(const winograd *v, place p)
 {
     const winograd_images *images = &v->results;
     const size_t top = p.row * v->edge, left = p.column * v->edge;
@@ -284,7 +284,7 @@ DPT_CPU_INLINE void results_of_tiles(const winograd *v, const float *products, d
                                      const size_t edge, const size_t taps)
 {
     const winograd_layout *l = &v->products;
-    spot p = spot_of(v, tiles.begin);
+    place p = place_of(v, tiles.begin);
     for (size_t t = tiles.begin; t < tiles.end; t++) {
         const window w = window_of(v, p);
         for (size_t channel = 0; channel < l->channels; channel += LANES) {
@@ -295,7 +295,7 @@ DPT_CPU_INLINE void results_of_tiles(const winograd *v, const float *products, d
             else
                 results_vector(v, &w, from, channel, e, y, (lanes){left, left}, false, edge, taps);
         }
-        spot_next(v, &p);
+        place_next(v, &p);
     }
 }
 
@@ -368,7 +368,7 @@ static void end_share(const winograd *v, const share *s)
     }
 }
 
-DPT_CPU_INLINE void scatter_vector(const winograd *v, const share *s, spot p, const float *from,
+DPT_CPU_INLINE void scatter_vector(const winograd *v, const share *s, place p, const float *from,
                                    size_t channel, lanes n, const bool whole, const size_t side)
 {
     const size_t w = v->source.w, c = v->source.c, point = v->data.point;
@@ -414,7 +414,7 @@ DPT_CPU_INLINE void scatter_of_tiles(const winograd *v, const scattering *k, con
 {
     const winograd_layout *l = &v->data;
     if (k->tiles.begin == k->tiles.end) return;
-    spot p = spot_of(v, k->tiles.begin);
+    place p = place_of(v, k->tiles.begin);
     share s = share_of(v, k->rows, p.sample, k->ending, k->dx);
     for (size_t t = k->tiles.begin; t < k->tiles.end; t++) {
         if (p.row == 0 && p.column == 0) s = share_of(v, k->rows, p.sample, k->ending, k->dx);
@@ -430,7 +430,7 @@ DPT_CPU_INLINE void scatter_of_tiles(const winograd *v, const scattering *k, con
                                edge + taps - 1);
         }
         if (t + 1 == s.tiles.end) end_share(v, &s);
-        spot_next(v, &p);
+        place_next(v, &p);
     }
 }
 
