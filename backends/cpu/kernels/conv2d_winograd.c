@@ -46,15 +46,22 @@ static void multiply_span(const winograd *v, const winograd_crew *crew, size_t n
     }
 }
 
-/* All products, when all of the crew have come; and they leave together. */
+/* This thread's part of a span's filters. */
+static void make_filters(const winograd *v, const filters *f, const winograd_span *span,
+                         unsigned thread, unsigned n_threads)
+{
+    KERNEL(winograd_filters)(v, f->w, f->spans, span, thread, n_threads, f->packed);
+}
+
+/* All products, when all of the crew have come; and they leave together.  Of several spans each is
+   made here, one alone has been made. */
 static void multiply(const winograd *v, const winograd_crew *crew, size_t n_tiles,
                      const matrices *in, const filters *f, const matrices *out)
 {
     const size_t n_spans = KERNEL(winograd_span_count)(f->spans);
     for (size_t i = 0; i < n_spans; i++) {
         const winograd_span span = KERNEL(winograd_span_at)(f->spans, i);
-        if (n_spans > 1) KERNEL(winograd_filters)
-        (v, f->w, f->spans, &span, crew->thread, crew->n_threads, f->packed);
+        if (n_spans > 1) make_filters(v, f, &span, crew->thread, crew->n_threads);
         dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
         multiply_span(v, crew, n_tiles, in, f, &span, out);
         dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
@@ -164,7 +171,7 @@ static void convolve(const dpt_cpu_call *call, unsigned thread, unsigned n_threa
         KERNEL(winograd_crew_of)(v, call, thread, n_threads, zeros, scratch, scratch_size(v));
     if (KERNEL(winograd_span_count)(f.spans) == 1) {
         const winograd_span all = KERNEL(winograd_span_at)(f.spans, 0);
-        KERNEL(winograd_filters)(v, f.w, f.spans, &all, thread, n_threads, f.packed);
+        make_filters(v, &f, &all, thread, n_threads);
         dpt_cpu_barrier(call->team, thread, n_threads);
     }
     if (v->together) {

@@ -136,12 +136,12 @@ static const size_t small_lanes = 64;
 /* Products of a span for each thread, at the least: fewer are not divided evenly. */
 static const size_t least_units = 4;
 
-static size_t least(size_t a, size_t b)
+static size_t smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-static size_t most(size_t a, size_t b)
+static size_t larger(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
@@ -151,7 +151,7 @@ static winograd_spans cut(const winograd *v, size_t most_rows, size_t most_panel
 {
     const winograd_spans *whole = &v->whole;
     const size_t each = dpt_cpu_ceil_div(whole->n_rows, dpt_cpu_ceil_div(whole->n_rows, most_rows));
-    const size_t rows = least(dpt_cpu_ceil_div(each, LANES) * LANES, whole->n_rows);
+    const size_t rows = smaller(dpt_cpu_ceil_div(each, LANES) * LANES, whole->n_rows);
     const size_t panels =
         dpt_cpu_ceil_div(whole->panels, dpt_cpu_ceil_div(whole->panels, most_panels));
     if (rows == whole->rows && panels == whole->panels) return *whole;
@@ -168,13 +168,15 @@ void KERNEL(winograd_choose_spans)(const dpt_op *op, size_t large_panels, size_t
                                    winograd *v)
 {
     const size_t needed = dpt_cpu_ceil_div(least_units * op->n_threads, v->points);
-    const size_t small_panels = most(most(small_lanes / PANEL_LANES, 1), needed);
-    v->large = cut(v, v->whole.n_rows, most(large_panels, needed));
+    const size_t small_panels = larger(larger(small_lanes / PANEL_LANES, 1), needed);
+    v->large = cut(v, v->whole.n_rows, larger(large_panels, needed));
     v->small = cut(v, small_rows, small_panels);
     const size_t n_tiles = dpt_cpu_mul(op->max_samples, v->tiles_h * v->tiles_w);
     size_t point = KERNEL(winograd_spans_of)(v, n_tiles)->point;
-    if (n_tiles > v->block) point = most(point, v->large.point);
-    if (n_tiles > least(few_tiles, v->block)) point = most(point, v->small.point);
+    /* Calls with fewer samples may take the others. */
+    if (v->together && n_tiles > v->block) point = larger(point, v->large.point);
+    if (v->together && n_tiles > smaller(few_tiles, v->block))
+        point = larger(point, v->small.point);
     v->filters_size = dpt_cpu_mul(v->points, point);
 }
 
@@ -197,7 +199,7 @@ size_t KERNEL(winograd_span_count)(const winograd_spans *s)
 
 static dpt_cpu_range part_at(size_t index, size_t size, size_t total)
 {
-    return (dpt_cpu_range){index * size, least((index + 1) * size, total)};
+    return (dpt_cpu_range){index * size, smaller((index + 1) * size, total)};
 }
 
 winograd_span KERNEL(winograd_span_at)(const winograd_spans *s, size_t index)

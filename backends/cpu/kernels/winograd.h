@@ -32,12 +32,12 @@ typedef struct winograd_images {
    B. */
 typedef struct winograd_layout {
     size_t channels;
-    size_t width;            /* to which channels are padded */
-    size_t row;              /* floats from one tile to the next */
-    size_t point;            /* from one point to the next; in panels, of those before the last */
-    size_t panel;            /* from one panel to the next, */
-    size_t last, last_point; /* the last one's first channel, and between its points */
-    size_t size;             /* of all */
+    size_t width; /* to which channels are padded */
+    size_t row;   /* floats from one tile to the next */
+    size_t point; /* from one point to the next; in panels, of those before the last */
+    size_t size;  /* of all */
+    /* In panels: from one to the next, the last one's first channel, and between its points. */
+    size_t panel, last, last_point;
 } winograd_layout;
 
 /* Where a panel begins that has its first channel at `start`, and how far its points are apart. */
