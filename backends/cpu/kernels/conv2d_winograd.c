@@ -234,6 +234,9 @@ static const size_t small_values = 5000;
 /* Of large ones, which are made and used when the tiles are too many for small ones: more would not
    stay in a third-level cache. */
 static const size_t large_bytes = (size_t)16 << 20;
+/* Each span reads the tiles again: with more of them than this that costs more than filters that do
+   not stay in a second-level cache.  Several threads have several such caches to read them into. */
+static const size_t few_tiles_of_one = 160, few_tiles = 112;
 
 static dpt_status prepare(dpt_op *op, size_t edge, dpt_cpu_kernel *kernel, dpt_activation kind,
                           dpt_error *error)
@@ -245,8 +248,10 @@ static dpt_status prepare(dpt_op *op, size_t edge, dpt_cpu_kernel *kernel, dpt_a
     KERNEL(winograd_choose_blocks)(op, 1, v);
     const size_t whole_bytes = dpt_cpu_mul(dpt_cpu_mul(v->points, v->whole.point), sizeof(float));
     const size_t n_large = dpt_cpu_ceil_div(whole_bytes, large_bytes);
-    KERNEL(winograd_choose_spans)
-    (op, dpt_cpu_ceil_div(v->whole.panels, n_large), small_values / v->points, v);
+    const winograd_cuts cuts = {.large_panels = dpt_cpu_ceil_div(v->whole.panels, n_large),
+                                .small_rows = small_values / v->points,
+                                .few_tiles = op->n_threads == 1 ? few_tiles_of_one : few_tiles};
+    KERNEL(winograd_choose_spans)(op, &cuts, v);
     v->data = KERNEL(winograd_row_layout)(v, v->source.c);
     v->products = KERNEL(winograd_row_layout)(v, v->results.c);
     KERNEL(winograd_describe)(op, v);

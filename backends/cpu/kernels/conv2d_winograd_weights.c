@@ -238,6 +238,10 @@ static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned
     if (thread == 0 && bias) write_bias(v, w.bias, n_threads, call->accumulate, call->out[1]);
 }
 
+/* Each span reads the tiles again: with more of them than this that costs more than sums that do
+   not stay in a second-level cache. */
+static const size_t few_tiles = 112;
+
 static dpt_status prepare(dpt_op *op, size_t edge, dpt_error *error)
 {
     winograd *v;
@@ -247,7 +251,9 @@ static dpt_status prepare(dpt_op *op, size_t edge, dpt_error *error)
     KERNEL(winograd_choose_blocks)(op, op->n_threads, v);
     /* Many tiles are added to all sums, few to all rows of a few lanes: in parts they would read x
        again. */
-    KERNEL(winograd_choose_spans)(op, v->whole.panels, v->whole.n_rows, v);
+    const winograd_cuts cuts = {
+        .large_panels = v->whole.panels, .small_rows = v->whole.n_rows, .few_tiles = few_tiles};
+    KERNEL(winograd_choose_spans)(op, &cuts, v);
     v->data = KERNEL(winograd_panel_layout)(v, v->source.c);
     v->products = KERNEL(winograd_row_layout)(v, v->results.c);
     KERNEL(winograd_describe)(op, v);

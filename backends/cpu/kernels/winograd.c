@@ -128,9 +128,6 @@ void KERNEL(winograd_choose_blocks)(const dpt_op *op, size_t n_copies, winograd 
 
 /* ---- Spans ----------------------------------------------------------------------------------- */
 
-/* Each span reads the tiles again: with more of them than this that costs more than filters, or
-   sums, that do not stay in a second-level cache. */
-static const size_t few_tiles = 112;
 /* With fewer lanes than this tiles would be read more often. */
 static const size_t small_lanes = 64;
 /* Products of a span for each thread, at the least: fewer are not divided evenly. */
@@ -164,18 +161,18 @@ static winograd_spans cut(const winograd *v, size_t most_rows, size_t most_panel
                             .point = KERNEL(winograd_stride)(dpt_cpu_mul(row, rows))};
 }
 
-void KERNEL(winograd_choose_spans)(const dpt_op *op, size_t large_panels, size_t small_rows,
-                                   winograd *v)
+void KERNEL(winograd_choose_spans)(const dpt_op *op, const winograd_cuts *cuts, winograd *v)
 {
     const size_t needed = dpt_cpu_ceil_div(least_units * op->n_threads, v->points);
     const size_t small_panels = larger(larger(small_lanes / PANEL_LANES, 1), needed);
-    v->large = cut(v, v->whole.n_rows, larger(large_panels, needed));
-    v->small = cut(v, small_rows, small_panels);
+    v->large = cut(v, v->whole.n_rows, larger(cuts->large_panels, needed));
+    v->small = cut(v, cuts->small_rows, small_panels);
+    v->few_tiles = cuts->few_tiles;
     const size_t n_tiles = dpt_cpu_mul(op->max_samples, v->tiles_h * v->tiles_w);
     size_t point = KERNEL(winograd_spans_of)(v, n_tiles)->point;
     /* Calls with fewer samples may take the others. */
     if (v->together && n_tiles > v->block) point = larger(point, v->large.point);
-    if (v->together && n_tiles > smaller(few_tiles, v->block))
+    if (v->together && n_tiles > smaller(v->few_tiles, v->block))
         point = larger(point, v->small.point);
     v->filters_size = dpt_cpu_mul(v->points, point);
 }
@@ -183,7 +180,7 @@ void KERNEL(winograd_choose_spans)(const dpt_op *op, size_t large_panels, size_t
 const winograd_spans *KERNEL(winograd_spans_of)(const winograd *v, size_t n_tiles)
 {
     if (!v->together || n_tiles > v->block) return &v->whole;
-    return n_tiles > few_tiles ? &v->large : &v->small;
+    return n_tiles > v->few_tiles ? &v->large : &v->small;
 }
 
 static size_t spans_of_panels(const winograd_spans *s)

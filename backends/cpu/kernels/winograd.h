@@ -72,6 +72,7 @@ typedef struct winograd {
     winograd_layout data;               /* of the source */
     winograd_layout products;           /* of the results, or of their gradient */
     winograd_spans whole, large, small; /* for any calls, those of one block, those of few tiles */
+    size_t few_tiles;                   /* for which small ones are better than large ones */
     size_t filters_size; /* floats of the filters, or sums, that are there at a time */
 } winograd;
 
@@ -122,10 +123,14 @@ void KERNEL(winograd_set_filters)(winograd *v, size_t n_rows, size_t n_lanes, bo
 /* Decides who works on blocks of how many tiles, when whole is set; n_copies is how many copies of
    the filters' points there are if every thread works on its own. */
 void KERNEL(winograd_choose_blocks)(const dpt_op *op, size_t n_copies, winograd *v);
-/* Cuts filters, when blocks are chosen: large spans have so many panels at the most, small ones as
-   few as there is work for, of so many rows at the most. */
-void KERNEL(winograd_choose_spans)(const dpt_op *op, size_t large_panels, size_t small_rows,
-                                   winograd *v);
+/* How filters are cut: large spans have so many panels at the most, small ones as few as there is
+   work for, of so many rows at the most; and for how many tiles at the most these are taken. */
+typedef struct winograd_cuts {
+    size_t large_panels, small_rows, few_tiles;
+} winograd_cuts;
+
+/* Cuts filters, when blocks are chosen. */
+void KERNEL(winograd_choose_spans)(const dpt_op *op, const winograd_cuts *cuts, winograd *v);
 /* The spans of a call with so many tiles; those of the same panels follow each other. */
 const winograd_spans *KERNEL(winograd_spans_of)(const winograd *v, size_t n_tiles);
 size_t KERNEL(winograd_span_count)(const winograd_spans *s);
