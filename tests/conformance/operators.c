@@ -67,11 +67,11 @@ static const conv_shape conv_shapes[] = {
     {2, 3, 520, 515, 3, 3, 1, 1, 1, 1, 1, 1, 1},
     /* Filters beyond a core's cache, and more tiles than are worth reading for a few of those
        filters at a time (in 36 points, 16 and 49), or than fit a block; and both beyond. */
-    {1, 449, 181, 170, 3, 3, 1, 1, 1, 1, 1, 1, 1},
-    {1, 233, 264, 260, 3, 3, 1, 1, 1, 1, 1, 1, 1},
-    {1, 341, 150, 149, 5, 5, 1, 1, 2, 2, 1, 1, 1},
+    {1, 645, 181, 170, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+    {1, 325, 264, 260, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+    {1, 485, 150, 149, 5, 5, 1, 1, 2, 2, 1, 1, 1},
     {1, 410, 16, 1900, 3, 3, 1, 1, 1, 1, 1, 1, 1},
-    {1, 453, 350, 343, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+    {1, 645, 350, 343, 3, 3, 1, 1, 1, 1, 1, 1, 1},
 };
 
 static size_t out_extent(size_t in, size_t kernel, size_t stride, size_t pad, size_t dilation)
