@@ -235,7 +235,7 @@ static const size_t small_values = 5000;
    stay in a third-level cache. */
 static const size_t large_bytes = (size_t)16 << 20;
 /* Each span reads the tiles again: with more of them than this that costs more than filters that do
-   not stay in a second-level cache.  Several threads have several such caches to read them into. */
+   not stay in a second-level cache.  Several threads gain by it up to fewer. */
 static const size_t few_tiles_of_one = 160, few_tiles = 112;
 
 static dpt_status prepare(dpt_op *op, size_t edge, dpt_cpu_kernel *kernel, dpt_activation kind,

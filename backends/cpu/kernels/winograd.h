@@ -72,7 +72,7 @@ typedef struct winograd {
     winograd_layout data;               /* of the source */
     winograd_layout products;           /* of the results, or of their gradient */
     winograd_spans whole, large, small; /* for any calls, those of one block, those of few tiles */
-    size_t few_tiles;                   /* for which small ones are better than large ones */
+    size_t few_tiles;                   /* the most that small ones are taken for */
     size_t filters_size; /* floats of the filters, or sums, that are there at a time */
 } winograd;
 
