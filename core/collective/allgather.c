@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Two tables in turn: whoever comes to the meeting after this one has read this one's table, so the
-   meeting after that may overwrite it, and one meeting a call is enough. */
+   meeting after that may overwrite it, and one meeting is enough. */
 enum { TABLES = 2 };
 
 struct dpti_allgather {
@@ -16,7 +16,7 @@ struct dpti_allgather {
     size_t n_rows, first_row; /* of all processes; of this one */
     dpti_rendezvous *rendezvous;
     float *tables[TABLES]; /* (n_rows, max_count) */
-    size_t *calls;         /* (n_ranks) how often each has been here */
+    size_t *calls;         /* (n_ranks) how often each has taken parts away */
     bool *absent;          /* (n_ranks) */
     size_t *begins;        /* (processes + 1) bytes of their rows in a table */
 };
@@ -86,27 +86,59 @@ void dpti_allgather_mend(dpti_allgather *allgather)
     dpti_rendezvous_mend(a->rendezvous);
 }
 
-/* The rows of those who are not there, by one who is. */
-static void clear_absent(const dpti_allgather *a, float *table, size_t count)
+/* Of all parts that a rank brings: a row of the table. */
+static size_t row_size(const dpti_gather *what)
 {
-    for (size_t r = 0; r < a->who.n_ranks; r++)
-        if (a->absent[r]) memset(table + (a->first_row + r) * count, 0, count * sizeof *table);
+    size_t n = 0;
+    for (size_t i = 0; i < what->n; i++)
+        n += what->items[i].count;
+    return n;
 }
 
-static dpt_status fetch(float *row, const dpti_place *part, size_t count)
+/* The rows of those who are not there, by one who is. */
+static void clear_absent(const dpti_allgather *a, float *table, size_t size)
 {
-    dpti_device *device = part->buffer->device;
-    DPT_TRY(dpti_download(row, part->buffer, part->offset_bytes, count * sizeof *row));
+    for (size_t r = 0; r < a->who.n_ranks; r++)
+        if (a->absent[r]) memset(table + (a->first_row + r) * size, 0, size * sizeof *table);
+}
+
+static dpt_status fetch(float *row, const dpti_gather *what)
+{
+    dpti_device *device = what->items[0].part.buffer->device;
+    size_t size = 0;
+    for (size_t i = 0; i < what->n; i++) {
+        const dpti_gather_part *item = &what->items[i];
+        DPT_TRY(dpti_download(row + size, item->part.buffer, item->part.offset_bytes,
+                              item->count * sizeof *row));
+        size += item->count;
+    }
     DPT_TRY(dpti_sync(device));
-    if (dpti_all_finite(row, count)) return DPT_OK;
+    if (dpti_all_finite(row, size)) return DPT_OK;
     return DPT_FAIL(&device->base.error, DPT_E_NOT_FINITE, "a part is not finite");
 }
 
-static dpt_status take_away(const dpti_allgather *a, const dpti_gather *what, const float *table)
+/* Column `begin` and on of every row.  One part alone is all of them, as they lie. */
+static dpt_status take_away(const dpti_allgather *a, const dpti_gather_part *item,
+                            const float *table, size_t size, size_t begin)
 {
-    DPT_TRY(dpti_event_record(what->parts.buffer->device, what->moving));
-    return dpti_upload(what->parts.buffer, what->parts.offset_bytes, table,
-                       a->n_rows * what->count * sizeof *table);
+    const dpti_place *to = &item->parts;
+    const size_t n_bytes = item->count * sizeof *table;
+    if (size == item->count)
+        return dpti_upload(to->buffer, to->offset_bytes, table, a->n_rows * n_bytes);
+    for (size_t r = 0; r < a->n_rows; r++)
+        DPT_TRY(dpti_upload(to->buffer, to->offset_bytes + r * n_bytes, table + r * size + begin,
+                            n_bytes));
+    return DPT_OK;
+}
+
+static dpt_status take_all(const dpti_allgather *a, const dpti_gather *what, const float *table)
+{
+    const size_t size = row_size(what);
+    size_t begin = 0;
+    DPT_TRY(dpti_event_record(what->items[0].parts.buffer->device, what->moving));
+    for (size_t i = 0; i < what->n; begin += what->items[i++].count)
+        DPT_TRY(take_away(a, &what->items[i], table, size, begin));
+    return DPT_OK;
 }
 
 /* One rank exchanges the rows and the votes of this process for those of the others.  What others
@@ -119,7 +151,7 @@ static dpt_status over_processes(dpti_allgather *a, const dpti_gather *what, dpt
     if (!a->who.processes) return verdict;
     if (what->rank == 0) {
         for (size_t p = 0; p <= dpti_processes_count(a->who.processes); p++)
-            a->begins[p] = a->who.firsts[p] * what->count * sizeof *table;
+            a->begins[p] = a->who.firsts[p] * row_size(what) * sizeof *table;
         shared = dpti_processes_share(a->who.processes, &(dpti_table){table, a->begins}, verdict,
                                       &verdict, &error);
         if (shared == DPT_OK) shared = verdict;
@@ -127,24 +159,33 @@ static dpt_status over_processes(dpti_allgather *a, const dpti_gather *what, dpt
     return dpti_rendezvous_meet(a->rendezvous, what->rank, shared);
 }
 
-dpt_status dpti_allgather_run(dpti_allgather *allgather, const dpti_gather *what, dpt_status *mine,
-                              dpti_times *times)
+void dpti_allgather_bring(dpti_allgather *allgather, const dpti_gather *what, dpt_status *mine,
+                          dpti_times *times)
 {
     dpti_allgather *a = allgather;
-    const size_t n_bytes = what->count * sizeof(float);
-    float *table = a->tables[a->calls[what->rank]++ % TABLES];
-    float *row = table + (a->first_row + what->rank) * what->count;
-    double clock = dpti_seconds();
-    if (what->rank == first_present(a)) clear_absent(a, table, what->count);
+    const size_t size = row_size(what);
+    float *table = a->tables[a->calls[what->rank] % TABLES];
+    float *row = table + (a->first_row + what->rank) * size;
+    const double began = dpti_seconds();
+    if (what->rank == first_present(a)) clear_absent(a, table, size);
     if (!what->contributes)
-        memset(row, 0, n_bytes);
+        memset(row, 0, size * sizeof *row);
     else if (*mine == DPT_OK)
-        *mine = fetch(row, &what->part, what->count);
-    clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, clock);
-    dpt_status verdict = dpti_rendezvous_meet(a->rendezvous, what->rank, *mine);
+        *mine = fetch(row, what);
+    (void)dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, began);
+    dpti_rendezvous_come(a->rendezvous, what->rank, *mine);
+}
+
+dpt_status dpti_allgather_take(dpti_allgather *allgather, const dpti_gather *what, dpt_status *mine,
+                               dpti_times *times)
+{
+    dpti_allgather *a = allgather;
+    float *table = a->tables[a->calls[what->rank]++ % TABLES];
+    const double began = dpti_seconds();
+    dpt_status verdict = dpti_rendezvous_wait(a->rendezvous, what->rank);
     verdict = over_processes(a, what, verdict, table);
-    (void)dpti_times_add_since(times, DPTI_SPAN_WAITING, clock);
+    (void)dpti_times_add_since(times, DPTI_SPAN_WAITING, began);
     DPT_TRY(verdict);
-    if (what->contributes) *mine = take_away(a, what, table);
+    if (what->contributes && *mine == DPT_OK) *mine = take_all(a, what, table);
     return DPT_OK;
 }

@@ -19,29 +19,42 @@ typedef struct dpti_gatherers {
     const size_t *firsts;
 } dpti_gatherers;
 
-/* For parts of at most `max_count` float32.  NULL without memory. */
+/* For what a rank brings to a meeting of at most `max_count` float32.  NULL without memory. */
 dpti_allgather *dpti_allgather_create(const dpti_gatherers *who, size_t max_count);
 void dpti_allgather_destroy(dpti_allgather *allgather); /* accepts NULL */
 
+/* A part that every rank has, of `count` float32, and where all of them go: (ranks of all
+   processes, count). */
+typedef struct dpti_gather_part {
+    dpti_place part, parts; /* of a rank that contributes */
+    size_t count;
+} dpti_gather_part;
+
 /* What one rank brings to a meeting. */
 typedef struct dpti_gather {
-    size_t rank, count;
+    size_t rank;
     bool contributes;
-    dpti_place part, parts; /* of a rank that contributes */
-    dpt_event *moving;      /* likewise: recorded before the parts are taken away */
+    const dpti_gather_part *items; /* (n) of the same sizes for every rank */
+    size_t n;
+    dpt_event *moving; /* of a rank that contributes: recorded before the parts are taken away */
 } dpti_gather;
 
-/* [driver] Called by every rank, in the same order with the same `count`.  A rank that contributes
-   brings `part` and gets all parts, (ranks of all processes, count), enqueued to `parts`; one that
+/* [driver] Every rank brings its parts to a meeting, waiting for nobody, then takes everybody's
+   away; what it has to do meanwhile does not touch the parts.  All call both in the same order, each
+   with the same `what` in both.
+
+   A rank that contributes brings what `part` holds and gets all parts, enqueued to `parts`; one that
    does not counts as zeros and gets nothing.  *mine is this rank's status so far, and becomes the
    failure of its own transfers, or DPT_E_NOT_FINITE if its part is not: the others would not know
-   where that came from.  If any rank brings a failure nobody gets anything, and all get the
-   first failure in rank order; a failure of taking the parts away is brought to the next meeting.
-   The device's earlier work has passed (sync), and so has what is enqueued here before the next
-   call. Added to *times, which may be NULL: EXCHANGE, for bringing the part, and WAITING;
-   the parts are still on their way, from `moving` on. */
-DPT_CHECK_RESULT dpt_status dpti_allgather_run(dpti_allgather *allgather, const dpti_gather *what,
-                                               dpt_status *mine, dpti_times *times);
+   where that came from.  If any rank brings a failure nobody gets anything, and all get the first
+   failure in rank order; a rank that fails after it has brought its parts, or in taking them away,
+   brings that to the next meeting.  The device's earlier work has passed (sync) before `bring`, and
+   so has what `take` enqueued before.  Added to *times, which may be NULL: EXCHANGE, for bringing
+   the parts, and WAITING; they are still on their way, from `moving` on. */
+void dpti_allgather_bring(dpti_allgather *allgather, const dpti_gather *what, dpt_status *mine,
+                          dpti_times *times);
+DPT_CHECK_RESULT dpt_status dpti_allgather_take(dpti_allgather *allgather, const dpti_gather *what,
+                                                dpt_status *mine, dpti_times *times);
 
 /* As those of the all-reduce; the part of a rank that is not present is zeros. */
 void dpti_allgather_set_present(dpti_allgather *allgather, size_t rank, bool present);

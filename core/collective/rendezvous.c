@@ -11,7 +11,8 @@ struct dpti_rendezvous {
     uint64_t round;
     bool broken;
     bool *absent;        /* (n_members) */
-    dpt_status *brought; /* (n_members) */
+    uint64_t *came;      /* (n_members) to which round, */
+    dpt_status *brought; /* (n_members) and with what */
     dpt_status verdict;  /* of the round before */
 };
 
@@ -21,7 +22,9 @@ dpti_rendezvous *dpti_rendezvous_create(size_t n_members)
     if (!r) return NULL;
     r->brought = calloc(n_members, sizeof *r->brought);
     r->absent = calloc(n_members, sizeof *r->absent);
-    if (!r->brought || !r->absent) {
+    r->came = calloc(n_members, sizeof *r->came);
+    if (!r->brought || !r->absent || !r->came) {
+        free(r->came);
         free(r->absent);
         free(r->brought);
         free(r);
@@ -38,6 +41,7 @@ void dpti_rendezvous_destroy(dpti_rendezvous *rendezvous)
     if (!rendezvous) return;
     pthread_cond_destroy(&rendezvous->all_here);
     pthread_mutex_destroy(&rendezvous->mutex);
+    free(rendezvous->came);
     free(rendezvous->absent);
     free(rendezvous->brought);
     free(rendezvous);
@@ -77,30 +81,41 @@ void dpti_rendezvous_mend(dpti_rendezvous *rendezvous)
     pthread_mutex_unlock(&rendezvous->mutex);
 }
 
-/* Under the mutex: comes and waits. */
-static dpt_status meet(dpti_rendezvous *r, size_t rank, dpt_status mine)
+/* Under the mutex.  Who is sent away has not been there: the round stays what it is. */
+static void come(dpti_rendezvous *r, size_t rank, dpt_status mine)
 {
-    const uint64_t round = r->round;
-    if (r->broken) return DPT_E_CANCELLED;
+    r->came[rank] = r->round;
+    if (r->broken) return;
     r->brought[rank] = mine;
-    if (++r->n_here == r->n_present) {
-        /* No member can come to the next round before this verdict is out, and none can overwrite
-           it before all have read it: the next verdict needs every member's next call. */
-        r->verdict = first_failure(r->brought, r->n_members);
-        r->n_here = 0;
-        r->round++;
-        pthread_cond_broadcast(&r->all_here);
-    }
-    while (r->round == round && !r->broken)
+    if (++r->n_here < r->n_present) return;
+    /* No member can come to the next round before this verdict is out, and none can overwrite it
+       before all have read it: the next verdict needs every member's next call. */
+    r->verdict = first_failure(r->brought, r->n_members);
+    r->n_here = 0;
+    r->round++;
+    pthread_cond_broadcast(&r->all_here);
+}
+
+void dpti_rendezvous_come(dpti_rendezvous *rendezvous, size_t rank, dpt_status mine)
+{
+    pthread_mutex_lock(&rendezvous->mutex);
+    come(rendezvous, rank, mine);
+    pthread_mutex_unlock(&rendezvous->mutex);
+}
+
+dpt_status dpti_rendezvous_wait(dpti_rendezvous *rendezvous, size_t rank)
+{
+    dpti_rendezvous *r = rendezvous;
+    pthread_mutex_lock(&r->mutex);
+    while (r->round == r->came[rank] && !r->broken)
         pthread_cond_wait(&r->all_here, &r->mutex);
-    return r->round == round ? DPT_E_CANCELLED : r->verdict;
+    const dpt_status verdict = r->round == r->came[rank] ? DPT_E_CANCELLED : r->verdict;
+    pthread_mutex_unlock(&r->mutex);
+    return verdict;
 }
 
 dpt_status dpti_rendezvous_meet(dpti_rendezvous *rendezvous, size_t rank, dpt_status mine)
 {
-    dpti_rendezvous *r = rendezvous;
-    pthread_mutex_lock(&r->mutex);
-    const dpt_status verdict = meet(r, rank, mine);
-    pthread_mutex_unlock(&r->mutex);
-    return verdict;
+    dpti_rendezvous_come(rendezvous, rank, mine);
+    return dpti_rendezvous_wait(rendezvous, rank);
 }

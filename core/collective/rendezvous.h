@@ -17,6 +17,11 @@ void dpti_rendezvous_destroy(dpti_rendezvous *rendezvous); /* accepts NULL */
 DPT_CHECK_RESULT dpt_status dpti_rendezvous_meet(dpti_rendezvous *rendezvous, size_t rank,
                                                  dpt_status mine);
 
+/* The same in two halves, for a member that has something to do meanwhile: `come` waits for nobody,
+   and `wait`, which each member that has come calls before it comes again, gives the answer. */
+void dpti_rendezvous_come(dpti_rendezvous *rendezvous, size_t rank, dpt_status mine);
+DPT_CHECK_RESULT dpt_status dpti_rendezvous_wait(dpti_rendezvous *rendezvous, size_t rank);
+
 /* Whether a member takes part, as all do at first; between meetings only.  The others do not wait
    for one that does not, and what it brought does not count. */
 void dpti_rendezvous_set_present(dpti_rendezvous *rendezvous, size_t rank, bool present);

@@ -88,6 +88,34 @@ static dpt_status emit_filters(dpti_compiler *c, size_t i)
     return dpti_end_bucket(c, node->weight, 0);
 }
 
+dpt_status dpti_emit_held(dpti_compiler *c)
+{
+    const size_t held = c->held;
+    c->held = SIZE_MAX;
+    return held == SIZE_MAX ? DPT_OK : emit_filters(c, held);
+}
+
+/* Devices will still meet at a batch-norm before node i. */
+static bool meets_before(const dpti_compiler *c, size_t i)
+{
+    if (dpti_n_parts(c) == 1) return false;
+    while (i-- > 0)
+        if (c->model->nodes[i].kind == DPTI_NODE_BATCH_NORM) return true;
+    return false;
+}
+
+/* Nobody waits for a filter's gradient as for that of a convolution's input: it can be computed at
+   the next meeting, while others are on their way there.  No longer than to the next layer's, which
+   is written behind it. */
+static dpt_status hold_filters(dpti_compiler *c, size_t i)
+{
+    DPT_TRY(dpti_emit_held(c));
+    c->held = i;
+    return meets_before(c, i) && !is_input(c, c->root[c->model->nodes[i].inputs[0]])
+               ? DPT_OK
+               : dpti_emit_held(c);
+}
+
 /* Of a linear layer's outputs from `first` on. */
 static dpt_status emit_slice(dpti_compiler *c, size_t i, size_t first, size_t rows)
 {
@@ -115,6 +143,7 @@ static dpt_status emit_slice(dpti_compiler *c, size_t i, size_t first, size_t ro
 static dpt_status emit_slices(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
+    DPT_TRY(dpti_emit_held(c));
     for (size_t end = node->forward.u.linear.out; end > 0;) {
         const size_t first = dpti_slice_begin(c, node, end);
         DPT_TRY(emit_slice(c, i, first, end - first));
@@ -123,7 +152,8 @@ static dpt_status emit_slices(dpti_compiler *c, size_t i)
     return DPT_OK;
 }
 
-/* Convolution and linear: gradients of the parameters, which others wait for, then of the input. */
+/* Convolution and linear: gradients of the parameters, which others wait for, then of the input;
+   but see hold_filters. */
 static dpt_status emit_weighted(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
@@ -132,7 +162,7 @@ static dpt_status emit_weighted(dpti_compiler *c, size_t i)
     const int dy = c->gradient[i], x = c->value[root];
     contribution to;
     int w;
-    DPT_TRY(conv ? emit_filters(c, i) : emit_slices(c, i));
+    DPT_TRY(conv ? hold_filters(c, i) : emit_slices(c, i));
     if (is_input(c, root)) return DPT_OK;
 
     DPT_TRY(begin_contribution(c, root, &to));
@@ -199,7 +229,48 @@ static dpt_status emit_add(dpti_compiler *c, size_t i)
     return pass_gradient(c, i, c->root[node->inputs[1]], true);
 }
 
-static dpt_status emit_batch_norm_data(dpti_compiler *c, size_t i, int parts)
+static dpt_status emit_batch_norm_sums(dpti_compiler *c, size_t i, dpti_part *of)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const int dy = c->gradient[i], x = c->value[c->root[node->inputs[0]]];
+    int dw, db;
+    *of = (dpti_part){.count = 2 * node->forward.u.batch_norm.channels};
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->bias, &db));
+    DPT_TRY(dpti_add_whole(c, of->count, &of->part));
+    dpti_instruction partial = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_BACKWARD_PARTIAL);
+    partial.flags = dpti_gradient_flags(c);
+    return DPTI_EMIT(c, partial, ((int[]){dy, x, c->moments[i]}), ((int[]){of->part, dw, db}));
+}
+
+/* A batch-norm whose output nothing but this one's adds, as on a shortcut with a convolution: their
+   gradients are the same, so both bring their sums to one meeting. */
+static bool is_twin(const dpti_compiler *c, size_t residual)
+{
+    return residual != SIZE_MAX && dpti_n_parts(c) > 1 &&
+           c->model->nodes[residual].kind == DPTI_NODE_BATCH_NORM && c->pending[residual] == 1 &&
+           c->activation[residual] == DPT_ACT_NONE;
+}
+
+static dpt_status meet_over_sums(dpti_compiler *c, size_t i)
+{
+    const size_t twin = c->residual[i];
+    dpti_part of[DPTI_MOST_PARTS];
+    size_t n = 1;
+    DPT_TRY(emit_batch_norm_sums(c, i, &of[0]));
+    if (is_twin(c, twin)) {
+        DPT_TRY(pass_gradient(c, i, twin, true));
+        DPT_TRY(emit_batch_norm_sums(c, twin, &of[n++]));
+    }
+    DPT_TRY(dpti_bring_parts(c, of, n));
+    DPT_TRY(dpti_emit_held(c));
+    DPT_TRY(dpti_take_parts(c, of, n));
+    c->sums[i] = of[0].parts;
+    if (n > 1) c->sums[twin] = of[1].parts;
+    return DPT_OK;
+}
+
+static dpt_status emit_batch_norm_data(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
     const size_t root = c->root[node->inputs[0]];
@@ -212,25 +283,17 @@ static dpt_status emit_batch_norm_data(dpti_compiler *c, size_t i, int parts)
     backward.flags = to.flags;
     backward.desc.u.batch_norm.input_activation = to.mask;
     return DPTI_EMIT(c, backward,
-                     ((int[]){c->gradient[i], c->value[root], c->moments[i], w, parts}),
+                     ((int[]){c->gradient[i], c->value[root], c->moments[i], w, c->sums[i]}),
                      ((int[]){to.gradient}));
 }
 
 static dpt_status emit_batch_norm(dpti_compiler *c, size_t i)
 {
-    const dpti_node *node = &c->model->nodes[i];
-    const size_t channels = node->forward.u.batch_norm.channels;
-    const int dy = c->gradient[i], x = c->value[c->root[node->inputs[0]]];
-    int part, parts, dw, db;
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->bias, &db));
-    DPT_TRY(dpti_add_whole(c, 2 * channels, &part));
-    dpti_instruction partial = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_BACKWARD_PARTIAL);
-    partial.flags = dpti_gradient_flags(c);
-    DPT_TRY(DPTI_EMIT(c, partial, ((int[]){dy, x, c->moments[i]}), ((int[]){part, dw, db})));
-    DPT_TRY(dpti_exchange_part(c, part, 2 * channels, &parts));
-    DPT_TRY(emit_batch_norm_data(c, i, parts));
-    return c->residual[i] == SIZE_MAX ? DPT_OK : pass_gradient(c, i, c->residual[i], true);
+    const size_t residual = c->residual[i];
+    if (c->sums[i] == DPTI_NO_TENSOR) DPT_TRY(meet_over_sums(c, i));
+    DPT_TRY(emit_batch_norm_data(c, i));
+    const bool is_passed = residual == SIZE_MAX || c->sums[residual] != DPTI_NO_TENSOR;
+    return is_passed ? DPT_OK : pass_gradient(c, i, residual, true);
 }
 
 static dpt_status emit_layer_norm(dpti_compiler *c, size_t i)

@@ -9,6 +9,7 @@ static dpt_status compile_training(dpti_compiler *c)
     DPT_TRY(dpti_emit_loss_backward(c));
     for (size_t i = n; i-- > 0;)
         if (dpti_computes(c, i)) DPT_TRY(dpti_emit_backward(c, i));
+    DPT_TRY(dpti_emit_held(c));
     dpti_keep(c, c->program->result);
     DPT_TRY(dpti_end_segment(c, (dpti_segment){.exchange = DPTI_EXCHANGE_GRADIENTS}));
     DPT_TRY(dpti_emit_update(c));
@@ -44,6 +45,7 @@ static void release(dpti_compiler *c)
     free(c->value);
     free(c->gradient);
     free(c->moments);
+    free(c->sums);
 }
 
 static bool allocate(dpti_compiler *c)
@@ -57,12 +59,13 @@ static bool allocate(dpti_compiler *c)
     c->value = calloc(n, sizeof *c->value);
     c->gradient = calloc(n, sizeof *c->gradient);
     c->moments = calloc(n, sizeof *c->moments);
+    c->sums = calloc(n, sizeof *c->sums);
     if (!c->root || !c->consumers || !c->pending || !c->residual || !c->activation || !c->value ||
-        !c->gradient || !c->moments)
+        !c->gradient || !c->moments || !c->sums)
         return false;
     for (size_t i = 0; i < n; i++) {
         c->residual[i] = SIZE_MAX;
-        c->gradient[i] = c->moments[i] = DPTI_NO_TENSOR;
+        c->gradient[i] = c->moments[i] = c->sums[i] = DPTI_NO_TENSOR;
     }
     return true;
 }
@@ -75,6 +78,7 @@ dpt_status dpti_compile(const dpt_model *model, const dpti_program_options *opti
                        .options = options,
                        .program = &program,
                        .error = error,
+                       .held = SIZE_MAX,
                        .written = model->flat_weights,
                        .bucketed = model->flat_weights};
     dpt_status status = DPT_OK;

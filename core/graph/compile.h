@@ -26,6 +26,9 @@ typedef struct dpti_compiler {
     dpt_activation *activation; /* of a root: fused behind it */
     int *value, *gradient;      /* of a root: tensors */
     int *moments;               /* of a norm: likewise */
+    int *sums;                  /* of a batch-norm: those of its gradients, once they are gathered */
+    size_t held;                /* a convolution whose filters' gradient waits for a meeting, or
+                                   SIZE_MAX */
     /* Gradients of weights, in elements of the flat buffer: those from `written` on are written,
        and those from `bucketed` on are in a bucket. */
     size_t written, bucketed;
@@ -63,10 +66,13 @@ dpti_instruction dpti_batch_norm(const dpti_compiler *c, const dpti_node *node, 
 DPT_CHECK_RESULT dpt_status dpti_end_segment(const dpti_compiler *c, dpti_segment segment);
 /* Keeps a tensor until the last instruction so far, or the next. */
 void dpti_keep(const dpti_compiler *c, int tensor);
-/* Gathers a part that the last instruction has made: ends the segment and yields the tensor of all
-   parts, or the part itself where nothing is exchanged. */
-DPT_CHECK_RESULT dpt_status dpti_exchange_part(const dpti_compiler *c, int part, size_t count,
-                                               int *parts);
+/* A meeting at which parts are gathered that have been made: ends a segment where devices bring
+   theirs, and yields the tensors of all parts; and, before what reads these, ends another one where
+   they are taken.  What stands between the two is computed while others are on their way.  Where
+   nothing is exchanged there is no meeting, and all parts are the part itself. */
+DPT_CHECK_RESULT dpt_status dpti_bring_parts(const dpti_compiler *c, dpti_part *parts, size_t n);
+DPT_CHECK_RESULT dpt_status dpti_take_parts(const dpti_compiler *c, const dpti_part *parts,
+                                            size_t n);
 
 /* The gradient of a linear layer's weights is computed in slices of rows, the last first: the first
    row of the slice that ends before row `end`, 0 where all is computed at once (buckets.c). */
@@ -105,6 +111,7 @@ DPT_CHECK_RESULT dpt_status dpti_emit_forward(dpti_compiler *c, size_t node);
 DPT_CHECK_RESULT dpt_status dpti_emit_loss(dpti_compiler *c);
 DPT_CHECK_RESULT dpt_status dpti_emit_loss_backward(dpti_compiler *c); /* backward.c */
 DPT_CHECK_RESULT dpt_status dpti_emit_backward(dpti_compiler *c, size_t node);
+DPT_CHECK_RESULT dpt_status dpti_emit_held(dpti_compiler *c); /* what is held back, if anything */
 DPT_CHECK_RESULT dpt_status dpti_emit_update(dpti_compiler *c); /* update.c */
 
 #endif

@@ -123,15 +123,32 @@ dpt_status dpti_end_segment(const dpti_compiler *c, dpti_segment segment)
     return DPT_OK;
 }
 
-dpt_status dpti_exchange_part(const dpti_compiler *c, int part, size_t count, int *parts)
+static dpt_status end_at_meeting(const dpti_compiler *c, dpti_exchange exchange,
+                                 const dpti_part *parts, size_t n)
 {
-    const size_t n = dpti_n_parts(c);
-    *parts = part;
-    if (n == 1) return DPT_OK;
-    DPT_TRY(dpti_add_whole(c, n * count, parts));
+    dpti_segment segment = {.exchange = exchange, .n_parts = n};
+    for (size_t i = 0; i < n; i++)
+        segment.parts[i] = parts[i];
+    return dpti_end_segment(c, segment);
+}
+
+dpt_status dpti_bring_parts(const dpti_compiler *c, dpti_part *parts, size_t n)
+{
+    const size_t n_devices = dpti_n_parts(c);
+    for (size_t i = 0; i < n; i++) {
+        parts[i].parts = parts[i].part;
+        if (n_devices == 1) continue;
+        DPT_TRY(dpti_add_whole(c, n_devices * parts[i].count, &parts[i].parts));
+        extend_life(c->program, parts[i].part, c->program->n_instructions - 1);
+    }
+    return n_devices > 1 ? end_at_meeting(c, DPTI_EXCHANGE_BRING, parts, n) : DPT_OK;
+}
+
+dpt_status dpti_take_parts(const dpti_compiler *c, const dpti_part *parts, size_t n)
+{
+    if (dpti_n_parts(c) == 1) return DPT_OK;
     /* Both are there while the exchange moves one into the other, behind the last instruction. */
-    extend_life(c->program, *parts, c->program->n_instructions - 1);
-    return dpti_end_segment(
-        c, (dpti_segment){
-               .exchange = DPTI_EXCHANGE_PARTS, .part = part, .parts = *parts, .count = count});
+    for (size_t i = 0; i < n; i++)
+        extend_life(c->program, parts[i].parts, c->program->n_instructions - 1);
+    return end_at_meeting(c, DPTI_EXCHANGE_TAKE, parts, n);
 }

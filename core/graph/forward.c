@@ -113,16 +113,18 @@ static dpt_status emit_batch_moments(dpti_compiler *c, size_t i, int x)
 {
     const dpti_node *node = &c->model->nodes[i];
     const size_t channels = node->forward.u.batch_norm.channels;
-    int part, parts, mean, variance;
-    DPT_TRY(dpti_add_whole(c, 3 * channels, &part));
+    int mean, variance;
+    dpti_part of = {.count = 3 * channels};
+    DPT_TRY(dpti_add_whole(c, of.count, &of.part));
     DPT_TRY(DPTI_EMIT(c, dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_PARTIAL), ((int[]){x}),
-                      ((int[]){part})));
-    DPT_TRY(dpti_exchange_part(c, part, 3 * channels, &parts));
+                      ((int[]){of.part})));
+    DPT_TRY(dpti_bring_parts(c, &of, 1));
+    DPT_TRY(dpti_take_parts(c, &of, 1));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->mean, &mean));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->variance, &variance));
     dpti_instruction merge = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_MERGE);
     merge.flags = dpti_gradient_flags(c);
-    return DPTI_EMIT(c, merge, ((int[]){parts}), ((int[]){c->moments[i], mean, variance}));
+    return DPTI_EMIT(c, merge, ((int[]){of.parts}), ((int[]){c->moments[i], mean, variance}));
 }
 
 static dpt_status emit_running_moments(dpti_compiler *c, size_t i)

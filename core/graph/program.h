@@ -40,21 +40,32 @@ typedef struct dpti_instruction {
     const char *layer;                            /* for messages */
 } dpti_instruction;
 
-/* What devices do together when all have come to the end of a segment. */
+/* What devices do together at the end of a segment. */
 typedef enum dpti_exchange {
     DPTI_EXCHANGE_NONE,
-    DPTI_EXCHANGE_PARTS,     /* every device's `part` is gathered in everybody's `parts` */
+    DPTI_EXCHANGE_BRING,     /* every device's parts are there, and nobody waits for those of the
+                                others yet */
+    DPTI_EXCHANGE_TAKE,      /* what was brought last is gathered, when all have come */
     DPTI_EXCHANGE_BUCKET,    /* elements [begin, end) of the gradients are written: their all-reduce
                                 begins, and nobody waits for it */
     DPTI_EXCHANGE_GRADIENTS, /* the rest of the flat buffer is all-reduced, and the step confirmed
                               */
 } dpti_exchange;
 
+/* Every device's `part`, a tensor of `count` float32, is gathered in everybody's `parts`, one of
+   devices x `count`. */
+typedef struct dpti_part {
+    int part, parts;
+    size_t count;
+} dpti_part;
+
+enum { DPTI_MOST_PARTS = 2 }; /* at one meeting */
+
 typedef struct dpti_segment {
     size_t first, last; /* instructions [first, last) */
     dpti_exchange exchange;
-    int part, parts; /* PARTS: tensors of `count` and of devices x `count` float32 */
-    size_t count;
+    dpti_part parts[DPTI_MOST_PARTS]; /* BRING and TAKE: the same */
+    size_t n_parts;
     size_t begin, end; /* BUCKET: the first one ends where weights end, each other one where the one
                           before it begins */
     /* Changes what lasts: runs only after every exchange before it was confirmed, and on every

@@ -194,9 +194,10 @@ static dpt_status bind_all(dpti_executable *x, const dpti_data_places *data, con
         if (takes_part(x, i)) DPT_TRY(device_failure(x, bind_instruction(&b, i), error));
     for (size_t s = 0; s < x->program.n_segments; s++) {
         const dpti_segment *segment = &x->program.segments[s];
-        if (segment->exchange == DPTI_EXCHANGE_PARTS)
-            x->exchanges[s] = (dpti_exchange_places){.part = place_of(&b, segment->part),
-                                                     .parts = place_of(&b, segment->parts)};
+        for (size_t i = 0; i < segment->n_parts; i++)
+            x->exchanges[s][i] =
+                (dpti_exchange_places){.part = place_of(&b, segment->parts[i].part),
+                                       .parts = place_of(&b, segment->parts[i].parts)};
     }
     x->result_bytes = plan->tensor_offsets[x->program.result];
     return DPT_OK;

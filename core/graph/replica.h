@@ -52,7 +52,7 @@ typedef struct dpti_recorded {
     uint64_t used; /* when, for replacing the least recently used; 0: never */
 } dpti_recorded;
 
-/* Where a segment's part and the gathered parts stand. */
+/* Where a part of a segment's and the gathered ones stand. */
 typedef struct dpti_exchange_places {
     dpti_place part, parts;
 } dpti_exchange_places;
@@ -65,7 +65,7 @@ typedef struct dpti_executable {
     dpt_op_args *args;                          /* (n_instructions) */
     dpti_buffer arena;                          /* its own, if the replica's is too small for it */
     size_t result_bytes;                        /* offset of the result in the arena */
-    dpti_exchange_places *exchanges;            /* (n_segments) */
+    dpti_exchange_places (*exchanges)[DPTI_MOST_PARTS]; /* (n_segments) */
     dpti_recorded (*recorded)[DPTI_RECORDINGS]; /* (n_segments) */
     uint64_t clock;
 } dpti_executable;

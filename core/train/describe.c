@@ -19,8 +19,10 @@ static size_t exchange_bytes(const dpt_trainer *t, const dpti_program *p)
     size_t n = 0;
     if (t->n_devices == 1) return 0;
     for (size_t i = 0; i < p->n_segments; i++) {
-        if (p->segments[i].exchange == DPTI_EXCHANGE_PARTS) n += p->segments[i].count;
-        if (p->segments[i].exchange == DPTI_EXCHANGE_GRADIENTS) n += t->model->flat_size;
+        const dpti_segment *s = &p->segments[i];
+        for (size_t k = 0; s->exchange == DPTI_EXCHANGE_BRING && k < s->n_parts; k++)
+            n += s->parts[k].count;
+        if (s->exchange == DPTI_EXCHANGE_GRADIENTS) n += t->model->flat_size;
     }
     return n * sizeof(float);
 }

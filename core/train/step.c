@@ -120,12 +120,15 @@ static pass pass_at(const dpti_share *share, size_t batch, size_t first, size_t 
                   .last = left <= most && batch + 1 == share->n_batches};
 }
 
-/* A segment that commits nothing; a device without samples has nothing to do in it. */
+/* A segment that commits nothing; a device without samples has nothing to do in it, and where parts
+   are taken that were brought just now there is nothing to do for anybody. */
 static dpt_status compute(dpti_share *share, size_t segment, const pass *p)
 {
     dpti_worker *w = share->worker;
-    const bool ends = w->train.program.segments[segment].exchange == DPTI_EXCHANGE_GRADIENTS;
-    if (p->n_samples == 0) return DPT_OK;
+    const dpti_segment *s = &w->train.program.segments[segment];
+    const bool ends = s->exchange == DPTI_EXCHANGE_GRADIENTS;
+    if (p->n_samples == 0 || (s->exchange == DPTI_EXCHANGE_TAKE && s->first == s->last))
+        return DPT_OK;
     w->looking = p->last;
     DPT_TRY(dpti_worker_run(w, &w->train, segment, p->n_samples,
                             ends ? share->result + 2 * p->first : NULL, &share->times));
@@ -144,21 +147,37 @@ static dpt_status look_at_sum(void *user)
     return dpti_finite_all(&w->finite) ? DPT_OK : DPT_E_NOT_FINITE;
 }
 
-static dpt_status gather_parts(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
+/* What the device brings, or takes, behind a segment; `items` has room for DPTI_MOST_PARTS. */
+static dpti_gather parts_of(const dpti_worker *w, size_t segment, const pass *p,
+                            dpti_gather_part *items)
+{
+    const dpti_segment *s = &w->train.program.segments[segment];
+    const dpti_exchange_places *places = w->train.exchanges[segment];
+    for (size_t i = 0; i < s->n_parts; i++)
+        items[i] = (dpti_gather_part){places[i].part, places[i].parts, s->parts[i].count};
+    return (dpti_gather){.rank = w->rank,
+                         .contributes = p->n_samples > 0,
+                         .items = items,
+                         .n = s->n_parts,
+                         .moving = w->replica.moving};
+}
+
+static void bring_parts(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
+{
+    const dpti_worker *w = share->worker;
+    dpti_gather_part items[DPTI_MOST_PARTS];
+    const dpti_gather what = parts_of(w, segment, p, items);
+    const bool sound = *mine == DPT_OK;
+    dpti_allgather_bring(w->trainer->allgather, &what, mine, &share->times);
+    if (sound && *mine == DPT_E_NOT_FINITE) *mine = not_finite(share, "statistics");
+}
+
+static dpt_status take_parts(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
 {
     dpti_worker *w = share->worker;
-    const dpti_exchange_places *places = &w->train.exchanges[segment];
-    const dpti_gather what = {.rank = w->rank,
-                              .count = w->train.program.segments[segment].count,
-                              .contributes = p->n_samples > 0,
-                              .part = places->part,
-                              .parts = places->parts,
-                              .moving = w->replica.moving};
-    const bool sound = *mine == DPT_OK;
-    const dpt_status verdict =
-        dpti_allgather_run(w->trainer->allgather, &what, mine, &share->times);
-    if (sound && *mine == DPT_E_NOT_FINITE) *mine = not_finite(share, "statistics");
-    DPT_TRY(verdict);
+    dpti_gather_part items[DPTI_MOST_PARTS];
+    const dpti_gather what = parts_of(w, segment, p, items);
+    DPT_TRY(dpti_allgather_take(w->trainer->allgather, &what, mine, &share->times));
     if (what.contributes && *mine == DPT_OK) moves(w, DPTI_SPAN_EXCHANGE);
     return DPT_OK;
 }
@@ -206,7 +225,8 @@ static dpt_status exchange(dpti_share *share, size_t segment, const pass *p, dpt
                                    .look = look_at_sum,
                                    .user = w};
     switch (s->exchange) {
-    case DPTI_EXCHANGE_PARTS: return gather_parts(share, segment, p, mine);
+    case DPTI_EXCHANGE_BRING: bring_parts(share, segment, p, mine); return DPT_OK;
+    case DPTI_EXCHANGE_TAKE: return take_parts(share, segment, p, mine);
     case DPTI_EXCHANGE_BUCKET:
         if (p->last) bring(share, &who, segment, mine);
         return DPT_OK;

@@ -16,9 +16,11 @@ static size_t most_channels(const dpt_model *model)
     return most;
 }
 
+/* Three statistics of a channel forward, and two sums of as many layers as meet at once backward. */
 size_t dpti_trainer_part_size(const dpt_trainer *trainer)
 {
-    return 3 * most_channels(trainer->model);
+    const size_t most = 2 * DPTI_MOST_PARTS > 3 ? 2 * DPTI_MOST_PARTS : 3;
+    return most * most_channels(trainer->model);
 }
 
 static bool allocate_shares(dpt_trainer *t)

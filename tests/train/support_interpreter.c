@@ -151,13 +151,13 @@ static void run_segment(const interpreter *it, const interpreter_device *device,
 /* ---- All of them ----------------------------------------------------------------------------- */
 
 /* Row d of everybody's parts is device d's part; zeros if it has no samples. */
-static void exchange_parts(interpreter *it, const dpti_segment *s)
+static void exchange_part(interpreter *it, const dpti_part *p)
 {
     for (size_t to = 0; to < it->n_devices; to++)
         for (size_t from = 0; from < it->n_devices; from++) {
-            double *row = it->devices[to].tensors[s->parts] + from * s->count;
-            const double *part = it->devices[from].tensors[s->part];
-            for (size_t i = 0; i < s->count; i++)
+            double *row = it->devices[to].tensors[p->parts] + from * p->count;
+            const double *part = it->devices[from].tensors[p->part];
+            for (size_t i = 0; i < p->count; i++)
                 row[i] = it->devices[from].n_samples ? part[i] : 0;
         }
 }
@@ -204,7 +204,8 @@ double interpreter_compute(interpreter *it, const uint32_t *records, const size_
         if (segment->commits) break;
         for (size_t d = 0; d < it->n_devices; d++)
             if (shares[d] > 0) run_segment(it, &it->devices[d], s, inv_batch);
-        if (segment->exchange == DPTI_EXCHANGE_PARTS) exchange_parts(it, segment);
+        for (size_t i = 0; segment->exchange == DPTI_EXCHANGE_TAKE && i < segment->n_parts; i++)
+            exchange_part(it, &segment->parts[i]);
         trains = trains || segment->exchange == DPTI_EXCHANGE_GRADIENTS;
     }
     if (trains) sum_gradients(it);

@@ -122,10 +122,13 @@ static void gather_parts(test *t, const dpti_program *p, size_t behind, bool *wr
 {
     for (size_t s = 0; s < p->n_segments; s++) {
         const dpti_segment *segment = &p->segments[s];
-        if (segment->exchange != DPTI_EXCHANGE_PARTS || segment->last != behind) continue;
-        CHECK(written[segment->part] && !written[segment->parts]);
-        CHECK_SIZE(p->tensors[segment->part].fixed_bytes, 4 * segment->count);
-        written[segment->parts] = true;
+        if (segment->last != behind) continue;
+        for (size_t i = 0; i < segment->n_parts; i++) {
+            const dpti_part *part = &segment->parts[i];
+            CHECK(written[part->part] && !written[part->parts]);
+            CHECK_SIZE(p->tensors[part->part].fixed_bytes, 4 * part->count);
+            if (segment->exchange == DPTI_EXCHANGE_TAKE) written[part->parts] = true;
+        }
     }
 }
 
