@@ -40,17 +40,18 @@ typedef struct dpti_gather {
 } dpti_gather;
 
 /* [driver] Every rank brings its parts to a meeting, waiting for nobody, then takes everybody's
-   away; what it has to do meanwhile does not touch the parts.  All call both in the same order, each
-   with the same `what` in both.
+   away; what it has to do meanwhile does not touch the parts.  All call both in the same order,
+   each with the same `what` in both.
 
-   A rank that contributes brings what `part` holds and gets all parts, enqueued to `parts`; one that
-   does not counts as zeros and gets nothing.  *mine is this rank's status so far, and becomes the
-   failure of its own transfers, or DPT_E_NOT_FINITE if its part is not: the others would not know
-   where that came from.  If any rank brings a failure nobody gets anything, and all get the first
-   failure in rank order; a rank that fails after it has brought its parts, or in taking them away,
-   brings that to the next meeting.  The device's earlier work has passed (sync) before `bring`, and
-   so has what `take` enqueued before.  Added to *times, which may be NULL: EXCHANGE, for bringing
-   the parts, and WAITING; they are still on their way, from `moving` on. */
+   A rank that contributes brings what `part` holds and gets all parts, enqueued to `parts`; one
+   that does not counts as zeros and gets nothing.  *mine is this rank's status so far, and becomes
+   the failure of its own transfers, or DPT_E_NOT_FINITE if its part is not: the others would not
+   know where that came from.  If any rank brings a failure nobody gets anything, and all get the
+   first failure in rank order; a rank that fails after it has brought its parts, or in taking them
+   away, brings that to the next meeting.  The device's earlier work has passed (sync) before
+   `bring`, and so has what `take` enqueued before.  Added to *times, which may be NULL: EXCHANGE,
+   for bringing the parts, and WAITING; they are still on their way, from `moving` on.  What goes to
+   other processes goes when the first rank of this one takes its parts. */
 void dpti_allgather_bring(dpti_allgather *allgather, const dpti_gather *what, dpt_status *mine,
                           dpti_times *times);
 DPT_CHECK_RESULT dpt_status dpti_allgather_take(dpti_allgather *allgather, const dpti_gather *what,

@@ -95,25 +95,26 @@ dpt_status dpti_emit_held(dpti_compiler *c)
     return held == SIZE_MAX ? DPT_OK : emit_filters(c, held);
 }
 
-/* Devices will still meet at a batch-norm before node i. */
+/* Devices will still meet over the sums of a batch-norm before node i. */
 static bool meets_before(const dpti_compiler *c, size_t i)
 {
     if (dpti_n_parts(c) == 1) return false;
     while (i-- > 0)
-        if (c->model->nodes[i].kind == DPTI_NODE_BATCH_NORM) return true;
+        if (c->model->nodes[i].kind == DPTI_NODE_BATCH_NORM && c->sums[i] == DPTI_NO_TENSOR)
+            return true;
     return false;
 }
 
-/* Nobody waits for a filter's gradient as for that of a convolution's input: it can be computed at
-   the next meeting, while others are on their way there.  No longer than to the next layer's, which
-   is written behind it. */
+/* Nobody waits for the gradient of filters as for that of a convolution's input: it can be computed
+   at the next meeting, while others are on their way there.  It is held back no longer than to the
+   next layer's, which is written behind it. */
 static dpt_status hold_filters(dpti_compiler *c, size_t i)
 {
+    const bool passes_on = !is_input(c, c->root[c->model->nodes[i].inputs[0]]);
     DPT_TRY(dpti_emit_held(c));
+    if (!c->options->holds_filters || !passes_on || !meets_before(c, i)) return emit_filters(c, i);
     c->held = i;
-    return meets_before(c, i) && !is_input(c, c->root[c->model->nodes[i].inputs[0]])
-               ? DPT_OK
-               : dpti_emit_held(c);
+    return DPT_OK;
 }
 
 /* Of a linear layer's outputs from `first` on. */
@@ -243,8 +244,8 @@ static dpt_status emit_batch_norm_sums(dpti_compiler *c, size_t i, dpti_part *of
     return DPTI_EMIT(c, partial, ((int[]){dy, x, c->moments[i]}), ((int[]){of->part, dw, db}));
 }
 
-/* A batch-norm whose output nothing but this one's adds, as on a shortcut with a convolution: their
-   gradients are the same, so both bring their sums to one meeting. */
+/* A batch-norm whose gradient is complete with what this one passes on, as that of a shortcut with
+   a convolution: both can bring their sums to one meeting. */
 static bool is_twin(const dpti_compiler *c, size_t residual)
 {
     return residual != SIZE_MAX && dpti_n_parts(c) > 1 &&

@@ -26,9 +26,9 @@ typedef struct dpti_compiler {
     dpt_activation *activation; /* of a root: fused behind it */
     int *value, *gradient;      /* of a root: tensors */
     int *moments;               /* of a norm: likewise */
-    int *sums;                  /* of a batch-norm: those of its gradients, once they are gathered */
-    size_t held;                /* a convolution whose filters' gradient waits for a meeting, or
-                                   SIZE_MAX */
+    int *sums;   /* of a batch-norm: those of its gradients, once they are gathered */
+    size_t held; /* a convolution whose filters' gradient waits for a meeting, or
+                    SIZE_MAX */
     /* Gradients of weights, in elements of the flat buffer: those from `written` on are written,
        and those from `bucketed` on are in a bucket. */
     size_t written, bucketed;
@@ -111,7 +111,7 @@ DPT_CHECK_RESULT dpt_status dpti_emit_forward(dpti_compiler *c, size_t node);
 DPT_CHECK_RESULT dpt_status dpti_emit_loss(dpti_compiler *c);
 DPT_CHECK_RESULT dpt_status dpti_emit_loss_backward(dpti_compiler *c); /* backward.c */
 DPT_CHECK_RESULT dpt_status dpti_emit_backward(dpti_compiler *c, size_t node);
-DPT_CHECK_RESULT dpt_status dpti_emit_held(dpti_compiler *c); /* what is held back, if anything */
+DPT_CHECK_RESULT dpt_status dpti_emit_held(dpti_compiler *c);   /* what is held back, if anything */
 DPT_CHECK_RESULT dpt_status dpti_emit_update(dpti_compiler *c); /* update.c */
 
 #endif

@@ -147,7 +147,8 @@ dpt_status dpti_bring_parts(const dpti_compiler *c, dpti_part *parts, size_t n)
 dpt_status dpti_take_parts(const dpti_compiler *c, const dpti_part *parts, size_t n)
 {
     if (dpti_n_parts(c) == 1) return DPT_OK;
-    /* Both are there while the exchange moves one into the other, behind the last instruction. */
+    /* They come behind the last instruction.  The parts themselves were read when they were
+       brought, and what was computed since may lie where they lay. */
     for (size_t i = 0; i < n; i++)
         extend_life(c->program, parts[i].parts, c->program->n_instructions - 1);
     return end_at_meeting(c, DPTI_EXCHANGE_TAKE, parts, n);

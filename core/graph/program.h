@@ -116,8 +116,10 @@ typedef struct dpti_program_options {
     float label_smoothing;
     dpt_augment_options augment;
     dpti_optimizer optimizer;
-    size_t n_parts;  /* devices whose batch-norm statistics are combined, in so many exchanges;
-                        0 or 1: every device takes its own */
+    size_t n_parts;     /* devices whose batch-norm statistics are combined, in so many exchanges;
+                           0 or 1: every device takes its own */
+    bool holds_filters; /* n_parts > 1: gradients of filters are computed at meetings, between bring
+                           and take; the bits are the same */
     bool accumulate; /* gradients are added to, for shares that are worked off in several passes */
     /* Elements of the least bucket, and by it of the least slice; 0: gradients are exchanged with
        nobody.  What is computed, and so its bits, depends on this, but neither on how large buckets

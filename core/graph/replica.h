@@ -61,12 +61,12 @@ typedef struct dpti_exchange_places {
 typedef struct dpti_executable {
     dpti_replica *replica;
     dpti_program program;
-    dpti_op *ops;                               /* (n_instructions) */
-    dpt_op_args *args;                          /* (n_instructions) */
-    dpti_buffer arena;                          /* its own, if the replica's is too small for it */
-    size_t result_bytes;                        /* offset of the result in the arena */
+    dpti_op *ops;        /* (n_instructions) */
+    dpt_op_args *args;   /* (n_instructions) */
+    dpti_buffer arena;   /* its own, if the replica's is too small for it */
+    size_t result_bytes; /* offset of the result in the arena */
     dpti_exchange_places (*exchanges)[DPTI_MOST_PARTS]; /* (n_segments) */
-    dpti_recorded (*recorded)[DPTI_RECORDINGS]; /* (n_segments) */
+    dpti_recorded (*recorded)[DPTI_RECORDINGS];         /* (n_segments) */
     uint64_t clock;
 } dpti_executable;
 

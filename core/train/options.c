@@ -241,7 +241,9 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
                                .augment = o->augment,
                                .least_bucket = least_bucket(t, o),
                                .exchange_at_end = o->no_overlap,
-                               .n_parts = o->batch_norm == DPT_BATCH_NORM_SYNC ? t->n_devices : 1};
+                               .n_parts = o->batch_norm == DPT_BATCH_NORM_SYNC ? t->n_devices : 1,
+                               /* Other processes hear of a part when it is taken (allgather.h). */
+                               .holds_filters = !t->processes};
     DPT_TRY(take_optimizer(t, o));
     DPT_TRY(check_loss(t));
     DPT_TRY(dpti_trainer_check_answers(t, t->data));

@@ -16,7 +16,7 @@ static size_t most_channels(const dpt_model *model)
     return most;
 }
 
-/* Three statistics of a channel forward, and two sums of as many layers as meet at once backward. */
+/* Three statistics of a channel forward; backward two sums, of as many layers as meet at once. */
 size_t dpti_trainer_part_size(const dpt_trainer *trainer)
 {
     const size_t most = 2 * DPTI_MOST_PARTS > 3 ? 2 * DPTI_MOST_PARTS : 3;

@@ -415,7 +415,7 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_lose_flights(dpt_trainer *trainer, size
 /* The same for those that were given up outside of a step: a job that is posted to one would run on
    the caller's thread and wait there for the others. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_lose_hung(dpt_trainer *trainer);
-/* The most elements of a batch-norm's part (trainer.c). */
+/* The most elements that a device brings to a meeting over batch-norms (trainer.c). */
 size_t dpti_trainer_part_size(const dpt_trainer *trainer);
 /* At the trainer's end: releases what lost devices hold, where they can be called. */
 void dpti_trainer_tidy_lost(dpt_trainer *trainer);

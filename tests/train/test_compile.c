@@ -319,6 +319,7 @@ static void divide_batch(test *t, setting *s)
     interpreter one, three;
     dpti_program_options options = s->options;
     options.n_parts = DEVICES;
+    options.holds_filters = true;
     if (interpret(t, s, &s->options, 1, &one) && interpret(t, s, &options, DEVICES, &three)) {
         const double loss = loss_of(&one);
         for (size_t i = 0; i < sizeof divisions / sizeof *divisions; i++) {

@@ -101,7 +101,8 @@ static size_t check_cuts(test *t, const dpt_model *m, const dpti_program_options
 
 static size_t check_program(test *t, const dpt_model *m, size_t n_parts, size_t least)
 {
-    const dpti_program_options options = {.n_parts = n_parts, .least_bucket = least};
+    const dpti_program_options options = {
+        .n_parts = n_parts, .holds_filters = true, .least_bucket = least};
     return check_cuts(t, m, &options, least);
 }
 

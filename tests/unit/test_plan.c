@@ -62,10 +62,22 @@ static dpt_value normalised(dpt_model *m, dpt_value x)
     return head(m, dpt_dropout(m, x, 0.5f));
 }
 
+/* A shortcut with a convolution, behind a layer that both branches read. */
+static dpt_value projected(dpt_model *m, dpt_value x)
+{
+    const dpt_norm_options relu = {.activation = DPT_ACT_RELU};
+    x = dpt_batch_norm(m, convolution(m, x, "a", 4, DPT_ACT_NONE), "a.norm", &relu);
+    dpt_value y = dpt_batch_norm(m, convolution(m, x, "b", 4, DPT_ACT_NONE), "b.norm", &relu);
+    y = dpt_batch_norm(m, convolution(m, y, "c", 4, DPT_ACT_NONE), "c.norm", NULL);
+    x = dpt_batch_norm(m, convolution(m, x, "d", 4, DPT_ACT_NONE), "d.norm", NULL);
+    return head(m, dpt_activate(m, dpt_add(m, y, x), DPT_ACT_RELU));
+}
+
 /* What a network is compiled for. */
 typedef struct purpose {
     dpt_dtype type;
     size_t n_parts;
+    bool at_once; /* no filters are held back */
     dpt_loss loss;
 } purpose;
 
@@ -86,6 +98,7 @@ static bool build(test *t, dpt_value (*network)(dpt_model *, dpt_value), purpose
                                           .purpose = DPTI_PURPOSE_TRAIN,
                                           .type = p.type,
                                           .n_parts = p.n_parts,
+                                          .holds_filters = !p.at_once,
                                           .loss = p.loss,
                                           .optimizer = {.momentum = 0.9f}};
     const dpti_program_options inference = {.data = &data, .type = p.type, .loss = p.loss};
@@ -235,6 +248,7 @@ static void residuals(test *t)
 static void norms(test *t)
 {
     check_network(t, normalised);
+    check_network(t, projected);
 }
 
 static size_t count(const dpti_program *p, dpt_op_kind kind)
@@ -243,6 +257,98 @@ static size_t count(const dpti_program *p, dpt_op_kind kind)
     for (size_t i = 0; i < p->n_instructions; i++)
         n += p->instructions[i].desc.kind == kind;
     return n;
+}
+
+/* Devices that have brought their parts have `between` to compute before they take all of them: a
+   convolution's gradient of filters, or NULL for nothing. */
+static void check_meeting(test *t, const dpti_program *p, size_t bring, size_t n_parts,
+                          const char *between)
+{
+    REQUIRE(bring + 1 < p->n_segments);
+    const dpti_segment *s = &p->segments[bring], *next = s + 1;
+    CHECK(s->exchange == DPTI_EXCHANGE_BRING && next->exchange == DPTI_EXCHANGE_TAKE);
+    CHECK_SIZE(s->n_parts, n_parts);
+    CHECK_SIZE(next->n_parts, n_parts);
+    for (size_t i = 0; i < n_parts; i++) {
+        const dpti_part *part = &s->parts[i];
+        CHECK(part->parts == next->parts[i].parts);
+        CHECK_SIZE(p->tensors[part->part].last, s->last - 1);
+        CHECK_SIZE(p->tensors[part->parts].first, next->last - 1);
+    }
+    if (!CHECK_SIZE(next->last - next->first, between ? 1 : 0) || !between) return;
+    CHECK(p->instructions[next->first].desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS);
+    CHECK(strcmp(p->instructions[next->first].layer, between) == 0);
+}
+
+static void filters_wait_for_a_meeting(test *t)
+{
+    built b;
+    size_t meetings[8], n = 0;
+    if (build(t, projected, (purpose){.n_parts = 3}, &b)) {
+        const dpti_program *p = &b.training;
+        for (size_t s = 0; s < p->n_segments; s++)
+            if (p->segments[s].exchange == DPTI_EXCHANGE_BRING && n < 8) meetings[n++] = s;
+        if (CHECK_SIZE(n, 4 + 3)) {
+            for (size_t i = 0; i < 4; i++)
+                check_meeting(t, p, meetings[i], 1, NULL);
+            check_meeting(t, p, meetings[4], 2, NULL); /* d.norm and c.norm */
+            check_meeting(t, p, meetings[5], 1, "c");
+            check_meeting(t, p, meetings[6], 1, "b");
+        }
+        CHECK_SIZE(count(p, DPT_OP_CONV2D_BACKWARD_WEIGHTS), 4);
+    }
+    release(&b);
+}
+
+/* Each layer's filters before its input. */
+static void check_at_once(test *t, purpose with, size_t n_segments)
+{
+    built b;
+    if (build(t, projected, with, &b)) {
+        const dpti_program *p = &b.training;
+        CHECK_SIZE(p->n_segments, n_segments);
+        CHECK_SIZE(count(p, DPT_OP_CONV2D_BACKWARD_DATA), 3);
+        for (size_t i = 0; i < p->n_instructions; i++) {
+            if (p->instructions[i].desc.kind != DPT_OP_CONV2D_BACKWARD_DATA) continue;
+            const dpti_instruction *before = &p->instructions[i - 1];
+            CHECK(before->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS);
+            CHECK(strcmp(before->layer, p->instructions[i].layer) == 0);
+        }
+    }
+    release(&b);
+}
+
+static void nothing_is_held_back(test *t)
+{
+    check_at_once(t, (purpose){.n_parts = 1}, 2);
+    check_at_once(t, (purpose){.n_parts = 3, .at_once = true}, 2 + 2 * (4 + 3));
+}
+
+/* The sums of a batch-norm that others have added to before, as large as they are: c.norm's
+   gradient is complete with what d.norm passes on. */
+static dpt_value added_twice(dpt_model *m, dpt_value x)
+{
+    x = dpt_batch_norm(m, convolution(m, x, "a", 4, DPT_ACT_NONE), "a.norm", NULL);
+    dpt_value y = dpt_batch_norm(m, convolution(m, x, "c", 4, DPT_ACT_NONE), "c.norm", NULL);
+    x = dpt_batch_norm(m, convolution(m, x, "d", 4, DPT_ACT_NONE), "d.norm", NULL);
+    x = dpt_add(m, y, x);
+    return head(m, dpt_add(m, x, convolution(m, y, "e", 4, DPT_ACT_TANH)));
+}
+
+static void twins_meet_once(test *t)
+{
+    built b;
+    size_t n = 0, n_parts = 0;
+    check_network(t, added_twice);
+    if (build(t, added_twice, (purpose){.n_parts = 2}, &b))
+        for (size_t s = 0; s < b.training.n_segments; s++) {
+            const dpti_segment *segment = &b.training.segments[s];
+            n += segment->exchange == DPTI_EXCHANGE_BRING;
+            if (segment->exchange == DPTI_EXCHANGE_BRING) n_parts += segment->n_parts;
+        }
+    CHECK_SIZE(n, 3 + 2);
+    CHECK_SIZE(n_parts, 3 + 3);
+    release(&b);
 }
 
 static void neighbours_are_fused(test *t)
@@ -331,6 +437,9 @@ int main(int argc, char **argv)
         {"a chain of layers", chains},
         {"residual connections", residuals},
         {"normalisations and what is exchanged for them", norms},
+        {"filters wait for a meeting", filters_wait_for_a_meeting},
+        {"nothing is held back", nothing_is_held_back},
+        {"twins meet once", twins_meet_once},
         {"neighbours are fused", neighbours_are_fused},
         {"parameters are packed", parameters_are_packed},
         {"layouts round trip", layouts_round_trip},
