@@ -26,9 +26,8 @@ typedef struct dpti_compiler {
     dpt_activation *activation; /* of a root: fused behind it */
     int *value, *gradient;      /* of a root: tensors */
     int *moments;               /* of a norm: likewise */
-    int *sums;   /* of a batch-norm: those of its gradients, once they are gathered */
-    size_t held; /* a convolution whose filters' gradient waits for a meeting, or
-                    SIZE_MAX */
+    int *sums;                  /* of a batch-norm: those of backward, once they are gathered */
+    size_t held; /* a convolution whose filters' gradient waits for a meeting, or SIZE_MAX */
     /* Gradients of weights, in elements of the flat buffer: those from `written` on are written,
        and those from `bucketed` on are in a bucket. */
     size_t written, bucketed;
