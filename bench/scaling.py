@@ -175,9 +175,11 @@ def layers_of(path):
 
 
 def gathers_of(path):
-    """Exchanges of batch-norm's statistics: one forward and one backward a layer."""
-    return 2 * sum("batchnorm" in line or "batch-norm" in line or " batch_norm" in line
-                   for line in open(path))
+    """Exchanges of batch-norm's statistics: one forward and one backward a layer, but that of a
+    shortcut and the one that it is added to come to one."""
+    layers = [line for line in open(path)
+              if "batchnorm" in line or "batch-norm" in line or " batch_norm" in line]
+    return 2 * len(layers) - sum("downsample" in line for line in layers)
 
 
 def steps_of(path, typical):
@@ -276,7 +278,7 @@ def predict(arguments):
     parser.add_argument("--parameters", type=float, default=11.17e6, help="of the model")
     parser.add_argument("--batch", type=int, default=256, help="samples a device of the mix, on average")
     parser.add_argument("--per-process", type=int, default=4, help="devices of a host, in one process")
-    parser.add_argument("--gathers", type=int, default=40,
+    parser.add_argument("--gathers", type=int, default=37,
                         help="exchanges of batch-norm's statistics in a step; 0 for --batchnorm local")
     parser.add_argument("--devices", type=int, nargs="+", default=[8, 64, 512, 4096])
     options = parser.parse_args(arguments)
