@@ -27,7 +27,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define DPT_BACKEND_ABI 9u
+#define DPT_BACKEND_ABI 10u
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
@@ -212,6 +212,9 @@ typedef struct dpt_stream_ops {
     dpt_status (*event_wait)(dpt_stream *stream, dpt_event *event);
     /* required.  *done says whether the work before the recorded event has passed. */
     dpt_status (*event_query)(dpt_event *event, bool *done);
+    /* required.  Waits until the work before the recorded event has passed, and for nothing behind
+       it; reports deferred failures. */
+    dpt_status (*event_sync)(dpt_event *event);
     /* required.  Seconds of device time between two events that have passed. */
     dpt_status (*event_elapsed)(dpt_event *start, dpt_event *end, double *seconds);
 } dpt_stream_ops;
@@ -248,6 +251,7 @@ typedef struct dpt_step_block {
    backward-data operator then multiplies dx by that activation's derivative, taken from x, so that
    dx is the gradient before the activation.  It applies to the whole sum when accumulating.
    "acc": honours DPT_RUN_ACCUMULATE: the output is added to and not overwritten.
+   "halt": honours dpt_op_args.halt: where that is not 0 nothing is written.
 
    kind                    in                                      out
    GATHER                  data (any, U8 or F32), index (n) U32    x (n,count): (value-mean)*scale
@@ -284,11 +288,14 @@ typedef struct dpt_step_block {
    SQUARED_ERROR           y (n,count), target (n,count)           result (n,2): loss, 0
    SQUARED_ERROR_GRADIENT  y (n,count), target (n,count)           result (n,2), dy (n,count)
    MULTIPLY                a (n,count), b (n,count)                c = a * b
-   ADD                     a (n,count), b (n,count)                c = alpha * a + beta * b
+   ADD                     a (n,count), b (n,count)                c = alpha * a + beta * b    halt
    AFFINE                  a (n,count)                             c = alpha * a + beta
    SGD                     gradient (count)                        w (count), [velocity (count)]
-   ADAMW                   gradient (count)                        w, m, v (count each)
+                                                                                               halt
+   ADAMW                   gradient (count)                        w, m, v (count each)        halt
    CLIP_NORM                                                       gradient (count)
+   CHECK_FINITE            x (n,count) F32                         halt (1): 1 if any x is infinite
+                                                                   or not a number, else left alone
 
    GATHER with augmentation (desc.augment) has a third input, sample (n) U32: what keys its
      random numbers; see dpt_augment.
@@ -373,7 +380,8 @@ typedef struct dpt_step_block {
     X(AFFINE, elementwise)                                                                         \
     X(SGD, sgd)                                                                                    \
     X(ADAMW, adamw)                                                                                \
-    X(CLIP_NORM, clip_norm)
+    X(CLIP_NORM, clip_norm)                                                                        \
+    X(CHECK_FINITE, check_finite)
 
 typedef enum dpt_op_kind {
 #define DPT_OP_ENUM(name, member) DPT_OP_##name,
@@ -510,6 +518,10 @@ typedef struct dpt_clip_norm_desc {
     float max_norm;
 } dpt_clip_norm_desc;
 
+typedef struct dpt_check_finite_desc {
+    size_t count;
+} dpt_check_finite_desc;
+
 typedef struct dpt_op_desc {
     dpt_op_kind kind;
     dpt_dtype type; /* of activations and their gradients: T of the table */
@@ -528,6 +540,7 @@ typedef struct dpt_op_desc {
         dpt_sgd_desc sgd;
         dpt_adamw_desc adamw;
         dpt_clip_norm_desc clip_norm;
+        dpt_check_finite_desc check_finite;
     } u;
 } dpt_op_desc;
 
@@ -581,6 +594,7 @@ typedef struct dpt_op_args {
     dpt_location out[DPT_MAX_OUTPUTS];
     dpt_location workspace;
     dpt_location step; /* of a dpt_step_block; set for operators that read it (signature.c) */
+    dpt_location halt; /* of one float32, for operators that honour it; {NULL, 0}: never halts */
     uint32_t flags;
 } dpt_op_args;
 

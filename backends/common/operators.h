@@ -60,6 +60,7 @@ dpt_op_prepare dpt_prepare_elementwise;
 dpt_op_prepare dpt_prepare_sgd;
 dpt_op_prepare dpt_prepare_adamw;
 dpt_op_prepare dpt_prepare_clip_norm;
+dpt_op_prepare dpt_prepare_check_finite;
 
 /* ---- For preparations ------------------------------------------------------------------------ */
 

@@ -80,6 +80,7 @@ static dpt_status run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dp
                  .n_samples = n_samples,
                  .workspace = dpt_cpu_address(args->workspace),
                  .step = dpt_cpu_address(args->step),
+                 .halt = dpt_cpu_address(args->halt),
                  .accumulate = (args->flags & DPT_RUN_ACCUMULATE) != 0},
         .alone = !((double)n_samples * op->plan.work >= alone_work),
     };

@@ -19,6 +19,7 @@ typedef struct dpt_cpu_call {
     void *out[DPT_MAX_OUTPUTS];
     float *workspace;
     const dpt_step_block *step;
+    const float *halt; /* where it is not 0 the kernel is not called; NULL: it is */
     bool accumulate;
     uint32_t pattern; /* of a fill */
 } dpt_cpu_call;

@@ -20,16 +20,22 @@ typedef struct work_list {
     size_t n_works;
 } work_list;
 
+/* All threads say the same: what writes the word has passed. */
+static void do_work(const dpt_cpu_work *work, unsigned thread, unsigned n_threads)
+{
+    if (work->call.halt && *work->call.halt != 0.0f) return;
+    if (!work->alone)
+        work->kernel(&work->call, thread, n_threads);
+    else if (thread == 0)
+        work->kernel(&work->call, 0, 1);
+}
+
 static void do_works(const void *argument, unsigned thread, unsigned n_threads)
 {
     const work_list *list = argument;
     for (size_t i = 0; i < list->n_works; i++) {
-        const dpt_cpu_work *work = &list->works[i];
         if (i > 0) dpt_cpu_barrier(list->team, thread, n_threads);
-        if (!work->alone)
-            work->kernel(&work->call, thread, n_threads);
-        else if (thread == 0)
-            work->kernel(&work->call, 0, 1);
+        do_work(&list->works[i], thread, n_threads);
     }
 }
 
@@ -37,7 +43,7 @@ void dpt_cpu_team_do(dpt_cpu_team *team, const dpt_cpu_work *works, size_t n_wor
 {
     if (n_works == 0) return;
     if (n_works == 1 && works[0].alone) {
-        works[0].kernel(&works[0].call, 0, 1);
+        do_work(&works[0], 0, 1);
         return;
     }
     const work_list list = {.team = team, .works = works, .n_works = n_works};
@@ -142,6 +148,11 @@ static dpt_status event_query(dpt_event *event, bool *done)
     return DPT_OK;
 }
 
+static dpt_status event_sync(dpt_event *event)
+{
+    return check_recorded(event, &event->device->error);
+}
+
 static dpt_status event_elapsed(dpt_event *start, dpt_event *end, double *seconds)
 {
     DPT_TRY(check_recorded(start, &start->device->error));
@@ -159,5 +170,6 @@ const dpt_stream_ops dpt_cpu_stream_ops = {
     .event_record = event_record,
     .event_wait = event_wait,
     .event_query = event_query,
+    .event_sync = event_sync,
     .event_elapsed = event_elapsed,
 };

@@ -50,18 +50,36 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-dpt_status dpt_cuda_wait(dpt_stream *stream)
+/* Asks for a while, as waking up costs about as much, and then sleeps. */
+typedef cudaError_t ask_fn(const void *what);
+
+static cudaError_t ask_stream(const void *what)
 {
-    static const double patience_seconds = 50e-6; /* about what waking up costs */
+    return cudaStreamQuery(((const dpt_stream *)what)->queue);
+}
+
+static cudaError_t ask_event(const void *what)
+{
+    return cudaEventQuery(((const dpt_event *)what)->event);
+}
+
+/* cudaErrorNotReady: not yet. */
+static cudaError_t look(ask_fn *ask, const void *what)
+{
+    static const double patience_seconds = 50e-6;
     const double start = now();
     cudaError_t code;
     do
-        code = cudaStreamQuery(stream->queue);
+        code = ask(what);
     while (code == cudaErrorNotReady && now() - start < patience_seconds);
-    if (code == cudaErrorNotReady) {
-        (void)cudaGetLastError();
-        code = cudaStreamSynchronize(stream->queue);
-    }
+    if (code == cudaErrorNotReady) (void)cudaGetLastError();
+    return code;
+}
+
+dpt_status dpt_cuda_wait(dpt_stream *stream)
+{
+    cudaError_t code = look(ask_stream, stream);
+    if (code == cudaErrorNotReady) code = cudaStreamSynchronize(stream->queue);
     return code == cudaSuccess ? DPT_OK : deferred(stream->device, code, "cudaStreamSynchronize");
 }
 
@@ -72,7 +90,7 @@ static dpt_status event_create(dpt_device *device, dpt_event **out)
     dpt_event *event = malloc(sizeof *event);
     if (!event) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for an event");
     *event = (dpt_event){.device = device};
-    const cudaError_t code = cudaEventCreateWithFlags(&event->event, cudaEventDefault);
+    const cudaError_t code = cudaEventCreateWithFlags(&event->event, cudaEventBlockingSync);
     if (code != cudaSuccess) {
         free(event);
         return DPT_CUDA_FAIL(&device->error, code, "cudaEventCreateWithFlags");
@@ -114,6 +132,14 @@ static dpt_status event_query(dpt_event *event, bool *done)
     return DPT_OK;
 }
 
+static dpt_status event_sync(dpt_event *event)
+{
+    if (!event->recorded) return DPT_OK;
+    cudaError_t code = look(ask_event, event);
+    if (code == cudaErrorNotReady) code = cudaEventSynchronize(event->event);
+    return code == cudaSuccess ? DPT_OK : deferred(event->device, code, "cudaEventSynchronize");
+}
+
 static dpt_status event_elapsed(dpt_event *start, dpt_event *end, double *seconds)
 {
     float milliseconds = 0.0f;
@@ -133,5 +159,6 @@ const dpt_stream_ops dpt_cuda_stream_ops = {
     .event_record = event_record,
     .event_wait = event_wait,
     .event_query = event_query,
+    .event_sync = event_sync,
     .event_elapsed = event_elapsed,
 };

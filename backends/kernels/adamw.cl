@@ -7,13 +7,14 @@ SEPARATE_ROUNDING
 
 /* gradient (count) -> w, m, v (count each) */
 KERNEL void dpt_adamw(OUT(float, w), OUT(float, m), OUT(float, v), IN(float, gradient),
-                      IN(u32, step), const adamw_params p)
+                      IN(u32, step), IN(float, halt), const adamw_params p)
 {
     TENSOR_OUT(float, w);
     TENSOR_OUT(float, m);
     TENSOR_OUT(float, v);
     TENSOR_IN(float, gradient);
     TENSOR_IN(u32, step);
+    if (HALTED(p)) return;
     const float lr = AS_FLOAT(step[STEP_LR]);
     const float rate = lr * AS_FLOAT(step[STEP_ADAM_SCALE_M]);
     const float scale_v = AS_FLOAT(step[STEP_ADAM_SCALE_V]);

@@ -7,6 +7,8 @@
 typedef struct adamw_params {
     u64 count, decay_count;
     float beta1, beta2, epsilon, weight_decay;
+    u32 halts; /* HALTED */
+    u32 unused;
 } adamw_params;
 
 #endif

@@ -177,6 +177,10 @@ typedef float act;
 
 #endif
 
+/* Whether an operator that honours a halt word, which it takes as IN(float, halt), has to leave
+   everything as it is; p.halts says whether it was given one. */
+#define HALTED(p) ((p).halts && halt_base[halt_place] != 0.0f)
+
 /* The words of the step block (core/backend.h, dpt_step_block), for kernels that read it:
    IN(u32, step), then AS_FLOAT(step[STEP_LR]). */
 #define STEP_LR           0

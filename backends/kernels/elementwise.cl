@@ -16,11 +16,13 @@ KERNEL void dpt_multiply(OUT(act, c), IN(act, a), IN(act, b), const elementwise_
 }
 
 /* c = alpha * a + beta * b */
-KERNEL void dpt_add(OUT(act, c), IN(act, a), IN(act, b), const elementwise_params p)
+KERNEL void dpt_add(OUT(act, c), IN(act, a), IN(act, b), IN(float, halt),
+                    const elementwise_params p)
 {
     TENSOR_OUT(act, c);
     TENSOR_IN(act, a);
     TENSOR_IN(act, b);
+    if (HALTED(p)) return;
     FOR_ELEMENTS (i, p.count)
         PUT(c, i, p.alpha * GET(a, i) + p.beta * GET(b, i));
 }

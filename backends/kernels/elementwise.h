@@ -7,6 +7,8 @@
 typedef struct elementwise_params {
     u64 count; /* elements of all samples */
     float alpha, beta;
+    u32 halts; /* of an addition: HALTED */
+    u32 unused;
 } elementwise_params;
 
 #endif

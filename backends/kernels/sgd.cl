@@ -12,11 +12,13 @@ DEVICE float decayed(float gradient, float w, u64 i, const sgd_params p)
 }
 
 /* gradient (count) -> w (count) */
-KERNEL void dpt_sgd(OUT(float, w), IN(float, gradient), IN(u32, step), const sgd_params p)
+KERNEL void dpt_sgd(OUT(float, w), IN(float, gradient), IN(u32, step), IN(float, halt),
+                    const sgd_params p)
 {
     TENSOR_OUT(float, w);
     TENSOR_IN(float, gradient);
     TENSOR_IN(u32, step);
+    if (HALTED(p)) return;
     const float lr = AS_FLOAT(step[STEP_LR]);
     FOR_ELEMENTS (i, p.count)
         w[i] -= lr * decayed(gradient[i], w[i], i, p);
@@ -24,12 +26,13 @@ KERNEL void dpt_sgd(OUT(float, w), IN(float, gradient), IN(u32, step), const sgd
 
 /* gradient (count) -> w, velocity (count each) */
 KERNEL void dpt_sgd_momentum(OUT(float, w), OUT(float, velocity), IN(float, gradient),
-                             IN(u32, step), const sgd_params p)
+                             IN(u32, step), IN(float, halt), const sgd_params p)
 {
     TENSOR_OUT(float, w);
     TENSOR_OUT(float, velocity);
     TENSOR_IN(float, gradient);
     TENSOR_IN(u32, step);
+    if (HALTED(p)) return;
     const float lr = AS_FLOAT(step[STEP_LR]);
     FOR_ELEMENTS (i, p.count) {
         const float g = decayed(gradient[i], w[i], i, p);

@@ -8,7 +8,7 @@ typedef struct sgd_params {
     u64 count, decay_count;
     float momentum, weight_decay;
     u32 nesterov;
-    u32 unused;
+    u32 halts; /* HALTED */
 } sgd_params;
 
 #endif

@@ -131,6 +131,12 @@ static dpt_status event_query(dpt_event *event, bool *done)
     return DPT_OK;
 }
 
+static dpt_status event_sync(dpt_event *event)
+{
+    const cl_int code = event->event ? clWaitForEvents(1, &event->event) : CL_SUCCESS;
+    return code == CL_SUCCESS ? DPT_OK : deferred(event->device, code, "clWaitForEvents");
+}
+
 static dpt_status event_elapsed(dpt_event *start, dpt_event *end, double *seconds)
 {
     cl_ulong from = 0, to = 0;
@@ -153,5 +159,6 @@ const dpt_stream_ops dpt_cl_stream_ops = {
     .event_record = event_record,
     .event_wait = event_wait,
     .event_query = event_query,
+    .event_sync = event_sync,
     .event_elapsed = event_elapsed,
 };

@@ -51,6 +51,7 @@ static const char *missing_required(const dpt_backend *b)
     REQUIRE(stream, event_record);
     REQUIRE(stream, event_wait);
     REQUIRE(stream, event_query);
+    REQUIRE(stream, event_sync);
     REQUIRE(stream, event_elapsed);
     REQUIRE(operators, prepare);
     REQUIRE(operators, release);

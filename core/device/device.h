@@ -159,6 +159,8 @@ DPT_CHECK_RESULT dpt_status dpti_sync(dpti_device *device);
 DPT_CHECK_RESULT dpt_status dpti_event_create(dpti_device *device, dpt_event **out);
 void dpti_event_destroy(dpti_device *device, dpt_event *event); /* accepts NULL */
 DPT_CHECK_RESULT dpt_status dpti_event_record(dpti_device *device, dpt_event *event);
+DPT_CHECK_RESULT dpt_status dpti_event_query(dpti_device *device, dpt_event *event, bool *done);
+DPT_CHECK_RESULT dpt_status dpti_event_sync(dpti_device *device, dpt_event *event);
 DPT_CHECK_RESULT dpt_status dpti_event_elapsed(dpti_device *device, dpt_event *start,
                                                dpt_event *end, double *seconds);
 
@@ -248,6 +250,7 @@ typedef struct dpti_signature {
     dpti_slot out[DPT_MAX_OUTPUTS];
     bool reads_step;     /* args.step must be set */
     bool may_accumulate; /* honours DPT_RUN_ACCUMULATE */
+    bool may_halt;       /* honours args.halt */
     bool per_step;       /* n is 1: works on whole tensors, once a step */
 } dpti_signature;
 
@@ -304,6 +307,7 @@ typedef struct dpti_binding {
     dpti_place in[DPT_MAX_INPUTS];
     dpti_place out[DPT_MAX_OUTPUTS];
     dpti_place workspace, step;
+    dpti_place halt; /* or {NULL, 0} */
     uint32_t flags;
 } dpti_binding;
 

@@ -239,6 +239,18 @@ dpt_status dpti_event_record(dpti_device *device, dpt_event *event)
                      "stream.event_record");
 }
 
+dpt_status dpti_event_query(dpti_device *device, dpt_event *event, bool *done)
+{
+    DPT_TRY(dpti_begin_call(device));
+    return DPTI_CALL(device, stream_of(device)->event_query(event, done), "stream.event_query");
+}
+
+dpt_status dpti_event_sync(dpti_device *device, dpt_event *event)
+{
+    DPT_TRY(dpti_begin_call(device));
+    return DPTI_CALL(device, stream_of(device)->event_sync(event), "stream.event_sync");
+}
+
 dpt_status dpti_event_elapsed(dpti_device *device, dpt_event *start, dpt_event *end,
                               double *seconds)
 {

@@ -191,11 +191,16 @@ dpt_status dpti_bind(const dpti_op *op, size_t n_samples, const dpti_binding *bi
     };
     const wanted_place workspace = {.name = "workspace", .n_bytes = op->info.workspace_bytes};
     const wanted_place step = {.name = "step", .n_bytes = sizeof(dpt_step_block)};
+    const wanted_place halt = {.name = "halt", .n_bytes = sizeof(float)};
     DPT_TRY(bind_row(op, &in, n_samples));
     DPT_TRY(bind_row(op, &outs, n_samples));
     if (workspace.n_bytes > 0)
         DPT_TRY(bind_place(op, &binding->workspace, workspace, &args.workspace));
     if (signature->reads_step) DPT_TRY(bind_place(op, &binding->step, step, &args.step));
+    if (binding->halt.buffer && !signature->may_halt)
+        return DPT_FAIL(&op->device->base.error, DPT_E_INTERNAL, "%s does not halt",
+                        dpti_op_name(op->desc.kind));
+    if (binding->halt.buffer) DPT_TRY(bind_place(op, &binding->halt, halt, &args.halt));
     *out = args;
     return DPT_OK;
 }

@@ -492,6 +492,7 @@ static dpt_status elementwise(const dpt_op_desc *desc, dpti_signature *out, dpt_
     add_in(out, activations("a", desc, count));
     if (desc->kind != DPT_OP_AFFINE) add_in(out, activations("b", desc, count));
     add_out(out, activations("c", desc, count));
+    out->may_halt = desc->kind == DPT_OP_ADD;
     return DPT_OK;
 }
 
@@ -515,7 +516,7 @@ static dpt_status sgd(const dpt_op_desc *desc, dpti_signature *out, dpt_error *e
     add_out(out, whole("w", DPT_F32, count));
     if (d->momentum > 0.0f) add_out(out, whole("velocity", DPT_F32, count));
     out->reads_step = true; /* lr */
-    out->per_step = true;
+    out->per_step = out->may_halt = true;
     return DPT_OK;
 }
 
@@ -533,7 +534,7 @@ static dpt_status adamw(const dpt_op_desc *desc, dpti_signature *out, dpt_error 
     add_out(out, whole("m", DPT_F32, count));
     add_out(out, whole("v", DPT_F32, count));
     out->reads_step = true; /* lr and Adam's scales */
-    out->per_step = true;
+    out->per_step = out->may_halt = true;
     return DPT_OK;
 }
 
@@ -545,6 +546,15 @@ static dpt_status clip_norm(const dpt_op_desc *desc, dpti_signature *out, dpt_er
     DPT_TRY(check_number("a largest norm", d->max_norm, 0x1p-100f, INFINITY, error));
     add_out(out, whole("gradient", DPT_F32, count));
     out->per_step = true;
+    return DPT_OK;
+}
+
+static dpt_status check_finite(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+{
+    size_t count;
+    DPT_TRY(EXTENT(&count, error, desc->u.check_finite.count));
+    add_in(out, sampled("x", DPT_F32, count));
+    add_out(out, whole("halt", DPT_F32, 1));
     return DPT_OK;
 }
 

@@ -19,6 +19,7 @@ typedef enum dpti_home {
     DPTI_HOME_LABELS,
     DPTI_HOME_INDEX, /* the step buffer: which records of the data set this step takes */
     DPTI_HOME_ROWS,  /* 0, 1, ...: where those lie that were sent with the step */
+    DPTI_HOME_HALT,  /* the halt word of a program that is whole */
 } dpti_home;
 
 typedef struct dpti_program_tensor {
@@ -37,6 +38,7 @@ typedef struct dpti_instruction {
     int in[DPT_MAX_INPUTS], out[DPT_MAX_OUTPUTS]; /* tensors, or DPTI_NO_TENSOR */
     uint32_t flags;                               /* DPT_RUN_ACCUMULATE */
     bool per_step;                                /* runs once a step, with n = 1, not per sample */
+    bool halts;                                   /* writes nothing where the halt word is not 0 */
     const char *layer;                            /* for messages */
 } dpti_instruction;
 
@@ -69,7 +71,7 @@ typedef struct dpti_segment {
     size_t begin, end; /* BUCKET: the first one ends where weights end, each other one where the one
                           before it begins */
     /* Changes what lasts: runs only after every exchange before it was confirmed, and on every
-       device, also on those without samples. */
+       device, also on those without samples; or, in a program that is whole, halts. */
     bool commits;
 } dpti_segment;
 
@@ -120,6 +122,10 @@ typedef struct dpti_program_options {
                            0 or 1: every device takes its own */
     bool holds_filters; /* n_parts > 1: gradients of filters are computed at meetings, between bring
                            and take; the bits are the same */
+    /* A step is one segment, which the host need not look into: a device that exchanges nothing, and
+       does a step in one pass, sets the replica's halt word itself if a loss or a gradient is not
+       finite, and changes nothing that lasts while it is set. */
+    bool whole;
     bool accumulate; /* gradients are added to, for shares that are worked off in several passes */
     /* Elements of the least bucket, and by it of the least slice; 0: gradients are exchanged with
        nobody.  What is computed, and so its bits, depends on this, but neither on how large buckets

@@ -24,6 +24,8 @@ dpt_status dpti_replica_create(dpti_device *device, const dpt_model *model, size
     if (adamw || optimizer->momentum != 0) DPT_TRY(make_flat(device, model, &out->velocity));
     if (adamw) DPT_TRY(make_flat(device, model, &out->squares));
     DPT_TRY(dpti_alloc(device, dpti_step_bytes(capacity), &out->step));
+    DPT_TRY(dpti_alloc(device, sizeof(float), &out->halt));
+    DPT_TRY(dpti_fill(&out->halt, 0, 0, sizeof(float)));
     DPT_TRY(dpti_event_create(device, &out->moving));
     DPT_TRY(dpti_event_create(device, &out->start));
     DPT_TRY(dpti_event_create(device, &out->end));
@@ -36,6 +38,7 @@ void dpti_replica_destroy(dpti_replica *replica)
     dpti_event_destroy(replica->device, replica->end);
     dpti_event_destroy(replica->device, replica->start);
     dpti_event_destroy(replica->device, replica->moving);
+    dpti_free(&replica->halt);
     dpti_free(&replica->step);
     dpti_free(&replica->arena);
     dpti_free(&replica->squares);
@@ -48,7 +51,8 @@ void dpti_replica_destroy(dpti_replica *replica)
 size_t dpti_replica_bytes(const dpti_replica *replica)
 {
     return replica->parameters.n_bytes + replica->gradients.n_bytes + replica->velocity.n_bytes +
-           replica->squares.n_bytes + replica->arena.n_bytes + replica->step.n_bytes;
+           replica->squares.n_bytes + replica->arena.n_bytes + replica->step.n_bytes +
+           replica->halt.n_bytes;
 }
 
 /* ---- Binding --------------------------------------------------------------------------------- */
@@ -74,6 +78,7 @@ static dpti_place place_of(const binder *b, int tensor)
     case DPTI_HOME_IMAGES: return (dpti_place){b->data->images, 0};
     case DPTI_HOME_LABELS: return (dpti_place){b->data->answers, 0};
     case DPTI_HOME_INDEX: return (dpti_place){&r->step, DPTI_STEP_INDEX_OFFSET};
+    case DPTI_HOME_HALT: return (dpti_place){&r->halt, 0};
     case DPTI_HOME_ROWS: return (dpti_place){b->data->rows, 0};
     }
     return (dpti_place){0};
@@ -91,6 +96,7 @@ static dpt_status bind_instruction(const binder *b, size_t i)
     if (x->ops[i].info.workspace_bytes)
         binding.workspace = (dpti_place){b->arena, b->plan->workspace_offsets[i]};
     if (x->ops[i].signature.reads_step) binding.step = (dpti_place){&x->replica->step, 0};
+    if (instruction->halts) binding.halt = (dpti_place){&x->replica->halt, 0};
     return dpti_bind(&x->ops[i], x->ops[i].max_samples, &binding, &x->args[i]);
 }
 
@@ -300,7 +306,9 @@ static dpt_status enqueue(dpti_executable *x, size_t segment, size_t n_samples)
 {
     const dpti_segment *s = &x->program.segments[segment];
     for (size_t i = s->first; i < s->last; i++) {
-        const size_t n = x->program.instructions[i].per_step ? 1 : n_samples;
+        const dpti_instruction *instruction = &x->program.instructions[i];
+        const size_t n = instruction->per_step ? 1 : n_samples;
+        x->touched = x->touched || instruction->halts;
         DPT_TRY(dpti_run(&x->ops[i], n, &x->args[i]));
     }
     return DPT_OK;
@@ -362,12 +370,16 @@ dpt_status dpti_executable_run(dpti_executable *executable, size_t segment, size
 {
     dpti_executable *x = executable;
     dpti_device *device = x->replica->device;
+    x->touched = false;
     if (!dpti_can_record(device)) return enqueue(x, segment, n_samples);
     dpti_recorded *entry = find_recorded(x->recorded[segment], n_samples);
     if (!is_for(entry, n_samples)) DPT_TRY(begin_entry(device, entry, n_samples));
     entry->used = ++x->clock;
-    if (!dpti_records_late(device) && !entry->recording && !entry->refused)
-        DPT_TRY(record(x, segment, entry));
+    if (!dpti_records_late(device) && !entry->recording && !entry->refused) {
+        const dpt_status recorded = record(x, segment, entry);
+        x->touched = false; /* nothing has run */
+        DPT_TRY(recorded);
+    }
     if (entry->recording) return dpti_recording_replay(device, entry->recording);
     DPT_TRY(enqueue(x, segment, n_samples));
     entry->ran = true;

@@ -28,6 +28,7 @@ typedef struct dpti_replica {
     dpti_buffer velocity, squares;     /* the optimizer's state, where it has it; likewise */
     dpti_buffer arena;                 /* shared by the programs, grown by the first */
     dpti_buffer step;
+    dpti_buffer halt; /* one float32, 0 until a step of a program that is whole was not finite */
     dpt_event *moving;      /* before transfers that a segment waits for */
     dpt_event *start, *end; /* around a segment */
 } dpti_replica;
@@ -68,6 +69,7 @@ typedef struct dpti_executable {
     dpti_exchange_places (*exchanges)[DPTI_MOST_PARTS]; /* (n_segments) */
     dpti_recorded (*recorded)[DPTI_RECORDINGS];         /* (n_segments) */
     uint64_t clock;
+    bool touched; /* the last run may have changed what lasts, though it failed */
 } dpti_executable;
 
 /* Where a program finds its data, in a memory that the device sees. */

@@ -1,9 +1,18 @@
-/* The committing segment: clipping, the optimizer, running statistics. */
+/* The committing segment: clipping, the optimizer, running statistics; and what a program that is
+   whole has in place of a vote before it. */
 #include "graph/compile.h"
 
 static dpti_instruction per_step(dpt_op_desc desc)
 {
     return (dpti_instruction){.desc = desc, .per_step = true, .layer = "optimizer"};
+}
+
+/* An instruction that changes what lasts. */
+static dpti_instruction lasting(const dpti_compiler *c, dpt_op_desc desc)
+{
+    dpti_instruction instruction = per_step(desc);
+    instruction.halts = c->options->whole;
+    return instruction;
 }
 
 static dpt_status emit_clipping(dpti_compiler *c, int gradients)
@@ -21,12 +30,12 @@ static dpt_status emit_sgd(dpti_compiler *c, int gradients, int parameters, size
     const dpti_optimizer *o = &c->options->optimizer;
     int velocity = DPTI_NO_TENSOR;
     if (o->momentum != 0) DPT_TRY(dpti_add_view(c, DPTI_HOME_VELOCITY, 0, &velocity));
-    const dpti_instruction sgd = per_step((dpt_op_desc){.kind = DPT_OP_SGD,
-                                                        .u.sgd = {.count = c->model->flat_trained,
-                                                                  .decay_count = decay_count,
-                                                                  .momentum = o->momentum,
-                                                                  .weight_decay = o->weight_decay,
-                                                                  .nesterov = o->nesterov}});
+    const dpti_instruction sgd = lasting(c, (dpt_op_desc){.kind = DPT_OP_SGD,
+                                                          .u.sgd = {.count = c->model->flat_trained,
+                                                                    .decay_count = decay_count,
+                                                                    .momentum = o->momentum,
+                                                                    .weight_decay = o->weight_decay,
+                                                                    .nesterov = o->nesterov}});
     return DPTI_EMIT(c, sgd, ((int[]){gradients}), ((int[]){parameters, velocity}));
 }
 
@@ -37,13 +46,13 @@ static dpt_status emit_adamw(dpti_compiler *c, int gradients, int parameters, si
     DPT_TRY(dpti_add_view(c, DPTI_HOME_VELOCITY, 0, &m));
     DPT_TRY(dpti_add_view(c, DPTI_HOME_SQUARES, 0, &v));
     const dpti_instruction adamw =
-        per_step((dpt_op_desc){.kind = DPT_OP_ADAMW,
-                               .u.adamw = {.count = c->model->flat_trained,
-                                           .decay_count = decay_count,
-                                           .beta1 = o->beta1,
-                                           .beta2 = o->beta2,
-                                           .epsilon = o->epsilon,
-                                           .weight_decay = o->weight_decay}});
+        lasting(c, (dpt_op_desc){.kind = DPT_OP_ADAMW,
+                                 .u.adamw = {.count = c->model->flat_trained,
+                                             .decay_count = decay_count,
+                                             .beta1 = o->beta1,
+                                             .beta2 = o->beta2,
+                                             .epsilon = o->epsilon,
+                                             .weight_decay = o->weight_decay}});
     return DPTI_EMIT(c, adamw, ((int[]){gradients}), ((int[]){parameters, m, v}));
 }
 
@@ -54,9 +63,10 @@ static dpt_status emit_moving_average(dpti_compiler *c, size_t offset, size_t co
     int running, batch;
     DPT_TRY(dpti_add_view(c, DPTI_HOME_PARAMETERS, offset, &running));
     DPT_TRY(dpti_add_view(c, DPTI_HOME_GRADIENTS, offset, &batch));
-    const dpti_instruction average = per_step((dpt_op_desc){
-        .kind = DPT_OP_ADD,
-        .u.elementwise = {.count = count, .alpha = 1.0f - momentum, .beta = momentum}});
+    const dpti_instruction average = lasting(
+        c, (dpt_op_desc){
+               .kind = DPT_OP_ADD,
+               .u.elementwise = {.count = count, .alpha = 1.0f - momentum, .beta = momentum}});
     return DPTI_EMIT(c, average, ((int[]){running, batch}), ((int[]){running}));
 }
 
@@ -77,6 +87,25 @@ static dpt_status emit_statistics(dpti_compiler *c)
     }
     return begin == m->flat_size ? DPT_OK
                                  : emit_moving_average(c, begin, m->flat_size - begin, momentum);
+}
+
+static dpti_instruction looking(size_t count)
+{
+    return (dpti_instruction){
+        .desc = {.kind = DPT_OP_CHECK_FINITE, .u.check_finite = {.count = count}},
+        .layer = "look"};
+}
+
+dpt_status dpti_emit_look(dpti_compiler *c)
+{
+    const dpti_instruction losses = looking(c->program->result_elements);
+    dpti_instruction all = looking(c->model->flat_size);
+    int gradients, halt;
+    all.per_step = true;
+    DPT_TRY(dpti_add_view(c, DPTI_HOME_GRADIENTS, 0, &gradients));
+    DPT_TRY(dpti_add_view(c, DPTI_HOME_HALT, 0, &halt));
+    DPT_TRY(DPTI_EMIT(c, losses, ((int[]){c->program->result}), ((int[]){halt})));
+    return DPTI_EMIT(c, all, ((int[]){gradients}), ((int[]){halt}));
 }
 
 dpt_status dpti_emit_update(dpti_compiler *c)

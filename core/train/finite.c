@@ -1,7 +1,6 @@
 /* Gradients that are not finite (finite.h), and what is said of them. */
 #include "train/finite.h"
 
-#include "base/base.h"
 #include "train/trainer.h"
 
 #include <stdlib.h>
@@ -9,82 +8,48 @@
 
 /* ---- A device's look at its own -------------------------------------------------------------- */
 
-/* Long enough that a row is work, short enough that a small network has several. */
-enum { ROW = 4096, PLACE = 256 };
-
-static dpt_status prepare_run(const dpti_replica *r, size_t i, size_t first, size_t count,
-                              dpti_finite *f)
-{
-    const dpt_op_desc desc = {.kind = DPT_OP_SQUARED_ERROR, .u.squared_error = {.count = count}};
-    DPT_TRY(dpti_prepare(r->device, &desc, f->rows[i], &f->ops[i]));
-    f->looks = true;
-    if (f->ops[i].info.workspace_bytes > 0)
-        return DPT_FAIL(&r->device->base.error, DPT_E_UNSUPPORTED, "a squared error with scratch");
-    const dpti_place gradients = {&r->gradients, first * sizeof(float)};
-    dpti_binding binding = {.in = {gradients, gradients}, .out = {{&f->results, f->places[i]}}};
-    if (f->ops[i].signature.reads_step) binding.step = (dpti_place){&r->step, 0};
-    return dpti_bind(&f->ops[i], f->rows[i], &binding, &f->args[i]);
-}
-
 static dpt_status create(const dpti_replica *r, size_t begin, size_t end, dpti_finite *f)
 {
-    const size_t n = end - begin, rest = n % ROW;
-    const size_t counts[DPTI_FINITE_RUNS] = {ROW, rest}, firsts[] = {begin, end - rest};
-    f->rows[0] = n / ROW;
-    f->rows[1] = rest > 0;
-    f->places[1] = dpti_round_up(f->rows[0] * 2 * sizeof(float), PLACE);
-    const size_t n_bytes = f->places[1] + PLACE;
+    const dpt_op_desc desc = {.kind = DPT_OP_CHECK_FINITE,
+                              .u.check_finite = {.count = end - begin}};
+    const dpti_place gradients = {&r->gradients, begin * sizeof(float)};
     void *host = NULL;
-    DPT_TRY(dpti_alloc(r->device, n_bytes, &f->results));
-    DPT_TRY(dpti_host_alloc(r->device, n_bytes, &host));
+    DPT_TRY(dpti_alloc(r->device, sizeof *f->host, &f->found));
+    DPT_TRY(dpti_host_alloc(r->device, sizeof *f->host, &host));
     f->host = host;
-    for (size_t i = 0; i < DPTI_FINITE_RUNS; i++)
-        if (f->rows[i] > 0) DPT_TRY(prepare_run(r, i, firsts[i], counts[i], f));
-    return DPT_OK;
+    DPT_TRY(dpti_prepare(r->device, &desc, 1, &f->op));
+    f->looks = true;
+    const dpti_binding binding = {.in = {gradients}, .out = {{&f->found, 0}}};
+    return dpti_bind(&f->op, 1, &binding, &f->args);
 }
 
 dpt_status dpti_finite_create(const dpti_replica *replica, size_t begin, size_t end,
                               dpti_finite *out)
 {
     *out = (dpti_finite){.looks = false};
-    if (begin == end) return DPT_OK;
-    const dpt_status status = create(replica, begin, end, out);
-    if (status != DPT_E_UNSUPPORTED) return status;
-    dpti_finite_destroy(out);
-    return DPT_OK;
+    return begin == end ? DPT_OK : create(replica, begin, end, out);
 }
 
 void dpti_finite_destroy(dpti_finite *finite)
 {
-    dpti_device *device = finite->results.device;
-    for (size_t i = 0; i < DPTI_FINITE_RUNS; i++)
-        dpti_release(&finite->ops[i]);
+    dpti_device *device = finite->found.device;
+    dpti_release(&finite->op);
     if (device) dpti_host_free(device, finite->host);
-    dpti_free(&finite->results);
+    dpti_free(&finite->found);
     *finite = (dpti_finite){.looks = false};
-}
-
-static size_t result_bytes(const dpti_finite *f)
-{
-    return f->places[1] + f->rows[1] * 2 * sizeof(float);
 }
 
 dpt_status dpti_finite_enqueue(const dpti_finite *finite)
 {
     if (!finite->looks) return DPT_OK;
-    for (size_t i = 0; i < DPTI_FINITE_RUNS; i++)
-        if (finite->rows[i] > 0)
-            DPT_TRY(dpti_run(&finite->ops[i], finite->rows[i], &finite->args[i]));
-    return dpti_download(finite->host, &finite->results, 0, result_bytes(finite));
+    DPT_TRY(dpti_fill(&finite->found, 0, 0, sizeof *finite->host));
+    DPT_TRY(dpti_run(&finite->op, 1, &finite->args));
+    return dpti_download(finite->host, &finite->found, 0, sizeof *finite->host);
 }
 
 bool dpti_finite_all(const dpti_finite *finite)
 {
-    if (!finite->looks) return true;
-    for (size_t i = 0; i < DPTI_FINITE_RUNS; i++)
-        for (size_t k = 0; k < finite->rows[i]; k++)
-            if (!(finite->host[finite->places[i] / sizeof(float) + 2 * k] == 0.0f)) return false;
-    return true;
+    return !finite->looks || *finite->host == 0.0f;
 }
 
 /* ---- In an island ---------------------------------------------------------------------------- */

@@ -4,9 +4,8 @@
    Where devices sum on the host, the sum is looked at while it is in the cache, and whose part it
    comes from only if it is not finite; over processes each part, before their vote
    (collective/allreduce.h).  A device that sums with nobody looks at its own part itself, and so
-   does one in an island, where nobody sees the parts, before it brings each: it takes the squared
-   error of the gradients against themselves, which is 0 for every finite number and not a number
-   for every other. */
+   does one in an island, where nobody sees the parts, before it brings each.  A step that is
+   one piece of work has a look in it (graph/program.h, `whole`). */
 #ifndef DPTI_FINITE_H
 #define DPTI_FINITE_H
 
@@ -14,21 +13,16 @@
 
 typedef struct dpti_worker dpti_worker;
 
-/* The whole rows of a matrix, and what is left behind them. */
-enum { DPTI_FINITE_RUNS = 2 };
-
 typedef struct dpti_finite {
     bool looks;
-    size_t rows[DPTI_FINITE_RUNS];
-    size_t places[DPTI_FINITE_RUNS]; /* of the results, in bytes */
-    dpti_op ops[DPTI_FINITE_RUNS];
-    dpt_op_args args[DPTI_FINITE_RUNS];
-    dpti_buffer results;
-    float *host; /* likewise */
+    dpti_op op;
+    dpt_op_args args;
+    dpti_buffer found; /* one float32, not 0 if any is not finite; */
+    float *host;       /* there it is downloaded to */
 } dpti_finite;
 
-/* [driver] For the replica's gradients [begin, end).  One that cannot take squared errors looks at
-   nothing.  On failure *out holds what was made: destroy it. */
+/* [driver] For the replica's gradients [begin, end).  On failure *out holds what was made: destroy
+   it. */
 DPT_CHECK_RESULT dpt_status dpti_finite_create(const dpti_replica *replica, size_t begin,
                                                size_t end, dpti_finite *out);
 void dpti_finite_destroy(dpti_finite *finite); /* [driver] accepts a zeroed one; zeroes it */

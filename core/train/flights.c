@@ -31,7 +31,7 @@ static void set_adam_scales(const dpt_trainer *t, size_t step, dpt_step_block *b
 static void clear_share(dpti_share *share)
 {
     share->status = DPT_E_CANCELLED;
-    share->committed = false;
+    share->committed = share->under_way = false;
     share->astray = false;
     share->n_samples = 0;
     share->loss = 0;
@@ -80,7 +80,7 @@ static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *rec
         first += flight->shards[i];
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_share *share = &flight->shares[i];
-        share->committed = false; /* should its job never run */
+        share->committed = share->under_way = false; /* should its job never run */
         dpt_step_block block = {
             .lr = lr,
             .inv_batch = 1.0f / (float)flight->n_samples,
@@ -167,15 +167,25 @@ dpt_status dpt_trainer_submit(dpt_trainer *trainer)
 
 /* ---- Collecting ------------------------------------------------------------------------------ */
 
+/* Until it is known what came of a share.  false: the device hangs. */
+static bool await_share(dpt_trainer *t, size_t rank, dpti_share *share)
+{
+    if (!dpti_trainer_await(t, rank, share->ticket)) return false;
+    if (!share->under_way) return true;
+    share->ticket = dpti_driver_post(t->workers[rank].device, dpti_whole_finish, share);
+    return dpti_trainer_await(t, rank, share->ticket);
+}
+
 static void wait_for(dpt_trainer *t, const dpti_flight *flight)
 {
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
         dpti_share *share = &flight->shares[i];
-        if (w->gone || dpti_trainer_await(t, i, share->ticket)) continue;
+        if (w->gone || await_share(t, i, share)) continue;
         share->status = DPT_E_DEVICE_LOST;
         share->error = w->hung_error;
-        if (share->committed) w->stale = true;
+        if (share->committed || share->under_way) w->stale = true;
+        share->under_way = false;
     }
 }
 

@@ -73,33 +73,37 @@ static bool in_passes(const dpti_share *share)
     return dpti_takes_passes(w) || w->trainer->accumulate > 1;
 }
 
+dpt_status dpti_worker_clean(dpti_worker *worker)
+{
+    if (!worker->unclean) return DPT_OK;
+    DPT_TRY(dpti_fill(&worker->replica.gradients, 0, 0, worker->replica.gradients.n_bytes));
+    worker->unclean = false;
+    return DPT_OK;
+}
+
 static dpt_status begin(dpti_share *share)
 {
     dpti_worker *w = share->worker;
     const bool passes = in_passes(share);
     /* Each pass uploads its own, and adds its gradients. */
     DPT_TRY(upload(share, 0, passes ? 0 : share->n_samples));
-    if (!passes && !w->unclean) return DPT_OK;
-    DPT_TRY(dpti_fill(&w->replica.gradients, 0, 0, w->replica.gradients.n_bytes));
-    w->unclean = false;
-    return DPT_OK;
+    w->unclean = w->unclean || passes;
+    return dpti_worker_clean(w);
 }
 
-/* What of this device's is not finite. */
-static dpt_status not_finite(dpti_share *share, const char *flaw)
+dpt_status dpti_share_not_finite(dpti_share *share, const char *flaw)
 {
     share->flaw = flaw;
     return dpti_trainer_diverges(&share->worker->device->base.error, flaw, share->step, share->lr);
 }
 
-/* Losses and hits of the share, downloaded. */
-static dpt_status add_results(dpti_share *share)
+dpt_status dpti_share_add_results(dpti_share *share)
 {
     for (size_t i = 0; i < share->n_samples; i++) {
         share->loss += (double)share->result[2 * i];
         share->hits += share->result[2 * i + 1] != 0.0f;
     }
-    return isfinite(share->loss) ? DPT_OK : not_finite(share, "loss");
+    return isfinite(share->loss) ? DPT_OK : dpti_share_not_finite(share, "loss");
 }
 
 /* A pass over part of the share, within a batch: what the device computes at once. */
@@ -134,8 +138,8 @@ static dpt_status compute(dpti_share *share, size_t segment, const pass *p)
                             ends ? share->result + 2 * p->first : NULL, &share->times));
     w->looking = false;
     if (!p->last) return DPT_OK;
-    if (ends) DPT_TRY(add_results(share));
-    return dpti_worker_saw_finite(w, segment) ? DPT_OK : not_finite(share, "gradients");
+    if (ends) DPT_TRY(dpti_share_add_results(share));
+    return dpti_worker_saw_finite(w, segment) ? DPT_OK : dpti_share_not_finite(share, "gradients");
 }
 
 /* Where the sum is the island's, and no host sees it. */
@@ -169,7 +173,7 @@ static void bring_parts(dpti_share *share, size_t segment, const pass *p, dpt_st
     const dpti_gather what = parts_of(w, segment, p, items);
     const bool sound = *mine == DPT_OK;
     dpti_allgather_bring(w->trainer->allgather, &what, mine, &share->times);
-    if (sound && *mine == DPT_E_NOT_FINITE) *mine = not_finite(share, "statistics");
+    if (sound && *mine == DPT_E_NOT_FINITE) *mine = dpti_share_not_finite(share, "statistics");
 }
 
 static dpt_status take_parts(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
@@ -189,7 +193,7 @@ static void look_at_gradients(dpti_share *share, dpt_status verdict, dpt_status 
     const dpti_blame blame = dpti_allreduce_blame(w->trainer->allreduce, w->rank);
     if (verdict != DPT_E_NOT_FINITE) return;
     if ((blame == DPTI_BLAME_OWN || blame == DPTI_BLAME_SUM) && share->n_samples > 0)
-        *mine = not_finite(share, "gradients");
+        *mine = dpti_share_not_finite(share, "gradients");
     else if (blame != DPTI_BLAME_OWN && *mine == DPT_E_NOT_FINITE)
         *mine = DPT_OK; /* it has seen the sum of others */
 }
@@ -279,45 +283,67 @@ static dpt_status finish_failed(dpti_device *device, dpt_status mine)
     return mine;
 }
 
+/* The detail stands in the device's record. */
+static void end_share(dpti_share *share, dpt_status status)
+{
+    share->status = status;
+    if (status == DPT_OK || status == DPT_E_CANCELLED) return;
+    share->error = share->worker->device->base.error;
+    share->error.status = status;
+}
+
+void dpti_share_commit(dpti_share *share, dpt_status status)
+{
+    share->committed = true;
+    end_share(share, status);
+}
+
+void dpti_share_fail(dpti_share *share, dpt_status status)
+{
+    dpti_worker *w = share->worker;
+    w->halted = true;
+    w->halted_step = share->step;
+    w->unclean = true;
+    status = finish_failed(w->device, status);
+    end_share(share, status != DPT_OK ? status : DPT_E_CANCELLED);
+}
+
 static void run(dpti_share *share)
 {
     dpti_worker *w = share->worker;
+    const size_t last = w->train.program.n_segments - 1;
     dpt_status mine = DPT_OK;
-    if (propose(share, &mine) == DPT_OK) {
-        /* From here on the step counts, whatever happens to this device. */
-        share->committed = true;
-        mine =
-            dpti_worker_run(w, &w->train, w->train.program.n_segments - 1, 0, NULL, &share->times);
-        if (mine != DPT_OK) w->stale = true;
-        share->status = mine;
-    } else {
-        w->halted = true;
-        w->unclean = true;
+    if (propose(share, &mine) != DPT_OK) {
         mine = dpti_allreduce_settle(w->trainer->allreduce, w->rank, mine);
-        mine = finish_failed(w->device, mine);
-        share->status = mine != DPT_OK ? mine : DPT_E_CANCELLED;
+        dpti_share_fail(share, mine);
+        return;
     }
-    if (mine != DPT_OK) {
-        share->error = w->device->base.error;
-        share->error.status = mine;
-    }
+    share->committed = true; /* should the next call never return */
+    mine = dpti_worker_run(w, &w->train, last, 0, NULL, &share->times);
+    if (mine != DPT_OK) w->stale = true;
+    dpti_share_commit(share, mine);
 }
 
 void dpti_step_job(dpti_device *device, void *argument)
 {
     dpti_share *share = argument;
+    dpti_worker *w = share->worker;
     (void)device;
-    share->committed = false;
+    share->committed = share->under_way = false;
     share->flaw = NULL;
     share->astray = false;
     share->loss = 0;
     share->hits = 0;
-    share->worker->moves = share->worker->looking = false;
-    dpti_times_begin(&share->times, share->worker->trainer->traced);
+    w->moves = w->looking = false;
+    dpti_times_begin(&share->times, w->trainer->traced);
     share->status = DPT_E_CANCELLED;
-    if (!share->worker->halted) {
-        run(share);
-        dpti_peers_finish(share);
+    share->finished = dpti_seconds();
+    if (w->halted) return;
+    if (w->whole) {
+        dpti_whole_begin(share);
+        return;
     }
+    run(share);
+    dpti_peers_finish(share);
     share->finished = dpti_seconds();
 }

@@ -238,7 +238,7 @@ size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device)
     const dpti_worker *w = &trainer->workers[own];
     if (w->gone) return 0;
     size_t n_bytes = dpti_replica_bytes(&w->replica) + w->train.arena.n_bytes +
-                     w->finite.results.n_bytes + dpti_feed_bytes(&w->feed);
+                     w->finite.found.n_bytes + dpti_feed_bytes(&w->feed);
     for (size_t i = 0; i < DPTI_TESTS; i++)
         n_bytes += w->tests[i].evaluate.arena.n_bytes + dpti_feed_bytes(&w->tests[i].own_feed);
     return n_bytes;

@@ -51,6 +51,7 @@ struct dpti_share {
     float *result;            /* (capacity, 2) likewise */
     uint64_t ticket;
     /* Written by the job. */
+    bool under_way; /* enqueued whole, and what comes of it is not known (whole.c) */
     dpt_status status; /* DPT_E_CANCELLED: not this device's fault */
     dpt_error error;
     bool committed;   /* the vote was unanimous */
@@ -62,6 +63,13 @@ struct dpti_share {
     dpti_times times;
     double finished; /* when */
 };
+
+/* Points in a device's stream, by which a step that nobody waits for is timed. */
+typedef struct dpti_marks {
+    dpt_event *moving;      /* before its transfers */
+    dpt_event *start, *end; /* around its segment */
+    dpt_event *passed;      /* behind its results */
+} dpti_marks;
 
 /* Data sets that stay bound for evaluation: validation and test data take turns every epoch. */
 enum { DPTI_TESTS = 2 };
@@ -122,6 +130,10 @@ struct dpti_worker {
     const float *views[DPTI_MAX_LASTING];
     float *verified; /* where the replica is downloaded to be hashed; NULL: it is seen in place */
     dpti_executable train;
+    bool whole;                     /* its steps are one piece of work each (whole.c), */
+    dpti_marks marks[DPTI_FLIGHTS]; /* and are timed by these */
+    dpt_event *last_end;            /* of the last one that is over; NULL: no such time is known, */
+    double ended;                   /* when, by the host's clock */
     /* The algorithms that it took when it was built first: built anew, for other shares, and for
        evaluation it takes the same, so that the log's choices are those of the whole run. */
     dpti_recorded_choices kept;
@@ -135,6 +147,7 @@ struct dpti_worker {
     size_t held; /* most samples at once of a step that counts */
     bool halted; /* by its own thread: a step failed; what is in flight behind it is skipped.  Reset
                     by the caller when nothing is in flight. */
+    size_t halted_step; /* which */
     bool unclean; /* by its own thread: a step failed, whose sums, made or not, were of anything:
                      the gradients are not zero where no segment writes them */
     bool stale;   /* its replica missed a committed update */
@@ -257,6 +270,34 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_rebuild(dpt_trainer *trainer);
 
 /* [driver] The job of a share (step.c). */
 void dpti_step_job(dpti_device *device, void *share);
+
+/* ---- Whole steps (whole.c) ---- */
+
+/* Whether a device does a step as one piece of work: the host's side of it is nothing but what the
+   device makes known by its halt word, so the next step is enqueued while it computes.  So it is
+   where nobody is there to exchange with, where the share is one pass, and where the host does not
+   see the device's memory: looking there takes a way to and fro. */
+bool dpti_may_take_whole_steps(const dpti_worker *worker, size_t most);
+/* [driver] On failure what was made is destroyed with the worker's replica. */
+DPT_CHECK_RESULT dpt_status dpti_whole_create(dpti_worker *worker);
+void dpti_whole_destroy(dpti_worker *worker);
+/* [driver] Enqueues a share's step.  If it is under way then, dpti_whole_finish, a job for when the
+   next one is enqueued or nobody submits one, tells what came of it. */
+void dpti_whole_begin(dpti_share *share);
+void dpti_whole_finish(dpti_device *device, void *share);
+
+/* ---- What came of a share (step.c), for its driver ---- */
+
+/* What there is to know of downloaded losses; DPT_E_NOT_FINITE, as below. */
+DPT_CHECK_RESULT dpt_status dpti_share_add_results(dpti_share *share);
+/* DPT_E_NOT_FINITE, with what was not: a constant word. */
+dpt_status dpti_share_not_finite(dpti_share *share, const char *flaw);
+/* Ends a share that has changed what lasts, or, with a failure, should have. */
+void dpti_share_commit(dpti_share *share, dpt_status status);
+/* Ends one that has failed before that; its worker skips what is in flight behind. */
+void dpti_share_fail(dpti_share *share, dpt_status status);
+/* Makes gradients that a failed step has left zero again. */
+DPT_CHECK_RESULT dpt_status dpti_worker_clean(dpti_worker *worker);
 
 /* [driver] Enqueues a segment, waits, and adds what the device took, by its own clock, to *times
    (NULL: nowhere): the segment, throttle included, and transfers before it that worker->moves

@@ -59,7 +59,9 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
         t->replay.choices ? &t->replay.choices[t->first_device + w->rank] : &w->kept;
     DPT_TRY(dpti_upload(&w->replica.parameters, 0, weights, t->model->flat_size * sizeof(float)));
     DPT_TRY(dpti_sync(w->device));
-    DPT_TRY(dpti_finite_create(&w->replica, 0, t->model->flat_size, &w->finite));
+    options.whole = dpti_may_take_whole_steps(w, most);
+    DPT_TRY(options.whole ? dpti_whole_create(w)
+                          : dpti_finite_create(&w->replica, 0, t->model->flat_size, &w->finite));
     DPT_TRY(dpti_verify_create(w));
     if (is_fed(w)) {
         const dpti_feed_size size = {.capacity = most,
@@ -83,6 +85,7 @@ static void destroy_replica(dpti_worker *w)
     dpti_verify_destroy(w);
     dpti_looks_destroy(&w->looks);
     dpti_finite_destroy(&w->finite);
+    dpti_whole_destroy(w);
     dpti_lane_destroy(&w->lane);
     dpti_replica_destroy(&w->replica);
     memset(w->views, 0, sizeof w->views);

@@ -17,10 +17,14 @@ typedef struct suite {
 } suite;
 
 /* One call of an operator. */
+/* The halt word of a call. */
+typedef enum halt_case { HALT_NONE, HALT_ZERO, HALT_SET, N_HALT_CASES } halt_case;
+
 typedef struct op_case {
     dpt_op_desc desc;
     size_t n_samples, max_samples;
     bool accumulate;
+    halt_case halt;
     bool integers; /* small-integer inputs: exact methods must match to the bit */
     bool arena;    /* all tensors in one buffer, else each in its own */
     int in_place;  /* the input whose place the first output takes; -1: none */

@@ -189,6 +189,14 @@ uint16_t inputs_bfloat16(float value)
     return (uint16_t)((bits >> 16) + (below > 0x8000u || (below == 0x8000u && odd) ? 1 : 0));
 }
 
+/* Half of all tensors have one element that is not finite. */
+static void spoil(test_random *random, float *out, size_t n)
+{
+    static const float values[] = {INFINITY, -INFINITY, NAN, -NAN};
+    if (n > 0 && test_random_below(random, 2) == 0)
+        out[test_random_below(random, n)] = values[test_random_below(random, 4)];
+}
+
 void inputs_fill(const dpt_op_desc *desc, size_t slot, bool integers, test_random *random,
                  void *out, size_t n)
 {
@@ -202,6 +210,10 @@ void inputs_fill(const dpt_op_desc *desc, size_t slot, bool integers, test_rando
         } else {
             fill_samples(random, out, n);
         }
+        return;
+    case DPT_OP_CHECK_FINITE:
+        fill_numbers(integers, random, out, n);
+        spoil(random, out, n);
         return;
     case DPT_OP_DROPOUT:
         if (slot != 1) break;
@@ -254,6 +266,7 @@ void inputs_fill_output(const dpt_op_desc *desc, size_t slot, bool integers, tes
                         float *out, size_t n)
 {
     fill_numbers(integers, random, out, n);
+    if (desc->kind == DPT_OP_CHECK_FINITE) out[0] = test_random_below(random, 4) == 0 ? 1.0f : 0.0f;
     if (desc->kind != DPT_OP_ADAMW || slot != 2) return;
     for (size_t i = 0; i < n; i++) /* a mean of squares */
         out[i] *= out[i];

@@ -621,6 +621,16 @@ static void clip_norm(test *t)
     }
 }
 
+static void check_finite(test *t)
+{
+    for (size_t i = 0; i < 6 * N_ELEMENTS(counts) && !conformance_enough(t); i++) {
+        const dpt_op_desc desc = {
+            .kind = DPT_OP_CHECK_FINITE,
+            .u.check_finite = {.count = counts[i / 6] * (i % 2 == 0 ? 1 : 257)}};
+        conformance_vary(t, &desc, i);
+    }
+}
+
 const suite_case operator_cases[] = {
     {"gather", gather},
     {"gather_labels", gather_labels},
@@ -654,6 +664,7 @@ const suite_case operator_cases[] = {
     {"sgd", sgd},
     {"adamw", adamw},
     {"clip_norm", clip_norm},
+    {"check_finite", check_finite},
 };
 const size_t n_operator_cases = N_ELEMENTS(operator_cases);
 

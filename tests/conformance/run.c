@@ -14,7 +14,7 @@ typedef struct call {
     char text[512];
     dpti_op op;
     arena arena;
-    size_t in[DPT_MAX_INPUTS], out[DPT_MAX_OUTPUTS], workspace, step;
+    size_t in[DPT_MAX_INPUTS], out[DPT_MAX_OUTPUTS], workspace, step, halt;
     dpt_step_block block;
 } call;
 
@@ -50,16 +50,20 @@ static void add_tensors(call *k)
                                           .written = true,
                                           .scratch = true});
     k->step = arena_add(a, &(tensor){.name = "step", .dtype = DPT_U8, .n = sizeof(dpt_step_block)});
+    if (c->halt != HALT_NONE)
+        k->halt = arena_add(a, &(tensor){.name = "halt", .dtype = DPT_F32, .n = 1});
 }
 
-/* Whether the call reads an output too: the optimizer's, and those that are accumulated to.  The
-   others keep their poison: who adds to them is seen. */
+/* Whether the call reads an output too: the optimizer's, those that are accumulated to, and those
+   that may be left alone.  The others keep their poison: who adds to them is seen. */
 static bool reads_output(const call *k, size_t output)
 {
+    if (k->c->halt == HALT_SET) return true;
     switch (k->c->desc.kind) {
     case DPT_OP_SGD:
     case DPT_OP_ADAMW:
-    case DPT_OP_CLIP_NORM: return true;
+    case DPT_OP_CLIP_NORM:
+    case DPT_OP_CHECK_FINITE: return true;
     default: return k->c->accumulate && k->op.signature.out[output].accumulates;
     }
 }
@@ -111,6 +115,8 @@ static bool fill_tensors(call *k, test_random *random)
         .adam_scale_v = c->integers ? 0.5f : 3.1f,
     };
     memcpy(arena_before(&k->arena, k->step), &k->block, sizeof k->block);
+    if (c->halt != HALT_NONE)
+        *(float *)arena_before(&k->arena, k->halt) = c->halt == HALT_SET ? 1.0f : 0.0f;
     return true;
 }
 
@@ -130,6 +136,7 @@ static dpt_status bind(const call *k, dpt_op_args *args)
         binding.out[i] = place_of(k, k->out[i]);
     if (k->op.info.workspace_bytes > 0) binding.workspace = place_of(k, k->workspace);
     if (s->reads_step) binding.step = place_of(k, k->step);
+    if (k->c->halt != HALT_NONE) binding.halt = place_of(k, k->halt);
     return dpti_bind(&k->op, k->c->n_samples, &binding, args);
 }
 
@@ -293,7 +300,7 @@ static void compare(test *t, const call *k)
     if (CHECK(doubles_create(k, &d))) {
         const reference_args args = reference_arguments(k, &d, d.out);
         if (CHECK(find_magnitudes(k, &d))) {
-            reference_run(&k->c->desc, k->c->n_samples, &args);
+            if (k->c->halt != HALT_SET) reference_run(&k->c->desc, k->c->n_samples, &args);
             for (size_t i = 0; i < k->op.signature.n_out; i++)
                 compare_output(t, k, i, &d);
         }

@@ -257,7 +257,7 @@ static void events(test *t)
             CHECK_OK(ops->event_record(start, device->stream));
             CHECK_OK(dpti_fill(&m.buffer, 0, i, 1 << 20));
             CHECK_OK(ops->event_record(end, device->stream));
-            CHECK_OK(dpti_sync(device));
+            CHECK_OK(ops->event_sync(end));
             CHECK_OK(ops->event_query(start, &done[0]));
             CHECK_OK(ops->event_query(end, &done[1]));
             CHECK(done[0] && done[1]);

@@ -48,6 +48,7 @@ static size_t work_per_sample(const dpt_op_desc *desc)
     case DPT_OP_SGD:
     case DPT_OP_ADAMW:
     case DPT_OP_CLIP_NORM: return 0;
+    case DPT_OP_CHECK_FINITE: return desc->u.check_finite.count;
     case DPT_OP_COUNT: break;
     }
     return 0;
@@ -74,6 +75,21 @@ static int places_to_share(dpt_op_kind kind)
     }
 }
 
+/* One without a halt word, in all places that it may take, and with one that is 0 or not. */
+static void vary_places(test *t, op_case *c)
+{
+    const dpti_signature signature = signature_of(&c->desc);
+    for (int halt = 0; halt < (signature.may_halt ? N_HALT_CASES : 1); halt++) {
+        c->halt = (halt_case)halt;
+        c->in_place = -1;
+        conformance_check(t, c);
+        for (int i = 0; i < places_to_share(c->desc.kind) && !c->accumulate; i++) {
+            c->in_place = i;
+            conformance_check(t, c);
+        }
+    }
+}
+
 static void vary_call(test *t, op_case *c, test_random *random)
 {
     for (int variant = 0; variant < 4 && !conformance_enough(t); variant++) {
@@ -82,12 +98,7 @@ static void vary_call(test *t, op_case *c, test_random *random)
         if (c->accumulate && !signature_of(&c->desc).may_accumulate) continue;
         c->seed = test_random_u64(random);
         c->arena = test_random_below(random, 2) == 0;
-        c->in_place = -1;
-        conformance_check(t, c);
-        for (int i = 0; i < places_to_share(c->desc.kind) && !c->accumulate; i++) {
-            c->in_place = i;
-            conformance_check(t, c);
-        }
+        vary_places(t, c);
     }
 }
 
@@ -233,17 +244,20 @@ static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
         snprintf(out, n, "count %zu norm %g", desc->u.clip_norm.count,
                  (double)desc->u.clip_norm.max_norm);
         return;
+    case DPT_OP_CHECK_FINITE: snprintf(out, n, "count %zu", desc->u.check_finite.count); return;
     case DPT_OP_COUNT: break;
     }
     snprintf(out, n, "?");
 }
 
+static const char *const halt_words[N_HALT_CASES] = {"", ", halt word 0", ", halted"};
+
 void conformance_describe(const op_case *c, char *out, size_t n_bytes)
 {
     char desc[320];
     describe_desc(&c->desc, desc, sizeof desc);
-    snprintf(out, n_bytes, "%s%s %s, n %zu of %zu%s%s%s%s", dpti_op_name(c->desc.kind),
+    snprintf(out, n_bytes, "%s%s %s, n %zu of %zu%s%s%s%s%s", dpti_op_name(c->desc.kind),
              c->desc.type == DPT_BF16 ? " in bfloat16" : "", desc, c->n_samples, c->max_samples,
-             c->accumulate ? ", accumulate" : "", c->integers ? ", integers" : "",
+             c->accumulate ? ", accumulate" : "", halt_words[c->halt], c->integers ? ", integers" : "",
              c->arena ? ", one buffer" : "", c->in_place >= 0 ? ", in place" : "");
 }

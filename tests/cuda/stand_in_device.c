@@ -289,6 +289,12 @@ static dpt_status event_query(dpt_event *event, bool *done)
     return DPT_OK;
 }
 
+static dpt_status event_sync(dpt_event *event)
+{
+    (void)event;
+    return DPT_OK;
+}
+
 static dpt_status event_elapsed(dpt_event *start, dpt_event *end, double *seconds)
 {
     (void)start;
@@ -316,6 +322,7 @@ static const dpt_stream_ops stream_ops = {
     .event_record = event_record,
     .event_wait = event_wait,
     .event_query = event_query,
+    .event_sync = event_sync,
     .event_elapsed = event_elapsed,
 };
 

@@ -55,6 +55,7 @@ static size_t output_elements(const dpt_op_desc *desc, size_t n)
     case DPT_OP_SGD: return desc->u.sgd.count;
     case DPT_OP_ADAMW: return desc->u.adamw.count;
     case DPT_OP_CLIP_NORM: return desc->u.clip_norm.count;
+    case DPT_OP_CHECK_FINITE: return 1;
     case DPT_OP_COUNT: break;
     }
     return 0;
@@ -182,8 +183,7 @@ dpt_status fault_run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dpt
 {
     fault_state *state = fault_of(stream->device);
     const dpt_backend *inner = state->inner.backend;
-    /* What the core looks at in the gradients has rows, and no samples. */
-    if (op->desc.kind != DPT_OP_SQUARED_ERROR) DPT_TRY(fault_hold(stream->device, n_samples));
+    if (op->desc.kind != DPT_OP_CHECK_FINITE) DPT_TRY(fault_hold(stream->device, n_samples));
     op->n_runs++;
     state->n_updates += is_optimizer(op->desc.kind);
     if (is_loss_gradient(op->desc.kind))

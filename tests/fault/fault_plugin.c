@@ -342,6 +342,18 @@ static dpt_status event_query(dpt_event *event, bool *done)
                            inner_of(event->device)->stream->event_query(event->inner, done));
 }
 
+static dpt_status event_sync(dpt_event *event)
+{
+    DPT_TRY(fault_enter(event->device, "event_sync"));
+    if (event->waits.communicator) {
+        fault_await(&event->waits);
+        event->waits = (fault_wait){.communicator = NULL};
+        DPT_TRY(catch_up(event->stream));
+    }
+    return fault_forwarded(event->device,
+                           inner_of(event->device)->stream->event_sync(event->inner));
+}
+
 static dpt_status event_elapsed(dpt_event *start, dpt_event *end, double *seconds)
 {
     DPT_TRY(fault_enter(start->device, "event_elapsed"));
@@ -459,6 +471,7 @@ static const dpt_stream_ops stream_ops = {
     .event_record = event_record,
     .event_wait = event_wait,
     .event_query = event_query,
+    .event_sync = event_sync,
     .event_elapsed = event_elapsed,
 };
 

@@ -220,6 +220,12 @@ static void clip_norm(const dpt_clip_norm_desc *d, const reference_args *args)
         args->out[0][i] *= factor;
 }
 
+static void check_finite(const dpt_check_finite_desc *d, size_t n, const reference_args *args)
+{
+    for (size_t i = 0; i < n * d->count; i++)
+        if (!isfinite(args->in[0][i])) args->out[0][0] = 1.0;
+}
+
 void reference_run(const dpt_op_desc *desc, size_t n, const reference_args *args)
 {
     switch (desc->kind) {
@@ -275,6 +281,7 @@ void reference_run(const dpt_op_desc *desc, size_t n, const reference_args *args
     case DPT_OP_ADD:
     case DPT_OP_AFFINE: elementwise(desc, n, args); break;
     case DPT_OP_SGD: sgd(&desc->u.sgd, args); break;
+    case DPT_OP_CHECK_FINITE: check_finite(&desc->u.check_finite, n, args); break;
     case DPT_OP_COUNT: break;
     }
 }

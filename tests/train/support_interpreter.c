@@ -121,7 +121,8 @@ static double *place_of(const interpreter *it, const interpreter_device *device,
     case DPTI_HOME_IMAGES: return it->images;
     case DPTI_HOME_LABELS: return it->labels;
     case DPTI_HOME_INDEX: return device->index;
-    case DPTI_HOME_ROWS: break; /* the data are all there: nothing is fed */
+    case DPTI_HOME_ROWS: break; /* the data are all there: nothing is fed, */
+    case DPTI_HOME_HALT: break; /* and this one has a vote */
     }
     return NULL;
 }

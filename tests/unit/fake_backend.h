@@ -290,6 +290,12 @@ static inline dpt_status fake_event_query(dpt_event *event, bool *done)
     return DPT_E_UNSUPPORTED;
 }
 
+static inline dpt_status fake_event_sync(dpt_event *event)
+{
+    (void)event;
+    return DPT_E_UNSUPPORTED;
+}
+
 static inline dpt_status fake_event_elapsed(dpt_event *start, dpt_event *end, double *seconds)
 {
     (void)start;
@@ -408,6 +414,7 @@ static const dpt_stream_ops fake_stream_ops = {
     .event_record = fake_event_record,
     .event_wait = fake_event_wait,
     .event_query = fake_event_query,
+    .event_sync = fake_event_sync,
     .event_elapsed = fake_event_elapsed,
 };
 

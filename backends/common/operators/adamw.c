@@ -11,13 +11,16 @@ typedef struct state {
 static dpt_status run(const dpt_call *call)
 {
     const state *s = call->op->plan.state;
+    adamw_params params = s->params;
+    params.halts = call->args->halt.buffer != NULL;
     if (call->n_samples == 0) return DPT_OK;
     dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
     for (size_t i = 0; i < 3; i++)
         dpt_launch_tensor(&l, call->args->out[i], DPT_F32);
     dpt_launch_tensor(&l, call->args->in[0], DPT_F32);
     dpt_launch_tensor(&l, call->args->step, DPT_U32);
-    dpt_launch_value(&l, &s->params, sizeof s->params);
+    dpt_launch_tensor(&l, call->args->halt, DPT_F32);
+    dpt_launch_value(&l, &params, sizeof params);
     return dpt_launch_elements(&l, s->params.count, 1);
 }
 

@@ -4,7 +4,7 @@
 
 typedef struct state {
     dpt_kernel *kernel;
-    bool has_b;
+    bool has_b, may_halt;
 } state;
 
 /* a, b -> c */
@@ -14,11 +14,15 @@ static dpt_status run(const dpt_call *call)
     const dpt_elementwise_desc *d = &call->op->desc.u.elementwise;
     const dpt_dtype type = call->op->desc.type;
     const size_t count = call->n_samples * d->count;
-    const elementwise_params p = {.count = count, .alpha = d->alpha, .beta = d->beta};
+    const elementwise_params p = {.count = count,
+                                  .alpha = d->alpha,
+                                  .beta = d->beta,
+                                  .halts = call->args->halt.buffer != NULL};
     dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
     dpt_launch_tensor(&l, call->args->out[0], type);
     dpt_launch_tensor(&l, call->args->in[0], type);
     if (s->has_b) dpt_launch_tensor(&l, call->args->in[1], type);
+    if (s->may_halt) dpt_launch_tensor(&l, call->args->halt, DPT_F32);
     dpt_launch_value(&l, &p, sizeof p);
     return dpt_launch_elements(&l, count, 1);
 }
@@ -36,6 +40,7 @@ dpt_status dpt_prepare_elementwise(dpt_op *op)
     state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
     s->has_b = kind != DPT_OP_AFFINE;
+    s->may_halt = kind == DPT_OP_ADD;
     op->plan.run = run;
     op->plan.exact =
         kind == DPT_OP_MULTIPLY || (is_small_integer(d->alpha) && is_small_integer(d->beta));

@@ -46,5 +46,6 @@ dpt_cpu_prepare KERNEL(prepare_affine);
 dpt_cpu_prepare KERNEL(prepare_sgd);
 dpt_cpu_prepare KERNEL(prepare_adamw);
 dpt_cpu_prepare KERNEL(prepare_clip_norm);
+dpt_cpu_prepare KERNEL(prepare_check_finite);
 
 #endif

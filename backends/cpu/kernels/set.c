@@ -68,6 +68,7 @@ const dpt_cpu_kernel_set KERNEL(kernel_set) = {
             [DPT_OP_SGD] = KERNEL(prepare_sgd),
             [DPT_OP_ADAMW] = KERNEL(prepare_adamw),
             [DPT_OP_CLIP_NORM] = KERNEL(prepare_clip_norm),
+            [DPT_OP_CHECK_FINITE] = KERNEL(prepare_check_finite),
         },
     .ways =
         {

@@ -13,6 +13,7 @@ struct dpt_kernel {
    (kernels/dialect.h), and have a table for each. */
 #define DPT_CUDA_PLAIN_TABLES(X)                                                                   \
     X(adamw)                                                                                       \
+    X(check_finite)                                                                                \
     X(clip_norm)                                                                                   \
     X(conv2d_local_sum)                                                                            \
     X(convert)                                                                                     \

@@ -1,0 +1,154 @@
+/* Steps that are one piece of work for a device (trainer.h, dpti_may_take_whole_steps): enqueued,
+   and left alone until the next one is enqueued behind.
+
+   What is not finite stops it by the replica's halt word.  That stays set, so a step that is under
+   way behind changes nothing either, until the driver clears it for the next one that is submitted
+   after the failure was collected.  A failure of a call with what lasts perhaps half changed, or
+   with nobody knowing, makes the replica stale. */
+#include "train/trainer.h"
+
+#include "base/base.h"
+
+#include <math.h>
+
+bool dpti_may_take_whole_steps(const dpti_worker *worker, size_t most)
+{
+    const dpt_trainer *t = worker->trainer;
+    return t->n_workers == 1 && !t->processes && t->accumulate == 1 && most >= worker->capacity &&
+           worker->device->throttle == 1.0 && !dpti_host_pointer(&worker->replica.parameters);
+}
+
+/* ---- Marks ----------------------------------------------------------------------------------- */
+
+dpt_status dpti_whole_create(dpti_worker *worker)
+{
+    worker->whole = true;
+    for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
+        dpti_marks *m = &worker->marks[i];
+        DPT_TRY(dpti_event_create(worker->device, &m->moving));
+        DPT_TRY(dpti_event_create(worker->device, &m->start));
+        DPT_TRY(dpti_event_create(worker->device, &m->end));
+        DPT_TRY(dpti_event_create(worker->device, &m->passed));
+    }
+    return DPT_OK;
+}
+
+void dpti_whole_destroy(dpti_worker *worker)
+{
+    for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
+        dpti_marks *m = &worker->marks[i];
+        dpti_event_destroy(worker->device, m->passed);
+        dpti_event_destroy(worker->device, m->end);
+        dpti_event_destroy(worker->device, m->start);
+        dpti_event_destroy(worker->device, m->moving);
+        *m = (dpti_marks){.moving = NULL};
+    }
+    worker->last_end = NULL;
+    worker->whole = false;
+}
+
+static const dpti_marks *marks_of(const dpti_share *share)
+{
+    return &share->worker->marks[share->step % DPTI_FLIGHTS];
+}
+
+/* ---- Enqueuing ------------------------------------------------------------------------------- */
+
+static dpt_status upload(const dpti_share *share)
+{
+    dpti_worker *w = share->worker;
+    const dpti_marks *m = marks_of(share);
+    if (w->last_end == m->end) w->last_end = NULL; /* after a checkpoint was loaded */
+    if (w->unclean) DPT_TRY(dpti_fill(&w->replica.halt, 0, 0, sizeof(float)));
+    DPT_TRY(dpti_worker_clean(w));
+    DPT_TRY(dpti_event_record(w->device, m->moving));
+    DPT_TRY(dpti_worker_upload(w, share->staging, 0, share->n_samples));
+    DPT_TRY(dpti_feed_upload(&w->feed, w->trainer->data, share->slot, 0, share->n_samples));
+    return dpti_event_record(w->device, m->start);
+}
+
+/* Where the halt word is downloaded to: behind the results. */
+static float *halt_of(const dpti_share *share)
+{
+    return share->result + 2 * share->n_samples;
+}
+
+static dpt_status download(const dpti_share *share)
+{
+    dpti_worker *w = share->worker;
+    const dpti_marks *m = marks_of(share);
+    DPT_TRY(dpti_event_record(w->device, m->end));
+    DPT_TRY(dpti_executable_result(&w->train, share->n_samples, share->result));
+    DPT_TRY(dpti_download(halt_of(share), &w->replica.halt, 0, sizeof(float)));
+    DPT_TRY(dpti_event_record(w->device, m->passed));
+    /* While the device computes. */
+    return dpti_executable_record(&w->train, 0, share->n_samples);
+}
+
+/* ---- Finishing ------------------------------------------------------------------------------- */
+
+/* The device's durations on the host's clock.  When it ended follows from when the one before it
+   did, since the host may have looked late. */
+static dpt_status take_times(dpti_share *share)
+{
+    dpti_worker *w = share->worker;
+    const dpti_marks *m = marks_of(share);
+    double busy = 0, moved = 0, since = 0, ended = dpti_seconds();
+    DPT_TRY(dpti_event_elapsed(w->device, m->start, m->end, &busy));
+    DPT_TRY(dpti_event_elapsed(w->device, m->moving, m->start, &moved));
+    if (w->last_end) {
+        DPT_TRY(dpti_event_elapsed(w->device, w->last_end, m->end, &since));
+        ended = fmin(ended, w->ended + since);
+    }
+    w->last_end = m->end;
+    w->ended = ended;
+    share->finished = ended;
+    dpti_times_add(&share->times, DPTI_SPAN_UPLOAD, ended - busy - moved, moved);
+    dpti_times_add(&share->times, DPTI_SPAN_COMPUTE, ended - busy, busy);
+    return DPT_OK;
+}
+
+static void finish(dpti_share *share)
+{
+    dpti_worker *w = share->worker;
+    dpt_status status = dpti_event_sync(w->device, marks_of(share)->passed);
+    share->under_way = false;
+    share->finished = dpti_seconds();
+    if (status != DPT_OK) w->stale = true; /* who knows */
+    /* One before it has failed, which the halt word knew. */
+    if (status == DPT_OK && w->halted && share->step > w->halted_step) return;
+    if (status == DPT_OK) status = dpti_share_add_results(share);
+    if (status == DPT_OK && *halt_of(share) != 0.0f)
+        status = dpti_share_not_finite(share, "gradients");
+    if (status == DPT_OK)
+        dpti_share_commit(share, take_times(share));
+    else
+        dpti_share_fail(share, status);
+}
+
+void dpti_whole_finish(dpti_device *device, void *share)
+{
+    (void)device;
+    finish(share);
+}
+
+void dpti_whole_begin(dpti_share *share)
+{
+    dpti_worker *w = share->worker;
+    bool passed = false;
+    dpt_status status = upload(share);
+    if (status == DPT_OK) {
+        share->under_way = true;
+        status = dpti_executable_run(&w->train, 0, share->n_samples);
+        if (status != DPT_OK && w->train.touched) w->stale = true;
+    }
+    if (status == DPT_OK) {
+        status = download(share);
+        if (status == DPT_OK) status = dpti_event_query(w->device, marks_of(share)->passed, &passed);
+        if (status != DPT_OK) w->stale = true;
+    }
+    if (passed) finish(share);
+    if (status == DPT_OK) return;
+    share->under_way = false;
+    dpti_share_fail(share, status);
+}
