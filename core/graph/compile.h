@@ -110,8 +110,8 @@ DPT_CHECK_RESULT dpt_status dpti_emit_forward(dpti_compiler *c, size_t node);
 DPT_CHECK_RESULT dpt_status dpti_emit_loss(dpti_compiler *c);
 DPT_CHECK_RESULT dpt_status dpti_emit_loss_backward(dpti_compiler *c); /* backward.c */
 DPT_CHECK_RESULT dpt_status dpti_emit_backward(dpti_compiler *c, size_t node);
-DPT_CHECK_RESULT dpt_status dpti_emit_held(dpti_compiler *c);   /* what is held back, if anything */
-DPT_CHECK_RESULT dpt_status dpti_emit_look(dpti_compiler *c);   /* update.c: sets the halt word */
+DPT_CHECK_RESULT dpt_status dpti_emit_held(dpti_compiler *c); /* what is held back, if anything */
+DPT_CHECK_RESULT dpt_status dpti_emit_look(dpti_compiler *c); /* update.c: sets the halt word */
 DPT_CHECK_RESULT dpt_status dpti_emit_update(dpti_compiler *c);
 
 #endif

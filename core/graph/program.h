@@ -122,9 +122,9 @@ typedef struct dpti_program_options {
                            0 or 1: every device takes its own */
     bool holds_filters; /* n_parts > 1: gradients of filters are computed at meetings, between bring
                            and take; the bits are the same */
-    /* A step is one segment, which the host need not look into: a device that exchanges nothing, and
-       does a step in one pass, sets the replica's halt word itself if a loss or a gradient is not
-       finite, and changes nothing that lasts while it is set. */
+    /* A step is one segment, which the host need not look into: a device that exchanges nothing,
+       and does a step in one pass, sets the replica's halt word itself if a loss or a gradient is
+       not finite, and changes nothing that lasts while it is set. */
     bool whole;
     bool accumulate; /* gradients are added to, for shares that are worked off in several passes */
     /* Elements of the least bucket, and by it of the least slice; 0: gradients are exchanged with

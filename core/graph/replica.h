@@ -28,8 +28,8 @@ typedef struct dpti_replica {
     dpti_buffer velocity, squares;     /* the optimizer's state, where it has it; likewise */
     dpti_buffer arena;                 /* shared by the programs, grown by the first */
     dpti_buffer step;
-    dpti_buffer halt; /* one float32, 0 until a step of a program that is whole was not finite */
-    dpt_event *moving;      /* before transfers that a segment waits for */
+    dpti_buffer halt;  /* one float32, 0 until a step of a program that is whole was not finite */
+    dpt_event *moving; /* before transfers that a segment waits for */
     dpt_event *start, *end; /* around a segment */
 } dpti_replica;
 

@@ -63,10 +63,10 @@ static dpt_status emit_moving_average(dpti_compiler *c, size_t offset, size_t co
     int running, batch;
     DPT_TRY(dpti_add_view(c, DPTI_HOME_PARAMETERS, offset, &running));
     DPT_TRY(dpti_add_view(c, DPTI_HOME_GRADIENTS, offset, &batch));
-    const dpti_instruction average = lasting(
-        c, (dpt_op_desc){
-               .kind = DPT_OP_ADD,
-               .u.elementwise = {.count = count, .alpha = 1.0f - momentum, .beta = momentum}});
+    const dpti_instruction average =
+        lasting(c, (dpt_op_desc){.kind = DPT_OP_ADD,
+                                 .u.elementwise = {
+                                     .count = count, .alpha = 1.0f - momentum, .beta = momentum}});
     return DPTI_EMIT(c, average, ((int[]){running, batch}), ((int[]){running}));
 }
 
@@ -92,8 +92,7 @@ static dpt_status emit_statistics(dpti_compiler *c)
 static dpti_instruction looking(size_t count)
 {
     return (dpti_instruction){
-        .desc = {.kind = DPT_OP_CHECK_FINITE, .u.check_finite = {.count = count}},
-        .layer = "look"};
+        .desc = {.kind = DPT_OP_CHECK_FINITE, .u.check_finite = {.count = count}}, .layer = "look"};
 }
 
 dpt_status dpti_emit_look(dpti_compiler *c)

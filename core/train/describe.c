@@ -101,8 +101,8 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
                              .parameter_bytes = r->parameters.n_bytes + r->gradients.n_bytes,
                              .optimizer_bytes = r->velocity.n_bytes + r->squares.n_bytes,
                              .activation_bytes = r->arena.n_bytes,
-                             .step_bytes = r->step.n_bytes + r->halt.n_bytes + w->finite.found.n_bytes +
-                                           dpti_feed_bytes(&w->feed),
+                             .step_bytes = r->step.n_bytes + r->halt.n_bytes +
+                                           w->finite.found.n_bytes + dpti_feed_bytes(&w->feed),
                              .streamed = w->feed.device != NULL,
                              .data_bytes = data_bytes(t, w),
                              .flops = flops_of(w, samples),

@@ -51,7 +51,7 @@ struct dpti_share {
     float *result;            /* (capacity, 2) likewise */
     uint64_t ticket;
     /* Written by the job. */
-    bool under_way; /* enqueued whole, and what comes of it is not known (whole.c) */
+    bool under_way;    /* enqueued whole, and what comes of it is not known (whole.c) */
     dpt_status status; /* DPT_E_CANCELLED: not this device's fault */
     dpt_error error;
     bool committed;   /* the vote was unanimous */

@@ -4,7 +4,7 @@
    What is not finite stops it by the replica's halt word.  That stays set, so a step that is under
    way behind changes nothing either, until the driver clears it for the next one that is submitted
    after the failure was collected.  A failure of a call with what lasts perhaps half changed, or
-   with nobody knowing, makes the replica stale. */
+   with nobody knowing whether it has, makes the replica stale. */
 #include "train/trainer.h"
 
 #include "base/base.h"
@@ -108,16 +108,39 @@ static dpt_status take_times(dpti_share *share)
     return DPT_OK;
 }
 
-static void finish(dpti_share *share)
+/* A call has failed behind what the step is made of.  The step may be well all the same, and then
+   it counts; if the device does not tell, nobody knows. */
+static void recover(dpti_share *share, dpt_status status)
 {
     dpti_worker *w = share->worker;
-    dpt_status status = dpti_event_sync(w->device, marks_of(share)->passed);
+    const dpt_error first = w->device->base.error;
+    const bool known =
+        dpti_sync(w->device) == DPT_OK &&
+        dpti_download(halt_of(share), &w->replica.halt, 0, sizeof(float)) == DPT_OK &&
+        dpti_sync(w->device) == DPT_OK;
+    w->device->base.error = first;
     share->under_way = false;
+    if (known && *halt_of(share) == 0.0f) {
+        dpti_share_commit(share, status);
+        return;
+    }
+    if (!known) w->stale = true;
+    dpti_share_fail(share, status);
+}
+
+static void finish(dpti_share *share)
+{
+    const dpti_worker *w = share->worker;
+    dpt_status status = dpti_event_sync(w->device, marks_of(share)->passed);
     share->finished = dpti_seconds();
-    if (status != DPT_OK) w->stale = true; /* who knows */
+    if (status != DPT_OK) {
+        recover(share, status);
+        return;
+    }
+    share->under_way = false;
     /* One before it has failed, which the halt word knew. */
-    if (status == DPT_OK && w->halted && share->step > w->halted_step) return;
-    if (status == DPT_OK) status = dpti_share_add_results(share);
+    if (w->halted && share->step > w->halted_step) return;
+    status = dpti_share_add_results(share);
     if (status == DPT_OK && *halt_of(share) != 0.0f)
         status = dpti_share_not_finite(share, "gradients");
     if (status == DPT_OK)
@@ -132,23 +155,30 @@ void dpti_whole_finish(dpti_device *device, void *share)
     finish(share);
 }
 
+static dpt_status run(dpti_share *share)
+{
+    dpti_worker *w = share->worker;
+    DPT_TRY(upload(share));
+    share->under_way = true;
+    return dpti_executable_run(&w->train, 0, share->n_samples);
+}
+
 void dpti_whole_begin(dpti_share *share)
 {
     dpti_worker *w = share->worker;
     bool passed = false;
-    dpt_status status = upload(share);
-    if (status == DPT_OK) {
-        share->under_way = true;
-        status = dpti_executable_run(&w->train, 0, share->n_samples);
-        if (status != DPT_OK && w->train.touched) w->stale = true;
+    w->train.touched = false;
+    dpt_status status = run(share);
+    if (status != DPT_OK) {
+        if (w->train.touched) w->stale = true;
+        share->under_way = false;
+        dpti_share_fail(share, status);
+        return;
     }
-    if (status == DPT_OK) {
-        status = download(share);
-        if (status == DPT_OK) status = dpti_event_query(w->device, marks_of(share)->passed, &passed);
-        if (status != DPT_OK) w->stale = true;
-    }
-    if (passed) finish(share);
-    if (status == DPT_OK) return;
-    share->under_way = false;
-    dpti_share_fail(share, status);
+    status = download(share);
+    if (status == DPT_OK) status = dpti_event_query(w->device, marks_of(share)->passed, &passed);
+    if (status != DPT_OK)
+        recover(share, status);
+    else if (passed)
+        finish(share);
 }

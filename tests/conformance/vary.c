@@ -258,6 +258,7 @@ void conformance_describe(const op_case *c, char *out, size_t n_bytes)
     describe_desc(&c->desc, desc, sizeof desc);
     snprintf(out, n_bytes, "%s%s %s, n %zu of %zu%s%s%s%s%s", dpti_op_name(c->desc.kind),
              c->desc.type == DPT_BF16 ? " in bfloat16" : "", desc, c->n_samples, c->max_samples,
-             c->accumulate ? ", accumulate" : "", halt_words[c->halt], c->integers ? ", integers" : "",
-             c->arena ? ", one buffer" : "", c->in_place >= 0 ? ", in place" : "");
+             c->accumulate ? ", accumulate" : "", halt_words[c->halt],
+             c->integers ? ", integers" : "", c->arena ? ", one buffer" : "",
+             c->in_place >= 0 ? ", in place" : "");
 }

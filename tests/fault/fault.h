@@ -26,8 +26,9 @@
    wreck=K       or an element is no number,
    place=N       of its output N, from 1 (1): the weights, the first moment, the second
    late=1        it records what has run once
-   refuses=WHAT  recording: already its begin, or its end, or a run that is recorded, which fails
-   anything else is passed on
+   lag=1         an event has not passed when it is asked, only when it, or its stream, is waited
+   for refuses=WHAT  recording: already its begin, or its end, or a run that is recorded, which
+   fails anything else is passed on
 
    Into the file that $DPTRAIN_FAULT_REPORT names it appends `fired CALL ENTRY` when a failure is
    planted, `joined N` and `parted N` when a communicator is made and destroyed, `order WHAT` when
@@ -89,7 +90,7 @@ typedef struct fault_state {
     size_t fail, lost, full, lasting, room, from, clock, after, domain, hang, stall;
     size_t again, away, opening;
     size_t poison, smudge, huge, flip, wreck, place;
-    size_t island, stick, narrow, late;
+    size_t island, stick, narrow, late, lag;
     char entry[24], refuses[8];
     fault_bug bug;
     size_t n_calls, n_counted_full, n_updates;

@@ -338,6 +338,8 @@ static dpt_status event_query(dpt_event *event, bool *done)
         event->waits = (fault_wait){.communicator = NULL};
         DPT_TRY(catch_up(event->stream));
     }
+    *done = false;
+    if (fault_of(event->device)->lag) return DPT_OK;
     return fault_forwarded(event->device,
                            inner_of(event->device)->stream->event_query(event->inner, done));
 }
@@ -434,6 +436,7 @@ static const dpt_param_spec params[] = {
     {.key = "flip", .help = "the update behind which a bit is another one"},
     {.key = "place", .help = "the output of the update that it is in (1)"},
     {.key = "late", .help = "1: it records what has run once"},
+    {.key = "lag", .help = "1: events pass when they are waited for"},
     {.key = "refuses", .help = "what of a recording is not to be had: begin, run, end"},
     {.key = "threads", .help = "passed on"},
     {.key = NULL},

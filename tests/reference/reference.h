@@ -7,8 +7,8 @@
 #include "backend.h"
 
 /* The tensors of one call in the slots of the table in backend.h.  Indices, labels and hits are
-   doubles too.  With `accumulate` the outputs that the table allows it for are added to; SGD, ADAMW,
-   CLIP_NORM and CHECK_FINITE read and write theirs. */
+   doubles too.  With `accumulate` the outputs that the table allows it for are added to; SGD,
+   ADAMW, CLIP_NORM and CHECK_FINITE read and write theirs. */
 typedef struct reference_args {
     const double *in[DPT_MAX_INPUTS];
     double *out[DPT_MAX_OUTPUTS];

@@ -78,6 +78,7 @@ typedef struct purpose {
     dpt_dtype type;
     size_t n_parts;
     bool at_once; /* no filters are held back */
+    bool whole;
     dpt_loss loss;
 } purpose;
 
@@ -99,6 +100,7 @@ static bool build(test *t, dpt_value (*network)(dpt_model *, dpt_value), purpose
                                           .type = p.type,
                                           .n_parts = p.n_parts,
                                           .holds_filters = !p.at_once,
+                                          .whole = p.whole,
                                           .loss = p.loss,
                                           .optimizer = {.momentum = 0.9f}};
     const dpti_program_options inference = {.data = &data, .type = p.type, .loss = p.loss};
@@ -366,6 +368,35 @@ static void neighbours_are_fused(test *t)
     release(&b);
 }
 
+/* One segment, whose instructions are those of two and looks before what changes anything that
+   lasts, all of which halts. */
+static void whole_steps(test *t)
+{
+    built cut, b;
+    if (build(t, residual, (purpose){.n_parts = 1}, &cut) &&
+        build(t, residual, (purpose){.n_parts = 1, .whole = true}, &b)) {
+        const dpti_program *p = &b.training;
+        const size_t before = cut.training.segments[0].last;
+        const size_t n_lasting = cut.training.n_instructions - before;
+        REQUIRE(p->n_segments == 1 && p->n_instructions == before + 2 + n_lasting);
+        CHECK(p->segments[0].commits && p->segments[0].exchange == DPTI_EXCHANGE_NONE);
+        CHECK_SIZE(p->segments[0].last, p->n_instructions);
+        CHECK_SIZE(count(p, DPT_OP_CHECK_FINITE), 2);
+        CHECK(count(&cut.training, DPT_OP_CHECK_FINITE) == 0);
+        for (size_t i = 0; i < p->n_instructions; i++) {
+            const dpti_instruction *instruction = &p->instructions[i];
+            const bool looks = instruction->desc.kind == DPT_OP_CHECK_FINITE;
+            CHECK(looks == (i == before || i == before + 1));
+            CHECK(instruction->halts == (i >= before + 2));
+            if (looks) CHECK(p->tensors[instruction->out[0]].home == DPTI_HOME_HALT);
+        }
+        /* Losses are downloaded when all is done. */
+        CHECK(p->tensors[p->result].last >= p->n_instructions);
+    }
+    release(&b);
+    release(&cut);
+}
+
 static void parameters_are_packed(test *t)
 {
     built b;
@@ -441,6 +472,7 @@ int main(int argc, char **argv)
         {"nothing is held back", nothing_is_held_back},
         {"twins meet once", twins_meet_once},
         {"neighbours are fused", neighbours_are_fused},
+        {"whole steps", whole_steps},
         {"parameters are packed", parameters_are_packed},
         {"layouts round trip", layouts_round_trip},
         {"mistakes name the layer", mistakes_name_the_layer},

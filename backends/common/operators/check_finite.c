@@ -10,8 +10,7 @@ typedef struct state {
 static dpt_status run(const dpt_call *call)
 {
     const state *s = call->op->plan.state;
-    const check_finite_params p = {.count =
-                                       call->n_samples * call->op->desc.u.check_finite.count};
+    const check_finite_params p = {.count = call->n_samples * call->op->desc.u.check_finite.count};
     dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
     dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
     dpt_launch_tensor(&l, call->args->in[0], DPT_F32);

@@ -1,0 +1,296 @@
+/* Steps of a device that is alone and whose memory the host does not see, which are one piece of
+   work each: the same bits as in segments; a step that is not finite, with another one under way
+   behind it, changes nothing; and with every call failing in turn the weights are those of the
+   steps that count, or the trainer says that nobody can trust them.  test-fault-whole [CASE...] */
+#include "fault/plant.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIDE = 6, COUNT = 22, CLASSES = 3, BATCH = 10, STEPS = 6, MAX_WEIGHTS = 16384 };
+
+typedef struct weights {
+    size_t n;
+    float values[MAX_WEIGHTS];
+} weights;
+
+typedef struct variant {
+    dpt_optimizer optimizer;
+    float momentum, clip_norm;
+} variant;
+
+/* What a healthy run goes through. */
+typedef struct trajectory {
+    variant variant;
+    weights after[STEPS + 1];
+    double losses[STEPS + 1];
+    size_t n_untrusted; /* failures that left weights which nobody can trust */
+} trajectory;
+
+typedef struct training {
+    dpt_model *model;
+    dpt_dataset *data;
+    dpt_trainer *trainer;
+} training;
+
+static trajectory *healthy_of(const run *r)
+{
+    return ((const plant *)r->t->user)->fixture;
+}
+
+static void with_training(run *r, void (*work)(run *r, training *w))
+{
+    test *t = r->t;
+    const variant *v = &healthy_of(r)->variant;
+    training w = {.model = NULL};
+    const dpt_trainer_options options = {.batch_size = BATCH,
+                                         .optimizer = v->optimizer,
+                                         .lr = 0.1f,
+                                         .momentum = v->momentum,
+                                         .clip_norm = v->clip_norm,
+                                         .seed = 5,
+                                         .stop_on_loss = true};
+    if (CHECK_OK(plant_data(r->context, COUNT, SIDE, CLASSES, &w.data)) &&
+        CHECK_OK(plant_network(r->context, SIDE, CLASSES, &w.model)) &&
+        plant_succeeded(r, dpt_trainer_create(r->set, w.model, w.data, &options, &w.trainer),
+                        "dpt_trainer_create"))
+        work(r, &w);
+    dpt_trainer_destroy(w.trainer);
+    dpt_model_destroy(w.model);
+    dpt_dataset_destroy(w.data);
+}
+
+static dpt_status read_weights(const training *w, weights *out)
+{
+    out->n = 0;
+    for (size_t i = 0; i < dpt_model_tensor_count(w->model); i++) {
+        dpt_parameter_info info;
+        dpt_model_tensor(w->model, i, &info);
+        if (info.size > MAX_WEIGHTS - out->n) return DPT_E_INTERNAL;
+        DPT_TRY(dpt_trainer_get(w->trainer, 0, DPT_PARAMETER, info.name, out->values + out->n,
+                                info.size));
+        out->n += info.size;
+    }
+    return DPT_OK;
+}
+
+static bool same_weights(const weights *a, const weights *b)
+{
+    return a->n == b->n && a->n > 0 && memcmp(a->values, b->values, a->n * sizeof(float)) == 0;
+}
+
+static void compare_weights(const run *r, const training *w, const weights *now, const char *when)
+{
+    test *t = r->t;
+    const size_t steps = dpt_trainer_steps(w->trainer);
+    REQUIRE(steps <= STEPS);
+    if (!CHECK(same_weights(now, &healthy_of(r)->after[steps])))
+        FAIL("%s: %s, other weights than %zu steps give", r->devices, when, steps);
+}
+
+static void check_weights(const run *r, const training *w, const char *when)
+{
+    test *t = r->t;
+    weights now;
+    REQUIRE_OK(read_weights(w, &now));
+    compare_weights(r, w, &now, when);
+}
+
+/* ---- Training -------------------------------------------------------------------------------- */
+
+static void record(run *r, training *w)
+{
+    test *t = r->t;
+    trajectory *healthy = healthy_of(r);
+    dpt_step_metrics metrics;
+    REQUIRE_OK(dpt_trainer_save(w->trainer, "initial.safetensors"));
+    for (size_t i = 0; i <= STEPS; i++) {
+        if (i > 0) REQUIRE_OK(dpt_trainer_step(w->trainer, &metrics));
+        REQUIRE_OK(read_weights(w, &healthy->after[i]));
+        healthy->losses[i] = i > 0 ? metrics.loss : 0;
+        if (i > 0) CHECK(!same_weights(&healthy->after[i], &healthy->after[i - 1]));
+    }
+}
+
+static void record_body(run *r)
+{
+    with_training(r, record);
+}
+
+/* With two steps in flight; the first failure ends it. */
+static dpt_status train_ahead(const run *r, training *w)
+{
+    test *t = r->t;
+    while (dpt_trainer_steps(w->trainer) < STEPS) {
+        dpt_step_metrics metrics;
+        const size_t before = dpt_trainer_steps(w->trainer);
+        for (size_t n = dpt_trainer_in_flight(w->trainer); n < 2 && before + n < STEPS; n++)
+            DPT_TRY(dpt_trainer_submit(w->trainer));
+        DPT_TRY(dpt_trainer_collect(w->trainer, &metrics));
+        CHECK_SIZE(metrics.step, before + 1);
+        CHECK_NEAR(metrics.loss, healthy_of(r)->losses[before + 1], 0.0);
+        CHECK(metrics.device_seconds[0] >= 0 && metrics.seconds >= 0);
+    }
+    return DPT_OK;
+}
+
+/* What nobody can trust any more is loaded, and training goes on from there: then the weights are
+   no longer those of so many steps of the healthy run. */
+static void load_anew(run *r, training *w)
+{
+    test *t = r->t;
+    dpt_evaluation evaluation;
+    weights now;
+    healthy_of(r)->n_untrusted++;
+    if (r->lost) return;
+    CHECK_OK(dpt_trainer_load(w->trainer, "initial.safetensors"));
+    if (CHECK_OK(read_weights(w, &now))) CHECK(same_weights(&now, &healthy_of(r)->after[0]));
+    CHECK_OK(dpt_trainer_evaluate(w->trainer, w->data, &evaluation));
+}
+
+static void train_through(run *r, training *w)
+{
+    test *t = r->t;
+    for (size_t attempts = 0; attempts < STEPS; attempts++) {
+        dpt_evaluation evaluation;
+        const size_t before = dpt_trainer_steps(w->trainer);
+        if (plant_succeeded(r, train_ahead(r, w), "training")) {
+            weights now;
+            if (plant_succeeded(r, read_weights(w, &now), "dpt_trainer_get"))
+                compare_weights(r, w, &now, "at the end");
+            return;
+        }
+        CHECK_SIZE(dpt_trainer_in_flight(w->trainer), 0);
+        CHECK(dpt_trainer_steps(w->trainer) >= before);
+        const dpt_status status = dpt_trainer_evaluate(w->trainer, w->data, &evaluation);
+        if (status != DPT_OK) {
+            if (status != DPT_E_DEVICE_LOST || !r->lost) CHECK_STATUS(status, DPT_E_STATE);
+            load_anew(r, w);
+            return;
+        }
+        check_weights(r, w, "after a failure");
+    }
+    FAIL("%s: training does not go on", r->devices);
+}
+
+static void through_body(run *r)
+{
+    with_training(r, train_through);
+}
+
+/* ---- Cases ----------------------------------------------------------------------------------- */
+
+static const variant variants[] = {
+    {.momentum = 0.9f},
+    {.optimizer = DPT_OPTIMIZER_ADAMW, .clip_norm = 0.5f},
+    {.momentum = 0},
+};
+enum { N_VARIANTS = sizeof variants / sizeof *variants, NEVER = 1000000000 };
+
+static bool record_on(test *t, const char *format, const variant *v)
+{
+    trajectory *healthy = ((plant *)t->user)->fixture;
+    const size_t failures = t->n_failures;
+    *healthy = (trajectory){.variant = *v};
+    CHECK(!plant_once(t, &(plant_list){format, 0}, NEVER, record_body));
+    return t->n_failures == failures;
+}
+
+/* A device that has passed at once, and one that has not when it is asked. */
+static const char whole_now[] = "%s:threads=1:fail=%zu",
+                  whole_late[] = "%s:threads=1:lag=1:fail=%zu";
+/* The same device, with a reason to do its steps in segments: it is not as fast as it can be. */
+static const char in_segments[] = "%s:threads=1:throttle=1.001:fail=%zu";
+
+static void same_bits(test *t)
+{
+    for (size_t i = 0; i < N_VARIANTS && record_on(t, in_segments, &variants[i]); i++) {
+        CHECK(!plant_once(t, &(plant_list){whole_now, 0}, NEVER, through_body));
+        CHECK(!plant_once(t, &(plant_list){whole_late, 0}, NEVER, through_body));
+    }
+}
+
+/* Or the above compares a thing with itself. */
+static void different_ways(test *t)
+{
+    static const struct {
+        const char *format;
+        bool waits;
+    } ways[] = {{"%s:threads=1:throttle=1.001:entry=event_sync:fail=%zu", false},
+                {"%s:threads=1:lag=1:entry=event_sync:fail=%zu", true}};
+    REQUIRE(record_on(t, whole_now, &variants[0]));
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        CHECK(plant_once(t, &(plant_list){ways[i].format, 0}, 2, through_body) == ways[i].waits);
+}
+
+static void every_call_fails(test *t)
+{
+    trajectory *healthy = ((plant *)t->user)->fixture;
+    for (size_t i = 0; i < 2; i++) {
+        REQUIRE(record_on(t, whole_now, &variants[i]));
+        plant_everywhere(t, &(plant_list){i == 0 ? whole_now : whole_late, 0}, through_body);
+        printf("  untrusted after %zu\n", healthy->n_untrusted);
+        CHECK(healthy->n_untrusted > 0);
+    }
+}
+
+static void every_call_loses_it(test *t)
+{
+    REQUIRE(record_on(t, whole_now, &variants[0]));
+    plant_everywhere(t, &(plant_list){"%s:threads=1:lag=1:lost=%zu", 0}, through_body);
+}
+
+/* Step n has an infinite gradient, found while the next one is under way. */
+static void infinite(run *r, training *w)
+{
+    test *t = r->t;
+    const dpt_status status = train_ahead(r, w);
+    const size_t steps = dpt_trainer_steps(w->trainer);
+    char words[64];
+    CHECK_STATUS(status, DPT_E_NOT_FINITE);
+    snprintf(words, sizeof words, "gradients of step %zu are not finite", steps + 1);
+    CHECK_CONTAINS(dpt_error_message(r->context), words);
+    CHECK_SIZE(dpt_trainer_in_flight(w->trainer), 0);
+    check_weights(r, w, "after a step that is not finite");
+    CHECK_OK(train_ahead(r, w));
+    check_weights(r, w, "at the end");
+}
+
+static void infinite_body(run *r)
+{
+    with_training(r, infinite);
+}
+
+static void not_finite(test *t)
+{
+    static const char *const formats[] = {"%s:threads=1:poison=%zu",
+                                          "%s:threads=1:lag=1:poison=%zu"};
+    for (size_t i = 0; i < N_VARIANTS; i++) {
+        REQUIRE(record_on(t, whole_now, &variants[i]));
+        for (size_t step = 1; step <= STEPS; step++)
+            for (size_t k = 0; k < 2; k++)
+                (void)plant_once(t, &(plant_list){formats[k], 0}, step, infinite_body);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"same_bits", same_bits},
+        {"different_ways", different_ways},
+        {"not_finite", not_finite},
+        {"every_call_fails", every_call_fails},
+        {"every_call_loses_it", every_call_loses_it},
+    };
+    if (!plant_setup()) {
+        fputs("usage: test-fault-whole [CASE...]\n", stderr);
+        return 2;
+    }
+    plant p = {.backend = "faultstaged", .fixture = calloc(1, sizeof(trajectory))};
+    if (!p.fixture) return 1;
+    const int result =
+        test_run((size_t)argc - 1, argv + 1, cases, sizeof cases / sizeof *cases, &p);
+    free(p.fixture);
+    return result;
+}
