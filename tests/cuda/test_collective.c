@@ -39,7 +39,7 @@ static nccl_stand_in *nccl;
 static dpt_cuda_device cards[N];
 static dpt_device devices[N];
 static dpt_device *list[N];
-static const dpt_collective_ops *const ops = &dpt_cuda_collective_ops;
+static const dpt_collective_ops *const ops = &dpt_cuda_nccl_ops;
 
 static bool begin(test *t)
 {

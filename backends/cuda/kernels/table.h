@@ -18,6 +18,7 @@ struct dpt_kernel {
     X(conv2d_local_sum)                                                                            \
     X(convert)                                                                                     \
     X(fill)                                                                                        \
+    X(peers)                                                                                       \
     X(sgd)
 #define DPT_CUDA_STORING_TABLES(X, suffix)                                                         \
     X(activation##suffix)                                                                          \

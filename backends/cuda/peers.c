@@ -1,0 +1,337 @@
+/* Collectives by our own kernels among the cards of this process (collective.h).
+
+   In each call a rank's stream makes known where its data are and that they are ready, waits until
+   all ranks' are, launches a kernel that does the rank's part in the memory of all, makes known
+   that this is done, and waits until all have done theirs.  It is the stream that waits, for words
+   in host memory (peers_table) that the other streams write: neither the host does, nor a kernel,
+   which might keep from the card what it waits for.
+
+   A sum is divided into as many slices as there are ranks; a rank adds up one, in the order of
+   ranks, and writes it everywhere. */
+#include "kernels/peers.h"
+#include "collective.h"
+#include "size.h"
+
+#include <cuda.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Streams of one card may share what its work is handed over by, and one that waits holds up what
+   is behind it there.  Those of two replicas do not. */
+enum { MOST_ON_A_CARD = 2 };
+
+/* ---- Words that streams write and wait for --------------------------------------------------- */
+
+typedef CUresult word_fn(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags);
+
+/* Constant once they are looked up; NULL: the driver has none. */
+static word_fn *write_word, *wait_for_word;
+
+static word_fn *look_up(const char *name)
+{
+    enum { SINCE = 12000 };
+    void *found = NULL;
+    enum cudaDriverEntryPointQueryResult result;
+#if CUDART_VERSION >= 12050
+    const cudaError_t code =
+        cudaGetDriverEntryPointByVersion(name, &found, SINCE, cudaEnableDefault, &result);
+#else
+    const cudaError_t code = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
+#endif
+    word_fn *function = NULL;
+    if (code != cudaSuccess) (void)cudaGetLastError();
+    if (code != cudaSuccess || result != cudaDriverEntryPointSuccess) return NULL;
+    _Static_assert(sizeof function == sizeof found, "POSIX");
+    memcpy(&function, &found, sizeof function);
+    return function;
+}
+
+static void look_up_once(void)
+{
+    write_word = look_up("cuStreamWriteValue32");
+    wait_for_word = look_up("cuStreamWaitValue32");
+}
+
+static bool have_words(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, look_up_once);
+    return write_word && wait_for_word;
+}
+
+/* The driver's codes are the runtime's. */
+static dpt_status check_code(dpt_device *device, CUresult code, const char *what)
+{
+    return code == CUDA_SUCCESS ? DPT_OK
+                                : DPT_CUDA_FAIL(&device->error, (cudaError_t)(int)code, what);
+}
+
+static CUdeviceptr address_of(const u32 *word)
+{
+    return (CUdeviceptr)(uintptr_t)word;
+}
+
+static dpt_status write_to(dpt_stream *stream, const u32 *word, u32 value)
+{
+    return check_code(
+        stream->device,
+        write_word(stream->queue, address_of(word), value, CU_STREAM_WRITE_VALUE_DEFAULT),
+        "cuStreamWriteValue32");
+}
+
+/* Until it is at least that. */
+static dpt_status wait_for(dpt_stream *stream, const u32 *word, u32 value)
+{
+    return check_code(
+        stream->device,
+        wait_for_word(stream->queue, address_of(word), value, CU_STREAM_WAIT_VALUE_GEQ),
+        "cuStreamWaitValue32");
+}
+
+/* ---- Communicators --------------------------------------------------------------------------- */
+
+typedef struct member {
+    dpt_device *device;
+    u32 n_calls; /* by its own driver */
+} member;
+
+typedef struct communicator {
+    dpt_communicator base;
+    size_t n;
+    peers_table *table; /* pinned */
+    dpt_kernel *sum, *copy;
+    atomic_bool aborted, closing;
+    bool released; /* a thread keeps the words so that nobody waits */
+    pthread_t releaser;
+    member members[];
+} communicator;
+
+static communicator *of(dpt_communicator *base)
+{
+    return (communicator *)base;
+}
+
+static int ordinal_of(const dpt_device *device)
+{
+    return dpt_cuda_device_of(device)->ordinal;
+}
+
+static dpt_status check_pair(dpt_device *first, int from, int to)
+{
+    int can = 0;
+    DPT_CUDA_TRY(first, cudaDeviceCanAccessPeer(&can, from, to));
+    if (can) return DPT_OK;
+    return DPT_FAIL(&first->error, DPT_E_UNSUPPORTED, "cuda:%d cannot reach cuda:%d's memory", from,
+                    to);
+}
+
+static dpt_status check(const dpt_group *group)
+{
+    dpt_device *first = group->devices[0];
+    if (group->n_ranks > group->n_devices || group->n_devices > PEERS_MOST_RANKS)
+        return DPT_FAIL(&first->error, DPT_E_UNSUPPORTED,
+                        "cards of one process, %d at most, reach each other's memory",
+                        PEERS_MOST_RANKS);
+    if (!have_words())
+        return DPT_FAIL(&first->error, DPT_E_UNSUPPORTED,
+                        "the driver's streams do not wait for words in memory");
+    for (size_t i = 0; i < group->n_devices; i++) {
+        const int own = ordinal_of(group->devices[i]);
+        size_t n_same = 0;
+        for (size_t k = 0; k < group->n_devices; k++) {
+            const int other = ordinal_of(group->devices[k]);
+            n_same += other == own;
+            if (other != own) DPT_TRY(check_pair(first, own, other));
+        }
+        if (n_same > MOST_ON_A_CARD)
+            return DPT_FAIL(&first->error, DPT_E_UNSUPPORTED, "cuda:%d stands %zu times", own,
+                            n_same);
+    }
+    return DPT_OK;
+}
+
+/* That card `own` reaches what `other` has allocated, and will. */
+static dpt_status open_memory(dpt_device *other, int own)
+{
+    const dpt_cuda_device *cuda = dpt_cuda_device_of(other);
+    const struct cudaMemAccessDesc access = {
+        .location = {.type = cudaMemLocationTypeDevice, .id = own},
+        .flags = cudaMemAccessFlagsProtReadWrite,
+    };
+    if (cuda->ordinal == own) return DPT_OK;
+    if (cuda->pool) {
+        DPT_CUDA_TRY(other, cudaMemPoolSetAccess(cuda->pool, &access, 1));
+        return DPT_OK;
+    }
+    DPT_CUDA_TRY(other, cudaSetDevice(own));
+    const cudaError_t code = cudaDeviceEnablePeerAccess(cuda->ordinal, 0);
+    if (code == cudaErrorPeerAccessAlreadyEnabled)
+        (void)cudaGetLastError();
+    else if (code != cudaSuccess)
+        return DPT_CUDA_FAIL(&other->error, code, "cudaDeviceEnablePeerAccess");
+    return DPT_OK;
+}
+
+static dpt_status open_all(const dpt_group *group)
+{
+    dpt_device *first = group->devices[0];
+    for (size_t i = 0; i < group->n_devices; i++)
+        for (size_t k = 0; k < group->n_devices; k++) {
+            const dpt_status status = open_memory(group->devices[k], ordinal_of(group->devices[i]));
+            if (status != DPT_OK) first->error = group->devices[k]->error;
+            DPT_TRY(status);
+        }
+    return DPT_OK;
+}
+
+static dpt_status fill_in(communicator *c, const dpt_group *group)
+{
+    dpt_device *first = group->devices[0];
+    void *table = NULL;
+    int before = 0;
+    c->n = group->n_devices;
+    for (size_t i = 0; i < c->n; i++)
+        c->members[i].device = group->devices[i];
+    DPT_CUDA_TRY(first, cudaHostAlloc(&table, sizeof *c->table,
+                                      cudaHostAllocPortable | cudaHostAllocMapped));
+    c->table = table;
+    *c->table = (peers_table){.aborted = 0};
+    DPT_TRY(dpt_kernel_of(first, "peers.cu", "dpt_peers_sum", &c->sum));
+    DPT_TRY(dpt_kernel_of(first, "peers.cu", "dpt_peers_copy", &c->copy));
+    DPT_CUDA_TRY(first, cudaGetDevice(&before));
+    const dpt_status status = open_all(group);
+    DPT_CUDA_TRY(first, cudaSetDevice(before));
+    return status;
+}
+
+static void destroy(dpt_communicator *base)
+{
+    communicator *c = of(base);
+    if (!c) return;
+    atomic_store(&c->closing, true);
+    if (c->released) pthread_join(c->releaser, NULL);
+    if (c->table && cudaFreeHost(c->table) != cudaSuccess) (void)cudaGetLastError();
+    free(c);
+}
+
+static dpt_status create(const dpt_group *group, dpt_communicator **out)
+{
+    dpt_device *first = group->devices[0];
+    DPT_TRY(check(group));
+    communicator *c = calloc(1, sizeof *c + group->n_devices * sizeof *c->members);
+    if (!c) return DPT_FAIL(&first->error, DPT_E_NO_MEMORY, "no memory for a communicator");
+    const dpt_status status = fill_in(c, group);
+    if (status != DPT_OK) {
+        destroy(&c->base);
+        return status;
+    }
+    *out = &c->base;
+    return DPT_OK;
+}
+
+/* ---- Aborting -------------------------------------------------------------------------------- */
+
+static void set_word(u32 *word, u32 value)
+{
+    __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+}
+
+/* Again and again: a stream that is let go on writes its own word, which is less. */
+static void *release(void *argument)
+{
+    static const u32 for_ever = 0x7fffffff;
+    static const struct timespec nap = {.tv_nsec = 1000000};
+    communicator *c = argument;
+    while (!atomic_load(&c->closing)) {
+        for (size_t i = 0; i < c->n; i++) {
+            set_word(&c->table->ready[i], for_ever);
+            set_word(&c->table->done[i], for_ever);
+        }
+        (void)nanosleep(&nap, NULL);
+    }
+    return NULL;
+}
+
+static void abort_all(dpt_communicator *base)
+{
+    communicator *c = of(base);
+    if (atomic_exchange(&c->aborted, true)) return;
+    set_word(&c->table->aborted, 1); /* before anybody is let go on */
+    c->released = pthread_create(&c->releaser, NULL, release, c) == 0;
+}
+
+/* ---- Calls ----------------------------------------------------------------------------------- */
+
+static dpt_status meet(const communicator *c, size_t own, dpt_stream *stream, const u32 *words,
+                       u32 call)
+{
+    DPT_TRY(write_to(stream, &words[own], call));
+    for (size_t i = 0; i < c->n; i++)
+        if (i != own) DPT_TRY(wait_for(stream, &words[i], call));
+    return DPT_OK;
+}
+
+static dpt_status launch(const communicator *c, dpt_kernel *kernel, dpt_stream *stream,
+                         peers_params p)
+{
+    const dpt_traits *traits = dpt_traits_of(stream->device);
+    const size_t group = traits->group_size, most = (size_t)4 * traits->n_units;
+    size_t n_groups = dpt_ceil_div(p.end - p.begin, group);
+    if (n_groups > most) n_groups = most;
+    if (p.end == p.begin) return DPT_OK;
+    p.n_items = n_groups * group;
+    p.n_ranks = (u32)c->n;
+    dpt_launch l = dpt_launch_begin(stream, kernel);
+    dpt_launch_value(&l, &c->table, sizeof c->table);
+    dpt_launch_value(&l, &p, sizeof p);
+    return dpt_launch_groups(&l, (const size_t[3]){n_groups, 1, 1}, (const size_t[3]){group, 1, 1});
+}
+
+/* Between the two meetings, what `p` says; nothing if its kernel is NULL. */
+static dpt_status take_part(communicator *c, dpt_stream *stream, dpt_location data,
+                            dpt_kernel *kernel, const peers_params *p)
+{
+    member *m = &c->members[p->rank];
+    const uint64_t address = (uintptr_t)dpt_cuda_pointer(data);
+    if (atomic_load(&c->aborted))
+        return DPT_FAIL(&m->device->error, DPT_E_CANCELLED, "the communicator was aborted");
+    m->n_calls++;
+    DPT_TRY(write_to(stream, &c->table->data[p->rank][0], (u32)address));
+    DPT_TRY(write_to(stream, &c->table->data[p->rank][1], (u32)(address >> 32)));
+    DPT_TRY(meet(c, p->rank, stream, c->table->ready, m->n_calls));
+    if (kernel) DPT_TRY(launch(c, kernel, stream, *p));
+    return meet(c, p->rank, stream, c->table->done, m->n_calls);
+}
+
+static dpt_status all_reduce(dpt_communicator *base, size_t i, dpt_stream *stream,
+                             dpt_location data, size_t count)
+{
+    enum { LINE = 32 }; /* elements that lie together */
+    communicator *c = of(base);
+    const size_t slice = dpt_ceil_div(dpt_ceil_div(count, c->n), LINE) * LINE;
+    const size_t begin = i * slice < count ? i * slice : count;
+    const peers_params p = {
+        .begin = begin, .end = count - begin < slice ? count : begin + slice, .rank = (u32)i};
+    return count > 0 ? take_part(c, stream, data, c->sum, &p) : DPT_OK;
+}
+
+static dpt_status broadcast(dpt_communicator *base, size_t i, size_t root_rank, dpt_stream *stream,
+                            dpt_location data, size_t count)
+{
+    communicator *c = of(base);
+    const peers_params p = {.end = count, .rank = (u32)i, .root = (u32)root_rank};
+    return count > 0 ? take_part(c, stream, data, i == root_rank ? NULL : c->copy, &p) : DPT_OK;
+}
+
+const dpt_collective_ops dpt_cuda_peer_ops = {
+    .check = check,
+    .invite = NULL, /* none is needed */
+    .create = create,
+    .destroy = destroy,
+    .all_reduce = all_reduce,
+    .broadcast = broadcast,
+    .abort = abort_all,
+};
