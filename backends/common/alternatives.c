@@ -9,8 +9,9 @@
 
 enum { MAX_ALTERNATIVES = 64, KEY_BYTES = 256 };
 
-/* Operations of a call below which alternatives differ by less than a launch costs. */
-static const double least_work = 2e7;
+/* Operations of a call below which alternatives differ by nothing that counts.  On a GPU that is
+   little: what is done in one launch or two differs by a launch. */
+static const double least_work_cpu = 2e7, least_work = 2e5;
 /* Operations of one timed run: some ten milliseconds. */
 static const double enough_work_cpu = 4e9, enough_work = 2e10;
 static const double budget_seconds = 0.02; /* of one alternative's timing */
@@ -200,7 +201,8 @@ static dpt_status prepare_fastest(dpt_op *op, const dpt_alternatives *choice, co
 
 static dpt_status prepare_among(dpt_op *op, const dpt_alternatives *choice, const shortlist *list)
 {
-    const bool worth_it = choice->work * (double)op->max_samples >= least_work;
+    const double least = dpt_traits_of(op->device)->is_cpu ? least_work_cpu : least_work;
+    const bool worth_it = choice->work * (double)op->max_samples >= least;
     if (list->n > 1 && worth_it) {
         const dpt_status status = prepare_fastest(op, choice, list);
         if (status != DPT_E_UNSUPPORTED && status != DPT_E_NO_MEMORY) return status;

@@ -1,8 +1,10 @@
-/* Divides the rows into pieces that fill the device, sums each, and sums the pieces. */
+/* Divides the rows into pieces that fill the device, sums each, and sums the pieces: a piece alone
+   is all there is to do. */
 #include "column_sums.h"
 #include "column_sums_params.h"
 
-enum { LEAST_ROWS = 32, PIECES_PER_CORE = 4, MOST_PIECES = 256 };
+/* LEAST_ROWS: of an item.  MOST_WIDTH: columns that are read together. */
+enum { LEAST_ROWS = 32, PIECES_PER_CORE = 4, MOST_PIECES = 256, MOST_WIDTH = 32 };
 
 dpt_status dpt_column_sums_prepare(dpt_device *device, dpt_dtype type, dpt_column_sums *out)
 {
@@ -21,24 +23,46 @@ dpt_status dpt_column_sums_prepare(dpt_device *device, dpt_dtype type, dpt_colum
     return DPT_OK;
 }
 
-static size_t count_pieces(const dpt_device *device, size_t rows)
+/* How a group of a GPU's is divided. */
+typedef struct tile {
+    u32 width, height, half_height;
+} tile;
+
+static tile tile_of(const dpt_device *device, size_t columns)
+{
+    const u32 group = (u32)dpt_traits_of(device)->group_size;
+    const u32 most = group < MOST_WIDTH ? group : MOST_WIDTH;
+    tile t = {.width = columns < most ? (u32)columns : most};
+    if (t.width == 0) t.width = 1;
+    t.height = group / t.width;
+    while (2 * t.half_height < t.height)
+        t.half_height += t.half_height > 0 ? t.half_height : 1;
+    return t;
+}
+
+static size_t count_pieces(const dpt_device *device, size_t rows, size_t columns)
 {
     const dpt_traits *traits = dpt_traits_of(device);
     const size_t most = traits->is_cpu ? (size_t)PIECES_PER_CORE * traits->n_units : MOST_PIECES;
-    const size_t n = dpt_ceil_div(rows, LEAST_ROWS);
+    const size_t side_by_side = traits->is_cpu ? 1 : tile_of(device, columns).height;
+    const size_t n = dpt_ceil_div(rows, LEAST_ROWS * side_by_side);
     return n > most ? most : n > 0 ? n : 1;
 }
 
 size_t dpt_column_sums_workspace(const dpt_device *device, size_t rows, size_t columns)
 {
-    const size_t n_pieces = count_pieces(device, rows);
+    const size_t n_pieces = count_pieces(device, rows, columns);
     return n_pieces > 1 ? dpt_size_mul(dpt_size_mul(n_pieces, columns), sizeof(float)) : 0;
 }
 
 static dpt_status enqueue(dpt_launch *l, unsigned lanes, const column_sums_params *p)
 {
+    const size_t group = dpt_traits_of(dpt_stream_device(l->stream))->group_size;
     dpt_launch_value(l, p, sizeof *p);
-    return dpt_launch_items(l, dpt_ceil_div(p->columns, lanes) * p->n_pieces);
+    if (lanes > 1) return dpt_launch_items(l, dpt_ceil_div(p->columns, lanes) * p->n_pieces);
+    return dpt_launch_groups(l,
+                             (const size_t[3]){dpt_ceil_div(p->columns, p->width), p->n_pieces, 1},
+                             (const size_t[3]){group, 1, 1});
 }
 
 /* x -> y, of each piece */
@@ -64,14 +88,18 @@ static dpt_status sum_pieces(const dpt_column_sums *sums, dpt_stream *stream, dp
 dpt_status dpt_column_sums_run(const dpt_column_sums *sums, dpt_stream *stream,
                                const dpt_column_sums_args *args)
 {
-    const size_t most = count_pieces(dpt_stream_device(stream), args->rows);
+    const size_t most = count_pieces(dpt_stream_device(stream), args->rows, args->columns);
     const size_t piece_rows = dpt_ceil_div(args->rows, most);
     const size_t n_pieces = piece_rows > 0 ? dpt_ceil_div(args->rows, piece_rows) : 1;
+    const tile t = tile_of(dpt_stream_device(stream), args->columns);
     column_sums_params p = {.rows = args->rows,
                             .piece_rows = piece_rows,
                             .n_pieces = (u32)n_pieces,
                             .columns = (u32)args->columns,
-                            .row = (u32)args->row};
+                            .row = (u32)args->row,
+                            .width = t.width,
+                            .height = t.height,
+                            .half_height = t.half_height};
     if (n_pieces == 1) {
         p.accumulate = args->accumulate;
         return sum_rows(sums, stream, args->y, args->x, &p);

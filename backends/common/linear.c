@@ -72,6 +72,53 @@ dpt_product dpt_linear_product(const dpt_op_desc *desc, size_t n, const dpt_op_a
     return product;
 }
 
+/* ---- Alternatives ---------------------------------------------------------------------------- */
+
+static void describe_tensors(const dpt_op_desc *desc, dpt_alternatives *out)
+{
+    const dpt_linear_desc *d = &desc->u.linear;
+    const size_t bytes = dpt_dtype_bytes(desc->type);
+    const size_t in = d->in * bytes, of_out = d->out * bytes;
+    const size_t all = dpt_size_mul(d->in * sizeof(float), dpt_linear_rows(d));
+    const size_t bias = d->has_bias ? d->out * sizeof(float) : 0;
+    switch (desc->kind) {
+    case DPT_OP_LINEAR_FORWARD:
+        out->in[0].sample_bytes = in;
+        out->in[1].fixed_bytes = all;
+        out->in[2].fixed_bytes = bias;
+        out->out[0].sample_bytes = of_out;
+        return;
+    case DPT_OP_LINEAR_BACKWARD_DATA:
+        out->in[0].sample_bytes = of_out;
+        out->in[1].fixed_bytes = all;
+        out->in[2].sample_bytes = d->input_activation != DPT_ACT_NONE ? in : 0;
+        out->out[0].sample_bytes = in;
+        return;
+    default:
+        out->in[0].sample_bytes = of_out;
+        out->in[1].sample_bytes = in;
+        out->out[0].fixed_bytes = all;
+        out->out[1].fixed_bytes = bias;
+    }
+}
+
+void dpt_linear_describe(const dpt_op_desc *desc, char key[DPT_LINEAR_KEY_BYTES],
+                         dpt_alternatives *out)
+{
+    static const char *const names[] = {"forward", "backward-data", "backward-weights"};
+    const dpt_linear_desc *d = &desc->u.linear;
+    const bool finished = desc->type == DPT_F32 && dpt_linear_is_finished(desc);
+    char slice[64] = "";
+    if (d->rows > 0) /* how it is aligned matters too */
+        snprintf(slice, sizeof slice, ", %zu rows%s", d->rows, d->first % 4 == 0 ? "" : " aside");
+    snprintf(key, DPT_LINEAR_KEY_BYTES, "linear %s %zu to %zu%s%s%s",
+             names[desc->kind - DPT_OP_LINEAR_FORWARD], d->in, d->out, slice,
+             finished ? " finished" : "", desc->type == DPT_BF16 ? ", bfloat16" : "");
+    out->key = key;
+    out->work = 2.0 * (double)d->in * (double)dpt_linear_rows(d);
+    describe_tensors(desc, out);
+}
+
 /* ---- What follows ---------------------------------------------------------------------------- */
 
 static dpt_activation fused_activation(const dpt_op_desc *desc)

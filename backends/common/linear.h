@@ -2,6 +2,7 @@
 #ifndef DPT_COMMON_LINEAR_H
 #define DPT_COMMON_LINEAR_H
 
+#include "alternatives.h"
 #include "column_sums.h"
 #include "finish.h"
 #include "operators.h"
@@ -31,6 +32,12 @@ bool dpt_linear_is_finished(const dpt_op_desc *desc);
 
 /* Integers stay exact. */
 bool dpt_linear_is_exact(const dpt_op_desc *desc);
+
+/* Fills in what alternatives have to know of a linear layer: all but the items.  The key is written
+   to `key`. */
+enum { DPT_LINEAR_KEY_BYTES = 128 };
+void dpt_linear_describe(const dpt_op_desc *desc, char key[DPT_LINEAR_KEY_BYTES],
+                         dpt_alternatives *out);
 
 /* Enqueues what follows a product that a library has left in `computed`, as float32.  That is C,
    where C is float32, with what was to be added to; or memory that shares nothing with C, which is

@@ -103,8 +103,9 @@ static void lay_out(dpt_op *op, const dpt_product *p, linear *s)
     op->plan.workspace_bytes = end;
 }
 
-static dpt_status prepare_blas(dpt_op *op)
+static dpt_status prepare_blas(dpt_op *op, const void *nothing)
 {
+    (void)nothing;
     const dpt_op_args none = {.flags = 0};
     const dpt_product p = dpt_linear_product(&op->desc, op->max_samples, &none);
     if (!dpt_cuda_device_of(op->device)->blas)
@@ -191,8 +192,9 @@ static dpt_op_desc as_conv2d(const dpt_op_desc *desc)
     };
 }
 
-static dpt_status prepare_own(dpt_op *op)
+static dpt_status prepare_own(dpt_op *op, const void *nothing)
 {
+    (void)nothing;
     const dpt_linear_desc *d = &op->desc.u.linear;
     const dpt_op_desc conv2d = as_conv2d(&op->desc);
     linear *s = create_state(op);
@@ -210,30 +212,26 @@ static dpt_status prepare_own(dpt_op *op)
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
-static dpt_status prepare_any(dpt_op *op)
-{
-    const char *asked = dpt_cuda_device_of(op->device)->algorithm;
-    const char *wanted = op->wanted ? op->wanted : asked;
-    if (!wanted || strncmp(wanted, "local", strlen("local")) != 0) {
-        const dpt_status status = prepare_blas(op);
-        op->plan.algorithm = "cublaslt";
-        if (status != DPT_E_UNSUPPORTED) return status;
-        dpt_op_plan_clear(&op->plan);
-    }
-    op->plan.algorithm = "local";
-    return prepare_own(op);
-}
+/* The library's products are hard to beat where there is much to do; where there is little, a
+   kernel that does all, bias and mask, is faster than one behind another. */
+static const dpt_alternative ways[] = {
+    {.name = "cublaslt", .prepare = prepare_blas},
+    {.name = "local", .prepare = prepare_own},
+};
 
 dpt_status dpt_prepare_linear(dpt_op *op)
 {
     const dpt_linear_desc *d = &op->desc.u.linear;
+    char key[DPT_LINEAR_KEY_BYTES];
+    dpt_alternatives choice = {.items = ways, .n_items = sizeof ways / sizeof *ways};
     if (d->in > INT32_MAX || d->out > INT32_MAX || op->max_samples > INT32_MAX ||
         dpt_size_mul(d->in, d->out) > INT32_MAX)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
                         "a linear layer of %zu to %zu for %zu samples: weights and samples must "
                         "count less than 2^31",
                         d->in, d->out, op->max_samples);
-    DPT_TRY(prepare_any(op));
+    dpt_linear_describe(&op->desc, key, &choice);
+    DPT_TRY(dpt_prepare_best(op, &choice));
     op->plan.flops = 2.0 * (double)d->in * (double)dpt_linear_rows(d);
     return DPT_OK;
 }

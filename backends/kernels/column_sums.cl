@@ -1,13 +1,47 @@
-/* Sums over the rows of a matrix in a fixed order: first of pieces of the rows, then of the pieces.
-   An item has LANES neighbouring columns, which is a vector on a CPU and 1 on a GPU. */
+/* Sums over the rows of a matrix in a fixed order: first of pieces of the rows, then of the pieces. */
 #include "column_sums_params.h"
 
 #if LANES == 1
-#define VEC float
-#define LOAD(p) (*(p))
-#define LOAD_X(p) GET(p, 0)
-#define STORE(x, p) (*(p) = (x))
+
+/* x (rows, columns), rows p.row apart -> y (n_pieces, columns).  A group has p.width columns of a
+   piece, whose rows its items deal out among p.height of each column. */
+KERNEL void column_sums(OUT(float, y), IN(act, x), const column_sums_params p)
+{
+    SHARED float sums[GROUP];
+    TENSOR_OUT(float, y);
+    TENSOR_IN(act, x);
+    const u32 column = GROUP_ID(0) * p.width + LOCAL_ID % p.width, own = LOCAL_ID / p.width;
+    const u64 piece = GROUP_ID(1), begin = piece * p.piece_rows;
+    const u64 end = begin + p.piece_rows < p.rows ? begin + p.piece_rows : p.rows;
+    const bool takes = own < p.height && column < p.columns;
+    GLOBAL const act *const from = x + column;
+    const u64 step = p.height;
+    /* Side by side, so that no load waits for an addition. */
+    float a = 0.0f, b = 0.0f, c = 0.0f, d = 0.0f;
+    u64 row = takes ? begin + own : end;
+    for (; row + 3 * step < end; row += 4 * step) {
+        a += GET(from, row * p.row);
+        b += GET(from, (row + step) * p.row);
+        c += GET(from, (row + 2 * step) * p.row);
+        d += GET(from, (row + 3 * step) * p.row);
+    }
+    for (; row < end; row += step)
+        a += GET(from, row * p.row);
+    sums[LOCAL_ID] = a + b + (c + d);
+    BARRIER();
+    for (u32 half_height = p.half_height; half_height > 0; half_height /= 2) {
+        if (own < half_height && own + half_height < p.height)
+            sums[LOCAL_ID] += sums[LOCAL_ID + half_height * p.width];
+        BARRIER();
+    }
+    if (own > 0 || !takes) return;
+    GLOBAL float *const to = y + piece * p.columns + column;
+    *to = p.accumulate ? *to + sums[LOCAL_ID] : sums[LOCAL_ID];
+}
+
 #else
+
+/* An item has LANES neighbouring columns, which is a vector on a CPU. */
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 #define VEC JOIN(float, LANES)
@@ -17,7 +51,6 @@
 #define LOAD_X(p) JOIN(as_float, LANES)(JOIN(convert_uint, LANES)(JOIN(vload, LANES)(0, (p))) << 16)
 #else
 #define LOAD_X(p) LOAD(p)
-#endif
 #endif
 
 /* Rows begin .. end-1 of LANES columns; rows lie `length` elements apart. */
@@ -59,3 +92,5 @@ KERNEL void column_sums(OUT(float, y), IN(act, x), const column_sums_params p)
             sum_column(to + i, x + i, p.row, begin, end, p.accumulate);
     }
 }
+
+#endif

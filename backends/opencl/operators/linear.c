@@ -203,56 +203,18 @@ static size_t list_alternatives(dpt_alternative *out, bool with_clblast)
     return n;
 }
 
-static void describe_tensors(const dpt_op_desc *desc, dpt_alternatives *out)
-{
-    const dpt_linear_desc *d = &desc->u.linear;
-    const size_t bytes = dpt_dtype_bytes(desc->type);
-    const size_t in = d->in * bytes, of_out = d->out * bytes;
-    const size_t all = dpt_size_mul(d->in * sizeof(float), dpt_linear_rows(d));
-    const size_t bias = d->has_bias ? d->out * sizeof(float) : 0;
-    switch (desc->kind) {
-    case DPT_OP_LINEAR_FORWARD:
-        out->in[0].sample_bytes = in;
-        out->in[1].fixed_bytes = all;
-        out->in[2].fixed_bytes = bias;
-        out->out[0].sample_bytes = of_out;
-        return;
-    case DPT_OP_LINEAR_BACKWARD_DATA:
-        out->in[0].sample_bytes = of_out;
-        out->in[1].fixed_bytes = all;
-        out->in[2].sample_bytes = d->input_activation != DPT_ACT_NONE ? in : 0;
-        out->out[0].sample_bytes = in;
-        return;
-    default:
-        out->in[0].sample_bytes = of_out;
-        out->in[1].sample_bytes = in;
-        out->out[0].fixed_bytes = all;
-        out->out[1].fixed_bytes = bias;
-    }
-}
-
 dpt_status dpt_prepare_linear(dpt_op *op)
 {
-    static const char *const names[] = {"forward", "backward-data", "backward-weights"};
     const dpt_linear_desc *d = &op->desc.u.linear;
     if (d->in > INT32_MAX || d->out > INT32_MAX || op->max_samples > INT32_MAX)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
                         "a linear layer of %zu to %zu for %zu samples: none may exceed 2^31", d->in,
                         d->out, op->max_samples);
     dpt_alternative items[MAX_ALTERNATIVES];
-    char key[128], slice[64] = "";
+    char key[DPT_LINEAR_KEY_BYTES];
     bool with_clblast = false;
     DPT_TRY(dpt_cl_clblast_offered(op->device, op->wanted, &with_clblast));
-    if (d->rows > 0) /* how it is aligned matters too */
-        snprintf(slice, sizeof slice, ", %zu rows%s", d->rows, d->first % 4 == 0 ? "" : " aside");
-    snprintf(key, sizeof key, "linear %s %zu to %zu%s%s%s",
-             names[op->desc.kind - DPT_OP_LINEAR_FORWARD], d->in, d->out, slice,
-             form_of(&op->desc).finished ? " finished" : "",
-             op->desc.type == DPT_BF16 ? ", bfloat16" : "");
-    dpt_alternatives choice = {.items = items,
-                               .n_items = list_alternatives(items, with_clblast),
-                               .key = key,
-                               .work = 2.0 * (double)d->in * (double)dpt_linear_rows(d)};
-    describe_tensors(&op->desc, &choice);
+    dpt_alternatives choice = {.items = items, .n_items = list_alternatives(items, with_clblast)};
+    dpt_linear_describe(&op->desc, key, &choice);
     return dpt_prepare_best(op, &choice);
 }
