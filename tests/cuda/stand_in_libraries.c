@@ -1,18 +1,146 @@
-/* What blas.h, dnn.h and nested.h promise, by the reference: types as they were asked for, sums
-   that are rounded once, and workspaces that hold nothing afterwards. */
+/* What blas.h and dnn.h promise, by the reference: types as they were asked for, sums that are rounded
+   once, and workspaces that hold nothing afterwards.  Work is enqueued on the emulated stream, and
+   reads and writes when its turn comes (stand_in.h). */
 #include "stand_in.h"
 
 #include "blas.h"
 #include "dnn.h"
-#include "nested.h"
+#include "emulator/control.h"
 #include "reference/reference.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+static float widened(uint16_t half_word)
+{
+    const uint32_t bits = (uint32_t)half_word << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Nearest, ties to even. */
+static uint16_t narrowed(double value)
+{
+    const float rounded = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &rounded, sizeof bits);
+    if (isnan(value)) return 0x7fc0;
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+static float cut_off(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits &= ~0x1fffu;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static double *read_tensor(const void *from, dpt_dtype type, size_t n, bool cut)
+{
+    double *out = malloc((n + 1) * sizeof *out);
+    for (size_t i = 0; out && i < n; i++) {
+        const float value =
+            type == DPT_BF16 ? widened(((const uint16_t *)from)[i]) : ((const float *)from)[i];
+        out[i] = (double)(cut ? cut_off(value) : value);
+    }
+    return out;
+}
+
+static void write_tensor(void *to, dpt_dtype type, const double *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (type == DPT_BF16)
+            ((uint16_t *)to)[i] = narrowed(from[i]);
+        else
+            ((float *)to)[i] = (float)from[i];
+    }
+}
+
+static void scribble(void *to, size_t n_bytes)
+{
+    if (n_bytes > 0) memset(to, 0xff, n_bytes); /* NaN in every type */
+}
 
 static dpt_status no_memory(dpt_device *device)
 {
     return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a stand-in's tensor");
+}
+
+/* ---- Which are there ------------------------------------------------------------------------- */
+
+struct dpt_cuda_blas {
+    dpt_device *device;
+};
+
+struct dpt_cuda_dnn {
+    dpt_device *device;
+};
+
+static bool is_there(const char *library)
+{
+    const char *list = getenv("CUDA_EMULATED_LIBRARIES");
+    return list && strstr(list, library);
+}
+
+dpt_status dpt_cuda_blas_open(dpt_device *device, dpt_cuda_blas **out)
+{
+    *out = NULL;
+    if (!is_there("cublaslt")) return DPT_OK;
+    *out = malloc(sizeof **out);
+    return *out ? DPT_OK : no_memory(device);
+}
+
+void dpt_cuda_blas_close(dpt_cuda_blas *blas)
+{
+    free(blas);
+}
+
+const char *dpt_cuda_blas_description(const dpt_cuda_blas *blas)
+{
+    return blas ? "no true cuBLASLt" : "no cuBLASLt";
+}
+
+dpt_status dpt_cuda_dnn_open(dpt_device *device, dpt_cuda_dnn **out)
+{
+    *out = NULL;
+    if (!is_there("cudnn")) return DPT_OK;
+    *out = malloc(sizeof **out);
+    return *out ? DPT_OK : no_memory(device);
+}
+
+void dpt_cuda_dnn_close(dpt_cuda_dnn *dnn)
+{
+    free(dnn);
+}
+
+const char *dpt_cuda_dnn_description(const dpt_cuda_dnn *dnn)
+{
+    return dnn ? "no true cuDNN" : "no cuDNN";
+}
+
+/* Whether products of float32 lose bits on this device. */
+static bool cuts(const dpt_device *device)
+{
+    return dpt_cuda_device_of(device)->precision != DPT_CUDA_FP32;
+}
+
+static dpt_status enqueue(dpt_stream *stream, void (*work)(void *), const void *argument,
+                          size_t n_bytes)
+{
+    DPT_CUDA_TRY(stream->device, emulated_enqueue(stream->queue, work, argument, n_bytes));
+    return DPT_OK;
+}
+
+/* Work has no way to say that there is no memory. */
+static void need(bool memory)
+{
+    if (!memory) abort();
 }
 
 /* ---- Products -------------------------------------------------------------------------------- */
@@ -84,30 +212,48 @@ static size_t extent(size_t rows, size_t columns, size_t row)
     return rows > 0 ? (rows - 1) * row + columns : 0;
 }
 
-dpt_status dpt_cuda_product_run(dpt_cuda_products *products, dpt_stream *stream,
-                                const dpt_product *p, dpt_location workspace)
+/* A product with its tensors as pointers, whose buffers may be gone when it is done. */
+typedef struct product_work {
+    dpt_product product;
+    void *a, *b, *c, *bias, *workspace;
+    bool cut;
+} product_work;
+
+static void do_product(void *argument)
 {
-    const bool cut = stand_in_cuts(stream->device), fuses = dpt_cuda_product_is_whole(p);
+    const product_work *w = argument;
+    const dpt_product *p = &w->product;
     const size_t n_a = p->a_transposed ? extent(p->k, p->m, p->lda) : extent(p->m, p->k, p->lda);
     const size_t n_b = p->b_transposed ? extent(p->n, p->k, p->ldb) : extent(p->k, p->n, p->ldb);
-    DPT_TRY(dpt_cuda_product_plan(products, p));
-    stand_in_scribble(dpt_cuda_pointer(workspace), PRODUCT_BYTES);
-    double *a = stand_in_read(dpt_cuda_pointer(p->a), p->a_type, n_a, cut);
-    double *b = stand_in_read(dpt_cuda_pointer(p->b), p->b_type, n_b, cut);
-    double *c = stand_in_read(dpt_cuda_pointer(p->c), p->c_type, p->m * p->ldc, false);
-    double *bias = fuses && p->has_bias
-                       ? stand_in_read(dpt_cuda_pointer(p->bias), p->c_type, p->n, false)
-                       : NULL;
-    if (a && b && c) {
-        multiply(p, a, b, bias, c);
-        stand_in_write(dpt_cuda_pointer(p->c), p->c_type, c, p->m * p->ldc);
-    }
-    const bool done = a && b && c;
+    scribble(w->workspace, PRODUCT_BYTES);
+    double *a = read_tensor(w->a, p->a_type, n_a, w->cut);
+    double *b = read_tensor(w->b, p->b_type, n_b, w->cut);
+    double *c = read_tensor(w->c, p->c_type, p->m * p->ldc, false);
+    double *bias = w->bias ? read_tensor(w->bias, p->c_type, p->n, false) : NULL;
+    need(a && b && c && (bias || !w->bias));
+    multiply(p, a, b, bias, c);
+    write_tensor(w->c, p->c_type, c, p->m * p->ldc);
     free(a);
     free(b);
     free(c);
     free(bias);
-    return done ? DPT_OK : no_memory(stream->device);
+}
+
+dpt_status dpt_cuda_product_run(dpt_cuda_products *products, dpt_stream *stream,
+                                const dpt_product *p, dpt_location workspace)
+{
+    const bool has_bias = p->has_bias && dpt_cuda_product_is_whole(p);
+    const product_work work = {
+        .product = *p,
+        .a = dpt_cuda_pointer(p->a),
+        .b = dpt_cuda_pointer(p->b),
+        .c = dpt_cuda_pointer(p->c),
+        .bias = has_bias ? dpt_cuda_pointer(p->bias) : NULL,
+        .workspace = dpt_cuda_pointer(workspace),
+        .cut = cuts(stream->device),
+    };
+    DPT_TRY(dpt_cuda_product_plan(products, p));
+    return enqueue(stream, do_product, &work, sizeof work);
 }
 
 /* ---- Convolutions ---------------------------------------------------------------------------- */
@@ -169,123 +315,59 @@ static dpt_op_desc described(const dpt_cuda_convolution *c)
     return desc;
 }
 
-dpt_status dpt_cuda_plan_run(const dpt_cuda_plan *plan, dpt_stream *stream,
-                             const dpt_cuda_plan_tensors *tensors)
+/* A pass with all that describes it, which may be gone when it is done. */
+typedef struct plan_work {
+    dpt_op_desc desc; /* of the convolution alone */
+    dpt_dtype type;
+    dpt_cuda_plan_tensors tensors;
+    size_t n_samples, workspace_bytes;
+    bool cut;
+} plan_work;
+
+static size_t result_of(dpt_op_kind kind)
 {
-    const dpt_cuda_convolution *c = plan->descriptor;
-    const dpt_op_desc desc = described(c);
-    const dpt_conv2d_desc *d = &desc.u.conv2d;
-    const size_t n = plan->n_samples;
+    return kind == DPT_OP_CONV2D_FORWARD ? 2 : kind == DPT_OP_CONV2D_BACKWARD_DATA ? 0 : 1;
+}
+
+static void do_plan(void *argument)
+{
+    const plan_work *w = argument;
+    const dpt_conv2d_desc *d = &w->desc.u.conv2d;
+    const size_t n = w->n_samples, result = result_of(w->desc.kind);
     const size_t sizes[] = {
         n * d->in_h * d->in_w * d->in_channels,
         d->kernel_h * d->kernel_w * (d->in_channels / d->groups) * d->out_channels,
         n * d->out_h * d->out_w * d->out_channels,
-        c->has_bias ? d->out_channels : 0,
+        d->has_bias ? d->out_channels : 0,
     };
-    void *const places[] = {tensors->x, tensors->w, tensors->y, tensors->bias};
+    void *const places[] = {w->tensors.x, w->tensors.w, w->tensors.y, w->tensors.bias};
     double *values[4];
-    bool done = true;
-    stand_in_scribble(tensors->workspace, plan->workspace_bytes);
+    scribble(w->tensors.workspace, w->workspace_bytes);
     for (size_t i = 0; i < 4; i++) {
-        values[i] =
-            stand_in_read(places[i], c->type, sizes[i], i < 3 && stand_in_cuts(stream->device));
-        done = done && values[i];
+        values[i] = read_tensor(places[i], w->type, sizes[i], i < 3 && w->cut);
+        need(values[i]);
     }
-    const size_t result = desc.kind == DPT_OP_CONV2D_FORWARD         ? 2
-                          : desc.kind == DPT_OP_CONV2D_BACKWARD_DATA ? 0
-                                                                     : 1;
     const reference_args args =
         result == 2 ? (reference_args){.in = {values[0], values[1], values[3]}, .out = {values[2]}}
         : result == 0 ? (reference_args){.in = {values[2], values[1]}, .out = {values[0]}}
                       : (reference_args){.in = {values[2], values[0]}, .out = {values[1]}};
-    if (done) {
-        reference_run(&desc, n, &args);
-        stand_in_write(places[result], c->type, values[result], sizes[result]);
-    }
+    reference_run(&w->desc, n, &args);
+    write_tensor(places[result], w->type, values[result], sizes[result]);
     for (size_t i = 0; i < 4; i++)
         free(values[i]);
-    return done ? DPT_OK : no_memory(stream->device);
 }
 
-/* ---- Our own convolutions -------------------------------------------------------------------- */
-
-enum { OWN_BYTES = 700 };
-
-/* A tensor of the operator table in backend.h. */
-typedef struct slot {
-    dpt_location place;
-    dpt_dtype type;
-    size_t n;
-} slot;
-
-static void slots_of(const dpt_call *call, slot in[3], slot out[2])
+dpt_status dpt_cuda_plan_run(const dpt_cuda_plan *plan, dpt_stream *stream,
+                             const dpt_cuda_plan_tensors *tensors)
 {
-    const dpt_conv2d_desc *d = &call->op->desc.u.conv2d;
-    const dpt_dtype type = call->op->desc.type;
-    const dpt_op_args *args = call->args;
-    const size_t n = call->n_samples, x = n * d->in_h * d->in_w * d->in_channels;
-    const size_t y = n * d->out_h * d->out_w * d->out_channels;
-    const size_t w = d->kernel_h * d->kernel_w * (d->in_channels / d->groups) * d->out_channels;
-    const size_t bias = d->has_bias ? d->out_channels : 0;
-    const bool forward = call->op->desc.kind == DPT_OP_CONV2D_FORWARD;
-    const bool masks = d->input_activation != DPT_ACT_NONE;
-    out[1] = (slot){.type = DPT_F32};
-    in[2] = (slot){.type = DPT_F32};
-    if (call->op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS) {
-        in[0] = (slot){args->in[0], type, y};
-        in[1] = (slot){args->in[1], type, x};
-        out[0] = (slot){args->out[0], DPT_F32, w};
-        out[1] = (slot){args->out[1], DPT_F32, bias};
-        return;
-    }
-    in[0] = (slot){args->in[0], type, forward ? x : y};
-    in[1] = (slot){args->in[1], DPT_F32, w};
-    in[2] = forward ? (slot){args->in[2], DPT_F32, bias} : (slot){args->in[2], type, masks ? x : 0};
-    out[0] = (slot){args->out[0], type, forward ? y : x};
-}
-
-static double *read_slot(const slot *s)
-{
-    return stand_in_read(dpt_cuda_pointer(s->place), s->type, s->n, false);
-}
-
-static dpt_status run_own(const dpt_call *call)
-{
-    slot in[3], out[2];
-    reference_args args = {.accumulate = call->accumulate};
-    double *values[5];
-    bool done = true;
-    slots_of(call, in, out);
-    stand_in_scribble(dpt_cuda_pointer(call->args->workspace), OWN_BYTES);
-    for (size_t i = 0; i < 5; i++) {
-        values[i] = read_slot(i < 3 ? &in[i] : &out[i - 3]);
-        done = done && values[i];
-    }
-    for (size_t i = 0; i < 3; i++)
-        args.in[i] = values[i];
-    for (size_t i = 0; i < 2; i++)
-        args.out[i] = values[3 + i];
-    if (done) {
-        reference_run(&call->op->desc, call->n_samples, &args);
-        for (size_t i = 0; i < 2; i++)
-            stand_in_write(dpt_cuda_pointer(out[i].place), out[i].type, values[3 + i], out[i].n);
-    }
-    for (size_t i = 0; i < 5; i++)
-        free(values[i]);
-    return done ? DPT_OK : no_memory(call->stream->device);
-}
-
-dpt_status dpt_cuda_nested_prepare(const dpt_op *outer, const dpt_op_desc *conv2d, dpt_op *out)
-{
-    *out = (dpt_op){.device = outer->device, .desc = *conv2d, .max_samples = outer->max_samples};
-    out->plan = (dpt_op_plan){
-        .run = run_own, .workspace_bytes = OWN_BYTES, .exact = true, .algorithm = "stand-in"};
-    return DPT_OK;
-}
-
-dpt_status dpt_cuda_nested_run(const dpt_op *nested, const dpt_call *outer)
-{
-    dpt_call call = *outer;
-    call.op = nested;
-    return nested->plan.run(&call);
+    const dpt_cuda_convolution *c = plan->descriptor;
+    const plan_work work = {
+        .desc = described(c),
+        .type = c->type,
+        .tensors = *tensors,
+        .n_samples = plan->n_samples,
+        .workspace_bytes = plan->workspace_bytes,
+        .cut = cuts(stream->device),
+    };
+    return enqueue(stream, do_plan, &work, sizeof work);
 }

@@ -64,9 +64,12 @@ DPT_CUDA_TABLES(DPT_CUDA_DECLARE)
 #define AND_STORING          ""
 #endif
 #define STORING_TABLE(name) STORING_TABLE_(name)
+#ifndef KERNEL_FUNCTION /* an emulator of CUDA has another name for it */
+#define KERNEL_FUNCTION(name) (const void *)name
+#endif
 #define KERNEL_ROW(file, options, name)                                                            \
     {                                                                                              \
-        file, options, #name, (const void *)name                                                   \
+        file, options, #name, KERNEL_FUNCTION(name)                                                  \
     }
 #define END_OF_TABLE                                                                               \
     {                                                                                              \

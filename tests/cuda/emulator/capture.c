@@ -1,0 +1,435 @@
+/* Captures of streams and the graphs that come of them.  A graph is done by the stream that it is
+   launched in, node by node: in the order of the capture, or, with delays, in any that its
+   dependencies allow. */
+#include "emulator.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct node {
+    emu_work *work;
+    emu_nodes after;
+} node;
+
+struct emu_capture {
+    size_t n_users;
+    bool active, broken;
+    cudaStream_t origin;
+    enum cudaStreamCaptureMode mode;
+    pthread_t thread;
+    size_t n, room;
+    node *nodes;
+};
+
+/* A graph, and what is instantiated of it; works are shared between them. */
+typedef struct graph {
+    size_t n_users, n;
+    node *nodes;
+} graph;
+
+struct CUgraph_st {
+    graph body;
+};
+
+struct CUgraphExec_st {
+    graph body;
+};
+
+/* ---- Sets of nodes --------------------------------------------------------------------------- */
+
+static bool nodes_add(emu_nodes *set, size_t i)
+{
+    for (size_t k = 0; k < set->n; k++)
+        if (set->of[k] == i) return true;
+    if (set->n == set->room) {
+        const size_t room = set->room ? 2 * set->room : 4;
+        size_t *grown = realloc(set->of, room * sizeof *grown);
+        if (!grown) return false;
+        set->of = grown;
+        set->room = room;
+    }
+    set->of[set->n++] = i;
+    return true;
+}
+
+static bool nodes_add_all(emu_nodes *set, const emu_nodes *from)
+{
+    for (size_t k = 0; k < from->n; k++)
+        if (!nodes_add(set, from->of[k])) return false;
+    return true;
+}
+
+static void drop_nodes(node *nodes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        emu_work_release(nodes[i].work);
+        free(nodes[i].after.of);
+    }
+    free(nodes);
+}
+
+static bool copy_nodes(const node *from, size_t n, node **out)
+{
+    bool done = true;
+    node *nodes = calloc(n + 1, sizeof *nodes);
+    for (size_t i = 0; nodes && i < n; i++) {
+        nodes[i].work = from[i].work;
+        nodes[i].work->n_users++;
+        done = nodes_add_all(&nodes[i].after, &from[i].after) && done;
+    }
+    if (nodes && !done) drop_nodes(nodes, n);
+    *out = nodes;
+    return nodes && done;
+}
+
+/* ---- While it is under way ------------------------------------------------------------------- */
+
+static void release(emu_capture *capture)
+{
+    if (!capture || --capture->n_users > 0) return;
+    drop_nodes(capture->nodes, capture->n);
+    free(capture);
+}
+
+void emu_capture_break(emu_capture *capture)
+{
+    capture->broken = true;
+}
+
+void emu_event_forget(cudaEvent_t event)
+{
+    emu_point_release(event->point);
+    release(event->capture);
+    event->point = NULL;
+    event->capture = NULL;
+    event->tail.n = 0;
+}
+
+static cudaError_t no_memory(emu_capture *capture)
+{
+    emu_capture_break(capture);
+    return cudaErrorMemoryAllocation;
+}
+
+static bool make_room(emu_capture *c)
+{
+    if (c->n < c->room) return true;
+    const size_t room = c->room ? 2 * c->room : 64;
+    node *grown = realloc(c->nodes, room * sizeof *grown);
+    if (!grown) return false;
+    c->nodes = grown;
+    c->room = room;
+    return true;
+}
+
+cudaError_t emu_capture_add(cudaStream_t stream, emu_work *work)
+{
+    emu_capture *c = stream->capture;
+    node added = {.work = work};
+    if (c->broken) {
+        emu_work_release(work);
+        return cudaErrorStreamCaptureInvalidated;
+    }
+    if (!make_room(c) || !nodes_add_all(&added.after, &stream->tail)) {
+        emu_work_release(work);
+        free(added.after.of);
+        return no_memory(c);
+    }
+    c->nodes[c->n] = added;
+    stream->tail.n = 0;
+    return nodes_add(&stream->tail, c->n++) ? cudaSuccess : no_memory(c);
+}
+
+cudaError_t emu_capture_record(cudaStream_t stream, cudaEvent_t event)
+{
+    emu_capture *c = stream->capture;
+    if (c->broken) return cudaErrorStreamCaptureInvalidated;
+    c->n_users++;
+    emu_event_forget(event);
+    event->capture = c;
+    return nodes_add_all(&event->tail, &stream->tail) ? cudaSuccess : no_memory(c);
+}
+
+static cudaError_t wait_inside(cudaStream_t stream, cudaEvent_t event)
+{
+    emu_capture *c = stream->capture;
+    if (c->broken) return cudaErrorStreamCaptureInvalidated;
+    if (!event->capture && !event->point) return cudaSuccess; /* never recorded */
+    if (event->capture == c)
+        return nodes_add_all(&stream->tail, &event->tail) ? cudaSuccess : no_memory(c);
+    emu_capture_break(c);
+    return event->capture && event->capture->active ? cudaErrorStreamCaptureMerge
+                                                    : cudaErrorStreamCaptureIsolation;
+}
+
+cudaError_t emu_capture_wait(cudaStream_t stream, cudaEvent_t event)
+{
+    emu_capture *c = event->capture;
+    if (stream->capture) return wait_inside(stream, event);
+    if (!c->active) return cudaErrorCapturedEvent;
+    if (c->broken) return cudaErrorStreamCaptureInvalidated;
+    c->n_users++;
+    stream->capture = c;
+    stream->tail.n = 0;
+    return nodes_add_all(&stream->tail, &event->tail) ? cudaSuccess : no_memory(c);
+}
+
+cudaError_t emu_unsafe(void)
+{
+    emu_lock();
+    const cudaError_t code = emu.n_strict > 0 ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+    for (cudaStream_t s = emu_streams(); code != cudaSuccess && s; s = s->next)
+        if (s->capture && s->capture->mode != cudaStreamCaptureModeRelaxed)
+            emu_capture_break(s->capture);
+    emu_unlock();
+    return code;
+}
+
+/* ---- Beginning and ending -------------------------------------------------------------------- */
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *out)
+{
+    cudaError_t code = cudaSuccess;
+    EMU_ENTER(emu_card_of(stream));
+    emu_lock();
+    if (!emu_stream_lives(stream))
+        code = cudaErrorInvalidResourceHandle;
+    else
+        *out = !stream->capture          ? cudaStreamCaptureStatusNone
+               : stream->capture->broken ? cudaStreamCaptureStatusInvalidated
+                                         : cudaStreamCaptureStatusActive;
+    emu_unlock();
+    return emu_leave(code);
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+{
+    cudaError_t code = cudaSuccess;
+    EMU_ENTER(emu_card_of(stream));
+    emu_capture *c = calloc(1, sizeof *c);
+    if (!c) return emu_leave(cudaErrorMemoryAllocation);
+    emu_lock();
+    if (!emu_stream_lives(stream)) {
+        code = cudaErrorInvalidResourceHandle;
+    } else if (stream->capture) {
+        code = cudaErrorIllegalState;
+    } else {
+        *c = (emu_capture){.n_users = 1, .active = true, .origin = stream, .mode = mode};
+        c->thread = pthread_self();
+        stream->capture = c;
+        stream->tail.n = 0;
+        emu.n_strict += mode != cudaStreamCaptureModeRelaxed;
+    }
+    emu_unlock();
+    if (code != cudaSuccess) free(c);
+    return emu_leave(code);
+}
+
+/* Nodes are marked that the set comes after, and itself. */
+static void mark(const emu_capture *c, const emu_nodes *set, bool *marked)
+{
+    for (size_t k = 0; k < set->n; k++)
+        marked[set->of[k]] = true;
+    for (size_t i = c->n; i-- > 0;)
+        for (size_t k = 0; marked[i] && k < c->nodes[i].after.n; k++)
+            marked[c->nodes[i].after.of[k]] = true;
+}
+
+/* Whether all that was captured is before the origin's end. */
+static cudaError_t joined(const emu_capture *c)
+{
+    cudaError_t code = cudaSuccess;
+    bool *marked = calloc(c->n + 1, sizeof *marked);
+    if (!marked) return cudaErrorMemoryAllocation;
+    mark(c, &c->origin->tail, marked);
+    for (size_t i = 0; i < c->n; i++)
+        if (!marked[i]) code = cudaErrorStreamCaptureUnjoined;
+    free(marked);
+    return code;
+}
+
+static cudaError_t judge(cudaStream_t stream)
+{
+    const emu_capture *c = stream->capture;
+    if (c->mode != cudaStreamCaptureModeRelaxed && !pthread_equal(c->thread, pthread_self()))
+        return cudaErrorStreamCaptureWrongThread;
+    return c->broken ? cudaErrorStreamCaptureInvalidated : joined(c);
+}
+
+/* All its streams leave it. */
+static void leave(emu_capture *c)
+{
+    c->active = false;
+    emu.n_strict -= c->mode != cudaStreamCaptureModeRelaxed;
+    for (cudaStream_t s = emu_streams(); s; s = s->next) {
+        if (s->capture != c) continue;
+        s->capture = NULL;
+        s->tail.n = 0;
+        release(c);
+    }
+}
+
+/* With the lock. */
+static cudaError_t end(cudaStream_t stream, cudaError_t failed, cudaGraph_t *out)
+{
+    emu_capture *c = stream->capture;
+    if (c->origin != stream) {
+        emu_capture_break(c);
+        return cudaErrorStreamCaptureUnmatched;
+    }
+    cudaError_t code = failed != cudaSuccess ? failed : judge(stream);
+    cudaGraph_t made = code == cudaSuccess ? calloc(1, sizeof *made) : NULL;
+    if (made && !copy_nodes(c->nodes, c->n, &made->body.nodes)) {
+        free(made);
+        made = NULL;
+    }
+    if (made) {
+        made->body.n = c->n;
+        emu.left.graphs++;
+        *out = made;
+    } else if (code == cudaSuccess) {
+        code = cudaErrorMemoryAllocation;
+    }
+    leave(c);
+    return code;
+}
+
+/* Ends it even if it fails. */
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
+{
+    cudaError_t code = emu_enter(__func__, emu_card_of(stream));
+    *out = NULL;
+    emu_lock();
+    if (!emu_stream_lives(stream))
+        code = cudaErrorInvalidResourceHandle;
+    else if (!stream->capture)
+        code = cudaErrorIllegalState;
+    else
+        code = end(stream, code, out);
+    emu_unlock();
+    return emu_leave(code);
+}
+
+/* ---- Graphs ---------------------------------------------------------------------------------- */
+
+/* With the lock. */
+static void drop_graph(graph *g)
+{
+    if (--g->n_users > 0) return;
+    drop_nodes(g->nodes, g->n);
+    free(g);
+}
+
+/* These do it even if they fail. */
+cudaError_t cudaGraphDestroy(cudaGraph_t graph_handle)
+{
+    const cudaError_t code = emu_enter(__func__, -1);
+    if (!graph_handle) return emu_leave(cudaErrorInvalidValue);
+    emu_lock();
+    emu.left.graphs--;
+    drop_nodes(graph_handle->body.nodes, graph_handle->body.n);
+    free(graph_handle);
+    emu_unlock();
+    return emu_leave(code);
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    const cudaError_t code = emu_enter(__func__, -1);
+    if (!exec) return emu_leave(cudaErrorInvalidValue);
+    emu_lock();
+    emu.left.graphs--;
+    drop_graph(&exec->body); /* when no stream is at it any more */
+    emu_unlock();
+    return emu_leave(code);
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph_handle,
+                                 unsigned long long flags)
+{
+    EMU_ENTER(emu_current());
+    if (!graph_handle || flags != 0) return emu_leave(cudaErrorInvalidValue);
+    cudaGraphExec_t exec = calloc(1, sizeof *exec);
+    if (!exec) return emu_leave(cudaErrorMemoryAllocation);
+    emu_lock();
+    const bool done =
+        copy_nodes(graph_handle->body.nodes, graph_handle->body.n, &exec->body.nodes);
+    if (done) {
+        exec->body.n = graph_handle->body.n;
+        exec->body.n_users = 1;
+        emu.left.graphs++;
+        *out = exec;
+    }
+    emu_unlock();
+    if (!done) free(exec);
+    return done ? cudaSuccess : emu_leave(cudaErrorMemoryAllocation);
+}
+
+typedef struct launch {
+    graph *body;
+} launch;
+
+static graph *graph_of(const emu_work *work)
+{
+    return ((const launch *)(const void *)work->payload)->body;
+}
+
+static bool is_ready(const graph *g, size_t i, const bool *done)
+{
+    for (size_t k = 0; k < g->nodes[i].after.n; k++)
+        if (!done[g->nodes[i].after.of[k]]) return false;
+    return true;
+}
+
+/* Of the nodes from `first`, which is ready, on: one by chance. */
+static size_t choose(const graph *g, size_t first, const bool *done, cudaStream_t stream)
+{
+    enum { WINDOW = 64 };
+    size_t chosen = first;
+    for (size_t i = first + 1; i < g->n && i < first + WINDOW; i++) {
+        stream->random = stream->random * 1664525u + 1013904223u;
+        if (!done[i] && stream->random >> 30 == 0 && is_ready(g, i, done)) chosen = i;
+    }
+    return chosen;
+}
+
+static void run_graph(emu_work *work, cudaStream_t stream)
+{
+    const graph *g = graph_of(work);
+    bool *done = emu.delays ? calloc(g->n + 1, sizeof *done) : NULL;
+    for (size_t n = 0, first = 0; n < g->n; n++) {
+        while (done && done[first])
+            first++;
+        const size_t i = done ? choose(g, first, done, stream) : n;
+        if (emu.cards[stream->card].lost == cudaSuccess) g->nodes[i].work->run(g->nodes[i].work, stream);
+        if (done) done[i] = true;
+    }
+    free(done);
+}
+
+static void drop_launch(emu_work *work)
+{
+    drop_graph(graph_of(work));
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    EMU_ENTER(emu_card_of(stream));
+    if (!exec) return emu_leave(cudaErrorInvalidValue);
+    const launch payload = {&exec->body};
+    emu_work *work = emu_work_create(run_graph, &payload, sizeof payload);
+    if (!work) return emu_leave(cudaErrorMemoryAllocation);
+    emu_lock();
+    const bool captures = emu_stream_lives(stream) && stream->capture;
+    exec->body.n_users++;
+    emu_unlock();
+    work->drop = drop_launch;
+    if (captures) { /* CUDA makes a child of it, which nobody here asks for */
+        emu_lock();
+        emu_work_release(work);
+        emu_capture_break(stream->capture);
+        emu_unlock();
+        return emu_leave(cudaErrorStreamCaptureUnsupported);
+    }
+    return emu_leave(emu_enqueue(stream, work));
+}

@@ -1,0 +1,29 @@
+/* What tests and stand-ins for NVIDIA's libraries ask of the emulator beyond CUDA's interface. */
+#ifndef DPT_TEST_EMULATOR_CONTROL_H
+#define DPT_TEST_EMULATOR_CONTROL_H
+
+#include <driver_types.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The n-th call (from 1) of a function from now on, or of any for "*", fails with the code; with
+   `sticky` so does every later call for its card.  Of "kernel" it is a kernel that fails, when it
+   runs, and that is sticky always.  NULL: none. */
+void emulated_plant(const char *function, size_t n, int code, bool sticky);
+bool emulated_fired(void);
+/* The i-th function that can fail; NULL behind the last. */
+const char *emulated_function(size_t i);
+
+/* Objects that live. */
+typedef struct emulated_counts {
+    size_t streams, events, graphs, pools, buffers, pinned;
+} emulated_counts;
+
+emulated_counts emulated_left(void);
+
+/* Enqueues a function of the host's with a copy of n_bytes at `argument`, as a library enqueues its
+   kernels: under capture it becomes a node, which keeps the copy. */
+cudaError_t emulated_enqueue(cudaStream_t stream, void (*function)(void *), const void *argument,
+                             size_t n_bytes);
+
+#endif

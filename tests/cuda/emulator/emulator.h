@@ -1,0 +1,190 @@
+/* An emulator of CUDA's runtime for tests: the functions that the backend calls, on machines without
+   a card.  Each stream is worked off, in order, by a thread of its own, kernels are compiled for the
+   host (device.h), and what CUDA forbids fails with the code that CUDA gives.  The NULL stream is
+   not there, and nothing that the backend does not call.
+
+   This header is what its files know of each other.  One lock guards all of it; kernels, copies and
+   functions of the host's run without it.
+
+   The environment, read once:
+     CUDA_EMULATED_CARDS   how many (default: 2)
+     CUDA_EMULATED_MEMORY  MiB of each card (default: 512)
+     CUDA_EMULATED_DELAYS  a seed: streams dawdle at random
+     CUDA_EMULATED_ORDER   "reverse": a block's threads run from the last to the first
+     CUDA_EMULATED_FAIL    FUNCTION:N:CODE or FUNCTION:N:CODE:sticky, what control.h plants
+     CUDA_EMULATED_REPORT  at the end, objects left behind are told, and the process fails */
+#ifndef DPT_TEST_EMULATOR_H
+#define DPT_TEST_EMULATOR_H
+
+#pragma GCC visibility push(default)
+#include <cuda_runtime_api.h>
+
+#include "control.h"
+#pragma GCC visibility pop
+
+#include "kernel.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { EMU_MOST_CARDS = 8 };
+
+typedef struct emu_card {
+    size_t n_bytes, n_used; /* of memory; pools count as what they hold */
+    cudaError_t lost;       /* what every call comes to, if not cudaSuccess */
+    bool reaches[EMU_MOST_CARDS];
+} emu_card;
+
+typedef struct emu_state {
+    pthread_mutex_t lock;
+    pid_t process; /* 0: not yet begun; no other uses it */
+    int n_cards;
+    emu_card cards[EMU_MOST_CARDS];
+    bool reverse;
+    unsigned delays; /* 0: none */
+    size_t n_strict; /* captures that are not relaxed */
+    emulated_counts left;
+} emu_state;
+
+extern emu_state emu;
+
+void emu_lock(void);
+void emu_unlock(void);
+double emu_now(void); /* seconds */
+
+/* ---- Calls ----------------------------------------------------------------------------------- */
+
+/* The card that the calling thread has chosen. */
+int emu_current(void);
+
+/* Begins a call of the runtime's that concerns a card (-1: none) and says what it must fail with. */
+cudaError_t emu_enter(const char *function, int card);
+/* Ends one: what fails is kept for cudaGetLastError. */
+cudaError_t emu_leave(cudaError_t code);
+
+/* In front of a call that has no effect when it fails. */
+#define EMU_ENTER(card)                                                                            \
+    do {                                                                                           \
+        const cudaError_t emu_code = emu_enter(__func__, (card));                                  \
+        if (emu_code != cudaSuccess) return emu_leave(emu_code);                                   \
+    } while (0)
+
+/* Whether something is planted for what is no call: "kernel", the work of one. */
+cudaError_t emu_planted(const char *what);
+/* From here on every call for the card fails.  Without the lock. */
+void emu_lose(int card, cudaError_t code);
+/* Calls that may wait for other streams are not made while a strict capture is under way. */
+cudaError_t emu_unsafe(void);
+
+/* ---- Work ------------------------------------------------------------------------------------ */
+
+/* Something that a stream does, once or, in a graph, again and again. */
+typedef struct emu_work {
+    struct emu_work *next; /* of a queue */
+    size_t n_users;
+    bool always; /* done on a lost card, too */
+    void (*run)(struct emu_work *work, cudaStream_t stream);
+    void (*drop)(struct emu_work *work); /* what the payload holds; may be NULL.  With the lock */
+    size_t n_bytes;
+    _Alignas(16) unsigned char payload[];
+} emu_work;
+
+/* With a copy of the payload; one user.  NULL without memory. */
+emu_work *emu_work_create(void (*run)(emu_work *, cudaStream_t), const void *payload,
+                          size_t n_bytes);
+void emu_work_release(emu_work *work); /* with the lock; accepts NULL */
+
+/* Adds work to a stream or to what it captures, and takes it over even if that fails (of NULL there
+   was no memory).  Without the lock. */
+cudaError_t emu_enqueue(cudaStream_t stream, emu_work *work);
+
+/* ---- Streams and events ---------------------------------------------------------------------- */
+
+/* The place of a record in a stream. */
+typedef struct emu_point {
+    size_t n_users;
+    bool passed;
+    double time; /* when */
+    pthread_cond_t changed;
+} emu_point;
+
+/* Nodes of a capture, by number. */
+typedef struct emu_nodes {
+    size_t n, room;
+    size_t *of;
+} emu_nodes;
+
+typedef struct emu_capture emu_capture;
+
+struct CUstream_st {
+    struct CUstream_st *next; /* of all that live */
+    int card;
+    unsigned random;
+    pthread_cond_t more, fewer;
+    emu_work *first, **last;
+    size_t n_begun, n_done; /* pieces of work */
+    bool ends;
+    emu_capture *capture; /* NULL: none */
+    emu_nodes tail;       /* what the next node comes after */
+};
+
+struct CUevent_st {
+    struct CUevent_st *next;
+    int card;
+    bool timed;
+    emu_point *point;     /* NULL: never recorded, or in a capture */
+    emu_capture *capture; /* recorded there last; NULL: not in one */
+    emu_nodes tail;
+};
+
+/* With the lock. */
+bool emu_stream_lives(cudaStream_t stream);
+bool emu_event_lives(cudaEvent_t event);
+void emu_queue(cudaStream_t stream, emu_work *work);
+void emu_wait_for(cudaStream_t stream);  /* lets go of the lock meanwhile */
+void emu_wait_for_card(int card);        /* likewise */
+cudaStream_t emu_streams(void);          /* the first */
+void emu_point_release(emu_point *point); /* accepts NULL */
+
+/* Without it.  -1 for what is no stream. */
+int emu_card_of(cudaStream_t stream);
+
+/* ---- Captures: capture.c, with the lock ------------------------------------------------------ */
+
+cudaError_t emu_capture_add(cudaStream_t stream, emu_work *work); /* takes it over */
+cudaError_t emu_capture_record(cudaStream_t stream, cudaEvent_t event);
+cudaError_t emu_capture_wait(cudaStream_t stream, cudaEvent_t event);
+/* Something that no capture bears was asked of a stream or an event; breaks it. */
+void emu_capture_break(emu_capture *capture);
+void emu_event_forget(cudaEvent_t event);
+
+/* ---- Memory: memory.c, with the lock --------------------------------------------------------- */
+
+enum { EMU_PINNED = -1, EMU_PAGEABLE = -2 };
+
+struct CUmemPoolHandle_st {
+    int card;
+    bool destroyed;
+    size_t n_users;       /* allocations that live */
+    size_t n_held;        /* bytes: theirs and free pieces */
+    uint64_t keep;        /* bytes to hold */
+    size_t n_pieces;
+    size_t pieces[4096];  /* free ones, by size */
+    bool reaches[EMU_MOST_CARDS]; /* that see it */
+};
+
+/* Whose memory [at, at + n_bytes) is: a card's number, EMU_PINNED, EMU_PAGEABLE; anything else if
+   it is in no one range.  *pool, if not NULL, is the pool that it is of. */
+int emu_owner(const void *at, size_t n_bytes, cudaMemPool_t *pool);
+
+/* A capture may hold pieces that nobody needs; they go at a synchronisation. */
+void emu_pools_settle(int card);
+
+/* ---- Kernels: blocks.c ----------------------------------------------------------------------- */
+
+void emu_kernel_run(const emulated_kernel *kernel, dim3 grid, dim3 block, void *const *arguments);
+
+#endif
