@@ -13,6 +13,7 @@ typedef struct state {
     dpt_cuda_plans plans;
     dpt_op own; /* shares the beginning of the workspace with plans */
     dpt_kernel *finish;
+    bool is_whole;          /* forward: cuDNN adds the bias and activates */
     dpt_bias_gradient bias; /* backward-weights */
     size_t sum_offset;      /* where in the workspace a result lies that is then added */
 } state;
@@ -36,6 +37,7 @@ static dpt_status run_forward(const dpt_call *call, const dpt_cuda_plan *plan)
     const dpt_cuda_plan_tensors tensors = {.x = dpt_cuda_pointer(args->in[0]),
                                            .w = dpt_cuda_pointer(args->in[1]),
                                            .y = dpt_cuda_pointer(args->out[0]),
+                                           .bias = dpt_cuda_pointer(args->in[2]),
                                            .workspace = dpt_cuda_pointer(args->workspace)};
     const dpt_finish_args finish = {.rows = call->n_samples * d->out_h * d->out_w,
                                     .columns = d->out_channels,
@@ -44,7 +46,7 @@ static dpt_status run_forward(const dpt_call *call, const dpt_cuda_plan *plan)
                                     .bias = args->in[2],
                                     .activation = d->activation};
     DPT_TRY(dpt_cuda_plan_run(plan, call->stream, &tensors));
-    return dpt_finish_run(s->finish, call->stream, &finish);
+    return s->is_whole ? DPT_OK : dpt_finish_run(s->finish, call->stream, &finish);
 }
 
 /* dx = ([dx +] conv) * slope */
@@ -130,15 +132,38 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* What cuDNN does in one pass. */
+static bool is_whole(const dpt_op_desc *desc)
+{
+    const dpt_conv2d_desc *d = &desc->u.conv2d;
+    return desc->kind == DPT_OP_CONV2D_FORWARD && d->has_bias &&
+           (d->activation == DPT_ACT_NONE || d->activation == DPT_ACT_RELU);
+}
+
+/* The ways behind those that do all in one pass, if there are any, do the product alone. */
+static dpt_status open_plans(const dpt_op *op, size_t rank, state *s)
+{
+    const dpt_activation activation = op->desc.u.conv2d.activation;
+    dpt_cuda_convolution convolution = {.desc = &op->desc, .type = DPT_F32};
+    s->is_whole = is_whole(&op->desc);
+    convolution.has_bias = s->is_whole;
+    convolution.has_relu = s->is_whole && activation == DPT_ACT_RELU;
+    dpt_status status =
+        dpt_cuda_plans_open(op->device, &convolution, rank, op->max_samples, &s->plans);
+    if (status != DPT_E_UNSUPPORTED || !s->is_whole) return status;
+    dpt_cuda_plans_close(&s->plans);
+    s->is_whole = convolution.has_bias = convolution.has_relu = false;
+    return dpt_cuda_plans_open(op->device, &convolution, rank, op->max_samples, &s->plans);
+}
+
 static dpt_status prepare_float32(dpt_op *op, size_t rank)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     const bool has_bias = op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS && d->has_bias;
-    const dpt_cuda_convolution convolution = {.desc = &op->desc, .type = DPT_F32};
     state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
     op->plan.destroy = destroy;
-    DPT_TRY(dpt_cuda_plans_open(op->device, &convolution, rank, op->max_samples, &s->plans));
+    DPT_TRY(open_plans(op, rank, s));
     DPT_TRY(dpt_cuda_nested_prepare(op, &op->desc, &s->own));
     DPT_TRY(dpt_finish_prepare(op->device, DPT_F32, &s->finish));
     s->sum_offset = dpt_size_align(larger(s->plans.workspace_bytes, s->own.plan.workspace_bytes));

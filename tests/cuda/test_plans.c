@@ -171,7 +171,12 @@ static void check_shapes(test *t, dpt_cuda_precision precision)
     for (size_t i = 0; i < N_SHAPES && t->n_failures < 3; i++) {
         for (int kind = DPT_OP_CONV2D_FORWARD; kind <= DPT_OP_CONV2D_BACKWARD_WEIGHTS; kind++) {
             const dpt_op_desc desc = desc_of(&shapes[i], (dpt_op_kind)kind);
-            const dpt_cuda_convolution convolution = {.desc = &desc, .type = DPT_F32};
+            dpt_cuda_convolution convolution = {.desc = &desc, .type = DPT_F32};
+            (void)check_pass(t, &convolution);
+            if (kind != DPT_OP_CONV2D_FORWARD) continue;
+            convolution.has_bias = true; /* and what follows in the same pass */
+            (void)check_pass(t, &convolution);
+            convolution.has_relu = true;
             (void)check_pass(t, &convolution);
         }
     }
