@@ -1,7 +1,11 @@
 """PyTorch's side of the comparison: one training run, its figures as one line of JSON.
 
-Written to be quick: the images lie in memory as bytes, a batch is gathered and scaled by a few
-tensor operations, nothing is synchronised or printed in between.
+Written to be quick: the images lie in the device's memory as bytes, a batch is gathered and scaled by
+a few tensor operations, nothing is synchronised or printed in between.
+
+Variants are words, joined by "-": channels_last; compiled (torch.compile), or on a card graphs
+(torch.compile with CUDA graphs) or whole (one CUDA graph of a whole step, the optimizer included,
+captured by hand); and contiguous, which is none of these.
 """
 
 import argparse
@@ -50,9 +54,10 @@ def build(name):
 class Batches:
     """Images and labels of a part, batch by batch, scaled to 0 to 1 as dptrain does."""
 
-    def __init__(self, folder, part, variant):
-        self.images = read_idx(folder, f"{part}-images-idx3-ubyte").unsqueeze(1)  # (n,1,28,28)
-        self.labels = read_idx(folder, f"{part}-labels-idx1-ubyte").long()
+    def __init__(self, folder, part, variant, device):
+        images = read_idx(folder, f"{part}-images-idx3-ubyte").unsqueeze(1)  # (n,1,28,28)
+        self.images = images.to(device)
+        self.labels = read_idx(folder, f"{part}-labels-idx1-ubyte").long().to(device)
         self.channels_last = "channels_last" in variant
 
     def get(self, index):
@@ -67,10 +72,70 @@ def accuracy(model, batches, batch_size):
     hits = 0
     n = len(batches.labels)
     with torch.inference_mode():
-        for index in torch.arange(n).split(batch_size):
+        for index in torch.arange(n, device=batches.labels.device).split(batch_size):
             x, y = batches.get(index)
             hits += int((model(x).argmax(1) == y).sum())
     return hits / n
+
+
+def set_precision(name):
+    """Of a card's products and convolutions."""
+    torch.backends.cuda.matmul.allow_tf32 = name != "fp32"
+    torch.backends.cudnn.allow_tf32 = name != "fp32"
+    torch.backends.cudnn.benchmark = True
+
+
+class Training:
+    """One step: gather, forward, backward, update."""
+
+    def __init__(self, args, batches, model, device):
+        words = args.variant.split("-")
+        self.batches = batches
+        set_precision(args.precision)
+        # What a graph recorded must not have been rounded once and for all before.
+        self.autocast = lambda: torch.autocast(device.type, dtype=torch.bfloat16,
+                                               enabled=args.precision == "bf16",
+                                               cache_enabled="whole" not in words)
+        self.model = model
+        if "compiled" in words:
+            self.model = torch.compile(model)
+        if "graphs" in words:
+            self.model = torch.compile(model, mode="reduce-overhead")
+        self.criterion = nn.CrossEntropyLoss()
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=args.momentum,
+                                         fused=True)
+        self.graph = None
+        self.whole = args.batch_size if "whole" in words else 0
+
+    def run(self, index):
+        x, y = self.batches.get(index)
+        self.optimizer.zero_grad(set_to_none=True)
+        with self.autocast():
+            loss = self.criterion(self.model(x), y)
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def capture(self, index):
+        self.index = index.clone()
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                self.run(self.index)
+        torch.cuda.current_stream().wait_stream(stream)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.loss = self.run(self.index)
+
+    def step(self, index):
+        if len(index) != self.whole:
+            return self.run(index)
+        if self.graph is None:
+            self.capture(index)
+        self.index.copy_(index)
+        self.graph.replay()
+        return self.loss
 
 
 def peak_rss_bytes():
@@ -95,13 +160,17 @@ def main():
     parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--momentum", type=float, default=0.9)
     parser.add_argument("--init-std", type=float, help="weights N(0, STD^2), biases 0")
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda:N")
+    parser.add_argument("--precision", default="fp32", choices=("fp32", "tf32", "bf16"))
     args = parser.parse_args()
 
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
-    train = Batches(args.data, "train", args.variant)
-    test = Batches(args.data, "t10k", args.variant)
-    model = build(args.model)
+    device = torch.device(args.device)
+    on_card = device.type == "cuda"
+    train = Batches(args.data, "train", args.variant, device)
+    test = Batches(args.data, "t10k", args.variant, device)
+    model = build(args.model).to(device)
     if args.init_std is not None:
         for name, parameter in model.named_parameters():
             if name.endswith("bias"):
@@ -110,32 +179,36 @@ def main():
                 nn.init.normal_(parameter, std=args.init_std)
     if "channels_last" in args.variant:
         model = model.to(memory_format=torch.channels_last)
-    forward = torch.compile(model) if "compiled" in args.variant else model
-    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=args.momentum,
-                                fused=True)
-    criterion = nn.CrossEntropyLoss()
+    training = Training(args, train, model, device)
 
-    n_steps, images, seconds, first_step_at = 0, 0, 0.0, None
+    n_steps, images, seconds, first_step_at, started = 0, 0, 0.0, None, None
     for _ in range(args.epochs):
-        order = torch.randperm(len(train.labels))
+        order = torch.randperm(len(train.labels), device=device)
         last = None
         for index in order.split(args.batch_size):
-            if n_steps == args.max_steps:
-                break
+            full = len(index) == args.batch_size
+            if n_steps == args.max_steps or (on_card and not full):
+                break  # of a shorter batch there would have to be another graph
             if first_step_at is None:
                 first_step_at = time.monotonic()
-            x, y = train.get(index)
-            optimizer.zero_grad(set_to_none=True)
-            loss = criterion(forward(x), y)
-            loss.backward()
-            optimizer.step()
+            loss = training.step(index)
             n_steps += 1
+            if on_card:
+                # The host runs ahead: what counts is between two moments in which all was done.
+                images += len(index) if n_steps > args.warm_up_steps else 0
+                if n_steps == args.warm_up_steps:
+                    torch.cuda.synchronize()
+                    started = time.monotonic()
+                continue
             now = time.monotonic()
             # The shorter batch at the end of an epoch makes torch.compile compile once more.
-            if n_steps > args.warm_up_steps and last is not None and len(index) == args.batch_size:
+            if n_steps > args.warm_up_steps and last is not None and full:
                 images += len(index)
                 seconds += now - last
             last = now
+    if on_card:
+        torch.cuda.synchronize()
+        seconds = time.monotonic() - started
     model.eval()
     test_accuracy = accuracy(model, test, args.batch_size)
     json.dump({
@@ -145,6 +218,7 @@ def main():
         "test_accuracy": test_accuracy,
         "loss": float(loss.detach()),
         "version": torch.__version__,
+        "device": torch.cuda.get_device_name(device) if on_card else "cpu",
     }, sys.stdout)
     print()
 
