@@ -1,5 +1,6 @@
-/* Rates of single operators on one device: GFLOP/s for what is bound by arithmetic, GB/s for what
-   is bound by memory, each also in per cent of what this machine was measured to do.
+/* Single operators on one device against the roofline: GFLOP/s for what is bound by arithmetic,
+   GB/s for what is bound by memory, each also in per cent of what this machine, or a device that is
+   none of its cores, was measured to do in the same run.
 
        bench-ops [DEVICE [BATCH [PART [cold]]]]        e.g.  bench-ops cpu:threads=1 256 conv
 
@@ -10,6 +11,7 @@
    comes between two runs: with `cold` as much memory is written before each. */
 #include "base/base.h"
 #include "device/device.h"
+#include "device/measure.h"
 #include "peak.h"
 
 #include <stdio.h>
@@ -224,13 +226,15 @@ static void measure(dpti_device *device, void *argument)
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
+/* Of operations and bytes whichever takes longer at least. */
 static void report(const item *it, const measurement *m, double flops, double bandwidth)
 {
-    const bool arithmetic = m->flops > 0;
+    const double computing = m->flops / flops, moving = m->bytes / bandwidth;
+    const bool arithmetic = computing > moving;
     const double rate = (arithmetic ? m->flops : m->bytes) / m->seconds;
-    printf("| %s | %.1f | %.1f %s | %.0f | %s |\n", it->name, 1e6 * m->seconds, 1e-9 * rate,
-           arithmetic ? "GFLOP/s" : "GB/s", 100 * rate / (arithmetic ? flops : bandwidth),
-           m->algorithm ? m->algorithm : "");
+    printf("| %s | %.1f | %.1f | %.1f %s | %.0f | %s |\n", it->name, 1e6 * m->seconds,
+           1e6 * (arithmetic ? computing : moving), 1e-9 * rate, arithmetic ? "GFLOP/s" : "GB/s",
+           100 * (arithmetic ? computing : moving) / m->seconds, m->algorithm ? m->algorithm : "");
     fflush(stdout);
 }
 
@@ -238,8 +242,58 @@ typedef struct settings {
     dpti_device *device;
     size_t batch;
     bool is_cold;
-    double flops, bandwidth; /* that this machine was measured to reach */
+    double flops, bandwidth; /* that this machine, or the device, was measured to reach */
 } settings;
+
+typedef struct rates {
+    dpt_device_rates of;
+    dpt_status status;
+} rates;
+
+static void measure_rates(dpti_device *device, void *argument)
+{
+    rates *r = argument;
+    r->status = dpti_measure(device, &r->of);
+}
+
+/* Operations a second of a product of (n,width) and (width,width), in the device's type. */
+static dpt_status time_product(const settings *at, size_t n, size_t width, double *flops)
+{
+    const dpt_op_desc desc = {.kind = DPT_OP_LINEAR_FORWARD,
+                              .type = at->device->info.activations,
+                              .u.linear = {.in = width, .out = width}};
+    measurement m = {.desc = &desc, .n_samples = n};
+    dpti_driver_call(at->device, measure, &m);
+    if (m.status == DPT_OK) *flops = m.flops / m.seconds;
+    return m.status;
+}
+
+/* False, and told, if the device cannot say. */
+static bool find_peaks(settings *at)
+{
+    static const double fast = 2e12; /* what takes a product of 1024 less than a millisecond */
+    dpti_device *device = at->device;
+    const unsigned n_threads = device->info.n_threads ? device->info.n_threads : 1;
+    rates r = {.status = DPT_OK};
+    if (device->info.flags & DPT_DEVICE_IS_HOST_CPU) {
+        at->flops = peak_flops(n_threads);
+        at->bandwidth = peak_bandwidth(n_threads);
+        printf("Measured peak of %u host threads: %.1f GFLOP/s, %.1f GB/s.", n_threads,
+               1e-9 * at->flops, 1e-9 * at->bandwidth);
+        return true;
+    }
+    dpti_driver_call(device, measure_rates, &r);
+    if (r.status == DPT_OK) r.status = time_product(at, 1024, 1024, &at->flops);
+    if (r.status == DPT_OK && at->flops > fast) r.status = time_product(at, 8192, 4096, &at->flops);
+    if (r.status != DPT_OK) {
+        fprintf(stderr, "bench-ops: %s: %s\n", device->id, device->base.error.message);
+        return false;
+    }
+    at->bandwidth = 2 * r.of.copy_bytes; /* read and written */
+    printf("Measured of the device: a large product %.1f GFLOP/s, a large copy %.1f GB/s.",
+           1e-9 * at->flops, 1e-9 * at->bandwidth);
+    return true;
+}
 
 /* In the device's type of activations.  1 if it cannot be measured. */
 static int measure_item(const settings *at, const item *it)
@@ -309,18 +363,13 @@ static int measure_conv(const settings *at, const char *text)
 
 static int run(dpti_device *device, size_t batch, const char *part, bool is_cold)
 {
-    const unsigned n_threads = device->info.n_threads ? device->info.n_threads : 1;
-    const settings at = {.device = device,
-                         .batch = batch,
-                         .is_cold = is_cold,
-                         .flops = peak_flops(n_threads),
-                         .bandwidth = peak_bandwidth(n_threads)};
+    settings at = {.device = device, .batch = batch, .is_cold = is_cold};
     int failures = 0, n_measured = 0;
     printf("%s: %s, %s\n", device->id, device->info.name, device->info.detail);
-    printf("Measured peak of %u host threads: %.1f GFLOP/s, %.1f GB/s.  Batch %zu%s.\n\n",
-           n_threads, 1e-9 * at.flops, 1e-9 * at.bandwidth, batch,
-           is_cold ? ", nothing in a cache" : "");
-    printf("| operator | us | rate | %% of peak | algorithm |\n|---|--:|--:|--:|---|\n");
+    if (!find_peaks(&at)) return 1;
+    printf("  Batch %zu%s.\n\n", batch, is_cold ? ", nothing in a cache" : "");
+    printf("| operator | us | at least | rate | %% of peak | algorithm |\n"
+           "|---|--:|--:|--:|--:|---|\n");
     for (size_t i = 0; i < sizeof items / sizeof *items; i++) {
         if (!strstr(items[i].name, part)) continue;
         failures += measure_item(&at, &items[i]);
