@@ -37,7 +37,7 @@ def ours(ops, threads, batch, shape):
     rows = [line.split("|") for line in done.stdout.splitlines() if line.startswith("| conv")]
     if done.returncode != 0 or len(rows) != 3:
         sys.exit(f"bench: {ops}: {done.stderr.strip() or done.stdout[-300:]}")
-    return sum(float(row[2]) for row in rows), [row[5].strip() for row in rows]
+    return sum(float(row[2]) for row in rows), [row[6].strip() for row in rows]
 
 
 def time_torch(threads, batch):
