@@ -164,7 +164,7 @@ static void read_plant(const char *text)
 static void report(void)
 {
     const emulated_counts c = emulated_left();
-    if (getpid() != emu.process ||
+    if (emu.is_child ||
         c.streams + c.events + c.graphs + c.pools + c.buffers + c.pinned == 0)
         return;
     fprintf(stderr,
@@ -175,11 +175,17 @@ static void report(void)
     _exit(1);
 }
 
+static void in_child(void)
+{
+    emu.is_child = true;
+}
+
 /* With the lock. */
 static void begin(void)
 {
     const char *order = getenv("CUDA_EMULATED_ORDER");
-    emu.process = getpid();
+    emu.begun = true;
+    (void)pthread_atfork(NULL, NULL, in_child);
     emu.n_cards = (int)number("CUDA_EMULATED_CARDS", 2, EMU_MOST_CARDS);
     for (int i = 0; i < emu.n_cards; i++)
         emu.cards[i].n_bytes = number("CUDA_EMULATED_MEMORY", 512, 1 << 20) << 20;
@@ -194,11 +200,11 @@ cudaError_t emu_enter(const char *function, int card)
 {
     bool sticky = false;
     emu_lock();
-    if (!emu.process) begin();
+    if (!emu.begun) begin();
     cudaError_t code = planted(function, &sticky);
     if (sticky && card >= 0) emu.cards[card].lost = code;
     if (code == cudaSuccess && card >= 0) code = emu.cards[card].lost;
-    if (emu.process != getpid()) code = cudaErrorInitializationError;
+    if (emu.is_child) code = cudaErrorInitializationError;
     if (emu.n_cards == 0 && code == cudaSuccess) code = cudaErrorNoDevice;
     emu_unlock();
     return code;

@@ -28,7 +28,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 enum { EMU_MOST_CARDS = 8 };
 
@@ -40,7 +39,7 @@ typedef struct emu_card {
 
 typedef struct emu_state {
     pthread_mutex_t lock;
-    pid_t process; /* 0: not yet begun; no other uses it */
+    bool begun, is_child; /* of a process that had begun: it uses nothing */
     int n_cards;
     emu_card cards[EMU_MOST_CARDS];
     bool reverse;
