@@ -58,9 +58,11 @@ dpt_status dpt_cuda_wait(dpt_stream *stream)
     do
         code = cudaStreamQuery(stream->queue);
     while (code == cudaErrorNotReady && now() - start < patience_seconds);
-    if (code == cudaErrorNotReady) {
+    if (code != cudaSuccess) {
+        /* After a failure, too: what is still under way uses memory that the caller frees. */
         (void)cudaGetLastError();
-        code = cudaStreamSynchronize(stream->queue);
+        const cudaError_t waited = cudaStreamSynchronize(stream->queue);
+        if (code == cudaErrorNotReady) code = waited;
     }
     return code == cudaSuccess ? DPT_OK : deferred(stream->device, code, "cudaStreamSynchronize");
 }
