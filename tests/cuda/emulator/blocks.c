@@ -11,11 +11,8 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
-#define EMU_ASAN 1
+#ifdef EMU_ASAN
 #include <sanitizer/common_interface_defs.h>
-#endif
 #endif
 
 enum { MOST_THREADS = 1024, PAGE_BYTES = 4096, STACK_BYTES = 256 << 10 };

@@ -164,13 +164,16 @@ static void read_plant(const char *text)
 static void report(void)
 {
     const emulated_counts c = emulated_left();
+    emu_lock();
+    emu_memory_forget();
+    emu_unlock();
     if (emu.is_child ||
-        c.streams + c.events + c.graphs + c.pools + c.buffers + c.pinned == 0)
+        c.streams + c.events + c.graphs + c.pools + c.buffers + c.pinned + emu.n_late == 0)
         return;
     fprintf(stderr,
             "emulated CUDA: left behind: %zu streams, %zu events, %zu graphs, %zu pools, %zu "
-            "buffers, %zu of pinned memory\n",
-            c.streams, c.events, c.graphs, c.pools, c.buffers, c.pinned);
+            "buffers, %zu of pinned memory; %zu uses of memory that was freed\n",
+            c.streams, c.events, c.graphs, c.pools, c.buffers, c.pinned, emu.n_late);
     fflush(NULL);
     _exit(1);
 }

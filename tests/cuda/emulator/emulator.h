@@ -12,7 +12,8 @@
      CUDA_EMULATED_DELAYS  a seed: streams dawdle at random
      CUDA_EMULATED_ORDER   "reverse": a block's threads run from the last to the first
      CUDA_EMULATED_FAIL    FUNCTION:N:CODE or FUNCTION:N:CODE:sticky, what control.h plants
-     CUDA_EMULATED_REPORT  at the end, objects left behind are told, and the process fails */
+     CUDA_EMULATED_REPORT  at the end, objects left behind are told, and uses of memory that was
+                           freed, and the process fails */
 #ifndef DPT_TEST_EMULATOR_H
 #define DPT_TEST_EMULATOR_H
 
@@ -28,6 +29,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define EMU_ASAN 1
+#elif defined(__clang__)
+#if __has_feature(address_sanitizer)
+#define EMU_ASAN 1
+#endif
+#endif
 
 enum { EMU_MOST_CARDS = 8 };
 
@@ -46,6 +55,7 @@ typedef struct emu_state {
     unsigned delays; /* 0: none */
     size_t n_strict; /* captures that are not relaxed */
     emulated_counts left;
+    size_t n_late; /* pieces of work that used memory after it was freed, as far as was noticed */
 } emu_state;
 
 extern emu_state emu;
@@ -179,8 +189,10 @@ struct CUmemPoolHandle_st {
    it is in no one range.  *pool, if not NULL, is the pool that it is of. */
 int emu_owner(const void *at, size_t n_bytes, cudaMemPool_t *pool);
 
-/* A capture may hold pieces that nobody needs; they go at a synchronisation. */
+/* At a synchronisation pools give back what they are not to hold. */
 void emu_pools_settle(int card);
+/* Looks for late writes to what was freed. */
+void emu_memory_forget(void);
 
 /* ---- Kernels: blocks.c ----------------------------------------------------------------------- */
 

@@ -1,21 +1,18 @@
 /* Memory: of cards, by itself or from pools, and of the host, pinned.  All is filled with NaNs before
-   anyone uses it, and again when it is freed; what was written past its end is found then. */
+   anyone uses it, and again when it is freed; what was written past its end is found then, and what
+   is written there later, by work that should have been waited for, soon after. */
 #include "emulator.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define GUARD_BYTES 0u /* the sanitizer's own are better */
-#elif defined(__clang__)
-#if __has_feature(address_sanitizer)
+#ifdef EMU_ASAN /* which has better ones */
 #define GUARD_BYTES 0u
+#define QUARANTINE_BYTES ((size_t)0)
 #else
 #define GUARD_BYTES 256u
-#endif
-#else
-#define GUARD_BYTES 256u
+#define QUARANTINE_BYTES ((size_t)64 << 20)
 #endif
 
 enum { ALIGNMENT_BYTES = 512, GUARD = 0xa5, NOTHING = 0xff };
@@ -80,21 +77,51 @@ static range *take_range(const void *at, bool pinned)
     return NULL;
 }
 
-static void drop_range(range *r)
+static void check_guard(const unsigned char *guard, size_t n, const range *r, const char *where)
 {
-    for (const unsigned char *g = r->memory; g < begin_of(r); g++)
-        if (*g != GUARD) {
-            fprintf(stderr, "emulated CUDA: something wrote in front of %zu bytes\n", r->n_bytes);
-            abort();
-        }
-    for (size_t i = 0; i < GUARD_BYTES; i++)
-        if (begin_of(r)[r->n_bytes + i] != GUARD) {
-            fprintf(stderr, "emulated CUDA: something wrote behind %zu bytes\n", r->n_bytes);
-            abort();
-        }
-    memset(begin_of(r), NOTHING, r->n_bytes);
+    for (size_t i = 0; i < n; i++) {
+        if (guard[i] == GUARD) continue;
+        fprintf(stderr, "emulated CUDA: something wrote %s %zu bytes\n", where, r->n_bytes);
+        abort();
+    }
+}
+
+/* What was freed last, the oldest first. */
+static range *kept, **last_kept = &kept;
+static size_t n_kept;
+
+static void forget_oldest(void)
+{
+    range *r = kept;
+    kept = r->next;
+    if (!kept) last_kept = &kept;
+    n_kept -= r->n_bytes;
+    for (size_t i = 0; i < r->n_bytes; i++) {
+        if (begin_of(r)[i] == NOTHING) continue;
+        emu.n_late++;
+        break;
+    }
     free(r->memory);
     free(r);
+}
+
+void emu_memory_forget(void)
+{
+    while (kept)
+        forget_oldest();
+}
+
+static void drop_range(range *r)
+{
+    check_guard(r->memory, (size_t)(begin_of(r) - r->memory), r, "in front of");
+    check_guard(begin_of(r) + r->n_bytes, GUARD_BYTES, r, "behind");
+    memset(begin_of(r), NOTHING, r->n_bytes);
+    r->next = NULL;
+    *last_kept = r;
+    last_kept = &r->next;
+    n_kept += r->n_bytes;
+    while (kept && n_kept > QUARANTINE_BYTES)
+        forget_oldest();
 }
 
 int emu_owner(const void *at, size_t n_bytes, cudaMemPool_t *pool)
