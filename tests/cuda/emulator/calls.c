@@ -186,7 +186,7 @@ static void in_child(void)
 /* With the lock. */
 static void begin(void)
 {
-    const char *order = getenv("CUDA_EMULATED_ORDER");
+    const char *order = getenv("CUDA_EMULATED_ORDER"), *reports = getenv("CUDA_EMULATED_REPORT");
     emu.begun = true;
     (void)pthread_atfork(NULL, NULL, in_child);
     emu.n_cards = (int)number("CUDA_EMULATED_CARDS", 2, EMU_MOST_CARDS);
@@ -195,7 +195,7 @@ static void begin(void)
     emu.delays = (unsigned)number("CUDA_EMULATED_DELAYS", 0, 1 << 30);
     emu.reverse = order && strcmp(order, "reverse") == 0;
     if (plant.function[0] == '\0') read_plant(getenv("CUDA_EMULATED_FAIL"));
-    if (getenv("CUDA_EMULATED_REPORT")) (void)atexit(report);
+    if (reports && *reports) (void)atexit(report);
 }
 
 /* A process that was forked has nothing of what its parent's threads did. */
