@@ -258,8 +258,8 @@ static ncclResult_t enqueue(ncclComm_t comm, const void *from, part what, cudaSt
     snprintf(call, sizeof call, "%s:%zu", name, what.count);
     record(comm->rank, call);
     ncclResult_t code = comm->polls > 0 || comm->joining || from != what.data ? ncclInvalidUsage
-                        : stream                                             ? ncclInProgress
-                                                                             : begin(comm, &what);
+                        : stream                                              ? ncclInProgress
+                                                                              : begin(comm, &what);
     if (comm->rank == stand_in.fail_rank) code = comm->failed = ncclRemoteError;
     if (code == ncclInProgress) comm->polls = stand_in.polls;
     pthread_mutex_unlock(&all->lock);

@@ -1,6 +1,6 @@
-/* What OpenCL fails, and when (train/failing.h): in a training on the device alone and in one beside
-   the CPU.  What is asked once a process, platforms and devices, and what keeps programs and loads
-   them, is in cli/opencl.sh. */
+/* What OpenCL fails, and when (train/failing.h): in a training on the device alone and in one
+   beside the CPU.  What is asked once a process, platforms and devices, and what keeps programs and
+   loads them, is in cli/opencl.sh. */
 #include "opencl/interpose.h"
 
 #include "train/failing.h"
@@ -40,8 +40,8 @@ static void beside_the_cpu(test *t)
 
 static void gone_for_good(test *t)
 {
-    static const failing_code gone = {
-        "clFinish", -2, "CL_DEVICE_NOT_AVAILABLE (-2)", .sticky = true};
+    static const failing_code gone = {"clFinish", -2, "CL_DEVICE_NOT_AVAILABLE (-2)",
+                                      .sticky = true};
     failing_for_good(t, "cpu,opencl:0", &gone, false);
 }
 

@@ -52,7 +52,8 @@ static bool succeeded(const training *w, dpt_status status, const char *what)
     if (!CHECK(status == DPT_E_DEVICE || status == DPT_E_DEVICE_LOST || status == DPT_E_NO_MEMORY))
         FAIL("%s %zu: %s gives %s: %s", w->p->function, w->n, what, dpt_status_name(status),
              message);
-    if (!strstr(message, w->s->face->backend) || strchr(message, '\n') || !strstr(message, w->p->words))
+    if (!strstr(message, w->s->face->backend) || strchr(message, '\n') ||
+        !strstr(message, w->p->words))
         FAIL("%s %zu: %s does not name device and code in one line: \"%s\"", w->p->function, w->n,
              what, message);
     w->out->failed = true;
@@ -251,8 +252,7 @@ void failing_for_good(test *t, const char *devices, const failing_code *gone, bo
     const failing *s = t->user;
     bool fired = true;
     outcome healthy;
-    training w = {
-        .t = t, .s = s, .devices = devices, .model = s->residual, .survives = survives};
+    training w = {.t = t, .s = s, .devices = devices, .model = s->residual, .survives = survives};
     w.out = &healthy;
     train_and_close(&w);
     for (size_t n = 1; fired && n < 40 && t->n_failures < MOST_FAILURES; n = next_call(n)) {

@@ -1,5 +1,5 @@
-/* Trainings on a device whose interface fails one call: the first call of each function, its second,
-   and so on (every one with $DPTRAIN_TEST_EVERY, else ever fewer of many).
+/* Trainings on a device whose interface fails one call: the first call of each function, its
+   second, and so on (every one with $DPTRAIN_TEST_EVERY, else ever fewer of many).
 
    Whatever happens, nothing crashes or hangs; a call that fails has a status of a device and a
    message of one line that names the device and the native code in words; a training that goes on,
@@ -29,9 +29,10 @@ typedef struct failing_face {
     /* The n-th call from now on; NULL: none. */
     void (*plant)(const char *function, size_t n, int code, bool sticky);
     bool (*fired)(void);
-    size_t (*objects)(void);            /* that exist */
-    const char *(*function)(size_t i);  /* that can be failed; NULL behind the last */
-    void (*prepare)(const failing_code *code); /* before a training; NULL: after them all.  Optional */
+    size_t (*objects)(void);           /* that exist */
+    const char *(*function)(size_t i); /* that can be failed; NULL behind the last */
+    void (*prepare)(
+        const failing_code *code); /* before a training; NULL: after them all.  Optional */
 } failing_face;
 
 /* What test->user of the cases is. */

@@ -68,8 +68,8 @@ static void begin_fiber(void)
     loop();
 }
 
-/* Its stack has a page below that nobody may touch.  Where it begins differs, so that caches can hold
-   the first frames of many. */
+/* Its stack has a page below that nobody may touch.  Where it begins differs, so that caches can
+   hold the first frames of many. */
 static void make(fiber *f)
 {
     const size_t lower = (size_t)(f - run.fibers) * 704 % 8192 / 64 * 64;

@@ -238,7 +238,10 @@ typedef struct code_row {
     const char *name, *words;
 } code_row;
 
-#define ROW(code, words) {code, #code, words}
+#define ROW(code, words)                                                                           \
+    {                                                                                              \
+        code, #code, words                                                                         \
+    }
 static const code_row codes[] = {
     ROW(cudaSuccess, "no error"),
     ROW(cudaErrorInvalidValue, "invalid argument"),

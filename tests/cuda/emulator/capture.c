@@ -352,8 +352,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph_handle,
     cudaGraphExec_t exec = calloc(1, sizeof *exec);
     if (!exec) return emu_leave(cudaErrorMemoryAllocation);
     emu_lock();
-    const bool done =
-        copy_nodes(graph_handle->body.nodes, graph_handle->body.n, &exec->body.nodes);
+    const bool done = copy_nodes(graph_handle->body.nodes, graph_handle->body.n, &exec->body.nodes);
     if (done) {
         exec->body.n = graph_handle->body.n;
         exec->body.n_users = 1;
@@ -401,7 +400,8 @@ static void run_graph(emu_work *work, cudaStream_t stream)
         while (done && done[first])
             first++;
         const size_t i = done ? choose(g, first, done, stream) : n;
-        if (emu.cards[stream->card].lost == cudaSuccess) g->nodes[i].work->run(g->nodes[i].work, stream);
+        if (emu.cards[stream->card].lost == cudaSuccess)
+            g->nodes[i].work->run(g->nodes[i].work, stream);
         if (done) done[i] = true;
     }
     free(done);

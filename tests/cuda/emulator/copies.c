@@ -73,9 +73,8 @@ static void run_copy(emu_work *work, cudaStream_t stream)
     const copy *c = &w->what;
     (void)stream;
     emu_lock();
-    const bool there =
-        is_there(c->to, span(c->to_pitch, c), w->to_card) &&
-        (!c->from || is_there(c->from, span(c->from_pitch, c), w->from_card));
+    const bool there = is_there(c->to, span(c->to_pitch, c), w->to_card) &&
+                       (!c->from || is_there(c->from, span(c->from_pitch, c), w->from_card));
     emu.n_late += !there;
     emu_unlock();
     if (!there) return;
@@ -102,7 +101,8 @@ static cudaError_t enqueue(const copy *c, enum cudaMemcpyKind kind, cudaStream_t
         .from_card = c->from && is_card(emu_owner(c->from, 1, NULL)),
     };
     emu_unlock();
-    return code == cudaSuccess ? emu_enqueue(stream, emu_work_create(run_copy, &w, sizeof w)) : code;
+    return code == cudaSuccess ? emu_enqueue(stream, emu_work_create(run_copy, &w, sizeof w))
+                               : code;
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind,
@@ -147,8 +147,8 @@ cudaError_t cudaMemcpyPeerAsync(void *to, int to_card, const void *from, int fro
                     .between = true};
     EMU_ENTER(emu_card_of(stream));
     emu_lock();
-    const bool right = emu_owner(to, n_bytes, NULL) == to_card &&
-                       emu_owner(from, n_bytes, NULL) == from_card;
+    const bool right =
+        emu_owner(to, n_bytes, NULL) == to_card && emu_owner(from, n_bytes, NULL) == from_card;
     emu_unlock();
     if (n_bytes > 0 && !right) return emu_leave(cudaErrorInvalidValue);
     return emu_leave(enqueue(&c, cudaMemcpyDeviceToDevice, stream));

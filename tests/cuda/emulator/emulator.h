@@ -1,7 +1,7 @@
-/* An emulator of CUDA's runtime for tests: the functions that the backend calls, on machines without
-   a card.  Each stream is worked off, in order, by a thread of its own, kernels are compiled for the
-   host (device.h), and what CUDA forbids fails with the code that CUDA gives.  The NULL stream is
-   not there, and nothing that the backend does not call.
+/* An emulator of CUDA's runtime for tests: the functions that the backend calls, on machines
+   without a card.  Each stream is worked off, in order, by a thread of its own, kernels are
+   compiled for the host (device.h), and what CUDA forbids fails with the code that CUDA gives.  The
+   NULL stream is not there, and nothing that the backend does not call.
 
    This header is what its files know of each other.  One lock guards all of it; kernels, copies and
    functions of the host's run without it.
@@ -69,7 +69,8 @@ double emu_now(void); /* seconds */
 /* The card that the calling thread has chosen. */
 int emu_current(void);
 
-/* Begins a call of the runtime's that concerns a card (-1: none) and says what it must fail with. */
+/* Begins a call of the runtime's that concerns a card (-1: none) and says what it must fail with.
+ */
 cudaError_t emu_enter(const char *function, int card);
 /* Ends one: what fails is kept for cudaGetLastError. */
 cudaError_t emu_leave(cudaError_t code);
@@ -153,9 +154,9 @@ struct CUevent_st {
 bool emu_stream_lives(cudaStream_t stream);
 bool emu_event_lives(cudaEvent_t event);
 void emu_queue(cudaStream_t stream, emu_work *work);
-void emu_wait_for(cudaStream_t stream);  /* lets go of the lock meanwhile */
-void emu_wait_for_card(int card);        /* likewise */
-cudaStream_t emu_streams(void);          /* the first */
+void emu_wait_for(cudaStream_t stream);   /* lets go of the lock meanwhile */
+void emu_wait_for_card(int card);         /* likewise */
+cudaStream_t emu_streams(void);           /* the first */
 void emu_point_release(emu_point *point); /* accepts NULL */
 
 /* Without it.  -1 for what is no stream. */
@@ -177,11 +178,11 @@ enum { EMU_PINNED = -1, EMU_PAGEABLE = -2 };
 struct CUmemPoolHandle_st {
     int card;
     bool destroyed;
-    size_t n_users;       /* allocations that live */
-    size_t n_held;        /* bytes: theirs and free pieces */
-    uint64_t keep;        /* bytes to hold */
+    size_t n_users; /* allocations that live */
+    size_t n_held;  /* bytes: theirs and free pieces */
+    uint64_t keep;  /* bytes to hold */
     size_t n_pieces;
-    size_t pieces[4096];  /* free ones, by size */
+    size_t pieces[4096];          /* free ones, by size */
     bool reaches[EMU_MOST_CARDS]; /* that see it */
 };
 

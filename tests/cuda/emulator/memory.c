@@ -1,6 +1,6 @@
-/* Memory: of cards, by itself or from pools, and of the host, pinned.  All is filled with NaNs before
-   anyone uses it, and again when it is freed; what was written past its end is found then, and what
-   is written there later, by work that should have been waited for, soon after. */
+/* Memory: of cards, by itself or from pools, and of the host, pinned.  All is filled with NaNs
+   before anyone uses it, and again when it is freed; what was written past its end is found then,
+   and what is written there later, by work that should have been waited for, soon after. */
 #include "emulator.h"
 
 #include <stdio.h>
@@ -8,10 +8,10 @@
 #include <string.h>
 
 #ifdef EMU_ASAN /* which has better ones */
-#define GUARD_BYTES 0u
+#define GUARD_BYTES      0u
 #define QUARANTINE_BYTES ((size_t)0)
 #else
-#define GUARD_BYTES 256u
+#define GUARD_BYTES      256u
 #define QUARANTINE_BYTES ((size_t)64 << 20)
 #endif
 
@@ -19,9 +19,9 @@ enum { ALIGNMENT_BYTES = 512, GUARD = 0xa5, NOTHING = 0xff };
 
 typedef struct range {
     struct range *next;
-    unsigned char *memory; /* a guard, n_bytes, a guard */
+    unsigned char *memory;  /* a guard, n_bytes, a guard */
     size_t n_bytes, n_room; /* asked for, and what that takes of a card */
-    int owner;             /* a card, or EMU_PINNED */
+    int owner;              /* a card, or EMU_PINNED */
     cudaMemPool_t pool;
 } range;
 
@@ -44,7 +44,8 @@ static range *add_range(size_t n_bytes, int owner, cudaMemPool_t pool)
     const size_t n_room = rounded(n_bytes), lead = GUARD_BYTES ? ALIGNMENT_BYTES : 0;
     range *r = calloc(1, sizeof *r);
     unsigned char *memory = NULL;
-    if (!r || posix_memalign((void **)&memory, ALIGNMENT_BYTES, n_bytes + lead + GUARD_BYTES) != 0) {
+    if (!r ||
+        posix_memalign((void **)&memory, ALIGNMENT_BYTES, n_bytes + lead + GUARD_BYTES) != 0) {
         free(r);
         return NULL;
     }
@@ -144,8 +145,7 @@ cudaError_t cudaMalloc(void **out, size_t n_bytes)
     if (n_bytes == 0) return emu_leave(cudaErrorInvalidValue);
     emu_lock();
     emu_card *c = &emu.cards[card];
-    range *r =
-        rounded(n_bytes) <= c->n_bytes - c->n_used ? add_range(n_bytes, card, NULL) : NULL;
+    range *r = rounded(n_bytes) <= c->n_bytes - c->n_used ? add_range(n_bytes, card, NULL) : NULL;
     if (r) {
         c->n_used += r->n_room;
         emu.left.buffers++;
@@ -264,8 +264,8 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t *out, const struct cudaMemPoolProps 
 {
     EMU_ENTER(properties->location.id);
     if (properties->allocType != cudaMemAllocationTypePinned ||
-        properties->location.type != cudaMemLocationTypeDevice ||
-        properties->location.id < 0 || properties->location.id >= emu.n_cards)
+        properties->location.type != cudaMemLocationTypeDevice || properties->location.id < 0 ||
+        properties->location.id >= emu.n_cards)
         return emu_leave(cudaErrorInvalidValue);
     cudaMemPool_t pool = calloc(1, sizeof *pool);
     size_t i = 0;
@@ -391,8 +391,7 @@ static cudaError_t bears(cudaStream_t stream)
 }
 
 /* With the lock. */
-static cudaError_t queue_range(cudaStream_t stream, range *r,
-                               void (*run)(emu_work *, cudaStream_t))
+static cudaError_t queue_range(cudaStream_t stream, range *r, void (*run)(emu_work *, cudaStream_t))
 {
     emu_work *work = emu_work_create(run, &r, sizeof(range *));
     if (!work) return cudaErrorMemoryAllocation;

@@ -1,5 +1,5 @@
-/* What CUDA fails, and when (train/failing.h): in a training on an emulated card alone, in one beside
-   the CPU, and with the card lost for good. */
+/* What CUDA fails, and when (train/failing.h): in a training on an emulated card alone, in one
+   beside the CPU, and with the card lost for good. */
 #include "cuda/emulator/control.h"
 
 #include "train/failing.h"
@@ -33,8 +33,8 @@ static void two_cards(test *t)
     failing_in_turn(t, "cuda:0,cuda:1", true);
 }
 
-static const failing_code gone = {
-    "cudaMemcpyAsync", 700, "cudaErrorIllegalAddress (700", .sticky = true};
+static const failing_code gone = {"cudaMemcpyAsync", 700, "cudaErrorIllegalAddress (700",
+                                  .sticky = true};
 
 static void gone_for_good(test *t)
 {
@@ -44,8 +44,8 @@ static void gone_for_good(test *t)
 
 static void survived(test *t)
 {
-    static const failing_code in_a_kernel = {
-        "kernel", 700, "cudaErrorIllegalAddress (700", .sticky = true};
+    static const failing_code in_a_kernel = {"kernel", 700, "cudaErrorIllegalAddress (700",
+                                             .sticky = true};
     failing_for_good(t, "cuda:0,cpu:threads=1", &gone, true);
     failing_for_good(t, "cuda:0,cpu:threads=1", &in_a_kernel, true);
     failing_for_good(t, "cuda:0,cuda:1", &in_a_kernel, true);
@@ -54,10 +54,8 @@ static void survived(test *t)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        {"alone", alone},
-        {"beside the CPU", beside_the_cpu},
-        {"two cards", two_cards},
-        {"gone for good", gone_for_good},
+        {"alone", alone},         {"beside the CPU", beside_the_cpu},
+        {"two cards", two_cards}, {"gone for good", gone_for_good},
         {"survived", survived},
     };
     static const failing_face face = {

@@ -57,7 +57,8 @@ static void end(test *t, scene *s)
     DONE(cudaStreamDestroy(s->other));
     DONE(cudaSetDevice(0));
     const emulated_counts left = emulated_left();
-    CHECK_SIZE(left.streams + left.events + left.graphs + left.pools + left.buffers + left.pinned, 0);
+    CHECK_SIZE(left.streams + left.events + left.graphs + left.pools + left.buffers + left.pinned,
+               0);
 }
 
 static void take_a_while(void *argument)
@@ -183,8 +184,7 @@ static void captures_break(test *t)
         if (way == 1) FAILS(cudaStreamQuery(s.a), cudaErrorStreamCaptureUnsupported);
         if (way == 2) FAILS(cudaEventQuery(s.first), cudaErrorCapturedEvent);
         if (way == 3) FAILS(cudaEventSynchronize(s.first), cudaErrorCapturedEvent);
-        if (way == 4)
-            FAILS(cudaStreamWaitEvent(s.a, s.second, 0), cudaErrorStreamCaptureIsolation);
+        if (way == 4) FAILS(cudaStreamWaitEvent(s.a, s.second, 0), cudaErrorStreamCaptureIsolation);
         if (way == 5)
             FAILS(cudaMallocFromPoolAsync(&memory, N, s.pool, s.a),
                   cudaErrorStreamCaptureUnsupported);
@@ -252,8 +252,7 @@ static void pools_hold_and_give_back(test *t)
     DONE(cudaStreamSynchronize(s.a));
     DONE(cudaMemGetInfo(&n_free, &n_all));
     CHECK(n_free < before);
-    FAILS(cudaMallocFromPoolAsync(&larger, before / 4 * 3, s.pool, s.a),
-          cudaErrorMemoryAllocation);
+    FAILS(cudaMallocFromPoolAsync(&larger, before / 4 * 3, s.pool, s.a), cudaErrorMemoryAllocation);
     DONE(cudaMemPoolTrimTo(s.pool, 0));
     DONE(cudaMallocFromPoolAsync(&larger, before / 4 * 3, s.pool, s.a));
     DONE(cudaFreeAsync(larger, s.a));
