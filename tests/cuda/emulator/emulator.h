@@ -127,6 +127,11 @@ typedef struct emu_nodes {
     size_t *of;
 } emu_nodes;
 
+typedef struct emu_node {
+    emu_work *work;
+    emu_nodes after;
+} emu_node;
+
 typedef struct emu_capture emu_capture;
 
 struct CUstream_st {
@@ -162,7 +167,8 @@ void emu_point_release(emu_point *point); /* accepts NULL */
 /* Without it.  -1 for what is no stream. */
 int emu_card_of(cudaStream_t stream);
 
-/* ---- Captures: capture.c, with the lock ------------------------------------------------------ */
+/* ---- Captures and graphs: capture.c, graphs.c, with the lock
+ * ------------------------------------------------------ */
 
 cudaError_t emu_capture_add(cudaStream_t stream, emu_work *work); /* takes it over */
 cudaError_t emu_capture_record(cudaStream_t stream, cudaEvent_t event);
@@ -170,10 +176,32 @@ cudaError_t emu_capture_wait(cudaStream_t stream, cudaEvent_t event);
 /* Something that no capture bears was asked of a stream or an event; breaks it. */
 void emu_capture_break(emu_capture *capture);
 void emu_event_forget(cudaEvent_t event);
+/* False without memory. */
+bool emu_nodes_add_all(emu_nodes *set, const emu_nodes *from);
+void emu_nodes_drop(emu_node *nodes, size_t n);
+/* Of nodes that it shares. */
+cudaError_t emu_graph_create(const emu_node *nodes, size_t n, cudaGraph_t *out);
 
-/* ---- Memory: memory.c, with the lock --------------------------------------------------------- */
+/* ---- Memory: memory.c, pools.c, with the lock
+ * --------------------------------------------------------- */
 
-enum { EMU_PINNED = -1, EMU_PAGEABLE = -2 };
+enum { EMU_PINNED = -1, EMU_PAGEABLE = -2, EMU_NOTHING = 0xff };
+
+typedef struct emu_range {
+    struct emu_range *next;
+    unsigned char *memory;  /* a guard, n_bytes, a guard */
+    size_t n_bytes, n_room; /* asked for, and what that takes of a card */
+    int owner;              /* a card, or EMU_PINNED */
+    cudaMemPool_t pool;
+} emu_range;
+
+size_t emu_rounded(size_t n_bytes);
+unsigned char *emu_range_begin(const emu_range *r);
+/* NULL without memory. */
+emu_range *emu_range_add(size_t n_bytes, int owner, cudaMemPool_t pool);
+/* The one that begins there, pinned or of a card; from here on it is nobody's. */
+emu_range *emu_range_take(const void *at, bool pinned);
+void emu_range_drop(emu_range *r);
 
 struct CUmemPoolHandle_st {
     int card;
