@@ -131,6 +131,14 @@ cudaError_t emu_planted(const char *what)
     return code;
 }
 
+cudaError_t emu_lost(int card)
+{
+    emu_lock();
+    const cudaError_t code = card >= 0 ? emu.cards[card].lost : cudaSuccess;
+    emu_unlock();
+    return code;
+}
+
 void emu_lose(int card, cudaError_t code)
 {
     emu_lock();

@@ -86,6 +86,7 @@ cudaError_t emu_leave(cudaError_t code);
 cudaError_t emu_planted(const char *what);
 /* From here on every call for the card fails.  Without the lock. */
 void emu_lose(int card, cudaError_t code);
+cudaError_t emu_lost(int card); /* likewise */
 /* Calls that may wait for other streams are not made while a strict capture is under way. */
 cudaError_t emu_unsafe(void);
 
