@@ -25,6 +25,11 @@ check "the loss is told" grep -q 'cudaErrorIllegalAddress' train.err
 CUDA_EMULATED_FAIL=cudaLaunchKernel:30:700:sticky train --devices cpu,cuda:1 "${tiny[@]}"
 export CUDA_EMULATED_REPORT=1
 
+# One that fails once comes back, and leaves nothing behind the first time either.
+CUDA_EMULATED_FAIL=cudaLaunchKernel:60:701 train --devices cuda:0,cpu --model mlp \
+    --dataset synthetic:28x28x1:10:512 --batch-size 64 --max-steps 300 --readmit 0.05
+check "the card is back" grep -q 'device cuda:0 is back' train.err
+
 # fails N: the N-th call of all fails; false when there were fewer.
 fails() {
     local got
