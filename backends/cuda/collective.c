@@ -30,13 +30,29 @@ static dpt_status invite(dpt_device *device, dpt_invitation *out)
     return DPT_OK;
 }
 
-static dpt_status create(const dpt_group *group, dpt_communicator **out)
+static dpt_status create_by(const dpt_collective_ops *way, const dpt_group *group,
+                            dpt_communicator **out)
 {
-    const dpt_collective_ops *way;
-    DPT_TRY(choose(group, &way));
     DPT_TRY(way->create(group, out));
     (*out)->way = way;
     return DPT_OK;
+}
+
+/* NCCL that is there and does not start, as where a container lacks shared memory, is no reason to
+   go through the host. */
+static dpt_status create(const dpt_group *group, dpt_communicator **out)
+{
+    const dpt_collective_ops *way;
+    dpt_error *error = &group->devices[0]->error;
+    DPT_TRY(choose(group, &way));
+    const dpt_status status = create_by(way, group, out);
+    if (status == DPT_OK || status == DPT_E_DEVICE_LOST || way == &dpt_cuda_peer_ops) return status;
+    const dpt_error first = *error;
+    if (dpt_cuda_peer_ops.check(group) == DPT_OK &&
+        create_by(&dpt_cuda_peer_ops, group, out) == DPT_OK)
+        return DPT_OK;
+    *error = first;
+    return status;
 }
 
 static void destroy(dpt_communicator *communicator)

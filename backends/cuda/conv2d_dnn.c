@@ -140,20 +140,36 @@ static bool is_whole(const dpt_op_desc *desc)
            (d->activation == DPT_ACT_NONE || d->activation == DPT_ACT_RELU);
 }
 
-/* The ways behind those that do all in one pass, if there are any, do the product alone. */
+/* How many of the first `most` ways there are. */
+static dpt_status count_recipes(const dpt_op *op, const dpt_cuda_convolution *convolution,
+                                size_t most, size_t *out)
+{
+    for (*out = 0; *out < most; ++*out) {
+        dpt_cuda_recipe *recipe = NULL;
+        const dpt_status status = dpt_cuda_recipe_create(op->device, convolution, *out, &recipe);
+        if (status == DPT_E_UNSUPPORTED) return DPT_OK;
+        DPT_TRY(status);
+        dpt_cuda_recipe_destroy(recipe);
+    }
+    return DPT_OK;
+}
+
+/* First the ways that do all in one pass, and behind them those that do the product alone. */
 static dpt_status open_plans(const dpt_op *op, size_t rank, state *s)
 {
     const dpt_activation activation = op->desc.u.conv2d.activation;
-    dpt_cuda_convolution convolution = {.desc = &op->desc, .type = DPT_F32};
-    s->is_whole = is_whole(&op->desc);
-    convolution.has_bias = s->is_whole;
-    convolution.has_relu = s->is_whole && activation == DPT_ACT_RELU;
-    dpt_status status =
-        dpt_cuda_plans_open(op->device, &convolution, rank, op->max_samples, &s->plans);
+    const dpt_cuda_convolution product = {.desc = &op->desc, .type = DPT_F32};
+    dpt_cuda_convolution all = product;
+    size_t n_whole = 0;
+    all.has_bias = s->is_whole = is_whole(&op->desc);
+    all.has_relu = s->is_whole && activation == DPT_ACT_RELU;
+    const dpt_status status =
+        dpt_cuda_plans_open(op->device, &all, rank, op->max_samples, &s->plans);
     if (status != DPT_E_UNSUPPORTED || !s->is_whole) return status;
     dpt_cuda_plans_close(&s->plans);
-    s->is_whole = convolution.has_bias = convolution.has_relu = false;
-    return dpt_cuda_plans_open(op->device, &convolution, rank, op->max_samples, &s->plans);
+    s->is_whole = false;
+    DPT_TRY(count_recipes(op, &all, rank, &n_whole));
+    return dpt_cuda_plans_open(op->device, &product, rank - n_whole, op->max_samples, &s->plans);
 }
 
 static dpt_status prepare_float32(dpt_op *op, size_t rank)

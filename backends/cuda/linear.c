@@ -222,6 +222,7 @@ static const dpt_alternative ways[] = {
 dpt_status dpt_prepare_linear(dpt_op *op)
 {
     const dpt_linear_desc *d = &op->desc.u.linear;
+    const char *asked = dpt_cuda_device_of(op->device)->algorithm;
     char key[DPT_LINEAR_KEY_BYTES];
     dpt_alternatives choice = {.items = ways, .n_items = sizeof ways / sizeof *ways};
     if (d->in > INT32_MAX || d->out > INT32_MAX || op->max_samples > INT32_MAX ||
@@ -231,6 +232,11 @@ dpt_status dpt_prepare_linear(dpt_op *op)
                         "count less than 2^31",
                         d->in, d->out, op->max_samples);
     dpt_linear_describe(&op->desc, key, &choice);
+    /* As in "local-64x64x16", a convolution's: there is one tile here. */
+    if (asked && strncmp(asked, "local", strlen("local")) == 0 && !op->wanted) {
+        choice.items = &ways[1];
+        choice.n_items = 1;
+    }
     DPT_TRY(dpt_prepare_best(op, &choice));
     op->plan.flops = 2.0 * (double)d->in * (double)dpt_linear_rows(d);
     return DPT_OK;

@@ -19,6 +19,13 @@ static dpt_status no_memory(dpt_device *device, size_t n_bytes, cudaError_t code
                            n_bytes, n_all, n_free);
 }
 
+static void give_back(const dpt_cuda_device *cuda, void *memory)
+{
+    const cudaError_t code =
+        cuda->pool ? cudaFreeAsync(memory, cuda->scratch.queue) : cudaFree(memory);
+    if (code != cudaSuccess) (void)cudaGetLastError(); /* of a device that is lost */
+}
+
 /* Memory that any stream may use when this returns. */
 static cudaError_t take(const dpt_cuda_device *cuda, size_t n_bytes, void **out)
 {
@@ -32,14 +39,10 @@ static cudaError_t take(const dpt_cuda_device *cuda, size_t n_bytes, void **out)
         if (code == cudaSuccess) code = cudaMemPoolTrimTo(cuda->pool, 0);
         if (code == cudaSuccess) code = cudaMallocFromPoolAsync(out, n_bytes, cuda->pool, queue);
     }
-    return code == cudaSuccess ? cudaStreamSynchronize(queue) : code;
-}
-
-static void give_back(const dpt_cuda_device *cuda, void *memory)
-{
-    const cudaError_t code =
-        cuda->pool ? cudaFreeAsync(memory, cuda->scratch.queue) : cudaFree(memory);
-    if (code != cudaSuccess) (void)cudaGetLastError(); /* of a device that is lost */
+    if (code != cudaSuccess) return code;
+    code = cudaStreamSynchronize(queue);
+    if (code != cudaSuccess) give_back(cuda, *out);
+    return code;
 }
 
 static dpt_status alloc(dpt_device *device, size_t n_bytes, dpt_buffer **out)

@@ -19,10 +19,6 @@
 #include <string.h>
 #include <time.h>
 
-/* Streams of one card may share what its work is handed over by, and one that waits holds up what
-   is behind it there.  Those of two replicas do not. */
-enum { MOST_ON_A_CARD = 2 };
-
 /* ---- Words that streams write and wait for --------------------------------------------------- */
 
 typedef CUresult word_fn(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags);
@@ -82,7 +78,7 @@ static dpt_status write_to(dpt_stream *stream, const u32 *word, u32 value)
         "cuStreamWriteValue32");
 }
 
-/* Until it is at least that. */
+/* Until it is at least that, as one counts around. */
 static dpt_status wait_for(dpt_stream *stream, const u32 *word, u32 value)
 {
     return check_code(
@@ -95,7 +91,7 @@ static dpt_status wait_for(dpt_stream *stream, const u32 *word, u32 value)
 
 typedef struct member {
     dpt_device *device;
-    u32 n_calls; /* by its own driver */
+    atomic_uint n_calls; /* by its own driver */
 } member;
 
 typedef struct communicator {
@@ -140,15 +136,15 @@ static dpt_status check(const dpt_group *group)
                         "the driver's streams do not wait for words in memory");
     for (size_t i = 0; i < group->n_devices; i++) {
         const int own = ordinal_of(group->devices[i]);
-        size_t n_same = 0;
         for (size_t k = 0; k < group->n_devices; k++) {
             const int other = ordinal_of(group->devices[k]);
-            n_same += other == own;
-            if (other != own) DPT_TRY(check_pair(first, own, other));
+            /* Streams of one card may share what hands work to it, and what loads a kernel waits
+               for all of them: what one rank waits for might stand behind its own wait. */
+            if (k != i && other == own)
+                return DPT_FAIL(&first->error, DPT_E_UNSUPPORTED,
+                                "cuda:%d stands twice, and a card is one rank", own);
+            if (k != i) DPT_TRY(check_pair(first, own, other));
         }
-        if (n_same > MOST_ON_A_CARD)
-            return DPT_FAIL(&first->error, DPT_E_UNSUPPORTED, "cuda:%d stands %zu times", own,
-                            n_same);
     }
     return DPT_OK;
 }
@@ -187,24 +183,38 @@ static dpt_status open_all(const dpt_group *group)
     return DPT_OK;
 }
 
+/* Loads the kernels on a member's card, before anybody waits for it to launch them. */
+static dpt_status load_kernels(communicator *c, dpt_device *device)
+{
+    DPT_CUDA_TRY(device, cudaSetDevice(ordinal_of(device)));
+    DPT_TRY(dpt_kernel_of(device, "peers.cu", "dpt_peers_sum", &c->sum));
+    return dpt_kernel_of(device, "peers.cu", "dpt_peers_copy", &c->copy);
+}
+
 static dpt_status fill_in(communicator *c, const dpt_group *group)
 {
     dpt_device *first = group->devices[0];
     void *table = NULL;
-    int before = 0;
-    c->n = group->n_devices;
-    for (size_t i = 0; i < c->n; i++)
-        c->members[i].device = group->devices[i];
     DPT_CUDA_TRY(first, cudaHostAlloc(&table, sizeof *c->table,
                                       cudaHostAllocPortable | cudaHostAllocMapped));
     c->table = table;
     *c->table = (peers_table){.aborted = 0};
-    DPT_TRY(dpt_kernel_of(first, "peers.cu", "dpt_peers_sum", &c->sum));
-    DPT_TRY(dpt_kernel_of(first, "peers.cu", "dpt_peers_copy", &c->copy));
-    DPT_CUDA_TRY(first, cudaGetDevice(&before));
-    const dpt_status status = open_all(group);
-    DPT_CUDA_TRY(first, cudaSetDevice(before));
-    return status;
+    for (size_t i = 0; i < c->n; i++) {
+        const dpt_status status = load_kernels(c, c->members[i].device);
+        if (status != DPT_OK) first->error = c->members[i].device->error;
+        DPT_TRY(status);
+    }
+    return open_all(group);
+}
+
+/* Whoever calls need not have chosen a card, and must not be given another one's context. */
+static void free_table(const communicator *c)
+{
+    int before = 0;
+    const bool restore = cudaGetDevice(&before) == cudaSuccess;
+    if (cudaSetDevice(ordinal_of(c->members[0].device)) != cudaSuccess) (void)cudaGetLastError();
+    if (cudaFreeHost(c->table) != cudaSuccess) (void)cudaGetLastError();
+    if (restore && cudaSetDevice(before) != cudaSuccess) (void)cudaGetLastError();
 }
 
 static void destroy(dpt_communicator *base)
@@ -213,7 +223,7 @@ static void destroy(dpt_communicator *base)
     if (!c) return;
     atomic_store(&c->closing, true);
     if (c->released) pthread_join(c->releaser, NULL);
-    if (c->table && cudaFreeHost(c->table) != cudaSuccess) (void)cudaGetLastError();
+    if (c->table) free_table(c);
     free(c);
 }
 
@@ -223,7 +233,13 @@ static dpt_status create(const dpt_group *group, dpt_communicator **out)
     DPT_TRY(check(group));
     communicator *c = calloc(1, sizeof *c + group->n_devices * sizeof *c->members);
     if (!c) return DPT_FAIL(&first->error, DPT_E_NO_MEMORY, "no memory for a communicator");
+    int before = 0;
+    const bool restore = cudaGetDevice(&before) == cudaSuccess;
+    c->n = group->n_devices;
+    for (size_t i = 0; i < c->n; i++)
+        c->members[i].device = group->devices[i];
     const dpt_status status = fill_in(c, group);
+    if (restore && cudaSetDevice(before) != cudaSuccess) (void)cudaGetLastError();
     if (status != DPT_OK) {
         destroy(&c->base);
         return status;
@@ -239,17 +255,24 @@ static void set_word(u32 *word, u32 value)
     __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
 }
 
-/* Again and again: a stream that is let go on writes its own word, which is less. */
+/* Further on than any call that has been made, as one counts around. */
+static void let_go(communicator *c)
+{
+    static const u32 far = 1u << 30;
+    for (size_t i = 0; i < c->n; i++) {
+        const u32 value = atomic_load(&c->members[i].n_calls) + far;
+        set_word(&c->table->ready[i], value);
+        set_word(&c->table->done[i], value);
+    }
+}
+
+/* Again and again: a stream that goes on writes its own word, which is less. */
 static void *release(void *argument)
 {
-    static const u32 for_ever = 0x7fffffff;
     static const struct timespec nap = {.tv_nsec = 1000000};
     communicator *c = argument;
     while (!atomic_load(&c->closing)) {
-        for (size_t i = 0; i < c->n; i++) {
-            set_word(&c->table->ready[i], for_ever);
-            set_word(&c->table->done[i], for_ever);
-        }
+        let_go(c);
         (void)nanosleep(&nap, NULL);
     }
     return NULL;
@@ -259,7 +282,8 @@ static void abort_all(dpt_communicator *base)
 {
     communicator *c = of(base);
     if (atomic_exchange(&c->aborted, true)) return;
-    set_word(&c->table->aborted, 1); /* before anybody is let go on */
+    set_word(&c->table->aborted, 1); /* before anybody goes on */
+    let_go(c);
     c->released = pthread_create(&c->releaser, NULL, release, c) == 0;
 }
 
@@ -298,12 +322,12 @@ static dpt_status take_part(communicator *c, dpt_stream *stream, dpt_location da
     const uint64_t address = (uintptr_t)dpt_cuda_pointer(data);
     if (atomic_load(&c->aborted))
         return DPT_FAIL(&m->device->error, DPT_E_CANCELLED, "the communicator was aborted");
-    m->n_calls++;
+    const u32 call = atomic_fetch_add(&m->n_calls, 1) + 1;
     DPT_TRY(write_to(stream, &c->table->data[p->rank][0], (u32)address));
     DPT_TRY(write_to(stream, &c->table->data[p->rank][1], (u32)(address >> 32)));
-    DPT_TRY(meet(c, p->rank, stream, c->table->ready, m->n_calls));
+    DPT_TRY(meet(c, p->rank, stream, c->table->ready, call));
     if (kernel) DPT_TRY(launch(c, kernel, stream, *p));
-    return meet(c, p->rank, stream, c->table->done, m->n_calls);
+    return meet(c, p->rank, stream, c->table->done, call);
 }
 
 static dpt_status all_reduce(dpt_communicator *base, size_t i, dpt_stream *stream,

@@ -50,36 +50,48 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Asks for a while, as waking up costs about as much, and then sleeps. */
+/* Of a stream or an event. */
 typedef cudaError_t ask_fn(const void *what);
 
-static cudaError_t ask_stream(const void *what)
+static cudaError_t query_stream(const void *what)
 {
     return cudaStreamQuery(((const dpt_stream *)what)->queue);
 }
 
-static cudaError_t ask_event(const void *what)
+static cudaError_t synchronize_stream(const void *what)
+{
+    return cudaStreamSynchronize(((const dpt_stream *)what)->queue);
+}
+
+static cudaError_t query_event(const void *what)
 {
     return cudaEventQuery(((const dpt_event *)what)->event);
 }
 
-/* cudaErrorNotReady: not yet. */
-static cudaError_t look(ask_fn *ask, const void *what)
+static cudaError_t synchronize_event(const void *what)
+{
+    return cudaEventSynchronize(((const dpt_event *)what)->event);
+}
+
+/* Asks for about as long as waking up costs, and then sleeps: after a failure, too, since what is
+   still under way uses memory that the caller frees. */
+static cudaError_t wait_for(ask_fn *query, ask_fn *synchronize, const void *what)
 {
     static const double patience_seconds = 50e-6;
     const double start = now();
     cudaError_t code;
     do
-        code = ask(what);
+        code = query(what);
     while (code == cudaErrorNotReady && now() - start < patience_seconds);
-    if (code == cudaErrorNotReady) (void)cudaGetLastError();
-    return code;
+    if (code == cudaSuccess) return code;
+    (void)cudaGetLastError();
+    const cudaError_t waited = synchronize(what);
+    return code == cudaErrorNotReady ? waited : code;
 }
 
 dpt_status dpt_cuda_wait(dpt_stream *stream)
 {
-    cudaError_t code = look(ask_stream, stream);
-    if (code == cudaErrorNotReady) code = cudaStreamSynchronize(stream->queue);
+    const cudaError_t code = wait_for(query_stream, synchronize_stream, stream);
     return code == cudaSuccess ? DPT_OK : deferred(stream->device, code, "cudaStreamSynchronize");
 }
 
@@ -135,8 +147,7 @@ static dpt_status event_query(dpt_event *event, bool *done)
 static dpt_status event_sync(dpt_event *event)
 {
     if (!event->recorded) return DPT_OK;
-    cudaError_t code = look(ask_event, event);
-    if (code == cudaErrorNotReady) code = cudaEventSynchronize(event->event);
+    const cudaError_t code = wait_for(query_event, synchronize_event, event);
     return code == cudaSuccess ? DPT_OK : deferred(event->device, code, "cudaEventSynchronize");
 }
 

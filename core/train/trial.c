@@ -119,6 +119,9 @@ static void release(dpti_device *device, void *argument)
 {
     trial *job = argument;
     const dpt_error error = device->base.error;
+    /* After a failure too, when the island was aborted: a lane that still waits for others may read
+       what is freed here, and by whoever closes the island. */
+    if (!device->lost && job->worker->lane.device) (void)!dpti_lane_sync(&job->worker->lane);
     dpti_host_free(device, job->values);
     dpti_free(&job->data);
     device->base.error = error;

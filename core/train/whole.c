@@ -87,9 +87,10 @@ static dpt_status download(const dpti_share *share)
 
 /* ---- Finishing ------------------------------------------------------------------------------- */
 
-/* The device's durations on the host's clock.  When it ended follows from when the one before it
-   did, since the host may have looked late. */
-static dpt_status take_times(dpti_share *share)
+/* The device's durations on the host's clock.  Where the host was there it ended now; else when
+   follows from when the one before it did, by the device's clock, which may go at another pace than
+   the host's, but not before the step was enqueued. */
+static dpt_status take_times(dpti_share *share, double enqueued, bool was_there)
 {
     dpti_worker *w = share->worker;
     const dpti_marks *m = marks_of(share);
@@ -98,7 +99,7 @@ static dpt_status take_times(dpti_share *share)
     DPT_TRY(dpti_event_elapsed(w->device, m->moving, m->start, &moved));
     if (w->last_end) {
         DPT_TRY(dpti_event_elapsed(w->device, w->last_end, m->end, &since));
-        ended = fmin(ended, w->ended + since);
+        if (!was_there) ended = fmin(ended, fmax(w->ended + since, enqueued));
     }
     w->last_end = m->end;
     w->ended = ended;
@@ -108,16 +109,22 @@ static dpt_status take_times(dpti_share *share)
     return DPT_OK;
 }
 
+/* The halt word as it is now. */
+static bool look(const dpti_share *share)
+{
+    const dpti_worker *w = share->worker;
+    return dpti_download(halt_of(share), &w->replica.halt, 0, sizeof(float)) == DPT_OK &&
+           dpti_sync(w->device) == DPT_OK;
+}
+
 /* A call has failed behind what the step is made of.  The step may be well all the same, and then
-   it counts; if the device does not tell, nobody knows. */
-static void recover(dpti_share *share, dpt_status status)
+   it counts; if the device does not tell, nobody knows.  `told`: the download of the halt word has
+   been enqueued, and what it is now may be another step's doing. */
+static void recover(dpti_share *share, dpt_status status, bool told)
 {
     dpti_worker *w = share->worker;
     const dpt_error first = w->device->base.error;
-    const bool known =
-        dpti_sync(w->device) == DPT_OK &&
-        dpti_download(halt_of(share), &w->replica.halt, 0, sizeof(float)) == DPT_OK &&
-        dpti_sync(w->device) == DPT_OK;
+    const bool known = dpti_sync(w->device) == DPT_OK && (told || look(share));
     w->device->base.error = first;
     share->under_way = false;
     if (known && *halt_of(share) == 0.0f) {
@@ -128,13 +135,15 @@ static void recover(dpti_share *share, dpt_status status)
     dpti_share_fail(share, status);
 }
 
-static void finish(dpti_share *share)
+/* was_there: the host has seen it end. */
+static void finish(dpti_share *share, bool was_there)
 {
     const dpti_worker *w = share->worker;
+    const double enqueued = share->finished; /* so far */
     dpt_status status = dpti_event_sync(w->device, marks_of(share)->passed);
     share->finished = dpti_seconds();
     if (status != DPT_OK) {
-        recover(share, status);
+        recover(share, status, true);
         return;
     }
     share->under_way = false;
@@ -144,15 +153,20 @@ static void finish(dpti_share *share)
     if (status == DPT_OK && *halt_of(share) != 0.0f)
         status = dpti_share_not_finite(share, "gradients");
     if (status == DPT_OK)
-        dpti_share_commit(share, take_times(share));
+        dpti_share_commit(share, take_times(share, enqueued, was_there));
     else
         dpti_share_fail(share, status);
 }
 
-void dpti_whole_finish(dpti_device *device, void *share)
+void dpti_whole_finish(dpti_device *device, void *argument)
 {
-    (void)device;
-    finish(share);
+    dpti_share *share = argument;
+    bool passed = false;
+    const dpt_status status = dpti_event_query(device, marks_of(share)->passed, &passed);
+    if (status == DPT_OK)
+        finish(share, !passed);
+    else
+        recover(share, status, true);
 }
 
 static dpt_status run(dpti_share *share)
@@ -178,7 +192,7 @@ void dpti_whole_begin(dpti_share *share)
     status = download(share);
     if (status == DPT_OK) status = dpti_event_query(w->device, marks_of(share)->passed, &passed);
     if (status != DPT_OK)
-        recover(share, status);
+        recover(share, status, false);
     else if (passed)
-        finish(share);
+        finish(share, true);
 }

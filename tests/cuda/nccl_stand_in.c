@@ -1,8 +1,14 @@
 /* A stand-in for NCCL (nccl_stand_in.h).  What the calls promise here is what NCCL's documentation
    says of non-blocking communicators: a call may return ncclInProgress, and no other call is made
    for that communicator until ncclCommGetAsyncError says otherwise; a call that breaks this is an
-   invalid usage. */
+   invalid usage.
+
+   Without a stream the last rank's call does the work.  In a stream of emulated cards (emulator/)
+   each rank's part waits for the others' when its turn comes, as NCCL's kernels do, until the
+   communicator is aborted; under capture it is a node of the graph. */
 #include "nccl_stand_in.h"
+
+#include "emulator/control.h"
 
 #include <nccl.h>
 #include <pthread.h>
@@ -12,16 +18,26 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { MOST_RANKS = 8, MOST_CALLS = 512 };
+enum { MOST_RANKS = 8, MOST_CALLS = 512, MOST_GANGS = 64 };
 
-/* One for all that are joined with the same id. */
+/* A collective that not all ranks have come to yet. */
 typedef struct round {
     float *data[MOST_RANKS];
     size_t count;
     int arrived, root; /* root < 0: a sum */
 } round;
 
+/* All ranks that are joined with the same id. */
+typedef struct gang {
+    bool joined[MOST_RANKS], aborted[MOST_RANKS];
+    int n, n_joined, n_leaving;
+    round called; /* without a stream */
+    round under_way;
+    unsigned n_done; /* that were under way */
+} gang;
+
 struct ncclComm {
+    gang *gang;
     int rank, n, polls; /* polls: how often it still says that it is in progress */
     bool joining, leaving;
     ncclResult_t failed;
@@ -30,10 +46,10 @@ struct ncclComm {
 /* Of all processes that this one is forked into. */
 typedef struct shared {
     pthread_mutex_t lock;
+    pthread_cond_t changed;
     char calls[MOST_RANKS][MOST_CALLS];
-    bool joined[MOST_RANKS];
-    int n_joined, n_leaving;
-    round now;
+    unsigned n_ids;
+    gang gangs[MOST_GANGS];
 } shared;
 
 static shared *all;
@@ -43,6 +59,7 @@ static int in_group;
 __attribute__((constructor)) static void share(void)
 {
     pthread_mutexattr_t kind;
+    pthread_condattr_t condition;
     void *memory =
         mmap(NULL, sizeof *all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) abort();
@@ -51,6 +68,10 @@ __attribute__((constructor)) static void share(void)
     pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED);
     pthread_mutex_init(&all->lock, &kind);
     pthread_mutexattr_destroy(&kind);
+    pthread_condattr_init(&condition);
+    pthread_condattr_setpshared(&condition, PTHREAD_PROCESS_SHARED);
+    pthread_cond_init(&all->changed, &condition);
+    pthread_condattr_destroy(&condition);
 }
 
 static void record(int rank, const char *what)
@@ -72,9 +93,7 @@ static size_t count_open(void)
 static void forget(void)
 {
     memset(all->calls, 0, sizeof all->calls);
-    memset(all->joined, 0, sizeof all->joined);
-    memset(&all->now, 0, sizeof all->now);
-    all->n_joined = all->n_leaving = 0;
+    memset(all->gangs, 0, sizeof all->gangs);
 }
 
 __attribute__((visibility("default"))) nccl_stand_in stand_in = {
@@ -85,6 +104,11 @@ __attribute__((visibility("default"))) nccl_stand_in stand_in = {
 EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
     memset(id, 7, sizeof *id);
+    pthread_mutex_lock(&all->lock);
+    const unsigned number = all->n_ids++ % MOST_GANGS;
+    all->gangs[number] = (gang){.n = 0};
+    pthread_mutex_unlock(&all->lock);
+    id->internal[0] = (char)number;
     return ncclSuccess;
 }
 
@@ -119,17 +143,20 @@ EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int n, ncclUniqueId 
                                            ncclConfig_t *config)
 {
     if (config->blocking != 0 || id.internal[5] != 7 || in_group != 1) return ncclInvalidUsage;
-    if (rank < 0 || rank >= n || all->joined[rank]) return ncclInvalidUsage;
+    gang *g = &all->gangs[id.internal[0] % MOST_GANGS];
+    if (rank < 0 || rank >= n || n > MOST_RANKS || g->joined[rank]) return ncclInvalidUsage;
     if (stand_in.refuse) return (ncclResult_t)stand_in.refuse;
     ncclComm_t comm = calloc(1, sizeof *comm);
     if (!comm) return ncclSystemError;
     pthread_mutex_lock(&all->lock);
+    comm->gang = g;
     comm->rank = rank;
     comm->n = n;
     comm->polls = stand_in.polls;
     comm->joining = true;
-    all->joined[rank] = true;
-    all->n_joined++;
+    g->n = n;
+    g->joined[rank] = true;
+    g->n_joined++;
     n_open++;
     record(rank, "init");
     pthread_mutex_unlock(&all->lock);
@@ -137,28 +164,70 @@ EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int n, ncclUniqueId 
     return ncclInProgress;
 }
 
-/* The last to come does it, in the order of ranks. */
-static void finish_round(int n)
+/* In the order of ranks. */
+static void finish_round(round *r, int n)
 {
-    for (size_t i = 0; i < all->now.count; i++) {
+    for (size_t i = 0; i < r->count; i++) {
         float sum = 0;
-        for (int r = 0; r < n; r++)
-            sum = r == 0 ? all->now.data[r][i] : sum + all->now.data[r][i];
-        if (all->now.root >= 0) sum = all->now.data[all->now.root][i];
-        for (int r = 0; r < n; r++)
-            all->now.data[r][i] = sum;
+        for (int k = 0; k < n; k++)
+            sum = k == 0 ? r->data[k][i] : sum + r->data[k][i];
+        if (r->root >= 0) sum = r->data[r->root][i];
+        for (int k = 0; k < n; k++)
+            r->data[k][i] = sum;
     }
-    memset(&all->now, 0, sizeof all->now);
+    memset(r, 0, sizeof *r);
+}
+
+/* One rank's part of a collective. */
+typedef struct part {
+    gang *gang;
+    int rank, root;
+    float *data;
+    size_t count;
+} part;
+
+/* Whether it is the same collective that others have come to; the last to come does it. */
+static bool arrive(round *r, const part *p)
+{
+    if (r->arrived > 0 && (r->count != p->count || r->root != p->root)) return false;
+    r->data[p->rank] = p->data;
+    r->count = p->count;
+    r->root = p->root;
+    r->arrived++;
+    return true;
+}
+
+/* When it is its stream's turn. */
+static void meet(void *argument)
+{
+    const part *p = argument;
+    gang *g = p->gang;
+    pthread_mutex_lock(&all->lock);
+    const unsigned n_done = g->n_done;
+    if (!g->aborted[p->rank]) {
+        if (!arrive(&g->under_way, p)) {
+            fprintf(stderr, "NCCL's stand-in: ranks are at different collectives\n");
+            abort();
+        }
+        if (g->under_way.arrived == g->n) {
+            finish_round(&g->under_way, g->n);
+            g->n_done++;
+            pthread_cond_broadcast(&all->changed);
+        }
+    }
+    while (g->n_done == n_done && !g->aborted[p->rank])
+        pthread_cond_wait(&all->changed, &all->lock);
+    pthread_mutex_unlock(&all->lock);
 }
 
 static ncclResult_t state_of(ncclComm_t comm)
 {
     if (comm->failed != ncclSuccess) return comm->failed;
     if (comm->joining) { /* until all have come */
-        if (all->n_joined < comm->n) return ncclInProgress;
+        if (comm->gang->n_joined < comm->n) return ncclInProgress;
         comm->joining = false;
     }
-    if (comm->leaving && all->n_leaving < comm->n) return ncclInProgress; /* likewise */
+    if (comm->leaving && comm->gang->n_leaving < comm->n) return ncclInProgress; /* likewise */
     return comm->polls-- > 0 ? ncclInProgress : ncclSuccess;
 }
 
@@ -170,43 +239,49 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
     return ncclSuccess;
 }
 
-static ncclResult_t enqueue(ncclComm_t comm, const void *from, void *data, size_t count, int root,
+/* With the lock. */
+static ncclResult_t begin(ncclComm_t comm, const part *p)
+{
+    gang *g = comm->gang;
+    if (!arrive(&g->called, p)) return ncclInvalidUsage;
+    if (g->called.arrived == g->n) finish_round(&g->called, g->n);
+    return ncclInProgress;
+}
+
+static ncclResult_t enqueue(ncclComm_t comm, const void *from, part what, cudaStream_t stream,
                             const char *name)
 {
     char call[40];
+    what.gang = comm->gang;
+    what.rank = comm->rank;
     pthread_mutex_lock(&all->lock);
-    snprintf(call, sizeof call, "%s:%zu", name, count);
+    snprintf(call, sizeof call, "%s:%zu", name, what.count);
     record(comm->rank, call);
-    ncclResult_t code = comm->polls > 0 || comm->joining ? ncclInvalidUsage : ncclInProgress;
-    if (from != data ||
-        (all->now.arrived > 0 && (all->now.count != count || all->now.root != root)))
-        code = ncclInvalidUsage;
+    ncclResult_t code = comm->polls > 0 || comm->joining || from != what.data ? ncclInvalidUsage
+                        : stream                                              ? ncclInProgress
+                                                                              : begin(comm, &what);
     if (comm->rank == stand_in.fail_rank) code = comm->failed = ncclRemoteError;
-    if (code == ncclInProgress) {
-        all->now.data[comm->rank] = data;
-        all->now.count = count;
-        all->now.root = root;
-        comm->polls = stand_in.polls;
-        if (++all->now.arrived == comm->n) finish_round(comm->n);
-    }
+    if (code == ncclInProgress) comm->polls = stand_in.polls;
     pthread_mutex_unlock(&all->lock);
+    if (code == ncclInProgress && stream &&
+        emulated_enqueue(stream, meet, &what, sizeof what) != cudaSuccess)
+        return ncclUnhandledCudaError;
     return code;
 }
 
 EXPORT ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type,
                                   ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-    (void)stream;
     if (type != ncclFloat32 || op != ncclSum) return ncclInvalidUsage;
-    return enqueue(comm, from, to, count, -1, "reduce");
+    return enqueue(comm, from, (part){.data = to, .count = count, .root = -1}, stream, "reduce");
 }
 
 EXPORT ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type,
                                   int root, ncclComm_t comm, cudaStream_t stream)
 {
-    (void)stream;
     if (type != ncclFloat32) return ncclInvalidUsage;
-    return enqueue(comm, from, to, count, root, "broadcast");
+    return enqueue(comm, from, (part){.data = to, .count = count, .root = root}, stream,
+                   "broadcast");
 }
 
 EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
@@ -215,14 +290,16 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
     record(comm->rank, "finalize");
     comm->polls = stand_in.polls;
     comm->leaving = true;
-    all->n_leaving++;
+    comm->gang->n_leaving++;
     pthread_mutex_unlock(&all->lock);
     return ncclInProgress;
 }
 
-static ncclResult_t end(ncclComm_t comm, const char *how)
+static ncclResult_t end(ncclComm_t comm, const char *how, bool aborted)
 {
     pthread_mutex_lock(&all->lock);
+    comm->gang->aborted[comm->rank] = aborted;
+    pthread_cond_broadcast(&all->changed);
     record(comm->rank, how);
     n_open--;
     pthread_mutex_unlock(&all->lock);
@@ -232,10 +309,10 @@ static ncclResult_t end(ncclComm_t comm, const char *how)
 
 EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-    return end(comm, "destroy");
+    return end(comm, "destroy", false);
 }
 
 EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-    return end(comm, "abort");
+    return end(comm, "abort", true);
 }

@@ -274,12 +274,43 @@ static void not_finite(test *t)
     }
 }
 
+/* The wait for a step fails that was well, and the one behind it, under way, is not finite: the
+   first counts, whatever the halt word is by now. */
+static void wait_fails(run *r, training *w)
+{
+    test *t = r->t;
+    dpt_evaluation evaluation;
+    CHECK(train_ahead(r, w) != DPT_OK);
+    r->failed = true;
+    CHECK_OK(dpt_trainer_evaluate(w->trainer, w->data, &evaluation));
+    check_weights(r, w, "after a failed wait");
+}
+
+static void wait_fails_body(run *r)
+{
+    with_training(r, wait_fails);
+}
+
+static void not_finite_behind(test *t)
+{
+    for (size_t i = 0; i < N_VARIANTS; i++) {
+        REQUIRE(record_on(t, whole_now, &variants[i]));
+        for (size_t k = 1; k + 1 < STEPS; k++) {
+            char format[96];
+            snprintf(format, sizeof format,
+                     "%%s:threads=1:lag=1:entry=event_sync:poison=%zu:fail=%%zu", k + 1);
+            (void)plant_once(t, &(plant_list){format, 0}, k, wait_fails_body);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"same_bits", same_bits},
         {"different_ways", different_ways},
         {"not_finite", not_finite},
+        {"not_finite_behind", not_finite_behind},
         {"every_call_fails", every_call_fails},
         {"every_call_loses_it", every_call_loses_it},
     };

@@ -69,7 +69,7 @@ DPT_CUDA_TABLES(DPT_CUDA_DECLARE)
 #endif
 #define KERNEL_ROW(file, options, name)                                                            \
     {                                                                                              \
-        file, options, #name, KERNEL_FUNCTION(name)                                                  \
+        file, options, #name, KERNEL_FUNCTION(name)                                                \
     }
 #define END_OF_TABLE                                                                               \
     {                                                                                              \

@@ -5,27 +5,22 @@
    One kernel runs at a time in the process: what shared memory and indices are is static. */
 #include "emulator.h"
 
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
-#define EMU_ASAN 1
+#ifdef EMU_ASAN
 #include <sanitizer/common_interface_defs.h>
-#endif
 #endif
 
 enum { MOST_THREADS = 1024, PAGE_BYTES = 4096, STACK_BYTES = 256 << 10 };
 
 typedef struct fiber {
-    jmp_buf at;
+    void *at[5]; /* of the compiler's own jumps, which save a frame and no more */
     ucontext_t context;
     char *stack; /* NULL: not yet used, or the host's own */
-    unsigned thread;
 #ifdef EMU_ASAN
     void *fake;
     const void *bottom;
@@ -49,7 +44,7 @@ static struct {
     fiber *idle[MOST_THREADS];
 } run = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void give_up(const char *what)
+__attribute__((noreturn)) static void give_up(const char *what)
 {
     fprintf(stderr, "emulated CUDA: %s\n", what);
     abort();
@@ -57,32 +52,34 @@ static void give_up(const char *what)
 
 /* ---- Switching ------------------------------------------------------------------------------- */
 
-static void arrive(fiber *self)
+/* The one that runs now has got there. */
+static void arrive(void)
 {
 #ifdef EMU_ASAN
-    __sanitizer_finish_switch_fiber(self->fake, NULL, NULL);
+    __sanitizer_finish_switch_fiber(run.now->fake, NULL, NULL);
 #endif
-    run.now = self;
 }
 
 static void loop(void);
 
 static void begin_fiber(void)
 {
-    arrive(run.now);
+    arrive();
     loop();
 }
 
-/* Its stack has a page below that nobody may touch. */
+/* Its stack has a page below that nobody may touch.  Where it begins differs, so that caches can
+   hold the first frames of many. */
 static void make(fiber *f)
 {
+    const size_t lower = (size_t)(f - run.fibers) * 704 % 8192 / 64 * 64;
     char *memory = mmap(NULL, PAGE_BYTES + STACK_BYTES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED || mprotect(memory, PAGE_BYTES, PROT_NONE) != 0 ||
         getcontext(&f->context) != 0)
         give_up("no memory for a thread's stack");
     f->stack = memory + PAGE_BYTES;
-    f->context.uc_stack = (stack_t){.ss_sp = f->stack, .ss_size = STACK_BYTES};
+    f->context.uc_stack = (stack_t){.ss_sp = f->stack, .ss_size = STACK_BYTES - lower};
     f->context.uc_link = NULL;
     makecontext(&f->context, begin_fiber, 0);
 #ifdef EMU_ASAN
@@ -91,19 +88,26 @@ static void make(fiber *f)
 #endif
 }
 
-static void switch_to(fiber *to)
+/* Where it stopped; or its beginning. */
+__attribute__((noinline, noreturn)) static void jump(fiber *to)
+{
+    if (to->stack || to == &run.host) __builtin_longjmp(to->at, 1);
+    make(to);
+    setcontext(&to->context);
+    give_up("no jump to a stack");
+}
+
+__attribute__((noinline)) static void switch_to(fiber *to)
 {
     fiber *const self = run.now;
 #ifdef EMU_ASAN
     __sanitizer_start_switch_fiber(&self->fake, to->bottom, to->n_bytes);
 #endif
-    if (_setjmp(self->at) == 0) {
+    if (__builtin_setjmp(self->at) == 0) {
         run.now = to;
-        if (to->stack || to == &run.host) _longjmp(to->at, 1);
-        make(to);
-        setcontext(&to->context);
+        jump(to);
     }
-    arrive(self);
+    arrive();
 }
 
 /* Who runs when the one that runs cannot: first who passes the last barrier, then one for threads
@@ -118,11 +122,12 @@ static fiber *choose(void)
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 
-static void set_thread(unsigned i)
+static emulated_index index_of(unsigned i)
 {
-    emulated_thread.x = i % emulated_threads.x;
-    emulated_thread.y = i / emulated_threads.x % emulated_threads.y;
-    emulated_thread.z = i / emulated_threads.x / emulated_threads.y;
+    if (emulated_threads.x == run.n) return (emulated_index){.x = i};
+    return (emulated_index){.x = i % emulated_threads.x,
+                            .y = i / emulated_threads.x % emulated_threads.y,
+                            .z = i / emulated_threads.x / emulated_threads.y};
 }
 
 static void loop(void)
@@ -130,8 +135,7 @@ static void loop(void)
     for (;;) {
         while (run.n_begun < run.n) {
             const unsigned i = run.n_begun++;
-            run.now->thread = emu.reverse ? run.n - 1 - i : i;
-            set_thread(run.now->thread);
+            emulated_thread = index_of(emu.reverse ? run.n - 1 - i : i);
             run.kernel->call(run.arguments);
             run.n_ended++;
         }
@@ -142,9 +146,10 @@ static void loop(void)
 
 void emulated_barrier(void)
 {
+    const emulated_index self = emulated_thread;
     run.waiting[run.n_waiting++] = run.now;
     switch_to(choose());
-    set_thread(run.now->thread);
+    emulated_thread = self;
 }
 
 static void run_block(void)

@@ -131,6 +131,14 @@ cudaError_t emu_planted(const char *what)
     return code;
 }
 
+cudaError_t emu_lost(int card)
+{
+    emu_lock();
+    const cudaError_t code = card >= 0 ? emu.cards[card].lost : cudaSuccess;
+    emu_unlock();
+    return code;
+}
+
 void emu_lose(int card, cudaError_t code)
 {
     emu_lock();
@@ -164,29 +172,38 @@ static void read_plant(const char *text)
 static void report(void)
 {
     const emulated_counts c = emulated_left();
-    if (getpid() != emu.process ||
-        c.streams + c.events + c.graphs + c.pools + c.buffers + c.pinned == 0)
+    emu_lock();
+    emu_memory_forget();
+    emu_unlock();
+    if (emu.is_child ||
+        c.streams + c.events + c.graphs + c.pools + c.buffers + c.pinned + emu.n_late == 0)
         return;
     fprintf(stderr,
             "emulated CUDA: left behind: %zu streams, %zu events, %zu graphs, %zu pools, %zu "
-            "buffers, %zu of pinned memory\n",
-            c.streams, c.events, c.graphs, c.pools, c.buffers, c.pinned);
+            "buffers, %zu of pinned memory; %zu uses of memory that was freed\n",
+            c.streams, c.events, c.graphs, c.pools, c.buffers, c.pinned, emu.n_late);
     fflush(NULL);
     _exit(1);
+}
+
+static void in_child(void)
+{
+    emu.is_child = true;
 }
 
 /* With the lock. */
 static void begin(void)
 {
-    const char *order = getenv("CUDA_EMULATED_ORDER");
-    emu.process = getpid();
+    const char *order = getenv("CUDA_EMULATED_ORDER"), *reports = getenv("CUDA_EMULATED_REPORT");
+    emu.begun = true;
+    (void)pthread_atfork(NULL, NULL, in_child);
     emu.n_cards = (int)number("CUDA_EMULATED_CARDS", 2, EMU_MOST_CARDS);
     for (int i = 0; i < emu.n_cards; i++)
         emu.cards[i].n_bytes = number("CUDA_EMULATED_MEMORY", 512, 1 << 20) << 20;
     emu.delays = (unsigned)number("CUDA_EMULATED_DELAYS", 0, 1 << 30);
     emu.reverse = order && strcmp(order, "reverse") == 0;
     if (plant.function[0] == '\0') read_plant(getenv("CUDA_EMULATED_FAIL"));
-    if (getenv("CUDA_EMULATED_REPORT")) (void)atexit(report);
+    if (reports && *reports) (void)atexit(report);
 }
 
 /* A process that was forked has nothing of what its parent's threads did. */
@@ -194,11 +211,11 @@ cudaError_t emu_enter(const char *function, int card)
 {
     bool sticky = false;
     emu_lock();
-    if (!emu.process) begin();
+    if (!emu.begun) begin();
     cudaError_t code = planted(function, &sticky);
     if (sticky && card >= 0) emu.cards[card].lost = code;
     if (code == cudaSuccess && card >= 0) code = emu.cards[card].lost;
-    if (emu.process != getpid()) code = cudaErrorInitializationError;
+    if (emu.is_child) code = cudaErrorInitializationError;
     if (emu.n_cards == 0 && code == cudaSuccess) code = cudaErrorNoDevice;
     emu_unlock();
     return code;
@@ -229,7 +246,10 @@ typedef struct code_row {
     const char *name, *words;
 } code_row;
 
-#define ROW(code, words) {code, #code, words}
+#define ROW(code, words)                                                                           \
+    {                                                                                              \
+        code, #code, words                                                                         \
+    }
 static const code_row codes[] = {
     ROW(cudaSuccess, "no error"),
     ROW(cudaErrorInvalidValue, "invalid argument"),

@@ -1,15 +1,8 @@
-/* Captures of streams and the graphs that come of them.  A graph is done by the stream that it is
-   launched in, node by node: in the order of the capture, or, with delays, in any that its
-   dependencies allow. */
+/* Captures of streams: what is recorded in place of being done, and what breaks that. */
 #include "emulator.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct node {
-    emu_work *work;
-    emu_nodes after;
-} node;
 
 struct emu_capture {
     size_t n_users;
@@ -18,21 +11,7 @@ struct emu_capture {
     enum cudaStreamCaptureMode mode;
     pthread_t thread;
     size_t n, room;
-    node *nodes;
-};
-
-/* A graph, and what is instantiated of it; works are shared between them. */
-typedef struct graph {
-    size_t n_users, n;
-    node *nodes;
-} graph;
-
-struct CUgraph_st {
-    graph body;
-};
-
-struct CUgraphExec_st {
-    graph body;
+    emu_node *nodes;
 };
 
 /* ---- Sets of nodes --------------------------------------------------------------------------- */
@@ -52,34 +31,11 @@ static bool nodes_add(emu_nodes *set, size_t i)
     return true;
 }
 
-static bool nodes_add_all(emu_nodes *set, const emu_nodes *from)
+bool emu_nodes_add_all(emu_nodes *set, const emu_nodes *from)
 {
     for (size_t k = 0; k < from->n; k++)
         if (!nodes_add(set, from->of[k])) return false;
     return true;
-}
-
-static void drop_nodes(node *nodes, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        emu_work_release(nodes[i].work);
-        free(nodes[i].after.of);
-    }
-    free(nodes);
-}
-
-static bool copy_nodes(const node *from, size_t n, node **out)
-{
-    bool done = true;
-    node *nodes = calloc(n + 1, sizeof *nodes);
-    for (size_t i = 0; nodes && i < n; i++) {
-        nodes[i].work = from[i].work;
-        nodes[i].work->n_users++;
-        done = nodes_add_all(&nodes[i].after, &from[i].after) && done;
-    }
-    if (nodes && !done) drop_nodes(nodes, n);
-    *out = nodes;
-    return nodes && done;
 }
 
 /* ---- While it is under way ------------------------------------------------------------------- */
@@ -87,7 +43,7 @@ static bool copy_nodes(const node *from, size_t n, node **out)
 static void release(emu_capture *capture)
 {
     if (!capture || --capture->n_users > 0) return;
-    drop_nodes(capture->nodes, capture->n);
+    emu_nodes_drop(capture->nodes, capture->n);
     free(capture);
 }
 
@@ -115,7 +71,7 @@ static bool make_room(emu_capture *c)
 {
     if (c->n < c->room) return true;
     const size_t room = c->room ? 2 * c->room : 64;
-    node *grown = realloc(c->nodes, room * sizeof *grown);
+    emu_node *grown = realloc(c->nodes, room * sizeof *grown);
     if (!grown) return false;
     c->nodes = grown;
     c->room = room;
@@ -125,12 +81,12 @@ static bool make_room(emu_capture *c)
 cudaError_t emu_capture_add(cudaStream_t stream, emu_work *work)
 {
     emu_capture *c = stream->capture;
-    node added = {.work = work};
+    emu_node added = {.work = work};
     if (c->broken) {
         emu_work_release(work);
         return cudaErrorStreamCaptureInvalidated;
     }
-    if (!make_room(c) || !nodes_add_all(&added.after, &stream->tail)) {
+    if (!make_room(c) || !emu_nodes_add_all(&added.after, &stream->tail)) {
         emu_work_release(work);
         free(added.after.of);
         return no_memory(c);
@@ -147,7 +103,7 @@ cudaError_t emu_capture_record(cudaStream_t stream, cudaEvent_t event)
     c->n_users++;
     emu_event_forget(event);
     event->capture = c;
-    return nodes_add_all(&event->tail, &stream->tail) ? cudaSuccess : no_memory(c);
+    return emu_nodes_add_all(&event->tail, &stream->tail) ? cudaSuccess : no_memory(c);
 }
 
 static cudaError_t wait_inside(cudaStream_t stream, cudaEvent_t event)
@@ -156,7 +112,7 @@ static cudaError_t wait_inside(cudaStream_t stream, cudaEvent_t event)
     if (c->broken) return cudaErrorStreamCaptureInvalidated;
     if (!event->capture && !event->point) return cudaSuccess; /* never recorded */
     if (event->capture == c)
-        return nodes_add_all(&stream->tail, &event->tail) ? cudaSuccess : no_memory(c);
+        return emu_nodes_add_all(&stream->tail, &event->tail) ? cudaSuccess : no_memory(c);
     emu_capture_break(c);
     return event->capture && event->capture->active ? cudaErrorStreamCaptureMerge
                                                     : cudaErrorStreamCaptureIsolation;
@@ -171,7 +127,7 @@ cudaError_t emu_capture_wait(cudaStream_t stream, cudaEvent_t event)
     c->n_users++;
     stream->capture = c;
     stream->tail.n = 0;
-    return nodes_add_all(&stream->tail, &event->tail) ? cudaSuccess : no_memory(c);
+    return emu_nodes_add_all(&stream->tail, &event->tail) ? cudaSuccess : no_memory(c);
 }
 
 cudaError_t emu_unsafe(void)
@@ -278,18 +234,7 @@ static cudaError_t end(cudaStream_t stream, cudaError_t failed, cudaGraph_t *out
         return cudaErrorStreamCaptureUnmatched;
     }
     cudaError_t code = failed != cudaSuccess ? failed : judge(stream);
-    cudaGraph_t made = code == cudaSuccess ? calloc(1, sizeof *made) : NULL;
-    if (made && !copy_nodes(c->nodes, c->n, &made->body.nodes)) {
-        free(made);
-        made = NULL;
-    }
-    if (made) {
-        made->body.n = c->n;
-        emu.left.graphs++;
-        *out = made;
-    } else if (code == cudaSuccess) {
-        code = cudaErrorMemoryAllocation;
-    }
+    if (code == cudaSuccess) code = emu_graph_create(c->nodes, c->n, out);
     leave(c);
     return code;
 }
@@ -308,128 +253,4 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
         code = end(stream, code, out);
     emu_unlock();
     return emu_leave(code);
-}
-
-/* ---- Graphs ---------------------------------------------------------------------------------- */
-
-/* With the lock. */
-static void drop_graph(graph *g)
-{
-    if (--g->n_users > 0) return;
-    drop_nodes(g->nodes, g->n);
-    free(g);
-}
-
-/* These do it even if they fail. */
-cudaError_t cudaGraphDestroy(cudaGraph_t graph_handle)
-{
-    const cudaError_t code = emu_enter(__func__, -1);
-    if (!graph_handle) return emu_leave(cudaErrorInvalidValue);
-    emu_lock();
-    emu.left.graphs--;
-    drop_nodes(graph_handle->body.nodes, graph_handle->body.n);
-    free(graph_handle);
-    emu_unlock();
-    return emu_leave(code);
-}
-
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
-{
-    const cudaError_t code = emu_enter(__func__, -1);
-    if (!exec) return emu_leave(cudaErrorInvalidValue);
-    emu_lock();
-    emu.left.graphs--;
-    drop_graph(&exec->body); /* when no stream is at it any more */
-    emu_unlock();
-    return emu_leave(code);
-}
-
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph_handle,
-                                 unsigned long long flags)
-{
-    EMU_ENTER(emu_current());
-    if (!graph_handle || flags != 0) return emu_leave(cudaErrorInvalidValue);
-    cudaGraphExec_t exec = calloc(1, sizeof *exec);
-    if (!exec) return emu_leave(cudaErrorMemoryAllocation);
-    emu_lock();
-    const bool done =
-        copy_nodes(graph_handle->body.nodes, graph_handle->body.n, &exec->body.nodes);
-    if (done) {
-        exec->body.n = graph_handle->body.n;
-        exec->body.n_users = 1;
-        emu.left.graphs++;
-        *out = exec;
-    }
-    emu_unlock();
-    if (!done) free(exec);
-    return done ? cudaSuccess : emu_leave(cudaErrorMemoryAllocation);
-}
-
-typedef struct launch {
-    graph *body;
-} launch;
-
-static graph *graph_of(const emu_work *work)
-{
-    return ((const launch *)(const void *)work->payload)->body;
-}
-
-static bool is_ready(const graph *g, size_t i, const bool *done)
-{
-    for (size_t k = 0; k < g->nodes[i].after.n; k++)
-        if (!done[g->nodes[i].after.of[k]]) return false;
-    return true;
-}
-
-/* Of the nodes from `first`, which is ready, on: one by chance. */
-static size_t choose(const graph *g, size_t first, const bool *done, cudaStream_t stream)
-{
-    enum { WINDOW = 64 };
-    size_t chosen = first;
-    for (size_t i = first + 1; i < g->n && i < first + WINDOW; i++) {
-        stream->random = stream->random * 1664525u + 1013904223u;
-        if (!done[i] && stream->random >> 30 == 0 && is_ready(g, i, done)) chosen = i;
-    }
-    return chosen;
-}
-
-static void run_graph(emu_work *work, cudaStream_t stream)
-{
-    const graph *g = graph_of(work);
-    bool *done = emu.delays ? calloc(g->n + 1, sizeof *done) : NULL;
-    for (size_t n = 0, first = 0; n < g->n; n++) {
-        while (done && done[first])
-            first++;
-        const size_t i = done ? choose(g, first, done, stream) : n;
-        if (emu.cards[stream->card].lost == cudaSuccess) g->nodes[i].work->run(g->nodes[i].work, stream);
-        if (done) done[i] = true;
-    }
-    free(done);
-}
-
-static void drop_launch(emu_work *work)
-{
-    drop_graph(graph_of(work));
-}
-
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
-{
-    EMU_ENTER(emu_card_of(stream));
-    if (!exec) return emu_leave(cudaErrorInvalidValue);
-    const launch payload = {&exec->body};
-    emu_work *work = emu_work_create(run_graph, &payload, sizeof payload);
-    if (!work) return emu_leave(cudaErrorMemoryAllocation);
-    emu_lock();
-    const bool captures = emu_stream_lives(stream) && stream->capture;
-    exec->body.n_users++;
-    emu_unlock();
-    work->drop = drop_launch;
-    if (captures) { /* CUDA makes a child of it, which nobody here asks for */
-        emu_lock();
-        emu_work_release(work);
-        emu_capture_break(stream->capture);
-        emu_unlock();
-        return emu_leave(cudaErrorStreamCaptureUnsupported);
-    }
-    return emu_leave(emu_enqueue(stream, work));
 }

@@ -1,9 +1,9 @@
 /* The CUDA dialect that kernels are written in (backends/kernels/dialect.h), for a host compiler of
    C++: included in front of every .cu file.
 
-   Kernels run one at a time, and their threads one after the other (blocks.c), so that shared memory
-   is static.  What a file's kernels share lies in a section of its own, which is filled with NaNs
-   before each block. */
+   Kernels run one at a time, and their threads one after the other (blocks.c), so that shared
+   memory is static.  What a file's kernels share lies in a section of its own, which is filled with
+   NaNs before each block. */
 #ifndef DPT_TEST_EMULATOR_DEVICE_H
 #define DPT_TEST_EMULATOR_DEVICE_H
 
@@ -38,8 +38,7 @@ extern char EMULATED_END[] __attribute__((weak, visibility("hidden")));
 template <auto function> struct emulated_entry;
 
 template <typename... types, void (*function)(types...)> struct emulated_entry<function> {
-    template <size_t... i>
-    static void call_with(void *const *arguments, std::index_sequence<i...>)
+    template <size_t... i> static void call_with(void *const *arguments, std::index_sequence<i...>)
     {
         function(*static_cast<std::remove_cv_t<types> *>(arguments[i])...);
     }

@@ -1,7 +1,7 @@
-/* An emulator of CUDA's runtime for tests: the functions that the backend calls, on machines without
-   a card.  Each stream is worked off, in order, by a thread of its own, kernels are compiled for the
-   host (device.h), and what CUDA forbids fails with the code that CUDA gives.  The NULL stream is
-   not there, and nothing that the backend does not call.
+/* An emulator of CUDA's runtime for tests: the functions that the backend calls, on machines
+   without a card.  Each stream is worked off, in order, by a thread of its own, kernels are
+   compiled for the host (device.h), and what CUDA forbids fails with the code that CUDA gives.  The
+   NULL stream is not there, and nothing that the backend does not call.
 
    This header is what its files know of each other.  One lock guards all of it; kernels, copies and
    functions of the host's run without it.
@@ -12,7 +12,8 @@
      CUDA_EMULATED_DELAYS  a seed: streams dawdle at random
      CUDA_EMULATED_ORDER   "reverse": a block's threads run from the last to the first
      CUDA_EMULATED_FAIL    FUNCTION:N:CODE or FUNCTION:N:CODE:sticky, what control.h plants
-     CUDA_EMULATED_REPORT  at the end, objects left behind are told, and the process fails */
+     CUDA_EMULATED_REPORT  at the end, objects left behind are told, and uses of memory that was
+                           freed, and the process fails */
 #ifndef DPT_TEST_EMULATOR_H
 #define DPT_TEST_EMULATOR_H
 
@@ -28,7 +29,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define EMU_ASAN 1
+#elif defined(__clang__)
+#if __has_feature(address_sanitizer)
+#define EMU_ASAN 1
+#endif
+#endif
 
 enum { EMU_MOST_CARDS = 8 };
 
@@ -40,13 +48,14 @@ typedef struct emu_card {
 
 typedef struct emu_state {
     pthread_mutex_t lock;
-    pid_t process; /* 0: not yet begun; no other uses it */
+    bool begun, is_child; /* of a process that had begun: it uses nothing */
     int n_cards;
     emu_card cards[EMU_MOST_CARDS];
     bool reverse;
     unsigned delays; /* 0: none */
     size_t n_strict; /* captures that are not relaxed */
     emulated_counts left;
+    size_t n_late; /* pieces of work that used memory after it was freed, as far as was noticed */
 } emu_state;
 
 extern emu_state emu;
@@ -60,7 +69,8 @@ double emu_now(void); /* seconds */
 /* The card that the calling thread has chosen. */
 int emu_current(void);
 
-/* Begins a call of the runtime's that concerns a card (-1: none) and says what it must fail with. */
+/* Begins a call of the runtime's that concerns a card (-1: none) and says what it must fail with.
+ */
 cudaError_t emu_enter(const char *function, int card);
 /* Ends one: what fails is kept for cudaGetLastError. */
 cudaError_t emu_leave(cudaError_t code);
@@ -76,6 +86,7 @@ cudaError_t emu_leave(cudaError_t code);
 cudaError_t emu_planted(const char *what);
 /* From here on every call for the card fails.  Without the lock. */
 void emu_lose(int card, cudaError_t code);
+cudaError_t emu_lost(int card); /* likewise */
 /* Calls that may wait for other streams are not made while a strict capture is under way. */
 cudaError_t emu_unsafe(void);
 
@@ -117,6 +128,11 @@ typedef struct emu_nodes {
     size_t *of;
 } emu_nodes;
 
+typedef struct emu_node {
+    emu_work *work;
+    emu_nodes after;
+} emu_node;
+
 typedef struct emu_capture emu_capture;
 
 struct CUstream_st {
@@ -144,15 +160,16 @@ struct CUevent_st {
 bool emu_stream_lives(cudaStream_t stream);
 bool emu_event_lives(cudaEvent_t event);
 void emu_queue(cudaStream_t stream, emu_work *work);
-void emu_wait_for(cudaStream_t stream);  /* lets go of the lock meanwhile */
-void emu_wait_for_card(int card);        /* likewise */
-cudaStream_t emu_streams(void);          /* the first */
+void emu_wait_for(cudaStream_t stream);   /* lets go of the lock meanwhile */
+void emu_wait_for_card(int card);         /* likewise */
+cudaStream_t emu_streams(void);           /* the first */
 void emu_point_release(emu_point *point); /* accepts NULL */
 
 /* Without it.  -1 for what is no stream. */
 int emu_card_of(cudaStream_t stream);
 
-/* ---- Captures: capture.c, with the lock ------------------------------------------------------ */
+/* ---- Captures and graphs: capture.c, graphs.c, with the lock
+ * ------------------------------------------------------ */
 
 cudaError_t emu_capture_add(cudaStream_t stream, emu_work *work); /* takes it over */
 cudaError_t emu_capture_record(cudaStream_t stream, cudaEvent_t event);
@@ -160,19 +177,41 @@ cudaError_t emu_capture_wait(cudaStream_t stream, cudaEvent_t event);
 /* Something that no capture bears was asked of a stream or an event; breaks it. */
 void emu_capture_break(emu_capture *capture);
 void emu_event_forget(cudaEvent_t event);
+/* False without memory. */
+bool emu_nodes_add_all(emu_nodes *set, const emu_nodes *from);
+void emu_nodes_drop(emu_node *nodes, size_t n);
+/* Of nodes that it shares. */
+cudaError_t emu_graph_create(const emu_node *nodes, size_t n, cudaGraph_t *out);
 
-/* ---- Memory: memory.c, with the lock --------------------------------------------------------- */
+/* ---- Memory: memory.c, pools.c, with the lock
+ * --------------------------------------------------------- */
 
-enum { EMU_PINNED = -1, EMU_PAGEABLE = -2 };
+enum { EMU_PINNED = -1, EMU_PAGEABLE = -2, EMU_NOTHING = 0xff };
+
+typedef struct emu_range {
+    struct emu_range *next;
+    unsigned char *memory;  /* a guard, n_bytes, a guard */
+    size_t n_bytes, n_room; /* asked for, and what that takes of a card */
+    int owner;              /* a card, or EMU_PINNED */
+    cudaMemPool_t pool;
+} emu_range;
+
+size_t emu_rounded(size_t n_bytes);
+unsigned char *emu_range_begin(const emu_range *r);
+/* NULL without memory. */
+emu_range *emu_range_add(size_t n_bytes, int owner, cudaMemPool_t pool);
+/* The one that begins there, pinned or of a card; from here on it is nobody's. */
+emu_range *emu_range_take(const void *at, bool pinned);
+void emu_range_drop(emu_range *r);
 
 struct CUmemPoolHandle_st {
     int card;
     bool destroyed;
-    size_t n_users;       /* allocations that live */
-    size_t n_held;        /* bytes: theirs and free pieces */
-    uint64_t keep;        /* bytes to hold */
+    size_t n_users; /* allocations that live */
+    size_t n_held;  /* bytes: theirs and free pieces */
+    uint64_t keep;  /* bytes to hold */
     size_t n_pieces;
-    size_t pieces[4096];  /* free ones, by size */
+    size_t pieces[4096];          /* free ones, by size */
     bool reaches[EMU_MOST_CARDS]; /* that see it */
 };
 
@@ -180,8 +219,10 @@ struct CUmemPoolHandle_st {
    it is in no one range.  *pool, if not NULL, is the pool that it is of. */
 int emu_owner(const void *at, size_t n_bytes, cudaMemPool_t *pool);
 
-/* A capture may hold pieces that nobody needs; they go at a synchronisation. */
+/* At a synchronisation pools give back what they are not to hold. */
 void emu_pools_settle(int card);
+/* Looks for late writes to what was freed. */
+void emu_memory_forget(void);
 
 /* ---- Kernels: blocks.c ----------------------------------------------------------------------- */
 

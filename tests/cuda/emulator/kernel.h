@@ -8,11 +8,11 @@
 #define EMULATED_MAGIC 0x6b65726e656c2e2eull
 
 typedef struct emulated_kernel {
-    unsigned long long magic; /* EMULATED_MAGIC */
+    unsigned long long magic;             /* EMULATED_MAGIC */
     void (*call)(void *const *arguments); /* does one thread's work */
     size_t n_arguments;
-    const size_t *bytes;                      /* of each argument */
-    char *shared_begin, *shared_end;          /* shared memory of its file's kernels */
+    const size_t *bytes;             /* of each argument */
+    char *shared_begin, *shared_end; /* shared memory of its file's kernels */
 } emulated_kernel;
 
 /* As CUDA's threadIdx, blockIdx, blockDim and gridDim, of the thread that runs: there is one at a

@@ -246,8 +246,8 @@ cudaError_t emulated_enqueue(cudaStream_t stream, void (*function)(void *), cons
                              size_t n_bytes)
 {
     const host_call head = {.function = function, .n_bytes = n_bytes};
-    const int card = emu_card_of(stream);
-    if (card >= 0 && emu.cards[card].lost) return emu_leave(emu.cards[card].lost);
+    const cudaError_t lost = emu_lost(emu_card_of(stream));
+    if (lost != cudaSuccess) return emu_leave(lost);
     emu_work *work = emu_work_create(run_host, &head, sizeof head);
     emu_work *grown = work ? realloc(work, sizeof *work + sizeof head + n_bytes) : NULL;
     if (!grown) {

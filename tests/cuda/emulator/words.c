@@ -18,24 +18,31 @@ static void run_write(emu_work *work, cudaStream_t stream)
     __atomic_store_n(w->at, w->value, __ATOMIC_SEQ_CST);
 }
 
-/* As one counts around. */
+static bool is_pinned(const uint32_t *at)
+{
+    emu_lock();
+    const bool pinned = emu_owner(at, sizeof *at, NULL) == EMU_PINNED;
+    emu_unlock();
+    return pinned;
+}
+
+/* As one counts around.  Memory that was freed is nobody's. */
 static void run_wait(emu_work *work, cudaStream_t stream)
 {
     static const struct timespec nap = {.tv_nsec = 20000};
     const word *w = (const word *)(const void *)work->payload;
-    (void)stream;
-    while ((int32_t)(__atomic_load_n(w->at, __ATOMIC_SEQ_CST) - w->value) < 0)
+    while (is_pinned(w->at)) {
+        if ((int32_t)(__atomic_load_n(w->at, __ATOMIC_SEQ_CST) - w->value) >= 0) return;
         (void)nanosleep(&nap, NULL);
+    }
+    emu_lose(stream->card, cudaErrorIllegalAddress);
 }
 
 static cudaError_t enqueue(cudaStream_t stream, CUdeviceptr at, uint32_t value,
                            void (*run)(emu_work *, cudaStream_t))
 {
     const word w = {(uint32_t *)(uintptr_t)at, value};
-    emu_lock();
-    const bool pinned = emu_owner(w.at, sizeof *w.at, NULL) == EMU_PINNED;
-    emu_unlock();
-    if (!pinned || at % sizeof *w.at != 0) return cudaErrorInvalidValue;
+    if (!is_pinned(w.at) || at % sizeof *w.at != 0) return cudaErrorInvalidValue;
     return emu_enqueue(stream, emu_work_create(run, &w, sizeof w));
 }
 

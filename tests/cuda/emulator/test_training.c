@@ -1,0 +1,100 @@
+/* Training on emulated cards: recorded steps do what others do, to the bit, whatever the devices,
+   and with gradients that a library sums among the cards. */
+#include "harness.h"
+#include "train/flat.h"
+
+#include "cuda/nccl_stand_in.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const lists[][2] = {
+    {"cuda:0", "cuda:0:graphs=off"},
+    {"cuda:0,cuda:0", "cuda:0:graphs=off,cuda:0:graphs=off"},
+    {"cuda:0,cuda:1", "cuda:0:graphs=off,cuda:1:graphs=off"},
+    {"cuda:0,cpu:threads=1", "cuda:0:graphs=off,cpu:threads=1"},
+};
+
+enum { N_LISTS = sizeof lists / sizeof *lists };
+
+typedef struct setting {
+    dpt_context *context;
+    dpt_dataset *data;
+    dpt_model *model;
+    flat_outcome alone; /* on the CPU */
+} setting;
+
+static dpt_status run(const setting *s, const char *devices, flat_outcome *out)
+{
+    const flat_task task = {.model = s->model,
+                            .data = s->data,
+                            .devices = devices,
+                            .split = "equal",
+                            .batch = FLAT_BATCH,
+                            .steps = FLAT_STEPS};
+    return flat_run(s->context, &task, out);
+}
+
+static bool same_bits(const setting *s, const flat_outcome *a, const flat_outcome *b)
+{
+    const size_t n_bytes = s->model->flat_size * sizeof(float);
+    return memcmp(a->weights, b->weights, n_bytes) == 0 &&
+           memcmp(a->gradients, b->gradients, n_bytes) == 0 &&
+           memcmp(a->losses, b->losses, sizeof a->losses) == 0;
+}
+
+static void graphs_change_no_bit(test *t)
+{
+    const setting *s = t->user;
+    for (size_t i = 0; i < N_LISTS; i++) {
+        flat_outcome with = {.weights = NULL}, without = {.weights = NULL};
+        if (!CHECK_OK(run(s, lists[i][0], &with)) || !CHECK_OK(run(s, lists[i][1], &without)) ||
+            !CHECK(same_bits(s, &with, &without)) || !CHECK(with.replicas_agree) ||
+            !CHECK(without.replicas_agree))
+            FAIL("%s: %s", lists[i][0], dpt_error_message(s->context));
+        for (size_t k = 0; with.weights && k < FLAT_STEPS; k++)
+            CHECK_NEAR(with.losses[k], s->alone.losses[k], 1e-3);
+        flat_free(&with);
+        flat_free(&without);
+    }
+}
+
+/* Where the library is found, two cards are an island. */
+static void cards_sum_among_themselves(test *t)
+{
+    void *library = dlopen("libnccl.so.2", RTLD_NOW);
+    const nccl_stand_in *nccl = library ? dlsym(library, "stand_in") : NULL;
+    const char *wanted = getenv("DPTRAIN_TEST_NCCL");
+    if (!wanted) SKIP("without DPTRAIN_TEST_NCCL");
+    REQUIRE(nccl);
+    for (int rank = 0; rank < 2; rank++)
+        CHECK_CONTAINS(nccl->calls(rank), "reduce:");
+    CHECK_SIZE(nccl->n_open(), 0);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"graphs change no bit", graphs_change_no_bit},
+        {"cards sum among themselves", cards_sum_among_themselves},
+    };
+    setting s = {.context = NULL};
+    test setup = {.name = "one device"};
+    test *t = &setup;
+    int code = 1;
+    if (CHECK_OK(dpt_context_create(&s.context)) &&
+        CHECK_OK(flat_data(s.context, FLAT_COUNT, 0, &s.data)) &&
+        CHECK_OK(flat_residual(s.context, &s.model)) &&
+        CHECK_OK(run(&s, "cpu:threads=1", &s.alone)))
+        code = test_main(argc, argv, cases, sizeof cases / sizeof *cases, &s);
+    else if (s.context)
+        puts(dpt_error_message(s.context));
+    flat_free(&s.alone);
+    dpt_model_destroy(s.model);
+    dpt_dataset_destroy(s.data);
+    dpt_context_destroy(s.context);
+    return code;
+}
