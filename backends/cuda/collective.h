@@ -1,6 +1,6 @@
 /* Collectives among cards, in two ways: by NCCL, which is opened when it is first wanted
-   (library.h); and where that is not there, or one card is to be two ranks, which NCCL has not, by
-   our own kernels, which read and write the memory of all ranks of this process (peers.c). */
+   (library.h); and within a process, where that is not there or does not start, by our own kernels,
+   which read and write the memory of all ranks (peers.c).  A card is one rank. */
 #ifndef DPT_CUDA_COLLECTIVE_H
 #define DPT_CUDA_COLLECTIVE_H
 
