@@ -13,6 +13,10 @@
 
 #ifdef EMU_ASAN
 #include <sanitizer/common_interface_defs.h>
+/* Not watched: what ends in a jump would forget all that is known of its stack. */
+#define UNWATCHED __attribute__((noinline, no_sanitize("address")))
+#else
+#define UNWATCHED __attribute__((noinline))
 #endif
 
 enum { MOST_THREADS = 1024, PAGE_BYTES = 4096, STACK_BYTES = 256 << 10 };
@@ -89,7 +93,7 @@ static void make(fiber *f)
 }
 
 /* Where it stopped; or its beginning. */
-__attribute__((noinline, noreturn)) static void jump(fiber *to)
+UNWATCHED static void jump(fiber *to)
 {
     if (to->stack || to == &run.host) __builtin_longjmp(to->at, 1);
     make(to);
@@ -97,7 +101,7 @@ __attribute__((noinline, noreturn)) static void jump(fiber *to)
     give_up("no jump to a stack");
 }
 
-__attribute__((noinline)) static void switch_to(fiber *to)
+UNWATCHED static void switch_to(fiber *to)
 {
     fiber *const self = run.now;
 #ifdef EMU_ASAN

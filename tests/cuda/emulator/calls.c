@@ -87,8 +87,11 @@ void emulated_plant(const char *function, size_t n, int code, bool sticky)
     plant.n = n;
     plant.code = (cudaError_t)code;
     plant.sticky = sticky;
-    for (int i = 0; i < EMU_MOST_CARDS; i++)
+    for (int i = 0; i < EMU_MOST_CARDS; i++) {
+        emu.cards[i].life += emu.cards[i].dying;
         emu.cards[i].lost = cudaSuccess;
+        emu.cards[i].dying = false;
+    }
     emu_unlock();
 }
 
@@ -139,10 +142,37 @@ cudaError_t emu_lost(int card)
     return code;
 }
 
+/* With the lock. */
+static void lose(emu_card *card, cudaError_t code)
+{
+    card->dying = true;
+    while (card->n_active > 0)
+        pthread_cond_wait(&card->idle, &emu.lock);
+    card->lost = code;
+}
+
 void emu_lose(int card, cudaError_t code)
 {
     emu_lock();
-    if (card >= 0) emu.cards[card].lost = code;
+    lose(&emu.cards[card], code);
+    emu_unlock();
+}
+
+bool emu_begin_use(cudaStream_t stream)
+{
+    emu_card *card = &emu.cards[stream->card];
+    emu_lock();
+    const bool may = !card->dying && card->life == stream->life;
+    card->n_active += may;
+    emu_unlock();
+    return may;
+}
+
+void emu_end_use(cudaStream_t stream)
+{
+    emu_card *card = &emu.cards[stream->card];
+    emu_lock();
+    if (--card->n_active == 0) pthread_cond_broadcast(&card->idle);
     emu_unlock();
 }
 
@@ -198,6 +228,8 @@ static void begin(void)
     emu.begun = true;
     (void)pthread_atfork(NULL, NULL, in_child);
     emu.n_cards = (int)number("CUDA_EMULATED_CARDS", 2, EMU_MOST_CARDS);
+    for (int i = 0; i < EMU_MOST_CARDS; i++)
+        pthread_cond_init(&emu.cards[i].idle, NULL);
     for (int i = 0; i < emu.n_cards; i++)
         emu.cards[i].n_bytes = number("CUDA_EMULATED_MEMORY", 512, 1 << 20) << 20;
     emu.delays = (unsigned)number("CUDA_EMULATED_DELAYS", 0, 1 << 30);
@@ -213,7 +245,7 @@ cudaError_t emu_enter(const char *function, int card)
     emu_lock();
     if (!emu.begun) begin();
     cudaError_t code = planted(function, &sticky);
-    if (sticky && card >= 0) emu.cards[card].lost = code;
+    if (sticky && card >= 0) lose(&emu.cards[card], code);
     if (code == cudaSuccess && card >= 0) code = emu.cards[card].lost;
     if (emu.is_child) code = cudaErrorInitializationError;
     if (emu.n_cards == 0 && code == cudaSuccess) code = cudaErrorNoDevice;

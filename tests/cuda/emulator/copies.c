@@ -67,11 +67,9 @@ typedef struct copy_work {
     bool to_card, from_card;
 } copy_work;
 
-static void run_copy(emu_work *work, cudaStream_t stream)
+static void do_copy(const copy_work *w)
 {
-    const copy_work *w = (const copy_work *)(const void *)work->payload;
     const copy *c = &w->what;
-    (void)stream;
     emu_lock();
     const bool there = is_there(c->to, span(c->to_pitch, c), w->to_card) &&
                        (!c->from || is_there(c->from, span(c->from_pitch, c), w->from_card));
@@ -84,6 +82,13 @@ static void run_copy(emu_work *work, cudaStream_t stream)
         else
             memset(c->to + row * c->to_pitch, c->byte, c->width);
     }
+}
+
+static void run_copy(emu_work *work, cudaStream_t stream)
+{
+    if (!emu_begin_use(stream)) return;
+    do_copy((const copy_work *)(const void *)work->payload);
+    emu_end_use(stream);
 }
 
 static cudaError_t enqueue(const copy *c, enum cudaMemcpyKind kind, cudaStream_t stream)

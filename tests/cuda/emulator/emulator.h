@@ -43,6 +43,10 @@ enum { EMU_MOST_CARDS = 8 };
 typedef struct emu_card {
     size_t n_bytes, n_used; /* of memory; pools count as what they hold */
     cudaError_t lost;       /* what every call comes to, if not cudaSuccess */
+    bool dying;             /* nothing begins to use memory; lost when nobody does any more */
+    size_t n_active;        /* copies and kernels */
+    unsigned life;          /* a test revives cards; streams of an earlier life do nothing more */
+    pthread_cond_t idle;
     bool reaches[EMU_MOST_CARDS];
 } emu_card;
 
@@ -87,6 +91,10 @@ cudaError_t emu_planted(const char *what);
 /* From here on every call for the card fails.  Without the lock. */
 void emu_lose(int card, cudaError_t code);
 cudaError_t emu_lost(int card); /* likewise */
+/* Around what uses memory, likewise: when a call tells of the loss, nothing does any more, as a
+   broken context's work is stopped.  False: it is not done. */
+bool emu_begin_use(cudaStream_t stream);
+void emu_end_use(cudaStream_t stream);
 /* Calls that may wait for other streams are not made while a strict capture is under way. */
 cudaError_t emu_unsafe(void);
 
@@ -138,7 +146,7 @@ typedef struct emu_capture emu_capture;
 struct CUstream_st {
     struct CUstream_st *next; /* of all that live */
     int card;
-    unsigned random;
+    unsigned life, random;
     pthread_cond_t more, fewer;
     emu_work *first, **last;
     size_t n_begun, n_done; /* pieces of work */

@@ -142,8 +142,7 @@ static void run_graph(emu_work *work, cudaStream_t stream)
         while (done && done[first])
             first++;
         const size_t i = done ? choose(g, first, done, stream) : n;
-        if (emu_lost(stream->card) == cudaSuccess)
-            g->nodes[i].work->run(g->nodes[i].work, stream);
+        if (emu_lost(stream->card) == cudaSuccess) g->nodes[i].work->run(g->nodes[i].work, stream);
         if (done) done[i] = true;
     }
     free(done);

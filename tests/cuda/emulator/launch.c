@@ -48,7 +48,9 @@ static void run_kernel(emu_work *work, cudaStream_t stream)
         arguments[i] = l->arguments + at;
         at += slot(l->kernel->bytes[i]);
     }
+    if (!emu_begin_use(stream)) return;
     emu_kernel_run(l->kernel, l->grid, l->block, arguments);
+    emu_end_use(stream);
 }
 
 static emu_work *create(const launch *head, void **arguments)

@@ -93,7 +93,8 @@ static void *work_off(void *argument)
         if (!work) break;
         s->first = work->next;
         if (!s->first) s->last = &s->first;
-        const bool runs = work->always || emu.cards[s->card].lost == cudaSuccess;
+        const emu_card *card = &emu.cards[s->card];
+        const bool runs = work->always || (card->lost == cudaSuccess && card->life == s->life);
         emu_unlock();
         if (emu.delays) dawdle(s);
         if (runs) work->run(work, s);
@@ -148,6 +149,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
     pthread_cond_init(&s->more, NULL);
     pthread_cond_init(&s->fewer, NULL);
     emu_lock();
+    s->life = emu.cards[s->card].life;
     s->random = emu.delays * 2654435761u + n_made++;
     const cudaError_t code = start(s);
     if (code == cudaSuccess) {
