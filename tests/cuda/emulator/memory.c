@@ -170,7 +170,8 @@ cudaError_t cudaFree(void *memory)
 cudaError_t cudaHostAlloc(void **out, size_t n_bytes, unsigned flags)
 {
     EMU_ENTER(emu_current());
-    if (flags & ~(unsigned)(cudaHostAllocPortable | cudaHostAllocMapped)) return emu_leave(cudaErrorInvalidValue);
+    if (flags & ~(unsigned)(cudaHostAllocPortable | cudaHostAllocMapped))
+        return emu_leave(cudaErrorInvalidValue);
     emu_lock();
     emu_range *r = emu_range_add(n_bytes > 0 ? n_bytes : 1, EMU_PINNED, NULL);
     if (r) {
