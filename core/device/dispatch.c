@@ -89,10 +89,21 @@ dpt_status dpti_alloc_data(dpti_device *device, const void *host, size_t n_bytes
     return DPT_OK;
 }
 
+/* In front of freeing memory: after a failure work that nobody has waited for may still use it. */
+static void settle(dpti_device *device)
+{
+    const dpt_error first = device->base.error;
+    if (!device->unsynced || device->lost) return;
+    (void)!dpti_sync(device);
+    device->unsynced = false;
+    device->base.error = first;
+}
+
 void dpti_free(dpti_buffer *buffer)
 {
     dpti_device *device = buffer->device;
     if (!device) return;
+    settle(device);
     /* A lost device's memory is abandoned: its driver may crash or hang on it. */
     if (!device->lost) memory_of(device)->free(&device->base, buffer->handle);
     atomic_fetch_sub(&device->memory_used_bytes, buffer->charged_bytes);
@@ -126,6 +137,7 @@ dpt_status dpti_host_alloc(dpti_device *device, size_t n_bytes, void **out)
 void dpti_host_free(dpti_device *device, void *host)
 {
     if (!host) return;
+    settle(device);
     if (!memory_of(device)->host_free)
         free(host);
     else if (!device->lost)
@@ -156,6 +168,7 @@ dpt_status dpti_upload(const dpti_buffer *to, size_t offset_bytes, const void *h
     DPT_TRY(begin_transfer(to, offset_bytes, n_bytes, "an upload"));
     if (n_bytes == 0) return DPT_OK;
     dpti_device *device = to->device;
+    device->unsynced = true;
     return DPTI_CALL(
         device,
         memory_of(device)->upload(device->stream, location(to, offset_bytes), host, n_bytes),
@@ -167,6 +180,7 @@ dpt_status dpti_download(void *host, const dpti_buffer *from, size_t offset_byte
     DPT_TRY(begin_transfer(from, offset_bytes, n_bytes, "a download"));
     if (n_bytes == 0) return DPT_OK;
     dpti_device *device = from->device;
+    device->unsynced = true;
     return DPTI_CALL(
         device,
         memory_of(device)->download(device->stream, host, location(from, offset_bytes), n_bytes),
@@ -182,6 +196,7 @@ dpt_status dpti_copy(const dpti_buffer *to, size_t to_offset_bytes, const dpti_b
         return DPT_FAIL(&device->base.error, DPT_E_INTERNAL, "a copy from another device's buffer");
     DPT_TRY(begin_transfer(from, from_offset_bytes, n_bytes, "a copy"));
     if (n_bytes == 0) return DPT_OK;
+    device->unsynced = true;
     return DPTI_CALL(device,
                      memory_of(device)->copy(device->stream, location(to, to_offset_bytes),
                                              location(from, from_offset_bytes), n_bytes),
@@ -196,6 +211,7 @@ dpt_status dpti_fill(const dpti_buffer *to, size_t offset_bytes, uint32_t patter
         return DPT_FAIL(&device->base.error, DPT_E_INTERNAL,
                         "a fill of %zu bytes at %zu is not in words of 4", n_bytes, offset_bytes);
     if (n_bytes == 0) return DPT_OK;
+    device->unsynced = true;
     return DPTI_CALL(
         device,
         memory_of(device)->fill(device->stream, location(to, offset_bytes), pattern, n_bytes),
@@ -205,7 +221,9 @@ dpt_status dpti_fill(const dpti_buffer *to, size_t offset_bytes, uint32_t patter
 dpt_status dpti_sync(dpti_device *device)
 {
     DPT_TRY(dpti_begin_call(device));
-    return DPTI_CALL(device, device->base.backend->stream->sync(device->stream), "stream.sync");
+    DPT_TRY(DPTI_CALL(device, device->base.backend->stream->sync(device->stream), "stream.sync"));
+    device->unsynced = false;
+    return DPT_OK;
 }
 
 /* ---- Events and recordings ------------------------------------------------------------------- */
@@ -284,6 +302,7 @@ dpt_status dpti_recording_end(dpti_device *device, dpt_recording **out)
 dpt_status dpti_recording_replay(dpti_device *device, dpt_recording *recording)
 {
     DPT_TRY(dpti_begin_call(device));
+    device->unsynced = true;
     return DPTI_CALL(device, capture_of(device)->replay(device->stream, recording),
                      "capture.replay");
 }

@@ -211,6 +211,7 @@ dpt_status dpti_run(const dpti_op *op, size_t n_samples, const dpt_op_args *args
     if (!device) return DPT_E_INTERNAL;
     DPT_TRY(dpti_begin_call(device));
     DPT_TRY(check_call(op, n_samples, args->flags));
+    device->unsynced = true;
     return DPTI_CALL(device, operators_of(device)->run(device->stream, op->handle, n_samples, args),
                      dpti_op_name(op->desc.kind));
 }

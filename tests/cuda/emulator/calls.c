@@ -106,6 +106,7 @@ bool emulated_fired(void)
 emulated_counts emulated_left(void)
 {
     emu_lock();
+    emu_memory_forget();
     const emulated_counts left = emu.left;
     emu_unlock();
     return left;
@@ -202,16 +203,13 @@ static void read_plant(const char *text)
 static void report(void)
 {
     const emulated_counts c = emulated_left();
-    emu_lock();
-    emu_memory_forget();
-    emu_unlock();
     if (emu.is_child ||
-        c.streams + c.events + c.graphs + c.pools + c.buffers + c.pinned + emu.n_late == 0)
+        c.streams + c.events + c.graphs + c.pools + c.buffers + c.pinned + c.late == 0)
         return;
     fprintf(stderr,
             "emulated CUDA: left behind: %zu streams, %zu events, %zu graphs, %zu pools, %zu "
             "buffers, %zu of pinned memory; %zu uses of memory that was freed\n",
-            c.streams, c.events, c.graphs, c.pools, c.buffers, c.pinned, emu.n_late);
+            c.streams, c.events, c.graphs, c.pools, c.buffers, c.pinned, c.late);
     fflush(NULL);
     _exit(1);
 }

@@ -14,9 +14,10 @@ bool emulated_fired(void);
 /* The i-th function that can fail; NULL behind the last. */
 const char *emulated_function(size_t i);
 
-/* Objects that live. */
+/* Objects that live; and pieces of work that used memory after it was freed, as far as was noticed.
+ */
 typedef struct emulated_counts {
-    size_t streams, events, graphs, pools, buffers, pinned;
+    size_t streams, events, graphs, pools, buffers, pinned, late;
 } emulated_counts;
 
 emulated_counts emulated_left(void);

@@ -73,7 +73,7 @@ static void do_copy(const copy_work *w)
     emu_lock();
     const bool there = is_there(c->to, span(c->to_pitch, c), w->to_card) &&
                        (!c->from || is_there(c->from, span(c->from_pitch, c), w->from_card));
-    emu.n_late += !there;
+    emu.left.late += !there;
     emu_unlock();
     if (!there) return;
     for (size_t row = 0; row < c->height; row++) {

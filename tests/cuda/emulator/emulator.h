@@ -59,7 +59,6 @@ typedef struct emu_state {
     unsigned delays; /* 0: none */
     size_t n_strict; /* captures that are not relaxed */
     emulated_counts left;
-    size_t n_late; /* pieces of work that used memory after it was freed, as far as was noticed */
 } emu_state;
 
 extern emu_state emu;

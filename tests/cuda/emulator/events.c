@@ -202,10 +202,12 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     const cudaError_t asked = ask(event);
     if (asked == cudaSuccess && event->point) {
         emu_point *point = event->point;
+        const int card = event->card;
         point->n_users++;
         while (!point->passed)
             pthread_cond_wait(&point->changed, &emu.lock);
         emu_point_release(point);
+        if (code == cudaSuccess) code = emu.cards[card].lost;
     }
     emu_unlock();
     return emu_leave(code == cudaSuccess ? asked : code);

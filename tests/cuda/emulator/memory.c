@@ -90,7 +90,7 @@ static void forget_oldest(void)
     n_kept -= r->n_bytes;
     for (size_t i = 0; i < r->n_bytes; i++) {
         if (emu_range_begin(r)[i] == EMU_NOTHING) continue;
-        emu.n_late++;
+        emu.left.late++;
         break;
     }
     free(r->memory);
