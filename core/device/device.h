@@ -43,9 +43,9 @@ typedef struct dpti_device {
     dpt_stream *stream;  /* the main stream, created with the device */
     atomic_ullong calls; /* of the vtable: odd within one (driver.h) */
     bool lost;           /* [driver] a call returned DPT_E_DEVICE_LOST: only close is called now */
-    bool unsynced;       /* [driver] something was enqueued on the main stream since the last sync */
-    dpt_error deferred;  /* [driver] the first failure of array work; dpt_devices_wait takes it */
-    dpt_error given_up;  /* why its thread was given up; status DPT_OK: it was not */
+    bool unsynced;      /* [driver] something was enqueued on the main stream since the last sync */
+    dpt_error deferred; /* [driver] the first failure of array work; dpt_devices_wait takes it */
+    dpt_error given_up; /* why its thread was given up; status DPT_OK: it was not */
     dpt_open_args *opening; /* what it was opened with, in one allocation */
     bool shut;              /* [driver] lost, and closed: nothing of the vtable is called */
     bool stays; /* another's call that may never return reads its memory: it stays open */
