@@ -57,7 +57,7 @@ says "device fault:threads=1:poison=3: the gradients of step 3 are not finite th
 # Nobody is left whose memory could be read.
 rm -rf copied
 run 2 "${small[@]}" --devices cpu:threads=1 --host-copy 1
-run 3 "${small[@]}" --devices faultstaged:threads=1:after=4:lost=9 --checkpoint copied \
+run 3 "${small[@]}" --devices faultstaged:threads=1:after=4:lost=16 --checkpoint copied \
     --checkpoint-every 100steps --host-copy 1
 check 'the copy is written' test -s copied/checkpoint-000000004.safetensors
 run 0 "${small[@]}" --devices cpu:threads=1 --checkpoint copied --resume

@@ -21,7 +21,7 @@ static void check_finite(const dpt_cpu_call *call, unsigned thread, unsigned n_t
 {
     const size_t count = call->n_samples * call->op->desc.u.check_finite.count;
     const dpt_cpu_range own = dpt_cpu_split(count, 16, thread, n_threads);
-    const float found = 1.0f;
+    float found = 1.0f;
     if (all_finite((const float *)call->in[0] + own.begin, own.end - own.begin)) return;
     __atomic_store((float *)call->out[0], &found, __ATOMIC_RELAXED);
 }
