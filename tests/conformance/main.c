@@ -22,7 +22,7 @@ enum { MAX_CASES = 64, MAX_STRINGS = 16, NAME_BYTES = 96, LIST_BYTES = 1024 };
 typedef struct options {
     const char *backend, *device;
     size_t n_parts; /* 0: all cases */
-    char *parts[MAX_STRINGS];
+    char *parts[MAX_CASES];
     bool complete, together;
     size_t n_planted;
     const char *planted[MAX_STRINGS];
@@ -229,7 +229,7 @@ static bool parse(int argc, char **argv, options *o)
             o->together = true;
         } else if (strcmp(argv[i], "--device") == 0 && more) {
             o->device = argv[++i];
-        } else if (strcmp(argv[i], "--case") == 0 && more && o->n_parts < MAX_STRINGS) {
+        } else if (strcmp(argv[i], "--case") == 0 && more && o->n_parts < MAX_CASES) {
             o->parts[o->n_parts++] = argv[++i];
         } else if (strcmp(argv[i], "--self-test") == 0) {
             self_test = true;
