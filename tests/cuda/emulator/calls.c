@@ -39,12 +39,16 @@ static struct {
 } plant;
 
 static const char *const functions[] = {
+    "cuStreamWaitValue32",
+    "cuStreamWriteValue32",
+    "cudaDeviceCanAccessPeer",
     "cudaDeviceGetAttribute",
     "cudaEventCreateWithFlags",
     "cudaEventDestroy",
     "cudaEventElapsedTime",
     "cudaEventQuery",
     "cudaEventRecord",
+    "cudaEventSynchronize",
     "cudaFreeAsync",
     "cudaFreeHost",
     "cudaFuncGetAttributes",
@@ -59,6 +63,7 @@ static const char *const functions[] = {
     "cudaMemGetInfo",
     "cudaMemPoolCreate",
     "cudaMemPoolDestroy",
+    "cudaMemPoolSetAccess",
     "cudaMemPoolSetAttribute",
     "cudaMemcpyAsync",
     "cudaMemsetAsync",
