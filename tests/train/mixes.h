@@ -1,5 +1,6 @@
 /* The backend that a training test holds against one CPU device, and the device lists that it
-   trains on.  $DPTRAIN_TEST_BACKEND names it; without, it is the CPU backend itself. */
+   trains on.  $DPTRAIN_TEST_BACKEND names it, or two, as "cuda+opencl"; without, it is the CPU
+   backend itself. */
 #ifndef DPT_TEST_MIXES_H
 #define DPT_TEST_MIXES_H
 
@@ -16,12 +17,13 @@ typedef struct mix_list {
 
 /* Whether the tested backend is the CPU backend. */
 bool testing_cpu(void);
-/* 0 if the tested backend has a device here; else the exit status of the test: skipped, or failed
-   if $DPTRAIN_TEST_REQUIRE, names separated by commas, has it. */
+/* 0 if each tested backend has a device here; else the exit status of the test: skipped, or failed
+   if $DPTRAIN_TEST_REQUIRE, names separated by commas, has the one that has none. */
 int tested_backend_missing(void);
 
-/* `devices` with "@0" and "@1" replaced by the tested backend's first and second device; the first
-   one twice if it is the only one.  Kept until the process ends; NULL without memory. */
+/* `devices` with "@0" and "@1" replaced by the tested backend's first and second device, the first
+   one twice if it is the only one; of two backends, by the first device of each.  Kept until the
+   process ends; NULL without memory. */
 const char *tested_devices(const char *devices);
 
 /* What a training with a batch of 29 or more is tried on: the given lists for the CPU backend, or

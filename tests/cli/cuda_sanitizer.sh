@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Short trainings on a card under NVIDIA's compute-sanitizer: no access outside of what is allocated,
+# no race within a block.
+. "$SRC/tests/cli/kit.bash"
+
+"$DPTRAIN" devices --no-measure | grep -q '^cuda:0 ' || absent cuda "there is no NVIDIA card"
+# In the toolkit's folder where it is not installed with the other commands.
+PATH=$PATH:/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer
+command -v compute-sanitizer >/dev/null 2>&1 || absent compute-sanitizer "there is no compute-sanitizer"
+
+# clean TOOL ARGUMENT...: a training that the tool finds nothing in.
+clean() {
+    local tool=$1
+    shift
+    checks=$((checks + 1))
+    if ! compute-sanitizer --tool "$tool" --error-exitcode 99 "$DPTRAIN" train "$@" >out 2>&1 </dev/null
+    then
+        fail "$tool: dptrain train $*: $(grep -m 20 -E '=========|^dptrain:' out)"
+    elif ! grep -qE '(ERROR|RACECHECK) SUMMARY: 0 ' out; then
+        fail "$tool: dptrain train $*: it has not looked: $(tail -n 5 out)"
+    fi
+}
+
+lenet=(--model lenet --dataset synthetic:28x28x1:10:100 --batch-size 32)
+resnet=(--model resnet18 --dataset synthetic:16x16x3:10:40 --batch-size 16)
+# Two epochs where a recorded step is to run again; each ends with a shorter batch.
+for precision in fp32 bf16; do
+    clean memcheck --devices cuda:0 --precision $precision --epochs 2 "${lenet[@]}"
+    clean memcheck --devices cuda:0 --precision $precision --epochs 2 "${resnet[@]}"
+done
+clean memcheck --devices cuda:0,cuda:0 --epochs 1 "${lenet[@]}"
+clean memcheck --devices cuda:0,cpu --split 5:1 --epochs 1 "${lenet[@]}"
+clean racecheck --devices cuda:0 --epochs 1 "${lenet[@]}"
+clean racecheck --devices cuda:0 --precision bf16 --epochs 1 "${resnet[@]}"
+# Kernels that stand behind the libraries'.
+for tool in memcheck racecheck; do
+    clean $tool --devices cuda:0:algorithm=local --epochs 1 "${resnet[@]}"
+done
+finish
