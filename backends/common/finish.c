@@ -4,9 +4,11 @@
 
 enum { MOST_ELEMENTS = 1 << 30 };
 
-dpt_status dpt_finish_prepare(dpt_device *device, dpt_dtype type, dpt_kernel **out)
+dpt_status dpt_finish_prepare(dpt_device *device, dpt_dtype type, dpt_dtype product_type,
+                              dpt_kernel **out)
 {
-    return dpt_kernel_storing(device, "finish.cl", type, "dpt_finish", out);
+    const char *name = product_type == DPT_F32 ? "dpt_finish" : "dpt_finish_stored";
+    return dpt_kernel_storing(device, "finish.cl", type, name, out);
 }
 
 static bool is_same(dpt_location a, dpt_location b)
@@ -25,6 +27,7 @@ static dpt_status launch(dpt_kernel *kernel, dpt_stream *stream, const dpt_finis
                          size_t first, size_t rows)
 {
     const size_t skip = first * a->columns, bytes = dpt_dtype_bytes(a->type);
+    const size_t product_bytes = dpt_dtype_bytes(a->product_type);
     const finish_params p = {.columns = divisor_of((u32)a->columns),
                              .count = (u32)(rows * a->columns),
                              .accumulate = a->accumulate,
@@ -34,7 +37,7 @@ static dpt_status launch(dpt_kernel *kernel, dpt_stream *stream, const dpt_finis
     const dpt_location none = {NULL, 0};
     dpt_launch l = dpt_launch_begin(stream, kernel);
     dpt_launch_tensor(&l, dpt_at(a->y, skip * bytes), a->type);
-    dpt_launch_tensor(&l, dpt_at(a->product, skip * sizeof(float)), DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(a->product, skip * product_bytes), a->product_type);
     dpt_launch_tensor(&l, a->bias, DPT_F32);
     dpt_launch_tensor(&l, p.mask_activation == DPT_ACT_NONE ? none : dpt_at(a->mask, skip * bytes),
                       a->type);

@@ -181,7 +181,7 @@ static dpt_status prepare_float32(dpt_op *op, size_t rank)
     op->plan.destroy = destroy;
     DPT_TRY(open_plans(op, rank, s));
     DPT_TRY(dpt_cuda_nested_prepare(op, &op->desc, &s->own));
-    DPT_TRY(dpt_finish_prepare(op->device, DPT_F32, &s->finish));
+    DPT_TRY(dpt_finish_prepare(op->device, DPT_F32, DPT_F32, &s->finish));
     s->sum_offset = dpt_size_align(larger(s->plans.workspace_bytes, s->own.plan.workspace_bytes));
     op->plan.workspace_bytes = dpt_size_add(s->sum_offset, dpt_size_align(sum_bytes(op)));
     if (has_bias)

@@ -116,7 +116,7 @@ static dpt_status prepare_blas(dpt_op *op, const void *nothing)
     DPT_TRY(dpt_cuda_products_create(op->device, &s->products));
     if (p.m > 0 && p.k > 0) DPT_TRY(dpt_cuda_product_plan(s->products, &product));
     if (!dpt_cuda_product_is_whole(&p))
-        DPT_TRY(dpt_finish_prepare(op->device, p.c_type, &s->finish));
+        DPT_TRY(dpt_finish_prepare(op->device, p.c_type, DPT_F32, &s->finish));
     if (p.b_type != p.a_type) DPT_TRY(dpt_convert_prepare(op->device, &s->convert));
     lay_out(op, &p, s);
     DPT_TRY(dpt_linear_bias_prepare(op, &s->bias));

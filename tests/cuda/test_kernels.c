@@ -178,7 +178,8 @@ static void check_surroundings(test *t, dpt_dtype type)
     dpt_kernel *finish;
     dpt_column_sums sums;
     dpt_convert convert;
-    CHECK_OK(dpt_finish_prepare(device, type, &finish));
+    CHECK_OK(dpt_finish_prepare(device, type, DPT_F32, &finish));
+    CHECK_OK(dpt_finish_prepare(device, type, type, &finish));
     CHECK_OK(dpt_column_sums_prepare(device, type, &sums));
     CHECK_OK(dpt_convert_prepare(device, &convert));
 }

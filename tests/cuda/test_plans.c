@@ -210,7 +210,7 @@ static const form forms[] = {
     {"forward, widened", DPT_OP_CONV2D_FORWARD, DPT_F32, false, false},
     {"data", DPT_OP_CONV2D_BACKWARD_DATA, DPT_BF16, false, false},
     {"data, widened", DPT_OP_CONV2D_BACKWARD_DATA, DPT_F32, false, false},
-    {"weights, widened", DPT_OP_CONV2D_BACKWARD_WEIGHTS, DPT_F32, false, false},
+    {"weights", DPT_OP_CONV2D_BACKWARD_WEIGHTS, DPT_BF16, false, false},
 };
 enum { N_FORMS = sizeof forms / sizeof *forms };
 
