@@ -1,10 +1,26 @@
 /* Which of the ways serves a group, and its calls (collective.h). */
 #include "collective.h"
 
+/* A card is one rank.  Streams of one card may share what hands work to it, and what loads a kernel
+   waits for all of them: what one rank waits for might stand behind its own wait.  NCCL refuses it
+   as well. */
+static dpt_status check_cards(const dpt_group *group)
+{
+    for (size_t i = 0; i < group->n_devices; i++) {
+        const int ordinal = dpt_cuda_device_of(group->devices[i])->ordinal;
+        for (size_t k = 0; k < i; k++)
+            if (dpt_cuda_device_of(group->devices[k])->ordinal == ordinal)
+                return DPT_FAIL(&group->devices[0]->error, DPT_E_UNSUPPORTED,
+                                "cuda:%d stands twice, and a card is one rank", ordinal);
+    }
+    return DPT_OK;
+}
+
 /* The reason that is told is the first way's: that one is what people install. */
 static dpt_status choose(const dpt_group *group, const dpt_collective_ops **out)
 {
     dpt_error *error = &group->devices[0]->error;
+    DPT_TRY(check_cards(group));
     *out = &dpt_cuda_nccl_ops;
     const dpt_status status = dpt_cuda_nccl_ops.check(group);
     if (status != DPT_E_UNSUPPORTED) return status;

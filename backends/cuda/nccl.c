@@ -170,16 +170,7 @@ static void destroy(dpt_communicator *base)
 /* NCCL has one rank a card.  (Core looks at those of other processes.) */
 static dpt_status check(const dpt_group *group)
 {
-    dpt_device *first = group->devices[0];
-    DPT_TRY(load(first));
-    for (size_t i = 0; i < group->n_devices; i++)
-        for (size_t k = 0; k < i; k++)
-            if (dpt_cuda_device_of(group->devices[i])->ordinal ==
-                dpt_cuda_device_of(group->devices[k])->ordinal)
-                return DPT_FAIL(&first->error, DPT_E_UNSUPPORTED,
-                                "cuda:%d stands twice, and NCCL has one rank a card",
-                                dpt_cuda_device_of(group->devices[i])->ordinal);
-    return DPT_OK;
+    return load(group->devices[0]);
 }
 
 static dpt_status invite(dpt_device *device, dpt_invitation *out)

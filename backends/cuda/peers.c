@@ -138,11 +138,6 @@ static dpt_status check(const dpt_group *group)
         const int own = ordinal_of(group->devices[i]);
         for (size_t k = 0; k < group->n_devices; k++) {
             const int other = ordinal_of(group->devices[k]);
-            /* Streams of one card may share what hands work to it, and what loads a kernel waits
-               for all of them: what one rank waits for might stand behind its own wait. */
-            if (k != i && other == own)
-                return DPT_FAIL(&first->error, DPT_E_UNSUPPORTED,
-                                "cuda:%d stands twice, and a card is one rank", own);
             if (k != i) DPT_TRY(check_pair(first, own, other));
         }
     }

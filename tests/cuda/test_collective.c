@@ -264,18 +264,6 @@ static void one_rank(test *t)
 
 /* ---- What goes wrong ------------------------------------------------------------------------- */
 
-static void the_same_card_twice(test *t)
-{
-    dpt_communicator *communicator = NULL;
-    if (!begin(t)) return;
-    cards[2].ordinal = 0;
-    const dpt_group group = {.devices = list, .n_devices = N, .n_ranks = N};
-    CHECK_STATUS(ops->check(&group), DPT_E_UNSUPPORTED);
-    CHECK_CONTAINS(devices[0].error.message, "cuda:0 stands twice");
-    CHECK_STATUS(create(N, N, &communicator), DPT_E_UNSUPPORTED);
-    CHECK_TEXT(nccl->calls(0), "");
-}
-
 static void joining_is_refused(test *t)
 {
     dpt_communicator *communicator = NULL;
@@ -352,7 +340,6 @@ int main(int argc, char **argv)
         {"another process ends", another_process_ends},
         {"no elements, no call", no_elements_no_call},
         {"one rank", one_rank},
-        {"the same card twice", the_same_card_twice},
         {"joining is refused", joining_is_refused},
         {"the others do not come", the_others_do_not_come},
         {"a rank fails", a_rank_fails},

@@ -184,3 +184,26 @@ bool plant_setup(void)
            setenv("DPTRAIN_BACKEND_PATH", path, 1) == 0 &&
            setenv("DPTRAIN_FAULT_REPORT", report_path, 1) == 0;
 }
+
+/* ---- Weights --------------------------------------------------------------------------------- */
+
+dpt_status plant_read_weights(const dpt_model *model, dpt_trainer *trainer, size_t device,
+                              plant_weights *out)
+{
+    const size_t most = sizeof out->values / sizeof *out->values;
+    out->n = 0;
+    for (size_t i = 0; i < dpt_model_tensor_count(model); i++) {
+        dpt_parameter_info info;
+        dpt_model_tensor(model, i, &info);
+        if (info.size > most - out->n) return DPT_E_INTERNAL;
+        DPT_TRY(dpt_trainer_get(trainer, device, DPT_PARAMETER, info.name, out->values + out->n,
+                                info.size));
+        out->n += info.size;
+    }
+    return DPT_OK;
+}
+
+bool plant_same_weights(const plant_weights *a, const plant_weights *b)
+{
+    return a->n == b->n && a->n > 0 && memcmp(a->values, b->values, a->n * sizeof(float)) == 0;
+}

@@ -34,6 +34,17 @@ DPT_CHECK_RESULT dpt_status plant_data(dpt_context *context, size_t count, size_
 DPT_CHECK_RESULT dpt_status plant_network(dpt_context *context, size_t side, size_t classes,
                                           dpt_model **out);
 
+/* All parameters of one replica of a small network. */
+typedef struct plant_weights {
+    size_t n;
+    float values[16384];
+} plant_weights;
+
+DPT_CHECK_RESULT dpt_status plant_read_weights(const dpt_model *model, dpt_trainer *trainer,
+                                               size_t device, plant_weights *out);
+/* To the bit. */
+bool plant_same_weights(const plant_weights *a, const plant_weights *b);
+
 /* A device list in which every "@" is the backend under test: `out`, of n_bytes, cut if it is
  * longer. */
 void plant_devices(const char *list, const char *backend, char *out, size_t n_bytes);

@@ -11,12 +11,6 @@
 
 /* A failure in the last step's update costs one more step. */
 enum { SIDE = 6, COUNT = 22, CLASSES = 3, BATCH = 10, STEPS = 3, MAX_STEPS = STEPS + 1 };
-enum { MAX_WEIGHTS = 512 };
-
-typedef struct weights {
-    size_t n;
-    float values[MAX_WEIGHTS];
-} weights;
 
 /* What is trained: with batch-norm there are exchanges in the middle of a step, in passes there is
    more than one upload. */
@@ -31,8 +25,8 @@ typedef struct variant {
 /* What a healthy run goes through. */
 typedef struct trajectory {
     variant variant;
-    weights weights[MAX_STEPS + 1]; /* after so many steps */
-    double loss[MAX_STEPS + 1];     /* of an evaluation then */
+    plant_weights weights[MAX_STEPS + 1]; /* after so many steps */
+    double loss[MAX_STEPS + 1];           /* of an evaluation then */
 } trajectory;
 
 typedef struct training {
@@ -97,35 +91,15 @@ static dpt_status make_trainer(const run *r, training *w)
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-/* All parameters of one replica. */
-static dpt_status read_weights(const training *w, size_t device, weights *out)
-{
-    out->n = 0;
-    for (size_t i = 0; i < dpt_model_tensor_count(w->model); i++) {
-        dpt_parameter_info info;
-        dpt_model_tensor(w->model, i, &info);
-        if (info.size > MAX_WEIGHTS - out->n) return DPT_E_INTERNAL;
-        DPT_TRY(dpt_trainer_get(w->trainer, device, DPT_PARAMETER, info.name, out->values + out->n,
-                                info.size));
-        out->n += info.size;
-    }
-    return DPT_OK;
-}
-
-static bool same_weights(const weights *a, const weights *b)
-{
-    return a->n == b->n && a->n > 0 && memcmp(a->values, b->values, a->n * sizeof(float)) == 0;
-}
-
 /* One replica holds the weights of the healthy run after the steps that count. */
 static void check_weights(const run *r, const training *w, size_t device, const char *when)
 {
     test *t = r->t;
-    weights now;
+    plant_weights now;
     const size_t steps = dpt_trainer_steps(w->trainer);
     REQUIRE(steps <= MAX_STEPS);
-    REQUIRE_OK(read_weights(w, device, &now));
-    if (!CHECK(same_weights(&now, &healthy_of(r)->weights[steps])))
+    REQUIRE_OK(plant_read_weights(w->model, w->trainer, device, &now));
+    if (!CHECK(plant_same_weights(&now, &healthy_of(r)->weights[steps])))
         FAIL("%s: %s, replica %zu has other weights than %zu steps give", r->devices, when, device,
              steps);
 }
@@ -213,11 +187,13 @@ static bool train_ahead(run *r, training *w)
 static void check_agreement(run *r, training *w, const char *when)
 {
     test *t = r->t;
-    weights first, second;
+    plant_weights first, second;
     dpt_evaluation evaluation;
     if (!plant_succeeded(r, dpt_trainer_evaluate(w->trainer, w->data, &evaluation), when)) return;
-    if (plant_succeeded(r, read_weights(w, 1 - r->survivor, &first), "dpt_trainer_get") &&
-        CHECK_OK(read_weights(w, r->survivor, &second)) && !CHECK(same_weights(&first, &second)))
+    if (plant_succeeded(r, plant_read_weights(w->model, w->trainer, 1 - r->survivor, &first),
+                        "dpt_trainer_get") &&
+        CHECK_OK(plant_read_weights(w->model, w->trainer, r->survivor, &second)) &&
+        !CHECK(plant_same_weights(&first, &second)))
         FAIL("%s: the replicas disagree after %s", r->devices, when);
 }
 
@@ -236,12 +212,12 @@ static void write_tensor(run *r, training *w)
 static void load(run *r, training *w)
 {
     test *t = r->t;
-    weights now;
+    plant_weights now;
     const bool loaded =
         plant_succeeded(r, dpt_trainer_load(w->trainer, "initial.safetensors"), "loading");
     if (!r->lost || loaded) check_agreement(r, w, "loading");
-    if (CHECK_OK(read_weights(w, r->survivor, &now)))
-        CHECK(same_weights(&now, &healthy_of(r)->weights[0]));
+    if (CHECK_OK(plant_read_weights(w->model, w->trainer, r->survivor, &now)))
+        CHECK(plant_same_weights(&now, &healthy_of(r)->weights[0]));
 }
 
 /* Everything else that one does with a trainer. */
@@ -332,7 +308,7 @@ static void step_and_repair(run *r, const training *w, two_failures *f)
     test *t = r->t;
     dpt_step_metrics metrics;
     dpt_evaluation evaluation;
-    weights second, third;
+    plant_weights second, third;
     dpt_status status = dpt_trainer_step(w->trainer, &metrics);
     check_device_failure(r, status, "dpt_trainer_step");
     f->trained = true;
@@ -342,8 +318,10 @@ static void step_and_repair(run *r, const training *w, two_failures *f)
         check_device_failure(r, status, "dpt_trainer_evaluate");
     }
     f->well = status == DPT_OK;
-    if (!CHECK_OK(read_weights(w, 1, &second)) || !CHECK_OK(read_weights(w, 2, &third))) return;
-    if (!CHECK(same_weights(&second, &third)))
+    if (!CHECK_OK(plant_read_weights(w->model, w->trainer, 1, &second)) ||
+        !CHECK_OK(plant_read_weights(w->model, w->trainer, 2, &third)))
+        return;
+    if (!CHECK(plant_same_weights(&second, &third)))
         FAIL("%s: the second replica is not repaired", r->devices);
     if (!CHECK_OK(dpt_trainer_save(w->trainer, "left.safetensors")))
         FAIL("%s: %s", r->devices, dpt_error_message(r->context));
@@ -468,11 +446,11 @@ static void record(run *r, training *w)
     REQUIRE_OK(dpt_trainer_save(w->trainer, "initial.safetensors"));
     for (size_t i = 0; i <= MAX_STEPS; i++) {
         if (i > 0) REQUIRE_OK(dpt_trainer_step(w->trainer, &metrics));
-        REQUIRE_OK(read_weights(w, r->survivor, &healthy->weights[i]));
+        REQUIRE_OK(plant_read_weights(w->model, w->trainer, r->survivor, &healthy->weights[i]));
         REQUIRE_OK(dpt_trainer_evaluate(w->trainer, w->data, &evaluation));
         CHECK(isfinite(evaluation.loss));
         healthy->loss[i] = evaluation.loss;
-        if (i > 0) CHECK(!same_weights(&healthy->weights[i], &healthy->weights[i - 1]));
+        if (i > 0) CHECK(!plant_same_weights(&healthy->weights[i], &healthy->weights[i - 1]));
     }
 }
 

@@ -8,12 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = 6, COUNT = 22, CLASSES = 3, BATCH = 10, STEPS = 6, MAX_WEIGHTS = 16384 };
-
-typedef struct weights {
-    size_t n;
-    float values[MAX_WEIGHTS];
-} weights;
+enum { SIDE = 6, COUNT = 22, CLASSES = 3, BATCH = 10, STEPS = 6 };
 
 typedef struct variant {
     dpt_optimizer optimizer;
@@ -23,7 +18,7 @@ typedef struct variant {
 /* What a healthy run goes through. */
 typedef struct trajectory {
     variant variant;
-    weights after[STEPS + 1];
+    plant_weights after[STEPS + 1];
     double losses[STEPS + 1];
     size_t n_untrusted; /* failures that left weights which nobody can trust */
 } trajectory;
@@ -61,39 +56,21 @@ static void with_training(run *r, void (*work)(run *r, training *w))
     dpt_dataset_destroy(w.data);
 }
 
-static dpt_status read_weights(const training *w, weights *out)
-{
-    out->n = 0;
-    for (size_t i = 0; i < dpt_model_tensor_count(w->model); i++) {
-        dpt_parameter_info info;
-        dpt_model_tensor(w->model, i, &info);
-        if (info.size > MAX_WEIGHTS - out->n) return DPT_E_INTERNAL;
-        DPT_TRY(dpt_trainer_get(w->trainer, 0, DPT_PARAMETER, info.name, out->values + out->n,
-                                info.size));
-        out->n += info.size;
-    }
-    return DPT_OK;
-}
-
-static bool same_weights(const weights *a, const weights *b)
-{
-    return a->n == b->n && a->n > 0 && memcmp(a->values, b->values, a->n * sizeof(float)) == 0;
-}
-
-static void compare_weights(const run *r, const training *w, const weights *now, const char *when)
+static void compare_weights(const run *r, const training *w, const plant_weights *now,
+                            const char *when)
 {
     test *t = r->t;
     const size_t steps = dpt_trainer_steps(w->trainer);
     REQUIRE(steps <= STEPS);
-    if (!CHECK(same_weights(now, &healthy_of(r)->after[steps])))
+    if (!CHECK(plant_same_weights(now, &healthy_of(r)->after[steps])))
         FAIL("%s: %s, other weights than %zu steps give", r->devices, when, steps);
 }
 
 static void check_weights(const run *r, const training *w, const char *when)
 {
     test *t = r->t;
-    weights now;
-    REQUIRE_OK(read_weights(w, &now));
+    plant_weights now;
+    REQUIRE_OK(plant_read_weights(w->model, w->trainer, 0, &now));
     compare_weights(r, w, &now, when);
 }
 
@@ -107,9 +84,9 @@ static void record(run *r, training *w)
     REQUIRE_OK(dpt_trainer_save(w->trainer, "initial.safetensors"));
     for (size_t i = 0; i <= STEPS; i++) {
         if (i > 0) REQUIRE_OK(dpt_trainer_step(w->trainer, &metrics));
-        REQUIRE_OK(read_weights(w, &healthy->after[i]));
+        REQUIRE_OK(plant_read_weights(w->model, w->trainer, 0, &healthy->after[i]));
         healthy->losses[i] = i > 0 ? metrics.loss : 0;
-        if (i > 0) CHECK(!same_weights(&healthy->after[i], &healthy->after[i - 1]));
+        if (i > 0) CHECK(!plant_same_weights(&healthy->after[i], &healthy->after[i - 1]));
     }
 }
 
@@ -141,11 +118,12 @@ static void load_anew(run *r, training *w)
 {
     test *t = r->t;
     dpt_evaluation evaluation;
-    weights now;
+    plant_weights now;
     healthy_of(r)->n_untrusted++;
     if (r->lost) return;
     CHECK_OK(dpt_trainer_load(w->trainer, "initial.safetensors"));
-    if (CHECK_OK(read_weights(w, &now))) CHECK(same_weights(&now, &healthy_of(r)->after[0]));
+    if (CHECK_OK(plant_read_weights(w->model, w->trainer, 0, &now)))
+        CHECK(plant_same_weights(&now, &healthy_of(r)->after[0]));
     CHECK_OK(dpt_trainer_evaluate(w->trainer, w->data, &evaluation));
 }
 
@@ -156,8 +134,9 @@ static void train_through(run *r, training *w)
         dpt_evaluation evaluation;
         const size_t before = dpt_trainer_steps(w->trainer);
         if (plant_succeeded(r, train_ahead(r, w), "training")) {
-            weights now;
-            if (plant_succeeded(r, read_weights(w, &now), "dpt_trainer_get"))
+            plant_weights now;
+            if (plant_succeeded(r, plant_read_weights(w->model, w->trainer, 0, &now),
+                                "dpt_trainer_get"))
                 compare_weights(r, w, &now, "at the end");
             return;
         }

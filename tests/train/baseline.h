@@ -16,6 +16,7 @@
 
 #include "harness.h"
 #include "train/flat.h"
+#include "train/mixes.h"
 
 enum { BASELINE_PERMUTATIONS = 3, BASELINE_TENSORS = 128 };
 
@@ -55,6 +56,10 @@ bool baseline_runs_agree(const baseline *b, const flat_outcome *o, const flat_ou
 /* Whether two tasks are, on the samples in another order. */
 bool baseline_agree_in_another_order(test *t, const baseline *b, const flat_task *one,
                                      const flat_task *other);
+/* `steps` steps on one of these devices and shares; and by the measures, on all of them. */
+flat_task baseline_mix_task(const baseline *b, const mix *m, size_t steps);
+void baseline_check_mixes_gradients(test *t, const baseline *b, mix_list mixes);
+void baseline_check_mixes_weights(test *t, const baseline *b, mix_list mixes);
 /* The task twice: the same bits. */
 void baseline_check_repeats(test *t, const baseline *b, const flat_task *task);
 

@@ -221,3 +221,34 @@ void baseline_check_repeats(test *t, const baseline *b, const flat_task *task)
     flat_free(&o);
     flat_free(&p);
 }
+
+/* ---- Mixes ----------------------------------------------------------------------------------- */
+
+flat_task baseline_mix_task(const baseline *b, const mix *m, size_t steps)
+{
+    flat_task task = baseline_task(b, b->data, FLAT_BATCH);
+    task.devices = m->devices;
+    task.split = m->split;
+    task.steps = steps;
+    return task;
+}
+
+void baseline_check_mixes_gradients(test *t, const baseline *b, mix_list mixes)
+{
+    for (size_t i = 0; i < mixes.n; i++) {
+        flat_outcome o;
+        const flat_task task = baseline_mix_task(b, &mixes.items[i], 1);
+        if (baseline_run(t, b, &task, &o)) baseline_check_gradients(t, b, &task, &o);
+        flat_free(&o);
+    }
+}
+
+void baseline_check_mixes_weights(test *t, const baseline *b, mix_list mixes)
+{
+    for (size_t i = 0; i < mixes.n; i++) {
+        flat_outcome o;
+        const flat_task task = baseline_mix_task(b, &mixes.items[i], FLAT_STEPS);
+        if (baseline_run(t, b, &task, &o)) baseline_check_weights(t, b, &task, &o);
+        flat_free(&o);
+    }
+}

@@ -6,7 +6,6 @@
    that are not committed. */
 #include "harness.h"
 #include "train/baseline.h"
-#include "train/mixes.h"
 #include "train/support.h"
 
 #include <math.h>
@@ -42,42 +41,23 @@ static const mix cpu_mixes[] = {
 
 /* ---- Any mix --------------------------------------------------------------------------------- */
 
-static flat_task mix_task(const setting *s, size_t i, size_t steps)
-{
-    flat_task task = baseline_task(&s->one, s->one.data, FLAT_BATCH);
-    task.devices = s->mixes.items[i].devices;
-    task.split = s->mixes.items[i].split;
-    task.steps = steps;
-    return task;
-}
-
 static void same_gradients(test *t)
 {
     const setting *s = t->user;
-    for (size_t i = 0; i < s->mixes.n; i++) {
-        flat_outcome o;
-        const flat_task task = mix_task(s, i, 1);
-        if (baseline_run(t, &s->one, &task, &o)) baseline_check_gradients(t, &s->one, &task, &o);
-        flat_free(&o);
-    }
+    baseline_check_mixes_gradients(t, &s->one, s->mixes);
 }
 
 static void same_weights(test *t)
 {
     const setting *s = t->user;
-    for (size_t i = 0; i < s->mixes.n; i++) {
-        flat_outcome o;
-        const flat_task task = mix_task(s, i, FLAT_STEPS);
-        if (baseline_run(t, &s->one, &task, &o)) baseline_check_weights(t, &s->one, &task, &o);
-        flat_free(&o);
-    }
+    baseline_check_mixes_weights(t, &s->one, s->mixes);
 }
 
 static void same_bits_twice(test *t)
 {
     const setting *s = t->user;
     for (size_t i = 0; i < (testing_cpu() ? 2 : s->mixes.n); i++) {
-        const flat_task task = mix_task(s, i, FLAT_STEPS);
+        const flat_task task = baseline_mix_task(&s->one, &s->mixes.items[i], FLAT_STEPS);
         baseline_check_repeats(t, &s->one, &task);
     }
 }
@@ -168,7 +148,7 @@ static void local_statistics(test *t)
     const setting *s = t->user;
     for (size_t i = testing_cpu(); i < s->mixes.n; i++) {
         flat_outcome o;
-        flat_task task = mix_task(s, i, 1);
+        flat_task task = baseline_mix_task(&s->one, &s->mixes.items[i], 1);
         task.mode = DPT_BATCH_NORM_LOCAL;
         if (baseline_run(t, &s->one, &task, &o)) compare_shares(t, &s->one, &task, &o);
         flat_free(&o);
@@ -191,7 +171,7 @@ static void local_training(test *t)
     const setting *s = t->user;
     for (size_t i = testing_cpu(); i < s->mixes.n; i++) {
         flat_outcome o, of_cpus;
-        flat_task task = mix_task(s, i, FLAT_STEPS);
+        flat_task task = baseline_mix_task(&s->one, &s->mixes.items[i], FLAT_STEPS);
         task.mode = DPT_BATCH_NORM_LOCAL;
         const bool ran = baseline_run(t, &s->one, &task, &o);
         flat_task on_cpus = task;

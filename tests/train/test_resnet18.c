@@ -4,7 +4,6 @@
 #include "dptrain_models.h"
 #include "harness.h"
 #include "train/baseline.h"
-#include "train/mixes.h"
 
 enum { MOST_MIXES = 5 };
 
@@ -19,41 +18,22 @@ static const mix cpu_mixes[] = {
     {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "13:2:1"},
 };
 
-static flat_task mix_task(const setting *s, size_t i, size_t steps)
-{
-    flat_task task = baseline_task(&s->one, s->one.data, FLAT_BATCH);
-    task.devices = s->mixes.items[i].devices;
-    task.split = s->mixes.items[i].split;
-    task.steps = steps;
-    return task;
-}
-
 static void same_gradients(test *t)
 {
     const setting *s = t->user;
-    for (size_t i = 0; i < s->mixes.n; i++) {
-        flat_outcome o;
-        const flat_task task = mix_task(s, i, 1);
-        if (baseline_run(t, &s->one, &task, &o)) baseline_check_gradients(t, &s->one, &task, &o);
-        flat_free(&o);
-    }
+    baseline_check_mixes_gradients(t, &s->one, s->mixes);
 }
 
 static void same_weights(test *t)
 {
     const setting *s = t->user;
-    for (size_t i = 0; i < s->mixes.n; i++) {
-        flat_outcome o;
-        const flat_task task = mix_task(s, i, FLAT_STEPS);
-        if (baseline_run(t, &s->one, &task, &o)) baseline_check_weights(t, &s->one, &task, &o);
-        flat_free(&o);
-    }
+    baseline_check_mixes_weights(t, &s->one, s->mixes);
 }
 
 static void same_bits_twice(test *t)
 {
     const setting *s = t->user;
-    const flat_task task = mix_task(s, 1, 4);
+    const flat_task task = baseline_mix_task(&s->one, &s->mixes.items[1], 4);
     baseline_check_repeats(t, &s->one, &task);
 }
 
