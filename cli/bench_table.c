@@ -40,10 +40,8 @@ void bench_print_header(const bench *b)
     for (size_t i = 0; i < b->n_devices; i++) {
         dpt_device_description device;
         dpt_device_describe(dpt_devices_get(b->session.devices, i), &device);
-        printf("%-8zu  %s: %s", i, device.id, device.name);
-        if (device.n_threads)
-            printf(", %u thread%s", device.n_threads, device.n_threads == 1 ? "" : "s");
-        printf("\n");
+        printf("%-8zu  ", i);
+        cli_print_device(&device);
     }
     print_runs(b);
     printf("\n");

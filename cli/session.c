@@ -141,3 +141,14 @@ bool cli_weights_path(const char *path, char *out, size_t out_bytes)
         snprintf(out, out_bytes, "%s%s", path, directory ? "/model.safetensors" : "");
     return length > 0 && (size_t)length < out_bytes;
 }
+
+void cli_print_device(const dpt_device_description *device)
+{
+    const char *what = strcmp(device->backend, "cpu") == 0 ? "thread" : "compute unit";
+    printf("%s: %s", device->id, device->name);
+    if (device->n_threads)
+        printf(", %u %s%s", device->n_threads, what, device->n_threads == 1 ? "" : "s");
+    if (device->detail[0]) printf(" (%s)", device->detail);
+    if (device->host) printf("; process %zu on %s", device->process, device->host);
+    printf("\n");
+}

@@ -41,6 +41,9 @@ void cli_session_close(cli_session *session);
 /* A directory's model.safetensors, or the file itself, in out; false if it does not fit. */
 DPT_CHECK_RESULT bool cli_weights_path(const char *path, char *out, size_t out_bytes);
 
+/* Prints the rest of a device's line: name, threads or compute units, detail, where it is. */
+void cli_print_device(const dpt_device_description *device);
+
 /* Prints which devices do not hold the data or their share, and what follows (memory.c). */
 DPT_CHECK_RESULT dpt_status cli_print_memory(const cli_session *session);
 

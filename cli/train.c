@@ -14,11 +14,8 @@ static dpt_status print_devices(const dpt_trainer *trainer)
     for (size_t i = 0; i < dpt_trainer_device_count(trainer); i++) {
         dpt_device_description device;
         DPT_TRY(dpt_trainer_device(trainer, i, &device));
-        printf("%-10s%s: %s", i ? "" : "devices", device.id, device.name);
-        if (device.n_threads)
-            printf(", %u thread%s", device.n_threads, device.n_threads == 1 ? "" : "s");
-        if (device.host) printf("; process %zu on %s", device.process, device.host);
-        printf("\n");
+        printf("%-10s", i ? "" : "devices");
+        cli_print_device(&device);
     }
     return DPT_OK;
 }

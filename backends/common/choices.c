@@ -151,9 +151,11 @@ static char *full_key(const dpt_choice *choice)
 
 /* ---- Choosing -------------------------------------------------------------------------------- */
 
+/* A candidate that fails where the device goes on is none: the others may be well.  If it is the
+   device that fails, all do, and it is told. */
 static bool passed_over(dpt_status status)
 {
-    return status == DPT_E_UNSUPPORTED || status == DPT_E_NO_MEMORY;
+    return status == DPT_E_UNSUPPORTED || status == DPT_E_NO_MEMORY || status == DPT_E_DEVICE;
 }
 
 /* The fastest that has not been told, or n_candidates.  Of several, the first. */

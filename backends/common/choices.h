@@ -20,8 +20,8 @@ typedef struct dpt_choices dpt_choices;
 /* Those of a cache file ("opencl/tuning.txt"); NULL without memory.  Never freed. */
 dpt_choices *dpt_choices_get(const char *file);
 
-/* The seconds of a candidate, this time.  DPT_E_UNSUPPORTED or DPT_E_NO_MEMORY: not a candidate
-   here.  Other failures end the choice. */
+/* The seconds of a candidate, this time.  DPT_E_UNSUPPORTED, DPT_E_NO_MEMORY or DPT_E_DEVICE: not a
+   candidate here; the first of them is told if none is left.  Other failures end the choice. */
 typedef dpt_status dpt_choice_time(void *argument, const char *candidate, double *seconds);
 
 /* Of a line that says what candidates took. */

@@ -64,13 +64,11 @@ static dpt_status status_of(cublasStatus_t code)
     }
 }
 
-/* A failure to execute may be that of work before it, which CUDA then names. */
+/* A failure may be that of work before it. */
 static dpt_status fail(dpt_device *device, cublasStatus_t code, const char *what, int line)
 {
-    const cudaError_t behind = cudaPeekAtLastError();
-    if (code == CUBLAS_STATUS_EXECUTION_FAILED && behind != cudaSuccess)
-        return dpt_cuda_fail(&device->error, behind, what, __FILE__, line);
-    (void)cudaGetLastError();
+    const cudaError_t behind = dpt_cuda_behind(device);
+    if (behind != cudaSuccess) return dpt_cuda_fail(&device->error, behind, what, __FILE__, line);
     return dpt_error_set(&device->error, status_of(code), (long)code, __FILE__, line, "%s: %s (%d)",
                          what, lt.cublasLtGetStatusString(code), (int)code);
 }
@@ -263,9 +261,10 @@ static dpt_status choose(dpt_device *device, cublasLtMatmulPreference_t preferen
                CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions);
     const cublasStatus_t code = lt.cublasLtMatmulAlgoGetHeuristic(
         blas->handle, out->product, out->a, out->b, out->c, out->c, preference, 1, &best, &n_found);
-    /* Two ways to say that there is none; what it does not take in a row's length is the other. */
+    /* Ways to say that there is none: as such; for what it does not take in a row's length; and, as
+       newer versions have been seen to, for what it cannot find out while a stream is captured. */
     if (code != CUBLAS_STATUS_SUCCESS && code != CUBLAS_STATUS_NOT_SUPPORTED &&
-        code != CUBLAS_STATUS_INVALID_VALUE)
+        code != CUBLAS_STATUS_INVALID_VALUE && code != CUBLAS_STATUS_INTERNAL_ERROR)
         return fail(device, code, "cublasLtMatmulAlgoGetHeuristic", __LINE__);
     if (code != CUBLAS_STATUS_SUCCESS || n_found < 1 || best.state != CUBLAS_STATUS_SUCCESS)
         return DPT_FAIL_NATIVE(&device->error, DPT_E_UNSUPPORTED, (long)code,

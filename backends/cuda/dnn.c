@@ -46,13 +46,11 @@ static dpt_status status_of(cudnnStatus_t code)
     }
 }
 
-/* A failure to execute may be that of work before it, which CUDA then names. */
+/* A failure may be that of work before it. */
 dpt_status dpt_cuda_dnn_fail(dpt_device *device, cudnnStatus_t code, const char *what, int line)
 {
-    const cudaError_t behind = cudaPeekAtLastError();
-    if (dpt_cuda_status(behind) == DPT_E_DEVICE_LOST)
-        return dpt_cuda_fail(&device->error, behind, what, __FILE__, line);
-    (void)cudaGetLastError();
+    const cudaError_t behind = dpt_cuda_behind(device);
+    if (behind != cudaSuccess) return dpt_cuda_fail(&device->error, behind, what, __FILE__, line);
     return dpt_error_set(&device->error, status_of(code), (long)code, __FILE__, line, "%s: %s (%d)",
                          what, dpt_cudnn.cudnnGetErrorString(code), (int)code);
 }

@@ -29,6 +29,8 @@ static void give_back(const dpt_cuda_device *cuda, void *memory)
 /* Memory that any stream may use when this returns. */
 static cudaError_t take(const dpt_cuda_device *cuda, size_t n_bytes, void **out)
 {
+    /* What for sizes that no address can have is not documented. */
+    if (n_bytes > cuda->properties.totalGlobalMem) return cudaErrorMemoryAllocation;
     if (!cuda->pool) return cudaMalloc(out, n_bytes);
     const cudaStream_t queue = cuda->scratch.queue;
     cudaError_t code = cudaMallocFromPoolAsync(out, n_bytes, cuda->pool, queue);

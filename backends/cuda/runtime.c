@@ -1,5 +1,5 @@
 /* The runtime's codes: what they mean for the caller, and what a person can do. */
-#include "runtime.h"
+#include "device.h"
 
 #include <string.h>
 
@@ -87,4 +87,11 @@ dpt_status dpt_cuda_fail(dpt_error *error, cudaError_t code, const char *what, c
                          "%.*s: %s (%d, %s)%s%s", call_length(what), what, cudaGetErrorName(code),
                          (int)code, cudaGetErrorString(code), advice ? "; " : "",
                          advice ? advice : "");
+}
+
+cudaError_t dpt_cuda_behind(const dpt_device *device)
+{
+    const cudaError_t code = cudaStreamQuery(dpt_cuda_device_of(device)->scratch.queue);
+    (void)cudaGetLastError();
+    return dpt_cuda_status(code) == DPT_E_DEVICE_LOST ? code : cudaSuccess;
 }

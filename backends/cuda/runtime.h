@@ -17,6 +17,11 @@ dpt_status dpt_cuda_status(cudaError_t code);
 dpt_status dpt_cuda_fail(dpt_error *error, cudaError_t code, const char *what, const char *file,
                          int line);
 
+/* What work before has made of the card's context, where a library's call has failed: it has a
+   runtime of its own, or none, and the last error of ours knows nothing of it.  cudaSuccess unless
+   the context is broken.  May be called while another stream is captured. */
+cudaError_t dpt_cuda_behind(const dpt_device *device);
+
 /* Evaluates a call; on failure records it and returns its status from the caller. */
 #define DPT_CUDA_TRY(device, call)                                                                 \
     do {                                                                                           \

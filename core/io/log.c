@@ -161,6 +161,7 @@ static json_t *device_value(event *e, const dpt_device_description *device, bool
     set(&d, "id", text_value(device->id));
     set(&d, "backend", text_value(device->backend));
     set(&d, "name", text_value(device->name));
+    if (device->detail && device->detail[0]) set(&d, "detail", text_value(device->detail));
     if (device->n_threads > 0) set(&d, "threads", size_value(device->n_threads));
     if (device->memory_bytes > 0) set(&d, "memory_bytes", size_value(device->memory_bytes));
     if (streamed) set(&d, "streamed", json_true());

@@ -189,7 +189,7 @@ check "other weights when replayed" cmp -s chosen/model.safetensors rerun/model.
 # The cores that mpirun binds a process to are all that it takes.
 if [ "$(nproc)" -ge 2 ]; then
     mpi 60 -n 2 --bind-to core "$DPTRAIN" "${task[@]}" --devices cpu --max-steps 3
-    check "bound to a core each: $(cat mpi.out mpi.err)" [ "$(grep -c ' 1 thread;' mpi.out)" -eq 2 ]
+    check "bound to a core each: $(cat mpi.out mpi.err)" [ "$(grep -c ' 1 thread ' mpi.out)" -eq 2 ]
 fi
 
 # ---- What goes wrong -----------------------------------------------------------------------------
