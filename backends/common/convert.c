@@ -16,7 +16,7 @@ dpt_status dpt_narrow_run(const dpt_convert *convert, dpt_stream *stream, dpt_lo
     dpt_launch_tensor(&l, to, DPT_BF16);
     dpt_launch_tensor(&l, from, DPT_F32);
     dpt_launch_value(&l, &p, sizeof p);
-    return dpt_launch_elements(&l, count, 1);
+    return dpt_launch_runs(&l, count);
 }
 
 dpt_status dpt_widen_run(const dpt_convert *convert, dpt_stream *stream, dpt_location from,
@@ -27,5 +27,5 @@ dpt_status dpt_widen_run(const dpt_convert *convert, dpt_stream *stream, dpt_loc
     dpt_launch_tensor(&l, to, DPT_F32);
     dpt_launch_tensor(&l, from, DPT_BF16);
     dpt_launch_value(&l, &p, sizeof p);
-    return dpt_launch_elements(&l, count, 1);
+    return dpt_launch_runs(&l, count);
 }

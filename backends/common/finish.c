@@ -42,7 +42,7 @@ static dpt_status launch(dpt_kernel *kernel, dpt_stream *stream, const dpt_finis
     dpt_launch_tensor(&l, p.mask_activation == DPT_ACT_NONE ? none : dpt_at(a->mask, skip * bytes),
                       a->type);
     dpt_launch_value(&l, &p, sizeof p);
-    return dpt_launch_elements(&l, p.count, 1);
+    return dpt_launch_runs(&l, p.count);
 }
 
 dpt_status dpt_finish_run(dpt_kernel *kernel, dpt_stream *stream, const dpt_finish_args *a)

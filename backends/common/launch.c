@@ -63,6 +63,14 @@ dpt_status dpt_launch_elements(dpt_launch *launch, size_t per_sample, size_t n_s
     return dpt_launch_groups(launch, n_groups, (const size_t[3]){items, 1, 1});
 }
 
+dpt_status dpt_launch_runs(dpt_launch *launch, size_t count)
+{
+    const dpt_traits *traits = dpt_traits_of(dpt_stream_device(launch->stream));
+    if (traits->is_cpu) return dpt_launch_elements(launch, count, 1);
+    return dpt_launch_items(launch, dpt_ceil_div(count, RUN_OF_GPU * traits->group_size) *
+                                        traits->group_size);
+}
+
 dpt_status dpt_kernel_of(dpt_device *device, const char *file, const char *name, dpt_kernel **out)
 {
     return dpt_kernel_storing(device, file, DPT_F32, name, out);

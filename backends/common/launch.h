@@ -91,6 +91,8 @@ DPT_CHECK_RESULT dpt_status dpt_launch_items(dpt_launch *launch, size_t n_items)
    kernel finds its sample in GROUP_ID(1), and its place in the sample without a division. */
 DPT_CHECK_RESULT dpt_status dpt_launch_elements(dpt_launch *launch, size_t per_sample,
                                                 size_t n_samples);
+/* For kernels with FOR_RUNS: the elements 0 .. count-1. */
+DPT_CHECK_RESULT dpt_status dpt_launch_runs(dpt_launch *launch, size_t count);
 /* n_groups[d] groups of group[d] items in up to three dimensions; 0 groups enqueue nothing. */
 DPT_CHECK_RESULT dpt_status dpt_launch_groups(dpt_launch *launch, const size_t n_groups[3],
                                               const size_t group[3]);

@@ -14,6 +14,7 @@
 #endif
 
 #define BLOCK 8u /* rows whose values a work item has at once */
+#define ROWS  4u /* likewise on a GPU, where something is written for every row */
 
 /* ---- A device's part: statistics of chunks --------------------------------------------------- */
 
@@ -27,7 +28,7 @@ typedef struct chunk_statistics {
 DEVICE void join_row(chunk_statistics *s, GLOBAL const act *x, u32 n, float before)
 {
     const float share = 1.0f / (before + 1.0f), weight = before * share;
-    for (u32 i = 0; i < n; i++) {
+    FOR_PLACES (i, n) {
         const float delta = (GET(x, i) - s->shift[i]) - s->offset[i];
         s->offset[i] = FMA(delta, share, s->offset[i]);
         s->m2[i] = FMA(delta * delta, weight, s->m2[i]);
@@ -39,7 +40,7 @@ DEVICE void join_row(chunk_statistics *s, GLOBAL const act *x, u32 n, float befo
 DEVICE void join_block(chunk_statistics *s, GLOBAL const act *x, u64 period, u32 n, float before)
 {
     const float share = (float)BLOCK / (before + (float)BLOCK), weight = before * share;
-    for (u32 i = 0; i < n; i++) {
+    FOR_PLACES (i, n) {
         const float shift = s->shift[i], offset = s->offset[i];
         const float d0 = (GET(x, i) - shift) - offset;
         const float d1 = (GET(x, period + i) - shift) - offset;
@@ -70,7 +71,7 @@ KERNEL void dpt_batch_norm_chunks(OUT(float, entries), IN(act, x), const columns
     const tile t = tile_of(p, GLOBAL_ID);
     const u32 n_first = t.n_periods > 0 ? t.n : t.rest;
     u64 done = 0, at = t.begin;
-    for (u32 i = 0; i < t.n; i++) {
+    FOR_PLACES (i, t.n) {
         s.shift[i] = i < n_first ? GET(x, at + i) : 0.0f;
         s.offset[i] = s.m2[i] = 0.0f;
     }
@@ -81,7 +82,7 @@ KERNEL void dpt_batch_norm_chunks(OUT(float, entries), IN(act, x), const columns
     join_row(&s, x + at, t.rest, (float)done);
     const u64 plane = (u64)p.n_chunks * p.period;
     at = t.chunk * p.period + t.place;
-    for (u32 i = 0; i < t.n; i++) {
+    FOR_PLACES (i, t.n) {
         const pair mean = two_sum(s.shift[i], s.offset[i]);
         entries[at + i] = mean.high;
         entries[plane + at + i] = mean.low;
@@ -107,22 +108,33 @@ DEVICE statistics join(const statistics a, const statistics b)
     return both;
 }
 
-/* A lane's share of a channel's entries. */
+/* The i-th entry of a channel; one without rows behind the last. */
+DEVICE statistics entry_of(const columns p, u32 channel, u32 i, GLOBAL const float *entries)
+{
+    const u32 rows = p.period / p.channels, chunk = i / rows;
+    const u64 plane = (u64)p.n_chunks * p.period, at = (u64)i * p.channels + channel;
+    statistics own;
+    own.mean = pair_of(0.0f, 0.0f);
+    own.count = own.m2 = 0.0f;
+    if (i >= entries_of_channel(p)) return own;
+    own.count = (float)rows_of_entry(p, chunk, i - chunk * rows);
+    own.mean = pair_of(entries[at], entries[plane + at]);
+    own.m2 = entries[2 * plane + at];
+    return own;
+}
+
+/* A lane's share of a channel's entries, ROWS at a time: one on its way behind the other. */
 DEVICE statistics join_entries(const columns p, const lane l, GLOBAL const float *entries)
 {
     const u32 n = l.channel < p.channels ? entries_of_channel(p) : 0;
-    const u32 rows = p.period / p.channels;
-    const u64 plane = (u64)p.n_chunks * p.period;
-    statistics all, own;
+    statistics all, own[ROWS];
     all.mean = pair_of(0.0f, 0.0f);
     all.count = all.m2 = 0.0f;
-    for (u32 i = l.index; i < n; i += l.count) {
-        const u64 at = (u64)i * p.channels + l.channel;
-        const u32 chunk = i / rows;
-        own.count = (float)rows_of_entry(p, chunk, i - chunk * rows);
-        own.mean = pair_of(entries[at], entries[plane + at]);
-        own.m2 = entries[2 * plane + at];
-        all = join(all, own);
+    for (u32 i = l.index; i < n; i += ROWS * l.count) {
+        UNROLL for (u32 k = 0; k < ROWS; k++)
+            own[k] = entry_of(p, l.channel, i + k * l.count, entries);
+        UNROLL for (u32 k = 0; k < ROWS; k++)
+            all = join(all, own[k]);
     }
     return all;
 }
@@ -245,14 +257,34 @@ DEVICE void normalise(const forward_factors *f, GLOBAL const act *RESTRICT x,
                       const batch_norm_params p)
 {
     if (p.has_residual) {
-        for (u32 i = 0; i < n; i++) {
+        FOR_PLACES (i, n) {
             const float own = FMA(GET(x, i) - f->mean[i], f->scale[i], f->shift[i]);
             PUT(y, i, activate(ACTIVATION, own + GET(residual, i)));
         }
         return;
     }
-    for (u32 i = 0; i < n; i++)
+    FOR_PLACES (i, n)
         PUT(y, i, activate(ACTIVATION, FMA(GET(x, i) - f->mean[i], f->scale[i], f->shift[i])));
+}
+
+/* ROWS rows, whose values are all on their way before the first is waited for. */
+DEVICE void normalise_rows(const forward_factors *f, GLOBAL const act *x,
+                           GLOBAL const act *residual, GLOBAL act *y, u64 period, u32 n,
+                           const batch_norm_params p)
+{
+    FOR_PLACES (i, n) {
+        float own[ROWS], other[ROWS];
+        UNROLL for (u32 k = 0; k < ROWS; k++)
+            own[k] = GET(x, k * period + i);
+        if (p.has_residual) {
+            UNROLL for (u32 k = 0; k < ROWS; k++)
+                other[k] = GET(residual, k * period + i);
+        }
+        UNROLL for (u32 k = 0; k < ROWS; k++) {
+            const float value = FMA(own[k] - f->mean[i], f->scale[i], f->shift[i]);
+            PUT(y, k * period + i, activate(ACTIVATION, p.has_residual ? value + other[k] : value));
+        }
+    }
 }
 
 /* x (rows,channels), moments (3,channels), w, b, residual as x or none -> y as x */
@@ -268,14 +300,16 @@ KERNEL void dpt_batch_norm_forward(OUT(act, y), IN(act, x), IN(float, moments), 
     forward_factors f;
     if (GLOBAL_ID >= (u64)p.grid.n_chunks * p.grid.n_tiles) return;
     const tile t = tile_of(p.grid, GLOBAL_ID);
-    for (u32 i = 0; i < t.n; i++) {
+    FOR_PLACES (i, t.n) {
         const u32 c = channel_of(p.grid, t.place + i);
         f.mean[i] = moments[c];
         f.scale[i] = moments[(u64)p.grid.channels + c] * w[c];
         f.shift[i] = b[c];
     }
-    u64 at = t.begin;
-    for (u64 k = 0; k < t.n_periods; k++, at += p.grid.period)
+    u64 done = 0, at = t.begin;
+    for (; !DEVICE_IS_CPU && done + ROWS <= t.n_periods; done += ROWS, at += ROWS * p.grid.period)
+        normalise_rows(&f, x + at, residual + at, y + at, p.grid.period, t.n, p);
+    for (; done < t.n_periods; done++, at += p.grid.period)
         normalise(&f, x + at, residual + at, y + at, t.n, p);
     normalise(&f, x + at, residual + at, y + at, t.rest, p);
 }
@@ -299,7 +333,7 @@ DEVICE void add_terms(backward_sums *s, u32 i, float sum, float product)
 
 DEVICE void add_row(backward_sums *s, GLOBAL const act *dy, GLOBAL const act *x, u32 n)
 {
-    for (u32 i = 0; i < n; i++)
+    FOR_PLACES (i, n)
         add_terms(s, i, GET(dy, i), FMA(GET(dy, i), GET(x, i) - s->mean[i], 0.0f));
 }
 
@@ -307,7 +341,7 @@ DEVICE void add_row(backward_sums *s, GLOBAL const act *dy, GLOBAL const act *x,
 DEVICE void add_block(backward_sums *s, GLOBAL const act *dy, GLOBAL const act *x, u64 period,
                       u32 n)
 {
-    for (u32 i = 0; i < n; i++) {
+    FOR_PLACES (i, n) {
         const float mean = s->mean[i];
         const float d0 = GET(dy, i), d1 = GET(dy, period + i);
         const float d2 = GET(dy, 2 * period + i), d3 = GET(dy, 3 * period + i);
@@ -336,7 +370,7 @@ KERNEL void dpt_batch_norm_backward_chunks(OUT(float, entries), IN(act, dy), IN(
     if (GLOBAL_ID >= (u64)p.n_chunks * p.n_tiles) return;
     const tile t = tile_of(p, GLOBAL_ID);
     u64 done = 0, at = t.begin;
-    for (u32 i = 0; i < t.n; i++) {
+    FOR_PLACES (i, t.n) {
         s.mean[i] = moments[channel_of(p, t.place + i)];
         s.sum[i] = s.sum_low[i] = s.product[i] = s.product_low[i] = 0.0f;
     }
@@ -347,7 +381,7 @@ KERNEL void dpt_batch_norm_backward_chunks(OUT(float, entries), IN(act, dy), IN(
     add_row(&s, dy + at, x + at, t.rest);
     GLOBAL float *sums = entries + t.chunk * p.period + t.place;
     GLOBAL float *products = sums + (u64)p.n_chunks * p.period;
-    for (u32 i = 0; i < t.n; i++) {
+    FOR_PLACES (i, t.n) {
         sums[i] = pair_value(pair_of(s.sum[i], s.sum_low[i]));
         products[i] = pair_value(pair_of(s.product[i], s.product_low[i]));
     }
@@ -408,11 +442,35 @@ DEVICE void differentiate(const backward_factors *f, GLOBAL const act *RESTRICT 
                           GLOBAL const act *RESTRICT x, GLOBAL act *RESTRICT dx, u32 n,
                           const batch_norm_params p)
 {
-    for (u32 i = 0; i < n; i++) {
+    FOR_PLACES (i, n) {
         const float deviation = GET(x, i) - f->mean[i];
         const float rest = FMA(-deviation, f->slope[i], GET(dy, i) - f->offset[i]);
         const float before = p.accumulate ? GET(dx, i) : 0.0f;
         PUT(dx, i, FMA(rest, f->scale[i], before) * activation_slope(ACTIVATION, GET(x, i)));
+    }
+}
+
+/* ROWS rows. */
+DEVICE void differentiate_rows(const backward_factors *f, GLOBAL const act *dy, GLOBAL const act *x,
+                               GLOBAL act *dx, u64 period, u32 n, const batch_norm_params p)
+{
+    FOR_PLACES (i, n) {
+        float own[ROWS], gradient[ROWS], before[ROWS];
+        UNROLL for (u32 k = 0; k < ROWS; k++) {
+            own[k] = GET(x, k * period + i);
+            gradient[k] = GET(dy, k * period + i);
+            before[k] = 0.0f;
+        }
+        if (p.accumulate) {
+            UNROLL for (u32 k = 0; k < ROWS; k++)
+                before[k] = GET(dx, k * period + i);
+        }
+        UNROLL for (u32 k = 0; k < ROWS; k++) {
+            const float deviation = own[k] - f->mean[i];
+            const float rest = FMA(-deviation, f->slope[i], gradient[k] - f->offset[i]);
+            PUT(dx, k * period + i,
+                FMA(rest, f->scale[i], before[k]) * activation_slope(ACTIVATION, own[k]));
+        }
     }
 }
 
@@ -429,10 +487,12 @@ KERNEL void dpt_batch_norm_backward_data(OUT(act, dx), IN(act, dy), IN(act, x), 
     backward_factors f;
     if (GLOBAL_ID >= (u64)p.grid.n_chunks * p.grid.n_tiles) return;
     const tile t = tile_of(p.grid, GLOBAL_ID);
-    for (u32 i = 0; i < t.n; i++)
+    FOR_PLACES (i, t.n)
         backward_factor(&f, i, channel_of(p.grid, t.place + i), moments, w, parts, p);
-    u64 at = t.begin;
-    for (u64 k = 0; k < t.n_periods; k++, at += p.grid.period)
+    u64 done = 0, at = t.begin;
+    for (; !DEVICE_IS_CPU && done + ROWS <= t.n_periods; done += ROWS, at += ROWS * p.grid.period)
+        differentiate_rows(&f, dy + at, x + at, dx + at, p.grid.period, t.n, p);
+    for (; done < t.n_periods; done++, at += p.grid.period)
         differentiate(&f, dy + at, x + at, dx + at, t.n, p);
     differentiate(&f, dy + at, x + at, dx + at, t.rest, p);
 }

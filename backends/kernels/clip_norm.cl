@@ -14,7 +14,7 @@ typedef struct square_sums {
 
 DEVICE void add_squares(square_sums *s, GLOBAL const float *x, u32 n)
 {
-    for (u32 i = 0; i < n; i++) {
+    FOR_PLACES (i, n) {
         const bool is_large = FABS(x[i]) > LARGE;
         const float usual = is_large ? 0.0f : x[i], scaled = is_large ? x[i] * DOWN : 0.0f;
         const pair square = two_product(usual, usual);
@@ -33,14 +33,14 @@ KERNEL void dpt_clip_norm_chunks(OUT(float, entries), IN(float, gradient), const
     square_sums s;
     if (GLOBAL_ID >= (u64)p.n_chunks * p.n_tiles) return;
     const tile t = tile_of(p, GLOBAL_ID);
-    for (u32 i = 0; i < t.n; i++)
+    FOR_PLACES (i, t.n)
         s.sum[i] = s.sum_low[i] = s.large[i] = 0.0f;
     for (u64 k = 0; k < t.n_periods; k++)
         add_squares(&s, gradient + t.begin + k * p.period, t.n);
     add_squares(&s, gradient + t.begin + t.n_periods * p.period, t.rest);
     GLOBAL float *usual = entries + t.chunk * p.period + t.place;
     GLOBAL float *large = usual + (u64)p.n_chunks * p.period;
-    for (u32 i = 0; i < t.n; i++) {
+    FOR_PLACES (i, t.n) {
         usual[i] = pair_value(pair_of(s.sum[i], s.sum_low[i]));
         large[i] = s.large[i];
     }
@@ -81,7 +81,7 @@ KERNEL void dpt_clip_norm_factor(OUT(float, factor), IN(float, entries), const c
 
 DEVICE void scale(GLOBAL float *x, u32 n, float by)
 {
-    for (u32 i = 0; i < n; i++)
+    FOR_PLACES (i, n)
         x[i] *= by;
 }
 

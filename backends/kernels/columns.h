@@ -42,6 +42,16 @@ typedef struct columns_merge {
 #define TILE 1u
 #endif
 
+/* A loop over the first n places of a tile.  A GPU's compiler has to see that there is no other
+   place than 0, or what is kept for each lies in memory. */
+#if DEVICE_IS_CPU
+#define FOR_PLACES(i, n) for (u32 i = 0; i < (n); i++)
+#else
+#define FOR_PLACES(i, n)                                                                           \
+    for (u32 i = 0; i < TILE; i++)                                                                 \
+        if (i < (n))
+#endif
+
 typedef struct tile {
     u64 begin;     /* its first element */
     u64 n_periods; /* whole ones */
@@ -104,10 +114,17 @@ DEVICE u32 entries_of_channel(const columns p)
 /* The sum over a channel's entries, in a lane's order. */
 DEVICE pair sum_entries(const columns p, const lane l, GLOBAL const float *entries)
 {
-    const u32 n = l.channel < p.channels ? entries_of_channel(p) : 0;
+    const u32 n = l.channel < p.channels ? entries_of_channel(p) : 0, together = 4;
     pair sum = pair_of(0.0f, 0.0f);
-    for (u32 i = l.index; i < n; i += l.count)
-        sum = pair_accumulate(sum, entries[(u64)i * p.channels + l.channel]);
+    float own[4];
+    for (u32 i = l.index; i < n; i += together * l.count) {
+        UNROLL for (u32 k = 0; k < together; k++)
+        {
+            const u32 at = i + k * l.count;
+            own[k] = at < n ? entries[(u64)at * p.channels + l.channel] : 0.0f;
+        }
+        UNROLL for (u32 k = 0; k < together; k++) sum = pair_accumulate(sum, own[k]);
+    }
     return sum;
 }
 

@@ -7,8 +7,13 @@ KERNEL void dpt_narrow(OUT(u16, y), IN(float, x), const convert_params p)
 {
     TENSOR_OUT(u16, y);
     TENSOR_IN(float, x);
-    FOR_ELEMENTS (i, p.count)
-        y[i] = narrow(x[i]);
+    FOR_RUNS (first, p.count) {
+        float own[RUN];
+        UNROLL for (u32 k = 0; k < RUN; k++)
+            own[k] = first + k * GROUP < p.count ? x[first + k * GROUP] : 0;
+        UNROLL for (u32 k = 0; k < RUN; k++)
+            if (first + k * GROUP < p.count) y[first + k * GROUP] = narrow(own[k]);
+    }
 }
 
 /* x, bfloat16 -> y, float32 */
@@ -16,6 +21,11 @@ KERNEL void dpt_widen(OUT(float, y), IN(u16, x), const convert_params p)
 {
     TENSOR_OUT(float, y);
     TENSOR_IN(u16, x);
-    FOR_ELEMENTS (i, p.count)
-        y[i] = widen(x[i]);
+    FOR_RUNS (first, p.count) {
+        u16 own[RUN];
+        UNROLL for (u32 k = 0; k < RUN; k++)
+            own[k] = first + k * GROUP < p.count ? x[first + k * GROUP] : 0;
+        UNROLL for (u32 k = 0; k < RUN; k++)
+            if (first + k * GROUP < p.count) y[first + k * GROUP] = widen(own[k]);
+    }
 }

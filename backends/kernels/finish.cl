@@ -13,17 +13,28 @@
         TENSOR_IN(type, product);                                                                  \
         TENSOR_IN(float, bias);                                                                    \
         TENSOR_IN(act, mask);                                                                      \
-        FOR_ELEMENTS (i, p.count) {                                                                \
-            float value = READ(product, i);                                                        \
-            if (p.accumulate) value += GET(y, i);                                                  \
-            if (p.has_bias) value += bias[rest((u32)i, quotient((u32)i, p.columns), p.columns)];   \
-            value = activate(p.activation, value);                                                 \
-            if (p.mask_activation != ACTIVATION_NONE)                                              \
-                value *= activation_slope(p.mask_activation, GET(mask, i));                        \
-            PUT(y, i, value);                                                                      \
+        FOR_RUNS (first, p.count) {                                                                \
+            float own[RUN], before[RUN], masking[RUN];                                             \
+            UNROLL for (u32 k = 0; k < RUN; k++) {                                                 \
+                const u64 i = first + k * GROUP;                                                   \
+                own[k] = i < p.count ? READ(product, i) : 0.0f;                                    \
+                before[k] = p.accumulate && i < p.count ? GET(y, i) : 0.0f;                        \
+                masking[k] = HAS_MASK && i < p.count ? GET(mask, i) : 0.0f;                        \
+            }                                                                                      \
+            UNROLL for (u32 k = 0; k < RUN; k++) {                                                 \
+                const u64 i = first + k * GROUP;                                                   \
+                float value = p.accumulate ? own[k] + before[k] : own[k];                          \
+                if (i >= p.count) break;                                                           \
+                if (p.has_bias)                                                                    \
+                    value += bias[rest((u32)i, quotient((u32)i, p.columns), p.columns)];           \
+                value = activate(p.activation, value);                                             \
+                if (HAS_MASK) value *= activation_slope(p.mask_activation, masking[k]);            \
+                PUT(y, i, value);                                                                  \
+            }                                                                                      \
         }                                                                                          \
     }
 #define READ_FLOAT(tensor, i) ((tensor)[i])
+#define HAS_MASK              (p.mask_activation != ACTIVATION_NONE)
 
 FINISH(dpt_finish, float, READ_FLOAT)
 FINISH(dpt_finish_stored, act, GET)

@@ -203,7 +203,7 @@ DEVICE void add_row(weight_sums *s, GLOBAL const act *dy, GLOBAL const act *x,
 {
     if (n == 0) return; /* there may be no row */
     const float mean = moments[0], inverse = moments[1];
-    for (u32 i = 0; i < n; i++)
+    FOR_PLACES (i, n)
         add_terms(s, i, GET(dy, i), FMA(GET(dy, i), (GET(x, i) - mean) * inverse, 0.0f));
 }
 
@@ -215,7 +215,7 @@ DEVICE void add_block(weight_sums *s, GLOBAL const act *dy, GLOBAL const act *x,
     const float m2 = moments[2 * stride], m3 = moments[3 * stride];
     const float i0 = moments[1], i1 = moments[stride + 1];
     const float i2 = moments[2 * stride + 1], i3 = moments[3 * stride + 1];
-    for (u32 i = 0; i < n; i++) {
+    FOR_PLACES (i, n) {
         const float d0 = GET(dy, i), d1 = GET(dy, period + i);
         const float d2 = GET(dy, 2 * period + i), d3 = GET(dy, 3 * period + i);
         float product = d0 * ((GET(x, i) - m0) * i0);
@@ -242,7 +242,7 @@ KERNEL void dpt_layer_norm_chunks(OUT(float, entries), IN(act, dy), IN(act, x), 
     GLOBAL const float *of_row =
         moments + t.chunk * p.each * stride + (u64)2 * (t.place / p.channels);
     u64 done = 0, at = t.begin;
-    for (u32 i = 0; i < t.n; i++)
+    FOR_PLACES (i, t.n)
         s.sum[i] = s.sum_low[i] = s.product[i] = s.product_low[i] = 0.0f;
     for (; done + BLOCK <= t.n_periods; done += BLOCK, at += (u64)BLOCK * p.period)
         add_block(&s, dy + at, x + at, of_row + done * stride, p.period, stride, t.n);
@@ -251,7 +251,7 @@ KERNEL void dpt_layer_norm_chunks(OUT(float, entries), IN(act, dy), IN(act, x), 
     add_row(&s, dy + at, x + at, of_row + done * stride, t.rest);
     GLOBAL float *sums = entries + t.chunk * p.period + t.place;
     GLOBAL float *products = sums + (u64)p.n_chunks * p.period;
-    for (u32 i = 0; i < t.n; i++) {
+    FOR_PLACES (i, t.n) {
         sums[i] = pair_value(pair_of(s.sum[i], s.sum_low[i]));
         products[i] = pair_value(pair_of(s.product[i], s.product_low[i]));
     }

@@ -12,7 +12,8 @@
 
 #include "dialect.h"
 
-#define SPAN 4096
+#define SPAN       4096
+#define RUN_OF_GPU 4u
 
 #if defined(DEVICE_IS_CPU) && DEVICE_IS_CPU
 
@@ -28,11 +29,19 @@
     const u64 i##_end = i##_first + (i##_rest < SPAN ? i##_rest : SPAN);                           \
     SPAN_INDEPENDENT for (u64 i = i##_first; i < i##_end; i++)
 
+#define RUN                    1u
+#define FOR_RUNS(first, count) FOR_ELEMENTS (first, count)
+
 #else
 
 #define FOR_ELEMENTS(i, count)                                                                     \
     const u64 i = GLOBAL_ID;                                                                       \
     if (i < (count))
+
+#define RUN RUN_OF_GPU
+#define FOR_RUNS(first, count)                                                                     \
+    const u64 first = (GLOBAL_ID - LOCAL_ID) * RUN + LOCAL_ID;                                     \
+    if (first < (count))
 
 #endif
 
