@@ -1,5 +1,6 @@
 /* Choices of devices that tune their kernels, and how their work is timed. */
 #include "tuning.h"
+#include "launch.h"
 
 #include <time.h>
 
@@ -26,15 +27,75 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-typedef dpt_status enqueue_fn(void *argument, dpt_stream *stream);
+/* Work that is timed: enqueued `n` times for a wait, in one recording if there is one. */
+typedef struct timed {
+    const dpt_tuner *tuner;
+    dpt_status (*enqueue)(void *argument, dpt_stream *stream);
+    void *argument;
+    unsigned n;
+    dpt_recording *recording; /* or NULL */
+} timed;
 
-static dpt_status run_once(const dpt_tuner *tuner, enqueue_fn *enqueue, void *argument,
-                           double *seconds)
+static dpt_status enqueue_all(const timed *w)
 {
+    for (unsigned i = 0; i < w->n; i++)
+        DPT_TRY(w->enqueue(w->argument, w->tuner->stream));
+    return DPT_OK;
+}
+
+/* *seconds: of one of them. */
+static dpt_status run_once(const timed *w, double *seconds)
+{
+    const dpt_tuner *tuner = w->tuner;
     const double start = now();
-    DPT_TRY(enqueue(argument, tuner->stream));
+    DPT_TRY(w->recording ? tuner->capture->replay(tuner->stream, w->recording) : enqueue_all(w));
     DPT_TRY(tuner->finish(tuner->stream));
-    *seconds = now() - start;
+    *seconds = (now() - start) / w->n;
+    return DPT_OK;
+}
+
+/* What cannot be recorded is enqueued every time. */
+static dpt_status record(dpt_device *device, timed *w)
+{
+    const dpt_tuner *tuner = w->tuner;
+    if (!tuner->capture) return DPT_OK;
+    const dpt_error before = device->error;
+    dpt_status status = tuner->capture->begin(tuner->stream);
+    if (status == DPT_OK) {
+        status = enqueue_all(w);
+        const dpt_status ended = tuner->capture->end(tuner->stream, &w->recording);
+        if (status == DPT_OK) status = ended;
+    }
+    if (status != DPT_OK) {
+        tuner->capture->release(device, w->recording);
+        w->recording = NULL;
+    }
+    if (status == DPT_E_DEVICE_LOST) return status;
+    device->error = before;
+    return DPT_OK;
+}
+
+/* Not while it may run, which is so after a failure. */
+static void forget(dpt_device *device, const timed *w, dpt_status status)
+{
+    const dpt_error first = device->error;
+    if (!w->recording) return;
+    if (status != DPT_OK && status != DPT_E_DEVICE_LOST) (void)!w->tuner->finish(w->tuner->stream);
+    device->error = first;
+    w->tuner->capture->release(device, w->recording);
+}
+
+/* The fastest run. */
+static dpt_status run_often(const timed *w, double budget_seconds, double *seconds)
+{
+    enum { MAX_RUNS = 50 };
+    double best = 0.0, one = 0.0;
+    const double start = now();
+    for (int i = 0; i < MAX_RUNS && (i < 2 || now() - start < budget_seconds); i++) {
+        DPT_TRY(run_once(w, &one));
+        if (i == 0 || one < best) best = one;
+    }
+    *seconds = best;
     return DPT_OK;
 }
 
@@ -42,15 +103,17 @@ dpt_status dpt_measure(dpt_device *device, double budget_seconds,
                        dpt_status (*enqueue)(void *argument, dpt_stream *stream), void *argument,
                        double *seconds)
 {
-    enum { MAX_RUNS = 50 };
-    const dpt_tuner *tuner = dpt_tuner_of(device);
-    double best = 0.0, one = 0.0;
-    DPT_TRY(run_once(tuner, enqueue, argument, &one)); /* the first run compiles and warms up */
-    const double start = now();
-    for (int i = 0; i < MAX_RUNS && (i < 2 || now() - start < budget_seconds); i++) {
-        DPT_TRY(run_once(tuner, enqueue, argument, &one));
-        if (i == 0 || one < best) best = one;
-    }
-    *seconds = best;
-    return DPT_OK;
+    enum { MOST = 16 };
+    static const double long_enough = 400e-6; /* beside what it takes to wait */
+    timed w = {.tuner = dpt_tuner_of(device), .enqueue = enqueue, .argument = argument, .n = 1};
+    double one = 0.0;
+    DPT_TRY(run_once(&w, &one)); /* the first run compiles and warms up */
+    if (dpt_traits_of(device)->is_cpu) return run_often(&w, budget_seconds, seconds);
+    DPT_TRY(run_once(&w, &one));
+    while (w.n < MOST && one * w.n < long_enough)
+        w.n *= 2;
+    if (w.n > 1) DPT_TRY(record(device, &w));
+    const dpt_status status = run_often(&w, budget_seconds, seconds);
+    forget(device, &w, status);
+    return status;
 }

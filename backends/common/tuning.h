@@ -12,7 +12,9 @@ typedef dpt_choice_time dpt_time;
 DPT_CHECK_RESULT dpt_status dpt_choose(dpt_device *device, const dpt_choice *choice, size_t *out);
 
 /* Times enqueued work on the tuner's stream: calls `enqueue` until it has run for about
-   `budget_seconds` and at least twice, and gives the fastest run. */
+   `budget_seconds` and at least twice, and gives the fastest run.  What a device with memory of its
+   own does in so little time that enqueuing it and waiting for it would be most of that is enqueued
+   several times for each wait, where possible as a recording, as in training. */
 DPT_CHECK_RESULT dpt_status dpt_measure(dpt_device *device, double budget_seconds,
                                         dpt_status (*enqueue)(void *argument, dpt_stream *stream),
                                         void *argument, double *seconds);
@@ -27,6 +29,7 @@ typedef struct dpt_tuner {
     dpt_stream *stream;    /* of the device's own, on which candidates are timed */
     const char *algorithm; /* algorithm= of the device string, or NULL (alternatives.h) */
     bool trying; /* candidates are being timed: what is compiled may never be used again */
+    const dpt_capture_ops *capture; /* or NULL: the device records nothing */
     /* Waits for the stream.  Failures are the candidate's, not yet the device's loss. */
     dpt_status (*finish)(dpt_stream *stream);
     /* Whether an alternative is considered where nothing is asked for by name. */

@@ -219,8 +219,11 @@ static dpt_status set_tuner(dpt_device *device)
     hash = dpt_hash_text(hash, DPT_CUDA_KERNELS_VERSION);
     dpt_hash_print(hash, digits);
     snprintf(file, sizeof file, "cuda/tuning-%.16s.txt", digits);
-    cuda->tuner = (dpt_tuner){
-        .stream = &cuda->scratch, .algorithm = cuda->algorithm, .finish = finish, .suits = suits};
+    cuda->tuner = (dpt_tuner){.capture = &dpt_cuda_capture_ops,
+                              .stream = &cuda->scratch,
+                              .algorithm = cuda->algorithm,
+                              .finish = finish,
+                              .suits = suits};
     return dpt_tuning_open(device, file, &cuda->tuner.tuning);
 }
 
