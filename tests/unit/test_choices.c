@@ -14,6 +14,7 @@ typedef struct timer {
     double seconds[3];
     size_t n_timed;
     dpt_status failure;
+    dpt_status refusal; /* of one that is no candidate; 0: DPT_E_UNSUPPORTED */
     /* What another process chooses meanwhile: a line for the file, or NULL. */
     const char *meanwhile, *file;
 } timer;
@@ -25,7 +26,7 @@ static dpt_status time_candidate(void *argument, const char *candidate, double *
     *seconds = it->seconds[candidate[0] - 'a'];
     if (it->meanwhile) (void)dpt_cache_write(it->file, it->meanwhile, strlen(it->meanwhile));
     if (it->failure != DPT_OK) return it->failure;
-    return *seconds < 0.0 ? DPT_E_UNSUPPORTED : DPT_OK;
+    return *seconds >= 0.0 ? DPT_OK : it->refusal != DPT_OK ? it->refusal : DPT_E_UNSUPPORTED;
 }
 
 static const char *const candidates[] = {"a", "b", "c"};
@@ -171,6 +172,13 @@ static void failures(test *t)
     it.failure = DPT_OK; /* a failure is not remembered */
     REQUIRE_OK(dpt_choices_find(of, &again, NULL, &best));
     CHECK(best == 2);
+    /* What fails alone is passed over. */
+    const dpt_choice third = choice_of(&it, "a third shape"), lost = choice_of(&it, "lost");
+    it.refusal = DPT_E_DEVICE;
+    REQUIRE_OK(dpt_choices_find(of, &third, NULL, &best));
+    CHECK(best == 2);
+    it.refusal = DPT_E_DEVICE_LOST;
+    CHECK_STATUS(dpt_choices_find(of, &lost, NULL, &best), DPT_E_DEVICE_LOST);
 }
 
 static void write_sound(test *t, const char *name)

@@ -1,0 +1,191 @@
+/* How candidates are timed (backends/common/tuning.h), on a device that only counts: short ones
+   several at once, as a recording where there are any; and what fails meanwhile. */
+#include "common/launch.h"
+#include "common/tuning.h"
+#include "harness.h"
+
+#include <string.h>
+#include <time.h>
+
+struct dpt_stream {
+    dpt_device *device;
+};
+
+struct dpt_recording {
+    size_t n_enqueued;
+};
+
+/* The device: what it is told to be, and what it was called for. */
+static struct {
+    dpt_traits traits;
+    dpt_tuner tuner;
+    dpt_device device;
+    dpt_stream stream;
+    double seconds; /* of one run */
+    bool recording;
+    struct dpt_recording recorded;
+    size_t n_enqueued, n_recorded, n_replayed, n_released, n_finished, n_pending;
+    size_t fails_at; /* the enqueuing that fails; 0: none */
+    dpt_status begins, ends, replays;
+} it;
+
+const dpt_traits *dpt_traits_of(const dpt_device *device)
+{
+    (void)device;
+    return &it.traits;
+}
+
+dpt_tuner *dpt_tuner_of(const dpt_device *device)
+{
+    (void)device;
+    return &it.tuner;
+}
+
+static dpt_status enqueue(void *argument, dpt_stream *stream)
+{
+    (void)argument;
+    if (++it.n_enqueued == it.fails_at)
+        return DPT_FAIL(&stream->device->error, DPT_E_DEVICE, "planted");
+    if (it.recording)
+        it.recorded.n_enqueued++;
+    else
+        it.n_pending++;
+    return DPT_OK;
+}
+
+static dpt_status finish(dpt_stream *stream)
+{
+    (void)stream;
+    it.n_finished++;
+    const double seconds = (double)it.n_pending * it.seconds;
+    const struct timespec nap = {.tv_nsec = (long)(seconds * 1e9)};
+    it.n_pending = 0;
+    (void)nanosleep(&nap, NULL);
+    return DPT_OK;
+}
+
+static dpt_status begin(dpt_stream *stream)
+{
+    if (it.begins != DPT_OK) return DPT_FAIL(&stream->device->error, it.begins, "no recording");
+    it.recording = true;
+    it.recorded.n_enqueued = 0;
+    return DPT_OK;
+}
+
+static dpt_status end(dpt_stream *stream, dpt_recording **out)
+{
+    it.recording = false;
+    it.n_recorded++;
+    if (it.ends != DPT_OK) return DPT_FAIL(&stream->device->error, it.ends, "not recorded");
+    *out = &it.recorded;
+    return DPT_OK;
+}
+
+static dpt_status replay(dpt_stream *stream, dpt_recording *recording)
+{
+    if (it.replays != DPT_OK) return DPT_FAIL(&stream->device->error, it.replays, "not replayed");
+    it.n_replayed++;
+    it.n_pending += recording->n_enqueued;
+    return DPT_OK;
+}
+
+static void release(dpt_device *device, dpt_recording *recording)
+{
+    (void)device;
+    it.n_released += recording != NULL;
+}
+
+static const dpt_capture_ops capture = {
+    .begin = begin, .end = end, .replay = replay, .release = release};
+
+static void set_up(bool is_cpu, double seconds)
+{
+    memset(&it, 0, sizeof it);
+    it.traits.is_cpu = is_cpu;
+    it.seconds = seconds;
+    it.stream.device = &it.device;
+    it.tuner = (dpt_tuner){.stream = &it.stream, .capture = &capture, .finish = finish};
+}
+
+static dpt_status measure(double *seconds)
+{
+    return dpt_measure(&it.device, 0.01, enqueue, NULL, seconds);
+}
+
+/* ---- Cases ----------------------------------------------------------------------------------- */
+
+static void short_ones_are_recorded(test *t)
+{
+    double seconds = 0;
+    set_up(false, 20e-6);
+    REQUIRE_OK(measure(&seconds));
+    CHECK_SIZE(it.n_recorded, 1);
+    CHECK(it.recorded.n_enqueued > 1 && it.n_replayed >= 2);
+    /* Two before, to warm up and to see how long it takes. */
+    CHECK_SIZE(it.n_enqueued, 2 + it.recorded.n_enqueued);
+    CHECK(seconds >= 20e-6 && seconds < 2e-3);
+    CHECK_SIZE(it.n_released, 1);
+}
+
+static void long_ones_and_a_processors_are_not(test *t)
+{
+    double seconds = 0;
+    set_up(false, 2e-3);
+    REQUIRE_OK(measure(&seconds));
+    CHECK(seconds >= 2e-3);
+    CHECK_SIZE(it.n_recorded + it.n_released, 0);
+    CHECK_SIZE(it.n_finished, it.n_enqueued);
+    set_up(true, 20e-6);
+    REQUIRE_OK(measure(&seconds));
+    CHECK_SIZE(it.n_recorded + it.n_released, 0);
+    CHECK_SIZE(it.n_finished, it.n_enqueued);
+}
+
+/* What cannot be recorded is enqueued several times for a wait; nobody hears of it. */
+static void without_a_recording(test *t)
+{
+    for (int way = 0; way < 4; way++) {
+        double seconds = 0;
+        set_up(false, 20e-6);
+        if (way == 0) it.tuner.capture = NULL;
+        if (way == 1) it.begins = DPT_E_UNSUPPORTED;
+        if (way == 2) it.ends = DPT_E_UNSUPPORTED;
+        if (way == 3) it.fails_at = 4; /* while it is recorded */
+        REQUIRE_OK(measure(&seconds));
+        CHECK(it.n_enqueued >= 2 * it.n_finished);
+        CHECK(seconds >= 20e-6);
+        CHECK(it.device.error.status == DPT_OK && !it.recording);
+        CHECK_SIZE(it.n_replayed, 0);
+        CHECK_SIZE(it.n_released, way == 3);
+    }
+}
+
+static void failures_are_told(test *t)
+{
+    double seconds = 0;
+    set_up(false, 20e-6);
+    it.fails_at = 1;
+    CHECK_STATUS(measure(&seconds), DPT_E_DEVICE);
+    CHECK_SIZE(it.n_recorded + it.n_released, 0);
+    /* A recording is let go only when nothing of it may run. */
+    set_up(false, 20e-6);
+    it.replays = DPT_E_DEVICE;
+    CHECK_STATUS(measure(&seconds), DPT_E_DEVICE);
+    CHECK_CONTAINS(it.device.error.message, "not replayed");
+    CHECK_SIZE(it.n_released, 1);
+    CHECK_SIZE(it.n_finished, 3);
+    set_up(false, 20e-6);
+    it.begins = DPT_E_DEVICE_LOST;
+    CHECK_STATUS(measure(&seconds), DPT_E_DEVICE_LOST);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"short ones are recorded", short_ones_are_recorded},
+        {"long ones and a processor's are not", long_ones_and_a_processors_are_not},
+        {"without a recording", without_a_recording},
+        {"failures are told", failures_are_told},
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
