@@ -2,10 +2,10 @@
 #include "grid.h"
 
 enum {
-    CPU_ITEMS_PER_UNIT = 8, /* a few for each thread, so that a late one delays little */
-    CPU_LEAST = 1 << 14,    /* elements of an item: less is not worth a group */
-    CPU_LANES = 16,         /* of the widest vector */
-    GPU_MAP_PER_UNIT = 8192, /* several times what is under way, lest the last ones work alone */
+    CPU_ITEMS_PER_UNIT = 8,    /* a few for each thread, so that a late one delays little */
+    CPU_LEAST = 1 << 14,       /* elements of an item: less is not worth a group */
+    CPU_LANES = 16,            /* of the widest vector */
+    GPU_MAP_PER_UNIT = 8192,   /* several times what is under way, lest the last ones work alone */
     GPU_REDUCE_PER_UNIT = 512, /* as few as keep the memory busy: their entries cost as well */
     ROUND = 8,                 /* rows that kernels take at once */
 };
