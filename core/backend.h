@@ -27,7 +27,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define DPT_BACKEND_ABI 10u
+#define DPT_BACKEND_ABI 11u
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
@@ -107,7 +107,7 @@ typedef struct dpt_param_spec {
     const char *const *values;
 } dpt_param_spec;
 
-enum { DPT_NAME_BYTES = 96, DPT_DETAIL_BYTES = 160, DPT_DOMAIN_BYTES = 40, DPT_GROUP_BYTES = 16 };
+enum { DPT_NAME_BYTES = 96, DPT_DETAIL_BYTES = 256, DPT_DOMAIN_BYTES = 40, DPT_GROUP_BYTES = 16 };
 
 typedef enum dpt_device_flags {
     DPT_DEVICE_IS_HOST_CPU = 1u << 0, /* this machine's own cores, under whatever API */

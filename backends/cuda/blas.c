@@ -33,7 +33,7 @@
 static struct {
     bool tried;
     void *library;
-    char problem[128];
+    char problem[128], without[96]; /* why it is not there; that in a device's detail */
 #define MEMBER(name) __typeof__(&name) name;
     FUNCTIONS(MEMBER)
 #undef MEMBER
@@ -49,6 +49,8 @@ static void load(void)
     if (!lt.tried)
         lt.library = dpt_cuda_library_open(LIBRARY_NAME, symbols, sizeof symbols / sizeof *symbols,
                                            lt.problem, sizeof lt.problem);
+    if (!lt.tried && !lt.library)
+        snprintf(lt.without, sizeof lt.without, "no cuBLASLt (%.80s)", lt.problem);
     lt.tried = true;
     pthread_mutex_unlock(&lock);
 }
@@ -59,6 +61,7 @@ static dpt_status status_of(cublasStatus_t code)
     case CUBLAS_STATUS_SUCCESS: return DPT_OK;
     case CUBLAS_STATUS_ALLOC_FAILED: return DPT_E_NO_MEMORY;
     case CUBLAS_STATUS_NOT_SUPPORTED:
+    case CUBLAS_STATUS_INVALID_VALUE: /* an algorithm that does not take what it was named for */
     case CUBLAS_STATUS_ARCH_MISMATCH: return DPT_E_UNSUPPORTED;
     default: return DPT_E_DEVICE;
     }
@@ -121,7 +124,7 @@ void dpt_cuda_blas_close(dpt_cuda_blas *blas)
 
 const char *dpt_cuda_blas_description(const dpt_cuda_blas *blas)
 {
-    return blas ? blas->description : "no cuBLASLt";
+    return blas ? blas->description : lt.without[0] ? lt.without : "no cuBLASLt";
 }
 
 /* ---- Plans ----------------------------------------------------------------------------------- */

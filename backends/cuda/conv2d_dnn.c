@@ -95,6 +95,15 @@ static dpt_status run_backward_weights(const dpt_call *call, const dpt_cuda_plan
     return dpt_bias_gradient_run(call, &s->bias);
 }
 
+static dpt_status run_plan(const dpt_call *call, const dpt_cuda_plan *plan)
+{
+    switch (call->op->desc.kind) {
+    case DPT_OP_CONV2D_FORWARD: return run_forward(call, plan);
+    case DPT_OP_CONV2D_BACKWARD_DATA: return run_backward_data(call, plan);
+    default: return run_backward_weights(call, plan);
+    }
+}
+
 static dpt_status run(const dpt_call *call)
 {
     state *s = call->op->plan.state;
@@ -102,12 +111,9 @@ static dpt_status run(const dpt_call *call)
     /* Without samples there are zeros to be written at most, which is no plan. */
     if (call->n_samples == 0) return dpt_cuda_nested_run(&s->own, call);
     DPT_TRY(dpt_cuda_plans_find(&s->plans, call->stream, call->n_samples, &plan));
-    if (!plan) return dpt_cuda_nested_run(&s->own, call);
-    switch (call->op->desc.kind) {
-    case DPT_OP_CONV2D_FORWARD: return run_forward(call, plan);
-    case DPT_OP_CONV2D_BACKWARD_DATA: return run_backward_data(call, plan);
-    default: return run_backward_weights(call, plan);
-    }
+    /* A plan may be refused as late as when it runs, and has done nothing then. */
+    const dpt_status status = plan ? run_plan(call, plan) : DPT_E_UNSUPPORTED;
+    return status == DPT_E_UNSUPPORTED ? dpt_cuda_nested_run(&s->own, call) : status;
 }
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
@@ -140,13 +146,14 @@ static bool is_whole(const dpt_op_desc *desc)
            (d->activation == DPT_ACT_NONE || d->activation == DPT_ACT_RELU);
 }
 
-/* How many of the first `most` ways there are. */
+/* How many of the ways before this one there are. */
 static dpt_status count_recipes(const dpt_op *op, const dpt_cuda_convolution *convolution,
-                                size_t most, size_t *out)
+                                dpt_cuda_way end, size_t *out)
 {
-    for (*out = 0; *out < most; ++*out) {
+    for (*out = 0; *out < end.rank; ++*out) {
         dpt_cuda_recipe *recipe = NULL;
-        const dpt_status status = dpt_cuda_recipe_create(op->device, convolution, *out, &recipe);
+        const dpt_cuda_way way = {.example = end.example, .rank = *out};
+        const dpt_status status = dpt_cuda_recipe_create(op->device, convolution, way, &recipe);
         if (status == DPT_E_UNSUPPORTED) return DPT_OK;
         DPT_TRY(status);
         dpt_cuda_recipe_destroy(recipe);
@@ -155,7 +162,7 @@ static dpt_status count_recipes(const dpt_op *op, const dpt_cuda_convolution *co
 }
 
 /* First the ways that do all in one pass, and behind them those that do the product alone. */
-static dpt_status open_plans(const dpt_op *op, size_t rank, state *s)
+static dpt_status open_plans(const dpt_op *op, dpt_cuda_way way, state *s)
 {
     const dpt_activation activation = op->desc.u.conv2d.activation;
     const dpt_cuda_convolution product = {.desc = &op->desc, .type = DPT_F32};
@@ -164,22 +171,23 @@ static dpt_status open_plans(const dpt_op *op, size_t rank, state *s)
     all.has_bias = s->is_whole = is_whole(&op->desc);
     all.has_relu = s->is_whole && activation == DPT_ACT_RELU;
     const dpt_status status =
-        dpt_cuda_plans_open(op->device, &all, rank, op->max_samples, &s->plans);
+        dpt_cuda_plans_open(op->device, &all, way, op->max_samples, &s->plans);
     if (status != DPT_E_UNSUPPORTED || !s->is_whole) return status;
     dpt_cuda_plans_close(&s->plans);
     s->is_whole = false;
-    DPT_TRY(count_recipes(op, &all, rank, &n_whole));
-    return dpt_cuda_plans_open(op->device, &product, rank - n_whole, op->max_samples, &s->plans);
+    DPT_TRY(count_recipes(op, &all, way, &n_whole));
+    way.rank -= n_whole;
+    return dpt_cuda_plans_open(op->device, &product, way, op->max_samples, &s->plans);
 }
 
-static dpt_status prepare_float32(dpt_op *op, size_t rank)
+static dpt_status prepare_float32(dpt_op *op, dpt_cuda_way way)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     const bool has_bias = op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS && d->has_bias;
     state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
     op->plan.destroy = destroy;
-    DPT_TRY(open_plans(op, rank, s));
+    DPT_TRY(open_plans(op, way, s));
     DPT_TRY(dpt_cuda_nested_prepare(op, &op->desc, &s->own));
     DPT_TRY(dpt_finish_prepare(op->device, DPT_F32, DPT_F32, &s->finish));
     s->sum_offset = dpt_size_align(larger(s->plans.workspace_bytes, s->own.plan.workspace_bytes));
@@ -195,19 +203,21 @@ static dpt_status prepare_float32(dpt_op *op, size_t rank)
 
 static dpt_status prepare(dpt_op *op, const void *parameters)
 {
-    const size_t rank = *(const size_t *)parameters;
+    const dpt_cuda_way way = *(const dpt_cuda_way *)parameters;
     if (op->max_samples > INT32_MAX)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED, "too many samples for cuDNN");
-    return op->desc.type == DPT_BF16 ? dpt_cuda_conv2d_bf16_prepare(op, rank)
-                                     : prepare_float32(op, rank);
+    return op->desc.type == DPT_BF16 ? dpt_cuda_conv2d_bf16_prepare(op, way)
+                                     : prepare_float32(op, way);
 }
 
-#define OFFER(n)                                                                                   \
+#define OFFER(prefix, samples, n)                                                                  \
     {                                                                                              \
-        .name = "cudnn-" #n, .parameters = &(const size_t){n}, .prepare = prepare                  \
+        .name = prefix #n, .parameters = &(const dpt_cuda_way){samples, n}, .prepare = prepare     \
     }
+#define OFFERS(prefix, samples)                                                                    \
+    OFFER(prefix, samples, 0), OFFER(prefix, samples, 1), OFFER(prefix, samples, 2),               \
+        OFFER(prefix, samples, 3), OFFER(prefix, samples, 4), OFFER(prefix, samples, 5),           \
+        OFFER(prefix, samples, 6), OFFER(prefix, samples, 7)
 
 const dpt_alternative dpt_cuda_conv2d_dnn[] = {
-    OFFER(0), OFFER(1), OFFER(2), OFFER(3),  OFFER(4),  OFFER(5),       OFFER(6),
-    OFFER(7), OFFER(8), OFFER(9), OFFER(10), OFFER(11), {.name = NULL},
-};
+    OFFERS("cudnn-", 128), OFFERS("cudnn1024-", 1024), {.name = NULL}};

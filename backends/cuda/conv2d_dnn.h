@@ -2,10 +2,11 @@
 #ifndef DPT_CUDA_CONV2D_DNN_H
 #define DPT_CUDA_CONV2D_DNN_H
 
+#include "dnn.h"
 #include "operators.h"
 
-/* Prepares a convolution of bfloat16 activations by the rank-th way of cuDNN's, as
+/* Prepares a convolution of bfloat16 activations by a way of cuDNN's, as
    dpt_alternative.prepare. */
-DPT_CHECK_RESULT dpt_status dpt_cuda_conv2d_bf16_prepare(dpt_op *op, size_t rank);
+DPT_CHECK_RESULT dpt_status dpt_cuda_conv2d_bf16_prepare(dpt_op *op, dpt_cuda_way way);
 
 #endif

@@ -201,13 +201,9 @@ static dpt_status wide_backward_data(const dpt_call *call, const dpt_cuda_plan *
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-static dpt_status run(const dpt_call *call)
+static dpt_status run_plan(const dpt_call *call, const dpt_cuda_plan *plan)
 {
-    state *s = call->op->plan.state;
-    const dpt_cuda_plan *plan = NULL;
-    if (call->n_samples > 0)
-        DPT_TRY(dpt_cuda_plans_find(&s->plans, call->stream, call->n_samples, &plan));
-    if (!plan) return dpt_cuda_nested_run(&s->own, call);
+    const state *s = call->op->plan.state;
     switch (call->op->desc.kind) {
     case DPT_OP_CONV2D_FORWARD:
         return s->is_wide ? wide_forward(call, plan) : narrow_forward(call, plan);
@@ -217,9 +213,20 @@ static dpt_status run(const dpt_call *call)
     }
 }
 
+static dpt_status run(const dpt_call *call)
+{
+    state *s = call->op->plan.state;
+    const dpt_cuda_plan *plan = NULL;
+    if (call->n_samples > 0)
+        DPT_TRY(dpt_cuda_plans_find(&s->plans, call->stream, call->n_samples, &plan));
+    /* A plan may be refused as late as when it runs, and has done nothing then. */
+    const dpt_status status = plan ? run_plan(call, plan) : DPT_E_UNSUPPORTED;
+    return status == DPT_E_UNSUPPORTED ? dpt_cuda_nested_run(&s->own, call) : status;
+}
+
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
-static dpt_status open_plans(const dpt_op *op, size_t rank, state *s)
+static dpt_status open_plans(const dpt_op *op, dpt_cuda_way way, state *s)
 {
     const dpt_activation activation = activation_of(&op->desc);
     const bool is_forward = op->desc.kind == DPT_OP_CONV2D_FORWARD;
@@ -232,7 +239,7 @@ static dpt_status open_plans(const dpt_op *op, size_t rank, state *s)
         .has_relu = is_forward && has_relu,
     };
     s->is_wide = !has_relu && activation != DPT_ACT_NONE;
-    return dpt_cuda_plans_open(op->device, s->is_wide ? &wide : &narrow, rank, op->max_samples,
+    return dpt_cuda_plans_open(op->device, s->is_wide ? &wide : &narrow, way, op->max_samples,
                                &s->plans);
 }
 
@@ -277,13 +284,13 @@ static dpt_status prepare_finish(const dpt_op *op, state *s)
                               of_float32 ? DPT_F32 : DPT_BF16, &s->finish);
 }
 
-dpt_status dpt_cuda_conv2d_bf16_prepare(dpt_op *op, size_t rank)
+dpt_status dpt_cuda_conv2d_bf16_prepare(dpt_op *op, dpt_cuda_way way)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
     op->plan.destroy = destroy;
-    DPT_TRY(open_plans(op, rank, s));
+    DPT_TRY(open_plans(op, way, s));
     DPT_TRY(dpt_cuda_nested_prepare(op, &op->desc, &s->own));
     DPT_TRY(dpt_convert_prepare(op->device, &s->convert));
     DPT_TRY(prepare_finish(op, s));

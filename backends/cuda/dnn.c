@@ -11,6 +11,9 @@
 
 dpt_cuda_dnn_functions dpt_cudnn;
 
+/* In a device's detail, where there is none; constant once a device is open. */
+static char without[96] = "no cuDNN";
+
 /* ---- The library ----------------------------------------------------------------------------- */
 
 static bool load(void)
@@ -21,11 +24,12 @@ static bool load(void)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static bool tried;
     static void *library;
-    char problem[128];
+    char problem[128] = "";
     pthread_mutex_lock(&lock);
     if (!tried)
         library = dpt_cuda_library_open(LIBRARY_NAME, symbols, sizeof symbols / sizeof *symbols,
                                         problem, sizeof problem);
+    if (!tried && !library) snprintf(without, sizeof without, "no cuDNN (%.80s)", problem);
     tried = true;
     pthread_mutex_unlock(&lock);
     return library != NULL;
@@ -88,7 +92,7 @@ void dpt_cuda_dnn_close(dpt_cuda_dnn *dnn)
 
 const char *dpt_cuda_dnn_description(const dpt_cuda_dnn *dnn)
 {
-    return dnn ? dnn->description : "no cuDNN";
+    return dnn ? dnn->description : without;
 }
 
 /* ---- Descriptors ----------------------------------------------------------------------------- */

@@ -11,8 +11,9 @@ DPT_CHECK_RESULT dpt_status dpt_cuda_dnn_open(dpt_device *device, dpt_cuda_dnn *
 void dpt_cuda_dnn_close(dpt_cuda_dnn *dnn);                    /* accepts NULL */
 const char *dpt_cuda_dnn_description(const dpt_cuda_dnn *dnn); /* "cuDNN 9.19.0" */
 
-/* "cudnn-0", "cudnn-1", ...: what cuDNN's heuristics offer for a convolution, in their order, of
-   those that are deterministic and round as the device's precision says. */
+/* "cudnn-0", "cudnn-1", ...: what cuDNN's heuristics offer for a convolution of 128 samples, in
+   their order, of those that are deterministic and round as the device's precision says; and
+   "cudnn1024-0", ...: for 1024, for which their order is another. */
 extern const dpt_alternative dpt_cuda_conv2d_dnn[];
 
 /* ---- For conv2d_dnn*.c ----------------------------------------------------------------------- */
@@ -30,10 +31,15 @@ typedef struct dpt_cuda_convolution {
 /* One way of cuDNN's to do a pass, whatever the number of samples. */
 typedef struct dpt_cuda_recipe dpt_cuda_recipe;
 
-/* The rank-th of them.  DPT_E_UNSUPPORTED if there are not so many. */
+/* Which of them: the rank-th that heuristics name for an example's number of samples. */
+typedef struct dpt_cuda_way {
+    size_t example, rank;
+} dpt_cuda_way;
+
+/* DPT_E_UNSUPPORTED if there are not so many. */
 DPT_CHECK_RESULT dpt_status dpt_cuda_recipe_create(dpt_device *device,
                                                    const dpt_cuda_convolution *convolution,
-                                                   size_t rank, dpt_cuda_recipe **out);
+                                                   dpt_cuda_way way, dpt_cuda_recipe **out);
 void dpt_cuda_recipe_destroy(dpt_cuda_recipe *recipe); /* accepts NULL */
 
 /* A recipe for a number of samples. */

@@ -9,7 +9,6 @@ enum {
     MAX_KNOBS = 64,             /* of an engine */
     MAX_NOTES = 32,             /* about an engine */
     STRICT_NAN_PROPAGATION = 9, /* a note that the first versions do not name */
-    EXAMPLE_SAMPLES = 128, /* what heuristics are asked about: ranks must not depend on a call */
 };
 
 /* ---- Recipes --------------------------------------------------------------------------------- */
@@ -144,12 +143,12 @@ static void look_in_mode(search *s, const dpt_dnn_graph *g, cudnnBackendHeurMode
 }
 
 dpt_status dpt_cuda_recipe_create(dpt_device *device, const dpt_cuda_convolution *convolution,
-                                  size_t rank, dpt_cuda_recipe **out)
+                                  dpt_cuda_way way, dpt_cuda_recipe **out)
 {
     dpt_dnn_maker m = {.device = device};
-    search s = {.device = device, .left = rank};
+    search s = {.device = device, .left = way.rank};
     dpt_dnn_graph g = {.x = NULL};
-    dpt_dnn_graph_make(&m, convolution, EXAMPLE_SAMPLES, &g);
+    dpt_dnn_graph_make(&m, convolution, way.example, &g);
     if (m.code == CUDNN_STATUS_SUCCESS) {
         look_in_mode(&s, &g, CUDNN_HEUR_MODE_A);
         if (!s.found) look_in_mode(&s, &g, CUDNN_HEUR_MODE_FALLBACK);
@@ -158,7 +157,8 @@ dpt_status dpt_cuda_recipe_create(dpt_device *device, const dpt_cuda_convolution
     DPT_TRY(dpt_dnn_finish(&m, "a convolution for cuDNN"));
     if (!s.found)
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
-                        "cuDNN has no %zu ways to do this convolution in this precision", rank + 1);
+                        "cuDNN has no %zu ways to do this convolution in this precision",
+                        way.rank + 1);
     dpt_cuda_recipe *recipe = malloc(sizeof *recipe);
     if (!recipe) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a convolution");
     *recipe = s.recipe;

@@ -13,11 +13,11 @@
 enum { MOST_WORKSPACE_BYTES = 1 << 30 };
 
 dpt_status dpt_cuda_plans_open(dpt_device *device, const dpt_cuda_convolution *convolution,
-                               size_t rank, size_t most_samples, dpt_cuda_plans *out)
+                               dpt_cuda_way way, size_t most_samples, dpt_cuda_plans *out)
 {
     const size_t n = most_samples > 0 ? most_samples : 1;
     *out = (dpt_cuda_plans){.device = device, .convolution = *convolution};
-    DPT_TRY(dpt_cuda_recipe_create(device, convolution, rank, &out->recipe));
+    DPT_TRY(dpt_cuda_recipe_create(device, convolution, way, &out->recipe));
     DPT_TRY(dpt_cuda_plan_create(device, convolution, out->recipe, n, &out->kept[0]));
     out->workspace_bytes = out->kept[0].workspace_bytes;
     if (out->workspace_bytes > MOST_WORKSPACE_BYTES)

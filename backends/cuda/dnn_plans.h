@@ -21,7 +21,7 @@ typedef struct dpt_cuda_plans {
    many samples or wants too much memory.  *out, zeroed before, is closed in any case. */
 DPT_CHECK_RESULT dpt_status dpt_cuda_plans_open(dpt_device *device,
                                                 const dpt_cuda_convolution *convolution,
-                                                size_t rank, size_t most_samples,
+                                                dpt_cuda_way way, size_t most_samples,
                                                 dpt_cuda_plans *out);
 void dpt_cuda_plans_close(dpt_cuda_plans *plans); /* zeroed ones too */
 

@@ -2,6 +2,7 @@
 #include "library.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,13 +13,24 @@ static void *open_in(const char *folder, const char *name)
     return n > 0 && (size_t)n < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
 }
 
+/* "libcudnn.so.9: cannot open shared object file", which may be of another that it needs. */
+static void tell(const char *words, const char *name, char *reason, size_t n_bytes)
+{
+    static const char rest[] = ": No such file or directory";
+    const size_t n = words ? strlen(words) : 0, n_rest = sizeof rest - 1;
+    const bool ends = n > n_rest && strcmp(words + n - n_rest, rest) == 0;
+    if (words)
+        snprintf(reason, n_bytes, "%.*s", (int)(ends ? n - n_rest : n), words);
+    else
+        snprintf(reason, n_bytes, "%s", name);
+}
+
 void *dpt_cuda_library_open(const char *name, const dpt_cuda_symbol *symbols, size_t n,
                             char *reason, size_t n_bytes)
 {
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-        const char *words = dlerror();
-        snprintf(reason, n_bytes, "%s", words ? words : name);
+        tell(dlerror(), name, reason, n_bytes);
         library = open_in(DPT_CUDA_LIBRARY_FOLDER, name);
     }
     if (!library) return NULL;

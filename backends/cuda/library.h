@@ -14,7 +14,8 @@ typedef struct dpt_cuda_symbol {
 
 /* Opens a library by its name, through the loader's usual places and then in the folder of the
    toolkit that this was built with, and fills in all n symbols.  NULL if there is none with all of
-   them; *reason, of n_bytes, then says why.  Never closed: these libraries do not bear it. */
+   them; *reason, of n_bytes, then says why, in few words.  Never closed: these libraries do not
+   bear it. */
 void *dpt_cuda_library_open(const char *name, const dpt_cuda_symbol *symbols, size_t n,
                             char *reason, size_t n_bytes);
 

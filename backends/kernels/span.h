@@ -30,7 +30,7 @@
     SPAN_INDEPENDENT for (u64 i = i##_first; i < i##_end; i++)
 
 #define RUN                    1u
-#define FOR_RUNS(first, count) FOR_ELEMENTS (first, count)
+#define FOR_RUNS(first, count) FOR_ELEMENTS(first, count)
 
 #else
 

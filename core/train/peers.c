@@ -58,7 +58,7 @@ static void describe(const dpt_trainer *t, size_t i, dpti_peer *peer)
     snprintf(peer->alias, sizeof peer->alias, "%s", d.alias);
     snprintf(peer->backend, sizeof peer->backend, "%s", d.backend);
     snprintf(peer->name, sizeof peer->name, "%s", d.name);
-    snprintf(peer->detail, sizeof peer->detail, "%.127s", d.detail);
+    snprintf(peer->detail, sizeof peer->detail, "%s", d.detail);
     memcpy(peer->uuid, t->devices->devices[i]->info.uuid, sizeof peer->uuid);
     memcpy(peer->pci_id, t->devices->devices[i]->info.pci_id, sizeof peer->pci_id);
     if (!t->processes) return;

@@ -15,7 +15,7 @@ enum { DPTI_PEER_BYTES = 128 };
 /* A device of any process. */
 typedef struct dpti_peer {
     char id[DPTI_ID_BYTES], alias[DPTI_ID_BYTES];
-    char backend[DPTI_ID_BYTES], name[DPTI_PEER_BYTES], detail[DPTI_PEER_BYTES];
+    char backend[DPTI_ID_BYTES], name[DPTI_PEER_BYTES], detail[DPT_DETAIL_BYTES];
     char host[DPTI_ID_BYTES];
     unsigned char uuid[16]; /* of the hardware; this and its PCI id as dpt_device_info has them */
     char pci_id[16];

@@ -263,16 +263,16 @@ struct dpt_cuda_recipe {
     bool has_plan;
 };
 
-dpt_status dpt_cuda_recipe_create(dpt_device *device, const dpt_cuda_convolution *c, size_t rank,
-                                  dpt_cuda_recipe **out)
+dpt_status dpt_cuda_recipe_create(dpt_device *device, const dpt_cuda_convolution *c,
+                                  dpt_cuda_way way, dpt_cuda_recipe **out)
 {
-    if (rank >= STAND_IN_WAYS)
+    if (way.rank >= STAND_IN_WAYS)
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "there are %d ways", STAND_IN_WAYS);
     if (c->has_relu && !c->has_bias)
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "a ReLU without a bias");
     dpt_cuda_recipe *recipe = malloc(sizeof *recipe);
     if (!recipe) return no_memory(device);
-    *recipe = (dpt_cuda_recipe){.rank = rank};
+    *recipe = (dpt_cuda_recipe){.rank = way.rank};
     *out = recipe;
     return DPT_OK;
 }

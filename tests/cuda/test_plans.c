@@ -151,7 +151,8 @@ static finding check_pass(test *t, const dpt_cuda_convolution *convolution)
     dpt_status status = DPT_OK;
     for (; f.n_recipes < MOST_RECIPES; f.n_recipes++) {
         dpt_cuda_recipe *recipe = NULL;
-        status = dpt_cuda_recipe_create(device, convolution, f.n_recipes, &recipe);
+        const dpt_cuda_way way = {.example = 128, .rank = f.n_recipes};
+        status = dpt_cuda_recipe_create(device, convolution, way, &recipe);
         if (status != DPT_OK) break;
         if (f.n_recipes < TRIED_RECIPES) make_plans(device, convolution, recipe, &f);
         dpt_cuda_recipe_destroy(recipe);

@@ -26,16 +26,17 @@ static const char *pass_name(dpt_op_kind kind)
     }
 }
 
-/* Bias and activation cost all alternatives alike, but where a library's ways with bfloat16 are
-   counted anew for each that it fuses. */
+/* What follows costs all alternatives alike, but a library's ways are counted anew for each thing
+   that they do in the same pass: bias, ReLU, and in bfloat16, the mask. */
 static void write_key(const dpt_op *op, char key[KEY_BYTES])
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     const bool forward = op->desc.kind == DPT_OP_CONV2D_FORWARD;
+    const dpt_activation activation = forward ? d->activation : d->input_activation;
     char type[40] = "";
-    if (op->desc.type == DPT_BF16)
-        snprintf(type, sizeof type, ", bfloat16, activation %d%s",
-                 (int)(forward ? d->activation : d->input_activation),
+    if (op->desc.type == DPT_BF16 || (forward && d->has_bias))
+        snprintf(type, sizeof type, "%s, activation %d%s",
+                 op->desc.type == DPT_BF16 ? ", bfloat16" : "", (int)activation,
                  forward && d->has_bias ? ", bias" : "");
     snprintf(key, KEY_BYTES,
              "conv2d %s %zux%zux%zu to %zu, %zux%zu, stride %zux%zu, pad %zux%zu, "

@@ -84,7 +84,8 @@ static dpt_status prepare_matrices(dpt_op *op, linear *state)
     state->a = place_matrix(op, p.a_type, size_of_a(&op->desc, &p));
     state->b = place_matrix(op, p.b_type, size_of_b(&p));
     state->c = place_matrix(op, p.c_type, dpt_size_mul(p.m, p.n));
-    if (p.c_type == DPT_BF16) DPT_TRY(dpt_finish_prepare(op->device, DPT_BF16, DPT_F32, &state->finish));
+    if (p.c_type == DPT_BF16)
+        DPT_TRY(dpt_finish_prepare(op->device, DPT_BF16, DPT_F32, &state->finish));
     return dpt_convert_prepare(op->device, &state->convert);
 }
 
