@@ -1,9 +1,11 @@
 /* The test kit's runner, checks and random numbers (harness.h). */
 #include "harness.h"
 
+#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
@@ -174,6 +176,28 @@ bool test_list_has(const char *list, const char *name)
         list += n + (list[n] == ',');
     }
     return false;
+}
+
+/* ---- Locales --------------------------------------------------------------------------------- */
+
+/* localedef complains of the categories that are missing, and makes it all the same. */
+static void make_comma_locale(void)
+{
+    FILE *to = fopen("comma.source", "w");
+    if (!to) return;
+    fputs("LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \"\"\ngrouping -1\nEND LC_NUMERIC\n", to);
+    if (fclose(to) != 0) return;
+    if (system("localedef -c -i comma.source ./comma >/dev/null 2>&1") >= 0)
+        setenv("LOCPATH", ".", 1);
+}
+
+bool test_set_comma_locale(void)
+{
+    static const char *const installed[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "fr_FR"};
+    for (size_t i = 0; i < sizeof installed / sizeof *installed; i++)
+        if (setlocale(LC_ALL, installed[i])) return true;
+    make_comma_locale();
+    return setlocale(LC_ALL, "comma") != NULL;
 }
 
 /* ---- Random numbers -------------------------------------------------------------------------- */

@@ -90,6 +90,11 @@ DPT_PRINTF(2, 3) void test_skip(test *t, const char *format, ...);
 /* Whether a list of names, separated by commas, has this one: $DPTRAIN_TEST_REQUIRE. */
 bool test_list_has(const char *list, const char *name);
 
+/* Sets a locale whose decimal point is a comma: one that is installed, or one
+   that localedef makes in the current folder.  false: neither is to be had.  setlocale(LC_ALL, "C")
+   takes it back. */
+bool test_set_comma_locale(void);
+
 /* Random numbers, the same on every machine (splitmix64). */
 typedef struct test_random {
     uint64_t state;

@@ -37,10 +37,16 @@ char *dpti_strdup(const char *text);
 char *dpti_strndup(const char *text, size_t length);
 /* An allocated printf; NULL without memory. */
 DPT_PRINTF(1, 2) char *dpti_format(const char *format, ...);
+/* snprintf and vsnprintf of what goes into files or is compared with it: a decimal point is '.',
+   whatever locale the program has set. */
+DPT_PRINTF(3, 4) int dpti_print(char *out, size_t n_bytes, const char *format, ...);
+DPT_PRINTF(3, 0)
+int dpti_print_args(char *out, size_t n_bytes, const char *format, va_list args);
 /* The word of a NULL-terminated list that is nearest to `word` by edit distance (with
    transpositions), or NULL if none is near enough to be meant. */
 const char *dpti_nearest(const char *word, const char *const *known);
-/* Whole-string parses, no white space, no sign: false if it is not a number or out of range. */
+/* Whole-string parses, no white space, no sign, with a decimal '.' whatever the locale: false if it
+   is not a number or out of range. */
 DPT_CHECK_RESULT bool dpti_parse_size(const char *text, size_t min, size_t max, size_t *out);
 DPT_CHECK_RESULT bool dpti_parse_real(const char *text, double min, double max, double *out);
 /* "64M", "2G", "1024": a number of bytes with an optional factor K, M, G, T (powers of 1024). */

@@ -3,6 +3,7 @@
 #include "dptrain.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,51 @@ char *dpti_format(const char *format, ...)
     vsnprintf(text, (size_t)length + 1, format, args);
     va_end(args);
     return text;
+}
+
+/* ---- The "C" locale ------------------------------------------------------------------------- */
+
+/* The calling thread's locale, while it is in "C". */
+typedef struct locales {
+    locale_t plain, before;
+} locales;
+
+/* "C" is always there; without memory for it the thread stays where it is. */
+static locales enter_plain(void)
+{
+    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    return (locales){.plain = plain, .before = uselocale(plain)};
+}
+
+static void leave_plain(const locales *l)
+{
+    uselocale(l->before);
+    if (l->plain) freelocale(l->plain);
+}
+
+int dpti_print_args(char *out, size_t n_bytes, const char *format, va_list args)
+{
+    const locales l = enter_plain();
+    const int length = vsnprintf(out, n_bytes, format, args);
+    leave_plain(&l);
+    return length;
+}
+
+int dpti_print(char *out, size_t n_bytes, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const int length = dpti_print_args(out, n_bytes, format, args);
+    va_end(args);
+    return length;
+}
+
+static double read_real(const char *text, char **end)
+{
+    const locales l = enter_plain();
+    const double value = strtod(text, end);
+    leave_plain(&l);
+    return value;
 }
 
 /* ---- Suggestions ----------------------------------------------------------------------------- */
@@ -128,7 +174,7 @@ bool dpti_parse_real(const char *text, double min, double max, double *out)
     if (!(text[0] >= '0' && text[0] <= '9') && text[0] != '.') return false;
     if (strspn(text, "0123456789.eE+-") != strlen(text)) return false;
     char *end;
-    const double value = strtod(text, &end);
+    const double value = read_real(text, &end);
     if (*end || end == text || !(value >= min && value <= max)) return false;
     *out = value;
     return true;

@@ -71,7 +71,7 @@ DPT_PRINTF(3, 4) static void add(facts *f, const char *name, const char *format,
     va_list args;
     va_start(args, format);
     snprintf(f->items[f->n].name, FACT_BYTES, "%s", name);
-    vsnprintf(f->items[f->n].value, FACT_BYTES, format, args);
+    dpti_print_args(f->items[f->n].value, FACT_BYTES, format, args);
     va_end(args);
     f->n++;
 }

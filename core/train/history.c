@@ -111,8 +111,8 @@ dpt_status dpti_history_plot(const dpti_history *history, const dpt_trainer *tra
     else
         snprintf(steps, sizeof steps, "steps %zu to %zu", h->steps_before + 1,
                  h->steps_before + h->n_steps);
-    snprintf(subtitle, sizeof subtitle, "batch %zu, learning rate %g, %s, %.0f images/s",
-             dpti_step_samples(t), (double)t->lr, steps, images_per_second);
+    dpti_print(subtitle, sizeof subtitle, "batch %zu, learning rate %g, %s, %.0f images/s",
+               dpti_step_samples(t), (double)t->lr, steps, images_per_second);
     char *title = dpti_format("%s on %s", t->model->name, t->data->name);
     const dpti_plot plot = {.title = title ? title : t->model->name,
                             .subtitle = subtitle,

@@ -20,7 +20,7 @@ void dpti_settings_add(dpti_settings *settings, const char *key, const char *for
     dpti_setting *s = &settings->list[settings->n++];
     va_list args;
     va_start(args, format);
-    vsnprintf(s->text, sizeof s->text, format, args);
+    dpti_print_args(s->text, sizeof s->text, format, args);
     va_end(args);
     snprintf(s->key, sizeof s->key, "%s", key);
     /* Names of models and data may be anything; JSON is UTF-8. */

@@ -2,6 +2,7 @@
    too large for a text, the layers and the data, goes in as a CRC-32. */
 #include "train/settings.h"
 
+#include "base/base.h"
 #include "train/trainer.h"
 
 #include <libdeflate.h>
@@ -31,13 +32,13 @@ static void describe_operation(const dpt_model *m, const dpti_node *node, char *
                  pool->kernel_w, pool->stride_h, pool->stride_w, pool->pad_h, pool->pad_w);
         break;
     case DPTI_NODE_ACTIVATE: snprintf(text, n, "%d", (int)node->forward.u.activation.kind); break;
-    case DPTI_NODE_DROPOUT: snprintf(text, n, "%.9g", (double)node->forward.u.dropout.p); break;
+    case DPTI_NODE_DROPOUT: dpti_print(text, n, "%.9g", (double)node->forward.u.dropout.p); break;
     case DPTI_NODE_BATCH_NORM:
-        snprintf(text, n, "%.9g %.9g", (double)node->forward.u.batch_norm.epsilon,
-                 (double)m->parameters[node->mean].momentum);
+        dpti_print(text, n, "%.9g %.9g", (double)node->forward.u.batch_norm.epsilon,
+                   (double)m->parameters[node->mean].momentum);
         break;
     case DPTI_NODE_LAYER_NORM:
-        snprintf(text, n, "%.9g", (double)node->forward.u.layer_norm.epsilon);
+        dpti_print(text, n, "%.9g", (double)node->forward.u.layer_norm.epsilon);
         break;
     case DPTI_NODE_INPUT:
     case DPTI_NODE_LINEAR:

@@ -6,6 +6,7 @@
 #include "train/keeper.h"
 #include "train/support.h"
 
+#include <locale.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -277,6 +278,34 @@ static void a_state_goes_on_exactly(test *t)
         close_training(&b);
         close_training(&a);
     }
+}
+
+/* A program whose decimal point is a comma takes the same options, and reads the state that another
+   one has written, and the other way. */
+static void states_know_no_locale(test *t)
+{
+    static const char devices[] = "cpu:threads=1,cpu:threads=1:throttle=1.5";
+    training plain, commas;
+    dpt_trainer_options fractions = sgd;
+    fractions.split = "2.5:1";
+    fractions.init = "normal:0.1";
+    if (!test_set_comma_locale()) SKIP("no locale with a decimal comma, and no localedef");
+    const bool made = opened(t, devices, &fractions, &commas);
+    setlocale(LC_ALL, "C");
+    if (opened(t, devices, &fractions, &plain) && made) {
+        make_steps(t, &plain, 7);
+        CHECK_OK(dpt_trainer_save_state(plain.trainer, "state.safetensors"));
+        CHECK(test_set_comma_locale());
+        CHECK_OK(dpt_trainer_load_state(commas.trainer, "state.safetensors"));
+        check_same(t, &plain, &commas);
+        make_steps(t, &commas, 2);
+        CHECK_OK(dpt_trainer_save_state(commas.trainer, "state.safetensors"));
+        setlocale(LC_ALL, "C");
+        CHECK_OK(dpt_trainer_load_state(plain.trainer, "state.safetensors"));
+        check_same(t, &plain, &commas);
+    }
+    close_training(&plain);
+    close_training(&commas);
 }
 
 /* Another mix makes the same steps but for rounding. */
@@ -729,6 +758,7 @@ int main(int argc, char **argv)
         {"patience goes on", patience_goes_on},
         {"a state goes on exactly", a_state_goes_on_exactly},
         {"batches of before count", batches_of_before_count},
+        {"states know no locale", states_know_no_locale},
         {"another mix goes on", another_mix_goes_on},
         {"the balance goes on", the_balance_goes_on},
         {"damage is never loaded", damage_is_never_loaded},

@@ -2,6 +2,7 @@
 #include "base/base.h"
 #include "harness.h"
 
+#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +142,24 @@ static void seconds_with_units(test *t)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         if (!CHECK(!dpti_parse_seconds(wrong[i], 10, &out))) FAIL("'%s' was read", wrong[i]);
     CHECK_NEAR(out, 10, 0);
+}
+
+static void numbers_know_no_locale(test *t)
+{
+    double real = 0, seconds = 0, with_comma = 0;
+    char printed[16], by_program[16];
+    if (!test_set_comma_locale()) SKIP("no locale with a decimal comma, and no localedef");
+    const bool read_real = dpti_parse_real("0.25", 0, 10, &real);
+    const bool read_seconds = dpti_parse_seconds("2.5ms", 10, &seconds);
+    const bool read_comma = dpti_parse_real("0,25", 0, 10, &with_comma);
+    dpti_print(printed, sizeof printed, "%s %.9g", "a", 0.5);
+    snprintf(by_program, sizeof by_program, "%g", 0.5);
+    setlocale(LC_ALL, "C");
+    CHECK(read_real && real == 0.25);
+    CHECK(read_seconds && seconds == 2.5e-3);
+    CHECK(!read_comma);
+    CHECK_TEXT(printed, "a 0.5");
+    CHECK_TEXT(by_program, "0,5"); /* the program's locale is as it was */
 }
 
 static void environment_is_never_empty(test *t)
@@ -315,6 +334,7 @@ int main(int argc, char **argv)
         {"whole_reals_only", whole_reals_only},
         {"bytes_with_units", bytes_with_units},
         {"seconds_with_units", seconds_with_units},
+        {"numbers_know_no_locale", numbers_know_no_locale},
         {"environment_is_never_empty", environment_is_never_empty},
         {"philox_known_answers", philox_known_answers},
         {"sequences_are_keyed", sequences_are_keyed},
