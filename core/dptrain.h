@@ -294,6 +294,9 @@ typedef struct dpt_norm_options {
     dpt_activation activation;
 } dpt_norm_options;
 
+/* A model's name and those of its layers stand in checkpoints and in messages: UTF-8 without
+   control characters (DPT_E_INVALID), and a layer's is of at most 120 bytes and begins neither with
+   "optimizer.velocity.", "optimizer.squares." nor "owed.": so do a checkpoint's other tensors. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_model_create(dpt_context *context, const char *name,
                                                      dpt_model **out);
 DPT_API void dpt_model_destroy(dpt_model *model);

@@ -42,6 +42,12 @@ DPT_PRINTF(1, 2) char *dpti_format(const char *format, ...);
 DPT_PRINTF(3, 4) int dpti_print(char *out, size_t n_bytes, const char *format, ...);
 DPT_PRINTF(3, 0)
 int dpti_print_args(char *out, size_t n_bytes, const char *format, va_list args);
+/* The bytes of the UTF-8 character that a text begins with, and its code point; 0 if it begins with
+   none, as at its end. */
+size_t dpti_character(const char *text, uint32_t *code);
+/* How many bytes of a text stand before its end, or before the first that is a control character or
+   no UTF-8: what is no part of a line for a person, or of JSON. */
+size_t dpti_plain_bytes(const char *text);
 /* The word of a NULL-terminated list that is nearest to `word` by edit distance (with
    transpositions), or NULL if none is near enough to be meant. */
 const char *dpti_nearest(const char *word, const char *const *known);

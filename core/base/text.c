@@ -1,4 +1,4 @@
-/* Copies, formats, spelling suggestions and strict number parsing. */
+/* Copies, formats, characters, spelling suggestions and strict number parsing. */
 #include "base/base.h"
 #include "dptrain.h"
 
@@ -80,6 +80,39 @@ static double read_real(const char *text, char **end)
     const double value = strtod(text, end);
     leave_plain(&l);
     return value;
+}
+
+/* ---- Characters ------------------------------------------------------------------------------ */
+
+size_t dpti_character(const char *text, uint32_t *code)
+{
+    static const uint32_t smallest[] = {[2] = 0x80, [3] = 0x800, [4] = 0x10000};
+    const unsigned char *c = (const unsigned char *)text;
+    *code = c[0];
+    if (c[0] < 0x80) return c[0] ? 1 : 0;
+    if (c[0] < 0xc2 || c[0] > 0xf4) return 0;
+    const size_t n = c[0] >= 0xf0 ? 4 : c[0] >= 0xe0 ? 3 : 2;
+    *code &= 0x7fu >> n;
+    for (size_t i = 1; i < n; i++) {
+        if ((c[i] & 0xc0) != 0x80) return 0;
+        *code = *code << 6 | (c[i] & 0x3fu);
+    }
+    const bool surrogate = *code >= 0xd800 && *code <= 0xdfff;
+    return *code < smallest[n] || *code > 0x10ffff || surrogate ? 0 : n;
+}
+
+static bool is_control(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0);
+}
+
+size_t dpti_plain_bytes(const char *text)
+{
+    size_t n = 0;
+    uint32_t code;
+    for (size_t more; (more = dpti_character(text + n, &code)) > 0 && !is_control(code);)
+        n += more;
+    return n;
 }
 
 /* ---- Suggestions ----------------------------------------------------------------------------- */

@@ -97,6 +97,33 @@ size_t dpti_build_parameter(dpt_model *model, const char *layer, const char *suf
     return model->n_parameters - 1;
 }
 
+/* Whether parameters of this name would be taken for what a checkpoint has of others. */
+static bool is_taken(const char *name)
+{
+    static const char *const prefixes[] = {DPTI_VELOCITY_PREFIX, DPTI_SQUARES_PREFIX,
+                                           DPTI_OWED_PREFIX};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return true;
+    return false;
+}
+
+/* Whether a checkpoint can hold it. */
+static bool can_be_saved(dpt_model *model, const char *name)
+{
+    const size_t n_plain = dpti_plain_bytes(name);
+    if (name[n_plain])
+        (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID,
+                              "model %s: byte %zu of the name of layer %zu is a control character "
+                              "or not UTF-8; choose another name",
+                              model->name, n_plain + 1, model->n_nodes);
+    else if (is_taken(name))
+        (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID,
+                              "model %s: no layer can be called %s: a checkpoint has tensors of "
+                              "its own that begin so; choose another name",
+                              model->name, name);
+    return model->status == DPT_OK;
+}
+
 bool dpti_name_is_new(dpt_model *model, const char *name)
 {
     if (!name || !*name || strlen(name) > DPTI_MAX_LAYER_NAME) {
@@ -105,6 +132,7 @@ bool dpti_name_is_new(dpt_model *model, const char *name)
                               DPTI_MAX_LAYER_NAME);
         return false;
     }
+    if (!can_be_saved(model, name)) return false;
     for (size_t i = 0; i < model->n_nodes; i++) {
         if (strcmp(model->nodes[i].name, name) != 0) continue;
         (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID, "model %s: two layers are called %s",

@@ -21,7 +21,8 @@ dpti_node dpti_node_over(dpti_node_kind kind, const char *name, dpt_value x);
    SIZE_MAX after a failure. */
 size_t dpti_build_parameter(dpt_model *model, const char *layer, const char *suffix,
                             dpti_parameter parameter);
-/* Each of these four is false after a failure, which names the layer. */
+/* Each of these four is false after a failure, which names the layer.  A new name is no other
+   layer's, and one that a checkpoint can hold. */
 bool dpti_name_is_new(dpt_model *model, const char *name);
 bool dpti_has_options(dpt_model *model, const char *layer, const void *options);
 /* Validates the layer's operator as dispatch will, so that a mistake names the layer. */

@@ -10,6 +10,12 @@
 dpt_status dpt_model_create(dpt_context *context, const char *name, dpt_model **out)
 {
     if (!name || !*name) return dpt_fail(context, DPT_E_INVALID, "a model needs a name");
+    const size_t n_plain = dpti_plain_bytes(name);
+    if (name[n_plain])
+        return dpt_fail(context, DPT_E_INVALID,
+                        "byte %zu of a model's name is a control character or not UTF-8; choose "
+                        "another name",
+                        n_plain + 1);
     dpt_model *model = calloc(1, sizeof *model);
     if (model) model->name = dpti_strdup(name);
     if (!model || !model->name) {

@@ -1,6 +1,8 @@
 /* SVG text, numbers and axes. */
 #include "io/svg.h"
 
+#include "base/base.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,20 +46,10 @@ void dpti_svg_free(dpti_svg *svg)
 /* The bytes of the UTF-8 character that begins here, if XML may contain it; else 0. */
 static size_t character_bytes(const char *text)
 {
-    const unsigned char *c = (const unsigned char *)text;
-    if (c[0] < 0x80) return c[0] >= 0x20 || c[0] == '\t' || c[0] == '\n' ? 1 : 0;
-    const size_t n = c[0] >= 0xf0 ? 4 : c[0] >= 0xe0 ? 3 : 2;
-    if (c[0] < 0xc2 || c[0] > 0xf4) return 0;
-    uint32_t code = c[0] & (0x7fu >> n);
-    for (size_t i = 1; i < n; i++) {
-        if ((c[i] & 0xc0) != 0x80) return 0;
-        code = code << 6 | (c[i] & 0x3fu);
-    }
-    static const uint32_t smallest[] = {[2] = 0x80, [3] = 0x800, [4] = 0x10000};
-    const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-    if (code < smallest[n] || code > 0x10ffff || surrogate || code == 0xfffe || code == 0xffff)
-        return 0;
-    return n;
+    uint32_t code;
+    const size_t n = dpti_character(text, &code);
+    const bool control = code < 0x20 && code != '\t' && code != '\n';
+    return control || code == 0xfffe || code == 0xffff ? 0 : n;
 }
 
 void dpti_svg_escape(dpti_svg *svg, const char *text)

@@ -8,8 +8,6 @@
 
 /* PyTorch's batch-norm counts the batches that it has seen, as a 64-bit integer. */
 static const char counter_suffix[] = ".num_batches_tracked";
-static const char velocity_prefix[] = "optimizer.velocity.",
-                  squares_prefix[] = "optimizer.squares.", owed_prefix[] = "owed.";
 
 static dpt_status no_memory(dpt_error *error)
 {
@@ -86,12 +84,13 @@ dpt_status dpti_tensors_add_weights(dpti_tensors *tensors, float *flat, int64_t 
 
 char *dpti_optimizer_tensor(size_t number, const char *parameter)
 {
-    return dpti_format("%s%s", number == DPT_SQUARES ? squares_prefix : velocity_prefix, parameter);
+    return dpti_format("%s%s", number == DPT_SQUARES ? DPTI_SQUARES_PREFIX : DPTI_VELOCITY_PREFIX,
+                       parameter);
 }
 
 char *dpti_owed_tensor(size_t number, const char *parameter)
 {
-    return dpti_format("%s%zu.%s", owed_prefix, number, parameter);
+    return dpti_format(DPTI_OWED_PREFIX "%zu.%s", number, parameter);
 }
 
 dpt_status dpti_tensors_add_state(dpti_tensors *tensors, dpti_state_name *name_of, size_t number,
@@ -129,15 +128,15 @@ bool dpti_is_counter(const dpt_model *model, const dpti_tensor *tensor)
 /* What stands behind "owed.R.", else NULL. */
 static const char *behind_owed(const char *name)
 {
-    const size_t n = strlen(owed_prefix);
-    if (strncmp(name, owed_prefix, n) != 0) return NULL;
+    const size_t n = strlen(DPTI_OWED_PREFIX);
+    if (strncmp(name, DPTI_OWED_PREFIX, n) != 0) return NULL;
     const size_t digits = strspn(name + n, "0123456789");
     return digits > 0 && name[n + digits] == '.' ? name + n + digits + 1 : NULL;
 }
 
 bool dpti_is_state(const dpt_model *model, const dpti_tensor *tensor)
 {
-    const char *const prefixes[] = {velocity_prefix, squares_prefix};
+    const char *const prefixes[] = {DPTI_VELOCITY_PREFIX, DPTI_SQUARES_PREFIX};
     const char *owed = behind_owed(tensor->name);
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         const size_t n = strlen(prefixes[i]);

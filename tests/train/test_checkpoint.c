@@ -340,12 +340,49 @@ static void tensors_by_name(test *t)
     close_training(&plain);
 }
 
+/* A linear layer of this name; the status with which the model is finished. */
+static dpt_status finish_with(dpt_context *context, const char *model, const char *layer)
+{
+    dpt_model *m = NULL;
+    DPT_TRY(dpt_model_create(context, model, &m));
+    const dpt_value x = dpt_flatten(m, dpt_input(m, 2, 2, 1));
+    const dpt_status status =
+        dpt_model_finish(m, dpt_linear(m, x, layer, &(dpt_linear_options){.out = 2}));
+    dpt_model_destroy(m);
+    return status;
+}
+
+static void names_can_be_saved(test *t)
+{
+    const setting *s = t->user;
+    static const char *const right[] = {"fc", "couche \xc3\xa9t\xc3\xa9", "optimizer.momentum.fc",
+                                        "owed"};
+    static const char *const wrong[] = {
+        "two\nlines",       "\033[31mred",           "no \xff UTF-8",
+        "next\xc2\x85line", "optimizer.velocity.fc", "optimizer.squares.fc",
+        "owed.0.fc"};
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++)
+        CHECK_OK(finish_with(s->context, right[i], right[i]));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const bool layers_only = i >= 4; /* a model may well be called so */
+        if (!CHECK_STATUS(finish_with(s->context, "m", wrong[i]), DPT_E_INVALID))
+            FAIL("layer \"%s\"", wrong[i]);
+        CHECK_CONTAINS(dpt_error_message(s->context), "choose another name");
+        if (!CHECK_STATUS(finish_with(s->context, wrong[i], "fc"),
+                          layers_only ? DPT_OK : DPT_E_INVALID))
+            FAIL("model \"%s\"", wrong[i]);
+    }
+    CHECK_STATUS(finish_with(s->context, "two\nlines", "fc"), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(s->context), "byte 4 of a model's name");
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"the file is as PyTorch has it", the_file_is_as_pytorch_has_it},
         {"loading gives what was saved", loading_gives_what_was_saved},
         {"loading resets the optimizer", loading_resets_the_optimizer},
+        {"names can be saved", names_can_be_saved},
         {"other files are refused", other_files_are_refused},
         {"counters may be missing", counters_may_be_missing},
         {"tensors by name", tensors_by_name},

@@ -51,6 +51,47 @@ static void copies_and_formats(test *t)
     free(whole);
 }
 
+static void characters_are_utf8(test *t)
+{
+    static const struct {
+        const char *text;
+        size_t n_bytes, n_plain; /* of the first character; of all that are plain */
+        uint32_t code;
+    } cases[] = {
+        {"", 0, 0, 0},
+        {"ab", 1, 2, 'a'},
+        {"a\nb", 1, 1, 'a'},
+        {"\033[1m", 1, 0, 033},
+        {"\x7f", 1, 0, 0x7f},
+        {"\xc2\x85", 2, 0, 0x85}, /* next line */
+        {"\xc2\xa0", 2, 2, 0xa0},
+        {"\xc3\xa9t\xc3\xa9", 2, 5, 0xe9},
+        {"\xe2\x82\xac\t", 3, 3, 0x20ac},
+        {"\xf0\x9f\x98\x80", 4, 4, 0x1f600},
+        {"\xf4\x8f\xbf\xbf", 4, 4, 0x10ffff},
+    };
+    static const char *const wrong[] = {"\x80",
+                                        "\xc3",
+                                        "\xc3(",
+                                        "\xc0\xaf",
+                                        "\xe0\x80\xaf",
+                                        "\xed\xa0\x80",
+                                        "\xe2\x82",
+                                        "\xf0\x80\x80\xaf",
+                                        "\xf4\x90\x80\x80",
+                                        "\xf5\x80\x80\x80",
+                                        "\xff"};
+    uint32_t code;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_SIZE(dpti_character(cases[i].text, &code), cases[i].n_bytes);
+        CHECK_SIZE(code, cases[i].code);
+        CHECK_SIZE(dpti_plain_bytes(cases[i].text), cases[i].n_plain);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (!CHECK(dpti_character(wrong[i], &code) == 0 && dpti_plain_bytes(wrong[i]) == 0))
+            FAIL("number %zu is taken for UTF-8", i);
+}
+
 static void nearest_words(test *t)
 {
     static const char *const known[] = {"lenet", "linear", "mlp", "resnet18", NULL};
@@ -329,6 +370,7 @@ int main(int argc, char **argv)
         {"sizes_overflow", sizes_overflow},
         {"allocates_aligned", allocates_aligned},
         {"copies_and_formats", copies_and_formats},
+        {"characters_are_utf8", characters_are_utf8},
         {"nearest_words", nearest_words},
         {"whole_sizes_only", whole_sizes_only},
         {"whole_reals_only", whole_reals_only},
