@@ -833,8 +833,8 @@ typedef struct dpt_fit_result {
    at the trainer's learning rate, which is in force again afterwards.  An epoch that a limit cuts
    short is evaluated too.  Files are opened before the first step: DPT_E_IO for a log, plot,
    trace or checkpoint that cannot be written.  DPT_E_INVALID: two of them in one file, patience
-   without validation, a schedule that must know the number of steps and cannot, data that do not
-   fit the model.  After a failure nothing is in flight.
+   without validation, a time that is negative or no number, a schedule that must know the number of
+   steps and cannot, data that do not fit the model.  After a failure nothing is in flight.
 
    Checkpoints are written in the background from a copy in host memory, atomically, one at a time:
    where the disk is slower than `checkpoint_every` asks, there are fewer.  Older ones are deleted

@@ -49,10 +49,19 @@ dpt_status dpti_fit_check_course(dpti_fit *f)
     return DPT_OK;
 }
 
+/* 0, which is none, or more. */
+static dpt_status check_seconds(const dpti_fit *f, const char *what, double seconds)
+{
+    if (seconds >= 0) return DPT_OK; /* no NaN */
+    return dpt_fail(f->context, DPT_E_INVALID, "%s of %g s is not 0 or more", what, seconds);
+}
+
 /* What can be known to be wrong before the first step. */
 static dpt_status check(dpti_fit *f)
 {
     const dpt_fit_options *o = f->options;
+    DPT_TRY(check_seconds(f, "a time limit", o->max_seconds));
+    DPT_TRY(check_seconds(f, "an interval of checkpoints", o->checkpoint_every.seconds));
     if (o->patience > 0 && !o->validation)
         return dpt_fail(f->context, DPT_E_INVALID,
                         "patience needs validation data, whose loss tells when to end");

@@ -276,6 +276,10 @@ static void refuses_before_the_first_step(test *t)
         const char *words;
     } cases[] = {
         {{.patience = 3}, "patience needs validation data"},
+        {{.max_seconds = -1}, "a time limit of -1 s"},
+        {{.max_seconds = NAN}, "a time limit of nan s"},
+        {{.checkpoint_every = {.seconds = -0.5}}, "an interval of checkpoints of -0.5 s"},
+        {{.checkpoint_every = {.seconds = NAN}}, "an interval of checkpoints of nan s"},
         {{.max_seconds = 5, .schedule = {.kind = DPT_SCHEDULE_COSINE}},
          "the cosine schedule must know how many steps"},
         {{.max_seconds = 5, .schedule = {.kind = DPT_SCHEDULE_ONECYCLE}},
