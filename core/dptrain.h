@@ -829,12 +829,22 @@ typedef struct dpt_fit_result {
     size_t stopped_by;
 } dpt_fit_result;
 
+/* Calls on the trainer from within `progress` and `notice`, by the thread that called dpt_fit. What
+   the trainer knows of itself may be asked (its devices, plan, operations, reports, steps,
+   in_flight, feedback_bytes), and with `epoch` set also what its devices hold:
+   dpt_trainer_evaluate, predict, get and save, with several processes by all of them.  Otherwise
+   these are DPT_E_STATE; everywhere so are dpt_trainer_step, submit, collect, set, set_lr, load,
+   load_state, save_state, and dpt_fit itself; dpt_trainer_next_event finds nothing, since
+   `progress` is told.  What fails there fails the call alone.  Nothing that dpt_fit uses is
+   destroyed there. */
+
 /* Trains with submit and collect, keeping two steps in flight.  The schedule starts with the call,
    at the trainer's learning rate, which is in force again afterwards.  An epoch that a limit cuts
    short is evaluated too.  Files are opened before the first step: DPT_E_IO for a log, plot,
    trace or checkpoint that cannot be written.  DPT_E_INVALID: two of them in one file, patience
    without validation, a time that is negative or no number, a schedule that must know the number of
-   steps and cannot, data that do not fit the model.  After a failure nothing is in flight.
+   steps and cannot, data that do not fit the model.  DPT_E_STATE: with steps in flight, or from
+   within dpt_fit.  After a failure nothing is in flight.
 
    Checkpoints are written in the background from a copy in host memory, atomically, one at a time:
    where the disk is slower than `checkpoint_every` asks, there are fewer.  Older ones are deleted

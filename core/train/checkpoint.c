@@ -157,7 +157,7 @@ dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path)
     const size_t most = dpti_checkpoint_most_bytes(t, path) + other_model_bytes;
     dpti_safetensors *file = NULL;
     dpt_error error = {0};
-    DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_load"));
+    DPT_TRY(dpti_trainer_at_rest(t, "dpt_trainer_load"));
     if (dpti_safetensors_read_most(path, most, &file, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     float *flat = dpti_trainer_make_flat(t), *outside = dpti_trainer_make_flat(t);

@@ -12,6 +12,30 @@ dpt_status dpti_fit_no_memory(const dpti_fit *f)
     return dpt_fail(f->context, DPT_E_NO_MEMORY, "no memory for the course of the training");
 }
 
+/* ---- Calling back ---------------------------------------------------------------------------- */
+
+/* What a program calls then may fail: that is no failure of dpt_fit's. */
+static int call_progress(const dpti_fit *f, const dpt_fit_progress *progress)
+{
+    const dpt_error before = f->context->error;
+    if (!f->options->progress) return 0;
+    f->trainer->callback = progress->epoch ? DPTI_CALLBACK_OF_EPOCH : DPTI_CALLBACK_OTHER;
+    const int stop = f->options->progress(progress, f->options->user);
+    f->trainer->callback = DPTI_CALLBACK_NONE;
+    f->context->error = before;
+    return stop;
+}
+
+void dpti_fit_notify(const dpti_fit *f, dpt_notice kind, const char *text)
+{
+    const dpt_error before = f->context->error;
+    if (!f->options->notice) return;
+    f->trainer->callback = DPTI_CALLBACK_OTHER;
+    f->options->notice(kind, text, f->options->user);
+    f->trainer->callback = DPTI_CALLBACK_NONE;
+    f->context->error = before;
+}
+
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
 size_t dpti_fit_steps_per_epoch(const dpti_fit *f)
@@ -103,15 +127,18 @@ static void wish_to_stop(dpti_fit *f)
     if (!f->trainer->processes) f->course.result.stopped = true;
 }
 
+/* A step, an epoch or an event, and how far the training is. */
+static void report(dpti_fit *f, dpt_fit_progress progress)
+{
+    progress.steps_done = f->course.result.steps;
+    progress.steps_total = f->steps_total;
+    progress.seconds = dpti_seconds() - f->began;
+    if (call_progress(f, &progress) != 0) wish_to_stop(f);
+}
+
 static void tell(dpti_fit *f, const dpt_step_metrics *step, const dpt_epoch_metrics *epoch)
 {
-    const dpt_fit_progress progress = {.step = step,
-                                       .epoch = epoch,
-                                       .steps_done = f->course.result.steps,
-                                       .steps_total = f->steps_total,
-                                       .seconds = dpti_seconds() - f->began};
-    if (f->options->progress && f->options->progress(&progress, f->options->user) != 0)
-        wish_to_stop(f);
+    report(f, (dpt_fit_progress){.step = step, .epoch = epoch});
     if (f->trainer->granted & DPTI_WISH_STOP) {
         f->course.result.stopped = true;
         f->course.result.stopped_by = f->trainer->stopped_by;
@@ -124,12 +151,7 @@ static dpt_status tell_devices(dpti_fit *f)
     dpt_device_event event;
     dpt_error error = {0};
     while (dpt_trainer_next_event(f->trainer, &event)) {
-        const dpt_fit_progress progress = {.event = &event,
-                                           .steps_done = f->course.result.steps,
-                                           .steps_total = f->steps_total,
-                                           .seconds = dpti_seconds() - f->began};
-        if (f->options->progress && f->options->progress(&progress, f->options->user) != 0)
-            wish_to_stop(f);
+        report(f, (dpt_fit_progress){.event = &event});
         if (f->log && dpti_log_write_device_event(f->log, &event, &error) != DPT_OK)
             return dpti_context_fail(f->context, NULL, &error);
     }
@@ -407,18 +429,18 @@ static void show_islands(const dpti_fit *f)
 {
     const dpti_processes *p = f->trainer->processes;
     char text[256], words[128];
-    for (size_t i = 0; f->options->notice && i < f->trainer->islands.n; i++) {
+    for (size_t i = 0; i < f->trainer->islands.n; i++) {
         dpti_islands_words(f->trainer, i, text, sizeof text);
-        f->options->notice(DPT_NOTICE_INFO, text, f->options->user);
+        dpti_fit_notify(f, DPT_NOTICE_INFO, text);
     }
     const bool wide = dpti_islands_are_wide(f->trainer);
-    if (!f->options->notice || !p || (wide && !dpti_processes_delays(p))) return;
+    if (!p || (wide && !dpti_processes_delays(p))) return;
     dpti_processes_words(p, words, sizeof words);
     snprintf(text, sizeof text, "%s through %s",
              wide ? "everything else between processes goes" : "processes sum gradients", words);
-    f->options->notice(DPT_NOTICE_INFO, text, f->options->user);
+    dpti_fit_notify(f, DPT_NOTICE_INFO, text);
     dpti_probe_words(f->trainer, text, sizeof text);
-    if (text[0]) f->options->notice(DPT_NOTICE_INFO, text, f->options->user);
+    if (text[0]) dpti_fit_notify(f, DPT_NOTICE_INFO, text);
 }
 
 dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit_result *out)
@@ -435,7 +457,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
                                         .test_loss = NAN,
                                         .test_accuracy = NAN,
                                         .best_validation_loss = NAN}}};
-    DPT_TRY(dpti_trainer_idle(trainer, "dpt_fit"));
+    DPT_TRY(dpti_trainer_at_rest(trainer, "dpt_fit"));
     atomic_store(&trainer->wishes, 0);
     trainer->granted = 0;
     const float lr = trainer->lr;

@@ -42,6 +42,8 @@ typedef struct dpti_fit {
 } dpti_fit;
 
 dpt_status dpti_fit_no_memory(const dpti_fit *f);
+/* Calls the program back with a notice, if it wants any (fit.c). */
+void dpti_fit_notify(const dpti_fit *f, dpt_notice kind, const char *text);
 /* Steps that the course has in all, as far as epochs and max_steps tell; 0 if only time limits it
    (fit.c). */
 size_t dpti_fit_planned_steps(const dpti_fit *f);

@@ -17,11 +17,6 @@ enum { DUE_CHECKPOINT = 1, DUE_COPY = 2 };
 
 /* ---- What is told ---------------------------------------------------------------------------- */
 
-static void notify(const dpti_fit *f, dpt_notice kind, const char *text)
-{
-    if (f->options->notice) f->options->notice(kind, text, f->options->user);
-}
-
 /* Once for each cause. */
 static void warn_of(dpti_fit *f, const dpt_error *error)
 {
@@ -29,13 +24,13 @@ static void warn_of(dpti_fit *f, const dpt_error *error)
     for (size_t i = 0; i < f->n_causes; i++)
         if (f->causes[i] == cause) return;
     if (f->n_causes < DPTI_FIT_CAUSES) f->causes[f->n_causes++] = cause;
-    notify(f, DPT_NOTICE_WARNING, error->message);
+    dpti_fit_notify(f, DPT_NOTICE_WARNING, error->message);
 }
 
 static void tell_skipped(const char *text, void *user)
 {
     const dpti_fit *f = user;
-    notify(f, DPT_NOTICE_WARNING, text);
+    dpti_fit_notify(f, DPT_NOTICE_WARNING, text);
 }
 
 dpt_status dpti_fit_look_at_checkpoints(dpti_fit *f)
@@ -141,7 +136,7 @@ static void tell_owed(const dpti_fit *f, const dpti_checkpoint *c)
                  then);
     else
         return;
-    notify(f, packs ? DPT_NOTICE_INFO : DPT_NOTICE_WARNING, text);
+    dpti_fit_notify(f, packs ? DPT_NOTICE_INFO : DPT_NOTICE_WARNING, text);
 }
 
 static void tell_resumed(const dpti_fit *f, const dpti_checkpoint *c)
@@ -149,7 +144,7 @@ static void tell_resumed(const dpti_fit *f, const dpti_checkpoint *c)
     char text[256];
     snprintf(text, sizeof text, "resuming from %.150s, after step %zu", c->path,
              c->state.done.step);
-    notify(f, DPT_NOTICE_INFO, text);
+    dpti_fit_notify(f, DPT_NOTICE_INFO, text);
     tell_owed(f, c);
 }
 
@@ -200,7 +195,7 @@ static dpt_status resume(dpti_fit *f, dpt_status mine)
     dpti_checkpoint c = {.path = NULL};
     if (mine == DPT_OK && f->keeper) mine = dpti_keeper_newest(f->keeper, tell_skipped, f, &c);
     if (mine == DPT_E_NOT_FOUND) {
-        notify(f, DPT_NOTICE_INFO, "no checkpoint to resume from: beginning at step 1");
+        dpti_fit_notify(f, DPT_NOTICE_INFO, "no checkpoint to resume from: beginning at step 1");
         mine = DPT_OK;
     }
     dpt_status status = f->trainer->processes ? share(f, mine, &c) : mine;
@@ -218,8 +213,9 @@ dpt_status dpti_fit_open_checkpoints(dpti_fit *f)
     f->kept_at = dpti_seconds();
     dpt_status status = DPT_OK;
     if (f->trainer->compress != DPT_COMPRESS_NONE && !f->trainer->processes)
-        notify(f, DPT_NOTICE_WARNING,
-               "there is one process, which exchanges with no other: nothing is compressed");
+        dpti_fit_notify(
+            f, DPT_NOTICE_WARNING,
+            "there is one process, which exchanges with no other: nothing is compressed");
     if (o->checkpoint) status = dpti_keeper_create(f->trainer, o->checkpoint, n_kept, &f->keeper);
     if (o->resume) return resume(f, status);
     DPT_TRY(status);

@@ -194,7 +194,7 @@ static void tell_kind(const dpti_fit *f, size_t k, size_t process)
              "no %s is written: process %zu was given one, but process 0 writes the files, and was "
              "not",
              file_kinds[k], process);
-    if (f->options->notice) f->options->notice(DPT_NOTICE_WARNING, text, f->options->user);
+    dpti_fit_notify(f, DPT_NOTICE_WARNING, text);
 }
 
 dpt_status dpti_fit_tell_ignored(dpti_fit *f, const dpt_fit_options *given)
@@ -222,11 +222,11 @@ static void tell_gap(const dpti_fit *f, size_t last)
 {
     char text[256];
     const size_t done = f->trainer->done.step;
-    if (last >= done || !f->options->notice) return;
+    if (last >= done) return;
     snprintf(text, sizeof text,
              "%.120s lacks steps %zu to %zu, which could not be written: it cannot be replayed",
              f->options->log, last + 1, done);
-    f->options->notice(DPT_NOTICE_WARNING, text, f->options->user);
+    dpti_fit_notify(f, DPT_NOTICE_WARNING, text);
 }
 
 /* A new log, or that of the run which is resumed. */

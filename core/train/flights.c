@@ -162,6 +162,7 @@ static dpt_status submit(dpt_trainer *t, float lr)
 
 dpt_status dpt_trainer_submit(dpt_trainer *trainer)
 {
+    DPT_TRY(dpti_trainer_outside_fit(trainer, "dpt_trainer_submit"));
     return submit(trainer, trainer->lr);
 }
 
@@ -352,6 +353,7 @@ static bool must_repeat(const dpt_trainer *t, const dpti_flight *flight)
 dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
 {
     dpt_trainer *t = trainer;
+    DPT_TRY(dpti_trainer_outside_fit(t, "dpt_trainer_collect"));
     if (t->n_in_flight == 0)
         return dpt_fail(t->context, DPT_E_STATE, "no step is in flight: submit one first");
     dpti_flight *flight = &t->flights[(t->next.step - t->n_in_flight) % DPTI_FLIGHTS];
@@ -380,7 +382,7 @@ dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
 
 dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_step_metrics *out)
 {
-    DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_step"));
+    DPT_TRY(dpti_trainer_at_rest(trainer, "dpt_trainer_step"));
     DPT_TRY(dpt_trainer_submit(trainer));
     return dpt_trainer_collect(trainer, out);
 }

@@ -475,7 +475,7 @@ dpt_status dpt_trainer_save_state(dpt_trainer *trainer, const char *path)
 {
     dpt_trainer *t = trainer;
     dpti_snapshot snapshot = {.n_kinds = 0};
-    DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_save_state"));
+    DPT_TRY(dpti_trainer_at_rest(t, "dpt_trainer_save_state"));
     dpt_status status = together(t, writes(t) ? dpti_snapshot_create(t, &snapshot) : DPT_OK);
     if (status == DPT_OK) status = together(t, save_state(t, &snapshot, path));
     dpti_snapshot_free(&snapshot);
@@ -485,7 +485,7 @@ dpt_status dpt_trainer_save_state(dpt_trainer *trainer, const char *path)
 dpt_status dpt_trainer_load_state(dpt_trainer *trainer, const char *path)
 {
     dpti_checkpoint checkpoint = {.path = NULL};
-    DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_load_state"));
+    DPT_TRY(dpti_trainer_at_rest(trainer, "dpt_trainer_load_state"));
     dpt_status status = together(trainer, dpti_checkpoint_open(trainer, path, &checkpoint));
     if (status == DPT_OK) status = dpti_checkpoint_deal(trainer, &checkpoint);
     if (status == DPT_OK) status = dpti_checkpoint_apply(trainer, &checkpoint);

@@ -350,7 +350,7 @@ dpt_status dpt_trainer_set(dpt_trainer *trainer, dpt_tensor_kind kind, const cha
 {
     dpt_trainer *t = trainer;
     const dpti_parameter *p = NULL;
-    DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_set"));
+    DPT_TRY(dpti_trainer_at_rest(t, "dpt_trainer_set"));
     DPT_TRY(known_kind(t, kind));
     DPT_TRY(find(t, name, size, &p));
     DPT_TRY(dpti_trainer_restore(t));

@@ -71,7 +71,7 @@ void dpti_trainer_note_event(dpt_trainer *trainer, dpt_device_event_kind kind, s
 bool dpt_trainer_next_event(dpt_trainer *trainer, dpt_device_event *out)
 {
     dpti_device_events *e = &trainer->events;
-    if (e->n_taken == e->n) return false;
+    if (e->n_taken == e->n || trainer->callback != DPTI_CALLBACK_NONE) return false;
     const dpti_device_event *event = &e->events[e->n_taken++];
     *out = (dpt_device_event){.kind = event->kind,
                               .device = event->device,

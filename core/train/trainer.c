@@ -205,11 +205,27 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
 
 /* ---- Small things ---------------------------------------------------------------------------- */
 
+dpt_status dpti_trainer_outside_fit(dpt_trainer *trainer, const char *call)
+{
+    if (trainer->callback == DPTI_CALLBACK_NONE) return DPT_OK;
+    return dpt_fail(trainer->context, DPT_E_STATE,
+                    "%s in a callback of dpt_fit: call it when dpt_fit has returned", call);
+}
+
 dpt_status dpti_trainer_idle(dpt_trainer *trainer, const char *call)
 {
+    if (trainer->callback == DPTI_CALLBACK_OTHER)
+        return dpt_fail(trainer->context, DPT_E_STATE,
+                        "%s in a callback of dpt_fit: call it when an epoch is told", call);
     if (trainer->n_in_flight == 0) return DPT_OK;
     return dpt_fail(trainer->context, DPT_E_STATE,
                     "%s while steps are in flight: collect them first", call);
+}
+
+dpt_status dpti_trainer_at_rest(dpt_trainer *trainer, const char *call)
+{
+    DPT_TRY(dpti_trainer_outside_fit(trainer, call));
+    return dpti_trainer_idle(trainer, call);
 }
 
 size_t dpt_trainer_in_flight(const dpt_trainer *trainer)
@@ -224,6 +240,7 @@ size_t dpt_trainer_steps(const dpt_trainer *trainer)
 
 dpt_status dpt_trainer_set_lr(dpt_trainer *trainer, float lr)
 {
+    DPT_TRY(dpti_trainer_outside_fit(trainer, "dpt_trainer_set_lr"));
     if (!(lr > 0 && lr <= 1e6f))
         return dpt_fail(trainer->context, DPT_E_INVALID, "a learning rate of %g is not in (0, 1e6]",
                         (double)lr);

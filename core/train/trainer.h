@@ -108,6 +108,13 @@ struct dpti_flight {
     dpti_balance_reason reason; /* for shards that differ from those before */
 };
 
+/* In what a program may make calls on a trainer that dpt_fit has. */
+typedef enum dpti_callback {
+    DPTI_CALLBACK_NONE = 0, /* dpt_fit's own, or there is none */
+    DPTI_CALLBACK_OF_EPOCH, /* nothing is in flight */
+    DPTI_CALLBACK_OTHER,    /* of a step, an event, a notice */
+} dpti_callback;
+
 /* What has happened to devices and was not told yet, the oldest first. */
 typedef struct dpti_device_event {
     dpt_device_event_kind kind;
@@ -221,6 +228,7 @@ struct dpt_trainer {
     bool broken;           /* meetings send everybody away, until nothing is in flight */
     bool salvage; /* what lasts is read in passing, where the host sees it: the device is lost */
     dpti_device_events events;
+    dpti_callback callback; /* of dpt_fit, which waits for its return */
     /* The step at which the optimizer's state was zero, and batches that running statistics had
        seen before step 1, modulo 2^64: loading weights sets both. */
     size_t optimizer_origin, batches_before;
@@ -474,6 +482,12 @@ void dpti_trainer_drain(dpt_trainer *trainer);
 /* Records a failure of one device in the context, the device named. */
 dpt_status dpti_trainer_fail(dpt_trainer *trainer, const dpti_device *device,
                              const dpt_error *error);
+/* Whether `call` may be made now, each DPT_E_STATE.  outside_fit: what trains may not where dpt_fit
+   calls back.  idle: what reads what devices hold may not with steps in flight, and where dpt_fit
+   calls back only behind an epoch.  at_rest: what changes what training goes on from is held to
+   both. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_outside_fit(dpt_trainer *trainer, const char *call);
 DPT_CHECK_RESULT dpt_status dpti_trainer_idle(dpt_trainer *trainer, const char *call);
+DPT_CHECK_RESULT dpt_status dpti_trainer_at_rest(dpt_trainer *trainer, const char *call);
 
 #endif

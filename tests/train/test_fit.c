@@ -265,6 +265,101 @@ static void a_part_of_an_epoch_is_validated(test *t)
     close_all(&s);
 }
 
+/* ---- Calls from callbacks -------------------------------------------------------------------- */
+
+typedef struct caller {
+    test *t;
+    setting *s;
+    size_t n_steps, n_epochs, n_notices;
+} caller;
+
+/* What would disturb the training that calls. */
+static void is_refused_training(const caller *c)
+{
+    test *t = c->t;
+    dpt_trainer *trainer = c->s->trainer;
+    dpt_step_metrics m;
+    dpt_fit_result r;
+    float values[WEIGHTS] = {0};
+    const size_t in_flight = dpt_trainer_in_flight(trainer);
+    CHECK_STATUS(dpt_trainer_step(trainer, &m), DPT_E_STATE);
+    CHECK_CONTAINS(dpt_error_message(c->s->context), "dpt_trainer_step in a callback of dpt_fit");
+    CHECK_STATUS(dpt_trainer_submit(trainer), DPT_E_STATE);
+    CHECK_STATUS(dpt_trainer_collect(trainer, &m), DPT_E_STATE);
+    CHECK_STATUS(dpt_trainer_set_lr(trainer, 0.5f), DPT_E_STATE);
+    CHECK_STATUS(dpt_trainer_set(trainer, DPT_PARAMETER, "fc.weight", values, WEIGHTS),
+                 DPT_E_STATE);
+    CHECK_STATUS(dpt_trainer_load(trainer, "called.safetensors"), DPT_E_STATE);
+    CHECK_STATUS(dpt_trainer_load_state(trainer, "called.safetensors"), DPT_E_STATE);
+    CHECK_STATUS(dpt_trainer_save_state(trainer, "called.safetensors"), DPT_E_STATE);
+    CHECK_STATUS(dpt_fit(trainer, &(dpt_fit_options){.epochs = 1}, &r), DPT_E_STATE);
+    CHECK_SIZE(dpt_trainer_in_flight(trainer), in_flight);
+}
+
+/* What reads what devices hold. */
+static void reads(const caller *c, dpt_status expected)
+{
+    test *t = c->t;
+    setting *s = c->s;
+    dpt_evaluation e;
+    float values[WEIGHTS], outputs[CLASSES];
+    CHECK_STATUS(dpt_trainer_get(s->trainer, 0, DPT_PARAMETER, "fc.weight", values, WEIGHTS),
+                 expected);
+    CHECK_STATUS(dpt_trainer_evaluate(s->trainer, s->data, &e), expected);
+    CHECK_STATUS(dpt_trainer_predict(s->trainer, s->data, 0, 1, outputs), expected);
+    CHECK_STATUS(dpt_trainer_save(s->trainer, "called.safetensors"), expected);
+}
+
+static int call_in_progress(const dpt_fit_progress *progress, void *user)
+{
+    caller *c = user;
+    test *t = c->t;
+    dpt_device_plan plan;
+    c->n_steps += progress->step != NULL;
+    c->n_epochs += progress->epoch != NULL;
+    is_refused_training(c);
+    reads(c, progress->epoch ? DPT_OK : DPT_E_STATE);
+    CHECK_OK(dpt_trainer_plan(c->s->trainer, 0, &plan));
+    if (progress->step) CHECK(dpt_trainer_steps(c->s->trainer) >= progress->step->step);
+    return 0;
+}
+
+static void call_in_notice(dpt_notice kind, const char *text, void *user)
+{
+    caller *c = user;
+    (void)kind;
+    (void)text;
+    c->n_notices++;
+    is_refused_training(c);
+    reads(c, DPT_E_STATE);
+}
+
+/* The training is the same as one whose callbacks call nothing. */
+static void callbacks_may_read(test *t)
+{
+    float w[2][WEIGHTS];
+    for (size_t i = 0; i < 2; i++) {
+        setting s;
+        dpt_fit_result r;
+        caller c = {.t = t, .s = &s};
+        dpt_fit_options fit = {.epochs = 2, .checkpoint = "called", .resume = true};
+        REQUIRE(forget_checkpoints(t, "called", 0) == 0);
+        if (!opened(t, &s)) return;
+        if (i > 0) {
+            fit.progress = call_in_progress;
+            fit.notice = call_in_notice;
+            fit.user = &c;
+        }
+        CHECK_OK(dpt_fit(s.trainer, &fit, &r));
+        CHECK_SIZE(r.steps, 2 * STEPS_PER_EPOCH);
+        weights(t, &s, w[i]);
+        if (i > 0) CHECK(c.n_steps == r.steps && c.n_epochs == 2 && c.n_notices > 0);
+        CHECK_STATUS(dpt_trainer_set_lr(s.trainer, 0.5f), DPT_OK); /* as before, afterwards */
+        close_all(&s);
+    }
+    CHECK(memcmp(w[0], w[1], sizeof w[0]) == 0);
+}
+
 /* ---- What is refused ------------------------------------------------------------------------- */
 
 static void refuses_before_the_first_step(test *t)
@@ -309,6 +404,7 @@ int main(int argc, char **argv)
         {"patience ends training", patience_ends_training},
         {"the best epoch may be the last", the_best_epoch_may_be_the_last},
         {"a part of an epoch is validated", a_part_of_an_epoch_is_validated},
+        {"callbacks may read", callbacks_may_read},
         {"refuses before the first step", refuses_before_the_first_step},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
