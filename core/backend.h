@@ -42,6 +42,26 @@ typedef struct dpt_error {
     char message[DPT_MESSAGE_BYTES];
 } dpt_error;
 
+/* Makes a text one line, whatever names, paths and drivers have put into it: of control characters
+   white space becomes a space, and others a question mark. */
+static inline void dpt_one_line(char *text)
+{
+    for (char *c = text; *c; c++) {
+        const unsigned char byte = (unsigned char)*c;
+        if (byte >= '\t' && byte <= '\r')
+            *c = ' ';
+        else if (byte < 0x20 || byte == 0x7f)
+            *c = '?';
+    }
+}
+
+DPT_PRINTF(2, 0)
+static inline void dpt_error_print(dpt_error *error, const char *format, va_list args)
+{
+    vsnprintf(error->message, sizeof error->message, format, args);
+    dpt_one_line(error->message);
+}
+
 DPT_PRINTF(6, 7)
 static inline dpt_status dpt_error_set(dpt_error *error, dpt_status status, long native,
                                        const char *file, int line, const char *format, ...)
@@ -49,7 +69,7 @@ static inline dpt_status dpt_error_set(dpt_error *error, dpt_status status, long
     if (error) {
         va_list args;
         va_start(args, format);
-        vsnprintf(error->message, sizeof error->message, format, args);
+        dpt_error_print(error, format, args);
         va_end(args);
         error->status = status;
         error->native = native;

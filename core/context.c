@@ -69,7 +69,7 @@ dpt_status dpt_fail(dpt_context *context, dpt_status status, const char *format,
     dpt_error error = {.status = status};
     va_list args;
     va_start(args, format);
-    vsnprintf(error.message, sizeof error.message, format, args);
+    dpt_error_print(&error, format, args);
     va_end(args);
     context->error = error;
     return status;

@@ -72,9 +72,7 @@ dpt_status dpti_registry_add_absent(dpti_registry *registry, const char *name, c
         release(&entry);
         return DPT_E_NO_MEMORY;
     }
-    /* One line, whatever the loader or a driver said. */
-    for (char *c = entry.reason; *c; c++)
-        if ((unsigned char)*c < ' ') *c = ' ';
+    dpt_one_line(entry.reason);
     return insert(registry, &entry);
 }
 

@@ -254,14 +254,6 @@ static dpt_status parse_tensors(dpti_safetensors *file, dpt_error *error)
     return check_places(file, error);
 }
 
-/* A message is one line, whatever stands in the names of tensors. */
-static void remove_controls(dpt_error *error)
-{
-    if (!error) return;
-    for (char *c = error->message; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
-}
-
 dpt_status dpti_safetensors_parse(const char *name, const uint8_t *bytes, size_t n_bytes,
                                   dpti_safetensors **out, dpt_error *error)
 {
@@ -274,12 +266,10 @@ dpt_status dpti_safetensors_parse(const char *name, const uint8_t *bytes, size_t
     if (status == DPT_OK) status = parse_header(file, bytes, n_bytes, error);
     if (status == DPT_OK) status = parse_metadata(file, error);
     if (status == DPT_OK) status = parse_tensors(file, error);
-    if (status == DPT_OK) {
+    if (status == DPT_OK)
         *out = file;
-    } else {
-        remove_controls(error);
+    else
         dpti_safetensors_close(file);
-    }
     return status;
 }
 

@@ -55,7 +55,14 @@ static void keeps_the_last_failure(test *t)
     CHECK_STATUS(dpt_fail(context, DPT_E_IO, "again: %s", dpt_error_message(context)), DPT_E_IO);
     CHECK_TEXT(dpt_error_message(context), "again: file: 3");
 
-    dpt_error error = {.status = DPT_E_DEVICE, .native = 7};
+    /* One line, whatever the name of a file is. */
+    CHECK_STATUS(dpt_fail(context, DPT_E_IO, "%s is damaged", "a\n\033[31mb"), DPT_E_IO);
+    CHECK_TEXT(dpt_error_message(context), "a ?[31mb is damaged");
+    dpt_error error = {.status = DPT_OK};
+    CHECK_STATUS(DPT_FAIL(&error, DPT_E_IO, "%s\x7f", "a\r\n"), DPT_E_IO);
+    CHECK_TEXT(error.message, "a  ?");
+
+    error = (dpt_error){.status = DPT_E_DEVICE, .native = 7};
     memset(error.message, 'x', sizeof error.message - 1);
     CHECK_STATUS(dpti_context_fail(context, "device fake:1", &error), DPT_E_DEVICE);
     CHECK_SIZE(strlen(dpt_error_message(context)), DPT_MESSAGE_BYTES - 1);

@@ -169,7 +169,7 @@ static void refuses_wrong_headers(test *t)
         {"{}{}", 0, "no JSON"},
         {"{}", 1, "1 bytes behind"},
         {"{\"w\":1}", 0, "tensor w has no dtype"},
-        {"{\"a\\nb\":1}", 0, "tensor a?b has no dtype"},
+        {"{\"a\\nb\":1}", 0, "tensor a b has no dtype"},
         {"{\"__metadata__\":[]}", 0, "__metadata__"},
         {"{\"__metadata__\":{\"a\":1}}", 0, "__metadata__"},
         {"{\"w\":{\"dtype\":\"U8\",\"shape\":[]}}", 0, "data_offsets"},
