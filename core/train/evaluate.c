@@ -446,9 +446,11 @@ static dpt_status evaluate(dpt_trainer *t, const dpt_dataset *data, size_t first
 dpt_status dpt_trainer_evaluate(dpt_trainer *trainer, const dpt_dataset *data, dpt_evaluation *out)
 {
     const double began = dpti_seconds();
+    DPT_TRY(dpti_trainer_given(trainer, "dpt_trainer_evaluate", "data", data));
+    DPT_TRY(dpti_trainer_given(trainer, "dpt_trainer_evaluate", "out", out));
+    DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_evaluate"));
     const double count = (double)data->count;
     dpt_evaluation sum = {.samples = data->count};
-    DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_evaluate"));
     DPT_TRY(evaluate(trainer, data, 0, data->count, NULL, &sum));
     if (!isfinite(sum.loss))
         return dpti_peers_agree(
@@ -481,12 +483,14 @@ dpt_status dpt_trainer_predict(dpt_trainer *trainer, const dpt_dataset *data, si
 {
     dpt_trainer *t = trainer;
     const size_t classes = dpt_model_classes(t->model);
+    DPT_TRY(dpti_trainer_given(t, "dpt_trainer_predict", "data", data));
     DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_predict"));
     if (first > data->count || count > data->count - first)
         return dpti_peers_agree(t, dpt_fail(t->context, DPT_E_INVALID,
                                             "samples %zu to %zu of %s, which has %zu", first,
                                             first + count, data->name, data->count));
     if (count == 0) return DPT_OK;
+    DPT_TRY(dpti_trainer_given(t, "dpt_trainer_predict", "outputs", outputs));
     DPT_TRY(evaluate(t, data, first, count, outputs, NULL));
     for (size_t i = 0; t->program.loss == DPT_LOSS_CROSS_ENTROPY && i < count; i++)
         softmax(outputs + i * classes, classes);

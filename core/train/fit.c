@@ -457,6 +457,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
                                         .test_loss = NAN,
                                         .test_accuracy = NAN,
                                         .best_validation_loss = NAN}}};
+    DPT_TRY(dpti_trainer_given(trainer, "dpt_fit", "out", out));
     DPT_TRY(dpti_trainer_at_rest(trainer, "dpt_fit"));
     atomic_store(&trainer->wishes, 0);
     trainer->granted = 0;

@@ -353,6 +353,7 @@ static bool must_repeat(const dpt_trainer *t, const dpti_flight *flight)
 dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
 {
     dpt_trainer *t = trainer;
+    DPT_TRY(dpti_trainer_given(t, "dpt_trainer_collect", "out", out));
     DPT_TRY(dpti_trainer_outside_fit(t, "dpt_trainer_collect"));
     if (t->n_in_flight == 0)
         return dpt_fail(t->context, DPT_E_STATE, "no step is in flight: submit one first");
@@ -382,6 +383,7 @@ dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
 
 dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_step_metrics *out)
 {
+    DPT_TRY(dpti_trainer_given(trainer, "dpt_trainer_step", "out", out));
     DPT_TRY(dpti_trainer_at_rest(trainer, "dpt_trainer_step"));
     DPT_TRY(dpt_trainer_submit(trainer));
     return dpt_trainer_collect(trainer, out);

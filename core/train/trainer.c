@@ -131,8 +131,10 @@ dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
                               dpt_trainer **out)
 {
     const dpt_trainer_options o = dpti_trainer_resolve(options);
-    if (!model || !data)
-        return dpt_fail(devices->context, DPT_E_INVALID, "a trainer needs a model and data");
+    if (!devices) return DPT_E_INVALID; /* and there is no context to tell */
+    if (!model || !data || !out)
+        return dpt_fail(devices->context, DPT_E_INVALID,
+                        "a trainer needs a model and data, and a place where it is returned");
     dpt_trainer *t = calloc(1, sizeof *t);
     if (!t) return dpt_fail(devices->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     t->context = devices->context;
@@ -204,6 +206,14 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
 }
 
 /* ---- Small things ---------------------------------------------------------------------------- */
+
+dpt_status dpti_trainer_given(dpt_trainer *trainer, const char *call, const char *what,
+                              const void *pointer)
+{
+    if (pointer) return DPT_OK;
+    return dpt_fail(trainer->context, DPT_E_INVALID, "%s needs its argument %s, which is NULL",
+                    call, what);
+}
 
 dpt_status dpti_trainer_outside_fit(dpt_trainer *trainer, const char *call)
 {

@@ -482,6 +482,9 @@ void dpti_trainer_drain(dpt_trainer *trainer);
 /* Records a failure of one device in the context, the device named. */
 dpt_status dpti_trainer_fail(dpt_trainer *trainer, const dpti_device *device,
                              const dpt_error *error);
+/* DPT_E_INVALID if a pointer that `call` needs is NULL; `what` is its name in dptrain.h. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_given(dpt_trainer *trainer, const char *call,
+                                               const char *what, const void *pointer);
 /* Whether `call` may be made now, each DPT_E_STATE.  outside_fit: what trains may not where dpt_fit
    calls back.  idle: what reads what devices hold may not with steps in flight, and where dpt_fit
    calls back only behind an epoch.  at_rest: what changes what training goes on from is held to

@@ -265,6 +265,25 @@ static void a_part_of_an_epoch_is_validated(test *t)
     close_all(&s);
 }
 
+/* Without options it is one epoch, and single steps may have begun it. */
+static void an_epoch_that_is_begun_counts(test *t)
+{
+    setting s;
+    dpt_step_metrics m;
+    dpt_fit_result r;
+    if (!opened(t, &s)) return;
+    CHECK_OK(dpt_trainer_step(s.trainer, &m));
+    CHECK_OK(dpt_fit(s.trainer, NULL, &r));
+    CHECK_SIZE(r.steps, STEPS_PER_EPOCH - 1);
+    CHECK_SIZE(r.epochs, 1);
+    CHECK_OK(dpt_trainer_step(s.trainer, &m));
+    CHECK_SIZE(m.epoch, 2);
+    CHECK_OK(dpt_fit(s.trainer, &(dpt_fit_options){.epochs = 2}, &r));
+    CHECK_SIZE(r.steps, 2 * STEPS_PER_EPOCH - 1);
+    CHECK_SIZE(r.epochs, 2);
+    close_all(&s);
+}
+
 /* ---- Calls from callbacks -------------------------------------------------------------------- */
 
 typedef struct caller {
@@ -395,6 +414,34 @@ static void refuses_before_the_first_step(test *t)
     close_all(&s);
 }
 
+static void null_pointers_are_refused(test *t)
+{
+    setting s;
+    dpt_evaluation e;
+    dpt_step_metrics m;
+    dpt_trainer *trainer = NULL;
+    float outputs[CLASSES];
+    if (!opened(t, &s)) return;
+    CHECK_STATUS(dpt_trainer_create(NULL, s.model, s.data, NULL, &trainer), DPT_E_INVALID);
+    CHECK_STATUS(dpt_trainer_create(s.devices, NULL, s.data, NULL, &trainer), DPT_E_INVALID);
+    CHECK_STATUS(dpt_trainer_create(s.devices, s.model, NULL, NULL, &trainer), DPT_E_INVALID);
+    CHECK_STATUS(dpt_trainer_create(s.devices, s.model, s.data, NULL, NULL), DPT_E_INVALID);
+    CHECK(trainer == NULL);
+    CHECK_STATUS(dpt_trainer_step(s.trainer, NULL), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(s.context), "dpt_trainer_step needs its argument out");
+    CHECK_STATUS(dpt_fit(s.trainer, NULL, NULL), DPT_E_INVALID);
+    CHECK_STATUS(dpt_trainer_evaluate(s.trainer, NULL, &e), DPT_E_INVALID);
+    CHECK_STATUS(dpt_trainer_evaluate(s.trainer, s.data, NULL), DPT_E_INVALID);
+    CHECK_STATUS(dpt_trainer_predict(s.trainer, NULL, 0, 1, outputs), DPT_E_INVALID);
+    CHECK_STATUS(dpt_trainer_predict(s.trainer, s.data, 0, 1, NULL), DPT_E_INVALID);
+    CHECK_OK(dpt_trainer_predict(s.trainer, s.data, 0, 0, NULL));
+    CHECK_SIZE(dpt_trainer_steps(s.trainer), 0);
+    CHECK_OK(dpt_trainer_submit(s.trainer));
+    CHECK_STATUS(dpt_trainer_collect(s.trainer, NULL), DPT_E_INVALID);
+    CHECK_OK(dpt_trainer_collect(s.trainer, &m)); /* it is there still */
+    close_all(&s);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -405,6 +452,8 @@ int main(int argc, char **argv)
         {"the best epoch may be the last", the_best_epoch_may_be_the_last},
         {"a part of an epoch is validated", a_part_of_an_epoch_is_validated},
         {"callbacks may read", callbacks_may_read},
+        {"null pointers are refused", null_pointers_are_refused},
+        {"an epoch that is begun counts", an_epoch_that_is_begun_counts},
         {"refuses before the first step", refuses_before_the_first_step},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
