@@ -1,5 +1,6 @@
 /* dptrain: synchronous data-parallel training of neural networks on any mix of devices, in one
-   process or in several.  This is the whole public API of libdptrain.
+   process or in several.  This is the public API of libdptrain, but for networks by name, which
+   dptrain_models.h has.
 
        dpt_context_create(&context);
        dpt_devices_open(context, "cpu,cpu", &devices);
@@ -14,11 +15,14 @@
 
    Conventions.  Functions return DPT_OK or a negative status; dpt_error_message(context) then says
    in one line what failed and what to do.  Outputs come last and are written only on success.
-   Destroy functions accept NULL; elsewhere a pointer is NULL only where its comment says so.  Every
+   Destroy functions accept NULL; elsewhere a pointer is NULL only where its comment says so.
+   Numbers in strings and files are written with a point, whatever the program's locale.  Every
    object belongs to one context and is destroyed before it; a device set outlives the arrays and
    trainers that stand on it, a dataset and a model the trainers that use them.  A context and what
    belongs to it is used by one thread at a time; several contexts are independent.  Options structs
    are filled with designated initialisers: a zero field takes the default that its comment names.
+   A child that is forked while there is a context has none of its threads: it may only exec or
+   _exit, and destroys nothing.
  */
 #ifndef DPTRAIN_H
 #define DPTRAIN_H
@@ -44,8 +48,8 @@ DPT_API const char *dpt_status_words(dpt_status status);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_context_create(dpt_context **out);
 DPT_API void dpt_context_destroy(dpt_context *context);
 
-/* The last failure of a call on this context, one line, never NULL; valid until the next failure.
- */
+/* The last failure of a call on this context, never NULL; valid until the next failure.  One line,
+   whatever names and paths have in them. */
 DPT_API const char *dpt_error_message(const dpt_context *context);
 
 /* For code that stands on this library (models/, cli/): records a failure of its own and returns
@@ -311,7 +315,8 @@ DPT_API dpt_value dpt_linear(dpt_model *model, dpt_value x, const char *name,
                              const dpt_linear_options *options);
 /* Normalises each channel over the batch and the image (Ioffe and Szegedy 2015), over the elements
    of a flat value likewise.  Parameters NAME.weight and NAME.bias; running statistics
-   NAME.running_mean and NAME.running_var, by which evaluation normalises. */
+   NAME.running_mean and NAME.running_var, by which evaluation normalises.  Options may be NULL, of
+   both norms: all defaults. */
 DPT_API dpt_value dpt_batch_norm(dpt_model *model, dpt_value x, const char *name,
                                  const dpt_norm_options *options);
 /* Normalises the channels of each pixel, or a flat value as a whole (Ba, Kiros, Hinton 2016). */
@@ -514,9 +519,10 @@ typedef struct dpt_trainer_options {
 } dpt_trainer_options;
 
 /* Prepares every operator on every device and allocates all memory.  Several trainers may stand on
-   one device set.
-   DPT_E_INVALID: an option out of range, data that do not fit the model's input or classes;
-   DPT_E_UNSUPPORTED: a layer that a device cannot compute, both named; DPT_E_NO_MEMORY. */
+   one device set.  `options` may be NULL: all defaults.
+   DPT_E_INVALID: an option out of range, data that do not fit the model's input or classes, another
+   pointer that is NULL (without devices there is no message); DPT_E_UNSUPPORTED: a layer that a
+   device cannot compute, both named; DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_create(dpt_device_set *devices,
                                                        const dpt_model *model,
                                                        const dpt_dataset *data,
@@ -621,8 +627,8 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_evaluate(dpt_trainer *trainer,
                                                          dpt_evaluation *out);
 
 /* Class probabilities (count, classes), softmax of the logits, of samples first to first + count -
-   1 of a data set.  No step in flight (DPT_E_STATE); DPT_E_INVALID for samples that are not there.
- */
+   1 of a data set; with DPT_LOSS_SQUARED_ERROR what the model predicts, its outputs as they are. No
+   step in flight (DPT_E_STATE); DPT_E_INVALID for samples that are not there. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_predict(dpt_trainer *trainer,
                                                         const dpt_dataset *data, size_t first,
                                                         size_t count, float *outputs);
@@ -789,7 +795,9 @@ typedef struct dpt_interval {
 typedef enum dpt_notice { DPT_NOTICE_INFO = 0, DPT_NOTICE_WARNING = 1 } dpt_notice;
 
 typedef struct dpt_fit_options {
-    size_t epochs;                 /* default 1, unless max_steps or max_seconds is set */
+    /* Default 1, unless max_steps or max_seconds is set.  Where single steps have begun an epoch,
+       it is the first of these: its other steps are made. */
+    size_t epochs;
     size_t max_steps;              /* 0: no limit */
     double max_seconds;            /* 0: no limit */
     const dpt_dataset *test;       /* evaluated after each epoch; may be NULL */
@@ -838,13 +846,13 @@ typedef struct dpt_fit_result {
    `progress` is told.  What fails there fails the call alone.  Nothing that dpt_fit uses is
    destroyed there. */
 
-/* Trains with submit and collect, keeping two steps in flight.  The schedule starts with the call,
-   at the trainer's learning rate, which is in force again afterwards.  An epoch that a limit cuts
-   short is evaluated too.  Files are opened before the first step: DPT_E_IO for a log, plot,
-   trace or checkpoint that cannot be written.  DPT_E_INVALID: two of them in one file, patience
-   without validation, a time that is negative or no number, a schedule that must know the number of
-   steps and cannot, data that do not fit the model.  DPT_E_STATE: with steps in flight, or from
-   within dpt_fit.  After a failure nothing is in flight.
+/* Trains with submit and collect, keeping two steps in flight.  `options` may be NULL: one epoch.
+   The schedule starts with the call, at the trainer's learning rate, which is in force again
+   afterwards.  An epoch that a limit cuts short is evaluated too.  Files are opened before the
+   first step: DPT_E_IO for a log, plot, trace or checkpoint that cannot be written.  DPT_E_INVALID:
+   two of them in one file, patience without validation, a time that is negative or no number, a
+   schedule that must know the number of steps and cannot, data that do not fit the model.
+   DPT_E_STATE: with steps in flight, or from within dpt_fit.  After a failure nothing is in flight.
 
    Checkpoints are written in the background from a copy in host memory, atomically, one at a time:
    where the disk is slower than `checkpoint_every` asks, there are fewer.  Older ones are deleted
