@@ -201,8 +201,8 @@ int cli_supervise(int argc, char **argv, int first, const cli_options *options)
         return cli_error(CLI_FAILURE, "no memory to start the training again");
     }
     catch_signals();
+    last_checkpoint last = find_last(options->checkpoint);
     for (;;) {
-        const last_checkpoint before = find_last(options->checkpoint);
         const int status = run_child(arguments);
         if (status < 0) {
             code = cli_error(CLI_FAILURE, "cannot start the training: %s", strerror(errno));
@@ -211,16 +211,21 @@ int cli_supervise(int argc, char **argv, int first, const cli_options *options)
         code = code_of(status);
         if (passed || !crashed(status)) break;
         const last_checkpoint now = find_last(options->checkpoint);
-        in_vain = is_new(&now, &before) ? 0 : in_vain + 1;
+        const bool gained = is_new(&now, &last);
+        if (now.name[0]) last = now; /* those of before may be set aside, and come back */
+        in_vain = gained ? 0 : in_vain + 1;
+        /* Before its first checkpoint there is nothing to go on from but an earlier training's. */
+        if (gained) arguments = again;
         if (in_vain == MOST_IN_VAIN) {
             (void)cli_error(code, "ended %d times without a new checkpoint: not started again",
                             MOST_IN_VAIN);
             break;
         }
-        (void)cli_error(code, "training ended by %s %d; going on from the last checkpoint",
+        (void)cli_error(code, "training ended by %s %d; %s",
                         WIFEXITED(status) ? "exit status" : "signal",
-                        WIFEXITED(status) ? code : WTERMSIG(status));
-        arguments = again;
+                        WIFEXITED(status) ? code : WTERMSIG(status),
+                        arguments == again || options->resume ? "going on from the last checkpoint"
+                                                              : "beginning anew");
     }
     free(again);
     return code;

@@ -863,11 +863,14 @@ typedef struct dpt_fit_result {
 
    With `resume` the course goes on as if it had not been interrupted: limits, schedule, patience
    and the result's figures count from where it first began, and `log` is continued.  Checkpoints
-   that are damaged are passed over with a notice; DPT_E_FORMAT if none is sound; DPT_E_INVALID if
+   that are damaged are passed over with a notice; DPT_E_FORMAT if none is sound, DPT_E_IO if they
+   cannot be read; DPT_E_INVALID if those of an earlier training are set aside there (below) or
    the newest sound one is of another training, with the setting named (dpt_trainer_load_state; the
    learning rate and its schedule also; limits may be others, but where the schedule depends on the
    number of steps).  Without `resume`, DPT_E_INVALID if the folder has checkpoints of a training
-   that did not come to its end; those of one that did are replaced. */
+   that did not come to its end; those of one that did, and its best.safetensors, are set aside
+   (old-...) and deleted when the first checkpoint is durable, or put back if dpt_fit ends before.
+ */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options,
                                             dpt_fit_result *out);
 

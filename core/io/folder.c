@@ -1,4 +1,4 @@
-/* Numbered files in a folder. */
+/* Numbered files in a folder, and the best weights beside them. */
 #include "io/folder.h"
 
 #include "base/base.h"
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 static const char prefix[] = "checkpoint-", suffix[] = ".safetensors", aside[] = "old-";
+static const char best[] = "best.safetensors";
 
 char *dpti_folder_path(const char *folder, size_t number)
 {
@@ -84,37 +85,96 @@ dpt_status dpti_folder_list(const char *folder, size_t **numbers, size_t *n, dpt
     return DPT_OK;
 }
 
-/* The greatest last: it tells what kind of training the files are of. */
+/* ---- An earlier training's ------------------------------------------------------------------- */
+
+/* A file that is not there is none to rename. */
+static dpt_status rename_aside(const char *folder, const char *name, dpt_error *error)
+{
+    char *from = dpti_format("%s/%s", folder, name);
+    char *to = dpti_format("%s/%s%s", folder, aside, name);
+    dpt_status status = DPT_OK;
+    if (!from || !to)
+        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the files of %s", folder);
+    else if (rename(from, to) != 0 && errno != ENOENT)
+        status =
+            DPT_FAIL_NATIVE(error, DPT_E_IO, errno, "cannot rename %s: %s", from, strerror(errno));
+    free(from);
+    free(to);
+    return status;
+}
+
+/* The greatest last: it tells what kind of training the files are of.  And the best weights behind
+   it: whoever goes on with those checkpoints needs them. */
 dpt_status dpti_folder_set_aside(const char *folder, dpt_error *error)
 {
+    char name[64];
     size_t *numbers = NULL, n = 0;
     dpt_status status = dpti_folder_list(folder, &numbers, &n, error);
     while (status == DPT_OK && n > 0) {
-        const size_t number = numbers[--n];
-        char *from = dpti_folder_path(folder, number);
-        char *to = dpti_format("%s/%s%s%09zu%s", folder, aside, prefix, number, suffix);
-        if (!from || !to)
-            status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the files of %s", folder);
-        else if (rename(from, to) != 0)
-            status = DPT_FAIL_NATIVE(error, DPT_E_IO, errno, "cannot rename %s: %s", from,
-                                     strerror(errno));
-        free(from);
-        free(to);
+        snprintf(name, sizeof name, "%s%09zu%s", prefix, numbers[--n], suffix);
+        status = rename_aside(folder, name, error);
     }
     free(numbers);
-    return status;
+    return status == DPT_OK ? rename_aside(folder, best, error) : status;
+}
+
+/* What is done with each file that has been set aside: `name` is the one that it had. */
+typedef void aside_action(int folder, const char *old_name, const char *name, void *user);
+
+static void for_each_aside(const char *folder, aside_action *act, void *user)
+{
+    DIR *directory = opendir(folder);
+    if (!directory) return;
+    for (const struct dirent *entry; (entry = readdir(directory));) {
+        const char *name = entry->d_name + sizeof aside - 1;
+        if (strncmp(entry->d_name, aside, sizeof aside - 1) == 0 &&
+            (dpti_folder_numbers(name) || strcmp(name, best) == 0))
+            act(dirfd(directory), entry->d_name, name, user);
+    }
+    closedir(directory);
+}
+
+static void put_one_back(int folder, const char *old_name, const char *name, void *user)
+{
+    struct stat about;
+    (void)user;
+    if (fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) != 0)
+        (void)renameat(folder, old_name, folder, name);
+}
+
+void dpti_folder_put_back(const char *folder)
+{
+    for_each_aside(folder, put_one_back, NULL);
+}
+
+static void count_numbered(int folder, const char *old_name, const char *name, void *user)
+{
+    size_t *n = user;
+    (void)folder;
+    (void)old_name;
+    *n += dpti_folder_numbers(name);
+}
+
+size_t dpti_folder_count_aside(const char *folder)
+{
+    size_t n = 0;
+    for_each_aside(folder, count_numbered, &n);
+    return n;
+}
+
+static void delete_one(int folder, const char *old_name, const char *name, void *user)
+{
+    (void)name;
+    (void)user;
+    (void)unlinkat(folder, old_name, 0);
 }
 
 void dpti_folder_delete_aside(const char *folder)
 {
-    DIR *directory = opendir(folder);
-    if (!directory) return;
-    for (const struct dirent *entry; (entry = readdir(directory));)
-        if (strncmp(entry->d_name, aside, sizeof aside - 1) == 0 &&
-            dpti_folder_numbers(entry->d_name + sizeof aside - 1))
-            (void)unlinkat(dirfd(directory), entry->d_name, 0);
-    closedir(directory);
+    for_each_aside(folder, delete_one, NULL);
 }
+
+/* ---- One process at a time, new files -------------------------------------------------------- */
 
 dpt_status dpti_folder_lock(const char *folder, int *lock, dpt_error *error)
 {

@@ -13,10 +13,15 @@ bool dpti_folder_numbers(const char *name);
  */
 DPT_CHECK_RESULT dpt_status dpti_folder_list(const char *folder, size_t **numbers, size_t *n,
                                              dpt_error *error);
-/* Gives the files that there are other names, old-checkpoint-000000120.safetensors, under which
-   they are not listed; and deletes those.  DPT_E_IO; deleting tries what it can. */
+/* Gives the files that there are, and best.safetensors, other names,
+   old-checkpoint-000000120.safetensors, under which they are not listed.  DPT_E_IO. */
 DPT_CHECK_RESULT dpt_status dpti_folder_set_aside(const char *folder, dpt_error *error);
+/* Gives those their names again, as far as nothing else has them by now; or deletes them.  Both try
+   what they can. */
+void dpti_folder_put_back(const char *folder);
 void dpti_folder_delete_aside(const char *folder);
+/* How many numbered files are set aside. */
+size_t dpti_folder_count_aside(const char *folder);
 /* Holds the folder for this process until *lock is closed, which the end of the process does too.
    DPT_E_STATE if another one holds it.  *lock is -1 where the file system knows no locks. */
 DPT_CHECK_RESULT dpt_status dpti_folder_lock(const char *folder, int *lock, dpt_error *error);

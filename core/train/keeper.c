@@ -24,6 +24,7 @@ struct dpti_keeper {
     /* Checkpoints of this training, ascending; the thread's while not idle. */
     size_t *own;
     size_t n_own, own_capacity;
+    bool begun_anew; /* an earlier training's are set aside until one of this one is durable */
 
     pthread_t thread;
     bool running;
@@ -110,6 +111,7 @@ static dpt_status write_one(dpti_keeper *k, dpti_log_checkpoint *kept, dpt_error
                                   .stopped = k->snapshot.seconds,
                                   .written = dpti_seconds() - began,
                                   .processor = processor_seconds() - computed};
+    k->begun_anew = false;
     if (!remember(k, number)) return DPT_OK; /* then nothing is deleted */
     forget_oldest(k);
     delete_others(k);
@@ -207,6 +209,7 @@ void dpti_keeper_destroy(dpti_keeper *keeper)
     pthread_cond_destroy(&k->changed);
     pthread_mutex_destroy(&k->mutex);
     dpti_snapshot_free(&k->snapshot);
+    if (k->begun_anew) dpti_folder_put_back(k->folder);
     if (k->lock >= 0) close(k->lock);
     free(k->own);
     free(k->folder);
@@ -296,6 +299,12 @@ static bool unsound(dpt_status status)
     return status == DPT_E_FORMAT || status == DPT_E_IO || status == DPT_E_NOT_FOUND;
 }
 
+/* Whether the system did not let it be read: it may well be sound. */
+static bool unreadable(const dpt_error *error)
+{
+    return error->status == DPT_E_IO && error->native != 0;
+}
+
 static dpt_status open_numbered(dpti_keeper *k, size_t number, dpti_checkpoint *out)
 {
     char *path = dpti_folder_path(k->folder, number);
@@ -312,19 +321,36 @@ static dpt_status open_numbered(dpti_keeper *k, size_t number, dpti_checkpoint *
     return status;
 }
 
+static dpt_status none_at_all(const dpti_keeper *k)
+{
+    dpt_context *context = k->trainer->context;
+    if (dpti_folder_count_aside(k->folder) == 0)
+        return dpt_fail(context, DPT_E_NOT_FOUND, "there is no checkpoint in %s", k->folder);
+    return dpt_fail(context, DPT_E_INVALID,
+                    "%s has checkpoints of an earlier training only, which one that was cut off "
+                    "before its own first had set aside: begin that one anew, without --resume, or "
+                    "take old- off the names of old-*.safetensors to go on with the earlier one",
+                    k->folder);
+}
+
 static dpt_status find_newest(dpti_keeper *k, const size_t *numbers, size_t n,
                               dpti_keeper_tell *tell, void *user, size_t *found,
                               dpti_checkpoint *out)
 {
     dpt_context *context = k->trainer->context;
+    dpt_error unread = {.status = DPT_OK};
+    if (n == 0) return none_at_all(k);
     for (size_t i = 0; i < n; i++) {
         const dpt_status status = open_numbered(k, numbers[i], out);
         *found = i;
         if (!unsound(status)) return status;
+        if (unreadable(&context->error)) unread = context->error;
         tell(dpt_error_message(context), user);
     }
-    if (n == 0)
-        return dpt_fail(context, DPT_E_NOT_FOUND, "there is no checkpoint in %s", k->folder);
+    if (unread.status != DPT_OK)
+        return dpt_fail(context, DPT_E_IO,
+                        "no checkpoint in %s can be gone on with (%.300s): make them readable",
+                        k->folder, unread.message);
     return dpt_fail(context, DPT_E_FORMAT,
                     "no checkpoint in %s is sound: remove checkpoint-*.safetensors there to begin "
                     "anew, without resuming",
@@ -348,12 +374,12 @@ dpt_status dpti_keeper_newest(dpti_keeper *keeper, dpti_keeper_tell *tell, void 
 }
 
 /* Whether a checkpoint of any training, this one or another, says that it came to its end. */
-static bool has_ended(const dpti_keeper *k, size_t number)
+static bool has_ended(const dpti_keeper *k, size_t number, dpt_error *error)
 {
     char *path = dpti_folder_path(k->folder, number);
     const bool ended =
-        path && dpti_checkpoint_ended(path, dpti_checkpoint_most_bytes(k->trainer, path) +
-                                                other_model_bytes);
+        path && dpti_checkpoint_ended(
+                    path, dpti_checkpoint_most_bytes(k->trainer, path) + other_model_bytes, error);
     free(path);
     return ended;
 }
@@ -362,10 +388,16 @@ dpt_status dpti_keeper_check_new(dpti_keeper *keeper)
 {
     dpti_keeper *k = keeper;
     size_t *numbers = NULL, n = 0;
+    dpt_error error = {.status = DPT_OK};
     DPT_TRY(list(k, &numbers, &n));
-    const bool lost = n > 0 && !has_ended(k, numbers[0]);
+    const bool lost = n > 0 && !has_ended(k, numbers[0], &error);
     free(numbers);
     if (!lost) return DPT_OK;
+    if (unreadable(&error))
+        return dpt_fail(k->trainer->context, DPT_E_IO,
+                        "whether the training in %s has ended cannot be told (%.300s): make its "
+                        "checkpoints readable, or choose another folder",
+                        k->folder, error.message);
     return dpt_fail(k->trainer->context, DPT_E_INVALID,
                     "%s has the checkpoints of a training that was interrupted: resume it "
                     "(--resume), choose another folder, or remove checkpoint-*.safetensors there",
@@ -375,6 +407,7 @@ dpt_status dpti_keeper_check_new(dpti_keeper *keeper)
 dpt_status dpti_keeper_begin_new(dpti_keeper *keeper)
 {
     dpt_error error = {0};
+    keeper->begun_anew = true;
     if (dpti_folder_set_aside(keeper->folder, &error) == DPT_OK) return DPT_OK;
     return dpti_context_fail(keeper->trainer->context, NULL, &error);
 }

@@ -15,23 +15,26 @@ typedef struct dpti_keeper dpti_keeper;
    a snapshot and starts the thread.  The context's error tells. */
 DPT_CHECK_RESULT dpt_status dpti_keeper_create(dpt_trainer *trainer, const char *folder,
                                                size_t n_kept, dpti_keeper **out);
-/* Waits for a write under way.  Accepts NULL. */
+/* Waits for a write under way.  What begin_new has set aside gets its names back, if no checkpoint
+   has become durable.  Accepts NULL. */
 void dpti_keeper_destroy(dpti_keeper *keeper);
 
 /* What is worth telling on the way: a checkpoint that is passed over, and why. */
 typedef void dpti_keeper_tell(const char *text, void *user);
 
 /* The newest sound checkpoint.  DPT_E_NOT_FOUND if the folder has none at all; DPT_E_FORMAT if it
-   has some and none is sound; DPT_E_INVALID if the newest sound one is of another training.  From
+   has some and none is sound, DPT_E_IO if they might be and cannot be read; DPT_E_INVALID if the
+   newest sound one is of another training, or if there are only those that were set aside.  From
    then on those up to this one count as the keeper's own. */
 DPT_CHECK_RESULT dpt_status dpti_keeper_newest(dpti_keeper *keeper, dpti_keeper_tell *tell,
                                                void *user, dpti_checkpoint *out);
 /* DPT_E_INVALID if the folder has checkpoints of a training that did not come to its end, which a
-   new one would replace. */
+   new one would replace; DPT_E_IO if they cannot be read. */
 DPT_CHECK_RESULT dpt_status dpti_keeper_check_new(dpti_keeper *keeper);
 
-/* Gives the checkpoints of a training that has ended other names until the first one of the new
-   training is durable: whoever resumes before does not take them for its own. */
+/* Gives the checkpoints and the best weights of a training that has ended other names until the
+   first checkpoint of the new training is durable: whoever resumes before does not take them for
+   its own. */
 DPT_CHECK_RESULT dpt_status dpti_keeper_begin_new(dpti_keeper *keeper);
 
 /* Whether nothing is being written. */

@@ -367,12 +367,12 @@ bool dpti_checkpoint_unpack(const dpt_trainer *trainer, const uint8_t *bytes, dp
     return complete;
 }
 
-bool dpti_checkpoint_ended(const char *path, size_t max_bytes)
+bool dpti_checkpoint_ended(const char *path, size_t max_bytes, dpt_error *error)
 {
     dpti_safetensors *file = NULL;
     dpti_run_state *state = calloc(1, sizeof *state);
     bool ended = false;
-    if (state && dpti_safetensors_read_sealed(path, max_bytes, &file, NULL) == DPT_OK) {
+    if (state && dpti_safetensors_read_sealed(path, max_bytes, &file, error) == DPT_OK) {
         const char *text = dpti_safetensors_metadata(file, state_key);
         ended = text && dpti_run_state_decode(path, text, state, NULL) == DPT_OK && state->finished;
         dpti_run_state_free(state);

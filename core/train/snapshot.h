@@ -69,8 +69,8 @@ DPT_CHECK_RESULT dpt_status dpti_checkpoint_deal(dpt_trainer *trainer, dpti_chec
    this file, if it says of how many processes it has error feedback. */
 size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer, const char *path);
 /* Whether a file is the sound checkpoint of a course, of any training, that came to its end; one of
-   more than max_bytes is not read, and is none. */
-bool dpti_checkpoint_ended(const char *path, size_t max_bytes);
+   more than max_bytes is not read, and is none.  *error (or NULL) says why it could not be read. */
+bool dpti_checkpoint_ended(const char *path, size_t max_bytes, dpt_error *error);
 /* The trainer goes on from there; nothing in flight.  A device that fails meanwhile is treated as
    by dpt_trainer_set. */
 DPT_CHECK_RESULT dpt_status dpti_checkpoint_apply(dpt_trainer *trainer,

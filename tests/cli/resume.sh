@@ -5,7 +5,7 @@ need_python
 
 common=(--dataset synthetic:12x12x1:4:200 --model mlp --batch-size 32 --momentum 0.9 --lr 0.02
     --devices cpu:threads=1,cpu:threads=1 --split 2:1)
-rm -rf whole run second other busy full better parts cut *.jsonl *.svg
+rm -rf whole run second other busy full better parts cut ended stray *.jsonl *.svg
 
 # Mistakes of the command line
 refuse 2 "--resume needs --checkpoint DIR" "${common[@]}" --resume
@@ -121,9 +121,22 @@ kill -KILL $!
 wait $! 2>/dev/null
 check "they have other names" test "$(ls run | grep -c '^old-checkpoint-')" -eq 2 -a \
     "$(ls run | grep -c '^checkpoint-')" -eq 0
-train "${common[@]}" --epochs 2 --checkpoint run --resume
-check "it begins anew" grep -q "beginning at step 1" train.err
+refuse 2 "run has checkpoints of an earlier training only, .*begin that one anew, without --resume" \
+    "${common[@]}" --epochs 2 --checkpoint run --resume --quiet
+check "they are kept" test "$(ls run | grep -c '^old-checkpoint-')" -eq 2
+train "${common[@]}" --epochs 2 --checkpoint run --quiet
 check "they are gone" test "$(ls run | grep -c old-)" -eq 0
+
+# A stray training that fails before its first checkpoint leaves what was there, best weights included.
+train "${common[@]}" --epochs 2 --validation 0.2 --checkpoint ended --quiet
+cp -r ended stray
+refuse 1 "not finite" "${common[@]}" --validation 0.2 --epochs 3 --lr 1000 --checkpoint stray --quiet
+check "all is as it was" diff -r ended stray
+train "${common[@]}" --epochs 3 --validation 0.2 --checkpoint stray --resume
+check "and goes on" grep -q "resuming from stray/checkpoint-000000010" train.err
+train "${common[@]}" --epochs 1 --checkpoint stray --quiet
+check "the best weights of before do not stay beside those of another" test ! -e stray/best.safetensors
+check "nor aside" test "$(ls stray | grep -c old-)" -eq 0
 
 # The best weights: of whole epochs where there is one, and missed where they are not there.
 best=("${common[@]}" --validation 0.2 --quiet)

@@ -73,6 +73,14 @@ rm -rf vain
 run 3 "${small[@]}" --devices fault:threads=1:after=1:lost=1 --checkpoint vain \
     --checkpoint-every 100steps --supervise
 says "not started again" 1
+# An ended training in the same folder is not what is gone on with, and stays.
+rm -rf ended
+run 0 "${small[@]}" --devices cpu:threads=1 --checkpoint ended
+run 3 "${small[@]}" --max-steps 100 --devices fault:threads=1:after=1:lost=1 --checkpoint ended \
+    --checkpoint-every 100steps --supervise
+says "beginning anew" 2
+says "resuming from" 0
+check 'it is there' test -s ended/checkpoint-000000012.safetensors
 run 2 "${small[@]}" --supervise
 says "needs --checkpoint" 1
 OMPI_COMM_WORLD_SIZE=2 run 2 "${small[@]}" --supervise --checkpoint none
@@ -102,7 +110,7 @@ code=0
 wait $supervisor || code=$?
 check "killed in vain: status $code, $(cat run.err)" test $code -eq 137
 says "not started again" 1
-says "going on from the last checkpoint" 2
+says "beginning anew" 2
 
 # A signal reaches the training, which ends in good order.
 rm -rf signal

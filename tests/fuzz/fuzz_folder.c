@@ -160,7 +160,7 @@ static void check_checkpoint(const char *path)
         require(error.message[0] != '\0');
     }
     free(dpti_safetensors_peek(path, MAX_BYTES, "dptrain"));
-    const bool ended = dpti_checkpoint_ended(path, MAX_BYTES);
+    const bool ended = dpti_checkpoint_ended(path, MAX_BYTES, NULL);
     require(!ended || status == DPT_OK);
 }
 
@@ -187,9 +187,15 @@ static void check_set_aside(int at)
     size_t *numbers = NULL, n = 0;
     const dpt_status status = dpti_folder_set_aside(folder, &error);
     require(status == DPT_OK || (status == DPT_E_IO && error.message[0] != '\0'));
-    require(dpti_folder_list(folder, &numbers, &n, &error) == DPT_OK &&
-            (n > 0) == (status != DPT_OK));
+    require(dpti_folder_list(folder, &numbers, &n, &error) == DPT_OK);
+    const bool best = faccessat(at, "best.safetensors", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    require((n > 0 || best) == (status != DPT_OK));
     free(numbers);
+    if (status == DPT_OK) {
+        dpti_folder_put_back(folder);
+        require(dpti_folder_count_aside(folder) == 0);
+        require(dpti_folder_set_aside(folder, &error) == DPT_OK);
+    }
     dpti_folder_delete_aside(folder);
     for (size_t i = 0; i < MAX_NAME / 2; i++) {
         char name[MAX_NAME];

@@ -6,6 +6,7 @@
 #include "train/keeper.h"
 #include "train/support.h"
 
+#include <errno.h>
 #include <locale.h>
 #include <math.h>
 #include <signal.h>
@@ -595,6 +596,32 @@ static void a_damaged_one_is_passed_over(test *t)
     close_training(&w);
 }
 
+/* Files that the system does not let be read may be sound: nobody is told to remove them, nor that
+   the training was interrupted. */
+static void one_that_cannot_be_read_is_no_damage(test *t)
+{
+    const setting *s = t->user;
+    training w;
+    record r = {.n_steps = 0};
+    dpt_fit_result result;
+    empty(t, "unread");
+    (void)mkdir("unread", 0777);
+    CHECK(symlink("checkpoint-000000015.safetensors", "unread/checkpoint-000000015.safetensors") ==
+          0); /* a loop: no user may follow it, root neither */
+    for (size_t resume = 0; resume < 2; resume++) {
+        if (opened(t, two, &sgd, &w)) {
+            const char *message = dpt_error_message(s->context);
+            CHECK_STATUS(fit_in(&w, s, "unread", 2, resume == 1, &r, &result), DPT_E_IO);
+            CHECK_CONTAINS(message, strerror(ELOOP));
+            CHECK_CONTAINS(message, "readable");
+            CHECK(!strstr(message, "remove") && !strstr(message, "interrupted"));
+        }
+        close_training(&w);
+    }
+    CHECK_SIZE(r.n_steps, 0);
+    empty(t, "unread");
+}
+
 /* An interrupted training is not begun over by accident; one that has ended is. */
 static void an_interrupted_one_is_not_overwritten(test *t)
 {
@@ -766,6 +793,7 @@ int main(int argc, char **argv)
         {"other trainings are refused", other_trainings_are_refused},
         {"the newest few stay", the_newest_few_stay},
         {"a damaged one is passed over", a_damaged_one_is_passed_over},
+        {"one that cannot be read is no damage", one_that_cannot_be_read_is_no_damage},
         {"an interrupted one is not overwritten", an_interrupted_one_is_not_overwritten},
         {"a full disk is survived", a_full_disk_is_survived},
         {"a folder that is gone is survived", a_folder_that_is_gone_is_survived},

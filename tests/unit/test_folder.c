@@ -109,7 +109,8 @@ static void set_aside(test *t)
 {
     static const char first[] = "aside/old-checkpoint-000000004.safetensors",
                       second[] = "aside/old-checkpoint-000000008.safetensors",
-                      other[] = "aside/old-checkpoint-8.safetensors";
+                      other[] = "aside/old-checkpoint-8.safetensors",
+                      best[] = "aside/best.safetensors", old_best[] = "aside/old-best.safetensors";
     size_t *numbers = NULL, n = 9;
     dpt_error error = {.status = DPT_OK};
     (void)mkdir("aside", 0777);
@@ -117,6 +118,7 @@ static void set_aside(test *t)
     touch("aside/checkpoint-000000004.safetensors", "four");
     touch("aside/checkpoint-000000008.safetensors", "eight");
     touch("aside/model.safetensors", "model");
+    touch(best, "best");
     touch(other, "other");
     CHECK(symlink("kept", first) == 0);
     REQUIRE_OK(dpti_folder_set_aside("aside", &error));
@@ -124,9 +126,21 @@ static void set_aside(test *t)
     CHECK_SIZE(n, 0);
     free(numbers);
     CHECK(has_text(first, "four") && has_text(second, "eight") && has_text("aside/kept", "kept"));
+    CHECK(has_text(old_best, "best") && access(best, F_OK) != 0);
+    CHECK_SIZE(dpti_folder_count_aside("aside"), 2);
+
+    /* Back again, but for what has been written meanwhile. */
+    touch(best, "new");
+    dpti_folder_put_back("aside");
+    CHECK(has_text("aside/checkpoint-000000004.safetensors", "four") &&
+          has_text("aside/checkpoint-000000008.safetensors", "eight"));
+    CHECK(has_text(best, "new") && has_text(old_best, "best") && has_text(other, "other"));
+    CHECK_SIZE(dpti_folder_count_aside("aside"), 0);
+    REQUIRE_OK(dpti_folder_set_aside("aside", &error));
+    CHECK(has_text(old_best, "new") && has_text(first, "four") && has_text(second, "eight"));
 
     dpti_folder_delete_aside("aside");
-    CHECK(access(first, F_OK) != 0 && access(second, F_OK) != 0);
+    CHECK(access(first, F_OK) != 0 && access(second, F_OK) != 0 && access(old_best, F_OK) != 0);
     CHECK(has_text(other, "other") && has_text("aside/model.safetensors", "model"));
     REQUIRE_OK(dpti_folder_set_aside("aside", &error)); /* there are none */
     dpti_folder_delete_aside("aside");
@@ -140,6 +154,8 @@ static void set_aside(test *t)
     CHECK(has_text("aside/checkpoint-000000008.safetensors", "eight"));
     CHECK_STATUS(dpti_folder_set_aside("aside/none", &error), DPT_E_IO);
     dpti_folder_delete_aside("aside/none");
+    dpti_folder_put_back("aside/none");
+    CHECK_SIZE(dpti_folder_count_aside("aside/none"), 0);
 }
 
 static void one_at_a_time(test *t)
@@ -201,7 +217,7 @@ static void no_more_than_there_is(test *t)
     CHECK_STATUS(dpti_file_read("holes", &bytes, &n, &error), DPT_E_NO_MEMORY);
     CHECK_CONTAINS(error.message, "holes");
     CHECK_STATUS(dpti_safetensors_read_most("holes", 1 << 20, &file, &error), DPT_E_FORMAT);
-    CHECK(!dpti_checkpoint_ended("holes", 1 << 20));
+    CHECK(!dpti_checkpoint_ended("holes", 1 << 20, NULL));
     REQUIRE_OK(dpti_file_read_first("holes", 10, &bytes, &n, &error));
     CHECK_SIZE(n, 10);
     free(bytes);
