@@ -161,6 +161,25 @@ void dpti_settings_of_course(const dpt_schedule *schedule, double lr, size_t tot
     if (ends) dpti_settings_add(s, "epochs", "%zu steps in all", total_steps);
 }
 
+void dpti_setting_option(const dpti_setting *setting, char *text, size_t n_bytes)
+{
+    /* Those that are not named like their option, or come from several. */
+    static const struct {
+        const char *key, *options;
+    } others[] = {
+        {.key = "dataset", .options = " (--dataset, --data, --validation)"},
+        {.key = "batch-size", .options = " (--batch-size, --accumulate)"},
+        {.key = "epochs", .options = " (--epochs, --max-steps)"},
+        {.key = "loss", .options = ""},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(setting->key, others[i].key) == 0) {
+            snprintf(text, n_bytes, "%s", others[i].options);
+            return;
+        }
+    snprintf(text, n_bytes, " (--%s)", setting->key);
+}
+
 const dpti_setting *dpti_settings_differ(const dpti_settings *now, const dpti_settings *then,
                                          const char **was)
 {

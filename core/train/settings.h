@@ -5,6 +5,8 @@
 
 #include "train/run_state.h"
 
+/* " (--OPTION)": the options of the command that a setting comes from; "" if there is none. */
+void dpti_setting_option(const dpti_setting *setting, char *text, size_t n_bytes);
 /* Of names, kinds, extents, connections, and all numbers that decide what layers compute. */
 uint32_t dpti_settings_hash_layers(const dpt_model *model);
 /* Appends those of the trainer. */

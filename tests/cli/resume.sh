@@ -62,6 +62,10 @@ refuse 2 "of a training with another model" "${common[@]}" --epochs 30 --quiet -
     --resume --model linear
 refuse 2 "of a training with another dataset" "${common[@]}" --epochs 30 --quiet --checkpoint run \
     --resume --dataset synthetic:12x12x1:4:201
+refuse 2 "another dataset .*: give the same \(--dataset, --data, --validation\), or .* weights \(--load\)" \
+    "${common[@]}" --epochs 30 --quiet --checkpoint run --resume --validation 0.2
+refuse 2 "another normalize .*: give the same \(--normalize\), or" "${common[@]}" --epochs 30 --quiet \
+    --checkpoint run --resume --normalize
 refuse 2 "of a training with another optimizer" "${common[@]:0:6}" --epochs 30 --quiet \
     --checkpoint run --resume --optimizer adamw
 check "nothing was lost" test "$(find run -name 'checkpoint-*' | wc -l)" -ge 1
