@@ -233,7 +233,7 @@ static dpt_status add_images(prediction *p, const cli_options *options)
         DPT_TRY(add_image(p, options->operands[i]));
     if (p->n_pictures > 0) DPT_TRY(collect_pictures(p));
     const cli_session *s = &p->session;
-    if (!options->normalize) return DPT_OK;
+    if (!s->normalized) return DPT_OK;
     if (p->pictures) DPT_TRY(dpt_dataset_normalize(p->pictures, s->mean, s->deviation));
     for (size_t i = 0; i < p->n_files; i++)
         DPT_TRY(dpt_dataset_normalize(p->files[i], s->mean, s->deviation));
@@ -302,16 +302,29 @@ static dpt_status predict_all(prediction *p, const cli_options *options)
 
 /* ---- The verb -------------------------------------------------------------------------------- */
 
+/* Classes have the names of --dataset's, which is to be the training's. */
+static void warn_of_names(const prediction *p, const char *weights)
+{
+    const dpt_weights_info *w = &p->session.weights;
+    if (!p->info.class_names || !w->dataset[0] || strcmp(w->dataset, p->info.name) == 0) return;
+    (void)cli_error(CLI_OK,
+                    "warning: %s was trained on %s, and the classes' names are those of %s: give "
+                    "--dataset %s",
+                    weights, w->dataset, p->info.name, w->dataset);
+}
+
 /* All images are read before the first is classified: a mistake in the last one costs no work. */
 static dpt_status predict(prediction *p, const cli_options *options, const char *weights)
 {
     DPT_TRY(cli_session_open(&p->session, options, 0));
+    DPT_TRY(cli_weights_adopt(&p->session, options, weights));
     dpt_dataset_describe(p->session.test, &p->info);
     DPT_TRY(add_images(p, options));
     const dpt_trainer_options trainer = {.batch_size = cli_batch_size(options, p->info.count)};
     DPT_TRY(dpt_trainer_create(p->session.devices, p->session.model, p->session.test, &trainer,
                                &p->session.trainer));
     DPT_TRY(dpt_trainer_load(p->session.trainer, weights));
+    warn_of_names(p, weights);
     return predict_all(p, options);
 }
 

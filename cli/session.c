@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Both parts see the same scale: that of the training data, whatever is set apart for validation.
@@ -22,6 +21,7 @@ static dpt_status normalize(cli_session *session, const cli_options *options)
     if (status == DPT_OK && session->whole)
         status = dpt_dataset_normalize(session->whole, mean, deviation);
     if (!session->whole) dpt_dataset_destroy(data);
+    session->normalized = status == DPT_OK;
     return status;
 }
 
@@ -131,15 +131,6 @@ void cli_session_close(cli_session *session)
     dpt_devices_close(session->devices);
     dpt_context_destroy(session->context);
     *session = (cli_session){0};
-}
-
-bool cli_weights_path(const char *path, char *out, size_t out_bytes)
-{
-    struct stat info;
-    const bool directory = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-    const int length =
-        snprintf(out, out_bytes, "%s%s", path, directory ? "/model.safetensors" : "");
-    return length > 0 && (size_t)length < out_bytes;
 }
 
 void cli_print_device(const dpt_device_description *device)

@@ -11,7 +11,9 @@ typedef struct cli_session {
     dpt_dataset *whole;             /* the training data; NULL if they were not asked for */
     dpt_dataset *train;             /* those or a part of them; belongs to `whole` if it is it */
     dpt_dataset *validation, *test; /* validation: the other part, or NULL */
-    float mean[4], deviation[4];    /* with --normalize: what all data are normalised by */
+    bool normalized;                /* all data, by these */
+    float mean[4], deviation[4];
+    dpt_weights_info weights; /* of eval and predict */
     dpt_model *model;
     dpt_trainer *trainer;
 } cli_session;
@@ -38,8 +40,13 @@ int cli_session_fail(const cli_session *session, dpt_status status);
 bool cli_session_quiet(const cli_session *session, const cli_options *options);
 void cli_session_close(cli_session *session);
 
-/* A directory's model.safetensors, or the file itself, in out; false if it does not fit. */
+/* A directory's model.safetensors, or the file itself, in out; false if it does not fit
+   (weights.c). */
 DPT_CHECK_RESULT bool cli_weights_path(const char *path, char *out, size_t out_bytes);
+/* Reads what the file says of its weights, and normalises the test data as it says that the
+   training's were.  Before a trainer uses them.  DPT_E_INVALID if --normalize contradicts it. */
+DPT_CHECK_RESULT dpt_status cli_weights_adopt(cli_session *session, const cli_options *options,
+                                              const char *path);
 
 /* Prints the rest of a device's line: name, threads or compute units, detail, where it is. */
 void cli_print_device(const dpt_device_description *device);

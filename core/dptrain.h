@@ -656,9 +656,25 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set(dpt_trainer *trainer, dpt_te
 /* Weights as safetensors with PyTorch's names and layouts.  save writes atomically (temporary file,
    fsync, rename), from any device that still answers.  load checks everything before it changes
    anything: DPT_E_FORMAT for a damaged file, DPT_E_INVALID for the weights of another model, with
-   the tensor named; a device that fails meanwhile is treated as by dpt_trainer_set. */
+   the tensor named, or for another type than float32; a device that fails meanwhile is treated as
+   by dpt_trainer_set.  How the data are normalised is saved too, and not applied by load: see
+   dpt_weights_describe. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path);
+
+/* What a file of weights says of the training that they come from. */
+typedef struct dpt_weights_info {
+    char model[64], dataset[64]; /* names; "": it does not say */
+    size_t classes;              /* 0: it does not say */
+    size_t channels;             /* that mean and deviation are of; 0: it does not say */
+    float mean[4],
+        deviation[4]; /* as dpt_dataset_normalize takes them; 0 and 1 if it was not done */
+} dpt_weights_info;
+
+/* Reads the file's header alone, and does not look whether the rest is sound.  DPT_E_NOT_FOUND,
+   DPT_E_IO, DPT_E_FORMAT. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_weights_describe(dpt_context *context, const char *path,
+                                                         dpt_weights_info *out);
 
 /* Everything that training goes on from: weights, running statistics, the optimizer's state, the
    position in the data, the step that random numbers are keyed by, what the split "measured" has

@@ -27,6 +27,8 @@ struct dpt_dataset {
     size_t stat_channels; /* 1 to 4: element e of a sample has mean[e % stat_channels] */
     float mean[4];        /* the network sees (value - mean) * scale */
     float scale[4];
+    /* What these come from, as it was given: in units of the range 0 to 1 for DPT_U8. */
+    float channel_mean[4], channel_deviation[4];
     const char *const *class_names; /* `classes` strings with static lifetime, or NULL */
     atomic_bool left;               /* to a thread that hangs: not freed any more */
 };

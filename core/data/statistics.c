@@ -33,6 +33,8 @@ dpt_status dpti_set_statistics(dpt_dataset *data, const float mean[4], const flo
     data->stat_channels = data->channels <= DPTI_MAX_STAT_CHANNELS ? data->channels : 1;
     memcpy(data->mean, scaled_mean, sizeof data->mean);
     memcpy(data->scale, scale, sizeof data->scale);
+    memcpy(data->channel_mean, mean, sizeof data->channel_mean);
+    memcpy(data->channel_deviation, deviation, sizeof data->channel_deviation);
     return DPT_OK;
 }
 

@@ -320,19 +320,39 @@ dpt_status dpti_safetensors_read_sealed(const char *path, size_t max_bytes, dpti
     return read_file(path, max_bytes, dpti_safetensors_parse_sealed, out, error);
 }
 
-char *dpti_safetensors_peek(const char *path, size_t max_bytes, const char *key)
+static dpt_status read_metadata(const char *path, size_t max_bytes, dpti_safetensors **out,
+                                dpt_error *error)
 {
-    dpti_safetensors file = {.name = path};
     uint8_t *bytes = NULL;
     size_t n_bytes = 0;
-    char *value = NULL;
-    if (dpti_file_read_first(path, max_bytes, &bytes, &n_bytes, NULL) != DPT_OK) return NULL;
-    if (parse_header(&file, bytes, n_bytes, NULL) == DPT_OK) {
-        const char *text = dpti_safetensors_metadata(&file, key);
-        value = text ? dpti_strdup(text) : NULL;
-    }
-    json_decref(file.header);
+    DPT_TRY(dpti_file_read_first(path, max_bytes, &bytes, &n_bytes, error));
+    dpti_safetensors *file = calloc(1, sizeof *file);
+    dpt_status status = DPT_OK;
+    if (!file) status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read %s", path);
+    if (file) file->name = path;
+    if (status == DPT_OK) status = parse_header(file, bytes, n_bytes, error);
+    if (status == DPT_OK) status = parse_metadata(file, error);
     free(bytes);
+    if (status == DPT_OK)
+        *out = file;
+    else
+        dpti_safetensors_close(file);
+    return status;
+}
+
+dpt_status dpti_safetensors_read_metadata(const char *path, dpti_safetensors **out,
+                                          dpt_error *error)
+{
+    return read_metadata(path, LENGTH_BYTES + MAX_HEADER_BYTES, out, error);
+}
+
+char *dpti_safetensors_peek(const char *path, size_t max_bytes, const char *key)
+{
+    dpti_safetensors *file = NULL;
+    if (read_metadata(path, max_bytes, &file, NULL) != DPT_OK) return NULL;
+    const char *text = dpti_safetensors_metadata(file, key);
+    char *value = text ? dpti_strdup(text) : NULL;
+    dpti_safetensors_close(file);
     return value;
 }
 

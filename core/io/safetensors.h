@@ -56,6 +56,9 @@ DPT_CHECK_RESULT dpt_status dpti_safetensors_parse_sealed(const char *name, cons
 /* Of a file's header alone, at most max_bytes of it, and without looking whether the rest is sound:
    a value of its metadata, to be freed; NULL if there is none. */
 char *dpti_safetensors_peek(const char *path, size_t max_bytes, const char *key);
+/* Likewise all of its metadata: there are no tensors in *out. */
+DPT_CHECK_RESULT dpt_status dpti_safetensors_read_metadata(const char *path, dpti_safetensors **out,
+                                                           dpt_error *error);
 /* Whether it has a checksum, which then fits. */
 bool dpti_safetensors_sealed(const dpti_safetensors *file);
 void dpti_safetensors_close(dpti_safetensors *file);

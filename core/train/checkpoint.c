@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include "base/base.h"
+#include "train/origin.h"
 #include "train/snapshot.h"
 #include "train/tensors.h"
 
@@ -21,17 +22,18 @@ dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
 {
     dpt_trainer *t = trainer;
     dpti_tensors tensors;
-    char steps[24], epoch[24];
+    char epoch[24];
+    dpti_origin origin;
+    const char *metadata[DPTI_ORIGIN_LIST];
     dpt_error error = {0};
     DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_save"));
     float *flat = dpti_trainer_make_flat(t);
     if (!flat) return DPT_E_NO_MEMORY;
     dpt_status status = dpti_trainer_read_trusted(t, 1, &flat);
     if (status == DPT_OK) {
-        snprintf(steps, sizeof steps, "%zu", t->done.step);
         snprintf(epoch, sizeof epoch, "%zu", last_epoch(t));
-        const char *const metadata[] = {"format", "pt",  "model", t->model->name, "steps", steps,
-                                        "epoch",  epoch, NULL};
+        dpti_origin_of(t, &origin);
+        dpti_origin_list(&origin, "epoch", epoch, metadata);
         status = dpti_tensors_create(t->model, 1, &tensors, &error);
         if (status == DPT_OK)
             status = dpti_tensors_add_weights(&tensors, flat,
@@ -47,33 +49,47 @@ dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-static dpt_status describe_mismatch(dpt_trainer *t, const char *path, const dpti_parameter *p,
-                                    const dpti_tensor *tensor)
+/* `what` is wrong with the file: it is of another model. */
+static dpt_status fail_model(dpt_trainer *t, const char *path, const dpti_safetensors *file,
+                             const char *what)
 {
-    char wanted[96] = "", found[192] = "";
+    char guess[256];
+    dpti_origin_guess(file, t->model, guess, sizeof guess);
+    return dpt_fail(t->context, DPT_E_INVALID, "%s %s; %s", path, what, guess);
+}
+
+static dpt_status describe_mismatch(dpt_trainer *t, const char *path, const dpti_safetensors *file,
+                                    const dpti_parameter *p, const dpti_tensor *tensor)
+{
+    char wanted[96] = "", found[192] = "", what[512];
     size_t n = 0;
     for (size_t i = 0; i < p->rank && n < sizeof wanted; i++)
         n += (size_t)snprintf(wanted + n, sizeof wanted - n, "%s%zu", i ? "x" : "", p->shape[i]);
     n = 0;
     for (size_t i = 0; i < tensor->rank && n < sizeof found; i++)
         n += (size_t)snprintf(found + n, sizeof found - n, "%s%zu", i ? "x" : "", tensor->shape[i]);
-    return dpt_fail(t->context, DPT_E_INVALID,
-                    "%s: tensor %s is %s %s, but model %s wants F32 %s; is it the checkpoint of "
-                    "another model?",
-                    path, tensor->name, tensor->dtype, found, t->model->name, wanted);
+    snprintf(what, sizeof what, "has a tensor %.200s of %s, which is %s in model %.60s",
+             tensor->name, found, wanted, t->model->name);
+    return fail_model(t, path, file, what);
 }
 
 static dpt_status read_tensor(dpt_trainer *t, const char *path, const dpti_safetensors *file,
                               const dpti_parameter *p, const char *name, float *outside)
 {
     const dpti_tensor *tensor = dpti_safetensors_find(file, name);
-    if (!tensor)
+    char what[512];
+    if (!tensor) {
+        snprintf(what, sizeof what, "has no tensor %.200s, which model %.60s has", name,
+                 t->model->name);
+        return fail_model(t, path, file, what);
+    }
+    if (tensor->rank != p->rank || memcmp(tensor->shape, p->shape, p->rank * sizeof *p->shape) != 0)
+        return describe_mismatch(t, path, file, p, tensor);
+    if (strcmp(tensor->dtype, "F32") != 0)
         return dpt_fail(t->context, DPT_E_INVALID,
-                        "%s has no tensor %s; is it the checkpoint of another model than %s?", path,
-                        name, t->model->name);
-    if (strcmp(tensor->dtype, "F32") != 0 || tensor->rank != p->rank ||
-        memcmp(tensor->shape, p->shape, p->rank * sizeof *p->shape) != 0)
-        return describe_mismatch(t, path, p, tensor);
+                        "%s: tensor %s has the type %s, and only float32 (F32) is read: convert "
+                        "the weights, in PyTorch by tensor.float()",
+                        path, tensor->name, tensor->dtype);
     memcpy(outside, tensor->data, p->size * sizeof *outside); /* the file's data are not aligned */
     return DPT_OK;
 }
@@ -84,12 +100,13 @@ static dpt_status all_known(dpt_trainer *t, const char *path, const dpti_safeten
     for (size_t i = 0; i < dpti_safetensors_count(file); i++) {
         const dpti_tensor *tensor = dpti_safetensors_get(file, i);
         const char *name = tensor->name;
-        if (!dpti_model_parameter(t->model, name) && !dpti_is_counter(t->model, tensor) &&
-            !dpti_is_state(t->model, tensor))
-            return dpt_fail(t->context, DPT_E_INVALID,
-                            "%s has a tensor %s that model %s does not have; is it the checkpoint "
-                            "of another model?",
-                            path, name, t->model->name);
+        char what[512];
+        if (dpti_model_parameter(t->model, name) || dpti_is_counter(t->model, tensor) ||
+            dpti_is_state(t->model, tensor))
+            continue;
+        snprintf(what, sizeof what, "has a tensor %.200s that model %.60s does not have", name,
+                 t->model->name);
+        return fail_model(t, path, file, what);
     }
     return DPT_OK;
 }

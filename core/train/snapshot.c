@@ -109,6 +109,7 @@ dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course
     free(snapshot->state);
     snapshot->state = text;
     snapshot->step = t->done.step;
+    dpti_origin_of(t, &snapshot->origin);
     snapshot->batches = (int64_t)(t->batches_before + t->done.step);
     snapshot->seconds = dpti_seconds() - began;
     return DPT_OK;
@@ -119,10 +120,8 @@ dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course
 static dpt_status write_file(dpti_snapshot *s, const char *path, dpti_tensors *tensors,
                              dpt_error *error)
 {
-    char steps[24];
-    snprintf(steps, sizeof steps, "%zu", s->step);
-    const char *const metadata[] = {"format",  "pt",     "model", s->model->name, "steps", steps,
-                                    state_key, s->state, NULL};
+    const char *metadata[DPTI_ORIGIN_LIST];
+    dpti_origin_list(&s->origin, state_key, s->state, metadata);
     DPT_TRY(dpti_tensors_create(s->model, s->n_kinds + s->n_owing, tensors, error));
     DPT_TRY(dpti_tensors_add_weights(tensors, s->flats[0], s->batches, error));
     for (size_t k = 1; k < s->n_kinds; k++)

@@ -4,6 +4,7 @@
 #define DPTI_SNAPSHOT_H
 
 #include "io/safetensors.h"
+#include "train/origin.h"
 #include "train/run_state.h"
 #include "train/trainer.h"
 
@@ -17,6 +18,7 @@ typedef struct dpti_snapshot {
     float *owed;                    /* (n_owing, flat_size) likewise */
     int64_t batches;
     size_t step;
+    dpti_origin origin;
     double seconds; /* that taking it took: training stood still for so long */
     char *state;    /* encoded; NULL: nothing is taken */
 } dpti_snapshot;

@@ -91,7 +91,50 @@ assert len(classes) == len(labels) == 10000
 hits = sum(name == names[label] for name, label in zip(classes, labels))
 assert hits == int(re.search(r"(\d+) of 10000 right", open("eval.out").read())[1]) > 7000, hits
 PYTHON
+    for set in fashion-mnist mnist; do
+        "$DPTRAIN" predict --model linear --checkpoint fashion --dataset $set --data $fashion \
+            $fashion/t10k-images-idx3-ubyte.gz:0 >$set.out 2>$set.err
+    done
+    check "names of another data set" grep -q "warning: fashion/model.safetensors was trained on fashion-mnist, \
+and the classes' names are those of mnist: give --dataset fashion-mnist" mnist.err
+    check "and of the same: $(cat fashion-mnist.err)" test "$(grep -c warning fashion-mnist.err)" -eq 0
 fi
+
+# Weights tell how the data were normalised: without the option it is done as in the training, with
+# it it must be the same.  A file that does not tell it is taken as it is.
+normalized=(--dataset "$data" --model linear --devices cpu:threads=1 --checkpoint normalized)
+train "${normalized[@]}" --epochs 2 --lr 0.02 --normalize --quiet
+train "${normalized[@]:0:6}" --epochs 2 --lr 0.02 --quiet --checkpoint plain
+# evaluate ARGUMENT...: the loss on stdout; stderr in eval.err.
+evaluate() { "$DPTRAIN" eval "$@" 2>eval.err | grep -o 'loss [0-9.]*'; }
+asked=$(evaluate "${normalized[@]}" --normalize)
+check "the option: nothing is said" test -n "$asked" -a ! -s eval.err
+check "the same without the option" test "$(evaluate "${normalized[@]}")" = "$asked"
+check "and one line says so: $(cat eval.err)" test "$(wc -l <eval.err)" -eq 1 -a \
+    "$(grep -c "images are normalised as those that normalized/model.safetensors was trained on" eval.err)" -eq 1
+"$DPTRAIN" predict "${normalized[@]}" {0..11}.png >own.out 2>own.err
+"$DPTRAIN" predict "${normalized[@]}" --normalize {0..11}.png >asked.out
+check "predict does it too: $(cat own.err)" cmp own.out asked.out
+check "and says so" test "$(grep -c "images are normalised as" own.err)" -eq 1
+refuse 2 "plain/model.safetensors comes from a training without --normalize: leave it out" \
+    eval "${normalized[@]:0:6}" --checkpoint plain --normalize
+refuse 2 "training with mean [0-9.]* and .*--normalize would take .*leave it out" eval \
+    "${normalized[@]}" --dataset synthetic:8x8x1:4:90 --normalize
+evaluate "${normalized[@]:0:6}" --checkpoint plain >plain.out
+check "not normalised: nothing is said" test -s plain.out -a ! -s eval.err
+python3 - <<'PYTHON'
+import json
+file = open("normalized/model.safetensors", "rb").read()
+n = int.from_bytes(file[:8], "little")
+header = json.loads(file[8:8 + n])
+del header["__metadata__"]
+text = json.dumps(header).encode()
+open("silent.safetensors", "wb").write(len(text).to_bytes(8, "little") + text + file[8 + n:])
+PYTHON
+check "a file that tells nothing, with the option" test \
+    "$(evaluate "${normalized[@]:0:6}" --checkpoint silent.safetensors --normalize)" = "$asked"
+evaluate "${normalized[@]:0:6}" --checkpoint silent.safetensors >silent.out
+check "and without" test -s silent.out -a ! -s eval.err -a "$(cat silent.out)" != "$asked"
 
 refuse 2 "predict needs weights" predict 0.png
 refuse 2 "predict needs images" "${common[@]}"
@@ -110,6 +153,6 @@ for list in "" , 1, ,1 1,,2 x 1-x 3-2 -1 1-2-3 99999999999999999999999; do
     refuse 2 "indices such as 0,5,10-19" "${common[@]}" "images.idx:$list"
 done
 refuse 2 "indices go with IDX files" "${common[@]}" 0.png:1
-refuse 2 "3 of the checkpoint|another model" predict --dataset "$data" --model linear \
+refuse 2 "run/model.safetensors has .*it is of another model, mlp \(--model\)" predict --dataset "$data" --model linear \
     --checkpoint run 0.png
 finish

@@ -217,6 +217,13 @@ static void reshape(dpti_tensor *tensor, int64_t *counter)
     tensor->shape[tensor->rank++] = 1;
 }
 
+static void halve(dpti_tensor *tensor, int64_t *counter)
+{
+    (void)counter;
+    tensor->dtype = "BF16";
+    tensor->n_bytes /= 2;
+}
+
 static void count_far(dpti_tensor *tensor, int64_t *counter)
 {
     *counter = INT64_C(5000000000);
@@ -232,6 +239,8 @@ static const change changes[] = {
     {"a statistic of another shape", "b.bn2.running_var", reshape, DPT_E_INVALID,
      "b.bn2.running_var"},
     {"a weight of another shape", "fc.weight", reshape, DPT_E_INVALID, "fc.weight"},
+    {"weights of another type", "fc.weight", halve, DPT_E_INVALID,
+     "tensor fc.weight has the type BF16, and only float32 (F32) is read: convert"},
     {"a counter beyond 32 bits", "b.bn3.num_batches_tracked", count_far, DPT_OK, NULL},
 };
 
@@ -293,6 +302,95 @@ static void counters_may_be_missing(test *t)
         train(t, &w, 1);
         CHECK_OK(dpt_trainer_save(w.trainer, trained));
         CHECK(counter_of(t, trained, "bn1.num_batches_tracked") == 1);
+    }
+    close_training(&w);
+}
+
+/* ---- Where weights come from ----------------------------------------------------------------- */
+
+/* Writes no tensors but this metadata. */
+static void write_metadata(test *t, const char *path, const char *const *metadata)
+{
+    dpt_error error = {0};
+    CHECK_OK(dpti_safetensors_write(path, NULL, 0, metadata, &error));
+}
+
+static void files_tell_the_normalization(test *t)
+{
+    const setting *s = t->user;
+    static const float none[4] = {0}, mean[4] = {0.1f, -3, 1e-9f},
+                       deviation[4] = {0.3f, 0, 1234.5678f};
+    static const char *const paths[] = {"weights.safetensors", "state.safetensors"};
+    training w;
+    for (size_t set = 0; set < 2; set++) {
+        CHECK_OK(dpt_dataset_normalize(s->data, set ? mean : none, set ? deviation : none));
+        if (opened(t, "cpu:threads=1", &sgd, &w)) {
+            CHECK_OK(dpt_trainer_save(w.trainer, paths[0]));
+            CHECK_OK(dpt_trainer_save_state(w.trainer, paths[1]));
+        }
+        close_training(&w);
+        for (size_t i = 0; i < 2; i++) {
+            dpt_weights_info info = {.classes = 99};
+            CHECK_OK(dpt_weights_describe(s->context, paths[i], &info));
+            CHECK_TEXT(info.model, dpt_model_name(s->model));
+            CHECK_TEXT(info.dataset, "memory");
+            CHECK_SIZE(info.classes, FLAT_CLASSES);
+            if (!CHECK_SIZE(info.channels, FLAT_CHANNELS)) continue;
+            for (size_t c = 0; c < FLAT_CHANNELS; c++) {
+                const bool divides = set && deviation[c] != 0;
+                CHECK(info.mean[c] == (set ? mean[c] : 0)); /* to the bit */
+                CHECK(info.deviation[c] == (divides ? deviation[c] : 1));
+            }
+        }
+    }
+    CHECK_OK(dpt_dataset_normalize(s->data, none, none));
+}
+
+static void files_may_tell_nothing(test *t)
+{
+    static const char *const old[] = {"format", "pt", "model", "net", "steps", "3", NULL};
+    static const char *const wrong[][2] = {
+        {"", "1"},    {"1", ""},    {"1 2", "1"},  {"1 ", "1 1"}, {"1 2 3 4 5", "1 2 3 4 5"},
+        {"nan", "1"}, {"1", "inf"}, {"1e99", "1"}, {"0x1", "1"}};
+    const setting *s = t->user;
+    dpt_weights_info info = {.classes = 99};
+    write_metadata(t, "told.safetensors", NULL);
+    CHECK_OK(dpt_weights_describe(s->context, "told.safetensors", &info));
+    CHECK(info.model[0] == '\0' && info.dataset[0] == '\0');
+    CHECK_SIZE(info.classes + info.channels, 0);
+    write_metadata(t, "told.safetensors", old);
+    CHECK_OK(dpt_weights_describe(s->context, "told.safetensors", &info));
+    CHECK_TEXT(info.model, "net");
+    CHECK_SIZE(info.classes + info.channels, 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const char *const metadata[] = {"mean", wrong[i][0], "deviation", wrong[i][1], NULL};
+        write_metadata(t, "told.safetensors", metadata);
+        CHECK_STATUS(dpt_weights_describe(s->context, "told.safetensors", &info), DPT_E_FORMAT);
+        CHECK_CONTAINS(dpt_error_message(s->context), "mean and deviation");
+    }
+    CHECK_STATUS(dpt_weights_describe(s->context, "no-such-file", &info), DPT_E_NOT_FOUND);
+}
+
+/* Whose weights they are is a hint where they do not fit. */
+static void the_model_is_a_hint(test *t)
+{
+    static const char *const models[][2] = {
+        {"lenet", "another model, lenet (--model)"},
+        {"", "of that model, trained on mnist with 10 classes"}};
+    const setting *s = t->user;
+    training w;
+    if (opened(t, "cpu:threads=1", &sgd, &w)) {
+        for (size_t i = 0; i < 2; i++) {
+            const char *name = models[i][0][0] ? models[i][0] : dpt_model_name(s->model);
+            const char *const metadata[] = {"model",   name, "dataset", "mnist",
+                                            "classes", "10", NULL};
+            write_metadata(t, "told.safetensors", metadata);
+            CHECK_STATUS(dpt_trainer_load(w.trainer, "told.safetensors"), DPT_E_INVALID);
+            CHECK_CONTAINS(dpt_error_message(s->context), models[i][1]);
+        }
+        write_metadata(t, "told.safetensors", NULL);
+        CHECK_STATUS(dpt_trainer_load(w.trainer, "told.safetensors"), DPT_E_INVALID);
+        CHECK_CONTAINS(dpt_error_message(s->context), "checkpoint of another model?");
     }
     close_training(&w);
 }
@@ -385,6 +483,9 @@ int main(int argc, char **argv)
         {"names can be saved", names_can_be_saved},
         {"other files are refused", other_files_are_refused},
         {"counters may be missing", counters_may_be_missing},
+        {"files tell the normalization", files_tell_the_normalization},
+        {"files may tell nothing", files_may_tell_nothing},
+        {"the model is a hint", the_model_is_a_hint},
         {"tensors by name", tensors_by_name},
     };
     setting s = {0};

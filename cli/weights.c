@@ -1,0 +1,67 @@
+/* Saved weights: the file that is meant, and that images reach the network as those did that it was
+   trained on. */
+#include "session.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+bool cli_weights_path(const char *path, char *out, size_t out_bytes)
+{
+    struct stat info;
+    const bool directory = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    const int length =
+        snprintf(out, out_bytes, "%s%s", path, directory ? "/model.safetensors" : "");
+    return length > 0 && (size_t)length < out_bytes;
+}
+
+static bool was_normalized(const dpt_weights_info *w)
+{
+    bool was = false;
+    for (size_t c = 0; c < w->channels; c++)
+        was = was || w->mean[c] != 0 || w->deviation[c] != 1;
+    return was;
+}
+
+static bool is_near(float a, float b)
+{
+    return fabsf(a - b) <= 1e-6f + 1e-4f * fabsf(b);
+}
+
+/* --normalize takes this data set's mean and deviation, which another part of it, or the whole, has
+   nearly. */
+static dpt_status compare(const cli_session *session, const char *path, const dpt_weights_info *w)
+{
+    if (!was_normalized(w))
+        return dpt_fail(session->context, DPT_E_INVALID,
+                        "%s comes from a training without --normalize: leave it out", path);
+    for (size_t c = 0; c < w->channels; c++)
+        if (!is_near(session->mean[c], w->mean[c]) ||
+            !is_near(session->deviation[c], w->deviation[c]))
+            return dpt_fail(session->context, DPT_E_INVALID,
+                            "%s comes from a training with mean %g and deviation %g in channel "
+                            "%zu, and --normalize would take %g and %g of these data: leave it "
+                            "out, and those of the training are taken",
+                            path, (double)w->mean[c], (double)w->deviation[c], c,
+                            (double)session->mean[c], (double)session->deviation[c]);
+    return DPT_OK;
+}
+
+dpt_status cli_weights_adopt(cli_session *session, const cli_options *options, const char *path)
+{
+    cli_session *s = session;
+    dpt_weights_info *w = &s->weights;
+    DPT_TRY(dpt_weights_describe(s->context, path, w));
+    if (w->channels == 0) return DPT_OK; /* it does not say */
+    if (options->normalize) return compare(s, path, w);
+    if (!was_normalized(w)) return DPT_OK;
+    DPT_TRY(dpt_dataset_normalize(s->test, w->mean, w->deviation));
+    for (size_t c = 0; c < sizeof s->mean / sizeof *s->mean; c++) {
+        s->mean[c] = w->mean[c];
+        s->deviation[c] = w->deviation[c];
+    }
+    s->normalized = true;
+    if (!cli_session_quiet(s, options))
+        (void)cli_error(CLI_OK, "images are normalised as those that %s was trained on", path);
+    return DPT_OK;
+}

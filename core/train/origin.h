@@ -1,0 +1,30 @@
+/* What files of weights tell of where they come from, in their metadata: the model, the data that
+   it was trained on, and how those were normalised (docs/reliability.md has the format).  Files of
+   other programs, and older ones, tell less or nothing. */
+#ifndef DPTI_ORIGIN_H
+#define DPTI_ORIGIN_H
+
+#include "io/safetensors.h"
+#include "train/trainer.h"
+
+typedef struct dpti_origin {
+    const char *model; /* the model's own */
+    char steps[24];
+    char dataset[64], classes[24];
+    char mean[72], deviation[72]; /* numbers with spaces between them, one for each channel */
+} dpti_origin;
+
+/* Of what the trainer holds now. */
+void dpti_origin_of(const dpt_trainer *trainer, dpti_origin *out);
+
+enum { DPTI_ORIGIN_LIST = 17 };
+/* The whole metadata of a file of ours, as dpti_safetensors_seal takes them, with one entry more.
+   The list points to what it is given. */
+void dpti_origin_list(const dpti_origin *origin, const char *key, const char *value,
+                      const char *list[DPTI_ORIGIN_LIST]);
+
+/* Where a file's tensors are not the model's: words about whose they may be, to end a message. */
+void dpti_origin_guess(const dpti_safetensors *file, const dpt_model *model, char *text,
+                       size_t n_bytes);
+
+#endif
