@@ -17,7 +17,8 @@ static void print_values(const float *values, size_t n, char *text, size_t n_byt
 {
     size_t at = 0;
     for (size_t i = 0; i < n && at < n_bytes; i++)
-        at += (size_t)snprintf(text + at, n_bytes - at, "%s%.9g", i ? " " : "", (double)values[i]);
+        at +=
+            (size_t)dpti_print(text + at, n_bytes - at, "%s%.9g", i ? " " : "", (double)values[i]);
 }
 
 void dpti_origin_of(const dpt_trainer *trainer, dpti_origin *out)
