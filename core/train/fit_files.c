@@ -6,9 +6,11 @@
 #include "io/folder.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- Before the first step ------------------------------------------------------------------- */
 
@@ -23,14 +25,49 @@ static dpt_status make_folder(dpti_fit *f, const char *path)
                     code == EEXIST ? "there is a file of that name" : strerror(code));
 }
 
-/* The folder that a path is in, and where in the path its own name begins. */
-static bool find_folder(const char *path, struct stat *folder, const char **name)
+/* What a symbolic link holds, seen from where it stands; NULL if `path` is none, or without memory.
+ */
+static char *link_target(const char *path)
 {
+    char target[PATH_MAX];
+    const ssize_t n = readlink(path, target, sizeof target);
+    if (n <= 0 || (size_t)n == sizeof target) return NULL;
     const char *slash = strrchr(path, '/');
-    char *above = slash ? dpti_strndup(path, (size_t)(slash - path) + 1) : dpti_strdup(".");
-    *name = slash ? slash + 1 : path;
-    const bool found = above && stat(above, folder) == 0;
+    const int n_folder = slash && target[0] != '/' ? (int)(slash - path) + 1 : 0;
+    return dpti_format("%.*s%.*s", n_folder, path, (int)n, target);
+}
+
+/* Where a file is or will be: behind links, those too that lead to nothing yet. */
+typedef struct place {
+    struct stat folder;
+    char *path;
+    const char *name; /* in the folder; within the path */
+} place;
+
+static void leave_place(place *at)
+{
+    free(at->path);
+    *at = (place){.path = NULL};
+}
+
+static bool find_place(const char *path, place *out)
+{
+    enum { MOST_LINKS = 40 }; /* as Linux has it */
+    place at = {.path = dpti_strdup(path)};
+    char *target = NULL;
+    for (int i = 0; i < MOST_LINKS && at.path && (target = link_target(at.path)); i++) {
+        free(at.path);
+        at.path = target;
+    }
+    const char *slash = at.path ? strrchr(at.path, '/') : NULL;
+    char *above = slash ? dpti_strndup(at.path, (size_t)(slash - at.path) + 1) : dpti_strdup(".");
+    at.name = slash ? slash + 1 : at.path;
+    const bool found = at.path && above && stat(above, &at.folder) == 0;
     free(above);
+    if (found)
+        *out = at;
+    else
+        leave_place(&at);
     return found;
 }
 
@@ -39,17 +76,26 @@ static bool same_file(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
+/* Whether two paths to what is not there yet are one. */
+static bool is_one_place(const char *a, const char *b)
+{
+    place at_a = {.path = NULL}, at_b = {.path = NULL};
+    const bool one = find_place(a, &at_a) && find_place(b, &at_b) &&
+                     same_file(&at_a.folder, &at_b.folder) && strcmp(at_a.name, at_b.name) == 0;
+    leave_place(&at_a);
+    leave_place(&at_b);
+    return one;
+}
+
 /* Whether two paths, however they are spelled, are one file or will be. */
 static bool is_one_file(const char *a, const char *b)
 {
     struct stat at_a, at_b;
-    const char *name_a, *name_b;
     if (strcmp(a, b) == 0) return stat(a, &at_a) != 0 || S_ISREG(at_a.st_mode); /* not /dev/null */
     const bool there_a = stat(a, &at_a) == 0, there_b = stat(b, &at_b) == 0;
     if (there_a != there_b) return false;
     if (there_a) return S_ISREG(at_a.st_mode) && same_file(&at_a, &at_b);
-    return find_folder(a, &at_a, &name_a) && find_folder(b, &at_b, &name_b) &&
-           same_file(&at_a, &at_b) && strcmp(name_a, name_b) == 0;
+    return is_one_place(a, b);
 }
 
 /* What is written last would silently replace the other. */
@@ -64,12 +110,13 @@ static dpt_status not_one_file(dpti_fit *f, const char *a, const char *b)
 /* Checkpoints come and go, whatever else has such a name. */
 static dpt_status no_checkpoint(dpti_fit *f, const char *path)
 {
-    struct stat above, checkpoints;
-    const char *name;
-    if (!path || !find_folder(path, &above, &name) ||
-        stat(f->options->checkpoint, &checkpoints) != 0 || !same_file(&above, &checkpoints) ||
-        !dpti_folder_numbers(name))
-        return DPT_OK;
+    struct stat checkpoints;
+    place at;
+    if (!path || !find_place(path, &at)) return DPT_OK;
+    const bool one = stat(f->options->checkpoint, &checkpoints) == 0 &&
+                     same_file(&at.folder, &checkpoints) && dpti_folder_numbers(at.name);
+    leave_place(&at);
+    if (!one) return DPT_OK;
     return dpt_fail(f->context, DPT_E_INVALID,
                     "%s has the name of a checkpoint; name another file for the log, the plot or "
                     "the trace",

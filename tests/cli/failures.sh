@@ -85,6 +85,17 @@ refuse 1 "file" "${synthetic[@]}" --checkpoint file
 refuse 2 "both.* is to be written twice" "${synthetic[@]}" --log both --plot both
 refuse 2 "twice/model.safetensors is to be written twice" "${synthetic[@]}" --checkpoint twice \
     --log twice/model.safetensors
+# Behind links that lead to nothing yet, too.
+ln -sf made.jsonl link
+refuse 2 "made.jsonl is to be written twice" "${synthetic[@]}" --log made.jsonl --trace link
+mkdir -p twice
+ln -sf model.safetensors twice/link
+refuse 2 "twice/link is to be written twice" "${synthetic[@]}" --checkpoint twice --log twice/link
+ln -sf twice/checkpoint-000000001.safetensors link
+refuse 2 "link has the name of a checkpoint" "${synthetic[@]}" --checkpoint twice --log link
+ln -sf made.jsonl link
+train "${synthetic[@]}" --log link --trace other.json
+check "a log is written through a link" grep -q '"event":"done"' made.jsonl
 train "${synthetic[@]}" --log /dev/null --plot /dev/null
 if [ -e /dev/full ]; then
     refuse 1 "/dev/full.*[Nn]o space" "${synthetic[@]}" --log /dev/full
