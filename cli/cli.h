@@ -190,7 +190,8 @@ void cli_progress_notice(dpt_notice kind, const char *text, void *user);
 /* Takes the bar off the terminal. */
 void cli_progress_end(cli_progress *progress);
 
-/* From now on the first SIGINT or SIGTERM is noted and the second kills, if it was not ignored. */
+/* From now on the first SIGINT, SIGTERM or SIGHUP is noted, and a SIGINT or SIGTERM behind it
+   kills; not what was ignored. */
 void cli_signals_catch(void);
 int cli_signals_caught(void); /* the number, 0: none */
 /* The handler writes a line on stderr at once, since a step may take its time: which signal, and,

@@ -44,11 +44,14 @@ static void drop_handler(int number)
         (void)signal(number, SIG_DFL);
 }
 
-/* Behind the first signal every other one, of either kind, finds the default action. */
+/* Behind a first SIGINT or SIGTERM a second one, of either kind, finds the default action.  SIGHUP
+   does not count: of a terminal that closes several may come, and of a system that is shut down one
+   beside SIGTERM. */
 static void note_signal(int number)
 {
-    caught = number;
-    if (telling) tell_signal(number);
+    if (telling && !caught) tell_signal(number);
+    if (!caught) caught = number;
+    if (number == SIGHUP) return;
     drop_handler(SIGINT);
     drop_handler(SIGTERM);
 }
@@ -63,12 +66,13 @@ static void catch_signal(int number, const struct sigaction *action)
 
 void cli_signals_catch(void)
 {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
-    sigaddset(&action.sa_mask, SIGINT);
-    sigaddset(&action.sa_mask, SIGTERM);
-    catch_signal(SIGINT, &action);
-    catch_signal(SIGTERM, &action);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaddset(&action.sa_mask, numbers[i]);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        catch_signal(numbers[i], &action);
 }
 
 int cli_signals_caught(void)

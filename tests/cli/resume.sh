@@ -5,7 +5,7 @@ need_python
 
 common=(--dataset synthetic:12x12x1:4:200 --model mlp --batch-size 32 --momentum 0.9 --lr 0.02
     --devices cpu:threads=1,cpu:threads=1 --split 2:1)
-rm -rf whole run second other busy full better parts cut ended stray *.jsonl *.svg
+rm -rf whole run second third fourth other busy full better parts cut ended stray *.jsonl *.svg
 
 # Mistakes of the command line
 refuse 2 "--resume needs --checkpoint DIR" "${common[@]}" --resume
@@ -15,7 +15,7 @@ refuse 2 "'5x' is not a number of steps, epochs or seconds" "${common[@]}" --che
     --checkpoint-every 5x
 refuse 2 "'0' is not a whole number from 1" "${common[@]}" --checkpoint run --checkpoint-keep 0
 
-# SIGINT and SIGTERM end in good order, with a checkpoint; a second signal kills.
+# SIGINT, SIGTERM and SIGHUP end in good order, with a checkpoint; a second signal kills.
 train "${common[@]}" --epochs 30 --checkpoint whole --log whole.jsonl --quiet
 check "signals" python3 - "$DPTRAIN" "${common[@]}" <<'PYTHON'
 import os, signal, subprocess, sys, time
@@ -26,7 +26,7 @@ def start(*more):
 def steps():
     return open("run.jsonl").read().count('"event":"step"') if os.path.exists("run.jsonl") else 0
 before = 0
-for number in signal.SIGINT, signal.SIGTERM:
+for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
     process = start("--epochs=30")
     for _ in range(3000):
         if steps() > before + 5:
@@ -49,6 +49,21 @@ for number in signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT:
     process.send_signal(number)
 process.communicate(timeout=60)
 assert process.returncode in (-signal.SIGINT, -signal.SIGTERM), process.returncode
+# Of a terminal that closes there may be several, and nohup has them ignored.
+process = start("--max-time=300", "--log=third.jsonl", "--checkpoint=third")
+while not (os.path.exists("third.jsonl") and '"step"' in open("third.jsonl").read()):
+    time.sleep(0.01)
+for number in signal.SIGSTOP, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT:
+    process.send_signal(number)
+process.communicate(timeout=60)
+assert process.returncode in (128 + signal.SIGTERM, 128 + signal.SIGHUP), process.returncode
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+process = start("--max-steps=400", "--log=fourth.jsonl", "--checkpoint=fourth")
+while not (os.path.exists("fourth.jsonl") and '"step"' in open("fourth.jsonl").read()):
+    time.sleep(0.01)
+process.send_signal(signal.SIGHUP)
+process.communicate(timeout=60)
+assert process.returncode == 0, process.returncode
 PYTHON
 refuse 2 "run has the checkpoints of a training that was interrupted: resume it" "${common[@]}" \
     --epochs 30 --checkpoint run --quiet
@@ -81,7 +96,7 @@ def events(path):
 run, whole = events("run.jsonl"), events("whole.jsonl")
 assert [e["event"] for e in run].count("run") == 1 and [e["event"] for e in run].count("done") == 1
 resumes = [e for e in run if e["event"] == "resume"]
-assert len(resumes) == 2 and all(len(e["devices"]) == 2 for e in resumes), resumes
+assert len(resumes) == 3 and all(len(e["devices"]) == 2 for e in resumes), resumes
 pick = lambda log: [(e["step"], e["loss"], e["shards"]) for e in log if e["event"] == "step"]
 assert pick(run) == pick(whole)
 pick = lambda log: [(e["epoch"], e["train_loss"], e["test_loss"]) for e in log if e["event"] == "epoch"]

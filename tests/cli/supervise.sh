@@ -113,13 +113,15 @@ says "not started again" 1
 says "beginning anew" 2
 
 # A signal reaches the training, which ends in good order.
-rm -rf signal
-"$DPTRAIN" "${small[@]}" --max-steps 1000000 --devices cpu:threads=1 --checkpoint signal \
-    --supervise >run.out 2>run.err &
-sleep 2
-kill -TERM $!
-code=0
-wait $! || code=$?
-check 'the exit status' test $code -eq 143
-check 'the weights' test -s signal/model.safetensors
+for number in 15 1; do
+    rm -rf signal
+    "$DPTRAIN" "${small[@]}" --max-steps 1000000 --devices cpu:threads=1 --checkpoint signal \
+        --supervise >run.out 2>run.err &
+    sleep 2
+    kill -$number $!
+    code=0
+    wait $! || code=$?
+    check "the exit status: $code" test $code -eq $((128 + number))
+    check 'the weights' test -s signal/model.safetensors
+done
 finish
