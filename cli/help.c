@@ -69,9 +69,10 @@ static void print_verbs(void)
 static const char rest[] =
     "\n"
     "Exit status\n"
-    "  0 success, 1 failure at run time, 2 mistake in the command line; 130 or 143 if\n"
-    "  Ctrl-C or SIGTERM ended training (in good order: what is due is written; a\n"
-    "  second one kills); 3 where training ended because of its devices.\n"
+    "  0 success, 1 failure at run time, 2 mistake in the command line; 130, 143 or\n"
+    "  129 if Ctrl-C, SIGTERM or SIGHUP ended training (in good order: what is due is\n"
+    "  written; a second Ctrl-C or SIGTERM kills); 3 where training ended because of\n"
+    "  its devices.\n"
     "\n"
     "Environment\n"
     "  DPTRAIN_DATA            where data are looked for\n"

@@ -59,6 +59,14 @@ static void occupy_closed_streams(void)
             (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY); /* the lowest free */
 }
 
+/* Nobody reads what is printed any more: a training that has more to write than that goes on, and
+   says so at its end.  Everything else ends, as programs do in a pipe. */
+static void outlive_readers(const cli_verb_entry *verb, const cli_options *o)
+{
+    if (verb->verb == CLI_TRAIN && (o->checkpoint || o->log || o->plot || o->trace))
+        (void)signal(SIGPIPE, SIG_IGN);
+}
+
 int main(int argc, char **argv)
 {
     occupy_closed_streams();
@@ -70,6 +78,7 @@ int main(int argc, char **argv)
     cli_options options;
     int code = cli_parse(verb, argc, argv, first, &options);
     if (code != CLI_OK) return code;
+    outlive_readers(verb, &options);
     if (options.help)
         cli_print_help(verb, first == 1);
     else if (options.version)

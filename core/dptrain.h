@@ -832,7 +832,9 @@ typedef struct dpt_fit_options {
     size_t host_copy; /* every so many steps all that lasts is copied into host memory, and written
                          as a checkpoint if all devices are lost and none can be read; 0: never */
     bool resume;      /* go on from the newest sound one in `checkpoint`; begin if there is none */
-    /* Called after each step and each epoch; a result other than 0 ends training in good order. */
+    /* Called after each step and each epoch, and with neither, and no event, every now and then
+       while the log or the trace is a pipe that nobody reads yet; a result other than 0 ends
+       training in good order. */
     int (*progress)(const dpt_fit_progress *progress, void *user);
     /* One line each; may be NULL. */
     void (*notice)(dpt_notice kind, const char *text, void *user);
@@ -865,7 +867,9 @@ typedef struct dpt_fit_result {
 /* Trains with submit and collect, keeping two steps in flight.  `options` may be NULL: one epoch.
    The schedule starts with the call, at the trainer's learning rate, which is in force again
    afterwards.  An epoch that a limit cuts short is evaluated too.  Files are opened before the
-   first step: DPT_E_IO for a log, plot, trace or checkpoint that cannot be written.  DPT_E_INVALID:
+   first step: DPT_E_IO for a log, plot, trace or checkpoint that cannot be written, DPT_E_STATE for
+   a log, trace or folder that another training writes.  A pipe that nobody reads any more is a
+   DPT_E_IO too: no SIGPIPE comes of it, and the process's signals stay as they are.  DPT_E_INVALID:
    two of them in one file, patience without validation, a time that is negative or no number, a
    schedule that must know the number of steps and cannot, data that do not fit the model.
    DPT_E_STATE: with steps in flight, or from within dpt_fit.  After a failure nothing is in flight.

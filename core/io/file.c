@@ -2,6 +2,7 @@
 #include "io/file.h"
 
 #include "base/base.h"
+#include "io/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,9 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* Linux transfers at most this much in one call; asking for more is no error but pointless. */
-static const size_t max_transfer = 1u << 30;
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
@@ -48,7 +46,8 @@ static dpt_status fill(const char *path, int fd, void *to, size_t capacity, size
 {
     size_t done = 0;
     while (done < capacity) {
-        const size_t want = capacity - done < max_transfer ? capacity - done : max_transfer;
+        const size_t want =
+            capacity - done < DPTI_MAX_TRANSFER ? capacity - done : DPTI_MAX_TRANSFER;
         const ssize_t got = read(fd, (uint8_t *)to + done, want);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return fail_read(error, path, errno);
@@ -124,12 +123,7 @@ dpt_status dpti_file_read(const char *path, uint8_t **bytes, size_t *n_bytes, dp
 
 static dpt_status fail_write(dpt_error *error, const char *path, int code)
 {
-    const char *advice = "";
-    if (code == ENOSPC || code == EDQUOT) advice = "; free some space or choose another place";
-    if (code == ENOENT) advice = "; create the folder first";
-    const dpt_status status = code == ENOMEM ? DPT_E_NO_MEMORY : DPT_E_IO;
-    return DPT_FAIL_NATIVE(error, status, code, "cannot write %s: %s%s", path, strerror(code),
-                           advice);
+    return dpti_fail_write(error, "", path, code);
 }
 
 /* The folder of a path, as an allocated string. */
@@ -180,7 +174,7 @@ static int open_existing(dpti_new_file *file, const struct stat *info, bool *dir
         errno = EISDIR;
         return -1;
     }
-    if (*direct) return open(file->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (*direct) return dpti_open_for_writing(file->path, 0);
     /* rename asks for no permission on the file that it replaces; whoever made it read-only meant
        it. */
     if (access(file->path, W_OK) != 0) return -1;
@@ -219,18 +213,23 @@ dpt_status dpti_new_file_create(const char *path, dpti_new_file *out, dpt_error 
     return DPT_OK;
 }
 
+dpt_status dpti_new_file_check(const char *path, dpt_error *error)
+{
+    dpti_new_file file;
+    struct stat info;
+    /* A pipe is not opened: its reader would see it end. */
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
+        return access(path, W_OK) == 0 ? DPT_OK : fail_write(error, path, errno);
+    DPT_TRY(dpti_new_file_create(path, &file, error));
+    dpti_new_file_discard(&file);
+    return DPT_OK;
+}
+
 dpt_status dpti_new_file_write(dpti_new_file *file, const void *bytes, size_t n_bytes,
                                dpt_error *error)
 {
-    size_t done = 0;
-    while (done < n_bytes) {
-        const size_t want = n_bytes - done < max_transfer ? n_bytes - done : max_transfer;
-        const ssize_t put = write(file->fd, (const uint8_t *)bytes + done, want);
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return fail_write(error, file->name, errno);
-        done += (size_t)put;
-    }
-    return DPT_OK;
+    const int code = dpti_write_all(file->fd, bytes, n_bytes);
+    return code ? fail_write(error, file->name, code) : DPT_OK;
 }
 
 /* So that the rename itself survives a power failure.  Some file systems have no fsync for folders

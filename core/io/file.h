@@ -21,7 +21,7 @@ DPT_CHECK_RESULT dpt_status dpti_file_read_first(const char *path, size_t most, 
 
 /* A file that is being replaced: what is written goes to a temporary file in the same folder, and
    commit puts it into place (fsync, rename, fsync of the folder).  Links are followed.  What is no
-   regular file (/dev/stdout, a pipe) is written directly. */
+   regular file (/dev/stdout, a pipe that is read) is written directly. */
 typedef struct dpti_new_file {
     const char *name; /* the caller's path, for messages; stays valid until commit or discard */
     char *path;
@@ -32,6 +32,8 @@ typedef struct dpti_new_file {
 /* DPT_E_IO says why the path cannot be written.  After success: commit or discard. */
 DPT_CHECK_RESULT dpt_status dpti_new_file_create(const char *path, dpti_new_file *out,
                                                  dpt_error *error);
+/* Whether a path can be written, as far as that is known before: nothing changes.  DPT_E_IO. */
+DPT_CHECK_RESULT dpt_status dpti_new_file_check(const char *path, dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_new_file_write(dpti_new_file *file, const void *bytes,
                                                 size_t n_bytes, dpt_error *error);
 /* Whether it works or not, the temporary file is gone afterwards and `file` is released. */

@@ -1,71 +1,68 @@
-/* Writing the run log: one JSON object a line, each flushed, so that a run can be followed while it
-   trains and a full disk is noticed at once. */
+/* Writing the run log: one JSON object a line, each in one write, so that a run can be followed
+   while it trains and a full disk is noticed at once. */
 #include "io/log.h"
 
 #include "base/base.h"
+#include "io/output.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 struct dpti_log {
-    FILE *file;
-    char *path;
+    dpti_output output;
 };
 
-static dpt_status fail_write(const char *path, int code, dpt_error *error)
-{
-    return DPT_FAIL_NATIVE(error, DPT_E_IO, code, "cannot write the log %s: %s%s", path,
-                           strerror(code),
-                           code == ENOSPC ? "; free some space or choose another place" : "");
-}
-
-static dpt_status open_as(const char *path, const char *mode, dpti_log **out, dpt_error *error)
+static dpt_status open_log(const char *path, dpti_log **out, dpt_error *error)
 {
     dpti_log *log = calloc(1, sizeof *log);
-    if (log) log->path = dpti_strdup(path);
-    if (!log || !log->path) {
+    if (!log) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the log %s", path);
+    const dpt_status status = dpti_output_open("the log ", path, &log->output, error);
+    if (status == DPT_OK)
+        *out = log;
+    else
         free(log);
-        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the log %s", path);
-    }
-    log->file = fopen(path, mode);
-    if (!log->file) {
-        const dpt_status status = fail_write(path, errno, error);
-        free(log->path);
-        free(log);
-        return status;
-    }
-    *out = log;
-    return DPT_OK;
+    return status;
 }
 
-/* e: not for child processes */
+/* The log, or after a failure none. */
+static dpt_status settle(dpti_log *log, dpt_status status, dpti_log **out)
+{
+    if (status == DPT_OK) {
+        *out = log;
+        return DPT_OK;
+    }
+    (void)dpti_output_close(&log->output, NULL);
+    free(log);
+    return status;
+}
+
 dpt_status dpti_log_open(const char *path, dpti_log **out, dpt_error *error)
 {
-    return open_as(path, "we", out, error);
+    dpti_log *log = NULL;
+    DPT_TRY(open_log(path, &log, error));
+    return settle(log, dpti_output_cut(&log->output, 0, error), out);
 }
 
+/* Held before it is read: nobody else adds to it meanwhile. */
 dpt_status dpti_log_resume(const char *path, const dpti_log_position *position, dpti_log **out,
                            bool *begun, size_t *last, dpt_error *error)
 {
+    dpti_log *log = NULL;
     size_t n_kept = 0;
-    DPT_TRY(dpti_log_find(path, position, &n_kept, last, error));
-    if (n_kept > 0 && truncate(path, (off_t)n_kept) != 0) return fail_write(path, errno, error);
+    DPT_TRY(open_log(path, &log, error));
+    dpt_status status = dpti_log_find(path, position, &n_kept, last, error);
+    if (status == DPT_OK) status = dpti_output_cut(&log->output, n_kept, error);
     *begun = n_kept > 0;
-    return open_as(path, n_kept > 0 ? "ae" : "we", out, error);
+    return settle(log, status, out);
 }
 
 dpt_status dpti_log_close(dpti_log *log, dpt_error *error)
 {
     if (!log) return DPT_OK;
-    dpt_status status = DPT_OK;
-    /* Some file systems tell only now that there was no room. */
-    if (fclose(log->file) != 0) status = fail_write(log->path, errno, error);
-    free(log->path);
+    const dpt_status status = dpti_output_close(&log->output, error);
     free(log);
     return status;
 }
@@ -141,16 +138,17 @@ static void set_reals(event *e, const char *key, const double *values, size_t n)
 static dpt_status write_event(dpti_log *log, event *e, dpt_error *error)
 {
     enum { SIGNIFICANT_DIGITS = 9 }; /* tells any two floats apart */
-    char *line =
+    char *text =
         e->failed ? NULL
                   : json_dumps(e->object, JSON_COMPACT | JSON_REAL_PRECISION(SIGNIFICANT_DIGITS));
     json_decref(e->object);
-    if (!line) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to write the log %s", log->path);
-    errno = 0;
-    const bool written = fprintf(log->file, "%s\n", line) >= 0 && fflush(log->file) == 0;
-    const int code = errno;
+    char *line = text ? dpti_format("%s\n", text) : NULL;
+    free(text);
+    if (!line)
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to write the log %s", log->output.path);
+    const dpt_status status = dpti_output_write(&log->output, line, strlen(line), error);
     free(line);
-    return written ? DPT_OK : fail_write(log->path, code ? code : EIO, error);
+    return status;
 }
 
 /* ---- Events ---------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 
 typedef struct dpti_log dpti_log;
 
-/* Creates or truncates.  DPT_E_IO says why it cannot be written. */
+/* Creates or truncates.  DPT_E_IO and DPT_E_STATE as of dpti_output_open. */
 DPT_CHECK_RESULT dpt_status dpti_log_open(const char *path, dpti_log **out, dpt_error *error);
 /* Closes; DPT_E_IO if anything could not be written (a full disk).  Accepts NULL. */
 DPT_CHECK_RESULT dpt_status dpti_log_close(dpti_log *log, dpt_error *error);

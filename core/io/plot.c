@@ -481,14 +481,6 @@ static void draw(dpti_svg *svg, const dpti_plot *plot)
     dpti_svg_put(svg, "</svg>\n");
 }
 
-dpt_status dpti_plot_check(const char *path, dpt_error *error)
-{
-    dpti_new_file file;
-    DPT_TRY(dpti_new_file_create(path, &file, error));
-    dpti_new_file_discard(&file);
-    return DPT_OK;
-}
-
 dpt_status dpti_plot_write(const char *path, const dpti_plot *plot, dpt_error *error)
 {
     dpti_svg svg = {0};

@@ -20,8 +20,6 @@ typedef struct dpti_plot {
     const bool *rebalanced; /* (n_steps) whether shares were changed for the step; NULL: never */
 } dpti_plot;
 
-/* Whether the path can be written, without changing what is there.  DPT_E_IO. */
-DPT_CHECK_RESULT dpt_status dpti_plot_check(const char *path, dpt_error *error);
 /* Writes atomically.  Long runs are thinned to what a picture can show. */
 DPT_CHECK_RESULT dpt_status dpti_plot_write(const char *path, const dpti_plot *plot,
                                             dpt_error *error);

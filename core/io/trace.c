@@ -3,14 +3,12 @@
 #include "io/trace.h"
 
 #include "base/base.h"
+#include "io/output.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The buffer is emptied when FULL is reached, and no event is longer than what is left then. */
 enum { FULL = 64 << 10, EVENT_BYTES = 1024, NAME_BYTES = 200 };
@@ -21,10 +19,8 @@ typedef struct track {
 } track;
 
 struct dpti_trace {
-    char *path;
-    int fd;
+    dpti_output output;
     double origin;
-    off_t n_written;
     dpt_error error; /* the first failure */
     size_t n_processes, n_tracks, tracks_capacity;
     track *tracks;
@@ -32,40 +28,26 @@ struct dpti_trace {
     char buffer[FULL + EVENT_BYTES];
 };
 
-static void fail_write(dpti_trace *trace, int code)
-{
-    if (trace->error.status != DPT_OK) return;
-    (void)DPT_FAIL_NATIVE(&trace->error, DPT_E_IO, code, "cannot write the trace %s: %s%s",
-                          trace->path, strerror(code),
-                          code == ENOSPC ? "; free some space or choose another place" : "");
-}
-
 dpt_status dpti_trace_status(const dpti_trace *trace, dpt_error *error)
 {
     if (trace->error.status != DPT_OK) *error = trace->error;
     return trace->error.status;
 }
 
+static off_t n_so_far(const dpti_trace *trace)
+{
+    return trace->output.n_written + (off_t)trace->length;
+}
+
 /* ---- The file -------------------------------------------------------------------------------- */
 
-/* Writes the buffer.  What of it was written before a failure is taken back where that can be: it
-   may end in half an event. */
+/* Writes the buffer. */
 static void empty(dpti_trace *trace)
 {
-    size_t done = 0;
-    while (done < trace->length) {
-        const ssize_t n = write(trace->fd, trace->buffer + done, trace->length - done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) {
-            fail_write(trace, n < 0 ? errno : EIO);
-            if (ftruncate(trace->fd, trace->n_written) == 0)
-                (void)lseek(trace->fd, trace->n_written, SEEK_SET);
-            trace->length = 0;
-            return;
-        }
-        done += (size_t)n;
-    }
-    trace->n_written += (off_t)trace->length;
+    dpt_error error = {.status = DPT_OK};
+    if (dpti_output_write(&trace->output, trace->buffer, trace->length, &error) != DPT_OK &&
+        trace->error.status == DPT_OK)
+        trace->error = error;
     trace->length = 0;
 }
 
@@ -78,39 +60,37 @@ dpt_status dpti_trace_flush(dpti_trace *trace, dpt_error *error)
 static void destroy(dpti_trace *trace)
 {
     free(trace->tracks);
-    free(trace->path);
     free(trace);
 }
 
 dpt_status dpti_trace_open(const char *path, double origin, dpti_trace **out, dpt_error *error)
 {
     dpti_trace *trace = calloc(1, sizeof *trace);
-    if (trace) trace->path = dpti_strdup(path);
-    if (!trace || !trace->path) {
-        free(trace);
-        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the trace %s", path);
-    }
+    if (!trace) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the trace %s", path);
     trace->origin = origin;
-    trace->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (trace->fd < 0) {
-        fail_write(trace, errno);
-        const dpt_status status = dpti_trace_status(trace, error);
-        destroy(trace);
-        return status;
+    dpt_status status = dpti_output_open("the trace ", path, &trace->output, error);
+    if (status == DPT_OK) {
+        status = dpti_output_cut(&trace->output, 0, error);
+        if (status != DPT_OK) (void)dpti_output_close(&trace->output, NULL);
     }
-    *out = trace;
-    return DPT_OK;
+    if (status == DPT_OK)
+        *out = trace;
+    else
+        destroy(trace);
+    return status;
 }
 
 dpt_status dpti_trace_close(dpti_trace *trace, dpt_error *error)
 {
     if (!trace) return DPT_OK;
+    dpt_error at_close = {.status = DPT_OK};
     /* After a failure too: it may be room for two characters that is left. */
-    const char *end = trace->n_written + (off_t)trace->length > 0 ? "\n]\n" : "[]\n";
+    const char *end = n_so_far(trace) > 0 ? "\n]\n" : "[]\n";
     memcpy(trace->buffer + trace->length, end, strlen(end));
     trace->length += strlen(end);
     empty(trace);
-    if (close(trace->fd) != 0) fail_write(trace, errno);
+    if (dpti_output_close(&trace->output, &at_close) != DPT_OK && trace->error.status == DPT_OK)
+        trace->error = at_close;
     const dpt_status status = dpti_trace_status(trace, error);
     destroy(trace);
     return status;
@@ -122,7 +102,7 @@ dpt_status dpti_trace_close(dpti_trace *trace, dpt_error *error)
 static DPT_PRINTF(2, 3) void add(dpti_trace *trace, const char *format, ...)
 {
     if (trace->error.status != DPT_OK) return;
-    const bool first = trace->n_written + (off_t)trace->length == 0;
+    const bool first = n_so_far(trace) == 0;
     char *to = trace->buffer + trace->length;
     const size_t n_start = (size_t)snprintf(to, EVENT_BYTES, "%s{", first ? "[\n" : ",\n");
     va_list arguments;
@@ -131,7 +111,7 @@ static DPT_PRINTF(2, 3) void add(dpti_trace *trace, const char *format, ...)
     va_end(arguments);
     if (n < 0 || (size_t)n >= EVENT_BYTES - n_start - 1) {
         (void)DPT_FAIL(&trace->error, DPT_E_INTERNAL, "an event of the trace %s is too long",
-                       trace->path);
+                       trace->output.path);
         return;
     }
     trace->length += n_start + (size_t)n;
@@ -187,7 +167,7 @@ size_t dpti_trace_track(dpti_trace *trace, size_t process, const char *name)
         if (!tracks) {
             if (trace->error.status == DPT_OK)
                 (void)DPT_FAIL(&trace->error, DPT_E_NO_MEMORY, "no memory for the trace %s",
-                               trace->path);
+                               trace->output.path);
             return 0;
         }
         trace->tracks = tracks;

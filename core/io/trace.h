@@ -12,8 +12,8 @@
 
 typedef struct dpti_trace dpti_trace;
 
-/* Creates or truncates.  Times count from `origin`, as dpti_seconds tells.  DPT_E_IO says why it
-   cannot be written. */
+/* Creates or truncates.  Times count from `origin`, as dpti_seconds tells.  DPT_E_IO and
+   DPT_E_STATE as of dpti_output_open (output.h). */
 DPT_CHECK_RESULT dpt_status dpti_trace_open(const char *path, double origin, dpti_trace **out,
                                             dpt_error *error);
 /* Ends the array and closes, whatever happened; DPT_E_IO if anything could not be written.  Accepts

@@ -145,6 +145,12 @@ static void tell(dpti_fit *f, const dpt_step_metrics *step, const dpt_epoch_metr
     }
 }
 
+bool dpti_fit_is_to_end(dpti_fit *f)
+{
+    tell(f, NULL, NULL);
+    return (atomic_load(&f->trainer->wishes) & DPTI_WISH_STOP) || !dpti_fit_wants_more(f);
+}
+
 /* What has happened to devices. */
 static dpt_status tell_devices(dpti_fit *f)
 {

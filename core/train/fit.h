@@ -53,12 +53,16 @@ size_t dpti_fit_steps_per_epoch(const dpti_fit *f);
 DPT_CHECK_RESULT dpt_status dpti_fit_check_course(dpti_fit *f);
 /* Whether a limit, or the lack of one, asks for more steps. */
 bool dpti_fit_wants_more(const dpti_fit *f);
+/* Between steps: asks progress, with nothing to tell, and the limits whether training is to end. */
+bool dpti_fit_is_to_end(dpti_fit *f);
 
 /* Before the first step: paths and folders are checked, files opened (fit_files.c). */
 DPT_CHECK_RESULT dpt_status dpti_fit_check_files(dpti_fit *f);
 /* Of several processes the first one writes files: it warns of kinds that were `given` (this
    process's options as they came, or NULL) to others and not to it. */
 DPT_CHECK_RESULT dpt_status dpti_fit_tell_ignored(dpti_fit *f, const dpt_fit_options *given);
+/* A log or trace that is a pipe waits for its reader; if training is to end before, it is not
+   opened. */
 DPT_CHECK_RESULT dpt_status dpti_fit_open_files(dpti_fit *f);
 DPT_CHECK_RESULT dpt_status dpti_fit_log_done(dpti_fit *f);
 /* Draws the plot and closes the others, whatever `status` is, and returns the first failure. */

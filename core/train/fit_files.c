@@ -3,6 +3,7 @@
 #include "train/fit.h"
 
 #include "base/base.h"
+#include "io/file.h"
 #include "io/folder.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- Before the first step ------------------------------------------------------------------- */
@@ -184,7 +186,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
 static dpt_status check_writable(dpti_fit *f, const char *path)
 {
     dpt_error error = {0};
-    if (!path || dpti_plot_check(path, &error) == DPT_OK) return DPT_OK;
+    if (!path || dpti_new_file_check(path, &error) == DPT_OK) return DPT_OK;
     return dpti_context_fail(f->context, NULL, &error);
 }
 
@@ -276,23 +278,70 @@ static void tell_gap(const dpti_fit *f, size_t last)
     dpti_fit_notify(f, DPT_NOTICE_WARNING, text);
 }
 
-/* A new log, or that of the run which is resumed. */
-static dpt_status open_log(dpti_fit *f)
+/* An output that is being opened. */
+typedef struct opening {
+    dpti_fit *fit;
+    const char *path;
+    bool begun;  /* of a log that is gone on with: it has a run event */
+    size_t last; /* and this is the last step in it */
+} opening;
+
+static bool is_pipe(const char *path)
 {
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISFIFO(about.st_mode);
+}
+
+static void tell_waiting(const dpti_fit *f, const char *path)
+{
+    char text[256];
+    snprintf(text, sizeof text, "nobody reads the pipe %.120s yet: waiting for its reader", path);
+    if (f->options->notice) f->options->notice(DPT_NOTICE_INFO, text, f->options->user);
+}
+
+/* Calls `open`, again and again where it finds a pipe that nobody reads yet, until training is to
+   end: then it is not opened, and no failure. */
+static dpt_status open_once_read(opening *o, dpt_status (*open)(opening *, dpt_error *))
+{
+    static const struct timespec a_while = {.tv_nsec = 50 * 1000 * 1000};
+    dpti_fit *f = o->fit;
+    dpt_error error = {0};
+    for (bool told = false; open(o, &error) != DPT_OK; told = true) {
+        if (error.native != ENXIO || !is_pipe(o->path))
+            return dpti_context_fail(f->context, NULL, &error);
+        if (!told) tell_waiting(f, o->path);
+        if (dpti_fit_is_to_end(f)) return DPT_OK;
+        (void)nanosleep(&a_while, NULL);
+    }
+    return DPT_OK;
+}
+
+static dpt_status open_log(opening *o, dpt_error *error)
+{
+    dpti_fit *f = o->fit;
     const dpti_log_position position = {.step = f->trainer->done.step,
                                         .epoch = f->trainer->done.epoch,
                                         .batch_size = dpti_step_samples(f->trainer),
                                         .seed = f->trainer->seed};
+    if (!f->resumed) return dpti_log_open(o->path, &f->log, error);
+    return dpti_log_resume(o->path, &position, &f->log, &o->begun, &o->last, error);
+}
+
+static dpt_status open_trace(opening *o, dpt_error *error)
+{
+    return dpti_tracing_begin(&o->fit->tracing, o->fit->trainer, o->path, dpti_seconds(), error);
+}
+
+/* A new log, or that of the run which is resumed. */
+static dpt_status begin_log(dpti_fit *f)
+{
+    opening o = {.fit = f, .path = f->options->log};
     dpt_error error = {0};
-    bool begun = false;
-    size_t last = 0;
-    const dpt_status status =
-        f->resumed ? dpti_log_resume(f->options->log, &position, &f->log, &begun, &last, &error)
-                   : dpti_log_open(f->options->log, &f->log, &error);
-    if (status != DPT_OK) return dpti_context_fail(f->context, NULL, &error);
-    if (!begun) DPT_TRY(log_run(f, false));
-    if (begun && f->resumed) tell_gap(f, last);
-    if (begun && f->resumed && f->options->plot &&
+    DPT_TRY(open_once_read(&o, open_log));
+    if (!f->log) return DPT_OK;
+    if (!o.begun) DPT_TRY(log_run(f, false));
+    if (o.begun) tell_gap(f, o.last);
+    if (o.begun && f->options->plot &&
         dpti_history_recall(&f->history, f->options->log, f->trainer->n_devices, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
     return f->resumed ? log_run(f, true) : DPT_OK;
@@ -301,12 +350,8 @@ static dpt_status open_log(dpti_fit *f)
 dpt_status dpti_fit_open_files(dpti_fit *f)
 {
     const dpt_fit_options *o = f->options;
-    dpt_error error = {0};
-    if (o->log) DPT_TRY(open_log(f));
-    if (o->trace &&
-        dpti_tracing_begin(&f->tracing, f->trainer, o->trace, dpti_seconds(), &error) != DPT_OK)
-        return dpti_context_fail(f->context, NULL, &error);
-    return DPT_OK;
+    if (o->log) DPT_TRY(begin_log(f));
+    return o->trace ? open_once_read(&(opening){.fit = f, .path = o->trace}, open_trace) : DPT_OK;
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */

@@ -34,9 +34,9 @@ dpt_status dpti_tracing_begin(dpti_tracing *tracing, dpt_trainer *trainer, const
 {
     dpti_tracing *x = tracing;
     *x = (dpti_tracing){.trainer = trainer};
+    DPT_TRY(dpti_trace_open(path, origin, &x->trace, error));
     x->devices = calloc(trainer->n_workers, sizeof *x->devices);
     if (!x->devices) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the trace %s", path);
-    DPT_TRY(dpti_trace_open(path, origin, &x->trace, error));
     const size_t host = dpti_trace_process(x->trace, "dptrain", trainer->model->name);
     x->host = dpti_trace_track(x->trace, host, "epochs");
     x->steps = dpti_trace_track(x->trace, host, "steps");

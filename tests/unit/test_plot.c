@@ -1,6 +1,7 @@
 /* The picture of a run: well-formed SVG whatever the numbers and names are, with what must be seen
    in it, of bounded size, and written without harm to what was there. */
 #include "harness.h"
+#include "io/file.h"
 #include "io/plot.h"
 #include "io/svg.h"
 
@@ -419,13 +420,13 @@ static void check_changes_nothing(test *t)
 {
     dpt_error error = {0};
     REQUIRE(mkdir("check", 0777) == 0);
-    CHECK_OK(dpti_plot_check("check/new.svg", &error));
+    CHECK_OK(dpti_new_file_check("check/new.svg", &error));
     CHECK_SIZE(entries_of("check"), 0);
     FILE *file = fopen("check/old.svg", "w");
     REQUIRE(file != NULL);
     CHECK(fputs("old", file) >= 0);
     CHECK(fclose(file) == 0);
-    CHECK_OK(dpti_plot_check("check/old.svg", &error));
+    CHECK_OK(dpti_new_file_check("check/old.svg", &error));
     CHECK_SIZE(entries_of("check"), 1);
     char *text = read_text("check/old.svg");
     CHECK_TEXT(text, "old");
@@ -441,7 +442,7 @@ static void says_why_it_cannot_write(test *t)
     char *text = draw(t, &run.plot); /* plot.svg is a file */
     free(text);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        CHECK_STATUS(dpti_plot_check(wrong[i], &error), DPT_E_IO);
+        CHECK_STATUS(dpti_new_file_check(wrong[i], &error), DPT_E_IO);
         CHECK_CONTAINS(error.message, wrong[i]);
         CHECK_STATUS(dpti_plot_write(wrong[i], &run.plot, &error), DPT_E_IO);
     }
