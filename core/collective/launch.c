@@ -186,8 +186,13 @@ dpt_status dpt_processes_join_for(dpt_context *context, const char *purpose)
     const char *name = choose_transport(launched == DPT_OK ? n : 2);
     if (!name) return DPT_OK;
     if (launched != DPT_OK) return dpti_context_fail(context, NULL, &error);
-    snprintf(prefix, sizeof prefix, "%zu processes are to train together (%s), but cannot", n,
-             which ? which : "DPTRAIN_TRANSPORT");
+    if (which)
+        snprintf(prefix, sizeof prefix, "%zu processes are to train together (%s), but cannot", n,
+                 which);
+    else
+        snprintf(prefix, sizeof prefix,
+                 "this process is to train with others (DPTRAIN_TRANSPORT=%.40s), but cannot",
+                 name);
     dpt_status status = dpti_delay_wanted(&delay, &error);
     if (status == DPT_OK) status = dpti_transport_load(name, &transport, &error);
     if (status == DPT_OK)

@@ -11,6 +11,12 @@ dpt_status dpt_split_rows(dpt_context *context, const char *split, size_t n_rows
 {
     dpt_error error = {.status = DPT_OK};
     dpti_split parsed;
+    if (split && (strcmp(split, "measured") == 0 || strncmp(split, "replay:", 7) == 0))
+        return dpt_fail(
+            context, DPT_E_INVALID,
+            "split \"%.60s\" is for a trainer, which knows its devices: use \"equal\", or "
+            "proportions such as \"2:1\" with one number a device",
+            split);
     if (dpti_split_parse(split, n_devices, &parsed, &error) != DPT_OK)
         return dpti_context_fail(context, NULL, &error);
     dpti_split_rows(&parsed, n_rows, rows);

@@ -16,6 +16,8 @@ struct dpt_dataset {
     dpt_context *context;
     char *name;
     char *source;
+    char *file;       /* of the images, where they have one: the whole's, as they are */
+    const char *part; /* "training" or "test", where that is known */
     size_t count, height, width, channels, classes;
     const dpt_dataset *whole; /* whose images, labels and targets these are; NULL: its own */
     uint32_t *samples;        /* (count) the record of each sample, ascending; NULL: the same */

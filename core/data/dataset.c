@@ -15,6 +15,7 @@ void dpt_dataset_destroy(dpt_dataset *dataset)
         free(dataset->targets);
         free(dataset->labels);
         free(dataset->images);
+        free(dataset->file);
     }
     free(dataset->samples);
     free(dataset->source);

@@ -215,7 +215,8 @@ static dpt_status open_files(const named_dataset *set, const char *directory, dp
     if (status == DPT_OK) {
         complete(data, name, files.directory);
         data->class_names = set->class_names;
-        files.directory = NULL;
+        data->file = files.paths[DPTI_IMAGES_FILE];
+        files.directory = files.paths[DPTI_IMAGES_FILE] = NULL;
         *out = data;
     } else {
         free(name);
@@ -264,6 +265,7 @@ dpt_status dpt_dataset_open(dpt_context *context, const char *name, const char *
     if (open_by_name(name, directory, part, &data, &error) != DPT_OK)
         return dpti_context_fail(context, NULL, &error);
     data->context = context;
+    data->part = part == DPT_TRAIN ? "training" : "test";
     *out = data;
     return DPT_OK;
 }

@@ -40,12 +40,15 @@ dpt_value dpti_add_node(dpt_model *model, dpti_node node)
 {
     size_t elements = 0;
     const dpti_extent e = node.extent;
-    if (e.h < 1 || e.w < 1 || e.c < 1 || e.h > DPTI_MAX_EXTENT || e.w > DPTI_MAX_EXTENT ||
-        e.c > DPTI_MAX_EXTENT || !dpti_multiply(e.h, e.w, &elements) ||
-        !dpti_multiply(elements, e.c, &elements) || elements > DPTI_MAX_EXTENT)
+    if (e.h < 1 || e.w < 1 || e.c < 1)
+        return DPTI_MODEL_FAIL(model, DPT_E_INVALID, "layer %s: an output of %zux%zux%zu is empty",
+                               node.name, e.h, e.w, e.c);
+    if (!dpti_multiply(e.h, e.w, &elements) || !dpti_multiply(elements, e.c, &elements) ||
+        elements > DPTI_MAX_EXTENT)
         return DPTI_MODEL_FAIL(model, DPT_E_INVALID,
-                               "layer %s: an output of %zux%zux%zu is out of range", node.name, e.h,
-                               e.w, e.c);
+                               "layer %s: an output of %zux%zux%zu is more than the %d values that "
+                               "one may have; use smaller images or a smaller layer",
+                               node.name, e.h, e.w, e.c, DPTI_MAX_EXTENT);
     node.elements = elements;
     if (model->n_nodes == DPTI_MAX_NODES)
         return DPTI_MODEL_FAIL(model, DPT_E_INVALID, "model %s has more than %d layers",

@@ -61,6 +61,9 @@ typedef struct recipe {
     distribution weights, biases;
 } recipe;
 
+/* Of normal:STD. */
+static const double least_deviation = 1e-10, most_deviation = 1e3;
+
 static const recipe recipes[] = {
     {"default", UNIFORM, UNIFORM},
     {"normal", NORMAL, ZERO},
@@ -99,15 +102,15 @@ static dpt_status parse(const char *init, const recipe **out, double *deviation,
         if (strlen(recipes[i].name) != length || strncmp(recipes[i].name, init, length) != 0)
             continue;
         if (wants_value != (colon != NULL) ||
-            (colon && !dpti_parse_real(colon + 1, 1e-10, 1e3, deviation)))
+            (colon && !dpti_parse_real(colon + 1, least_deviation, most_deviation, deviation)))
             break;
         *out = &recipes[i];
         return DPT_OK;
     }
     return DPT_FAIL(error, DPT_E_INVALID,
-                    "init \"%s\" is not one of default, normal:STD (such as normal:0.01), xavier, "
-                    "he",
-                    init);
+                    "init \"%s\" is not one of default, normal:STD (from %g to %g, such as "
+                    "normal:0.01), xavier, he",
+                    init, least_deviation, most_deviation);
 }
 
 dpt_status dpti_initialize(const dpt_model *model, const char *init, uint64_t seed, float *flat,

@@ -316,9 +316,11 @@ static dpt_status check_shape(const dpt_trainer *t, const dpt_dataset *data)
         data->channels == in->extent.c && data->classes <= dpt_model_classes(t->model))
         return DPT_OK;
     return dpt_fail(t->context, DPT_E_INVALID,
-                    "%s (%zux%zux%zu, %zu classes) does not fit model %s (%zux%zux%zu, %zu)",
-                    data->name, data->height, data->width, data->channels, data->classes,
-                    t->model->name, in->extent.h, in->extent.w, in->extent.c,
+                    "the %s%simages of %s are %zux%zux%zu in %zu classes, but model %s takes "
+                    "%zux%zux%zu in %zu",
+                    data->part ? data->part : "", data->part ? " " : "",
+                    data->file ? data->file : data->name, data->height, data->width, data->channels,
+                    data->classes, t->model->name, in->extent.h, in->extent.w, in->extent.c,
                     dpt_model_classes(t->model));
 }
 

@@ -231,6 +231,10 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
         return dpt_fail(context, DPT_E_INVALID,
                         "a job of several processes ends where a device is lost: leave "
                         "readmit out");
+    if (o->readmit_after > 0 && o->stop_on_loss)
+        return dpt_fail(context, DPT_E_INVALID,
+                        "stop-on-loss ends training where a device is lost, and readmit waits for "
+                        "it to come back: leave one of them out");
     t->readmit_after = o->readmit_after;
     t->micro_batch = o->micro_batch;
     t->program =

@@ -41,6 +41,8 @@ for part in ("train", "t10k"):
             labels = b"\0\0\x08\x01" + struct.pack(">I", 7) + bytes(7)
         if what == "range":
             labels = labels[:-1] + b"\x0a"
+    elif what == "size":
+        images = b"\0\0\x08\x03" + struct.pack(">3I", 8, 2, 8) + bytes(range(128))
     write(f"{part}-images-idx3-ubyte", images)
     write(f"{part}-labels-idx1-ubyte", labels)
 PYTHON
@@ -54,10 +56,10 @@ for what in sound gzip; do
     rm -r data
 done
 
-# with_data WHAT PATTERN
+# with_data WHAT PATTERN [CODE]
 with_data() {
     pair data "$1"
-    refuse 1 "$2" "${quick[@]}" --dataset fashion-mnist --data data
+    refuse "${3-1}" "$2" "${quick[@]}" --dataset fashion-mnist --data data
     rm -r data
 }
 with_data gzip-truncated "train-images-idx3-ubyte.gz"
@@ -67,6 +69,7 @@ with_data truncated "train-images-idx3-ubyte"
 with_data trailing "train-images-idx3-ubyte"
 with_data disagree "8 images.*7 labels"
 with_data range "label 10 .*out of range"
+with_data size "the test images of data/t10k-images-idx3-ubyte are 2x8x1 .*model linear takes 4x4x1" 2
 
 # Missing data
 refuse 1 "mnist.*--data DIR" "${quick[@]}" --dataset mnist

@@ -123,6 +123,12 @@ static void is_public(test *t)
     CHECK_STATUS(dpt_split_rows(context, "1:2:3", 10, 2, rows), DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(context), "3 parts for 2 devices");
     CHECK_SIZE(rows[0], 9);
+    static const char *const of_trainers[] = {"measured", "replay:run.jsonl"};
+    for (size_t i = 0; i < 2; i++) {
+        CHECK_STATUS(dpt_split_rows(context, of_trainers[i], 10, 2, rows), DPT_E_INVALID);
+        CHECK_CONTAINS(dpt_error_message(context), "is for a trainer");
+        CHECK_CONTAINS(dpt_error_message(context), "use \"equal\", or proportions");
+    }
     CHECK_OK(dpt_split_rows(context, "3:1", 8, 2, rows));
     CHECK_SIZE(rows[0], 6);
     CHECK_SIZE(rows[1], 2);
