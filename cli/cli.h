@@ -149,6 +149,9 @@ void cli_leave(int code);
    it is worth it; the exit code of the last one. */
 int cli_supervise(int argc, char **argv, int first, const cli_options *options);
 
+/* Whether a folder has a checkpoint to resume from, sound or not; false without a folder. */
+bool cli_has_checkpoint(const char *folder);
+
 /* Whether this process is such a child.  Asked once: its own children are none. */
 bool cli_supervised(void);
 

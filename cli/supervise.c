@@ -150,6 +150,11 @@ static last_checkpoint find_last(const char *folder)
     return last;
 }
 
+bool cli_has_checkpoint(const char *folder)
+{
+    return folder && find_last(folder).name[0];
+}
+
 static bool is_new(const last_checkpoint *now, const last_checkpoint *before)
 {
     return now->name[0] && (strcmp(now->name, before->name) != 0 || now->file != before->file ||

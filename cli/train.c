@@ -85,12 +85,19 @@ typedef struct ending {
     bool deserted; /* its devices have ended it */
 } ending;
 
+/* Its weights are those of the checkpoint then. */
+static bool goes_on(const cli_options *options)
+{
+    return options->resume && cli_has_checkpoint(options->checkpoint);
+}
+
 /* A device that fails before the first step is one that cannot do it, and not worth another try. */
 static dpt_status train(cli_session *session, const cli_options *options, ending *end)
 {
     DPT_TRY(cli_session_open_training(session, options, CLI_WITH_PROCESSES));
     const bool quiet = cli_session_quiet(session, options);
-    if (options->load) DPT_TRY(dpt_trainer_load(session->trainer, options->load));
+    if (options->load && !goes_on(options))
+        DPT_TRY(dpt_trainer_load(session->trainer, options->load));
     if (!quiet) {
         DPT_TRY(print_header(session, options));
         DPT_TRY(cli_print_memory(session));

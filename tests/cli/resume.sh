@@ -114,6 +114,14 @@ PYTHON
 train "${common[@]:0:12}" --split replay:run.jsonl --epochs 30 --checkpoint other --quiet
 check "the log is replayed" cmp other/model.safetensors whole/model.safetensors
 
+# The weights that it began with are needed until there is a checkpoint, and not after.
+rm -rf loaded
+refuse 1 "cannot read no.safetensors" "${common[@]}" --load no.safetensors --checkpoint loaded --resume
+cp whole/model.safetensors first.safetensors
+train "${common[@]}" --load first.safetensors --epochs 2 --checkpoint loaded --resume --quiet
+rm first.safetensors
+train "${common[@]}" --load first.safetensors --epochs 3 --checkpoint loaded --resume --quiet
+
 # A training that has ended: again, longer, anew.
 rm run/model.safetensors
 train "${common[@]}" --epochs 30 --checkpoint run --log run.jsonl --resume --quiet --plot all.svg
