@@ -79,6 +79,12 @@ static const char rest[] =
     "  DPTRAIN_BACKEND_PATH    where device plug-ins are looked for first\n"
     "  DPTRAIN_TRANSPORT       none: processes that mpirun starts train by themselves\n"
     "  DPTRAIN_TRANSPORT_DELAY 5ms: what they send each other arrives so much later\n"
+    "  DPTRAIN_CPU_ALGORITHM   algorithm=NAME for CPUs (docs/devices.md)\n"
+    "  DPTRAIN_CPU_ISA         portable, avx2, avx512 or neon: the kernels of CPUs\n"
+    "  DPTRAIN_BLAS            the library for matrix products of CPUs, or none\n"
+    "  DPTRAIN_KEEP_OPENBLAS_CORETYPE\n"
+    "                          if set, OpenBLAS's own choice of kernels, or that of\n"
+    "                          OPENBLAS_CORETYPE, stays\n"
     "  NO_COLOR                no colours\n";
 
 static const char examples[] =

@@ -33,7 +33,7 @@ const cli_option cli_option_table[] = {
         .name = "devices",
         .argument = "LIST",
         .help = "devices to use, separated by commas: cpu, cpu:threads=2, opencl:1, all. The same "
-                "device may stand twice. Default: all; bench has none",
+                "device may stand twice. Default: all; bench mix has none",
         .verbs = ALL,
         .kind = CLI_TEXT,
         TARGET(devices),
@@ -159,7 +159,8 @@ const cli_option cli_option_table[] = {
     {
         .name = "load",
         .argument = "FILE",
-        .help = "start from the weights of this safetensors file",
+        .help = "start from the weights of this safetensors file; not read where --resume finds a "
+                "checkpoint",
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(load),
@@ -690,7 +691,7 @@ const cli_verb_entry cli_verbs[] = {
     {
         .name = "bench",
         .verb = CLI_BENCH,
-        .arguments = "mix|allreduce --devices LIST [option]...",
+        .arguments = "mix|allreduce [option]...",
         .help = "mix: how fast devices are alone and in every mix, with even and with measured "
                 "shares; allreduce: how fast they exchange gradients",
         .operands = true,
