@@ -12,6 +12,7 @@
 DPT_PRINTF(2, 3) static bool fail(cli_image_error *error, const char *format, ...)
 {
     va_list args;
+    error->unfit = false;
     va_start(args, format);
     vsnprintf(error->message, sizeof error->message, format, args);
     va_end(args);
@@ -33,10 +34,12 @@ static bool check_size(size_t height, size_t width, const cli_image_shape *shape
                        cli_image_error *error)
 {
     if (height == shape->height && width == shape->width) return true;
-    return fail(error,
-                "the image is %zux%zu (height x width), but the model takes %zux%zu; scale or cut "
-                "it first",
-                height, width, shape->height, shape->width);
+    fail(
+        error,
+        "the image is %zux%zu (height x width), but the model takes %zux%zu; scale or cut it first",
+        height, width, shape->height, shape->width);
+    error->unfit = true;
+    return false;
 }
 
 /* What a library says can hold anything that stands in the file. */

@@ -15,6 +15,7 @@ typedef struct cli_image_shape {
 /* Words for a person, without the file's name. */
 typedef struct cli_image_error {
     char message[256];
+    bool unfit; /* nothing is wrong with the image, but it is none for the model */
 } cli_image_error;
 
 typedef enum cli_image_format {

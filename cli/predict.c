@@ -95,7 +95,8 @@ static dpt_status decode_picture(prediction *p, const char *path, const uint8_t 
     if (!grown) return no_memory(p);
     p->pixels = grown;
     if (!cli_image_decode(bytes, n_bytes, &shape, p->pixels + p->n_pictures * image_bytes, &error))
-        return dpt_fail(p->session.context, DPT_E_FORMAT, "%s: %s", path, error.message);
+        return dpt_fail(p->session.context, error.unfit ? DPT_E_INVALID : DPT_E_FORMAT, "%s: %s",
+                        path, error.message);
     return add_subject(
         p, (subject){.path = path, .path_length = (int)strlen(path), .index = p->n_pictures++});
 }

@@ -97,8 +97,8 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_open(dpt_context *context, const
 /* What devices that are opened from here on compute in: those that can, where the list does not
    say (precision=).  The others compute in float32, which is no less exact.
    NULL or "fp32": all in true float32, where the list does not say.  DPT_E_NO_MEMORY.
-   dpt_devices_open then: DPT_E_UNSUPPORTED if no device of the list is of a backend that knows
-   this precision, or one cannot compute in it. */
+   dpt_devices_open then: DPT_E_INVALID if no device of the list is of a backend that knows this
+   precision, DPT_E_UNSUPPORTED if one cannot compute in it. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_context_set_precision(dpt_context *context,
                                                               const char *name);
 /* Some of a set's devices, open as they are, in the order of `indices` (n of them): a device keeps
@@ -215,7 +215,8 @@ DPT_API size_t dpt_context_abandoned(const dpt_context *context);
 
 /* Divides n_rows rows among n_devices.  "equal": chunks of ceil(n_rows / n_devices) rows, so that
    fewer devices take part when there are few rows.  "A:B:C": in these proportions, rounded so that
-   the sum is right.  NULL means "equal". */
+   the sum is right.  NULL means "equal".  DPT_E_INVALID: anything else, such as a trainer's
+   "measured". */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_split_rows(dpt_context *context, const char *split,
                                                    size_t n_rows, size_t n_devices, size_t *rows);
 
@@ -513,8 +514,8 @@ typedef struct dpt_trainer_options {
     /* A lost device is tried again after so many seconds, and then after twice as many, up to 64
        times as many, however often it is lost; one that answers is opened anew, gets the others'
        weights and takes part again, as soon as a step is submitted with none in flight.  0: never.
-       Within one process (DPT_E_INVALID).  What was asked about the device before
-       (dpt_trainer_operation) is no longer valid. */
+       Within one process, and not with stop_on_loss (DPT_E_INVALID).  What was asked about the
+       device before (dpt_trainer_operation) is no longer valid. */
     double readmit_after;
 } dpt_trainer_options;
 

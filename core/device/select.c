@@ -402,8 +402,8 @@ dpt_status dpti_selection_set_precision(dpti_selection *selection, const char *n
         if (!has_precision(device)) DPT_TRY(add_precision(device, name, error));
     }
     if (any) return DPT_OK;
-    return DPT_FAIL(error, DPT_E_UNSUPPORTED, "no device computes in %.40s: %s computes in fp32",
-                    name, selection->devices[0].id);
+    return DPT_FAIL(error, DPT_E_INVALID, "no device computes in %.40s: %s computes in fp32", name,
+                    selection->devices[0].id);
 }
 
 void dpti_selection_free(dpti_selection *selection)

@@ -120,12 +120,21 @@ refuse 2 "unknown split \"sideways\": use" "${small[@]}" --split sideways
 refuse 2 "did you mean \"equal\"" "${small[@]}" --split eqal
 refuse 2 "init \"norml:0.1\" is not one of default, normal:STD" "${small[@]}" --init norml:0.1
 refuse 2 "init \"normal:-1\" is not one of" "${small[@]}" --init normal:-1
+refuse 2 "normal:STD \(from 1e-10 to 1000, such as normal:0.01\)" "${small[@]}" --init normal:1e30
+refuse 2 "4096x4096x3 is more than the 16777216 values that one may have" plan --model vgg11 \
+    --dataset synthetic:4096x4096x3:4:64 --devices cpu
+refuse 2 "stop-on-loss ends training .* leave one of them out" "${small[@]}" --stop-on-loss --readmit 5
 
 # The CPU has no other arithmetic than float32's, and a run that asks for another says so.
 for precision in tf32 bf16; do
-    refuse 1 "no device computes in $precision: cpu computes in fp32" \
+    refuse 2 "no device computes in $precision: cpu computes in fp32" \
         "${small[@]}" --devices cpu --precision $precision
 done
+
+# A transport that is not there, which one process asks for.
+DPTRAIN_TRANSPORT=foo refuse 1 \
+    "this process is to train with others \(DPTRAIN_TRANSPORT=foo\), but cannot: there is no plug-in" \
+    "${small[@]}"
 
 # Known, but not in this version
 refuse 2 "--precision: unknown value 'fp33'; did you mean 'fp32'" --precision fp33
@@ -145,6 +154,11 @@ done
 for word in --devices --model --dataset --batch-size --split --checkpoint --log --plot lenet mlp \
     "Exit status" NO_COLOR; do
     check "help has $word" grep -q -- "$word" help.out
+done
+for variable in $(grep -rhoE '(getenv|dpti_environment|dpti_environment_trusted)\("DPTRAIN_[A-Z_]+' \
+    "$SRC/core" "$SRC/backends" "$SRC/cli" | sed 's/.*"//'); do
+    check "help has $variable" grep -q -- "$variable" help.out
+    check "docs have $variable" grep -rqF -- "$variable" "$SRC/docs"
 done
 check "version" test "$("$DPTRAIN" -V)" = "dptrain $(sed -n 's/#define DPT_VERSION "\(.*\)"/\1/p' \
     "$SRC/core/dptrain.h")"

@@ -14,7 +14,7 @@ static inline void decode_picture(const uint8_t *data, size_t size, size_t chann
 {
     const cli_image_shape shape = {PICTURE_SIDE, PICTURE_SIDE, channels};
     const size_t n = (size_t)PICTURE_SIDE * PICTURE_SIDE * channels;
-    cli_image_error error = {""};
+    cli_image_error error = {.message = ""};
     uint8_t *pixels = malloc(n), *again = malloc(n);
     require(pixels && again);
     memset(pixels, 0, n);

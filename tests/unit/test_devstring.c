@@ -227,14 +227,14 @@ static void precision(test *t)
 
     REQUIRE_OK(dpti_device_list_parse("host:threads=2", &list, &error));
     REQUIRE_OK(dpti_select(&m.registry, &list, &selection, &error));
-    CHECK_STATUS(dpti_selection_set_precision(&selection, "tf32", &error), DPT_E_UNSUPPORTED);
+    CHECK_STATUS(dpti_selection_set_precision(&selection, "tf32", &error), DPT_E_INVALID);
     CHECK_CONTAINS(error.message, "no device computes in tf32: host:threads=2 computes in fp32");
     dpti_selection_free(&selection);
     dpti_device_list_free(&list);
 
     REQUIRE_OK(dpti_device_list_parse("card:0", &list, &error));
     REQUIRE_OK(dpti_select(&m.registry, &list, &selection, &error));
-    CHECK_STATUS(dpti_selection_set_precision(&selection, "bf16", &error), DPT_E_UNSUPPORTED);
+    CHECK_STATUS(dpti_selection_set_precision(&selection, "bf16", &error), DPT_E_INVALID);
     CHECK_TEXT(selection.devices[0].id, "card:0");
     dpti_selection_free(&selection);
     dpti_device_list_free(&list);

@@ -44,7 +44,7 @@ static int luma(const uint8_t *rgb)
 static void compare(test *t, const file *f, size_t drawn_channels, size_t channels, int tolerance)
 {
     const cli_image_shape shape = {HEIGHT, WIDTH, channels};
-    cli_image_error error = {""};
+    cli_image_error error = {.message = ""};
     uint8_t drawn[PIXELS * 3], pixels[PIXELS * 3];
     draw(drawn, drawn_channels);
     memset(pixels, 0xa5, sizeof pixels);
