@@ -25,7 +25,7 @@ has_checkpoint() {
 mkfifo pipe
 for kind in log trace; do
     rm -rf checkpoint
-    head -c 10 pipe >/dev/null &
+    timeout 60 head -c 10 pipe >/dev/null &
     run "$DPTRAIN" "${endless[@]}" --$kind pipe --checkpoint checkpoint
     check "$kind: status $code" test $code -eq 1
     check "$kind: one line: $(cat run.err)" test "$(wc -l <run.err)" -eq 1
@@ -69,14 +69,14 @@ for kind in log trace; do
 done
 "$DPTRAIN" "${common[@]}" --epochs 2 --log pipe --quiet >run.out 2>run.err &
 sleep 0.5
-check "read late" grep -q '"event":"done","steps":16' pipe
+check "read late" timeout 60 grep -q '"event":"done","steps":16' pipe
 code=0
 wait $! || code=$?
 check "read late: status $code" test $code -eq 0
 
 # A picture is written to whoever reads then.
 "$DPTRAIN" "${common[@]}" --epochs 2 --plot pipe --quiet >run.out 2>run.err &
-check "a plot" grep -q "</svg>" pipe
+check "a plot" timeout 60 grep -q "</svg>" pipe
 wait
 run "$DPTRAIN" "${common[@]}" --epochs 2 --plot pipe --quiet
 check "a plot that nobody reads: status $code" test $code -eq 1
