@@ -12,8 +12,8 @@ typedef dpt_choice_time dpt_time;
 DPT_CHECK_RESULT dpt_status dpt_choose(dpt_device *device, const dpt_choice *choice, size_t *out);
 
 /* Times enqueued work on the tuner's stream: calls `enqueue` until it has run for about
-   `budget_seconds` and at least twice, and gives the fastest run.  What a device with memory of its
-   own does in so little time that enqueuing it and waiting for it would be most of that is enqueued
+   `budget_seconds` and at least twice, and gives the fastest run.  What a device that is no CPU
+   does in so little time that enqueuing it and waiting for it would be most of that is enqueued
    several times for each wait, where possible as a recording, as in training. */
 DPT_CHECK_RESULT dpt_status dpt_measure(dpt_device *device, double budget_seconds,
                                         dpt_status (*enqueue)(void *argument, dpt_stream *stream),

@@ -33,11 +33,11 @@
 static struct {
     bool tried;
     void *library;
-    char problem[128], without[96]; /* why it is not there; that in a device's detail */
+    char without[96]; /* in a device's detail, where there is none */
 #define MEMBER(name) __typeof__(&name) name;
     FUNCTIONS(MEMBER)
 #undef MEMBER
-} lt;
+} lt = {.without = "no cuBLASLt"};
 
 static void load(void)
 {
@@ -45,12 +45,13 @@ static void load(void)
     static const dpt_cuda_symbol symbols[] = {FUNCTIONS(SYMBOL)};
 #undef SYMBOL
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    char problem[128] = "";
     pthread_mutex_lock(&lock);
     if (!lt.tried)
         lt.library = dpt_cuda_library_open(LIBRARY_NAME, symbols, sizeof symbols / sizeof *symbols,
-                                           lt.problem, sizeof lt.problem);
+                                           problem, sizeof problem);
     if (!lt.tried && !lt.library)
-        snprintf(lt.without, sizeof lt.without, "no cuBLASLt (%.80s)", lt.problem);
+        snprintf(lt.without, sizeof lt.without, "no cuBLASLt (%.80s)", problem);
     lt.tried = true;
     pthread_mutex_unlock(&lock);
 }
@@ -124,7 +125,7 @@ void dpt_cuda_blas_close(dpt_cuda_blas *blas)
 
 const char *dpt_cuda_blas_description(const dpt_cuda_blas *blas)
 {
-    return blas ? blas->description : lt.without[0] ? lt.without : "no cuBLASLt";
+    return blas ? blas->description : lt.without;
 }
 
 /* ---- Plans ----------------------------------------------------------------------------------- */

@@ -111,7 +111,8 @@ static dpt_status run(const dpt_call *call)
     /* Without samples there are zeros to be written at most, which is no plan. */
     if (call->n_samples == 0) return dpt_cuda_nested_run(&s->own, call);
     DPT_TRY(dpt_cuda_plans_find(&s->plans, call->stream, call->n_samples, &plan));
-    /* A plan may be refused as late as when it runs, and has done nothing then. */
+    /* A plan may be refused as late as when it runs, and has done nothing then.  Else only a
+       capture is, and that as a whole. */
     const dpt_status status = plan ? run_plan(call, plan) : DPT_E_UNSUPPORTED;
     return status == DPT_E_UNSUPPORTED ? dpt_cuda_nested_run(&s->own, call) : status;
 }

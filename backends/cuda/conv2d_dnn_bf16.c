@@ -22,7 +22,7 @@ typedef struct state {
     bool is_wide;
     dpt_op own; /* shares the beginning of the workspace with plans */
     dpt_convert convert;
-    dpt_kernel *finish;               /* of forward if wide, of the others */
+    dpt_kernel *finish;               /* behind all but a narrow forward pass */
     dpt_bias_gradient bias;           /* backward-weights */
     size_t x_at, w_at, y_at, bias_at; /* in the workspace */
     size_t sum_at;                    /* and there a dw that is then added */
@@ -219,7 +219,8 @@ static dpt_status run(const dpt_call *call)
     const dpt_cuda_plan *plan = NULL;
     if (call->n_samples > 0)
         DPT_TRY(dpt_cuda_plans_find(&s->plans, call->stream, call->n_samples, &plan));
-    /* A plan may be refused as late as when it runs, and has done nothing then. */
+    /* A plan may be refused as late as when it runs, and has done nothing then.  Else only a
+       capture is, and that as a whole. */
     const dpt_status status = plan ? run_plan(call, plan) : DPT_E_UNSUPPORTED;
     return status == DPT_E_UNSUPPORTED ? dpt_cuda_nested_run(&s->own, call) : status;
 }

@@ -296,7 +296,7 @@ static void tell_waiting(const dpti_fit *f, const char *path)
 {
     char text[256];
     snprintf(text, sizeof text, "nobody reads the pipe %.120s yet: waiting for its reader", path);
-    if (f->options->notice) f->options->notice(DPT_NOTICE_INFO, text, f->options->user);
+    dpti_fit_notify(f, DPT_NOTICE_INFO, text);
 }
 
 /* Calls `open`, again and again where it finds a pipe that nobody reads yet, until training is to

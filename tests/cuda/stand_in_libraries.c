@@ -282,7 +282,10 @@ void dpt_cuda_recipe_destroy(dpt_cuda_recipe *recipe)
     free(recipe);
 }
 
-/* Two samples are refused by every way but the first, unless they are the most. */
+enum { FIRST_BYTES = 3 }; /* of the first way's workspace: the others' is larger */
+
+/* Two samples are refused by every way but the first, unless they are the most; and three when they
+   run. */
 dpt_status dpt_cuda_plan_create(dpt_device *device, const dpt_cuda_convolution *convolution,
                                 const dpt_cuda_recipe *recipe, size_t n_samples, dpt_cuda_plan *out)
 {
@@ -294,7 +297,7 @@ dpt_status dpt_cuda_plan_create(dpt_device *device, const dpt_cuda_convolution *
     ((dpt_cuda_recipe *)recipe)->has_plan = true;
     *out = (dpt_cuda_plan){.n_samples = n_samples,
                            .descriptor = copy,
-                           .workspace_bytes = 100 * n_samples * recipe->rank + 3,
+                           .workspace_bytes = 100 * n_samples * recipe->rank + FIRST_BYTES,
                            .has_bias = convolution->has_bias};
     return DPT_OK;
 }
@@ -361,6 +364,8 @@ dpt_status dpt_cuda_plan_run(const dpt_cuda_plan *plan, dpt_stream *stream,
                              const dpt_cuda_plan_tensors *tensors)
 {
     const dpt_cuda_convolution *c = plan->descriptor;
+    if (plan->n_samples == 3 && plan->workspace_bytes > FIRST_BYTES)
+        return DPT_FAIL(&stream->device->error, DPT_E_UNSUPPORTED, "three samples after all");
     const plan_work work = {
         .desc = described(c),
         .type = c->type,
