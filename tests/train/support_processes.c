@@ -19,7 +19,7 @@ typedef struct letter {
     struct letter *next;
     size_t from, to, number; /* number: of those from one to the other in a channel */
     unsigned channel;
-    request *sender; /* NULL: it has failed, and its memory is its own again */
+    request *sender; /* NULL: it has failed */
     const void *sent;
     size_t n_bytes;
     uint8_t data[]; /* what stood there at first */
@@ -145,13 +145,20 @@ static bool is_untouched(const dpt_message *m)
     return true;
 }
 
+/* Where the connection is cut, whoever has seen it of one request asks for no other, and what those
+   send may be freed. */
+static bool is_still_there(const letter *l)
+{
+    return l->sender && !the_hub.broken;
+}
+
 static dpt_status deliver(const dpt_message *m, letter *l, dpt_error *error)
 {
     if (l->sender) l->sender->n_sends--;
     if (l->n_bytes != m->n_bytes)
         return DPT_FAIL(error, DPT_E_INTERNAL, "%zu bytes are sent where %zu are expected",
                         l->n_bytes, m->n_bytes);
-    if (l->sender && memcmp(l->sent, l->data, l->n_bytes) != 0)
+    if (is_still_there(l) && memcmp(l->sent, l->data, l->n_bytes) != 0)
         return DPT_FAIL(error, DPT_E_INTERNAL, "what is being sent has changed");
     if (!is_untouched(m))
         return DPT_FAIL(error, DPT_E_INTERNAL, "somebody writes to what is being received");
