@@ -20,7 +20,17 @@ static int fail(const char *path, int code)
     const char *advice = "";
     if (code == ENOENT) advice = "; create the folder first";
     if (code == ENOSPC) advice = "; free some space or choose another place";
+    if (code == ENXIO) advice = "; start what reads it first";
     return cli_error(CLI_FAILURE, "cannot write %s: %s%s", path, strerror(code), advice);
+}
+
+/* A pipe without a reader is ENXIO; writing waits as always. */
+static int open_direct(const char *path, int *fd)
+{
+    *fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (*fd < 0) return errno;
+    const int flags = fcntl(*fd, F_GETFL);
+    return flags >= 0 && fcntl(*fd, F_SETFL, flags & ~O_NONBLOCK) == 0 ? 0 : errno;
 }
 
 /* Opens for writing; 0, or an error number. */
@@ -29,10 +39,7 @@ static int open_new(const char *path, new_file *out)
     struct stat about;
     *out = (new_file){.fd = -1};
     const bool exists = stat(path, &about) == 0;
-    if (exists && !S_ISREG(about.st_mode)) {
-        out->fd = open(path, O_WRONLY | O_CLOEXEC);
-        return out->fd < 0 ? errno : 0;
-    }
+    if (exists && !S_ISREG(about.st_mode)) return open_direct(path, &out->fd);
     /* A rename would get past a file that may not be written. */
     if (exists && access(path, W_OK) != 0) return errno;
     out->path = exists ? realpath(path, NULL) : strdup(path);
@@ -71,7 +78,11 @@ static int write_all(int fd, const char *text, size_t n)
 
 int cli_new_file_check(const char *path)
 {
+    struct stat about;
     new_file file;
+    /* A pipe is not opened: its reader would see it end. */
+    if (stat(path, &about) == 0 && S_ISFIFO(about.st_mode))
+        return access(path, W_OK) == 0 ? CLI_OK : fail(path, errno);
     int code = open_new(path, &file);
     code = close_new(&file, code, false);
     return code ? fail(path, code) : CLI_OK;

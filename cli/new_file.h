@@ -8,7 +8,8 @@
    one line on stderr. */
 DPT_CHECK_RESULT int cli_new_file_check(const char *path);
 /* Writes it, with a new line at its end.  Links are followed, and what is no regular file is
-   written to directly.  After a failure the old one is as it was. */
+   written to directly; a pipe that nobody reads then is a failure.  After a failure the old one is
+   as it was. */
 DPT_CHECK_RESULT int cli_new_file_write(const char *path, const char *text);
 
 #endif

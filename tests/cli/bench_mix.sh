@@ -2,7 +2,7 @@
 # dptrain bench mix: the table, the JSON whose figures follow from its own runs, and what it refuses.
 . "$SRC/tests/cli/kit.bash"
 need_python
-rm -f ./*.json # of an earlier run: what this one does not write is to be missing
+rm -f ./*.json pipe # of an earlier run: what this one does not write is to be missing
 
 small=(--dataset synthetic:8x8x1:4:256 --model linear --batch-size 64 --max-steps 3 --max-time 0.01)
 pair=cpu:threads=1,cpu:threads=1:throttle=4
@@ -167,6 +167,15 @@ assert rows == [([0], "alone"), ([1], "alone"), ([2], "alone")] + [
 bench 0 --devices "$seven" "${small[@]}" --repeat 1 --all-only --json /dev/null
 says '^0,1,2,3,4,5,6 +equal '
 check "and no other mix" test "$(grep -cE '^[0-9](,[0-9])+ ' bench.out)" -eq 2
+# Figures are written to whoever reads then, and who does sees them whole.
+mkfifo pipe
+timeout 60 cat pipe >piped.json &
+bench 0 --devices $pair "${small[@]}" --repeat 1 --json pipe
+wait $!
+figures piped.json
+bench 1 --devices $pair "${small[@]}" --repeat 1 --json pipe
+check "nobody reads: $(cat bench.err)" grep -q "^dptrain: cannot write pipe: .*; start what reads it first" bench.err
+says '^0,1 +measured'
 [ ! -e /dev/full ] || {
     bench 1 --devices $pair "${small[@]}" --repeat 1 --json /dev/full
     check "a full disk: $(cat bench.err)" grep -q "^dptrain: cannot write /dev/full: .*[Nn]o space" bench.err
