@@ -18,7 +18,14 @@ static dpt_status begin(dpt_stream *stream)
     return DPT_OK;
 }
 
-/* A graph without nodes is one too. */
+/* What the first launch would do else, and what the device would take for its work. */
+static void upload(dpt_stream *stream, cudaGraphExec_t graph)
+{
+    if (cudaGraphUpload(graph, stream->queue) != cudaSuccess) (void)cudaGetLastError();
+}
+
+/* A graph without nodes is one too.  One that finds no memory is none: the same work can be done
+   without. */
 static dpt_status end(dpt_stream *stream, dpt_recording **out)
 {
     dpt_device *device = stream->device;
@@ -31,13 +38,14 @@ static dpt_status end(dpt_stream *stream, dpt_recording **out)
     if (cudaGraphDestroy(captured) != cudaSuccess) (void)cudaGetLastError();
     if (!recording) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a recording");
     if (code == cudaSuccess) {
+        upload(stream, recording->graph);
         *out = recording;
         return DPT_OK;
     }
     free(recording);
     const dpt_status status = DPT_CUDA_FAIL(&device->error, code, "cudaGraphInstantiate");
-    if (status != DPT_E_DEVICE) return status;
-    device->error.status = DPT_E_UNSUPPORTED; /* the same work can be done without a graph */
+    if (status != DPT_E_DEVICE && status != DPT_E_NO_MEMORY) return status;
+    device->error.status = DPT_E_UNSUPPORTED;
     return DPT_E_UNSUPPORTED;
 }
 

@@ -251,7 +251,7 @@ static dpt_status enter_context(dpt_device *device)
     const dpt_cuda_device *cuda = dpt_cuda_device_of(device);
     size_t n_free, n_all;
     DPT_CUDA_TRY(device, cudaSetDevice(cuda->ordinal));
-    /* Waiting threads sleep.  A context that others have made already keeps what it has. */
+    /* Waiting threads sleep, also where others have made the context. */
     if (cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync) != cudaSuccess) (void)cudaGetLastError();
     DPT_CUDA_TRY(device, cudaMemGetInfo(&n_free, &n_all)); /* makes the context */
     return DPT_OK;
@@ -310,6 +310,7 @@ static void close_device(dpt_device *device)
 {
     dpt_cuda_device *cuda = dpt_cuda_device_of(device);
     if (!cuda) return;
+    ignore(dpt_cuda_choose(device));
     dpt_cuda_dnn_close(cuda->dnn);
     dpt_cuda_blas_close(cuda->blas);
     /* What was freed on this stream must have been freed when the pool goes. */

@@ -47,6 +47,13 @@ static inline dpt_cuda_device *dpt_cuda_device_of(const dpt_device *device)
     return device->state;
 }
 
+/* In front of calls that are for the thread's card, wherever a driver's thread may make its first:
+   one that has taken the place of a thread that was given up has not chosen a card yet. */
+static inline cudaError_t dpt_cuda_choose(const dpt_device *device)
+{
+    return cudaSetDevice(dpt_cuda_device_of(device)->ordinal);
+}
+
 /* Of weights that are rounded to bfloat16's 8 bits (dpt_op_info). */
 #define DPT_CUDA_BF16_ROUNDING 0x1p-8
 

@@ -52,7 +52,8 @@ static dpt_status alloc(dpt_device *device, size_t n_bytes, dpt_buffer **out)
     dpt_buffer *buffer = malloc(sizeof *buffer);
     if (!buffer) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no host memory for a buffer");
     *buffer = (dpt_buffer){.n_bytes = n_bytes};
-    const cudaError_t code = take(dpt_cuda_device_of(device), n_bytes, &buffer->memory);
+    cudaError_t code = dpt_cuda_choose(device);
+    if (code == cudaSuccess) code = take(dpt_cuda_device_of(device), n_bytes, &buffer->memory);
     if (code != cudaSuccess) {
         free(buffer);
         return no_memory(device, n_bytes, code);
@@ -73,7 +74,8 @@ static void free_buffer(dpt_device *device, dpt_buffer *buffer)
 /* Portable: another card may read what this one has written. */
 static dpt_status host_alloc(dpt_device *device, size_t n_bytes, void **out)
 {
-    const cudaError_t code = cudaHostAlloc(out, n_bytes, cudaHostAllocPortable);
+    cudaError_t code = dpt_cuda_choose(device);
+    if (code == cudaSuccess) code = cudaHostAlloc(out, n_bytes, cudaHostAllocPortable);
     if (code == cudaErrorMemoryAllocation) {
         (void)cudaGetLastError();
         return DPT_FAIL_NATIVE(&device->error, DPT_E_NO_MEMORY, (long)code,

@@ -17,7 +17,9 @@ static dpt_status create(dpt_device *device, dpt_stream **out)
     dpt_stream *stream = malloc(sizeof *stream);
     if (!stream) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a stream");
     *stream = (dpt_stream){.device = device};
-    const cudaError_t code = cudaStreamCreateWithFlags(&stream->queue, cudaStreamNonBlocking);
+    cudaError_t code = dpt_cuda_choose(device);
+    if (code == cudaSuccess)
+        code = cudaStreamCreateWithFlags(&stream->queue, cudaStreamNonBlocking);
     if (code != cudaSuccess) {
         free(stream);
         return DPT_CUDA_FAIL(&device->error, code, "cudaStreamCreateWithFlags");

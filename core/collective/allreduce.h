@@ -56,6 +56,9 @@ void dpti_allreduce_reset(dpti_allreduce *allreduce);
 typedef struct dpti_contribution {
     size_t rank;
     bool contributes;      /* a rank that does not still receives the sum */
+    bool late;             /* an island's members, all alike, hand in nothing before all of them in
+                              this process have come to the run: until then one of them may make
+                              calls that wait for all streams, which wait for it */
     const bool *processes; /* (processes) which of them contribute; NULL: all.  Stays until the run
                               is over */
     /* [driver] Where the sum of its island is the whole one: DPT_OK, or what is wrong with it,

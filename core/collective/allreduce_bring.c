@@ -136,6 +136,16 @@ void dpti_allreduce_await_island(dpti_allreduce *allreduce, const dpti_contribut
     if (*mine == DPT_E_NOT_FINITE) m->blame = DPTI_BLAME_SUM; /* as all members do */
 }
 
+/* What was not handed in as it was brought. */
+static void catch_up(const dpti_allreduce *a, const dpti_contribution *who, dpt_status *mine,
+                     double *clock, dpti_times *times)
+{
+    const dpti_member *m = &a->members[who->rank];
+    dpti_island_meet(&m->berth, clock, times);
+    for (size_t k = 0; k < m->n_brought; k++)
+        add_to_island(a, who, m->brought[k], k, mine);
+}
+
 /* Brings the rest, and waits until the sums are there whom others are to see. */
 static void finish_in_island(dpti_allreduce *a, const dpti_contribution *who,
                              const dpti_range rest[DPTI_REST], dpt_status *mine, double *clock,
@@ -144,6 +154,7 @@ static void finish_in_island(dpti_allreduce *a, const dpti_contribution *who,
     dpti_member *m = &a->members[who->rank];
     const bool whole = dpti_allreduce_is_all(a, m);
     const size_t n_buckets = m->n_brought;
+    if (who->late) catch_up(a, who, mine, clock, times);
     for (size_t i = 0; i < DPTI_REST; i++)
         add_to_island(a, who, rest[i], n_buckets + i, mine);
     if ((m->hidden && !whole) || dpti_island_is_wide(m->berth.island)) return;
@@ -182,10 +193,10 @@ void dpti_allreduce_bring(dpti_allreduce *allreduce, const dpti_contribution *wh
     if (m->n_brought == 0) begin_bringing(m, who, end);
     m->low = begin;
     m->brought[m->n_brought++] = what;
-    if (m->berth.island) {
+    if (m->berth.island && !who->late) {
         add_to_island(a, who, what, m->n_brought - 1, mine);
         show_arrived(a, who, mine);
-    } else {
+    } else if (!m->berth.island) {
         if (*mine == DPT_OK && who->contributes)
             *mine = dpti_view_download(&m->view, what.begin, what.end);
         look_at_own(a, m, what, mine);

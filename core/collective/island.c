@@ -12,7 +12,8 @@
 enum { LAST_POINT = DPTI_LANE_POINTS - 1 };
 
 typedef struct member {
-    size_t n_called; /* collectives; guarded by the mutex */
+    size_t n_called; /* collectives; guarded by the mutex, */
+    size_t n_met;    /* as this is: meetings */
     size_t n_waited; /* by its own driver: of these, it has waited for */
 } member;
 
@@ -222,6 +223,27 @@ dpt_status dpti_island_hand_out(const dpti_berth *berth, const dpti_buffer *data
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
+
+static size_t least_met(const dpti_island *island)
+{
+    size_t least = island->members[0].n_met;
+    for (size_t i = 1; i < island->group.n; i++)
+        if (island->members[i].n_met < least) least = island->members[i].n_met;
+    return least;
+}
+
+void dpti_island_meet(const dpti_berth *berth, double *clock, dpti_times *times)
+{
+    dpti_island *island = berth->island;
+    *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
+    pthread_mutex_lock(&island->mutex);
+    const size_t n = ++island->members[berth->place].n_met;
+    pthread_cond_broadcast(&island->changed);
+    while (!island->aborted && least_met(island) < n)
+        pthread_cond_wait(&island->changed, &island->mutex);
+    pthread_mutex_unlock(&island->mutex);
+    *clock = dpti_times_add_since(times, DPTI_SPAN_WAITING, *clock);
+}
 
 static size_t least_called(const dpti_island *island)
 {

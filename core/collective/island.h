@@ -72,6 +72,11 @@ typedef struct dpti_island_part {
     size_t point; /* of the lane, marked behind it if there is `host` */
 } dpti_island_part;
 
+/* [driver] Waits until all members of this process have come here as often as this one, or it is
+   over: what they did before has ended then, on the host and on their devices, and no call of any
+   of them was under way meanwhile that others' streams waited for.  *clock and *times as in wait:
+   WAITING. */
+void dpti_island_meet(const dpti_berth *berth, double *clock, dpti_times *times);
 /* [driver] Enqueues this member's part of a sum, in place; nothing if there are no elements.  What
    the device did to these elements has passed (sync). */
 DPT_CHECK_RESULT dpt_status dpti_island_reduce(const dpti_berth *berth,

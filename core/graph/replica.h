@@ -70,6 +70,8 @@ typedef struct dpti_executable {
     dpti_recorded (*recorded)[DPTI_RECORDINGS];         /* (n_segments) */
     uint64_t clock;
     bool touched; /* the last run may have changed what lasts, though it failed */
+    bool fresh;   /* it was the first of its segment for so many samples, on a device that records
+                     late: libraries have loaded what they need, on the host's time */
 } dpti_executable;
 
 /* Where a program finds its data, in a memory that the device sees. */

@@ -133,6 +133,14 @@ static dpt_status ready(dpt_trainer *t)
     return DPT_OK;
 }
 
+/* Whether devices may be busy with what waits for others' work, or makes it wait: in a step's first
+   run, or opening one that was lost. */
+static bool may_wait(dpt_trainer *t, const dpti_flight *flight)
+{
+    const bool settled = dpti_settled_step(&t->settled, flight->shards);
+    return !settled || dpti_readmit_tries(t);
+}
+
 static dpt_status submit(dpt_trainer *t, float lr)
 {
     DPT_TRY(ready(t));
@@ -152,10 +160,13 @@ static dpt_status submit(dpt_trainer *t, float lr)
     for (size_t i = 0; i < t->n_devices; i++)
         flight->outcomes[i] = (dpti_outcome){.status = DPT_E_CANCELLED};
     flight->submitted = dpti_seconds();
-    for (size_t i = 0; i < t->n_workers; i++)
-        if (!t->workers[i].gone)
-            flight->shares[i].ticket =
-                dpti_driver_post(t->workers[i].device, dpti_step_job, &flight->shares[i]);
+    const bool late = may_wait(t, flight);
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_share *share = &flight->shares[i];
+        if (t->workers[i].gone) continue;
+        share->late = late;
+        share->ticket = dpti_driver_post(t->workers[i].device, dpti_step_job, share);
+    }
     t->n_in_flight++;
     return DPT_OK;
 }
@@ -209,6 +220,7 @@ void dpti_trainer_drain(dpt_trainer *trainer)
     }
     t->next = t->done;
     t->n_in_flight = 0;
+    dpti_settled_forget(&t->settled); /* what failed has not been through it */
     dpti_trainer_mend(t);
     if (t->allreduce) dpti_allreduce_reset(t->allreduce);
     for (size_t i = 0; t->workers && i < t->n_workers; i++)

@@ -281,6 +281,7 @@ static void form_narrow(dpt_trainer *t)
 static void form_all(dpt_trainer *t)
 {
     dpti_islands_end(t);
+    dpti_settled_forget(&t->settled);
     if (!form_wide(t)) form_narrow(t);
     for (size_t i = 0; i < t->n_workers; i++)
         if (t->workers[i].hung && !t->workers[i].gone) t->islands.due = true;

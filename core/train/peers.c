@@ -255,7 +255,8 @@ static dpti_outcome outcome_of(const dpti_share *share)
     dpti_outcome o = {.status = share->status,
                       .committed = share->committed,
                       .loss = share->loss,
-                      .hits = share->hits};
+                      .hits = share->hits,
+                      .fresh = share->fresh};
     memcpy(o.seconds, share->times.seconds, sizeof o.seconds);
     if (share->flaw) snprintf(o.flaw, sizeof o.flaw, "%s", share->flaw);
     return o;

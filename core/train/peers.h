@@ -43,6 +43,7 @@ typedef struct dpti_outcome {
     double loss; /* sum */
     size_t hits;
     double seconds[DPTI_SPAN_KINDS];
+    bool fresh;    /* of a first run, which tells nothing of later ones */
     char flaw[12]; /* with DPT_E_NOT_FINITE: what was not, as in "loss" */
     /* Of the first device of each process: */
     unsigned wishes; /* dpti_wish bits */

@@ -148,6 +148,12 @@ static bool is_done(const dpti_worker *w)
     return dpti_driver_wait_for(w->device, w->away.ticket, 0) || !dpti_driver_is_there(w->device);
 }
 
+/* A job of its is under way, or has just ended. */
+static bool is_tried(const dpti_worker *w)
+{
+    return w->away.state == DPTI_AWAY_RELEASING || w->away.state == DPTI_AWAY_OPENING;
+}
+
 /* Whether all that are lost with it have been closed. */
 static bool may_open(const dpt_trainer *t, const dpti_worker *w)
 {
@@ -198,6 +204,13 @@ bool dpti_readmit_waits(const dpt_trainer *trainer)
 {
     for (size_t i = 0; i < trainer->n_workers; i++)
         if (trainer->workers[i].away.state == DPTI_AWAY_READY) return true;
+    return false;
+}
+
+bool dpti_readmit_tries(const dpt_trainer *trainer)
+{
+    for (size_t i = 0; i < trainer->n_workers; i++)
+        if (is_tried(&trainer->workers[i])) return true;
     return false;
 }
 
@@ -319,8 +332,7 @@ void dpti_readmit_end(dpt_trainer *trainer)
 {
     for (size_t i = 0; trainer->workers && i < trainer->n_workers; i++) {
         dpti_worker *w = &trainer->workers[i];
-        if (w->away.state == DPTI_AWAY_RELEASING || w->away.state == DPTI_AWAY_OPENING)
-            if (dpti_trainer_await(trainer, i, w->away.ticket)) w->hung = false;
+        if (is_tried(w) && dpti_trainer_await(trainer, i, w->away.ticket)) w->hung = false;
         w->away.state = DPTI_AWAY_NOT;
     }
 }

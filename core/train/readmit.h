@@ -44,6 +44,8 @@ void dpti_readmit_begin(dpt_trainer *trainer, size_t rank);
 void dpti_readmit_poll(dpt_trainer *trainer);
 /* Whether a device is to be taken in as soon as nothing is in flight. */
 bool dpti_readmit_waits(const dpt_trainer *trainer);
+/* Whether a device is being released or opened. */
+bool dpti_readmit_tries(const dpt_trainer *trainer);
 /* Nothing in flight: takes in those that are ready.  One that fails is lost again and no failure of
    the call; DPT_E_NO_MEMORY of the host, or the loss of the last device, is. */
 DPT_CHECK_RESULT dpt_status dpti_readmit_admit(dpt_trainer *trainer);

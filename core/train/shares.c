@@ -202,7 +202,8 @@ dpt_status dpti_trainer_first_shares(dpt_trainer *trainer, size_t *rows)
     return DPT_OK;
 }
 
-/* The balance sees the mean of a step's batches; of one with a ragged batch nothing. */
+/* The balance sees the mean of a step's batches; of one with a ragged batch nothing.  No time at
+   all of a device that has done something for the first time. */
 static void observe_balance(dpt_trainer *t, const dpti_flight *flight)
 {
     size_t rows[DPTI_SPLIT_MAX_DEVICES];
@@ -211,7 +212,7 @@ static void observe_balance(dpt_trainer *t, const dpti_flight *flight)
     if (n > 1 && flight->n_samples != n * t->batch_size) return;
     for (size_t i = 0; i < t->n_devices; i++) {
         rows[i] = flight->shards[i] / n;
-        seconds[i] = flight->device_seconds[i] / (double)n;
+        seconds[i] = flight->outcomes[i].fresh ? 0.0 : flight->device_seconds[i] / (double)n;
     }
     dpti_balance_observe(t->balance, rows, seconds);
 }

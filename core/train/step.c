@@ -24,6 +24,7 @@ dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable, siz
     double busy = 0, moved = 0;
     DPT_TRY(dpti_event_record(device, replica->start));
     DPT_TRY(dpti_executable_run(executable, segment, n_samples));
+    worker->fresh = worker->fresh || executable->fresh;
     DPT_TRY(dpti_event_record(device, replica->end));
     DPT_TRY(dpti_executable_record(executable, segment, n_samples));
     if (result) DPT_TRY(dpti_executable_result(executable, n_samples, result));
@@ -225,6 +226,7 @@ static dpt_status exchange(dpti_share *share, size_t segment, const pass *p, dpt
     const dpti_segment *s = &w->train.program.segments[segment];
     const dpti_contribution who = {.rank = w->rank,
                                    .contributes = share->n_samples > 0,
+                                   .late = share->late,
                                    .processes = share->contributing,
                                    .look = look_at_sum,
                                    .user = w};
@@ -334,7 +336,7 @@ void dpti_step_job(dpti_device *device, void *argument)
     share->astray = false;
     share->loss = 0;
     share->hits = 0;
-    w->moves = w->looking = false;
+    w->moves = w->looking = w->fresh = share->fresh = false;
     dpti_times_begin(&share->times, w->trainer->traced);
     share->status = DPT_E_CANCELLED;
     share->finished = dpti_seconds();
@@ -344,6 +346,7 @@ void dpti_step_job(dpti_device *device, void *argument)
         return;
     }
     run(share);
+    share->fresh = w->fresh;
     dpti_peers_finish(share);
     share->finished = dpti_seconds();
 }

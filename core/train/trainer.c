@@ -49,6 +49,9 @@ static dpt_status allocate(dpt_trainer *t)
         t->checks = dpti_rendezvous_create(t->n_workers);
         complete = complete && t->checks;
     }
+    /* Where a step's batches differ they take recordings of their own. */
+    complete =
+        dpti_settled_create(n, t->accumulate > 1 ? 1 : DPTI_SETTLED, &t->settled) && complete;
     t->allreduce = dpti_allreduce_create(t->n_workers, t->model->flat_size, t->processes);
     const size_t n_processes = t->processes ? dpti_processes_count(t->processes) : 0;
     for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
@@ -193,6 +196,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     dpti_allgather_destroy(t->allgather);
     dpti_allreduce_destroy(t->allreduce);
     dpti_feedback_free(&t->feedback);
+    dpti_settled_destroy(&t->settled);
     dpti_rendezvous_destroy(t->checks);
     free(t->events.events);
     dpti_peers_free(t);

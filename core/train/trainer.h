@@ -23,6 +23,7 @@
 #include "train/peers.h"
 #include "train/probe.h"
 #include "train/readmit.h"
+#include "train/settled.h"
 #include "train/split.h"
 #include "train/verify.h"
 
@@ -47,6 +48,7 @@ struct dpti_share {
     size_t n_batches;
     uint8_t *staging;         /* step block and indices, laid out as the step buffer */
     size_t slot;              /* of the feed */
+    bool late;                /* as in dpti_contribution */
     const bool *contributing; /* the flight's */
     float *result;            /* (capacity, 2) likewise */
     uint64_t ticket;
@@ -61,6 +63,7 @@ struct dpti_share {
     double loss;      /* sum over the share */
     size_t hits;
     dpti_times times;
+    bool fresh;      /* times are those of a first run (replica.h) */
     double finished; /* when */
 };
 
@@ -164,7 +167,8 @@ struct dpti_worker {
     dpti_away away;               /* while it is gone, and how it has failed before */
     unsigned long long seen_call; /* what it was in when it was looked at, and for how long */
     double seen_seconds;
-    bool looking; /* by its own thread: the segment's gradients are those to be brought */
+    bool fresh;   /* by its own thread: a segment of the step was */
+    bool looking; /* likewise: the segment's gradients are those to be brought */
     /* By its own thread: transfers are on their way that the next segment waits for, and count as
        this. */
     bool moves;
@@ -222,6 +226,7 @@ struct dpt_trainer {
     size_t settled_step;     /* the last that was done again because of one */
     dpti_rendezvous *checks; /* for these; NULL: never */
     dpti_islands islands;
+    dpti_settled settled; /* where there are islands */
     bool stop_on_loss;
     double device_timeout; /* 0: by default */
     double longest_step;   /* seconds, of those collected */

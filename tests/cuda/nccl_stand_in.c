@@ -139,6 +139,8 @@ EXPORT ncclResult_t ncclGroupEnd(void)
     return ncclInProgress;
 }
 
+static void meet(void *argument);
+
 EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int n, ncclUniqueId id, int rank,
                                            ncclConfig_t *config)
 {
@@ -148,6 +150,7 @@ EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int n, ncclUniqueId 
     if (stand_in.refuse) return (ncclResult_t)stand_in.refuse;
     ncclComm_t comm = calloc(1, sizeof *comm);
     if (!comm) return ncclSystemError;
+    emulated_load(meet);
     pthread_mutex_lock(&all->lock);
     comm->gang = g;
     comm->rank = rank;
@@ -215,8 +218,10 @@ static void meet(void *argument)
             pthread_cond_broadcast(&all->changed);
         }
     }
+    emulated_begin_wait();
     while (g->n_done == n_done && !g->aborted[p->rank])
         pthread_cond_wait(&all->changed, &all->lock);
+    emulated_end_wait();
     pthread_mutex_unlock(&all->lock);
 }
 

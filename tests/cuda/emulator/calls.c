@@ -57,6 +57,7 @@ static const char *const functions[] = {
     "cudaGraphExecDestroy",
     "cudaGraphInstantiate",
     "cudaGraphLaunch",
+    "cudaGraphUpload",
     "cudaHostAlloc",
     "cudaLaunchKernel",
     "cudaMallocFromPoolAsync",
@@ -227,7 +228,8 @@ static void in_child(void)
 /* With the lock. */
 static void begin(void)
 {
-    const char *order = getenv("CUDA_EMULATED_ORDER"), *reports = getenv("CUDA_EMULATED_REPORT");
+    const char *order = getenv("CUDA_EMULATED_ORDER"), *loads = getenv("CUDA_EMULATED_LOADS");
+    const char *reports = getenv("CUDA_EMULATED_REPORT");
     emu.begun = true;
     (void)pthread_atfork(NULL, NULL, in_child);
     emu.n_cards = (int)number("CUDA_EMULATED_CARDS", 2, EMU_MOST_CARDS);
@@ -237,6 +239,7 @@ static void begin(void)
         emu.cards[i].n_bytes = number("CUDA_EMULATED_MEMORY", 512, 1 << 20) << 20;
     emu.delays = (unsigned)number("CUDA_EMULATED_DELAYS", 0, 1 << 30);
     emu.reverse = order && strcmp(order, "reverse") == 0;
+    emu.loads_wait = loads && strcmp(loads, "wait") == 0;
     if (plant.function[0] == '\0') read_plant(getenv("CUDA_EMULATED_FAIL"));
     if (reports && *reports) (void)atexit(report);
 }

@@ -22,6 +22,13 @@ typedef struct emulated_counts {
 
 emulated_counts emulated_left(void);
 
+/* Around a stream's wait for what other streams do (loads.c). */
+void emulated_begin_wait(void);
+void emulated_end_wait(void);
+
+/* Loads one on the current card before it is enqueued there first. */
+void emulated_load(void (*function)(void *));
+
 /* Enqueues a function of the host's with a copy of n_bytes at `argument`, as a library enqueues its
    kernels: under capture it becomes a node, which keeps the copy. */
 cudaError_t emulated_enqueue(cudaStream_t stream, void (*function)(void *), const void *argument,

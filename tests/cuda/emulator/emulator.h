@@ -11,6 +11,8 @@
      CUDA_EMULATED_MEMORY  MiB of each card (default: 512)
      CUDA_EMULATED_DELAYS  a seed: streams dawdle at random
      CUDA_EMULATED_ORDER   "reverse": a block's threads run from the last to the first
+     CUDA_EMULATED_LOADS   "wait": calls that load something, or make room, wait until no stream
+                           waits for a word
      CUDA_EMULATED_FAIL    FUNCTION:N:CODE or FUNCTION:N:CODE:sticky, what control.h plants
      CUDA_EMULATED_REPORT  at the end, objects left behind are told, and uses of memory that was
                            freed, and the process fails */
@@ -58,6 +60,8 @@ typedef struct emu_state {
     bool reverse;
     unsigned delays; /* 0: none */
     size_t n_strict; /* captures that are not relaxed */
+    bool loads_wait;
+    size_t n_waiting; /* streams that wait for what other streams do */
     emulated_counts left;
 } emu_state;
 
@@ -96,6 +100,11 @@ bool emu_begin_use(cudaStream_t stream);
 void emu_end_use(cudaStream_t stream);
 /* Calls that may wait for other streams are not made while a strict capture is under way. */
 cudaError_t emu_unsafe(void);
+
+/* In front of what loads something, makes room, or uses a library's function: loads.c; without the
+   lock. */
+void emu_load(const char *what);
+void emu_load_function(int card, void (*function)(void *));
 
 /* ---- Work ------------------------------------------------------------------------------------ */
 

@@ -7,6 +7,7 @@
 /* A graph, and what is instantiated of it; works are shared between them. */
 typedef struct graph {
     size_t n_users, n;
+    bool uploaded;
     emu_node *nodes;
 } graph;
 
@@ -91,6 +92,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph_handle,
 {
     EMU_ENTER(emu_current());
     if (!graph_handle || flags != 0) return emu_leave(cudaErrorInvalidValue);
+    emu_load("cudaGraphInstantiate");
     cudaGraphExec_t exec = calloc(1, sizeof *exec);
     if (!exec) return emu_leave(cudaErrorMemoryAllocation);
     emu_lock();
@@ -104,6 +106,17 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph_handle,
     emu_unlock();
     if (!done) free(exec);
     return done ? cudaSuccess : emu_leave(cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    EMU_ENTER(emu_card_of(stream));
+    if (!exec) return emu_leave(cudaErrorInvalidValue);
+    emu_load("cudaGraphUpload");
+    emu_lock();
+    exec->body.uploaded = true;
+    emu_unlock();
+    return emu_leave(cudaSuccess);
 }
 
 typedef struct launch {
@@ -157,6 +170,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     EMU_ENTER(emu_card_of(stream));
     if (!exec) return emu_leave(cudaErrorInvalidValue);
+    if (!exec->body.uploaded) emu_load("a graph's first launch");
+    exec->body.uploaded = true;
     const launch payload = {&exec->body};
     emu_work *work = emu_work_create(run_graph, &payload, sizeof payload);
     if (!work) return emu_leave(cudaErrorMemoryAllocation);

@@ -27,6 +27,7 @@ static const emulated_kernel *kernel_of(const void *function)
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *out, const void *function)
 {
     EMU_ENTER(emu_current());
+    emu_load("cudaFuncGetAttributes");
     const emulated_kernel *kernel = kernel_of(function);
     if (!kernel) return emu_leave(cudaErrorInvalidDeviceFunction);
     memset(out, 0, sizeof *out);

@@ -170,6 +170,7 @@ cudaError_t cudaFree(void *memory)
 cudaError_t cudaHostAlloc(void **out, size_t n_bytes, unsigned flags)
 {
     EMU_ENTER(emu_current());
+    emu_load("cudaHostAlloc");
     if (flags & ~(unsigned)(cudaHostAllocPortable | cudaHostAllocMapped))
         return emu_leave(cudaErrorInvalidValue);
     emu_lock();

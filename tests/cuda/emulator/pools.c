@@ -206,6 +206,7 @@ cudaError_t cudaMallocFromPoolAsync(void **out, size_t n_bytes, cudaMemPool_t po
 {
     emu_range *r = NULL;
     EMU_ENTER(emu_card_of(stream));
+    emu_load("cudaMallocFromPoolAsync");
     emu_lock();
     cudaError_t code = bears(stream);
     if (code == cudaSuccess && (!lives(pool) || n_bytes == 0)) code = cudaErrorInvalidValue;

@@ -250,6 +250,7 @@ cudaError_t emulated_enqueue(cudaStream_t stream, void (*function)(void *), cons
     const host_call head = {.function = function, .n_bytes = n_bytes};
     const cudaError_t lost = emu_lost(emu_card_of(stream));
     if (lost != cudaSuccess) return emu_leave(lost);
+    emu_load_function(emu_card_of(stream), function);
     emu_work *work = emu_work_create(run_host, &head, sizeof head);
     emu_work *grown = work ? realloc(work, sizeof *work + sizeof head + n_bytes) : NULL;
     if (!grown) {

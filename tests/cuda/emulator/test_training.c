@@ -62,6 +62,30 @@ static void graphs_change_no_bit(test *t)
     }
 }
 
+/* A card that is done with its part, and whose stream waits for the other's, keeps nobody from
+   loading what that one takes: whatever the shares, the last batch's too, and how they are brought.
+   Where calls that load something wait (CUDA_EMULATED_LOADS) this would not come to an end else. */
+static void loading_waits_for_no_sum(test *t)
+{
+    const setting *s = t->user;
+    static const char *const splits[] = {"1:6", "5:2"};
+    for (size_t i = 0; i < 4; i++) {
+        flat_outcome out = {.weights = NULL};
+        const flat_task task = {.model = s->model,
+                                .data = s->data,
+                                .devices = "cuda:0,cuda:1",
+                                .split = splits[i % 2],
+                                .batch = FLAT_BATCH,
+                                .steps = FLAT_STEPS,
+                                .mode = DPT_BATCH_NORM_LOCAL,
+                                .no_overlap = i > 1,
+                                .bucket_bytes = 1};
+        if (!CHECK_OK(flat_run(s->context, &task, &out)) || !CHECK(out.replicas_agree))
+            FAIL("split %s: %s", task.split, dpt_error_message(s->context));
+        flat_free(&out);
+    }
+}
+
 /* Where the library is found, two cards are an island. */
 static void cards_sum_among_themselves(test *t)
 {
@@ -79,6 +103,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"graphs change no bit", graphs_change_no_bit},
+        {"loading waits for no sum", loading_waits_for_no_sum},
         {"cards sum among themselves", cards_sum_among_themselves},
     };
     setting s = {.context = NULL};

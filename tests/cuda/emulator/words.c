@@ -27,15 +27,22 @@ static bool is_pinned(const uint32_t *at)
 }
 
 /* As one counts around.  Memory that was freed is nobody's. */
-static void run_wait(emu_work *work, cudaStream_t stream)
+static bool await(const word *w)
 {
     static const struct timespec nap = {.tv_nsec = 20000};
-    const word *w = (const word *)(const void *)work->payload;
     while (is_pinned(w->at)) {
-        if ((int32_t)(__atomic_load_n(w->at, __ATOMIC_SEQ_CST) - w->value) >= 0) return;
+        if ((int32_t)(__atomic_load_n(w->at, __ATOMIC_SEQ_CST) - w->value) >= 0) return true;
         (void)nanosleep(&nap, NULL);
     }
-    emu_lose(stream->card, cudaErrorIllegalAddress);
+    return false;
+}
+
+static void run_wait(emu_work *work, cudaStream_t stream)
+{
+    emulated_begin_wait();
+    const bool came = await((const word *)(const void *)work->payload);
+    emulated_end_wait();
+    if (!came) emu_lose(stream->card, cudaErrorIllegalAddress);
 }
 
 static cudaError_t enqueue(cudaStream_t stream, CUdeviceptr at, uint32_t value,

@@ -1,0 +1,53 @@
+/* Divisions of steps that devices have been through (settled.h). */
+#include "train/settled.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One to load and to record, one for what of the first is still under way when the second begins.
+ */
+enum { FIRST_STEPS = 2 };
+
+bool dpti_settled_create(size_t n_devices, size_t n_kept, dpti_settled *out)
+{
+    *out = (dpti_settled){.n_devices = n_devices, .n_kept = n_kept};
+    out->shares = calloc(DPTI_SETTLED * n_devices, sizeof *out->shares);
+    return out->shares != NULL;
+}
+
+void dpti_settled_destroy(dpti_settled *settled)
+{
+    free(settled->shares);
+    *settled = (dpti_settled){.shares = NULL};
+}
+
+void dpti_settled_forget(dpti_settled *settled)
+{
+    for (size_t i = 0; i < DPTI_SETTLED; i++)
+        settled->n_steps[i] = 0;
+}
+
+/* The place of these shares, or the one that they are to have: a free one, or the oldest. */
+static size_t find(dpti_settled *s, const size_t *shares)
+{
+    size_t oldest = 0;
+    for (size_t i = 0; i < s->n_kept; i++) {
+        const size_t *kept = s->shares + i * s->n_devices;
+        if (s->n_steps[i] > 0 && memcmp(kept, shares, s->n_devices * sizeof *shares) == 0) return i;
+        if (s->n_steps[oldest] > 0 && (s->n_steps[i] == 0 || s->used[i] < s->used[oldest]))
+            oldest = i;
+    }
+    s->n_steps[oldest] = 0;
+    return oldest;
+}
+
+bool dpti_settled_step(dpti_settled *settled, const size_t *shares)
+{
+    dpti_settled *s = settled;
+    const size_t i = find(s, shares);
+    const bool known = s->n_steps[i] >= FIRST_STEPS;
+    memcpy(s->shares + i * s->n_devices, shares, s->n_devices * sizeof *shares);
+    if (!known) s->n_steps[i]++;
+    s->used[i] = ++s->clock;
+    return known;
+}
