@@ -102,33 +102,33 @@ static void clear_absent(const dpti_allgather *a, float *table, size_t size)
         if (a->absent[r]) memset(table + (a->first_row + r) * size, 0, size * sizeof *table);
 }
 
+/* Tables are everybody's, and no device's own memory: transfers that are to be enqueued and not
+   waited for have to go by that. */
 static dpt_status fetch(float *row, const dpti_gather *what)
 {
     dpti_device *device = what->items[0].part.buffer->device;
     size_t size = 0;
     for (size_t i = 0; i < what->n; i++) {
         const dpti_gather_part *item = &what->items[i];
-        DPT_TRY(dpti_download(row + size, item->part.buffer, item->part.offset_bytes,
+        DPT_TRY(dpti_download(what->staging + size, item->part.buffer, item->part.offset_bytes,
                               item->count * sizeof *row));
         size += item->count;
     }
     DPT_TRY(dpti_sync(device));
+    memcpy(row, what->staging, size * sizeof *row);
     if (dpti_all_finite(row, size)) return DPT_OK;
     return DPT_FAIL(&device->base.error, DPT_E_NOT_FINITE, "a part is not finite");
 }
 
-/* Column `begin` and on of every row.  One part alone is all of them, as they lie. */
+/* A part of every row, from this column on, by what of the staging memory is that part's. */
 static dpt_status take_away(const dpti_allgather *a, const dpti_gather_part *item,
-                            const float *table, size_t size, size_t begin)
+                            const float *table, size_t size, float *staging)
 {
     const dpti_place *to = &item->parts;
-    const size_t n_bytes = item->count * sizeof *table;
-    if (size == item->count)
-        return dpti_upload(to->buffer, to->offset_bytes, table, a->n_rows * n_bytes);
     for (size_t r = 0; r < a->n_rows; r++)
-        DPT_TRY(dpti_upload(to->buffer, to->offset_bytes + r * n_bytes, table + r * size + begin,
-                            n_bytes));
-    return DPT_OK;
+        memcpy(staging + r * item->count, table + r * size, item->count * sizeof *table);
+    return dpti_upload(to->buffer, to->offset_bytes, staging,
+                       a->n_rows * item->count * sizeof *table);
 }
 
 static dpt_status take_all(const dpti_allgather *a, const dpti_gather *what, const float *table)
@@ -137,7 +137,8 @@ static dpt_status take_all(const dpti_allgather *a, const dpti_gather *what, con
     size_t begin = 0;
     DPT_TRY(dpti_event_record(what->items[0].parts.buffer->device, what->moving));
     for (size_t i = 0; i < what->n; begin += what->items[i++].count)
-        DPT_TRY(take_away(a, &what->items[i], table, size, begin));
+        DPT_TRY(
+            take_away(a, &what->items[i], table + begin, size, what->staging + begin * a->n_rows));
     return DPT_OK;
 }
 

@@ -36,7 +36,9 @@ typedef struct dpti_gather {
     bool contributes;
     const dpti_gather_part *items; /* (n) of the same sizes for every rank */
     size_t n;
-    dpt_event *moving; /* of a rank that contributes: recorded before the parts are taken away */
+    /* Of a rank that contributes: */
+    float *staging;    /* (rows of all processes, all parts) from dpti_host_alloc, for transfers */
+    dpt_event *moving; /* recorded before the parts are taken away */
 } dpti_gather;
 
 /* [driver] Every rank brings its parts to a meeting, waiting for nobody, then takes everybody's

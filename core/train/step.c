@@ -164,6 +164,7 @@ static dpti_gather parts_of(const dpti_worker *w, size_t segment, const pass *p,
                          .contributes = p->n_samples > 0,
                          .items = items,
                          .n = s->n_parts,
+                         .staging = w->parts,
                          .moving = w->replica.moving};
 }
 

@@ -158,19 +158,6 @@ static dpt_status fail_batch(dpt_trainer *t, size_t rank, const dpt_error *error
     return dpti_trainer_fail(t, t->workers[rank].device, &told);
 }
 
-/* The table that a device which hangs may still write its row of is left to it. */
-static dpt_status replace_allgather(dpt_trainer *t)
-{
-    if (!t->allgather) return DPT_OK;
-    dpti_leave_behind(t->allgather);
-    const dpti_gatherers who = {.n_ranks = t->n_workers};
-    t->allgather = dpti_allgather_create(&who, dpti_trainer_part_size(t));
-    if (!t->allgather) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for an exchange");
-    for (size_t i = 0; i < t->n_workers; i++)
-        if (t->workers[i].gone) dpti_allgather_set_present(t->allgather, i, false);
-    return DPT_OK;
-}
-
 static void leave(dpt_trainer *t, size_t rank)
 {
     t->workers[rank].gone = true;
@@ -187,7 +174,7 @@ static dpt_status lose(dpt_trainer *t, size_t rank, const dpt_error *error)
     dpti_trainer_note_event(t, DPT_DEVICE_LOST, rank, error);
     dpti_readmit_begin(t, rank);
     w->stale = true; /* the others go on */
-    return w->hung ? replace_allgather(t) : DPT_OK;
+    return DPT_OK;
 }
 
 /* Nobody goes on.  Those that hang are gone all the same: there is nobody to call. */

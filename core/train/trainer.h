@@ -138,6 +138,7 @@ struct dpti_worker {
     dpti_replica replica; /* its capacity: most samples at once.  A larger share takes passes */
     /* Where the host sees what lasts of the replica, else NULL. */
     const float *views[DPTI_MAX_LASTING];
+    float *parts;    /* batch-norm's on their way (allgather.h); NULL where none are exchanged */
     float *verified; /* where the replica is downloaded to be hashed; NULL: it is seen in place */
     dpti_executable train;
     bool whole;                     /* its steps are one piece of work each (whole.c), */

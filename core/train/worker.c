@@ -15,6 +15,17 @@ typedef struct worker_job {
     dpt_error error;
 } worker_job;
 
+static dpt_status create_parts(dpti_worker *w)
+{
+    const dpt_trainer *t = w->trainer;
+    const size_t n_bytes = t->n_devices * dpti_trainer_part_size(t) * sizeof(float);
+    void *parts;
+    if (!t->allgather) return DPT_OK;
+    DPT_TRY(dpti_host_alloc(w->device, n_bytes, &parts));
+    w->parts = parts;
+    return DPT_OK;
+}
+
 static dpt_status create_staging(dpti_worker *w)
 {
     const size_t most = w->capacity * w->trainer->accumulate;
@@ -26,7 +37,7 @@ static dpt_status create_staging(dpti_worker *w)
         DPT_TRY(dpti_host_alloc(w->device, (most + 1) * 2 * sizeof(float), &result));
         share->result = result;
     }
-    return DPT_OK;
+    return create_parts(w);
 }
 
 static dpti_data_copy *copy_of(const dpti_worker *w)
@@ -150,6 +161,8 @@ void dpti_worker_destroy(dpti_worker *w)
         share->result = NULL;
         share->staging = NULL;
     }
+    if (w->parts) dpti_host_free(device, w->parts);
+    w->parts = NULL;
     destroy_replica(w);
 }
 
