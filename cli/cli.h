@@ -45,7 +45,7 @@ typedef struct cli_options {
     size_t step_every;
     double step_factor;
     cli_span warmup;
-    const char *batchnorm, *overlap, *compress;
+    const char *batchnorm, *overlap, *rest, *compress;
     dpt_augment_options augment;
     bool stop_on_loss;
     double device_timeout;  /* 0: the default */

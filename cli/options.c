@@ -277,6 +277,18 @@ const cli_option cli_option_table[] = {
         .values = on_off,
     },
     {
+        .name = "rest",
+        .argument = "HOW",
+        .help =
+            "a device that holds the others up whatever its share: on (default), it rests while "
+            "steps are measured to be faster without it (with --split measured); off, all "
+            "take part always",
+        .verbs = SETS | CLI_BENCH,
+        .kind = CLI_TEXT,
+        TARGET(rest),
+        .values = on_off,
+    },
+    {
         .name = "compress",
         .argument = "HOW",
         .help =

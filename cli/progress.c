@@ -257,6 +257,12 @@ static void tell_event(const dpt_device_event *event)
         (void)cli_error(0, "device %s is back, and step %zu is done with it: %s", event->id,
                         event->step, event->message);
         break;
+    case DPT_DEVICE_RESTS:
+        (void)cli_error(0, "device %s rests: %s", event->id, event->message);
+        break;
+    case DPT_DEVICE_WAKES:
+        (void)cli_error(0, "device %s takes part again: %s", event->id, event->message);
+        break;
     case DPT_DEVICE_NOT_FINITE: break; /* the error that ends training says so */
     }
 }

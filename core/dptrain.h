@@ -475,6 +475,10 @@ typedef struct dpt_trainer_options {
        that all end a step at the same time; "equal"; "A:B:C"; "replay:LOG", which takes the
        algorithms that the log records as well (docs/log.md). */
     const char *split;
+    /* Where shares are measured, in one process, a device that holds the others up whatever its
+       share rests: it takes no part while steps are measured to be faster without it, and is tried
+       again now and then.  With no_rest all take part always. */
+    bool no_rest;
     /* Devices exchange gradients in buckets while backward goes on; with no_overlap all at once
        when it is over.  The training is the same to the bit, unless it compresses. */
     bool no_overlap;
@@ -595,6 +599,8 @@ typedef enum dpt_device_event_kind {
     DPT_DEVICE_READMITTED = 3, /* it was lost, and takes part again from this step on */
     DPT_ISLAND_LOST = 4, /* the first of several that would exchange gradients among themselves, and
                             from this step on do so through the host */
+    DPT_DEVICE_RESTS = 5, /* steps are faster without it, and it takes no part */
+    DPT_DEVICE_WAKES = 6, /* they are not any more, and it does again */
 } dpt_device_event_kind;
 
 typedef struct dpt_device_event {

@@ -63,6 +63,8 @@ const char *dpti_balance_reason_words(dpti_balance_reason reason)
         [DPTI_BALANCE_MEMORY] = "memory",
         [DPTI_BALANCE_LOST] = "device lost",
         [DPTI_BALANCE_RETURNED] = "device readmitted",
+        [DPTI_BALANCE_REST] = "device rests",
+        [DPTI_BALANCE_WAKE] = "device wakes",
     };
     return words[reason];
 }
@@ -161,6 +163,29 @@ static double seconds_of(const dpti_balance *b, const size_t *shares)
     for (size_t i = 0; i < b->n_devices; i++)
         seconds = fmax(seconds, dpti_time_model_seconds(&b->devices[i].model, shares[i]));
     return seconds;
+}
+
+double dpti_balance_without(const dpti_balance *balance, const bool *absent, const double *exchange)
+{
+    const dpti_balance *b = balance;
+    dpti_time_model models[DPTI_BALANCE_MAX_DEVICES];
+    size_t bounds[DPTI_BALANCE_MAX_DEVICES], shares[DPTI_BALANCE_MAX_DEVICES], n = 0, last = 0;
+    double seconds = INFINITY;
+    for (size_t i = 0; i < b->n_devices; i++) {
+        models[i] = absent[i] ? dpti_time_model_new() : b->devices[i].model;
+        bounds[i] = absent[i] ? 0 : b->devices[i].capacity;
+        if (absent[i]) continue;
+        if (models[i].n_seen == 0) return INFINITY;
+        n++;
+        last = i;
+    }
+    if (n == 1) models[last].a = fmax(models[last].a - exchange[last], 0.0);
+    const dpti_balance_problem problem = {.n_devices = b->n_devices,
+                                          .n_samples = b->batch_size,
+                                          .quantum = b->quantum,
+                                          .models = models,
+                                          .bounds = bounds};
+    return n > 0 && dpti_balance_solve(&problem, shares, &seconds) ? seconds : INFINITY;
 }
 
 /* ---- Deciding -------------------------------------------------------------------------------- */

@@ -103,6 +103,8 @@ typedef enum dpti_balance_reason {
     DPTI_BALANCE_MEMORY,   /* a device cannot hold its share */
     DPTI_BALANCE_LOST,     /* a device takes no part any more */
     DPTI_BALANCE_RETURNED, /* one that was lost takes part again */
+    DPTI_BALANCE_REST,     /* the others are faster without one, or may be (rest.h) */
+    DPTI_BALANCE_WAKE,     /* it takes part again */
 } dpti_balance_reason;
 
 const char *dpti_balance_reason_words(dpti_balance_reason reason);
@@ -126,6 +128,11 @@ bool dpti_balance_lose(dpti_balance *balance, size_t device);
 /* It takes part again, with this capacity: its share is solved anew by what is known of it, or even
    until it is measured. */
 void dpti_balance_readmit(dpti_balance *balance, size_t device, size_t capacity);
+/* Seconds of a full batch, as modelled, if those in `absent` took no part, (n_devices); one that is
+   left alone is without its seconds of `exchange`, (n_devices).  INFINITY if the others do not hold
+   a batch, or one of them has not been measured. */
+double dpti_balance_without(const dpti_balance *balance, const bool *absent,
+                            const double *exchange);
 /* What it has learnt, for a later process: the models and the shares of full batches, (n_devices).
    false if it has no shares yet.  `calibrated` says whether they were chosen by measurement. */
 bool dpti_balance_learnt(const dpti_balance *balance, dpti_time_model *models, size_t *shares,

@@ -342,7 +342,7 @@ typedef struct part {
 static dpt_status do_own(dpt_trainer *t, wish *what, const dpt_dataset *data, part *parts,
                          const size_t *rows)
 {
-    DPT_TRY(dpti_trainer_restore(t));
+    DPT_TRY(dpti_trainer_refresh(t));
     if (t->lost)
         return dpt_fail(t->context, DPT_E_STATE,
                         "no device holds trusted weights any more: load a checkpoint");

@@ -284,10 +284,11 @@ static dpt_status submit(dpti_fit *f)
     return dpt_trainer_submit(t);
 }
 
-/* A device that comes back is taken in when nothing is in flight. */
+/* Devices that come back, go to rest or wake up do so when nothing is in flight. */
 static bool may_submit(const dpt_trainer *t)
 {
-    return t->n_in_flight < DPTI_IN_FLIGHT && !(t->n_in_flight > 0 && dpti_readmit_waits(t));
+    const bool waits = dpti_readmit_waits(t) || dpti_resting_waits(t);
+    return t->n_in_flight < DPTI_IN_FLIGHT && !(t->n_in_flight > 0 && waits);
 }
 
 /* Keeps two steps in flight inside an epoch; the test between epochs wants none, and neither does a

@@ -64,7 +64,7 @@ static void deal_batch(dpt_trainer *t, dpti_flight *flight, size_t b, const uint
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_share *share = &flight->shares[i];
         const size_t n = rows[t->first_device + i];
-        if (t->workers[i].gone) continue;
+        if (dpti_sits_out(&t->workers[i])) continue;
         if (n > 0) memcpy(indices_of(share) + share->n_samples, records, n * sizeof *records);
         share->of_batch[b] = n;
         share->n_samples += n;
@@ -73,7 +73,7 @@ static void deal_batch(dpt_trainer *t, dpti_flight *flight, size_t b, const uint
     }
 }
 
-static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *records, float lr)
+static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *records)
 {
     size_t first = 0;
     for (size_t i = 0; i < t->first_device; i++)
@@ -82,7 +82,7 @@ static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *rec
         dpti_share *share = &flight->shares[i];
         share->committed = share->under_way = false; /* should its job never run */
         dpt_step_block block = {
-            .lr = lr,
+            .lr = flight->lr,
             .inv_batch = 1.0f / (float)flight->n_samples,
             .step = (uint32_t)(flight->cursor.step + 1),
             .epoch = (uint32_t)flight->cursor.epoch,
@@ -92,8 +92,8 @@ static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *rec
         };
         set_adam_scales(t, flight->cursor.step + 1, &block);
         share->step = flight->cursor.step + 1;
-        share->lr = lr;
-        if (t->workers[i].gone) {
+        share->lr = flight->lr;
+        if (dpti_sits_out(&t->workers[i])) {
             clear_share(share);
             continue;
         }
@@ -106,7 +106,7 @@ static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *rec
         deal_batch(t, flight, b, records + b * t->batch_size);
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_share *share = &flight->shares[i];
-        if (t->workers[i].gone || !t->workers[i].feed.device) continue;
+        if (dpti_sits_out(&t->workers[i]) || !t->workers[i].feed.device) continue;
         dpti_feed_gather(&t->workers[i].feed, t->data, share->slot, indices_of(share),
                          share->n_samples);
     }
@@ -121,6 +121,7 @@ static dpt_status ready(dpt_trainer *t)
     if (t->n_in_flight > 0) return DPT_OK;
     DPT_TRY(dpti_trainer_lose_hung(t)); /* while something was read or written */
     DPT_TRY(dpti_readmit_admit(t));
+    DPT_TRY(dpti_resting_settle(t));
     DPT_TRY(dpti_trainer_restore(t));
     dpti_islands_form(t);
     while (t->islands.due) { /* one hangs */
@@ -150,11 +151,13 @@ static dpt_status submit(dpt_trainer *t, float lr)
     const uint32_t *records = dpti_order_batch(&t->order, &t->next, &flight->n_samples);
     DPT_TRY(dpti_trainer_divide(t, flight));
     if (t->next.step + 1 == t->returned_step) flight->reason = DPTI_BALANCE_RETURNED;
+    if (t->next.step + 1 == t->resting.changed_step) flight->reason = t->resting.reason;
+    flight->lr = lr;
+    DPT_TRY(dpti_resting_note(t, flight));
     t->next = dpti_order_next(&t->order, t->next);
     flight->last_of_epoch = t->next.epoch != flight->cursor.epoch;
     find_contributing(t, flight);
-    fill_flight(t, flight, records, lr);
-    flight->lr = lr;
+    fill_flight(t, flight, records);
     flight->failure.status = DPT_OK;
     flight->astray = false;
     for (size_t i = 0; i < t->n_devices; i++)
@@ -163,7 +166,7 @@ static dpt_status submit(dpt_trainer *t, float lr)
     const bool late = may_wait(t, flight);
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_share *share = &flight->shares[i];
-        if (t->workers[i].gone) continue;
+        if (dpti_sits_out(&t->workers[i])) continue;
         share->late = late;
         share->ticket = dpti_driver_post(t->workers[i].device, dpti_step_job, share);
     }
@@ -193,7 +196,7 @@ static void wait_for(dpt_trainer *t, const dpti_flight *flight)
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
         dpti_share *share = &flight->shares[i];
-        if (w->gone || await_share(t, i, share)) continue;
+        if (dpti_sits_out(w) || await_share(t, i, share)) continue;
         share->status = DPT_E_DEVICE_LOST;
         share->error = w->hung_error;
         if (share->committed || share->under_way) w->stale = true;
@@ -267,6 +270,33 @@ static dpt_status remedy(dpt_trainer *t, const dpti_flight *oldest, size_t n,
     }
 }
 
+static dpt_status collect(dpt_trainer *t, dpt_step_metrics *out);
+
+/* Does steps again, up to `step`, that devices had done which are all lost: training stands where
+   those that rested are. */
+static dpt_status redo(dpt_trainer *t, size_t step)
+{
+    dpt_step_metrics told;
+    while (t->done.step < step) {
+        DPT_TRY(submit(t, t->resting.lr[t->done.step - t->resting.fresh.step]));
+        DPT_TRY(collect(t, &told));
+    }
+    return DPT_OK;
+}
+
+/* What is done anew before the steps in flight are. */
+static dpt_status mend(dpt_trainer *t, const dpti_flight *oldest, size_t n,
+                       dpti_balance_reason reason)
+{
+    const size_t step = t->done.step;
+    const bool redoes = t->resting.redoes;
+    t->resting.redoes = true;
+    dpt_status status = remedy(t, oldest, n, reason);
+    if (status == DPT_OK) status = redo(t, step);
+    t->resting.redoes = redoes;
+    return status;
+}
+
 /* Does the oldest step in flight again, in which devices ran out of memory or were lost, or before
    which replicas differed, with what was in flight behind it.  If it counts all the same only that
    is.  After a failure nothing is in flight. */
@@ -280,7 +310,7 @@ static dpt_status repeat(dpt_trainer *t, dpti_flight *oldest)
     for (size_t i = 0; i < n; i++)
         lr[i] = t->flights[(oldest->cursor.step + i) % DPTI_FLIGHTS].lr;
     dpti_trainer_drain(t);
-    DPT_TRY(remedy(t, oldest, n, reason));
+    DPT_TRY(mend(t, oldest, n, reason));
     for (size_t i = counts ? 1 : 0; i < n; i++) {
         const dpt_status status = submit(t, lr[i]);
         if (status == DPT_OK) continue;
@@ -362,13 +392,8 @@ static bool must_repeat(const dpt_trainer *t, const dpti_flight *flight)
            was_undone(t, flight);
 }
 
-dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
+static dpt_status collect(dpt_trainer *t, dpt_step_metrics *out)
 {
-    dpt_trainer *t = trainer;
-    DPT_TRY(dpti_trainer_given(t, "dpt_trainer_collect", "out", out));
-    DPT_TRY(dpti_trainer_outside_fit(t, "dpt_trainer_collect"));
-    if (t->n_in_flight == 0)
-        return dpt_fail(t->context, DPT_E_STATE, "no step is in flight: submit one first");
     dpti_flight *flight = &t->flights[(t->next.step - t->n_in_flight) % DPTI_FLIGHTS];
     bool counted = false; /* and what is in flight is what was behind it */
     wait_for(t, flight);
@@ -391,6 +416,16 @@ dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
     dpti_trainer_note_held(t, flight);
     measure(t, flight, out);
     return DPT_OK;
+}
+
+dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
+{
+    dpt_trainer *t = trainer;
+    DPT_TRY(dpti_trainer_given(t, "dpt_trainer_collect", "out", out));
+    DPT_TRY(dpti_trainer_outside_fit(t, "dpt_trainer_collect"));
+    if (t->n_in_flight == 0)
+        return dpt_fail(t->context, DPT_E_STATE, "no step is in flight: submit one first");
+    return collect(t, out);
 }
 
 dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_step_metrics *out)

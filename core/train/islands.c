@@ -237,7 +237,7 @@ static void find_group(const dpt_trainer *t, size_t first, group *out)
     *out = (group){.n = 0};
     for (size_t i = first; i < t->n_workers; i++) {
         const dpti_worker *w = &t->workers[i];
-        if (w->gone || w->hung || w->device->base.backend != backend) continue;
+        if (dpti_sits_out(w) || w->hung || w->device->base.backend != backend) continue;
         out->ranks[out->n] = i;
         out->devices[out->n++] = w->device;
     }
@@ -248,7 +248,7 @@ static void find_group(const dpt_trainer *t, size_t first, group *out)
 static bool comes_first(const dpt_trainer *t, size_t rank)
 {
     for (size_t i = 0; i < rank; i++)
-        if (!t->workers[i].gone && !t->workers[i].hung &&
+        if (!dpti_sits_out(&t->workers[i]) && !t->workers[i].hung &&
             t->workers[i].device->base.backend == t->workers[rank].device->base.backend)
             return false;
     return true;
@@ -272,7 +272,8 @@ static void form_narrow(dpt_trainer *t)
     group g;
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_worker *w = &t->workers[i];
-        if (w->gone || w->hung || !dpti_has_collectives(w->device) || !comes_first(t, i)) continue;
+        if (dpti_sits_out(w) || w->hung || !dpti_has_collectives(w->device) || !comes_first(t, i))
+            continue;
         find_group(t, i, &g);
         if (g.n > 1) (void)form_group(t, &g);
     }

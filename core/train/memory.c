@@ -77,6 +77,7 @@ static dpt_status fail_without_samples(dpt_trainer *t, const dpti_share *share)
 dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer, const dpti_flight *flight)
 {
     dpt_trainer *t = trainer;
+    dpti_resting_end(t);
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_share *share = &flight->shares[i];
         dpti_worker *w = share->worker;

@@ -288,6 +288,7 @@ static void take_in(dpt_trainer *t, dpti_worker *w)
 {
     dpt_error told = {.status = DPT_OK};
     dpti_trainer_unbind_tests(t); /* they do not know of it */
+    dpti_resting_end(t);
     dpti_trainer_set_present(t, w->rank, true);
     t->islands.due = true;
     if (t->balance) dpti_balance_readmit(t->balance, w->rank, w->capacity);

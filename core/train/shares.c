@@ -224,6 +224,7 @@ void dpti_trainer_observe(dpt_trainer *trainer, const dpti_flight *flight, doubl
         dpti_account_add(&t->account, i, flight->shards[i], flight->outcomes[i].seconds);
     dpti_account_add_step(&t->account, flight->n_samples, seconds);
     if (t->balance) observe_balance(t, flight);
+    dpti_resting_observe(t, flight, seconds);
 }
 
 dpt_status dpti_trainer_start_balance(dpt_trainer *trainer)

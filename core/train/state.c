@@ -142,14 +142,20 @@ static dpt_status repair(dpt_trainer *t, size_t from, size_t to, float *flat, si
     return DPT_OK;
 }
 
+static bool is_due(const dpti_worker *w, bool resting)
+{
+    return w->stale && !w->gone && (resting || !w->resting);
+}
+
 /* Repairs whom it can: one that is lost leaves the others no worse.  The first failure is returned,
    and the context tells of it. */
-static dpt_status repair_all(dpt_trainer *t, size_t from, float *flat, size_t *culprit)
+static dpt_status repair_all(dpt_trainer *t, size_t from, bool resting, float *flat,
+                             size_t *culprit)
 {
     dpt_error first = {.status = DPT_OK};
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_worker *w = &t->workers[i];
-        if (!w->stale || w->gone || repair(t, from, i, flat, culprit) == DPT_OK) continue;
+        if (!is_due(w, resting) || repair(t, from, i, flat, culprit) == DPT_OK) continue;
         if (first.status == DPT_OK) first = t->context->error;
         if (!t->stop_on_loss) break; /* who failed is lost first */
     }
@@ -164,11 +170,11 @@ static const dpt_error *error_of(const dpt_trainer *t, size_t rank)
 }
 
 /* One attempt; DPT_E_CANCELLED: a device was lost, try again with the others. */
-static dpt_status restore(dpt_trainer *t)
+static dpt_status restore(dpt_trainer *t, bool resting)
 {
     size_t n_stale = 0, culprit = 0;
     for (size_t i = 0; i < t->n_workers; i++)
-        n_stale += t->workers[i].stale && !t->workers[i].gone;
+        n_stale += is_due(&t->workers[i], resting);
     if (t->processes && t->lost) return DPT_OK;
     if (n_stale == 0 && dpti_trainer_n_gone(t) < t->n_workers) return DPT_OK;
     const size_t from = find_source(t);
@@ -176,7 +182,7 @@ static dpt_status restore(dpt_trainer *t)
     if (t->lost) return DPT_OK;
     float *flat = dpti_trainer_make_flat(t);
     if (!flat) return DPT_E_NO_MEMORY;
-    const dpt_status status = repair_all(t, from, flat, &culprit);
+    const dpt_status status = repair_all(t, from, resting, flat, &culprit);
     free(flat);
     if (!dpti_is_loss(status) || t->stop_on_loss) return status;
     DPT_TRY(dpti_trainer_lose_one(t, culprit, error_of(t, culprit)));
@@ -187,7 +193,16 @@ dpt_status dpti_trainer_restore(dpt_trainer *trainer)
 {
     dpt_status status;
     do
-        status = restore(trainer);
+        status = restore(trainer, false);
+    while (status == DPT_E_CANCELLED);
+    return status;
+}
+
+dpt_status dpti_trainer_refresh(dpt_trainer *trainer)
+{
+    dpt_status status;
+    do
+        status = restore(trainer, true);
     while (status == DPT_E_CANCELLED);
     return status;
 }
@@ -337,6 +352,7 @@ dpt_status dpt_trainer_get(dpt_trainer *trainer, size_t device, dpt_tensor_kind 
     if (t->workers[rank].gone)
         return dpt_fail(t->context, DPT_E_DEVICE_LOST, "device %s is lost",
                         t->workers[rank].device->id);
+    if (t->workers[rank].resting) DPT_TRY(dpti_trainer_refresh(t));
     float *flat = dpti_trainer_make_flat(t);
     if (!flat) return DPT_E_NO_MEMORY;
     const dpt_status status = dpti_trainer_read(t, rank, kind, flat);

@@ -45,6 +45,14 @@ size_t dpti_trainer_n_gone(const dpt_trainer *trainer)
     return n;
 }
 
+size_t dpti_trainer_n_present(const dpt_trainer *trainer)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < trainer->n_workers; i++)
+        n += !dpti_sits_out(&trainer->workers[i]);
+    return n;
+}
+
 /* ---- Events ---------------------------------------------------------------------------------- */
 
 /* Without memory the event is dropped: it is told, not needed. */
@@ -160,6 +168,7 @@ static dpt_status fail_batch(dpt_trainer *t, size_t rank, const dpt_error *error
 
 static void leave(dpt_trainer *t, size_t rank)
 {
+    dpti_resting_leave(t, rank);
     t->workers[rank].gone = true;
     dpti_islands_leave(t, rank);
     dpti_trainer_set_present(t, rank, false);
@@ -205,10 +214,11 @@ dpt_status dpti_trainer_lose(dpt_trainer *trainer, const dpt_error *const *error
         causes[i] = t->workers[i].gone ? NULL : find_cause(t, i, errors);
         lost[i] = causes[i] != NULL;
     }
-    if (t->stop_on_loss || !any_left(t, lost)) {
+    if (t->stop_on_loss || (!any_left(t, lost) && !dpti_resting_rewind(t, lost))) {
         leave_hung(t);
         return fail_first(t, errors);
     }
+    dpti_resting_end(t);
     for (size_t i = 0; i < t->n_workers; i++) {
         if (!lost[i]) continue;
         dpt_error told = *causes[i];

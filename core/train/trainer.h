@@ -23,6 +23,7 @@
 #include "train/peers.h"
 #include "train/probe.h"
 #include "train/readmit.h"
+#include "train/resting.h"
 #include "train/settled.h"
 #include "train/split.h"
 #include "train/verify.h"
@@ -162,6 +163,7 @@ struct dpti_worker {
     bool unclean; /* by its own thread: a step failed, whose sums, made or not, were of anything:
                      the gradients are not zero where no segment writes them */
     bool stale;   /* its replica missed a committed update */
+    bool resting; /* it takes no part in steps, and its replica is behind (resting.h) */
     bool gone;    /* its device is lost: it takes no part, and nobody calls it */
     bool hung;    /* a call did not return in time: its thread was given up, and is not there */
     dpt_error hung_error;
@@ -228,6 +230,7 @@ struct dpt_trainer {
     dpti_rendezvous *checks; /* for these; NULL: never */
     dpti_islands islands;
     dpti_settled settled; /* where there are islands */
+    dpti_resting resting;
     bool stop_on_loss;
     double device_timeout; /* 0: by default */
     double longest_step;   /* seconds, of those collected */
@@ -254,6 +257,13 @@ static inline bool dpti_takes_passes(const dpti_worker *worker)
 bool dpti_any_takes_passes(const dpt_trainer *trainer);
 /* Devices of this process that are lost. */
 size_t dpti_trainer_n_gone(const dpt_trainer *trainer);
+/* Whether a device has no part in steps. */
+static inline bool dpti_sits_out(const dpti_worker *worker)
+{
+    return worker->gone || worker->resting;
+}
+/* Those that have one. */
+size_t dpti_trainer_n_present(const dpt_trainer *trainer);
 
 /* Options with every default in its place, NULL being all of them, and the learning rate scaled to
    the samples of a step; of bucket_bytes 0 stays (options.c). */
@@ -335,10 +345,11 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_read(dpt_trainer *trainer, size_t rank,
                                               dpt_tensor_kind kind, float *flat);
 DPT_CHECK_RESULT dpt_status dpti_trainer_write(dpt_trainer *trainer, size_t rank,
                                                dpt_tensor_kind kind, const float *flat);
-/* Gives every stale replica the weights and the optimizer's state of one that is not, and whose
-   device is there; nothing in flight.  Fails if one could not be repaired; the others are
-   (state.c). */
+/* Gives every stale replica that does not rest the weights and the optimizer's state of one that is
+   not stale, and whose device is there; nothing in flight.  Fails if one could not be repaired; the
+   others are (state.c).  refresh: those that rest, too. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_restore(dpt_trainer *trainer);
+DPT_CHECK_RESULT dpt_status dpti_trainer_refresh(dpt_trainer *trainer);
 
 /* DPT_E_INVALID if the data have not what the loss compares with (options.c). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_check_answers(dpt_trainer *trainer,
@@ -425,7 +436,7 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer,
 static inline bool dpti_is_alone(const dpti_worker *worker)
 {
     const dpt_trainer *t = worker->trainer;
-    return !t->processes && dpti_trainer_n_gone(t) + 1 == t->n_workers;
+    return !t->processes && dpti_trainer_n_present(t) == 1;
 }
 /* Whether its backend sums them with others'. */
 static inline bool dpti_in_island(const dpti_worker *worker)

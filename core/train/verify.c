@@ -57,13 +57,13 @@ static bool is_due(const dpti_share *share)
 {
     const dpt_trainer *t = share->worker->trainer;
     return t->verify_every > 0 && share->step > 1 && share->step != t->settled_step &&
-           (share->step - 1) % t->verify_every == 0 && dpti_trainer_n_gone(t) + 1 < t->n_workers;
+           (share->step - 1) % t->verify_every == 0 && dpti_trainer_n_present(t) > 1;
 }
 
 static bool all_alike(const dpt_trainer *t, const dpti_flight *flight, size_t rank)
 {
     for (size_t i = 0; i < t->n_workers; i++)
-        if (!t->workers[i].gone && flight->shares[i].hash != flight->shares[rank].hash)
+        if (!dpti_sits_out(&t->workers[i]) && flight->shares[i].hash != flight->shares[rank].hash)
             return false;
     return true;
 }
@@ -93,7 +93,7 @@ static size_t count_alike(const dpt_trainer *t, const dpti_flight *flight, size_
 {
     size_t n = 0;
     for (size_t i = 0; i < t->n_workers; i++)
-        n += !t->workers[i].gone && flight->shares[i].hash == flight->shares[rank].hash;
+        n += !dpti_sits_out(&t->workers[i]) && flight->shares[i].hash == flight->shares[rank].hash;
     return n;
 }
 
@@ -112,13 +112,14 @@ static size_t find_good(dpt_trainer *t, const dpti_flight *flight, float *flat)
 {
     size_t most = 0, first = t->n_workers;
     for (size_t i = 0; i < t->n_workers; i++) {
-        if (t->workers[i].gone) continue;
+        if (dpti_sits_out(&t->workers[i])) continue;
         const size_t n = count_alike(t, flight, i);
         if (n > most) first = i;
         if (n > most) most = n;
     }
     for (size_t i = 0; i < t->n_workers; i++)
-        if (!t->workers[i].gone && count_alike(t, flight, i) == most && is_finite(t, i, flat))
+        if (!dpti_sits_out(&t->workers[i]) && count_alike(t, flight, i) == most &&
+            is_finite(t, i, flat))
             return i;
     return first;
 }
@@ -153,7 +154,7 @@ static bool is_stray(dpt_trainer *t, size_t good, size_t rank, float *a, float *
 
 static void mark(dpt_trainer *t, size_t rank, size_t good, size_t n_good)
 {
-    const size_t n = t->n_workers - dpti_trainer_n_gone(t);
+    const size_t n = dpti_trainer_n_present(t);
     dpt_error error = {.status = DPT_E_DEVICE};
     if (2 * n_good > n)
         (void)DPT_FAIL(&error, DPT_E_DEVICE,
@@ -176,8 +177,8 @@ dpt_status dpti_verify_settle(dpt_trainer *trainer, const dpti_flight *flight)
         const size_t good = find_good(t, flight, a);
         const size_t n_good = count_alike(t, flight, good);
         for (size_t i = 0; i < t->n_workers; i++)
-            if (!t->workers[i].gone && flight->shares[i].hash != flight->shares[good].hash &&
-                is_stray(t, good, i, a, b))
+            if (!dpti_sits_out(&t->workers[i]) &&
+                flight->shares[i].hash != flight->shares[good].hash && is_stray(t, good, i, a, b))
                 mark(t, i, good, n_good);
         t->settled_step = flight->cursor.step + 1;
     }

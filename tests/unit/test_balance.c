@@ -804,6 +804,35 @@ static void speeds_that_flicker(test *t)
     CHECK(changes <= 100);
 }
 
+/* ---- Without some ---------------------------------------------------------------------------- */
+
+static void others_without_a_device(test *t)
+{
+    enum { N = 3, BATCH = 30 };
+    static const size_t capacities[N] = {BATCH, BATCH, 10};
+    static const double exchange[N] = {0.4, 0.1, 0.1};
+    const double a[N] = {0.5, 0.2, 9.0}, b[N] = {0.1, 0.1, 0.5};
+    const dpti_balance_options options = {
+        .n_devices = N, .batch_size = BATCH, .quantum = 1, .capacities = capacities};
+    dpti_balance *balance = dpti_balance_create(&options);
+    REQUIRE(balance);
+    CHECK(isinf(dpti_balance_without(balance, (bool[N]){false}, exchange))); /* not measured */
+    for (size_t step = 0; step < 60; step++) {
+        double seconds[N];
+        const size_t shares[N] = {10 + step % 3, 10 - step % 3, 10};
+        for (size_t i = 0; i < N; i++)
+            seconds[i] = a[i] + b[i] * (double)shares[i];
+        dpti_balance_observe(balance, shares, seconds);
+    }
+    /* Alone, and without its exchange; two together; of one that does not hold a batch nothing. */
+    CHECK_NEAR(dpti_balance_without(balance, (bool[N]){false, true, true}, exchange), 3.1, 0.1);
+    CHECK_NEAR(dpti_balance_without(balance, (bool[N]){true, false, true}, exchange), 3.1, 0.1);
+    CHECK_NEAR(dpti_balance_without(balance, (bool[N]){false, false, true}, exchange), 1.85, 0.1);
+    CHECK(isinf(dpti_balance_without(balance, (bool[N]){true, true, false}, exchange)));
+    CHECK(isinf(dpti_balance_without(balance, (bool[N]){true, true, true}, exchange)));
+    dpti_balance_destroy(balance);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -831,6 +860,7 @@ int main(int argc, char **argv)
         {"ragged_batches_change_nothing", ragged_batches_change_nothing},
         {"another_job_comes_and_goes", another_job_comes_and_goes},
         {"speeds_that_flicker", speeds_that_flicker},
+        {"others_without_a_device", others_without_a_device},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }

@@ -1,0 +1,271 @@
+/* Who rests, and what becomes of their replicas (resting.h). */
+#include "train/resting.h"
+
+#include "base/base.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST_REFRESH = 64 }; /* steps between refreshes */
+
+/* What refreshing may cost of all time; the weight of a new time of exchanges. */
+static const double refresh_cost = 0.005, newest = 0.2;
+
+dpt_status dpti_resting_create(dpt_trainer *trainer, bool allowed)
+{
+    dpti_resting *r = &trainer->resting;
+    r->rest = dpti_rest_new();
+    r->allowed = allowed && trainer->measured && !trainer->processes;
+    r->chosen = calloc(trainer->n_workers, sizeof *r->chosen);
+    r->exchange = calloc(trainer->n_workers, sizeof *r->exchange);
+    r->shares = calloc(trainer->n_devices, sizeof *r->shares);
+    return r->chosen && r->exchange && r->shares ? DPT_OK : DPT_E_NO_MEMORY;
+}
+
+void dpti_resting_destroy(dpt_trainer *trainer)
+{
+    dpti_resting *r = &trainer->resting;
+    free(r->lr);
+    free(r->shares);
+    free(r->exchange);
+    free(r->chosen);
+    *r = (dpti_resting){.allowed = false};
+}
+
+/* ---- Choosing -------------------------------------------------------------------------------- */
+
+/* A step of those not in `absent`; one that is left alone has nobody to exchange with. */
+static double promise_without(const dpt_trainer *t, const bool *absent)
+{
+    return dpti_balance_without(t->balance, absent, t->resting.exchange);
+}
+
+/* Those who train now, the fastest with a whole batch first; returns how many. */
+static size_t sort_by_speed(const dpt_trainer *t, size_t *order)
+{
+    double seconds[DPTI_BALANCE_MAX_DEVICES];
+    bool absent[DPTI_BALANCE_MAX_DEVICES];
+    size_t n = 0;
+    for (size_t i = 0; i < t->n_workers; i++)
+        absent[i] = true;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        if (dpti_sits_out(&t->workers[i])) continue;
+        absent[i] = false;
+        seconds[i] = promise_without(t, absent);
+        absent[i] = true;
+        size_t k = n++;
+        for (; k > 0 && seconds[order[k - 1]] > seconds[i]; k--)
+            order[k] = order[k - 1];
+        order[k] = i;
+    }
+    return n;
+}
+
+/* Leaves in `chosen` whom steps promise to be fastest without: some number of the slowest, none of
+   them a member of an island, which would have to be made anew.  INFINITY: nobody. */
+static double choose(dpt_trainer *t)
+{
+    bool absent[DPTI_BALANCE_MAX_DEVICES];
+    size_t order[DPTI_BALANCE_MAX_DEVICES];
+    double best = INFINITY;
+    const size_t n = sort_by_speed(t, order);
+    for (size_t i = 0; i < t->n_workers; i++)
+        absent[i] = dpti_sits_out(&t->workers[i]);
+    for (size_t k = n; k-- > 1 && !dpti_in_island(&t->workers[order[k]]);) {
+        absent[order[k]] = true;
+        const double promise = promise_without(t, absent);
+        if (!(promise < best)) continue;
+        best = promise;
+        memcpy(t->resting.chosen, absent, t->n_workers * sizeof *absent);
+    }
+    return best;
+}
+
+static void note_exchanges(dpt_trainer *t, const dpti_flight *flight)
+{
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const double seconds = flight->outcomes[i].seconds[DPTI_SPAN_EXCHANGE];
+        double *known = &t->resting.exchange[i];
+        if (dpti_sits_out(&t->workers[i])) continue;
+        *known = *known > 0 ? *known + newest * (seconds - *known) : seconds;
+    }
+}
+
+/* Also: nobody has done anything for the first time. */
+static bool is_steady(dpt_trainer *t, const dpti_flight *flight)
+{
+    const size_t n_bytes = t->n_devices * sizeof *flight->shards;
+    bool steady = memcmp(t->resting.shares, flight->shards, n_bytes) == 0;
+    memcpy(t->resting.shares, flight->shards, n_bytes);
+    for (size_t i = 0; i < t->n_devices; i++)
+        steady = steady && !flight->outcomes[i].fresh;
+    return steady;
+}
+
+/* In words, when a try was a gain. */
+static void tell(dpt_trainer *t, const dpti_rest *before)
+{
+    const dpti_rest *r = &t->resting.rest;
+    dpt_error told = {.status = DPT_OK};
+    if (r->state == before->state) return;
+    const bool rests = r->state == DPTI_REST_LASTS;
+    snprintf(told.message, sizeof told.message, "steps take %.3g ms with it, %.3g ms without",
+             1e3 * r->with, 1e3 * r->without);
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (t->resting.chosen[i] && !t->workers[i].gone)
+            dpti_trainer_note_event(t, rests ? DPT_DEVICE_RESTS : DPT_DEVICE_WAKES,
+                                    t->first_device + i, &told);
+}
+
+void dpti_resting_observe(dpt_trainer *trainer, const dpti_flight *flight, double seconds)
+{
+    dpt_trainer *t = trainer;
+    dpti_resting *r = &t->resting;
+    if (!r->allowed || !t->balance || r->redoes) return;
+    if (flight->n_samples != dpti_step_samples(t)) return;
+    note_exchanges(t, flight);
+    dpti_rest_observe(&r->rest, seconds, is_steady(t, flight));
+    if (r->changes || !dpti_rest_is_measured(&r->rest)) return;
+    const dpti_rest before = r->rest;
+    const double promise = before.state == DPTI_REST_NONE ? choose(t) : INFINITY;
+    r->changes = dpti_rest_decide(&r->rest, promise, r->refresh_seconds);
+    tell(t, &before);
+}
+
+/* ---- Going to rest, and waking up ------------------------------------------------------------ */
+
+static void rest(dpt_trainer *t, dpti_worker *w)
+{
+    if (w->gone || w->resting || dpti_in_island(w)) return;
+    if (!dpti_balance_lose(t->balance, w->rank)) return;
+    dpti_trainer_set_present(t, w->rank, false);
+    w->resting = true;
+    t->resting.n++;
+}
+
+static void wake(dpt_trainer *t, dpti_worker *w)
+{
+    if (!w->resting) return;
+    w->resting = false;
+    t->resting.n--;
+    dpti_trainer_set_present(t, w->rank, true);
+    dpti_balance_readmit(t->balance, w->rank, w->capacity);
+    if (dpti_has_collectives(w->device)) t->islands.due = true;
+}
+
+static void wake_all(dpt_trainer *t)
+{
+    for (size_t i = 0; t->resting.n > 0 && i < t->n_workers; i++)
+        wake(t, &t->workers[i]);
+}
+
+static void change(dpt_trainer *t)
+{
+    dpti_resting *r = &t->resting;
+    const bool rests = r->n == 0;
+    if (!rests) wake_all(t);
+    for (size_t i = 0; rests && i < t->n_workers; i++)
+        if (r->chosen[i]) rest(t, &t->workers[i]);
+    r->changes = false;
+    dpti_settled_forget(&t->settled);
+    dpti_rest_change(&r->rest);
+    r->reason = rests ? DPTI_BALANCE_REST : DPTI_BALANCE_WAKE;
+    r->changed_step = t->done.step + 1;
+}
+
+void dpti_resting_end(dpt_trainer *trainer)
+{
+    dpti_resting *r = &trainer->resting;
+    wake_all(trainer);
+    r->changes = false;
+    dpti_rest_forget(&r->rest);
+}
+
+void dpti_resting_leave(dpt_trainer *trainer, size_t rank)
+{
+    dpti_worker *w = &trainer->workers[rank];
+    if (w->resting) trainer->resting.n--;
+    w->resting = false;
+}
+
+/* ---- Their replicas -------------------------------------------------------------------------- */
+
+/* Steps between refreshes, so that these cost little. */
+static bool is_refresh_due(const dpt_trainer *t)
+{
+    const dpti_resting *r = &t->resting;
+    const double seconds = r->rest.without * (double)r->n_lr;
+    return r->n >= 1 && r->n_lr >= LEAST_REFRESH && r->refresh_seconds <= refresh_cost * seconds;
+}
+
+static dpt_status refresh(dpt_trainer *t)
+{
+    const double began = dpti_seconds();
+    DPT_TRY(dpti_trainer_refresh(t));
+    t->resting.refresh_seconds = dpti_seconds() - began;
+    return DPT_OK;
+}
+
+bool dpti_resting_waits(const dpt_trainer *trainer)
+{
+    return trainer->resting.changes || is_refresh_due(trainer);
+}
+
+dpt_status dpti_resting_settle(dpt_trainer *trainer)
+{
+    if (is_refresh_due(trainer)) DPT_TRY(refresh(trainer));
+    if (trainer->resting.changes) change(trainer);
+    return DPT_OK;
+}
+
+/* Whether those that rest have the weights of now. */
+static bool is_fresh(const dpt_trainer *t)
+{
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (t->workers[i].resting && t->workers[i].stale) return false;
+    return true;
+}
+
+static dpt_status make_room(dpt_trainer *t, size_t n)
+{
+    dpti_resting *r = &t->resting;
+    const size_t room = r->room > 0 ? 2 * r->room : LEAST_REFRESH;
+    if (n < r->room) return DPT_OK;
+    float *grown = realloc(r->lr, room * sizeof *grown);
+    if (!grown) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a step");
+    r->lr = grown;
+    r->room = room;
+    return DPT_OK;
+}
+
+dpt_status dpti_resting_note(dpt_trainer *trainer, const dpti_flight *flight)
+{
+    dpt_trainer *t = trainer;
+    dpti_resting *r = &t->resting;
+    if (r->n == 0) return DPT_OK;
+    if (t->n_in_flight == 0 && is_fresh(t)) r->fresh = flight->cursor;
+    r->n_lr = flight->cursor.step - r->fresh.step;
+    DPT_TRY(make_room(t, r->n_lr));
+    r->lr[r->n_lr++] = flight->lr;
+    for (size_t i = 0; i < t->n_workers; i++)
+        t->workers[i].stale = t->workers[i].stale || t->workers[i].resting;
+    return DPT_OK;
+}
+
+bool dpti_resting_rewind(dpt_trainer *trainer, const bool *lost)
+{
+    dpt_trainer *t = trainer;
+    bool any = false;
+    if (!t->resting.redoes) return false;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_worker *w = &t->workers[i];
+        if (!w->resting || lost[i]) continue;
+        w->stale = false;
+        any = true;
+    }
+    if (any) t->done = t->next = t->resting.fresh;
+    return any;
+}

@@ -1,0 +1,55 @@
+/* Devices that rest: left out of steps while these are faster without them (rest.h).  Their
+   replicas miss updates, and get the weights of the others now and then, so that they can go on
+   should all others be lost: from what they have, by doing the steps since then once more.
+
+   In one process, where shares follow measurements.  Everything here is on the caller's thread;
+   devices come and go with nothing in flight. */
+#ifndef DPTI_RESTING_H
+#define DPTI_RESTING_H
+
+#include "train/balance.h"
+#include "train/order.h"
+#include "train/rest.h"
+
+typedef struct dpt_trainer dpt_trainer;
+struct dpti_flight;
+
+typedef struct dpti_resting {
+    bool allowed;
+    dpti_rest rest;
+    bool changes;      /* it is to be changed as soon as nothing is in flight */
+    bool *chosen;      /* (n_workers) who is to rest then */
+    double *exchange;  /* (n_workers) seconds of exchanges in a step */
+    size_t *shares;    /* (n_devices) of the last step that was observed */
+    size_t n;          /* workers that rest; if any: */
+    dpti_cursor fresh; /* where training stood when they got their weights, */
+    float *lr;         /* (n_lr) rates of the steps since, */
+    size_t n_lr, room;
+    double refresh_seconds; /* and how long giving the last ones took */
+    size_t changed_step;    /* the first of the last change */
+    dpti_balance_reason reason;
+    bool redoes; /* a step is repeated: those since `fresh` may have to be, too */
+} dpti_resting;
+
+/* Where `allowed`.  DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_resting_create(dpt_trainer *trainer, bool allowed);
+void dpti_resting_destroy(dpt_trainer *trainer);
+/* Takes in a step that counts, which took so many seconds. */
+void dpti_resting_observe(dpt_trainer *trainer, const struct dpti_flight *flight, double seconds);
+/* Whether there is something to do when nothing is in flight, */
+bool dpti_resting_waits(const dpt_trainer *trainer);
+/* which is: devices go to rest or wake up, their replicas stale, or get the others' weights. */
+DPT_CHECK_RESULT dpt_status dpti_resting_settle(dpt_trainer *trainer);
+/* A step is about to be submitted: the flight has its cursor and its rate. */
+DPT_CHECK_RESULT dpt_status dpti_resting_note(dpt_trainer *trainer,
+                                              const struct dpti_flight *flight);
+/* All take part again, and what was measured is forgotten: devices are about to be lost, to get
+   less, or have come back. */
+void dpti_resting_end(dpt_trainer *trainer);
+/* Nobody's weights can be trusted but those of devices that rest, without those that are `lost`
+   (n_workers): training stands where these are from then on.  false: there are none. */
+bool dpti_resting_rewind(dpt_trainer *trainer, const bool *lost);
+/* One of them is lost. */
+void dpti_resting_leave(dpt_trainer *trainer, size_t rank);
+
+#endif

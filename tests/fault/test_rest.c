@@ -1,0 +1,345 @@
+/* Devices that rest: training is what it would be with them, they have the weights when they are
+   asked for them, and when all others are lost they go on.  test-fault-rest fault|faultstaged
+   [CASE...]
+
+   Who rests, and when, the test says, and no clock does. */
+#include "fault/plant.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SIDE = 8, COUNT = 40, CLASSES = 3, BATCH = 12, STEPS = 18, REST = 4, WAKE = 12 };
+
+typedef struct training {
+    dpt_context *context;
+    dpt_device_set *set;
+    dpt_model *model;
+    dpt_dataset *data;
+    dpt_trainer *trainer;
+    char devices[256];
+    size_t n_steps, n_lost, n_told;
+    bool wakes;
+    size_t rests; /* which device; 0 stands for 1 */
+    size_t woken; /* by what happens: in this step; 0: it is not */
+} training;
+
+/* ---- Building -------------------------------------------------------------------------------- */
+
+static dpt_status begin(test *t, const char *devices, training *w)
+{
+    const dpt_trainer_options options = {.batch_size = BATCH,
+                                         .lr = 0.05f,
+                                         .momentum = 0.9f,
+                                         .seed = 3,
+                                         .bucket_bytes = 1,
+                                         .verify_replicas = 3};
+    *w = (training){.context = NULL};
+    plant_devices(devices, ((plant *)t->user)->backend, w->devices, sizeof w->devices);
+    (void)remove("fault-report.txt");
+    (void)alarm(120); /* nothing may hang */
+    DPT_TRY(dpt_context_create(&w->context));
+    DPT_TRY(dpt_devices_open(w->context, w->devices, &w->set));
+    DPT_TRY(plant_data(w->context, COUNT, SIDE, CLASSES, &w->data));
+    DPT_TRY(plant_network(w->context, SIDE, CLASSES, &w->model));
+    return dpt_trainer_create(w->set, w->model, w->data, &options, &w->trainer);
+}
+
+static void end(training *w)
+{
+    dpt_trainer_destroy(w->trainer);
+    dpt_model_destroy(w->model);
+    dpt_dataset_destroy(w->data);
+    dpt_devices_close(w->set);
+    dpt_context_destroy(w->context);
+    (void)alarm(0);
+}
+
+static size_t rester(const training *w)
+{
+    return w->rests > 0 ? w->rests : 1;
+}
+
+/* As if this had been measured: that device rests, or wakes up. */
+static void change(training *w)
+{
+    dpti_resting *r = &w->trainer->resting;
+    memset(r->chosen, 0, w->trainer->n_workers * sizeof *r->chosen);
+    r->chosen[rester(w)] = true;
+    r->changes = true;
+}
+
+/* Nothing changes by itself within so few steps, but what the test wants. */
+static void plan(test *t, training *w, size_t done)
+{
+    if (done == REST || (done == WAKE && w->wakes && w->n_lost == 0)) change(w);
+    CHECK_OK(dpt_trainer_set_lr(w->trainer, 0.05f - 0.002f * (float)done));
+}
+
+static bool rests(const training *w, size_t step)
+{
+    const bool woken = (w->wakes && step > WAKE) || (w->woken > 0 && step >= w->woken);
+    return step > REST && !woken && w->n_lost == 0;
+}
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+static void take_events(test *t, training *w)
+{
+    dpt_device_event event;
+    while (dpt_trainer_next_event(w->trainer, &event)) {
+        CHECK(event.kind == DPT_DEVICE_LOST);
+        w->n_lost++;
+    }
+}
+
+static void steps(test *t, training *w, size_t n)
+{
+    dpt_step_metrics m;
+    for (size_t i = 0; i < n; i++) {
+        plan(t, w, w->n_steps);
+        if (!CHECK_OK(dpt_trainer_step(w->trainer, &m)))
+            FAIL("%s: %s", w->devices, dpt_error_message(w->context));
+        take_events(t, w);
+        CHECK_SIZE(m.step, ++w->n_steps);
+        if (rests(w, m.step)) CHECK_SIZE(m.shards[rester(w)], 0);
+    }
+    CHECK_SIZE(dpt_trainer_steps(w->trainer), w->n_steps);
+}
+
+static bool are_near(const plant_weights *a, const plant_weights *b)
+{
+    double error = 0, size = 0;
+    for (size_t i = 0; i < a->n; i++) {
+        error += pow((double)a->values[i] - (double)b->values[i], 2);
+        size += pow((double)b->values[i], 2);
+    }
+    return a->n == b->n && error <= 1e-6 * size;
+}
+
+/* What one healthy device comes to. */
+static bool find_reference(test *t, plant_weights *out)
+{
+    training w;
+    bool done = false;
+    if (CHECK_OK(begin(t, "cpu:threads=1", &w))) {
+        dpt_step_metrics m;
+        for (size_t i = 0; i < STEPS; i++) {
+            CHECK_OK(dpt_trainer_set_lr(w.trainer, 0.05f - 0.002f * (float)i));
+            CHECK_OK(dpt_trainer_step(w.trainer, &m));
+        }
+        done = CHECK_OK(plant_read_weights(w.model, w.trainer, 0, out));
+    }
+    end(&w);
+    return done;
+}
+
+/* A replica of the training has these weights, as far as rounding lets it. */
+static void check_weights(test *t, training *w, size_t device)
+{
+    static plant_weights found, wanted;
+    if (!find_reference(t, &wanted)) return;
+    (void)alarm(120);
+    if (!CHECK_OK(plant_read_weights(w->model, w->trainer, device, &found)) ||
+        !CHECK(are_near(&found, &wanted)))
+        FAIL("%s: device %zu has other weights", w->devices, device);
+}
+
+/* ---- Resting --------------------------------------------------------------------------------- */
+
+static void rests_and_wakes(test *t)
+{
+    static plant_weights a, b;
+    training w;
+    if (CHECK_OK(begin(t, "cpu:threads=1,@:threads=1", &w))) {
+        w.wakes = true;
+        for (size_t i = 0; i < STEPS; i += 3) {
+            steps(t, &w, 3);
+            /* Whoever asks a device that rests for its weights gets those of now. */
+            if (CHECK_OK(plant_read_weights(w.model, w.trainer, 0, &a)) &&
+                CHECK_OK(plant_read_weights(w.model, w.trainer, 1, &b)))
+                CHECK(plant_same_weights(&a, &b));
+        }
+        CHECK_SIZE(w.n_lost, 0);
+        check_weights(t, &w, 1);
+    }
+    end(&w);
+}
+
+static void nobody_asks(test *t)
+{
+    training w;
+    if (CHECK_OK(begin(t, "@:threads=1,cpu:threads=1", &w))) {
+        w.wakes = true;
+        steps(t, &w, REST + 3);
+        CHECK(w.trainer->workers[1].resting && w.trainer->workers[1].stale);
+        CHECK_SIZE(w.trainer->resting.n_lr, 3);
+        steps(t, &w, STEPS - REST - 3);
+        CHECK(!w.trainer->workers[1].resting && !w.trainer->workers[1].stale);
+        check_weights(t, &w, 0);
+        check_weights(t, &w, 1);
+    }
+    end(&w);
+}
+
+static int follow(const dpt_fit_progress *progress, void *user)
+{
+    training *w = user;
+    if (progress->event) w->n_lost += progress->event->kind == DPT_DEVICE_LOST;
+    if (!progress->step) return 0;
+    w->n_told += progress->step->step == w->n_steps + 1;
+    w->n_steps++;
+    if (w->n_steps == REST || (w->wakes && w->n_steps == WAKE && w->n_lost == 0)) change(w);
+    return 0;
+}
+
+/* With steps in flight, epochs and what is measured behind them. */
+static void in_fit(test *t, const char *devices, bool wakes, size_t n_lost)
+{
+    training w;
+    dpt_fit_result result;
+    if (CHECK_OK(begin(t, devices, &w))) {
+        const dpt_fit_options options = {
+            .max_steps = STEPS, .test = w.data, .progress = follow, .user = &w};
+        w.wakes = wakes;
+        if (!CHECK_OK(dpt_fit(w.trainer, &options, &result)))
+            FAIL("%s: %s", w.devices, dpt_error_message(w.context));
+        CHECK_SIZE(w.n_told, STEPS);
+        CHECK_SIZE(w.n_lost, n_lost);
+        CHECK_SIZE(result.steps, STEPS);
+        CHECK_SIZE(dpt_trainer_steps(w.trainer), STEPS);
+    }
+    end(&w);
+}
+
+static void rests_in_fit(test *t)
+{
+    in_fit(t, "@:threads=1,cpu:threads=1", true, 0);
+    in_fit(t, "cpu:threads=1,@:threads=1", true, 0);
+    in_fit(t, "cpu:threads=1,@:threads=1", false, 0);
+}
+
+/* ---- Losses ---------------------------------------------------------------------------------- */
+
+/* The only device that trains is lost in some call behind its n-th update: the other one goes on
+   from where it went to rest. */
+static void the_last_one_is_lost(test *t)
+{
+    for (size_t after = REST + 1; after < STEPS; after += 4)
+        for (size_t n = 1; n < 60; n += 7) {
+            char devices[128];
+            training w;
+            snprintf(devices, sizeof devices, "@:threads=1:after=%zu:lost=%zu,cpu:threads=1", after,
+                     n);
+            if (CHECK_OK(begin(t, devices, &w))) {
+                steps(t, &w, STEPS);
+                if (w.n_lost > 0) CHECK_SIZE(w.trainer->resting.n, 0);
+                CHECK(w.n_lost == 1 || after + n / 20 + 1 >= STEPS);
+                check_weights(t, &w, 1);
+            }
+            end(&w);
+        }
+}
+
+static void lost_in_fit(test *t)
+{
+    for (size_t n = 1; n < 60; n += 7) {
+        char devices[128];
+        snprintf(devices, sizeof devices, "@:threads=1:after=9:lost=%zu,cpu:threads=1", n);
+        in_fit(t, devices, false, 1);
+    }
+}
+
+/* Where its weights were refreshed since, nothing before that is done again. */
+static void goes_on_from_its_last_weights(test *t)
+{
+    training w;
+    if (CHECK_OK(begin(t, "@:threads=1:after=13:lost=1,cpu:threads=1", &w))) {
+        steps(t, &w, 9);
+        REQUIRE_OK(dpti_trainer_refresh(w.trainer));
+        CHECK(!w.trainer->workers[1].stale);
+        steps(t, &w, 1);
+        CHECK_SIZE(w.trainer->resting.fresh.step, 9);
+        CHECK_SIZE(w.trainer->resting.n_lr, 1);
+        steps(t, &w, STEPS - 10);
+        CHECK_SIZE(w.n_lost, 1);
+        check_weights(t, &w, 1);
+    }
+    end(&w);
+}
+
+/* One that rests is lost when it is to get weights. */
+static void lost_while_it_rests(test *t)
+{
+    for (size_t n = 1; n < 30; n += 3) {
+        char devices[128];
+        training w;
+        snprintf(devices, sizeof devices, "cpu:threads=1,@:threads=1:after=4:lost=%zu", n);
+        if (CHECK_OK(begin(t, devices, &w))) {
+            w.wakes = true;
+            steps(t, &w, STEPS);
+            CHECK_SIZE(w.n_lost, 1);
+            check_weights(t, &w, 0);
+        }
+        end(&w);
+    }
+}
+
+/* Memory that runs out: who rests takes part again, since the others hold less from then on. */
+static void memory_wakes(test *t)
+{
+    training w;
+    if (CHECK_OK(begin(t, "@:threads=1:room=6:from=9,cpu:threads=1", &w))) {
+        w.woken = 9;
+        steps(t, &w, STEPS);
+        CHECK_SIZE(w.n_lost, 0);
+        CHECK_SIZE(w.trainer->resting.n, 0);
+        check_weights(t, &w, 1);
+    }
+    end(&w);
+}
+
+/* Beside devices that sum among themselves, and stay where they are. */
+static void beside_an_island(test *t)
+{
+    static const char *const lists[] = {
+        "@:threads=1:island=1,@:threads=1:island=1,cpu:threads=1",
+        "@:threads=1:island=1:after=9:lost=8,@:threads=1:island=1,cpu:threads=1",
+    };
+    for (size_t i = 0; i < 2; i++) {
+        training w;
+        if (CHECK_OK(begin(t, lists[i], &w))) {
+            w.rests = 2;
+            w.wakes = true;
+            steps(t, &w, STEPS);
+            CHECK_SIZE(w.n_lost, i);
+            CHECK_SIZE(plant_count("order"), 0);
+            CHECK_SIZE(plant_count("joined"), 1);
+            check_weights(t, &w, 2);
+        }
+        end(&w);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"rests and wakes", rests_and_wakes},
+        {"nobody asks", nobody_asks},
+        {"rests in fit", rests_in_fit},
+        {"the last one is lost", the_last_one_is_lost},
+        {"lost in fit", lost_in_fit},
+        {"goes on from its last weights", goes_on_from_its_last_weights},
+        {"lost while it rests", lost_while_it_rests},
+        {"memory wakes", memory_wakes},
+        {"beside an island", beside_an_island},
+    };
+    if (argc < 2 || !plant_setup()) {
+        fputs("usage: test-fault-rest fault|faultstaged [CASE...]\n", stderr);
+        return 2;
+    }
+    plant p = {.backend = argv[1]};
+    return test_run((size_t)argc - 2, argv + 2, cases, sizeof cases / sizeof *cases, &p);
+}

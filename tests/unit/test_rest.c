@@ -1,0 +1,120 @@
+/* When devices are left out of steps: simulated steps, of which the clock is the test's. */
+#include "harness.h"
+#include "train/rest.h"
+
+#include <math.h>
+
+/* Seconds of a step with all devices and without some. */
+typedef struct world {
+    double with, without, cost;
+    double promise; /* what models make of `without` */
+} world;
+
+typedef struct seen {
+    size_t n_resting, n_changes;
+    double seconds;
+} seen;
+
+/* Steps of that world. */
+static void live(dpti_rest *r, const world *w, size_t n, seen *out)
+{
+    *out = (seen){.n_changes = 0};
+    for (size_t i = 0; i < n; i++) {
+        const bool resting = r->state == DPTI_REST_TRY || r->state == DPTI_REST_LASTS;
+        const double noise = 1.0 + 0.004 * (double)(i * 7 % 5);
+        const double seconds = (resting ? w->without : w->with) * noise;
+        out->n_resting += resting;
+        out->seconds += seconds;
+        dpti_rest_observe(r, seconds, true);
+        if (!dpti_rest_decide(r, w->promise, w->cost)) continue;
+        dpti_rest_change(r);
+        out->n_changes++;
+    }
+}
+
+static void a_brake_rests(test *t)
+{
+    const world w = {.with = 6e-3, .without = 1e-3, .cost = 1e-3, .promise = 0.9e-3};
+    dpti_rest r = dpti_rest_new();
+    seen first, later;
+    live(&r, &w, 200, &first);
+    CHECK(r.state == DPTI_REST_LASTS);
+    CHECK_SIZE(first.n_changes, 1);
+    CHECK(first.n_resting > 150);
+    CHECK_NEAR(r.with, 6e-3, 1e-4);
+    CHECK_NEAR(r.without, 1e-3, 1e-4);
+    /* Tries with all cost half a percent, about. */
+    live(&r, &w, 100000, &later);
+    CHECK(later.n_changes >= 4);
+    CHECK(later.seconds < 1.02 * 100000 * w.without * 1.01);
+}
+
+static void no_promise_no_try(test *t)
+{
+    const world w = {.with = 1e-3, .without = 0.5e-3, .promise = 0.98e-3};
+    dpti_rest r = dpti_rest_new();
+    seen s;
+    live(&r, &w, 10000, &s);
+    CHECK_SIZE(s.n_changes, 0);
+}
+
+/* Models promise what does not come: tries become rare. */
+static void promises_are_measured(test *t)
+{
+    const world w = {.with = 1e-3, .without = 1.2e-3, .promise = 0.5e-3};
+    dpti_rest r = dpti_rest_new();
+    seen s;
+    live(&r, &w, 100000, &s);
+    CHECK(s.n_changes > 0 && s.n_changes < 80);
+    CHECK(s.n_resting < 600);
+}
+
+static void what_others_do_is_noticed(test *t)
+{
+    const world brake = {.with = 6e-3, .without = 1e-3, .cost = 1e-3, .promise = 1e-3};
+    const world help = {.with = 2e-3, .without = 4e-3, .cost = 1e-3, .promise = 4e-3};
+    dpti_rest r = dpti_rest_new();
+    seen s;
+    live(&r, &brake, 200, &s);
+    CHECK(r.state == DPTI_REST_LASTS);
+    /* Those that are left have become slow, and all together are fast. */
+    live(&r, &help, 100, &s);
+    CHECK(r.state == DPTI_REST_NONE);
+    CHECK(s.n_resting < 40);
+    live(&r, &brake, 200, &s);
+    CHECK(r.state == DPTI_REST_LASTS);
+}
+
+static void steps_that_are_not_steady_say_nothing(test *t)
+{
+    dpti_rest r = dpti_rest_new();
+    for (size_t i = 0; i < 1000; i++) {
+        dpti_rest_observe(&r, 1.0, false);
+        CHECK(!dpti_rest_is_measured(&r));
+        CHECK(!dpti_rest_decide(&r, 0.1, 0.0));
+    }
+}
+
+static void others_begin_anew(test *t)
+{
+    const world w = {.with = 6e-3, .without = 1e-3, .promise = 1e-3};
+    dpti_rest r = dpti_rest_new();
+    seen s;
+    live(&r, &w, 200, &s);
+    dpti_rest_forget(&r);
+    CHECK(r.state == DPTI_REST_NONE);
+    CHECK(!dpti_rest_is_measured(&r));
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"a brake rests", a_brake_rests},
+        {"no promise, no try", no_promise_no_try},
+        {"promises are measured", promises_are_measured},
+        {"what others do is noticed", what_others_do_is_noticed},
+        {"steps that are not steady say nothing", steps_that_are_not_steady_say_nothing},
+        {"others begin anew", others_begin_anew},
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
