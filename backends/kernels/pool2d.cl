@@ -1,12 +1,20 @@
 /* Pooling.  Elements of a sample, samples; a channel is the fastest axis.
 
-   A program in which the window is constant (POOL_KERNEL_H and so on) has its loops unrolled, so
-   that a CPU's work items can share vectors. */
+   A program in which the window is a constant square (POOL_KERNEL, POOL_STRIDE, POOL_PAD) has its
+   loops unrolled, so that a CPU's work items can share vectors, and divides by no stride. */
 #include "activation.h"
 #include "pool2d.h"
 #include "span.h"
 
-#ifndef POOL_KERNEL_H
+#ifdef POOL_KERNEL
+#define POOL_KERNEL_H POOL_KERNEL
+#define POOL_KERNEL_W POOL_KERNEL
+#define POOL_STRIDE_H POOL_STRIDE
+#define POOL_STRIDE_W POOL_STRIDE
+#define POOL_PAD_H    POOL_PAD
+#define POOL_PAD_W    POOL_PAD
+#define POOL_LOOP     UNROLL
+#else
 #define POOL_KERNEL_H p.kernel_h
 #define POOL_KERNEL_W p.kernel_w
 #define POOL_STRIDE_H p.stride_h
@@ -14,8 +22,6 @@
 #define POOL_PAD_H    p.pad_h
 #define POOL_PAD_W    p.pad_w
 #define POOL_LOOP
-#else
-#define POOL_LOOP UNROLL
 #endif
 
 /* The most windows that a row or column can be in. */

@@ -59,7 +59,8 @@ enum { N_SIZES = sizeof sizes / sizeof *sizes };
 static const dpt_activation activations[] = {DPT_ACT_NONE, DPT_ACT_RELU, DPT_ACT_TANH,
                                              DPT_ACT_SIGMOID, DPT_ACT_GELU};
 
-static void check(test *t, dpt_op_desc desc)
+/* algorithm: the one that is to be found, or NULL for any. */
+static void check_algorithm(test *t, dpt_op_desc desc, const char *algorithm)
 {
     dpt_device *device = t->user;
     const dpt_op_request request = {.desc = &desc, .max_samples = 3};
@@ -70,7 +71,14 @@ static void check(test *t, dpt_op_desc desc)
     if (!CHECK_STATUS(status, DPT_OK))
         printf("  operator %d in type %d: %s\n", (int)desc.kind, (int)desc.type,
                device->error.message);
+    else if (algorithm)
+        CHECK_TEXT(info.algorithm, algorithm);
     dpt_common_operator_ops.release(device, op);
+}
+
+static void check(test *t, dpt_op_desc desc)
+{
+    check_algorithm(t, desc, NULL);
 }
 
 static void check_convolutions(test *t, dpt_dtype type, size_t n)
@@ -141,24 +149,34 @@ static void check_elements(test *t, dpt_dtype type, size_t n)
                            .u.dropout = {.count = n, .p = 0.5f, .stream = 1}});
 }
 
+/* Windows of n x n, side by side. */
+static void check_pools(test *t, dpt_dtype type, size_t n, const char *algorithm)
+{
+    for (int pool = DPT_POOL_MAX; pool <= DPT_POOL_AVERAGE; pool++) {
+        for (int kind = DPT_OP_POOL2D_FORWARD; kind <= DPT_OP_POOL2D_BACKWARD; kind++)
+            check_algorithm(t,
+                            (dpt_op_desc){.kind = (dpt_op_kind)kind,
+                                          .type = type,
+                                          .u.pool2d = {.kind = (dpt_pool_kind)pool,
+                                                       .in_h = 2 * n,
+                                                       .in_w = 2 * n,
+                                                       .channels = 3,
+                                                       .out_h = 2,
+                                                       .out_w = 2,
+                                                       .kernel_h = n,
+                                                       .kernel_w = n,
+                                                       .stride_h = n,
+                                                       .stride_w = n}},
+                            algorithm);
+    }
+}
+
 static void check_images(test *t, dpt_dtype type)
 {
     static const dpt_dtype data[] = {DPT_U8, DPT_F32};
-    for (int pool = DPT_POOL_MAX; pool <= DPT_POOL_AVERAGE; pool++) {
-        for (int kind = DPT_OP_POOL2D_FORWARD; kind <= DPT_OP_POOL2D_BACKWARD; kind++)
-            check(t, (dpt_op_desc){.kind = (dpt_op_kind)kind,
-                                   .type = type,
-                                   .u.pool2d = {.kind = (dpt_pool_kind)pool,
-                                                .in_h = 4,
-                                                .in_w = 4,
-                                                .channels = 3,
-                                                .out_h = 2,
-                                                .out_w = 2,
-                                                .kernel_h = 2,
-                                                .kernel_w = 2,
-                                                .stride_h = 2,
-                                                .stride_w = 2}});
-    }
+    check_pools(t, type, 2, "a constant window");
+    check_pools(t, type, 4, "a constant window");
+    check_pools(t, type, 7, "any window");
     for (size_t i = 0; i < 4; i++)
         check(t, (dpt_op_desc){
                      .kind = DPT_OP_GATHER,

@@ -1,5 +1,5 @@
-/* Pooling.  The windows that networks use are constants of programs of their own; the others share
-   one, whose loops take longer. */
+/* Pooling.  The windows that networks use are constants of programs of their own; the others, and
+   those that a backend has not compiled beforehand, share one, whose loops take longer. */
 #include "pool2d.h"
 #include "operators.h"
 
@@ -60,16 +60,28 @@ static bool is_common(const dpt_pool2d_desc *d)
     return false;
 }
 
-static dpt_program_key program_of(const dpt_pool2d_desc *d, dpt_dtype type)
+/* Of the window's own program. */
+static dpt_status get_constant(const dpt_op *op, const dpt_pool2d_desc *d, const char *name,
+                               dpt_kernel **out)
 {
     dpt_program_key key = {.file = "pool2d.cl"};
-    if (is_common(d))
-        snprintf(key.constants, sizeof key.constants,
-                 "-DPOOL_KERNEL_H=%zuu -DPOOL_KERNEL_W=%zuu -DPOOL_STRIDE_H=%zuu "
-                 "-DPOOL_STRIDE_W=%zuu -DPOOL_PAD_H=%zuu -DPOOL_PAD_W=%zuu",
-                 d->kernel_h, d->kernel_w, d->stride_h, d->stride_w, d->pad_h, d->pad_w);
-    dpt_program_key_store(&key, type);
-    return key;
+    snprintf(key.options, sizeof key.options,
+             "-DPOOL_KERNEL=%zuu -DPOOL_STRIDE=%zuu -DPOOL_PAD=%zuu", d->kernel_h, d->stride_h,
+             d->pad_h);
+    dpt_program_key_store(&key, op->desc.type);
+    return dpt_kernel_get(op->device, &key, name, out);
+}
+
+static dpt_status get_kernel(dpt_op *op, const dpt_pool2d_desc *d, const char *name,
+                             dpt_kernel **out)
+{
+    if (is_common(d)) {
+        const dpt_status status = get_constant(op, d, name, out);
+        op->plan.algorithm = "a constant window";
+        if (status != DPT_E_UNSUPPORTED) return status;
+    }
+    op->plan.algorithm = "any window";
+    return dpt_kernel_storing(op->device, "pool2d.cl", op->desc.type, name, out);
 }
 
 static pool2d_params params_of(const dpt_pool2d_desc *d)
@@ -138,7 +150,5 @@ dpt_status dpt_prepare_pool2d(dpt_op *op)
     s->params = params_of(d);
     op->plan.run = is_forward ? forward : backward;
     op->plan.exact = is_exact(op);
-    op->plan.algorithm = is_common(d) ? "a constant window" : "any window";
-    const dpt_program_key key = program_of(d, op->desc.type);
-    return dpt_kernel_get(op->device, &key, names[d->kind][is_forward], &s->kernel);
+    return get_kernel(op, d, names[d->kind][is_forward], &s->kernel);
 }

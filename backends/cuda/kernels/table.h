@@ -36,6 +36,8 @@ struct dpt_kernel {
     X(gather##suffix)                                                                              \
     X(layer_norm##suffix)                                                                          \
     X(pool2d##suffix)                                                                              \
+    X(pool2d_2##suffix)                                                                            \
+    X(pool2d_4##suffix)                                                                            \
     X(softmax##suffix)                                                                             \
     X(squared_error##suffix)
 #define DPT_CUDA_TABLES(X)                                                                         \
