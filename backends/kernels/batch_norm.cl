@@ -273,16 +273,19 @@ DEVICE void normalise_rows(const forward_factors *f, GLOBAL const act *x,
                            const batch_norm_params p)
 {
     FOR_PLACES (i, n) {
-        float own[ROWS], other[ROWS];
-        UNROLL for (u32 k = 0; k < ROWS; k++)
-            own[k] = GET(x, k * period + i);
+        act own[ROWS], other[ROWS];
+        UNROLL for (u32 k = 0; k < ROWS; k++) {
+            own[k] = x[k * period + i];
+            other[k] = 0;
+        }
         if (p.has_residual) {
             UNROLL for (u32 k = 0; k < ROWS; k++)
-                other[k] = GET(residual, k * period + i);
+                other[k] = residual[k * period + i];
         }
         UNROLL for (u32 k = 0; k < ROWS; k++) {
-            const float value = FMA(own[k] - f->mean[i], f->scale[i], f->shift[i]);
-            PUT(y, k * period + i, activate(ACTIVATION, p.has_residual ? value + other[k] : value));
+            const float value = FMA(VALUE(own[k]) - f->mean[i], f->scale[i], f->shift[i]);
+            const float sum = p.has_residual ? value + VALUE(other[k]) : value;
+            PUT(y, k * period + i, activate(ACTIVATION, sum));
         }
     }
 }
@@ -455,21 +458,22 @@ DEVICE void differentiate_rows(const backward_factors *f, GLOBAL const act *dy, 
                                GLOBAL act *dx, u64 period, u32 n, const batch_norm_params p)
 {
     FOR_PLACES (i, n) {
-        float own[ROWS], gradient[ROWS], before[ROWS];
+        act own[ROWS], gradient[ROWS], before[ROWS];
         UNROLL for (u32 k = 0; k < ROWS; k++) {
-            own[k] = GET(x, k * period + i);
-            gradient[k] = GET(dy, k * period + i);
-            before[k] = 0.0f;
+            own[k] = x[k * period + i];
+            gradient[k] = dy[k * period + i];
+            before[k] = 0;
         }
         if (p.accumulate) {
             UNROLL for (u32 k = 0; k < ROWS; k++)
-                before[k] = GET(dx, k * period + i);
+                before[k] = dx[k * period + i];
         }
         UNROLL for (u32 k = 0; k < ROWS; k++) {
-            const float deviation = own[k] - f->mean[i];
-            const float rest = FMA(-deviation, f->slope[i], gradient[k] - f->offset[i]);
+            const float deviation = VALUE(own[k]) - f->mean[i];
+            const float rest = FMA(-deviation, f->slope[i], VALUE(gradient[k]) - f->offset[i]);
             PUT(dx, k * period + i,
-                FMA(rest, f->scale[i], before[k]) * activation_slope(ACTIVATION, own[k]));
+                FMA(rest, f->scale[i], VALUE(before[k])) *
+                    activation_slope(ACTIVATION, VALUE(own[k])));
         }
     }
 }

@@ -142,7 +142,8 @@ typedef uint64_t u64;
 
 /* A program with BF16 stores activations and their gradients (core/backend.h: T) as bfloat16, the
    upper half of a float32, any other as float32.  Tensors of them have elements of type act, which
-   are read by GET and written by PUT alone; arithmetic is float32. */
+   are read by GET and written by PUT alone; arithmetic is float32.  What loads several before a
+   branch keeps them as act and takes their VALUE behind it: widening waits for the load. */
 #if defined(KERNEL)
 
 /* Exact. */
@@ -167,13 +168,14 @@ DEVICE u16 narrow(float value)
 
 #if defined(BF16) && BF16
 typedef u16 act;
-#define GET(tensor, i)        widen((tensor)[i])
+#define VALUE(x)              widen(x)
 #define PUT(tensor, i, value) ((tensor)[i] = narrow(value))
 #else
 typedef float act;
-#define GET(tensor, i)        ((tensor)[i])
+#define VALUE(x)              (x)
 #define PUT(tensor, i, value) ((tensor)[i] = (value))
 #endif
+#define GET(tensor, i) VALUE((tensor)[i])
 
 #endif
 

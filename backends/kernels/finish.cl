@@ -14,27 +14,30 @@
         TENSOR_IN(float, bias);                                                                    \
         TENSOR_IN(act, mask);                                                                      \
         FOR_RUNS (first, p.count) {                                                                \
-            float own[RUN], before[RUN], masking[RUN];                                             \
+            type own[RUN];                                                                         \
+            act before[RUN], masking[RUN];                                                         \
             UNROLL for (u32 k = 0; k < RUN; k++) {                                                 \
-                const u64 i = first + k * GROUP;                                                   \
-                own[k] = i < p.count ? READ(product, i) : 0.0f;                                    \
-                before[k] = p.accumulate && i < p.count ? GET(y, i) : 0.0f;                        \
-                masking[k] = HAS_MASK && i < p.count ? GET(mask, i) : 0.0f;                        \
+                const u64 at = first + k * GROUP, i = at < p.count ? at : first;                   \
+                own[k] = product[i];                                                               \
+                before[k] = masking[k] = 0;                                                        \
+                if (p.accumulate) before[k] = y[i];                                                \
+                if (HAS_MASK) masking[k] = mask[i];                                                \
             }                                                                                      \
             UNROLL for (u32 k = 0; k < RUN; k++) {                                                 \
                 const u64 i = first + k * GROUP;                                                   \
-                float value = p.accumulate ? own[k] + before[k] : own[k];                          \
+                float value = READ(own[k]);                                                        \
                 if (i >= p.count) break;                                                           \
+                if (p.accumulate) value += VALUE(before[k]);                                       \
                 if (p.has_bias)                                                                    \
                     value += bias[rest((u32)i, quotient((u32)i, p.columns), p.columns)];           \
                 value = activate(p.activation, value);                                             \
-                if (HAS_MASK) value *= activation_slope(p.mask_activation, masking[k]);            \
+                if (HAS_MASK) value *= activation_slope(p.mask_activation, VALUE(masking[k]));     \
                 PUT(y, i, value);                                                                  \
             }                                                                                      \
         }                                                                                          \
     }
-#define READ_FLOAT(tensor, i) ((tensor)[i])
-#define HAS_MASK              (p.mask_activation != ACTIVATION_NONE)
+#define AS_IT_IS(x) (x)
+#define HAS_MASK    (p.mask_activation != ACTIVATION_NONE)
 
-FINISH(dpt_finish, float, READ_FLOAT)
-FINISH(dpt_finish_stored, act, GET)
+FINISH(dpt_finish, float, AS_IT_IS)
+FINISH(dpt_finish_stored, act, VALUE)
