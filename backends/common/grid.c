@@ -2,12 +2,13 @@
 #include "grid.h"
 
 enum {
-    CPU_ITEMS_PER_UNIT = 8,    /* a few for each thread, so that a late one delays little */
-    CPU_LEAST = 1 << 14,       /* elements of an item: less is not worth a group */
-    CPU_LANES = 16,            /* of the widest vector */
-    GPU_MAP_PER_UNIT = 8192,   /* several times what is under way, lest the last ones work alone */
-    GPU_REDUCE_PER_UNIT = 512, /* as few as keep the memory busy: their entries cost as well */
-    ROUND = 8,                 /* rows that kernels take at once */
+    CPU_ITEMS_PER_UNIT = 8,     /* a few for each thread, so that a late one delays little */
+    CPU_LEAST = 1 << 14,        /* elements of an item: less is not worth a group */
+    CPU_LANES = 16,             /* of the widest vector */
+    GPU_MAP_PER_UNIT = 8192,    /* several times what is under way, lest the last ones work alone */
+    GPU_REDUCE_PER_UNIT = 1024, /* as few as keep the memory busy: their entries cost as well, */
+    GPU_TOTAL_PER_UNIT = 512,   /* and more where one group adds them all up */
+    ROUND = 8,                  /* rows that kernels take at once */
 };
 
 static size_t least_of(size_t a, size_t b)
@@ -22,9 +23,11 @@ static size_t most_of(size_t a, size_t b)
 
 static size_t items_wanted(const dpt_traits *traits, dpt_grid_use use)
 {
+    static const size_t of_gpu[] = {[DPT_GRID_MAP] = GPU_MAP_PER_UNIT,
+                                    [DPT_GRID_REDUCE] = GPU_REDUCE_PER_UNIT,
+                                    [DPT_GRID_TOTAL] = GPU_TOTAL_PER_UNIT};
     const size_t units = most_of(traits->n_units, 1);
-    if (traits->is_cpu) return units * CPU_ITEMS_PER_UNIT;
-    return units * (use == DPT_GRID_MAP ? GPU_MAP_PER_UNIT : GPU_REDUCE_PER_UNIT);
+    return units * (traits->is_cpu ? CPU_ITEMS_PER_UNIT : of_gpu[use]);
 }
 
 /* Periods and tiles: what does not depend on the number of rows. */
@@ -96,10 +99,12 @@ dpt_status dpt_grid_launch(dpt_launch *launch, const columns *grid)
 columns_merge dpt_grid_merge(const dpt_device *device, const columns *grid, bool accumulate)
 {
     enum { MOST_ACROSS = 8 }; /* neighbours enough to read memory well */
-    const size_t group = dpt_traits_of(device)->group_size;
-    const size_t most = least_of(group, MOST_ACROSS);
+    const dpt_traits *traits = dpt_traits_of(device);
+    const size_t most = least_of(traits->group_size, MOST_ACROSS);
+    const size_t least_groups = dpt_ceil_div(traits->n_units, 4); /* lest few read all entries */
     columns_merge merge = {.grid = *grid, .across = 1, .accumulate = accumulate};
-    while (merge.across < grid->channels && merge.across < most)
+    while (merge.across < grid->channels && merge.across < most &&
+           dpt_ceil_div(grid->channels, 2 * (size_t)merge.across) >= least_groups)
         merge.across *= 2;
     return merge;
 }

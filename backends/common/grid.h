@@ -10,6 +10,7 @@
 typedef enum dpt_grid_use {
     DPT_GRID_MAP,    /* every element for itself */
     DPT_GRID_REDUCE, /* some floats from every place and chunk: its entries */
+    DPT_GRID_TOTAL,  /* likewise, of one channel */
 } dpt_grid_use;
 
 /* Divides n_rows rows.  It depends on the device and the matrix alone, so that sums do too.
@@ -17,7 +18,7 @@ typedef enum dpt_grid_use {
 columns dpt_grid(const dpt_device *device, dpt_grid_use use, size_t n_rows, size_t channels,
                  size_t most_rows);
 
-/* Bytes of the entries that a REDUCE of up to n_rows rows leaves, n_floats for each. */
+/* Bytes of the entries that a REDUCE or TOTAL of up to n_rows rows leaves, n_floats for each. */
 size_t dpt_grid_bytes(const dpt_device *device, size_t n_rows, size_t channels, size_t most_rows,
                       size_t n_floats);
 

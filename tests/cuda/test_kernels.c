@@ -10,6 +10,7 @@
 #include "device.h"
 #include "dnn.h"
 #include "finish.h"
+#include "grid.h"
 #include "operators.h"
 
 #include <stdio.h>
@@ -227,9 +228,23 @@ static void bfloat16(test *t)
     check_type(t, DPT_BF16);
 }
 
+/* Entries are read by groups for a quarter of 132 units, if there are as many channels. */
+static void merges(test *t)
+{
+    static const struct {
+        size_t channels, across;
+    } expected[] = {{1, 1}, {3, 1}, {64, 1}, {66, 2}, {128, 2}, {256, 4}, {512, 8}, {2048, 8}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        const size_t channels = expected[i].channels;
+        const columns grid = dpt_grid(t->user, DPT_GRID_REDUCE, 4096, channels, SIZE_MAX);
+        CHECK_SIZE(dpt_grid_merge(t->user, &grid, false).across, expected[i].across);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {{"float32", float32}, {"bfloat16", bfloat16}};
+    static const test_case cases[] = {
+        {"float32", float32}, {"bfloat16", bfloat16}, {"merges", merges}};
     dpt_cuda_device cuda = {
         .traits = {.name = "a card in words",
                    .is_compiled = true,

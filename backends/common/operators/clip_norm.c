@@ -17,7 +17,7 @@ static columns grid_of(const dpt_op *op, dpt_grid_use use)
 static dpt_status enqueue_factor(const dpt_call *call, dpt_location factor)
 {
     const clip_norm_state *s = call->op->plan.state;
-    const columns grid = grid_of(call->op, DPT_GRID_REDUCE);
+    const columns grid = grid_of(call->op, DPT_GRID_TOTAL);
     dpt_launch chunks = dpt_launch_begin(call->stream, s->chunks);
     dpt_launch_tensor(&chunks, call->args->workspace, DPT_F32);
     dpt_launch_tensor(&chunks, call->args->out[0], DPT_F32);
