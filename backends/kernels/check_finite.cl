@@ -10,7 +10,11 @@ KERNEL void dpt_check_finite(OUT(float, halt), IN(float, x), const check_finite_
     TENSOR_IN(float, x);
     const u32 exponent = 0x7f800000u;
     u32 found = 0;
-    FOR_ELEMENTS (i, p.count)
-        found |= (u32)((AS_UINT(x[i]) & exponent) == exponent);
+    FOR_RUNS (first, p.count) {
+        UNROLL for (u32 k = 0; k < RUN; k++) {
+            const u64 at = first + k * GROUP, i = at < p.count ? at : first;
+            found |= (u32)((AS_UINT(x[i]) & exponent) == exponent);
+        }
+    }
     if (found) halt[0] = 1.0f;
 }

@@ -15,7 +15,7 @@ static dpt_status run(const dpt_call *call)
     dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
     dpt_launch_tensor(&l, call->args->in[0], DPT_F32);
     dpt_launch_value(&l, &p, sizeof p);
-    return dpt_launch_elements(&l, p.count, 1);
+    return dpt_launch_runs(&l, p.count);
 }
 
 dpt_status dpt_prepare_check_finite(dpt_op *op)
@@ -24,6 +24,6 @@ dpt_status dpt_prepare_check_finite(dpt_op *op)
     if (!s) return DPT_E_NO_MEMORY;
     op->plan.run = run;
     op->plan.exact = true;
-    op->plan.algorithm = "an item an element";
+    op->plan.algorithm = "an item some elements";
     return dpt_kernel_of(op->device, "check_finite.cl", "dpt_check_finite", &s->kernel);
 }
