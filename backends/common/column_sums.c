@@ -3,8 +3,13 @@
 #include "column_sums.h"
 #include "column_sums_params.h"
 
-/* LEAST_ROWS: of an item.  MOST_WIDTH: columns that are read together. */
-enum { LEAST_ROWS = 32, PIECES_PER_CORE = 4, MOST_PIECES = 256, MOST_WIDTH = 32 };
+enum {
+    LEAST_ROWS = 32, /* of an item */
+    PIECES_PER_CORE = 4,
+    FEWEST_PIECES = 3, /* of a GPU's: two take as long as one and a launch more */
+    MOST_PIECES = 256,
+    MOST_WIDTH = 32, /* columns that are read together */
+};
 
 dpt_status dpt_column_sums_prepare(dpt_device *device, dpt_dtype type, dpt_column_sums *out)
 {
@@ -46,6 +51,7 @@ static size_t count_pieces(const dpt_device *device, size_t rows, size_t columns
     const size_t most = traits->is_cpu ? (size_t)PIECES_PER_CORE * traits->n_units : MOST_PIECES;
     const size_t side_by_side = traits->is_cpu ? 1 : tile_of(device, columns).height;
     const size_t n = dpt_ceil_div(rows, LEAST_ROWS * side_by_side);
+    if (!traits->is_cpu && n < FEWEST_PIECES) return 1;
     return n > most ? most : n > 0 ? n : 1;
 }
 

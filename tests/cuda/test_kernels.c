@@ -241,10 +241,20 @@ static void merges(test *t)
     }
 }
 
+/* Two pieces of rows are none, so there is nothing to leave for a second launch. */
+static void pieces(test *t)
+{
+    enum { COLUMNS = 10, ROWS = 256 / COLUMNS * 32 }; /* of a piece */
+    CHECK_SIZE(dpt_column_sums_workspace(t->user, ROWS, COLUMNS), 0);
+    CHECK_SIZE(dpt_column_sums_workspace(t->user, 2 * ROWS, COLUMNS), 0);
+    CHECK_SIZE(dpt_column_sums_workspace(t->user, 2 * ROWS + 1, COLUMNS),
+               3 * COLUMNS * sizeof(float));
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        {"float32", float32}, {"bfloat16", bfloat16}, {"merges", merges}};
+        {"float32", float32}, {"bfloat16", bfloat16}, {"merges", merges}, {"pieces", pieces}};
     dpt_cuda_device cuda = {
         .traits = {.name = "a card in words",
                    .is_compiled = true,
