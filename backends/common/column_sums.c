@@ -4,7 +4,8 @@
 #include "column_sums_params.h"
 
 enum {
-    LEAST_ROWS = 32, /* of an item */
+    LEAST_ROWS = 32,  /* of an item */
+    ROWS_AT_ONCE = 4, /* that an item reads side by side */
     PIECES_PER_CORE = 4,
     FEWEST_PIECES = 3, /* of a GPU's: two take as long as one and a launch more */
     MOST_PIECES = 256,
@@ -33,10 +34,13 @@ typedef struct tile {
     u32 width, height, half_height;
 } tile;
 
-static tile tile_of(const dpt_device *device, size_t columns)
+/* Few rows are not dealt out further than to items that have ROWS_AT_ONCE of them. */
+static tile tile_of(const dpt_device *device, size_t rows, size_t columns)
 {
     const u32 group = (u32)dpt_traits_of(device)->group_size;
-    const u32 most = group < MOST_WIDTH ? group : MOST_WIDTH;
+    u32 most = group < MOST_WIDTH ? group : MOST_WIDTH;
+    while (most < group && (size_t)(group / most) * ROWS_AT_ONCE > rows)
+        most *= 2;
     tile t = {.width = columns < most ? (u32)columns : most};
     if (t.width == 0) t.width = 1;
     t.height = group / t.width;
@@ -49,7 +53,7 @@ static size_t count_pieces(const dpt_device *device, size_t rows, size_t columns
 {
     const dpt_traits *traits = dpt_traits_of(device);
     const size_t most = traits->is_cpu ? (size_t)PIECES_PER_CORE * traits->n_units : MOST_PIECES;
-    const size_t side_by_side = traits->is_cpu ? 1 : tile_of(device, columns).height;
+    const size_t side_by_side = traits->is_cpu ? 1 : tile_of(device, rows, columns).height;
     const size_t n = dpt_ceil_div(rows, LEAST_ROWS * side_by_side);
     if (!traits->is_cpu && n < FEWEST_PIECES) return 1;
     return n > most ? most : n > 0 ? n : 1;
@@ -91,29 +95,36 @@ static dpt_status sum_pieces(const dpt_column_sums *sums, dpt_stream *stream, dp
     return enqueue(&l, sums->lanes, p);
 }
 
+static column_sums_params params_of(const dpt_device *device, size_t rows, size_t columns)
+{
+    const tile t = tile_of(device, rows, columns);
+    return (column_sums_params){.rows = rows,
+                                .piece_rows = rows,
+                                .n_pieces = 1,
+                                .columns = (u32)columns,
+                                .row = (u32)columns,
+                                .width = t.width,
+                                .height = t.height,
+                                .half_height = t.half_height};
+}
+
 dpt_status dpt_column_sums_run(const dpt_column_sums *sums, dpt_stream *stream,
                                const dpt_column_sums_args *args)
 {
-    const size_t most = count_pieces(dpt_stream_device(stream), args->rows, args->columns);
+    const dpt_device *device = dpt_stream_device(stream);
+    const size_t most = count_pieces(device, args->rows, args->columns);
     const size_t piece_rows = dpt_ceil_div(args->rows, most);
     const size_t n_pieces = piece_rows > 0 ? dpt_ceil_div(args->rows, piece_rows) : 1;
-    const tile t = tile_of(dpt_stream_device(stream), args->columns);
-    column_sums_params p = {.rows = args->rows,
-                            .piece_rows = piece_rows,
-                            .n_pieces = (u32)n_pieces,
-                            .columns = (u32)args->columns,
-                            .row = (u32)args->row,
-                            .width = t.width,
-                            .height = t.height,
-                            .half_height = t.half_height};
+    column_sums_params p = params_of(device, args->rows, args->columns);
+    p.row = (u32)args->row;
     if (n_pieces == 1) {
         p.accumulate = args->accumulate;
         return sum_rows(sums, stream, args->y, args->x, &p);
     }
+    p.piece_rows = piece_rows;
+    p.n_pieces = (u32)n_pieces;
     DPT_TRY(sum_rows(sums, stream, args->workspace, args->x, &p));
-    p.rows = p.piece_rows = n_pieces;
-    p.n_pieces = 1;
-    p.row = p.columns;
+    p = params_of(device, n_pieces, args->columns);
     p.accumulate = args->accumulate;
     return sum_pieces(sums, stream, args->y, args->workspace, &p);
 }

@@ -2,6 +2,7 @@
    images and filters where they lie (kernels/conv2d_local_tile.h).  Here is which tiles there are,
    and how a call becomes launches. */
 #include "conv2d_local.h"
+#include "column_sums.h"
 #include "conv2d.h"
 
 #include <stdio.h>
@@ -24,7 +25,9 @@ typedef struct tile {
 } tile;
 
 typedef struct state {
-    dpt_kernel *kernel, *sum; /* sum: backward-weights */
+    dpt_kernel *kernel;
+    dpt_column_sums sums; /* backward-weights: of parts */
+    size_t sums_at;       /* its bytes in the workspace */
     conv2d_local_params params;
     tile tile;
     size_t x_bytes, y_bytes; /* of a sample */
@@ -212,17 +215,21 @@ static dpt_status add_parts(const dpt_call *call, size_t n_parts, bool accumulat
 {
     const state *s = call->op->plan.state;
     const dpt_op_args *args = call->args;
-    const conv2d_local_sum_params params = {.part_size = s->params.part_size,
-                                            .n_parts = (u32)n_parts,
-                                            .n_weights = (u32)s->n_weights,
-                                            .n_biases = (u32)s->n_biases,
-                                            .accumulate = accumulate};
-    dpt_launch l = dpt_launch_begin(call->stream, s->sum);
-    dpt_launch_tensor(&l, args->out[0], DPT_F32);
-    dpt_launch_tensor(&l, args->out[1], DPT_F32);
-    dpt_launch_tensor(&l, args->workspace, DPT_F32);
-    dpt_launch_value(&l, &params, sizeof params);
-    return dpt_launch_items(&l, s->n_weights + s->n_biases);
+    dpt_column_sums_args sums = {
+        .rows = n_parts,
+        .columns = s->n_weights,
+        .x = args->workspace,
+        .row = s->params.part_size,
+        .y = args->out[0],
+        .accumulate = accumulate,
+        .workspace = dpt_at(args->workspace, s->sums_at),
+    };
+    DPT_TRY(dpt_column_sums_run(&s->sums, call->stream, &sums));
+    if (s->n_biases == 0) return DPT_OK;
+    sums.columns = s->n_biases;
+    sums.x = dpt_at(args->workspace, s->n_weights * sizeof(float));
+    sums.y = args->out[1];
+    return dpt_column_sums_run(&s->sums, call->stream, &sums);
 }
 
 static dpt_status run_weights(const dpt_call *call, const share *part)
@@ -338,8 +345,10 @@ static dpt_status plan_parts(dpt_op *op, state *s)
     n = smaller(n, MAX_PARTS_BYTES / part_bytes);
     s->n_parts = n > 0 ? n : 1;
     if (s->n_parts == 1) return DPT_OK;
-    op->plan.workspace_bytes = s->n_parts * part_bytes;
-    return dpt_kernel_of(op->device, "conv2d_local_sum.cl", "dpt_conv2d_local_sum", &s->sum);
+    s->sums_at = dpt_size_align(s->n_parts * part_bytes);
+    op->plan.workspace_bytes =
+        s->sums_at + dpt_column_sums_workspace(op->device, s->n_parts, s->n_weights);
+    return dpt_column_sums_prepare(op->device, DPT_F32, &s->sums);
 }
 
 static dpt_status prepare(dpt_op *op, const void *parameters)

@@ -25,11 +25,4 @@ typedef struct conv2d_local_params {
     u32 unused;
 } conv2d_local_params;
 
-typedef struct conv2d_local_sum_params {
-    u64 part_size;
-    u32 n_parts;
-    u32 n_weights, n_biases;
-    u32 accumulate;
-} conv2d_local_sum_params;
-
 #endif

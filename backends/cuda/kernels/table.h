@@ -15,7 +15,6 @@ struct dpt_kernel {
     X(adamw)                                                                                       \
     X(check_finite)                                                                                \
     X(clip_norm)                                                                                   \
-    X(conv2d_local_sum)                                                                            \
     X(convert)                                                                                     \
     X(fill)                                                                                        \
     X(peers)                                                                                       \
