@@ -4,6 +4,7 @@
    waits does so here, where it can be sent away, and abort finds nobody inside the library. */
 #include "collective.h"
 #include "library.h"
+#include "reach.h"
 
 #include <math.h>
 #include <nccl.h>
@@ -224,10 +225,17 @@ static dpt_status join_and_wait(communicator *c, const dpt_group *group)
     return status;
 }
 
+/* Where cards reach each other, ranks of one process write into each other's data; and NCCL up to
+   2.22 faults there, as it does not open what a pool has allocated. */
+static dpt_status open_memory(const dpt_group *group)
+{
+    const dpt_status status = dpt_cuda_reach_open(group);
+    return status == DPT_E_UNSUPPORTED ? DPT_OK : status;
+}
+
 static dpt_status create(const dpt_group *group, dpt_communicator **out)
 {
     dpt_device *first = group->devices[0];
-    int before = 0;
     DPT_TRY(check(group));
     communicator *c = calloc(1, sizeof *c + group->n_devices * sizeof *c->members);
     if (!c) return DPT_FAIL(&first->error, DPT_E_NO_MEMORY, "no memory for a communicator");
@@ -236,9 +244,10 @@ static dpt_status create(const dpt_group *group, dpt_communicator **out)
         c->members[i].device = group->devices[i];
         pthread_mutex_init(&c->members[i].mutex, NULL);
     }
-    const bool restore = cudaGetDevice(&before) == cudaSuccess;
-    const dpt_status status = join_and_wait(c, group);
-    if (restore) (void)cudaSetDevice(before);
+    const int before = dpt_cuda_chosen(group->devices, c->n);
+    dpt_status status = open_memory(group);
+    if (status == DPT_OK) status = join_and_wait(c, group);
+    dpt_cuda_go_back(before);
     if (status != DPT_OK) {
         abort_all(&c->base);
         destroy(&c->base);

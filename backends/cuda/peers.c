@@ -10,6 +10,7 @@
    ranks, and writes it everywhere. */
 #include "kernels/peers.h"
 #include "collective.h"
+#include "reach.h"
 #include "size.h"
 
 #include <cuda.h>
@@ -89,39 +90,21 @@ static dpt_status wait_for(dpt_stream *stream, const u32 *word, u32 value)
 
 /* ---- Communicators --------------------------------------------------------------------------- */
 
-typedef struct member {
-    dpt_device *device;
-    atomic_uint n_calls; /* by its own driver */
-} member;
-
 typedef struct communicator {
     dpt_communicator base;
     size_t n;
-    peers_table *table; /* pinned */
+    dpt_device *devices[PEERS_MOST_RANKS];
+    atomic_uint n_calls[PEERS_MOST_RANKS]; /* by their own drivers */
+    peers_table *table;                    /* pinned */
     dpt_kernel *sum, *copy;
     atomic_bool aborted, closing;
     bool released; /* a thread keeps the words so that nobody waits */
     pthread_t releaser;
-    member members[];
 } communicator;
 
 static communicator *of(dpt_communicator *base)
 {
     return (communicator *)base;
-}
-
-static int ordinal_of(const dpt_device *device)
-{
-    return dpt_cuda_device_of(device)->ordinal;
-}
-
-static dpt_status check_pair(dpt_device *first, int from, int to)
-{
-    int can = 0;
-    DPT_CUDA_TRY(first, cudaDeviceCanAccessPeer(&can, from, to));
-    if (can) return DPT_OK;
-    return DPT_FAIL(&first->error, DPT_E_UNSUPPORTED, "cuda:%d cannot reach cuda:%d's memory", from,
-                    to);
 }
 
 static dpt_status check(const dpt_group *group)
@@ -134,54 +117,13 @@ static dpt_status check(const dpt_group *group)
     if (!have_words())
         return DPT_FAIL(&first->error, DPT_E_UNSUPPORTED,
                         "the driver's streams do not wait for words in memory");
-    for (size_t i = 0; i < group->n_devices; i++) {
-        const int own = ordinal_of(group->devices[i]);
-        for (size_t k = 0; k < group->n_devices; k++) {
-            const int other = ordinal_of(group->devices[k]);
-            if (k != i) DPT_TRY(check_pair(first, own, other));
-        }
-    }
-    return DPT_OK;
-}
-
-/* That card `own` reaches what `other` has allocated, and will. */
-static dpt_status open_memory(dpt_device *other, int own)
-{
-    const dpt_cuda_device *cuda = dpt_cuda_device_of(other);
-    const struct cudaMemAccessDesc access = {
-        .location = {.type = cudaMemLocationTypeDevice, .id = own},
-        .flags = cudaMemAccessFlagsProtReadWrite,
-    };
-    if (cuda->ordinal == own) return DPT_OK;
-    if (cuda->pool) {
-        DPT_CUDA_TRY(other, cudaMemPoolSetAccess(cuda->pool, &access, 1));
-        return DPT_OK;
-    }
-    DPT_CUDA_TRY(other, cudaSetDevice(own));
-    const cudaError_t code = cudaDeviceEnablePeerAccess(cuda->ordinal, 0);
-    if (code == cudaErrorPeerAccessAlreadyEnabled)
-        (void)cudaGetLastError();
-    else if (code != cudaSuccess)
-        return DPT_CUDA_FAIL(&other->error, code, "cudaDeviceEnablePeerAccess");
-    return DPT_OK;
-}
-
-static dpt_status open_all(const dpt_group *group)
-{
-    dpt_device *first = group->devices[0];
-    for (size_t i = 0; i < group->n_devices; i++)
-        for (size_t k = 0; k < group->n_devices; k++) {
-            const dpt_status status = open_memory(group->devices[k], ordinal_of(group->devices[i]));
-            if (status != DPT_OK) first->error = group->devices[k]->error;
-            DPT_TRY(status);
-        }
-    return DPT_OK;
+    return dpt_cuda_reach_check(group);
 }
 
 /* Loads the kernels on a member's card, before anybody waits for it to launch them. */
 static dpt_status load_kernels(communicator *c, dpt_device *device)
 {
-    DPT_CUDA_TRY(device, cudaSetDevice(ordinal_of(device)));
+    DPT_CUDA_TRY(device, cudaSetDevice(dpt_cuda_device_of(device)->ordinal));
     DPT_TRY(dpt_kernel_of(device, "peers.cu", "dpt_peers_sum", &c->sum));
     return dpt_kernel_of(device, "peers.cu", "dpt_peers_copy", &c->copy);
 }
@@ -195,21 +137,20 @@ static dpt_status fill_in(communicator *c, const dpt_group *group)
     c->table = table;
     *c->table = (peers_table){.aborted = 0};
     for (size_t i = 0; i < c->n; i++) {
-        const dpt_status status = load_kernels(c, c->members[i].device);
-        if (status != DPT_OK) first->error = c->members[i].device->error;
+        const dpt_status status = load_kernels(c, c->devices[i]);
+        if (status != DPT_OK) first->error = c->devices[i]->error;
         DPT_TRY(status);
     }
-    return open_all(group);
+    return dpt_cuda_reach_open(group);
 }
 
 /* Whoever calls need not have chosen a card, and must not be given another one's context. */
 static void free_table(const communicator *c)
 {
-    int before = 0;
-    const bool restore = cudaGetDevice(&before) == cudaSuccess;
-    if (cudaSetDevice(ordinal_of(c->members[0].device)) != cudaSuccess) (void)cudaGetLastError();
+    const int before = dpt_cuda_chosen(c->devices, c->n);
+    dpt_cuda_go_back(dpt_cuda_device_of(c->devices[0])->ordinal);
     if (cudaFreeHost(c->table) != cudaSuccess) (void)cudaGetLastError();
-    if (restore && cudaSetDevice(before) != cudaSuccess) (void)cudaGetLastError();
+    dpt_cuda_go_back(before);
 }
 
 static void destroy(dpt_communicator *base)
@@ -226,15 +167,14 @@ static dpt_status create(const dpt_group *group, dpt_communicator **out)
 {
     dpt_device *first = group->devices[0];
     DPT_TRY(check(group));
-    communicator *c = calloc(1, sizeof *c + group->n_devices * sizeof *c->members);
+    communicator *c = calloc(1, sizeof *c);
     if (!c) return DPT_FAIL(&first->error, DPT_E_NO_MEMORY, "no memory for a communicator");
-    int before = 0;
-    const bool restore = cudaGetDevice(&before) == cudaSuccess;
     c->n = group->n_devices;
     for (size_t i = 0; i < c->n; i++)
-        c->members[i].device = group->devices[i];
+        c->devices[i] = group->devices[i];
+    const int before = dpt_cuda_chosen(c->devices, c->n);
     const dpt_status status = fill_in(c, group);
-    if (restore && cudaSetDevice(before) != cudaSuccess) (void)cudaGetLastError();
+    dpt_cuda_go_back(before);
     if (status != DPT_OK) {
         destroy(&c->base);
         return status;
@@ -255,7 +195,7 @@ static void let_go(communicator *c)
 {
     static const u32 far = 1u << 30;
     for (size_t i = 0; i < c->n; i++) {
-        const u32 value = atomic_load(&c->members[i].n_calls) + far;
+        const u32 value = atomic_load(&c->n_calls[i]) + far;
         set_word(&c->table->ready[i], value);
         set_word(&c->table->done[i], value);
     }
@@ -313,11 +253,11 @@ static dpt_status launch(const communicator *c, dpt_kernel *kernel, dpt_stream *
 static dpt_status take_part(communicator *c, dpt_stream *stream, dpt_location data,
                             dpt_kernel *kernel, const peers_params *p)
 {
-    member *m = &c->members[p->rank];
     const uint64_t address = (uintptr_t)dpt_cuda_pointer(data);
     if (atomic_load(&c->aborted))
-        return DPT_FAIL(&m->device->error, DPT_E_CANCELLED, "the communicator was aborted");
-    const u32 call = atomic_fetch_add(&m->n_calls, 1) + 1;
+        return DPT_FAIL(&c->devices[p->rank]->error, DPT_E_CANCELLED,
+                        "the communicator was aborted");
+    const u32 call = atomic_fetch_add(&c->n_calls[p->rank], 1) + 1;
     DPT_TRY(write_to(stream, &c->table->data[p->rank][0], (u32)address));
     DPT_TRY(write_to(stream, &c->table->data[p->rank][1], (u32)(address >> 32)));
     DPT_TRY(meet(c, p->rank, stream, c->table->ready, call));

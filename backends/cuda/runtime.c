@@ -29,6 +29,8 @@ static const code_row codes[] = {
     {cudaErrorNoKernelImageForDevice, DPT_E_UNSUPPORTED, other_build},
     {cudaErrorInvalidDeviceFunction, DPT_E_UNSUPPORTED, other_build},
     {cudaErrorUnsupportedPtxVersion, DPT_E_UNSUPPORTED, "update the driver"},
+    {cudaErrorPeerAccessUnsupported, DPT_E_UNSUPPORTED, NULL},
+    {cudaErrorTooManyPeers, DPT_E_UNSUPPORTED, NULL},
     {cudaErrorStreamCaptureUnsupported, DPT_E_UNSUPPORTED, captured},
     {cudaErrorStreamCaptureInvalidated, DPT_E_UNSUPPORTED, captured},
     {cudaErrorStreamCaptureMerge, DPT_E_UNSUPPORTED, captured},

@@ -5,7 +5,9 @@
 
    Without a stream the last rank's call does the work.  In a stream of emulated cards (emulator/)
    each rank's part waits for the others' when its turn comes, as NCCL's kernels do, until the
-   communicator is aborted; under capture it is a node of the graph. */
+   communicator is aborted; under capture it is a node of the graph.  Cards that reach each other
+   write into each other's data, as NCCL's do up to 2.22, and it is the caller who has opened these.
+ */
 #include "nccl_stand_in.h"
 
 #include "emulator/control.h"
@@ -23,6 +25,7 @@ enum { MOST_RANKS = 8, MOST_CALLS = 512, MOST_GANGS = 64 };
 /* A collective that not all ranks have come to yet. */
 typedef struct round {
     float *data[MOST_RANKS];
+    cudaStream_t streams[MOST_RANKS];
     size_t count;
     int arrived, root; /* root < 0: a sum */
 } round;
@@ -187,6 +190,7 @@ typedef struct part {
     int rank, root;
     float *data;
     size_t count;
+    cudaStream_t stream;
 } part;
 
 /* Whether it is the same collective that others have come to; the last to come does it. */
@@ -194,10 +198,18 @@ static bool arrive(round *r, const part *p)
 {
     if (r->arrived > 0 && (r->count != p->count || r->root != p->root)) return false;
     r->data[p->rank] = p->data;
+    r->streams[p->rank] = p->stream;
     r->count = p->count;
     r->root = p->root;
     r->arrived++;
     return true;
+}
+
+static void use_peers(const round *r, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n; k++)
+            if (i != k) emulated_use_peer(r->streams[i], r->data[k], r->count * sizeof(float));
 }
 
 /* When it is its stream's turn. */
@@ -213,6 +225,7 @@ static void meet(void *argument)
             abort();
         }
         if (g->under_way.arrived == g->n) {
+            use_peers(&g->under_way, g->n);
             finish_round(&g->under_way, g->n);
             g->n_done++;
             pthread_cond_broadcast(&all->changed);
@@ -259,6 +272,7 @@ static ncclResult_t enqueue(ncclComm_t comm, const void *from, part what, cudaSt
     char call[40];
     what.gang = comm->gang;
     what.rank = comm->rank;
+    what.stream = stream;
     pthread_mutex_lock(&all->lock);
     snprintf(call, sizeof call, "%s:%zu", name, what.count);
     record(comm->rank, call);

@@ -1,5 +1,6 @@
 /* Collectives of the CUDA backend (backends/cuda/collective.c) without a card: NCCL is the stand-in
-   of nccl_stand_in.c, found first by the loader, and choosing a card is a function of this file. */
+   of nccl_stand_in.c, found first by the loader, and what is asked of the runtime are functions of
+   this file. */
 #include "harness.h"
 
 #include "collective.h"
@@ -15,15 +16,24 @@
 #include <time.h>
 #include <unistd.h>
 
-/* collective.c is compiled with these in place of the runtime's. */
+/* nccl.c and reach.c are compiled with these in place of the runtime's. */
 cudaError_t test_set_device(int ordinal);
 cudaError_t test_get_device(int *ordinal);
+cudaError_t test_can_access_peer(int *can, int from, int to);
+cudaError_t test_set_access(cudaMemPool_t pool, const struct cudaMemAccessDesc *list, size_t n);
 
-static int current = 5;
+enum { N = 3, COUNT = 1000 };
+
+static int current, n_chosen;
+static bool apart;          /* cards 0 and 1 */
+static cudaError_t refused; /* what opening memory comes to */
+static bool opened[N][N];   /* whose memory to whom */
+static char pools[N];
 
 cudaError_t test_set_device(int ordinal)
 {
     current = ordinal;
+    n_chosen++;
     return cudaSuccess;
 }
 
@@ -33,7 +43,19 @@ cudaError_t test_get_device(int *ordinal)
     return cudaSuccess;
 }
 
-enum { N = 3, COUNT = 1000 };
+cudaError_t test_can_access_peer(int *can, int from, int to)
+{
+    *can = !apart || from + to != 1;
+    return cudaSuccess;
+}
+
+cudaError_t test_set_access(cudaMemPool_t pool, const struct cudaMemAccessDesc *list, size_t n)
+{
+    if (refused == cudaSuccess && n == 1)
+        opened[(char *)pool - pools][list->location.id] =
+            list->flags == cudaMemAccessFlagsProtReadWrite;
+    return refused;
+}
 
 static nccl_stand_in *nccl;
 static dpt_cuda_device cards[N];
@@ -50,8 +72,13 @@ static bool begin(test *t)
     nccl->polls = 3;
     nccl->refuse = 0;
     nccl->fail_rank = -1;
+    current = 1;
+    n_chosen = 0;
+    apart = false;
+    refused = cudaSuccess;
+    memset(opened, 0, sizeof opened);
     for (int i = 0; i < N; i++) {
-        cards[i] = (dpt_cuda_device){.ordinal = i};
+        cards[i] = (dpt_cuda_device){.ordinal = i, .pool = (cudaMemPool_t)(void *)&pools[i]};
         memset(&devices[i], 0, sizeof devices[i]);
         devices[i].state = &cards[i];
         list[i] = &devices[i];
@@ -164,7 +191,7 @@ static void calls_in_order(test *t)
     if (!begin(t)) return;
     begin_step();
     REQUIRE_OK(create(N, N, &communicator));
-    CHECK(current == 5);
+    CHECK(current == 1);
     together(communicator, step);
     ops->destroy(communicator);
     check_step(t);
@@ -262,6 +289,25 @@ static void one_rank(test *t)
     ops->destroy(NULL);
 }
 
+/* NCCL may write from card to card, as soon as ranks have joined. */
+static void memory_is_opened(test *t)
+{
+    static const cudaError_t refusals[] = {cudaSuccess, cudaErrorTooManyPeers};
+    if (!begin(t)) return;
+    for (int way = 0; way < 3; way++) {
+        dpt_communicator *communicator = NULL;
+        nccl->forget();
+        memset(opened, 0, sizeof opened);
+        apart = way == 1;
+        refused = refusals[way / 2];
+        REQUIRE_OK(create(N, N, &communicator));
+        for (int i = 0; i < N; i++)
+            for (int k = 0; k < N; k++)
+                CHECK(opened[i][k] == (i != k && way < 2 && !(apart && i + k == 1)));
+        ops->destroy(communicator);
+    }
+}
+
 /* ---- What goes wrong ------------------------------------------------------------------------- */
 
 static void joining_is_refused(test *t)
@@ -271,8 +317,29 @@ static void joining_is_refused(test *t)
     nccl->refuse = ncclSystemError;
     CHECK_STATUS(create(N, N, &communicator), DPT_E_DEVICE);
     CHECK_CONTAINS(devices[0].error.message, "ncclCommInitRankConfig");
-    CHECK(current == 5);
+    CHECK(current == 1);
     CHECK_SIZE(nccl->n_open(), 0);
+}
+
+/* A thread without a card of the group's is not given another. */
+static void a_thread_without_a_card(test *t)
+{
+    dpt_communicator *communicator = NULL;
+    if (!begin(t)) return;
+    current = 5;
+    REQUIRE_OK(create(N, N, &communicator));
+    CHECK(n_chosen == N && current == N - 1);
+    ops->destroy(communicator);
+}
+
+static void a_card_is_lost(test *t)
+{
+    dpt_communicator *communicator = NULL;
+    if (!begin(t)) return;
+    refused = cudaErrorIllegalAddress;
+    CHECK_STATUS(create(N, N, &communicator), DPT_E_DEVICE_LOST);
+    CHECK_CONTAINS(devices[0].error.message, "cudaMemPoolSetAccess");
+    CHECK_TEXT(nccl->calls(0), "");
 }
 
 /* Other processes' ranks never come. */
@@ -340,7 +407,10 @@ int main(int argc, char **argv)
         {"another process ends", another_process_ends},
         {"no elements, no call", no_elements_no_call},
         {"one rank", one_rank},
+        {"memory is opened", memory_is_opened},
         {"joining is refused", joining_is_refused},
+        {"a thread without a card", a_thread_without_a_card},
+        {"a card is lost", a_card_is_lost},
         {"the others do not come", the_others_do_not_come},
         {"a rank fails", a_rank_fails},
         {"abort frees who waits", abort_frees_who_waits},

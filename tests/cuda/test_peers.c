@@ -1,6 +1,8 @@
-/* Collectives without NCCL (backends/cuda/peers.c) on three emulated cards. */
+/* Collectives without NCCL (backends/cuda/peers.c) on three emulated cards of four, the first of
+   which is for others. */
 #include "harness.h"
 
+#include "cuda/emulator/control.h"
 #include "device/device.h"
 
 #include <stdlib.h>
@@ -190,7 +192,7 @@ static void check_call(test *t, world *w, uint64_t seed)
 
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
-static const char devices[] = "cuda:0,cuda:1,cuda:2";
+static const char devices[] = "cuda:1,cuda:2,cuda:3";
 
 static void sums(test *t)
 {
@@ -249,7 +251,7 @@ static void run_enqueue(dpti_device *device, void *argument)
 }
 
 /* One rank makes fewer calls than the others, who wait in their streams until it is aborted; then
-   they end, and later calls say so. */
+   they end, and later calls say so.  Whoever destroys it then has no card, and gets none. */
 static void aborted(test *t)
 {
     static const struct timespec nap = {.tv_nsec = 50000000};
@@ -275,6 +277,9 @@ static void aborted(test *t)
         on_all(&w, run_part);
         for (size_t i = 0; i < N; i++)
             CHECK_STATUS(w.ranks[i].status, DPT_E_CANCELLED);
+        dpti_communicator_destroy(w.set->devices[0], w.communicator);
+        w.communicator = NULL;
+        CHECK(!emulated_has_context(0));
     }
     end(&w);
 }
@@ -291,7 +296,7 @@ static void one_card_twice(test *t)
 {
     world w = {.context = NULL};
     REQUIRE_OK(dpt_context_create(&w.context));
-    if (CHECK_OK(dpt_devices_open(w.context, "cuda:0,cuda:1,cuda:0", &w.set))) {
+    if (CHECK_OK(dpt_devices_open(w.context, "cuda:1,cuda:2,cuda:1", &w.set))) {
         dpti_driver_call(w.set->devices[0], run_check, &w);
         CHECK_STATUS(w.ranks[0].status, DPT_E_UNSUPPORTED);
     }

@@ -229,7 +229,7 @@ static void in_child(void)
 static void begin(void)
 {
     const char *order = getenv("CUDA_EMULATED_ORDER"), *loads = getenv("CUDA_EMULATED_LOADS");
-    const char *reports = getenv("CUDA_EMULATED_REPORT");
+    const char *reports = getenv("CUDA_EMULATED_REPORT"), *apart = getenv("CUDA_EMULATED_APART");
     emu.begun = true;
     (void)pthread_atfork(NULL, NULL, in_child);
     emu.n_cards = (int)number("CUDA_EMULATED_CARDS", 2, EMU_MOST_CARDS);
@@ -238,6 +238,7 @@ static void begin(void)
     for (int i = 0; i < emu.n_cards; i++)
         emu.cards[i].n_bytes = number("CUDA_EMULATED_MEMORY", 512, 1 << 20) << 20;
     emu.delays = (unsigned)number("CUDA_EMULATED_DELAYS", 0, 1 << 30);
+    emu.apart = apart && *apart;
     emu.reverse = order && strcmp(order, "reverse") == 0;
     emu.loads_wait = loads && strcmp(loads, "wait") == 0;
     if (plant.function[0] == '\0') read_plant(getenv("CUDA_EMULATED_FAIL"));
@@ -304,6 +305,7 @@ static const code_row codes[] = {
     ROW(cudaErrorIllegalAddress, "an illegal address was accessed"),
     ROW(cudaErrorLaunchOutOfResources, "too many resources for a launch"),
     ROW(cudaErrorPeerAccessAlreadyEnabled, "peer access is enabled already"),
+    ROW(cudaErrorTooManyPeers, "peer resources exhausted"),
     ROW(cudaErrorPeerAccessUnsupported, "no peer access between these"),
     ROW(cudaErrorLaunchFailure, "a launch failed"),
     ROW(cudaErrorNotSupported, "not supported"),

@@ -60,7 +60,18 @@ cudaError_t cudaSetDevice(int card)
     EMU_ENTER(card >= 0 && card < EMU_MOST_CARDS ? card : -1);
     if (!exists(card)) return emu_leave(cudaErrorInvalidDevice);
     current = card;
+    emu_lock();
+    emu.cards[card].has_context = true;
+    emu_unlock();
     return cudaSuccess;
+}
+
+bool emulated_has_context(int card)
+{
+    emu_lock();
+    const bool has = emu.cards[card].has_context;
+    emu_unlock();
+    return has;
 }
 
 cudaError_t cudaGetDevice(int *card)
@@ -80,7 +91,7 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int card, int peer)
 {
     EMU_ENTER(-1);
     if (!exists(card) || !exists(peer)) return emu_leave(cudaErrorInvalidDevice);
-    *can = card != peer;
+    *can = card != peer && !emu.apart;
     return cudaSuccess;
 }
 
@@ -89,6 +100,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
     EMU_ENTER(current);
     if (!exists(peer) || peer == current) return emu_leave(cudaErrorInvalidDevice);
     if (flags != 0) return emu_leave(cudaErrorInvalidValue);
+    if (emu.apart) return emu_leave(cudaErrorPeerAccessUnsupported);
     emu_lock();
     const bool before = emu.cards[current].reaches[peer];
     emu.cards[current].reaches[peer] = true;

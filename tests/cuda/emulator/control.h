@@ -29,9 +29,16 @@ void emulated_end_wait(void);
 /* Loads one on the current card before it is enqueued there first. */
 void emulated_load(void (*function)(void *));
 
+/* Whether a thread has chosen the card so far, which makes a context there. */
+bool emulated_has_context(int card);
+
 /* Enqueues a function of the host's with a copy of n_bytes at `argument`, as a library enqueues its
    kernels: under capture it becomes a node, which keeps the copy. */
 cudaError_t emulated_enqueue(cudaStream_t stream, void (*function)(void *), const void *argument,
                              size_t n_bytes);
+
+/* What such a function does that uses memory of another card where the two reach each other; one
+   that was not opened to the stream's card is the loss of that. */
+void emulated_use_peer(cudaStream_t stream, const void *at, size_t n_bytes);
 
 #endif

@@ -28,6 +28,17 @@ static bool reaches(int card, const void *at, size_t n_bytes)
     return pool ? pool->reaches[card] : emu.cards[card].reaches[owner];
 }
 
+/* Of what no pool has allocated, whoever connects the cards sees to it himself. */
+void emulated_use_peer(cudaStream_t stream, const void *at, size_t n_bytes)
+{
+    cudaMemPool_t pool = NULL;
+    emu_lock();
+    (void)emu_owner(at, n_bytes, &pool);
+    const bool faults = pool && !emu.apart && !pool->reaches[stream->card];
+    emu_unlock();
+    if (faults) emu_lose(stream->card, cudaErrorIllegalAddress);
+}
+
 static bool is_card(int owner)
 {
     return owner >= 0 && owner < EMU_MOST_CARDS;

@@ -8,6 +8,7 @@
 
    The environment, read once:
      CUDA_EMULATED_CARDS   how many (default: 2)
+     CUDA_EMULATED_APART   not empty: no card reaches another's memory
      CUDA_EMULATED_MEMORY  MiB of each card (default: 512)
      CUDA_EMULATED_DELAYS  a seed: streams dawdle at random
      CUDA_EMULATED_ORDER   "reverse": a block's threads run from the last to the first
@@ -50,6 +51,7 @@ typedef struct emu_card {
     unsigned life;          /* a test revives cards; streams of an earlier life do nothing more */
     pthread_cond_t idle;
     bool reaches[EMU_MOST_CARDS];
+    bool has_context;
 } emu_card;
 
 typedef struct emu_state {
@@ -57,7 +59,7 @@ typedef struct emu_state {
     bool begun, is_child; /* of a process that had begun: it uses nothing */
     int n_cards;
     emu_card cards[EMU_MOST_CARDS];
-    bool reverse;
+    bool apart, reverse;
     unsigned delays; /* 0: none */
     size_t n_strict; /* captures that are not relaxed */
     bool loads_wait;

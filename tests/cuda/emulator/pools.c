@@ -123,7 +123,7 @@ cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessD
     for (size_t i = 0; good && i < n; i++) {
         const int card = list[i].location.id;
         good = list[i].location.type == cudaMemLocationTypeDevice && card >= 0 &&
-               card < emu.n_cards && (card != pool->card || list[i].flags != 0);
+               card < emu.n_cards && (card != pool->card ? !emu.apart : list[i].flags != 0);
         if (good) pool->reaches[card] = list[i].flags == cudaMemAccessFlagsProtReadWrite;
     }
     emu_unlock();
