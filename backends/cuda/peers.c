@@ -201,7 +201,9 @@ static void let_go(communicator *c)
     }
 }
 
-/* Again and again: a stream that goes on writes its own word, which is less. */
+/* Again and again: a stream that goes on writes its own word, which is less.  Also at the very
+   last, since freeing the words may wait for streams that were let go during a nap and have
+   written. */
 static void *release(void *argument)
 {
     static const struct timespec nap = {.tv_nsec = 1000000};
@@ -210,6 +212,7 @@ static void *release(void *argument)
         let_go(c);
         (void)nanosleep(&nap, NULL);
     }
+    let_go(c);
     return NULL;
 }
 
