@@ -21,10 +21,12 @@ cudaError_t test_set_device(int ordinal);
 cudaError_t test_get_device(int *ordinal);
 cudaError_t test_can_access_peer(int *can, int from, int to);
 cudaError_t test_set_access(cudaMemPool_t pool, const struct cudaMemAccessDesc *list, size_t n);
+int test_nanosleep(const struct timespec *asked, struct timespec *left);
 
 enum { N = 3, COUNT = 1000 };
 
 static int current, n_chosen;
+static _Thread_local int n_naps;
 static bool apart;          /* cards 0 and 1 */
 static cudaError_t refused; /* what opening memory comes to */
 static bool opened[N][N];   /* whose memory to whom */
@@ -55,6 +57,12 @@ cudaError_t test_set_access(cudaMemPool_t pool, const struct cudaMemAccessDesc *
         opened[(char *)pool - pools][list->location.id] =
             list->flags == cudaMemAccessFlagsProtReadWrite;
     return refused;
+}
+
+int test_nanosleep(const struct timespec *asked, struct timespec *left)
+{
+    n_naps++;
+    return nanosleep(asked, left);
 }
 
 static nccl_stand_in *nccl;
@@ -289,6 +297,25 @@ static void one_rank(test *t)
     ops->destroy(NULL);
 }
 
+/* What is done soon is not slept for, which takes longer.  (The machine may be busy at times.) */
+static void no_nap_for_a_call(test *t)
+{
+    enum { TRIES = 100 };
+    dpt_communicator *communicator = NULL;
+    int n_awake = 0;
+    if (!begin(t)) return;
+    REQUIRE_OK(create(1, 1, &communicator));
+    part *p = &parts[0];
+    *p = (part){.communicator = communicator};
+    for (int i = 0; i < TRIES; i++) {
+        n_naps = 0;
+        CHECK_OK(reduce(p, 2));
+        n_awake += n_naps == 0;
+    }
+    CHECK(n_awake > 0);
+    ops->destroy(communicator);
+}
+
 /* NCCL may write from card to card, as soon as ranks have joined. */
 static void memory_is_opened(test *t)
 {
@@ -407,6 +434,7 @@ int main(int argc, char **argv)
         {"another process ends", another_process_ends},
         {"no elements, no call", no_elements_no_call},
         {"one rank", one_rank},
+        {"no nap for a call", no_nap_for_a_call},
         {"memory is opened", memory_is_opened},
         {"joining is refused", joining_is_refused},
         {"a thread without a card", a_thread_without_a_card},
