@@ -26,8 +26,9 @@ typedef struct op_case {
     bool accumulate;
     halt_case halt;
     bool integers; /* small-integer inputs: exact methods must match to the bit */
-    bool arena;    /* all tensors in one buffer, else each in its own */
-    int in_place;  /* the input whose place the first output takes; -1: none */
+    bool nan;     /* one element of the first input is none; what it goes into is all that counts */
+    bool arena;   /* all tensors in one buffer, else each in its own */
+    int in_place; /* the input whose place the first output takes; -1: none */
     uint64_t seed;
 } op_case;
 
@@ -36,6 +37,8 @@ void conformance_check(test *t, const op_case *c);
 /* All calls of one description in the device's type of activations: numbers of samples, with and
    without accumulating, integers and not, in place where the table allows it (vary.c). */
 void conformance_vary(test *t, const dpt_op_desc *desc, uint64_t seed);
+/* A few calls with a NaN, which must not get lost: a run that diverges must show (vary.c). */
+void conformance_nan(test *t, const dpt_op_desc *desc);
 /* "CONV2D_FORWARD 5x4x3 ..., n 3 of 8": one line that tells a failing case. */
 void conformance_describe(const op_case *c, char *out, size_t n_bytes);
 

@@ -147,9 +147,26 @@ static void check_convs(test *t, dpt_op_kind kind)
     }
 }
 
+static void check_nan_in_convs(test *t)
+{
+    static const conv_shape shapes[] = {
+        {6, 5, 3, 5, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+        {7, 7, 16, 32, 1, 1, 1, 1, 0, 0, 1, 1, 1},
+        {12, 12, 16, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+        {10, 10, 6, 16, 5, 5, 1, 1, 2, 2, 1, 1, 1},
+    };
+    for (size_t i = 0; i < 2 * N_ELEMENTS(shapes) && !conformance_enough(t); i++) {
+        dpt_op_desc desc = {.kind = DPT_OP_CONV2D_FORWARD, .u.conv2d = conv_desc(&shapes[i / 2])};
+        desc.u.conv2d.has_bias = i % 2 == 0;
+        desc.u.conv2d.activation = DPT_ACT_RELU;
+        conformance_nan(t, &desc);
+    }
+}
+
 static void conv2d_forward(test *t)
 {
     check_convs(t, DPT_OP_CONV2D_FORWARD);
+    check_nan_in_convs(t);
 }
 
 static void conv2d_backward_data(test *t)
@@ -187,9 +204,21 @@ static void check_linears(test *t, dpt_op_kind kind)
     }
 }
 
+static void check_nan_in_linears(test *t)
+{
+    static const size_t shapes[][2] = {{1, 1}, {84, 10}, {17, 3}, {64, 64}, {400, 120}};
+    for (size_t i = 0; i < 2 * N_ELEMENTS(shapes) && !conformance_enough(t); i++)
+        conformance_nan(t, &(const dpt_op_desc){.kind = DPT_OP_LINEAR_FORWARD,
+                                                .u.linear = {.in = shapes[i / 2][0],
+                                                             .out = shapes[i / 2][1],
+                                                             .has_bias = i % 2 == 0,
+                                                             .activation = DPT_ACT_RELU}});
+}
+
 static void linear_forward(test *t)
 {
     check_linears(t, DPT_OP_LINEAR_FORWARD);
+    check_nan_in_linears(t);
 }
 
 static void linear_backward_data(test *t)
@@ -424,6 +453,14 @@ static void batch_norm_freeze(test *t)
 static void batch_norm_forward(test *t)
 {
     check_batch_norm(t, DPT_OP_BATCH_NORM_FORWARD);
+    for (size_t i = 0; i < 2 && !conformance_enough(t); i++)
+        conformance_nan(t, &(const dpt_op_desc){.kind = DPT_OP_BATCH_NORM_FORWARD,
+                                                .u.batch_norm = {.area = 9,
+                                                                 .channels = 20,
+                                                                 .n_parts = 1,
+                                                                 .epsilon = 1e-5f,
+                                                                 .has_residual = i == 1,
+                                                                 .activation = DPT_ACT_RELU}});
 }
 
 static void batch_norm_backward_partial(test *t)
@@ -485,6 +522,8 @@ static void check_activations(test *t, dpt_op_kind kind)
 static void activation_forward(test *t)
 {
     check_activations(t, DPT_OP_ACTIVATION_FORWARD);
+    conformance_nan(t, &(const dpt_op_desc){.kind = DPT_OP_ACTIVATION_FORWARD,
+                                            .u.activation = {.kind = DPT_ACT_RELU, .count = 100}});
 }
 
 static void activation_backward(test *t)

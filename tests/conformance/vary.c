@@ -139,6 +139,21 @@ void conformance_vary(test *t, const dpt_op_desc *desc, uint64_t seed)
     if (typed.type != DPT_F32 && has_both_types(desc->kind)) vary_samples(t, desc, seed);
 }
 
+void conformance_nan(test *t, const dpt_op_desc *desc)
+{
+    static const size_t sizes[] = {1, 3, 64};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !conformance_enough(t); i++) {
+        op_case c = {.desc = *desc,
+                     .n_samples = sizes[i],
+                     .max_samples = sizes[i] + i % 2,
+                     .nan = true,
+                     .in_place = -1,
+                     .seed = i};
+        c.desc.type = suite_of(t)->device->info.activations;
+        conformance_check(t, &c);
+    }
+}
+
 /* ---- In words -------------------------------------------------------------------------------- */
 
 static const char *const activation_words[] = {"", " relu", " tanh", " sigmoid", " gelu"};
@@ -255,9 +270,9 @@ void conformance_describe(const op_case *c, char *out, size_t n_bytes)
 {
     char desc[320];
     describe_desc(&c->desc, desc, sizeof desc);
-    snprintf(out, n_bytes, "%s%s %s, n %zu of %zu%s%s%s%s%s", dpti_op_name(c->desc.kind),
+    snprintf(out, n_bytes, "%s%s %s, n %zu of %zu%s%s%s%s%s%s", dpti_op_name(c->desc.kind),
              c->desc.type == DPT_BF16 ? " in bfloat16" : "", desc, c->n_samples, c->max_samples,
              c->accumulate ? ", accumulate" : "", halt_words[c->halt],
-             c->integers ? ", integers" : "", c->arena ? ", one buffer" : "",
-             c->in_place >= 0 ? ", in place" : "");
+             c->integers ? ", integers" : "", c->nan ? ", a NaN" : "",
+             c->arena ? ", one buffer" : "", c->in_place >= 0 ? ", in place" : "");
 }

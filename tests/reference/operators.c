@@ -15,7 +15,7 @@ double reference_activate(dpt_activation kind, double x)
 {
     switch (kind) {
     case DPT_ACT_NONE: return x;
-    case DPT_ACT_RELU: return x > 0.0 ? x : 0.0;
+    case DPT_ACT_RELU: return x < 0.0 ? 0.0 : x; /* keeps NaN */
     case DPT_ACT_TANH: return tanh(x);
     case DPT_ACT_SIGMOID: return 1.0 / (1.0 + exp(-x));
     case DPT_ACT_GELU: return x * normal_distribution(x);
