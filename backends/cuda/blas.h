@@ -19,7 +19,8 @@ size_t dpt_cuda_products_workspace(const dpt_device *device);
 DPT_CHECK_RESULT dpt_status dpt_cuda_products_create(dpt_device *device, dpt_cuda_products **out);
 void dpt_cuda_products_destroy(dpt_cuda_products *products); /* accepts NULL */
 
-/* Whether the library does all that follows a product: bias, and no activation or ReLU. */
+/* Whether the library does all that follows a product: bias, and no activation or ReLU, which may
+   lose NaN (relu.h). */
 bool dpt_cuda_product_is_whole(const dpt_product *product);
 /* Finds an algorithm, so that a product that cannot be done says so before it is wanted. */
 DPT_CHECK_RESULT dpt_status dpt_cuda_product_plan(dpt_cuda_products *products,

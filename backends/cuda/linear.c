@@ -3,13 +3,15 @@
 #include "blas.h"
 #include "convert.h"
 #include "nested.h"
+#include "relu.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct linear {
     dpt_cuda_products *products; /* cuBLASLt, and */
-    dpt_kernel *finish;          /* what follows, where it does not do that itself; */
+    bool is_whole;               /* it does itself what follows, or */
+    dpt_kernel *finish;          /* that does; */
     dpt_bias_gradient bias;      /* backward weights with a bias; or */
     dpt_op conv2d;               /* our own */
     /* Where activations are bfloat16: weights and bias rounded to it, and a product that something
@@ -45,15 +47,19 @@ static dpt_status multiply(const dpt_call *call, const dpt_product *p)
                                                     p->m * p->n * dpt_dtype_bytes(p->c_type));
 }
 
-/* What the library computes of *p: of bfloat16 only where activations are, and no rounded result
-   that something follows. */
+/* What the library computes of *p: of bfloat16 only where activations are, the product alone where
+   something follows that it does not do as we want, and no rounded result then. */
 static dpt_product given(const dpt_product *p, const linear *s, dpt_location workspace)
 {
     dpt_product product = *p;
     product.b_type = p->a_type;
     if (p->b_type != product.b_type) product.b = dpt_at(workspace, s->w_at);
     if (p->c_type == DPT_BF16 && p->has_bias) product.bias = dpt_at(workspace, s->bias_at);
-    if (p->c_type == DPT_BF16 && !dpt_cuda_product_is_whole(p)) {
+    if (s->is_whole) return product;
+    product.has_bias = false;
+    product.bias = (dpt_location){NULL, 0};
+    product.activation = product.mask_activation = DPT_ACT_NONE;
+    if (p->c_type == DPT_BF16) {
         product.c_type = DPT_F32;
         product.c = dpt_at(workspace, s->product_at);
         product.accumulate = false;
@@ -70,7 +76,7 @@ static dpt_status round_parameters(const dpt_call *call, const dpt_product *p)
     if (p->b_type == p->a_type) return DPT_OK;
     DPT_TRY(dpt_narrow_run(&s->convert, call->stream, p->b, dpt_at(workspace, s->w_at),
                            d->in * d->out));
-    if (!p->has_bias || !dpt_cuda_product_is_whole(p)) return DPT_OK;
+    if (!p->has_bias || !s->is_whole) return DPT_OK;
     return dpt_narrow_run(&s->convert, call->stream, p->bias, dpt_at(workspace, s->bias_at),
                           d->out);
 }
@@ -103,6 +109,14 @@ static void lay_out(dpt_op *op, const dpt_product *p, linear *s)
     op->plan.workspace_bytes = end;
 }
 
+/* Whether the library's product is what we want, a ReLU that keeps NaN among it. */
+static dpt_status find_whole(dpt_device *device, const dpt_product *p, bool *out)
+{
+    *out = dpt_cuda_product_is_whole(p);
+    return *out && p->activation == DPT_ACT_RELU ? dpt_cuda_relu_keeps_nan(device, p->c_type, out)
+                                                 : DPT_OK;
+}
+
 static dpt_status prepare_blas(dpt_op *op, const void *nothing)
 {
     (void)nothing;
@@ -112,11 +126,11 @@ static dpt_status prepare_blas(dpt_op *op, const void *nothing)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED, "there is no cuBLASLt here");
     linear *s = create_state(op);
     if (!s) return DPT_E_NO_MEMORY;
+    DPT_TRY(find_whole(op->device, &p, &s->is_whole));
     const dpt_product product = given(&p, s, (dpt_location){NULL, 0});
     DPT_TRY(dpt_cuda_products_create(op->device, &s->products));
     if (p.m > 0 && p.k > 0) DPT_TRY(dpt_cuda_product_plan(s->products, &product));
-    if (!dpt_cuda_product_is_whole(&p))
-        DPT_TRY(dpt_finish_prepare(op->device, p.c_type, DPT_F32, &s->finish));
+    if (!s->is_whole) DPT_TRY(dpt_finish_prepare(op->device, p.c_type, DPT_F32, &s->finish));
     if (p.b_type != p.a_type) DPT_TRY(dpt_convert_prepare(op->device, &s->convert));
     lay_out(op, &p, s);
     DPT_TRY(dpt_linear_bias_prepare(op, &s->bias));

@@ -199,8 +199,9 @@ static void multiply(const dpt_product *p, const double *a, const double *b, con
             double sum = p->accumulate ? c[i * p->ldc + j] : 0.0;
             for (size_t k = 0; k < p->k; k++)
                 sum += term(p, a, b, i, j, k);
-            if (bias) sum = reference_activate(p->activation, sum + bias[j]);
-            if (!bias && dpt_cuda_product_is_whole(p)) sum = reference_activate(p->activation, sum);
+            if (bias) sum += bias[j];
+            if (dpt_cuda_product_is_whole(p)) sum = reference_activate(p->activation, sum);
+            if (isnan(sum) && p->activation == DPT_ACT_RELU && is_there("loses-nan")) sum = 0.0;
             c[i * p->ldc + j] = sum;
         }
     }
