@@ -1,5 +1,6 @@
-/* Linear layers: products by cuBLASLt, and what follows them; where there is no cuBLASLt,
-   convolutions of images of one pixel with kernels of one tap. */
+/* Linear layers: products by cuBLASLt, and what follows them; where there is no cuBLASLt, or none
+   of its algorithms for a number of samples, convolutions of images of one pixel with kernels of
+   one tap. */
 #include "blas.h"
 #include "convert.h"
 #include "nested.h"
@@ -12,8 +13,8 @@ typedef struct linear {
     dpt_cuda_products *products; /* cuBLASLt, and */
     bool is_whole;               /* it does itself what follows, or */
     dpt_kernel *finish;          /* that does; */
-    dpt_bias_gradient bias;      /* backward weights with a bias; or */
-    dpt_op conv2d;               /* our own */
+    dpt_bias_gradient bias;      /* backward weights with a bias; and our own, or that alone, */
+    dpt_op conv2d;               /* which shares the beginning of the workspace */
     /* Where activations are bfloat16: weights and bias rounded to it, and a product that something
        follows, in the workspace behind the library's. */
     dpt_convert convert;
@@ -33,6 +34,90 @@ static linear *create_state(dpt_op *op)
     linear *s = dpt_op_state(op, sizeof *s);
     if (s) op->plan.destroy = destroy;
     return s;
+}
+
+/* ---- By our own kernels ---------------------------------------------------------------------- */
+
+/* A slice's columns of dy (n,out), as a matrix of their own in the workspace behind the
+   convolution's. */
+static dpt_status take_columns(const dpt_call *call, dpt_location to)
+{
+    const dpt_linear_desc *d = &call->op->desc.u.linear;
+    const size_t element = dpt_dtype_bytes(call->op->desc.type), width = d->rows * element;
+    const dpt_location from = dpt_at(call->args->in[0], d->first * element);
+    if (call->n_samples == 0) return DPT_OK;
+    DPT_CUDA_TRY(call->stream->device,
+                 cudaMemcpy2DAsync(dpt_cuda_pointer(to), width, dpt_cuda_pointer(from),
+                                   d->out * element, width, call->n_samples,
+                                   cudaMemcpyDeviceToDevice, call->stream->queue));
+    return DPT_OK;
+}
+
+static dpt_status run_own(const dpt_call *call)
+{
+    const linear *s = call->op->plan.state;
+    dpt_op_args args = *call->args;
+    dpt_call dense = *call;
+    if (call->op->desc.u.linear.rows == 0) return dpt_cuda_nested_run(&s->conv2d, call);
+    args.in[0] = dpt_at(args.workspace, dpt_size_align(s->conv2d.plan.workspace_bytes));
+    dense.args = &args;
+    DPT_TRY(take_columns(call, args.in[0]));
+    return dpt_cuda_nested_run(&s->conv2d, &dense);
+}
+
+static dpt_op_desc as_conv2d(const dpt_op_desc *desc)
+{
+    const dpt_linear_desc *d = &desc->u.linear;
+    return (dpt_op_desc){
+        .kind = desc->kind == DPT_OP_LINEAR_FORWARD         ? DPT_OP_CONV2D_FORWARD
+                : desc->kind == DPT_OP_LINEAR_BACKWARD_DATA ? DPT_OP_CONV2D_BACKWARD_DATA
+                                                            : DPT_OP_CONV2D_BACKWARD_WEIGHTS,
+        .type = desc->type,
+        .u.conv2d =
+            {
+                .in_h = 1,
+                .in_w = 1,
+                .in_channels = d->in,
+                .out_h = 1,
+                .out_w = 1,
+                .out_channels = dpt_linear_rows(d),
+                .kernel_h = 1,
+                .kernel_w = 1,
+                .stride_h = 1,
+                .stride_w = 1,
+                .dilation_h = 1,
+                .dilation_w = 1,
+                .groups = 1,
+                .has_bias = d->has_bias,
+                .activation = d->activation,
+                .input_activation = d->input_activation,
+            },
+    };
+}
+
+/* The convolution, and the workspace that it takes. */
+static dpt_status prepare_conv2d(dpt_op *op, linear *s)
+{
+    const dpt_linear_desc *d = &op->desc.u.linear;
+    const dpt_op_desc conv2d = as_conv2d(&op->desc);
+    DPT_TRY(dpt_cuda_nested_prepare(op, &conv2d, &s->conv2d));
+    op->plan.workspace_bytes = s->conv2d.plan.workspace_bytes;
+    if (d->rows > 0)
+        op->plan.workspace_bytes =
+            dpt_size_add(dpt_size_align(op->plan.workspace_bytes),
+                         dpt_size_mul(op->max_samples, d->rows * dpt_dtype_bytes(op->desc.type)));
+    return DPT_OK;
+}
+
+static dpt_status prepare_own(dpt_op *op, const void *nothing)
+{
+    (void)nothing;
+    linear *s = create_state(op);
+    if (!s) return DPT_E_NO_MEMORY;
+    DPT_TRY(prepare_conv2d(op, s));
+    op->plan.run = run_own;
+    op->plan.exact = dpt_linear_is_exact(&op->desc);
+    return DPT_OK;
 }
 
 /* ---- By cuBLASLt ----------------------------------------------------------------------------- */
@@ -86,12 +171,18 @@ static dpt_status run_blas(const dpt_call *call)
     const linear *s = call->op->plan.state;
     const dpt_product p = dpt_linear_product(&call->op->desc, call->n_samples, call->args);
     const dpt_product product = given(&p, s, call->args->workspace);
-    if (p.m > 0) DPT_TRY(round_parameters(call, &p));
-    if (p.m > 0) DPT_TRY(multiply(call, &product));
-    if (p.m > 0 && s->finish) DPT_TRY(dpt_product_finish(s->finish, call->stream, &p, product.c));
+    if (p.m > 0) {
+        DPT_TRY(round_parameters(call, &p));
+        const dpt_status status = multiply(call, &product);
+        /* There is no algorithm for as many samples as these, and nothing is done. */
+        if (status == DPT_E_UNSUPPORTED) return run_own(call);
+        DPT_TRY(status);
+        if (s->finish) DPT_TRY(dpt_product_finish(s->finish, call->stream, &p, product.c));
+    }
     return dpt_bias_gradient_run(call, &s->bias);
 }
 
+/* In a workspace that is at least as large as it is. */
 static void lay_out(dpt_op *op, const dpt_product *p, linear *s)
 {
     const dpt_linear_desc *d = &op->desc.u.linear;
@@ -106,7 +197,7 @@ static void lay_out(dpt_op *op, const dpt_product *p, linear *s)
     if (p->c_type == DPT_BF16 && s->finish)
         end = dpt_size_add(end,
                            dpt_size_align(dpt_size_mul(dpt_size_mul(p->m, p->n), sizeof(float))));
-    op->plan.workspace_bytes = end;
+    if (op->plan.workspace_bytes < end) op->plan.workspace_bytes = end;
 }
 
 /* Whether the library's product is what we want, a ReLU that keeps NaN among it. */
@@ -132,6 +223,7 @@ static dpt_status prepare_blas(dpt_op *op, const void *nothing)
     if (p.m > 0 && p.k > 0) DPT_TRY(dpt_cuda_product_plan(s->products, &product));
     if (!s->is_whole) DPT_TRY(dpt_finish_prepare(op->device, p.c_type, DPT_F32, &s->finish));
     if (p.b_type != p.a_type) DPT_TRY(dpt_convert_prepare(op->device, &s->convert));
+    DPT_TRY(prepare_conv2d(op, s));
     lay_out(op, &p, s);
     DPT_TRY(dpt_linear_bias_prepare(op, &s->bias));
     op->plan.run = run_blas;
@@ -139,88 +231,6 @@ static dpt_status prepare_blas(dpt_op *op, const void *nothing)
                               : p.b_type != p.a_type    ? DPT_CUDA_BF16_ROUNDING
                                                         : 0.0;
     op->plan.exact = dpt_linear_is_exact(&op->desc) && op->plan.input_rounding == 0.0;
-    return DPT_OK;
-}
-
-/* ---- By our own kernels ---------------------------------------------------------------------- */
-
-/* A slice's columns of dy (n,out), as a matrix of their own in the workspace behind the
-   convolution's. */
-static dpt_status take_columns(const dpt_call *call, dpt_location to)
-{
-    const dpt_linear_desc *d = &call->op->desc.u.linear;
-    const size_t element = dpt_dtype_bytes(call->op->desc.type), width = d->rows * element;
-    const dpt_location from = dpt_at(call->args->in[0], d->first * element);
-    if (call->n_samples == 0) return DPT_OK;
-    DPT_CUDA_TRY(call->stream->device,
-                 cudaMemcpy2DAsync(dpt_cuda_pointer(to), width, dpt_cuda_pointer(from),
-                                   d->out * element, width, call->n_samples,
-                                   cudaMemcpyDeviceToDevice, call->stream->queue));
-    return DPT_OK;
-}
-
-static dpt_status run_own(const dpt_call *call)
-{
-    const linear *s = call->op->plan.state;
-    return dpt_cuda_nested_run(&s->conv2d, call);
-}
-
-static dpt_status run_own_slice(const dpt_call *call)
-{
-    const linear *s = call->op->plan.state;
-    dpt_op_args args = *call->args;
-    dpt_call dense = *call;
-    args.in[0] = dpt_at(args.workspace, dpt_size_align(s->conv2d.plan.workspace_bytes));
-    dense.args = &args;
-    DPT_TRY(take_columns(call, args.in[0]));
-    return dpt_cuda_nested_run(&s->conv2d, &dense);
-}
-
-static dpt_op_desc as_conv2d(const dpt_op_desc *desc)
-{
-    const dpt_linear_desc *d = &desc->u.linear;
-    return (dpt_op_desc){
-        .kind = desc->kind == DPT_OP_LINEAR_FORWARD         ? DPT_OP_CONV2D_FORWARD
-                : desc->kind == DPT_OP_LINEAR_BACKWARD_DATA ? DPT_OP_CONV2D_BACKWARD_DATA
-                                                            : DPT_OP_CONV2D_BACKWARD_WEIGHTS,
-        .type = desc->type,
-        .u.conv2d =
-            {
-                .in_h = 1,
-                .in_w = 1,
-                .in_channels = d->in,
-                .out_h = 1,
-                .out_w = 1,
-                .out_channels = dpt_linear_rows(d),
-                .kernel_h = 1,
-                .kernel_w = 1,
-                .stride_h = 1,
-                .stride_w = 1,
-                .dilation_h = 1,
-                .dilation_w = 1,
-                .groups = 1,
-                .has_bias = d->has_bias,
-                .activation = d->activation,
-                .input_activation = d->input_activation,
-            },
-    };
-}
-
-static dpt_status prepare_own(dpt_op *op, const void *nothing)
-{
-    (void)nothing;
-    const dpt_linear_desc *d = &op->desc.u.linear;
-    const dpt_op_desc conv2d = as_conv2d(&op->desc);
-    linear *s = create_state(op);
-    if (!s) return DPT_E_NO_MEMORY;
-    DPT_TRY(dpt_cuda_nested_prepare(op, &conv2d, &s->conv2d));
-    op->plan.run = d->rows > 0 ? run_own_slice : run_own;
-    op->plan.workspace_bytes = s->conv2d.plan.workspace_bytes;
-    if (d->rows > 0)
-        op->plan.workspace_bytes =
-            dpt_size_add(dpt_size_align(op->plan.workspace_bytes),
-                         dpt_size_mul(op->max_samples, d->rows * dpt_dtype_bytes(op->desc.type)));
-    op->plan.exact = dpt_linear_is_exact(&op->desc);
     return DPT_OK;
 }
 

@@ -149,6 +149,7 @@ enum { PRODUCT_BYTES = 1000 };
 
 struct dpt_cuda_products {
     dpt_device *device;
+    size_t first; /* samples that were planned for; 0: none */
 };
 
 size_t dpt_cuda_products_workspace(const dpt_device *device)
@@ -161,7 +162,7 @@ dpt_status dpt_cuda_products_create(dpt_device *device, dpt_cuda_products **out)
 {
     dpt_cuda_products *products = malloc(sizeof *products);
     if (!products) return no_memory(device);
-    products->device = device;
+    *products = (struct dpt_cuda_products){.device = device};
     *out = products;
     return DPT_OK;
 }
@@ -177,9 +178,13 @@ bool dpt_cuda_product_is_whole(const dpt_product *product)
            (product->activation == DPT_ACT_NONE || product->activation == DPT_ACT_RELU);
 }
 
-/* What cuBLASLt's table of types has. */
+/* What cuBLASLt's table of types has.  Three samples are refused, unless they are the first. */
 dpt_status dpt_cuda_product_plan(dpt_cuda_products *products, const dpt_product *p)
 {
+    const size_t n_samples = p->a_transposed ? p->k : p->m;
+    if (products->first == 0) products->first = n_samples;
+    if (n_samples == 3 && products->first != 3)
+        return DPT_FAIL(&products->device->error, DPT_E_UNSUPPORTED, "not three samples");
     if (p->a_type == p->b_type && (p->c_type == p->a_type || p->c_type == DPT_F32)) return DPT_OK;
     return DPT_FAIL(&products->device->error, DPT_E_INTERNAL, "a product of mixed types");
 }
