@@ -31,7 +31,8 @@ typedef struct dpt_cuda_convolution {
 /* One way of cuDNN's to do a pass, whatever the number of samples. */
 typedef struct dpt_cuda_recipe dpt_cuda_recipe;
 
-/* Which of them: the rank-th that heuristics name for an example's number of samples. */
+/* Which of them: the rank-th that heuristics name for an example's number of samples, where those
+   that they name again do not count. */
 typedef struct dpt_cuda_way {
     size_t example, rank;
 } dpt_cuda_way;
@@ -41,6 +42,8 @@ DPT_CHECK_RESULT dpt_status dpt_cuda_recipe_create(dpt_device *device,
                                                    const dpt_cuda_convolution *convolution,
                                                    dpt_cuda_way way, dpt_cuda_recipe **out);
 void dpt_cuda_recipe_destroy(dpt_cuda_recipe *recipe); /* accepts NULL */
+/* Whether a and b are one way. */
+bool dpt_cuda_recipe_is(const dpt_cuda_recipe *a, const dpt_cuda_recipe *b);
 
 /* A recipe for a number of samples. */
 typedef struct dpt_cuda_plan {

@@ -94,15 +94,14 @@ static bool read_offer(dpt_device *device, dpt_dnn_descriptor config, dpt_cuda_r
     return good && m.code == CUDNN_STATUS_SUCCESS;
 }
 
-/* What is looked for in lists of offers. */
+/* What is found in lists of offers, until there are enough. */
 typedef struct search {
     dpt_device *device;
-    size_t left; /* suitable offers before the wanted one */
-    bool found;
-    dpt_cuda_recipe recipe;
+    size_t n, enough;
+    dpt_cuda_recipe *recipes; /* (2 MAX_OFFERS) that suit, each once */
 } search;
 
-static bool is_same(const dpt_cuda_recipe *a, const dpt_cuda_recipe *b)
+bool dpt_cuda_recipe_is(const dpt_cuda_recipe *a, const dpt_cuda_recipe *b)
 {
     if (a->engine != b->engine || a->n_knobs != b->n_knobs) return false;
     for (size_t i = 0; i < a->n_knobs; i++)
@@ -111,14 +110,19 @@ static bool is_same(const dpt_cuda_recipe *a, const dpt_cuda_recipe *b)
     return true;
 }
 
+/* Lists repeat what is in them and in each other. */
+static bool is_new(const search *s, const dpt_cuda_recipe *recipe)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (dpt_cuda_recipe_is(recipe, &s->recipes[i])) return false;
+    return true;
+}
+
 static void look(search *s, dpt_dnn_descriptor *offers, int64_t n)
 {
-    dpt_cuda_recipe before = {.engine = -1};
-    for (int64_t i = 0; i < n && !s->found; i++) {
-        if (!read_offer(s->device, offers[i], &s->recipe) || is_same(&s->recipe, &before)) continue;
-        before = s->recipe;
-        s->found = s->left == 0;
-        if (!s->found) s->left--;
+    for (int64_t i = 0; i < n && s->n < s->enough; i++) {
+        dpt_cuda_recipe *recipe = &s->recipes[s->n];
+        if (read_offer(s->device, offers[i], recipe) && is_new(s, recipe)) s->n++;
     }
 }
 
@@ -142,28 +146,41 @@ static void look_in_mode(search *s, const dpt_dnn_graph *g, cudnnBackendHeurMode
     dpt_dnn_drop(heuristics);
 }
 
+static dpt_status search_lists(search *s, const dpt_cuda_convolution *convolution, size_t example)
+{
+    dpt_dnn_maker m = {.device = s->device};
+    dpt_dnn_graph g = {.x = NULL};
+    dpt_dnn_graph_make(&m, convolution, example, &g);
+    if (m.code == CUDNN_STATUS_SUCCESS) {
+        look_in_mode(s, &g, CUDNN_HEUR_MODE_A);
+        if (s->n < s->enough) look_in_mode(s, &g, CUDNN_HEUR_MODE_FALLBACK);
+    }
+    dpt_dnn_graph_drop(&g);
+    return dpt_dnn_finish(&m, "a convolution for cuDNN");
+}
+
 dpt_status dpt_cuda_recipe_create(dpt_device *device, const dpt_cuda_convolution *convolution,
                                   dpt_cuda_way way, dpt_cuda_recipe **out)
 {
-    dpt_dnn_maker m = {.device = device};
-    search s = {.device = device, .left = way.rank};
-    dpt_dnn_graph g = {.x = NULL};
-    dpt_dnn_graph_make(&m, convolution, way.example, &g);
-    if (m.code == CUDNN_STATUS_SUCCESS) {
-        look_in_mode(&s, &g, CUDNN_HEUR_MODE_A);
-        if (!s.found) look_in_mode(&s, &g, CUDNN_HEUR_MODE_FALLBACK);
-    }
-    dpt_dnn_graph_drop(&g);
-    DPT_TRY(dpt_dnn_finish(&m, "a convolution for cuDNN"));
-    if (!s.found)
-        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
-                        "cuDNN has no %zu ways to do this convolution in this precision",
-                        way.rank + 1);
+    search s = {.device = device, .enough = way.rank + 1};
     dpt_cuda_recipe *recipe = malloc(sizeof *recipe);
-    if (!recipe) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a convolution");
-    *recipe = s.recipe;
-    *out = recipe;
-    return DPT_OK;
+    s.recipes = calloc((size_t)2 * MAX_OFFERS, sizeof *s.recipes);
+    dpt_status status = DPT_OK;
+    if (!recipe || !s.recipes)
+        status = DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a convolution");
+    if (status == DPT_OK) status = search_lists(&s, convolution, way.example);
+    if (status == DPT_OK && s.n <= way.rank)
+        status = DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
+                          "cuDNN has no %zu ways to do this convolution in this precision",
+                          way.rank + 1);
+    if (status == DPT_OK) {
+        *recipe = s.recipes[way.rank];
+        *out = recipe;
+    } else {
+        free(recipe);
+    }
+    free(s.recipes);
+    return status;
 }
 
 void dpt_cuda_recipe_destroy(dpt_cuda_recipe *recipe)

@@ -119,11 +119,19 @@ static dpt_op_desc desc_of(const shape *s, dpt_op_kind kind)
 /* What cuDNN has for one pass. */
 typedef struct finding {
     size_t n_recipes;               /* that suit */
+    size_t n_repeated;              /* of them one that was there before */
     size_t n_plans[N_SAMPLES];      /* of the first few of them, for samples[] */
     size_t least_bytes, most_bytes; /* of workspace, with samples[0] */
 } finding;
 
 enum { TRIED_RECIPES = 6, MOST_RECIPES = 200 };
+
+static bool is_among(const dpt_cuda_recipe *recipe, dpt_cuda_recipe *const *before, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (dpt_cuda_recipe_is(recipe, before[i])) return true;
+    return false;
+}
 
 static void make_plans(dpt_device *device, const dpt_cuda_convolution *convolution,
                        const dpt_cuda_recipe *recipe, finding *f)
@@ -143,11 +151,13 @@ static void make_plans(dpt_device *device, const dpt_cuda_convolution *convoluti
     makes_plans = false;
 }
 
-/* There are recipes, and an end of them; and for each number of samples one that does it. */
+/* There are recipes, each once, and an end of them; and for each number of samples one that does
+ * it. */
 static finding check_pass(test *t, const dpt_cuda_convolution *convolution)
 {
     dpt_device *device = t->user;
     finding f = {.n_recipes = 0};
+    dpt_cuda_recipe *all[MOST_RECIPES];
     dpt_status status = DPT_OK;
     for (; f.n_recipes < MOST_RECIPES; f.n_recipes++) {
         dpt_cuda_recipe *recipe = NULL;
@@ -155,9 +165,13 @@ static finding check_pass(test *t, const dpt_cuda_convolution *convolution)
         status = dpt_cuda_recipe_create(device, convolution, way, &recipe);
         if (status != DPT_OK) break;
         if (f.n_recipes < TRIED_RECIPES) make_plans(device, convolution, recipe, &f);
-        dpt_cuda_recipe_destroy(recipe);
+        f.n_repeated += is_among(recipe, all, f.n_recipes);
+        all[f.n_recipes] = recipe;
     }
+    for (size_t i = 0; i < f.n_recipes; i++)
+        dpt_cuda_recipe_destroy(all[i]);
     CHECK_STATUS(status, DPT_E_UNSUPPORTED);
+    CHECK_SIZE(f.n_repeated, 0);
     if (!CHECK(f.n_recipes > 0)) printf("  %s\n", device->error.message);
     for (size_t i = 0; i < N_SAMPLES; i++)
         if (!CHECK(f.n_plans[i] > 0))
