@@ -12,6 +12,12 @@ static const size_t sizes[][3] = {
     {1, 64, 64}, {64, 10, 84}, {32, 32, 4096}, {128, 128, 128}, {256, MOST_COLUMNS, 512}};
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
+/* What is asked about, in products of their own each (blas.h). */
+typedef struct form {
+    dpt_dtype type;
+    bool has_bias;
+} form;
+
 /* Tensors of a product, in one buffer. */
 typedef struct layout {
     size_t b, bias, c, workspace, end; /* bytes; A is at 0 */
@@ -29,8 +35,7 @@ static layout lay_out(const dpt_device *device, dpt_dtype type, const size_t mnk
 }
 
 /* C (m,n) = relu(A (m,k) * B (n,k)^T [+ bias]), as a linear layer's. */
-static dpt_product product_of(dpt_dtype type, const size_t mnk[3], bool has_bias,
-                              dpt_location memory, const layout *at)
+static dpt_product product_of(form f, const size_t mnk[3], dpt_location memory, const layout *at)
 {
     return (dpt_product){
         .m = mnk[0],
@@ -38,16 +43,16 @@ static dpt_product product_of(dpt_dtype type, const size_t mnk[3], bool has_bias
         .k = mnk[2],
         .b_transposed = true,
         .a = memory,
-        .a_type = type,
+        .a_type = f.type,
         .lda = mnk[2],
         .b = dpt_at(memory, at->b),
-        .b_type = type,
+        .b_type = f.type,
         .ldb = mnk[2],
         .c = dpt_at(memory, at->c),
-        .c_type = type,
+        .c_type = f.type,
         .ldc = mnk[1],
-        .has_bias = has_bias,
-        .bias = has_bias ? dpt_at(memory, at->bias) : (dpt_location){NULL, 0},
+        .has_bias = f.has_bias,
+        .bias = f.has_bias ? dpt_at(memory, at->bias) : (dpt_location){NULL, 0},
         .activation = DPT_ACT_RELU,
     };
 }
@@ -56,9 +61,12 @@ static bool is_nan(const unsigned char *row, dpt_dtype type, size_t i)
 {
     uint16_t half;
     float value;
-    memcpy(type == DPT_BF16 ? (void *)&half : &value, row + i * dpt_dtype_bytes(type),
-           dpt_dtype_bytes(type));
-    return type == DPT_BF16 ? (half & 0x7fffu) > 0x7f80u : isnan(value);
+    if (type == DPT_BF16) {
+        memcpy(&half, row + i * sizeof half, sizeof half);
+        return (half & 0x7fffu) > 0x7f80u;
+    }
+    memcpy(&value, row + i * sizeof value, sizeof value);
+    return isnan(value);
 }
 
 /* Of zeros and a NaN in A's first row, which all of C's first row is then. */
@@ -79,34 +87,38 @@ static dpt_status try_product(const dpt_tuner *tuner, dpt_cuda_products *product
     return DPT_OK;
 }
 
-static dpt_status try_size(dpt_device *device, dpt_cuda_products *products, dpt_dtype type,
+static dpt_status try_size(dpt_device *device, dpt_cuda_products *products, form f,
                            const size_t mnk[3], bool *keeps)
 {
     const dpt_tuner *tuner = dpt_tuner_of(device);
-    const layout at = lay_out(device, type, mnk);
+    const layout at = lay_out(device, f.type, mnk);
     dpt_location memory = {NULL, 0};
     DPT_TRY(dpt_cuda_memory_ops.alloc(device, at.end, &memory.buffer));
-    dpt_status status = DPT_OK;
-    for (int has_bias = 0; has_bias < 2 && status == DPT_OK; has_bias++) {
-        const dpt_product product = product_of(type, mnk, has_bias != 0, memory, &at);
-        status = try_product(tuner, products, &product, dpt_at(memory, at.workspace), keeps);
-    }
+    const dpt_product product = product_of(f, mnk, memory, &at);
+    const dpt_status status =
+        try_product(tuner, products, &product, dpt_at(memory, at.workspace), keeps);
     /* Nothing is freed that the device may still work on. */
     if (status != DPT_OK && status != DPT_E_DEVICE_LOST) (void)!tuner->finish(tuner->stream);
     dpt_cuda_memory_ops.free(device, memory.buffer);
     return status;
 }
 
-static dpt_status try_all(dpt_device *device, dpt_dtype type, bool *keeps)
+static dpt_status try_form(dpt_device *device, form f, bool *keeps)
 {
     dpt_cuda_products *products = NULL;
     DPT_TRY(dpt_cuda_products_create(device, &products));
     dpt_status status = DPT_OK;
-    *keeps = true;
     for (size_t i = 0; i < N_SIZES && status == DPT_OK && *keeps; i++)
-        status = try_size(device, products, type, sizes[i], keeps);
+        status = try_size(device, products, f, sizes[i], keeps);
     dpt_cuda_products_destroy(products);
     return status;
+}
+
+static dpt_status try_both(dpt_device *device, dpt_dtype type, bool *keeps)
+{
+    *keeps = true;
+    DPT_TRY(try_form(device, (form){.type = type, .has_bias = true}, keeps));
+    return try_form(device, (form){.type = type}, keeps);
 }
 
 dpt_status dpt_cuda_relu_keeps_nan(dpt_device *device, dpt_dtype type, bool *keeps)
@@ -115,7 +127,7 @@ dpt_status dpt_cuda_relu_keeps_nan(dpt_device *device, dpt_dtype type, bool *kee
     if (*answer == DPT_CUDA_NOT_ASKED) {
         const dpt_error before = device->error;
         bool all = false;
-        const dpt_status status = try_all(device, type, &all);
+        const dpt_status status = try_both(device, type, &all);
         if (status == DPT_E_DEVICE_LOST) return status;
         device->error = before;
         *answer = status == DPT_OK && all ? DPT_CUDA_YES : DPT_CUDA_NO;

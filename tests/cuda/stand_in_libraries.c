@@ -149,7 +149,7 @@ enum { PRODUCT_BYTES = 1000 };
 
 struct dpt_cuda_products {
     dpt_device *device;
-    size_t first; /* samples that were planned for; 0: none */
+    dpt_product first; /* that was planned for; m 0: none */
 };
 
 size_t dpt_cuda_products_workspace(const dpt_device *device)
@@ -178,12 +178,26 @@ bool dpt_cuda_product_is_whole(const dpt_product *product)
            (product->activation == DPT_ACT_NONE || product->activation == DPT_ACT_RELU);
 }
 
+static size_t samples_of(const dpt_product *p)
+{
+    return p->a_transposed ? p->k : p->m;
+}
+
+/* Plans are found by their sizes. */
+static bool is_of_form(const dpt_product *p, const dpt_product *form)
+{
+    return p->a_transposed == form->a_transposed && p->b_transposed == form->b_transposed &&
+           p->a_type == form->a_type && p->b_type == form->b_type && p->c_type == form->c_type &&
+           p->has_bias == form->has_bias && p->activation == form->activation;
+}
+
 /* What cuBLASLt's table of types has.  Three samples are refused, unless they are the first. */
 dpt_status dpt_cuda_product_plan(dpt_cuda_products *products, const dpt_product *p)
 {
-    const size_t n_samples = p->a_transposed ? p->k : p->m;
-    if (products->first == 0) products->first = n_samples;
-    if (n_samples == 3 && products->first != 3)
+    if (products->first.m == 0) products->first = *p;
+    if (!is_of_form(p, &products->first))
+        return DPT_FAIL(&products->device->error, DPT_E_INTERNAL, "products of another form");
+    if (samples_of(p) == 3 && samples_of(&products->first) != 3)
         return DPT_FAIL(&products->device->error, DPT_E_UNSUPPORTED, "not three samples");
     if (p->a_type == p->b_type && (p->c_type == p->a_type || p->c_type == DPT_F32)) return DPT_OK;
     return DPT_FAIL(&products->device->error, DPT_E_INTERNAL, "a product of mixed types");
