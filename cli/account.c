@@ -45,7 +45,29 @@ static void print_device(const char *id, int width, const dpt_device_report *d,
            percent(d->waiting_seconds, mix->seconds), alone);
 }
 
-dpt_status cli_print_account(const cli_session *session)
+/* What another list of devices would bring, if it is worth a word: a model of one device's work
+   knows nothing of what the others' absence does to it, but that it has nobody to exchange with. */
+static void print_advice(const cli_session *session, const cli_options *options, size_t n,
+                         const dpt_mix_report *mix)
+{
+    static const double worth_a_word = 1.2;
+    enum { LEAST_STEPS = 20 };
+    dpt_device_report device;
+    double most = 0;
+    size_t fastest = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (dpt_trainer_device_report(session->trainer, i, &device) != DPT_OK) return;
+        if (device.alone_throughput > most) fastest = i;
+        if (device.alone_throughput > most) most = device.alone_throughput;
+    }
+    if (mix->steps < LEAST_STEPS || most < worth_a_word * mix->throughput) return;
+    if (options->split && strcmp(options->split, "measured") != 0) return; /* as it was wanted */
+    printf("%s alone would be %.1f times as fast: the others hold it up; leave them out, or let "
+           "them rest (--rest on)\n",
+           id_of(session->trainer, fastest), most / mix->throughput);
+}
+
+dpt_status cli_print_account(const cli_session *session, const cli_options *options)
 {
     const size_t n = dpt_trainer_device_count(session->trainer);
     const int width = width_of_ids(session->trainer);
@@ -61,5 +83,6 @@ dpt_status cli_print_account(const cli_session *session)
     }
     printf("%-*s  %.*f img/s, balance %.2f, scaling %.2f\n", width, "together",
            places(mix.throughput), mix.throughput, mix.balance, mix.scaling);
+    print_advice(session, options, n, &mix);
     return DPT_OK;
 }

@@ -56,6 +56,7 @@ DPT_CHECK_RESULT dpt_status cli_print_memory(const cli_session *session);
 
 /* Of several devices prints what each has done: samples of a mean step, and parts of the time; one
    line for all together (account.c). */
-DPT_CHECK_RESULT dpt_status cli_print_account(const cli_session *session);
+DPT_CHECK_RESULT dpt_status cli_print_account(const cli_session *session,
+                                              const cli_options *options);
 
 #endif

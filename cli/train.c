@@ -72,7 +72,7 @@ static dpt_status print_result(const cli_session *session, const cli_options *op
         printf(", best validation loss %.4f in epoch %zu", result->best_validation_loss,
                result->best_epoch);
     printf("\n");
-    DPT_TRY(cli_print_account(session));
+    DPT_TRY(cli_print_account(session, options));
     print_files(options, result->best_epoch > 0);
     return DPT_OK;
 }

@@ -25,6 +25,7 @@ static const double probe_cost = 0.005;
 typedef struct balanced_device {
     dpti_time_model model;
     size_t capacity;
+    size_t kept;        /* while it rests: what it was */
     bool warm;          /* has done a step with samples: the first is no measure of the next */
     size_t n_idle;      /* steps without samples since the last one with */
     size_t interval;    /* of them before it is probed */
@@ -473,6 +474,27 @@ void dpti_balance_readmit(dpti_balance *balance, size_t device, size_t capacity)
         b->calibrated = false;
     }
     (void)take(b, shares, DPTI_BALANCE_RETURNED);
+}
+
+bool dpti_balance_rest(dpti_balance *balance, size_t device)
+{
+    balanced_device *d = &balance->devices[device];
+    const size_t capacity = d->capacity;
+    if (!dpti_balance_lose(balance, device)) return false;
+    d->kept = capacity;
+    return true;
+}
+
+void dpti_balance_wake(dpti_balance *balance, size_t device)
+{
+    dpti_balance *b = balance;
+    balanced_device *d = &b->devices[device];
+    const bool warm = d->warm;
+    dpti_balance_readmit(b, device, d->kept);
+    d->warm = warm;
+    if (!b->started || b->shares[device] > 0 || d->capacity < b->quantum) return;
+    d->probe_share = probe_share(b, &d->model, seconds_of(b, b->shares));
+    d->n_probing = PROBE_STEPS;
 }
 
 /* ---- From one process to the next ------------------------------------------------------------ */

@@ -125,6 +125,10 @@ bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most);
 /* A device takes no part any more: no samples, and a rate of 0.  false, and nothing has changed:
    the others do not hold a batch. */
 bool dpti_balance_lose(dpti_balance *balance, size_t device);
+/* Likewise, for a time; wake ends it, with the capacity that it had: it is tried with samples at
+   once. */
+bool dpti_balance_rest(dpti_balance *balance, size_t device);
+void dpti_balance_wake(dpti_balance *balance, size_t device);
 /* It takes part again, with this capacity: its share is solved anew by what is known of it, or even
    until it is measured. */
 void dpti_balance_readmit(dpti_balance *balance, size_t device, size_t capacity);

@@ -343,6 +343,7 @@ static dpt_status do_own(dpt_trainer *t, wish *what, const dpt_dataset *data, pa
                          const size_t *rows)
 {
     DPT_TRY(dpti_trainer_refresh(t));
+    DPT_TRY(dpti_trainer_catch_up(t));
     if (t->lost)
         return dpt_fail(t->context, DPT_E_STATE,
                         "no device holds trusted weights any more: load a checkpoint");

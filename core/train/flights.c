@@ -112,6 +112,33 @@ static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *rec
     }
 }
 
+static dpt_status submit(dpt_trainer *t, float lr);
+static dpt_status collect(dpt_trainer *t, dpt_step_metrics *out);
+
+static dpt_status redo(dpt_trainer *t)
+{
+    const dpti_resting *r = &t->resting;
+    dpt_step_metrics told;
+    while (t->done.step < r->redo_to) {
+        DPT_TRY(submit(t, r->lr[t->done.step - r->first]));
+        DPT_TRY(collect(t, &told));
+    }
+    return DPT_OK;
+}
+
+/* What the steps take is part of the one that waits for them. */
+dpt_status dpti_trainer_catch_up(dpt_trainer *trainer)
+{
+    dpti_resting *r = &trainer->resting;
+    const double last_finished = trainer->last_finished;
+    if (r->redoes || trainer->done.step >= r->redo_to) return DPT_OK;
+    r->redoes = true;
+    const dpt_status status = redo(trainer);
+    r->redoes = false;
+    trainer->last_finished = last_finished;
+    return status;
+}
+
 static dpt_status ready(dpt_trainer *t)
 {
     if (t->n_in_flight == DPTI_IN_FLIGHT)
@@ -131,7 +158,7 @@ static dpt_status ready(dpt_trainer *t)
     if (t->lost)
         return dpt_fail(t->context, DPT_E_STATE,
                         "no device holds trusted weights any more: load a checkpoint");
-    return DPT_OK;
+    return dpti_trainer_catch_up(t);
 }
 
 /* Whether devices may be busy with what waits for others' work, or makes it wait: in a step's first
@@ -270,33 +297,6 @@ static dpt_status remedy(dpt_trainer *t, const dpti_flight *oldest, size_t n,
     }
 }
 
-static dpt_status collect(dpt_trainer *t, dpt_step_metrics *out);
-
-/* Does steps again, up to `step`, that devices had done which are all lost: training stands where
-   those that rested are. */
-static dpt_status redo(dpt_trainer *t, size_t step)
-{
-    dpt_step_metrics told;
-    while (t->done.step < step) {
-        DPT_TRY(submit(t, t->resting.lr[t->done.step - t->resting.fresh.step]));
-        DPT_TRY(collect(t, &told));
-    }
-    return DPT_OK;
-}
-
-/* What is done anew before the steps in flight are. */
-static dpt_status mend(dpt_trainer *t, const dpti_flight *oldest, size_t n,
-                       dpti_balance_reason reason)
-{
-    const size_t step = t->done.step;
-    const bool redoes = t->resting.redoes;
-    t->resting.redoes = true;
-    dpt_status status = remedy(t, oldest, n, reason);
-    if (status == DPT_OK) status = redo(t, step);
-    t->resting.redoes = redoes;
-    return status;
-}
-
 /* Does the oldest step in flight again, in which devices ran out of memory or were lost, or before
    which replicas differed, with what was in flight behind it.  If it counts all the same only that
    is.  After a failure nothing is in flight. */
@@ -310,7 +310,8 @@ static dpt_status repeat(dpt_trainer *t, dpti_flight *oldest)
     for (size_t i = 0; i < n; i++)
         lr[i] = t->flights[(oldest->cursor.step + i) % DPTI_FLIGHTS].lr;
     dpti_trainer_drain(t);
-    DPT_TRY(mend(t, oldest, n, reason));
+    DPT_TRY(remedy(t, oldest, n, reason));
+    DPT_TRY(dpti_trainer_catch_up(t));
     for (size_t i = counts ? 1 : 0; i < n; i++) {
         const dpt_status status = submit(t, lr[i]);
         if (status == DPT_OK) continue;
@@ -349,7 +350,7 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
         finished = fmax(finished, flight->shares[i].finished);
     const double began = fmax(flight->submitted, t->last_finished);
     t->last_finished = finished;
-    t->longest_step = fmax(t->longest_step, finished - began);
+    if (!t->resting.redoes) t->longest_step = fmax(t->longest_step, finished - began);
     *out = (dpt_step_metrics){
         .step = flight->cursor.step + 1,
         .epoch = flight->cursor.epoch,
@@ -369,7 +370,7 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
         .throughput = flight->throughput,
         .n_lost = dpti_trainer_n_gone(t),
     };
-    dpti_trainer_observe(t, flight, out->seconds);
+    if (!t->resting.redoes) dpti_trainer_observe(t, flight, out->seconds);
 }
 
 /* Whether nobody's failure undid the step but that of an island, which over processes is a

@@ -10,12 +10,16 @@ enum {
     LAST_AWAKE = 4096,
     FIRST_ASLEEP = 256,
     LAST_ASLEEP = 65536,
-    TRY_STEPS = 16, /* of a try, about */
+    LEAST_ASLEEP = 64, /* whatever happens */
+    GLANCE = 3,        /* steps that tell of a try that it is hopeless */
+    TRY_STEPS = 12,    /* of a try with all that is, about */
 };
 
-/* What models must promise for a try, and what it must gain; how much slower those that are left
-   become before all are tried early; what tries may cost of all time. */
-static const double least_promise = 0.05, least_gain = 0.015, slowed_down = 1.3, try_cost = 0.005;
+/* What models must promise for a try, and what it must gain; how far times must be apart; how much
+   slower those that are left become before all are tried early; what tries may cost of all time,
+   and such early ones. */
+static const double least_promise = 0.05, least_gain = 0.015, sigmas = 3.0, slowed_down = 1.3,
+                    try_cost = 0.005, early_cost = 0.02;
 
 dpti_rest dpti_rest_new(void)
 {
@@ -36,21 +40,48 @@ void dpti_rest_observe(dpti_rest *rest, double seconds, bool steady)
     r->n_steady++;
 }
 
-bool dpti_rest_is_measured(const dpti_rest *rest)
+/* Of a try: the first steps that count are all much slower than those before it. */
+static bool is_hopeless(const dpti_rest *r)
 {
-    return rest->n_steady >= SETTLING + DPTI_REST_STEPS;
+    const double before = r->state == DPTI_REST_TRY ? r->with.seconds : r->without.seconds;
+    if (r->state != DPTI_REST_TRY && r->state != DPTI_REST_TRY_ALL) return false;
+    if (r->n_steady < SETTLING + GLANCE) return false;
+    for (size_t i = 1; i <= GLANCE; i++)
+        if (!(r->seconds[(r->n_steady - i) % DPTI_REST_STEPS] > slowed_down * before)) return false;
+    return true;
 }
 
-static double median(const dpti_rest *r)
+bool dpti_rest_is_due(const dpti_rest *rest)
+{
+    const size_t least = rest->state == DPTI_REST_NONE    ? rest->awake_for
+                         : rest->state == DPTI_REST_LASTS ? LEAST_ASLEEP
+                                                          : 0;
+    if (is_hopeless(rest)) return true;
+    return rest->n_steady >= SETTLING + DPTI_REST_STEPS && rest->n_steps >= least;
+}
+
+static double median(const double values[DPTI_REST_STEPS])
 {
     double sorted[DPTI_REST_STEPS];
     for (size_t i = 0; i < DPTI_REST_STEPS; i++) {
         size_t k = i;
-        for (; k > 0 && sorted[k - 1] > r->seconds[i]; k--)
+        for (; k > 0 && sorted[k - 1] > values[i]; k--)
             sorted[k] = sorted[k - 1];
-        sorted[k] = r->seconds[i];
+        sorted[k] = values[i];
     }
     return 0.5 * (sorted[DPTI_REST_STEPS / 2 - 1] + sorted[DPTI_REST_STEPS / 2]);
+}
+
+/* For a normal distribution the standard deviation is 1.48 median absolute deviations, and the
+   median's error 1.25 of a mean's. */
+static dpti_rest_time measure(const dpti_rest *r)
+{
+    double deviations[DPTI_REST_STEPS];
+    const double middle = median(r->seconds);
+    for (size_t i = 0; i < DPTI_REST_STEPS; i++)
+        deviations[i] = fabs(r->seconds[i] - middle);
+    const double error = 1.25 * 1.48 * median(deviations) / sqrt((double)DPTI_REST_STEPS);
+    return (dpti_rest_time){middle, error};
 }
 
 static void begin(dpti_rest *r, dpti_rest_state state)
@@ -64,61 +95,68 @@ static size_t twice(size_t n, size_t most)
     return 2 * n < most ? 2 * n : most;
 }
 
-static bool is_gain(double seconds, double before)
+static bool is_gain(dpti_rest_time now, dpti_rest_time before)
 {
-    return seconds < before * (1.0 - least_gain);
+    const double gain = before.seconds - now.seconds;
+    return gain > least_gain * before.seconds && gain > sigmas * hypot(now.error, before.error);
 }
 
 /* Whether it is time to try all again: it is paid for, or those that are left have become slow. */
-static bool wakes(const dpti_rest *r, double now, double cost)
+static bool wakes(const dpti_rest *r, dpti_rest_time now, double cost)
 {
-    const double loss = fmax(r->with - r->without, 0.0) * TRY_STEPS + cost;
-    if (now > slowed_down * r->without) return true;
-    return r->n_steps >= r->asleep_for && loss <= try_cost * now * (double)r->n_steps;
+    const double gone_by = now.seconds * (double)r->n_steps;
+    const double loss = fmax(r->with.seconds - now.seconds, 0.0) * TRY_STEPS + cost;
+    if (now.seconds - sigmas * now.error > slowed_down * r->without.seconds)
+        return loss <= early_cost * gone_by;
+    return r->n_steps >= r->asleep_for && loss <= try_cost * gone_by;
 }
 
 bool dpti_rest_decide(dpti_rest *rest, double promise, double cost)
 {
     dpti_rest *r = rest;
-    if (!dpti_rest_is_measured(r)) return false;
-    const double now = median(r);
+    if (!dpti_rest_is_due(r)) return false;
+    if (is_hopeless(r)) {
+        if (r->state == DPTI_REST_TRY) r->confirms = false;
+        return true;
+    }
+    const dpti_rest_time now = measure(r);
     switch (r->state) {
     case DPTI_REST_NONE:
         r->with = now;
-        return r->n_steps >= r->awake_for && promise < now * (1.0 - least_promise);
+        return promise < now.seconds * (1.0 - least_promise) - sigmas * now.error;
     case DPTI_REST_TRY:
         r->without = now;
-        if (!is_gain(now, r->with)) return true;
-        r->asleep_for = FIRST_ASLEEP;
-        begin(r, DPTI_REST_LASTS);
-        return false;
+        r->confirms = is_gain(now, r->with);
+        return true;
     case DPTI_REST_LASTS:
         if (!wakes(r, now, cost)) return false;
         r->without = now;
         return true;
     case DPTI_REST_TRY_ALL:
         r->with = now;
-        if (!is_gain(now, r->without)) return true;
-        r->awake_for = FIRST_AWAKE;
+        if (r->confirms ? is_gain(r->without, now) : !is_gain(now, r->without)) return true;
+        if (r->confirms) r->awake_for = twice(r->awake_for, LAST_AWAKE);
+        r->asleep_for = FIRST_ASLEEP;
         begin(r, DPTI_REST_NONE);
         return false;
     }
     return false;
 }
 
-void dpti_rest_change(dpti_rest *rest)
+void dpti_rest_change(dpti_rest *rest, bool others)
 {
     dpti_rest *r = rest;
     switch (r->state) {
     case DPTI_REST_NONE: begin(r, DPTI_REST_TRY); break;
-    case DPTI_REST_TRY: /* it was no gain */
-        r->awake_for = twice(r->awake_for, LAST_AWAKE);
-        begin(r, DPTI_REST_NONE);
-        break;
+    case DPTI_REST_TRY:
+        if (!r->confirms) r->awake_for = twice(r->awake_for, LAST_AWAKE);
+        begin(r, r->confirms ? DPTI_REST_TRY_ALL : DPTI_REST_NONE);
+        return;
     case DPTI_REST_LASTS: begin(r, DPTI_REST_TRY_ALL); break;
-    case DPTI_REST_TRY_ALL: /* neither */
-        r->asleep_for = twice(r->asleep_for, LAST_ASLEEP);
-        begin(r, DPTI_REST_LASTS);
+    case DPTI_REST_TRY_ALL:
+        if (!r->confirms) r->asleep_for = twice(r->asleep_for, LAST_ASLEEP);
+        begin(r, others && !r->confirms ? DPTI_REST_TRY : DPTI_REST_LASTS);
         break;
     }
+    r->confirms = false;
 }

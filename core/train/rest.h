@@ -4,8 +4,9 @@
    A step costs every device something whatever its share: the exchange and the update.  Where that
    takes one longer than the others' whole work, it is a brake though it has no samples.  Models
    tell whether leaving some out is worth a try, and whether it is a gain is measured: the median of
-   steps without them against that of steps with all.  In the same way all are tried again, now and
-   then, so that it costs half a percent of all time at most. */
+   steps without them against that of steps with all, before and behind, as far as these can be told
+   apart: a host that is slow for a while slows both.  In the same way all are tried again, now and
+   then, so that it costs little of all time. */
 #ifndef DPTI_REST_H
 #define DPTI_REST_H
 
@@ -16,32 +17,39 @@ typedef enum dpti_rest_state {
     DPTI_REST_NONE,    /* all take part */
     DPTI_REST_TRY,     /* some rest, to see what that gains */
     DPTI_REST_LASTS,   /* they do because it does */
-    DPTI_REST_TRY_ALL, /* all take part, to see whether it still does */
+    DPTI_REST_TRY_ALL, /* all take part, to see whether it does, or still does */
 } dpti_rest_state;
 
-enum { DPTI_REST_STEPS = 8 };
+enum { DPTI_REST_STEPS = 16 };
+
+/* Of steps. */
+typedef struct dpti_rest_time {
+    double seconds, error; /* the median, and its standard error */
+} dpti_rest_time;
 
 typedef struct dpti_rest {
     dpti_rest_state state;
     double seconds[DPTI_REST_STEPS]; /* of the last steady steps */
     size_t n_steady;                 /* since the state began */
     size_t n_steps;                  /* likewise, all of them */
-    double with, without;            /* seconds of a step, as last measured */
+    bool confirms;                   /* TRY_ALL: it is the other half of a try */
+    dpti_rest_time with, without;    /* as last measured */
     size_t awake_for, asleep_for;    /* steps before the next try */
 } dpti_rest;
 
 dpti_rest dpti_rest_new(void);
 /* What a step has taken.  Steady: its shares are those of the step before, a full batch's. */
 void dpti_rest_observe(dpti_rest *rest, double seconds, bool steady);
-/* Whether enough is known of the present state to ask whether to change it. */
-bool dpti_rest_is_measured(const dpti_rest *rest);
+/* Whether enough is known of the present state, and for long enough, to ask whether to change it.
+ */
+bool dpti_rest_is_due(const dpti_rest *rest);
 /* Whether all should take part in NONE and TRY_ALL, or some rest in the others, no longer.
    `promise`: seconds of a step without those who would rest, as modelled, which counts in NONE;
    `cost`: seconds that waking them takes, which counts in LASTS.  Goes from a try to what it was
    for. */
 bool dpti_rest_decide(dpti_rest *rest, double promise, double cost);
-/* It has been changed. */
-void dpti_rest_change(dpti_rest *rest);
+/* It has been changed.  From TRY_ALL to a try if others are to rest than before. */
+void dpti_rest_change(dpti_rest *rest, bool others);
 /* Devices are others: all take part, and nothing is known. */
 void dpti_rest_forget(dpti_rest *rest);
 

@@ -18,7 +18,7 @@ dpt_status dpti_resting_create(dpt_trainer *trainer, bool allowed)
 {
     dpti_resting *r = &trainer->resting;
     r->rest = dpti_rest_new();
-    r->allowed = allowed && trainer->measured && !trainer->processes;
+    r->allowed = allowed && trainer->measured && !trainer->processes && !trainer->stop_on_loss;
     r->chosen = calloc(trainer->n_workers, sizeof *r->chosen);
     r->exchange = calloc(trainer->n_workers, sizeof *r->exchange);
     r->shares = calloc(trainer->n_devices, sizeof *r->shares);
@@ -37,10 +37,15 @@ void dpti_resting_destroy(dpt_trainer *trainer)
 
 /* ---- Choosing -------------------------------------------------------------------------------- */
 
-/* A step of those not in `absent`; one that is left alone has nobody to exchange with. */
+/* A step of those not in `absent`; one that is left alone has nobody to exchange with.  The balance
+   knows a step's mean batch. */
 static double promise_without(const dpt_trainer *t, const bool *absent)
 {
-    return dpti_balance_without(t->balance, absent, t->resting.exchange);
+    double exchange[DPTI_BALANCE_MAX_DEVICES];
+    const double n = (double)t->accumulate;
+    for (size_t i = 0; i < t->n_workers; i++)
+        exchange[i] = t->resting.exchange[i] / n;
+    return n * dpti_balance_without(t->balance, absent, exchange);
 }
 
 /* Those who train now, the fastest with a whole batch first; returns how many. */
@@ -84,6 +89,16 @@ static double choose(dpt_trainer *t)
     return best;
 }
 
+/* Likewise, when all have been measured again; whether these are others than before, who are chosen
+   still if nobody else is. */
+static bool choose_others(dpt_trainer *t)
+{
+    bool before[DPTI_BALANCE_MAX_DEVICES];
+    const size_t n_bytes = t->n_workers * sizeof *before;
+    memcpy(before, t->resting.chosen, n_bytes);
+    return !isinf(choose(t)) && memcmp(before, t->resting.chosen, n_bytes) != 0;
+}
+
 static void note_exchanges(dpt_trainer *t, const dpti_flight *flight)
 {
     for (size_t i = 0; i < t->n_workers; i++) {
@@ -106,14 +121,15 @@ static bool is_steady(dpt_trainer *t, const dpti_flight *flight)
 }
 
 /* In words, when a try was a gain. */
-static void tell(dpt_trainer *t, const dpti_rest *before)
+static void tell(dpt_trainer *t)
 {
     const dpti_rest *r = &t->resting.rest;
     dpt_error told = {.status = DPT_OK};
-    if (r->state == before->state) return;
     const bool rests = r->state == DPTI_REST_LASTS;
+    if (t->resting.told ? r->state != DPTI_REST_NONE : !rests) return;
+    t->resting.told = rests;
     snprintf(told.message, sizeof told.message, "steps take %.3g ms with it, %.3g ms without",
-             1e3 * r->with, 1e3 * r->without);
+             1e3 * r->with.seconds, 1e3 * r->without.seconds);
     for (size_t i = 0; i < t->n_workers; i++)
         if (t->resting.chosen[i] && !t->workers[i].gone)
             dpti_trainer_note_event(t, rests ? DPT_DEVICE_RESTS : DPT_DEVICE_WAKES,
@@ -128,11 +144,13 @@ void dpti_resting_observe(dpt_trainer *trainer, const dpti_flight *flight, doubl
     if (flight->n_samples != dpti_step_samples(t)) return;
     note_exchanges(t, flight);
     dpti_rest_observe(&r->rest, seconds, is_steady(t, flight));
-    if (r->changes || !dpti_rest_is_measured(&r->rest)) return;
-    const dpti_rest before = r->rest;
-    const double promise = before.state == DPTI_REST_NONE ? choose(t) : INFINITY;
+    if (r->changes || !dpti_rest_is_due(&r->rest)) return;
+    const dpti_rest_state before = r->rest.state;
+    const double promise = before == DPTI_REST_NONE ? choose(t) : INFINITY;
     r->changes = dpti_rest_decide(&r->rest, promise, r->refresh_seconds);
-    tell(t, &before);
+    tell(t);
+    if (r->changes && before == DPTI_REST_TRY_ALL && !r->rest.confirms)
+        r->others = choose_others(t);
 }
 
 /* ---- Going to rest, and waking up ------------------------------------------------------------ */
@@ -140,7 +158,7 @@ void dpti_resting_observe(dpt_trainer *trainer, const dpti_flight *flight, doubl
 static void rest(dpt_trainer *t, dpti_worker *w)
 {
     if (w->gone || w->resting || dpti_in_island(w)) return;
-    if (!dpti_balance_lose(t->balance, w->rank)) return;
+    if (!dpti_balance_rest(t->balance, w->rank)) return;
     dpti_trainer_set_present(t, w->rank, false);
     w->resting = true;
     t->resting.n++;
@@ -152,8 +170,7 @@ static void wake(dpt_trainer *t, dpti_worker *w)
     w->resting = false;
     t->resting.n--;
     dpti_trainer_set_present(t, w->rank, true);
-    dpti_balance_readmit(t->balance, w->rank, w->capacity);
-    if (dpti_has_collectives(w->device)) t->islands.due = true;
+    dpti_balance_wake(t->balance, w->rank);
 }
 
 static void wake_all(dpt_trainer *t)
@@ -169,9 +186,10 @@ static void change(dpt_trainer *t)
     if (!rests) wake_all(t);
     for (size_t i = 0; rests && i < t->n_workers; i++)
         if (r->chosen[i]) rest(t, &t->workers[i]);
-    r->changes = false;
     dpti_settled_forget(&t->settled);
-    dpti_rest_change(&r->rest);
+    dpti_rest_change(&r->rest, r->others);
+    r->changes = r->others = false;
+    tell(t);
     r->reason = rests ? DPTI_BALANCE_REST : DPTI_BALANCE_WAKE;
     r->changed_step = t->done.step + 1;
 }
@@ -180,7 +198,9 @@ void dpti_resting_end(dpt_trainer *trainer)
 {
     dpti_resting *r = &trainer->resting;
     wake_all(trainer);
-    r->changes = false;
+    r->changes = r->others = false;
+    r->rest.state = DPTI_REST_NONE;
+    tell(trainer);
     dpti_rest_forget(&r->rest);
 }
 
@@ -197,7 +217,7 @@ void dpti_resting_leave(dpt_trainer *trainer, size_t rank)
 static bool is_refresh_due(const dpt_trainer *t)
 {
     const dpti_resting *r = &t->resting;
-    const double seconds = r->rest.without * (double)r->n_lr;
+    const double seconds = r->rest.without.seconds * (double)r->n_lr;
     return r->n >= 1 && r->n_lr >= LEAST_REFRESH && r->refresh_seconds <= refresh_cost * seconds;
 }
 
@@ -221,12 +241,19 @@ dpt_status dpti_resting_settle(dpt_trainer *trainer)
     return DPT_OK;
 }
 
-/* Whether those that rest have the weights of now. */
-static bool is_fresh(const dpt_trainer *t)
+/* Where replicas stand that rest and have the weights of now: at this step, which they miss.
+   Whether these are all that rest. */
+static bool note_fresh(dpt_trainer *t, const dpti_flight *flight)
 {
-    for (size_t i = 0; i < t->n_workers; i++)
-        if (t->workers[i].resting && t->workers[i].stale) return false;
-    return true;
+    bool all = t->n_in_flight == 0;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_worker *w = &t->workers[i];
+        if (!w->resting) continue;
+        all = all && !w->stale;
+        if (!w->stale) w->rested = flight->cursor;
+        w->stale = true;
+    }
+    return all;
 }
 
 static dpt_status make_room(dpt_trainer *t, size_t n)
@@ -246,26 +273,33 @@ dpt_status dpti_resting_note(dpt_trainer *trainer, const dpti_flight *flight)
     dpt_trainer *t = trainer;
     dpti_resting *r = &t->resting;
     if (r->n == 0) return DPT_OK;
-    if (t->n_in_flight == 0 && is_fresh(t)) r->fresh = flight->cursor;
-    r->n_lr = flight->cursor.step - r->fresh.step;
+    if (note_fresh(t, flight)) r->first = flight->cursor.step;
+    r->n_lr = flight->cursor.step - r->first;
     DPT_TRY(make_room(t, r->n_lr));
     r->lr[r->n_lr++] = flight->lr;
-    for (size_t i = 0; i < t->n_workers; i++)
-        t->workers[i].stale = t->workers[i].stale || t->workers[i].resting;
     return DPT_OK;
+}
+
+/* The one that is furthest among those whose weights are whole; NULL: there is none. */
+static const dpti_worker *find_rested(const dpt_trainer *t, const bool *lost)
+{
+    const dpti_worker *best = NULL;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const dpti_worker *w = &t->workers[i];
+        if (!w->resting || w->torn || lost[i]) continue;
+        if (!best || w->rested.step > best->rested.step) best = w;
+    }
+    return best;
 }
 
 bool dpti_resting_rewind(dpt_trainer *trainer, const bool *lost)
 {
     dpt_trainer *t = trainer;
-    bool any = false;
-    if (!t->resting.redoes) return false;
-    for (size_t i = 0; i < t->n_workers; i++) {
-        dpti_worker *w = &t->workers[i];
-        if (!w->resting || lost[i]) continue;
-        w->stale = false;
-        any = true;
-    }
-    if (any) t->done = t->next = t->resting.fresh;
-    return any;
+    dpti_resting *r = &t->resting;
+    const dpti_worker *rested = r->stays ? NULL : find_rested(t, lost);
+    if (!rested) return false;
+    if (t->done.step > r->redo_to) r->redo_to = t->done.step;
+    t->workers[rested->rank].stale = false;
+    t->done = t->next = rested->rested;
+    return true;
 }

@@ -2,8 +2,8 @@
    replicas miss updates, and get the weights of the others now and then, so that they can go on
    should all others be lost: from what they have, by doing the steps since then once more.
 
-   In one process, where shares follow measurements.  Everything here is on the caller's thread;
-   devices come and go with nothing in flight. */
+   In one process, where shares follow measurements and losses do not end the call.  Everything here
+   is on the caller's thread; devices come and go with nothing in flight. */
 #ifndef DPTI_RESTING_H
 #define DPTI_RESTING_H
 
@@ -17,18 +17,22 @@ struct dpti_flight;
 typedef struct dpti_resting {
     bool allowed;
     dpti_rest rest;
-    bool changes;      /* it is to be changed as soon as nothing is in flight */
-    bool *chosen;      /* (n_workers) who is to rest then */
-    double *exchange;  /* (n_workers) seconds of exchanges in a step */
-    size_t *shares;    /* (n_devices) of the last step that was observed */
-    size_t n;          /* workers that rest; if any: */
-    dpti_cursor fresh; /* where training stood when they got their weights, */
-    float *lr;         /* (n_lr) rates of the steps since, */
+    bool changes;     /* it is to be changed as soon as nothing is in flight, */
+    bool others;      /* so that others rest than before */
+    bool *chosen;     /* (n_workers) who is to rest then */
+    double *exchange; /* (n_workers) seconds of exchanges in a step */
+    size_t *shares;   /* (n_devices) of the last step that was observed */
+    bool told;        /* an event has told that they rest */
+    size_t n;         /* workers that rest; if any: */
+    size_t first;     /* where training stood when all of them had its weights last, */
+    float *lr;        /* (n_lr) rates of the steps since, */
     size_t n_lr, room;
     double refresh_seconds; /* and how long giving the last ones took */
     size_t changed_step;    /* the first of the last change */
     dpti_balance_reason reason;
-    bool redoes; /* a step is repeated: those since `fresh` may have to be, too */
+    bool stays;     /* training cannot go back: somebody writes down where it stands */
+    size_t redo_to; /* where it has gone back from; steps up to there are to be done again */
+    bool redoes;    /* they are */
 } dpti_resting;
 
 /* Where `allowed`.  DPT_E_NO_MEMORY. */
@@ -47,7 +51,8 @@ DPT_CHECK_RESULT dpt_status dpti_resting_note(dpt_trainer *trainer,
    less, or have come back. */
 void dpti_resting_end(dpt_trainer *trainer);
 /* Nobody's weights can be trusted but those of devices that rest, without those that are `lost`
-   (n_workers): training stands where these are from then on.  false: there are none. */
+   (n_workers): training stands where these are from then on, until dpti_trainer_catch_up.  false:
+   there are none. */
 bool dpti_resting_rewind(dpt_trainer *trainer, const bool *lost);
 /* One of them is lost. */
 void dpti_resting_leave(dpt_trainer *trainer, size_t rank);

@@ -129,37 +129,48 @@ static size_t find_source(const dpt_trainer *t)
     return dpti_trainer_trusted(t);
 }
 
-/* A failure is of *culprit. */
-static dpt_status repair(dpt_trainer *t, size_t from, size_t to, float *flat, size_t *culprit)
-{
-    for (size_t k = 0; k < dpti_trainer_n_lasting(t); k++) {
-        *culprit = from;
-        DPT_TRY(dpti_trainer_read(t, from, lasting[k], flat));
-        *culprit = to;
-        DPT_TRY(dpti_trainer_write(t, to, lasting[k], flat));
-    }
-    t->workers[to].stale = false;
-    return DPT_OK;
-}
-
 static bool is_due(const dpti_worker *w, bool resting)
 {
     return w->stale && !w->gone && (resting || !w->resting);
 }
 
-/* Repairs whom it can: one that is lost leaves the others no worse.  The first failure is returned,
-   and the context tells of it. */
-static dpt_status repair_all(dpt_trainer *t, size_t from, bool resting, float *flat,
-                             size_t *culprit)
+static dpt_status repair(dpt_trainer *t, size_t to, float *const *flats)
+{
+    dpti_worker *w = &t->workers[to];
+    w->torn = true;
+    for (size_t k = 0; k < dpti_trainer_n_lasting(t); k++)
+        DPT_TRY(dpti_trainer_write(t, to, lasting[k], flats[k]));
+    w->stale = w->torn = false;
+    return DPT_OK;
+}
+
+/* Repairs whom it can: one that is lost leaves the others no worse.  The first failure, of
+   *culprit, is returned, and the context tells of it. */
+static dpt_status repair_all(dpt_trainer *t, bool resting, float *const *flats, size_t *culprit)
 {
     dpt_error first = {.status = DPT_OK};
     for (size_t i = 0; i < t->n_workers; i++) {
-        const dpti_worker *w = &t->workers[i];
-        if (!is_due(w, resting) || repair(t, from, i, flat, culprit) == DPT_OK) continue;
+        if (!is_due(&t->workers[i], resting) || repair(t, i, flats) == DPT_OK) continue;
+        if (first.status == DPT_OK) *culprit = i;
         if (first.status == DPT_OK) first = t->context->error;
         if (!t->stop_on_loss) break; /* who failed is lost first */
     }
     return first.status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &first);
+}
+
+/* All of it before anything is written: one that is lost meanwhile leaves nobody with parts. */
+static dpt_status copy_to_stale(dpt_trainer *t, size_t from, bool resting, size_t *culprit)
+{
+    float *flats[DPTI_MAX_LASTING] = {NULL};
+    dpt_status status = DPT_OK;
+    *culprit = from;
+    for (size_t k = 0; status == DPT_OK && k < dpti_trainer_n_lasting(t); k++) {
+        flats[k] = dpti_trainer_make_flat(t);
+        status = flats[k] ? dpti_trainer_read(t, from, lasting[k], flats[k]) : DPT_E_NO_MEMORY;
+    }
+    if (status == DPT_OK) status = repair_all(t, resting, flats, culprit);
+    dpti_trainer_free_lasting(flats);
+    return status;
 }
 
 /* The error of a device, as it left it. */
@@ -180,10 +191,7 @@ static dpt_status restore(dpt_trainer *t, bool resting)
     const size_t from = find_source(t);
     t->lost = from == t->n_workers || dpti_trainer_n_gone(t) == t->n_workers;
     if (t->lost) return DPT_OK;
-    float *flat = dpti_trainer_make_flat(t);
-    if (!flat) return DPT_E_NO_MEMORY;
-    const dpt_status status = repair_all(t, from, resting, flat, &culprit);
-    free(flat);
+    const dpt_status status = copy_to_stale(t, from, resting, &culprit);
     if (!dpti_is_loss(status) || t->stop_on_loss) return status;
     DPT_TRY(dpti_trainer_lose_one(t, culprit, error_of(t, culprit)));
     return DPT_E_CANCELLED;
@@ -250,7 +258,7 @@ static dpt_status write_all(dpt_trainer *t, dpt_tensor_kind kind, const float *f
     t->written = true;
     for (size_t i = 0; i < t->n_workers; i++) {
         if (t->workers[i].gone || dpti_trainer_write(t, i, kind, flat) == DPT_OK) continue;
-        t->workers[i].stale = true;
+        t->workers[i].stale = t->workers[i].torn = true;
         if (first.status == DPT_OK) first = t->context->error;
     }
     return first.status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &first);
@@ -265,6 +273,7 @@ dpt_status dpti_trainer_adopt_state(dpt_trainer *trainer, const float *const *fl
 {
     dpt_trainer *t = trainer;
     dpt_error first = {.status = DPT_OK};
+    dpti_resting_end(t);
     for (size_t i = 0; i < t->n_workers; i++)
         t->workers[i].stale = t->workers[i].gone;
     for (size_t k = 0; k < dpti_trainer_n_lasting(t); k++)
@@ -315,7 +324,11 @@ dpt_status dpti_trainer_read_trusted(dpt_trainer *trainer, size_t n_kinds, float
     DPT_TRY(read_first(t, n_kinds, flats, errors));
     for (size_t i = 0; i < t->n_workers; i++)
         any = any || errors[i];
-    return any && !t->salvage && !t->stop_on_loss ? dpti_trainer_lose(t, errors) : DPT_OK;
+    t->resting.stays = true;
+    const dpt_status status =
+        any && !t->salvage && !t->stop_on_loss ? dpti_trainer_lose(t, errors) : DPT_OK;
+    t->resting.stays = false;
+    return status;
 }
 
 /* ---- Tensors by name ------------------------------------------------------------------------- */
@@ -349,10 +362,13 @@ dpt_status dpt_trainer_get(dpt_trainer *trainer, size_t device, dpt_tensor_kind 
     DPT_TRY(find(t, name, size, &p));
     size_t rank;
     DPT_TRY(dpti_trainer_own_device(t, device, &rank));
+    if (t->workers[rank].resting) {
+        DPT_TRY(dpti_trainer_refresh(t));
+        DPT_TRY(dpti_trainer_catch_up(t));
+    }
     if (t->workers[rank].gone)
         return dpt_fail(t->context, DPT_E_DEVICE_LOST, "device %s is lost",
                         t->workers[rank].device->id);
-    if (t->workers[rank].resting) DPT_TRY(dpti_trainer_refresh(t));
     float *flat = dpti_trainer_make_flat(t);
     if (!flat) return DPT_E_NO_MEMORY;
     const dpt_status status = dpti_trainer_read(t, rank, kind, flat);
@@ -369,7 +385,8 @@ dpt_status dpt_trainer_set(dpt_trainer *trainer, dpt_tensor_kind kind, const cha
     DPT_TRY(dpti_trainer_at_rest(t, "dpt_trainer_set"));
     DPT_TRY(known_kind(t, kind));
     DPT_TRY(find(t, name, size, &p));
-    DPT_TRY(dpti_trainer_restore(t));
+    DPT_TRY(dpti_trainer_refresh(t)); /* of all, since what is not written stays */
+    DPT_TRY(dpti_trainer_catch_up(t));
     if (t->lost)
         return dpt_fail(t->context, DPT_E_STATE,
                         "no device holds trusted weights any more: load a checkpoint");

@@ -72,8 +72,12 @@ void dpti_trainer_note_event(dpt_trainer *trainer, dpt_device_event_kind kind, s
         e->events = events;
         e->room = room;
     }
-    e->events[e->n++] = (dpti_device_event){
-        .kind = kind, .device = device, .step = trainer->done.step + 1, .error = *error};
+    /* Training that has gone back goes on where it was. */
+    const size_t done = trainer->done.step, redo_to = trainer->resting.redo_to;
+    e->events[e->n++] = (dpti_device_event){.kind = kind,
+                                            .device = device,
+                                            .step = (done > redo_to ? done : redo_to) + 1,
+                                            .error = *error};
 }
 
 bool dpt_trainer_next_event(dpt_trainer *trainer, dpt_device_event *out)

@@ -163,9 +163,11 @@ struct dpti_worker {
     bool unclean; /* by its own thread: a step failed, whose sums, made or not, were of anything:
                      the gradients are not zero where no segment writes them */
     bool stale;   /* its replica missed a committed update */
-    bool resting; /* it takes no part in steps, and its replica is behind (resting.h) */
-    bool gone;    /* its device is lost: it takes no part, and nobody calls it */
-    bool hung;    /* a call did not return in time: its thread was given up, and is not there */
+    bool resting; /* it takes no part in steps, and its replica is behind (resting.h): */
+    dpti_cursor rested; /* it stands there, */
+    bool torn;          /* or nowhere, since it could not be written whole */
+    bool gone;          /* its device is lost: it takes no part, and nobody calls it */
+    bool hung; /* a call did not return in time: its thread was given up, and is not there */
     dpt_error hung_error;
     dpti_away away;               /* while it is gone, and how it has failed before */
     unsigned long long seen_call; /* what it was in when it was looked at, and for how long */
@@ -350,6 +352,9 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_write(dpt_trainer *trainer, size_t rank
    others are (state.c).  refresh: those that rest, too. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_restore(dpt_trainer *trainer);
 DPT_CHECK_RESULT dpt_status dpti_trainer_refresh(dpt_trainer *trainer);
+/* Nothing in flight: where training has gone back (dpti_resting_rewind) it does the steps since
+   once more (flights.c). */
+DPT_CHECK_RESULT dpt_status dpti_trainer_catch_up(dpt_trainer *trainer);
 
 /* DPT_E_INVALID if the data have not what the loss compares with (options.c). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_check_answers(dpt_trainer *trainer,

@@ -35,7 +35,8 @@ static dpt_status begin(test *t, const char *devices, training *w)
                                          .momentum = 0.9f,
                                          .seed = 3,
                                          .bucket_bytes = 1,
-                                         .verify_replicas = 3};
+                                         .verify_replicas = 3,
+                                         .rest = true};
     *w = (training){.context = NULL};
     plant_devices(devices, ((plant *)t->user)->backend, w->devices, sizeof w->devices);
     (void)remove("fault-report.txt");
@@ -44,7 +45,9 @@ static dpt_status begin(test *t, const char *devices, training *w)
     DPT_TRY(dpt_devices_open(w->context, w->devices, &w->set));
     DPT_TRY(plant_data(w->context, COUNT, SIDE, CLASSES, &w->data));
     DPT_TRY(plant_network(w->context, SIDE, CLASSES, &w->model));
-    return dpt_trainer_create(w->set, w->model, w->data, &options, &w->trainer);
+    DPT_TRY(dpt_trainer_create(w->set, w->model, w->data, &options, &w->trainer));
+    w->trainer->resting.allowed = false; /* no clock says so */
+    return DPT_OK;
 }
 
 static void end(training *w)
@@ -71,7 +74,6 @@ static void change(training *w)
     r->changes = true;
 }
 
-/* Nothing changes by itself within so few steps, but what the test wants. */
 static void plan(test *t, training *w, size_t done)
 {
     if (done == REST || (done == WAKE && w->wakes && w->n_lost == 0)) change(w);
@@ -261,7 +263,7 @@ static void goes_on_from_its_last_weights(test *t)
         REQUIRE_OK(dpti_trainer_refresh(w.trainer));
         CHECK(!w.trainer->workers[1].stale);
         steps(t, &w, 1);
-        CHECK_SIZE(w.trainer->resting.fresh.step, 9);
+        CHECK_SIZE(w.trainer->resting.first, 9);
         CHECK_SIZE(w.trainer->resting.n_lr, 1);
         steps(t, &w, STEPS - 10);
         CHECK_SIZE(w.n_lost, 1);
@@ -301,6 +303,139 @@ static void memory_wakes(test *t)
     end(&w);
 }
 
+/* The first tensor of a replica, and whether it was to be had. */
+static dpt_status get_first(training *w, size_t device, float *out)
+{
+    const dpti_parameter *p = &w->model->parameters[0];
+    return dpt_trainer_get(w->trainer, device, DPT_PARAMETER, p->name, out, p->size);
+}
+
+/* What is written to all while one rests is part of where it goes on from. */
+static void written_while_it_rests(test *t)
+{
+    static float values[16384];
+    training w;
+    if (CHECK_OK(begin(t, "@:threads=1:after=13:lost=1,cpu:threads=1", &w))) {
+        const dpti_parameter *p = &w.model->parameters[0];
+        steps(t, &w, 9);
+        CHECK_OK(get_first(&w, 0, values));
+        CHECK_OK(dpt_trainer_set(w.trainer, DPT_PARAMETER, p->name, values, p->size));
+        steps(t, &w, STEPS - 9);
+        CHECK_SIZE(w.n_lost, 1);
+        check_weights(t, &w, 1);
+    }
+    end(&w);
+}
+
+/* Calls of it fail while its weights are read for the other, which has parts of them then and is
+   not gone on from: the training ends, or has the right weights. */
+static void torn_weights_are_nobodys(test *t)
+{
+    static float values[16384];
+    for (size_t n = 1; n < 12; n++) {
+        char devices[128];
+        training w;
+        dpt_step_metrics m;
+        snprintf(devices, sizeof devices, "@:threads=1:after=9:fail=%zu:lost=120,cpu:threads=1", n);
+        if (CHECK_OK(begin(t, devices, &w))) {
+            dpt_status status = DPT_OK;
+            steps(t, &w, 9);
+            (void)!get_first(&w, 1, values);
+            for (; w.n_steps < STEPS && status == DPT_OK; w.n_steps++) {
+                plan(t, &w, w.n_steps);
+                status = dpt_trainer_step(w.trainer, &m);
+            }
+            if (status == DPT_OK) check_weights(t, &w, 1);
+        }
+        end(&w);
+    }
+}
+
+/* An earlier state is loaded, whatever comes of it. */
+static void loaded_while_it_rests(test *t)
+{
+    for (size_t n = 1; n < 14; n++) {
+        char devices[128];
+        training w;
+        dpt_step_metrics m;
+        snprintf(devices, sizeof devices, "cpu:threads=1,@:threads=1:after=4:fail=%zu", n);
+        if (CHECK_OK(begin(t, devices, &w))) {
+            steps(t, &w, REST - 1);
+            CHECK_OK(dpt_trainer_save_state(w.trainer, "rest.state"));
+            steps(t, &w, 6);
+            (void)!dpt_trainer_load_state(w.trainer, "rest.state");
+            CHECK_SIZE(dpt_trainer_steps(w.trainer), REST - 1);
+            CHECK_SIZE(w.trainer->resting.n, 0);
+            for (size_t i = REST - 1; i < STEPS; i++) {
+                CHECK_OK(dpt_trainer_set_lr(w.trainer, 0.05f - 0.002f * (float)i));
+                CHECK_OK(dpt_trainer_step(w.trainer, &m));
+            }
+            check_weights(t, &w, 0);
+        }
+        end(&w);
+    }
+}
+
+/* Outside of steps: when an evaluation, or whoever asks for weights, meets the loss. */
+static void lost_between_steps(test *t)
+{
+    static float values[16384];
+    for (size_t n = 1; n < 60; n++) {
+        char devices[128];
+        training w;
+        dpt_evaluation e;
+        snprintf(devices, sizeof devices, "@:threads=1:after=9:lost=%zu,cpu:threads=1", n);
+        if (CHECK_OK(begin(t, devices, &w))) {
+            steps(t, &w, 9);
+            if (n % 2 == 0)
+                CHECK_OK(dpt_trainer_evaluate(w.trainer, w.data, &e));
+            else
+                CHECK_OK(get_first(&w, 1, values));
+            CHECK_SIZE(dpt_trainer_steps(w.trainer), 9);
+            steps(t, &w, STEPS - 9);
+            check_weights(t, &w, 1);
+        }
+        end(&w);
+    }
+}
+
+/* The step in which it happens takes what was done once more, and nothing counts twice. */
+static void what_is_told_of_it(test *t)
+{
+    for (size_t n = 1; n < 60; n += 4) {
+        char devices[128];
+        training w;
+        dpt_step_metrics m;
+        dpt_device_event event;
+        snprintf(devices, sizeof devices, "@:threads=1:after=13:lost=%zu,cpu:threads=1", n);
+        if (CHECK_OK(begin(t, devices, &w))) {
+            for (; w.n_steps < STEPS; w.n_steps++) {
+                plan(t, &w, w.n_steps);
+                CHECK_OK(dpt_trainer_step(w.trainer, &m));
+                CHECK(m.seconds > 0);
+                if (!dpt_trainer_next_event(w.trainer, &event)) continue;
+                CHECK(event.step == m.step || event.step == m.step + 1);
+                w.n_lost++;
+            }
+            CHECK_SIZE(w.n_lost, 1);
+            CHECK(w.trainer->account.steps <= STEPS);
+        }
+        end(&w);
+    }
+}
+
+/* What a device was found not to hold stays so. */
+static void bounds_outlast_it(test *t)
+{
+    training w;
+    if (CHECK_OK(begin(t, "cpu:threads=1,@:threads=1:room=3:from=2", &w))) {
+        w.wakes = true;
+        steps(t, &w, STEPS);
+        CHECK_SIZE(plant_count("fired"), 1);
+    }
+    end(&w);
+}
+
 /* Beside devices that sum among themselves, and stay where they are. */
 static void beside_an_island(test *t)
 {
@@ -335,6 +470,12 @@ int main(int argc, char **argv)
         {"lost while it rests", lost_while_it_rests},
         {"memory wakes", memory_wakes},
         {"beside an island", beside_an_island},
+        {"written while it rests", written_while_it_rests},
+        {"torn weights are nobody's", torn_weights_are_nobodys},
+        {"loaded while it rests", loaded_while_it_rests},
+        {"lost between steps", lost_between_steps},
+        {"what is told of it", what_is_told_of_it},
+        {"bounds outlast it", bounds_outlast_it},
     };
     if (argc < 2 || !plant_setup()) {
         fputs("usage: test-fault-rest fault|faultstaged [CASE...]\n", stderr);
