@@ -145,7 +145,7 @@ static dpt_status repair(dpt_trainer *t, size_t to, float *const *flats)
 }
 
 /* Repairs whom it can: one that is lost leaves the others no worse.  The first failure, of
-   *culprit, is returned, and the context tells of it. */
+ *culprit, is returned, and the context tells of it. */
 static dpt_status repair_all(dpt_trainer *t, bool resting, float *const *flats, size_t *culprit)
 {
     dpt_error first = {.status = DPT_OK};
