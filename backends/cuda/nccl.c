@@ -104,11 +104,12 @@ static double now(void)
 }
 
 /* NCCL enqueues a collective in a thread that it starts for it, and the shortest nap, some 60
-   microseconds, would be longer than that. */
-static void wait_a_little(double since, struct timespec *nap)
+   microseconds, would be longer than that: so it is asked some times first, a microsecond each
+   where nothing else is to run. */
+static void wait_a_little(size_t n_asked, struct timespec *nap)
 {
-    static const double brief = 200e-6;
-    if (now() - since < brief) {
+    enum { AWAKE = 200 };
+    if (n_asked < AWAKE) {
         (void)sched_yield();
         return;
     }
@@ -121,15 +122,14 @@ static dpt_status settle(communicator *c, member *m, ncclResult_t code, double u
                          const char *what)
 {
     struct timespec nap = {.tv_nsec = 10000};
-    const double begin = now();
-    while (code == ncclInProgress) {
+    for (size_t n_asked = 0; code == ncclInProgress; n_asked++) {
         if (atomic_load(&c->aborted))
             return DPT_FAIL(&m->device->error, DPT_E_CANCELLED, "%s: the communicator was aborted",
                             what);
         if (now() > until)
             return DPT_FAIL(&m->device->error, DPT_E_DEVICE, "%s: the other ranks did not come",
                             what);
-        wait_a_little(begin, &nap);
+        wait_a_little(n_asked, &nap);
         ncclResult_t state = ncclSuccess;
         code = nccl.ncclCommGetAsyncError(m->comm, &state);
         if (code == ncclSuccess) code = state;

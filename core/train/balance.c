@@ -485,6 +485,11 @@ bool dpti_balance_rest(dpti_balance *balance, size_t device)
     return true;
 }
 
+size_t dpti_balance_rested(const dpti_balance *balance, size_t device)
+{
+    return balance->devices[device].kept;
+}
+
 void dpti_balance_wake(dpti_balance *balance, size_t device)
 {
     dpti_balance *b = balance;

@@ -342,8 +342,10 @@ typedef struct part {
 static dpt_status do_own(dpt_trainer *t, wish *what, const dpt_dataset *data, part *parts,
                          const size_t *rows)
 {
+    const size_t n_gone = dpti_trainer_n_gone(t);
     DPT_TRY(dpti_trainer_refresh(t));
     DPT_TRY(dpti_trainer_catch_up(t));
+    if (dpti_trainer_n_gone(t) != n_gone) return DPT_E_CANCELLED; /* rows are divided anew */
     if (t->lost)
         return dpt_fail(t->context, DPT_E_STATE,
                         "no device holds trusted weights any more: load a checkpoint");

@@ -31,7 +31,7 @@ static void set_adam_scales(const dpt_trainer *t, size_t step, dpt_step_block *b
 static void clear_share(dpti_share *share)
 {
     share->status = DPT_E_CANCELLED;
-    share->committed = share->under_way = false;
+    share->committed = share->under_way = share->fresh = false;
     share->astray = false;
     share->n_samples = 0;
     share->loss = 0;
@@ -135,6 +135,8 @@ dpt_status dpti_trainer_catch_up(dpt_trainer *trainer)
     r->redoes = true;
     const dpt_status status = redo(trainer);
     r->redoes = false;
+    r->has_redone = true;
+    if (status == DPT_OK) r->redo_to = 0;
     trainer->last_finished = last_finished;
     return status;
 }
@@ -153,6 +155,7 @@ static dpt_status ready(dpt_trainer *t)
     dpti_islands_form(t);
     while (t->islands.due) { /* one hangs */
         DPT_TRY(dpti_trainer_lose_hung(t));
+        DPT_TRY(dpti_trainer_restore(t)); /* whom that has woken */
         dpti_islands_form(t);
     }
     if (t->lost)
@@ -350,7 +353,9 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
         finished = fmax(finished, flight->shares[i].finished);
     const double began = fmax(flight->submitted, t->last_finished);
     t->last_finished = finished;
-    if (!t->resting.redoes) t->longest_step = fmax(t->longest_step, finished - began);
+    if (!t->resting.redoes && !t->resting.has_redone)
+        t->longest_step = fmax(t->longest_step, finished - began);
+    t->resting.has_redone = t->resting.has_redone && t->resting.redoes;
     *out = (dpt_step_metrics){
         .step = flight->cursor.step + 1,
         .epoch = flight->cursor.epoch,

@@ -213,12 +213,20 @@ void dpti_resting_leave(dpt_trainer *trainer, size_t rank)
 
 /* ---- Their replicas -------------------------------------------------------------------------- */
 
+static bool any_behind(const dpt_trainer *t)
+{
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (t->workers[i].resting && t->workers[i].stale) return true;
+    return false;
+}
+
 /* Steps between refreshes, so that these cost little. */
 static bool is_refresh_due(const dpt_trainer *t)
 {
     const dpti_resting *r = &t->resting;
     const double seconds = r->rest.without.seconds * (double)r->n_lr;
-    return r->n >= 1 && r->n_lr >= LEAST_REFRESH && r->refresh_seconds <= refresh_cost * seconds;
+    return r->n >= 1 && r->n_lr >= LEAST_REFRESH && any_behind(t) &&
+           r->refresh_seconds <= refresh_cost * seconds;
 }
 
 static dpt_status refresh(dpt_trainer *t)
@@ -234,9 +242,12 @@ bool dpti_resting_waits(const dpt_trainer *trainer)
     return trainer->resting.changes || is_refresh_due(trainer);
 }
 
+/* Who goes to rest has the weights of now. */
 dpt_status dpti_resting_settle(dpt_trainer *trainer)
 {
     if (is_refresh_due(trainer)) DPT_TRY(refresh(trainer));
+    if (!trainer->resting.changes) return DPT_OK;
+    DPT_TRY(dpti_trainer_restore(trainer)); /* if devices are lost at it nothing changes */
     if (trainer->resting.changes) change(trainer);
     return DPT_OK;
 }
@@ -259,8 +270,10 @@ static bool note_fresh(dpt_trainer *t, const dpti_flight *flight)
 static dpt_status make_room(dpt_trainer *t, size_t n)
 {
     dpti_resting *r = &t->resting;
-    const size_t room = r->room > 0 ? 2 * r->room : LEAST_REFRESH;
+    size_t room = r->room > 0 ? r->room : LEAST_REFRESH;
     if (n < r->room) return DPT_OK;
+    while (room <= n)
+        room *= 2;
     float *grown = realloc(r->lr, room * sizeof *grown);
     if (!grown) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a step");
     r->lr = grown;
@@ -280,6 +293,15 @@ dpt_status dpti_resting_note(dpt_trainer *trainer, const dpti_flight *flight)
     return DPT_OK;
 }
 
+/* Whether those that rest hold a batch without those that are lost. */
+static bool hold_a_batch(const dpt_trainer *t, const bool *lost)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (t->workers[i].resting && !lost[i]) sum += dpti_balance_rested(t->balance, i);
+    return sum >= t->batch_size;
+}
+
 /* The one that is furthest among those whose weights are whole; NULL: there is none. */
 static const dpti_worker *find_rested(const dpt_trainer *t, const bool *lost)
 {
@@ -297,7 +319,9 @@ bool dpti_resting_rewind(dpt_trainer *trainer, const bool *lost)
     dpt_trainer *t = trainer;
     dpti_resting *r = &t->resting;
     const dpti_worker *rested = r->stays ? NULL : find_rested(t, lost);
-    if (!rested) return false;
+    if (!rested || !hold_a_batch(t, lost)) return false;
+    for (size_t i = 0; i < t->n_workers; i++)
+        t->workers[i].stale = t->workers[i].stale || lost[i];
     if (t->done.step > r->redo_to) r->redo_to = t->done.step;
     t->workers[rested->rank].stale = false;
     t->done = t->next = rested->rested;

@@ -30,9 +30,10 @@ typedef struct dpti_resting {
     double refresh_seconds; /* and how long giving the last ones took */
     size_t changed_step;    /* the first of the last change */
     dpti_balance_reason reason;
-    bool stays;     /* training cannot go back: somebody writes down where it stands */
-    size_t redo_to; /* where it has gone back from; steps up to there are to be done again */
-    bool redoes;    /* they are */
+    bool stays;      /* training cannot go back: somebody writes down where it stands */
+    size_t redo_to;  /* where it has gone back from; steps up to there are to be done again */
+    bool redoes;     /* they are, */
+    bool has_redone; /* and were, while a step waited */
 } dpti_resting;
 
 /* Where `allowed`.  DPT_E_NO_MEMORY. */

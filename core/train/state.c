@@ -240,7 +240,7 @@ dpt_status dpti_trainer_write_lasting(dpt_trainer *trainer, size_t rank,
 {
     for (size_t k = 0; k < dpti_trainer_n_lasting(trainer); k++)
         DPT_TRY(dpti_trainer_write(trainer, rank, lasting[k], flats[k]));
-    trainer->workers[rank].stale = false;
+    trainer->workers[rank].stale = trainer->workers[rank].torn = false;
     return DPT_OK;
 }
 
@@ -274,8 +274,11 @@ dpt_status dpti_trainer_adopt_state(dpt_trainer *trainer, const float *const *fl
     dpt_trainer *t = trainer;
     dpt_error first = {.status = DPT_OK};
     dpti_resting_end(t);
-    for (size_t i = 0; i < t->n_workers; i++)
+    t->resting.redo_to = 0;
+    for (size_t i = 0; i < t->n_workers; i++) {
         t->workers[i].stale = t->workers[i].gone;
+        t->workers[i].torn = false;
+    }
     for (size_t k = 0; k < dpti_trainer_n_lasting(t); k++)
         if (write_all(t, lasting[k], flats[k]) != DPT_OK && first.status == DPT_OK)
             first = t->context->error;
@@ -362,7 +365,7 @@ dpt_status dpt_trainer_get(dpt_trainer *trainer, size_t device, dpt_tensor_kind 
     DPT_TRY(find(t, name, size, &p));
     size_t rank;
     DPT_TRY(dpti_trainer_own_device(t, device, &rank));
-    if (t->workers[rank].resting) {
+    if (t->workers[rank].stale && !t->workers[rank].gone) { /* it rests, or has just been woken */
         DPT_TRY(dpti_trainer_refresh(t));
         DPT_TRY(dpti_trainer_catch_up(t));
     }

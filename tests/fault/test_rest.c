@@ -376,14 +376,32 @@ static void loaded_while_it_rests(test *t)
     }
 }
 
+/* Of the data, behind nine steps of one healthy device. */
+static double loss_of_nine(test *t)
+{
+    training w;
+    dpt_step_metrics m;
+    dpt_evaluation e = {.loss = 0};
+    if (CHECK_OK(begin(t, "cpu:threads=1", &w))) {
+        for (size_t i = 0; i < 9; i++) {
+            CHECK_OK(dpt_trainer_set_lr(w.trainer, 0.05f - 0.002f * (float)i));
+            CHECK_OK(dpt_trainer_step(w.trainer, &m));
+        }
+        CHECK_OK(dpt_trainer_evaluate(w.trainer, w.data, &e));
+    }
+    end(&w);
+    return e.loss;
+}
+
 /* Outside of steps: when an evaluation, or whoever asks for weights, meets the loss. */
 static void lost_between_steps(test *t)
 {
     static float values[16384];
+    const double loss = loss_of_nine(t);
     for (size_t n = 1; n < 60; n++) {
         char devices[128];
         training w;
-        dpt_evaluation e;
+        dpt_evaluation e = {.loss = loss};
         snprintf(devices, sizeof devices, "@:threads=1:after=9:lost=%zu,cpu:threads=1", n);
         if (CHECK_OK(begin(t, devices, &w))) {
             steps(t, &w, 9);
@@ -391,12 +409,49 @@ static void lost_between_steps(test *t)
                 CHECK_OK(dpt_trainer_evaluate(w.trainer, w.data, &e));
             else
                 CHECK_OK(get_first(&w, 1, values));
+            CHECK_NEAR(e.loss, loss, 1e-3);
             CHECK_SIZE(dpt_trainer_steps(w.trainer), 9);
             steps(t, &w, STEPS - 9);
             check_weights(t, &w, 1);
         }
         end(&w);
     }
+}
+
+/* Once it has gone back and on, an earlier state is loaded: nothing is done again but what is asked
+   for. */
+static void loaded_behind_it(test *t)
+{
+    training w;
+    if (CHECK_OK(begin(t, "@:threads=1:after=9:lost=1,cpu:threads=1", &w))) {
+        dpt_step_metrics m;
+        steps(t, &w, REST - 1);
+        CHECK_OK(dpt_trainer_save_state(w.trainer, "rest.state"));
+        steps(t, &w, WAKE - REST);
+        CHECK_SIZE(w.n_lost, 1);
+        CHECK_OK(dpt_trainer_load_state(w.trainer, "rest.state"));
+        for (size_t i = REST - 1; i < STEPS; i++) {
+            CHECK_OK(dpt_trainer_set_lr(w.trainer, 0.05f - 0.002f * (float)i));
+            CHECK_OK(dpt_trainer_step(w.trainer, &m));
+            CHECK_SIZE(m.step, i + 1);
+        }
+        check_weights(t, &w, 1);
+    }
+    end(&w);
+}
+
+/* One whose replica has missed an update, or differs, does not rest before it is right. */
+static void stale_ones_are_mended_first(test *t)
+{
+    training w;
+    if (CHECK_OK(begin(t, "@:threads=1:after=9:lost=1,cpu:threads=1", &w))) {
+        steps(t, &w, REST);
+        w.trainer->workers[1].stale = true;
+        steps(t, &w, STEPS - REST);
+        CHECK_SIZE(w.n_lost, 1);
+        check_weights(t, &w, 1);
+    }
+    end(&w);
 }
 
 /* The step in which it happens takes what was done once more, and nothing counts twice. */
@@ -474,6 +529,8 @@ int main(int argc, char **argv)
         {"torn weights are nobody's", torn_weights_are_nobodys},
         {"loaded while it rests", loaded_while_it_rests},
         {"lost between steps", lost_between_steps},
+        {"loaded behind it", loaded_behind_it},
+        {"stale ones are mended first", stale_ones_are_mended_first},
         {"what is told of it", what_is_told_of_it},
         {"bounds outlast it", bounds_outlast_it},
     };
