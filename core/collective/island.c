@@ -11,10 +11,12 @@
 /* The lane's point that a wait is for; those before it are parts'. */
 enum { LAST_POINT = DPTI_LANE_POINTS - 1 };
 
+/* What all members come to as often. */
+typedef enum coming { CALL, MEETING, COMINGS } coming;
+
 typedef struct member {
-    size_t n_called; /* collectives; guarded by the mutex, */
-    size_t n_met;    /* as this is: meetings */
-    size_t n_waited; /* by its own driver: of these, it has waited for */
+    size_t n[COMINGS]; /* guarded by the mutex; calls of collectives, and meetings */
+    size_t n_waited;   /* by its own driver: calls that it has waited for */
 } member;
 
 struct dpti_island {
@@ -180,7 +182,7 @@ static void count_call(const dpti_berth *berth)
 {
     dpti_island *island = berth->island;
     pthread_mutex_lock(&island->mutex);
-    island->members[berth->place].n_called++;
+    island->members[berth->place].n[CALL]++;
     island->moved = true;
     pthread_cond_broadcast(&island->changed);
     pthread_mutex_unlock(&island->mutex);
@@ -224,12 +226,18 @@ dpt_status dpti_island_hand_out(const dpti_berth *berth, const dpti_buffer *data
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-static size_t least_met(const dpti_island *island)
+static bool have_come(const dpti_island *island, coming what, size_t n)
 {
-    size_t least = island->members[0].n_met;
-    for (size_t i = 1; i < island->group.n; i++)
-        if (island->members[i].n_met < least) least = island->members[i].n_met;
-    return least;
+    for (size_t i = 0; i < island->group.n; i++)
+        if (island->members[i].n[what] < n) return false;
+    return true;
+}
+
+/* Under the mutex: until all have come so often, or it is over. */
+static void await_all(dpti_island *island, coming what, size_t n)
+{
+    while (!island->aborted && !have_come(island, what, n))
+        pthread_cond_wait(&island->changed, &island->mutex);
 }
 
 void dpti_island_meet(const dpti_berth *berth, double *clock, dpti_times *times)
@@ -237,28 +245,18 @@ void dpti_island_meet(const dpti_berth *berth, double *clock, dpti_times *times)
     dpti_island *island = berth->island;
     *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
     pthread_mutex_lock(&island->mutex);
-    const size_t n = ++island->members[berth->place].n_met;
+    const size_t n = ++island->members[berth->place].n[MEETING];
     pthread_cond_broadcast(&island->changed);
-    while (!island->aborted && least_met(island) < n)
-        pthread_cond_wait(&island->changed, &island->mutex);
+    await_all(island, MEETING, n);
     pthread_mutex_unlock(&island->mutex);
     *clock = dpti_times_add_since(times, DPTI_SPAN_WAITING, *clock);
-}
-
-static size_t least_called(const dpti_island *island)
-{
-    size_t least = island->members[0].n_called;
-    for (size_t i = 1; i < island->group.n; i++)
-        if (island->members[i].n_called < least) least = island->members[i].n_called;
-    return least;
 }
 
 /* Until all have made their n-th call, or it is over.  From then on somebody asks. */
 static void await_calls(dpti_island *island, size_t n)
 {
     pthread_mutex_lock(&island->mutex);
-    while (!island->aborted && least_called(island) < n)
-        pthread_cond_wait(&island->changed, &island->mutex);
+    await_all(island, CALL, n);
     island->n_asking++;
     island->moved = true;
     pthread_mutex_unlock(&island->mutex);
@@ -317,7 +315,7 @@ dpt_status dpti_island_wait(const dpti_berth *berth, double *clock, dpti_times *
     dpti_island *island = berth->island;
     member *m = &island->members[berth->place];
     dpt_status status = DPT_E_CANCELLED;
-    const size_t n = m->n_called; /* which this thread alone changes */
+    const size_t n = m->n[CALL]; /* which this thread alone changes */
     if (n == m->n_waited && dpti_island_is_sound(island)) return DPT_OK;
     m->n_waited = n;
     *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);

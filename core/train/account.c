@@ -19,7 +19,8 @@ void dpti_account_free(dpti_account *account)
     *account = (dpti_account){.devices = NULL};
 }
 
-void dpti_account_add(dpti_account *account, size_t device, size_t n, const double *seconds)
+void dpti_account_add(dpti_account *account, size_t device, size_t n, const double *seconds,
+                      bool fresh)
 {
     dpti_device_account *d = &account->devices[device];
     const double own = seconds[DPTI_SPAN_COMPUTE] + seconds[DPTI_SPAN_UPLOAD];
@@ -32,7 +33,7 @@ void dpti_account_add(dpti_account *account, size_t device, size_t n, const doub
         .waiting = seconds[DPTI_SPAN_WAITING],
         .alone = n > 0 ? own : 0.0,
     };
-    if (n > 0 && !d->started)
+    if (n > 0 && (fresh || !d->started))
         account->cold = d->started = true;
     else
         dpti_time_model_observe(&d->model, n, own);

@@ -1,7 +1,8 @@
 /* What the steps so far come to: per device its samples, its times, and a model of what it would
-   take alone, whatever divides the batch.  A step in which a device has samples for the first time
-   is left out: memory is touched and kernels are loaded in it, which may take longer than all the
-   others.  Pure arithmetic: knows no device and no clock. */
+   take alone, whatever divides the batch.  A step in which a device has samples for the first time,
+   or runs something for the first time (graph/replica.h: fresh), is left out: memory is touched and
+   kernels are loaded in it, which may take longer than all the others.  Pure arithmetic: knows no
+   device and no clock. */
 #ifndef DPTI_ACCOUNT_H
 #define DPTI_ACCOUNT_H
 
@@ -33,8 +34,10 @@ typedef struct dpti_account {
 DPT_CHECK_RESULT bool dpti_account_create(size_t n_devices, size_t batch_size, dpti_account *out);
 void dpti_account_free(dpti_account *account); /* accepts a zeroed one; zeroes it */
 
-/* One step of one device, which had n samples; `seconds` by kind, (DPTI_SPAN_KINDS). */
-void dpti_account_add(dpti_account *account, size_t device, size_t n, const double *seconds);
+/* One step of one device, which had n samples; `seconds` by kind, (DPTI_SPAN_KINDS).  Fresh: it did
+   something for the first time. */
+void dpti_account_add(dpti_account *account, size_t device, size_t n, const double *seconds,
+                      bool fresh);
 /* Once all devices are told: that the step took so many seconds for its n samples. */
 void dpti_account_add_step(dpti_account *account, size_t n, double seconds);
 

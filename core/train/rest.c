@@ -2,7 +2,6 @@
 #include "train/rest.h"
 
 #include <math.h>
-#include <string.h>
 
 enum {
     SETTLING = 3, /* steady steps that do not count: queues fill, models follow */
@@ -115,10 +114,7 @@ bool dpti_rest_decide(dpti_rest *rest, double promise, double cost)
 {
     dpti_rest *r = rest;
     if (!dpti_rest_is_due(r)) return false;
-    if (is_hopeless(r)) {
-        if (r->state == DPTI_REST_TRY) r->confirms = false;
-        return true;
-    }
+    if (is_hopeless(r)) return true;
     const dpti_rest_time now = measure(r);
     switch (r->state) {
     case DPTI_REST_NONE:
@@ -137,6 +133,7 @@ bool dpti_rest_decide(dpti_rest *rest, double promise, double cost)
         if (r->confirms ? is_gain(r->without, now) : !is_gain(now, r->without)) return true;
         if (r->confirms) r->awake_for = twice(r->awake_for, LAST_AWAKE);
         r->asleep_for = FIRST_ASLEEP;
+        r->confirms = false;
         begin(r, DPTI_REST_NONE);
         return false;
     }

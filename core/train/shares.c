@@ -221,7 +221,8 @@ void dpti_trainer_observe(dpt_trainer *trainer, const dpti_flight *flight, doubl
 {
     dpt_trainer *t = trainer;
     for (size_t i = 0; i < t->n_devices; i++)
-        dpti_account_add(&t->account, i, flight->shards[i], flight->outcomes[i].seconds);
+        dpti_account_add(&t->account, i, flight->shards[i], flight->outcomes[i].seconds,
+                         flight->outcomes[i].fresh);
     dpti_account_add_step(&t->account, flight->n_samples, seconds);
     if (t->balance) observe_balance(t, flight);
     dpti_resting_observe(t, flight, seconds);

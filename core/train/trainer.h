@@ -231,7 +231,7 @@ struct dpt_trainer {
     size_t settled_step;     /* the last that was done again because of one */
     dpti_rendezvous *checks; /* for these; NULL: never */
     dpti_islands islands;
-    dpti_settled settled; /* where there are islands */
+    dpti_settled settled; /* what members of islands have been through */
     dpti_resting resting;
     bool stop_on_loss;
     double device_timeout; /* 0: by default */

@@ -60,15 +60,20 @@ typedef struct device {
     double a, b, u, exchange, waiting;
 } device;
 
-static double add(dpti_account *account, size_t i, const device *d, size_t n)
+static double add_run(dpti_account *account, size_t i, const device *d, size_t n, bool fresh)
 {
     dpti_times times = {.keeps = false};
     dpti_times_add(&times, DPTI_SPAN_COMPUTE, 0, n > 0 ? d->a + d->b * (double)n : 0.0);
     dpti_times_add(&times, DPTI_SPAN_UPLOAD, 0, d->u * (double)n);
     dpti_times_add(&times, DPTI_SPAN_EXCHANGE, 0, d->exchange);
     dpti_times_add(&times, DPTI_SPAN_WAITING, 0, d->waiting);
-    dpti_account_add(account, i, n, times.seconds);
+    dpti_account_add(account, i, n, times.seconds, fresh);
     return times.seconds[DPTI_SPAN_COMPUTE] + times.seconds[DPTI_SPAN_UPLOAD] + d->exchange;
+}
+
+static double add(dpti_account *account, size_t i, const device *d, size_t n)
+{
+    return add_run(account, i, d, n, false);
 }
 
 static const device fast = {
@@ -203,6 +208,13 @@ static void a_cold_step_is_left_out(test *t)
     dpti_account_add_step(&account, BATCH, 1);
     CHECK_SIZE(dpti_account_mix(&account).samples, 2 * BATCH);
     CHECK_SIZE(dpti_account_device(&account, 1).samples, BATCH / 2);
+    /* Nor does one count in which libraries have loaded what another share takes. */
+    const double alone = dpti_account_device(&account, 0).alone_throughput;
+    (void)add_run(&account, 0, &cold, BATCH / 2 + 1, true);
+    (void)add(&account, 1, &warm, BATCH / 2 - 1);
+    dpti_account_add_step(&account, BATCH, 100);
+    CHECK_SIZE(dpti_account_mix(&account).samples, 2 * BATCH);
+    CHECK_NEAR(dpti_account_device(&account, 0).alone_throughput, alone, 1e-9);
     dpti_account_free(&account);
 }
 
