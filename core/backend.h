@@ -27,7 +27,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define DPT_BACKEND_ABI 11u
+#define DPT_BACKEND_ABI 12u
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
@@ -145,6 +145,8 @@ typedef struct dpt_device_info {
     size_t memory_bytes;           /* all of the device's memory */
     size_t alignment_bytes; /* what operators want for offsets; a power of two, at most 256 */
     unsigned n_threads;     /* threads or compute units; 0 if unknown */
+    size_t cache_bytes;     /* what its caches hold for it, all its threads together, where work on
+                               more than that is slower; 0: no such limit is known */
     uint32_t flags;         /* dpt_device_flags */
     dpt_dtype activations;  /* as what it stores them, and their gradients: DPT_F32 or DPT_BF16.
                                Core prepares its operators with this dpt_op_desc.type */

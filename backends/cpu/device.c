@@ -172,6 +172,7 @@ static void fill_info(const dpt_cpu_host *host, dpt_device_info *info)
         .memory_bytes = host->memory_bytes,
         .alignment_bytes = DPT_CPU_ALIGNMENT_BYTES,
         .n_threads = host->n_cores,
+        .cache_bytes = host->n_cores * host->cache_bytes,
         .flags = DPT_DEVICE_IS_HOST_CPU,
         .memory_domain = "host",
         .compute_domain = "host-cores",
@@ -196,6 +197,7 @@ static dpt_status info(dpt_device *device, dpt_device_info *out)
     const dpt_cpu_device *cpu = dpt_cpu_device_of(device);
     fill_info(cpu->host, out);
     out->n_threads = cpu->n_threads;
+    out->cache_bytes = cpu->n_threads * cpu->host->cache_bytes;
     if (cpu->bound) out->flags |= DPT_DEVICE_DRIVER_COMPUTES;
     snprintf(out->fault_domain, sizeof out->fault_domain, "host:%u", cpu->self);
     snprintf(out->detail, sizeof out->detail, "%s kernels, %s, %s", cpu->host->kernels->name,

@@ -72,6 +72,18 @@ static void find_algorithm(dpt_cpu_host *host)
         snprintf(host->algorithm, sizeof host->algorithm, "%s", asked);
 }
 
+/* A thread's part of the last level and its core's own.  Virtual machines are told of more than they
+   get, so no more is believed than processors have a core; and some systems tell nothing. */
+static void find_caches(dpt_cpu_host *host)
+{
+    enum { MOST = 4 << 20, UNTOLD = 2 << 20 };
+    const long own = sysconf(_SC_LEVEL2_CACHE_SIZE), shared = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    const long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const long n_bytes =
+        (own > 0 ? own : 0) + (shared > 0 && n_cores > 0 ? shared / n_cores : 0);
+    host->cache_bytes = n_bytes <= 0 ? UNTOLD : n_bytes < MOST ? (size_t)n_bytes : MOST;
+}
+
 static dpt_cpu_host the_host;
 
 static void find_host(void)
@@ -79,6 +91,7 @@ static void find_host(void)
     find_cores(&the_host);
     find_name(&the_host);
     find_memory(&the_host);
+    find_caches(&the_host);
     find_kernels(&the_host);
     if (the_host.problem.status == DPT_OK) find_algorithm(&the_host);
     dpt_cpu_blas_open(&the_host.blas, the_host.problem.status == DPT_OK ? &the_host.problem : NULL);

@@ -153,8 +153,9 @@ static dpt_status write_event(dpti_log *log, event *e, dpt_error *error)
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-static json_t *device_value(event *e, const dpt_device_description *device, bool streamed)
+static json_t *device_value(event *e, const dpti_log_run *run, size_t i)
 {
+    const dpt_device_description *device = &run->devices[i];
     event d = {.object = json_object()};
     set(&d, "id", text_value(device->id));
     set(&d, "backend", text_value(device->backend));
@@ -162,7 +163,8 @@ static json_t *device_value(event *e, const dpt_device_description *device, bool
     if (device->detail && device->detail[0]) set(&d, "detail", text_value(device->detail));
     if (device->n_threads > 0) set(&d, "threads", size_value(device->n_threads));
     if (device->memory_bytes > 0) set(&d, "memory_bytes", size_value(device->memory_bytes));
-    if (streamed) set(&d, "streamed", json_true());
+    if (run->at_once) set(&d, "micro_batch", size_value(run->at_once[i]));
+    if (run->streamed && run->streamed[i]) set(&d, "streamed", json_true());
     if (device->island > 0) set(&d, "island", size_value(device->island));
     if (device->host) {
         set(&d, "process", size_value(device->process));
@@ -178,7 +180,7 @@ static void set_run_devices(event *e, const dpti_log_run *run)
     json_t *devices = json_array();
     if (run->delays) set_reals(e, "transport_delay_seconds", run->delays, run->n_processes);
     for (size_t i = 0; i < run->n_devices; i++)
-        append(e, devices, device_value(e, &run->devices[i], run->streamed && run->streamed[i]));
+        append(e, devices, device_value(e, run, i));
     set(e, "devices", devices);
 }
 

@@ -70,6 +70,7 @@ typedef struct dpti_log_run {
     size_t n_devices;
     const dpt_device_description *devices;
     const bool *streamed; /* (n_devices) which get their data with each step; NULL: none */
+    const size_t *at_once; /* (n_devices) most samples that it computes at once; NULL: not told */
     size_t n_processes;
     const double *delays; /* (n_processes) seconds, of what each receives; NULL: none */
     const dpti_log_exchange *exchange; /* NULL: there is none */
@@ -126,6 +127,7 @@ typedef struct dpti_replay {
     size_t *shards;
     char *model;                    /* empty if the log does not say */
     char **backends;                /* (n_devices) likewise */
+    size_t *at_once;                /* (n_devices) samples that it computed at once; 0 likewise */
     dpti_recorded_choices *choices; /* (n_devices) */
 } dpti_replay;
 
@@ -137,7 +139,7 @@ DPT_CHECK_RESULT dpt_status dpti_replay_read(const char *path, dpti_replay *out,
 /* The same from a text in memory; `name` stands in messages. */
 DPT_CHECK_RESULT dpt_status dpti_replay_parse(const char *name, const char *text, size_t length,
                                               dpti_replay *out, dpt_error *error);
-/* The device is another one, and chooses for itself. */
+/* The device is another one, and chooses for itself, also how much it computes at once. */
 void dpti_replay_forget_choices(dpti_replay *replay, size_t device);
 void dpti_replay_free(dpti_replay *replay);
 

@@ -48,11 +48,16 @@ static dpt_status read_devices(reader *r, const json_t *devices, size_t n)
     dpti_replay *replay = &r->replay;
     replay->backends = calloc(n, sizeof *replay->backends);
     replay->choices = calloc(n, sizeof *replay->choices);
-    if (!replay->backends || !replay->choices) return no_memory(r);
+    replay->at_once = calloc(n, sizeof *replay->at_once);
+    if (!replay->backends || !replay->choices || !replay->at_once) return no_memory(r);
     replay->n_devices = n;
     for (size_t i = 0; i < n; i++) {
-        replay->backends[i] = copy_text(json_object_get(json_array_get(devices, i), "backend"));
+        const json_t *device = json_array_get(devices, i), *at_once;
+        replay->backends[i] = copy_text(json_object_get(device, "backend"));
         if (!replay->backends[i]) return no_memory(r);
+        at_once = json_object_get(device, "micro_batch");
+        if (at_once && !json_size(at_once, &replay->at_once[i]))
+            return fail_line(r, "a device's micro_batch is no number of samples");
     }
     return DPT_OK;
 }
@@ -223,6 +228,7 @@ dpt_status dpti_replay_read(const char *path, dpti_replay *out, dpt_error *error
 void dpti_replay_forget_choices(dpti_replay *replay, size_t device)
 {
     dpti_recorded_choices_free(&replay->choices[device]);
+    replay->at_once[device] = 0;
 }
 
 void dpti_replay_free(dpti_replay *replay)
@@ -231,6 +237,7 @@ void dpti_replay_free(dpti_replay *replay)
         if (replay->backends) free(replay->backends[i]);
         if (replay->choices) dpti_recorded_choices_free(&replay->choices[i]);
     }
+    free(replay->at_once);
     free(replay->backends);
     free(replay->choices);
     free(replay->model);

@@ -8,7 +8,7 @@ static size_t at_once(const dpti_share *share)
     size_t n = 0;
     for (size_t b = 0; share->n_samples > 0 && b < share->n_batches; b++)
         if (share->of_batch[b] > n) n = share->of_batch[b];
-    return n < most ? n : most;
+    return dpti_next_pass(n, most);
 }
 
 void dpti_trainer_note_held(dpt_trainer *trainer, const dpti_flight *flight)

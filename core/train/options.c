@@ -186,6 +186,12 @@ static size_t least_bucket(const dpt_trainer *t, const dpt_trainer_options *o)
     return n_bytes / sizeof(float) + (n_bytes % sizeof(float) != 0);
 }
 
+/* Whether devices exchange statistics within a batch. */
+static bool meets_in_batch(const dpt_trainer *t, const dpt_trainer_options *o)
+{
+    return o->batch_norm == DPT_BATCH_NORM_SYNC && dpti_has_batch_norm(t->model);
+}
+
 dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_options *options)
 {
     dpt_trainer *t = trainer;
@@ -245,7 +251,7 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
                                .augment = o->augment,
                                .least_bucket = least_bucket(t, o),
                                .exchange_at_end = o->no_overlap,
-                               .n_parts = o->batch_norm == DPT_BATCH_NORM_SYNC ? t->n_devices : 1,
+                               .n_parts = meets_in_batch(t, o) ? t->n_devices : 1,
                                /* Other processes hear of a part when it is taken (allgather.h). */
                                .holds_filters = !t->processes};
     DPT_TRY(take_optimizer(t, o));
@@ -268,8 +274,8 @@ static dpt_status check_passes(dpt_trainer *t, const size_t *shares)
                                       any ? ", split or micro-batch"
                                           : ", split or batch-norm over all devices"));
         } else {
-            DPT_TRY(check_batch_norms(t, most, "a micro-batch", " or micro-batch"));
-            DPT_TRY(check_batch_norms(t, rows[i] % most, "a micro-batch", " or micro-batch"));
+            const size_t n = dpti_count_passes(rows[i], most), least = rows[i] / n;
+            DPT_TRY(check_batch_norms(t, least, "a micro-batch", " or micro-batch"));
         }
     }
     return DPT_OK;

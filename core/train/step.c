@@ -120,7 +120,7 @@ static pass pass_at(const dpti_share *share, size_t batch, size_t first, size_t 
 {
     const size_t most = share->worker->replica.capacity, left = share->of_batch[batch] - done;
     return (pass){.first = first,
-                  .n_samples = left < most ? left : most,
+                  .n_samples = dpti_next_pass(left, most),
                   .ends = left <= most,
                   .last = left <= most && batch + 1 == share->n_batches};
 }

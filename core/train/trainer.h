@@ -20,6 +20,7 @@
 #include "train/finite.h"
 #include "train/islands.h"
 #include "train/order.h"
+#include "train/passes.h"
 #include "train/peers.h"
 #include "train/probe.h"
 #include "train/readmit.h"

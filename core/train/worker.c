@@ -107,8 +107,8 @@ static void destroy_replica(dpti_worker *w)
    shares follow measurements, the device gets no more than that: others may have room. */
 static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *error)
 {
-    const size_t wanted = w->trainer->micro_batch;
-    size_t most = wanted && wanted < w->capacity ? wanted : w->capacity;
+    size_t most;
+    DPT_TRY(dpti_find_most_at_once(w, &most, error));
     for (;;) {
         *error = (dpt_error){.status = DPT_OK};
         const dpt_status status = create_replica(w, most, weights, error);

@@ -1,0 +1,77 @@
+/* How many samples a device computes at once, and so in how many passes (passes.h). */
+#include "train/passes.h"
+
+#include "train/trainer.h"
+
+#include <stdlib.h>
+
+/* A thread's samples in a pass, below which its kernels lack work; how many times what a pass
+   computes must be as large as the parameters, which it reads twice and whose gradients it adds to.
+ */
+enum { LEAST_OF_A_THREAD = 8, LEAST_PER_PARAMETER = 4 };
+
+size_t dpti_count_passes(size_t n_samples, size_t most)
+{
+    return n_samples <= most ? 1 : n_samples / most + (n_samples % most != 0);
+}
+
+size_t dpti_next_pass(size_t left, size_t most)
+{
+    const size_t n = dpti_count_passes(left, most);
+    return left / n + (left % n != 0);
+}
+
+size_t dpti_most_in_cache(const dpti_cached_work *work)
+{
+    const dpti_cached_work *w = work;
+    if (w->cache_bytes == 0 || w->sample_bytes == 0) return SIZE_MAX;
+    if (w->parameter_bytes > w->cache_bytes / LEAST_PER_PARAMETER) return SIZE_MAX;
+    const size_t most = w->cache_bytes / w->sample_bytes;
+    return most < LEAST_OF_A_THREAD * (size_t)w->n_threads ? SIZE_MAX : most;
+}
+
+bool dpti_has_batch_norm(const dpt_model *model)
+{
+    for (size_t i = 0; i < model->n_nodes; i++)
+        if (model->nodes[i].kind == DPTI_NODE_BATCH_NORM) return true;
+    return false;
+}
+
+/* Of the arena, for as many samples as the device's share can have; without workspaces, which
+   are not known before operators are prepared. */
+static dpt_status find_sample_bytes(const dpti_worker *w, size_t *out, dpt_error *error)
+{
+    dpti_program_options options = w->trainer->program;
+    dpti_program program = {0};
+    dpti_plan plan = {0};
+    options.type = w->device->info.activations;
+    dpt_status status = dpti_compile(w->trainer->model, &options, &program, error);
+    size_t *none = status == DPT_OK ? calloc(program.n_instructions, sizeof *none) : NULL;
+    if (status == DPT_OK && !none)
+        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to plan model %s",
+                          w->trainer->model->name);
+    if (status == DPT_OK) status = dpti_plan_memory(&program, w->capacity, none, &plan, error);
+    if (status == DPT_OK) *out = plan.arena_bytes / w->capacity;
+    dpti_plan_free(&plan);
+    free(none);
+    dpti_program_free(&program);
+    return status;
+}
+
+dpt_status dpti_find_most_at_once(const dpti_worker *worker, size_t *out, dpt_error *error)
+{
+    const dpti_worker *w = worker;
+    const dpt_trainer *t = w->trainer;
+    const dpt_device_info *info = &w->device->info;
+    size_t most = t->micro_batch;
+    if (most == 0 && t->replay.n_steps > 0) most = t->replay.at_once[t->first_device + w->rank];
+    if (most == 0 && w->capacity > 0 && info->cache_bytes > 0 && !dpti_has_batch_norm(t->model)) {
+        dpti_cached_work work = {.cache_bytes = info->cache_bytes,
+                                 .n_threads = info->n_threads,
+                                 .parameter_bytes = t->model->flat_size * sizeof(float)};
+        DPT_TRY(find_sample_bytes(w, &work.sample_bytes, error));
+        most = dpti_most_in_cache(&work);
+    }
+    *out = most > 0 && most < w->capacity ? most : w->capacity;
+    return DPT_OK;
+}

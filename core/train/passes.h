@@ -1,0 +1,41 @@
+/* In how many passes a device works off its share of a batch, whose gradients add up.
+
+   More than one where its memory holds no more, where a micro-batch was told, and where its caches
+   do not hold what it computes of all at once: a pass goes forward and backward while activations
+   are still in them.  That last only without batch-norm, whose statistics would be of fewer
+   samples; and not where parameters are so many that going over them once more costs what is
+   gained. */
+#ifndef DPTI_PASSES_H
+#define DPTI_PASSES_H
+
+#include "backend.h"
+#include "dptrain.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct dpti_worker dpti_worker;
+
+/* Passes of at most `most` >= 1 samples; without samples one all the same. */
+size_t dpti_count_passes(size_t n_samples, size_t most);
+/* Samples of the next one of those that are left: they differ by one at most, the later ones are
+   the smaller ones.  `most` may be 0 where `left` is. */
+size_t dpti_next_pass(size_t left, size_t most);
+
+typedef struct dpti_cached_work {
+    size_t cache_bytes; /* of all threads; 0: not known */
+    unsigned n_threads;
+    size_t sample_bytes;    /* that a pass computes, a sample */
+    size_t parameter_bytes; /* that it goes over, whatever its samples */
+} dpti_cached_work;
+
+/* Samples that the caches hold; SIZE_MAX where passes are no gain. */
+size_t dpti_most_in_cache(const dpti_cached_work *work);
+
+bool dpti_has_batch_norm(const dpt_model *model);
+/* Samples that the worker's device is to compute at once, its capacity at most: as told, as the log
+   has it that is replayed, or as caches hold.  Its memory may hold less. */
+DPT_CHECK_RESULT dpt_status dpti_find_most_at_once(const dpti_worker *worker, size_t *out,
+                                                   dpt_error *error);
+
+#endif
