@@ -41,7 +41,7 @@ dpt_status cli_print_memory(const cli_session *session)
         DPT_TRY(dpt_trainer_device(session->trainer, i, &device));
         DPT_TRY(dpt_trainer_plan(session->trainer, i, &plan));
         if (plan.streamed) print_streamed(&device);
-        if (plan.micro_batch >= plan.samples) continue;
+        if (plan.cached || plan.micro_batch >= plan.samples) continue;
         print_passes(&device, &plan);
         passes = true;
     }

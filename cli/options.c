@@ -236,7 +236,8 @@ const cli_option cli_option_table[] = {
         .name = "micro-batch",
         .argument = "N",
         .help = "most samples that a device computes at once; its share is worked off in several "
-                "passes. Default: what its memory holds",
+                "passes. Default: what its memory holds, and without batch-norm what its "
+                "caches do",
         .verbs = SETS | CLI_BENCH,
         .kind = CLI_COUNT,
         TARGET(micro_batch),

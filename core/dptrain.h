@@ -470,7 +470,9 @@ typedef struct dpt_trainer_options {
        exchange them: it is the step of one batch that many times as large, but that a batch-norm
        takes its statistics over each.  0: 1. */
     size_t accumulate;
-    size_t micro_batch; /* most samples that a device computes at once; 0: what its memory holds */
+    /* Most samples that a device computes at once; 0: what its memory holds, and without
+       batch-norm what its caches do. */
+    size_t micro_batch;
     /* Shares of a batch: "measured" (default) follows what devices have been measured to do, so
        that all end a step at the same time; "equal"; "A:B:C"; "replay:LOG", which takes the
        algorithms that the log records as well (docs/log.md). */
@@ -705,10 +707,11 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load_state(dpt_trainer *trainer,
 DPT_API size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device);
 
 /* What a full batch means for device i; bytes as the device allocates them.  Of another process's
-   device samples, micro_batch and streamed are known, and the rest is 0. */
+   device samples, micro_batch, cached and streamed are known, and the rest is 0. */
 typedef struct dpt_device_plan {
     size_t samples;         /* its share */
     size_t micro_batch;     /* samples at once */
+    bool cached;            /* no more since its caches hold no more; its memory would */
     size_t parameter_bytes; /* parameters, and gradients of the same size */
     size_t optimizer_bytes;
     size_t activation_bytes; /* the arena: activations, their gradients, workspaces */

@@ -72,15 +72,14 @@ static void find_algorithm(dpt_cpu_host *host)
         snprintf(host->algorithm, sizeof host->algorithm, "%s", asked);
 }
 
-/* A thread's part of the last level and its core's own.  Virtual machines are told of more than they
-   get, so no more is believed than processors have a core; and some systems tell nothing. */
+/* A thread's part of the last level and its core's own.  Virtual machines are told of more than
+   they get, so no more is believed than processors have a core; and some systems tell nothing. */
 static void find_caches(dpt_cpu_host *host)
 {
     enum { MOST = 4 << 20, UNTOLD = 2 << 20 };
     const long own = sysconf(_SC_LEVEL2_CACHE_SIZE), shared = sysconf(_SC_LEVEL3_CACHE_SIZE);
     const long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const long n_bytes =
-        (own > 0 ? own : 0) + (shared > 0 && n_cores > 0 ? shared / n_cores : 0);
+    const long n_bytes = (own > 0 ? own : 0) + (shared > 0 && n_cores > 0 ? shared / n_cores : 0);
     host->cache_bytes = n_bytes <= 0 ? UNTOLD : n_bytes < MOST ? (size_t)n_bytes : MOST;
 }
 

@@ -18,7 +18,7 @@ typedef struct dpt_cpu_host {
     unsigned n_cores;
     char name[DPT_NAME_BYTES]; /* "AMD EPYC 9454" */
     size_t memory_bytes;
-    size_t cache_bytes; /* of a thread */
+    size_t cache_bytes;                /* of a thread */
     const dpt_cpu_kernel_set *kernels; /* the best that the processor runs, or the forced one */
     dpt_cpu_blas blas;
     char algorithm[16]; /* $DPTRAIN_CPU_ALGORITHM, for devices without algorithm=; "" if unset */

@@ -69,8 +69,9 @@ typedef struct dpti_log_run {
     const char *dataset, *split;
     size_t n_devices;
     const dpt_device_description *devices;
-    const bool *streamed; /* (n_devices) which get their data with each step; NULL: none */
-    const size_t *at_once; /* (n_devices) most samples that it computes at once; NULL: not told */
+    const bool *streamed;      /* (n_devices) which get their data with each step; NULL: none */
+    const size_t *pass_limits; /* (n_devices) most samples that it computes at once, SIZE_MAX: no
+                                  limit; NULL: not told */
     size_t n_processes;
     const double *delays; /* (n_processes) seconds, of what each receives; NULL: none */
     const dpti_log_exchange *exchange; /* NULL: there is none */
@@ -127,7 +128,8 @@ typedef struct dpti_replay {
     size_t *shards;
     char *model;                    /* empty if the log does not say */
     char **backends;                /* (n_devices) likewise */
-    size_t *at_once;                /* (n_devices) samples that it computed at once; 0 likewise */
+    size_t *at_once;                /* (n_devices) most samples that it computed at once, SIZE_MAX:
+                                       no limit; 0: the log does not say */
     dpti_recorded_choices *choices; /* (n_devices) */
 } dpti_replay;
 

@@ -150,9 +150,9 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
     dpt_error error = {0};
     dpt_device_description *devices = calloc(t->n_devices, sizeof *devices);
     bool *streamed = calloc(t->n_devices, sizeof *streamed);
-    size_t *at_once = calloc(t->n_devices, sizeof *at_once);
-    if (!devices || !streamed || !at_once) {
-        free(at_once);
+    size_t *limits = calloc(t->n_devices, sizeof *limits);
+    if (!devices || !streamed || !limits) {
+        free(limits);
         free(streamed);
         free(devices);
         return dpti_fit_no_memory(f);
@@ -160,7 +160,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
     for (size_t i = 0; i < t->n_devices; i++) {
         if (dpt_trainer_device(t, i, &devices[i]) != DPT_OK) continue; /* there is such a device */
         streamed[i] = t->peers[i].streamed;
-        at_once[i] = t->peers[i].at_once;
+        limits[i] = t->peers[i].pass_limit;
     }
     dpti_log_exchange exchange;
     const bool exchanges = describe_exchange(t, &exchange);
@@ -175,13 +175,13 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
                               .n_devices = t->n_devices,
                               .devices = devices,
                               .streamed = streamed,
-                              .at_once = at_once,
+                              .pass_limits = limits,
                               .n_processes = t->processes ? dpti_processes_count(t->processes) : 0,
                               .delays = t->processes ? dpti_processes_delays(t->processes) : NULL,
                               .exchange = exchanges ? &exchange : NULL};
     const dpt_status status = resumed ? dpti_log_write_resume(f->log, &run, t->done.step, &error)
                                       : dpti_log_write_run(f->log, &run, &error);
-    free(at_once);
+    free(limits);
     free(streamed);
     free(devices);
     if (status != DPT_OK) return dpti_context_fail(f->context, NULL, &error);

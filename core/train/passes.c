@@ -37,10 +37,10 @@ bool dpti_has_batch_norm(const dpt_model *model)
     return false;
 }
 
-/* Of the arena, for as many samples as the device's share can have; without workspaces, which
-   are not known before operators are prepared. */
+/* Of the arena; without workspaces, which are not known before operators are prepared. */
 static dpt_status find_sample_bytes(const dpti_worker *w, size_t *out, dpt_error *error)
 {
+    enum { SAMPLES = 64 }; /* whatever the share: a limit stays where shares change */
     dpti_program_options options = w->trainer->program;
     dpti_program program = {0};
     dpti_plan plan = {0};
@@ -48,30 +48,30 @@ static dpt_status find_sample_bytes(const dpti_worker *w, size_t *out, dpt_error
     dpt_status status = dpti_compile(w->trainer->model, &options, &program, error);
     size_t *none = status == DPT_OK ? calloc(program.n_instructions, sizeof *none) : NULL;
     if (status == DPT_OK && !none)
-        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to plan model %s",
-                          w->trainer->model->name);
-    if (status == DPT_OK) status = dpti_plan_memory(&program, w->capacity, none, &plan, error);
-    if (status == DPT_OK) *out = plan.arena_bytes / w->capacity;
+        status =
+            DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to plan model %s", w->trainer->model->name);
+    if (status == DPT_OK) status = dpti_plan_memory(&program, SAMPLES, none, &plan, error);
+    if (status == DPT_OK) *out = plan.arena_bytes / SAMPLES;
     dpti_plan_free(&plan);
     free(none);
     dpti_program_free(&program);
     return status;
 }
 
-dpt_status dpti_find_most_at_once(const dpti_worker *worker, size_t *out, dpt_error *error)
+dpt_status dpti_find_pass_limit(const dpti_worker *worker, size_t *out, dpt_error *error)
 {
     const dpti_worker *w = worker;
     const dpt_trainer *t = w->trainer;
     const dpt_device_info *info = &w->device->info;
-    size_t most = t->micro_batch;
-    if (most == 0 && t->replay.n_steps > 0) most = t->replay.at_once[t->first_device + w->rank];
-    if (most == 0 && w->capacity > 0 && info->cache_bytes > 0 && !dpti_has_batch_norm(t->model)) {
-        dpti_cached_work work = {.cache_bytes = info->cache_bytes,
-                                 .n_threads = info->n_threads,
-                                 .parameter_bytes = t->model->flat_size * sizeof(float)};
-        DPT_TRY(find_sample_bytes(w, &work.sample_bytes, error));
-        most = dpti_most_in_cache(&work);
-    }
-    *out = most > 0 && most < w->capacity ? most : w->capacity;
+    dpti_cached_work work = {.cache_bytes = info->cache_bytes,
+                             .n_threads = info->n_threads,
+                             .parameter_bytes = t->model->flat_size * sizeof(float)};
+    *out = t->micro_batch;
+    if (*out == 0 && t->replay.n_steps > 0) *out = t->replay.at_once[t->first_device + w->rank];
+    if (*out > 0) return DPT_OK;
+    *out = SIZE_MAX;
+    if (info->cache_bytes == 0 || dpti_has_batch_norm(t->model)) return DPT_OK;
+    DPT_TRY(find_sample_bytes(w, &work.sample_bytes, error));
+    *out = dpti_most_in_cache(&work);
     return DPT_OK;
 }

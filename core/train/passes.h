@@ -33,9 +33,10 @@ typedef struct dpti_cached_work {
 size_t dpti_most_in_cache(const dpti_cached_work *work);
 
 bool dpti_has_batch_norm(const dpt_model *model);
-/* Samples that the worker's device is to compute at once, its capacity at most: as told, as the log
-   has it that is replayed, or as caches hold.  Its memory may hold less. */
-DPT_CHECK_RESULT dpt_status dpti_find_most_at_once(const dpti_worker *worker, size_t *out,
-                                                   dpt_error *error);
+/* Samples that the worker's device is to compute at once, at most, whatever its share; SIZE_MAX: no
+   limit.  As told, as the log has it that is replayed, or as its caches hold.  Its memory may hold
+   fewer. */
+DPT_CHECK_RESULT dpt_status dpti_find_pass_limit(const dpti_worker *worker, size_t *out,
+                                                 dpt_error *error);
 
 #endif

@@ -174,6 +174,7 @@ dpt_status dpti_peers_share_capacities(dpt_trainer *trainer, dpt_status mine)
         const dpti_worker *w = &t->workers[i];
         peer->capacity = w->gone ? 0 : w->capacity;
         peer->at_once = w->gone ? 0 : w->replica.capacity;
+        peer->pass_limit = w->gone ? SIZE_MAX : w->pass_limit;
         peer->takes_passes = !w->gone && dpti_takes_passes(w);
         peer->streamed = w->feed.device != NULL;
     }

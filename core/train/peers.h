@@ -25,6 +25,7 @@ typedef struct dpti_peer {
     size_t capacity;   /* most samples of a share */
     size_t at_once;    /* most that it computes at once, */
     bool takes_passes; /* which may be fewer */
+    size_t pass_limit; /* passes.h */
     bool streamed;     /* it is fed its data */
 } dpti_peer;
 

@@ -107,8 +107,8 @@ static void destroy_replica(dpti_worker *w)
    shares follow measurements, the device gets no more than that: others may have room. */
 static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *error)
 {
-    size_t most;
-    DPT_TRY(dpti_find_most_at_once(w, &most, error));
+    DPT_TRY(dpti_find_pass_limit(w, &w->pass_limit, error));
+    size_t most = w->pass_limit < w->capacity ? w->pass_limit : w->capacity;
     for (;;) {
         *error = (dpt_error){.status = DPT_OK};
         const dpt_status status = create_replica(w, most, weights, error);

@@ -16,6 +16,7 @@
    island=N      it sums with the others that have the same number (fault_collective.c)
    stick=N       from the N-th collective of its communicator on none ends in this process
    narrow=1      its communicators are within one process
+   cache=BYTES   so much its caches hold
    entry=NAME    counts calls of this vtable entry only ("run", "sync")
    clock=MS      events tell a simulated time: MS milliseconds a sample that is trained
    bug=NAME      a planted mistake (fault_bug)
@@ -28,7 +29,7 @@
    late=1        it records what has run once
    lag=1         an event has not passed when it is asked, only when it, or its stream, is waited
    for refuses=WHAT  recording: already its begin, or its end, or a run that is recorded, which
-   fails anything else is passed on
+   fails Anything else is passed on.
 
    Into the file that $DPTRAIN_FAULT_REPORT names it appends `fired CALL ENTRY` when a failure is
    planted, `joined N` and `parted N` when a communicator is made and destroyed, `order WHAT` when
@@ -90,7 +91,7 @@ typedef struct fault_state {
     size_t fail, lost, full, lasting, room, from, clock, after, domain, hang, stall;
     size_t again, away, opening;
     size_t poison, smudge, huge, flip, wreck, place;
-    size_t island, stick, narrow, late, lag;
+    size_t island, stick, narrow, late, lag, cache;
     char entry[24], refuses[8];
     fault_bug bug;
     size_t n_calls, n_counted_full, n_updates;

@@ -87,6 +87,7 @@ static dpt_status device_info(dpt_device *device, dpt_device_info *info)
     if (fault_of(device)->domain)
         snprintf(info->fault_domain, sizeof info->fault_domain, "planted:%zu",
                  fault_of(device)->domain);
+    if (fault_of(device)->cache) info->cache_bytes = fault_of(device)->cache;
     if (fault_of(device)->late) info->flags |= DPT_DEVICE_RECORDS_LATE;
     return DPT_OK;
 }
@@ -427,6 +428,7 @@ static const dpt_param_spec params[] = {
     {.key = "island", .help = "the number of the island that it can be in"},
     {.key = "stick", .help = "the collective that does not end"},
     {.key = "narrow", .help = "1: its communicators are within one process"},
+    {.key = "cache", .help = "bytes that its caches hold"},
     {.key = "entry", .help = "the vtable entry whose calls are counted (all)"},
     {.key = "bug", .help = "a planted mistake"},
     {.key = "poison", .help = "the step in which gradients are infinite"},

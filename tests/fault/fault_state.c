@@ -31,9 +31,9 @@ const dpt_backend *fault_inner(dpt_error *error)
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
 static const char *const own_keys[] = {
-    "fail",  "lost",   "full",  "for",    "room",   "from",   "clock",   "entry", "bug",
-    "after", "domain", "hang",  "stall",  "poison", "smudge", "again",   "away",  "huge",
-    "flip",  "wreck",  "place", "island", "stick",  "narrow", "refuses", "late",  "lag"};
+    "fail",   "lost",   "full",  "for",    "room",    "from",  "clock", "entry", "bug",  "after",
+    "domain", "hang",   "stall", "poison", "smudge",  "again", "away",  "huge",  "flip", "wreck",
+    "place",  "island", "stick", "narrow", "refuses", "late",  "lag",   "cache"};
 
 static bool is_own(const char *key)
 {
@@ -90,7 +90,8 @@ static size_t *count_of(fault_state *state, const char *key)
         {"smudge", &state->smudge}, {"flip", &state->flip},     {"again", &state->again},
         {"away", &state->away},     {"huge", &state->huge},     {"wreck", &state->wreck},
         {"place", &state->place},   {"island", &state->island}, {"stick", &state->stick},
-        {"narrow", &state->narrow}, {"late", &state->late},     {"lag", &state->lag}};
+        {"narrow", &state->narrow}, {"late", &state->late},     {"lag", &state->lag},
+        {"cache", &state->cache}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (strcmp(key, counts[i].key) == 0) return counts[i].count;
     return NULL;

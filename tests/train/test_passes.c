@@ -1,7 +1,7 @@
-/* Shares that are worked off in several passes: on devices whose memory does not hold them, and
-   with a largest micro-batch that is told.  Without batch-norm training is the same, by the two
-   measures of test_mix.c; with it, every pass takes its own statistics.  What a batch-norm cannot
-   do is refused before training. */
+/* Shares that are worked off in several passes: on devices whose memory or whose caches do not hold
+   them, and with a largest micro-batch that is told.  Without batch-norm training is the same, by
+   the two measures of test_mix.c; with it, every pass takes its own statistics.  What a batch-norm
+   cannot do is refused before training. */
 #include "harness.h"
 #include "train/flat.h"
 #include "train/support.h"
@@ -205,15 +205,105 @@ static void too_small_memory(test *t)
     flat_free(&o);
 }
 
+/* ---- Caches ---------------------------------------------------------------------------------- */
+
+/* Without caches, or where they hold all, a share is computed at once. */
+static void small_caches(test *t)
+{
+    const baseline *b = t->user;
+    static const char pair[] = "cpu:threads=1,fault:threads=1:cache=300000";
+    static const struct {
+        const char *devices, *split;
+        size_t micro_batch, device, least, most; /* samples at once */
+        bool residual;
+    } cases[] = {
+        {"fault:threads=1", NULL, 0, 0, FLAT_BATCH, FLAT_BATCH, false},
+        {"fault:threads=1:cache=300000", NULL, 0, 0, 8, 14, false},
+        {"fault:threads=1:cache=600000", NULL, 0, 0, 16, 28, false},
+        {"faultstaged:threads=1:cache=300000", NULL, 0, 0, 8, 14, false},
+        {pair, "1:1", 0, 0, 15, 15, false},
+        {pair, "1:1", 0, 1, 8, 14, false},
+        {pair, "measured", 0, 1, 8, 14, false},
+        /* What is told is done. */
+        {"fault:threads=1:cache=300000", NULL, FLAT_BATCH, 0, FLAT_BATCH, FLAT_BATCH, false},
+        {"fault:threads=1:cache=300000", NULL, 2, 0, 2, 2, false},
+        /* A thread needs some samples; parameters are gone over in each pass; and statistics are
+           those of the batch. */
+        {"fault:threads=2:cache=300000", NULL, 0, 0, FLAT_BATCH, FLAT_BATCH, false},
+        {"fault:threads=1:cache=20000", NULL, 0, 0, FLAT_BATCH, FLAT_BATCH, false},
+        {"fault:threads=1:cache=300000", NULL, 0, 0, FLAT_BATCH, FLAT_BATCH, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        flat_outcome o;
+        flat_task task = task_of(b, cases[i].devices, cases[i].split, cases[i].micro_batch);
+        if (cases[i].residual) task.model = b->residual;
+        if (run(t, b, &task, &o)) {
+            const size_t n = o.at_once[cases[i].device];
+            if (!CHECK(n >= cases[i].least && n <= cases[i].most))
+                FAIL("case %zu: %zu at once", i, n);
+        }
+        flat_free(&o);
+        if (!cases[i].residual) check_same(t, b, task);
+    }
+}
+
+/* Two epochs with a log; the plan of the first device, and its weights. */
+static size_t fit(test *t, const baseline *b, const char *devices, const char *split,
+                  const char *log, float *weights)
+{
+    dpt_device_set *set = NULL;
+    dpt_trainer *trainer = NULL;
+    dpt_fit_result result;
+    dpt_device_plan plan = {.samples = 0};
+    const dpt_trainer_options options = {
+        .batch_size = FLAT_BATCH, .split = split, .lr = FLAT_RATE, .momentum = FLAT_MOMENTUM};
+    if (!CHECK_OK(dpt_devices_open(b->context, devices, &set)) ||
+        !CHECK_OK(dpt_trainer_create(set, b->plain, b->data, &options, &trainer)) ||
+        !CHECK_OK(dpt_trainer_plan(trainer, 0, &plan)) ||
+        !CHECK_OK(dpt_fit(trainer, &(dpt_fit_options){.epochs = 2, .log = log}, &result)) ||
+        !CHECK_OK(dpti_trainer_read(trainer, 0, DPT_PARAMETER, weights)))
+        FAIL("%s: %s", devices, dpt_error_message(b->context));
+    dpt_trainer_destroy(trainer);
+    dpt_devices_close(set);
+    return plan.micro_batch;
+}
+
+/* Whatever the caches are of those who replay it. */
+static void passes_are_replayed(test *t)
+{
+    const baseline *b = t->user;
+    static const char small[] = "fault:threads=1:cache=300000,cpu:threads=1",
+                      large[] = "fault:threads=1,cpu:threads=1";
+    const size_t n_bytes = b->plain->flat_size * sizeof(float);
+    float *first = calloc(1, n_bytes), *again = calloc(1, n_bytes), *otherwise = calloc(1, n_bytes);
+    REQUIRE(first && again && otherwise);
+    const size_t at_once = fit(t, b, small, "4:1", "passes.jsonl", first);
+    CHECK(at_once < 20);
+    CHECK_SIZE(fit(t, b, large, "replay:passes.jsonl", NULL, again), at_once);
+    CHECK(memcmp(first, again, n_bytes) == 0);
+    CHECK(fit(t, b, large, "4:1", "whole.jsonl", otherwise) > at_once);
+    CHECK(memcmp(first, otherwise, n_bytes) != 0);
+    CHECK(fit(t, b, small, "replay:whole.jsonl", NULL, again) > at_once);
+    CHECK(memcmp(otherwise, again, n_bytes) == 0);
+    free(otherwise);
+    free(again);
+    free(first);
+}
+
 /* ---- With batch-norm ------------------------------------------------------------------------- */
 
-/* The passes of these shares. */
+/* The passes of these shares: as few as may be, as equal as may be, larger ones first. */
 static size_t passes_of(const flat_outcome *o, size_t n_devices, size_t *passes)
 {
     size_t n = 0;
-    for (size_t d = 0; d < n_devices; d++)
-        for (size_t left = o->shards[d]; left > 0; left -= passes[n++])
-            passes[n] = left < o->at_once[d] ? left : o->at_once[d];
+    for (size_t d = 0; d < n_devices; d++) {
+        const size_t share = o->shards[d];
+        size_t n_own = 0;
+        while (n_own * o->at_once[d] < share)
+            n_own++;
+        for (size_t i = 0; i < n_own; i++)
+            passes[n++] = share / n_own + (i < share % n_own);
+    }
     return n;
 }
 
@@ -295,8 +385,8 @@ static void single_values_are_refused(test *t)
     } cases[] = {
         {"cpu", NULL, 1, 0, DPT_BATCH_NORM_SYNC, "a batch has one sample"},
         {"cpu", NULL, 3, 0, DPT_BATCH_NORM_SYNC, "the last batch of an epoch has one sample"},
-        {"cpu", NULL, 29, 7, DPT_BATCH_NORM_SYNC, "a micro-batch has one sample"},
-        {"cpu", NULL, 29, 10, DPT_BATCH_NORM_SYNC, "a micro-batch has one sample"},
+        {"cpu", NULL, 29, 7, DPT_BATCH_NORM_SYNC, NULL},
+        {"cpu", NULL, 29, 28, DPT_BATCH_NORM_SYNC, NULL},
         {"cpu", NULL, 29, 1, DPT_BATCH_NORM_SYNC, "a micro-batch has one sample"},
         {"cpu", NULL, 29, 8, DPT_BATCH_NORM_SYNC, NULL},
         {pair, "28:1", 29, 0, DPT_BATCH_NORM_SYNC, NULL},
@@ -307,12 +397,15 @@ static void single_values_are_refused(test *t)
         {pair, "replay:sound.log", 29, 0, DPT_BATCH_NORM_LOCAL, NULL},
         {pair, "replay:single.log", 29, 0, DPT_BATCH_NORM_SYNC, NULL},
         {pair, "replay:single.log", 29, 0, DPT_BATCH_NORM_LOCAL, "a device's share has one sample"},
-        {pair, "replay:sound.log", 29, 12, DPT_BATCH_NORM_LOCAL, "a micro-batch has one sample"},
+        {pair, "replay:sound.log", 29, 12, DPT_BATCH_NORM_LOCAL, NULL},
+        {pair, "26:3", 29, 2, DPT_BATCH_NORM_SYNC, "a micro-batch has one sample"},
+        {pair, "replay:three.log", 29, 2, DPT_BATCH_NORM_LOCAL, "a micro-batch has one sample"},
     };
     dpt_model *model = NULL;
     REQUIRE_OK(make_flat_norm(b->context, &model));
     write_replay(t, "sound.log", "[25,4]");
     write_replay(t, "single.log", "[28,1]");
+    write_replay(t, "three.log", "[26,3]");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         flat_outcome o;
         const flat_task task = {.model = model,
@@ -418,6 +511,8 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"micro-batches give the same training", micro_batches},
+        {"small caches", small_caches},
+        {"passes are replayed", passes_are_replayed},
         {"several batches a step are one large batch", batches_of_a_step},
         {"small memory gives the same training", small_memory},
         {"memory that holds nothing is refused", too_small_memory},

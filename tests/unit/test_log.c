@@ -360,6 +360,10 @@ static void refuses_other_logs(test *t)
         {"{\"event\":\"run\",\"devices\":[{}]}\n", "log:1: the run event has no batch_size"},
         {"{\"event\":\"run\",\"batch_size\":8,\"devices\":[]}\n",
          "log:1: the run event has no dev"},
+        {"{\"event\":\"run\",\"batch_size\":8,\"devices\":[{},{\"micro_batch\":0}]}\n",
+         "log:1: a device's micro_batch is no number"},
+        {"{\"event\":\"run\",\"batch_size\":8,\"devices\":[{\"micro_batch\":\"8\"}]}\n",
+         "log:1: a device's micro_batch is no number"},
         {RUN STEP("2", "8", "[8,0]") "\n", "log:2: a step is missing"},
         {RUN STEP("1", "8", "[8,0]") "\n" STEP("1", "8", "[8,0]") "\n", "log:3: a step is missing"},
         {RUN STEP("1", "8", "[8,0]") "\n" STEP("3", "8", "[8,0]") "\n", "log:3: a step is missing"},
@@ -386,6 +390,30 @@ static void refuses_other_logs(test *t)
         CHECK_CONTAINS(error.message, cases[i].reason);
         CHECK_SIZE(replay.n_steps, 99);
     }
+}
+
+/* Of two devices one has a limit; a log may not tell. */
+static void replays_pass_limits(test *t)
+{
+    static const size_t limits[] = {SIZE_MAX, 67};
+    dpti_log_run limited = run;
+    dpti_log *log = NULL;
+    dpti_replay replay = {0};
+    limited.pass_limits = limits;
+    REQUIRE_OK(dpti_log_open("limited", &log, NULL));
+    CHECK_OK(dpti_log_write_run(log, &limited, NULL));
+    CHECK_OK(write_step(log, 1, 5, 3, 1, NULL));
+    CHECK_OK(dpti_log_close(log, NULL));
+    REQUIRE_OK(dpti_replay_read("limited", &replay, NULL));
+    CHECK(replay.at_once[0] == SIZE_MAX);
+    CHECK_SIZE(replay.at_once[1], 67);
+    dpti_replay_forget_choices(&replay, 1);
+    CHECK_SIZE(replay.at_once[1], 0);
+    dpti_replay_free(&replay);
+    REQUIRE_OK(write_log("untold", NULL));
+    REQUIRE_OK(dpti_replay_read("untold", &replay, NULL));
+    CHECK_SIZE(replay.at_once[0], 0);
+    dpti_replay_free(&replay);
 }
 
 /* Of two devices the second has choices; what is written is read. */
@@ -506,6 +534,7 @@ int main(int argc, char **argv)
         {"replays_what_it_writes", replays_what_it_writes},
         {"passes_over_what_it_does_not_know", passes_over_what_it_does_not_know},
         {"refuses_other_logs", refuses_other_logs},
+        {"replays pass limits", replays_pass_limits},
         {"replays_choices", replays_choices},
         {"finds_where_to_go_on", finds_where_to_go_on},
         {"replays_long_logs", replays_long_logs},

@@ -1,0 +1,59 @@
+/* How a share is divided into passes, and how much caches hold. */
+#include "harness.h"
+#include "train/passes.h"
+
+#include <stdint.h>
+
+static void passes_are_equal(test *t)
+{
+    for (size_t n = 0; n <= 70; n++)
+        for (size_t most = n == 0 ? 0 : 1; most <= 72; most++) {
+            const size_t first = dpti_next_pass(n, most);
+            size_t left = n, n_passes = 0, last = first;
+            do {
+                const size_t pass = dpti_next_pass(left, most);
+                CHECK(pass <= most && pass <= last && (pass > 0 || n == 0));
+                last = pass;
+                left -= pass;
+                n_passes++;
+            } while (left > 0 && last > 0);
+            CHECK_SIZE(left, 0);
+            CHECK(first - last <= 1);
+            CHECK_SIZE(n_passes, dpti_count_passes(n, most));
+            if (n > 0) CHECK((n_passes - 1) * most < n); /* no fewer would do */
+        }
+}
+
+static void caches_hold(test *t)
+{
+    static const struct {
+        dpti_cached_work work;
+        size_t most;
+    } cases[] = {
+        {{.cache_bytes = 8000, .n_threads = 2, .sample_bytes = 100, .parameter_bytes = 400}, 80},
+        {{.cache_bytes = 8000, .n_threads = 2, .sample_bytes = 100, .parameter_bytes = 2000}, 80},
+        {{.cache_bytes = 8000, .n_threads = 2, .sample_bytes = 500}, 16},
+        /* Nothing is known, or there is nothing to hold. */
+        {{.cache_bytes = 0, .n_threads = 2, .sample_bytes = 100, .parameter_bytes = 400}, SIZE_MAX},
+        {{.cache_bytes = 8000, .n_threads = 0, .sample_bytes = 0}, SIZE_MAX},
+        /* Too many parameters; too few samples a thread. */
+        {{.cache_bytes = 8000, .n_threads = 2, .sample_bytes = 9, .parameter_bytes = 2001},
+         SIZE_MAX},
+        {{.cache_bytes = 8000, .n_threads = 2, .sample_bytes = 501}, SIZE_MAX},
+        {{.cache_bytes = 8000, .n_threads = 8, .sample_bytes = 200}, SIZE_MAX},
+        {{.cache_bytes = 80, .n_threads = 1, .sample_bytes = SIZE_MAX}, SIZE_MAX},
+        {{.cache_bytes = SIZE_MAX, .n_threads = 1, .sample_bytes = 1, .parameter_bytes = SIZE_MAX},
+         SIZE_MAX},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        CHECK_SIZE(dpti_most_in_cache(&cases[i].work), cases[i].most);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"passes are equal", passes_are_equal},
+        {"caches hold", caches_hold},
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
