@@ -62,7 +62,7 @@ static void print_advice(const cli_session *session, const cli_options *options,
     }
     if (mix->steps < LEAST_STEPS || most < worth_a_word * mix->throughput) return;
     if (options->split && strcmp(options->split, "measured") != 0) return; /* as it was wanted */
-    const bool rests = options->rest && strcmp(options->rest, "on") == 0;
+    const bool rests = !options->rest || strcmp(options->rest, "on") == 0;
     printf("%s alone would be %.1f times as fast: the others hold it up; leave them out%s\n",
            id_of(session->trainer, fastest), most / mix->throughput,
            rests ? "" : ", or let them rest (--rest on)");

@@ -281,9 +281,9 @@ const cli_option cli_option_table[] = {
         .name = "rest",
         .argument = "HOW",
         .help =
-            "a device that holds the others up whatever its share: off (default), all take part "
-            "always; on, it rests while steps are measured to be faster without it (with "
-            "--split measured)",
+            "a device that holds the others up whatever its share: on (default), it rests while "
+            "steps are measured to be faster without it (with --split measured); off, all take "
+            "part always",
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(rest),

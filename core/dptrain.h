@@ -481,8 +481,8 @@ typedef struct dpt_trainer_options {
        others up whatever its share rests: it takes no part while steps are measured to be faster
        without it, and is tried again now and then.  Devices go to rest, wake up, and get the
        others' weights in a submit with nothing in flight: who keeps steps in flight drains them now
-       and then. */
-    bool rest;
+       and then.  With no_rest all take part always. */
+    bool no_rest;
     /* Devices exchange gradients in buckets while backward goes on; with no_overlap all at once
        when it is over.  The training is the same to the bit, unless it compresses. */
     bool no_overlap;

@@ -487,7 +487,8 @@ bool dpti_balance_rest(dpti_balance *balance, size_t device)
 
 size_t dpti_balance_rested(const dpti_balance *balance, size_t device)
 {
-    return balance->devices[device].kept;
+    const balanced_device *d = &balance->devices[device];
+    return d->lost ? d->kept : d->capacity;
 }
 
 void dpti_balance_wake(dpti_balance *balance, size_t device)

@@ -129,7 +129,7 @@ bool dpti_balance_lose(dpti_balance *balance, size_t device);
    once. */
 bool dpti_balance_rest(dpti_balance *balance, size_t device);
 void dpti_balance_wake(dpti_balance *balance, size_t device);
-/* The capacity that a device which rests will have then. */
+/* The capacity that a device which rests will have then, or has since it does not. */
 size_t dpti_balance_rested(const dpti_balance *balance, size_t device);
 /* It takes part again, with this capacity: its share is solved anew by what is known of it, or even
    until it is measured. */

@@ -261,8 +261,9 @@ static bool note_fresh(dpt_trainer *t, const dpti_flight *flight)
         dpti_worker *w = &t->workers[i];
         if (!w->resting) continue;
         all = all && !w->stale;
-        if (!w->stale) w->rested = flight->cursor;
-        w->stale = true;
+        if (w->stale) continue;
+        w->rested = flight->cursor;
+        w->stale = w->missed = true;
     }
     return all;
 }
@@ -293,12 +294,18 @@ dpt_status dpti_resting_note(dpt_trainer *trainer, const dpti_flight *flight)
     return DPT_OK;
 }
 
-/* Whether those that rest hold a batch without those that are lost. */
+static bool has_missed(const dpt_trainer *t, size_t rank, const bool *lost)
+{
+    const dpti_worker *w = &t->workers[rank];
+    return w->missed && !w->gone && !lost[rank];
+}
+
+/* Whether those that rest, or have just woken up, hold a batch without those that are lost. */
 static bool hold_a_batch(const dpt_trainer *t, const bool *lost)
 {
     size_t sum = 0;
     for (size_t i = 0; i < t->n_workers; i++)
-        if (t->workers[i].resting && !lost[i]) sum += dpti_balance_rested(t->balance, i);
+        if (has_missed(t, i, lost)) sum += dpti_balance_rested(t->balance, i);
     return sum >= t->batch_size;
 }
 
@@ -308,7 +315,7 @@ static const dpti_worker *find_rested(const dpt_trainer *t, const bool *lost)
     const dpti_worker *best = NULL;
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_worker *w = &t->workers[i];
-        if (!w->resting || w->torn || lost[i]) continue;
+        if (!has_missed(t, i, lost) || w->torn) continue;
         if (!best || w->rested.step > best->rested.step) best = w;
     }
     return best;
@@ -323,7 +330,7 @@ bool dpti_resting_rewind(dpt_trainer *trainer, const bool *lost)
     for (size_t i = 0; i < t->n_workers; i++)
         t->workers[i].stale = t->workers[i].stale || lost[i];
     if (t->done.step > r->redo_to) r->redo_to = t->done.step;
-    t->workers[rested->rank].stale = false;
+    t->workers[rested->rank].stale = t->workers[rested->rank].missed = false;
     t->done = t->next = rested->rested;
     return true;
 }

@@ -51,9 +51,9 @@ DPT_CHECK_RESULT dpt_status dpti_resting_note(dpt_trainer *trainer,
 /* All take part again, and what was measured is forgotten: devices are about to be lost, to get
    less, or have come back. */
 void dpti_resting_end(dpt_trainer *trainer);
-/* Nobody's weights can be trusted but those of devices that rest, without those that are `lost`
-   (n_workers): training stands where these are from then on, until dpti_trainer_catch_up.  false:
-   there are none. */
+/* Nobody's weights can be trusted but those of devices that rest, or have woken up and not been
+   written since, without those that are `lost` (n_workers): training stands where these are from
+   then on, until dpti_trainer_catch_up.  false: there are none. */
 bool dpti_resting_rewind(dpt_trainer *trainer, const bool *lost);
 /* One of them is lost. */
 void dpti_resting_leave(dpt_trainer *trainer, size_t rank);

@@ -140,7 +140,7 @@ static dpt_status repair(dpt_trainer *t, size_t to, float *const *flats)
     w->torn = true;
     for (size_t k = 0; k < dpti_trainer_n_lasting(t); k++)
         DPT_TRY(dpti_trainer_write(t, to, lasting[k], flats[k]));
-    w->stale = w->torn = false;
+    w->stale = w->torn = w->missed = false;
     return DPT_OK;
 }
 
@@ -240,7 +240,8 @@ dpt_status dpti_trainer_write_lasting(dpt_trainer *trainer, size_t rank,
 {
     for (size_t k = 0; k < dpti_trainer_n_lasting(trainer); k++)
         DPT_TRY(dpti_trainer_write(trainer, rank, lasting[k], flats[k]));
-    trainer->workers[rank].stale = trainer->workers[rank].torn = false;
+    dpti_worker *w = &trainer->workers[rank];
+    w->stale = w->torn = w->missed = false;
     return DPT_OK;
 }
 
@@ -277,7 +278,7 @@ dpt_status dpti_trainer_adopt_state(dpt_trainer *trainer, const float *const *fl
     t->resting.redo_to = 0;
     for (size_t i = 0; i < t->n_workers; i++) {
         t->workers[i].stale = t->workers[i].gone;
-        t->workers[i].torn = false;
+        t->workers[i].torn = t->workers[i].missed = false;
     }
     for (size_t k = 0; k < dpti_trainer_n_lasting(t); k++)
         if (write_all(t, lasting[k], flats[k]) != DPT_OK && first.status == DPT_OK)
@@ -316,11 +317,21 @@ static dpt_status read_first(dpt_trainer *t, size_t n_kinds, float *const *flats
     return status;
 }
 
+/* Those that rest, or have just woken up, get the weights before these are read, so that somebody
+   has them whoever is lost meanwhile. */
+static dpt_status spare(dpt_trainer *t)
+{
+    if (t->processes || t->stop_on_loss || t->salvage || t->n_in_flight > 0) return DPT_OK;
+    DPT_TRY(dpti_trainer_refresh(t));
+    return dpti_trainer_catch_up(t);
+}
+
 dpt_status dpti_trainer_read_trusted(dpt_trainer *trainer, size_t n_kinds, float *const *flats)
 {
     dpt_trainer *t = trainer;
     const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
     bool any = false;
+    DPT_TRY(spare(t));
     if (dpti_trainer_trusted(t) == t->n_workers)
         return dpt_fail(t->context, DPT_E_STATE,
                         "no device holds trusted weights: nothing to save");

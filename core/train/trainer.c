@@ -107,7 +107,7 @@ static dpt_status prepare(dpt_trainer *t, const dpt_trainer_options *options)
     DPT_TRY(dpti_trainer_take_options(t, options));
     DPT_TRY(allocate(t));
     DPT_TRY(dpti_trainer_take_split(t, options->split));
-    if (dpti_resting_create(t, options->rest) != DPT_OK)
+    if (dpti_resting_create(t, !options->no_rest) != DPT_OK)
         return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     DPT_TRY(dpti_trainer_find_capacities(t));
     if (dpti_data_store_create(t->devices, t->data, NULL, &t->store, &culprit, &error) != DPT_OK)

@@ -165,10 +165,12 @@ struct dpti_worker {
     bool unclean; /* by its own thread: a step failed, whose sums, made or not, were of anything:
                      the gradients are not zero where no segment writes them */
     bool stale;   /* its replica missed a committed update */
-    bool resting; /* it takes no part in steps, and its replica is behind (resting.h): */
-    dpti_cursor rested; /* it stands there, */
-    bool torn;          /* or nowhere, since it could not be written whole */
-    bool gone;          /* its device is lost: it takes no part, and nobody calls it */
+    bool resting; /* it takes no part in steps (resting.h) */
+    bool missed;  /* it is stale since it rested, and until it is written, which may be when it has
+                     woken up: it stands there, */
+    dpti_cursor rested;
+    bool torn; /* or nowhere, since it could not be written whole */
+    bool gone; /* its device is lost: it takes no part, and nobody calls it */
     bool hung; /* a call did not return in time: its thread was given up, and is not there */
     dpt_error hung_error;
     dpti_away away;               /* while it is gone, and how it has failed before */

@@ -35,8 +35,7 @@ static dpt_status begin(test *t, const char *devices, training *w)
                                          .momentum = 0.9f,
                                          .seed = 3,
                                          .bucket_bytes = 1,
-                                         .verify_replicas = 3,
-                                         .rest = true};
+                                         .verify_replicas = 3};
     *w = (training){.context = NULL};
     plant_devices(devices, ((plant *)t->user)->backend, w->devices, sizeof w->devices);
     (void)remove("fault-report.txt");
@@ -376,6 +375,55 @@ static void loaded_while_it_rests(test *t)
     }
 }
 
+/* The only one that trains is lost while what lasts is read for a file, in any call: the file is
+   written, has those nine steps, and training goes on. */
+static void lost_while_saved(test *t)
+{
+    for (size_t n = 1; n < 40; n++) {
+        char devices[128];
+        training w;
+        snprintf(devices, sizeof devices, "@:threads=1:after=9:lost=%zu,cpu:threads=1", n);
+        if (CHECK_OK(begin(t, devices, &w))) {
+            steps(t, &w, 9);
+            if (n % 2 == 0)
+                CHECK_OK(dpt_trainer_save(w.trainer, "rest.weights"));
+            else
+                CHECK_OK(dpt_trainer_save_state(w.trainer, "rest.state"));
+            CHECK_SIZE(dpt_trainer_steps(w.trainer), 9);
+            steps(t, &w, STEPS - 9);
+            check_weights(t, &w, 1);
+            if (n % 2 == 1) {
+                CHECK_OK(dpt_trainer_load_state(w.trainer, "rest.state"));
+                w.n_steps = 9;
+                steps(t, &w, STEPS - 9);
+                check_weights(t, &w, 1);
+            }
+        }
+        end(&w);
+    }
+}
+
+/* Of two that train one is lost, which wakes the third, and the other before that has been given
+   what it missed, or later. */
+static void lost_when_it_has_woken(test *t)
+{
+    size_t both = 0;
+    for (size_t n = 1; n < 90; n++) {
+        char devices[160];
+        training w;
+        snprintf(devices, sizeof devices,
+                 "@:threads=1:after=9:lost=3,@:threads=1:after=9:lost=%zu,cpu:threads=1", n);
+        if (CHECK_OK(begin(t, devices, &w))) {
+            w.rests = 2;
+            steps(t, &w, STEPS);
+            both += w.n_lost == 2;
+            check_weights(t, &w, 2);
+        }
+        end(&w);
+    }
+    CHECK(both > 60);
+}
+
 /* Of the data, behind nine steps of one healthy device. */
 static double loss_of_nine(test *t)
 {
@@ -527,6 +575,8 @@ int main(int argc, char **argv)
         {"beside an island", beside_an_island},
         {"written while it rests", written_while_it_rests},
         {"torn weights are nobody's", torn_weights_are_nobodys},
+        {"lost while saved", lost_while_saved},
+        {"lost when it has woken", lost_when_it_has_woken},
         {"loaded while it rests", loaded_while_it_rests},
         {"lost between steps", lost_between_steps},
         {"loaded behind it", loaded_behind_it},

@@ -1,8 +1,9 @@
 /* Hours of training in minutes: a long training with tiny batches whose devices change their speed,
    one of which is lost and taken in again time after time, whose replicas are compared, which is
    evaluated and writes checkpoints in the background; and beside it short trainings whose
-   devices fail at random, which are interrupted, and resumed on other devices.  Nothing may grow:
-   memory, file descriptors, threads.
+   devices fail at random, which are interrupted, and resumed on other devices.  In all of them
+   devices go to rest and wake up at random.  Nothing may grow: memory, file descriptors, threads;
+   and replicas never differ.
 
        soak [SECONDS]
 
@@ -18,6 +19,7 @@
 #include "dptrain.h"
 #include "dptrain_models.h"
 #include "fault/plant.h"
+#include "train/trainer.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -61,6 +63,7 @@ typedef struct soak {
     dpt_dataset *data;
     dpt_trainer *trainer;
     size_t n_steps, n_lives, n_resumed, n_lost, n_readmitted, n_failed, n_rebalanced, n_checkpoints;
+    size_t n_rests;
     size_t n_samples;
     size_t samples[MAX_LIVES][N_SERIES];
 } soak;
@@ -124,6 +127,22 @@ static void leak(const char *what)
         pthread_detach(thread);
 }
 
+/* ---- Devices that rest --------------------------------------------------------------------------
+ */
+
+/* As if it had been measured that steps are faster without some of the devices, or with all. */
+static void change_rest(soak *s, dpt_trainer *t)
+{
+    dpti_resting *r = &t->resting;
+    const size_t stays = below(s, t->n_workers);
+    if (!r->allowed || !t->balance || r->changes || r->redoes || t->workers[stays].gone) return;
+    if (below(s, 3) > 0) return;
+    for (size_t i = 0; i < t->n_workers; i++)
+        r->chosen[i] = i != stays && !t->workers[i].gone && below(s, 3) > 0;
+    r->changes = true;
+    s->n_rests++;
+}
+
 /* ---- Short trainings ---------------------------------------------------------------------------
  */
 
@@ -175,6 +194,7 @@ static dpt_status open_life(life *l)
                                          .lr = 0.01f,
                                          .seed = l->seed,
                                          .augment = {.flip = l->seed % 2},
+                                         .verify_replicas = 2,
                                          .readmit_after = below(s, 2) ? 0.001 : 0.0};
     choose_devices(s, devices, sizeof devices);
     DPT_TRY(dpt_context_create(&l->context));
@@ -193,16 +213,26 @@ static void close_life(life *l)
     dpt_context_destroy(l->context);
 }
 
+static void check_event(soak *s, const dpt_device_event *event)
+{
+    test *t = s->t;
+    if (event && event->kind == DPT_REPLICA_RESTORED)
+        FAIL("a replica differed: %s", event->message);
+}
+
 static int watch_life(const dpt_fit_progress *progress, void *user)
 {
-    soak *s = user;
+    const life *l = user;
+    soak *s = l->soak;
+    check_event(s, progress->event);
+    if (progress->step) change_rest(s, l->trainer);
     if (progress->event) s->n_lost += progress->event->kind == DPT_DEVICE_LOST;
     if (progress->event) s->n_readmitted += progress->event->kind == DPT_DEVICE_READMITTED;
     if (progress->step) s->n_steps++;
     return 0;
 }
 
-static dpt_status fit_life(const life *l, size_t max_steps, bool resume)
+static dpt_status fit_life(life *l, size_t max_steps, bool resume)
 {
     soak *s = l->soak;
     dpt_fit_result result;
@@ -215,7 +245,7 @@ static dpt_status fit_life(const life *l, size_t max_steps, bool resume)
                                      .checkpoint_every = {.steps = 1 + below(s, 4)},
                                      .resume = resume,
                                      .progress = watch_life,
-                                     .user = s};
+                                     .user = l};
     return dpt_fit(l->trainer, &options, &result);
 }
 
@@ -276,11 +306,13 @@ static int watch_long(const dpt_fit_progress *progress, void *user)
 {
     soak *s = user;
     const dpt_step_metrics *m = progress->step;
+    check_event(s, progress->event);
     if (progress->event && progress->event->kind == DPT_DEVICE_LOST) s->n_lost++;
     if (progress->event && progress->event->kind == DPT_DEVICE_READMITTED) s->n_readmitted++;
     if (!m) return 0;
     s->n_steps++;
     if (m->rebalance) s->n_rebalanced++;
+    change_rest(s, s->trainer);
     if (m->step % STEPS_A_THROTTLE == 0) change_speed(s);
     if (m->step % STEPS_A_LIFE == 0) {
         live(s);
@@ -385,8 +417,9 @@ static void nothing_grows(test *t)
     dpt_context_destroy(s->context);
 
     printf("  %zu steps, %zu lives, %zu devices lost, %zu taken in again, %zu trainings ended by "
-           "failures, %zu rebalancings\n",
-           s->n_steps, s->n_lives, s->n_lost, s->n_readmitted, s->n_failed, s->n_rebalanced);
+           "failures, %zu rebalancings, %zu times rested or woken\n",
+           s->n_steps, s->n_lives, s->n_lost, s->n_readmitted, s->n_failed, s->n_rebalanced,
+           s->n_rests);
     CHECK(s->n_lost > 0 && s->n_readmitted > 0 && s->n_rebalanced > 0);
     if (!CHECK(s->n_samples >= MIN_SAMPLES)) return;
     for (series which = 0; which < N_SERIES; which++)
