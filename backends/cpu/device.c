@@ -197,7 +197,8 @@ static dpt_status info(dpt_device *device, dpt_device_info *out)
     const dpt_cpu_device *cpu = dpt_cpu_device_of(device);
     fill_info(cpu->host, out);
     out->n_threads = cpu->n_threads;
-    out->cache_bytes = cpu->n_threads * cpu->host->cache_bytes;
+    if (cpu->n_threads < cpu->host->n_cores)
+        out->cache_bytes = cpu->n_threads * cpu->host->cache_bytes;
     if (cpu->bound) out->flags |= DPT_DEVICE_DRIVER_COMPUTES;
     snprintf(out->fault_domain, sizeof out->fault_domain, "host:%u", cpu->self);
     snprintf(out->detail, sizeof out->detail, "%s kernels, %s, %s", cpu->host->kernels->name,

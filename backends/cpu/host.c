@@ -77,7 +77,11 @@ static void find_algorithm(dpt_cpu_host *host)
 static void find_caches(dpt_cpu_host *host)
 {
     enum { MOST = 4 << 20, UNTOLD = 2 << 20 };
+#if defined _SC_LEVEL2_CACHE_SIZE && defined _SC_LEVEL3_CACHE_SIZE
     const long own = sysconf(_SC_LEVEL2_CACHE_SIZE), shared = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#else
+    const long own = 0, shared = 0;
+#endif
     const long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
     const long n_bytes = (own > 0 ? own : 0) + (shared > 0 && n_cores > 0 ? shared / n_cores : 0);
     host->cache_bytes = n_bytes <= 0 ? UNTOLD : n_bytes < MOST ? (size_t)n_bytes : MOST;

@@ -129,7 +129,7 @@ typedef struct dpti_replay {
     char *model;                    /* empty if the log does not say */
     char **backends;                /* (n_devices) likewise */
     size_t *at_once;                /* (n_devices) most samples that it computed at once, SIZE_MAX:
-                                       no limit; 0: the log does not say */
+                                       no limit; 0: it is to choose */
     dpti_recorded_choices *choices; /* (n_devices) */
 } dpti_replay;
 

@@ -56,9 +56,9 @@ static dpt_status read_devices(reader *r, const json_t *devices, size_t n)
         replay->backends[i] = copy_text(json_object_get(device, "backend"));
         if (!replay->backends[i]) return no_memory(r);
         at_once = json_object_get(device, "micro_batch");
-        if (json_is_null(at_once))
-            replay->at_once[i] = SIZE_MAX;
-        else if (at_once && (!json_size(at_once, &replay->at_once[i]) || replay->at_once[i] == 0))
+        replay->at_once[i] = SIZE_MAX; /* also before there were limits */
+        if (at_once && !json_is_null(at_once) &&
+            (!json_size(at_once, &replay->at_once[i]) || replay->at_once[i] == 0))
             return fail_line(r, "a device's micro_batch is no number of samples");
     }
     return DPT_OK;

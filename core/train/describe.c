@@ -78,11 +78,6 @@ static bool is_own(const dpt_trainer *t, size_t device)
     return device >= t->first_device && device - t->first_device < t->n_workers;
 }
 
-static bool is_cached(const dpt_trainer *t, const dpti_peer *peer)
-{
-    return peer->takes_passes && peer->at_once == peer->pass_limit && t->micro_batch == 0;
-}
-
 dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan *out)
 {
     dpt_trainer *t = trainer;
@@ -97,7 +92,7 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
         const dpti_peer *peer = &t->peers[device];
         *out = (dpt_device_plan){.samples = samples,
                                  .micro_batch = peer->at_once,
-                                 .cached = is_cached(t, peer),
+                                 .cached = peer->cached,
                                  .streamed = peer->streamed};
         return DPT_OK;
     }
@@ -105,7 +100,7 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
     const dpti_replica *r = &w->replica;
     *out = (dpt_device_plan){.samples = samples,
                              .micro_batch = r->capacity,
-                             .cached = is_cached(t, &t->peers[device]),
+                             .cached = t->peers[device].cached,
                              .parameter_bytes = r->parameters.n_bytes + r->gradients.n_bytes,
                              .optimizer_bytes = r->velocity.n_bytes + r->squares.n_bytes,
                              .activation_bytes = r->arena.n_bytes,

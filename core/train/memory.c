@@ -2,13 +2,18 @@
    and what is said where shares are not ours to change. */
 #include "train/trainer.h"
 
-static size_t at_once(const dpti_share *share)
+/* Of a batch, at most. */
+static size_t samples_of(const dpti_share *share)
 {
-    const size_t most = share->worker->replica.capacity;
     size_t n = 0;
     for (size_t b = 0; share->n_samples > 0 && b < share->n_batches; b++)
         if (share->of_batch[b] > n) n = share->of_batch[b];
-    return dpti_next_pass(n, most);
+    return n;
+}
+
+static size_t at_once(const dpti_share *share)
+{
+    return dpti_next_pass(samples_of(share), share->worker->replica.capacity);
 }
 
 void dpti_trainer_note_held(dpt_trainer *trainer, const dpti_flight *flight)
@@ -16,7 +21,7 @@ void dpti_trainer_note_held(dpt_trainer *trainer, const dpti_flight *flight)
     for (size_t i = 0; i < trainer->n_workers; i++) {
         dpti_worker *w = &trainer->workers[i];
         if (w->gone) continue;
-        const size_t n = at_once(&flight->shares[i]);
+        const size_t n = samples_of(&flight->shares[i]);
         if (n > w->held) w->held = n;
     }
 }
@@ -81,13 +86,14 @@ dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer, const dpti_flight *fl
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_share *share = &flight->shares[i];
         dpti_worker *w = share->worker;
-        const size_t n = at_once(share);
+        const size_t n = samples_of(share);
         if (!ran_out(share)) continue;
         if (n == 0) return fail_without_samples(t, share);
         if (!t->balance) return fail_share(t, share);
         const size_t room = next_room(w, n);
         if (!dpti_balance_bound(t->balance, i, room)) return fail_share(t, share);
-        if (room < w->room) w->room = room;
+        const size_t pass = dpti_next_pass(room, w->replica.capacity);
+        if (pass < w->room) w->room = pass;
     }
     return DPT_OK;
 }

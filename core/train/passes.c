@@ -21,13 +21,19 @@ size_t dpti_next_pass(size_t left, size_t most)
     return left / n + (left % n != 0);
 }
 
+bool dpti_may_fit_cache(const dpti_cached_work *work)
+{
+    return work->cache_bytes > 0 &&
+           work->parameter_bytes <= work->cache_bytes / LEAST_PER_PARAMETER;
+}
+
 size_t dpti_most_in_cache(const dpti_cached_work *work)
 {
     const dpti_cached_work *w = work;
-    if (w->cache_bytes == 0 || w->sample_bytes == 0) return SIZE_MAX;
-    if (w->parameter_bytes > w->cache_bytes / LEAST_PER_PARAMETER) return SIZE_MAX;
+    const size_t n_threads = w->n_threads > 0 ? w->n_threads : 1;
+    if (!dpti_may_fit_cache(w) || w->sample_bytes == 0) return SIZE_MAX;
     const size_t most = w->cache_bytes / w->sample_bytes;
-    return most < LEAST_OF_A_THREAD * (size_t)w->n_threads ? SIZE_MAX : most;
+    return most < LEAST_OF_A_THREAD * n_threads ? SIZE_MAX : most;
 }
 
 bool dpti_has_batch_norm(const dpt_model *model)
@@ -58,20 +64,23 @@ static dpt_status find_sample_bytes(const dpti_worker *w, size_t *out, dpt_error
     return status;
 }
 
-dpt_status dpti_find_pass_limit(const dpti_worker *worker, size_t *out, dpt_error *error)
+dpt_status dpti_find_pass_limit(dpti_worker *worker, dpt_error *error)
 {
-    const dpti_worker *w = worker;
+    dpti_worker *w = worker;
     const dpt_trainer *t = w->trainer;
     const dpt_device_info *info = &w->device->info;
     dpti_cached_work work = {.cache_bytes = info->cache_bytes,
                              .n_threads = info->n_threads,
                              .parameter_bytes = t->model->flat_size * sizeof(float)};
-    *out = t->micro_batch;
-    if (*out == 0 && t->replay.n_steps > 0) *out = t->replay.at_once[t->first_device + w->rank];
-    if (*out > 0) return DPT_OK;
-    *out = SIZE_MAX;
-    if (info->cache_bytes == 0 || dpti_has_batch_norm(t->model)) return DPT_OK;
+    w->cached = false;
+    w->pass_limit = t->micro_batch;
+    if (w->pass_limit == 0 && t->replay.n_steps > 0)
+        w->pass_limit = t->replay.at_once[t->first_device + w->rank];
+    if (w->pass_limit > 0) return DPT_OK;
+    w->pass_limit = SIZE_MAX;
+    if (!dpti_may_fit_cache(&work) || dpti_has_batch_norm(t->model)) return DPT_OK;
     DPT_TRY(find_sample_bytes(w, &work.sample_bytes, error));
-    *out = dpti_most_in_cache(&work);
+    w->pass_limit = dpti_most_in_cache(&work);
+    w->cached = w->pass_limit < SIZE_MAX;
     return DPT_OK;
 }

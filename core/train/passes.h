@@ -23,20 +23,20 @@ size_t dpti_count_passes(size_t n_samples, size_t most);
 size_t dpti_next_pass(size_t left, size_t most);
 
 typedef struct dpti_cached_work {
-    size_t cache_bytes; /* of all threads; 0: not known */
-    unsigned n_threads;
+    size_t cache_bytes;     /* of all threads; 0: not known */
+    unsigned n_threads;     /* 0: not known */
     size_t sample_bytes;    /* that a pass computes, a sample */
     size_t parameter_bytes; /* that it goes over, whatever its samples */
 } dpti_cached_work;
 
+/* Whether passes may be a gain, whatever a sample's size. */
+bool dpti_may_fit_cache(const dpti_cached_work *work);
 /* Samples that the caches hold; SIZE_MAX where passes are no gain. */
 size_t dpti_most_in_cache(const dpti_cached_work *work);
 
 bool dpti_has_batch_norm(const dpt_model *model);
-/* Samples that the worker's device is to compute at once, at most, whatever its share; SIZE_MAX: no
-   limit.  As told, as the log has it that is replayed, or as its caches hold.  Its memory may hold
-   fewer. */
-DPT_CHECK_RESULT dpt_status dpti_find_pass_limit(const dpti_worker *worker, size_t *out,
-                                                 dpt_error *error);
+/* Sets the worker's pass_limit: as told, as the log has it that is replayed, or as its caches hold
+   (`cached`). */
+DPT_CHECK_RESULT dpt_status dpti_find_pass_limit(dpti_worker *worker, dpt_error *error);
 
 #endif

@@ -166,18 +166,25 @@ static dpt_status check_replay(dpt_trainer *t)
                                                "processes the same one"));
 }
 
+void dpti_peers_note(dpt_trainer *trainer, size_t rank)
+{
+    const dpti_worker *w = &trainer->workers[rank];
+    const size_t at_once = w->replica.capacity;
+    dpti_peer *peer = &trainer->peers[trainer->first_device + rank];
+    const bool is_short = at_once < w->pass_limit && at_once < w->capacity; /* of memory */
+    peer->capacity = w->gone ? 0 : w->capacity;
+    peer->at_once = w->gone ? 0 : at_once;
+    peer->takes_passes = !w->gone && dpti_takes_passes(w);
+    peer->pass_limit = is_short && !w->gone ? at_once : w->pass_limit;
+    peer->cached = w->cached && peer->takes_passes && !is_short;
+    peer->streamed = w->feed.device != NULL;
+}
+
 dpt_status dpti_peers_share_capacities(dpt_trainer *trainer, dpt_status mine)
 {
     dpt_trainer *t = trainer;
-    for (size_t i = 0; i < t->n_workers; i++) {
-        dpti_peer *peer = &t->peers[t->first_device + i];
-        const dpti_worker *w = &t->workers[i];
-        peer->capacity = w->gone ? 0 : w->capacity;
-        peer->at_once = w->gone ? 0 : w->replica.capacity;
-        peer->pass_limit = w->gone ? SIZE_MAX : w->pass_limit;
-        peer->takes_passes = !w->gone && dpti_takes_passes(w);
-        peer->streamed = w->feed.device != NULL;
-    }
+    for (size_t i = 0; i < t->n_workers; i++)
+        dpti_peers_note(t, i);
     DPT_TRY(dpti_peers_gather(t, mine, t->peers, sizeof *t->peers));
     return t->processes && t->replay.n_steps > 0 ? check_replay(t) : DPT_OK;
 }

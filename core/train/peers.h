@@ -25,7 +25,8 @@ typedef struct dpti_peer {
     size_t capacity;   /* most samples of a share */
     size_t at_once;    /* most that it computes at once, */
     bool takes_passes; /* which may be fewer */
-    size_t pass_limit; /* passes.h */
+    size_t pass_limit; /* likewise, whatever its share; SIZE_MAX: no limit */
+    bool cached;       /* its caches hold no more; its memory would */
     bool streamed;     /* it is fed its data */
 } dpti_peer;
 
@@ -77,6 +78,8 @@ DPT_CHECK_RESULT dpt_status dpti_peers_bring(dpt_trainer *trainer, dpt_status mi
                                              const void *data, size_t n_bytes, dpti_gathered *out);
 /* The same when workers have been made, or not (`mine`): tells what all can do. */
 DPT_CHECK_RESULT dpt_status dpti_peers_share_capacities(dpt_trainer *trainer, dpt_status mine);
+/* What the worker of this process can do, which is alone. */
+void dpti_peers_note(dpt_trainer *trainer, size_t rank);
 /* Whether all begin with the same weights, at the same place. */
 DPT_CHECK_RESULT dpt_status dpti_peers_check_weights(dpt_trainer *trainer);
 

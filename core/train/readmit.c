@@ -292,6 +292,7 @@ static void take_in(dpt_trainer *t, dpti_worker *w)
     dpti_trainer_set_present(t, w->rank, true);
     t->islands.due = true;
     if (t->balance) dpti_balance_readmit(t->balance, w->rank, w->capacity);
+    dpti_peers_note(t, w->rank);
     w->away.state = DPTI_AWAY_NOT;
     t->returned_step = t->done.step + 1;
     snprintf(told.message, sizeof told.message, "it answers again, after %.3g s",

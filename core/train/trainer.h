@@ -137,7 +137,9 @@ struct dpti_worker {
     dpti_device *device;
     size_t rank;          /* among the workers of this process */
     size_t capacity;      /* most samples of a share */
-    size_t pass_limit;    /* most samples at once, whatever that is; SIZE_MAX: none (passes.h) */
+    size_t pass_limit;    /* most samples at once, whatever that is, if its memory holds them;
+                             SIZE_MAX:    no limit (passes.h) */
+    bool cached;          /* since its caches hold no more */
     dpti_replica replica; /* its capacity: most samples at once.  A larger share takes passes */
     /* Where the host sees what lasts of the replica, else NULL. */
     const float *views[DPTI_MAX_LASTING];
@@ -158,7 +160,7 @@ struct dpti_worker {
     dpti_feed feed;     /* where the data are not resident */
     dpti_worker_test tests[DPTI_TESTS]; /* as trainer->tests */
     size_t room; /* most samples at once: the replica's capacity, until it has run out of memory */
-    size_t held; /* most samples at once of a step that counts */
+    size_t held; /* most samples of a batch in a step that counts */
     bool halted; /* by its own thread: a step failed; what is in flight behind it is skipped.  Reset
                     by the caller when nothing is in flight. */
     size_t halted_step; /* which */

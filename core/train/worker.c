@@ -107,7 +107,7 @@ static void destroy_replica(dpti_worker *w)
    shares follow measurements, the device gets no more than that: others may have room. */
 static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *error)
 {
-    DPT_TRY(dpti_find_pass_limit(w, &w->pass_limit, error));
+    DPT_TRY(dpti_find_pass_limit(w, error));
     size_t most = w->pass_limit < w->capacity ? w->pass_limit : w->capacity;
     for (;;) {
         *error = (dpt_error){.status = DPT_OK};

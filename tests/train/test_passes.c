@@ -285,6 +285,15 @@ static void passes_are_replayed(test *t)
     CHECK(memcmp(first, otherwise, n_bytes) != 0);
     CHECK(fit(t, b, small, "replay:whole.jsonl", NULL, again) > at_once);
     CHECK(memcmp(otherwise, again, n_bytes) == 0);
+    /* Nor whatever their memory holds. */
+    size_t data_bytes = 0;
+    char devices[96];
+    const size_t n_needed = bytes_of(t, b, "cpu:threads=1", &data_bytes);
+    snprintf(devices, sizeof devices, "cpu:threads=1:memory=%zu,cpu:threads=1", n_needed * 4 / 10);
+    const size_t held = fit(t, b, devices, "4:1", "short.jsonl", first);
+    CHECK(held < 20);
+    CHECK_SIZE(fit(t, b, "cpu:threads=1,cpu:threads=1", "replay:short.jsonl", NULL, again), held);
+    CHECK(memcmp(first, again, n_bytes) == 0);
     free(otherwise);
     free(again);
     free(first);

@@ -42,6 +42,8 @@ static void caches_hold(test *t)
         {{.cache_bytes = 8000, .n_threads = 2, .sample_bytes = 501}, SIZE_MAX},
         {{.cache_bytes = 8000, .n_threads = 8, .sample_bytes = 200}, SIZE_MAX},
         {{.cache_bytes = 80, .n_threads = 1, .sample_bytes = SIZE_MAX}, SIZE_MAX},
+        {{.cache_bytes = 8000, .n_threads = 0, .sample_bytes = 9000}, SIZE_MAX},
+        {{.cache_bytes = 8000, .n_threads = 0, .sample_bytes = 800}, 10},
         {{.cache_bytes = SIZE_MAX, .n_threads = 1, .sample_bytes = 1, .parameter_bytes = SIZE_MAX},
          SIZE_MAX},
     };
