@@ -12,13 +12,15 @@ enum {
     LEAST_ASLEEP = 64, /* whatever happens */
     GLANCE = 3,        /* steps that tell of a try that it is hopeless */
     TRY_STEPS = 12,    /* of a try with all that is, about */
+    UNPROMISED = 8,    /* times as many steps before a try that models do not promise a gain of */
 };
 
-/* What models must promise for a try, and what it must gain; how far times must be apart; how much
-   slower those that are left become before all are tried early; what tries may cost of all time,
-   and such early ones. */
-static const double least_promise = 0.05, least_gain = 0.015, sigmas = 3.0, slowed_down = 1.3,
-                    try_cost = 0.005, early_cost = 0.02;
+/* What models must promise for a try, and what it may cost by them where they promise nothing: they
+   know devices from steps in which these may be in each other's way.  What a try must gain; how far
+   times must be apart; how much slower those that are left become before all are tried early; what
+   tries may cost of all time, and such early ones. */
+static const double least_promise = 0.05, most_cost = 0.25, least_gain = 0.015, sigmas = 3.0,
+                    slowed_down = 1.3, try_cost = 0.005, early_cost = 0.02;
 
 dpti_rest dpti_rest_new(void)
 {
@@ -119,7 +121,8 @@ bool dpti_rest_decide(dpti_rest *rest, double promise, double cost)
     switch (r->state) {
     case DPTI_REST_NONE:
         r->with = now;
-        return promise < now.seconds * (1.0 - least_promise) - sigmas * now.error;
+        if (promise < now.seconds * (1.0 - least_promise) - sigmas * now.error) return true;
+        return r->n_steps >= UNPROMISED * r->awake_for && promise < now.seconds * (1.0 + most_cost);
     case DPTI_REST_TRY:
         r->without = now;
         r->confirms = is_gain(now, r->with);

@@ -65,13 +65,32 @@ static void moods_of_the_host_are_none(test *t)
     CHECK(n_resting < 1000);
 }
 
-static void no_promise_no_try(test *t)
+static void dear_tries_are_none(test *t)
 {
-    const world w = {.with = 1e-3, .without = 0.5e-3, .promise = 0.98e-3};
+    const world w = {.with = 1e-3, .without = 0.5e-3, .promise = 1.3e-3};
     dpti_rest r = dpti_rest_new();
     seen s;
-    live(&r, &w, 10000, &s);
+    live(&r, &w, 100000, &s);
     CHECK_SIZE(s.n_changes, 0);
+}
+
+/* Devices that are in each other's way: models promise nothing, and it is found out all the same.
+   Where there is nothing to be found tries cost next to nothing. */
+static void cheap_tries_are_rare(test *t)
+{
+    const world gain = {.with = 1e-3, .without = 0.5e-3, .promise = 1.1e-3, .cost = 1e-3};
+    const world none = {.with = 1e-3, .without = 1.2e-3, .promise = 1.2e-3, .cost = 1e-3};
+    dpti_rest r = dpti_rest_new();
+    seen s;
+    live(&r, &gain, 200, &s);
+    CHECK_SIZE(s.n_changes, 0);
+    live(&r, &gain, 200, &s);
+    CHECK(r.state == DPTI_REST_LASTS);
+    r = dpti_rest_new();
+    live(&r, &none, 5000, &s);
+    CHECK(r.state == DPTI_REST_NONE);
+    CHECK(s.n_changes >= 6 && s.n_changes <= 10);
+    CHECK(s.n_resting < 110);
 }
 
 /* Models promise what does not come: tries become rare. */
@@ -127,7 +146,8 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"a brake rests", a_brake_rests},
         {"moods of the host are none", moods_of_the_host_are_none},
-        {"no promise, no try", no_promise_no_try},
+        {"dear tries are none", dear_tries_are_none},
+        {"cheap tries are rare", cheap_tries_are_rare},
         {"promises are measured", promises_are_measured},
         {"what others do is noticed", what_others_do_is_noticed},
         {"steps that are not steady say nothing", steps_that_are_not_steady_say_nothing},
