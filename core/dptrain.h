@@ -556,7 +556,8 @@ typedef struct dpt_step_metrics {
     size_t hits;    /* correctly classified */
     double seconds; /* from the previous step's end, or from its own start */
     size_t n_devices;
-    const size_t *shards;           /* samples per device; valid until the second next step */
+    const size_t *shards;           /* samples per device; these arrays are valid until the second
+                                       next step, or one in which a device is lost */
     const double *device_seconds;   /* busy time per device: computing by its own clock, and its
                                        own part of uploads and exchanges */
     const double *exchange_seconds; /* of these, its uploads and its part of exchanges */

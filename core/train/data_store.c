@@ -68,7 +68,8 @@ void dpti_data_copy_drop(dpti_data_copy *copy)
 dpti_data_copy dpti_data_copy_detach(dpti_data_copy *copy)
 {
     const dpti_data_copy detached = *copy;
-    *copy = (dpti_data_copy){.owner = copy->owner};
+    copy->images = copy->labels = copy->targets = (dpti_buffer){.device = NULL};
+    copy->left = false;
     return detached;
 }
 
@@ -84,10 +85,25 @@ dpti_data_places dpti_data_copy_places(const dpti_data_copy *copy, dpt_loss loss
                                   loss == DPT_LOSS_SQUARED_ERROR ? &copy->targets : &copy->labels};
 }
 
+static dpti_data_copy copy_of(dpti_device *device)
+{
+    dpti_data_copy copy = {.owner = device, .backend = device->base.backend};
+    memcpy(copy.memory_domain, device->info.memory_domain, sizeof copy.memory_domain);
+    return copy;
+}
+
+static bool serves(const dpti_data_copy *copy, const dpti_device *device)
+{
+    return copy->owner == device ||
+           (copy->backend == device->base.backend && copy->memory_domain[0] &&
+            strncmp(copy->memory_domain, device->info.memory_domain, sizeof copy->memory_domain) ==
+                0);
+}
+
 static size_t find_copy(const dpti_data_store *store, const dpti_device *device)
 {
     size_t i = 0;
-    while (i < store->n_copies && !dpti_shares_memory(store->copies[i].owner, device))
+    while (i < store->n_copies && !serves(&store->copies[i], device))
         i++;
     return i;
 }
@@ -108,7 +124,7 @@ dpt_status dpti_data_store_create(const dpt_device_set *devices, const dpt_datas
         if (absent && absent[i]) continue;
         store.copy_of[i] = find_copy(&store, device);
         if (store.copy_of[i] < store.n_copies) continue;
-        store.copies[store.n_copies] = (dpti_data_copy){.owner = device};
+        store.copies[store.n_copies] = copy_of(device);
         copy_job job = {.data = data, .copy = &store.copies[store.n_copies++]};
         dpti_driver_call(device, run_make_copy, &job);
         status = job.status;
@@ -127,7 +143,7 @@ dpt_status dpti_data_store_rejoin(dpti_data_store *store, const dpt_dataset *dat
                                   dpti_device *driver)
 {
     size_t i = find_copy(store, driver);
-    if (i == store->n_copies) store->copies[store->n_copies++] = (dpti_data_copy){.owner = driver};
+    if (i == store->n_copies) store->copies[store->n_copies++] = copy_of(driver);
     store->copy_of[device] = i;
     dpti_data_copy *copy = &store->copies[i];
     if (copy->images.device) return DPT_OK;

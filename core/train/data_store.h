@@ -8,7 +8,9 @@
 #include "graph/replica.h"
 
 typedef struct dpti_data_copy {
-    dpti_device *owner; /* who made it; devices of its backend and memory domain use it too */
+    dpti_device *owner; /* who made it; devices of its backend and memory domain use it too, */
+    const dpt_backend *backend; /* which are these, whatever its driver does with it */
+    char memory_domain[DPT_DOMAIN_BYTES];
     /* All records; what the data set lacks is empty, and everything where they do not fit. */
     dpti_buffer images, labels, targets;
     bool left; /* a call that may not return reads it: it is not freed */

@@ -452,6 +452,9 @@ static void show_islands(const dpti_fit *f)
 dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit_result *out)
 {
     const dpt_fit_options own = own_options(trainer, options);
+    DPT_TRY(dpti_trainer_given(trainer, "dpt_fit", "out", out));
+    DPT_TRY(dpti_trainer_at_rest(trainer, "dpt_fit"));
+    DPT_TRY(dpti_trainer_catch_up(trainer)); /* where it was, if the call before failed at that */
     dpti_fit f = {.trainer = trainer,
                   .options = &own,
                   .context = trainer->context,
@@ -463,8 +466,6 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
                                         .test_loss = NAN,
                                         .test_accuracy = NAN,
                                         .best_validation_loss = NAN}}};
-    DPT_TRY(dpti_trainer_given(trainer, "dpt_fit", "out", out));
-    DPT_TRY(dpti_trainer_at_rest(trainer, "dpt_fit"));
     atomic_store(&trainer->wishes, 0);
     trainer->granted = 0;
     const float lr = trainer->lr;

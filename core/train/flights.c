@@ -198,6 +198,7 @@ static dpt_status submit(dpt_trainer *t, float lr)
         dpti_share *share = &flight->shares[i];
         if (dpti_sits_out(&t->workers[i])) continue;
         share->late = late;
+        t->workers[i].last_step = flight->cursor.step + 1;
         share->ticket = dpti_driver_post(t->workers[i].device, dpti_step_job, share);
     }
     t->n_in_flight++;

@@ -3,10 +3,10 @@
 
    A step costs every device something whatever its share: the exchange and the update.  Where that
    takes one longer than the others' whole work, it is a brake though it has no samples.  Models
-   tell whether leaving some out is worth a try, or cheap enough for one now and then, and whether it is a gain is measured: the median of
-   steps without them against that of steps with all, before and behind, as far as these can be told
-   apart: a host that is slow for a while slows both.  In the same way all are tried again, now and
-   then, so that it costs little of all time. */
+   tell whether leaving some out is worth a try, or cheap enough for one now and then, and whether
+   it is a gain is measured: the median of steps without them against that of steps with all, before
+   and behind, as far as these can be told apart: a host that is slow for a while slows both.  In
+   the same way all are tried again, now and then, so that it costs little of all time. */
 #ifndef DPTI_REST_H
 #define DPTI_REST_H
 

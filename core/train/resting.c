@@ -11,8 +11,9 @@
 
 enum { LEAST_REFRESH = 64 }; /* steps between refreshes */
 
-/* What refreshing may cost of all time; the weight of a new time of exchanges. */
-static const double refresh_cost = 0.005, newest = 0.2;
+/* What refreshing may cost of all time, and where doing steps again would take those that rest so
+   many seconds; the weight of a new time of exchanges. */
+static const double refresh_cost = 0.005, dear_refresh_cost = 0.05, long_redo = 10.0, newest = 0.2;
 
 dpt_status dpti_resting_create(dpt_trainer *trainer, bool allowed)
 {
@@ -70,19 +71,21 @@ static size_t sort_by_speed(const dpt_trainer *t, size_t *order)
 }
 
 /* Leaves in `chosen` whom steps promise to be fastest without: some number of the slowest, none of
-   them a member of an island, which would have to be made anew.  INFINITY: nobody. */
+   them a member of an island, which would have to be made anew, and all together hold a batch, so
+   that they can go on alone.  INFINITY: nobody. */
 static double choose(dpt_trainer *t)
 {
     bool absent[DPTI_BALANCE_MAX_DEVICES];
-    size_t order[DPTI_BALANCE_MAX_DEVICES];
+    size_t order[DPTI_BALANCE_MAX_DEVICES], held = 0;
     double best = INFINITY;
     const size_t n = sort_by_speed(t, order);
     for (size_t i = 0; i < t->n_workers; i++)
         absent[i] = dpti_sits_out(&t->workers[i]);
     for (size_t k = n; k-- > 1 && !dpti_in_island(&t->workers[order[k]]);) {
         absent[order[k]] = true;
+        held += dpti_balance_rested(t->balance, order[k]);
         const double promise = promise_without(t, absent);
-        if (!(promise < best)) continue;
+        if (held < t->batch_size || !(promise < best)) continue;
         best = promise;
         memcpy(t->resting.chosen, absent, t->n_workers * sizeof *absent);
     }
@@ -120,20 +123,23 @@ static bool is_steady(dpt_trainer *t, const dpti_flight *flight)
     return steady;
 }
 
-/* In words, when a try was a gain. */
+/* In words, when a try was a gain, or is over for whom it has been told. */
 static void tell(dpt_trainer *t)
 {
     const dpti_rest *r = &t->resting.rest;
     dpt_error told = {.status = DPT_OK};
-    const bool rests = r->state == DPTI_REST_LASTS;
-    if (t->resting.told ? r->state != DPTI_REST_NONE : !rests) return;
-    t->resting.told = rests;
+    if (r->state != DPTI_REST_LASTS && r->state != DPTI_REST_NONE) return;
     snprintf(told.message, sizeof told.message, "steps take %.3g ms with it, %.3g ms without",
              1e3 * r->with.seconds, 1e3 * r->without.seconds);
-    for (size_t i = 0; i < t->n_workers; i++)
-        if (t->resting.chosen[i] && !t->workers[i].gone)
-            dpti_trainer_note_event(t, rests ? DPT_DEVICE_RESTS : DPT_DEVICE_WAKES,
-                                    t->first_device + i, &told);
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_worker *w = &t->workers[i];
+        const bool rests = r->state == DPTI_REST_LASTS && t->resting.chosen[i] && !w->gone;
+        if (rests == w->told) continue;
+        w->told = rests;
+        if (w->gone) continue;
+        dpti_trainer_note_event(t, rests ? DPT_DEVICE_RESTS : DPT_DEVICE_WAKES, t->first_device + i,
+                                &told);
+    }
 }
 
 void dpti_resting_observe(dpt_trainer *trainer, const dpti_flight *flight, double seconds)
@@ -179,10 +185,20 @@ static void wake_all(dpt_trainer *t)
         wake(t, &t->workers[i]);
 }
 
+/* A step of those alone that are chosen to rest, as modelled. */
+static double find_redo_seconds(const dpt_trainer *t)
+{
+    bool absent[DPTI_BALANCE_MAX_DEVICES];
+    for (size_t i = 0; i < t->n_workers; i++)
+        absent[i] = t->workers[i].gone || !t->resting.chosen[i];
+    return promise_without(t, absent);
+}
+
 static void change(dpt_trainer *t)
 {
     dpti_resting *r = &t->resting;
     const bool rests = r->n == 0;
+    if (rests) r->redo_seconds = find_redo_seconds(t);
     if (!rests) wake_all(t);
     for (size_t i = 0; rests && i < t->n_workers; i++)
         if (r->chosen[i]) rest(t, &t->workers[i]);
@@ -224,9 +240,10 @@ static bool any_behind(const dpt_trainer *t)
 static bool is_refresh_due(const dpt_trainer *t)
 {
     const dpti_resting *r = &t->resting;
-    const double seconds = r->rest.without.seconds * (double)r->n_lr;
+    const double n = (double)r->n_lr, seconds = r->rest.without.seconds * n;
+    const double most = n * r->redo_seconds > long_redo ? dear_refresh_cost : refresh_cost;
     return r->n >= 1 && r->n_lr >= LEAST_REFRESH && any_behind(t) &&
-           r->refresh_seconds <= refresh_cost * seconds;
+           r->refresh_seconds <= most * seconds;
 }
 
 static dpt_status refresh(dpt_trainer *t)

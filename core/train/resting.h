@@ -22,12 +22,12 @@ typedef struct dpti_resting {
     bool *chosen;     /* (n_workers) who is to rest then */
     double *exchange; /* (n_workers) seconds of exchanges in a step */
     size_t *shares;   /* (n_devices) of the last step that was observed */
-    bool told;        /* an event has told that they rest */
     size_t n;         /* workers that rest; if any: */
     size_t first;     /* where training stood when all of them had its weights last, */
     float *lr;        /* (n_lr) rates of the steps since, */
     size_t n_lr, room;
-    double refresh_seconds; /* and how long giving the last ones took */
+    double refresh_seconds; /* how long giving the last ones took, */
+    double redo_seconds;    /* and how long a step of theirs would, as modelled */
     size_t changed_step;    /* the first of the last change */
     dpti_balance_reason reason;
     bool stays;      /* training cannot go back: somebody writes down where it stands */

@@ -192,8 +192,12 @@ static dpt_status restore(dpt_trainer *t, bool resting)
     t->lost = from == t->n_workers || dpti_trainer_n_gone(t) == t->n_workers;
     if (t->lost) return DPT_OK;
     const dpt_status status = copy_to_stale(t, from, resting, &culprit);
-    if (!dpti_is_loss(status) || t->stop_on_loss) return status;
-    DPT_TRY(dpti_trainer_lose_one(t, culprit, error_of(t, culprit)));
+    /* A device that has no memory to be written goes; the others' training does not end for it. */
+    const bool starves = status == DPT_E_NO_MEMORY && culprit != from && !t->processes;
+    if ((!dpti_is_loss(status) && !starves) || t->stop_on_loss) return status;
+    dpt_error why = *error_of(t, culprit);
+    if (starves) why.status = DPT_E_DEVICE;
+    DPT_TRY(dpti_trainer_lose_one(t, culprit, &why));
     return DPT_E_CANCELLED;
 }
 
@@ -317,10 +321,14 @@ static dpt_status read_first(dpt_trainer *t, size_t n_kinds, float *const *flats
     return status;
 }
 
-/* Those that rest, or have just woken up, get the weights before these are read, so that somebody
-   has them whoever is lost meanwhile. */
+/* Where one device alone has the weights, those that rest, or have just woken up, get them before
+   they are read, so that somebody has them if it is lost meanwhile. */
 static dpt_status spare(dpt_trainer *t)
 {
+    size_t n_trusted = 0;
+    for (size_t i = 0; i < t->n_workers; i++)
+        n_trusted += !t->workers[i].stale;
+    if (n_trusted != 1) return DPT_OK;
     if (t->processes || t->stop_on_loss || t->salvage || t->n_in_flight > 0) return DPT_OK;
     DPT_TRY(dpti_trainer_refresh(t));
     return dpti_trainer_catch_up(t);
@@ -366,6 +374,17 @@ static dpt_status known_kind(dpt_trainer *t, dpt_tensor_kind kind)
     return dpt_fail(t->context, DPT_E_INVALID, "unknown kind of tensor %d", (int)kind);
 }
 
+/* Who has that of the last step: this device, or another one if it rested then. */
+static size_t find_gradient(const dpt_trainer *t, size_t rank)
+{
+    const size_t step = t->done.step;
+    if (t->workers[rank].last_step == step) return rank;
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (t->workers[i].last_step == step && !t->workers[i].gone && !t->workers[i].stale)
+            return i;
+    return rank;
+}
+
 dpt_status dpt_trainer_get(dpt_trainer *trainer, size_t device, dpt_tensor_kind kind,
                            const char *name, float *out, size_t size)
 {
@@ -385,6 +404,7 @@ dpt_status dpt_trainer_get(dpt_trainer *trainer, size_t device, dpt_tensor_kind 
                         t->workers[rank].device->id);
     float *flat = dpti_trainer_make_flat(t);
     if (!flat) return DPT_E_NO_MEMORY;
+    if (kind == DPT_GRADIENT) rank = find_gradient(t, rank);
     const dpt_status status = dpti_trainer_read(t, rank, kind, flat);
     if (status == DPT_OK) dpti_parameter_export(p, flat + p->offset, out);
     free(flat);

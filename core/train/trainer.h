@@ -167,9 +167,11 @@ struct dpti_worker {
     bool unclean; /* by its own thread: a step failed, whose sums, made or not, were of anything:
                      the gradients are not zero where no segment writes them */
     bool stale;   /* its replica missed a committed update */
-    bool resting; /* it takes no part in steps (resting.h) */
-    bool missed;  /* it is stale since it rested, and until it is written, which may be when it has
-                     woken up: it stands there, */
+    size_t last_step; /* in which it took part, from 1 */
+    bool resting;     /* it takes no part in steps (resting.h), */
+    bool told;        /* and an event has told so */
+    bool missed; /* it is stale since it rested, and until it is written, which may be when it has
+                    woken up: it stands there, */
     dpti_cursor rested;
     bool torn; /* or nowhere, since it could not be written whole */
     bool gone; /* its device is lost: it takes no part, and nobody calls it */

@@ -4,6 +4,8 @@
 #include "base/base.h"
 #include "train/trainer.h"
 
+#include "device/dispatch.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -44,6 +46,7 @@ static dpt_status hash_replica(const dpti_worker *w, uint64_t *out)
             DPT_TRY(dpti_download(w->verified, buffer, 0, n * sizeof *values));
             DPT_TRY(dpti_sync(w->device));
         } else {
+            DPT_TRY(dpti_begin_call(w->device)); /* it may be lost since its last step */
             values = dpti_host_pointer(buffer);
         }
         hash = dpti_hash_floats(values, n, hash);

@@ -403,6 +403,60 @@ static void lost_while_saved(test *t)
     }
 }
 
+/* The one that rests has no memory to be written: it is lost, and neither the file nor the
+ * training. */
+static void starved_while_saved(test *t)
+{
+    for (size_t n = 1; n < 4; n++) {
+        char devices[128];
+        training w;
+        dpt_evaluation e;
+        snprintf(devices, sizeof devices,
+                 "cpu:threads=1,@:threads=1:after=4:full=%zu:for=3:entry=upload", n);
+        if (CHECK_OK(begin(t, devices, &w))) {
+            steps(t, &w, 9);
+            if (n == 2)
+                CHECK_OK(dpt_trainer_evaluate(w.trainer, w.data, &e));
+            else
+                CHECK_OK(dpt_trainer_save_state(w.trainer, "rest.state"));
+            steps(t, &w, STEPS - 9);
+            check_weights(t, &w, 0);
+        }
+        end(&w);
+    }
+}
+
+/* A call between steps finds out that a device is lost, and what the next one does first is to
+   compare replicas. */
+static void lost_before_it_is_compared(test *t)
+{
+    static float values[16384];
+    training w;
+    if (CHECK_OK(begin(t, "cpu:threads=1,@:threads=1:after=3:lost=4", &w))) {
+        steps(t, &w, 3);
+        (void)!get_first(&w, 1, values);
+        steps(t, &w, STEPS - 3);
+        CHECK_SIZE(w.n_lost, 1);
+        check_weights(t, &w, 0);
+    }
+    end(&w);
+}
+
+/* Gradients of the last step are asked of one that rested in it. */
+static void gradients_are_of_the_last_step(test *t)
+{
+    static float of_first[16384], of_second[16384];
+    training w;
+    if (CHECK_OK(begin(t, "cpu:threads=1,@:threads=1", &w))) {
+        const dpti_parameter *p = &w.model->parameters[0];
+        steps(t, &w, 9);
+        CHECK_OK(dpt_trainer_get(w.trainer, 0, DPT_GRADIENT, p->name, of_first, p->size));
+        CHECK_OK(dpt_trainer_get(w.trainer, 1, DPT_GRADIENT, p->name, of_second, p->size));
+        CHECK(memcmp(of_first, of_second, p->size * sizeof(float)) == 0);
+    }
+    end(&w);
+}
+
 /* Of two that train one is lost, which wakes the third, and the other before that has been given
    what it missed, or later. */
 static void lost_when_it_has_woken(test *t)
@@ -577,6 +631,9 @@ int main(int argc, char **argv)
         {"torn weights are nobody's", torn_weights_are_nobodys},
         {"lost while saved", lost_while_saved},
         {"lost when it has woken", lost_when_it_has_woken},
+        {"starved while saved", starved_while_saved},
+        {"lost before it is compared", lost_before_it_is_compared},
+        {"gradients are of the last step", gradients_are_of_the_last_step},
         {"loaded while it rests", loaded_while_it_rests},
         {"lost between steps", lost_between_steps},
         {"loaded behind it", loaded_behind_it},
