@@ -102,9 +102,17 @@ static void destroy_replica(dpti_worker *w)
     memset(w->views, 0, sizeof w->views);
 }
 
+/* Whether its share is to be what it computes at once. */
+static bool keeps_whole(const dpti_worker *w)
+{
+    const dpt_trainer *t = w->trainer;
+    return t->measured && !t->takes_passes && dpti_has_batch_norm(t->model);
+}
+
 /* Halves what is computed at once until it fits into the device's memory; but before that the data
    have to go, since passes change what a batch-norm sees, and feeding changes nothing.  Where
-   shares follow measurements, the device gets no more than that: others may have room. */
+   shares follow measurements and there is a batch-norm, the device gets no more than that: others
+   may have room. */
 static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *error)
 {
     DPT_TRY(dpti_find_pass_limit(w, error));
@@ -118,7 +126,7 @@ static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *e
             return status;
         destroy_replica(w);
         most = (most + 1) / 2;
-        if (w->trainer->measured && !w->trainer->takes_passes) w->capacity = most;
+        if (keeps_whole(w)) w->capacity = most;
     }
 }
 

@@ -136,7 +136,8 @@ static void micro_batches(test *t)
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* What a trainer takes of a device without a limit, its data included. */
-static size_t bytes_of(test *t, const baseline *b, const char *devices, size_t *data_bytes)
+static size_t bytes_of(test *t, const baseline *b, const dpt_model *model, const char *devices,
+                       size_t *data_bytes)
 {
     dpt_device_set *set = NULL;
     dpt_trainer *trainer = NULL;
@@ -144,7 +145,7 @@ static size_t bytes_of(test *t, const baseline *b, const char *devices, size_t *
     size_t n_bytes = 0;
     if (CHECK_OK(dpt_devices_open(b->context, devices, &set)) &&
         CHECK_OK(dpt_trainer_create(
-            set, b->plain, b->data,
+            set, model, b->data,
             &(dpt_trainer_options){.batch_size = FLAT_BATCH, .momentum = FLAT_MOMENTUM},
             &trainer)) &&
         CHECK_OK(dpt_trainer_plan(trainer, 0, &plan))) {
@@ -179,7 +180,7 @@ static void small_memory(test *t)
     static const char host[] = "cpu:threads=1:memory=%zu";
     static const char staged[] = "faultstaged:threads=1:memory=%zu";
     size_t data_bytes = 0;
-    size_t n_bytes = bytes_of(t, b, "cpu:threads=1", &data_bytes);
+    size_t n_bytes = bytes_of(t, b, b->plain, "cpu:threads=1", &data_bytes);
     /* It holds what it says, and not a byte less. */
     CHECK_SIZE(data_bytes, 0);
     check_at_once(t, b, host, n_bytes, FLAT_BATCH, FLAT_BATCH);
@@ -188,11 +189,29 @@ static void small_memory(test *t)
     check_at_once(t, b, "cpu:threads=1:memory=%zu,cpu:threads=1", n_bytes * 4 / 10, 2,
                   FLAT_BATCH / 2);
     /* First its data have to go, then the share is divided. */
-    n_bytes = bytes_of(t, b, "faultstaged:threads=1", &data_bytes);
+    n_bytes = bytes_of(t, b, b->plain, "faultstaged:threads=1", &data_bytes);
     CHECK(data_bytes > 0);
     check_at_once(t, b, staged, n_bytes, FLAT_BATCH, FLAT_BATCH);
     check_at_once(t, b, staged, n_bytes - 1, FLAT_BATCH, FLAT_BATCH);
     check_at_once(t, b, staged, (n_bytes - data_bytes) * 4 / 10, 2, FLAT_BATCH / 2);
+}
+
+/* A batch-norm's statistics are of the whole batch as long as others have room: a device gets no
+   more than it holds at once. */
+static void small_memory_bounds_shares(test *t)
+{
+    const baseline *b = t->user;
+    size_t data_bytes = 0;
+    char devices[128];
+    flat_outcome o;
+    const size_t n_bytes = bytes_of(t, b, b->residual, "cpu:threads=1", &data_bytes);
+    snprintf(devices, sizeof devices, "cpu:threads=1:memory=%zu,cpu:threads=1:throttle=8",
+             n_bytes * 4 / 10);
+    flat_task task = task_of(b, devices, "measured", 0);
+    task.model = b->residual;
+    task.steps = FLAT_STEPS;
+    if (run(t, b, &task, &o)) CHECK(o.at_once[0] < FLAT_BATCH / 2 && o.shards[0] <= o.at_once[0]);
+    flat_free(&o);
 }
 
 static void too_small_memory(test *t)
@@ -288,7 +307,7 @@ static void passes_are_replayed(test *t)
     /* Nor whatever their memory holds. */
     size_t data_bytes = 0;
     char devices[96];
-    const size_t n_needed = bytes_of(t, b, "cpu:threads=1", &data_bytes);
+    const size_t n_needed = bytes_of(t, b, b->plain, "cpu:threads=1", &data_bytes);
     snprintf(devices, sizeof devices, "cpu:threads=1:memory=%zu,cpu:threads=1", n_needed * 4 / 10);
     const size_t held = fit(t, b, devices, "4:1", "short.jsonl", first);
     CHECK(held < 20);
@@ -524,6 +543,7 @@ int main(int argc, char **argv)
         {"passes are replayed", passes_are_replayed},
         {"several batches a step are one large batch", batches_of_a_step},
         {"small memory gives the same training", small_memory},
+        {"small memory bounds shares", small_memory_bounds_shares},
         {"memory that holds nothing is refused", too_small_memory},
         {"statistics of each pass", statistics_of_each_pass},
         {"single values are refused", single_values_are_refused},
