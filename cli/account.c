@@ -62,11 +62,11 @@ static void print_advice(const cli_session *session, const cli_options *options,
     }
     if (mix->steps < LEAST_STEPS || most < worth_a_word * mix->throughput) return;
     if (options->split && strcmp(options->split, "measured") != 0) return; /* as it was wanted */
-    const bool may_rest = !options->stop_on_loss && dpt_process_count(session->context) == 1;
-    const bool rests = !options->rest || strcmp(options->rest, "on") == 0;
+    const bool kept_awake = options->rest && strcmp(options->rest, "off") == 0 &&
+                            !options->stop_on_loss && dpt_process_count(session->context) == 1;
     printf("%s alone would be %.1f times as fast: the others hold it up; leave them out%s\n",
            id_of(session->trainer, fastest), most / mix->throughput,
-           rests || !may_rest ? "" : ", or let them rest (--rest on)");
+           kept_awake ? ", or let them rest (--rest on)" : "");
 }
 
 dpt_status cli_print_account(const cli_session *session, const cli_options *options)

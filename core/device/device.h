@@ -297,6 +297,8 @@ void dpti_release(dpti_op *op); /* [driver] accepts a zeroed one; zeroes it */
 /* Whether one device can use the other's buffers: the same device, or the same backend and memory
    domain. */
 bool dpti_shares_memory(const dpti_device *a, const dpti_device *b);
+/* Whether it is of this backend and in this memory domain. */
+bool dpti_sees_memory(const dpti_device *device, const dpt_backend *backend, const char *domain);
 
 /* A tensor's place, for binding. */
 typedef struct dpti_place {

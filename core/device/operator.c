@@ -92,11 +92,16 @@ void dpti_release(dpti_op *op)
 
 /* ---- Binding --------------------------------------------------------------------------------- */
 
+bool dpti_sees_memory(const dpti_device *device, const dpt_backend *backend, const char *domain)
+{
+    const dpt_device_info *info = &device->info;
+    return device->base.backend == backend && domain[0] &&
+           strncmp(info->memory_domain, domain, sizeof info->memory_domain) == 0;
+}
+
 bool dpti_shares_memory(const dpti_device *a, const dpti_device *b)
 {
-    if (a == b) return true;
-    return a->base.backend == b->base.backend && a->info.memory_domain[0] &&
-           strncmp(a->info.memory_domain, b->info.memory_domain, sizeof a->info.memory_domain) == 0;
+    return a == b || dpti_sees_memory(a, b->base.backend, b->info.memory_domain);
 }
 
 /* What a place must hold. */

@@ -180,3 +180,10 @@ const dpti_parameter *dpti_model_parameter(const dpt_model *model, const char *n
         if (strcmp(model->parameters[i].name, name) == 0) return &model->parameters[i];
     return NULL;
 }
+
+bool dpti_model_has_batch_norm(const dpt_model *model)
+{
+    for (size_t i = 0; i < model->n_nodes; i++)
+        if (model->nodes[i].kind == DPTI_NODE_BATCH_NORM) return true;
+    return false;
+}

@@ -109,6 +109,7 @@ void dpti_parameter_export(const dpti_parameter *parameter, const float *inside,
 void dpti_parameter_import(const dpti_parameter *parameter, const float *outside, float *inside);
 /* NULL if there is none of that name. */
 const dpti_parameter *dpti_model_parameter(const dpt_model *model, const char *name);
+bool dpti_model_has_batch_norm(const dpt_model *model);
 
 /* Fills the flat buffer (flat_size elements, zeroed before) with initial weights: a pure function
    of the seed and the parameter's place, computed in the layout of a checkpoint. "default":

@@ -94,10 +94,7 @@ static dpti_data_copy copy_of(dpti_device *device)
 
 static bool serves(const dpti_data_copy *copy, const dpti_device *device)
 {
-    return copy->owner == device ||
-           (copy->backend == device->base.backend && copy->memory_domain[0] &&
-            strncmp(copy->memory_domain, device->info.memory_domain, sizeof copy->memory_domain) ==
-                0);
+    return copy->owner == device || dpti_sees_memory(device, copy->backend, copy->memory_domain);
 }
 
 static size_t find_copy(const dpti_data_store *store, const dpti_device *device)

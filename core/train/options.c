@@ -189,7 +189,7 @@ static size_t least_bucket(const dpt_trainer *t, const dpt_trainer_options *o)
 /* Whether devices exchange statistics within a batch. */
 static bool meets_in_batch(const dpt_trainer *t, const dpt_trainer_options *o)
 {
-    return o->batch_norm == DPT_BATCH_NORM_SYNC && dpti_has_batch_norm(t->model);
+    return o->batch_norm == DPT_BATCH_NORM_SYNC && dpti_model_has_batch_norm(t->model);
 }
 
 dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_options *options)

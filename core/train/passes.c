@@ -36,13 +36,6 @@ size_t dpti_most_in_cache(const dpti_cached_work *work)
     return most < LEAST_OF_A_THREAD * n_threads ? SIZE_MAX : most;
 }
 
-bool dpti_has_batch_norm(const dpt_model *model)
-{
-    for (size_t i = 0; i < model->n_nodes; i++)
-        if (model->nodes[i].kind == DPTI_NODE_BATCH_NORM) return true;
-    return false;
-}
-
 /* Of the arena; without workspaces, which are not known before operators are prepared. */
 static dpt_status find_sample_bytes(const dpti_worker *w, size_t *out, dpt_error *error)
 {
@@ -78,7 +71,7 @@ dpt_status dpti_find_pass_limit(dpti_worker *worker, dpt_error *error)
         w->pass_limit = t->replay.at_once[t->first_device + w->rank];
     if (w->pass_limit > 0) return DPT_OK;
     w->pass_limit = SIZE_MAX;
-    if (!dpti_may_fit_cache(&work) || dpti_has_batch_norm(t->model)) return DPT_OK;
+    if (!dpti_may_fit_cache(&work) || dpti_model_has_batch_norm(t->model)) return DPT_OK;
     DPT_TRY(find_sample_bytes(w, &work.sample_bytes, error));
     w->pass_limit = dpti_most_in_cache(&work);
     w->cached = w->pass_limit < SIZE_MAX;

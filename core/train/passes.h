@@ -34,7 +34,6 @@ bool dpti_may_fit_cache(const dpti_cached_work *work);
 /* Samples that the caches hold; SIZE_MAX where passes are no gain. */
 size_t dpti_most_in_cache(const dpti_cached_work *work);
 
-bool dpti_has_batch_norm(const dpt_model *model);
 /* Sets the worker's pass_limit: as told, as the log has it that is replayed, or as its caches hold
    (`cached`). */
 DPT_CHECK_RESULT dpt_status dpti_find_pass_limit(dpti_worker *worker, dpt_error *error);

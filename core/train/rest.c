@@ -58,6 +58,7 @@ bool dpti_rest_is_due(const dpti_rest *rest)
                          : rest->state == DPTI_REST_LASTS ? LEAST_ASLEEP
                                                           : 0;
     if (is_hopeless(rest)) return true;
+    if (rest->state == DPTI_REST_NONE && rest->n_steps % DPTI_REST_STEPS > 0) return false;
     return rest->n_steady >= SETTLING + DPTI_REST_STEPS && rest->n_steps >= least;
 }
 

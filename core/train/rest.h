@@ -40,8 +40,8 @@ typedef struct dpti_rest {
 dpti_rest dpti_rest_new(void);
 /* What a step has taken.  Steady: its shares are those of the step before, a full batch's. */
 void dpti_rest_observe(dpti_rest *rest, double seconds, bool steady);
-/* Whether enough is known of the present state, and for long enough, to ask whether to change it.
- */
+/* Whether enough is known of the present state, and for long enough, to ask whether to change it:
+   in NONE once in so many steps, since what models promise takes time to find out. */
 bool dpti_rest_is_due(const dpti_rest *rest);
 /* Whether all should take part in NONE and TRY_ALL, or some rest in the others, no longer.
    `promise`: seconds of a step without those who would rest, as modelled, which counts in NONE;

@@ -137,8 +137,7 @@ struct dpti_worker {
     dpti_device *device;
     size_t rank;          /* among the workers of this process */
     size_t capacity;      /* most samples of a share */
-    size_t pass_limit;    /* most samples at once, whatever that is, if its memory holds them;
-                             SIZE_MAX:    no limit (passes.h) */
+    size_t pass_limit;    /* most samples at once whatever that is (passes.h); SIZE_MAX: none */
     bool cached;          /* since its caches hold no more */
     dpti_replica replica; /* its capacity: most samples at once.  A larger share takes passes */
     /* Where the host sees what lasts of the replica, else NULL. */

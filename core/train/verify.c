@@ -2,9 +2,8 @@
 #include "train/verify.h"
 
 #include "base/base.h"
-#include "train/trainer.h"
-
 #include "device/dispatch.h"
+#include "train/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -106,7 +106,7 @@ static void destroy_replica(dpti_worker *w)
 static bool keeps_whole(const dpti_worker *w)
 {
     const dpt_trainer *t = w->trainer;
-    return t->measured && !t->takes_passes && dpti_has_batch_norm(t->model);
+    return t->measured && !t->takes_passes && dpti_model_has_batch_norm(t->model);
 }
 
 /* Halves what is computed at once until it fits into the device's memory; but before that the data
