@@ -236,7 +236,7 @@ static void small_caches(test *t)
         size_t micro_batch, device, least, most; /* samples at once */
         bool residual;
     } cases[] = {
-        {"fault:threads=1", NULL, 0, 0, FLAT_BATCH, FLAT_BATCH, false},
+        {"fault:threads=1:cache=100000000", NULL, 0, 0, FLAT_BATCH, FLAT_BATCH, false},
         {"fault:threads=1:cache=300000", NULL, 0, 0, 8, 14, false},
         {"fault:threads=1:cache=600000", NULL, 0, 0, 16, 28, false},
         {"faultstaged:threads=1:cache=300000", NULL, 0, 0, 8, 14, false},
@@ -292,7 +292,7 @@ static void passes_are_replayed(test *t)
 {
     const baseline *b = t->user;
     static const char small[] = "fault:threads=1:cache=300000,cpu:threads=1",
-                      large[] = "fault:threads=1,cpu:threads=1";
+                      large[] = "fault:threads=1:cache=100000000,cpu:threads=1";
     const size_t n_bytes = b->plain->flat_size * sizeof(float);
     float *first = calloc(1, n_bytes), *again = calloc(1, n_bytes), *otherwise = calloc(1, n_bytes);
     REQUIRE(first && again && otherwise);
