@@ -1,5 +1,6 @@
 /* Launches in the making: collecting arguments, and dividing work into groups (launch.h). */
 #include "launch.h"
+#include "quad.h"
 #include "size.h"
 #include "span.h"
 
@@ -69,6 +70,17 @@ dpt_status dpt_launch_runs(dpt_launch *launch, size_t count)
     if (traits->is_cpu) return dpt_launch_elements(launch, count, 1);
     return dpt_launch_items(launch, dpt_ceil_div(count, RUN_OF_GPU * traits->group_size) *
                                         traits->group_size);
+}
+
+bool dpt_takes_quads(const dpt_device *device, size_t count)
+{
+    return count % 4 == 0 && !dpt_traits_of(device)->is_cpu;
+}
+
+dpt_status dpt_launch_quads(dpt_launch *launch, size_t n_quads)
+{
+    const size_t group = dpt_traits_of(dpt_stream_device(launch->stream))->group_size;
+    return dpt_launch_items(launch, dpt_ceil_div(n_quads, QUADS * group) * group);
 }
 
 dpt_status dpt_kernel_of(dpt_device *device, const char *file, const char *name, dpt_kernel **out)

@@ -93,6 +93,8 @@ DPT_CHECK_RESULT dpt_status dpt_launch_elements(dpt_launch *launch, size_t per_s
                                                 size_t n_samples);
 /* For kernels with FOR_RUNS: the elements 0 .. count-1. */
 DPT_CHECK_RESULT dpt_status dpt_launch_runs(dpt_launch *launch, size_t count);
+/* For kernels with FOR_QUADS (quad.h), on GPUs: the quads 0 .. n_quads-1. */
+DPT_CHECK_RESULT dpt_status dpt_launch_quads(dpt_launch *launch, size_t n_quads);
 /* n_groups[d] groups of group[d] items in up to three dimensions; 0 groups enqueue nothing. */
 DPT_CHECK_RESULT dpt_status dpt_launch_groups(dpt_launch *launch, const size_t n_groups[3],
                                               const size_t group[3]);
@@ -103,6 +105,15 @@ const void *dpt_buffer_argument(const dpt_buffer *buffer);
 /* The backend's.  Enqueues; every number of groups is at least 1. */
 DPT_CHECK_RESULT dpt_status dpt_launch_enqueue(const dpt_launch *launch, const size_t n_groups[3],
                                                const size_t group[3]);
+
+/* Whether `count` elements are taken by quads (kernels/quad.h), wherever they lie: none on CPUs. */
+bool dpt_takes_quads(const dpt_device *device, size_t count);
+
+/* Whether a place, in elements of a type, is a multiple of four.  A null slot has any. */
+static inline bool dpt_begins_quad(dpt_location location, dpt_dtype dtype)
+{
+    return location.offset_bytes % (4 * dpt_dtype_bytes(dtype)) == 0;
+}
 
 /* A place `bytes` further on. */
 static inline dpt_location dpt_at(dpt_location location, size_t bytes)

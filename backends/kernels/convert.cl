@@ -1,5 +1,6 @@
 /* Numbers from one type into another. */
 #include "convert_params.h"
+#include "quad.h"
 #include "span.h"
 
 #define CONVERT(name, from, to, f)                                                                 \
@@ -7,6 +8,18 @@
     {                                                                                              \
         TENSOR_OUT(to, y);                                                                         \
         TENSOR_IN(from, x);                                                                        \
+        if (BY_QUADS(p)) {                                                                         \
+            const u64 n = p.count / 4;                                                             \
+            FOR_QUADS (first, n) {                                                                 \
+                quad_##from own[QUADS];                                                            \
+                UNROLL for (u32 k = 0; k < QUADS; k++)                                             \
+                    own[k] = QUAD(from, x, QUAD_AT(first, k, n));                                  \
+                UNROLL for (u32 k = 0; k < QUADS; k++)                                             \
+                    if (HAS_QUAD(first, k, n))                                                     \
+                        QUAD_OUT(to, y, QUAD_AT(first, k, n)) = f##_quad(own[k]);                  \
+            }                                                                                      \
+            return;                                                                                \
+        }                                                                                          \
         FOR_RUNS (first, p.count) {                                                                \
             from own[RUN];                                                                         \
             UNROLL for (u32 k = 0; k < RUN; k++)                                                   \

@@ -5,7 +5,9 @@
 #include "dialect.h"
 
 typedef struct convert_params {
-    u64 count; /* elements */
+    u64 count;    /* elements */
+    u32 by_quads; /* quad.h */
+    u32 unused;
 } convert_params;
 
 #endif

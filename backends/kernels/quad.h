@@ -1,0 +1,87 @@
+/* Four neighbouring elements, which one access moves.  A GPU's item that takes them one by one has
+   too few bytes under way to keep the memory busy.
+
+       FOR_QUADS (first, n_quads) {
+           quad_act own[QUADS];
+           UNROLL for (u32 k = 0; k < QUADS; k++) own[k] = QUAD(act, x, QUAD_AT(first, k, n_quads));
+           ...
+           UNROLL for (u32 k = 0; k < QUADS; k++)
+               if (HAS_QUAD(first, k, n_quads)) QUAD_OUT(act, y, QUAD_AT(first, k, n_quads)) = ...
+       }
+
+   An item has QUADS of them, and loads them all before it waits for the first.  The last item loads
+   its own once more in place of such as do not exist.  Tensors begin at a multiple of four
+   elements; whether they do is for the host to say, which takes no quads on CPUs: there, vectors
+   are made of loops (span.h). */
+#ifndef DPT_KERNELS_QUAD_H
+#define DPT_KERNELS_QUAD_H
+
+#include "dialect.h"
+
+#define QUADS 2u
+
+#if defined(KERNEL)
+
+typedef float4 quad_float;
+typedef uint2 quad_u16; /* no ushort4, whose quarters nvcc parts as soon as they are loaded */
+#if defined(BF16) && BF16
+typedef quad_u16 quad_act;
+#else
+typedef quad_float quad_act;
+#endif
+
+#define FOR_QUADS(first, n_quads)                                                                  \
+    const u64 first = (GLOBAL_ID - LOCAL_ID) * QUADS + LOCAL_ID;                                   \
+    if (first < (n_quads))
+
+#define HAS_QUAD(first, k, n_quads) ((first) + (k)*GROUP < (n_quads))
+#define QUAD_AT(first, k, n_quads)  (HAS_QUAD(first, k, n_quads) ? (first) + (k)*GROUP : (first))
+
+/* The i-th of a tensor. */
+#define QUAD(type, tensor, i)     (((GLOBAL const quad_##type *)(tensor))[i])
+#define QUAD_OUT(type, tensor, i) (((GLOBAL quad_##type *)(tensor))[i])
+
+/* Whether a launch is one of quads. */
+#if defined(DEVICE_IS_CPU) && DEVICE_IS_CPU
+#define BY_QUADS(p) 0
+#else
+#define BY_QUADS(p) ((p).by_quads)
+#endif
+
+DEVICE quad_float widen_quad(quad_u16 q)
+{
+    return FLOAT4(AS_FLOAT(q.x << 16), AS_FLOAT(q.x & 0xffff0000u), AS_FLOAT(q.y << 16),
+                  AS_FLOAT(q.y & 0xffff0000u));
+}
+
+DEVICE quad_u16 narrow_quad(quad_float values)
+{
+    quad_u16 q;
+    q.x = narrow(values.x) | (u32)narrow(values.y) << 16;
+    q.y = narrow(values.z) | (u32)narrow(values.w) << 16;
+    return q;
+}
+
+#if defined(BF16) && BF16
+#define QUAD_VALUES(q)    widen_quad(q)
+#define QUAD_STORED(four) narrow_quad(four)
+
+DEVICE quad_act quad_of_zeros(void)
+{
+    quad_act q;
+    q.x = q.y = 0;
+    return q;
+}
+#else
+#define QUAD_VALUES(q)    (q)
+#define QUAD_STORED(four) (four)
+
+DEVICE quad_act quad_of_zeros(void)
+{
+    return FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
+}
+#endif
+
+#endif
+
+#endif
