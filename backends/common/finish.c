@@ -22,18 +22,28 @@ static bool has_work(const dpt_finish_args *a)
            a->mask_activation != DPT_ACT_NONE || !is_same(a->product, a->y);
 }
 
+static bool begins_quads(const dpt_finish_args *a)
+{
+    return dpt_begins_quad(a->y, a->type) && dpt_begins_quad(a->product, a->product_type) &&
+           dpt_begins_quad(a->bias, DPT_F32) && dpt_begins_quad(a->mask, a->type);
+}
+
 /* `rows` rows from `first` on. */
 static dpt_status launch(dpt_kernel *kernel, dpt_stream *stream, const dpt_finish_args *a,
                          size_t first, size_t rows)
 {
     const size_t skip = first * a->columns, bytes = dpt_dtype_bytes(a->type);
     const size_t product_bytes = dpt_dtype_bytes(a->product_type);
+    const size_t along = a->bias.buffer ? a->columns : rows * a->columns;
+    const bool by_quads =
+        dpt_takes_quads(dpt_stream_device(stream), along) && begins_quads(a) && skip % 4 == 0;
     const finish_params p = {.columns = divisor_of((u32)a->columns),
                              .count = (u32)(rows * a->columns),
                              .accumulate = a->accumulate,
                              .has_bias = a->bias.buffer != NULL,
                              .activation = (u32)a->activation,
-                             .mask_activation = (u32)a->mask_activation};
+                             .mask_activation = (u32)a->mask_activation,
+                             .by_quads = by_quads};
     const dpt_location none = {NULL, 0};
     dpt_launch l = dpt_launch_begin(stream, kernel);
     dpt_launch_tensor(&l, dpt_at(a->y, skip * bytes), a->type);
@@ -42,7 +52,7 @@ static dpt_status launch(dpt_kernel *kernel, dpt_stream *stream, const dpt_finis
     dpt_launch_tensor(&l, p.mask_activation == DPT_ACT_NONE ? none : dpt_at(a->mask, skip * bytes),
                       a->type);
     dpt_launch_value(&l, &p, sizeof p);
-    return dpt_launch_runs(&l, p.count);
+    return by_quads ? dpt_launch_quads(&l, p.count / 4) : dpt_launch_runs(&l, p.count);
 }
 
 dpt_status dpt_finish_run(dpt_kernel *kernel, dpt_stream *stream, const dpt_finish_args *a)

@@ -1,11 +1,42 @@
 /* What follows a product that a library has computed: bias, activation, mask. */
 #include "activation.h"
 #include "finish_params.h"
+#include "quad.h"
 #include "span.h"
+
+#define HAS_MASK (p.mask_activation != ACTIVATION_NONE)
+
+/* Of four elements that begin at a column which is a multiple of four. */
+DEVICE float4 finished(float4 value, float4 before, float4 masking, GLOBAL const float *bias,
+                       u32 quad, const finish_params p)
+{
+    float own[4] = {value.x, value.y, value.z, value.w};
+    const float add[4] = {before.x, before.y, before.z, before.w};
+    const float mask[4] = {masking.x, masking.y, masking.z, masking.w};
+    UNROLL for (u32 j = 0; p.accumulate && j < 4; j++)
+        own[j] += add[j];
+    if (p.has_bias) {
+        const u32 i = 4 * quad, column = rest(i, quotient(i, p.columns), p.columns);
+        const float4 b = QUAD(float, bias, column / 4);
+        own[0] += b.x;
+        own[1] += b.y;
+        own[2] += b.z;
+        own[3] += b.w;
+    }
+    if (p.activation != ACTIVATION_NONE) {
+        UNROLL for (u32 j = 0; j < 4; j++)
+            own[j] = activate(p.activation, own[j]);
+    }
+    if (HAS_MASK) {
+        UNROLL for (u32 j = 0; j < 4; j++)
+            own[j] *= activation_slope(p.mask_activation, mask[j]);
+    }
+    return FLOAT4(own[0], own[1], own[2], own[3]);
+}
 
 /* product (rows,columns), bias (columns), mask as y -> y (rows,columns), which may be product where
    both are of one type.  The product is float32, or stored as y is. */
-#define FINISH(name, type, READ)                                                                   \
+#define FINISH(name, type, READ, READ_QUAD)                                                        \
     KERNEL void name(OUT(act, y), IN(type, product), IN(float, bias), IN(act, mask),               \
                      const finish_params p)                                                        \
     {                                                                                              \
@@ -13,6 +44,28 @@
         TENSOR_IN(type, product);                                                                  \
         TENSOR_IN(float, bias);                                                                    \
         TENSOR_IN(act, mask);                                                                      \
+        if (BY_QUADS(p)) {                                                                         \
+            const u32 n = p.count / 4;                                                             \
+            FOR_QUADS (first, n) {                                                                 \
+                quad_##type own[QUADS];                                                            \
+                quad_act before[QUADS], masking[QUADS];                                            \
+                UNROLL for (u32 k = 0; k < QUADS; k++) {                                           \
+                    const u64 i = QUAD_AT(first, k, n);                                            \
+                    own[k] = QUAD(type, product, i);                                               \
+                    before[k] = masking[k] = quad_of_zeros();                                       \
+                    if (p.accumulate) before[k] = QUAD(act, y, i);                                 \
+                    if (HAS_MASK) masking[k] = QUAD(act, mask, i);                                 \
+                }                                                                                  \
+                UNROLL for (u32 k = 0; k < QUADS; k++) {                                           \
+                    const u64 i = first + k * GROUP;                                               \
+                    if (i >= n) break;                                                             \
+                    QUAD_OUT(act, y, i) = QUAD_STORED(                                             \
+                        finished(READ_QUAD(own[k]), QUAD_VALUES(before[k]),                        \
+                                 QUAD_VALUES(masking[k]), bias, (u32)i, p));                       \
+                }                                                                                  \
+            }                                                                                      \
+            return;                                                                                \
+        }                                                                                          \
         FOR_RUNS (first, p.count) {                                                                \
             type own[RUN];                                                                         \
             act before[RUN], masking[RUN];                                                         \
@@ -37,7 +90,6 @@
         }                                                                                          \
     }
 #define AS_IT_IS(x) (x)
-#define HAS_MASK    (p.mask_activation != ACTIVATION_NONE)
 
-FINISH(dpt_finish, float, AS_IT_IS)
-FINISH(dpt_finish_stored, act, VALUE)
+FINISH(dpt_finish, float, AS_IT_IS, AS_IT_IS)
+FINISH(dpt_finish_stored, act, VALUE, QUAD_VALUES)
