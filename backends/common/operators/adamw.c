@@ -5,6 +5,7 @@
 typedef struct state {
     dpt_kernel *kernel;
     adamw_params params;
+    bool by_quads;
 } state;
 
 /* gradient -> w, m, v */
@@ -21,7 +22,8 @@ static dpt_status run(const dpt_call *call)
     dpt_launch_tensor(&l, call->args->step, DPT_U32);
     dpt_launch_tensor(&l, call->args->halt, DPT_F32);
     dpt_launch_value(&l, &params, sizeof params);
-    return dpt_launch_elements(&l, s->params.count, 1);
+    return s->by_quads ? dpt_launch_quads(&l, s->params.count / 4)
+                       : dpt_launch_elements(&l, s->params.count, 1);
 }
 
 dpt_status dpt_prepare_adamw(dpt_op *op)
@@ -38,6 +40,8 @@ dpt_status dpt_prepare_adamw(dpt_op *op)
         .weight_decay = d->weight_decay,
     };
     op->plan.run = run;
-    op->plan.algorithm = "an item an element";
-    return dpt_kernel_of(op->device, "adamw.cl", "dpt_adamw", &s->kernel);
+    s->by_quads = dpt_takes_quads(op->device, d->count);
+    op->plan.algorithm = s->by_quads ? "an item two quads" : "an item an element";
+    return dpt_kernel_of(op->device, "adamw.cl", s->by_quads ? "dpt_adamw_quads" : "dpt_adamw",
+                         &s->kernel);
 }

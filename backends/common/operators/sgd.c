@@ -5,6 +5,7 @@
 typedef struct state {
     dpt_kernel *kernel;
     sgd_params params;
+    bool by_quads;
 } state;
 
 /* gradient -> w, velocity */
@@ -21,11 +22,14 @@ static dpt_status run(const dpt_call *call)
     dpt_launch_tensor(&l, call->args->step, DPT_U32);
     dpt_launch_tensor(&l, call->args->halt, DPT_F32);
     dpt_launch_value(&l, &params, sizeof params);
-    return dpt_launch_elements(&l, s->params.count, 1);
+    return s->by_quads ? dpt_launch_quads(&l, s->params.count / 4)
+                       : dpt_launch_elements(&l, s->params.count, 1);
 }
 
 dpt_status dpt_prepare_sgd(dpt_op *op)
 {
+    static const char *const names[2][2] = {{"dpt_sgd", "dpt_sgd_quads"},
+                                            {"dpt_sgd_momentum", "dpt_sgd_momentum_quads"}};
     const dpt_sgd_desc *d = &op->desc.u.sgd;
     state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
@@ -37,7 +41,7 @@ dpt_status dpt_prepare_sgd(dpt_op *op)
         .nesterov = d->nesterov,
     };
     op->plan.run = run;
-    op->plan.algorithm = "an item an element";
-    return dpt_kernel_of(op->device, "sgd.cl", d->momentum != 0.0f ? "dpt_sgd_momentum" : "dpt_sgd",
-                         &s->kernel);
+    s->by_quads = dpt_takes_quads(op->device, d->count);
+    op->plan.algorithm = s->by_quads ? "an item two quads" : "an item an element";
+    return dpt_kernel_of(op->device, "sgd.cl", names[d->momentum != 0.0f][s->by_quads], &s->kernel);
 }

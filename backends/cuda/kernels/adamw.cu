@@ -4,5 +4,6 @@
 
 const struct dpt_kernel dpt_cuda_table_adamw[] = {
     KERNEL_ROW("adamw.cl", "", dpt_adamw),
+    KERNEL_ROW("adamw.cl", "", dpt_adamw_quads),
     END_OF_TABLE,
 };
