@@ -19,7 +19,7 @@ static dpt_status launch(dpt_kernel *kernel, dpt_stream *stream, const dpt_locat
     dpt_launch_tensor(&l, place[1], type[1]);
     dpt_launch_tensor(&l, place[0], type[0]);
     dpt_launch_value(&l, &p, sizeof p);
-    return by_quads ? dpt_launch_quads(&l, count / 4) : dpt_launch_runs(&l, count);
+    return by_quads ? dpt_launch_quads(&l, count / 4, 1) : dpt_launch_runs(&l, count);
 }
 
 dpt_status dpt_narrow_run(const dpt_convert *convert, dpt_stream *stream, dpt_location from,

@@ -52,7 +52,7 @@ static dpt_status launch(dpt_kernel *kernel, dpt_stream *stream, const dpt_finis
     dpt_launch_tensor(&l, p.mask_activation == DPT_ACT_NONE ? none : dpt_at(a->mask, skip * bytes),
                       a->type);
     dpt_launch_value(&l, &p, sizeof p);
-    return by_quads ? dpt_launch_quads(&l, p.count / 4) : dpt_launch_runs(&l, p.count);
+    return by_quads ? dpt_launch_quads(&l, p.count / 4, 1) : dpt_launch_runs(&l, p.count);
 }
 
 dpt_status dpt_finish_run(dpt_kernel *kernel, dpt_stream *stream, const dpt_finish_args *a)

@@ -77,10 +77,11 @@ bool dpt_takes_quads(const dpt_device *device, size_t count)
     return count % 4 == 0 && !dpt_traits_of(device)->is_cpu;
 }
 
-dpt_status dpt_launch_quads(dpt_launch *launch, size_t n_quads)
+dpt_status dpt_launch_quads(dpt_launch *launch, size_t per_sample, size_t n_samples)
 {
     const size_t group = dpt_traits_of(dpt_stream_device(launch->stream))->group_size;
-    return dpt_launch_items(launch, dpt_ceil_div(n_quads, QUADS * group) * group);
+    const size_t n_groups[3] = {dpt_ceil_div(per_sample, QUADS * group), n_samples, 1};
+    return dpt_launch_groups(launch, n_groups, (const size_t[3]){group, 1, 1});
 }
 
 dpt_status dpt_kernel_of(dpt_device *device, const char *file, const char *name, dpt_kernel **out)

@@ -93,8 +93,10 @@ DPT_CHECK_RESULT dpt_status dpt_launch_elements(dpt_launch *launch, size_t per_s
                                                 size_t n_samples);
 /* For kernels with FOR_RUNS: the elements 0 .. count-1. */
 DPT_CHECK_RESULT dpt_status dpt_launch_runs(dpt_launch *launch, size_t count);
-/* For kernels with FOR_QUADS (quad.h), on GPUs: the quads 0 .. n_quads-1. */
-DPT_CHECK_RESULT dpt_status dpt_launch_quads(dpt_launch *launch, size_t n_quads);
+/* For kernels with FOR_QUADS (quad.h), on GPUs: the quads 0 .. per_sample-1 of n_samples samples.
+ */
+DPT_CHECK_RESULT dpt_status dpt_launch_quads(dpt_launch *launch, size_t per_sample,
+                                             size_t n_samples);
 /* n_groups[d] groups of group[d] items in up to three dimensions; 0 groups enqueue nothing. */
 DPT_CHECK_RESULT dpt_status dpt_launch_groups(dpt_launch *launch, const size_t n_groups[3],
                                               const size_t group[3]);

@@ -4,6 +4,7 @@
    loops unrolled, so that a CPU's work items can share vectors, and divides by no stride. */
 #include "activation.h"
 #include "pool2d.h"
+#include "quad.h"
 #include "span.h"
 
 #ifdef POOL_KERNEL
@@ -142,6 +143,78 @@ KERNEL void dpt_average_pool2d_backward(OUT(act, dx), IN(act, dy), IN(act, x),
     }
 }
 
+/* What becomes of the sums of a quad. */
+DEVICE quad_act finished(quad_act before, quad_act x, const float *sum, const pool2d_params p)
+{
+    const float4 old = QUAD_VALUES(before), own = QUAD_VALUES(x);
+    const float add[4] = {old.x, old.y, old.z, old.w}, mask[4] = {own.x, own.y, own.z, own.w};
+    float whole[4];
+    UNROLL
+    for (u32 j = 0; j < 4; j++) {
+        whole[j] = p.accumulate ? add[j] + sum[j] : sum[j];
+        if (p.mask != ACTIVATION_NONE) whole[j] *= activation_slope(p.mask, mask[j]);
+    }
+    return QUAD_STORED(FLOAT4(whole[0], whole[1], whole[2], whole[3]));
+}
+
+/* The windows' share of four channels of an input. */
+DEVICE void sum_quad(float *sum, GLOBAL const act *dy, u64 i, const pool2d_params p)
+{
+    const element e = element_at((u32)(4 * i), p.in_columns, p);
+    const u32 row = e.row + POOL_PAD_H, column = e.column + POOL_PAD_W;
+    UNROLL
+    for (u32 j = 0; j < 4; j++)
+        sum[j] = 0.0f;
+    POOL_LOOP
+    for (u32 a = 0; a < POOL_WINDOWS_H; a++) {
+        POOL_LOOP
+        for (u32 b = 0; b < POOL_WINDOWS_W; b++) {
+            const u32 oh = row / POOL_STRIDE_H - a, ow = column / POOL_STRIDE_W - b;
+            if (oh < p.out_h && row - oh * POOL_STRIDE_H < POOL_KERNEL_H && ow < p.out_w &&
+                column - ow * POOL_STRIDE_W < POOL_KERNEL_W) {
+                const u32 at = (oh * p.out_w + ow) * p.channels.value + e.channel;
+                const float4 of = QUAD_VALUES(QUAD(act, dy, at / 4));
+                sum[0] += of.x;
+                sum[1] += of.y;
+                sum[2] += of.z;
+                sum[3] += of.w;
+            }
+        }
+    }
+    UNROLL
+    for (u32 j = 0; j < 4; j++)
+        sum[j] *= p.inverse;
+}
+
+/* For channels that go in fours. */
+KERNEL void dpt_average_pool2d_backward_quads(OUT(act, dx), IN(act, dy), IN(act, x),
+                                              const pool2d_params p)
+{
+    if (IS_EXTRA_GROUP(p.n_samples)) return;
+    GLOBAL act *const dx = dx_base + dx_place + (u64)GROUP_ID(1) * p.in_size;
+    GLOBAL const act *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
+    GLOBAL const act *const dy = dy_base + dy_place + (u64)GROUP_ID(1) * p.out_size;
+    const u32 n = p.in_size / 4;
+    FOR_QUADS (first, n) {
+        quad_act before[QUADS], masking[QUADS];
+        float sum[QUADS][4];
+        UNROLL
+        for (u32 k = 0; k < QUADS; k++) {
+            const u64 i = QUAD_AT(first, k, n);
+            before[k] = masking[k] = quad_of_zeros();
+            if (p.accumulate) before[k] = QUAD(act, dx, i);
+            if (p.mask != ACTIVATION_NONE) masking[k] = QUAD(act, x, i);
+        }
+        UNROLL
+        for (u32 k = 0; k < QUADS; k++)
+            sum_quad(sum[k], dy, QUAD_AT(first, k, n), p);
+        UNROLL
+        for (u32 k = 0; k < QUADS; k++)
+            if (HAS_QUAD(first, k, n))
+                QUAD_OUT(act, dx, first + k * GROUP) = finished(before[k], masking[k], sum[k], p);
+    }
+}
+
 /* Whether `own`, at tap (r, s), is the first maximum of the window at (oh, ow). */
 DEVICE u32 is_first_maximum(GLOBAL const act *x, float own, u32 r, u32 s, u32 oh, u32 ow,
                             u32 channel, const pool2d_params p)
@@ -186,5 +259,73 @@ KERNEL void dpt_max_pool2d_backward(OUT(act, dx), IN(act, dy), IN(act, x), const
             }
         }
         finish(dx, x, i, sum, p);
+    }
+}
+
+/* The same as is_first_maximum of four channels from `channel` on, of which `is` says so. */
+DEVICE void are_first_maxima(u32 *is, GLOBAL const act *x, const float *own, u32 r, u32 s, u32 oh,
+                             u32 ow, u32 channel, const pool2d_params p)
+{
+    UNROLL
+    for (u32 c = 0; c < 4; c++)
+        is[c] = 1;
+    POOL_LOOP
+    for (u32 i = 0; i < POOL_KERNEL_H; i++) {
+        POOL_LOOP
+        for (u32 j = 0; j < POOL_KERNEL_W; j++) {
+            const u32 row = oh * POOL_STRIDE_H + i, column = ow * POOL_STRIDE_W + j;
+            if (in_image(row, column, p)) {
+                const u32 at = place_in(row, column, channel, p);
+                const float4 tap = QUAD_VALUES(QUAD(act, x, at / 4));
+                const float other[4] = {tap.x, tap.y, tap.z, tap.w};
+                const u32 earlier = i < r || (i == r && j < s);
+                UNROLL
+                for (u32 c = 0; c < 4; c++)
+                    is[c] &= (u32)(earlier ? own[c] > other[c] : !(other[c] > own[c]));
+            }
+        }
+    }
+}
+
+/* For channels that go in fours. */
+KERNEL void dpt_max_pool2d_backward_quads(OUT(act, dx), IN(act, dy), IN(act, x),
+                                          const pool2d_params p)
+{
+    if (IS_EXTRA_GROUP(p.n_samples)) return;
+    GLOBAL act *const dx = dx_base + dx_place + (u64)GROUP_ID(1) * p.in_size;
+    GLOBAL const act *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
+    GLOBAL const act *const dy = dy_base + dy_place + (u64)GROUP_ID(1) * p.out_size;
+    const u32 n = p.in_size / 4;
+    FOR_QUADS (first, n) {
+        for (u32 k = 0; k < QUADS && HAS_QUAD(first, k, n); k++) {
+            const u64 i = first + k * GROUP;
+            const element e = element_at((u32)(4 * i), p.in_columns, p);
+            const u32 row = e.row + POOL_PAD_H, column = e.column + POOL_PAD_W;
+            const quad_act stored = QUAD(act, x, i);
+            const float4 values = QUAD_VALUES(stored);
+            const float own[4] = {values.x, values.y, values.z, values.w};
+            quad_act before = quad_of_zeros();
+            float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+            if (p.accumulate) before = QUAD(act, dx, i);
+            POOL_LOOP
+            for (u32 a = 0; a < POOL_WINDOWS_H; a++) {
+                POOL_LOOP
+                for (u32 b = 0; b < POOL_WINDOWS_W; b++) {
+                    const u32 oh = row / POOL_STRIDE_H - a, ow = column / POOL_STRIDE_W - b;
+                    const u32 r = row - oh * POOL_STRIDE_H, s = column - ow * POOL_STRIDE_W;
+                    if (oh < p.out_h && r < POOL_KERNEL_H && ow < p.out_w && s < POOL_KERNEL_W) {
+                        const u32 at = (oh * p.out_w + ow) * p.channels.value + e.channel;
+                        const float4 of = QUAD_VALUES(QUAD(act, dy, at / 4));
+                        u32 is[4];
+                        are_first_maxima(is, x, own, r, s, oh, ow, e.channel, p);
+                        if (is[0]) sum[0] += of.x;
+                        if (is[1]) sum[1] += of.y;
+                        if (is[2]) sum[2] += of.z;
+                        if (is[3]) sum[3] += of.w;
+                    }
+                }
+            }
+            QUAD_OUT(act, dx, i) = finished(before, stored, sum, p);
+        }
     }
 }

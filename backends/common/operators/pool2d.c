@@ -6,6 +6,7 @@
 typedef struct state {
     dpt_kernel *kernel;
     pool2d_params params; /* but for what a call says */
+    bool by_quads;
 } state;
 
 static pool2d_params params_of_call(const dpt_call *call)
@@ -39,7 +40,8 @@ static dpt_status backward(const dpt_call *call)
     dpt_launch_tensor(&l, call->args->in[0], call->op->desc.type);
     dpt_launch_tensor(&l, call->args->in[1], call->op->desc.type);
     dpt_launch_value(&l, &p, sizeof p);
-    return dpt_launch_elements(&l, p.in_size, call->n_samples);
+    return s->by_quads ? dpt_launch_quads(&l, p.in_size / 4, call->n_samples)
+                       : dpt_launch_elements(&l, p.in_size, call->n_samples);
 }
 
 /* ---- Preparation ----------------------------------------------------------------------------- */
@@ -138,9 +140,12 @@ static dpt_pool2d_desc simplified(dpt_pool2d_desc d)
 
 dpt_status dpt_prepare_pool2d(dpt_op *op)
 {
-    static const char *const names[2][2] = {
-        [DPT_POOL_MAX] = {"dpt_max_pool2d_backward", "dpt_max_pool2d_forward"},
-        [DPT_POOL_AVERAGE] = {"dpt_average_pool2d_backward", "dpt_average_pool2d_forward"},
+    enum { FORWARD, BACKWARD, BACKWARD_QUADS, N_WAYS };
+    static const char *const names[2][N_WAYS] = {
+        [DPT_POOL_MAX] = {"dpt_max_pool2d_forward", "dpt_max_pool2d_backward",
+                          "dpt_max_pool2d_backward_quads"},
+        [DPT_POOL_AVERAGE] = {"dpt_average_pool2d_forward", "dpt_average_pool2d_backward",
+                              "dpt_average_pool2d_backward_quads"},
     };
     const dpt_pool2d_desc simple = simplified(op->desc.u.pool2d), *d = &simple;
     const bool is_forward = op->desc.kind == DPT_OP_POOL2D_FORWARD;
@@ -148,7 +153,9 @@ dpt_status dpt_prepare_pool2d(dpt_op *op)
     state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
     s->params = params_of(d);
+    s->by_quads = !is_forward && dpt_takes_quads(op->device, d->channels);
     op->plan.run = is_forward ? forward : backward;
     op->plan.exact = is_exact(op);
-    return get_kernel(op, d, names[d->kind][is_forward], &s->kernel);
+    const int way = is_forward ? FORWARD : s->by_quads ? BACKWARD_QUADS : BACKWARD;
+    return get_kernel(op, d, names[d->kind][way], &s->kernel);
 }

@@ -22,7 +22,7 @@ static dpt_status run(const dpt_call *call)
     dpt_launch_tensor(&l, call->args->step, DPT_U32);
     dpt_launch_tensor(&l, call->args->halt, DPT_F32);
     dpt_launch_value(&l, &params, sizeof params);
-    return s->by_quads ? dpt_launch_quads(&l, s->params.count / 4)
+    return s->by_quads ? dpt_launch_quads(&l, s->params.count / 4, 1)
                        : dpt_launch_elements(&l, s->params.count, 1);
 }
 

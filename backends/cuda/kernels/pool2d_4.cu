@@ -9,6 +9,8 @@ const struct dpt_kernel STORING_TABLE(pool2d_4)[] = {
     KERNEL_ROW("pool2d.cl", OPTIONS AND_STORING, dpt_average_pool2d_forward),
     KERNEL_ROW("pool2d.cl", OPTIONS AND_STORING, dpt_max_pool2d_forward),
     KERNEL_ROW("pool2d.cl", OPTIONS AND_STORING, dpt_average_pool2d_backward),
+    KERNEL_ROW("pool2d.cl", OPTIONS AND_STORING, dpt_average_pool2d_backward_quads),
     KERNEL_ROW("pool2d.cl", OPTIONS AND_STORING, dpt_max_pool2d_backward),
+    KERNEL_ROW("pool2d.cl", OPTIONS AND_STORING, dpt_max_pool2d_backward_quads),
     END_OF_TABLE,
 };
