@@ -118,6 +118,25 @@ DEVICE void finish(GLOBAL act *dx, GLOBAL const act *x, u64 i, float sum, const 
     PUT(dx, i, p.mask == ACTIVATION_NONE ? whole : whole * activation_slope(p.mask, GET(x, i)));
 }
 
+/* The gradients of an input's windows. */
+DEVICE float sum_at(GLOBAL const act *dy, u64 i, const pool2d_params p)
+{
+    const element e = element_at((u32)i, p.in_columns, p);
+    const u32 row = e.row + POOL_PAD_H, column = e.column + POOL_PAD_W;
+    float sum = 0.0f;
+    POOL_LOOP
+    for (u32 a = 0; a < POOL_WINDOWS_H; a++) {
+        POOL_LOOP
+        for (u32 b = 0; b < POOL_WINDOWS_W; b++) {
+            const u32 oh = row / POOL_STRIDE_H - a, ow = column / POOL_STRIDE_W - b;
+            if (oh < p.out_h && row - oh * POOL_STRIDE_H < POOL_KERNEL_H && ow < p.out_w &&
+                column - ow * POOL_STRIDE_W < POOL_KERNEL_W)
+                sum += GET(dy, (oh * p.out_w + ow) * p.channels.value + e.channel);
+        }
+    }
+    return sum;
+}
+
 KERNEL void dpt_average_pool2d_backward(OUT(act, dx), IN(act, dy), IN(act, x),
                                         const pool2d_params p)
 {
@@ -125,39 +144,27 @@ KERNEL void dpt_average_pool2d_backward(OUT(act, dx), IN(act, dy), IN(act, x),
     GLOBAL act *const dx = dx_base + dx_place + (u64)GROUP_ID(1) * p.in_size;
     GLOBAL const act *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
     GLOBAL const act *const dy = dy_base + dy_place + (u64)GROUP_ID(1) * p.out_size;
-    FOR_ELEMENTS (i, p.in_size) {
-        const element e = element_at((u32)i, p.in_columns, p);
-        const u32 row = e.row + POOL_PAD_H, column = e.column + POOL_PAD_W;
-        float sum = 0.0f;
-        POOL_LOOP
-        for (u32 a = 0; a < POOL_WINDOWS_H; a++) {
-            POOL_LOOP
-            for (u32 b = 0; b < POOL_WINDOWS_W; b++) {
-                const u32 oh = row / POOL_STRIDE_H - a, ow = column / POOL_STRIDE_W - b;
-                if (oh < p.out_h && row - oh * POOL_STRIDE_H < POOL_KERNEL_H && ow < p.out_w &&
-                    column - ow * POOL_STRIDE_W < POOL_KERNEL_W)
-                    sum += GET(dy, (oh * p.out_w + ow) * p.channels.value + e.channel);
-            }
-        }
-        finish(dx, x, i, sum * p.inverse, p);
-    }
+    FOR_ELEMENTS (i, p.in_size)
+        finish(dx, x, i, sum_at(dy, i, p) * p.inverse, p);
 }
 
-/* What becomes of the sums of a quad. */
-DEVICE quad_act finished(quad_act before, quad_act x, const float *sum, const pool2d_params p)
+/* The same of a quad, whose sums are yet to be scaled. */
+DEVICE quad_act finished(quad_act before, quad_act x, const float *sum, float scale,
+                         const pool2d_params p)
 {
-    const float4 old = QUAD_VALUES(before), own = QUAD_VALUES(x);
-    const float add[4] = {old.x, old.y, old.z, old.w}, mask[4] = {own.x, own.y, own.z, own.w};
+    const float4 old = QUAD_VALUES(before), y = QUAD_VALUES(x);
+    const float add[4] = {old.x, old.y, old.z, old.w}, mask[4] = {y.x, y.y, y.z, y.w};
     float whole[4];
     UNROLL
     for (u32 j = 0; j < 4; j++) {
-        whole[j] = p.accumulate ? add[j] + sum[j] : sum[j];
+        const float own = sum[j] * scale;
+        whole[j] = p.accumulate ? add[j] + own : own;
         if (p.mask != ACTIVATION_NONE) whole[j] *= activation_slope(p.mask, mask[j]);
     }
     return QUAD_STORED(FLOAT4(whole[0], whole[1], whole[2], whole[3]));
 }
 
-/* The windows' share of four channels of an input. */
+/* sum_at of four channels of an input. */
 DEVICE void sum_quad(float *sum, GLOBAL const act *dy, u64 i, const pool2d_params p)
 {
     const element e = element_at((u32)(4 * i), p.in_columns, p);
@@ -181,12 +188,9 @@ DEVICE void sum_quad(float *sum, GLOBAL const act *dy, u64 i, const pool2d_param
             }
         }
     }
-    UNROLL
-    for (u32 j = 0; j < 4; j++)
-        sum[j] *= p.inverse;
 }
 
-/* For channels that go in fours. */
+/* For samples that go in fours.  Where channels do not, a quad may have two inputs' channels. */
 KERNEL void dpt_average_pool2d_backward_quads(OUT(act, dx), IN(act, dy), IN(act, x),
                                               const pool2d_params p)
 {
@@ -206,12 +210,16 @@ KERNEL void dpt_average_pool2d_backward_quads(OUT(act, dx), IN(act, dy), IN(act,
             if (p.mask != ACTIVATION_NONE) masking[k] = QUAD(act, x, i);
         }
         UNROLL
-        for (u32 k = 0; k < QUADS; k++)
-            sum_quad(sum[k], dy, QUAD_AT(first, k, n), p);
+        for (u32 j = 0; j < 4 * QUADS; j++) {
+            const u64 i = QUAD_AT(first, j / 4, n);
+            if (p.channels.value % 4 != 0) sum[j / 4][j % 4] = sum_at(dy, 4 * i + j % 4, p);
+            else if (j % 4 == 0) sum_quad(sum[j / 4], dy, i, p);
+        }
         UNROLL
         for (u32 k = 0; k < QUADS; k++)
             if (HAS_QUAD(first, k, n))
-                QUAD_OUT(act, dx, first + k * GROUP) = finished(before[k], masking[k], sum[k], p);
+                QUAD_OUT(act, dx, first + k * GROUP) =
+                    finished(before[k], masking[k], sum[k], p.inverse, p);
     }
 }
 
@@ -325,7 +333,7 @@ KERNEL void dpt_max_pool2d_backward_quads(OUT(act, dx), IN(act, dy), IN(act, x),
                     }
                 }
             }
-            QUAD_OUT(act, dx, i) = finished(before, stored, sum, p);
+            QUAD_OUT(act, dx, i) = finished(before, stored, sum, 1.0f, p);
         }
     }
 }

@@ -153,7 +153,9 @@ dpt_status dpt_prepare_pool2d(dpt_op *op)
     state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
     s->params = params_of(d);
-    s->by_quads = !is_forward && dpt_takes_quads(op->device, d->channels);
+    s->by_quads =
+        !is_forward &&
+        dpt_takes_quads(op->device, d->kind == DPT_POOL_AVERAGE ? s->params.in_size : d->channels);
     op->plan.run = is_forward ? forward : backward;
     op->plan.exact = is_exact(op);
     const int way = is_forward ? FORWARD : s->by_quads ? BACKWARD_QUADS : BACKWARD;
