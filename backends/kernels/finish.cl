@@ -13,8 +13,10 @@ DEVICE float4 finished(float4 value, float4 before, float4 masking, GLOBAL const
     float own[4] = {value.x, value.y, value.z, value.w};
     const float add[4] = {before.x, before.y, before.z, before.w};
     const float mask[4] = {masking.x, masking.y, masking.z, masking.w};
-    UNROLL for (u32 j = 0; p.accumulate && j < 4; j++)
-        own[j] += add[j];
+    if (p.accumulate) {
+        UNROLL for (u32 j = 0; j < 4; j++)
+            own[j] += add[j];
+    }
     if (p.has_bias) {
         const u32 i = 4 * quad, column = rest(i, quotient(i, p.columns), p.columns);
         const float4 b = QUAD(float, bias, column / 4);
@@ -52,7 +54,7 @@ DEVICE float4 finished(float4 value, float4 before, float4 masking, GLOBAL const
                 UNROLL for (u32 k = 0; k < QUADS; k++) {                                           \
                     const u64 i = QUAD_AT(first, k, n);                                            \
                     own[k] = QUAD(type, product, i);                                               \
-                    before[k] = masking[k] = quad_of_zeros();                                       \
+                    before[k] = masking[k] = quad_of_zeros();                                      \
                     if (p.accumulate) before[k] = QUAD(act, y, i);                                 \
                     if (HAS_MASK) masking[k] = QUAD(act, mask, i);                                 \
                 }                                                                                  \
