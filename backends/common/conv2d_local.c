@@ -16,12 +16,14 @@ enum {
        chunk of their own, and the most memory that chunks' sums may take. */
     GROUPS_PER_UNIT = 8,
     MIN_CHUNK = 512,
+    MIN_TENSOR_CHUNK = 256, /* which is done sooner */
     MAX_PARTS_BYTES = 128 << 20,
 };
 
 /* What options of kernels/conv2d_local_tile.h make of it. */
 typedef struct tile {
     size_t m, n, k, reg_m, reg_n;
+    bool is_tensor; /* tensor cores: where products may round to TF32 */
 } tile;
 
 typedef struct state {
@@ -47,7 +49,8 @@ static size_t items_of(const tile *t)
 /* Two buffers, each a slice of A and of B. */
 static size_t local_bytes_of(const tile *t)
 {
-    return 2 * t->k * (t->m + 4 + t->n + 4) * sizeof(float);
+    const size_t pad = t->is_tensor ? 8 : 4;
+    return 2 * t->k * (t->m + pad + t->n + pad) * sizeof(float);
 }
 
 static size_t common_divisor(size_t a, size_t b)
@@ -75,6 +78,10 @@ static dpt_status check_fits(const dpt_op *op, const tile *t)
                         "%s has %zu and %zu",
                         t->m, t->n, t->k, items_of(t), local_bytes_of(t), traits->name,
                         traits->most_group_size, traits->most_shared_bytes);
+    if (t->is_tensor && traits->input_rounding == 0.0)
+        return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
+                        "%s computes products in true float32, which tensor cores do not",
+                        traits->name);
     if (dpt_size_add(d->in_h, dpt_size_mul(2, d->pad_h)) > MAX_EXTENT ||
         dpt_size_add(d->in_w, dpt_size_mul(2, d->pad_w)) > MAX_EXTENT || d->stride_h > MAX_EXTENT ||
         d->stride_w > MAX_EXTENT || d->dilation_h > MAX_EXTENT || d->dilation_w > MAX_EXTENT)
@@ -141,21 +148,28 @@ static pass pass_of(const dpt_op *op)
     }
 }
 
+static dpt_status get_variant(const dpt_op *op, const tile *t, const pass *p, dpt_kernel **out)
+{
+    dpt_program_key key = {.file = p->file};
+    snprintf(key.options, sizeof key.options,
+             "-DTILE_M=%zu -DTILE_N=%zu -DTILE_K=%zu -DREG_M=%zu -DREG_N=%zu -DA_WIDTH=%u "
+             "-DB_WIDTH=%u -DC_WIDTH=%u%s",
+             t->m, t->n, t->k, t->reg_m, t->reg_n, p->a_width, p->b_width, p->c_width,
+             t->is_tensor ? " -DTENSOR=1" : "");
+    dpt_program_key_store(&key, op->desc.type);
+    snprintf(key.constants, sizeof key.constants, "-DACTIVATION=%uu",
+             dpt_traits_of(op->device)->is_cpu ? 0u : (unsigned)p->activation);
+    return dpt_kernel_get(op->device, &key, p->kernel, out);
+}
+
+/* Of what is compiled beforehand not every combination of widths is there. */
 static dpt_status get_kernel(const dpt_op *op, const tile *t, dpt_kernel **out)
 {
     pass p = pass_of(op);
-    const dpt_traits *traits = dpt_traits_of(op->device);
-    dpt_program_key key = {.file = p.file};
-    if (traits->is_compiled && (p.a_width != p.b_width || p.a_width != p.c_width))
-        p.a_width = p.b_width = p.c_width = 1; /* fewer variants */
-    snprintf(key.options, sizeof key.options,
-             "-DTILE_M=%zu -DTILE_N=%zu -DTILE_K=%zu -DREG_M=%zu -DREG_N=%zu -DA_WIDTH=%u "
-             "-DB_WIDTH=%u -DC_WIDTH=%u",
-             t->m, t->n, t->k, t->reg_m, t->reg_n, p.a_width, p.b_width, p.c_width);
-    dpt_program_key_store(&key, op->desc.type);
-    snprintf(key.constants, sizeof key.constants, "-DACTIVATION=%uu",
-             traits->is_cpu ? 0u : (unsigned)p.activation);
-    return dpt_kernel_get(op->device, &key, p.kernel, out);
+    const dpt_status status = get_variant(op, t, &p, out);
+    if (status != DPT_E_UNSUPPORTED || !dpt_traits_of(op->device)->is_compiled) return status;
+    p.a_width = p.b_width = p.c_width = 1;
+    return get_variant(op, t, &p, out);
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -341,7 +355,7 @@ static dpt_status plan_parts(dpt_op *op, state *s)
     const size_t n_pixels =
         dpt_size_mul(smaller(op->max_samples, s->samples_per_launch), d->out_h * d->out_w);
     size_t n = dpt_ceil_div((size_t)traits->n_units * GROUPS_PER_UNIT, n_tiles);
-    n = smaller(n, dpt_ceil_div(n_pixels, MIN_CHUNK));
+    n = smaller(n, dpt_ceil_div(n_pixels, s->tile.is_tensor ? MIN_TENSOR_CHUNK : MIN_CHUNK));
     n = smaller(n, MAX_PARTS_BYTES / part_bytes);
     s->n_parts = n > 0 ? n : 1;
     if (s->n_parts == 1) return DPT_OK;
@@ -374,9 +388,19 @@ static dpt_status prepare(dpt_op *op, const void *parameters)
     }
     op->plan.flops = 2.0 * (double)y_size * (double)d->kernel_h * (double)d->kernel_w *
                      (double)(d->in_channels / d->groups);
-    op->plan.exact = true;
+    op->plan.exact = !t->is_tensor;
+    op->plan.input_rounding = t->is_tensor ? dpt_traits_of(op->device)->input_rounding : 0.0;
     return get_kernel(op, t, &s->kernel);
 }
+
+#define TENSOR_TILE(name_, m_, n_, k_, reg_m_, reg_n_)                                             \
+    {                                                                                              \
+        .name = "tensor-" name_,                                                                   \
+        .parameters =                                                                              \
+            &(const tile){                                                                         \
+                .m = m_, .n = n_, .k = k_, .reg_m = reg_m_, .reg_n = reg_n_, .is_tensor = true},   \
+        .prepare = prepare,                                                                        \
+    }
 
 #define TILE(name_, m_, n_, k_, reg_m_, reg_n_)                                                    \
     {                                                                                              \
@@ -388,10 +412,11 @@ static dpt_status prepare(dpt_op *op, const void *parameters)
 /* Larger tiles read less from local and from global memory for each product; smaller ones leave
    more groups to share out and fit small matrices and small devices. */
 const dpt_alternative dpt_conv2d_local[] = {
-    TILE("64x64x16", 64, 64, 16, 8, 4),     TILE("128x64x16", 128, 64, 16, 8, 8),
-    TILE("128x128x8", 128, 128, 8, 8, 8),   TILE("64x64x8", 64, 64, 8, 8, 8),
-    TILE("128x128x16", 128, 128, 16, 8, 8), TILE("128x32x8", 128, 32, 8, 8, 4),
-    TILE("64x32x16", 64, 32, 16, 8, 4),     TILE("32x64x16", 32, 64, 16, 4, 8),
-    TILE("32x32x16", 32, 32, 16, 4, 4),     TILE("64x16x16", 64, 16, 16, 4, 4),
-    TILE("16x16x16", 16, 16, 16, 4, 4),     {.name = NULL},
+    TILE("64x64x16", 64, 64, 16, 8, 4),        TILE("128x64x16", 128, 64, 16, 8, 8),
+    TILE("128x128x8", 128, 128, 8, 8, 8),      TILE("64x64x8", 64, 64, 8, 8, 8),
+    TILE("128x128x16", 128, 128, 16, 8, 8),    TILE("128x32x8", 128, 32, 8, 8, 4),
+    TILE("64x32x16", 64, 32, 16, 8, 4),        TILE("32x64x16", 32, 64, 16, 4, 8),
+    TILE("32x32x16", 32, 32, 16, 4, 4),        TILE("64x16x16", 64, 16, 16, 4, 4),
+    TILE("16x16x16", 16, 16, 16, 4, 4),        TENSOR_TILE("64x64x16", 64, 64, 16, 4, 8),
+    TENSOR_TILE("64x32x16", 64, 32, 16, 4, 4), {.name = NULL},
 };

@@ -21,6 +21,8 @@ typedef struct dpt_traits {
     size_t most_group_size;   /* that the device allows */
     size_t most_shared_bytes; /* of local memory that a group may have */
     dpt_dtype activations;    /* as in dpt_device_info */
+    double input_rounding;    /* of products of float32 (dpt_op_info): not 0 if tensor cores may
+                                 compute them */
 } dpt_traits;
 
 /* The backend's. */

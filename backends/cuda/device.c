@@ -191,6 +191,7 @@ static void set_traits(dpt_cuda_device *cuda)
         .most_group_size = (size_t)p->maxThreadsPerBlock,
         .most_shared_bytes = p->sharedMemPerBlock,
         .activations = cuda->precision == DPT_CUDA_BF16 ? DPT_BF16 : DPT_F32,
+        .input_rounding = cuda->precision == DPT_CUDA_FP32 ? 0.0 : DPT_CUDA_TF32_ROUNDING,
     };
 }
 

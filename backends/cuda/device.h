@@ -65,11 +65,12 @@ static inline cudaError_t dpt_cuda_choose(const dpt_device *device)
 /* Of weights that are rounded to bfloat16's 8 bits (dpt_op_info). */
 #define DPT_CUDA_BF16_ROUNDING 0x1p-8
 
-/* Of a library's products of float32 (dpt_op_info): tensor cores may cut the bits behind the tenth.
- */
+/* Of products of float32 (dpt_op_info): tensor cores may cut the bits behind the tenth. */
+#define DPT_CUDA_TF32_ROUNDING 0x1p-10
+
 static inline double dpt_cuda_input_rounding(const dpt_device *device)
 {
-    return dpt_cuda_device_of(device)->precision != DPT_CUDA_FP32 ? 0x1p-10 : 0.0;
+    return dpt_cuda_device_of(device)->traits.input_rounding;
 }
 
 /* A place in device memory; NULL for {NULL, 0}. */

@@ -10,6 +10,7 @@
      ACTIVATION                 forward: what follows the bias; backward-data: the mask
      A_WIDTH, B_WIDTH, C_WIDTH  elements that one access to global memory moves: 4 where the
                                 channels allow it, else 1
+     TENSOR                     1: in CUDA, products by tensor cores in TF32 (conv2d_local_tensor.h)
 
    Local memory holds slices as (K, M) and (K, N), in lines that are 4 elements longer than the
    tile: items that turn a piece of 4 along K upright then write to different banks. */
@@ -18,11 +19,16 @@
 
 #include "conv2d_local.h"
 
+#ifndef TENSOR
+#define TENSOR 0
+#endif
+
 #define ITEMS_M (TILE_M / REG_M)
 #define ITEMS_N (TILE_N / REG_N)
 #define ITEMS   (ITEMS_M * ITEMS_N)
-#define LINE_M  (TILE_M + 4)
-#define LINE_N  (TILE_N + 4)
+#define PAD     (TENSOR ? 8 : 4)
+#define LINE_M  (TILE_M + PAD)
+#define LINE_N  (TILE_N + PAD)
 #define SLICE_A (TILE_K * LINE_M)
 #define SLICE_B (TILE_K * LINE_N)
 
@@ -62,6 +68,16 @@
 #define MULTIPLY_ADD(a, b, c) mad(a, b, c)
 #endif
 
+/* Four elements that lie side by side in local memory. */
+DEVICE void take(float *to, LOCAL const float *from)
+{
+    const float4 four = *(LOCAL const float4 *)from;
+    to[0] = four.x;
+    to[1] = four.y;
+    to[2] = four.z;
+    to[3] = four.w;
+}
+
 /* ---- Who is who ------------------------------------------------------------------------------ */
 
 /* The tile of a group of items, numbered from n on: groups that run at the same time share images,
@@ -84,15 +100,21 @@ DEVICE tile_id own_tile(const conv2d_local_params *p)
     return tile;
 }
 
-/* An item's first row and column in the tile.  It has rows m .. m+3, and those ITEMS_M * 4 further
-   on if REG_M is 8; columns alike.  32 consecutive items stand in a block of about 4 x 8, so that
-   they read few different words of local memory at once. */
+/* An item's first row and column in the tile, and the tile's row of its i-th sum and the column of
+   its j-th. */
 typedef struct item_id {
     u32 m, n;
 } item_id;
 
-#define BLOCK_N (ITEMS_N < 8 ? ITEMS_N : 8)
-#define BLOCK_M (ITEMS_M < 32 / BLOCK_N ? ITEMS_M : 32 / BLOCK_N)
+#if TENSOR
+#include "conv2d_local_tensor.h"
+#else
+
+/* An item has rows m .. m+3, and those ITEMS_M * 4 further on if REG_M is 8; columns alike.  32
+   consecutive items stand in a block of about 4 x 8, so that they read few different words of local
+   memory at once. */
+#define BLOCK_N                    (ITEMS_N < 8 ? ITEMS_N : 8)
+#define BLOCK_M                    (ITEMS_M < 32 / BLOCK_N ? ITEMS_M : 32 / BLOCK_N)
 
 DEVICE item_id own_item(void)
 {
@@ -103,9 +125,17 @@ DEVICE item_id own_item(void)
     return item;
 }
 
-/* The tile's row of an item's i-th sum, and the column of its j-th. */
-#define ROW_OF(item, i)    ((item).m + (i) / 4 * (4 * ITEMS_M) + (i) % 4)
-#define COLUMN_OF(item, j) ((item).n + (j) / 4 * (4 * ITEMS_N) + (j) % 4)
+#define ROW_OF(item, i)            ((item).m + (i) / 4 * (4 * ITEMS_M) + (i) % 4)
+#define COLUMN_OF(item, j)         ((item).n + (j) / 4 * (4 * ITEMS_N) + (j) % 4)
+
+/* Where column `at` of a slice's line k is, of lines of `tile` columns. */
+#define PLACE(tile, k, at)         ((k) * ((tile) + PAD) + (at))
+
+/* What tensor cores have to have done to operands. */
+#define round_operands(piece, n)   ((void)0)
+#define round_operands_a(piece, n) ((void)0)
+
+#endif
 
 /* ---- Places in three dimensions -------------------------------------------------------------- */
 
@@ -200,16 +230,19 @@ DEVICE void fetch_act(float *to, GLOBAL const act *from, long place, bool exists
 #define fetch_act fetch
 #endif
 
-/* A piece along K into a column of the slice. */
-DEVICE void put_upright(LOCAL float *to, u32 line_length, const float *piece, u32 width)
+/* A piece along K into a column of the slice, from line k on. */
+DEVICE void put_upright(LOCAL float *slice, u32 tile, u32 k, u32 column, const float *piece,
+                        u32 width)
 {
     for (u32 i = 0; i < width; i++)
-        to[i * line_length] = piece[i];
+        slice[PLACE(tile, k + i, column)] = piece[i];
 }
 
-/* A piece along M or N. */
-DEVICE void put_along(LOCAL float *to, const float *piece, u32 width)
+/* A piece along M or N into line k. */
+DEVICE void put_along(LOCAL float *slice, u32 tile, u32 k, u32 column, const float *piece,
+                      u32 width)
 {
+    LOCAL float *to = slice + PLACE(tile, k, column);
     if (width == 4)
         *(LOCAL float4 *)to = FLOAT4(piece[0], piece[1], piece[2], piece[3]);
     else
@@ -228,15 +261,9 @@ DEVICE void clear_sums(float sums[REG_M][REG_N])
     }
 }
 
-DEVICE void take(float *to, LOCAL const float *from)
-{
-    const float4 four = *(LOCAL const float4 *)from;
-    to[0] = four.x;
-    to[1] = four.y;
-    to[2] = four.z;
-    to[3] = four.w;
-}
-
+#if TENSOR && HAS_TENSOR_CORES
+#define add_products add_tensor_products
+#else
 DEVICE void add_products(float sums[REG_M][REG_N], LOCAL const float *a, LOCAL const float *b,
                          item_id item)
 {
@@ -245,10 +272,11 @@ DEVICE void add_products(float sums[REG_M][REG_N], LOCAL const float *a, LOCAL c
         float a_k[REG_M], b_k[REG_N];
         UNROLL
         for (u32 i = 0; i < REG_M; i += 4)
-            take(a_k + i, a + k * LINE_M + ROW_OF(item, i));
+            take(a_k + i, a + PLACE(TILE_M, k, ROW_OF(item, i)));
+        round_operands_a(a_k, REG_M);
         UNROLL
         for (u32 j = 0; j < REG_N; j += 4)
-            take(b_k + j, b + k * LINE_N + COLUMN_OF(item, j));
+            take(b_k + j, b + PLACE(TILE_N, k, COLUMN_OF(item, j)));
         UNROLL
         for (u32 i = 0; i < REG_M; i++) {
             UNROLL
@@ -257,6 +285,7 @@ DEVICE void add_products(float sums[REG_M][REG_N], LOCAL const float *a, LOCAL c
         }
     }
 }
+#endif
 
 /* ---- The end --------------------------------------------------------------------------------- */
 

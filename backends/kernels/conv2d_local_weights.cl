@@ -5,6 +5,7 @@
    device, and where there is more than one, each leaves its sums in the workspace and a second
    kernel adds the chunks in their order.  The gradient of the bias is the sum over a row of A,
    which the groups of the first tile of columns take from local memory. */
+#define SUMS_A 1
 #include "conv2d_local_tile.h"
 
 #define ACROSS_M (TILE_M / A_WIDTH)
@@ -32,7 +33,7 @@ DEVICE void put_gradients(LOCAL float *slice, float fetched[LOADS_A][A_WIDTH])
     for (u32 i = 0; i < LOADS_A; i++) {
         const u32 line = LINE_OF(i, ACROSS_M);
         if (HAS_LINE(line, TILE_K, ACROSS_M))
-            put_along(slice + line * LINE_M + PIECE_OF(ACROSS_M) * A_WIDTH, fetched[i], A_WIDTH);
+            put_along(slice, TILE_M, line, PIECE_OF(ACROSS_M) * A_WIDTH, fetched[i], A_WIDTH);
     }
 }
 
@@ -79,8 +80,9 @@ DEVICE void put_inputs(LOCAL float *slice, float fetched[LOADS_B][B_WIDTH])
     UNROLL
     for (u32 i = 0; i < LOADS_B; i++) {
         const u32 line = LINE_OF(i, ACROSS_N);
+        round_operands(fetched[i], B_WIDTH);
         if (HAS_LINE(line, TILE_K, ACROSS_N))
-            put_along(slice + line * LINE_N + PIECE_OF(ACROSS_N) * B_WIDTH, fetched[i], B_WIDTH);
+            put_along(slice, TILE_N, line, PIECE_OF(ACROSS_N) * B_WIDTH, fetched[i], B_WIDTH);
     }
 }
 
@@ -93,7 +95,7 @@ DEVICE void add_gradients(float sums[BIASES], LOCAL const float *a)
         if (m >= TILE_M) continue;
         UNROLL
         for (u32 k = 0; k < TILE_K; k++)
-            sums[i] += a[k * LINE_M + m];
+            sums[i] += a[PLACE(TILE_M, k, m)];
     }
 }
 

@@ -29,6 +29,23 @@ struct dpt_kernel {
     X(conv2d_local_forward_4##suffix)                                                              \
     X(conv2d_local_weights_1##suffix)                                                              \
     X(conv2d_local_weights_4##suffix)                                                              \
+    X(conv2d_tensor_data_32_11##suffix)                                                            \
+    X(conv2d_tensor_data_32_41##suffix)                                                            \
+    X(conv2d_tensor_data_32_44##suffix)                                                            \
+    X(conv2d_tensor_data_64_11##suffix)                                                            \
+    X(conv2d_tensor_data_64_44##suffix)                                                            \
+    X(conv2d_tensor_forward_32_14##suffix)                                                         \
+    X(conv2d_tensor_forward_32_44##suffix)                                                         \
+    X(conv2d_tensor_forward_64_11##suffix)                                                         \
+    X(conv2d_tensor_forward_64_14##suffix)                                                         \
+    X(conv2d_tensor_forward_64_41##suffix)                                                         \
+    X(conv2d_tensor_forward_64_44##suffix)                                                         \
+    X(conv2d_tensor_weights_32_11##suffix)                                                         \
+    X(conv2d_tensor_weights_32_14##suffix)                                                         \
+    X(conv2d_tensor_weights_32_44##suffix)                                                         \
+    X(conv2d_tensor_weights_64_11##suffix)                                                         \
+    X(conv2d_tensor_weights_64_41##suffix)                                                         \
+    X(conv2d_tensor_weights_64_44##suffix)                                                         \
     X(dropout##suffix)                                                                             \
     X(elementwise##suffix)                                                                         \
     X(finish##suffix)                                                                              \

@@ -1,0 +1,16 @@
+/* conv2d_local_forward.cl by tensor cores, in tiles of 64x64, with accesses of 1 to what has the
+   input's channels and of 4 to what has the output's. */
+#define COLUMNS    64
+#define IN_WIDTH   1
+#define OUT_WIDTH  4
+#define IS_FORWARD 1
+#include "conv2d_tensor_variant.h"
+
+#include "conv2d_local_forward.cl"
+#include "table.h"
+
+const struct dpt_kernel STORING_TABLE(JOIN(conv2d_tensor_forward_, COLUMNS, IN_WIDTH,
+                                           OUT_WIDTH))[] = {
+    KERNEL_ROW("conv2d_local_forward.cl", OPTIONS AND_STORING, dpt_conv2d_local_forward),
+    END_OF_TABLE,
+};

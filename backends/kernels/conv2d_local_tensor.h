@@ -1,0 +1,132 @@
+/* Tiles whose products tensor cores compute, for CUDA: inputs rounded to TF32 (11 bits; bfloat16 as
+   it is), sums in float32.
+
+   A warp has 32 rows and 4 REG_N columns of the tile.  Of the instruction's matrices a lane holds
+   places that are fixed, but which row or column of the tile is meant by which of the matrices is
+   not: lane (g, t) = (lane / 4, lane % 4) has rows 4g .. 4g+3 and columns REG_N t and behind, all
+   side by side, so that it reads four of A, and four or two of B, at once and writes four of C.
+
+   A slice's lines are 8 elements longer than the tile, and turned by 8 for every fourth of them:
+   the 4 lines that a warp reads at once are then in different banks, and so are the pieces of 4
+   along K that are put upright.
+
+   This is the one place that depends on the width of a warp.  Where there are no tensor cores
+   (compute capabilities before 8.0, hosts that emulate a card) the same lanes compute the same
+   sums by themselves. */
+#ifndef DPT_KERNELS_CONV2D_LOCAL_TENSOR_H
+#define DPT_KERNELS_CONV2D_LOCAL_TENSOR_H
+
+#if REG_M != 4 || (REG_N != 4 && REG_N != 8) || TILE_M % 32 != 0 || TILE_N % (4 * REG_N) != 0 ||   \
+    (TILE_M & (TILE_M - 1)) != 0 || (TILE_N & (TILE_N - 1)) != 0
+#error "no tile of whole warps"
+#endif
+
+#define WARPS_N (TILE_N / (4 * REG_N))
+
+DEVICE item_id own_item(void)
+{
+    item_id item;
+    const u32 warp = LOCAL_ID / 32, lane = LOCAL_ID % 32;
+    item.m = warp / WARPS_N * 32 + 4 * (lane / 4);
+    item.n = warp % WARPS_N * (4 * REG_N) + REG_N * (lane % 4);
+    return item;
+}
+
+#define ROW_OF(item, i)    ((item).m + (i))
+#define COLUMN_OF(item, j) ((item).n + (j))
+
+#define PLACE(tile, k, at) ((k) * ((tile) + PAD) + (((at) + 8 * ((k) / 4)) & ((tile)-1)))
+
+/* To the nearest, ties away from zero. */
+DEVICE float to_tf32(float x)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    u32 rounded;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(x));
+    return AS_FLOAT(rounded);
+#else
+    const u32 bits = AS_UINT(x);
+    return (bits & 0x7fffffffu) > 0x7f800000u ? x : AS_FLOAT((bits + 0x1000u) & 0xffffe000u);
+#endif
+}
+
+DEVICE void round_operands(float *piece, u32 n)
+{
+    UNROLL
+    for (u32 i = 0; i < n; i++)
+        piece[i] = to_tf32(piece[i]);
+}
+
+/* Where A is summed up as well (backward-weights: to the bias), local memory has it as it is.
+   Gradients that were stored as bfloat16 need no rounding. */
+#if defined(SUMS_A) && !(defined(BF16) && BF16)
+#define round_operands_a round_operands
+#else
+#define round_operands_a(piece, n) ((void)0)
+#endif
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+
+#define HAS_TENSOR_CORES 1
+
+/* sums (16,8) += a (16,8) * b (8,8), of which a lane has the rows g and g + 8 and the columns 2t
+   and 2t + 1; of a the columns t and t + 4, of b the rows t and t + 4 and the column g. */
+DEVICE void multiply_matrices(float *c00, float *c01, float *c10, float *c11, float a0, float a1,
+                              float a2, float a3, float b0, float b1)
+{
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(*c00), "+f"(*c01), "+f"(*c10), "+f"(*c11)
+        : "r"(AS_UINT(a0)), "r"(AS_UINT(a1)), "r"(AS_UINT(a2)), "r"(AS_UINT(a3)), "r"(AS_UINT(b0)),
+          "r"(AS_UINT(b1)));
+}
+
+/* Column g of the n-th matrix is the tile's column MATRICES_N g + n, and row g (or g + 8) of the
+   m-th the tile's row 4g + 2m (or one more). */
+#define MATRICES_N (REG_N / 2)
+
+DEVICE void take_columns(float to[MATRICES_N], LOCAL const float *from)
+{
+#if MATRICES_N == 4
+    take(to, from);
+#else
+    const float2 two = *(LOCAL const float2 *)from;
+    to[0] = two.x;
+    to[1] = two.y;
+#endif
+}
+
+DEVICE void add_tensor_products(float sums[REG_M][REG_N], LOCAL const float *a,
+                                LOCAL const float *b, item_id item)
+{
+    const u32 t = LOCAL_ID % 4;
+    const u32 column = item.n - REG_N * t + MATRICES_N * (LOCAL_ID % 32 / 4);
+    UNROLL
+    for (u32 k = 0; k < TILE_K; k += 8) {
+        float a_0[4], a_4[4], b_0[MATRICES_N], b_4[MATRICES_N];
+        /* k / 4 is the same for all lanes, so that turning a line costs nothing. */
+        const u32 turn_0 = 8 * (k / 4), turn_4 = turn_0 + 8;
+        take(a_0, a + (k + t) * LINE_M + ((item.m + turn_0) & (TILE_M - 1)));
+        take(a_4, a + (k + 4 + t) * LINE_M + ((item.m + turn_4) & (TILE_M - 1)));
+        take_columns(b_0, b + (k + t) * LINE_N + ((column + turn_0) & (TILE_N - 1)));
+        take_columns(b_4, b + (k + 4 + t) * LINE_N + ((column + turn_4) & (TILE_N - 1)));
+        round_operands_a(a_0, 4);
+        round_operands_a(a_4, 4);
+        UNROLL
+        for (u32 m = 0; m < 2; m++) {
+            UNROLL
+            for (u32 n = 0; n < MATRICES_N; n++)
+                multiply_matrices(&sums[2 * m][n], &sums[2 * m][MATRICES_N + n],
+                                  &sums[2 * m + 1][n], &sums[2 * m + 1][MATRICES_N + n], a_0[2 * m],
+                                  a_0[2 * m + 1], a_4[2 * m], a_4[2 * m + 1], b_0[n], b_4[n]);
+        }
+    }
+}
+
+#else
+
+#define HAS_TENSOR_CORES 0
+
+#endif
+
+#endif
