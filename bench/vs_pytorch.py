@@ -102,21 +102,100 @@ def run_dptrain(args):
     }
 
 
+def pytorch_command(args, variant):
+    return [sys.executable, os.path.join(HERE, "vs_pytorch_train.py"), "--model", args.model,
+            "--data", args.data, "--batch-size", str(args.batch_size), "--epochs", str(args.epochs),
+            "--threads", str(args.threads), "--variant", variant,
+            "--device", args.device, "--precision", args.precision,
+            "--warm-up-steps", str(args.warm_up)] + max_steps(args)
+
+
 def run_pytorch(args, variant):
     start = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, os.path.join(HERE, "vs_pytorch_train.py"), "--model", args.model,
-         "--data", args.data, "--batch-size", str(args.batch_size), "--epochs", str(args.epochs),
-         "--threads", str(args.threads), "--variant", variant,
-         "--device", args.device, "--precision", args.precision,
-         "--warm-up-steps", str(args.warm_up)] + max_steps(args),
-        check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(pytorch_command(args, variant), check=False, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         print(done.stderr, file=sys.stderr)
         return None
     result = json.loads(done.stdout.splitlines()[-1])
     result["startup_seconds"] = result.pop("first_step_at") - start
     return result
+
+
+class Peer:
+    """A variant on a card, which is started and compiled once and trains in turns with others."""
+
+    def __init__(self, args, variant):
+        self.start = time.monotonic()
+        self.variant = variant
+        self.errors = tempfile.TemporaryFile("w+")
+        self.child = subprocess.Popen(pytorch_command(args, variant) + ["--serve"], text=True,
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      stderr=self.errors)
+
+    def read(self):
+        """The next line, or None if the child has failed."""
+        line = self.child.stdout.readline()
+        if not line and self.child.wait() != 0:
+            self.errors.seek(0)
+            print(self.errors.read()[-4000:], file=sys.stderr)
+        return line.strip() or None
+
+    def tell(self, word):
+        try:
+            self.child.stdin.write(word + "\n")
+            self.child.stdin.flush()
+        except BrokenPipeError:
+            pass
+        return self.read()
+
+    def run(self):
+        line = self.tell("run")
+        if line is None:
+            return None
+        result = json.loads(line)
+        result["startup_seconds"] = result.pop("first_step_at") - self.start
+        return result
+
+    def close(self):
+        self.child.stdin.close()
+        self.child.wait()
+
+
+def measure_card(args, variants):
+    """All variants are started at once, and then warmed up and measured one at a time."""
+    peers = [Peer(args, variant) for variant in variants]
+    peers = [peer for peer in peers if peer.read() is not None]
+    peers = [peer for peer in peers if peer.tell("warm") is not None]
+    ours, theirs = [], {peer.variant: [] for peer in peers}
+    for i in range(args.runs):
+        for peer in peers:
+            run = peer.run()
+            if run:
+                theirs[peer.variant].append(run)
+                print(f"run {i + 1} of {args.runs}: PyTorch {peer.variant}: "
+                      f"{run['images_per_second']:.0f} img/s", file=sys.stderr)
+        ours.append(run_dptrain(args))
+        print(f"run {i + 1} of {args.runs}: dptrain: {ours[-1]['images_per_second']:.0f} img/s",
+              file=sys.stderr)
+    for peer in peers:
+        peer.close()
+    return ours, theirs
+
+
+def measure(args, variants):
+    ours, theirs = [], {v: [] for v in variants}
+    for i in range(args.runs):
+        for variant in variants:
+            print(f"run {i + 1} of {args.runs}: PyTorch {variant}", file=sys.stderr)
+            run = run_pytorch(args, variant)
+            if run:
+                theirs[variant].append(run)
+                print(f"    {run['images_per_second']:.0f} img/s", file=sys.stderr)
+        print(f"run {i + 1} of {args.runs}: dptrain", file=sys.stderr)
+        ours.append(run_dptrain(args))
+        print(f"    {ours[-1]['images_per_second']:.0f} img/s", file=sys.stderr)
+    return ours, theirs
 
 
 def machine():
@@ -146,17 +225,7 @@ def main():
     unknown = [v for v in variants if v not in args.known]
     if unknown:
         sys.exit(f"vs_pytorch: unknown variant {unknown[0]}; known: {', '.join(args.known)}")
-    ours, theirs = [], {v: [] for v in variants}
-    for i in range(args.runs):
-        for variant in variants:
-            print(f"run {i + 1} of {args.runs}: PyTorch {variant}", file=sys.stderr)
-            run = run_pytorch(args, variant)
-            if run:
-                theirs[variant].append(run)
-                print(f"    {run['images_per_second']:.0f} img/s", file=sys.stderr)
-        print(f"run {i + 1} of {args.runs}: dptrain", file=sys.stderr)
-        ours.append(run_dptrain(args))
-        print(f"    {ours[-1]['images_per_second']:.0f} img/s", file=sys.stderr)
+    ours, theirs = measure(args, variants) if args.device == "cpu" else measure_card(args, variants)
     theirs = {v: runs for v, runs in theirs.items() if len(runs) == args.runs}
     if not theirs:
         sys.exit("vs_pytorch: PyTorch failed in every variant")

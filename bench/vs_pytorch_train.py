@@ -3,6 +3,10 @@
 Written to be quick: the images lie in the device's memory as bytes, a batch is gathered and scaled by
 a few tensor operations, nothing is synchronised or printed in between.
 
+With --serve it says "loaded", and then does what each line on standard input says: "warm" trains
+the steps that are not counted, "run" trains as without it and prints the figures, and the
+end of the input ends it.  So several can be measured in turns, each started once.
+
 Variants are words, joined by "-": channels_last; compiled (torch.compile), or on a card graphs
 (torch.compile with CUDA graphs) or whole (one CUDA graph of a whole step, the optimizer included,
 captured by hand); and contiguous, which is none of these.
@@ -156,6 +160,7 @@ def main():
     parser.add_argument("--variant", default="contiguous")
     parser.add_argument("--warm-up-steps", type=int, default=30)
     parser.add_argument("--max-steps", type=int, default=sys.maxsize)
+    parser.add_argument("--serve", action="store_true", help="train as standard input says")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--momentum", type=float, default=0.9)
@@ -181,46 +186,96 @@ def main():
         model = model.to(memory_format=torch.channels_last)
     training = Training(args, train, model, device)
 
-    n_steps, images, seconds, first_step_at, started = 0, 0, 0.0, None, None
-    for _ in range(args.epochs):
-        order = torch.randperm(len(train.labels), device=device)
-        last = None
-        for index in order.split(args.batch_size):
-            full = len(index) == args.batch_size
-            if n_steps == args.max_steps or (on_card and not full):
-                break  # of a shorter batch there would have to be another graph
-            if first_step_at is None:
-                first_step_at = time.monotonic()
-            loss = training.step(index)
-            n_steps += 1
-            if on_card:
-                # The host runs ahead: what counts is between two moments in which all was done.
-                images += len(index) if n_steps > args.warm_up_steps else 0
-                if n_steps == args.warm_up_steps:
-                    torch.cuda.synchronize()
-                    started = time.monotonic()
-                continue
-            now = time.monotonic()
-            # The shorter batch at the end of an epoch makes torch.compile compile once more.
-            if n_steps > args.warm_up_steps and last is not None and full:
-                images += len(index)
-                seconds += now - last
-            last = now
-    if on_card:
-        torch.cuda.synchronize()
-        seconds = time.monotonic() - started
+    run = Run(args, train, training, on_card)
+    if args.serve:
+        serve(args, run, model, test)
+        return
+    run.train(args.epochs, args.max_steps)
+    print(json.dumps(run.figures(accuracy_of(model, test, args.batch_size))))
+
+
+def accuracy_of(model, test, batch_size):
     model.eval()
-    test_accuracy = accuracy(model, test, args.batch_size)
-    json.dump({
-        "images_per_second": images / seconds,
-        "first_step_at": first_step_at,
-        "peak_rss_bytes": peak_rss_bytes(),
-        "test_accuracy": test_accuracy,
-        "loss": float(loss.detach()),
-        "version": torch.__version__,
-        "device": torch.cuda.get_device_name(device) if on_card else "cpu",
-    }, sys.stdout)
-    print()
+    found = accuracy(model, test, batch_size)
+    model.train()
+    return found
+
+
+def serve(args, run, model, test):
+    """Trains when it is told to."""
+    print("loaded", flush=True)
+    for line in sys.stdin:
+        if line.strip() == "warm":
+            run.train(sys.maxsize, args.warm_up_steps)
+            print("warm", flush=True)
+        else:
+            run.restart()
+            run.train(args.epochs, args.max_steps)
+            print(json.dumps(run.figures(accuracy_of(model, test, args.batch_size))), flush=True)
+
+
+class Run:
+    """Steps, of which those behind the first --warm-up-steps count."""
+
+    def __init__(self, args, batches, training, on_card):
+        self.args, self.batches, self.training, self.on_card = args, batches, training, on_card
+        self.first_step_at, self.n_steps, self.loss = None, 0, None
+        self.images, self.seconds, self.started = 0, 0.0, None
+
+    def restart(self):
+        """Counts from here on: it is warm."""
+        if self.on_card:
+            torch.cuda.synchronize()
+        self.images, self.seconds, self.started = 0, 0.0, time.monotonic()
+
+    def counts(self):
+        return self.n_steps > self.args.warm_up_steps
+
+    def train(self, epochs, most_steps):
+        end = self.n_steps + most_steps
+        for _ in range(epochs):
+            order = torch.randperm(len(self.batches.labels), device=self.batches.labels.device)
+            last = None
+            for index in order.split(self.args.batch_size):
+                full = len(index) == self.args.batch_size
+                if self.n_steps >= end or (self.on_card and not full):
+                    break  # of a shorter batch there would have to be another graph
+                last = self.step(index, full, last)
+            if self.n_steps >= end:
+                break
+        if self.on_card:
+            torch.cuda.synchronize()
+            self.seconds = time.monotonic() - (self.started or time.monotonic())
+
+    def step(self, index, full, last):
+        if self.first_step_at is None:
+            self.first_step_at = time.monotonic()
+        self.loss = self.training.step(index)
+        self.n_steps += 1
+        if self.on_card:
+            # The host runs ahead: what counts is between two moments in which all was done.
+            self.images += len(index) if self.counts() else 0
+            if self.n_steps == self.args.warm_up_steps:
+                torch.cuda.synchronize()
+                self.started = time.monotonic()
+            return None
+        now = time.monotonic()
+        # The shorter batch at the end of an epoch makes torch.compile compile once more.
+        if self.counts() and last is not None and full:
+            self.images += len(index)
+            self.seconds += now - last
+        return now
+
+    def figures(self, test_accuracy):
+        return {
+            "images_per_second": self.images / self.seconds,
+            "first_step_at": self.first_step_at,
+            "peak_rss_bytes": peak_rss_bytes(),
+            "test_accuracy": test_accuracy,
+            "loss": float(self.loss.detach()),
+            "version": torch.__version__,
+            "device": torch.cuda.get_device_name(self.args.device) if self.on_card else "cpu",
+        }
 
 
 if __name__ == "__main__":
