@@ -1,20 +1,21 @@
-/* The convolutions of kernels/conv2d_local_*.cl as CUDA, in one tile, for accesses of WIDTH
-   elements. */
-#define TILE_M      64
-#define TILE_N      64
-#define TILE_K      16
-#define REG_M       8
-#define REG_N       4
-#define A_WIDTH     WIDTH
-#define B_WIDTH     WIDTH
-#define C_WIDTH     WIDTH
-
-#define JOIN_(a, b) a##b
-#define JOIN(a, b)  JOIN_(a, b)
-#define TEXT_(x)    #x
-#define TEXT(x)     TEXT_(x)
-
-/* What conv2d_local.c asks for. */
-#define OPTIONS                                                                                    \
-    "-DTILE_M=64 -DTILE_N=64 -DTILE_K=16 -DREG_M=8 -DREG_N=4 -DA_WIDTH=" TEXT(                     \
-        WIDTH) " -DB_WIDTH=" TEXT(WIDTH) " -DC_WIDTH=" TEXT(WIDTH)
+/* The convolutions of kernels/conv2d_local_*.cl as CUDA, by tensor cores if TENSOR is 1, in tiles
+   of 64 rows and COLUMNS columns, for accesses of IN_WIDTH elements to what has the input's
+   channels and of OUT_WIDTH to what has the output's; IS_FORWARD. */
+#define TILE_M 64
+#define TILE_N COLUMNS
+#define TILE_K 16
+#if TENSOR
+#define REG_M 4
+#define REG_N (COLUMNS / 8)
+#else
+#define REG_M (COLUMNS == 16 ? 4 : 8)
+#define REG_N 4
+#endif
+#define B_WIDTH IN_WIDTH
+#if IS_FORWARD
+#define A_WIDTH IN_WIDTH
+#define C_WIDTH OUT_WIDTH
+#else
+#define A_WIDTH OUT_WIDTH
+#define C_WIDTH IN_WIDTH
+#endif

@@ -15,6 +15,13 @@ struct dpt_kernel {
     X(adamw)                                                                                       \
     X(check_finite)                                                                                \
     X(clip_norm)                                                                                   \
+    X(conv2d_local_data_32_41)                                                                     \
+    X(conv2d_local_data_32_44)                                                                     \
+    X(conv2d_local_forward_32_14)                                                                  \
+    X(conv2d_local_forward_64_14)                                                                  \
+    X(conv2d_local_forward_64_41)                                                                  \
+    X(conv2d_local_weights_16_14)                                                                  \
+    X(conv2d_local_weights_64_41)                                                                  \
     X(convert)                                                                                     \
     X(fill)                                                                                        \
     X(peers)                                                                                       \
@@ -23,12 +30,12 @@ struct dpt_kernel {
     X(activation##suffix)                                                                          \
     X(batch_norm##suffix)                                                                          \
     X(column_sums##suffix)                                                                         \
-    X(conv2d_local_data_1##suffix)                                                                 \
-    X(conv2d_local_data_4##suffix)                                                                 \
-    X(conv2d_local_forward_1##suffix)                                                              \
-    X(conv2d_local_forward_4##suffix)                                                              \
-    X(conv2d_local_weights_1##suffix)                                                              \
-    X(conv2d_local_weights_4##suffix)                                                              \
+    X(conv2d_local_data_64_11##suffix)                                                             \
+    X(conv2d_local_data_64_44##suffix)                                                             \
+    X(conv2d_local_forward_64_11##suffix)                                                          \
+    X(conv2d_local_forward_64_44##suffix)                                                          \
+    X(conv2d_local_weights_64_11##suffix)                                                          \
+    X(conv2d_local_weights_64_44##suffix)                                                          \
     X(conv2d_tensor_data_32_11##suffix)                                                            \
     X(conv2d_tensor_data_32_41##suffix)                                                            \
     X(conv2d_tensor_data_32_44##suffix)                                                            \

@@ -1,0 +1,19 @@
+/* conv2d_local_data.cl in tiles of 64x32, with accesses of 4 to what has the input's
+   channels and of 4 to what has the output's. */
+#define TENSOR     0
+#define COLUMNS    32
+#define IN_WIDTH   4
+#define OUT_WIDTH  4
+#define IS_FORWARD 0
+#include "conv2d_local_variant.h"
+
+#include "conv2d_local_data.cl"
+#include "table.h"
+
+const struct dpt_kernel dpt_cuda_table_conv2d_local_data_32_44[] = {
+    KERNEL_ROW("conv2d_local_data.cl",
+               "-DTILE_M=64 -DTILE_N=32 -DTILE_K=16 -DREG_M=8 -DREG_N=4 -DA_WIDTH=4 -DB_WIDTH=4 "
+               "-DC_WIDTH=4",
+               dpt_conv2d_local_data),
+    END_OF_TABLE,
+};
