@@ -93,7 +93,6 @@ DEVICE void put_filters(LOCAL float *slice, float fetched[LOADS_B][B_WIDTH])
     UNROLL
     for (u32 i = 0; i < LOADS_B; i++) {
         const u32 line = LINE_OF(i, ACROSS_N);
-        round_operands(fetched[i], B_WIDTH);
         if (HAS_LINE(line, TILE_K, ACROSS_N))
             put_along(slice, TILE_N, line, PIECE_OF(ACROSS_N) * B_WIDTH, fetched[i], B_WIDTH);
     }

@@ -51,7 +51,6 @@ DEVICE void put_filters(LOCAL float *slice, float fetched[LOADS_B][B_WIDTH])
     UNROLL
     for (u32 i = 0; i < LOADS_B; i++) {
         const u32 line = LINE_OF(i, TILE_K / B_WIDTH);
-        round_operands(fetched[i], B_WIDTH);
         if (HAS_LINE(line, TILE_N, TILE_K / B_WIDTH))
             put_upright(slice, TILE_N, PIECE_OF(TILE_K / B_WIDTH) * B_WIDTH, line, fetched[i],
                         B_WIDTH);

@@ -1,5 +1,5 @@
-/* Tiles whose products tensor cores compute, for CUDA: inputs rounded to TF32 (11 bits; bfloat16 as
-   it is), sums in float32.
+/* Tiles whose products tensor cores compute, for CUDA: in TF32, for which they cut their inputs to
+   11 bits (bfloat16 has fewer), with sums in float32.
 
    A warp has 32 rows and 4 REG_N columns of the tile.  Of the instruction's matrices a lane holds
    places that are fixed, but which row or column of the tile is meant by which of the matrices is
@@ -36,34 +36,6 @@ DEVICE item_id own_item(void)
 #define COLUMN_OF(item, j) ((item).n + (j))
 
 #define PLACE(tile, k, at) ((k) * ((tile) + PAD) + (((at) + 8 * ((k) / 4)) & ((tile)-1)))
-
-/* To the nearest, ties away from zero. */
-DEVICE float to_tf32(float x)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    u32 rounded;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(x));
-    return AS_FLOAT(rounded);
-#else
-    const u32 bits = AS_UINT(x);
-    return (bits & 0x7fffffffu) > 0x7f800000u ? x : AS_FLOAT((bits + 0x1000u) & 0xffffe000u);
-#endif
-}
-
-DEVICE void round_operands(float *piece, u32 n)
-{
-    UNROLL
-    for (u32 i = 0; i < n; i++)
-        piece[i] = to_tf32(piece[i]);
-}
-
-/* Where A is summed up as well (backward-weights: to the bias), local memory has it as it is.
-   Gradients that were stored as bfloat16 need no rounding. */
-#if defined(SUMS_A) && !(defined(BF16) && BF16)
-#define round_operands_a round_operands
-#else
-#define round_operands_a(piece, n) ((void)0)
-#endif
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 
@@ -110,8 +82,6 @@ DEVICE void add_tensor_products(float sums[REG_M][REG_N], LOCAL const float *a,
         take(a_4, a + (k + 4 + t) * LINE_M + ((item.m + turn_4) & (TILE_M - 1)));
         take_columns(b_0, b + (k + t) * LINE_N + ((column + turn_0) & (TILE_N - 1)));
         take_columns(b_4, b + (k + 4 + t) * LINE_N + ((column + turn_4) & (TILE_N - 1)));
-        round_operands_a(a_0, 4);
-        round_operands_a(a_4, 4);
         UNROLL
         for (u32 m = 0; m < 2; m++) {
             UNROLL

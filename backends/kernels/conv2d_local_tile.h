@@ -113,8 +113,8 @@ typedef struct item_id {
 /* An item has rows m .. m+3, and those ITEMS_M * 4 further on if REG_M is 8; columns alike.  32
    consecutive items stand in a block of about 4 x 8, so that they read few different words of local
    memory at once. */
-#define BLOCK_N                    (ITEMS_N < 8 ? ITEMS_N : 8)
-#define BLOCK_M                    (ITEMS_M < 32 / BLOCK_N ? ITEMS_M : 32 / BLOCK_N)
+#define BLOCK_N            (ITEMS_N < 8 ? ITEMS_N : 8)
+#define BLOCK_M            (ITEMS_M < 32 / BLOCK_N ? ITEMS_M : 32 / BLOCK_N)
 
 DEVICE item_id own_item(void)
 {
@@ -125,15 +125,11 @@ DEVICE item_id own_item(void)
     return item;
 }
 
-#define ROW_OF(item, i)            ((item).m + (i) / 4 * (4 * ITEMS_M) + (i) % 4)
-#define COLUMN_OF(item, j)         ((item).n + (j) / 4 * (4 * ITEMS_N) + (j) % 4)
+#define ROW_OF(item, i)    ((item).m + (i) / 4 * (4 * ITEMS_M) + (i) % 4)
+#define COLUMN_OF(item, j) ((item).n + (j) / 4 * (4 * ITEMS_N) + (j) % 4)
 
 /* Where column `at` of a slice's line k is, of lines of `tile` columns. */
-#define PLACE(tile, k, at)         ((k) * ((tile) + PAD) + (at))
-
-/* What tensor cores have to have done to operands. */
-#define round_operands(piece, n)   ((void)0)
-#define round_operands_a(piece, n) ((void)0)
+#define PLACE(tile, k, at) ((k) * ((tile) + PAD) + (at))
 
 #endif
 
@@ -273,7 +269,6 @@ DEVICE void add_products(float sums[REG_M][REG_N], LOCAL const float *a, LOCAL c
         UNROLL
         for (u32 i = 0; i < REG_M; i += 4)
             take(a_k + i, a + PLACE(TILE_M, k, ROW_OF(item, i)));
-        round_operands_a(a_k, REG_M);
         UNROLL
         for (u32 j = 0; j < REG_N; j += 4)
             take(b_k + j, b + PLACE(TILE_N, k, COLUMN_OF(item, j)));

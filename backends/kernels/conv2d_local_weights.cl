@@ -5,7 +5,6 @@
    device, and where there is more than one, each leaves its sums in the workspace and a second
    kernel adds the chunks in their order.  The gradient of the bias is the sum over a row of A,
    which the groups of the first tile of columns take from local memory. */
-#define SUMS_A 1
 #include "conv2d_local_tile.h"
 
 #define ACROSS_M (TILE_M / A_WIDTH)
@@ -80,7 +79,6 @@ DEVICE void put_inputs(LOCAL float *slice, float fetched[LOADS_B][B_WIDTH])
     UNROLL
     for (u32 i = 0; i < LOADS_B; i++) {
         const u32 line = LINE_OF(i, ACROSS_N);
-        round_operands(fetched[i], B_WIDTH);
         if (HAS_LINE(line, TILE_K, ACROSS_N))
             put_along(slice, TILE_N, line, PIECE_OF(ACROSS_N) * B_WIDTH, fetched[i], B_WIDTH);
     }

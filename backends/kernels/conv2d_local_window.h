@@ -54,7 +54,6 @@ DEVICE void put_windows(LOCAL float *slice, float fetched[LOADS_A][A_WIDTH])
     UNROLL
     for (u32 i = 0; i < LOADS_A; i++) {
         const u32 line = LINE_OF(i, ACROSS_K);
-        round_operands(fetched[i], A_WIDTH);
         if (HAS_LINE(line, TILE_M, ACROSS_K))
             put_upright(slice, TILE_M, PIECE_OF(ACROSS_K) * A_WIDTH, line, fetched[i], A_WIDTH);
     }
