@@ -12,7 +12,8 @@
    op->desc.kind. */
 const dpt_alternative *const *dpt_conv2d_families(const dpt_device *device);
 
-/* For GPUs: tiles in local memory. */
+/* For GPUs: tiles in local memory; and images that have few channels, without BACKWARD_DATA. */
 extern const dpt_alternative dpt_conv2d_local[];
+extern const dpt_alternative dpt_conv2d_few[];
 
 #endif

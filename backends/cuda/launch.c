@@ -92,7 +92,8 @@ dpt_status dpt_cuda_fill(dpt_stream *stream, dpt_location to, uint32_t pattern, 
 
 const dpt_alternative *const *dpt_conv2d_families(const dpt_device *device)
 {
-    static const dpt_alternative *const all[] = {dpt_cuda_conv2d_dnn, dpt_conv2d_local, NULL};
-    static const dpt_alternative *const own[] = {dpt_conv2d_local, NULL};
+    static const dpt_alternative *const all[] = {dpt_cuda_conv2d_dnn, dpt_conv2d_few,
+                                                 dpt_conv2d_local, NULL};
+    static const dpt_alternative *const own[] = {dpt_conv2d_few, dpt_conv2d_local, NULL};
     return dpt_cuda_device_of(device)->dnn ? all : own;
 }

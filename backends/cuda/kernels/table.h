@@ -30,6 +30,9 @@ struct dpt_kernel {
     X(activation##suffix)                                                                          \
     X(batch_norm##suffix)                                                                          \
     X(column_sums##suffix)                                                                         \
+    X(conv2d_few_3_1##suffix)                                                                      \
+    X(conv2d_few_3_3##suffix)                                                                      \
+    X(conv2d_few_5_1##suffix)                                                                      \
     X(conv2d_local_data_64_11##suffix)                                                             \
     X(conv2d_local_data_64_44##suffix)                                                             \
     X(conv2d_local_forward_64_11##suffix)                                                          \
