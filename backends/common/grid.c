@@ -1,6 +1,8 @@
 /* Divisions of matrices (grid.h). */
 #include "grid.h"
 
+#include <string.h>
+
 enum {
     CPU_ITEMS_PER_UNIT = 8,     /* a few for each thread, so that a late one delays little */
     CPU_LEAST = 1 << 14,        /* elements of an item: less is not worth a group */
@@ -8,7 +10,11 @@ enum {
     GPU_MAP_PER_UNIT = 8192,    /* several times what is under way, lest the last ones work alone */
     GPU_REDUCE_PER_UNIT = 1024, /* as few as keep the memory busy: their entries cost as well, */
     GPU_TOTAL_PER_UNIT = 512,   /* and more where one group adds them all up */
+    GPU_JOIN_2_PER_UNIT = 1024, /* as many as run at a time with 64 registers for each, */
+    GPU_JOIN_4_PER_UNIT = 768,  /* 80 */
+    GPU_JOIN_8_PER_UNIT = 512,  /* or 128, so that none of them work alone at the end */
     ROUND = 8,                  /* rows that kernels take at once */
+    WIDE = 4,                   /* places of a GPU's work item, where channels go in fours */
 };
 
 static size_t least_of(size_t a, size_t b)
@@ -23,20 +29,43 @@ static size_t most_of(size_t a, size_t b)
 
 static size_t items_wanted(const dpt_traits *traits, dpt_grid_use use)
 {
-    static const size_t of_gpu[] = {[DPT_GRID_MAP] = GPU_MAP_PER_UNIT,
-                                    [DPT_GRID_REDUCE] = GPU_REDUCE_PER_UNIT,
-                                    [DPT_GRID_TOTAL] = GPU_TOTAL_PER_UNIT};
+    static const size_t of_gpu[] = {
+        [DPT_GRID_MAP] = GPU_MAP_PER_UNIT,
+        [DPT_GRID_REDUCE] = GPU_REDUCE_PER_UNIT,
+        [DPT_GRID_TOTAL] = GPU_TOTAL_PER_UNIT,
+        [DPT_GRID_WIDE_MAP] = GPU_MAP_PER_UNIT,
+        [DPT_GRID_WIDE_JOIN_2] = GPU_JOIN_2_PER_UNIT,
+        [DPT_GRID_WIDE_JOIN_4] = GPU_JOIN_4_PER_UNIT,
+        [DPT_GRID_WIDE_JOIN_8] = GPU_JOIN_8_PER_UNIT,
+    };
     const size_t units = most_of(traits->n_units, 1);
     return units * (traits->is_cpu ? CPU_ITEMS_PER_UNIT : of_gpu[use]);
 }
 
-/* Periods and tiles: what does not depend on the number of rows. */
-static columns period_of(const dpt_traits *traits, size_t channels, size_t most_rows)
+/* Places of a GPU's work item. */
+static size_t gpu_width(size_t channels, bool is_wide)
 {
-    const size_t wanted = traits->is_cpu ? TILE_OF_CPU : traits->group_size;
+    return is_wide && channels % WIDE == 0 ? WIDE : 1;
+}
+
+/* The largest power of two below n, 0 for 1. */
+static size_t half_of(size_t n)
+{
+    size_t half = 1;
+    while (2 * half < n)
+        half *= 2;
+    return n > 1 ? half : 0;
+}
+
+/* Periods and tiles: what does not depend on the number of rows. */
+static columns period_of(const dpt_traits *traits, dpt_grid_use use, size_t channels,
+                         size_t most_rows)
+{
+    const bool joins = use >= DPT_GRID_WIDE_JOIN_2 && !traits->is_cpu;
+    size_t width = gpu_width(channels, use >= DPT_GRID_WIDE_MAP);
+    const size_t wanted = traits->is_cpu ? TILE_OF_CPU : traits->group_size * width;
     const size_t rows = most_of(least_of(wanted / channels, most_rows), 1);
     const size_t period = channels * rows;
-    size_t width = 1;
     if (traits->is_cpu) {
         const size_t even = dpt_ceil_div(period, dpt_ceil_div(period, TILE_OF_CPU));
         width = dpt_ceil_div(even, CPU_LANES) * CPU_LANES;
@@ -44,7 +73,9 @@ static columns period_of(const dpt_traits *traits, size_t channels, size_t most_
     return (columns){.channels = (u32)channels,
                      .period = (u32)period,
                      .width = (u32)width,
-                     .n_tiles = (u32)dpt_ceil_div(period, width)};
+                     .n_tiles = (u32)dpt_ceil_div(period, width),
+                     .entries = (u32)(joins ? channels : period),
+                     .reach = (u32)(joins ? half_of(rows) : 0)};
 }
 
 static size_t most_chunks(const dpt_traits *traits, const columns *grid, dpt_grid_use use)
@@ -62,7 +93,7 @@ columns dpt_grid(const dpt_device *device, dpt_grid_use use, size_t n_rows, size
                  size_t most_rows)
 {
     const dpt_traits *traits = dpt_traits_of(device);
-    columns grid = period_of(traits, channels, most_rows);
+    columns grid = period_of(traits, use, channels, most_rows);
     const size_t n_elements = n_rows * channels;
     const size_t n_periods = n_elements / grid.period;
     const size_t even = dpt_ceil_div(n_periods, most_chunks(traits, &grid, use));
@@ -74,16 +105,23 @@ columns dpt_grid(const dpt_device *device, dpt_grid_use use, size_t n_rows, size
     return grid;
 }
 
-size_t dpt_grid_bytes(const dpt_device *device, size_t n_rows, size_t channels, size_t most_rows,
-                      size_t n_floats)
+size_t dpt_grid_bytes(const dpt_device *device, dpt_grid_use use, size_t n_rows, size_t channels,
+                      size_t most_rows, size_t n_floats)
 {
     const dpt_traits *traits = dpt_traits_of(device);
-    const columns grid = period_of(traits, channels, most_rows);
+    const columns grid = period_of(traits, use, channels, most_rows);
     const size_t n_periods = dpt_size_mul(n_rows, channels) / grid.period;
     const size_t worth = dpt_ceil_div(n_periods, least_each(traits, &grid));
-    const size_t n_chunks = least_of(most_chunks(traits, &grid, DPT_GRID_REDUCE), worth);
-    return dpt_size_mul(dpt_size_mul(most_of(n_chunks, 1), grid.period),
+    const size_t n_chunks = least_of(most_chunks(traits, &grid, use), worth);
+    return dpt_size_mul(dpt_size_mul(most_of(n_chunks, 1), grid.entries),
                         dpt_size_mul(n_floats, sizeof(float)));
+}
+
+void dpt_grid_key(dpt_program_key *key, const dpt_device *device, size_t channels)
+{
+    const size_t n = strlen(key->options);
+    if (dpt_traits_of(device)->is_cpu || gpu_width(channels, true) == 1) return;
+    snprintf(key->options + n, sizeof key->options - n, "%s-DWIDTH=%d", n > 0 ? " " : "", WIDE);
 }
 
 dpt_status dpt_grid_launch(dpt_launch *launch, const columns *grid)
@@ -93,6 +131,9 @@ dpt_status dpt_grid_launch(dpt_launch *launch, const columns *grid)
     if (dpt_traits_of(dpt_stream_device(launch->stream))->is_cpu)
         return dpt_launch_groups(launch, (const size_t[3]){n_items, 1, 1},
                                  (const size_t[3]){1, 1, 1});
+    if (grid->reach > 0)
+        return dpt_launch_groups(launch, (const size_t[3]){grid->n_chunks, 1, 1},
+                                 (const size_t[3]){grid->n_tiles, 1, 1});
     return dpt_launch_items(launch, n_items);
 }
 

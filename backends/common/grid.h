@@ -6,11 +6,18 @@
 #include "columns.h"
 #include "operators.h"
 
-/* What a division is for, which says how many work items it should have. */
+/* What a division is for, which says how many work items it should have.  Those that are WIDE are
+   for kernels with WIDTH places an item on GPUs (kernels/piece.h). */
 typedef enum dpt_grid_use {
     DPT_GRID_MAP,    /* every element for itself */
     DPT_GRID_REDUCE, /* some floats from every place and chunk: its entries */
     DPT_GRID_TOTAL,  /* likewise, of one channel */
+    DPT_GRID_WIDE_MAP,
+    /* As REDUCE, but groups join what their items have of a channel.  For kernels that read so many
+       bytes for an element, or fewer: the more, the more registers an item takes. */
+    DPT_GRID_WIDE_JOIN_2,
+    DPT_GRID_WIDE_JOIN_4,
+    DPT_GRID_WIDE_JOIN_8,
 } dpt_grid_use;
 
 /* Divides n_rows rows.  It depends on the device and the matrix alone, so that sums do too.
@@ -18,11 +25,16 @@ typedef enum dpt_grid_use {
 columns dpt_grid(const dpt_device *device, dpt_grid_use use, size_t n_rows, size_t channels,
                  size_t most_rows);
 
-/* Bytes of the entries that a REDUCE or TOTAL of up to n_rows rows leaves, n_floats for each. */
-size_t dpt_grid_bytes(const dpt_device *device, size_t n_rows, size_t channels, size_t most_rows,
-                      size_t n_floats);
+/* Bytes of the entries that up to n_rows rows leave, n_floats for each. */
+size_t dpt_grid_bytes(const dpt_device *device, dpt_grid_use use, size_t n_rows, size_t channels,
+                      size_t most_rows, size_t n_floats);
 
-/* Enqueues a kernel with one work item for every tile of every chunk. */
+/* Adds to a key's options the WIDTH that divisions of so many channels for WIDE kernels have:
+   nothing for 1, and on CPUs. */
+void dpt_grid_key(dpt_program_key *key, const dpt_device *device, size_t channels);
+
+/* Enqueues a kernel with one work item for every tile of every chunk, in groups of a chunk each
+   where they join. */
 DPT_CHECK_RESULT dpt_status dpt_grid_launch(dpt_launch *launch, const columns *grid);
 
 /* The parameters of the kernel that adds up entries, and its launch: whole groups. */

@@ -5,16 +5,60 @@
    once. The mean is subtracted before anything is multiplied, because folding it into the shift
    would cancel where it is large against the deviation.
 
-   A program in which ACTIVATION is a constant is straight code. */
+   A program in which ACTIVATION is a constant is straight code.  On a GPU a work item has WIDTH
+   places (piece.h), and its loads of several rows are on their way before the first is waited for.
+ */
 #include "activation.h"
 #include "batch_norm.h"
+#include "piece.h"
 
 #ifndef ACTIVATION
 #define ACTIVATION p.activation
 #endif
 
-#define BLOCK 8u /* rows whose values a work item has at once */
+#define BLOCK 8u /* rows that a reduction takes at once */
 #define ROWS  4u /* likewise on a GPU, where something is written for every row */
+
+/* Rows of a tile: on a GPU pieces that were loaded, on a CPU where they lie. */
+#if DEVICE_IS_CPU
+
+typedef struct rows {
+    GLOBAL const act *first;
+    u64 period;
+} rows;
+
+DEVICE rows rows_at(GLOBAL const act *x, u64 period, u32 n)
+{
+    rows r;
+    (void)n;
+    r.first = x;
+    r.period = period;
+    return r;
+}
+
+#define VALUE_AT(r, k, i) GET((r).first, (k) * (r).period + (i))
+
+#else
+
+typedef struct rows {
+    piece of[BLOCK];
+} rows;
+
+/* n: a constant. */
+DEVICE rows rows_at(GLOBAL const act *x, u64 period, u32 n)
+{
+    rows r;
+    UNROLL for (u32 k = 0; k < n; k++)
+        r.of[k] = get_piece(x + k * period);
+    return r;
+}
+
+#define VALUE_AT(r, k, i) piece_value((r).of[k], i)
+
+/* Items of a group that wait for others to take what they have: at most half. */
+#define WAITING           ((GROUP + 1) / 2)
+
+#endif
 
 /* ---- A device's part: statistics of chunks --------------------------------------------------- */
 
@@ -28,8 +72,10 @@ typedef struct chunk_statistics {
 DEVICE void join_row(chunk_statistics *s, GLOBAL const act *x, u32 n, float before)
 {
     const float share = 1.0f / (before + 1.0f), weight = before * share;
+    if (n == 0) return; /* there may be no row */
+    const rows r = rows_at(x, 0, 1);
     FOR_PLACES (i, n) {
-        const float delta = (GET(x, i) - s->shift[i]) - s->offset[i];
+        const float delta = (VALUE_AT(r, 0, i) - s->shift[i]) - s->offset[i];
         s->offset[i] = FMA(delta, share, s->offset[i]);
         s->m2[i] = FMA(delta * delta, weight, s->m2[i]);
     }
@@ -40,16 +86,17 @@ DEVICE void join_row(chunk_statistics *s, GLOBAL const act *x, u32 n, float befo
 DEVICE void join_block(chunk_statistics *s, GLOBAL const act *x, u64 period, u32 n, float before)
 {
     const float share = (float)BLOCK / (before + (float)BLOCK), weight = before * share;
+    const rows r = rows_at(x, period, BLOCK);
     FOR_PLACES (i, n) {
         const float shift = s->shift[i], offset = s->offset[i];
-        const float d0 = (GET(x, i) - shift) - offset;
-        const float d1 = (GET(x, period + i) - shift) - offset;
-        const float d2 = (GET(x, 2 * period + i) - shift) - offset;
-        const float d3 = (GET(x, 3 * period + i) - shift) - offset;
-        const float d4 = (GET(x, 4 * period + i) - shift) - offset;
-        const float d5 = (GET(x, 5 * period + i) - shift) - offset;
-        const float d6 = (GET(x, 6 * period + i) - shift) - offset;
-        const float d7 = (GET(x, 7 * period + i) - shift) - offset;
+        const float d0 = (VALUE_AT(r, 0, i) - shift) - offset;
+        const float d1 = (VALUE_AT(r, 1, i) - shift) - offset;
+        const float d2 = (VALUE_AT(r, 2, i) - shift) - offset;
+        const float d3 = (VALUE_AT(r, 3, i) - shift) - offset;
+        const float d4 = (VALUE_AT(r, 4, i) - shift) - offset;
+        const float d5 = (VALUE_AT(r, 5, i) - shift) - offset;
+        const float d6 = (VALUE_AT(r, 6, i) - shift) - offset;
+        const float d7 = (VALUE_AT(r, 7, i) - shift) - offset;
         const float delta =
             (((d0 + d1) + (d2 + d3)) + ((d4 + d5) + (d6 + d7))) * (1.0f / (float)BLOCK);
         const float e0 = d0 - delta, e1 = d1 - delta, e2 = d2 - delta, e3 = d3 - delta;
@@ -58,35 +105,6 @@ DEVICE void join_block(chunk_statistics *s, GLOBAL const act *x, u64 period, u32
         const float squares = FMA(e1, e1, FMA(e3, e3, FMA(e5, e5, FMA(e7, e7, even))));
         s->offset[i] = FMA(delta, share, s->offset[i]);
         s->m2[i] = FMA(delta * delta, weight, s->m2[i] + squares);
-    }
-}
-
-/* x (rows,channels) -> entries (3, n_chunks, period): mean in two floats, M2 */
-KERNEL void dpt_batch_norm_chunks(OUT(float, entries), IN(act, x), const columns p)
-{
-    TENSOR_OUT(float, entries);
-    TENSOR_IN(act, x);
-    chunk_statistics s;
-    if (GLOBAL_ID >= (u64)p.n_chunks * p.n_tiles) return;
-    const tile t = tile_of(p, GLOBAL_ID);
-    const u32 n_first = t.n_periods > 0 ? t.n : t.rest;
-    u64 done = 0, at = t.begin;
-    FOR_PLACES (i, t.n) {
-        s.shift[i] = i < n_first ? GET(x, at + i) : 0.0f;
-        s.offset[i] = s.m2[i] = 0.0f;
-    }
-    for (; done + BLOCK <= t.n_periods; done += BLOCK, at += (u64)BLOCK * p.period)
-        join_block(&s, x + at, p.period, t.n, (float)done);
-    for (; done < t.n_periods; done++, at += p.period)
-        join_row(&s, x + at, t.n, (float)done);
-    join_row(&s, x + at, t.rest, (float)done);
-    const u64 plane = (u64)p.n_chunks * p.period;
-    at = t.chunk * p.period + t.place;
-    FOR_PLACES (i, t.n) {
-        const pair mean = two_sum(s.shift[i], s.offset[i]);
-        entries[at + i] = mean.high;
-        entries[plane + at + i] = mean.low;
-        entries[2 * plane + at + i] = s.m2[i];
     }
 }
 
@@ -108,11 +126,105 @@ DEVICE statistics join(const statistics a, const statistics b)
     return both;
 }
 
+#if !DEVICE_IS_CPU
+
+/* The items of a chunk's first row get what their group has of their channels: rows that lie
+   `reach` behind others join them, then such as lie half as far.  count: an item's rows. */
+DEVICE void join_items(LOCAL float *shared, chunk_statistics *s, float count, const columns p,
+                       const tile t)
+{
+    const u32 across = p.channels / TILE, row = t.place / p.channels, n = p.period / p.channels;
+    statistics own, other;
+    FOR_PLACES (i, TILE) {
+        own.mean = two_sum(s->shift[i], s->offset[i]);
+        s->shift[i] = own.mean.high;
+        s->offset[i] = own.mean.low;
+    }
+    for (u32 reach = p.reach; reach > 0; reach /= 2) {
+        if (row >= reach && row < 2 * reach) {
+            LOCAL float *to = shared + (LOCAL_ID - reach * across);
+            to[0] = count;
+            FOR_PLACES (i, TILE) {
+                to[(3 * i + 1) * WAITING] = s->shift[i];
+                to[(3 * i + 2) * WAITING] = s->offset[i];
+                to[(3 * i + 3) * WAITING] = s->m2[i];
+            }
+        }
+        BARRIER();
+        if (row < reach && row + reach < n) {
+            LOCAL const float *from = shared + LOCAL_ID;
+            other.count = from[0];
+            FOR_PLACES (i, TILE) {
+                own.count = count;
+                own.mean = pair_of(s->shift[i], s->offset[i]);
+                own.m2 = s->m2[i];
+                other.mean = pair_of(from[(3 * i + 1) * WAITING], from[(3 * i + 2) * WAITING]);
+                other.m2 = from[(3 * i + 3) * WAITING];
+                own = join(own, other);
+                s->shift[i] = own.mean.high;
+                s->offset[i] = own.mean.low;
+                s->m2[i] = own.m2;
+            }
+            count += other.count;
+        }
+        BARRIER();
+    }
+}
+
+#endif
+
+/* x (rows,channels) -> entries (3, n_chunks, p.entries): mean in two floats, M2.  Where p.reach is
+   not 0, a group a chunk. */
+KERNEL void dpt_batch_norm_chunks(OUT(float, entries), IN(act, x), const columns p)
+{
+#if !DEVICE_IS_CPU
+    SHARED float shared[(3 * TILE + 1) * WAITING];
+#endif
+    TENSOR_OUT(float, entries);
+    TENSOR_IN(act, x);
+    chunk_statistics s;
+    if (GLOBAL_ID >= (u64)p.n_chunks * p.n_tiles) return;
+    const tile t = tile_of(p, GLOBAL_ID);
+    const u32 n_first = t.n_periods > 0 ? t.n : t.rest;
+    u64 done = 0, at = t.begin;
+#if DEVICE_IS_CPU
+    FOR_PLACES (i, t.n) {
+        s.shift[i] = i < n_first ? GET(x, at + i) : 0.0f;
+        s.offset[i] = s.m2[i] = 0.0f;
+    }
+#else
+    FOR_PLACES (i, t.n)
+        s.shift[i] = s.offset[i] = s.m2[i] = 0.0f;
+    if (n_first > 0) {
+        const piece first = get_piece(x + at);
+        FOR_PLACES (i, n_first)
+            s.shift[i] = piece_value(first, i);
+    }
+#endif
+    for (; done + BLOCK <= t.n_periods; done += BLOCK, at += (u64)BLOCK * p.period)
+        join_block(&s, x + at, p.period, t.n, (float)done);
+    for (; done < t.n_periods; done++, at += p.period)
+        join_row(&s, x + at, t.n, (float)done);
+    join_row(&s, x + at, t.rest, (float)done);
+#if !DEVICE_IS_CPU
+    join_items(shared, &s, (float)done + (t.rest > 0 ? 1.0f : 0.0f), p, t);
+    if (t.place >= p.entries) return;
+#endif
+    const u64 plane = (u64)p.n_chunks * p.entries;
+    at = t.chunk * p.entries + t.place;
+    FOR_PLACES (i, t.n) {
+        const pair mean = two_sum(s.shift[i], s.offset[i]);
+        entries[at + i] = mean.high;
+        entries[plane + at + i] = mean.low;
+        entries[2 * plane + at + i] = s.m2[i];
+    }
+}
+
 /* The i-th entry of a channel; one without rows behind the last. */
 DEVICE statistics entry_of(const columns p, u32 channel, u32 i, GLOBAL const float *entries)
 {
-    const u32 rows = p.period / p.channels, chunk = i / rows;
-    const u64 plane = (u64)p.n_chunks * p.period, at = (u64)i * p.channels + channel;
+    const u32 rows = p.entries / p.channels, chunk = i / rows;
+    const u64 plane = (u64)p.n_chunks * p.entries, at = (u64)i * p.channels + channel;
     statistics own;
     own.mean = pair_of(0.0f, 0.0f);
     own.count = own.m2 = 0.0f;
@@ -252,6 +364,20 @@ typedef struct forward_factors {
     float mean[TILE], scale[TILE], shift[TILE];
 } forward_factors;
 
+#if DEVICE_IS_CPU
+
+DEVICE void forward_factor(forward_factors *f, const tile t, GLOBAL const float *moments,
+                           GLOBAL const float *w, GLOBAL const float *b, const columns p)
+{
+    FOR_PLACES (i, t.n) {
+        const u32 c = channel_of(p, t.place + i);
+        f->mean[i] = moments[c];
+        f->scale[i] = moments[(u64)p.channels + c] * w[c];
+        f->shift[i] = b[c];
+    }
+}
+
+/* A row. */
 DEVICE void normalise(const forward_factors *f, GLOBAL const act *RESTRICT x,
                       GLOBAL const act *RESTRICT residual, GLOBAL act *RESTRICT y, u32 n,
                       const batch_norm_params p)
@@ -267,28 +393,42 @@ DEVICE void normalise(const forward_factors *f, GLOBAL const act *RESTRICT x,
         PUT(y, i, activate(ACTIVATION, FMA(GET(x, i) - f->mean[i], f->scale[i], f->shift[i])));
 }
 
-/* ROWS rows, whose values are all on their way before the first is waited for. */
+#else
+
+DEVICE void forward_factor(forward_factors *f, const tile t, GLOBAL const float *moments,
+                           GLOBAL const float *w, GLOBAL const float *b, const columns p)
+{
+    const u32 c = channel_of(p, t.place);
+    float weight[TILE];
+    get_floats(f->mean, moments + c);
+    get_floats(f->scale, moments + (u64)p.channels + c);
+    get_floats(weight, w + c);
+    get_floats(f->shift, b + c);
+    FOR_PLACES (i, t.n)
+        f->scale[i] *= weight[i];
+}
+
+/* n rows, a constant of at most ROWS. */
 DEVICE void normalise_rows(const forward_factors *f, GLOBAL const act *x,
-                           GLOBAL const act *residual, GLOBAL act *y, u64 period, u32 n,
+                           GLOBAL const act *residual, GLOBAL act *y, u32 n,
                            const batch_norm_params p)
 {
-    FOR_PLACES (i, n) {
-        act own[ROWS], other[ROWS];
-        UNROLL for (u32 k = 0; k < ROWS; k++) {
-            own[k] = x[k * period + i];
-            other[k] = 0;
+    const u64 period = p.grid.period;
+    const rows own = rows_at(x, period, n);
+    rows other;
+    if (p.has_residual) other = rows_at(residual, period, n);
+    UNROLL for (u32 k = 0; k < n; k++) {
+        float values[TILE];
+        FOR_PLACES (i, TILE) {
+            const float value = FMA(VALUE_AT(own, k, i) - f->mean[i], f->scale[i], f->shift[i]);
+            const float sum = p.has_residual ? value + VALUE_AT(other, k, i) : value;
+            values[i] = activate(ACTIVATION, sum);
         }
-        if (p.has_residual) {
-            UNROLL for (u32 k = 0; k < ROWS; k++)
-                other[k] = residual[k * period + i];
-        }
-        UNROLL for (u32 k = 0; k < ROWS; k++) {
-            const float value = FMA(VALUE(own[k]) - f->mean[i], f->scale[i], f->shift[i]);
-            const float sum = p.has_residual ? value + VALUE(other[k]) : value;
-            PUT(y, k * period + i, activate(ACTIVATION, sum));
-        }
+        put_piece(y + k * period, values);
     }
 }
+
+#endif
 
 /* x (rows,channels), moments (3,channels), w, b, residual as x or none -> y as x */
 KERNEL void dpt_batch_norm_forward(OUT(act, y), IN(act, x), IN(float, moments), IN(float, w),
@@ -303,18 +443,19 @@ KERNEL void dpt_batch_norm_forward(OUT(act, y), IN(act, x), IN(float, moments), 
     forward_factors f;
     if (GLOBAL_ID >= (u64)p.grid.n_chunks * p.grid.n_tiles) return;
     const tile t = tile_of(p.grid, GLOBAL_ID);
-    FOR_PLACES (i, t.n) {
-        const u32 c = channel_of(p.grid, t.place + i);
-        f.mean[i] = moments[c];
-        f.scale[i] = moments[(u64)p.grid.channels + c] * w[c];
-        f.shift[i] = b[c];
-    }
+    forward_factor(&f, t, moments, w, b, p.grid);
     u64 done = 0, at = t.begin;
-    for (; !DEVICE_IS_CPU && done + ROWS <= t.n_periods; done += ROWS, at += ROWS * p.grid.period)
-        normalise_rows(&f, x + at, residual + at, y + at, p.grid.period, t.n, p);
+#if DEVICE_IS_CPU
     for (; done < t.n_periods; done++, at += p.grid.period)
         normalise(&f, x + at, residual + at, y + at, t.n, p);
     normalise(&f, x + at, residual + at, y + at, t.rest, p);
+#else
+    for (; done + ROWS <= t.n_periods; done += ROWS, at += (u64)ROWS * p.grid.period)
+        normalise_rows(&f, x + at, residual + at, y + at, ROWS, p);
+    for (; done < t.n_periods; done++, at += p.grid.period)
+        normalise_rows(&f, x + at, residual + at, y + at, 1, p);
+    if (t.rest > 0) normalise_rows(&f, x + at, residual + at, y + at, 1, p);
+#endif
 }
 
 /* ---- Backward: sums of chunks ---------------------------------------------------------------- */
@@ -336,35 +477,74 @@ DEVICE void add_terms(backward_sums *s, u32 i, float sum, float product)
 
 DEVICE void add_row(backward_sums *s, GLOBAL const act *dy, GLOBAL const act *x, u32 n)
 {
+    if (n == 0) return; /* there may be no row */
+    const rows d = rows_at(dy, 0, 1), v = rows_at(x, 0, 1);
     FOR_PLACES (i, n)
-        add_terms(s, i, GET(dy, i), FMA(GET(dy, i), GET(x, i) - s->mean[i], 0.0f));
+        add_terms(s, i, VALUE_AT(d, 0, i),
+                  FMA(VALUE_AT(d, 0, i), VALUE_AT(v, 0, i) - s->mean[i], 0.0f));
 }
 
 /* BLOCK rows. */
 DEVICE void add_block(backward_sums *s, GLOBAL const act *dy, GLOBAL const act *x, u64 period,
                       u32 n)
 {
+    const rows d = rows_at(dy, period, BLOCK), v = rows_at(x, period, BLOCK);
     FOR_PLACES (i, n) {
         const float mean = s->mean[i];
-        const float d0 = GET(dy, i), d1 = GET(dy, period + i);
-        const float d2 = GET(dy, 2 * period + i), d3 = GET(dy, 3 * period + i);
-        const float d4 = GET(dy, 4 * period + i), d5 = GET(dy, 5 * period + i);
-        const float d6 = GET(dy, 6 * period + i), d7 = GET(dy, 7 * period + i);
-        float even = d0 * (GET(x, i) - mean), odd = d1 * (GET(x, period + i) - mean);
-        even = FMA(d2, GET(x, 2 * period + i) - mean, even);
-        odd = FMA(d3, GET(x, 3 * period + i) - mean, odd);
-        even = FMA(d4, GET(x, 4 * period + i) - mean, even);
-        odd = FMA(d5, GET(x, 5 * period + i) - mean, odd);
-        even = FMA(d6, GET(x, 6 * period + i) - mean, even);
-        odd = FMA(d7, GET(x, 7 * period + i) - mean, odd);
+        const float d0 = VALUE_AT(d, 0, i), d1 = VALUE_AT(d, 1, i);
+        const float d2 = VALUE_AT(d, 2, i), d3 = VALUE_AT(d, 3, i);
+        const float d4 = VALUE_AT(d, 4, i), d5 = VALUE_AT(d, 5, i);
+        const float d6 = VALUE_AT(d, 6, i), d7 = VALUE_AT(d, 7, i);
+        float even = d0 * (VALUE_AT(v, 0, i) - mean), odd = d1 * (VALUE_AT(v, 1, i) - mean);
+        even = FMA(d2, VALUE_AT(v, 2, i) - mean, even);
+        odd = FMA(d3, VALUE_AT(v, 3, i) - mean, odd);
+        even = FMA(d4, VALUE_AT(v, 4, i) - mean, even);
+        odd = FMA(d5, VALUE_AT(v, 5, i) - mean, odd);
+        even = FMA(d6, VALUE_AT(v, 6, i) - mean, even);
+        odd = FMA(d7, VALUE_AT(v, 7, i) - mean, odd);
         add_terms(s, i, ((d0 + d1) + (d2 + d3)) + ((d4 + d5) + (d6 + d7)), even + odd);
     }
 }
 
-/* dy, x (rows,channels), moments (3,channels) -> entries (2, n_chunks, period) */
+#if !DEVICE_IS_CPU
+
+/* The items of a chunk's first row get the sums over their group, in the order of join_items. */
+DEVICE void add_items(LOCAL float *shared, backward_sums *s, const columns p, const tile t)
+{
+    const u32 across = p.channels / TILE, row = t.place / p.channels, n = p.period / p.channels;
+    for (u32 reach = p.reach; reach > 0; reach /= 2) {
+        if (row >= reach && row < 2 * reach) {
+            LOCAL float *to = shared + (LOCAL_ID - reach * across);
+            FOR_PLACES (i, TILE) {
+                to[4 * i * WAITING] = s->sum[i];
+                to[(4 * i + 1) * WAITING] = s->sum_low[i];
+                to[(4 * i + 2) * WAITING] = s->product[i];
+                to[(4 * i + 3) * WAITING] = s->product_low[i];
+            }
+        }
+        BARRIER();
+        if (row < reach && row + reach < n) {
+            LOCAL const float *from = shared + LOCAL_ID;
+            FOR_PLACES (i, TILE) {
+                s->sum_low[i] += from[(4 * i + 1) * WAITING];
+                s->product_low[i] += from[(4 * i + 3) * WAITING];
+                add_terms(s, i, from[4 * i * WAITING], from[(4 * i + 2) * WAITING]);
+            }
+        }
+        BARRIER();
+    }
+}
+
+#endif
+
+/* dy, x (rows,channels), moments (3,channels) -> entries (2, n_chunks, p.entries).  Where p.reach
+   is not 0, a group a chunk. */
 KERNEL void dpt_batch_norm_backward_chunks(OUT(float, entries), IN(act, dy), IN(act, x),
                                            IN(float, moments), const columns p)
 {
+#if !DEVICE_IS_CPU
+    SHARED float shared[4 * TILE * WAITING];
+#endif
     TENSOR_OUT(float, entries);
     TENSOR_IN(act, dy);
     TENSOR_IN(act, x);
@@ -382,8 +562,12 @@ KERNEL void dpt_batch_norm_backward_chunks(OUT(float, entries), IN(act, dy), IN(
     for (; done < t.n_periods; done++, at += p.period)
         add_row(&s, dy + at, x + at, t.n);
     add_row(&s, dy + at, x + at, t.rest);
-    GLOBAL float *sums = entries + t.chunk * p.period + t.place;
-    GLOBAL float *products = sums + (u64)p.n_chunks * p.period;
+#if !DEVICE_IS_CPU
+    add_items(shared, &s, p, t);
+    if (t.place >= p.entries) return;
+#endif
+    GLOBAL float *sums = entries + t.chunk * p.entries + t.place;
+    GLOBAL float *products = sums + (u64)p.n_chunks * p.entries;
     FOR_PLACES (i, t.n) {
         sums[i] = pair_value(pair_of(s.sum[i], s.sum_low[i]));
         products[i] = pair_value(pair_of(s.product[i], s.product_low[i]));
@@ -402,7 +586,7 @@ KERNEL void dpt_batch_norm_backward_part(OUT(float, part), OUT(float, dw), OUT(f
     TENSOR_IN(float, entries);
     TENSOR_IN(float, moments);
     const lane l = lane_of(p);
-    const u64 plane = (u64)p.grid.n_chunks * p.grid.period;
+    const u64 plane = (u64)p.grid.n_chunks * p.grid.entries;
     two_sums own;
     own.first = sum_entries(p.grid, l, entries);
     own.second = sum_entries(p.grid, l, entries + plane);
@@ -424,23 +608,29 @@ typedef struct backward_factors {
     float mean[TILE], scale[TILE], offset[TILE], slope[TILE];
 } backward_factors;
 
-DEVICE void backward_factor(backward_factors *f, u32 i, u32 c, GLOBAL const float *moments,
+#if DEVICE_IS_CPU
+
+DEVICE void backward_factor(backward_factors *f, const tile t, GLOBAL const float *moments,
                             GLOBAL const float *w, GLOBAL const float *parts,
                             const batch_norm_params p)
 {
     const u64 channels = p.grid.channels;
-    const float inverse = moments[channels + c], inverse_count = moments[2 * channels + c];
-    pair sum = pair_of(0.0f, 0.0f), product = pair_of(0.0f, 0.0f);
-    for (u32 k = 0; k < p.n_parts; k++) {
-        sum = pair_accumulate(sum, parts[2 * k * channels + c]);
-        product = pair_accumulate(product, parts[(2 * k + 1) * channels + c]);
+    FOR_PLACES (i, t.n) {
+        const u32 c = channel_of(p.grid, t.place + i);
+        const float inverse = moments[channels + c], inverse_count = moments[2 * channels + c];
+        pair sum = pair_of(0.0f, 0.0f), product = pair_of(0.0f, 0.0f);
+        for (u32 k = 0; k < p.n_parts; k++) {
+            sum = pair_accumulate(sum, parts[2 * k * channels + c]);
+            product = pair_accumulate(product, parts[(2 * k + 1) * channels + c]);
+        }
+        f->mean[i] = moments[c];
+        f->scale[i] = w[c] * inverse;
+        f->offset[i] = pair_value(sum) * inverse_count;
+        f->slope[i] = pair_value(product) * inverse_count * inverse;
     }
-    f->mean[i] = moments[c];
-    f->scale[i] = w[c] * inverse;
-    f->offset[i] = pair_value(sum) * inverse_count;
-    f->slope[i] = pair_value(product) * inverse_count * inverse;
 }
 
+/* A row. */
 DEVICE void differentiate(const backward_factors *f, GLOBAL const act *RESTRICT dy,
                           GLOBAL const act *RESTRICT x, GLOBAL act *RESTRICT dx, u32 n,
                           const batch_norm_params p)
@@ -453,30 +643,59 @@ DEVICE void differentiate(const backward_factors *f, GLOBAL const act *RESTRICT 
     }
 }
 
-/* ROWS rows. */
-DEVICE void differentiate_rows(const backward_factors *f, GLOBAL const act *dy, GLOBAL const act *x,
-                               GLOBAL act *dx, u64 period, u32 n, const batch_norm_params p)
+#else
+
+DEVICE void backward_factor(backward_factors *f, const tile t, GLOBAL const float *moments,
+                            GLOBAL const float *w, GLOBAL const float *parts,
+                            const batch_norm_params p)
 {
-    FOR_PLACES (i, n) {
-        act own[ROWS], gradient[ROWS], before[ROWS];
-        UNROLL for (u32 k = 0; k < ROWS; k++) {
-            own[k] = x[k * period + i];
-            gradient[k] = dy[k * period + i];
-            before[k] = 0;
-        }
-        if (p.accumulate) {
-            UNROLL for (u32 k = 0; k < ROWS; k++)
-                before[k] = dx[k * period + i];
-        }
-        UNROLL for (u32 k = 0; k < ROWS; k++) {
-            const float deviation = VALUE(own[k]) - f->mean[i];
-            const float rest = FMA(-deviation, f->slope[i], VALUE(gradient[k]) - f->offset[i]);
-            PUT(dx, k * period + i,
-                FMA(rest, f->scale[i], VALUE(before[k])) *
-                    activation_slope(ACTIVATION, VALUE(own[k])));
+    const u64 channels = p.grid.channels;
+    const u32 c = channel_of(p.grid, t.place);
+    float inverse[TILE], inverse_count[TILE], sum[TILE], product[TILE];
+    pair sums[TILE], products[TILE];
+    get_floats(f->mean, moments + c);
+    get_floats(inverse, moments + channels + c);
+    get_floats(inverse_count, moments + 2 * channels + c);
+    get_floats(f->scale, w + c);
+    FOR_PLACES (i, t.n)
+        sums[i] = products[i] = pair_of(0.0f, 0.0f);
+    for (u32 k = 0; k < p.n_parts; k++) {
+        get_floats(sum, parts + 2 * k * channels + c);
+        get_floats(product, parts + (2 * k + 1) * channels + c);
+        FOR_PLACES (i, t.n) {
+            sums[i] = pair_accumulate(sums[i], sum[i]);
+            products[i] = pair_accumulate(products[i], product[i]);
         }
     }
+    FOR_PLACES (i, t.n) {
+        f->scale[i] *= inverse[i];
+        f->offset[i] = pair_value(sums[i]) * inverse_count[i];
+        f->slope[i] = pair_value(products[i]) * inverse_count[i] * inverse[i];
+    }
 }
+
+/* n rows, a constant of at most ROWS. */
+DEVICE void differentiate_rows(const backward_factors *f, GLOBAL const act *dy, GLOBAL const act *x,
+                               GLOBAL act *dx, u32 n, const batch_norm_params p)
+{
+    const u64 period = p.grid.period;
+    const rows own = rows_at(x, period, n), gradient = rows_at(dy, period, n);
+    rows before;
+    if (p.accumulate) before = rows_at(dx, period, n);
+    UNROLL for (u32 k = 0; k < n; k++) {
+        float values[TILE];
+        FOR_PLACES (i, TILE) {
+            const float value = VALUE_AT(own, k, i), deviation = value - f->mean[i];
+            const float rest =
+                FMA(-deviation, f->slope[i], VALUE_AT(gradient, k, i) - f->offset[i]);
+            const float sum = p.accumulate ? VALUE_AT(before, k, i) : 0.0f;
+            values[i] = FMA(rest, f->scale[i], sum) * activation_slope(ACTIVATION, value);
+        }
+        put_piece(dx + k * period, values);
+    }
+}
+
+#endif
 
 /* dy, x (rows,channels), moments (3,channels), w, parts (n_parts,2,channels) -> dx as x */
 KERNEL void dpt_batch_norm_backward_data(OUT(act, dx), IN(act, dy), IN(act, x), IN(float, moments),
@@ -491,12 +710,17 @@ KERNEL void dpt_batch_norm_backward_data(OUT(act, dx), IN(act, dy), IN(act, x), 
     backward_factors f;
     if (GLOBAL_ID >= (u64)p.grid.n_chunks * p.grid.n_tiles) return;
     const tile t = tile_of(p.grid, GLOBAL_ID);
-    FOR_PLACES (i, t.n)
-        backward_factor(&f, i, channel_of(p.grid, t.place + i), moments, w, parts, p);
+    backward_factor(&f, t, moments, w, parts, p);
     u64 done = 0, at = t.begin;
-    for (; !DEVICE_IS_CPU && done + ROWS <= t.n_periods; done += ROWS, at += ROWS * p.grid.period)
-        differentiate_rows(&f, dy + at, x + at, dx + at, p.grid.period, t.n, p);
+#if DEVICE_IS_CPU
     for (; done < t.n_periods; done++, at += p.grid.period)
         differentiate(&f, dy + at, x + at, dx + at, t.n, p);
     differentiate(&f, dy + at, x + at, dx + at, t.rest, p);
+#else
+    for (; done + ROWS <= t.n_periods; done += ROWS, at += (u64)ROWS * p.grid.period)
+        differentiate_rows(&f, dy + at, x + at, dx + at, ROWS, p);
+    for (; done < t.n_periods; done++, at += p.grid.period)
+        differentiate_rows(&f, dy + at, x + at, dx + at, 1, p);
+    if (t.rest > 0) differentiate_rows(&f, dy + at, x + at, dx + at, 1, p);
+#endif
 }

@@ -3,9 +3,10 @@
 
    A period is a few whole rows that lie one behind the other, so that few channels, too, make many
    neighbours; a place in it belongs to one channel.  A tile is a run of places of the period, and a
-   chunk a run of periods.  One work item has one tile of one chunk: on a GPU a single place, so
-   that neighbouring items touch neighbouring elements; on a CPU TILE places, which its inner loops
-   run over, so that a vector's lanes are places. */
+   chunk a run of periods.  One work item has one tile of one chunk: on a GPU a single place, or
+   WIDTH of one row that a program's accesses move at once (piece.h), so that neighbouring items
+   touch neighbouring elements; on a CPU TILE places, which its inner loops run over, so that a
+   vector's lanes are places. */
 #ifndef DPT_KERNELS_COLUMNS_H
 #define DPT_KERNELS_COLUMNS_H
 
@@ -20,11 +21,14 @@ typedef struct columns {
     u32 channels;
     u32 period;  /* its elements */
     u32 rest;    /* elements behind the last whole period; they go to the last chunk */
-    u32 width;   /* places of a tile, at most TILE; the last tile may have fewer */
+    u32 width;   /* places of a tile, at most TILE; on a CPU the last tile may have fewer */
     u32 n_tiles; /* of a period */
+    u32 entries; /* places for which a chunk leaves entries: the period's, or where a group has a
+                    chunk, and joins what its items have of a channel, one for each channel */
+    u32 reach;   /* the rows that such a group joins to others first, a power of two; else 0 */
 } columns;
 
-/* Where a first kernel leaves some floats for every place and chunk, its entries, a second one adds
+/* Where a first kernel leaves some floats for places of every chunk, its entries, a second one adds
    them up: one group for `across` channels, a power of two that divides GROUP. */
 typedef struct columns_merge {
     columns grid;
@@ -38,18 +42,18 @@ typedef struct columns_merge {
 
 #if DEVICE_IS_CPU
 #define TILE TILE_OF_CPU
+#elif defined(WIDTH)
+#define TILE WIDTH
 #else
 #define TILE 1u
 #endif
 
-/* A loop over the first n places of a tile.  A GPU's compiler has to see that there is no other
-   place than 0, or what is kept for each lies in memory. */
+/* A loop over the first n places of a tile.  On a GPU these are all or none, and its compiler has
+   to see which there are, or what is kept for each lies in memory. */
 #if DEVICE_IS_CPU
 #define FOR_PLACES(i, n) for (u32 i = 0; i < (n); i++)
 #else
-#define FOR_PLACES(i, n)                                                                           \
-    for (u32 i = 0; i < TILE; i++)                                                                 \
-        if (i < (n))
+#define FOR_PLACES(i, n) UNROLL for (u32 i = 0; i < TILE; i++) if ((n) > 0)
 #endif
 
 typedef struct tile {
@@ -67,7 +71,11 @@ DEVICE tile tile_of(const columns p, u64 item)
     tile t;
     t.chunk = item / p.n_tiles;
     t.place = (u32)(item - t.chunk * p.n_tiles) * p.width;
+#if DEVICE_IS_CPU
     t.n = p.period - t.place < p.width ? p.period - t.place : p.width;
+#else
+    t.n = TILE;
+#endif
     const u64 first = t.chunk * p.each, left = p.n_periods - first;
     t.begin = first * p.period + t.place;
     t.n_periods = left < p.each ? left : p.each;
@@ -82,12 +90,13 @@ DEVICE u32 channel_of(const columns p, u32 place)
     return place - place / p.channels * p.channels;
 }
 
-/* How many rows the entry (chunk, row of the period) stands for. */
+/* How many rows the entry (chunk, row of its entries) stands for. */
 DEVICE u64 rows_of_entry(const columns p, u32 chunk, u32 row)
 {
     const u64 left = p.n_periods - (u64)chunk * p.each;
-    const u64 whole = left < p.each ? left : p.each;
-    return whole + (chunk + 1 == p.n_chunks && row * p.channels < p.rest ? 1 : 0);
+    const u64 whole = (left < p.each ? left : p.each) * (p.period / p.entries);
+    if (chunk + 1 < p.n_chunks) return whole;
+    return whole + (p.reach > 0 ? p.rest / p.channels : row * p.channels < p.rest ? 1 : 0);
 }
 
 /* ---- The second kernel ----------------------------------------------------------------------- */
@@ -108,7 +117,7 @@ DEVICE lane lane_of(const columns_merge p)
 
 DEVICE u32 entries_of_channel(const columns p)
 {
-    return p.n_chunks * (p.period / p.channels);
+    return p.n_chunks * (p.entries / p.channels);
 }
 
 /* The sum over a channel's entries, in a lane's order. */

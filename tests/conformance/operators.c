@@ -419,7 +419,7 @@ static void check_batch_norm(test *t, dpt_op_kind kind)
 {
     static const size_t areas[] = {1, 4, 49, 9};
     static const float epsilons[] = {1e-5f, 1e-3f};
-    static const size_t channels[] = {1, 3, 17, 2, 16, 31, 64, 65, 256, 513, 1025};
+    static const size_t channels[] = {1, 3, 17, 2, 16, 31, 64, 65, 256, 513, 1025, 12, 640, 1028};
     test_random random = {400 + (uint64_t)kind};
     for (size_t i = 0; i < 4 * N_ELEMENTS(channels) && !conformance_enough(t); i++) {
         const dpt_op_desc desc = {

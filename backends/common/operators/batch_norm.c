@@ -19,6 +19,14 @@ static columns grid_of(const dpt_call *call, dpt_grid_use use)
     return dpt_grid(call->op->device, use, call->n_samples * d->area, d->channels, SIZE_MAX);
 }
 
+/* Of the chunks of something that reads this many tensors of activations. */
+static dpt_grid_use join_of(const dpt_op *op, size_t n_tensors)
+{
+    const size_t n_bytes = n_tensors * dpt_dtype_bytes(op->desc.type);
+    if (n_bytes > 4) return DPT_GRID_WIDE_JOIN_8;
+    return n_bytes > 2 ? DPT_GRID_WIDE_JOIN_4 : DPT_GRID_WIDE_JOIN_2;
+}
+
 /* ---- Statistics ------------------------------------------------------------------------------ */
 
 /* x -> part */
@@ -26,7 +34,7 @@ static dpt_status run_partial(const dpt_call *call)
 {
     const batch_norm_state *s = call->op->plan.state;
     const dpt_op_args *args = call->args;
-    const columns grid = grid_of(call, DPT_GRID_REDUCE);
+    const columns grid = grid_of(call, join_of(call->op, 1));
     dpt_launch chunks = dpt_launch_begin(call->stream, s->first);
     dpt_launch_tensor(&chunks, args->workspace, DPT_F32);
     dpt_launch_tensor(&chunks, args->in[0], call->op->desc.type);
@@ -87,7 +95,7 @@ static dpt_status run_map(const dpt_call *call, const dpt_dtype dtypes[5],
 {
     const dpt_batch_norm_desc *d = desc_of(call);
     const batch_norm_state *s = call->op->plan.state;
-    const batch_norm_params params = {.grid = grid_of(call, DPT_GRID_MAP),
+    const batch_norm_params params = {.grid = grid_of(call, DPT_GRID_WIDE_MAP),
                                       .activation = activation,
                                       .has_residual = d->has_residual,
                                       .n_parts = (u32)d->n_parts,
@@ -123,7 +131,7 @@ static dpt_status run_backward_partial(const dpt_call *call)
 {
     const batch_norm_state *s = call->op->plan.state;
     const dpt_op_args *args = call->args;
-    const columns grid = grid_of(call, DPT_GRID_REDUCE);
+    const columns grid = grid_of(call, join_of(call->op, 2));
     dpt_launch chunks = dpt_launch_begin(call->stream, s->first);
     dpt_launch_tensor(&chunks, args->workspace, DPT_F32);
     for (size_t i = 0; i < 3; i++) /* dy, x, moments */
@@ -146,7 +154,7 @@ static dpt_status run_backward_partial(const dpt_call *call)
 typedef struct batch_norm_kind {
     dpt_op_run *run;
     const char *first, *second; /* kernels; second may be NULL */
-    size_t n_floats;            /* of an entry, 0 for a map */
+    size_t n_tensors, n_floats; /* that a reduction reads, and of an entry of it; 0 for a map */
     bool exact;
 } batch_norm_kind;
 
@@ -154,19 +162,24 @@ static batch_norm_kind kind_of(dpt_op_kind kind)
 {
     switch (kind) {
     case DPT_OP_BATCH_NORM_PARTIAL:
-        return (batch_norm_kind){run_partial, "dpt_batch_norm_chunks", "dpt_batch_norm_part", 3,
+        return (batch_norm_kind){run_partial, "dpt_batch_norm_chunks", "dpt_batch_norm_part", 1, 3,
                                  false};
     case DPT_OP_BATCH_NORM_MERGE:
-        return (batch_norm_kind){run_merge, "dpt_batch_norm_merge", NULL, 0, false};
+        return (batch_norm_kind){run_merge, "dpt_batch_norm_merge", NULL, 0, 0, false};
     case DPT_OP_BATCH_NORM_FREEZE:
-        return (batch_norm_kind){run_freeze, "dpt_batch_norm_freeze", NULL, 0, false};
+        return (batch_norm_kind){run_freeze, "dpt_batch_norm_freeze", NULL, 0, 0, false};
     case DPT_OP_BATCH_NORM_FORWARD:
-        return (batch_norm_kind){run_forward, "dpt_batch_norm_forward", NULL, 0, true};
+        return (batch_norm_kind){run_forward, "dpt_batch_norm_forward", NULL, 0, 0, true};
     case DPT_OP_BATCH_NORM_BACKWARD_PARTIAL:
-        return (batch_norm_kind){run_backward_partial, "dpt_batch_norm_backward_chunks",
-                                 "dpt_batch_norm_backward_part", 2, true};
+        return (batch_norm_kind){run_backward_partial,
+                                 "dpt_batch_norm_backward_chunks",
+                                 "dpt_batch_norm_backward_part",
+                                 2,
+                                 2,
+                                 true};
     default:
-        return (batch_norm_kind){run_backward_data, "dpt_batch_norm_backward_data", NULL, 0, true};
+        return (batch_norm_kind){
+            run_backward_data, "dpt_batch_norm_backward_data", NULL, 0, 0, true};
     }
 }
 
@@ -191,13 +204,14 @@ dpt_status dpt_prepare_batch_norm(dpt_op *op)
     batch_norm_state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
     snprintf(key.constants, sizeof key.constants, "-DACTIVATION=%du", (int)activation);
+    dpt_grid_key(&key, op->device, d->channels);
     dpt_program_key_store(&key, op->desc.type);
     DPT_TRY(dpt_kernel_get(op->device, &key, kind.first, &s->first));
     if (kind.second) DPT_TRY(dpt_kernel_get(op->device, &key, kind.second, &s->second));
     if (kind.n_floats > 0)
-        op->plan.workspace_bytes =
-            dpt_grid_bytes(op->device, dpt_size_mul(op->max_samples, d->area), d->channels,
-                           SIZE_MAX, kind.n_floats);
+        op->plan.workspace_bytes = dpt_grid_bytes(op->device, join_of(op, kind.n_tensors),
+                                                  dpt_size_mul(op->max_samples, d->area),
+                                                  d->channels, SIZE_MAX, kind.n_floats);
     op->plan.run = kind.run;
     op->plan.exact = kind.exact && (activation == DPT_ACT_NONE || activation == DPT_ACT_RELU);
     op->plan.algorithm = kind.n_floats > 0 ? "chunks" : "loop";

@@ -57,7 +57,8 @@ dpt_status dpt_prepare_clip_norm(dpt_op *op)
     DPT_TRY(dpt_kernel_of(op->device, file, "dpt_clip_norm_factor", &s->factor));
     DPT_TRY(dpt_kernel_of(op->device, file, "dpt_clip_norm_scale", &s->scale));
     const size_t count = op->desc.u.clip_norm.count;
-    s->entries_bytes = dpt_size_align(dpt_grid_bytes(op->device, count, 1, SIZE_MAX, 2));
+    s->entries_bytes =
+        dpt_size_align(dpt_grid_bytes(op->device, DPT_GRID_TOTAL, count, 1, SIZE_MAX, 2));
     op->plan.workspace_bytes = dpt_size_add(s->entries_bytes, DPT_ALIGNMENT_BYTES);
     op->plan.run = run_clip_norm;
     op->plan.algorithm = "chunks";

@@ -133,8 +133,9 @@ static dpt_status prepare_weights(dpt_op *op, layer_norm_state *s)
     dpt_program_key_store(&key, op->desc.type);
     DPT_TRY(dpt_kernel_get(op->device, &key, "dpt_layer_norm_chunks", &s->first));
     DPT_TRY(dpt_kernel_get(op->device, &key, "dpt_layer_norm_weights", &s->second));
-    op->plan.workspace_bytes = dpt_grid_bytes(op->device, dpt_size_mul(op->max_samples, d->rows),
-                                              d->channels, most_rows(op->device), 2);
+    op->plan.workspace_bytes =
+        dpt_grid_bytes(op->device, DPT_GRID_REDUCE, dpt_size_mul(op->max_samples, d->rows),
+                       d->channels, most_rows(op->device), 2);
     op->plan.run = run_backward_weights;
     op->plan.exact = true;
     op->plan.algorithm = "chunks";

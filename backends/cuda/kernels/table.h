@@ -29,6 +29,7 @@ struct dpt_kernel {
 #define DPT_CUDA_STORING_TABLES(X, suffix)                                                         \
     X(activation##suffix)                                                                          \
     X(batch_norm##suffix)                                                                          \
+    X(batch_norm_4##suffix)                                                                        \
     X(column_sums##suffix)                                                                         \
     X(conv2d_few_3_1##suffix)                                                                      \
     X(conv2d_few_3_3##suffix)                                                                      \
