@@ -48,6 +48,11 @@ typedef struct item {
         .area = (AREA), .channels = (C), .n_parts = 1, .epsilon = 1e-5f,                           \
         .activation = DPT_ACT_RELU, .has_residual = true                                           \
     }
+#define MASKING_BATCH_NORM(AREA, C)                                                                \
+    {                                                                                              \
+        .area = (AREA), .channels = (C), .n_parts = 1, .epsilon = 1e-5f,                           \
+        .output_activation = DPT_ACT_RELU                                                          \
+    }
 #define CONVS(NAME, ...)                                                                           \
     {NAME " forward", {.kind = DPT_OP_CONV2D_FORWARD, .u.conv2d = __VA_ARGS__}},                   \
         {NAME " backward data", {.kind = DPT_OP_CONV2D_BACKWARD_DATA, .u.conv2d = __VA_ARGS__}},   \
@@ -92,6 +97,10 @@ static const item items[] = {
      {.kind = DPT_OP_BATCH_NORM_BACKWARD_PARTIAL, .u.batch_norm = BATCH_NORM(784, 64)}},
     {"batch-norm 28x28x64 backward data",
      {.kind = DPT_OP_BATCH_NORM_BACKWARD_DATA, .u.batch_norm = BATCH_NORM(784, 64)}},
+    {"batch-norm 28x28x64 backward part, ReLU",
+     {.kind = DPT_OP_BATCH_NORM_BACKWARD_PARTIAL, .u.batch_norm = MASKING_BATCH_NORM(784, 64)}},
+    {"batch-norm 28x28x64 backward data, ReLU",
+     {.kind = DPT_OP_BATCH_NORM_BACKWARD_DATA, .u.batch_norm = MASKING_BATCH_NORM(784, 64)}},
     {"batch-norm 4x4x512 part",
      {.kind = DPT_OP_BATCH_NORM_PARTIAL, .u.batch_norm = BATCH_NORM(16, 512)}},
     {"softmax, loss and gradient",

@@ -27,7 +27,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define DPT_BACKEND_ABI 12u
+#define DPT_BACKEND_ABI 13u
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
@@ -137,6 +137,10 @@ typedef enum dpt_device_flags {
     /* The driver's thread computes, on a core that no other device of this process computes
        on: a wait in a loop there takes no time of theirs. */
     DPT_DEVICE_DRIVER_COMPUTES = 1u << 2,
+    /* The derivative of a ReLU behind a batch-norm is better applied by that batch-norm's own
+       backward operators (output_activation), which read all that it takes, than as a mask by what
+       reads its output: as where libraries' convolutions apply none. */
+    DPT_DEVICE_NORMS_MASK = 1u << 3,
 } dpt_device_flags;
 
 typedef struct dpt_device_info {
@@ -296,10 +300,11 @@ typedef struct dpt_step_block {
    BATCH_NORM_FREEZE       mean (c), variance (c)                  moments (3,c)
    BATCH_NORM_FORWARD      x, moments, w (c), b (c), [residual]    y: activation(bn(x) + residual)
    BATCH_NORM_BACKWARD_PARTIAL
-                           dy, x, moments                          part (2,c), dw (c) acc,
+                           dy, x, moments, [w, b]                  part (2,c), dw (c) acc,
                                                                    db (c) acc
    BATCH_NORM_BACKWARD_DATA
-                           dy, x, moments, w, parts (n_parts,2,c)  dx          mask, acc
+                           dy, x, moments, w, parts (n_parts,2,c), [b]
+                                                                   dx          mask, acc
    LAYER_NORM_FORWARD      x (n,rows,c), w (c), b (c)              y, moments (n,rows,2)
    LAYER_NORM_BACKWARD_DATA
                            dy, x, moments, w                       dx          mask, acc
@@ -340,7 +345,9 @@ typedef struct dpt_step_block {
      A part of backward: sums over this device's values of dy and of dy * xhat; db and dw are the
      same sums.  dx = w * inverse deviation * (dy - (S0 + xhat * S1) / count), S the sums over
      parts. dy is the gradient behind the activation's derivative, so it is the residual's
-     gradient too.
+     gradient too.  With output_activation, a ReLU, dy is the gradient before that: both operators
+     of backward then read w and b, and multiply dy by 1 where fma(x - mean, inverse deviation * w,
+     b) in float32 is positive, else by 0.
 
    LAYER_NORM normalises each row of c values: moments are its mean and 1 / sqrt(variance +
      epsilon), the variance divided by c;  y = w * xhat + b.
@@ -412,7 +419,7 @@ typedef enum dpt_op_kind {
         DPT_OP_COUNT
 } dpt_op_kind;
 
-enum { DPT_MAX_CHANNEL_STATS = 4, DPT_MAX_INPUTS = 5, DPT_MAX_OUTPUTS = 3 };
+enum { DPT_MAX_CHANNEL_STATS = 4, DPT_MAX_INPUTS = 6, DPT_MAX_OUTPUTS = 3 };
 
 /* What GATHER does to each image before it is normalised, drawn by Philox4x32-10 with counter
    (block, sample, epoch, 0) and key (seed_low, seed_high).  u(i) is (word i % 4 of block i / 4 >>
@@ -502,6 +509,8 @@ typedef struct dpt_batch_norm_desc {
     bool has_residual;               /* FORWARD: added before the activation */
     dpt_activation activation;       /* FORWARD */
     dpt_activation input_activation; /* BACKWARD_DATA: mask */
+    /* BACKWARD_PARTIAL and BACKWARD_DATA: NONE, or RELU, whose derivative dy still lacks. */
+    dpt_activation output_activation;
 } dpt_batch_norm_desc;
 
 typedef struct dpt_layer_norm_desc {

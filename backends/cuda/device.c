@@ -82,7 +82,8 @@ static void fill_info(int ordinal, const struct cudaDeviceProp *p, dpt_device_in
         .memory_bytes = p->totalGlobalMem,
         .alignment_bytes = DPT_ALIGNMENT_BYTES,
         .n_threads = (unsigned)p->multiProcessorCount,
-        .flags = DPT_DEVICE_RECORDS_LATE, /* libraries load kernels when they first use them */
+        /* Libraries load kernels when they first use them, and their convolutions mask nothing. */
+        .flags = DPT_DEVICE_RECORDS_LATE | DPT_DEVICE_NORMS_MASK,
     };
     if (cudaDriverGetVersion(&driver) != cudaSuccess) (void)cudaGetLastError();
     version_text(driver, of_driver);

@@ -5,8 +5,9 @@
    once. The mean is subtracted before anything is multiplied, because folding it into the shift
    would cancel where it is large against the deviation.
 
-   A program in which ACTIVATION is a constant is straight code.  On a GPU a work item has WIDTH
-   places (piece.h), and its loads of several rows are on their way before the first is waited for.
+   A program in which ACTIVATION and MASKS are constants is straight code.  On a GPU a work item has
+   WIDTH places (piece.h), and its loads of several rows are on their way before the first is waited
+   for.
  */
 #include "activation.h"
 #include "batch_norm.h"
@@ -14,6 +15,9 @@
 
 #ifndef ACTIVATION
 #define ACTIVATION p.activation
+#endif
+#ifndef MASKS
+#define MASKS p.masks
 #endif
 
 #define BLOCK 8u /* rows that a reduction takes at once */
@@ -460,8 +464,15 @@ KERNEL void dpt_batch_norm_forward(OUT(act, y), IN(act, x), IN(float, moments), 
 
 /* ---- Backward: sums of chunks ---------------------------------------------------------------- */
 
-/* Running sums of dy and of dy * (x - mean), each in two floats. */
+/* dy before a ReLU, whose input is computed once more as forward does it. */
+DEVICE float before_relu(float dy, float deviation, float scale, float shift)
+{
+    return dy * activation_slope(ACTIVATION_RELU, FMA(deviation, scale, shift));
+}
+
+/* Running sums of dy and of dy * (x - mean), each in two floats; and the factors of before_relu. */
 typedef struct backward_sums {
+    float scale[TILE], shift[TILE];
     float mean[TILE], sum[TILE], sum_low[TILE], product[TILE], product_low[TILE];
 } backward_sums;
 
@@ -475,33 +486,46 @@ DEVICE void add_terms(backward_sums *s, u32 i, float sum, float product)
     s->product_low[i] = products.low;
 }
 
-DEVICE void add_row(backward_sums *s, GLOBAL const act *dy, GLOBAL const act *x, u32 n)
+/* What dy is at a place where x deviates from the mean by this. */
+DEVICE float gradient_at(const backward_sums *s, u32 i, float dy, float deviation,
+                         const batch_norm_params p)
+{
+    return MASKS ? before_relu(dy, deviation, s->scale[i], s->shift[i]) : dy;
+}
+
+DEVICE void add_row(backward_sums *s, GLOBAL const act *dy, GLOBAL const act *x, u32 n,
+                    const batch_norm_params p)
 {
     if (n == 0) return; /* there may be no row */
     const rows d = rows_at(dy, 0, 1), v = rows_at(x, 0, 1);
-    FOR_PLACES (i, n)
-        add_terms(s, i, VALUE_AT(d, 0, i),
-                  FMA(VALUE_AT(d, 0, i), VALUE_AT(v, 0, i) - s->mean[i], 0.0f));
+    FOR_PLACES (i, n) {
+        const float deviation = VALUE_AT(v, 0, i) - s->mean[i];
+        const float gradient = gradient_at(s, i, VALUE_AT(d, 0, i), deviation, p);
+        add_terms(s, i, gradient, FMA(gradient, deviation, 0.0f));
+    }
 }
 
 /* BLOCK rows. */
-DEVICE void add_block(backward_sums *s, GLOBAL const act *dy, GLOBAL const act *x, u64 period,
-                      u32 n)
+DEVICE void add_block(backward_sums *s, GLOBAL const act *dy, GLOBAL const act *x, u32 n,
+                      const batch_norm_params p)
 {
-    const rows d = rows_at(dy, period, BLOCK), v = rows_at(x, period, BLOCK);
+    const rows d = rows_at(dy, p.grid.period, BLOCK), v = rows_at(x, p.grid.period, BLOCK);
     FOR_PLACES (i, n) {
         const float mean = s->mean[i];
-        const float d0 = VALUE_AT(d, 0, i), d1 = VALUE_AT(d, 1, i);
-        const float d2 = VALUE_AT(d, 2, i), d3 = VALUE_AT(d, 3, i);
-        const float d4 = VALUE_AT(d, 4, i), d5 = VALUE_AT(d, 5, i);
-        const float d6 = VALUE_AT(d, 6, i), d7 = VALUE_AT(d, 7, i);
-        float even = d0 * (VALUE_AT(v, 0, i) - mean), odd = d1 * (VALUE_AT(v, 1, i) - mean);
-        even = FMA(d2, VALUE_AT(v, 2, i) - mean, even);
-        odd = FMA(d3, VALUE_AT(v, 3, i) - mean, odd);
-        even = FMA(d4, VALUE_AT(v, 4, i) - mean, even);
-        odd = FMA(d5, VALUE_AT(v, 5, i) - mean, odd);
-        even = FMA(d6, VALUE_AT(v, 6, i) - mean, even);
-        odd = FMA(d7, VALUE_AT(v, 7, i) - mean, odd);
+        const float v0 = VALUE_AT(v, 0, i) - mean, v1 = VALUE_AT(v, 1, i) - mean;
+        const float v2 = VALUE_AT(v, 2, i) - mean, v3 = VALUE_AT(v, 3, i) - mean;
+        const float v4 = VALUE_AT(v, 4, i) - mean, v5 = VALUE_AT(v, 5, i) - mean;
+        const float v6 = VALUE_AT(v, 6, i) - mean, v7 = VALUE_AT(v, 7, i) - mean;
+        const float d0 = gradient_at(s, i, VALUE_AT(d, 0, i), v0, p);
+        const float d1 = gradient_at(s, i, VALUE_AT(d, 1, i), v1, p);
+        const float d2 = gradient_at(s, i, VALUE_AT(d, 2, i), v2, p);
+        const float d3 = gradient_at(s, i, VALUE_AT(d, 3, i), v3, p);
+        const float d4 = gradient_at(s, i, VALUE_AT(d, 4, i), v4, p);
+        const float d5 = gradient_at(s, i, VALUE_AT(d, 5, i), v5, p);
+        const float d6 = gradient_at(s, i, VALUE_AT(d, 6, i), v6, p);
+        const float d7 = gradient_at(s, i, VALUE_AT(d, 7, i), v7, p);
+        const float even = FMA(d6, v6, FMA(d4, v4, FMA(d2, v2, d0 * v0)));
+        const float odd = FMA(d7, v7, FMA(d5, v5, FMA(d3, v3, d1 * v1)));
         add_terms(s, i, ((d0 + d1) + (d2 + d3)) + ((d4 + d5) + (d6 + d7)), even + odd);
     }
 }
@@ -537,10 +561,11 @@ DEVICE void add_items(LOCAL float *shared, backward_sums *s, const columns p, co
 
 #endif
 
-/* dy, x (rows,channels), moments (3,channels) -> entries (2, n_chunks, p.entries).  Where p.reach
-   is not 0, a group a chunk. */
+/* dy, x (rows,channels), moments (3,channels), w and b or none -> entries (2, n_chunks, entries).
+   Where reach is not 0, a group a chunk. */
 KERNEL void dpt_batch_norm_backward_chunks(OUT(float, entries), IN(act, dy), IN(act, x),
-                                           IN(float, moments), const columns p)
+                                           IN(float, moments), IN(float, w), IN(float, b),
+                                           const batch_norm_params p)
 {
 #if !DEVICE_IS_CPU
     SHARED float shared[4 * TILE * WAITING];
@@ -549,25 +574,30 @@ KERNEL void dpt_batch_norm_backward_chunks(OUT(float, entries), IN(act, dy), IN(
     TENSOR_IN(act, dy);
     TENSOR_IN(act, x);
     TENSOR_IN(float, moments);
+    TENSOR_IN(float, w);
+    TENSOR_IN(float, b);
     backward_sums s;
-    if (GLOBAL_ID >= (u64)p.n_chunks * p.n_tiles) return;
-    const tile t = tile_of(p, GLOBAL_ID);
+    if (GLOBAL_ID >= (u64)p.grid.n_chunks * p.grid.n_tiles) return;
+    const tile t = tile_of(p.grid, GLOBAL_ID);
     u64 done = 0, at = t.begin;
     FOR_PLACES (i, t.n) {
-        s.mean[i] = moments[channel_of(p, t.place + i)];
+        const u32 c = channel_of(p.grid, t.place + i);
+        s.mean[i] = moments[c];
+        s.scale[i] = MASKS ? moments[(u64)p.grid.channels + c] * w[c] : 0.0f;
+        s.shift[i] = MASKS ? b[c] : 0.0f;
         s.sum[i] = s.sum_low[i] = s.product[i] = s.product_low[i] = 0.0f;
     }
-    for (; done + BLOCK <= t.n_periods; done += BLOCK, at += (u64)BLOCK * p.period)
-        add_block(&s, dy + at, x + at, p.period, t.n);
-    for (; done < t.n_periods; done++, at += p.period)
-        add_row(&s, dy + at, x + at, t.n);
-    add_row(&s, dy + at, x + at, t.rest);
+    for (; done + BLOCK <= t.n_periods; done += BLOCK, at += (u64)BLOCK * p.grid.period)
+        add_block(&s, dy + at, x + at, t.n, p);
+    for (; done < t.n_periods; done++, at += p.grid.period)
+        add_row(&s, dy + at, x + at, t.n, p);
+    add_row(&s, dy + at, x + at, t.rest, p);
 #if !DEVICE_IS_CPU
-    add_items(shared, &s, p, t);
-    if (t.place >= p.entries) return;
+    add_items(shared, &s, p.grid, t);
+    if (t.place >= p.grid.entries) return;
 #endif
-    GLOBAL float *sums = entries + t.chunk * p.entries + t.place;
-    GLOBAL float *products = sums + (u64)p.n_chunks * p.entries;
+    GLOBAL float *sums = entries + t.chunk * p.grid.entries + t.place;
+    GLOBAL float *products = sums + (u64)p.grid.n_chunks * p.grid.entries;
     FOR_PLACES (i, t.n) {
         sums[i] = pair_value(pair_of(s.sum[i], s.sum_low[i]));
         products[i] = pair_value(pair_of(s.product[i], s.product_low[i]));
@@ -606,12 +636,13 @@ KERNEL void dpt_batch_norm_backward_part(OUT(float, part), OUT(float, dw), OUT(f
 /* A channel's factors: what is taken from dy is offset + (x - mean) * slope. */
 typedef struct backward_factors {
     float mean[TILE], scale[TILE], offset[TILE], slope[TILE];
+    float shift[TILE]; /* of before_relu */
 } backward_factors;
 
 #if DEVICE_IS_CPU
 
 DEVICE void backward_factor(backward_factors *f, const tile t, GLOBAL const float *moments,
-                            GLOBAL const float *w, GLOBAL const float *parts,
+                            GLOBAL const float *w, GLOBAL const float *parts, GLOBAL const float *b,
                             const batch_norm_params p)
 {
     const u64 channels = p.grid.channels;
@@ -627,6 +658,7 @@ DEVICE void backward_factor(backward_factors *f, const tile t, GLOBAL const floa
         f->scale[i] = w[c] * inverse;
         f->offset[i] = pair_value(sum) * inverse_count;
         f->slope[i] = pair_value(product) * inverse_count * inverse;
+        f->shift[i] = MASKS ? b[c] : 0.0f;
     }
 }
 
@@ -637,7 +669,9 @@ DEVICE void differentiate(const backward_factors *f, GLOBAL const act *RESTRICT 
 {
     FOR_PLACES (i, n) {
         const float deviation = GET(x, i) - f->mean[i];
-        const float rest = FMA(-deviation, f->slope[i], GET(dy, i) - f->offset[i]);
+        const float gradient =
+            MASKS ? before_relu(GET(dy, i), deviation, f->scale[i], f->shift[i]) : GET(dy, i);
+        const float rest = FMA(-deviation, f->slope[i], gradient - f->offset[i]);
         const float before = p.accumulate ? GET(dx, i) : 0.0f;
         PUT(dx, i, FMA(rest, f->scale[i], before) * activation_slope(ACTIVATION, GET(x, i)));
     }
@@ -646,7 +680,7 @@ DEVICE void differentiate(const backward_factors *f, GLOBAL const act *RESTRICT 
 #else
 
 DEVICE void backward_factor(backward_factors *f, const tile t, GLOBAL const float *moments,
-                            GLOBAL const float *w, GLOBAL const float *parts,
+                            GLOBAL const float *w, GLOBAL const float *parts, GLOBAL const float *b,
                             const batch_norm_params p)
 {
     const u64 channels = p.grid.channels;
@@ -657,6 +691,7 @@ DEVICE void backward_factor(backward_factors *f, const tile t, GLOBAL const floa
     get_floats(inverse, moments + channels + c);
     get_floats(inverse_count, moments + 2 * channels + c);
     get_floats(f->scale, w + c);
+    if (MASKS) get_floats(f->shift, b + c);
     FOR_PLACES (i, t.n)
         sums[i] = products[i] = pair_of(0.0f, 0.0f);
     for (u32 k = 0; k < p.n_parts; k++) {
@@ -679,15 +714,17 @@ DEVICE void differentiate_rows(const backward_factors *f, GLOBAL const act *dy, 
                                GLOBAL act *dx, u32 n, const batch_norm_params p)
 {
     const u64 period = p.grid.period;
-    const rows own = rows_at(x, period, n), gradient = rows_at(dy, period, n);
+    const rows v = rows_at(x, period, n), gradient = rows_at(dy, period, n);
     rows before;
     if (p.accumulate) before = rows_at(dx, period, n);
     UNROLL for (u32 k = 0; k < n; k++) {
         float values[TILE];
         FOR_PLACES (i, TILE) {
-            const float value = VALUE_AT(own, k, i), deviation = value - f->mean[i];
-            const float rest =
-                FMA(-deviation, f->slope[i], VALUE_AT(gradient, k, i) - f->offset[i]);
+            const float value = VALUE_AT(v, k, i), deviation = value - f->mean[i];
+            const float stored = VALUE_AT(gradient, k, i);
+            const float own =
+                MASKS ? before_relu(stored, deviation, f->scale[i], f->shift[i]) : stored;
+            const float rest = FMA(-deviation, f->slope[i], own - f->offset[i]);
             const float sum = p.accumulate ? VALUE_AT(before, k, i) : 0.0f;
             values[i] = FMA(rest, f->scale[i], sum) * activation_slope(ACTIVATION, value);
         }
@@ -697,9 +734,11 @@ DEVICE void differentiate_rows(const backward_factors *f, GLOBAL const act *dy, 
 
 #endif
 
-/* dy, x (rows,channels), moments (3,channels), w, parts (n_parts,2,channels) -> dx as x */
+/* dy, x (rows,channels), moments (3,channels), w, parts (n_parts,2,channels), b or none -> dx as x
+ */
 KERNEL void dpt_batch_norm_backward_data(OUT(act, dx), IN(act, dy), IN(act, x), IN(float, moments),
-                                         IN(float, w), IN(float, parts), const batch_norm_params p)
+                                         IN(float, w), IN(float, parts), IN(float, b),
+                                         const batch_norm_params p)
 {
     TENSOR_OUT(act, dx);
     TENSOR_IN(act, dy);
@@ -707,10 +746,11 @@ KERNEL void dpt_batch_norm_backward_data(OUT(act, dx), IN(act, dy), IN(act, x), 
     TENSOR_IN(float, moments);
     TENSOR_IN(float, w);
     TENSOR_IN(float, parts);
+    TENSOR_IN(float, b);
     backward_factors f;
     if (GLOBAL_ID >= (u64)p.grid.n_chunks * p.grid.n_tiles) return;
     const tile t = tile_of(p.grid, GLOBAL_ID);
-    backward_factor(&f, t, moments, w, parts, p);
+    backward_factor(&f, t, moments, w, parts, b, p);
     u64 done = 0, at = t.begin;
 #if DEVICE_IS_CPU
     for (; done < t.n_periods; done++, at += p.grid.period)

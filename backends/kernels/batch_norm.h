@@ -4,13 +4,15 @@
 
 #include "columns.h"
 
-/* FORWARD and BACKWARD_DATA */
+/* FORWARD, BACKWARD_DATA, and chunks of BACKWARD_PARTIAL */
 typedef struct batch_norm_params {
     columns grid;
     u32 activation; /* fused, or the mask */
     u32 has_residual;
     u32 n_parts;
     u32 accumulate;
+    u32 masks; /* backward: dy lacks the derivative of a ReLU behind */
+    u32 unused;
 } batch_norm_params;
 
 /* MERGE and FREEZE */

@@ -378,7 +378,10 @@ static dpt_status batch_norm_backward(const dpt_op_desc *desc, size_t elements, 
     add_in(out, activations("dy", desc, elements));
     add_in(out, activations("x", desc, elements));
     add_in(out, whole("moments", DPT_F32, 3 * c));
+    const bool masks = d->output_activation != DPT_ACT_NONE;
     if (desc->kind == DPT_OP_BATCH_NORM_BACKWARD_PARTIAL) {
+        if (masks) add_in(out, whole("w", DPT_F32, c));
+        if (masks) add_in(out, whole("b", DPT_F32, c));
         add_out(out, whole("part", DPT_F32, 2 * c));
         add_out(out, summed(whole("dw", DPT_F32, c)));
         add_out(out, summed(whole("db", DPT_F32, c)));
@@ -386,6 +389,7 @@ static dpt_status batch_norm_backward(const dpt_op_desc *desc, size_t elements, 
     }
     add_in(out, whole("w", DPT_F32, c));
     add_in(out, whole("parts", DPT_F32, 2 * parts));
+    if (masks) add_in(out, whole("b", DPT_F32, c));
     add_gradient(desc, out, elements, false); /* x is there already */
     return DPT_OK;
 }
@@ -400,6 +404,9 @@ static dpt_status batch_norm(const dpt_op_desc *desc, dpti_signature *out, dpt_e
     parts /= 3;
     DPT_TRY(check_fused(d->activation, error));
     DPT_TRY(check_fused(d->input_activation, error));
+    if (d->output_activation != DPT_ACT_NONE && d->output_activation != DPT_ACT_RELU)
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "a batch-norm applies no other derivative than ReLU's");
     DPT_TRY(check_number("an epsilon", d->epsilon, 0x1p-100f, 1.0f, error));
     switch (desc->kind) {
     case DPT_OP_BATCH_NORM_PARTIAL:

@@ -13,12 +13,20 @@ typedef struct contribution {
     dpt_activation mask; /* to be applied, if it is the last */
 } contribution;
 
+/* Whether a root is a batch-norm that applies the derivative of its activation itself, backward.
+   Where a residual is added, the gradient is that one's as well. */
+static bool masks_itself(const dpti_compiler *c, size_t root)
+{
+    return c->options->norms_mask && c->model->nodes[root].kind == DPTI_NODE_BATCH_NORM &&
+           c->activation[root] == DPT_ACT_RELU && c->residual[root] == SIZE_MAX;
+}
+
 static contribution contribute(dpti_compiler *c, size_t root, bool first)
 {
-    c->pending[root]--;
+    const bool masks = --c->pending[root] == 0 && !masks_itself(c, root);
     return (contribution){.gradient = c->gradient[root],
                           .flags = first ? 0 : DPT_RUN_ACCUMULATE,
-                          .mask = c->pending[root] == 0 ? c->activation[root] : DPT_ACT_NONE};
+                          .mask = masks ? c->activation[root] : DPT_ACT_NONE};
 }
 
 static dpt_status begin_contribution(dpti_compiler *c, size_t root, contribution *out)
@@ -230,18 +238,38 @@ static dpt_status emit_add(dpti_compiler *c, size_t i)
     return pass_gradient(c, i, c->root[node->inputs[1]], true);
 }
 
+/* Inputs of a batch-norm's backward that only its own mask wants. */
+typedef struct norm_mask {
+    dpt_activation activation;
+    int w, b;
+} norm_mask;
+
+static dpt_status find_norm_mask(const dpti_compiler *c, size_t i, norm_mask *out)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    *out = (norm_mask){.activation = DPT_ACT_NONE, .w = DPTI_NO_TENSOR, .b = DPTI_NO_TENSOR};
+    if (!masks_itself(c, i)) return DPT_OK;
+    out->activation = c->activation[i];
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &out->w));
+    return dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->bias, &out->b);
+}
+
 static dpt_status emit_batch_norm_sums(dpti_compiler *c, size_t i, dpti_part *of)
 {
     const dpti_node *node = &c->model->nodes[i];
     const int dy = c->gradient[i], x = c->value[c->root[node->inputs[0]]];
+    norm_mask mask;
     int dw, db;
+    DPT_TRY(find_norm_mask(c, i, &mask));
     *of = (dpti_part){.count = 2 * node->forward.u.batch_norm.channels};
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->bias, &db));
     DPT_TRY(dpti_add_whole(c, of->count, &of->part));
     dpti_instruction partial = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_BACKWARD_PARTIAL);
     partial.flags = dpti_gradient_flags(c);
-    return DPTI_EMIT(c, partial, ((int[]){dy, x, c->moments[i]}), ((int[]){of->part, dw, db}));
+    partial.desc.u.batch_norm.output_activation = mask.activation;
+    return DPTI_EMIT(c, partial, ((int[]){dy, x, c->moments[i], mask.w, mask.b}),
+                     ((int[]){of->part, dw, db}));
 }
 
 /* A batch-norm whose gradient is complete with what this one passes on, as that of a shortcut with
@@ -277,15 +305,19 @@ static dpt_status emit_batch_norm_data(dpti_compiler *c, size_t i)
     const size_t root = c->root[node->inputs[0]];
     if (is_input(c, root)) return DPT_OK;
     contribution to;
+    norm_mask mask;
     int w;
+    DPT_TRY(find_norm_mask(c, i, &mask));
     DPT_TRY(begin_contribution(c, root, &to));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
     dpti_instruction backward = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_BACKWARD_DATA);
     backward.flags = to.flags;
     backward.desc.u.batch_norm.input_activation = to.mask;
-    return DPTI_EMIT(c, backward,
-                     ((int[]){c->gradient[i], c->value[root], c->moments[i], w, c->sums[i]}),
-                     ((int[]){to.gradient}));
+    backward.desc.u.batch_norm.output_activation = mask.activation;
+    return DPTI_EMIT(
+        c, backward,
+        ((int[]){c->gradient[i], c->value[root], c->moments[i], w, c->sums[i], mask.b}),
+        ((int[]){to.gradient}));
 }
 
 static dpt_status emit_batch_norm(dpti_compiler *c, size_t i)

@@ -5,7 +5,7 @@
    that directly follows a batch-norm by that batch-norm.  Gradients belong to roots.  They are
    filled by the consumers in reverse order: the first one writes, later ones accumulate, and the
    last one applies the derivative of the root's activation, itself if its operator can, else by an
-   instruction of its own. */
+   instruction of its own; or, on devices that want it so, a batch-norm applies its own ReLU's. */
 #ifndef DPTI_COMPILE_H
 #define DPTI_COMPILE_H
 

@@ -112,7 +112,8 @@ typedef struct dpti_program_options {
     const dpt_dataset *data; /* what the first instructions gather from */
     size_t fed; /* records that are on the device at a time, sent with the step; 0: all of data */
     dpti_purpose purpose;
-    dpt_dtype type; /* of activations and their gradients: the device's, see dpt_device_info */
+    dpt_dtype type;  /* of activations and their gradients: the device's, see dpt_device_info */
+    bool norms_mask; /* the device's DPT_DEVICE_NORMS_MASK; training is the same within rounding */
     dpt_loss loss;
     /* Of training only. */
     float label_smoothing;

@@ -430,7 +430,9 @@ static void check_batch_norm(test *t, dpt_op_kind kind)
                              .epsilon = epsilons[i % 2],
                              .has_residual = test_random_below(&random, 2) == 0,
                              .activation = activations[(i + i / 4) % N_ELEMENTS(activations)],
-                             .input_activation = any_activation(&random)}};
+                             .input_activation = any_activation(&random),
+                             .output_activation =
+                                 test_random_below(&random, 2) ? DPT_ACT_RELU : DPT_ACT_NONE}};
         conformance_vary(t, &desc, test_random_u64(&random));
     }
 }

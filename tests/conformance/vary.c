@@ -216,9 +216,10 @@ static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
     case DPT_OP_BATCH_NORM_FORWARD:
     case DPT_OP_BATCH_NORM_BACKWARD_PARTIAL:
     case DPT_OP_BATCH_NORM_BACKWARD_DATA:
-        snprintf(out, n, "area %zu channels %zu parts %zu%s%s mask%s", b->area, b->channels,
+        snprintf(out, n, "area %zu channels %zu parts %zu%s%s mask%s%s", b->area, b->channels,
                  b->n_parts, b->has_residual ? " residual" : "", activation_words[b->activation],
-                 b->input_activation ? activation_words[b->input_activation] : " none");
+                 b->input_activation ? activation_words[b->input_activation] : " none",
+                 b->output_activation ? " own relu" : "");
         return;
     case DPT_OP_LAYER_NORM_FORWARD:
     case DPT_OP_LAYER_NORM_BACKWARD_DATA:

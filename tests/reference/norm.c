@@ -83,6 +83,16 @@ void reference_batch_norm_forward(const dpt_batch_norm_desc *d, size_t n,
     }
 }
 
+double reference_batch_norm_slope(const dpt_batch_norm_desc *d, double x, size_t c,
+                                  const reference_args *args, size_t w, size_t b)
+{
+    if (d->output_activation == DPT_ACT_NONE) return 1.0;
+    const double *moments = args->in[2];
+    const float scale = (float)moments[d->channels + c] * (float)args->in[w][c];
+    const float y = fmaf((float)x - (float)moments[c], scale, (float)args->in[b][c]);
+    return reference_slope(d->output_activation, (double)y);
+}
+
 void reference_batch_norm_backward_partial(const dpt_batch_norm_desc *d, size_t n,
                                            const reference_args *args)
 {
@@ -91,9 +101,11 @@ void reference_batch_norm_backward_partial(const dpt_batch_norm_desc *d, size_t 
     for (size_t c = 0; c < channels; c++) {
         double sum = 0.0, product = 0.0;
         for (size_t i = 0; i < n * d->area; i++) {
-            const double dy = args->in[0][i * channels + c];
+            const double x = args->in[1][i * channels + c];
+            const double dy =
+                args->in[0][i * channels + c] * reference_batch_norm_slope(d, x, c, args, 3, 4);
             sum += dy;
-            product += dy * (args->in[1][i * channels + c] - moments[c]) * moments[channels + c];
+            product += dy * (x - moments[c]) * moments[channels + c];
         }
         args->out[0][c] = sum;
         args->out[0][channels + c] = product;
@@ -120,8 +132,8 @@ void reference_batch_norm_backward_data(const dpt_batch_norm_desc *d, size_t n,
         const double x = args->in[1][i], inverse = moments[d->channels + c];
         const double common = part_sum(d, args->in[4], 0, c) +
                               (x - moments[c]) * inverse * part_sum(d, args->in[4], 1, c);
-        const double dx =
-            args->in[3][c] * inverse * (args->in[0][i] - common * moments[2 * d->channels + c]);
+        const double dy = args->in[0][i] * reference_batch_norm_slope(d, x, c, args, 3, 5);
+        const double dx = args->in[3][c] * inverse * (dy - common * moments[2 * d->channels + c]);
         args->out[0][i] = ((args->accumulate ? args->out[0][i] : 0.0) + dx) *
                           reference_slope(d->input_activation, x);
     }

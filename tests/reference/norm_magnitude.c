@@ -89,10 +89,11 @@ void magnitude_batch_norm_backward_partial(const dpt_batch_norm_desc *d, size_t 
     for (size_t c = 0; c < channels; c++) {
         double sum = 0.0, product = 0.0;
         for (size_t i = 0; i < n * d->area; i++) {
-            const double dy = fabs(args->in[0][i * channels + c]);
+            const double x = args->in[1][i * channels + c];
+            const double dy = fabs(args->in[0][i * channels + c]) *
+                              reference_batch_norm_slope(d, x, c, args, 3, 4);
             sum += dy;
-            product +=
-                dy * fabs((args->in[1][i * channels + c] - moments[c]) * moments[channels + c]);
+            product += dy * fabs((x - moments[c]) * moments[channels + c]);
         }
         args->out[0][c] = sum;
         args->out[0][channels + c] = product;
@@ -113,8 +114,9 @@ void magnitude_batch_norm_backward_data(const dpt_batch_norm_desc *d, size_t n,
             const double *part = parts + 2 * k * d->channels + c;
             common += fabs(part[0]) + fabs((x - moments[c]) * inverse * part[d->channels]);
         }
-        const double dx = fabs(args->in[3][c] * inverse) *
-                          (fabs(args->in[0][i]) + common * moments[2 * d->channels + c]);
+        const double dy = fabs(args->in[0][i]) * reference_batch_norm_slope(d, x, c, args, 3, 5);
+        const double dx =
+            fabs(args->in[3][c] * inverse) * (dy + common * moments[2 * d->channels + c]);
         args->out[0][i] = ((args->accumulate ? fabs(args->out[0][i]) : 0.0) + dx) *
                           magnitude_slope(d->input_activation, x);
     }

@@ -62,6 +62,10 @@ void reference_batch_norm_merge(const dpt_batch_norm_desc *d, size_t n, const re
 void reference_batch_norm_freeze(const dpt_batch_norm_desc *d, const reference_args *args);
 void reference_batch_norm_forward(const dpt_batch_norm_desc *d, size_t n,
                                   const reference_args *args);
+/* The derivative of a batch-norm's output_activation where its input, of channel c, is x; w and b
+   are the slots of these. */
+double reference_batch_norm_slope(const dpt_batch_norm_desc *d, double x, size_t c,
+                                  const reference_args *args, size_t w, size_t b);
 void reference_batch_norm_backward_partial(const dpt_batch_norm_desc *d, size_t n,
                                            const reference_args *args);
 void reference_batch_norm_backward_data(const dpt_batch_norm_desc *d, size_t n,

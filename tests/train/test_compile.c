@@ -337,6 +337,47 @@ static void devices_exchange_all_they_need(test *t)
     with_nets(t, divide_batch);
 }
 
+/* Batch-norms with a ReLU and no shortcut, and those that apply its derivative themselves. */
+static size_t count_masks(const dpti_program *program, size_t *n_own)
+{
+    size_t n = *n_own = 0;
+    for (size_t i = 0; i < program->n_instructions; i++) {
+        const dpt_op_desc *desc = &program->instructions[i].desc;
+        const dpt_batch_norm_desc *d = &desc->u.batch_norm;
+        if (desc->kind == DPT_OP_BATCH_NORM_FORWARD)
+            n += d->activation == DPT_ACT_RELU && !d->has_residual;
+        if (desc->kind == DPT_OP_BATCH_NORM_BACKWARD_PARTIAL)
+            *n_own += d->output_activation == DPT_ACT_RELU;
+    }
+    return n;
+}
+
+/* On devices where it is batch-norms that do it, beside those where it is not. */
+static void mask_in_norms(test *t, setting *s)
+{
+    interpreter one, three;
+    dpti_program_options options = s->options;
+    options.norms_mask = true;
+    options.n_parts = DEVICES;
+    if (interpret(t, s, &s->options, 1, &one) && interpret(t, s, &options, DEVICES, &three)) {
+        const double loss = loss_of(&one);
+        CHECK_NEAR(interpreter_compute(&three, records, divisions[0], 1.0 / COUNT), loss, 1e-12);
+        check_equal(t, &three, &one, "batch-norms that mask");
+        size_t n_of_one, n_of_three;
+        const size_t n = count_masks(&three.program, &n_of_three);
+        CHECK_SIZE(count_masks(&one.program, &n_of_one), n);
+        CHECK_SIZE(n_of_one, 0);
+        CHECK_SIZE(n_of_three, n);
+    }
+    interpreter_free(&one);
+    interpreter_free(&three);
+}
+
+static void batch_norms_mask_themselves(test *t)
+{
+    with_nets(t, mask_in_norms);
+}
+
 /* Devices that take their own statistics are passes of one device. */
 static void divide_share(test *t, setting *s)
 {
@@ -599,6 +640,7 @@ int main(int argc, char **argv)
         {"gradients are those of the loss", gradients_are_those_of_the_loss},
         {"neighbours are fused", neighbours_are_fused},
         {"devices exchange all they need", devices_exchange_all_they_need},
+        {"batch-norms mask themselves", batch_norms_mask_themselves},
         {"passes add up", passes_add_up},
         {"the library computes the same", library_computes_the_same},
     };

@@ -89,20 +89,26 @@ static dpt_status run_freeze(const dpt_call *call)
 
 /* ---- Maps ------------------------------------------------------------------------------------ */
 
-/* dtypes: of the inputs */
-static dpt_status run_map(const dpt_call *call, const dpt_dtype dtypes[5],
-                          dpt_activation activation)
+static batch_norm_params params_of(const dpt_call *call, columns grid, dpt_activation activation)
 {
     const dpt_batch_norm_desc *d = desc_of(call);
+    return (batch_norm_params){.grid = grid,
+                               .activation = activation,
+                               .has_residual = d->has_residual,
+                               .n_parts = (u32)d->n_parts,
+                               .accumulate = call->accumulate,
+                               .masks = d->output_activation != DPT_ACT_NONE};
+}
+
+/* dtypes: of the inputs */
+static dpt_status run_map(const dpt_call *call, size_t n_in, const dpt_dtype *dtypes,
+                          dpt_activation activation)
+{
     const batch_norm_state *s = call->op->plan.state;
-    const batch_norm_params params = {.grid = grid_of(call, DPT_GRID_WIDE_MAP),
-                                      .activation = activation,
-                                      .has_residual = d->has_residual,
-                                      .n_parts = (u32)d->n_parts,
-                                      .accumulate = call->accumulate};
+    const batch_norm_params params = params_of(call, grid_of(call, DPT_GRID_WIDE_MAP), activation);
     dpt_launch l = dpt_launch_begin(call->stream, s->first);
     dpt_launch_tensor(&l, call->args->out[0], call->op->desc.type);
-    for (size_t i = 0; i < 5; i++)
+    for (size_t i = 0; i < n_in; i++)
         dpt_launch_tensor(&l, call->args->in[i], dtypes[i]);
     dpt_launch_value(&l, &params, sizeof params);
     return dpt_grid_launch(&l, &params.grid);
@@ -112,31 +118,32 @@ static dpt_status run_map(const dpt_call *call, const dpt_dtype dtypes[5],
 static dpt_status run_forward(const dpt_call *call)
 {
     const dpt_dtype t = call->op->desc.type;
-    return run_map(call, (const dpt_dtype[5]){t, DPT_F32, DPT_F32, DPT_F32, t},
+    return run_map(call, 5, (const dpt_dtype[]){t, DPT_F32, DPT_F32, DPT_F32, t},
                    desc_of(call)->activation);
 }
 
-/* dy, x, moments, w, parts -> dx */
+/* dy, x, moments, w, parts, [b] -> dx */
 static dpt_status run_backward_data(const dpt_call *call)
 {
     const dpt_dtype t = call->op->desc.type;
-    return run_map(call, (const dpt_dtype[5]){t, t, DPT_F32, DPT_F32, DPT_F32},
+    return run_map(call, 6, (const dpt_dtype[]){t, t, DPT_F32, DPT_F32, DPT_F32, DPT_F32},
                    desc_of(call)->input_activation);
 }
 
 /* ---- A part of backward ---------------------------------------------------------------------- */
 
-/* dy, x, moments -> part, dw, db */
+/* dy, x, moments, [w, b] -> part, dw, db */
 static dpt_status run_backward_partial(const dpt_call *call)
 {
     const batch_norm_state *s = call->op->plan.state;
     const dpt_op_args *args = call->args;
     const columns grid = grid_of(call, join_of(call->op, 2));
+    const batch_norm_params params = params_of(call, grid, DPT_ACT_NONE);
     dpt_launch chunks = dpt_launch_begin(call->stream, s->first);
     dpt_launch_tensor(&chunks, args->workspace, DPT_F32);
-    for (size_t i = 0; i < 3; i++) /* dy, x, moments */
+    for (size_t i = 0; i < 5; i++) /* dy, x, moments, w, b */
         dpt_launch_tensor(&chunks, args->in[i], i < 2 ? call->op->desc.type : DPT_F32);
-    dpt_launch_value(&chunks, &grid, sizeof grid);
+    dpt_launch_value(&chunks, &params, sizeof params);
     DPT_TRY(dpt_grid_launch(&chunks, &grid));
 
     const columns_merge merge = dpt_grid_merge(call->op->device, &grid, call->accumulate);
@@ -203,7 +210,8 @@ dpt_status dpt_prepare_batch_norm(dpt_op *op)
     DPT_TRY(dpt_check_sample(op, dpt_size_mul(d->area, d->channels)));
     batch_norm_state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
-    snprintf(key.constants, sizeof key.constants, "-DACTIVATION=%du", (int)activation);
+    snprintf(key.constants, sizeof key.constants, "-DACTIVATION=%du -DMASKS=%d", (int)activation,
+             d->output_activation != DPT_ACT_NONE);
     dpt_grid_key(&key, op->device, d->channels);
     dpt_program_key_store(&key, op->desc.type);
     DPT_TRY(dpt_kernel_get(op->device, &key, kind.first, &s->first));

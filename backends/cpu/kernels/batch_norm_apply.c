@@ -5,6 +5,7 @@
 #include "kinds.h"
 #include "norm.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The elements of whole rows that fall to a thread. */
@@ -72,7 +73,35 @@ dpt_status KERNEL(prepare_batch_norm_forward)(dpt_op *op, dpt_error *error)
     return DPT_OK;
 }
 
+/* ---- A ReLU behind, backward ----------------------------------------------------------------- */
+
+/* n elements, a period at most: dy before the ReLU.  This device never asks for it: here whoever
+   reads the batch-norm's output masks for nothing. */
+static void before_relu(const float *restrict dy, const float *restrict x,
+                        const float *restrict mean, const float *restrict scale,
+                        const float *restrict shift, float *restrict out, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = dy[i] * (fmaf(x[i] - mean[i], scale[i], shift[i]) > 0.0f ? 1.0f : 0.0f);
+}
+
 /* ---- A part of backward ---------------------------------------------------------------------- */
+
+/* mean; with a ReLU scale and shift as well, and room for a period of dy before it */
+static size_t partial_factors(const dpt_batch_norm_desc *d)
+{
+    return d->output_activation == DPT_ACT_NONE ? 1 : 4;
+}
+
+static void mask_factors(const dpt_cpu_call *call, const norm_scratch *s)
+{
+    const float *moments = call->in[2], *w = call->in[3], *b = call->in[4];
+    float *scale = s->factors + s->period, *shift = scale + s->period;
+    for (size_t c = 0; c < s->channels; c++) {
+        scale[c] = moments[s->channels + c] * w[c];
+        shift[c] = b[c];
+    }
+}
 
 /* n elements, a period at most. */
 static void add_products(const norm_scratch *s, const float *restrict dy, const float *restrict x,
@@ -90,7 +119,7 @@ static void write_part(const dpt_cpu_call *call, dpt_cpu_range channels, unsigne
 {
     const dpt_batch_norm_desc *d = &call->op->desc.u.batch_norm;
     const float *inverse = (const float *)call->in[2] + d->channels;
-    const size_t distance = KERNEL(norm_scratch_size)(d->channels, 1) / 2;
+    const size_t distance = KERNEL(norm_scratch_size)(d->channels, partial_factors(d)) / 2;
     const double *totals = (const void *)call->workspace;
     float *part = call->out[0], *dw = call->out[1], *db = call->out[2];
     for (size_t c = channels.begin; c < channels.end; c++) {
@@ -103,20 +132,32 @@ static void write_part(const dpt_cpu_call *call, dpt_cpu_range channels, unsigne
     }
 }
 
-/* dy, x (n,area,c), moments (3,c) -> part (2,c), dw (c), db (c) */
+/* A period at most, behind a ReLU. */
+static void add_masked(const norm_scratch *s, const float *dy, const float *x, size_t n)
+{
+    const float *mean = s->factors, *scale = mean + s->period, *shift = scale + s->period;
+    float *masked = s->factors + 3 * s->period;
+    before_relu(dy, x, mean, scale, shift, masked, n);
+    add_products(s, masked, x, n);
+}
+
+/* dy, x (n,area,c), moments (3,c), [w (c), b (c)] -> part (2,c), dw (c), db (c) */
 static void backward_partial(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const dpt_batch_norm_desc *d = &call->op->desc.u.batch_norm;
     const float *dy = call->in[0], *x = call->in[1], *moments = call->in[2];
     const dpt_cpu_range own = own_elements(call, thread, n_threads);
-    norm_scratch s = KERNEL(norm_scratch_at)(call, d->channels, 1, thread);
+    const bool masks = d->output_activation != DPT_ACT_NONE;
+    norm_scratch s = KERNEL(norm_scratch_at)(call, d->channels, partial_factors(d), thread);
     const size_t block = KERNEL(norm_block)(s.period);
     memcpy(s.factors, moments, d->channels * sizeof *moments);
-    KERNEL(norm_repeat)(&s, 1);
+    if (masks) mask_factors(call, &s);
+    KERNEL(norm_repeat)(&s, masks ? 3 : 1);
     for (size_t first = own.begin; first < own.end; first += block) {
         const size_t end = first + norm_least(block, own.end - first);
         for (size_t at = first; at < end; at += s.period)
-            add_products(&s, dy + at, x + at, norm_least(s.period, end - at));
+            (masks ? add_masked : add_products)(&s, dy + at, x + at,
+                                                norm_least(s.period, end - at));
         KERNEL(norm_flush)(&s);
     }
     dpt_cpu_barrier(call->team, thread, n_threads);
@@ -127,14 +168,21 @@ dpt_status KERNEL(prepare_batch_norm_backward_partial)(dpt_op *op, dpt_error *er
 {
     (void)error;
     const dpt_batch_norm_desc *d = &op->desc.u.batch_norm;
-    KERNEL(norm_plan)(op, backward_partial, d->area, d->channels, 1);
+    KERNEL(norm_plan)(op, backward_partial, d->area, d->channels, partial_factors(d));
     op->plan.exact = true;
     return DPT_OK;
 }
 
 /* ---- Backward to the data -------------------------------------------------------------------- */
 
-enum { BACKWARD_FACTORS = 4 }; /* mean, scale, and what is taken from dy: offset and slope */
+/* mean, scale, and what is taken from dy: offset and slope; with a ReLU shift as well, and room for
+   a period of dy before it */
+enum { BACKWARD_FACTORS = 4, MASKED_FACTORS = 6 };
+
+static size_t data_factors(const dpt_batch_norm_desc *d)
+{
+    return d->output_activation == DPT_ACT_NONE ? BACKWARD_FACTORS : MASKED_FACTORS;
+}
 
 static void backward_factors(const dpt_cpu_call *call, const norm_scratch *s)
 {
@@ -155,7 +203,9 @@ static void backward_factors(const dpt_cpu_call *call, const norm_scratch *s)
         offset[c] = (float)(sum * inverse_count);
         slope[c] = (float)(product * inverse_count * inverse);
     }
-    KERNEL(norm_repeat)(s, BACKWARD_FACTORS);
+    if (d->output_activation != DPT_ACT_NONE)
+        memcpy(slope + s->period, call->in[5], d->channels * sizeof *slope);
+    KERNEL(norm_repeat)(s, d->output_activation == DPT_ACT_NONE ? BACKWARD_FACTORS : 5);
 }
 
 /* n elements, a period at most. */
@@ -174,7 +224,7 @@ static void differentiate(const norm_scratch *s, const float *restrict dy, const
         dx[i] += (dy[i] - offset[i] - (x[i] - mean[i]) * slope[i]) * scale[i];
 }
 
-/* dy, x (n,area,c), moments (3,c), w (c), parts (n_parts,2,c) -> dx as x */
+/* dy, x (n,area,c), moments (3,c), w (c), parts (n_parts,2,c), [b (c)] -> dx as x */
 static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const dpt_batch_norm_desc *d = &call->op->desc.u.batch_norm;
@@ -182,11 +232,18 @@ static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_
     const float *dy = call->in[0], *x = call->in[1];
     float *dx = call->out[0];
     if (own.begin == own.end) return;
-    const norm_scratch s = KERNEL(norm_scratch_at)(call, d->channels, BACKWARD_FACTORS, thread);
+    const norm_scratch s = KERNEL(norm_scratch_at)(call, d->channels, data_factors(d), thread);
+    const float *mean = s.factors;
+    float *masked = s.factors + 5 * s.period;
     backward_factors(call, &s);
     for (size_t at = own.begin; at < own.end; at += s.period) {
         const size_t n = norm_least(s.period, own.end - at);
-        differentiate(&s, dy + at, x + at, call->accumulate, dx + at, n);
+        const float *gradient = dy + at;
+        if (d->output_activation != DPT_ACT_NONE) {
+            before_relu(gradient, x + at, mean, mean + s.period, mean + 4 * s.period, masked, n);
+            gradient = masked;
+        }
+        differentiate(&s, gradient, x + at, call->accumulate, dx + at, n);
         KERNEL(differentiate)(d->input_activation, dx + at, x + at, dx + at, n);
     }
 }
@@ -195,7 +252,7 @@ dpt_status KERNEL(prepare_batch_norm_backward_data)(dpt_op *op, dpt_error *error
 {
     (void)error;
     const dpt_batch_norm_desc *d = &op->desc.u.batch_norm;
-    KERNEL(norm_plan)(op, backward_data, d->area, d->channels, BACKWARD_FACTORS);
+    KERNEL(norm_plan)(op, backward_data, d->area, d->channels, data_factors(d));
     op->plan.exact = KERNEL(activation_exact)(d->input_activation);
     return DPT_OK;
 }
