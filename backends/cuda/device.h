@@ -43,6 +43,7 @@ typedef struct dpt_cuda_device {
     char *algorithm;                   /* algorithm= of the device string, or NULL */
     cudaMemPool_t pool;                /* of this device's buffers; NULL: the driver has no pools */
     dpt_stream scratch;                /* of allocations and tuning */
+    struct dpt_kernel *move;           /* of dpt_cuda_move, which finds it loaded */
     dpt_cuda_blas *blas;               /* NULL: there is none */
     dpt_cuda_dnn *dnn;                 /* NULL: there is none */
     dpt_cuda_answer relu_keeps_nan[2]; /* blas's, of float32 and of bfloat16 (relu.h) */

@@ -90,6 +90,18 @@ dpt_status dpt_cuda_fill(dpt_stream *stream, dpt_location to, uint32_t pattern, 
     return dpt_launch_items(&l, count);
 }
 
+dpt_status dpt_cuda_move(dpt_stream *stream, void *to, const void *from, size_t n_words)
+{
+    const uint64_t place = 0, count = n_words;
+    dpt_launch l = dpt_launch_begin(stream, dpt_cuda_device_of(stream->device)->move);
+    dpt_launch_value(&l, &to, sizeof to);
+    dpt_launch_value(&l, &place, sizeof place);
+    dpt_launch_value(&l, &from, sizeof from);
+    dpt_launch_value(&l, &place, sizeof place);
+    dpt_launch_value(&l, &count, sizeof count);
+    return dpt_launch_items(&l, count);
+}
+
 const dpt_alternative *const *dpt_conv2d_families(const dpt_device *device)
 {
     static const dpt_alternative *const all[] = {dpt_cuda_conv2d_dnn, dpt_conv2d_few,

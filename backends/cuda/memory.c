@@ -101,13 +101,32 @@ static dpt_status transfer(dpt_stream *stream, void *to, const void *from, size_
     return DPT_OK;
 }
 
+/* Whether a kernel may do it: a copy engine takes longer to begin and to hand over to what comes
+   behind than a few kilobytes take.  A card reaches host memory only if it is pinned. */
+static bool may_move(const void *host, const void *own, size_t n_bytes)
+{
+    enum { MOST_BYTES = 16 << 10 };
+    struct cudaPointerAttributes is;
+    if (n_bytes > MOST_BYTES ||
+        (n_bytes | (uintptr_t)host | (uintptr_t)own) % sizeof(uint32_t) != 0)
+        return false;
+    if (cudaPointerGetAttributes(&is, host) == cudaSuccess)
+        return is.type == cudaMemoryTypeHost && is.devicePointer == host;
+    (void)cudaGetLastError();
+    return false;
+}
+
 static dpt_status upload(dpt_stream *stream, dpt_location to, const void *host, size_t n_bytes)
 {
+    if (may_move(host, dpt_cuda_pointer(to), n_bytes))
+        return dpt_cuda_move(stream, dpt_cuda_pointer(to), host, n_bytes / sizeof(uint32_t));
     return transfer(stream, dpt_cuda_pointer(to), host, n_bytes, cudaMemcpyHostToDevice);
 }
 
 static dpt_status download(dpt_stream *stream, void *host, dpt_location from, size_t n_bytes)
 {
+    if (may_move(host, dpt_cuda_pointer(from), n_bytes))
+        return dpt_cuda_move(stream, host, dpt_cuda_pointer(from), n_bytes / sizeof(uint32_t));
     return transfer(stream, host, dpt_cuda_pointer(from), n_bytes, cudaMemcpyDeviceToHost);
 }
 

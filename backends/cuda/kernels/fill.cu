@@ -1,4 +1,4 @@
-/* Memory filled with a word. */
+/* Memory filled with a word, and words that are moved. */
 #include "dialect.h"
 #include "table.h"
 
@@ -8,7 +8,15 @@ KERNEL void dpt_fill(OUT(u32, to), const u64 count, const u32 pattern)
     if (GLOBAL_ID < count) to[GLOBAL_ID] = pattern;
 }
 
+KERNEL void dpt_move(OUT(u32, to), IN(u32, from), const u64 count)
+{
+    TENSOR_OUT(u32, to);
+    TENSOR_IN(u32, from);
+    if (GLOBAL_ID < count) to[GLOBAL_ID] = from[GLOBAL_ID];
+}
+
 const struct dpt_kernel dpt_cuda_table_fill[] = {
     KERNEL_ROW("fill.cu", "", dpt_fill),
+    KERNEL_ROW("fill.cu", "", dpt_move),
     END_OF_TABLE,
 };

@@ -183,6 +183,20 @@ cudaError_t cudaHostAlloc(void **out, size_t n_bytes, unsigned flags)
     return r ? cudaSuccess : emu_leave(cudaErrorMemoryAllocation);
 }
 
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, const void *memory)
+{
+    EMU_ENTER(emu_current());
+    emu_lock();
+    const int owner = emu_owner(memory, 1, NULL);
+    emu_unlock();
+    *out =
+        (struct cudaPointerAttributes){.type = owner == EMU_PINNED     ? cudaMemoryTypeHost
+                                               : owner == EMU_PAGEABLE ? cudaMemoryTypeUnregistered
+                                                                       : cudaMemoryTypeDevice};
+    if (owner != EMU_PAGEABLE) out->devicePointer = (void *)(uintptr_t)memory;
+    return emu_leave(cudaSuccess);
+}
+
 /* Even if it fails. */
 cudaError_t cudaFreeHost(void *memory)
 {
