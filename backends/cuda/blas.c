@@ -181,22 +181,13 @@ void dpt_cuda_products_destroy(dpt_cuda_products *products)
 
 bool dpt_cuda_product_is_whole(const dpt_product *product)
 {
-    return product->mask_activation == DPT_ACT_NONE &&
-           (product->activation == DPT_ACT_NONE || product->activation == DPT_ACT_RELU);
+    return product->mask_activation == DPT_ACT_NONE && product->activation == DPT_ACT_NONE;
 }
 
-/* What is fused: all or nothing, for a sum in another order would have to be finished anyway. */
-static uint32_t epilogue_of(const dpt_product *product)
+/* All or nothing, for who does the rest adds a bias on the way. */
+static bool fuses_bias(const dpt_product *product)
 {
-    if (!dpt_cuda_product_is_whole(product)) return CUBLASLT_EPILOGUE_DEFAULT;
-    if (product->activation == DPT_ACT_RELU)
-        return product->has_bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
-    return product->has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-}
-
-static bool fuses_bias(uint32_t epilogue)
-{
-    return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+    return product->has_bias && dpt_cuda_product_is_whole(product);
 }
 
 static cudaDataType_t type_of(dpt_dtype type)
@@ -214,7 +205,7 @@ static dpt_status describe(dpt_device *device, const dpt_product *p, plan *out)
 {
     const int32_t op_a = p->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const int32_t op_b = p->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const uint32_t epilogue = epilogue_of(p);
+    const uint32_t epilogue = fuses_bias(p) ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     /* Its alignment counts: any that is aligned, where it is not known yet. */
     const void *const bias =
         p->bias.buffer ? dpt_cuda_pointer(p->bias) : (const void *)(uintptr_t)DPT_ALIGNMENT_BYTES;
@@ -225,7 +216,7 @@ static dpt_status describe(dpt_device *device, const dpt_product *p, plan *out)
            sizeof op_b);
     LT_TRY(device, cublasLtMatmulDescSetAttribute, out->product, CUBLASLT_MATMUL_DESC_EPILOGUE,
            &epilogue, sizeof epilogue);
-    if (fuses_bias(epilogue))
+    if (fuses_bias(p))
         LT_TRY(device, cublasLtMatmulDescSetAttribute, out->product,
                CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     LT_TRY(device, cublasLtMatrixLayoutCreate, &out->a, type_of(p->b_type),
@@ -332,7 +323,7 @@ dpt_status dpt_cuda_product_run(dpt_cuda_products *products, dpt_stream *stream,
     void *const c = dpt_cuda_pointer(product->c);
     plan *p;
     DPT_TRY(find_plan(products, product, &p));
-    if (fuses_bias(epilogue_of(product)))
+    if (fuses_bias(product))
         LT_TRY(device, cublasLtMatmulDescSetAttribute, p->product,
                CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     LT_TRY(device, cublasLtMatmul, blas->handle, p->product, &one, dpt_cuda_pointer(product->b),

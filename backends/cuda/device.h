@@ -17,13 +17,6 @@ typedef enum dpt_cuda_precision {
     DPT_CUDA_BF16 = 2, /* activations are bfloat16; weights are rounded to it, sums are float32 */
 } dpt_cuda_precision;
 
-/* What is found out when it is first wanted. */
-typedef enum dpt_cuda_answer {
-    DPT_CUDA_NOT_ASKED = 0,
-    DPT_CUDA_NO,
-    DPT_CUDA_YES,
-} dpt_cuda_answer;
-
 struct dpt_buffer {
     void *memory; /* of the device */
     size_t n_bytes;
@@ -39,14 +32,13 @@ typedef struct dpt_cuda_device {
     int ordinal; /* the N of cuda:N */
     struct cudaDeviceProp properties;
     dpt_cuda_precision precision;
-    bool has_graphs;                   /* graphs=: segments of a step are recorded */
-    char *algorithm;                   /* algorithm= of the device string, or NULL */
-    cudaMemPool_t pool;                /* of this device's buffers; NULL: the driver has no pools */
-    dpt_stream scratch;                /* of allocations and tuning */
-    struct dpt_kernel *move;           /* of dpt_cuda_move, which finds it loaded */
-    dpt_cuda_blas *blas;               /* NULL: there is none */
-    dpt_cuda_dnn *dnn;                 /* NULL: there is none */
-    dpt_cuda_answer relu_keeps_nan[2]; /* blas's, of float32 and of bfloat16 (relu.h) */
+    bool has_graphs;         /* graphs=: segments of a step are recorded */
+    char *algorithm;         /* algorithm= of the device string, or NULL */
+    cudaMemPool_t pool;      /* of this device's buffers; NULL: the driver has no pools */
+    dpt_stream scratch;      /* of allocations and tuning */
+    struct dpt_kernel *move; /* of dpt_cuda_move, which finds it loaded */
+    dpt_cuda_blas *blas;     /* NULL: there is none */
+    dpt_cuda_dnn *dnn;       /* NULL: there is none */
     dpt_traits traits;
     dpt_tuner tuner;
 } dpt_cuda_device;

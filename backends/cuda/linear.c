@@ -4,7 +4,6 @@
 #include "blas.h"
 #include "convert.h"
 #include "nested.h"
-#include "relu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -200,14 +199,6 @@ static void lay_out(dpt_op *op, const dpt_product *p, linear *s)
     if (op->plan.workspace_bytes < end) op->plan.workspace_bytes = end;
 }
 
-/* Whether the library's product is what we want, a ReLU that keeps NaN among it. */
-static dpt_status find_whole(dpt_device *device, const dpt_product *p, bool *out)
-{
-    *out = dpt_cuda_product_is_whole(p);
-    return *out && p->activation == DPT_ACT_RELU ? dpt_cuda_relu_keeps_nan(device, p->c_type, out)
-                                                 : DPT_OK;
-}
-
 static dpt_status prepare_blas(dpt_op *op, const void *nothing)
 {
     (void)nothing;
@@ -217,7 +208,7 @@ static dpt_status prepare_blas(dpt_op *op, const void *nothing)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED, "there is no cuBLASLt here");
     linear *s = create_state(op);
     if (!s) return DPT_E_NO_MEMORY;
-    DPT_TRY(find_whole(op->device, &p, &s->is_whole));
+    s->is_whole = dpt_cuda_product_is_whole(&p);
     const dpt_product product = given(&p, s, (dpt_location){NULL, 0});
     DPT_TRY(dpt_cuda_products_create(op->device, &s->products));
     if (p.m > 0 && p.k > 0) DPT_TRY(dpt_cuda_product_plan(s->products, &product));

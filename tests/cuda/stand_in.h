@@ -3,7 +3,7 @@
    do: for cuDNN's graphs there is test_plans.c, for the rest a card.
 
    CUDA_EMULATED_LIBRARIES names those that are there: "cublaslt", "cudnn" or both; by default there
-   are none, and our own kernels do the work.  With "loses-nan" a product's ReLU makes 0 of NaN. */
+   are none, and our own kernels do the work. */
 #ifndef DPT_TEST_CUDA_STAND_IN_H
 #define DPT_TEST_CUDA_STAND_IN_H
 

@@ -174,8 +174,7 @@ void dpt_cuda_products_destroy(dpt_cuda_products *products)
 
 bool dpt_cuda_product_is_whole(const dpt_product *product)
 {
-    return product->mask_activation == DPT_ACT_NONE &&
-           (product->activation == DPT_ACT_NONE || product->activation == DPT_ACT_RELU);
+    return product->mask_activation == DPT_ACT_NONE && product->activation == DPT_ACT_NONE;
 }
 
 static size_t samples_of(const dpt_product *p)
@@ -188,15 +187,18 @@ static bool is_of_form(const dpt_product *p, const dpt_product *form)
 {
     return p->a_transposed == form->a_transposed && p->b_transposed == form->b_transposed &&
            p->a_type == form->a_type && p->b_type == form->b_type && p->c_type == form->c_type &&
-           p->has_bias == form->has_bias && p->activation == form->activation;
+           p->has_bias == form->has_bias;
 }
 
-/* What cuBLASLt's table of types has.  Three samples are refused, unless they are the first. */
+/* What cuBLASLt's table of types has, with a bias behind it at most.  Three samples are refused,
+   unless they are the first. */
 dpt_status dpt_cuda_product_plan(dpt_cuda_products *products, const dpt_product *p)
 {
     if (products->first.m == 0) products->first = *p;
     if (!is_of_form(p, &products->first))
         return DPT_FAIL(&products->device->error, DPT_E_INTERNAL, "products of another form");
+    if (!dpt_cuda_product_is_whole(p))
+        return DPT_FAIL(&products->device->error, DPT_E_INTERNAL, "a product with an activation");
     if (samples_of(p) == 3 && samples_of(&products->first) != 3)
         return DPT_FAIL(&products->device->error, DPT_E_UNSUPPORTED, "not three samples");
     if (p->a_type == p->b_type && (p->c_type == p->a_type || p->c_type == DPT_F32)) return DPT_OK;
@@ -219,8 +221,6 @@ static void multiply(const dpt_product *p, const double *a, const double *b, con
             for (size_t k = 0; k < p->k; k++)
                 sum += term(p, a, b, i, j, k);
             if (bias) sum += bias[j];
-            if (dpt_cuda_product_is_whole(p)) sum = reference_activate(p->activation, sum);
-            if (isnan(sum) && p->activation == DPT_ACT_RELU && is_there("loses-nan")) sum = 0.0;
             c[i * p->ldc + j] = sum;
         }
     }
@@ -262,13 +262,12 @@ static void do_product(void *argument)
 dpt_status dpt_cuda_product_run(dpt_cuda_products *products, dpt_stream *stream,
                                 const dpt_product *p, dpt_location workspace)
 {
-    const bool has_bias = p->has_bias && dpt_cuda_product_is_whole(p);
     const product_work work = {
         .product = *p,
         .a = dpt_cuda_pointer(p->a),
         .b = dpt_cuda_pointer(p->b),
         .c = dpt_cuda_pointer(p->c),
-        .bias = has_bias ? dpt_cuda_pointer(p->bias) : NULL,
+        .bias = p->has_bias ? dpt_cuda_pointer(p->bias) : NULL,
         .workspace = dpt_cuda_pointer(workspace),
         .cut = cuts(stream->device),
     };
