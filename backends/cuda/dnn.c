@@ -87,6 +87,7 @@ void dpt_cuda_dnn_close(dpt_cuda_dnn *dnn)
 {
     if (!dnn) return;
     (void)dpt_cudnn.cudnnDestroy(dnn->handle);
+    dpt_dnn_lists_clear(dnn);
     free(dnn);
 }
 

@@ -37,7 +37,8 @@ typedef struct dpt_cuda_way {
     size_t example, rank;
 } dpt_cuda_way;
 
-/* DPT_E_UNSUPPORTED if there are not so many. */
+/* DPT_E_UNSUPPORTED if there are not so many.  Heuristics are asked once for a convolution and an
+   example: the last lists of theirs are kept with the device. */
 DPT_CHECK_RESULT dpt_status dpt_cuda_recipe_create(dpt_device *device,
                                                    const dpt_cuda_convolution *convolution,
                                                    dpt_cuda_way way, dpt_cuda_recipe **out);

@@ -28,10 +28,41 @@ typedef struct dpt_cuda_dnn_functions {
 /* Of the process: constant once a device is open. */
 extern dpt_cuda_dnn_functions dpt_cudnn;
 
-struct dpt_cuda_dnn {
-    cudnnHandle_t handle; /* the driver's thread's */
-    char description[40];
+enum {
+    DPT_DNN_MAX_KNOBS = 64,  /* of an engine */
+    DPT_DNN_KEY_LENGTH = 21, /* numbers that tell a list of recipes from another */
+    DPT_DNN_LISTS_KEPT = 64, /* some 20 KB each: a pass has up to four, ResNet-18 33 passes */
 };
+
+typedef struct dpt_dnn_knob {
+    cudnnBackendKnobType_t type;
+    int64_t value;
+} dpt_dnn_knob;
+
+struct dpt_cuda_recipe {
+    int64_t engine; /* its number, the same for every graph of this pass */
+    size_t n_knobs;
+    dpt_dnn_knob knobs[DPT_DNN_MAX_KNOBS];
+};
+
+/* What heuristics have offered for a convolution of an example's number of samples. */
+typedef struct dpt_dnn_list {
+    size_t key[DPT_DNN_KEY_LENGTH];
+    uint64_t last_use;        /* 0: unused */
+    size_t n_modes;           /* in which they have been asked */
+    size_t n;                 /* recipes that suit, each once, in the order of offers */
+    dpt_cuda_recipe *recipes; /* (n) */
+} dpt_dnn_list;
+
+/* All of it is the driver's thread's. */
+struct dpt_cuda_dnn {
+    cudnnHandle_t handle;
+    char description[40];
+    uint64_t n_uses;
+    dpt_dnn_list lists[DPT_DNN_LISTS_KEPT]; /* the last ones used */
+};
+
+void dpt_dnn_lists_clear(dpt_cuda_dnn *dnn);
 
 /* What a failed call of cuDNN's means: DPT_E_UNSUPPORTED for what it cannot do or does not take. */
 dpt_status dpt_cuda_dnn_fail(dpt_device *device, cudnnStatus_t code, const char *what, int line);

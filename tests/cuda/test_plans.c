@@ -1,6 +1,7 @@
-/* Recipes and plans of cuDNN's (backends/cuda/dnn_plan.c), without a card: cuDNN answers for a card
-   that is only described to it.  Everything up to the execution is real; dnn.c is compiled with
-   other names for two functions, which here give the description in place of a device's handle.
+/* Recipes and plans of cuDNN's (backends/cuda/dnn_recipe.c, dnn_plan.c), without a card: cuDNN
+   answers for a card that is only described to it.  Everything up to the execution is real; dnn.c
+   is compiled with other names for two functions, which here give the description in place of a
+   device's handle.
 
    Skips where cuDNN is missing, or too old to take a description. */
 #include "harness.h"
@@ -32,6 +33,7 @@ static const char h200[] =
 /* What the replaced functions add. */
 static dpt_dnn_descriptor described;
 static bool makes_plans; /* and not asks heuristics, whose engines are theirs */
+static size_t n_asked;   /* how often heuristics were */
 
 /* dnn.c's. */
 dpt_dnn_descriptor dpt_dnn_create_plain(dpt_dnn_maker *maker, cudnnBackendDescriptorType_t type);
@@ -39,6 +41,7 @@ dpt_dnn_descriptor dpt_dnn_create_plain(dpt_dnn_maker *maker, cudnnBackendDescri
 dpt_dnn_descriptor dpt_dnn_create(dpt_dnn_maker *maker, cudnnBackendDescriptorType_t type)
 {
     dpt_dnn_descriptor made = dpt_dnn_create_plain(maker, type);
+    n_asked += type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR;
     if (type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)
         dpt_dnn_set_descriptor(maker, made, (cudnnBackendAttributeName_t)DEVICE_OF_HEURISTICS,
                                described);
@@ -264,6 +267,115 @@ static void bf16_models(test *t)
         check_forms(t, &models[i], true);
 }
 
+/* ---- Lists ----------------------------------------------------------------------------------- */
+
+enum { TWO_MODES = 2 }; /* of heuristics, both of which are asked before a list has an end */
+
+/* Goes through the list of an example to its end. */
+static size_t count_recipes(test *t, const dpt_cuda_convolution *convolution, size_t example)
+{
+    size_t n = 0;
+    dpt_status status = DPT_OK;
+    while (n < MOST_RECIPES && status == DPT_OK) {
+        dpt_cuda_recipe *recipe = NULL;
+        const dpt_cuda_way way = {.example = example, .rank = n};
+        status = dpt_cuda_recipe_create(t->user, convolution, way, &recipe);
+        n += status == DPT_OK;
+        dpt_cuda_recipe_destroy(recipe);
+    }
+    CHECK_STATUS(status, DPT_E_UNSUPPORTED);
+    return n;
+}
+
+/* Whether the first way is found, and how often heuristics were asked for it. */
+static size_t asked_for_first(test *t, const dpt_cuda_convolution *convolution)
+{
+    dpt_cuda_recipe *recipe = NULL;
+    const size_t before = n_asked;
+    CHECK_OK(dpt_cuda_recipe_create(t->user, convolution, (dpt_cuda_way){.example = 128}, &recipe));
+    dpt_cuda_recipe_destroy(recipe);
+    return n_asked - before;
+}
+
+static void asks_once(test *t)
+{
+    dpt_device *device = t->user;
+    for (int kind = DPT_OP_CONV2D_FORWARD; kind <= DPT_OP_CONV2D_BACKWARD_WEIGHTS; kind++) {
+        const dpt_op_desc desc = desc_of(&shapes[3], (dpt_op_kind)kind);
+        const dpt_cuda_convolution convolution = {.desc = &desc, .type = DPT_F32};
+        dpt_dnn_lists_clear(dpt_cuda_device_of(device)->dnn);
+        dpt_cuda_device_of(device)->precision = DPT_CUDA_FP32;
+        n_asked = 0;
+        const size_t few = count_recipes(t, &convolution, 128);
+        const size_t many = count_recipes(t, &convolution, 1024);
+        CHECK_SIZE(count_recipes(t, &convolution, 128), few);
+        CHECK_SIZE(count_recipes(t, &convolution, 1024), many);
+        CHECK_SIZE(n_asked, 2 * TWO_MODES);
+        dpt_cuda_device_of(device)->precision = DPT_CUDA_TF32;
+        CHECK_SIZE(asked_for_first(t, &convolution), 1);
+        CHECK_SIZE(asked_for_first(t, &convolution), 0);
+    }
+}
+
+/* Nothing that heuristics are told is taken for something else. */
+static void tells_convolutions_apart(test *t)
+{
+    dpt_op_desc desc = desc_of(&shapes[3], DPT_OP_CONV2D_FORWARD);
+    dpt_conv2d_desc *d = &desc.u.conv2d;
+    dpt_cuda_convolution convolution = {.desc = &desc, .type = DPT_F32};
+    size_t *const extents[] = {&d->in_h,       &d->in_w,         &d->in_channels, &d->out_h,
+                               &d->out_w,      &d->out_channels, &d->kernel_h,    &d->kernel_w,
+                               &d->stride_h,   &d->stride_w,     &d->pad_h,       &d->pad_w,
+                               &d->dilation_h, &d->dilation_w};
+    dpt_dnn_lists_clear(dpt_cuda_device_of(t->user)->dnn);
+    dpt_cuda_device_of(t->user)->precision = DPT_CUDA_TF32;
+    CHECK_SIZE(asked_for_first(t, &convolution), 1);
+    convolution.has_bias = true;
+    CHECK_SIZE(asked_for_first(t, &convolution), 1);
+    convolution.has_relu = true;
+    CHECK_SIZE(asked_for_first(t, &convolution), 1);
+    convolution.has_bias = convolution.has_relu = false;
+    convolution.type = DPT_BF16;
+    CHECK_SIZE(asked_for_first(t, &convolution), 1);
+    convolution.type = DPT_F32;
+    for (size_t i = 0; i < sizeof extents / sizeof *extents; i++) {
+        dpt_cuda_recipe *recipe = NULL;
+        const dpt_cuda_way way = {.example = 128};
+        /* No convolution at all, or one that is not in the list; in no case the one before. */
+        const size_t before = n_asked;
+        ++*extents[i];
+        const dpt_status status = dpt_cuda_recipe_create(t->user, &convolution, way, &recipe);
+        dpt_cuda_recipe_destroy(recipe);
+        --*extents[i];
+        CHECK(status != DPT_OK || n_asked > before);
+    }
+    CHECK_SIZE(asked_for_first(t, &convolution), 0);
+}
+
+static void forgets_the_oldest(test *t)
+{
+    shape s = shapes[3];
+    const dpt_op_desc first = desc_of(&s, DPT_OP_CONV2D_FORWARD);
+    const dpt_cuda_convolution oldest = {.desc = &first, .type = DPT_F32};
+    dpt_cuda_device_of(t->user)->precision = DPT_CUDA_TF32;
+    dpt_dnn_lists_clear(dpt_cuda_device_of(t->user)->dnn);
+    (void)asked_for_first(t, &oldest);
+    for (size_t i = 1; i < DPT_DNN_LISTS_KEPT; i++) {
+        s.w++;
+        const dpt_op_desc desc = desc_of(&s, DPT_OP_CONV2D_FORWARD);
+        const dpt_cuda_convolution other = {.desc = &desc, .type = DPT_F32};
+        CHECK_SIZE(asked_for_first(t, &other), 1);
+        if (i == 1) CHECK_SIZE(asked_for_first(t, &oldest), 0);
+    }
+    s.w++;
+    const dpt_op_desc last = desc_of(&s, DPT_OP_CONV2D_FORWARD);
+    CHECK_SIZE(asked_for_first(t, &(dpt_cuda_convolution){.desc = &last, .type = DPT_F32}), 1);
+    CHECK_SIZE(asked_for_first(t, &oldest), 0); /* it was used since */
+    s.w = shapes[3].w + 1;
+    const dpt_op_desc second = desc_of(&s, DPT_OP_CONV2D_FORWARD);
+    CHECK_SIZE(asked_for_first(t, &(dpt_cuda_convolution){.desc = &second, .type = DPT_F32}), 1);
+}
+
 /* ---- The description ------------------------------------------------------------------------- */
 
 static dpt_status describe_card(dpt_device *device)
@@ -279,13 +391,22 @@ static dpt_status describe_card(dpt_device *device)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        {"fp32", fp32}, {"tf32", tf32}, {"bf16", bf16}, {"bf16: LeNet and ResNet-18", bf16_models}};
+        {"fp32", fp32},
+        {"tf32", tf32},
+        {"bf16", bf16},
+        {"bf16: LeNet and ResNet-18", bf16_models},
+        {"heuristics are asked once", asks_once},
+        {"convolutions are told apart", tells_convolutions_apart},
+        {"the oldest list is forgotten", forgets_the_oldest},
+    };
+    dpt_cuda_dnn without_card = {.handle = NULL};
     dpt_cuda_device cuda = {.ordinal = 0};
     dpt_device device = {.state = &cuda};
     if (dpt_cuda_dnn_open(&device, &cuda.dnn) != DPT_OK || !dpt_cudnn.cudnnGetVersion) {
         puts("skipped: there is no cuDNN");
         return TEST_SKIP_CODE;
     }
+    if (!cuda.dnn) cuda.dnn = &without_card;
     if (describe_card(&device) != DPT_OK) {
         printf("skipped: cuDNN %zu takes no description: %s\n", dpt_cudnn.cudnnGetVersion(),
                device.error.message);
@@ -293,6 +414,7 @@ int main(int argc, char **argv)
     }
     const int result = test_main(argc, argv, cases, sizeof cases / sizeof *cases, &device);
     dpt_dnn_drop(described);
-    dpt_cuda_dnn_close(cuda.dnn);
+    dpt_dnn_lists_clear(&without_card);
+    if (cuda.dnn != &without_card) dpt_cuda_dnn_close(cuda.dnn);
     return result;
 }

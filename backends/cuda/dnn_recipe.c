@@ -1,0 +1,255 @@
+/* Which ways of its own (engines with their knobs) cuDNN offers for a graph of a convolution.  Its
+   heuristics take milliseconds to answer, and each of a device's alternatives asks for a rank in
+   their lists: what they have said is kept. */
+#include "dnn_graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_OFFERS = 64,            /* of one list of heuristics */
+    MAX_NOTES = 32,             /* about an engine */
+    STRICT_NAN_PROPAGATION = 9, /* a note that the first versions do not name */
+};
+
+/* ---- Offers ---------------------------------------------------------------------------------- */
+
+/* Whether an engine repeats its results to the bit and rounds as the precision promises: Winograd's
+   and Fourier's transforms round in other ways.  So do inputs converted to fewer bits: that is not
+   TF32, which is the tensor cores', but 16 bits, whose workspaces are half as large.  In bf16
+   tensor cores take bfloat16 as it is, or as TF32, which holds it exactly; what is summed up in
+   fewer bits than float32 has a note, and is refused like every other. */
+static bool suits(dpt_dnn_maker *m, dpt_dnn_descriptor engine)
+{
+    const bool true_float32 = dpt_cuda_device_of(m->device)->precision == DPT_CUDA_FP32;
+    cudnnBackendNumericalNote_t notes[MAX_NOTES];
+    cudnnBackendBehaviorNote_t behaviours[MAX_NOTES];
+    int64_t n_notes = MAX_NOTES, n_behaviours = MAX_NOTES;
+    dpt_dnn_get(m, engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, &n_notes,
+                notes);
+    dpt_dnn_get(m, engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, &n_behaviours,
+                behaviours);
+    if (m->code != CUDNN_STATUS_SUCCESS) return false;
+    for (int64_t i = 0; i < n_notes && i < MAX_NOTES; i++) {
+        switch ((int)notes[i]) {
+        case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+            if (true_float32) return false;
+            break;
+        case STRICT_NAN_PROPAGATION: break;
+        default: return false;
+        }
+    }
+    for (int64_t i = 0; i < n_behaviours && i < MAX_NOTES; i++) {
+        /* Every start would wait for its compiler. */
+        if (behaviours[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) return false;
+    }
+    return true;
+}
+
+static void read_knobs(dpt_dnn_maker *m, dpt_dnn_descriptor config, dpt_cuda_recipe *out)
+{
+    dpt_dnn_descriptor choices[DPT_DNN_MAX_KNOBS] = {NULL};
+    int64_t n = DPT_DNN_MAX_KNOBS, one;
+    for (size_t i = 0; i < DPT_DNN_MAX_KNOBS; i++)
+        choices[i] = dpt_dnn_create(m, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    dpt_dnn_get(m, config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, &n,
+                choices);
+    out->n_knobs = n < DPT_DNN_MAX_KNOBS ? (size_t)n : DPT_DNN_MAX_KNOBS;
+    for (size_t i = 0; i < out->n_knobs; i++) {
+        one = 1;
+        dpt_dnn_get(m, choices[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, &one,
+                    &out->knobs[i].type);
+        one = 1;
+        dpt_dnn_get(m, choices[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, &one,
+                    &out->knobs[i].value);
+    }
+    for (size_t i = 0; i < DPT_DNN_MAX_KNOBS; i++)
+        dpt_dnn_drop(choices[i]);
+}
+
+/* Reads an offer; false if it does not suit or cannot be read, which is no failure. */
+static bool read_offer(dpt_device *device, dpt_dnn_descriptor config, dpt_cuda_recipe *out)
+{
+    dpt_dnn_maker m = {.device = device};
+    int64_t one = 1;
+    dpt_dnn_descriptor engine = dpt_dnn_create(&m, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    dpt_dnn_descriptor const own = engine;
+    dpt_dnn_get(&m, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, &one,
+                &engine);
+    const bool good = suits(&m, engine);
+    one = 1;
+    dpt_dnn_get(&m, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, &one, &out->engine);
+    if (good) read_knobs(&m, config, out);
+    dpt_dnn_drop(own);
+    return good && m.code == CUDNN_STATUS_SUCCESS;
+}
+
+/* ---- Lists ----------------------------------------------------------------------------------- */
+
+/* In which heuristics are asked, until there are enough offers that suit. */
+static const cudnnBackendHeurMode_t modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
+enum { N_MODES = sizeof modes / sizeof *modes };
+
+bool dpt_cuda_recipe_is(const dpt_cuda_recipe *a, const dpt_cuda_recipe *b)
+{
+    if (a->engine != b->engine || a->n_knobs != b->n_knobs) return false;
+    for (size_t i = 0; i < a->n_knobs; i++)
+        if (a->knobs[i].type != b->knobs[i].type || a->knobs[i].value != b->knobs[i].value)
+            return false;
+    return true;
+}
+
+/* Lists repeat what is in them and in each other. */
+static bool is_new(const dpt_dnn_list *list, const dpt_cuda_recipe *recipe)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (dpt_cuda_recipe_is(recipe, &list->recipes[i])) return false;
+    return true;
+}
+
+static dpt_status append(dpt_device *device, dpt_dnn_list *list, const dpt_cuda_recipe *recipe)
+{
+    dpt_cuda_recipe *recipes = realloc(list->recipes, (list->n + 1) * sizeof *recipes);
+    if (!recipes) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a convolution");
+    recipes[list->n++] = *recipe;
+    list->recipes = recipes;
+    return DPT_OK;
+}
+
+static dpt_status read_offers(dpt_device *device, dpt_dnn_descriptor *offers, int64_t n,
+                              dpt_dnn_list *list)
+{
+    dpt_cuda_recipe recipe;
+    for (int64_t i = 0; i < n; i++)
+        if (read_offer(device, offers[i], &recipe) && is_new(list, &recipe))
+            DPT_TRY(append(device, list, &recipe));
+    return DPT_OK;
+}
+
+/* Offers that cannot be had are none. */
+static dpt_status ask_in_mode(dpt_device *device, const dpt_dnn_graph *g,
+                              cudnnBackendHeurMode_t mode, dpt_dnn_list *list)
+{
+    dpt_dnn_maker m = {.device = device};
+    dpt_dnn_descriptor offers[MAX_OFFERS] = {NULL};
+    int64_t n = MAX_OFFERS;
+    dpt_status status = DPT_OK;
+    dpt_dnn_descriptor heuristics = dpt_dnn_create(&m, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    dpt_dnn_set_descriptor(&m, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, g->graph);
+    dpt_dnn_set(&m, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    dpt_dnn_finalize(&m, heuristics);
+    for (size_t i = 0; i < MAX_OFFERS; i++)
+        offers[i] = dpt_dnn_create(&m, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    dpt_dnn_get(&m, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, &n,
+                offers);
+    if (m.code == CUDNN_STATUS_SUCCESS)
+        status = read_offers(device, offers, n < MAX_OFFERS ? n : MAX_OFFERS, list);
+    for (size_t i = 0; i < MAX_OFFERS; i++)
+        dpt_dnn_drop(offers[i]);
+    dpt_dnn_drop(heuristics);
+    return status;
+}
+
+/* In the next mode. */
+static dpt_status ask_more(dpt_device *device, const dpt_cuda_convolution *convolution,
+                           size_t example, dpt_dnn_list *list)
+{
+    dpt_dnn_maker m = {.device = device};
+    dpt_dnn_graph g = {.x = NULL};
+    dpt_dnn_graph_make(&m, convolution, example, &g);
+    dpt_status status = dpt_dnn_finish(&m, "a convolution for cuDNN");
+    if (status == DPT_OK) status = ask_in_mode(device, &g, modes[list->n_modes], list);
+    if (status == DPT_OK) list->n_modes++;
+    dpt_dnn_graph_drop(&g);
+    return status;
+}
+
+/* ---- Those that are kept --------------------------------------------------------------------- */
+
+/* All that heuristics are told, and what suits of their answers depends on. */
+static void write_key(const dpt_device *device, const dpt_cuda_convolution *c, size_t example,
+                      size_t key[DPT_DNN_KEY_LENGTH])
+{
+    const dpt_conv2d_desc *d = &c->desc->u.conv2d;
+    const size_t all[] = {
+        (size_t)dpt_cuda_device_of(device)->precision,
+        (size_t)c->desc->kind,
+        (size_t)c->type,
+        c->has_bias,
+        c->has_relu,
+        example,
+        d->in_h,
+        d->in_w,
+        d->in_channels,
+        d->out_h,
+        d->out_w,
+        d->out_channels,
+        d->kernel_h,
+        d->kernel_w,
+        d->stride_h,
+        d->stride_w,
+        d->pad_h,
+        d->pad_w,
+        d->dilation_h,
+        d->dilation_w,
+        d->groups,
+    };
+    _Static_assert(sizeof all == DPT_DNN_KEY_LENGTH * sizeof *all, "a key of another length");
+    memcpy(key, all, sizeof all);
+}
+
+static void forget(dpt_dnn_list *list)
+{
+    free(list->recipes);
+    *list = (dpt_dnn_list){.last_use = 0};
+}
+
+void dpt_dnn_lists_clear(dpt_cuda_dnn *dnn)
+{
+    for (size_t i = 0; i < DPT_DNN_LISTS_KEPT; i++)
+        forget(&dnn->lists[i]);
+}
+
+/* The list of a key, a new one in place of the one that was not wanted for longest. */
+static dpt_dnn_list *find_list(dpt_cuda_dnn *dnn, const size_t key[DPT_DNN_KEY_LENGTH])
+{
+    const size_t key_bytes = DPT_DNN_KEY_LENGTH * sizeof *key;
+    dpt_dnn_list *found = &dnn->lists[0];
+    for (dpt_dnn_list *l = dnn->lists; l < dnn->lists + DPT_DNN_LISTS_KEPT; l++) {
+        if (l->last_use > 0 && memcmp(l->key, key, key_bytes) == 0) {
+            l->last_use = ++dnn->n_uses;
+            return l;
+        }
+        if (l->last_use < found->last_use) found = l;
+    }
+    forget(found);
+    memcpy(found->key, key, key_bytes);
+    found->last_use = ++dnn->n_uses;
+    return found;
+}
+
+/* ---- Recipes --------------------------------------------------------------------------------- */
+
+dpt_status dpt_cuda_recipe_create(dpt_device *device, const dpt_cuda_convolution *convolution,
+                                  dpt_cuda_way way, dpt_cuda_recipe **out)
+{
+    size_t key[DPT_DNN_KEY_LENGTH];
+    write_key(device, convolution, way.example, key);
+    dpt_dnn_list *list = find_list(dpt_cuda_device_of(device)->dnn, key);
+    while (list->n <= way.rank && list->n_modes < N_MODES)
+        DPT_TRY(ask_more(device, convolution, way.example, list));
+    if (list->n <= way.rank)
+        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
+                        "cuDNN has no %zu ways to do this convolution in this precision",
+                        way.rank + 1);
+    dpt_cuda_recipe *recipe = malloc(sizeof *recipe);
+    if (!recipe) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a convolution");
+    *recipe = list->recipes[way.rank];
+    *out = recipe;
+    return DPT_OK;
+}
+
+void dpt_cuda_recipe_destroy(dpt_cuda_recipe *recipe)
+{
+    free(recipe);
+}
