@@ -1,7 +1,7 @@
 /* Recipes and plans of cuDNN's (backends/cuda/dnn_recipe.c, dnn_plan.c), without a card: cuDNN
    answers for a card that is only described to it.  Everything up to the execution is real; dnn.c
-   is compiled with other names for two functions, which here give the description in place of a
-   device's handle.
+   is compiled with other names for three functions, which here give the description in place of a
+   device's handle, and an engine another number.
 
    Skips where cuDNN is missing, or too old to take a description. */
 #include "harness.h"
@@ -34,9 +34,15 @@ static const char h200[] =
 static dpt_dnn_descriptor described;
 static bool makes_plans; /* and not asks heuristics, whose engines are theirs */
 static size_t n_asked;   /* how often heuristics were */
+static struct {
+    int64_t is, shown; /* the number of an engine, and what it is read as */
+} disguise;
 
 /* dnn.c's. */
 dpt_dnn_descriptor dpt_dnn_create_plain(dpt_dnn_maker *maker, cudnnBackendDescriptorType_t type);
+void dpt_dnn_get_plain(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
+                       cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                       int64_t *n, void *values);
 
 dpt_dnn_descriptor dpt_dnn_create(dpt_dnn_maker *maker, cudnnBackendDescriptorType_t type)
 {
@@ -56,6 +62,16 @@ void dpt_dnn_set_handle(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor, int
     if (name == DPT_DNN_PLAN_HANDLE)
         dpt_dnn_set_descriptor(maker, descriptor, (cudnnBackendAttributeName_t)DEVICE_OF_PLAN,
                                described);
+}
+
+void dpt_dnn_get(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
+                 cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t *n,
+                 void *values)
+{
+    int64_t *number = values;
+    dpt_dnn_get_plain(maker, descriptor, name, type, n, values);
+    if (name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX && *n > 0 && *number == disguise.is)
+        *number = disguise.shown;
 }
 
 /* ---- Convolutions ---------------------------------------------------------------------------- */
@@ -376,6 +392,48 @@ static void forgets_the_oldest(test *t)
     CHECK_SIZE(asked_for_first(t, &(dpt_cuda_convolution){.desc = &second, .type = DPT_F32}), 1);
 }
 
+/* ---- Errata ---------------------------------------------------------------------------------- */
+
+enum {
+    OFFERED = 1,      /* an engine that every pass has */
+    MISLABELLED = 17, /* one whose notes do not say what it does, for gradients of filters;
+                         described cards are not offered it */
+};
+
+/* How many of a pass's recipes are an engine's. */
+static size_t count_of_engine(test *t, dpt_op_kind kind, int64_t engine)
+{
+    const dpt_op_desc desc = desc_of(&shapes[1], kind);
+    const dpt_cuda_convolution convolution = {.desc = &desc, .type = DPT_F32};
+    dpt_dnn_lists_clear(dpt_cuda_device_of(t->user)->dnn);
+    const size_t n = count_recipes(t, &convolution, 128);
+    size_t n_found = 0;
+    for (size_t i = 0; i < n; i++) {
+        dpt_cuda_recipe *recipe = NULL;
+        const dpt_cuda_way way = {.example = 128, .rank = i};
+        if (CHECK_OK(dpt_cuda_recipe_create(t->user, &convolution, way, &recipe)))
+            n_found += recipe->engine == engine;
+        dpt_cuda_recipe_destroy(recipe);
+    }
+    return n_found;
+}
+
+static void refuses_what_is_mislabelled(test *t)
+{
+    for (int precision = DPT_CUDA_FP32; precision <= DPT_CUDA_BF16; precision++) {
+        dpt_cuda_device_of(t->user)->precision = (dpt_cuda_precision)precision;
+        for (int kind = DPT_OP_CONV2D_FORWARD; kind <= DPT_OP_CONV2D_BACKWARD_WEIGHTS; kind++) {
+            const size_t n = count_of_engine(t, (dpt_op_kind)kind, OFFERED);
+            const size_t n_left = kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS ? 0 : n;
+            CHECK(n > 0);
+            disguise.is = OFFERED;
+            disguise.shown = MISLABELLED;
+            CHECK_SIZE(count_of_engine(t, (dpt_op_kind)kind, MISLABELLED), n_left);
+            disguise.is = disguise.shown = 0;
+        }
+    }
+}
+
 /* ---- The description ------------------------------------------------------------------------- */
 
 static dpt_status describe_card(dpt_device *device)
@@ -398,6 +456,7 @@ int main(int argc, char **argv)
         {"heuristics are asked once", asks_once},
         {"convolutions are told apart", tells_convolutions_apart},
         {"the oldest list is forgotten", forgets_the_oldest},
+        {"what is mislabelled is refused", refuses_what_is_mislabelled},
     };
     dpt_cuda_dnn without_card = {.handle = NULL};
     dpt_cuda_device cuda = {.ordinal = 0};
