@@ -147,11 +147,11 @@ static bool is_whole(const dpt_op_desc *desc)
            (d->activation == DPT_ACT_NONE || d->activation == DPT_ACT_RELU);
 }
 
-/* How many of the ways before this one there are. */
+/* How many of the ways up to this one there are. */
 static dpt_status count_recipes(const dpt_op *op, const dpt_cuda_convolution *convolution,
                                 dpt_cuda_way end, size_t *out)
 {
-    for (*out = 0; *out < end.rank; ++*out) {
+    for (*out = 0; *out <= end.rank; ++*out) {
         dpt_cuda_recipe *recipe = NULL;
         const dpt_cuda_way way = {.example = end.example, .rank = *out};
         const dpt_status status = dpt_cuda_recipe_create(op->device, convolution, way, &recipe);
@@ -171,14 +171,11 @@ static dpt_status open_plans(const dpt_op *op, dpt_cuda_way way, state *s)
     size_t n_whole = 0;
     all.has_bias = s->is_whole = is_whole(&op->desc);
     all.has_relu = s->is_whole && activation == DPT_ACT_RELU;
-    const dpt_status status =
-        dpt_cuda_plans_open(op->device, &all, way, op->max_samples, &s->plans);
-    if (status != DPT_E_UNSUPPORTED || !s->is_whole) return status;
-    dpt_cuda_plans_close(&s->plans);
-    s->is_whole = false;
-    DPT_TRY(count_recipes(op, &all, way, &n_whole));
-    way.rank -= n_whole;
-    return dpt_cuda_plans_open(op->device, &product, way, op->max_samples, &s->plans);
+    if (s->is_whole) DPT_TRY(count_recipes(op, &all, way, &n_whole));
+    s->is_whole = n_whole > way.rank;
+    if (!s->is_whole) way.rank -= n_whole;
+    return dpt_cuda_plans_open(op->device, s->is_whole ? &all : &product, way, op->max_samples,
+                               &s->plans);
 }
 
 static dpt_status prepare_float32(dpt_op *op, dpt_cuda_way way)
@@ -221,4 +218,6 @@ static dpt_status prepare(dpt_op *op, const void *parameters)
         OFFER(prefix, samples, 6), OFFER(prefix, samples, 7)
 
 const dpt_alternative dpt_cuda_conv2d_dnn[] = {
-    OFFERS("cudnn-", 128), OFFERS("cudnn1024-", 1024), {.name = NULL}};
+    OFFERS("cudnn-", DPT_CUDA_FEW), OFFERS("cudnn1024-", DPT_CUDA_MANY), {.name = NULL}};
+_Static_assert(sizeof dpt_cuda_conv2d_dnn / sizeof *dpt_cuda_conv2d_dnn == 2 * DPT_CUDA_WAYS + 1,
+               "ways of two examples");

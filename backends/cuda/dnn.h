@@ -13,7 +13,8 @@ const char *dpt_cuda_dnn_description(const dpt_cuda_dnn *dnn); /* "cuDNN 9.19.0"
 
 /* "cudnn-0", "cudnn-1", ...: what cuDNN's heuristics offer for a convolution of 128 samples, in
    their order, of those that are deterministic and round as the device's precision says; and
-   "cudnn1024-0", ...: for 1024, for which their order is another. */
+   "cudnn1024-0", ...: for 1024, for which their order is another, where none of the former is the
+   same way. */
 extern const dpt_alternative dpt_cuda_conv2d_dnn[];
 
 /* ---- For conv2d_dnn*.c ----------------------------------------------------------------------- */
@@ -36,6 +37,12 @@ typedef struct dpt_cuda_recipe dpt_cuda_recipe;
 typedef struct dpt_cuda_way {
     size_t example, rank;
 } dpt_cuda_way;
+
+enum {
+    DPT_CUDA_FEW = 128,   /* the first example, */
+    DPT_CUDA_MANY = 1024, /* and the second */
+    DPT_CUDA_WAYS = 8,    /* of an example that are alternatives */
+};
 
 /* DPT_E_UNSUPPORTED if there are not so many.  Heuristics are asked once for a convolution and an
    example: the last lists of theirs are kept with the device. */

@@ -12,12 +12,34 @@
 
 enum { MOST_WORKSPACE_BYTES = 1 << 30 };
 
+/* Most of what heuristics name for many samples they name for few as well: it is not timed again.
+ */
+static dpt_status check_is_new(const dpt_cuda_plans *plans, dpt_cuda_way way)
+{
+    for (size_t rank = 0; way.example != DPT_CUDA_FEW && rank < DPT_CUDA_WAYS; rank++) {
+        dpt_cuda_recipe *other = NULL;
+        const dpt_cuda_way before = {.example = DPT_CUDA_FEW, .rank = rank};
+        const dpt_status status =
+            dpt_cuda_recipe_create(plans->device, &plans->convolution, before, &other);
+        if (status == DPT_E_UNSUPPORTED) return DPT_OK;
+        DPT_TRY(status);
+        const bool same = dpt_cuda_recipe_is(plans->recipe, other);
+        dpt_cuda_recipe_destroy(other);
+        if (same)
+            return DPT_FAIL(&plans->device->error, DPT_E_UNSUPPORTED,
+                            "cuDNN's way %zu for %zu samples is its way %zu for %d", way.rank,
+                            way.example, rank, DPT_CUDA_FEW);
+    }
+    return DPT_OK;
+}
+
 dpt_status dpt_cuda_plans_open(dpt_device *device, const dpt_cuda_convolution *convolution,
                                dpt_cuda_way way, size_t most_samples, dpt_cuda_plans *out)
 {
     const size_t n = most_samples > 0 ? most_samples : 1;
     *out = (dpt_cuda_plans){.device = device, .convolution = *convolution};
     DPT_TRY(dpt_cuda_recipe_create(device, convolution, way, &out->recipe));
+    DPT_TRY(check_is_new(out, way));
     DPT_TRY(dpt_cuda_plan_create(device, convolution, out->recipe, n, &out->kept[0]));
     out->workspace_bytes = out->kept[0].workspace_bytes;
     if (out->workspace_bytes > MOST_WORKSPACE_BYTES)

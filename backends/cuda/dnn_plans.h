@@ -17,8 +17,9 @@ typedef struct dpt_cuda_plans {
 } dpt_cuda_plans;
 
 /* The rank-th way, with its plan for most_samples, which says whether this can be done at all and
-   takes the most memory.  DPT_E_UNSUPPORTED if there are not so many ways, or it does not do that
-   many samples or wants too much memory.  *out, zeroed before, is closed in any case. */
+   takes the most memory.  DPT_E_UNSUPPORTED if there are not so many ways, one of DPT_CUDA_FEW is
+   the same, or it does not do that many samples or wants too much memory.  *out, zeroed before, is
+   closed in any case. */
 DPT_CHECK_RESULT dpt_status dpt_cuda_plans_open(dpt_device *device,
                                                 const dpt_cuda_convolution *convolution,
                                                 dpt_cuda_way way, size_t most_samples,

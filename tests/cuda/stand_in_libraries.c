@@ -301,6 +301,11 @@ void dpt_cuda_recipe_destroy(dpt_cuda_recipe *recipe)
     free(recipe);
 }
 
+bool dpt_cuda_recipe_is(const dpt_cuda_recipe *a, const dpt_cuda_recipe *b)
+{
+    return a->rank == b->rank;
+}
+
 enum { FIRST_BYTES = 3 }; /* of the first way's workspace: the others' is larger */
 
 /* Two samples are refused by every way but the first, unless they are the most; and three when they

@@ -1,4 +1,4 @@
-/* Recipes and plans of cuDNN's (backends/cuda/dnn_recipe.c, dnn_plan.c), without a card: cuDNN
+/* Recipes and plans of cuDNN's (backends/cuda/dnn_recipe.c, dnn_plan*.c), without a card: cuDNN
    answers for a card that is only described to it.  Everything up to the execution is real; dnn.c
    is compiled with other names for three functions, which here give the description in place of a
    device's handle, and an engine another number.
@@ -7,6 +7,7 @@
 #include "harness.h"
 
 #include "dnn_graph.h"
+#include "dnn_plans.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -392,6 +393,53 @@ static void forgets_the_oldest(test *t)
     CHECK_SIZE(asked_for_first(t, &(dpt_cuda_convolution){.desc = &second, .type = DPT_F32}), 1);
 }
 
+/* Whether one of the alternatives for few samples is this way. */
+static bool is_among_few(test *t, const dpt_cuda_convolution *convolution,
+                         const dpt_cuda_recipe *recipe)
+{
+    bool found = false;
+    for (size_t i = 0; i < DPT_CUDA_WAYS; i++) {
+        dpt_cuda_recipe *other = NULL;
+        const dpt_cuda_way way = {.example = DPT_CUDA_FEW, .rank = i};
+        if (dpt_cuda_recipe_create(t->user, convolution, way, &other) != DPT_OK) break;
+        found = found || dpt_cuda_recipe_is(recipe, other);
+        dpt_cuda_recipe_destroy(other);
+    }
+    return found;
+}
+
+/* An alternative for many samples is a way that is none of those for few, and there are some. */
+static void offers_each_way_once(test *t)
+{
+    size_t n_open = 0, n_refused = 0;
+    dpt_cuda_device_of(t->user)->precision = DPT_CUDA_TF32;
+    for (size_t i = 0; i < N_SHAPES; i++) {
+        const dpt_op_desc desc = desc_of(&shapes[i], DPT_OP_CONV2D_FORWARD);
+        const dpt_cuda_convolution convolution = {.desc = &desc, .type = DPT_F32};
+        (void)count_recipes(t, &convolution, DPT_CUDA_FEW);
+        const size_t n = count_recipes(t, &convolution, DPT_CUDA_MANY);
+        makes_plans = true; /* heuristics have been asked */
+        for (size_t rank = 0; rank < n && rank < DPT_CUDA_WAYS; rank++) {
+            dpt_cuda_recipe *recipe = NULL;
+            dpt_cuda_plans plans = {.device = NULL};
+            const dpt_cuda_way way = {.example = DPT_CUDA_MANY, .rank = rank};
+            CHECK_OK(dpt_cuda_recipe_create(t->user, &convolution, way, &recipe));
+            const dpt_status status =
+                dpt_cuda_plans_open(t->user, &convolution, way, samples[0], &plans);
+            if (is_among_few(t, &convolution, recipe)) {
+                CHECK_STATUS(status, DPT_E_UNSUPPORTED);
+                n_refused++;
+            }
+            n_open += status == DPT_OK;
+            dpt_cuda_plans_close(&plans);
+            dpt_cuda_recipe_destroy(recipe);
+        }
+        makes_plans = false;
+    }
+    CHECK(n_open > 0);
+    CHECK(n_refused > 0);
+}
+
 /* ---- Errata ---------------------------------------------------------------------------------- */
 
 enum {
@@ -456,6 +504,7 @@ int main(int argc, char **argv)
         {"heuristics are asked once", asks_once},
         {"convolutions are told apart", tells_convolutions_apart},
         {"the oldest list is forgotten", forgets_the_oldest},
+        {"each way is offered once", offers_each_way_once},
         {"what is mislabelled is refused", refuses_what_is_mislabelled},
     };
     dpt_cuda_dnn without_card = {.handle = NULL};
