@@ -8,7 +8,7 @@
 
 enum {
     FORWARD_GROUPS_PER_UNIT = 8, /* several waves, so that none is waited for long */
-    WEIGHTS_GROUPS_PER_UNIT = 4, /* each of which leaves sums that are to be added up */
+    WEIGHTS_GROUPS_PER_UNIT = 3, /* as many as find room at once; each leaves sums to be added up */
     LEAST_ROWS = 2,              /* of a band, which reads some of its neighbours' input as well */
     MAX_EXTENT = 1 << 28,        /* of an image with its padding */
 };
