@@ -12,8 +12,10 @@ enum { MAX_ALTERNATIVES = 64, KEY_BYTES = 256 };
 /* Operations of a call below which alternatives differ by nothing that counts.  On a GPU that is
    little: what is done in one launch or two differs by a launch. */
 static const double least_work_cpu = 2e7, least_work = 2e5;
-/* Operations of one timed run: some ten milliseconds. */
-static const double enough_work_cpu = 4e9, enough_work = 2e10;
+/* Operations of one timed run: some ten milliseconds of a CPU; of a GPU as many for each unit as
+   take one some 0.3 to 3 ms, since with fewer samples than there will be it is tiles that are left
+   over which decide (on an H200, 512 samples of ResNet-18's chose otherwise than 1024). */
+static const double enough_work_cpu = 4e9, enough_work_unit = 1.5e9;
 static const double budget_seconds = 0.02; /* of one alternative's timing */
 
 /* ---- Which ----------------------------------------------------------------------------------- */
@@ -173,7 +175,9 @@ static dpt_status time_candidate(void *argument, const char *candidate, double *
    size share a choice. */
 static size_t samples_to_time(const dpt_op *op, const dpt_alternatives *choice)
 {
-    const double enough = dpt_traits_of(op->device)->is_cpu ? enough_work_cpu : enough_work;
+    const dpt_traits *traits = dpt_traits_of(op->device);
+    const double enough =
+        traits->is_cpu ? enough_work_cpu : enough_work_unit * (double)traits->n_units;
     size_t n = 1;
     while (n < op->max_samples && (double)n * choice->work < enough)
         n *= 2;
