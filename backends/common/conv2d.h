@@ -12,8 +12,10 @@
    op->desc.kind. */
 const dpt_alternative *const *dpt_conv2d_families(const dpt_device *device);
 
-/* For GPUs: tiles in local memory; and images that have few channels, without BACKWARD_DATA. */
+/* For GPUs: tiles in local memory; the same by tensor cores, for CUDA; and images that have few
+   channels, without BACKWARD_DATA. */
 extern const dpt_alternative dpt_conv2d_local[];
+extern const dpt_alternative dpt_conv2d_tensor[];
 extern const dpt_alternative dpt_conv2d_few[];
 
 #endif

@@ -412,11 +412,16 @@ static dpt_status prepare(dpt_op *op, const void *parameters)
 /* Larger tiles read less from local and from global memory for each product; smaller ones leave
    more groups to share out and fit small matrices and small devices. */
 const dpt_alternative dpt_conv2d_local[] = {
-    TILE("64x64x16", 64, 64, 16, 8, 4),        TILE("128x64x16", 128, 64, 16, 8, 8),
-    TILE("128x128x8", 128, 128, 8, 8, 8),      TILE("64x64x8", 64, 64, 8, 8, 8),
-    TILE("128x128x16", 128, 128, 16, 8, 8),    TILE("128x32x8", 128, 32, 8, 8, 4),
-    TILE("64x32x16", 64, 32, 16, 8, 4),        TILE("32x64x16", 32, 64, 16, 4, 8),
-    TILE("32x32x16", 32, 32, 16, 4, 4),        TILE("64x16x16", 64, 16, 16, 4, 4),
-    TILE("16x16x16", 16, 16, 16, 4, 4),        TENSOR_TILE("64x64x16", 64, 64, 16, 4, 8),
-    TENSOR_TILE("64x32x16", 64, 32, 16, 4, 4), {.name = NULL},
+    TILE("64x64x16", 64, 64, 16, 8, 4),     TILE("128x64x16", 128, 64, 16, 8, 8),
+    TILE("128x128x8", 128, 128, 8, 8, 8),   TILE("64x64x8", 64, 64, 8, 8, 8),
+    TILE("128x128x16", 128, 128, 16, 8, 8), TILE("128x32x8", 128, 32, 8, 8, 4),
+    TILE("64x32x16", 64, 32, 16, 8, 4),     TILE("32x64x16", 32, 64, 16, 4, 8),
+    TILE("32x32x16", 32, 32, 16, 4, 4),     TILE("64x16x16", 64, 16, 16, 4, 4),
+    TILE("16x16x16", 16, 16, 16, 4, 4),     {.name = NULL},
+};
+
+const dpt_alternative dpt_conv2d_tensor[] = {
+    TENSOR_TILE("64x64x16", 64, 64, 16, 4, 8),
+    TENSOR_TILE("64x32x16", 64, 32, 16, 4, 4),
+    {.name = NULL},
 };
