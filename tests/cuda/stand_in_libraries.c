@@ -342,7 +342,9 @@ static dpt_op_desc described(const dpt_cuda_convolution *c)
     return desc;
 }
 
-/* A pass with all that describes it, which may be gone when it is done. */
+/* A pass with all that describes it, which may be gone when it is done.  Of a workspace that has
+   room for it the first word is set to 0 in front of it, as the library does with such as its
+   kernels count in. */
 typedef struct plan_work {
     dpt_op_desc desc; /* of the convolution alone */
     dpt_dtype type;
@@ -356,9 +358,15 @@ static size_t result_of(dpt_op_kind kind)
     return kind == DPT_OP_CONV2D_FORWARD ? 2 : kind == DPT_OP_CONV2D_BACKWARD_DATA ? 0 : 1;
 }
 
+static bool has_word(const plan_work *w)
+{
+    return w->workspace_bytes >= sizeof(uint32_t);
+}
+
 static void do_plan(void *argument)
 {
     const plan_work *w = argument;
+    const bool is_set = !has_word(w) || *(const uint32_t *)w->tensors.workspace == 0;
     const dpt_conv2d_desc *d = &w->desc.u.conv2d;
     const size_t n = w->n_samples, result = result_of(w->desc.kind);
     const size_t sizes[] = {
@@ -379,6 +387,8 @@ static void do_plan(void *argument)
         : result == 0 ? (reference_args){.in = {values[2], values[1]}, .out = {values[0]}}
                       : (reference_args){.in = {values[2], values[0]}, .out = {values[1]}};
     reference_run(&w->desc, n, &args);
+    for (size_t i = 0; !is_set && i < sizes[result]; i++)
+        values[result][i] = NAN;
     write_tensor(places[result], w->type, values[result], sizes[result]);
     for (size_t i = 0; i < 4; i++)
         free(values[i]);
@@ -398,5 +408,8 @@ dpt_status dpt_cuda_plan_run(const dpt_cuda_plan *plan, dpt_stream *stream,
         .workspace_bytes = plan->workspace_bytes,
         .cut = cuts(stream->device),
     };
+    if (has_word(&work))
+        DPT_CUDA_TRY(stream->device,
+                     cudaMemsetAsync(tensors->workspace, 0, sizeof(uint32_t), stream->queue));
     return enqueue(stream, do_plan, &work, sizeof work);
 }

@@ -53,10 +53,18 @@ static const char *const functions[] = {
     "cudaFreeHost",
     "cudaFuncGetAttributes",
     "cudaGetDeviceProperties",
+    "cudaGraphAddDependencies",
+    "cudaGraphAddKernelNode",
     "cudaGraphDestroy",
+    "cudaGraphDestroyNode",
     "cudaGraphExecDestroy",
+    "cudaGraphGetNodes",
     "cudaGraphInstantiate",
     "cudaGraphLaunch",
+    "cudaGraphMemsetNodeGetParams",
+    "cudaGraphNodeGetDependencies",
+    "cudaGraphNodeGetDependentNodes",
+    "cudaGraphNodeGetType",
     "cudaGraphUpload",
     "cudaHostAlloc",
     "cudaLaunchKernel",
@@ -116,6 +124,14 @@ emulated_counts emulated_left(void)
     const emulated_counts left = emu.left;
     emu_unlock();
     return left;
+}
+
+emulated_nodes emulated_graph_nodes(void)
+{
+    emu_lock();
+    const emulated_nodes nodes = emu.nodes;
+    emu_unlock();
+    return nodes;
 }
 
 /* Some toolkits have another version's number behind a name.  With the lock. */

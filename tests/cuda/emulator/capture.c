@@ -16,7 +16,7 @@ struct emu_capture {
 
 /* ---- Sets of nodes --------------------------------------------------------------------------- */
 
-static bool nodes_add(emu_nodes *set, size_t i)
+bool emu_nodes_add(emu_nodes *set, size_t i)
 {
     for (size_t k = 0; k < set->n; k++)
         if (set->of[k] == i) return true;
@@ -34,7 +34,7 @@ static bool nodes_add(emu_nodes *set, size_t i)
 bool emu_nodes_add_all(emu_nodes *set, const emu_nodes *from)
 {
     for (size_t k = 0; k < from->n; k++)
-        if (!nodes_add(set, from->of[k])) return false;
+        if (!emu_nodes_add(set, from->of[k])) return false;
     return true;
 }
 
@@ -93,7 +93,7 @@ cudaError_t emu_capture_add(cudaStream_t stream, emu_work *work)
     }
     c->nodes[c->n] = added;
     stream->tail.n = 0;
-    return nodes_add(&stream->tail, c->n++) ? cudaSuccess : no_memory(c);
+    return emu_nodes_add(&stream->tail, c->n++) ? cudaSuccess : no_memory(c);
 }
 
 cudaError_t emu_capture_record(cudaStream_t stream, cudaEvent_t event)

@@ -22,6 +22,14 @@ typedef struct emulated_counts {
 
 emulated_counts emulated_left(void);
 
+/* Of graphs that were instantiated so far: nodes that fill at most 1024 bytes; and kernels that
+   were not captured but added. */
+typedef struct emulated_nodes {
+    size_t small_fills, added_kernels;
+} emulated_nodes;
+
+emulated_nodes emulated_graph_nodes(void);
+
 /* Around a stream's wait for what other streams do (loads.c). */
 void emulated_begin_wait(void);
 void emulated_end_wait(void);

@@ -117,8 +117,10 @@ static cudaError_t enqueue(const copy *c, enum cudaMemcpyKind kind, cudaStream_t
         .from_card = c->from && is_card(emu_owner(c->from, 1, NULL)),
     };
     emu_unlock();
-    return code == cudaSuccess ? emu_enqueue(stream, emu_work_create(run_copy, &w, sizeof w))
-                               : code;
+    if (code != cudaSuccess) return code;
+    emu_work *work = emu_work_create(run_copy, &w, sizeof w);
+    if (work) work->type = c->from ? cudaGraphNodeTypeMemcpy : cudaGraphNodeTypeMemset;
+    return emu_enqueue(stream, work);
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind,
@@ -175,4 +177,17 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t n_bytes, cudaStream_t str
     const copy c = {.to = to, .to_pitch = n_bytes, .width = n_bytes, .height = 1, .byte = byte};
     EMU_ENTER(emu_card_of(stream));
     return emu_leave(enqueue(&c, cudaMemcpyHostToDevice, stream));
+}
+
+bool emu_is_fill(const emu_work *work, struct cudaMemsetParams *out)
+{
+    if (work->type != cudaGraphNodeTypeMemset) return false;
+    const copy *c = &((const copy_work *)(const void *)work->payload)->what;
+    *out = (struct cudaMemsetParams){.dst = c->to,
+                                     .pitch = c->to_pitch,
+                                     .value = (unsigned char)c->byte,
+                                     .elementSize = 1,
+                                     .width = c->width,
+                                     .height = c->height};
+    return true;
 }

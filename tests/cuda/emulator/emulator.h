@@ -65,6 +65,7 @@ typedef struct emu_state {
     bool loads_wait;
     size_t n_waiting; /* streams that wait for what other streams do */
     emulated_counts left;
+    emulated_nodes nodes;
 } emu_state;
 
 extern emu_state emu;
@@ -114,7 +115,8 @@ void emu_load_function(int card, void (*function)(void *));
 typedef struct emu_work {
     struct emu_work *next; /* of a queue */
     size_t n_users;
-    bool always; /* done on a lost card, too */
+    bool always;                 /* done on a lost card, too */
+    enum cudaGraphNodeType type; /* as a node: a kernel by default */
     void (*run)(struct emu_work *work, cudaStream_t stream);
     void (*drop)(struct emu_work *work); /* what the payload holds; may be NULL.  With the lock */
     size_t n_bytes;
@@ -149,7 +151,26 @@ typedef struct emu_nodes {
 typedef struct emu_node {
     emu_work *work;
     emu_nodes after;
+    cudaGraphNode_t handle; /* in a graph; NULL elsewhere */
+    bool added;             /* and not captured */
 } emu_node;
+
+/* A graph, or what is instantiated of it; works are shared between them. */
+typedef struct emu_graph {
+    size_t n_users, n;
+    bool uploaded;
+    emu_node *nodes;
+} emu_graph;
+
+struct CUgraph_st {
+    emu_graph body;
+};
+
+/* What a graph's node is known by; it lives as long as that. */
+struct CUgraphNode_st {
+    cudaGraph_t graph;
+    size_t place; /* of the node now */
+};
 
 typedef struct emu_capture emu_capture;
 
@@ -186,8 +207,7 @@ void emu_point_release(emu_point *point); /* accepts NULL */
 /* Without it.  -1 for what is no stream. */
 int emu_card_of(cudaStream_t stream);
 
-/* ---- Captures and graphs: capture.c, graphs.c, with the lock
- * ------------------------------------------------------ */
+/* ---- Captures and graphs: capture.c, graphs.c, nodes.c, with the lock ----------------------- */
 
 cudaError_t emu_capture_add(cudaStream_t stream, emu_work *work); /* takes it over */
 cudaError_t emu_capture_record(cudaStream_t stream, cudaEvent_t event);
@@ -196,10 +216,17 @@ cudaError_t emu_capture_wait(cudaStream_t stream, cudaEvent_t event);
 void emu_capture_break(emu_capture *capture);
 void emu_event_forget(cudaEvent_t event);
 /* False without memory. */
+bool emu_nodes_add(emu_nodes *set, size_t i);
 bool emu_nodes_add_all(emu_nodes *set, const emu_nodes *from);
 void emu_nodes_drop(emu_node *nodes, size_t n);
 /* Of nodes that it shares. */
 cudaError_t emu_graph_create(const emu_node *nodes, size_t n, cudaGraph_t *out);
+/* Takes the work over even if that fails, as emu_enqueue does.  Without the lock. */
+cudaError_t emu_graph_add(cudaGraph_t graph, emu_work *work, const cudaGraphNode_t *after, size_t n,
+                          cudaGraphNode_t *out);
+cudaGraphNode_t emu_node_handle(cudaGraph_t of, size_t place); /* NULL without memory */
+/* Whether it is a fill that is done so. */
+bool emu_is_fill(const emu_work *work, struct cudaMemsetParams *out);
 
 /* ---- Memory: memory.c, pools.c, with the lock
  * --------------------------------------------------------- */

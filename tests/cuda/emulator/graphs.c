@@ -4,19 +4,8 @@
 
 #include <stdlib.h>
 
-/* A graph, and what is instantiated of it; works are shared between them. */
-typedef struct graph {
-    size_t n_users, n;
-    bool uploaded;
-    emu_node *nodes;
-} graph;
-
-struct CUgraph_st {
-    graph body;
-};
-
 struct CUgraphExec_st {
-    graph body;
+    emu_graph body;
 };
 
 void emu_nodes_drop(emu_node *nodes, size_t n)
@@ -24,10 +13,12 @@ void emu_nodes_drop(emu_node *nodes, size_t n)
     for (size_t i = 0; i < n; i++) {
         emu_work_release(nodes[i].work);
         free(nodes[i].after.of);
+        free(nodes[i].handle);
     }
     free(nodes);
 }
 
+/* Without handles. */
 static bool copy_nodes(const emu_node *from, size_t n, emu_node **out)
 {
     bool done = true;
@@ -42,6 +33,13 @@ static bool copy_nodes(const emu_node *from, size_t n, emu_node **out)
     return nodes && done;
 }
 
+static bool add_handles(cudaGraph_t to)
+{
+    for (size_t i = 0; i < to->body.n; i++)
+        if (!(to->body.nodes[i].handle = emu_node_handle(to, i))) return false;
+    return true;
+}
+
 cudaError_t emu_graph_create(const emu_node *nodes, size_t n, cudaGraph_t *out)
 {
     cudaGraph_t made = calloc(1, sizeof *made);
@@ -50,18 +48,25 @@ cudaError_t emu_graph_create(const emu_node *nodes, size_t n, cudaGraph_t *out)
         return cudaErrorMemoryAllocation;
     }
     made->body.n = n;
+    if (!add_handles(made)) {
+        emu_nodes_drop(made->body.nodes, n);
+        free(made);
+        return cudaErrorMemoryAllocation;
+    }
     emu.left.graphs++;
     *out = made;
     return cudaSuccess;
 }
 
 /* With the lock. */
-static void drop_graph(graph *g)
+static void drop_graph(emu_graph *g)
 {
     if (--g->n_users > 0) return;
     emu_nodes_drop(g->nodes, g->n);
     free(g);
 }
+
+/* ---- Destroying and instantiating ------------------------------------------------------------ */
 
 /* These do it even if they fail. */
 cudaError_t cudaGraphDestroy(cudaGraph_t graph_handle)
@@ -87,6 +92,66 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
     return emu_leave(code);
 }
 
+static bool is_ready(const emu_graph *g, size_t i, const bool *done)
+{
+    for (size_t k = 0; k < g->nodes[i].after.n; k++)
+        if (!done[g->nodes[i].after.of[k]]) return false;
+    return true;
+}
+
+/* Captured nodes come behind what they are after, and those that were added may not: in place[old]
+   a place where each does.  False if they wait for each other. */
+static bool sort(const emu_graph *g, size_t *place, bool *done)
+{
+    size_t n = 0;
+    for (size_t first = 0; n < g->n; n++) {
+        while (done[first])
+            first++;
+        size_t i = first;
+        while (i < g->n && (done[i] || !is_ready(g, i, done)))
+            i++;
+        if (i == g->n) break;
+        done[i] = true;
+        place[i] = n;
+    }
+    return n == g->n;
+}
+
+static cudaError_t copy_sorted(const emu_graph *from, emu_graph *to)
+{
+    size_t *place = calloc(from->n + 1, sizeof *place);
+    bool *done = calloc(from->n + 1, sizeof *done);
+    emu_node *nodes = calloc(from->n + 1, sizeof *nodes), *copies = NULL;
+    cudaError_t code = place && done && nodes ? cudaSuccess : cudaErrorMemoryAllocation;
+    if (code == cudaSuccess && !sort(from, place, done)) code = cudaErrorInvalidValue;
+    if (code == cudaSuccess && !copy_nodes(from->nodes, from->n, &copies))
+        code = cudaErrorMemoryAllocation;
+    for (size_t i = 0; code == cudaSuccess && i < from->n; i++) {
+        for (size_t k = 0; k < copies[i].after.n; k++)
+            copies[i].after.of[k] = place[copies[i].after.of[k]];
+        nodes[place[i]] = copies[i];
+    }
+    free(place);
+    free(done);
+    free(copies);
+    if (code == cudaSuccess)
+        *to = (emu_graph){.n_users = 1, .n = from->n, .nodes = nodes};
+    else
+        free(nodes);
+    return code;
+}
+
+static void count_nodes(const emu_graph *g)
+{
+    enum { SMALL_BYTES = 1024 };
+    for (size_t i = 0; i < g->n; i++) {
+        struct cudaMemsetParams p;
+        if (emu_is_fill(g->nodes[i].work, &p) && p.height == 1 && p.width <= SMALL_BYTES)
+            emu.nodes.small_fills++;
+        emu.nodes.added_kernels += g->nodes[i].added;
+    }
+}
+
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph_handle,
                                  unsigned long long flags)
 {
@@ -96,16 +161,15 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph_handle,
     cudaGraphExec_t exec = calloc(1, sizeof *exec);
     if (!exec) return emu_leave(cudaErrorMemoryAllocation);
     emu_lock();
-    const bool done = copy_nodes(graph_handle->body.nodes, graph_handle->body.n, &exec->body.nodes);
-    if (done) {
-        exec->body.n = graph_handle->body.n;
-        exec->body.n_users = 1;
+    const cudaError_t code = copy_sorted(&graph_handle->body, &exec->body);
+    if (code == cudaSuccess) {
+        count_nodes(&graph_handle->body);
         emu.left.graphs++;
         *out = exec;
     }
     emu_unlock();
-    if (!done) free(exec);
-    return done ? cudaSuccess : emu_leave(cudaErrorMemoryAllocation);
+    if (code != cudaSuccess) free(exec);
+    return emu_leave(code);
 }
 
 cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
@@ -119,24 +183,19 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
     return emu_leave(cudaSuccess);
 }
 
+/* ---- Launches -------------------------------------------------------------------------------- */
+
 typedef struct launch {
-    graph *body;
+    emu_graph *body;
 } launch;
 
-static graph *graph_of(const emu_work *work)
+static emu_graph *graph_of(const emu_work *work)
 {
     return ((const launch *)(const void *)work->payload)->body;
 }
 
-static bool is_ready(const graph *g, size_t i, const bool *done)
-{
-    for (size_t k = 0; k < g->nodes[i].after.n; k++)
-        if (!done[g->nodes[i].after.of[k]]) return false;
-    return true;
-}
-
 /* Of the nodes from `first`, which is ready, on: one by chance. */
-static size_t choose(const graph *g, size_t first, const bool *done, cudaStream_t stream)
+static size_t choose(const emu_graph *g, size_t first, const bool *done, cudaStream_t stream)
 {
     enum { WINDOW = 64 };
     size_t chosen = first;
@@ -149,7 +208,7 @@ static size_t choose(const graph *g, size_t first, const bool *done, cudaStream_
 
 static void run_graph(emu_work *work, cudaStream_t stream)
 {
-    const graph *g = graph_of(work);
+    const emu_graph *g = graph_of(work);
     bool *done = emu.delays ? calloc(g->n + 1, sizeof *done) : NULL;
     for (size_t n = 0, first = 0; n < g->n; n++) {
         while (done && done[first])

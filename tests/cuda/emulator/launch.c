@@ -90,3 +90,18 @@ cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void *
     if (emu_card_of(stream) != emu_current()) return emu_leave(cudaErrorInvalidResourceHandle);
     return emu_leave(emu_enqueue(stream, create(&head, arguments)));
 }
+
+cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                   const cudaGraphNode_t *after, size_t n_after,
+                                   const struct cudaKernelNodeParams *params)
+{
+    EMU_ENTER(emu_current());
+    const launch head = {
+        .kernel = kernel_of(params->func), .grid = params->gridDim, .block = params->blockDim};
+    if (!head.kernel) return emu_leave(cudaErrorInvalidDeviceFunction);
+    if (!fits(params->gridDim, params->blockDim)) return emu_leave(cudaErrorInvalidConfiguration);
+    if (params->sharedMemBytes != 0 || params->extra || head.kernel->n_arguments > MOST_ARGUMENTS)
+        return emu_leave(cudaErrorNotSupported);
+    emu_work *work = create(&head, params->kernelParams);
+    return emu_leave(emu_graph_add(graph, work, after, n_after, out));
+}

@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include "cuda/emulator/control.h"
+#include "cuda/emulator/kernel.h"
 
 #include <cuda_runtime_api.h>
 #include <stdint.h>
@@ -148,6 +149,148 @@ static void graphs_do_it_again(test *t)
     end(t, &s);
 }
 
+static void set_byte(void *const *arguments)
+{
+    **(unsigned char *const *)arguments[0] = *(const unsigned char *)arguments[1];
+}
+
+static const size_t set_byte_bytes[] = {sizeof(unsigned char *), 1};
+static const emulated_kernel set_byte_kernel = {EMULATED_MAGIC, set_byte, 2,
+                                                set_byte_bytes, NULL,     NULL};
+
+/* As in graph_fills.c, for any version. */
+#if CUDART_VERSION >= 13000
+#define BEFORE(node, out, n)          cudaGraphNodeGetDependencies(node, out, NULL, n)
+#define BEHIND(node, out, n)          cudaGraphNodeGetDependentNodes(node, out, NULL, n)
+#define ADD_EDGES(graph, from, to, n) cudaGraphAddDependencies(graph, from, to, NULL, n)
+#else
+#define BEFORE(node, out, n)          cudaGraphNodeGetDependencies(node, out, n)
+#define BEHIND(node, out, n)          cudaGraphNodeGetDependentNodes(node, out, n)
+#define ADD_EDGES(graph, from, to, n) cudaGraphAddDependencies(graph, from, to, n)
+#endif
+
+/* The one fill of a graph of three nodes. */
+static cudaGraphNode_t find_fill(test *t, cudaGraph_t graph)
+{
+    cudaGraphNode_t all[4], fill = NULL;
+    size_t n = 0;
+    DONE(cudaGraphGetNodes(graph, NULL, &n));
+    CHECK_SIZE(n, 3);
+    n = 4;
+    DONE(cudaGraphGetNodes(graph, all, &n));
+    CHECK_SIZE(n, 3);
+    CHECK(all[3] == NULL);
+    for (size_t i = 0; i < n; i++) {
+        enum cudaGraphNodeType type;
+        struct cudaMemsetParams p;
+        DONE(cudaGraphNodeGetType(all[i], &type));
+        if (type == cudaGraphNodeTypeMemset) {
+            fill = all[i];
+            DONE(cudaGraphMemsetNodeGetParams(all[i], &p));
+            CHECK_SIZE(p.width * p.elementSize * p.height, 4);
+            CHECK_SIZE(p.value, 7);
+        } else {
+            FAILS(cudaGraphMemsetNodeGetParams(all[i], &p), cudaErrorInvalidValue);
+        }
+    }
+    return fill;
+}
+
+/* A fill between two copies, and what is before and behind it. */
+typedef struct filled {
+    cudaGraph_t graph;
+    cudaGraphNode_t fill, before[2], behind[2];
+    size_t n_before, n_behind;
+} filled;
+
+static void capture_a_fill(test *t, scene *s, filled *f)
+{
+    *f = (filled){.n_before = 2, .n_behind = 2};
+    memset(s->host, 1, N);
+    DONE(cudaStreamBeginCapture(s->a, cudaStreamCaptureModeRelaxed));
+    DONE(cudaMemcpyAsync(s->memory, s->host, 4, cudaMemcpyHostToDevice, s->a));
+    DONE(cudaMemsetAsync(s->memory, 7, 4, s->a));
+    DONE(cudaMemcpyAsync(s->host + 8, s->memory, 4, cudaMemcpyDeviceToHost, s->a));
+    DONE(cudaStreamEndCapture(s->a, &f->graph));
+    f->fill = find_fill(t, f->graph);
+    DONE(BEFORE(f->fill, f->before, &f->n_before));
+    DONE(BEHIND(f->fill, f->behind, &f->n_behind));
+    CHECK_SIZE(f->n_before, 1);
+    CHECK_SIZE(f->n_behind, 1);
+    CHECK(f->before[0] != f->behind[0] && f->before[1] == NULL && f->behind[1] == NULL);
+}
+
+static void run_graph(test *t, scene *s, cudaGraph_t graph)
+{
+    cudaGraphExec_t exec;
+    DONE(cudaGraphInstantiate(&exec, graph, 0));
+    DONE(cudaGraphLaunch(exec, s->a));
+    DONE(cudaGraphExecDestroy(exec));
+    DONE(cudaStreamSynchronize(s->a));
+}
+
+static cudaError_t add_kernel(scene *s, filled *f, const emulated_kernel *function, size_t n_before,
+                              cudaGraphNode_t *out)
+{
+    unsigned char value = 9;
+    void *arguments[] = {&s->memory, &value};
+    const struct cudaKernelNodeParams params = {.func = (void *)(uintptr_t)function,
+                                                .gridDim = {1, 1, 1},
+                                                .blockDim = {1, 1, 1},
+                                                .kernelParams = arguments};
+    return cudaGraphAddKernelNode(out, f->graph, f->before, n_before, &params);
+}
+
+/* A kernel that takes the fill's place does its work there, though it was added last. */
+static void nodes_are_replaced(test *t)
+{
+    scene s;
+    filled f;
+    cudaGraphNode_t kernel;
+    begin(t, &s);
+    capture_a_fill(t, &s, &f);
+    const emulated_nodes first = emulated_graph_nodes();
+    run_graph(t, &s, f.graph);
+    CHECK_SIZE(s.host[8], 7);
+    const emulated_nodes second = emulated_graph_nodes();
+    CHECK_SIZE(second.small_fills - first.small_fills, 1);
+    CHECK_SIZE(second.added_kernels - first.added_kernels, 0);
+
+    DONE(add_kernel(&s, &f, &set_byte_kernel, 1, &kernel));
+    DONE(ADD_EDGES(f.graph, &kernel, f.behind, 1));
+    DONE(cudaGraphDestroyNode(f.fill));
+    DONE(BEFORE(f.behind[0], f.before, &f.n_before));
+    CHECK_SIZE(f.n_before, 1);
+    CHECK(f.before[0] == kernel);
+    run_graph(t, &s, f.graph);
+    CHECK_SIZE(s.host[8], 9);
+    CHECK_SIZE(s.host[9], 1); /* one byte alone */
+    CHECK_SIZE(emulated_graph_nodes().small_fills - second.small_fills, 0);
+    CHECK_SIZE(emulated_graph_nodes().added_kernels - second.added_kernels, 1);
+    DONE(cudaGraphDestroy(f.graph));
+    end(t, &s);
+}
+
+static void senseless_edges_are_refused(test *t)
+{
+    scene s;
+    filled f;
+    cudaGraphNode_t kernel, none = NULL;
+    cudaGraphExec_t exec;
+    const cudaError_t wrong = cudaErrorInvalidValue;
+    begin(t, &s);
+    capture_a_fill(t, &s, &f);
+    FAILS(add_kernel(&s, &f, NULL, 1, &kernel), cudaErrorInvalidDeviceFunction);
+    FAILS(add_kernel(&s, &f, &set_byte_kernel, 2, &kernel), wrong); /* the second is NULL */
+    FAILS(ADD_EDGES(f.graph, &f.fill, f.behind, 1), wrong);         /* there is one */
+    FAILS(ADD_EDGES(f.graph, &f.fill, &f.fill, 1), wrong);
+    FAILS(ADD_EDGES(f.graph, &f.fill, &none, 1), wrong);
+    DONE(ADD_EDGES(f.graph, f.behind, f.before, 1)); /* a circle */
+    FAILS(cudaGraphInstantiate(&exec, f.graph, 0), wrong);
+    DONE(cudaGraphDestroy(f.graph));
+    end(t, &s);
+}
+
 static void work_must_be_joined(test *t)
 {
     scene s;
@@ -282,6 +425,8 @@ int main(int argc, char **argv)
         {"streams wait for events", streams_wait_for_events},
         {"events take the time", events_take_the_time},
         {"graphs do it again", graphs_do_it_again},
+        {"nodes are replaced", nodes_are_replaced},
+        {"senseless edges are refused", senseless_edges_are_refused},
         {"work must be joined", work_must_be_joined},
         {"captures break", captures_break},
         {"copies are of the right sort", copies_are_of_the_right_sort},
