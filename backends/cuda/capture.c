@@ -1,5 +1,6 @@
 /* Recordings as CUDA graphs: what a stream captures, launched as one. */
 #include "device.h"
+#include "graph_fills.h"
 
 #include <stdlib.h>
 
@@ -32,9 +33,13 @@ static dpt_status end(dpt_stream *stream, dpt_recording **out)
     cudaGraph_t captured = NULL;
     DPT_CUDA_TRY(device, cudaStreamEndCapture(stream->queue, &captured));
 
+    const char *what = "cudaGraphDestroyNode";
     dpt_recording *recording = malloc(sizeof *recording);
-    const cudaError_t code =
-        recording ? cudaGraphInstantiate(&recording->graph, captured, 0) : cudaSuccess;
+    cudaError_t code = recording ? dpt_cuda_graph_replace_fills(device, captured) : cudaSuccess;
+    if (recording && code == cudaSuccess) {
+        what = "cudaGraphInstantiate";
+        code = cudaGraphInstantiate(&recording->graph, captured, 0);
+    }
     if (cudaGraphDestroy(captured) != cudaSuccess) (void)cudaGetLastError();
     if (!recording) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a recording");
     if (code == cudaSuccess) {
@@ -43,7 +48,7 @@ static dpt_status end(dpt_stream *stream, dpt_recording **out)
         return DPT_OK;
     }
     free(recording);
-    const dpt_status status = DPT_CUDA_FAIL(&device->error, code, "cudaGraphInstantiate");
+    const dpt_status status = DPT_CUDA_FAIL(&device->error, code, what);
     if (status != DPT_E_DEVICE && status != DPT_E_NO_MEMORY) return status;
     device->error.status = DPT_E_UNSUPPORTED;
     return DPT_E_UNSUPPORTED;

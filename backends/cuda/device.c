@@ -298,6 +298,7 @@ static dpt_status open_device(dpt_device *device, const dpt_open_args *args)
     DPT_TRY(enter_context(device));
     DPT_CUDA_TRY(device, cudaStreamCreateWithFlags(&cuda->scratch.queue, cudaStreamNonBlocking));
     DPT_TRY(create_pool(device));
+    DPT_TRY(dpt_kernel_of(device, "fill.cu", "dpt_fill", &cuda->fill));
     DPT_TRY(dpt_kernel_of(device, "fill.cu", "dpt_move", &cuda->move));
     DPT_TRY(dpt_cuda_blas_open(device, &cuda->blas));
     DPT_TRY(dpt_cuda_dnn_open(device, &cuda->dnn));

@@ -36,7 +36,8 @@ typedef struct dpt_cuda_device {
     char *algorithm;         /* algorithm= of the device string, or NULL */
     cudaMemPool_t pool;      /* of this device's buffers; NULL: the driver has no pools */
     dpt_stream scratch;      /* of allocations and tuning */
-    struct dpt_kernel *move; /* of dpt_cuda_move, which finds it loaded */
+    struct dpt_kernel *fill; /* of dpt_cuda_fill, and of fills in graphs, which find it loaded */
+    struct dpt_kernel *move; /* of dpt_cuda_move, likewise */
     dpt_cuda_blas *blas;     /* NULL: there is none */
     dpt_cuda_dnn *dnn;       /* NULL: there is none */
     dpt_traits traits;

@@ -4,6 +4,10 @@
 
 #include "backend.h"
 
+/* Up to here a kernel fills: between kernels, the runtime's way takes longer to begin and to hand
+   over to what comes behind (graph_fills.c). */
+enum { DPT_CUDA_SMALL_FILL_BYTES = 1024 };
+
 /* Enqueues n_bytes, a multiple of 4. */
 DPT_CHECK_RESULT dpt_status dpt_cuda_fill(dpt_stream *stream, dpt_location to, uint32_t pattern,
                                           size_t n_bytes);

@@ -81,9 +81,7 @@ dpt_status dpt_launch_enqueue(const dpt_launch *launch, const size_t n_groups[3]
 dpt_status dpt_cuda_fill(dpt_stream *stream, dpt_location to, uint32_t pattern, size_t n_bytes)
 {
     const uint64_t count = n_bytes / sizeof pattern;
-    dpt_kernel *kernel;
-    DPT_TRY(dpt_kernel_of(stream->device, "fill.cu", "dpt_fill", &kernel));
-    dpt_launch l = dpt_launch_begin(stream, kernel);
+    dpt_launch l = dpt_launch_begin(stream, dpt_cuda_device_of(stream->device)->fill);
     dpt_launch_tensor(&l, to, DPT_U32);
     dpt_launch_value(&l, &count, sizeof count);
     dpt_launch_value(&l, &pattern, sizeof pattern);

@@ -136,12 +136,13 @@ static dpt_status copy(dpt_stream *stream, dpt_location to, dpt_location from, s
                     cudaMemcpyDeviceToDevice);
 }
 
-/* The runtime repeats a byte; other patterns take a kernel. */
+/* The runtime repeats a byte; other patterns take a kernel, and so does little. */
 static dpt_status fill(dpt_stream *stream, dpt_location to, uint32_t pattern, size_t n_bytes)
 {
     const uint32_t byte = pattern & 0xff;
     if (n_bytes == 0) return DPT_OK;
-    if (pattern != byte * 0x01010101u) return dpt_cuda_fill(stream, to, pattern, n_bytes);
+    if (pattern != byte * 0x01010101u || n_bytes <= DPT_CUDA_SMALL_FILL_BYTES)
+        return dpt_cuda_fill(stream, to, pattern, n_bytes);
     DPT_CUDA_TRY(stream->device,
                  cudaMemsetAsync(dpt_cuda_pointer(to), (int)byte, n_bytes, stream->queue));
     return DPT_OK;

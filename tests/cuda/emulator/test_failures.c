@@ -4,6 +4,8 @@
 
 #include "train/failing.h"
 
+#include <stdlib.h>
+
 static const failing_code codes[] = {
     {"cudaMallocFromPoolAsync", 2, "(2)", .cold = false},
     {"cudaHostAlloc", 2, "pinned", .cold = false},
@@ -22,6 +24,14 @@ static size_t count_objects(void)
 static void alone(test *t)
 {
     failing_in_turn(t, "cuda:0", false);
+}
+
+/* Whose small fills graphs have kernels for: that may fail, and they are fills then. */
+static void with_a_library(test *t)
+{
+    REQUIRE(setenv("CUDA_EMULATED_LIBRARIES", "cudnn", 1) == 0);
+    failing_in_turn(t, "cuda:0:algorithm=cudnn-2", false);
+    (void)unsetenv("CUDA_EMULATED_LIBRARIES");
 }
 
 static void beside_the_cpu(test *t)
@@ -55,8 +65,11 @@ static void survived(test *t)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        {"alone", alone},         {"beside the CPU", beside_the_cpu},
-        {"two cards", two_cards}, {"gone for good", gone_for_good},
+        {"alone", alone},
+        {"with a library", with_a_library},
+        {"beside the CPU", beside_the_cpu},
+        {"two cards", two_cards},
+        {"gone for good", gone_for_good},
         {"survived", survived},
     };
     static const failing_face face = {

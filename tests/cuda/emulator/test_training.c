@@ -3,6 +3,7 @@
 #include "harness.h"
 #include "train/flat.h"
 
+#include "cuda/emulator/control.h"
 #include "cuda/nccl_stand_in.h"
 
 #include <dlfcn.h>
@@ -86,6 +87,24 @@ static void loading_waits_for_no_sum(test *t)
     }
 }
 
+/* What the stand-in for cuDNN sets to 0 in front of its kernels is done by kernels in graphs. */
+static void graphs_have_no_small_fills(test *t)
+{
+    const setting *s = t->user;
+    const char *libraries = getenv("CUDA_EMULATED_LIBRARIES");
+    const emulated_nodes before = emulated_graph_nodes();
+    flat_outcome out = {.weights = NULL};
+    if (!libraries || !strstr(libraries, "cudnn")) SKIP("without cudnn");
+    if (!CHECK_OK(run(s, "cuda:0:algorithm=cudnn-2", &out)))
+        FAIL("%s", dpt_error_message(s->context));
+    for (size_t k = 0; out.weights && k < FLAT_STEPS; k++)
+        CHECK_NEAR(out.losses[k], s->alone.losses[k], 1e-3);
+    const emulated_nodes after = emulated_graph_nodes();
+    CHECK(after.added_kernels > before.added_kernels);
+    CHECK_SIZE(after.small_fills, 0);
+    flat_free(&out);
+}
+
 /* Where the library is found, two cards are an island. */
 static void cards_sum_among_themselves(test *t)
 {
@@ -104,6 +123,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"graphs change no bit", graphs_change_no_bit},
         {"loading waits for no sum", loading_waits_for_no_sum},
+        {"graphs have no small fills", graphs_have_no_small_fills},
         {"cards sum among themselves", cards_sum_among_themselves},
     };
     setting s = {.context = NULL};
