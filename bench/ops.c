@@ -142,13 +142,15 @@ static const void *small_values(dpt_dtype type)
 {
     static float values[1 << 16];
     static uint16_t halves[1 << 16];
+    static bool filled = false;
     uint32_t state = 1, bits;
-    for (size_t i = 0; i < 1 << 16 && halves[0] == 0; i++) {
+    for (size_t i = 0; i < 1 << 16 && !filled; i++) {
         state = state * 1664525u + 1013904223u;
         values[i] = ((float)(state >> 8) * 0x1p-23f - 1.0f) * 0.02f;
         memcpy(&bits, &values[i], sizeof bits);
         halves[i] = (uint16_t)(bits >> 16);
     }
+    filled = true;
     return type == DPT_BF16 ? (const void *)halves : (const void *)values;
 }
 

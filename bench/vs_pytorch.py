@@ -126,7 +126,6 @@ class Peer:
     """A variant on a card, which is started and compiled once and trains in turns with others."""
 
     def __init__(self, args, variant):
-        self.start = time.monotonic()
         self.variant = variant
         self.errors = tempfile.TemporaryFile("w+")
         self.child = subprocess.Popen(pytorch_command(args, variant) + ["--serve"], text=True,
@@ -154,11 +153,15 @@ class Peer:
         if line is None:
             return None
         result = json.loads(line)
-        result["startup_seconds"] = result.pop("first_step_at") - self.start
+        # All are started at once, and wait for each other: that says nothing about one of them.
+        del result["first_step_at"]
         return result
 
     def close(self):
-        self.child.stdin.close()
+        try:
+            self.child.stdin.close()
+        except BrokenPipeError:
+            pass
         self.child.wait()
 
 
@@ -169,9 +172,12 @@ def measure_card(args, variants):
     peers = [peer for peer in peers if peer.tell("warm") is not None]
     ours, theirs = [], {peer.variant: [] for peer in peers}
     for i in range(args.runs):
-        for peer in peers:
+        for peer in list(peers):
             run = peer.run()
-            if run:
+            if not run:
+                peer.close()
+                peers.remove(peer)
+            else:
                 theirs[peer.variant].append(run)
                 print(f"run {i + 1} of {args.runs}: PyTorch {peer.variant}: "
                       f"{run['images_per_second']:.0f} img/s", file=sys.stderr)
@@ -214,9 +220,15 @@ def median(runs, key):
 
 def row(name, runs):
     rates = [run["images_per_second"] for run in runs]
+    startup = f"{median(runs, 'startup_seconds'):.2f} s" if "startup_seconds" in runs[0] else ""
     return (f"| {name} | {statistics.median(rates):.0f} | {min(rates):.0f} to {max(rates):.0f} | "
-            f"{median(runs, 'peak_rss_bytes') / 2**20:.0f} MiB | "
-            f"{median(runs, 'startup_seconds'):.2f} s | {median(runs, 'test_accuracy'):.3f} |")
+            f"{median(runs, 'peak_rss_bytes') / 2**20:.0f} MiB | {startup} | "
+            f"{runs[0]['test_accuracy']:.3f} |")
+
+
+def startup_ratio(ours, theirs):
+    return median(ours, "startup_seconds") / min(median(runs, "startup_seconds")
+                                                 for runs in theirs.values())
 
 
 def main():
@@ -232,11 +244,10 @@ def main():
     best = max(theirs, key=lambda v: median(theirs[v], "images_per_second"))
     peer = theirs[best]
     rate = median(ours, "images_per_second") / median(peer, "images_per_second")
-    # Against the leanest and the quickest of the variants, which need not be the fastest one.
+    # Against the leanest (and the quickest to start) of the variants, which need not be the fastest.
     memory = median(ours, "peak_rss_bytes") / min(median(r, "peak_rss_bytes")
                                                   for r in theirs.values())
-    startup = median(ours, "startup_seconds") / min(median(r, "startup_seconds")
-                                                    for r in theirs.values())
+    startup = startup_ratio(ours, theirs) if args.device == "cpu" else 0
 
     where = (f"{args.threads} threads, {machine()}" if args.device == "cpu"
              else f"{args.precision}, {peer[0]['device']}")
@@ -250,8 +261,8 @@ def main():
     for variant in variants:
         if variant not in theirs:
             print(f"| PyTorch, {variant} | failed | | | | |")
-    print(f"\nAgainst PyTorch at its best ({best}): {rate:.2f}x img/s, {memory:.2f}x memory, "
-          f"{startup:.3f}x start-up time")
+    print(f"\nAgainst PyTorch at its best ({best}): {rate:.2f}x img/s, {memory:.2f}x memory" +
+          (f", {startup:.3f}x start-up time" if args.device == "cpu" else ""))
     if args.device != "cpu":
         check_card(args, median(ours, "images_per_second"), theirs)
     elif args.check and not (rate >= 1 and memory <= 0.5 and startup <= 0.1):
@@ -259,18 +270,20 @@ def main():
 
 
 def check_card(args, rate, theirs):
-    """Against its best without compiling and graphs, and its best with."""
-    claims = {"eager": 5.0, "compiled": 2.0} if args.model == "lenet" else {"any": 1.0}
+    """Against its best without compiling and graphs, its best with torch.compile's, and with a whole
+    step captured by hand, against which nothing is claimed of LeNet."""
+    claims = {"eager": 5.0, "compiled": 2.0, "whole": 0.0} if args.model == "lenet" else {"any": 1.0}
     kinds = {"any": lambda variant: True,
              "eager": lambda variant: variant in ("contiguous", "channels_last"),
-             "compiled": lambda variant: variant not in ("contiguous", "channels_last")}
+             "compiled": lambda variant: variant.startswith(("compiled", "graphs")),
+             "whole": lambda variant: variant.startswith("whole")}
     missed = []
     for kind, least in claims.items():
         rates = [median(runs, "images_per_second")
                  for variant, runs in theirs.items() if kinds[kind](variant)]
         if not rates:
             continue
-        print(f"{kind}: {rate / max(rates):.2f}x ({least:.1f}x)")
+        print(f"{kind}: {rate / max(rates):.2f}x" + (f" ({least:.1f}x)" if least else ""))
         if rate < least * max(rates):
             missed.append(kind)
     if args.check and missed:

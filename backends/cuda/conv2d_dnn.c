@@ -168,12 +168,17 @@ static dpt_status open_plans(const dpt_op *op, dpt_cuda_way way, state *s)
     const dpt_activation activation = op->desc.u.conv2d.activation;
     const dpt_cuda_convolution product = {.desc = &op->desc, .type = DPT_F32};
     dpt_cuda_convolution all = product;
-    size_t n_whole = 0;
+    const dpt_cuda_way all_few = {.example = DPT_CUDA_FEW, .rank = DPT_CUDA_WAYS - 1};
+    size_t n_whole = 0, n_whole_few = 0;
     all.has_bias = s->is_whole = is_whole(&op->desc);
     all.has_relu = s->is_whole && activation == DPT_ACT_RELU;
-    if (s->is_whole) DPT_TRY(count_recipes(op, &all, way, &n_whole));
+    if (s->is_whole) {
+        DPT_TRY(count_recipes(op, &all, way, &n_whole));
+        DPT_TRY(count_recipes(op, &all, all_few, &n_whole_few));
+    }
     s->is_whole = n_whole > way.rank;
     if (!s->is_whole) way.rank -= n_whole;
+    way.n_few = s->is_whole ? DPT_CUDA_WAYS : DPT_CUDA_WAYS - n_whole_few;
     return dpt_cuda_plans_open(op->device, s->is_whole ? &all : &product, way, op->max_samples,
                                &s->plans);
 }
@@ -210,7 +215,8 @@ static dpt_status prepare(dpt_op *op, const void *parameters)
 
 #define OFFER(prefix, samples, n)                                                                  \
     {                                                                                              \
-        .name = prefix #n, .parameters = &(const dpt_cuda_way){samples, n}, .prepare = prepare     \
+        .name = prefix #n, .parameters = &(const dpt_cuda_way){.example = samples, .rank = n},     \
+        .prepare = prepare                                                                         \
     }
 #define OFFERS(prefix, samples)                                                                    \
     OFFER(prefix, samples, 0), OFFER(prefix, samples, 1), OFFER(prefix, samples, 2),               \

@@ -240,6 +240,7 @@ static dpt_status open_plans(const dpt_op *op, dpt_cuda_way way, state *s)
         .has_relu = is_forward && has_relu,
     };
     s->is_wide = !has_relu && activation != DPT_ACT_NONE;
+    way.n_few = DPT_CUDA_WAYS;
     return dpt_cuda_plans_open(op->device, s->is_wide ? &wide : &narrow, way, op->max_samples,
                                &s->plans);
 }

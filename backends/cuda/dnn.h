@@ -36,6 +36,8 @@ typedef struct dpt_cuda_recipe dpt_cuda_recipe;
    that they name again do not count. */
 typedef struct dpt_cuda_way {
     size_t example, rank;
+    size_t
+        n_few; /* for dpt_cuda_plans_open: ways for DPT_CUDA_FEW that are offered by themselves */
 } dpt_cuda_way;
 
 enum {

@@ -16,7 +16,7 @@ enum { MOST_WORKSPACE_BYTES = 1 << 30 };
  */
 static dpt_status check_is_new(const dpt_cuda_plans *plans, dpt_cuda_way way)
 {
-    for (size_t rank = 0; way.example != DPT_CUDA_FEW && rank < DPT_CUDA_WAYS; rank++) {
+    for (size_t rank = 0; way.example != DPT_CUDA_FEW && rank < way.n_few; rank++) {
         dpt_cuda_recipe *other = NULL;
         const dpt_cuda_way before = {.example = DPT_CUDA_FEW, .rank = rank};
         const dpt_status status =

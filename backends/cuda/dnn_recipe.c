@@ -178,6 +178,11 @@ static dpt_status ask_in_mode(const search *s, const dpt_dnn_graph *g, cudnnBack
     for (size_t i = 0; i < MAX_OFFERS; i++)
         dpt_dnn_drop(offers[i]);
     dpt_dnn_drop(heuristics);
+    /* What there is no memory for today there may be some for when it is asked again. */
+    if (status == DPT_OK && m.code != CUDNN_STATUS_SUCCESS) {
+        const dpt_status failed = dpt_dnn_finish(&m, "cuDNN's heuristics");
+        if (failed == DPT_E_NO_MEMORY || failed == DPT_E_DEVICE_LOST) return failed;
+    }
     return status;
 }
 

@@ -422,7 +422,8 @@ static void offers_each_way_once(test *t)
         for (size_t rank = 0; rank < n && rank < DPT_CUDA_WAYS; rank++) {
             dpt_cuda_recipe *recipe = NULL;
             dpt_cuda_plans plans = {.device = NULL};
-            const dpt_cuda_way way = {.example = DPT_CUDA_MANY, .rank = rank};
+            const dpt_cuda_way way = {
+                .example = DPT_CUDA_MANY, .rank = rank, .n_few = DPT_CUDA_WAYS};
             CHECK_OK(dpt_cuda_recipe_create(t->user, &convolution, way, &recipe));
             const dpt_status status =
                 dpt_cuda_plans_open(t->user, &convolution, way, samples[0], &plans);
