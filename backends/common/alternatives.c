@@ -227,14 +227,15 @@ dpt_status dpt_prepare_best(dpt_op *op, const dpt_alternatives *choice)
 {
     if (op->wanted) return prepare_wanted(op, choice);
     const char *algorithm = dpt_tuner_of(op->device)->algorithm;
+    const shortlist list = select_items(op->device, choice, NULL);
     if (algorithm) {
         const shortlist named = select_items(op->device, choice, algorithm);
-        const dpt_status status =
-            named.n > 0 ? prepare_among(op, choice, &named) : DPT_E_UNSUPPORTED;
+        dpt_status status = named.n > 0 ? prepare_among(op, choice, &named) : DPT_E_UNSUPPORTED;
+        if (status == DPT_E_UNSUPPORTED) status = prepare_first(op, &list);
         if (status != DPT_E_UNSUPPORTED) return status;
+    } else if (list.n > 0) {
+        return prepare_among(op, choice, &list);
     }
-    const shortlist list = select_items(op->device, choice, NULL);
-    if (list.n > 0) return prepare_among(op, choice, &list);
     const shortlist all = select_items(op->device, choice, "");
     return prepare_first(op, &all);
 }

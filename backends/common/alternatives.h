@@ -33,7 +33,8 @@ typedef struct dpt_alternatives {
    An op that is prepared with an algorithm wanted gets that one, or DPT_E_UNSUPPORTED.  Otherwise
    considered is what suits the device (dpt_tuner); where nothing does, the first that applies is
    taken.  algorithm= of the device string, the beginning of a name, narrows it down to what begins
-   like that where any of those applies.
+   like that where any of those applies; where none does, the first that applies is taken, and
+   nothing measured.
 
    Where a measurement would be longer than the work is worth, the first that applies is taken.
    Scratch tensors of the measurement hold small finite numbers.  No more samples are timed than
