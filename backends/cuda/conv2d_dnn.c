@@ -183,10 +183,28 @@ static dpt_status open_plans(const dpt_op *op, dpt_cuda_way way, state *s)
                                &s->plans);
 }
 
+/* In true float32, cuDNN's gradients of filters are sums over all pixels of all samples, one added
+   after the other, so that errors grow with the root of their number: on an H200 (cuDNN 9.19,
+   engines 0, 1 and 67) with those of our own kernels to the digit up to 400 terms, twice as large
+   with 1568, and with 2349, LeNet's of 29 samples, six times those of one CPU, where four are
+   allowed.  Ours add up pieces. */
+static dpt_status check_terms(const dpt_op *op)
+{
+    enum { MOST_TERMS = 1024 };
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    const size_t terms = dpt_size_mul(op->max_samples, dpt_size_mul(d->out_h, d->out_w));
+    if (op->desc.kind != DPT_OP_CONV2D_BACKWARD_WEIGHTS || terms <= MOST_TERMS ||
+        dpt_cuda_device_of(op->device)->precision != DPT_CUDA_FP32)
+        return DPT_OK;
+    return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
+                    "cuDNN would add up %zu terms one after the other", terms);
+}
+
 static dpt_status prepare_float32(dpt_op *op, dpt_cuda_way way)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     const bool has_bias = op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS && d->has_bias;
+    DPT_TRY(check_terms(op));
     state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
     op->plan.destroy = destroy;
