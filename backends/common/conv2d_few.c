@@ -1,8 +1,8 @@
 /* Convolutions of images that have few channels, on GPUs (kernels/conv2d_few.cl): forward, and
    backward to the filters.  Backward to the data is no business of a network's first layer. */
 #include "conv2d_few.h"
-#include "column_sums.h"
 #include "conv2d.h"
+#include "conv2d_parts.h"
 
 #include <stdio.h>
 
@@ -17,9 +17,7 @@ typedef struct state {
     dpt_kernel *kernel;
     conv2d_few_params params;
     size_t most_groups;
-    dpt_column_sums sums; /* backward-weights: of groups' */
-    size_t sums_at;       /* its bytes in the workspace */
-    size_t n_weights, n_biases;
+    dpt_conv2d_parts parts; /* backward-weights: one of each group */
 } state;
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -66,21 +64,7 @@ static dpt_status backward_weights(const dpt_call *call)
     dpt_launch_tensor(&l, args->in[0], call->op->desc.type);
     dpt_launch_tensor(&l, args->in[1], call->op->desc.type);
     DPT_TRY(launch(&l, call, &params, n_groups));
-    dpt_column_sums_args sums = {
-        .rows = n_groups,
-        .columns = s->n_weights,
-        .x = args->workspace,
-        .row = params.part_size,
-        .y = args->out[0],
-        .accumulate = call->accumulate,
-        .workspace = dpt_at(args->workspace, s->sums_at),
-    };
-    DPT_TRY(dpt_column_sums_run(&s->sums, call->stream, &sums));
-    if (s->n_biases == 0) return DPT_OK;
-    sums.columns = s->n_biases;
-    sums.x = dpt_at(args->workspace, s->n_weights * sizeof(float));
-    sums.y = args->out[1];
-    return dpt_column_sums_run(&s->sums, call->stream, &sums);
+    return dpt_conv2d_parts_add(&s->parts, call, n_groups, call->accumulate);
 }
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
@@ -138,17 +122,6 @@ static dpt_status get_kernel(const dpt_op *op, const char *name, dpt_kernel **ou
     return dpt_kernel_get(op->device, &key, name, out);
 }
 
-static void plan_sums(dpt_op *op, state *s)
-{
-    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
-    s->n_weights = d->out_channels * d->kernel_h * d->kernel_w * d->in_channels;
-    s->n_biases = d->has_bias ? d->out_channels : 0;
-    s->params.part_size = (s->n_weights + d->out_channels + 3) / 4 * 4;
-    s->sums_at = dpt_size_align(dpt_size_mul(s->most_groups, s->params.part_size * sizeof(float)));
-    op->plan.workspace_bytes = dpt_size_add(
-        s->sums_at, dpt_column_sums_workspace(op->device, s->most_groups, s->n_weights));
-}
-
 static dpt_status prepare(dpt_op *op, const void *nothing)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
@@ -178,8 +151,9 @@ static dpt_status prepare(dpt_op *op, const void *nothing)
     DPT_TRY(get_kernel(op, is_forward ? "dpt_conv2d_few_forward" : "dpt_conv2d_few_weights",
                        &s->kernel));
     if (!is_forward) {
-        plan_sums(op, s);
-        DPT_TRY(dpt_column_sums_prepare(op->device, DPT_F32, &s->sums));
+        s->parts = dpt_conv2d_parts_of(d);
+        s->params.part_size = s->parts.size;
+        DPT_TRY(dpt_conv2d_parts_prepare(op, s->most_groups, &s->parts));
     }
     op->plan.run = is_forward ? forward : backward_weights;
     op->plan.flops = 2.0 * (double)d->out_h * (double)d->out_w * (double)d->out_channels *

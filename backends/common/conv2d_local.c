@@ -2,8 +2,8 @@
    images and filters where they lie (kernels/conv2d_local_tile.h).  Here is which tiles there are,
    and how a call becomes launches. */
 #include "conv2d_local.h"
-#include "column_sums.h"
 #include "conv2d.h"
+#include "conv2d_parts.h"
 
 #include <stdio.h>
 
@@ -28,15 +28,13 @@ typedef struct tile {
 
 typedef struct state {
     dpt_kernel *kernel;
-    dpt_column_sums sums; /* backward-weights: of parts */
-    size_t sums_at;       /* its bytes in the workspace */
+    dpt_conv2d_parts parts; /* backward-weights */
     conv2d_local_params params;
     tile tile;
     size_t x_bytes, y_bytes; /* of a sample */
     size_t samples_per_launch;
     size_t n_phases; /* backward-data */
     size_t n_parts;  /* backward-weights: the most */
-    size_t n_weights, n_biases;
 } state;
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
@@ -225,27 +223,6 @@ static dpt_status run_data(const dpt_call *call, const share *part)
     return launch_tiles(s, &l, &params, s->n_phases);
 }
 
-static dpt_status add_parts(const dpt_call *call, size_t n_parts, bool accumulate)
-{
-    const state *s = call->op->plan.state;
-    const dpt_op_args *args = call->args;
-    dpt_column_sums_args sums = {
-        .rows = n_parts,
-        .columns = s->n_weights,
-        .x = args->workspace,
-        .row = s->params.part_size,
-        .y = args->out[0],
-        .accumulate = accumulate,
-        .workspace = dpt_at(args->workspace, s->sums_at),
-    };
-    DPT_TRY(dpt_column_sums_run(&s->sums, call->stream, &sums));
-    if (s->n_biases == 0) return DPT_OK;
-    sums.columns = s->n_biases;
-    sums.x = dpt_at(args->workspace, s->n_weights * sizeof(float));
-    sums.y = args->out[1];
-    return dpt_column_sums_run(&s->sums, call->stream, &sums);
-}
-
 static dpt_status run_weights(const dpt_call *call, const share *part)
 {
     const state *s = call->op->plan.state;
@@ -263,12 +240,12 @@ static dpt_status run_weights(const dpt_call *call, const share *part)
     params.accumulate = direct && part->accumulate;
     dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
     dpt_launch_tensor(&l, direct ? args->out[0] : workspace, DPT_F32);
-    dpt_launch_tensor(&l, direct ? args->out[1] : dpt_at(workspace, s->n_weights * sizeof(float)),
-                      DPT_F32);
+    dpt_launch_tensor(
+        &l, direct ? args->out[1] : dpt_at(workspace, s->parts.n_weights * sizeof(float)), DPT_F32);
     dpt_launch_tensor(&l, dpt_at(args->in[0], part->first * s->y_bytes), type);
     dpt_launch_tensor(&l, dpt_at(args->in[1], part->first * s->x_bytes), type);
     DPT_TRY(launch_tiles(s, &l, &params, n_parts));
-    return direct ? DPT_OK : add_parts(call, n_parts, part->accumulate);
+    return direct ? DPT_OK : dpt_conv2d_parts_add(&s->parts, call, n_parts, part->accumulate);
 }
 
 static dpt_status run_shares(const dpt_call *call,
@@ -347,10 +324,9 @@ static dpt_status plan_parts(dpt_op *op, state *s)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     const dpt_traits *traits = dpt_traits_of(op->device);
-    s->n_weights = d->out_channels * d->kernel_h * d->kernel_w * (d->in_channels / d->groups);
-    s->n_biases = d->has_bias ? d->out_channels : 0;
-    s->params.part_size = (s->n_weights + s->n_biases + 3) / 4 * 4;
-    const size_t part_bytes = s->params.part_size * sizeof(float);
+    s->parts = dpt_conv2d_parts_of(d);
+    s->params.part_size = s->parts.size;
+    const size_t part_bytes = s->parts.size * sizeof(float);
     const size_t n_tiles = (size_t)s->params.tiles_m * s->params.tiles_n * d->groups;
     const size_t n_pixels =
         dpt_size_mul(smaller(op->max_samples, s->samples_per_launch), d->out_h * d->out_w);
@@ -359,10 +335,7 @@ static dpt_status plan_parts(dpt_op *op, state *s)
     n = smaller(n, MAX_PARTS_BYTES / part_bytes);
     s->n_parts = n > 0 ? n : 1;
     if (s->n_parts == 1) return DPT_OK;
-    s->sums_at = dpt_size_align(s->n_parts * part_bytes);
-    op->plan.workspace_bytes =
-        s->sums_at + dpt_column_sums_workspace(op->device, s->n_parts, s->n_weights);
-    return dpt_column_sums_prepare(op->device, DPT_F32, &s->sums);
+    return dpt_conv2d_parts_prepare(op, s->n_parts, &s->parts);
 }
 
 static dpt_status prepare(dpt_op *op, const void *parameters)

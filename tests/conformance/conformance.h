@@ -14,6 +14,8 @@ typedef struct suite {
     size_t max_failures; /* of one case before it is given up */
     const char *prefix;  /* the device, in front of the cases' names; NULL if there is only one */
     size_t n_compared, n_unsupported;
+    const char *algorithm; /* of the device string: what names must begin with; NULL: none given */
+    size_t n_named;        /* operators that were prepared with such a one */
 } suite;
 
 /* One call of an operator. */

@@ -62,6 +62,14 @@ static const conv_shape conv_shapes[] = {
     {7, 10, 9, 17, 5, 5, 1, 1, 1, 3, 1, 1, 1},
     {15, 13, 70, 67, 5, 5, 1, 1, 2, 2, 1, 1, 1},
     {6, 4, 150, 149, 5, 5, 1, 1, 2, 1, 1, 1, 1},
+    /* Few channels, and filters in fours: one and several bands, strides, unequal and much padding,
+       fours that do not divide a group. */
+    {13, 11, 1, 20, 3, 3, 1, 1, 0, 0, 1, 1, 1},
+    {9, 7, 1, 12, 3, 3, 2, 1, 1, 4, 1, 1, 1},
+    {11, 40, 3, 4, 3, 3, 1, 3, 1, 0, 1, 1, 1},
+    {5, 4, 3, 64, 3, 3, 1, 1, 2, 1, 1, 1, 1},
+    {12, 9, 1, 8, 5, 5, 1, 1, 2, 2, 1, 1, 1},
+    {3, 6, 1, 28, 5, 5, 3, 2, 6, 0, 1, 1, 1},
     /* Transformed filters beyond what a third-level cache keeps, in 36 points and in 16. */
     {5, 5, 350, 343, 3, 3, 1, 1, 1, 1, 1, 1, 1},
     {2, 3, 520, 515, 3, 3, 1, 1, 1, 1, 1, 1, 1},

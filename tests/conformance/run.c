@@ -335,6 +335,9 @@ static bool prepared(test *t, call *k)
     const char *message = s->device->base.error.message;
     if (status == DPT_OK) {
         if (!CHECK(k->op.info.algorithm && k->op.info.flops >= 0.0)) FAIL("%s", k->text);
+        if (s->algorithm && k->op.info.algorithm &&
+            strncmp(k->op.info.algorithm, s->algorithm, strcspn(s->algorithm, ":,")) == 0)
+            s->n_named++;
         return true;
     }
     if (status == DPT_E_UNSUPPORTED && !s->complete) {
