@@ -18,6 +18,7 @@
 #define DPT_KERNELS_CONV2D_LOCAL_TILE_H
 
 #include "conv2d_local.h"
+#include "quad.h"
 
 #ifndef TENSOR
 #define TENSOR 0
@@ -206,25 +207,21 @@ DEVICE void fetch(float *to, GLOBAL const float *from, long place, bool exists, 
     }
 }
 
-/* The same of activations, whose 4 elements are 8 bytes where they are bfloat16. */
-#if defined(BF16) && BF16
+/* The same of activations. */
 DEVICE void fetch_act(float *to, GLOBAL const act *from, long place, bool exists, u32 width)
 {
     if (width == 4) {
-        uint2 piece;
-        piece.x = piece.y = 0;
-        if (exists) piece = *(GLOBAL const uint2 *)(from + place);
-        to[0] = AS_FLOAT(piece.x << 16);
-        to[1] = AS_FLOAT(piece.x & 0xffff0000u);
-        to[2] = AS_FLOAT(piece.y << 16);
-        to[3] = AS_FLOAT(piece.y & 0xffff0000u);
+        quad_act piece = quad_of_zeros();
+        if (exists) piece = *(GLOBAL const quad_act *)(from + place);
+        const float4 values = QUAD_VALUES(piece);
+        to[0] = values.x;
+        to[1] = values.y;
+        to[2] = values.z;
+        to[3] = values.w;
     } else {
         to[0] = exists ? GET(from, place) : 0.0f;
     }
 }
-#else
-#define fetch_act fetch
-#endif
 
 /* A piece along K into a column of the slice, from line k on. */
 DEVICE void put_upright(LOCAL float *slice, u32 tile, u32 k, u32 column, const float *piece,
@@ -306,7 +303,6 @@ DEVICE void write_four(GLOBAL float *row, u32 n, u32 limit, const float *four)
 }
 
 /* The same of activations. */
-#if defined(BF16) && BF16
 DEVICE void read_four_act(float *to, GLOBAL const act *row, u32 n, u32 limit)
 {
 #if C_WIDTH == 4
@@ -320,18 +316,12 @@ DEVICE void read_four_act(float *to, GLOBAL const act *row, u32 n, u32 limit)
 DEVICE void write_four_act(GLOBAL act *row, u32 n, u32 limit, const float *four)
 {
 #if C_WIDTH == 4
-    uint2 piece;
-    piece.x = (u32)narrow(four[0]) | (u32)narrow(four[1]) << 16;
-    piece.y = (u32)narrow(four[2]) | (u32)narrow(four[3]) << 16;
-    if (n < limit) *(GLOBAL uint2 *)(row + n) = piece;
+    if (n < limit)
+        *(GLOBAL quad_act *)(row + n) = QUAD_STORED(FLOAT4(four[0], four[1], four[2], four[3]));
 #else
     for (u32 i = 0; i < 4; i++)
         if (n + i < limit) PUT(row, n + i, four[i]);
 #endif
 }
-#else
-#define read_four_act  read_four
-#define write_four_act write_four
-#endif
 
 #endif

@@ -5,7 +5,7 @@
 #ifndef DPT_KERNELS_PIECE_H
 #define DPT_KERNELS_PIECE_H
 
-#include "dialect.h"
+#include "quad.h"
 
 #ifndef WIDTH
 #define WIDTH 1
@@ -13,32 +13,17 @@
 
 #if WIDTH == 4
 
-#if defined(BF16) && BF16
-typedef uint2 piece;
-#else
-typedef float4 piece;
-#endif
+typedef quad_act piece;
 
 DEVICE float piece_value(piece from, u32 i)
 {
-#if defined(BF16) && BF16
-    const u32 two = i < 2 ? from.x : from.y;
-    return AS_FLOAT(i % 2 == 0 ? two << 16 : two & 0xffff0000u);
-#else
-    return i == 0 ? from.x : i == 1 ? from.y : i == 2 ? from.z : from.w;
-#endif
+    const float4 values = QUAD_VALUES(from);
+    return i == 0 ? values.x : i == 1 ? values.y : i == 2 ? values.z : values.w;
 }
 
 DEVICE piece piece_of(const float *values)
 {
-#if defined(BF16) && BF16
-    piece to;
-    to.x = (u32)narrow(values[0]) | (u32)narrow(values[1]) << 16;
-    to.y = (u32)narrow(values[2]) | (u32)narrow(values[3]) << 16;
-    return to;
-#else
-    return FLOAT4(values[0], values[1], values[2], values[3]);
-#endif
+    return QUAD_STORED(FLOAT4(values[0], values[1], values[2], values[3]));
 }
 
 DEVICE void get_floats(float *to, GLOBAL const float *from)

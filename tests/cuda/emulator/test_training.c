@@ -1,6 +1,8 @@
 /* Training on emulated cards: recorded steps do what others do, to the bit, whatever the devices,
    and with gradients that a library sums among the cards. */
 #include "harness.h"
+
+#include "device/device.h"
 #include "train/flat.h"
 
 #include "cuda/emulator/control.h"
@@ -105,6 +107,60 @@ static void graphs_have_no_small_fills(test *t)
     flat_free(&out);
 }
 
+/* How gradients of filters of n samples are computed on a card that is asked for cuDNN. */
+typedef struct filters {
+    size_t n_samples;
+    char algorithm[32];
+    dpt_status status;
+} filters;
+
+static void prepare_filters(dpti_device *device, void *argument)
+{
+    filters *f = argument;
+    const dpt_op_desc desc = {.kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS,
+                              .u.conv2d = {.in_h = 32,
+                                           .in_w = 32,
+                                           .in_channels = 4,
+                                           .out_h = 32,
+                                           .out_w = 32,
+                                           .out_channels = 8,
+                                           .kernel_h = 1,
+                                           .kernel_w = 1,
+                                           .stride_h = 1,
+                                           .stride_w = 1,
+                                           .dilation_h = 1,
+                                           .dilation_w = 1,
+                                           .groups = 1}};
+    dpti_op op = {.device = NULL};
+    f->status = dpti_prepare(device, &desc, f->n_samples, &op);
+    if (f->status != DPT_OK) return;
+    snprintf(f->algorithm, sizeof f->algorithm, "%s", op.info.algorithm);
+    dpti_release(&op);
+}
+
+static bool by_library(test *t, const char *list, size_t n_samples)
+{
+    const setting *s = t->user;
+    dpt_device_set *devices = NULL;
+    filters f = {.n_samples = n_samples};
+    if (CHECK_OK(dpt_devices_open(s->context, list, &devices))) {
+        dpti_driver_call(devices->devices[0], prepare_filters, &f);
+        CHECK_OK(f.status);
+    }
+    dpt_devices_close(devices);
+    return strncmp(f.algorithm, "cudnn", 5) == 0;
+}
+
+/* cuDNN adds up all pixels one after the other: true float32 bears no more than 1024. */
+static void long_sums_are_ours(test *t)
+{
+    const char *libraries = getenv("CUDA_EMULATED_LIBRARIES");
+    if (!libraries || !strstr(libraries, "cudnn")) SKIP("without cudnn");
+    CHECK(by_library(t, "cuda:0:algorithm=cudnn-2", 1));
+    CHECK(!by_library(t, "cuda:0:algorithm=cudnn-2", 2));
+    CHECK(by_library(t, "cuda:0:precision=tf32:algorithm=cudnn-2", 2));
+}
+
 /* Where the library is found, two cards are an island. */
 static void cards_sum_among_themselves(test *t)
 {
@@ -124,6 +180,7 @@ int main(int argc, char **argv)
         {"graphs change no bit", graphs_change_no_bit},
         {"loading waits for no sum", loading_waits_for_no_sum},
         {"graphs have no small fills", graphs_have_no_small_fills},
+        {"long sums are ours", long_sums_are_ours},
         {"cards sum among themselves", cards_sum_among_themselves},
     };
     setting s = {.context = NULL};
