@@ -141,6 +141,17 @@ dpt_status dpti_trainer_catch_up(dpt_trainer *trainer)
     return status;
 }
 
+/* Those that take part: once more where one hangs at it. */
+static dpt_status prepare(dpt_trainer *t)
+{
+    do {
+        DPT_TRY(dpti_trainer_lose_hung(t));
+        DPT_TRY(dpti_trainer_restore(t)); /* whom that has woken, too */
+        dpti_islands_form(t);
+    } while (t->islands.due || !dpti_whole_settle(t));
+    return DPT_OK;
+}
+
 static dpt_status ready(dpt_trainer *t)
 {
     if (t->n_in_flight == DPTI_IN_FLIGHT)
@@ -151,13 +162,7 @@ static dpt_status ready(dpt_trainer *t)
     DPT_TRY(dpti_trainer_lose_hung(t)); /* while something was read or written */
     DPT_TRY(dpti_readmit_admit(t));
     DPT_TRY(dpti_resting_settle(t));
-    DPT_TRY(dpti_trainer_restore(t));
-    dpti_islands_form(t);
-    while (t->islands.due) { /* one hangs */
-        DPT_TRY(dpti_trainer_lose_hung(t));
-        DPT_TRY(dpti_trainer_restore(t)); /* whom that has woken */
-        dpti_islands_form(t);
-    }
+    DPT_TRY(prepare(t));
     if (t->lost)
         return dpt_fail(t->context, DPT_E_STATE,
                         "no device holds trusted weights any more: load a checkpoint");

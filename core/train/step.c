@@ -307,6 +307,7 @@ void dpti_share_fail(dpti_share *share, dpt_status status)
     w->halted = true;
     w->halted_step = share->step;
     w->unclean = true;
+    w->halts = w->halts || w->whole;
     status = finish_failed(w->device, status);
     end_share(share, status != DPT_OK ? status : DPT_E_CANCELLED);
 }

@@ -145,10 +145,17 @@ struct dpti_worker {
     float *parts;    /* batch-norm's on their way (allgather.h); NULL where none are exchanged */
     float *verified; /* where the replica is downloaded to be hashed; NULL: it is seen in place */
     dpti_executable train;
-    bool whole;                     /* its steps are one piece of work each (whole.c), */
-    dpti_marks marks[DPTI_FLIGHTS]; /* and are timed by these */
+    dpti_executable
+        alone;      /* where it is not the only one, the same for steps that it does alone; */
+    bool not_alone; /* which cannot be had */
+    /* One of these: its steps are one piece of work each (whole.c), NULL: several.  Set by the
+       caller when nothing is in flight. */
+    dpti_executable *whole;
+    dpti_marks marks[DPTI_FLIGHTS]; /* whole steps are timed by these, */
     dpt_event *last_end;            /* of the last one that is over; NULL: no such time is known, */
     double ended;                   /* when, by the host's clock */
+    bool halts;                     /* by its own thread: a whole step failed, and the halt word may
+                                       be set */
     /* The algorithms that it took when it was built first: built anew, for other shares, and for
        evaluation it takes the same, so that the log's choices are those of the whole run. */
     dpti_recorded_choices kept;
@@ -297,6 +304,9 @@ void dpti_trainer_destroy_workers(dpt_trainer *trainer);
 DPT_CHECK_RESULT dpt_status dpti_worker_create(dpti_worker *worker, const float *weights,
                                                dpt_error *error);
 void dpti_worker_destroy(dpti_worker *worker);
+/* What its program of training is made of, in segments. */
+void dpti_worker_program(const dpti_worker *worker, dpti_program_options *options,
+                         dpti_data_places *places);
 /* Creates those that are left anew, for their capacities, with the weights and the optimizer's
    state as they are; nothing in flight. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_rebuild(dpt_trainer *trainer);
@@ -306,14 +316,18 @@ void dpti_step_job(dpti_device *device, void *share);
 
 /* ---- Whole steps (whole.c) ---- */
 
-/* Whether a device does a step as one piece of work: the host's side of it is nothing but what the
-   device makes known by its halt word, so the next step is enqueued while it computes.  So it is
-   where nobody is there to exchange with, where the share is one pass, and where the host does not
-   see the device's memory: looking there takes a way to and fro. */
-bool dpti_may_take_whole_steps(const dpti_worker *worker, size_t most);
-/* [driver] On failure what was made is destroyed with the worker's replica. */
+/* Whether a device that nobody exchanges with does a step as one piece of work: the host's side of
+   it is nothing but what the device makes known by its halt word, so the next step is enqueued
+   while it computes.  So it is where a share is one pass, and where the host does not see the
+   device's memory: looking there takes a way to and fro. */
+bool dpti_may_take_whole_steps(const dpti_worker *worker);
+/* [driver] What times them.  On failure what was made is destroyed with the worker's replica. */
 DPT_CHECK_RESULT dpt_status dpti_whole_create(dpti_worker *worker);
 void dpti_whole_destroy(dpti_worker *worker);
+/* With nothing in flight, when it is known who takes part: a device that is left alone does whole
+   steps from now on, by a program that is made when it is alone first, in the memory of the other
+   one, and one that is not goes back to that.  The bits are the same.  false: it hangs. */
+DPT_CHECK_RESULT bool dpti_whole_settle(dpt_trainer *trainer);
 /* [driver] Enqueues a share's step.  If it is under way then, dpti_whole_finish, a job for when the
    next one is enqueued or nobody submits one, tells what came of it. */
 void dpti_whole_begin(dpti_share *share);

@@ -11,10 +11,10 @@
 
 #include <math.h>
 
-bool dpti_may_take_whole_steps(const dpti_worker *worker, size_t most)
+bool dpti_may_take_whole_steps(const dpti_worker *worker)
 {
     const dpt_trainer *t = worker->trainer;
-    return t->n_workers == 1 && !t->processes && t->accumulate == 1 && most >= worker->capacity &&
+    return !t->processes && t->accumulate == 1 && !dpti_takes_passes(worker) &&
            worker->device->throttle == 1.0 && !dpti_host_pointer(&worker->replica.parameters);
 }
 
@@ -22,7 +22,6 @@ bool dpti_may_take_whole_steps(const dpti_worker *worker, size_t most)
 
 dpt_status dpti_whole_create(dpti_worker *worker)
 {
-    worker->whole = true;
     for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
         dpti_marks *m = &worker->marks[i];
         DPT_TRY(dpti_event_create(worker->device, &m->moving));
@@ -33,7 +32,7 @@ dpt_status dpti_whole_create(dpti_worker *worker)
     return DPT_OK;
 }
 
-void dpti_whole_destroy(dpti_worker *worker)
+static void destroy_marks(dpti_worker *worker)
 {
     for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
         dpti_marks *m = &worker->marks[i];
@@ -44,12 +43,68 @@ void dpti_whole_destroy(dpti_worker *worker)
         *m = (dpti_marks){.moving = NULL};
     }
     worker->last_end = NULL;
-    worker->whole = false;
+}
+
+void dpti_whole_destroy(dpti_worker *worker)
+{
+    dpti_executable_destroy(&worker->alone);
+    destroy_marks(worker);
+    worker->whole = NULL;
+    worker->not_alone = worker->halts = false;
 }
 
 static const dpti_marks *marks_of(const dpti_share *share)
 {
     return &share->worker->marks[share->step % DPTI_FLIGHTS];
+}
+
+/* ---- A device that is left alone --------------------------------------------------------------
+ */
+
+/* The others bring nothing to batch-norm's meetings, and then the part is the sum; the slices in
+   which gradients are computed stay what they are. */
+static dpt_status create_program(dpti_worker *w, dpt_error *error)
+{
+    dpti_data_places places;
+    dpti_program_options options;
+    dpti_worker_program(w, &options, &places);
+    options.whole = options.exchange_at_end = true;
+    options.holds_filters = false;
+    options.n_parts = 1;
+    DPT_TRY(dpti_whole_create(w));
+    DPT_TRY(dpti_executable_create(&w->replica, &options, &places, &w->alone, error));
+    /* Memory that a device has left may be wanted for evaluation. */
+    return w->alone.arena.handle ? DPT_E_NO_MEMORY : DPT_OK;
+}
+
+/* Without it steps stay what they were. */
+static void create_alone(dpti_device *device, void *argument)
+{
+    dpti_worker *w = argument;
+    dpt_error error = {.status = DPT_OK};
+    (void)device;
+    if (create_program(w, &error) == DPT_OK) return;
+    dpti_whole_destroy(w);
+    w->not_alone = true;
+}
+
+static bool settle(dpt_trainer *t, dpti_worker *w)
+{
+    const bool wanted = dpti_is_alone(w) && !w->not_alone && dpti_may_take_whole_steps(w);
+    if (wanted && !w->alone.replica && !dpti_trainer_call(t, w->rank, create_alone, w))
+        return false;
+    dpti_executable *whole = wanted && w->alone.replica ? &w->alone : NULL;
+    if (whole != w->whole) w->last_end = NULL; /* much may have happened since */
+    w->whole = whole;
+    return true;
+}
+
+bool dpti_whole_settle(dpt_trainer *trainer)
+{
+    dpt_trainer *t = trainer;
+    for (size_t i = 0; t->n_workers > 1 && i < t->n_workers; i++)
+        if (!dpti_sits_out(&t->workers[i]) && !settle(t, &t->workers[i])) return false;
+    return true;
 }
 
 /* ---- Enqueuing ------------------------------------------------------------------------------- */
@@ -59,7 +114,8 @@ static dpt_status upload(const dpti_share *share)
     dpti_worker *w = share->worker;
     const dpti_marks *m = marks_of(share);
     if (w->last_end == m->end) w->last_end = NULL; /* after a checkpoint was loaded */
-    if (w->unclean) DPT_TRY(dpti_fill(&w->replica.halt, 0, 0, sizeof(float)));
+    if (w->halts) DPT_TRY(dpti_fill(&w->replica.halt, 0, 0, sizeof(float)));
+    w->halts = false;
     DPT_TRY(dpti_worker_clean(w));
     DPT_TRY(dpti_event_record(w->device, m->moving));
     DPT_TRY(dpti_worker_upload(w, share->staging, 0, share->n_samples));
@@ -78,11 +134,11 @@ static dpt_status download(const dpti_share *share)
     dpti_worker *w = share->worker;
     const dpti_marks *m = marks_of(share);
     DPT_TRY(dpti_event_record(w->device, m->end));
-    DPT_TRY(dpti_executable_result(&w->train, share->n_samples, share->result));
+    DPT_TRY(dpti_executable_result(w->whole, share->n_samples, share->result));
     DPT_TRY(dpti_download(halt_of(share), &w->replica.halt, 0, sizeof(float)));
     DPT_TRY(dpti_event_record(w->device, m->passed));
     /* While the device computes. */
-    return dpti_executable_record(&w->train, 0, share->n_samples);
+    return dpti_executable_record(w->whole, 0, share->n_samples);
 }
 
 /* ---- Finishing ------------------------------------------------------------------------------- */
@@ -174,17 +230,19 @@ static dpt_status run(dpti_share *share)
     dpti_worker *w = share->worker;
     DPT_TRY(upload(share));
     share->under_way = true;
-    return dpti_executable_run(&w->train, 0, share->n_samples);
+    DPT_TRY(dpti_executable_run(w->whole, 0, share->n_samples));
+    share->fresh = w->whole->fresh;
+    return DPT_OK;
 }
 
 void dpti_whole_begin(dpti_share *share)
 {
     dpti_worker *w = share->worker;
     bool passed = false;
-    w->train.touched = false;
+    w->whole->touched = false;
     dpt_status status = run(share);
     if (status != DPT_OK) {
-        if (w->train.touched) w->stale = true;
+        if (w->whole->touched) w->stale = true;
         share->under_way = false;
         dpti_share_fail(share, status);
         return;

@@ -52,16 +52,28 @@ static bool is_fed(const dpti_worker *w)
     return !dpti_data_resident(copy_of(w)) && w->capacity > 0;
 }
 
+void dpti_worker_program(const dpti_worker *worker, dpti_program_options *options,
+                         dpti_data_places *places)
+{
+    const dpti_worker *w = worker;
+    const dpt_trainer *t = w->trainer;
+    const size_t most = w->replica.capacity;
+    *options = t->program;
+    options->accumulate = most < w->capacity || t->accumulate > 1;
+    options->fed = is_fed(w) ? most : 0;
+    *places =
+        is_fed(w) ? dpti_feed_places(&w->feed) : dpti_data_copy_places(copy_of(w), t->program.loss);
+}
+
 /* The replica, and its program of training, for at most `most` samples at once. */
 static dpt_status create_replica(dpti_worker *w, size_t most, const float *weights,
                                  dpt_error *error)
 {
     const dpt_trainer *t = w->trainer;
-    const dpti_data_copy *copy = copy_of(w);
-    dpti_data_places places = dpti_data_copy_places(copy, t->program.loss);
-    dpti_program_options options = t->program;
-    options.accumulate = most < w->capacity || t->accumulate > 1;
-    DPT_TRY(dpti_replica_create(w->device, t->model, most, &options.optimizer, &w->replica));
+    dpti_data_places places;
+    dpti_program_options options;
+    DPT_TRY(dpti_replica_create(w->device, t->model, most, &t->program.optimizer, &w->replica));
+    const bool whole = t->n_workers == 1 && dpti_may_take_whole_steps(w);
     w->views[0] = dpti_host_pointer(&w->replica.parameters);
     w->views[1] = dpti_host_pointer(&w->replica.velocity);
     w->views[2] = dpti_host_pointer(&w->replica.squares);
@@ -70,18 +82,18 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
         t->replay.choices ? &t->replay.choices[t->first_device + w->rank] : &w->kept;
     DPT_TRY(dpti_upload(&w->replica.parameters, 0, weights, t->model->flat_size * sizeof(float)));
     DPT_TRY(dpti_sync(w->device));
-    options.whole = dpti_may_take_whole_steps(w, most);
-    DPT_TRY(options.whole ? dpti_whole_create(w)
-                          : dpti_finite_create(&w->replica, 0, t->model->flat_size, &w->finite));
+    DPT_TRY(whole ? dpti_whole_create(w)
+                  : dpti_finite_create(&w->replica, 0, t->model->flat_size, &w->finite));
     DPT_TRY(dpti_verify_create(w));
     if (is_fed(w)) {
         const dpti_feed_size size = {.capacity = most,
                                      .host_capacity = w->capacity * t->accumulate,
                                      .n_slots = DPTI_FEED_SLOTS};
-        DPT_TRY(dpti_feed_create(w->device, t->data, options.loss, &size, &w->feed));
-        places = dpti_feed_places(&w->feed);
-        options.fed = most;
+        DPT_TRY(dpti_feed_create(w->device, t->data, t->program.loss, &size, &w->feed));
     }
+    dpti_worker_program(w, &options, &places);
+    options.whole = whole;
+    if (whole) w->whole = &w->train;
     return dpti_executable_create(&w->replica, &options, &places, &w->train, error);
 }
 

@@ -185,6 +185,30 @@ static void nobody_asks(test *t)
     end(&w);
 }
 
+/* A device does whole steps while the other one rests, if it can: the host does not see its memory,
+   and it has no reason to work in pieces. */
+static void whole_while_alone(test *t)
+{
+    static const char *const lists[] = {"@:threads=1,cpu:threads=1",
+                                        "@:threads=1:throttle=1.001,cpu:threads=1"};
+    const bool staged = strcmp(((plant *)t->user)->backend, "faultstaged") == 0;
+    for (size_t i = 0; i < 2; i++) {
+        training w;
+        if (CHECK_OK(begin(t, lists[i], &w))) {
+            w.wakes = true;
+            while (w.n_steps < STEPS) {
+                steps(t, &w, 1);
+                CHECK((w.trainer->workers[0].whole != NULL) ==
+                      (i == 0 && staged && rests(&w, w.n_steps)));
+                CHECK(!w.trainer->workers[1].whole);
+            }
+            check_weights(t, &w, 0);
+            check_weights(t, &w, 1);
+        }
+        end(&w);
+    }
+}
+
 static int follow(const dpt_fit_progress *progress, void *user)
 {
     training *w = user;
@@ -620,6 +644,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"rests and wakes", rests_and_wakes},
         {"nobody asks", nobody_asks},
+        {"whole while alone", whole_while_alone},
         {"rests in fit", rests_in_fit},
         {"the last one is lost", the_last_one_is_lost},
         {"lost in fit", lost_in_fit},

@@ -1,8 +1,10 @@
-/* Steps of a device that is alone and whose memory the host does not see, which are one piece of
-   work each: the same bits as in segments; a step that is not finite, with another one under way
-   behind it, changes nothing; and with every call failing in turn the weights are those of the
-   steps that count, or the trainer says that nobody can trust them.  test-fault-whole [CASE...] */
+/* Steps of a device that is alone, or left alone, and whose memory the host does not see, which are
+   one piece of work each: the same bits as in segments; a step that is not finite, with another one
+   under way behind it, changes nothing; and with every call failing in turn the weights are those
+   of the steps that count, or the trainer says that nobody can trust them.  test-fault-whole
+   [CASE...] */
 #include "fault/plant.h"
+#include "train/trainer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +23,8 @@ typedef struct trajectory {
     plant_weights after[STEPS + 1];
     double losses[STEPS + 1];
     size_t n_untrusted; /* failures that left weights which nobody can trust */
+    size_t
+        beside; /* steps in which another device takes part, which is lost then; 0: there is none */
 } trajectory;
 
 typedef struct training {
@@ -38,6 +42,7 @@ static void with_training(run *r, void (*work)(run *r, training *w))
 {
     test *t = r->t;
     const variant *v = &healthy_of(r)->variant;
+    const bool shares = healthy_of(r)->beside > 0;
     training w = {.model = NULL};
     const dpt_trainer_options options = {.batch_size = BATCH,
                                          .optimizer = v->optimizer,
@@ -45,7 +50,8 @@ static void with_training(run *r, void (*work)(run *r, training *w))
                                          .momentum = v->momentum,
                                          .clip_norm = v->clip_norm,
                                          .seed = 5,
-                                         .stop_on_loss = true};
+                                         .split = shares ? "equal" : NULL,
+                                         .stop_on_loss = !shares};
     if (CHECK_OK(plant_data(r->context, COUNT, SIDE, CLASSES, &w.data)) &&
         CHECK_OK(plant_network(r->context, SIDE, CLASSES, &w.model)) &&
         plant_succeeded(r, dpt_trainer_create(r->set, w.model, w.data, &options, &w.trainer),
@@ -158,6 +164,36 @@ static void through_body(run *r)
     with_training(r, train_through);
 }
 
+/* ---- A device that is left alone ---------------------------------------------------------------
+ */
+
+/* Trains as far as the healthy run goes, with as many steps in flight; it does whole steps when,
+   and only when, it is alone and not throttled. */
+static void train_left_alone(run *r, training *w)
+{
+    test *t = r->t;
+    const bool never = strstr(r->devices, "throttle") != NULL;
+    const size_t beside = healthy_of(r)->beside;
+    while (dpt_trainer_steps(w->trainer) < STEPS) {
+        dpt_step_metrics metrics;
+        plant_weights now;
+        const size_t step = dpt_trainer_steps(w->trainer) + 1;
+        REQUIRE_OK(dpt_trainer_submit(w->trainer));
+        REQUIRE_OK(dpt_trainer_collect(w->trainer, &metrics));
+        CHECK_SIZE(metrics.shards[0], step > beside ? metrics.samples : metrics.samples / 2);
+        CHECK((w->trainer->workers[0].whole != NULL) == (step > beside && !never));
+        CHECK_NEAR(metrics.loss, healthy_of(r)->losses[step], 0.0);
+        REQUIRE_OK(plant_read_weights(w->model, w->trainer, 0, &now));
+        compare_weights(r, w, &now, "beside another");
+    }
+    r->failed = true; /* that of the other one */
+}
+
+static void train_left_alone_body(run *r)
+{
+    with_training(r, train_left_alone);
+}
+
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
 static const variant variants[] = {
@@ -201,6 +237,23 @@ static void different_ways(test *t)
     REQUIRE(record_on(t, whole_now, &variants[0]));
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         CHECK(plant_once(t, &(plant_list){ways[i].format, 0}, 2, through_body) == ways[i].waits);
+}
+
+static void left_alone_same_bits(test *t)
+{
+    static const char *const formats[] = {
+        "%s:threads=1:throttle=1.001,fault:threads=1:after=2:lost=%zu",
+        "%s:threads=1,fault:threads=1:after=2:lost=%zu",
+        "%s:threads=1:lag=1,fault:threads=1:after=2:lost=%zu",
+    };
+    trajectory *healthy = ((plant *)t->user)->fixture;
+    for (size_t i = 0; i < N_VARIANTS; i++) {
+        const size_t failures = t->n_failures;
+        *healthy = (trajectory){.variant = variants[i], .beside = 2};
+        CHECK(plant_once(t, &(plant_list){formats[0], 0}, 1, record_body));
+        for (size_t k = 0; t->n_failures == failures && k < 3; k++)
+            CHECK(plant_once(t, &(plant_list){formats[k], 0}, 1, train_left_alone_body));
+    }
 }
 
 static void every_call_fails(test *t)
@@ -288,6 +341,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"same_bits", same_bits},
         {"different_ways", different_ways},
+        {"left_alone_same_bits", left_alone_same_bits},
         {"not_finite", not_finite},
         {"not_finite_behind", not_finite_behind},
         {"every_call_fails", every_call_fails},

@@ -1,5 +1,6 @@
 /* The compiler and the memory plan, without a device: every tensor is written before it is read, no
    two that live at the same time overlap, gradients are complete, and inference takes less. */
+#include "dptrain_models.h"
 #include "graph/program.h"
 #include "harness.h"
 
@@ -397,6 +398,67 @@ static void whole_steps(test *t)
     release(&cut);
 }
 
+/* The arena of a program of this model in which operators take different workspaces. */
+static size_t arena_of(test *t, const dpt_model *model, const dpti_program_options *options,
+                       size_t n_samples)
+{
+    dpti_program p = {0};
+    dpti_plan plan = {0};
+    dpt_error error = {0};
+    size_t *workspace = NULL;
+    if (CHECK_OK(dpti_compile(model, options, &p, &error)))
+        workspace = calloc(p.n_instructions, sizeof *workspace);
+    for (size_t i = 0; workspace && i < p.n_instructions; i++) {
+        const dpti_instruction *instruction = &p.instructions[i];
+        const size_t kind = (size_t)instruction->desc.kind;
+        workspace[i] = (kind * 7 + strlen(instruction->layer)) % 5 * 300 * n_samples;
+    }
+    CHECK(workspace && dpti_plan_memory(&p, n_samples, workspace, &plan, &error) == DPT_OK);
+    const size_t bytes = plan.arena_bytes;
+    free(workspace);
+    dpti_plan_free(&plan);
+    dpti_program_free(&p);
+    return bytes;
+}
+
+/* A device that is left alone has room for whole steps where those in segments lie. */
+static void whole_steps_fit(test *t)
+{
+    static const dpt_model_shape shape = {32, 32, 3, 10};
+    static dpt_dataset images = {.name = "none",
+                                 .count = 10,
+                                 .n_records = 10,
+                                 .height = 32,
+                                 .width = 32,
+                                 .channels = 3,
+                                 .classes = 10,
+                                 .dtype = DPT_U8,
+                                 .stat_channels = 1};
+    for (const char *const *name = dpt_model_names(); *name; name++) {
+        dpt_context context = {0};
+        dpt_model *model = NULL;
+        REQUIRE_OK(dpt_model_by_name(&context, *name, &shape, &model));
+        for (size_t i = 0; i < 2 * 3 * 2; i++) {
+            const size_t n_samples = i % 2 ? 256 : 12;
+            dpti_program_options options = {.data = &images,
+                                            .purpose = DPTI_PURPOSE_TRAIN,
+                                            .norms_mask = i / 6 > 0,
+                                            .n_parts = i / 2 % 3 + 1,
+                                            .holds_filters = true,
+                                            .least_bucket = 16384,
+                                            .optimizer = {.momentum = 0.9f}};
+            const size_t segments = arena_of(t, model, &options, n_samples);
+            options.whole = options.exchange_at_end = true;
+            options.holds_filters = false;
+            options.n_parts = 1;
+            const size_t whole = arena_of(t, model, &options, n_samples);
+            if (!CHECK(0 < whole && whole <= segments))
+                FAIL("%s: %zu bytes do not fit into %zu", *name, whole, segments);
+        }
+        dpt_model_destroy(model);
+    }
+}
+
 static void parameters_are_packed(test *t)
 {
     built b;
@@ -473,6 +535,7 @@ int main(int argc, char **argv)
         {"twins meet once", twins_meet_once},
         {"neighbours are fused", neighbours_are_fused},
         {"whole steps", whole_steps},
+        {"whole steps fit", whole_steps_fit},
         {"parameters are packed", parameters_are_packed},
         {"layouts round trip", layouts_round_trip},
         {"mistakes name the layer", mistakes_name_the_layer},
