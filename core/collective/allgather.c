@@ -102,19 +102,21 @@ static void clear_absent(const dpti_allgather *a, float *table, size_t size)
         if (a->absent[r]) memset(table + (a->first_row + r) * size, 0, size * sizeof *table);
 }
 
-/* Tables are everybody's, and no device's own memory: transfers that are to be enqueued and not
-   waited for have to go by that. */
-static dpt_status fetch(float *row, const dpti_gather *what)
+dpt_status dpti_allgather_fetch(const dpti_gather *what)
 {
-    dpti_device *device = what->items[0].part.buffer->device;
-    size_t size = 0;
+    float *to = what->staging;
     for (size_t i = 0; i < what->n; i++) {
         const dpti_gather_part *item = &what->items[i];
-        DPT_TRY(dpti_download(what->staging + size, item->part.buffer, item->part.offset_bytes,
-                              item->count * sizeof *row));
-        size += item->count;
+        DPT_TRY(dpti_download(to, item->part.buffer, item->part.offset_bytes,
+                              item->count * sizeof *to));
+        to += item->count;
     }
-    DPT_TRY(dpti_sync(device));
+    return DPT_OK;
+}
+
+static dpt_status put_row(float *row, size_t size, const dpti_gather *what)
+{
+    dpti_device *device = what->items[0].part.buffer->device;
     memcpy(row, what->staging, size * sizeof *row);
     if (dpti_all_finite(row, size)) return DPT_OK;
     return DPT_FAIL(&device->base.error, DPT_E_NOT_FINITE, "a part is not finite");
@@ -172,7 +174,7 @@ void dpti_allgather_bring(dpti_allgather *allgather, const dpti_gather *what, dp
     if (!what->contributes)
         memset(row, 0, size * sizeof *row);
     else if (*mine == DPT_OK)
-        *mine = fetch(row, what);
+        *mine = put_row(row, size, what);
     (void)dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, began);
     dpti_rendezvous_come(a->rendezvous, what->rank, *mine);
 }

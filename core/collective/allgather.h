@@ -37,21 +37,25 @@ typedef struct dpti_gather {
     const dpti_gather_part *items; /* (n) of the same sizes for every rank */
     size_t n;
     /* Of a rank that contributes: */
-    float *staging;    /* (rows of all processes, all parts) from dpti_host_alloc, for transfers */
+    float *staging;    /* (rows of all processes, all parts) from dpti_host_alloc, for transfers: */
     dpt_event *moving; /* recorded before the parts are taken away */
 } dpti_gather;
+
+/* [driver] Enqueues the download of what a rank that contributes is to bring.  Tables are
+   everybody's, and no device's own memory: it goes by the staging memory. */
+DPT_CHECK_RESULT dpt_status dpti_allgather_fetch(const dpti_gather *what);
 
 /* [driver] Every rank brings its parts to a meeting, waiting for nobody, then takes everybody's
    away; what it has to do meanwhile does not touch the parts.  All call both in the same order,
    each with the same `what` in both.
 
-   A rank that contributes brings what `part` holds and gets all parts, enqueued to `parts`; one
+   A rank that contributes brings what was fetched and gets all parts, enqueued to `parts`; one
    that does not counts as zeros and gets nothing.  *mine is this rank's status so far, and becomes
    the failure of its own transfers, or DPT_E_NOT_FINITE if its part is not: the others would not
    know where that came from.  If any rank brings a failure nobody gets anything, and all get the
    first failure in rank order; a rank that fails after it has brought its parts, or in taking them
-   away, brings that to the next meeting.  The device's earlier work has passed (sync) before
-   `bring`, and so has what `take` enqueued before.  Added to *times, which may be NULL: EXCHANGE,
+   away, brings that to the next meeting.  The device's earlier work, fetching among it, has passed
+   (sync) before `bring`.  Added to *times, which may be NULL: EXCHANGE,
    for bringing the parts, and WAITING; they are still on their way, from `moving` on.  What goes to
    other processes goes when the first rank of this one takes its parts. */
 void dpti_allgather_bring(dpti_allgather *allgather, const dpti_gather *what, dpt_status *mine,

@@ -29,12 +29,14 @@ dpt_status dpti_replica_create(dpti_device *device, const dpt_model *model, size
     DPT_TRY(dpti_event_create(device, &out->moving));
     DPT_TRY(dpti_event_create(device, &out->start));
     DPT_TRY(dpti_event_create(device, &out->end));
+    DPT_TRY(dpti_event_create(device, &out->fetched));
     return dpti_sync(device);
 }
 
 void dpti_replica_destroy(dpti_replica *replica)
 {
     if (!replica->device) return;
+    dpti_event_destroy(replica->device, replica->fetched);
     dpti_event_destroy(replica->device, replica->end);
     dpti_event_destroy(replica->device, replica->start);
     dpti_event_destroy(replica->device, replica->moving);

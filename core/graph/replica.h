@@ -31,6 +31,7 @@ typedef struct dpti_replica {
     dpti_buffer halt;  /* one float32, 0 until a step of a program that is whole was not finite */
     dpt_event *moving; /* before transfers that a segment waits for */
     dpt_event *start, *end; /* around a segment */
+    dpt_event *fetched;     /* behind what is downloaded for others to take */
 } dpti_replica;
 
 /* Allocates the flat buffers that this optimizer needs, zeroed.  On failure *out holds what was

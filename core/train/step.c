@@ -16,16 +16,23 @@ dpt_status dpti_worker_upload(const dpti_worker *worker, const uint8_t *staging,
                        dpti_step_bytes(n_samples) - DPTI_STEP_INDEX_OFFSET);
 }
 
+static dpt_status fetch_parts(const dpti_worker *worker)
+{
+    DPT_TRY(dpti_allgather_fetch(worker->brings));
+    return dpti_event_record(worker->device, worker->replica.fetched);
+}
+
 dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable, size_t segment,
                            size_t n_samples, float *result, dpti_times *times)
 {
     dpti_device *device = worker->device;
     const dpti_replica *replica = &worker->replica;
-    double busy = 0, moved = 0;
+    double busy = 0, moved = 0, fetched = 0;
     DPT_TRY(dpti_event_record(device, replica->start));
     DPT_TRY(dpti_executable_run(executable, segment, n_samples));
     worker->fresh = worker->fresh || executable->fresh;
     DPT_TRY(dpti_event_record(device, replica->end));
+    if (worker->brings) DPT_TRY(fetch_parts(worker));
     DPT_TRY(dpti_executable_record(executable, segment, n_samples));
     if (result) DPT_TRY(dpti_executable_result(executable, n_samples, result));
     if (worker->looking) DPT_TRY(dpti_worker_look(worker, segment));
@@ -33,11 +40,14 @@ dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable, siz
     if (result) dpti_executable_widen(executable, n_samples, result);
     DPT_TRY(dpti_event_elapsed(device, replica->start, replica->end, &busy));
     if (worker->moves) DPT_TRY(dpti_event_elapsed(device, replica->moving, replica->start, &moved));
+    if (worker->brings)
+        DPT_TRY(dpti_event_elapsed(device, replica->end, replica->fetched, &fetched));
     /* The device's durations, on the host's clock: its work ended now. */
-    const double began = dpti_seconds() - busy;
+    const double began = dpti_seconds() - fetched - busy, throttled = busy * device->throttle;
     dpti_device_throttle(device, busy);
     if (worker->moves) dpti_times_add(times, worker->moving, began - moved, moved);
-    dpti_times_add(times, DPTI_SPAN_COMPUTE, began, busy * device->throttle);
+    dpti_times_add(times, DPTI_SPAN_COMPUTE, began, throttled);
+    if (worker->brings) dpti_times_add(times, DPTI_SPAN_EXCHANGE, began + throttled, fetched);
     worker->moves = false;
     return DPT_OK;
 }
@@ -125,33 +135,6 @@ static pass pass_at(const dpti_share *share, size_t batch, size_t first, size_t 
                   .last = left <= most && batch + 1 == share->n_batches};
 }
 
-/* A segment that commits nothing; a device without samples has nothing to do in it, and where parts
-   are taken that were brought just now there is nothing to do for anybody. */
-static dpt_status compute(dpti_share *share, size_t segment, const pass *p)
-{
-    dpti_worker *w = share->worker;
-    const dpti_segment *s = &w->train.program.segments[segment];
-    const bool ends = s->exchange == DPTI_EXCHANGE_GRADIENTS;
-    if (p->n_samples == 0 || (s->exchange == DPTI_EXCHANGE_TAKE && s->first == s->last))
-        return DPT_OK;
-    w->looking = p->last;
-    DPT_TRY(dpti_worker_run(w, &w->train, segment, p->n_samples,
-                            ends ? share->result + 2 * p->first : NULL, &share->times));
-    w->looking = false;
-    if (!p->last) return DPT_OK;
-    if (ends) DPT_TRY(dpti_share_add_results(share));
-    return dpti_worker_saw_finite(w, segment) ? DPT_OK : dpti_share_not_finite(share, "gradients");
-}
-
-/* Where the sum is the island's, and no host sees it. */
-static dpt_status look_at_sum(void *user)
-{
-    const dpti_worker *w = user;
-    DPT_TRY(dpti_finite_enqueue(&w->finite));
-    DPT_TRY(dpti_sync(w->device));
-    return dpti_finite_all(&w->finite) ? DPT_OK : DPT_E_NOT_FINITE;
-}
-
 /* What the device brings, or takes, behind a segment; `items` has room for DPTI_MOST_PARTS. */
 static dpti_gather parts_of(const dpti_worker *w, size_t segment, const pass *p,
                             dpti_gather_part *items)
@@ -166,6 +149,39 @@ static dpti_gather parts_of(const dpti_worker *w, size_t segment, const pass *p,
                          .n = s->n_parts,
                          .staging = w->parts,
                          .moving = w->replica.moving};
+}
+
+/* A segment that commits nothing; a device without samples has nothing to do in it, and where parts
+   are taken that were brought just now there is nothing to do for anybody. */
+static dpt_status compute(dpti_share *share, size_t segment, const pass *p)
+{
+    dpti_worker *w = share->worker;
+    const dpti_segment *s = &w->train.program.segments[segment];
+    const bool ends = s->exchange == DPTI_EXCHANGE_GRADIENTS;
+    if (p->n_samples == 0 || (s->exchange == DPTI_EXCHANGE_TAKE && s->first == s->last))
+        return DPT_OK;
+    dpti_gather_part items[DPTI_MOST_PARTS];
+    const dpti_gather parts = parts_of(w, segment, p, items);
+    w->looking = p->last;
+    w->brings = s->exchange == DPTI_EXCHANGE_BRING ? &parts : NULL;
+    const dpt_status status =
+        dpti_worker_run(w, &w->train, segment, p->n_samples,
+                        ends ? share->result + 2 * p->first : NULL, &share->times);
+    w->looking = false;
+    w->brings = NULL;
+    DPT_TRY(status);
+    if (!p->last) return DPT_OK;
+    if (ends) DPT_TRY(dpti_share_add_results(share));
+    return dpti_worker_saw_finite(w, segment) ? DPT_OK : dpti_share_not_finite(share, "gradients");
+}
+
+/* Where the sum is the island's, and no host sees it. */
+static dpt_status look_at_sum(void *user)
+{
+    const dpti_worker *w = user;
+    DPT_TRY(dpti_finite_enqueue(&w->finite));
+    DPT_TRY(dpti_sync(w->device));
+    return dpti_finite_all(&w->finite) ? DPT_OK : DPT_E_NOT_FINITE;
 }
 
 static void bring_parts(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
@@ -338,7 +354,7 @@ void dpti_step_job(dpti_device *device, void *argument)
     share->astray = false;
     share->loss = 0;
     share->hits = 0;
-    w->moves = w->looking = w->fresh = share->fresh = false;
+    w->moves = w->fresh = share->fresh = false;
     dpti_times_begin(&share->times, w->trainer->traced);
     share->status = DPT_E_CANCELLED;
     share->finished = dpti_seconds();

@@ -186,8 +186,9 @@ struct dpti_worker {
     dpti_away away;               /* while it is gone, and how it has failed before */
     unsigned long long seen_call; /* what it was in when it was looked at, and for how long */
     double seen_seconds;
-    bool fresh;   /* by its own thread: a segment of the step was */
-    bool looking; /* likewise: the segment's gradients are those to be brought */
+    bool fresh;                /* by its own thread: a segment of the step was */
+    bool looking;              /* likewise: the segment's gradients are those to be brought */
+    const dpti_gather *brings; /* likewise: parts that are fetched behind the segment, or NULL */
     /* By its own thread: transfers are on their way that the next segment waits for, and count as
        this. */
     bool moves;
@@ -350,7 +351,7 @@ DPT_CHECK_RESULT dpt_status dpti_worker_clean(dpti_worker *worker);
    (NULL: nowhere): the segment, throttle included, and transfers before it that worker->moves
    tells of, which throttle does not stretch: it makes a slower processor.  If result is not NULL it
    gets the (n_samples, 2) losses and hits.  If worker->looking says so, the device looks at its
-   gradients where it does that itself. */
+   gradients where it does that itself; and if worker->brings does, it fetches these parts. */
 DPT_CHECK_RESULT dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable,
                                             size_t segment, size_t n_samples, float *result,
                                             dpti_times *times);
