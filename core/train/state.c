@@ -180,6 +180,16 @@ static const dpt_error *error_of(const dpt_trainer *t, size_t rank)
     return w->hung ? &w->hung_error : dpti_device_error(w->device);
 }
 
+/* Where nobody else's weights can be trusted, though no device is lost, those of devices that rest
+   are gone on from. */
+static bool goes_back(dpt_trainer *t)
+{
+    const bool lost[DPTI_SPLIT_MAX_DEVICES] = {false};
+    if (!dpti_resting_rewind(t, lost)) return false;
+    dpti_resting_end(t);
+    return true;
+}
+
 /* One attempt; DPT_E_CANCELLED: a device was lost, try again with the others. */
 static dpt_status restore(dpt_trainer *t, bool resting)
 {
@@ -188,7 +198,8 @@ static dpt_status restore(dpt_trainer *t, bool resting)
         n_stale += is_due(&t->workers[i], resting);
     if (t->processes && t->lost) return DPT_OK;
     if (n_stale == 0 && dpti_trainer_n_gone(t) < t->n_workers) return DPT_OK;
-    const size_t from = find_source(t);
+    size_t from = find_source(t);
+    if (from == t->n_workers && goes_back(t)) from = find_source(t);
     t->lost = from == t->n_workers || dpti_trainer_n_gone(t) == t->n_workers;
     if (t->lost) return DPT_OK;
     const dpt_status status = copy_to_stale(t, from, resting, &culprit);

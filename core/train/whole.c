@@ -11,6 +11,8 @@
 
 #include <math.h>
 
+enum { LOOKS = 3 };
+
 bool dpti_may_take_whole_steps(const dpti_worker *worker)
 {
     const dpt_trainer *t = worker->trainer;
@@ -165,12 +167,20 @@ static dpt_status take_times(dpti_share *share, double enqueued, bool was_there)
     return DPT_OK;
 }
 
-/* The halt word as it is now. */
-static bool look(const dpti_share *share)
+/* Whether the halt word is known when all has passed: that of then, if it is told; else as it is
+   now. Tried more than once: without it weights are worth nothing, and a device may be short of
+   memory for a moment. */
+static bool look(const dpti_share *share, bool told)
 {
     const dpti_worker *w = share->worker;
-    return dpti_download(halt_of(share), &w->replica.halt, 0, sizeof(float)) == DPT_OK &&
-           dpti_sync(w->device) == DPT_OK;
+    for (size_t i = 0; i < LOOKS; i++) {
+        if (dpti_sync(w->device) != DPT_OK) continue;
+        if (told) return true;
+        if (dpti_download(halt_of(share), &w->replica.halt, 0, sizeof(float)) == DPT_OK &&
+            dpti_sync(w->device) == DPT_OK)
+            return true;
+    }
+    return false;
 }
 
 /* A call has failed behind what the step is made of.  The step may be well all the same, and then
@@ -180,7 +190,7 @@ static void recover(dpti_share *share, dpt_status status, bool told)
 {
     dpti_worker *w = share->worker;
     const dpt_error first = w->device->base.error;
-    const bool known = dpti_sync(w->device) == DPT_OK && (told || look(share));
+    const bool known = look(share, told);
     w->device->base.error = first;
     share->under_way = false;
     if (known && *halt_of(share) == 0.0f) {

@@ -326,6 +326,34 @@ static void memory_wakes(test *t)
     end(&w);
 }
 
+/* Likewise where it is short of memory for some calls, any of them.  A step may fail for it, and is
+   done when it is asked for once more: where nobody knows any more whether the last one of the only
+   device that trained counts, from what the other one has. */
+static void memory_is_short(test *t)
+{
+    static const size_t durations[] = {1, 2, 12};
+    for (size_t i = 0; i < 3; i++)
+        for (size_t n = 1; n < 25; n++) {
+            char devices[128];
+            training w;
+            snprintf(devices, sizeof devices, "@:threads=1:full=%zu:for=%zu:from=9,cpu:threads=1",
+                     n, durations[i]);
+            bool goes_on = CHECK_OK(begin(t, devices, &w));
+            for (size_t tries = 0; goes_on && dpt_trainer_steps(w.trainer) < STEPS;) {
+                dpt_step_metrics m;
+                plan(t, &w, dpt_trainer_steps(w.trainer));
+                const dpt_status status = dpt_trainer_step(w.trainer, &m);
+                if (status == DPT_OK) continue;
+                goes_on = CHECK_STATUS(status, DPT_E_NO_MEMORY) && CHECK(++tries <= durations[i]);
+                if (!goes_on) FAIL("%s: %s", w.devices, dpt_error_message(w.context));
+            }
+            /* If there was no memory to write it, it is lost. */
+            if (goes_on && !w.trainer->workers[0].gone) check_weights(t, &w, 0);
+            if (goes_on) check_weights(t, &w, 1);
+            end(&w);
+        }
+}
+
 /* The first tensor of a replica, and whether it was to be had. */
 static dpt_status get_first(training *w, size_t device, float *out)
 {
@@ -651,6 +679,7 @@ int main(int argc, char **argv)
         {"goes on from its last weights", goes_on_from_its_last_weights},
         {"lost while it rests", lost_while_it_rests},
         {"memory wakes", memory_wakes},
+        {"memory is short", memory_is_short},
         {"beside an island", beside_an_island},
         {"written while it rests", written_while_it_rests},
         {"torn weights are nobody's", torn_weights_are_nobodys},

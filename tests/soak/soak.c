@@ -260,7 +260,8 @@ static void train_once(const life *kind, size_t max_steps, bool resume)
     if (status == DPT_OK) status = dpt_trainer_predict(l.trainer, l.data, 0, COUNT, outputs);
     if (status != DPT_OK) {
         l.soak->n_failed++;
-        CHECK(status == DPT_E_DEVICE || status == DPT_E_DEVICE_LOST || status == DPT_E_NO_MEMORY);
+        if (status != DPT_E_DEVICE && status != DPT_E_DEVICE_LOST && status != DPT_E_NO_MEMORY)
+            FAIL("a training ends with %d: %s", (int)status, dpt_error_message(l.context));
     }
     close_life(&l);
 }
