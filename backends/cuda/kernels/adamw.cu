@@ -2,8 +2,8 @@
 #include "adamw.cl"
 #include "table.h"
 
-const struct dpt_kernel dpt_cuda_table_adamw[] = {
-    KERNEL_ROW("adamw.cl", "", dpt_adamw),
-    KERNEL_ROW("adamw.cl", "", dpt_adamw_quads),
+const struct dpt_kernel KERNEL_TABLE[] = {
+    KERNEL_ROW("adamw.cl", dpt_adamw),
+    KERNEL_ROW("adamw.cl", dpt_adamw_quads),
     END_OF_TABLE,
 };

@@ -1,9 +1,10 @@
 /* column_sums.cl as CUDA. */
-#define LANES 1
+#define LANES   1
+#define OPTIONS OPTION(LANES)
 #include "column_sums.cl"
 #include "table.h"
 
-const struct dpt_kernel STORING_TABLE(column_sums)[] = {
-    KERNEL_ROW("column_sums.cl", "-DLANES=1" AND_STORING, column_sums),
+const struct dpt_kernel KERNEL_TABLE[] = {
+    KERNEL_ROW("column_sums.cl", column_sums),
     END_OF_TABLE,
 };

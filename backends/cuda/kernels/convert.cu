@@ -2,8 +2,8 @@
 #include "convert.cl"
 #include "table.h"
 
-const struct dpt_kernel dpt_cuda_table_convert[] = {
-    KERNEL_ROW("convert.cl", "", dpt_narrow),
-    KERNEL_ROW("convert.cl", "", dpt_widen),
+const struct dpt_kernel KERNEL_TABLE[] = {
+    KERNEL_ROW("convert.cl", dpt_narrow),
+    KERNEL_ROW("convert.cl", dpt_widen),
     END_OF_TABLE,
 };

@@ -2,7 +2,7 @@
 #include "dropout.cl"
 #include "table.h"
 
-const struct dpt_kernel STORING_TABLE(dropout)[] = {
-    KERNEL_ROW("dropout.cl", STORING, dpt_dropout),
+const struct dpt_kernel KERNEL_TABLE[] = {
+    KERNEL_ROW("dropout.cl", dpt_dropout),
     END_OF_TABLE,
 };

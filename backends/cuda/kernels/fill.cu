@@ -15,8 +15,8 @@ KERNEL void dpt_move(OUT(u32, to), IN(u32, from), const u64 count)
     if (GLOBAL_ID < count) to[GLOBAL_ID] = from[GLOBAL_ID];
 }
 
-const struct dpt_kernel dpt_cuda_table_fill[] = {
-    KERNEL_ROW("fill.cu", "", dpt_fill),
-    KERNEL_ROW("fill.cu", "", dpt_move),
+const struct dpt_kernel KERNEL_TABLE[] = {
+    KERNEL_ROW("fill.cu", dpt_fill),
+    KERNEL_ROW("fill.cu", dpt_move),
     END_OF_TABLE,
 };

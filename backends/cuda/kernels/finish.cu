@@ -2,8 +2,8 @@
 #include "finish.cl"
 #include "table.h"
 
-const struct dpt_kernel STORING_TABLE(finish)[] = {
-    KERNEL_ROW("finish.cl", STORING, dpt_finish),
-    KERNEL_ROW("finish.cl", STORING, dpt_finish_stored),
+const struct dpt_kernel KERNEL_TABLE[] = {
+    KERNEL_ROW("finish.cl", dpt_finish),
+    KERNEL_ROW("finish.cl", dpt_finish_stored),
     END_OF_TABLE,
 };

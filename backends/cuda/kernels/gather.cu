@@ -2,13 +2,13 @@
 #include "gather.cl"
 #include "table.h"
 
-const struct dpt_kernel STORING_TABLE(gather)[] = {
-    KERNEL_ROW("gather.cl", STORING, dpt_gather_draw),
-    KERNEL_ROW("gather.cl", STORING, dpt_gather_u8),
-    KERNEL_ROW("gather.cl", STORING, dpt_gather_f32),
-    KERNEL_ROW("gather.cl", STORING, dpt_gather_augmented_u8),
-    KERNEL_ROW("gather.cl", STORING, dpt_gather_augmented_f32),
-    KERNEL_ROW("gather.cl", STORING, dpt_gather_labels_u8),
-    KERNEL_ROW("gather.cl", STORING, dpt_gather_labels_i32),
+const struct dpt_kernel KERNEL_TABLE[] = {
+    KERNEL_ROW("gather.cl", dpt_gather_draw),
+    KERNEL_ROW("gather.cl", dpt_gather_u8),
+    KERNEL_ROW("gather.cl", dpt_gather_f32),
+    KERNEL_ROW("gather.cl", dpt_gather_augmented_u8),
+    KERNEL_ROW("gather.cl", dpt_gather_augmented_f32),
+    KERNEL_ROW("gather.cl", dpt_gather_labels_u8),
+    KERNEL_ROW("gather.cl", dpt_gather_labels_i32),
     END_OF_TABLE,
 };

@@ -39,8 +39,8 @@ KERNEL void dpt_peers_copy(const peers_table *table, const peers_params p)
         data[p.rank][i] = data[p.root][i];
 }
 
-const struct dpt_kernel dpt_cuda_table_peers[] = {
-    KERNEL_ROW("peers.cu", "", dpt_peers_sum),
-    KERNEL_ROW("peers.cu", "", dpt_peers_copy),
+const struct dpt_kernel KERNEL_TABLE[] = {
+    KERNEL_ROW("peers.cu", dpt_peers_sum),
+    KERNEL_ROW("peers.cu", dpt_peers_copy),
     END_OF_TABLE,
 };

@@ -19,11 +19,7 @@
 #define EMULATED_JOIN(a, b)  EMULATED_JOIN_(a, b)
 #define EMULATED_TEXT_(x)    #x
 #define EMULATED_TEXT(x)     EMULATED_TEXT_(x)
-#if defined(BF16) && BF16
-#define EMULATED_SHARED EMULATED_JOIN(EMULATED_FILE, _bf16_shared)
-#else
-#define EMULATED_SHARED EMULATED_JOIN(EMULATED_FILE, _shared)
-#endif
+#define EMULATED_SHARED      EMULATED_JOIN(EMULATED_FILE, _shared)
 
 /* Where the linker puts the bounds of a section; none if the file shares nothing. */
 #define EMULATED_BEGIN EMULATED_JOIN(__start_, EMULATED_SHARED)

@@ -1,0 +1,117 @@
+# The kernels of this backend, for every build that compiles them: nvcc's, and the host's for emulated
+# cards.  A name here is an object's, and its table's (kernels/table.h).
+#
+# For each object a file of a few lines is written to the build folder, NAME.cu, which defines its macros
+# and includes its source: it is compiled anew when its line here changes.  The global property
+# DPTRAIN_CUDA_KERNELS has these files; kernel_list.h has their names, for C.
+
+# cuda_kernel(NAME [OF SOURCE] [STORING] [SEPARATE_ROUNDING] [WITH MACRO=VALUE...]): kernels/NAME.cu, or
+# kernels/SOURCE.cu.
+#   STORING            reads or writes activations: once more, as NAME_bf16 (kernels/dialect.h)
+#   SEPARATE_ROUNDING  changes parameters that last (kernels/dialect.h)
+#   WITH               a variant; its source says which of these are options (kernels/table.h)
+function(cuda_kernel name)
+  cmake_parse_arguments(PARSE_ARGV 1 kernel "STORING;SEPARATE_ROUNDING" "OF" "WITH")
+  if(kernel_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "cuda_kernel(${name}): ${kernel_UNPARSED_ARGUMENTS}?")
+  endif()
+  if(NOT kernel_OF)
+    set(kernel_OF ${name})
+  endif()
+  cuda_object(${name} ${kernel_OF} ${kernel_SEPARATE_ROUNDING} ${kernel_WITH})
+  if(kernel_STORING)
+    cuda_object(${name}_bf16 ${kernel_OF} ${kernel_SEPARATE_ROUNDING} ${kernel_WITH} BF16=1)
+  endif()
+endfunction()
+
+function(cuda_object name source separate_rounding)
+  set(text "#define KERNEL_TABLE dpt_cuda_table_${name}\n")
+  foreach(macro IN LISTS ARGN)
+    string(REPLACE "=" " " macro ${macro})
+    string(APPEND text "#define ${macro}\n")
+  endforeach()
+  string(APPEND text "#include \"${CMAKE_CURRENT_SOURCE_DIR}/kernels/${source}.cu\"\n")
+  set(file ${CMAKE_CURRENT_BINARY_DIR}/kernels/${name}.cu)
+  file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY) # leaves what is the same alone
+  set_property(SOURCE ${file} PROPERTY SEPARATE_ROUNDING ${separate_rounding})
+  set_property(GLOBAL APPEND PROPERTY DPTRAIN_CUDA_KERNELS ${file})
+endfunction()
+
+cuda_kernel(activation STORING)
+cuda_kernel(adamw SEPARATE_ROUNDING)
+cuda_kernel(batch_norm STORING)
+cuda_kernel(batch_norm_4 OF batch_norm STORING WITH WIDTH=4)
+cuda_kernel(check_finite)
+cuda_kernel(clip_norm)
+cuda_kernel(column_sums STORING)
+cuda_kernel(conv2d_few_3_1 OF conv2d_few STORING WITH KERNEL_SIZE=3 CHANNELS=1)
+cuda_kernel(conv2d_few_3_3 OF conv2d_few STORING WITH KERNEL_SIZE=3 CHANNELS=3)
+cuda_kernel(conv2d_few_5_1 OF conv2d_few STORING WITH KERNEL_SIZE=5 CHANNELS=1)
+cuda_kernel(convert)
+cuda_kernel(dropout STORING)
+cuda_kernel(elementwise STORING SEPARATE_ROUNDING)
+cuda_kernel(fill)
+cuda_kernel(finish STORING)
+cuda_kernel(gather STORING)
+cuda_kernel(layer_norm STORING)
+cuda_kernel(peers)
+cuda_kernel(pool2d STORING)
+cuda_kernel(pool2d_2 OF pool2d STORING WITH POOL_KERNEL=2u POOL_STRIDE=2u POOL_PAD=0u)
+cuda_kernel(pool2d_4 OF pool2d STORING WITH POOL_KERNEL=4u POOL_STRIDE=4u POOL_PAD=0u)
+cuda_kernel(sgd SEPARATE_ROUNDING)
+cuda_kernel(softmax STORING)
+cuda_kernel(squared_error STORING)
+
+# ---- Convolutions in tiles -----------------------------------------------------------------------
+
+# The tiles of common/conv2d_local.c that are compiled, by their columns.
+set(tile_local_64 TILE_M=64 TILE_N=64 TILE_K=16 REG_M=8 REG_N=4)
+set(tile_local_32 TILE_M=64 TILE_N=32 TILE_K=16 REG_M=8 REG_N=4)
+set(tile_local_16 TILE_M=64 TILE_N=16 TILE_K=16 REG_M=4 REG_N=4)
+set(tile_tensor_64 TILE_M=64 TILE_N=64 TILE_K=16 REG_M=4 REG_N=8 TENSOR=1)
+set(tile_tensor_32 TILE_M=64 TILE_N=32 TILE_K=16 REG_M=4 REG_N=4 TENSOR=1)
+
+# cuda_tile(WAY PASS COLUMNS [STORING WIDTHS...] [PLAIN WIDTHS...]): 14 is for accesses of one element to
+# what has the input's channels, and of four to what has the output's.
+function(cuda_tile way pass columns)
+  cmake_parse_arguments(PARSE_ARGV 3 widths "" "" "STORING;PLAIN")
+  foreach(both IN LISTS widths_STORING widths_PLAIN)
+    string(REGEX MATCH "^(.)(.)$" both ${both})
+    set(in ${CMAKE_MATCH_1})
+    set(out ${CMAKE_MATCH_2})
+    if(pass STREQUAL "forward")
+      set(accesses A_WIDTH=${in} B_WIDTH=${in} C_WIDTH=${out})
+    else()
+      set(accesses A_WIDTH=${out} B_WIDTH=${in} C_WIDTH=${in})
+    endif()
+    set(storing "")
+    if(both IN_LIST widths_STORING)
+      set(storing STORING)
+    endif()
+    cuda_kernel(conv2d_${way}_${pass}_${columns}_${both} OF conv2d_local ${storing}
+      WITH PASS=${pass} ${tile_${way}_${columns}} ${accesses})
+  endforeach()
+endfunction()
+
+cuda_tile(local forward 64 STORING 11 44 PLAIN 14 41)
+cuda_tile(local forward 32 PLAIN 14)
+cuda_tile(local data 64 STORING 11 44)
+cuda_tile(local data 32 PLAIN 41 44)
+cuda_tile(local weights 64 STORING 11 44 PLAIN 41)
+cuda_tile(local weights 16 PLAIN 14)
+cuda_tile(tensor forward 64 STORING 11 14 41 44)
+cuda_tile(tensor forward 32 STORING 14 44)
+cuda_tile(tensor data 64 STORING 11 44)
+cuda_tile(tensor data 32 STORING 11 41 44)
+cuda_tile(tensor weights 64 STORING 11 41 44)
+cuda_tile(tensor weights 32 STORING 11 14 44)
+
+# ---- All of them, for C --------------------------------------------------------------------------
+
+get_property(cuda_kernels GLOBAL PROPERTY DPTRAIN_CUDA_KERNELS)
+set(text "/* What kernels.cmake has: X(name) for each table. */\n#define DPT_CUDA_TABLES(X)")
+foreach(file IN LISTS cuda_kernels)
+  cmake_path(GET file STEM name)
+  string(APPEND text " \\\n    X(${name})")
+endforeach()
+file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/kernel_list.h CONTENT "${text}\n" @ONLY)
