@@ -1,7 +1,8 @@
 /* Every operator finds its kernels among those that nvcc has compiled, whichever type activations
-   have: a name or an option that differs would show at the first run on a card only.  The backend's
-   launch.c and linear.c are real, and so are the tables of kernels; the runtime's word that a
-   kernel can be loaded is a function of this file, and nothing is launched. */
+   have: a name or an option that differs would show at the first run on a card only; or not at all,
+   where a kernel for fewer cases stands in.  And nothing is compiled that no operator finds.  The
+   backend's launch.c and linear.c are real, and so are the tables of kernels; the runtime's word
+   that a kernel can be loaded is a function of this file, and nothing is launched. */
 #include "harness.h"
 
 #include "column_sums.h"
@@ -11,9 +12,21 @@
 #include "dnn.h"
 #include "finish.h"
 #include "grid.h"
+#include "kernels/table.h"
 #include "operators.h"
 
 #include <stdio.h>
+#include <string.h>
+
+/* ---- What was found -------------------------------------------------------------------------- */
+
+#define TABLE(name) dpt_cuda_table_##name,
+static const dpt_kernel *const tables[] = {DPT_CUDA_TABLES(TABLE)};
+#undef TABLE
+enum { N_TABLES = sizeof tables / sizeof *tables };
+
+static bool is_found[N_TABLES]; /* any of a table's kernels */
+static const dpt_kernel *last_found;
 
 /* launch.c is compiled with it in place of the runtime's. */
 cudaError_t test_attributes(struct cudaFuncAttributes *out, const void *function);
@@ -21,6 +34,13 @@ cudaError_t test_attributes(struct cudaFuncAttributes *out, const void *function
 cudaError_t test_attributes(struct cudaFuncAttributes *out, const void *function)
 {
     *out = (struct cudaFuncAttributes){.binaryVersion = 0};
+    for (size_t i = 0; i < N_TABLES; i++) {
+        for (const dpt_kernel *row = tables[i]; row->file; row++) {
+            if (row->function != function) continue;
+            is_found[i] = true;
+            last_found = row;
+        }
+    }
     return function ? cudaSuccess : cudaErrorInvalidDeviceFunction;
 }
 
@@ -60,6 +80,18 @@ enum { N_SIZES = sizeof sizes / sizeof *sizes };
 static const dpt_activation activations[] = {DPT_ACT_NONE, DPT_ACT_RELU, DPT_ACT_TANH,
                                              DPT_ACT_SIGMOID, DPT_ACT_GELU};
 
+/* algorithm: the one that must be taken, or NULL. */
+static dpt_status prepare(test *t, const dpt_op_desc *desc, const char *algorithm)
+{
+    dpt_device *device = t->user;
+    const dpt_op_request request = {.desc = desc, .max_samples = 3, .wanted = algorithm};
+    dpt_op *op = NULL;
+    dpt_op_info info;
+    const dpt_status status = dpt_common_operator_ops.prepare(device, &request, &op, &info);
+    dpt_common_operator_ops.release(device, op);
+    return status;
+}
+
 /* algorithm: the one that is to be found, or NULL for any. */
 static void check_algorithm(test *t, dpt_op_desc desc, const char *algorithm)
 {
@@ -82,25 +114,35 @@ static void check(test *t, dpt_op_desc desc)
     check_algorithm(t, desc, NULL);
 }
 
+/* By filters of size x size. */
+static dpt_op_desc convolution(dpt_op_kind kind, size_t in_channels, size_t out_channels,
+                               size_t size)
+{
+    return (dpt_op_desc){.kind = kind,
+                         .type = DPT_F32,
+                         .u.conv2d = {.in_h = size + 1,
+                                      .in_w = size + 1,
+                                      .in_channels = in_channels,
+                                      .out_h = 2,
+                                      .out_w = 2,
+                                      .out_channels = out_channels,
+                                      .kernel_h = size,
+                                      .kernel_w = size,
+                                      .stride_h = 1,
+                                      .stride_w = 1,
+                                      .dilation_h = 1,
+                                      .dilation_w = 1,
+                                      .groups = 1,
+                                      .has_bias = true}};
+}
+
 static void check_convolutions(test *t, dpt_dtype type, size_t n)
 {
-    for (int kind = DPT_OP_CONV2D_FORWARD; kind <= DPT_OP_CONV2D_BACKWARD_WEIGHTS; kind++)
-        check(t, (dpt_op_desc){.kind = (dpt_op_kind)kind,
-                               .type = type,
-                               .u.conv2d = {.in_h = 2,
-                                            .in_w = 2,
-                                            .in_channels = n,
-                                            .out_h = 2,
-                                            .out_w = 2,
-                                            .out_channels = 4,
-                                            .kernel_h = 1,
-                                            .kernel_w = 1,
-                                            .stride_h = 1,
-                                            .stride_w = 1,
-                                            .dilation_h = 1,
-                                            .dilation_w = 1,
-                                            .groups = 1,
-                                            .has_bias = true}});
+    for (int kind = DPT_OP_CONV2D_FORWARD; kind <= DPT_OP_CONV2D_BACKWARD_WEIGHTS; kind++) {
+        dpt_op_desc desc = convolution((dpt_op_kind)kind, n, 4, 1);
+        desc.type = type;
+        check(t, desc);
+    }
     for (int kind = DPT_OP_LINEAR_FORWARD; kind <= DPT_OP_LINEAR_BACKWARD_WEIGHTS; kind++)
         check(t, (dpt_op_desc){.kind = (dpt_op_kind)kind,
                                .type = type,
@@ -220,6 +262,7 @@ static void float32(test *t)
     check_type(t, DPT_F32);
     check(t, (dpt_op_desc){.kind = DPT_OP_SGD, .u.sgd = {.count = 9, .momentum = 0.9f}});
     check(t, (dpt_op_desc){.kind = DPT_OP_ADAMW, .u.adamw = {.count = 9}});
+    check(t, (dpt_op_desc){.kind = DPT_OP_CHECK_FINITE, .u.check_finite = {.count = 9}});
     check(t, (dpt_op_desc){.kind = DPT_OP_CLIP_NORM, .u.clip_norm = {.count = 9, .max_norm = 1}});
 }
 
@@ -227,6 +270,109 @@ static void bfloat16(test *t)
 {
     check_type(t, DPT_BF16);
 }
+
+/* ---- Ways to convolve ------------------------------------------------------------------------ */
+
+/* Tiles, and the accesses for which there must be kernels: 14 is of one element to what has the
+   input's channels, and of four to what has the output's.  For others there may be some, or those
+   of 11 are taken (conv2d_local.c). */
+static const struct {
+    const char *algorithm;
+    dpt_op_kind pass;
+    unsigned float32[4], bfloat16[4];
+} tiles[] = {
+    {"local-64x64x16", DPT_OP_CONV2D_FORWARD, {11, 14, 41, 44}, {11, 44}},
+    {"local-64x32x16", DPT_OP_CONV2D_FORWARD, {14}, {0}},
+    {"local-64x64x16", DPT_OP_CONV2D_BACKWARD_DATA, {11, 44}, {11, 44}},
+    {"local-64x32x16", DPT_OP_CONV2D_BACKWARD_DATA, {41, 44}, {0}},
+    {"local-64x64x16", DPT_OP_CONV2D_BACKWARD_WEIGHTS, {11, 41, 44}, {11, 44}},
+    {"local-64x16x16", DPT_OP_CONV2D_BACKWARD_WEIGHTS, {14}, {0}},
+    {"tensor-64x64x16", DPT_OP_CONV2D_FORWARD, {11, 14, 41, 44}, {11, 14, 41, 44}},
+    {"tensor-64x32x16", DPT_OP_CONV2D_FORWARD, {14, 44}, {14, 44}},
+    {"tensor-64x64x16", DPT_OP_CONV2D_BACKWARD_DATA, {11, 44}, {11, 44}},
+    {"tensor-64x32x16", DPT_OP_CONV2D_BACKWARD_DATA, {11, 41, 44}, {11, 41, 44}},
+    {"tensor-64x64x16", DPT_OP_CONV2D_BACKWARD_WEIGHTS, {11, 41, 44}, {11, 41, 44}},
+    {"tensor-64x32x16", DPT_OP_CONV2D_BACKWARD_WEIGHTS, {11, 14, 44}, {11, 14, 44}},
+};
+
+static size_t channels_of(unsigned width)
+{
+    return width == 4 ? 8 : 3;
+}
+
+static void check_tile(test *t, size_t i, dpt_dtype type)
+{
+    const unsigned *widths = type == DPT_BF16 ? tiles[i].bfloat16 : tiles[i].float32;
+    const bool is_forward = tiles[i].pass == DPT_OP_CONV2D_FORWARD;
+    char options[64];
+    for (size_t j = 0; j < 4 && widths[j] > 0; j++) {
+        const unsigned in = widths[j] / 10, out = widths[j] % 10;
+        dpt_op_desc desc = convolution(tiles[i].pass, channels_of(in), channels_of(out), 1);
+        desc.type = type;
+        snprintf(options, sizeof options, "-DA_WIDTH=%u -DB_WIDTH=%u -DC_WIDTH=%u",
+                 is_forward ? in : out, in, is_forward ? out : in);
+        last_found = NULL;
+        CHECK_OK(prepare(t, &desc, tiles[i].algorithm));
+        if (!CHECK_CONTAINS(last_found ? last_found->options : "", options))
+            printf("  %s of operator %d in type %d\n", tiles[i].algorithm, (int)desc.kind,
+                   (int)type);
+    }
+}
+
+static void ways(test *t)
+{
+    static const dpt_dtype types[] = {DPT_F32, DPT_BF16};
+    static const size_t few[][2] = {{3, 1}, {3, 3}, {5, 1}}; /* rows of a filter, channels */
+    for (size_t type = 0; type < 2; type++) {
+        for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
+            check_tile(t, i, types[type]);
+        for (size_t i = 0; i < sizeof few / sizeof *few; i++) {
+            dpt_op_desc desc = convolution(DPT_OP_CONV2D_FORWARD, few[i][1], 8, few[i][0]);
+            desc.type = types[type];
+            CHECK_OK(prepare(t, &desc, "few"));
+            desc.kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS;
+            CHECK_OK(prepare(t, &desc, "few"));
+        }
+    }
+}
+
+/* ---- Nothing for nobody ---------------------------------------------------------------------- */
+
+static void ask_in_every_way(test *t, const dpt_op_desc *desc)
+{
+    static const dpt_alternative *const families[] = {dpt_conv2d_few, dpt_conv2d_local,
+                                                      dpt_conv2d_tensor};
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        for (const dpt_alternative *way = families[i]; way->name; way++)
+            (void)prepare(t, desc, way->name); /* most of which there is not */
+    }
+}
+
+static void ask_for_convolutions(test *t, dpt_dtype type)
+{
+    for (int kind = DPT_OP_CONV2D_FORWARD; kind <= DPT_OP_CONV2D_BACKWARD_WEIGHTS; kind++) {
+        for (size_t i = 0; i < (size_t)7 * 4 * 4; i++) {
+            dpt_op_desc desc = convolution((dpt_op_kind)kind, 1 + i % 4, 1 + i / 4 % 4, 1 + i / 16);
+            desc.type = type;
+            ask_in_every_way(t, &desc);
+        }
+    }
+}
+
+/* Those of .cu files are the backend's own, which every device asks for when it is opened. */
+static void all(test *t)
+{
+    float32(t);
+    bfloat16(t);
+    ask_for_convolutions(t, DPT_F32);
+    ask_for_convolutions(t, DPT_BF16);
+    for (size_t i = 0; i < N_TABLES; i++) {
+        if (!is_found[i] && !strstr(tables[i]->file, ".cu"))
+            FAIL("no operator asks for %s with '%s'", tables[i]->file, tables[i]->options);
+    }
+}
+
+/* ---- Divisions of work ----------------------------------------------------------------------- */
 
 /* Entries are read by groups for a quarter of 132 units, if there are as many channels. */
 static void merges(test *t)
@@ -253,8 +399,9 @@ static void pieces(test *t)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {
-        {"float32", float32}, {"bfloat16", bfloat16}, {"merges", merges}, {"pieces", pieces}};
+    static const test_case cases[] = {{"float32", float32}, {"bfloat16", bfloat16},
+                                      {"ways", ways},       {"all", all},
+                                      {"merges", merges},   {"pieces", pieces}};
     dpt_cuda_device cuda = {
         .traits = {.name = "a card in words",
                    .is_compiled = true,
@@ -263,6 +410,7 @@ int main(int argc, char **argv)
                    .vector_width = 1,
                    .most_group_size = 1024,
                    .most_shared_bytes = 48 << 10,
+                   .input_rounding = DPT_CUDA_TF32_ROUNDING,
                    .activations = DPT_BF16},
         .tuner = {.suits = suits},
     };
