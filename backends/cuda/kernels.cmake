@@ -35,6 +35,7 @@ function(cuda_object name source separate_rounding)
   file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY) # leaves what is the same alone
   set_property(SOURCE ${file} PROPERTY SEPARATE_ROUNDING ${separate_rounding})
   set_property(GLOBAL APPEND PROPERTY DPTRAIN_CUDA_KERNELS ${file})
+  set_property(GLOBAL APPEND PROPERTY DPTRAIN_CUDA_SOURCES ${source})
 endfunction()
 
 cuda_kernel(activation STORING)
@@ -105,6 +106,17 @@ cuda_tile(tensor data 64 STORING 11 44)
 cuda_tile(tensor data 32 STORING 11 41 44)
 cuda_tile(tensor weights 64 STORING 11 41 44)
 cuda_tile(tensor weights 32 STORING 11 14 44)
+
+# ---- Sources without a line ----------------------------------------------------------------------
+
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/kernels/*.cu)
+get_property(compiled GLOBAL PROPERTY DPTRAIN_CUDA_SOURCES)
+foreach(source IN LISTS sources)
+  cmake_path(GET source STEM name)
+  if(NOT name IN_LIST compiled)
+    message(FATAL_ERROR "${source} is compiled by nobody: kernels.cmake has no line for it")
+  endif()
+endforeach()
 
 # ---- All of them, for C --------------------------------------------------------------------------
 
