@@ -846,8 +846,9 @@ typedef struct dpt_fit_options {
                          as a checkpoint if all devices are lost and none can be read; 0: never */
     bool resume;      /* go on from the newest sound one in `checkpoint`; begin if there is none */
     /* Called after each step and each epoch, and with neither, and no event, every now and then
-       while the log or the trace is a pipe that nobody reads yet; a result other than 0 ends
-       training in good order. */
+       while the log or the trace is a pipe that nobody reads yet, and behind each step that is done
+       again, since devices that rested have nobody else's weights to go on from: steps_done is less
+       then than it was.  A result other than 0 ends training in good order. */
     int (*progress)(const dpt_fit_progress *progress, void *user);
     /* One line each; may be NULL. */
     void (*notice)(dpt_notice kind, const char *text, void *user);

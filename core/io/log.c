@@ -304,6 +304,14 @@ dpt_status dpti_log_write_device_event(dpti_log *log, const dpt_device_event *de
     return write_event(log, &e, error);
 }
 
+dpt_status dpti_log_write_rewind(dpti_log *log, size_t step, size_t until, dpt_error *error)
+{
+    event e = event_begin("rewind");
+    set(&e, "step", size_value(step));
+    set(&e, "until", size_value(until));
+    return write_event(log, &e, error);
+}
+
 dpt_status dpti_log_write_epoch(dpti_log *log, const dpt_epoch_metrics *epoch, dpt_error *error)
 {
     event e = event_begin("epoch");

@@ -96,6 +96,9 @@ DPT_CHECK_RESULT dpt_status dpti_log_write_rebalance(dpti_log *log, const dpt_st
 DPT_CHECK_RESULT dpt_status dpti_log_write_device_event(dpti_log *log,
                                                         const dpt_device_event *event,
                                                         dpt_error *error);
+/* rewind: steps from `step` to `until` are done again. */
+DPT_CHECK_RESULT dpt_status dpti_log_write_rewind(dpti_log *log, size_t step, size_t until,
+                                                  dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_log_write_epoch(dpti_log *log, const dpt_epoch_metrics *epoch,
                                                  dpt_error *error);
 /* checkpoint: one that is durable, and what it has cost. */

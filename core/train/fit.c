@@ -29,10 +29,11 @@ static int call_progress(const dpti_fit *f, const dpt_fit_progress *progress)
 void dpti_fit_notify(const dpti_fit *f, dpt_notice kind, const char *text)
 {
     const dpt_error before = f->context->error;
+    const dpti_callback within = f->trainer->callback;
     if (!f->options->notice) return;
     f->trainer->callback = DPTI_CALLBACK_OTHER;
     f->options->notice(kind, text, f->options->user);
-    f->trainer->callback = DPTI_CALLBACK_NONE;
+    f->trainer->callback = within;
     f->context->error = before;
 }
 
@@ -151,8 +152,7 @@ bool dpti_fit_is_to_end(dpti_fit *f)
     return (atomic_load(&f->trainer->wishes) & DPTI_WISH_STOP) || !dpti_fit_wants_more(f);
 }
 
-/* What has happened to devices. */
-static dpt_status tell_devices(dpti_fit *f)
+dpt_status dpti_fit_tell_devices(dpti_fit *f)
 {
     dpt_device_event event;
     dpt_error error = {0};
@@ -164,23 +164,33 @@ static dpt_status tell_devices(dpti_fit *f)
     return DPT_OK;
 }
 
-static void count(dpti_fit *f, const dpt_step_metrics *m)
+void dpti_fit_count(dpti_fit *f, const dpt_step_metrics *step)
 {
     dpti_course *c = &f->course;
-    f->epoch = m->epoch;
+    f->epoch = step->epoch;
     c->result.steps++;
-    c->total_samples += m->samples;
-    c->loss += m->loss * (double)m->samples;
-    c->samples += m->samples;
-    c->hits += m->hits;
-    c->seconds += m->seconds;
+    c->total_samples += step->samples;
+    c->loss += step->loss * (double)step->samples;
+    c->samples += step->samples;
+    c->hits += step->hits;
+    c->seconds += step->seconds;
+}
+
+void dpti_fit_close_epoch(dpti_fit *f)
+{
+    dpti_course *c = &f->course;
+    c->result.epochs++;
+    c->result.seconds += c->seconds;
+    c->result.train_loss = c->loss / (double)c->samples;
+    c->loss = c->seconds = 0;
+    c->samples = c->hits = 0;
 }
 
 static dpt_status after_step(dpti_fit *f, const dpt_step_metrics *m)
 {
     dpt_error error = {0};
-    DPT_TRY(tell_devices(f));
-    count(f, m);
+    DPT_TRY(dpti_fit_tell_devices(f));
+    dpti_fit_count(f, m);
     if (f->log && m->rebalance && dpti_log_write_rebalance(f->log, m, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
     if (f->log && dpti_log_write_step(f->log, m, &error) != DPT_OK)
@@ -200,7 +210,7 @@ static dpt_status evaluate_on(dpti_fit *f, const char *what, const dpt_dataset *
     const dpt_status status = dpt_trainer_evaluate(f->trainer, data, out);
     dpti_tracing_host(&f->tracing, what, epoch, began);
     DPT_TRY(status);
-    return tell_devices(f);
+    return dpti_fit_tell_devices(f);
 }
 
 /* A loss that is no number is worse than any. */
@@ -260,11 +270,7 @@ static dpt_status after_epoch(dpti_fit *f, size_t epoch)
     DPT_TRY(evaluate(f, true, &m));
     f->course.result.no_patience =
         f->options->patience > 0 && f->course.without_better >= f->options->patience;
-    f->course.result.epochs++;
-    f->course.result.seconds += f->course.seconds;
-    f->course.result.train_loss = m.train_loss;
-    f->course.loss = f->course.seconds = 0;
-    f->course.samples = f->course.hits = 0;
+    dpti_fit_close_epoch(f);
     if (f->log && dpti_log_write_epoch(f->log, &m, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
     DPT_TRY(dpti_fit_save(f, f->model, epoch, &f->unsaved));
@@ -281,7 +287,9 @@ static dpt_status submit(dpti_fit *f)
 {
     dpt_trainer *t = f->trainer;
     t->lr = (float)dpti_schedule_lr(&f->schedule, t->next.step - f->course.first.step);
-    return dpt_trainer_submit(t);
+    DPT_TRY(dpt_trainer_submit(t));
+    dpti_fit_note_rested(f);
+    return DPT_OK;
 }
 
 /* Devices that come back, go to rest or wake up do so when nothing is in flight. */
@@ -331,11 +339,12 @@ static dpt_status finish_partial(dpti_fit *f)
     return f->course.result.stopped ? DPT_OK : evaluate(f, false, &m);
 }
 
-/* The weights, unless the last epoch has written them: a training that is resumed at its end has
-   not, and the file may be of another step. */
+/* The weights, unless the last epoch has written them, or, where training has gone back, later
+   ones: a training that is resumed at its end has not, and the file may be of another step. */
 static dpt_status save_last(dpti_fit *f)
 {
-    if (f->saved_step == f->trainer->done.step && f->unsaved.status == DPT_OK) return DPT_OK;
+    const bool saved = f->saved_step != SIZE_MAX && f->saved_step >= f->trainer->done.step;
+    if (saved && f->unsaved.status == DPT_OK) return DPT_OK;
     return dpti_fit_save(f, f->model, f->epoch, &f->unsaved);
 }
 
@@ -351,24 +360,41 @@ static dpt_status ask_for_time(dpti_fit *f)
     return DPT_OK;
 }
 
-static dpt_status train(dpti_fit *f)
+static dpt_status run_epochs(dpti_fit *f)
 {
-    dpti_course *c = &f->course;
     DPT_TRY(ask_for_time(f));
     while (dpti_fit_wants_more(f))
         DPT_TRY(run_epoch(f));
+    return DPT_OK;
+}
+
+static dpt_status finish(dpti_fit *f)
+{
+    dpti_course *c = &f->course;
     /* Before the evaluation of an epoch that is not complete: whoever resumes, with other limits,
        completes it. */
     const dpt_status kept = dpti_fit_keep_last(f, false);
     const dpt_error not_kept = f->context->error;
     DPT_TRY(finish_partial(f));
     DPT_TRY(save_last(f));
-    DPT_TRY(tell_devices(f));
+    DPT_TRY(dpti_fit_tell_devices(f));
     if (c->result.seconds > 0)
         c->result.images_per_second = (double)c->total_samples / c->result.seconds;
     if (f->log) DPT_TRY(dpti_fit_log_done(f));
     if (kept != DPT_OK) return dpti_context_fail(f->context, NULL, &not_kept);
     return dpti_fit_check_saved(f);
+}
+
+/* One that is cut while it does steps again, which may be in the middle of anything, or at its end,
+   ends in good order where it stands then. */
+static dpt_status train(dpti_fit *f)
+{
+    const dpt_error before = f->context->error;
+    dpt_status status = run_epochs(f);
+    if (status == DPT_OK && !f->cut) status = finish(f);
+    if (!f->cut) return status;
+    f->context->error = before;
+    return finish(f);
 }
 
 /* After a failure: what is in flight is counted or dropped, and what has been reached is kept, if
@@ -380,13 +406,13 @@ static void give_up(dpti_fit *f, dpt_status status)
     dpt_step_metrics m;
     while (!f->trainer->processes && f->trainer->n_in_flight > 0 &&
            dpt_trainer_collect(f->trainer, &m) == DPT_OK)
-        count(f, &m);
+        dpti_fit_count(f, &m);
     dpti_trainer_drain(f->trainer);
-    (void)tell_devices(f);
+    (void)dpti_fit_tell_devices(f);
     const bool astray = f->trainer->astray;
     const bool worth = status != DPT_E_NOT_FINITE && !astray && f->course.result.steps > 0;
     f->trainer->salvage = dpti_is_loss(status) && !astray;
-    if (f->trainer->salvage && worth && dpti_fit_save(f, f->model, f->epoch, &f->unsaved) != DPT_OK)
+    if (f->trainer->salvage && worth && save_last(f) != DPT_OK)
         (void)dpti_fit_look_at_checkpoints(f);
     if (worth && dpti_fit_keep_last(f, true) != DPT_OK) (void)dpti_fit_look_at_checkpoints(f);
     if (f->trainer->salvage || astray) dpti_fit_keep_copy(f);
@@ -454,6 +480,8 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     const dpt_fit_options own = own_options(trainer, options);
     DPT_TRY(dpti_trainer_given(trainer, "dpt_fit", "out", out));
     DPT_TRY(dpti_trainer_at_rest(trainer, "dpt_fit"));
+    if (trainer->resting.n > 0)
+        DPT_TRY(dpti_trainer_refresh(trainer)); /* it goes back no further */
     DPT_TRY(dpti_trainer_catch_up(trainer)); /* where it was, if the call before failed at that */
     dpti_fit f = {.trainer = trainer,
                   .options = &own,
@@ -461,6 +489,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
                   .began = dpti_seconds(),
                   .epoch = trainer->next.epoch,
                   .saved_step = SIZE_MAX,
+                  .rested_step = SIZE_MAX,
                   .course = {.first = trainer->next,
                              .result = {.train_loss = NAN,
                                         .test_loss = NAN,
@@ -468,6 +497,8 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
                                         .best_validation_loss = NAN}}};
     atomic_store(&trainer->wishes, 0);
     trainer->granted = 0;
+    trainer->resting.listen = dpti_fit_again;
+    trainer->resting.listener = &f;
     const float lr = trainer->lr;
     dpti_islands_form(trainer);
     dpt_status status = prepare(&f, options);
@@ -479,6 +510,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     /* Unless they know of it the others would wait for this process, and it for them. */
     if (status != DPT_OK) dpt_process_give_up(f.context);
     trainer->lr = lr;
+    trainer->resting.listen = NULL;
     status = dpti_fit_close_files(&f, status);
     dpti_keeper_destroy(f.keeper);
     dpti_snapshot_free(&f.copy);

@@ -27,6 +27,11 @@ typedef struct dpti_fit {
     size_t steps_total;
     size_t epoch;
     dpti_course course;
+    /* Steps that are done again (fit_again.c). */
+    size_t rested_step; /* where devices that rest stand; SIZE_MAX: there are none; */
+    dpti_course rested; /* the course there, */
+    dpti_course ahead;  /* and what it had come to before training went back */
+    bool again, cut;    /* it did; and it ended before it was there again */
     /* Checkpoints. */
     dpti_keeper *keeper; /* NULL: none */
     bool resumed;
@@ -53,8 +58,23 @@ size_t dpti_fit_steps_per_epoch(const dpti_fit *f);
 DPT_CHECK_RESULT dpt_status dpti_fit_check_course(dpti_fit *f);
 /* Whether a limit, or the lack of one, asks for more steps. */
 bool dpti_fit_wants_more(const dpti_fit *f);
+/* What has happened to devices. */
+dpt_status dpti_fit_tell_devices(dpti_fit *f);
+/* A step is part of the course, */
+void dpti_fit_count(dpti_fit *f, const dpt_step_metrics *step);
+/* and an epoch, whose sums begin anew. */
+void dpti_fit_close_epoch(dpti_fit *f);
 /* Between steps: asks progress, with nothing to tell, and the limits whether training is to end. */
 bool dpti_fit_is_to_end(dpti_fit *f);
+
+/* A step has been submitted: if devices that rest have the weights before it, training may go back
+   to there (fit_again.c). */
+void dpti_fit_note_rested(dpti_fit *f);
+/* dpti_resting.listen: training has gone back and does steps again, of which nobody is told but
+   progress, by calls with nothing to tell.  The course goes back, too, until all are done.  If
+   training is to end meanwhile it is cut there, DPT_E_STATE, and the course is that of the steps
+   that count. */
+DPT_CHECK_RESULT dpt_status dpti_fit_again(void *fit, const dpt_step_metrics *step);
 
 /* Before the first step: paths and folders are checked, files opened (fit_files.c). */
 DPT_CHECK_RESULT dpt_status dpti_fit_check_files(dpti_fit *f);

@@ -295,6 +295,13 @@ static bool is_kept(const dpti_fit *f, bool finished)
            dpti_keeper_durable(f->keeper);
 }
 
+/* Training may have gone back behind what has been kept: that stays, and is what is resumed. */
+static bool has_later(const dpti_fit *f)
+{
+    const size_t step = f->trainer->done.step;
+    return dpti_keeper_last(f->keeper) > step || (f->copy.state && f->copy.step > step);
+}
+
 dpt_status dpti_fit_keep_last(dpti_fit *f, bool failed)
 {
     const bool finished = !failed && is_finished(f), together = dpti_packs(f->trainer);
@@ -302,6 +309,10 @@ dpt_status dpti_fit_keep_last(dpti_fit *f, bool failed)
     /* What other processes owe cannot be had: they may not be there, or not where this one is. */
     if (failed && together) return DPT_OK;
     if (f->keeper) dpti_keeper_wait(f->keeper);
+    if (f->keeper && has_later(f)) {
+        dpti_fit_keep_copy(f);
+        return dpti_fit_look_at_checkpoints(f);
+    }
     unsigned due = f->keeper && !is_kept(f, finished) ? DUE_CHECKPOINT : 0;
     if (together) DPT_TRY(dpti_peers_ask_first(f->trainer, due, &due));
     if (due == 0) return dpti_fit_look_at_checkpoints(f);

@@ -115,13 +115,23 @@ static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *rec
 static dpt_status submit(dpt_trainer *t, float lr);
 static dpt_status collect(dpt_trainer *t, dpt_step_metrics *out);
 
+static dpt_status tell_redone(dpt_trainer *t, const dpt_step_metrics *step)
+{
+    dpti_resting *r = &t->resting;
+    const dpt_status status = r->listen ? r->listen(r->listener, step) : DPT_OK;
+    if (status != DPT_OK) r->redo_to = 0;
+    return status;
+}
+
 static dpt_status redo(dpt_trainer *t)
 {
     const dpti_resting *r = &t->resting;
     dpt_step_metrics told;
+    DPT_TRY(tell_redone(t, NULL));
     while (t->done.step < r->redo_to) {
         DPT_TRY(submit(t, r->lr[t->done.step - r->first]));
         DPT_TRY(collect(t, &told));
+        DPT_TRY(tell_redone(t, &told));
     }
     return DPT_OK;
 }

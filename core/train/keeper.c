@@ -284,6 +284,11 @@ bool dpti_keeper_durable(dpti_keeper *keeper)
     return durable;
 }
 
+size_t dpti_keeper_last(const dpti_keeper *keeper)
+{
+    return keeper->n_own > 0 ? keeper->own[keeper->n_own - 1] : 0;
+}
+
 /* ---- Which one to go on from ----------------------------------------------------------------- */
 
 static dpt_status list(dpti_keeper *k, size_t **numbers, size_t *n)

@@ -51,5 +51,7 @@ dpt_status dpti_keeper_failure(dpti_keeper *keeper, dpt_error *error);
 bool dpti_keeper_kept(dpti_keeper *keeper, dpti_log_checkpoint *out);
 /* Whether the last write that has ended is durable. */
 bool dpti_keeper_durable(dpti_keeper *keeper);
+/* Idle: the newest checkpoint of this training that is durable; 0: none is. */
+size_t dpti_keeper_last(const dpti_keeper *keeper);
 
 #endif

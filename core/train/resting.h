@@ -7,6 +7,7 @@
 #ifndef DPTI_RESTING_H
 #define DPTI_RESTING_H
 
+#include "dptrain.h"
 #include "train/balance.h"
 #include "train/order.h"
 #include "train/rest.h"
@@ -34,6 +35,10 @@ typedef struct dpti_resting {
     size_t redo_to;  /* where it has gone back from; steps up to there are to be done again */
     bool redoes;     /* they are, */
     bool has_redone; /* and were, while a step waited */
+    /* Who has the trainer, or NULL: told before they are (step NULL), and behind each.  If that
+       fails the others are not done, and training stands there. */
+    dpt_status (*listen)(void *listener, const dpt_step_metrics *step);
+    void *listener;
 } dpti_resting;
 
 /* Where `allowed`.  DPT_E_NO_MEMORY. */

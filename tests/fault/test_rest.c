@@ -4,6 +4,7 @@
 
    Who rests, and when, the test says, and no clock does. */
 #include "fault/plant.h"
+#include "io/log.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -24,11 +25,16 @@ typedef struct training {
     bool wakes;
     size_t rests; /* which device; 0 stands for 1 */
     size_t woken; /* by what happens: in this step; 0: it is not */
+    /* In dpt_fit, while steps are done again: */
+    size_t n_asked; /* calls with nothing to tell, */
+    size_t awaited; /* before them, behind the next step: the checkpoint of this step; 0: none is */
+    size_t stop_at; /* which of them ends training, or */
+    double until;   /* waits in it until so many seconds have passed; 0: none does */
 } training;
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
-static dpt_status begin(test *t, const char *devices, training *w)
+static dpt_status begin_on(test *t, const char *devices, size_t count, training *w)
 {
     const dpt_trainer_options options = {.batch_size = BATCH,
                                          .lr = 0.05f,
@@ -42,11 +48,16 @@ static dpt_status begin(test *t, const char *devices, training *w)
     (void)alarm(120); /* nothing may hang */
     DPT_TRY(dpt_context_create(&w->context));
     DPT_TRY(dpt_devices_open(w->context, w->devices, &w->set));
-    DPT_TRY(plant_data(w->context, COUNT, SIDE, CLASSES, &w->data));
+    DPT_TRY(plant_data(w->context, count, SIDE, CLASSES, &w->data));
     DPT_TRY(plant_network(w->context, SIDE, CLASSES, &w->model));
     DPT_TRY(dpt_trainer_create(w->set, w->model, w->data, &options, &w->trainer));
     w->trainer->resting.allowed = false; /* no clock says so */
     return DPT_OK;
+}
+
+static dpt_status begin(test *t, const char *devices, training *w)
+{
+    return begin_on(t, devices, COUNT, w);
 }
 
 static void end(training *w)
@@ -209,13 +220,38 @@ static void whole_while_alone(test *t)
     }
 }
 
+/* The step of the newest checkpoint; 0: there is none. */
+static size_t find_newest(void)
+{
+    char name[64];
+    size_t step = STEPS;
+    for (; step > 0; step--) {
+        snprintf(name, sizeof name, "rest.kept/checkpoint-%09zu.safetensors", step);
+        if (access(name, R_OK) == 0) break;
+    }
+    return step;
+}
+
+/* Nothing to tell: steps are done again. */
+static int ask(training *w, const dpt_fit_progress *progress)
+{
+    if (++w->n_asked != w->stop_at) return 0;
+    if (!(w->until > 0)) return 1;
+    if (progress->seconds < w->until)
+        (void)usleep((useconds_t)(1e6 * (w->until - progress->seconds)));
+    return 0;
+}
+
 static int follow(const dpt_fit_progress *progress, void *user)
 {
     training *w = user;
     if (progress->event) w->n_lost += progress->event->kind == DPT_DEVICE_LOST;
+    if (!progress->step && !progress->epoch && !progress->event) return ask(w, progress);
     if (!progress->step) return 0;
     w->n_told += progress->step->step == w->n_steps + 1;
     w->n_steps++;
+    while (w->awaited > 0 && w->n_steps > w->awaited && find_newest() != w->awaited)
+        (void)usleep(1000);
     if (w->n_steps == REST || (w->wakes && w->n_steps == WAKE && w->n_lost == 0)) change(w);
     return 0;
 }
@@ -275,6 +311,218 @@ static void lost_in_fit(test *t)
         snprintf(devices, sizeof devices, "@:threads=1:after=9:lost=%zu,cpu:threads=1", n);
         in_fit(t, devices, false, 1);
     }
+}
+
+/* ---- Ending while steps are done again ---------------------------------------------------------
+ */
+
+typedef struct ending {
+    const char *devices; /* of which those that train are lost behind the 13th update */
+    size_t rests;
+    size_t count; /* samples */
+    size_t every; /* steps between checkpoints; 0: there are none */
+    size_t copied, awaited;
+    bool by_time;
+} ending;
+
+static void clear_files(void)
+{
+    char name[64];
+    for (size_t i = 0; i <= STEPS; i++) {
+        snprintf(name, sizeof name, "rest.kept/checkpoint-%09zu.safetensors", i);
+        (void)remove(name);
+    }
+    (void)remove("rest.log");
+}
+
+static dpt_fit_options files_of(training *w, const ending *e)
+{
+    return (dpt_fit_options){.max_steps = STEPS,
+                             .log = "rest.log",
+                             .checkpoint = e->every > 0 ? "rest.kept" : NULL,
+                             .checkpoint_every = {.steps = e->every},
+                             .host_copy = e->copied,
+                             .progress = follow,
+                             .user = w};
+}
+
+/* The steps that the log says are done again; false: none are. */
+static bool find_rewind(size_t *step, size_t *until)
+{
+    char line[4096];
+    bool found = false;
+    FILE *file = fopen("rest.log", "r");
+    while (file && fgets(line, sizeof line, file))
+        found = found ||
+                sscanf(line, "{\"event\":\"rewind\",\"step\":%zu,\"until\":%zu", step, until) == 2;
+    if (file) fclose(file);
+    return found;
+}
+
+/* Ends at the stop_at-th question, and returns the step behind which it has; what the training has
+   come to is that of so many steps.  *more: there would have been another question. */
+static size_t end_again(test *t, const ending *e, size_t stop_at, bool *more)
+{
+    training w;
+    dpt_fit_result result = {.steps = 0};
+    size_t step = 0, until = 0;
+    if (CHECK_OK(begin_on(t, e->devices, e->count, &w))) {
+        dpt_fit_options options = files_of(&w, e);
+        w.rests = e->rests;
+        w.stop_at = stop_at;
+        w.awaited = e->awaited;
+        if (e->by_time) options.max_seconds = w.until = 6;
+        if (!CHECK_OK(dpt_fit(w.trainer, &options, &result)))
+            FAIL("%s: %s", w.devices, dpt_error_message(w.context));
+        const size_t in_epoch = (e->count + BATCH - 1) / BATCH;
+        CHECK(find_rewind(&step, &until));
+        const size_t done = step + stop_at - 2;
+        *more = done + 1 < until;
+        CHECK_SIZE(w.n_asked, stop_at);
+        CHECK(w.n_steps == until || w.n_steps + 1 == until);
+        CHECK_SIZE(w.n_lost, e->rests > 0 ? 2 : 1);
+        CHECK(result.stopped == !e->by_time);
+        CHECK_SIZE(result.steps, done);
+        CHECK_SIZE(result.epochs, done / in_epoch);
+        CHECK_SIZE(dpt_trainer_steps(w.trainer), done);
+    }
+    end(&w);
+    return result.steps;
+}
+
+/* What dpt_fit comes to with one healthy device. */
+static double find_course(test *t, size_t count, plant_weights *out)
+{
+    training w;
+    dpt_fit_result result = {.train_loss = NAN};
+    if (CHECK_OK(begin_on(t, "cpu:threads=1", count, &w))) {
+        CHECK_OK(dpt_fit(w.trainer, &(dpt_fit_options){.max_steps = STEPS}, &result));
+        CHECK_OK(plant_read_weights(w.model, w.trainer, 0, out));
+    }
+    end(&w);
+    return result.train_loss;
+}
+
+/* Goes on from the newest checkpoint, on healthy devices. */
+static void resume(test *t, const ending *e)
+{
+    const size_t from = find_newest();
+    static plant_weights found, wanted;
+    training w;
+    dpt_fit_result result;
+    dpti_replay replay = {.n_steps = 0};
+    dpt_error error;
+    size_t step, until;
+    const char *healthy =
+        e->rests > 0 ? "cpu:threads=1,cpu:threads=1,cpu:threads=1" : "cpu:threads=1,cpu:threads=1";
+    const double loss = find_course(t, e->count, &wanted);
+    if (CHECK_OK(begin_on(t, healthy, e->count, &w))) {
+        dpt_fit_options options = files_of(&w, e);
+        options.resume = true;
+        w.rests = e->rests;
+        w.n_steps = from;
+        if (!CHECK_OK(dpt_fit(w.trainer, &options, &result)))
+            FAIL("from %zu: %s", from, dpt_error_message(w.context));
+        CHECK_SIZE(w.n_told, STEPS - from);
+        CHECK_SIZE(result.steps, STEPS);
+        CHECK_NEAR(result.train_loss, loss, 1e-3);
+        CHECK(!find_rewind(&step, &until)); /* it has been cut off */
+        if (CHECK_OK(plant_read_weights(w.model, w.trainer, 0, &found)))
+            CHECK(are_near(&found, &wanted));
+        if (CHECK_OK(dpti_replay_read("rest.log", &replay, &error)))
+            CHECK_SIZE(replay.n_steps, STEPS);
+        dpti_replay_free(&replay);
+    }
+    end(&w);
+}
+
+/* Whoever ends training then gets what is done by then, which goes on as ever. */
+static void ends_while_it_does_steps_again(test *t)
+{
+    const ending e = {.devices = "@:threads=1:after=13:lost=1,cpu:threads=1",
+                      .count = STEPS * BATCH,
+                      .every = STEPS};
+    bool more = true;
+    for (size_t stop_at = 1; more; stop_at++) {
+        clear_files();
+        const size_t step = end_again(t, &e, stop_at, &more);
+        CHECK_SIZE(find_newest(), step);
+        resume(t, &e);
+    }
+}
+
+static void time_holds_while_it_does_steps_again(test *t)
+{
+    const ending e = {.devices = "@:threads=1:after=13:lost=1,cpu:threads=1",
+                      .count = STEPS * BATCH,
+                      .every = STEPS,
+                      .by_time = true};
+    bool more;
+    clear_files();
+    const size_t step = end_again(t, &e, 3, &more);
+    CHECK_SIZE(find_newest(), step);
+    resume(t, &e);
+}
+
+/* Epochs that nobody evaluates are no place where those that rest get weights. */
+static void epochs_go_back_too(test *t)
+{
+    const ending e = {.devices = "@:threads=1:after=13:lost=1,cpu:threads=1", .count = COUNT};
+    bool more = true;
+    for (size_t stop_at = 1; more; stop_at++) {
+        clear_files();
+        (void)end_again(t, &e, stop_at, &more);
+        CHECK(stop_at < STEPS);
+    }
+}
+
+/* A checkpoint, or a copy, that is newer than what training has gone back to is what is gone on
+   from. */
+static void what_is_kept_is_not_lost(test *t)
+{
+    ending e = {.devices = "@:threads=1:after=13:lost=1,@:threads=1:after=13:lost=1,cpu:threads=1",
+                .rests = 2,
+                .count = STEPS * BATCH};
+    for (size_t copies = 0; copies < 2; copies++) {
+        bool more;
+        e.every = copies ? STEPS : 10;
+        e.copied = copies ? 10 : 0;
+        e.awaited = copies ? 0 : 10;
+        clear_files();
+        CHECK(end_again(t, &e, 3, &more) < 10);
+        CHECK_SIZE(find_newest(), 10);
+        resume(t, &e);
+    }
+}
+
+/* At the end, when a checkpoint and weights are written, or an epoch is evaluated. */
+static void ends_again_at_its_end(test *t)
+{
+    size_t n_rewound = 0;
+    for (size_t n = 1; n < 24; n++) {
+        char devices[64];
+        training w;
+        dpt_fit_result result = {.steps = 0};
+        size_t step, until;
+        snprintf(devices, sizeof devices, "@:threads=1:after=18:lost=%zu,cpu:threads=1", n);
+        const ending e = {.devices = devices, .count = 2 * STEPS * BATCH, .every = STEPS};
+        clear_files();
+        if (CHECK_OK(begin_on(t, e.devices, e.count, &w))) {
+            dpt_fit_options options = files_of(&w, &e);
+            w.stop_at = 2;
+            if (!CHECK_OK(dpt_fit(w.trainer, &options, &result)))
+                FAIL("%s: %s", w.devices, dpt_error_message(w.context));
+            const bool rewound = find_rewind(&step, &until);
+            n_rewound += rewound;
+            CHECK(result.stopped == rewound);
+            CHECK_SIZE(result.steps, rewound ? step : STEPS);
+            CHECK_SIZE(dpt_trainer_steps(w.trainer), result.steps);
+            CHECK_SIZE(find_newest(), result.steps);
+        }
+        end(&w);
+        if (result.stopped) resume(t, &e);
+    }
+    CHECK(n_rewound > 0);
 }
 
 /* Where its weights were refreshed since, nothing before that is done again. */
@@ -676,6 +924,11 @@ int main(int argc, char **argv)
         {"rests in fit", rests_in_fit},
         {"the last one is lost", the_last_one_is_lost},
         {"lost in fit", lost_in_fit},
+        {"ends while it does steps again", ends_while_it_does_steps_again},
+        {"time holds while it does steps again", time_holds_while_it_does_steps_again},
+        {"epochs go back, too", epochs_go_back_too},
+        {"what is kept is not lost", what_is_kept_is_not_lost},
+        {"ends again at its end", ends_again_at_its_end},
         {"goes on from its last weights", goes_on_from_its_last_weights},
         {"lost while it rests", lost_while_it_rests},
         {"memory wakes", memory_wakes},

@@ -1,0 +1,77 @@
+/* Steps that are done again, since nobody is left who has the weights of now (resting.h): the
+   training loop's limits hold meanwhile, and what it has counted is that of the steps that count.
+ */
+#include "train/fit.h"
+
+#include "base/base.h"
+
+void dpti_fit_note_rested(dpti_fit *f)
+{
+    const dpt_trainer *t = f->trainer;
+    const size_t before = t->next.step - 1;
+    if (t->n_in_flight > 1 || t->resting.n == 0 || t->resting.first != before) return;
+    f->rested_step = before;
+    f->rested = f->course;
+}
+
+/* In the log they stand once, as they were done first. */
+static dpt_status tell_rewind(dpti_fit *f)
+{
+    const size_t step = f->trainer->done.step + 1, until = f->trainer->resting.redo_to;
+    dpt_error error = {0};
+    char text[128];
+    snprintf(text, sizeof text,
+             "nobody has the weights of now any more: steps %zu to %zu are done again", step,
+             until);
+    dpti_fit_notify(f, DPT_NOTICE_INFO, text);
+    if (!f->log || dpti_log_write_rewind(f->log, step, until, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(f->context, NULL, &error);
+}
+
+/* Unless it is where an attempt that failed has left it. */
+static dpt_status go_back(dpti_fit *f)
+{
+    if (f->trainer->callback == DPTI_CALLBACK_NONE) DPT_TRY(dpti_fit_tell_devices(f));
+    if (f->again || f->trainer->done.step != f->rested_step) return DPT_OK;
+    f->ahead = f->course;
+    f->course = f->rested;
+    f->course.result.stopped = f->ahead.result.stopped;
+    f->again = true;
+    return tell_rewind(f);
+}
+
+/* Whether it is there again: what has been told of the steps holds. */
+static bool go_on(dpti_fit *f, const dpt_step_metrics *step)
+{
+    dpti_fit_count(f, step);
+    if (step->last_of_epoch) dpti_fit_close_epoch(f);
+    if (step->step < f->trainer->resting.redo_to) return false;
+    f->course = f->ahead;
+    f->again = false;
+    return true;
+}
+
+/* A program that is called back is not called once more. */
+static bool is_to_end(dpti_fit *f)
+{
+    return f->trainer->callback == DPTI_CALLBACK_NONE ? dpti_fit_is_to_end(f)
+                                                      : !dpti_fit_wants_more(f);
+}
+
+static dpt_status cut(dpti_fit *f)
+{
+    char text[128];
+    snprintf(text, sizeof text, "training ends behind step %zu: steps up to %zu are not done again",
+             f->trainer->done.step, f->trainer->resting.redo_to);
+    f->cut = true;
+    dpti_fit_notify(f, DPT_NOTICE_WARNING, text);
+    return dpt_fail(f->context, DPT_E_STATE, "%s", text);
+}
+
+dpt_status dpti_fit_again(void *fit, const dpt_step_metrics *step)
+{
+    dpti_fit *f = fit;
+    if (!step) DPT_TRY(go_back(f));
+    if (!f->again || (step && go_on(f, step))) return DPT_OK;
+    return is_to_end(f) ? cut(f) : DPT_OK;
+}
