@@ -387,6 +387,5 @@ int bench_allreduce(const cli_options *options)
         code = cli_session_fail(s, status);
     else if (writes && code == CLI_OK)
         code = write_json(&b);
-    cli_session_close(s);
-    return code;
+    return cli_session_close(s, code);
 }

@@ -296,7 +296,6 @@ int cli_bench(const cli_options *options)
         code = check_count(&b);
         if (code == CLI_OK) code = measure(&b);
     }
-    cli_session_close(&b.session);
     free(b.runs);
-    return code;
+    return cli_session_close(&b.session, code);
 }

@@ -252,6 +252,8 @@ int cli_devices(const cli_options *options)
     }
     const int code = status == DPT_OK ? CLI_OK : cli_fail(context, status);
     dpt_devices_close(set);
+    const bool stuck = dpt_context_abandoned(context) > 0;
     dpt_context_destroy(context);
+    if (stuck) cli_leave(code);
     return code;
 }

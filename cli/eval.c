@@ -41,8 +41,5 @@ int cli_eval(const cli_options *options)
                result.seconds > 0 ? (double)result.samples / result.seconds : 0);
     else
         code = cli_session_fail(&session, status);
-    const bool stuck = session.context && dpt_context_abandoned(session.context) > 0;
-    cli_session_close(&session);
-    if (stuck) cli_leave(code);
-    return code;
+    return cli_session_close(&session, code);
 }

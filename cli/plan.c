@@ -138,6 +138,5 @@ int cli_plan(const cli_options *options)
     cli_session session;
     const dpt_status status = plan(&session, options);
     const int code = status == DPT_OK ? CLI_OK : cli_fail(session.context, status);
-    cli_session_close(&session);
-    return code;
+    return cli_session_close(&session, code);
 }

@@ -329,7 +329,7 @@ static dpt_status predict(prediction *p, const cli_options *options, const char 
     return predict_all(p, options);
 }
 
-static void end(prediction *p)
+static int end(prediction *p, int code)
 {
     dpt_trainer_destroy(p->session.trainer); /* before its data */
     p->session.trainer = NULL;
@@ -339,7 +339,7 @@ static void end(prediction *p)
     free(p->files);
     free(p->pixels);
     free(p->subjects);
-    cli_session_close(&p->session);
+    return cli_session_close(&p->session, code);
 }
 
 int cli_predict(const cli_options *options)
@@ -353,7 +353,5 @@ int cli_predict(const cli_options *options)
         return cli_error(CLI_USAGE, "--checkpoint: the path is too long");
     prediction p = {0};
     const dpt_status status = predict(&p, options, weights);
-    const int code = status == DPT_OK ? CLI_OK : cli_fail(p.session.context, status);
-    end(&p);
-    return code;
+    return end(&p, status == DPT_OK ? CLI_OK : cli_fail(p.session.context, status));
 }

@@ -171,8 +171,5 @@ int cli_train(const cli_options *options)
     /* Another one that has left with a failure's status is no reason to lose what is printed:
        mpirun then ends those that are still there. */
     if (session.context && dpt_process_count(session.context) > 1) (void)fflush(stdout);
-    const bool stuck = session.context && dpt_context_abandoned(session.context) > 0;
-    cli_session_close(&session);
-    if (stuck) cli_leave(code);
-    return code;
+    return cli_session_close(&session, code);
 }

@@ -109,7 +109,7 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_context_set_precision(dpt_context *conte
 DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_subset(dpt_device_set *devices,
                                                        const size_t *indices, size_t n,
                                                        dpt_device_set **out);
-/* Accepts NULL. */
+/* Accepts NULL.  A device that does not answer is left behind open (dpt_context_abandoned). */
 DPT_API void dpt_devices_close(dpt_device_set *devices);
 DPT_API size_t dpt_devices_count(const dpt_device_set *devices);
 DPT_API dpt_device *dpt_devices_get(const dpt_device_set *devices, size_t i);
@@ -207,10 +207,12 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_array_wait(dpt_array *array);
 /* Waits until every queue of every device of the set is empty. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_wait(dpt_device_set *devices);
 
-/* Threads that wait for devices which do not answer (dpt_trainer_options.device_timeout).  What
-   they may still touch is never freed: destroying a data set that such a device reads in place
-   frees nothing.  A process that has any ends with _exit: its vendors' exit handlers may not
-   return. */
+/* Threads that wait for devices which do not answer (dpt_trainer_options.device_timeout), in a
+   step, or while what they hold is released or they are closed: destroying a trainer or an array,
+   and closing devices, wait for one call no longer than that (ten minutes where there was no
+   trainer), and leave with the thread what was to be released.  What they may still touch is never
+   freed: destroying a data set that such a device reads in place frees nothing.  A process that has
+   any ends with _exit: its vendors' exit handlers may not return. */
 DPT_API size_t dpt_context_abandoned(const dpt_context *context);
 
 /* Divides n_rows rows among n_devices.  "equal": chunks of ceil(n_rows / n_devices) rows, so that
@@ -512,8 +514,8 @@ typedef struct dpt_trainer_options {
        Otherwise training goes on without it (docs/reliability.md). */
     bool stop_on_loss;
     /* A device that takes longer than this for one call into its backend, in a step, an evaluation
-       or a transfer of weights, is lost.  0: 60 seconds, or 20 times the longest step so far if
-       that is more; 10 minutes before the first. */
+       or a transfer of weights, is lost, and at the end left behind.  0: 60 seconds, or 20 times
+       the longest step so far if that is more; 10 minutes before the first. */
     double device_timeout;
     /* Every so many steps a hash of all that lasts of each replica is compared, before anything is
        computed with it; one that differs from the others is restored from them, and the step is

@@ -110,9 +110,12 @@ void dpt_array_destroy(dpt_array *array)
 {
     if (!array) return;
     waited_job job = {.array = array};
-    dpti_driver_call(array->device, run_destroy, &job);
+    const bool released = dpti_driver_finish(array->device, run_destroy, &job);
     atomic_fetch_sub(&array->device->n_holders, 1);
-    free(array);
+    if (released)
+        free(array);
+    else
+        dpti_leave_behind(array);
 }
 
 size_t dpt_array_rank(const dpt_array *array)

@@ -46,6 +46,7 @@ typedef struct dpti_device {
     bool unsynced;      /* [driver] something was enqueued on the main stream since the last sync */
     dpt_error deferred; /* [driver] the first failure of array work; dpt_devices_wait takes it */
     dpt_error given_up; /* why its thread was given up; status DPT_OK: it was not */
+    double patience;    /* seconds that a call may last while it is released; 0: by default */
     dpt_open_args *opening; /* what it was opened with, in one allocation */
     bool shut;              /* [driver] lost, and closed: nothing of the vtable is called */
     bool stays; /* another's call that may never return reads its memory: it stays open */
@@ -108,12 +109,18 @@ void dpti_driver_call(dpti_device *device, dpti_job *job, void *argument);
 bool dpti_driver_wait_for(dpti_device *device, uint64_t ticket, double seconds);
 /* Whether its thread has not been given up. */
 bool dpti_driver_is_there(dpti_device *device);
+/* Whether this thread is the driver's. */
+bool dpti_driver_is_mine(const dpti_device *device);
 /* A number of its own for the call that the driver is in; 0 if it is in none. */
 unsigned long long dpti_driver_call_now(dpti_device *device);
 /* Gives the driver up if it is still in that call.  From then on the device is lost, jobs in the
    queue are dropped, and new ones run at once on the thread that posts them, where calls fail with
    `error`. */
 bool dpti_driver_abandon(dpti_device *device, unsigned long long call, const dpt_error *error);
+/* Posts what releases something, or closes the device, and waits.  false: a call lasted longer than
+   device->patience, by default ten minutes, and the driver was given up: what the job was to
+   release is the device's, for ever. */
+bool dpti_driver_finish(dpti_device *device, dpti_job *job, void *argument);
 /* Leaves the driver to its thread, for ever: neither is touched any more. */
 void dpti_driver_leave(dpti_device *device);
 /* Whether the driver is there: one that was given up has a new thread if the old one has come back.

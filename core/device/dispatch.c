@@ -105,7 +105,8 @@ void dpti_free(dpti_buffer *buffer)
     if (!device) return;
     settle(device);
     /* A lost device's memory is abandoned: its driver may crash or hang on it. */
-    if (!device->lost) memory_of(device)->free(&device->base, buffer->handle);
+    dpt_buffer *handle = buffer->handle;
+    if (!device->lost) DPTI_RELEASE(device, memory_of(device)->free(&device->base, handle));
     atomic_fetch_sub(&device->memory_used_bytes, buffer->charged_bytes);
     *buffer = (dpti_buffer){.device = NULL};
 }
@@ -141,7 +142,7 @@ void dpti_host_free(dpti_device *device, void *host)
     if (!memory_of(device)->host_free)
         free(host);
     else if (!device->lost)
-        memory_of(device)->host_free(&device->base, host);
+        DPTI_RELEASE(device, memory_of(device)->host_free(&device->base, host));
 }
 
 /* ---- Transfers ------------------------------------------------------------------------------- */
@@ -247,7 +248,7 @@ dpt_status dpti_event_create(dpti_device *device, dpt_event **out)
 
 void dpti_event_destroy(dpti_device *device, dpt_event *event)
 {
-    if (!device->lost) stream_of(device)->event_destroy(event);
+    if (!device->lost) DPTI_RELEASE(device, stream_of(device)->event_destroy(event));
 }
 
 dpt_status dpti_event_record(dpti_device *device, dpt_event *event)
@@ -309,5 +310,6 @@ dpt_status dpti_recording_replay(dpti_device *device, dpt_recording *recording)
 
 void dpti_recording_release(dpti_device *device, dpt_recording *recording)
 {
-    if (recording && !device->lost) capture_of(device)->release(&device->base, recording);
+    if (recording && !device->lost)
+        DPTI_RELEASE(device, capture_of(device)->release(&device->base, recording));
 }

@@ -29,6 +29,9 @@ struct dpti_driver {
     bool returned;  /* and has come back and ended */
 };
 
+/* Seconds: for a call that releases something, and between two looks at it. */
+static const double default_patience = 600, longest_wait = 0.1;
+
 /* In dpti_device.calls: the thread was given up within this call. */
 static const unsigned long long given_up = 1ULL << 63;
 
@@ -206,6 +209,11 @@ bool dpti_driver_is_there(dpti_device *device)
     return !abandoned;
 }
 
+bool dpti_driver_is_mine(const dpti_device *device)
+{
+    return pthread_equal(device->driver->thread, pthread_self());
+}
+
 unsigned long long dpti_driver_call_now(dpti_device *device)
 {
     const unsigned long long call = atomic_load(&device->calls);
@@ -225,6 +233,31 @@ bool dpti_driver_abandon(dpti_device *device, unsigned long long call, const dpt
     pthread_cond_broadcast(&driver->taken_changed);
     pthread_cond_broadcast(&driver->done_changed);
     pthread_mutex_unlock(&driver->mutex);
+    return true;
+}
+
+/* After a wait of so many seconds: how long the driver has been in one call. */
+static void look(dpti_device *device, double waited, unsigned long long *seen, double *seconds)
+{
+    const unsigned long long call = dpti_driver_call_now(device);
+    *seconds = call != 0 && call == *seen ? *seconds + waited : 0;
+    *seen = call;
+}
+
+bool dpti_driver_finish(dpti_device *device, dpti_job *job, void *argument)
+{
+    const double limit = device->patience > 0 ? device->patience : default_patience;
+    const double wait = fmin(longest_wait, limit / 4);
+    const uint64_t ticket = dpti_driver_post(device, job, argument);
+    dpt_error error = {.status = DPT_E_DEVICE_LOST};
+    unsigned long long seen = 0;
+    double seconds = 0;
+    (void)DPT_FAIL(&error, DPT_E_DEVICE_LOST, "no answer within %.3g s while it was released",
+                   limit);
+    while (!dpti_driver_wait_for(device, ticket, wait)) {
+        look(device, wait, &seen, &seconds);
+        if (seconds >= limit && dpti_driver_abandon(device, seen, &error)) return false;
+    }
     return true;
 }
 

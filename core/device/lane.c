@@ -30,7 +30,8 @@ void dpti_lane_destroy(dpti_lane *lane)
     if (!device) return;
     for (size_t k = 0; k < DPTI_LANE_POINTS; k++)
         if (lane->points[k]) dpti_event_destroy(device, lane->points[k]);
-    if (!device->lost) streams_of(device)->destroy(lane->stream);
+    dpt_stream *stream = lane->stream;
+    if (!device->lost) DPTI_RELEASE(device, streams_of(device)->destroy(stream));
     *lane = (dpti_lane){.device = NULL};
 }
 
@@ -170,7 +171,11 @@ dpt_status dpti_communicator_create(const dpti_group *group, const dpt_invitatio
 
 void dpti_communicator_destroy(dpti_device *device, dpt_communicator *communicator)
 {
-    if (communicator) collectives_of(device)->destroy(communicator);
+    if (!communicator) return;
+    if (dpti_driver_is_mine(device))
+        DPTI_RELEASE(device, collectives_of(device)->destroy(communicator));
+    else
+        collectives_of(device)->destroy(communicator);
 }
 
 void dpti_communicator_abort(dpti_device *device, dpt_communicator *communicator)

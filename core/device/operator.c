@@ -71,7 +71,7 @@ dpt_status dpti_prepare_as(dpti_device *device, const dpt_op_request *request, d
     if (status == DPT_OK)
         *out = op;
     else
-        operators_of(device)->release(&device->base, op.handle);
+        DPTI_RELEASE(device, operators_of(device)->release(&device->base, op.handle));
     return status;
 }
 
@@ -86,7 +86,8 @@ void dpti_release(dpti_op *op)
 {
     dpti_device *device = op->device;
     if (!device) return;
-    if (!device->lost) operators_of(device)->release(&device->base, op->handle);
+    dpt_op *handle = op->handle;
+    if (!device->lost) DPTI_RELEASE(device, operators_of(device)->release(&device->base, handle));
     *op = (dpti_op){.device = NULL};
 }
 

@@ -68,9 +68,7 @@ static void run_open(dpti_device *device, void *argument)
 /* A call without a status, which can last too long like any other. */
 static void close_vtable(dpti_device *device)
 {
-    dpti_enter_call(device);
-    device_ops(device)->close(&device->base);
-    dpti_leave_call(device);
+    DPTI_RELEASE(device, device_ops(device)->close(&device->base));
 }
 
 void dpti_device_shut(dpti_device *device)
@@ -79,7 +77,8 @@ void dpti_device_shut(dpti_device *device)
     if (!device->lost) {
         /* Nobody is left to hear of a failure; close copes with it. */
         const dpt_status status = dpti_sync(device);
-        if (status != DPT_E_DEVICE_LOST) device->base.backend->stream->destroy(device->stream);
+        if (status != DPT_E_DEVICE_LOST)
+            DPTI_RELEASE(device, device->base.backend->stream->destroy(device->stream));
     }
     device->stream = NULL;
     device->lost = device->shut = true; /* whether or not close returns: it is not called twice */
@@ -341,18 +340,14 @@ void dpt_devices_close(dpt_device_set *set)
     if (!set) return;
     while (!set->borrowed && set->n_devices > 0) {
         dpti_device *device = set->devices[--set->n_devices];
-        /* One whose thread has not come back is left to it. */
-        if (!dpti_driver_revive(device)) {
-            dpti_driver_leave(device);
-            continue;
-        }
-        if (device->stays) {
+        if (dpti_driver_revive(device) && device->stays) {
             dpti_driver_stop(device);
             dpti_leave_behind(device);
-            continue;
+        } else if (dpti_driver_is_there(device) && dpti_driver_finish(device, run_close, NULL)) {
+            release(device);
+        } else { /* one whose thread has not come back is left to it */
+            dpti_driver_leave(device);
         }
-        dpti_driver_call(device, run_close, NULL);
-        release(device);
     }
     free(set->devices);
     free(set);

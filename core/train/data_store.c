@@ -61,8 +61,8 @@ static void run_make_copy(dpti_device *device, void *argument)
 void dpti_data_copy_drop(dpti_data_copy *copy)
 {
     /* Nor is a device that is lost asked to free nothing. */
-    if (copy->images.device || copy->labels.device || copy->targets.device)
-        dpti_driver_call(copy->owner, run_free_copy, copy);
+    if (!copy->images.device && !copy->labels.device && !copy->targets.device) return;
+    if (!dpti_driver_finish(copy->owner, run_free_copy, copy)) dpti_dataset_leave(copy->data);
 }
 
 dpti_data_copy dpti_data_copy_detach(dpti_data_copy *copy)
@@ -85,9 +85,9 @@ dpti_data_places dpti_data_copy_places(const dpti_data_copy *copy, dpt_loss loss
                                   loss == DPT_LOSS_SQUARED_ERROR ? &copy->targets : &copy->labels};
 }
 
-static dpti_data_copy copy_of(dpti_device *device)
+static dpti_data_copy copy_of(dpti_device *device, const dpt_dataset *data)
 {
-    dpti_data_copy copy = {.owner = device, .backend = device->base.backend};
+    dpti_data_copy copy = {.owner = device, .backend = device->base.backend, .data = data};
     memcpy(copy.memory_domain, device->info.memory_domain, sizeof copy.memory_domain);
     return copy;
 }
@@ -121,7 +121,7 @@ dpt_status dpti_data_store_create(const dpt_device_set *devices, const dpt_datas
         if (absent && absent[i]) continue;
         store.copy_of[i] = find_copy(&store, device);
         if (store.copy_of[i] < store.n_copies) continue;
-        store.copies[store.n_copies] = copy_of(device);
+        store.copies[store.n_copies] = copy_of(device, data);
         copy_job job = {.data = data, .copy = &store.copies[store.n_copies++]};
         dpti_driver_call(device, run_make_copy, &job);
         status = job.status;
@@ -140,7 +140,7 @@ dpt_status dpti_data_store_rejoin(dpti_data_store *store, const dpt_dataset *dat
                                   dpti_device *driver)
 {
     size_t i = find_copy(store, driver);
-    if (i == store->n_copies) store->copies[store->n_copies++] = copy_of(driver);
+    if (i == store->n_copies) store->copies[store->n_copies++] = copy_of(driver, data);
     store->copy_of[device] = i;
     dpti_data_copy *copy = &store->copies[i];
     if (copy->images.device) return DPT_OK;

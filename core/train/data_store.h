@@ -13,7 +13,8 @@ typedef struct dpti_data_copy {
     char memory_domain[DPT_DOMAIN_BYTES];
     /* All records; what the data set lacks is empty, and everything where they do not fit. */
     dpti_buffer images, labels, targets;
-    bool left; /* a call that may not return reads it: it is not freed */
+    const dpt_dataset *data; /* whose they are */
+    bool left;               /* a call that may not return reads it: it is not freed */
 } dpti_data_copy;
 
 static inline bool dpti_data_resident(const dpti_data_copy *copy)

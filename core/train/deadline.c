@@ -77,6 +77,24 @@ bool dpti_trainer_call(dpt_trainer *trainer, size_t rank, dpti_job *job, void *a
                               dpti_driver_post(trainer->workers[rank].device, job, argument));
 }
 
+/* Nothing is compiled then. */
+static double patience(const dpt_trainer *t)
+{
+    if (t->device_timeout > 0) return t->device_timeout;
+    return fmax(least_limit, slowest_steps * t->longest_step);
+}
+
+bool dpti_trainer_release(dpt_trainer *trainer, size_t rank, dpti_job *job, void *argument)
+{
+    dpti_worker *w = &trainer->workers[rank];
+    if (w->hung) return false;
+    w->device->patience = patience(trainer);
+    if (dpti_driver_finish(w->device, job, argument)) return true;
+    w->hung = true;
+    w->hung_error = w->device->given_up;
+    return false;
+}
+
 void dpti_trainer_mend(dpt_trainer *trainer)
 {
     if (!trainer->broken) return;

@@ -35,10 +35,10 @@ static void run_unbind(dpti_device *device, void *argument)
 static void unbind(dpt_trainer *t, size_t slot)
 {
     for (size_t i = 0; i < t->n_workers; i++) {
-        if (t->workers[i].hung)
+        dpti_worker *w = &t->workers[i];
+        if (!w->hung && w->gone) continue;
+        if (!dpti_trainer_release(t, i, run_unbind, &w->tests[slot]))
             dpti_data_store_leave(&t->tests[slot].store, i);
-        else if (!t->workers[i].gone)
-            dpti_driver_call(t->workers[i].device, run_unbind, &t->workers[i].tests[slot]);
     }
     dpti_data_store_destroy(&t->tests[slot].store);
     t->tests[slot] = (dpti_test){.data = NULL};

@@ -65,10 +65,12 @@ static void dissolve(dpt_trainer *t, dpti_island *island)
         dpti_leave_behind(island);
         return;
     }
-    if (dpti_island_is_sound(island))
-        dpti_driver_call(t->workers[first].device, run_close, island);
-    else
+    if (!dpti_island_is_sound(island))
         dpti_island_close(island, t->workers[first].device);
+    else if (!dpti_trainer_release(t, first, run_close, island)) {
+        dpti_leave_behind(island);
+        return;
+    }
     dpti_island_destroy(island);
 }
 

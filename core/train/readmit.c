@@ -279,8 +279,7 @@ static void run_destroy(dpti_device *device, void *argument)
 static void send_away(dpt_trainer *t, dpti_worker *w)
 {
     w->gone = w->stale = true;
-    if (!w->hung) dpti_driver_call(w->device, run_destroy, w);
-    w->away.released = !w->hung;
+    w->away.released = dpti_trainer_release(t, w->rank, run_destroy, w);
     postpone(t, w);
 }
 

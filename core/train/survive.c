@@ -288,10 +288,15 @@ void dpti_trainer_tidy_lost(dpt_trainer *trainer)
     dpt_trainer *t = trainer;
     bool any = false;
     for (size_t i = 0; t->workers && i < t->n_workers; i++) {
-        any = any || t->workers[i].gone;
-        /* Those that are there have been seen to; one that hangs keeps what it has. */
-        t->workers[i].gone = !t->workers[i].gone || !dpti_driver_revive(t->workers[i].device);
-        if (t->workers[i].gone && t->workers[i].hung) leave_behind(t, &t->workers[i]);
+        dpti_worker *w = &t->workers[i];
+        const bool lost = w->gone || w->hung, there = lost && dpti_driver_revive(w->device);
+        any = any || there;
+        w->gone = !there; /* the others have been seen to; one that hangs keeps what it has */
+        w->hung = w->hung && !there;
     }
     if (any) dpti_trainer_destroy_workers(t);
+    for (size_t i = 0; t->workers && i < t->n_workers; i++) {
+        t->workers[i].gone = true;
+        if (t->workers[i].hung) leave_behind(t, &t->workers[i]);
+    }
 }

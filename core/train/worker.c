@@ -194,13 +194,13 @@ static void run_destroy_worker(dpti_device *device, void *argument)
 
 /* ---- All of them ----------------------------------------------------------------------------- */
 
-/* Those that are lost are not touched: the trainer's end sees to them. */
+/* Those that are lost, or hang, are not touched: the trainer's end sees to them. */
 void dpti_trainer_destroy_workers(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
     for (size_t i = 0; t->workers && i < t->n_workers; i++)
         if (t->workers[i].trainer && !t->workers[i].gone)
-            dpti_driver_call(t->workers[i].device, run_destroy_worker, &t->workers[i]);
+            (void)dpti_trainer_release(t, i, run_destroy_worker, &t->workers[i]);
 }
 
 /* Creates the workers until one fails: its copy of the data is in *crowded if that took memory that

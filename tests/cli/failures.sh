@@ -133,4 +133,18 @@ refuse 1 "no.log" "${synthetic[@]}" --split replay:no.log
 # A loss that is not finite names the step and says what to change.
 refuse 1 "loss of step [0-9]+ is not finite.*lower the learning rate" --quiet --model mlp --dataset synthetic:8x8x1:3:640 \
     --batch-size 64 --max-steps 50 --lr 1000
+
+# A device that does not answer while it is closed, or while what it holds is released: all is written by then.
+if [ -n "${DPTRAIN_FAULT_INNER:-}" ]; then
+    export DPTRAIN_BACKEND_PATH="$DPTRAIN_BACKEND_PATH:$DPTRAIN_TEST_FAULT_PATH"
+    for entry in close free stream_free; do
+        train --dataset synthetic:8x8x1:3:64 --model linear --batch-size 32 --epochs 1 --device-timeout 1 \
+            --devices "fault:threads=1:entry=$entry:hang=1:after=2,cpu:threads=1" --split equal \
+            --log stuck.jsonl --checkpoint "stuck-$entry"
+        check "$entry: it is told: $(cat train.err)" grep -q "1 of the devices did not answer" train.err
+        check "$entry: the log has its end" grep -q '"event":"done"' stuck.jsonl
+        check "$entry: the weights are there" test -s "stuck-$entry/model.safetensors"
+        check "$entry: all is printed" grep -q "^wrote " train.out
+    done
+fi
 finish

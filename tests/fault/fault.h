@@ -17,7 +17,9 @@
    stick=N       from the N-th collective of its communicator on none ends in this process
    narrow=1      its communicators are within one process
    cache=BYTES   so much its caches hold
-   entry=NAME    counts calls of this vtable entry only ("run", "sync")
+   entry=NAME    counts calls of this vtable entry only ("run", "sync"); those that cannot fail,
+                 which hang at most, are counted so alone: "free", "host_free", "stream_free",
+                 "event_free", "release", "recording_free", "destroy" and "close"
    clock=MS      events tell a simulated time: MS milliseconds a sample that is trained
    bug=NAME      a planted mistake (fault_bug)
    poison=K      gradients of weights have an infinite element in step K,
@@ -154,6 +156,8 @@ dpt_device_request *fault_strip(const dpt_open_args *args);
 
 /* Counts a call; a failure if it is this one's turn. */
 dpt_status fault_enter(dpt_device *device, const char *entry);
+/* Counts one that cannot fail, if entry= names it; it may hang. */
+void fault_let_go(dpt_device *device, const char *entry);
 /* A failure if so many samples are too many. */
 dpt_status fault_hold(dpt_device *device, size_t n_samples);
 /* Copies the record of the wrapped device if a forwarded call failed; returns the status. */

@@ -105,6 +105,7 @@ static dpt_status capture_replay(dpt_stream *stream, dpt_recording *recording)
 static void capture_release(dpt_device *device, dpt_recording *recording)
 {
     if (!recording) return;
+    fault_let_go(device, "recording_free");
     fault_forget(device, recording);
     recording_free(recording);
 }

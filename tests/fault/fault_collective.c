@@ -130,6 +130,7 @@ static void destroy(dpt_communicator *communicator)
 {
     dpt_communicator *c = communicator;
     if (!c) return;
+    if (!c->aborted) fault_let_go(c->members[0].device, "destroy");
     for (size_t i = 0; i < c->n && !c->aborted; i++)
         if (c->members[i].n_called > c->n_done) fault_report("order destroyed under way\n");
     fault_report("parted %zu\n", c->n);

@@ -70,6 +70,7 @@ static void device_close(dpt_device *device)
 {
     fault_state *state = fault_of(device);
     if (!state) return;
+    fault_let_go(device, "close");
     state->is_closing = true;
     fault_report("closed %zu %zu\n", state->n_calls, fault_count_objects(state));
     while (state->objects)
@@ -123,6 +124,7 @@ static dpt_status memory_alloc(dpt_device *device, size_t n_bytes, dpt_buffer **
 
 static void memory_free(dpt_device *device, dpt_buffer *buffer)
 {
+    fault_let_go(device, "free");
     fault_forget(device, buffer);
     inner_of(device)->memory->free(&fault_of(device)->inner, buffer);
 }
@@ -171,6 +173,7 @@ static dpt_status memory_host_alloc(dpt_device *device, size_t n_bytes, void **o
 static void memory_host_free(dpt_device *device, void *host)
 {
     const dpt_memory_ops *memory = inner_of(device)->memory;
+    fault_let_go(device, "host_free");
     fault_forget(device, host);
     if (memory->host_alloc) {
         memory->host_free(&fault_of(device)->inner, host);
@@ -272,6 +275,7 @@ static dpt_status stream_create(dpt_device *device, dpt_stream **out)
 static void stream_destroy(dpt_stream *stream)
 {
     if (!stream) return;
+    fault_let_go(stream->device, "stream_free");
     fault_forget(stream->device, stream);
     fault_capture_ops.release(stream->device, stream->recording); /* one that nobody ended */
     inner_of(stream->device)->stream->destroy(stream->inner);
@@ -307,6 +311,7 @@ static dpt_status event_create(dpt_device *device, dpt_event **out)
 static void event_destroy(dpt_event *event)
 {
     if (!event) return;
+    fault_let_go(event->device, "event_free");
     fault_forget(event->device, event);
     inner_of(event->device)->stream->event_destroy(event->inner);
     free(event);
@@ -393,6 +398,7 @@ static dpt_status operator_prepare(dpt_device *device, const dpt_op_request *req
 static void operator_release(dpt_device *device, dpt_op *op)
 {
     if (!op) return;
+    fault_let_go(device, "release");
     fault_forget(device, op);
     inner_of(device)->operators->release(&fault_of(device)->inner, op->inner);
     free(op);

@@ -241,6 +241,14 @@ dpt_status fault_enter(dpt_device *device, const char *entry)
     return DPT_OK;
 }
 
+void fault_let_go(dpt_device *device, const char *entry)
+{
+    fault_state *state = fault_of(device);
+    if (strcmp(entry, state->entry) != 0 || state->n_updates < state->after) return;
+    state->n_calls++;
+    if (state->n_calls == state->hang) hang(state, entry);
+}
+
 dpt_status fault_forwarded(dpt_device *device, dpt_status status)
 {
     if (status != DPT_OK) device->error = fault_of(device)->inner.error;

@@ -1,0 +1,201 @@
+/* Devices that do not answer while what they hold is released, or while they are closed: nobody
+   waits for them for ever, and others are as ever.  test-fault-close fault|faultstaged [CASE...] */
+#include "base/base.h"
+#include "device/device.h"
+#include "fault/plant.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SIDE = 8, COUNT = 24, CLASSES = 3, BATCH = 12 };
+
+static const double timeout = 0.3, stalled = 0.9, soon = 15;
+
+typedef struct closing {
+    dpt_context *context;
+    dpt_device_set *set;
+    dpt_model *model;
+    dpt_dataset *data, *others[3];
+    dpt_trainer *trainer;
+    char devices[256];
+    double began;
+} closing;
+
+/* ---- Building -------------------------------------------------------------------------------- */
+
+static dpt_status begin(test *t, const char *devices, closing *w)
+{
+    const dpt_trainer_options options = {
+        .batch_size = BATCH, .momentum = 0.9f, .split = "equal", .device_timeout = timeout};
+    *w = (closing){.context = NULL};
+    plant_devices(devices, ((plant *)t->user)->backend, w->devices, sizeof w->devices);
+    (void)remove("fault-report.txt");
+    (void)alarm(120); /* nothing may hang */
+    DPT_TRY(dpt_context_create(&w->context));
+    DPT_TRY(dpt_devices_open(w->context, w->devices, &w->set));
+    DPT_TRY(plant_data(w->context, COUNT, SIDE, CLASSES, &w->data));
+    for (size_t i = 0; i < 3; i++)
+        DPT_TRY(plant_data(w->context, COUNT, SIDE, CLASSES, &w->others[i]));
+    DPT_TRY(plant_network(w->context, SIDE, CLASSES, &w->model));
+    return dpt_trainer_create(w->set, w->model, w->data, &options, &w->trainer);
+}
+
+/* Everything in order; returns how many threads have been given up. */
+static size_t end(test *t, closing *w)
+{
+    w->began = dpti_seconds();
+    dpt_trainer_destroy(w->trainer);
+    dpt_model_destroy(w->model);
+    for (size_t i = 0; i < 3; i++)
+        dpt_dataset_destroy(w->others[i]);
+    dpt_dataset_destroy(w->data);
+    dpt_devices_close(w->set);
+    const size_t n_stuck = w->context ? dpt_context_abandoned(w->context) : 0;
+    dpt_context_destroy(w->context);
+    CHECK(dpti_seconds() - w->began < soon);
+    (void)alarm(0);
+    return n_stuck;
+}
+
+static void train(test *t, closing *w)
+{
+    dpt_step_metrics m;
+    dpt_evaluation e;
+    for (size_t i = 0; i < 3; i++)
+        CHECK_OK(dpt_trainer_step(w->trainer, &m));
+    CHECK_OK(dpt_trainer_evaluate(w->trainer, w->others[0], &e));
+}
+
+/* ---- Cases ----------------------------------------------------------------------------------- */
+
+/* Whether the n-th call of the entry was made: it hung, at the end, and the device was left. */
+static bool hangs_at_its_end(test *t, const char *list, const char *how)
+{
+    char devices[256];
+    closing w;
+    snprintf(devices, sizeof devices, list, how);
+    if (CHECK_OK(begin(t, devices, &w))) train(t, &w);
+    CHECK(!w.context || dpt_context_abandoned(w.context) == 0);
+    const size_t n_stuck = end(t, &w);
+    const bool fired = plant_fired();
+    if (n_stuck != fired) FAIL("%s: %zu threads were given up", w.devices, n_stuck);
+    return fired;
+}
+
+/* Every so many calls of an entry, until none is the n-th; how many hung. */
+static size_t each(test *t, const char *list, const char *entry, size_t stride)
+{
+    char how[64];
+    size_t n = 1;
+    do {
+        snprintf(how, sizeof how, ":after=3:entry=%s:hang=%zu", entry, n);
+        n += stride;
+    } while (t->n_failures == 0 && hangs_at_its_end(t, list, how));
+    return (n - 1) / stride - 1;
+}
+
+static void does_not_release(test *t)
+{
+    static const char *const entries[] = {"free", "host_free", "release"};
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        CHECK(each(t, "@:threads=1%s,cpu:threads=1", entries[i], 5) > 0);
+        CHECK(each(t, "cpu:threads=1,@:threads=1%s", entries[i], 9) > 0);
+    }
+}
+
+static void does_not_close(test *t)
+{
+    static const char *const entries[] = {"close", "stream_free", "event_free"};
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
+        CHECK(each(t, "cpu:threads=1,@:threads=1%s", entries[i], 1) > 0);
+    if (strcmp(((plant *)t->user)->backend, "fault") == 0)
+        CHECK(each(t, "@:threads=1%s", "recording_free", 1) > 0);
+}
+
+static void island_does_not_end(test *t)
+{
+    CHECK(each(t, "@:threads=1:island=1%s,@:threads=1:island=1", "destroy", 1) > 0);
+    CHECK(each(t, "@:threads=1:island=1%s,@:threads=1:island=1", "stream_free", 1) > 1);
+}
+
+/* The call returns when its device was given up, or when all has ended. */
+static void answers_late(test *t)
+{
+    static const char *const entries[] = {"free", "release", "stream_free", "close"};
+    char how[64];
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        /* Names of devices have a limit. */
+        snprintf(how, sizeof how, "%s:entry=%s:hang=1:stall=%.0f", i < 2 ? ":after=3" : "",
+                 entries[i], 1e3 * stalled);
+        CHECK(hangs_at_its_end(t, "@:threads=1%s,cpu:threads=1", how));
+    }
+    (void)usleep((useconds_t)(2e6 * stalled));
+}
+
+/* While training goes on: the device is lost, and the other goes on. */
+static void does_not_release_meanwhile(test *t)
+{
+    for (size_t n = 1; n < 16; n += 5) {
+        char devices[128];
+        closing w;
+        dpt_evaluation e;
+        snprintf(devices, sizeof devices, "cpu:threads=1,@:threads=1:entry=release:hang=%zu", n);
+        if (CHECK_OK(begin(t, devices, &w))) {
+            dpt_device_event event;
+            train(t, &w);
+            for (size_t i = 1; i < 3; i++)
+                CHECK_OK(dpt_trainer_evaluate(w.trainer, w.others[i], &e));
+            train(t, &w);
+            if (!CHECK(plant_fired())) FAIL("%s", w.devices);
+            CHECK(dpt_trainer_next_event(w.trainer, &event) && event.kind == DPT_DEVICE_LOST);
+            CHECK_SIZE(event.device, 1);
+        }
+        CHECK_SIZE(end(t, &w), 1);
+    }
+}
+
+/* A set that no trainer has: arrays. */
+static void arrays_are_left(test *t)
+{
+    static const char *const entries[] = {"free", "release", "sync", "close"};
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        char list[96], devices[256];
+        dpt_context *context = NULL;
+        dpt_device_set *set = NULL;
+        dpt_array *a = NULL;
+        snprintf(list, sizeof list, "@:threads=1:entry=%s:hang=1", entries[i]);
+        plant_devices(list, ((plant *)t->user)->backend, devices, sizeof devices);
+        (void)remove("fault-report.txt");
+        (void)alarm(60);
+        REQUIRE_OK(dpt_context_create(&context));
+        REQUIRE_OK(dpt_devices_open(context, devices, &set));
+        set->devices[0]->patience = timeout;
+        CHECK_OK(dpt_array_create(dpt_devices_get(set, 0), (size_t[]){64}, 1, &a));
+        CHECK_OK(dpt_array_multiply(a, a, a));
+        dpt_array_destroy(a);
+        dpt_devices_close(set);
+        CHECK_SIZE(dpt_context_abandoned(context), 1);
+        CHECK(plant_fired_in(entries[i]));
+        dpt_context_destroy(context);
+        (void)alarm(0);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"does not release", does_not_release},
+        {"does not close", does_not_close},
+        {"island does not end", island_does_not_end},
+        {"answers late", answers_late},
+        {"does not release meanwhile", does_not_release_meanwhile},
+        {"arrays are left", arrays_are_left},
+    };
+    if (argc < 2 || !plant_setup()) {
+        fputs("usage: test-fault-close fault|faultstaged [CASE...]\n", stderr);
+        return 2;
+    }
+    plant p = {.backend = argv[1]};
+    return test_run((size_t)argc - 2, argv + 2, cases, sizeof cases / sizeof *cases, &p);
+}
