@@ -43,6 +43,16 @@ static dpt_status no_memory(const reader *r)
     return DPT_FAIL(r->error, DPT_E_NO_MEMORY, "no memory for what %s records", r->name);
 }
 
+/* How much a device of a run or a resume computes at once. */
+static dpt_status read_at_once(const reader *r, const json_t *device, size_t *out)
+{
+    const json_t *at_once = json_object_get(device, "micro_batch");
+    *out = SIZE_MAX; /* also before there were limits */
+    if (!at_once || json_is_null(at_once)) return DPT_OK;
+    if (json_size(at_once, out) && *out > 0) return DPT_OK;
+    return fail_line(r, "a device's micro_batch is no number of samples");
+}
+
 static dpt_status read_devices(reader *r, const json_t *devices, size_t n)
 {
     dpti_replay *replay = &r->replay;
@@ -52,14 +62,10 @@ static dpt_status read_devices(reader *r, const json_t *devices, size_t n)
     if (!replay->backends || !replay->choices || !replay->at_once) return no_memory(r);
     replay->n_devices = n;
     for (size_t i = 0; i < n; i++) {
-        const json_t *device = json_array_get(devices, i), *at_once;
+        const json_t *device = json_array_get(devices, i);
         replay->backends[i] = copy_text(json_object_get(device, "backend"));
         if (!replay->backends[i]) return no_memory(r);
-        at_once = json_object_get(device, "micro_batch");
-        replay->at_once[i] = SIZE_MAX; /* also before there were limits */
-        if (at_once && !json_is_null(at_once) &&
-            (!json_size(at_once, &replay->at_once[i]) || replay->at_once[i] == 0))
-            return fail_line(r, "a device's micro_batch is no number of samples");
+        DPT_TRY(read_at_once(r, device, &replay->at_once[i]));
     }
     return DPT_OK;
 }
@@ -156,17 +162,34 @@ static dpt_status read_step(reader *r, const json_t *event)
     return DPT_OK;
 }
 
+/* Whether a device goes on as another one, or in other passes, than the run began with. */
+static dpt_status compare_device(reader *r, const json_t *device, size_t i)
+{
+    dpti_replay *replay = &r->replay;
+    const char *backend = json_string_value(json_object_get(device, "backend"));
+    size_t at_once = 0;
+    DPT_TRY(read_at_once(r, device, &at_once));
+    const bool same = strcmp(backend ? backend : "", replay->backends[i]) == 0;
+    if (replay->changed_step > 0 || (same && at_once == replay->at_once[i])) return DPT_OK;
+    replay->changed_step = replay->n_steps + 1;
+    replay->changed_device = i;
+    return DPT_OK;
+}
+
 /* A run that goes on from a checkpoint: shares that it has already recorded stay, and there are as
    many devices as before. */
 static dpt_status read_resume(reader *r, const json_t *event)
 {
     const dpti_replay *replay = &r->replay;
+    const json_t *devices = json_object_get(event, "devices");
     size_t step = 0;
     if (!replay->n_devices) return fail_line(r, "a resume event before the run event");
     if (!json_size(json_object_get(event, "step"), &step) || step != replay->n_steps)
         return fail_line(r, "the run goes on from a step that is not the last one here");
-    if (json_array_size(json_object_get(event, "devices")) != replay->n_devices)
+    if (json_array_size(devices) != replay->n_devices)
         return fail_line(r, "from here on the run has another number of devices");
+    for (size_t i = 0; i < replay->n_devices; i++)
+        DPT_TRY(compare_device(r, json_array_get(devices, i), i));
     return DPT_OK;
 }
 

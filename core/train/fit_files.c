@@ -283,6 +283,21 @@ static void tell_gap(const dpti_fit *f, size_t last)
     dpti_fit_notify(f, DPT_NOTICE_WARNING, text);
 }
 
+/* A log that is replayed may have gone on otherwise than it began, and is repeated as it began. */
+static void tell_changed(const dpti_fit *f)
+{
+    char text[256];
+    const dpt_trainer *t = f->trainer;
+    const size_t step = t->replay.changed_step;
+    const bool ends = f->steps_total > 0 && f->course.first.step + f->steps_total < step;
+    if (step == 0 || step > t->replay.n_steps || ends) return;
+    snprintf(text, sizeof text,
+             "the log that is replayed went on at step %zu with another backend or micro_batch of "
+             "device %.60s: steps from there on are repeated within rounding, not to the bit",
+             step, t->peers[t->replay.changed_device].id);
+    dpti_fit_notify(f, DPT_NOTICE_WARNING, text);
+}
+
 /* An output that is being opened. */
 typedef struct opening {
     dpti_fit *fit;
@@ -355,6 +370,7 @@ static dpt_status begin_log(dpti_fit *f)
 dpt_status dpti_fit_open_files(dpti_fit *f)
 {
     const dpt_fit_options *o = f->options;
+    tell_changed(f);
     if (o->log) DPT_TRY(begin_log(f));
     return o->trace ? open_once_read(&(opening){.fit = f, .path = o->trace}, open_trace) : DPT_OK;
 }

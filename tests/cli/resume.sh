@@ -5,7 +5,7 @@ need_python
 
 common=(--dataset synthetic:12x12x1:4:200 --model mlp --batch-size 32 --momentum 0.9 --lr 0.02
     --devices cpu:threads=1,cpu:threads=1 --split 2:1)
-rm -rf whole run second third fourth other busy full better parts cut ended stray *.jsonl *.svg
+rm -rf whole run second third fourth other busy full better parts cut ended stray passes *.jsonl *.svg
 
 # Mistakes of the command line
 refuse 2 "--resume needs --checkpoint DIR" "${common[@]}" --resume
@@ -256,5 +256,14 @@ check "steps of several batches, resumed" cmp -s several/model.safetensors part/
 check "the log has them" grep -q '"batch_size":64,"accumulate":2' several.jsonl
 train "${common[@]}" --accumulate 2 --max-steps 9 --quiet --checkpoint again --split replay:several.jsonl
 check "and replayed" cmp -s several/model.safetensors again/model.safetensors
+
+# A log that went on in other passes is repeated in those that it began with, and that is said.
+train "${common[@]}" --max-steps 4 --micro-batch 32 --quiet --checkpoint passes --log passes.jsonl
+train "${common[@]}" --max-steps 8 --micro-batch 4 --quiet --checkpoint passes --log passes.jsonl --resume
+train "${common[@]:0:12}" --max-steps 8 --split replay:passes.jsonl
+check "other passes are told: $(cat train.err)" \
+    grep -q "went on at step 5 with another .*micro_batch .* within rounding, not to the bit" train.err
+train "${common[@]:0:12}" --max-steps 4 --split replay:passes.jsonl
+check "but where they are repeated: $(cat train.err)" test ! -s train.err
 refuse 2 "a step of 7 batches of 32 is more than the 200 samples" "${common[@]}" --accumulate 7 --quiet
 finish

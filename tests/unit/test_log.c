@@ -417,6 +417,32 @@ static void replays_pass_limits(test *t)
 }
 
 /* Of two devices the second has choices; what is written is read. */
+/* Behind a resume, devices may compute otherwise than at first. */
+static void tells_what_changed(test *t)
+{
+    static const char begin[] =
+        "{\"event\":\"run\",\"batch_size\":8,\"devices\":[{\"backend\":\"cpu\",\"micro_batch\":4},"
+        "{\"backend\":\"cpu\",\"micro_batch\":null}]}\n"
+        "{\"event\":\"step\",\"step\":1,\"samples\":8,\"shards\":[5,3]}\n";
+    static const char *const resumes[] = {
+        "{\"backend\":\"cpu\",\"micro_batch\":4},{\"backend\":\"cpu\"}",
+        "{\"backend\":\"cpu\",\"micro_batch\":2},{\"backend\":\"cpu\"}",
+        "{\"backend\":\"cpu\",\"micro_batch\":4},{\"backend\":\"cpu\",\"micro_batch\":8}",
+        "{\"backend\":\"cpu\",\"micro_batch\":4},{\"backend\":\"cuda\"}"};
+    for (size_t i = 0; i < 4; i++) {
+        char text[1024];
+        dpti_replay replay = {0};
+        snprintf(text, sizeof text,
+                 "%s{\"event\":\"resume\",\"step\":1,\"devices\":[%s]}\n"
+                 "{\"event\":\"step\",\"step\":2,\"samples\":8,\"shards\":[5,3]}\n",
+                 begin, resumes[i]);
+        if (!CHECK_OK(dpti_replay_parse("log", text, strlen(text), &replay, NULL))) continue;
+        CHECK_SIZE(replay.changed_step, i == 0 ? 0 : 2);
+        CHECK_SIZE(replay.changed_device, i < 2 ? 0 : 1);
+        dpti_replay_free(&replay);
+    }
+}
+
 static void replays_choices(test *t)
 {
     static const dpt_operation operations[] = {
@@ -535,6 +561,7 @@ int main(int argc, char **argv)
         {"passes_over_what_it_does_not_know", passes_over_what_it_does_not_know},
         {"refuses_other_logs", refuses_other_logs},
         {"replays pass limits", replays_pass_limits},
+        {"tells what changed", tells_what_changed},
         {"replays_choices", replays_choices},
         {"finds_where_to_go_on", finds_where_to_go_on},
         {"replays_long_logs", replays_long_logs},
