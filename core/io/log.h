@@ -134,8 +134,8 @@ typedef struct dpti_replay {
     size_t *at_once;                /* (n_devices) most samples that it computed at once, SIZE_MAX:
                                        no limit; 0: it is to choose */
     dpti_recorded_choices *choices; /* (n_devices) */
-    size_t changed_step; /* the first that was done behind a resume with another backend, or with
-                            another at_once, of a device; 0: none was */
+    size_t changed_step; /* the first that was done behind a resume with another backend, at_once or
+                            choices of a device; 0: none was */
     size_t changed_device;
 } dpti_replay;
 

@@ -14,6 +14,7 @@ typedef struct reader {
     const char *name;
     size_t line;     /* from 1 */
     size_t capacity; /* steps that shards has room for */
+    bool resumed;    /* what devices do is not the first start's any more */
     dpti_replay replay;
     dpt_error *error;
 } reader;
@@ -97,16 +98,18 @@ static dpt_status read_choice(reader *r, const json_t *words, dpti_recorded_choi
     return out->layer && out->kind && out->algorithm ? DPT_OK : no_memory(r);
 }
 
-static dpt_status read_choices(reader *r, const json_t *event)
+/* From here on a device goes on otherwise than it began: the first that does is told. */
+static void note_change(reader *r, size_t device)
 {
-    dpti_replay *replay = &r->replay;
-    size_t device = 0;
-    if (!json_size(json_object_get(event, "device"), &device) || device >= replay->n_devices)
-        return fail_line(r, "the choices' device is none of the run's");
-    const json_t *list = json_object_get(event, "operations");
+    if (r->replay.changed_step > 0) return;
+    r->replay.changed_step = r->replay.n_steps + 1;
+    r->replay.changed_device = device;
+}
+
+/* On failure what was read is freed with the others. */
+static dpt_status read_list(reader *r, const json_t *list, dpti_recorded_choices *of)
+{
     const size_t n = json_array_size(list);
-    dpti_recorded_choices *of = &replay->choices[device];
-    if (of->items) return fail_line(r, "a device's choices are there twice");
     if (n == 0) return DPT_OK;
     of->items = calloc(n, sizeof *of->items);
     if (!of->items) return no_memory(r);
@@ -118,6 +121,35 @@ static dpt_status read_choices(reader *r, const json_t *event)
         return status;
     }
     return DPT_OK;
+}
+
+static bool same_choices(const dpti_recorded_choices *a, const dpti_recorded_choices *b)
+{
+    if (a->n != b->n) return false;
+    for (size_t i = 0; i < a->n; i++) {
+        const dpti_recorded_choice *x = &a->items[i], *y = &b->items[i];
+        if (strcmp(x->layer, y->layer) != 0 || strcmp(x->kind, y->kind) != 0 ||
+            strcmp(x->algorithm, y->algorithm) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Those of the first start are to be taken; those of a later one are compared with them. */
+static dpt_status read_choices(reader *r, const json_t *event)
+{
+    dpti_replay *replay = &r->replay;
+    size_t device = 0;
+    if (!json_size(json_object_get(event, "device"), &device) || device >= replay->n_devices)
+        return fail_line(r, "the choices' device is none of the run's");
+    const json_t *list = json_object_get(event, "operations");
+    dpti_recorded_choices *first = &replay->choices[device], now = {.n = 0};
+    if (!r->resumed && first->items) return fail_line(r, "a device's choices are there twice");
+    if (!r->resumed) return read_list(r, list, first);
+    const dpt_status status = read_list(r, list, &now);
+    if (status == DPT_OK && first->n > 0 && !same_choices(first, &now)) note_change(r, device);
+    dpti_recorded_choices_free(&now);
+    return status;
 }
 
 /* Room for one step more.  A step takes more bytes in the log than here by a factor that is
@@ -165,14 +197,12 @@ static dpt_status read_step(reader *r, const json_t *event)
 /* Whether a device goes on as another one, or in other passes, than the run began with. */
 static dpt_status compare_device(reader *r, const json_t *device, size_t i)
 {
-    dpti_replay *replay = &r->replay;
+    const dpti_replay *replay = &r->replay;
     const char *backend = json_string_value(json_object_get(device, "backend"));
     size_t at_once = 0;
     DPT_TRY(read_at_once(r, device, &at_once));
     const bool same = strcmp(backend ? backend : "", replay->backends[i]) == 0;
-    if (replay->changed_step > 0 || (same && at_once == replay->at_once[i])) return DPT_OK;
-    replay->changed_step = replay->n_steps + 1;
-    replay->changed_device = i;
+    if (!same || at_once != replay->at_once[i]) note_change(r, i);
     return DPT_OK;
 }
 
@@ -181,6 +211,7 @@ static dpt_status compare_device(reader *r, const json_t *device, size_t i)
 static dpt_status read_resume(reader *r, const json_t *event)
 {
     const dpti_replay *replay = &r->replay;
+    r->resumed = true;
     const json_t *devices = json_object_get(event, "devices");
     size_t step = 0;
     if (!replay->n_devices) return fail_line(r, "a resume event before the run event");

@@ -143,7 +143,7 @@ static bool describe_exchange(const dpt_trainer *t, dpti_log_exchange *out)
     return t->n_devices > 1;
 }
 
-/* The run event with the devices' choices, or that it is resumed. */
+/* The run event, or that it is resumed, with the devices' choices. */
 static dpt_status log_run(dpti_fit *f, bool resumed)
 {
     const dpt_trainer *t = f->trainer;
@@ -185,7 +185,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
     free(streamed);
     free(devices);
     if (status != DPT_OK) return dpti_context_fail(f->context, NULL, &error);
-    return resumed ? DPT_OK : dpti_fit_log_choices(f);
+    return dpti_fit_log_choices(f);
 }
 
 static dpt_status check_writable(dpti_fit *f, const char *path)
@@ -286,14 +286,15 @@ static void tell_gap(const dpti_fit *f, size_t last)
 /* A log that is replayed may have gone on otherwise than it began, and is repeated as it began. */
 static void tell_changed(const dpti_fit *f)
 {
-    char text[256];
+    char text[384];
     const dpt_trainer *t = f->trainer;
     const size_t step = t->replay.changed_step;
     const bool ends = f->steps_total > 0 && f->course.first.step + f->steps_total < step;
     if (step == 0 || step > t->replay.n_steps || ends) return;
     snprintf(text, sizeof text,
-             "the log that is replayed went on at step %zu with another backend or micro_batch of "
-             "device %.60s: steps from there on are repeated within rounding, not to the bit",
+             "the log that is replayed went on at step %zu with another backend, micro_batch or "
+             "algorithm of device %.60s: steps from there on are repeated within rounding, not to "
+             "the bit",
              step, t->peers[t->replay.changed_device].id);
     dpti_fit_notify(f, DPT_NOTICE_WARNING, text);
 }

@@ -5,7 +5,7 @@ need_python
 
 common=(--dataset synthetic:12x12x1:4:200 --model mlp --batch-size 32 --momentum 0.9 --lr 0.02
     --devices cpu:threads=1,cpu:threads=1 --split 2:1)
-rm -rf whole run second third fourth other busy full better parts cut ended stray passes *.jsonl *.svg
+rm -rf whole run second third fourth other busy full better parts cut ended stray passes ways *.jsonl *.svg
 
 # Mistakes of the command line
 refuse 2 "--resume needs --checkpoint DIR" "${common[@]}" --resume
@@ -262,8 +262,18 @@ train "${common[@]}" --max-steps 4 --micro-batch 32 --quiet --checkpoint passes 
 train "${common[@]}" --max-steps 8 --micro-batch 4 --quiet --checkpoint passes --log passes.jsonl --resume
 train "${common[@]:0:12}" --max-steps 8 --split replay:passes.jsonl
 check "other passes are told: $(cat train.err)" \
-    grep -q "went on at step 5 with another .*micro_batch .* within rounding, not to the bit" train.err
+    grep -q "went on at step 5 with another .*micro_batch.* within rounding, not to the bit" train.err
 train "${common[@]:0:12}" --max-steps 4 --split replay:passes.jsonl
 check "but where they are repeated: $(cat train.err)" test ! -s train.err
+# Or by other algorithms.
+export DPTRAIN_CPU_ALGORITHM=direct
+train "${common[@]}" --max-steps 4 --quiet --checkpoint ways --log ways.jsonl
+train "${common[@]}" --max-steps 6 --quiet --checkpoint ways --log ways.jsonl --resume
+train "${common[@]:0:12}" --max-steps 6 --split replay:ways.jsonl
+check "the same algorithms: $(cat train.err)" test ! -s train.err
+DPTRAIN_CPU_ALGORITHM=packed train "${common[@]}" --max-steps 8 --quiet --checkpoint ways --log ways.jsonl --resume
+train "${common[@]:0:12}" --max-steps 8 --split replay:ways.jsonl
+check "other algorithms are told: $(cat train.err)" \
+    grep -q "went on at step 7 with another .*algorithm.* within rounding, not to the bit" train.err
 refuse 2 "a step of 7 batches of 32 is more than the 200 samples" "${common[@]}" --accumulate 7 --quiet
 finish

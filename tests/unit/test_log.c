@@ -416,33 +416,47 @@ static void replays_pass_limits(test *t)
     dpti_replay_free(&replay);
 }
 
-/* Of two devices the second has choices; what is written is read. */
 /* Behind a resume, devices may compute otherwise than at first. */
 static void tells_what_changed(test *t)
 {
     static const char begin[] =
         "{\"event\":\"run\",\"batch_size\":8,\"devices\":[{\"backend\":\"cpu\",\"micro_batch\":4},"
-        "{\"backend\":\"cpu\",\"micro_batch\":null}]}\n"
-        "{\"event\":\"step\",\"step\":1,\"samples\":8,\"shards\":[5,3]}\n";
-    static const char *const resumes[] = {
-        "{\"backend\":\"cpu\",\"micro_batch\":4},{\"backend\":\"cpu\"}",
-        "{\"backend\":\"cpu\",\"micro_batch\":2},{\"backend\":\"cpu\"}",
-        "{\"backend\":\"cpu\",\"micro_batch\":4},{\"backend\":\"cpu\",\"micro_batch\":8}",
-        "{\"backend\":\"cpu\",\"micro_batch\":4},{\"backend\":\"cuda\"}"};
-    for (size_t i = 0; i < 4; i++) {
+        "{\"backend\":\"cpu\",\"micro_batch\":null}]}\n" CHOICES(
+            "1", "[[\"a\",\"b\",\"c\"]]") "{\"event\":\"step\",\"step\":1,\"samples\":8,\"shards\":"
+                                          "[5,3]}\n";
+    static const struct {
+        const char *devices, *choices;
+        bool same;
+        size_t device;
+    } resumes[] = {
+        {"{\"backend\":\"cpu\",\"micro_batch\":4},{\"backend\":\"cpu\"}", "", true, 0},
+        {"{\"backend\":\"cpu\",\"micro_batch\":2},{\"backend\":\"cpu\"}", "", false, 0},
+        {"{\"backend\":\"cpu\",\"micro_batch\":4},{\"backend\":\"cpu\",\"micro_batch\":8}", "",
+         false, 1},
+        {"{\"backend\":\"cpu\",\"micro_batch\":4},{\"backend\":\"cuda\"}", "", false, 1},
+        {"{\"backend\":\"cpu\",\"micro_batch\":4},{\"backend\":\"cpu\"}",
+         CHOICES("0", "[[\"a\",\"b\",\"d\"]]") CHOICES("1", "[[\"a\",\"b\",\"c\"]]"), true, 0},
+        {"{\"backend\":\"cpu\",\"micro_batch\":4},{\"backend\":\"cpu\"}",
+         CHOICES("1", "[[\"a\",\"b\",\"d\"]]"), false, 1},
+        {"{\"backend\":\"cpu\",\"micro_batch\":4},{\"backend\":\"cpu\"}",
+         CHOICES("1", "[[\"a\",\"b\",\"c\"],[\"a\",\"e\",\"\"]]"), false, 1},
+    };
+    for (size_t i = 0; i < sizeof resumes / sizeof *resumes; i++) {
         char text[1024];
         dpti_replay replay = {0};
         snprintf(text, sizeof text,
-                 "%s{\"event\":\"resume\",\"step\":1,\"devices\":[%s]}\n"
+                 "%s{\"event\":\"resume\",\"step\":1,\"devices\":[%s]}\n%s"
                  "{\"event\":\"step\",\"step\":2,\"samples\":8,\"shards\":[5,3]}\n",
-                 begin, resumes[i]);
+                 begin, resumes[i].devices, resumes[i].choices);
         if (!CHECK_OK(dpti_replay_parse("log", text, strlen(text), &replay, NULL))) continue;
-        CHECK_SIZE(replay.changed_step, i == 0 ? 0 : 2);
-        CHECK_SIZE(replay.changed_device, i < 2 ? 0 : 1);
+        CHECK_SIZE(replay.changed_step, resumes[i].same ? 0 : 2);
+        CHECK_SIZE(replay.changed_device, resumes[i].device);
+        CHECK_TEXT(replay.choices[1].items[0].algorithm, "c");
         dpti_replay_free(&replay);
     }
 }
 
+/* Of two devices the second has choices; what is written is read. */
 static void replays_choices(test *t)
 {
     static const dpt_operation operations[] = {
