@@ -179,8 +179,9 @@ static void fill_info(const dpt_cpu_host *host, dpt_device_info *info)
         .fault_domain = "host:0",
     };
     snprintf(info->name, sizeof info->name, "%s", host->name);
-    snprintf(info->detail, sizeof info->detail, "%s kernels, %s",
-             host->kernels ? host->kernels->name : "no", host->blas.description);
+    snprintf(info->detail, sizeof info->detail, "%s kernels, %s%s%s",
+             host->kernels ? host->kernels->name : "no", host->blas.description,
+             host->algorithm[0] ? ", DPTRAIN_CPU_ALGORITHM=" : "", host->algorithm);
 }
 
 static dpt_status describe(size_t index, dpt_device_info *info, dpt_error *error)
@@ -201,8 +202,8 @@ static dpt_status info(dpt_device *device, dpt_device_info *out)
         out->cache_bytes = cpu->n_threads * cpu->host->cache_bytes;
     if (cpu->bound) out->flags |= DPT_DEVICE_DRIVER_COMPUTES;
     snprintf(out->fault_domain, sizeof out->fault_domain, "host:%u", cpu->self);
-    snprintf(out->detail, sizeof out->detail, "%s kernels, %s, %s", cpu->host->kernels->name,
-             cpu->host->blas.description,
+    const size_t n = strlen(out->detail);
+    snprintf(out->detail + n, sizeof out->detail - n, ", %s",
              cpu->bound ? "bound to cores" : "not bound: more threads than cores");
     return DPT_OK;
 }

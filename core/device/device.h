@@ -7,6 +7,7 @@
 #define DPTI_DEVICE_H
 
 #include "backend.h"
+#include "base/recorded.h"
 #include "dptrain.h"
 
 #include <stdatomic.h>
@@ -281,20 +282,6 @@ typedef struct dpti_op {
 /* [driver] */
 DPT_CHECK_RESULT dpt_status dpti_prepare(dpti_device *device, const dpt_op_desc *desc,
                                          size_t max_samples, dpti_op *out);
-/* The algorithm of one operation, as a log has it: of what layer, of what kind (dpti_op_name). */
-typedef struct dpti_recorded_choice {
-    char *layer, *kind, *algorithm;
-} dpti_recorded_choice;
-
-/* Those of a program, in its order; n 0: none are recorded. */
-typedef struct dpti_recorded_choices {
-    size_t n;
-    dpti_recorded_choice *items;
-} dpti_recorded_choices;
-
-void dpti_recorded_choices_free(
-    dpti_recorded_choices *choices); /* accepts a zeroed one; zeroes it */
-
 /* [driver] The same with an algorithm to take (dpt_op_request).  DPT_E_UNSUPPORTED if the device
    does it otherwise only, whatever the backend says. */
 DPT_CHECK_RESULT dpt_status dpti_prepare_as(dpti_device *device, const dpt_op_request *request,

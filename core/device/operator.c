@@ -221,14 +221,3 @@ dpt_status dpti_run(const dpti_op *op, size_t n_samples, const dpt_op_args *args
     return DPTI_CALL(device, operators_of(device)->run(device->stream, op->handle, n_samples, args),
                      dpti_op_name(op->desc.kind));
 }
-
-void dpti_recorded_choices_free(dpti_recorded_choices *choices)
-{
-    for (size_t i = 0; i < choices->n; i++) {
-        free(choices->items[i].layer);
-        free(choices->items[i].kind);
-        free(choices->items[i].algorithm);
-    }
-    free(choices->items);
-    *choices = (dpti_recorded_choices){.n = 0};
-}

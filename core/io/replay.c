@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 #include "io/file.h"
+#include "io/recorded_json.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -85,19 +86,6 @@ static dpt_status read_run(reader *r, const json_t *event)
     return read_devices(r, devices, json_array_size(devices));
 }
 
-/* The three words of a choice. */
-static dpt_status read_choice(reader *r, const json_t *words, dpti_recorded_choice *out)
-{
-    if (json_array_size(words) != 3) return fail_line(r, "a choice is no three words");
-    for (size_t i = 0; i < 3; i++)
-        if (!json_is_string(json_array_get(words, i)))
-            return fail_line(r, "a choice is no three words");
-    out->layer = copy_text(json_array_get(words, 0));
-    out->kind = copy_text(json_array_get(words, 1));
-    out->algorithm = copy_text(json_array_get(words, 2));
-    return out->layer && out->kind && out->algorithm ? DPT_OK : no_memory(r);
-}
-
 /* From here on a device goes on otherwise than it began: the first that does is told. */
 static void note_change(reader *r, size_t device)
 {
@@ -106,33 +94,11 @@ static void note_change(reader *r, size_t device)
     r->replay.changed_device = device;
 }
 
-/* On failure what was read is freed with the others. */
-static dpt_status read_list(reader *r, const json_t *list, dpti_recorded_choices *of)
+static dpt_status read_list(const reader *r, const json_t *list, dpti_recorded_choices *out)
 {
-    const size_t n = json_array_size(list);
-    if (n == 0) return DPT_OK;
-    of->items = calloc(n, sizeof *of->items);
-    if (!of->items) return no_memory(r);
-    for (of->n = 0; of->n < n; of->n++) {
-        dpti_recorded_choice *choice = &of->items[of->n];
-        const dpt_status status = read_choice(r, json_array_get(list, of->n), choice);
-        if (status == DPT_OK) continue;
-        of->n++; /* what there is of it is freed with the others */
-        return status;
-    }
-    return DPT_OK;
-}
-
-static bool same_choices(const dpti_recorded_choices *a, const dpti_recorded_choices *b)
-{
-    if (a->n != b->n) return false;
-    for (size_t i = 0; i < a->n; i++) {
-        const dpti_recorded_choice *x = &a->items[i], *y = &b->items[i];
-        if (strcmp(x->layer, y->layer) != 0 || strcmp(x->kind, y->kind) != 0 ||
-            strcmp(x->algorithm, y->algorithm) != 0)
-            return false;
-    }
-    return true;
+    const dpt_status status = dpti_recorded_decode(list, out);
+    if (status == DPT_E_NO_MEMORY) return no_memory(r);
+    return status == DPT_OK ? DPT_OK : fail_line(r, "a choice is no three words");
 }
 
 /* Those of the first start are to be taken; those of a later one are compared with them. */
@@ -147,7 +113,8 @@ static dpt_status read_choices(reader *r, const json_t *event)
     if (!r->resumed && first->items) return fail_line(r, "a device's choices are there twice");
     if (!r->resumed) return read_list(r, list, first);
     const dpt_status status = read_list(r, list, &now);
-    if (status == DPT_OK && first->n > 0 && !same_choices(first, &now)) note_change(r, device);
+    if (status == DPT_OK && first->n > 0 && !dpti_recorded_choices_equal(first, &now))
+        note_change(r, device);
     dpti_recorded_choices_free(&now);
     return status;
 }

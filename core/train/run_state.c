@@ -2,6 +2,7 @@
 #include "train/run_state.h"
 
 #include "base/base.h"
+#include "io/recorded_json.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -37,6 +38,9 @@ const char *dpti_settings_find(const dpti_settings *settings, const char *key)
 
 void dpti_run_state_free(dpti_run_state *state)
 {
+    for (size_t i = 0; i < state->n_algorithms; i++)
+        dpti_recorded_choices_free(&state->algorithms[i].choices);
+    free(state->algorithms);
     free(state->devices);
     *state = (dpti_run_state){.n_devices = 0};
 }
@@ -128,6 +132,18 @@ static json_t *encode_balance(encoder *e, const dpti_run_state *state)
     return o;
 }
 
+static json_t *encode_algorithms(encoder *e, const dpti_run_state *state)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < state->n_algorithms; i++) {
+        json_t *o = json_object();
+        set(e, o, "kind", json_string(state->algorithms[i].kind));
+        set(e, o, "operations", dpti_recorded_encode(&state->algorithms[i].choices));
+        if (json_array_append_new(list, o) != 0) e->failed = true;
+    }
+    return list;
+}
+
 char *dpti_run_state_encode(const dpti_run_state *state)
 {
     encoder e = {.failed = false};
@@ -146,6 +162,7 @@ char *dpti_run_state_encode(const dpti_run_state *state)
     if (state->n_owing > 0) set_size(&e, o, "owing", state->n_owing);
     if (state->in_course) set(&e, o, "fit", encode_course(&e, state));
     if (state->n_devices > 0) set(&e, o, "balance", encode_balance(&e, state));
+    if (state->n_algorithms > 0) set(&e, o, "algorithms", encode_algorithms(&e, state));
     char *text = e.failed ? NULL : json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
     json_decref(o);
     return text;
@@ -306,6 +323,25 @@ static bool get_balance(decoder *d, const json_t *o, dpti_run_state *s)
     return true;
 }
 
+static bool get_algorithms(decoder *d, const json_t *list, dpti_run_state *s)
+{
+    const size_t n = json_array_size(list);
+    if (n == 0 || n > DPTI_BALANCE_MAX_DEVICES) return fail_key(d, "algorithms", "list of devices");
+    s->algorithms = calloc(n, sizeof *s->algorithms);
+    dpt_status status = s->algorithms ? DPT_OK : DPT_E_NO_MEMORY;
+    for (size_t i = 0; status == DPT_OK && i < n; i++) {
+        const json_t *device = json_array_get(list, i);
+        dpti_run_algorithms *a = &s->algorithms[s->n_algorithms++];
+        if (!get_text(d, json_object_get(device, "kind"), "kind", a->kind, sizeof a->kind))
+            return false;
+        status = dpti_recorded_decode(json_object_get(device, "operations"), &a->choices);
+    }
+    if (status == DPT_E_FORMAT) return fail_key(d, "algorithms", "list of three words each");
+    if (status == DPT_OK) return true;
+    d->status = DPT_FAIL(d->error, DPT_E_NO_MEMORY, "no memory for the state of %s", d->name);
+    return false;
+}
+
 static bool get_settings(decoder *d, json_t *o, dpti_settings *settings)
 {
     const char *key;
@@ -349,8 +385,10 @@ static bool get_state(decoder *d, const json_t *o, dpti_run_state *s)
         !get_size(d, o, "owing", DPTI_BALANCE_MAX_DEVICES, &s->n_owing))
         return false;
     const json_t *fit = json_object_get(o, "fit"), *balance = json_object_get(o, "balance");
+    const json_t *algorithms = json_object_get(o, "algorithms");
     s->in_course = fit != NULL;
-    return (!fit || get_course(d, fit, s)) && (!balance || get_balance(d, balance, s));
+    return (!fit || get_course(d, fit, s)) && (!balance || get_balance(d, balance, s)) &&
+           (!algorithms || get_algorithms(d, algorithms, s));
 }
 
 dpt_status dpti_run_state_decode(const char *name, const char *text, dpti_run_state *out,

@@ -5,6 +5,7 @@
 #define DPTI_RUN_STATE_H
 
 #include "backend.h"
+#include "base/recorded.h"
 #include "dptrain.h"
 #include "train/balance.h"
 #include "train/order.h"
@@ -15,6 +16,7 @@ enum {
     DPTI_SETTING_KEY_BYTES = 24,
     DPTI_SETTING_BYTES = 192,
     DPTI_RUN_ID_BYTES = 96, /* of a device; longer ones are cut */
+    DPTI_RUN_KIND_BYTES = 384,
 };
 
 /* What must be as it was for a training to go on exactly: the name of the option, and its value in
@@ -53,6 +55,12 @@ typedef struct dpti_run_device {
     dpti_time_model model;
 } dpti_run_device;
 
+/* What a device computed by, and what it is, in words: another one chooses for itself. */
+typedef struct dpti_run_algorithms {
+    char kind[DPTI_RUN_KIND_BYTES]; /* longer ones are cut */
+    dpti_recorded_choices choices;
+} dpti_run_algorithms;
+
 typedef struct dpti_run_state {
     dpti_cursor done;
     size_t optimizer_origin, batches_before; /* as in dpt_trainer */
@@ -65,6 +73,8 @@ typedef struct dpti_run_state {
     size_t n_owing;           /* processes whose error feedback goes with it; 0: none */
     size_t n_devices;         /* 0: there was no balance */
     dpti_run_device *devices; /* (n_devices), owned */
+    size_t n_algorithms;      /* devices; 0: there are several processes, or it was not recorded */
+    dpti_run_algorithms *algorithms; /* (n_algorithms), owned */
 } dpti_run_state;
 
 /* Accepts a zeroed one; zeroes it. */

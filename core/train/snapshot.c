@@ -2,6 +2,7 @@
 #include "train/snapshot.h"
 
 #include "base/base.h"
+#include "train/algorithms.h"
 #include "train/settings.h"
 #include "train/tensors.h"
 
@@ -102,7 +103,8 @@ dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course
     state->n_owing = snapshot->n_owing;
     if (!course) state->lr = (double)t->lr;
     dpti_settings_of_trainer(t, &state->settings);
-    char *text = take_balance(t, state) ? dpti_run_state_encode(state) : NULL;
+    const bool complete = take_balance(t, state) && dpti_algorithms_note(t, state);
+    char *text = complete ? dpti_run_state_encode(state) : NULL;
     dpti_run_state_free(state);
     free(state);
     if (!text) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a checkpoint");
@@ -162,17 +164,19 @@ static size_t count_owing(const char *path)
     return n;
 }
 
-/* Its data, a header entry for each tensor, the state. */
+/* Its data, a header entry for each tensor, the state, for each device the algorithm of every
+   operation in it. */
 size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer, const char *path)
 {
-    const dpt_model *m = trainer->model;
+    const dpt_trainer *t = trainer;
+    const dpt_model *m = t->model;
     const size_t n_flats = DPTI_MAX_LASTING + count_owing(path);
     size_t n = (size_t)4 << 20;
     for (size_t i = 0; i < m->n_parameters; i++)
         n += n_flats *
              (m->parameters[i].size * sizeof(float) + 512 + 6 * strlen(m->parameters[i].name));
     for (size_t i = 0; i < m->n_nodes; i++)
-        n += 512 + 6 * strlen(m->nodes[i].name);
+        n += (512 + 6 * strlen(m->nodes[i].name)) * (1 + t->n_devices);
     return n;
 }
 
@@ -355,6 +359,8 @@ bool dpti_checkpoint_unpack(const dpt_trainer *trainer, const uint8_t *bytes, dp
     memcpy(&c.state, at, sizeof c.state);
     at += sizeof c.state;
     c.state.devices = take_copy(&at, c.state.n_devices * sizeof *c.state.devices);
+    c.state.algorithms = NULL; /* of one process */
+    c.state.n_algorithms = 0;
     c.path = take_copy(&at, strlen((const char *)at) + 1);
     bool complete = c.state.devices && c.path;
     for (size_t k = 0; k < dpti_trainer_n_lasting(trainer); k++) {
@@ -448,7 +454,8 @@ dpt_status dpti_checkpoint_apply(dpt_trainer *trainer, const dpti_checkpoint *ch
     t->lr = (float)s->lr;
     apply_balance(t, s);
     apply_owed(t, checkpoint->owed);
-    return dpti_trainer_adopt_state(t, (const float *const *)checkpoint->flats);
+    DPT_TRY(dpti_trainer_adopt_state(t, (const float *const *)checkpoint->flats));
+    return dpti_algorithms_resume(t, s);
 }
 
 /* ---- In C programs --------------------------------------------------------------------------- */

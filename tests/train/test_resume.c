@@ -281,6 +281,67 @@ static void a_state_goes_on_exactly(test *t)
     }
 }
 
+/* By which a device finds the gradient of filters. */
+static const char *way_of(test *t, const training *w, size_t device)
+{
+    dpt_operation o = {.algorithm = "none"};
+    for (size_t i = 0; i < dpt_trainer_operation_count(w->trainer, device); i++) {
+        CHECK_OK(dpt_trainer_operation(w->trainer, device, i, &o));
+        if (strcmp(o.kind, "CONV2D_BACKWARD_WEIGHTS") == 0) break;
+    }
+    return o.algorithm;
+}
+
+/* As if that had been measured to be the fastest on all devices. */
+static void choose(test *t, training *w, const char *way)
+{
+    for (size_t i = 0; i < w->trainer->n_workers; i++) {
+        dpti_recorded_choices *kept = &w->trainer->workers[i].kept;
+        for (size_t k = 0; k < kept->n; k++) {
+            if (strcmp(kept->items[k].kind, "CONV2D_BACKWARD_WEIGHTS") != 0) continue;
+            free(kept->items[k].algorithm);
+            kept->items[k].algorithm = strdup(way);
+        }
+    }
+    CHECK_OK(dpti_trainer_rebuild(w->trainer));
+}
+
+/* Devices that would choose otherwise go on by the algorithms that the training had; others, and
+   such as are asked for another way, choose. */
+static void algorithms_go_on(test *t)
+{
+    static const char other[] = "cpu:threads=1,cpu:threads=1:algorithm=direct";
+    training a, b, c;
+    if (opened(t, two, &sgd, &a) && opened(t, two, &sgd, &b) && opened(t, other, &sgd, &c)) {
+        choose(t, &a, "columns");
+        CHECK_TEXT(way_of(t, &a, 0), "columns");
+        CHECK_TEXT(way_of(t, &b, 0), "direct");
+        make_steps(t, &a, 7);
+        CHECK_OK(dpt_trainer_save_state(a.trainer, "state.safetensors"));
+        CHECK_OK(dpt_trainer_load_state(b.trainer, "state.safetensors"));
+        CHECK_TEXT(way_of(t, &b, 0), "columns");
+        CHECK_TEXT(way_of(t, &b, 1), "columns");
+        make_steps(t, &a, 9);
+        make_steps(t, &b, 9);
+        check_same(t, &a, &b);
+        CHECK_OK(dpt_trainer_load_state(c.trainer, "state.safetensors"));
+        CHECK_TEXT(way_of(t, &c, 0), "columns");
+        CHECK_TEXT(way_of(t, &c, 1), "direct");
+        make_steps(t, &c, 2);
+        /* One that cannot be had any more. */
+        choose(t, &a, "columns");
+        free(a.trainer->workers[1].kept.items[0].algorithm);
+        a.trainer->workers[1].kept.items[0].algorithm = strdup("of tomorrow");
+        CHECK_OK(dpt_trainer_save_state(a.trainer, "state.safetensors"));
+        CHECK_OK(dpt_trainer_load_state(b.trainer, "state.safetensors"));
+        CHECK_TEXT(way_of(t, &b, 1), "columns");
+        check_same(t, &a, &b);
+    }
+    close_training(&c);
+    close_training(&b);
+    close_training(&a);
+}
+
 /* A program whose decimal point is a comma takes the same options, and reads the state that another
    one has written, and the other way. */
 static void states_know_no_locale(test *t)
@@ -784,6 +845,7 @@ int main(int argc, char **argv)
         {"adamw goes on exactly", adamw_goes_on_exactly},
         {"patience goes on", patience_goes_on},
         {"a state goes on exactly", a_state_goes_on_exactly},
+        {"algorithms go on", algorithms_go_on},
         {"batches of before count", batches_of_before_count},
         {"states know no locale", states_know_no_locale},
         {"another mix goes on", another_mix_goes_on},
