@@ -5,6 +5,7 @@
 #include "train/trainer.h"
 #include "train/trial.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +123,12 @@ static void tell(dpt_trainer *t, const dpti_island *island, const dpt_error *why
 
 /* ---- Forming --------------------------------------------------------------------------------- */
 
+/* One that waits for others in vain has not hung itself. */
+static double join_limit(const dpt_trainer *t)
+{
+    return t->device_timeout > 0 ? fmin(join_seconds, t->device_timeout / 2) : join_seconds;
+}
+
 /* The devices of a group that is to be formed, which are ranks first_rank, ... of its n_ranks. */
 typedef struct group {
     size_t n, first_rank, n_ranks, ranks[DPTI_SPLIT_MAX_DEVICES];
@@ -132,6 +139,7 @@ typedef struct group {
 typedef struct open_job open_job;
 struct open_job {
     dpti_island *island;
+    double join_seconds;
     dpt_status (*run)(open_job *job);
     dpt_invitation invitation;
     dpt_status status;
@@ -149,7 +157,7 @@ static dpt_status run_invite(open_job *job)
 
 static dpt_status run_create(open_job *job)
 {
-    return dpti_island_open(job->island, &job->invitation, join_seconds);
+    return dpti_island_open(job->island, &job->invitation, job->join_seconds);
 }
 
 static void run_job(dpti_device *device, void *argument)
@@ -218,6 +226,7 @@ static bool form_group(dpt_trainer *t, const group *g)
         free(job);
         return false;
     }
+    job->join_seconds = join_limit(t);
     job->island = t->islands.items[t->islands.n++] = island;
     const dpt_status status = open_and_try(t, g, job, &error);
     if (look_at(t, island).hangs)
