@@ -73,8 +73,10 @@ bool dpti_trainer_await(dpt_trainer *trainer, size_t rank, uint64_t ticket)
 
 bool dpti_trainer_call(dpt_trainer *trainer, size_t rank, dpti_job *job, void *argument)
 {
-    return dpti_trainer_await(trainer, rank,
-                              dpti_driver_post(trainer->workers[rank].device, job, argument));
+    dpti_device *device = trainer->workers[rank].device;
+    if (dpti_trainer_await(trainer, rank, dpti_driver_post(device, job, argument))) return true;
+    dpti_trainer_mend(trainer); /* nobody is at a meeting */
+    return false;
 }
 
 /* Nothing is compiled then. */

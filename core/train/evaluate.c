@@ -126,7 +126,6 @@ static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose pur
         if (!dpti_trainer_call(t, i, run_bind, &job)) {
             job.status = DPT_E_DEVICE_LOST;
             job.error = w->hung_error;
-            dpti_trainer_mend(t);
         }
         if (job.status == DPT_OK) continue;
         unbind(t, slot);

@@ -289,7 +289,10 @@ static dpt_status report(dpt_trainer *t, dpti_flight *flight)
             found = share;
     }
     if (found && found->status == DPT_E_NOT_FINITE) return dpti_trainer_fail_not_finite(t, flight);
-    return found ? dpti_trainer_fail(t, found->worker->device, &found->error) : DPT_OK;
+    if (found) return dpti_trainer_fail(t, found->worker->device, &found->error);
+    if (committed(t, flight)) return DPT_OK;
+    return dpt_fail(t->context, DPT_E_INTERNAL, "no device has done step %zu, and none says why",
+                    flight->cursor.step + 1);
 }
 
 /* Why a step has to be done again. */

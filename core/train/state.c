@@ -51,7 +51,6 @@ static dpt_status run_and_take(dpt_trainer *t, size_t rank, flat_job *job, float
     dpti_worker *w = &t->workers[rank];
     if (!dpti_trainer_call(t, rank, run_transfer, job)) {
         dpti_leave_behind(job);
-        dpti_trainer_mend(t);
         return dpti_trainer_fail(t, w->device, &w->hung_error);
     }
     const dpt_status status = job->status;

@@ -482,7 +482,7 @@ dpt_status dpti_trainer_diverges(dpt_error *error, const char *flaw, size_t step
 /* Waits for a job, with an eye on all devices.  false: this worker hangs (worker->hung), and the
    job has not run or not to its end: nothing that it was given may be freed. */
 bool dpti_trainer_await(dpt_trainer *trainer, size_t rank, uint64_t ticket);
-/* Posts and awaits. */
+/* Nothing is in flight: posts and awaits. */
 bool dpti_trainer_call(dpt_trainer *trainer, size_t rank, dpti_job *job, void *argument);
 /* Nothing is in flight: posts what releases something of a worker, and awaits it.  false: it hangs,
    now or already, and has what was to be released for ever. */

@@ -41,7 +41,8 @@ static dpt_status begin_on(test *t, const char *devices, size_t count, training 
                                          .momentum = 0.9f,
                                          .seed = 3,
                                          .bucket_bytes = 1,
-                                         .verify_replicas = 3};
+                                         .verify_replicas = 3,
+                                         .device_timeout = strstr(devices, "hang=") ? 0.3 : 0};
     *w = (training){.context = NULL};
     plant_devices(devices, ((plant *)t->user)->backend, w->devices, sizeof w->devices);
     (void)remove("fault-report.txt");
@@ -256,10 +257,25 @@ static int follow(const dpt_fit_progress *progress, void *user)
     return 0;
 }
 
-/* With steps in flight, epochs and what is measured behind them. */
-static void in_fit(test *t, const char *devices, bool wakes, size_t n_lost)
+/* What dpt_fit comes to with one healthy device. */
+static double find_course(test *t, size_t count, plant_weights *out)
 {
     training w;
+    dpt_fit_result result = {.train_loss = NAN};
+    if (CHECK_OK(begin_on(t, "cpu:threads=1", count, &w))) {
+        CHECK_OK(dpt_fit(w.trainer, &(dpt_fit_options){.max_steps = STEPS}, &result));
+        CHECK_OK(plant_read_weights(w.model, w.trainer, 0, out));
+    }
+    end(&w);
+    return result.train_loss;
+}
+
+/* With steps in flight, epochs and what is measured behind them; as many are told as are done. */
+static void in_fit(test *t, const char *devices, bool wakes, size_t n_lost)
+{
+    static plant_weights found, wanted;
+    training w;
+    if (wanted.n == 0) (void)find_course(t, COUNT, &wanted);
     dpt_fit_result result;
     if (CHECK_OK(begin(t, devices, &w))) {
         const dpt_fit_options options = {
@@ -271,6 +287,11 @@ static void in_fit(test *t, const char *devices, bool wakes, size_t n_lost)
         CHECK_SIZE(w.n_lost, n_lost);
         CHECK_SIZE(result.steps, STEPS);
         CHECK_SIZE(dpt_trainer_steps(w.trainer), STEPS);
+        for (size_t i = 0; i < w.trainer->n_workers; i++)
+            if (!w.trainer->workers[i].gone &&
+                (!CHECK_OK(plant_read_weights(w.model, w.trainer, i, &found)) ||
+                 !CHECK(are_near(&found, &wanted))))
+                FAIL("%s: device %zu has other weights", w.devices, i);
     }
     end(&w);
 }
@@ -309,6 +330,16 @@ static void lost_in_fit(test *t)
     for (size_t n = 1; n < 60; n += 7) {
         char devices[128];
         snprintf(devices, sizeof devices, "@:threads=1:after=9:lost=%zu,cpu:threads=1", n);
+        in_fit(t, devices, false, 1);
+    }
+}
+
+/* It does not answer any more, be it when it is prepared to be left alone. */
+static void hangs_in_fit(test *t)
+{
+    for (size_t n = 2; n < 70; n += 7) {
+        char devices[128];
+        snprintf(devices, sizeof devices, "@:threads=1:after=4:hang=%zu,cpu:threads=1", n);
         in_fit(t, devices, false, 1);
     }
 }
@@ -388,19 +419,6 @@ static size_t end_again(test *t, const ending *e, size_t stop_at, bool *more)
     }
     end(&w);
     return result.steps;
-}
-
-/* What dpt_fit comes to with one healthy device. */
-static double find_course(test *t, size_t count, plant_weights *out)
-{
-    training w;
-    dpt_fit_result result = {.train_loss = NAN};
-    if (CHECK_OK(begin_on(t, "cpu:threads=1", count, &w))) {
-        CHECK_OK(dpt_fit(w.trainer, &(dpt_fit_options){.max_steps = STEPS}, &result));
-        CHECK_OK(plant_read_weights(w.model, w.trainer, 0, out));
-    }
-    end(&w);
-    return result.train_loss;
 }
 
 /* Goes on from the newest checkpoint, on healthy devices. */
@@ -924,6 +942,7 @@ int main(int argc, char **argv)
         {"rests in fit", rests_in_fit},
         {"the last one is lost", the_last_one_is_lost},
         {"lost in fit", lost_in_fit},
+        {"hangs in fit", hangs_in_fit},
         {"ends while it does steps again", ends_while_it_does_steps_again},
         {"time holds while it does steps again", time_holds_while_it_does_steps_again},
         {"epochs go back, too", epochs_go_back_too},
