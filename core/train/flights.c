@@ -319,6 +319,21 @@ static dpt_status remedy(dpt_trainer *t, const dpti_flight *oldest, size_t n,
     }
 }
 
+/* Likewise, when nothing is in flight any more.  A step behind the oldest that counts too was done
+   by a device alone, which has failed in that one: if training goes on without it both are lost
+   with it, and the one behind was not told yet.  It is in flight still, and else it is done. */
+static dpt_status remedy_drained(dpt_trainer *t, const dpti_flight *oldest, size_t n,
+                                 dpti_balance_reason reason)
+{
+    const dpti_cursor drained = t->done;
+    const bool counts_behind = drained.step > oldest->cursor.step + 1;
+    if (counts_behind) t->done = t->next = dpti_order_next(&t->order, oldest->cursor);
+    const dpt_status status = remedy(t, oldest, n, reason);
+    const bool stands = t->done.step == oldest->cursor.step + 1;
+    if (status != DPT_OK && counts_behind && stands) t->done = t->next = drained;
+    return status;
+}
+
 /* Does the oldest step in flight again, in which devices ran out of memory or were lost, or before
    which replicas differed, with what was in flight behind it.  If it counts all the same only that
    is.  After a failure nothing is in flight. */
@@ -332,7 +347,7 @@ static dpt_status repeat(dpt_trainer *t, dpti_flight *oldest)
     for (size_t i = 0; i < n; i++)
         lr[i] = t->flights[(oldest->cursor.step + i) % DPTI_FLIGHTS].lr;
     dpti_trainer_drain(t);
-    DPT_TRY(remedy(t, oldest, n, reason));
+    DPT_TRY(remedy_drained(t, oldest, n, reason));
     DPT_TRY(dpti_trainer_catch_up(t));
     for (size_t i = counts ? 1 : 0; i < n; i++) {
         const dpt_status status = submit(t, lr[i]);

@@ -334,6 +334,18 @@ static void lost_in_fit(test *t)
     }
 }
 
+/* A call fails and the device goes on, which has more steps under way: one that counts all the same
+   is told once, and those behind it are done with the devices that are left. */
+static void fails_in_fit(test *t)
+{
+    for (size_t n = 1; n < 60; n++) {
+        char devices[128];
+        snprintf(devices, sizeof devices, "@:threads=1%s:after=9:fail=%zu,cpu:threads=1",
+                 n % 3 ? ":lag=1" : "", n);
+        in_fit(t, devices, false, 1);
+    }
+}
+
 /* It does not answer any more, be it when it is prepared to be left alone. */
 static void hangs_in_fit(test *t)
 {
@@ -942,6 +954,7 @@ int main(int argc, char **argv)
         {"rests in fit", rests_in_fit},
         {"the last one is lost", the_last_one_is_lost},
         {"lost in fit", lost_in_fit},
+        {"fails in fit", fails_in_fit},
         {"hangs in fit", hangs_in_fit},
         {"ends while it does steps again", ends_while_it_does_steps_again},
         {"time holds while it does steps again", time_holds_while_it_does_steps_again},
