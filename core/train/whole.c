@@ -131,13 +131,19 @@ static float *halt_of(const dpti_share *share)
     return share->result + 2 * share->n_samples;
 }
 
+static dpt_status download_results(const dpti_share *share)
+{
+    const dpti_worker *w = share->worker;
+    DPT_TRY(dpti_executable_result(w->whole, share->n_samples, share->result));
+    return dpti_download(halt_of(share), &w->replica.halt, 0, sizeof(float));
+}
+
 static dpt_status download(const dpti_share *share)
 {
     dpti_worker *w = share->worker;
     const dpti_marks *m = marks_of(share);
     DPT_TRY(dpti_event_record(w->device, m->end));
-    DPT_TRY(dpti_executable_result(w->whole, share->n_samples, share->result));
-    DPT_TRY(dpti_download(halt_of(share), &w->replica.halt, 0, sizeof(float)));
+    DPT_TRY(download_results(share));
     DPT_TRY(dpti_event_record(w->device, m->passed));
     /* While the device computes. */
     return dpti_executable_record(w->whole, 0, share->n_samples);
@@ -167,34 +173,49 @@ static dpt_status take_times(dpti_share *share, double enqueued, bool was_there)
     return DPT_OK;
 }
 
-/* Whether the halt word is known when all has passed: that of then, if it is told; else as it is
-   now. Tried more than once: without it weights are worth nothing, and a device may be short of
-   memory for a moment. */
-static bool look(const dpti_share *share, bool told)
+/* Whether the step's results are there, the halt word among them: those of when it had passed, if
+   they have been enqueued; else as they are now.  Tried more than once: without them weights are
+   worth nothing, and a device may be short of memory for a moment. */
+static bool look(const dpti_share *share, bool enqueued)
 {
     const dpti_worker *w = share->worker;
     for (size_t i = 0; i < LOOKS; i++) {
         if (dpti_sync(w->device) != DPT_OK) continue;
-        if (told) return true;
-        if (dpti_download(halt_of(share), &w->replica.halt, 0, sizeof(float)) == DPT_OK &&
-            dpti_sync(w->device) == DPT_OK)
-            return true;
+        if (enqueued) return true;
+        if (download_results(share) == DPT_OK && dpti_sync(w->device) == DPT_OK) return true;
     }
     return false;
 }
 
+/* Whether one before it has failed: the halt word knew of it, or nobody knows what that one was. */
+static bool is_behind_failure(const dpti_share *share)
+{
+    const dpti_worker *w = share->worker;
+    return w->halted && share->step > w->halted_step;
+}
+
+/* Of a step that counts.  A device that has been short of memory behind it knows no more than the
+   times too little. */
+static void commit(dpti_share *share, dpt_status status)
+{
+    share->fresh = share->fresh || status == DPT_E_NO_MEMORY;
+    dpti_share_commit(share, status == DPT_E_NO_MEMORY ? DPT_OK : status);
+}
+
 /* A call has failed behind what the step is made of.  The step may be well all the same, and then
-   it counts; if the device does not tell, nobody knows.  `told`: the download of the halt word has
-   been enqueued, and what it is now may be another step's doing. */
-static void recover(dpti_share *share, dpt_status status, bool told)
+   it counts; if the device does not tell, nobody knows.  `enqueued`: the download of the results
+   has been, and what they are now may be another step's doing. */
+static void recover(dpti_share *share, dpt_status status, bool enqueued)
 {
     dpti_worker *w = share->worker;
     const dpt_error first = w->device->base.error;
-    const bool known = look(share, told);
+    const bool known = look(share, enqueued);
     w->device->base.error = first;
     share->under_way = false;
-    if (known && *halt_of(share) == 0.0f) {
-        dpti_share_commit(share, status);
+    share->finished = dpti_seconds();
+    if (known && *halt_of(share) == 0.0f && !is_behind_failure(share)) {
+        const dpt_status added = dpti_share_add_results(share);
+        commit(share, added == DPT_OK ? status : added);
         return;
     }
     if (!known) w->stale = true;
@@ -213,13 +234,12 @@ static void finish(dpti_share *share, bool was_there)
         return;
     }
     share->under_way = false;
-    /* One before it has failed, which the halt word knew. */
-    if (w->halted && share->step > w->halted_step) return;
+    if (is_behind_failure(share)) return;
     status = dpti_share_add_results(share);
     if (status == DPT_OK && *halt_of(share) != 0.0f)
         status = dpti_share_not_finite(share, "gradients");
     if (status == DPT_OK)
-        dpti_share_commit(share, take_times(share, enqueued, was_there));
+        commit(share, take_times(share, enqueued, was_there));
     else
         dpti_share_fail(share, status);
 }
