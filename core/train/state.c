@@ -119,13 +119,24 @@ size_t dpti_trainer_n_lasting(const dpt_trainer *trainer)
     return o->kind == DPT_OPTIMIZER_ADAMW ? 3 : o->momentum != 0 ? 2 : 1;
 }
 
+/* Where nobody else's weights can be trusted, though no device is lost, those of devices that rest
+   are gone on from. */
+static bool goes_back(dpt_trainer *t)
+{
+    const bool lost[DPTI_SPLIT_MAX_DEVICES] = {false};
+    if (!dpti_resting_rewind(t, lost)) return false;
+    dpti_resting_end(t);
+    return true;
+}
+
 /* The replica to repair others from: one whose device is there; if every trusted one is lost, one
    of those, whose device then says so.  n_workers if none is trusted. */
-static size_t find_source(const dpt_trainer *t)
+static size_t find_source(dpt_trainer *t)
 {
     for (size_t i = 0; i < t->n_workers; i++)
         if (!t->workers[i].stale && !t->workers[i].device->lost) return i;
-    return dpti_trainer_trusted(t);
+    const size_t trusted = dpti_trainer_trusted(t);
+    return trusted == t->n_workers && goes_back(t) ? dpti_trainer_trusted(t) : trusted;
 }
 
 static bool is_due(const dpti_worker *w, bool resting)
@@ -179,16 +190,6 @@ static const dpt_error *error_of(const dpt_trainer *t, size_t rank)
     return w->hung ? &w->hung_error : dpti_device_error(w->device);
 }
 
-/* Where nobody else's weights can be trusted, though no device is lost, those of devices that rest
-   are gone on from. */
-static bool goes_back(dpt_trainer *t)
-{
-    const bool lost[DPTI_SPLIT_MAX_DEVICES] = {false};
-    if (!dpti_resting_rewind(t, lost)) return false;
-    dpti_resting_end(t);
-    return true;
-}
-
 /* One attempt; DPT_E_CANCELLED: a device was lost, try again with the others. */
 static dpt_status restore(dpt_trainer *t, bool resting)
 {
@@ -197,8 +198,7 @@ static dpt_status restore(dpt_trainer *t, bool resting)
         n_stale += is_due(&t->workers[i], resting);
     if (t->processes && t->lost) return DPT_OK;
     if (n_stale == 0 && dpti_trainer_n_gone(t) < t->n_workers) return DPT_OK;
-    size_t from = find_source(t);
-    if (from == t->n_workers && goes_back(t)) from = find_source(t);
+    const size_t from = find_source(t);
     t->lost = from == t->n_workers || dpti_trainer_n_gone(t) == t->n_workers;
     if (t->lost) return DPT_OK;
     const dpt_status status = copy_to_stale(t, from, resting, &culprit);
@@ -332,13 +332,14 @@ static dpt_status read_first(dpt_trainer *t, size_t n_kinds, float *const *flats
 }
 
 /* Where one device alone has the weights, those that rest, or have just woken up, get them before
-   they are read, so that somebody has them if it is lost meanwhile. */
+   they are read, so that somebody has them if it is lost meanwhile; where nobody has, theirs are
+   gone on from. */
 static dpt_status spare(dpt_trainer *t)
 {
     size_t n_trusted = 0;
     for (size_t i = 0; i < t->n_workers; i++)
         n_trusted += !t->workers[i].stale;
-    if (n_trusted != 1) return DPT_OK;
+    if (n_trusted > 1) return DPT_OK;
     if (t->processes || t->stop_on_loss || t->salvage || t->n_in_flight > 0) return DPT_OK;
     DPT_TRY(dpti_trainer_refresh(t));
     return dpti_trainer_catch_up(t);

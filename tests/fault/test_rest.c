@@ -637,6 +637,8 @@ static void memory_is_short(test *t)
                 const dpt_status status = dpt_trainer_step(w.trainer, &m);
                 if (status == DPT_OK) continue;
                 goes_on = CHECK_STATUS(status, DPT_E_NO_MEMORY) && CHECK(++tries <= durations[i]);
+                if (goes_on && i == 0)
+                    goes_on = CHECK_OK(dpt_trainer_save(w.trainer, "rest.weights"));
                 if (!goes_on) FAIL("%s: %s", w.devices, dpt_error_message(w.context));
             }
             /* If there was no memory to write it, it is lost. */
@@ -644,6 +646,35 @@ static void memory_is_short(test *t)
             if (goes_on) check_weights(t, &w, 1);
             end(&w);
         }
+}
+
+/* And what comes back then is given what the other one has. */
+static void memory_is_short_as_another_returns(test *t)
+{
+    for (size_t n = 1; n < 4; n++) {
+        char devices[160];
+        training w;
+        dpt_step_metrics m;
+        snprintf(devices, sizeof devices,
+                 "@:threads=1:full=%zu:for=3:from=9,cpu:threads=1,@:threads=1:after=2:lost=1:"
+                 "again=1",
+                 n);
+        if (CHECK_OK(begin(t, devices, &w))) {
+            w.trainer->readmit_after = 0.3;
+            for (size_t tries = 0; dpt_trainer_steps(w.trainer) < STEPS && tries < 4;) {
+                plan(t, &w, dpt_trainer_steps(w.trainer));
+                const dpt_status status = dpt_trainer_step(w.trainer, &m);
+                if (status == DPT_OK) continue;
+                if (!CHECK_STATUS(status, DPT_E_NO_MEMORY))
+                    FAIL("%s: %s", w.devices, dpt_error_message(w.context));
+                for (tries++; !dpti_readmit_waits(w.trainer) && tries == 1; (void)usleep(1000))
+                    dpti_readmit_poll(w.trainer);
+            }
+            CHECK(w.trainer->returned_step > 0 || dpti_trainer_n_gone(w.trainer) > 0);
+            check_weights(t, &w, 1);
+        }
+        end(&w);
+    }
 }
 
 /* The first tensor of a replica, and whether it was to be had. */
@@ -980,6 +1011,7 @@ int main(int argc, char **argv)
         {"lost while it rests", lost_while_it_rests},
         {"memory wakes", memory_wakes},
         {"memory is short", memory_is_short},
+        {"memory is short as another returns", memory_is_short_as_another_returns},
         {"beside an island", beside_an_island},
         {"written while it rests", written_while_it_rests},
         {"torn weights are nobody's", torn_weights_are_nobodys},
