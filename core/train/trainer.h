@@ -65,7 +65,7 @@ struct dpti_share {
     double loss;      /* sum over the share */
     size_t hits;
     dpti_times times;
-    bool fresh;      /* times are those of a first run (replica.h) */
+    bool fresh;      /* times are those of a first run (replica.h), or not known */
     double finished; /* when */
 };
 
