@@ -12,8 +12,9 @@ dpt_status dpti_view_open(const dpti_buffer *buffer, size_t count, dpti_view *ou
 
 void dpti_view_close(dpti_view *view)
 {
-    if (view->staged) dpti_host_free(view->buffer->device, view->host);
+    const dpti_view closed = *view;
     *view = (dpti_view){.buffer = NULL};
+    if (closed.staged) dpti_host_free(closed.buffer->device, closed.host);
 }
 
 dpt_status dpti_view_download(const dpti_view *view, size_t begin, size_t end)

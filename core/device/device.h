@@ -150,6 +150,7 @@ void dpti_free(dpti_buffer *buffer);
 void *dpti_host_pointer(const dpti_buffer *buffer);
 /* [driver] Host memory for transfers, aligned to 64 bytes. */
 DPT_CHECK_RESULT dpt_status dpti_host_alloc(dpti_device *device, size_t n_bytes, void **out);
+/* [driver] Whoever keeps the address forgets it before. */
 void dpti_host_free(dpti_device *device, void *host);
 
 /* [driver] Transfers on the main stream, bounds checked. */
@@ -166,7 +167,7 @@ DPT_CHECK_RESULT dpt_status dpti_sync(dpti_device *device);
 
 /* [driver] Events on the main stream.  Those of a lost device are abandoned, like its memory. */
 DPT_CHECK_RESULT dpt_status dpti_event_create(dpti_device *device, dpt_event **out);
-void dpti_event_destroy(dpti_device *device, dpt_event *event); /* accepts NULL */
+void dpti_event_destroy(dpti_device *device, dpt_event **event); /* of NULL, too; leaves NULL */
 DPT_CHECK_RESULT dpt_status dpti_event_record(dpti_device *device, dpt_event *event);
 DPT_CHECK_RESULT dpt_status dpti_event_query(dpti_device *device, dpt_event *event, bool *done);
 DPT_CHECK_RESULT dpt_status dpti_event_sync(dpti_device *device, dpt_event *event);
@@ -179,7 +180,7 @@ bool dpti_records_late(const dpti_device *device); /* DPT_DEVICE_RECORDS_LATE */
 DPT_CHECK_RESULT dpt_status dpti_recording_begin(dpti_device *device);
 DPT_CHECK_RESULT dpt_status dpti_recording_end(dpti_device *device, dpt_recording **out);
 DPT_CHECK_RESULT dpt_status dpti_recording_replay(dpti_device *device, dpt_recording *recording);
-void dpti_recording_release(dpti_device *device, dpt_recording *recording); /* accepts NULL */
+void dpti_recording_release(dpti_device *device, dpt_recording **recording); /* likewise */
 
 /* ---- Collectives (lane.c) ---------------------------------------------------------------------
  */

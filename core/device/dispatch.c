@@ -104,11 +104,11 @@ void dpti_free(dpti_buffer *buffer)
     dpti_device *device = buffer->device;
     if (!device) return;
     settle(device);
-    /* A lost device's memory is abandoned: its driver may crash or hang on it. */
     dpt_buffer *handle = buffer->handle;
-    if (!device->lost) DPTI_RELEASE(device, memory_of(device)->free(&device->base, handle));
     atomic_fetch_sub(&device->memory_used_bytes, buffer->charged_bytes);
     *buffer = (dpti_buffer){.device = NULL};
+    /* A lost device's memory is abandoned: its driver may crash or hang on it. */
+    if (!device->lost) DPTI_RELEASE(device, memory_of(device)->free(&device->base, handle));
 }
 
 void *dpti_host_pointer(const dpti_buffer *buffer)
@@ -246,9 +246,11 @@ dpt_status dpti_event_create(dpti_device *device, dpt_event **out)
                      "stream.event_create");
 }
 
-void dpti_event_destroy(dpti_device *device, dpt_event *event)
+void dpti_event_destroy(dpti_device *device, dpt_event **event)
 {
-    if (!device->lost) DPTI_RELEASE(device, stream_of(device)->event_destroy(event));
+    dpt_event *handle = *event;
+    *event = NULL;
+    if (!device->lost) DPTI_RELEASE(device, stream_of(device)->event_destroy(handle));
 }
 
 dpt_status dpti_event_record(dpti_device *device, dpt_event *event)
@@ -308,8 +310,10 @@ dpt_status dpti_recording_replay(dpti_device *device, dpt_recording *recording)
                      "capture.replay");
 }
 
-void dpti_recording_release(dpti_device *device, dpt_recording *recording)
+void dpti_recording_release(dpti_device *device, dpt_recording **recording)
 {
-    if (recording && !device->lost)
-        DPTI_RELEASE(device, capture_of(device)->release(&device->base, recording));
+    dpt_recording *handle = *recording;
+    *recording = NULL;
+    if (handle && !device->lost)
+        DPTI_RELEASE(device, capture_of(device)->release(&device->base, handle));
 }

@@ -21,8 +21,8 @@ DPT_CHECK_RESULT dpt_status dpti_end_call(dpti_device *device, dpt_status status
 /* The call, with what goes before and behind it but dpti_begin_call: a status. */
 #define DPTI_CALL(device, call, entry)                                                             \
     (dpti_enter_call(device), dpti_end_call((device), (call), (entry)))
-/* One that has no status.  Who holds what is released may be gone while it is out: its arguments
-   are read before. */
+/* One that releases something, and has no status.  Who has held that may be gone while it is out,
+   or be released once more when it has come back: it is forgotten before the call. */
 #define DPTI_RELEASE(device, call) (dpti_enter_call(device), (call), dpti_leave_call(device))
 
 #endif

@@ -29,10 +29,10 @@ void dpti_lane_destroy(dpti_lane *lane)
     dpti_device *device = lane->device;
     if (!device) return;
     for (size_t k = 0; k < DPTI_LANE_POINTS; k++)
-        if (lane->points[k]) dpti_event_destroy(device, lane->points[k]);
+        if (lane->points[k]) dpti_event_destroy(device, &lane->points[k]);
     dpt_stream *stream = lane->stream;
-    if (!device->lost) DPTI_RELEASE(device, streams_of(device)->destroy(stream));
     *lane = (dpti_lane){.device = NULL};
+    if (!device->lost) DPTI_RELEASE(device, streams_of(device)->destroy(stream));
 }
 
 /* Of a lane's device, before a call that touches n_bytes of its buffer. */

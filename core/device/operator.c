@@ -87,8 +87,8 @@ void dpti_release(dpti_op *op)
     dpti_device *device = op->device;
     if (!device) return;
     dpt_op *handle = op->handle;
-    if (!device->lost) DPTI_RELEASE(device, operators_of(device)->release(&device->base, handle));
     *op = (dpti_op){.device = NULL};
+    if (!device->lost) DPTI_RELEASE(device, operators_of(device)->release(&device->base, handle));
 }
 
 /* ---- Binding --------------------------------------------------------------------------------- */

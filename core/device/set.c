@@ -77,8 +77,10 @@ void dpti_device_shut(dpti_device *device)
     if (!device->lost) {
         /* Nobody is left to hear of a failure; close copes with it. */
         const dpt_status status = dpti_sync(device);
+        dpt_stream *stream = device->stream;
+        device->stream = NULL;
         if (status != DPT_E_DEVICE_LOST)
-            DPTI_RELEASE(device, device->base.backend->stream->destroy(device->stream));
+            DPTI_RELEASE(device, device->base.backend->stream->destroy(stream));
     }
     device->stream = NULL;
     device->lost = device->shut = true; /* whether or not close returns: it is not called twice */

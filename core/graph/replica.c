@@ -36,10 +36,10 @@ dpt_status dpti_replica_create(dpti_device *device, const dpt_model *model, size
 void dpti_replica_destroy(dpti_replica *replica)
 {
     if (!replica->device) return;
-    dpti_event_destroy(replica->device, replica->fetched);
-    dpti_event_destroy(replica->device, replica->end);
-    dpti_event_destroy(replica->device, replica->start);
-    dpti_event_destroy(replica->device, replica->moving);
+    dpti_event_destroy(replica->device, &replica->fetched);
+    dpti_event_destroy(replica->device, &replica->end);
+    dpti_event_destroy(replica->device, &replica->start);
+    dpti_event_destroy(replica->device, &replica->moving);
     dpti_free(&replica->halt);
     dpti_free(&replica->step);
     dpti_free(&replica->arena);
@@ -245,7 +245,7 @@ static void release_recordings(dpti_executable *x)
 {
     for (size_t s = 0; x->recorded && s < x->program.n_segments; s++)
         for (size_t i = 0; i < DPTI_RECORDINGS; i++)
-            dpti_recording_release(x->replica->device, x->recorded[s][i].recording);
+            dpti_recording_release(x->replica->device, &x->recorded[s][i].recording);
 }
 
 void dpti_executable_destroy(dpti_executable *executable)
@@ -339,7 +339,7 @@ static dpt_status begin_entry(dpti_device *device, dpti_recorded *entry, size_t 
     if (entry->recording) {
         /* What is in the stream may still use it. */
         DPT_TRY(dpti_sync(device));
-        dpti_recording_release(device, entry->recording);
+        dpti_recording_release(device, &entry->recording);
     }
     *entry = (dpti_recorded){.n_samples = n_samples};
     return DPT_OK;
@@ -362,7 +362,7 @@ static dpt_status record(dpti_executable *x, size_t segment, dpti_recorded *entr
         entry->recording = recording;
         return DPT_OK;
     }
-    if (ended == DPT_OK) dpti_recording_release(device, recording);
+    if (ended == DPT_OK) dpti_recording_release(device, &recording);
     entry->refused = ended == DPT_E_UNSUPPORTED || (ended == DPT_OK && status == DPT_E_UNSUPPORTED);
     if (entry->refused) return DPT_OK;
     if (status != DPT_OK) device->base.error = first;

@@ -79,6 +79,20 @@ bool dpti_trainer_call(dpt_trainer *trainer, size_t rank, dpti_job *job, void *a
     return false;
 }
 
+static void note_hung(dpti_worker *w)
+{
+    w->hung = true;
+    w->hung_error = w->device->given_up;
+}
+
+void dpti_trainer_note_hung(dpt_trainer *trainer)
+{
+    for (size_t i = 0; i < trainer->n_workers; i++) {
+        dpti_worker *w = &trainer->workers[i];
+        if (!w->gone && !w->hung && !dpti_driver_is_there(w->device)) note_hung(w);
+    }
+}
+
 /* Nothing is compiled then. */
 static double patience(const dpt_trainer *t)
 {
@@ -92,8 +106,7 @@ bool dpti_trainer_release(dpt_trainer *trainer, size_t rank, dpti_job *job, void
     if (w->hung) return false;
     w->device->patience = patience(trainer);
     if (dpti_driver_finish(w->device, job, argument)) return true;
-    w->hung = true;
-    w->hung_error = w->device->given_up;
+    note_hung(w);
     return false;
 }
 

@@ -59,8 +59,11 @@ dpt_status dpti_feed_create(dpti_device *device, const dpt_dataset *data, dpt_lo
 
 void dpti_feed_destroy(dpti_feed *feed)
 {
-    for (size_t i = 0; i < DPTI_FEED_SLOTS; i++)
-        if (feed->slots[i]) dpti_host_free(feed->device, feed->slots[i]);
+    for (size_t i = 0; i < DPTI_FEED_SLOTS; i++) {
+        uint8_t *slot = feed->slots[i];
+        feed->slots[i] = NULL;
+        dpti_host_free(feed->device, slot);
+    }
     dpti_free(&feed->rows);
     dpti_free(&feed->answers);
     dpti_free(&feed->images);

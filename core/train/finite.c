@@ -33,8 +33,10 @@ dpt_status dpti_finite_create(const dpti_replica *replica, size_t begin, size_t 
 void dpti_finite_destroy(dpti_finite *finite)
 {
     dpti_device *device = finite->found.device;
+    float *host = finite->host;
     dpti_release(&finite->op);
-    if (device) dpti_host_free(device, finite->host);
+    finite->host = NULL;
+    dpti_host_free(device, host);
     dpti_free(&finite->found);
     *finite = (dpti_finite){.looks = false};
 }

@@ -214,6 +214,7 @@ dpt_status dpti_trainer_lose(dpt_trainer *trainer, const dpt_error *const *error
     dpt_trainer *t = trainer;
     const dpt_error *causes[DPTI_SPLIT_MAX_DEVICES];
     bool lost[DPTI_SPLIT_MAX_DEVICES];
+    dpti_trainer_note_hung(t);
     for (size_t i = 0; i < t->n_workers; i++) {
         causes[i] = t->workers[i].gone ? NULL : find_cause(t, i, errors);
         lost[i] = causes[i] != NULL;
@@ -246,6 +247,7 @@ dpt_status dpti_trainer_lose_hung(dpt_trainer *trainer)
 {
     const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
     bool any = false;
+    dpti_trainer_note_hung(trainer);
     for (size_t i = 0; i < trainer->n_workers; i++) {
         const dpti_worker *w = &trainer->workers[i];
         if (!w->hung || w->gone) continue;

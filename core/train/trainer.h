@@ -484,6 +484,9 @@ dpt_status dpti_trainer_diverges(dpt_error *error, const char *flaw, size_t step
 bool dpti_trainer_await(dpt_trainer *trainer, size_t rank, uint64_t ticket);
 /* Nothing is in flight: posts and awaits. */
 bool dpti_trainer_call(dpt_trainer *trainer, size_t rank, dpti_job *job, void *argument);
+/* Nothing is in flight: notes whose thread was given up by somebody else, who released data or
+   another trainer. */
+void dpti_trainer_note_hung(dpt_trainer *trainer);
 /* Nothing is in flight: posts what releases something of a worker, and awaits it.  false: it hangs,
    now or already, and has what was to be released for ever. */
 bool dpti_trainer_release(dpt_trainer *trainer, size_t rank, dpti_job *job, void *argument);

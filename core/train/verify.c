@@ -29,8 +29,9 @@ dpt_status dpti_verify_create(dpti_worker *worker)
 
 void dpti_verify_destroy(dpti_worker *worker)
 {
-    if (worker->verified) dpti_host_free(worker->device, worker->verified);
+    float *verified = worker->verified;
     worker->verified = NULL;
+    dpti_host_free(worker->device, verified);
 }
 
 /* The earlier step's work has passed: its job ended with a sync. */

@@ -38,11 +38,10 @@ static void destroy_marks(dpti_worker *worker)
 {
     for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
         dpti_marks *m = &worker->marks[i];
-        dpti_event_destroy(worker->device, m->passed);
-        dpti_event_destroy(worker->device, m->end);
-        dpti_event_destroy(worker->device, m->start);
-        dpti_event_destroy(worker->device, m->moving);
-        *m = (dpti_marks){.moving = NULL};
+        dpti_event_destroy(worker->device, &m->passed);
+        dpti_event_destroy(worker->device, &m->end);
+        dpti_event_destroy(worker->device, &m->start);
+        dpti_event_destroy(worker->device, &m->moving);
     }
     worker->last_end = NULL;
 }

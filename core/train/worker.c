@@ -176,13 +176,16 @@ void dpti_worker_destroy(dpti_worker *w)
     for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
         dpti_share *share = t->flights[i].shares ? &t->flights[i].shares[w->rank] : NULL;
         if (!share) continue;
-        if (share->result) dpti_host_free(device, share->result);
-        if (share->staging) dpti_host_free(device, share->staging);
+        float *result = share->result;
         share->result = NULL;
+        dpti_host_free(device, result);
+        uint8_t *staging = share->staging;
         share->staging = NULL;
+        dpti_host_free(device, staging);
     }
-    if (w->parts) dpti_host_free(device, w->parts);
+    float *parts = w->parts;
     w->parts = NULL;
+    dpti_host_free(device, parts);
     destroy_replica(w);
 }
 

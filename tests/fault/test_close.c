@@ -24,10 +24,18 @@ typedef struct closing {
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
-static dpt_status begin(test *t, const char *devices, closing *w)
+static dpt_trainer_options options_with(double readmit_after)
 {
-    const dpt_trainer_options options = {
-        .batch_size = BATCH, .momentum = 0.9f, .split = "equal", .device_timeout = timeout};
+    return (dpt_trainer_options){.batch_size = BATCH,
+                                 .momentum = 0.9f,
+                                 .split = "equal",
+                                 .device_timeout = timeout,
+                                 .readmit_after = readmit_after};
+}
+
+static dpt_status begin_with(test *t, const char *devices, double readmit_after, closing *w)
+{
+    const dpt_trainer_options options = options_with(readmit_after);
     *w = (closing){.context = NULL};
     plant_devices(devices, ((plant *)t->user)->backend, w->devices, sizeof w->devices);
     (void)remove("fault-report.txt");
@@ -39,6 +47,11 @@ static dpt_status begin(test *t, const char *devices, closing *w)
         DPT_TRY(plant_data(w->context, COUNT, SIDE, CLASSES, &w->others[i]));
     DPT_TRY(plant_network(w->context, SIDE, CLASSES, &w->model));
     return dpt_trainer_create(w->set, w->model, w->data, &options, &w->trainer);
+}
+
+static dpt_status begin(test *t, const char *devices, closing *w)
+{
+    return begin_with(t, devices, 0, w);
 }
 
 /* Everything in order; returns how many threads have been given up. */
@@ -155,6 +168,66 @@ static void does_not_release_meanwhile(test *t)
     }
 }
 
+static bool is_told(closing *w, dpt_device_event_kind kind)
+{
+    dpt_device_event event;
+    bool told = false;
+    while (dpt_trainer_next_event(w->trainer, &event))
+        told = told || event.kind == kind;
+    return told;
+}
+
+/* The call returns, and the device is taken in again: nothing is released twice, and nobody calls
+   it before.  What is hung at is evaluation's, data, or the whole of what the device holds, which
+   its fault domain is lost with. */
+static void comes_back_from_it(test *t)
+{
+    static const char *const lists[] = {
+        "cpu:threads=1,@:threads=1:after=2:entry=release:hang=1:stall=900",
+        "cpu:threads=1,@:threads=1:after=2:entry=release:hang=6:stall=900",
+        "cpu:threads=1,@:threads=1:after=2:entry=free:hang=1:stall=900",
+        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=release:hang=9:stall=900,cpu",
+        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=free:hang=7:stall=900,cpu",
+        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=host_free:hang=6:stall=900,cpu",
+        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=event_free:hang=2:stall=900,cpu",
+        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=stream_free:hang=1:stall=900,cpu",
+    };
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
+        closing w;
+        bool back = false;
+        if (CHECK_OK(begin_with(t, lists[k], 0.05, &w))) {
+            dpt_evaluation e;
+            train(t, &w);
+            for (size_t i = 1; i < 3; i++)
+                CHECK_OK(dpt_trainer_evaluate(w.trainer, w.others[i], &e));
+            for (size_t i = 0; i < 60 && !back; i++) {
+                train(t, &w);
+                back = is_told(&w, DPT_DEVICE_READMITTED);
+                (void)usleep(50000);
+            }
+            if (!CHECK(plant_fired() && back)) FAIL("%s", w.devices);
+        }
+        (void)end(t, &w);
+    }
+}
+
+/* Another trainer finds out: this one's next step is done without the device. */
+static void is_given_up_by_another(test *t)
+{
+    const dpt_trainer_options options = options_with(0);
+    dpt_trainer *other = NULL;
+    closing w;
+    if (CHECK_OK(begin(t, "@:threads=1:after=2:entry=release:hang=1,cpu:threads=1", &w)) &&
+        CHECK_OK(dpt_trainer_create(w.set, w.model, w.data, &options, &other))) {
+        train(t, &w);
+        dpt_trainer_destroy(other);
+        CHECK_SIZE(dpt_context_abandoned(w.context), 1);
+        train(t, &w);
+        CHECK(is_told(&w, DPT_DEVICE_LOST));
+    }
+    CHECK_SIZE(end(t, &w), 1);
+}
+
 /* A set that no trainer has: arrays. */
 static void arrays_are_left(test *t)
 {
@@ -190,6 +263,8 @@ int main(int argc, char **argv)
         {"island does not end", island_does_not_end},
         {"answers late", answers_late},
         {"does not release meanwhile", does_not_release_meanwhile},
+        {"comes back from it", comes_back_from_it},
+        {"is given up by another", is_given_up_by_another},
         {"arrays are left", arrays_are_left},
     };
     if (argc < 2 || !plant_setup()) {
