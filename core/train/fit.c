@@ -368,13 +368,16 @@ static dpt_status run_epochs(dpti_fit *f)
     return DPT_OK;
 }
 
+/* If it is cut meanwhile the rest is not done. */
 static dpt_status finish(dpti_fit *f)
 {
     dpti_course *c = &f->course;
+    const bool was_cut = f->cut;
     /* Before the evaluation of an epoch that is not complete: whoever resumes, with other limits,
        completes it. */
     const dpt_status kept = dpti_fit_keep_last(f, false);
     const dpt_error not_kept = f->context->error;
+    if (f->cut != was_cut) return kept;
     DPT_TRY(finish_partial(f));
     DPT_TRY(save_last(f));
     DPT_TRY(dpti_fit_tell_devices(f));

@@ -302,6 +302,23 @@ static bool has_later(const dpti_fit *f)
     return dpti_keeper_last(f->keeper) > step || (f->copy.state && f->copy.step > step);
 }
 
+/* What a write that has been waited for has come to. */
+static dpt_status check_written(dpti_fit *f)
+{
+    dpt_error error;
+    if (dpti_keeper_failure(f->keeper, &error) != DPT_OK)
+        return dpti_context_fail(f->context, NULL, &error);
+    return dpti_fit_look_at_checkpoints(f);
+}
+
+/* Idle: the copy in host memory, if no durable checkpoint is as new. */
+static void write_copy(dpti_fit *f)
+{
+    if (!f->copy.state || f->copy.step <= dpti_keeper_last(f->keeper)) return;
+    dpti_keeper_keep_copy(f->keeper, &f->copy);
+    dpti_keeper_wait(f->keeper);
+}
+
 dpt_status dpti_fit_keep_last(dpti_fit *f, bool failed)
 {
     const bool finished = !failed && is_finished(f), together = dpti_packs(f->trainer);
@@ -310,8 +327,8 @@ dpt_status dpti_fit_keep_last(dpti_fit *f, bool failed)
     if (failed && together) return DPT_OK;
     if (f->keeper) dpti_keeper_wait(f->keeper);
     if (f->keeper && has_later(f)) {
-        dpti_fit_keep_copy(f);
-        return dpti_fit_look_at_checkpoints(f);
+        write_copy(f);
+        return check_written(f);
     }
     unsigned due = f->keeper && !is_kept(f, finished) ? DUE_CHECKPOINT : 0;
     if (together) DPT_TRY(dpti_peers_ask_first(f->trainer, due, &due));
@@ -319,10 +336,7 @@ dpt_status dpti_fit_keep_last(dpti_fit *f, bool failed)
     DPT_TRY(keep(f, finished));
     if (!f->keeper) return DPT_OK;
     dpti_keeper_wait(f->keeper);
-    dpt_error error;
-    if (dpti_keeper_failure(f->keeper, &error) != DPT_OK)
-        return dpti_context_fail(f->context, NULL, &error);
-    return dpti_fit_look_at_checkpoints(f);
+    return check_written(f);
 }
 
 /* ---- A copy in host memory ------------------------------------------------------------------- */
@@ -349,12 +363,9 @@ static dpt_status copy(dpti_fit *f)
 
 void dpti_fit_keep_copy(dpti_fit *f)
 {
-    if (!f->keeper || !f->copy.state) return;
+    if (!f->keeper) return;
     dpti_keeper_wait(f->keeper);
-    const bool newer = f->kept_step == SIZE_MAX || f->kept_step < f->copy.step;
-    if (!newer && dpti_keeper_durable(f->keeper)) return;
-    dpti_keeper_keep_copy(f->keeper, &f->copy);
-    dpti_keeper_wait(f->keeper);
+    write_copy(f);
     (void)dpti_fit_look_at_checkpoints(f);
 }
 

@@ -8,8 +8,10 @@
 #include "train/trainer.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { SIDE = 8, COUNT = 40, CLASSES = 3, BATCH = 12, STEPS = 18, REST = 4, WAKE = 12, ANY = 9 };
@@ -30,6 +32,7 @@ typedef struct training {
     size_t awaited; /* before them, behind the next step: the checkpoint of this step; 0: none is */
     size_t stop_at; /* which of them ends training, or */
     double until;   /* waits in it until so many seconds have passed; 0: none does */
+    bool fills_disk; /* then, for what is larger than weights alone */
 } training;
 
 /* ---- Building -------------------------------------------------------------------------------- */
@@ -233,10 +236,21 @@ static size_t find_newest(void)
     return step;
 }
 
+/* 0: it ends. */
+static void limit_files(size_t n_bytes)
+{
+    struct rlimit limit;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    (void)getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = n_bytes > 0 ? n_bytes : limit.rlim_max;
+    (void)setrlimit(RLIMIT_FSIZE, &limit);
+}
+
 /* Nothing to tell: steps are done again. */
 static int ask(training *w, const dpt_fit_progress *progress)
 {
     if (++w->n_asked != w->stop_at) return 0;
+    if (w->fills_disk) limit_files(w->trainer->model->flat_size * sizeof(float) * 3 / 2);
     if (!(w->until > 0)) return 1;
     if (progress->seconds < w->until)
         (void)usleep((useconds_t)(1e6 * (w->until - progress->seconds)));
@@ -389,6 +403,7 @@ static void clear_files(void)
         snprintf(name, sizeof name, "rest.kept/checkpoint-%09zu.safetensors", i);
         (void)remove(name);
     }
+    (void)remove("rest.kept/model.safetensors");
     (void)remove("rest.log");
 }
 
@@ -414,6 +429,17 @@ static bool find_rewind(size_t *step, size_t *until)
                 sscanf(line, "{\"event\":\"rewind\",\"step\":%zu,\"until\":%zu", step, until) == 2;
     if (file) fclose(file);
     return found;
+}
+
+static size_t count_ends(void)
+{
+    char line[4096];
+    size_t n = 0;
+    FILE *file = fopen("rest.log", "r");
+    while (file && fgets(line, sizeof line, file))
+        n += strncmp(line, "{\"event\":\"done\"", 15) == 0;
+    if (file) fclose(file);
+    return n;
 }
 
 /* Ends at the stop_at-th question, and returns the step behind which it has; what the training has
@@ -520,13 +546,16 @@ static void epochs_go_back_too(test *t)
     }
 }
 
+static const ending two_are_lost = {
+    .devices = "@:threads=1:after=13:lost=1,@:threads=1:after=13:lost=1,cpu:threads=1",
+    .rests = 2,
+    .count = STEPS * BATCH};
+
 /* A checkpoint, or a copy, that is newer than what training has gone back to is what is gone on
    from. */
 static void what_is_kept_is_not_lost(test *t)
 {
-    ending e = {.devices = "@:threads=1:after=13:lost=1,@:threads=1:after=13:lost=1,cpu:threads=1",
-                .rests = 2,
-                .count = STEPS * BATCH};
+    ending e = two_are_lost;
     for (size_t copies = 0; copies < 2; copies++) {
         bool more;
         e.every = copies ? STEPS : 10;
@@ -539,17 +568,42 @@ static void what_is_kept_is_not_lost(test *t)
     }
 }
 
+/* A copy that cannot be written then is missing in the end. */
+static void what_is_not_kept_is_told(test *t)
+{
+    ending e = two_are_lost;
+    training w;
+    dpt_fit_result result;
+    e.every = STEPS;
+    e.copied = 10;
+    clear_files();
+    if (CHECK_OK(begin_on(t, e.devices, e.count, &w))) {
+        const dpt_fit_options options = files_of(&w, &e);
+        w.rests = e.rests;
+        w.stop_at = 3;
+        w.fills_disk = true;
+        CHECK_STATUS(dpt_fit(w.trainer, &options, &result), DPT_E_IO);
+        CHECK_SIZE(w.n_asked, 3);
+        limit_files(0);
+        CHECK_SIZE(find_newest(), 0);
+        CHECK(access("rest.kept/model.safetensors", R_OK) == 0);
+    }
+    end(&w);
+}
+
 /* At the end, when a checkpoint and weights are written, or an epoch is evaluated. */
 static void ends_again_at_its_end(test *t)
 {
     size_t n_rewound = 0;
-    for (size_t n = 1; n < 24; n++) {
+    for (size_t n = 1; n < 40; n++) {
         char devices[64];
         training w;
         dpt_fit_result result = {.steps = 0};
         size_t step, until;
         snprintf(devices, sizeof devices, "@:threads=1:after=18:lost=%zu,cpu:threads=1", n);
-        const ending e = {.devices = devices, .count = 2 * STEPS * BATCH, .every = STEPS};
+        /* A checkpoint is due behind the last step, or is written for its being the last. */
+        const size_t every = n % 2 == 0 ? STEPS : 2 * STEPS;
+        const ending e = {.devices = devices, .count = 2 * STEPS * BATCH, .every = every};
         clear_files();
         if (CHECK_OK(begin_on(t, e.devices, e.count, &w))) {
             dpt_fit_options options = files_of(&w, &e);
@@ -562,6 +616,7 @@ static void ends_again_at_its_end(test *t)
             CHECK_SIZE(result.steps, rewound ? step : STEPS);
             CHECK_SIZE(dpt_trainer_steps(w.trainer), result.steps);
             CHECK_SIZE(find_newest(), result.steps);
+            CHECK_SIZE(count_ends(), 1);
         }
         end(&w);
         if (result.stopped) resume(t, &e);
@@ -1006,6 +1061,7 @@ int main(int argc, char **argv)
         {"time holds while it does steps again", time_holds_while_it_does_steps_again},
         {"epochs go back, too", epochs_go_back_too},
         {"what is kept is not lost", what_is_kept_is_not_lost},
+        {"what is not kept is told", what_is_not_kept_is_told},
         {"ends again at its end", ends_again_at_its_end},
         {"goes on from its last weights", goes_on_from_its_last_weights},
         {"lost while it rests", lost_while_it_rests},
