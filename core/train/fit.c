@@ -516,6 +516,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     trainer->resting.listen = NULL;
     status = dpti_fit_close_files(&f, status);
     dpti_keeper_destroy(f.keeper);
+    dpti_snapshot_free(&f.next);
     dpti_snapshot_free(&f.copy);
     if (status == DPT_OK) *out = f.course.result;
     dpti_history_free(&f.history);

@@ -39,6 +39,7 @@ typedef struct dpti_fit {
     double kept_at;
     bool kept_finished;
     dpti_snapshot copy;  /* in host memory, should all devices be lost; its state NULL: none yet */
+    dpti_snapshot next;  /* where the next one is taken: one that fails leaves the other whole */
     size_t copied_steps; /* of the course, when it was taken */
     dpt_error unsaved, unsaved_best; /* weights that could not be written: DPT_OK if none */
     size_t saved_step;               /* of model.safetensors; SIZE_MAX: not written yet */

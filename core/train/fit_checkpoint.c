@@ -351,12 +351,15 @@ static bool copy_is_due(const dpti_fit *f)
 static dpt_status copy(dpti_fit *f)
 {
     if (dpt_process_rank(f->context) > 0) return dpti_snapshot_bring(f->trainer);
-    if (!f->copy.flats[0]) DPT_TRY(dpti_snapshot_create(f->trainer, &f->copy));
+    if (!f->next.flats[0]) DPT_TRY(dpti_snapshot_create(f->trainer, &f->next));
     dpti_run_state *state = describe(f, false);
     if (!state) return dpti_fit_no_memory(f);
-    const dpt_status status = dpti_snapshot_take(f->trainer, state, &f->copy);
+    const dpt_status status = dpti_snapshot_take(f->trainer, state, &f->next);
     free(state);
     DPT_TRY(status);
+    const dpti_snapshot before = f->copy;
+    f->copy = f->next;
+    f->next = before;
     f->copied_steps = f->course.result.steps;
     return DPT_OK;
 }

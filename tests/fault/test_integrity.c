@@ -466,9 +466,10 @@ static void note_resumed(dpt_notice kind, const char *text, void *user)
 
 enum { DONE = 4 };
 
-/* All devices are lost, from call n behind an update on; the training that is resumed on others,
-   after step `least` at least, is the one without that. */
-static void all_lost_at(test *t, size_t n, size_t copy, size_t least, const training *sound)
+/* All devices are lost, from call n behind an update on, or the first one so many later; the
+   training that is resumed on others, after step `least` at least, is the one without that. */
+static void all_lost_at(test *t, const size_t n[2], size_t copy, size_t least,
+                        const training *sound)
 {
     training w;
     dpt_fit_result result;
@@ -480,7 +481,7 @@ static void all_lost_at(test *t, size_t n, size_t copy, size_t least, const trai
                                .host_copy = copy};
     clear_folder();
     snprintf(devices, sizeof devices, "@:threads=1:after=%d:lost=%zu,@:threads=1:after=%d:lost=%zu",
-             DONE, n + 3, DONE, n);
+             DONE, n[0], DONE, n[1]);
     if (begin(t, devices, (dpt_trainer_options){.seed = 0}, &w)) {
         CHECK_STATUS(dpt_fit(w.trainer, &options, &result), DPT_E_DEVICE_LOST);
         CHECK_CONTAINS(dpt_error_message(w.context), "planted");
@@ -509,12 +510,16 @@ static void all_lost(test *t)
     if (begin(t, "cpu:threads=1,cpu:threads=1", (dpt_trainer_options){.seed = 0}, &sound)) {
         CHECK_OK(dpt_fit(sound.trainer, &options, &result));
         for (size_t n = 7; n < 20 && t->n_failures == 0; n += 4) {
-            if (!staged) all_lost_at(t, n, 0, DONE, &sound); /* its memory is the host's */
-            all_lost_at(t, n, 1, DONE, &sound);
-            all_lost_at(t, n, 3, 3, &sound);
+            const size_t calls[] = {n + 3, n};
+            if (!staged) all_lost_at(t, calls, 0, DONE, &sound); /* its memory is the host's */
+            all_lost_at(t, calls, 1, DONE, &sound);
+            all_lost_at(t, calls, 3, 3, &sound);
         }
+        /* While the copy is taken, too: the one before is whole. */
+        for (size_t n = 7; n < 45 && t->n_failures == 0; n++)
+            all_lost_at(t, (const size_t[]){n, n}, 1, DONE - 1, &sound);
         /* In the update itself, after which no replica can be trusted. */
-        all_lost_at(t, 1, 1, DONE - 1, &sound);
+        all_lost_at(t, (const size_t[]){4, 1}, 1, DONE - 1, &sound);
     }
     end(&sound);
 }
