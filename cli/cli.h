@@ -142,9 +142,12 @@ DPT_CHECK_RESULT int cli_parse_augment(const char *name, const char *text,
 DPT_PRINTF(2, 3) int cli_error(int code, const char *format, ...);
 /* The context's last failure (none: the status's words) on stderr, and the exit code that fits. */
 int cli_fail(const dpt_context *context, dpt_status status);
-/* Writes out what is buffered and ends the process at once: a thread is stuck in a device's
-   library, whose exit handlers may not return (dpt_context_abandoned). */
-void cli_leave(int code);
+/* Writes out what is printed; the exit code, which is a failure's if that cannot be written. */
+int cli_flush(int code);
+/* Says that so many devices did not answer, writes out what is buffered and ends the process at
+   once: their threads are stuck in vendors' libraries, whose exit handlers may not return
+   (dpt_context_abandoned). */
+void cli_leave(size_t n_stuck, int code);
 /* Runs this command line, whose options begin at `first`, in a child, and again with --resume where
    it is worth it; the exit code of the last one. */
 int cli_supervise(int argc, char **argv, int first, const cli_options *options);

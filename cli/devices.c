@@ -252,8 +252,8 @@ int cli_devices(const cli_options *options)
     }
     const int code = status == DPT_OK ? CLI_OK : cli_fail(context, status);
     dpt_devices_close(set);
-    const bool stuck = dpt_context_abandoned(context) > 0;
+    const size_t n_stuck = dpt_context_abandoned(context);
     dpt_context_destroy(context);
-    if (stuck) cli_leave(code);
+    if (n_stuck > 0) cli_leave(n_stuck, code);
     return code;
 }

@@ -33,18 +33,21 @@ int cli_fail(const dpt_context *context, dpt_status status)
 }
 
 /* A full disk behind stdout shows itself only here. */
-static int close_stdout(int code)
+int cli_flush(int code)
 {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;
     const int failure = cli_error(CLI_FAILURE, "cannot write to standard output: %s",
                                   errno ? strerror(errno) : "write failed");
+    clearerr(stdout); /* told once */
     return code == CLI_OK ? failure : code;
 }
 
-void cli_leave(int code)
+void cli_leave(size_t n_stuck, int code)
 {
-    code = close_stdout(code);
+    (void)cli_error(code, "%zu of the devices did not answer, and %s left as %s", n_stuck,
+                    n_stuck == 1 ? "is" : "are", n_stuck == 1 ? "it is" : "they are");
+    code = cli_flush(code);
     (void)fflush(NULL);
     _exit(code);
 }
@@ -87,5 +90,5 @@ int main(int argc, char **argv)
         code = cli_supervise(argc, argv, first, &options);
     else
         code = verb->run(&options);
-    return close_stdout(code);
+    return cli_flush(code);
 }

@@ -120,15 +120,11 @@ dpt_status cli_session_open_training(cli_session *session, const cli_options *op
     return status;
 }
 
-/* Threads that were given up, and are not back. */
-static size_t count_stuck(const cli_session *session)
-{
-    return session->context ? dpt_context_abandoned(session->context) : 0;
-}
-
 int cli_session_close(cli_session *session, int code)
 {
-    const size_t before = count_stuck(session);
+    /* Before a device keeps this process waiting, or mpirun ends it since another one has left with
+       a failure's status. */
+    code = cli_flush(code);
     dpt_trainer_destroy(session->trainer);
     dpt_model_destroy(session->model);
     dpt_dataset_destroy(session->test);
@@ -136,13 +132,10 @@ int cli_session_close(cli_session *session, int code)
     if (session->train != session->whole) dpt_dataset_destroy(session->train);
     dpt_dataset_destroy(session->whole);
     dpt_devices_close(session->devices);
-    const size_t stuck = count_stuck(session);
-    if (stuck > before)
-        (void)cli_error(0, "%zu of the devices did not answer while they were closed",
-                        stuck - before);
+    const size_t n_stuck = session->context ? dpt_context_abandoned(session->context) : 0;
     dpt_context_destroy(session->context);
     *session = (cli_session){0};
-    if (stuck > 0) cli_leave(code);
+    if (n_stuck > 0) cli_leave(n_stuck, code);
     return code;
 }
 

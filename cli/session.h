@@ -39,8 +39,7 @@ int cli_session_fail(const cli_session *session, dpt_status status);
 /* Whether this process keeps silent: told to, or not the first of several. */
 bool cli_session_quiet(const cli_session *session, const cli_options *options);
 /* Closes it and returns the command's exit code.  Where a thread waits for a device that does not
-   answer, be it now, what is printed is written out and the process ends with that code
-   (cli_leave). */
+   answer, be it now, the process ends with that code (cli_leave). */
 int cli_session_close(cli_session *session, int code);
 
 /* A directory's model.safetensors, or the file itself, in out; false if it does not fit

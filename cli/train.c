@@ -168,8 +168,5 @@ int cli_train(const cli_options *options)
     else if (end.stopped)
         code = tell_stopped(&session, options, &end);
     if (end.deserted) code = CLI_DEVICES_LOST;
-    /* Another one that has left with a failure's status is no reason to lose what is printed:
-       mpirun then ends those that are still there. */
-    if (session.context && dpt_process_count(session.context) > 1) (void)fflush(stdout);
     return cli_session_close(&session, code);
 }
