@@ -177,7 +177,7 @@ static dpt_status compare_device(reader *r, const json_t *device, size_t i)
    many devices as before. */
 static dpt_status read_resume(reader *r, const json_t *event)
 {
-    const dpti_replay *replay = &r->replay;
+    dpti_replay *replay = &r->replay;
     r->resumed = true;
     const json_t *devices = json_object_get(event, "devices");
     size_t step = 0;
@@ -186,6 +186,7 @@ static dpt_status read_resume(reader *r, const json_t *event)
         return fail_line(r, "the run goes on from a step that is not the last one here");
     if (json_array_size(devices) != replay->n_devices)
         return fail_line(r, "from here on the run has another number of devices");
+    if (replay->changed_step > replay->n_steps) replay->changed_step = 0; /* no step was done so */
     for (size_t i = 0; i < replay->n_devices; i++)
         DPT_TRY(compare_device(r, json_array_get(devices, i), i));
     return DPT_OK;

@@ -430,6 +430,11 @@ static void tells_what_changed(test *t)
         size_t device;
     } resumes[] = {
         {"{\"backend\":\"cpu\",\"micro_batch\":4},{\"backend\":\"cpu\"}", "", true, 0},
+        /* Once more, before a step is done. */
+        {"{\"backend\":\"cpu\",\"micro_batch\":2},{\"backend\":\"cpu\"}]}\n"
+         "{\"event\":\"resume\",\"step\":1,\"devices\":[{\"backend\":\"cpu\",\"micro_batch\":4},"
+         "{\"backend\":\"cpu\"}",
+         "", true, 0},
         {"{\"backend\":\"cpu\",\"micro_batch\":2},{\"backend\":\"cpu\"}", "", false, 0},
         {"{\"backend\":\"cpu\",\"micro_batch\":4},{\"backend\":\"cpu\",\"micro_batch\":8}", "",
          false, 1},
