@@ -113,7 +113,7 @@ void dpti_trainer_split_left(const dpt_trainer *trainer, const dpti_split *split
         sum += split->parts[i];
     }
     if (!(sum > 0)) left.equal = true;
-    dpti_split_rows(&left, n_rows, of_left);
+    if (left.n_devices > 0) dpti_split_rows(&left, n_rows, of_left);
     for (size_t i = 0, k = 0; i < t->n_workers; i++)
         rows[i] = t->workers[i].gone ? 0 : of_left[k++];
 }

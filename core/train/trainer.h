@@ -519,7 +519,7 @@ size_t dpti_trainer_part_size(const dpt_trainer *trainer);
 /* At the trainer's end: releases what lost devices hold, where they can be called. */
 void dpti_trainer_tidy_lost(dpt_trainer *trainer);
 /* The rows of a split for those that are left: equal ones, or in their proportions; equal ones,
-   too, if these are all zero.  Any batch and any split. */
+   too, if these are all zero; none where nobody is left.  Any batch and any split. */
 void dpti_trainer_split_left(const dpt_trainer *trainer, const dpti_split *split, size_t n_rows,
                              size_t *rows);
 void dpti_trainer_note_event(dpt_trainer *trainer, dpt_device_event_kind kind, size_t device,

@@ -186,11 +186,14 @@ static void comes_back_from_it(test *t)
         "cpu:threads=1,@:threads=1:after=2:entry=release:hang=1:stall=900",
         "cpu:threads=1,@:threads=1:after=2:entry=release:hang=6:stall=900",
         "cpu:threads=1,@:threads=1:after=2:entry=free:hang=1:stall=900",
-        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=release:hang=9:stall=900,cpu",
-        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=free:hang=7:stall=900,cpu",
-        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=host_free:hang=6:stall=900,cpu",
-        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=event_free:hang=2:stall=900,cpu",
-        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=stream_free:hang=1:stall=900,cpu",
+        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=release:hang=9:stall=900,cpu:threads=1",
+        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=free:hang=7:stall=900,cpu:threads=1",
+        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=host_free:hang=6:stall=900,cpu:threads="
+        "1",
+        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=event_free:hang=2:stall=900,cpu:"
+        "threads=1",
+        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=stream_free:hang=1:stall=900,cpu:"
+        "threads=1",
     };
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
         closing w;
@@ -226,6 +229,22 @@ static void is_given_up_by_another(test *t)
         CHECK(is_told(&w, DPT_DEVICE_LOST));
     }
     CHECK_SIZE(end(t, &w), 1);
+}
+
+/* Whatever is asked for when all hang has an answer. */
+static void nobody_is_left(test *t)
+{
+    closing w;
+    if (CHECK_OK(begin(t, "@:threads=1:after=2:hang=1,@:threads=1:after=2:hang=1", &w))) {
+        dpt_step_metrics m;
+        dpt_evaluation e;
+        CHECK_OK(dpt_trainer_step(w.trainer, &m));
+        while (dpt_trainer_steps(w.trainer) < 9 && dpt_trainer_step(w.trainer, &m) == DPT_OK)
+            continue;
+        CHECK_STATUS(dpt_trainer_evaluate(w.trainer, w.others[0], &e), DPT_E_STATE);
+        CHECK_STATUS(dpt_trainer_step(w.trainer, &m), DPT_E_STATE);
+    }
+    CHECK_SIZE(end(t, &w), 2);
 }
 
 /* A set that no trainer has: arrays. */
@@ -265,6 +284,7 @@ int main(int argc, char **argv)
         {"does not release meanwhile", does_not_release_meanwhile},
         {"comes back from it", comes_back_from_it},
         {"is given up by another", is_given_up_by_another},
+        {"nobody is left", nobody_is_left},
         {"arrays are left", arrays_are_left},
     };
     if (argc < 2 || !plant_setup()) {
