@@ -182,8 +182,7 @@ DPT_CHECK_RESULT dpt_status dpti_recording_end(dpti_device *device, dpt_recordin
 DPT_CHECK_RESULT dpt_status dpti_recording_replay(dpti_device *device, dpt_recording *recording);
 void dpti_recording_release(dpti_device *device, dpt_recording **recording); /* likewise */
 
-/* ---- Collectives (lane.c) ---------------------------------------------------------------------
- */
+/* ---- Collectives (lane.c) -------------------------------------------------------------------- */
 
 /* A second stream of a device, on which it exchanges beside what it computes, with points in it. */
 enum { DPTI_LANE_POINTS = 72 };

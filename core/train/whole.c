@@ -59,8 +59,7 @@ static const dpti_marks *marks_of(const dpti_share *share)
     return &share->worker->marks[share->step % DPTI_FLIGHTS];
 }
 
-/* ---- A device that is left alone --------------------------------------------------------------
- */
+/* ---- A device that is left alone ------------------------------------------------------------- */
 
 /* The others bring nothing to batch-norm's meetings, and then the part is the sum; the slices in
    which gradients are computed stay what they are. */

@@ -153,8 +153,7 @@ static void short_of_memory_in_fit(test *t)
     CHECK(t);
 }
 
-/* ---- Ending while steps are done again ---------------------------------------------------------
- */
+/* ---- Ending while steps are done again ------------------------------------------------------- */
 
 typedef struct ending {
     const char *devices; /* of which those that train are lost behind the 13th update */

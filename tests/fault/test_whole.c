@@ -164,8 +164,7 @@ static void through_body(run *r)
     with_training(r, train_through);
 }
 
-/* ---- A device that is left alone ---------------------------------------------------------------
- */
+/* ---- A device that is left alone ------------------------------------------------------------- */
 
 /* Trains as far as the healthy run goes, with as many steps in flight; it does whole steps when,
    and only when, it is alone and not throttled. */

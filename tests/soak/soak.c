@@ -35,8 +35,7 @@
 enum { SIDE = 16, CLASSES = 4, COUNT = 96, BATCH = 12, LIFE_STEPS = 9, MAX_LIVES = 1 << 16 };
 enum { STEPS_A_LIFE = 12, STEPS_A_THROTTLE = 16, WINDOWS = 4, MIN_SAMPLES = 9 * WINDOWS };
 
-/* ---- What may grow -----------------------------------------------------------------------------
- */
+/* ---- What may grow --------------------------------------------------------------------------- */
 
 typedef enum series { HEAP, RESIDENT, FILES, THREADS, N_SERIES } series;
 
@@ -127,8 +126,7 @@ static void leak(const char *what)
         pthread_detach(thread);
 }
 
-/* ---- Devices that rest --------------------------------------------------------------------------
- */
+/* ---- Devices that rest ----------------------------------------------------------------------- */
 
 /* As if it had been measured that steps are faster without some of the devices, or with all. */
 static void change_rest(soak *s, dpt_trainer *t)
@@ -143,8 +141,7 @@ static void change_rest(soak *s, dpt_trainer *t)
     s->n_rests++;
 }
 
-/* ---- Short trainings ---------------------------------------------------------------------------
- */
+/* ---- Short trainings ------------------------------------------------------------------------- */
 
 typedef struct life {
     soak *soak;
