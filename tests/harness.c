@@ -164,8 +164,18 @@ int test_main(int argc, char **argv, const test_case *cases, size_t n_cases, voi
     return test_run(n_args, argv + 1, cases, n_cases, user);
 }
 
-/* ---- Names ------------------------------------------------------------------------------------
- */
+/* ---- Files and names ------------------------------------------------------------------------- */
+
+FILE *test_open(const char *name)
+{
+    const char *source = getenv("SRC");
+    char path[1024];
+    if (source)
+        snprintf(path, sizeof path, "%s/tests/%s", source, name);
+    else
+        snprintf(path, sizeof path, "%s/%s", DPT_TEST_SOURCE_DIR, name);
+    return fopen(path, "r");
+}
 
 bool test_list_has(const char *list, const char *name)
 {

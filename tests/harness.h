@@ -20,6 +20,8 @@
 
 #include "dpt_types.h"
 
+#include <stdio.h>
+
 typedef struct test {
     void *user;       /* what test_main was given */
     const char *name; /* the running case */
@@ -86,6 +88,10 @@ bool test_check_contains(test *t, const char *text, const char *part, const char
                          const char *file, int line);
 DPT_PRINTF(4, 5) void test_fail(test *t, const char *file, int line, const char *format, ...);
 DPT_PRINTF(2, 3) void test_skip(test *t, const char *format, ...);
+
+/* Opens a file of the tests, as "golden/lenet.txt", to be read: below $SRC/tests, else where they
+   were built from.  NULL if it is not there. */
+FILE *test_open(const char *name);
 
 /* Whether a list of names, separated by commas, has this one: $DPTRAIN_TEST_REQUIRE. */
 bool test_list_has(const char *list, const char *name);

@@ -207,8 +207,7 @@ static void body(run *r)
     destroy(&w);
 }
 
-/* ---- Several at once ---------------------------------------------------------------------------
- */
+/* ---- Several at once ------------------------------------------------------------------------- */
 
 static void run_once(test *t, const char *devices, size_t n_planned)
 {

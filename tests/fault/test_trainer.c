@@ -282,8 +282,7 @@ static void trainer_body(run *r)
     with_training(r, train_and_use);
 }
 
-/* ---- Two of three devices fail ----------------------------------------------------------------
- */
+/* ---- Two of three devices fail --------------------------------------------------------------- */
 
 /* The first is lost at a call, the second fails one `run`; the third stays well. */
 typedef struct two_failures {
@@ -374,8 +373,7 @@ static void repaired_beside_a_lost_one(test *t)
     CHECK(f.well && n_trained > 20);
 }
 
-/* ---- What evaluation binds --------------------------------------------------------------------
- */
+/* ---- What evaluation binds ------------------------------------------------------------------- */
 
 static dpt_status evaluate_on(const training *w, const dpt_dataset *data, double *loss)
 {

@@ -131,7 +131,7 @@ static void squared_error(golden *g)
 
 static void check_kind(test *t, const char *kind, void (*check)(golden *))
 {
-    golden g = {.file = fopen(DPT_TEST_SOURCE_DIR "/golden/operators.txt", "r"), .t = t};
+    golden g = {.file = test_open("golden/operators.txt"), .t = t};
     char line[8192], word[32];
     size_t n_cases = 0;
     REQUIRE(g.file);

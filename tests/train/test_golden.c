@@ -55,7 +55,7 @@ static void tear_down(setting *s)
 
 static bool read_golden(double *losses)
 {
-    FILE *file = fopen(DPT_TEST_SOURCE_DIR "/golden/lenet.txt", "r");
+    FILE *file = test_open("golden/lenet.txt");
     char line[256];
     size_t n = 0;
     if (!file) return false;

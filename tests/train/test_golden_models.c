@@ -295,8 +295,8 @@ static void compare(test *t, const char *name, const char *devices, const char *
     const golden_run *r = find_run(name);
     setting s = {0};
     char path[512];
-    snprintf(path, sizeof path, DPT_TEST_SOURCE_DIR "/golden/%s.txt", name);
-    FILE *golden = fopen(path, "r");
+    snprintf(path, sizeof path, "golden/%s.txt", name);
+    FILE *golden = test_open(path);
     if (!CHECK(golden)) return;
     const dpt_status status = set_up(&s, r, devices, split);
     if (CHECK_OK(status))

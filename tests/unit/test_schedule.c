@@ -42,7 +42,7 @@ static void gives_pytorchs_rates(test *t)
     bool seen[N_KINDS] = {false};
     size_t n_cases = 0;
     dpti_schedule s;
-    FILE *file = fopen(DPT_TEST_SOURCE_DIR "/golden/schedules.txt", "r");
+    FILE *file = test_open("golden/schedules.txt");
     REQUIRE(file != NULL);
     CHECK(fscanf(file, "#%*[^\n]") == 0);
     while (read_case(file, &s)) {

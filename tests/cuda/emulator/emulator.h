@@ -228,8 +228,7 @@ cudaGraphNode_t emu_node_handle(cudaGraph_t of, size_t place); /* NULL without m
 /* Whether it is a fill that is done so. */
 bool emu_is_fill(const emu_work *work, struct cudaMemsetParams *out);
 
-/* ---- Memory: memory.c, pools.c, with the lock
- * --------------------------------------------------------- */
+/* ---- Memory: memory.c, pools.c, with the lock ------------------------------------------------ */
 
 enum { EMU_PINNED = -1, EMU_PAGEABLE = -2, EMU_NOTHING = 0xff };
 
