@@ -12,16 +12,17 @@ typedef struct suite {
     dpti_device *device;
     bool complete;       /* the backend must support every description of the suite */
     size_t max_failures; /* of one case before it is given up */
+    size_t max_work;     /* multiply-adds, or elements, that several samples may take at once */
     const char *prefix;  /* the device, in front of the cases' names; NULL if there is only one */
     size_t n_compared, n_unsupported;
     const char *algorithm; /* of the device string: what names must begin with; NULL: none given */
     size_t n_named;        /* operators that were prepared with such a one */
 } suite;
 
-/* One call of an operator. */
 /* The halt word of a call. */
 typedef enum halt_case { HALT_NONE, HALT_ZERO, HALT_SET, N_HALT_CASES } halt_case;
 
+/* One call of an operator. */
 typedef struct op_case {
     dpt_op_desc desc;
     size_t n_samples, max_samples;

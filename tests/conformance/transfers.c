@@ -32,8 +32,10 @@ static bool mirror_create(test *t, mirror *m, size_t n_bytes, test_random *rando
     *m = (mirror){.n_bytes = n_bytes, .model = malloc(n_bytes), .back = malloc(n_bytes)};
     if (!CHECK(m->model && m->back)) return false;
     fill_bytes(random, m->model, n_bytes);
+    /* It changes from here on, and must not while it is read. */
     return CHECK_OK(dpti_alloc(suite_of(t)->device, n_bytes, &m->buffer)) &&
-           CHECK_OK(dpti_upload(&m->buffer, 0, m->model, n_bytes));
+           CHECK_OK(dpti_upload(&m->buffer, 0, m->model, n_bytes)) &&
+           CHECK_OK(dpti_sync(suite_of(t)->device));
 }
 
 static void mirror_destroy(mirror *m)

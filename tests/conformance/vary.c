@@ -3,9 +3,6 @@
 
 #include <stdio.h>
 
-/* Multiply-adds that the reference may take for one call: keeps the suite fast. */
-static const size_t work_limit = 400000;
-
 static size_t work_per_sample(const dpt_op_desc *desc)
 {
     const dpt_conv2d_desc *c = &desc->u.conv2d;
@@ -110,7 +107,7 @@ static void vary_samples(test *t, const dpt_op_desc *desc, uint64_t seed)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !conformance_enough(t); i++) {
         const size_t n = sizes[i];
         if (per_step && n != 1) continue;
-        if (n > 1 && n * work > work_limit) continue;
+        if (n > 1 && n * work > suite_of(t)->max_work) continue;
         op_case c = {.desc = *desc, .n_samples = n, .max_samples = n > 0 ? n : 1};
         if (!per_step) c.max_samples += test_random_below(&random, 3) * (n + 2);
         vary_call(t, &c, &random);

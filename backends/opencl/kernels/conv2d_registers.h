@@ -68,7 +68,6 @@ typedef struct conv_weights_params {
     u32 has_bias;
     u32 has_tail; /* the last sample of dy is a copy that may be read beyond */
     u32 resume;   /* add to sums of an earlier launch */
-    u32 padding;  /* to 8 bytes */
 } conv_weights_params;
 
 typedef struct conv_reduce_params {
