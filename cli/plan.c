@@ -53,14 +53,26 @@ static size_t total_bytes(const dpt_device_plan *plan)
            plan->step_bytes + plan->data_bytes;
 }
 
-static dpt_status print_device(dpt_trainer *trainer, const dpt_device *device, size_t i)
+/* At least as wide as the heading. */
+static int id_width(const dpt_device_set *devices)
+{
+    size_t width = sizeof "DEVICE";
+    for (size_t i = 0; i < dpt_devices_count(devices); i++) {
+        dpt_device_description about;
+        dpt_device_describe(dpt_devices_get(devices, i), &about);
+        if (strlen(about.id) > width) width = strlen(about.id);
+    }
+    return (int)width;
+}
+
+static dpt_status print_device(dpt_trainer *trainer, const dpt_device *device, size_t i, int width)
 {
     dpt_device_plan plan;
     dpt_device_description about;
     DPT_TRY(dpt_trainer_plan(trainer, i, &plan));
     dpt_device_describe(device, &about);
-    printf("%-16s %7zu %7zu  %10.1f %10.1f %11.1f %8.1f %8.1f %8.1f  %10.3f %10.2f\n", about.id,
-           plan.samples, plan.micro_batch, mebibytes(plan.parameter_bytes),
+    printf("%-*s %7zu %7zu  %10.1f %10.1f %11.1f %8.1f %8.1f %8.1f  %10.3f %10.2f\n", width,
+           about.id, plan.samples, plan.micro_batch, mebibytes(plan.parameter_bytes),
            mebibytes(plan.optimizer_bytes), mebibytes(plan.activation_bytes),
            mebibytes(plan.step_bytes), mebibytes(plan.data_bytes), mebibytes(total_bytes(&plan)),
            plan.flops * 1e-9, mebibytes(plan.exchange_bytes));
@@ -69,11 +81,12 @@ static dpt_status print_device(dpt_trainer *trainer, const dpt_device *device, s
 
 static dpt_status print_devices(const cli_session *session)
 {
-    printf("%-16s %7s %7s  %10s %10s %11s %8s %8s %8s  %10s %10s\n", "DEVICE", "SAMPLES", "AT ONCE",
-           "PARAMETERS", "OPTIMIZER", "ACTIVATIONS", "STEP", "DATA", "SUM", "GFLOP/STEP",
+    const int width = id_width(session->devices);
+    printf("%-*s %7s %7s  %10s %10s %11s %8s %8s %8s  %10s %10s\n", width, "DEVICE", "SAMPLES",
+           "AT ONCE", "PARAMETERS", "OPTIMIZER", "ACTIVATIONS", "STEP", "DATA", "SUM", "GFLOP/STEP",
            "SENT/STEP");
     for (size_t i = 0; i < dpt_devices_count(session->devices); i++)
-        DPT_TRY(print_device(session->trainer, dpt_devices_get(session->devices, i), i));
+        DPT_TRY(print_device(session->trainer, dpt_devices_get(session->devices, i), i, width));
     printf("Memory in MiB; parameters with their gradients; sent: MiB to the other devices\n");
     return DPT_OK;
 }
@@ -103,9 +116,9 @@ static void print_process(void)
 /* How each device does each operation. */
 static dpt_status print_choices(const cli_session *session)
 {
-    const int width = name_width(session->model);
-    printf("\n%-16s  %-*s  %-28s  %-20s  %s\n", "DEVICE", width, "LAYER", "OPERATION", "ALGORITHM",
-           "MEASURED");
+    const int width = name_width(session->model), device_width = id_width(session->devices);
+    printf("\n%-*s  %-*s  %-28s  %-20s  %s\n", device_width, "DEVICE", width, "LAYER", "OPERATION",
+           "ALGORITHM", "MEASURED");
     for (size_t i = 0; i < dpt_devices_count(session->devices); i++) {
         dpt_device_description about;
         dpt_device_describe(dpt_devices_get(session->devices, i), &about);
@@ -113,7 +126,7 @@ static dpt_status print_choices(const cli_session *session)
         for (size_t k = 0; k < n; k++) {
             dpt_operation o;
             DPT_TRY(dpt_trainer_operation(session->trainer, i, k, &o));
-            printf("%-16s  %-*s  %-28s  %-*s%s\n", about.id, width, o.layer, o.kind,
+            printf("%-*s  %-*s  %-28s  %-*s%s\n", device_width, about.id, width, o.layer, o.kind,
                    *o.measured ? 22 : 0, o.algorithm, o.measured);
         }
     }

@@ -21,6 +21,15 @@ says '^lenet +a sample +129068 +2250360$'
 says '^cpu:threads=1 +192 +[0-9]+ '
 says '^cpu:threads=1 +64 +[0-9]+ '
 
+# Long names leave columns where they are.
+unlike=cpu:threads=1,cpu:threads=1:throttle=3:memory=1G
+plan --dataset $images --devices $unlike
+check "columns are straight: $(cat plan.out)" [ \
+    "$(awk '/^(DEVICE|cpu)/ { print length }' plan.out | sort -u | wc -l)" -eq 1 ]
+plan --dataset $images --devices $unlike --verbose
+check "one for each operation, too" [ "$(awk '/GATHER_LABELS/ { print index($0, "GATHER") }' plan.out |
+    sort -u | wc -l)" -eq 1 ]
+
 # The textbook counts 11 million parameters and 456 million multiply-adds.
 plan --dataset $images --model resnet18-d2l --batch-size 2 --epochs 3 --schedule cosine
 says '^resnet18-d2l +a sample +11175818 +4[56][0-9]{7}$'
