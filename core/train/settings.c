@@ -5,7 +5,9 @@
 #include "base/base.h"
 #include "train/trainer.h"
 
+#include <float.h>
 #include <libdeflate.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LOOKED_AT = 64 }; /* images; labels and targets are all looked at */
@@ -178,6 +180,19 @@ void dpti_setting_option(const dpti_setting *setting, char *text, size_t n_bytes
             return;
         }
     snprintf(text, n_bytes, " (--%s)", setting->key);
+}
+
+void dpti_setting_show(const char *setting, char *text, size_t n_bytes)
+{
+    enum { MOST_DIGITS = 9 };
+    double value, shown;
+    if (strchr(setting, '.') && dpti_parse_real(setting, -FLT_MAX, FLT_MAX, &value))
+        for (int digits = 1; digits <= MOST_DIGITS; digits++) {
+            dpti_print(text, n_bytes, "%.*g", digits, value);
+            if (dpti_parse_real(text, -FLT_MAX, FLT_MAX, &shown) && (float)shown == (float)value)
+                return;
+        }
+    snprintf(text, n_bytes, "%s", setting);
 }
 
 const dpti_setting *dpti_settings_differ(const dpti_settings *now, const dpti_settings *then,

@@ -7,6 +7,9 @@
 
 /* " (--OPTION)": the options of the command that a setting comes from; "" if there is none. */
 void dpti_setting_option(const dpti_setting *setting, char *text, size_t n_bytes);
+/* A setting's text for people: a fraction with the fewest digits that tell its float32 from all
+   others, 0.9 where the text has 0.899999976; everything else as it is, cut off at n_bytes. */
+void dpti_setting_show(const char *setting, char *text, size_t n_bytes);
 /* Of names, kinds, extents, connections, and all numbers that decide what layers compute. */
 uint32_t dpti_settings_hash_layers(const dpt_model *model);
 /* Appends those of the trainer. */

@@ -198,13 +198,16 @@ dpt_status dpti_checkpoint_compare(dpt_trainer *trainer, const dpti_checkpoint *
 {
     const char *was = NULL;
     const dpti_setting *now = dpti_settings_differ(settings, &checkpoint->state.settings, &was);
-    char option[64];
+    char option[64], before[101], after[101];
     if (!now) return DPT_OK;
     dpti_setting_option(now, option, sizeof option);
-    return dpt_fail(trainer->context, DPT_E_INVALID,
-                    "%s is of a training with another %s (%.100s, and now it is %.100s): give the "
-                    "same%s, or begin anew from its weights (--load)",
-                    checkpoint->path, now->key, was ? was : "none", now->text, option);
+    dpti_setting_show(was ? was : "none", before, sizeof before);
+    dpti_setting_show(now->text, after, sizeof after);
+    return dpt_fail(
+        trainer->context, DPT_E_INVALID,
+        "%s is of a training with another %s (%s, and now it is %s): give the same%s, or "
+        "begin anew from its weights (--load)",
+        checkpoint->path, now->key, before, after, option);
 }
 
 static dpt_status compare_trainer(dpt_trainer *t, const dpti_checkpoint *c)

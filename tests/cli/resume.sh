@@ -71,7 +71,7 @@ refuse 2 "of a training with another seed \(0, and now it is 1\)" "${common[@]}"
     --checkpoint run --resume --seed 1
 refuse 2 "of a training with another batch-size \(32, and now it is 16\)" "${common[@]}" --epochs 30 \
     --quiet --checkpoint run --resume --batch-size 16
-refuse 2 "of a training with another lr" "${common[@]}" --epochs 30 --quiet --checkpoint run --resume \
+refuse 2 "of a training with another lr \(0.02, and now it is 0.03\)" "${common[@]}" --epochs 30 --quiet --checkpoint run --resume \
     --lr 0.03
 refuse 2 "of a training with another model" "${common[@]}" --epochs 30 --quiet --checkpoint run \
     --resume --model linear

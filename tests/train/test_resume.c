@@ -554,7 +554,7 @@ static void other_trainings_are_refused(test *t)
     dpt_trainer_options others[8];
     static const char *const words[] = {"another seed (3, and now it is 9)",
                                         "another batch-size (32, and now it is 31)",
-                                        "another momentum",
+                                        "another momentum (0.9, and now it is 0.8)",
                                         "another weight-decay",
                                         "another no-shuffle (no, and now it is yes)",
                                         "another optimizer (sgd, and now it is adamw)",
