@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -33,6 +34,15 @@ static void append(document *d, json_t *array, json_t *value)
 static json_t *size_value(size_t value)
 {
     return json_integer((json_int_t)value);
+}
+
+/* Beyond JSON's integers as text, as in the log. */
+static json_t *seed_value(size_t seed)
+{
+    char digits[24];
+    if (seed <= INT64_MAX) return size_value(seed);
+    snprintf(digits, sizeof digits, "%zu", seed);
+    return json_string(digits);
 }
 
 /* JSON has no NaN. */
@@ -82,6 +92,15 @@ static json_t *machine_value(document *d, const bench *b)
     return object;
 }
 
+static json_t *augment_value(document *d, const dpt_augment_options *a)
+{
+    json_t *object = json_object();
+    set(d, object, "crop_padding", size_value(a->crop_padding));
+    set(d, object, "flip", json_boolean(a->flip));
+    set(d, object, "erase", real_value((double)a->erase));
+    return object;
+}
+
 static json_t *options_value(document *d, const bench *b)
 {
     const cli_options *o = b->options;
@@ -92,9 +111,12 @@ static json_t *options_value(document *d, const bench *b)
     set(d, object, "batch_size", size_value(b->batch_size));
     set(d, object, "micro_batch", o->micro_batch ? size_value(o->micro_batch) : json_null());
     set(d, object, "batchnorm", text_value(o->batchnorm ? o->batchnorm : "sync"));
+    set(d, object, "overlap", text_value(o->overlap ? o->overlap : "on"));
+    set(d, object, "precision", text_value(o->precision ? o->precision : "fp32"));
+    set(d, object, "augment", augment_value(d, &o->augment));
     set(d, object, "optimizer", text_value(o->optimizer ? o->optimizer : "sgd"));
     set(d, object, "momentum", real_value(o->momentum));
-    set(d, object, "seed", size_value(o->seed & INT64_MAX));
+    set(d, object, "seed", seed_value(o->seed));
     set(d, object, "repeat", size_value(b->n_repetitions));
     set(d, object, "max_time", real_value(b->least_seconds));
     set(d, object, "max_steps", b->most_steps ? size_value(b->most_steps) : json_null());
