@@ -886,8 +886,9 @@ typedef struct dpt_fit_result {
    first step: DPT_E_IO for a log, plot, trace or checkpoint that cannot be written, DPT_E_STATE for
    a log, trace or folder that another training writes.  A pipe that nobody reads any more is a
    DPT_E_IO too: no SIGPIPE comes of it, and the process's signals stay as they are.  DPT_E_INVALID:
-   two of them in one file, patience without validation, a time that is negative or no number, a
-   schedule that must know the number of steps and cannot, data that do not fit the model.
+   two of them in one file, or one in the log that is replayed, patience without validation, a time
+   that is negative or no number, a schedule that must know the number of steps and cannot, data
+   that do not fit the model.
    DPT_E_STATE: with steps in flight, or from within dpt_fit.  After a failure nothing is in flight.
 
    Checkpoints are written in the background from a copy in host memory, atomically, one at a time:

@@ -109,6 +109,16 @@ static dpt_status not_one_file(dpti_fit *f, const char *a, const char *b)
         "%s is to be written twice; name another file for the log, the plot or the trace", a);
 }
 
+/* A log that is replayed would be gone with a run that fails. */
+static dpt_status not_replayed(dpti_fit *f, const char *path)
+{
+    const char *replayed = dpti_trainer_replayed(f->trainer);
+    if (!path || !replayed || !is_one_file(path, replayed)) return DPT_OK;
+    return dpt_fail(f->context, DPT_E_INVALID,
+                    "%s is the log that is replayed, and would be replaced; name another file",
+                    path);
+}
+
 /* Checkpoints come and go, whatever else has such a name. */
 static dpt_status no_checkpoint(dpti_fit *f, const char *path)
 {
@@ -224,6 +234,9 @@ dpt_status dpti_fit_check_files(dpti_fit *f)
     DPT_TRY(not_one_file(f, o->log, o->plot));
     DPT_TRY(not_one_file(f, o->log, o->trace));
     DPT_TRY(not_one_file(f, o->plot, o->trace));
+    DPT_TRY(not_replayed(f, o->log));
+    DPT_TRY(not_replayed(f, o->plot));
+    DPT_TRY(not_replayed(f, o->trace));
     if (o->checkpoint) DPT_TRY(check_folder(f));
     DPT_TRY(check_writable(f, o->plot));
     return check_writable(f, o->trace);

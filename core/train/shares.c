@@ -46,14 +46,20 @@ static dpt_status load_replay(dpt_trainer *t, const char *path)
     return DPT_OK;
 }
 
+const char *dpti_trainer_replayed(const dpt_trainer *trainer)
+{
+    const char *text = trainer->split_text;
+    const size_t length = strlen(replay_prefix);
+    return strncmp(text, replay_prefix, length) == 0 ? text + length : NULL;
+}
+
 dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const char *text)
 {
     dpt_trainer *t = trainer;
     dpt_error error = {0};
     t->split_text = dpti_strdup(text);
     if (!t->split_text) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
-    if (strncmp(text, replay_prefix, strlen(replay_prefix)) == 0)
-        return load_replay(t, text + strlen(replay_prefix));
+    if (dpti_trainer_replayed(t)) return load_replay(t, dpti_trainer_replayed(t));
     t->measured = strcmp(text, "measured") == 0 && t->n_devices > 1;
     if (strcmp(text, "measured") == 0) text = "equal"; /* until it is measured */
     if (dpti_split_parse(text, t->n_devices, &t->split, &error) != DPT_OK)

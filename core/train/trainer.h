@@ -426,6 +426,8 @@ size_t dpti_trainer_trusted(const dpt_trainer *trainer);
 
 /* Takes "measured", "equal", "A:B:C" or "replay:LOG" (shares.c). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const char *text);
+/* The path of the log whose shares are replayed; NULL if none is. */
+const char *dpti_trainer_replayed(const dpt_trainer *trainer);
 /* Sets each worker's capacity: the most samples that it will see, in full batches, in the ragged
    last one, in the log, and with the devices that are left. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_find_capacities(dpt_trainer *trainer);

@@ -117,6 +117,12 @@ rm -f longer.jsonl
 refuse 2 "shares for 16 steps" "${common[@]}" "${devices[@]}" --epochs 3 --split replay:first.jsonl \
     --quiet --log longer.jsonl
 check "which is refused before the first step" test ! -e longer.jsonl
+ln -sf first.jsonl same.jsonl
+for output in log plot trace; do
+    refuse 2 "same.jsonl is the log that is replayed, and would be replaced" "${common[@]}" "${devices[@]}" \
+        --split replay:first.jsonl $same --$output same.jsonl
+done
+check "the log that is replayed is still there" grep -q '"event":"done"' first.jsonl
 refuse 2 "names no log" "${common[@]}" "${devices[@]}" --split replay: --quiet
 
 # ---- Limits ----
