@@ -397,8 +397,9 @@ typedef struct dpt_dataset_memory {
     size_t count, height, width, channels, classes;
     dpt_dtype dtype;       /* DPT_U8 or DPT_F32 */
     const void *images;    /* (count, height, width, channels) */
-    const uint8_t *labels; /* (count), each below classes; NULL if there are targets */
-    const float *targets;  /* (count, classes) for DPT_LOSS_SQUARED_ERROR, else NULL */
+    const uint8_t *labels; /* (count), each below classes; or NULL */
+    const float *targets;  /* (count, classes) for DPT_LOSS_SQUARED_ERROR; or NULL.  Without either
+                              the data are for dpt_trainer_predict alone */
     /* The network sees (value / 255 - mean) / deviation for DPT_U8, (value - mean) / deviation for
        DPT_F32, per channel; deviation 0 means 1.  More than 4 channels: all zero. */
     float mean[4], deviation[4];

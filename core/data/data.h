@@ -25,7 +25,8 @@ struct dpt_dataset {
     dpt_dtype dtype;      /* DPT_U8 or DPT_F32 */
     void *images;         /* (n_records, height, width, channels), aligned to 64 bytes */
     uint8_t *labels;      /* (n_records), each below classes; aligned to 64 bytes; or NULL */
-    float *targets;       /* (n_records, classes), finite; aligned to 64 bytes; or NULL */
+    float *targets;       /* (n_records, classes), finite; aligned to 64 bytes; or NULL.  Without
+                             either the data are for predictions */
     size_t stat_channels; /* 1 to 4: element e of a sample has mean[e % stat_channels] */
     float mean[4];        /* the network sees (value - mean) * scale */
     float scale[4];

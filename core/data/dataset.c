@@ -62,8 +62,7 @@ static dpt_status check_answers(const dpt_dataset_memory *m, dpt_error *error)
 
 static dpt_status check_memory(const dpt_dataset_memory *m, dpt_error *error)
 {
-    if (!m || !m->images || (!m->labels && !m->targets))
-        return DPT_FAIL(error, DPT_E_INVALID, "a data set needs images, and labels or targets");
+    if (!m || !m->images) return DPT_FAIL(error, DPT_E_INVALID, "a data set needs images");
     if (!m->count || !m->height || !m->width || !m->channels || !m->classes)
         return DPT_FAIL(error, DPT_E_INVALID,
                         "a data set's count, height, width, channels and classes are at least 1");

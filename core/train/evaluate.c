@@ -491,8 +491,9 @@ dpt_status dpt_trainer_predict(dpt_trainer *trainer, const dpt_dataset *data, si
     DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_predict"));
     if (first > data->count || count > data->count - first)
         return dpti_peers_agree(t, dpt_fail(t->context, DPT_E_INVALID,
-                                            "samples %zu to %zu of %s, which has %zu", first,
-                                            first + count, data->name, data->count));
+                                            "%zu samples from sample %zu on of %s, which has "
+                                            "%zu",
+                                            count, first, data->name, data->count));
     if (count == 0) return DPT_OK;
     DPT_TRY(dpti_trainer_given(t, "dpt_trainer_predict", "outputs", outputs));
     DPT_TRY(evaluate(t, data, first, count, outputs, NULL));

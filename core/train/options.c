@@ -130,15 +130,12 @@ dpt_status dpti_trainer_check_answers(dpt_trainer *trainer, const dpt_dataset *d
     const size_t outputs = dpt_model_classes(t->model);
     if (t->program.loss == DPT_LOSS_CROSS_ENTROPY) {
         if (data->labels) return DPT_OK;
-        return dpt_fail(t->context, DPT_E_INVALID,
-                        "%s has targets and no labels, which cross-entropy needs; use a squared "
-                        "error",
-                        data->name);
+        return dpt_fail(t->context, DPT_E_INVALID, "%s has no labels, which cross-entropy needs%s",
+                        data->name, data->targets ? "; it has targets: use a squared error" : "");
     }
     if (!data->targets)
-        return dpt_fail(t->context, DPT_E_INVALID,
-                        "a squared error needs targets, and %s has only labels; use cross-entropy",
-                        data->name);
+        return dpt_fail(t->context, DPT_E_INVALID, "a squared error needs targets, and %s has %s",
+                        data->name, data->labels ? "only labels; use cross-entropy" : "none");
     if (data->classes != outputs)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "model %s predicts %zu numbers, but %s has %zu targets a sample",

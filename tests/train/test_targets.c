@@ -10,7 +10,7 @@ enum { COUNT = 64, INPUTS = 6, OUTPUTS = 3, STEPS = 400 };
 
 typedef struct setting {
     dpt_context *context;
-    dpt_dataset *with_targets, *with_labels, *wide; /* wide: a target too many */
+    dpt_dataset *with_targets, *with_labels, *with_neither, *wide; /* wide: a target too many */
     dpt_device_set *devices;
     dpt_model *model;
 } setting;
@@ -50,6 +50,7 @@ static bool open_all(test *t, setting *s)
     if (!CHECK_OK(dpt_dataset_from_memory(s->context, &memory, &s->wide))) return false;
     memory.classes = OUTPUTS;
     memory.targets = NULL;
+    if (!CHECK_OK(dpt_dataset_from_memory(s->context, &memory, &s->with_neither))) return false;
     memory.labels = labels;
     if (!CHECK_OK(dpt_dataset_from_memory(s->context, &memory, &s->with_labels)) ||
         !CHECK_OK(dpt_model_create(s->context, "regression", &s->model)))
@@ -64,6 +65,7 @@ static void close_all(setting *s)
     dpt_model_destroy(s->model);
     dpt_devices_close(s->devices);
     dpt_dataset_destroy(s->wide);
+    dpt_dataset_destroy(s->with_neither);
     dpt_dataset_destroy(s->with_labels);
     dpt_dataset_destroy(s->with_targets);
     dpt_context_destroy(s->context);
@@ -118,6 +120,15 @@ static void learns_targets(test *t)
         CHECK_NEAR(after.loss, error_of(t, predicted, trainer), 1e-7);
         CHECK_STATUS(dpt_trainer_evaluate(trainer, s.with_labels, &after), DPT_E_INVALID);
         CHECK_CONTAINS(dpt_error_message(s.context), "needs targets");
+        memset(predicted, 0, sizeof predicted);
+        CHECK_OK(dpt_trainer_predict(trainer, s.with_neither, 0, COUNT, predicted));
+        CHECK_NEAR(after.loss, error_of(t, predicted, trainer), 1e-7);
+        CHECK_STATUS(dpt_trainer_evaluate(trainer, s.with_neither, &after), DPT_E_INVALID);
+        CHECK_CONTAINS(dpt_error_message(s.context), "needs targets, and memory has none");
+        CHECK_STATUS(dpt_trainer_predict(trainer, s.with_neither, COUNT - 1, 2, predicted),
+                     DPT_E_INVALID);
+        CHECK_CONTAINS(dpt_error_message(s.context), "2 samples from sample 63 on of memory, which "
+                                                     "has 64");
         dpt_trainer_destroy(trainer);
     }
     close_all(&s);
@@ -138,7 +149,9 @@ static void refuses_the_wrong_answers(test *t)
     const dpt_trainer_options cross = {.batch_size = 16};
     if (open_all(t, &s)) {
         refuse(t, &s, s.with_labels, &squared, "needs targets");
-        refuse(t, &s, s.with_targets, &cross, "no labels");
+        refuse(t, &s, s.with_targets, &cross, "it has targets: use a squared error");
+        refuse(t, &s, s.with_neither, &cross, "no labels");
+        refuse(t, &s, s.with_neither, &squared, "needs targets");
         refuse(t, &s, s.wide, &squared, "4");
     }
     close_all(&s);

@@ -446,22 +446,27 @@ static void refuses_wrong_memory(test *t)
     dpt_dataset_destroy(data);
     data = NULL;
 
-    dpt_dataset_memory wrong[12];
+    dpt_dataset_memory unlabelled = right;
+    unlabelled.labels = NULL;
+    REQUIRE_OK(dpt_dataset_from_memory(context_of(t), &unlabelled, &data));
+    dpt_dataset_destroy(data);
+    data = NULL;
+
+    dpt_dataset_memory wrong[11];
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         wrong[i] = right;
     wrong[0].images = NULL;
-    wrong[1].labels = NULL; /* and no targets */
-    wrong[2].count = 0;
-    wrong[3].height = 0;
-    wrong[4].channels = 0;
-    wrong[5].classes = 0;
-    wrong[6].classes = 1; /* label 1 */
-    wrong[7].dtype = DPT_I32;
-    wrong[8].mean[0] = NAN;
-    wrong[9].deviation[0] = -1;
-    wrong[10].height = wrong[10].width = SIZE_MAX / 2;
-    wrong[11].channels = 5;
-    wrong[11].mean[3] = 1;
+    wrong[1].count = 0;
+    wrong[2].height = 0;
+    wrong[3].channels = 0;
+    wrong[4].classes = 0;
+    wrong[5].classes = 1; /* label 1 */
+    wrong[6].dtype = DPT_I32;
+    wrong[7].mean[0] = NAN;
+    wrong[8].deviation[0] = -1;
+    wrong[9].height = wrong[9].width = SIZE_MAX / 2;
+    wrong[10].channels = 5;
+    wrong[10].mean[3] = 1;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         if (!CHECK_STATUS(dpt_dataset_from_memory(context_of(t), &wrong[i], &data), DPT_E_INVALID))
             FAIL("case %zu", i);
