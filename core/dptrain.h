@@ -468,7 +468,8 @@ typedef struct dpt_augment_options {
 } dpt_augment_options;
 
 typedef struct dpt_trainer_options {
-    size_t batch_size; /* the GLOBAL batch; default 256; at most the data's count */
+    size_t batch_size; /* the GLOBAL batch, at most the data's count; default 256, or that if it is
+                          less */
     /* A step takes so many batches, one after the other, whose gradients are summed before devices
        exchange them: it is the step of one batch that many times as large, but that a batch-norm
        takes its statistics over each.  0: 1. */
@@ -496,7 +497,7 @@ typedef struct dpt_trainer_options {
        from the same number, so that bits depend on it, but not on what is measured. */
     size_t bucket_bytes;
     dpt_optimizer optimizer;
-    float lr;             /* default 0.1 */
+    float lr;             /* default 0.1, of AdamW 0.001 */
     size_t lr_base_batch; /* if set, lr is that of a batch of this size and is scaled linearly, to
                              the samples of a step */
     float momentum, weight_decay;

@@ -14,15 +14,16 @@ static float or_default(float value, float otherwise)
     return value != 0 ? value : otherwise;
 }
 
-dpt_trainer_options dpti_trainer_resolve(const dpt_trainer_options *options)
+dpt_trainer_options dpti_trainer_resolve(const dpt_trainer_options *options, size_t n_samples)
 {
+    enum { BATCH = 256 };
     dpt_trainer_options o = {.batch_size = 0};
     if (options) o = *options;
-    if (o.batch_size == 0) o.batch_size = 256;
+    if (o.batch_size == 0) o.batch_size = n_samples < BATCH ? n_samples : BATCH;
     if (o.accumulate == 0) o.accumulate = 1;
     if (!o.split) o.split = "measured";
     if (!o.init) o.init = "default";
-    o.lr = or_default(o.lr, 0.1f);
+    o.lr = or_default(o.lr, o.optimizer == DPT_OPTIMIZER_ADAMW ? 0.001f : 0.1f);
     if (o.lr_base_batch > 0) o.lr *= (float)(o.batch_size * o.accumulate) / (float)o.lr_base_batch;
     o.lr_base_batch = 0;
     o.beta1 = or_default(o.beta1, 0.9f);

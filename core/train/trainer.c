@@ -135,11 +135,11 @@ dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
                               const dpt_dataset *data, const dpt_trainer_options *options,
                               dpt_trainer **out)
 {
-    const dpt_trainer_options o = dpti_trainer_resolve(options);
     if (!devices) return DPT_E_INVALID; /* and there is no context to tell */
     if (!model || !data || !out)
         return dpt_fail(devices->context, DPT_E_INVALID,
                         "a trainer needs a model and data, and a place where it is returned");
+    const dpt_trainer_options o = dpti_trainer_resolve(options, data->count);
     dpt_trainer *t = calloc(1, sizeof *t);
     if (!t) return dpt_fail(devices->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     t->context = devices->context;

@@ -282,9 +282,9 @@ static inline bool dpti_sits_out(const dpti_worker *worker)
 /* Those that have one. */
 size_t dpti_trainer_n_present(const dpt_trainer *trainer);
 
-/* Options with every default in its place, NULL being all of them, and the learning rate scaled to
-   the samples of a step; of bucket_bytes 0 stays (options.c). */
-dpt_trainer_options dpti_trainer_resolve(const dpt_trainer_options *options);
+/* Options with every default in its place, NULL being all of them, for so many samples, and the
+   learning rate scaled to the samples of a step; of bucket_bytes 0 stays (options.c). */
+dpt_trainer_options dpti_trainer_resolve(const dpt_trainer_options *options, size_t n_samples);
 /* Whether the sizes of buckets are chosen by measurement: they are not given, and make no
    difference to what is computed, as they do where gradients are compressed (options.c). */
 bool dpti_trainer_chooses_buckets(const dpt_trainer_options *options);

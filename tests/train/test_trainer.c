@@ -61,6 +61,23 @@ static bool opened(test *t, setting *s, const char *devices, const dpt_trainer_o
     return false;
 }
 
+/* Of options that are left out, where the data are smaller than the usual batch. */
+static void defaults(test *t)
+{
+    static const dpt_trainer_options adamw = {.optimizer = DPT_OPTIMIZER_ADAMW};
+    const dpt_trainer_options *const all[] = {NULL, &adamw};
+    static const double rates[] = {0.1, 0.001};
+    for (size_t i = 0; i < 2; i++) {
+        setting s;
+        dpt_step_metrics m = {.samples = 0};
+        if (!opened(t, &s, "cpu", all[i])) return;
+        CHECK_OK(dpt_trainer_step(s.trainer, &m));
+        CHECK_SIZE(m.samples, COUNT);
+        CHECK_NEAR(m.lr, rates[i], 1e-8);
+        close_all(&s);
+    }
+}
+
 static void weights(test *t, setting *s, size_t device, float *out)
 {
     CHECK_OK(dpt_trainer_get(s->trainer, device, DPT_PARAMETER, "fc2.weight", out, FC2));
@@ -482,6 +499,7 @@ static void fit_stops_where_it_should(test *t)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
+        {"defaults", defaults},
         {"steps walk through epochs", steps_walk_through_epochs},
         {"times are told", times_are_told},
         {"two steps in flight", two_in_flight},
