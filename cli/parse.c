@@ -195,6 +195,8 @@ const cli_verb_entry *cli_find_verb(int argc, char **argv, int *first)
     const char *nearest = dpt_nearest(argv[1], names);
     if (nearest)
         cli_error(CLI_USAGE, "unknown command '%s'; did you mean 'dptrain %s'?", argv[1], nearest);
+    else if (strcmp(argv[1], "help") == 0)
+        cli_error(CLI_USAGE, "unknown command 'help'; did you mean 'dptrain --help'?");
     else
         cli_error(CLI_USAGE, "unknown command '%s'; known: %s", argv[1], join(names, known));
     return NULL;

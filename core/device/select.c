@@ -41,14 +41,15 @@ static const char *nearest(const char *word, const char *const *known, size_t n)
     return found;
 }
 
-/* `known` lists what is known, which is at least one word. */
-static void say_known(words *w, const char *word, const char *const *known, size_t n)
+/* `known` lists what is known, which is at least one word.  Whether one is near. */
+static bool say_known(words *w, const char *word, const char *const *known, size_t n)
 {
     const char *near = nearest(word, known, n);
     say(w, "; known:");
     for (size_t i = 0; i < n; i++)
         say(w, "%s %.40s", i ? "," : "", known[i]);
     if (near) say(w, " (did you mean \"%.40s\"?)", near);
+    return near != NULL;
 }
 
 static dpt_status fail_no_plugins(const dpti_registry *registry, dpt_error *error)
@@ -67,11 +68,14 @@ static dpt_status fail_unknown_backend(const dpti_registry *registry, const char
     if (!known) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the device list");
     for (size_t i = 0; i < registry->n_backends; i++)
         known[i] = registry->backends[i].name;
-    if (registry->n_backends > 0)
-        say_known(&w, name, known, registry->n_backends);
-    else
+    if (registry->n_backends > 0) {
+        /* Such as "cuda" where dptrain was built without it. */
+        if (!say_known(&w, name, known, registry->n_backends))
+            say(&w, "; there is no plug-in libdptrain-%.60s.so", name);
+    } else {
         say(&w, ": there is no plug-in (libdptrain-NAME.so) in %.300s",
             registry->searched && *registry->searched ? registry->searched : "any folder");
+    }
     free(known);
     return DPT_FAIL(error, DPT_E_INVALID, "unknown device \"%.60s\"%s", name, w.text);
 }
