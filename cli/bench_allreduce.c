@@ -358,6 +358,11 @@ static dpt_status measure(allreduce_bench *b)
     DPT_TRY(dpt_processes_measure(s->context, &b->link)); /* collectives travel as in a training */
     DPT_TRY(sum_over_processes(b, (float)dpt_devices_count(s->devices), &n_devices));
     b->n_devices = (size_t)n_devices;
+    if (b->n_devices < 2)
+        return dpt_fail(s->context, DPT_E_INVALID,
+                        "bench allreduce measures what devices exchange, and %s is one; name "
+                        "several, such as --devices cpu:threads=1,cpu:threads=1",
+                        b->options->devices ? b->options->devices : "all");
     b->n_threads = count_cores();
     /* The others wait for the first at their next all-reduce. */
     if (speaks) b->memory = measure_memory(b->n_threads);

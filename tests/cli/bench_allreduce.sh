@@ -35,6 +35,7 @@ PYTHON
 done
 refuse 2 "collective.*'gather'.*all-gather" bench allreduce --collective gather
 refuse 2 "collective is for bench allreduce" bench mix --devices cpu --collective broadcast
+refuse 2 "what devices exchange, and cpu is one; name several" bench allreduce --devices cpu
 refuse 2 "unknown device .gpu0" bench allreduce --devices gpu0
 refuse 2 "unexpected argument 'x'" bench allreduce x
 refuse 1 "cannot write|cannot be written|no/such" bench allreduce --devices cpu --json no/such/file
