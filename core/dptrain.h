@@ -34,6 +34,8 @@ extern "C" {
 #endif
 
 #define DPT_VERSION "0.1.0"
+/* The same of the library that the program runs with, which need not be that of this header. */
+DPT_API const char *dpt_version(void);
 
 /* ---- Status and context ---------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* Names and words of the status codes, from the one list in dpt_types.h. */
+/* The version; names and words of the status codes, from the one list in dpt_types.h. */
 #include "dptrain.h"
 
 typedef struct status_text {
@@ -19,6 +19,11 @@ static const status_text *find(dpt_status status)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (texts[i].status == status) return &texts[i];
     return &unknown;
+}
+
+const char *dpt_version(void)
+{
+    return DPT_VERSION;
 }
 
 const char *dpt_status_name(dpt_status status)

@@ -39,6 +39,7 @@ static void names_statuses(test *t)
 {
     CHECK_TEXT(dpt_status_name(DPT_OK), "DPT_OK");
     CHECK_TEXT(dpt_status_name(DPT_E_FORMAT), "DPT_E_FORMAT");
+    CHECK_TEXT(dpt_version(), DPT_VERSION);
     CHECK_TEXT(dpt_status_words(DPT_E_FORMAT), "malformed data");
     CHECK(dpt_status_name((dpt_status)-99) != NULL);
     CHECK(dpt_status_words((dpt_status)7) != NULL);
