@@ -1,11 +1,17 @@
-# cmake --install: the command, the library with its SONAME, the public headers, the plug-ins, and
-# what pkg-config and find_package(dptrain) need.
+# cmake --install: the command, the library with its SONAME, the public headers, the plug-ins, what
+# pkg-config and find_package(dptrain) need, and the documentation.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS dptrain-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS dptrain EXPORT dptrainTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES core/dptrain.h core/dpt_types.h models/dptrain_models.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+# What the help, messages and the headers refer to: docs/NAME.md.
+install(FILES README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY bench/results DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench)
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.c")
 
 # Every folder of backends/ makes one target of its name.  The library finds plug-ins beside itself.
 foreach(list IN LISTS backend_lists)

@@ -170,6 +170,23 @@ installation() {
         $(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs dptrain) || return
     LD_LIBRARY_PATH=$(PKG_CONFIG_PATH=$pc pkg-config --variable=libdir dptrain) \
         "$user/by-pkg-config" | grep -F 'all-reduced on cpu: [3 3]' || return
+    # The headers in C++, where there is a compiler of it, and a program that fills in a struct.
+    if command -v g++ >/dev/null 2>&1; then
+        cat >"$user/user.cpp" <<CPP
+#include <dptrain_models.h>
+#include <cstdio>
+int main() {
+    dpt_trainer_options options{};
+    options.batch_size = 64;
+    std::printf("dptrain %s, batches of %zu\\n", dpt_version(), options.batch_size); }
+CPP
+        # shellcheck disable=SC2046
+        g++ -std=c++11 -Wall -Wextra -Wpedantic -Wold-style-cast -Werror "$user/user.cpp" \
+            -o "$user/by-c++" $(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs dptrain) || return
+        LD_LIBRARY_PATH=$(PKG_CONFIG_PATH=$pc pkg-config --variable=libdir dptrain) \
+            "$user/by-c++" | grep -Fx "dptrain $version, batches of 64" || return
+    fi
+    [ -e "$prefix/share/doc/dptrain/docs/devices.md" ] || return
     cat >"$user/CMakeLists.txt" <<CMAKE
 cmake_minimum_required(VERSION 3.20)
 project(user LANGUAGES C)
