@@ -106,8 +106,8 @@ static json_t *options_value(document *d, const bench *b)
     const cli_options *o = b->options;
     json_t *object = json_object();
     set(d, object, "devices", text_value(o->devices));
-    set(d, object, "model", text_value(o->model));
-    set(d, object, "dataset", text_value(o->dataset));
+    set(d, object, "model", text_value(b->session.model_name));
+    set(d, object, "dataset", text_value(b->session.data_name));
     set(d, object, "batch_size", size_value(b->batch_size));
     set(d, object, "micro_batch", o->micro_batch ? size_value(o->micro_batch) : json_null());
     set(d, object, "batchnorm", text_value(o->batchnorm ? o->batchnorm : "sync"));

@@ -28,8 +28,9 @@ typedef struct cli_span {
 
 /* Where the options table puts values.  Strings point into argv or are literals. */
 typedef struct cli_options {
-    const char *devices; /* NULL: all */
-    const char *model, *dataset, *data;
+    const char *devices;         /* NULL: all */
+    const char *model, *dataset; /* NULL: the default, or what weights are of (session.h) */
+    const char *data;
     const char *split, *init, *optimizer, *schedule, *precision;
     size_t batch_size; /* 0: the default, within the data */
     size_t epochs, max_steps;

@@ -106,7 +106,7 @@ const cli_option cli_option_table[] = {
         .group = "Model and data",
         .name = "model",
         .argument = "NAME",
-        .help = "network to train. Default: lenet",
+        .help = "network to train. Default: lenet; of eval and predict, what the weights say",
         .verbs = USES,
         .kind = CLI_TEXT,
         TARGET(model),
@@ -115,7 +115,8 @@ const cli_option cli_option_table[] = {
         .name = "dataset",
         .argument = "NAME",
         .help = "fashion-mnist (default), mnist, cifar10, synthetic:HxWxC:CLASSES:COUNT, or idx "
-                "for any IDX pair in the directory of --data",
+                "for any IDX pair in the directory of --data. The default of eval and predict is "
+                "what the weights say, if it lies in files",
         .verbs = USES,
         .kind = CLI_TEXT,
         TARGET(dataset),

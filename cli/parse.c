@@ -154,7 +154,7 @@ static int parse_letter(const cli_verb_entry *verb, const char *argument, cli_op
 
 int cli_parse(const cli_verb_entry *verb, int argc, char **argv, int first, cli_options *out)
 {
-    cli_options options = {.model = "lenet", .dataset = "fashion-mnist", .operands = argv + first};
+    cli_options options = {.operands = argv + first};
     bool end = false; /* of the options */
     for (int i = first; i < argc; i++) {
         int code = CLI_OK;

@@ -3,6 +3,7 @@
 
 #include "recipe.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,8 +15,8 @@ static dpt_status normalize(cli_session *session, const cli_options *options)
     float *mean = session->mean, *deviation = session->deviation;
     dpt_dataset *data = session->whole;
     if (!data)
-        DPT_TRY(
-            dpt_dataset_open(session->context, options->dataset, options->data, DPT_TRAIN, &data));
+        DPT_TRY(dpt_dataset_open(session->context, session->data_name, options->data, DPT_TRAIN,
+                                 &data));
     dpt_status status = dpt_dataset_statistics(data, mean, deviation);
     if (status == DPT_OK) status = dpt_dataset_normalize(session->test, mean, deviation);
     if (status == DPT_OK && session->whole)
@@ -29,9 +30,9 @@ static dpt_status open_data(cli_session *session, const cli_options *options, bo
 {
     dpt_context *context = session->context;
     if (with_train)
-        DPT_TRY(
-            dpt_dataset_open(context, options->dataset, options->data, DPT_TRAIN, &session->whole));
-    DPT_TRY(dpt_dataset_open(context, options->dataset, options->data, DPT_TEST, &session->test));
+        DPT_TRY(dpt_dataset_open(context, session->data_name, options->data, DPT_TRAIN,
+                                 &session->whole));
+    DPT_TRY(dpt_dataset_open(context, session->data_name, options->data, DPT_TEST, &session->test));
     if (options->normalize) DPT_TRY(normalize(session, options));
     session->train = session->whole;
     if (options->validation > 0)
@@ -46,6 +47,15 @@ dpt_status cli_open_devices(cli_session *session, const cli_options *options)
     return dpt_devices_open(session->context, options->devices, &session->devices);
 }
 
+static dpt_status name_both(cli_session *session, const cli_options *options, bool with_train)
+{
+    char weights[PATH_MAX];
+    const bool of_weights = !with_train && options->checkpoint;
+    if (of_weights && !cli_weights_path(options->checkpoint, weights, sizeof weights))
+        return dpt_fail(session->context, DPT_E_INVALID, "--checkpoint: the path is too long");
+    return cli_weights_name(session, options, of_weights ? weights : NULL);
+}
+
 dpt_status cli_session_open(cli_session *session, const cli_options *options, unsigned with)
 {
     const bool with_train = with & CLI_WITH_TRAIN;
@@ -54,6 +64,7 @@ dpt_status cli_session_open(cli_session *session, const cli_options *options, un
     dpt_context *context = session->context;
     if (with & CLI_WITH_PROCESSES)
         DPT_TRY(dpt_processes_join_for(context, with_train ? "train" : "eval"));
+    DPT_TRY(name_both(session, options, with_train));
     DPT_TRY(cli_open_devices(session, options));
     DPT_TRY(open_data(session, options, with_train));
     dpt_dataset_info info;
@@ -64,7 +75,7 @@ dpt_status cli_session_open(cli_session *session, const cli_options *options, un
         .channels = info.channels,
         .classes = info.classes,
     };
-    return dpt_model_by_name(context, options->model, &shape, &session->model);
+    return dpt_model_by_name(context, session->model_name, &shape, &session->model);
 }
 
 /* Of which the others know nothing, and nobody would know where it was. */

@@ -7,6 +7,7 @@
 
 typedef struct cli_session {
     dpt_context *context;
+    const char *model_name, *data_name; /* that are opened */
     dpt_device_set *devices;
     dpt_dataset *whole;             /* the training data; NULL if they were not asked for */
     dpt_dataset *train;             /* those or a part of them; belongs to `whole` if it is it */
@@ -26,8 +27,9 @@ typedef enum cli_session_with {
 
 /* The devices of --devices in --precision; the context is there. */
 DPT_CHECK_RESULT dpt_status cli_open_devices(cli_session *session, const cli_options *options);
-/* Opens devices, data and model, but no trainer; `with` are cli_session_with bits.  After a failure
-   the session is to be closed too. */
+/* Opens devices, data and model, but no trainer; `with` are cli_session_with bits.  Without
+   training data model and data set are those that the weights of --checkpoint say, where the
+   options name none.  After a failure the session is to be closed too. */
 DPT_CHECK_RESULT dpt_status cli_session_open(cli_session *session, const cli_options *options,
                                              unsigned with);
 /* The same with training data and the trainer that the options describe. */
@@ -45,6 +47,10 @@ int cli_session_close(cli_session *session, int code);
 /* A directory's model.safetensors, or the file itself, in out; false if it does not fit
    (weights.c). */
 DPT_CHECK_RESULT bool cli_weights_path(const char *path, char *out, size_t out_bytes);
+/* Names the model and the data set to open: those of the options, of the file's weights, or the
+   defaults.  `path` NULL: there is no file. */
+DPT_CHECK_RESULT dpt_status cli_weights_name(cli_session *session, const cli_options *options,
+                                             const char *path);
 /* Reads what the file says of its weights, and normalises the test data as it says that the
    training's were.  Before a trainer uses them.  DPT_E_INVALID if --normalize contradicts it. */
 DPT_CHECK_RESULT dpt_status cli_weights_adopt(cli_session *session, const cli_options *options,

@@ -1,9 +1,10 @@
-/* Saved weights: the file that is meant, and that images reach the network as those did that it was
-   trained on. */
+/* Saved weights: the file that is meant, model and data that it is of, and that images reach the
+   network as those did that it was trained on. */
 #include "session.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 bool cli_weights_path(const char *path, char *out, size_t out_bytes)
@@ -13,6 +14,48 @@ bool cli_weights_path(const char *path, char *out, size_t out_bytes)
     const int length =
         snprintf(out, out_bytes, "%s%s", path, directory ? "/model.safetensors" : "");
     return length > 0 && (size_t)length < out_bytes;
+}
+
+static const char default_model[] = "lenet", default_data[] = "fashion-mnist";
+
+static const char *find(const char *const *names, const char *name)
+{
+    for (; *names; names++)
+        if (strcmp(*names, name) == 0) return *names;
+    return NULL;
+}
+
+/* What a file may name: networks by name, and data that lie in files.  Others, such as synthetic
+   data of any size, are for whoever gives the command. */
+static const char *known_model(const char *name)
+{
+    return find(dpt_model_names(), name);
+}
+
+static const char *known_data(const char *name)
+{
+    static const char *const names[] = {"fashion-mnist", "mnist", "cifar10", "idx", NULL};
+    return find(names, name);
+}
+
+static const char *first_of(const char *given, const char *told, const char *otherwise)
+{
+    return given ? given : told ? told : otherwise;
+}
+
+dpt_status cli_weights_name(cli_session *session, const cli_options *options, const char *path)
+{
+    cli_session *s = session;
+    if (path) DPT_TRY(dpt_weights_describe(s->context, path, &s->weights));
+    s->model_name = first_of(options->model, known_model(s->weights.model), default_model);
+    s->data_name = first_of(options->dataset, known_data(s->weights.dataset), default_data);
+    const bool model = !options->model && strcmp(s->model_name, default_model) != 0;
+    const bool data = !options->dataset && strcmp(s->data_name, default_data) != 0;
+    if ((model || data) && !cli_session_quiet(s, options))
+        (void)cli_error(CLI_OK, "%s%s%s%s%s, as %s says", model ? "model " : "",
+                        model ? s->model_name : "", model && data ? " and " : "",
+                        data ? "data set " : "", data ? s->data_name : "", path);
+    return DPT_OK;
 }
 
 static bool was_normalized(const dpt_weights_info *w)

@@ -136,6 +136,29 @@ check "a file that tells nothing, with the option" test \
 evaluate "${normalized[@]:0:6}" --checkpoint silent.safetensors >silent.out
 check "and without" test -s silent.out -a ! -s eval.err -a "$(cat silent.out)" != "$asked"
 
+# Model and data set are those of the weights, where the command names none.
+"$DPTRAIN" "${common[@]}" 0.png >named.out
+"$DPTRAIN" predict --dataset "$data" --checkpoint run 0.png >told.out 2>told.err
+check "the weights tell their model" cmp named.out told.out
+check "which a line says: $(cat told.err)" \
+    [ "$(cat told.err)" = "dptrain: model mlp, as run/model.safetensors says" ]
+python3 - <<'PYTHON'
+import os, struct
+os.makedirs("own", exist_ok=True)
+for part, n in ("train", 40), ("t10k", 20):
+    labels = [i % 3 for i in range(n)]
+    images = b"".join(bytes([90 * label + i % 7] * 30) for i, label in enumerate(labels))
+    open(f"own/{part}-images-idx3-ubyte", "wb").write(struct.pack(">IIII", 0x803, n, 5, 6) + images)
+    open(f"own/{part}-labels-idx1-ubyte", "wb").write(struct.pack(">II", 0x801, n) + bytes(labels))
+PYTHON
+train --dataset idx --data own --model linear --batch-size 10 --epochs 3 --checkpoint own/run --quiet
+check "and their data" "$DPTRAIN" eval --data own --checkpoint own/run >told.out 2>told.err
+check "of which both are told: $(cat told.err)" \
+    [ "$(cat told.err)" = "dptrain: model linear and data set idx, as own/run/model.safetensors says" ]
+check "the result: $(cat told.out)" grep -q "of 20 right" told.out
+refuse 2 "own/run/model.safetensors has .*it is of another model, linear \(--model\)" eval --dataset idx --data own \
+    --checkpoint own/run --model mlp
+
 refuse 2 "predict needs weights" predict 0.png
 refuse 2 "predict needs images" "${common[@]}"
 refuse 2 "'0' is not a whole number from 1" "${common[@]}" --top 0 0.png

@@ -191,7 +191,7 @@ static void run(int argc, char **argv)
     if (checked != CLI_OK) return;
     if (options.split) check_split(options.split);
     check_rates(&options);
-    check_dataset(options.dataset);
+    if (options.dataset) check_dataset(options.dataset);
     if (options.devices) check_devices(options.devices);
     for (size_t i = 0; i < options.n_operands; i++)
         check_images(options.operands[i]);
