@@ -64,9 +64,10 @@ static void print_advice(const cli_session *session, const cli_options *options,
     if (options->split && strcmp(options->split, "measured") != 0) return; /* as it was wanted */
     const bool kept_awake = options->rest && strcmp(options->rest, "off") == 0 &&
                             !options->stop_on_loss && dpt_process_count(session->context) == 1;
-    printf("%s alone would be %.1f times as fast: the others hold it up; leave them out%s\n",
+    printf("%s alone would be %.1f times as fast by the model, the others holding it up%s; dptrain "
+           "bench mix measures that\n",
            id_of(session->trainer, fastest), most / mix->throughput,
-           kept_awake ? ", or let them rest (--rest on)" : "");
+           kept_awake ? " (--rest on lets them rest)" : "");
 }
 
 dpt_status cli_print_account(const cli_session *session, const cli_options *options)
