@@ -205,6 +205,16 @@ static void set_exchange(event *e, const dpti_log_run *run)
     set(e, "exchange", x.object);
 }
 
+static void set_settings(event *e, const dpti_log_run *run)
+{
+    if (run->n_settings == 0) return;
+    event s = {.object = json_object()};
+    for (size_t i = 0; i < run->n_settings; i++)
+        set(&s, run->settings[i].name, text_value(run->settings[i].value));
+    if (s.failed) e->failed = true;
+    set(e, "settings", s.object);
+}
+
 dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run *run, dpt_error *error)
 {
     event e = event_begin("run");
@@ -217,6 +227,7 @@ dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run *run, dpt_error 
     set(&e, "seed", size_value(run->seed));
     set(&e, "dataset", text_value(run->dataset));
     set(&e, "split", text_value(run->split));
+    set_settings(&e, run);
     set_exchange(&e, run);
     set_run_devices(&e, run);
     return write_event(log, &e, error);

@@ -60,6 +60,11 @@ typedef struct dpti_log_exchange {
     size_t window;
 } dpti_log_exchange;
 
+/* One of the options that a training is made with, in words. */
+typedef struct dpti_log_setting {
+    const char *name, *value;
+} dpti_log_setting;
+
 typedef struct dpti_log_run {
     const char *model;
     size_t parameters, batch_size; /* samples of a step, */
@@ -67,6 +72,8 @@ typedef struct dpti_log_run {
     bool compress;                 /* exchanges between processes, to bfloat16 */
     uint64_t seed;
     const char *dataset, *split;
+    size_t n_settings;
+    const dpti_log_setting *settings; /* (n_settings), of a run; 0: not told */
     size_t n_devices;
     const dpt_device_description *devices;
     const bool *streamed;      /* (n_devices) which get their data with each step; NULL: none */

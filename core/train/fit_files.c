@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "io/file.h"
 #include "io/folder.h"
+#include "train/settings.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -153,6 +154,27 @@ static bool describe_exchange(const dpt_trainer *t, dpti_log_exchange *out)
     return t->n_devices > 1;
 }
 
+typedef struct told_settings {
+    dpti_settings all;
+    char values[DPTI_SETTINGS][DPTI_SETTING_BYTES];
+    dpti_log_setting list[DPTI_SETTINGS];
+} told_settings;
+
+/* To be freed; NULL without memory. */
+static told_settings *tell_settings(const dpti_fit *f)
+{
+    told_settings *told = calloc(1, sizeof *told);
+    if (!told) return NULL;
+    dpti_settings_of_trainer(f->trainer, &told->all);
+    dpti_settings_of_course(&f->schedule.options, f->schedule.lr, f->schedule.total_steps,
+                            &told->all);
+    for (size_t i = 0; i < told->all.n; i++) {
+        dpti_setting_show(told->all.list[i].text, told->values[i], sizeof told->values[i]);
+        told->list[i] = (dpti_log_setting){.name = told->all.list[i].key, .value = told->values[i]};
+    }
+    return told;
+}
+
 /* The run event, or that it is resumed, with the devices' choices. */
 static dpt_status log_run(dpti_fit *f, bool resumed)
 {
@@ -161,7 +183,9 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
     dpt_device_description *devices = calloc(t->n_devices, sizeof *devices);
     bool *streamed = calloc(t->n_devices, sizeof *streamed);
     size_t *limits = calloc(t->n_devices, sizeof *limits);
-    if (!devices || !streamed || !limits) {
+    told_settings *settings = tell_settings(f);
+    if (!devices || !streamed || !limits || !settings) {
+        free(settings);
         free(limits);
         free(streamed);
         free(devices);
@@ -182,6 +206,8 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
                               .seed = t->seed,
                               .dataset = t->data->name,
                               .split = t->split_text,
+                              .n_settings = settings->all.n,
+                              .settings = settings->list,
                               .n_devices = t->n_devices,
                               .devices = devices,
                               .streamed = streamed,
@@ -191,6 +217,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
                               .exchange = exchanges ? &exchange : NULL};
     const dpt_status status = resumed ? dpti_log_write_resume(f->log, &run, t->done.step, &error)
                                       : dpti_log_write_run(f->log, &run, &error);
+    free(settings);
     free(limits);
     free(streamed);
     free(devices);

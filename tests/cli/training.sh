@@ -37,6 +37,9 @@ assert run["event"] == "run" and done["event"] == "done"
 assert run["model"] == "mlp" and run["parameters"] == 1202180 and run["batch_size"] == 128
 assert run["seed"] == 3 and [d["id"] for d in run["devices"]] == ["cpu:threads=1"] * 3
 assert all(d["backend"] == "cpu" and d["threads"] == 1 and d["name"] for d in run["devices"])
+told = run["settings"]
+assert told["lr"] == "0.05" and told["momentum"] == "0.9" and told["optimizer"] == "sgd", told
+assert told["model"].startswith("mlp, 1202180 parameters, ") and told["schedule"] == "constant", told
 steps = [e for e in events if e["event"] == "step"]
 assert [e["step"] for e in steps] == list(range(1, 17))
 assert [e["epoch"] for e in steps] == [1] * 8 + [2] * 8

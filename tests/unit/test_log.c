@@ -27,6 +27,9 @@ static const dpti_log_run run = {
     .seed = 3,
     .dataset = "mnist",
     .split = "5:3",
+    .n_settings = 2,
+    .settings = (const dpti_log_setting[]){{.name = "lr", .value = "0.1"},
+                                           {.name = "loss", .value = "\xff"}},
     .n_devices = 2,
     .devices = devices,
     .streamed = (const bool[]){false, true},
@@ -149,6 +152,10 @@ static void check_run(test *t, const json_t *line)
     CHECK_NEAR(number_of(line, "seed"), 3, 0);
     CHECK_TEXT(text_of(line, "dataset"), "mnist");
     CHECK_TEXT(text_of(line, "split"), "5:3");
+    const json_t *settings = json_object_get(line, "settings");
+    CHECK_SIZE(json_object_size(settings), 2);
+    CHECK_TEXT(text_of(settings, "lr"), "0.1");
+    CHECK(text_of(settings, "loss")); /* in words that JSON can have */
     const json_t *exchange = json_object_get(line, "exchange");
     CHECK_NEAR(number_of(exchange, "first_bucket_bytes"), 65536, 0);
     CHECK_NEAR(number_of(exchange, "bucket_bytes"), 1 << 20, 0);
