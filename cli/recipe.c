@@ -211,6 +211,9 @@ void cli_recipe_print(const cli_options *options, size_t count)
     printf(", seed %zu\n", o->seed);
     if (schedule.kind != DPT_SCHEDULE_CONSTANT || schedule.warmup_steps) {
         printf("%-10s%s", "schedule", o->schedule ? o->schedule : "constant");
+        if (schedule.kind == DPT_SCHEDULE_STEP)
+            printf(", times %g after every %zu epoch%s", o->step_factor > 0 ? o->step_factor : 0.1,
+                   o->step_every ? o->step_every : 30, o->step_every == 1 ? "" : "s");
         if (schedule.warmup_steps) printf(", warm-up over %zu steps", schedule.warmup_steps);
         printf("\n");
     }

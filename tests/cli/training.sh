@@ -141,6 +141,8 @@ seconds = float(re.search(r"^trained \d+ steps? in ([\d.]+) s", open("train.out"
 sys.exit(not 0.1 < seconds < 5)'
 train --dataset synthetic:8x8x1:3:40 --model linear --max-steps 1 --no-shuffle
 check "the default batch fits small data" grep -q '^training  batch 40,' train.out
+train --dataset synthetic:8x8x1:3:40 --model linear --max-steps 1 --schedule step --step-factor 0.5
+check "a schedule's numbers" grep -qx "schedule  step, times 0.5 after every 30 epochs" train.out
 
 # ---- Every model of the list ----
 models=$("$DPTRAIN" --help | sed -n '/^Models$/,/^$/s/^  \([a-z0-9-]*\) .*/\1/p')
