@@ -214,6 +214,36 @@ static int check_count(const bench *b)
     return CLI_OK;
 }
 
+/* Whether the option was given, with anything but 0. */
+static bool is_given(const cli_option *option, const cli_options *o)
+{
+    const void *at = (const char *)o + option->offset;
+    switch (option->kind) {
+    case CLI_FLAG: return *(const bool *)at;
+    case CLI_TEXT: return *(const char *const *)at != NULL;
+    case CLI_COUNT: return *(const size_t *)at > 0;
+    case CLI_REAL:
+    case CLI_SECONDS: return *(const double *)at > 0;
+    case CLI_AUGMENT: return o->augment.crop_padding || o->augment.flip || o->augment.erase > 0;
+    case CLI_SPAN:
+    case CLI_INTERVAL: return false; /* no benchmark has one */
+    }
+    return false;
+}
+
+/* An option that was given and means nothing where gradients alone are exchanged, or NULL. */
+static const char *find_stray(const cli_options *o)
+{
+    static const char *const taken[] = {"devices", "precision", "collective", "json", NULL};
+    for (const cli_option *option = cli_option_table; option->name; option++) {
+        bool takes = !(option->verbs & CLI_BENCH) || !is_given(option, o);
+        for (const char *const *name = taken; *name && !takes; name++)
+            takes = strcmp(*name, option->name) == 0;
+        if (!takes) return option->name;
+    }
+    return NULL;
+}
+
 static int check_operands(const cli_options *o)
 {
     static const char *const known[] = {"mix", "allreduce", NULL};
@@ -233,6 +263,8 @@ static int check_operands(const cli_options *o)
         return cli_error(CLI_USAGE, "bench mix needs the devices to compare: --devices LIST");
     if (o->collective && strcmp(o->operands[0], "mix") == 0)
         return cli_error(CLI_USAGE, "--collective is for bench allreduce");
+    const char *stray = strcmp(o->operands[0], "mix") == 0 ? NULL : find_stray(o);
+    if (stray) return cli_error(CLI_USAGE, "--%s is for bench mix", stray);
     return CLI_OK;
 }
 

@@ -36,6 +36,11 @@ done
 refuse 2 "collective.*'gather'.*all-gather" bench allreduce --collective gather
 refuse 2 "collective is for bench allreduce" bench mix --devices cpu --collective broadcast
 refuse 2 "what devices exchange, and cpu is one; name several" bench allreduce --devices cpu
+for option in --model=mlp --dataset=mnist --data=. --batch-size=8 --repeat=2 --max-time=1 --best-batch --augment=flip \
+    --momentum=0.9 --optimizer=sgd; do
+    name=${option%%=*}
+    refuse 2 "$name is for bench mix" bench allreduce --devices cpu:threads=1,cpu:threads=1 $option
+done
 refuse 2 "unknown device .gpu0" bench allreduce --devices gpu0
 refuse 2 "unexpected argument 'x'" bench allreduce x
 refuse 1 "cannot write|cannot be written|no/such" bench allreduce --devices cpu --json no/such/file
