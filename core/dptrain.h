@@ -65,7 +65,8 @@ DPT_API const char *dpt_nearest(const char *word, const char *const *known);
 typedef struct dpt_device dpt_device;
 typedef struct dpt_device_set dpt_device_set;
 
-/* Backends in the order of their names, those that are absent included. */
+/* Backends in the order of their names, those that are absent included; a name is NULL where there
+   is no such backend. */
 DPT_API size_t dpt_backend_count(const dpt_context *context);
 DPT_API const char *dpt_backend_name(const dpt_context *context, size_t backend);
 /* Why no device of this backend can be used; NULL if some can. */
@@ -114,6 +115,7 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_subset(dpt_device_set *devices,
 /* Accepts NULL.  A device that does not answer is left behind open (dpt_context_abandoned). */
 DPT_API void dpt_devices_close(dpt_device_set *devices);
 DPT_API size_t dpt_devices_count(const dpt_device_set *devices);
+/* NULL if i is not below the count. */
 DPT_API dpt_device *dpt_devices_get(const dpt_device_set *devices, size_t i);
 DPT_API void dpt_device_describe(const dpt_device *device, dpt_device_description *out);
 
@@ -457,9 +459,9 @@ typedef enum dpt_batch_norm_mode {
 
 /* How gradients travel between processes; within one they are summed as they are. */
 typedef enum dpt_compression {
-    DPT_COMPRESS_NONE, /* as float32 */
-    DPT_COMPRESS_BF16, /* rounded to bfloat16, with error feedback: what rounding drops is kept and
-                          added in the next step */
+    DPT_COMPRESS_NONE = 0, /* as float32 */
+    DPT_COMPRESS_BF16 = 1, /* rounded to bfloat16, with error feedback: what rounding drops is kept
+                          and added in the next step */
 } dpt_compression;
 
 /* Random changes of each training image, drawn anew in each epoch and keyed by the sample. */
@@ -559,7 +561,7 @@ typedef struct dpt_step_metrics {
     double lr;      /* learning rate of its update */
     size_t samples; /* of the global batch */
     double loss;    /* mean over the global batch */
-    size_t hits;    /* correctly classified */
+    size_t hits;    /* correctly classified; 0 with DPT_LOSS_SQUARED_ERROR */
     double seconds; /* from the previous step's end, or from its own start */
     size_t n_devices;
     const size_t *shards;           /* samples per device; these arrays are valid until the second
@@ -632,7 +634,7 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set_lr(dpt_trainer *trainer, flo
 
 typedef struct dpt_evaluation {
     size_t samples, hits;
-    double loss, accuracy; /* means */
+    double loss, accuracy; /* means; with DPT_LOSS_SQUARED_ERROR hits and accuracy are 0 */
     double seconds;
 } dpt_evaluation;
 
