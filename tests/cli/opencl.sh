@@ -93,7 +93,10 @@ done
 # ---- Failures name the device and the code ----
 fails clCreateContext:1:-6 'opencl:0.*CL_OUT_OF_HOST_MEMORY'
 fails clCreateCommandQueue:1:-6 'opencl:0.*CL_OUT_OF_HOST_MEMORY'
-fails clEnqueueNDRangeKernel:9:-5 'opencl:0.*CL_OUT_OF_RESOURCES'
+fails clEnqueueNDRangeKernel:9:-5 \
+    'opencl:0: clEnqueueNDRangeKernel of [a-z][a-z0-9_]+: CL_OUT_OF_RESOURCES'
+fails clSetKernelArg:9:-6 \
+    'opencl:0: clSetKernelArg: argument [0-9]+ of [a-z][a-z0-9_]+: CL_OUT_OF_HOST_MEMORY'
 # The memory of a device that is lost is abandoned.
 ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 \
     fails clFinish:8:-2 'opencl:0.*CL_DEVICE_NOT_AVAILABLE'

@@ -60,6 +60,9 @@
     X(clGetEventProfilingInfo, false,                                                              \
       (cl_event event, cl_profiling_info what, size_t n_bytes, void *out, size_t *n_out),          \
       (event, what, n_bytes, out, n_out))                                                          \
+    X(clGetKernelInfo, false,                                                                      \
+      (cl_kernel kernel, cl_kernel_info what, size_t n_bytes, void *out, size_t *n_out),           \
+      (kernel, what, n_bytes, out, n_out))                                                         \
     X(clGetPlatformInfo, false,                                                                    \
       (cl_platform_id platform, cl_platform_info what, size_t n_bytes, void *out, size_t *n_out),  \
       (platform, what, n_bytes, out, n_out))                                                       \
