@@ -12,7 +12,8 @@ typedef struct suite {
     dpti_device *device;
     bool complete;       /* the backend must support every description of the suite */
     size_t max_failures; /* of one case before it is given up */
-    size_t max_work;     /* multiply-adds, or elements, that several samples may take at once */
+    size_t max_work;     /* multiply-adds, or elements, of a call with several samples, */
+    size_t max_single;   /* and with one */
     const char *prefix;  /* the device, in front of the cases' names; NULL if there is only one */
     size_t n_compared, n_unsupported;
     const char *algorithm; /* of the device string: what names must begin with; NULL: none given */

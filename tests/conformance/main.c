@@ -7,8 +7,9 @@
        --self-test      every operator's case must fail, on each of the device strings given after
                         it: they plant mistakes
        --case PART      only cases whose name contains PART; with several, one of them
-       --work N         multiply-adds, or elements, that one call may take with several samples
-                        (400000, which the reference does in a moment; less for what is interpreted)
+       --work N         multiply-adds, or elements, that a call may take: less for what is
+                        interpreted.  Without it 400000 where there are several samples, which the
+                        reference does in a moment
 
    Skips (77) if the backend has no device here, unless $DPTRAIN_TEST_REQUIRE, names separated by
    commas, has it. */
@@ -26,7 +27,7 @@ typedef struct options {
     size_t n_parts; /* 0: all cases */
     char *parts[MAX_CASES];
     bool complete, together;
-    size_t max_work;
+    size_t max_work, max_single;
     size_t n_planted;
     const char *planted[MAX_STRINGS];
 } options;
@@ -137,6 +138,7 @@ static device_run begin(const options *o, dpti_device *device, bool planted)
                               .complete = o->complete,
                               .max_failures = planted ? 1 : 10,
                               .max_work = o->max_work,
+                              .max_single = o->max_single,
                               .algorithm = algorithm ? algorithm + strlen(key) : NULL,
                               .prefix = o->together ? device->id : NULL},
                     .planted = planted,
@@ -245,7 +247,7 @@ static bool parse(int argc, char **argv, options *o)
         } else if (strcmp(argv[i], "--case") == 0 && more && o->n_parts < MAX_CASES) {
             o->parts[o->n_parts++] = argv[++i];
         } else if (strcmp(argv[i], "--work") == 0 && more) {
-            o->max_work = strtoul(argv[++i], NULL, 10);
+            o->max_work = o->max_single = strtoul(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--self-test") == 0) {
             self_test = true;
         } else if (self_test && o->n_planted < MAX_STRINGS) {
@@ -261,7 +263,7 @@ static bool parse(int argc, char **argv, options *o)
 
 int main(int argc, char **argv)
 {
-    options o = {.max_work = 400000};
+    options o = {.max_work = 400000, .max_single = SIZE_MAX};
     dpt_context *context = NULL;
     if (!parse(argc, argv, &o)) {
         fputs("usage: conformance NAME [--complete] [--device LIST] [--together] [--case PART]... "

@@ -107,7 +107,7 @@ static void vary_samples(test *t, const dpt_op_desc *desc, uint64_t seed)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !conformance_enough(t); i++) {
         const size_t n = sizes[i];
         if (per_step && n != 1) continue;
-        if (n > 1 && n * work > suite_of(t)->max_work) continue;
+        if (n * work > (n > 1 ? suite_of(t)->max_work : suite_of(t)->max_single)) continue;
         op_case c = {.desc = *desc, .n_samples = n, .max_samples = n > 0 ? n : 1};
         if (!per_step) c.max_samples += test_random_below(&random, 3) * (n + 2);
         vary_call(t, &c, &random);
