@@ -6,36 +6,51 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void free_one(const dpti_recorded_choice *choice)
+{
+    free(choice->layer);
+    free(choice->kind);
+    free(choice->algorithm);
+}
+
 void dpti_recorded_choices_free(dpti_recorded_choices *choices)
 {
-    for (size_t i = 0; i < choices->n; i++) {
-        free(choices->items[i].layer);
-        free(choices->items[i].kind);
-        free(choices->items[i].algorithm);
-    }
+    for (size_t i = 0; i < choices->n; i++)
+        free_one(&choices->items[i]);
     free(choices->items);
     *choices = (dpti_recorded_choices){.n = 0};
 }
 
+bool dpti_recorded_choices_reserve(size_t n, dpti_recorded_choices *out)
+{
+    *out = (dpti_recorded_choices){.n = 0};
+    if (n == 0) return true;
+    out->items = calloc(n, sizeof *out->items);
+    return out->items != NULL;
+}
+
+bool dpti_recorded_choices_add(dpti_recorded_choices *choices, const char *layer, const char *kind,
+                               const char *algorithm)
+{
+    const dpti_recorded_choice one = {.layer = dpti_strdup(layer),
+                                      .kind = dpti_strdup(kind),
+                                      .algorithm = dpti_strdup(algorithm)};
+    const bool complete = one.layer && one.kind && one.algorithm;
+    if (complete)
+        choices->items[choices->n++] = one;
+    else
+        free_one(&one);
+    return complete;
+}
+
 bool dpti_recorded_choices_copy(const dpti_recorded_choices *choices, dpti_recorded_choices *out)
 {
-    dpti_recorded_choices copy = {.n = 0};
-    *out = copy;
-    if (choices->n == 0) return true;
-    copy.items = calloc(choices->n, sizeof *copy.items);
-    bool complete = copy.items != NULL;
+    bool complete = dpti_recorded_choices_reserve(choices->n, out);
     for (size_t i = 0; complete && i < choices->n; i++) {
         const dpti_recorded_choice *from = &choices->items[i];
-        dpti_recorded_choice *to = &copy.items[copy.n++];
-        *to = (dpti_recorded_choice){.layer = dpti_strdup(from->layer),
-                                     .kind = dpti_strdup(from->kind),
-                                     .algorithm = dpti_strdup(from->algorithm)};
-        complete = to->layer && to->kind && to->algorithm;
+        complete = dpti_recorded_choices_add(out, from->layer, from->kind, from->algorithm);
     }
-    if (complete)
-        *out = copy;
-    else
-        dpti_recorded_choices_free(&copy);
+    if (!complete) dpti_recorded_choices_free(out);
     return complete;
 }
 

@@ -17,6 +17,12 @@ typedef struct dpti_recorded_choices {
 
 /* Accepts a zeroed one; zeroes it. */
 void dpti_recorded_choices_free(dpti_recorded_choices *choices);
+/* None yet, with room for n.  false without memory. */
+DPT_CHECK_RESULT bool dpti_recorded_choices_reserve(size_t n, dpti_recorded_choices *out);
+/* Appends one, with copies of these texts; there is room.  false without memory: it is not there.
+ */
+DPT_CHECK_RESULT bool dpti_recorded_choices_add(dpti_recorded_choices *choices, const char *layer,
+                                                const char *kind, const char *algorithm);
 /* false without memory: *out is none then. */
 DPT_CHECK_RESULT bool dpti_recorded_choices_copy(const dpti_recorded_choices *choices,
                                                  dpti_recorded_choices *out);

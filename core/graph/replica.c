@@ -281,26 +281,16 @@ bool dpti_executable_operation(const dpti_executable *executable, size_t i, dpt_
 
 dpt_status dpti_executable_choices(const dpti_executable *executable, dpti_recorded_choices *out)
 {
-    dpt_operation operation;
-    dpti_recorded_choices choices = {.n = 0};
+    dpt_operation o;
     size_t n = 0;
-    while (dpti_executable_operation(executable, n, &operation))
+    while (dpti_executable_operation(executable, n, &o))
         n++;
-    choices.items = calloc(n + 1, sizeof *choices.items);
-    if (!choices.items) return DPT_E_NO_MEMORY;
-    for (; choices.n < n; choices.n++) {
-        dpti_recorded_choice *c = &choices.items[choices.n];
-        (void)dpti_executable_operation(executable, choices.n, &operation);
-        *c = (dpti_recorded_choice){.layer = strdup(operation.layer),
-                                    .kind = strdup(operation.kind),
-                                    .algorithm = strdup(operation.algorithm)};
-        if (c->layer && c->kind && c->algorithm) continue;
-        choices.n++; /* what there is of it is freed with the others */
-        dpti_recorded_choices_free(&choices);
-        return DPT_E_NO_MEMORY;
-    }
-    *out = choices;
-    return DPT_OK;
+    bool complete = dpti_recorded_choices_reserve(n, out);
+    for (size_t i = 0; complete && dpti_executable_operation(executable, i, &o); i++)
+        complete = dpti_recorded_choices_add(out, o.layer, o.kind, o.algorithm);
+    if (complete) return DPT_OK;
+    dpti_recorded_choices_free(out);
+    return DPT_E_NO_MEMORY;
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */

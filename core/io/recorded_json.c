@@ -1,10 +1,6 @@
 /* Algorithms as JSON. */
 #include "io/recorded_json.h"
 
-#include "base/base.h"
-
-#include <stdlib.h>
-
 json_t *dpti_recorded_encode(const dpti_recorded_choices *choices)
 {
     json_t *list = json_array();
@@ -19,29 +15,22 @@ json_t *dpti_recorded_encode(const dpti_recorded_choices *choices)
     return NULL;
 }
 
-static dpt_status decode_one(const json_t *words, dpti_recorded_choice *out)
+static dpt_status decode_one(const json_t *words, dpti_recorded_choices *to)
 {
-    char **const texts[] = {&out->layer, &out->kind, &out->algorithm};
+    const char *texts[3];
     if (json_array_size(words) != 3) return DPT_E_FORMAT;
     for (size_t i = 0; i < 3; i++) {
-        const char *text = json_string_value(json_array_get(words, i));
-        if (!text) return DPT_E_FORMAT;
-        *texts[i] = dpti_strdup(text);
-        if (!*texts[i]) return DPT_E_NO_MEMORY;
+        texts[i] = json_string_value(json_array_get(words, i));
+        if (!texts[i]) return DPT_E_FORMAT;
     }
-    return DPT_OK;
+    return dpti_recorded_choices_add(to, texts[0], texts[1], texts[2]) ? DPT_OK : DPT_E_NO_MEMORY;
 }
 
 dpt_status dpti_recorded_decode(const json_t *list, dpti_recorded_choices *out)
 {
     const size_t n = json_array_size(list);
-    *out = (dpti_recorded_choices){.n = 0};
-    if (n == 0) return DPT_OK;
-    out->items = calloc(n, sizeof *out->items);
-    if (!out->items) return DPT_E_NO_MEMORY;
-    for (size_t i = 0; i < n; i++) {
-        out->n++;
-        DPT_TRY(decode_one(json_array_get(list, i), &out->items[i]));
-    }
+    if (!dpti_recorded_choices_reserve(n, out)) return DPT_E_NO_MEMORY;
+    for (size_t i = 0; i < n; i++)
+        DPT_TRY(decode_one(json_array_get(list, i), out));
     return DPT_OK;
 }
