@@ -441,6 +441,8 @@ dpt_status dpti_fit_close_files(dpti_fit *f, dpt_status status)
     const dpt_error first = f->context->error;
     const bool failed = status != DPT_OK;
     dpt_error error = {0};
+    /* Where training has gone back and ended there, not all that were told count. */
+    dpti_history_cut(&f->history, f->trainer->done.step, f->trainer->done.epoch);
     if (f->options->plot && f->history.n_steps > 0) {
         const dpt_status plotted = dpti_history_plot(
             &f->history, f->trainer, f->course.result.images_per_second, f->options->plot);

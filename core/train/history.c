@@ -64,6 +64,20 @@ bool dpti_history_add_epoch(dpti_history *history, const dpt_epoch_metrics *epoc
     return true;
 }
 
+/* How many of n, the first of which is number before + 1, are left up to `last`. */
+static size_t left_of(size_t n, size_t before, size_t last)
+{
+    const size_t most = last > before ? last - before : 0;
+    return n < most ? n : most;
+}
+
+void dpti_history_cut(dpti_history *history, size_t step, size_t epoch)
+{
+    dpti_history *h = history;
+    h->n_steps = left_of(h->n_steps, h->steps_before, step);
+    h->n_epochs = left_of(h->n_epochs, h->epochs_before, epoch - 1);
+}
+
 static bool recall_step(void *user, const dpt_step_metrics *step)
 {
     return dpti_history_add_step(user, step);

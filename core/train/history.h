@@ -18,6 +18,8 @@ typedef struct dpti_history {
 /* false without memory.  What was added before is forgotten where it does not go on from there. */
 DPT_CHECK_RESULT bool dpti_history_add_step(dpti_history *history, const dpt_step_metrics *step);
 DPT_CHECK_RESULT bool dpti_history_add_epoch(dpti_history *history, const dpt_epoch_metrics *epoch);
+/* Forgets steps behind this one, and epochs from this one on. */
+void dpti_history_cut(dpti_history *history, size_t step, size_t epoch);
 /* Adds what the log of a run that goes on has of it, of so many devices. */
 DPT_CHECK_RESULT dpt_status dpti_history_recall(dpti_history *history, const char *log,
                                                 size_t n_devices, dpt_error *error);

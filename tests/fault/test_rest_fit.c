@@ -173,12 +173,14 @@ static void clear_files(void)
     }
     (void)remove("rest.kept/model.safetensors");
     (void)remove("rest.log");
+    (void)remove("rest.svg");
 }
 
 static dpt_fit_options files_of(training *w, const ending *e)
 {
     return (dpt_fit_options){.max_steps = STEPS,
                              .log = "rest.log",
+                             .plot = "rest.svg",
                              .checkpoint = e->every > 0 ? "rest.kept" : NULL,
                              .checkpoint_every = {.steps = e->every},
                              .host_copy = e->copied,
@@ -210,6 +212,20 @@ static size_t count_ends(void)
     return n;
 }
 
+/* The steps that the plot says it has; 0: there is none. */
+static size_t count_plotted(void)
+{
+    char line[4096];
+    size_t n = 0;
+    FILE *file = fopen("rest.svg", "r");
+    while (file && fgets(line, sizeof line, file)) {
+        const char *rate = strstr(line, ", learning rate ");
+        if (rate) (void)sscanf(rate, ", learning rate %*[^,], %zu steps,", &n);
+    }
+    if (file) fclose(file);
+    return n;
+}
+
 /* Ends at the stop_at-th question, and returns the step behind which it has; what the training has
    come to is that of so many steps.  *more: there would have been another question. */
 static size_t end_again(test *t, const ending *e, size_t stop_at, bool *more)
@@ -236,6 +252,7 @@ static size_t end_again(test *t, const ending *e, size_t stop_at, bool *more)
         CHECK_SIZE(result.steps, done);
         CHECK_SIZE(result.epochs, done / in_epoch);
         CHECK_SIZE(dpt_trainer_steps(w.trainer), done);
+        CHECK_SIZE(count_plotted(), done);
     }
     rest_end(&w);
     return result.steps;
@@ -385,6 +402,7 @@ static void ends_again_at_its_end(test *t)
             CHECK_SIZE(dpt_trainer_steps(w.trainer), result.steps);
             CHECK_SIZE(find_newest(), result.steps);
             CHECK_SIZE(count_ends(), 1);
+            CHECK_SIZE(count_plotted(), result.steps);
         }
         rest_end(&w);
         if (result.stopped) resume(t, &e);

@@ -577,6 +577,29 @@ static void recalls_steps_and_epochs(test *t)
     CHECK_STATUS(dpti_history_recall(&h, "no-such.jsonl", 2, &error), DPT_E_NOT_FOUND);
 }
 
+/* Training has gone back and ended there. */
+static void forgets_what_is_undone(test *t)
+{
+    static const struct cut {
+        size_t step, epoch, n_steps, n_epochs;
+    } cuts[] = {{30, 9, 12, 3}, {22, 6, 12, 3}, {21, 6, 11, 3}, {21, 5, 11, 2},
+                {11, 4, 1, 1},  {10, 3, 0, 0},  {3, 1, 0, 0},   {0, 1, 0, 0}};
+    size_t shards = 8;
+    dpti_history h = {0};
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        dpti_history_free(&h);
+        for (size_t step = 11; step <= 22; step++) /* it goes on from step 10, in epoch 3 */
+            CHECK(dpti_history_add_step(
+                &h, &(dpt_step_metrics){.step = step, .n_devices = 1, .shards = &shards}));
+        for (size_t epoch = 3; epoch <= 5; epoch++)
+            CHECK(dpti_history_add_epoch(&h, &(dpt_epoch_metrics){.epoch = epoch}));
+        dpti_history_cut(&h, cuts[i].step, cuts[i].epoch);
+        CHECK_SIZE(h.n_steps, cuts[i].n_steps);
+        CHECK_SIZE(h.n_epochs, cuts[i].n_epochs);
+    }
+    dpti_history_free(&h);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -592,6 +615,7 @@ int main(int argc, char **argv)
         {"finds_where_to_go_on", finds_where_to_go_on},
         {"replays_long_logs", replays_long_logs},
         {"recalls_steps_and_epochs", recalls_steps_and_epochs},
+        {"forgets_what_is_undone", forgets_what_is_undone},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }
