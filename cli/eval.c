@@ -15,11 +15,14 @@ static dpt_status evaluate(cli_session *session, const cli_options *options, con
     const dpt_trainer_options trainer = {
         .batch_size = cli_batch_size(options, data.count),
         .split = options->split,
+        .device_timeout = options->device_timeout,
     };
     DPT_TRY(dpt_trainer_create(session->devices, session->model, session->test, &trainer,
                                &session->trainer));
     DPT_TRY(dpt_trainer_load(session->trainer, weights));
-    return dpt_trainer_evaluate(session->trainer, session->test, out);
+    const dpt_status status = dpt_trainer_evaluate(session->trainer, session->test, out);
+    cli_session_tell_lost(session);
+    return status;
 }
 
 int cli_eval(const cli_options *options)
@@ -40,6 +43,6 @@ int cli_eval(const cli_options *options)
                result.accuracy, result.hits, result.samples, result.seconds,
                result.seconds > 0 ? (double)result.samples / result.seconds : 0);
     else
-        code = cli_session_fail(&session, status);
+        code = cli_session_fail_working(&session, status);
     return cli_session_close(&session, code);
 }

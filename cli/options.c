@@ -66,8 +66,9 @@ const cli_option cli_option_table[] = {
         .name = "device-timeout",
         .argument = "TIME",
         .help = "a device that does not answer for this long is lost: seconds, or with a unit. "
-                "Default: 60s, or 20 times the longest step if that is more",
-        .verbs = CLI_TRAIN,
+                "Default: 10m before the first step, then 60s, or 20 times the longest step if "
+                "that is more",
+        .verbs = CLI_TRAIN | CLI_EVAL | CLI_PREDICT,
         .kind = CLI_SECONDS,
         TARGET(device_timeout),
     },

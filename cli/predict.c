@@ -321,16 +321,22 @@ static dpt_status predict(prediction *p, const cli_options *options, const char 
     DPT_TRY(cli_weights_adopt(&p->session, options, weights));
     dpt_dataset_describe(p->session.test, &p->info);
     DPT_TRY(add_images(p, options));
-    const dpt_trainer_options trainer = {.batch_size = cli_batch_size(options, p->info.count)};
+    const dpt_trainer_options trainer = {
+        .batch_size = cli_batch_size(options, p->info.count),
+        .device_timeout = options->device_timeout,
+    };
     DPT_TRY(dpt_trainer_create(p->session.devices, p->session.model, p->session.test, &trainer,
                                &p->session.trainer));
     DPT_TRY(dpt_trainer_load(p->session.trainer, weights));
     warn_of_names(p, weights);
-    return predict_all(p, options);
+    const dpt_status status = predict_all(p, options);
+    cli_session_tell_lost(&p->session);
+    return status;
 }
 
 static int end(prediction *p, int code)
 {
+    code = cli_flush(code);                  /* before a device keeps this process waiting */
     dpt_trainer_destroy(p->session.trainer); /* before its data */
     p->session.trainer = NULL;
     dpt_dataset_destroy(p->pictures);
@@ -353,5 +359,5 @@ int cli_predict(const cli_options *options)
         return cli_error(CLI_USAGE, "--checkpoint: the path is too long");
     prediction p = {0};
     const dpt_status status = predict(&p, options, weights);
-    return end(&p, status == DPT_OK ? CLI_OK : cli_fail(p.session.context, status));
+    return end(&p, status == DPT_OK ? CLI_OK : cli_session_fail_working(&p.session, status));
 }

@@ -103,6 +103,22 @@ int cli_session_fail(const cli_session *session, dpt_status status)
     return code;
 }
 
+int cli_session_fail_working(const cli_session *session, dpt_status status)
+{
+    const bool deserted = status == DPT_E_DEVICE || status == DPT_E_DEVICE_LOST;
+    const int code = cli_session_fail(session, status);
+    return deserted && session->trainer ? CLI_DEVICES_LOST : code;
+}
+
+void cli_session_tell_lost(const cli_session *session)
+{
+    dpt_device_event event;
+    while (dpt_trainer_next_event(session->trainer, &event))
+        if (event.kind == DPT_DEVICE_LOST)
+            (void)cli_error(CLI_OK, "device %s is lost, and the others do its part: %s", event.id,
+                            event.message);
+}
+
 bool cli_session_quiet(const cli_session *session, const cli_options *options)
 {
     return options->quiet || dpt_process_rank(session->context) > 0;

@@ -38,6 +38,11 @@ DPT_CHECK_RESULT dpt_status cli_session_open_training(cli_session *session,
 /* As cli_fail; of several processes that know of a failure one tells of it, and one that fails
    alone is named. */
 int cli_session_fail(const cli_session *session, dpt_status status);
+/* The same of a trainer that computes: CLI_DEVICES_LOST if it is its devices that failed. */
+int cli_session_fail_working(const cli_session *session, dpt_status status);
+/* A line on stderr for each device that the trainer has lost and went on without, which have not
+   been told. */
+void cli_session_tell_lost(const cli_session *session);
 /* Whether this process keeps silent: told to, or not the first of several. */
 bool cli_session_quiet(const cli_session *session, const cli_options *options);
 /* Closes it and returns the command's exit code.  Where a thread waits for a device that does not

@@ -146,5 +146,31 @@ if [ -n "${DPTRAIN_FAULT_INNER:-}" ]; then
         check "$entry: the weights are there" test -s "stuck-$entry/model.safetensors"
         check "$entry: all is printed" grep -q "^wrote " train.out
     done
+
+    # One that does not answer while it evaluates or predicts: the others do its part, or nobody does.
+    pair pictures sound
+    small=(--dataset synthetic:4x4x1:3:64 --model linear)
+    train "${small[@]}" --batch-size 32 --epochs 1 --devices cpu:threads=1 --quiet --checkpoint hung
+    # run CODE DEVICES: $verb on these; output in hung.out and hung.err, without times.
+    run() {
+        local words=("$verb" "${small[@]}" --checkpoint hung --device-timeout 1s --devices "$2") got
+        [ "$verb" = predict ] && words+=(pictures/t10k-images-idx3-ubyte)
+        "$DPTRAIN" "${words[@]}" 2>hung.err </dev/null | sed 's/  [0-9.]* s .*//' >hung.out
+        got=${PIPESTATUS[0]}
+        check "$verb on $2: exit status $got: $(cat hung.err)" test "$got" -eq "$1"
+    }
+    for verb in eval predict; do
+        run 0 cpu:threads=1,cpu:threads=1
+        mv hung.out sound.out
+        began=$SECONDS
+        run 0 fault:threads=1:entry=run:hang=1,cpu:threads=1
+        check "$verb waits no longer than that" test $((SECONDS - began)) -lt 30
+        check "$verb tells: $(cat hung.err)" grep -qE \
+            "^dptrain: device fault:[^ ]* is lost, and the others do its part: .*no answer within 1 s" hung.err
+        check "$verb says what it says with two devices" cmp sound.out hung.out
+        run 3 fault:threads=1:entry=run:hang=1
+        check "$verb: it is told: $(cat hung.err)" grep -q "no answer within 1 s" hung.err
+        run 3 fault:threads=1:entry=run:fail=1
+    done
 fi
 finish
