@@ -27,7 +27,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define DPT_BACKEND_ABI 13u
+/* Another number for every change of what stands here; 14 has dpt_collective_ops.query. */
+#define DPT_BACKEND_ABI 14u
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
@@ -713,6 +714,11 @@ typedef struct dpt_collective_ops {
        that never returns: every waiting and later call of this process returns DPT_E_CANCELLED, and
        what was enqueued here ends, with any contents.  Other processes need not hear of it. */
     void (*abort)(dpt_communicator *communicator);
+    /* optional.  Whether what was enqueued for devices[i] may still end, asked by its driver while
+       it waits for that, from time to time: returns at once.  DPT_E_DEVICE or DPT_E_DEVICE_LOST: it
+       has failed since, here or at another rank.  NULL: calls alone fail, and what they have
+       enqueued ends unless a rank does not come to it. */
+    dpt_status (*query)(dpt_communicator *communicator, size_t i);
 } dpt_collective_ops;
 
 /* ---- The descriptor -------------------------------------------------------------------------- */

@@ -93,6 +93,12 @@ static void abort_all(dpt_communicator *communicator)
     communicator->way->abort(communicator);
 }
 
+/* Our own kernels do not fail by themselves: a card's failure is that card's. */
+static dpt_status query(dpt_communicator *communicator, size_t i)
+{
+    return communicator->way->query ? communicator->way->query(communicator, i) : DPT_OK;
+}
+
 const dpt_collective_ops dpt_cuda_collective_ops = {
     .check = check,
     .invite = invite,
@@ -101,4 +107,5 @@ const dpt_collective_ops dpt_cuda_collective_ops = {
     .all_reduce = all_reduce,
     .broadcast = broadcast,
     .abort = abort_all,
+    .query = query,
 };

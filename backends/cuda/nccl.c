@@ -311,6 +311,21 @@ static dpt_status enqueue(communicator *c, size_t i, const part *what, enqueue_f
     return status;
 }
 
+/* Without waiting: who holds the mutex is in a call for this member, or aborts it. */
+static dpt_status query(dpt_communicator *base, size_t i)
+{
+    member *m = &of(base)->members[i];
+    ncclResult_t code = ncclSuccess, state = ncclSuccess;
+    dpt_status status = DPT_OK;
+    if (pthread_mutex_trylock(&m->mutex) != 0) return DPT_OK;
+    if (m->comm) code = nccl.ncclCommGetAsyncError(m->comm, &state);
+    if (code == ncclSuccess) code = state;
+    if (code != ncclSuccess && code != ncclInProgress)
+        status = fail(m->device, m->comm, code, "a collective under way", __LINE__);
+    pthread_mutex_unlock(&m->mutex);
+    return status;
+}
+
 static dpt_status all_reduce(dpt_communicator *base, size_t i, dpt_stream *stream,
                              dpt_location data, size_t count)
 {
@@ -334,4 +349,5 @@ const dpt_collective_ops dpt_cuda_nccl_ops = {
     .all_reduce = all_reduce,
     .broadcast = broadcast,
     .abort = abort_all,
+    .query = query,
 };

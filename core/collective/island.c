@@ -270,7 +270,16 @@ static void end_asking(dpti_island *island)
     pthread_mutex_unlock(&island->mutex);
 }
 
-/* In short calls, so that the driver of one that hangs is told from those that wait for it. */
+/* What was enqueued may have failed by itself. */
+static dpt_status query(const dpti_berth *berth)
+{
+    if (!dpti_island_is_sound(berth->island)) return DPT_E_CANCELLED;
+    return collective_call(berth,
+                           dpti_lane_query(berth->lane, berth->island->communicator, berth->place));
+}
+
+/* In short calls, so that the driver of one that hangs is told from those that wait for it; and of
+   the communicator where it takes longer than a sum mostly does. */
 static dpt_status ask(const dpti_berth *berth)
 {
     const long longest = 500000;
@@ -279,6 +288,7 @@ static dpt_status ask(const dpti_berth *berth)
     for (;;) {
         DPT_TRY(dpti_island_arrived(berth, LAST_POINT, &passed));
         if (passed) return DPT_OK;
+        if (nap.tv_nsec >= longest) DPT_TRY(query(berth));
         (void)nanosleep(&nap, NULL);
         if (nap.tv_nsec < longest) nap.tv_nsec += nap.tv_nsec / 4;
     }

@@ -230,6 +230,10 @@ DPT_CHECK_RESULT dpt_status dpti_communicator_create(const dpti_group *group,
 void dpti_communicator_destroy(dpti_device *device, dpt_communicator *communicator);
 /* From any thread: who waits for it, or calls it, gets an error.  Accepts NULL. */
 void dpti_communicator_abort(dpti_device *device, dpt_communicator *communicator);
+/* [driver] Of member i, whose lane it is, and which waits for what it has enqueued: the failure if
+   that has failed by itself.  DPT_OK where the backend does not tell. */
+DPT_CHECK_RESULT dpt_status dpti_lane_query(dpti_lane *lane, dpt_communicator *communicator,
+                                            size_t i);
 /* [driver] Enqueue the part of member i, whose lane it is, in `count` elements from `first` on. */
 DPT_CHECK_RESULT dpt_status dpti_lane_all_reduce(dpti_lane *lane, dpt_communicator *communicator,
                                                  size_t i, const dpti_buffer *data, size_t first,

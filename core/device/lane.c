@@ -183,6 +183,14 @@ void dpti_communicator_abort(dpti_device *device, dpt_communicator *communicator
     if (communicator) collectives_of(device)->abort(communicator);
 }
 
+dpt_status dpti_lane_query(dpti_lane *lane, dpt_communicator *communicator, size_t i)
+{
+    dpti_device *device = lane->device;
+    DPT_TRY(dpti_begin_call(device));
+    if (!collectives_of(device)->query) return DPT_OK;
+    return DPTI_CALL(device, collectives_of(device)->query(communicator, i), "collective.query");
+}
+
 dpt_status dpti_lane_all_reduce(dpti_lane *lane, dpt_communicator *communicator, size_t i,
                                 const dpti_buffer *data, size_t first, size_t count)
 {

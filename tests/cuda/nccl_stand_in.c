@@ -33,10 +33,12 @@ typedef struct round {
 /* All ranks that are joined with the same id. */
 typedef struct gang {
     bool joined[MOST_RANKS], aborted[MOST_RANKS];
+    pthread_t joiners[MOST_RANKS]; /* ranks of one process are joined by one thread */
     int n, n_joined, n_leaving;
     round called; /* without a stream */
     round under_way;
     unsigned n_done; /* that were under way */
+    bool broken;     /* the next one does not end */
 } gang;
 
 struct ncclComm {
@@ -57,7 +59,7 @@ typedef struct shared {
 
 static shared *all;
 static size_t n_open; /* of this process, as what follows */
-static int in_group;
+static _Thread_local int in_group;
 
 __attribute__((constructor)) static void share(void)
 {
@@ -162,6 +164,7 @@ EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int n, ncclUniqueId 
     comm->joining = true;
     g->n = n;
     g->joined[rank] = true;
+    g->joiners[rank] = pthread_self();
     g->n_joined++;
     n_open++;
     record(rank, "init");
@@ -205,11 +208,14 @@ static bool arrive(round *r, const part *p)
     return true;
 }
 
-static void use_peers(const round *r, int n)
+/* What another process has it opens by itself. */
+static void use_peers(const gang *g)
 {
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < n; k++)
-            if (i != k) emulated_use_peer(r->streams[i], r->data[k], r->count * sizeof(float));
+    const round *r = &g->under_way;
+    for (int i = 0; i < g->n; i++)
+        for (int k = 0; k < g->n; k++)
+            if (i != k && pthread_equal(g->joiners[i], g->joiners[k]))
+                emulated_use_peer(r->streams[i], r->data[k], r->count * sizeof(float));
 }
 
 /* When it is its stream's turn. */
@@ -224,8 +230,9 @@ static void meet(void *argument)
             fprintf(stderr, "NCCL's stand-in: ranks are at different collectives\n");
             abort();
         }
-        if (g->under_way.arrived == g->n) {
-            use_peers(&g->under_way, g->n);
+        g->broken = g->broken || (int)n_done + 1 == stand_in.break_at;
+        if (g->under_way.arrived == g->n && !g->broken) {
+            use_peers(g);
             finish_round(&g->under_way, g->n);
             g->n_done++;
             pthread_cond_broadcast(&all->changed);
@@ -241,6 +248,8 @@ static void meet(void *argument)
 static ncclResult_t state_of(ncclComm_t comm)
 {
     if (comm->failed != ncclSuccess) return comm->failed;
+    if (comm->gang->broken) return ncclRemoteError;
+    if (stand_in.come_to) return (ncclResult_t)stand_in.come_to;
     if (comm->joining) { /* until all have come */
         if (comm->gang->n_joined < comm->n) return ncclInProgress;
         comm->joining = false;

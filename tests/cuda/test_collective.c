@@ -80,6 +80,7 @@ static bool begin(test *t)
     nccl->polls = 3;
     nccl->refuse = 0;
     nccl->fail_rank = -1;
+    nccl->come_to = 0;
     current = 1;
     n_chosen = 0;
     apart = false;
@@ -398,6 +399,32 @@ static void a_rank_fails(test *t)
     CHECK_SIZE(nccl->n_open(), 0);
 }
 
+/* Behind its calls, which were well: as in a rank whose network has failed. */
+static void asked_it_says_that_it_has_failed(test *t)
+{
+    dpt_communicator *communicator = NULL;
+    if (!begin(t)) return;
+    REQUIRE_OK(create(N, N, &communicator));
+    together(communicator, one_reduce);
+    for (size_t i = 0; i < N; i++) {
+        CHECK_OK(parts[i].status);
+        CHECK_OK(ops->query(communicator, i));
+        nccl->polls = 3; /* and what is in progress has not */
+        CHECK_OK(ops->query(communicator, i));
+    }
+    nccl->come_to = ncclSystemError;
+    for (size_t i = 0; i < N; i++) {
+        CHECK_STATUS(ops->query(communicator, i), DPT_E_DEVICE);
+        CHECK_CONTAINS(devices[i].error.message, "a collective under way");
+    }
+    ops->abort(communicator);
+    CHECK_OK(ops->query(communicator, 0)); /* there is nothing to ask any more */
+    nccl->come_to = 0;
+    ops->destroy(communicator);
+    CHECK_TEXT(nccl->calls(1), "init reduce:1000 abort");
+    CHECK_SIZE(nccl->n_open(), 0);
+}
+
 /* A call that never gets done holds its thread until another one aborts. */
 static void waits_for_ever(part *p)
 {
@@ -439,6 +466,7 @@ int main(int argc, char **argv)
         {"a card is lost", a_card_is_lost},
         {"the others do not come", the_others_do_not_come},
         {"a rank fails", a_rank_fails},
+        {"asked, it says that it has failed", asked_it_says_that_it_has_failed},
         {"abort frees who waits", abort_frees_who_waits},
     };
     const size_t n_bytes = N * sizeof *parts + sizeof *between;

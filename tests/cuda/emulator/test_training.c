@@ -2,6 +2,7 @@
    and with gradients that a library sums among the cards. */
 #include "harness.h"
 
+#include "base/base.h"
 #include "device/device.h"
 #include "train/flat.h"
 
@@ -174,6 +175,55 @@ static void cards_sum_among_themselves(test *t)
     CHECK_SIZE(nccl->n_open(), 0);
 }
 
+/* Trains while the n-th sum of a communicator breaks, and returns whether that took no longer than
+   it takes to notice: a sum that does not end is waited for a minute. */
+static bool breaks(test *t, nccl_stand_in *nccl, int n, const flat_task *task, dpt_status *status,
+                   flat_outcome *out)
+{
+    const setting *s = t->user;
+    const double began = dpti_seconds();
+    *out = (flat_outcome){.weights = NULL};
+    nccl->break_at = n;
+    *status = flat_run(s->context, task, out);
+    nccl->break_at = 0;
+    return dpti_seconds() - began < 20;
+}
+
+/* Of two cards they are done through the host, of two processes the job ends.  7 sums are tried
+   before the first step; where gradients are not exchanged in buckets nobody calls for another
+   before one has ended. */
+static void what_has_failed_is_not_waited_for(test *t)
+{
+    const setting *s = t->user;
+    void *library = dlopen("libnccl.so.2", RTLD_NOW);
+    nccl_stand_in *nccl = library ? dlsym(library, "stand_in") : NULL;
+    if (!getenv("DPTRAIN_TEST_NCCL")) SKIP("without DPTRAIN_TEST_NCCL");
+    REQUIRE(nccl);
+    for (int n = 8; n < 12; n++) {
+        dpt_status status;
+        flat_outcome out;
+        flat_task task = {.model = s->model,
+                          .data = s->data,
+                          .devices = "cuda:0,cuda:1",
+                          .split = "equal",
+                          .batch = FLAT_BATCH,
+                          .steps = 4,
+                          .no_overlap = n % 2 == 0,
+                          .bucket_bytes = 1};
+        CHECK(breaks(t, nccl, n, &task, &status, &out));
+        if (!CHECK_OK(status) || !CHECK(out.replicas_agree))
+            FAIL("%d: %s", n, dpt_error_message(s->context));
+        for (size_t k = 0; out.weights && k < task.steps; k++)
+            CHECK_NEAR(out.losses[k], s->alone.losses[k], 1e-3);
+        flat_free(&out);
+        task.devices = "cuda:0|cuda:1";
+        CHECK(breaks(t, nccl, n, &task, &status, &out));
+        CHECK_STATUS(status, DPT_E_DEVICE);
+        CHECK_CONTAINS(dpt_error_message(s->context), "a rank has failed");
+        flat_free(&out);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -181,6 +231,7 @@ int main(int argc, char **argv)
         {"loading waits for no sum", loading_waits_for_no_sum},
         {"graphs have no small fills", graphs_have_no_small_fills},
         {"long sums are ours", long_sums_are_ours},
+        {"what has failed is not waited for", what_has_failed_is_not_waited_for},
         {"cards sum among themselves", cards_sum_among_themselves},
     };
     setting s = {.context = NULL};
