@@ -705,9 +705,10 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_weights_describe(dpt_context *context, c
    checks everything before it changes anything: DPT_E_FORMAT for a file that is damaged, cut off,
    or has weights only; DPT_E_INVALID if the trainer's model, data or an option is another one,
    which is named.  The devices, the split and the micro-batch may be others.  The learning rate is
-   loaded too.  Where several processes compress what they exchange, all call either together: the
-   first one writes, with what every process owes, and all read.  Outside dpt_fit; what a fit was in
-   the middle of, dpt_fit_options.resume goes on with. */
+   loaded too.  Devices that are what they were take the algorithms that they had; of several
+   processes with dpt_fit_options.resume alone.  Where several processes compress what they
+   exchange, all call either together: the first one writes, with what every process owes, and all
+   read.  Outside dpt_fit; what a fit was in the middle of, dpt_fit_options.resume goes on with. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_save_state(dpt_trainer *trainer, const char *path);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load_state(dpt_trainer *trainer, const char *path);
 

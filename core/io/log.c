@@ -245,16 +245,16 @@ dpt_status dpti_log_write_resume(dpti_log *log, const dpti_log_run *run, size_t 
     return write_event(log, &e, error);
 }
 
-dpt_status dpti_log_write_choices(dpti_log *log, size_t device, const dpt_operation *operations,
-                                  size_t n, dpt_error *error)
+dpt_status dpti_log_write_choices(dpti_log *log, size_t device,
+                                  const dpti_recorded_choices *choices, dpt_error *error)
 {
     event e = event_begin("choices");
     json_t *list = json_array();
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < choices->n; i++) {
         json_t *words = json_array();
-        append(&e, words, text_value(operations[i].layer));
-        append(&e, words, text_value(operations[i].kind));
-        append(&e, words, text_value(operations[i].algorithm));
+        append(&e, words, text_value(choices->items[i].layer));
+        append(&e, words, text_value(choices->items[i].kind));
+        append(&e, words, text_value(choices->items[i].algorithm));
         append(&e, list, words);
     }
     set(&e, "device", size_value(device));

@@ -3,6 +3,7 @@
 #ifndef DPTI_LOG_H
 #define DPTI_LOG_H
 
+#include "base/recorded.h"
 #include "device/device.h"
 #include "dptrain.h"
 
@@ -90,9 +91,9 @@ DPT_CHECK_RESULT dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run
 /* resume: from `step` on in another process, on the run's devices and split. */
 DPT_CHECK_RESULT dpt_status dpti_log_write_resume(dpti_log *log, const dpti_log_run *run,
                                                   size_t step, dpt_error *error);
-/* choices: the algorithms of one device's operations (n). */
+/* choices: the algorithms of one device's operations. */
 DPT_CHECK_RESULT dpt_status dpti_log_write_choices(dpti_log *log, size_t device,
-                                                   const dpt_operation *operations, size_t n,
+                                                   const dpti_recorded_choices *choices,
                                                    dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_log_write_step(dpti_log *log, const dpt_step_metrics *step,
                                                 dpt_error *error);

@@ -2,6 +2,7 @@
 #include "train/fit.h"
 
 #include "base/base.h"
+#include "train/algorithms.h"
 #include "train/facts.h"
 
 #include <math.h>
@@ -451,7 +452,8 @@ static dpt_status prepare(dpti_fit *f, const dpt_fit_options *given)
     DPT_TRY(dpti_facts_check_course(f->trainer, f->options));
     DPT_TRY(dpti_peers_agree(f->trainer, dpti_fit_open_checkpoints(f)));
     DPT_TRY(dpti_peers_check_weights(f->trainer));
-    DPT_TRY(dpti_fit_gather_choices(f));
+    dpti_islands_form(f->trainer); /* behind what a resume has prepared anew */
+    DPT_TRY(dpti_algorithms_gather(f->trainer, DPT_OK));
     DPT_TRY(dpti_fit_tell_ignored(f, given));
     status = dpti_fit_open_files(f);
     if (status == DPT_OK && f->options->resume) status = check_steps(f);
@@ -503,7 +505,6 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     trainer->resting.listen = dpti_fit_again;
     trainer->resting.listener = &f;
     const float lr = trainer->lr;
-    dpti_islands_form(trainer);
     dpt_status status = prepare(&f, options);
     if (status == DPT_OK) {
         show_islands(&f);
@@ -520,7 +521,6 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     dpti_snapshot_free(&f.copy);
     if (status == DPT_OK) *out = f.course.result;
     dpti_history_free(&f.history);
-    dpti_gathered_free(&f.choices);
     free(f.best);
     free(f.model);
     return status;

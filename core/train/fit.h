@@ -18,10 +18,9 @@ typedef struct dpti_fit {
     const dpt_fit_options *options;
     dpt_context *context;
     dpti_log *log;
-    dpti_gathered choices; /* that devices have made; fit_choices.c */
-    char *model, *best;    /* paths in the checkpoint's folder */
-    dpti_history history;  /* kept only if a plot was asked for */
-    dpti_tracing tracing;  /* likewise */
+    char *model, *best;   /* paths in the checkpoint's folder */
+    dpti_history history; /* kept only if a plot was asked for */
+    dpti_tracing tracing; /* likewise */
     dpti_schedule schedule;
     double began; /* as if what ran before a resume had ended just now */
     size_t steps_total;
@@ -88,11 +87,6 @@ DPT_CHECK_RESULT dpt_status dpti_fit_open_files(dpti_fit *f);
 DPT_CHECK_RESULT dpt_status dpti_fit_log_done(dpti_fit *f);
 /* Draws the plot and closes the others, whatever `status` is, and returns the first failure. */
 dpt_status dpti_fit_close_files(dpti_fit *f, dpt_status status);
-
-/* What devices of all processes have chosen: gathered by all before the log is opened, and written
-   to it (fit_choices.c). */
-DPT_CHECK_RESULT dpt_status dpti_fit_gather_choices(dpti_fit *f);
-DPT_CHECK_RESULT dpt_status dpti_fit_log_choices(dpti_fit *f);
 
 /* Opens the folder of checkpoints and goes on from the newest, where that is asked for
    (fit_checkpoint.c).  Before the schedule is checked, which needs to know where it began. */

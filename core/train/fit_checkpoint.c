@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "io/folder.h"
 #include "io/safetensors.h"
+#include "train/algorithms.h"
 #include "train/settings.h"
 
 #include <stdlib.h>
@@ -171,8 +172,8 @@ static dpt_status go_on(dpti_fit *f, const dpti_checkpoint *c)
 }
 
 /* With several processes the first has the files and brings the others what it has found: `mine`,
-   and a checkpoint or (path NULL) none. */
-static dpt_status share(dpti_fit *f, dpt_status mine, dpti_checkpoint *c)
+   and a checkpoint or (path NULL) none.  *any: there is one, and all have it if this succeeds. */
+static dpt_status share(dpti_fit *f, dpt_status mine, dpti_checkpoint *c, bool *any)
 {
     size_t n = 0;
     uint8_t *bytes = NULL;
@@ -182,11 +183,12 @@ static dpt_status share(dpti_fit *f, dpt_status mine, dpti_checkpoint *c)
         if (!bytes) mine = dpti_fit_no_memory(f);
     }
     dpt_status status = dpti_peers_bring(f->trainer, mine, bytes, n, &all);
+    *any = status == DPT_OK && all.begins[1] > 0;
     if (status == DPT_OK && dpt_process_rank(f->context) > 0 && all.begins[1] > 0)
         status = dpti_checkpoint_unpack(f->trainer, all.data, c) ? DPT_OK : dpti_fit_no_memory(f);
     dpti_gathered_free(&all);
     free(bytes);
-    return status;
+    return *any ? dpti_peers_agree(f->trainer, status) : status;
 }
 
 /* From what the folder has, which `mine` says is open. */
@@ -198,9 +200,11 @@ static dpt_status resume(dpti_fit *f, dpt_status mine)
         dpti_fit_notify(f, DPT_NOTICE_INFO, "no checkpoint to resume from: beginning at step 1");
         mine = DPT_OK;
     }
-    dpt_status status = f->trainer->processes ? share(f, mine, &c) : mine;
-    if (status == DPT_OK && c.path) status = dpti_checkpoint_deal(f->trainer, &c);
-    if (status == DPT_OK && c.path) status = go_on(f, &c);
+    bool any = c.path != NULL;
+    dpt_status status = f->trainer->processes ? share(f, mine, &c, &any) : mine;
+    if (status == DPT_OK && any) status = dpti_checkpoint_deal(f->trainer, &c);
+    if (status == DPT_OK && any) status = go_on(f, &c);
+    if (any) status = dpti_algorithms_resume(f->trainer, status, &c.state);
     dpti_checkpoint_close(&c);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "io/file.h"
 #include "io/folder.h"
+#include "train/algorithms.h"
 #include "train/settings.h"
 
 #include <errno.h>
@@ -175,6 +176,19 @@ static told_settings *tell_settings(const dpti_fit *f)
     return told;
 }
 
+static dpt_status log_choices(dpti_fit *f)
+{
+    dpti_recorded_choices choices;
+    dpt_error error = {0};
+    for (size_t i = 0; i < f->trainer->n_devices; i++) {
+        if (dpti_algorithms_of(f->trainer, i, &choices) != DPT_OK) return dpti_fit_no_memory(f);
+        const dpt_status status = dpti_log_write_choices(f->log, i, &choices, &error);
+        dpti_recorded_choices_free(&choices);
+        if (status != DPT_OK) return dpti_context_fail(f->context, NULL, &error);
+    }
+    return DPT_OK;
+}
+
 /* The run event, or that it is resumed, with the devices' choices. */
 static dpt_status log_run(dpti_fit *f, bool resumed)
 {
@@ -222,7 +236,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
     free(streamed);
     free(devices);
     if (status != DPT_OK) return dpti_context_fail(f->context, NULL, &error);
-    return dpti_fit_log_choices(f);
+    return log_choices(f);
 }
 
 static dpt_status check_writable(dpti_fit *f, const char *path)

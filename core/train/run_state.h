@@ -68,12 +68,12 @@ typedef struct dpti_run_state {
     dpti_settings settings; /* of the trainer, and of dpt_fit if it is in a course */
     bool in_course;
     dpti_course course;
-    bool finished;            /* the course: its limits were reached */
-    bool calibrated;          /* the balance's shares were chosen by measurement */
-    size_t n_owing;           /* processes whose error feedback goes with it; 0: none */
-    size_t n_devices;         /* 0: there was no balance */
-    dpti_run_device *devices; /* (n_devices), owned */
-    size_t n_algorithms;      /* devices; 0: there are several processes, or it was not recorded */
+    bool finished;                   /* the course: its limits were reached */
+    bool calibrated;                 /* the balance's shares were chosen by measurement */
+    size_t n_owing;                  /* processes whose error feedback goes with it; 0: none */
+    size_t n_devices;                /* 0: there was no balance */
+    dpti_run_device *devices;        /* (n_devices), owned */
+    size_t n_algorithms;             /* devices of all processes; 0: it was not recorded */
     dpti_run_algorithms *algorithms; /* (n_algorithms), owned */
 } dpti_run_state;
 

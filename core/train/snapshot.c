@@ -149,19 +149,20 @@ dpt_status dpti_snapshot_write(dpti_snapshot *snapshot, const char *path, dpt_er
 
 static const size_t most_header_bytes = (size_t)16 << 20;
 
-/* Of how many processes a file says that it has error feedback. */
-static size_t count_owing(const char *path)
+/* Of how many processes a file says that it has error feedback, and of how many devices the
+   algorithms. */
+static void peek(const char *path, size_t *n_owing, size_t *n_devices)
 {
     char *text = dpti_safetensors_peek(path, most_header_bytes, state_key);
     dpti_run_state *state = calloc(1, sizeof *state);
-    size_t n = 0;
+    *n_owing = *n_devices = 0;
     if (text && state && dpti_run_state_decode(path, text, state, NULL) == DPT_OK) {
-        n = state->n_owing;
+        *n_owing = state->n_owing;
+        *n_devices = state->n_algorithms;
         dpti_run_state_free(state);
     }
     free(state);
     free(text);
-    return n;
 }
 
 /* Its data, a header entry for each tensor, the state, for each device the algorithm of every
@@ -170,13 +171,16 @@ size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer, const char *path)
 {
     const dpt_trainer *t = trainer;
     const dpt_model *m = t->model;
-    const size_t n_flats = DPTI_MAX_LASTING + count_owing(path);
+    size_t n_owing, n_devices;
+    peek(path, &n_owing, &n_devices);
+    if (n_devices < t->n_devices) n_devices = t->n_devices;
+    const size_t n_flats = DPTI_MAX_LASTING + n_owing;
     size_t n = (size_t)4 << 20;
     for (size_t i = 0; i < m->n_parameters; i++)
         n += n_flats *
              (m->parameters[i].size * sizeof(float) + 512 + 6 * strlen(m->parameters[i].name));
     for (size_t i = 0; i < m->n_nodes; i++)
-        n += (512 + 6 * strlen(m->nodes[i].name)) * (1 + t->n_devices);
+        n += (512 + 6 * strlen(m->nodes[i].name)) * (1 + n_devices);
     return n;
 }
 
@@ -320,36 +324,37 @@ void dpti_checkpoint_close(dpti_checkpoint *checkpoint)
     *checkpoint = (dpti_checkpoint){.path = NULL};
 }
 
-/* The path, the state with its devices, the flat buffers: in memory's own layout.  Error feedback
-   is dealt, not copied to all. */
+/* The state as a file has it, the path, the flat buffers.  Error feedback is dealt, not copied to
+   all. */
 uint8_t *dpti_checkpoint_pack(const dpt_trainer *trainer, const dpti_checkpoint *checkpoint,
                               size_t *n_bytes)
 {
     const dpti_checkpoint *c = checkpoint;
-    const size_t path_bytes = strlen(c->path) + 1;
-    const size_t device_bytes = c->state.n_devices * sizeof *c->state.devices;
+    char *state = dpti_run_state_encode(&c->state);
+    if (!state) return NULL;
+    const size_t path_bytes = strlen(c->path) + 1, state_bytes = strlen(state) + 1;
     const size_t flat_bytes = trainer->model->flat_size * sizeof(float);
     size_t n_flats = 0;
     while (n_flats < DPTI_MAX_LASTING && c->flats[n_flats])
         n_flats++;
-    *n_bytes = path_bytes + sizeof c->state + device_bytes + n_flats * flat_bytes;
+    *n_bytes = state_bytes + path_bytes + n_flats * flat_bytes;
     uint8_t *bytes = malloc(*n_bytes), *at = bytes;
-    if (!bytes) return NULL;
-    memcpy(at, &c->state, sizeof c->state);
-    at += sizeof c->state;
-    if (device_bytes > 0) memcpy(at, c->state.devices, device_bytes);
-    at += device_bytes;
-    memcpy(at, c->path, path_bytes);
-    at += path_bytes;
-    for (size_t k = 0; k < n_flats; k++, at += flat_bytes)
+    if (bytes) {
+        memcpy(at, state, state_bytes);
+        at += state_bytes;
+        memcpy(at, c->path, path_bytes);
+        at += path_bytes;
+    }
+    for (size_t k = 0; bytes && k < n_flats; k++, at += flat_bytes)
         memcpy(at, c->flats[k], flat_bytes);
+    free(state);
     return bytes;
 }
 
 /* A copy of the next bytes; NULL without memory. */
 static void *take_copy(const uint8_t **at, size_t n_bytes)
 {
-    void *copy = malloc(n_bytes > 0 ? n_bytes : 1);
+    void *copy = malloc(n_bytes);
     if (copy) memcpy(copy, *at, n_bytes);
     *at += n_bytes;
     return copy;
@@ -358,14 +363,10 @@ static void *take_copy(const uint8_t **at, size_t n_bytes)
 bool dpti_checkpoint_unpack(const dpt_trainer *trainer, const uint8_t *bytes, dpti_checkpoint *out)
 {
     dpti_checkpoint c = {.path = NULL};
-    const uint8_t *at = bytes;
-    memcpy(&c.state, at, sizeof c.state);
-    at += sizeof c.state;
-    c.state.devices = take_copy(&at, c.state.n_devices * sizeof *c.state.devices);
-    c.state.algorithms = NULL; /* of one process */
-    c.state.n_algorithms = 0;
+    const char *state = (const char *)bytes;
+    const uint8_t *at = bytes + strlen(state) + 1;
     c.path = take_copy(&at, strlen((const char *)at) + 1);
-    bool complete = c.state.devices && c.path;
+    bool complete = c.path && dpti_run_state_decode(c.path, state, &c.state, NULL) == DPT_OK;
     for (size_t k = 0; k < dpti_trainer_n_lasting(trainer); k++) {
         c.flats[k] = take_copy(&at, trainer->model->flat_size * sizeof(float));
         complete = complete && c.flats[k];
@@ -426,7 +427,7 @@ dpt_status dpti_checkpoint_deal(dpt_trainer *trainer, dpti_checkpoint *checkpoin
                                      "load the same file in all processes")));
     if (!owing) return DPT_OK;
     c->owed = dpti_trainer_make_flat(t);
-    if (!c->owed) return DPT_E_NO_MEMORY;
+    DPT_TRY(dpti_peers_agree(t, c->owed ? DPT_OK : DPT_E_NO_MEMORY));
     if (dpti_processes_deal(t->processes, c->all_owed, t->model->flat_size * sizeof *c->owed,
                             c->owed, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
@@ -457,8 +458,7 @@ dpt_status dpti_checkpoint_apply(dpt_trainer *trainer, const dpti_checkpoint *ch
     t->lr = (float)s->lr;
     apply_balance(t, s);
     apply_owed(t, checkpoint->owed);
-    DPT_TRY(dpti_trainer_adopt_state(t, (const float *const *)checkpoint->flats));
-    return dpti_algorithms_resume(t, s);
+    return dpti_trainer_adopt_state(t, (const float *const *)checkpoint->flats);
 }
 
 /* ---- In C programs --------------------------------------------------------------------------- */
@@ -501,6 +501,9 @@ dpt_status dpt_trainer_load_state(dpt_trainer *trainer, const char *path)
     dpt_status status = together(trainer, dpti_checkpoint_open(trainer, path, &checkpoint));
     if (status == DPT_OK) status = dpti_checkpoint_deal(trainer, &checkpoint);
     if (status == DPT_OK) status = dpti_checkpoint_apply(trainer, &checkpoint);
+    /* Of several processes one may load it alone, which the next step tells, and not wait here. */
+    if (status == DPT_OK && !trainer->processes)
+        status = dpti_algorithms_resume(trainer, DPT_OK, &checkpoint.state);
     dpti_checkpoint_close(&checkpoint);
     return status;
 }

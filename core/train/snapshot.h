@@ -68,7 +68,8 @@ DPT_CHECK_RESULT dpt_status dpti_checkpoint_compare(dpt_trainer *trainer,
    nothing is lost. */
 DPT_CHECK_RESULT dpt_status dpti_checkpoint_deal(dpt_trainer *trainer, dpti_checkpoint *checkpoint);
 /* More bytes than any checkpoint of the trainer's model has, weights alone or the whole state; of
-   this file, if it says of how many processes it has error feedback. */
+   this file, if it says of how many processes it has error feedback, and of how many devices the
+   algorithms. */
 size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer, const char *path);
 /* Whether a file is the sound checkpoint of a course, of any training, that came to its end; one of
    more than max_bytes is not read, and is none.  *error (or NULL) says why it could not be read. */

@@ -2,6 +2,8 @@
  */
 #include "train/trainer.h"
 
+#include "train/algorithms.h"
+
 #include <stdlib.h>
 
 /* Of any batch-norm; at least 1. */
@@ -128,7 +130,7 @@ static dpt_status build(dpt_trainer *t, const dpt_trainer_options *options)
     DPT_TRY(dpti_peers_agree(t, prepare(t, options)));
     DPT_TRY(dpti_probe_processes(t, dpti_trainer_chooses_buckets(options)));
     DPT_TRY(create_workers(t, options->init));
-    return dpti_peers_agree(t, begin(t));
+    return dpti_algorithms_gather(t, begin(t));
 }
 
 dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
@@ -202,6 +204,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     dpti_resting_destroy(t);
     dpti_rendezvous_destroy(t->checks);
     free(t->events.events);
+    dpti_algorithms_free(t);
     dpti_peers_free(t);
     for (size_t i = 0; t->workers && i < t->n_workers; i++) /* what hangs may still read its own */
         if (!t->workers[i].gone || !t->workers[i].hung)

@@ -225,15 +225,16 @@ struct dpt_trainer {
     dpti_allgather *allgather; /* of batch-norm's parts; NULL where nothing is exchanged */
     size_t n_workers;          /* this process's, */
     dpti_worker *workers;
-    size_t n_devices, first_device;  /* of all processes; those of workers begin there */
-    dpti_peer *peers;                /* (n_devices) all of them */
-    dpti_processes *processes;       /* NULL if there is this one alone; else: */
-    size_t *firsts, *outcome_begins; /* (processes + 1) devices, and bytes of outcomes */
-    dpti_rendezvous *finished;       /* of workers, behind a step */
-    dpti_probe probe;                /* how gradients travel between them */
-    atomic_uint wishes;              /* of this process, dpti_wish bits */
-    unsigned granted;                /* of all, with the last collected step */
-    size_t stopped_by;               /* the first process that wished to stop, once it is granted */
+    size_t n_devices, first_device;    /* of all processes; those of workers begin there */
+    dpti_peer *peers;                  /* (n_devices) all of them */
+    dpti_processes *processes;         /* NULL if there is this one alone; else: */
+    size_t *firsts, *outcome_begins;   /* (processes + 1) devices, and bytes of outcomes */
+    dpti_rendezvous *finished;         /* of workers, behind a step */
+    dpti_probe probe;                  /* how gradients travel between them */
+    dpti_recorded_choices *algorithms; /* (n_devices) of all of them (algorithms.h) */
+    atomic_uint wishes;                /* of this process, dpti_wish bits */
+    unsigned granted;                  /* of all, with the last collected step */
+    size_t stopped_by; /* the first process that wished to stop, once it is granted */
     dpti_flight flights[DPTI_FLIGHTS];
     size_t n_in_flight;
     double last_finished;    /* when the last collected step ended */
@@ -309,7 +310,7 @@ void dpti_worker_destroy(dpti_worker *worker);
 void dpti_worker_program(const dpti_worker *worker, dpti_program_options *options,
                          dpti_data_places *places);
 /* Creates those that are left anew, for their capacities, with the weights and the optimizer's
-   state as they are; nothing in flight. */
+   state as they are; nothing in flight.  All processes call it. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_rebuild(dpt_trainer *trainer);
 
 /* [driver] The job of a share (step.c). */

@@ -289,7 +289,7 @@ dpt_status dpti_trainer_rebuild(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
     float *flats[DPTI_MAX_LASTING] = {NULL};
-    dpt_status status = dpti_trainer_read_lasting(t, flats);
+    dpt_status status = dpti_peers_agree(t, dpti_trainer_read_lasting(t, flats));
     if (status == DPT_OK) {
         dpti_trainer_unbind_tests(t);
         dpti_islands_end(t);

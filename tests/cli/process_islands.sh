@@ -54,6 +54,19 @@ mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --devices $island --split 2:1 --checkpoint h
 ends_well "resuming"
 check "other weights after resuming" cmp -s one/model.safetensors halves/model.safetensors
 
+# Resumed by devices that would choose other algorithms, and are prepared anew before they form an island.
+mpi 60 -n 1 "$DPTRAIN" "${task[@]}" --devices $island --split 2:1 --log chosen.jsonl --checkpoint chosen \
+    : -n 1 env DPTRAIN_CPU_ALGORITHM=columns "$DPTRAIN" "${task[@]}" --devices $island --split 2:1
+ends_well "two algorithms"
+rm -rf retaken retaken.jsonl
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --devices $island --split replay:chosen.jsonl --max-steps 14 --checkpoint retaken
+ends_well "the first half of these"
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --devices $island --split 2:1 --checkpoint retaken --resume --log retaken.jsonl
+check "it is told then, too: $(cat mpi.out mpi.err)" grep -qE "$among" mpi.err
+check "the log tells then, too" [ "$(grep '"event":"run"' retaken.jsonl | grep -o '"island":1' | wc -l)" -eq 2 ]
+ends_well "resuming by two algorithms"
+check "other weights by two algorithms" cmp -s chosen/model.safetensors retaken/model.safetensors
+
 # ---- Through MPI ---------------------------------------------------------------------------------
 
 # What cannot: another backend, another number, a backend that does not span; and what is compressed.

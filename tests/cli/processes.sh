@@ -186,6 +186,18 @@ mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --split replay:chosen.jsonl --ch
 check "replayed: $(cat mpi.err)" [ "$status" -eq 0 ]
 check "other weights when replayed" cmp -s chosen/model.safetensors rerun/model.safetensors
 
+# So do checkpoints: what is resumed, in one process too, goes on by them, whatever it would choose now.
+rm -rf retaken retaken-one retaken.jsonl
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --split replay:chosen.jsonl --max-steps 14 --checkpoint retaken
+cp -r retaken retaken-one
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --split 2:1 --checkpoint retaken --resume --log retaken.jsonl
+check "resumed: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "the choice of the second" eval 'grep "\"device\":1" retaken.jsonl | grep -q columns'
+check "not of the first" eval '! grep "\"device\":0" retaken.jsonl | grep -q columns'
+check "other weights when resumed" cmp -s chosen/model.safetensors retaken/model.safetensors
+train "${task[@]}" --devices cpu:threads=1,cpu:threads=1 --split 2:1 --checkpoint retaken-one --resume
+check "other weights when one process resumes" cmp -s chosen/model.safetensors retaken-one/model.safetensors
+
 # The cores that mpirun binds a process to are all that it takes.
 if [ "$(nproc)" -ge 2 ]; then
     mpi 60 -n 2 --bind-to core "$DPTRAIN" "${task[@]}" --devices cpu --max-steps 3

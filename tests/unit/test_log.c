@@ -471,15 +471,16 @@ static void tells_what_changed(test *t)
 /* Of two devices the second has choices; what is written is read. */
 static void replays_choices(test *t)
 {
-    static const dpt_operation operations[] = {
-        {.layer = "conv1", .kind = "CONV2D_FORWARD", .algorithm = "winograd4", .measured = "1 ms"},
-        {.layer = "loss", .kind = "softmax", .algorithm = "", .measured = ""},
-    };
+    dpti_recorded_choices made;
     dpti_log *log = NULL;
     dpti_replay replay = {0};
+    REQUIRE(dpti_recorded_choices_reserve(2, &made) &&
+            dpti_recorded_choices_add(&made, "conv1", "CONV2D_FORWARD", "winograd4") &&
+            dpti_recorded_choices_add(&made, "loss", "softmax", ""));
     REQUIRE_OK(dpti_log_open("chosen", &log, NULL));
     CHECK_OK(dpti_log_write_run(log, &run, NULL));
-    CHECK_OK(dpti_log_write_choices(log, 1, operations, 2, NULL));
+    CHECK_OK(dpti_log_write_choices(log, 1, &made, NULL));
+    dpti_recorded_choices_free(&made);
     CHECK_OK(write_step(log, 1, 5, 3, 1, NULL));
     CHECK_OK(dpti_log_close(log, NULL));
     REQUIRE_OK(dpti_replay_read("chosen", &replay, NULL));
