@@ -113,6 +113,16 @@ does_not_answer $island $island:stick=30 'did not end within 1 s'
 does_not_answer $island $island:hang=400 'no answer within 1 s'
 does_not_answer fault:threads=1 fault:threads=1:hang=400 'no answer within 1 s'
 
+# Nor in an evaluation, of which all hear.
+eval=(eval --dataset synthetic:28x28x1:10:700 --checkpoint one --device-timeout 1s)
+for other in "$island:entry=run:hang=1" "$island:entry=upload:hang=2"; do
+    began=$SECONDS
+    mpi 60 -n 1 "$DPTRAIN" "${eval[@]}" --devices $island : -n 1 "$DPTRAIN" "${eval[@]}" --devices "$other"
+    check "$other in an evaluation: status $status" [ "$status" -eq 3 ]
+    check "it ends within some seconds" [ $((SECONDS - began)) -lt 30 ]
+    check "it is told: $(cat mpi.err)" grep -qE '^dptrain: process 1.*: device fault:.*no answer within 1 s' mpi.err
+done
+
 # A device that fails.
 mpi 60 -n 1 "$DPTRAIN" "${task[@]}" --devices $island --split 2:1 \
     : -n 1 "$DPTRAIN" "${task[@]}" --devices $island:fail=400 --split 2:1
