@@ -7,10 +7,12 @@
    for=M         so do the M - 1 behind it
    room=N        every run of more than N samples fails with DPT_E_NO_MEMORY
    from=K        both from step K on only: when the optimizer has run K - 1 times
+   starve=K      the K-th run of the optimizer, and as many as `for` says, has no memory
    hang=N        the N-th call does not return, or
    stall=MS      only after so many milliseconds, and then as if nothing had been
    after=K       calls are counted when the optimizer has run K times, not before
    again=M       all this only until it has been opened so often (for ever; 1 with away), and
+   only=K        or only in its K-th opening
    away=K        the K openings behind the first fail
    domain=N      its fault domain is one of the same number
    island=N      it sums with the others that have the same number (fault_collective.c)
@@ -91,7 +93,7 @@ typedef struct fault_object {
 typedef struct fault_state {
     dpt_device inner; /* what the wrapped backend sees */
     size_t fail, lost, full, lasting, room, from, clock, after, domain, hang, stall;
-    size_t again, away, opening;
+    size_t again, only, away, opening, starve;
     size_t poison, smudge, huge, flip, wreck, place;
     size_t island, stick, narrow, late, lag, cache;
     char entry[24], refuses[8];

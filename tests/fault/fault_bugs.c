@@ -179,6 +179,18 @@ static void falsify_step(dpt_device *device, const dpt_op *op, const dpt_op_args
     words[0] = wrecks ? 0x7fc00000u : words[0] ^ 1u << 20;
 }
 
+/* The optimizer is about to run. */
+static dpt_status starve(dpt_device *device)
+{
+    const fault_state *state = fault_of(device);
+    if (state->starve == 0 || state->n_updates < state->starve ||
+        state->n_updates - state->starve >= state->lasting)
+        return DPT_OK;
+    fault_report("fired %zu starve\n", state->n_updates);
+    return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for update %zu (planted)",
+                    state->n_updates);
+}
+
 dpt_status fault_run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dpt_op_args *args)
 {
     fault_state *state = fault_of(stream->device);
@@ -186,6 +198,7 @@ dpt_status fault_run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dpt
     if (op->desc.kind != DPT_OP_CHECK_FINITE) DPT_TRY(fault_hold(stream->device, n_samples));
     op->n_runs++;
     state->n_updates += is_optimizer(op->desc.kind);
+    if (is_optimizer(op->desc.kind)) DPT_TRY(starve(stream->device));
     if (is_loss_gradient(op->desc.kind))
         state->seconds += 1e-3 * (double)(state->clock * n_samples);
     if (state->bug == FAULT_BUG_STALE && is_optimizer(op->desc.kind) && op->n_runs % 2 == 0) {

@@ -429,6 +429,8 @@ static const dpt_param_spec params[] = {
     {.key = "stall", .help = "milliseconds after which it does"},
     {.key = "after", .help = "updates before calls are counted (0)"},
     {.key = "again", .help = "openings in which failures are planted (all; 1 with away)"},
+    {.key = "starve", .help = "the update that has no memory, and as many as for= says"},
+    {.key = "only", .help = "the opening in which failures are planted (all)"},
     {.key = "away", .help = "openings behind the first that fail"},
     {.key = "domain", .help = "the number of its fault domain"},
     {.key = "island", .help = "the number of the island that it can be in"},

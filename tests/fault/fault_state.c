@@ -33,7 +33,7 @@ const dpt_backend *fault_inner(dpt_error *error)
 static const char *const own_keys[] = {
     "fail",   "lost",   "full",  "for",    "room",    "from",  "clock", "entry", "bug",  "after",
     "domain", "hang",   "stall", "poison", "smudge",  "again", "away",  "huge",  "flip", "wreck",
-    "place",  "island", "stick", "narrow", "refuses", "late",  "lag",   "cache"};
+    "place",  "island", "stick", "narrow", "refuses", "late",  "lag",   "cache", "only", "starve"};
 
 static bool is_own(const char *key)
 {
@@ -91,7 +91,7 @@ static size_t *count_of(fault_state *state, const char *key)
         {"away", &state->away},     {"huge", &state->huge},     {"wreck", &state->wreck},
         {"place", &state->place},   {"island", &state->island}, {"stick", &state->stick},
         {"narrow", &state->narrow}, {"late", &state->late},     {"lag", &state->lag},
-        {"cache", &state->cache}};
+        {"cache", &state->cache},   {"only", &state->only},     {"starve", &state->starve}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (strcmp(key, counts[i].key) == 0) return counts[i].count;
     return NULL;
@@ -138,7 +138,8 @@ dpt_status fault_appear(dpt_device *device, size_t self)
 {
     fault_state *state = fault_of(device);
     state->opening = count_opening(self);
-    if (state->again > 0 && state->opening > state->again)
+    if ((state->again > 0 && state->opening > state->again) ||
+        (state->only > 0 && state->opening != state->only))
         state->fail = state->lost = state->full = state->hang = state->room = 0;
     if (state->opening == 1 || state->opening - 1 > state->away) return DPT_OK;
     return DPT_FAIL(&device->error, DPT_E_DEVICE, "opening %zu fails (planted)", state->opening);
