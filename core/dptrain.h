@@ -521,7 +521,9 @@ typedef struct dpt_trainer_options {
     bool stop_on_loss;
     /* A device that takes longer than this for one call into its backend, in a step, an evaluation
        or a transfer of weights, is lost, and at the end left behind.  0: 60 seconds, or 20 times
-       the longest step so far if that is more; 10 minutes before the first. */
+       the longest step so far if that is more; 10 minutes before the first.  While it is prepared,
+       which compiles and measures, ten times as long: dpt_trainer_create fails where that is not
+       enough, and later the device is lost. */
     double device_timeout;
     /* Every so many steps a hash of all that lasts of each replica is compared, before anything is
        computed with it; one that differs from the others is restored from them, and the step is

@@ -105,26 +105,34 @@ static size_t find_copy(const dpti_data_store *store, const dpti_device *device)
     return i;
 }
 
-dpt_status dpti_data_store_create(const dpt_device_set *devices, const dpt_dataset *data,
-                                  const bool *absent, dpti_data_store *out, size_t *culprit,
-                                  dpt_error *error)
+/* What a device that hangs at it may have made, and read, is left to it. */
+static dpt_status place(const dpti_placing *where, size_t device, const dpt_dataset *data,
+                        dpti_data_copy *copy)
 {
-    const size_t n = devices->n_devices;
+    copy_job job = {.data = data, .copy = copy};
+    if (where->call(where->user, device, run_make_copy, &job)) return job.status;
+    dpti_dataset_leave(data);
+    (void)dpti_data_copy_detach(copy);
+    return DPT_E_DEVICE_LOST;
+}
+
+dpt_status dpti_data_store_create(const dpti_placing *where, const dpt_dataset *data,
+                                  dpti_data_store *out, size_t *culprit, dpt_error *error)
+{
+    const size_t n = where->devices->n_devices;
     dpti_data_store store = {.copies = calloc(n, sizeof *store.copies),
                              .copy_of = calloc(n, sizeof *store.copy_of)};
     dpt_status status = DPT_OK;
     if (!store.copies || !store.copy_of)
         status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to place the data");
     for (size_t i = 0; status == DPT_OK && i < n; i++) {
-        dpti_device *device = devices->devices[i];
+        dpti_device *device = where->devices->devices[i];
         *culprit = i;
-        if (absent && absent[i]) continue;
+        if (where->absent && where->absent[i]) continue;
         store.copy_of[i] = find_copy(&store, device);
         if (store.copy_of[i] < store.n_copies) continue;
         store.copies[store.n_copies] = copy_of(device, data);
-        copy_job job = {.data = data, .copy = &store.copies[store.n_copies++]};
-        dpti_driver_call(device, run_make_copy, &job);
-        status = job.status;
+        status = place(where, i, data, &store.copies[store.n_copies++]);
         if (status != DPT_OK)
             (void)DPT_FAIL(error, status, "device %s cannot hold the data: %s", device->id,
                            dpti_device_error(device)->message);
@@ -136,18 +144,17 @@ dpt_status dpti_data_store_create(const dpt_device_set *devices, const dpt_datas
     return status;
 }
 
-dpt_status dpti_data_store_rejoin(dpti_data_store *store, const dpt_dataset *data, size_t device,
-                                  dpti_device *driver)
+dpt_status dpti_data_store_rejoin(const dpti_placing *where, dpti_data_store *store,
+                                  const dpt_dataset *data, size_t device)
 {
+    dpti_device *driver = where->devices->devices[device];
     size_t i = find_copy(store, driver);
     if (i == store->n_copies) store->copies[store->n_copies++] = copy_of(driver, data);
     store->copy_of[device] = i;
     dpti_data_copy *copy = &store->copies[i];
     if (copy->images.device) return DPT_OK;
     copy->owner = driver;
-    copy_job job = {.data = data, .copy = copy};
-    dpti_driver_call(driver, run_make_copy, &job);
-    return job.status;
+    return place(where, device, data, copy);
 }
 
 void dpti_data_store_destroy(dpti_data_store *store)

@@ -39,17 +39,26 @@ typedef struct dpti_data_store {
     size_t *copy_of;        /* (n_devices) which copy a device uses */
 } dpti_data_store;
 
-/* A memory that has no room for the data gets a copy that is not resident.  Devices that are absent
-   (n_devices; NULL: none is) are not called and have copy 0.  On failure *out is zeroed and *error
-   tells, with the device named, which is *culprit. */
-DPT_CHECK_RESULT dpt_status dpti_data_store_create(const dpt_device_set *devices,
-                                                   const dpt_dataset *data, const bool *absent,
-                                                   dpti_data_store *out, size_t *culprit,
-                                                   dpt_error *error);
-/* For a device of these, numbered as in the store, that was away: the copy that is there in its
-   memory, or one that it makes.  A failure is in its record; lack of memory is none. */
-DPT_CHECK_RESULT dpt_status dpti_data_store_rejoin(dpti_data_store *store, const dpt_dataset *data,
-                                                   size_t device, dpti_device *driver);
+/* Devices that data are placed on.  Those that are absent (n_devices; NULL: none is) are not called
+   and have copy 0. */
+typedef struct dpti_placing {
+    const dpt_device_set *devices;
+    const bool *absent;
+    /* Runs a job on a device's driver.  false: the device hangs. */
+    bool (*call)(void *user, size_t device, dpti_job *job, void *argument);
+    void *user;
+} dpti_placing;
+
+/* A memory that has no room for the data gets a copy that is not resident.  On failure *out is
+   zeroed and *error tells, with the device named, which is *culprit. */
+DPT_CHECK_RESULT dpt_status dpti_data_store_create(const dpti_placing *where,
+                                                   const dpt_dataset *data, dpti_data_store *out,
+                                                   size_t *culprit, dpt_error *error);
+/* For a device of these that was away: the copy that is there in its memory, or one that it makes.
+   A failure is in its record; lack of memory is none. */
+DPT_CHECK_RESULT dpt_status dpti_data_store_rejoin(const dpti_placing *where,
+                                                   dpti_data_store *store, const dpt_dataset *data,
+                                                   size_t device);
 void dpti_data_store_destroy(dpti_data_store *store); /* accepts a zeroed one */
 /* A device is in a call that may never return: what it reads stays, whoever made it. */
 void dpti_data_store_leave(dpti_data_store *store, size_t device); /* accepts a zeroed one */

@@ -12,19 +12,32 @@
 static const double least_limit = 60, first_limit = 600, slowest_steps = 20;
 static const double longest_wait = 0.1;
 
-/* Opening a device, which is what one that is gone may be in, takes as long as it takes. */
-static double time_limit(const dpt_trainer *t, bool gone)
+/* What opens a device, as one that is gone may be, compiles programs, measures, and places data:
+   one call of it may take so many times as long as one in a step. */
+static const double preparing = 10;
+
+/* For a call in a step. */
+static double step_limit(const dpt_trainer *t)
 {
     if (t->device_timeout > 0) return t->device_timeout;
-    if (gone || !(t->longest_step > 0)) return first_limit;
+    if (!(t->longest_step > 0)) return first_limit;
     return fmax(least_limit, slowest_steps * t->longest_step);
+}
+
+static double time_limit(const dpt_trainer *t, const dpti_worker *w)
+{
+    if (!w->gone && !w->prepares) return step_limit(t);
+    if (t->device_timeout > 0) return preparing * t->device_timeout;
+    return fmax(first_limit, step_limit(t));
 }
 
 static void give_up(dpt_trainer *t, dpti_worker *w, unsigned long long call, double limit)
 {
+    const bool longer = w->prepares && t->device_timeout > 0;
     dpt_error error = {.status = DPT_E_DEVICE_LOST};
-    (void)DPT_FAIL(&error, DPT_E_DEVICE_LOST,
-                   "no answer within %.3g s (--device-timeout sets the limit)", limit);
+    (void)DPT_FAIL(&error, DPT_E_DEVICE_LOST, "no answer within %.3g s (%s)", limit,
+                   longer ? "ten times --device-timeout, while it is prepared"
+                          : "--device-timeout sets the limit");
     if (!dpti_driver_abandon(w->device, call, &error)) return; /* it has come back just now */
     w->hung = true;
     w->hung_error = error;
@@ -48,7 +61,7 @@ static void look(dpt_trainer *t, double waited)
         dpti_worker *w = &t->workers[i];
         const bool tried =
             w->away.state == DPTI_AWAY_RELEASING || w->away.state == DPTI_AWAY_OPENING;
-        const double limit = time_limit(t, w->gone);
+        const double limit = time_limit(t, w);
         if (w->gone ? !tried : w->hung) continue;
         const unsigned long long call = dpti_driver_call_now(w->device);
         if (call != w->seen_call) w->seen_seconds = 0;
@@ -64,7 +77,7 @@ bool dpti_trainer_await(dpt_trainer *trainer, size_t rank, uint64_t ticket)
     dpt_trainer *t = trainer;
     dpti_worker *w = &t->workers[rank];
     for (;;) {
-        const double wait = fmin(longest_wait, time_limit(t, false) / 4);
+        const double wait = fmin(longest_wait, step_limit(t) / 4);
         if (dpti_driver_wait_for(w->device, ticket, wait)) return true;
         if (!dpti_driver_is_there(w->device)) return false;
         look(t, wait);
@@ -77,6 +90,15 @@ bool dpti_trainer_call(dpt_trainer *trainer, size_t rank, dpti_job *job, void *a
     if (dpti_trainer_await(trainer, rank, dpti_driver_post(device, job, argument))) return true;
     dpti_trainer_mend(trainer); /* nobody is at a meeting */
     return false;
+}
+
+bool dpti_trainer_prepare(dpt_trainer *trainer, size_t rank, dpti_job *job, void *argument)
+{
+    dpti_worker *w = &trainer->workers[rank];
+    w->prepares = true;
+    const bool done = dpti_trainer_call(trainer, rank, job, argument);
+    w->prepares = false;
+    return done;
 }
 
 static void note_hung(dpti_worker *w)

@@ -106,8 +106,8 @@ static dpt_status place_data(dpt_trainer *t, const dpt_dataset *data, dpti_data_
     size_t culprit = 0;
     for (size_t i = 0; i < t->n_workers; i++)
         absent[i] = t->workers[i].gone;
-    if (dpti_data_store_create(t->devices, data, absent, store, &culprit, &error) == DPT_OK)
-        return DPT_OK;
+    const dpti_placing where = dpti_trainer_placing(t, absent);
+    if (dpti_data_store_create(&where, data, store, &culprit, &error) == DPT_OK) return DPT_OK;
     if (dpti_is_loss(error.status) && !t->stop_on_loss) return lose(t, culprit, &error);
     return dpti_context_fail(t->context, NULL, &error);
 }

@@ -216,26 +216,23 @@ bool dpti_readmit_tries(const dpt_trainer *trainer)
 
 /* ---- Taking in ------------------------------------------------------------------------------- */
 
-typedef struct create_job {
-    dpti_worker *worker;
-    const float *weights;
-    dpt_status status;
-} create_job;
-
-static void run_create(dpti_device *device, void *argument)
+static void run_destroy(dpti_device *device, void *argument)
 {
-    create_job *job = argument;
-    dpti_worker *w = job->worker;
-    dpti_data_copy *copy = &w->trainer->store.copies[w->trainer->store.copy_of[w->rank]];
+    (void)device;
+    dpti_worker_destroy(argument);
+}
+
+/* As at the beginning: its data go before its samples do. */
+static dpt_status create(dpt_trainer *t, dpti_worker *w, const float *weights)
+{
+    dpti_data_copy *copy = &t->store.copies[t->store.copy_of[w->rank]];
     dpt_error error = {.status = DPT_OK};
-    job->status = dpti_worker_create(w, job->weights, &error);
-    /* As at the beginning: its data go before its samples do. */
-    if (job->status == DPT_E_NO_MEMORY && copy->owner == device && dpti_data_bytes(copy) > 0) {
-        dpti_worker_destroy(w);
-        dpti_data_copy_free(copy);
-        job->status = dpti_worker_create(w, job->weights, &error);
-    }
-    if (job->status != DPT_OK) dpti_worker_destroy(w);
+    const dpt_status status = dpti_trainer_create_worker(t, w->rank, weights, &error);
+    if (status != DPT_E_NO_MEMORY || copy->owner != w->device || dpti_data_bytes(copy) == 0)
+        return status;
+    if (!dpti_trainer_release(t, w->rank, run_destroy, w)) return DPT_E_DEVICE_LOST;
+    dpti_data_copy_drop(copy);
+    return dpti_trainer_create_worker(t, w->rank, weights, &error);
 }
 
 /* What it has to hold; *grown: others have to hold more than they were made for. */
@@ -260,20 +257,13 @@ static dpt_status find_capacity(dpt_trainer *t, dpti_worker *w, bool *grown)
 
 static dpt_status make_worker(dpt_trainer *t, dpti_worker *w, float *const *flats, bool *grown)
 {
-    create_job job = {.worker = w, .weights = flats[0]};
+    const dpti_placing where = dpti_trainer_placing(t, NULL);
     DPT_TRY(find_capacity(t, w, grown));
-    DPT_TRY(dpti_data_store_rejoin(&t->store, t->data, w->rank, w->device));
-    dpti_driver_call(w->device, run_create, &job);
-    DPT_TRY(job.status);
+    DPT_TRY(dpti_data_store_rejoin(&where, &t->store, t->data, w->rank));
+    DPT_TRY(create(t, w, flats[0]));
     /* In passes a batch-norm would see something else than the others' does. */
     if (dpti_takes_passes(w) && t->program.n_parts > 1) return DPT_E_NO_MEMORY;
     return dpti_trainer_write_lasting(t, w->rank, flats);
-}
-
-static void run_destroy(dpti_device *device, void *argument)
-{
-    (void)device;
-    dpti_worker_destroy(argument);
 }
 
 static void send_away(dpt_trainer *t, dpti_worker *w)

@@ -261,8 +261,10 @@ dpt_status dpti_trainer_write_lasting(dpt_trainer *trainer, size_t rank,
 
 void dpti_trainer_free_lasting(float *flats[DPTI_MAX_LASTING])
 {
-    for (size_t k = 0; k < DPTI_MAX_LASTING; k++)
+    for (size_t k = 0; k < DPTI_MAX_LASTING; k++) {
         free(flats[k]);
+        flats[k] = NULL;
+    }
 }
 
 /* Writes every replica.  One that cannot be written is stale from then on; the first failure is
@@ -290,6 +292,7 @@ dpt_status dpti_trainer_adopt_state(dpt_trainer *trainer, const float *const *fl
     dpt_error first = {.status = DPT_OK};
     dpti_resting_end(t);
     t->resting.redo_to = 0;
+    dpti_trainer_free_lasting(t->orphans);
     for (size_t i = 0; i < t->n_workers; i++) {
         t->workers[i].stale = t->workers[i].gone;
         t->workers[i].torn = t->workers[i].missed = false;
@@ -350,6 +353,11 @@ dpt_status dpti_trainer_read_trusted(dpt_trainer *trainer, size_t n_kinds, float
     dpt_trainer *t = trainer;
     const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
     bool any = false;
+    if (t->orphans[0]) {
+        for (size_t k = 0; k < n_kinds; k++)
+            memcpy(flats[k], t->orphans[k], t->model->flat_size * sizeof *flats[k]);
+        return DPT_OK;
+    }
     DPT_TRY(spare(t));
     if (dpti_trainer_trusted(t) == t->n_workers)
         return dpt_fail(t->context, DPT_E_STATE,

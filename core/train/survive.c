@@ -209,31 +209,72 @@ static const dpt_error *find_cause(const dpt_trainer *t, size_t rank,
     return NULL;
 }
 
+/* Who is lost by these errors. */
+static void find_lost(const dpt_trainer *t, const dpt_error *const *errors, bool *lost)
+{
+    for (size_t i = 0; i < t->n_workers; i++)
+        lost[i] = !t->workers[i].gone && find_cause(t, i, errors);
+}
+
+static dpt_status lose_all(dpt_trainer *t, const dpt_error *const *errors, const bool *lost)
+{
+    for (size_t i = 0; i < t->n_workers; i++) {
+        if (!lost[i]) continue;
+        const dpt_error *cause = find_cause(t, i, errors);
+        dpt_error told = *cause;
+        if (cause != errors[i])
+            (void)DPT_FAIL(&told, DPT_E_DEVICE_LOST, "it shares the fault domain %.*s: %.300s",
+                           (int)sizeof t->workers[i].device->info.fault_domain,
+                           t->workers[i].device->info.fault_domain, cause->message);
+        DPT_TRY(lose(t, i, &told));
+    }
+    return DPT_OK;
+}
+
 dpt_status dpti_trainer_lose(dpt_trainer *trainer, const dpt_error *const *errors)
 {
     dpt_trainer *t = trainer;
-    const dpt_error *causes[DPTI_SPLIT_MAX_DEVICES];
     bool lost[DPTI_SPLIT_MAX_DEVICES];
     dpti_trainer_note_hung(t);
-    for (size_t i = 0; i < t->n_workers; i++) {
-        causes[i] = t->workers[i].gone ? NULL : find_cause(t, i, errors);
-        lost[i] = causes[i] != NULL;
-    }
+    find_lost(t, errors, lost);
     if (t->stop_on_loss || (!any_left(t, lost) && !dpti_resting_rewind(t, lost))) {
         leave_hung(t);
         return fail_first(t, errors);
     }
     dpti_resting_end(t);
-    for (size_t i = 0; i < t->n_workers; i++) {
-        if (!lost[i]) continue;
-        dpt_error told = *causes[i];
-        if (causes[i] != errors[i])
-            (void)DPT_FAIL(&told, DPT_E_DEVICE_LOST, "it shares the fault domain %.*s: %.300s",
-                           (int)sizeof t->workers[i].device->info.fault_domain,
-                           t->workers[i].device->info.fault_domain, causes[i]->message);
-        DPT_TRY(lose(t, i, &told));
-    }
+    DPT_TRY(lose_all(t, errors, lost));
     return prepare_left(t);
+}
+
+/* One that has no memory to be made at all is no use either. */
+dpt_status dpti_trainer_lose_unmade(dpt_trainer *trainer, const dpti_culprit *culprit)
+{
+    dpt_trainer *t = trainer;
+    const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
+    bool lost[DPTI_SPLIT_MAX_DEVICES], left = false;
+    dpt_error error = culprit->error;
+    if (!dpti_is_loss(error.status)) error.status = DPT_E_DEVICE;
+    errors[culprit->rank] = &error;
+    find_lost(t, errors, lost);
+    for (size_t i = 0; i < t->n_workers; i++)
+        left = left || (!lost[i] && !t->workers[i].gone);
+    if (!left || t->stop_on_loss)
+        return dpti_trainer_fail(t, t->workers[culprit->rank].device, &culprit->error);
+    return lose_all(t, errors, lost);
+}
+
+void dpti_trainer_forsake(dpt_trainer *trainer, float *flats[DPTI_MAX_LASTING])
+{
+    dpt_trainer *t = trainer;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        if (!t->workers[i].gone) leave(t, i);
+        t->workers[i].stale = true;
+    }
+    for (size_t k = 0; k < DPTI_MAX_LASTING; k++) {
+        free(t->orphans[k]);
+        t->orphans[k] = flats[k];
+        flats[k] = NULL;
+    }
 }
 
 dpt_status dpti_trainer_lose_one(dpt_trainer *trainer, size_t rank, const dpt_error *error)

@@ -2,6 +2,7 @@
  */
 #include "train/trainer.h"
 
+#include "base/base.h"
 #include "train/algorithms.h"
 
 #include <stdlib.h>
@@ -89,15 +90,27 @@ static dpt_status allocate(dpt_trainer *t)
     return DPT_OK;
 }
 
+static bool place(void *user, size_t device, dpti_job *job, void *argument)
+{
+    return dpti_trainer_prepare(user, device, job, argument);
+}
+
+dpti_placing dpti_trainer_placing(dpt_trainer *trainer, const bool *absent)
+{
+    return (dpti_placing){
+        .devices = trainer->devices, .absent = absent, .call = place, .user = trainer};
+}
+
 static dpt_status create_workers(dpt_trainer *t, const char *init)
 {
     dpt_error error = {0};
+    dpti_culprit culprit;
     float *weights = dpti_trainer_make_flat(t);
     dpt_status status = weights ? DPT_OK : DPT_E_NO_MEMORY;
     if (status == DPT_OK && dpti_initialize(t->model, init, t->seed, weights, &error) != DPT_OK)
         status = dpti_context_fail(t->context, NULL, &error);
-    status =
-        status == DPT_OK ? dpti_trainer_create_workers(t, weights) : dpti_peers_agree(t, status);
+    status = status == DPT_OK ? dpti_trainer_create_workers(t, weights, &culprit)
+                              : dpti_peers_agree(t, status);
     free(weights);
     return status;
 }
@@ -112,7 +125,8 @@ static dpt_status prepare(dpt_trainer *t, const dpt_trainer_options *options)
     if (dpti_resting_create(t, !options->no_rest) != DPT_OK)
         return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     DPT_TRY(dpti_trainer_find_capacities(t));
-    if (dpti_data_store_create(t->devices, t->data, NULL, &t->store, &culprit, &error) != DPT_OK)
+    const dpti_placing where = dpti_trainer_placing(t, NULL);
+    if (dpti_data_store_create(&where, t->data, &t->store, &culprit, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     return DPT_OK;
 }
@@ -165,6 +179,25 @@ dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
     return status;
 }
 
+/* What hangs may still read what it was to choose. */
+static void free_choices(dpt_trainer *t)
+{
+    bool hangs = false;
+    for (size_t i = 0; t->workers && i < t->n_workers; i++) {
+        dpti_worker *w = &t->workers[i];
+        hangs = hangs || (w->gone && w->hung);
+        if (!w->gone || !w->hung) dpti_recorded_choices_free(&w->kept);
+    }
+    if (!hangs) {
+        dpti_replay_free(&t->replay);
+        return;
+    }
+    dpti_replay *left = malloc(sizeof *left);
+    if (!left) return;
+    *left = t->replay;
+    dpti_leave_behind(left);
+}
+
 void dpt_trainer_destroy(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
@@ -196,7 +229,6 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     dpti_order_free(&t->order);
     dpti_account_free(&t->account);
     dpti_balance_destroy(t->balance);
-    dpti_replay_free(&t->replay);
     dpti_allgather_destroy(t->allgather);
     dpti_allreduce_destroy(t->allreduce);
     dpti_feedback_free(&t->feedback);
@@ -205,10 +237,9 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     dpti_rendezvous_destroy(t->checks);
     free(t->events.events);
     dpti_algorithms_free(t);
+    dpti_trainer_free_lasting(t->orphans);
     dpti_peers_free(t);
-    for (size_t i = 0; t->workers && i < t->n_workers; i++) /* what hangs may still read its own */
-        if (!t->workers[i].gone || !t->workers[i].hung)
-            dpti_recorded_choices_free(&t->workers[i].kept);
+    free_choices(t);
     free(t->workers);
     free(t->islands.items);
     free(t->split_text);

@@ -183,6 +183,7 @@ struct dpti_worker {
     bool gone; /* its device is lost: it takes no part, and nobody calls it */
     bool hung; /* a call did not return in time: its thread was given up, and is not there */
     dpt_error hung_error;
+    bool prepares;                /* what it does may take longer than what it does in a step */
     dpti_away away;               /* while it is gone, and how it has failed before */
     unsigned long long seen_call; /* what it was in when it was looked at, and for how long */
     double seen_seconds;
@@ -237,8 +238,10 @@ struct dpt_trainer {
     size_t stopped_by; /* the first process that wished to stop, once it is granted */
     dpti_flight flights[DPTI_FLIGHTS];
     size_t n_in_flight;
-    double last_finished;    /* when the last collected step ended */
-    bool lost;               /* no replica holds trusted weights */
+    double last_finished; /* when the last collected step ended */
+    bool lost;            /* no replica holds trusted weights */
+    /* What lasts, where no device was left that could be made anew to hold it; else NULL. */
+    float *orphans[DPTI_MAX_LASTING];
     bool astray;             /* processes took different steps: their weights are worth nothing */
     bool written;            /* weights were, since those of all processes were compared */
     double readmit_after;    /* seconds before a lost device is tried again; 0: never */
@@ -296,21 +299,33 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_take_options(dpt_trainer *trainer,
                                                       const dpt_trainer_options *options);
 DPT_CHECK_RESULT dpt_status dpti_trainer_check_shares(dpt_trainer *trainer);
 
+/* Where its data are placed: on the devices that are not absent (n_workers; NULL: none is). */
+dpti_placing dpti_trainer_placing(dpt_trainer *trainer, const bool *absent);
+
+/* The device that could not do something, and why. */
+typedef struct dpti_culprit {
+    size_t rank; /* n_workers: none */
+    dpt_error error;
+} dpti_culprit;
+
 /* Creates every worker's replica and programs with these weights (worker.c).  Where a device's
    memory does not hold them beside the data, the data are fed to it, a step's at a time; where it
    does not hold them then either, they are made for as many samples at once as it holds.  After a
    failure destroy_workers frees what was made. */
-DPT_CHECK_RESULT dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weights);
+DPT_CHECK_RESULT dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weights,
+                                                        dpti_culprit *culprit);
 void dpti_trainer_destroy_workers(dpt_trainer *trainer);
-/* [driver] One of them: a failure that did not fill *error is in the device's record. */
-DPT_CHECK_RESULT dpt_status dpti_worker_create(dpti_worker *worker, const float *weights,
-                                               dpt_error *error);
-void dpti_worker_destroy(dpti_worker *worker);
+/* One of them, for its capacity; the error of a failure, which may be that it hangs, is in *error.
+   What was made is destroyed with the worker. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_create_worker(dpt_trainer *trainer, size_t rank,
+                                                       const float *weights, dpt_error *error);
+void dpti_worker_destroy(dpti_worker *worker); /* [driver] */
 /* What its program of training is made of, in segments. */
 void dpti_worker_program(const dpti_worker *worker, dpti_program_options *options,
                          dpti_data_places *places);
 /* Creates those that are left anew, for their capacities, with the weights and the optimizer's
-   state as they are; nothing in flight.  All processes call it. */
+   state as they are; nothing in flight.  All processes call it.  Those that fail at it, or hang, are
+   lost.  After a failure nobody is left, and what lasts is in trainer->orphans. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_rebuild(dpt_trainer *trainer);
 
 /* [driver] The job of a share (step.c). */
@@ -485,8 +500,10 @@ dpt_status dpti_trainer_diverges(dpt_error *error, const char *flaw, size_t step
 /* Waits for a job, with an eye on all devices.  false: this worker hangs (worker->hung), and the
    job has not run or not to its end: nothing that it was given may be freed. */
 bool dpti_trainer_await(dpt_trainer *trainer, size_t rank, uint64_t ticket);
-/* Nothing is in flight: posts and awaits. */
+/* Nothing is in flight: posts and awaits.  prepare: what compiles, measures, or places data, and
+   may take longer. */
 bool dpti_trainer_call(dpt_trainer *trainer, size_t rank, dpti_job *job, void *argument);
+bool dpti_trainer_prepare(dpt_trainer *trainer, size_t rank, dpti_job *job, void *argument);
 /* Nothing is in flight: notes whose thread was given up by somebody else, who released data or
    another trainer. */
 void dpti_trainer_note_hung(dpt_trainer *trainer);
@@ -514,6 +531,12 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_lose(dpt_trainer *trainer, const dpt_er
 DPT_CHECK_RESULT dpt_status dpti_trainer_lose_one(dpt_trainer *trainer, size_t rank,
                                                   const dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_trainer_lose_flights(dpt_trainer *trainer, size_t step, size_t n);
+/* One that could not be made anew, while the others are not there yet: a failure if there are none.
+ */
+DPT_CHECK_RESULT dpt_status dpti_trainer_lose_unmade(dpt_trainer *trainer,
+                                                     const dpti_culprit *culprit);
+/* All that are left, which have no replicas any more; takes what lasts. */
+void dpti_trainer_forsake(dpt_trainer *trainer, float *flats[DPTI_MAX_LASTING]);
 /* The same for those that were given up outside of a step: a job that is posted to one would run on
    the caller's thread and wait there for the others. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_lose_hung(dpt_trainer *trainer);

@@ -3,16 +3,19 @@
  */
 #include "train/trainer.h"
 
+#include "base/base.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- One worker ------------------------------------------------------------------------------ */
 
+/* In one piece with the weights: if the device hangs it is the device's. */
 typedef struct worker_job {
     dpti_worker *worker;
-    const float *weights;
     dpt_status status;
     dpt_error error;
+    float weights[];
 } worker_job;
 
 static dpt_status create_parts(dpti_worker *w)
@@ -150,7 +153,7 @@ static dpt_status keep_choices(dpti_worker *w, dpt_error *error)
     return status == DPT_OK ? DPT_OK : DPT_FAIL(error, status, "no memory for choices");
 }
 
-dpt_status dpti_worker_create(dpti_worker *w, const float *weights, dpt_error *error)
+static dpt_status create(dpti_worker *w, const float *weights, dpt_error *error)
 {
     DPT_TRY(create_staging(w));
     DPT_TRY(fit_replica(w, weights, error));
@@ -163,9 +166,32 @@ dpt_status dpti_worker_create(dpti_worker *w, const float *weights, dpt_error *e
 static void run_create_worker(dpti_device *device, void *argument)
 {
     worker_job *job = argument;
-    job->status = dpti_worker_create(job->worker, job->weights, &job->error);
+    job->status = create(job->worker, job->weights, &job->error);
     if (job->status != DPT_OK && job->error.status == DPT_OK)
         job->error = *dpti_device_error(device);
+    job->error.status = job->status;
+}
+
+dpt_status dpti_trainer_create_worker(dpt_trainer *trainer, size_t rank, const float *weights,
+                                      dpt_error *error)
+{
+    dpti_worker *w = &trainer->workers[rank];
+    const size_t n_bytes = trainer->model->flat_size * sizeof *weights;
+    *error = w->hung_error;
+    if (w->hung) return DPT_E_DEVICE_LOST;
+    worker_job *job = malloc(sizeof *job + n_bytes);
+    if (!job) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a copy of the weights");
+    *job = (worker_job){.worker = w};
+    memcpy(job->weights, weights, n_bytes);
+    if (!dpti_trainer_prepare(trainer, rank, run_create_worker, job)) {
+        dpti_leave_behind(job);
+        *error = w->hung_error;
+        return DPT_E_DEVICE_LOST;
+    }
+    const dpt_status status = job->status;
+    *error = job->error;
+    free(job);
+    return status;
 }
 
 void dpti_worker_destroy(dpti_worker *w)
@@ -207,30 +233,33 @@ void dpti_trainer_destroy_workers(dpt_trainer *trainer)
 }
 
 /* Creates the workers until one fails: its copy of the data is in *crowded if that took memory that
-   the worker lacks. */
-static dpt_status try_all(dpt_trainer *t, const float *weights, dpti_data_copy **crowded)
+   the worker lacks, else it is the culprit. */
+static dpt_status try_all(dpt_trainer *t, const float *weights, dpti_data_copy **crowded,
+                          dpti_culprit *culprit)
 {
     *crowded = NULL;
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
+        dpt_error error = {.status = DPT_OK};
         if (w->gone) continue;
-        worker_job job = {.worker = w, .weights = weights};
-        dpti_driver_call(w->device, run_create_worker, &job);
-        if (job.status == DPT_OK) continue;
-        if (job.status != DPT_E_NO_MEMORY || dpti_data_bytes(copy_of(w)) == 0)
-            return dpti_trainer_fail(t, w->device, &job.error);
-        *crowded = copy_of(w);
-        return job.status;
+        const dpt_status status = dpti_trainer_create_worker(t, i, weights, &error);
+        if (status == DPT_OK) continue;
+        if (status == DPT_E_NO_MEMORY && dpti_data_bytes(copy_of(w)) > 0) {
+            *crowded = copy_of(w);
+            return status;
+        }
+        *culprit = (dpti_culprit){.rank = i, .error = error};
+        return dpti_trainer_fail(t, w->device, &error);
     }
     return DPT_OK;
 }
 
-static dpt_status create_all(dpt_trainer *t, const float *weights)
+static dpt_status create_all(dpt_trainer *t, const float *weights, dpti_culprit *culprit)
 {
     for (;;) {
         if (!t->takes_passes) DPT_TRY(dpti_trainer_find_capacities(t));
         dpti_data_copy *crowded = NULL;
-        const dpt_status status = try_all(t, weights, &crowded);
+        const dpt_status status = try_all(t, weights, &crowded, culprit);
         if (!crowded) return status;
         dpti_trainer_destroy_workers(t);
         dpti_data_copy_drop(crowded);
@@ -245,9 +274,9 @@ bool dpti_any_takes_passes(const dpt_trainer *trainer)
 }
 
 /* Likewise, and all processes know what all can do. */
-static dpt_status create_and_tell(dpt_trainer *t, const float *weights)
+static dpt_status create_and_tell(dpt_trainer *t, const float *weights, dpti_culprit *culprit)
 {
-    return dpti_peers_share_capacities(t, create_all(t, weights));
+    return dpti_peers_share_capacities(t, create_all(t, weights, culprit));
 }
 
 /* Where the devices together hold less at once than a batch, each gets a part in proportion to what
@@ -265,24 +294,57 @@ static bool widen_capacities(dpt_trainer *t)
     return true;
 }
 
-static dpt_status create_fitting(dpt_trainer *t, const float *weights)
+static dpt_status create_fitting(dpt_trainer *t, const float *weights, dpti_culprit *culprit)
 {
-    DPT_TRY(create_and_tell(t, weights));
+    DPT_TRY(create_and_tell(t, weights, culprit));
     if (!widen_capacities(t)) return DPT_OK;
     dpti_trainer_destroy_workers(t);
-    return create_and_tell(t, weights);
+    return create_and_tell(t, weights, culprit);
 }
 
-dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weights)
+dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weights,
+                                       dpti_culprit *culprit)
 {
     dpt_trainer *t = trainer;
-    DPT_TRY(create_fitting(t, weights));
+    *culprit = (dpti_culprit){.rank = t->n_workers};
+    DPT_TRY(create_fitting(t, weights, culprit));
     if (!dpti_any_takes_passes(t) || t->program.n_parts <= 1) return DPT_OK;
     /* Devices that work in several passes cannot meet in each: every one takes its own statistics,
        a pass at a time. */
     dpti_trainer_destroy_workers(t);
     t->program.n_parts = 1;
-    return create_and_tell(t, weights);
+    return create_and_tell(t, weights, culprit);
+}
+
+/* ---- Anew ------------------------------------------------------------------------------------ */
+
+static dpt_status write_all(dpt_trainer *t, float *const *flats, dpti_culprit *culprit)
+{
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const dpti_worker *w = &t->workers[i];
+        if (w->gone) continue;
+        const dpt_status status = dpti_trainer_write_lasting(t, i, flats);
+        if (status == DPT_OK) continue;
+        const dpt_error error = w->hung ? w->hung_error : *dpti_device_error(w->device);
+        if (error.status != DPT_OK) *culprit = (dpti_culprit){.rank = i, .error = error};
+        return status; /* which may be the host's */
+    }
+    return DPT_OK;
+}
+
+/* One attempt; DPT_E_CANCELLED: a device was lost, try again with the others. */
+static dpt_status remake(dpt_trainer *t, float *const *flats)
+{
+    dpti_culprit culprit;
+    dpti_trainer_unbind_tests(t);
+    dpti_islands_end(t);
+    t->islands.due = true;
+    dpti_trainer_destroy_workers(t);
+    dpt_status status = dpti_trainer_create_workers(t, flats[0], &culprit);
+    if (status == DPT_OK) status = write_all(t, flats, &culprit);
+    if (status == DPT_OK || culprit.rank == t->n_workers) return status;
+    DPT_TRY(dpti_trainer_lose_unmade(t, &culprit));
+    return DPT_E_CANCELLED;
 }
 
 dpt_status dpti_trainer_rebuild(dpt_trainer *trainer)
@@ -291,14 +353,11 @@ dpt_status dpti_trainer_rebuild(dpt_trainer *trainer)
     float *flats[DPTI_MAX_LASTING] = {NULL};
     dpt_status status = dpti_peers_agree(t, dpti_trainer_read_lasting(t, flats));
     if (status == DPT_OK) {
-        dpti_trainer_unbind_tests(t);
-        dpti_islands_end(t);
-        t->islands.due = true;
-        dpti_trainer_destroy_workers(t);
-        status = dpti_trainer_create_workers(t, flats[0]);
+        do
+            status = remake(t, flats);
+        while (status == DPT_E_CANCELLED);
+        if (status != DPT_OK) dpti_trainer_forsake(t, flats);
     }
-    for (size_t i = 0; status == DPT_OK && i < t->n_workers; i++)
-        if (!t->workers[i].gone) status = dpti_trainer_write_lasting(t, i, flats);
     dpti_trainer_free_lasting(flats);
     return status;
 }

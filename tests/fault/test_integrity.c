@@ -466,25 +466,28 @@ static void note_resumed(dpt_notice kind, const char *text, void *user)
 
 enum { DONE = 4 };
 
-/* All devices are lost, from call n behind an update on, or the first one so many later; the
-   training that is resumed on others, after step `least` at least, is the one without that. */
-static void all_lost_at(test *t, const size_t n[2], size_t copy, size_t least,
+/* All devices are lost; the training that is resumed on others, after step `least` at least, is the
+   one without that. */
+static void all_lost_on(test *t, const char *devices, size_t copy, size_t least,
                         const training *sound)
 {
     training w;
     dpt_fit_result result;
-    char devices[128];
+    dpt_evaluation evaluation;
+    dpt_step_metrics m;
     size_t resumed = 0;
     dpt_fit_options options = {.max_steps = COURSE,
                                .checkpoint = folder,
                                .checkpoint_every = {.epochs = 100},
                                .host_copy = copy};
     clear_folder();
-    snprintf(devices, sizeof devices, "@:threads=1:after=%d:lost=%zu,@:threads=1:after=%d:lost=%zu",
-             DONE, n[0], DONE, n[1]);
-    if (begin(t, devices, (dpt_trainer_options){.seed = 0}, &w)) {
+    if (begin(t, devices,
+              (dpt_trainer_options){.device_timeout = strstr(devices, "hang") ? 0.3 : 0}, &w)) {
         CHECK_STATUS(dpt_fit(w.trainer, &options, &result), DPT_E_DEVICE_LOST);
-        CHECK_CONTAINS(dpt_error_message(w.context), "planted");
+        CHECK_CONTAINS(dpt_error_message(w.context),
+                       strstr(devices, "hang") ? "no answer within" : "planted");
+        CHECK(dpt_trainer_evaluate(w.trainer, w.data, &evaluation) != DPT_OK);
+        CHECK(dpt_trainer_step(w.trainer, &m) != DPT_OK);
     }
     end(&w);
     options.host_copy = 0;
@@ -499,6 +502,16 @@ static void all_lost_at(test *t, const size_t n[2], size_t copy, size_t least,
         CHECK(same_state(t, &w, 0, sound, 0));
     }
     end(&w);
+}
+
+/* From call n behind an update on, or the first one so many later. */
+static void all_lost_at(test *t, const size_t n[2], size_t copy, size_t least,
+                        const training *sound)
+{
+    char devices[128];
+    snprintf(devices, sizeof devices, "@:threads=1:after=%d:lost=%zu,@:threads=1:after=%d:lost=%zu",
+             DONE, n[0], DONE, n[1]);
+    all_lost_on(t, devices, copy, least, sound);
 }
 
 static void all_lost(test *t)
@@ -521,6 +534,28 @@ static void all_lost(test *t)
         /* In the update itself, after which no replica can be trusted. */
         all_lost_at(t, (const size_t[]){4, 1}, 1, DONE - 1, &sound);
     }
+    end(&sound);
+}
+
+/* One is lost, and the other one fails or hangs when it is prepared anew for the whole batch: what
+   lasts is in the host's memory then, and nowhere else. */
+static void all_lost_anew(test *t)
+{
+    static const char *const hows[] = {"entry=alloc:lost=1", "entry=prepare:lost=2",
+                                       "entry=host_alloc:lost=3", "entry=free:hang=2",
+                                       "entry=alloc:hang=1"};
+    training sound;
+    dpt_fit_result result;
+    const dpt_fit_options options = {.max_steps = COURSE};
+    if (begin(t, "cpu:threads=1,cpu:threads=1", (dpt_trainer_options){.seed = 0}, &sound) &&
+        CHECK_OK(dpt_fit(sound.trainer, &options, &result)))
+        for (size_t i = 0; i < sizeof hows / sizeof *hows && t->n_failures == 0; i++) {
+            char devices[160];
+            snprintf(devices, sizeof devices,
+                     "@:threads=1:after=%d:entry=download:fail=1,@:threads=1:after=%d:%s", DONE,
+                     DONE, hows[i]);
+            all_lost_on(t, devices, 0, DONE, &sound);
+        }
     end(&sound);
 }
 
@@ -595,6 +630,7 @@ int main(int argc, char **argv)
         {"replicas: in a fit", in_a_fit},
         {"replicas: lost meanwhile", lost_meanwhile},
         {"nobody left: resumed from what is left", all_lost},
+        {"nobody left: when it is prepared anew", all_lost_anew},
         {"copies: read while it dies", read_while_it_dies},
         {"nobody left: copies need a folder", copies_need_a_folder},
     };

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SIDE = 12, COUNT = 40, CLASSES = 4, BATCH = 12, MOST_STEPS = 4000, DEVICES = 3 };
+enum { SIDE = 12, COUNT = 40, CLASSES = 4, BATCH = 12, MOST_STEPS = 20000, DEVICES = 3 };
 
 static const char log_path[] = "readmit.jsonl";
 static const char healthy[] = "cpu:threads=1,cpu:threads=1,cpu:threads=1";
@@ -25,6 +25,8 @@ typedef struct scene {
     /* What has. */
     size_t lost, back, steps, samples;
     size_t steps_behind;
+    const dpt_context *context;
+    bool stuck;                /* a step was done while a thread was given up */
     size_t away_from[DEVICES]; /* the first step without it; 0: it is there */
     bool served[DEVICES];      /* it has had samples since it came back */
     bool returned[DEVICES];
@@ -133,6 +135,7 @@ static int watch(const dpt_fit_progress *progress, void *user)
     const dpt_step_metrics *m = progress->step;
     if (progress->event) watch_event(s, progress->event);
     if (!m) return 0;
+    s->stuck = s->stuck || dpt_context_abandoned(s->context) > 0;
     size_t sum = 0, n_away = 0;
     for (size_t i = 0; i < m->n_devices; i++) {
         const bool away = s->away_from[i] > 0 && m->step >= s->away_from[i];
@@ -200,6 +203,7 @@ static void play(scene *s)
                                          .log = log_path,
                                          .progress = watch,
                                          .user = s};
+        s->context = w.context;
         if (!CHECK_OK(dpt_fit(w.trainer, &options, &result)))
             FAIL("%s: %s", w.devices, dpt_error_message(w.context));
         CHECK_SIZE(result.steps, s->steps);
@@ -318,6 +322,31 @@ static void hangs(test *t)
                   .n_back = 1});
 }
 
+/* One that was lost with another one hangs, or fails, while it is taken in, and comes back later:
+   that is not told. */
+static void hangs_when_taken_in(test *t)
+{
+    static const char *const hows[] = {"prepare:hang=1:stall=4500", "alloc:hang=2:stall=4500",
+                                       "prepare:fail=1"};
+    for (size_t i = 0; i < sizeof hows / sizeof *hows; i++) {
+        char devices[192];
+        snprintf(devices, sizeof devices,
+                 "@:threads=1:domain=1:after=1:fail=9:again=1,@:domain=1:only=2:entry=%s,"
+                 "cpu:threads=1",
+                 hows[i]);
+        scene s = {.t = t,
+                   .devices = devices,
+                   .split = i == 1 ? "2:1:3" : "equal",
+                   .after = at_once,
+                   .timeout = i < 2 ? 0.4 : 0,
+                   .n_lost = 2,
+                   .n_back = 2};
+        play(&s);
+        CHECK_SIZE(plant_count("fired"), 2);
+        CHECK(s.stuck == (i < 2));
+    }
+}
+
 /* The trainer ends while a device is tried, or waits to be. */
 static void ends_meanwhile(test *t)
 {
@@ -375,6 +404,7 @@ int main(int argc, char **argv)
         {"two of them", two_of_them},
         {"shared data", shared_data},
         {"hangs", hangs},
+        {"hangs when taken in", hangs_when_taken_in},
         {"ends meanwhile", ends_meanwhile},
         {"never", never},
         {"island", island},

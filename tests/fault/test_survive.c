@@ -19,11 +19,11 @@ typedef struct scene {
     const char *split;
     bool equal; /* shares are to be equal over those that are left */
     double timeout;
-    size_t n_planned; /* devices that are to be lost at once, where one is */
+    size_t n_planned; /* devices that are to be lost at once, where one is; 0: who fails */
     bool island;      /* the failing device is in one */
     /* Seen: */
     test *t;
-    size_t n_lost, n_steps, n_samples, n_islands_lost;
+    size_t n_lost, n_steps, n_samples, n_islands_lost, n_fired;
     bool gone[DEVICES];
     size_t without[DEVICES]; /* the first step that is done without it */
 } scene;
@@ -197,12 +197,15 @@ static void body(run *r)
         CHECK_SIZE(s->n_steps, STEPS);
         CHECK_SIZE(s->n_samples, COUNT + BATCH);
         const bool spared = s->island && !r->lost && fired_in_collective();
-        if (plant_fired() && s->n_lost != (spared ? 0 : s->n_planned))
+        s->n_fired = plant_count("fired");
+        const bool both = s->n_planned == 0 && s->n_fired > 1;
+        const size_t n_planned = s->n_planned > 0 ? s->n_planned : both ? 2 : 1;
+        if (plant_fired() && s->n_lost != (spared ? 0 : n_planned))
             FAIL("%s: %zu devices are lost", r->devices, s->n_lost);
         if (s->n_islands_lost != spared)
             FAIL("%s: %zu islands are lost", r->devices, s->n_islands_lost);
         if (s->island) CHECK(plant_count("joined") > 0);
-        if (plant_fired()) compare(r, &w);
+        if (plant_fired() && (s->n_planned > 0 || both)) compare(r, &w);
     }
     destroy(&w);
 }
@@ -274,6 +277,54 @@ static void answers_too_late(test *t)
 {
     hangs(t, "%s:threads=1:after=1:hang=%zu:stall=4000,cpu:threads=1,cpu:threads=1", 40);
     usleep(4000000);
+}
+
+/* ---- Those that are left are prepared anew --------------------------------------------------- */
+
+/* Another one is lost in the second step, for which fixed shares grow. */
+static void rebuilt_list(char *out, size_t n_bytes, const char *how)
+{
+    snprintf(out, n_bytes,
+             "fault:threads=1:after=1:entry=upload:lost=1,%%s:threads=1:after=1:%s,cpu:threads=1",
+             how);
+}
+
+/* A device hangs at that, in one of the calls that are made then and at no other time. */
+static void hangs_when_rebuilt(test *t)
+{
+    static const char *const entries[] = {"alloc",   "host_alloc", "event_create", "fill",
+                                          "prepare", "free",       "host_free",    "release"};
+    scene *s = ((plant *)t->user)->fixture;
+    for (size_t i = 0; i < sizeof entries / sizeof *entries && t->n_failures == 0; i++) {
+        char how[64], format[192];
+        snprintf(how, sizeof how, "entry=%s:hang=%%zu", entries[i]);
+        rebuilt_list(format, sizeof format, how);
+        *s = (scene){.split = "equal", .equal = true, .timeout = 0.5, .n_planned = 2};
+        if (!CHECK(plant_once(t, &(plant_list){.format = format}, i + 1, body)))
+            FAIL("%s: nothing hung", format);
+        CHECK(plant_fired_in("upload") && plant_count("fired") == 2);
+    }
+}
+
+/* A device fails at that, or before it, in any call; there are more of them then. */
+static void fails_when_rebuilt(test *t)
+{
+    static const char *const hows[] = {"fail=%zu", "lost=%zu", "entry=alloc:full=%zu:for=100000"};
+    static const char *const splits[] = {"equal", "2:3:1", "equal"};
+    scene *s = ((plant *)t->user)->fixture;
+    for (size_t i = 0; i < 3; i++) {
+        char format[192];
+        rebuilt_list(format, sizeof format, hows[i]);
+        *s = (scene){.split = splits[i], .equal = i != 1};
+        size_t n = i + 1, n_fired = 0;
+        do {
+            CHECK(plant_once(t, &(plant_list){.format = format}, n, body));
+            n += i == 2 ? 1 : 7;
+            n_fired++;
+        } while (t->n_failures == 0 && s->n_fired > 1);
+        printf("  %s: %zu calls failed in turn\n", format, n_fired - 1);
+        CHECK(n_fired > (i == 2 ? 5 : 25));
+    }
 }
 
 static bool exists(const char *path)
@@ -449,6 +500,8 @@ int main(int argc, char **argv)
         {"all_lost", all_lost},
         {"does_not_answer", does_not_answer},
         {"answers_too_late", answers_too_late},
+        {"hangs_when_rebuilt", hangs_when_rebuilt},
+        {"fails_when_rebuilt", fails_when_rebuilt},
         {"island_first_fails", island_first_fails},
         {"island_second_fails", island_second_fails},
         {"island_is_lost", island_is_lost},
