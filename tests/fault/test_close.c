@@ -1,16 +1,20 @@
-/* Devices that do not answer while what they hold is released, or while they are closed: nobody
-   waits for them for ever, and others are as ever.  test-fault-close fault|faultstaged [CASE...] */
+/* Devices that do not answer while they are prepared, while what they hold is released, or while
+   they are closed: nobody waits for them for ever, and others are as ever.  test-fault-close
+   fault|faultstaged [CASE...] */
 #include "base/base.h"
 #include "device/device.h"
 #include "fault/plant.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { SIDE = 8, COUNT = 24, CLASSES = 3, BATCH = 12 };
 
-static const double timeout = 0.3, stalled = 0.9, soon = 15;
+/* A call may take so long, in seconds, and more where this machine is slow or busy; one that stalls
+   takes three times as long. */
+static const double least_timeout = 0.3, most_timeout = 4, stalled = 3;
 
 typedef struct closing {
     dpt_context *context;
@@ -22,20 +26,31 @@ typedef struct closing {
     double began;
 } closing;
 
+static double timeout_of(const test *t)
+{
+    return *(const double *)((const plant *)t->user)->fixture;
+}
+
+/* Milliseconds, for a device's "stall=". */
+static size_t stall_of(const test *t)
+{
+    return (size_t)(1e3 * stalled * timeout_of(t));
+}
+
 /* ---- Building -------------------------------------------------------------------------------- */
 
-static dpt_trainer_options options_with(double readmit_after)
+static dpt_trainer_options options_with(const test *t, double readmit_after)
 {
     return (dpt_trainer_options){.batch_size = BATCH,
                                  .momentum = 0.9f,
                                  .split = "equal",
-                                 .device_timeout = timeout,
+                                 .device_timeout = timeout_of(t),
                                  .readmit_after = readmit_after};
 }
 
 static dpt_status begin_with(test *t, const char *devices, double readmit_after, closing *w)
 {
-    const dpt_trainer_options options = options_with(readmit_after);
+    const dpt_trainer_options options = options_with(t, readmit_after);
     *w = (closing){.context = NULL};
     plant_devices(devices, ((plant *)t->user)->backend, w->devices, sizeof w->devices);
     (void)remove("fault-report.txt");
@@ -54,9 +69,10 @@ static dpt_status begin(test *t, const char *devices, closing *w)
     return begin_with(t, devices, 0, w);
 }
 
-/* Everything in order; returns how many threads have been given up. */
+/* Everything in order, and soon; returns how many threads have been given up. */
 static size_t end(test *t, closing *w)
 {
+    const double soon = 10 + 10 * timeout_of(t);
     w->began = dpti_seconds();
     dpt_trainer_destroy(w->trainer);
     dpt_model_destroy(w->model);
@@ -78,6 +94,20 @@ static void train(test *t, closing *w)
     for (size_t i = 0; i < 3; i++)
         CHECK_OK(dpt_trainer_step(w->trainer, &m));
     CHECK_OK(dpt_trainer_evaluate(w->trainer, w->others[0], &e));
+}
+
+/* No call of a healthy training takes as long as all of it: what is longer by as much hangs.  Found
+   out before each case, since others may use the machine. */
+static void find_timeout(test *t)
+{
+    double *timeout = ((plant *)t->user)->fixture;
+    const double began = dpti_seconds();
+    closing w;
+    *timeout = 30;
+    if (CHECK_OK(begin(t, "@:threads=1,cpu:threads=1", &w))) train(t, &w);
+    CHECK_SIZE(end(t, &w), 0);
+    *timeout = fmax(least_timeout, fmin(most_timeout, 2 * (dpti_seconds() - began)));
+    if (*timeout > least_timeout) printf("  calls have %.2g s\n", *timeout);
 }
 
 /* ---- Cases ----------------------------------------------------------------------------------- */
@@ -110,6 +140,7 @@ static size_t each(test *t, const char *list, const char *entry, size_t stride)
 
 static void does_not_release(test *t)
 {
+    find_timeout(t);
     static const char *const entries[] = {"free", "host_free", "release"};
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         CHECK(each(t, "@:threads=1%s,cpu:threads=1", entries[i], 5) > 0);
@@ -119,6 +150,7 @@ static void does_not_release(test *t)
 
 static void does_not_close(test *t)
 {
+    find_timeout(t);
     static const char *const entries[] = {"close", "stream_free", "event_free"};
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
         CHECK(each(t, "cpu:threads=1,@:threads=1%s", entries[i], 1) > 0);
@@ -128,6 +160,7 @@ static void does_not_close(test *t)
 
 static void island_does_not_end(test *t)
 {
+    find_timeout(t);
     CHECK(each(t, "@:threads=1:island=1%s,@:threads=1:island=1", "destroy", 1) > 0);
     CHECK(each(t, "@:threads=1:island=1%s,@:threads=1:island=1", "stream_free", 1) > 1);
 }
@@ -137,18 +170,40 @@ static void answers_late(test *t)
 {
     static const char *const entries[] = {"free", "release", "stream_free", "close"};
     char how[64];
+    find_timeout(t);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         /* Names of devices have a limit. */
-        snprintf(how, sizeof how, "%s:entry=%s:hang=1:stall=%.0f", i < 2 ? ":after=3" : "",
-                 entries[i], 1e3 * stalled);
+        snprintf(how, sizeof how, "%s:entry=%s:hang=1:stall=%zu", i < 2 ? ":after=3" : "",
+                 entries[i], stall_of(t));
         CHECK(hangs_at_its_end(t, "@:threads=1%s,cpu:threads=1", how));
     }
-    (void)usleep((useconds_t)(2e6 * stalled));
+    (void)usleep((useconds_t)(2000 * stall_of(t)));
+}
+
+/* When the trainer is created: that fails, and says why.  What prepares has ten times as long. */
+static void does_not_prepare(test *t)
+{
+    static const char *const entries[] = {"alloc", "host_alloc", "prepare", "sync"};
+    find_timeout(t);
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        char devices[128];
+        closing w;
+        snprintf(devices, sizeof devices,
+                 i % 2 ? "cpu:threads=1,@:threads=1:entry=%s:hang=%zu"
+                       : "@:threads=1:entry=%s:hang=%zu,cpu:threads=1",
+                 entries[i], i < 3 ? i + 1 : 1);
+        CHECK_STATUS(begin(t, devices, &w), DPT_E_DEVICE_LOST);
+        CHECK(!w.trainer && plant_fired_in(entries[i]));
+        CHECK_CONTAINS(dpt_error_message(w.context), "no answer within");
+        CHECK_CONTAINS(dpt_error_message(w.context), entries[i]); /* in the device's name */
+        CHECK_SIZE(end(t, &w), 1);
+    }
 }
 
 /* While training goes on: the device is lost, and the other goes on. */
 static void does_not_release_meanwhile(test *t)
 {
+    find_timeout(t);
     for (size_t n = 1; n < 16; n += 5) {
         char devices[128];
         closing w;
@@ -182,28 +237,31 @@ static bool is_told(closing *w, dpt_device_event_kind kind)
    its fault domain is lost with. */
 static void comes_back_from_it(test *t)
 {
+    /* Names of devices have a limit. */
     static const char *const lists[] = {
-        "cpu:threads=1,@:threads=1:after=2:entry=release:hang=1:stall=900",
-        "cpu:threads=1,@:threads=1:after=2:entry=release:hang=6:stall=900",
-        "cpu:threads=1,@:threads=1:after=2:entry=free:hang=1:stall=900",
-        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=release:hang=9:stall=900,cpu:threads=1",
-        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=free:hang=7:stall=900,cpu:threads=1",
-        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=host_free:hang=6:stall=900,cpu:threads="
+        "cpu:threads=1,@:threads=1:after=2:entry=release:hang=1:stall=%zu",
+        "cpu:threads=1,@:threads=1:after=2:entry=release:hang=6:stall=%zu",
+        "cpu:threads=1,@:threads=1:after=2:entry=free:hang=1:stall=%zu",
+        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=release:hang=9:stall=%zu,cpu:threads=1",
+        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=free:hang=7:stall=%zu,cpu:threads=1",
+        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=host_free:hang=6:stall=%zu,cpu:threads="
         "1",
-        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=event_free:hang=2:stall=900,cpu:"
-        "threads=1",
-        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=stream_free:hang=1:stall=900,cpu:"
-        "threads=1",
+        "@:after=6:domain=1:fail=5,@:domain=1:entry=event_free:hang=2:stall=%zu,cpu:threads=1",
+        "@:after=6:domain=1:fail=5,@:domain=1:entry=stream_free:hang=1:stall=%zu,cpu:threads=1",
     };
+    find_timeout(t);
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
         closing w;
+        char devices[256];
         bool back = false;
-        if (CHECK_OK(begin_with(t, lists[k], 0.05, &w))) {
+        snprintf(devices, sizeof devices, lists[k], stall_of(t));
+        if (CHECK_OK(begin_with(t, devices, 0.05, &w))) {
             dpt_evaluation e;
+            const double until = dpti_seconds() + 10 * stalled * timeout_of(t);
             train(t, &w);
             for (size_t i = 1; i < 3; i++)
                 CHECK_OK(dpt_trainer_evaluate(w.trainer, w.others[i], &e));
-            for (size_t i = 0; i < 60 && !back; i++) {
+            while (dpti_seconds() < until && !back) {
                 train(t, &w);
                 back = is_told(&w, DPT_DEVICE_READMITTED);
                 (void)usleep(50000);
@@ -217,9 +275,10 @@ static void comes_back_from_it(test *t)
 /* Another trainer finds out: this one's next step is done without the device. */
 static void is_given_up_by_another(test *t)
 {
-    const dpt_trainer_options options = options_with(0);
     dpt_trainer *other = NULL;
     closing w;
+    find_timeout(t);
+    const dpt_trainer_options options = options_with(t, 0);
     if (CHECK_OK(begin(t, "@:threads=1:after=2:entry=release:hang=1,cpu:threads=1", &w)) &&
         CHECK_OK(dpt_trainer_create(w.set, w.model, w.data, &options, &other))) {
         train(t, &w);
@@ -235,6 +294,7 @@ static void is_given_up_by_another(test *t)
 static void nobody_is_left(test *t)
 {
     closing w;
+    find_timeout(t);
     if (CHECK_OK(begin(t, "@:threads=1:after=2:hang=1,@:threads=1:after=2:hang=1", &w))) {
         dpt_step_metrics m;
         dpt_evaluation e;
@@ -251,6 +311,7 @@ static void nobody_is_left(test *t)
 static void arrays_are_left(test *t)
 {
     static const char *const entries[] = {"free", "release", "sync", "close"};
+    find_timeout(t);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         char list[96], devices[256];
         dpt_context *context = NULL;
@@ -262,7 +323,7 @@ static void arrays_are_left(test *t)
         (void)alarm(60);
         REQUIRE_OK(dpt_context_create(&context));
         REQUIRE_OK(dpt_devices_open(context, devices, &set));
-        set->devices[0]->patience = timeout;
+        set->devices[0]->patience = timeout_of(t);
         CHECK_OK(dpt_array_create(dpt_devices_get(set, 0), (size_t[]){64}, 1, &a));
         CHECK_OK(dpt_array_multiply(a, a, a));
         dpt_array_destroy(a);
@@ -281,6 +342,7 @@ int main(int argc, char **argv)
         {"does not close", does_not_close},
         {"island does not end", island_does_not_end},
         {"answers late", answers_late},
+        {"does not prepare", does_not_prepare},
         {"does not release meanwhile", does_not_release_meanwhile},
         {"comes back from it", comes_back_from_it},
         {"is given up by another", is_given_up_by_another},
@@ -291,6 +353,7 @@ int main(int argc, char **argv)
         fputs("usage: test-fault-close fault|faultstaged [CASE...]\n", stderr);
         return 2;
     }
-    plant p = {.backend = argv[1]};
+    double timeout = least_timeout;
+    plant p = {.backend = argv[1], .fixture = &timeout};
     return test_run((size_t)argc - 2, argv + 2, cases, sizeof cases / sizeof *cases, &p);
 }
