@@ -583,7 +583,9 @@ typedef struct dpt_step_metrics {
    device that fails during the confirmed update fails the call too, but the step counts (see
    dpt_trainer_steps): the other replicas keep it, and the next submit restores the device from
    them.  With the split "measured" a device that runs out of memory before that fails nothing: the
-   step is repeated with the same samples, of which that device gets fewer from then on.
+   step is repeated with the same samples, of which that device gets fewer from then on.  One that
+   has no memory for the update fails nothing either, with any split, if another one has made it:
+   it is restored at once, and lost if it has none for the next one.
 
    A device that fails, whatever the call and unless it is for lack of memory, is lost, together
    with those of its fault domain: the same batch is divided among the others and repeated, and
@@ -610,7 +612,8 @@ typedef enum dpt_device_event_kind {
     DPT_DEVICE_LOST = 0,       /* it takes no part from this step on */
     DPT_DEVICE_NOT_FINITE = 1, /* its loss or gradients were not finite, and others' were: the call
                                   that made the step fails with DPT_E_NOT_FINITE */
-    DPT_REPLICA_RESTORED = 2,  /* its replica differed from the others before this step */
+    DPT_REPLICA_RESTORED = 2,  /* its replica differed from the others before this step, or had
+                                  missed the update of the one before for lack of memory */
     DPT_DEVICE_READMITTED = 3, /* it was lost, and takes part again from this step on */
     DPT_ISLAND_LOST = 4, /* the first of several that would exchange gradients among themselves, and
                             from this step on do so through the host */

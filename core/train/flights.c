@@ -302,9 +302,11 @@ static dpti_balance_reason find_reason(const dpt_trainer *t, const dpti_flight *
     return dpti_trainer_ran_out(t, flight) ? DPTI_BALANCE_MEMORY : DPTI_BALANCE_SAME;
 }
 
-/* Replicas that differ are restored.  An island that has failed is not used for the next step. */
+/* Replicas that differ, or have missed an update, are restored.  An island that has failed is not
+   used for the next step. */
 static dpt_status settle(dpt_trainer *t, const dpti_flight *oldest)
 {
+    if (dpti_trainer_starved(t, oldest)) return dpti_trainer_feed_starved(t, oldest);
     return dpti_verify_failed(t, oldest) ? dpti_verify_settle(t, oldest) : DPT_OK;
 }
 
@@ -335,8 +337,8 @@ static dpt_status remedy_drained(dpt_trainer *t, const dpti_flight *oldest, size
 }
 
 /* Does the oldest step in flight again, in which devices ran out of memory or were lost, or before
-   which replicas differed, with what was in flight behind it.  If it counts all the same only that
-   is.  After a failure nothing is in flight. */
+   which replicas differed, with what was in flight behind it.  If it counts all the same, and
+   devices have missed its update, only that is.  After a failure nothing is in flight. */
 static dpt_status repeat(dpt_trainer *t, dpti_flight *oldest)
 {
     const size_t n = t->n_in_flight;
@@ -427,7 +429,8 @@ static bool was_undone(const dpt_trainer *t, const dpti_flight *flight)
 /* Whether a step has to be done again, and can be. */
 static bool must_repeat(const dpt_trainer *t, const dpti_flight *flight)
 {
-    if (dpti_trainer_lost_some(t, flight)) return !t->stop_on_loss;
+    if (dpti_trainer_lost_some(t, flight) || dpti_trainer_starved(t, flight))
+        return !t->stop_on_loss;
     return dpti_trainer_ran_out(t, flight) || dpti_verify_failed(t, flight) ||
            was_undone(t, flight);
 }

@@ -1,5 +1,6 @@
 /* A device that runs out of memory in the middle of a step: how many samples it gets from then on,
-   and what is said where shares are not ours to change. */
+   and what is said where shares are not ours to change; and what becomes of an update that it has
+   no memory for. */
 #include "train/trainer.h"
 
 /* Of a batch, at most. */
@@ -95,5 +96,46 @@ dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer, const dpti_flight *fl
         const size_t pass = dpti_next_pass(room, w->replica.capacity);
         if (pass < w->room) w->room = pass;
     }
+    return DPT_OK;
+}
+
+/* ---- In the update --------------------------------------------------------------------------- */
+
+/* It has missed the update of a step that counts, and that has nothing to do with its share. */
+static bool starved(const dpti_share *share)
+{
+    return share->status == DPT_E_NO_MEMORY && share->committed;
+}
+
+bool dpti_trainer_starved(const dpt_trainer *trainer, const dpti_flight *flight)
+{
+    bool any = false;
+    if (trainer->processes) return false; /* nobody could repair a replica in another process */
+    for (size_t i = 0; i < trainer->n_workers; i++)
+        any = any || starved(&flight->shares[i]);
+    return any;
+}
+
+static void tell_starved(dpt_trainer *t, const dpti_share *share)
+{
+    dpt_error told = {.status = DPT_E_NO_MEMORY};
+    (void)DPT_FAIL(&told, DPT_E_NO_MEMORY,
+                   "it had no memory for the update of step %zu, and was given what it missed: "
+                   "%.300s",
+                   share->step, share->error.message);
+    dpti_trainer_note_event(t, DPT_REPLICA_RESTORED, t->first_device + share->worker->rank, &told);
+}
+
+dpt_status dpti_trainer_feed_starved(dpt_trainer *trainer, const dpti_flight *flight)
+{
+    dpt_trainer *t = trainer;
+    dpti_share of[DPTI_SPLIT_MAX_DEVICES]; /* steps that are done again take its place */
+    size_t n = 0;
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (starved(&flight->shares[i])) of[n++] = flight->shares[i];
+    DPT_TRY(dpti_trainer_restore(t));
+    if (t->lost) return dpti_trainer_fail(t, of[0].worker->device, &of[0].error);
+    for (size_t i = 0; i < n; i++)
+        if (!of[i].worker->gone) tell_starved(t, &of[i]);
     return DPT_OK;
 }

@@ -190,6 +190,18 @@ static const dpt_error *error_of(const dpt_trainer *t, size_t rank)
     return w->hung ? &w->hung_error : dpti_device_error(w->device);
 }
 
+/* A device that has no memory to be written, or read, goes: the others' training does not end for
+   it.  DPT_E_CANCELLED; or the lack of memory, if it is the host's, or nobody can go on. */
+static dpt_status go_without_starving(dpt_trainer *t, size_t culprit)
+{
+    const dpt_error first = t->context->error;
+    dpt_error why = *error_of(t, culprit);
+    if (why.status != DPT_E_NO_MEMORY || t->processes || t->stop_on_loss) return DPT_E_NO_MEMORY;
+    why.status = DPT_E_DEVICE;
+    if (dpti_trainer_lose_one(t, culprit, &why) == DPT_OK) return DPT_E_CANCELLED;
+    return dpti_context_fail(t->context, NULL, &first);
+}
+
 /* One attempt; DPT_E_CANCELLED: a device was lost, try again with the others. */
 static dpt_status restore(dpt_trainer *t, bool resting)
 {
@@ -202,12 +214,9 @@ static dpt_status restore(dpt_trainer *t, bool resting)
     t->lost = from == t->n_workers || dpti_trainer_n_gone(t) == t->n_workers;
     if (t->lost) return DPT_OK;
     const dpt_status status = copy_to_stale(t, from, resting, &culprit);
-    /* A device that has no memory to be written goes; the others' training does not end for it. */
-    const bool starves = status == DPT_E_NO_MEMORY && culprit != from && !t->processes;
-    if ((!dpti_is_loss(status) && !starves) || t->stop_on_loss) return status;
-    dpt_error why = *error_of(t, culprit);
-    if (starves) why.status = DPT_E_DEVICE;
-    DPT_TRY(dpti_trainer_lose_one(t, culprit, &why));
+    if (status == DPT_E_NO_MEMORY) return go_without_starving(t, culprit);
+    if (!dpti_is_loss(status) || t->stop_on_loss) return status;
+    DPT_TRY(dpti_trainer_lose_one(t, culprit, error_of(t, culprit)));
     return DPT_E_CANCELLED;
 }
 
@@ -319,7 +328,8 @@ static dpt_status read_replica(dpt_trainer *t, size_t rank, size_t n_kinds, floa
     return DPT_OK;
 }
 
-/* Reads from the first replica that can be read; errors[i]: what those before it said. */
+/* Reads from the first replica that can be read; errors[i]: what those before it said that are lost
+   by it, which those that are short of memory for a moment are not. */
 static dpt_status read_first(dpt_trainer *t, size_t n_kinds, float *const *flats,
                              const dpt_error **errors)
 {
@@ -327,6 +337,7 @@ static dpt_status read_first(dpt_trainer *t, size_t n_kinds, float *const *flats
     for (size_t i = 0; i < t->n_workers; i++) {
         if (t->workers[i].stale) continue;
         status = read_replica(t, i, n_kinds, flats);
+        if (status == DPT_E_NO_MEMORY) continue;
         if (!dpti_is_loss(status)) return status;
         if (t->stop_on_loss && !t->salvage && status != DPT_E_DEVICE_LOST) return status;
         if (!t->workers[i].gone) errors[i] = error_of(t, i);

@@ -328,6 +328,18 @@ void dpti_share_fail(dpti_share *share, dpt_status status)
     end_share(share, status != DPT_OK ? status : DPT_E_CANCELLED);
 }
 
+/* One that has no memory for one update after the other is given up. */
+static dpt_status judge_update(dpti_worker *w, dpt_status mine)
+{
+    const bool starved = w->starves;
+    w->starves = mine == DPT_E_NO_MEMORY;
+    w->fresh = w->fresh || w->starves; /* its times are not all there */
+    if (!starved || !w->starves) return mine;
+    const dpt_error error = w->device->base.error;
+    return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE,
+                    "no memory for two updates, one after the other: %.300s", error.message);
+}
+
 static void run(dpti_share *share)
 {
     dpti_worker *w = share->worker;
@@ -341,7 +353,7 @@ static void run(dpti_share *share)
     share->committed = true; /* should the next call never return */
     mine = dpti_worker_run(w, &w->train, last, 0, NULL, &share->times);
     if (mine != DPT_OK) w->stale = true;
-    dpti_share_commit(share, mine);
+    dpti_share_commit(share, w->trainer->processes ? mine : judge_update(w, mine));
 }
 
 void dpti_step_job(dpti_device *device, void *argument)

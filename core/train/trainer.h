@@ -173,6 +173,7 @@ struct dpti_worker {
     bool unclean; /* by its own thread: a step failed, whose sums, made or not, were of anything:
                      the gradients are not zero where no segment writes them */
     bool stale;   /* its replica missed a committed update */
+    bool starves; /* by its own thread: it had no memory for its last one */
     size_t last_step; /* in which it took part, from 1 */
     bool resting;     /* it takes no part in steps (resting.h), */
     bool told;        /* and an event has told so */
@@ -475,6 +476,12 @@ bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_flight *flight)
    with the device named, if shares are fixed, if one had no samples, or if the devices would not
    hold a batch any more: the bound of the device that is named stays as it was. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer,
+                                                      const dpti_flight *flight);
+/* Whether a device had no memory for the update of this step, which counts; it is given the others'
+   weights, or, where they have none either, those of devices that rested.  A failure, with the
+   device named, if nobody has any. */
+bool dpti_trainer_starved(const dpt_trainer *trainer, const dpti_flight *flight);
+DPT_CHECK_RESULT dpt_status dpti_trainer_feed_starved(dpt_trainer *trainer,
                                                       const dpti_flight *flight);
 
 /* Whether nobody sums this device's gradients with others'. */
