@@ -263,6 +263,10 @@ static void tell_event(const dpt_device_event *event)
     case DPT_DEVICE_WAKES:
         (void)cli_error(0, "device %s takes part again: %s", event->id, event->message);
         break;
+    case DPT_STEPS_IN_PARTS:
+        (void)cli_error(0, "warning: device %s is alone, and does its steps in parts still: %s",
+                        event->id, event->message);
+        break;
     case DPT_DEVICE_NOT_FINITE: break; /* the error that ends training says so */
     }
 }

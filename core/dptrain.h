@@ -617,8 +617,10 @@ typedef enum dpt_device_event_kind {
     DPT_DEVICE_READMITTED = 3, /* it was lost, and takes part again from this step on */
     DPT_ISLAND_LOST = 4, /* the first of several that would exchange gradients among themselves, and
                             from this step on do so through the host */
-    DPT_DEVICE_RESTS = 5, /* steps are faster without it, and it takes no part */
-    DPT_DEVICE_WAKES = 6, /* they are not any more, and it does again */
+    DPT_DEVICE_RESTS = 5,   /* steps are faster without it, and it takes no part */
+    DPT_DEVICE_WAKES = 6,   /* they are not any more, and it does again */
+    DPT_STEPS_IN_PARTS = 7, /* it trains alone, but cannot do a step as one piece of work: it goes
+                               on as it did beside others, slower and to the same bits */
 } dpt_device_event_kind;
 
 typedef struct dpt_device_event {

@@ -305,7 +305,7 @@ dpt_status dpti_log_write_device_event(dpti_log *log, const dpt_device_event *de
         [DPT_DEVICE_LOST] = "device_lost",           [DPT_DEVICE_NOT_FINITE] = "device_not_finite",
         [DPT_REPLICA_RESTORED] = "replica_restored", [DPT_DEVICE_READMITTED] = "device_readmitted",
         [DPT_ISLAND_LOST] = "island_lost",           [DPT_DEVICE_RESTS] = "device_rests",
-        [DPT_DEVICE_WAKES] = "device_wakes",
+        [DPT_DEVICE_WAKES] = "device_wakes",         [DPT_STEPS_IN_PARTS] = "steps_in_parts",
     };
     event e = event_begin(names[d->kind]);
     set(&e, "step", size_value(d->step));

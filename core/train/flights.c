@@ -151,15 +151,17 @@ dpt_status dpti_trainer_catch_up(dpt_trainer *trainer)
     return status;
 }
 
-/* Those that take part: once more where one hangs at it. */
+/* Those that take part: once more where one hangs at it, or is lost. */
 static dpt_status prepare(dpt_trainer *t)
 {
+    dpt_status status;
     do {
         DPT_TRY(dpti_trainer_lose_hung(t));
         DPT_TRY(dpti_trainer_restore(t)); /* whom that has woken, too */
         dpti_islands_form(t);
-    } while (t->islands.due || !dpti_whole_settle(t));
-    return DPT_OK;
+        status = t->islands.due ? DPT_E_CANCELLED : dpti_whole_settle(t);
+    } while (status == DPT_E_CANCELLED);
+    return status;
 }
 
 static dpt_status ready(dpt_trainer *t)

@@ -344,8 +344,9 @@ DPT_CHECK_RESULT dpt_status dpti_whole_create(dpti_worker *worker);
 void dpti_whole_destroy(dpti_worker *worker);
 /* With nothing in flight, when it is known who takes part: a device that is left alone does whole
    steps from now on, by a program that is made when it is alone first, in the memory of the other
-   one, and one that is not goes back to that.  The bits are the same.  false: it hangs. */
-DPT_CHECK_RESULT bool dpti_whole_settle(dpt_trainer *trainer);
+   one, and one that is not goes back to that.  The bits are the same.  DPT_E_CANCELLED: it hangs,
+   or is lost, and others may be to do so. */
+DPT_CHECK_RESULT dpt_status dpti_whole_settle(dpt_trainer *trainer);
 /* [driver] Enqueues a share's step.  If it is under way then, dpti_whole_finish, a job for when the
    next one is enqueued or nobody submits one, tells what came of it. */
 void dpti_whole_begin(dpti_share *share);

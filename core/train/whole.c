@@ -73,38 +73,59 @@ static dpt_status create_program(dpti_worker *w, dpt_error *error)
     options.n_parts = 1;
     DPT_TRY(dpti_whole_create(w));
     DPT_TRY(dpti_executable_create(&w->replica, &options, &places, &w->alone, error));
-    /* Memory that a device has left may be wanted for evaluation. */
-    return w->alone.arena.handle ? DPT_E_NO_MEMORY : DPT_OK;
+    if (!w->alone.arena.handle) return DPT_OK;
+    return DPT_FAIL(error, DPT_E_NO_MEMORY,
+                    "they need more memory than their parts do, which may "
+                    "be wanted for evaluation");
 }
 
-/* Without it steps stay what they were. */
+typedef struct alone_job {
+    dpti_worker *worker;
+    dpt_error error; /* status DPT_OK: it is made */
+} alone_job;
+
 static void create_alone(dpti_device *device, void *argument)
 {
-    dpti_worker *w = argument;
-    dpt_error error = {.status = DPT_OK};
-    (void)device;
-    if (create_program(w, &error) == DPT_OK) return;
-    dpti_whole_destroy(w);
-    w->not_alone = true;
+    alone_job *job = argument;
+    const dpt_status status = create_program(job->worker, &job->error);
+    if (status == DPT_OK) return;
+    if (job->error.status == DPT_OK) job->error = *dpti_device_error(device);
+    job->error.status = status;
+    dpti_whole_destroy(job->worker);
 }
 
-static bool settle(dpt_trainer *t, dpti_worker *w)
+/* Without the program steps stay what they were, and that is told; a device that is lost at it is
+   lost. */
+static dpt_status make_alone(dpt_trainer *t, dpti_worker *w)
+{
+    alone_job job = {.worker = w};
+    if (!dpti_trainer_prepare(t, w->rank, create_alone, &job)) return DPT_E_CANCELLED;
+    if (job.error.status == DPT_OK) return DPT_OK;
+    if (job.error.status == DPT_E_DEVICE_LOST) {
+        DPT_TRY(dpti_trainer_lose_one(t, w->rank, &job.error));
+        return DPT_E_CANCELLED;
+    }
+    w->not_alone = true;
+    dpti_trainer_note_event(t, DPT_STEPS_IN_PARTS, t->first_device + w->rank, &job.error);
+    return DPT_OK;
+}
+
+static dpt_status settle(dpt_trainer *t, dpti_worker *w)
 {
     const bool wanted = dpti_is_alone(w) && !w->not_alone && dpti_may_take_whole_steps(w);
-    if (wanted && !w->alone.replica && !dpti_trainer_call(t, w->rank, create_alone, w))
-        return false;
+    if (wanted && !w->alone.replica) DPT_TRY(make_alone(t, w));
     dpti_executable *whole = wanted && w->alone.replica ? &w->alone : NULL;
     if (whole != w->whole) w->last_end = NULL; /* much may have happened since */
     w->whole = whole;
-    return true;
+    return DPT_OK;
 }
 
-bool dpti_whole_settle(dpt_trainer *trainer)
+dpt_status dpti_whole_settle(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
     for (size_t i = 0; t->n_workers > 1 && i < t->n_workers; i++)
-        if (!dpti_sits_out(&t->workers[i]) && !settle(t, &t->workers[i])) return false;
-    return true;
+        if (!dpti_sits_out(&t->workers[i])) DPT_TRY(settle(t, &t->workers[i]));
+    return DPT_OK;
 }
 
 /* ---- Enqueuing ------------------------------------------------------------------------------- */

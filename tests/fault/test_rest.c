@@ -68,6 +68,31 @@ static void whole_while_alone(test *t)
     }
 }
 
+/* It is lost, or hangs, when what whole steps take is made: who has just gone to rest goes on. */
+static void lost_when_it_is_alone(test *t)
+{
+    static const char *const hows[] = {"prepare:lost=1", "prepare:lost=7", "event_create:lost=2",
+                                       "prepare:hang=3"};
+    if (strcmp(((plant *)t->user)->backend, "faultstaged") != 0)
+        SKIP("its memory is the host's: it does no whole steps");
+    for (size_t i = 0; i < sizeof hows / sizeof *hows; i++) {
+        char devices[128];
+        training w;
+        snprintf(devices, sizeof devices, "@:threads=1:after=%d:entry=%s,cpu:threads=1", REST,
+                 hows[i]);
+        if (CHECK_OK(rest_begin(t, devices, &w))) {
+            rest_steps(t, &w, REST);
+            w.n_lost = 1; /* from the next step on */
+            rest_steps(t, &w, STEPS - REST);
+            CHECK_SIZE(w.n_lost, 2);
+            CHECK(w.trainer->workers[0].gone);
+            CHECK_SIZE(w.trainer->resting.n, 0);
+            rest_check_weights(t, &w, 1);
+        }
+        rest_end(&w);
+    }
+}
+
 /* ---- Losses ---------------------------------------------------------------------------------- */
 
 /* The only device that trains is lost in some call behind its n-th update: the other one goes on
@@ -545,6 +570,7 @@ int main(int argc, char **argv)
         {"rests and wakes", rests_and_wakes},
         {"nobody asks", nobody_asks},
         {"whole while alone", whole_while_alone},
+        {"lost when it is alone", lost_when_it_is_alone},
         {"the last one is lost", the_last_one_is_lost},
         {"goes on from its last weights", goes_on_from_its_last_weights},
         {"lost while it rests", lost_while_it_rests},

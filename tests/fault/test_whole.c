@@ -25,6 +25,7 @@ typedef struct trajectory {
     size_t n_untrusted; /* failures that left weights which nobody can trust */
     size_t
         beside; /* steps in which another device takes part, which is lost then; 0: there is none */
+    bool bare;  /* that one has no samples, so that nobody is prepared anew without it */
 } trajectory;
 
 typedef struct training {
@@ -50,7 +51,9 @@ static void with_training(run *r, void (*work)(run *r, training *w))
                                          .momentum = v->momentum,
                                          .clip_norm = v->clip_norm,
                                          .seed = 5,
-                                         .split = shares ? "equal" : NULL,
+                                         .split = healthy_of(r)->bare ? "1:0"
+                                                  : shares            ? "equal"
+                                                                      : NULL,
                                          .stop_on_loss = !shares};
     if (CHECK_OK(plant_data(r->context, COUNT, SIDE, CLASSES, &w.data)) &&
         CHECK_OK(plant_network(r->context, SIDE, CLASSES, &w.model)) &&
@@ -166,25 +169,49 @@ static void through_body(run *r)
 
 /* ---- A device that is left alone ------------------------------------------------------------- */
 
+/* How often it was told that steps stay in parts, and what was said. */
+static size_t take_told(run *r, const training *w, char *said, size_t n_bytes)
+{
+    test *t = r->t;
+    dpt_device_event event;
+    size_t n = 0;
+    while (dpt_trainer_next_event(w->trainer, &event)) {
+        if (event.kind == DPT_DEVICE_LOST && CHECK_SIZE(event.device, 1)) continue;
+        if (!CHECK(event.kind == DPT_STEPS_IN_PARTS)) continue;
+        CHECK_SIZE(event.device, 0);
+        CHECK_SIZE(event.step, healthy_of(r)->beside + 1);
+        snprintf(said, n_bytes, "%s", event.message);
+        n++;
+    }
+    return n;
+}
+
 /* Trains as far as the healthy run goes, with as many steps in flight; it does whole steps when,
-   and only when, it is alone and not throttled. */
+   and only when, it is alone and not throttled, and if what they take could be made. */
 static void train_left_alone(run *r, training *w)
 {
     test *t = r->t;
+    char said[256] = "";
     const bool never = strstr(r->devices, "throttle") != NULL;
     const size_t beside = healthy_of(r)->beside;
+    size_t n_told = 0;
     while (dpt_trainer_steps(w->trainer) < STEPS) {
         dpt_step_metrics metrics;
         plant_weights now;
         const size_t step = dpt_trainer_steps(w->trainer) + 1;
         REQUIRE_OK(dpt_trainer_submit(w->trainer));
         REQUIRE_OK(dpt_trainer_collect(w->trainer, &metrics));
-        CHECK_SIZE(metrics.shards[0], step > beside ? metrics.samples : metrics.samples / 2);
-        CHECK((w->trainer->workers[0].whole != NULL) == (step > beside && !never));
+        const bool all = step > beside || healthy_of(r)->bare;
+        CHECK_SIZE(metrics.shards[0], all ? metrics.samples : metrics.samples / 2);
+        n_told += take_told(r, w, said, sizeof said);
+        const bool parts = never || n_told > 0;
+        CHECK((w->trainer->workers[0].whole != NULL) == (step > beside && !parts));
         CHECK_NEAR(metrics.loss, healthy_of(r)->losses[step], 0.0);
         REQUIRE_OK(plant_read_weights(w->model, w->trainer, 0, &now));
         compare_weights(r, w, &now, "beside another");
     }
+    CHECK_SIZE(n_told, plant_count("fired") > 1); /* beside the other one's loss */
+    if (n_told > 0) CHECK_CONTAINS(said, "planted");
     r->failed = true; /* that of the other one */
 }
 
@@ -252,6 +279,28 @@ static void left_alone_same_bits(test *t)
         CHECK(plant_once(t, &(plant_list){formats[0], 0}, 1, record_body));
         for (size_t k = 0; t->n_failures == failures && k < 3; k++)
             CHECK(plant_once(t, &(plant_list){formats[k], 0}, 1, train_left_alone_body));
+    }
+}
+
+/* What it takes cannot be made: it is told, and steps stay what they were. */
+static void left_alone_in_parts(test *t)
+{
+    static const char *const hows[] = {"prepare:full", "event_create:full", "prepare:fail"};
+    trajectory *healthy = ((plant *)t->user)->fixture;
+    *healthy = (trajectory){.variant = variants[0], .beside = 2, .bare = true};
+    CHECK(plant_once(
+        t, &(plant_list){"%s:threads=1:throttle=1.001,fault:threads=1:after=2:lost=%zu", 0}, 1,
+        record_body));
+    for (size_t i = 0; i < sizeof hows / sizeof *hows; i++) {
+        char format[128];
+        size_t n = 0;
+        snprintf(format, sizeof format,
+                 "%%s:threads=1:after=2:entry=%s=%%zu,fault:threads=1:after=2:lost=1", hows[i]);
+        do
+            CHECK(plant_once(t, &(plant_list){format, 0}, ++n, train_left_alone_body));
+        while (t->n_failures == 0 && plant_count("fired") > 1);
+        printf("  %s: %zu calls failed in turn\n", hows[i], n - 1);
+        CHECK(n > 5);
     }
 }
 
@@ -341,6 +390,7 @@ int main(int argc, char **argv)
         {"same_bits", same_bits},
         {"different_ways", different_ways},
         {"left_alone_same_bits", left_alone_same_bits},
+        {"left_alone_in_parts", left_alone_in_parts},
         {"not_finite", not_finite},
         {"not_finite_behind", not_finite_behind},
         {"every_call_fails", every_call_fails},
