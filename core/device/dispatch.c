@@ -239,11 +239,16 @@ static const dpt_capture_ops *capture_of(const dpti_device *device)
     return device->base.backend->capture;
 }
 
+/* What a call gives is in the thread's own memory first: one that was given up may write it when
+   nobody has the place for it any more. */
 dpt_status dpti_event_create(dpti_device *device, dpt_event **out)
 {
     DPT_TRY(dpti_begin_call(device));
-    return DPTI_CALL(device, stream_of(device)->event_create(&device->base, out),
-                     "stream.event_create");
+    dpt_event *event = NULL;
+    DPT_TRY(DPTI_CALL(device, stream_of(device)->event_create(&device->base, &event),
+                      "stream.event_create"));
+    *out = event;
+    return DPT_OK;
 }
 
 void dpti_event_destroy(dpti_device *device, dpt_event **event)
@@ -299,7 +304,10 @@ dpt_status dpti_recording_begin(dpti_device *device)
 dpt_status dpti_recording_end(dpti_device *device, dpt_recording **out)
 {
     DPT_TRY(dpti_begin_call(device));
-    return DPTI_CALL(device, capture_of(device)->end(device->stream, out), "capture.end");
+    dpt_recording *recording = NULL;
+    DPT_TRY(DPTI_CALL(device, capture_of(device)->end(device->stream, &recording), "capture.end"));
+    *out = recording;
+    return DPT_OK;
 }
 
 dpt_status dpti_recording_replay(dpti_device *device, dpt_recording *recording)

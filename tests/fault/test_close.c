@@ -180,24 +180,27 @@ static void answers_late(test *t)
     (void)usleep((useconds_t)(2000 * stall_of(t)));
 }
 
-/* When the trainer is created: that fails, and says why.  What prepares has ten times as long. */
+/* When the trainer is created: that fails, and says why.  What prepares has ten times as long.  The
+   call returns when all has ended, or never. */
 static void does_not_prepare(test *t)
 {
-    static const char *const entries[] = {"alloc", "host_alloc", "prepare", "sync"};
+    static const char *const entries[] = {"alloc", "host_alloc", "prepare", "sync", "event_create"};
     find_timeout(t);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-        char devices[128];
+        char devices[128], stall[32] = "";
         closing w;
+        if (i % 2 == 0) snprintf(stall, sizeof stall, ":stall=%zu", 4 * stall_of(t));
         snprintf(devices, sizeof devices,
-                 i % 2 ? "cpu:threads=1,@:threads=1:entry=%s:hang=%zu"
-                       : "@:threads=1:entry=%s:hang=%zu,cpu:threads=1",
-                 entries[i], i < 3 ? i + 1 : 1);
+                 i % 2 ? "cpu:threads=1,@:threads=1:entry=%s:hang=%zu%s"
+                       : "@:threads=1:entry=%s:hang=%zu%s,cpu:threads=1",
+                 entries[i], i < 3 ? i + 1 : 1, stall);
         CHECK_STATUS(begin(t, devices, &w), DPT_E_DEVICE_LOST);
         CHECK(!w.trainer && plant_fired_in(entries[i]));
         CHECK_CONTAINS(dpt_error_message(w.context), "no answer within");
         CHECK_CONTAINS(dpt_error_message(w.context), entries[i]); /* in the device's name */
         CHECK_SIZE(end(t, &w), 1);
     }
+    (void)usleep((useconds_t)(1000 * stall_of(t)));
 }
 
 /* While training goes on: the device is lost, and the other goes on. */
@@ -244,8 +247,7 @@ static void comes_back_from_it(test *t)
         "cpu:threads=1,@:threads=1:after=2:entry=free:hang=1:stall=%zu",
         "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=release:hang=9:stall=%zu,cpu:threads=1",
         "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=free:hang=7:stall=%zu,cpu:threads=1",
-        "@:after=6:domain=1:fail=5,@:domain=1:after=2:entry=host_free:hang=6:stall=%zu,cpu:threads="
-        "1",
+        "@:after=6:domain=1:fail=5,@:domain=1:entry=host_free:hang=6:stall=%zu,cpu:threads=1",
         "@:after=6:domain=1:fail=5,@:domain=1:entry=event_free:hang=2:stall=%zu,cpu:threads=1",
         "@:after=6:domain=1:fail=5,@:domain=1:entry=stream_free:hang=1:stall=%zu,cpu:threads=1",
     };
