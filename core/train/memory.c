@@ -129,13 +129,12 @@ static void tell_starved(dpt_trainer *t, const dpti_share *share)
 dpt_status dpti_trainer_feed_starved(dpt_trainer *trainer, const dpti_flight *flight)
 {
     dpt_trainer *t = trainer;
-    dpti_share of[DPTI_SPLIT_MAX_DEVICES]; /* steps that are done again take its place */
-    size_t n = 0;
-    for (size_t i = 0; i < t->n_workers; i++)
-        if (starved(&flight->shares[i])) of[n++] = flight->shares[i];
     DPT_TRY(dpti_trainer_restore(t));
-    if (t->lost) return dpti_trainer_fail(t, of[0].worker->device, &of[0].error);
-    for (size_t i = 0; i < n; i++)
-        if (!of[i].worker->gone) tell_starved(t, &of[i]);
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const dpti_share *share = &flight->shares[i];
+        if (!starved(share)) continue;
+        if (t->lost) return dpti_trainer_fail(t, share->worker->device, &share->error);
+        if (!share->worker->gone) tell_starved(t, share);
+    }
     return DPT_OK;
 }
