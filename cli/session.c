@@ -161,6 +161,7 @@ int cli_session_close(cli_session *session, int code)
     dpt_devices_close(session->devices);
     const size_t n_stuck = session->context ? dpt_context_abandoned(session->context) : 0;
     dpt_context_destroy(session->context);
+    dpt_weights_release(&session->weights);
     *session = (cli_session){0};
     if (n_stuck > 0) cli_leave(n_stuck, code);
     return code;

@@ -56,8 +56,8 @@ DPT_CHECK_RESULT bool cli_weights_path(const char *path, char *out, size_t out_b
    defaults.  `path` NULL: there is no file. */
 DPT_CHECK_RESULT dpt_status cli_weights_name(cli_session *session, const cli_options *options,
                                              const char *path);
-/* Reads what the file says of its weights, and normalises the test data as it says that the
-   training's were.  Before a trainer uses them.  DPT_E_INVALID if --normalize contradicts it. */
+/* Normalises the test data as the file says that the training's were.  Before a trainer uses them.
+   DPT_E_INVALID if --normalize contradicts it. */
 DPT_CHECK_RESULT dpt_status cli_weights_adopt(cli_session *session, const cli_options *options,
                                               const char *path);
 

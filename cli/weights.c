@@ -61,7 +61,7 @@ dpt_status cli_weights_name(cli_session *session, const cli_options *options, co
 static bool was_normalized(const dpt_weights_info *w)
 {
     bool was = false;
-    for (size_t c = 0; c < w->channels; c++)
+    for (size_t c = 0; c < w->stat_channels; c++)
         was = was || w->mean[c] != 0 || w->deviation[c] != 1;
     return was;
 }
@@ -78,7 +78,7 @@ static dpt_status compare(const cli_session *session, const char *path, const dp
     if (!was_normalized(w))
         return dpt_fail(session->context, DPT_E_INVALID,
                         "%s comes from a training without --normalize: leave it out", path);
-    for (size_t c = 0; c < w->channels; c++)
+    for (size_t c = 0; c < w->stat_channels; c++)
         if (!is_near(session->mean[c], w->mean[c]) ||
             !is_near(session->deviation[c], w->deviation[c]))
             return dpt_fail(session->context, DPT_E_INVALID,
@@ -93,9 +93,8 @@ static dpt_status compare(const cli_session *session, const char *path, const dp
 dpt_status cli_weights_adopt(cli_session *session, const cli_options *options, const char *path)
 {
     cli_session *s = session;
-    dpt_weights_info *w = &s->weights;
-    DPT_TRY(dpt_weights_describe(s->context, path, w));
-    if (w->channels == 0) return DPT_OK; /* it does not say */
+    const dpt_weights_info *w = &s->weights;
+    if (w->stat_channels == 0) return DPT_OK; /* it does not say */
     if (options->normalize) return compare(s, path, w);
     if (!was_normalized(w)) return DPT_OK;
     DPT_TRY(dpt_dataset_normalize(s->test, w->mean, w->deviation));

@@ -691,17 +691,22 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load(dpt_trainer *trainer, const
 
 /* What a file of weights says of the training that they come from. */
 typedef struct dpt_weights_info {
-    char model[64], dataset[64]; /* names; "": it does not say */
-    size_t classes;              /* 0: it does not say */
-    size_t channels;             /* that mean and deviation are of; 0: it does not say */
+    char model[64], dataset[64];    /* names; "": it does not say */
+    size_t height, width, channels; /* of the images; all 0: it does not say */
+    size_t classes;                 /* 0: it does not say */
+    const char **class_names;       /* `classes` strings, or NULL */
+    size_t stat_channels;           /* that mean and deviation are of; 0: it does not say */
     float mean[4],
         deviation[4]; /* as dpt_dataset_normalize takes them; 0 and 1 if it was not done */
 } dpt_weights_info;
 
-/* Reads the file's header alone, and does not look whether the rest is sound.  DPT_E_NOT_FOUND,
-   DPT_E_IO, DPT_E_FORMAT. */
+/* Reads the file's header alone, and does not look whether the rest is sound, nor whether its
+   tensors are of that size.  DPT_E_NOT_FOUND, DPT_E_IO, DPT_E_NO_MEMORY; DPT_E_FORMAT where it
+   contradicts itself.  To be released, unless it fails. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_weights_describe(dpt_context *context, const char *path,
                                                          dpt_weights_info *out);
+/* Frees what describing has made; accepts a zeroed one, and zeroes it. */
+DPT_API void dpt_weights_release(dpt_weights_info *info);
 
 /* Everything that training goes on from: weights, running statistics, the optimizer's state, the
    position in the data, the step that random numbers are keyed by, what the split "measured" has

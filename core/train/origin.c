@@ -2,13 +2,17 @@
 #include "train/origin.h"
 
 #include "base/base.h"
+#include "graph/builder.h" /* DPTI_MAX_EXTENT */
 
 #include <float.h>
+#include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* In files: whoever looks for them finds them under these names. */
-static const char model_key[] = "model", dataset_key[] = "dataset", classes_key[] = "classes",
-                  mean_key[] = "mean", deviation_key[] = "deviation";
+static const char model_key[] = "model", dataset_key[] = "dataset", height_key[] = "height",
+                  width_key[] = "width", channels_key[] = "channels", classes_key[] = "classes",
+                  names_key[] = "class_names", mean_key[] = "mean", deviation_key[] = "deviation";
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
@@ -21,52 +25,71 @@ static void print_values(const float *values, size_t n, char *text, size_t n_byt
             (size_t)dpti_print(text + at, n_bytes - at, "%s%.9g", i ? " " : "", (double)values[i]);
 }
 
+/* Names that do not fit, and all where there is no memory, are left out: they are a comfort. */
+static void print_names(const dpt_dataset *data, char text[DPTI_CLASS_NAMES_BYTES])
+{
+    json_t *list = json_array();
+    for (size_t c = 0; data->class_names && c < data->classes; c++)
+        json_array_append_new(list, json_string(data->class_names[c]));
+    char *printed = json_dumps(list, JSON_COMPACT);
+    const size_t n_bytes = printed ? strlen(printed) + 1 : 0;
+    text[0] = '\0';
+    if (json_array_size(list) == data->classes && n_bytes <= DPTI_CLASS_NAMES_BYTES)
+        memcpy(text, printed, n_bytes);
+    free(printed);
+    json_decref(list);
+}
+
 void dpti_origin_of(const dpt_trainer *trainer, dpti_origin *out)
 {
     const dpt_dataset *d = trainer->data;
+    dpti_origin *o = out;
     float deviation[DPTI_MAX_STAT_CHANNELS];
-    dpti_origin o = {.model = trainer->model->name};
     for (size_t c = 0; c < DPTI_MAX_STAT_CHANNELS; c++)
         deviation[c] = d->channel_deviation[c] != 0 ? d->channel_deviation[c] : 1;
-    snprintf(o.steps, sizeof o.steps, "%zu", trainer->done.step);
-    snprintf(o.dataset, sizeof o.dataset, "%s", d->name);
-    snprintf(o.classes, sizeof o.classes, "%zu", d->classes);
-    print_values(d->channel_mean, d->stat_channels, o.mean, sizeof o.mean);
-    print_values(deviation, d->stat_channels, o.deviation, sizeof o.deviation);
-    *out = o;
+    o->model = trainer->model->name;
+    snprintf(o->steps, sizeof o->steps, "%zu", trainer->done.step);
+    snprintf(o->dataset, sizeof o->dataset, "%s", d->name);
+    snprintf(o->height, sizeof o->height, "%zu", d->height);
+    snprintf(o->width, sizeof o->width, "%zu", d->width);
+    snprintf(o->channels, sizeof o->channels, "%zu", d->channels);
+    snprintf(o->classes, sizeof o->classes, "%zu", d->classes);
+    print_names(d, o->class_names);
+    print_values(d->channel_mean, d->stat_channels, o->mean, sizeof o->mean);
+    print_values(deviation, d->stat_channels, o->deviation, sizeof o->deviation);
 }
 
 void dpti_origin_list(const dpti_origin *origin, const char *key, const char *value,
                       const char *list[DPTI_ORIGIN_LIST])
 {
     const dpti_origin *o = origin;
-    const char *const entries[DPTI_ORIGIN_LIST] = {
-        "format",      "pt",         model_key,   o->model,   "steps",  o->steps,
-        dataset_key,   o->dataset,   classes_key, o->classes, mean_key, o->mean,
-        deviation_key, o->deviation, key,         value,      NULL};
-    memcpy(list, entries, sizeof entries);
+    const struct {
+        const char *key, *value;
+    } entries[] = {
+        {"format", "pt"},
+        {model_key, o->model},
+        {"steps", o->steps},
+        {dataset_key, o->dataset},
+        {height_key, o->height},
+        {width_key, o->width},
+        {channels_key, o->channels},
+        {classes_key, o->classes},
+        {names_key, o->class_names},
+        {mean_key, o->mean},
+        {deviation_key, o->deviation},
+        {key, value},
+    };
+    _Static_assert(DPTI_ORIGIN_LIST > 2 * (sizeof entries / sizeof *entries), "a list has its end");
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        if (entries[i].value == o->class_names && !o->class_names[0]) continue;
+        list[n++] = entries[i].key;
+        list[n++] = entries[i].value;
+    }
+    list[n] = NULL;
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
-
-void dpti_origin_guess(const dpti_safetensors *file, const dpt_model *model, char *text,
-                       size_t n_bytes)
-{
-    const char *name = dpti_safetensors_metadata(file, model_key);
-    const char *data = dpti_safetensors_metadata(file, dataset_key);
-    const char *classes = dpti_safetensors_metadata(file, classes_key);
-    if (!name)
-        snprintf(text, n_bytes, "is it the checkpoint of another model?");
-    else if (strcmp(name, model->name) != 0)
-        snprintf(text, n_bytes, "it is of another model, %.60s (--model)", name);
-    else if (data && classes)
-        snprintf(text, n_bytes,
-                 "it is of that model, trained on %.60s with %.20s classes: are these data others "
-                 "(--dataset)?",
-                 data, classes);
-    else
-        snprintf(text, n_bytes, "is it of images of another size, or of other classes?");
-}
 
 /* Numbers as print_values writes them; false if they are not. */
 static bool parse_values(const char *text, float out[DPTI_MAX_STAT_CHANNELS], size_t *n)
@@ -91,7 +114,7 @@ static bool parse_values(const char *text, float out[DPTI_MAX_STAT_CHANNELS], si
 }
 
 /* How the data were normalised, if the file says it. */
-static dpt_status read_normalization(const dpti_safetensors *file, const char *path,
+static dpt_status read_normalization(const dpti_safetensors *file, const char *name,
                                      dpt_weights_info *out, dpt_error *error)
 {
     const char *mean = dpti_safetensors_metadata(file, mean_key);
@@ -103,32 +126,168 @@ static dpt_status read_normalization(const dpti_safetensors *file, const char *p
         return DPT_FAIL(error, DPT_E_FORMAT,
                         "%s: its mean and deviation are not as many numbers each, at most %d: "
                         "damaged, or written by another program, which should leave them out",
-                        path, DPTI_MAX_STAT_CHANNELS);
-    out->channels = n;
+                        name, DPTI_MAX_STAT_CHANNELS);
+    /* One of each stands for all channels where nothing was done to any. */
+    const bool untouched = n == 1 && out->mean[0] == 0 && out->deviation[0] == 1;
+    if (out->channels > 0 && n != out->channels && !untouched)
+        return DPT_FAIL(error, DPT_E_FORMAT,
+                        "%s: its mean and deviation are of %zu channels, and its images have %zu: "
+                        "damaged, or written by another program, which should leave them out",
+                        name, n, out->channels);
+    out->stat_channels = n;
     return DPT_OK;
 }
 
-static dpt_status read_info(const dpti_safetensors *file, const char *path, dpt_weights_info *out,
+/* Height, width and channels, if the file says all of them and the classes.  What no model can be
+   of is no size. */
+static dpt_status read_images(const dpti_safetensors *file, const char *name, dpt_weights_info *out,
+                              dpt_error *error)
+{
+    const struct {
+        const char *key;
+        size_t *value;
+    } sizes[] = {
+        {height_key, &out->height},
+        {width_key, &out->width},
+        {channels_key, &out->channels},
+        {classes_key, &out->classes},
+    };
+    size_t n = 0, n_right = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const char *text = dpti_safetensors_metadata(file, sizes[i].key);
+        n += text != NULL;
+        n_right += text && dpti_parse_size(text, 1, DPTI_MAX_EXTENT, sizes[i].value);
+    }
+    if (n < sizeof sizes / sizeof *sizes) {
+        out->height = out->width = out->channels = 0;
+        return DPT_OK;
+    }
+    /* Each has at most 24 bits: no product overflows before it is compared. */
+    if (n_right == n && out->height * out->width <= DPTI_MAX_EXTENT &&
+        out->height * out->width * out->channels <= DPTI_MAX_EXTENT)
+        return DPT_OK;
+    return DPT_FAIL(error, DPT_E_FORMAT,
+                    "%s: its height, width, channels and classes are not whole numbers from 1, of "
+                    "images of at most %d values: damaged, or written by another program, which "
+                    "should leave them out",
+                    name, DPTI_MAX_EXTENT);
+}
+
+/* Whether a list has so many names, of which each can be printed as it is. */
+static bool are_names(const json_t *list, size_t n)
+{
+    bool right = json_is_array(list) && json_array_size(list) == n;
+    for (size_t i = 0; right && i < n; i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        right = text && text[0] && !text[dpti_plain_bytes(text)];
+    }
+    return right;
+}
+
+/* The pointers and, behind them in the same block, at most n_bytes of text; NULL without memory. */
+static const char **copy_names(const json_t *list, size_t n, size_t n_bytes)
+{
+    const char **names = malloc(n * sizeof *names + n_bytes);
+    char *at = names ? (char *)(names + n) : NULL;
+    for (size_t i = 0; names && i < n; i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        names[i] = strcpy(at, text);
+        at += strlen(text) + 1;
+    }
+    return names;
+}
+
+/* The classes' names, where images are told of which they are the classes. */
+static dpt_status read_names(const dpti_safetensors *file, const char *name, dpt_weights_info *out,
+                             dpt_error *error)
+{
+    const char *text = dpti_safetensors_metadata(file, names_key);
+    if (!text || out->channels == 0) return DPT_OK;
+    const size_t n_bytes = strlen(text) + 1;
+    json_t *list = n_bytes <= DPTI_CLASS_NAMES_BYTES ? json_loads(text, 0, NULL) : NULL;
+    dpt_status status = DPT_OK;
+    if (!are_names(list, out->classes))
+        status = DPT_FAIL(error, DPT_E_FORMAT,
+                          "%s: its class_names are no list of %zu printable names in at most %d "
+                          "bytes: damaged, or written by another program, which should leave them "
+                          "out",
+                          name, out->classes, DPTI_CLASS_NAMES_BYTES);
+    else if (!(out->class_names = copy_names(list, out->classes, n_bytes)))
+        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read %s", name);
+    json_decref(list);
+    return status;
+}
+
+dpt_status dpti_origin_read(const dpti_safetensors *file, const char *name, dpt_weights_info *out,
                             dpt_error *error)
 {
     const char *model = dpti_safetensors_metadata(file, model_key);
     const char *dataset = dpti_safetensors_metadata(file, dataset_key);
     const char *classes = dpti_safetensors_metadata(file, classes_key);
-    snprintf(out->model, sizeof out->model, "%s", model ? model : "");
-    snprintf(out->dataset, sizeof out->dataset, "%s", dataset ? dataset : "");
-    if (classes && !dpti_parse_size(classes, 1, SIZE_MAX, &out->classes)) out->classes = 0;
-    return read_normalization(file, path, out, error);
+    dpt_weights_info info = {.classes = 0};
+    snprintf(info.model, sizeof info.model, "%s", model ? model : "");
+    snprintf(info.dataset, sizeof info.dataset, "%s", dataset ? dataset : "");
+    if (classes && !dpti_parse_size(classes, 1, SIZE_MAX, &info.classes)) info.classes = 0;
+    DPT_TRY(read_images(file, name, &info, error));
+    DPT_TRY(read_normalization(file, name, &info, error));
+    DPT_TRY(read_names(file, name, &info, error));
+    *out = info;
+    return DPT_OK;
 }
 
 dpt_status dpt_weights_describe(dpt_context *context, const char *path, dpt_weights_info *out)
 {
     dpt_error error = {.status = DPT_OK};
     dpti_safetensors *file = NULL;
-    dpt_weights_info info = {.channels = 0};
     dpt_status status = dpti_safetensors_read_metadata(path, &file, &error);
-    if (status == DPT_OK) status = read_info(file, path, &info, &error);
+    if (status == DPT_OK) status = dpti_origin_read(file, path, out, &error);
     dpti_safetensors_close(file);
-    if (status != DPT_OK) return dpti_context_fail(context, NULL, &error);
-    *out = info;
-    return DPT_OK;
+    return status == DPT_OK ? DPT_OK : dpti_context_fail(context, NULL, &error);
+}
+
+void dpt_weights_release(dpt_weights_info *info)
+{
+    free(info->class_names);
+    *info = (dpt_weights_info){.classes = 0};
+}
+
+/* ---- Whose they may be ----------------------------------------------------------------------- */
+
+/* Of the model's name, and of images of a size that the file tells. */
+static void guess_images(const dpt_weights_info *info, const dpt_model *model, char *text,
+                         size_t n_bytes)
+{
+    const dpti_extent e = model->nodes[model->input].extent;
+    const bool same = e.h == info->height && e.w == info->width && e.c == info->channels &&
+                      dpt_model_classes(model) == info->classes;
+    if (same)
+        snprintf(text, n_bytes,
+                 "and yet says that it is of this model, for images of this size: damaged, or the "
+                 "model has changed since");
+    else
+        snprintf(text, n_bytes,
+                 "it is of that model for images of %zux%zux%zu in %zu classes, trained on %.60s: "
+                 "are these data others (--dataset)?",
+                 info->height, info->width, info->channels, info->classes, info->dataset);
+}
+
+void dpti_origin_guess(const dpti_safetensors *file, const dpt_model *model, char *text,
+                       size_t n_bytes)
+{
+    dpt_weights_info info = {.classes = 0};
+    const bool told = dpti_origin_read(file, "", &info, NULL) == DPT_OK;
+    if (!told || !info.model[0])
+        snprintf(text, n_bytes, "is it the checkpoint of another model?");
+    else if (strncmp(info.model, model->name, sizeof info.model - 1) != 0)
+        snprintf(text, n_bytes, "it is of another model, %.60s (--model)", info.model);
+    else if (info.channels > 0)
+        guess_images(&info, model, text, n_bytes);
+    else if (info.dataset[0] && info.classes > 0)
+        snprintf(text, n_bytes,
+                 "it is of that model, trained on %.60s with %zu classes: are these data others "
+                 "(--dataset)?",
+                 info.dataset, info.classes);
+    else
+        snprintf(text, n_bytes, "is it of images of another size, or of other classes?");
+    dpt_weights_release(&info);
 }

@@ -1,7 +1,10 @@
 /* Feeds any bytes to the safetensors reader and checks what must hold of every file that is
-   accepted: tensors that lie one behind the other, whole, within the file. */
+   accepted: tensors that lie one behind the other, whole, within the file; and of what its metadata
+   tell of images and classes. */
 #include "fuzz.h"
+#include "graph/builder.h"
 #include "io/safetensors.h"
+#include "train/origin.h"
 
 static void check_file(const dpti_safetensors *file, const uint8_t *data, size_t size)
 {
@@ -22,6 +25,37 @@ static void check_file(const dpti_safetensors *file, const uint8_t *data, size_t
             strlen(dpti_safetensors_metadata(file, "format")) < size);
 }
 
+static void check_info(const dpt_weights_info *info)
+{
+    const size_t pixels = info->height * info->width;
+    require(info->stat_channels <= DPTI_MAX_STAT_CHANNELS);
+    require(memchr(info->model, 0, sizeof info->model) &&
+            memchr(info->dataset, 0, sizeof info->dataset));
+    require((pixels == 0) == (info->channels == 0) && !(info->channels == 0 && info->class_names));
+    if (pixels == 0) return;
+    require(info->height <= DPTI_MAX_EXTENT && info->width <= DPTI_MAX_EXTENT);
+    require(info->channels <= DPTI_MAX_EXTENT && pixels * info->channels <= DPTI_MAX_EXTENT);
+    require(info->classes >= 1 && info->classes <= DPTI_MAX_EXTENT);
+    for (size_t c = 0; info->class_names && c < info->classes; c++) {
+        const char *name = info->class_names[c];
+        require(name[0] && strlen(name) < DPTI_CLASS_NAMES_BYTES);
+        for (; *name; name++)
+            require((unsigned char)*name >= ' ' && *name != 0x7f);
+    }
+}
+
+static void check_origin(const dpti_safetensors *file)
+{
+    dpt_error error = {.status = DPT_OK};
+    dpt_weights_info info = {.classes = 0};
+    const dpt_status status = dpti_origin_read(file, "input", &info, &error);
+    if (status == DPT_OK)
+        check_info(&info);
+    else
+        require_refusal(status, &error);
+    dpt_weights_release(&info);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     dpt_error error = {.status = DPT_OK};
@@ -29,6 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const dpt_status status = dpti_safetensors_parse("input", data, size, &file, &error);
     if (status == DPT_OK) {
         check_file(file, data, size);
+        check_origin(file);
         dpti_safetensors_close(file);
     } else {
         require(status == DPT_E_FORMAT || status == DPT_E_NO_MEMORY);

@@ -3,6 +3,7 @@
 #include "harness.h"
 #include "io/safetensors.h"
 #include "train/flat.h"
+#include "train/origin.h"
 #include "train/support.h"
 
 #include <stdio.h>
@@ -335,7 +336,7 @@ static void files_tell_the_normalization(test *t)
             CHECK_TEXT(info.model, dpt_model_name(s->model));
             CHECK_TEXT(info.dataset, "memory");
             CHECK_SIZE(info.classes, FLAT_CLASSES);
-            if (!CHECK_SIZE(info.channels, FLAT_CHANNELS)) continue;
+            if (!CHECK_SIZE(info.stat_channels, FLAT_CHANNELS)) continue;
             for (size_t c = 0; c < FLAT_CHANNELS; c++) {
                 const bool divides = set && deviation[c] != 0;
                 CHECK(info.mean[c] == (set ? mean[c] : 0)); /* to the bit */
@@ -357,11 +358,11 @@ static void files_may_tell_nothing(test *t)
     write_metadata(t, "told.safetensors", NULL);
     CHECK_OK(dpt_weights_describe(s->context, "told.safetensors", &info));
     CHECK(info.model[0] == '\0' && info.dataset[0] == '\0');
-    CHECK_SIZE(info.classes + info.channels, 0);
+    CHECK_SIZE(info.classes + info.stat_channels, 0);
     write_metadata(t, "told.safetensors", old);
     CHECK_OK(dpt_weights_describe(s->context, "told.safetensors", &info));
     CHECK_TEXT(info.model, "net");
-    CHECK_SIZE(info.classes + info.channels, 0);
+    CHECK_SIZE(info.classes + info.stat_channels, 0);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const char *const metadata[] = {"mean", wrong[i][0], "deviation", wrong[i][1], NULL};
         write_metadata(t, "told.safetensors", metadata);
@@ -371,12 +372,153 @@ static void files_may_tell_nothing(test *t)
     CHECK_STATUS(dpt_weights_describe(s->context, "no-such-file", &info), DPT_E_NOT_FOUND);
 }
 
+static void files_tell_the_images(test *t)
+{
+    static const char *const names[FLAT_CLASSES] = {"a", "b \"c\"", "\\", "\xc3\xa9",
+                                                    "T-shirt/top"};
+    static const char *const paths[] = {"weights.safetensors", "state.safetensors"};
+    const setting *s = t->user;
+    training w;
+    for (size_t named = 0; named < 2; named++) {
+        s->data->class_names = named ? names : NULL;
+        if (opened(t, "cpu:threads=1", &sgd, &w)) {
+            CHECK_OK(dpt_trainer_save(w.trainer, paths[0]));
+            CHECK_OK(dpt_trainer_save_state(w.trainer, paths[1]));
+        }
+        close_training(&w);
+        for (size_t i = 0; i < 2; i++) {
+            dpt_weights_info info = {.classes = 99};
+            if (!CHECK_OK(dpt_weights_describe(s->context, paths[i], &info))) continue;
+            CHECK(info.height == FLAT_SIDE && info.width == FLAT_SIDE);
+            CHECK(info.channels == FLAT_CHANNELS && info.classes == FLAT_CLASSES);
+            CHECK((info.class_names != NULL) == (named == 1));
+            for (size_t c = 0; info.class_names && c < FLAT_CLASSES; c++)
+                CHECK_TEXT(info.class_names[c], names[c]);
+            dpt_weights_release(&info);
+            CHECK(info.classes == 0 && !info.class_names);
+        }
+    }
+    s->data->class_names = NULL;
+}
+
+/* Names that are too long to be told are left out. */
+static void long_names_are_left_out(test *t)
+{
+    static char longest[DPTI_CLASS_NAMES_BYTES], name[DPTI_CLASS_NAMES_BYTES / FLAT_CLASSES];
+    const char *names[FLAT_CLASSES];
+    const setting *s = t->user;
+    /* ["...","...",...] and the zero at its end */
+    const size_t frame = 2 + 3 * FLAT_CLASSES - 1 + 1;
+    memset(name, 'n', sizeof name - 1);
+    memset(longest, 'l', sizeof longest - frame - (FLAT_CLASSES - 1) * (sizeof name - 5));
+    name[sizeof name - 5] = '\0';
+    for (size_t c = 0; c < FLAT_CLASSES; c++)
+        names[c] = c ? name : longest;
+    for (size_t more = 0; more < 2; more++) {
+        training w;
+        dpt_weights_info info = {.classes = 99};
+        s->data->class_names = names;
+        if (more) longest[strlen(longest)] = 'm';
+        if (opened(t, "cpu:threads=1", &sgd, &w)) {
+            CHECK_OK(dpt_trainer_save(w.trainer, "long.safetensors"));
+            CHECK_OK(dpt_weights_describe(s->context, "long.safetensors", &info));
+            CHECK((info.class_names != NULL) == (more == 0));
+            CHECK_SIZE(info.classes, FLAT_CLASSES);
+            if (info.class_names) CHECK_TEXT(info.class_names[0], longest);
+            dpt_weights_release(&info);
+        }
+        close_training(&w);
+    }
+    s->data->class_names = NULL;
+}
+
+/* What would be believed of a file that does not know better, or means harm. */
+static void files_may_tell_nonsense(test *t)
+{
+    enum { WELL, SIZES, NAMES, VALUES };
+    static const char *const words[] = {
+        [SIZES] = "height, width, channels and classes",
+        [NAMES] = "class_names are no list",
+        [VALUES] = "mean and deviation are of",
+    };
+    static const struct {
+        const char *height, *width, *channels, *classes, *names, *values;
+        int wrong;
+    } cases[] = {
+        {"28", "28", "3", "2", "[\"a\",\"b\"]", "1 2 3", WELL},
+        {"28", "28", "3", "2", "[\"a\",\"b\"]", "0", VALUES}, /* the deviation is 0, too */
+        {"28", "28", "1", "2", "[\"a\",\"b\"]", "1 2 3", VALUES},
+        {"0", "28", "1", "2", NULL, NULL, SIZES},
+        {"-28", "28", "1", "2", NULL, NULL, SIZES},
+        {"28", "2.5", "1", "2", NULL, NULL, SIZES},
+        {"28", "28 ", "1", "2", NULL, NULL, SIZES},
+        {"28", "", "1", "2", NULL, NULL, SIZES},
+        {"28", "28", "0x1", "2", NULL, NULL, SIZES},
+        {"28", "28", "1", "0", NULL, NULL, SIZES},
+        {"28", "28", "1", "ten", NULL, NULL, SIZES},
+        {"28", "28", "1", "16777217", NULL, NULL, SIZES},
+        {"18446744073709551616", "28", "1", "2", NULL, NULL, SIZES},
+        {"4294967296", "4294967296", "1", "2", NULL, NULL, SIZES},
+        {"16777216", "16777216", "16777216", "2", NULL, NULL, SIZES},
+        {"4096", "4097", "1", "2", NULL, NULL, SIZES},
+        {"4096", "4096", "2", "2", NULL, NULL, SIZES},
+        {"4096", "4096", "1", "16777216", NULL, NULL, WELL},
+        {"28", "28", "1", "2", "", NULL, NAMES},
+        {"28", "28", "1", "2", "a b", NULL, NAMES},
+        {"28", "28", "1", "2", "{\"a\":\"b\"}", NULL, NAMES},
+        {"28", "28", "1", "2", "[\"a\"]", NULL, NAMES},
+        {"28", "28", "1", "2", "[\"a\",\"b\",\"c\"]", NULL, NAMES},
+        {"28", "28", "1", "2", "[\"a\",\"\"]", NULL, NAMES},
+        {"28", "28", "1", "2", "[\"a\",2]", NULL, NAMES},
+        {"28", "28", "1", "2", "[\"a\",[\"b\"]]", NULL, NAMES},
+        {"28", "28", "1", "2", "[\"a\",\"b\"] ", NULL, WELL},
+        {"28", "28", "1", "2", "[\"a\",\"b\"]]", NULL, NAMES},
+        {"28", "28", "1", "2", "[\"a\",\"\\u001b[2J\"]", NULL, NAMES},
+        {"28", "28", "1", "2", "[\"a\",\"b\\nc\"]", NULL, NAMES},
+        {"28", "28", "1", "2", "[\"a\",\"\\u0000b\"]", NULL, NAMES},
+        {"28", "28", "1", "2", "[\"a\",\"\\u009b2J\"]", NULL, NAMES},
+        {"28", "28", "1", "2", "[\"a\",\"\x7f\"]", NULL, NAMES},
+        {"28", "28", "1", "16777216", "[\"a\",\"b\"]", NULL, NAMES},
+    };
+    const setting *s = t->user;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const list[][2] = {
+            {"height", cases[i].height},     {"width", cases[i].width},
+            {"channels", cases[i].channels}, {"classes", cases[i].classes},
+            {"class_names", cases[i].names}, {"mean", cases[i].values},
+            {"deviation", cases[i].values},
+        };
+        const char *metadata[2 * sizeof list / sizeof *list + 1] = {NULL};
+        dpt_weights_info info = {.classes = 99};
+        for (size_t k = 0, n = 0; k < sizeof list / sizeof *list; k++) {
+            if (!list[k][1]) continue;
+            metadata[n++] = list[k][0];
+            metadata[n++] = list[k][1];
+        }
+        write_metadata(t, "told.safetensors", metadata);
+        const dpt_status status = dpt_weights_describe(s->context, "told.safetensors", &info);
+        if (!CHECK_STATUS(status, cases[i].wrong ? DPT_E_FORMAT : DPT_OK)) FAIL("case %zu", i);
+        if (cases[i].wrong) CHECK_CONTAINS(dpt_error_message(s->context), words[cases[i].wrong]);
+        if (status == DPT_OK) dpt_weights_release(&info);
+        /* A part of it is nothing. */
+        metadata[0] = "heights";
+        write_metadata(t, "told.safetensors", metadata);
+        if (!CHECK_OK(dpt_weights_describe(s->context, "told.safetensors", &info))) continue;
+        CHECK(info.height + info.width + info.channels == 0 && !info.class_names);
+        dpt_weights_release(&info);
+    }
+}
+
 /* Whose weights they are is a hint where they do not fit. */
 static void the_model_is_a_hint(test *t)
 {
     static const char *const models[][2] = {
         {"lenet", "another model, lenet (--model)"},
         {"", "of that model, trained on mnist with 10 classes"}};
+    static const char *const heights[] = {"9", "8"};
+    static const char *const guesses[] = {
+        "of that model for images of 9x8x3 in 5 classes, trained on mnist",
+        "says that it is of this model, for images of this size"};
     const setting *s = t->user;
     training w;
     if (opened(t, "cpu:threads=1", &sgd, &w)) {
@@ -387,6 +529,18 @@ static void the_model_is_a_hint(test *t)
             write_metadata(t, "told.safetensors", metadata);
             CHECK_STATUS(dpt_trainer_load(w.trainer, "told.safetensors"), DPT_E_INVALID);
             CHECK_CONTAINS(dpt_error_message(s->context), models[i][1]);
+        }
+        for (size_t i = 0; i < 2; i++) {
+            const char *const metadata[] = {"model",    dpt_model_name(s->model),
+                                            "dataset",  "mnist",
+                                            "height",   heights[i],
+                                            "width",    "8",
+                                            "classes",  "5",
+                                            "channels", "3",
+                                            NULL};
+            write_metadata(t, "told.safetensors", metadata);
+            CHECK_STATUS(dpt_trainer_load(w.trainer, "told.safetensors"), DPT_E_INVALID);
+            CHECK_CONTAINS(dpt_error_message(s->context), guesses[i]);
         }
         write_metadata(t, "told.safetensors", NULL);
         CHECK_STATUS(dpt_trainer_load(w.trainer, "told.safetensors"), DPT_E_INVALID);
@@ -485,6 +639,9 @@ int main(int argc, char **argv)
         {"counters may be missing", counters_may_be_missing},
         {"files tell the normalization", files_tell_the_normalization},
         {"files may tell nothing", files_may_tell_nothing},
+        {"files tell the images", files_tell_the_images},
+        {"long names are left out", long_names_are_left_out},
+        {"files may tell nonsense", files_may_tell_nonsense},
         {"the model is a hint", the_model_is_a_hint},
         {"tensors by name", tensors_by_name},
     };
