@@ -22,7 +22,7 @@ typedef struct subject {
 
 typedef struct prediction {
     cli_session session;
-    dpt_dataset_info info; /* shape and classes of what the model was trained on */
+    dpt_dataset_info info; /* shape and classes of what the model was trained on; no count */
     subject *subjects;
     size_t n_subjects, subjects_capacity;
     dpt_dataset **files; /* the IDX files, n_files */
@@ -290,7 +290,8 @@ static dpt_status predict_run(prediction *p, size_t first, size_t n, size_t top,
 static dpt_status predict_all(prediction *p, const cli_options *options)
 {
     const size_t top = options->top ? options->top : DEFAULT_TOP;
-    float *probabilities = malloc(MAX_RUN * p->info.classes * sizeof *probabilities);
+    const size_t rows = p->n_subjects < MAX_RUN ? p->n_subjects : MAX_RUN;
+    float *probabilities = calloc(rows, p->info.classes * sizeof *probabilities);
     if (!probabilities) return no_memory(p);
     dpt_status status = DPT_OK;
     for (size_t i = 0, n; i < p->n_subjects && status == DPT_OK; i += n) {
@@ -303,31 +304,69 @@ static dpt_status predict_all(prediction *p, const cli_options *options)
 
 /* ---- The verb -------------------------------------------------------------------------------- */
 
+static void describe(prediction *p)
+{
+    const dpt_weights_info *w = &p->session.weights;
+    if (p->session.told)
+        p->info = (dpt_dataset_info){
+            .height = w->height,
+            .width = w->width,
+            .channels = w->channels,
+            .classes = w->classes,
+            .class_names = w->class_names,
+        };
+    else
+        dpt_dataset_describe(p->session.test, &p->info);
+}
+
 /* Classes have the names of --dataset's, which is to be the training's. */
 static void warn_of_names(const prediction *p, const char *weights)
 {
     const dpt_weights_info *w = &p->session.weights;
-    if (!p->info.class_names || !w->dataset[0] || strcmp(w->dataset, p->info.name) == 0) return;
+    if (p->session.told || !p->info.class_names || !w->dataset[0] ||
+        strcmp(w->dataset, p->info.name) == 0)
+        return;
     (void)cli_error(CLI_OK,
                     "warning: %s was trained on %s, and the classes' names are those of %s: give "
                     "--dataset %s",
                     weights, w->dataset, p->info.name, w->dataset);
 }
 
+/* The largest set of images, whose batches are as large as any. */
+static const dpt_dataset *most_images(const prediction *p, size_t *count)
+{
+    const dpt_dataset *most = p->pictures;
+    *count = p->n_pictures;
+    for (size_t i = 0; i < p->n_files; i++) {
+        dpt_dataset_info info;
+        dpt_dataset_describe(p->files[i], &info);
+        if (most && info.count <= *count) continue;
+        most = p->files[i];
+        *count = info.count;
+    }
+    return most;
+}
+
+static dpt_status load(prediction *p, const cli_options *options, const char *weights)
+{
+    cli_session *s = &p->session;
+    size_t count;
+    const dpt_dataset *data = most_images(p, &count);
+    const dpt_trainer_options trainer = {.batch_size = cli_batch_size(options, count),
+                                         .device_timeout = options->device_timeout};
+    DPT_TRY(dpt_trainer_create(s->devices, s->model, data, &trainer, &s->trainer));
+    const dpt_status status = dpt_trainer_load(s->trainer, weights);
+    return status == DPT_E_INVALID && cli_weights_own(s) ? DPT_E_FORMAT : status;
+}
+
 /* All images are read before the first is classified: a mistake in the last one costs no work. */
 static dpt_status predict(prediction *p, const cli_options *options, const char *weights)
 {
-    DPT_TRY(cli_session_open(&p->session, options, 0));
+    DPT_TRY(cli_session_open(&p->session, options, CLI_DATA_IF_ASKED));
     DPT_TRY(cli_weights_adopt(&p->session, options, weights));
-    dpt_dataset_describe(p->session.test, &p->info);
+    describe(p);
     DPT_TRY(add_images(p, options));
-    const dpt_trainer_options trainer = {
-        .batch_size = cli_batch_size(options, p->info.count),
-        .device_timeout = options->device_timeout,
-    };
-    DPT_TRY(dpt_trainer_create(p->session.devices, p->session.model, p->session.test, &trainer,
-                               &p->session.trainer));
-    DPT_TRY(dpt_trainer_load(p->session.trainer, weights));
+    DPT_TRY(load(p, options, weights));
     warn_of_names(p, weights);
     const dpt_status status = predict_all(p, options);
     cli_session_tell_lost(&p->session);

@@ -3,7 +3,6 @@
 
 #include "recipe.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,13 +25,26 @@ static dpt_status normalize(cli_session *session, const cli_options *options)
     return status;
 }
 
-static dpt_status open_data(cli_session *session, const cli_options *options, bool with_train)
+static dpt_status open_test(cli_session *session, const cli_options *options, unsigned with)
 {
     dpt_context *context = session->context;
-    if (with_train)
+    const dpt_status status =
+        dpt_dataset_open(context, session->data_name, options->data, DPT_TEST, &session->test);
+    const bool untold = with & CLI_DATA_IF_ASKED && session->weights.channels == 0;
+    if (!untold || status != DPT_E_NOT_FOUND) return status;
+    return dpt_fail(context, status,
+                    "%s does not say of what images and classes it is, and the data that would are "
+                    "missing: %s",
+                    session->path, dpt_error_message(context));
+}
+
+static dpt_status open_data(cli_session *session, const cli_options *options, unsigned with)
+{
+    dpt_context *context = session->context;
+    if (with & CLI_WITH_TRAIN)
         DPT_TRY(dpt_dataset_open(context, session->data_name, options->data, DPT_TRAIN,
                                  &session->whole));
-    DPT_TRY(dpt_dataset_open(context, session->data_name, options->data, DPT_TEST, &session->test));
+    DPT_TRY(open_test(session, options, with));
     if (options->normalize) DPT_TRY(normalize(session, options));
     session->train = session->whole;
     if (options->validation > 0)
@@ -47,13 +59,25 @@ dpt_status cli_open_devices(cli_session *session, const cli_options *options)
     return dpt_devices_open(session->context, options->devices, &session->devices);
 }
 
-static dpt_status name_both(cli_session *session, const cli_options *options, bool with_train)
+static dpt_status name_both(cli_session *session, const cli_options *options, unsigned with)
 {
-    char weights[PATH_MAX];
-    const bool of_weights = !with_train && options->checkpoint;
-    if (of_weights && !cli_weights_path(options->checkpoint, weights, sizeof weights))
+    const bool of_weights = !(with & CLI_WITH_TRAIN) && options->checkpoint;
+    if (of_weights && !cli_weights_path(options->checkpoint, session->path, sizeof session->path))
         return dpt_fail(session->context, DPT_E_INVALID, "--checkpoint: the path is too long");
-    return cli_weights_name(session, options, of_weights ? weights : NULL);
+    return cli_weights_name(session, options, with);
+}
+
+static dpt_status open_model(cli_session *session, const dpt_dataset *data)
+{
+    dpt_dataset_info info;
+    dpt_dataset_describe(data, &info);
+    const dpt_model_shape shape = {
+        .height = info.height,
+        .width = info.width,
+        .channels = info.channels,
+        .classes = info.classes,
+    };
+    return dpt_model_by_name(session->context, session->model_name, &shape, &session->model);
 }
 
 dpt_status cli_session_open(cli_session *session, const cli_options *options, unsigned with)
@@ -64,18 +88,11 @@ dpt_status cli_session_open(cli_session *session, const cli_options *options, un
     dpt_context *context = session->context;
     if (with & CLI_WITH_PROCESSES)
         DPT_TRY(dpt_processes_join_for(context, with_train ? "train" : "eval"));
-    DPT_TRY(name_both(session, options, with_train));
+    DPT_TRY(name_both(session, options, with));
     DPT_TRY(cli_open_devices(session, options));
-    DPT_TRY(open_data(session, options, with_train));
-    dpt_dataset_info info;
-    dpt_dataset_describe(with_train ? session->train : session->test, &info);
-    const dpt_model_shape shape = {
-        .height = info.height,
-        .width = info.width,
-        .channels = info.channels,
-        .classes = info.classes,
-    };
-    return dpt_model_by_name(context, session->model_name, &shape, &session->model);
+    if (session->told) return cli_weights_model(session);
+    DPT_TRY(open_data(session, options, with));
+    return open_model(session, with_train ? session->train : session->test);
 }
 
 /* Of which the others know nothing, and nobody would know where it was. */

@@ -5,6 +5,8 @@
 
 #include "cli.h"
 
+#include <limits.h>
+
 typedef struct cli_session {
     dpt_context *context;
     const char *model_name, *data_name; /* that are opened */
@@ -14,7 +16,9 @@ typedef struct cli_session {
     dpt_dataset *validation, *test; /* validation: the other part, or NULL */
     bool normalized;                /* all data, by these */
     float mean[4], deviation[4];
-    dpt_weights_info weights; /* of eval and predict */
+    char path[PATH_MAX];      /* of eval's and predict's weights; "" */
+    dpt_weights_info weights; /* what their file tells */
+    bool told;                /* all that data would: none are opened */
     dpt_model *model;
     dpt_trainer *trainer;
 } cli_session;
@@ -23,6 +27,8 @@ typedef struct cli_session {
 typedef enum cli_session_with {
     CLI_WITH_TRAIN = 1 << 0,     /* the training data */
     CLI_WITH_PROCESSES = 1 << 1, /* the processes that a launcher started with this one */
+    CLI_DATA_IF_ASKED = 1 << 2,  /* but no data, where the weights tell of what images they are and
+                                    no option is about the data */
 } cli_session_with;
 
 /* The devices of --devices in --precision; the context is there. */
@@ -53,11 +59,18 @@ int cli_session_close(cli_session *session, int code);
    (weights.c). */
 DPT_CHECK_RESULT bool cli_weights_path(const char *path, char *out, size_t out_bytes);
 /* Names the model and the data set to open: those of the options, of the file's weights, or the
-   defaults.  `path` NULL: there is no file. */
+   defaults; and finds out whether there is a set to open at all (session.told).  `with` as for the
+   session. */
 DPT_CHECK_RESULT dpt_status cli_weights_name(cli_session *session, const cli_options *options,
-                                             const char *path);
-/* Normalises the test data as the file says that the training's were.  Before a trainer uses them.
-   DPT_E_INVALID if --normalize contradicts it. */
+                                             unsigned with);
+/* The model for the images that the file tells of.  DPT_E_FORMAT if it is of that model, by its
+   words, and cannot be: found before the memory is taken that such a model would need. */
+DPT_CHECK_RESULT dpt_status cli_weights_model(cli_session *session);
+/* Whether model and size are what the file tells: tensors that are of others are its fault, and no
+   mistake in the command. */
+bool cli_weights_own(const cli_session *session);
+/* Normalises the test data, if there are any, as the file says that the training's were.  Before a
+   trainer uses them.  DPT_E_INVALID if --normalize contradicts it. */
 DPT_CHECK_RESULT dpt_status cli_weights_adopt(cli_session *session, const cli_options *options,
                                               const char *path);
 

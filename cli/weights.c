@@ -43,20 +43,86 @@ static const char *first_of(const char *given, const char *told, const char *oth
     return given ? given : told ? told : otherwise;
 }
 
-dpt_status cli_weights_name(cli_session *session, const cli_options *options, const char *path)
+dpt_status cli_weights_name(cli_session *session, const cli_options *options, unsigned with)
 {
     cli_session *s = session;
-    if (path) DPT_TRY(dpt_weights_describe(s->context, path, &s->weights));
+    const char *path = s->path;
+    if (path[0]) DPT_TRY(dpt_weights_describe(s->context, path, &s->weights));
+    s->told = with & CLI_DATA_IF_ASKED && s->weights.channels > 0 && !options->dataset &&
+              !options->data && !options->normalize;
     s->model_name = first_of(options->model, known_model(s->weights.model), default_model);
     s->data_name = first_of(options->dataset, known_data(s->weights.dataset), default_data);
     const bool model = !options->model && strcmp(s->model_name, default_model) != 0;
-    const bool data = !options->dataset && strcmp(s->data_name, default_data) != 0;
+    const bool data = !s->told && !options->dataset && strcmp(s->data_name, default_data) != 0;
     if ((model || data) && !cli_session_quiet(s, options))
         (void)cli_error(CLI_OK, "%s%s%s%s%s, as %s says", model ? "model " : "",
                         model ? s->model_name : "", model && data ? " and " : "",
                         data ? "data set " : "", data ? s->data_name : "", path);
     return DPT_OK;
 }
+
+/* ---- The model ------------------------------------------------------------------------------- */
+
+/* At least, as a file has them. */
+static size_t model_bytes(const dpt_model *model)
+{
+    dpt_parameter_info tensor;
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < dpt_model_tensor_count(model); i++) {
+        dpt_model_tensor(model, i, &tensor);
+        n_bytes += tensor.size * sizeof(float);
+    }
+    return n_bytes;
+}
+
+/* The size is the file's word, and the model too unless the command has another. */
+bool cli_weights_own(const cli_session *session)
+{
+    const cli_session *s = session;
+    return s->told && strcmp(s->model_name, s->weights.model) == 0;
+}
+
+static dpt_status check_bytes(const cli_session *session)
+{
+    const cli_session *s = session;
+    struct stat info;
+    const size_t least = model_bytes(s->model);
+    const size_t n_bytes = stat(s->path, &info) == 0 ? (size_t)info.st_size : 0;
+    if (n_bytes >= least) return DPT_OK;
+    if (!cli_weights_own(s))
+        return dpt_fail(s->context, DPT_E_INVALID,
+                        "%s has %zu bytes, fewer than model %s needs; it is of another model%s%s "
+                        "(--model)",
+                        s->path, n_bytes, s->model_name, s->weights.model[0] ? ", " : "",
+                        s->weights.model);
+    return dpt_fail(s->context, DPT_E_FORMAT,
+                    "%s has %zu bytes, and model %s for the images and classes that it tells of "
+                    "needs %zu: damaged",
+                    s->path, n_bytes, s->model_name, least);
+}
+
+dpt_status cli_weights_model(cli_session *session)
+{
+    cli_session *s = session;
+    const dpt_weights_info *w = &s->weights;
+    const dpt_model_shape shape = {
+        .height = w->height,
+        .width = w->width,
+        .channels = w->channels,
+        .classes = w->classes,
+    };
+    const dpt_status status = dpt_model_by_name(s->context, s->model_name, &shape, &s->model);
+    if (status == DPT_E_INVALID && cli_weights_own(s))
+        return dpt_fail(s->context, DPT_E_FORMAT,
+                        "%s tells of %zux%zux%zu images and %zu classes, for which there is no %s: "
+                        "%s",
+                        s->path, w->height, w->width, w->channels, w->classes, s->model_name,
+                        dpt_error_message(s->context));
+    DPT_TRY(status);
+    return check_bytes(s);
+}
+
+/* ---- Normalisation --------------------------------------------------------------------------- */
 
 static bool was_normalized(const dpt_weights_info *w)
 {
@@ -97,7 +163,7 @@ dpt_status cli_weights_adopt(cli_session *session, const cli_options *options, c
     if (w->stat_channels == 0) return DPT_OK; /* it does not say */
     if (options->normalize) return compare(s, path, w);
     if (!was_normalized(w)) return DPT_OK;
-    DPT_TRY(dpt_dataset_normalize(s->test, w->mean, w->deviation));
+    if (s->test) DPT_TRY(dpt_dataset_normalize(s->test, w->mean, w->deviation));
     for (size_t c = 0; c < sizeof s->mean / sizeof *s->mean; c++) {
         s->mean[c] = w->mean[c];
         s->deviation[c] = w->deviation[c];

@@ -159,6 +159,103 @@ check "the result: $(cat told.out)" grep -q "of 20 right" told.out
 refuse 2 "own/run/model.safetensors has .*it is of another model, linear \(--model\)" eval --dataset idx --data own \
     --checkpoint own/run --model mlp
 
+# The weights are enough: of data of any kind, and with the names that the classes had.
+gone() { env -u XDG_CACHE_HOME HOME="$PWD/nobody" DPTRAIN_DATA="$PWD/nothing" "$DPTRAIN" "$@"; }
+rm -rf nothing wear wear.moved worn
+mkdir nothing
+python3 - <<'PYTHON'
+import os, struct
+os.makedirs("wear", exist_ok=True)
+for part, n in ("train", 60), ("t10k", 20):
+    labels = [i % 10 for i in range(n)]
+    images = b"".join(bytes((25 * label + 3 * x + i) % 256 for x in range(64)) for i, label in enumerate(labels))
+    open(f"wear/{part}-images-idx3-ubyte", "wb").write(struct.pack(">IIII", 0x803, n, 8, 8) + images)
+    open(f"wear/{part}-labels-idx1-ubyte", "wb").write(struct.pack(">II", 0x801, n) + bytes(labels))
+PYTHON
+train --data wear --model linear --normalize --validation 0.2 --batch-size 12 --epochs 2 --lr 0.05 \
+    --checkpoint worn --quiet
+for file in worn worn/best.safetensors worn/checkpoint-*8.safetensors; do
+    "$DPTRAIN" predict --data wear --checkpoint "$file" {0..11}.png wear/t10k-images-idx3-ubyte:3,5 >with.out
+    mkdir wear.moved
+    mv wear/*labels* wear/train* wear.moved
+    check "$file without the data" gone predict --checkpoint "$file" {0..11}.png \
+        wear/t10k-images-idx3-ubyte:3,5 >without.out 2>without.err
+    check "$file: the same: $(cat without.err)" cmp with.out without.out
+    mv wear.moved/* wear
+    rmdir wear.moved
+done
+check "names of classes: $(head -1 without.out)" grep -qE "(T-shirt/top|Ankle boot|Bag|Shirt) 0" without.out
+check "of the data nothing is said: $(cat without.err)" [ "$(cat without.err)" = "\
+dptrain: model linear, as $file says
+dptrain: images are normalised as those that $file was trained on" ]
+"$DPTRAIN" predict --dataset "$data" --model mlp --checkpoint run {0..11}.png >with.out
+gone predict --checkpoint run {0..11}.png >without.out 2>without.err
+check "synthetic data: $(cat without.err)" cmp with.out without.out
+rm -rf own.moved
+mv own own.moved
+check "IDX files that are gone" gone predict --checkpoint own.moved/run own.moved/t10k-images-idx3-ubyte \
+    >without.out 2>without.err
+check "all images: $(cat without.err)" test "$(grep -c ': class [012] ' without.out)" -eq 20
+checks=$((checks + 1))
+gone eval --checkpoint own.moved/run >/dev/null 2>without.err && fail "eval needs data"
+
+# altered FROM TO KEY=VALUE... -KEY...: the file with other metadata, and with a checksum that fits.
+altered() {
+    python3 - "$@" <<'PYTHON'
+import json, sys, zlib
+file = open(sys.argv[1], "rb").read()
+n = int.from_bytes(file[:8], "little")
+header = json.loads(file[8:8 + n])
+told = header["__metadata__"]
+for change in sys.argv[3:]:
+    key, _, value = change.partition("=")
+    if change[0] == "-":
+        del told[key[1:]]
+    else:
+        told[key] = value
+told["checksum"] = "0" * 16
+text = json.dumps(header, separators=(",", ":")).encode()
+whole = len(text).to_bytes(8, "little") + text + file[8 + n:]
+seal = b"%08x%08x" % (zlib.crc32(whole), zlib.adler32(whole))
+open(sys.argv[2], "wb").write(whole.replace(b"0" * 16, seal, 1))
+PYTHON
+}
+altered own.moved/run/model.safetensors old.safetensors -height -width -channels
+gone predict --checkpoint old.safetensors 0.png >without.out 2>without.err
+check "an older file needs the data" test $? -eq 1 -a ! -s without.out
+check "and says so: $(cat without.err)" grep -q \
+    "old.safetensors does not say of what images and classes it is, .*missing: the data set idx is not on" without.err
+mv own.moved own
+"$DPTRAIN" predict --data own --checkpoint own/run own/t10k-images-idx3-ubyte >with.out 2>/dev/null
+"$DPTRAIN" predict --data own --checkpoint old.safetensors own/t10k-images-idx3-ubyte >without.out 2>/dev/null
+check "and takes them" test -s with.out
+check "as ever" cmp with.out without.out
+
+# lying PATTERN CHANGE...: run's weights, altered so, are refused as damaged.
+lying() {
+    local pattern=$1
+    shift
+    altered run/model.safetensors lying.safetensors "$@"
+    refuse 1 "$pattern" predict --model mlp --checkpoint lying.safetensors 0.png
+}
+lying "its height, width, channels and classes are not whole numbers" height=-8
+lying "its height, width, channels and classes are not whole numbers" height=99999999999999999999
+lying "images of at most 16777216 values" height=4096 width=4096 channels=2
+lying "its class_names are no list of 4 printable names" 'class_names=["a","b","c"]'
+lying "its class_names are no list of 4 printable names" $'class_names=["a","b","c","\\u001b[2J"]'
+lying "its mean and deviation are of 3 channels, and its images have 1" "mean=1 1 1" "deviation=1 1 1"
+lying "the images and classes that it tells of needs [0-9]{11}: damaged" classes=16000000
+lying "says that it is of this model, for images of this size: damaged" classes=3
+altered run/model.safetensors lying.safetensors model=vgg11
+refuse 1 "tells of 8x8x1 images and 4 classes, for which there is no vgg11: .*use larger images" predict --model vgg11 \
+    --checkpoint lying.safetensors 0.png
+altered run/model.safetensors lying.safetensors model=resnet18 height=4096 width=4096
+refuse 1 "for which there is no resnet18: .*4096x4096x64 is more than" predict --model resnet18 \
+    --checkpoint lying.safetensors 0.png
+refuse 2 "it is of another model, mlp \(--model\)" predict --model linear --checkpoint run 0.png
+refuse 2 "fewer than model resnet50 needs; it is of another model, mlp \(--model\)" predict --model resnet50 \
+    --checkpoint run 0.png
+
 refuse 2 "predict needs weights" predict 0.png
 refuse 2 "predict needs images" "${common[@]}"
 refuse 2 "'0' is not a whole number from 1" "${common[@]}" --top 0 0.png
