@@ -231,15 +231,13 @@ static bool is_given(const cli_option *option, const cli_options *o)
     return false;
 }
 
-/* An option that was given and means nothing where gradients alone are exchanged, or NULL. */
-static const char *find_stray(const cli_options *o)
+/* An option that was given and means nothing to this benchmark, or NULL. */
+static const char *find_stray(const cli_options *o, cli_benchmark benchmark)
 {
-    static const char *const taken[] = {"devices", "precision", "collective", "json", NULL};
     for (const cli_option *option = cli_option_table; option->name; option++) {
-        bool takes = !(option->verbs & CLI_BENCH) || !is_given(option, o);
-        for (const char *const *name = taken; *name && !takes; name++)
-            takes = strcmp(*name, option->name) == 0;
-        if (!takes) return option->name;
+        const unsigned takers = option->benchmarks ? option->benchmarks : CLI_MIX;
+        if (option->verbs & CLI_BENCH && !(takers & benchmark) && is_given(option, o))
+            return option->name;
     }
     return NULL;
 }
@@ -259,12 +257,12 @@ static int check_operands(const cli_options *o)
     if (o->n_operands > 1)
         return cli_error(CLI_USAGE, "unexpected argument '%s'; see 'dptrain bench --help'",
                          o->operands[1]);
-    if (!o->devices && strcmp(o->operands[0], "mix") == 0)
+    const bool mix = strcmp(o->operands[0], "mix") == 0;
+    if (!o->devices && mix)
         return cli_error(CLI_USAGE, "bench mix needs the devices to compare: --devices LIST");
-    if (o->collective && strcmp(o->operands[0], "mix") == 0)
-        return cli_error(CLI_USAGE, "--collective is for bench allreduce");
-    const char *stray = strcmp(o->operands[0], "mix") == 0 ? NULL : find_stray(o);
-    if (stray) return cli_error(CLI_USAGE, "--%s is for bench mix", stray);
+    const char *stray = find_stray(o, mix ? CLI_MIX : CLI_ALLREDUCE);
+    if (stray)
+        return cli_error(CLI_USAGE, "--%s is for bench %s", stray, mix ? "allreduce" : "mix");
     return CLI_OK;
 }
 

@@ -20,6 +20,12 @@ typedef enum cli_verb {
     CLI_BENCH = 1 << 5,
 } cli_verb;
 
+/* What dptrain bench measures. */
+typedef enum cli_benchmark {
+    CLI_MIX = 1 << 0,
+    CLI_ALLREDUCE = 1 << 1,
+} cli_benchmark;
+
 /* A length of training: "100", "100steps", "5epochs". */
 typedef struct cli_span {
     size_t n; /* 0: none */
@@ -113,6 +119,7 @@ struct cli_option {
     const char *argument; /* NULL for a flag */
     const char *help;     /* NULL: not in this version */
     unsigned verbs;       /* cli_verb bits */
+    unsigned benchmarks;  /* cli_benchmark bits, with CLI_BENCH; 0: mix alone */
     cli_kind kind;
     size_t offset; /* into cli_options */
     size_t min, max;

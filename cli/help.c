@@ -51,6 +51,26 @@ static void print_options(const cli_verb_entry *verb)
     }
 }
 
+/* What each benchmark takes, instead of groups. */
+static void print_bench_options(void)
+{
+    static const struct {
+        unsigned benchmarks;
+        const char *heading;
+    } parts[] = {
+        {CLI_MIX | CLI_ALLREDUCE, "Options of mix and allreduce"},
+        {CLI_MIX, "Options of mix"},
+        {CLI_ALLREDUCE, "Options of allreduce"},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        printf("\n%s\n", parts[i].heading);
+        for (const cli_option *o = cli_option_table; o->name; o++) {
+            const unsigned takers = o->benchmarks ? o->benchmarks : CLI_MIX;
+            if (o->help && o->verbs & CLI_BENCH && takers == parts[i].benchmarks) print_option(o);
+        }
+    }
+}
+
 static void print_models(void)
 {
     printf("\nModels\n");
@@ -113,7 +133,10 @@ void cli_print_help(const cli_verb_entry *verb, bool whole)
     } else {
         print_folded(verb->help, 0, 0);
     }
-    print_options(verb);
+    if (verb->verb == CLI_BENCH)
+        print_bench_options();
+    else
+        print_options(verb);
     if (verb->verb != CLI_DEVICES) print_models();
     fputs(rest, stdout);
     if (whole || verb->verb == CLI_TRAIN) fputs(examples, stdout);

@@ -33,8 +33,18 @@ const cli_option cli_option_table[] = {
         .name = "devices",
         .argument = "LIST",
         .help = "devices to use, separated by commas: cpu, cpu:threads=2, opencl:1, all. The same "
-                "device may stand twice. Default: all; bench mix has none",
-        .verbs = ALL,
+                "device may stand twice. Default: all",
+        .verbs = ALL & ~(unsigned)CLI_BENCH,
+        .kind = CLI_TEXT,
+        TARGET(devices),
+    },
+    {
+        .name = "devices",
+        .argument = "LIST",
+        .help = "devices to use, separated by commas: cpu, cpu:threads=2, opencl:1, all. The same "
+                "device may stand twice. Default of allreduce: all; mix needs it",
+        .verbs = CLI_BENCH,
+        .benchmarks = CLI_MIX | CLI_ALLREDUCE,
         .kind = CLI_TEXT,
         TARGET(devices),
     },
@@ -99,6 +109,7 @@ const cli_option cli_option_table[] = {
                 "float32; where a device can, tf32: inputs rounded to 11 bits; bf16: activations "
                 "stored in 16 bits",
         .verbs = USES,
+        .benchmarks = CLI_MIX | CLI_ALLREDUCE,
         .kind = CLI_TEXT,
         TARGET(precision),
         .values = precisions,
@@ -115,9 +126,11 @@ const cli_option cli_option_table[] = {
     {
         .name = "dataset",
         .argument = "NAME",
-        .help = "fashion-mnist (default), mnist, cifar10, synthetic:HxWxC:CLASSES:COUNT, or idx "
-                "for any IDX pair in the directory of --data. The default of eval and predict is "
-                "what the weights say, if it lies in files",
+        .help =
+            "fashion-mnist (default), mnist, cifar10, synthetic:HxWxC:CLASSES:COUNT, or idx "
+            "for any IDX pair in the directory of --data. The default of eval and predict is "
+            "what the weights say, if it lies in files; predict needs it only where they say too "
+            "little",
         .verbs = USES,
         .kind = CLI_TEXT,
         TARGET(dataset),
@@ -532,10 +545,10 @@ const cli_option cli_option_table[] = {
     {
         .name = "collective",
         .argument = "NAME",
-        .help =
-            "what bench allreduce measures: all-reduce (default), reduce-scatter, all-gather or "
-            "broadcast. Bytes are those of a whole array",
+        .help = "what is measured: all-reduce (default), reduce-scatter, all-gather or broadcast. "
+                "Bytes are those of a whole array",
         .verbs = CLI_BENCH,
+        .benchmarks = CLI_ALLREDUCE,
         .kind = CLI_TEXT,
         TARGET(collective),
         .values = collectives,
@@ -544,8 +557,9 @@ const cli_option cli_option_table[] = {
         .group = "Output",
         .name = "json",
         .argument = "FILE",
-        .help = "write everything, each run by itself, as JSON",
+        .help = "write everything, each run of a mix by itself, as JSON",
         .verbs = CLI_BENCH,
+        .benchmarks = CLI_MIX | CLI_ALLREDUCE,
         .kind = CLI_TEXT,
         TARGET(json),
     },
@@ -650,6 +664,7 @@ const cli_option cli_option_table[] = {
         .letter = 'h',
         .help = "print this help",
         .verbs = ALL,
+        .benchmarks = CLI_MIX | CLI_ALLREDUCE,
         .kind = CLI_FLAG,
         TARGET(help),
     },
@@ -658,6 +673,7 @@ const cli_option cli_option_table[] = {
         .letter = 'V',
         .help = "print the version",
         .verbs = ALL,
+        .benchmarks = CLI_MIX | CLI_ALLREDUCE,
         .kind = CLI_FLAG,
         TARGET(version),
     },

@@ -151,6 +151,19 @@ for verb in train eval predict devices bench; do
     check "$verb --help is quiet on stderr" test ! -s help.err
     check "$verb --help fits 80 columns" test "$(awk 'length > 80' help.out | wc -l)" -eq 0
 done
+for verb in train eval predict devices plan; do
+    "$DPTRAIN" $verb --help >help.out
+    check "$verb --help: all devices" test "$(grep -c 'Default: all$' help.out)" -eq 1
+    check "$verb --help: nothing of bench" test \
+        "$(sed '/^Examples$/,$d' help.out | grep -c 'bench\|allreduce')" -eq 0
+done
+"$DPTRAIN" bench --help >help.out
+# of_benchmark HEADING: the options that help has under it.
+of_benchmark() { sed -n "/^$1\$/,/^\$/s/^ .*--\([a-z-]*\).*/\1/p" help.out; }
+check "options of both benchmarks" [ "$(of_benchmark "Options of mix and allreduce" | tr '\n' ' ')" = \
+    "devices precision json help version " ]
+check "of one" test "$(of_benchmark "Options of allreduce")" = collective
+check "and of the other" test "$(of_benchmark "Options of mix" | grep -cx 'model\|repeat\|all-only\|max-time')" -eq 4
 "$DPTRAIN" -h >help.out
 for word in --devices --model --dataset --batch-size --split --checkpoint --log --plot lenet mlp \
     "Exit status" NO_COLOR; do
