@@ -325,8 +325,8 @@ void dpti_worker_destroy(dpti_worker *worker); /* [driver] */
 void dpti_worker_program(const dpti_worker *worker, dpti_program_options *options,
                          dpti_data_places *places);
 /* Creates those that are left anew, for their capacities, with the weights and the optimizer's
-   state as they are; nothing in flight.  All processes call it.  Those that fail at it, or hang, are
-   lost.  After a failure nobody is left, and what lasts is in trainer->orphans. */
+   state as they are; nothing in flight.  All processes call it.  Those that fail at it, or hang,
+   are lost.  After a failure nobody is left, and what lasts is in trainer->orphans. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_rebuild(dpt_trainer *trainer);
 
 /* [driver] The job of a share (step.c). */
