@@ -22,7 +22,7 @@ DPT_CHECK_RESULT bool dpti_algorithms_note(const dpt_trainer *trainer, dpti_run_
 /* Devices that are what the state's were take the same, but those that cannot be had any more; for
    that all are prepared anew, where there is a difference.  As many devices as then, in whatever
    processes, and nothing in flight; a replay has its own.  All processes call it, each with how it
-   fares (`mine`): one that has failed brings no state. Fails as dpti_trainer_rebuild does. */
+   fares (`mine`): one that has failed brings no state.  Fails as dpti_trainer_rebuild does. */
 DPT_CHECK_RESULT dpt_status dpti_algorithms_resume(dpt_trainer *trainer, dpt_status mine,
                                                    const dpti_run_state *state);
 
