@@ -584,8 +584,8 @@ typedef struct dpt_step_metrics {
    dpt_trainer_steps): the other replicas keep it, and the next submit restores the device from
    them.  With the split "measured" a device that runs out of memory before that fails nothing: the
    step is repeated with the same samples, of which that device gets fewer from then on.  One that
-   has no memory for the update fails nothing either, with any split, if another one has made it:
-   it is restored at once, and lost if it has none for the next one.
+   has no memory for the update fails nothing either, with any split, if another one has made it,
+   and without stop_on_loss: it is restored at once, and lost if it has none for the next one.
 
    A device that fails, whatever the call and unless it is for lack of memory, is lost, together
    with those of its fault domain: the same batch is divided among the others and repeated, and

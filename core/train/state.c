@@ -168,16 +168,42 @@ static dpt_status repair_all(dpt_trainer *t, bool resting, float *const *flats, 
     return first.status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &first);
 }
 
+static dpt_status read_replica(dpt_trainer *t, size_t rank, size_t n_kinds, float *const *flats)
+{
+    for (size_t k = 0; k < n_kinds; k++)
+        DPT_TRY(dpti_trainer_read(t, rank, lasting[k], flats[k]));
+    return DPT_OK;
+}
+
+/* Another one serves where this source is short of memory, and becomes *from. */
+static dpt_status read_source(dpt_trainer *t, size_t *from, float *const *flats)
+{
+    const size_t n = dpti_trainer_n_lasting(t);
+    dpt_status status = read_replica(t, *from, n, flats);
+    for (size_t i = *from + 1; status == DPT_E_NO_MEMORY && i < t->n_workers; i++) {
+        if (t->workers[i].stale || t->workers[i].device->lost) continue;
+        *from = i;
+        status = read_replica(t, i, n, flats);
+    }
+    return status;
+}
+
+static dpt_status make_flats(dpt_trainer *t, float *flats[DPTI_MAX_LASTING])
+{
+    for (size_t k = 0; k < dpti_trainer_n_lasting(t); k++) {
+        flats[k] = dpti_trainer_make_flat(t);
+        if (!flats[k]) return DPT_E_NO_MEMORY;
+    }
+    return DPT_OK;
+}
+
 /* All of it before anything is written: one that is lost meanwhile leaves nobody with parts. */
 static dpt_status copy_to_stale(dpt_trainer *t, size_t from, bool resting, size_t *culprit)
 {
     float *flats[DPTI_MAX_LASTING] = {NULL};
-    dpt_status status = DPT_OK;
     *culprit = from;
-    for (size_t k = 0; status == DPT_OK && k < dpti_trainer_n_lasting(t); k++) {
-        flats[k] = dpti_trainer_make_flat(t);
-        status = flats[k] ? dpti_trainer_read(t, from, lasting[k], flats[k]) : DPT_E_NO_MEMORY;
-    }
+    dpt_status status = make_flats(t, flats);
+    if (status == DPT_OK) status = read_source(t, culprit, flats);
     if (status == DPT_OK) status = repair_all(t, resting, flats, culprit);
     dpti_trainer_free_lasting(flats);
     return status;
@@ -241,18 +267,12 @@ dpt_status dpti_trainer_refresh(dpt_trainer *trainer)
 dpt_status dpti_trainer_read_lasting(dpt_trainer *trainer, float *flats[DPTI_MAX_LASTING])
 {
     dpt_trainer *t = trainer;
-    const size_t n = dpti_trainer_n_lasting(t);
-    for (size_t k = 0; k < n; k++) {
-        flats[k] = dpti_trainer_make_flat(t);
-        if (!flats[k]) return DPT_E_NO_MEMORY;
-    }
+    DPT_TRY(make_flats(t, flats));
     for (;;) {
-        const size_t from = find_source(t);
-        dpt_status status = DPT_OK;
+        size_t from = find_source(t);
         if (from == t->n_workers)
             return dpt_fail(t->context, DPT_E_STATE, "no device holds trusted weights any more");
-        for (size_t k = 0; status == DPT_OK && k < n; k++)
-            status = dpti_trainer_read(t, from, lasting[k], flats[k]);
+        const dpt_status status = read_source(t, &from, flats);
         if (!dpti_is_loss(status)) return status;
         DPT_TRY(dpti_trainer_lose_one(t, from, error_of(t, from)));
     }
@@ -319,13 +339,6 @@ dpt_status dpti_trainer_adopt(dpt_trainer *trainer, const float *weights, const 
     if (dpti_packs(trainer))
         memset(trainer->feedback.owed, 0, trainer->feedback.count * sizeof *trainer->feedback.owed);
     return dpti_trainer_adopt_state(trainer, (const float *const[]){weights, zeros, zeros});
-}
-
-static dpt_status read_replica(dpt_trainer *t, size_t rank, size_t n_kinds, float *const *flats)
-{
-    for (size_t k = 0; k < n_kinds; k++)
-        DPT_TRY(dpti_trainer_read(t, rank, lasting[k], flats[k]));
-    return DPT_OK;
 }
 
 /* Reads from the first replica that can be read; errors[i]: what those before it said that are lost

@@ -675,6 +675,23 @@ static void updates_are_given(test *t)
     }
 }
 
+/* By another one where the first that has made it has no memory to be read: nobody is lost. */
+static void updates_are_given_by_another(test *t)
+{
+    char devices[TEXT];
+    const char *const list[MAX_DEVICES] = {"entry=download:full=1:from=4", "", "starve=3"};
+    outcome o;
+    if (strcmp(backend_of(t), "fault") != 0) SKIP("it downloads more than that");
+    make_list(t, devices, list);
+    const setting s = {
+        .devices = devices, .split = "equal", .in_flight = 2, .steps = 4, .to_log = log_path};
+    carry_out(t, &s, &o);
+    CHECK_SIZE(o.steps, 4);
+    if (!CHECK_SIZE(o.n_failed, 0)) FAIL("%s: %s", devices, o.message);
+    CHECK_SIZE(o.n_starved, 1);
+    CHECK_SIZE(o.n_lost, 0);
+}
+
 /* Where nobody has made it, or losses end the call, so does this, and says why. */
 static void nobody_has_the_update(test *t)
 {
@@ -738,6 +755,7 @@ int main(int argc, char **argv)
         {"uploads_three_times", uploads_three_times},
         {"nothing_fits", nothing_fits},
         {"updates_are_given", updates_are_given},
+        {"updates_are_given_by_another", updates_are_given_by_another},
         {"nobody_has_the_update", nobody_has_the_update},
         {"evaluation_takes_fewer", evaluation_takes_fewer},
     };
