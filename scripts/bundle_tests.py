@@ -29,7 +29,6 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent
 MADE = ("tests/cache", "tests/scratch")
 # The C library's own, and what belongs to a driver.
 OF_THE_MACHINE = re.compile(r"^(ld-linux|lib(c|m|dl|rt|pthread|resolv|util|mvec|cuda|nvidia)\b)")
-PROGRAM_LIMIT = 64  # bytes that tell what a file is
 
 
 def fail(words):
@@ -94,7 +93,7 @@ class Kit:
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, place)
         with path.open("rb") as file:
-            is_program = file.read(PROGRAM_LIMIT).startswith(b"\x7fELF")
+            is_program = file.read(4) == b"\x7fELF"
         if is_program:
             subprocess.run(["strip", "--strip-unneeded", str(place)], check=True)
             self.pack_libraries(path)

@@ -37,6 +37,9 @@ setup_need_build
 setup_need_run
 setup_need_fashion_mnist
 setup_need_test
+case $tier in
+nightly | release) setup_need_command oclgrind oclgrind "interprets OpenCL kernels, and finds races" ;;
+esac
 setup_install
 setup_need_clang_runtime
 setup_install

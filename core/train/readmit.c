@@ -216,12 +216,6 @@ bool dpti_readmit_tries(const dpt_trainer *trainer)
 
 /* ---- Taking in ------------------------------------------------------------------------------- */
 
-static void run_destroy(dpti_device *device, void *argument)
-{
-    (void)device;
-    dpti_worker_destroy(argument);
-}
-
 /* As at the beginning: its data go before its samples do. */
 static dpt_status create(dpt_trainer *t, dpti_worker *w, const float *weights)
 {
@@ -230,7 +224,7 @@ static dpt_status create(dpt_trainer *t, dpti_worker *w, const float *weights)
     const dpt_status status = dpti_trainer_create_worker(t, w->rank, weights, &error);
     if (status != DPT_E_NO_MEMORY || copy->owner != w->device || dpti_data_bytes(copy) == 0)
         return status;
-    if (!dpti_trainer_release(t, w->rank, run_destroy, w)) return DPT_E_DEVICE_LOST;
+    if (!dpti_trainer_release(t, w->rank, dpti_worker_destroy_job, w)) return DPT_E_DEVICE_LOST;
     dpti_data_copy_drop(copy);
     return dpti_trainer_create_worker(t, w->rank, weights, &error);
 }
@@ -269,7 +263,7 @@ static dpt_status make_worker(dpt_trainer *t, dpti_worker *w, float *const *flat
 static void send_away(dpt_trainer *t, dpti_worker *w)
 {
     w->gone = w->stale = true;
-    w->away.released = dpti_trainer_release(t, w->rank, run_destroy, w);
+    w->away.released = dpti_trainer_release(t, w->rank, dpti_worker_destroy_job, w);
     postpone(t, w);
 }
 

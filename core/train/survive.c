@@ -270,8 +270,8 @@ void dpti_trainer_forsake(dpt_trainer *trainer, float *flats[DPTI_MAX_LASTING])
         if (!t->workers[i].gone) leave(t, i);
         t->workers[i].stale = true;
     }
+    dpti_trainer_free_lasting(t->orphans);
     for (size_t k = 0; k < DPTI_MAX_LASTING; k++) {
-        free(t->orphans[k]);
         t->orphans[k] = flats[k];
         flats[k] = NULL;
     }

@@ -321,6 +321,7 @@ void dpti_trainer_destroy_workers(dpt_trainer *trainer);
 DPT_CHECK_RESULT dpt_status dpti_trainer_create_worker(dpt_trainer *trainer, size_t rank,
                                                        const float *weights, dpt_error *error);
 void dpti_worker_destroy(dpti_worker *worker); /* [driver] */
+void dpti_worker_destroy_job(dpti_device *device, void *worker);
 /* What its program of training is made of, in segments. */
 void dpti_worker_program(const dpti_worker *worker, dpti_program_options *options,
                          dpti_data_places *places);

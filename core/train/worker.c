@@ -215,7 +215,7 @@ void dpti_worker_destroy(dpti_worker *w)
     destroy_replica(w);
 }
 
-static void run_destroy_worker(dpti_device *device, void *argument)
+void dpti_worker_destroy_job(dpti_device *device, void *argument)
 {
     (void)device;
     dpti_worker_destroy(argument);
@@ -229,7 +229,7 @@ void dpti_trainer_destroy_workers(dpt_trainer *trainer)
     dpt_trainer *t = trainer;
     for (size_t i = 0; t->workers && i < t->n_workers; i++)
         if (t->workers[i].trainer && !t->workers[i].gone)
-            (void)dpti_trainer_release(t, i, run_destroy_worker, &t->workers[i]);
+            (void)dpti_trainer_release(t, i, dpti_worker_destroy_job, &t->workers[i]);
 }
 
 /* Creates the workers until one fails: its copy of the data is in *crowded if that took memory that
