@@ -24,7 +24,22 @@ static const double least_promise = 0.05, most_cost = 0.25, least_gain = 0.015, 
 
 dpti_rest dpti_rest_new(void)
 {
-    return (dpti_rest){.awake_for = FIRST_AWAKE, .asleep_for = FIRST_ASLEEP};
+    return (dpti_rest){.learnt = {.awake_for = FIRST_AWAKE, .asleep_for = FIRST_ASLEEP}};
+}
+
+static size_t within(size_t n, size_t least, size_t most)
+{
+    return n < least ? least : n > most ? most : n;
+}
+
+dpti_rest dpti_rest_resume(const dpti_rest_learnt *learnt, bool rested)
+{
+    dpti_rest r = {.state = rested ? DPTI_REST_TRY_ALL : DPTI_REST_NONE,
+                   .confirms = rested,
+                   .learnt = *learnt};
+    r.learnt.awake_for = within(learnt->awake_for, FIRST_AWAKE, LAST_AWAKE);
+    r.learnt.asleep_for = within(learnt->asleep_for, FIRST_ASLEEP, LAST_ASLEEP);
+    return r;
 }
 
 void dpti_rest_forget(dpti_rest *rest)
@@ -44,7 +59,8 @@ void dpti_rest_observe(dpti_rest *rest, double seconds, bool steady)
 /* Of a try: the first steps that count are all much slower than those before it. */
 static bool is_hopeless(const dpti_rest *r)
 {
-    const double before = r->state == DPTI_REST_TRY ? r->with.seconds : r->without.seconds;
+    const double before =
+        r->state == DPTI_REST_TRY ? r->learnt.with.seconds : r->learnt.without.seconds;
     if (r->state != DPTI_REST_TRY && r->state != DPTI_REST_TRY_ALL) return false;
     if (r->n_steady < SETTLING + GLANCE) return false;
     for (size_t i = 1; i <= GLANCE; i++)
@@ -54,7 +70,7 @@ static bool is_hopeless(const dpti_rest *r)
 
 bool dpti_rest_is_due(const dpti_rest *rest)
 {
-    const size_t least = rest->state == DPTI_REST_NONE    ? rest->awake_for
+    const size_t least = rest->state == DPTI_REST_NONE    ? rest->learnt.awake_for
                          : rest->state == DPTI_REST_LASTS ? LEAST_ASLEEP
                                                           : 0;
     if (is_hopeless(rest)) return true;
@@ -107,10 +123,10 @@ static bool is_gain(dpti_rest_time now, dpti_rest_time before)
 static bool wakes(const dpti_rest *r, dpti_rest_time now, double cost)
 {
     const double gone_by = now.seconds * (double)r->n_steps;
-    const double loss = fmax(r->with.seconds - now.seconds, 0.0) * TRY_STEPS + cost;
-    if (now.seconds - sigmas * now.error > slowed_down * r->without.seconds)
+    const double loss = fmax(r->learnt.with.seconds - now.seconds, 0.0) * TRY_STEPS + cost;
+    if (now.seconds - sigmas * now.error > slowed_down * r->learnt.without.seconds)
         return loss <= early_cost * gone_by;
-    return r->n_steps >= r->asleep_for && loss <= try_cost * gone_by;
+    return r->n_steps >= r->learnt.asleep_for && loss <= try_cost * gone_by;
 }
 
 bool dpti_rest_decide(dpti_rest *rest, double promise, double cost)
@@ -121,22 +137,24 @@ bool dpti_rest_decide(dpti_rest *rest, double promise, double cost)
     const dpti_rest_time now = measure(r);
     switch (r->state) {
     case DPTI_REST_NONE:
-        r->with = now;
+        r->learnt.with = now;
         if (promise < now.seconds * (1.0 - least_promise) - sigmas * now.error) return true;
-        return r->n_steps >= UNPROMISED * r->awake_for && promise < now.seconds * (1.0 + most_cost);
+        return r->n_steps >= UNPROMISED * r->learnt.awake_for &&
+               promise < now.seconds * (1.0 + most_cost);
     case DPTI_REST_TRY:
-        r->without = now;
-        r->confirms = is_gain(now, r->with);
+        r->learnt.without = now;
+        r->confirms = is_gain(now, r->learnt.with);
         return true;
     case DPTI_REST_LASTS:
         if (!wakes(r, now, cost)) return false;
-        r->without = now;
+        r->learnt.without = now;
         return true;
     case DPTI_REST_TRY_ALL:
-        r->with = now;
-        if (r->confirms ? is_gain(r->without, now) : !is_gain(now, r->without)) return true;
-        if (r->confirms) r->awake_for = twice(r->awake_for, LAST_AWAKE);
-        r->asleep_for = FIRST_ASLEEP;
+        r->learnt.with = now;
+        if (r->confirms ? is_gain(r->learnt.without, now) : !is_gain(now, r->learnt.without))
+            return true;
+        if (r->confirms) r->learnt.awake_for = twice(r->learnt.awake_for, LAST_AWAKE);
+        r->learnt.asleep_for = FIRST_ASLEEP;
         r->confirms = false;
         begin(r, DPTI_REST_NONE);
         return false;
@@ -150,12 +168,12 @@ void dpti_rest_change(dpti_rest *rest, bool others)
     switch (r->state) {
     case DPTI_REST_NONE: begin(r, DPTI_REST_TRY); break;
     case DPTI_REST_TRY:
-        if (!r->confirms) r->awake_for = twice(r->awake_for, LAST_AWAKE);
+        if (!r->confirms) r->learnt.awake_for = twice(r->learnt.awake_for, LAST_AWAKE);
         begin(r, r->confirms ? DPTI_REST_TRY_ALL : DPTI_REST_NONE);
         return;
     case DPTI_REST_LASTS: begin(r, DPTI_REST_TRY_ALL); break;
     case DPTI_REST_TRY_ALL:
-        if (!r->confirms) r->asleep_for = twice(r->asleep_for, LAST_ASLEEP);
+        if (!r->confirms) r->learnt.asleep_for = twice(r->learnt.asleep_for, LAST_ASLEEP);
         begin(r, others && !r->confirms ? DPTI_REST_TRY : DPTI_REST_LASTS);
         break;
     }

@@ -27,17 +27,26 @@ typedef struct dpti_rest_time {
     double seconds, error; /* the median, and its standard error */
 } dpti_rest_time;
 
+/* What tries have shown, for a later process. */
+typedef struct dpti_rest_learnt {
+    dpti_rest_time with, without; /* as last measured */
+    size_t awake_for, asleep_for; /* steps before the next try */
+} dpti_rest_learnt;
+
 typedef struct dpti_rest {
     dpti_rest_state state;
     double seconds[DPTI_REST_STEPS]; /* of the last steady steps */
     size_t n_steady;                 /* since the state began */
     size_t n_steps;                  /* likewise, all of them */
     bool confirms;                   /* TRY_ALL: it is the other half of a try */
-    dpti_rest_time with, without;    /* as last measured */
-    size_t awake_for, asleep_for;    /* steps before the next try */
+    dpti_rest_learnt learnt;
 } dpti_rest;
 
 dpti_rest dpti_rest_new(void);
+/* With what an earlier process has learnt, its numbers of steps brought within their bounds.  If
+   some rested there it is as if a try had just shown that this is a gain: the next change leads to
+   LASTS. */
+dpti_rest dpti_rest_resume(const dpti_rest_learnt *learnt, bool rested);
 /* What a step has taken.  Steady: its shares are those of the step before, a full batch's. */
 void dpti_rest_observe(dpti_rest *rest, double seconds, bool steady);
 /* Whether enough is known of the present state, and for long enough, to ask whether to change it:

@@ -102,8 +102,10 @@ static bool choose_others(dpt_trainer *t)
     return !isinf(choose(t)) && memcmp(before, t->resting.chosen, n_bytes) != 0;
 }
 
+/* Who is alone has none, and what it had with others is still known. */
 static void note_exchanges(dpt_trainer *t, const dpti_flight *flight)
 {
+    if (dpti_trainer_n_present(t) < 2) return;
     for (size_t i = 0; i < t->n_workers; i++) {
         const double seconds = flight->outcomes[i].seconds[DPTI_SPAN_EXCHANGE];
         double *known = &t->resting.exchange[i];
@@ -130,7 +132,7 @@ static void tell(dpt_trainer *t)
     dpt_error told = {.status = DPT_OK};
     if (r->state != DPTI_REST_LASTS && r->state != DPTI_REST_NONE) return;
     snprintf(told.message, sizeof told.message, "steps take %.3g ms with it, %.3g ms without",
-             1e3 * r->with.seconds, 1e3 * r->without.seconds);
+             1e3 * r->learnt.with.seconds, 1e3 * r->learnt.without.seconds);
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
         const bool rests = r->state == DPTI_REST_LASTS && t->resting.chosen[i] && !w->gone;
@@ -203,9 +205,13 @@ static void change(dpt_trainer *t)
     for (size_t i = 0; rests && i < t->n_workers; i++)
         if (r->chosen[i]) rest(t, &t->workers[i]);
     dpti_settled_forget(&t->settled);
-    dpti_rest_change(&r->rest, r->others);
+    if (rests && r->n == 0)
+        dpti_rest_forget(&r->rest); /* none of them can */
+    else
+        dpti_rest_change(&r->rest, r->others);
     r->changes = r->others = false;
     tell(t);
+    if (rests && r->n == 0) return;
     r->reason = rests ? DPTI_BALANCE_REST : DPTI_BALANCE_WAKE;
     r->changed_step = t->done.step + 1;
 }
@@ -227,6 +233,42 @@ void dpti_resting_leave(dpt_trainer *trainer, size_t rank)
     w->resting = false;
 }
 
+/* ---- From one process to the next ------------------------------------------------------------ */
+
+bool dpti_resting_learnt(const dpt_trainer *trainer, bool *rests, double *exchange,
+                         dpti_rest_learnt *out)
+{
+    const dpt_trainer *t = trainer;
+    if (!t->resting.allowed) return false;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        rests[i] = t->workers[i].told && !t->workers[i].gone;
+        exchange[i] = t->resting.exchange[i];
+    }
+    *out = t->resting.rest.learnt;
+    return true;
+}
+
+/* Whether all together hold a batch (choose). */
+static bool may_rest(const dpt_trainer *t, const bool *rests)
+{
+    size_t held = 0;
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (rests[i]) held += dpti_balance_rested(t->balance, i);
+    return held >= t->batch_size;
+}
+
+void dpti_resting_resume(dpt_trainer *trainer, const bool *rests, const double *exchange,
+                         const dpti_rest_learnt *learnt)
+{
+    dpt_trainer *t = trainer;
+    dpti_resting *r = &t->resting;
+    if (!r->allowed) return;
+    r->changes = may_rest(t, rests);
+    r->rest = dpti_rest_resume(learnt, r->changes);
+    memcpy(r->chosen, rests, t->n_workers * sizeof *rests);
+    memcpy(r->exchange, exchange, t->n_workers * sizeof *exchange);
+}
+
 /* ---- Their replicas -------------------------------------------------------------------------- */
 
 static bool any_behind(const dpt_trainer *t)
@@ -240,7 +282,7 @@ static bool any_behind(const dpt_trainer *t)
 static bool is_refresh_due(const dpt_trainer *t)
 {
     const dpti_resting *r = &t->resting;
-    const double n = (double)r->n_lr, seconds = r->rest.without.seconds * n;
+    const double n = (double)r->n_lr, seconds = r->rest.learnt.without.seconds * n;
     const double most = n * r->redo_seconds > long_redo ? dear_refresh_cost : refresh_cost;
     return r->n >= 1 && r->n_lr >= LEAST_REFRESH && any_behind(t) &&
            r->refresh_seconds <= most * seconds;

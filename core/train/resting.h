@@ -53,6 +53,14 @@ DPT_CHECK_RESULT dpt_status dpti_resting_settle(dpt_trainer *trainer);
 /* A step is about to be submitted: the flight has its cursor and its rate. */
 DPT_CHECK_RESULT dpt_status dpti_resting_note(dpt_trainer *trainer,
                                               const struct dpti_flight *flight);
+/* For a checkpoint: who rests for good, (n_workers), what an exchange takes each, and what tries
+   have shown.  false: devices may not rest here, nothing is written. */
+bool dpti_resting_learnt(const dpt_trainer *trainer, bool *rests, double *exchange,
+                         dpti_rest_learnt *out);
+/* Goes on with it on the same devices, when all replicas and the balance have what they had: those
+   that rested do so from the next step on, as far as they can. */
+void dpti_resting_resume(dpt_trainer *trainer, const bool *rests, const double *exchange,
+                         const dpti_rest_learnt *learnt);
 /* All take part again, and what was measured is forgotten: devices are about to be lost, to get
    less, or have come back. */
 void dpti_resting_end(dpt_trainer *trainer);

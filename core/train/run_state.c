@@ -118,6 +118,20 @@ static json_t *encode_device(encoder *e, const dpti_run_device *device)
     set_real(e, o, "lean", m->lean);
     set_real(e, o, "wandering", m->wandering);
     set_size(e, o, "seen", m->n_seen);
+    if (device->rests) set(e, o, "rests", json_true());
+    if (device->exchange > 0) set_real(e, o, "exchange", device->exchange);
+    return o;
+}
+
+static json_t *encode_rest(encoder *e, const dpti_rest_learnt *rest)
+{
+    json_t *o = json_object();
+    set_real(e, o, "with", rest->with.seconds);
+    set_real(e, o, "with_error", rest->with.error);
+    set_real(e, o, "without", rest->without.seconds);
+    set_real(e, o, "without_error", rest->without.error);
+    set_size(e, o, "awake_for", rest->awake_for);
+    set_size(e, o, "asleep_for", rest->asleep_for);
     return o;
 }
 
@@ -129,6 +143,7 @@ static json_t *encode_balance(encoder *e, const dpti_run_state *state)
             e->failed = true;
     set(e, o, "calibrated", json_boolean(state->calibrated));
     set(e, o, "devices", devices);
+    if (state->may_rest) set(e, o, "rest", encode_rest(e, &state->rest));
     return o;
 }
 
@@ -300,11 +315,33 @@ static bool get_model(decoder *d, const json_t *o, dpti_time_model *m)
     return true;
 }
 
+static bool get_device(decoder *d, const json_t *o, dpti_run_device *device)
+{
+    const json_t *rests = json_object_get(o, "rests"), *exchange = json_object_get(o, "exchange");
+    return get_text(d, json_object_get(o, "id"), "device", device->id, sizeof device->id) &&
+           get_size(d, o, "share", DPTI_MAX_RECORDS, &device->share) &&
+           get_model(d, o, &device->model) && (!rests || get_bool(d, o, "rests", &device->rests)) &&
+           (!exchange || get_positive(d, o, "exchange", 1e15, &device->exchange));
+}
+
+static bool get_rest(decoder *d, const json_t *o, dpti_rest_learnt *r)
+{
+    const double max = 1e15;
+    return get_positive(d, o, "with", max, &r->with.seconds) &&
+           get_positive(d, o, "with_error", max, &r->with.error) &&
+           get_positive(d, o, "without", max, &r->without.seconds) &&
+           get_positive(d, o, "without_error", max, &r->without.error) &&
+           get_size(d, o, "awake_for", max_count, &r->awake_for) &&
+           get_size(d, o, "asleep_for", max_count, &r->asleep_for);
+}
+
 static bool get_balance(decoder *d, const json_t *o, dpti_run_state *s)
 {
-    const json_t *devices = json_object_get(o, "devices");
+    const json_t *devices = json_object_get(o, "devices"), *rest = json_object_get(o, "rest");
     const size_t n = json_array_size(devices);
     if (!get_bool(d, o, "calibrated", &s->calibrated)) return false;
+    s->may_rest = rest != NULL;
+    if (rest && !get_rest(d, rest, &s->rest)) return false;
     if (n == 0 || n > DPTI_BALANCE_MAX_DEVICES) return fail_key(d, "balance", "list of devices");
     s->devices = calloc(n, sizeof *s->devices);
     if (!s->devices) {
@@ -312,14 +349,8 @@ static bool get_balance(decoder *d, const json_t *o, dpti_run_state *s)
         return false;
     }
     s->n_devices = n;
-    for (size_t i = 0; i < n; i++) {
-        const json_t *device = json_array_get(devices, i);
-        if (!get_text(d, json_object_get(device, "id"), "device", s->devices[i].id,
-                      sizeof s->devices[i].id) ||
-            !get_size(d, device, "share", DPTI_MAX_RECORDS, &s->devices[i].share) ||
-            !get_model(d, device, &s->devices[i].model))
-            return false;
-    }
+    for (size_t i = 0; i < n; i++)
+        if (!get_device(d, json_array_get(devices, i), &s->devices[i])) return false;
     return true;
 }
 

@@ -9,6 +9,7 @@
 #include "dptrain.h"
 #include "train/balance.h"
 #include "train/order.h"
+#include "train/rest.h"
 
 enum {
     DPTI_RUN_VERSION = 1,
@@ -53,6 +54,8 @@ typedef struct dpti_run_device {
     char id[DPTI_RUN_ID_BYTES];
     size_t share; /* of a full batch */
     dpti_time_model model;
+    bool rests;
+    double exchange; /* seconds of a step's; 0: not known */
 } dpti_run_device;
 
 /* What a device computed by, and what it is, in words: another one chooses for itself. */
@@ -68,11 +71,13 @@ typedef struct dpti_run_state {
     dpti_settings settings; /* of the trainer, and of dpt_fit if it is in a course */
     bool in_course;
     dpti_course course;
-    bool finished;                   /* the course: its limits were reached */
-    bool calibrated;                 /* the balance's shares were chosen by measurement */
-    size_t n_owing;                  /* processes whose error feedback goes with it; 0: none */
-    size_t n_devices;                /* 0: there was no balance */
-    dpti_run_device *devices;        /* (n_devices), owned */
+    bool finished;            /* the course: its limits were reached */
+    bool calibrated;          /* the balance's shares were chosen by measurement */
+    size_t n_owing;           /* processes whose error feedback goes with it; 0: none */
+    size_t n_devices;         /* 0: there was no balance */
+    dpti_run_device *devices; /* (n_devices), owned */
+    bool may_rest;            /* devices might; then: */
+    dpti_rest_learnt rest;
     size_t n_algorithms;             /* devices of all processes; 0: it was not recorded */
     dpti_run_algorithms *algorithms; /* (n_algorithms), owned */
 } dpti_run_state;

@@ -45,19 +45,23 @@ void dpti_snapshot_free(dpti_snapshot *snapshot)
     *snapshot = (dpti_snapshot){.n_kinds = 0};
 }
 
-/* What the balance has learnt, device by device; nothing where there is none. */
+/* What the balance has learnt, device by device, and who rests; nothing where there is none. */
 static bool take_balance(const dpt_trainer *t, dpti_run_state *state)
 {
     dpti_time_model models[DPTI_BALANCE_MAX_DEVICES];
     size_t shares[DPTI_BALANCE_MAX_DEVICES];
+    bool rests[DPTI_BALANCE_MAX_DEVICES] = {false};
+    double exchange[DPTI_BALANCE_MAX_DEVICES] = {0.0};
     if (!t->balance || !dpti_balance_learnt(t->balance, models, shares, &state->calibrated))
         return true;
+    state->may_rest = dpti_resting_learnt(t, rests, exchange, &state->rest);
     state->devices = calloc(t->n_devices, sizeof *state->devices);
     if (!state->devices) return false;
     state->n_devices = t->n_devices;
     for (size_t i = 0; i < t->n_devices; i++) {
         dpti_run_device *d = &state->devices[i];
-        *d = (dpti_run_device){.share = shares[i], .model = models[i]};
+        *d = (dpti_run_device){
+            .share = shares[i], .model = models[i], .rests = rests[i], .exchange = exchange[i]};
         snprintf(d->id, sizeof d->id, "%s", t->peers[i].id);
     }
     return true;
@@ -395,20 +399,32 @@ bool dpti_checkpoint_ended(const char *path, size_t max_bytes, dpt_error *error)
 
 /* ---- Going on -------------------------------------------------------------------------------- */
 
-/* On the same devices with what was learnt of them; on others from the beginning. */
-static void apply_balance(dpt_trainer *t, const dpti_run_state *state)
+/* Whether the balance goes on with what was learnt of the same devices; on others it begins. */
+static bool apply_balance(dpt_trainer *t, const dpti_run_state *state)
 {
     dpti_time_model models[DPTI_BALANCE_MAX_DEVICES];
     size_t shares[DPTI_BALANCE_MAX_DEVICES];
     char id[DPTI_RUN_ID_BYTES];
-    if (!t->balance || state->n_devices != t->n_devices) return;
+    if (!t->balance || state->n_devices != t->n_devices) return false;
     for (size_t i = 0; i < t->n_devices; i++) {
         snprintf(id, sizeof id, "%s", t->peers[i].id);
-        if (strcmp(id, state->devices[i].id) != 0) return;
+        if (strcmp(id, state->devices[i].id) != 0) return false;
         models[i] = state->devices[i].model;
         shares[i] = state->devices[i].share;
     }
-    (void)dpti_balance_resume(t->balance, models, shares, state->calibrated);
+    return dpti_balance_resume(t->balance, models, shares, state->calibrated);
+}
+
+static void apply_rest(dpt_trainer *t, const dpti_run_state *state)
+{
+    bool rests[DPTI_BALANCE_MAX_DEVICES];
+    double exchange[DPTI_BALANCE_MAX_DEVICES];
+    if (!state->may_rest) return;
+    for (size_t i = 0; i < t->n_devices; i++) {
+        rests[i] = state->devices[i].rests;
+        exchange[i] = state->devices[i].exchange;
+    }
+    dpti_resting_resume(t, rests, exchange, &state->rest);
 }
 
 dpt_status dpti_checkpoint_deal(dpt_trainer *trainer, dpti_checkpoint *checkpoint)
@@ -456,9 +472,11 @@ dpt_status dpti_checkpoint_apply(dpt_trainer *trainer, const dpti_checkpoint *ch
     t->optimizer_origin = s->optimizer_origin;
     t->batches_before = s->batches_before;
     t->lr = (float)s->lr;
-    apply_balance(t, s);
+    const bool same = apply_balance(t, s);
     apply_owed(t, checkpoint->owed);
-    return dpti_trainer_adopt_state(t, (const float *const *)checkpoint->flats);
+    DPT_TRY(dpti_trainer_adopt_state(t, (const float *const *)checkpoint->flats));
+    if (same) apply_rest(t, s);
+    return DPT_OK;
 }
 
 /* ---- In C programs --------------------------------------------------------------------------- */

@@ -59,6 +59,8 @@ static void check_balance(const dpti_run_state *s)
     dpti_balance *balance = dpti_balance_create(&options);
     require(balance);
     const bool resumed = dpti_balance_resume(balance, models, shares, s->calibrated);
+    for (size_t i = 0; resumed && i < s->n_devices; i++)
+        if (s->devices[i].rests) (void)dpti_balance_rest(balance, i);
     for (size_t step = 0; resumed && step < STEPS; step++) {
         size_t sum = 0;
         (void)dpti_balance_next(balance, step % 4 == 3 ? (batch + 1) / 2 : batch, shares);
@@ -70,6 +72,17 @@ static void check_balance(const dpti_run_state *s)
         dpti_balance_observe(balance, shares, seconds);
     }
     dpti_balance_destroy(balance);
+}
+
+static void check_rest(const dpti_run_state *s)
+{
+    const size_t most = (size_t)1 << 48;
+    const dpti_rest r = dpti_rest_resume(&s->rest, true);
+    require(s->rest.with.seconds >= 0 && s->rest.without.seconds >= 0);
+    require(r.learnt.awake_for > 0 && r.learnt.awake_for < most);
+    require(r.learnt.asleep_for > 0 && r.learnt.asleep_for < most);
+    for (size_t i = 0; i < s->n_devices; i++)
+        require(s->devices[i].exchange >= 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -85,6 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_bounds(state);
         check_again(state);
         check_balance(state);
+        check_rest(state);
     } else {
         require_refusal(status, &error);
         require(!state->devices);

@@ -3,6 +3,7 @@
 #include "train/rest.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Seconds of a step with all devices and without some. */
 typedef struct world {
@@ -41,8 +42,8 @@ static void a_brake_rests(test *t)
     CHECK(r.state == DPTI_REST_LASTS);
     CHECK_SIZE(first.n_changes, 3); /* without, with, without */
     CHECK(first.n_resting > 140);
-    CHECK_NEAR(r.with.seconds, 6e-3, 1e-4);
-    CHECK_NEAR(r.without.seconds, 1e-3, 1e-4);
+    CHECK_NEAR(r.learnt.with.seconds, 6e-3, 1e-4);
+    CHECK_NEAR(r.learnt.without.seconds, 1e-3, 1e-4);
     /* Tries with all cost half a percent, about. */
     live(&r, &w, 100000, &later);
     CHECK(later.n_changes >= 4);
@@ -141,6 +142,29 @@ static void others_begin_anew(test *t)
     CHECK(!dpti_rest_is_due(&r));
 }
 
+/* A later process goes on as if the try had just been made, whatever numbers it is given. */
+static void what_was_learnt_lasts(test *t)
+{
+    const world w = {.with = 6e-3, .without = 1e-3, .cost = 1e-3, .promise = 0.9e-3};
+    dpti_rest r = dpti_rest_new();
+    seen s;
+    live(&r, &w, 200, &s);
+    dpti_rest later = dpti_rest_resume(&r.learnt, r.state == DPTI_REST_LASTS);
+    dpti_rest_change(&later, false);
+    CHECK(later.state == DPTI_REST_LASTS && !later.confirms);
+    CHECK(memcmp(&later.learnt, &r.learnt, sizeof r.learnt) == 0);
+    live(&later, &w, 200, &s);
+    CHECK_SIZE(s.n_resting, 200);
+    live(&later, &w, 100000, &s);
+    CHECK(s.n_changes >= 4); /* all are tried as before */
+
+    const dpti_rest_learnt wild = {.awake_for = 0, .asleep_for = SIZE_MAX};
+    later = dpti_rest_resume(&wild, false);
+    CHECK(later.state == DPTI_REST_NONE);
+    CHECK_SIZE(later.learnt.awake_for, dpti_rest_new().learnt.awake_for);
+    CHECK(later.learnt.asleep_for < SIZE_MAX / 2);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -152,6 +176,7 @@ int main(int argc, char **argv)
         {"what others do is noticed", what_others_do_is_noticed},
         {"steps that are not steady say nothing", steps_that_are_not_steady_say_nothing},
         {"others begin anew", others_begin_anew},
+        {"what was learnt lasts", what_was_learnt_lasts},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }

@@ -1,0 +1,210 @@
+/* A training that is gone on with while devices rest: they rest on from its first step, as long as
+   it is theirs.  test-fault-rest_resume fault|faultstaged [CASE...] */
+#include "fault/rest_support.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char list[] = "cpu:threads=1,@:threads=1", state[] = "rest.state";
+static const dpti_rest_learnt learnt = {
+    .with = {6e-3, 1e-5}, .without = {1e-3, 2e-5}, .awake_for = 512, .asleep_for = 1024};
+
+/* As if a try had just shown that it is a gain. */
+static void rest_for_good(training *w)
+{
+    dpti_resting *r = &w->trainer->resting;
+    rest_change(w);
+    r->exchange[1] = 0.25;
+    r->rest = (dpti_rest){.state = DPTI_REST_TRY_ALL, .confirms = true, .learnt = learnt};
+}
+
+/* *last: without its words, which are in last_words. */
+static char last_words[128];
+
+static size_t count_events(training *w, dpt_device_event_kind kind, dpt_device_event *last)
+{
+    size_t n = 0;
+    dpt_device_event event;
+    while (dpt_trainer_next_event(w->trainer, &event)) {
+        if (event.kind != kind) continue;
+        *last = event;
+        snprintf(last_words, sizeof last_words, "%s", event.message);
+        n++;
+    }
+    return n;
+}
+
+/* So far; the second device rests meanwhile, or does not. */
+static void step_to(test *t, training *w, size_t end, bool rests)
+{
+    dpt_step_metrics m;
+    for (; w->n_steps < end; w->n_steps++) {
+        CHECK_OK(dpt_trainer_set_lr(w->trainer, 0.05f - 0.002f * (float)w->n_steps));
+        if (!CHECK_OK(dpt_trainer_step(w->trainer, &m)))
+            FAIL("%s: %s", w->devices, dpt_error_message(w->context));
+        CHECK(w->trainer->workers[1].resting == rests);
+        CHECK(!rests || m.shards[1] == 0);
+    }
+}
+
+/* Writes the state of a training whose second device has rested for some steps. */
+static bool save(test *t, const char *devices, size_t steps)
+{
+    training w;
+    bool saved = false;
+    dpt_device_event event = {.step = 0};
+    if (CHECK_OK(rest_begin(t, devices, &w))) {
+        step_to(t, &w, REST, false);
+        rest_for_good(&w);
+        step_to(t, &w, REST + steps, true);
+        CHECK_SIZE(count_events(&w, DPT_DEVICE_RESTS, &event), 1);
+        w.trainer->resting.allowed = true;
+        saved = CHECK_OK(dpt_trainer_save_state(w.trainer, state));
+    }
+    rest_end(&w);
+    return saved;
+}
+
+/* Who may not rest, or has other devices, begins with all. */
+static bool load(test *t, const char *devices, bool allowed, training *w)
+{
+    if (!CHECK_OK(rest_begin(t, devices, w))) return false;
+    w->trainer->resting.allowed = allowed;
+    const bool loaded = CHECK_OK(dpt_trainer_load_state(w->trainer, state));
+    w->trainer->resting.allowed = false;
+    w->n_steps = dpt_trainer_steps(w->trainer);
+    return loaded;
+}
+
+static void rests_on(test *t)
+{
+    enum { RESTED = 3 };
+    training w;
+    dpt_device_event event = {.step = 0};
+    if (!save(t, list, RESTED)) return;
+    if (load(t, list, true, &w)) {
+        const dpti_resting *r = &w.trainer->resting;
+        step_to(t, &w, REST + RESTED + 1, true);
+        CHECK_SIZE(count_events(&w, DPT_DEVICE_RESTS, &event), 1);
+        CHECK_SIZE(event.step, REST + RESTED + 1);
+        CHECK_SIZE(event.device, 1);
+        CHECK(strstr(last_words, "6 ms with it, 1 ms without") != NULL);
+        CHECK(r->rest.state == DPTI_REST_LASTS && r->n == 1 && w.trainer->workers[1].resting);
+        CHECK(memcmp(&r->rest.learnt, &learnt, sizeof learnt) == 0);
+        CHECK_NEAR(r->exchange[1], 0.25, 0);
+        step_to(t, &w, WAKE, true);
+        rest_change(&w);
+        step_to(t, &w, STEPS, false);
+        CHECK(!w.trainer->workers[1].resting);
+        rest_check_weights(t, &w, 0);
+        rest_check_weights(t, &w, 1);
+    }
+    rest_end(&w);
+}
+
+static void others_begin_with_all(test *t)
+{
+    static const struct {
+        const char *devices;
+        bool allowed;
+    } kinds[] = {
+        {list, false}, {"@:threads=1,cpu:threads=1", true}, {"cpu:threads=1,cpu:threads=1", true}};
+    if (!save(t, list, 1)) return;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        training w;
+        dpt_step_metrics m;
+        dpt_device_event event;
+        if (load(t, kinds[i].devices, kinds[i].allowed, &w)) {
+            CHECK_OK(dpt_trainer_step(w.trainer, &m));
+            CHECK_SIZE(w.trainer->resting.n, 0);
+            CHECK(w.trainer->resting.rest.state == DPTI_REST_NONE);
+            CHECK_SIZE(count_events(&w, DPT_DEVICE_RESTS, &event), 0);
+        }
+        rest_end(&w);
+    }
+}
+
+/* How long tries wait is known even if nobody rests. */
+static void tries_are_as_rare(test *t)
+{
+    training w;
+    if (CHECK_OK(rest_begin(t, list, &w))) {
+        step_to(t, &w, REST, false);
+        w.trainer->resting.rest.learnt = learnt;
+        w.trainer->resting.allowed = true;
+        CHECK_OK(dpt_trainer_save_state(w.trainer, state));
+    }
+    rest_end(&w);
+    if (load(t, list, true, &w)) {
+        step_to(t, &w, REST + 1, false);
+        CHECK_SIZE(w.trainer->resting.rest.learnt.awake_for, learnt.awake_for);
+        CHECK(w.trainer->resting.rest.state == DPTI_REST_NONE);
+    }
+    rest_end(&w);
+}
+
+/* Those that would rest are all there is, or in an island by now. */
+static void none_of_them_can(test *t)
+{
+    static const char *const lists[] = {"cpu:threads=1,@:threads=1",
+                                        "@:threads=1:island=1,@:threads=1:island=1"};
+    static const double exchange[2] = {0.0, 0.0};
+    static const bool both[2] = {true, true}, second[2] = {false, true};
+    for (size_t i = 0; i < 2; i++) {
+        training w;
+        dpt_step_metrics m;
+        if (CHECK_OK(rest_begin(t, lists[i], &w))) {
+            CHECK_OK(dpt_trainer_step(w.trainer, &m));
+            w.trainer->resting.allowed = true;
+            dpti_resting_resume(w.trainer, i == 0 ? both : second, exchange, &learnt);
+            w.trainer->resting.allowed = false;
+            CHECK_OK(dpt_trainer_step(w.trainer, &m));
+            CHECK_SIZE(w.trainer->resting.n, i == 0 ? 1 : 0);
+            CHECK(w.trainer->resting.rest.state == (i == 0 ? DPTI_REST_LASTS : DPTI_REST_NONE));
+            CHECK(!w.trainer->resting.changes);
+        }
+        rest_end(&w);
+    }
+}
+
+/* The only one that trains is lost soon after: who has rested since the beginning goes on. */
+static void lost_when_gone_on_with(test *t)
+{
+    size_t n_lost = 0;
+    for (size_t n = 1; n < 60; n += 3) {
+        char devices[128];
+        training w;
+        dpt_step_metrics m;
+        dpt_device_event event;
+        snprintf(devices, sizeof devices, "@:threads=1:after=8:lost=%zu,cpu:threads=1", n);
+        if (!save(t, devices, 3)) return;
+        if (load(t, devices, true, &w)) {
+            for (; w.n_steps < STEPS; w.n_steps++) {
+                CHECK_OK(dpt_trainer_set_lr(w.trainer, 0.05f - 0.002f * (float)w.n_steps));
+                if (!CHECK_OK(dpt_trainer_step(w.trainer, &m)))
+                    FAIL("%s: %s", devices, dpt_error_message(w.context));
+            }
+            n_lost += count_events(&w, DPT_DEVICE_LOST, &event);
+            rest_check_weights(t, &w, 1);
+        }
+        rest_end(&w);
+    }
+    CHECK(n_lost > 10);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"rests on", rests_on},
+        {"others begin with all", others_begin_with_all},
+        {"tries are as rare", tries_are_as_rare},
+        {"none of them can", none_of_them_can},
+        {"lost when gone on with", lost_when_gone_on_with},
+    };
+    if (argc < 2 || !plant_setup()) {
+        fputs("usage: test-fault-rest_resume fault|faultstaged [CASE...]\n", stderr);
+        return 2;
+    }
+    plant p = {.backend = argv[1]};
+    return test_run((size_t)argc - 2, argv + 2, cases, sizeof cases / sizeof *cases, &p);
+}
