@@ -457,7 +457,7 @@ static dpt_status prepare(dpti_fit *f, const dpt_fit_options *given)
     DPT_TRY(dpti_fit_tell_ignored(f, given));
     status = dpti_fit_open_files(f);
     if (status == DPT_OK && f->options->resume) status = check_steps(f);
-    if (status == DPT_OK && f->keeper && !f->resumed) status = dpti_keeper_begin_new(f->keeper);
+    if (status == DPT_OK) status = dpti_fit_begin_new(f);
     return dpti_peers_agree(f->trainer, status);
 }
 

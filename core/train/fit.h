@@ -91,6 +91,9 @@ dpt_status dpti_fit_close_files(dpti_fit *f, dpt_status status);
 /* Opens the folder of checkpoints and goes on from the newest, where that is asked for
    (fit_checkpoint.c).  Before the schedule is checked, which needs to know where it began. */
 DPT_CHECK_RESULT dpt_status dpti_fit_open_checkpoints(dpti_fit *f);
+/* All else is well, and a new training begins, unless one is resumed: what the folder has of one
+   that has ended makes room for it, which is told. */
+DPT_CHECK_RESULT dpt_status dpti_fit_begin_new(dpti_fit *f);
 /* Whether a checkpoint is due and can be taken, or a copy in host memory: the next step is
    submitted after it.  The same in all processes behind the same step, whoever writes. */
 bool dpti_fit_is_due(dpti_fit *f);

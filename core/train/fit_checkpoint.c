@@ -226,6 +226,21 @@ dpt_status dpti_fit_open_checkpoints(dpti_fit *f)
     return f->keeper ? dpti_keeper_check_new(f->keeper) : DPT_OK;
 }
 
+dpt_status dpti_fit_begin_new(dpti_fit *f)
+{
+    size_t ended = 0;
+    char text[400];
+    if (!f->keeper || f->resumed) return DPT_OK;
+    DPT_TRY(dpti_keeper_begin_new(f->keeper, &ended));
+    if (ended == 0) return DPT_OK;
+    snprintf(text, sizeof text,
+             "%.200s has the checkpoints of a training that ended at step %zu: they are deleted "
+             "when the first of this one is written",
+             f->options->checkpoint, ended);
+    dpti_fit_notify(f, DPT_NOTICE_WARNING, text);
+    return DPT_OK;
+}
+
 /* ---- Keeping --------------------------------------------------------------------------------- */
 
 static bool is_due(dpti_fit *f)

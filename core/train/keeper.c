@@ -409,9 +409,14 @@ dpt_status dpti_keeper_check_new(dpti_keeper *keeper)
                     k->folder);
 }
 
-dpt_status dpti_keeper_begin_new(dpti_keeper *keeper)
+dpt_status dpti_keeper_begin_new(dpti_keeper *keeper, size_t *ended)
 {
+    size_t *numbers = NULL, n = 0;
     dpt_error error = {0};
+    *ended = 0;
+    DPT_TRY(list(keeper, &numbers, &n));
+    if (n > 0) *ended = numbers[0];
+    free(numbers);
     keeper->begun_anew = true;
     if (dpti_folder_set_aside(keeper->folder, &error) == DPT_OK) return DPT_OK;
     return dpti_context_fail(keeper->trainer->context, NULL, &error);

@@ -34,8 +34,8 @@ DPT_CHECK_RESULT dpt_status dpti_keeper_check_new(dpti_keeper *keeper);
 
 /* Gives the checkpoints and the best weights of a training that has ended other names until the
    first checkpoint of the new training is durable: whoever resumes before does not take them for
-   its own. */
-DPT_CHECK_RESULT dpt_status dpti_keeper_begin_new(dpti_keeper *keeper);
+   its own.  *ended: the last step of it; 0: there is none. */
+DPT_CHECK_RESULT dpt_status dpti_keeper_begin_new(dpti_keeper *keeper, size_t *ended);
 
 /* Whether nothing is being written. */
 bool dpti_keeper_idle(dpti_keeper *keeper);

@@ -154,11 +154,16 @@ refuse 2 "run has checkpoints of an earlier training only, .*begin that one anew
 check "they are kept" test "$(ls run | grep -c '^old-checkpoint-')" -eq 2
 train "${common[@]}" --epochs 2 --checkpoint run --quiet
 check "they are gone" test "$(ls run | grep -c old-)" -eq 0
+train "${common[@]}" --epochs 1 --checkpoint run --quiet
+check "it is told that they go" grep -q "warning: run has the checkpoints of a training that ended at step 14" train.err
 
 # A stray training that fails before its first checkpoint leaves what was there, best weights included.
 train "${common[@]}" --epochs 2 --validation 0.2 --checkpoint ended --quiet
 cp -r ended stray
-refuse 1 "not finite" "${common[@]}" --validation 0.2 --epochs 3 --lr 1000 --checkpoint stray --quiet
+"$DPTRAIN" train "${common[@]}" --validation 0.2 --epochs 3 --lr 1000 --checkpoint stray --quiet 2>stray.err
+check "it fails" test $? -eq 1
+check "behind what it would have replaced" test "$(wc -l <stray.err)" -eq 2
+check "it says why" grep -q "not finite" stray.err
 check "all is as it was" diff -r ended stray
 train "${common[@]}" --epochs 3 --validation 0.2 --checkpoint stray --resume
 check "and goes on" grep -q "resuming from stray/checkpoint-000000010" train.err
