@@ -71,6 +71,7 @@ check "other weights by two algorithms" cmp -s chosen/model.safetensors retaken/
 
 # What cannot: another backend, another number, a backend that does not span; and what is compressed.
 for other in cpu:threads=1 $island:narrow=1; do
+    rm -rf other
     mpi 60 -n 1 "$DPTRAIN" "${task[@]}" --devices $island --split 2:1 --checkpoint other \
         : -n 1 "$DPTRAIN" "${task[@]}" --devices $other --split 2:1
     ends_well "beside $other"
@@ -84,6 +85,7 @@ check "what is compressed goes through MPI: $(cat mpi.err)" grep -qE "$through" 
 
 # A wrong sum at one rank (of other ways to be wrong, tests/fault/test_wide.c): nobody uses it, and the log
 # tells.
+rm -rf wrong
 mpi 60 -n 1 "$DPTRAIN" "${task[@]}" --devices $island --split 2:1 --checkpoint wrong \
     --log wrong.jsonl : -n 1 "$DPTRAIN" "${task[@]}" --devices $island:bug=apart --split 2:1
 ends_well "bug=apart"
