@@ -203,8 +203,9 @@ typedef struct dpt_memory_ops {
     dpt_status (*alloc)(dpt_device *device, size_t n_bytes, dpt_buffer **out);
     /* required.  Accepts NULL.  The work that uses it has passed. */
     void (*free)(dpt_device *device, dpt_buffer *buffer);
-    /* optional.  Makes a buffer of host memory that the caller keeps valid and unchanged in place
-       until free: read-only data of a device whose memory is the host's.  No copy is made. */
+    /* optional.  Makes a buffer of host memory that the caller keeps valid in place until free, and
+       unchanged while work that reads it is under way: data of a device whose memory is the host's,
+       which reads it only.  No copy is made. */
     dpt_status (*wrap_host)(dpt_device *device, const void *host, size_t n_bytes, dpt_buffer **out);
     /* optional.  The address of a buffer that lies in host memory; such memory is coherent: what a
        stream wrote can be read by any thread after sync. */

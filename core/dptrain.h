@@ -407,13 +407,28 @@ typedef struct dpt_dataset_memory {
     /* The network sees (value / 255 - mean) / deviation for DPT_U8, (value - mean) / deviation for
        DPT_F32, per channel; deviation 0 means 1.  More than 4 channels: all zero. */
     float mean[4], deviation[4];
+    bool writable; /* dpt_dataset_write will replace samples */
 } dpt_dataset_memory;
 
-/* Copies images and labels. */
+/* Copies images, labels and targets. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_from_memory(dpt_context *context,
                                                             const dpt_dataset_memory *memory,
                                                             dpt_dataset **out);
 DPT_API void dpt_dataset_destroy(dpt_dataset *dataset);
+
+/* Replaces samples [first, first + count) of a writable data set, for a program whose data come as
+   it trains: trainers see the new ones from their next step or evaluation on, and each memory that
+   holds the data gets what has been written and no more.  images (count, height, width, channels);
+   labels (count) or targets (count, classes), whichever the data set was made of.  It takes a copy.
+   DPT_E_INVALID, or DPT_E_STATE while a step that reads the data is in flight (dpt_trainer_collect;
+   in dpt_fit, from `progress` behind an epoch): then nothing has changed.
+
+   What the samples were is forgotten: a state (dpt_trainer_load_state) is gone on with whatever the
+   data set holds, processes may hold different samples, and devices that train on one do not rest,
+   since they could not do steps again. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_write(dpt_dataset *dataset, size_t first,
+                                                      size_t count, const void *images,
+                                                      const uint8_t *labels, const float *targets);
 
 /* Divides a data set at random, keyed by the seed: `fraction` of the samples, rounded, go to
    *second, the others to *first.  Both share the images of `dataset`, which outlives them.

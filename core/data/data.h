@@ -10,6 +10,13 @@
 /* Samples are numbered with 32 bits on devices, where the sign bit is not to be trusted. */
 enum { DPTI_MAX_RECORDS = INT32_MAX };
 
+/* Of samples that were replaced: [first, first + count). */
+typedef struct dpti_written {
+    size_t first, count;
+} dpti_written;
+
+enum { DPTI_WRITES = 16 }; /* that are remembered */
+
 /* Samples are what is trained on, records what lies in memory.  A data set has its own records, or
    it is a part and lists those of another one. */
 struct dpt_dataset {
@@ -34,7 +41,20 @@ struct dpt_dataset {
     float channel_mean[4], channel_deviation[4];
     const char *const *class_names; /* `classes` strings with static lifetime, or NULL */
     atomic_bool left;               /* to a thread that hangs: not freed any more */
+    /* Of a whole: */
+    bool writable;                    /* (dpt_dataset_write) */
+    size_t n_writes;                  /* so far, */
+    dpti_written writes[DPTI_WRITES]; /* of which write i is in [i % DPTI_WRITES] */
+    size_t n_reading;                 /* steps in flight that read it */
 };
+
+static inline const dpt_dataset *dpti_dataset_whole(const dpt_dataset *data)
+{
+    return data->whole ? data->whole : data;
+}
+
+/* So many steps more, or fewer, are in flight on these data. */
+void dpti_dataset_note_reading(const dpt_dataset *data, size_t more, size_t fewer);
 
 /* A thread that hangs may still read the images: from now on destroying the data set, or the part,
    frees nothing. */
@@ -56,6 +76,16 @@ static inline bool dpti_dataset_share(const dpt_dataset *a, const dpt_dataset *b
 {
     return a->images == b->images;
 }
+
+/* What samples are compared with; either may be NULL. */
+typedef struct dpti_answers {
+    size_t count, classes;
+    const uint8_t *labels; /* (count) */
+    const float *targets;  /* (count, classes) */
+} dpti_answers;
+
+/* DPT_E_INVALID for a label that is no class, or a target that is not finite. */
+DPT_CHECK_RESULT dpt_status dpti_answers_check(const dpti_answers *answers, dpt_error *error);
 
 enum { DPTI_MAX_STAT_CHANNELS = 4 };
 

@@ -46,17 +46,18 @@ void dpt_dataset_describe(const dpt_dataset *dataset, dpt_dataset_info *out)
 
 /* ---- From memory ----------------------------------------------------------------------------- */
 
-static dpt_status check_answers(const dpt_dataset_memory *m, dpt_error *error)
+dpt_status dpti_answers_check(const dpti_answers *answers, dpt_error *error)
 {
-    for (size_t i = 0; m->labels && i < m->count; i++)
-        if (m->labels[i] >= m->classes)
+    const dpti_answers *a = answers;
+    for (size_t i = 0; a->labels && i < a->count; i++)
+        if (a->labels[i] >= a->classes)
             return DPT_FAIL(error, DPT_E_INVALID,
                             "label %d of sample %zu is out of range, there are %zu classes",
-                            m->labels[i], i, m->classes);
-    for (size_t i = 0; m->targets && i < m->count * m->classes; i++)
-        if (!isfinite(m->targets[i]))
+                            a->labels[i], i, a->classes);
+    for (size_t i = 0; a->targets && i < a->count * a->classes; i++)
+        if (!isfinite(a->targets[i]))
             return DPT_FAIL(error, DPT_E_INVALID, "target %zu of sample %zu is %g: not finite",
-                            i % m->classes, i / m->classes, (double)m->targets[i]);
+                            i % a->classes, i / a->classes, (double)a->targets[i]);
     return DPT_OK;
 }
 
@@ -122,8 +123,10 @@ static dpt_status copy_memory(const dpt_dataset_memory *m, dpt_dataset **out, dp
 {
     memory_bytes n = {0};
     DPT_TRY(check_memory(m, error));
+    const dpti_answers answers = {
+        .count = m->count, .classes = m->classes, .labels = m->labels, .targets = m->targets};
     DPT_TRY(measure(m, &n, error));
-    DPT_TRY(check_answers(m, error));
+    DPT_TRY(dpti_answers_check(&answers, error));
     dpt_dataset *data = calloc(1, sizeof *data);
     if (!data) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
     *data = (dpt_dataset){
@@ -136,6 +139,7 @@ static dpt_status copy_memory(const dpt_dataset_memory *m, dpt_dataset **out, dp
         .channels = m->channels,
         .classes = m->classes,
         .dtype = m->dtype,
+        .writable = m->writable,
     };
     dpt_status status = dpti_set_statistics(data, m->mean, m->deviation, error);
     if (status == DPT_OK) status = copy_blocks(m, &n, data, error);

@@ -16,6 +16,7 @@ static dpt_status make_copy(dpti_device *device, const dpt_dataset *data, dpti_d
 {
     const size_t n = data->n_records; /* products fit: they are in memory */
     const size_t target_bytes = n * data->classes * sizeof(float);
+    copy->n_writes = dpti_dataset_whole(data)->n_writes;
     DPT_TRY(
         dpti_alloc_data(device, data->images, n * dpti_dataset_image_bytes(data), &copy->images));
     if (data->labels) DPT_TRY(dpti_alloc_data(device, data->labels, n, &copy->labels));
@@ -76,6 +77,43 @@ dpti_data_copy dpti_data_copy_detach(dpti_data_copy *copy)
 size_t dpti_data_bytes(const dpti_data_copy *copy)
 {
     return copy->images.charged_bytes + copy->labels.charged_bytes + copy->targets.charged_bytes;
+}
+
+bool dpti_data_copy_is_behind(const dpti_data_copy *copy)
+{
+    const bool wrapped = copy->images.charged_bytes == 0; /* the host's memory as it is */
+    return dpti_data_resident(copy) && !wrapped &&
+           copy->n_writes < dpti_dataset_whole(copy->data)->n_writes;
+}
+
+static dpt_status upload(const dpti_buffer *to, dpti_device *device, const void *from,
+                         const dpti_written *what, size_t record_bytes)
+{
+    const size_t offset = what->first * record_bytes;
+    const dpti_buffer seen = {.device = device, .handle = to->handle, .n_bytes = to->n_bytes};
+    if (!to->device) return DPT_OK;
+    return dpti_upload(&seen, offset, (const uint8_t *)from + offset, what->count * record_bytes);
+}
+
+static dpt_status bring(const dpti_data_copy *copy, dpti_device *device, const dpti_written *what)
+{
+    const dpt_dataset *d = copy->data;
+    DPT_TRY(upload(&copy->images, device, d->images, what, dpti_dataset_image_bytes(d)));
+    DPT_TRY(upload(&copy->labels, device, d->labels, what, 1));
+    return upload(&copy->targets, device, d->targets, what, d->classes * sizeof(float));
+}
+
+dpt_status dpti_data_copy_bring(dpti_data_copy *copy, dpti_device *device)
+{
+    const dpt_dataset *whole = dpti_dataset_whole(copy->data);
+    const dpti_written all = {0, whole->n_records};
+    const bool forgotten = whole->n_writes - copy->n_writes > DPTI_WRITES;
+    if (forgotten) DPT_TRY(bring(copy, device, &all));
+    for (size_t i = copy->n_writes; !forgotten && i < whole->n_writes; i++)
+        DPT_TRY(bring(copy, device, &whole->writes[i % DPTI_WRITES]));
+    DPT_TRY(dpti_sync(device));
+    copy->n_writes = whole->n_writes;
+    return DPT_OK;
 }
 
 dpti_data_places dpti_data_copy_places(const dpti_data_copy *copy, dpt_loss loss)

@@ -13,7 +13,8 @@ typedef struct dpti_data_copy {
     char memory_domain[DPT_DOMAIN_BYTES];
     /* All records; what the data set lacks is empty, and everything where they do not fit. */
     dpti_buffer images, labels, targets;
-    const dpt_dataset *data; /* whose they are */
+    const dpt_dataset *data; /* whose they are, */
+    size_t n_writes;         /* with so many of its writes */
     bool left;               /* a call that may not return reads it: it is not freed */
 } dpti_data_copy;
 
@@ -26,6 +27,10 @@ static inline bool dpti_data_resident(const dpti_data_copy *copy)
 size_t dpti_data_bytes(const dpti_data_copy *copy);
 /* Where a program finds the records, and what this loss compares with. */
 dpti_data_places dpti_data_copy_places(const dpti_data_copy *copy, dpt_loss loss);
+/* Whether samples were written that it does not have. */
+bool dpti_data_copy_is_behind(const dpti_data_copy *copy);
+/* [driver of `device`, which sees that memory] Brings them. */
+DPT_CHECK_RESULT dpt_status dpti_data_copy_bring(dpti_data_copy *copy, dpti_device *device);
 /* Frees what it takes: it is resident no more. */
 void dpti_data_copy_drop(dpti_data_copy *copy);
 /* The same in two halves: takes it out of its store, where it is resident no more, and frees it.

@@ -350,6 +350,10 @@ static dpt_status do_own(dpt_trainer *t, wish *what, const dpt_dataset *data, pa
                         "no device holds trusted weights any more: load a checkpoint");
     DPT_TRY(provide(t, data, what->outputs ? DPTI_PURPOSE_PREDICT : DPTI_PURPOSE_EVALUATE,
                     &what->slot));
+    dpti_test *test = &t->tests[what->slot];
+    DPT_TRY(
+        dpti_trainer_bring_data(t, dpti_dataset_share(data, t->data) ? &t->store : &test->store));
+    if (dpti_trainer_n_gone(t) != n_gone) return DPT_E_CANCELLED;
     evaluate_job *jobs = calloc(t->n_workers, sizeof *jobs);
     if (!jobs) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to evaluate");
     const dpt_status status = work_off(t, what, jobs, rows);

@@ -125,7 +125,8 @@ static void add_data(facts *f, const char *what, const dpt_dataset *d)
     add(f, name, "%zu x %zux%zux%zu", d ? d->count : 0, d ? d->height : 0, d ? d->width : 0,
         d ? d->channels : 0);
     snprintf(name, sizeof name, "checksum of the %s", what);
-    add(f, name, "%016" PRIx64, d ? checksum_of_data(d) : 0);
+    const bool compared = d && !dpti_dataset_whole(d)->writable;
+    add(f, name, "%016" PRIx64, compared ? checksum_of_data(d) : 0);
 }
 
 /* Of resolved options: what is left out is what is given as the default. */

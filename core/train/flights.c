@@ -164,6 +164,12 @@ static dpt_status prepare(dpt_trainer *t)
     return status;
 }
 
+static void set_in_flight(dpt_trainer *t, size_t n)
+{
+    dpti_dataset_note_reading(t->data, n, t->n_in_flight);
+    t->n_in_flight = n;
+}
+
 static dpt_status ready(dpt_trainer *t)
 {
     if (t->n_in_flight == DPTI_IN_FLIGHT)
@@ -173,6 +179,7 @@ static dpt_status ready(dpt_trainer *t)
     if (t->n_in_flight > 0) return DPT_OK;
     DPT_TRY(dpti_trainer_lose_hung(t)); /* while something was read or written */
     DPT_TRY(dpti_readmit_admit(t));
+    DPT_TRY(dpti_trainer_bring_data(t, &t->store));
     DPT_TRY(dpti_resting_settle(t));
     DPT_TRY(prepare(t));
     if (t->lost)
@@ -218,7 +225,7 @@ static dpt_status submit(dpt_trainer *t, float lr)
         t->workers[i].last_step = flight->cursor.step + 1;
         share->ticket = dpti_driver_post(t->workers[i].device, dpti_step_job, share);
     }
-    t->n_in_flight++;
+    set_in_flight(t, t->n_in_flight + 1);
     return DPT_OK;
 }
 
@@ -270,7 +277,7 @@ void dpti_trainer_drain(dpt_trainer *trainer)
         if (committed(t, flight)) t->done = dpti_order_next(&t->order, flight->cursor);
     }
     t->next = t->done;
-    t->n_in_flight = 0;
+    set_in_flight(t, 0);
     dpti_settled_forget(&t->settled); /* what failed has not been through it */
     dpti_trainer_mend(t);
     if (t->allreduce) dpti_allreduce_reset(t->allreduce);
@@ -456,7 +463,7 @@ static dpt_status collect(dpt_trainer *t, dpt_step_metrics *out)
     }
     if (!counted) {
         t->done = dpti_order_next(&t->order, flight->cursor);
-        t->n_in_flight--;
+        set_in_flight(t, t->n_in_flight - 1);
     }
     dpti_trainer_note_held(t, flight);
     measure(t, flight, out);

@@ -19,7 +19,9 @@ dpt_status dpti_resting_create(dpt_trainer *trainer, bool allowed)
 {
     dpti_resting *r = &trainer->resting;
     r->rest = dpti_rest_new();
-    r->allowed = allowed && trainer->measured && !trainer->processes && !trainer->stop_on_loss;
+    /* Samples of steps that would be done again are to be there still. */
+    r->allowed = allowed && trainer->measured && !trainer->processes && !trainer->stop_on_loss &&
+                 !dpti_dataset_whole(trainer->data)->writable;
     r->chosen = calloc(trainer->n_workers, sizeof *r->chosen);
     r->exchange = calloc(trainer->n_workers, sizeof *r->exchange);
     r->shares = calloc(trainer->n_devices, sizeof *r->shares);

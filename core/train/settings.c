@@ -94,11 +94,14 @@ static void add_real(dpti_settings *s, const char *key, float value)
     dpti_settings_add(s, key, "%.9g", (double)value);
 }
 
+/* What is written as training goes on is another thing each time. */
 static void add_data(const dpt_dataset *d, dpti_settings *s)
 {
-    dpti_settings_add(s, "dataset", "%.60s, %zu of %zux%zux%zu, %zu classes, %08x", d->name,
-                      d->count, d->height, d->width, d->channels, d->classes,
-                      (unsigned)hash_data(d));
+    char content[16] = "written";
+    if (!dpti_dataset_whole(d)->writable)
+        snprintf(content, sizeof content, "%08x", (unsigned)hash_data(d));
+    dpti_settings_add(s, "dataset", "%.60s, %zu of %zux%zux%zu, %zu classes, %s", d->name, d->count,
+                      d->height, d->width, d->channels, d->classes, content);
     dpti_settings_add(s, "normalize", "%.9g %.9g %.9g %.9g by %.9g %.9g %.9g %.9g",
                       (double)d->mean[0], (double)d->mean[1], (double)d->mean[2],
                       (double)d->mean[3], (double)d->scale[0], (double)d->scale[1],

@@ -1,0 +1,74 @@
+/* Replacing samples of a data set while it is trained on. */
+#include "data/data.h"
+
+#include "base/base.h"
+#include "device/device.h" /* dpti_context_fail */
+
+#include <string.h>
+
+void dpti_dataset_note_reading(const dpt_dataset *data, size_t more, size_t fewer)
+{
+    /* Whoever reads a data set leaves it as it is; this is about who does. */
+    dpt_dataset *whole = (dpt_dataset *)dpti_dataset_whole(data);
+    whole->n_reading += more;
+    whole->n_reading -= fewer;
+}
+
+static dpt_status check_range(const dpt_dataset *d, size_t first, size_t count, dpt_error *error)
+{
+    if (!d->writable || d->whole)
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "%s: samples are replaced in a whole data set that was made writable "
+                        "(dpt_dataset_memory)",
+                        d->name);
+    if (first > d->count || count > d->count - first)
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "samples %zu to %zu are not in the data set, which has %zu", first,
+                        first + count, d->count);
+    if (d->n_reading > 0)
+        return DPT_FAIL(error, DPT_E_STATE,
+                        "a step that reads the data is in flight: collect it before they are "
+                        "replaced (in dpt_fit, do it behind an epoch)");
+    return DPT_OK;
+}
+
+static dpt_status check_given(const dpt_dataset *d, const void *images, const uint8_t *labels,
+                              const float *targets, dpt_error *error)
+{
+    if (!images) return DPT_FAIL(error, DPT_E_INVALID, "samples have images");
+    if ((labels != NULL) != (d->labels != NULL) || (targets != NULL) != (d->targets != NULL))
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "samples have labels or targets as the data set was made of: %s",
+                        d->labels && d->targets ? "both"
+                        : d->labels             ? "labels"
+                        : d->targets            ? "targets"
+                                                : "neither");
+    return DPT_OK;
+}
+
+static void copy(const dpt_dataset *d, size_t first, size_t count, const void *images,
+                 const uint8_t *labels, const float *targets)
+{
+    const size_t image_bytes = dpti_dataset_image_bytes(d);
+    memcpy((uint8_t *)d->images + first * image_bytes, images, count * image_bytes);
+    if (labels) memcpy(d->labels + first, labels, count);
+    if (targets)
+        memcpy(d->targets + first * d->classes, targets, count * d->classes * sizeof *targets);
+}
+
+dpt_status dpt_dataset_write(dpt_dataset *dataset, size_t first, size_t count, const void *images,
+                             const uint8_t *labels, const float *targets)
+{
+    dpt_dataset *d = dataset;
+    dpt_error error = {.status = DPT_OK};
+    const dpti_answers answers = {
+        .count = count, .classes = d->classes, .labels = labels, .targets = targets};
+    dpt_status status = check_range(d, first, count, &error);
+    if (status == DPT_OK && count > 0) status = check_given(d, images, labels, targets, &error);
+    if (status == DPT_OK) status = dpti_answers_check(&answers, &error);
+    if (status != DPT_OK) return dpti_context_fail(d->context, NULL, &error);
+    if (count == 0) return DPT_OK;
+    copy(d, first, count, images, labels, targets);
+    d->writes[d->n_writes++ % DPTI_WRITES] = (dpti_written){first, count};
+    return DPT_OK;
+}

@@ -1,0 +1,51 @@
+/* Samples that a program has written (dpt_dataset_write), to the memories that hold them. */
+#include "train/trainer.h"
+
+typedef struct bring_job {
+    dpti_data_copy *copy;
+    dpt_status status;
+    dpt_error error;
+} bring_job;
+
+static void run_bring(dpti_device *device, void *argument)
+{
+    bring_job *job = argument;
+    job->status = dpti_data_copy_bring(job->copy, device);
+    if (job->status == DPT_OK) return;
+    job->error = *dpti_device_error(device);
+    job->error.status = job->status;
+}
+
+/* Whoever is there and uses the copy, its owner or not; n_workers: nobody. */
+static size_t find_user(const dpt_trainer *t, const dpti_data_store *store, size_t copy)
+{
+    size_t i = 0;
+    while (i < t->n_workers &&
+           (t->workers[i].gone || t->workers[i].hung || store->copy_of[i] != copy))
+        i++;
+    return i;
+}
+
+static dpt_status lose(dpt_trainer *t, size_t rank, const dpt_error *error)
+{
+    if (!dpti_is_loss(error->status) || t->stop_on_loss)
+        return dpti_trainer_fail(t, t->workers[rank].device, error);
+    return dpti_trainer_lose_one(t, rank, error);
+}
+
+dpt_status dpti_trainer_bring_data(dpt_trainer *trainer, dpti_data_store *store)
+{
+    dpt_trainer *t = trainer;
+    for (size_t c = 0; c < store->n_copies; c++)
+        while (dpti_data_copy_is_behind(&store->copies[c])) {
+            bring_job job = {.copy = &store->copies[c]};
+            const size_t user = find_user(t, store, c);
+            if (user == t->n_workers) break;
+            if (!dpti_trainer_call(t, user, run_bring, &job)) {
+                job.status = DPT_E_DEVICE_LOST;
+                job.error = t->workers[user].hung_error;
+            }
+            if (job.status != DPT_OK) DPT_TRY(lose(t, user, &job.error));
+        }
+    return DPT_OK;
+}

@@ -1,0 +1,107 @@
+/* Data that come as the program runs: the next value of a signal is learnt from the last ones, each
+   batch is trained on once and forgotten.  Its period changes all the time, so that what was learnt
+   at the beginning would not do at the end.
+
+       stream [DEVICES]        default: cpu:threads=1,cpu:threads=1 */
+#include <dptrain.h>
+
+#include <math.h>
+#include <stdio.h>
+
+enum { WINDOW = 8, BATCH = 32, STEPS = 600, PERIOD = 12 };
+
+/* What comes next: windows of the signal, and the value behind each. */
+typedef struct batch {
+    float windows[BATCH][WINDOW];
+    float next[BATCH];
+} batch;
+
+static float measure(size_t time)
+{
+    const float slow = (float)time / (BATCH * STEPS); /* 0 to 1 over the whole run */
+    return sinf(6.2831853F * (float)time / PERIOD * (1 - slow / 3)) * (1 - slow / 2);
+}
+
+static void receive(size_t step, batch *out)
+{
+    for (size_t i = 0; i < BATCH; i++) {
+        const size_t time = step * BATCH + i;
+        for (size_t k = 0; k < WINDOW; k++)
+            out->windows[i][k] = measure(time + k);
+        out->next[i] = measure(time + WINDOW);
+    }
+}
+
+/* Room for one batch: a step takes all of it. */
+static dpt_status create_data(dpt_context *context, dpt_dataset **out)
+{
+    batch first;
+    receive(0, &first);
+    const dpt_dataset_memory memory = {
+        .count = BATCH,
+        .height = 1,
+        .width = 1,
+        .channels = WINDOW,
+        .classes = 1,
+        .dtype = DPT_F32,
+        .images = first.windows,
+        .targets = first.next,
+        .writable = true,
+    };
+    return dpt_dataset_from_memory(context, &memory, out);
+}
+
+static dpt_status create_model(dpt_context *context, dpt_model **out)
+{
+    const dpt_linear_options hidden = {.out = 32, .activation = DPT_ACT_TANH};
+    dpt_model *model;
+    DPT_TRY(dpt_model_create(context, "forecast", &model));
+    const dpt_value x = dpt_flatten(model, dpt_input(model, 1, 1, WINDOW));
+    const dpt_value h = dpt_linear(model, x, "hidden", &hidden);
+    *out = model;
+    return dpt_model_finish(model, dpt_linear(model, h, "next", &(dpt_linear_options){.out = 1}));
+}
+
+/* A step's loss is that of values which the network has not seen. */
+static dpt_status train(dpt_trainer *trainer, dpt_dataset *data)
+{
+    batch now;
+    dpt_step_metrics m;
+    double sum = 0;
+    for (size_t i = 0; i < STEPS; i++) {
+        receive(i, &now);
+        DPT_TRY(dpt_dataset_write(data, 0, BATCH, now.windows, NULL, now.next));
+        DPT_TRY(dpt_trainer_step(trainer, &m));
+        sum += m.loss;
+        if ((i + 1) % 100 > 0) continue;
+        printf("steps %3zu to %3zu: mean squared error %.1e\n", i - 98, i + 1, sum / 100);
+        sum = 0;
+    }
+    return DPT_OK;
+}
+
+int main(int argc, char **argv)
+{
+    const char *list = argc > 1 ? argv[1] : "cpu:threads=1,cpu:threads=1";
+    const dpt_trainer_options how = {
+        .batch_size = BATCH, .lr = 0.05F, .momentum = 0.9F, .loss = DPT_LOSS_SQUARED_ERROR};
+    dpt_context *context;
+    dpt_device_set *devices = NULL;
+    dpt_dataset *data = NULL;
+    dpt_model *model = NULL;
+    dpt_trainer *trainer = NULL;
+    dpt_status status = dpt_context_create(&context);
+    if (status != DPT_OK) return 1;
+    if (!status) status = dpt_devices_open(context, list, &devices);
+    if (!status) status = create_data(context, &data);
+    if (!status) status = create_model(context, &model);
+    if (!status) status = dpt_trainer_create(devices, model, data, &how, &trainer);
+    if (!status) status = train(trainer, data);
+    if (status) fprintf(stderr, "stream: %s\n", dpt_error_message(context));
+    dpt_trainer_destroy(trainer);
+    dpt_model_destroy(model);
+    dpt_dataset_destroy(data);
+    dpt_devices_close(devices);
+    dpt_context_destroy(context);
+    return status ? 1 : 0;
+}

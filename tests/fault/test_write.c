@@ -1,0 +1,198 @@
+/* Devices that fail while samples are replaced between steps: training is what it would be without
+   them, on what was written.  test-fault-write fault|faultstaged [CASE...] */
+#include "fault/plant.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SIDE = 8, CLASSES = 3, BATCH = 12, STEPS = 8, COUNT = BATCH * STEPS, LIST_BYTES = 256 };
+
+typedef struct training {
+    dpt_context *context;
+    dpt_device_set *set;
+    dpt_model *model;
+    dpt_dataset *all, *stream;
+    dpt_trainer *trainer;
+    char devices[LIST_BYTES];
+    size_t n_events, n_failed;
+} training;
+
+static dpt_status make_stream(training *w)
+{
+    const dpt_dataset_memory memory = {.count = BATCH,
+                                       .height = SIDE,
+                                       .width = SIDE,
+                                       .channels = 1,
+                                       .classes = CLASSES,
+                                       .dtype = DPT_U8,
+                                       .images = w->all->images,
+                                       .labels = w->all->labels,
+                                       .writable = true};
+    return dpt_dataset_from_memory(w->context, &memory, &w->stream);
+}
+
+static dpt_status begin(test *t, const char *devices, training *w)
+{
+    const dpt_trainer_options options = {.batch_size = BATCH,
+                                         .lr = 0.05f,
+                                         .momentum = 0.9f,
+                                         .split = "equal",
+                                         .seed = 3,
+                                         .no_shuffle = true,
+                                         .device_timeout = strstr(devices, "hang=") ? 0.2 : 0};
+    *w = (training){.context = NULL};
+    plant_devices(devices, ((plant *)t->user)->backend, w->devices, sizeof w->devices);
+    (void)remove("fault-report.txt");
+    (void)alarm(120); /* nothing may hang */
+    DPT_TRY(dpt_context_create(&w->context));
+    DPT_TRY(dpt_devices_open(w->context, w->devices, &w->set));
+    DPT_TRY(plant_data(w->context, COUNT, SIDE, CLASSES, &w->all));
+    DPT_TRY(make_stream(w));
+    DPT_TRY(plant_network(w->context, SIDE, CLASSES, &w->model));
+    return dpt_trainer_create(w->set, w->model, w->stream, &options, &w->trainer);
+}
+
+static void end(training *w)
+{
+    dpt_trainer_destroy(w->trainer);
+    dpt_model_destroy(w->model);
+    dpt_dataset_destroy(w->stream);
+    dpt_dataset_destroy(w->all);
+    dpt_devices_close(w->set);
+    dpt_context_destroy(w->context);
+    (void)alarm(0);
+}
+
+static dpt_status write_batch(training *w, size_t step)
+{
+    const size_t first = step * BATCH;
+    return dpt_dataset_write(w->stream, 0, BATCH,
+                             (const uint8_t *)w->all->images + first * SIDE * SIDE,
+                             w->all->labels + first, NULL);
+}
+
+/* A step that fails is taken again. */
+static void train(test *t, training *w)
+{
+    dpt_step_metrics m;
+    dpt_evaluation evaluation;
+    dpt_device_event event;
+    while (dpt_trainer_steps(w->trainer) < STEPS && w->n_failed < 3) {
+        CHECK_OK(write_batch(w, dpt_trainer_steps(w->trainer)));
+        w->n_failed += dpt_trainer_step(w->trainer, &m) != DPT_OK;
+        if (dpt_trainer_steps(w->trainer) % 3 == 0)
+            w->n_failed += dpt_trainer_evaluate(w->trainer, w->stream, &evaluation) != DPT_OK;
+        while (dpt_trainer_next_event(w->trainer, &event))
+            w->n_events++;
+    }
+    CHECK_SIZE(dpt_trainer_steps(w->trainer), STEPS);
+}
+
+static bool are_near(const plant_weights *a, const plant_weights *b)
+{
+    double error = 0, size = 0;
+    for (size_t i = 0; i < a->n; i++) {
+        error += pow((double)a->values[i] - (double)b->values[i], 2);
+        size += pow((double)b->values[i], 2);
+    }
+    return a->n == b->n && error <= 1e-6 * size;
+}
+
+static const plant_weights *find_reference(test *t)
+{
+    static plant_weights weights;
+    training w;
+    if (weights.n > 0) return &weights;
+    if (CHECK_OK(begin(t, "cpu:threads=1", &w))) {
+        train(t, &w);
+        CHECK_OK(plant_read_weights(w.model, w.trainer, 0, &weights));
+    }
+    end(&w);
+    return &weights;
+}
+
+/* `format` has a place for the number of the call; of device `survivor` the weights are looked at.
+ */
+static void at_every_call(test *t, const char *format, size_t survivor, size_t most_failures)
+{
+    static plant_weights found;
+    const plant_weights *wanted = find_reference(t);
+    size_t n_fired = 0, n_events = 0;
+    for (size_t n = 1; n < 200; n += n < 40 ? 1 : 7) {
+        char devices[LIST_BYTES];
+        training w;
+        snprintf(devices, sizeof devices, format, n);
+        if (CHECK_OK(begin(t, devices, &w))) {
+            train(t, &w);
+            CHECK(w.n_failed <= most_failures);
+            n_fired += plant_fired();
+            n_events += w.n_events;
+            if (!CHECK_OK(plant_read_weights(w.model, w.trainer, survivor, &found)) ||
+                !CHECK(are_near(&found, wanted)))
+                FAIL("%s: device %zu has other weights", w.devices, survivor);
+        }
+        end(&w);
+    }
+    CHECK(n_fired > 30 && (most_failures > 0 || n_events >= n_fired));
+}
+
+static void beside_another(test *t)
+{
+    at_every_call(t, "@:threads=1:after=1:lost=%zu,cpu:threads=1", 1, 0);
+}
+
+/* In whose memory the data lie: the other one goes on in it. */
+static void whose_copy_it_is(test *t)
+{
+    at_every_call(t, "@:threads=1:after=1:lost=%zu,@:threads=1", 1, 0);
+}
+
+static void who_uses_the_copy(test *t)
+{
+    at_every_call(t, "@:threads=1,@:threads=1:after=1:lost=%zu", 0, 0);
+}
+
+static void who_comes_back(test *t)
+{
+    at_every_call(t, "@:threads=1:after=1:fail=%zu,@:threads=1", 1, 1);
+}
+
+static void who_hangs(test *t)
+{
+    static plant_weights found;
+    const plant_weights *wanted = find_reference(t);
+    for (size_t n = 1; n < 30; n += 4) {
+        char devices[LIST_BYTES];
+        training w;
+        snprintf(devices, sizeof devices, "@:threads=1:after=1:entry=upload:hang=%zu,cpu:threads=1",
+                 n);
+        if (CHECK_OK(begin(t, devices, &w))) {
+            train(t, &w);
+            CHECK_SIZE(w.n_failed, 0);
+            if (!CHECK_OK(plant_read_weights(w.model, w.trainer, 1, &found)) ||
+                !CHECK(are_near(&found, wanted)))
+                FAIL("%s: it has other weights", w.devices);
+        }
+        end(&w);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"beside another", beside_another},
+        {"whose copy it is", whose_copy_it_is},
+        {"who uses the copy", who_uses_the_copy},
+        {"who comes back", who_comes_back},
+        {"who hangs", who_hangs},
+    };
+    if (argc < 2 || !plant_setup()) {
+        fputs("usage: test-fault-write fault|faultstaged [CASE...]\n", stderr);
+        return 2;
+    }
+    plant p = {.backend = argv[1]};
+    return test_run((size_t)argc - 2, argv + 2, cases, sizeof cases / sizeof *cases, &p);
+}
