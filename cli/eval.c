@@ -9,6 +9,7 @@ static dpt_status evaluate(cli_session *session, const cli_options *options, con
                            dpt_evaluation *out)
 {
     DPT_TRY(cli_session_open(session, options, CLI_WITH_PROCESSES));
+    DPT_TRY(cli_weights_classes(session));
     DPT_TRY(cli_weights_adopt(session, options, weights));
     dpt_dataset_info data;
     dpt_dataset_describe(session->test, &data);

@@ -127,10 +127,11 @@ const cli_option cli_option_table[] = {
         .name = "dataset",
         .argument = "NAME",
         .help =
-            "fashion-mnist (default), mnist, cifar10, synthetic:HxWxC:CLASSES:COUNT, or idx "
-            "for any IDX pair in the directory of --data. The default of eval and predict is "
-            "what the weights say, if it lies in files; predict needs it only where they say too "
-            "little",
+            "fashion-mnist (default), mnist, cifar10, synthetic:HxWxC:CLASSES:COUNT, idx for any "
+            "IDX pair in the directory of --data, or folder:HxW (folder:HxWx1: grey) for the PNG "
+            "and JPEG pictures in its train/CLASS and test/CLASS, scaled to HxW. The default of "
+            "eval and predict is what the weights say, if it lies in files; predict needs it only "
+            "where they say too little",
         .verbs = USES,
         .kind = CLI_TEXT,
         TARGET(dataset),

@@ -1,5 +1,4 @@
 /* dptrain predict: the most likely classes of images, by the weights of a checkpoint. */
-#include "image.h"
 #include "recipe.h"
 #include "session.h"
 
@@ -10,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_FILE_BYTES = 1 << 24, DEFAULT_TOP = 3, MAX_RUN = 256 };
+enum { DEFAULT_TOP = 3, MAX_RUN = 256 };
 
 /* One image to classify: a sample of a data set. */
 typedef struct subject {
@@ -52,41 +51,22 @@ static dpt_status add_subject(prediction *p, subject s)
 
 /* ---- Pictures -------------------------------------------------------------------------------- */
 
-static dpt_status read_file(const prediction *p, const char *path, uint8_t **out, size_t *n_bytes)
+/* Pictures are scaled where those of the training were. */
+static bool scales(const prediction *p)
 {
-    dpt_context *context = p->session.context;
-    struct stat info;
-    FILE *file = fopen(path, "rb");
-    if (!file || fstat(fileno(file), &info) != 0) {
-        const int code = errno;
-        if (file) fclose(file);
-        return dpt_fail(context, DPT_E_IO, "cannot read %s: %s", path, strerror(code));
-    }
-    uint8_t *bytes = NULL;
-    dpt_status status = DPT_OK;
-    if (info.st_size > MAX_FILE_BYTES)
-        status = dpt_fail(context, DPT_E_FORMAT, "%s has more than %d MB; images are smaller", path,
-                          MAX_FILE_BYTES >> 20);
-    else if (!(bytes = malloc((size_t)info.st_size + 1)))
-        status = no_memory(p);
-    if (status == DPT_OK) {
-        *n_bytes = fread(bytes, 1, (size_t)info.st_size, file);
-        if (ferror(file)) status = dpt_fail(context, DPT_E_IO, "cannot read %s", path);
-    }
-    fclose(file);
-    if (status == DPT_OK)
-        *out = bytes;
-    else
-        free(bytes);
-    return status;
+    const char *trained_on = p->session.weights.dataset;
+    return cli_is_folder(trained_on[0] || !p->info.name ? trained_on : p->info.name);
 }
 
-static dpt_status decode_picture(prediction *p, const char *path, const uint8_t *bytes,
-                                 size_t n_bytes)
+static dpt_status add_picture(prediction *p, const char *path)
 {
-    const cli_image_shape shape = {p->info.height, p->info.width, p->info.channels};
+    const dpt_picture_shape shape = {
+        .height = p->info.height,
+        .width = p->info.width,
+        .channels = p->info.channels,
+        .scaled = scales(p),
+    };
     const size_t image_bytes = shape.height * shape.width * shape.channels;
-    cli_image_error error;
     if (shape.channels != 1 && shape.channels != 3)
         return dpt_fail(p->session.context, DPT_E_INVALID,
                         "%s: a picture has 1 or 3 channels, but the model takes %zu", path,
@@ -94,21 +74,10 @@ static dpt_status decode_picture(prediction *p, const char *path, const uint8_t 
     uint8_t *grown = realloc(p->pixels, (p->n_pictures + 1) * image_bytes);
     if (!grown) return no_memory(p);
     p->pixels = grown;
-    if (!cli_image_decode(bytes, n_bytes, &shape, p->pixels + p->n_pictures * image_bytes, &error))
-        return dpt_fail(p->session.context, error.unfit ? DPT_E_INVALID : DPT_E_FORMAT, "%s: %s",
-                        path, error.message);
+    DPT_TRY(dpt_picture_read(p->session.context, path, &shape,
+                             p->pixels + p->n_pictures * image_bytes));
     return add_subject(
         p, (subject){.path = path, .path_length = (int)strlen(path), .index = p->n_pictures++});
-}
-
-static dpt_status add_picture(prediction *p, const char *path)
-{
-    uint8_t *bytes = NULL;
-    size_t n_bytes = 0;
-    DPT_TRY(read_file(p, path, &bytes, &n_bytes));
-    const dpt_status status = decode_picture(p, path, bytes, n_bytes);
-    free(bytes);
-    return status;
 }
 
 /* ---- IDX files ------------------------------------------------------------------------------- */
@@ -170,14 +139,16 @@ static dpt_status add_idx(prediction *p, const char *name, const char *path, con
 
 typedef enum image_kind { KIND_OTHER, KIND_PICTURE, KIND_IDX } image_kind;
 
-/* Told by the first bytes: an IDX file starts with two zeros, unless it is gzipped. */
+/* Told by the first bytes: an IDX file starts with two zeros, unless it is gzipped.  The library
+   looks again. */
 static image_kind kind_of(const char *path)
 {
     uint8_t head[8] = {0xff};
     FILE *file = fopen(path, "rb");
     const size_t n = file ? fread(head, 1, sizeof head, file) : 0;
     if (file) fclose(file);
-    if (cli_image_format_of(head, n) != CLI_IMAGE_UNKNOWN) return KIND_PICTURE;
+    const bool png = memcmp(head, "\x89PNG", 4) == 0, jpeg = memcmp(head, "\xff\xd8\xff", 3) == 0;
+    if (n >= 4 && (png || jpeg)) return KIND_PICTURE;
     const bool plain = head[0] == 0 && head[1] == 0, gzipped = head[0] == 0x1f && head[1] == 0x8b;
     return n >= 2 && (plain || gzipped) ? KIND_IDX : KIND_OTHER;
 }
@@ -363,6 +334,7 @@ static dpt_status load(prediction *p, const cli_options *options, const char *we
 static dpt_status predict(prediction *p, const cli_options *options, const char *weights)
 {
     DPT_TRY(cli_session_open(&p->session, options, CLI_DATA_IF_ASKED));
+    DPT_TRY(cli_weights_classes(&p->session));
     DPT_TRY(cli_weights_adopt(&p->session, options, weights));
     describe(p);
     DPT_TRY(add_images(p, options));

@@ -7,6 +7,19 @@
 #include <string.h>
 #include <unistd.h>
 
+bool cli_session_quiet(const cli_session *session, const cli_options *options)
+{
+    return options->quiet || dpt_process_rank(session->context) > 0;
+}
+
+/* On a terminal: why nothing else is to be seen for a while, and nothing when that is over. */
+static void announce(const cli_session *session, const cli_options *options, const char *what)
+{
+    if (cli_session_quiet(session, options) || !cli_can_redraw(STDERR_FILENO)) return;
+    fprintf(stderr, "\r\033[K%s", what);
+    fflush(stderr);
+}
+
 /* Both parts see the same scale: that of the training data, whatever is set apart for validation.
  */
 static dpt_status normalize(cli_session *session, const cli_options *options)
@@ -41,10 +54,15 @@ static dpt_status open_test(cli_session *session, const cli_options *options, un
 static dpt_status open_data(cli_session *session, const cli_options *options, unsigned with)
 {
     dpt_context *context = session->context;
+    dpt_status status = DPT_OK;
+    const bool decodes = cli_is_folder(session->data_name);
+    if (decodes) announce(session, options, "reading pictures ...");
     if (with & CLI_WITH_TRAIN)
-        DPT_TRY(dpt_dataset_open(context, session->data_name, options->data, DPT_TRAIN,
-                                 &session->whole));
-    DPT_TRY(open_test(session, options, with));
+        status = dpt_dataset_open(context, session->data_name, options->data, DPT_TRAIN,
+                                  &session->whole);
+    if (status == DPT_OK) status = open_test(session, options, with);
+    if (decodes) announce(session, options, "");
+    DPT_TRY(status);
     if (options->normalize) DPT_TRY(normalize(session, options));
     session->train = session->whole;
     if (options->validation > 0)
@@ -134,19 +152,6 @@ void cli_session_tell_lost(const cli_session *session)
         if (event.kind == DPT_DEVICE_LOST)
             (void)cli_error(CLI_OK, "device %s is lost, and the others do its part: %s", event.id,
                             event.message);
-}
-
-bool cli_session_quiet(const cli_session *session, const cli_options *options)
-{
-    return options->quiet || dpt_process_rank(session->context) > 0;
-}
-
-/* On a terminal: why nothing else is to be seen for a while, and nothing when that is over. */
-static void announce(const cli_session *session, const cli_options *options, const char *what)
-{
-    if (cli_session_quiet(session, options) || !cli_can_redraw(STDERR_FILENO)) return;
-    fprintf(stderr, "\r\033[K%s", what);
-    fflush(stderr);
 }
 
 dpt_status cli_session_open_training(cli_session *session, const cli_options *options,

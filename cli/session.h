@@ -69,6 +69,11 @@ DPT_CHECK_RESULT dpt_status cli_weights_model(cli_session *session);
 /* Whether model and size are what the file tells: tensors that are of others are its fault, and no
    mistake in the command. */
 bool cli_weights_own(const cli_session *session);
+/* Whether a data set's name is that of a folder of pictures, which scales them. */
+bool cli_is_folder(const char *name);
+/* Whether the test data, if they are pictures, are of the classes that the file tells, in that
+   order.  DPT_E_INVALID names the first that is another. */
+DPT_CHECK_RESULT dpt_status cli_weights_classes(const cli_session *session);
 /* Normalises the test data, if there are any, as the file says that the training's were.  Before a
    trainer uses them.  DPT_E_INVALID if --normalize contradicts it. */
 DPT_CHECK_RESULT dpt_status cli_weights_adopt(cli_session *session, const cli_options *options,

@@ -25,6 +25,13 @@ static const char *find(const char *const *names, const char *name)
     return NULL;
 }
 
+bool cli_is_folder(const char *name)
+{
+    static const char prefix[] = "folder:";
+    const size_t n = sizeof prefix - 1;
+    return strncmp(name, prefix, n) == 0 && name[n + strspn(name + n, "0123456789x")] == '\0';
+}
+
 /* What a file may name: networks by name, and data that lie in files.  Others, such as synthetic
    data of any size, are for whoever gives the command. */
 static const char *known_model(const char *name)
@@ -35,7 +42,7 @@ static const char *known_model(const char *name)
 static const char *known_data(const char *name)
 {
     static const char *const names[] = {"fashion-mnist", "mnist", "cifar10", "idx", NULL};
-    return find(names, name);
+    return cli_is_folder(name) ? name : find(names, name);
 }
 
 static const char *first_of(const char *given, const char *told, const char *otherwise)
@@ -120,6 +127,24 @@ dpt_status cli_weights_model(cli_session *session)
                         dpt_error_message(s->context));
     DPT_TRY(status);
     return check_bytes(s);
+}
+
+/* ---- The classes ----------------------------------------------------------------------------- */
+
+dpt_status cli_weights_classes(const cli_session *session)
+{
+    const dpt_weights_info *w = &session->weights;
+    dpt_dataset_info data;
+    if (!session->test) return DPT_OK;
+    dpt_dataset_describe(session->test, &data);
+    if (!cli_is_folder(data.name) || !w->class_names || w->classes != data.classes) return DPT_OK;
+    for (size_t c = 0; c < data.classes; c++)
+        if (strcmp(data.class_names[c], w->class_names[c]) != 0)
+            return dpt_fail(session->context, DPT_E_INVALID,
+                            "%s was trained with %s as class %zu, which is %s in %s: these are "
+                            "pictures of other classes",
+                            session->path, w->class_names[c], c, data.class_names[c], data.source);
+    return DPT_OK;
 }
 
 /* ---- Normalisation --------------------------------------------------------------------------- */

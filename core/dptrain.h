@@ -382,11 +382,16 @@ typedef struct dpt_dataset dpt_dataset;
 
 typedef enum dpt_part { DPT_TRAIN = 0, DPT_TEST = 1 } dpt_part;
 
-/* Opens by name: "fashion-mnist", "mnist", "cifar10", "synthetic:HxWxC:CLASSES:COUNT", or "idx" for
-   any IDX pair in `directory` (train-images-idx3-ubyte, t10k-..., each also with .gz).  Search
-   order: `directory`, $DPTRAIN_DATA, the user's cache, the distribution's package of the data.  A
-   directory that is given and does not have the files is an error. DPT_E_INVALID unknown name;
-   DPT_E_NOT_FOUND (the message tells how to get it); DPT_E_FORMAT. */
+/* Opens by name: "fashion-mnist", "mnist", "cifar10", "synthetic:HxWxC:CLASSES:COUNT", "idx" for
+   any IDX pair in `directory` (train-images-idx3-ubyte, t10k-..., each also with .gz), or
+   "folder:HxW" (colour) or "folder:HxWx1" (grey) for the PNG and JPEG pictures in
+   `directory`/train/CLASS and `directory`/test/CLASS, which are cut and scaled to H x W as by
+   dpt_picture_read; classes are the folders of train, for both parts, and samples are sorted by the
+   bytes of their names.  Search order: `directory`, $DPTRAIN_DATA, the user's cache, the
+   distribution's package of the data.  A directory that is given and does not have the files is an
+   error.  DPT_E_INVALID unknown name; DPT_E_NOT_FOUND (the message tells how to get it);
+   DPT_E_FORMAT; DPT_E_NO_MEMORY; DPT_E_UNSUPPORTED: the library was built without what reads such a
+   picture. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_open(dpt_context *context, const char *name,
                                                      const char *directory, dpt_part part,
                                                      dpt_dataset **out);
@@ -396,6 +401,24 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_open(dpt_context *context, const
    not hold images. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_open_images(dpt_context *context, const char *path,
                                                             size_t classes, dpt_dataset **out);
+
+/* What a picture becomes: an image as data sets have them. */
+typedef struct dpt_picture_shape {
+    size_t height, width; /* 1 to 65536 */
+    size_t channels;      /* 1 or 3 */
+    bool scaled;          /* its middle, of this aspect, is scaled; else it must have this size */
+} dpt_picture_shape;
+
+/* Reads a PNG or JPEG picture, told by its content, into pixels (height, width, channels), 0 to
+   255. Colours become grey by their luma, grey becomes three equal channels, what is transparent
+   shows black.  docs/data.md tells how it is scaled: the same bytes on every machine.
+   DPT_E_NOT_FOUND, DPT_E_IO, DPT_E_NO_MEMORY; DPT_E_INVALID: no such shape, or a picture of another
+   size that is not to be scaled; DPT_E_FORMAT: no picture, damaged, or larger than 256 MiB or 2^28
+   pixels; DPT_E_UNSUPPORTED: the library was built without what reads it.  After a failure pixels
+   are undefined. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_picture_read(dpt_context *context, const char *path,
+                                                     const dpt_picture_shape *shape,
+                                                     uint8_t *pixels);
 
 typedef struct dpt_dataset_memory {
     size_t count, height, width, channels, classes;
@@ -444,6 +467,7 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_statistics(const dpt_dataset *da
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_normalize(dpt_dataset *dataset, const float mean[4],
                                                           const float deviation[4]);
 
+/* Strings are the data set's, or the whole's that it is a part of. */
 typedef struct dpt_dataset_info {
     const char *name;
     size_t count, height, width, channels, classes;

@@ -39,8 +39,10 @@ struct dpt_dataset {
     float scale[4];
     /* What these come from, as it was given: in units of the range 0 to 1 for DPT_U8. */
     float channel_mean[4], channel_deviation[4];
-    const char *const *class_names; /* `classes` strings with static lifetime, or NULL */
-    atomic_bool left;               /* to a thread that hangs: not freed any more */
+    /* `classes` strings, or NULL: with static lifetime, or in a block that is the whole's. */
+    const char *const *class_names;
+    const char **own_names; /* that block, freed with the whole; or NULL */
+    atomic_bool left;       /* to a thread that hangs: not freed any more */
     /* Of a whole: */
     bool writable;                    /* (dpt_dataset_write) */
     size_t n_writes;                  /* so far, */
@@ -151,5 +153,22 @@ DPT_CHECK_RESULT dpt_status dpti_synthetic_parse(const char *spec, dpti_syntheti
    sample's index: a class pattern plus noise.  The test part differs from the training part. */
 DPT_CHECK_RESULT dpt_status dpti_synthetic_create(const char *spec, dpt_part part,
                                                   dpt_dataset **out, dpt_error *error);
+
+/* The shape of "folder:HxW" or "folder:HxWxC", where C is 1 or, if it is not there, 3.
+   DPT_E_INVALID tells how to write it. */
+DPT_CHECK_RESULT dpt_status dpti_folder_parse(const char *spec, dpt_picture_shape *out,
+                                              dpt_error *error);
+
+/* A part of such a data set: PNG and JPEG pictures in DIR/train/CLASS and DIR/test/CLASS (or
+   DIR/val/CLASS), each cut in its middle to the images' aspect and scaled.  DIR is found as by
+   dpti_find_files.  Samples are sorted by the bytes of their class's name and of their own; what is
+   hidden by a dot is passed over, and so are files beside the classes' folders.  Links are
+   followed. DPT_E_INVALID, DPT_E_NOT_FOUND, DPT_E_IO; DPT_E_FORMAT: a folder in a class's folder, a
+   class of the test that training has not or that has no pictures, a file that is no picture or
+   damaged, too few or too many classes, or one whose name cannot be printed; DPT_E_NO_MEMORY, also
+   if the machine has less than all images need, before any is read; DPT_E_UNSUPPORTED: no library
+   for the format. */
+DPT_CHECK_RESULT dpt_status dpti_folder_create(const char *spec, const char *directory,
+                                               dpt_part part, dpt_dataset **out, dpt_error *error);
 
 #endif

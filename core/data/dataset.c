@@ -16,6 +16,7 @@ void dpt_dataset_destroy(dpt_dataset *dataset)
         free(dataset->labels);
         free(dataset->images);
         free(dataset->file);
+        free(dataset->own_names);
     }
     free(dataset->samples);
     free(dataset->source);

@@ -8,13 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How a data set lies in a folder.  Every file may have .gz behind its name. */
+/* How a data set lies in a folder.  Every file may have .gz behind its name, unless they are
+   folders. */
 enum { N_FOLDERS = 2, N_SPELLINGS = 2 };
 
 typedef struct layout {
     const char *folders[N_FOLDERS]; /* below the one that is looked in; "" is itself */
     size_t n_files[2];              /* by part */
     const char *files[2][DPTI_MAX_FILES][N_SPELLINGS];
+    bool are_folders;
 } layout;
 
 /* The names that the files of MNIST and its successors have borne since 1998; some archives unpack
@@ -54,6 +56,13 @@ static const layout cifar10_layout = {
         },
 };
 
+static const layout folder_layout = {
+    .folders = {""},
+    .n_files = {1, 1},
+    .files = {[DPT_TRAIN] = {{"train"}}, [DPT_TEST] = {{"test", "val"}}},
+    .are_folders = true,
+};
+
 /* Where a data set comes from. */
 typedef struct origin {
     const char *dataset;
@@ -87,6 +96,11 @@ static const origin origins[] = {
         .advice = "pass --data DIR with train-images-idx3-ubyte, train-labels-idx1-ubyte, "
                   "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte (or the same with .gz)",
     },
+    {
+        .dataset = "folder",
+        .layout = &folder_layout,
+        .advice = "pass --data DIR with pictures in DIR/train/CLASS and DIR/test/CLASS",
+    },
 };
 
 static const origin *origin_of(const char *dataset)
@@ -113,12 +127,13 @@ static dpt_status fail_memory(dpt_error *error)
 }
 
 /* One of the spellings of a file, if the folder has it; *out stays NULL if not. */
-static dpt_status find_file(const char *directory, const char *folder,
+static dpt_status find_file(const layout *known, const char *directory, const char *folder,
                             const char *const spellings[N_SPELLINGS], char **out, dpt_error *error)
 {
-    for (size_t form = 0; form < 2 * N_SPELLINGS && spellings[form / 2]; form++) {
-        char *path =
-            dpti_format("%s%s/%s%s", directory, folder, spellings[form / 2], form % 2 ? ".gz" : "");
+    const size_t n_forms = known->are_folders ? 1 : 2;
+    for (size_t i = 0; i < n_forms * N_SPELLINGS && spellings[i / n_forms]; i++) {
+        char *path = dpti_format("%s%s/%s%s", directory, folder, spellings[i / n_forms],
+                                 i % n_forms ? ".gz" : "");
         if (!path) return fail_memory(error);
         if (access(path, F_OK) == 0) {
             *out = path;
@@ -139,7 +154,7 @@ static dpt_status find_in_folder(const layout *known, const char *directory, con
     *missing = NULL;
     while (status == DPT_OK && !*missing && files.count < known->n_files[part]) {
         char *path = NULL;
-        status = find_file(directory, folder, known->files[part][files.count], &path, error);
+        status = find_file(known, directory, folder, known->files[part][files.count], &path, error);
         if (path)
             files.paths[files.count++] = path;
         else
@@ -230,6 +245,11 @@ static dpt_status find_given(const layout *known, const char *directory, dpt_par
         return DPT_FAIL_NATIVE(error, DPT_E_NOT_FOUND, errno,
                                "cannot look for data in %s: %s; check the folder", directory,
                                strerror(errno));
+    if (known->are_folders)
+        return DPT_FAIL(error, DPT_E_NOT_FOUND,
+                        "%s has no folder %s: pictures lie in train/CLASS and test/CLASS (or "
+                        "val/CLASS), and the folders in train say which classes there are",
+                        directory, missing);
     return DPT_FAIL(error, DPT_E_NOT_FOUND,
                     "%s has no %s (nor with .gz); put the file there or name another folder",
                     directory, missing);

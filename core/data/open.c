@@ -228,8 +228,8 @@ static dpt_status open_files(const named_dataset *set, const char *directory, dp
 
 static dpt_status fail_unknown(const char *name, dpt_error *error)
 {
-    static const char *const known[] = {"fashion-mnist", "fashion",   "mnist", "cifar10",
-                                        "idx",           "synthetic", NULL};
+    static const char *const known[] = {"fashion-mnist", "fashion", "mnist",     "cifar10",
+                                        "idx",           "folder",  "synthetic", NULL};
     char kind[32]; /* of "syntetic:28x28x1:10:100" the part that can be misspelt */
     const size_t length = strcspn(name, ":");
     const int n_kind = length < sizeof kind ? (int)length : 0;
@@ -238,9 +238,16 @@ static dpt_status fail_unknown(const char *name, dpt_error *error)
     if (nearest && strcmp(nearest, "fashion") == 0) nearest = known[0];
     return DPT_FAIL(error, DPT_E_INVALID,
                     "unknown data set '%s'%s%s%s; known: fashion-mnist, mnist, cifar10, idx, "
-                    "synthetic:HxWxC:CLASSES:COUNT",
+                    "folder:HxW, synthetic:HxWxC:CLASSES:COUNT",
                     name, nearest ? "; did you mean '" : "", nearest ? nearest : "",
                     nearest ? "'?" : "");
+}
+
+/* "folder" and "folder:...". */
+static bool is_kind(const char *name, const char *kind)
+{
+    const size_t length = strlen(kind);
+    return strncmp(name, kind, length) == 0 && (name[length] == '\0' || name[length] == ':');
 }
 
 static dpt_status open_by_name(const char *name, const char *directory, dpt_part part,
@@ -252,8 +259,8 @@ static dpt_status open_by_name(const char *name, const char *directory, dpt_part
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
         if (strcmp(name, named[i].name) == 0)
             return open_files(&named[i], directory, part, out, error);
-    if (strcmp(name, "synthetic") == 0 || strncmp(name, "synthetic:", 10) == 0)
-        return dpti_synthetic_create(name, part, out, error);
+    if (is_kind(name, "folder")) return dpti_folder_create(name, directory, part, out, error);
+    if (is_kind(name, "synthetic")) return dpti_synthetic_create(name, part, out, error);
     return fail_unknown(name, error);
 }
 

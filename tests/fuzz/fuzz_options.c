@@ -149,6 +149,18 @@ static void check_dataset(const char *spec)
                 shape.classes >= 2 && shape.count >= 1 && shape.count <= DPTI_MAX_RECORDS);
 }
 
+static void check_folder(const char *spec)
+{
+    dpt_picture_shape shape;
+    dpt_error error = {.status = DPT_OK};
+    const dpt_status status = dpti_folder_parse(spec, &shape, &error);
+    if (status != DPT_OK)
+        check_message(status, &error);
+    else
+        require(shape.height >= 1 && shape.width >= 1 && shape.height <= 4096 &&
+                shape.width <= 4096 && (shape.channels == 1 || shape.channels == 3));
+}
+
 static void check_devices(const char *text)
 {
     dpti_device_list list;
@@ -192,6 +204,7 @@ static void run(int argc, char **argv)
     if (options.split) check_split(options.split);
     check_rates(&options);
     if (options.dataset) check_dataset(options.dataset);
+    if (options.dataset) check_folder(options.dataset);
     if (options.devices) check_devices(options.devices);
     for (size_t i = 0; i < options.n_operands; i++)
         check_images(options.operands[i]);

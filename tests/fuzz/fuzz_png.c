@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0) memcpy(copy, data, size);
     put_checksums(copy, size);
     decode_pictures(copy, size);
-    if (size > 0 && memcmp(copy, data, size) != 0) decode_picture(data, size, 1);
+    if (size > 0 && memcmp(copy, data, size) != 0) decode_pictures(data, size);
     free(copy);
     return 0;
 }

@@ -1,27 +1,37 @@
 /* What the fuzzers of PNG and JPEG share: an image is decoded for a model with one channel and for
-   one with three.  One of another size is refused before it is decoded, so the sizes are those of
-   the corpus. */
+   one with three, as it is and scaled.  As it is it must have the size of the corpus, and is
+   refused before it is decoded if it has another. */
 #ifndef DPT_TEST_PICTURE_H
 #define DPT_TEST_PICTURE_H
 
+#include "data/image.h"
+#include "data/picture.h"
 #include "fuzz.h"
-#include "image.h"
 
-enum { PICTURE_SIDE = 8, PICTURE_BYTES = PICTURE_SIDE * PICTURE_SIDE * 3 };
+enum { PICTURE_SIDE = 8, SCALED_HEIGHT = 5, SCALED_WIDTH = 11, MAX_SCALED_PIXELS = 1 << 16 };
+
+/* What a fuzzer can decode many times a second. */
+static inline bool is_small(const uint8_t *data, size_t size)
+{
+    const dpti_image_file file = {.name = "image", .bytes = data, .n_bytes = size};
+    size_t height = 0, width = 0;
+    const dpt_status status = dpti_image_measure(&file, &height, &width, NULL);
+    require((status == DPT_OK) == (height > 0 && width > 0));
+    return status != DPT_OK || height <= MAX_SCALED_PIXELS / width;
+}
 
 /* Exactly as much memory as the pixels need, every one of them written, and the same both times. */
-static inline void decode_picture(const uint8_t *data, size_t size, size_t channels)
+static inline void decode_picture(const uint8_t *data, size_t size, const dpt_picture_shape *shape)
 {
-    const cli_image_shape shape = {PICTURE_SIDE, PICTURE_SIDE, channels};
-    const size_t n = (size_t)PICTURE_SIDE * PICTURE_SIDE * channels;
-    cli_image_error error = {.message = ""};
+    const size_t n = shape->height * shape->width * shape->channels;
+    dpt_error error = {.message = ""};
     uint8_t *pixels = malloc(n), *again = malloc(n);
     require(pixels && again);
     memset(pixels, 0, n);
     memset(again, 0xff, n);
-    const bool done = cli_image_decode(data, size, &shape, pixels, &error);
-    require(done == cli_image_decode(data, size, &shape, again, &error));
-    if (done)
+    const dpt_status status = dpti_picture_parse("image", data, size, shape, pixels, &error);
+    require(status == dpti_picture_parse("image", data, size, shape, again, &error));
+    if (status == DPT_OK)
         require(memcmp(pixels, again, n) == 0);
     else
         require(error.message[0] != '\0');
@@ -33,8 +43,13 @@ static inline void decode_picture(const uint8_t *data, size_t size, size_t chann
 
 static inline void decode_pictures(const uint8_t *data, size_t size)
 {
-    decode_picture(data, size, 1);
-    decode_picture(data, size, 3);
+    const bool small = is_small(data, size);
+    for (size_t channels = 1; channels <= 3; channels += 2) {
+        const dpt_picture_shape same = {PICTURE_SIDE, PICTURE_SIDE, channels, false};
+        const dpt_picture_shape scaled = {SCALED_HEIGHT, SCALED_WIDTH, channels, true};
+        decode_picture(data, size, &same);
+        if (small) decode_picture(data, size, &scaled);
+    }
 }
 
 #endif

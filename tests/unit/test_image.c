@@ -1,6 +1,6 @@
 /* PNG and JPEG against what libpng and libjpeg write: sizes, colours, alpha, damage. */
+#include "data/image.h"
 #include "harness.h"
-#include "image.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +11,17 @@ enum { HEIGHT = 9, WIDTH = 12, PIXELS = HEIGHT * WIDTH };
 static void unknown(test *t)
 {
     static const uint8_t text[] = "P5 2 2 255";
-    const cli_image_shape shape = {2, 2, 1};
-    cli_image_error error;
+    const dpti_image_shape shape = {2, 2, 1};
+    const dpti_image_file file = {"text", text, sizeof text};
+    dpt_error error;
     uint8_t pixels[4];
-    CHECK(cli_image_format_of(text, sizeof text) == CLI_IMAGE_UNKNOWN);
-    CHECK(cli_image_format_of(text, 0) == CLI_IMAGE_UNKNOWN);
-    CHECK(!cli_image_decode(text, sizeof text, &shape, pixels, &error));
-    CHECK_CONTAINS(error.message, "neither PNG nor JPEG");
+    size_t height = 0, width = 0;
+    CHECK(dpti_image_format_of(text, sizeof text) == DPTI_IMAGE_UNKNOWN);
+    CHECK(dpti_image_format_of(text, 0) == DPTI_IMAGE_UNKNOWN);
+    CHECK_STATUS(dpti_image_decode(&file, &shape, pixels, &error), DPT_E_FORMAT);
+    CHECK_TEXT(error.message, "text: neither PNG nor JPEG");
+    CHECK_STATUS(dpti_image_measure(&file, &height, &width, &error), DPT_E_FORMAT);
+    CHECK_SIZE(height + width, 0);
 }
 
 #if defined DPTRAIN_HAS_PNG || defined DPTRAIN_HAS_JPEG
@@ -40,15 +44,22 @@ static int luma(const uint8_t *rgb)
     return (int)(0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2] + 0.5);
 }
 
+static dpt_status decode(const file *f, const dpti_image_shape *shape, uint8_t *pixels,
+                         dpt_error *error)
+{
+    const dpti_image_file named = {"name", f->bytes, f->n_bytes};
+    return dpti_image_decode(&named, shape, pixels, error);
+}
+
 /* Decoded in the shape's channels, every value within `tolerance` of the drawing's. */
 static void compare(test *t, const file *f, size_t drawn_channels, size_t channels, int tolerance)
 {
-    const cli_image_shape shape = {HEIGHT, WIDTH, channels};
-    cli_image_error error = {.message = ""};
+    const dpti_image_shape shape = {HEIGHT, WIDTH, channels};
+    dpt_error error = {.message = ""};
     uint8_t drawn[PIXELS * 3], pixels[PIXELS * 3];
     draw(drawn, drawn_channels);
     memset(pixels, 0xa5, sizeof pixels);
-    if (!CHECK(cli_image_decode(f->bytes, f->n_bytes, &shape, pixels, &error))) {
+    if (!CHECK_OK(decode(f, &shape, pixels, &error))) {
         FAIL("%s", error.message);
         return;
     }
@@ -61,25 +72,31 @@ static void compare(test *t, const file *f, size_t drawn_channels, size_t channe
     }
 }
 
-/* Another size is refused; so is every beginning of the file, and no changed byte does harm. */
+/* The size is told without decoding.  Another size is refused; so is every beginning of the file,
+ * and no changed byte does harm. */
 static void refuse(test *t, const file *f)
 {
-    const cli_image_shape shape = {HEIGHT, WIDTH, 3}, other = {WIDTH, HEIGHT, 3};
-    cli_image_error error;
+    const dpti_image_shape shape = {HEIGHT, WIDTH, 3}, other = {WIDTH, HEIGHT, 3};
+    dpt_error error;
     uint8_t pixels[PIXELS * 3];
-    CHECK(!cli_image_decode(f->bytes, f->n_bytes, &other, pixels, &error));
-    CHECK_CONTAINS(error.message, "9x12 (height x width), but the model takes 12x9");
+    const dpti_image_file named = {"name", f->bytes, f->n_bytes};
+    size_t height = 0, width = 0;
+    CHECK_OK(dpti_image_measure(&named, &height, &width, &error));
+    CHECK_SIZE(height, HEIGHT);
+    CHECK_SIZE(width, WIDTH);
+    CHECK_STATUS(decode(f, &other, pixels, &error), DPT_E_INVALID);
+    CHECK_CONTAINS(error.message, "name: the image is 9x12 (height x width), but the model takes");
     for (size_t n = 0; n + 16 < f->n_bytes; n++) {
         uint8_t *part = malloc(n + 1); /* of its own size, for the sanitizer */
         REQUIRE(part);
         memcpy(part, f->bytes, n);
-        CHECK(!cli_image_decode(part, n, &shape, pixels, &error));
+        CHECK_STATUS(decode(&(file){part, n}, &shape, pixels, &error), DPT_E_FORMAT);
         CHECK(error.message[0] != '\0');
         free(part);
     }
     for (size_t i = 0; i < f->n_bytes; i++) {
         f->bytes[i] ^= 0xff;
-        (void)cli_image_decode(f->bytes, f->n_bytes, &shape, pixels, &error);
+        (void)!decode(f, &shape, pixels, &error);
         f->bytes[i] ^= 0xff;
     }
 }
@@ -120,8 +137,8 @@ static void png_colours(test *t)
 /* Half transparent is half as bright, wholly transparent black. */
 static void png_alpha(test *t)
 {
-    const cli_image_shape shape = {HEIGHT, WIDTH, 3};
-    cli_image_error error;
+    const dpti_image_shape shape = {HEIGHT, WIDTH, 3};
+    dpt_error error;
     uint8_t rgba[PIXELS * 4], pixels[PIXELS * 3];
     file f;
     for (size_t i = 0; i < PIXELS; i++) {
@@ -129,7 +146,7 @@ static void png_alpha(test *t)
         memcpy(rgba + 4 * i, (uint8_t[]){200, 100, 50, alpha}, 4);
     }
     REQUIRE(write_png(rgba, PNG_FORMAT_RGBA, &f));
-    REQUIRE(cli_image_decode(f.bytes, f.n_bytes, &shape, pixels, &error));
+    REQUIRE_OK(decode(&f, &shape, pixels, &error));
     for (size_t i = 0; i < PIXELS; i++)
         for (size_t c = 0; c < 3; c++)
             CHECK_NEAR(pixels[3 * i + c], rgba[4 * i + c] * rgba[4 * i + 3] / 255.0, 0.5);

@@ -1,0 +1,244 @@
+/* PNG by libpng's simplified interface, JPEG by libjpeg's.  Both are optional when dptrain is built
+   (DPTRAIN_HAS_PNG, DPTRAIN_HAS_JPEG). */
+#include "data/image.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is wanted of an image: its size, or its pixels in a shape. */
+typedef struct request {
+    const dpti_image_file *file;
+    const dpti_image_shape *shape; /* NULL: the size */
+    uint8_t *pixels;
+    size_t height, width;
+} request;
+
+dpti_image_format dpti_image_format_of(const uint8_t *bytes, size_t n_bytes)
+{
+    static const uint8_t png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+    static const uint8_t jpeg[] = {0xff, 0xd8, 0xff};
+    if (n_bytes >= sizeof png && memcmp(bytes, png, sizeof png) == 0) return DPTI_IMAGE_PNG;
+    if (n_bytes >= sizeof jpeg && memcmp(bytes, jpeg, sizeof jpeg) == 0) return DPTI_IMAGE_JPEG;
+    return DPTI_IMAGE_UNKNOWN;
+}
+
+#if defined DPTRAIN_HAS_PNG || defined DPTRAIN_HAS_JPEG
+
+/* Notes the size that the image says, and whether it can be what is wanted. */
+static dpt_status check_size(request *r, size_t height, size_t width, dpt_error *error)
+{
+    const char *name = r->file->name;
+    if (height == 0 || width == 0 || height > DPTI_IMAGE_MAX_PIXELS / width)
+        return DPT_FAIL(error, DPT_E_FORMAT,
+                        "%s: the image is %zux%zu (height x width), and at most %d million pixels "
+                        "are read; scale it down first",
+                        name, height, width, DPTI_IMAGE_MAX_PIXELS / 1000000);
+    if (r->shape && (height != r->shape->height || width != r->shape->width))
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "%s: the image is %zux%zu (height x width), but the model takes %zux%zu; "
+                        "scale or cut it first",
+                        name, height, width, r->shape->height, r->shape->width);
+    r->height = height;
+    r->width = width;
+    return DPT_OK;
+}
+
+/* What a library says can hold anything that stands in the file. */
+static dpt_status fail_damaged(const request *r, const char *format, const char *words,
+                               dpt_error *error)
+{
+    char plain[256];
+    snprintf(plain, sizeof plain, "%s", words);
+    for (char *c = plain; *c; c++)
+        if (*c < ' ' || *c > '~') *c = '?';
+    return DPT_FAIL(error, DPT_E_FORMAT, "%s: damaged %s: %s", r->file->name, format, plain);
+}
+
+/* A row of n pixels from 1 or 3 channels, behind which alpha may stand, to the wanted channels. */
+static void convert(const uint8_t *from, size_t n, size_t from_channels, bool alpha, uint8_t *to,
+                    size_t channels)
+{
+    const size_t step = from_channels + alpha;
+    for (size_t i = 0; i < n; i++, from += step, to += channels) {
+        unsigned value[3];
+        for (size_t c = 0; c < 3; c++) {
+            value[c] = from[from_channels == 3 ? c : 0];
+            if (alpha) value[c] = (value[c] * from[from_channels] + 127) / 255;
+        }
+        if (channels == 1)
+            to[0] = (uint8_t)((299 * value[0] + 587 * value[1] + 114 * value[2] + 500) / 1000);
+        else
+            for (size_t c = 0; c < 3; c++)
+                to[c] = (uint8_t)value[c];
+    }
+}
+
+#endif
+
+/* ---- PNG ------------------------------------------------------------------------------------- */
+
+#ifdef DPTRAIN_HAS_PNG
+#include <png.h>
+
+static dpt_status decode_png(png_image *image, const request *r, dpt_error *error)
+{
+    const dpti_image_shape *shape = r->shape;
+    const bool alpha = image->format & PNG_FORMAT_FLAG_ALPHA;
+    const size_t channels = image->format & PNG_FORMAT_FLAG_COLOR ? 3 : 1;
+    const size_t row_bytes = shape->width * (channels + alpha);
+    /* 8 bits, as they stand in nearly every file: no colour map, no 16-bit linear light. */
+    image->format &= PNG_FORMAT_FLAG_ALPHA | PNG_FORMAT_FLAG_COLOR;
+    image->flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
+    uint8_t *decoded = malloc(shape->height * row_bytes);
+    if (!decoded)
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the pixels of %s", r->file->name);
+    const bool done = png_image_finish_read(image, NULL, decoded, 0, NULL) != 0;
+    if (done)
+        convert(decoded, shape->height * shape->width, channels, alpha, r->pixels, shape->channels);
+    free(decoded);
+    return done ? DPT_OK : fail_damaged(r, "PNG", image->message, error);
+}
+
+static dpt_status read_png(request *r, dpt_error *error)
+{
+    png_image image = {.version = PNG_IMAGE_VERSION};
+    dpt_status status;
+    if (png_image_begin_read_from_memory(&image, r->file->bytes, r->file->n_bytes))
+        status = check_size(r, image.height, image.width, error);
+    else
+        status = fail_damaged(r, "PNG", image.message, error);
+    if (status == DPT_OK && r->shape) status = decode_png(&image, r, error);
+    png_image_free(&image);
+    return status;
+}
+
+#else
+
+static dpt_status read_png(request *r, dpt_error *error)
+{
+    return DPT_FAIL(error, DPT_E_UNSUPPORTED,
+                    "%s: this dptrain was built without libpng and cannot read PNG; install its "
+                    "development package (libpng-dev) and build again",
+                    r->file->name);
+}
+
+#endif
+
+/* ---- JPEG ------------------------------------------------------------------------------------ */
+
+#ifdef DPTRAIN_HAS_JPEG
+#include <jpeglib.h>
+#include <setjmp.h>
+
+typedef struct jpeg_failure {
+    struct jpeg_error_mgr base; /* first, so that libjpeg's pointer to it is one to this */
+    jmp_buf leave;
+    char words[JMSG_LENGTH_MAX];
+} jpeg_failure;
+
+/* libjpeg's error_exit must not return. */
+static void leave_jpeg(j_common_ptr info)
+{
+    jpeg_failure *failure = (jpeg_failure *)info->err;
+    failure->base.format_message(info, failure->words);
+    longjmp(failure->leave, 1);
+}
+
+/* What libjpeg would go on after, with pixels made up, is damage here. */
+static void note_jpeg(j_common_ptr info, int level)
+{
+    if (level < 0) leave_jpeg(info);
+}
+
+static dpt_status start_jpeg(struct jpeg_decompress_struct *info, request *r, dpt_error *error)
+{
+    jpeg_read_header(info, TRUE);
+    DPT_TRY(check_size(r, info->image_height, info->image_width, error));
+    if (!r->shape) return DPT_OK;
+    if (info->num_components != 1 && info->num_components != 3)
+        return DPT_FAIL(error, DPT_E_FORMAT,
+                        "%s: a JPEG with %d colour components cannot be read; save it as RGB",
+                        r->file->name, info->num_components);
+    info->out_color_space = info->num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    info->dct_method = JDCT_ISLOW;
+    jpeg_start_decompress(info);
+    return DPT_OK;
+}
+
+/* In a function of its own: nothing that it changes is used after a longjmp. */
+static dpt_status decode_jpeg(struct jpeg_decompress_struct *info, request *r, dpt_error *error)
+{
+    DPT_TRY(start_jpeg(info, r, error));
+    if (!r->shape) return DPT_OK;
+    const dpti_image_shape *shape = r->shape;
+    const size_t channels = (size_t)info->output_components;
+    JSAMPARRAY row = info->mem->alloc_sarray((j_common_ptr)info, JPOOL_IMAGE,
+                                             (JDIMENSION)(shape->width * channels), 1);
+    while (info->output_scanline < info->output_height) {
+        uint8_t *to = r->pixels + info->output_scanline * shape->width * shape->channels;
+        jpeg_read_scanlines(info, row, 1);
+        convert(row[0], shape->width, channels, false, to, shape->channels);
+    }
+    jpeg_finish_decompress(info);
+    return DPT_OK;
+}
+
+static dpt_status read_jpeg(request *r, dpt_error *error)
+{
+    struct jpeg_decompress_struct info = {0};
+    jpeg_failure failure;
+    info.err = jpeg_std_error(&failure.base);
+    failure.base.error_exit = leave_jpeg;
+    failure.base.emit_message = note_jpeg;
+    if (setjmp(failure.leave)) {
+        jpeg_destroy_decompress(&info);
+        return fail_damaged(r, "JPEG", failure.words, error);
+    }
+    jpeg_create_decompress(&info);
+    jpeg_mem_src(&info, r->file->bytes, r->file->n_bytes);
+    const dpt_status status = decode_jpeg(&info, r, error);
+    jpeg_destroy_decompress(&info);
+    return status;
+}
+
+#else
+
+static dpt_status read_jpeg(request *r, dpt_error *error)
+{
+    return DPT_FAIL(error, DPT_E_UNSUPPORTED,
+                    "%s: this dptrain was built without libjpeg and cannot read JPEG; install its "
+                    "development package (libjpeg-dev) and build again",
+                    r->file->name);
+}
+
+#endif
+
+/* ---- Either ---------------------------------------------------------------------------------- */
+
+static dpt_status read_image(request *r, dpt_error *error)
+{
+    switch (dpti_image_format_of(r->file->bytes, r->file->n_bytes)) {
+    case DPTI_IMAGE_PNG: return read_png(r, error);
+    case DPTI_IMAGE_JPEG: return read_jpeg(r, error);
+    case DPTI_IMAGE_UNKNOWN: break;
+    }
+    return DPT_FAIL(error, DPT_E_FORMAT, "%s: neither PNG nor JPEG", r->file->name);
+}
+
+dpt_status dpti_image_measure(const dpti_image_file *file, size_t *height, size_t *width,
+                              dpt_error *error)
+{
+    request r = {.file = file};
+    DPT_TRY(read_image(&r, error));
+    *height = r.height;
+    *width = r.width;
+    return DPT_OK;
+}
+
+dpt_status dpti_image_decode(const dpti_image_file *file, const dpti_image_shape *shape,
+                             uint8_t *pixels, dpt_error *error)
+{
+    request r = {.file = file, .shape = shape, .pixels = pixels};
+    return read_image(&r, error);
+}

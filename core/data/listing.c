@@ -1,0 +1,115 @@
+/* Reading a folder's names. */
+#include "data/listing.h"
+
+#include "base/base.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static dpt_status fail_read(const char *folder, const char *name, int code, dpt_error *error)
+{
+    const dpt_status status = code == ENOENT ? DPT_E_NOT_FOUND : DPT_E_IO;
+    return DPT_FAIL_NATIVE(error, status, code, "cannot read %s%s%s: %s", folder, *name ? "/" : "",
+                           name, strerror(code));
+}
+
+static dpt_status fail_memory(const char *folder, dpt_error *error)
+{
+    return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the names in %s", folder);
+}
+
+/* Most file systems say in the folder what an entry is; links are followed. */
+static dpt_status tell_folder(const char *folder, const struct dirent *entry, bool *is_folder,
+                              dpt_error *error)
+{
+    struct stat info;
+    *is_folder = entry->d_type == DT_DIR;
+    if (entry->d_type != DT_UNKNOWN && entry->d_type != DT_LNK) return DPT_OK;
+    char *path = dpti_format("%s/%s", folder, entry->d_name);
+    if (!path) return fail_memory(folder, error);
+    const int code = stat(path, &info) == 0 ? 0 : errno;
+    free(path);
+    if (code != 0) return fail_read(folder, entry->d_name, code, error);
+    *is_folder = S_ISDIR(info.st_mode);
+    return DPT_OK;
+}
+
+static dpt_status add(const char *folder, const char *name, dpti_listing *to, dpt_error *error)
+{
+    if (to->count == to->capacity) {
+        const size_t wanted = to->capacity ? 2 * to->capacity : 64;
+        char **grown = realloc(to->names, wanted * sizeof *grown);
+        if (!grown) return fail_memory(folder, error);
+        to->names = grown;
+        to->capacity = wanted;
+    }
+    if (!(to->names[to->count] = dpti_strdup(name))) return fail_memory(folder, error);
+    to->count++;
+    return DPT_OK;
+}
+
+static dpt_status add_entry(const char *folder, const struct dirent *entry, dpti_listing_kind kind,
+                            dpti_listing *to, dpt_error *error)
+{
+    bool is_folder = false;
+    if (entry->d_name[0] == '.') return DPT_OK;
+    DPT_TRY(tell_folder(folder, entry, &is_folder, error));
+    if (is_folder && kind == DPTI_LIST_FILES)
+        return DPT_FAIL(error, DPT_E_FORMAT,
+                        "%s/%s is a folder in the folder of a class, where only pictures may lie",
+                        folder, entry->d_name);
+    if (!is_folder && kind == DPTI_LIST_FOLDERS) return DPT_OK;
+    return add(folder, entry->d_name, to, error);
+}
+
+/* As unsigned bytes, which is what strcmp does: no locale has a say. */
+static int compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+dpt_status dpti_listing_read(const char *folder, dpti_listing_kind kind, dpti_listing *out,
+                             dpt_error *error)
+{
+    dpti_listing listing = {0};
+    DIR *directory = opendir(folder);
+    if (!directory) return fail_read(folder, "", errno, error);
+    dpt_status status = DPT_OK;
+    while (status == DPT_OK) {
+        errno = 0; /* readdir's NULL is the end, or a failure */
+        const struct dirent *entry = readdir(directory);
+        if (!entry) {
+            if (errno != 0) status = fail_read(folder, "", errno, error);
+            break;
+        }
+        status = add_entry(folder, entry, kind, &listing, error);
+    }
+    closedir(directory);
+    if (status != DPT_OK) {
+        dpti_listing_free(&listing);
+        return status;
+    }
+    if (listing.count > 0) qsort(listing.names, listing.count, sizeof *listing.names, compare);
+    *out = listing;
+    return DPT_OK;
+}
+
+bool dpti_listing_find(const dpti_listing *listing, const char *name, size_t *at)
+{
+    if (listing->count == 0) return false;
+    char *const *found =
+        bsearch(&name, listing->names, listing->count, sizeof *listing->names, compare);
+    if (found) *at = (size_t)(found - listing->names);
+    return found != NULL;
+}
+
+void dpti_listing_free(dpti_listing *listing)
+{
+    for (size_t i = 0; i < listing->count; i++)
+        free(listing->names[i]);
+    free(listing->names);
+    *listing = (dpti_listing){0};
+}
