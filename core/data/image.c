@@ -36,8 +36,8 @@ static dpt_status check_size(request *r, size_t height, size_t width, dpt_error 
                         name, height, width, DPTI_IMAGE_MAX_PIXELS / 1000000);
     if (r->shape && (height != r->shape->height || width != r->shape->width))
         return DPT_FAIL(error, DPT_E_INVALID,
-                        "%s: the image is %zux%zu (height x width), but the model takes %zux%zu; "
-                        "scale or cut it first",
+                        "%s: the image is %zux%zu (height x width), but must be %zux%zu; scale or "
+                        "cut it first",
                         name, height, width, r->shape->height, r->shape->width);
     r->height = height;
     r->width = width;

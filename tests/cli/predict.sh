@@ -260,7 +260,7 @@ refuse 2 "predict needs weights" predict 0.png
 refuse 2 "predict needs images" "${common[@]}"
 refuse 2 "'0' is not a whole number from 1" "${common[@]}" --top 0 0.png
 refuse 1 "missing.png.*No such file" "${common[@]}" 0.png missing.png
-refuse 2 "large.png: the image is 9x9 .*model takes 8x8" "${common[@]}" 0.png large.png
+refuse 2 "large.png: the image is 9x9 .*but must be 8x8; scale or cut it first" "${common[@]}" 0.png large.png
 refuse 2 "large.idx: the images are 9x9x1 .*model takes 8x8x1" "${common[@]}" large.idx
 refuse 1 "cut.png: damaged PNG" "${common[@]}" cut.png
 refuse 1 "cut.idx" "${common[@]}" cut.idx

@@ -85,7 +85,7 @@ static void refuse(test *t, const file *f)
     CHECK_SIZE(height, HEIGHT);
     CHECK_SIZE(width, WIDTH);
     CHECK_STATUS(decode(f, &other, pixels, &error), DPT_E_INVALID);
-    CHECK_CONTAINS(error.message, "name: the image is 9x12 (height x width), but the model takes");
+    CHECK_CONTAINS(error.message, "name: the image is 9x12 (height x width), but must be 12x9");
     for (size_t n = 0; n + 16 < f->n_bytes; n++) {
         uint8_t *part = malloc(n + 1); /* of its own size, for the sanitizer */
         REQUIRE(part);

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# A folder of pictures: trained on, resumed, evaluated, predicted by the names of its classes, and what is
+# refused.
+. "$SRC/tests/cli/kit.bash"
+need_python
+
+# Pictures of many sizes in three folders: of one colour, but for noise.
+rm -rf photos run whole own hostile ./*.png ./*.jsonl
+python3 - <<'PYTHON'
+import os, random, struct, zlib
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def png(name, width, height, colour):
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    rows = b"".join(b"\0" + bytes((200 if k == colour else 40) + random.randrange(50)
+                                  for x in range(width) for k in range(3)) for y in range(height))
+    os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+    with open(name, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) +
+                   chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+random.seed(1)
+for part, n in ("train", 20), ("test", 10):
+    for colour, name in enumerate(("Ant", "bee", "cow, brown")):
+        for i in range(n):
+            png(f"photos/{part}/{name}/{i}.png", random.randrange(5, 60), random.randrange(5, 60), colour)
+for colour in range(3):
+    png(f"new-{colour}.png", 33 + colour, 21, colour)
+PYTHON
+
+data=(--dataset folder:16x12 --data photos)
+common=("${data[@]}" --model linear --lr 0.001 --batch-size 12 --normalize --validation 0.2
+    --devices cpu:threads=1 --quiet)
+if "$DPTRAIN" train "${data[@]}" --max-steps 1 2>&1 | grep -q "was built without"; then
+    echo "skipped: dptrain was built without libpng"
+    exit 77
+fi
+
+# ---- Training, and going on with it ------------------------------------------------------------------
+
+train "${common[@]}" --epochs 6 --checkpoint whole --log whole.jsonl
+train "${common[@]}" --epochs 3 --checkpoint run
+train "${common[@]}" --dataset folder:16x12x3 --epochs 6 --checkpoint run --resume
+check "resumed, by another spelling, to the same weights" cmp whole/model.safetensors run/model.safetensors
+check "the log has the name" grep -q '"dataset":"folder:16x12"' whole.jsonl
+train "${common[@]}" --max-steps 3 --split replay:whole.jsonl
+train "${data[@]}" --model linear --max-steps 2
+check "a header: $(head -2 train.out)" grep -qF \
+    "folder:16x12, 60 + 30 images of 16x12x3, 3 classes (photos)" train.out
+train --dataset folder:16x12x1 --data photos --model linear --max-steps 2
+check "grey" grep -qF "folder:16x12x1, 60 + 30 images of 16x12x1" train.out
+DPTRAIN_DATA=photos train "${common[@]:0:2}" --model linear --max-steps 2
+
+mv photos/train/bee/7.png .
+cp photos/train/bee/8.png photos/train/bee/7.png
+refuse 2 "of a training with another (normalize|dataset)" train "${common[@]}" --epochs 7 --checkpoint run --resume
+mv 7.png photos/train/bee
+
+# ---- Evaluating --------------------------------------------------------------------------------------
+
+"$DPTRAIN" eval --checkpoint run --data photos >eval.out 2>eval.err
+check "eval takes the set from the weights: $(cat eval.out eval.err)" grep -q "30 of 30 right" eval.out
+check "and says so" grep -qF "model linear and data set folder:16x12, as run/model.safetensors says" eval.err
+mv photos/test photos/val
+"$DPTRAIN" eval --checkpoint run --data photos >val.out 2>/dev/null
+check "val is as good as test: $(cat val.out)" grep -q "30 of 30 right" val.out
+mv photos/val photos/test
+mv photos/train photos/gone
+refuse 1 "photos has no folder train: .*say which classes there are" eval "${data[@]}" --model linear --checkpoint run
+mkdir -p photos/train/{Ant,bee,"cow, brown"}
+"$DPTRAIN" eval --checkpoint run --data photos >names.out 2>/dev/null
+check "the names of the classes are enough: $(cat names.out)" grep -q "30 of 30 right" names.out
+mv photos/train/bee photos/train/bug
+mv photos/test/bee photos/test/bug
+refuse 2 "run/model.safetensors was trained with bee as class 1, which is bug in photos" eval "${data[@]}" \
+    --model linear --checkpoint run
+refuse 2 "trained with bee as class 1, which is bug" predict "${data[@]}" --model linear --checkpoint run new-0.png
+mv photos/test/bug photos/test/bee
+rm -r photos/train
+mv photos/gone photos/train
+
+# ---- Predicting --------------------------------------------------------------------------------------
+
+"$DPTRAIN" predict "${data[@]}" --checkpoint run --top 1 new-{0,1,2}.png >with.out 2>/dev/null
+mv photos away
+"$DPTRAIN" predict --checkpoint run --top 1 new-{0,1,2}.png >without.out 2>without.err
+mv away photos
+check "the data may be gone: $(cat without.err)" cmp with.out without.out
+check "of another size, by name: $(cat without.out)" test "$(sed 's/ [01]\.[0-9]*$//' without.out)" = \
+    $'new-0.png: Ant\nnew-1.png: bee\nnew-2.png: cow, brown'
+if "$DPTRAIN" predict --checkpoint run "$SRC/tests/fuzz/corpus/jpeg/colour.jpg" >jpeg.out 2>jpeg.err; then
+    check "JPEG" test "$(wc -l <jpeg.out)" -eq 1
+else
+    check "JPEG: $(cat jpeg.err)" grep -q "was built without libjpeg" jpeg.err
+fi
+
+# ---- What is refused ---------------------------------------------------------------------------------
+
+small=(train --model linear --max-steps 1 --quiet)
+refuse 2 "folder:16: write folder:HxW, as in folder:64x64" "${small[@]}" --dataset folder:16 --data photos
+refuse 1 "cannot look for data in nowhere" "${small[@]}" --dataset folder:16x16 --data nowhere
+refuse 1 "data set folder is not on this machine: pass --data DIR with pictures in DIR/train/CLASS" \
+    "${small[@]}" --dataset folder:16x16
+printf 'no picture' >$'photos/train/bee/\e[2Jx\n.png'
+refuse 1 "photos/train/bee/.\[2Jx..png: neither PNG nor JPEG" "${small[@]}" "${data[@]}"
+rm photos/train/bee/*x*
+head -c 100 photos/test/bee/0.png >photos/test/bee/cut.png
+refuse 1 "photos/test/bee/cut.png: damaged PNG" "${small[@]}" "${data[@]}"
+rm photos/test/bee/cut.png
+mkdir photos/test/dog photos/train/cat
+refuse 1 "photos/train/cat has no pictures; put some there" "${small[@]}" "${data[@]}"
+rmdir photos/train/cat
+refuse 1 "photos/test/dog: photos/train has no such folder" "${small[@]}" "${data[@]}"
+rmdir photos/test/dog
+mkdir $'photos/train/\e[2J'
+refuse 1 "must be printable UTF-8; rename it" "${small[@]}" "${data[@]}"
+rmdir photos/train/*2J
+mkdir photos/train/bee/more
+refuse 1 "photos/train/bee/more is a folder in the folder of a class" "${small[@]}" "${data[@]}"
+rmdir photos/train/bee/more
+train "${common[@]}" --max-steps 1
+finish

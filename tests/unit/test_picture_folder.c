@@ -1,0 +1,473 @@
+/* Folders of pictures as data sets: what is read and in which order, what is refused, and that
+   nothing depends on the number of threads. */
+#include "base/base.h" /* dpti_machine_memory */
+#include "data/picture.h"
+#include "data_files.h"
+
+#ifdef DPTRAIN_HAS_PNG
+#include <png.h>
+
+enum { MAX_SIDE = 16, MAX_PICTURE = MAX_SIDE * MAX_SIDE * 3 };
+
+/* A picture of one colour; red green blue are value, value + 1, value + 2. */
+typedef struct picture {
+    const char *directory, *name;
+    uint8_t value;
+    size_t height, width;
+} picture;
+
+static void write_pixels(test *t, const char *path, const uint8_t *rgb, size_t height, size_t width)
+{
+    png_image image = {.version = PNG_IMAGE_VERSION, .format = PNG_FORMAT_RGB};
+    image.height = (png_uint_32)height;
+    image.width = (png_uint_32)width;
+    CHECK(png_image_write_to_file(&image, path, 0, rgb, 0, NULL) != 0);
+}
+
+static void write_picture(test *t, const picture *p)
+{
+    uint8_t rgb[MAX_PICTURE];
+    char path[256];
+    REQUIRE(p->height <= MAX_SIDE && p->width <= MAX_SIDE);
+    for (size_t i = 0; i < p->height * p->width * 3; i++)
+        rgb[i] = (uint8_t)(p->value + i % 3);
+    make_folder(t, p->directory);
+    snprintf(path, sizeof path, "%s/%s", p->directory, p->name);
+    write_pixels(t, path, rgb, p->height, p->width);
+}
+
+static void write_square(test *t, const char *directory, const char *name, uint8_t value)
+{
+    write_picture(t, &(picture){directory, name, value, 2, 2});
+}
+
+/* Two classes, a picture each in both parts. */
+static void write_small(test *t, const char *directory)
+{
+    static const char *const folders[] = {"train/one", "train/two", "test/one", "test/two"};
+    for (size_t i = 0; i < 4; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s/%s", directory, folders[i]);
+        write_square(t, path, "0.png", (uint8_t)(10 * i));
+    }
+}
+
+/* ---- What is read ---------------------------------------------------------------------------- */
+
+static void check_values(test *t, const dpt_dataset *data, const uint8_t *values,
+                         const uint8_t *labels)
+{
+    const uint8_t *images = data->images;
+    const size_t n = data->height * data->width * data->channels;
+    for (size_t i = 0; i < data->count; i++) {
+        CHECK_SIZE(data->labels[i], labels[i]);
+        for (size_t k = 0; k < n; k++)
+            CHECK_SIZE(images[i * n + k], values[i] + (data->channels == 3 ? k % 3 : 1));
+    }
+}
+
+/* By bytes, as no locale and no file system sorts; hidden names and files beside the folders are
+   none. */
+static void reads_in_order(test *t)
+{
+    static const picture pictures[] = {
+        {"order/train/b", "2.png", 41, 2, 2},
+        {"order/train/b", "10.png", 40, 9, 3},
+        {"order/train/B", "x", 10, 1, 1},
+        {"order/train/B", "X.jpg", 9, 4, 16},
+        {"order/train/\xc3\xa9", "0.png", 50, 3, 3},
+        {"order/train/a", "0.png", 30, 2, 2},
+        {"order/train/Z z", "0.png", 20, 2, 5},
+        {"order/train/a", ".0.png", 99, 2, 2},
+        {"order/train/.thumbs", "0.png", 99, 2, 2},
+        {"order/train", "beside.png", 99, 2, 2},
+    };
+    static const uint8_t values[] = {9, 10, 20, 30, 40, 41, 50}, labels[] = {0, 0, 1, 2, 3, 3, 4};
+    static const char *const names[] = {"B", "Z z", "a", "b", "\xc3\xa9"};
+    for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++)
+        write_picture(t, &pictures[i]);
+    for (size_t grey = 0; grey < 2; grey++) {
+        dpt_dataset *data = NULL;
+        dpt_dataset_info info;
+        const char *name = grey ? "folder:2x3x1" : "folder:2x3x3";
+        REQUIRE_OK(dpt_dataset_open(context_of(t), name, "order", DPT_TRAIN, &data));
+        dpt_dataset_describe(data, &info);
+        CHECK_TEXT(info.name, grey ? "folder:2x3x1" : "folder:2x3"); /* one name for one thing */
+        CHECK_TEXT(info.source, "order");
+        CHECK(info.height == 2 && info.width == 3 && info.channels == (grey ? 1 : 3));
+        CHECK_SIZE(info.count, 7);
+        CHECK_SIZE(info.classes, 5);
+        for (size_t c = 0; c < info.classes; c++)
+            CHECK_TEXT(info.class_names[c], names[c]);
+        CHECK((uintptr_t)data->images % 64 == 0 && (uintptr_t)data->labels % 64 == 0);
+        CHECK_NEAR((double)data->scale[0], 1.0 / 255, 1e-9);
+        check_values(t, data, values, labels);
+        dpt_dataset_destroy(data);
+    }
+}
+
+/* Of the wanted size as it is, of twice the size in boxes, and wider ones by their middle. */
+static void cuts_and_scales(test *t)
+{
+    uint8_t rgb[4 * 6 * 3], expected[2 * 2 * 3];
+    dpt_dataset *data = NULL;
+    write_small(t, "cut");
+    for (size_t i = 0; i < sizeof rgb; i++)
+        rgb[i] = (uint8_t)(i * 3);
+    write_pixels(t, "cut/train/one/1.png", rgb, 4, 6);
+    write_pixels(t, "cut/train/one/2.png", rgb, 2, 2);
+    for (size_t i = 0; i < sizeof expected; i++) {
+        const size_t y = i / 6 * 2, x = 1 + i / 3 % 2 * 2, c = i % 3;
+        unsigned sum = 0;
+        for (size_t k = 0; k < 4; k++)
+            sum += rgb[((y + k / 2) * 6 + x + k % 2) * 3 + c];
+        expected[i] = (uint8_t)((sum + 2) / 4);
+    }
+    REQUIRE_OK(dpt_dataset_open(context_of(t), "folder:2x2", "cut", DPT_TRAIN, &data));
+    const uint8_t *images = data->images;
+    CHECK_SIZE(data->count, 4);
+    CHECK(memcmp(images + 12, expected, 12) == 0);
+    CHECK(memcmp(images + 24, rgb, 12) == 0);
+    dpt_dataset_destroy(data);
+}
+
+/* Labels are those of training, whichever classes there are in the test; "val" is a test where
+   there is no other. */
+static void test_part(test *t)
+{
+    dpt_dataset *data = NULL;
+    write_square(t, "parts/train/ant", "0.png", 1);
+    write_square(t, "parts/train/bee", "0.png", 2);
+    write_square(t, "parts/train/cow", "0.png", 3);
+    check_fails(t, "folder:2x2", "parts", DPT_TEST, DPT_E_NOT_FOUND,
+                "parts has no folder test: pictures lie in train/CLASS and test/CLASS");
+    write_square(t, "parts/val/cow", "0.png", 8);
+    REQUIRE_OK(dpt_dataset_open(context_of(t), "folder:2x2", "parts", DPT_TEST, &data));
+    CHECK_SIZE(data->classes, 3);
+    CHECK_TEXT(data->class_names[0], "ant");
+    check_values(t, data, (const uint8_t[]){8}, (const uint8_t[]){2});
+    dpt_dataset_destroy(data);
+    write_square(t, "parts/test/bee", "0.png", 7);
+    write_square(t, "parts/test/cow", "0.png", 6);
+    REQUIRE_OK(dpt_dataset_open(context_of(t), "folder:2x2", "parts", DPT_TEST, &data));
+    check_values(t, data, (const uint8_t[]){7, 6}, (const uint8_t[]){1, 2});
+    dpt_dataset_destroy(data);
+    write_square(t, "parts/test/bees", "0.png", 7);
+    check_fails(t, "folder:2x2", "parts", DPT_TEST, DPT_E_FORMAT,
+                "parts/test/bees: parts/train has no such folder");
+    REQUIRE(rename("parts/train", "parts/gone") == 0);
+    check_fails(t, "folder:2x2", "parts", DPT_TEST, DPT_E_NOT_FOUND, "parts has no folder train");
+}
+
+static void links(test *t)
+{
+    dpt_dataset *data = NULL;
+    write_small(t, "linked");
+    REQUIRE(symlink("two", "linked/train/three") == 0);
+    REQUIRE(symlink("../two/0.png", "linked/train/one/1.png") == 0);
+    REQUIRE_OK(dpt_dataset_open(context_of(t), "folder:2x2", "linked", DPT_TRAIN, &data));
+    check_values(t, data, (const uint8_t[]){0, 10, 10, 10}, (const uint8_t[]){0, 0, 1, 2});
+    CHECK_TEXT(data->class_names[1], "three");
+    dpt_dataset_destroy(data);
+
+    REQUIRE(symlink(".", "linked/train/loop") == 0);
+    check_fails(t, "folder:2x2", "linked", DPT_TRAIN, DPT_E_FORMAT, "is a folder in the folder of");
+    REQUIRE(unlink("linked/train/loop") == 0 && symlink("loop", "linked/train/loop") == 0);
+    check_fails(t, "folder:2x2", "linked", DPT_TRAIN, DPT_E_IO, "cannot read linked/train/loop: ");
+    REQUIRE(unlink("linked/train/loop") == 0);
+    REQUIRE(symlink("nowhere", "linked/train/one/2.png") == 0);
+    check_fails(t, "folder:2x2", "linked", DPT_TRAIN, DPT_E_NOT_FOUND,
+                "cannot read linked/train/one/2.png: ");
+}
+
+/* Told by the content: a JPEG that calls itself PNG. */
+static void tells_jpeg(test *t)
+{
+#ifdef DPTRAIN_HAS_JPEG
+    uint8_t bytes[4096];
+    dpt_dataset *data = NULL;
+    FILE *from = test_open("fuzz/corpus/jpeg/grey.jpg");
+    REQUIRE(from != NULL);
+    const size_t n = fread(bytes, 1, sizeof bytes, from);
+    fclose(from);
+    REQUIRE(n > 0 && n < sizeof bytes);
+    write_small(t, "jpeg");
+    write_file(t, "jpeg/train/one", "1.png", bytes, n);
+    REQUIRE_OK(dpt_dataset_open(context_of(t), "folder:4x4", "jpeg", DPT_TRAIN, &data));
+    CHECK_SIZE(data->count, 3);
+    dpt_dataset_destroy(data);
+#else
+    SKIP("built without libjpeg");
+#endif
+}
+
+/* ---- What is refused ------------------------------------------------------------------------- */
+
+static void refuses_names(test *t)
+{
+    static const char *const names[] = {
+        "folder",           "folder:",        "folder:64",
+        "folder:64x",       "folder:64x64x",  "folder:64x64x2",
+        "folder:0x64",      "folder:64x4097", "folder:64x64x3x",
+        "folder:64x64x3x1", "folder:-1x64",   "folder:64 x64",
+        "folder:64x64:10",  "folder:1e2x64",  "folder:0000000064x64",
+    };
+    write_small(t, "names");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        check_fails(t, names[i], "names", DPT_TRAIN, DPT_E_INVALID, "write folder:HxW, as in");
+    check_fails(t, "folders:64x64", "names", DPT_TRAIN, DPT_E_INVALID, "did you mean 'folder'");
+}
+
+static void refuses_classes(test *t)
+{
+    make_folder(t, "classes");
+    check_fails(t, "folder:2x2", "no-such", DPT_TRAIN, DPT_E_NOT_FOUND, "no-such");
+    check_fails(t, "folder:2x2", "classes", DPT_TRAIN, DPT_E_NOT_FOUND,
+                "classes has no folder train");
+    make_folder(t, "classes/train");
+    check_fails(t, "folder:2x2", "classes", DPT_TRAIN, DPT_E_FORMAT,
+                "classes/train has 0 folders, and there must be 2 to 256");
+    write_square(t, "classes/train/one", "0.png", 1);
+    check_fails(t, "folder:2x2", "classes", DPT_TRAIN, DPT_E_FORMAT, "has 1 folder, and");
+    make_folder(t, "classes/train/two");
+    check_fails(t, "folder:2x2", "classes", DPT_TRAIN, DPT_E_FORMAT,
+                "classes/train/two has no pictures");
+    for (size_t i = 2; i < 257; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "classes/train/%zu", i);
+        make_folder(t, path);
+    }
+    check_fails(t, "folder:2x2", "classes", DPT_TRAIN, DPT_E_FORMAT, "has 257 folders");
+}
+
+/* Names go into files and to terminals. */
+static void refuses_odd_classes(test *t)
+{
+    static const char *const names[] = {"a\x1b[2J", "new\nline", "latin-\xe9", "\x7f"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char directory[32], path[64];
+        snprintf(directory, sizeof directory, "odd-%zu", i);
+        snprintf(path, sizeof path, "%s/train/%s", directory, names[i]);
+        write_small(t, directory);
+        write_square(t, path, "0.png", 1);
+        check_fails(t, "folder:2x2", directory, DPT_TRAIN, DPT_E_FORMAT, "rename it");
+        CHECK(strchr(dpt_error_message(context_of(t)), '\x1b') == NULL);
+    }
+}
+
+static void refuses_files(test *t)
+{
+    static const struct {
+        const char *name, *text, *reason;
+    } cases[] = {
+        {"Thumbs.db", "text", "files/train/one/Thumbs.db: neither PNG nor JPEG"},
+        {"empty.png", "", "files/train/one/empty.png: neither PNG nor JPEG"},
+        {"cut.png", "\x89PNG\r\n\x1a\n", "files/train/one/cut.png: damaged PNG"},
+    };
+    write_small(t, "files");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[64];
+        write_file(t, "files/train/one", cases[i].name, (const uint8_t *)cases[i].text,
+                   strlen(cases[i].text));
+        check_fails(t, "folder:2x2", "files", DPT_TRAIN, DPT_E_FORMAT, cases[i].reason);
+        snprintf(path, sizeof path, "files/train/one/%s", cases[i].name);
+        REQUIRE(unlink(path) == 0);
+    }
+    REQUIRE(mkfifo("files/train/one/pipe", 0600) == 0);
+    check_fails(t, "folder:2x2", "files", DPT_TRAIN, DPT_E_IO, "pipe: it is no regular file");
+    REQUIRE(unlink("files/train/one/pipe") == 0);
+    write_square(t, "files/train/one/more", "0.png", 1);
+    check_fails(t, "folder:2x2", "files", DPT_TRAIN, DPT_E_FORMAT,
+                "files/train/one/more is a folder in the folder of a class");
+}
+
+/* A header that promises more than is taken memory for. */
+static void refuses_absurd_size(test *t)
+{
+    uint8_t bytes[4096];
+    FILE *from = test_open("fuzz/corpus/png/huge.png");
+    REQUIRE(from != NULL);
+    const size_t n = fread(bytes, 1, sizeof bytes, from);
+    fclose(from);
+    write_small(t, "absurd");
+    write_file(t, "absurd/train/one", "1.png", bytes, n);
+    check_fails(t, "folder:2x2", "absurd", DPT_TRAIN, DPT_E_FORMAT,
+                "1.png: the image is 30000x30000 (height x width), and at most 268 million pixels");
+}
+
+/* Known before anything is decoded: the last picture is damaged, and not what is told. */
+static void refuses_too_many(test *t)
+{
+    enum { MOST = 1 << 14 };
+    const size_t image = (size_t)4096 * 4096 * 3, n = dpti_machine_memory() / image + 1;
+    if (n > MOST) SKIP("this machine has too much memory");
+    write_small(t, "many");
+    write_file(t, "many/train/two", "z", (const uint8_t *)"damaged", 7);
+    for (size_t i = 0; i < n; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "many/train/two/%zu.png", i);
+        REQUIRE(symlink("0.png", path) == 0 || i == 0);
+    }
+    check_fails(t, "folder:4096x4096", "many", DPT_TRAIN, DPT_E_NO_MEMORY,
+                "images of 50331648 bytes do not fit into this machine's memory");
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+enum { N_PICTURES = 40, SIDE = 5, IMAGE_BYTES = SIDE * SIDE * 3 };
+
+static char *numbered(const void *user, size_t i)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s/%zu.png", (const char *)user, i);
+    return strdup(path);
+}
+
+static void any_number_of_threads(test *t)
+{
+    dpti_pictures pictures = {
+        .shape = {SIDE, SIDE, 3, true}, .count = N_PICTURES, .path = numbered, .user = "threads"};
+    uint8_t pixels[2][N_PICTURES * IMAGE_BYTES];
+    dpt_error error = {0};
+    for (size_t i = 0; i < N_PICTURES; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%zu.png", i);
+        write_picture(t, &(picture){"threads", name, (uint8_t)(6 * i), 1 + i % 16, 1 + i % 13});
+    }
+    for (pictures.n_threads = 0; pictures.n_threads <= 20; pictures.n_threads++) {
+        uint8_t *to = pixels[pictures.n_threads > 0];
+        memset(to, 0, sizeof *pixels);
+        CHECK_OK(dpti_pictures_read(&pictures, to, &error));
+        for (size_t i = 0; i < N_PICTURES; i++)
+            CHECK_SIZE(to[i * IMAGE_BYTES + 4], 6 * i + 1);
+        CHECK(memcmp(pixels[0], to, sizeof *pixels) == 0);
+    }
+    /* Of several that fail the first is named. */
+    write_file(t, "threads", "7.png", (const uint8_t *)"7", 1);
+    write_file(t, "threads", "8.png", (const uint8_t *)"8", 1);
+    REQUIRE(unlink("threads/9.png") == 0 && unlink("threads/30.png") == 0);
+    for (pictures.n_threads = 0; pictures.n_threads <= 20; pictures.n_threads++) {
+        CHECK_STATUS(dpti_pictures_read(&pictures, pixels[0], &error), DPT_E_FORMAT);
+        CHECK_TEXT(error.message, "threads/7.png: neither PNG nor JPEG");
+    }
+}
+
+/* Those that are decoded one at a time. */
+static void large_pictures(test *t)
+{
+    enum { LARGE = 4200 };
+    const dpti_pictures pictures = {
+        .shape = {1, 1, 3, true}, .count = 3, .path = numbered, .user = "large", .n_threads = 3};
+    uint8_t *rgb = malloc((size_t)LARGE * LARGE * 3), pixels[9];
+    REQUIRE(rgb);
+    memset(rgb, 77, (size_t)LARGE * LARGE * 3);
+    make_folder(t, "large");
+    write_pixels(t, "large/0.png", rgb, LARGE, LARGE);
+    free(rgb);
+    REQUIRE(symlink("0.png", "large/1.png") == 0 && symlink("0.png", "large/2.png") == 0);
+    REQUIRE_OK(dpti_pictures_read(&pictures, pixels, NULL));
+    for (size_t i = 0; i < sizeof pixels; i++)
+        CHECK_SIZE(pixels[i], 77);
+}
+
+/* ---- Single pictures, and what is common to all data sets ------------------------------------ */
+
+static void single_pictures(test *t)
+{
+    dpt_context *context = context_of(t);
+    dpt_picture_shape shape = {2, 2, 3, false};
+    uint8_t pixels[27];
+    write_square(t, "single", "0.png", 5);
+    REQUIRE_OK(dpt_picture_read(context, "single/0.png", &shape, pixels));
+    CHECK(pixels[0] == 5 && pixels[11] == 7);
+    shape.height = 3;
+    CHECK_STATUS(dpt_picture_read(context, "single/0.png", &shape, pixels), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(context), "0.png: the image is 2x2 (height x width), but");
+    shape = (dpt_picture_shape){3, 3, 3, true};
+    CHECK_OK(dpt_picture_read(context, "single/0.png", &shape, pixels));
+    CHECK(pixels[0] == 5 && pixels[26] == 7);
+    CHECK_STATUS(dpt_picture_read(context, "single/1.png", &shape, pixels), DPT_E_NOT_FOUND);
+    shape.channels = 2;
+    CHECK_STATUS(dpt_picture_read(context, "single/0.png", &shape, pixels), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(context), "1 or 3 channels, and not 2");
+    shape = (dpt_picture_shape){0, 3, 3, true};
+    CHECK_STATUS(dpt_picture_read(context, "single/0.png", &shape, pixels), DPT_E_INVALID);
+    shape = (dpt_picture_shape){3, 65537, 3, true};
+    CHECK_STATUS(dpt_picture_read(context, "single/0.png", &shape, pixels), DPT_E_INVALID);
+}
+
+/* Parts tell the names of the whole; the sanitizer sees who frees them. */
+static void names_of_parts(test *t)
+{
+    dpt_dataset *whole = NULL, *first = NULL, *second = NULL, *third = NULL, *fourth = NULL;
+    dpt_dataset_info info;
+    write_small(t, "divided");
+    for (size_t i = 1; i < 6; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%zu.png", i);
+        write_square(t, "divided/train/two", name, (uint8_t)i);
+    }
+    REQUIRE_OK(dpt_dataset_open(context_of(t), "folder:2x2", "divided", DPT_TRAIN, &whole));
+    REQUIRE_OK(dpt_dataset_split(whole, 0.5, 1, &first, &second));
+    REQUIRE_OK(dpt_dataset_split(first, 0.5, 1, &third, &fourth));
+    dpt_dataset_destroy(first);
+    dpt_dataset_destroy(third);
+    dpt_dataset_describe(fourth, &info);
+    CHECK_TEXT(info.class_names[1], "two");
+    dpt_dataset_destroy(fourth);
+    dpt_dataset_describe(second, &info);
+    CHECK_TEXT(info.class_names[0], "one");
+    dpt_dataset_destroy(second);
+    dpt_dataset_describe(whole, &info);
+    CHECK_TEXT(info.class_names[1], "two");
+    dpt_dataset_destroy(whole);
+}
+
+static void searches(test *t)
+{
+    dpt_dataset *data = NULL;
+    check_fails(t, "folder:2x2", NULL, DPT_TRAIN, DPT_E_NOT_FOUND,
+                "pass --data DIR with pictures in DIR/train/CLASS");
+    write_small(t, "found");
+    REQUIRE(setenv("DPTRAIN_DATA", "found", 1) == 0);
+    CHECK_OK(dpt_dataset_open(context_of(t), "folder:2x2", NULL, DPT_TEST, &data));
+    if (data) CHECK_TEXT(data->source, "found");
+    dpt_dataset_destroy(data);
+    unsetenv("DPTRAIN_DATA");
+}
+
+#else
+
+static void nothing(test *t)
+{
+    SKIP("built without libpng");
+}
+
+#endif
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+#ifdef DPTRAIN_HAS_PNG
+        {"reads_in_order", reads_in_order},
+        {"cuts_and_scales", cuts_and_scales},
+        {"test_part", test_part},
+        {"links", links},
+        {"tells_jpeg", tells_jpeg},
+        {"refuses_names", refuses_names},
+        {"refuses_classes", refuses_classes},
+        {"refuses_odd_classes", refuses_odd_classes},
+        {"refuses_files", refuses_files},
+        {"refuses_absurd_size", refuses_absurd_size},
+        {"refuses_too_many", refuses_too_many},
+        {"any_number_of_threads", any_number_of_threads},
+        {"large_pictures", large_pictures},
+        {"single_pictures", single_pictures},
+        {"names_of_parts", names_of_parts},
+        {"searches", searches},
+#else
+        {"nothing", nothing},
+#endif
+    };
+    return run_in_new_folder(argc, argv, cases, sizeof cases / sizeof *cases);
+}
