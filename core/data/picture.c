@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 enum {
-    LARGE_PIXELS = 1 << 24, /* of a picture that is decoded alone; less takes at most 112 MiB */
+    LARGE_PIXELS = 1 << 25, /* of a picture that is decoded alone; less takes at most 224 MiB */
     MAX_THREADS = 16,
 };
 
