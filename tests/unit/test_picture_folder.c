@@ -4,6 +4,8 @@
 #include "data/picture.h"
 #include "data_files.h"
 
+#include <time.h>
+
 #ifdef DPTRAIN_HAS_PNG
 #include <png.h>
 
@@ -323,6 +325,14 @@ static char *numbered(const void *user, size_t i)
     return strdup(path);
 }
 
+/* So that the 9th fails before the 7th and the 8th after it, where several threads read. */
+static char *hesitating(const void *user, size_t i)
+{
+    const long ms = i == 7 ? 5 : i == 8 ? 25 : 0;
+    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+    return numbered(user, i);
+}
+
 static void any_number_of_threads(test *t)
 {
     dpti_pictures pictures = {
@@ -343,6 +353,7 @@ static void any_number_of_threads(test *t)
         CHECK(memcmp(pixels[0], to, sizeof *pixels) == 0);
     }
     /* Of several that fail the first is named. */
+    pictures.path = hesitating;
     write_file(t, "threads", "7.png", (const uint8_t *)"7", 1);
     write_file(t, "threads", "8.png", (const uint8_t *)"8", 1);
     REQUIRE(unlink("threads/9.png") == 0 && unlink("threads/30.png") == 0);
@@ -430,6 +441,9 @@ static void searches(test *t)
     dpt_dataset *data = NULL;
     check_fails(t, "folder:2x2", NULL, DPT_TRAIN, DPT_E_NOT_FOUND,
                 "pass --data DIR with pictures in DIR/train/CLASS");
+    make_folder(t, "packed/train.gz");
+    check_fails(t, "folder:2x2", "packed", DPT_TRAIN, DPT_E_NOT_FOUND,
+                "packed has no folder train");
     write_small(t, "found");
     REQUIRE(setenv("DPTRAIN_DATA", "found", 1) == 0);
     CHECK_OK(dpt_dataset_open(context_of(t), "folder:2x2", NULL, DPT_TEST, &data));
