@@ -10,13 +10,13 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
-parsers=(core/base/text.c core/data/cifar10.c core/data/picture_folder.c core/data/idx.c core/data/image.c
-    core/data/listing.c core/data/picture.c core/data/scale.c core/data/source.c core/data/synthetic.c
-    core/device/devstring.c core/device/select.c core/io/file.c
+parsers=(core/base/text.c core/data/cifar10.c core/data/idx.c core/data/image.c core/data/listing.c
+    core/data/picture.c core/data/picture_folder.c core/data/scale.c core/data/source.c
+    core/data/synthetic.c core/device/devstring.c core/device/select.c core/io/file.c
     core/io/folder.c core/io/replay.c core/io/safetensors.c core/train/run_state.c
-    core/train/split.c cli/parse.c cli/values.c backends/common/cache.c
-    backends/common/choices.c)
-tests=(base choices cifar10 dataset devstring folder idx image log picture_folder safetensors scale split)
+    core/train/split.c cli/parse.c cli/values.c backends/common/cache.c backends/common/choices.c)
+tests=(base choices cifar10 dataset devstring folder idx image log picture_folder safetensors scale
+    split)
 
 mkdir -p "${1:-build-coverage}" || exit 1
 build=$(cd "${1:-build-coverage}" && pwd)

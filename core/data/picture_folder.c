@@ -27,7 +27,7 @@ typedef struct group {
 
 /* What lies in the folders of a part. */
 typedef struct contents {
-    char *train, *part;   /* the folders; `part` may be the same */
+    char *train, *part;   /* the folders, which may be the same */
     dpti_listing classes; /* of the training part */
     dpti_listing present; /* of this part: all or some of those */
     group *groups;        /* (present.count) */
@@ -89,7 +89,7 @@ static void contents_free(contents *c)
     free(c->train);
 }
 
-/* The folder of a part, and where it was found if `directory` is not known yet. */
+/* The folder of a part, and in which folder it was found, if that is asked for. */
 static dpt_status find_part(const char *directory, dpt_part part, char **folder, char **found,
                             dpt_error *error)
 {
@@ -158,16 +158,15 @@ static dpt_status list_pictures(contents *c, dpt_error *error)
     return DPT_OK;
 }
 
-/* Lists a part's pictures below `directory`. */
-static dpt_status list(const char *directory, dpt_part part, contents *out, dpt_error *error)
+/* Lists the pictures of c->part, which lies in `directory`. */
+static dpt_status list(const char *directory, dpt_part part, contents *c, dpt_error *error)
 {
-    contents *c = out;
-    if (part != DPT_TRAIN) DPT_TRY(find_part(directory, part, &c->part, NULL, error));
-    DPT_TRY(find_part(directory, DPT_TRAIN, &c->train, NULL, error));
+    if (part != DPT_TRAIN)
+        DPT_TRY(find_part(directory, DPT_TRAIN, &c->train, NULL, error));
+    else if (!(c->train = dpti_strdup(c->part)))
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the names of pictures");
     DPT_TRY(dpti_listing_read(c->train, DPTI_LIST_FOLDERS, &c->classes, error));
     DPT_TRY(check_classes(c, error));
-    if (part == DPT_TRAIN && !(c->part = dpti_strdup(c->train)))
-        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the names of pictures");
     DPT_TRY(dpti_listing_read(c->part, DPTI_LIST_FOLDERS, &c->present, error));
     return list_pictures(c, error);
 }
@@ -283,14 +282,13 @@ dpt_status dpti_folder_create(const char *spec, const char *directory, dpt_part 
 {
     dpt_picture_shape shape;
     contents c = {0};
-    char *folder = NULL, *found = NULL;
+    char *found = NULL;
     DPT_TRY(dpti_folder_parse(spec, &shape, error));
     /* Wherever this part is found, the other is too. */
-    DPT_TRY(find_part(directory, part, &folder, &found, error));
+    DPT_TRY(find_part(directory, part, &c.part, &found, error));
     dpt_status status = list(found, part, &c, error);
     if (status == DPT_OK) status = read_contents(&c, &shape, found, out, error);
     contents_free(&c);
     free(found);
-    free(folder);
     return status;
 }

@@ -149,6 +149,8 @@ static void test_part(test *t)
     CHECK_TEXT(data->class_names[0], "ant");
     check_values(t, data, (const uint8_t[]){8}, (const uint8_t[]){2});
     dpt_dataset_destroy(data);
+    make_folder(t, "parts/test");
+    check_fails(t, "folder:2x2", "parts", DPT_TEST, DPT_E_FORMAT, "parts/test has no folders: the");
     write_square(t, "parts/test/bee", "0.png", 7);
     write_square(t, "parts/test/cow", "0.png", 6);
     REQUIRE_OK(dpt_dataset_open(context_of(t), "folder:2x2", "parts", DPT_TEST, &data));
