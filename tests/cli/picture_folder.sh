@@ -5,7 +5,7 @@
 need_python
 
 # Pictures of many sizes in three folders: of one colour, but for noise.
-rm -rf photos run whole own hostile ./*.png ./*.jsonl
+rm -rf photos run whole devices processes ./*.png ./*.jsonl
 python3 - <<'PYTHON'
 import os, random, struct, zlib
 def chunk(kind, data):
@@ -91,6 +91,17 @@ if "$DPTRAIN" predict --checkpoint run "$SRC/tests/fuzz/corpus/jpeg/colour.jpg" 
     check "JPEG" test "$(wc -l <jpeg.out)" -eq 1
 else
     check "JPEG: $(cat jpeg.err)" grep -q "was built without libjpeg" jpeg.err
+fi
+
+# ---- Several processes -------------------------------------------------------------------------------
+
+if (need_mpi) >/dev/null 2>&1; then
+    need_mpi
+    both=("${data[@]}" --model linear --lr 0.001 --batch-size 12 --epochs 2 --split equal --quiet)
+    train "${both[@]}" --devices cpu:threads=1,cpu:threads=1 --checkpoint devices
+    mpi 100 -n 2 "$DPTRAIN" "${both[@]}" --devices cpu:threads=1 --checkpoint processes
+    check "two processes: $(cat mpi.err)" test "$status" -eq 0
+    check "each reads the same" cmp devices/model.safetensors processes/model.safetensors
 fi
 
 # ---- What is refused ---------------------------------------------------------------------------------
