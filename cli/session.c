@@ -51,18 +51,24 @@ static dpt_status open_test(cli_session *session, const cli_options *options, un
                     session->path, dpt_error_message(context));
 }
 
+static dpt_status open_parts(cli_session *session, const cli_options *options, unsigned with)
+{
+    /* What is wrong with the smaller part shows before the larger one is decoded. */
+    const bool decodes = cli_is_folder(session->data_name);
+    dpt_status status = DPT_OK;
+    if (decodes) announce(session, options, "reading pictures ...");
+    if (decodes) status = open_test(session, options, with);
+    if (status == DPT_OK && with & CLI_WITH_TRAIN)
+        status = dpt_dataset_open(session->context, session->data_name, options->data, DPT_TRAIN,
+                                  &session->whole);
+    if (status == DPT_OK && !decodes) status = open_test(session, options, with);
+    if (decodes) announce(session, options, "");
+    return status;
+}
+
 static dpt_status open_data(cli_session *session, const cli_options *options, unsigned with)
 {
-    dpt_context *context = session->context;
-    dpt_status status = DPT_OK;
-    const bool decodes = cli_is_folder(session->data_name);
-    if (decodes) announce(session, options, "reading pictures ...");
-    if (with & CLI_WITH_TRAIN)
-        status = dpt_dataset_open(context, session->data_name, options->data, DPT_TRAIN,
-                                  &session->whole);
-    if (status == DPT_OK) status = open_test(session, options, with);
-    if (decodes) announce(session, options, "");
-    DPT_TRY(status);
+    DPT_TRY(open_parts(session, options, with));
     if (options->normalize) DPT_TRY(normalize(session, options));
     session->train = session->whole;
     if (options->validation > 0)

@@ -117,11 +117,13 @@ rm photos/train/bee/*x*
 head -c 100 photos/test/bee/0.png >photos/test/bee/cut.png
 refuse 1 "photos/test/bee/cut.png: damaged PNG" "${small[@]}" "${data[@]}"
 rm photos/test/bee/cut.png
-mkdir photos/test/dog photos/train/cat
+mkdir photos/train/cat
 refuse 1 "photos/train/cat has no pictures; put some there" "${small[@]}" "${data[@]}"
 rmdir photos/train/cat
+mkdir photos/test/dog
+printf 'no picture' >photos/train/Ant/last # decoded later
 refuse 1 "photos/test/dog: photos/train has no such folder" "${small[@]}" "${data[@]}"
-rmdir photos/test/dog
+rm -r photos/test/dog photos/train/Ant/last
 mkdir $'photos/train/\e[2J'
 refuse 1 "must be printable UTF-8; rename it" "${small[@]}" "${data[@]}"
 rmdir photos/train/*2J
