@@ -424,7 +424,8 @@ typedef struct dpt_dataset_memory {
     size_t count, height, width, channels, classes;
     dpt_dtype dtype;       /* DPT_U8 or DPT_F32 */
     const void *images;    /* (count, height, width, channels) */
-    const uint8_t *labels; /* (count), each below classes; or NULL */
+    const void *labels;    /* (count) of label_dtype, 0 to classes - 1; or NULL */
+    dpt_dtype label_dtype; /* DPT_I32, or DPT_U8, which 0 stands for */
     const float *targets;  /* (count, classes) for DPT_LOSS_SQUARED_ERROR; or NULL.  Without either
                               the data are for dpt_trainer_predict alone */
     /* The network sees (value / 255 - mean) / deviation for DPT_U8, (value - mean) / deviation for
@@ -442,16 +443,16 @@ DPT_API void dpt_dataset_destroy(dpt_dataset *dataset);
 /* Replaces samples [first, first + count) of a writable data set, for a program whose data come as
    it trains: trainers see the new ones from their next step or evaluation on, and each memory that
    holds the data gets what has been written and no more.  images (count, height, width, channels);
-   labels (count) or targets (count, classes), whichever the data set was made of.  It takes a copy.
-   DPT_E_INVALID, or DPT_E_STATE while a step that reads the data is in flight (dpt_trainer_collect;
-   in dpt_fit, from `progress` behind an epoch): then nothing has changed.
+   labels (count) or targets (count, classes), of the kind that the data set was made of.  It takes
+   a copy. DPT_E_INVALID, or DPT_E_STATE while a step that reads the data is in flight
+   (dpt_trainer_collect; in dpt_fit, from `progress` behind an epoch): then nothing has changed.
 
    What the samples were is forgotten: a state (dpt_trainer_load_state) is gone on with whatever the
    data set holds, processes may hold different samples, and devices that train on one do not rest,
    since they could not do steps again. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_write(dpt_dataset *dataset, size_t first,
                                                       size_t count, const void *images,
-                                                      const uint8_t *labels, const float *targets);
+                                                      const void *labels, const float *targets);
 
 /* Divides a data set at random, keyed by the seed: `fraction` of the samples, rounded, go to
    *second, the others to *first.  Both share the images of `dataset`, which outlives them.

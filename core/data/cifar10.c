@@ -29,7 +29,7 @@ static dpt_status reserve(dpti_cifar10 *to, size_t capacity, dpt_error *error)
         .count = to->count,
         .capacity = capacity,
         .images = dpti_alloc_aligned(image_bytes),
-        .labels = dpti_alloc_aligned(capacity),
+        .labels = dpti_alloc_aligned(capacity * sizeof *to->labels),
     };
     if (!larger.images || !larger.labels) {
         dpti_cifar10_free(&larger);
@@ -37,7 +37,7 @@ static dpt_status reserve(dpti_cifar10 *to, size_t capacity, dpt_error *error)
     }
     if (to->count > 0) {
         memcpy(larger.images, to->images, to->count * DPTI_CIFAR10_IMAGE_BYTES);
-        memcpy(larger.labels, to->labels, to->count);
+        memcpy(larger.labels, to->labels, to->count * sizeof *to->labels);
     }
     dpti_cifar10_free(to);
     *to = larger;

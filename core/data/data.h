@@ -10,6 +10,9 @@
 /* Samples are numbered with 32 bits on devices, where the sign bit is not to be trusted. */
 enum { DPTI_MAX_RECORDS = INT32_MAX };
 
+/* What is read from files has at most so many. */
+enum { DPTI_MAX_CLASSES = 65536 };
+
 /* Of samples that were replaced: [first, first + count). */
 typedef struct dpti_written {
     size_t first, count;
@@ -31,7 +34,7 @@ struct dpt_dataset {
     size_t n_records;
     dpt_dtype dtype;      /* DPT_U8 or DPT_F32 */
     void *images;         /* (n_records, height, width, channels), aligned to 64 bytes */
-    uint8_t *labels;      /* (n_records), each below classes; aligned to 64 bytes; or NULL */
+    int32_t *labels;      /* (n_records), 0 to classes - 1; aligned to 64 bytes; or NULL */
     float *targets;       /* (n_records, classes), finite; aligned to 64 bytes; or NULL.  Without
                              either the data are for predictions */
     size_t stat_channels; /* 1 to 4: element e of a sample has mean[e % stat_channels] */
@@ -44,7 +47,8 @@ struct dpt_dataset {
     const char **own_names; /* that block, freed with the whole; or NULL */
     atomic_bool left;       /* to a thread that hangs: not freed any more */
     /* Of a whole: */
-    bool writable;                    /* (dpt_dataset_write) */
+    bool writable;                    /* (dpt_dataset_write), */
+    dpt_dtype label_dtype;            /* with labels given as these */
     size_t n_writes;                  /* so far, */
     dpti_written writes[DPTI_WRITES]; /* of which write i is in [i % DPTI_WRITES] */
     size_t n_reading;                 /* steps in flight that read it */
@@ -82,9 +86,13 @@ static inline bool dpti_dataset_share(const dpt_dataset *a, const dpt_dataset *b
 /* What samples are compared with; either may be NULL. */
 typedef struct dpti_answers {
     size_t count, classes;
-    const uint8_t *labels; /* (count) */
-    const float *targets;  /* (count, classes) */
+    const void *labels; /* (count) of label_dtype: DPT_I32, or else bytes */
+    dpt_dtype label_dtype;
+    const float *targets; /* (count, classes) */
 } dpti_answers;
+
+/* Copies the labels. */
+void dpti_answers_take_labels(const dpti_answers *answers, int32_t *out);
 
 /* DPT_E_INVALID for a label that is no class, or a target that is not finite. */
 DPT_CHECK_RESULT dpt_status dpti_answers_check(const dpti_answers *answers, dpt_error *error);
@@ -113,6 +121,18 @@ DPT_CHECK_RESULT dpt_status dpti_idx_read(const char *path, dpti_idx *out, dpt_e
 DPT_CHECK_RESULT dpt_status dpti_idx_parse(const char *name, const uint8_t *bytes, size_t n_bytes,
                                            dpti_idx *out, dpt_error *error);
 
+/* Labels of an IDX file of rank 1: unsigned bytes, or numbers of 16 or 32 bits (types 08, 0B, 0C),
+   none of them below 0 or above the most classes. */
+typedef struct dpti_labels {
+    size_t count;
+    int32_t *values; /* aligned to 64 bytes; owned, free() */
+} dpti_labels;
+
+/* As dpti_idx_read and dpti_idx_parse, and DPT_E_FORMAT for what is no label. */
+DPT_CHECK_RESULT dpt_status dpti_labels_read(const char *path, dpti_labels *out, dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_labels_parse(const char *name, const uint8_t *bytes,
+                                              size_t n_bytes, dpti_labels *out, dpt_error *error);
+
 /* Records of CIFAR-10's binary version: a label, then the channels of an image as planes.
    https://www.cs.toronto.edu/~kriz/cifar.html */
 enum {
@@ -126,7 +146,7 @@ enum {
 typedef struct dpti_cifar10 {
     size_t count, capacity;
     uint8_t *images; /* (count, side, side, channels); aligned to 64 bytes; owned, free() */
-    uint8_t *labels; /* (count), likewise */
+    int32_t *labels; /* (count), likewise */
 } dpti_cifar10;
 
 /* Appends the records of a file, gzipped or not; `n_files` of its size are expected in all, this

@@ -47,14 +47,26 @@ void dpt_dataset_describe(const dpt_dataset *dataset, dpt_dataset_info *out)
 
 /* ---- From memory ----------------------------------------------------------------------------- */
 
+static int64_t label_at(const dpti_answers *a, size_t i)
+{
+    return a->label_dtype == DPT_I32 ? ((const int32_t *)a->labels)[i]
+                                     : ((const uint8_t *)a->labels)[i];
+}
+
+void dpti_answers_take_labels(const dpti_answers *answers, int32_t *out)
+{
+    for (size_t i = 0; i < answers->count; i++)
+        out[i] = (int32_t)label_at(answers, i);
+}
+
 dpt_status dpti_answers_check(const dpti_answers *answers, dpt_error *error)
 {
     const dpti_answers *a = answers;
     for (size_t i = 0; a->labels && i < a->count; i++)
-        if (a->labels[i] >= a->classes)
+        if (label_at(a, i) < 0 || (uint64_t)label_at(a, i) >= a->classes)
             return DPT_FAIL(error, DPT_E_INVALID,
                             "label %d of sample %zu is out of range, there are %zu classes",
-                            a->labels[i], i, a->classes);
+                            (int)label_at(a, i), i, a->classes);
     for (size_t i = 0; a->targets && i < a->count * a->classes; i++)
         if (!isfinite(a->targets[i]))
             return DPT_FAIL(error, DPT_E_INVALID, "target %zu of sample %zu is %g: not finite",
@@ -73,6 +85,8 @@ static dpt_status check_memory(const dpt_dataset_memory *m, dpt_error *error)
                         DPTI_MAX_RECORDS);
     if (m->dtype != DPT_U8 && m->dtype != DPT_F32)
         return DPT_FAIL(error, DPT_E_INVALID, "images are DPT_U8 or DPT_F32");
+    if (m->label_dtype != 0 && m->label_dtype != DPT_U8 && m->label_dtype != DPT_I32)
+        return DPT_FAIL(error, DPT_E_INVALID, "labels are DPT_U8 or DPT_I32");
     return DPT_OK;
 }
 
@@ -82,7 +96,7 @@ typedef struct memory_bytes {
 
 static dpt_status measure(const dpt_dataset_memory *m, memory_bytes *out, dpt_error *error)
 {
-    memory_bytes n = {.labels = m->labels ? m->count : 0};
+    memory_bytes n = {.labels = m->labels ? m->count * sizeof(int32_t) : 0};
     if (!dpti_multiply(m->height, m->width, &n.images) ||
         !dpti_multiply(n.images, m->channels, &n.images) ||
         !dpti_multiply(n.images, m->count, &n.images) ||
@@ -105,15 +119,22 @@ static bool copy_block(const void *from, size_t n_bytes, void **to)
     return *to != NULL;
 }
 
-static dpt_status copy_blocks(const dpt_dataset_memory *m, const memory_bytes *n, dpt_dataset *data,
-                              dpt_error *error)
+static bool copy_labels(const dpti_answers *from, size_t n_bytes, int32_t **to)
 {
-    void *images = NULL, *labels = NULL, *targets = NULL;
+    if (n_bytes == 0) return true;
+    *to = dpti_alloc_aligned(n_bytes);
+    if (*to) dpti_answers_take_labels(from, *to);
+    return *to != NULL;
+}
+
+static dpt_status copy_blocks(const dpt_dataset_memory *m, const dpti_answers *answers,
+                              const memory_bytes *n, dpt_dataset *data, dpt_error *error)
+{
+    void *images = NULL, *targets = NULL;
     const bool copied = copy_block(m->images, n->images, &images) &&
-                        copy_block(m->labels, n->labels, &labels) &&
+                        copy_labels(answers, n->labels, &data->labels) &&
                         copy_block(m->targets, n->targets, &targets);
     data->images = images;
-    data->labels = labels;
     data->targets = targets;
     if (copied && data->name && data->source) return DPT_OK;
     return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set of %zu bytes",
@@ -124,8 +145,11 @@ static dpt_status copy_memory(const dpt_dataset_memory *m, dpt_dataset **out, dp
 {
     memory_bytes n = {0};
     DPT_TRY(check_memory(m, error));
-    const dpti_answers answers = {
-        .count = m->count, .classes = m->classes, .labels = m->labels, .targets = m->targets};
+    const dpti_answers answers = {.count = m->count,
+                                  .classes = m->classes,
+                                  .labels = m->labels,
+                                  .label_dtype = m->label_dtype,
+                                  .targets = m->targets};
     DPT_TRY(measure(m, &n, error));
     DPT_TRY(dpti_answers_check(&answers, error));
     dpt_dataset *data = calloc(1, sizeof *data);
@@ -141,9 +165,10 @@ static dpt_status copy_memory(const dpt_dataset_memory *m, dpt_dataset **out, dp
         .classes = m->classes,
         .dtype = m->dtype,
         .writable = m->writable,
+        .label_dtype = m->label_dtype,
     };
     dpt_status status = dpti_set_statistics(data, m->mean, m->deviation, error);
-    if (status == DPT_OK) status = copy_blocks(m, &n, data, error);
+    if (status == DPT_OK) status = copy_blocks(m, &answers, &n, data, error);
     if (status == DPT_OK)
         *out = data;
     else

@@ -1,4 +1,5 @@
-/* IDX files of unsigned bytes: a header that tells the sizes, and the elements. */
+/* IDX files: a header that tells the sizes, and the elements, which are unsigned bytes but for
+   labels. */
 #include "data/data.h"
 
 #include "base/base.h"
@@ -7,7 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RANK = 4, TYPE_UNSIGNED_BYTE = 0x08 };
+enum { MAX_RANK = 4, TYPE_UNSIGNED_BYTE = 0x08, TYPE_16_BITS = 0x0B, TYPE_32_BITS = 0x0C };
+
+/* What the header says. */
+typedef struct header {
+    uint8_t type;
+    size_t rank, shape[MAX_RANK];
+} header;
 
 static dpt_status fail_truncated(const char *name, size_t have, size_t want, dpt_error *error)
 {
@@ -17,13 +24,28 @@ static dpt_status fail_truncated(const char *name, size_t have, size_t want, dpt
                     name, want, have);
 }
 
-static size_t header_bytes(const dpti_idx *idx)
+static size_t header_bytes(const header *h)
 {
-    return 4 + 4 * idx->rank;
+    return 4 + 4 * h->rank;
 }
 
-static dpt_status read_header(const char *name, const dpti_content *content, dpti_idx *out,
-                              dpt_error *error)
+static size_t element_bytes(const header *h)
+{
+    return h->type == TYPE_32_BITS ? 4 : h->type == TYPE_16_BITS ? 2 : 1;
+}
+
+static dpt_status check_type(const char *name, uint8_t type, bool labels, dpt_error *error)
+{
+    if (type == TYPE_UNSIGNED_BYTE) return DPT_OK;
+    if (labels && (type == TYPE_16_BITS || type == TYPE_32_BITS)) return DPT_OK;
+    return DPT_FAIL(error, DPT_E_FORMAT,
+                    "%s: IDX elements of type %02x; convert them to unsigned "
+                    "bytes (08)%s",
+                    name, type, labels ? ", or to 16 or 32 bits (0B, 0C)" : "");
+}
+
+static dpt_status read_header(const char *name, const dpti_content *content, bool labels,
+                              header *out, dpt_error *error)
 {
     const uint8_t *magic = content->bytes;
     if (content->n_bytes < 4 || magic[0] != 0 || magic[1] != 0)
@@ -31,14 +53,11 @@ static dpt_status read_header(const char *name, const dpti_content *content, dpt
                         "%s: no IDX file (it must begin with 00 00 08 and the rank); check the "
                         "path or download it again",
                         name);
-    if (magic[2] != TYPE_UNSIGNED_BYTE)
-        return DPT_FAIL(error, DPT_E_FORMAT,
-                        "%s: IDX elements of type %02x; convert them to unsigned bytes (08)", name,
-                        magic[2]);
+    DPT_TRY(check_type(name, magic[2], labels, error));
     if (magic[3] < 1 || magic[3] > MAX_RANK)
         return DPT_FAIL(error, DPT_E_FORMAT, "%s: IDX rank %d, only 1 to %d can be read", name,
                         magic[3], MAX_RANK);
-    out->rank = magic[3];
+    *out = (header){.type = magic[2], .rank = magic[3]};
     if (content->n_bytes < header_bytes(out))
         return fail_truncated(name, content->n_bytes, header_bytes(out), error);
     for (size_t d = 0; d < out->rank; d++) {
@@ -50,14 +69,15 @@ static dpt_status read_header(const char *name, const dpti_content *content, dpt
 }
 
 /* The number of elements, if the content has exactly them behind its header. */
-static dpt_status count_elements(const char *name, const dpti_content *content, const dpti_idx *idx,
+static dpt_status count_elements(const char *name, const dpti_content *content, const header *h,
                                  size_t *out, dpt_error *error)
 {
     size_t n = 1, total = 0;
     bool fits = true;
-    for (size_t d = 0; fits && d < idx->rank; d++)
-        fits = dpti_multiply(n, idx->shape[d], &n);
-    if (!fits || !dpti_add(n, header_bytes(idx), &total))
+    for (size_t d = 0; fits && d < h->rank; d++)
+        fits = dpti_multiply(n, h->shape[d], &n);
+    if (!fits || !dpti_multiply(n, element_bytes(h), &total) ||
+        !dpti_add(total, header_bytes(h), &total))
         return DPT_FAIL(error, DPT_E_FORMAT,
                         "%s: the sizes in the IDX header are impossible; download it again", name);
     if (total > content->n_bytes) return fail_truncated(name, content->n_bytes, total, error);
@@ -68,21 +88,25 @@ static dpt_status count_elements(const char *name, const dpti_content *content, 
     return DPT_OK;
 }
 
+/* ---- Bytes of any rank ------------------------------------------------------------------------
+ */
+
 /* Makes the content into *out, or frees it. */
 static dpt_status take_content(const char *name, const dpti_content *content, dpti_idx *out,
                                dpt_error *error)
 {
-    dpti_idx idx = {.data = content->bytes};
+    header h = {.rank = 0};
     size_t n = 0;
-    dpt_status status = read_header(name, content, &idx, error);
-    if (status == DPT_OK) status = count_elements(name, content, &idx, &n, error);
+    dpt_status status = read_header(name, content, false, &h, error);
+    if (status == DPT_OK) status = count_elements(name, content, &h, &n, error);
     if (status != DPT_OK) {
         free(content->bytes);
         return status;
     }
     /* Over the header, so that they are aligned. */
-    memmove(idx.data, idx.data + header_bytes(&idx), n);
-    *out = idx;
+    memmove(content->bytes, content->bytes + header_bytes(&h), n);
+    *out = (dpti_idx){.rank = h.rank, .data = content->bytes};
+    memcpy(out->shape, h.shape, sizeof out->shape);
     return DPT_OK;
 }
 
@@ -99,4 +123,69 @@ dpt_status dpti_idx_parse(const char *name, const uint8_t *bytes, size_t n_bytes
     dpti_content content = {0};
     DPT_TRY(dpti_source_copy(name, bytes, n_bytes, &content, error));
     return take_content(name, &content, out, error);
+}
+
+/* ---- Labels ---------------------------------------------------------------------------------- */
+
+/* Of the most significant byte first, and with a sign where there are several. */
+static int32_t number_of(const uint8_t *bytes, size_t n_bytes)
+{
+    uint32_t value = n_bytes > 1 && bytes[0] >= 0x80 ? UINT32_MAX : 0;
+    for (size_t i = 0; i < n_bytes; i++)
+        value = value << 8 | bytes[i];
+    return (int32_t)value;
+}
+
+static dpt_status take_labels(const char *name, const dpti_content *content, const header *h,
+                              size_t n, int32_t *out, dpt_error *error)
+{
+    const uint8_t *bytes = content->bytes + header_bytes(h);
+    const size_t n_bytes = element_bytes(h);
+    for (size_t i = 0; i < n; i++) {
+        out[i] = number_of(bytes + i * n_bytes, n_bytes);
+        if (out[i] < 0 || out[i] >= DPTI_MAX_CLASSES)
+            return DPT_FAIL(error, DPT_E_FORMAT,
+                            "%s: label %d of sample %zu is out of range, they are 0 to %d", name,
+                            (int)out[i], i, DPTI_MAX_CLASSES - 1);
+    }
+    return DPT_OK;
+}
+
+static dpt_status convert(const char *name, const dpti_content *content, dpti_labels *out,
+                          dpt_error *error)
+{
+    header h = {.rank = 0};
+    size_t n = 0;
+    DPT_TRY(read_header(name, content, true, &h, error));
+    if (h.rank != 1)
+        return DPT_FAIL(error, DPT_E_FORMAT, "%s: labels have rank 1, this file has rank %zu", name,
+                        h.rank);
+    DPT_TRY(count_elements(name, content, &h, &n, error));
+    int32_t *values = dpti_alloc_aligned(n > 0 ? n * sizeof *values : 1); /* fewer than bytes */
+    if (!values) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the labels of %s", name);
+    const dpt_status status = take_labels(name, content, &h, n, values, error);
+    if (status == DPT_OK)
+        *out = (dpti_labels){.count = n, .values = values};
+    else
+        free(values);
+    return status;
+}
+
+dpt_status dpti_labels_read(const char *path, dpti_labels *out, dpt_error *error)
+{
+    dpti_content content = {0};
+    DPT_TRY(dpti_source_read(path, &content, error));
+    const dpt_status status = convert(path, &content, out, error);
+    free(content.bytes);
+    return status;
+}
+
+dpt_status dpti_labels_parse(const char *name, const uint8_t *bytes, size_t n_bytes,
+                             dpti_labels *out, dpt_error *error)
+{
+    dpti_content content = {0};
+    DPT_TRY(dpti_source_copy(name, bytes, n_bytes, &content, error));
+    const dpt_status status = convert(name, &content, out, error);
+    free(content.bytes);
+    return status;
 }

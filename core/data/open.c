@@ -39,45 +39,33 @@ static const char *const cifar10_classes[DPTI_CIFAR10_CLASSES] = {
 
 /* ---- IDX files ------------------------------------------------------------------------------- */
 
-static size_t largest_label(const uint8_t *labels, size_t n)
+static size_t largest_label(const dpti_labels *labels)
 {
     size_t largest = 0;
-    for (size_t i = 0; i < n; i++)
-        if (labels[i] > largest) largest = labels[i];
+    for (size_t i = 0; i < labels->count; i++)
+        if ((size_t)labels->values[i] > largest) largest = (size_t)labels->values[i];
     return largest;
-}
-
-static dpt_status read_labels(const char *path, dpti_idx *out, dpt_error *error)
-{
-    dpti_idx labels = {0};
-    DPT_TRY(dpti_idx_read(path, &labels, error));
-    if (labels.rank != 1) {
-        free(labels.data);
-        return DPT_FAIL(error, DPT_E_FORMAT, "%s: labels have rank 1, this file has rank %zu", path,
-                        labels.rank);
-    }
-    *out = labels;
-    return DPT_OK;
 }
 
 /* How many classes there are: known, or told by the training labels, for the test part too. */
 static dpt_status count_classes(const named_dataset *set, dpt_part part, const dpti_files *files,
-                                const dpti_idx *labels, size_t *out, dpt_error *error)
+                                const dpti_labels *labels, size_t *out, dpt_error *error)
 {
     size_t largest = 0;
     if (set->class_names) {
         largest = N_NAMED_CLASSES - 1;
     } else if (part == DPT_TRAIN) {
-        largest = largest_label(labels->data, labels->shape[0]);
+        largest = largest_label(labels);
     } else {
         dpti_files train = {0};
-        dpti_idx train_labels = {0};
+        dpti_labels train_labels = {0};
         DPT_TRY(dpti_find_files(set->name, files->directory, DPT_TRAIN, &train, error));
-        const dpt_status status = read_labels(train.paths[DPTI_LABELS_FILE], &train_labels, error);
+        const dpt_status status =
+            dpti_labels_read(train.paths[DPTI_LABELS_FILE], &train_labels, error);
         dpti_files_free(&train);
         if (status != DPT_OK) return status;
-        largest = largest_label(train_labels.data, train_labels.shape[0]);
-        free(train_labels.data);
+        largest = largest_label(&train_labels);
+        free(train_labels.values);
     }
     *out = largest + 1 < 2 ? 2 : largest + 1;
     return DPT_OK;
@@ -104,26 +92,26 @@ static dpt_status check_images(const char *path, const dpti_idx *images, dpt_err
 
 /* Whether the two files make a data set together. */
 static dpt_status check_pair(const dpti_files *files, const dpti_idx *images,
-                             const dpti_idx *labels, size_t classes, dpt_error *error)
+                             const dpti_labels *labels, size_t classes, dpt_error *error)
 {
     const char *images_path = files->paths[DPTI_IMAGES_FILE];
     const char *labels_path = files->paths[DPTI_LABELS_FILE];
     DPT_TRY(check_images(images_path, images, error));
-    if (images->shape[0] != labels->shape[0])
+    if (images->shape[0] != labels->count)
         return DPT_FAIL(error, DPT_E_FORMAT,
                         "%s has %zu images but %s has %zu labels; put files of one set together",
-                        images_path, images->shape[0], labels_path, labels->shape[0]);
-    for (size_t i = 0; i < labels->shape[0]; i++)
-        if (labels->data[i] >= classes)
+                        images_path, images->shape[0], labels_path, labels->count);
+    for (size_t i = 0; i < labels->count; i++)
+        if ((size_t)labels->values[i] >= classes)
             return DPT_FAIL(error, DPT_E_FORMAT,
                             "%s: label %d of sample %zu is out of range, there are %zu classes "
                             "(images: %s)",
-                            labels_path, labels->data[i], i, classes, images_path);
+                            labels_path, (int)labels->values[i], i, classes, images_path);
     return DPT_OK;
 }
 
 /* What is the same in every data set of IDX images; takes their memory. */
-static dpt_dataset of_idx(const dpti_idx *images, size_t classes, uint8_t *labels)
+static dpt_dataset of_idx(const dpti_idx *images, size_t classes, int32_t *labels)
 {
     return (dpt_dataset){
         .count = images->shape[0],
@@ -139,19 +127,20 @@ static dpt_dataset of_idx(const dpti_idx *images, size_t classes, uint8_t *label
 static dpt_status read_idx(const named_dataset *set, dpt_part part, const dpti_files *files,
                            dpt_dataset *out, dpt_error *error)
 {
-    dpti_idx images = {0}, labels = {0};
+    dpti_idx images = {0};
+    dpti_labels labels = {0};
     size_t classes = 0;
     /* The small file first. */
-    dpt_status status = read_labels(files->paths[DPTI_LABELS_FILE], &labels, error);
+    dpt_status status = dpti_labels_read(files->paths[DPTI_LABELS_FILE], &labels, error);
     if (status == DPT_OK) status = count_classes(set, part, files, &labels, &classes, error);
     if (status == DPT_OK) status = dpti_idx_read(files->paths[DPTI_IMAGES_FILE], &images, error);
     if (status == DPT_OK) status = check_pair(files, &images, &labels, classes, error);
     if (status != DPT_OK) {
         free(images.data);
-        free(labels.data);
+        free(labels.values);
         return status;
     }
-    *out = of_idx(&images, classes, labels.data);
+    *out = of_idx(&images, classes, labels.values);
     return DPT_OK;
 }
 
@@ -287,11 +276,12 @@ static dpt_status open_images(const char *path, size_t classes, dpt_dataset **ou
     dpt_status status = check_images(path, &images, error);
     dpt_dataset *data = calloc(1, sizeof *data);
     char *name = dpti_strdup("images"), *source = dpti_strdup(path);
-    uint8_t *labels = status == DPT_OK ? dpti_alloc_aligned(images.shape[0]) : NULL;
+    const size_t label_bytes = images.shape[0] * sizeof(int32_t);
+    int32_t *labels = status == DPT_OK ? dpti_alloc_aligned(label_bytes) : NULL;
     if (status == DPT_OK && !(data && name && source && labels))
         status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the images of %s", path);
     if (status == DPT_OK) {
-        memset(labels, 0, images.shape[0]);
+        memset(labels, 0, label_bytes);
         *data = of_idx(&images, classes, labels);
         complete(data, name, source);
         *out = data;

@@ -16,7 +16,6 @@ static const char kind[] = "folder";
 enum {
     MAX_EXTENT = 4096,
     MIN_CLASSES = 2,
-    MAX_CLASSES = 256, /* labels are bytes */
 };
 
 /* One class's pictures in a part. */
@@ -108,12 +107,12 @@ static dpt_status find_part(const char *directory, dpt_part part, char **folder,
 static dpt_status check_classes(const contents *c, dpt_error *error)
 {
     const dpti_listing *list = &c->classes;
-    if (list->count < MIN_CLASSES || list->count > MAX_CLASSES)
+    if (list->count < MIN_CLASSES || list->count > DPTI_MAX_CLASSES)
         return DPT_FAIL(error, DPT_E_FORMAT,
                         "%s has %zu folder%s, and there must be %d to %d: one for each class, with "
                         "its pictures",
                         c->train, list->count, list->count == 1 ? "" : "s", MIN_CLASSES,
-                        MAX_CLASSES);
+                        DPTI_MAX_CLASSES);
     for (size_t i = 0; i < list->count; i++)
         if (list->names[i][dpti_plain_bytes(list->names[i])] != '\0')
             return DPT_FAIL(error, DPT_E_FORMAT,
@@ -245,7 +244,7 @@ static dpt_status allocate(const contents *c, const dpt_picture_shape *shape, co
         .classes = c->classes.count,
         .dtype = DPT_U8,
         .images = dpti_alloc_aligned(total),
-        .labels = dpti_alloc_aligned(count),
+        .labels = dpti_alloc_aligned(count * sizeof *out->labels),
         .stat_channels = 1,
         .scale = {1.0f / 255.0f},
         .own_names = copy_names(&c->classes),
@@ -262,7 +261,8 @@ static dpt_status read_contents(const contents *c, const dpt_picture_shape *shap
     if (!data) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
     dpt_status status = allocate(c, shape, directory, data, error);
     for (size_t i = 0; status == DPT_OK && i < c->present.count; i++)
-        memset(data->labels + c->starts[i], (int)c->groups[i].label, c->groups[i].files.count);
+        for (size_t k = c->starts[i]; k < c->starts[i + 1]; k++)
+            data->labels[k] = (int32_t)c->groups[i].label;
     const dpti_pictures pictures = {
         .shape = *shape,
         .count = data->count,

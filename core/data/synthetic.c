@@ -9,7 +9,6 @@
 
 enum {
     MAX_EXTENT = 4096,
-    MAX_CLASSES = 256, /* labels are bytes */
     MAX_COUNT = INT32_MAX,
     MAX_CELLS = 7, /* of the pattern, a side: coarse enough to survive pooling */
     TEST_PART = 6, /* one test sample for so many training samples, as in MNIST */
@@ -46,7 +45,11 @@ dpt_status dpti_synthetic_parse(const char *spec, shape *out, dpt_error *error)
         {.name = "H", .separator = 'x', .min = 1, .max = MAX_EXTENT, .value = &s.height},
         {.name = "W", .separator = 'x', .min = 1, .max = MAX_EXTENT, .value = &s.width},
         {.name = "C", .separator = ':', .min = 1, .max = MAX_EXTENT, .value = &s.channels},
-        {.name = "CLASSES", .separator = ':', .min = 2, .max = MAX_CLASSES, .value = &s.classes},
+        {.name = "CLASSES",
+         .separator = ':',
+         .min = 2,
+         .max = DPTI_MAX_CLASSES,
+         .value = &s.classes},
         {.name = "COUNT", .separator = '\0', .min = 1, .max = MAX_COUNT, .value = &s.count},
     };
     const bool prefixed = strncmp(spec, prefix, sizeof prefix - 1) == 0;
@@ -139,7 +142,7 @@ static dpt_status fill(const char *spec, const shape *s, uint32_t seed, size_t s
         make_pattern(s, label, cells, pattern);
         for (size_t i = label; i < s->count; i += s->classes) {
             make_sample(pattern, sample, seed, i, (uint8_t *)out->images + i * sample);
-            out->labels[i] = (uint8_t)label;
+            out->labels[i] = (int32_t)label;
         }
     }
     free(cells);
@@ -172,7 +175,7 @@ dpt_status dpti_synthetic_create(const char *spec, dpt_part part, dpt_dataset **
         .classes = s.classes,
         .dtype = DPT_U8,
         .images = dpti_alloc_aligned(total),
-        .labels = dpti_alloc_aligned(s.count),
+        .labels = dpti_alloc_aligned(s.count * sizeof *data->labels),
         .stat_channels = 1,
         .scale = {1.0f / 255.0f},
     };

@@ -32,7 +32,7 @@ static dpt_status check_range(const dpt_dataset *d, size_t first, size_t count, 
     return DPT_OK;
 }
 
-static dpt_status check_given(const dpt_dataset *d, const void *images, const uint8_t *labels,
+static dpt_status check_given(const dpt_dataset *d, const void *images, const void *labels,
                               const float *targets, dpt_error *error)
 {
     if (!images) return DPT_FAIL(error, DPT_E_INVALID, "samples have images");
@@ -46,29 +46,31 @@ static dpt_status check_given(const dpt_dataset *d, const void *images, const ui
     return DPT_OK;
 }
 
-static void copy(const dpt_dataset *d, size_t first, size_t count, const void *images,
-                 const uint8_t *labels, const float *targets)
+static void copy(const dpt_dataset *d, size_t first, const void *images, const dpti_answers *a)
 {
     const size_t image_bytes = dpti_dataset_image_bytes(d);
-    memcpy((uint8_t *)d->images + first * image_bytes, images, count * image_bytes);
-    if (labels) memcpy(d->labels + first, labels, count);
-    if (targets)
-        memcpy(d->targets + first * d->classes, targets, count * d->classes * sizeof *targets);
+    const size_t target_bytes = a->count * d->classes * sizeof *a->targets;
+    memcpy((uint8_t *)d->images + first * image_bytes, images, a->count * image_bytes);
+    if (a->labels) dpti_answers_take_labels(a, d->labels + first);
+    if (a->targets) memcpy(d->targets + first * d->classes, a->targets, target_bytes);
 }
 
 dpt_status dpt_dataset_write(dpt_dataset *dataset, size_t first, size_t count, const void *images,
-                             const uint8_t *labels, const float *targets)
+                             const void *labels, const float *targets)
 {
     dpt_dataset *d = dataset;
     dpt_error error = {.status = DPT_OK};
-    const dpti_answers answers = {
-        .count = count, .classes = d->classes, .labels = labels, .targets = targets};
+    const dpti_answers answers = {.count = count,
+                                  .classes = d->classes,
+                                  .labels = labels,
+                                  .label_dtype = d->label_dtype,
+                                  .targets = targets};
     dpt_status status = check_range(d, first, count, &error);
     if (status == DPT_OK && count > 0) status = check_given(d, images, labels, targets, &error);
     if (status == DPT_OK) status = dpti_answers_check(&answers, &error);
     if (status != DPT_OK) return dpti_context_fail(d->context, NULL, &error);
     if (count == 0) return DPT_OK;
-    copy(d, first, count, images, labels, targets);
+    copy(d, first, images, &answers);
     d->writes[d->n_writes++ % DPTI_WRITES] = (dpti_written){first, count};
     return DPT_OK;
 }

@@ -49,7 +49,7 @@ static dpt_status emit_labels(dpti_compiler *c)
     DPT_TRY(dpti_add_sampled(c, count, &c->label));
     const dpti_instruction gather = {
         .desc = {.kind = targets ? DPT_OP_GATHER : DPT_OP_GATHER_LABELS,
-                 .u.gather = {.dtype = targets ? DPT_F32 : DPT_U8,
+                 .u.gather = {.dtype = targets ? DPT_F32 : DPT_I32,
                               .count = count,
                               .n_records = n_records(c),
                               .channels = 1,

@@ -19,7 +19,8 @@ static dpt_status make_copy(dpti_device *device, const dpt_dataset *data, dpti_d
     copy->n_writes = dpti_dataset_whole(data)->n_writes;
     DPT_TRY(
         dpti_alloc_data(device, data->images, n * dpti_dataset_image_bytes(data), &copy->images));
-    if (data->labels) DPT_TRY(dpti_alloc_data(device, data->labels, n, &copy->labels));
+    if (data->labels)
+        DPT_TRY(dpti_alloc_data(device, data->labels, n * sizeof *data->labels, &copy->labels));
     if (data->targets)
         DPT_TRY(dpti_alloc_data(device, data->targets, target_bytes, &copy->targets));
     return dpti_sync(device);
@@ -99,7 +100,7 @@ static dpt_status bring(const dpti_data_copy *copy, dpti_device *device, const d
 {
     const dpt_dataset *d = copy->data;
     DPT_TRY(upload(&copy->images, device, d->images, what, dpti_dataset_image_bytes(d)));
-    DPT_TRY(upload(&copy->labels, device, d->labels, what, 1));
+    DPT_TRY(upload(&copy->labels, device, d->labels, what, sizeof *d->labels));
     return upload(&copy->targets, device, d->targets, what, d->classes * sizeof(float));
 }
 

@@ -45,7 +45,7 @@ static uint64_t checksum_of_data(const dpt_dataset *data)
     for (size_t i = 0; i < data->count; i++) {
         const size_t record = dpti_dataset_record(data, i);
         sum = dpti_checksum(sum, (const uint8_t *)data->images + record * n_bytes, n_bytes);
-        if (data->labels) sum = dpti_checksum(sum, data->labels + record, 1);
+        if (data->labels) sum = dpti_checksum(sum, data->labels + record, sizeof *data->labels);
         if (data->targets)
             sum = dpti_checksum(sum, data->targets + record * data->classes,
                                 data->classes * sizeof *data->targets);

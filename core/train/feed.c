@@ -8,12 +8,12 @@
 
 static const uint8_t *answers_of(const dpti_feed *feed, const dpt_dataset *data)
 {
-    return feed->targets ? (const uint8_t *)data->targets : data->labels;
+    return feed->targets ? (const uint8_t *)data->targets : (const uint8_t *)data->labels;
 }
 
 static size_t answer_bytes_of(bool targets, const dpt_dataset *data)
 {
-    return targets ? data->classes * sizeof(float) : 1;
+    return targets ? data->classes * sizeof *data->targets : sizeof *data->labels;
 }
 
 static uint8_t *host_answers(const dpti_feed *feed, size_t slot)

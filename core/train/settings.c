@@ -68,6 +68,15 @@ uint32_t dpti_settings_hash_layers(const dpt_model *model)
     return crc;
 }
 
+/* As many bytes as it takes, the least significant one first. */
+static uint32_t add_label(uint32_t crc, int32_t label, size_t classes)
+{
+    const uint32_t value = (uint32_t)label;
+    const uint8_t bytes[] = {(uint8_t)value, (uint8_t)(value >> 8), (uint8_t)(value >> 16),
+                             (uint8_t)(value >> 24)};
+    return add(crc, bytes, classes <= 256 ? 1 : sizeof bytes);
+}
+
 static uint32_t hash_data(const dpt_dataset *d)
 {
     const size_t image_bytes = dpti_dataset_image_bytes(d);
@@ -75,7 +84,7 @@ static uint32_t hash_data(const dpt_dataset *d)
     uint32_t crc = 0;
     for (size_t i = 0; i < d->count; i++) {
         const size_t record = dpti_dataset_record(d, i);
-        if (d->labels) crc = add(crc, &d->labels[record], 1);
+        if (d->labels) crc = add_label(crc, d->labels[record], d->classes);
         if (d->targets)
             crc = add(crc, &d->targets[record * d->classes], d->classes * sizeof *d->targets);
         if (i % stride == 0)

@@ -3,6 +3,9 @@
 set -uo pipefail
 : "${DPTRAIN:?the dptrain command}" "${SRC:?the source folder}"
 
+# What an earlier run of the test has left would be another beginning.
+case $PWD in */tests/scratch/?*) find . -mindepth 1 -delete ;; esac
+
 unset DPTRAIN_DATA OPENBLAS_CORETYPE
 failures=0
 checks=0

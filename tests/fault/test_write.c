@@ -30,6 +30,7 @@ static dpt_status make_stream(training *w)
                                        .dtype = DPT_U8,
                                        .images = w->all->images,
                                        .labels = w->all->labels,
+                                       .label_dtype = DPT_I32,
                                        .writable = true};
     return dpt_dataset_from_memory(w->context, &memory, &w->stream);
 }

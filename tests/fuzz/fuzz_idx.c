@@ -29,6 +29,24 @@ static dpt_status parse(const uint8_t *data, size_t size, dpti_idx *out)
     return status;
 }
 
+/* The same bytes as labels: what was accepted as bytes of rank 1 is the same numbers. */
+static void check_labels(const uint8_t *data, size_t size, dpt_status status, const dpti_idx *idx)
+{
+    dpt_error error = {.status = DPT_OK};
+    dpti_labels labels = {0};
+    const dpt_status read = dpti_labels_parse("input", data, size, &labels, &error);
+    require((read == DPT_OK) == (labels.values != NULL));
+    if (read != DPT_OK) require_refusal(read, &error);
+    for (size_t i = 0; i < labels.count; i++)
+        require(labels.values[i] >= 0 && labels.values[i] < DPTI_MAX_CLASSES);
+    if (status == DPT_OK && idx->rank == 1) {
+        require(read == DPT_OK && labels.count == idx->shape[0]);
+        for (size_t i = 0; i < labels.count; i++)
+            require(labels.values[i] == idx->data[i]);
+    }
+    free(labels.values);
+}
+
 /* Packed by gzip the same bytes mean the same. */
 static void check_packed(const uint8_t *data, size_t size, dpt_status expected, const dpti_idx *idx)
 {
@@ -51,6 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     dpti_idx idx = {0};
     const dpt_status status = parse(data, size, &idx);
     if (!looks_like_gzip(data, size)) check_packed(data, size, status, &idx);
+    check_labels(data, size, status, &idx);
     if (status == DPT_OK) free(idx.data);
     return 0;
 }

@@ -65,7 +65,7 @@ static dpt_dataset *copy_samples(test *t, const setting *s, const dpt_dataset *p
     for (size_t i = 0; i < part->count; i++) {
         const size_t record = dpti_dataset_record(part, i);
         memcpy(images.pixels + i * PIXELS, (const uint8_t *)part->images + record * PIXELS, PIXELS);
-        images.labels[i] = part->labels[record];
+        images.labels[i] = (uint8_t)part->labels[record];
     }
     CHECK_OK(from_images(s->context, &images, &copy));
     images_free(&images);

@@ -51,6 +51,7 @@ static dpt_status make_stream(dpt_context *context, const dpt_dataset *all, size
                                        .dtype = DPT_U8,
                                        .images = all->images,
                                        .labels = all->labels,
+                                       .label_dtype = DPT_I32,
                                        .mean = {0.4f, 0.4f, 0.4f},
                                        .deviation = {0.25f, 0.25f, 0.25f},
                                        .writable = writable};
@@ -214,8 +215,7 @@ static void wherever_they_are(test *t)
 }
 
 static void refuses(test *t, dpt_dataset *data, size_t first, size_t count, const void *images,
-                    const uint8_t *labels, const float *targets, dpt_status status,
-                    const char *words)
+                    const void *labels, const float *targets, dpt_status status, const char *words)
 {
     const setting *s = t->user;
     if (!CHECK(dpt_dataset_write(data, first, count, images, labels, targets) == status) ||
@@ -225,7 +225,7 @@ static void refuses(test *t, dpt_dataset *data, size_t first, size_t count, cons
 
 static void what_is_wrong_changes_nothing(test *t)
 {
-    static const uint8_t beyond[] = {0, FLAT_CLASSES};
+    static const int32_t beyond[] = {0, FLAT_CLASSES}, below[] = {-1};
     static const float targets[2 * FLAT_CLASSES];
     const setting *s = t->user;
     const dpt_dataset *all = s->all;
@@ -242,6 +242,7 @@ static void what_is_wrong_changes_nothing(test *t)
     refuses(t, stream, 0, 1, image(all, 0), NULL, NULL, DPT_E_INVALID, "made of: labels");
     refuses(t, stream, 0, 1, image(all, 0), all->labels, targets, DPT_E_INVALID, "made of: labels");
     refuses(t, stream, 0, 2, image(all, 9), beyond, NULL, DPT_E_INVALID, "label 5 of sample 1");
+    refuses(t, stream, 0, 1, image(all, 9), below, NULL, DPT_E_INVALID, "label -1 of sample 0");
     CHECK_OK(dpt_dataset_write(stream, BATCH, 0, NULL, NULL, NULL));
     if (CHECK_OK(dpt_devices_open(s->context, tested_devices("@0"), &devices)) &&
         CHECK_OK(dpt_trainer_create(devices, s->model, stream, &options, &trainer))) {
@@ -252,7 +253,7 @@ static void what_is_wrong_changes_nothing(test *t)
         refuses(t, stream, 0, 1, image(all, 9), all->labels, NULL, DPT_E_STATE, "in flight");
         CHECK_OK(dpt_trainer_collect(trainer, &m));
         CHECK(memcmp(stream->images, all->images, BATCH * FLAT_PIXELS) == 0);
-        CHECK(memcmp(stream->labels, all->labels, BATCH) == 0);
+        CHECK(memcmp(stream->labels, all->labels, BATCH * sizeof *all->labels) == 0);
         CHECK_OK(put(stream, 0, all, 9, 1));
         CHECK_OK(dpt_trainer_submit(trainer));
     }

@@ -31,11 +31,11 @@ static void write_records(test *t, const char *directory, const char *name, size
 }
 
 /* Records 0 .. count - 1 in order, as (y, x, channel). */
-static void check_records(test *t, const uint8_t *images, const uint8_t *labels, size_t count)
+static void check_records(test *t, const uint8_t *images, const int32_t *labels, size_t count)
 {
     size_t wrong = 0;
     for (size_t i = 0; i < count; i++) {
-        wrong += labels[i] != i % 10;
+        wrong += labels[i] != (int32_t)(i % 10);
         for (size_t pixel = 0; pixel < PLANE; pixel++)
             for (size_t c = 0; c < 3; c++)
                 wrong += images[i * IMAGE + pixel * 3 + c] != value_of(i, c, pixel);

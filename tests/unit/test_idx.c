@@ -290,6 +290,65 @@ static void paths_that_are_no_files(test *t)
     CHECK_CONTAINS(error.message, "no regular file");
 }
 
+/* ---- Labels ---------------------------------------------------------------------------------- */
+
+static void labels_have_three_widths(test *t)
+{
+    static const struct {
+        size_t n_bytes;
+        uint8_t bytes[20];
+    } files[] = {
+        {11, {0, 0, 0x08, 1, 0, 0, 0, 3, 7, 0, 255}},
+        {14, {0, 0, 0x0B, 1, 0, 0, 0, 3, 0, 7, 0, 0, 0, 255}},
+        {20, {0, 0, 0x0C, 1, 0, 0, 0, 3, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 255}},
+    };
+    static const int32_t wanted[] = {7, 0, 255};
+    for (size_t i = 0; i < 3; i++) {
+        dpti_labels labels = {0};
+        dpt_error error = {0};
+        REQUIRE_OK(dpti_labels_parse("f", files[i].bytes, files[i].n_bytes, &labels, &error));
+        CHECK_SIZE(labels.count, 3);
+        CHECK(memcmp(labels.values, wanted, sizeof wanted) == 0);
+        CHECK_SIZE((uintptr_t)labels.values % 64, 0);
+        free(labels.values);
+    }
+}
+
+static void check_labels(test *t, const uint8_t *bytes, size_t n_bytes, const char *reason)
+{
+    dpt_error error = {0};
+    dpti_labels labels = {.count = 99};
+    if (!CHECK_STATUS(dpti_labels_parse("some/file", bytes, n_bytes, &labels, &error),
+                      DPT_E_FORMAT)) {
+        FAIL("not refused: %s", reason);
+        free(labels.values);
+        return;
+    }
+    CHECK_SIZE(labels.count, 99);
+    CHECK_CONTAINS(error.message, "some/file");
+    CHECK_CONTAINS(error.message, reason);
+}
+
+static void refuses_what_is_no_label(test *t)
+{
+    static const uint8_t below[] = {0, 0, 0x0B, 1, 0, 0, 0, 2, 0, 1, 0xff, 0xff},
+                         least[] = {0, 0, 0x0C, 1, 0, 0, 0, 1, 0x80, 0, 0, 0},
+                         beyond[] = {0, 0, 0x0C, 1, 0, 0, 0, 1, 0, 1, 0, 0},
+                         most[] = {0, 0, 0x0C, 1, 0, 0, 0, 1, 0, 0, 0xff, 0xff},
+                         float32[] = {0, 0, 0x0D, 1, 0, 0, 0, 1, 0, 0, 0, 0};
+    dpti_labels labels = {0};
+    check_labels(t, below, sizeof below, "label -1 of sample 1");
+    check_labels(t, least, sizeof least, "label -2147483648 of sample 0");
+    check_labels(t, beyond, sizeof beyond, "label 65536 of sample 0 is out of range");
+    check_labels(t, most, sizeof most - 1, "truncated");
+    check_labels(t, float32, sizeof float32, "or to 16 or 32 bits");
+    check_labels(t, matrix, sizeof matrix, "labels have rank 1");
+    if (CHECK_OK(dpti_labels_parse("f", most, sizeof most, &labels, NULL)))
+        CHECK_SIZE((size_t)labels.values[0], 65535);
+    free(labels.values);
+    check_refused(t, most, sizeof most, "type 0c"); /* images are bytes */
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -305,6 +364,8 @@ int main(int argc, char **argv)
         {"no_flipped_bit_goes_through", no_flipped_bit_goes_through},
         {"reads_large_files", reads_large_files},
         {"paths_that_are_no_files", paths_that_are_no_files},
+        {"labels have three widths", labels_have_three_widths},
+        {"refuses what is no label", refuses_what_is_no_label},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }
