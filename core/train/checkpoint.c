@@ -41,6 +41,7 @@ dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
         if (status == DPT_OK)
             status = dpti_safetensors_seal(path, tensors.list, tensors.n, metadata, &error);
         dpti_tensors_free(&tensors);
+        dpti_origin_free(&origin);
         if (status != DPT_OK) status = dpti_context_fail(t->context, NULL, &error);
     }
     free(flat);

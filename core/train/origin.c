@@ -26,18 +26,16 @@ static void print_values(const float *values, size_t n, char *text, size_t n_byt
 }
 
 /* Names that do not fit, and all where there is no memory, are left out: they are a comfort. */
-static void print_names(const dpt_dataset *data, char text[DPTI_CLASS_NAMES_BYTES])
+static char *print_names(const dpt_dataset *data)
 {
     json_t *list = json_array();
     for (size_t c = 0; data->class_names && c < data->classes; c++)
         json_array_append_new(list, json_string(data->class_names[c]));
-    char *printed = json_dumps(list, JSON_COMPACT);
-    const size_t n_bytes = printed ? strlen(printed) + 1 : 0;
-    text[0] = '\0';
-    if (json_array_size(list) == data->classes && n_bytes <= DPTI_CLASS_NAMES_BYTES)
-        memcpy(text, printed, n_bytes);
-    free(printed);
+    char *printed = json_array_size(list) == data->classes ? json_dumps(list, JSON_COMPACT) : NULL;
     json_decref(list);
+    if (!printed || strlen(printed) < DPTI_CLASS_NAMES_BYTES) return printed;
+    free(printed);
+    return NULL;
 }
 
 void dpti_origin_of(const dpt_trainer *trainer, dpti_origin *out)
@@ -54,9 +52,15 @@ void dpti_origin_of(const dpt_trainer *trainer, dpti_origin *out)
     snprintf(o->width, sizeof o->width, "%zu", d->width);
     snprintf(o->channels, sizeof o->channels, "%zu", d->channels);
     snprintf(o->classes, sizeof o->classes, "%zu", d->classes);
-    print_names(d, o->class_names);
+    o->class_names = print_names(d);
     print_values(d->channel_mean, d->stat_channels, o->mean, sizeof o->mean);
     print_values(deviation, d->stat_channels, o->deviation, sizeof o->deviation);
+}
+
+void dpti_origin_free(dpti_origin *origin)
+{
+    free(origin->class_names);
+    *origin = (dpti_origin){.model = NULL};
 }
 
 void dpti_origin_list(const dpti_origin *origin, const char *key, const char *value,
@@ -82,7 +86,7 @@ void dpti_origin_list(const dpti_origin *origin, const char *key, const char *va
     _Static_assert(DPTI_ORIGIN_LIST > 2 * (sizeof entries / sizeof *entries), "a list has its end");
     size_t n = 0;
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-        if (entries[i].value == o->class_names && !o->class_names[0]) continue;
+        if (!entries[i].value) continue;
         list[n++] = entries[i].key;
         list[n++] = entries[i].value;
     }

@@ -8,19 +8,20 @@
 #include "train/trainer.h"
 
 /* Of the list of classes' names, with the zero at its end: so much is written and read. */
-enum { DPTI_CLASS_NAMES_BYTES = 1 << 14 };
+enum { DPTI_CLASS_NAMES_BYTES = 1 << 22 };
 
 typedef struct dpti_origin {
     const char *model; /* the model's own */
     char steps[24];
     char dataset[64];
     char height[24], width[24], channels[24], classes[24];
-    char class_names[DPTI_CLASS_NAMES_BYTES]; /* a JSON array; "": they have none */
+    char *class_names;            /* a JSON array, owned; NULL: they have none */
     char mean[72], deviation[72]; /* numbers with spaces between them, one for each channel */
 } dpti_origin;
 
 /* Of what the trainer holds now. */
 void dpti_origin_of(const dpt_trainer *trainer, dpti_origin *out);
+void dpti_origin_free(dpti_origin *origin); /* accepts a zeroed one; zeroes it */
 
 enum { DPTI_ORIGIN_LIST = 25 };
 /* The whole metadata of a file of ours, as dpti_safetensors_seal takes them, with one entry more.

@@ -42,6 +42,7 @@ void dpti_snapshot_free(dpti_snapshot *snapshot)
         free(snapshot->flats[k]);
     free(snapshot->owed);
     free(snapshot->state);
+    dpti_origin_free(&snapshot->origin);
     *snapshot = (dpti_snapshot){.n_kinds = 0};
 }
 
@@ -115,6 +116,7 @@ dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course
     free(snapshot->state);
     snapshot->state = text;
     snapshot->step = t->done.step;
+    dpti_origin_free(&snapshot->origin);
     dpti_origin_of(t, &snapshot->origin);
     snapshot->batches = (int64_t)(t->batches_before + t->done.step);
     snapshot->seconds = dpti_seconds() - began;
@@ -179,7 +181,7 @@ size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer, const char *path)
     peek(path, &n_owing, &n_devices);
     if (n_devices < t->n_devices) n_devices = t->n_devices;
     const size_t n_flats = DPTI_MAX_LASTING + n_owing;
-    size_t n = (size_t)4 << 20;
+    size_t n = ((size_t)4 << 20) + DPTI_CLASS_NAMES_BYTES;
     for (size_t i = 0; i < m->n_parameters; i++)
         n += n_flats *
              (m->parameters[i].size * sizeof(float) + 512 + 6 * strlen(m->parameters[i].name));
