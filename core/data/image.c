@@ -129,6 +129,8 @@ static dpt_status read_png(request *r, dpt_error *error)
 
 #ifdef DPTRAIN_HAS_JPEG
 #include <jpeglib.h>
+
+#include <jerror.h>
 #include <setjmp.h>
 
 typedef struct jpeg_failure {
@@ -145,10 +147,33 @@ static void leave_jpeg(j_common_ptr info)
     longjmp(failure->leave, 1);
 }
 
-/* What libjpeg would go on after, with pixels made up, is damage here. */
+/* Warnings behind which all pixels are those of the file: bytes too many between its parts or at
+   the end, and a marker of Adobe's that says nothing new. */
+static bool is_harmless(int code)
+{
+    return code == JWRN_EXTRANEOUS_DATA || code == JWRN_TOO_MUCH_DATA || code == JWRN_ADOBE_XFORM;
+}
+
+/* What libjpeg would go on after with pixels made up is damage here. */
 static void note_jpeg(j_common_ptr info, int level)
 {
-    if (level < 0) leave_jpeg(info);
+    if (level < 0 && !is_harmless(info->err->msg_code)) leave_jpeg(info);
+}
+
+static J_COLOR_SPACE space_of(int components)
+{
+    return components == 1 ? JCS_GRAYSCALE : components == 4 ? JCS_CMYK : JCS_RGB;
+}
+
+/* A row of n pixels.  Of four components the last is black: it darkens the others as an alpha over
+   black does, when they say how much light is left, as Adobe's files do. */
+static void convert_jpeg(const struct jpeg_decompress_struct *info, uint8_t *row, size_t n,
+                         uint8_t *to, size_t channels)
+{
+    const size_t components = (size_t)info->output_components;
+    for (size_t i = 0; components == 4 && !info->saw_Adobe_marker && i < n * components; i++)
+        row[i] = (uint8_t)(255 - row[i]);
+    convert(row, n, components == 4 ? 3 : components, components == 4, to, channels);
 }
 
 static dpt_status start_jpeg(struct jpeg_decompress_struct *info, request *r, dpt_error *error)
@@ -156,11 +181,11 @@ static dpt_status start_jpeg(struct jpeg_decompress_struct *info, request *r, dp
     jpeg_read_header(info, TRUE);
     DPT_TRY(check_size(r, info->image_height, info->image_width, error));
     if (!r->shape) return DPT_OK;
-    if (info->num_components != 1 && info->num_components != 3)
+    if (info->num_components == 2 || info->num_components > 4)
         return DPT_FAIL(error, DPT_E_FORMAT,
                         "%s: a JPEG with %d colour components cannot be read; save it as RGB",
                         r->file->name, info->num_components);
-    info->out_color_space = info->num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    info->out_color_space = space_of(info->num_components);
     info->dct_method = JDCT_ISLOW;
     jpeg_start_decompress(info);
     return DPT_OK;
@@ -178,7 +203,7 @@ static dpt_status decode_jpeg(struct jpeg_decompress_struct *info, request *r, d
     while (info->output_scanline < info->output_height) {
         uint8_t *to = r->pixels + info->output_scanline * shape->width * shape->channels;
         jpeg_read_scanlines(info, row, 1);
-        convert(row[0], shape->width, channels, false, to, shape->channels);
+        convert_jpeg(info, row[0], shape->width, to, shape->channels);
     }
     jpeg_finish_decompress(info);
     return DPT_OK;

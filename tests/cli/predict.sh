@@ -265,7 +265,6 @@ refuse 2 "large.idx: the images are 9x9x1 .*model takes 8x8x1" "${common[@]}" la
 refuse 1 "cut.png: damaged PNG" "${common[@]}" cut.png
 refuse 1 "cut.idx" "${common[@]}" cut.idx
 refuse 1 "truncated.jpg: damaged JPEG" "${common[@]}" "$pictures/jpeg/truncated.jpg"
-refuse 1 "cmyk.jpg: .*4 colour components" "${common[@]}" "$pictures/jpeg/cmyk.jpg"
 refuse 1 "text: neither PNG, JPEG nor IDX" "${common[@]}" "$pictures/png/text"
 refuse 1 "cannot read .: " "${common[@]}" .
 refuse 2 "no image 12; the file has images 0 to 11" "${common[@]}" images.idx:3,12

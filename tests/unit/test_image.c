@@ -157,7 +157,12 @@ static void png_alpha(test *t)
 #ifdef DPTRAIN_HAS_JPEG
 #include <jpeglib.h>
 
-static void write_jpeg(uint8_t *pixels, int channels, bool progressive, file *out)
+static J_COLOR_SPACE space_of(int channels)
+{
+    return channels == 1 ? JCS_GRAYSCALE : channels == 4 ? JCS_CMYK : JCS_RGB;
+}
+
+static void write_jpeg(uint8_t *pixels, int channels, bool progressive, bool adobe, file *out)
 {
     struct jpeg_compress_struct info;
     struct jpeg_error_mgr errors;
@@ -169,8 +174,9 @@ static void write_jpeg(uint8_t *pixels, int channels, bool progressive, file *ou
     info.image_width = WIDTH;
     info.image_height = HEIGHT;
     info.input_components = channels;
-    info.in_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    info.in_color_space = space_of(channels);
     jpeg_set_defaults(&info);
+    info.write_Adobe_marker = (boolean)adobe;
     jpeg_set_quality(&info, 100, TRUE);
     if (progressive) jpeg_simple_progression(&info);
     jpeg_start_compress(&info, TRUE);
@@ -190,13 +196,56 @@ static void jpeg_colours(test *t)
             uint8_t pixels[PIXELS * 3];
             file f;
             draw(pixels, (size_t)drawn);
-            write_jpeg(pixels, drawn, progressive, &f);
+            write_jpeg(pixels, drawn, progressive, false, &f);
             compare(t, &f, (size_t)drawn, 1, 4);
             compare(t, &f, (size_t)drawn, 3, 4);
             refuse(t, &f);
             free(f.bytes);
         }
     }
+}
+
+/* Inks over white; in Adobe's files what they leave of the light. */
+static void jpeg_inks(test *t)
+{
+    const dpti_image_shape shape = {HEIGHT, WIDTH, 3};
+    for (int adobe = 0; adobe < 2; adobe++) {
+        uint8_t inks[PIXELS * 4], pixels[PIXELS * 3];
+        dpt_error error;
+        file f;
+        for (size_t i = 0; i < PIXELS * 4; i++)
+            inks[i] = (uint8_t)(i % 4 == 3 ? 40 + i / 4 : 10 + 2 * (i / 4) + 20 * (i % 4));
+        write_jpeg(inks, 4, false, adobe == 1, &f);
+        REQUIRE_OK(decode(&f, &shape, pixels, &error));
+        for (size_t i = 0; i < PIXELS; i++)
+            for (size_t c = 0; c < 3; c++) {
+                const int ink = inks[4 * i + c], black = inks[4 * i + 3];
+                const double light = adobe ? ink * black : (255 - ink) * (255 - black);
+                CHECK_NEAR(pixels[3 * i + c], light / 255.0, 4);
+            }
+        free(f.bytes);
+    }
+}
+
+/* Bytes that belong to no part of the file change no pixel. */
+static void jpeg_strays(test *t)
+{
+    enum { JFIF_END = 20, STRAYS = 5 };
+    const dpti_image_shape shape = {HEIGHT, WIDTH, 3};
+    uint8_t drawn[PIXELS * 3], wanted[PIXELS * 3], pixels[PIXELS * 3];
+    dpt_error error;
+    file f;
+    draw(drawn, 3);
+    write_jpeg(drawn, 3, false, false, &f);
+    REQUIRE_OK(decode(&f, &shape, wanted, &error));
+    uint8_t *longer = calloc(f.n_bytes + STRAYS, 1);
+    REQUIRE(longer);
+    memcpy(longer, f.bytes, JFIF_END);
+    memcpy(longer + JFIF_END + STRAYS, f.bytes + JFIF_END, f.n_bytes - JFIF_END);
+    CHECK_OK(decode(&(file){longer, f.n_bytes + STRAYS}, &shape, pixels, &error));
+    CHECK(memcmp(pixels, wanted, sizeof pixels) == 0);
+    free(longer);
+    free(f.bytes);
 }
 #endif
 
@@ -210,6 +259,8 @@ int main(int argc, char **argv)
 #endif
 #ifdef DPTRAIN_HAS_JPEG
         {"JPEG: grey and colour, sizes, damage", jpeg_colours},
+        {"JPEG: inks", jpeg_inks},
+        {"JPEG: stray bytes", jpeg_strays},
 #endif
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
