@@ -14,6 +14,11 @@
     X("resnet18", resnet18, "ResNet-18, torchvision's blocks, 3x3 stem without max-pool")          \
     X("resnet34", resnet34, "ResNet-34, likewise")                                                 \
     X("resnet50", resnet50, "ResNet-50, likewise: bottlenecks")                                    \
+    X("resnet18-imagenet", resnet18_imagenet,                                                      \
+      "ResNet-18 as in torchvision: 7x7 stem of stride 2 and max-pool, for images of 64x64 or "    \
+      "more")                                                                                      \
+    X("resnet34-imagenet", resnet34_imagenet, "ResNet-34, likewise")                               \
+    X("resnet50-imagenet", resnet50_imagenet, "ResNet-50, likewise")                               \
     X("vgg11", vgg11, "VGG-11 with dropout; images of 32x32 or more")
 
 typedef struct model_entry {

@@ -9,7 +9,8 @@
 typedef dpt_value dptm_builder(dpt_model *model, dpt_value x, size_t classes);
 
 dptm_builder dptm_linear, dptm_mlp, dptm_lenet, dptm_resnet18_d2l, dptm_resnet18, dptm_resnet34,
-    dptm_resnet50, dptm_vgg11;
+    dptm_resnet50, dptm_resnet18_imagenet, dptm_resnet34_imagenet, dptm_resnet50_imagenet,
+    dptm_vgg11;
 
 /* Names of layers: "BLOCK.LAYER" (just LAYER if the block is ""), "BLOCK.INDEX", and of a residual
    block "layerSTAGE.INDEX".  They return `out`. */

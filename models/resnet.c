@@ -1,7 +1,8 @@
-/* ResNet-18, -34 and -50 (He et al. 2016) for small images: the stem is a 3x3 convolution of stride
-   1 without max-pool.  Blocks and names are torchvision's: stride 2 lies in the bottleneck's 3x3
-   convolution ("v1.5"), convolutions have no biases, and a shortcut that changes shape is a 1x1
-   convolution with batch-norm, "downsample.0" and "downsample.1". */
+/* ResNet-18, -34 and -50 (He et al. 2016), as they are for images of ImageNet's size, where the
+   stem is a 7x7 convolution and a 3x3 max-pool of stride 2 each, and for small ones, where it is a
+   3x3 convolution of stride 1.  Blocks and names are torchvision's: stride 2 lies in the
+   bottleneck's 3x3 convolution ("v1.5"), convolutions have no biases, and a shortcut that changes
+   shape is a 1x1 convolution with batch-norm, "downsample.0" and "downsample.1". */
 #include "models_table.h"
 
 enum { N_STAGES = 4 };
@@ -90,14 +91,33 @@ static dpt_value add_block(dpt_model *model, dpt_value x, const architecture *a,
 
 /* ---- Networks -------------------------------------------------------------------------------- */
 
-/* Shapes in the comments are those of ResNet-18 and images of 32x32. */
-static dpt_value build(dpt_model *model, dpt_value x, size_t classes, const architecture *a)
+typedef dpt_value stem_builder(dpt_model *model, dpt_value x);
+
+/* (32, 32, 3) -> (32, 32, 64) */
+static dpt_value small_stem(dpt_model *model, dpt_value x)
 {
-    const dpt_conv2d_options stem = conv3x3(64, 1);
-    x = conv_norm(model, x, (conv_name){"", "conv1", "bn1"}, &stem,
-                  DPT_ACT_RELU); /* (32, 32, 64) */
+    const dpt_conv2d_options conv = conv3x3(64, 1);
+    return conv_norm(model, x, (conv_name){"", "conv1", "bn1"}, &conv, DPT_ACT_RELU);
+}
+
+/* (224, 224, 3) -> (112, 112, 64) -> (56, 56, 64) */
+static dpt_value imagenet_stem(dpt_model *model, dpt_value x)
+{
+    const dpt_conv2d_options conv = {
+        .out_channels = 64, .kernel = {7, 7}, .stride = {2, 2}, .padding = {3, 3}, .no_bias = true};
+    const dpt_pool2d_options pool = {
+        .kind = DPT_POOL_MAX, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
+    x = conv_norm(model, x, (conv_name){"", "conv1", "bn1"}, &conv, DPT_ACT_RELU);
+    return dpt_pool2d(model, x, &pool);
+}
+
+/* Shapes in the comments are those of ResNet-18. */
+static dpt_value build(dpt_model *model, dpt_value x, size_t classes, const architecture *a,
+                       stem_builder *stem)
+{
+    x = stem(model, x); /* (h, w, 64) */
     size_t channels = 64;
-    for (size_t stage = 0; stage < N_STAGES; stage++) { /* to (4, 4, 512) */
+    for (size_t stage = 0; stage < N_STAGES; stage++) { /* to (h/8, w/8, 512) */
         for (size_t i = 0; i < a->blocks[stage]; i++) {
             char name[DPTM_NAME_BYTES];
             const block b = {
@@ -114,20 +134,36 @@ static dpt_value build(dpt_model *model, dpt_value x, size_t classes, const arch
     return dpt_linear(model, x, "fc", &(dpt_linear_options){.out = classes});
 }
 
+static const architecture resnet18 = {{2, 2, 2, 2}, basic_branch, 1},
+                          resnet34 = {{3, 4, 6, 3}, basic_branch, 1},
+                          resnet50 = {{3, 4, 6, 3}, bottleneck_branch, 4};
+
 dpt_value dptm_resnet18(dpt_model *model, dpt_value x, size_t classes)
 {
-    static const architecture a = {{2, 2, 2, 2}, basic_branch, 1};
-    return build(model, x, classes, &a);
+    return build(model, x, classes, &resnet18, small_stem);
 }
 
 dpt_value dptm_resnet34(dpt_model *model, dpt_value x, size_t classes)
 {
-    static const architecture a = {{3, 4, 6, 3}, basic_branch, 1};
-    return build(model, x, classes, &a);
+    return build(model, x, classes, &resnet34, small_stem);
 }
 
 dpt_value dptm_resnet50(dpt_model *model, dpt_value x, size_t classes)
 {
-    static const architecture a = {{3, 4, 6, 3}, bottleneck_branch, 4};
-    return build(model, x, classes, &a);
+    return build(model, x, classes, &resnet50, small_stem);
+}
+
+dpt_value dptm_resnet18_imagenet(dpt_model *model, dpt_value x, size_t classes)
+{
+    return build(model, x, classes, &resnet18, imagenet_stem);
+}
+
+dpt_value dptm_resnet34_imagenet(dpt_model *model, dpt_value x, size_t classes)
+{
+    return build(model, x, classes, &resnet34, imagenet_stem);
+}
+
+dpt_value dptm_resnet50_imagenet(dpt_model *model, dpt_value x, size_t classes)
+{
+    return build(model, x, classes, &resnet50, imagenet_stem);
 }

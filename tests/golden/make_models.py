@@ -32,7 +32,7 @@ from torch import nn
 import networks
 
 RUNS = ["resnet18-d2l-sgd", "resnet18-d2l-adamw", "resnet18-sgd", "resnet18-adamw", "resnet50-sgd",
-        "vgg11-sgd"]
+        "resnet18-imagenet-sgd", "vgg11-sgd"]
 LOSS_TOLERANCE, STATISTIC_TOLERANCE = 1e-4, 1e-3
 KINK = 5e-6
 # dptrain multiplies by this; x / 255 differs in the last bit.

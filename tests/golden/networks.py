@@ -52,6 +52,14 @@ def small_resnet(build, channels, classes):
     return model
 
 
+def large_resnet(build, channels, classes):
+    """torchvision's as it is, but for the images' channels."""
+    model = build(num_classes=classes)
+    if channels != 3:
+        model.conv1 = nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False)
+    return model
+
+
 def philox(counter, key):
     """Philox4x32-10 (Salmon et al., SC 2011) over arrays of four counters and two keys."""
     c = [numpy.asarray(word, dtype=numpy.uint64) for word in numpy.broadcast_arrays(*counter)]
@@ -103,4 +111,7 @@ def create(name, height, width, channels, classes, seed=0):
         return ResNet18D2L(channels, classes)
     if name == "vgg11":
         return small_vgg11(height, width, channels, classes, seed)
+    if name.endswith("-imagenet"):
+        build = getattr(torchvision.models, name.removesuffix("-imagenet"))
+        return large_resnet(build, channels, classes)
     return small_resnet(getattr(torchvision.models, name), channels, classes)

@@ -105,6 +105,17 @@ static const golden_run runs[] = {
         .weight_decay = 5e-4f,
     },
     {
+        .name = "resnet18-imagenet-sgd",
+        .model = "resnet18-imagenet",
+        .side = 46,
+        .channels = 3,
+        .count = 160,
+        .batch = 16,
+        .seed = 1,
+        .lr = 2e-5f,
+        .weight_decay = 5e-4f,
+    },
+    {
         .name = "vgg11-sgd",
         .model = "vgg11",
         .side = 32,
@@ -332,6 +343,11 @@ static void resnet18_adamw(test *t)
     compare(t, "resnet18-adamw", "cpu", NULL);
 }
 
+static void resnet18_imagenet_sgd(test *t)
+{
+    compare(t, "resnet18-imagenet-sgd", "cpu", NULL);
+}
+
 static void resnet50_sgd(test *t)
 {
     compare(t, "resnet50-sgd", "cpu", NULL);
@@ -424,6 +440,7 @@ int main(int argc, char **argv)
         {"ResNet-18, SGD", resnet18_sgd},
         {"ResNet-18, AdamW", resnet18_adamw},
         {"ResNet-50, SGD", resnet50_sgd},
+        {"ResNet-18 for ImageNet, SGD", resnet18_imagenet_sgd},
         {"VGG-11, SGD", vgg11_sgd},
         {"VGG-11, SGD, on two devices", vgg11_sgd_on_two},
     };
