@@ -61,7 +61,7 @@ typedef struct cli_options {
     size_t host_copy;       /* likewise */
     bool normalize, no_shuffle, no_measure, quiet, verbose;
     size_t seed;
-    const char *checkpoint, *load, *log, *plot, *trace;
+    const char *checkpoint, *load, *fresh, *log, *plot, *trace;
     dpt_interval checkpoint_every; /* all zero: the default */
     size_t checkpoint_keep;        /* likewise */
     bool resume, supervise;

@@ -182,6 +182,15 @@ const cli_option cli_option_table[] = {
         TARGET(load),
     },
     {
+        .name = "fresh",
+        .argument = "LAYER[,...]",
+        .help = "with --load: these layers begin anew and the others as in the file, as in "
+                "--fresh fc for other classes than it was trained on",
+        .verbs = SETS,
+        .kind = CLI_TEXT,
+        TARGET(fresh),
+    },
+    {
         .name = "checkpoint",
         .argument = "FILE|DIR",
         .help = "weights to use: a safetensors file, or a directory with model.safetensors",

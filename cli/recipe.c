@@ -71,6 +71,8 @@ int cli_recipe_check(const cli_options *options)
 {
     const int kept = check_checkpoint(options);
     if (kept != CLI_OK) return kept;
+    if (options->fresh && !options->load)
+        return cli_error(CLI_USAGE, "--fresh goes with --load, whose other layers are taken");
     if (options->patience && !(options->validation > 0))
         return cli_error(CLI_USAGE, "--patience needs --validation, such as --validation 0.1");
     const int code = check_optimizer(options);

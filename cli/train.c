@@ -97,7 +97,7 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
     DPT_TRY(cli_session_open_training(session, options, CLI_WITH_PROCESSES));
     const bool quiet = cli_session_quiet(session, options);
     if (options->load && !goes_on(options))
-        DPT_TRY(dpt_trainer_load(session->trainer, options->load));
+        DPT_TRY(dpt_trainer_load_except(session->trainer, options->load, options->fresh));
     if (!quiet) {
         DPT_TRY(print_header(session, options));
         DPT_TRY(cli_print_memory(session));

@@ -728,6 +728,12 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set(dpt_trainer *trainer, dpt_te
    dpt_weights_describe. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path);
+/* The same without some layers, whose names stand in `layers` with commas between them, such as
+   "fc" (NULL or "": none): their tensors ("fc.weight") keep the values that they have, and the file
+   has none of them, or others, for other classes.  DPT_E_INVALID also: the model has no such
+   layer. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load_except(dpt_trainer *trainer, const char *path,
+                                                            const char *layers);
 
 /* What a file of weights says of the training that they come from. */
 typedef struct dpt_weights_info {

@@ -48,6 +48,48 @@ dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
     return status;
 }
 
+/* ---- Layers that are left out ---------------------------------------------------------------- */
+
+/* The next of a list of names, of *length characters, behind which *list stands then; NULL: there
+   is none. */
+static const char *next_layer(const char **list, size_t *length)
+{
+    const char *name = *list;
+    if (!name || !*name) return NULL;
+    *length = strcspn(name, ",");
+    *list = name + *length + (name[*length] == ',');
+    return name;
+}
+
+static bool is_of_layer(const char *tensor, const char *layer, size_t length)
+{
+    return strncmp(tensor, layer, length) == 0 && tensor[length] == '.';
+}
+
+static bool is_excepted(const char *except, const char *tensor)
+{
+    size_t length = 0;
+    for (const char *layer; (layer = next_layer(&except, &length));)
+        if (is_of_layer(tensor, layer, length)) return true;
+    return false;
+}
+
+static dpt_status check_layers(dpt_trainer *t, const char *except)
+{
+    size_t length = 0;
+    for (const char *layer; (layer = next_layer(&except, &length));) {
+        bool found = false;
+        for (size_t i = 0; i < t->model->n_parameters; i++)
+            found = found || is_of_layer(t->model->parameters[i].name, layer, length);
+        if (!found)
+            return dpt_fail(t->context, DPT_E_INVALID,
+                            "model %s has no layer '%.*s' with weights; dptrain plan lists its "
+                            "layers",
+                            t->model->name, length < 64 ? (int)length : 64, layer);
+    }
+    return DPT_OK;
+}
+
 /* ---- Loading --------------------------------------------------------------------------------- */
 
 /* `what` is wrong with the file: it is of another model. */
@@ -69,7 +111,9 @@ static dpt_status describe_mismatch(dpt_trainer *t, const char *path, const dpti
     n = 0;
     for (size_t i = 0; i < tensor->rank && n < sizeof found; i++)
         n += (size_t)snprintf(found + n, sizeof found - n, "%s%zu", i ? "x" : "", tensor->shape[i]);
-    snprintf(what, sizeof what, "has a tensor %.200s of %s, which is %s in model %.60s",
+    snprintf(what, sizeof what,
+             "has a tensor %.200s of %s, which is %s in model %.60s (--fresh loads all but some "
+             "layers)",
              tensor->name, found, wanted, t->model->name);
     return fail_model(t, path, file, what);
 }
@@ -96,14 +140,15 @@ static dpt_status read_tensor(dpt_trainer *t, const char *path, const dpti_safet
 }
 
 /* A tensor of the file that the model has no use for is a sign of another model. */
-static dpt_status all_known(dpt_trainer *t, const char *path, const dpti_safetensors *file)
+static dpt_status all_known(dpt_trainer *t, const char *path, const dpti_safetensors *file,
+                            const char *except)
 {
     for (size_t i = 0; i < dpti_safetensors_count(file); i++) {
         const dpti_tensor *tensor = dpti_safetensors_get(file, i);
         const char *name = tensor->name;
         char what[512];
         if (dpti_model_parameter(t->model, name) || dpti_is_counter(t->model, tensor) ||
-            dpti_is_state(t->model, tensor))
+            dpti_is_state(t->model, tensor) || is_excepted(except, name))
             continue;
         snprintf(what, sizeof what, "has a tensor %.200s that model %.60s does not have", name,
                  t->model->name);
@@ -113,12 +158,13 @@ static dpt_status all_known(dpt_trainer *t, const char *path, const dpti_safeten
 }
 
 dpt_status dpti_weights_read(dpt_trainer *trainer, const char *path, const dpti_safetensors *file,
-                             float *flat, float *outside)
+                             const char *except, float *flat, float *outside)
 {
     dpt_trainer *t = trainer;
-    DPT_TRY(all_known(t, path, file));
+    DPT_TRY(all_known(t, path, file, except));
     for (size_t i = 0; i < t->model->n_parameters; i++) {
         const dpti_parameter *p = &t->model->parameters[i];
+        if (is_excepted(except, p->name)) continue;
         DPT_TRY(read_tensor(t, path, file, p, p->name, outside));
         dpti_parameter_import(p, outside, flat + p->offset);
     }
@@ -169,19 +215,26 @@ static dpt_status check_seal(dpt_trainer *t, const char *path, const dpti_safete
 /* How much larger the weights of another model may be, so that what is wrong with them is named. */
 static const size_t other_model_bytes = (size_t)1 << 30;
 
-dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path)
+/* What is in a file, and of the layers in `except` what the trainer has. */
+static dpt_status read_weights(dpt_trainer *t, const char *path, const dpti_safetensors *file,
+                               const char *except, float *flat, float *outside)
 {
-    dpt_trainer *t = trainer;
+    DPT_TRY(check_layers(t, except));
+    DPT_TRY(check_seal(t, path, file));
+    if (except && *except) DPT_TRY(dpti_trainer_read_trusted(t, 1, &flat));
+    return dpti_weights_read(t, path, file, except, flat, outside);
+}
+
+static dpt_status load(dpt_trainer *t, const char *path, const char *except)
+{
     const size_t most = dpti_checkpoint_most_bytes(t, path) + other_model_bytes;
     dpti_safetensors *file = NULL;
     dpt_error error = {0};
-    DPT_TRY(dpti_trainer_at_rest(t, "dpt_trainer_load"));
     if (dpti_safetensors_read_most(path, most, &file, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     float *flat = dpti_trainer_make_flat(t), *outside = dpti_trainer_make_flat(t);
     dpt_status status = flat && outside ? DPT_OK : DPT_E_NO_MEMORY;
-    if (status == DPT_OK) status = check_seal(t, path, file);
-    if (status == DPT_OK) status = dpti_weights_read(t, path, file, flat, outside);
+    if (status == DPT_OK) status = read_weights(t, path, file, except, flat, outside);
     if (status == DPT_OK) {
         memset(outside, 0, t->model->flat_size * sizeof *outside);
         t->batches_before = batches_of(t->model, file) - t->done.step;
@@ -191,4 +244,16 @@ dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path)
     free(flat);
     dpti_safetensors_close(file);
     return status;
+}
+
+dpt_status dpt_trainer_load_except(dpt_trainer *trainer, const char *path, const char *layers)
+{
+    DPT_TRY(dpti_trainer_at_rest(trainer, "dpt_trainer_load_except"));
+    return load(trainer, path, layers);
+}
+
+dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path)
+{
+    DPT_TRY(dpti_trainer_at_rest(trainer, "dpt_trainer_load"));
+    return load(trainer, path, NULL);
 }

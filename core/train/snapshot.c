@@ -262,7 +262,7 @@ static dpt_status read_tensors(dpt_trainer *t, const dpti_safetensors *file, dpt
         if (!c->flats[k])
             status = DPT_E_NO_MEMORY;
         else if (k == 0)
-            status = dpti_weights_read(t, c->path, file, c->flats[0], outside);
+            status = dpti_weights_read(t, c->path, file, NULL, c->flats[0], outside);
         else
             status = dpti_state_read(t, c->path, file, dpti_optimizer_tensor, dpti_lasting_kind(k),
                                      c->flats[k], outside);

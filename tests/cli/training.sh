@@ -144,6 +144,28 @@ check "the default batch fits small data" grep -q '^training  batch 40,' train.o
 train --dataset synthetic:8x8x1:3:40 --model linear --max-steps 1 --schedule step --step-factor 0.5
 check "a schedule's numbers" grep -qx "schedule  step, times 0.5 after every 30 epochs" train.out
 
+# ---- With other classes ----
+five=(--dataset synthetic:12x12x1:5:200 --model mlp --batch-size 50 --max-steps 4 --quiet)
+train "${common[@]}" --max-steps 10 --checkpoint four --quiet
+refuse 2 "fc3.weight of 4x1024, which is 5x1024 in model mlp \(--fresh" "${five[@]}" --load four/model.safetensors
+refuse 2 "model mlp has no layer 'fc' with weights" "${five[@]}" --load four/model.safetensors --fresh fc
+refuse 2 "--fresh goes with --load" "${five[@]}" --fresh fc3
+train "${five[@]}" --load four/model.safetensors --fresh fc3 --lr 1e-9 --checkpoint five
+check "the other layers are the file's" python3 - <<'PYTHON'
+import array, json
+def tensors(path):
+    data = open(path, "rb").read()
+    n = int.from_bytes(data[:8], "little")
+    return {name: array.array("f", data[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]])
+            for name, t in json.loads(data[8:8 + n]).items() if name != "__metadata__"}
+four, five = tensors("four/model.safetensors"), tensors("five/model.safetensors")
+assert four.keys() == five.keys()
+for name in four:
+    same = len(four[name]) == len(five[name])
+    assert same == ("fc3" not in name), name
+    assert not same or all(abs(a - b) < 1e-7 for a, b in zip(four[name], five[name])), name
+PYTHON
+
 # ---- Every model of the list ----
 models=$("$DPTRAIN" --help | sed -n '/^Models$/,/^$/s/^  \([a-z0-9-]*\) .*/\1/p')
 check "help lists models" test "$(wc -w <<<"$models")" -ge 8

@@ -628,6 +628,101 @@ static void names_can_be_saved(test *t)
     CHECK_CONTAINS(dpt_error_message(s->context), "byte 4 of a model's name");
 }
 
+/* ---- All but some layers --------------------------------------------------------------------- */
+
+enum { FEWER = 3 }; /* classes of the second network */
+
+static dpt_status make_other(dpt_context *context, dpt_dataset **data, dpt_model **model)
+{
+    static const uint8_t images[4 * FLAT_PIXELS], labels[4] = {0, 1, 2, 0};
+    const dpt_dataset_memory memory = {.count = 4,
+                                       .height = FLAT_SIDE,
+                                       .width = FLAT_SIDE,
+                                       .channels = FLAT_CHANNELS,
+                                       .classes = FEWER,
+                                       .dtype = DPT_U8,
+                                       .images = images,
+                                       .labels = labels};
+    const dpt_model_shape shape = {FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS, FEWER};
+    DPT_TRY(dpt_dataset_from_memory(context, &memory, data));
+    return dpt_model_by_name(context, "resnet18", &shape, model);
+}
+
+/* Tensors of the layers begin as before, the others are as in the file. */
+static void check_loaded(test *t, const dpt_model *m, const float *before, const float *after,
+                         const dpti_safetensors *file)
+{
+    for (size_t i = 0; i < m->n_parameters; i++) {
+        const dpti_parameter *p = &m->parameters[i];
+        const dpti_tensor *tensor = dpti_safetensors_find(file, p->name);
+        float *outside = calloc(p->size, sizeof *outside);
+        REQUIRE(tensor && outside);
+        dpti_parameter_export(p, after + p->offset, outside);
+        if (strncmp(p->name, "fc.", 3) == 0)
+            CHECK(memcmp(before + p->offset, after + p->offset, p->size * sizeof *after) == 0);
+        else
+            CHECK(memcmp(tensor->data, outside, tensor->n_bytes) == 0);
+        free(outside);
+    }
+}
+
+static void read_all(test *t, dpt_trainer *trainer, float *flat)
+{
+    CHECK_OK(dpti_trainer_read(trainer, 0, DPT_PARAMETER, flat));
+}
+
+static void load_except(test *t, dpt_trainer *trainer, const dpt_model *m)
+{
+    const setting *s = t->user;
+    static const char *const wrong[] = {"fc.weight", "f", "fc,layer9", ",", "fc,,conv1"};
+    float *flats = calloc(2 * m->flat_size, sizeof *flats);
+    dpti_safetensors *file = NULL;
+    dpt_error error = {0};
+    REQUIRE(flats);
+    float *before = flats, *after = flats + m->flat_size;
+    read_all(t, trainer, before);
+    CHECK_STATUS(dpt_trainer_load(trainer, "five.safetensors"), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(s->context), "fc.weight of 5x512, which is 3x512");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        CHECK_STATUS(dpt_trainer_load_except(trainer, "five.safetensors", wrong[i]), DPT_E_INVALID);
+        CHECK_CONTAINS(dpt_error_message(s->context), "has no layer '");
+    }
+    CHECK_STATUS(dpt_trainer_load_except(trainer, "five.safetensors", "conv1"), DPT_E_INVALID);
+    read_all(t, trainer, after);
+    CHECK(memcmp(before, after, m->flat_size * sizeof *after) == 0);
+    if (CHECK_OK(dpt_trainer_load_except(trainer, "five.safetensors", "fc")) &&
+        CHECK_OK(dpti_safetensors_read("five.safetensors", &file, &error))) {
+        read_all(t, trainer, after);
+        check_loaded(t, m, before, after, file);
+    }
+    dpti_safetensors_close(file);
+    free(flats);
+}
+
+static void all_but_some_layers(test *t)
+{
+    const setting *s = t->user;
+    const dpt_trainer_options other = {.batch_size = 4, .lr = 0.1f, .seed = 9, .split = "equal"};
+    const dpt_model_shape shape = {FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS, FLAT_CLASSES};
+    dpt_device_set *devices = NULL;
+    dpt_model *five = NULL, *three = NULL;
+    dpt_dataset *data = NULL;
+    dpt_trainer *from = NULL, *to = NULL;
+    if (CHECK_OK(dpt_devices_open(s->context, "cpu:threads=1,cpu:threads=1", &devices)) &&
+        CHECK_OK(dpt_model_by_name(s->context, "resnet18", &shape, &five)) &&
+        CHECK_OK(dpt_trainer_create(devices, five, s->data, &sgd, &from)) &&
+        CHECK_OK(dpt_trainer_save(from, "five.safetensors")) &&
+        CHECK_OK(make_other(s->context, &data, &three)) &&
+        CHECK_OK(dpt_trainer_create(devices, three, data, &other, &to)))
+        load_except(t, to, three);
+    dpt_trainer_destroy(to);
+    dpt_trainer_destroy(from);
+    dpt_dataset_destroy(data);
+    dpt_model_destroy(three);
+    dpt_model_destroy(five);
+    dpt_devices_close(devices);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -644,6 +739,7 @@ int main(int argc, char **argv)
         {"files may tell nonsense", files_may_tell_nonsense},
         {"the model is a hint", the_model_is_a_hint},
         {"tensors by name", tensors_by_name},
+        {"all but some layers", all_but_some_layers},
     };
     setting s = {0};
     add_fault_plugins();
