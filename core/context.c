@@ -10,7 +10,7 @@ dpt_status dpti_context_create_empty(dpt_context **out)
 {
     dpt_context *context = calloc(1, sizeof *context);
     if (!context) return DPT_E_NO_MEMORY;
-    const dpt_status status = dpti_registry_create(&context->registry);
+    const dpt_status status = dpti_registry_create(context, &context->registry);
     if (status != DPT_OK) {
         free(context);
         return status;
@@ -21,8 +21,15 @@ dpt_status dpti_context_create_empty(dpt_context **out)
 
 dpt_status dpt_context_create(dpt_context **out)
 {
+    return dpt_context_create_with(&(dpt_context_options){.device_timeout = 0}, out);
+}
+
+dpt_status dpt_context_create_with(const dpt_context_options *options, dpt_context **out)
+{
     dpt_context *context;
+    if (!(options->device_timeout >= 0 && options->device_timeout <= 1e9)) return DPT_E_INVALID;
     DPT_TRY(dpti_context_create_empty(&context));
+    context->device_timeout = options->device_timeout;
     const dpt_status status = dpti_registry_scan(context->registry);
     if (status != DPT_OK) {
         dpt_context_destroy(context);

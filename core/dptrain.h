@@ -48,6 +48,15 @@ DPT_API const char *dpt_status_words(dpt_status status);
 /* Finds the backends (plug-ins) and asks which devices there are.  A backend that is absent or
    broken is no failure: dpt_backend_reason tells.  DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_context_create(dpt_context **out);
+typedef struct dpt_context_options {
+    /* Seconds that one call into a backend may last where no trainer sets a limit: ten times this
+       while devices are looked for, opened and measured, which compiles; this while an open device
+       is closed.  0: ten minutes for each.  At most 1e9. */
+    double device_timeout;
+} dpt_context_options;
+/* The same with options, zeros being defaults.  DPT_E_INVALID: a time out of range. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_context_create_with(const dpt_context_options *options,
+                                                            dpt_context **out);
 DPT_API void dpt_context_destroy(dpt_context *context);
 
 /* The last failure of a call on this context, never NULL; valid until the next failure.  One line,
@@ -69,6 +78,10 @@ typedef struct dpt_device_set dpt_device_set;
    is no such backend. */
 DPT_API size_t dpt_backend_count(const dpt_context *context);
 DPT_API const char *dpt_backend_name(const dpt_context *context, size_t backend);
+/* DPT_OK: it has devices.  DPT_E_ABSENT: none that can be used.  DPT_E_DEVICE_LOST: it did not
+   answer when it was asked for them; a thread is left with that call (dpt_context_abandoned).
+   DPT_E_INVALID: there is no such backend. */
+DPT_API dpt_status dpt_backend_status(const dpt_context *context, size_t backend);
 /* Why no device of this backend can be used; NULL if some can. */
 DPT_API const char *dpt_backend_reason(const dpt_context *context, size_t backend);
 DPT_API size_t dpt_backend_device_count(const dpt_context *context, size_t backend);
@@ -87,14 +100,18 @@ typedef struct dpt_device_description {
                       sum gradients by means of their backend's; 0: through the host */
 } dpt_device_description;
 
-/* A device that is not open.  The strings stay valid as long as the context. */
+/* A device that is not open.  The strings stay valid as long as the context.  The device's own
+   failure; DPT_E_DEVICE_LOST if it did not answer, then or when it was to be opened. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_backend_describe(dpt_context *context, size_t backend,
                                                          size_t index, dpt_device_description *out);
 
 /* Opens the devices of a list such as "cpu", "cpu:threads=2,cuda:0:memory=2G" or "all" (grammar in
    docs/devices.md); NULL means "all".  The same device may stand twice.
    DPT_E_INVALID: not in the grammar, an unknown backend or parameter, an index or value out of
-   range.  DPT_E_ABSENT: a backend that was named has no driver or no device. */
+   range.  DPT_E_ABSENT: a backend that was named has no driver or no device.
+   DPT_E_DEVICE_LOST: one that was named, or its backend, did not answer.  "all" leaves such a
+   device out, unless there is no other; dpt_backend_status and dpt_backend_describe tell.  This
+   context does not ask it again. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_open(dpt_context *context, const char *list,
                                                      dpt_device_set **out);
 /* What devices that are opened from here on compute in: those that can, where the list does not

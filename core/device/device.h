@@ -21,6 +21,7 @@ struct dpt_context {
     dpti_registry *registry;   /* backends found, their state and their devices' descriptions */
     dpti_processes *processes; /* with which trainers of this context train; NULL: none */
     char *precision;           /* of devices that are opened from here on; NULL: their own */
+    double device_timeout;     /* dpt_context_options' */
     size_t n_abandoned;        /* driving threads that were given up and have not come back */
 };
 
@@ -118,6 +119,21 @@ unsigned long long dpti_driver_call_now(dpti_device *device);
    queue are dropped, and new ones run at once on the thread that posts them, where calls fail with
    `error`. */
 bool dpti_driver_abandon(dpti_device *device, unsigned long long call, const dpt_error *error);
+
+/* How long one call may last, and what was done meanwhile, for the message: "while ...". */
+typedef struct dpti_limit {
+    double seconds;
+    char words[160];
+} dpti_limit;
+
+/* Seconds for a call that opens or prepares a device: ten times the timeout, or ten minutes. */
+double dpti_preparing_seconds(double device_timeout);
+/* The same of the context's, with words; `doing` is "while it was opened". */
+dpti_limit dpti_preparing_limit(const dpt_context *context, const char *doing);
+/* Posts and waits.  false: a call lasted longer, and the driver was given up, for the reason in
+   device->given_up: nothing but what that call was given is touched any more. */
+bool dpti_driver_call_within(dpti_device *device, dpti_job *job, void *argument,
+                             const dpti_limit *limit);
 /* Posts what releases something, or closes the device, and waits.  false: a call lasted longer than
    device->patience, by default ten minutes, and the driver was given up: what the job was to
    release is the device's, for ever. */

@@ -29,8 +29,12 @@ struct dpti_driver {
     bool returned;  /* and has come back and ended */
 };
 
-/* Seconds: for a call that releases something, and between two looks at it. */
+/* Seconds: for a call that no trainer watches, and between two looks at it. */
 static const double default_patience = 600, longest_wait = 0.1;
+
+/* What opens or prepares a device compiles programs, measures, and places data: a call of it may
+   take so many times as long as another. */
+static const double preparing = 10;
 
 /* In dpti_device.calls: the thread was given up within this call. */
 static const unsigned long long given_up = 1ULL << 63;
@@ -244,21 +248,43 @@ static void look(dpti_device *device, double waited, unsigned long long *seen, d
     *seen = call;
 }
 
-bool dpti_driver_finish(dpti_device *device, dpti_job *job, void *argument)
+double dpti_preparing_seconds(double device_timeout)
 {
-    const double limit = device->patience > 0 ? device->patience : default_patience;
-    const double wait = fmin(longest_wait, limit / 4);
+    return device_timeout > 0 ? preparing * device_timeout : default_patience;
+}
+
+dpti_limit dpti_preparing_limit(const dpt_context *context, const char *doing)
+{
+    const double timeout = context->device_timeout;
+    dpti_limit limit = {.seconds = dpti_preparing_seconds(timeout)};
+    snprintf(limit.words, sizeof limit.words, "%s (%s): leave it out, or restart its driver", doing,
+             timeout > 0 ? "ten times --device-timeout" : "--device-timeout sets the limit");
+    return limit;
+}
+
+bool dpti_driver_call_within(dpti_device *device, dpti_job *job, void *argument,
+                             const dpti_limit *limit)
+{
+    const double wait = fmin(longest_wait, limit->seconds / 4);
     const uint64_t ticket = dpti_driver_post(device, job, argument);
     dpt_error error = {.status = DPT_E_DEVICE_LOST};
     unsigned long long seen = 0;
     double seconds = 0;
-    (void)DPT_FAIL(&error, DPT_E_DEVICE_LOST, "no answer within %.3g s while it was released",
-                   limit);
+    (void)DPT_FAIL(&error, DPT_E_DEVICE_LOST, "no answer within %.3g s %s", limit->seconds,
+                   limit->words);
     while (!dpti_driver_wait_for(device, ticket, wait)) {
+        if (!dpti_driver_is_there(device)) return false;
         look(device, wait, &seen, &seconds);
-        if (seconds >= limit && dpti_driver_abandon(device, seen, &error)) return false;
+        if (seconds >= limit->seconds && dpti_driver_abandon(device, seen, &error)) return false;
     }
     return true;
+}
+
+bool dpti_driver_finish(dpti_device *device, dpti_job *job, void *argument)
+{
+    const dpti_limit limit = {.seconds = device->patience > 0 ? device->patience : default_patience,
+                              .words = "while it was released"};
+    return dpti_driver_call_within(device, job, argument, &limit);
 }
 
 void dpti_driver_leave(dpti_device *device)

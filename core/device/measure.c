@@ -284,22 +284,26 @@ dpt_status dpti_measure(dpti_device *device, dpt_device_rates *out)
 
 typedef struct measure_job {
     dpt_device_rates *out;
-    dpt_status status;
+    dpt_error error; /* status DPT_OK: it succeeded */
 } measure_job;
 
 static void run_measure(dpti_device *device, void *argument)
 {
     measure_job *job = argument;
-    job->status = dpti_measure(device, job->out);
+    const dpt_status status = dpti_measure(device, job->out);
+    if (status == DPT_OK) return;
+    job->error = *dpti_device_error(device);
+    job->error.status = status;
 }
 
 dpt_status dpt_device_measure(dpt_device *device, dpt_device_rates *out)
 {
     dpti_device *d = dpti_device_of(device);
     measure_job job = {.out = out};
-    dpti_driver_call(d, run_measure, &job);
-    if (job.status == DPT_OK) return DPT_OK;
+    const dpti_limit limit = dpti_preparing_limit(d->context, "while it was measured");
+    if (!dpti_driver_call_within(d, run_measure, &job, &limit)) job.error = d->given_up;
+    if (job.error.status == DPT_OK) return DPT_OK;
     char prefix[DPTI_ID_BYTES + 8];
     snprintf(prefix, sizeof prefix, "device %s", d->id);
-    return dpti_context_fail(d->context, prefix, &d->base.error);
+    return dpti_context_fail(d->context, prefix, &job.error);
 }

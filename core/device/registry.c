@@ -1,19 +1,18 @@
 /* The backends of a context, sorted by name: what each has, or why it is absent. */
 #include "device/registry.h"
 #include "base/base.h"
+#include "device/inquiry.h"
 #include "device/plugin.h"
-#include "device/signals.h"
 
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEVICES_PER_BACKEND = 1024 };
-
-dpt_status dpti_registry_create(dpti_registry **out)
+dpt_status dpti_registry_create(dpt_context *context, dpti_registry **out)
 {
     dpti_registry *registry = calloc(1, sizeof *registry);
     if (!registry) return DPT_E_NO_MEMORY;
+    registry->context = context;
     *out = registry;
     return DPT_OK;
 }
@@ -35,11 +34,16 @@ void dpti_registry_destroy(dpti_registry *registry)
     free(registry);
 }
 
-const dpti_registry_backend *dpti_registry_find(const dpti_registry *registry, const char *name)
+static dpti_registry_backend *find(const dpti_registry *registry, const char *name)
 {
     for (size_t i = 0; i < registry->n_backends; i++)
         if (strcmp(registry->backends[i].name, name) == 0) return &registry->backends[i];
     return NULL;
+}
+
+const dpti_registry_backend *dpti_registry_find(const dpti_registry *registry, const char *name)
+{
+    return find(registry, name);
 }
 
 /* ---- Adding ---------------------------------------------------------------------------------- */
@@ -76,43 +80,10 @@ dpt_status dpti_registry_add_absent(dpti_registry *registry, const char *name, c
     return insert(registry, &entry);
 }
 
-/* Asks how many devices there are; DPT_E_ABSENT if there is none. */
-static dpt_status probe(const dpt_backend *backend, size_t *n_devices, dpt_error *error)
-{
-    size_t n = 0;
-    const dpt_status status = backend->device->probe(&n, error);
-    if (status != DPT_OK) {
-        if (error->message[0] == '\0') DPT_FAIL(error, status, "%s", dpt_status_words(status));
-        return status;
-    }
-    if (n == 0) return DPT_FAIL(error, DPT_E_ABSENT, "there is no device");
-    *n_devices = n < MAX_DEVICES_PER_BACKEND ? n : MAX_DEVICES_PER_BACKEND;
-    return DPT_OK;
-}
-
-/* Asks what the device is and holds it to the contract. */
-static dpt_status ask(const dpti_registry_backend *entry, size_t index,
-                      dpti_registry_device *device)
-{
-    dpt_device_info *info = &device->info;
-    const dpt_status status = entry->backend->device->describe(index, info, &device->error);
-    if (status != DPT_OK) {
-        if (device->error.message[0] == '\0')
-            DPT_FAIL(&device->error, status, "%s", dpt_status_words(status));
-        return status;
-    }
-    info->group[sizeof info->group - 1] = '\0';
-    if (info->group[0] && !dpti_group_name_valid(info->group))
-        return DPT_FAIL(&device->error, DPT_E_INTERNAL,
-                        "the backend puts device %zu into a group whose name is none", index);
-    return DPT_OK;
-}
-
-/* Fills the next of the entry's devices in, those before it being there. */
-static void describe(const dpti_registry_backend *entry, size_t index)
+/* Gives the next of the entry's devices its names, those before it being there. */
+static void name_device(const dpti_registry_backend *entry, size_t index)
 {
     dpti_registry_device *device = &entry->devices[index];
-    device->status = ask(entry, index, device);
     const char *group = device->status == DPT_OK ? device->info.group : "";
     /* This machine's own cores need no number, where there is but one way to them. */
     const bool bare = entry->n_devices == 1 && device->status == DPT_OK && !group[0] &&
@@ -129,36 +100,78 @@ static void describe(const dpti_registry_backend *entry, size_t index)
     snprintf(device->alias, sizeof device->alias, "%.31s:%.15s:%u", entry->name, group, place);
 }
 
-static dpt_status add(dpti_registry *registry, const char *name, const dpt_backend *backend)
+/* A device that has answered, or that one before it has kept from being asked. */
+static void take(const dpti_inquiry *asked, size_t index, dpti_registry_device *out)
 {
-    dpt_error error = {.status = DPT_OK};
-    size_t n_devices = 0;
-    dpt_status status = dpti_descriptor_check(name, backend, &error);
-    if (status == DPT_OK) status = probe(backend, &n_devices, &error);
-    if (status != DPT_OK) return dpti_registry_add_absent(registry, name, error.message);
+    const bool first = index == asked->n_answers;
+    if (index < asked->n_answers) {
+        const dpti_answer *answer = &asked->answers[index];
+        *out = (dpti_registry_device){
+            .status = answer->status, .info = answer->info, .error = answer->error};
+        return;
+    }
+    *out = (dpti_registry_device){.status = DPT_E_DEVICE_LOST, .hung = true};
+    if (first)
+        out->error = asked->error;
+    else
+        (void)DPT_FAIL(&out->error, DPT_E_DEVICE_LOST,
+                       "not asked, since device %zu gave no answer: restart the driver",
+                       asked->n_answers);
+}
 
+/* The backend of which nothing is known but that it does not answer. */
+static dpt_status add_hung(dpti_registry *registry, const char *name, const char *reason)
+{
+    DPT_TRY(dpti_registry_add_absent(registry, name, reason));
+    find(registry, name)->hung = true;
+    return DPT_OK;
+}
+
+static dpt_status add_answers(dpti_registry *registry, const char *name, const dpti_inquiry *asked)
+{
     dpti_registry_backend entry = {
         .name = dpti_strdup(name),
-        .backend = backend,
-        .n_devices = n_devices,
-        .devices = calloc(n_devices, sizeof *entry.devices),
+        .backend = asked->backend,
+        .n_devices = asked->n_devices,
+        .devices = calloc(asked->n_devices, sizeof *entry.devices),
     };
     if (!entry.name || !entry.devices) {
         release(&entry);
         return DPT_E_NO_MEMORY;
     }
-    for (size_t i = 0; i < n_devices; i++)
-        describe(&entry, i);
+    for (size_t i = 0; i < entry.n_devices; i++) {
+        take(asked, i, &entry.devices[i]);
+        name_device(&entry, i);
+    }
     return insert(registry, &entry);
+}
+
+/* `path` as dpti_inquire has it. */
+static dpt_status add(dpti_registry *registry, const char *name, const char *path,
+                      const dpt_backend *backend)
+{
+    dpti_inquiry *asked;
+    DPT_TRY(dpti_inquire(registry->context, name, path, backend, &asked));
+    const char *reason = asked->error.message;
+    const dpt_status status = asked->n_devices > 0 ? add_answers(registry, name, asked)
+                              : asked->hung        ? add_hung(registry, name, reason)
+                                            : dpti_registry_add_absent(registry, name, reason);
+    dpti_inquiry_destroy(asked);
+    return status;
 }
 
 dpt_status dpti_registry_add(dpti_registry *registry, const char *name, const dpt_backend *backend)
 {
-    dpti_signals signals;
-    dpti_signals_save(&signals);
-    const dpt_status status = add(registry, name, backend);
-    dpti_signals_restore(&signals);
-    return status;
+    return add(registry, name, NULL, backend);
+}
+
+void dpti_registry_give_up(dpti_registry *registry, const dpti_registry_backend *backend,
+                           size_t index, const dpt_error *error)
+{
+    dpti_registry_device *device = &find(registry, backend->name)->devices[index];
+    device->status = DPT_E_DEVICE_LOST;
+    device->hung = true;
+    device->error = *error;
 }
 
 /* ---- Scanning -------------------------------------------------------------------------------- */
@@ -168,12 +181,9 @@ static dpt_status add_plugin(dpti_registry *registry, const char *name, const ch
 {
     char *path = dpti_format("%s/%s", folder, file);
     if (!path) return DPT_E_NO_MEMORY;
-    dpt_error error = {.status = DPT_OK};
-    const dpt_backend *backend = NULL;
-    const dpt_status status = dpti_plugin_load(path, &backend, &error);
+    const dpt_status status = add(registry, name, path, NULL);
     free(path);
-    return status == DPT_OK ? dpti_registry_add(registry, name, backend)
-                            : dpti_registry_add_absent(registry, name, error.message);
+    return status;
 }
 
 static dpt_status scan_folder(dpti_registry *registry, const char *folder)
@@ -241,6 +251,14 @@ const char *dpt_backend_reason(const dpt_context *context, size_t backend)
 {
     const dpti_registry_backend *entry = backend_at(context, backend);
     return entry ? entry->reason : "there is no such backend";
+}
+
+dpt_status dpt_backend_status(const dpt_context *context, size_t backend)
+{
+    const dpti_registry_backend *entry = backend_at(context, backend);
+    if (!entry) return DPT_E_INVALID;
+    if (entry->hung) return DPT_E_DEVICE_LOST;
+    return entry->reason ? DPT_E_ABSENT : DPT_OK;
 }
 
 size_t dpt_backend_device_count(const dpt_context *context, size_t backend)

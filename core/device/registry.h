@@ -9,6 +9,7 @@ typedef struct dpti_registry_device {
     char id[DPTI_ID_BYTES];    /* "cpu", "cuda:0" */
     char alias[DPTI_ID_BYTES]; /* "NAME:GROUP:0", or empty: it is in no group */
     dpt_status status;         /* of describe; info is valid if it is DPT_OK, else error tells */
+    bool hung;                 /* it did not answer, then or when it was opened: error tells */
     dpt_device_info info;
     dpt_error error;
 } dpti_registry_device;
@@ -17,21 +18,24 @@ typedef struct dpti_registry_device {
 typedef struct dpti_registry_backend {
     char *name;
     char *reason;               /* NULL: it has devices */
+    bool hung;                  /* the reason is that it did not answer */
     const dpt_backend *backend; /* NULL if the plug-in is broken; then there is a reason */
     size_t n_devices;
     dpti_registry_device *devices;
 } dpti_registry_backend;
 
 struct dpti_registry {
+    dpt_context *context; /* that it belongs to */
     size_t n_backends;
     dpti_registry_backend *backends; /* sorted by name, which are unique */
     char *searched;                  /* the folders where plug-ins were looked for, or NULL */
 };
 
-DPT_CHECK_RESULT dpt_status dpti_registry_create(dpti_registry **out);
+DPT_CHECK_RESULT dpt_status dpti_registry_create(dpt_context *context, dpti_registry **out);
 void dpti_registry_destroy(dpti_registry *registry);
 
-/* Loads the plug-ins of this machine.  A broken one becomes an absent backend.  DPT_E_NO_MEMORY. */
+/* Loads the plug-ins of this machine.  A broken one becomes an absent backend, and so does one that
+   does not answer; of devices that do not, those that did stay.  DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_registry_scan(dpti_registry *registry);
 
 /* Adds a backend and asks it for its devices; what signals do stays as it is, whatever its library
@@ -43,6 +47,9 @@ DPT_CHECK_RESULT dpt_status dpti_registry_add(dpti_registry *registry, const cha
 /* Adds a backend that cannot be used.  The same errors. */
 DPT_CHECK_RESULT dpt_status dpti_registry_add_absent(dpti_registry *registry, const char *name,
                                                      const char *reason);
+/* From now on the device counts as one that does not answer, and is not opened. */
+void dpti_registry_give_up(dpti_registry *registry, const dpti_registry_backend *backend,
+                           size_t index, const dpt_error *error);
 /* NULL if there is none. */
 const dpti_registry_backend *dpti_registry_find(const dpti_registry *registry, const char *name);
 

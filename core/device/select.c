@@ -115,6 +115,9 @@ static dpt_status find_backend(const dpti_registry *registry, const dpti_device_
 {
     const dpti_registry_backend *backend = dpti_registry_find(registry, entry->name);
     if (!backend) return fail_unknown_backend(registry, entry->name, error);
+    if (backend->hung)
+        return DPT_FAIL(error, DPT_E_DEVICE_LOST, "device \"%s\": %s: %.380s", entry->id,
+                        backend->name, backend->reason);
     if (backend->reason)
         return DPT_FAIL(error, DPT_E_ABSENT, "device \"%s\": %s is absent: %.380s", entry->id,
                         backend->name, backend->reason);
@@ -191,6 +194,10 @@ static dpt_status check_place(const dpti_registry_backend *backend, const dpti_d
 
 static dpt_status add(dpti_selection *selection, const dpti_selected *device, dpt_error *error)
 {
+    const dpti_registry_device *known = &device->backend->devices[device->index];
+    if (known->hung)
+        return DPT_FAIL(error, DPT_E_DEVICE_LOST, "device %s: %.400s", device->id,
+                        known->error.message);
     if (selection->n_devices == DPTI_MAX_ENTRIES)
         return DPT_FAIL(error, DPT_E_INVALID, "the device list means more than %d devices",
                         DPTI_MAX_ENTRIES);
@@ -292,15 +299,27 @@ static void keep_once(candidate *candidates, size_t n, bool natives)
     }
 }
 
+static bool any_hung(const dpti_registry_backend *backend)
+{
+    bool hung = false;
+    for (size_t i = 0; i < backend->n_devices; i++)
+        hung = hung || backend->devices[i].hung;
+    return hung;
+}
+
 static dpt_status fail_nothing(const dpti_registry *registry, dpt_error *error)
 {
     if (registry->n_backends == 0) return fail_no_plugins(registry, error);
     words w = {.length = 0};
-    for (size_t i = 0; i < registry->n_backends; i++)
-        say(&w, "%s%s: %.120s", i ? "; " : "", registry->backends[i].name,
-            registry->backends[i].reason ? registry->backends[i].reason
-                                         : registry->backends[i].devices[0].error.message);
-    return DPT_FAIL(error, DPT_E_ABSENT, "no device can be used: %s", w.text);
+    bool hung = false;
+    for (size_t i = 0; i < registry->n_backends; i++) {
+        const dpti_registry_backend *backend = &registry->backends[i];
+        say(&w, "%s%s: %.120s", i ? "; " : "", backend->name,
+            backend->reason ? backend->reason : backend->devices[0].error.message);
+        hung = hung || backend->hung || any_hung(backend);
+    }
+    return DPT_FAIL(error, hung ? DPT_E_DEVICE_LOST : DPT_E_ABSENT, "no device can be used: %s",
+                    w.text);
 }
 
 /* The devices of all backends, in order; those that cannot say what they are left out. */

@@ -27,7 +27,8 @@ typedef struct dpti_selection {
    API, and otherwise the first by name and index.
 
    DPT_E_INVALID: unknown backend, group or parameter, index out of range, too many devices.
-   DPT_E_ABSENT: a named backend, or all of them, with the reasons.  DPT_E_NO_MEMORY. */
+   DPT_E_ABSENT: a named backend, or all of them, with the reasons.  DPT_E_DEVICE_LOST: one that was
+   named did not answer; or all are absent, and one of them for that reason.  DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_select(const dpti_registry *registry, const dpti_device_list *list,
                                         dpti_selection *out, dpt_error *error);
 /* Devices of backends whose parameter "precision" takes this value get it where the list gives

@@ -12,11 +12,6 @@
 
 /* ---- One device, on its driver --------------------------------------------------------------- */
 
-typedef struct open_job {
-    const dpt_open_args *args;
-    dpt_status status;
-} open_job;
-
 static const dpt_device_ops *device_ops(const dpti_device *device)
 {
     return device->base.backend->device;
@@ -58,17 +53,26 @@ static dpt_status open_on_driver(dpti_device *device, const dpt_open_args *args)
     return create_stream(device);
 }
 
-static void run_open(dpti_device *device, void *argument)
-{
-    open_job *job = argument;
-    job->status = open_on_driver(device, job->args);
-    if (job->status != DPT_OK) device_ops(device)->close(&device->base);
-}
-
 /* A call without a status, which can last too long like any other. */
 static void close_vtable(dpti_device *device)
 {
     DPTI_RELEASE(device, device_ops(device)->close(&device->base));
+}
+
+/* A failure is in the device's record, and leaves it closed. */
+static dpt_status open_or_close(dpti_device *device)
+{
+    const dpt_status status = open_on_driver(device, device->opening);
+    if (status == DPT_OK) return DPT_OK;
+    const dpt_error error = device->base.error;
+    close_vtable(device);
+    device->base.error = error;
+    return status;
+}
+
+static void run_open(dpti_device *device, void *argument)
+{
+    *(dpt_status *)argument = open_or_close(device);
 }
 
 void dpti_device_shut(dpti_device *device)
@@ -92,12 +96,8 @@ dpt_status dpti_device_reopen(dpti_device *device)
     device->base = (dpt_device){.backend = device->base.backend};
     device->given_up.status = DPT_OK;
     device->lost = device->shut = false;
-    const dpt_status status = open_on_driver(device, device->opening);
-    if (status == DPT_OK) return DPT_OK;
-    const dpt_error error = device->base.error;
-    close_vtable(device);
-    device->base.error = error;
-    device->lost = device->shut = true;
+    const dpt_status status = open_or_close(device);
+    if (status != DPT_OK) device->lost = device->shut = true;
     return status;
 }
 
@@ -150,39 +150,59 @@ static dpt_open_args *copy_args(const dpt_open_args *args)
     return copy;
 }
 
-static dpt_status open_device(dpt_context *context, const dpti_selected *selected,
-                              const dpt_open_args *args, dpti_device **out)
+/* Without a driver yet; NULL without memory. */
+static dpti_device *make_device(dpt_context *context, const dpti_selected *selected,
+                                const dpt_open_args *args)
 {
     dpti_device *device = calloc(1, sizeof *device);
-    if (!device) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory for a device");
+    if (!device) return NULL;
     device->base.backend = selected->backend->backend;
     device->context = context;
     memcpy(device->id, selected->id, sizeof device->id);
     memcpy(device->alias, selected->backend->devices[selected->index].alias, sizeof device->alias);
     device->memory_limit_bytes = selected->entry->memory_limit_bytes;
     device->throttle = selected->entry->throttle;
+    device->patience = context->device_timeout;
     atomic_init(&device->memory_used_bytes, 0);
     device->opening = copy_args(args);
-    if (!device->opening) {
-        free(device);
-        return dpt_fail(context, DPT_E_NO_MEMORY, "no memory for a device");
-    }
+    if (device->opening) return device;
+    free(device);
+    return NULL;
+}
 
-    char prefix[DPTI_ID_BYTES + 8];
-    snprintf(prefix, sizeof prefix, "device %s", device->id);
-    dpt_error error = {.status = DPT_OK};
-    open_job job = {.args = args, .status = dpti_driver_start(device, &error)};
-    if (job.status != DPT_OK) {
-        free(device->opening);
-        free(device);
-        return dpti_context_fail(context, prefix, &error);
-    }
-    dpti_driver_call(device, run_open, &job);
-    if (job.status != DPT_OK) {
-        const dpt_status status = dpti_context_fail(context, prefix, &device->base.error);
+/* On its driver, which is left with the device if it does not come back: DPT_E_DEVICE_LOST, and the
+   registry knows.  *error is written on failure. */
+static dpt_status open_within(dpti_device *device, const dpti_selected *selected, dpt_error *error)
+{
+    dpt_context *context = device->context;
+    const dpti_limit limit = dpti_preparing_limit(context, "while it was opened");
+    dpt_status status = DPT_E_DEVICE_LOST;
+    if (dpti_driver_call_within(device, run_open, &status, &limit)) {
+        if (status == DPT_OK) return DPT_OK;
+        *error = device->base.error;
         release(device);
         return status;
     }
+    *error = device->given_up;
+    dpti_registry_give_up(context->registry, selected->backend, selected->index, error);
+    dpti_driver_leave(device);
+    return DPT_E_DEVICE_LOST;
+}
+
+static dpt_status open_device(dpt_context *context, const dpti_selected *selected,
+                              const dpt_open_args *args, dpti_device **out)
+{
+    dpti_device *device = make_device(context, selected, args);
+    if (!device) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory for a device");
+    char prefix[DPTI_ID_BYTES + 8];
+    snprintf(prefix, sizeof prefix, "device %s", device->id);
+    dpt_error error = {.status = DPT_OK};
+    dpt_status status = dpti_driver_start(device, &error);
+    if (status != DPT_OK)
+        release(device);
+    else
+        status = open_within(device, selected, &error);
+    if (status != DPT_OK) return dpti_context_fail(context, prefix, &error);
     *out = device;
     return DPT_OK;
 }
@@ -253,6 +273,12 @@ static dpt_open_args gather_requests(const dpti_selection *selection, size_t sel
     return args;
 }
 
+/* Whether it was not named, and does not answer. */
+static bool passed_over(const dpti_selected *device)
+{
+    return device->entry->kind == DPTI_ENTRY_ALL && device->backend->devices[device->index].hung;
+}
+
 /* What fails leaves the devices that are open in the set, for the caller to close. */
 static dpt_status open_all(dpt_device_set *set, const dpti_selection *selection)
 {
@@ -261,11 +287,15 @@ static dpt_status open_all(dpt_device_set *set, const dpti_selection *selection)
     dpt_status status = DPT_OK;
     if (!requests || !set->devices)
         status = dpt_fail(set->context, DPT_E_NO_MEMORY, "no memory for the devices");
-    for (size_t i = 0; status == DPT_OK && i < selection->n_devices; i++) {
+    bool goes_on = status == DPT_OK;
+    for (size_t i = 0; goes_on && i < selection->n_devices; i++) {
         const dpt_open_args args = gather_requests(selection, i, requests);
-        status = open_device(set->context, &selection->devices[i], &args, &set->devices[i]);
+        status =
+            open_device(set->context, &selection->devices[i], &args, &set->devices[set->n_devices]);
         if (status == DPT_OK) set->n_devices++;
+        goes_on = status == DPT_OK || passed_over(&selection->devices[i]);
     }
+    if (goes_on && set->n_devices > 0) status = DPT_OK;
     free(requests);
     return status;
 }

@@ -12,10 +12,6 @@
 static const double least_limit = 60, first_limit = 600, slowest_steps = 20;
 static const double longest_wait = 0.1;
 
-/* What opens a device, as one that is gone may be, compiles programs, measures, and places data:
-   one call of it may take so many times as long as one in a step. */
-static const double preparing = 10;
-
 /* For a call in a step. */
 static double step_limit(const dpt_trainer *t)
 {
@@ -27,8 +23,8 @@ static double step_limit(const dpt_trainer *t)
 static double time_limit(const dpt_trainer *t, const dpti_worker *w)
 {
     if (!w->gone && !w->prepares) return step_limit(t);
-    if (t->device_timeout > 0) return preparing * t->device_timeout;
-    return fmax(first_limit, step_limit(t));
+    const double limit = dpti_preparing_seconds(t->device_timeout);
+    return t->device_timeout > 0 ? limit : fmax(limit, step_limit(t));
 }
 
 static void give_up(dpt_trainer *t, dpti_worker *w, unsigned long long call, double limit)

@@ -21,7 +21,7 @@
    cache=BYTES   so much its caches hold
    entry=NAME    counts calls of this vtable entry only ("run", "sync"); those that cannot fail,
                  which hang at most, are counted so alone: "free", "host_free", "stream_free",
-                 "event_free", "release", "recording_free", "destroy" and "close"
+                 "event_free", "release", "recording_free", "destroy" and "close"; likewise "open"
    clock=MS      events tell a simulated time: MS milliseconds a sample that is trained
    bug=NAME      a planted mistake (fault_bug)
    poison=K      gradients of weights have an infinite element in step K,
@@ -34,6 +34,10 @@
    lag=1         an event has not passed when it is asked, only when it, or its stream, is waited
    for refuses=WHAT  recording: already its begin, or its end, or a run that is recorded, which
    fails Anything else is passed on.
+
+   $DPTRAIN_FAULT_HANG=BACKEND:CALL[:MS] lets a call hang that no parameter reaches: "load" (the
+   entry of the plug-in), "probe", "describe", "open" of a device without parameters.
+   $DPTRAIN_FAULT_APART, set, lets its device look like hardware of its own, so that "all" means it.
 
    Into the file that $DPTRAIN_FAULT_REPORT names it appends `fired CALL ENTRY` when a failure is
    planted, `joined N` and `parted N` when a communicator is made and destroyed, `order WHAT` when
@@ -160,6 +164,8 @@ dpt_device_request *fault_strip(const dpt_open_args *args);
 dpt_status fault_enter(dpt_device *device, const char *entry);
 /* Counts one that cannot fail, if entry= names it; it may hang. */
 void fault_let_go(dpt_device *device, const char *entry);
+/* Hangs if $DPTRAIN_FAULT_HANG names this call. */
+void fault_hang_if_told(const char *backend, const char *call);
 /* A failure if so many samples are too many. */
 dpt_status fault_hold(dpt_device *device, size_t n_samples);
 /* Copies the record of the wrapped device if a forwarded call failed; returns the status. */

@@ -20,13 +20,20 @@ static const dpt_backend *inner_of(dpt_device *device)
 static dpt_status device_probe(size_t *n_devices, dpt_error *error)
 {
     const dpt_backend *inner = fault_inner(error);
+    fault_hang_if_told(FAULT_NAME, "probe");
     return inner ? inner->device->probe(n_devices, error) : DPT_E_ABSENT;
 }
 
 static dpt_status device_describe(size_t index, dpt_device_info *info, dpt_error *error)
 {
     const dpt_backend *inner = fault_inner(error);
-    return inner ? inner->device->describe(index, info, error) : DPT_E_ABSENT;
+    fault_hang_if_told(FAULT_NAME, "describe");
+    if (!inner) return DPT_E_ABSENT;
+    DPT_TRY(inner->device->describe(index, info, error));
+    if (!getenv("DPTRAIN_FAULT_APART")) return DPT_OK;
+    info->flags &= ~(uint32_t)DPT_DEVICE_IS_HOST_CPU;
+    snprintf(info->compute_domain, sizeof info->compute_domain, "apart");
+    return DPT_OK;
 }
 
 static dpt_status device_open(dpt_device *device, const dpt_open_args *args)
@@ -35,6 +42,8 @@ static dpt_status device_open(dpt_device *device, const dpt_open_args *args)
     if (!state) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for the device");
     DPT_TRY(fault_parse(device, &args->requests[args->self]));
     DPT_TRY(fault_appear(device, args->self));
+    fault_hang_if_told(FAULT_NAME, "open");
+    fault_let_go(device, "open");
     const dpt_backend *inner = fault_inner(&device->error);
     if (!inner) return device->error.status;
     dpt_device_request *requests = fault_strip(args);
@@ -513,5 +522,6 @@ DPT_API const dpt_backend *dpt_backend_entry(uint32_t abi);
 
 const dpt_backend *dpt_backend_entry(uint32_t abi)
 {
+    fault_hang_if_told(FAULT_NAME, "load");
     return abi == DPT_BACKEND_ABI ? &backend : NULL;
 }

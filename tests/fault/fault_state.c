@@ -212,6 +212,16 @@ static void hang(const fault_state *state, const char *entry)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
+void fault_hang_if_told(const char *backend, const char *call)
+{
+    const char *told = getenv("DPTRAIN_FAULT_HANG");
+    char words[64];
+    const int length = snprintf(words, sizeof words, "%s:%s", backend, call);
+    if (!told || strncmp(told, words, (size_t)length) != 0) return;
+    if (told[length] != '\0' && told[length] != ':') return;
+    hang(&(fault_state){.stall = told[length] ? strtoul(told + length + 1, NULL, 10) : 0}, call);
+}
+
 dpt_status fault_enter(dpt_device *device, const char *entry)
 {
     fault_state *state = fault_of(device);

@@ -220,6 +220,53 @@ static void keeps_signals(test *t)
     dpt_context_destroy(context);
 }
 
+static atomic_int is_held;
+
+static dpt_status describe_or_hang(size_t index, dpt_device_info *info, dpt_error *error)
+{
+    while (index == 1 && atomic_load(&is_held))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return fake_describe(index, info, error);
+}
+
+/* Those before it are as ever, and those behind it are not asked. */
+static void one_does_not_answer(test *t)
+{
+    dpt_context *context = NULL;
+    dpt_device_set *set = NULL;
+    dpt_device_description d;
+    dpt_device_ops device = fake_device_ops;
+    dpt_backend fake = fake_backend;
+    device.probe = three_devices;
+    device.describe = describe_or_hang;
+    fake.device = &device;
+    reset();
+    atomic_store(&is_held, 1);
+    REQUIRE_OK(dpti_context_create_empty(&context));
+    context->device_timeout = 0.02;
+    CHECK_OK(dpti_registry_add(context->registry, "fake", &fake));
+    CHECK_SIZE(dpt_context_abandoned(context), 1);
+    CHECK_STATUS(dpt_backend_status(context, 0), DPT_OK);
+    CHECK_SIZE(dpt_backend_device_count(context, 0), 3);
+    REQUIRE_OK(dpt_backend_describe(context, 0, 0, &d));
+    CHECK_TEXT(d.name, "Fake 0");
+    CHECK_STATUS(dpt_backend_describe(context, 0, 1, &d), DPT_E_DEVICE_LOST);
+    CHECK_CONTAINS(dpt_error_message(context), "fake:1: no answer within 0.2 s when it was asked");
+    CHECK_STATUS(dpt_backend_describe(context, 0, 2, &d), DPT_E_DEVICE_LOST);
+    CHECK_CONTAINS(dpt_error_message(context), "fake:2: not asked, since device 1 gave no answer");
+    CHECK_STATUS(dpt_devices_open(context, "fake:all", &set), DPT_E_DEVICE_LOST);
+    CHECK_CONTAINS(dpt_error_message(context), "device fake:1: no answer");
+    CHECK_STATUS(dpt_devices_open(context, "fake:2", &set), DPT_E_DEVICE_LOST);
+    context->device_timeout = 0;
+    REQUIRE_OK(dpt_devices_open(context, "all,fake:0", &set));
+    CHECK_SIZE(dpt_devices_count(set), 2);
+    dpt_devices_close(set);
+    nothing_left(t);
+    atomic_store(&is_held, 0); /* it comes back, to what is left of it */
+    dpt_context_destroy(context);
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+}
+
 static void checks_descriptors(test *t)
 {
     dpt_memory_ops memory = fake_memory_ops;
@@ -453,6 +500,7 @@ int main(int argc, char **argv)
         {"sorts_backends", sorts_backends},
         {"sorts_devices_into_groups", sorts_devices_into_groups},
         {"keeps_signals", keeps_signals},
+        {"one_does_not_answer", one_does_not_answer},
         {"checks_descriptors", checks_descriptors},
         {"absent_backends_have_reasons", absent_backends_have_reasons},
         {"recognises_files", recognises_files},

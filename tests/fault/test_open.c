@@ -1,0 +1,268 @@
+/* Devices, and backends, that do not answer while devices are looked for, opened or measured:
+   nobody waits for them for ever, others are as ever, and what is closed then is closed soon.
+   test-fault-open fault|faultstaged [CASE...] */
+#include "base/base.h"
+#include "fault/plant.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Seconds, of a call, and more where this machine is slow or busy; ten times as long while devices
+   are opened. */
+static const double least_timeout = 0.05, most_timeout = 2;
+
+static const char *backend_of(const test *t)
+{
+    return ((const plant *)t->user)->backend;
+}
+
+static double timeout_of(const test *t)
+{
+    return *(const double *)((const plant *)t->user)->fixture;
+}
+
+/* Milliseconds: the call returns when it has been given up and all has ended. */
+static unsigned stall_of(const test *t)
+{
+    return (unsigned)(1e3 * 20 * timeout_of(t));
+}
+
+static size_t find_backend(const dpt_context *context, const char *name)
+{
+    for (size_t b = 0; b < dpt_backend_count(context); b++)
+        if (strcmp(dpt_backend_name(context, b), name) == 0) return b;
+    return (size_t)-1;
+}
+
+static dpt_context *make_context(test *t)
+{
+    const dpt_context_options options = {.device_timeout = timeout_of(t)};
+    dpt_context *context = NULL;
+    (void)alarm(120); /* nothing may hang */
+    CHECK_OK(dpt_context_create_with(&options, &context));
+    return context;
+}
+
+/* So many threads were given up, and nobody waits for them. */
+static void end(test *t, dpt_context *context, size_t n_stuck)
+{
+    const double began = dpti_seconds();
+    CHECK_SIZE(dpt_context_abandoned(context), n_stuck);
+    dpt_context_destroy(context);
+    CHECK(dpti_seconds() - began < 1 + timeout_of(t));
+    (void)alarm(0);
+}
+
+/* No call of healthy devices takes as long as all of it.  Before each case, since others may use
+   the machine. */
+static void find_timeout(test *t)
+{
+    double *timeout = ((plant *)t->user)->fixture;
+    const double began = dpti_seconds();
+    *timeout = 30;
+    char devices[64];
+    dpt_device_set *set = NULL;
+    dpt_context *context = make_context(t);
+    REQUIRE(context);
+    snprintf(devices, sizeof devices, "cpu:threads=1,%s:threads=1", backend_of(t));
+    CHECK_OK(dpt_devices_open(context, devices, &set));
+    dpt_devices_close(set);
+    end(t, context, 0);
+    *timeout = fmax(least_timeout, fmin(most_timeout, dpti_seconds() - began));
+    if (*timeout > least_timeout) printf("  calls have %.2g s\n", *timeout);
+}
+
+/* Fails, in time, since the backend or its device does not answer, and says what to do. */
+static void refuses(test *t, dpt_context *context, const char *devices)
+{
+    dpt_device_set *set = NULL;
+    const double began = dpti_seconds();
+    CHECK_STATUS(dpt_devices_open(context, devices, &set), DPT_E_DEVICE_LOST);
+    CHECK(!set && dpti_seconds() - began < 30);
+    CHECK_CONTAINS(dpt_error_message(context), backend_of(t));
+    CHECK_CONTAINS(dpt_error_message(context), "no answer within");
+    CHECK_CONTAINS(dpt_error_message(context), "leave it out");
+}
+
+static void opens(test *t, dpt_context *context, const char *devices, size_t n)
+{
+    dpt_device_set *set = NULL;
+    if (CHECK_OK(dpt_devices_open(context, devices, &set))) {
+        CHECK_SIZE(dpt_devices_count(set), n);
+        CHECK_OK(dpt_devices_wait(set));
+    }
+    dpt_devices_close(set);
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+/* Each call that opens a device hangs in turn: for ever, or until all has ended. */
+static void does_not_open(test *t)
+{
+    static const char *const calls[] = {"open", "info", "stream_create", "close"};
+    find_timeout(t);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        char list[128], stall[32] = "", devices[128];
+        dpt_context *context = make_context(t);
+        REQUIRE(context);
+        if (i == 0) snprintf(stall, sizeof stall, ":stall=%u", stall_of(t));
+        /* Of what cannot be opened close is called too. */
+        if (i == 3) snprintf(stall, sizeof stall, ":threads=0");
+        snprintf(list, sizeof list, "cpu:threads=1,@:entry=%s:hang=1%s", calls[i], stall);
+        plant_devices(list, backend_of(t), devices, sizeof devices);
+        (void)remove("fault-report.txt");
+        refuses(t, context, devices);
+        CHECK(plant_fired_in(calls[i]));
+        opens(t, context, "cpu:threads=1,cpu:threads=1", 2);
+        end(t, context, 1);
+    }
+    (void)usleep(1000 * stall_of(t));
+}
+
+/* It is not asked again, and so nobody waits again. */
+static void is_not_asked_again(test *t)
+{
+    find_timeout(t);
+    char devices[64];
+    dpt_context *context = make_context(t);
+    REQUIRE(context);
+    snprintf(devices, sizeof devices, "%s:entry=open:hang=1", backend_of(t));
+    refuses(t, context, devices);
+    const double began = dpti_seconds();
+    refuses(t, context, devices);
+    refuses(t, context, backend_of(t));
+    CHECK(dpti_seconds() - began < 5 * timeout_of(t));
+    dpt_device_description d;
+    const size_t b = find_backend(context, backend_of(t));
+    CHECK_STATUS(dpt_backend_status(context, b), DPT_OK);
+    CHECK_STATUS(dpt_backend_describe(context, b, 0, &d), DPT_E_DEVICE_LOST);
+    CHECK_CONTAINS(dpt_error_message(context), "while it was opened");
+    end(t, context, 1);
+}
+
+/* "all" goes on with the others. */
+static void all_passes_over(test *t)
+{
+    find_timeout(t);
+    char hangs[64];
+    dpt_context *context;
+    snprintf(hangs, sizeof hangs, "%s:open", backend_of(t));
+    REQUIRE(setenv("DPTRAIN_FAULT_APART", "1", 1) == 0);
+    context = make_context(t);
+    REQUIRE(context);
+    opens(t, context, "all", 2); /* the two fault backends are one piece of hardware */
+    end(t, context, 0);
+    REQUIRE(setenv("DPTRAIN_FAULT_HANG", hangs, 1) == 0);
+    context = make_context(t);
+    REQUIRE(context);
+    const bool is_meant = strcmp(backend_of(t), "fault") == 0; /* the first by name */
+    opens(t, context, "all", is_meant ? 1 : 2);                /* after that the other one is */
+    CHECK_STATUS(dpt_backend_status(context, find_backend(context, backend_of(t))), DPT_OK);
+    opens(t, context, "all", 2);
+    unsetenv("DPTRAIN_FAULT_HANG");
+    unsetenv("DPTRAIN_FAULT_APART");
+    end(t, context, is_meant);
+}
+
+/* ---- Looking for devices --------------------------------------------------------------------- */
+
+/* The backend is absent for that reason, or its device is; others are there. */
+static void does_not_tell(test *t)
+{
+    static const char *const calls[] = {"load", "probe", "describe", "probe"};
+    find_timeout(t);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        char hangs[64];
+        dpt_device_description d;
+        snprintf(hangs, sizeof hangs, "%s:%s:%u", backend_of(t), calls[i], i < 3 ? 0 : stall_of(t));
+        REQUIRE(setenv("DPTRAIN_FAULT_HANG", hangs, 1) == 0);
+        dpt_context *context = make_context(t);
+        unsetenv("DPTRAIN_FAULT_HANG");
+        REQUIRE(context);
+        const size_t b = find_backend(context, backend_of(t));
+        const bool counted = i == 2;
+        REQUIRE(b != (size_t)-1);
+        CHECK_STATUS(dpt_backend_status(context, b), counted ? DPT_OK : DPT_E_DEVICE_LOST);
+        CHECK_SIZE(dpt_backend_device_count(context, b), counted);
+        if (counted)
+            CHECK_STATUS(dpt_backend_describe(context, b, 0, &d), DPT_E_DEVICE_LOST);
+        else
+            CHECK_CONTAINS(dpt_backend_reason(context, b), "when it was asked for its devices");
+        CHECK_STATUS(dpt_backend_status(context, find_backend(context, "cpu")), DPT_OK);
+        refuses(t, context, backend_of(t));
+        opens(t, context, "cpu:threads=1", 1);
+        opens(t, context, "all", 1);
+        end(t, context, 1);
+    }
+    (void)usleep(1000 * stall_of(t));
+}
+
+/* ---- Measuring ------------------------------------------------------------------------------- */
+
+static void does_not_compute(test *t)
+{
+    static const char *const calls[] = {"prepare", "run", "sync", "upload", "host_free"};
+    find_timeout(t);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        char devices[128];
+        dpt_device_rates rates = {.flops = -1};
+        dpt_device_set *set = NULL;
+        dpt_context *context = make_context(t);
+        REQUIRE(context);
+        snprintf(devices, sizeof devices, "%s:threads=1:entry=%s:hang=1,cpu:threads=1",
+                 backend_of(t), calls[i]);
+        REQUIRE_OK(dpt_devices_open(context, devices, &set));
+        CHECK_STATUS(dpt_device_measure(dpt_devices_get(set, 0), &rates), DPT_E_DEVICE_LOST);
+        CHECK_CONTAINS(dpt_error_message(context),
+                       "while it was measured (ten times --device-timeout)");
+        CHECK(rates.flops < 0);
+        CHECK_STATUS(dpt_device_measure(dpt_devices_get(set, 0), &rates), DPT_E_DEVICE_LOST);
+        dpt_devices_close(set);
+        end(t, context, 1);
+    }
+}
+
+/* A set that no trainer was on is closed within the context's time. */
+static void does_not_close(test *t)
+{
+    find_timeout(t);
+    char devices[64];
+    dpt_device_set *set = NULL;
+    dpt_context *context = make_context(t);
+    REQUIRE(context);
+    snprintf(devices, sizeof devices, "%s:threads=1:entry=close:hang=1", backend_of(t));
+    REQUIRE_OK(dpt_devices_open(context, devices, &set));
+    dpt_devices_close(set);
+    end(t, context, 1);
+}
+
+static void refuses_times(test *t)
+{
+    static const double times[] = {-1, 1e10};
+    for (size_t i = 0; i < 2; i++) {
+        dpt_context *context = NULL;
+        const dpt_context_options options = {.device_timeout = times[i]};
+        CHECK_STATUS(dpt_context_create_with(&options, &context), DPT_E_INVALID);
+        CHECK(!context);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"does not open", does_not_open},       {"is not asked again", is_not_asked_again},
+        {"all passes over", all_passes_over},   {"does not tell", does_not_tell},
+        {"does not compute", does_not_compute}, {"does not close", does_not_close},
+        {"refuses times", refuses_times},
+    };
+    if (argc < 2 || !plant_setup()) {
+        fputs("usage: test-fault-open fault|faultstaged [CASE...]\n", stderr);
+        return 2;
+    }
+    double timeout = least_timeout;
+    plant p = {.backend = argv[1], .fixture = &timeout};
+    return test_run((size_t)argc - 2, argv + 2, cases, sizeof cases / sizeof *cases, &p);
+}
