@@ -381,7 +381,7 @@ int bench_allreduce(const cli_options *options)
     int code = CLI_OK;
     allreduce_bench b = {.options = options, .collective = find_collective(options->collective)};
     cli_session *s = &b.session;
-    dpt_status status = dpt_context_create(&s->context);
+    dpt_status status = cli_open_context(options, &s->context);
     if (status == DPT_OK) status = dpt_processes_join_for(s->context, "bench allreduce");
     const bool writes = options->json && status == DPT_OK && dpt_process_rank(s->context) == 0;
     if (writes) code = cli_new_file_check(options->json);

@@ -148,6 +148,9 @@ DPT_CHECK_RESULT int cli_parse_augment(const char *name, const char *text,
 
 /* One line on stderr, "dptrain: ..."; returns `code`. */
 DPT_PRINTF(2, 3) int cli_error(int code, const char *format, ...);
+/* Of a failure.  A device that is lost, or does not answer, is not the command's mistake, nor the
+   same the next time. */
+int cli_code_of(dpt_status status);
 /* The context's last failure (none: the status's words) on stderr, and the exit code that fits. */
 int cli_fail(const dpt_context *context, dpt_status status);
 /* Writes out what is printed; the exit code, which is a failure's if that cannot be written. */

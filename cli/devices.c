@@ -1,5 +1,5 @@
 /* dptrain devices: a table of what this machine has, how fast it is, and what is absent and why. */
-#include "cli.h"
+#include "session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,7 +230,9 @@ static void print_absent(const dpt_context *context)
 {
     for (size_t b = 0; b < dpt_backend_count(context); b++) {
         const char *reason = dpt_backend_reason(context, b);
-        if (reason) printf("%s: absent: %s\n", dpt_backend_name(context, b), reason);
+        const bool hung = dpt_backend_status(context, b) == DPT_E_DEVICE_LOST;
+        if (reason)
+            printf("%s: %s%s\n", dpt_backend_name(context, b), hung ? "" : "absent: ", reason);
     }
 }
 
@@ -238,9 +240,9 @@ int cli_devices(const cli_options *options)
 {
     dpt_context *context = NULL;
     dpt_device_set *set = NULL;
-    dpt_status status = dpt_context_create(&context);
+    dpt_status status = cli_open_context(options, &context);
     if (status != DPT_OK) return cli_fail(NULL, status);
-    if (options->devices) status = dpt_devices_open(context, options->devices, &set);
+    if (options->devices) status = cli_open_list(context, options->devices, &set);
     table t = {.context = context, .set = set, .measure = !options->no_measure};
     if (status == DPT_OK && !set && count_devices(&t) == 0) {
         print_absent(context);

@@ -25,11 +25,16 @@ int cli_error(int code, const char *format, ...)
     return code;
 }
 
+int cli_code_of(dpt_status status)
+{
+    if (status == DPT_E_INVALID) return CLI_USAGE;
+    return status == DPT_E_DEVICE_LOST ? CLI_DEVICES_LOST : CLI_FAILURE;
+}
+
 int cli_fail(const dpt_context *context, dpt_status status)
 {
     const char *message = context ? dpt_error_message(context) : "";
-    const int code = status == DPT_E_INVALID ? CLI_USAGE : CLI_FAILURE;
-    return cli_error(code, "%s", *message ? message : dpt_status_words(status));
+    return cli_error(cli_code_of(status), "%s", *message ? message : dpt_status_words(status));
 }
 
 /* A full disk behind stdout shows itself only here. */

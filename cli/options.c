@@ -23,7 +23,13 @@ enum {
 };
 
 /* Far above what fits a machine, and low enough that sums of a few cannot overflow. */
-#define MAX_COUNT     ((size_t)1000000000)
+#define MAX_COUNT ((size_t)1000000000)
+
+/* What several commands say alike. */
+#define DATA_SETS                                                                                  \
+    "fashion-mnist, mnist, cifar10, synthetic:HxWxC:CLASSES:COUNT, idx for any IDX pair in the "   \
+    "directory of --data, or folder:HxW (folder:HxWx1: grey) for the PNG and JPEG pictures in "    \
+    "its train/CLASS and test/CLASS, scaled to HxW"
 
 #define TARGET(field) .offset = offsetof(cli_options, field)
 
@@ -75,10 +81,20 @@ const cli_option cli_option_table[] = {
     {
         .name = "device-timeout",
         .argument = "TIME",
-        .help = "a device that does not answer for this long is lost: seconds, or with a unit. "
-                "Default: 10m before the first step, then 60s, or 20 times the longest step if "
-                "that is more",
-        .verbs = CLI_TRAIN | CLI_EVAL | CLI_PREDICT,
+        .help = "a device that does not answer for this long is lost: seconds, or with a unit; ten "
+                "times as long while devices are looked for, opened and prepared. Default: 10m "
+                "before the first step, then 60s, or 20 times the longest step if that is more",
+        .verbs = CLI_TRAIN | CLI_BENCH,
+        .benchmarks = CLI_MIX | CLI_ALLREDUCE,
+        .kind = CLI_SECONDS,
+        TARGET(device_timeout),
+    },
+    {
+        .name = "device-timeout",
+        .argument = "TIME",
+        .help = "a device that does not answer for this long is lost: seconds, or with a unit; ten "
+                "times as long while devices are looked for, opened and prepared. Default: 10m",
+        .verbs = CLI_EVAL | CLI_PREDICT | CLI_PLAN | CLI_DEVICES,
         .kind = CLI_SECONDS,
         TARGET(device_timeout),
     },
@@ -118,21 +134,41 @@ const cli_option cli_option_table[] = {
         .group = "Model and data",
         .name = "model",
         .argument = "NAME",
-        .help = "network to train. Default: lenet; of eval and predict, what the weights say",
-        .verbs = USES,
+        .help = "network to train. Default: lenet",
+        .verbs = SETS | CLI_BENCH,
+        .kind = CLI_TEXT,
+        TARGET(model),
+    },
+    {
+        .name = "model",
+        .argument = "NAME",
+        .help = "network that the weights are of. Default: what they say",
+        .verbs = CLI_EVAL | CLI_PREDICT,
         .kind = CLI_TEXT,
         TARGET(model),
     },
     {
         .name = "dataset",
         .argument = "NAME",
-        .help =
-            "fashion-mnist (default), mnist, cifar10, synthetic:HxWxC:CLASSES:COUNT, idx for any "
-            "IDX pair in the directory of --data, or folder:HxW (folder:HxWx1: grey) for the PNG "
-            "and JPEG pictures in its train/CLASS and test/CLASS, scaled to HxW. The default of "
-            "eval and predict is what the weights say, if it lies in files; predict needs it only "
-            "where they say too little",
-        .verbs = USES,
+        .help = DATA_SETS ". Default: fashion-mnist",
+        .verbs = SETS | CLI_BENCH,
+        .kind = CLI_TEXT,
+        TARGET(dataset),
+    },
+    {
+        .name = "dataset",
+        .argument = "NAME",
+        .help = DATA_SETS ". Default: what the weights say, if it lies in files",
+        .verbs = CLI_EVAL,
+        .kind = CLI_TEXT,
+        TARGET(dataset),
+    },
+    {
+        .name = "dataset",
+        .argument = "NAME",
+        .help = DATA_SETS ". Needed only where the weights do not say of what images and classes "
+                          "they are",
+        .verbs = CLI_PREDICT,
         .kind = CLI_TEXT,
         TARGET(dataset),
     },
@@ -177,7 +213,15 @@ const cli_option cli_option_table[] = {
         .argument = "FILE",
         .help = "start from the weights of this safetensors file; not read where --resume finds a "
                 "checkpoint",
-        .verbs = SETS,
+        .verbs = CLI_TRAIN,
+        .kind = CLI_TEXT,
+        TARGET(load),
+    },
+    {
+        .name = "load",
+        .argument = "FILE",
+        .help = "weights to start from, of which a plan reads nothing",
+        .verbs = CLI_PLAN,
         .kind = CLI_TEXT,
         TARGET(load),
     },
@@ -294,10 +338,17 @@ const cli_option cli_option_table[] = {
     {
         .name = "overlap",
         .argument = "HOW",
-        .help = "devices exchange gradients: on (default), in buckets, while the rest of them is "
-                "computed; off, when all are computed. The training is the same to the bit, "
-                "but with --compress",
-        .verbs = SETS | CLI_BENCH,
+        .help = OVERLAP ". The training is the same to the bit, but with --compress",
+        .verbs = SETS,
+        .kind = CLI_TEXT,
+        TARGET(overlap),
+        .values = on_off,
+    },
+    {
+        .name = "overlap",
+        .argument = "HOW",
+        .help = OVERLAP,
+        .verbs = CLI_BENCH,
         .kind = CLI_TEXT,
         TARGET(overlap),
         .values = on_off,

@@ -77,10 +77,40 @@ static dpt_status open_data(cli_session *session, const cli_options *options, un
     return DPT_OK;
 }
 
+/* Devices that nobody has named keep nobody waiting. */
+dpt_status cli_open_context(const cli_options *options, dpt_context **out)
+{
+    return dpt_context_create_with(&(dpt_context_options){.device_timeout = options->device_timeout,
+                                                          .devices = options->devices},
+                                   out);
+}
+
+/* A line on stderr for what did not answer and was not named. */
+static void tell_left_out(dpt_context *context)
+{
+    for (size_t b = 0; b < dpt_backend_count(context); b++) {
+        if (dpt_backend_status(context, b) == DPT_E_DEVICE_LOST)
+            (void)cli_error(CLI_OK, "going on without %s: %s", dpt_backend_name(context, b),
+                            dpt_backend_reason(context, b));
+        for (size_t i = 0; i < dpt_backend_device_count(context, b); i++) {
+            dpt_device_description device;
+            if (dpt_backend_describe(context, b, i, &device) == DPT_E_DEVICE_LOST)
+                (void)cli_error(CLI_OK, "going on without %s", dpt_error_message(context));
+        }
+    }
+}
+
+dpt_status cli_open_list(dpt_context *context, const char *list, dpt_device_set **out)
+{
+    DPT_TRY(dpt_devices_open(context, list, out));
+    if (dpt_context_abandoned(context) > 0) tell_left_out(context);
+    return DPT_OK;
+}
+
 dpt_status cli_open_devices(cli_session *session, const cli_options *options)
 {
     DPT_TRY(dpt_context_set_precision(session->context, options->precision));
-    return dpt_devices_open(session->context, options->devices, &session->devices);
+    return cli_open_list(session->context, options->devices, &session->devices);
 }
 
 static dpt_status name_both(cli_session *session, const cli_options *options, unsigned with)
@@ -108,7 +138,7 @@ dpt_status cli_session_open(cli_session *session, const cli_options *options, un
 {
     const bool with_train = with & CLI_WITH_TRAIN;
     *session = (cli_session){0};
-    DPT_TRY(dpt_context_create(&session->context));
+    DPT_TRY(cli_open_context(options, &session->context));
     dpt_context *context = session->context;
     if (with & CLI_WITH_PROCESSES)
         DPT_TRY(dpt_processes_join_for(context, with_train ? "train" : "eval"));
@@ -125,7 +155,7 @@ static int fail_alone(const dpt_context *context, dpt_status status)
     static const char name[] = "process ";
     const char *message = dpt_error_message(context);
     char host[256] = "";
-    const int code = status == DPT_E_INVALID ? CLI_USAGE : CLI_FAILURE;
+    const int code = cli_code_of(status);
     if (!*message) message = dpt_status_words(status);
     /* A failure between processes, or of a device in a step, has the name already. */
     if (strncmp(message, name, sizeof name - 1) == 0) return cli_error(code, "%s", message);
@@ -136,8 +166,7 @@ static int fail_alone(const dpt_context *context, dpt_status status)
 int cli_session_fail(const cli_session *session, dpt_status status)
 {
     const dpt_context *context = session->context;
-    if (context && !dpt_process_speaks(context))
-        return status == DPT_E_INVALID ? CLI_USAGE : CLI_FAILURE;
+    if (context && !dpt_process_speaks(context)) return cli_code_of(status);
     const int code = context && !dpt_process_agreed(context) ? fail_alone(context, status)
                                                              : cli_fail(context, status);
     if (context) dpt_process_give_up(session->context);
@@ -146,9 +175,8 @@ int cli_session_fail(const cli_session *session, dpt_status status)
 
 int cli_session_fail_working(const cli_session *session, dpt_status status)
 {
-    const bool deserted = status == DPT_E_DEVICE || status == DPT_E_DEVICE_LOST;
     const int code = cli_session_fail(session, status);
-    return deserted && session->trainer ? CLI_DEVICES_LOST : code;
+    return status == DPT_E_DEVICE && session->trainer ? CLI_DEVICES_LOST : code;
 }
 
 void cli_session_tell_lost(const cli_session *session)

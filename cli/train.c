@@ -91,7 +91,8 @@ static bool goes_on(const cli_options *options)
     return options->resume && cli_has_checkpoint(options->checkpoint);
 }
 
-/* A device that fails before the first step is one that cannot do it, and not worth another try. */
+/* A device that fails before the first step is one that cannot do it, and not worth another try,
+   unless it is lost, or does not answer. */
 static dpt_status train(cli_session *session, const cli_options *options, ending *end)
 {
     DPT_TRY(cli_session_open_training(session, options, CLI_WITH_PROCESSES));

@@ -7,8 +7,9 @@
      optional   NULL means that the backend cannot, and core asks before it uses it.
 
    Threads.  Core makes all calls for one device from one thread, the device's driver, except probe
-   and describe, which come before any device is open.  Different devices are driven at the same
-   time by different threads.
+   and describe, which come before any device is open, from a thread that ends when all have
+   answered.  Different devices are driven at the same time by different threads.  A call that lasts
+   too long is given up, and its thread left to it.
 
    Order.  What is enqueued on one stream happens in the order of the calls.  A backend may finish
    the work before the call returns (the CPU backend does).

@@ -30,7 +30,7 @@ dpt_status dpt_context_create_with(const dpt_context_options *options, dpt_conte
     if (!(options->device_timeout >= 0 && options->device_timeout <= 1e9)) return DPT_E_INVALID;
     DPT_TRY(dpti_context_create_empty(&context));
     context->device_timeout = options->device_timeout;
-    const dpt_status status = dpti_registry_scan(context->registry);
+    const dpt_status status = dpti_registry_scan(context->registry, options->devices);
     if (status != DPT_OK) {
         dpt_context_destroy(context);
         return status;

@@ -53,6 +53,9 @@ typedef struct dpt_context_options {
        while devices are looked for, opened and measured, which compiles; this while an open device
        is closed.  0: ten minutes for each.  At most 1e9. */
     double device_timeout;
+    /* Only backends that this device list names are looked for, so that others' drivers keep nobody
+       waiting; the rest are absent.  NULL, or what is no device list: all. */
+    const char *devices;
 } dpt_context_options;
 /* The same with options, zeros being defaults.  DPT_E_INVALID: a time out of range. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_context_create_with(const dpt_context_options *options,

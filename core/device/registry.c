@@ -1,6 +1,7 @@
 /* The backends of a context, sorted by name: what each has, or why it is absent. */
 #include "device/registry.h"
 #include "base/base.h"
+#include "device/devstring.h"
 #include "device/inquiry.h"
 #include "device/plugin.h"
 
@@ -186,7 +187,19 @@ static dpt_status add_plugin(dpti_registry *registry, const char *name, const ch
     return status;
 }
 
-static dpt_status scan_folder(dpti_registry *registry, const char *folder)
+/* Whether a list means devices of this backend; one without entries means all. */
+static bool means(const dpti_device_list *list, const char *name)
+{
+    bool named = list->n_entries == 0;
+    for (size_t i = 0; i < list->n_entries; i++) {
+        const dpti_device_entry *entry = &list->entries[i];
+        named = named || entry->kind == DPTI_ENTRY_ALL || strcmp(entry->name, name) == 0;
+    }
+    return named;
+}
+
+static dpt_status scan_folder(dpti_registry *registry, const dpti_device_list *wanted,
+                              const char *folder)
 {
     DIR *directory = opendir(folder);
     if (!directory) return DPT_OK;
@@ -196,7 +209,9 @@ static dpt_status scan_folder(dpti_registry *registry, const char *folder)
         status = dpti_plugin_name(file->d_name, &name);
         if (status != DPT_OK || !name) continue;
         if (dpti_backend_name_valid(name) && !dpti_registry_find(registry, name))
-            status = add_plugin(registry, name, folder, file->d_name);
+            status = means(wanted, name)
+                         ? add_plugin(registry, name, folder, file->d_name)
+                         : dpti_registry_add_absent(registry, name, "the device list has none");
         free(name);
     }
     closedir(directory);
@@ -214,18 +229,34 @@ static char *join(char *const *words, size_t n)
     return text;
 }
 
-dpt_status dpti_registry_scan(dpti_registry *registry)
+/* Whoever opens a list that is none hears of it then. */
+static dpt_status read_wanted(const char *devices, dpti_device_list *out)
+{
+    dpt_error error = {.status = DPT_OK};
+    *out = (dpti_device_list){.n_entries = 0};
+    if (devices && dpti_device_list_parse(devices, out, &error) == DPT_E_NO_MEMORY)
+        return DPT_E_NO_MEMORY;
+    return DPT_OK;
+}
+
+dpt_status dpti_registry_scan(dpti_registry *registry, const char *devices)
 {
     char *folders[DPTI_MAX_PLUGIN_FOLDERS];
     size_t n_folders = 0;
-    DPT_TRY(dpti_plugin_folders(folders, &n_folders));
+    dpti_device_list wanted;
+    DPT_TRY(read_wanted(devices, &wanted));
+    if (dpti_plugin_folders(folders, &n_folders) != DPT_OK) {
+        dpti_device_list_free(&wanted);
+        return DPT_E_NO_MEMORY;
+    }
     free(registry->searched);
     registry->searched = join(folders, n_folders);
     dpt_status status = registry->searched ? DPT_OK : DPT_E_NO_MEMORY;
     for (size_t i = 0; i < n_folders; i++) {
-        if (status == DPT_OK) status = scan_folder(registry, folders[i]);
+        if (status == DPT_OK) status = scan_folder(registry, &wanted, folders[i]);
         free(folders[i]);
     }
+    dpti_device_list_free(&wanted);
     return status;
 }
 

@@ -35,8 +35,9 @@ DPT_CHECK_RESULT dpt_status dpti_registry_create(dpt_context *context, dpti_regi
 void dpti_registry_destroy(dpti_registry *registry);
 
 /* Loads the plug-ins of this machine.  A broken one becomes an absent backend, and so does one that
-   does not answer; of devices that do not, those that did stay.  DPT_E_NO_MEMORY. */
-DPT_CHECK_RESULT dpt_status dpti_registry_scan(dpti_registry *registry);
+   does not answer; of devices that do not, those that did stay.  `devices`: a list that names those
+   to load; NULL, or no list: all.  DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_registry_scan(dpti_registry *registry, const char *devices);
 
 /* Adds a backend and asks it for its devices; what signals do stays as it is, whatever its library
    does to them.  `backend` lives as long as the process; if its

@@ -68,6 +68,27 @@ run 0 "${small[@]}" --devices $dies --checkpoint again --checkpoint-every 1steps
 check "started again" test "$(grep -c 'going on from the last checkpoint' run.err)" -ge 2
 check 'all steps' test -s again/checkpoint-000000012.safetensors
 
+# A driver that hangs when the training is begun again, as drivers do after a crash: once more.
+rm -rf hangs
+export DPTRAIN_FAULT_REPORT=report.txt # by which it counts its openings
+rm -f report.txt
+run 0 "${small[@]}" --devices fault:threads=1:after=3:lost=5:again=1,fault:threads=1:entry=open:hang=1:only=2 \
+    --stop-on-loss --device-timeout 0.2s --split equal --checkpoint hangs --checkpoint-every 1steps --supervise
+unset DPTRAIN_FAULT_REPORT
+says "no answer within 2 s while it was opened" 1
+says "training ended by exit status 3; going on from the last checkpoint" 2
+check 'all steps' test -s hangs/checkpoint-000000012.safetensors
+
+# One that hangs whenever it is begun is not begun for ever, nor is an answer waited for without --supervise.
+rm -rf never
+hangs=(--devices fault:entry=open:hang=1 --device-timeout 0.03s --checkpoint never)
+run 3 "${small[@]}" "${hangs[@]}" --supervise
+says "no answer within 0.3 s while it was opened" 3
+says "beginning anew" 2
+says "not started again" 1
+run 3 "${small[@]}" "${hangs[@]}"
+says "no answer within 0.3 s while it was opened" 1
+
 # The end of starting again, where nothing is gained.
 rm -rf vain
 run 3 "${small[@]}" --devices fault:threads=1:after=1:lost=1 --checkpoint vain \

@@ -157,11 +157,26 @@ for verb in train eval predict devices plan; do
     check "$verb --help: nothing of bench" test \
         "$(sed '/^Examples$/,$d' help.out | grep -c 'bench\|allreduce')" -eq 0
 done
+# Help speaks of the command's own options, and of no other command.
+own() { grep -oE '^ +(-., )?--[a-z0-9-]+' help.out | grep -oE -- '--[a-z0-9-]+' | sort -u; }
+spoken_of() { sed '/^Exit status$/,$d' help.out | grep -oE -- '--[a-z0-9-]+' | sort -u; }
+for verb in train eval predict devices plan bench; do
+    "$DPTRAIN" $verb --help >help.out
+    check "$verb --help speaks of $(comm -13 <(own) <(spoken_of))" \
+        test -z "$(comm -13 <(own) <(spoken_of))"
+    check "$verb --help: --device-timeout once" test "$(grep -c -- ' --device-timeout=' help.out)" -eq 1
+    for other in eval predict; do
+        check "$verb --help: nothing of $other" test "$(sed '1,/^$/d;/^Exit status$/,$d' help.out |
+            grep -cw $other)" -eq 0
+    done
+done
+"$DPTRAIN" eval --help >help.out
+check "eval's model is the weights'" grep -q "network that the weights are of" help.out
 "$DPTRAIN" bench --help >help.out
 # of_benchmark HEADING: the options that help has under it.
 of_benchmark() { sed -n "/^$1\$/,/^\$/s/^ .*--\([a-z-]*\).*/\1/p" help.out; }
 check "options of both benchmarks" [ "$(of_benchmark "Options of mix and allreduce" | tr '\n' ' ')" = \
-    "devices precision json help version " ]
+    "devices device-timeout precision json help version " ]
 check "of one" test "$(of_benchmark "Options of allreduce")" = collective
 check "and of the other" test "$(of_benchmark "Options of mix" | grep -cx 'model\|repeat\|all-only\|max-time')" -eq 4
 "$DPTRAIN" -h >help.out
