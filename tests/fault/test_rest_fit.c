@@ -233,6 +233,7 @@ static size_t end_again(test *t, const ending *e, size_t stop_at, bool *more)
     training w;
     dpt_fit_result result = {.steps = 0};
     size_t step = 0, until = 0;
+    *more = false;
     if (CHECK_OK(rest_begin_on(t, e->devices, e->count, &w))) {
         dpt_fit_options options = files_of(&w, e);
         w.rests = e->rests;

@@ -33,6 +33,9 @@ double lenet64_gradients(const lenet64 *weights, const double *images, const uin
 /* Sets DPTRAIN_BACKEND_PATH so that the fault plug-ins of the tests are found beside the real ones.
    Before any context is made. */
 void add_fault_plugins(void);
+/* Whether they are, so that what goes on until a planted failure does not happen may begin; fails
+   with words. */
+bool has_fault_plugins(test *t);
 
 /* Learnable 28x28 images of 10 classes, from a seed. */
 typedef struct image_set {

@@ -22,6 +22,21 @@ void add_fault_plugins(void)
     setenv("DPTRAIN_BACKEND_PATH", path, 1);
 }
 
+bool has_fault_plugins(test *t)
+{
+    dpt_context *context = NULL;
+    dpt_device_set *set = NULL;
+    bool there = CHECK_OK(dpt_context_create(&context));
+    if (there &&
+        !CHECK_OK(dpt_devices_open(context, "fault:threads=1,faultstaged:threads=1", &set))) {
+        FAIL("%s", dpt_error_message(context));
+        there = false;
+    }
+    dpt_devices_close(set);
+    dpt_context_destroy(context);
+    return there;
+}
+
 /* ---- Data ------------------------------------------------------------------------------------ */
 
 /* A class lights up one of ten fields; a sample varies in brightness and has noise. */

@@ -136,7 +136,7 @@ static void the_file_is_as_pytorch_has_it(test *t)
 
 static void loading_gives_what_was_saved(test *t)
 {
-    training a, b;
+    training a = {.devices = NULL}, b = a; /* what is not opened is closed too */
     const setting *s = t->user;
     dpt_evaluation x, y;
     dpt_trainer_options other = adamw;
@@ -167,7 +167,7 @@ static void loading_resets_the_optimizer(test *t)
 {
     static const dpt_trainer_options *const options[] = {&adamw, &sgd};
     for (size_t i = 0; i < 2; i++) {
-        training a, b;
+        training a = {.devices = NULL}, b = a; /* what is not opened is closed too */
         if (opened(t, "cpu:threads=1,cpu:threads=1", options[i], &a) &&
             opened(t, "cpu:threads=1,cpu:threads=1", options[i], &b)) {
             CHECK_OK(dpt_trainer_save(a.trainer, start));
@@ -266,7 +266,7 @@ static void copy_file(test *t, const char *from, const change *c, bool counters,
 
 static void other_files_are_refused(test *t)
 {
-    training w, untouched;
+    training w = {.devices = NULL}, untouched = w;
     const setting *s = t->user;
     if (opened(t, "cpu:threads=1", &sgd, &w) && opened(t, "cpu:threads=1", &sgd, &untouched)) {
         train(t, &w, 1);
@@ -556,7 +556,7 @@ static void tensors_by_name(test *t)
     static const char name[] = "b.conv1.weight"; /* its layout differs inside */
     enum { SIZE = 12 * 8 * 9 };
     const setting *s = t->user;
-    training w, plain;
+    training w = {.devices = NULL}, plain = w;
     float values[SIZE], seen[SIZE], mean[8];
     dpt_trainer_options still = sgd;
     still.momentum = 0;

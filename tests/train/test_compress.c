@@ -474,6 +474,7 @@ static void a_device_fails(test *t)
                                          ONE "|" ONE ","
                                              "fault:threads=1:fail=%zu|" ONE};
     size_t n_failed = 0, n_resumed = 0;
+    REQUIRE(has_fault_plugins(t));
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const char *sound = i == 0 ? ONE "|" ONE "|" ONE : ONE "|" ONE "," ONE "|" ONE;
         course whole = make_course(sound, NULL);
