@@ -37,17 +37,53 @@ static void run_job(dpti_device *device, void *argument)
     seat->error.status = status;
 }
 
+/* Looks at all devices after a pause: one that hangs is given up, and those that may wait for it
+   are sent away. */
+static void look(dpti_arrays *call, const dpti_limit *limit)
+{
+    for (size_t i = 0; i < call->n; i++) {
+        dpti_seat *seat = &call->seats[i];
+        dpti_device *device = seat->array->device;
+        if (!dpti_driver_look(device, limit, dpti_limit_pause(limit), &seat->watch)) continue;
+        call->hung = true;
+        if (call->processes && call->works) dpti_processes_give_up(call->processes);
+        if (call->steps->cancel) call->steps->cancel(call);
+    }
+}
+
+static void await(dpti_arrays *call, dpti_seat *seat, const dpti_limit *limit)
+{
+    dpti_device *device = seat->array->device;
+    while (!dpti_driver_wait_for(device, seat->ticket, dpti_limit_pause(limit)) &&
+           dpti_driver_is_there(device))
+        look(call, limit);
+}
+
+/* What has kept the others from going on. */
+static dpt_status report_hung(const dpti_arrays *call)
+{
+    for (size_t i = 0; i < call->n; i++) {
+        const dpt_array *array = call->seats[i].array;
+        if (!dpti_driver_is_there(array->device))
+            return dpti_array_report(array, &array->device->given_up);
+    }
+    return DPT_E_DEVICE_LOST;
+}
+
 dpt_status dpti_arrays_on_all(dpti_arrays *call, dpti_seat_job *job)
 {
+    const dpti_limit limit = dpti_call_limit(call->context);
     dpt_status status = DPT_OK;
     for (size_t i = 0; i < call->n; i++) {
         dpti_seat *seat = &call->seats[i];
         seat->job = job;
         seat->ticket = dpti_driver_post(seat->array->device, run_job, seat);
     }
+    for (size_t i = 0; i < call->n; i++)
+        await(call, &call->seats[i], &limit);
+    if (call->hung) return report_hung(call);
     for (size_t i = 0; i < call->n; i++) {
         const dpti_seat *seat = &call->seats[i];
-        dpti_driver_wait(seat->array->device, seat->ticket);
         if (seat->error.status != DPT_OK && status == DPT_OK)
             status = dpti_array_report(seat->array, &seat->error);
     }
@@ -226,9 +262,9 @@ dpt_status dpti_arrays_exchange(dpti_arrays *call, const dpti_collective *what)
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
-static dpt_status run(dpti_arrays *a, const dpti_arrays_steps *steps,
-                      const dpti_arrays_request *request)
+static dpt_status run(dpti_arrays *a, const dpti_arrays_request *request)
 {
+    const dpti_arrays_steps *steps = a->steps;
     dpt_status status =
         a->seats ? check(a, request) : dpti_arrays_fail(a, DPT_E_NO_MEMORY, "no memory");
     const bool opens = status == DPT_OK;
@@ -237,9 +273,11 @@ static dpt_status run(dpti_arrays *a, const dpti_arrays_steps *steps,
         status = steps->open(a);
     }
     status = agree(a, status);
-    if (status == DPT_OK) status = vote(a, steps->work(a), 0);
+    a->works = status == DPT_OK;
+    if (a->works) status = steps->work(a);
+    if (a->works && !a->hung) status = vote(a, status, 0); /* else this process has given up */
     if (status == DPT_OK && steps->judge) status = steps->judge(a);
-    if (opens) steps->close(a);
+    if (opens && !a->hung) steps->close(a);
     return status;
 }
 
@@ -259,6 +297,7 @@ dpt_status dpti_arrays_run(const dpti_arrays_steps *steps, const dpti_arrays_req
     const size_t n = p ? dpti_processes_count(p) : 1;
     if (p) dpti_processes_go_on(p);
     dpti_arrays call = {.kind = request->kind,
+                        .steps = steps,
                         .context = context,
                         .processes = p,
                         .n = request->n,
@@ -270,7 +309,7 @@ dpt_status dpti_arrays_run(const dpti_arrays_steps *steps, const dpti_arrays_req
                         .begins = calloc(n + 1, sizeof *call.begins)};
     dpt_status status;
     if (call.terms && call.slices && call.begins) {
-        status = run(&call, steps, request);
+        status = run(&call, request);
     } else {
         status = dpti_arrays_fail(&call, DPT_E_NO_MEMORY, "no memory");
         if (p) dpti_processes_give_up(p);
@@ -278,6 +317,11 @@ dpt_status dpti_arrays_run(const dpti_arrays_steps *steps, const dpti_arrays_req
     free(call.begins);
     free(call.slices);
     free(call.terms);
+    if (call.hung) { /* what a call that is out may use */
+        dpti_leave_behind(call.state);
+        dpti_leave_behind(call.seats);
+        return status;
+    }
     free(call.seats);
     return status;
 }

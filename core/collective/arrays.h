@@ -46,6 +46,7 @@ struct dpti_seat {
     dpt_status verdict;  /* arrays_reduce.c's: of all devices */
     dpti_seat_job *job;
     uint64_t ticket;
+    dpti_watch watch;
     dpt_error error; /* of the last job */
 };
 
@@ -68,6 +69,9 @@ struct dpti_arrays {
     size_t *slices;
     size_t *begins; /* (n_processes + 1) */
     void *state;    /* the collective's own */
+    const struct dpti_arrays_steps *steps;
+    bool works; /* the processes have agreed */
+    bool hung;  /* a device did not answer: nothing of the call is released */
 };
 
 /* What a collective does.  `open` and `work` return failures of this process, of which all learn
@@ -78,13 +82,16 @@ typedef struct dpti_arrays_steps {
     dpt_status (*work)(dpti_arrays *call);
     /* May be NULL: behind the last vote, what all processes see alike. */
     dpt_status (*judge)(dpti_arrays *call);
+    /* May be NULL: a device hangs, and jobs of others that wait for it end. */
+    void (*cancel)(dpti_arrays *call);
     void (*close)(dpti_arrays *call); /* if open was called, however it ended */
 } dpti_arrays_steps;
 
 DPT_CHECK_RESULT dpt_status dpti_arrays_run(const dpti_arrays_steps *steps,
                                             const dpti_arrays_request *request);
 
-/* A job on all devices at the same time; waits for all.  The first failure, as the context's. */
+/* A job on all devices at the same time; waits for all.  The first failure, as the context's; or
+   that of a device that does not answer in time. */
 dpt_status dpti_arrays_on_all(dpti_arrays *call, dpti_seat_job *job);
 /* Over processes, if there are several; waits.  A failure is the transport's. */
 DPT_CHECK_RESULT dpt_status dpti_arrays_exchange(dpti_arrays *call, const dpti_collective *what);

@@ -46,6 +46,11 @@ static dpt_status judge(dpti_arrays *call)
     return DPT_OK;
 }
 
+static void cancel(dpti_arrays *call)
+{
+    dpti_allreduce_break(call->state);
+}
+
 static void close_seats(dpti_arrays *call)
 {
     if (call->state) (void)dpti_arrays_on_all(call, leave);
@@ -55,7 +60,7 @@ static void close_seats(dpti_arrays *call)
 dpt_status dpt_all_reduce(dpt_array *const *arrays, size_t n_arrays)
 {
     static const dpti_arrays_steps steps = {
-        .open = open_seats, .work = reduce, .judge = judge, .close = close_seats};
+        .open = open_seats, .work = reduce, .judge = judge, .cancel = cancel, .close = close_seats};
     return dpti_arrays_run(
         &steps,
         &(dpti_arrays_request){.kind = DPTI_ARRAYS_ALL_REDUCE, .arrays = arrays, .n = n_arrays});

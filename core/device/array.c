@@ -29,9 +29,18 @@ typedef struct waited_job {
 
 static dpt_status call(dpt_array *array, dpti_job *run, float *host)
 {
+    dpti_device *device = array->device;
     waited_job job = {.array = array, .host = host};
-    dpti_driver_call(array->device, run, &job);
+    const dpti_limit limit = dpti_call_limit(device->context);
+    if (!dpti_driver_call_within(device, run, &job, &limit)) job.error = device->given_up;
     return job.error.status == DPT_OK ? DPT_OK : dpti_array_report(array, &job.error);
+}
+
+/* What nobody waits for now. */
+static void post_job(dpti_device *device, dpti_job *run, void *argument)
+{
+    const dpti_limit limit = dpti_call_limit(device->context);
+    (void)dpti_driver_post_within(device, run, argument, &limit);
 }
 
 /* ---- Creation -------------------------------------------------------------------------------- */
@@ -171,7 +180,7 @@ dpt_status dpt_array_set(dpt_array *array, const float *host)
                         "no memory to copy %zu bytes to device %s", n_bytes, array->device->id);
     job->array = array;
     memcpy(job->values, host, n_bytes);
-    dpti_driver_post(array->device, run_set, job);
+    post_job(array->device, run_set, job);
     return DPT_OK;
 }
 
@@ -205,9 +214,23 @@ dpt_status dpt_array_wait(dpt_array *array)
     return call(array, run_wait, NULL);
 }
 
+/* Where a call may be given up it gets memory that can be left to it. */
 dpt_status dpt_array_get(dpt_array *array, float *host)
 {
-    return call(array, run_get, host);
+    dpti_device *device = array->device;
+    const size_t n_bytes = array->size * sizeof *host;
+    if (!(device->context->device_timeout > 0)) return call(array, run_get, host);
+    float *copy = dpti_alloc_aligned(n_bytes);
+    if (!copy)
+        return dpt_fail(device->context, DPT_E_NO_MEMORY,
+                        "no memory to copy %zu bytes of device %s", n_bytes, device->id);
+    const dpt_status status = call(array, run_get, copy);
+    if (status == DPT_OK) memcpy(host, copy, n_bytes);
+    if (dpti_driver_is_there(device))
+        free(copy);
+    else
+        dpti_leave_behind(copy);
+    return status;
 }
 
 /* ---- Elementwise work ------------------------------------------------------------------------ */
@@ -288,7 +311,7 @@ static dpt_status post(const compute_job *job)
     if (!copy) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory for a job");
     *copy = *job;
     copy->desc.u.elementwise.count = job->c->size;
-    dpti_driver_post(device, run_compute, copy);
+    post_job(device, run_compute, copy);
     return DPT_OK;
 }
 

@@ -130,8 +130,27 @@ typedef struct dpti_limit {
 double dpti_preparing_seconds(double device_timeout);
 /* The same of the context's, with words; `doing` is "while it was opened". */
 dpti_limit dpti_preparing_limit(const dpt_context *context, const char *doing);
-/* Posts and waits.  false: a call lasted longer, and the driver was given up, for the reason in
+/* The context's, for a call on an open device that no trainer watches; without end by default. */
+dpti_limit dpti_call_limit(const dpt_context *context);
+
+/* One who waits for several drivers looks at each after every pause of so many seconds.  true: the
+   call that it is in has lasted too long, and it was given up. */
+typedef struct dpti_watch {
+    unsigned long long call;
+    double seconds; /* that it has been in it */
+} dpti_watch;
+
+double dpti_limit_pause(const dpti_limit *limit);
+bool dpti_driver_look(dpti_device *device, const dpti_limit *limit, double waited,
+                      dpti_watch *watch);
+
+/* Waits for a job.  false: a call lasted longer, and the driver was given up, for the reason in
    device->given_up: nothing but what that call was given is touched any more. */
+bool dpti_driver_await(dpti_device *device, uint64_t ticket, const dpti_limit *limit);
+/* As dpti_driver_post, which waits for ever where the queue is full and the driver hangs. */
+uint64_t dpti_driver_post_within(dpti_device *device, dpti_job *job, void *argument,
+                                 const dpti_limit *limit);
+/* Posts and waits. */
 bool dpti_driver_call_within(dpti_device *device, dpti_job *job, void *argument,
                              const dpti_limit *limit);
 /* Posts what releases something, or closes the device, and waits.  false: a call lasted longer than

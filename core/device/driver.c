@@ -240,14 +240,6 @@ bool dpti_driver_abandon(dpti_device *device, unsigned long long call, const dpt
     return true;
 }
 
-/* After a wait of so many seconds: how long the driver has been in one call. */
-static void look(dpti_device *device, double waited, unsigned long long *seen, double *seconds)
-{
-    const unsigned long long call = dpti_driver_call_now(device);
-    *seconds = call != 0 && call == *seen ? *seconds + waited : 0;
-    *seen = call;
-}
-
 double dpti_preparing_seconds(double device_timeout)
 {
     return device_timeout > 0 ? preparing * device_timeout : default_patience;
@@ -262,22 +254,57 @@ dpti_limit dpti_preparing_limit(const dpt_context *context, const char *doing)
     return limit;
 }
 
+dpti_limit dpti_call_limit(const dpt_context *context)
+{
+    const double timeout = context->device_timeout;
+    return (dpti_limit){.seconds = timeout > 0 ? timeout : INFINITY,
+                        .words = "(--device-timeout sets the limit)"};
+}
+
+double dpti_limit_pause(const dpti_limit *limit)
+{
+    return fmin(longest_wait, limit->seconds / 4);
+}
+
+bool dpti_driver_look(dpti_device *device, const dpti_limit *limit, double waited,
+                      dpti_watch *watch)
+{
+    dpt_error error = {.status = DPT_E_DEVICE_LOST};
+    const unsigned long long call = dpti_driver_call_now(device);
+    watch->seconds = call != 0 && call == watch->call ? watch->seconds + waited : 0;
+    watch->call = call;
+    if (watch->seconds < limit->seconds || call == 0) return false;
+    (void)DPT_FAIL(&error, DPT_E_DEVICE_LOST, "no answer within %.3g s %s", limit->seconds,
+                   limit->words);
+    return dpti_driver_abandon(device, call, &error);
+}
+
+bool dpti_driver_await(dpti_device *device, uint64_t ticket, const dpti_limit *limit)
+{
+    const double pause = dpti_limit_pause(limit);
+    dpti_watch watch = {.call = 0};
+    while (!dpti_driver_wait_for(device, ticket, pause))
+        if (!dpti_driver_is_there(device) || dpti_driver_look(device, limit, pause, &watch))
+            return false;
+    return true;
+}
+
+uint64_t dpti_driver_post_within(dpti_device *device, dpti_job *job, void *argument,
+                                 const dpti_limit *limit)
+{
+    dpti_driver *driver = device->driver;
+    pthread_mutex_lock(&driver->mutex);
+    const uint64_t n = driver->n_posted;
+    pthread_mutex_unlock(&driver->mutex);
+    if (n >= DPTI_DRIVER_JOBS) (void)dpti_driver_await(device, n - DPTI_DRIVER_JOBS + 1, limit);
+    return dpti_driver_post(device, job, argument);
+}
+
 bool dpti_driver_call_within(dpti_device *device, dpti_job *job, void *argument,
                              const dpti_limit *limit)
 {
-    const double wait = fmin(longest_wait, limit->seconds / 4);
-    const uint64_t ticket = dpti_driver_post(device, job, argument);
-    dpt_error error = {.status = DPT_E_DEVICE_LOST};
-    unsigned long long seen = 0;
-    double seconds = 0;
-    (void)DPT_FAIL(&error, DPT_E_DEVICE_LOST, "no answer within %.3g s %s", limit->seconds,
-                   limit->words);
-    while (!dpti_driver_wait_for(device, ticket, wait)) {
-        if (!dpti_driver_is_there(device)) return false;
-        look(device, wait, &seen, &seconds);
-        if (seconds >= limit->seconds && dpti_driver_abandon(device, seen, &error)) return false;
-    }
-    return true;
+    const uint64_t ticket = dpti_driver_post_within(device, job, argument, limit);
+    return dpti_driver_await(device, ticket, limit);
 }
 
 bool dpti_driver_finish(dpti_device *device, dpti_job *job, void *argument)

@@ -431,14 +431,16 @@ dpt_status dpt_devices_wait(dpt_device_set *set)
 {
     wait_job *jobs = calloc(set->n_devices, sizeof *jobs);
     if (!jobs) return dpt_fail(set->context, DPT_E_NO_MEMORY, "no memory to wait for devices");
+    const dpti_limit limit = dpti_call_limit(set->context);
     for (size_t i = 0; i < set->n_devices; i++)
         jobs[i].ticket = dpti_driver_post(set->devices[i], run_wait, &jobs[i]);
     dpt_status status = DPT_OK;
     for (size_t i = 0; i < set->n_devices; i++) {
-        dpti_driver_wait(set->devices[i], jobs[i].ticket);
+        dpti_device *device = set->devices[i];
+        if (!dpti_driver_await(device, jobs[i].ticket, &limit)) jobs[i].error = device->given_up;
         if (status != DPT_OK || jobs[i].error.status == DPT_OK) continue;
         char prefix[DPTI_ID_BYTES + 8];
-        snprintf(prefix, sizeof prefix, "device %s", set->devices[i]->id);
+        snprintf(prefix, sizeof prefix, "device %s", device->id);
         status = dpti_context_fail(set->context, prefix, &jobs[i].error);
     }
     free(jobs);

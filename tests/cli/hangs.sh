@@ -72,4 +72,10 @@ run 1 bench mix "${small[@]}" --devices cpu:threads=1,fault:threads=1:after=4:en
     --max-steps 5 --max-time 0.1s --repeat 1 --device-timeout 0.3s
 check "the table says why: $(cat run.out)" grep -q "no answer within 0.3 s" run.out
 says "$left"
+for collective in all-reduce broadcast; do
+    run 3 bench allreduce --collective $collective --devices cpu:threads=1,fault:threads=1:entry=sync:hang=20 \
+        --device-timeout 0.3s
+    says "device fault:.*: no answer within 0.3 s"
+    says "$left"
+done
 finish

@@ -225,6 +225,103 @@ static void does_not_compute(test *t)
     }
 }
 
+/* ---- Arrays ---------------------------------------------------------------------------------- */
+
+typedef struct pair {
+    dpt_device_set *set;
+    dpt_array *whole[2], *part[2];
+} pair;
+
+enum { ELEMENTS = 4096 };
+
+static dpt_status make_pair(pair *p)
+{
+    static const float values[ELEMENTS];
+    const size_t size = ELEMENTS, half = ELEMENTS / 2;
+    for (size_t i = 0; i < 2; i++) {
+        dpt_device *device = dpt_devices_get(p->set, i);
+        DPT_TRY(dpt_array_create(device, &size, 1, &p->whole[i]));
+        DPT_TRY(dpt_array_create(device, &half, 1, &p->part[i]));
+        DPT_TRY(dpt_array_set(p->whole[i], values));
+        DPT_TRY(dpt_array_set(p->part[i], values));
+        DPT_TRY(dpt_array_wait(p->part[i]));
+    }
+    return DPT_OK;
+}
+
+/* Everything that is done with arrays, up to the first failure. */
+static dpt_status use(pair *p, float *host)
+{
+    DPT_TRY(make_pair(p));
+    DPT_TRY(dpt_all_reduce(p->whole, 2));
+    DPT_TRY(dpt_reduce_scatter(p->whole, p->part, 2));
+    DPT_TRY(dpt_all_gather(p->part, p->whole, 2));
+    DPT_TRY(dpt_broadcast(p->whole, 2, 1));
+    for (size_t i = 0; i < 2; i++)
+        DPT_TRY(dpt_array_get(p->whole[i], host));
+    return dpt_devices_wait(p->set);
+}
+
+/* The n-th call of the entry hangs, if there are so many. */
+static bool hangs_in_array_work(test *t, const char *entry, size_t n)
+{
+    static float host[ELEMENTS];
+    char devices[128];
+    pair p = {.set = NULL};
+    dpt_context *context = make_context(t);
+    (void)remove("fault-report.txt");
+    snprintf(devices, sizeof devices, "cpu:threads=1,%s:threads=1:entry=%s:hang=%zu", backend_of(t),
+             entry, n);
+    if (!context || !CHECK_OK(dpt_devices_open(context, devices, &p.set))) return false;
+    const dpt_status status = use(&p, host);
+    const bool fired = plant_fired();
+    CHECK_STATUS(status, fired ? DPT_E_DEVICE_LOST : DPT_OK);
+    if (fired) CHECK_CONTAINS(dpt_error_message(context), "no answer within");
+    if (fired) CHECK_CONTAINS(dpt_error_message(context), backend_of(t));
+    for (size_t i = 0; i < 2; i++) {
+        dpt_array_destroy(p.part[i]);
+        dpt_array_destroy(p.whole[i]);
+    }
+    dpt_devices_close(p.set);
+    end(t, context, plant_fired());
+    return fired;
+}
+
+/* The queue is full, and nobody waits for its end. */
+static void does_not_take_work(test *t)
+{
+    const size_t size = ELEMENTS;
+    char devices[128];
+    dpt_device_set *set = NULL;
+    dpt_array *a = NULL;
+    find_timeout(t);
+    dpt_context *context = make_context(t);
+    REQUIRE(context);
+    snprintf(devices, sizeof devices, "%s:threads=1:entry=run:hang=1", backend_of(t));
+    REQUIRE_OK(dpt_devices_open(context, devices, &set));
+    REQUIRE_OK(dpt_array_create(dpt_devices_get(set, 0), &size, 1, &a));
+    for (size_t i = 0; i < 200; i++)
+        CHECK_OK(dpt_array_add(a, a, a));
+    CHECK_STATUS(dpt_array_wait(a), DPT_E_DEVICE_LOST);
+    dpt_array_destroy(a);
+    dpt_devices_close(set);
+    end(t, context, 1);
+}
+
+static void does_not_exchange(test *t)
+{
+    static const char *const entries[] = {"sync", "alloc", "upload"};
+    find_timeout(t);
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        size_t n = 1;
+        while (t->n_failures == 0 && hangs_in_array_work(t, entries[i], n))
+            n++;
+        CHECK(n > 2);
+    }
+}
+
+/* ---- Closing --------------------------------------------------------------------------------- */
+
 /* A set that no trainer was on is closed within the context's time. */
 static void does_not_close(test *t)
 {
@@ -253,9 +350,10 @@ static void refuses_times(test *t)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        {"does not open", does_not_open},       {"is not asked again", is_not_asked_again},
-        {"all passes over", all_passes_over},   {"does not tell", does_not_tell},
-        {"does not compute", does_not_compute}, {"does not close", does_not_close},
+        {"does not open", does_not_open},           {"is not asked again", is_not_asked_again},
+        {"all passes over", all_passes_over},       {"does not tell", does_not_tell},
+        {"does not compute", does_not_compute},     {"does not exchange", does_not_exchange},
+        {"does not take work", does_not_take_work}, {"does not close", does_not_close},
         {"refuses times", refuses_times},
     };
     if (argc < 2 || !plant_setup()) {

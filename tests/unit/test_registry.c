@@ -235,8 +235,10 @@ static void one_does_not_answer(test *t)
     dpt_context *context = NULL;
     dpt_device_set *set = NULL;
     dpt_device_description d;
-    dpt_device_ops device = fake_device_ops;
-    dpt_backend fake = fake_backend;
+    static dpt_device_ops device; /* for a thread that is late */
+    static dpt_backend fake;
+    device = fake_device_ops;
+    fake = fake_backend;
     device.probe = three_devices;
     device.describe = describe_or_hang;
     fake.device = &device;
