@@ -51,7 +51,9 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_context_create(dpt_context **out);
 typedef struct dpt_context_options {
     /* Seconds that one call into a backend may last where no trainer sets a limit: ten times this
        while devices are looked for, opened and measured, which compiles; this while an open device
-       is closed, and for work on arrays.  0: ten minutes, and for arrays no limit.  At most 1e9. */
+       is closed, and for work on arrays.  0: ten minutes, and for arrays no limit.  At most 1e9.
+       Arrays of a collective in which a device did not answer are never released, nor their devices
+       closed: its call may read them. */
     double device_timeout;
     /* Only backends that this device list names are looked for, so that others' drivers keep nobody
        waiting; the rest are absent.  NULL, or what is no device list: all. */

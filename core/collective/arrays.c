@@ -37,6 +37,16 @@ static void run_job(dpti_device *device, void *argument)
     seat->error.status = status;
 }
 
+/* What is shown to others in host memory is left to a call that may read it at any time. */
+static void leave_all(const dpti_arrays *call)
+{
+    for (size_t i = 0; i < call->n; i++) {
+        const dpti_seat *seat = &call->seats[i];
+        seat->array->stays = seat->array->device->stays = true;
+        if (seat->part) seat->part->stays = true;
+    }
+}
+
 /* Looks at all devices after a pause: one that hangs is given up, and those that may wait for it
    are sent away. */
 static void look(dpti_arrays *call, const dpti_limit *limit)
@@ -46,6 +56,7 @@ static void look(dpti_arrays *call, const dpti_limit *limit)
         dpti_device *device = seat->array->device;
         if (!dpti_driver_look(device, limit, dpti_limit_pause(limit), &seat->watch)) continue;
         call->hung = true;
+        leave_all(call);
         if (call->processes && call->works) dpti_processes_give_up(call->processes);
         if (call->steps->cancel) call->steps->cancel(call);
     }

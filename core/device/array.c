@@ -118,6 +118,10 @@ static void run_destroy(dpti_device *device, void *argument)
 void dpt_array_destroy(dpt_array *array)
 {
     if (!array) return;
+    if (array->stays) {
+        dpti_leave_behind(array);
+        return;
+    }
     waited_job job = {.array = array};
     const bool released = dpti_driver_finish(array->device, run_destroy, &job);
     atomic_fetch_sub(&array->device->n_holders, 1);

@@ -20,6 +20,7 @@ struct dpt_array {
        get, and ends when the array is set, by the caller or by a collective that writes it. */
     dpt_error error;
     dpti_array_op multiply, add, affine; /* [driver] that write this array */
+    bool stays; /* a call that may never return can read it: it is never released */
 };
 
 /* [driver] Notes that work on an array failed, in the array and, if it is the first, in the device;

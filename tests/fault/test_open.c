@@ -119,7 +119,7 @@ static void does_not_open(test *t)
         opens(t, context, "cpu:threads=1,cpu:threads=1", 2);
         end(t, context, 1);
     }
-    (void)usleep(1000 * stall_of(t));
+    (void)usleep(1500 * stall_of(t));
 }
 
 /* It is not asked again, and so nobody waits again. */
@@ -197,7 +197,7 @@ static void does_not_tell(test *t)
         opens(t, context, "all", 1);
         end(t, context, 1);
     }
-    (void)usleep(1000 * stall_of(t));
+    (void)usleep(1500 * stall_of(t));
 }
 
 /* ---- Measuring ------------------------------------------------------------------------------- */
@@ -262,7 +262,9 @@ static dpt_status use(pair *p, float *host)
     return dpt_devices_wait(p->set);
 }
 
-/* The n-th call of the entry hangs, if there are so many. */
+/* The n-th call of the entry hangs, if there are so many, until all that it was given is gone, but
+   for what was left to it.  (With threads=1, since a search for leaks does not cope with an OpenMP
+   team whose first thread has ended.) */
 static bool hangs_in_array_work(test *t, const char *entry, size_t n)
 {
     static float host[ELEMENTS];
@@ -270,8 +272,9 @@ static bool hangs_in_array_work(test *t, const char *entry, size_t n)
     pair p = {.set = NULL};
     dpt_context *context = make_context(t);
     (void)remove("fault-report.txt");
-    snprintf(devices, sizeof devices, "cpu:threads=1,%s:threads=1:entry=%s:hang=%zu", backend_of(t),
-             entry, n);
+    snprintf(devices, sizeof devices,
+             "faultstaged:threads=1,%s:threads=1:entry=%s:hang=%zu:stall=%u", backend_of(t), entry,
+             n, stall_of(t));
     if (!context || !CHECK_OK(dpt_devices_open(context, devices, &p.set))) return false;
     const dpt_status status = use(&p, host);
     const bool fired = plant_fired();
@@ -310,14 +313,16 @@ static void does_not_take_work(test *t)
 
 static void does_not_exchange(test *t)
 {
-    static const char *const entries[] = {"sync", "alloc", "upload"};
+    static const char *const entries[] = {"sync", "alloc", "upload", "download"};
     find_timeout(t);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         size_t n = 1;
         while (t->n_failures == 0 && hangs_in_array_work(t, entries[i], n))
             n++;
-        CHECK(n > 2);
+        /* What the host sees is not brought. */
+        CHECK(n > 2 || strcmp(entries[i], "download") == 0);
     }
+    (void)usleep(1500 * stall_of(t));
 }
 
 /* ---- Closing --------------------------------------------------------------------------------- */
