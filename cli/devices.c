@@ -242,7 +242,8 @@ int cli_devices(const cli_options *options)
     dpt_device_set *set = NULL;
     dpt_status status = cli_open_context(options, &context);
     if (status != DPT_OK) return cli_fail(NULL, status);
-    if (options->devices) status = cli_open_list(context, options->devices, &set);
+    if (options->devices) status = dpt_devices_open(context, options->devices, &set);
+    if (set) cli_tell_left_out(context);
     table t = {.context = context, .set = set, .measure = !options->no_measure};
     if (status == DPT_OK && !set && count_devices(&t) == 0) {
         print_absent(context);

@@ -30,6 +30,9 @@ enum {
     "fashion-mnist, mnist, cifar10, synthetic:HxWxC:CLASSES:COUNT, idx for any IDX pair in the "   \
     "directory of --data, or folder:HxW (folder:HxWx1: grey) for the PNG and JPEG pictures in "    \
     "its train/CLASS and test/CLASS, scaled to HxW"
+#define OVERLAP                                                                                    \
+    "devices exchange gradients: on (default), in buckets, while the rest of them is computed; "   \
+    "off, when all are computed"
 
 #define TARGET(field) .offset = offsetof(cli_options, field)
 

@@ -13,9 +13,9 @@ bool cli_session_quiet(const cli_session *session, const cli_options *options)
 }
 
 /* On a terminal: why nothing else is to be seen for a while, and nothing when that is over. */
-static void announce(const cli_session *session, const cli_options *options, const char *what)
+static void announce(bool quiet, const char *what)
 {
-    if (cli_session_quiet(session, options) || !cli_can_redraw(STDERR_FILENO)) return;
+    if (quiet || !cli_can_redraw(STDERR_FILENO)) return;
     fprintf(stderr, "\r\033[K%s", what);
     fflush(stderr);
 }
@@ -56,13 +56,13 @@ static dpt_status open_parts(cli_session *session, const cli_options *options, u
     /* What is wrong with the smaller part shows before the larger one is decoded. */
     const bool decodes = cli_is_folder(session->data_name);
     dpt_status status = DPT_OK;
-    if (decodes) announce(session, options, "reading pictures ...");
+    if (decodes) announce(cli_session_quiet(session, options), "reading pictures ...");
     if (decodes) status = open_test(session, options, with);
     if (status == DPT_OK && with & CLI_WITH_TRAIN)
         status = dpt_dataset_open(session->context, session->data_name, options->data, DPT_TRAIN,
                                   &session->whole);
     if (status == DPT_OK && !decodes) status = open_test(session, options, with);
-    if (decodes) announce(session, options, "");
+    if (decodes) announce(cli_session_quiet(session, options), "");
     return status;
 }
 
@@ -80,14 +80,17 @@ static dpt_status open_data(cli_session *session, const cli_options *options, un
 /* Devices that nobody has named keep nobody waiting. */
 dpt_status cli_open_context(const cli_options *options, dpt_context **out)
 {
-    return dpt_context_create_with(&(dpt_context_options){.device_timeout = options->device_timeout,
-                                                          .devices = options->devices},
-                                   out);
+    announce(options->quiet, "looking for devices ...");
+    const dpt_context_options how = {.device_timeout = options->device_timeout,
+                                     .devices = options->devices};
+    const dpt_status status = dpt_context_create_with(&how, out);
+    announce(options->quiet, "");
+    return status;
 }
 
-/* A line on stderr for what did not answer and was not named. */
-static void tell_left_out(dpt_context *context)
+void cli_tell_left_out(dpt_context *context)
 {
+    if (dpt_context_abandoned(context) == 0) return;
     for (size_t b = 0; b < dpt_backend_count(context); b++) {
         if (dpt_backend_status(context, b) == DPT_E_DEVICE_LOST)
             (void)cli_error(CLI_OK, "going on without %s: %s", dpt_backend_name(context, b),
@@ -100,17 +103,15 @@ static void tell_left_out(dpt_context *context)
     }
 }
 
-dpt_status cli_open_list(dpt_context *context, const char *list, dpt_device_set **out)
-{
-    DPT_TRY(dpt_devices_open(context, list, out));
-    if (dpt_context_abandoned(context) > 0) tell_left_out(context);
-    return DPT_OK;
-}
-
 dpt_status cli_open_devices(cli_session *session, const cli_options *options)
 {
     DPT_TRY(dpt_context_set_precision(session->context, options->precision));
-    return cli_open_list(session->context, options->devices, &session->devices);
+    announce(cli_session_quiet(session, options), "opening devices ...");
+    const dpt_status status =
+        dpt_devices_open(session->context, options->devices, &session->devices);
+    announce(cli_session_quiet(session, options), "");
+    if (status == DPT_OK) cli_tell_left_out(session->context);
+    return status;
 }
 
 static dpt_status name_both(cli_session *session, const cli_options *options, unsigned with)
@@ -195,11 +196,11 @@ dpt_status cli_session_open_training(cli_session *session, const cli_options *op
     dpt_dataset_info data;
     dpt_dataset_describe(session->train, &data);
     const dpt_trainer_options trainer = cli_trainer_options(options, data.count);
-    announce(session, options,
+    announce(cli_session_quiet(session, options),
              "preparing (kernels that a device has never run are compiled and timed) ...");
     const dpt_status status = dpt_trainer_create(session->devices, session->model, session->train,
                                                  &trainer, &session->trainer);
-    announce(session, options, "");
+    announce(cli_session_quiet(session, options), "");
     return status;
 }
 

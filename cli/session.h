@@ -33,11 +33,9 @@ typedef enum cli_session_with {
 
 /* A context that waits for devices as long as --device-timeout says. */
 DPT_CHECK_RESULT dpt_status cli_open_context(const cli_options *options, dpt_context **out);
-/* The devices of a list, and a line on stderr for each, and each backend, that does not answer and
-   that it passes over. */
-DPT_CHECK_RESULT dpt_status cli_open_list(dpt_context *context, const char *list,
-                                          dpt_device_set **out);
-/* The devices of --devices in --precision; the context is there. */
+/* A line on stderr for each device and each backend that did not answer and was not named. */
+void cli_tell_left_out(dpt_context *context);
+/* The devices of --devices in --precision, and those lines; the context is there. */
 DPT_CHECK_RESULT dpt_status cli_open_devices(cli_session *session, const cli_options *options);
 /* Opens devices, data and model, but no trainer; `with` are cli_session_with bits.  Without
    training data model and data set are those that the weights of --checkpoint say, where the
