@@ -37,7 +37,8 @@ dpt_status dpti_trainer_bring_data(dpt_trainer *trainer, dpti_data_store *store)
 {
     dpt_trainer *t = trainer;
     for (size_t c = 0; c < store->n_copies; c++)
-        while (dpti_data_copy_is_behind(&store->copies[c])) {
+        /* A loss may unbind evaluations (dpti_trainer_rebuild): then the store has none left. */
+        while (c < store->n_copies && dpti_data_copy_is_behind(&store->copies[c])) {
             bring_job job = {.copy = &store->copies[c]};
             const size_t user = find_user(t, store, c);
             if (user == t->n_workers) break;

@@ -181,6 +181,48 @@ static void who_hangs(test *t)
     }
 }
 
+/* Behind a step, evaluations of a second stream that gets right and wrong labels by turns. */
+static void evaluate_each(test *t, training *w, const dpt_dataset *all, dpt_dataset *second)
+{
+    dpt_step_metrics m;
+    dpt_evaluation found, first[2] = {{.loss = 0}};
+    CHECK_OK(dpt_trainer_step(w->trainer, &m));
+    for (size_t i = 0; i < STEPS; i++) {
+        CHECK_OK(dpt_dataset_write(second, 0, BATCH, all->images, all->labels + i % 2, NULL));
+        if (!CHECK_OK(dpt_trainer_evaluate(w->trainer, second, &found))) continue;
+        if (i < 2) first[i] = found;
+        CHECK_NEAR(found.loss, first[i % 2].loss, 1e-5 * found.loss);
+    }
+    CHECK(fabs(first[1].loss - first[0].loss) > 1e-4 * first[0].loss);
+}
+
+/* Other data than those of training, for which each memory has a copy of its own: the devices that
+   are left are made anew where one is lost, and what was placed for evaluations goes. */
+static void who_evaluates(test *t)
+{
+    static const char *const formats[] = {"@:threads=1:after=1:lost=%zu,cpu:threads=1",
+                                          "@:threads=1:after=1:lost=%zu,@:threads=1",
+                                          "@:threads=1,@:threads=1:after=1:lost=%zu"};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        size_t n_fired = 0;
+        for (size_t n = 1; n < 200; n += n < 40 ? 1 : 7) {
+            char devices[LIST_BYTES];
+            training w;
+            snprintf(devices, sizeof devices, formats[i], n);
+            if (CHECK_OK(begin(t, devices, &w))) {
+                dpt_dataset *first = w.stream;
+                if (CHECK_OK(make_stream(&w))) evaluate_each(t, &w, w.all, w.stream);
+                n_fired += plant_fired();
+                dpt_trainer_destroy(w.trainer);
+                w.trainer = NULL;
+                dpt_dataset_destroy(first);
+            }
+            end(&w);
+        }
+        CHECK(n_fired > 30);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -189,6 +231,7 @@ int main(int argc, char **argv)
         {"who uses the copy", who_uses_the_copy},
         {"who comes back", who_comes_back},
         {"who hangs", who_hangs},
+        {"who evaluates", who_evaluates},
     };
     if (argc < 2 || !plant_setup()) {
         fputs("usage: test-fault-write fault|faultstaged [CASE...]\n", stderr);
