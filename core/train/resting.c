@@ -237,13 +237,21 @@ void dpti_resting_leave(dpt_trainer *trainer, size_t rank)
 
 /* ---- From one process to the next ------------------------------------------------------------ */
 
+/* Before the next step some will rest for good: a try has confirmed it, or an earlier process. */
+static bool is_decided(const dpti_resting *r)
+{
+    return r->changes && r->n == 0 && r->rest.state == DPTI_REST_TRY_ALL && r->rest.confirms;
+}
+
 bool dpti_resting_learnt(const dpt_trainer *trainer, bool *rests, double *exchange,
                          dpti_rest_learnt *out)
 {
     const dpt_trainer *t = trainer;
+    const bool decided = is_decided(&t->resting);
     if (!t->resting.allowed) return false;
     for (size_t i = 0; i < t->n_workers; i++) {
-        rests[i] = t->workers[i].told && !t->workers[i].gone;
+        const dpti_worker *w = &t->workers[i];
+        rests[i] = (w->told || (decided && t->resting.chosen[i])) && !w->gone;
         exchange[i] = t->resting.exchange[i];
     }
     *out = t->resting.rest.learnt;

@@ -102,6 +102,57 @@ static void rests_on(test *t)
     rest_end(&w);
 }
 
+/* A state that is written before the first step is still that of a training in which it rests; so
+   is one that is loaded twice. */
+static void rests_on_from_state_to_state(test *t)
+{
+    training w;
+    if (!save(t, list, 2)) return;
+    if (load(t, list, true, &w)) {
+        w.trainer->resting.allowed = true;
+        CHECK_OK(dpt_trainer_save_state(w.trainer, state));
+        w.trainer->resting.allowed = false;
+    }
+    rest_end(&w);
+    if (load(t, list, true, &w)) {
+        w.trainer->resting.allowed = true;
+        CHECK_OK(dpt_trainer_load_state(w.trainer, state));
+        w.trainer->resting.allowed = false;
+        step_to(t, &w, WAKE, true);
+        CHECK(w.trainer->resting.rest.state == DPTI_REST_LASTS);
+        CHECK(memcmp(&w.trainer->resting.rest.learnt, &learnt, sizeof learnt) == 0);
+        rest_change(&w);
+        step_to(t, &w, STEPS, false);
+        rest_check_weights(t, &w, 0);
+        rest_check_weights(t, &w, 1);
+    }
+    rest_end(&w);
+}
+
+/* While it rests the state of before is loaded, and what comes then is done again. */
+static void loaded_while_it_rests(test *t)
+{
+    training w;
+    dpt_device_event event = {.step = 0};
+    if (!save(t, list, 2)) return;
+    if (load(t, list, true, &w)) {
+        step_to(t, &w, WAKE, true);
+        w.trainer->resting.allowed = true;
+        CHECK_OK(dpt_trainer_load_state(w.trainer, state));
+        w.trainer->resting.allowed = false;
+        w.n_steps = dpt_trainer_steps(w.trainer);
+        CHECK_SIZE(w.n_steps, REST + 2);
+        CHECK_SIZE(w.trainer->resting.n, 0);
+        step_to(t, &w, WAKE, true);
+        CHECK_SIZE(count_events(&w, DPT_DEVICE_RESTS, &event), 2);
+        rest_change(&w);
+        step_to(t, &w, STEPS, false);
+        rest_check_weights(t, &w, 0);
+        rest_check_weights(t, &w, 1);
+    }
+    rest_end(&w);
+}
+
 static void others_begin_with_all(test *t)
 {
     static const struct {
@@ -196,6 +247,8 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"rests on", rests_on},
+        {"rests on from state to state", rests_on_from_state_to_state},
+        {"loaded while it rests", loaded_while_it_rests},
         {"others begin with all", others_begin_with_all},
         {"tries are as rare", tries_are_as_rare},
         {"none of them can", none_of_them_can},
