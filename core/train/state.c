@@ -97,8 +97,14 @@ dpt_status dpti_trainer_write(dpt_trainer *trainer, size_t rank, dpt_tensor_kind
 float *dpti_trainer_make_flat(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
-    float *flat = calloc(t->model->flat_size, sizeof *flat);
-    if (!flat) (void)dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a copy of the weights");
+    const size_t n = t->model->flat_size;
+    float *flat = calloc(n, sizeof *flat);
+    if (!flat)
+        (void)dpt_fail(t->context, DPT_E_NO_MEMORY,
+                       "no memory for a copy of the weights of model %s, which has %zu parameters "
+                       "for %zu classes: %.1f GiB",
+                       t->model->name, n, dpt_model_classes(t->model),
+                       (double)n * sizeof *flat / 1073741824.0);
     return flat;
 }
 
