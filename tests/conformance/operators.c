@@ -543,7 +543,7 @@ static void activation_backward(test *t)
 
 static void check_softmax(test *t, dpt_op_kind kind)
 {
-    static const size_t classes[] = {1, 2, 3, 7, 8, 9, 10, 16, 17, 33, 100, 1000};
+    static const size_t classes[] = {1, 2, 3, 7, 8, 9, 10, 16, 17, 33, 100, 1000, 4099};
     for (size_t i = 0; i < N_ELEMENTS(classes) && !conformance_enough(t); i++) {
         dpt_op_desc desc = {.kind = kind, .u.softmax = {.classes = classes[i]}};
         conformance_vary(t, &desc, i);
