@@ -432,6 +432,29 @@ static void long_names_are_left_out(test *t)
     s->data->class_names = NULL;
 }
 
+/* Every character of theirs takes four in the file: two in the array, and two for each of these. */
+static void states_have_the_longest_names(test *t)
+{
+    static char name[DPTI_CLASS_NAMES_BYTES / FLAT_CLASSES / 2 - 4];
+    const char *names[FLAT_CLASSES];
+    const setting *s = t->user;
+    training w;
+    dpt_weights_info info = {.classes = 99};
+    memset(name, '"', sizeof name - 1);
+    for (size_t c = 0; c < FLAT_CLASSES; c++)
+        names[c] = name;
+    s->data->class_names = names;
+    if (opened(t, "cpu:threads=1", &sgd, &w)) {
+        CHECK_OK(dpt_trainer_save_state(w.trainer, "longest.safetensors"));
+        CHECK_OK(dpt_weights_describe(s->context, "longest.safetensors", &info));
+        if (CHECK(info.class_names != NULL)) CHECK_TEXT(info.class_names[FLAT_CLASSES - 1], name);
+        dpt_weights_release(&info);
+        CHECK_OK(dpt_trainer_load_state(w.trainer, "longest.safetensors"));
+    }
+    close_training(&w);
+    s->data->class_names = NULL;
+}
+
 /* What would be believed of a file that does not know better, or means harm. */
 static void files_may_tell_nonsense(test *t)
 {
@@ -736,6 +759,7 @@ int main(int argc, char **argv)
         {"files may tell nothing", files_may_tell_nothing},
         {"files tell the images", files_tell_the_images},
         {"long names are left out", long_names_are_left_out},
+        {"states have the longest names", states_have_the_longest_names},
         {"files may tell nonsense", files_may_tell_nonsense},
         {"the model is a hint", the_model_is_a_hint},
         {"tensors by name", tensors_by_name},
