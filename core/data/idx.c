@@ -88,8 +88,7 @@ static dpt_status count_elements(const char *name, const dpti_content *content, 
     return DPT_OK;
 }
 
-/* ---- Bytes of any rank ------------------------------------------------------------------------
- */
+/* ---- Bytes of any rank ----------------------------------------------------------------------- */
 
 /* Makes the content into *out, or frees it. */
 static dpt_status take_content(const char *name, const dpti_content *content, dpti_idx *out,

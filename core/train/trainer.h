@@ -300,10 +300,10 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_take_options(dpt_trainer *trainer,
                                                       const dpt_trainer_options *options);
 DPT_CHECK_RESULT dpt_status dpti_trainer_check_shares(dpt_trainer *trainer);
 
-/* Where its data are placed: on the devices that are not absent (n_workers; NULL: none is). */
 /* Brings what was written of its data to the memories of a store, nothing in flight; devices that
    are lost at it are gone then. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_bring_data(dpt_trainer *trainer, dpti_data_store *store);
+/* Where its data are placed: on the devices that are not absent (n_workers; NULL: none is). */
 dpti_placing dpti_trainer_placing(dpt_trainer *trainer, const bool *absent);
 
 /* The device that could not do something, and why. */

@@ -56,8 +56,7 @@ int cli_bench(const cli_options *options)
     return options->help;
 }
 
-/* ---- What an accepted command line holds -------------------------------------------------------
- */
+/* ---- What an accepted command line holds ----------------------------------------------------- */
 
 static void check_value(const cli_option *option, const cli_options *options)
 {
