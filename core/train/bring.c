@@ -43,6 +43,7 @@ dpt_status dpti_trainer_bring_data(dpt_trainer *trainer, dpti_data_store *store)
             const size_t user = find_user(t, store, c);
             if (user == t->n_workers) break;
             if (!dpti_trainer_call(t, user, run_bring, &job)) {
+                dpti_dataset_leave(job.copy->data); /* which it may still read */
                 job.status = DPT_E_DEVICE_LOST;
                 job.error = t->workers[user].hung_error;
             }

@@ -223,6 +223,47 @@ static void who_evaluates(test *t)
     }
 }
 
+/* In a copy whose owner is lost, for an evaluation: what it may still read of the data set stays. A
+   trainer that measures makes nobody anew. */
+static void who_hangs_in_anothers_copy(test *t)
+{
+    const dpt_trainer_options options = {
+        .batch_size = BATCH, .lr = 0.05f, .split = "measured", .device_timeout = 0.2};
+    size_t n_left = 0;
+    for (size_t n = 1; n < 12; n++) {
+        char devices[LIST_BYTES];
+        training w;
+        dpt_step_metrics m;
+        dpt_evaluation evaluation;
+        dpt_dataset *first = NULL;
+        snprintf(devices, sizeof devices,
+                 "@:threads=1:after=1:lost=1,@:threads=1:after=1:entry=upload:hang=%zu,"
+                 "cpu:threads=1",
+                 n);
+        if (CHECK_OK(begin(t, devices, &w))) {
+            first = w.stream;
+            dpt_trainer_destroy(w.trainer);
+            w.trainer = NULL;
+        }
+        if (first && CHECK_OK(make_stream(&w)) &&
+            CHECK_OK(dpt_trainer_create(w.set, w.model, first, &options, &w.trainer))) {
+            CHECK_OK(dpt_trainer_evaluate(w.trainer, w.stream, &evaluation));
+            CHECK_OK(dpt_trainer_step(w.trainer, &m));
+            CHECK_OK(dpt_trainer_step(w.trainer, &m));
+            CHECK(w.trainer->workers[0].gone);
+            CHECK_OK(write_batch(&w, 1));
+            CHECK_OK(dpt_trainer_evaluate(w.trainer, w.stream, &evaluation));
+            n_left += atomic_load(&w.stream->left);
+        }
+        dpt_trainer_destroy(w.trainer);
+        w.trainer = NULL;
+        if (first) dpt_dataset_destroy(first);
+        end(&w);
+    }
+    /* Where data are copied, in the images and in the labels. */
+    CHECK_SIZE(n_left, strcmp(((plant *)t->user)->backend, "faultstaged") == 0 ? 2 : 0);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -232,6 +273,7 @@ int main(int argc, char **argv)
         {"who comes back", who_comes_back},
         {"who hangs", who_hangs},
         {"who evaluates", who_evaluates},
+        {"who hangs in another's copy", who_hangs_in_anothers_copy},
     };
     if (argc < 2 || !plant_setup()) {
         fputs("usage: test-fault-write fault|faultstaged [CASE...]\n", stderr);
