@@ -26,11 +26,17 @@ static size_t find_user(const dpt_trainer *t, const dpti_data_store *store, size
     return i;
 }
 
+/* One that has no memory to be written goes too, as it does where weights are (state.c): the
+   others' training does not end for it. */
 static dpt_status lose(dpt_trainer *t, size_t rank, const dpt_error *error)
 {
-    if (!dpti_is_loss(error->status) || t->stop_on_loss)
+    dpt_error why = *error;
+    if (why.status == DPT_E_NO_MEMORY && !t->processes) why.status = DPT_E_DEVICE;
+    if (!dpti_is_loss(why.status) || t->stop_on_loss)
         return dpti_trainer_fail(t, t->workers[rank].device, error);
-    return dpti_trainer_lose_one(t, rank, error);
+    const dpt_status status = dpti_trainer_lose_one(t, rank, &why);
+    if (status == DPT_OK || why.status == error->status) return status;
+    return dpti_trainer_fail(t, t->workers[rank].device, error);
 }
 
 dpt_status dpti_trainer_bring_data(dpt_trainer *trainer, dpti_data_store *store)

@@ -40,7 +40,7 @@ static dpt_status begin(test *t, const char *devices, training *w)
     const dpt_trainer_options options = {.batch_size = BATCH,
                                          .lr = 0.05f,
                                          .momentum = 0.9f,
-                                         .split = "equal",
+                                         .split = strstr(devices, "full=") ? "measured" : "equal",
                                          .seed = 3,
                                          .no_shuffle = true,
                                          .device_timeout = strstr(devices, "hang=") ? 0.2 : 0};
@@ -161,6 +161,33 @@ static void who_comes_back(test *t)
     at_every_call(t, "@:threads=1:after=1:fail=%zu,@:threads=1", 1, 1);
 }
 
+/* For an upload, which some devices need it for: of samples that are written it goes, since it
+   could not train on them; in a step it gets fewer. */
+static void who_has_no_memory(test *t)
+{
+    static plant_weights found;
+    const plant_weights *wanted = find_reference(t);
+    const bool staged = strcmp(((plant *)t->user)->backend, "faultstaged") == 0;
+    size_t n_fired = 0, n_lost = 0;
+    for (size_t n = 1; n < 24; n++) {
+        char devices[LIST_BYTES];
+        training w;
+        snprintf(devices, sizeof devices, "@:threads=1:after=1:entry=upload:full=%zu,cpu:threads=1",
+                 n);
+        if (CHECK_OK(begin(t, devices, &w))) {
+            train(t, &w);
+            CHECK_SIZE(w.n_failed, 0);
+            n_fired += plant_fired();
+            n_lost += w.trainer->workers[0].gone;
+            if (!CHECK_OK(plant_read_weights(w.model, w.trainer, 1, &found)) ||
+                !CHECK(are_near(&found, wanted)))
+                FAIL("%s: it has other weights", w.devices);
+        }
+        end(&w);
+    }
+    CHECK(n_fired > 5 && (n_lost > 5) == staged);
+}
+
 static void who_hangs(test *t)
 {
     static plant_weights found;
@@ -271,6 +298,7 @@ int main(int argc, char **argv)
         {"whose copy it is", whose_copy_it_is},
         {"who uses the copy", who_uses_the_copy},
         {"who comes back", who_comes_back},
+        {"who has no memory", who_has_no_memory},
         {"who hangs", who_hangs},
         {"who evaluates", who_evaluates},
         {"who hangs in another's copy", who_hangs_in_anothers_copy},
