@@ -170,6 +170,14 @@ static void set_in_flight(dpt_trainer *t, size_t n)
     t->n_in_flight = n;
 }
 
+/* Other processes are in the step already, and would wait for this one. */
+static dpt_status bring_data(dpt_trainer *t)
+{
+    const dpt_status status = dpti_trainer_bring_data(t, &t->store);
+    if (status != DPT_OK && t->processes) dpti_processes_give_up(t->processes);
+    return status;
+}
+
 static dpt_status ready(dpt_trainer *t)
 {
     if (t->n_in_flight == DPTI_IN_FLIGHT)
@@ -179,7 +187,7 @@ static dpt_status ready(dpt_trainer *t)
     if (t->n_in_flight > 0) return DPT_OK;
     DPT_TRY(dpti_trainer_lose_hung(t)); /* while something was read or written */
     DPT_TRY(dpti_readmit_admit(t));
-    DPT_TRY(dpti_trainer_bring_data(t, &t->store));
+    DPT_TRY(bring_data(t));
     DPT_TRY(dpti_resting_settle(t));
     DPT_TRY(prepare(t));
     if (t->lost)

@@ -1,6 +1,7 @@
 /* Devices that fail while samples are replaced between steps: training is what it would be without
    them, on what was written.  test-fault-write fault|faultstaged [CASE...] */
 #include "fault/plant.h"
+#include "train/processes.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -291,6 +292,108 @@ static void who_hangs_in_anothers_copy(test *t)
     CHECK_SIZE(n_left, strcmp(((plant *)t->user)->backend, "faultstaged") == 0 ? 2 : 0);
 }
 
+/* Two processes, each with its own half of every batch; then one of them fails before a step. */
+typedef struct halves {
+    char devices[LIST_BYTES];
+    double loss[STEPS];
+    size_t failed; /* in which step one did alone; 0: none has */
+    bool given_up; /* then it waited for nobody */
+} halves;
+
+/* Of its half alone each process has the samples; what it has besides is wrong. */
+static dpt_status write_half(training *w, size_t rank, size_t step)
+{
+    const size_t half = BATCH / 2, first = step * BATCH + rank * half;
+    return dpt_dataset_write(w->stream, rank * half, half,
+                             (const uint8_t *)w->all->images + first * SIDE * SIDE,
+                             w->all->labels + first, NULL);
+}
+
+static dpt_status train_half(training *w, size_t rank, halves *h)
+{
+    dpt_step_metrics m;
+    dpt_evaluation e;
+    for (size_t i = 0; i < STEPS; i++) {
+        DPT_TRY(write_half(w, rank, i));
+        const dpt_status status = dpt_trainer_step(w->trainer, &m);
+        if (status != DPT_OK && rank == 1 && !dpt_process_agreed(w->context)) {
+            h->failed = i + 1;
+            h->given_up = dpt_trainer_evaluate(w->trainer, w->stream, &e) == DPT_E_STATE &&
+                          strstr(dpt_error_message(w->context), "has given up");
+        }
+        DPT_TRY(status);
+        if (rank == 0) h->loss[i] = m.loss;
+    }
+    return DPT_OK;
+}
+
+static dpt_status have_half(dpt_context *context, size_t rank, void *user)
+{
+    halves *h = user;
+    const dpt_trainer_options options = {.batch_size = BATCH,
+                                         .lr = 0.05f,
+                                         .momentum = 0.9f,
+                                         .split = "equal",
+                                         .seed = 3,
+                                         .no_shuffle = true};
+    training w = {.context = context};
+    stand_ins_devices(h->devices, rank, w.devices);
+    dpt_status status = dpt_devices_open(context, w.devices, &w.set);
+    if (status == DPT_OK) status = plant_data(context, COUNT, SIDE, CLASSES, &w.all);
+    if (status == DPT_OK) status = make_stream(&w);
+    if (status == DPT_OK) status = plant_network(context, SIDE, CLASSES, &w.model);
+    if (status == DPT_OK)
+        status = dpt_trainer_create(w.set, w.model, w.stream, &options, &w.trainer);
+    if (status == DPT_OK) status = train_half(&w, rank, h);
+    dpt_trainer_destroy(w.trainer);
+    dpt_model_destroy(w.model);
+    dpt_dataset_destroy(w.stream);
+    dpt_dataset_destroy(w.all);
+    dpt_devices_close(w.set);
+    return status;
+}
+
+static dpt_status run_halves(test *t, const char *devices, halves *h)
+{
+    char message[512] = "";
+    const size_t n = stand_ins_count(devices);
+    *h = (halves){.failed = 0};
+    plant_devices(devices, ((plant *)t->user)->backend, h->devices, sizeof h->devices);
+    (void)remove("fault-report.txt");
+    (void)alarm(120);
+    const dpt_status status = stand_ins_run(n, have_half, h, message);
+    (void)alarm(0);
+    return status;
+}
+
+static void of_several_processes(test *t)
+{
+    halves both, h;
+    size_t n_alone = 0;
+    training w;
+    if (CHECK_OK(run_halves(t, "@:threads=1|@:threads=1", &both)) &&
+        CHECK_OK(begin(t, "cpu:threads=1", &w))) {
+        for (size_t i = 0; i < STEPS; i++) {
+            dpt_step_metrics m = {.loss = 0};
+            CHECK_OK(write_batch(&w, i));
+            CHECK_OK(dpt_trainer_step(w.trainer, &m));
+            CHECK_NEAR(both.loss[i], m.loss, 1e-3 * m.loss);
+        }
+    }
+    end(&w);
+    for (size_t n = 1; n < 9; n++) {
+        char devices[LIST_BYTES];
+        snprintf(devices, sizeof devices, "cpu:threads=1|@:threads=1:after=1:entry=upload:lost=%zu",
+                 n);
+        const dpt_status status = run_halves(t, devices, &h);
+        CHECK(!plant_fired() || status != DPT_OK);
+        if (h.failed == 0) continue;
+        CHECK(h.given_up);
+        n_alone++;
+    }
+    CHECK((n_alone > 0) == (strcmp(((plant *)t->user)->backend, "faultstaged") == 0));
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -302,6 +405,7 @@ int main(int argc, char **argv)
         {"who hangs", who_hangs},
         {"who evaluates", who_evaluates},
         {"who hangs in another's copy", who_hangs_in_anothers_copy},
+        {"of several processes", of_several_processes},
     };
     if (argc < 2 || !plant_setup()) {
         fputs("usage: test-fault-write fault|faultstaged [CASE...]\n", stderr);
