@@ -177,7 +177,7 @@ static void who_has_no_memory(test *t)
                  n);
         if (CHECK_OK(begin(t, devices, &w))) {
             train(t, &w);
-            CHECK_SIZE(w.n_failed, 0);
+            CHECK(w.n_failed == 0 || !w.trainer->workers[0].gone);
             n_fired += plant_fired();
             n_lost += w.trainer->workers[0].gone;
             if (!CHECK_OK(plant_read_weights(w.model, w.trainer, 1, &found)) ||
