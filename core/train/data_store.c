@@ -82,7 +82,7 @@ size_t dpti_data_bytes(const dpti_data_copy *copy)
 
 bool dpti_data_copy_is_behind(const dpti_data_copy *copy)
 {
-    const bool wrapped = copy->images.charged_bytes == 0; /* the host's memory as it is */
+    const bool wrapped = dpti_data_bytes(copy) == 0; /* all of it is the host's memory as it is */
     return dpti_data_resident(copy) && !wrapped &&
            copy->n_writes < dpti_dataset_whole(copy->data)->n_writes;
 }
@@ -92,7 +92,8 @@ static dpt_status upload(const dpti_buffer *to, dpti_device *device, const void 
 {
     const size_t offset = what->first * record_bytes;
     const dpti_buffer seen = {.device = device, .handle = to->handle, .n_bytes = to->n_bytes};
-    if (!to->device) return DPT_OK;
+    if (!to->device || to->charged_bytes == 0)
+        return DPT_OK; /* a backend may wrap some and not all */
     return dpti_upload(&seen, offset, (const uint8_t *)from + offset, what->count * record_bytes);
 }
 

@@ -32,8 +32,10 @@
    place=N       of its output N, from 1 (1): the weights, the first moment, the second
    late=1        it records what has run once
    lag=1         an event has not passed when it is asked, only when it, or its stream, is waited
-   for refuses=WHAT  recording: already its begin, or its end, or a run that is recorded, which
-   fails Anything else is passed on.
+                 for
+   refuses=WHAT  recording: already its begin, or its end, or a run that is recorded, which fails;
+                 or, of wrap, to wrap little of the host's memory
+   Anything else is passed on.
 
    $DPTRAIN_FAULT_HANG=BACKEND:CALL[:MS] lets a call hang that no parameter reaches: "load" (the
    entry of the plug-in), "probe", "describe", "open" of a device without parameters.

@@ -139,6 +139,8 @@ static void memory_free(dpt_device *device, dpt_buffer *buffer)
 }
 
 #ifndef FAULT_STAGED
+enum { FAULT_LEAST_WRAPPED = 256 };
+
 static dpt_status memory_wrap_host(dpt_device *device, const void *host, size_t n_bytes,
                                    dpt_buffer **out)
 {
@@ -147,6 +149,8 @@ static dpt_status memory_wrap_host(dpt_device *device, const void *host, size_t 
     if (!inner_of(device)->memory->wrap_host) {
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "the wrapped backend has no wrap_host");
     }
+    if (n_bytes < FAULT_LEAST_WRAPPED && strcmp(fault_of(device)->refuses, "wrap") == 0)
+        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "so little is not wrapped");
     DPT_TRY(fault_forwarded(device, inner_of(device)->memory->wrap_host(&fault_of(device)->inner,
                                                                         host, n_bytes, &buffer)));
     DPT_TRY(created(device, FAULT_BUFFER, buffer));
@@ -456,7 +460,8 @@ static const dpt_param_spec params[] = {
     {.key = "place", .help = "the output of the update that it is in (1)"},
     {.key = "late", .help = "1: it records what has run once"},
     {.key = "lag", .help = "1: events pass when they are waited for"},
-    {.key = "refuses", .help = "what of a recording is not to be had: begin, run, end"},
+    {.key = "refuses",
+     .help = "what of a recording is not to be had: begin, run, end; wrap: to wrap little"},
     {.key = "threads", .help = "passed on"},
     {.key = NULL},
 };

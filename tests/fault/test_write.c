@@ -9,7 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SIDE = 8, CLASSES = 3, BATCH = 12, STEPS = 8, COUNT = BATCH * STEPS, LIST_BYTES = 256 };
+enum { SIDE = 8, CLASSES = 3, BATCH = 12, STEPS = 8, LIST_BYTES = 256 };
+/* Labels go round: so no batch has those of the one before it. */
+enum { STRIDE = BATCH + 1, COUNT = STRIDE * STEPS };
 
 typedef struct training {
     dpt_context *context;
@@ -70,7 +72,7 @@ static void end(training *w)
 
 static dpt_status write_batch(training *w, size_t step)
 {
-    const size_t first = step * BATCH;
+    const size_t first = step * STRIDE;
     return dpt_dataset_write(w->stream, 0, BATCH,
                              (const uint8_t *)w->all->images + first * SIDE * SIDE,
                              w->all->labels + first, NULL);
@@ -189,6 +191,20 @@ static void who_has_no_memory(test *t)
     CHECK(n_fired > 5 && (n_lost > 5) == staged);
 }
 
+/* Images as they are in host memory, labels copied. */
+static void who_wraps_some(test *t)
+{
+    static plant_weights found;
+    const plant_weights *wanted = find_reference(t);
+    training w;
+    if (CHECK_OK(begin(t, "@:threads=1:refuses=wrap", &w))) {
+        train(t, &w);
+        CHECK_OK(plant_read_weights(w.model, w.trainer, 0, &found));
+        CHECK(are_near(&found, wanted));
+    }
+    end(&w);
+}
+
 static void who_hangs(test *t)
 {
     static plant_weights found;
@@ -303,7 +319,7 @@ typedef struct halves {
 /* Of its half alone each process has the samples; what it has besides is wrong. */
 static dpt_status write_half(training *w, size_t rank, size_t step)
 {
-    const size_t half = BATCH / 2, first = step * BATCH + rank * half;
+    const size_t half = BATCH / 2, first = step * STRIDE + rank * half;
     return dpt_dataset_write(w->stream, rank * half, half,
                              (const uint8_t *)w->all->images + first * SIDE * SIDE,
                              w->all->labels + first, NULL);
@@ -402,6 +418,7 @@ int main(int argc, char **argv)
         {"who uses the copy", who_uses_the_copy},
         {"who comes back", who_comes_back},
         {"who has no memory", who_has_no_memory},
+        {"who wraps some", who_wraps_some},
         {"who hangs", who_hangs},
         {"who evaluates", who_evaluates},
         {"who hangs in another's copy", who_hangs_in_anothers_copy},
