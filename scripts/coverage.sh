@@ -13,8 +13,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 parsers=(core/base/text.c core/data/cifar10.c core/data/idx.c core/data/image.c core/data/listing.c
     core/data/picture.c core/data/picture_folder.c core/data/scale.c core/data/source.c
     core/data/synthetic.c core/device/devstring.c core/device/select.c core/io/file.c
-    core/io/folder.c core/io/replay.c core/io/safetensors.c core/train/run_state.c
-    core/train/split.c cli/parse.c cli/values.c backends/common/cache.c backends/common/choices.c)
+    core/io/folder.c core/io/replay.c core/io/safetensors.c core/checkpoint/run_state.c
+    core/balance/split.c cli/parse.c cli/values.c backends/common/cache.c backends/common/choices.c)
 tests=(base choices cifar10 dataset devstring folder idx image log picture_folder safetensors scale
     split)
 

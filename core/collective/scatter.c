@@ -1,7 +1,7 @@
 /* Dividing rows among devices, and bringing each device its own. */
+#include "balance/split.h"
 #include "base/base.h"
 #include "device/device.h"
-#include "train/split.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 enum { DPTI_NODE_INPUTS = 2 };
 
 /* What stands before a parameter's name in a checkpoint that has more of it than its value
-   (train/tensors.h).  No layer's name begins so. */
+   (checkpoint/tensors.h).  No layer's name begins so. */
 #define DPTI_VELOCITY_PREFIX "optimizer.velocity."
 #define DPTI_SQUARES_PREFIX  "optimizer.squares."
 #define DPTI_OWED_PREFIX     "owed."

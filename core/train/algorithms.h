@@ -4,7 +4,7 @@
 #ifndef DPTI_ALGORITHMS_H
 #define DPTI_ALGORITHMS_H
 
-#include "train/run_state.h"
+#include "checkpoint/run_state.h"
 
 typedef struct dpt_trainer dpt_trainer;
 

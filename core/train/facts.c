@@ -2,8 +2,8 @@
 #include "train/facts.h"
 
 #include "base/base.h"
+#include "checkpoint/settings.h"
 #include "train/schedule.h"
-#include "train/settings.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -7,10 +7,10 @@
 #ifndef DPTI_RESTING_H
 #define DPTI_RESTING_H
 
+#include "balance/balance.h"
+#include "balance/rest.h"
 #include "dptrain.h"
-#include "train/balance.h"
 #include "train/order.h"
-#include "train/rest.h"
 
 typedef struct dpt_trainer dpt_trainer;
 struct dpti_flight;

@@ -7,14 +7,16 @@
 #ifndef DPTI_TRAINER_H
 #define DPTI_TRAINER_H
 
+#include "balance/account.h"
+#include "balance/balance.h"
+#include "balance/settled.h"
+#include "balance/split.h"
 #include "base/times.h"
 #include "collective/allgather.h"
 #include "collective/allreduce.h"
 #include "collective/rendezvous.h"
 #include "graph/replica.h"
 #include "io/log.h"
-#include "train/account.h"
-#include "train/balance.h"
 #include "train/data_store.h"
 #include "train/feed.h"
 #include "train/finite.h"
@@ -25,8 +27,6 @@
 #include "train/probe.h"
 #include "train/readmit.h"
 #include "train/resting.h"
-#include "train/settled.h"
-#include "train/split.h"
 #include "train/verify.h"
 
 /* In flight: two, so that devices go on while the host looks at a step.  Slots: those, and the

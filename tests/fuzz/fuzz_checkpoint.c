@@ -1,8 +1,8 @@
 /* Feeds any text to the reader of a checkpoint's state, and what is accepted to those who go on
    from it: it is written and read again without a change, and a balance with what it has learnt
    divides every batch. */
+#include "checkpoint/run_state.h"
 #include "fuzz.h"
-#include "train/run_state.h"
 
 #include <math.h>
 

@@ -4,12 +4,12 @@
 
    The input is a list of entries: a byte that says what the entry is and how its name is made, a
    byte for the length of its name, the name, a byte for the length of its content, the content. */
+#include "checkpoint/run_state.h"
+#include "checkpoint/snapshot.h"
 #include "fuzz.h"
 #include "io/file.h"
 #include "io/folder.h"
 #include "io/safetensors.h"
-#include "train/run_state.h"
-#include "train/snapshot.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -2,12 +2,12 @@
    those who read the values further: the recipe, splits, schedules, synthetic data, device lists
    and lists of images.  A refusal is one printable line; an accepted value is within the bounds
    that the options table promises. */
+#include "balance/split.h"
 #include "data/data.h"
 #include "device/devstring.h"
 #include "fuzz.h"
 #include "recipe.h"
 #include "train/schedule.h"
-#include "train/split.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
 /* Feeds any bytes to the safetensors reader and checks what must hold of every file that is
    accepted: tensors that lie one behind the other, whole, within the file; and of what its metadata
    tell of images and classes. */
+#include "checkpoint/origin.h"
 #include "fuzz.h"
 #include "graph/builder.h"
 #include "io/safetensors.h"
-#include "train/origin.h"
 
 static void check_file(const dpti_safetensors *file, const uint8_t *data, size_t size)
 {

@@ -1,9 +1,9 @@
 /* Checkpoints of a network with batch-norm: running statistics, the counters that PyTorch keeps,
    the optimizer that begins anew, and files of other models. */
+#include "checkpoint/origin.h"
 #include "harness.h"
 #include "io/safetensors.h"
 #include "train/flat.h"
-#include "train/origin.h"
 #include "train/support.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* Going on from a checkpoint: the same bits as without the interruption, wherever it came; what is
    refused, and that nothing of it is loaded then; disks that are full and folders that are gone. */
+#include "checkpoint/keeper.h"
 #include "harness.h"
 #include "io/folder.h"
 #include "train/flat.h"
-#include "train/keeper.h"
 #include "train/support.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* What steps come to: sums of times, rates, balance and scaling. */
+#include "balance/account.h"
 #include "base/base.h"
 #include "harness.h"
-#include "train/account.h"
 
 #include <math.h>
 

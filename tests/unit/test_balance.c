@@ -1,7 +1,7 @@
 /* Shares that follow throughput: the solver against exhaustive search, the model and the controller
    on simulated devices. */
+#include "balance/balance.h"
 #include "harness.h"
-#include "train/balance.h"
 
 #include <math.h>
 #include <stdio.h>

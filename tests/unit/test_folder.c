@@ -1,10 +1,10 @@
 /* The folder of a training's checkpoints, as it may have come from anywhere: which names count,
    what is taken away, and that nothing outside of it is written. */
+#include "checkpoint/snapshot.h"
 #include "harness.h"
 #include "io/file.h"
 #include "io/folder.h"
 #include "io/safetensors.h"
-#include "train/snapshot.h"
 
 #include <fcntl.h>
 #include <stdio.h>

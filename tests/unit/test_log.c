@@ -1,8 +1,8 @@
 /* The run log: every line is JSON with the promised fields, failures to write are told, and shares
    come back from it. */
+#include "fit/history.h"
 #include "harness.h"
 #include "io/log.h"
-#include "train/history.h"
 
 #include <errno.h>
 #include <jansson.h>

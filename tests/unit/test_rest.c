@@ -1,6 +1,6 @@
 /* When devices are left out of steps: simulated steps, of which the clock is the test's. */
+#include "balance/rest.h"
 #include "harness.h"
-#include "train/rest.h"
 
 #include <math.h>
 #include <string.h>

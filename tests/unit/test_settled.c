@@ -1,6 +1,6 @@
 /* Which divisions devices are taken to have been through. */
+#include "balance/settled.h"
 #include "harness.h"
-#include "train/settled.h"
 
 enum { N = 3 };
 

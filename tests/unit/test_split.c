@@ -1,7 +1,7 @@
 /* Shares: what must hold of every split, and examples with known answers. */
+#include "balance/split.h"
 #include "context.h"
 #include "harness.h"
-#include "train/split.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Who is ahead of whom in recent steps, without a model of anybody's time. */
-#include "train/balance.h"
+#include "balance/balance.h"
 
 #include <math.h>
 #include <string.h>

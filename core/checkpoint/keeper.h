@@ -6,8 +6,8 @@
 #ifndef DPTI_KEEPER_H
 #define DPTI_KEEPER_H
 
+#include "checkpoint/snapshot.h"
 #include "io/log.h"
-#include "train/snapshot.h"
 
 typedef struct dpti_keeper dpti_keeper;
 

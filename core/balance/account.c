@@ -1,5 +1,5 @@
 /* Sums over steps, and the rates that follow from them. */
-#include "train/account.h"
+#include "balance/account.h"
 
 #include <stdlib.h>
 

@@ -5,11 +5,11 @@
 #define DPTI_RUN_STATE_H
 
 #include "backend.h"
+#include "balance/balance.h"
+#include "balance/rest.h"
 #include "base/recorded.h"
 #include "dptrain.h"
-#include "train/balance.h"
 #include "train/order.h"
-#include "train/rest.h"
 
 enum {
     DPTI_RUN_VERSION = 1,

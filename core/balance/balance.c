@@ -1,5 +1,5 @@
 /* When to change the shares: calibration, gains beyond the noise, lags, step changes, probes. */
-#include "train/balance.h"
+#include "balance/balance.h"
 
 #include <math.h>
 #include <stdlib.h>

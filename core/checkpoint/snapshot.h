@@ -3,9 +3,9 @@
 #ifndef DPTI_SNAPSHOT_H
 #define DPTI_SNAPSHOT_H
 
+#include "checkpoint/origin.h"
+#include "checkpoint/run_state.h"
 #include "io/safetensors.h"
-#include "train/origin.h"
-#include "train/run_state.h"
 #include "train/trainer.h"
 
 /* ---- Taking and writing ---------------------------------------------------------------------- */

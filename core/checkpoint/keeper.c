@@ -1,5 +1,5 @@
 /* A thread that writes checkpoints, and what becomes of older ones. */
-#include "train/keeper.h"
+#include "checkpoint/keeper.h"
 
 #include "base/base.h"
 #include "io/folder.h"

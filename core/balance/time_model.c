@@ -2,7 +2,7 @@
    in one direction only, that of (a, b) itself.  What changes while a program runs is how fast a
    device is, and that scales both; so a share that stays the same for long teaches the speed and
    does not wear out what other shares have taught about the slope. */
-#include "train/balance.h"
+#include "balance/balance.h"
 
 #include <math.h>
 

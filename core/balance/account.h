@@ -6,9 +6,9 @@
 #ifndef DPTI_ACCOUNT_H
 #define DPTI_ACCOUNT_H
 
+#include "balance/balance.h"
 #include "base/times.h"
 #include "dptrain.h"
-#include "train/balance.h"
 
 typedef struct dpti_device_sums {
     size_t samples, steps; /* steps in which it had samples */

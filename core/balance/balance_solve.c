@@ -7,7 +7,7 @@
    Most units need not be given one after the other: those that end within a time in which not all
    do are given by then, whatever their order.  So that time is looked for by bisection, and what is
    left is about a unit a device. */
-#include "train/balance.h"
+#include "balance/balance.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Tensors of checkpoints. */
-#include "train/tensors.h"
+#include "checkpoint/tensors.h"
 
 #include "base/base.h"
 

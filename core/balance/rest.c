@@ -1,5 +1,5 @@
 /* Trying steps with and without some devices (rest.h). */
-#include "train/rest.h"
+#include "balance/rest.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Shares of a batch: equal chunks, or fixed proportions by the method of largest remainders. */
-#include "train/split.h"
+#include "balance/split.h"
 #include "base/base.h"
 
 #include <math.h>

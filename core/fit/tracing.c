@@ -1,5 +1,5 @@
 /* The steps of a run as a timeline. */
-#include "train/tracing.h"
+#include "fit/tracing.h"
 
 #include "base/base.h"
 

@@ -3,7 +3,7 @@
 #ifndef DPTI_SETTINGS_H
 #define DPTI_SETTINGS_H
 
-#include "train/run_state.h"
+#include "checkpoint/run_state.h"
 
 /* " (--OPTION)": the options of the command that a setting comes from; "" if there is none. */
 void dpti_setting_option(const dpti_setting *setting, char *text, size_t n_bytes);

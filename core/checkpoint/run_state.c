@@ -1,5 +1,5 @@
 /* The state of a training as JSON, and back. */
-#include "train/run_state.h"
+#include "checkpoint/run_state.h"
 
 #include "base/base.h"
 #include "io/recorded_json.h"

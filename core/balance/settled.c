@@ -1,5 +1,5 @@
 /* Divisions of steps that devices have been through (settled.h). */
-#include "train/settled.h"
+#include "balance/settled.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Arrays that grow, and what becomes of them in the end. */
-#include "train/history.h"
+#include "fit/history.h"
 
 #include "base/base.h"
 #include "io/log.h"

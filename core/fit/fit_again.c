@@ -1,7 +1,7 @@
 /* Steps that are done again, since nobody is left who has the weights of now (resting.h): the
    training loop's limits hold meanwhile, and what it has counted is that of the steps that count.
  */
-#include "train/fit.h"
+#include "fit/fit.h"
 
 #include "base/base.h"
 

@@ -1,5 +1,5 @@
 /* The training loop: epochs, limits, learning rates, tests, and what is written on the way. */
-#include "train/fit.h"
+#include "fit/fit.h"
 
 #include "base/base.h"
 #include "train/algorithms.h"

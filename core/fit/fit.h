@@ -3,11 +3,11 @@
 #ifndef DPTI_FIT_H
 #define DPTI_FIT_H
 
+#include "checkpoint/keeper.h"
+#include "fit/history.h"
+#include "fit/tracing.h"
 #include "io/plot.h"
-#include "train/history.h"
-#include "train/keeper.h"
 #include "train/schedule.h"
-#include "train/tracing.h"
 #include "train/trainer.h"
 
 /* Causes of failure that have been told. */

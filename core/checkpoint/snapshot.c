@@ -1,10 +1,10 @@
 /* A trainer's whole state, from the devices to a file and back. */
-#include "train/snapshot.h"
+#include "checkpoint/snapshot.h"
 
 #include "base/base.h"
+#include "checkpoint/settings.h"
+#include "checkpoint/tensors.h"
 #include "train/algorithms.h"
-#include "train/settings.h"
-#include "train/tensors.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /* What the training loop can be resumed from: when a checkpoint is due, what it says of the course,
    and going on from one.  Writing that fails in the middle of training is told and survived: the
    older checkpoint stays, and the next one may succeed. */
-#include "train/fit.h"
+#include "fit/fit.h"
 
 #include "base/base.h"
+#include "checkpoint/settings.h"
 #include "io/folder.h"
 #include "io/safetensors.h"
 #include "train/algorithms.h"
-#include "train/settings.h"
 
 #include <stdlib.h>
 #include <unistd.h>

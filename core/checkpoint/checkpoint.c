@@ -2,9 +2,9 @@
 #include "train/trainer.h"
 
 #include "base/base.h"
-#include "train/origin.h"
-#include "train/snapshot.h"
-#include "train/tensors.h"
+#include "checkpoint/origin.h"
+#include "checkpoint/snapshot.h"
+#include "checkpoint/tensors.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* What the training loop writes on the way: log, plot, trace; and that no two of its files are one.
  */
-#include "train/fit.h"
+#include "fit/fit.h"
 
 #include "base/base.h"
+#include "checkpoint/settings.h"
 #include "io/file.h"
 #include "io/folder.h"
 #include "train/algorithms.h"
-#include "train/settings.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* Where weights come from: written into files, and read from them. */
-#include "train/origin.h"
+#include "checkpoint/origin.h"
 
 #include "base/base.h"
 #include "graph/builder.h" /* DPTI_MAX_EXTENT */

@@ -1,6 +1,6 @@
 /* A trainer's settings as texts.  Numbers have the digits that tell any two floats apart; what is
    too large for a text, the layers and the data, goes in as a CRC-32. */
-#include "train/settings.h"
+#include "checkpoint/settings.h"
 
 #include "base/base.h"
 #include "train/trainer.h"
