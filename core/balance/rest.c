@@ -32,11 +32,23 @@ static size_t within(size_t n, size_t least, size_t most)
     return n < least ? least : n > most ? most : n;
 }
 
+dpti_rest_learnt dpti_rest_learn(const dpti_rest *rest)
+{
+    dpti_rest_learnt learnt = rest->learnt;
+    if (rest->state == DPTI_REST_NONE || rest->state == DPTI_REST_LASTS)
+        learnt.waited = rest->n_steps;
+    return learnt;
+}
+
 dpti_rest dpti_rest_resume(const dpti_rest_learnt *learnt, bool rested)
 {
     dpti_rest r = {.state = rested ? DPTI_REST_TRY_ALL : DPTI_REST_NONE,
                    .confirms = rested,
                    .learnt = *learnt};
+    if (!rested) {
+        r.n_steps = learnt->waited;
+        r.learnt.waited = 0;
+    }
     r.learnt.awake_for = within(learnt->awake_for, FIRST_AWAKE, LAST_AWAKE);
     r.learnt.asleep_for = within(learnt->asleep_for, FIRST_ASLEEP, LAST_ASLEEP);
     return r;
@@ -175,6 +187,8 @@ void dpti_rest_change(dpti_rest *rest, bool others)
     case DPTI_REST_TRY_ALL:
         if (!r->confirms) r->learnt.asleep_for = twice(r->learnt.asleep_for, LAST_ASLEEP);
         begin(r, others && !r->confirms ? DPTI_REST_TRY : DPTI_REST_LASTS);
+        r->n_steps = r->learnt.waited;
+        r->learnt.waited = 0;
         break;
     }
     r->confirms = false;

@@ -30,7 +30,8 @@ typedef struct dpti_rest_time {
 /* What tries have shown, for a later process. */
 typedef struct dpti_rest_learnt {
     dpti_rest_time with, without; /* as last measured */
-    size_t awake_for, asleep_for; /* steps before the next try */
+    size_t awake_for, asleep_for; /* steps before the next try, */
+    size_t waited;                /* of which an earlier process has made so many */
 } dpti_rest_learnt;
 
 typedef struct dpti_rest {
@@ -43,6 +44,8 @@ typedef struct dpti_rest {
 } dpti_rest;
 
 dpti_rest dpti_rest_new(void);
+/* What a later one may go on with. */
+dpti_rest_learnt dpti_rest_learn(const dpti_rest *rest);
 /* With what an earlier process has learnt, its numbers of steps brought within their bounds.  If
    some rested there it is as if a try had just shown that this is a gain: the next change leads to
    LASTS. */

@@ -132,6 +132,7 @@ static json_t *encode_rest(encoder *e, const dpti_rest_learnt *rest)
     set_real(e, o, "without_error", rest->without.error);
     set_size(e, o, "awake_for", rest->awake_for);
     set_size(e, o, "asleep_for", rest->asleep_for);
+    set_size(e, o, "waited", rest->waited);
     return o;
 }
 
@@ -332,7 +333,8 @@ static bool get_rest(decoder *d, const json_t *o, dpti_rest_learnt *r)
            get_positive(d, o, "without", max, &r->without.seconds) &&
            get_positive(d, o, "without_error", max, &r->without.error) &&
            get_size(d, o, "awake_for", max_count, &r->awake_for) &&
-           get_size(d, o, "asleep_for", max_count, &r->asleep_for);
+           get_size(d, o, "asleep_for", max_count, &r->asleep_for) &&
+           get_size(d, o, "waited", max_count, &r->waited);
 }
 
 static bool get_balance(decoder *d, const json_t *o, dpti_run_state *s)

@@ -254,7 +254,7 @@ bool dpti_resting_learnt(const dpt_trainer *trainer, bool *rests, double *exchan
         rests[i] = (w->told || (decided && t->resting.chosen[i])) && !w->gone;
         exchange[i] = t->resting.exchange[i];
     }
-    *out = t->resting.rest.learnt;
+    *out = dpti_rest_learn(&t->resting.rest);
     return true;
 }
 

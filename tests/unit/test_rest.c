@@ -158,6 +158,16 @@ static void what_was_learnt_lasts(test *t)
     live(&later, &w, 100000, &s);
     CHECK(s.n_changes >= 4); /* all are tried as before */
 
+    /* Of a long sleep, until a try is paid for, the rest. */
+    r.n_steps = 12000;
+    const dpti_rest_learnt tired = dpti_rest_learn(&r);
+    later = dpti_rest_resume(&tired, true);
+    CHECK_SIZE(dpti_rest_learn(&later).waited, 12000); /* before its first step, too */
+    dpti_rest_change(&later, false);
+    live(&later, &w, 400, &s);
+    CHECK(s.n_changes >= 1);
+    CHECK_SIZE(dpti_rest_resume(&tired, false).n_steps, 12000);
+
     const dpti_rest_learnt wild = {.awake_for = 0, .asleep_for = SIZE_MAX};
     later = dpti_rest_resume(&wild, false);
     CHECK(later.state == DPTI_REST_NONE);
