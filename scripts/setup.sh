@@ -97,6 +97,7 @@ setup_need_test() {
     setup_need_opencl
     setup_need_opencl_driver
     setup_need_command clang clang "the second compiler; sanitizers and fuzzers"
+    setup_need_command llvm-symbolizer llvm "names functions for sanitizers"
     setup_need_command clang-format clang-format "checks the formatting"
     setup_need_command valgrind valgrind "checks memory use"
     setup_need_command python3 python3 "reads logs in tests"

@@ -77,13 +77,17 @@ static dpt_status count(dpti_inquiry *q)
     return DPT_OK;
 }
 
+/* The thread ends as what it was, whatever a library has made of it. */
 static void run_inquiry(dpti_device *device, void *argument)
 {
     dpti_inquiry *q = argument;
+    stack_t own;
     (void)device;
+    dpti_signal_stack_save(&own);
     if (count(q) != DPT_OK) q->error = q->answer.error;
     for (size_t i = 0; i < q->n_devices; i++)
         describe(q, i);
+    dpti_signal_stack_restore(&own);
 }
 
 /* ---- Asking ---------------------------------------------------------------------------------- */

@@ -11,6 +11,17 @@ void dpti_signals_save(dpti_signals *out)
         (void)sigaction(numbers[i], NULL, &out->actions[i]);
 }
 
+void dpti_signal_stack_save(stack_t *out)
+{
+    *out = (stack_t){.ss_flags = SS_DISABLE};
+    (void)sigaltstack(NULL, out);
+}
+
+void dpti_signal_stack_restore(const stack_t *saved)
+{
+    (void)sigaltstack(saved, NULL);
+}
+
 void dpti_signals_restore(const dpti_signals *saved)
 {
     for (int i = 0; i < DPTI_N_SIGNALS; i++)

@@ -16,4 +16,9 @@ typedef struct dpti_signals {
 void dpti_signals_save(dpti_signals *out);
 void dpti_signals_restore(const dpti_signals *saved);
 
+/* On which stack the calling thread would handle one: that compiler gives the thread that loads it
+   another, of memory that is not the thread's to give back. */
+void dpti_signal_stack_save(stack_t *out);
+void dpti_signal_stack_restore(const stack_t *saved);
+
 #endif
