@@ -40,7 +40,7 @@ DPT_CHECK_RESULT dpt_status dpti_tensors_add_state(dpti_tensors *tensors, dpti_s
 bool dpti_is_counter(const dpt_model *model, const dpti_tensor *tensor);
 bool dpti_is_state(const dpt_model *model, const dpti_tensor *tensor);
 
-/* Reads a file's tensors into flat buffers (checkpoint.c); `outside` is a scratch of flat_size.
+/* Reads a file's tensors into flat buffers (weights.c); `outside` is a scratch of flat_size.
    `except`: names of layers, with commas between them, whose places are left as they are; or NULL.
    DPT_E_INVALID: they are another model's, with the tensor named in the context's error. */
 DPT_CHECK_RESULT dpt_status dpti_weights_read(dpt_trainer *trainer, const char *path,

@@ -207,13 +207,14 @@ static void change(dpt_trainer *t)
     for (size_t i = 0; rests && i < t->n_workers; i++)
         if (r->chosen[i]) rest(t, &t->workers[i]);
     dpti_settled_forget(&t->settled);
-    if (rests && r->n == 0)
-        dpti_rest_forget(&r->rest); /* none of them can */
+    const bool none = rests && r->n == 0; /* of those that would can */
+    if (none)
+        dpti_rest_forget(&r->rest);
     else
         dpti_rest_change(&r->rest, r->others);
     r->changes = r->others = false;
     tell(t);
-    if (rests && r->n == 0) return;
+    if (none) return;
     r->reason = rests ? DPTI_BALANCE_REST : DPTI_BALANCE_WAKE;
     r->changed_step = t->done.step + 1;
 }

@@ -1,4 +1,4 @@
-/* Checkpoints: weights and running statistics as safetensors with PyTorch's names and layouts. */
+/* Files of weights and running statistics: safetensors with PyTorch's names and layouts. */
 #include "train/trainer.h"
 
 #include "base/base.h"
