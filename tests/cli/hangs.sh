@@ -27,8 +27,8 @@ hangs=fault:entry=open:hang=1
 for command in "train ${small[*]} --max-steps 2" "plan ${small[*]}" "bench mix ${small[*]}" \
     "bench allreduce" "eval ${small[*]} --checkpoint weights" \
     "predict ${small[*]} --checkpoint weights none.png" "devices"; do
-    run 3 $command --devices cpu:threads=1,$hangs --device-timeout 0.03s
-    says "device $hangs: no answer within 0.3 s while it was opened $advice"
+    run 3 $command --devices cpu:threads=1,$hangs --device-timeout 0.06s
+    says "device $hangs: no answer within 0.6 s while it was opened $advice"
     says "$left"
     check "$command: nothing else" test "$(wc -l <run.err)" -eq 2
 done
@@ -36,17 +36,17 @@ done
 # On a backend that does not tell which devices there are: only who names it waits for it.
 for call in load probe describe; do
     export DPTRAIN_FAULT_HANG=fault:$call
-    run 3 train "${small[@]}" --max-steps 2 --devices fault --device-timeout 0.03s
-    says "device .*fault.*: no answer within 0.3 s when it was asked for its devices $advice"
-    run 3 plan "${small[@]}" --devices fault:0 --device-timeout 0.03s
+    run 3 train "${small[@]}" --max-steps 2 --devices fault --device-timeout 0.06s
+    says "device .*fault.*: no answer within 0.6 s when it was asked for its devices $advice"
+    run 3 plan "${small[@]}" --devices fault:0 --device-timeout 0.06s
     run 0 plan "${small[@]}" --devices cpu:threads=1 --device-timeout 20m
     check "$call: nothing is said" test ! -s run.err
     run 0 eval "${small[@]}" --checkpoint weights --device-timeout 0.2s
     says "going on without fault.*: no answer within 2 s when it was asked for its devices"
     says "$left"
-    run 0 devices --no-measure --device-timeout 0.03s
+    run 0 devices --no-measure --device-timeout 0.06s
     check "$call: the others" grep -q "^cpu " run.out
-    check "$call: in its place: $(cat run.out)" grep -qE "^fault.*: no answer within 0.3 s .*$advice" run.out
+    check "$call: in its place: $(cat run.out)" grep -qE "^fault.*: no answer within 0.6 s .*$advice" run.out
 done
 
 # "all" passes over what does not open, and the table has it in its place.
