@@ -409,11 +409,12 @@ typedef enum dpt_part { DPT_TRAIN = 0, DPT_TEST = 1 } dpt_part;
    "folder:HxW" (colour) or "folder:HxWx1" (grey) for the PNG and JPEG pictures in
    `directory`/train/CLASS and `directory`/test/CLASS, which are cut and scaled to H x W as by
    dpt_picture_read; classes are the folders of train, for both parts, and samples are sorted by the
-   bytes of their names.  Search order: `directory`, $DPTRAIN_DATA, the user's cache, the
-   distribution's package of the data.  A directory that is given and does not have the files is an
-   error.  DPT_E_INVALID unknown name; DPT_E_NOT_FOUND (the message tells how to get it);
-   DPT_E_FORMAT; DPT_E_NO_MEMORY; DPT_E_UNSUPPORTED: the library was built without what reads such a
-   picture. */
+   bytes of their names.  "folder:HxW:stream", and any folder whose images would take more than half
+   of the machine's memory, is read as it is needed (dpt_dataset_from_reader).  Search order:
+   `directory`, $DPTRAIN_DATA, the user's cache, the distribution's package of the data.  A
+   directory that is given and does not have the files is an error.  DPT_E_INVALID unknown name;
+   DPT_E_NOT_FOUND (the message tells how to get it); DPT_E_FORMAT; DPT_E_NO_MEMORY;
+   DPT_E_UNSUPPORTED: the library was built without what reads such a picture. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_open(dpt_context *context, const char *name,
                                                      const char *directory, dpt_part part,
                                                      dpt_dataset **out);
@@ -460,6 +461,29 @@ typedef struct dpt_dataset_memory {
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_from_memory(dpt_context *context,
                                                             const dpt_dataset_memory *memory,
                                                             dpt_dataset **out);
+
+enum { DPT_READER_WHY_BYTES = 256 };
+
+/* Who makes images as they are needed, for data that do not fit into memory. */
+typedef struct dpt_dataset_reader {
+    /* Makes the image of a sample (height, width, channels): the same whenever it is asked, for
+       several at once, by threads of dptrain's own.  What is not DPT_OK ends the step or evaluation
+       that needs it, and `why` may say why. */
+    dpt_status (*read)(void *user, size_t sample, void *image, char why[DPT_READER_WHY_BYTES]);
+    void *user;
+    size_t n_threads; /* that read; 0: as many as the process has processors.  At most 16 */
+} dpt_dataset_reader;
+
+/* A data set whose images are read by the program: in `memory`, images is NULL.  Labels and targets
+   are copied.  Devices get the samples of a step with the step (dpt_device_plan.streamed), and
+   those of the next steps are read meanwhile.  Some 64 samples are read at once, which tell the
+   data from others when training is resumed.  DPT_E_INVALID, DPT_E_NO_MEMORY; and where a sample
+   cannot be read, now or in a step or evaluation, DPT_E_FORMAT if that is what `read` returned, and
+   DPT_E_IO for everything else. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_from_reader(dpt_context *context,
+                                                            const dpt_dataset_memory *memory,
+                                                            const dpt_dataset_reader *reader,
+                                                            dpt_dataset **out);
 DPT_API void dpt_dataset_destroy(dpt_dataset *dataset);
 
 /* Replaces samples [first, first + count) of a writable data set, for a program whose data come as
@@ -494,8 +518,9 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_normalize(dpt_dataset *dataset, 
 typedef struct dpt_dataset_info {
     const char *name;
     size_t count, height, width, channels, classes;
-    const char *source;             /* the directory or "synthetic", "memory" */
+    const char *source;             /* the directory or "synthetic", "memory", "reader" */
     const char *const *class_names; /* `classes` strings, or NULL */
+    bool read_as_needed;            /* its images are not in memory */
 } dpt_dataset_info;
 
 DPT_API void dpt_dataset_describe(const dpt_dataset *dataset, dpt_dataset_info *out);
@@ -622,11 +647,13 @@ typedef struct dpt_step_metrics {
     size_t step;  /* from 1 */
     size_t epoch; /* from 1 */
     bool last_of_epoch;
-    double lr;      /* learning rate of its update */
-    size_t samples; /* of the global batch */
-    double loss;    /* mean over the global batch */
-    size_t hits;    /* correctly classified; 0 with DPT_LOSS_SQUARED_ERROR */
-    double seconds; /* from the previous step's end, or from its own start */
+    double lr;           /* learning rate of its update */
+    size_t samples;      /* of the global batch */
+    double loss;         /* mean over the global batch */
+    size_t hits;         /* correctly classified; 0 with DPT_LOSS_SQUARED_ERROR */
+    double seconds;      /* from the previous step's end, or from its own start */
+    double data_seconds; /* that submit has waited for images which are read as they are needed;
+                            devices may have been busy with the step before */
     size_t n_devices;
     const size_t *shards;           /* samples per device; these arrays are valid until the second
                                        next step, or one in which a device is lost */

@@ -10,13 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LOOKED_AT = 64 }; /* images; labels and targets are all looked at */
-
-static uint32_t add(uint32_t crc, const void *bytes, size_t n_bytes)
-{
-    return n_bytes > 0 ? libdeflate_crc32(crc, bytes, n_bytes) : crc;
-}
-
 /* What a layer computes that its extents do not tell. */
 static void describe_operation(const dpt_model *m, const dpti_node *node, char *text, size_t n)
 {
@@ -63,32 +56,7 @@ uint32_t dpti_settings_hash_layers(const dpt_model *model)
             text, sizeof text, "%.200s %s %zu %zu %zu %zu %.0f %s %zu %zu\n", info.name, info.kind,
             info.height, info.width, info.channels, info.parameters, info.multiply_adds, operation,
             node->n_inputs > 0 ? node->inputs[0] : 0, node->n_inputs > 1 ? node->inputs[1] : 0);
-        crc = add(crc, text, n > 0 ? strlen(text) : 0);
-    }
-    return crc;
-}
-
-/* As many bytes as it takes, the least significant one first. */
-static uint32_t add_label(uint32_t crc, int32_t label, size_t classes)
-{
-    const uint32_t value = (uint32_t)label;
-    const uint8_t bytes[] = {(uint8_t)value, (uint8_t)(value >> 8), (uint8_t)(value >> 16),
-                             (uint8_t)(value >> 24)};
-    return add(crc, bytes, classes <= 256 ? 1 : sizeof bytes);
-}
-
-static uint32_t hash_data(const dpt_dataset *d)
-{
-    const size_t image_bytes = dpti_dataset_image_bytes(d);
-    const size_t stride = d->count > LOOKED_AT ? d->count / LOOKED_AT : 1;
-    uint32_t crc = 0;
-    for (size_t i = 0; i < d->count; i++) {
-        const size_t record = dpti_dataset_record(d, i);
-        if (d->labels) crc = add_label(crc, d->labels[record], d->classes);
-        if (d->targets)
-            crc = add(crc, &d->targets[record * d->classes], d->classes * sizeof *d->targets);
-        if (i % stride == 0)
-            crc = add(crc, (const uint8_t *)d->images + record * image_bytes, image_bytes);
+        if (n > 0) crc = libdeflate_crc32(crc, text, strlen(text));
     }
     return crc;
 }
@@ -108,7 +76,7 @@ static void add_data(const dpt_dataset *d, dpti_settings *s)
 {
     char content[16] = "written";
     if (!dpti_dataset_whole(d)->writable)
-        snprintf(content, sizeof content, "%08x", (unsigned)hash_data(d));
+        snprintf(content, sizeof content, "%08x", (unsigned)dpti_dataset_content(d));
     dpti_settings_add(s, "dataset", "%.60s, %zu of %zux%zux%zu, %zu classes, %s", d->name, d->count,
                       d->height, d->width, d->channels, d->classes, content);
     dpti_settings_add(s, "normalize", "%.9g %.9g %.9g %.9g by %.9g %.9g %.9g %.9g",

@@ -1,8 +1,10 @@
-/* Labelled images in host memory, and where they come from.  Knows no device. */
+/* Labelled images, in host memory or read as they are needed, and where they come from.  Knows no
+   device. */
 #ifndef DPTI_DATA_H
 #define DPTI_DATA_H
 
 #include "backend.h"
+#include "data/reader.h"
 #include "dptrain.h"
 
 #include <stdatomic.h>
@@ -33,7 +35,9 @@ struct dpt_dataset {
     uint32_t *samples;        /* (count) the record of each sample, ascending; NULL: the same */
     size_t n_records;
     dpt_dtype dtype;      /* DPT_U8 or DPT_F32 */
-    void *images;         /* (n_records, height, width, channels), aligned to 64 bytes */
+    void *images;         /* (n_records, height, width, channels), aligned to 64 bytes; or NULL, and
+                             they come from */
+    dpti_reader *reader;  /* this one, which is the whole's */
     int32_t *labels;      /* (n_records), 0 to classes - 1; aligned to 64 bytes; or NULL */
     float *targets;       /* (n_records, classes), finite; aligned to 64 bytes; or NULL.  Without
                              either the data are for predictions */
@@ -46,6 +50,7 @@ struct dpt_dataset {
     const char *const *class_names;
     const char **own_names; /* that block, freed with the whole; or NULL */
     atomic_bool left;       /* to a thread that hangs: not freed any more */
+    uint32_t content;       /* with a reader: see below */
     /* Of a whole: */
     bool writable;                    /* (dpt_dataset_write), */
     dpt_dtype label_dtype;            /* with labels given as these */
@@ -80,8 +85,14 @@ static inline size_t dpti_dataset_image_bytes(const dpt_dataset *data)
 /* Whether two data sets have the same records. */
 static inline bool dpti_dataset_share(const dpt_dataset *a, const dpt_dataset *b)
 {
-    return a->images == b->images;
+    return dpti_dataset_whole(a) == dpti_dataset_whole(b);
 }
+
+/* A CRC-32 of all labels and targets and of some 64 images, evenly spread. */
+uint32_t dpti_dataset_content(const dpt_dataset *data);
+/* With a reader it is found out once, when the data set, or a part of it, is made: that reads these
+   images, and fails as reading does. */
+DPT_CHECK_RESULT dpt_status dpti_dataset_find_content(dpt_dataset *data, dpt_error *error);
 
 /* What samples are compared with; either may be NULL. */
 typedef struct dpti_answers {
@@ -174,9 +185,14 @@ DPT_CHECK_RESULT dpt_status dpti_synthetic_parse(const char *spec, dpti_syntheti
 DPT_CHECK_RESULT dpt_status dpti_synthetic_create(const char *spec, dpt_part part,
                                                   dpt_dataset **out, dpt_error *error);
 
-/* The shape of "folder:HxW" or "folder:HxWxC", where C is 1 or, if it is not there, 3.
-   DPT_E_INVALID tells how to write it. */
-DPT_CHECK_RESULT dpt_status dpti_folder_parse(const char *spec, dpt_picture_shape *out,
+/* What "folder:HxW[xC][:stream]" asks for. */
+typedef struct dpti_folder_wish {
+    dpt_picture_shape shape; /* C is 1 or, if it is not there, 3 */
+    bool streamed;           /* pictures are read as they are needed */
+} dpti_folder_wish;
+
+/* DPT_E_INVALID tells how to write it. */
+DPT_CHECK_RESULT dpt_status dpti_folder_parse(const char *spec, dpti_folder_wish *out,
                                               dpt_error *error);
 
 /* A part of such a data set: PNG and JPEG pictures in DIR/train/CLASS and DIR/test/CLASS (or
@@ -185,9 +201,9 @@ DPT_CHECK_RESULT dpt_status dpti_folder_parse(const char *spec, dpt_picture_shap
    hidden by a dot is passed over, and so are files beside the classes' folders.  Links are
    followed. DPT_E_INVALID, DPT_E_NOT_FOUND, DPT_E_IO; DPT_E_FORMAT: a folder in a class's folder, a
    class of the test that training has not or that has no pictures, a file that is no picture or
-   damaged, too few or too many classes, or one whose name cannot be printed; DPT_E_NO_MEMORY, also
-   if the machine has less than all images need, before any is read; DPT_E_UNSUPPORTED: no library
-   for the format. */
+   damaged, too few or too many classes, or one whose name cannot be printed; DPT_E_NO_MEMORY;
+   DPT_E_UNSUPPORTED: no library for the format.  Where it is streamed, or where images need more
+   than half of the machine's memory, only a few are read now. */
 DPT_CHECK_RESULT dpt_status dpti_folder_create(const char *spec, const char *directory,
                                                dpt_part part, dpt_dataset **out, dpt_error *error);
 

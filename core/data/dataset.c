@@ -12,6 +12,7 @@ void dpt_dataset_destroy(dpt_dataset *dataset)
 {
     if (!dataset || atomic_load(&dataset->left)) return;
     if (!dataset->whole) {
+        dpti_reader_destroy(dataset->reader);
         free(dataset->targets);
         free(dataset->labels);
         free(dataset->images);
@@ -42,6 +43,7 @@ void dpt_dataset_describe(const dpt_dataset *dataset, dpt_dataset_info *out)
         .classes = dataset->classes,
         .source = dataset->source,
         .class_names = dataset->class_names,
+        .read_as_needed = dataset->reader != NULL,
     };
 }
 
@@ -76,7 +78,6 @@ dpt_status dpti_answers_check(const dpti_answers *answers, dpt_error *error)
 
 static dpt_status check_memory(const dpt_dataset_memory *m, dpt_error *error)
 {
-    if (!m || !m->images) return DPT_FAIL(error, DPT_E_INVALID, "a data set needs images");
     if (!m->count || !m->height || !m->width || !m->channels || !m->classes)
         return DPT_FAIL(error, DPT_E_INVALID,
                         "a data set's count, height, width, channels and classes are at least 1");
@@ -141,7 +142,9 @@ static dpt_status copy_blocks(const dpt_dataset_memory *m, const dpti_answers *a
                     n->images + n->labels + n->targets);
 }
 
-static dpt_status copy_memory(const dpt_dataset_memory *m, dpt_dataset **out, dpt_error *error)
+/* All that is given, with images or without. */
+static dpt_status copy_memory(const dpt_dataset_memory *m, const char *name, dpt_dataset **out,
+                              dpt_error *error)
 {
     memory_bytes n = {0};
     DPT_TRY(check_memory(m, error));
@@ -151,12 +154,13 @@ static dpt_status copy_memory(const dpt_dataset_memory *m, dpt_dataset **out, dp
                                   .label_dtype = m->label_dtype,
                                   .targets = m->targets};
     DPT_TRY(measure(m, &n, error));
+    if (!m->images) n.images = 0;
     DPT_TRY(dpti_answers_check(&answers, error));
     dpt_dataset *data = calloc(1, sizeof *data);
     if (!data) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
     *data = (dpt_dataset){
-        .name = dpti_strdup("memory"),
-        .source = dpti_strdup("memory"),
+        .name = dpti_strdup(name),
+        .source = dpti_strdup(name),
         .count = m->count,
         .n_records = m->count,
         .height = m->height,
@@ -181,8 +185,66 @@ dpt_status dpt_dataset_from_memory(dpt_context *context, const dpt_dataset_memor
 {
     dpt_error error = {0};
     dpt_dataset *data = NULL;
-    if (copy_memory(memory, &data, &error) != DPT_OK)
+    if (!memory || !memory->images)
+        return dpt_fail(context, DPT_E_INVALID, "a data set needs images");
+    if (copy_memory(memory, "memory", &data, &error) != DPT_OK)
         return dpti_context_fail(context, NULL, &error);
+    data->context = context;
+    *out = data;
+    return DPT_OK;
+}
+
+/* ---- From a program that reads --------------------------------------------------------------- */
+
+static dpt_status call_reader(void *user, size_t record, void *image, dpt_error *error)
+{
+    const dpt_dataset_reader *r = user;
+    char why[DPT_READER_WHY_BYTES] = "";
+    const dpt_status status = r->read(r->user, record, image, why);
+    why[sizeof why - 1] = '\0';
+    if (status == DPT_OK) return DPT_OK;
+    return DPT_FAIL(error, status, "sample %zu: %s", record,
+                    why[0] ? why : "the program cannot read it");
+}
+
+static dpt_status check_reader(const dpt_dataset_memory *m, const dpt_dataset_reader *reader,
+                               dpt_error *error)
+{
+    if (!m || !reader || !reader->read)
+        return DPT_FAIL(error, DPT_E_INVALID, "a data set needs who reads its images");
+    if (m->images || m->writable)
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "images that are read lie in no memory, and are not written there: leave "
+                        "images and writable out");
+    return DPT_OK;
+}
+
+static dpt_status add_reader(dpt_dataset *data, const dpt_dataset_reader *reader, dpt_error *error)
+{
+    dpt_dataset_reader *own = malloc(sizeof *own);
+    if (!own) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read images");
+    *own = *reader;
+    const dpti_image_source source = {.make = call_reader,
+                                      .destroy = free,
+                                      .user = own,
+                                      .image_bytes = dpti_dataset_image_bytes(data),
+                                      .n_threads = reader->n_threads};
+    DPT_TRY(dpti_reader_create(&source, &data->reader, error));
+    return dpti_dataset_find_content(data, error);
+}
+
+dpt_status dpt_dataset_from_reader(dpt_context *context, const dpt_dataset_memory *memory,
+                                   const dpt_dataset_reader *reader, dpt_dataset **out)
+{
+    dpt_error error = {0};
+    dpt_dataset *data = NULL;
+    dpt_status status = check_reader(memory, reader, &error);
+    if (status == DPT_OK) status = copy_memory(memory, "reader", &data, &error);
+    if (status == DPT_OK) status = add_reader(data, reader, &error);
+    if (status != DPT_OK) {
+        dpt_dataset_destroy(data);
+        return dpti_context_fail(context, NULL, &error);
+    }
     data->context = context;
     *out = data;
     return DPT_OK;

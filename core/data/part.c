@@ -2,6 +2,7 @@
 #include "data/data.h"
 
 #include "base/base.h"
+#include "device/device.h" /* dpti_context_fail */
 
 #include <stdlib.h>
 
@@ -50,6 +51,13 @@ static void deal(const dpt_dataset *data, const bool *chosen, dpt_dataset *first
     }
 }
 
+static dpt_status find_contents(dpt_dataset *first, dpt_dataset *second, dpt_error *error)
+{
+    if (!first->reader) return DPT_OK;
+    DPT_TRY(dpti_dataset_find_content(first, error));
+    return dpti_dataset_find_content(second, error);
+}
+
 dpt_status dpt_dataset_split(const dpt_dataset *dataset, double fraction, uint64_t seed,
                              dpt_dataset **first, dpt_dataset **second)
 {
@@ -66,19 +74,23 @@ dpt_status dpt_dataset_split(const dpt_dataset *dataset, double fraction, uint64
     uint32_t *shuffled = calloc(n, sizeof *shuffled);
     bool *chosen = calloc(n, sizeof *chosen);
     dpt_dataset *rest = create_part(dataset, n - wanted), *taken = create_part(dataset, wanted);
-    const bool complete = shuffled && chosen && rest && taken;
-    if (complete) {
+    dpt_error error = {.status = DPT_OK};
+    dpt_status status = DPT_OK;
+    if (shuffled && chosen && rest && taken) {
         choose(shuffled, n, wanted, seed, chosen);
         deal(dataset, chosen, rest, taken);
-        *first = rest;
-        *second = taken;
+        status = find_contents(rest, taken, &error);
     } else {
-        dpt_dataset_destroy(taken);
-        dpt_dataset_destroy(rest);
+        status = DPT_FAIL(&error, DPT_E_NO_MEMORY, "no memory to divide %s", dataset->name);
     }
     free(chosen);
     free(shuffled);
-    return complete ? DPT_OK
-                    : dpt_fail(dataset->context, DPT_E_NO_MEMORY, "no memory to divide %s",
-                               dataset->name);
+    if (status == DPT_OK) {
+        *first = rest;
+        *second = taken;
+        return DPT_OK;
+    }
+    dpt_dataset_destroy(taken);
+    dpt_dataset_destroy(rest);
+    return dpti_context_fail(dataset->context, NULL, &error);
 }

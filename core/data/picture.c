@@ -1,4 +1,4 @@
-/* Reading pictures: each is a file, decoded and, where that is asked for, cut and scaled. */
+/* Reading a picture: its file is decoded and, where that is asked for, cut and scaled. */
 #include "data/picture.h"
 
 #include "base/base.h"
@@ -6,17 +6,11 @@
 #include "device/device.h" /* dpti_context_fail */
 #include "io/file.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 enum {
     LARGE_PIXELS = 1 << 25, /* of a picture that is decoded alone; less takes at most 224 MiB */
-    MAX_THREADS = 16,
 };
-
-/* ---- One ------------------------------------------------------------------------------------- */
 
 static dpt_status check_shape(const dpt_picture_shape *shape, dpt_error *error)
 {
@@ -71,8 +65,8 @@ dpt_status dpti_picture_parse(const char *name, const uint8_t *bytes, size_t n_b
     return fit(&file, shape, NULL, pixels, error);
 }
 
-static dpt_status read_picture(const char *path, const dpt_picture_shape *shape,
-                               pthread_mutex_t *large, uint8_t *pixels, dpt_error *error)
+dpt_status dpti_picture_read(const char *path, const dpt_picture_shape *shape,
+                             pthread_mutex_t *large, uint8_t *pixels, dpt_error *error)
 {
     uint8_t *bytes = NULL;
     dpti_image_file file = {.name = path};
@@ -88,84 +82,6 @@ dpt_status dpt_picture_read(dpt_context *context, const char *path, const dpt_pi
 {
     dpt_error error = {0};
     dpt_status status = check_shape(shape, &error);
-    if (status == DPT_OK) status = read_picture(path, shape, NULL, pixels, &error);
+    if (status == DPT_OK) status = dpti_picture_read(path, shape, NULL, pixels, &error);
     return status == DPT_OK ? DPT_OK : dpti_context_fail(context, NULL, &error);
-}
-
-/* ---- Many ------------------------------------------------------------------------------------ */
-
-/* What the threads share. */
-typedef struct reading {
-    const dpti_pictures *pictures;
-    uint8_t *pixels;
-    atomic_size_t next; /* handed out in order: before one that fails none is left out */
-    pthread_mutex_t large, lock;
-    size_t failed; /* the first that has failed; SIZE_MAX: none.  With `error` under the lock */
-    dpt_error error;
-} reading;
-
-static void note_failure(reading *r, size_t i, const dpt_error *error)
-{
-    pthread_mutex_lock(&r->lock);
-    if (i < r->failed) {
-        r->failed = i;
-        r->error = *error;
-    }
-    pthread_mutex_unlock(&r->lock);
-    atomic_store(&r->next, r->pictures->count);
-}
-
-static dpt_status read_one(reading *r, size_t i, dpt_error *error)
-{
-    const dpti_pictures *p = r->pictures;
-    const size_t image_bytes = p->shape.height * p->shape.width * p->shape.channels;
-    char *path = p->path(p->user, i);
-    if (!path) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the name of a picture");
-    const dpt_status status =
-        read_picture(path, &p->shape, &r->large, r->pixels + i * image_bytes, error);
-    free(path);
-    return status;
-}
-
-static void *read_some(void *argument)
-{
-    reading *r = argument;
-    for (size_t i; (i = atomic_fetch_add(&r->next, 1)) < r->pictures->count;) {
-        dpt_error error = {0};
-        if (read_one(r, i, &error) != DPT_OK) note_failure(r, i, &error);
-    }
-    return NULL;
-}
-
-static size_t count_threads(const dpti_pictures *p)
-{
-    cpu_set_t set;
-    size_t n = p->n_threads;
-    if (n == 0 && sched_getaffinity(0, sizeof set, &set) == 0) n = (size_t)CPU_COUNT(&set);
-    if (n == 0 || n > MAX_THREADS) n = MAX_THREADS; /* 0: a machine of more than a set can name */
-    return n < p->count ? n : p->count;
-}
-
-dpt_status dpti_pictures_read(const dpti_pictures *pictures, uint8_t *pixels, dpt_error *error)
-{
-    reading r = {
-        .pictures = pictures,
-        .pixels = pixels,
-        .large = PTHREAD_MUTEX_INITIALIZER,
-        .lock = PTHREAD_MUTEX_INITIALIZER,
-        .failed = SIZE_MAX,
-    };
-    pthread_t threads[MAX_THREADS];
-    const size_t n_wanted = count_threads(pictures);
-    size_t n = 0;
-    DPT_TRY(check_shape(&pictures->shape, error));
-    /* This thread is one of them; what cannot be started the others do as well. */
-    while (n + 1 < n_wanted && pthread_create(&threads[n], NULL, read_some, &r) == 0)
-        n++;
-    read_some(&r);
-    for (size_t i = 0; i < n; i++)
-        pthread_join(threads[i], NULL);
-    if (r.failed == SIZE_MAX) return DPT_OK;
-    if (error) *error = r.error;
-    return r.error.status;
 }

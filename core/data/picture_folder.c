@@ -1,6 +1,7 @@
-/* "folder:HxW" and "folder:HxWxC": pictures in a folder for each class, DIR/train/CLASS and
+/* "folder:HxW[xC][:stream]": pictures in a folder for each class, DIR/train/CLASS and
    DIR/test/CLASS, cut and scaled to one size.  The folders of the training part say which classes
-   there are, for both parts. */
+   there are, for both parts.  Images lie in memory, or the data set has what it takes to read them.
+ */
 #include "data/data.h"
 
 #include "base/base.h"
@@ -8,10 +9,11 @@
 #include "data/listing.h"
 #include "data/picture.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char kind[] = "folder";
+static const char kind[] = "folder", as_needed[] = ":stream";
 
 enum {
     MAX_EXTENT = 4096,
@@ -24,12 +26,14 @@ typedef struct group {
     dpti_listing files;
 } group;
 
-/* What lies in the folders of a part. */
+/* What lies in the folders of a part, and what becomes of it.  Who reads the pictures keeps it. */
 typedef struct contents {
-    char *train, *part;   /* the folders, which may be the same */
-    dpti_listing classes; /* of the training part */
-    dpti_listing present; /* of this part: all or some of those */
-    group *groups;        /* (present.count) */
+    dpt_picture_shape shape;
+    pthread_mutex_t large; /* of dpti_picture_read */
+    char *train, *part;    /* the folders, which may be the same */
+    dpti_listing classes;  /* of the training part */
+    dpti_listing present;  /* of this part: all or some of those */
+    group *groups;         /* (present.count) */
     size_t *starts; /* (present.count + 1) the number of the first picture of each, and of all */
 } contents;
 
@@ -45,29 +49,33 @@ static bool parse_extent(const char *text, size_t length, size_t max, size_t *ou
     return dpti_parse_size(field, 1, max, out);
 }
 
-dpt_status dpti_folder_parse(const char *spec, dpt_picture_shape *out, dpt_error *error)
+dpt_status dpti_folder_parse(const char *spec, dpti_folder_wish *out, dpt_error *error)
 {
-    dpt_picture_shape shape = {.channels = 3, .scaled = true};
-    size_t *const extents[] = {&shape.height, &shape.width, &shape.channels};
-    const char *text = spec + sizeof kind - 1;
+    dpti_folder_wish wish = {.shape = {.channels = 3, .scaled = true}};
+    size_t *const extents[] = {&wish.shape.height, &wish.shape.width, &wish.shape.channels};
+    const size_t length = strlen(spec), tail = sizeof as_needed - 1;
+    wish.streamed = length > tail && strcmp(spec + length - tail, as_needed) == 0;
+    const char *text = spec + sizeof kind - 1, *end = spec + length - (wish.streamed ? tail : 0);
     size_t n = 0;
-    bool right = strncmp(spec, kind, sizeof kind - 1) == 0 && *text == ':';
-    while (right && *text != '\0' && n < 3) {
-        const size_t length = strcspn(++text, "x");
-        right = parse_extent(text, length, MAX_EXTENT, extents[n++]);
-        text += length;
+    bool right = strncmp(spec, kind, sizeof kind - 1) == 0 && text < end && *text == ':';
+    while (right && text < end && n < 3) {
+        const size_t digits = strcspn(++text, "x:");
+        right = parse_extent(text, digits, MAX_EXTENT, extents[n++]);
+        text += digits;
     }
-    if (!right || *text != '\0' || n < 2 || (shape.channels != 1 && shape.channels != 3))
+    const size_t channels = wish.shape.channels;
+    if (!right || text != end || n < 2 || (channels != 1 && channels != 3))
         return DPT_FAIL(
             error, DPT_E_INVALID,
-            "%s: write folder:HxW, as in folder:64x64, or folder:HxWx1 for grey images; "
-            "H and W are 1 to %d",
+            "%s: write folder:HxW, as in folder:64x64, or folder:HxWx1 for grey images, "
+            "and :stream behind it if they are to be read as they are needed; H and W "
+            "are 1 to %d",
             spec, MAX_EXTENT);
-    *out = shape;
+    *out = wish;
     return DPT_OK;
 }
 
-/* One name for one thing: three channels are not mentioned. */
+/* One name for one thing: three channels are not mentioned, nor how pictures are read. */
 static char *name_of(const dpt_picture_shape *shape)
 {
     return dpti_format("%s:%zux%zu%s", kind, shape->height, shape->width,
@@ -76,8 +84,11 @@ static char *name_of(const dpt_picture_shape *shape)
 
 /* ---- What there is --------------------------------------------------------------------------- */
 
-static void contents_free(contents *c)
+static void contents_free(void *user)
 {
+    contents *c = user;
+    if (!c) return;
+    pthread_mutex_destroy(&c->large);
     for (size_t i = 0; c->groups && i < c->present.count; i++)
         dpti_listing_free(&c->groups[i].files);
     free(c->starts);
@@ -86,6 +97,16 @@ static void contents_free(contents *c)
     dpti_listing_free(&c->classes);
     free(c->part);
     free(c->train);
+    free(c);
+}
+
+static contents *contents_create(const dpt_picture_shape *shape)
+{
+    contents *c = calloc(1, sizeof *c);
+    if (!c) return NULL;
+    c->shape = *shape;
+    pthread_mutex_init(&c->large, NULL);
+    return c;
 }
 
 /* The folder of a part, and in which folder it was found, if that is asked for. */
@@ -185,12 +206,21 @@ static size_t group_of(const contents *c, size_t picture)
     return low;
 }
 
-static char *path_of(const void *user, size_t picture)
+static char *path_of(const contents *c, size_t picture)
 {
-    const contents *c = user;
     const size_t i = group_of(c, picture);
     return dpti_format("%s/%s/%s", c->part, c->present.names[i],
                        c->groups[i].files.names[picture - c->starts[i]]);
+}
+
+static dpt_status read_picture(void *user, size_t picture, void *image, dpt_error *error)
+{
+    contents *c = user;
+    char *path = path_of(c, picture);
+    if (!path) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the name of a picture");
+    const dpt_status status = dpti_picture_read(path, &c->shape, &c->large, image, error);
+    free(path);
+    return status;
 }
 
 /* The names' pointers and, behind them in the same block, their text; NULL without memory. */
@@ -209,67 +239,124 @@ static const char **copy_names(const dpti_listing *classes)
     return names;
 }
 
-/* The bytes of all images; DPT_E_NO_MEMORY if this machine cannot hold them. */
-static dpt_status measure(const contents *c, const dpt_picture_shape *shape, size_t *total,
-                          dpt_error *error)
+static size_t count_of(const contents *c)
 {
-    const size_t count = c->starts[c->present.count], memory = dpti_machine_memory();
-    const size_t image = shape->height * shape->width * shape->channels;
-    if (count > DPTI_MAX_RECORDS)
-        return DPT_FAIL(error, DPT_E_FORMAT, "%s has %zu pictures, at most %d can be used", c->part,
-                        count, DPTI_MAX_RECORDS);
-    if (!dpti_multiply(image, count, total) || *total > memory)
-        return DPT_FAIL(error, DPT_E_NO_MEMORY,
-                        "%s: %zu images of %zu bytes do not fit into this machine's memory (%.1f "
-                        "GiB); ask for smaller ones",
-                        c->part, count, image, (double)memory * 0x1p-30);
+    return c->starts[c->present.count];
+}
+
+static size_t image_bytes_of(const contents *c)
+{
+    return c->shape.height * c->shape.width * c->shape.channels;
+}
+
+/* How many bytes all images may have that are kept in memory. */
+static dpt_status find_most(size_t *out, dpt_error *error)
+{
+    static const char name[] = "DPTRAIN_DATA_MEMORY";
+    const char *told = dpti_environment(name);
+    *out = dpti_machine_memory() / 2;
+    if (!told || dpti_parse_bytes(told, out)) return DPT_OK;
+    return DPT_FAIL(error, DPT_E_INVALID,
+                    "%s is \"%.40s\": give the memory that pictures may take, as in 8G", name,
+                    told);
+}
+
+/* Whether images are read as they are needed. */
+static dpt_status choose(const contents *c, const dpti_folder_wish *wish, bool *streamed,
+                         dpt_error *error)
+{
+    size_t total, most;
+    DPT_TRY(find_most(&most, error));
+    *streamed =
+        wish->streamed || !dpti_multiply(image_bytes_of(c), count_of(c), &total) || total > most;
     return DPT_OK;
 }
 
-/* Takes memory for everything, which dpt_dataset_destroy frees. */
-static dpt_status allocate(const contents *c, const dpt_picture_shape *shape, const char *directory,
-                           dpt_dataset *out, dpt_error *error)
+/* Everything but the images. */
+static dpt_status describe(const contents *c, const char *directory, dpt_dataset *out,
+                           dpt_error *error)
 {
-    size_t total = 0;
-    DPT_TRY(measure(c, shape, &total, error));
-    const size_t count = c->starts[c->present.count];
+    const size_t count = count_of(c);
+    if (count > DPTI_MAX_RECORDS)
+        return DPT_FAIL(error, DPT_E_FORMAT, "%s has %zu pictures, at most %d can be used", c->part,
+                        count, DPTI_MAX_RECORDS);
     *out = (dpt_dataset){
-        .name = name_of(shape),
+        .name = name_of(&c->shape),
         .source = dpti_strdup(directory),
         .count = count,
         .n_records = count,
-        .height = shape->height,
-        .width = shape->width,
-        .channels = shape->channels,
+        .height = c->shape.height,
+        .width = c->shape.width,
+        .channels = c->shape.channels,
         .classes = c->classes.count,
         .dtype = DPT_U8,
-        .images = dpti_alloc_aligned(total),
         .labels = dpti_alloc_aligned(count * sizeof *out->labels),
         .stat_channels = 1,
         .scale = {1.0f / 255.0f},
         .own_names = copy_names(&c->classes),
     };
     out->class_names = out->own_names;
-    if (out->name && out->source && out->images && out->labels && out->own_names) return DPT_OK;
-    return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the %zu images of %s", count, c->part);
+    if (!out->name || !out->source || !out->labels || !out->own_names)
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the labels of %s", c->part);
+    for (size_t i = 0; i < c->present.count; i++)
+        for (size_t k = c->starts[i]; k < c->starts[i + 1]; k++)
+            out->labels[k] = (int32_t)c->groups[i].label;
+    return DPT_OK;
 }
 
-static dpt_status read_contents(const contents *c, const dpt_picture_shape *shape,
-                                const char *directory, dpt_dataset **out, dpt_error *error)
+static dpt_status read_all(const contents *c, dpti_reader *reader, dpt_dataset *data,
+                           dpt_error *error)
+{
+    const size_t total = image_bytes_of(c) * data->count; /* which fits (choose) */
+    data->images = dpti_alloc_aligned(total);
+    if (!data->images)
+        return DPT_FAIL(error, DPT_E_NO_MEMORY,
+                        "no memory for the %zu images of %s; with %s%s they are read as they are "
+                        "needed",
+                        data->count, c->part, data->name, as_needed);
+    dpti_request all = {.n = data->count, .images = data->images};
+    dpti_reader_post(reader, &all);
+    return dpti_reader_wait(reader, &all, error);
+}
+
+/* Images as they are wanted; takes the reader. */
+static dpt_status provide(const contents *c, bool streamed, dpti_reader *reader, dpt_dataset *data,
+                          dpt_error *error)
+{
+    if (streamed) {
+        data->reader = reader;
+        return dpti_dataset_find_content(data, error);
+    }
+    const dpt_status status = read_all(c, reader, data, error);
+    dpti_reader_destroy(reader);
+    return status;
+}
+
+/* Takes the contents. */
+static dpt_status create_reader(contents *c, dpti_reader **out, dpt_error *error)
+{
+    const dpti_image_source source = {.make = read_picture,
+                                      .destroy = contents_free,
+                                      .user = c,
+                                      .image_bytes = image_bytes_of(c)};
+    return dpti_reader_create(&source, out, error);
+}
+
+/* Takes the contents. */
+static dpt_status create(contents *c, const dpti_folder_wish *wish, const char *directory,
+                         dpt_dataset **out, dpt_error *error)
 {
     dpt_dataset *data = calloc(1, sizeof *data);
-    if (!data) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
-    dpt_status status = allocate(c, shape, directory, data, error);
-    for (size_t i = 0; status == DPT_OK && i < c->present.count; i++)
-        for (size_t k = c->starts[i]; k < c->starts[i + 1]; k++)
-            data->labels[k] = (int32_t)c->groups[i].label;
-    const dpti_pictures pictures = {
-        .shape = *shape,
-        .count = data->count,
-        .path = path_of,
-        .user = c,
-    };
-    if (status == DPT_OK) status = dpti_pictures_read(&pictures, data->images, error);
+    dpti_reader *reader = NULL;
+    bool streamed = false;
+    dpt_status status = data ? describe(c, directory, data, error)
+                             : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
+    if (status == DPT_OK) status = choose(c, wish, &streamed, error);
+    if (status != DPT_OK)
+        contents_free(c);
+    else
+        status = create_reader(c, &reader, error);
+    if (status == DPT_OK) status = provide(c, streamed, reader, data, error);
     if (status == DPT_OK)
         *out = data;
     else
@@ -280,15 +367,18 @@ static dpt_status read_contents(const contents *c, const dpt_picture_shape *shap
 dpt_status dpti_folder_create(const char *spec, const char *directory, dpt_part part,
                               dpt_dataset **out, dpt_error *error)
 {
-    dpt_picture_shape shape;
-    contents c = {0};
+    dpti_folder_wish wish;
     char *found = NULL;
-    DPT_TRY(dpti_folder_parse(spec, &shape, error));
+    DPT_TRY(dpti_folder_parse(spec, &wish, error));
+    contents *c = contents_create(&wish.shape);
+    if (!c) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
     /* Wherever this part is found, the other is too. */
-    DPT_TRY(find_part(directory, part, &c.part, &found, error));
-    dpt_status status = list(found, part, &c, error);
-    if (status == DPT_OK) status = read_contents(&c, &shape, found, out, error);
-    contents_free(&c);
+    dpt_status status = find_part(directory, part, &c->part, &found, error);
+    if (status == DPT_OK) status = list(found, part, c, error);
+    if (status == DPT_OK)
+        status = create(c, &wish, found, out, error);
+    else
+        contents_free(c);
     free(found);
     return status;
 }

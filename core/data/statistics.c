@@ -1,6 +1,7 @@
 /* Means and deviations of the channels: measured, and set. */
 #include "data/data.h"
 
+#include "data/visit.h"
 #include "device/device.h" /* dpti_context_fail */
 
 #include <math.h>
@@ -58,47 +59,100 @@ dpt_status dpt_dataset_normalize(dpt_dataset *dataset, const float mean[4],
 
 /* ---- Measuring ------------------------------------------------------------------------------- */
 
-/* Adds an image up, channel by channel: its values or, with a mean, their squared distances from
-   it. */
-static void add_image(const dpt_dataset *data, size_t sample, const double *mean, double sum[4])
+enum { BYTES = 256 };
+
+/* Of the bytes of each channel it is known how many there are of each value; of floats the sum is
+   taken or, once the means are known, that of the squared distances from these. */
+typedef struct tally {
+    const dpt_dataset *data;
+    uint64_t counts[DPTI_MAX_STAT_CHANNELS][BYTES];
+    const double *mean; /* or NULL */
+    double sums[DPTI_MAX_STAT_CHANNELS];
+} tally;
+
+static double square(double x)
 {
-    const size_t first = dpti_dataset_record(data, sample) * dpti_dataset_image_bytes(data);
-    const uint8_t *bytes = (const uint8_t *)data->images + first;
-    const size_t n = data->height * data->width * data->channels;
+    return x * x;
+}
+
+static void count_bytes(void *user, size_t sample, const uint8_t *image)
+{
+    tally *t = user;
+    const dpt_dataset *d = t->data;
+    const size_t n_pixels = d->height * d->width;
+    (void)sample;
+    for (size_t i = 0; i < n_pixels; i++)
+        for (size_t c = 0; c < d->channels; c++)
+            t->counts[c][*image++]++;
+}
+
+static void add_floats(void *user, size_t sample, const uint8_t *image)
+{
+    tally *t = user;
+    const dpt_dataset *d = t->data;
+    const size_t n = d->height * d->width * d->channels;
+    (void)sample;
     for (size_t i = 0; i < n; i++) {
-        const size_t c = i % data->channels;
-        float real = 0;
-        if (data->dtype == DPT_F32) memcpy(&real, bytes + i * sizeof real, sizeof real);
-        const double value = data->dtype == DPT_U8 ? bytes[i] / 255.0 : (double)real;
-        sum[c] += mean ? (value - mean[c]) * (value - mean[c]) : value;
+        const size_t c = i % d->channels;
+        float value;
+        memcpy(&value, image + i * sizeof value, sizeof value);
+        t->sums[c] += t->mean ? square((double)value - t->mean[c]) : (double)value;
     }
 }
 
-/* sum / n over the data set. */
-static void average(const dpt_dataset *data, const double *mean, double out[4])
+/* Mean and variance from E[x^2] - E[x]^2 would cancel. */
+static void of_bytes(const tally *t, double n, double mean[4], double variance[4])
 {
-    double sum[DPTI_MAX_STAT_CHANNELS] = {0};
-    const double n = (double)data->count * (double)(data->height * data->width);
-    for (size_t i = 0; i < data->count; i++)
-        add_image(data, i, mean, sum);
+    for (size_t c = 0; c < DPTI_MAX_STAT_CHANNELS; c++) {
+        mean[c] = variance[c] = 0;
+        for (size_t v = 0; v < BYTES; v++)
+            mean[c] += (double)t->counts[c][v] * (double)v;
+        mean[c] /= 255.0 * n;
+        for (size_t v = 0; v < BYTES; v++)
+            variance[c] += (double)t->counts[c][v] * square((double)v / 255.0 - mean[c]);
+        variance[c] /= n;
+    }
+}
+
+static dpt_status average_floats(tally *t, double n, const double *mean, double out[4],
+                                 dpt_error *error)
+{
+    t->mean = mean;
+    memset(t->sums, 0, sizeof t->sums);
+    DPT_TRY(dpti_dataset_visit(t->data, 1, add_floats, t, error));
     for (size_t c = 0; c < DPTI_MAX_STAT_CHANNELS; c++)
-        out[c] = sum[c] / n;
+        out[c] = t->sums[c] / n;
+    return DPT_OK;
+}
+
+static dpt_status measure(const dpt_dataset *data, double mean[4], double variance[4],
+                          dpt_error *error)
+{
+    tally t = {.data = data};
+    const double n = (double)data->count * (double)(data->height * data->width);
+    if (data->dtype == DPT_U8) {
+        DPT_TRY(dpti_dataset_visit(data, 1, count_bytes, &t, error));
+        of_bytes(&t, n, mean, variance);
+        return DPT_OK;
+    }
+    DPT_TRY(average_floats(&t, n, NULL, mean, error));
+    return average_floats(&t, n, mean, variance, error);
 }
 
 dpt_status dpt_dataset_statistics(const dpt_dataset *dataset, float mean[4], float deviation[4])
 {
-    double first[DPTI_MAX_STAT_CHANNELS], second[DPTI_MAX_STAT_CHANNELS];
+    double means[DPTI_MAX_STAT_CHANNELS], variances[DPTI_MAX_STAT_CHANNELS];
+    dpt_error error = {.status = DPT_OK};
     DPT_TRY(check_channels(dataset));
-    /* Two passes: E[x^2] - E[x]^2 cancels. */
-    average(dataset, NULL, first);
-    average(dataset, first, second);
+    if (measure(dataset, means, variances, &error) != DPT_OK)
+        return dpti_context_fail(dataset->context, NULL, &error);
     for (size_t c = 0; c < dataset->channels; c++)
-        if (!isfinite(first[c]) || !isfinite(second[c]))
+        if (!isfinite(means[c]) || !isfinite(variances[c]))
             return dpt_fail(dataset->context, DPT_E_INVALID,
                             "%s has pixels in channel %zu that are not finite", dataset->name, c);
     for (size_t c = 0; c < DPTI_MAX_STAT_CHANNELS; c++) {
-        mean[c] = (float)first[c];
-        deviation[c] = (float)sqrt(second[c]);
+        mean[c] = (float)means[c];
+        deviation[c] = (float)sqrt(variances[c]);
     }
     return DPT_OK;
 }

@@ -15,8 +15,10 @@ typedef struct evaluate_job {
     size_t first, count; /* samples [first, first + count) */
     dpt_status status;
     dpt_error error;
-    float *outputs; /* of these samples, (count, classes), or NULL: loss and hits are wanted */
-    double loss;    /* sum */
+    dpti_ahead *ahead; /* of passes, where images are read as they are needed; else NULL */
+    bool unread;       /* they could not be: status and error say why */
+    float *outputs;    /* of these samples, (count, classes), or NULL: loss and hits are wanted */
+    double loss;       /* sum */
     size_t hits;
     uint64_t ticket;
 } evaluate_job;
@@ -172,6 +174,33 @@ static dpt_status provide(dpt_trainer *t, const dpt_dataset *data, dpti_purpose 
 
 /* ---- Evaluating ------------------------------------------------------------------------------ */
 
+enum { PASSES_AHEAD = 2 };
+
+static size_t list_records(const evaluate_job *job, size_t first, size_t n, uint32_t *records)
+{
+    const dpt_dataset *data = job->worker->trainer->tests[job->slot].data;
+    const size_t end = job->first + job->count;
+    if (first >= end) return 0;
+    if (n > end - first) n = end - first;
+    for (size_t i = 0; i < n; i++)
+        records[i] = (uint32_t)dpti_dataset_record(data, first + i);
+    return n;
+}
+
+/* Waits for the images of a pass, and begins to read those of the next ones. */
+static dpt_status read_pass(evaluate_job *job, uint32_t *records, size_t first, size_t n)
+{
+    if (!job->ahead) return DPT_OK;
+    for (size_t i = 0; i <= PASSES_AHEAD; i++) {
+        const size_t at = first + i * n, n_there = list_records(job, at, n, records);
+        dpti_ahead_begin(job->ahead, at, records, n_there);
+    }
+    list_records(job, first, n, records);
+    const dpt_status status = dpti_ahead_wait(job->ahead, first, records, n, &job->error);
+    job->unread = status != DPT_OK;
+    return status;
+}
+
 static dpt_status one_pass(evaluate_job *job, dpti_share *buffers, size_t first, size_t n)
 {
     dpti_worker *w = job->worker;
@@ -180,11 +209,12 @@ static dpt_status one_pass(evaluate_job *job, dpti_share *buffers, size_t first,
     const dpt_step_block block = {.inv_batch = 1.0f, .first = (uint32_t)first};
     uint32_t *records = (uint32_t *)(void *)(buffers->staging + DPTI_STEP_INDEX_OFFSET);
     dpti_stage(buffers->staging, &block, NULL, 0);
-    for (size_t i = 0; i < n; i++)
-        records[i] = (uint32_t)dpti_dataset_record(data, first + i);
+    DPT_TRY(read_pass(job, records, first, n));
+    list_records(job, first, n, records);
     DPT_TRY(dpti_worker_upload(w, buffers->staging, 0, n));
     if (test->feed) {
-        dpti_feed_gather(test->feed, data, 0, records, n);
+        const dpti_records_at from = {.data = data, .ahead = job->ahead, .key = first};
+        dpti_feed_gather(test->feed, &from, 0, records, n);
         DPT_TRY(dpti_feed_upload(test->feed, data, 0, 0, n));
     }
     if (job->outputs)
@@ -199,9 +229,8 @@ static dpt_status one_pass(evaluate_job *job, dpti_share *buffers, size_t first,
     return DPT_OK;
 }
 
-static void run_evaluate(dpti_device *device, void *argument)
+static void work_off_passes(evaluate_job *job)
 {
-    evaluate_job *job = argument;
     dpti_worker *w = job->worker;
     /* Nothing is in flight, so the staging memory of any step is free. */
     dpti_share *buffers = &w->trainer->flights[0].shares[w->rank];
@@ -212,10 +241,25 @@ static void run_evaluate(dpti_device *device, void *argument)
         if (job->status == DPT_OK) done += n;
         if (job->status != DPT_E_NO_MEMORY || n <= 1) continue;
         w->room = n / 2; /* fewer at once change nothing */
-        job->status = dpti_sync(device);
+        job->status = dpti_sync(w->device);
     }
+}
+
+static void run_evaluate(dpti_device *device, void *argument)
+{
+    evaluate_job *job = argument;
+    const dpt_dataset *data = job->worker->trainer->tests[job->slot].data;
+    if (data->reader && job->count > 0) {
+        job->ahead = dpti_ahead_create(data, PASSES_AHEAD + 1);
+        if (!job->ahead)
+            job->status =
+                DPT_FAIL(&device->base.error, DPT_E_NO_MEMORY, "no memory to read images");
+    }
+    work_off_passes(job);
+    dpti_ahead_destroy(job->ahead);
+    job->ahead = NULL;
     if (job->status == DPT_OK) return;
-    job->error = *dpti_device_error(device);
+    if (!job->unread) job->error = *dpti_device_error(device);
     job->error.status = job->status;
 }
 
@@ -265,6 +309,13 @@ static void take_outputs(const dpt_trainer *t, const wish *what, evaluate_job *j
     }
 }
 
+/* Images that cannot be read are no device's failure. */
+static dpt_status fail(dpt_trainer *t, const evaluate_job *job)
+{
+    if (job->unread) return dpti_context_fail(t->context, NULL, &job->error);
+    return dpti_trainer_fail(t, job->worker->device, &job->error);
+}
+
 /* Works this process's part of it off and waits; the jobs have what came out. */
 static dpt_status work_off(dpt_trainer *t, const wish *what, evaluate_job *jobs, const size_t *rows)
 {
@@ -296,7 +347,7 @@ static dpt_status work_off(dpt_trainer *t, const wish *what, evaluate_job *jobs,
             jobs[i].error = t->workers[i].hung_error;
         }
         if (jobs[i].status == DPT_OK) continue;
-        if (status == DPT_OK) status = dpti_trainer_fail(t, t->workers[i].device, &jobs[i].error);
+        if (status == DPT_OK) status = fail(t, &jobs[i]);
         if (!dpti_is_loss(jobs[i].status)) continue;
         errors[i] = &jobs[i].error;
         lost = true;

@@ -36,15 +36,17 @@ static uint64_t checksum_of_tensors(const dpt_model *m)
     return sum;
 }
 
-/* Of a data set, or a part of one. */
+/* Of a data set, or a part of one.  What is not in memory is not read for it. */
 static uint64_t checksum_of_data(const dpt_dataset *data)
 {
-    const size_t n_bytes = dpti_dataset_image_bytes(data);
+    const size_t n_bytes = data->reader ? 0 : dpti_dataset_image_bytes(data);
     uint64_t sum = dpti_checksum(1, data->mean, sizeof data->mean);
     sum = dpti_checksum(sum, data->scale, sizeof data->scale);
+    sum = dpti_checksum(sum, &data->content, sizeof data->content);
     for (size_t i = 0; i < data->count; i++) {
         const size_t record = dpti_dataset_record(data, i);
-        sum = dpti_checksum(sum, (const uint8_t *)data->images + record * n_bytes, n_bytes);
+        if (n_bytes > 0)
+            sum = dpti_checksum(sum, (const uint8_t *)data->images + record * n_bytes, n_bytes);
         if (data->labels) sum = dpti_checksum(sum, data->labels + record, sizeof *data->labels);
         if (data->targets)
             sum = dpti_checksum(sum, data->targets + record * data->classes,
@@ -116,7 +118,7 @@ static void add_optimizer(facts *f, const dpt_trainer_options *o)
     add(f, "clip norm", "%.9g", (double)o->clip_norm);
 }
 
-/* Three of them, whether there are any data or not. */
+/* Four of them, whether there are any data or not. */
 static void add_data(facts *f, const char *what, const dpt_dataset *d)
 {
     char name[FACT_BYTES];
@@ -124,6 +126,8 @@ static void add_data(facts *f, const char *what, const dpt_dataset *d)
     snprintf(name, sizeof name, "size of the %s", what);
     add(f, name, "%zu x %zux%zux%zu", d ? d->count : 0, d ? d->height : 0, d ? d->width : 0,
         d ? d->channels : 0);
+    snprintf(name, sizeof name, "images of the %s", what);
+    add(f, name, "%s", d && d->reader ? "read as they are needed" : "in memory");
     snprintf(name, sizeof name, "checksum of the %s", what);
     const bool compared = d && !dpti_dataset_whole(d)->writable;
     add(f, name, "%016" PRIx64, compared ? checksum_of_data(d) : 0);

@@ -88,14 +88,16 @@ dpti_data_places dpti_feed_places(const dpti_feed *feed)
         .images = &feed->images, .answers = &feed->answers, .rows = &feed->rows};
 }
 
-void dpti_feed_gather(const dpti_feed *feed, const dpt_dataset *data, size_t slot,
+void dpti_feed_gather(const dpti_feed *feed, const dpti_records_at *from, size_t slot,
                       const uint32_t *records, size_t n)
 {
+    const dpt_dataset *data = from->data;
     const uint8_t *images = data->images, *answers = answers_of(feed, data);
     const size_t image_bytes = dpti_dataset_image_bytes(data);
     const size_t answer_bytes = answer_bytes_of(feed->targets, data);
     uint8_t *to = feed->slots[slot], *to_answers = host_answers(feed, slot);
-    for (size_t i = 0; i < n; i++)
+    if (from->ahead) dpti_ahead_copy(from->ahead, from->key, records, n, to);
+    for (size_t i = 0; images && i < n; i++)
         memcpy(to + i * image_bytes, images + records[i] * image_bytes, image_bytes);
     for (size_t i = 0; answers && i < n; i++)
         memcpy(to_answers + i * answer_bytes, answers + records[i] * answer_bytes, answer_bytes);

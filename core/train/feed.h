@@ -7,7 +7,7 @@
 #ifndef DPTI_FEED_H
 #define DPTI_FEED_H
 
-#include "data/data.h"
+#include "data/ahead.h"
 #include "device/device.h"
 #include "graph/replica.h"
 
@@ -39,8 +39,15 @@ bool dpti_feed_serves(const dpti_feed *feed, const dpt_dataset *data, size_t cap
 /* Where a program with as many `fed` records finds them. */
 dpti_data_places dpti_feed_places(const dpti_feed *feed);
 
+/* Where records are: in memory or, with a reader, images in a run that was waited for. */
+typedef struct dpti_records_at {
+    const dpt_dataset *data;
+    dpti_ahead *ahead; /* or NULL */
+    uint64_t key;
+} dpti_records_at;
+
 /* Copies n records into a slot whose upload has passed.  Any thread. */
-void dpti_feed_gather(const dpti_feed *feed, const dpt_dataset *data, size_t slot,
+void dpti_feed_gather(const dpti_feed *feed, const dpti_records_at *from, size_t slot,
                       const uint32_t *records, size_t n);
 /* [driver] Enqueues the upload of records [first, first + n) of a slot.  Nothing if the feed is not
    in use. */

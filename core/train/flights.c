@@ -73,6 +73,24 @@ static void deal_batch(dpt_trainer *t, dpti_flight *flight, size_t b, const uint
     }
 }
 
+/* Samples for devices that do not hold the data; those of a step without images are not needed, and
+   one device says why. */
+static void gather(dpt_trainer *t, dpti_flight *flight)
+{
+    const dpti_records_at from = {
+        .data = t->data, .ahead = t->supply.ahead, .key = dpti_supply_key(t, &flight->cursor)};
+    const dpt_error *unread = flight->unread.status == DPT_OK ? NULL : &flight->unread;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_share *share = &flight->shares[i];
+        if (dpti_sits_out(&t->workers[i])) continue;
+        share->unread = unread;
+        if (t->workers[i].feed.device && flight->unread.status == DPT_OK)
+            dpti_feed_gather(&t->workers[i].feed, &from, share->slot, indices_of(share),
+                             share->n_samples);
+        unread = NULL;
+    }
+}
+
 static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *records)
 {
     size_t first = 0;
@@ -104,12 +122,7 @@ static void fill_flight(dpt_trainer *t, dpti_flight *flight, const uint32_t *rec
     }
     for (size_t b = 0; b < dpti_trainer_n_batches(t, flight->n_samples); b++)
         deal_batch(t, flight, b, records + b * t->batch_size);
-    for (size_t i = 0; i < t->n_workers; i++) {
-        const dpti_share *share = &flight->shares[i];
-        if (dpti_sits_out(&t->workers[i]) || !t->workers[i].feed.device) continue;
-        dpti_feed_gather(&t->workers[i].feed, t->data, share->slot, indices_of(share),
-                         share->n_samples);
-    }
+    gather(t, flight);
 }
 
 static dpt_status submit(dpt_trainer *t, float lr);
@@ -215,6 +228,8 @@ static dpt_status submit(dpt_trainer *t, float lr)
     if (t->next.step + 1 == t->returned_step) flight->reason = DPTI_BALANCE_RETURNED;
     if (t->next.step + 1 == t->resting.changed_step) flight->reason = t->resting.reason;
     flight->lr = lr;
+    flight->submitted = dpti_seconds();
+    DPT_TRY(dpti_supply_step(t, flight, records));
     DPT_TRY(dpti_resting_note(t, flight));
     t->next = dpti_order_next(&t->order, t->next);
     flight->last_of_epoch = t->next.epoch != flight->cursor.epoch;
@@ -224,7 +239,6 @@ static dpt_status submit(dpt_trainer *t, float lr)
     flight->astray = false;
     for (size_t i = 0; i < t->n_devices; i++)
         flight->outcomes[i] = (dpti_outcome){.status = DPT_E_CANCELLED};
-    flight->submitted = dpti_seconds();
     const bool late = may_wait(t, flight);
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_share *share = &flight->shares[i];
@@ -418,6 +432,7 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
         .loss = loss / (double)flight->n_samples,
         .hits = hits,
         .seconds = fmax(finished - began, 0),
+        .data_seconds = flight->data_seconds,
         .n_devices = t->n_devices,
         .shards = flight->shards,
         .device_seconds = flight->device_seconds,
@@ -466,7 +481,8 @@ static dpt_status collect(dpt_trainer *t, dpt_step_metrics *out)
     if (status != DPT_OK) {
         dpti_trainer_drain(t);
         /* Nobody could repair a replica in another process. */
-        if (t->processes && status != DPT_E_NOT_FINITE) t->lost = true;
+        if (t->processes && status != DPT_E_NOT_FINITE && !dpti_peers_could_not_read(t, flight))
+            t->lost = true;
         return status;
     }
     if (!counted) {

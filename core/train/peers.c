@@ -414,6 +414,13 @@ dpt_status dpti_peers_report(dpt_trainer *trainer, dpti_flight *flight)
     return dpti_context_fail(trainer->context, NULL, &flight->failure);
 }
 
+bool dpti_peers_could_not_read(const dpt_trainer *trainer, const dpti_flight *flight)
+{
+    const size_t failed = first_failed(trainer, flight);
+    return failed < trainer->n_devices && !flight->astray &&
+           strcmp(flight->outcomes[failed].flaw, DPTI_FLAW_UNREAD) == 0;
+}
+
 void dpti_peers_wish(dpt_trainer *trainer, dpti_wish wish)
 {
     atomic_fetch_or(&trainer->wishes, (unsigned)wish);

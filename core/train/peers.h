@@ -94,6 +94,8 @@ void dpti_peers_take(const dpt_trainer *trainer, struct dpti_flight *flight);
 /* Records the failure of another process's device, or of what connects them, in the context, or
    that the processes took other steps, which were told as one; DPT_OK if there is none. */
 DPT_CHECK_RESULT dpt_status dpti_peers_report(dpt_trainer *trainer, struct dpti_flight *flight);
+/* Whether what has failed is reading images, in any process: weights are what they were. */
+bool dpti_peers_could_not_read(const dpt_trainer *trainer, const struct dpti_flight *flight);
 
 /* Gathers `item_bytes` for each device: this process's stand at items + first_device * item_bytes.
    And agrees. */

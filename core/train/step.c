@@ -77,6 +77,14 @@ static dpt_status check_stale(const dpti_share *share)
     return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE, "its replica missed an update");
 }
 
+static dpt_status check_read(dpti_share *share)
+{
+    if (!share->unread) return DPT_OK;
+    share->flaw = DPTI_FLAW_UNREAD;
+    return DPT_FAIL(&share->worker->device->base.error, share->unread->status, "%s",
+                    share->unread->message);
+}
+
 /* Whether the share is worked off in several passes, whose gradients add up. */
 static bool in_passes(const dpti_share *share)
 {
@@ -278,6 +286,7 @@ static dpt_status propose(dpti_share *share, dpt_status *mine)
 {
     size_t first = 0;
     *mine = check_stale(share);
+    if (*mine == DPT_OK) *mine = check_read(share);
     DPT_TRY(dpti_verify_run(share, mine));
     if (*mine == DPT_OK) *mine = begin(share);
     for (size_t b = 0; b < share->n_batches; b++) {

@@ -85,6 +85,7 @@ static dpt_status allocate(dpt_trainer *t)
         !dpti_order_create(t->data, dpti_step_samples(t), t->seed, t->order.shuffle, &t->order) ||
         !allocate_shares(t))
         return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
+    DPT_TRY(dpti_supply_create(t));
     for (size_t i = 0; i < t->n_workers; i++)
         t->workers[i] = (dpti_worker){.trainer = t, .device = t->devices->devices[i], .rank = i};
     return DPT_OK;
@@ -226,6 +227,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
         free(t->flights[i].shards);
         free(t->flights[i].shares);
     }
+    dpti_supply_destroy(&t->supply);
     dpti_order_free(&t->order);
     dpti_account_free(&t->account);
     dpti_balance_destroy(t->balance);

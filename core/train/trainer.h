@@ -27,6 +27,7 @@
 #include "train/probe.h"
 #include "train/readmit.h"
 #include "train/resting.h"
+#include "train/supply.h"
 #include "train/verify.h"
 
 /* In flight: two, so that devices go on while the host looks at a step.  Slots: those, and the
@@ -51,6 +52,7 @@ struct dpti_share {
     uint8_t *staging;         /* step block and indices, laid out as the step buffer */
     size_t slot;              /* of the feed */
     bool late;                /* as in dpti_contribution */
+    const dpt_error *unread;  /* it has no images: the flight's, or NULL */
     const bool *contributing; /* the flight's */
     float *result;            /* (capacity, 2) likewise */
     uint64_t ticket;
@@ -61,7 +63,7 @@ struct dpti_share {
     bool committed;   /* the vote was unanimous */
     uint64_t hash;    /* of the replica, in a step that compares */
     bool astray;      /* it differs from another one's: nobody has gone on */
-    const char *flaw; /* with DPT_E_NOT_FINITE: what was not, as in "loss" */
+    const char *flaw; /* with DPT_E_NOT_FINITE: what was not, as in "loss"; or DPTI_FLAW_UNREAD */
     double loss;      /* sum over the share */
     size_t hits;
     dpti_times times;
@@ -99,17 +101,19 @@ struct dpti_flight {
     bool last_of_epoch;
     float lr;
     double submitted;
-    dpti_share *shares;         /* (n_workers) */
-    bool *contributing;         /* (processes) which have samples; NULL: there is this one alone */
-    dpti_outcome *outcomes;     /* (n_devices) what came of everybody's, once it is over */
-    dpt_error failure;          /* with several processes: of one of them, or status DPT_OK; */
-    bool astray;                /* that they took different steps */
-    uint64_t weights;           /* as in dpti_outcome */
-    size_t *shards;             /* (n_devices) for the metrics */
-    double *device_seconds;     /* likewise: busy, */
-    double *exchange_seconds;   /* uploads and exchanges, which are part of that, */
-    double *waiting_seconds;    /* and waiting */
-    double *throughput;         /* likewise */
+    double data_seconds;      /* of waiting for images that are read */
+    dpt_error unread;         /* with several processes: why this one has none; or status DPT_OK */
+    dpti_share *shares;       /* (n_workers) */
+    bool *contributing;       /* (processes) which have samples; NULL: there is this one alone */
+    dpti_outcome *outcomes;   /* (n_devices) what came of everybody's, once it is over */
+    dpt_error failure;        /* with several processes: of one of them, or status DPT_OK; */
+    bool astray;              /* that they took different steps */
+    uint64_t weights;         /* as in dpti_outcome */
+    size_t *shards;           /* (n_devices) for the metrics */
+    double *device_seconds;   /* likewise: busy, */
+    double *exchange_seconds; /* uploads and exchanges, which are part of that, */
+    double *waiting_seconds;  /* and waiting */
+    double *throughput;       /* likewise */
     dpti_balance_reason reason; /* for shards that differ from those before */
 };
 
@@ -218,6 +222,7 @@ struct dpt_trainer {
     bool traced;        /* shares keep the spans of their times */
     dpti_replay replay; /* n_steps 0: none */
     dpti_order order;
+    dpti_supply supply;
     dpti_cursor done, next; /* steps committed; steps submitted */
     dpti_data_store store;
     dpti_test tests[DPTI_TESTS];

@@ -150,14 +150,14 @@ static void check_dataset(const char *spec)
 
 static void check_folder(const char *spec)
 {
-    dpt_picture_shape shape;
+    dpti_folder_wish wish;
     dpt_error error = {.status = DPT_OK};
-    const dpt_status status = dpti_folder_parse(spec, &shape, &error);
+    const dpt_status status = dpti_folder_parse(spec, &wish, &error);
     if (status != DPT_OK)
         check_message(status, &error);
     else
-        require(shape.height >= 1 && shape.width >= 1 && shape.height <= 4096 &&
-                shape.width <= 4096 && (shape.channels == 1 || shape.channels == 3));
+        require(wish.shape.height >= 1 && wish.shape.width >= 1 && wish.shape.height <= 4096 &&
+                wish.shape.width <= 4096 && (wish.shape.channels == 1 || wish.shape.channels == 3));
 }
 
 static void check_devices(const char *text)

@@ -1,10 +1,8 @@
 /* Folders of pictures as data sets: what is read and in which order, what is refused, and that
    nothing depends on the number of threads. */
-#include "base/base.h" /* dpti_machine_memory */
 #include "data/picture.h"
+#include "data/visit.h"
 #include "data_files.h"
-
-#include <time.h>
 
 #ifdef DPTRAIN_HAS_PNG
 #include <png.h>
@@ -310,88 +308,136 @@ static void refuses_absurd_size(test *t)
                 "1.png: the image is 30000x30000 (height x width), and at most 268 million pixels");
 }
 
-/* Known before anything is decoded: the last picture is damaged, and not what is told. */
-static void refuses_too_many(test *t)
+/* ---- Read as they are needed ----------------------------------------------------------------- */
+
+static void keep_image(void *user, size_t sample, const uint8_t *image)
 {
-    enum { MOST = 1 << 14 };
-    const size_t image = (size_t)4096 * 4096 * 3, n = dpti_machine_memory() / image + 1;
-    if (n > MOST) SKIP("this machine has too much memory");
-    write_small(t, "many");
-    write_file(t, "many/train/two", "z", (const uint8_t *)"damaged", 7);
-    for (size_t i = 0; i < n; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "many/train/two/%zu.png", i);
-        REQUIRE(symlink("0.png", path) == 0 || i == 0);
-    }
-    check_fails(t, "folder:4096x4096", "many", DPT_TRAIN, DPT_E_NO_MEMORY,
-                "images of 50331648 bytes do not fit into this machine's memory");
+    memcpy((uint8_t *)user + sample * 12, image, 12);
 }
 
-/* ---- Threads --------------------------------------------------------------------------------- */
-
-enum { N_PICTURES = 40, SIDE = 5, IMAGE_BYTES = SIDE * SIDE * 3 };
-
-static char *numbered(const void *user, size_t i)
+/* The same data set in every way, and by the same name, so that training on one can be resumed with
+   the other. */
+static void streams_the_same(test *t)
 {
-    char path[64];
-    snprintf(path, sizeof path, "%s/%zu.png", (const char *)user, i);
-    return strdup(path);
-}
-
-/* So that the 9th fails before the 7th and the 8th after it, where several threads read. */
-static char *hesitating(const void *user, size_t i)
-{
-    const long ms = i == 7 ? 5 : i == 8 ? 25 : 0;
-    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
-    return numbered(user, i);
-}
-
-static void any_number_of_threads(test *t)
-{
-    dpti_pictures pictures = {
-        .shape = {SIDE, SIDE, 3, true}, .count = N_PICTURES, .path = numbered, .user = "threads"};
-    uint8_t pixels[2][N_PICTURES * IMAGE_BYTES];
-    dpt_error error = {0};
-    for (size_t i = 0; i < N_PICTURES; i++) {
+    enum { MOST = 80 };
+    dpt_dataset *kept = NULL, *streamed = NULL;
+    uint8_t images[MOST * 12];
+    float mean[2][4], deviation[2][4];
+    write_small(t, "streamed");
+    for (size_t i = 1; i < MOST - 1; i++) {
         char name[16];
         snprintf(name, sizeof name, "%zu.png", i);
-        write_picture(t, &(picture){"threads", name, (uint8_t)(6 * i), 1 + i % 16, 1 + i % 13});
+        write_picture(t, &(picture){"streamed/train/two", name, (uint8_t)(3 * i), 1 + i % 5, 3});
     }
-    for (pictures.n_threads = 0; pictures.n_threads <= 20; pictures.n_threads++) {
-        uint8_t *to = pixels[pictures.n_threads > 0];
-        memset(to, 0, sizeof *pixels);
-        CHECK_OK(dpti_pictures_read(&pictures, to, &error));
-        for (size_t i = 0; i < N_PICTURES; i++)
-            CHECK_SIZE(to[i * IMAGE_BYTES + 4], 6 * i + 1);
-        CHECK(memcmp(pixels[0], to, sizeof *pixels) == 0);
+    REQUIRE_OK(dpt_dataset_open(context_of(t), "folder:2x2", "streamed", DPT_TRAIN, &kept));
+    REQUIRE_OK(
+        dpt_dataset_open(context_of(t), "folder:2x2:stream", "streamed", DPT_TRAIN, &streamed));
+    REQUIRE(kept->reader == NULL && streamed->images == NULL && kept->count == MOST);
+    CHECK_TEXT(streamed->name, "folder:2x2");
+    CHECK_SIZE(streamed->count, MOST);
+    CHECK(memcmp(streamed->labels, kept->labels, MOST * sizeof *kept->labels) == 0);
+    CHECK_OK(dpti_dataset_visit(streamed, 1, keep_image, images, NULL));
+    CHECK(memcmp(images, kept->images, sizeof images) == 0);
+    CHECK_SIZE(dpti_dataset_content(streamed), dpti_dataset_content(kept));
+    CHECK_OK(dpt_dataset_statistics(kept, mean[0], deviation[0]));
+    CHECK_OK(dpt_dataset_statistics(streamed, mean[1], deviation[1]));
+    CHECK(memcmp(mean[0], mean[1], sizeof *mean) == 0 && mean[0][2] > mean[0][0]);
+    CHECK(memcmp(deviation[0], deviation[1], sizeof *deviation) == 0 && deviation[0][0] > 0);
+    /* Whoever has read them all once finds those that are damaged by then. */
+    write_file(t, "streamed/train/two", "40.png", (const uint8_t *)"damaged", 7);
+    CHECK_STATUS(dpt_dataset_statistics(streamed, mean[1], deviation[1]), DPT_E_FORMAT);
+    CHECK_CONTAINS(dpt_error_message(context_of(t)), "streamed/train/two/40.png: neither PNG nor");
+    REQUIRE(unlink("streamed/train/two/40.png") == 0);
+    CHECK_STATUS(dpt_dataset_statistics(streamed, mean[1], deviation[1]), DPT_E_IO);
+    CHECK_CONTAINS(dpt_error_message(context_of(t)), "streamed/train/two/40.png");
+    dpt_dataset_destroy(streamed);
+    dpt_dataset_destroy(kept);
+}
+
+/* What would take more memory than pictures may have is streamed without being asked to. */
+static void streams_large_ones(test *t)
+{
+    static const char name[] = "DPTRAIN_DATA_MEMORY";
+    dpt_dataset *data = NULL;
+    dpt_dataset_info info;
+    write_small(t, "much"); /* two images of 12 bytes */
+    for (size_t i = 0; i < 2; i++) {
+        REQUIRE(setenv(name, i ? "23" : "24", 1) == 0);
+        REQUIRE_OK(dpt_dataset_open(context_of(t), "folder:2x2", "much", DPT_TRAIN, &data));
+        dpt_dataset_describe(data, &info);
+        CHECK(info.read_as_needed == (i == 1) && (data->images == NULL) == (i == 1));
+        dpt_dataset_destroy(data);
     }
-    /* Of several that fail the first is named. */
-    pictures.path = hesitating;
-    write_file(t, "threads", "7.png", (const uint8_t *)"7", 1);
-    write_file(t, "threads", "8.png", (const uint8_t *)"8", 1);
-    REQUIRE(unlink("threads/9.png") == 0 && unlink("threads/30.png") == 0);
-    for (pictures.n_threads = 0; pictures.n_threads <= 20; pictures.n_threads++) {
-        CHECK_STATUS(dpti_pictures_read(&pictures, pixels[0], &error), DPT_E_FORMAT);
-        CHECK_TEXT(error.message, "threads/7.png: neither PNG nor JPEG");
+    REQUIRE(setenv(name, "much", 1) == 0);
+    check_fails(t, "folder:2x2", "much", DPT_TRAIN, DPT_E_INVALID,
+                "DPTRAIN_DATA_MEMORY is \"much\": give the memory that pictures may take");
+    REQUIRE(unsetenv(name) == 0);
+}
+
+static void divides_streamed(test *t)
+{
+    dpt_dataset *wholes[2] = {NULL}, *parts[2][2] = {{NULL}};
+    static const char *const names[] = {"folder:2x2", "folder:2x2:stream"};
+    write_small(t, "dealt");
+    for (size_t i = 1; i < 9; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%zu.png", i);
+        write_square(t, "dealt/train/two", name, (uint8_t)(7 * i));
     }
+    for (size_t i = 0; i < 2; i++) {
+        REQUIRE_OK(dpt_dataset_open(context_of(t), names[i], "dealt", DPT_TRAIN, &wholes[i]));
+        REQUIRE_OK(dpt_dataset_split(wholes[i], 0.3, 1, &parts[i][0], &parts[i][1]));
+    }
+    for (size_t k = 0; k < 2; k++) {
+        CHECK_SIZE(dpti_dataset_content(parts[0][k]), dpti_dataset_content(parts[1][k]));
+        CHECK(dpti_dataset_content(parts[0][k]) != dpti_dataset_content(wholes[0]));
+        CHECK(dpti_dataset_share(parts[1][k], wholes[1]) &&
+              !dpti_dataset_share(parts[1][k], wholes[0]));
+    }
+    for (size_t i = 0; i < 2; i++) {
+        dpt_dataset_destroy(parts[i][0]);
+        dpt_dataset_destroy(parts[i][1]);
+        dpt_dataset_destroy(wholes[i]);
+    }
+}
+
+/* ---- Large ones ------------------------------------------------------------------------------ */
+
+typedef struct large_source {
+    dpt_picture_shape shape;
+    pthread_mutex_t large;
+} large_source;
+
+static dpt_status read_large(void *user, size_t record, void *image, dpt_error *error)
+{
+    large_source *s = user;
+    char path[64];
+    snprintf(path, sizeof path, "large/%zu.png", record);
+    return dpti_picture_read(path, &s->shape, &s->large, image, error);
 }
 
 /* Those that are decoded one at a time. */
 static void large_pictures(test *t)
 {
     enum { LARGE = 5800 };
-    const dpti_pictures pictures = {
-        .shape = {1, 1, 3, true}, .count = 3, .path = numbered, .user = "large", .n_threads = 3};
+    large_source own = {.shape = {1, 1, 3, true}, .large = PTHREAD_MUTEX_INITIALIZER};
+    const dpti_image_source source = {
+        .make = read_large, .user = &own, .image_bytes = 3, .n_threads = 3};
     png_image image = {
         .version = PNG_IMAGE_VERSION, .width = LARGE, .height = LARGE, .format = PNG_FORMAT_GRAY};
     uint8_t *grey = malloc((size_t)LARGE * LARGE), pixels[9];
+    dpti_reader *reader = NULL;
     REQUIRE(grey);
     memset(grey, 77, (size_t)LARGE * LARGE);
     make_folder(t, "large");
     CHECK(png_image_write_to_file(&image, "large/0.png", 0, grey, 0, NULL) != 0);
     free(grey);
     REQUIRE(symlink("0.png", "large/1.png") == 0 && symlink("0.png", "large/2.png") == 0);
-    REQUIRE_OK(dpti_pictures_read(&pictures, pixels, NULL));
+    REQUIRE_OK(dpti_reader_create(&source, &reader, NULL));
+    dpti_request all = {.n = 3, .images = pixels};
+    dpti_reader_post(reader, &all);
+    CHECK_OK(dpti_reader_wait(reader, &all, NULL));
+    dpti_reader_destroy(reader);
     for (size_t i = 0; i < sizeof pixels; i++)
         CHECK_SIZE(pixels[i], 77);
 }
@@ -489,8 +535,9 @@ int main(int argc, char **argv)
         {"refuses_odd_classes", refuses_odd_classes},
         {"refuses_files", refuses_files},
         {"refuses_absurd_size", refuses_absurd_size},
-        {"refuses_too_many", refuses_too_many},
-        {"any_number_of_threads", any_number_of_threads},
+        {"streams_the_same", streams_the_same},
+        {"streams_large_ones", streams_large_ones},
+        {"divides_streamed", divides_streamed},
         {"large_pictures", large_pictures},
         {"single_pictures", single_pictures},
         {"names_of_parts", names_of_parts},

@@ -1,0 +1,204 @@
+/* Runs of samples, each with the request that reads it and, where it turned out to be another one,
+   a second request for the rest. */
+#include "data/ahead.h"
+
+#include "base/base.h"
+#include "data/reader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Records and room for their images. */
+typedef struct images {
+    dpti_request request;
+    size_t room;       /* records */
+    uint32_t *records; /* (room) */
+    bool posted;       /* and neither waited for nor dropped */
+} images;
+
+typedef struct run {
+    bool used;
+    uint64_t key, begun; /* when, counted in runs */
+    size_t at; /* where the last record that was looked for stands: the next one is near */
+    images own, more;
+} run;
+
+struct dpti_ahead {
+    dpti_reader *reader;
+    size_t image_bytes;
+    uint64_t n_begun;
+    size_t n_runs;
+    run runs[];
+};
+
+dpti_ahead *dpti_ahead_create(const dpt_dataset *data, size_t n_runs)
+{
+    dpti_ahead *a = calloc(1, sizeof *a + n_runs * sizeof *a->runs);
+    if (!a) return NULL;
+    a->reader = data->reader;
+    a->image_bytes = dpti_dataset_image_bytes(data);
+    a->n_runs = n_runs;
+    return a;
+}
+
+static void drop(dpti_ahead *a, images *i)
+{
+    if (i->posted) dpti_reader_drop(a->reader, &i->request);
+    i->posted = false;
+    i->request.n = 0;
+}
+
+static void free_images(dpti_ahead *a, images *i)
+{
+    drop(a, i);
+    free(i->request.images);
+    free(i->records);
+}
+
+void dpti_ahead_destroy(dpti_ahead *ahead)
+{
+    for (size_t i = 0; ahead && i < ahead->n_runs; i++) {
+        free_images(ahead, &ahead->runs[i].own);
+        free_images(ahead, &ahead->runs[i].more);
+    }
+    free(ahead);
+}
+
+static bool make_room(dpti_ahead *a, images *i, size_t n)
+{
+    if (n <= i->room) return true;
+    free(i->request.images);
+    free(i->records);
+    i->request.images = dpti_alloc_aligned(n * a->image_bytes);
+    i->records = calloc(n, sizeof *i->records);
+    i->room = i->request.images && i->records ? n : 0;
+    return i->room > 0;
+}
+
+/* i->records are there. */
+static void post(dpti_ahead *a, images *i, size_t n)
+{
+    i->request.records = i->records;
+    i->request.n = n;
+    i->posted = true;
+    dpti_reader_post(a->reader, &i->request);
+}
+
+static dpt_status wait_for(dpti_ahead *a, images *i, dpt_error *error)
+{
+    if (!i->posted) return DPT_OK;
+    i->posted = false;
+    const dpt_status status = dpti_reader_wait(a->reader, &i->request, error);
+    if (status != DPT_OK) i->request.n = 0; /* it is read anew */
+    return status;
+}
+
+static run *find_run(dpti_ahead *a, uint64_t key)
+{
+    for (size_t i = 0; i < a->n_runs; i++)
+        if (a->runs[i].used && a->runs[i].key == key) return &a->runs[i];
+    return NULL;
+}
+
+bool dpti_ahead_has(const dpti_ahead *ahead, uint64_t key)
+{
+    for (size_t i = 0; i < ahead->n_runs; i++)
+        if (ahead->runs[i].used && ahead->runs[i].key == key) return true;
+    return false;
+}
+
+static run *oldest(dpti_ahead *a)
+{
+    run *found = &a->runs[0];
+    for (size_t i = 1; i < a->n_runs; i++)
+        if (a->runs[i].begun < found->begun) found = &a->runs[i];
+    return found;
+}
+
+void dpti_ahead_begin(dpti_ahead *ahead, uint64_t key, const uint32_t *records, size_t n)
+{
+    dpti_ahead *a = ahead;
+    if (n == 0 || find_run(a, key)) return;
+    run *r = oldest(a);
+    r->used = false;
+    drop(a, &r->own);
+    drop(a, &r->more);
+    if (!make_room(a, &r->own, n)) return;
+    memcpy(r->own.records, records, n * sizeof *records);
+    r->used = true;
+    r->key = key;
+    r->begun = ++a->n_begun;
+    r->at = 0;
+    post(a, &r->own, n);
+}
+
+/* Where a record stands among those of `from`, looking from *at on and around; n: nowhere. */
+static size_t find_record(const images *from, uint32_t record, size_t *at)
+{
+    const size_t n = from->request.n;
+    for (size_t i = 0; i < n; i++) {
+        const size_t k = *at + i < n ? *at + i : *at + i - n;
+        if (from->records[k] != record) continue;
+        *at = k + 1 < n ? k + 1 : 0;
+        return k;
+    }
+    return n;
+}
+
+/* Reads those that the run was not begun with. */
+static dpt_status read_more(dpti_ahead *a, run *r, const uint32_t *records, size_t n,
+                            dpt_error *error)
+{
+    size_t n_more = 0;
+    drop(a, &r->more);
+    r->at = r->at < r->own.request.n ? r->at : 0;
+    for (size_t i = 0; i < n; i++) {
+        if (find_record(&r->own, records[i], &r->at) < r->own.request.n) continue;
+        if (n_more == 0 && !make_room(a, &r->more, n)) return DPT_E_NO_MEMORY;
+        r->more.records[n_more++] = records[i];
+    }
+    if (n_more == 0) return DPT_OK;
+    post(a, &r->more, n_more);
+    return wait_for(a, &r->more, error);
+}
+
+/* One that failed has read nothing, and what is wanted is read as what it lacks: a failure that is
+   none any more ends nothing. */
+static dpt_status wait_for_run(dpti_ahead *a, uint64_t key, const uint32_t *records, size_t n,
+                               dpt_error *error)
+{
+    dpt_error first = {.status = DPT_OK};
+    dpti_ahead_begin(a, key, records, n);
+    run *r = find_run(a, key);
+    if (!r) return DPT_E_NO_MEMORY;
+    (void)wait_for(a, &r->own, &first);
+    return read_more(a, r, records, n, error);
+}
+
+dpt_status dpti_ahead_wait(dpti_ahead *ahead, uint64_t key, const uint32_t *records, size_t n,
+                           dpt_error *error)
+{
+    dpt_error why = {.status = DPT_OK};
+    if (n == 0) return DPT_OK;
+    const dpt_status status = wait_for_run(ahead, key, records, n, &why);
+    if (status == DPT_OK) return DPT_OK;
+    if (!why.message[0]) snprintf(why.message, sizeof why.message, "no memory for images");
+    return DPT_FAIL(error, status == DPT_E_FORMAT ? DPT_E_FORMAT : DPT_E_IO, "%s", why.message);
+}
+
+void dpti_ahead_copy(dpti_ahead *ahead, uint64_t key, const uint32_t *records, size_t n,
+                     uint8_t *to)
+{
+    dpti_ahead *a = ahead;
+    run *r = find_run(a, key);
+    size_t at = 0;
+    for (size_t i = 0; r && i < n; i++) {
+        const struct images *from = &r->own;
+        size_t k = find_record(from, records[i], &r->at);
+        if (k == from->request.n) {
+            from = &r->more;
+            k = find_record(from, records[i], &at);
+        }
+        memcpy(to + i * a->image_bytes, from->request.images + k * a->image_bytes, a->image_bytes);
+    }
+}

@@ -1,0 +1,171 @@
+/* A queue of requests, and threads that work on the first that has something left to begin. */
+#include "data/reader.h"
+
+#include "base/base.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+
+struct dpti_reader {
+    dpti_image_source source;
+    pthread_mutex_t lock;
+    pthread_cond_t asked; /* there is something to begin, or it closes */
+    pthread_cond_t ended; /* an image is done */
+    dpti_request *first;  /* of those with something left to begin */
+    bool closing;
+    bool started; /* threads were, n of them */
+    size_t n_threads;
+    pthread_t threads[DPTI_READER_MAX_THREADS];
+};
+
+static void free_source(const dpti_image_source *source)
+{
+    if (source->destroy) source->destroy(source->user);
+}
+
+dpt_status dpti_reader_create(const dpti_image_source *source, dpti_reader **out, dpt_error *error)
+{
+    dpti_reader *r = calloc(1, sizeof *r);
+    if (!r) {
+        free_source(source);
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read images");
+    }
+    r->source = *source;
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->asked, NULL);
+    pthread_cond_init(&r->ended, NULL);
+    *out = r;
+    return DPT_OK;
+}
+
+void dpti_reader_destroy(dpti_reader *reader)
+{
+    dpti_reader *r = reader;
+    if (!r) return;
+    pthread_mutex_lock(&r->lock);
+    r->closing = true;
+    pthread_cond_broadcast(&r->asked);
+    pthread_mutex_unlock(&r->lock);
+    for (size_t i = 0; i < r->n_threads; i++)
+        pthread_join(r->threads[i], NULL);
+    pthread_cond_destroy(&r->ended);
+    pthread_cond_destroy(&r->asked);
+    pthread_mutex_destroy(&r->lock);
+    free_source(&r->source);
+    free(r);
+}
+
+/* ---- Working [under the lock] ------------------------------------------------------------------
+ */
+
+static bool has_ended(const dpti_request *request)
+{
+    return request->done == request->begun &&
+           (request->begun == request->n || request->failed != SIZE_MAX);
+}
+
+static void take_out(dpti_reader *r, const dpti_request *request)
+{
+    dpti_request **at = &r->first;
+    while (*at && *at != request)
+        at = &(*at)->next;
+    if (*at) *at = request->next;
+}
+
+/* Makes the next image of a request, without the lock. */
+static void make_next(dpti_reader *r, dpti_request *request)
+{
+    const size_t i = request->begun++;
+    dpt_error error = {.status = DPT_OK};
+    if (request->begun == request->n) take_out(r, request);
+    pthread_mutex_unlock(&r->lock);
+    const dpt_status status =
+        r->source.make(r->source.user, request->records ? request->records[i] : i,
+                       request->images + i * r->source.image_bytes, &error);
+    pthread_mutex_lock(&r->lock);
+    if (status != DPT_OK) {
+        take_out(r, request); /* nothing more is begun */
+        if (i < request->failed) {
+            request->failed = i;
+            request->error = error;
+            request->error.status = status;
+        }
+    }
+    request->done++;
+    if (request->done == request->begun) pthread_cond_broadcast(&r->ended);
+}
+
+static void *work(void *argument)
+{
+    dpti_reader *r = argument;
+    pthread_mutex_lock(&r->lock);
+    while (!r->closing)
+        if (r->first)
+            make_next(r, r->first);
+        else
+            pthread_cond_wait(&r->asked, &r->lock);
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
+}
+
+static size_t count_threads(const dpti_reader *r)
+{
+    cpu_set_t set;
+    size_t n = r->source.n_threads;
+    if (n == 0 && sched_getaffinity(0, sizeof set, &set) == 0) n = (size_t)CPU_COUNT(&set);
+    /* 0: a machine of more than a set can name. */
+    return n == 0 || n > DPTI_READER_MAX_THREADS ? DPTI_READER_MAX_THREADS : n;
+}
+
+static void start(dpti_reader *r)
+{
+    const size_t n = count_threads(r);
+    while (r->n_threads < n && pthread_create(&r->threads[r->n_threads], NULL, work, r) == 0)
+        r->n_threads++;
+    r->started = true;
+}
+
+/* ---- Requests -------------------------------------------------------------------------------- */
+
+void dpti_reader_post(dpti_reader *reader, dpti_request *request)
+{
+    dpti_reader *r = reader;
+    request->next = NULL;
+    request->begun = request->done = 0;
+    request->failed = SIZE_MAX;
+    if (request->n == 0) return;
+    pthread_mutex_lock(&r->lock);
+    dpti_request **last = &r->first;
+    while (*last)
+        last = &(*last)->next;
+    *last = request;
+    if (!r->started) start(r);
+    pthread_cond_broadcast(&r->asked);
+    pthread_mutex_unlock(&r->lock);
+}
+
+dpt_status dpti_reader_wait(dpti_reader *reader, dpti_request *request, dpt_error *error)
+{
+    dpti_reader *r = reader;
+    pthread_mutex_lock(&r->lock);
+    while (!has_ended(request))
+        if (request->begun < request->n && request->failed == SIZE_MAX)
+            make_next(r, request);
+        else
+            pthread_cond_wait(&r->ended, &r->lock);
+    pthread_mutex_unlock(&r->lock);
+    if (request->failed == SIZE_MAX) return DPT_OK;
+    if (error) *error = request->error;
+    return request->error.status;
+}
+
+void dpti_reader_drop(dpti_reader *reader, dpti_request *request)
+{
+    dpti_reader *r = reader;
+    pthread_mutex_lock(&r->lock);
+    take_out(r, request);
+    while (request->done < request->begun)
+        pthread_cond_wait(&r->ended, &r->lock);
+    pthread_mutex_unlock(&r->lock);
+}

@@ -1,0 +1,51 @@
+/* Images that are made when they are asked for, by threads: decoded, or read by the program. */
+#ifndef DPTI_READER_H
+#define DPTI_READER_H
+
+#include "backend.h"
+#include "dptrain.h"
+
+enum { DPTI_READER_MAX_THREADS = 16 };
+
+/* Who makes them. */
+typedef struct dpti_image_source {
+    /* Makes the image of a record, image_bytes of it; called by several threads at once.  A failure
+       stands in *error. */
+    dpt_status (*make)(void *user, size_t record, void *image, dpt_error *error);
+    void (*destroy)(void *user); /* may be NULL */
+    void *user;
+    size_t image_bytes;
+    size_t n_threads; /* 0: as many as this process has processors, at most 16 */
+} dpti_image_source;
+
+/* Images that are asked for together.  It stays where it is until it is waited for or dropped. */
+typedef struct dpti_request {
+    const uint32_t *records; /* (n) whose; NULL: 0 to n - 1 */
+    size_t n;
+    uint8_t *images; /* (n, image_bytes) */
+    /* The reader's, under its lock: */
+    struct dpti_request *next;
+    size_t begun, done; /* images; handed out in order, so that before one that fails none is left
+                           out */
+    size_t failed;      /* the first of those that failed; SIZE_MAX: none */
+    dpt_error error;    /* of that one */
+} dpti_request;
+
+typedef struct dpti_reader dpti_reader;
+
+/* Takes `source` over, which is destroyed with it, or after a failure.  Threads start with the
+   first request; where none can be started, waiting does their work. */
+DPT_CHECK_RESULT dpt_status dpti_reader_create(const dpti_image_source *source, dpti_reader **out,
+                                               dpt_error *error);
+/* NULL is accepted.  No request is left. */
+void dpti_reader_destroy(dpti_reader *reader);
+
+/* Any thread.  Requests are worked off in the order in which they are posted. */
+void dpti_reader_post(dpti_reader *reader, dpti_request *request);
+/* Until all images are there, or one has failed, which says how; helps meanwhile. */
+DPT_CHECK_RESULT dpt_status dpti_reader_wait(dpti_reader *reader, dpti_request *request,
+                                             dpt_error *error);
+/* Nobody wants it any more: returns when nobody works on it. */
+void dpti_reader_drop(dpti_reader *reader, dpti_request *request);
+
+#endif
