@@ -348,7 +348,7 @@ static dpt_status work_off(dpt_trainer *t, const wish *what, evaluate_job *jobs,
         }
         if (jobs[i].status == DPT_OK) continue;
         if (status == DPT_OK) status = fail(t, &jobs[i]);
-        if (!dpti_is_loss(jobs[i].status)) continue;
+        if (jobs[i].unread || !dpti_is_loss(jobs[i].status)) continue;
         errors[i] = &jobs[i].error;
         lost = true;
     }
