@@ -193,6 +193,7 @@ typedef struct cli_progress {
     size_t epoch, epoch_samples, epoch_hits;
     double loss; /* smoothed */
     double rate; /* images per second, smoothed */
+    double step_seconds, data_seconds; /* of all steps, and of these without images */
 } cli_progress;
 
 /* Whether a line on this file descriptor can be taken back: a terminal that is not dumb. */

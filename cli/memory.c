@@ -35,12 +35,14 @@ static void print_passes(const dpt_device_description *device, const dpt_device_
 dpt_status cli_print_memory(const cli_session *session)
 {
     bool passes = false;
+    dpt_dataset_info data;
+    dpt_dataset_describe(session->train, &data);
     for (size_t i = 0; i < dpt_trainer_device_count(session->trainer); i++) {
         dpt_device_description device;
         dpt_device_plan plan;
         DPT_TRY(dpt_trainer_device(session->trainer, i, &device));
         DPT_TRY(dpt_trainer_plan(session->trainer, i, &plan));
-        if (plan.streamed) print_streamed(&device);
+        if (plan.streamed && !data.read_as_needed) print_streamed(&device);
         if (plan.cached || plan.micro_batch >= plan.samples) continue;
         print_passes(&device, &plan);
         passes = true;

@@ -223,6 +223,8 @@ static void take_step(cli_progress *p, const dpt_step_metrics *step)
     }
     p->epoch_samples += step->samples;
     p->epoch_hits += step->hits;
+    p->step_seconds += step->seconds;
+    p->data_seconds += step->data_seconds;
     p->loss = first ? step->loss : p->loss + smoothing * (step->loss - p->loss);
     p->rate = first ? rate : p->rate + smoothing * (rate - p->rate);
 }

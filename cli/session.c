@@ -29,7 +29,9 @@ static dpt_status normalize(cli_session *session, const cli_options *options)
     if (!data)
         DPT_TRY(dpt_dataset_open(session->context, session->data_name, options->data, DPT_TRAIN,
                                  &data));
+    announce(cli_session_quiet(session, options), "measuring the images ...");
     dpt_status status = dpt_dataset_statistics(data, mean, deviation);
+    announce(cli_session_quiet(session, options), "");
     if (status == DPT_OK) status = dpt_dataset_normalize(session->test, mean, deviation);
     if (status == DPT_OK && session->whole)
         status = dpt_dataset_normalize(session->whole, mean, deviation);

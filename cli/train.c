@@ -30,6 +30,11 @@ static dpt_status print_header(const cli_session *session, const cli_options *op
     printf("%-10s%s, %zu + %zu images of %zux%zux%zu, %zu classes (%s)\n", "data", train.name,
            train.count, test.count, train.height, train.width, train.channels, train.classes,
            train.source);
+    if (train.read_as_needed || test.read_as_needed)
+        printf("%-10s%s read as they are needed\n", "",
+               !test.read_as_needed    ? "training images are"
+               : !train.read_as_needed ? "test images are"
+                                       : "images are");
     if (session->validation) {
         dpt_dataset_info validation;
         dpt_dataset_describe(session->validation, &validation);
@@ -59,8 +64,17 @@ static void print_files(const cli_options *options, bool best)
     if (separator[0] == ',') printf("\n");
 }
 
+/* Whether faster devices would be of use, or a faster disk, or more processors. */
+static void print_waiting(const cli_progress *progress)
+{
+    const double part = progress->data_seconds / progress->step_seconds;
+    if (part >= 0.01)
+        printf("%.0f%% of the time no device had anything to do, since images were still read\n",
+               100 * part);
+}
+
 static dpt_status print_result(const cli_session *session, const cli_options *options,
-                               const dpt_fit_result *result)
+                               const dpt_fit_result *result, const cli_progress *progress)
 {
     if (result->no_patience)
         printf("ended: no lower validation loss in %zu epoch%s\n", options->patience,
@@ -72,6 +86,7 @@ static dpt_status print_result(const cli_session *session, const cli_options *op
         printf(", best validation loss %.4f in epoch %zu", result->best_validation_loss,
                result->best_epoch);
     printf("\n");
+    print_waiting(progress);
     DPT_TRY(cli_print_account(session, options));
     print_files(options, result->best_epoch > 0);
     return DPT_OK;
@@ -140,7 +155,7 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
     end->stopped = status == DPT_OK && result.stopped;
     if (end->stopped) end->by = result.stopped_by;
     if (end->stopped) end->caught = cli_signals_caught();
-    if (status == DPT_OK && !quiet) status = print_result(session, options, &result);
+    if (status == DPT_OK && !quiet) status = print_result(session, options, &result, &progress);
     return status;
 }
 

@@ -652,8 +652,8 @@ typedef struct dpt_step_metrics {
     double loss;         /* mean over the global batch */
     size_t hits;         /* correctly classified; 0 with DPT_LOSS_SQUARED_ERROR */
     double seconds;      /* from the previous step's end, or from its own start */
-    double data_seconds; /* that submit has waited for images which are read as they are needed;
-                            devices may have been busy with the step before */
+    double data_seconds; /* of these, without a step under way, since this process's images were not
+                            there yet which are read as they are needed */
     size_t n_devices;
     const size_t *shards;           /* samples per device; these arrays are valid until the second
                                        next step, or one in which a device is lost */

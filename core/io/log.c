@@ -279,6 +279,7 @@ dpt_status dpti_log_write_step(dpti_log *log, const dpt_step_metrics *step, dpt_
     set_reals(&e, "exchange_seconds", step->exchange_seconds, step->n_devices);
     set_reals(&e, "waiting_seconds", step->waiting_seconds, step->n_devices);
     set(&e, "seconds", real_value(step->seconds));
+    if (step->data_seconds > 0) set(&e, "data_seconds", real_value(step->data_seconds));
     return write_event(log, &e, error);
 }
 

@@ -419,6 +419,7 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
     for (size_t i = 0; i < t->n_workers; i++)
         finished = fmax(finished, flight->shares[i].finished);
     const double began = fmax(flight->submitted, t->last_finished);
+    const double starved = flight->submitted + flight->data_seconds - began;
     t->last_finished = finished;
     if (!t->resting.redoes && !t->resting.has_redone)
         t->longest_step = fmax(t->longest_step, finished - began);
@@ -432,7 +433,7 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
         .loss = loss / (double)flight->n_samples,
         .hits = hits,
         .seconds = fmax(finished - began, 0),
-        .data_seconds = flight->data_seconds,
+        .data_seconds = fmax(fmin(starved, finished - began), 0),
         .n_devices = t->n_devices,
         .shards = flight->shards,
         .device_seconds = flight->device_seconds,
