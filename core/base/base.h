@@ -6,6 +6,8 @@
 #include "backend.h" /* dpt_error, DPT_FAIL */
 #include "dpt_types.h"
 
+#include <pthread.h>
+
 /* ---- Sizes: widen before you multiply, check once; memory ------------------------------------ */
 
 /* *out = a * b, a + b; false on overflow, *out then unchanged. */
@@ -67,6 +69,14 @@ double dpti_seconds(void); /* monotonic */
    also in a set-user-ID program. */
 const char *dpti_environment(const char *name);
 const char *dpti_environment_trusted(const char *name);
+
+/* ---- Threads ----------------------------------------------------------------------------------
+ */
+
+/* Starts one that is called so, in at most 15 characters, and takes no signals: these are for the
+   program's own threads.  The result is pthread_create's. */
+DPT_CHECK_RESULT int dpti_thread_start(pthread_t *thread, void *(*body)(void *), void *argument,
+                                       const char *name);
 
 /* ---- Memory that is not freed ---------------------------------------------------------------- */
 

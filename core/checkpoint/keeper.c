@@ -5,7 +5,6 @@
 #include "io/folder.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -144,18 +143,6 @@ static void *run(void *argument)
     return NULL;
 }
 
-/* Signals are for the program's own threads. */
-static int start_thread(dpti_keeper *k)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int code = pthread_create(&k->thread, NULL, run, k);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (code == 0) pthread_setname_np(k->thread, "checkpoints");
-    return code;
-}
-
 /* ---- The caller ------------------------------------------------------------------------------ */
 
 dpt_status dpti_keeper_create(dpt_trainer *trainer, const char *folder, size_t n_kept,
@@ -182,7 +169,7 @@ dpt_status dpti_keeper_create(dpt_trainer *trainer, const char *folder, size_t n
         status = dpti_snapshot_create(trainer, &k->snapshot);
     }
     if (status == DPT_OK) {
-        const int code = start_thread(k);
+        const int code = dpti_thread_start(&k->thread, run, k, "checkpoints");
         k->running = code == 0;
         if (code != 0)
             status = dpt_fail(trainer->context, DPT_E_INTERNAL,

@@ -8,7 +8,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -247,18 +246,6 @@ static void end_thread(dpti_processes *p)
     pthread_join(p->thread, NULL);
 }
 
-/* Signals are for the program's own threads. */
-static int start_thread(dpti_processes *p)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int code = pthread_create(&p->thread, NULL, communicate, p);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (code == 0) pthread_setname_np(p->thread, "transport");
-    return code;
-}
-
 dpt_status dpti_processes_start(const dpt_transport *transport, double delay, dpti_processes **out,
                                 dpt_error *error)
 {
@@ -271,7 +258,7 @@ dpt_status dpti_processes_start(const dpt_transport *transport, double delay, dp
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&p->changed, &clock);
     pthread_condattr_destroy(&clock);
-    const int code = start_thread(p);
+    const int code = dpti_thread_start(&p->thread, communicate, p, "transport");
     if (code != 0) {
         release(p);
         return DPT_FAIL_NATIVE(error, DPT_E_INTERNAL, code, "cannot start a thread: %s",

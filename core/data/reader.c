@@ -121,7 +121,7 @@ static size_t count_threads(const dpti_reader *r)
 static void start(dpti_reader *r)
 {
     const size_t n = count_threads(r);
-    while (r->n_threads < n && pthread_create(&r->threads[r->n_threads], NULL, work, r) == 0)
+    while (r->n_threads < n && dpti_thread_start(&r->threads[r->n_threads], work, r, "images") == 0)
         r->n_threads++;
     r->started = true;
 }

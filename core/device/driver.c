@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -85,22 +84,6 @@ void dpti_leave_call(dpti_device *device)
     pthread_exit(NULL);
 }
 
-static int start_thread(dpti_driver *driver)
-{
-    /* Signals are for the program's own threads. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int code = pthread_create(&driver->thread, NULL, drive, driver);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (code == 0) {
-        char name[16]; /* the system's limit */
-        snprintf(name, sizeof name, "%.15s", driver->device->id);
-        pthread_setname_np(driver->thread, name);
-    }
-    return code;
-}
-
 static void release(dpti_driver *driver)
 {
     pthread_cond_destroy(&driver->done_changed);
@@ -123,7 +106,7 @@ dpt_status dpti_driver_start(dpti_device *device, dpt_error *error)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&driver->done_changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    const int code = start_thread(driver);
+    const int code = dpti_thread_start(&driver->thread, drive, driver, driver->device->id);
     if (code != 0) {
         release(driver);
         return DPT_FAIL_NATIVE(error, DPT_E_INTERNAL, code,
@@ -332,7 +315,7 @@ bool dpti_driver_revive(dpti_device *device)
     driver->n_taken = driver->n_done = driver->n_posted;
     driver->abandoned = driver->returned = false;
     atomic_store(&device->calls, 0);
-    if (start_thread(driver) != 0) {
+    if (dpti_thread_start(&driver->thread, drive, driver, driver->device->id) != 0) {
         driver->abandoned = true; /* and stays so: nobody is there */
         return false;
     }
