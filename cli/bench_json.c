@@ -98,6 +98,7 @@ static json_t *augment_value(document *d, const dpt_augment_options *a)
     set(d, object, "crop_padding", size_value(a->crop_padding));
     set(d, object, "flip", json_boolean(a->flip));
     set(d, object, "erase", real_value((double)a->erase));
+    set(d, object, "resized_crop", real_value((double)a->resized_crop));
     return object;
 }
 

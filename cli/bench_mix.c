@@ -224,7 +224,9 @@ static bool is_given(const cli_option *option, const cli_options *o)
     case CLI_COUNT: return *(const size_t *)at > 0;
     case CLI_REAL:
     case CLI_SECONDS: return *(const double *)at > 0;
-    case CLI_AUGMENT: return o->augment.crop_padding || o->augment.flip || o->augment.erase > 0;
+    case CLI_AUGMENT:
+        return o->augment.crop_padding || o->augment.flip || o->augment.erase > 0 ||
+               o->augment.resized_crop > 0;
     case CLI_SPAN:
     case CLI_INTERVAL: return false; /* no benchmark has one */
     }

@@ -195,7 +195,9 @@ const cli_option cli_option_table[] = {
         .name = "augment",
         .argument = "LIST",
         .help = "change training images at random: crop[:PADDING] (a window of the padded image; "
-                "4), flip (left to right), erase[:P] (a rectangle, with probability P; 0.25)",
+                "4), flip (left to right), erase[:P] (a rectangle, with probability P; 0.25), "
+                "resized-crop[:AREA] (of pictures of folder:HxW:stream, a window of at least this "
+                "part; 0.08)",
         .verbs = SETS | CLI_BENCH,
         .kind = CLI_AUGMENT,
         TARGET(augment),

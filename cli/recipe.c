@@ -186,10 +186,16 @@ static void print_optimizer(const cli_options *o, size_t batch)
 static void print_augment(const dpt_augment_options *augment)
 {
     const char *separator = "";
-    if (!augment->crop_padding && !augment->flip && !(augment->erase > 0)) return;
+    const bool any =
+        augment->crop_padding || augment->flip || augment->erase > 0 || augment->resized_crop > 0;
+    if (!any) return;
     printf("%-10s", "augment");
+    if (augment->resized_crop > 0) {
+        printf("crops of at least %g of the area", (double)augment->resized_crop);
+        separator = ", ";
+    }
     if (augment->crop_padding) {
-        printf("crop with padding %zu", augment->crop_padding);
+        printf("%scrop with padding %zu", separator, augment->crop_padding);
         separator = ", ";
     }
     if (augment->flip) {

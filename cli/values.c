@@ -117,16 +117,18 @@ bool cli_parse_run(const char **list, size_t *first, size_t *last)
 enum { WORD_BYTES = 64, MAX_PADDING = 1024 };
 
 static const size_t default_padding = 4;
-static const double default_erase = 0.25;
+static const double default_erase = 0.25, default_area = 0.08;
 
 static int unknown_augmentation(const char *name, const char *word)
 {
-    static const char *const known[] = {"crop", "flip", "erase", NULL};
+    static const char *const known[] = {"crop", "flip", "erase", "resized-crop", NULL};
     const char *nearest = dpt_nearest(word, known);
     if (nearest)
         return cli_error(CLI_USAGE, "--%s: unknown word '%s'; did you mean '%s'?", name, word,
                          nearest);
-    return cli_error(CLI_USAGE, "--%s: unknown word '%s'; known: crop[:PADDING], flip, erase[:P]",
+    return cli_error(CLI_USAGE,
+                     "--%s: unknown word '%s'; known: crop[:PADDING], flip, erase[:P], "
+                     "resized-crop[:AREA]",
                      name, word);
 }
 
@@ -152,6 +154,17 @@ static int take_augmentation(const char *name, const char *word, const char *par
             return cli_error(CLI_USAGE, "--%s: erase:%s is not a probability above 0, up to 1",
                              name, parameter);
         out->erase = (float)p;
+        return CLI_OK;
+    }
+    if (strcmp(word, "resized-crop") == 0) {
+        double area = default_area;
+        if (parameter && (!cli_parse_real(parameter, 0, 1, &area) || !(area > 0)))
+            return cli_error(
+                CLI_USAGE,
+                "--%s: resized-crop:%s is not the least part of a picture's area, above "
+                "0, up to 1",
+                name, parameter);
+        out->resized_crop = (float)area;
         return CLI_OK;
     }
     return unknown_augmentation(name, word);

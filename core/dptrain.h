@@ -466,10 +466,12 @@ enum { DPT_READER_WHY_BYTES = 256 };
 
 /* Who makes images as they are needed, for data that do not fit into memory. */
 typedef struct dpt_dataset_reader {
-    /* Makes the image of a sample (height, width, channels): the same whenever it is asked, for
-       several at once, by threads of dptrain's own.  What is not DPT_OK ends the step or evaluation
-       that needs it, and `why` may say why. */
-    dpt_status (*read)(void *user, size_t sample, void *image, char why[DPT_READER_WHY_BYTES]);
+    /* Makes the image of a sample (height, width, channels), as it is in this epoch of training,
+           from 1, or, for `epoch` 0, as it is for everything else: the same whenever it is asked
+       for. Called for several samples at once, by threads of dptrain's own.  What is not DPT_OK
+       ends the step or evaluation that needs it, and `why` may say why. */
+    dpt_status (*read)(void *user, size_t sample, size_t epoch, void *image,
+                       char why[DPT_READER_WHY_BYTES]);
     void *user;
     size_t n_threads; /* that read; 0: as many as the process has processors.  At most 16 */
 } dpt_dataset_reader;
@@ -556,6 +558,11 @@ typedef struct dpt_augment_options {
     size_t crop_padding; /* a random window of the image padded by this many zeros */
     bool flip;           /* horizontally, every second one */
     float erase;         /* the probability of random erasing (Zhong et al. 2020) */
+    /* Of pictures in folders that are read as they are needed: a window anywhere in the picture, of
+       at least this part of its area and up to all of it, and of 3/4 to 4/3 of the images' aspect,
+       is scaled to the image (RandomResizedCrop of torchvision, whose default is 0.08); 0: the
+       middle. */
+    float resized_crop;
 } dpt_augment_options;
 
 typedef struct dpt_trainer_options {

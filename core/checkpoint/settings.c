@@ -99,6 +99,16 @@ static void add_optimizer(const dpti_optimizer *o, dpti_settings *s)
     add_real(s, "clip-norm", o->clip_norm);
 }
 
+/* What earlier versions did not know is told where it is used. */
+static void add_augment(const dpt_augment_options *a, dpti_settings *s)
+{
+    char crop[48] = "";
+    if (a->resized_crop > 0)
+        dpti_print(crop, sizeof crop, ", resized crop %.9g", (double)a->resized_crop);
+    dpti_settings_add(s, "augment", "crop %zu, flip %s, erase %.9g%s", a->crop_padding,
+                      yes(a->flip), (double)a->erase, crop);
+}
+
 void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *settings)
 {
     const dpt_trainer *t = trainer;
@@ -119,8 +129,7 @@ void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *setting
     add_real(s, "label-smoothing", p->label_smoothing);
     dpti_settings_add(s, "batchnorm", "%s",
                       t->batch_norm == DPT_BATCH_NORM_LOCAL ? "local" : "sync");
-    dpti_settings_add(s, "augment", "crop %zu, flip %s, erase %.9g", p->augment.crop_padding,
-                      yes(p->augment.flip), (double)p->augment.erase);
+    add_augment(&p->augment, s);
 }
 
 void dpti_settings_of_course(const dpt_schedule *schedule, double lr, size_t total_steps,

@@ -26,18 +26,20 @@ typedef struct run {
 struct dpti_ahead {
     dpti_reader *reader;
     size_t image_bytes;
+    dpti_image_use use;
     uint64_t n_begun;
     size_t n_runs;
     run runs[];
 };
 
-dpti_ahead *dpti_ahead_create(const dpt_dataset *data, size_t n_runs)
+dpti_ahead *dpti_ahead_create(const dpt_dataset *data, size_t n_runs, const dpti_image_use *use)
 {
     dpti_ahead *a = calloc(1, sizeof *a + n_runs * sizeof *a->runs);
     if (!a) return NULL;
     a->reader = data->reader;
     a->image_bytes = dpti_dataset_image_bytes(data);
     a->n_runs = n_runs;
+    if (use) a->use = *use;
     return a;
 }
 
@@ -76,8 +78,10 @@ static bool make_room(dpti_ahead *a, images *i, size_t n)
 }
 
 /* i->records are there. */
-static void post(dpti_ahead *a, images *i, size_t n)
+static void post(dpti_ahead *a, images *i, size_t epoch, size_t n)
 {
+    i->request.use = a->use;
+    i->request.use.epoch = epoch;
     i->request.records = i->records;
     i->request.n = n;
     i->posted = true;
@@ -115,7 +119,8 @@ static run *oldest(dpti_ahead *a)
     return found;
 }
 
-void dpti_ahead_begin(dpti_ahead *ahead, uint64_t key, const uint32_t *records, size_t n)
+void dpti_ahead_begin(dpti_ahead *ahead, uint64_t key, size_t epoch, const uint32_t *records,
+                      size_t n)
 {
     dpti_ahead *a = ahead;
     if (n == 0 || find_run(a, key)) return;
@@ -129,7 +134,7 @@ void dpti_ahead_begin(dpti_ahead *ahead, uint64_t key, const uint32_t *records, 
     r->key = key;
     r->begun = ++a->n_begun;
     r->at = 0;
-    post(a, &r->own, n);
+    post(a, &r->own, epoch, n);
 }
 
 /* Where a record stands among those of `from`, looking from *at on and around; n: nowhere. */
@@ -158,29 +163,29 @@ static dpt_status read_more(dpti_ahead *a, run *r, const uint32_t *records, size
         r->more.records[n_more++] = records[i];
     }
     if (n_more == 0) return DPT_OK;
-    post(a, &r->more, n_more);
+    post(a, &r->more, r->own.request.use.epoch, n_more);
     return wait_for(a, &r->more, error);
 }
 
 /* One that failed has read nothing, and what is wanted is read as what it lacks: a failure that is
    none any more ends nothing. */
-static dpt_status wait_for_run(dpti_ahead *a, uint64_t key, const uint32_t *records, size_t n,
-                               dpt_error *error)
+static dpt_status wait_for_run(dpti_ahead *a, uint64_t key, size_t epoch, const uint32_t *records,
+                               size_t n, dpt_error *error)
 {
     dpt_error first = {.status = DPT_OK};
-    dpti_ahead_begin(a, key, records, n);
+    dpti_ahead_begin(a, key, epoch, records, n);
     run *r = find_run(a, key);
     if (!r) return DPT_E_NO_MEMORY;
     (void)wait_for(a, &r->own, &first);
     return read_more(a, r, records, n, error);
 }
 
-dpt_status dpti_ahead_wait(dpti_ahead *ahead, uint64_t key, const uint32_t *records, size_t n,
-                           dpt_error *error)
+dpt_status dpti_ahead_wait(dpti_ahead *ahead, uint64_t key, size_t epoch, const uint32_t *records,
+                           size_t n, dpt_error *error)
 {
     dpt_error why = {.status = DPT_OK};
     if (n == 0) return DPT_OK;
-    const dpt_status status = wait_for_run(ahead, key, records, n, &why);
+    const dpt_status status = wait_for_run(ahead, key, epoch, records, n, &why);
     if (status == DPT_OK) return DPT_OK;
     if (!why.message[0]) snprintf(why.message, sizeof why.message, "no memory for images");
     return DPT_FAIL(error, status == DPT_E_FORMAT ? DPT_E_FORMAT : DPT_E_IO, "%s", why.message);

@@ -51,6 +51,7 @@ struct dpt_dataset {
     const char **own_names; /* that block, freed with the whole; or NULL */
     atomic_bool left;       /* to a thread that hangs: not freed any more */
     uint32_t content;       /* with a reader: see below */
+    bool crops;             /* likewise: its images may be random windows (dpti_image_use) */
     /* Of a whole: */
     bool writable;                    /* (dpt_dataset_write), */
     dpt_dtype label_dtype;            /* with labels given as these */

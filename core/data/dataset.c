@@ -196,11 +196,12 @@ dpt_status dpt_dataset_from_memory(dpt_context *context, const dpt_dataset_memor
 
 /* ---- From a program that reads --------------------------------------------------------------- */
 
-static dpt_status call_reader(void *user, size_t record, void *image, dpt_error *error)
+static dpt_status call_reader(void *user, size_t record, const dpti_image_use *use, void *image,
+                              dpt_error *error)
 {
     const dpt_dataset_reader *r = user;
     char why[DPT_READER_WHY_BYTES] = "";
-    const dpt_status status = r->read(r->user, record, image, why);
+    const dpt_status status = r->read(r->user, record, use->epoch, image, why);
     why[sizeof why - 1] = '\0';
     if (status == DPT_OK) return DPT_OK;
     return DPT_FAIL(error, status, "sample %zu: %s", record,

@@ -27,12 +27,17 @@ static dpt_status check_shape(const dpt_picture_shape *shape, dpt_error *error)
 
 /* Through its pixels in its own size. */
 static dpt_status scale(const dpti_image_file *file, const dpti_image_shape *own,
-                        const dpti_image_shape *wanted, uint8_t *pixels, dpt_error *error)
+                        const dpti_picture_way *way, uint8_t *pixels, dpt_error *error)
 {
+    const dpti_image_shape wanted = {way->shape.height, way->shape.width, way->shape.channels};
     const size_t n_bytes = own->height * own->width * own->channels;
+    const dpti_image_window window =
+        way->least_area > 0 ? dpti_scale_draw(own, &wanted, way->least_area, way->random)
+                            : dpti_scale_middle(own, &wanted);
     uint8_t *decoded = n_bytes <= dpti_machine_memory() ? malloc(n_bytes) : NULL;
     dpt_status status = decoded ? dpti_image_decode(file, own, decoded, error) : DPT_E_NO_MEMORY;
-    if (status == DPT_OK && !dpti_scale(decoded, own, pixels, wanted)) status = DPT_E_NO_MEMORY;
+    if (status == DPT_OK && !dpti_scale(decoded, own, &window, pixels, &wanted))
+        status = DPT_E_NO_MEMORY;
     free(decoded);
     if (status == DPT_E_NO_MEMORY)
         return DPT_FAIL(error, status, "no memory for the %zux%zu pixels of %s", own->height,
@@ -40,20 +45,20 @@ static dpt_status scale(const dpti_image_file *file, const dpti_image_shape *own
     return status;
 }
 
-/* Where `large` is not NULL, a picture of many pixels waits until no other one is in memory. */
-static dpt_status fit(const dpti_image_file *file, const dpt_picture_shape *shape,
-                      pthread_mutex_t *large, uint8_t *pixels, dpt_error *error)
+static dpt_status fit(const dpti_image_file *file, const dpti_picture_way *way, uint8_t *pixels,
+                      dpt_error *error)
 {
+    const dpt_picture_shape *shape = &way->shape;
     const dpti_image_shape wanted = {shape->height, shape->width, shape->channels};
     dpti_image_shape own = {.channels = shape->channels};
     if (!shape->scaled) return dpti_image_decode(file, &wanted, pixels, error);
     DPT_TRY(dpti_image_measure(file, &own.height, &own.width, error));
-    if (own.height == wanted.height && own.width == wanted.width)
+    if (own.height == wanted.height && own.width == wanted.width && !(way->least_area > 0))
         return dpti_image_decode(file, &wanted, pixels, error);
-    const bool waits = large && own.height * own.width > LARGE_PIXELS;
-    if (waits) pthread_mutex_lock(large);
-    const dpt_status status = scale(file, &own, &wanted, pixels, error);
-    if (waits) pthread_mutex_unlock(large);
+    const bool waits = way->large && own.height * own.width > LARGE_PIXELS;
+    if (waits) pthread_mutex_lock(way->large);
+    const dpt_status status = scale(file, &own, way, pixels, error);
+    if (waits) pthread_mutex_unlock(way->large);
     return status;
 }
 
@@ -62,17 +67,17 @@ dpt_status dpti_picture_parse(const char *name, const uint8_t *bytes, size_t n_b
 {
     const dpti_image_file file = {.name = name, .bytes = bytes, .n_bytes = n_bytes};
     DPT_TRY(check_shape(shape, error));
-    return fit(&file, shape, NULL, pixels, error);
+    return fit(&file, &(dpti_picture_way){.shape = *shape}, pixels, error);
 }
 
-dpt_status dpti_picture_read(const char *path, const dpt_picture_shape *shape,
-                             pthread_mutex_t *large, uint8_t *pixels, dpt_error *error)
+dpt_status dpti_picture_read(const char *path, const dpti_picture_way *way, uint8_t *pixels,
+                             dpt_error *error)
 {
     uint8_t *bytes = NULL;
     dpti_image_file file = {.name = path};
     DPT_TRY(dpti_file_read_most(path, DPTI_PICTURE_MAX_BYTES, &bytes, &file.n_bytes, error));
     file.bytes = bytes;
-    const dpt_status status = fit(&file, shape, large, pixels, error);
+    const dpt_status status = fit(&file, way, pixels, error);
     free(bytes);
     return status;
 }
@@ -82,6 +87,7 @@ dpt_status dpt_picture_read(dpt_context *context, const char *path, const dpt_pi
 {
     dpt_error error = {0};
     dpt_status status = check_shape(shape, &error);
-    if (status == DPT_OK) status = dpti_picture_read(path, shape, NULL, pixels, &error);
+    if (status == DPT_OK)
+        status = dpti_picture_read(path, &(dpti_picture_way){.shape = *shape}, pixels, &error);
     return status == DPT_OK ? DPT_OK : dpti_context_fail(context, NULL, &error);
 }

@@ -3,6 +3,7 @@
 #define DPTI_PICTURE_H
 
 #include "backend.h"
+#include "base/base.h"
 #include "dptrain.h"
 
 #include <pthread.h>
@@ -10,11 +11,19 @@
 /* A picture's file is read whole. */
 enum { DPTI_PICTURE_MAX_BYTES = 1 << 28 };
 
-/* dpt_picture_read, of which several threads with the same `large` decode one picture of many
-   pixels at a time: together they take memory for a small one each, and for one that is large. */
-DPT_CHECK_RESULT dpt_status dpti_picture_read(const char *path, const dpt_picture_shape *shape,
-                                              pthread_mutex_t *large, uint8_t *pixels,
-                                              dpt_error *error);
+/* How pictures are read. */
+typedef struct dpti_picture_way {
+    dpt_picture_shape shape;
+    double least_area;   /* where scaled: of a random window (dpti_scale_draw); 0: of the middle */
+    dpti_random *random; /* with least_area */
+    pthread_mutex_t *large; /* or NULL.  Several threads with the same one decode one picture of
+                               many pixels at a time: together they take memory for a small one
+                               each, and for one that is large */
+} dpti_picture_way;
+
+/* As dpt_picture_read. */
+DPT_CHECK_RESULT dpt_status dpti_picture_read(const char *path, const dpti_picture_way *way,
+                                              uint8_t *pixels, dpt_error *error);
 
 /* Of bytes, as a file has them; `name` stands in messages. */
 DPT_CHECK_RESULT dpt_status dpti_picture_parse(const char *name, const uint8_t *bytes,

@@ -29,7 +29,7 @@ typedef struct group {
 /* What lies in the folders of a part, and what becomes of it.  Who reads the pictures keeps it. */
 typedef struct contents {
     dpt_picture_shape shape;
-    pthread_mutex_t large; /* of dpti_picture_read */
+    pthread_mutex_t large; /* of dpti_picture_way */
     char *train, *part;    /* the folders, which may be the same */
     dpti_listing classes;  /* of the training part */
     dpti_listing present;  /* of this part: all or some of those */
@@ -213,12 +213,20 @@ static char *path_of(const contents *c, size_t picture)
                        c->groups[i].files.names[picture - c->starts[i]]);
 }
 
-static dpt_status read_picture(void *user, size_t picture, void *image, dpt_error *error)
+static dpt_status read_picture(void *user, size_t picture, const dpti_image_use *use, void *image,
+                               dpt_error *error)
 {
     contents *c = user;
+    dpti_random random;
+    const dpti_picture_way way = {.shape = c->shape,
+                                  .least_area = use->epoch > 0 ? use->least_area : 0,
+                                  .random = &random,
+                                  .large = &c->large};
+    dpti_random_init(&random, use->seed, DPTI_RANDOM_CROP,
+                     (uint64_t)use->epoch << 32 | (uint64_t)picture);
     char *path = path_of(c, picture);
     if (!path) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the name of a picture");
-    const dpt_status status = dpti_picture_read(path, &c->shape, &c->large, image, error);
+    const dpt_status status = dpti_picture_read(path, &way, image, error);
     free(path);
     return status;
 }
@@ -325,6 +333,7 @@ static dpt_status provide(const contents *c, bool streamed, dpti_reader *reader,
 {
     if (streamed) {
         data->reader = reader;
+        data->crops = true;
         return dpti_dataset_find_content(data, error);
     }
     const dpt_status status = read_all(c, reader, data, error);

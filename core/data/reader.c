@@ -81,7 +81,7 @@ static void make_next(dpti_reader *r, dpti_request *request)
     if (request->begun == request->n) take_out(r, request);
     pthread_mutex_unlock(&r->lock);
     const dpt_status status =
-        r->source.make(r->source.user, request->records ? request->records[i] : i,
+        r->source.make(r->source.user, request->records ? request->records[i] : i, &request->use,
                        request->images + i * r->source.image_bytes, &error);
     pthread_mutex_lock(&r->lock);
     if (status != DPT_OK) {

@@ -7,11 +7,20 @@
 
 enum { DPTI_READER_MAX_THREADS = 16 };
 
+/* What images are made for. */
+typedef struct dpti_image_use {
+    size_t epoch;  /* of training, from 1; 0: the images as they are */
+    uint64_t seed; /* with `epoch`: of what is random, */
+    double
+        least_area; /* which is a window of at least this part of it (dpti_scale_draw); 0: none */
+} dpti_image_use;
+
 /* Who makes them. */
 typedef struct dpti_image_source {
-    /* Makes the image of a record, image_bytes of it; called by several threads at once.  A failure
-       stands in *error. */
-    dpt_status (*make)(void *user, size_t record, void *image, dpt_error *error);
+    /* Makes the image of a record, image_bytes of it: the same for the same use.  Called by several
+       threads at once.  A failure stands in *error. */
+    dpt_status (*make)(void *user, size_t record, const dpti_image_use *use, void *image,
+                       dpt_error *error);
     void (*destroy)(void *user); /* may be NULL */
     void *user;
     size_t image_bytes;
@@ -22,6 +31,7 @@ typedef struct dpti_image_source {
 typedef struct dpti_request {
     const uint32_t *records; /* (n) whose; NULL: 0 to n - 1 */
     size_t n;
+    dpti_image_use use;
     uint8_t *images; /* (n, image_bytes) */
     /* The reader's, under its lock: */
     struct dpti_request *next;

@@ -3,6 +3,7 @@
    is rounded. */
 #include "data/scale.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,16 +86,55 @@ size_t dpti_scale_cut(size_t n, size_t m, size_t wanted_n, size_t wanted_m)
     return part > 0 ? (size_t)part : 1;
 }
 
-bool dpti_scale(const uint8_t *from, const dpti_image_shape *of, uint8_t *to,
-                const dpti_image_shape *wanted)
+dpti_image_window dpti_scale_middle(const dpti_image_shape *of, const dpti_image_shape *wanted)
+{
+    dpti_image_window w = {
+        .height = dpti_scale_cut(of->height, of->width, wanted->height, wanted->width),
+        .width = dpti_scale_cut(of->width, of->height, wanted->width, wanted->height)};
+    w.top = (of->height - w.height) / 2;
+    w.left = (of->width - w.width) / 2;
+    return w;
+}
+
+/* Evenly from 0 to n - 1. */
+static size_t draw_place(dpti_random *random, size_t n)
+{
+    return dpti_random_below(random, (uint32_t)n);
+}
+
+/* 3/4 to 4/3, as likely above 1 as its inverse below, and nearly evenly on a logarithmic scale. */
+static double draw_aspect(dpti_random *random)
+{
+    const double x = 2 * (double)dpti_random_uniform(random) - 1;
+    return x < 0 ? 1 / (1 - x / 3) : 1 + x / 3;
+}
+
+dpti_image_window dpti_scale_draw(const dpti_image_shape *of, const dpti_image_shape *wanted,
+                                  double least_area, dpti_random *random)
+{
+    enum { TRIES = 10 };
+    const double whole_area = (double)of->height * (double)of->width;
+    const double square = (double)wanted->width / (double)wanted->height;
+    for (size_t i = 0; i < TRIES; i++) {
+        const double part = least_area + (1 - least_area) * (double)dpti_random_uniform(random);
+        const double aspect = square * draw_aspect(random), area = part * whole_area;
+        const double height = sqrt(area / aspect) + 0.5, width = sqrt(area * aspect) + 0.5;
+        if (height >= (double)of->height + 1 || width >= (double)of->width + 1) continue;
+        dpti_image_window w = {.height = (size_t)height, .width = (size_t)width};
+        if (w.height == 0 || w.width == 0) continue;
+        w.top = draw_place(random, of->height - w.height + 1);
+        w.left = draw_place(random, of->width - w.width + 1);
+        return w;
+    }
+    return dpti_scale_middle(of, wanted);
+}
+
+bool dpti_scale(const uint8_t *from, const dpti_image_shape *of, const dpti_image_window *window,
+                uint8_t *to, const dpti_image_shape *wanted)
 {
     const size_t channels = of->channels, n_row = wanted->width * channels;
-    extent y = {.n = dpti_scale_cut(of->height, of->width, wanted->height, wanted->width),
-                .m = wanted->height};
-    extent x = {.n = dpti_scale_cut(of->width, of->height, wanted->width, wanted->height),
-                .m = wanted->width};
-    y.first = (of->height - y.n) / 2;
-    x.first = (of->width - x.n) / 2;
+    const extent y = {.first = window->top, .n = window->height, .m = wanted->height};
+    const extent x = {.first = window->left, .n = window->width, .m = wanted->width};
     uint64_t *sums = malloc(n_row * sizeof *sums);
     if (!sums) return false;
     /* At most 2^28 * 2^17, and no sum is more than 255 times that. */

@@ -44,7 +44,7 @@ static size_t list_run(const tour *t, size_t first)
 
 static void begin_run(const tour *t, size_t first)
 {
-    if (first < t->n) dpti_ahead_begin(t->ahead, first, t->records, list_run(t, first));
+    if (first < t->n) dpti_ahead_begin(t->ahead, first, 0, t->records, list_run(t, first));
 }
 
 static dpt_status visit_run(const tour *t, size_t first, dpt_error *error)
@@ -52,7 +52,7 @@ static dpt_status visit_run(const tour *t, size_t first, dpt_error *error)
     begin_run(t, first);
     begin_run(t, first + t->most);
     const size_t n = list_run(t, first);
-    DPT_TRY(dpti_ahead_wait(t->ahead, first, t->records, n, error));
+    DPT_TRY(dpti_ahead_wait(t->ahead, first, 0, t->records, n, error));
     for (size_t i = 0; i < n; i++) {
         dpti_ahead_copy(t->ahead, first, t->records + i, 1, t->image);
         t->visit(t->user, (first + i) * t->stride, t->image);
@@ -67,7 +67,7 @@ static dpt_status visit_read(tour *t, dpt_error *error)
     t->most = fit < RUN_IMAGES ? fit : RUN_IMAGES;
     t->records = calloc(t->most, sizeof *t->records);
     t->image = malloc(image_bytes);
-    t->ahead = dpti_ahead_create(t->data, RUNS);
+    t->ahead = dpti_ahead_create(t->data, RUNS, NULL);
     dpt_status status = t->records && t->image && t->ahead ? DPT_OK : DPT_E_NO_MEMORY;
     for (size_t first = 0; status == DPT_OK && first < t->n; first += t->most)
         status = visit_run(t, first, error);

@@ -193,10 +193,10 @@ static dpt_status read_pass(evaluate_job *job, uint32_t *records, size_t first, 
     if (!job->ahead) return DPT_OK;
     for (size_t i = 0; i <= PASSES_AHEAD; i++) {
         const size_t at = first + i * n, n_there = list_records(job, at, n, records);
-        dpti_ahead_begin(job->ahead, at, records, n_there);
+        dpti_ahead_begin(job->ahead, at, 0, records, n_there);
     }
     list_records(job, first, n, records);
-    const dpt_status status = dpti_ahead_wait(job->ahead, first, records, n, &job->error);
+    const dpt_status status = dpti_ahead_wait(job->ahead, first, 0, records, n, &job->error);
     job->unread = status != DPT_OK;
     return status;
 }
@@ -248,16 +248,7 @@ static void work_off_passes(evaluate_job *job)
 static void run_evaluate(dpti_device *device, void *argument)
 {
     evaluate_job *job = argument;
-    const dpt_dataset *data = job->worker->trainer->tests[job->slot].data;
-    if (data->reader && job->count > 0) {
-        job->ahead = dpti_ahead_create(data, PASSES_AHEAD + 1);
-        if (!job->ahead)
-            job->status =
-                DPT_FAIL(&device->base.error, DPT_E_NO_MEMORY, "no memory to read images");
-    }
     work_off_passes(job);
-    dpti_ahead_destroy(job->ahead);
-    job->ahead = NULL;
     if (job->status == DPT_OK) return;
     if (!job->unread) job->error = *dpti_device_error(device);
     job->error.status = job->status;
@@ -309,6 +300,33 @@ static void take_outputs(const dpt_trainer *t, const wish *what, evaluate_job *j
     }
 }
 
+/* Images are read by whoever waits for jobs to be done: a device that hangs does so in a call of
+   its own, and does not come back to them. */
+static bool give_ahead(const dpt_trainer *t, const wish *what, evaluate_job *jobs)
+{
+    const dpt_dataset *data = t->tests[what->slot].data;
+    for (size_t i = 0; data->reader && i < t->n_workers; i++) {
+        jobs[i].ahead = dpti_ahead_create(data, PASSES_AHEAD + 1, NULL);
+        if (!jobs[i].ahead) return false;
+    }
+    return true;
+}
+
+/* What jobs need besides their devices. */
+static bool give(const dpt_trainer *t, const wish *what, evaluate_job *jobs)
+{
+    return give_ahead(t, what, jobs) && (!what->outputs || give_outputs(t, jobs));
+}
+
+static void take(const dpt_trainer *t, const wish *what, evaluate_job *jobs)
+{
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_ahead_destroy(jobs[i].ahead);
+        jobs[i].ahead = NULL;
+    }
+    if (what->outputs) take_outputs(t, what, jobs);
+}
+
 /* Images that cannot be read are no device's failure. */
 static dpt_status fail(dpt_trainer *t, const evaluate_job *job)
 {
@@ -333,9 +351,10 @@ static dpt_status work_off(dpt_trainer *t, const wish *what, evaluate_job *jobs,
                                  .count = count};
         done += count;
     }
-    if (what->outputs && !give_outputs(t, jobs)) {
-        take_outputs(t, what, jobs);
-        return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to predict");
+    if (!give(t, what, jobs)) {
+        take(t, what, jobs);
+        return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to %s",
+                        what->outputs ? "predict" : "evaluate");
     }
     for (size_t i = 0; i < t->n_workers; i++)
         if (!t->workers[i].gone)
@@ -353,7 +372,7 @@ static dpt_status work_off(dpt_trainer *t, const wish *what, evaluate_job *jobs,
         lost = true;
     }
     dpti_trainer_mend(t);
-    if (what->outputs) take_outputs(t, what, jobs);
+    take(t, what, jobs);
     if (!lost) return status;
     DPT_TRY(dpti_trainer_lose(t, errors));
     return DPT_E_CANCELLED;

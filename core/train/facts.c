@@ -156,8 +156,8 @@ static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, 
     add(f, "loss", "%s", WORD(losses, o->loss));
     add(f, "label smoothing", "%.9g", (double)o->label_smoothing);
     add(f, "batch-norm", "%s", WORD(batch_norms, o->batch_norm));
-    add(f, "augmentation", "crop %zu, flip %s, erase %.9g", a->crop_padding, on(a->flip),
-        (double)a->erase);
+    add(f, "augmentation", "crop %zu, flip %s, erase %.9g, resized crop %.9g", a->crop_padding,
+        on(a->flip), (double)a->erase, (double)a->resized_crop);
     add(f, "initialisation", "%.90s", o->init);
     add(f, "seed", "%" PRIu64, o->seed);
     add(f, "shuffling", "%s", on(!o->no_shuffle));

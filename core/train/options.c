@@ -152,6 +152,16 @@ static dpt_status check_augment(dpt_trainer *t)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "a crop with %zu pixels of padding from images of %zux%zu; use at most %zu",
                         a->crop_padding, t->data->height, t->data->width, side);
+    if (!in_range(a->resized_crop, 0, 1))
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "a resized crop of at least %g of a picture's area: give a part of 0 to 1",
+                        (double)a->resized_crop);
+    if (a->resized_crop > 0 && !t->data->crops)
+        return dpt_fail(
+            t->context, DPT_E_INVALID,
+            "a resized crop is taken from pictures in folders that are read as they are "
+            "needed, as folder:224x224:stream; %s has images of one size",
+            t->data->name);
     if (!in_range(a->erase, 0, 1))
         return dpt_fail(t->context, DPT_E_INVALID, "an erasing probability of %g is not in [0, 1]",
                         (double)a->erase);

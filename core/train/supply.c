@@ -27,7 +27,9 @@ dpt_status dpti_supply_create(dpt_trainer *trainer)
     dpti_supply *s = &t->supply;
     if (!t->data->reader) return DPT_OK;
     s->steps_ahead = count_ahead(t);
-    s->ahead = dpti_ahead_create(t->data, s->steps_ahead + KEPT);
+    const dpti_image_use use = {.seed = t->seed,
+                                .least_area = (double)t->program.augment.resized_crop};
+    s->ahead = dpti_ahead_create(t->data, s->steps_ahead + KEPT, &use);
     s->records = calloc(dpti_step_samples(t), sizeof *s->records);
     if (s->ahead && s->records &&
         dpti_order_create(t->data, dpti_step_samples(t), t->seed, t->order.shuffle, &s->order))
@@ -76,12 +78,12 @@ static void begin(dpt_trainer *t, const dpti_flight *flight, const dpti_cursor *
     if (dpti_ahead_has(s->ahead, key)) return;
     const uint32_t *records = dpti_order_batch(&s->order, cursor, &n_samples);
     if (!t->processes) {
-        dpti_ahead_begin(s->ahead, key, records, n_samples);
+        dpti_ahead_begin(s->ahead, key, cursor->epoch, records, n_samples);
         return;
     }
     if (n_samples != flight->n_samples) return;
     const size_t n = list_own(t, flight->shards, n_samples, records, s->records);
-    dpti_ahead_begin(s->ahead, key, s->records, n);
+    dpti_ahead_begin(s->ahead, key, cursor->epoch, s->records, n);
 }
 
 dpt_status dpti_supply_step(dpt_trainer *trainer, dpti_flight *flight, const uint32_t *records)
@@ -95,13 +97,14 @@ dpt_status dpti_supply_step(dpt_trainer *trainer, dpti_flight *flight, const uin
     if (!s->ahead) return DPT_OK;
     const uint64_t key = dpti_supply_key(t, &flight->cursor);
     size_t n = list_own(t, flight->shards, flight->n_samples, records, s->records);
-    dpti_ahead_begin(s->ahead, key, s->records, n);
+    dpti_ahead_begin(s->ahead, key, flight->cursor.epoch, s->records, n);
     for (size_t i = 0; i < s->steps_ahead; i++) {
         coming = dpti_order_next(&t->order, coming);
         begin(t, flight, &coming);
     }
     n = list_own(t, flight->shards, flight->n_samples, records, s->records);
-    const dpt_status status = dpti_ahead_wait(s->ahead, key, s->records, n, &flight->unread);
+    const dpt_status status =
+        dpti_ahead_wait(s->ahead, key, flight->cursor.epoch, s->records, n, &flight->unread);
     flight->data_seconds = dpti_seconds() - began;
     if (status == DPT_OK || t->processes) return DPT_OK;
     return dpti_context_fail(t->context, NULL, &flight->unread);

@@ -20,9 +20,11 @@ typedef struct training {
     size_t n_failed;
 } training;
 
-static dpt_status read_image(void *user, size_t sample, void *image, char why[DPT_READER_WHY_BYTES])
+static dpt_status read_image(void *user, size_t sample, size_t epoch, void *image,
+                             char why[DPT_READER_WHY_BYTES])
 {
     const dpt_dataset *all = user;
+    (void)epoch;
     (void)why;
     memcpy(image, (const uint8_t *)all->images + sample * SIDE * SIDE, SIDE * SIDE);
     return DPT_OK;

@@ -15,16 +15,23 @@
 #include <string.h>
 #include <time.h>
 
-enum { COUNT = 3 * FLAT_BATCH + 11, EPOCHS = 3, STEPS = EPOCHS * COUNT, MOST_VALUES = 1 << 14 };
+enum {
+    COUNT = 3 * FLAT_BATCH + 11,
+    EPOCHS = 3,
+    STEPS = EPOCHS * COUNT,
+    EPOCHS_COUNTED = 4,
+    MOST_VALUES = 1 << 14
+};
 
 /* The program that reads, of images that lie in memory. */
 typedef struct library {
     const dpt_dataset *all;
     long wait_us;          /* for each */
-    atomic_size_t n_reads; /* so far */
-    atomic_size_t bad;     /* the sample that cannot be read; SIZE_MAX: all can */
-    dpt_status status;     /* what comes of it, */
-    const char *why;       /* or NULL */
+    atomic_size_t n_reads; /* so far, */
+    atomic_size_t of_epoch[EPOCHS_COUNTED];
+    atomic_size_t bad; /* the sample that cannot be read; SIZE_MAX: all can */
+    dpt_status status; /* what comes of it, */
+    const char *why;   /* or NULL */
 } library;
 
 typedef struct setting {
@@ -46,9 +53,11 @@ static library library_of(const dpt_dataset *all)
     return (library){.all = all, .bad = SIZE_MAX};
 }
 
-static dpt_status read_image(void *user, size_t sample, void *image, char why[DPT_READER_WHY_BYTES])
+static dpt_status read_image(void *user, size_t sample, size_t epoch, void *image,
+                             char why[DPT_READER_WHY_BYTES])
 {
     library *l = user;
+    if (epoch < EPOCHS_COUNTED) atomic_fetch_add(&l->of_epoch[epoch], 1);
     if (l->wait_us > 0)
         nanosleep(&(struct timespec){.tv_sec = l->wait_us / 1000000,
                                      .tv_nsec = l->wait_us % 1000000 * 1000},
@@ -220,6 +229,56 @@ static void nothing_is_read_twice(test *t)
     dpt_devices_close(devices);
     const size_t taken = 2 * COUNT + 5 * 10, n_reads = atomic_load(&l.n_reads);
     CHECK(n_reads >= taken && n_reads <= taken + 3 * 10);
+}
+
+/* A program can change images from epoch to epoch: it is told which one is trained, also of steps
+   that are read ahead, and none where it is not. */
+static void tells_the_epoch(test *t)
+{
+    const setting *s = t->user;
+    const variant v = {.batch = 10, .in_flight = true};
+    const dpt_trainer_options options = options_of("equal", &v);
+    double losses[COUNT];
+    dpt_evaluation evaluation;
+    library l = library_of(s->all);
+    dpt_device_set *devices = NULL;
+    dpt_dataset *data = NULL;
+    dpt_trainer *trainer = NULL;
+    REQUIRE_OK(dpt_devices_open(s->context, tested_devices("@0"), &devices));
+    if (CHECK_OK(open_data(s->context, s->all, &l, &data)) &&
+        CHECK_OK(dpt_trainer_create(devices, s->model, data, &options, &trainer))) {
+        CHECK_OK(step_to(trainer, &v, 20, losses)); /* two epochs */
+        CHECK_OK(dpt_trainer_evaluate(trainer, data, &evaluation));
+    }
+    dpt_trainer_destroy(trainer);
+    dpt_dataset_destroy(data);
+    dpt_devices_close(devices);
+    CHECK_SIZE(atomic_load(&l.of_epoch[1]), COUNT);
+    CHECK_SIZE(atomic_load(&l.of_epoch[2]), COUNT);
+    CHECK(atomic_load(&l.of_epoch[3]) <= 3 * 10);
+    CHECK(atomic_load(&l.of_epoch[0]) >= COUNT + 64);
+}
+
+/* Only of pictures in folders is there more than the image. */
+static void crops_of_no_picture(test *t)
+{
+    const setting *s = t->user;
+    const variant v = {.batch = 10};
+    dpt_trainer_options options = options_of("equal", &v);
+    library l = library_of(s->all);
+    dpt_device_set *devices = NULL;
+    dpt_dataset *data = NULL;
+    dpt_trainer *trainer = NULL;
+    REQUIRE_OK(dpt_devices_open(s->context, tested_devices("@0"), &devices));
+    REQUIRE_OK(open_data(s->context, s->all, &l, &data));
+    options.augment.resized_crop = 0.5f;
+    CHECK(dpt_trainer_create(devices, s->model, data, &options, &trainer) == DPT_E_INVALID);
+    CHECK(strstr(dpt_error_message(s->context),
+                 "as folder:224x224:stream; reader has images of one"));
+    options.augment.resized_crop = -0.5f;
+    CHECK(dpt_trainer_create(devices, s->model, data, &options, &trainer) == DPT_E_INVALID);
+    dpt_dataset_destroy(data);
+    dpt_devices_close(devices);
 }
 
 /* A program that reads slowly sees how long its devices wait for it. */
@@ -500,6 +559,8 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"the same training", the_same_training},
         {"nothing is read twice", nothing_is_read_twice},
+        {"tells the epoch", tells_the_epoch},
+        {"crops of no picture", crops_of_no_picture},
         {"tells of waiting", tells_of_waiting},
         {"goes on after a failure", goes_on_after_a_failure},
         {"resumes after a failure", resumes_after_a_failure},

@@ -1,5 +1,6 @@
 /* Folders of pictures as data sets: what is read and in which order, what is refused, and that
    nothing depends on the number of threads. */
+#include "data/ahead.h"
 #include "data/picture.h"
 #include "data/visit.h"
 #include "data_files.h"
@@ -354,6 +355,45 @@ static void streams_the_same(test *t)
     dpt_dataset_destroy(kept);
 }
 
+/* A window of the picture: another one in each epoch and with each seed, and otherwise the same;
+   and a picture that is as large as its image is not left as it is. */
+static void crops_streamed(test *t)
+{
+    enum { BYTES = 12, COUNT = 3 };
+    static const uint32_t records[COUNT] = {0, 1, 2};
+    static const dpti_image_use uses[] = {
+        {.epoch = 0, .seed = 1, .least_area = 0.1}, {.epoch = 1, .seed = 1, .least_area = 0.1},
+        {.epoch = 2, .seed = 1, .least_area = 0.1}, {.epoch = 1, .seed = 2, .least_area = 0.1},
+        {.epoch = 1, .seed = 1, .least_area = 0},
+    };
+    enum { USES = sizeof uses / sizeof *uses };
+    uint8_t rgb[16 * 16 * 3], images[USES][2][COUNT * BYTES];
+    dpt_dataset *data = NULL;
+    for (size_t i = 0; i < sizeof rgb; i++)
+        rgb[i] = (uint8_t)(i * i % 251);
+    write_small(t, "windows");
+    write_pixels(t, "windows/train/one/0.png", rgb, 16, 16);
+    write_pixels(t, "windows/train/one/1.png", rgb, 2, 2);
+    write_pixels(t, "windows/train/one/2.png", rgb, 9, 16);
+    REQUIRE_OK(dpt_dataset_open(context_of(t), "folder:2x2:stream", "windows", DPT_TRAIN, &data));
+    for (size_t i = 0; i < USES; i++)
+        for (size_t k = 0; k < 2; k++) {
+            dpti_ahead *ahead = dpti_ahead_create(data, 2, &uses[i]);
+            REQUIRE(ahead);
+            CHECK_OK(dpti_ahead_wait(ahead, 0, uses[i].epoch, records, COUNT, NULL));
+            dpti_ahead_copy(ahead, 0, records, COUNT, images[i][k]);
+            dpti_ahead_destroy(ahead);
+        }
+    for (size_t i = 0; i < USES; i++) {
+        CHECK(memcmp(images[i][0], images[i][1], sizeof images[i][0]) == 0);
+        for (size_t k = 0; k < i; k++)
+            CHECK((memcmp(images[i][0], images[k][0], sizeof images[i][0]) == 0) ==
+                  (k == 0 && i == 4));
+    }
+    CHECK(memcmp(images[0][0] + BYTES, rgb, BYTES) == 0);
+    dpt_dataset_destroy(data);
+}
+
 /* What would take more memory than pictures may have is streamed without being asked to. */
 static void streams_large_ones(test *t)
 {
@@ -408,12 +448,15 @@ typedef struct large_source {
     pthread_mutex_t large;
 } large_source;
 
-static dpt_status read_large(void *user, size_t record, void *image, dpt_error *error)
+static dpt_status read_large(void *user, size_t record, const dpti_image_use *use, void *image,
+                             dpt_error *error)
 {
+    (void)use;
     large_source *s = user;
     char path[64];
     snprintf(path, sizeof path, "large/%zu.png", record);
-    return dpti_picture_read(path, &s->shape, &s->large, image, error);
+    const dpti_picture_way way = {.shape = s->shape, .large = &s->large};
+    return dpti_picture_read(path, &way, image, error);
 }
 
 /* Those that are decoded one at a time. */
@@ -536,6 +579,7 @@ int main(int argc, char **argv)
         {"refuses_files", refuses_files},
         {"refuses_absurd_size", refuses_absurd_size},
         {"streams_the_same", streams_the_same},
+        {"crops_streamed", crops_streamed},
         {"streams_large_ones", streams_large_ones},
         {"divides_streamed", divides_streamed},
         {"large_pictures", large_pictures},

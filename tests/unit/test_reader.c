@@ -19,21 +19,24 @@ typedef struct maker {
     atomic_size_t made; /* so many were tried, */
     atomic_size_t of[COUNT];
     atomic_bool destroyed;
+    uint64_t seed; /* that it is told */
 } maker;
 
 static const maker sound = {.bad = {SIZE_MAX, SIZE_MAX}};
 
-static dpt_status make(void *user, size_t record, void *image, dpt_error *error)
+static dpt_status make(void *user, size_t record, const dpti_image_use *use, void *image,
+                       dpt_error *error)
 {
     maker *m = user;
     atomic_fetch_add(&m->made, 1);
+    if (use->seed != m->seed) return DPT_E_INTERNAL;
     atomic_fetch_add(&m->of[record], 1);
     for (size_t i = 0; i < 2; i++) {
         if (record != m->bad[i]) continue;
         nanosleep(&(struct timespec){.tv_nsec = m->wait_ms[i] * 1000000}, NULL);
         return DPT_FAIL(error, DPT_E_FORMAT, "no image %zu", record);
     }
-    memset(image, (int)record, BYTES);
+    memset(image, (int)(record + use->epoch), BYTES);
     return DPT_OK;
 }
 
@@ -150,7 +153,7 @@ static void check_run(test *t, dpti_ahead *ahead, uint64_t key, const uint32_t *
 {
     uint8_t images[COUNT * BYTES] = {0};
     dpt_error error = {.status = DPT_OK};
-    CHECK_OK(dpti_ahead_wait(ahead, key, records, n, &error));
+    CHECK_OK(dpti_ahead_wait(ahead, key, 0, records, n, &error));
     dpti_ahead_copy(ahead, key, records, n, images);
     for (size_t i = 0; i < n * BYTES; i++)
         CHECK_SIZE(images[i], records[i / BYTES]);
@@ -164,11 +167,11 @@ static void reads_ahead(test *t)
     dpti_reader *reader = reader_of(t, &m, 2);
     REQUIRE(reader);
     const dpt_dataset data = data_of(reader);
-    dpti_ahead *ahead = dpti_ahead_create(&data, 3);
+    dpti_ahead *ahead = dpti_ahead_create(&data, 3, NULL);
     REQUIRE(ahead);
     for (size_t i = 0; i < 4; i++) {
         for (size_t k = i; k < i + 3 && k < 4; k++)
-            dpti_ahead_begin(ahead, 100 + k, records + 4 * k, 4);
+            dpti_ahead_begin(ahead, 100 + k, 0, records + 4 * k, 4);
         for (size_t k = 0; k < 4; k++)
             CHECK(dpti_ahead_has(ahead, 100 + k) == (k < i + 3 && k + 3 > (i > 0 ? 3 : 2)));
         check_run(t, ahead, 100 + i, records + 4 * i, 4);
@@ -190,16 +193,43 @@ static void reads_what_is_missing(test *t)
     dpti_reader *reader = reader_of(t, &m, 2);
     REQUIRE(reader);
     const dpt_dataset data = data_of(reader);
-    dpti_ahead *ahead = dpti_ahead_create(&data, 2);
+    dpti_ahead *ahead = dpti_ahead_create(&data, 2, NULL);
     REQUIRE(ahead);
-    dpti_ahead_begin(ahead, 0, begun, 4);
+    dpti_ahead_begin(ahead, 0, 0, begun, 4);
     check_run(t, ahead, 0, wanted, 5);
     CHECK_SIZE(atomic_load(&m.made), 6);
     check_run(t, ahead, 0, others, 3);
     check_run(t, ahead, 1, wanted, 5); /* was not begun */
-    dpti_ahead_begin(ahead, 2, begun, 4);
-    dpti_ahead_begin(ahead, 3, begun, 4);
-    dpti_ahead_begin(ahead, 4, begun, 4); /* and nobody waits for them */
+    dpti_ahead_begin(ahead, 2, 0, begun, 4);
+    dpti_ahead_begin(ahead, 3, 0, begun, 4);
+    dpti_ahead_begin(ahead, 4, 0, begun, 4); /* and nobody waits for them */
+    dpti_ahead_destroy(ahead);
+    dpti_reader_destroy(reader);
+}
+
+/* What a run is made for: the epoch, and what was said at the beginning. */
+static void of_an_epoch(test *t)
+{
+    static const uint32_t records[] = {4, 5, 6}, more[] = {6, 7};
+    maker m = sound;
+    uint8_t images[3 * BYTES];
+    dpti_reader *reader = reader_of(t, &m, 2);
+    REQUIRE(reader);
+    const dpt_dataset data = data_of(reader);
+    const dpti_image_use use = {.seed = 77, .least_area = 0.5};
+    dpti_ahead *ahead = dpti_ahead_create(&data, 3, &use);
+    REQUIRE(ahead);
+    m.seed = 77;
+    for (size_t epoch = 0; epoch < 3; epoch++) {
+        dpti_ahead_begin(ahead, epoch, epoch, records, 3);
+        CHECK_OK(dpti_ahead_wait(ahead, epoch, epoch, records, 3, NULL));
+        dpti_ahead_copy(ahead, epoch, records, 3, images);
+        for (size_t i = 0; i < sizeof images; i++)
+            CHECK_SIZE(images[i], records[i / BYTES] + epoch);
+        CHECK_OK(dpti_ahead_wait(ahead, epoch, epoch, more, 2, NULL));
+        dpti_ahead_copy(ahead, epoch, more, 2, images);
+        CHECK_SIZE(images[BYTES], 7 + epoch);
+    }
     dpti_ahead_destroy(ahead);
     dpti_reader_destroy(reader);
 }
@@ -213,12 +243,12 @@ static void fails_and_goes_on(test *t)
     dpti_reader *reader = reader_of(t, &m, 2);
     REQUIRE(reader);
     const dpt_dataset data = data_of(reader);
-    dpti_ahead *ahead = dpti_ahead_create(&data, 2);
+    dpti_ahead *ahead = dpti_ahead_create(&data, 2, NULL);
     REQUIRE(ahead);
     for (size_t i = 0; i < 2; i++) {
         m.bad[0] = 6;
-        dpti_ahead_begin(ahead, i, records, 4);
-        CHECK_STATUS(dpti_ahead_wait(ahead, i, records, 4, &error), DPT_E_FORMAT);
+        dpti_ahead_begin(ahead, i, 0, records, 4);
+        CHECK_STATUS(dpti_ahead_wait(ahead, i, 0, records, 4, &error), DPT_E_FORMAT);
         CHECK_TEXT(error.message, "no image 6");
         check_run(t, ahead, i, records, 2); /* those are there */
         m.bad[0] = SIZE_MAX;
@@ -237,6 +267,7 @@ int main(int argc, char **argv)
         {"dropped", dropped},
         {"reads_ahead", reads_ahead},
         {"reads_what_is_missing", reads_what_is_missing},
+        {"of_an_epoch", of_an_epoch},
         {"fails_and_goes_on", fails_and_goes_on},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);

@@ -23,6 +23,13 @@ static void fill(test_random *random, uint8_t *out, size_t n)
         out[i] = (uint8_t)test_random_below(random, 256);
 }
 
+static bool scale_middle(const uint8_t *from, const dpti_image_shape *of, uint8_t *to,
+                         const dpti_image_shape *wanted)
+{
+    const dpti_image_window window = dpti_scale_middle(of, wanted);
+    return dpti_scale(from, of, &window, to, wanted);
+}
+
 /* ---- By hand --------------------------------------------------------------------------------- */
 
 static void by_hand(test *t)
@@ -49,7 +56,7 @@ static void by_hand(test *t)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const dpti_image_shape of = shape_of(cases[i].of, 1), to = shape_of(cases[i].wanted, 1);
         uint8_t pixels[16] = {0};
-        REQUIRE(dpti_scale(cases[i].from, &of, pixels, &to));
+        REQUIRE(scale_middle(cases[i].from, &of, pixels, &to));
         if (!CHECK(memcmp(pixels, cases[i].to, sizeof pixels) == 0))
             FAIL("case %zu: %d %d %d %d ...", i, pixels[0], pixels[1], pixels[2], pixels[3]);
     }
@@ -92,7 +99,7 @@ static void check_constant(test *t, size of, size wanted)
         uint8_t image[MAX_BYTES], pixels[MAX_BYTES] = {0}, expected[MAX_BYTES];
         memset(image, values[v], sizeof image);
         memset(expected, values[v], sizeof expected);
-        REQUIRE(dpti_scale(image, &from, pixels, &to));
+        REQUIRE(scale_middle(image, &from, pixels, &to));
         CHECK(memcmp(pixels, expected, wanted.height * wanted.width) == 0);
     }
 }
@@ -109,7 +116,7 @@ static void same_size_stays(test *t)
         uint8_t image[MAX_BYTES], pixels[MAX_BYTES] = {0};
         const dpti_image_shape shape = shape_of(any[i], 3);
         fill(&random, image, sizeof image);
-        REQUIRE(dpti_scale(image, &shape, pixels, &shape));
+        REQUIRE(scale_middle(image, &shape, pixels, &shape));
         CHECK(memcmp(image, pixels, any[i].height * any[i].width * 3) == 0);
     }
 }
@@ -122,7 +129,7 @@ static void whole_factors(test *t)
         const dpti_image_shape from = {4 * factor, 3 * factor, 1}, to = {4, 3, 1};
         uint8_t image[MAX_BYTES], pixels[12];
         fill(&random, image, sizeof image);
-        REQUIRE(dpti_scale(image, &from, pixels, &to));
+        REQUIRE(scale_middle(image, &from, pixels, &to));
         for (size_t i = 0; i < 12; i++) {
             size_t sum = 0;
             for (size_t y = 0; y < factor; y++)
@@ -180,7 +187,7 @@ static void compare_with_reference(test *t)
         uint8_t *pixels = malloc(wanted.height * wanted.width * channels); /* the sanitizer */
         REQUIRE(image && pixels);
         fill(&random, image, of.height * of.width * channels);
-        CHECK(dpti_scale(image, &of, pixels, &wanted));
+        CHECK(scale_middle(image, &of, pixels, &wanted));
         for (size_t i = 0; i < wanted.height * wanted.width * channels; i++) {
             const size_t pixel = i / channels;
             const double expected = reference(image, &of, pixel / wanted.width,
@@ -202,7 +209,7 @@ static void very_large(test *t)
     REQUIRE(image);
     memset(image, 255, half);
     memset(image + half, 253, half);
-    REQUIRE(dpti_scale(image, &of, &pixel, &wanted));
+    REQUIRE(scale_middle(image, &of, &pixel, &wanted));
     CHECK_SIZE(pixel, 254);
     free(image);
 }
@@ -218,19 +225,99 @@ static void very_wide(test *t)
     for (size_t upright = 0; upright < 2; upright++) {
         const dpti_image_shape of = {upright ? LONG : 1, upright ? 1 : LONG, 1};
         const dpti_image_shape wanted = {4, 4, 1}, pair = {upright ? 2 : 1, upright ? 1 : 2, 1};
-        REQUIRE(dpti_scale(image, &of, pixels, &wanted));
+        REQUIRE(scale_middle(image, &of, pixels, &wanted));
         for (size_t i = 0; i < 16; i++)
             CHECK_SIZE(pixels[i], 100);
-        REQUIRE(dpti_scale(image, &of, pixels, &pair));
+        REQUIRE(scale_middle(image, &of, pixels, &pair));
         CHECK_SIZE(pixels[0], 100);
         CHECK_SIZE(pixels[1], 50);
     }
     free(image);
 }
 
+/* ---- Random windows -------------------------------------------------------------------------- */
+
+/* Inside of the image, of such an area and aspect, and not the same ones all the time. */
+static void random_windows(test *t)
+{
+    static const struct {
+        size size, wanted;
+        double least;
+    } cases[] = {
+        {{375, 500}, {224, 224}, 0.08}, {{500, 375}, {64, 48}, 0.5}, {{40, 40}, {8, 8}, 1e-6},
+        {{64, 48}, {64, 48}, 0.25},     {{3, 2}, {9, 9}, 0.01},
+    };
+    enum { DRAWS = 400 };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const dpti_image_shape of = shape_of(cases[i].size, 3), to = shape_of(cases[i].wanted, 3);
+        const double all = (double)(of.height * of.width);
+        const double square = (double)to.width / (double)to.height;
+        double least = 1, most = 0, sum = 0;
+        for (size_t k = 0; k < DRAWS; k++) {
+            dpti_random random;
+            dpti_random_init(&random, 1, DPTI_RANDOM_CROP, k);
+            const dpti_image_window w = dpti_scale_draw(&of, &to, cases[i].least, &random);
+            const double h = (double)w.height, x = (double)w.width, part = h * x / all;
+            REQUIRE(w.height >= 1 && w.top + w.height <= of.height);
+            REQUIRE(w.width >= 1 && w.left + w.width <= of.width);
+            /* But for rounding to pixels. */
+            CHECK((h + 1) * (x + 1) / all >= cases[i].least);
+            CHECK((x + 1) / (h - 1 > 0.5 ? h - 1 : 0.5) >= 0.75 * square);
+            CHECK((x - 1) / (h + 1) <= square / 0.75);
+            least = part < least ? part : least;
+            most = part > most ? part : most;
+            sum += part / DRAWS;
+        }
+        if (of.height * of.width < 100) continue;
+        CHECK(least < cases[i].least + 0.1 && most > 0.8 && sum > 0.3 && sum < 0.8);
+    }
+}
+
+/* Where none fits the middle is taken; and what is drawn is the same on every machine. */
+static void known_windows(test *t)
+{
+    const dpti_image_shape strip = {2, 900, 1}, square = {8, 8, 1}, photo = {375, 500, 3},
+                           image = {224, 224, 3};
+    dpti_random random;
+    dpti_random_init(&random, 7, DPTI_RANDOM_CROP, 1);
+    dpti_image_window w = dpti_scale_draw(&strip, &square, 0.9, &random);
+    CHECK(w.height == 2 && w.width == 2 && w.top == 0 && w.left == 449);
+    static const dpti_image_window known[] = {
+        {31, 49, 204, 232}, {24, 9, 335, 417}, {1, 36, 337, 307}};
+    for (size_t i = 0; i < 3; i++) {
+        dpti_random_init(&random, 7, DPTI_RANDOM_CROP, (uint64_t)3 << 32 | i);
+        w = dpti_scale_draw(&photo, &image, 0.08, &random);
+        if (!CHECK(memcmp(&w, &known[i], sizeof w) == 0))
+            FAIL("{%zu, %zu, %zu, %zu}", w.top, w.left, w.height, w.width);
+    }
+}
+
+/* A window of an image is scaled as the image that it would be alone. */
+static void windows_are_images(test *t)
+{
+    enum { SIDE = 20, H = 7, W = 11, TOP = 5, LEFT = 8 };
+    static const size sizes[] = {{3, 4}, {7, 11}, {13, 30}, {1, 1}};
+    uint8_t image[SIDE * SIDE * 3], alone[H * W * 3], a[30 * 13 * 3], b[30 * 13 * 3];
+    const dpti_image_shape of = {SIDE, SIDE, 3}, part = {H, W, 3};
+    const dpti_image_window window = {TOP, LEFT, H, W}, whole = {0, 0, H, W};
+    test_random random = {5};
+    fill(&random, image, sizeof image);
+    for (size_t y = 0; y < H; y++)
+        memcpy(alone + y * W * 3, image + ((y + TOP) * SIDE + LEFT) * 3, W * 3);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const dpti_image_shape to = shape_of(sizes[i], 3);
+        REQUIRE(dpti_scale(image, &of, &window, a, &to));
+        REQUIRE(dpti_scale(alone, &part, &whole, b, &to));
+        CHECK(memcmp(a, b, to.height * to.width * 3) == 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
+        {"random windows", random_windows},
+        {"known windows", known_windows},
+        {"windows are images", windows_are_images},
         {"fractions worked out by hand", by_hand},
         {"what is cut", cuts},
         {"a constant picture stays constant", constant_stays},
