@@ -401,7 +401,7 @@ static dpt_status train(dpti_fit *f)
     return finish(f);
 }
 
-/* After a failure: what is in flight is counted or dropped, and what has been reached is kept, if
+/* After a failure: what is in flight is told of or dropped, and what has been reached is kept, if
    the weights are not what failed: as far as a replica can still be read, or else from the copy in
    host memory.  The first failure is the one to tell. */
 static void give_up(dpti_fit *f, dpt_status status)
@@ -410,7 +410,7 @@ static void give_up(dpti_fit *f, dpt_status status)
     dpt_step_metrics m;
     while (!f->trainer->processes && f->trainer->n_in_flight > 0 &&
            dpt_trainer_collect(f->trainer, &m) == DPT_OK)
-        dpti_fit_count(f, &m);
+        (void)after_step(f, &m); /* the log may be what has failed */
     dpti_trainer_drain(f->trainer);
     (void)dpti_fit_tell_devices(f);
     const bool astray = f->trainer->astray;

@@ -50,6 +50,55 @@ train --dataset folder:16x12x1 --data photos --model linear --max-steps 2
 check "grey" grep -qF "folder:16x12x1, 60 + 30 images of 16x12x1" train.out
 DPTRAIN_DATA=photos train "${common[@]:0:2}" --model linear --max-steps 2
 
+# ---- Read as they are needed -------------------------------------------------------------------------
+
+stream=(--dataset folder:16x12:stream --data photos)
+rm -rf streamed window windows cut stream.jsonl
+train "${common[@]}" "${stream[@]}" --epochs 3 --checkpoint streamed --log stream.jsonl
+train "${common[@]}" --epochs 6 --checkpoint streamed --resume
+check "begun by reading and resumed in memory, to the same weights" \
+    cmp whole/model.safetensors streamed/model.safetensors
+check "the log has the same name" grep -q '"dataset":"folder:16x12"' stream.jsonl
+train --model linear --max-steps 2 "${stream[@]}"
+check "a header that says so" grep -q "^ *images are read as they are needed$" train.out
+check "and nothing of memory: $(grep memory train.out)" test -z "$(grep '^memory' train.out)"
+# 60 and 30 images of 576 bytes.
+DPTRAIN_DATA_MEMORY=34560 train --model linear --max-steps 2 "${data[@]}"
+check "what fits is in memory" test -z "$(grep 'are read' train.out)"
+DPTRAIN_DATA_MEMORY=17279 train --model linear --max-steps 2 "${data[@]}"
+check "both parts" grep -q "^ *images are read" train.out
+DPTRAIN_DATA_MEMORY=34559 train --model linear --max-steps 2 "${data[@]}"
+check "the larger part alone" grep -q "^ *training images are read as they are needed$" train.out
+DPTRAIN_DATA_MEMORY=lots refuse 2 "DPTRAIN_DATA_MEMORY is \"lots\": give the memory" train --max-steps 1 "${data[@]}"
+"$DPTRAIN" eval --checkpoint streamed --data photos >eval.memory
+DPTRAIN_DATA_MEMORY=0 "$DPTRAIN" eval --checkpoint streamed --data photos >eval.read
+check "evaluated alike" diff <(grep -o "loss.*accuracy [0-9.]*" eval.memory) <(grep -o "loss.*accuracy [0-9.]*" eval.read)
+
+crops=("${common[@]}" "${stream[@]}" --augment resized-crop:0.3,flip)
+train "${crops[@]}" --epochs 4 --checkpoint window
+train "${crops[@]}" --epochs 2 --checkpoint windows
+train "${crops[@]}" --epochs 4 --checkpoint windows --resume
+check "crops of the same windows after resuming" cmp window/model.safetensors windows/model.safetensors
+check "which are others than the middle" test "$(cksum <window/model.safetensors)" != "$(cksum <whole/model.safetensors)"
+refuse 2 "with another augment .*resized crop 0.3" train "${common[@]}" "${stream[@]}" --epochs 5 --checkpoint windows --resume
+refuse 2 "from pictures in folders that are read as they are" train "${common[@]}" --augment resized-crop --max-steps 1
+refuse 2 "resized-crop:2 is not the least part" train "${crops[@]}" --augment resized-crop:2
+
+# A picture that is damaged while training goes on ends it, with a checkpoint of what was before.
+head -c 60 photos/train/bee/3.png >damaged.png
+cp photos/train/bee/3.png whole.png
+"$DPTRAIN" train "${common[@]}" "${stream[@]}" --epochs 1000000 --checkpoint cut --log cut.jsonl >cut.out 2>cut.err &
+training=$!
+until grep -q '"event":"epoch"' cut.jsonl 2>/dev/null || ! kill -0 $training; do sleep 0.05; done
+mv damaged.png photos/train/bee/3.png
+wait $training
+check "exit status 1" test $? -eq 1
+check "which says why: $(cat cut.err)" grep -q "^dptrain: photos/train/bee/3.png: damaged PNG" cut.err
+mv whole.png photos/train/bee/3.png
+steps=$(grep -c '"event":"step"' cut.jsonl)
+train "${common[@]}" "${stream[@]}" --max-steps $((steps + 2)) --checkpoint cut --log cut.jsonl --resume
+check "resumed behind step $steps" grep -q "\"event\":\"resume\".*\"step\":$steps," cut.jsonl
+
 mv photos/train/bee/7.png .
 cp photos/train/bee/8.png photos/train/bee/7.png
 refuse 2 "of a training with another (normalize|dataset)" train "${common[@]}" --epochs 7 --checkpoint run --resume
