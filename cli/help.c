@@ -96,6 +96,8 @@ static const char rest[] =
     "\n"
     "Environment\n"
     "  DPTRAIN_DATA            where data are looked for\n"
+    "  DPTRAIN_DATA_MEMORY     8G: pictures that would take more are read as they are\n"
+    "                          needed; half of the machine's memory by default\n"
     "  DPTRAIN_BACKEND_PATH    where device plug-ins are looked for first\n"
     "  DPTRAIN_TRANSPORT       none: processes that mpirun starts train by themselves\n"
     "  DPTRAIN_TRANSPORT_DELAY 5ms: what they send each other arrives so much later\n"

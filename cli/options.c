@@ -28,7 +28,8 @@ enum {
 /* What several commands say alike. */
 #define DATA_SETS                                                                                  \
     "fashion-mnist, mnist, cifar10, synthetic:HxWxC:CLASSES:COUNT, idx for any IDX pair in the "   \
-    "directory of --data, or folder:HxW (folder:HxWx1: grey) for the PNG and JPEG pictures in "    \
+    "directory of --data, or folder:HxW (folder:HxWx1: grey; folder:HxW:stream: read as they are " \
+    "needed) for the PNG and JPEG pictures in "                                                    \
     "its train/CLASS and test/CLASS, scaled to HxW"
 #define OVERLAP                                                                                    \
     "devices exchange gradients: on (default), in buckets, while the rest of them is computed; "   \
