@@ -65,17 +65,64 @@ static uint64_t weight(const span *s, size_t i)
     return i + 1 == s->count ? s->tail : s->body;
 }
 
-/* sums (m, channels) += row_weight * the row's weighted sums. */
-static void add_row(const uint8_t *row, const extent *e, size_t channels, uint64_t row_weight,
-                    uint64_t *sums)
+/* What a row of the result is made of: first its rows of the image, then their columns. */
+typedef struct scaling {
+    const uint8_t *from; /* (.., n_from) */
+    size_t n_from;       /* values of a row, */
+    size_t left, n;      /* of which these are in the window */
+    size_t channels;
+    extent y, x;
+    span *columns;        /* (x.m) */
+    uint32_t *short_sums; /* (n) weighted sums of rows, where they have room in these; */
+    uint64_t *sums;       /* and in any case */
+} scaling;
+
+static bool is_short(const extent *e)
 {
-    for (size_t j = 0; j < e->m; j++) {
-        const span s = span_of(e, j);
-        const uint8_t *pixel = row + s.first * channels;
-        for (size_t i = 0; i < s.count; i++, pixel += channels)
-            for (size_t c = 0; c < channels; c++)
-                sums[j * channels + c] += row_weight * weight(&s, i) * pixel[c];
+    return whole(e) <= UINT32_MAX / 255;
+}
+
+static void add_short(const uint8_t *row, size_t n, uint32_t row_weight, uint32_t *sums)
+{
+    for (size_t i = 0; i < n; i++)
+        sums[i] += row_weight * row[i];
+}
+
+static void add_long(const uint8_t *row, size_t n, uint64_t row_weight, uint64_t *sums)
+{
+    for (size_t i = 0; i < n; i++)
+        sums[i] += row_weight * row[i];
+}
+
+/* s->sums, for the j-th row of the result. */
+static void add_rows(const scaling *s, size_t j)
+{
+    const span rows = span_of(&s->y, j);
+    const bool is = is_short(&s->y);
+    memset(s->sums, 0, s->n * sizeof *s->sums);
+    memset(s->short_sums, 0, s->n * sizeof *s->short_sums);
+    for (size_t i = 0; i < rows.count; i++) {
+        const uint8_t *row = s->from + (rows.first + i) * s->n_from + s->left;
+        if (is)
+            add_short(row, s->n, (uint32_t)weight(&rows, i), s->short_sums);
+        else
+            add_long(row, s->n, weight(&rows, i), s->sums);
     }
+    for (size_t i = 0; is && i < s->n; i++)
+        s->sums[i] = s->short_sums[i];
+}
+
+/* A value of the result. */
+static uint8_t add_columns(const span *columns, const uint64_t *sums, size_t channels,
+                           uint64_t divisor)
+{
+    const size_t last = columns->count - 1;
+    uint64_t sum = 0;
+    for (size_t i = 1; i < last; i++)
+        sum += sums[i * channels];
+    sum = sum * columns->body + sums[0] * columns->head;
+    if (last > 0) sum += sums[last * channels] * columns->tail;
+    return (uint8_t)((sum + divisor / 2) / divisor);
 }
 
 size_t dpti_scale_cut(size_t n, size_t m, size_t wanted_n, size_t wanted_m)
@@ -129,24 +176,38 @@ dpti_image_window dpti_scale_draw(const dpti_image_shape *of, const dpti_image_s
     return dpti_scale_middle(of, wanted);
 }
 
+static void scale(const scaling *s, uint8_t *to)
+{
+    /* At most 2^28 * 2^17, and no sum is more than 255 times that. */
+    const uint64_t divisor = whole(&s->y) * whole(&s->x);
+    for (size_t i = 0; i < s->x.m; i++)
+        s->columns[i] = span_of(&s->x, i);
+    for (size_t j = 0; j < s->y.m; j++) {
+        add_rows(s, j);
+        for (size_t i = 0; i < s->x.m; i++)
+            for (size_t c = 0; c < s->channels; c++)
+                *to++ = add_columns(&s->columns[i], s->sums + s->columns[i].first * s->channels + c,
+                                    s->channels, divisor);
+    }
+}
+
 bool dpti_scale(const uint8_t *from, const dpti_image_shape *of, const dpti_image_window *window,
                 uint8_t *to, const dpti_image_shape *wanted)
 {
-    const size_t channels = of->channels, n_row = wanted->width * channels;
-    const extent y = {.first = window->top, .n = window->height, .m = wanted->height};
-    const extent x = {.first = window->left, .n = window->width, .m = wanted->width};
-    uint64_t *sums = malloc(n_row * sizeof *sums);
-    if (!sums) return false;
-    /* At most 2^28 * 2^17, and no sum is more than 255 times that. */
-    const uint64_t divisor = whole(&y) * whole(&x);
-    for (size_t j = 0; j < y.m; j++, to += n_row) {
-        const span s = span_of(&y, j);
-        memset(sums, 0, n_row * sizeof *sums);
-        for (size_t i = 0; i < s.count; i++)
-            add_row(from + (s.first + i) * of->width * channels, &x, channels, weight(&s, i), sums);
-        for (size_t i = 0; i < n_row; i++)
-            to[i] = (uint8_t)((sums[i] + divisor / 2) / divisor);
-    }
-    free(sums);
-    return true;
+    scaling s = {.from = from,
+                 .n_from = of->width * of->channels,
+                 .left = window->left * of->channels,
+                 .n = window->width * of->channels,
+                 .channels = of->channels,
+                 .y = {.first = window->top, .n = window->height, .m = wanted->height},
+                 .x = {.n = window->width, .m = wanted->width}};
+    s.columns = malloc(wanted->width * sizeof *s.columns);
+    s.short_sums = malloc(s.n * sizeof *s.short_sums);
+    s.sums = malloc(s.n * sizeof *s.sums);
+    const bool complete = s.columns && s.short_sums && s.sums;
+    if (complete) scale(&s, to);
+    free(s.sums);
+    free(s.short_sums);
+    free(s.columns);
+    return complete;
 }
