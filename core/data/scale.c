@@ -201,6 +201,8 @@ bool dpti_scale(const uint8_t *from, const dpti_image_shape *of, const dpti_imag
                  .channels = of->channels,
                  .y = {.first = window->top, .n = window->height, .m = wanted->height},
                  .x = {.n = window->width, .m = wanted->width}};
+    /* Of a picture of one row of 2^28 pixels: not taken where it may not be there. */
+    if (s.n > dpti_machine_memory() / 4 / (sizeof *s.short_sums + sizeof *s.sums)) return false;
     s.columns = malloc(wanted->width * sizeof *s.columns);
     s.short_sums = malloc(s.n * sizeof *s.short_sums);
     s.sums = malloc(s.n * sizeof *s.sums);
