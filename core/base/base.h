@@ -17,9 +17,13 @@ DPT_CHECK_RESULT bool dpti_add(size_t a, size_t b, size_t *out);
 size_t dpti_round_up(size_t value, size_t power_of_two);
 /* malloc, aligned to 64 bytes: a cache line, and the widest vector of a CPU. */
 DPT_CHECK_RESULT void *dpti_alloc_aligned(size_t n_bytes);
-/* The bytes of memory that this machine has; SIZE_MAX if that is not known.  Linux gives more than
-   there is, and using it then ends the process: what a file asks for is compared first. */
+/* The bytes of memory that this process may use, of those that the machine has; SIZE_MAX if that is
+   not known.  Linux gives more than there is, and using it then ends the process: what a file asks
+   for is compared first. */
 size_t dpti_machine_memory(void);
+/* The least limit of the control groups that a file as /proc/self/cgroup lists, of version 1 or 2,
+   mounted at `root`; SIZE_MAX without any. */
+size_t dpti_group_memory(const char *groups, const char *root);
 
 /* base^exponent by multiplications alone: the same bits on every machine, which pow's are not. */
 double dpti_power(double base, size_t exponent);

@@ -1,9 +1,8 @@
-/* Sizes, memory and times. */
+/* Sizes and times. */
 #include "base/base.h"
 
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 bool dpti_multiply(size_t a, size_t b, size_t *out)
 {
@@ -31,14 +30,6 @@ void *dpti_alloc_aligned(size_t n_bytes)
     static const size_t alignment = 64;
     if (n_bytes > SIZE_MAX - alignment) return NULL;
     return aligned_alloc(alignment, dpti_round_up(n_bytes ? n_bytes : 1, alignment));
-}
-
-size_t dpti_machine_memory(void)
-{
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    size_t n_bytes = 0;
-    if (pages <= 0 || page <= 0) return SIZE_MAX;
-    return dpti_multiply((size_t)pages, (size_t)page, &n_bytes) ? n_bytes : SIZE_MAX;
 }
 
 double dpti_seconds(void)

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static void sizes_overflow(test *t)
 {
@@ -364,6 +365,55 @@ static void powers(test *t)
     }
 }
 
+static void write_text(test *t, const char *path, const char *text)
+{
+    char folder[128];
+    snprintf(folder, sizeof folder, "%s", path);
+    for (char *slash = strchr(folder, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        (void)mkdir(folder, 0777);
+        *slash = '/';
+    }
+    FILE *file = fopen(path, "w");
+    REQUIRE(file != NULL);
+    CHECK(fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* Of both versions, of the group itself or of one that it is in, and where there is none. */
+static void memory_of_groups(test *t)
+{
+    static const struct {
+        const char *groups;
+        size_t limit;
+    } cases[] = {
+        {"0::/\n", SIZE_MAX},
+        {"0::/a\n", 4096},
+        {"0::/a/b/c\n", 1024},
+        {"0::/a/free\n", 4096},
+        {"0::/nowhere/a/b\n", SIZE_MAX},
+        {"5:devices:/a\n4:cpu,memory:/job/step\n0::/\n", 8192},
+        {"4:memory_other,memoryless:/job\n", SIZE_MAX},
+        {"9:name=systemd:/a\n1:memory,cpu:/elsewhere\n0::/a\n", 4096},
+        {"4:memory:/job\n", 1u << 20},
+        {"", SIZE_MAX},
+        {"no lines like these\n:\n::\n0::\n1:memory:\n", SIZE_MAX},
+    };
+    write_text(t, "groups/a/memory.max", "4096\n");
+    write_text(t, "groups/a/b/memory.max", "max\n");
+    write_text(t, "groups/a/b/c/memory.max", "1024\n");
+    write_text(t, "groups/a/free/memory.max", "99999\n");
+    write_text(t, "groups/memory/job/memory.limit_in_bytes", "1048576\n");
+    write_text(t, "groups/memory/job/step/memory.limit_in_bytes", "8192\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_text(t, "groups.txt", cases[i].groups);
+        if (!CHECK_SIZE(dpti_group_memory("groups.txt", "groups"), cases[i].limit))
+            FAIL("%s", cases[i].groups);
+    }
+    CHECK_SIZE(dpti_group_memory("nothing.txt", "groups"), SIZE_MAX);
+    CHECK(dpti_machine_memory() >= 1u << 20);
+    CHECK_SIZE(dpti_machine_memory(), dpti_machine_memory());
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -385,6 +435,7 @@ int main(int argc, char **argv)
         {"hashes_tell_arrays_apart", hashes_tell_arrays_apart},
         {"finite_is_finite", finite_is_finite},
         {"powers", powers},
+        {"memory_of_groups", memory_of_groups},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }
