@@ -468,12 +468,14 @@ enum { DPT_READER_WHY_BYTES = 256 };
 typedef struct dpt_dataset_reader {
     /* Makes the image of a sample (height, width, channels), as it is in this epoch of training,
            from 1, or, for `epoch` 0, as it is for everything else: the same whenever it is asked
-       for. Called for several samples at once, by threads of dptrain's own.  What is not DPT_OK
-       ends the step or evaluation that needs it, and `why` may say why. */
+       for. Called for several samples at once, by threads of dptrain's own, and ahead of the steps
+       that need them: until the data set is destroyed, with which `user` must live.  Where it does
+       not return DPT_OK the sample is asked for once more when it is needed, and then the step or
+       evaluation fails; `why` may say why. */
     dpt_status (*read)(void *user, size_t sample, size_t epoch, void *image,
                        char why[DPT_READER_WHY_BYTES]);
     void *user;
-    size_t n_threads; /* that read; 0: as many as the process has processors.  At most 16 */
+    size_t n_threads; /* that call it; 0: as many as the process has processors.  At most 16 */
 } dpt_dataset_reader;
 
 /* A data set whose images are read by the program: in `memory`, images is NULL.  Labels and targets
@@ -504,13 +506,15 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_write(dpt_dataset *dataset, size
 
 /* Divides a data set at random, keyed by the seed: `fraction` of the samples, rounded, go to
    *second, the others to *first.  Both share the images of `dataset`, which outlives them.
-   DPT_E_INVALID if one of them would be empty. */
+   DPT_E_INVALID if one of them would be empty.  Where images are read as they are needed, some 64
+   of each part are read, and failures are those of dpt_dataset_from_reader. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_split(const dpt_dataset *dataset, double fraction,
                                                       uint64_t seed, dpt_dataset **first,
                                                       dpt_dataset **second);
 /* Mean and standard deviation of each channel over the whole data set, in units of the pixels'
-   range 0 to 1 for DPT_U8; up to 4 channels (DPT_E_UNSUPPORTED).  `normalize` makes the network see
-   (value - mean) / deviation; it comes before a trainer uses the data. */
+   range 0 to 1 for DPT_U8; up to 4 channels (DPT_E_UNSUPPORTED).  Images that are not in memory are
+   all read, of DPT_F32 twice, and may fail as in dpt_dataset_from_reader.  `normalize` makes the
+   network see (value - mean) / deviation; it comes before a trainer uses the data. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_statistics(const dpt_dataset *dataset,
                                                            float mean[4], float deviation[4]);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_normalize(dpt_dataset *dataset, const float mean[4],
@@ -887,7 +891,7 @@ typedef struct dpt_device_report {
 /* And all of them together, in the same steps.  A quotient without a divisor is 0. */
 typedef struct dpt_mix_report {
     size_t steps, samples;
-    double seconds;    /* of the steps, from start to end */
+    double seconds;    /* of the steps, from start to end, but for data_seconds */
     double throughput; /* samples a second */
     double balance;    /* of the sum of the devices' `throughput`: at most about 1, less where
                           devices wait */

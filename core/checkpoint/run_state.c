@@ -275,11 +275,13 @@ static bool course_agrees(const dpti_run_state *s)
 {
     const dpti_course *c = &s->course;
     const dpt_fit_result *r = &c->result;
+    /* An epoch whose steps are done and whose evaluation has failed does not count yet. */
+    const size_t open = s->done.position == 0 && c->samples > 0;
     return c->first.step <= s->done.step && r->steps == s->done.step - c->first.step &&
-           c->first.epoch <= s->done.epoch && r->epochs == s->done.epoch - c->first.epoch &&
-           c->hits <= c->samples && c->samples <= c->total_samples &&
-           r->best_epoch <= s->done.epoch &&
-           (c->samples > 0) == (s->done.position > 0 && r->steps > 0);
+           c->first.epoch + open <= s->done.epoch &&
+           r->epochs == s->done.epoch - c->first.epoch - open && c->hits <= c->samples &&
+           c->samples <= c->total_samples && r->best_epoch <= s->done.epoch &&
+           (c->samples > 0) == ((s->done.position > 0 || open > 0) && r->steps > 0);
 }
 
 static bool get_course(decoder *d, const json_t *o, dpti_run_state *s)

@@ -14,7 +14,6 @@ struct dpti_reader {
     pthread_cond_t ended; /* an image is done */
     dpti_request *first;  /* of those with something left to begin */
     bool closing;
-    bool started; /* threads were, n of them */
     size_t n_threads;
     pthread_t threads[DPTI_READER_MAX_THREADS];
 };
@@ -22,21 +21,6 @@ struct dpti_reader {
 static void free_source(const dpti_image_source *source)
 {
     if (source->destroy) source->destroy(source->user);
-}
-
-dpt_status dpti_reader_create(const dpti_image_source *source, dpti_reader **out, dpt_error *error)
-{
-    dpti_reader *r = calloc(1, sizeof *r);
-    if (!r) {
-        free_source(source);
-        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read images");
-    }
-    r->source = *source;
-    pthread_mutex_init(&r->lock, NULL);
-    pthread_cond_init(&r->asked, NULL);
-    pthread_cond_init(&r->ended, NULL);
-    *out = r;
-    return DPT_OK;
 }
 
 void dpti_reader_destroy(dpti_reader *reader)
@@ -73,9 +57,10 @@ static void take_out(dpti_reader *r, const dpti_request *request)
     if (*at) *at = request->next;
 }
 
-/* Makes the next image of a request, without the lock. */
-static void make_next(dpti_reader *r, dpti_request *request)
+/* Makes the next image of the first request, without the lock. */
+static void make_next(dpti_reader *r)
 {
+    dpti_request *request = r->first;
     const size_t i = request->begun++;
     dpt_error error = {.status = DPT_OK};
     if (request->begun == request->n) take_out(r, request);
@@ -102,7 +87,7 @@ static void *work(void *argument)
     pthread_mutex_lock(&r->lock);
     while (!r->closing)
         if (r->first)
-            make_next(r, r->first);
+            make_next(r);
         else
             pthread_cond_wait(&r->asked, &r->lock);
     pthread_mutex_unlock(&r->lock);
@@ -118,12 +103,32 @@ static size_t count_threads(const dpti_reader *r)
     return n == 0 || n > DPTI_READER_MAX_THREADS ? DPTI_READER_MAX_THREADS : n;
 }
 
+/* As many as can be: one is enough. */
 static void start(dpti_reader *r)
 {
     const size_t n = count_threads(r);
     while (r->n_threads < n && dpti_thread_start(&r->threads[r->n_threads], work, r, "images") == 0)
         r->n_threads++;
-    r->started = true;
+}
+
+dpt_status dpti_reader_create(const dpti_image_source *source, dpti_reader **out, dpt_error *error)
+{
+    dpti_reader *r = calloc(1, sizeof *r);
+    if (!r) {
+        free_source(source);
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read images");
+    }
+    r->source = *source;
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->asked, NULL);
+    pthread_cond_init(&r->ended, NULL);
+    start(r);
+    if (r->n_threads == 0) {
+        dpti_reader_destroy(r);
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no thread could be started to read images");
+    }
+    *out = r;
+    return DPT_OK;
 }
 
 /* ---- Requests -------------------------------------------------------------------------------- */
@@ -140,7 +145,6 @@ void dpti_reader_post(dpti_reader *reader, dpti_request *request)
     while (*last)
         last = &(*last)->next;
     *last = request;
-    if (!r->started) start(r);
     pthread_cond_broadcast(&r->asked);
     pthread_mutex_unlock(&r->lock);
 }
@@ -150,10 +154,7 @@ dpt_status dpti_reader_wait(dpti_reader *reader, dpti_request *request, dpt_erro
     dpti_reader *r = reader;
     pthread_mutex_lock(&r->lock);
     while (!has_ended(request))
-        if (request->begun < request->n && request->failed == SIZE_MAX)
-            make_next(r, request);
-        else
-            pthread_cond_wait(&r->ended, &r->lock);
+        pthread_cond_wait(&r->ended, &r->lock);
     pthread_mutex_unlock(&r->lock);
     if (request->failed == SIZE_MAX) return DPT_OK;
     if (error) *error = request->error;

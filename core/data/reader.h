@@ -43,8 +43,8 @@ typedef struct dpti_request {
 
 typedef struct dpti_reader dpti_reader;
 
-/* Takes `source` over, which is destroyed with it, or after a failure.  Threads start with the
-   first request; where none can be started, waiting does their work. */
+/* Takes `source` over, which is destroyed with it, or after a failure.  DPT_E_NO_MEMORY also where
+   no thread can be started. */
 DPT_CHECK_RESULT dpt_status dpti_reader_create(const dpti_image_source *source, dpti_reader **out,
                                                dpt_error *error);
 /* NULL is accepted.  No request is left. */
@@ -52,7 +52,7 @@ void dpti_reader_destroy(dpti_reader *reader);
 
 /* Any thread.  Requests are worked off in the order in which they are posted. */
 void dpti_reader_post(dpti_reader *reader, dpti_request *request);
-/* Until all images are there, or one has failed, which says how; helps meanwhile. */
+/* Until all images are there, or one has failed, which says how. */
 DPT_CHECK_RESULT dpt_status dpti_reader_wait(dpti_reader *reader, dpti_request *request,
                                              dpt_error *error);
 /* Nobody wants it any more: returns when nobody works on it. */

@@ -268,7 +268,12 @@ static dpt_status after_epoch(dpti_fit *f, size_t epoch)
                            .seconds = f->course.seconds,
                            .images_per_second = samples / f->course.seconds};
     dpt_error error = {0};
-    DPT_TRY(evaluate(f, true, &m));
+    const dpti_course before = f->course;
+    const dpt_status status = evaluate(f, true, &m);
+    if (status != DPT_OK) {
+        f->course = before; /* whoever resumes does it again */
+        return status;
+    }
     f->course.result.no_patience =
         f->options->patience > 0 && f->course.without_better >= f->options->patience;
     dpti_fit_close_epoch(f);
@@ -361,8 +366,16 @@ static dpt_status ask_for_time(dpti_fit *f)
     return DPT_OK;
 }
 
+bool dpti_fit_epoch_is_open(const dpti_fit *f)
+{
+    const dpti_cursor *done = &f->trainer->done;
+    return done->position == 0 && f->course.samples > 0 &&
+           done->epoch == f->course.first.epoch + f->course.result.epochs + 1;
+}
+
 static dpt_status run_epochs(dpti_fit *f)
 {
+    if (dpti_fit_epoch_is_open(f)) DPT_TRY(after_epoch(f, f->trainer->done.epoch - 1));
     DPT_TRY(ask_for_time(f));
     while (dpti_fit_wants_more(f))
         DPT_TRY(run_epoch(f));

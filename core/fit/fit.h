@@ -64,6 +64,8 @@ dpt_status dpti_fit_tell_devices(dpti_fit *f);
 void dpti_fit_count(dpti_fit *f, const dpt_step_metrics *step);
 /* and an epoch, whose sums begin anew. */
 void dpti_fit_close_epoch(dpti_fit *f);
+/* Whether all steps of an epoch are done, and its end is not: its evaluation has failed. */
+bool dpti_fit_epoch_is_open(const dpti_fit *f);
 /* Between steps: asks progress, with nothing to tell, and the limits whether training is to end. */
 bool dpti_fit_is_to_end(dpti_fit *f);
 

@@ -304,7 +304,8 @@ static bool is_consistent(const dpti_fit *f)
 {
     const dpt_trainer *t = f->trainer;
     return t->done.step == f->course.first.step + f->course.result.steps &&
-           t->done.epoch == f->course.first.epoch + f->course.result.epochs &&
+           (t->done.epoch == f->course.first.epoch + f->course.result.epochs ||
+            dpti_fit_epoch_is_open(f)) &&
            (dpti_trainer_trusted(t) < t->n_workers || t->orphans[0]);
 }
 

@@ -16,7 +16,8 @@ typedef struct evaluate_job {
     dpt_status status;
     dpt_error error;
     dpti_ahead *ahead; /* of passes, where images are read as they are needed; else NULL */
-    bool unread;       /* they could not be: status and error say why */
+    bool unread;       /* they could not be: status and error say why; */
+    atomic_bool *over; /* and then nobody goes on */
     float *outputs;    /* of these samples, (count, classes), or NULL: loss and hits are wanted */
     double loss;       /* sum */
     size_t hits;
@@ -198,6 +199,7 @@ static dpt_status read_pass(evaluate_job *job, uint32_t *records, size_t first, 
     list_records(job, first, n, records);
     const dpt_status status = dpti_ahead_wait(job->ahead, first, 0, records, n, &job->error);
     job->unread = status != DPT_OK;
+    if (job->unread) atomic_store(job->over, true);
     return status;
 }
 
@@ -239,6 +241,7 @@ static void work_off_passes(evaluate_job *job)
         const size_t n = left < w->room ? left : w->room;
         job->status = one_pass(job, buffers, job->first + done, n);
         if (job->status == DPT_OK) done += n;
+        if (job->status == DPT_OK && atomic_load(job->over)) job->status = DPT_E_CANCELLED;
         if (job->status != DPT_E_NO_MEMORY || n <= 1) continue;
         w->room = n / 2; /* fewer at once change nothing */
         job->status = dpti_sync(w->device);
@@ -341,12 +344,14 @@ static dpt_status work_off(dpt_trainer *t, const wish *what, evaluate_job *jobs,
     size_t done = 0;
     const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
     bool lost = false;
+    atomic_bool over = false;
     for (size_t i = 0; i < t->first_device; i++)
         done += rows[i];
     for (size_t i = 0; i < t->n_workers; i++) {
         const size_t count = rows[t->first_device + i];
         jobs[i] = (evaluate_job){.worker = &t->workers[i],
                                  .slot = what->slot,
+                                 .over = &over,
                                  .first = what->first + done,
                                  .count = count};
         done += count;
@@ -365,7 +370,7 @@ static dpt_status work_off(dpt_trainer *t, const wish *what, evaluate_job *jobs,
             jobs[i].status = DPT_E_DEVICE_LOST;
             jobs[i].error = t->workers[i].hung_error;
         }
-        if (jobs[i].status == DPT_OK) continue;
+        if (jobs[i].status == DPT_OK || jobs[i].status == DPT_E_CANCELLED) continue;
         if (status == DPT_OK) status = fail(t, &jobs[i]);
         if (jobs[i].unread || !dpti_is_loss(jobs[i].status)) continue;
         errors[i] = &jobs[i].error;

@@ -36,17 +36,15 @@ static uint64_t checksum_of_tensors(const dpt_model *m)
     return sum;
 }
 
-/* Of a data set, or a part of one.  What is not in memory is not read for it. */
+/* Of a data set, or a part of one, whose images are in memory. */
 static uint64_t checksum_of_data(const dpt_dataset *data)
 {
-    const size_t n_bytes = data->reader ? 0 : dpti_dataset_image_bytes(data);
+    const size_t n_bytes = dpti_dataset_image_bytes(data);
     uint64_t sum = dpti_checksum(1, data->mean, sizeof data->mean);
     sum = dpti_checksum(sum, data->scale, sizeof data->scale);
-    sum = dpti_checksum(sum, &data->content, sizeof data->content);
     for (size_t i = 0; i < data->count; i++) {
         const size_t record = dpti_dataset_record(data, i);
-        if (n_bytes > 0)
-            sum = dpti_checksum(sum, (const uint8_t *)data->images + record * n_bytes, n_bytes);
+        sum = dpti_checksum(sum, (const uint8_t *)data->images + record * n_bytes, n_bytes);
         if (data->labels) sum = dpti_checksum(sum, data->labels + record, sizeof *data->labels);
         if (data->targets)
             sum = dpti_checksum(sum, data->targets + record * data->classes,
@@ -59,6 +57,9 @@ static uint64_t checksum_of_data(const dpt_dataset *data)
 /* ---- What must be the same ------------------------------------------------------------------- */
 
 enum { MOST_FACTS = 40, FACT_BYTES = 96 };
+
+/* A value that is as good as any. */
+static const char unknown[] = "?";
 
 /* Names and values, in the same order everywhere. */
 typedef struct facts {
@@ -126,11 +127,15 @@ static void add_data(facts *f, const char *what, const dpt_dataset *d)
     snprintf(name, sizeof name, "size of the %s", what);
     add(f, name, "%zu x %zux%zux%zu", d ? d->count : 0, d ? d->height : 0, d ? d->width : 0,
         d ? d->channels : 0);
-    snprintf(name, sizeof name, "images of the %s", what);
-    add(f, name, "%s", d && d->reader ? "read as they are needed" : "in memory");
     snprintf(name, sizeof name, "checksum of the %s", what);
     const bool compared = d && !dpti_dataset_whole(d)->writable;
-    add(f, name, "%016" PRIx64, compared ? checksum_of_data(d) : 0);
+    add(f, name, "%08" PRIx32, compared ? dpti_dataset_content(d) : 0);
+    /* Of all images, where they are in memory. */
+    snprintf(name, sizeof name, "checksum of all of the %s", what);
+    if (compared && d->reader)
+        add(f, name, "%s", unknown);
+    else
+        add(f, name, "%016" PRIx64, compared ? checksum_of_data(d) : 0);
 }
 
 /* Of resolved options: what is left out is what is given as the default. */
@@ -182,6 +187,11 @@ static void collect_course(const dpt_fit_options *o, facts *f)
     add_data(f, "test data", o->test);
 }
 
+static bool are_same(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0 || strcmp(a, unknown) == 0 || strcmp(b, unknown) == 0;
+}
+
 /* Names the first fact in which a process differs from the first one. */
 static dpt_status compare_facts(dpt_trainer *t, const dpti_gathered *all)
 {
@@ -189,7 +199,7 @@ static dpt_status compare_facts(dpt_trainer *t, const dpti_gathered *all)
     for (size_t r = 1; r < dpti_processes_count(t->processes); r++) {
         const facts *other = (const facts *)(const void *)(all->data + all->begins[r]);
         for (size_t i = 0; i < first->n; i++)
-            if (strcmp(first->items[i].value, other->items[i].value) != 0)
+            if (!are_same(first->items[i].value, other->items[i].value))
                 return dpt_fail(t->context, DPT_E_INVALID,
                                 "%s differs: process 0 has %s, process %zu has %s; start all "
                                 "processes with the same options and the same data",

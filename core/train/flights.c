@@ -73,21 +73,20 @@ static void deal_batch(dpt_trainer *t, dpti_flight *flight, size_t b, const uint
     }
 }
 
-/* Samples for devices that do not hold the data; those of a step without images are not needed, and
-   one device says why. */
+/* Samples for devices that do not hold the data.  A step without images is computed by no device of
+   this process: the memory that they would read may never have been written. */
 static void gather(dpt_trainer *t, dpti_flight *flight)
 {
     const dpti_records_at from = {
         .data = t->data, .ahead = t->supply.ahead, .key = dpti_supply_key(t, &flight->cursor)};
-    const dpt_error *unread = flight->unread.status == DPT_OK ? NULL : &flight->unread;
+    const bool unread = flight->unread.status != DPT_OK;
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_share *share = &flight->shares[i];
         if (dpti_sits_out(&t->workers[i])) continue;
-        share->unread = unread;
-        if (t->workers[i].feed.device && flight->unread.status == DPT_OK)
+        share->unread = unread ? &flight->unread : NULL;
+        if (t->workers[i].feed.device && !unread)
             dpti_feed_gather(&t->workers[i].feed, &from, share->slot, indices_of(share),
                              share->n_samples);
-        unread = NULL;
     }
 }
 
@@ -219,17 +218,21 @@ static bool may_wait(dpt_trainer *t, const dpti_flight *flight)
 
 static dpt_status submit(dpt_trainer *t, float lr)
 {
+    t->unsubmitted.status = DPT_OK; /* it is tried again */
     DPT_TRY(ready(t));
     dpti_flight *flight = &t->flights[t->next.step % DPTI_FLIGHTS];
     flight->cursor = t->next;
     DPT_TRY(dpti_peers_begin_step(t, flight));
     const uint32_t *records = dpti_order_batch(&t->order, &t->next, &flight->n_samples);
     DPT_TRY(dpti_trainer_divide(t, flight));
+    if (flight->reason == DPTI_BALANCE_SAME) flight->reason = t->supply.reason;
     if (t->next.step + 1 == t->returned_step) flight->reason = DPTI_BALANCE_RETURNED;
     if (t->next.step + 1 == t->resting.changed_step) flight->reason = t->resting.reason;
     flight->lr = lr;
     flight->submitted = dpti_seconds();
+    t->supply.reason = flight->reason; /* should it be tried again */
     DPT_TRY(dpti_supply_step(t, flight, records));
+    t->supply.reason = DPTI_BALANCE_SAME;
     DPT_TRY(dpti_resting_note(t, flight));
     t->next = dpti_order_next(&t->order, t->next);
     flight->last_of_epoch = t->next.epoch != flight->cursor.epoch;
@@ -369,7 +372,8 @@ static dpt_status remedy_drained(dpt_trainer *t, const dpti_flight *oldest, size
 
 /* Does the oldest step in flight again, in which devices ran out of memory or were lost, or before
    which replicas differed, with what was in flight behind it.  If it counts all the same, and
-   devices have missed its update, only that is.  After a failure nothing is in flight. */
+   devices have missed its update, only that is.  After a failure nothing is in flight; where the
+   step behind could not be submitted again alone, that is told when this one has been. */
 static dpt_status repeat(dpt_trainer *t, dpti_flight *oldest)
 {
     const size_t n = t->n_in_flight;
@@ -385,8 +389,9 @@ static dpt_status repeat(dpt_trainer *t, dpti_flight *oldest)
     for (size_t i = counts ? 1 : 0; i < n; i++) {
         const dpt_status status = submit(t, lr[i]);
         if (status == DPT_OK) continue;
-        dpti_trainer_drain(t);
-        return status;
+        if (t->n_in_flight == 0) return status;
+        t->unsubmitted = t->context->error; /* told when those before it were */
+        break;
     }
     dpti_flight *next = &t->flights[t->done.step % DPTI_FLIGHTS];
     if (t->n_in_flight > 0 && reason != DPTI_BALANCE_SAME) next->reason = reason;
@@ -400,6 +405,15 @@ static void take_times(const double *s, dpti_flight *flight, size_t device)
     flight->device_seconds[device] = s[DPTI_SPAN_COMPUTE] + exchange;
     flight->exchange_seconds[device] = exchange;
     flight->waiting_seconds[device] = s[DPTI_SPAN_WAITING];
+}
+
+/* Of any process: the others wait for its devices. */
+static double longest_reading(const dpt_trainer *t, const dpti_flight *flight)
+{
+    double longest = 0;
+    for (size_t i = 0; i < t->n_devices; i++)
+        longest = fmax(longest, flight->outcomes[i].data_seconds);
+    return longest;
 }
 
 static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
@@ -419,10 +433,11 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
     for (size_t i = 0; i < t->n_workers; i++)
         finished = fmax(finished, flight->shares[i].finished);
     const double began = fmax(flight->submitted, t->last_finished);
-    const double starved = flight->submitted + flight->data_seconds - began;
+    const double starved =
+        fmax(fmin(flight->submitted + longest_reading(t, flight) - began, finished - began), 0);
     t->last_finished = finished;
     if (!t->resting.redoes && !t->resting.has_redone)
-        t->longest_step = fmax(t->longest_step, finished - began);
+        t->longest_step = fmax(t->longest_step, finished - began - starved);
     t->resting.has_redone = t->resting.has_redone && t->resting.redoes;
     *out = (dpt_step_metrics){
         .step = flight->cursor.step + 1,
@@ -433,7 +448,7 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
         .loss = loss / (double)flight->n_samples,
         .hits = hits,
         .seconds = fmax(finished - began, 0),
-        .data_seconds = fmax(fmin(starved, finished - began), 0),
+        .data_seconds = starved,
         .n_devices = t->n_devices,
         .shards = flight->shards,
         .device_seconds = flight->device_seconds,
@@ -444,7 +459,7 @@ static void measure(dpt_trainer *t, dpti_flight *flight, dpt_step_metrics *out)
         .throughput = flight->throughput,
         .n_lost = dpti_trainer_n_gone(t),
     };
-    if (!t->resting.redoes) dpti_trainer_observe(t, flight, out->seconds);
+    if (!t->resting.redoes) dpti_trainer_observe(t, flight, out->seconds - starved);
 }
 
 /* Whether nobody's failure undid the step but that of an island, which over processes is a
@@ -481,6 +496,7 @@ static dpt_status collect(dpt_trainer *t, dpt_step_metrics *out)
     const dpt_status status = counted ? DPT_OK : report(t, flight);
     if (status != DPT_OK) {
         dpti_trainer_drain(t);
+        t->unsubmitted.status = DPT_OK;
         /* Nobody could repair a replica in another process. */
         if (t->processes && status != DPT_E_NOT_FINITE && !dpti_peers_could_not_read(t, flight))
             t->lost = true;
@@ -500,9 +516,12 @@ dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
     dpt_trainer *t = trainer;
     DPT_TRY(dpti_trainer_given(t, "dpt_trainer_collect", "out", out));
     DPT_TRY(dpti_trainer_outside_fit(t, "dpt_trainer_collect"));
-    if (t->n_in_flight == 0)
+    if (t->n_in_flight > 0) return collect(t, out);
+    if (t->unsubmitted.status == DPT_OK)
         return dpt_fail(t->context, DPT_E_STATE, "no step is in flight: submit one first");
-    return collect(t, out);
+    const dpt_error error = t->unsubmitted;
+    t->unsubmitted.status = DPT_OK;
+    return dpti_context_fail(t->context, NULL, &error);
 }
 
 dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_step_metrics *out)

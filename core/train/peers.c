@@ -272,8 +272,15 @@ static dpti_outcome outcome_of(const dpti_share *share)
 
 void dpti_peers_take(const dpt_trainer *trainer, dpti_flight *flight)
 {
-    for (size_t i = 0; !trainer->processes && i < trainer->n_workers; i++)
+    if (trainer->processes) return;
+    for (size_t i = 0; i < trainer->n_workers; i++)
         flight->outcomes[i] = outcome_of(&flight->shares[i]);
+    flight->outcomes[0].data_seconds = flight->data_seconds;
+}
+
+static bool is_unread(const dpti_outcome *outcome)
+{
+    return strcmp(outcome->flaw, DPTI_FLAW_UNREAD) == 0;
 }
 
 /* The first device that has failed by itself; n_devices if none has. */
@@ -351,10 +358,12 @@ static dpt_status tell_failure(dpt_trainer *t, dpti_flight *flight, size_t faile
     const char *message = own ? flight->shares[failed - t->first_device].error.message : "";
     DPT_TRY(dpti_processes_gather(t->processes, message, own ? strlen(message) : 0, &all, &error));
     const dpti_peer *peer = &t->peers[failed];
+    const bool unread = is_unread(&flight->outcomes[failed]); /* and no device's fault */
     const int length = (int)(all.begins[dpti_processes_count(t->processes)]);
     snprintf(flight->failure.message, sizeof flight->failure.message,
-             "process %zu (%s): device %s: %.*s", peer->process, peer->host, peer->id,
-             length < 300 ? length : 300, (const char *)all.data);
+             "process %zu (%s): %s%s%s%.*s", peer->process, peer->host, unread ? "" : "device ",
+             unread ? "" : peer->id, unread ? "" : ": ", length < 300 ? length : 300,
+             (const char *)all.data);
     dpti_gathered_free(&all);
     return DPT_OK;
 }
@@ -370,6 +379,7 @@ static dpt_status tell(dpt_trainer *t, dpti_flight *flight, dpt_error *error)
     first->weights = flight->weights;
     first->division = division_of(t, flight);
     first->lr = flight->lr;
+    first->data_seconds = flight->data_seconds;
     const dpti_table table = {.data = flight->outcomes, .begins = t->outcome_begins};
     DPT_TRY(dpti_processes_share(t->processes, &table, DPT_OK, &verdict, error));
     if (!took_the_same(t, flight)) {
@@ -416,9 +426,14 @@ dpt_status dpti_peers_report(dpt_trainer *trainer, dpti_flight *flight)
 
 bool dpti_peers_could_not_read(const dpt_trainer *trainer, const dpti_flight *flight)
 {
-    const size_t failed = first_failed(trainer, flight);
-    return failed < trainer->n_devices && !flight->astray &&
-           strcmp(flight->outcomes[failed].flaw, DPTI_FLAW_UNREAD) == 0;
+    bool any = false;
+    for (size_t i = 0; i < trainer->n_devices; i++) {
+        const dpti_outcome *o = &flight->outcomes[i];
+        if (o->status == DPT_OK || o->status == DPT_E_CANCELLED) continue;
+        if (!is_unread(o)) return false;
+        any = true;
+    }
+    return any && !flight->astray;
 }
 
 void dpti_peers_wish(dpt_trainer *trainer, dpti_wish wish)

@@ -46,7 +46,7 @@ typedef struct dpti_outcome {
     size_t hits;
     double seconds[DPTI_SPAN_KINDS];
     bool fresh;    /* of a first run, which tells nothing of later ones */
-    char flaw[12]; /* with DPT_E_NOT_FINITE: what was not, as in "loss" */
+    char flaw[12]; /* with DPT_E_NOT_FINITE: what was not, as in "loss"; or DPTI_FLAW_UNREAD */
     /* Of the first device of each process: */
     unsigned wishes; /* dpti_wish bits */
     /* What the process took the step to be: */
@@ -54,6 +54,7 @@ typedef struct dpti_outcome {
     uint64_t weights;  /* where it begins: a checksum if they were written by hand before, else 0 */
     uint64_t division; /* a checksum of which samples each device has */
     float lr;
+    double data_seconds; /* of waiting for images that are read */
 } dpti_outcome;
 
 typedef struct dpt_trainer dpt_trainer;

@@ -2,6 +2,7 @@
 #ifndef DPTI_SUPPLY_H
 #define DPTI_SUPPLY_H
 
+#include "balance/balance.h"
 #include "data/ahead.h"
 #include "train/order.h"
 
@@ -11,10 +12,11 @@ typedef struct dpti_flight dpti_flight;
 #define DPTI_FLAW_UNREAD "images"
 
 typedef struct dpti_supply {
-    dpti_ahead *ahead;  /* NULL: images are in memory */
-    dpti_order order;   /* of steps that are not submitted yet */
-    uint32_t *records;  /* room for those of a step */
-    size_t steps_ahead; /* that are read */
+    dpti_ahead *ahead;          /* NULL: images are in memory */
+    dpti_order order;           /* of steps that are not submitted yet */
+    uint32_t *records;          /* room for those of a step */
+    size_t steps_ahead;         /* that are read */
+    dpti_balance_reason reason; /* for new shares of a step whose images could not be read */
 } dpti_supply;
 
 DPT_CHECK_RESULT dpt_status dpti_supply_create(dpt_trainer *trainer);

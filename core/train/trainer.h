@@ -244,8 +244,10 @@ struct dpt_trainer {
     size_t stopped_by; /* the first process that wished to stop, once it is granted */
     dpti_flight flights[DPTI_FLIGHTS];
     size_t n_in_flight;
-    double last_finished; /* when the last collected step ended */
-    bool lost;            /* no replica holds trusted weights */
+    dpt_error unsubmitted; /* why a step that was in flight could not be submitted again behind one
+                              that was; or status DPT_OK */
+    double last_finished;  /* when the last collected step ended */
+    bool lost;             /* no replica holds trusted weights */
     /* What lasts, where no device was left that could be made anew to hold it; else NULL. */
     float *orphans[DPTI_MAX_LASTING];
     bool astray;             /* processes took different steps: their weights are worth nothing */

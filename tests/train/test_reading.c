@@ -32,6 +32,9 @@ typedef struct library {
     atomic_size_t bad; /* the sample that cannot be read; SIZE_MAX: all can */
     dpt_status status; /* what comes of it, */
     const char *why;   /* or NULL */
+    /* Sample 7 cannot be read from its evaluation in that epoch on; 0: it can. */
+    size_t bad_from_epoch;
+    atomic_size_t n_evaluated;
 } library;
 
 typedef struct setting {
@@ -63,6 +66,9 @@ static dpt_status read_image(void *user, size_t sample, size_t epoch, void *imag
                                      .tv_nsec = l->wait_us % 1000000 * 1000},
                   NULL);
     atomic_fetch_add(&l->n_reads, 1);
+    if (sample == 7 && epoch == 0 && l->bad_from_epoch > 0 &&
+        atomic_fetch_add(&l->n_evaluated, 1) + 1 >= l->bad_from_epoch)
+        return l->status;
     if (sample == atomic_load(&l->bad)) {
         if (l->why) snprintf(why, DPT_READER_WHY_BYTES, "%s", l->why);
         return l->status;
@@ -406,6 +412,72 @@ static void resumes_after_a_failure(test *t)
     CHECK(memcmp(found, wanted, sizeof found) == 0);
 }
 
+/* In an evaluation of dpt_fit: the epoch's steps are kept, and whoever resumes ends the epoch
+ * first. */
+typedef struct fitted {
+    float weights[MOST_VALUES];
+    dpt_fit_result result;
+    char message[256];
+} fitted;
+
+static dpt_status fit_tested(const setting *s, library *l, size_t bad_from_epoch, bool resume,
+                             fitted *out)
+{
+    const variant v = {.batch = 16};
+    const dpt_trainer_options options = options_of("equal", &v);
+    dpt_device_set *devices = NULL;
+    dpt_dataset *whole = NULL, *first = NULL, *rest = NULL, *held_out = NULL;
+    dpt_trainer *trainer = NULL;
+    l->bad_from_epoch = 0;
+    dpt_status status = dpt_devices_open(s->context, tested_devices("@0"), &devices);
+    if (status == DPT_OK) status = open_data(s->context, s->all, NULL, &whole);
+    if (status == DPT_OK) status = dpt_dataset_split(whole, 0.25, 3, &first, &rest);
+    if (status == DPT_OK) status = open_data(s->context, s->all, l, &held_out);
+    if (status == DPT_OK) status = dpt_trainer_create(devices, s->model, first, &options, &trainer);
+    const dpt_fit_options how = {.epochs = 4,
+                                 .validation = rest,
+                                 .test = held_out,
+                                 .patience = 3,
+                                 .checkpoint = bad_from_epoch > 0 || resume ? "untested" : NULL,
+                                 .checkpoint_every = {.steps = 1000},
+                                 .resume = resume};
+    l->bad_from_epoch = bad_from_epoch;
+    if (status == DPT_OK) status = dpt_fit(trainer, &how, &out->result);
+    snprintf(out->message, sizeof out->message, "%s", dpt_error_message(s->context));
+    if (status == DPT_OK) status = dpti_trainer_read(trainer, 0, DPT_PARAMETER, out->weights);
+    dpt_trainer_destroy(trainer);
+    dpt_dataset_destroy(held_out);
+    dpt_dataset_destroy(rest);
+    dpt_dataset_destroy(first);
+    dpt_dataset_destroy(whole);
+    dpt_devices_close(devices);
+    return status;
+}
+
+static void resumes_in_front_of_a_test(test *t)
+{
+    const setting *s = t->user;
+    static fitted wanted, found;
+    for (size_t epoch = 1; epoch <= 4; epoch += 3) { /* the first and the last one */
+        library l = library_of(s->all);
+        wanted = found = (fitted){.weights = {0}};
+        CHECK_OK(fit_tested(s, &l, 0, false, &wanted));
+        l.status = DPT_E_FORMAT;
+        CHECK(fit_tested(s, &l, epoch, false, &found) == DPT_E_FORMAT);
+        CHECK(strstr(found.message, "sample 7: the program cannot read it") != NULL);
+        if (!CHECK_OK(fit_tested(s, &l, 0, true, &found))) FAIL("%s", found.message);
+        CHECK(memcmp(found.weights, wanted.weights, sizeof found.weights) == 0);
+        const dpt_fit_result *a = &found.result, *b = &wanted.result;
+        CHECK(a->steps == b->steps && a->epochs == b->epochs && a->best_epoch == b->best_epoch);
+        CHECK_NEAR(a->train_loss, b->train_loss, 0);
+        CHECK_NEAR(a->test_loss, b->test_loss, 0);
+        CHECK_NEAR(a->best_validation_loss, b->best_validation_loss, 0);
+        CHECK(a->no_patience == b->no_patience);
+        (void)forget_checkpoints(t, "untested", 0);
+        (void)remove("untested/best.safetensors");
+    }
+}
+
 static void refuses(test *t, const dpt_dataset_memory *memory, const dpt_dataset_reader *reader,
                     dpt_status status, const char *words)
 {
@@ -456,14 +528,24 @@ typedef struct company {
     const setting *s;
     const char *devices; /* as in processes.h */
     const variant *v;
-    bool reads;
-    bool fails; /* until a failure was told, */
-    size_t bad; /* of this sample */
+    bool reads, first_does_not; /* it has the images in memory */
+    bool fails;                 /* until a failure was told, */
+    size_t bad;                 /* of this sample */
     outcome outcomes[MOST_PROCESSES];
     dpt_status statuses[MOST_PROCESSES], evaluated[MOST_PROCESSES];
     char messages[MOST_PROCESSES][512];
-    size_t n_reads[MOST_PROCESSES];
+    size_t n_reads[MOST_PROCESSES], n_unread[MOST_PROCESSES];
 } company;
+
+/* Devices of this process that did not compute the step that failed, whose images there are not. */
+static size_t count_unread(const dpt_trainer *trainer)
+{
+    const dpti_flight *flight = &trainer->flights[trainer->done.step % DPTI_FLIGHTS];
+    size_t n = 0;
+    for (size_t i = 0; i < trainer->n_workers; i++)
+        n += strcmp(flight->outcomes[trainer->first_device + i].flaw, DPTI_FLAW_UNREAD) == 0;
+    return n;
+}
 
 static dpt_status train_with_others(dpt_context *context, company *c, size_t rank)
 {
@@ -473,19 +555,22 @@ static dpt_status train_with_others(dpt_context *context, company *c, size_t ran
     dpt_device_set *devices = NULL;
     dpt_dataset *whole = NULL, *first = NULL, *rest = NULL;
     dpt_trainer *trainer = NULL;
+    const bool reads = c->reads && !(c->first_does_not && rank == 0);
     l.status = DPT_E_FORMAT;
     stand_ins_devices(c->devices, rank, list);
     dpt_status status = dpt_devices_open(context, list, &devices);
-    if (status == DPT_OK) status = open_data(context, c->s->all, c->reads ? &l : NULL, &whole);
+    if (status == DPT_OK) status = open_data(context, c->s->all, reads ? &l : NULL, &whole);
     if (status == DPT_OK) status = dpt_dataset_split(whole, 0.25, 3, &first, &rest);
     if (status == DPT_OK)
         status = dpt_trainer_create(devices, c->s->model, first, &options, &trainer);
     atomic_store(&l.n_reads, 0);
     if (c->fails && status == DPT_OK) {
-        if (rank == 0) c->bad = first->samples[first->count / 2];
-        atomic_store(&l.bad, first->samples[first->count / 2]);
+        const size_t bad = first->samples[c->v->no_shuffle ? 0 : first->count / 2];
+        if (rank == 0) c->bad = bad;
+        atomic_store(&l.bad, bad);
         c->statuses[rank] = step_to(trainer, c->v, STEPS, c->outcomes[rank].losses);
         snprintf(c->messages[rank], sizeof c->messages[rank], "%s", dpt_error_message(context));
+        c->n_unread[rank] = count_unread(trainer);
         atomic_store(&l.bad, rest->samples[0]);
         status = step_to(trainer, c->v, 5, c->outcomes[rank].losses);
         if (status == DPT_OK)
@@ -519,8 +604,10 @@ static void in_processes(test *t)
                      .v = &variants[k]};
         wanted = found = c;
         found.reads = true;
+        found.first_does_not = k == 1;
         if (!CHECK_OK(stand_ins_run(2, one_of_them, &wanted, message))) FAIL("%s", message);
         if (!CHECK_OK(stand_ins_run(2, one_of_them, &found, message))) FAIL("%s", message);
+        CHECK((found.n_reads[0] == 0) == (k == 1) && found.n_reads[1] > 0);
         for (size_t r = 0; r < 2; r++) {
             const mix m = {c.devices, "equal"};
             const size_t count = COUNT - COUNT / 4, step = c.v->batch * 2;
@@ -537,8 +624,9 @@ static void one_process_cannot_read(test *t)
     static company wanted, found;
     char message[512] = "";
     if (!testing_cpu()) SKIP("processes are tried with CPUs");
-    for (size_t k = 0; k < 2; k++) {
-        const variant v = {.batch = 16, .in_flight = k == 1};
+    for (size_t k = 0; k < 3; k++) {
+        /* At last in the first step, of the process that has two devices. */
+        const variant v = {.batch = 16, .in_flight = k == 1, .no_shuffle = k == 2};
         company c = {.s = t->user, .devices = "cpu:threads=1,cpu:threads=1|cpu:threads=1", .v = &v};
         wanted = found = c;
         found.reads = true;
@@ -548,6 +636,10 @@ static void one_process_cannot_read(test *t)
         char words[64];
         snprintf(words, sizeof words, "sample %zu: the program cannot read it", found.bad);
         check_all_failed(t, 2, found.statuses, found.messages, DPT_E_FORMAT, words);
+        check_all_failed(t, 2, found.statuses, found.messages, DPT_E_FORMAT, "): sample");
+        CHECK(found.n_unread[0] + found.n_unread[1] > 0);
+        CHECK(found.n_unread[0] == 0 || found.n_unread[0] == 2);
+        if (k == 2) CHECK_SIZE(found.n_unread[0], 2);
         CHECK(found.evaluated[0] == DPT_E_FORMAT && found.evaluated[1] == DPT_E_FORMAT);
         for (size_t r = 0; r < 2; r++)
             CHECK(memcmp(found.outcomes[r].weights, wanted.outcomes[r].weights,
@@ -565,6 +657,7 @@ int main(int argc, char **argv)
         {"tells of waiting", tells_of_waiting},
         {"goes on after a failure", goes_on_after_a_failure},
         {"resumes after a failure", resumes_after_a_failure},
+        {"resumes in front of a test", resumes_in_front_of_a_test},
         {"what is no reader", what_is_no_reader},
         {"in processes", in_processes},
         {"one process cannot read", one_process_cannot_read},
