@@ -142,8 +142,8 @@ static dpt_status copy_blocks(const dpt_dataset_memory *m, const dpti_answers *a
                     n->images + n->labels + n->targets);
 }
 
-/* All that is given, with images or without. */
-static dpt_status copy_memory(const dpt_dataset_memory *m, const char *name, dpt_dataset **out,
+/* All that is given, with images or without.  By its name it is the same data set. */
+static dpt_status copy_memory(const dpt_dataset_memory *m, const char *source, dpt_dataset **out,
                               dpt_error *error)
 {
     memory_bytes n = {0};
@@ -159,8 +159,8 @@ static dpt_status copy_memory(const dpt_dataset_memory *m, const char *name, dpt
     dpt_dataset *data = calloc(1, sizeof *data);
     if (!data) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
     *data = (dpt_dataset){
-        .name = dpti_strdup(name),
-        .source = dpti_strdup(name),
+        .name = dpti_strdup("memory"),
+        .source = dpti_strdup(source),
         .count = m->count,
         .n_records = m->count,
         .height = m->height,

@@ -161,7 +161,7 @@ static dpt_status check_augment(dpt_trainer *t)
             t->context, DPT_E_INVALID,
             "a resized crop is taken from pictures in folders that are read as they are "
             "needed, as folder:224x224:stream; %s has images of one size",
-            t->data->name);
+            t->data->reader ? t->data->source : t->data->name);
     if (!in_range(a->erase, 0, 1))
         return dpt_fail(t->context, DPT_E_INVALID, "an erasing probability of %g is not in [0, 1]",
                         (double)a->erase);
