@@ -49,12 +49,15 @@ static bool has_ended(const dpti_request *request)
            (request->begun == request->n || request->failed != SIZE_MAX);
 }
 
-static void take_out(dpti_reader *r, const dpti_request *request)
+/* Whether it was there. */
+static bool take_out(dpti_reader *r, const dpti_request *request)
 {
     dpti_request **at = &r->first;
     while (*at && *at != request)
         at = &(*at)->next;
-    if (*at) *at = request->next;
+    if (!*at) return false;
+    *at = request->next;
+    return true;
 }
 
 /* Makes the next image of the first request, without the lock. */
@@ -63,14 +66,14 @@ static void make_next(dpti_reader *r)
     dpti_request *request = r->first;
     const size_t i = request->begun++;
     dpt_error error = {.status = DPT_OK};
-    if (request->begun == request->n) take_out(r, request);
+    if (request->begun == request->n) (void)take_out(r, request);
     pthread_mutex_unlock(&r->lock);
     const dpt_status status =
         r->source.make(r->source.user, request->records ? request->records[i] : i, &request->use,
                        request->images + i * r->source.image_bytes, &error);
     pthread_mutex_lock(&r->lock);
     if (status != DPT_OK) {
-        take_out(r, request); /* nothing more is begun */
+        (void)take_out(r, request); /* nothing more is begun */
         if (i < request->failed) {
             request->failed = i;
             request->error = error;
@@ -153,6 +156,10 @@ dpt_status dpti_reader_wait(dpti_reader *reader, dpti_request *request, dpt_erro
 {
     dpti_reader *r = reader;
     pthread_mutex_lock(&r->lock);
+    if (take_out(r, request)) {
+        request->next = r->first;
+        r->first = request;
+    }
     while (!has_ended(request))
         pthread_cond_wait(&r->ended, &r->lock);
     pthread_mutex_unlock(&r->lock);
@@ -165,7 +172,7 @@ void dpti_reader_drop(dpti_reader *reader, dpti_request *request)
 {
     dpti_reader *r = reader;
     pthread_mutex_lock(&r->lock);
-    take_out(r, request);
+    (void)take_out(r, request);
     while (request->done < request->begun)
         pthread_cond_wait(&r->ended, &r->lock);
     pthread_mutex_unlock(&r->lock);

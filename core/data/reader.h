@@ -9,10 +9,9 @@ enum { DPTI_READER_MAX_THREADS = 16 };
 
 /* What images are made for. */
 typedef struct dpti_image_use {
-    size_t epoch;  /* of training, from 1; 0: the images as they are */
-    uint64_t seed; /* with `epoch`: of what is random, */
-    double
-        least_area; /* which is a window of at least this part of it (dpti_scale_draw); 0: none */
+    size_t epoch;      /* of training, from 1; 0: the images as they are */
+    uint64_t seed;     /* with `epoch`: of what is random, which is */
+    double least_area; /* a window of at least this part (dpti_scale_draw); 0: none */
 } dpti_image_use;
 
 /* Who makes them. */
@@ -50,9 +49,10 @@ DPT_CHECK_RESULT dpt_status dpti_reader_create(const dpti_image_source *source, 
 /* NULL is accepted.  No request is left. */
 void dpti_reader_destroy(dpti_reader *reader);
 
-/* Any thread.  Requests are worked off in the order in which they are posted. */
+/* Any thread.  Requests are worked off in the order in which they are posted, but for those that
+   somebody waits for. */
 void dpti_reader_post(dpti_reader *reader, dpti_request *request);
-/* Until all images are there, or one has failed, which says how. */
+/* Until all images are there, or one has failed, which says how.  It comes before all others. */
 DPT_CHECK_RESULT dpt_status dpti_reader_wait(dpti_reader *reader, dpti_request *request,
                                              dpt_error *error);
 /* Nobody wants it any more: returns when nobody works on it. */

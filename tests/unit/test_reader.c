@@ -15,7 +15,8 @@ enum { COUNT = 40, BYTES = 5 };
 /* An image is its record's number, five times. */
 typedef struct maker {
     size_t bad[2];      /* records that cannot be made, */
-    long wait_ms[2];    /* after so long */
+    long wait_ms[2];    /* after so long; */
+    long each_ms;       /* that each takes */
     atomic_size_t made; /* so many were tried, */
     atomic_size_t of[COUNT];
     atomic_bool destroyed;
@@ -30,6 +31,7 @@ static dpt_status make(void *user, size_t record, const dpti_image_use *use, voi
     maker *m = user;
     atomic_fetch_add(&m->made, 1);
     if (use->seed != m->seed) return DPT_E_INTERNAL;
+    if (m->each_ms > 0) nanosleep(&(struct timespec){.tv_nsec = m->each_ms * 1000000}, NULL);
     atomic_fetch_add(&m->of[record], 1);
     for (size_t i = 0; i < 2; i++) {
         if (record != m->bad[i]) continue;
@@ -112,6 +114,25 @@ static void several_requests(test *t)
     dpti_request none = {.n = 0};
     dpti_reader_post(reader, &none);
     CHECK_OK(dpti_reader_wait(reader, &none, NULL));
+    dpti_reader_destroy(reader);
+}
+
+/* What is waited for is read before what was posted before it. */
+static void the_waiting_first(test *t)
+{
+    maker m = sound;
+    m.each_ms = 2;
+    uint8_t early[COUNT * BYTES], late[2 * BYTES];
+    dpti_reader *reader = reader_of(t, &m, 1);
+    REQUIRE(reader);
+    dpti_request all = {.n = COUNT, .images = early}, some = {.n = 2, .images = late};
+    dpti_reader_post(reader, &all);
+    dpti_reader_post(reader, &some);
+    CHECK_OK(dpti_reader_wait(reader, &some, NULL));
+    CHECK(atomic_load(&m.made) < COUNT);
+    CHECK_OK(dpti_reader_wait(reader, &all, NULL));
+    CHECK_SIZE(atomic_load(&m.made), COUNT + 2);
+    CHECK(early[COUNT * BYTES - 1] == COUNT - 1 && late[BYTES] == 1);
     dpti_reader_destroy(reader);
 }
 
@@ -264,6 +285,7 @@ int main(int argc, char **argv)
         {"any_number_of_threads", any_number_of_threads},
         {"first_failure", first_failure},
         {"several_requests", several_requests},
+        {"the_waiting_first", the_waiting_first},
         {"dropped", dropped},
         {"reads_ahead", reads_ahead},
         {"reads_what_is_missing", reads_what_is_missing},
