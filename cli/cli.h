@@ -191,8 +191,8 @@ typedef struct cli_progress {
     bool drawn; /* a bar stands on the terminal */
     double last_draw;
     size_t epoch, epoch_samples, epoch_hits;
-    double loss; /* smoothed */
-    double rate; /* images per second, smoothed */
+    double loss;                       /* smoothed */
+    double rate;                       /* images per second, smoothed */
     double step_seconds, data_seconds; /* of all steps, and of these without images */
 } cli_progress;
 

@@ -124,7 +124,8 @@ assert d["complete"] is True and d["failures"] == 0
 assert [x["id"] for x in d["devices"]] == ["cpu:threads=1", "cpu:threads=1:throttle=4"]
 assert d["options"]["repeat"] == 3 and d["options"]["batch_size"] == 64
 assert d["options"]["overlap"] == "on" and d["options"]["precision"] == "fp32"
-assert d["options"]["augment"] == {"crop_padding": 0, "flip": False, "erase": 0}
+assert d["options"]["augment"] == {"crop_padding": 0, "flip": False, "erase": 0,
+                                   "resized_crop": 0}
 assert [(r["devices"], r["split"], r["repetitions"]) for r in d["table"]] == [
     ([0], "alone", 3), ([1], "alone", 3), ([0, 1], "equal", 3), ([0, 1], "measured", 3)]
 mixes = [(r["repetition"], r["split"]) for r in d["runs"] if len(r["devices"]) == 2]
@@ -154,7 +155,8 @@ figures batches.json
 check "options that are not the default" python3 - <<'PYTHON'
 import json
 o = json.load(open("batches.json"))["options"]
-assert o["overlap"] == "off" and o["augment"] == {"crop_padding": 2, "flip": True, "erase": 0}, o
+assert o["overlap"] == "off" and o["augment"] == {"crop_padding": 2, "flip": True, "erase": 0,
+                                                        "resized_crop": 0}, o
 assert o["seed"] == "18446744073709551615", o
 PYTHON
 check "five batches of each" python3 -c '
