@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 
-CLASSES, TRAIN, TEST = 8, 64, 2  # pictures of a class
+CLASSES, TRAIN, TEST = 8, 128, 2  # pictures of a class
 
 
 def make_pictures(folder):
@@ -48,13 +48,14 @@ def train_pytorch(args):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     step = torch.compile(model) if args.variant == "compiled" else model
     times = []
-    while len(times) < args.steps + 1:
-        for images, labels in loader:
-            optimizer.zero_grad()
-            images = images.contiguous(memory_format=torch.channels_last)
-            torch.nn.functional.cross_entropy(step(images), labels).backward()
-            optimizer.step()
-            times.append(time.monotonic())
+    for images, labels in loader:
+        optimizer.zero_grad()
+        images = images.contiguous(memory_format=torch.channels_last)
+        torch.nn.functional.cross_entropy(step(images), labels).backward()
+        optimizer.step()
+        times.append(time.monotonic())
+        if len(times) > args.steps:
+            break
     # From the end of a step to the end of another, so that reading between them counts.
     first, last = args.warm_up, args.steps
     print(json.dumps((last - first) * args.batch_size / (times[last] - times[first])))
@@ -99,6 +100,8 @@ def main():
     parser.add_argument("--variant", help=argparse.SUPPRESS)
     parser.add_argument("--data", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.steps >= CLASSES * TRAIN // args.batch_size:
+        parser.error("steps are those of one epoch: between two, dptrain evaluates and PyTorch does not")
     if args.peer:
         train_pytorch(args)
         return

@@ -470,6 +470,7 @@ dpt_status dpti_checkpoint_apply(dpt_trainer *trainer, const dpti_checkpoint *ch
     dpt_trainer *t = trainer;
     const dpti_run_state *s = &checkpoint->state;
     dpti_resting_end(t);
+    dpti_trainer_forget_unsubmitted(t);
     t->done = t->next = s->done;
     t->optimizer_origin = s->optimizer_origin;
     t->batches_before = s->batches_before;

@@ -269,9 +269,12 @@ static dpt_status after_epoch(dpti_fit *f, size_t epoch)
                            .images_per_second = samples / f->course.seconds};
     dpt_error error = {0};
     const dpti_course before = f->course;
+    const size_t step = f->trainer->done.step;
     const dpt_status status = evaluate(f, true, &m);
     if (status != DPT_OK) {
-        f->course = before; /* whoever resumes does it again */
+        /* Whoever resumes does it again; but training may have gone back in it, and the course. */
+        const bool stands = !f->again && !f->cut && f->trainer->done.step == step;
+        if (stands) f->course = before;
         return status;
     }
     f->course.result.no_patience =
@@ -293,6 +296,7 @@ static dpt_status submit(dpti_fit *f)
 {
     dpt_trainer *t = f->trainer;
     t->lr = (float)dpti_schedule_lr(&f->schedule, t->next.step - f->course.first.step);
+    dpti_trainer_forget_unsubmitted(t); /* it is this step */
     DPT_TRY(dpt_trainer_submit(t));
     dpti_fit_note_rested(f);
     return DPT_OK;
@@ -373,9 +377,14 @@ bool dpti_fit_epoch_is_open(const dpti_fit *f)
            done->epoch == f->course.first.epoch + f->course.result.epochs + 1;
 }
 
+size_t dpti_fit_next_epoch(const dpti_fit *f)
+{
+    return f->trainer->done.epoch - (dpti_fit_epoch_is_open(f) ? 1 : 0);
+}
+
 static dpt_status run_epochs(dpti_fit *f)
 {
-    if (dpti_fit_epoch_is_open(f)) DPT_TRY(after_epoch(f, f->trainer->done.epoch - 1));
+    if (dpti_fit_epoch_is_open(f)) DPT_TRY(after_epoch(f, dpti_fit_next_epoch(f)));
     DPT_TRY(ask_for_time(f));
     while (dpti_fit_wants_more(f))
         DPT_TRY(run_epoch(f));
@@ -501,6 +510,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     if (trainer->resting.n > 0)
         DPT_TRY(dpti_trainer_refresh(trainer)); /* it goes back no further */
     DPT_TRY(dpti_trainer_catch_up(trainer)); /* where it was, if the call before failed at that */
+    dpti_trainer_forget_unsubmitted(trainer);
     dpti_fit f = {.trainer = trainer,
                   .options = &own,
                   .context = trainer->context,
@@ -527,6 +537,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     /* Unless they know of it the others would wait for this process, and it for them. */
     if (status != DPT_OK) dpt_process_give_up(f.context);
     trainer->lr = lr;
+    dpti_trainer_forget_unsubmitted(trainer);
     trainer->resting.listen = NULL;
     status = dpti_fit_close_files(&f, status);
     dpti_keeper_destroy(f.keeper);

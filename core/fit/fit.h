@@ -66,6 +66,8 @@ void dpti_fit_count(dpti_fit *f, const dpt_step_metrics *step);
 void dpti_fit_close_epoch(dpti_fit *f);
 /* Whether all steps of an epoch are done, and its end is not: its evaluation has failed. */
 bool dpti_fit_epoch_is_open(const dpti_fit *f);
+/* The next one that ends. */
+size_t dpti_fit_next_epoch(const dpti_fit *f);
 /* Between steps: asks progress, with nothing to tell, and the limits whether training is to end. */
 bool dpti_fit_is_to_end(dpti_fit *f);
 

@@ -395,7 +395,7 @@ static dpt_status open_log(opening *o, dpt_error *error)
 {
     dpti_fit *f = o->fit;
     const dpti_log_position position = {.step = f->trainer->done.step,
-                                        .epoch = f->trainer->done.epoch,
+                                        .epoch = dpti_fit_next_epoch(f),
                                         .batch_size = dpti_step_samples(f->trainer),
                                         .seed = f->trainer->seed};
     if (!f->resumed) return dpti_log_open(o->path, &f->log, error);
@@ -456,7 +456,7 @@ dpt_status dpti_fit_close_files(dpti_fit *f, dpt_status status)
     const bool failed = status != DPT_OK;
     dpt_error error = {0};
     /* Where training has gone back and ended there, not all that were told count. */
-    dpti_history_cut(&f->history, f->trainer->done.step, f->trainer->done.epoch);
+    dpti_history_cut(&f->history, f->trainer->done.step, dpti_fit_next_epoch(f));
     if (f->options->plot && f->history.n_steps > 0) {
         const dpt_status plotted = dpti_history_plot(
             &f->history, f->trainer, f->course.result.images_per_second, f->options->plot);

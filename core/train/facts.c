@@ -36,21 +36,30 @@ static uint64_t checksum_of_tensors(const dpt_model *m)
     return sum;
 }
 
-/* Of a data set, or a part of one, whose images are in memory. */
-static uint64_t checksum_of_data(const dpt_dataset *data)
+/* Of a data set, or a part of one: everything but the images. */
+static uint64_t checksum_of_samples(const dpt_dataset *data)
 {
-    const size_t n_bytes = dpti_dataset_image_bytes(data);
     uint64_t sum = dpti_checksum(1, data->mean, sizeof data->mean);
     sum = dpti_checksum(sum, data->scale, sizeof data->scale);
     for (size_t i = 0; i < data->count; i++) {
         const size_t record = dpti_dataset_record(data, i);
-        sum = dpti_checksum(sum, (const uint8_t *)data->images + record * n_bytes, n_bytes);
         if (data->labels) sum = dpti_checksum(sum, data->labels + record, sizeof *data->labels);
         if (data->targets)
             sum = dpti_checksum(sum, data->targets + record * data->classes,
                                 data->classes * sizeof *data->targets);
         sum = dpti_checksum(sum, &record, sizeof record);
     }
+    return sum;
+}
+
+/* Of those, which are in memory. */
+static uint64_t checksum_of_images(const dpt_dataset *data)
+{
+    const size_t n_bytes = dpti_dataset_image_bytes(data);
+    uint64_t sum = 1;
+    for (size_t i = 0; i < data->count; i++)
+        sum = dpti_checksum(
+            sum, (const uint8_t *)data->images + dpti_dataset_record(data, i) * n_bytes, n_bytes);
     return sum;
 }
 
@@ -119,7 +128,7 @@ static void add_optimizer(facts *f, const dpt_trainer_options *o)
     add(f, "clip norm", "%.9g", (double)o->clip_norm);
 }
 
-/* Four of them, whether there are any data or not. */
+/* Five of them, whether there are any data or not. */
 static void add_data(facts *f, const char *what, const dpt_dataset *d)
 {
     char name[FACT_BYTES];
@@ -129,13 +138,14 @@ static void add_data(facts *f, const char *what, const dpt_dataset *d)
         d ? d->channels : 0);
     snprintf(name, sizeof name, "checksum of the %s", what);
     const bool compared = d && !dpti_dataset_whole(d)->writable;
+    add(f, name, "%016" PRIx64, compared ? checksum_of_samples(d) : 0);
+    snprintf(name, sizeof name, "checksum of some images of the %s", what);
     add(f, name, "%08" PRIx32, compared ? dpti_dataset_content(d) : 0);
-    /* Of all images, where they are in memory. */
-    snprintf(name, sizeof name, "checksum of all of the %s", what);
+    snprintf(name, sizeof name, "checksum of all images of the %s", what);
     if (compared && d->reader)
         add(f, name, "%s", unknown);
     else
-        add(f, name, "%016" PRIx64, compared ? checksum_of_data(d) : 0);
+        add(f, name, "%016" PRIx64, compared ? checksum_of_images(d) : 0);
 }
 
 /* Of resolved options: what is left out is what is given as the default. */
@@ -187,25 +197,47 @@ static void collect_course(const dpt_fit_options *o, facts *f)
     add_data(f, "test data", o->test);
 }
 
-static bool are_same(const char *a, const char *b)
+static const facts *facts_of(const dpti_gathered *all, size_t process)
 {
-    return strcmp(a, b) == 0 || strcmp(a, unknown) == 0 || strcmp(b, unknown) == 0;
+    return (const facts *)(const void *)(all->data + all->begins[process]);
 }
 
-/* Names the first fact in which a process differs from the first one. */
+static bool is_known(const char *value)
+{
+    return strcmp(value, unknown) != 0;
+}
+
+/* In fact i: the first process that knows it, and the first of another opinion; false: there is
+ * none.
+ */
+static bool find_difference(const dpt_trainer *t, const dpti_gathered *all, size_t i, size_t *first,
+                            size_t *other)
+{
+    const size_t n = dpti_processes_count(t->processes);
+    *first = 0;
+    while (*first < n && !is_known(facts_of(all, *first)->items[i].value))
+        ++*first;
+    for (size_t r = *first + 1; r < n; r++) {
+        const char *value = facts_of(all, r)->items[i].value;
+        if (!is_known(value) || strcmp(value, facts_of(all, *first)->items[i].value) == 0) continue;
+        *other = r;
+        return true;
+    }
+    return false;
+}
+
+/* Names the first fact in which processes differ. */
 static dpt_status compare_facts(dpt_trainer *t, const dpti_gathered *all)
 {
-    const facts *first = (const facts *)(const void *)all->data;
-    for (size_t r = 1; r < dpti_processes_count(t->processes); r++) {
-        const facts *other = (const facts *)(const void *)(all->data + all->begins[r]);
-        for (size_t i = 0; i < first->n; i++)
-            if (!are_same(first->items[i].value, other->items[i].value))
-                return dpt_fail(t->context, DPT_E_INVALID,
-                                "%s differs: process 0 has %s, process %zu has %s; start all "
-                                "processes with the same options and the same data",
-                                first->items[i].name, first->items[i].value, r,
-                                other->items[i].value);
-    }
+    size_t first, other;
+    for (size_t i = 0; i < facts_of(all, 0)->n; i++)
+        if (find_difference(t, all, i, &first, &other))
+            return dpt_fail(t->context, DPT_E_INVALID,
+                            "%s differs: process %zu has %s, process %zu has %s; start all "
+                            "processes with the same options and the same data",
+                            facts_of(all, 0)->items[i].name, first,
+                            facts_of(all, first)->items[i].value, other,
+                            facts_of(all, other)->items[i].value);
     return DPT_OK;
 }
 

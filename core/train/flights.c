@@ -218,7 +218,6 @@ static bool may_wait(dpt_trainer *t, const dpti_flight *flight)
 
 static dpt_status submit(dpt_trainer *t, float lr)
 {
-    t->unsubmitted.status = DPT_OK; /* it is tried again */
     DPT_TRY(ready(t));
     dpti_flight *flight = &t->flights[t->next.step % DPTI_FLIGHTS];
     flight->cursor = t->next;
@@ -256,8 +255,13 @@ static dpt_status submit(dpt_trainer *t, float lr)
 
 dpt_status dpt_trainer_submit(dpt_trainer *trainer)
 {
-    DPT_TRY(dpti_trainer_outside_fit(trainer, "dpt_trainer_submit"));
-    return submit(trainer, trainer->lr);
+    dpt_trainer *t = trainer;
+    DPT_TRY(dpti_trainer_outside_fit(t, "dpt_trainer_submit"));
+    if (t->unsubmitted.status != DPT_OK) {
+        DPT_TRY(submit(t, t->unsubmitted_lr)); /* which comes before this one */
+        t->unsubmitted.status = DPT_OK;
+    }
+    return submit(t, t->lr);
 }
 
 /* ---- Collecting ------------------------------------------------------------------------------ */
@@ -391,6 +395,7 @@ static dpt_status repeat(dpt_trainer *t, dpti_flight *oldest)
         if (status == DPT_OK) continue;
         if (t->n_in_flight == 0) return status;
         t->unsubmitted = t->context->error; /* told when those before it were */
+        t->unsubmitted_lr = lr[i];
         break;
     }
     dpti_flight *next = &t->flights[t->done.step % DPTI_FLIGHTS];

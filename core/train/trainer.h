@@ -245,9 +245,10 @@ struct dpt_trainer {
     dpti_flight flights[DPTI_FLIGHTS];
     size_t n_in_flight;
     dpt_error unsubmitted; /* why a step that was in flight could not be submitted again behind one
-                              that was; or status DPT_OK */
-    double last_finished;  /* when the last collected step ended */
-    bool lost;             /* no replica holds trusted weights */
+                              that was; or status DPT_OK.  And with which rate it is tried again: */
+    float unsubmitted_lr;
+    double last_finished; /* when the last collected step ended */
+    bool lost;            /* no replica holds trusted weights */
     /* What lasts, where no device was left that could be made anew to hold it; else NULL. */
     float *orphans[DPTI_MAX_LASTING];
     bool astray;             /* processes took different steps: their weights are worth nothing */
@@ -271,6 +272,15 @@ struct dpt_trainer {
        seen before step 1, modulo 2^64: loading weights sets both. */
     size_t optimizer_origin, batches_before;
 };
+
+/* What could not be submitted is of no interest any more: nothing in flight, or nobody waits for
+ * it.
+ */
+static inline void dpti_trainer_forget_unsubmitted(dpt_trainer *trainer)
+{
+    trainer->unsubmitted.status = DPT_OK;
+    trainer->supply.reason = DPTI_BALANCE_SAME;
+}
 
 /* Samples of a step; the last one of an epoch may have fewer. */
 static inline size_t dpti_step_samples(const dpt_trainer *trainer)

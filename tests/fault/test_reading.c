@@ -243,6 +243,53 @@ static void who_rests(test *t)
     CHECK(n_fired > 8 && n_told > 3);
 }
 
+/* The same, where the program submits a step more before it has heard of that: what it has
+   submitted comes out, in turn.  Where it loads a state instead nobody hears of it. */
+static void who_submits_first(test *t)
+{
+    enum { LOST_IN = 32, STEPS_OF_EPOCH = COUNT / BATCH + 1 };
+    size_t n_unsubmitted = 0;
+    for (size_t n = 1; n < 24; n += 3) {
+        char devices[LIST_BYTES];
+        training w;
+        dpt_step_metrics m;
+        once.sample = LOST_IN % STEPS_OF_EPOCH * BATCH;
+        once.epoch = LOST_IN / STEPS_OF_EPOCH + 1;
+        atomic_store(&once.n_reads, 0);
+        snprintf(devices, sizeof devices, "@:threads=1:after=%d:lost=%zu,cpu:threads=1",
+                 LOST_IN - 1, n);
+        if (CHECK_OK(begin_in_order(t, devices, &w))) {
+            w.trainer->resting.allowed = false;
+            for (size_t i = 1; i < LOST_IN; i++) {
+                if (i == 5) w.trainer->resting.chosen[1] = w.trainer->resting.changes = true;
+                CHECK_OK(dpt_trainer_step(w.trainer, &m));
+            }
+            CHECK_OK(dpt_trainer_submit(w.trainer));
+            /* Steps may have been done again already, for the first one. */
+            const bool both = dpt_trainer_submit(w.trainer) == DPT_OK;
+            CHECK_OK(dpt_trainer_collect(w.trainer, &m));
+            const bool unsubmitted = w.trainer->unsubmitted.status != DPT_OK;
+            n_unsubmitted += unsubmitted;
+            atomic_store(&once.n_reads, 9); /* it can be read now */
+            if (unsubmitted && n % 2 == 0) {
+                CHECK_OK(dpt_trainer_save_state(w.trainer, "reading.state"));
+                CHECK_OK(dpt_trainer_load_state(w.trainer, "reading.state"));
+                CHECK(dpt_trainer_collect(w.trainer, &m) == DPT_E_STATE);
+            } else if (both) {
+                CHECK_OK(dpt_trainer_submit(w.trainer));
+                CHECK_SIZE(dpt_trainer_in_flight(w.trainer), 2);
+                for (size_t i = 1; i <= 2; i++) {
+                    CHECK_OK(dpt_trainer_collect(w.trainer, &m));
+                    CHECK_SIZE(m.step, LOST_IN + i);
+                }
+            }
+        }
+        end(&w);
+    }
+    once.sample = SIZE_MAX;
+    CHECK(n_unsubmitted > 2);
+}
+
 int main(int argc, char **argv)
 {
     once.sample = SIZE_MAX;
@@ -251,6 +298,7 @@ int main(int argc, char **argv)
         {"who hangs", who_hangs},
         {"who has no memory", who_has_no_memory},
         {"who rests", who_rests},
+        {"who submits first", who_submits_first},
     };
     if (argc < 2 || !plant_setup()) {
         fputs("usage: test-fault-reading fault|faultstaged [CASE...]\n", stderr);

@@ -411,9 +411,47 @@ static void ends_again_at_its_end(test *t)
     CHECK(n_rewound > 0);
 }
 
+/* In the evaluation behind an epoch a device is lost, steps are done again for it, and training is
+   ended meanwhile: where it stands then, as it would be anywhere else, and it is gone on with. */
+static void cut_in_an_evaluation(test *t)
+{
+    size_t n_cut = 0;
+    for (size_t n = 1; n < 24; n++) {
+        char devices[64];
+        training w;
+        dpt_fit_result result = {.steps = 0};
+        snprintf(devices, sizeof devices, "@:threads=1:after=13:lost=%zu,cpu:threads=1", n);
+        const ending e = {.devices = devices, .count = 13 * BATCH, .every = 1000};
+        clear_files();
+        if (CHECK_OK(rest_begin_on(t, e.devices, e.count, &w))) {
+            dpt_fit_options options = files_of(&w, &e);
+            size_t step = 0, until = 0;
+            options.test = w.data;
+            w.stop_at = 2;
+            CHECK_OK(dpt_fit(w.trainer, &options, &result));
+            const bool cut = find_rewind(&step, &until) && dpt_trainer_steps(w.trainer) < until;
+            CHECK_SIZE(result.steps, dpt_trainer_steps(w.trainer));
+            CHECK(!cut || (result.stopped && find_newest() == result.steps));
+            n_cut += cut;
+            rest_end(&w);
+            if (!cut || !CHECK_OK(rest_begin_on(t, "cpu:threads=1,cpu:threads=1", e.count, &w)))
+                continue;
+            options = files_of(&w, &e);
+            options.test = w.data;
+            options.resume = true;
+            w.n_steps = find_newest();
+            if (!CHECK_OK(dpt_fit(w.trainer, &options, &result)))
+                FAIL("%s: %s", e.devices, dpt_error_message(w.context));
+        }
+        rest_end(&w);
+    }
+    CHECK(n_cut > 1);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
+        {"cut in an evaluation", cut_in_an_evaluation},
         {"rests in fit", rests_in_fit},
         {"lost in fit", lost_in_fit},
         {"fails in fit", fails_in_fit},

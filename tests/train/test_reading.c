@@ -529,6 +529,7 @@ typedef struct company {
     const char *devices; /* as in processes.h */
     const variant *v;
     bool reads, first_does_not; /* it has the images in memory */
+    bool other_mean;            /* in the last one */
     bool fails;                 /* until a failure was told, */
     size_t bad;                 /* of this sample */
     outcome outcomes[MOST_PROCESSES];
@@ -560,6 +561,8 @@ static dpt_status train_with_others(dpt_context *context, company *c, size_t ran
     stand_ins_devices(c->devices, rank, list);
     dpt_status status = dpt_devices_open(context, list, &devices);
     if (status == DPT_OK) status = open_data(context, c->s->all, reads ? &l : NULL, &whole);
+    if (status == DPT_OK && c->other_mean && rank == 1)
+        status = dpt_dataset_normalize(whole, (float[4]){0.3f}, (float[4]){0.25f});
     if (status == DPT_OK) status = dpt_dataset_split(whole, 0.25, 3, &first, &rest);
     if (status == DPT_OK)
         status = dpt_trainer_create(devices, c->s->model, first, &options, &trainer);
@@ -618,6 +621,21 @@ static void in_processes(test *t)
     }
 }
 
+/* Also what is not read is compared. */
+static void other_figures(test *t)
+{
+    static company c;
+    char message[512] = "";
+    if (!testing_cpu()) SKIP("processes are tried with CPUs");
+    c = (company){.s = t->user,
+                  .devices = "cpu:threads=1|cpu:threads=1",
+                  .v = &variants[0],
+                  .reads = true,
+                  .other_mean = true};
+    CHECK(stand_ins_run(2, one_of_them, &c, message) == DPT_E_INVALID);
+    if (!CHECK(strstr(message, "checksum of the data differs") != NULL)) FAIL("%s", message);
+}
+
 /* What one cannot read all fail with, and then they go on. */
 static void one_process_cannot_read(test *t)
 {
@@ -660,6 +678,7 @@ int main(int argc, char **argv)
         {"resumes in front of a test", resumes_in_front_of_a_test},
         {"what is no reader", what_is_no_reader},
         {"in processes", in_processes},
+        {"other figures", other_figures},
         {"one process cannot read", one_process_cannot_read},
     };
     const int missing = tested_backend_missing();
