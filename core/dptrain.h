@@ -702,7 +702,7 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_s
    DPT_E_STATE if there is none.  After a failure what is in flight is dropped, uncommitted.
    Submitting fails where images cannot be read (dpt_dataset_from_reader): then what is in flight
    stays there, and where such a step was in flight, and had to be submitted again behind another
-   one, collecting fails in its turn. */
+   one, collecting fails in its turn, unless submit, called before, can submit both. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_submit(dpt_trainer *trainer);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_collect(dpt_trainer *trainer,
                                                         dpt_step_metrics *out);
