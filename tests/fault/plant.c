@@ -1,6 +1,7 @@
 /* Planting one failure at a time (plant.h). */
 #include "fault/plant.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,4 +215,14 @@ dpt_status plant_read_weights(const dpt_model *model, dpt_trainer *trainer, size
 bool plant_same_weights(const plant_weights *a, const plant_weights *b)
 {
     return a->n == b->n && a->n > 0 && memcmp(a->values, b->values, a->n * sizeof(float)) == 0;
+}
+
+bool plant_near_weights(const plant_weights *a, const plant_weights *b)
+{
+    double error = 0, size = 0;
+    for (size_t i = 0; i < a->n; i++) {
+        error += pow((double)a->values[i] - (double)b->values[i], 2);
+        size += pow((double)b->values[i], 2);
+    }
+    return a->n == b->n && error <= 1e-6 * size;
 }

@@ -42,8 +42,10 @@ typedef struct plant_weights {
 
 DPT_CHECK_RESULT dpt_status plant_read_weights(const dpt_model *model, dpt_trainer *trainer,
                                                size_t device, plant_weights *out);
-/* To the bit. */
+/* To the bit, */
 bool plant_same_weights(const plant_weights *a, const plant_weights *b);
+/* and within rounding: 1e-3 of the second one's norm. */
+bool plant_near_weights(const plant_weights *a, const plant_weights *b);
 
 /* A device list in which every "@" is the backend under test: `out`, of n_bytes, cut if it is
  * longer. */

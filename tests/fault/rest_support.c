@@ -1,7 +1,6 @@
 /* A training in which devices rest. */
 #include "fault/rest_support.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -96,16 +95,6 @@ void rest_steps(test *t, training *w, size_t n)
     CHECK_SIZE(dpt_trainer_steps(w->trainer), w->n_steps);
 }
 
-bool rest_are_near(const plant_weights *a, const plant_weights *b)
-{
-    double error = 0, size = 0;
-    for (size_t i = 0; i < a->n; i++) {
-        error += pow((double)a->values[i] - (double)b->values[i], 2);
-        size += pow((double)b->values[i], 2);
-    }
-    return a->n == b->n && error <= 1e-6 * size;
-}
-
 /* What one healthy device comes to. */
 static bool find_reference(test *t, plant_weights *out)
 {
@@ -130,6 +119,6 @@ void rest_check_weights(test *t, training *w, size_t device)
     if (!find_reference(t, &wanted)) return;
     (void)alarm(120);
     if (!CHECK_OK(plant_read_weights(w->model, w->trainer, device, &found)) ||
-        !CHECK(rest_are_near(&found, &wanted)))
+        !CHECK(plant_near_weights(&found, &wanted)))
         FAIL("%s: device %zu has other weights", w->devices, device);
 }

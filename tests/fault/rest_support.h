@@ -38,8 +38,6 @@ void rest_plan(test *t, training *w, size_t done);
 bool rest_is_due(const training *w, size_t step);
 /* So many steps more, as planned. */
 void rest_steps(test *t, training *w, size_t n);
-/* Within rounding. */
-bool rest_are_near(const plant_weights *a, const plant_weights *b);
 /* A replica has the weights that one healthy device comes to, within rounding. */
 void rest_check_weights(test *t, training *w, size_t device);
 

@@ -3,7 +3,6 @@
 #include "fault/plant.h"
 #include "train/trainer.h"
 
-#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -125,16 +124,6 @@ static void train(test *t, training *w)
     CHECK_SIZE(evaluation.samples, COUNT);
 }
 
-static bool are_near(const plant_weights *a, const plant_weights *b)
-{
-    double error = 0, size = 0;
-    for (size_t i = 0; i < a->n; i++) {
-        error += pow((double)a->values[i] - (double)b->values[i], 2);
-        size += pow((double)b->values[i], 2);
-    }
-    return a->n == b->n && error <= 1e-6 * size;
-}
-
 static const plant_weights *find_reference(test *t)
 {
     static plant_weights weights;
@@ -164,7 +153,7 @@ static void at_every_call(test *t, const char *format, size_t least, size_t most
             CHECK(w.n_failed <= most_failures);
             n_fired += plant_fired();
             if (!CHECK_OK(plant_read_weights(w.model, w.trainer, 1, &found)) ||
-                !CHECK(are_near(&found, wanted)))
+                !CHECK(plant_near_weights(&found, wanted)))
                 FAIL("%s: device 1 has other weights", w.devices);
         }
         end(&w);

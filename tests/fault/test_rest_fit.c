@@ -93,7 +93,7 @@ static void in_fit(test *t, const char *devices, bool wakes, size_t n_lost)
         for (size_t i = 0; i < w.trainer->n_workers; i++)
             if (!w.trainer->workers[i].gone &&
                 (!CHECK_OK(plant_read_weights(w.model, w.trainer, i, &found)) ||
-                 !CHECK(rest_are_near(&found, &wanted))))
+                 !CHECK(plant_near_weights(&found, &wanted))))
                 FAIL("%s: device %zu has other weights", w.devices, i);
     }
     rest_end(&w);
@@ -284,7 +284,7 @@ static void resume(test *t, const ending *e)
         CHECK_NEAR(result.train_loss, loss, 1e-3);
         CHECK(!find_rewind(&step, &until)); /* it has been cut off */
         if (CHECK_OK(plant_read_weights(w.model, w.trainer, 0, &found)))
-            CHECK(rest_are_near(&found, &wanted));
+            CHECK(plant_near_weights(&found, &wanted));
         if (CHECK_OK(dpti_replay_read("rest.log", &replay, &error)))
             CHECK_SIZE(replay.n_steps, STEPS);
         dpti_replay_free(&replay);

@@ -95,16 +95,6 @@ static void train(test *t, training *w)
     CHECK_SIZE(dpt_trainer_steps(w->trainer), STEPS);
 }
 
-static bool are_near(const plant_weights *a, const plant_weights *b)
-{
-    double error = 0, size = 0;
-    for (size_t i = 0; i < a->n; i++) {
-        error += pow((double)a->values[i] - (double)b->values[i], 2);
-        size += pow((double)b->values[i], 2);
-    }
-    return a->n == b->n && error <= 1e-6 * size;
-}
-
 static const plant_weights *find_reference(test *t)
 {
     static plant_weights weights;
@@ -135,7 +125,7 @@ static void at_every_call(test *t, const char *format, size_t survivor, size_t m
             n_fired += plant_fired();
             n_events += w.n_events;
             if (!CHECK_OK(plant_read_weights(w.model, w.trainer, survivor, &found)) ||
-                !CHECK(are_near(&found, wanted)))
+                !CHECK(plant_near_weights(&found, wanted)))
                 FAIL("%s: device %zu has other weights", w.devices, survivor);
         }
         end(&w);
@@ -183,7 +173,7 @@ static void who_has_no_memory(test *t)
             n_fired += plant_fired();
             n_lost += w.trainer->workers[0].gone;
             if (!CHECK_OK(plant_read_weights(w.model, w.trainer, 1, &found)) ||
-                !CHECK(are_near(&found, wanted)))
+                !CHECK(plant_near_weights(&found, wanted)))
                 FAIL("%s: it has other weights", w.devices);
         }
         end(&w);
@@ -200,7 +190,7 @@ static void who_wraps_some(test *t)
     if (CHECK_OK(begin(t, "@:threads=1:refuses=wrap", &w))) {
         train(t, &w);
         CHECK_OK(plant_read_weights(w.model, w.trainer, 0, &found));
-        CHECK(are_near(&found, wanted));
+        CHECK(plant_near_weights(&found, wanted));
     }
     end(&w);
 }
@@ -218,7 +208,7 @@ static void who_hangs(test *t)
             train(t, &w);
             CHECK_SIZE(w.n_failed, 0);
             if (!CHECK_OK(plant_read_weights(w.model, w.trainer, 1, &found)) ||
-                !CHECK(are_near(&found, wanted)))
+                !CHECK(plant_near_weights(&found, wanted)))
                 FAIL("%s: it has other weights", w.devices);
         }
         end(&w);
