@@ -214,6 +214,25 @@ static dpt_status prepare_among(dpt_op *op, const dpt_alternatives *choice, cons
     return prepare_first(op, list);
 }
 
+/* algorithm=any: one that applies; which one depends on the description and the samples. */
+static const char any[] = "any";
+
+static dpt_status prepare_any(dpt_op *op, const dpt_alternatives *choice, shortlist *list)
+{
+    const uint64_t n_samples = op->max_samples;
+    dpt_hash hash = dpt_hash_add(dpt_hash_begin(), &n_samples, sizeof n_samples);
+    hash = dpt_hash_text(hash, choice->key);
+    uint64_t random = hash.word[0] ^ hash.word[1];
+    for (size_t left = list->n; left > 1; left--) {
+        random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        const size_t drawn = (size_t)((random >> 33) % left);
+        const dpt_alternative *item = list->items[drawn];
+        list->items[drawn] = list->items[left - 1];
+        list->items[left - 1] = item;
+    }
+    return prepare_first(op, list);
+}
+
 static dpt_status prepare_wanted(dpt_op *op, const dpt_alternatives *choice)
 {
     for (size_t i = 0; i < choice->n_items; i++)
@@ -227,8 +246,10 @@ dpt_status dpt_prepare_best(dpt_op *op, const dpt_alternatives *choice)
 {
     if (op->wanted) return prepare_wanted(op, choice);
     const char *algorithm = dpt_tuner_of(op->device)->algorithm;
-    const shortlist list = select_items(op->device, choice, NULL);
-    if (algorithm) {
+    shortlist list = select_items(op->device, choice, NULL);
+    if (algorithm && strcmp(algorithm, any) == 0 && list.n > 0) {
+        return prepare_any(op, choice, &list);
+    } else if (algorithm) {
         const shortlist named = select_items(op->device, choice, algorithm);
         dpt_status status = named.n > 0 ? prepare_among(op, choice, &named) : DPT_E_UNSUPPORTED;
         if (status == DPT_E_UNSUPPORTED) status = prepare_first(op, &list);

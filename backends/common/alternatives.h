@@ -34,7 +34,9 @@ typedef struct dpt_alternatives {
    considered is what suits the device (dpt_tuner); where nothing does, the first that applies is
    taken.  algorithm= of the device string, the beginning of a name, narrows it down to what begins
    like that where any of those applies; where none does, the first that applies is taken, and
-   nothing measured.
+   nothing measured.  algorithm=any measures nothing either: of those that apply it takes one that
+   depends on the description and the number of samples alone, so that a test of many descriptions
+   meets all of them.
 
    Where a measurement would be longer than the work is worth, the first that applies is taken.
    Scratch tensors of the measurement hold small finite numbers.  No more samples are timed than

@@ -8,6 +8,13 @@
 #include "device/device.h"
 #include "harness.h"
 
+/* How many calls were prepared as an algorithm. */
+enum { MAX_WAYS = 96 };
+typedef struct suite_way {
+    char name[64];
+    size_t n;
+} suite_way;
+
 typedef struct suite {
     dpti_device *device;
     bool complete;       /* the backend must support every description of the suite */
@@ -18,6 +25,7 @@ typedef struct suite {
     size_t n_compared, n_unsupported;
     const char *algorithm; /* of the device string: what names must begin with; NULL: none given */
     size_t n_named;        /* operators that were prepared with such a one */
+    suite_way ways[MAX_WAYS]; /* the first of them, by what they are called */
 } suite;
 
 /* The halt word of a call. */
@@ -36,8 +44,11 @@ typedef struct op_case {
     uint64_t seed;
 } op_case;
 
-/* Prepares, runs twice and compares with the reference (run.c). */
-void conformance_check(test *t, const op_case *c);
+/* Prepares the description for all calls of up to max_samples, whether it could; to be released
+   then (run.c). */
+bool conformance_prepare(test *t, const op_case *c, dpti_op *op);
+/* Runs twice and compares with the reference. */
+void conformance_check(test *t, const dpti_op *op, const op_case *c);
 /* All calls of one description in the device's type of activations: numbers of samples, with and
    without accumulating, integers and not, in place where the table allows it (vary.c). */
 void conformance_vary(test *t, const dpt_op_desc *desc, uint64_t seed);

@@ -4,6 +4,9 @@
        --device LIST    one device, by its string, in place of all of them
        --together       all devices (of LIST, if there is one) at the same time, a thread for each,
                         in place of one after the other
+       --deal N         each device is opened N times, and the cases are dealt out among those, all
+                        of which run at the same time: a card has room for many small calls, and
+                        what prepares and compares them are threads of the host
        --self-test      every operator's case must fail, on each of the device strings given after
                         it: they plant mistakes
        --case PART      only cases whose name contains PART; with several, one of them
@@ -27,6 +30,7 @@ typedef struct options {
     size_t n_parts; /* 0: all cases */
     char *parts[MAX_CASES];
     bool complete, together;
+    size_t n_hands; /* of each device, among which the cases are dealt out */
     size_t max_work, max_single;
     size_t n_planted;
     const char *planted[MAX_STRINGS];
@@ -80,21 +84,28 @@ static void must_fail(test *t)
     if (!CHECK(planted.n_failures > 0)) FAIL("the planted mistake went unnoticed");
 }
 
-static int run_cases(suite *s, bool operators_only, void (*run)(test *), const options *o)
+/* The cases of one hand. */
+static int run_cases(suite *s, bool operators_only, void (*run)(test *), const options *o,
+                     size_t hand)
 {
     test_case cases[MAX_CASES];
     char names[MAX_CASES][NAME_BYTES];
     const char *prefix = s->prefix ? s->prefix : "", *colon = s->prefix ? ": " : "";
-    const size_t n = n_operator_cases + (operators_only ? 0 : n_device_cases);
-    for (size_t i = 0; i < n; i++) {
+    const size_t n_all = n_operator_cases + (operators_only ? 0 : n_device_cases);
+    size_t n = 0;
+    for (size_t i = hand; i < n_all; i += o->n_hands) {
         const suite_case *c =
             i < n_operator_cases ? &operator_cases[i] : &device_cases[i - n_operator_cases];
-        snprintf(names[i], sizeof names[i], "%s%s%s", prefix, colon, c->name);
-        cases[i] = (test_case){.name = names[i], .run = run};
+        snprintf(names[n], sizeof names[n], "%s%s%s", prefix, colon, c->name);
+        cases[n] = (test_case){.name = names[n], .run = run};
+        n++;
     }
     const int result = test_run(o->n_parts, o->parts, cases, n, s);
-    printf("%s%s%zu calls compared with the reference, %zu descriptions not supported\n", prefix,
+    printf("%s%s%zu calls compared with the reference, %zu descriptions not supported; by", prefix,
            colon, s->n_compared, s->n_unsupported);
+    for (size_t i = 0; i < MAX_WAYS && s->ways[i].n > 0; i++)
+        printf("%s %s %zu", i > 0 ? "," : "", s->ways[i].name, s->ways[i].n);
+    puts("");
     return result;
 }
 
@@ -105,6 +116,7 @@ typedef struct device_run {
     const options *o;
     suite suite;
     bool planted;
+    size_t hand;
     pthread_t thread;
     int result;
 } device_run;
@@ -113,9 +125,10 @@ static void *run_on(void *argument)
 {
     device_run *r = argument;
     const suite *s = &r->suite;
-    r->result = run_cases(&r->suite, r->planted, r->planted ? must_fail : run_in_driver, r->o);
+    r->result =
+        run_cases(&r->suite, r->planted, r->planted ? must_fail : run_in_driver, r->o, r->hand);
     /* Where a way does not apply others stand in for it. */
-    if (s->algorithm && !r->planted && s->n_named == 0) {
+    if (s->algorithm && !r->planted && r->o->n_hands == 1 && s->n_named == 0) {
         printf("FAIL: nothing was done by %s\n", s->algorithm);
         r->result = 1;
     }
@@ -132,7 +145,8 @@ static int worse(int a, int b)
 static device_run begin(const options *o, dpti_device *device, bool planted)
 {
     static const char key[] = "algorithm=";
-    const char *algorithm = o->device ? strstr(o->device, key) : NULL;
+    const char *algorithm = o->device && !o->together ? strstr(o->device, key) : NULL;
+    if (algorithm && strcmp(algorithm + strlen(key), "any") == 0) algorithm = NULL;
     device_run r = {.o = o,
                     .suite = {.device = device,
                               .complete = o->complete,
@@ -140,14 +154,14 @@ static device_run begin(const options *o, dpti_device *device, bool planted)
                               .max_work = o->max_work,
                               .max_single = o->max_single,
                               .algorithm = algorithm ? algorithm + strlen(key) : NULL,
-                              .prefix = o->together ? device->id : NULL},
+                              .prefix = o->together || o->n_hands > 1 ? device->id : NULL},
                     .planted = planted,
                     .result = 1};
     printf("== %s: %s, %s\n", device->id, device->info.name, device->info.detail);
     return r;
 }
 
-/* All devices of the set at the same time. */
+/* All devices of the set at the same time; hands of a device stand behind each other. */
 static int on_each(const options *o, dpt_device_set *devices)
 {
     device_run runs[MAX_STRINGS];
@@ -157,8 +171,10 @@ static int on_each(const options *o, dpt_device_set *devices)
         puts("FAIL: too many devices");
         return 1;
     }
-    for (size_t i = 0; i < devices->n_devices; i++)
+    for (size_t i = 0; i < devices->n_devices; i++) {
         runs[i] = begin(o, devices->devices[i], false);
+        runs[i].hand = i % o->n_hands;
+    }
     while (n_started < devices->n_devices &&
            pthread_create(&runs[n_started].thread, NULL, run_on, &runs[n_started]) == 0)
         n_started++;
@@ -169,17 +185,35 @@ static int on_each(const options *o, dpt_device_set *devices)
     return n_started < devices->n_devices ? 1 : result;
 }
 
+/* Every device of the list as often as there are hands. */
+static void deal(const char *list, size_t n_hands, char out[LIST_BYTES])
+{
+    size_t length = 0;
+    out[0] = '\0';
+    for (const char *device = list; *device;) {
+        const size_t n = strcspn(device, ",");
+        for (size_t i = 0; i < n_hands && length < LIST_BYTES; i++) {
+            const int printed = snprintf(out + length, LIST_BYTES - length, "%s%.*s",
+                                         length ? "," : "", (int)n, device);
+            length += (size_t)printed;
+        }
+        device += device[n] ? n + 1 : n;
+    }
+}
+
 static int on_list(dpt_context *context, const options *o, const char *list, bool planted)
 {
     dpt_device_set *devices = NULL;
     int result = 1;
-    const dpt_status status = dpt_devices_open(context, list, &devices);
+    char dealt[LIST_BYTES];
+    deal(list, o->n_hands, dealt);
+    const dpt_status status = dpt_devices_open(context, dealt, &devices);
     if (status == DPT_E_UNSUPPORTED && o->device) {
         printf("this device cannot be opened so: %s\n", dpt_error_message(context));
         result = TEST_SKIP_CODE; /* a card without tensor cores */
     } else if (status != DPT_OK) {
         printf("FAIL %s: %s\n", list, dpt_error_message(context));
-    } else if (o->together) {
+    } else if (o->together || o->n_hands > 1) {
         result = on_each(o, devices);
     } else {
         device_run r = begin(o, devices->devices[0], planted);
@@ -248,6 +282,8 @@ static bool parse(int argc, char **argv, options *o)
             o->parts[o->n_parts++] = argv[++i];
         } else if (strcmp(argv[i], "--work") == 0 && more) {
             o->max_work = o->max_single = strtoul(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--deal") == 0 && more) {
+            o->n_hands = strtoul(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--self-test") == 0) {
             self_test = true;
         } else if (self_test && o->n_planted < MAX_STRINGS) {
@@ -258,16 +294,17 @@ static bool parse(int argc, char **argv, options *o)
             return false;
         }
     }
-    return o->backend && self_test == (o->n_planted > 0) && !(self_test && o->together);
+    return o->backend && self_test == (o->n_planted > 0) && !(self_test && o->together) &&
+           o->n_hands > 0 && (o->n_hands == 1 || !self_test);
 }
 
 int main(int argc, char **argv)
 {
-    options o = {.max_work = 400000, .max_single = SIZE_MAX};
+    options o = {.n_hands = 1, .max_work = 400000, .max_single = SIZE_MAX};
     dpt_context *context = NULL;
     if (!parse(argc, argv, &o)) {
         fputs("usage: conformance NAME [--complete] [--device LIST] [--together] [--case PART]... "
-              "[--work N] [--self-test STRING...]\n",
+              "[--deal N] [--work N] [--self-test STRING...]\n",
               stderr);
         return 2;
     }

@@ -12,7 +12,7 @@
 typedef struct call {
     const op_case *c;
     char text[512];
-    dpti_op op;
+    const dpti_op *op;
     arena arena;
     size_t in[DPT_MAX_INPUTS], out[DPT_MAX_OUTPUTS], workspace, step, halt;
     dpt_step_block block;
@@ -28,7 +28,7 @@ static size_t slot_elements(const dpti_slot *slot, size_t n)
 static void add_tensors(call *k)
 {
     const op_case *c = k->c;
-    const dpti_signature *s = &k->op.signature;
+    const dpti_signature *s = &k->op->signature;
     arena *a = &k->arena;
     for (size_t i = 0; i < s->n_in; i++) {
         k->in[i] = arena_add(a, &(tensor){.name = s->in[i].name,
@@ -46,7 +46,7 @@ static void add_tensors(call *k)
     }
     k->workspace = arena_add(a, &(tensor){.name = "workspace",
                                           .dtype = DPT_U8,
-                                          .n = k->op.info.workspace_bytes,
+                                          .n = k->op->info.workspace_bytes,
                                           .written = true,
                                           .scratch = true});
     k->step = arena_add(a, &(tensor){.name = "step", .dtype = DPT_U8, .n = sizeof(dpt_step_block)});
@@ -64,7 +64,7 @@ static bool reads_output(const call *k, size_t output)
     case DPT_OP_ADAMW:
     case DPT_OP_CLIP_NORM:
     case DPT_OP_CHECK_FINITE: return true;
-    default: return k->c->accumulate && k->op.signature.out[output].accumulates;
+    default: return k->c->accumulate && k->op->signature.out[output].accumulates;
     }
 }
 
@@ -89,7 +89,7 @@ static void values_end(const call *k, size_t index, void *values)
 static bool fill_tensors(call *k, test_random *random)
 {
     const op_case *c = k->c;
-    const dpti_signature *s = &k->op.signature;
+    const dpti_signature *s = &k->op->signature;
     for (size_t i = 0; i < s->n_in; i++) {
         void *values = values_begin(k, k->in[i]);
         if (!values) return false;
@@ -129,16 +129,16 @@ static dpti_place place_of(const call *k, size_t index)
 
 static dpt_status bind(const call *k, dpt_op_args *args)
 {
-    const dpti_signature *s = &k->op.signature;
+    const dpti_signature *s = &k->op->signature;
     dpti_binding binding = {.flags = k->c->accumulate ? DPT_RUN_ACCUMULATE : 0u};
     for (size_t i = 0; i < s->n_in; i++)
         binding.in[i] = place_of(k, k->in[i]);
     for (size_t i = 0; i < s->n_out; i++)
         binding.out[i] = place_of(k, k->out[i]);
-    if (k->op.info.workspace_bytes > 0) binding.workspace = place_of(k, k->workspace);
+    if (k->op->info.workspace_bytes > 0) binding.workspace = place_of(k, k->workspace);
     if (s->reads_step) binding.step = place_of(k, k->step);
     if (k->c->halt != HALT_NONE) binding.halt = place_of(k, k->halt);
-    return dpti_bind(&k->op, k->c->n_samples, &binding, args);
+    return dpti_bind(k->op, k->c->n_samples, &binding, args);
 }
 
 static dpt_status run_once(const call *k, unsigned char *const images[])
@@ -146,7 +146,7 @@ static dpt_status run_once(const call *k, unsigned char *const images[])
     dpt_op_args args;
     DPT_TRY(arena_upload(&k->arena));
     DPT_TRY(bind(k, &args));
-    DPT_TRY(dpti_run(&k->op, k->c->n_samples, &args));
+    DPT_TRY(dpti_run(k->op, k->c->n_samples, &args));
     DPT_TRY(dpti_sync(k->arena.device));
     return arena_download(&k->arena, images);
 }
@@ -192,12 +192,12 @@ static double *widen(const call *k, size_t index)
 static bool doubles_create(const call *k, doubles *d)
 {
     bool enough = true;
-    for (size_t i = 0; i < k->op.signature.n_in; i++) {
+    for (size_t i = 0; i < k->op->signature.n_in; i++) {
         d->in[i] = widen(k, k->in[i]);
         d->n_in[i] = k->arena.tensors[k->in[i]].n;
         enough = enough && d->in[i];
     }
-    for (size_t i = 0; i < k->op.signature.n_out; i++) {
+    for (size_t i = 0; i < k->op->signature.n_out; i++) {
         d->out[i] = widen(k, k->out[i]);
         d->magnitude[i] = widen(k, k->out[i]);
         d->n_out[i] = k->arena.tensors[k->out[i]].n;
@@ -244,7 +244,7 @@ static double tolerance_at(double expected, double magnitude, size_t terms)
 /* Where both factors of every product are rounded first, each may be off in the same direction. */
 static double input_tolerance(const call *k, size_t output, double magnitude)
 {
-    const double each = output == 0 ? k->op.info.input_rounding : 0.0;
+    const double each = output == 0 ? k->op->info.input_rounding : 0.0;
     return (2.0 * each + each * each) * magnitude;
 }
 
@@ -272,7 +272,7 @@ static void compare_nan(test *t, const call *k, const doubles *d)
         if (!isnan(element(data, out->dtype, i))) n_lost++;
     }
     if (!CHECK(n_expected > 0 && n_lost == 0))
-        FAIL("%s [%s]: of %zu NaNs %zu are none", k->text, k->op.info.algorithm, n_expected,
+        FAIL("%s [%s]: of %zu NaNs %zu are none", k->text, k->op->info.algorithm, n_expected,
              n_lost);
 }
 
@@ -282,9 +282,9 @@ static void compare_output(test *t, const call *k, size_t output, const doubles 
     const tensor *out = &k->arena.tensors[k->out[output]];
     const void *data = arena_after(&k->arena, k->out[output]);
     const bool real = out->dtype == DPT_F32 || out->dtype == DPT_BF16;
-    const bool exact = !real || (k->op.info.exact && c->integers && inputs_exact(&c->desc));
+    const bool exact = !real || (k->op->info.exact && c->integers && inputs_exact(&c->desc));
     const size_t terms =
-        reference_terms(&c->desc, c->n_samples, output) + (output == 0 ? k->op.info.mixes : 0);
+        reference_terms(&c->desc, c->n_samples, output) + (output == 0 ? k->op->info.mixes : 0);
     for (size_t i = 0; i < out->n; i++) {
         const double actual = element(data, out->dtype, i), ideal = d->out[output][i];
         const double magnitude = d->magnitude[output][i];
@@ -295,7 +295,7 @@ static void compare_output(test *t, const call *k, size_t output, const doubles 
             exact ? 0.0 : computing + storing_tolerance(ideal, computing, out->dtype);
         if (!(fabs(actual - expected) <= tolerance)) {
             FAIL("%s [%s]: %s[%zu of %zu] is %.9g, expected %.9g within %.3g", k->text,
-                 k->op.info.algorithm, out->name, i, out->n, actual, expected, tolerance);
+                 k->op->info.algorithm, out->name, i, out->n, actual, expected, tolerance);
             return;
         }
     }
@@ -307,7 +307,7 @@ static bool find_magnitudes(const call *k, doubles *d)
 {
     const reference_args args = reference_arguments(k, d, d->magnitude);
     return reference_magnitude(&k->c->desc, k->c->n_samples, &args, d->n_in, d->n_out) &&
-           (k->op.info.mixes == 0 ||
+           (k->op->info.mixes == 0 ||
             reference_mixed_magnitude(&k->c->desc, k->c->n_samples, &args, d->out[0]));
 }
 
@@ -318,7 +318,7 @@ static void compare(test *t, const call *k)
         const reference_args args = reference_arguments(k, &d, d.out);
         if (CHECK(find_magnitudes(k, &d))) {
             if (k->c->halt != HALT_SET) reference_run(&k->c->desc, k->c->n_samples, &args);
-            for (size_t i = 0; i < k->op.signature.n_out && !k->c->nan; i++)
+            for (size_t i = 0; i < k->op->signature.n_out && !k->c->nan; i++)
                 compare_output(t, k, i, &d);
             if (k->c->nan) compare_nan(t, k, &d);
         }
@@ -328,51 +328,63 @@ static void compare(test *t, const call *k)
 
 /* ---- A call ---------------------------------------------------------------------------------- */
 
-static bool prepared(test *t, call *k)
+static void count_way(suite *s, const char *algorithm)
+{
+    for (size_t i = 0; i < MAX_WAYS; i++) {
+        suite_way *way = &s->ways[i];
+        if (way->n == 0) snprintf(way->name, sizeof way->name, "%s", algorithm);
+        if (strncmp(way->name, algorithm, sizeof way->name - 1) != 0) continue;
+        way->n++;
+        return;
+    }
+}
+
+bool conformance_prepare(test *t, const op_case *c, dpti_op *op)
 {
     suite *s = suite_of(t);
-    const dpt_status status = dpti_prepare(s->device, &k->c->desc, k->c->max_samples, &k->op);
+    char text[512];
+    const dpt_status status = dpti_prepare(s->device, &c->desc, c->max_samples, op);
     const char *message = s->device->base.error.message;
+    conformance_describe(c, text, sizeof text);
     if (status == DPT_OK) {
-        if (!CHECK(k->op.info.algorithm && k->op.info.flops >= 0.0)) FAIL("%s", k->text);
-        if (s->algorithm && k->op.info.algorithm &&
-            strncmp(k->op.info.algorithm, s->algorithm, strcspn(s->algorithm, ":,")) == 0)
+        if (!CHECK(op->info.algorithm && op->info.flops >= 0.0)) FAIL("%s", text);
+        if (s->algorithm && op->info.algorithm &&
+            strncmp(op->info.algorithm, s->algorithm, strcspn(s->algorithm, ":,")) == 0)
             s->n_named++;
         return true;
     }
     if (status == DPT_E_UNSUPPORTED && !s->complete) {
         s->n_unsupported++;
-        if (message[0] == '\0') FAIL("%s: unsupported, but the record has no reason", k->text);
+        if (message[0] == '\0') FAIL("%s: unsupported, but the record has no reason", text);
     } else {
-        FAIL("%s: prepare fails with %s: %s", k->text, dpt_status_name(status), message);
+        FAIL("%s: prepare fails with %s: %s", text, dpt_status_name(status), message);
     }
     return false;
 }
 
-void conformance_check(test *t, const op_case *c)
+void conformance_check(test *t, const dpti_op *op, const op_case *c)
 {
     suite *s = suite_of(t);
     test_random random = {c->seed};
     call *k = calloc(1, sizeof *k);
     REQUIRE(k);
     k->c = c;
+    k->op = op;
     conformance_describe(c, k->text, sizeof k->text);
-    if (prepared(t, k)) {
-        add_tensors(k);
-        dpt_status status = arena_create(&k->arena, s->device, c->arena, &random);
-        if (status == DPT_OK) {
-            status = fill_tensors(k, &random) ? run_once(k, k->arena.after) : DPT_E_NO_MEMORY;
-        }
-        if (status == DPT_OK) status = run_once(k, k->arena.again);
-        if (status == DPT_OK) {
-            s->n_compared++;
-            arena_check(t, &k->arena, k->text);
-            compare(t, k);
-        } else {
-            FAIL("%s: %s: %s", k->text, dpt_status_name(status), s->device->base.error.message);
-        }
+    add_tensors(k);
+    dpt_status status = arena_create(&k->arena, s->device, c->arena, &random);
+    if (status == DPT_OK) {
+        status = fill_tensors(k, &random) ? run_once(k, k->arena.after) : DPT_E_NO_MEMORY;
+    }
+    if (status == DPT_OK) status = run_once(k, k->arena.again);
+    if (status == DPT_OK) {
+        s->n_compared++;
+        if (op->info.algorithm) count_way(s, op->info.algorithm);
+        arena_check(t, &k->arena, k->text);
+        compare(t, k);
+    } else {
+        FAIL("%s: %s: %s", k->text, dpt_status_name(status), s->device->base.error.message);
     }
     arena_destroy(&k->arena);
-    dpti_release(&k->op);
     free(k);
 }

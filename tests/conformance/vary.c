@@ -74,28 +74,31 @@ static int places_to_share(dpt_op_kind kind)
 
 /* One without a halt word, in all places that it may take, and with one that is 0 or not, in place
    as core does it. */
-static void vary_places(test *t, op_case *c)
+static void vary_places(test *t, const dpti_op *op, op_case *c)
 {
     const int n_places = c->accumulate ? 0 : places_to_share(c->desc.kind);
     c->halt = HALT_NONE;
     for (c->in_place = -1; c->in_place < n_places; c->in_place++)
-        conformance_check(t, c);
+        conformance_check(t, op, c);
     c->in_place = n_places > 0 ? 0 : -1;
     if (!signature_of(&c->desc).may_halt) return;
     for (c->halt = HALT_ZERO; c->halt <= HALT_SET; c->halt++)
-        conformance_check(t, c);
+        conformance_check(t, op, c);
 }
 
 static void vary_call(test *t, op_case *c, test_random *random)
 {
+    dpti_op op;
+    if (!conformance_prepare(t, c, &op)) return;
     for (int variant = 0; variant < 4 && !conformance_enough(t); variant++) {
         c->integers = (variant & 1) != 0;
         c->accumulate = (variant & 2) != 0;
         if (c->accumulate && !signature_of(&c->desc).may_accumulate) continue;
         c->seed = test_random_u64(random);
         c->arena = test_random_below(random, 2) == 0;
-        vary_places(t, c);
+        vary_places(t, &op, c);
     }
+    dpti_release(&op);
 }
 
 static void vary_samples(test *t, const dpt_op_desc *desc, uint64_t seed)
@@ -108,7 +111,7 @@ static void vary_samples(test *t, const dpt_op_desc *desc, uint64_t seed)
         const size_t n = sizes[i];
         if (per_step && n != 1) continue;
         if (n * work > (n > 1 ? suite_of(t)->max_work : suite_of(t)->max_single)) continue;
-        op_case c = {.desc = *desc, .n_samples = n, .max_samples = n > 0 ? n : 1};
+        op_case c = {.desc = *desc, .n_samples = n, .max_samples = n > 0 ? n : 1, .in_place = -1};
         if (!per_step) c.max_samples += test_random_below(&random, 3) * (n + 2);
         vary_call(t, &c, &random);
     }
@@ -146,8 +149,11 @@ void conformance_nan(test *t, const dpt_op_desc *desc)
                      .nan = true,
                      .in_place = -1,
                      .seed = i};
+        dpti_op op;
         c.desc.type = suite_of(t)->device->info.activations;
-        conformance_check(t, &c);
+        if (!conformance_prepare(t, &c, &op)) continue;
+        conformance_check(t, &op, &c);
+        dpti_release(&op);
     }
 }
 
