@@ -8,12 +8,20 @@
 PATH=$PATH:/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer
 command -v compute-sanitizer >/dev/null 2>&1 || absent compute-sanitizer "there is no compute-sanitizer"
 
+# What NVIDIA's libraries call their kernels.  Racecheck does not see what keeps some of them apart (of
+# cuDNN's for compute capability 9.0, the barriers that copies by descriptor arrive at), and takes long.
+theirs=()
+for part in cudnn cublas cutlass xmma nvjet; do
+    theirs+=(--kernel-name-exclude "kernel_substring=$part")
+done
+
 # clean TOOL ARGUMENT...: a training that the tool finds nothing in.
 clean() {
-    local tool=$1
+    local tool=$1 options=()
     shift
     checks=$((checks + 1))
-    if ! compute-sanitizer --tool "$tool" --error-exitcode 99 "$DPTRAIN" train "$@" >out 2>&1 </dev/null
+    [ "$tool" = racecheck ] && options=("${theirs[@]}")
+    if ! compute-sanitizer --tool "$tool" "${options[@]}" --error-exitcode 99 "$DPTRAIN" train "$@" >out 2>&1 </dev/null
     then
         fail "$tool: dptrain train $*: $(grep -m 20 -E '=========|^dptrain:' out)"
     elif ! grep -qE '(ERROR|RACECHECK) SUMMARY: 0 ' out; then

@@ -6,5 +6,7 @@
 
 /* Recorded work does what the same calls do directly (capture.c). */
 void conformance_capture(test *t);
+/* A communicator of this device alone (communicator.c). */
+void conformance_communicator(test *t);
 
 #endif

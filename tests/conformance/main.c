@@ -101,10 +101,10 @@ static int run_cases(suite *s, bool operators_only, void (*run)(test *), const o
         n++;
     }
     const int result = test_run(o->n_parts, o->parts, cases, n, s);
-    printf("%s%s%zu calls compared with the reference, %zu descriptions not supported; by", prefix,
+    printf("%s%s%zu calls compared with the reference, %zu descriptions not supported", prefix,
            colon, s->n_compared, s->n_unsupported);
     for (size_t i = 0; i < MAX_WAYS && s->ways[i].n > 0; i++)
-        printf("%s %s %zu", i > 0 ? "," : "", s->ways[i].name, s->ways[i].n);
+        printf("%s %s %zu", i > 0 ? "," : "; by", s->ways[i].name, s->ways[i].n);
     puts("");
     return result;
 }

@@ -347,5 +347,6 @@ const suite_case device_cases[] = {
     {"two_streams", two_streams},
     {"senseless_descriptions", senseless_descriptions},
     {"capture", conformance_capture},
+    {"communicator", conformance_communicator},
 };
 const size_t n_device_cases = sizeof device_cases / sizeof *device_cases;
