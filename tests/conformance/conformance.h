@@ -98,7 +98,7 @@ typedef struct tensor {
 } tensor;
 
 /* Device buffers with the tensors of a call, guard words around each, and their contents on the
-   host before and after a run. */
+   host before and after a run (of a large workspace only what is around it). */
 typedef struct arena {
     dpti_device *device;
     size_t n_tensors, n_buffers;

@@ -44,6 +44,38 @@ static void fill_words(unsigned char *bytes, size_t n_bytes, uint32_t word)
     }
 }
 
+/* A workspace so large that its contents, which mean nothing, stay on the device; NULL: none. */
+static const tensor *resident(const arena *a, size_t buffer)
+{
+    enum { LARGE_BYTES = 64 << 10 };
+    for (size_t i = 0; i < a->n_tensors; i++) {
+        const tensor *t = &a->tensors[i];
+        if (t->buffer == buffer && t->scratch && t->n_bytes >= LARGE_BYTES) return t;
+    }
+    return NULL;
+}
+
+/* Bytes of a buffer from one to another. */
+typedef struct range {
+    size_t begin, end;
+} range;
+
+/* What of a buffer the host has images of: all, or what stands before and behind the resident
+   words. */
+typedef struct ranges {
+    size_t n;
+    range imaged[2], resident;
+} ranges;
+
+static ranges ranges_of(const arena *a, size_t buffer, size_t n_bytes)
+{
+    const tensor *t = resident(a, buffer);
+    if (!t) return (ranges){.n = 1, .imaged = {{0, n_bytes}}};
+    const range inside = {t->offset_bytes, t->offset_bytes + t->n_bytes / 4 * 4};
+    return (ranges){
+        .n = 2, .imaged = {{0, inside.begin}, {inside.end, n_bytes}}, .resident = inside};
+}
+
 dpt_status arena_create(arena *a, dpti_device *device, bool one_buffer, test_random *random)
 {
     size_t sizes[MAX_TENSORS];
@@ -55,10 +87,14 @@ dpt_status arena_create(arena *a, dpti_device *device, bool one_buffer, test_ran
         a->again[i] = malloc(sizes[i]);
         if (!a->before[i] || !a->after[i] || !a->again[i]) return DPT_E_NO_MEMORY;
         DPT_TRY(dpti_alloc(device, sizes[i], &a->buffers[i]));
-        fill_words(a->before[i], sizes[i], GUARD_WORD);
+        const ranges r = ranges_of(a, i, sizes[i]);
+        for (size_t k = 0; k < r.n; k++)
+            fill_words(a->before[i] + r.imaged[k].begin, r.imaged[k].end - r.imaged[k].begin,
+                       GUARD_WORD);
     }
     for (size_t i = 0; i < a->n_tensors; i++)
-        fill_words(arena_before(a, i), a->tensors[i].n_bytes, POISON_WORD);
+        if (&a->tensors[i] != resident(a, a->tensors[i].buffer))
+            fill_words(arena_before(a, i), a->tensors[i].n_bytes, POISON_WORD);
     return DPT_OK;
 }
 
@@ -85,15 +121,25 @@ const void *arena_after(const arena *a, size_t i)
 
 dpt_status arena_upload(const arena *a)
 {
-    for (size_t i = 0; i < a->n_buffers; i++)
-        DPT_TRY(dpti_upload(&a->buffers[i], 0, a->before[i], a->buffers[i].n_bytes));
+    for (size_t i = 0; i < a->n_buffers; i++) {
+        const ranges r = ranges_of(a, i, a->buffers[i].n_bytes);
+        for (size_t k = 0; k < r.n; k++)
+            DPT_TRY(dpti_upload(&a->buffers[i], r.imaged[k].begin, a->before[i] + r.imaged[k].begin,
+                                r.imaged[k].end - r.imaged[k].begin));
+        DPT_TRY(dpti_fill(&a->buffers[i], r.resident.begin, POISON_WORD,
+                          r.resident.end - r.resident.begin));
+    }
     return dpti_sync(a->device);
 }
 
 dpt_status arena_download(const arena *a, unsigned char *const images[])
 {
-    for (size_t i = 0; i < a->n_buffers; i++)
-        DPT_TRY(dpti_download(images[i], &a->buffers[i], 0, a->buffers[i].n_bytes));
+    for (size_t i = 0; i < a->n_buffers; i++) {
+        const ranges r = ranges_of(a, i, a->buffers[i].n_bytes);
+        for (size_t k = 0; k < r.n; k++)
+            DPT_TRY(dpti_download(images[i] + r.imaged[k].begin, &a->buffers[i], r.imaged[k].begin,
+                                  r.imaged[k].end - r.imaged[k].begin));
+    }
     return dpti_sync(a->device);
 }
 
