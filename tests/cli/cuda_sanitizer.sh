@@ -8,24 +8,30 @@
 PATH=$PATH:/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer
 command -v compute-sanitizer >/dev/null 2>&1 || absent compute-sanitizer "there is no compute-sanitizer"
 
-# What NVIDIA's libraries call their kernels.  Racecheck does not see what keeps some of them apart (of
-# cuDNN's for compute capability 9.0, the barriers that copies by descriptor arrive at), and takes long.
-theirs=()
-for part in cudnn cublas cutlass xmma nvjet; do
-    theirs+=(--kernel-name-exclude "kernel_substring=$part")
-done
+# What NVIDIA's libraries call their kernels.  Racecheck does not see all that keeps them apart: in cuDNN
+# 9.19's for compute capability 9.0, which wait at barriers in shared memory, it reports hazards.  (Left
+# out of what it looks at, it ends with an error of its own.)
+theirs='(cudnn|cublas|cutlass|xmma|nvjet)'
+
+# found OUT: what the tool found in other kernels, or outside of any.
+found() {
+    grep -E '^=+ .*(Error|Warning|Invalid|Leaked|Program hit|access at )' "$1" |
+        grep -vE "access at [^ ]*$theirs" | head -n 20
+}
 
 # clean TOOL ARGUMENT...: a training that the tool finds nothing in.
 clean() {
-    local tool=$1 options=()
+    local tool=$1 what
     shift
     checks=$((checks + 1))
-    [ "$tool" = racecheck ] && options=("${theirs[@]}")
-    if ! compute-sanitizer --tool "$tool" "${options[@]}" --error-exitcode 99 "$DPTRAIN" train "$@" >out 2>&1 </dev/null
-    then
+    if ! compute-sanitizer --tool "$tool" --print-limit 0 "$DPTRAIN" train "$@" >out 2>&1 </dev/null; then
         fail "$tool: dptrain train $*: $(grep -m 20 -E '=========|^dptrain:' out)"
-    elif ! grep -qE '(ERROR|RACECHECK) SUMMARY: 0 ' out; then
+    elif ! grep -qE '(ERROR|RACECHECK) SUMMARY: [0-9]+ ' out; then
         fail "$tool: dptrain train $*: it has not looked: $(tail -n 5 out)"
+    elif what=$(found out) && [ -n "$what" ]; then
+        fail "$tool: dptrain train $*: $what"
+    elif [ "$tool" = memcheck ] && ! grep -q 'ERROR SUMMARY: 0 ' out; then
+        fail "$tool: dptrain train $*: $(grep -m 20 '=========' out)"
     fi
 }
 
