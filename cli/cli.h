@@ -18,6 +18,7 @@ typedef enum cli_verb {
     CLI_PLAN = 1 << 3,
     CLI_PREDICT = 1 << 4,
     CLI_BENCH = 1 << 5,
+    CLI_DATA = 1 << 6,
 } cli_verb;
 
 /* What dptrain bench measures. */
@@ -174,6 +175,7 @@ bool cli_supervised(void);
 int cli_train(const cli_options *options);
 int cli_eval(const cli_options *options);
 int cli_devices(const cli_options *options);
+int cli_data(const cli_options *options);
 int cli_plan(const cli_options *options);
 int cli_predict(const cli_options *options);
 int cli_bench(const cli_options *options);

@@ -120,6 +120,7 @@ static const char examples[] =
     "  dptrain eval --checkpoint run\n"
     "  dptrain predict --checkpoint run photo.png\n"
     "  dptrain devices\n"
+    "  dptrain data --dataset folder:64x64 --data photos\n"
     "  dptrain bench mix --devices cpu:threads=1,opencl:0 --json mix.json\n";
 
 void cli_print_help(const cli_verb_entry *verb, bool whole)
@@ -139,7 +140,7 @@ void cli_print_help(const cli_verb_entry *verb, bool whole)
         print_bench_options();
     else
         print_options(verb);
-    if (verb->verb != CLI_DEVICES) print_models();
+    if (verb->verb != CLI_DEVICES && verb->verb != CLI_DATA) print_models();
     fputs(rest, stdout);
     if (whole || verb->verb == CLI_TRAIN) fputs(examples, stdout);
 }

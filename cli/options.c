@@ -19,7 +19,7 @@ enum {
     SETS = CLI_TRAIN | CLI_PLAN,
     RUNS = SETS | CLI_EVAL | CLI_PREDICT,
     USES = RUNS | CLI_BENCH,
-    ALL = USES | CLI_DEVICES,
+    ALL = USES | CLI_DEVICES | CLI_DATA,
 };
 
 /* Far above what fits a machine, and low enough that sums of a few cannot overflow. */
@@ -44,7 +44,7 @@ const cli_option cli_option_table[] = {
         .argument = "LIST",
         .help = "devices to use, separated by commas: cpu, cpu:threads=2, opencl:1, all. The same "
                 "device may stand twice. Default: all",
-        .verbs = ALL & ~(unsigned)CLI_BENCH,
+        .verbs = RUNS | CLI_DEVICES,
         .kind = CLI_TEXT,
         TARGET(devices),
     },
@@ -155,7 +155,7 @@ const cli_option cli_option_table[] = {
         .name = "dataset",
         .argument = "NAME",
         .help = DATA_SETS ". Default: fashion-mnist",
-        .verbs = SETS | CLI_BENCH,
+        .verbs = SETS | CLI_BENCH | CLI_DATA,
         .kind = CLI_TEXT,
         TARGET(dataset),
     },
@@ -181,7 +181,7 @@ const cli_option cli_option_table[] = {
         .argument = "DIR",
         .help = "where the data are. Default: $DPTRAIN_DATA, the user's cache, the distribution's "
                 "package",
-        .verbs = USES,
+        .verbs = USES | CLI_DATA,
         .kind = CLI_TEXT,
         TARGET(data),
     },
@@ -778,6 +778,14 @@ const cli_verb_entry cli_verbs[] = {
         .arguments = "[option]...",
         .help = "list this machine's devices, how fast each is, and what is absent and why",
         .run = cli_devices,
+    },
+    {
+        .name = "data",
+        .verb = CLI_DATA,
+        .arguments = "[option]...",
+        .help = "look at all images of a data set: how many of which class, their mean and "
+                "deviation, and pictures that cannot be read",
+        .run = cli_data,
     },
     {
         .name = "plan",

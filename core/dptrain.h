@@ -531,6 +531,39 @@ typedef struct dpt_dataset_info {
 
 DPT_API void dpt_dataset_describe(const dpt_dataset *dataset, dpt_dataset_info *out);
 
+/* A look at all of a part of a data set before anything is trained on it. */
+typedef struct dpt_survey dpt_survey;
+
+/* All optional.  Called by the thread that looks. */
+typedef struct dpt_survey_options {
+    /* An image that cannot be read, and why, in the order of the samples. */
+    void (*unreadable)(void *user, size_t sample, const char *why);
+    void (*progress)(void *user, size_t n_images); /* so many have been looked at */
+    void *user;
+} dpt_survey_options;
+
+/* Reads every image of what dpt_dataset_open opens by that name once, pictures in folders too, and
+   none into memory but what is no picture: those that cannot be read are told and passed over.
+   Failures are those of dpt_dataset_open, but for damaged pictures. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_survey(dpt_context *context, const char *name,
+                                                       const char *directory, dpt_part part,
+                                                       const dpt_survey_options *options,
+                                                       dpt_survey **out);
+
+/* What belongs to the survey lives as long. */
+typedef struct dpt_survey_info {
+    dpt_dataset_info data;
+    const size_t *class_counts; /* (data.classes) images of each class, readable or not */
+    size_t n_unreadable;
+    /* Of what can be read, as dpt_dataset_statistics has them; false: there is nothing, or more
+       than 4 channels. */
+    bool has_statistics;
+    float mean[4], deviation[4];
+} dpt_survey_info;
+
+DPT_API void dpt_survey_describe(const dpt_survey *survey, dpt_survey_info *out);
+DPT_API void dpt_survey_destroy(dpt_survey *survey); /* accepts NULL */
+
 /* ---- Training -------------------------------------------------------------------------------- */
 
 /* One replica of the model on every device of a set, and the loop that keeps them equal. */

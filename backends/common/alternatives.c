@@ -17,6 +17,9 @@ static const double least_work_cpu = 2e7, least_work = 2e5;
    over which decide (on an H200, 512 samples of ResNet-18's chose otherwise than 1024). */
 static const double enough_work_cpu = 4e9, enough_work_unit = 1.5e9;
 static const double budget_seconds = 0.02; /* of one alternative's timing */
+/* What takes so many times as long as the best is not looked at for all that time: of cuDNN's ways
+   most are. */
+static const double hopeless = 1.5;
 
 /* ---- Which ----------------------------------------------------------------------------------- */
 
@@ -77,6 +80,7 @@ typedef struct trial {
     const dpt_alternatives *choice;
     const shortlist *list;
     size_t n_samples;
+    double *best_seconds; /* of a candidate with as many samples, its handicap in it; 0: none yet */
 } trial;
 
 typedef struct setting {
@@ -136,10 +140,12 @@ static dpt_status time_item(const trial *t, const dpt_alternative *item, double 
     dpt_device *device = t->op->device;
     dpt_tuner *tuner = dpt_tuner_of(device);
     setting s = {0};
+    const dpt_budget budget = {.seconds = budget_seconds,
+                               .hopeless_seconds = hopeless * *t->best_seconds};
     tuner->trying = true;
     dpt_status status = set_up(t, item, tuner->stream, &s);
     tuner->trying = false;
-    if (status == DPT_OK) status = dpt_measure(device, budget_seconds, enqueue, &s, seconds);
+    if (status == DPT_OK) status = dpt_measure(device, &budget, enqueue, &s, seconds);
     /* Nothing is freed that the device may still work on. */
     if (status != DPT_OK && status != DPT_E_DEVICE_LOST) {
         const dpt_error first = device->error;
@@ -166,6 +172,8 @@ static dpt_status time_candidate(void *argument, const char *candidate, double *
         if (status == DPT_OK)
             *seconds *= (1.0 + t->list->items[i]->handicap) * (double)t->n_samples /
                         (double)smaller.n_samples;
+        if (status == DPT_OK && !(*t->best_seconds > 0.0 && *t->best_seconds <= *seconds))
+            *t->best_seconds = *seconds;
         return status;
     }
     return DPT_FAIL(&t->op->device->error, DPT_E_INTERNAL, "no alternative %s", candidate);
@@ -186,7 +194,12 @@ static size_t samples_to_time(const dpt_op *op, const dpt_alternatives *choice)
 
 static dpt_status prepare_fastest(dpt_op *op, const dpt_alternatives *choice, const shortlist *list)
 {
-    trial t = {.op = op, .choice = choice, .list = list, .n_samples = samples_to_time(op, choice)};
+    double best_seconds = 0.0;
+    trial t = {.op = op,
+               .choice = choice,
+               .list = list,
+               .n_samples = samples_to_time(op, choice),
+               .best_seconds = &best_seconds};
     size_t rounded = 1;
     while (rounded < t.n_samples)
         rounded *= 2;

@@ -85,13 +85,19 @@ static void forget(dpt_device *device, const timed *w, dpt_status status)
     w->tuner->capture->release(device, w->recording);
 }
 
-/* The fastest run. */
-static dpt_status run_often(const timed *w, double budget_seconds, double *seconds)
+static bool is_hopeless(const dpt_budget *budget, double seconds)
 {
-    enum { MAX_RUNS = 50 };
+    return budget->hopeless_seconds > 0.0 && seconds > budget->hopeless_seconds;
+}
+
+/* The fastest run. */
+static dpt_status run_often(const timed *w, const dpt_budget *budget, double *seconds)
+{
+    enum { MAX_RUNS = 50, ENOUGH_TO_SEE = 3 };
     double best = 0.0, one = 0.0;
     const double start = now();
-    for (int i = 0; i < MAX_RUNS && (i < 2 || now() - start < budget_seconds); i++) {
+    for (int i = 0; i < MAX_RUNS && (i < 2 || now() - start < budget->seconds); i++) {
+        if (i >= ENOUGH_TO_SEE && is_hopeless(budget, best)) break;
         DPT_TRY(run_once(w, &one));
         if (i == 0 || one < best) best = one;
     }
@@ -99,7 +105,7 @@ static dpt_status run_often(const timed *w, double budget_seconds, double *secon
     return DPT_OK;
 }
 
-dpt_status dpt_measure(dpt_device *device, double budget_seconds,
+dpt_status dpt_measure(dpt_device *device, const dpt_budget *budget,
                        dpt_status (*enqueue)(void *argument, dpt_stream *stream), void *argument,
                        double *seconds)
 {
@@ -108,12 +114,12 @@ dpt_status dpt_measure(dpt_device *device, double budget_seconds,
     timed w = {.tuner = dpt_tuner_of(device), .enqueue = enqueue, .argument = argument, .n = 1};
     double one = 0.0;
     DPT_TRY(run_once(&w, &one)); /* the first run compiles and warms up */
-    if (dpt_traits_of(device)->is_cpu) return run_often(&w, budget_seconds, seconds);
+    if (dpt_traits_of(device)->is_cpu) return run_often(&w, budget, seconds);
     DPT_TRY(run_once(&w, &one));
     while (w.n < MOST && one * w.n < long_enough)
         w.n *= 2;
     if (w.n > 1) DPT_TRY(record(device, &w));
-    const dpt_status status = run_often(&w, budget_seconds, seconds);
+    const dpt_status status = run_often(&w, budget, seconds);
     forget(device, &w, status);
     return status;
 }

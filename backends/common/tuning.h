@@ -11,11 +11,17 @@ typedef dpt_choice_time dpt_time;
 /* *out: the index of the fastest candidate. */
 DPT_CHECK_RESULT dpt_status dpt_choose(dpt_device *device, const dpt_choice *choice, size_t *out);
 
-/* Times enqueued work on the tuner's stream: calls `enqueue` until it has run for about
-   `budget_seconds` and at least twice, and gives the fastest run.  What a device that is no CPU
+/* How long something is timed: for about so many seconds, and not again where the fastest of three
+   runs takes more than `hopeless_seconds` (0: however long). */
+typedef struct dpt_budget {
+    double seconds, hopeless_seconds;
+} dpt_budget;
+
+/* Times enqueued work on the tuner's stream: calls `enqueue` as often as the budget allows and at
+   least twice, and gives the fastest run.  What a device that is no CPU
    does in so little time that enqueuing it and waiting for it would be most of that is enqueued
    several times for each wait, where possible as a recording, as in training. */
-DPT_CHECK_RESULT dpt_status dpt_measure(dpt_device *device, double budget_seconds,
+DPT_CHECK_RESULT dpt_status dpt_measure(dpt_device *device, const dpt_budget *budget,
                                         dpt_status (*enqueue)(void *argument, dpt_stream *stream),
                                         void *argument, double *seconds);
 

@@ -89,6 +89,12 @@ static inline bool dpti_dataset_share(const dpt_dataset *a, const dpt_dataset *b
     return dpti_dataset_whole(a) == dpti_dataset_whole(b);
 }
 
+/* As dpt_dataset_open, but that no picture of a folder is read, now or into memory: to be looked at
+   by the reader, and not to be trained on, since its content is not known. */
+DPT_CHECK_RESULT dpt_status dpti_dataset_open_unread(dpt_context *context, const char *name,
+                                                     const char *directory, dpt_part part,
+                                                     dpt_dataset **out, dpt_error *error);
+
 /* A CRC-32 of all labels and targets and of some 64 images, evenly spread. */
 uint32_t dpti_dataset_content(const dpt_dataset *data);
 /* With a reader it is found out once, when the data set, or a part of it, is made: that reads these
@@ -204,8 +210,10 @@ DPT_CHECK_RESULT dpt_status dpti_folder_parse(const char *spec, dpti_folder_wish
    class of the test that training has not or that has no pictures, a file that is no picture or
    damaged, too few or too many classes, or one whose name cannot be printed; DPT_E_NO_MEMORY;
    DPT_E_UNSUPPORTED: no library for the format.  Where it is streamed, or where images need more
-   than half of the machine's memory, only a few are read now. */
+   than half of the machine's memory, only a few are read now; `unread`: none
+   (dpti_dataset_open_unread). */
 DPT_CHECK_RESULT dpt_status dpti_folder_create(const char *spec, const char *directory,
-                                               dpt_part part, dpt_dataset **out, dpt_error *error);
+                                               dpt_part part, bool unread, dpt_dataset **out,
+                                               dpt_error *error);
 
 #endif

@@ -239,7 +239,7 @@ static bool is_kind(const char *name, const char *kind)
     return strncmp(name, kind, length) == 0 && (name[length] == '\0' || name[length] == ':');
 }
 
-static dpt_status open_by_name(const char *name, const char *directory, dpt_part part,
+static dpt_status open_by_name(const char *name, const char *directory, dpt_part part, bool unread,
                                dpt_dataset **out, dpt_error *error)
 {
     if (!name) return DPT_FAIL(error, DPT_E_INVALID, "a data set needs a name");
@@ -248,22 +248,35 @@ static dpt_status open_by_name(const char *name, const char *directory, dpt_part
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
         if (strcmp(name, named[i].name) == 0)
             return open_files(&named[i], directory, part, out, error);
-    if (is_kind(name, "folder")) return dpti_folder_create(name, directory, part, out, error);
+    if (is_kind(name, "folder"))
+        return dpti_folder_create(name, directory, part, unread, out, error);
     if (is_kind(name, "synthetic")) return dpti_synthetic_create(name, part, out, error);
     return fail_unknown(name, error);
+}
+
+static dpt_status open_part(dpt_context *context, const char *name, const char *directory,
+                            dpt_part part, bool unread, dpt_dataset **out, dpt_error *error)
+{
+    dpt_dataset *data = NULL;
+    DPT_TRY(open_by_name(name, directory, part, unread, &data, error));
+    data->context = context;
+    data->part = part == DPT_TRAIN ? "training" : "test";
+    *out = data;
+    return DPT_OK;
 }
 
 dpt_status dpt_dataset_open(dpt_context *context, const char *name, const char *directory,
                             dpt_part part, dpt_dataset **out)
 {
     dpt_error error = {0};
-    dpt_dataset *data = NULL;
-    if (open_by_name(name, directory, part, &data, &error) != DPT_OK)
-        return dpti_context_fail(context, NULL, &error);
-    data->context = context;
-    data->part = part == DPT_TRAIN ? "training" : "test";
-    *out = data;
-    return DPT_OK;
+    if (open_part(context, name, directory, part, false, out, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(context, NULL, &error);
+}
+
+dpt_status dpti_dataset_open_unread(dpt_context *context, const char *name, const char *directory,
+                                    dpt_part part, dpt_dataset **out, dpt_error *error)
+{
+    return open_part(context, name, directory, part, true, out, error);
 }
 
 /* ---- Images alone ---------------------------------------------------------------------------- */

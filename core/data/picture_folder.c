@@ -327,14 +327,17 @@ static dpt_status read_all(const contents *c, dpti_reader *reader, dpt_dataset *
     return dpti_reader_wait(reader, &all, error);
 }
 
-/* Images as they are wanted; takes the reader. */
-static dpt_status provide(const contents *c, bool streamed, dpti_reader *reader, dpt_dataset *data,
+/* How images come. */
+typedef enum way { INTO_MEMORY, STREAMED, UNREAD } way;
+
+/* Takes the reader. */
+static dpt_status provide(const contents *c, way images, dpti_reader *reader, dpt_dataset *data,
                           dpt_error *error)
 {
-    if (streamed) {
+    if (images != INTO_MEMORY) {
         data->reader = reader;
         data->crops = true;
-        return dpti_dataset_find_content(data, error);
+        return images == STREAMED ? dpti_dataset_find_content(data, error) : DPT_OK;
     }
     const dpt_status status = read_all(c, reader, data, error);
     dpti_reader_destroy(reader);
@@ -353,7 +356,7 @@ static dpt_status create_reader(contents *c, dpti_reader **out, dpt_error *error
 
 /* Takes the contents. */
 static dpt_status create(contents *c, const dpti_folder_wish *wish, const char *directory,
-                         dpt_dataset **out, dpt_error *error)
+                         bool unread, dpt_dataset **out, dpt_error *error)
 {
     dpt_dataset *data = calloc(1, sizeof *data);
     dpti_reader *reader = NULL;
@@ -365,7 +368,8 @@ static dpt_status create(contents *c, const dpti_folder_wish *wish, const char *
         contents_free(c);
     else
         status = create_reader(c, &reader, error);
-    if (status == DPT_OK) status = provide(c, streamed, reader, data, error);
+    const way images = unread ? UNREAD : streamed ? STREAMED : INTO_MEMORY;
+    if (status == DPT_OK) status = provide(c, images, reader, data, error);
     if (status == DPT_OK)
         *out = data;
     else
@@ -373,7 +377,7 @@ static dpt_status create(contents *c, const dpti_folder_wish *wish, const char *
     return status;
 }
 
-dpt_status dpti_folder_create(const char *spec, const char *directory, dpt_part part,
+dpt_status dpti_folder_create(const char *spec, const char *directory, dpt_part part, bool unread,
                               dpt_dataset **out, dpt_error *error)
 {
     dpti_folder_wish wish;
@@ -385,7 +389,7 @@ dpt_status dpti_folder_create(const char *spec, const char *directory, dpt_part 
     dpt_status status = find_part(directory, part, &c->part, &found, error);
     if (status == DPT_OK) status = list(found, part, c, error);
     if (status == DPT_OK)
-        status = create(c, &wish, found, out, error);
+        status = create(c, &wish, found, unread, out, error);
     else
         contents_free(c);
     free(found);

@@ -1,5 +1,5 @@
 /* Means and deviations of the channels: measured, and set. */
-#include "data/data.h"
+#include "data/statistics.h"
 
 #include "data/visit.h"
 #include "device/device.h" /* dpti_context_fail */
@@ -59,13 +59,11 @@ dpt_status dpt_dataset_normalize(dpt_dataset *dataset, const float mean[4],
 
 /* ---- Measuring ------------------------------------------------------------------------------- */
 
-enum { BYTES = 256 };
-
-/* Of the bytes of each channel it is known how many there are of each value; of floats the sum is
-   taken or, once the means are known, that of the squared distances from these. */
+/* Of floats the sum is taken or, once the means are known, that of the squared distances from
+   these. */
 typedef struct tally {
     const dpt_dataset *data;
-    uint64_t counts[DPTI_MAX_STAT_CHANNELS][BYTES];
+    dpti_histogram histogram;
     const double *mean; /* or NULL */
     double sums[DPTI_MAX_STAT_CHANNELS];
 } tally;
@@ -75,15 +73,19 @@ static double square(double x)
     return x * x;
 }
 
+void dpti_histogram_add(dpti_histogram *histogram, const dpt_dataset *data, const uint8_t *image)
+{
+    const size_t n_pixels = data->height * data->width;
+    for (size_t i = 0; i < n_pixels; i++)
+        for (size_t c = 0; c < data->channels; c++)
+            histogram->counts[c][*image++]++;
+}
+
 static void count_bytes(void *user, size_t sample, const uint8_t *image)
 {
     tally *t = user;
-    const dpt_dataset *d = t->data;
-    const size_t n_pixels = d->height * d->width;
     (void)sample;
-    for (size_t i = 0; i < n_pixels; i++)
-        for (size_t c = 0; c < d->channels; c++)
-            t->counts[c][*image++]++;
+    dpti_histogram_add(&t->histogram, t->data, image);
 }
 
 static void add_floats(void *user, size_t sample, const uint8_t *image)
@@ -100,16 +102,26 @@ static void add_floats(void *user, size_t sample, const uint8_t *image)
     }
 }
 
+static double pixels_of(const uint64_t counts[DPTI_BYTES])
+{
+    uint64_t n = 0;
+    for (size_t v = 0; v < DPTI_BYTES; v++)
+        n += counts[v];
+    return n > 0 ? (double)n : 1.0;
+}
+
 /* Mean and variance from E[x^2] - E[x]^2 would cancel. */
-static void of_bytes(const tally *t, double n, double mean[4], double variance[4])
+void dpti_histogram_moments(const dpti_histogram *histogram, double mean[4], double variance[4])
 {
     for (size_t c = 0; c < DPTI_MAX_STAT_CHANNELS; c++) {
+        const uint64_t *counts = histogram->counts[c];
+        const double n = pixels_of(counts);
         mean[c] = variance[c] = 0;
-        for (size_t v = 0; v < BYTES; v++)
-            mean[c] += (double)t->counts[c][v] * (double)v;
+        for (size_t v = 0; v < DPTI_BYTES; v++)
+            mean[c] += (double)counts[v] * (double)v;
         mean[c] /= 255.0 * n;
-        for (size_t v = 0; v < BYTES; v++)
-            variance[c] += (double)t->counts[c][v] * square((double)v / 255.0 - mean[c]);
+        for (size_t v = 0; v < DPTI_BYTES; v++)
+            variance[c] += (double)counts[v] * square((double)v / 255.0 - mean[c]);
         variance[c] /= n;
     }
 }
@@ -132,7 +144,7 @@ static dpt_status measure(const dpt_dataset *data, double mean[4], double varian
     const double n = (double)data->count * (double)(data->height * data->width);
     if (data->dtype == DPT_U8) {
         DPT_TRY(dpti_dataset_visit(data, 1, count_bytes, &t, error));
-        of_bytes(&t, n, mean, variance);
+        dpti_histogram_moments(&t.histogram, mean, variance);
         return DPT_OK;
     }
     DPT_TRY(average_floats(&t, n, NULL, mean, error));

@@ -43,6 +43,10 @@ int cli_devices(const cli_options *options)
 {
     return options->help;
 }
+int cli_data(const cli_options *options)
+{
+    return options->help;
+}
 int cli_plan(const cli_options *options)
 {
     return options->help;

@@ -119,7 +119,7 @@ static void set_up(bool is_cpu, double seconds)
 
 static dpt_status measure(double *seconds)
 {
-    return dpt_measure(&it.device, 0.01, enqueue, NULL, seconds);
+    return dpt_measure(&it.device, &(const dpt_budget){.seconds = 0.01}, enqueue, NULL, seconds);
 }
 
 /* ---- Cases ----------------------------------------------------------------------------------- */
@@ -149,6 +149,24 @@ static void long_ones_and_a_processors_are_not(test *t)
     REQUIRE_OK(measure(&seconds));
     CHECK_SIZE(it.n_recorded + it.n_released, 0);
     CHECK_SIZE(it.n_finished, it.n_enqueued);
+}
+
+/* What is far behind the best is not timed for long; what is not, for all the time there is. */
+static void hopeless_ones_are_given_up(test *t)
+{
+    static const struct {
+        double hopeless_seconds;
+        size_t n_replayed;
+    } tries[] = {{0.0, 32}, {21e-6, 32}, {19e-6, 3}};
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        double seconds = 0;
+        const dpt_budget budget = {.seconds = 0.01, .hopeless_seconds = tries[i].hopeless_seconds};
+        set_up(false, 20e-6);
+        REQUIRE_OK(dpt_measure(&it.device, &budget, enqueue, NULL, &seconds));
+        CHECK(it.n_replayed >= tries[i].n_replayed);
+        CHECK((it.n_replayed == 3) == (tries[i].n_replayed == 3));
+        CHECK_NEAR(seconds, 20e-6, 1e-7);
+    }
 }
 
 /* What cannot be recorded is enqueued several times for a wait; nobody hears of it. */
@@ -194,6 +212,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"short ones are recorded", short_ones_are_recorded},
         {"long ones and a processor's are not", long_ones_and_a_processors_are_not},
+        {"hopeless ones are given up", hopeless_ones_are_given_up},
         {"without a recording", without_a_recording},
         {"failures are told", failures_are_told},
     };

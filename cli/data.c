@@ -1,0 +1,158 @@
+/* dptrain data: what a data set is, part by part and class by class, and which pictures cannot be
+   read. */
+#include "session.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { N_PARTS = 2 };
+
+static const char *const part_names[N_PARTS] = {"training", "test"};
+
+typedef struct look {
+    dpt_context *context;
+    bool draws; /* how far it is, on a terminal */
+    size_t part;
+    dpt_survey *surveys[N_PARTS];
+    dpt_survey_info parts[N_PARTS];
+} look;
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+static void take_off(const look *l)
+{
+    if (l->draws) fprintf(stderr, "\r\033[K");
+}
+
+static void tell_unreadable(void *user, size_t sample, const char *why)
+{
+    (void)sample; /* whose file's name stands in the reason */
+    take_off(user);
+    (void)cli_error(CLI_FAILURE, "%s", why);
+}
+
+static void show_progress(void *user, size_t n_images)
+{
+    const look *l = user;
+    if (!l->draws) return;
+    fprintf(stderr, "\r\033[Klooking at %s images ... %zu", part_names[l->part], n_images);
+    fflush(stderr);
+}
+
+/* The smaller part first, as training opens them: what is wrong with both shows sooner. */
+static dpt_status survey(look *l, const cli_options *options)
+{
+    const char *name = options->dataset ? options->dataset : "fashion-mnist";
+    const dpt_survey_options how = {
+        .unreadable = tell_unreadable, .progress = show_progress, .user = l};
+    for (size_t i = N_PARTS; i-- > 0;) {
+        l->part = i;
+        const dpt_status status = dpt_dataset_survey(
+            l->context, name, options->data, i == 0 ? DPT_TRAIN : DPT_TEST, &how, &l->surveys[i]);
+        take_off(l);
+        DPT_TRY(status);
+        dpt_survey_describe(l->surveys[i], &l->parts[i]);
+    }
+    return DPT_OK;
+}
+
+/* ---- Printing -------------------------------------------------------------------------------- */
+
+enum { MOST_CHANNELS = 4, NUMBERS_BYTES = 64 };
+
+/* "0.4914 0.4822 0.4465", one for each channel; "-" if they are not known. */
+static void format_numbers(const dpt_survey_info *part, const float *numbers,
+                           char out[NUMBERS_BYTES])
+{
+    size_t used = 0;
+    snprintf(out, NUMBERS_BYTES, "-");
+    for (size_t c = 0; part->has_statistics && c < part->data.channels && c < MOST_CHANNELS; c++)
+        used += (size_t)snprintf(out + used, NUMBERS_BYTES - used, "%s%.4f", c > 0 ? " " : "",
+                                 (double)numbers[c]);
+}
+
+static double mebibytes(const dpt_dataset_info *data)
+{
+    return (double)data->count * (double)data->height * (double)data->width *
+           (double)data->channels / (1024.0 * 1024.0);
+}
+
+static void print_parts(const look *l)
+{
+    char mean[N_PARTS][NUMBERS_BYTES], deviation[N_PARTS][NUMBERS_BYTES];
+    int width = (int)strlen("MEAN");
+    for (size_t i = 0; i < N_PARTS; i++) {
+        format_numbers(&l->parts[i], l->parts[i].mean, mean[i]);
+        format_numbers(&l->parts[i], l->parts[i].deviation, deviation[i]);
+        if ((int)strlen(mean[i]) > width) width = (int)strlen(mean[i]);
+    }
+    printf("%-8s  %10s  %10s  %10s  %-*s  %s\n", "PART", "IMAGES", "UNREADABLE", "MiB", width,
+           "MEAN", "DEVIATION");
+    for (size_t i = 0; i < N_PARTS; i++)
+        printf("%-8s  %10zu  %10zu  %10.1f  %-*s  %s\n", part_names[i], l->parts[i].data.count,
+               l->parts[i].n_unreadable, mebibytes(&l->parts[i].data), width, mean[i],
+               deviation[i]);
+}
+
+/* The name of a class, or its number. */
+static const char *class_name(const dpt_dataset_info *data, size_t i, char number[24])
+{
+    if (data->class_names) return data->class_names[i];
+    snprintf(number, 24, "%zu", i);
+    return number;
+}
+
+/* Characters of UTF-8, which names are printable ones of. */
+static int columns_of(const char *name)
+{
+    int n = 0;
+    for (; *name; name++)
+        n += ((unsigned char)*name & 0xC0) != 0x80;
+    return n;
+}
+
+static void print_classes(const look *l)
+{
+    const dpt_dataset_info *data = &l->parts[0].data;
+    char number[24];
+    int width = (int)strlen("CLASS");
+    for (size_t i = 0; i < data->classes; i++)
+        if (columns_of(class_name(data, i, number)) > width)
+            width = columns_of(class_name(data, i, number));
+    printf("\n%-*s  %10s  %10s\n", width, "CLASS", "TRAINING", "TEST");
+    for (size_t i = 0; i < data->classes; i++) {
+        const char *name = class_name(data, i, number);
+        printf("%s%*s  %10zu  %10zu\n", name, width - columns_of(name), "",
+               l->parts[0].class_counts[i], l->parts[1].class_counts[i]);
+    }
+}
+
+static int print(const look *l)
+{
+    const dpt_dataset_info *data = &l->parts[0].data;
+    const size_t n_unreadable = l->parts[0].n_unreadable + l->parts[1].n_unreadable;
+    printf("%s, images of %zux%zux%zu, %zu classes (%s)\n\n", data->name, data->height, data->width,
+           data->channels, data->classes, data->source);
+    print_parts(l);
+    print_classes(l);
+    if (n_unreadable == 0) return CLI_OK;
+    fflush(stdout);
+    return cli_error(CLI_FAILURE,
+                     "%zu of %zu images cannot be read: mend them, or take them out of the folder",
+                     n_unreadable, l->parts[0].data.count + l->parts[1].data.count);
+}
+
+int cli_data(const cli_options *options)
+{
+    look l = {.draws = cli_can_redraw(STDERR_FILENO)};
+    /* No device is needed. */
+    const dpt_context_options how = {.devices = "cpu"};
+    dpt_status status = dpt_context_create_with(&how, &l.context);
+    if (status == DPT_OK) status = survey(&l, options);
+    const int code = status == DPT_OK ? print(&l) : cli_fail(l.context, status);
+    for (size_t i = 0; i < N_PARTS; i++)
+        dpt_survey_destroy(l.surveys[i]);
+    dpt_context_destroy(l.context);
+    return code;
+}

@@ -1,0 +1,179 @@
+/* Looks at all of a part of a data set, whatever of it cannot be read. */
+#include "data/statistics.h"
+
+#include "base/base.h"
+#include "device/device.h" /* dpti_context_fail */
+
+#include <math.h>
+#include <stdlib.h>
+
+enum {
+    RUNS = 2, /* one is looked at while the other is read */
+    RUN_IMAGES = 256,
+    RUN_BYTES = 1 << 26, /* or as many images as these */
+};
+
+struct dpt_survey {
+    dpt_dataset *data;
+    size_t *class_counts; /* (classes) */
+    size_t n_unreadable;
+    dpti_histogram histogram;
+    float mean[4], deviation[4];
+    dpt_survey_options options;
+    size_t n_seen;
+};
+
+static void see(dpt_survey *s, const uint8_t *images, size_t n)
+{
+    const size_t image_bytes = dpti_dataset_image_bytes(s->data);
+    for (size_t i = 0; i < n && s->data->channels <= DPTI_MAX_STAT_CHANNELS; i++)
+        dpti_histogram_add(&s->histogram, s->data, images + i * image_bytes);
+    s->n_seen += n;
+}
+
+static void tell_progress(const dpt_survey *s)
+{
+    if (s->options.progress) s->options.progress(s->options.user, s->n_seen);
+}
+
+static void see_memory(dpt_survey *s)
+{
+    const size_t image_bytes = dpti_dataset_image_bytes(s->data);
+    for (size_t i = 0; i < s->data->count; i += RUN_IMAGES) {
+        const size_t left = s->data->count - i;
+        see(s, (const uint8_t *)s->data->images + i * image_bytes,
+            left < RUN_IMAGES ? left : RUN_IMAGES);
+        tell_progress(s);
+    }
+}
+
+/* ---- Images that are read -------------------------------------------------------------------- */
+
+/* Records from `first` on, all those of the request, or what of them is left. */
+typedef struct run {
+    size_t first;
+    dpti_request request;
+    uint32_t records[RUN_IMAGES];
+    uint8_t *images;
+} run;
+
+static void begin(dpt_survey *s, run *r, size_t most, size_t *next)
+{
+    const size_t left = s->data->count - *next, n = left < most ? left : most;
+    for (size_t i = 0; i < n; i++)
+        r->records[i] = (uint32_t)(*next + i);
+    r->first = *next;
+    r->request = (dpti_request){.records = r->records, .n = n, .images = r->images};
+    dpti_reader_post(s->data->reader, &r->request);
+    *next += n;
+}
+
+/* Passes over the first images, the last of which cannot be read, and goes on with the others. */
+static void go_on(dpt_survey *s, run *r, size_t n)
+{
+    const dpti_request before = r->request;
+    s->n_unreadable++;
+    s->n_seen++;
+    if (s->options.unreadable)
+        s->options.unreadable(s->options.user, r->first + n - 1, before.error.message);
+    r->first += n;
+    r->request = (dpti_request){.records = before.records + n,
+                                .n = before.n - n,
+                                .images = before.images + n * dpti_dataset_image_bytes(s->data)};
+    dpti_reader_post(s->data->reader, &r->request);
+}
+
+static void finish(dpt_survey *s, run *r)
+{
+    while (r->request.n > 0) {
+        const bool all = dpti_reader_wait(s->data->reader, &r->request, NULL) == DPT_OK;
+        see(s, r->request.images, all ? r->request.n : r->request.failed);
+        if (all) break;
+        go_on(s, r, r->request.failed + 1);
+    }
+    tell_progress(s);
+}
+
+static dpt_status see_read(dpt_survey *s, dpt_error *error)
+{
+    const size_t image_bytes = dpti_dataset_image_bytes(s->data);
+    const size_t fit = RUN_BYTES / image_bytes > 0 ? RUN_BYTES / image_bytes : 1;
+    const size_t most = fit < RUN_IMAGES ? fit : RUN_IMAGES;
+    run *runs = calloc(RUNS, sizeof *runs);
+    uint8_t *images = malloc(RUNS * most * image_bytes);
+    size_t next = 0;
+    dpt_status status = DPT_OK;
+    if (!runs || !images)
+        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read images of %s", s->data->name);
+    for (size_t i = 0; status == DPT_OK && i < RUNS; i++) {
+        runs[i].images = images + i * most * image_bytes;
+        begin(s, &runs[i], most, &next);
+    }
+    for (size_t i = 0; status == DPT_OK && s->n_seen < s->data->count; i++) {
+        finish(s, &runs[i % RUNS]);
+        begin(s, &runs[i % RUNS], most, &next);
+    }
+    free(images);
+    free(runs);
+    return status;
+}
+
+/* ---- A survey -------------------------------------------------------------------------------- */
+
+static dpt_status survey(dpt_survey *s, dpt_error *error)
+{
+    double mean[DPTI_MAX_STAT_CHANNELS], variance[DPTI_MAX_STAT_CHANNELS];
+    s->class_counts = calloc(s->data->classes, sizeof *s->class_counts);
+    if (!s->class_counts)
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to look at %s", s->data->name);
+    for (size_t i = 0; i < s->data->count; i++)
+        s->class_counts[s->data->labels[i]]++;
+    if (s->data->reader)
+        DPT_TRY(see_read(s, error));
+    else
+        see_memory(s);
+    dpti_histogram_moments(&s->histogram, mean, variance);
+    for (size_t c = 0; c < DPTI_MAX_STAT_CHANNELS; c++) {
+        s->mean[c] = (float)mean[c];
+        s->deviation[c] = (float)sqrt(variance[c]);
+    }
+    return DPT_OK;
+}
+
+void dpt_survey_destroy(dpt_survey *survey)
+{
+    if (!survey) return;
+    dpt_dataset_destroy(survey->data);
+    free(survey->class_counts);
+    free(survey);
+}
+
+dpt_status dpt_dataset_survey(dpt_context *context, const char *name, const char *directory,
+                              dpt_part part, const dpt_survey_options *options, dpt_survey **out)
+{
+    dpt_error error = {.status = DPT_OK};
+    dpt_survey *s = calloc(1, sizeof *s);
+    if (!s) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory to look at a data set");
+    if (options) s->options = *options;
+    dpt_status status = dpti_dataset_open_unread(context, name, directory, part, &s->data, &error);
+    if (status == DPT_OK) status = survey(s, &error);
+    if (status != DPT_OK) {
+        dpt_survey_destroy(s);
+        return dpti_context_fail(context, NULL, &error);
+    }
+    *out = s;
+    return DPT_OK;
+}
+
+void dpt_survey_describe(const dpt_survey *survey, dpt_survey_info *out)
+{
+    *out = (dpt_survey_info){.class_counts = survey->class_counts,
+                             .n_unreadable = survey->n_unreadable,
+                             .has_statistics = survey->data->channels <= DPTI_MAX_STAT_CHANNELS &&
+                                               survey->n_unreadable < survey->data->count};
+    dpt_dataset_describe(survey->data, &out->data);
+    for (size_t c = 0; c < DPTI_MAX_STAT_CHANNELS && out->has_statistics; c++) {
+        out->mean[c] = survey->mean[c];
+        out->deviation[c] = survey->deviation[c];
+    }
+}

@@ -1,0 +1,99 @@
+/* A look at a data set (dpt_dataset_survey): classes, means and deviations are those of the data
+   set, and what cannot be opened is told.  Pictures that cannot be read are tried by the command
+   (cli/data.sh). */
+#include "data_files.h"
+
+typedef struct seen {
+    size_t n_calls, n_images, n_unreadable;
+} seen;
+
+static void progress(void *user, size_t n_images)
+{
+    seen *s = user;
+    s->n_calls++;
+    s->n_images = n_images;
+}
+
+static void unreadable(void *user, size_t sample, const char *why)
+{
+    seen *s = user;
+    (void)sample;
+    (void)why;
+    s->n_unreadable++;
+}
+
+static dpt_status look(dpt_context *context, const char *name, seen *s, dpt_survey **out)
+{
+    const dpt_survey_options options = {.unreadable = unreadable, .progress = progress, .user = s};
+    return dpt_dataset_survey(context, name, NULL, DPT_TRAIN, &options, out);
+}
+
+static void same_as_the_data_set(test *t)
+{
+    static const char name[] = "synthetic:5x4x3:7:1000";
+    dpt_context *context = context_of(t);
+    dpt_survey *survey = NULL;
+    dpt_dataset *data = NULL;
+    dpt_survey_info info;
+    seen s = {0};
+    float mean[4], deviation[4];
+    size_t n = 0;
+    REQUIRE_OK(look(context, name, &s, &survey));
+    REQUIRE_OK(dpt_dataset_open(context, name, NULL, DPT_TRAIN, &data));
+    REQUIRE_OK(dpt_dataset_statistics(data, mean, deviation));
+    dpt_survey_describe(survey, &info);
+    CHECK_TEXT(info.data.name, name);
+    CHECK(info.data.count == 1000 && info.data.height == 5 && info.data.width == 4);
+    CHECK(info.data.channels == 3 && info.data.classes == 7);
+    for (size_t i = 0; i < info.data.classes; i++) {
+        CHECK(info.class_counts[i] == 142 || info.class_counts[i] == 143);
+        n += info.class_counts[i];
+    }
+    CHECK_SIZE(n, 1000);
+    CHECK(info.has_statistics && info.n_unreadable == 0 && s.n_unreadable == 0);
+    for (size_t c = 0; c < 4; c++) {
+        CHECK_NEAR(info.mean[c], mean[c], 0);
+        CHECK_NEAR(info.deviation[c], deviation[c], 0);
+    }
+    CHECK(mean[0] > 0 && deviation[0] > 0);
+    CHECK(s.n_calls > 1 && s.n_images == 1000);
+    dpt_dataset_destroy(data);
+    dpt_survey_destroy(survey);
+}
+
+static void without_statistics(test *t)
+{
+    dpt_context *context = context_of(t);
+    dpt_survey *survey = NULL;
+    dpt_survey_info info;
+    REQUIRE_OK(dpt_dataset_survey(context, "synthetic:2x2x5:2:10", NULL, DPT_TEST, NULL, &survey));
+    dpt_survey_describe(survey, &info);
+    CHECK(!info.has_statistics && info.mean[0] == 0 && info.deviation[0] == 0);
+    CHECK(info.data.channels == 5 && info.class_counts[0] > 0);
+    dpt_survey_destroy(survey);
+    dpt_survey_destroy(NULL);
+}
+
+static void what_is_none(test *t)
+{
+    dpt_context *context = context_of(t);
+    dpt_survey *survey = NULL;
+    seen s = {0};
+    make_folder(t, "empty");
+    CHECK_STATUS(look(context, "nothing", &s, &survey), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(context), "unknown data set 'nothing'");
+    CHECK_STATUS(look(context, NULL, &s, &survey), DPT_E_INVALID);
+    CHECK_STATUS(dpt_dataset_survey(context, "mnist", "empty", DPT_TRAIN, NULL, &survey),
+                 DPT_E_NOT_FOUND);
+    CHECK(!survey && s.n_calls == 0);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"the same as the data set", same_as_the_data_set},
+        {"without statistics", without_statistics},
+        {"what is none", what_is_none},
+    };
+    return run_in_new_folder(argc, argv, cases, sizeof cases / sizeof *cases);
+}
