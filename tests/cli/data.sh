@@ -55,7 +55,8 @@ check "no word more: $(cat look.err)" test ! -s look.err
 # The first and the last, and around 256, beside each other and not; nothing but black is left of 'größe'.
 damaged=(a/000 a/254 a/255 a/256 a/257 a/511 a/699 größe/000 größe/699)
 for name in "${damaged[@]}"; do
-    head -c 40 pics/train/"$name".png >cut && mv cut pics/train/"$name".png
+    head -c 40 pics/train/"$name".png >short
+    mv short pics/train/"$name".png
 done
 look 1 "${set[@]}"
 check "each is told, in order: $(cat look.err)" diff <(sed -n 's/^dptrain: pics\/train\/\(.*\)\.png: .*/\1/p' look.err) \
