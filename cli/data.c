@@ -128,19 +128,39 @@ static void print_classes(const look *l)
     }
 }
 
+/* The parts are looked at one after the other, and a folder may have changed meanwhile. */
+static bool same_classes(const dpt_dataset_info *a, const dpt_dataset_info *b)
+{
+    if (a->classes != b->classes || !a->class_names != !b->class_names) return false;
+    for (size_t i = 0; a->class_names && i < a->classes; i++)
+        if (strcmp(a->class_names[i], b->class_names[i]) != 0) return false;
+    return true;
+}
+
 static int print(const look *l)
 {
-    const dpt_dataset_info *data = &l->parts[0].data;
+    const dpt_dataset_info *data = &l->parts[0].data, *test = &l->parts[1].data;
+    if (!same_classes(data, test))
+        return cli_error(CLI_FAILURE,
+                         "the classes in %s have changed while they were looked at: look again",
+                         data->source);
     const size_t n_unreadable = l->parts[0].n_unreadable + l->parts[1].n_unreadable;
     printf("%s, images of %zux%zux%zu, %zu classes (%s)\n\n", data->name, data->height, data->width,
            data->channels, data->classes, data->source);
     print_parts(l);
     print_classes(l);
-    if (n_unreadable == 0) return CLI_OK;
-    fflush(stdout);
+    const int code = cli_flush(CLI_OK);
+    if (data->height != test->height || data->width != test->width ||
+        data->channels != test->channels)
+        return cli_error(CLI_FAILURE,
+                         "the test images are %zux%zux%zu and those of the training %zux%zux%zu: "
+                         "no network takes both",
+                         test->height, test->width, test->channels, data->height, data->width,
+                         data->channels);
+    if (n_unreadable == 0) return code;
     return cli_error(CLI_FAILURE,
                      "%zu of %zu images cannot be read: mend them, or take them out of the folder",
-                     n_unreadable, l->parts[0].data.count + l->parts[1].data.count);
+                     n_unreadable, data->count + test->count);
 }
 
 int cli_data(const cli_options *options)

@@ -542,9 +542,10 @@ typedef struct dpt_survey_options {
     void *user;
 } dpt_survey_options;
 
-/* Reads every image of what dpt_dataset_open opens by that name once, pictures in folders too, and
-   none into memory but what is no picture: those that cannot be read are told and passed over.
-   Failures are those of dpt_dataset_open, but for damaged pictures. */
+/* Reads every image of what dpt_dataset_open opens by that name once (some behind one that cannot
+   be read once more), pictures in folders too, and keeps no picture in memory: those that cannot be
+   read are told and passed over.  Failures are those of dpt_dataset_open, but for pictures that are
+   damaged or cannot be opened. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_survey(dpt_context *context, const char *name,
                                                        const char *directory, dpt_part part,
                                                        const dpt_survey_options *options,
@@ -552,7 +553,7 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_survey(dpt_context *context, con
 
 /* What belongs to the survey lives as long. */
 typedef struct dpt_survey_info {
-    dpt_dataset_info data;
+    dpt_dataset_info data;      /* (read_as_needed is not told) */
     const size_t *class_counts; /* (data.classes) images of each class, readable or not */
     size_t n_unreadable;
     /* Of what can be read, as dpt_dataset_statistics has them; false: there is nothing, or more

@@ -44,11 +44,13 @@ static dpt_status check_size(request *r, size_t height, size_t width, dpt_error 
     return DPT_OK;
 }
 
-/* What a library says can hold anything that stands in the file. */
+/* What a library says can hold anything that stands in the file.  Of memory both have but words. */
 static dpt_status fail_damaged(const request *r, const char *format, const char *words,
                                dpt_error *error)
 {
     char plain[256];
+    if (strcasestr(words, "out of memory") || strcasestr(words, "insufficient memory"))
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to decode %s", r->file->name);
     snprintf(plain, sizeof plain, "%s", words);
     for (char *c = plain; *c; c++)
         if (*c < ' ' || *c > '~') *c = '?';

@@ -22,8 +22,8 @@ static dpt_status fail_memory(const char *folder, dpt_error *error)
 }
 
 /* Most file systems say in the folder what an entry is; links are followed. */
-static dpt_status tell_folder(const char *folder, const struct dirent *entry, bool *is_folder,
-                              dpt_error *error)
+static dpt_status tell_folder(const char *folder, const struct dirent *entry,
+                              dpti_listing_kind kind, bool *is_folder, dpt_error *error)
 {
     struct stat info;
     *is_folder = entry->d_type == DT_DIR;
@@ -32,6 +32,9 @@ static dpt_status tell_folder(const char *folder, const struct dirent *entry, bo
     if (!path) return fail_memory(folder, error);
     const int code = stat(path, &info) == 0 ? 0 : errno;
     free(path);
+    /* A link that leads nowhere is a file among files: whoever reads it says so. */
+    const bool leads_nowhere = code == ENOENT || code == ELOOP || code == EACCES;
+    if (leads_nowhere && entry->d_type == DT_LNK && kind == DPTI_LIST_FILES) return DPT_OK;
     if (code != 0) return fail_read(folder, entry->d_name, code, error);
     *is_folder = S_ISDIR(info.st_mode);
     return DPT_OK;
@@ -56,7 +59,7 @@ static dpt_status add_entry(const char *folder, const struct dirent *entry, dpti
 {
     bool is_folder = false;
     if (entry->d_name[0] == '.') return DPT_OK;
-    DPT_TRY(tell_folder(folder, entry, &is_folder, error));
+    DPT_TRY(tell_folder(folder, entry, kind, &is_folder, error));
     if (is_folder && kind == DPTI_LIST_FILES)
         return DPT_FAIL(error, DPT_E_FORMAT,
                         "%s/%s is a folder in the folder of a class, where only pictures may lie",

@@ -4,6 +4,7 @@
 #include "base/base.h"
 #include "device/device.h" /* dpti_context_fail */
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -68,6 +69,19 @@ static void begin(dpt_survey *s, run *r, size_t most, size_t *next)
     *next += n;
 }
 
+/* Whether it is the picture that cannot be read, and not this process, now. */
+static bool is_its_own(const dpt_error *error)
+{
+    switch (error->status) {
+    case DPT_E_FORMAT:
+    case DPT_E_NOT_FOUND:
+    case DPT_E_INVALID: return true;
+    case DPT_E_IO:
+        return error->native != EMFILE && error->native != ENFILE && error->native != ENOMEM;
+    default: return false;
+    }
+}
+
 /* Passes over the first images, the last of which cannot be read, and goes on with the others. */
 static void go_on(dpt_survey *s, run *r, size_t n)
 {
@@ -83,15 +97,18 @@ static void go_on(dpt_survey *s, run *r, size_t n)
     dpti_reader_post(s->data->reader, &r->request);
 }
 
-static void finish(dpt_survey *s, run *r)
+static dpt_status finish(dpt_survey *s, run *r, dpt_error *error)
 {
     while (r->request.n > 0) {
-        const bool all = dpti_reader_wait(s->data->reader, &r->request, NULL) == DPT_OK;
+        const dpt_status status = dpti_reader_wait(s->data->reader, &r->request, error);
+        const bool all = status == DPT_OK;
+        if (!all && !is_its_own(error)) return status;
         see(s, r->request.images, all ? r->request.n : r->request.failed);
         if (all) break;
         go_on(s, r, r->request.failed + 1);
     }
     tell_progress(s);
+    return DPT_OK;
 }
 
 static dpt_status see_read(dpt_survey *s, dpt_error *error)
@@ -110,9 +127,11 @@ static dpt_status see_read(dpt_survey *s, dpt_error *error)
         begin(s, &runs[i], most, &next);
     }
     for (size_t i = 0; status == DPT_OK && s->n_seen < s->data->count; i++) {
-        finish(s, &runs[i % RUNS]);
-        begin(s, &runs[i % RUNS], most, &next);
+        status = finish(s, &runs[i % RUNS], error);
+        if (status == DPT_OK) begin(s, &runs[i % RUNS], most, &next);
     }
+    for (size_t i = 0; runs && i < RUNS; i++)
+        dpti_reader_drop(s->data->reader, &runs[i].request);
     free(images);
     free(runs);
     return status;
@@ -132,6 +151,8 @@ static dpt_status survey(dpt_survey *s, dpt_error *error)
         DPT_TRY(see_read(s, error));
     else
         see_memory(s);
+    dpti_reader_destroy(s->data->reader); /* nor are its threads and names needed any more */
+    s->data->reader = NULL;
     dpti_histogram_moments(&s->histogram, mean, variance);
     for (size_t c = 0; c < DPTI_MAX_STAT_CHANNELS; c++) {
         s->mean[c] = (float)mean[c];

@@ -70,6 +70,19 @@ DPTRAIN_DATA_MEMORY=0 look 1 --dataset folder:2x2x1:stream --data pics
 check "9 again" grep -q "^dptrain: 9 of 1403" look.err
 refuse 1 "pics/train/a/000.png: damaged PNG" train "${set[@]}" --model linear --max-steps 1
 
+# A link that leads nowhere is a picture that cannot be read, and ends nothing.
+ln -s nowhere pics/train/a/100x.png
+ln -s loop.png pics/train/a/loop.png
+look 1 "${set[@]}"
+check "both are told: $(grep -c "a/100x.png: \|a/loop.png: " look.err)" grep -q "^dptrain: 11 of 1405" look.err
+rm pics/train/a/{100x,loop}.png
+
+# What this process lacks is no fault of a picture: it ends the look, with a word.
+checks=$((checks + 1))
+(ulimit -n 5 && "$DPTRAIN" data "${set[@]}") >look.out 2>look.err </dev/null
+[ $? -eq 1 ] && grep -q "Too many open files" look.err && ! grep -q "cannot be read: mend" look.err ||
+    fail "without file descriptors: $(tail -n 2 look.err)"
+
 # Nothing can be read.
 for name in 0 1 2; do echo no picture >pics/test/a/$name.png; done
 look 1 "${set[@]}"
@@ -79,6 +92,16 @@ check "no mean: $(cat look.out)" grep -qE "^test +3 +3 +0\.0 +- +-$" look.out
 look 0 --dataset synthetic:4x4x5:3:30
 check "too many channels: $(cat look.out)" grep -qE "^training +30 +0 +0\.0 +-     -$" look.out
 check "by number" grep -qE "^2 +1[01] +" look.out
+mkdir -p two
+python3 - <<'PYTHON'
+import struct
+for part, shape in ("train", (4, 5, 6)), ("t10k", (4, 7, 8)):
+    n = shape[0] * shape[1] * shape[2]
+    open(f"two/{part}-images-idx3-ubyte", "wb").write(struct.pack(">IIII", 0x803, *shape) + bytes(n))
+    open(f"two/{part}-labels-idx1-ubyte", "wb").write(struct.pack(">II", 0x801, 4) + bytes([0, 1, 0, 1]))
+PYTHON
+look 1 --dataset idx --data two
+check "shapes that do not go together: $(cat look.err)" grep -q "test images are 7x8x1 and those of the training 5x6x1" look.err
 refuse 1 "cannot look for data in nowhere" data --dataset mnist --data nowhere
 refuse 2 "unknown data set 'mnits'; did you mean 'mnist'" data --dataset mnits
 refuse 2 "devices does not go with 'dptrain data'" data --devices cpu

@@ -61,6 +61,45 @@ static void same_as_the_data_set(test *t)
     dpt_survey_destroy(survey);
 }
 
+/* Of these none is a picture. */
+typedef struct listed {
+    size_t n, samples[600];
+    char last[64];
+} listed;
+
+static void list_unreadable(void *user, size_t sample, const char *why)
+{
+    listed *l = user;
+    if (l->n < 600) l->samples[l->n] = sample;
+    l->n++;
+    snprintf(l->last, sizeof l->last, "%s", why);
+}
+
+static void what_cannot_be_read(test *t)
+{
+    enum { EACH = 300 };
+    dpt_survey *survey = NULL;
+    dpt_survey_info info;
+    listed l = {.n = 0};
+    const dpt_survey_options options = {.unreadable = list_unreadable, .user = &l};
+    for (int i = 0; i < EACH; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%03d", i);
+        write_file(t, "words/train/a", name, (const uint8_t *)"word", 4);
+        write_file(t, "words/train/b", name, (const uint8_t *)"word", 4);
+    }
+    REQUIRE_OK(
+        dpt_dataset_survey(context_of(t), "folder:3x3", "words", DPT_TRAIN, &options, &survey));
+    dpt_survey_describe(survey, &info);
+    CHECK(info.data.count == 2 * EACH && info.n_unreadable == 2 * EACH && l.n == 2 * EACH);
+    for (size_t i = 0; i < 2 * EACH; i++)
+        if (!CHECK(l.samples[i] == i)) break;
+    CHECK_TEXT(l.last, "words/train/b/299: neither PNG nor JPEG");
+    CHECK(info.class_counts[0] == EACH && info.class_counts[1] == EACH);
+    CHECK(!info.has_statistics && info.deviation[2] == 0);
+    dpt_survey_destroy(survey);
+}
+
 static void without_statistics(test *t)
 {
     dpt_context *context = context_of(t);
@@ -92,6 +131,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"the same as the data set", same_as_the_data_set},
+        {"what cannot be read", what_cannot_be_read},
         {"without statistics", without_statistics},
         {"what is none", what_is_none},
     };
