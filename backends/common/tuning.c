@@ -85,19 +85,22 @@ static void forget(dpt_device *device, const timed *w, dpt_status status)
     w->tuner->capture->release(device, w->recording);
 }
 
-static bool is_hopeless(const dpt_budget *budget, double seconds)
+/* Not before a disturbance of some milliseconds, such as another program's turn, is over. */
+static bool is_hopeless(const dpt_budget *budget, int n_runs, double spent_seconds, double best)
 {
-    return budget->hopeless_seconds > 0.0 && seconds > budget->hopeless_seconds;
+    enum { ENOUGH_TO_SEE = 3 };
+    return budget->hopeless_seconds > 0.0 && best > budget->hopeless_seconds &&
+           n_runs >= ENOUGH_TO_SEE && spent_seconds >= 0.25 * budget->seconds;
 }
 
 /* The fastest run. */
 static dpt_status run_often(const timed *w, const dpt_budget *budget, double *seconds)
 {
-    enum { MAX_RUNS = 50, ENOUGH_TO_SEE = 3 };
+    enum { MAX_RUNS = 50 };
     double best = 0.0, one = 0.0;
     const double start = now();
     for (int i = 0; i < MAX_RUNS && (i < 2 || now() - start < budget->seconds); i++) {
-        if (i >= ENOUGH_TO_SEE && is_hopeless(budget, best)) break;
+        if (is_hopeless(budget, i, now() - start, best)) break;
         DPT_TRY(run_once(w, &one));
         if (i == 0 || one < best) best = one;
     }

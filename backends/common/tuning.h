@@ -11,8 +11,8 @@ typedef dpt_choice_time dpt_time;
 /* *out: the index of the fastest candidate. */
 DPT_CHECK_RESULT dpt_status dpt_choose(dpt_device *device, const dpt_choice *choice, size_t *out);
 
-/* How long something is timed: for about so many seconds, and not again where the fastest of three
-   runs takes more than `hopeless_seconds` (0: however long). */
+/* How long something is timed: for about so many seconds, and a quarter of them, three runs at
+   least, where the fastest run until then takes more than `hopeless_seconds` (0: however long). */
 typedef struct dpt_budget {
     double seconds, hopeless_seconds;
 } dpt_budget;

@@ -2,6 +2,7 @@
 #include "conformance.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static size_t work_per_sample(const dpt_op_desc *desc)
 {
@@ -72,33 +73,79 @@ static int places_to_share(dpt_op_kind kind)
     }
 }
 
-/* One without a halt word, in all places that it may take, and with one that is 0 or not, in place
-   as core does it. */
-static void vary_places(test *t, const dpti_op *op, op_case *c)
+enum { MAX_CALLS = 32 };
+
+/* Calls of one description, in the order in which they are made. */
+typedef struct call_list {
+    size_t n;
+    op_case calls[MAX_CALLS];
+} call_list;
+
+static void add_call(call_list *list, const op_case *c)
 {
-    const int n_places = c->accumulate ? 0 : places_to_share(c->desc.kind);
-    c->halt = HALT_NONE;
-    for (c->in_place = -1; c->in_place < n_places; c->in_place++)
-        conformance_check(t, op, c);
-    c->in_place = n_places > 0 ? 0 : -1;
-    if (!signature_of(&c->desc).may_halt) return;
-    for (c->halt = HALT_ZERO; c->halt <= HALT_SET; c->halt++)
-        conformance_check(t, op, c);
+    if (list->n < MAX_CALLS) list->calls[list->n++] = *c;
 }
 
-static void vary_call(test *t, op_case *c, test_random *random)
+/* One without a halt word, in all places that it may take, and with one that is 0 or not, in place
+   as core does it. */
+static void add_places(call_list *list, op_case c)
 {
-    dpti_op op;
-    if (!conformance_prepare(t, c, &op)) return;
-    for (int variant = 0; variant < 4 && !conformance_enough(t); variant++) {
-        c->integers = (variant & 1) != 0;
-        c->accumulate = (variant & 2) != 0;
-        if (c->accumulate && !signature_of(&c->desc).may_accumulate) continue;
-        c->seed = test_random_u64(random);
-        c->arena = test_random_below(random, 2) == 0;
-        vary_places(t, &op, c);
+    const int n_places = c.accumulate ? 0 : places_to_share(c.desc.kind);
+    c.halt = HALT_NONE;
+    for (c.in_place = -1; c.in_place < n_places; c.in_place++)
+        add_call(list, &c);
+    c.in_place = n_places > 0 ? 0 : -1;
+    if (!signature_of(&c.desc).may_halt) return;
+    for (c.halt = HALT_ZERO; c.halt <= HALT_SET; c.halt++)
+        add_call(list, &c);
+}
+
+static void add_variants(call_list *list, const op_case *plain, test_random *random)
+{
+    for (int variant = 0; variant < 4; variant++) {
+        op_case c = *plain;
+        c.integers = (variant & 1) != 0;
+        c.accumulate = (variant & 2) != 0;
+        if (c.accumulate && !signature_of(&c.desc).may_accumulate) continue;
+        c.seed = test_random_u64(random);
+        c.arena = test_random_below(random, 2) == 0;
+        add_places(list, c);
+    }
+}
+
+static void shuffle(call_list *list, test_random *random)
+{
+    for (size_t left = list->n; left > 1; left--) {
+        const size_t drawn = test_random_below(random, left);
+        const op_case c = list->calls[drawn];
+        list->calls[drawn] = list->calls[left - 1];
+        list->calls[left - 1] = c;
+    }
+}
+
+/* What is prepared is used for several calls, of which any may be the first, and also for fewer
+   samples, as in the last step of an epoch; some of the calls have it prepared anew. */
+static void vary_call(test *t, const op_case *plain, test_random *random)
+{
+    call_list *list = calloc(1, sizeof *list);
+    dpti_op op = {.device = NULL};
+    REQUIRE(list);
+    add_variants(list, plain, random);
+    if (plain->n_samples > 1) {
+        op_case fewer = list->calls[test_random_below(random, list->n)];
+        fewer.n_samples = test_random_below(random, plain->n_samples);
+        add_call(list, &fewer);
+    }
+    shuffle(list, random);
+    bool prepared = conformance_prepare(t, plain, &op);
+    for (size_t i = 0; prepared && i < list->n && !conformance_enough(t); i++) {
+        conformance_check(t, &op, &list->calls[i]);
+        if (test_random_below(random, 8) != 0) continue;
+        dpti_release(&op);
+        prepared = conformance_prepare(t, plain, &op);
     }
     dpti_release(&op);
+    free(list);
 }
 
 static void vary_samples(test *t, const dpt_op_desc *desc, uint64_t seed)
