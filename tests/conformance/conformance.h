@@ -13,6 +13,7 @@ enum { MAX_WAYS = 96 };
 typedef struct suite_way {
     char name[64];
     size_t n;
+    bool of_product; /* of a convolution or a linear layer */
 } suite_way;
 
 typedef struct suite {
@@ -23,8 +24,8 @@ typedef struct suite {
     size_t max_single;   /* and with one */
     const char *prefix;  /* the device, in front of the cases' names; NULL if there is only one */
     size_t n_compared, n_unsupported;
-    const char *algorithm; /* of the device string: what names must begin with; NULL: none given */
-    size_t n_named;        /* operators that were prepared with such a one */
+    char algorithm[256]; /* of the device string: what names must begin with; empty: none given */
+    size_t n_named;      /* operators that were prepared with such a one */
     suite_way ways[MAX_WAYS]; /* the first of them, by what they are called */
 } suite;
 

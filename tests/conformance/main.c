@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CASES = 64, MAX_STRINGS = 16, NAME_BYTES = 96, LIST_BYTES = 1024 };
+enum { MAX_CASES = 64, MAX_STRINGS = 16, NAME_BYTES = 256, LIST_BYTES = 1024 };
 
 typedef struct options {
     const char *backend, *device;
@@ -84,23 +84,43 @@ static void must_fail(test *t)
     if (!CHECK(planted.n_failures > 0)) FAIL("the planted mistake went unnoticed");
 }
 
-/* The cases of one hand. */
+static bool is_wanted(const options *o, const suite_case *c)
+{
+    for (size_t i = 0; i < o->n_parts; i++)
+        if (strstr(c->name, o->parts[i])) return true;
+    return o->n_parts == 0;
+}
+
+/* Those that are wanted; how many. */
+static size_t list_cases(const options *o, bool operators_only, const suite_case *out[MAX_CASES])
+{
+    const size_t n_all = n_operator_cases + (operators_only ? 0 : n_device_cases);
+    size_t n = 0;
+    for (size_t i = 0; i < n_all && n < MAX_CASES; i++) {
+        const suite_case *c =
+            i < n_operator_cases ? &operator_cases[i] : &device_cases[i - n_operator_cases];
+        if (is_wanted(o, c)) out[n++] = c;
+    }
+    return n;
+}
+
+/* The cases of one hand, which may be none. */
 static int run_cases(suite *s, bool operators_only, void (*run)(test *), const options *o,
                      size_t hand)
 {
+    const suite_case *wanted[MAX_CASES];
     test_case cases[MAX_CASES];
     char names[MAX_CASES][NAME_BYTES];
     const char *prefix = s->prefix ? s->prefix : "", *colon = s->prefix ? ": " : "";
-    const size_t n_all = n_operator_cases + (operators_only ? 0 : n_device_cases);
+    const size_t n_wanted = list_cases(o, operators_only, wanted);
     size_t n = 0;
-    for (size_t i = hand; i < n_all; i += o->n_hands) {
-        const suite_case *c =
-            i < n_operator_cases ? &operator_cases[i] : &device_cases[i - n_operator_cases];
-        snprintf(names[n], sizeof names[n], "%s%s%s", prefix, colon, c->name);
+    for (size_t i = hand; i < n_wanted; i += o->n_hands) {
+        snprintf(names[n], sizeof names[n], "%s%s%s", prefix, colon, wanted[i]->name);
         cases[n] = (test_case){.name = names[n], .run = run};
         n++;
     }
-    const int result = test_run(o->n_parts, o->parts, cases, n, s);
+    if (n == 0 && n_wanted > 0) return TEST_SKIP_CODE;
+    const int result = test_run(0, NULL, cases, n, s);
     printf("%s%s%zu calls compared with the reference, %zu descriptions not supported", prefix,
            colon, s->n_compared, s->n_unsupported);
     for (size_t i = 0; i < MAX_WAYS && s->ways[i].n > 0; i++)
@@ -124,15 +144,60 @@ typedef struct device_run {
 static void *run_on(void *argument)
 {
     device_run *r = argument;
-    const suite *s = &r->suite;
     r->result =
         run_cases(&r->suite, r->planted, r->planted ? must_fail : run_in_driver, r->o, r->hand);
-    /* Where a way does not apply others stand in for it. */
-    if (s->algorithm && !r->planted && r->o->n_hands == 1 && s->n_named == 0) {
-        printf("FAIL: nothing was done by %s\n", s->algorithm);
-        r->result = 1;
-    }
     return NULL;
+}
+
+/* ---- Ways that are asked for ----------------------------------------------------------------- */
+
+/* Of a device string: "any" of "cuda:0:algorithm=any:precision=tf32"; empty if there is none. */
+static void read_algorithm(const char *id, char out[NAME_BYTES])
+{
+    static const char key[] = "algorithm=";
+    const char *value = strstr(id, key);
+    const char *from = value ? value + strlen(key) : "";
+    snprintf(out, NAME_BYTES, "%.*s", (int)strcspn(from, ":"), from);
+}
+
+static bool same_device(const device_run *a, const device_run *b)
+{
+    return strcmp(a->suite.device->id, b->suite.device->id) == 0;
+}
+
+/* Ways of products and convolutions in one hand that an earlier one has not taken. */
+static size_t count_new_ways(const device_run *runs, size_t hand)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < MAX_WAYS && runs[hand].suite.ways[k].n > 0; k++) {
+        const suite_way *way = &runs[hand].suite.ways[k];
+        bool is_new = way->of_product;
+        for (size_t i = 0; i < hand && is_new; i++)
+            for (size_t j = 0; j < MAX_WAYS && same_device(&runs[i], &runs[hand]); j++)
+                if (strcmp(runs[i].suite.ways[j].name, way->name) == 0) is_new = false;
+        n += is_new;
+    }
+    return n;
+}
+
+/* Where a way does not apply others stand in for it: that any hand of the device has taken it, and
+   with "any" more than one if there were products and convolutions. */
+static bool took_what_was_asked(const device_run *runs, size_t n, const device_run *of)
+{
+    char algorithm[NAME_BYTES];
+    size_t n_named = 0, n_ways = 0;
+    read_algorithm(of->suite.device->id, algorithm);
+    if (!*algorithm || of->planted) return true;
+    const bool any = strcmp(algorithm, "any") == 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!same_device(&runs[i], of)) continue;
+        n_named += runs[i].suite.n_named;
+        n_ways += count_new_ways(runs, i);
+    }
+    if (any ? n_ways != 1 : n_named > 0) return true;
+    printf("FAIL: %s: %s %s\n", of->suite.device->id,
+           any ? "all was done in one way, with" : "nothing was done by", algorithm);
+    return false;
 }
 
 /* A failure outweighs success, and success a skip. */
@@ -144,24 +209,21 @@ static int worse(int a, int b)
 
 static device_run begin(const options *o, dpti_device *device, bool planted)
 {
-    static const char key[] = "algorithm=";
-    const char *algorithm = o->device && !o->together ? strstr(o->device, key) : NULL;
-    if (algorithm && strcmp(algorithm + strlen(key), "any") == 0) algorithm = NULL;
     device_run r = {.o = o,
                     .suite = {.device = device,
                               .complete = o->complete,
                               .max_failures = planted ? 1 : 10,
                               .max_work = o->max_work,
                               .max_single = o->max_single,
-                              .algorithm = algorithm ? algorithm + strlen(key) : NULL,
                               .prefix = o->together || o->n_hands > 1 ? device->id : NULL},
                     .planted = planted,
                     .result = 1};
+    read_algorithm(device->id, r.suite.algorithm);
     printf("== %s: %s, %s\n", device->id, device->info.name, device->info.detail);
     return r;
 }
 
-/* All devices of the set at the same time; hands of a device stand behind each other. */
+/* All devices of the set at the same time. */
 static int on_each(const options *o, dpt_device_set *devices)
 {
     device_run runs[MAX_STRINGS];
@@ -173,7 +235,9 @@ static int on_each(const options *o, dpt_device_set *devices)
     }
     for (size_t i = 0; i < devices->n_devices; i++) {
         runs[i] = begin(o, devices->devices[i], false);
-        runs[i].hand = i % o->n_hands;
+        for (size_t k = 0; k < i; k++)
+            runs[i].hand += same_device(&runs[k], &runs[i]);
+        runs[i].hand %= o->n_hands;
     }
     while (n_started < devices->n_devices &&
            pthread_create(&runs[n_started].thread, NULL, run_on, &runs[n_started]) == 0)
@@ -182,6 +246,8 @@ static int on_each(const options *o, dpt_device_set *devices)
         pthread_join(runs[i].thread, NULL);
         result = worse(result, runs[i].result);
     }
+    for (size_t i = 0; i < n_started; i++)
+        if (!took_what_was_asked(runs, n_started, &runs[i])) result = 1;
     return n_started < devices->n_devices ? 1 : result;
 }
 
@@ -218,7 +284,7 @@ static int on_list(dpt_context *context, const options *o, const char *list, boo
     } else {
         device_run r = begin(o, devices->devices[0], planted);
         (void)run_on(&r);
-        result = r.result;
+        result = took_what_was_asked(&r, 1, &r) ? r.result : 1;
     }
     dpt_devices_close(devices);
     return result;

@@ -328,13 +328,27 @@ static void compare(test *t, const call *k)
 
 /* ---- A call ---------------------------------------------------------------------------------- */
 
-static void count_way(suite *s, const char *algorithm)
+static bool is_product(dpt_op_kind kind)
+{
+    switch (kind) {
+    case DPT_OP_CONV2D_FORWARD:
+    case DPT_OP_CONV2D_BACKWARD_DATA:
+    case DPT_OP_CONV2D_BACKWARD_WEIGHTS:
+    case DPT_OP_LINEAR_FORWARD:
+    case DPT_OP_LINEAR_BACKWARD_DATA:
+    case DPT_OP_LINEAR_BACKWARD_WEIGHTS: return true;
+    default: return false;
+    }
+}
+
+static void count_way(suite *s, const char *algorithm, dpt_op_kind kind)
 {
     for (size_t i = 0; i < MAX_WAYS; i++) {
         suite_way *way = &s->ways[i];
         if (way->n == 0) snprintf(way->name, sizeof way->name, "%s", algorithm);
         if (strncmp(way->name, algorithm, sizeof way->name - 1) != 0) continue;
         way->n++;
+        way->of_product = way->of_product || is_product(kind);
         return;
     }
 }
@@ -348,8 +362,8 @@ bool conformance_prepare(test *t, const op_case *c, dpti_op *op)
     conformance_describe(c, text, sizeof text);
     if (status == DPT_OK) {
         if (!CHECK(op->info.algorithm && op->info.flops >= 0.0)) FAIL("%s", text);
-        if (s->algorithm && op->info.algorithm &&
-            strncmp(op->info.algorithm, s->algorithm, strcspn(s->algorithm, ":,")) == 0)
+        if (*s->algorithm && op->info.algorithm &&
+            strncmp(op->info.algorithm, s->algorithm, strlen(s->algorithm)) == 0)
             s->n_named++;
         return true;
     }
@@ -379,7 +393,7 @@ void conformance_check(test *t, const dpti_op *op, const op_case *c)
     if (status == DPT_OK) status = run_once(k, k->arena.again);
     if (status == DPT_OK) {
         s->n_compared++;
-        if (op->info.algorithm) count_way(s, op->info.algorithm);
+        if (op->info.algorithm) count_way(s, op->info.algorithm, op->desc.kind);
         arena_check(t, &k->arena, k->text);
         compare(t, k);
     } else {
