@@ -57,13 +57,16 @@ def arguments():
         parser.error(f"unknown precision {unknown[0]}; known: fp32, tf32, bf16")
     if args.device == "cpu" and args.precision != "fp32":
         parser.error("--precision is a card's: give --device cuda:0")
-    try:
-        args.batch_sizes = [int(size) for size in args.batch_size.split(",")]
-    except ValueError:
-        parser.error(f"--batch-size takes numbers, not '{args.batch_size}'")
+    if not all(size.isdecimal() and int(size) > 0 for size in args.batch_size.split(",")):
+        parser.error(f"--batch-size takes numbers from 1 on, not '{args.batch_size}'")
+    args.batch_sizes = [int(size) for size in args.batch_size.split(",")]
     if args.device == "cpu" and len(args.batch_sizes) > 1:
         parser.error("several batch sizes are measured on a card alone: give --device cuda:0")
     return args
+
+
+def name(case):
+    return f"{case.model}, {case.precision}, batch {case.batch_size}"
 
 
 def cases_of(args):
@@ -156,15 +159,12 @@ class Peer:
             print(self.errors.read()[-4000:], file=sys.stderr)
         return line.strip() or None
 
-    def send(self, word):
+    def tell(self, word):
         try:
             self.child.stdin.write(word + "\n")
             self.child.stdin.flush()
         except BrokenPipeError:
             pass
-
-    def tell(self, word):
-        self.send(word)
         return self.read()
 
     def run(self):
@@ -184,20 +184,28 @@ class Peer:
         self.child.wait()
 
 
+def compile_all(cases, variants):
+    """What torch.compile makes of each is in its cache then, from which the peers have it."""
+    children = [subprocess.Popen(pytorch_command(case, variant) + ["--compile-only"],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                for case in cases for variant in variants
+                if variant.startswith(("compiled", "graphs"))]
+    for child in children:
+        child.wait() # those that fail will say so when they are measured
+
+
 def start_peers(cases, variants):
-    """Those of each case, all of which are started, compiled and warmed up at once: nothing is
-    measured before the last is ready."""
+    """Those of each case.  What can be done beside each other is: compiling, starting and loading.
+    Warming up is not, since cuDNN's algorithms are chosen by their times then."""
+    compile_all(cases, variants)
     peers = [[Peer(case, variant) for variant in variants] for case in cases]
     peers = [[peer for peer in of_case if peer.read() is not None] for of_case in peers]
-    for of_case in peers:
-        for peer in of_case:
-            peer.send("warm")
-    return [[peer for peer in of_case if peer.read() is not None] for of_case in peers]
+    return [[peer for peer in of_case if peer.tell("warm") is not None] for of_case in peers]
 
 
 def measure_card(args, peers):
     """In turns, one at a time."""
-    what = f"{args.precision}, {args.batch_size}"
+    what = name(args)
     ours, theirs = [], {peer.variant: [] for peer in peers}
     for i in range(args.runs):
         for peer in list(peers):
@@ -265,23 +273,32 @@ def main():
     unknown = [v for v in variants if v not in args.known]
     if unknown:
         sys.exit(f"vs_pytorch: unknown variant {unknown[0]}; known: {', '.join(args.known)}")
+    if len(set(variants)) < len(variants):
+        sys.exit("vs_pytorch: a variant stands twice in --variants")
     cases = cases_of(args)
     if args.device == "cpu":
-        missed = report(cases[0], variants, *measure(cases[0], variants))
+        results = [(case, *measure(case, variants)) for case in cases]
     else:
-        missed = []
-        for case, peers in zip(cases, start_peers(cases, variants)):
-            missed += report(case, variants, *measure_card(case, peers))
-            print(flush=True)
+        results = ((case, *measure_card(case, peers))
+                   for case, peers in zip(cases, start_peers(cases, variants)))
+    missed, n_reported = [], 0
+    for case, ours, theirs in results:
+        theirs = {v: runs for v, runs in theirs.items() if len(runs) == case.runs}
+        missed += [f"{name(case)}: PyTorch, {v}, failed" for v in variants if v not in theirs]
+        if theirs:
+            missed += report(case, variants, ours, theirs)
+            n_reported += 1
+        else:
+            print(f"{name(case)}: PyTorch failed in every variant")
+        print(flush=True)
+    if n_reported == 0:
+        sys.exit("vs_pytorch: PyTorch failed in every variant")
     if args.check and missed:
-        sys.exit(f"vs_pytorch: not what is claimed: {', '.join(missed)}")
+        sys.exit(f"vs_pytorch: not what is claimed: {'; '.join(missed)}")
 
 
 def report(args, variants, ours, theirs):
-    """Prints a case's table; what does not keep what is claimed."""
-    theirs = {v: runs for v, runs in theirs.items() if len(runs) == args.runs}
-    if not theirs:
-        sys.exit("vs_pytorch: PyTorch failed in every variant")
+    """Prints a case's table; what of it does not keep what is claimed."""
     best = max(theirs, key=lambda v: median(theirs[v], "images_per_second"))
     peer = theirs[best]
     rate = median(ours, "images_per_second") / median(peer, "images_per_second")
@@ -323,11 +340,13 @@ def check_card(args, rate, theirs):
     for kind, least in claims.items():
         rates = [median(runs, "images_per_second")
                  for variant, runs in theirs.items() if kinds[kind](variant)]
+        if not rates and least:
+            missed.append(f"{name(args)}: {kind} was not measured")
         if not rates:
             continue
         print(f"{kind}: {rate / max(rates):.2f}x" + (f" ({least:.1f}x)" if least else ""))
         if rate < least * max(rates):
-            missed.append(f"{args.precision}, {args.batch_size}: {kind}")
+            missed.append(f"{name(args)}: {kind}")
     return missed
 
 

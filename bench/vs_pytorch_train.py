@@ -161,6 +161,8 @@ def main():
     parser.add_argument("--warm-up-steps", type=int, default=30)
     parser.add_argument("--max-steps", type=int, default=sys.maxsize)
     parser.add_argument("--serve", action="store_true", help="train as standard input says")
+    parser.add_argument("--compile-only", action="store_true",
+                        help="end behind the first steps: what is compiled is in PyTorch's cache then")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--momentum", type=float, default=0.9)
@@ -187,6 +189,9 @@ def main():
     training = Training(args, train, model, device)
 
     run = Run(args, train, training, on_card)
+    if args.compile_only:
+        run.train(1, 3)
+        return
     if args.serve:
         serve(args, run, model, test)
         return
