@@ -77,12 +77,6 @@ look 1 "${set[@]}"
 check "both are told: $(grep -c "a/100x.png: \|a/loop.png: " look.err)" grep -q "^dptrain: 11 of 1405" look.err
 rm pics/train/a/{100x,loop}.png
 
-# What this process lacks is no fault of a picture: it ends the look, with a word.
-checks=$((checks + 1))
-(ulimit -n 5 && "$DPTRAIN" data "${set[@]}") >look.out 2>look.err </dev/null
-[ $? -eq 1 ] && grep -q "Too many open files" look.err && ! grep -q "cannot be read: mend" look.err ||
-    fail "without file descriptors: $(tail -n 2 look.err)"
-
 # Nothing can be read.
 for name in 0 1 2; do echo no picture >pics/test/a/$name.png; done
 look 1 "${set[@]}"

@@ -3,6 +3,8 @@
    (cli/data.sh). */
 #include "data_files.h"
 
+#include <sys/resource.h>
+
 typedef struct seen {
     size_t n_calls, n_images, n_unreadable;
 } seen;
@@ -75,19 +77,25 @@ static void list_unreadable(void *user, size_t sample, const char *why)
     snprintf(l->last, sizeof l->last, "%s", why);
 }
 
-static void what_cannot_be_read(test *t)
+enum { EACH = 300 }; /* of each of two classes: more than are read at once */
+
+static void write_words(test *t)
 {
-    enum { EACH = 300 };
-    dpt_survey *survey = NULL;
-    dpt_survey_info info;
-    listed l = {.n = 0};
-    const dpt_survey_options options = {.unreadable = list_unreadable, .user = &l};
     for (int i = 0; i < EACH; i++) {
         char name[16];
         snprintf(name, sizeof name, "%03d", i);
         write_file(t, "words/train/a", name, (const uint8_t *)"word", 4);
         write_file(t, "words/train/b", name, (const uint8_t *)"word", 4);
     }
+}
+
+static void what_cannot_be_read(test *t)
+{
+    dpt_survey *survey = NULL;
+    dpt_survey_info info;
+    listed l = {.n = 0};
+    const dpt_survey_options options = {.unreadable = list_unreadable, .user = &l};
+    write_words(t);
     REQUIRE_OK(
         dpt_dataset_survey(context_of(t), "folder:3x3", "words", DPT_TRAIN, &options, &survey));
     dpt_survey_describe(survey, &info);
@@ -98,6 +106,33 @@ static void what_cannot_be_read(test *t)
     CHECK(info.class_counts[0] == EACH && info.class_counts[1] == EACH);
     CHECK(!info.has_statistics && info.deviation[2] == 0);
     dpt_survey_destroy(survey);
+}
+
+/* From now on no file can be opened. */
+static void close_the_door(void *user, size_t n_images)
+{
+    struct rlimit limit;
+    (void)user;
+    (void)n_images;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = 0;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* That is no picture's fault. */
+static void what_the_process_lacks(test *t)
+{
+    dpt_survey *survey = NULL;
+    struct rlimit before;
+    const dpt_survey_options options = {.progress = close_the_door};
+    write_words(t);
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    const dpt_status status =
+        dpt_dataset_survey(context_of(t), "folder:3x3", "words", DPT_TRAIN, &options, &survey);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+    CHECK_STATUS(status, DPT_E_IO);
+    CHECK_CONTAINS(dpt_error_message(context_of(t)), "Too many open files");
+    CHECK(!survey);
 }
 
 static void without_statistics(test *t)
@@ -132,6 +167,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"the same as the data set", same_as_the_data_set},
         {"what cannot be read", what_cannot_be_read},
+        {"what the process lacks", what_the_process_lacks},
         {"without statistics", without_statistics},
         {"what is none", what_is_none},
     };
