@@ -76,6 +76,8 @@ static inline void *dpt_cuda_pointer(dpt_location location)
 /* Waits for a stream: briefly by asking, then asleep, since whoever asks on takes a core from
    devices that compute there.  A failure is deferred: it is of work that was accepted before. */
 DPT_CHECK_RESULT dpt_status dpt_cuda_wait(dpt_stream *stream);
+/* The same, told by CUDA's code. */
+cudaError_t dpt_cuda_wait_code(const dpt_stream *stream);
 
 extern const dpt_device_ops dpt_cuda_device_ops;
 extern const dpt_memory_ops dpt_cuda_memory_ops;

@@ -42,12 +42,7 @@ static cudaError_t take(const dpt_cuda_device *cuda, size_t n_bytes, void **out)
         if (code == cudaSuccess) code = cudaMallocFromPoolAsync(out, n_bytes, cuda->pool, queue);
     }
     if (code != cudaSuccess) return code;
-    /* Mostly there is nothing to wait for, and sleeping takes longer than asking. */
-    code = cudaStreamQuery(queue);
-    if (code == cudaErrorNotReady) {
-        (void)cudaGetLastError();
-        code = cudaStreamSynchronize(queue);
-    }
+    code = dpt_cuda_wait_code(&cuda->scratch);
     if (code != cudaSuccess) give_back(cuda, *out);
     return code;
 }

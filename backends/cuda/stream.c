@@ -91,9 +91,14 @@ static cudaError_t wait_for(ask_fn *query, ask_fn *synchronize, const void *what
     return code == cudaErrorNotReady ? waited : code;
 }
 
+cudaError_t dpt_cuda_wait_code(const dpt_stream *stream)
+{
+    return wait_for(query_stream, synchronize_stream, stream);
+}
+
 dpt_status dpt_cuda_wait(dpt_stream *stream)
 {
-    const cudaError_t code = wait_for(query_stream, synchronize_stream, stream);
+    const cudaError_t code = dpt_cuda_wait_code(stream);
     return code == cudaSuccess ? DPT_OK : deferred(stream->device, code, "cudaStreamSynchronize");
 }
 

@@ -184,9 +184,8 @@ static size_t count_new_ways(const device_run *runs, size_t hand)
    with "any" more than one if there were products and convolutions. */
 static bool took_what_was_asked(const device_run *runs, size_t n, const device_run *of)
 {
-    char algorithm[NAME_BYTES];
+    const char *algorithm = of->suite.algorithm;
     size_t n_named = 0, n_ways = 0;
-    read_algorithm(of->suite.device->id, algorithm);
     if (!*algorithm || of->planted) return true;
     const bool any = strcmp(algorithm, "any") == 0;
     for (size_t i = 0; i < n; i++) {
