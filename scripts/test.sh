@@ -373,6 +373,8 @@ run_tier() {
     printf 'Testing in %s\n' "$work"
     run_release_build
     check "formatting" formatting
+    check "the documents' check finds what is planted" python3 scripts/check_docs.py self-test
+    check "links in the documents" python3 scripts/check_docs.py links
     if [ $tier != quick ]; then
         run_addresses
         run_threads
