@@ -1,6 +1,6 @@
-/* Types that the public API (dptrain.h) and the device vtable (backend.h) share: status codes,
-   element types and the enumerations that describe layers.  Plain C17, no other header of dptrain.
- */
+/* Types that both the public API (dptrain.h) and the device vtable (backend.h) use: status codes,
+   element types and the enumerations that describe layers.  This header is plain C17 and includes
+   no other header of dptrain. */
 #ifndef DPT_TYPES_H
 #define DPT_TYPES_H
 
@@ -18,7 +18,7 @@
 #define DPT_API
 #endif
 
-/* Every status: name, value, words.  0 is success and failures are negative, everywhere. */
+/* All status codes: name, value, description.  0 means success.  Every failure is negative. */
 #define DPT_STATUS_LIST(X)                                                                         \
     X(OK, 0, "success")                                                                            \
     X(E_INVALID, -1, "invalid argument")                                                           \
@@ -41,7 +41,7 @@ typedef enum dpt_status {
 #undef DPT_STATUS_ENUM
 } dpt_status;
 
-/* Evaluates a call once and returns its status from the calling function if it failed. */
+/* Evaluates `call` once.  If `call` fails, the calling function returns the status of `call`. */
 #define DPT_TRY(call)                                                                              \
     do {                                                                                           \
         const dpt_status dpt_try_status = (call);                                                  \
@@ -65,9 +65,10 @@ static inline size_t dpt_dtype_bytes(dpt_dtype dtype)
     }
 }
 
-/* Functions applied to every element.  The derivative of all but GELU is a function of the output
-   alone, so backward needs y and not x, and a layer can compute them in place of its own output;
-   GELU's backward needs x, so it stands alone. */
+/* Activation functions, applied to every element.  x is the input, y the output, dx and dy the
+   gradients.  For every function except GELU the derivative depends on y alone.  The backward pass
+   of these functions does not need x, so a layer can apply the function in place to the layer's
+   output. The backward pass of GELU needs x, so GELU is always an operation of its own. */
 typedef enum dpt_activation {
     DPT_ACT_NONE = 0,    /* y = x                     dx = dy            */
     DPT_ACT_RELU = 1,    /* y = max(x, 0)             dx = dy * (y > 0)  */
@@ -79,7 +80,7 @@ typedef enum dpt_activation {
 
 typedef enum dpt_pool_kind {
     DPT_POOL_MAX = 0,
-    DPT_POOL_AVERAGE = 1, /* padding counts into the average, as in PyTorch's default */
+    DPT_POOL_AVERAGE = 1, /* the average includes the padding, as in PyTorch's default */
 } dpt_pool_kind;
 
 #endif

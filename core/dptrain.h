@@ -1,6 +1,6 @@
-/* dptrain: synchronous data-parallel training of neural networks on any mix of devices, in one
-   process or in several.  This is the public API of libdptrain, but for networks by name, which
-   dptrain_models.h has.
+/* dptrain trains neural networks with synchronous data parallelism on any mix of devices, in one
+   process or in several.  This header is the public API of libdptrain.  Networks by name are
+   declared in dptrain_models.h.
 
        dpt_context_create(&context);
        dpt_devices_open(context, "cpu,cpu", &devices);
@@ -13,16 +13,23 @@
        dpt_trainer_create(devices, model, data, &options, &trainer);
        dpt_trainer_step(trainer, &metrics);
 
-   Conventions.  Functions return DPT_OK or a negative status; dpt_error_message(context) then says
-   in one line what failed and what to do.  Outputs come last and are written only on success.
-   Destroy functions accept NULL; elsewhere a pointer is NULL only where its comment says so.
-   Numbers in strings and files are written with a point, whatever the program's locale.  Every
-   object belongs to one context and is destroyed before it; a device set outlives the arrays and
-   trainers that stand on it, a dataset and a model the trainers that use them.  A context and what
-   belongs to it is used by one thread at a time; several contexts are independent.  Options structs
-   are filled with designated initialisers: a zero field takes the default that its comment names.
-   A child that is forked while there is a context has none of its threads: it may only exec or
-   _exit, and destroys nothing.
+   Errors.  A function that can fail returns DPT_OK or a negative status.  After a failure
+   dpt_error_message(context) says in one line what failed and what to do.
+
+   Arguments.  Outputs come last and are written only on success.  Destroy functions accept NULL.
+   Any other pointer may be NULL only where the function's comment says so.  Options structs are
+   filled with designated initialisers.  A zero field takes the default that the field's comment
+   names.
+
+   Lifetime.  Every object belongs to one context and must be destroyed before the context.  A
+   device set must outlive the arrays and trainers that use the set.  A dataset and a model must
+   outlive the trainers that use them.
+
+   Threads.  Only one thread at a time may use a context and the objects of the context.  Different
+   contexts are independent.  A child that is forked while a context exists has none of the
+   context's threads.  Such a child may only call exec or _exit and must destroy nothing.
+
+   Text.  Numbers in strings and files use a decimal point, whatever the program's locale is.
  */
 #ifndef DPTRAIN_H
 #define DPTRAIN_H
@@ -34,44 +41,55 @@ extern "C" {
 #endif
 
 #define DPT_VERSION "0.1.0"
-/* The same of the library that the program runs with, which need not be that of this header. */
+/* Returns the version of the library that the program runs with.  That version may differ from
+   DPT_VERSION, which is the version of this header.  Never NULL; the string is static. */
 DPT_API const char *dpt_version(void);
 
 /* ---- Status and context ---------------------------------------------------------------------- */
 
 typedef struct dpt_context dpt_context;
 
-/* The name ("DPT_E_FORMAT") and the words ("malformed data") of a status. */
+/* Return the name of a status ("DPT_E_FORMAT") and a short description of a status ("malformed
+   data").  An unknown status gives "DPT_E_?" and "unknown status".  Never NULL; the strings are
+   static. */
 DPT_API const char *dpt_status_name(dpt_status status);
 DPT_API const char *dpt_status_words(dpt_status status);
 
-/* Finds the backends (plug-ins) and asks which devices there are.  A backend that is absent or
-   broken is no failure: dpt_backend_reason tells.  DPT_E_NO_MEMORY. */
+/* Creates a context, loads the backend plug-ins and asks each backend for its devices.  An absent
+   or broken backend is not a failure; dpt_backend_reason gives the reason.  The caller owns *out
+   and destroys it with dpt_context_destroy.  Errors: DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_context_create(dpt_context **out);
 typedef struct dpt_context_options {
-    /* Seconds that one call into a backend may last where no trainer sets a limit: ten times this
-       while devices are looked for, opened and measured, which compiles; this while an open device
-       is closed, and for work on arrays.  0: ten minutes, and for arrays no limit.  At most 1e9.
-       Arrays of a collective in which a device did not answer are never released, nor their devices
-       closed: its call may read them. */
+    /* The longest time in seconds that one call into a backend may take when no trainer sets a
+       limit.  The limit is this value for closing a device and for work on arrays.  The limit is
+       ten times this value for finding, opening and measuring devices, because these calls may
+       compile kernels.  0 means ten minutes, and no limit for arrays.  At most 1e9.
+       If a device does not answer in a collective, the arrays of that collective are never
+       released and their devices are never closed, because the hung call may still read them. */
     double device_timeout;
-    /* Only backends that this device list names are looked for, so that others' drivers keep nobody
-       waiting; the rest are absent.  NULL, or what is no device list: all. */
+    /* A device list.  Only the backends that this list names are loaded, so that the program does
+       not wait for other drivers; every other backend counts as absent.  NULL, or text that is not
+       a device list, means all backends. */
     const char *devices;
 } dpt_context_options;
-/* The same with options, zeros being defaults.  DPT_E_INVALID: a time out of range. */
+/* Creates a context as dpt_context_create does, with options.  Errors: DPT_E_INVALID if
+   device_timeout is negative, above 1e9 or not a number; DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_context_create_with(const dpt_context_options *options,
                                                             dpt_context **out);
+/* Destroys a context.  Accepts NULL.  Cannot fail. */
 DPT_API void dpt_context_destroy(dpt_context *context);
 
-/* The last failure of a call on this context, never NULL; valid until the next failure.  One line,
-   whatever names and paths have in them. */
+/* Returns the message of the last failed call on this context, or "no error".  Never NULL.  The
+   string is valid until the next failure.  The message is always one line, even if a name or a path
+   in the message contains control characters. */
 DPT_API const char *dpt_error_message(const dpt_context *context);
 
-/* For code that stands on this library (models/, cli/): records a failure of its own and returns
-   the status; and the word of a NULL-terminated list that is nearest to a misspelt one, or NULL. */
+/* For code built on this library (models/, cli/).  Records a failure with a printf-style message in
+   the context and returns `status` unchanged. */
 DPT_API DPT_PRINTF(3, 4) dpt_status
     dpt_fail(dpt_context *context, dpt_status status, const char *format, ...);
+/* Returns the entry of the NULL-terminated list `known` that is nearest to the misspelt `word`, or
+   NULL if no entry is near. */
 DPT_API const char *dpt_nearest(const char *word, const char *const *known);
 
 /* ---- Backends and devices -------------------------------------------------------------------- */
@@ -79,15 +97,17 @@ DPT_API const char *dpt_nearest(const char *word, const char *const *known);
 typedef struct dpt_device dpt_device;
 typedef struct dpt_device_set dpt_device_set;
 
-/* Backends in the order of their names, those that are absent included; a name is NULL where there
-   is no such backend. */
+/* Returns the number of backends, absent backends included.  Backends are numbered from 0 in the
+   order of their names.  Cannot fail. */
 DPT_API size_t dpt_backend_count(const dpt_context *context);
+/* Returns the name of a backend, or NULL if `backend` is not below the count. */
 DPT_API const char *dpt_backend_name(const dpt_context *context, size_t backend);
-/* DPT_OK: it has devices.  DPT_E_ABSENT: none that can be used.  DPT_E_DEVICE_LOST: it did not
-   answer when it was asked for them; a thread is left with that call (dpt_context_abandoned).
-   DPT_E_INVALID: there is no such backend. */
+/* Returns the state of a backend.  DPT_OK: the backend has devices.  DPT_E_ABSENT: the backend has
+   no usable device.  DPT_E_DEVICE_LOST: the backend did not answer when the library asked for its
+   devices; a thread still waits in that call (dpt_context_abandoned).  DPT_E_INVALID: `backend` is
+   not below the count. */
 DPT_API dpt_status dpt_backend_status(const dpt_context *context, size_t backend);
-/* Why no device of this backend can be used; NULL if some can. */
+/* Returns the reason why no device of a backend can be used, or NULL if a device can be used. */
 DPT_API const char *dpt_backend_reason(const dpt_context *context, size_t backend);
 DPT_API size_t dpt_backend_device_count(const dpt_context *context, size_t backend);
 
@@ -105,8 +125,9 @@ typedef struct dpt_device_description {
                       sum gradients by means of their backend's; 0: through the host */
 } dpt_device_description;
 
-/* A device that is not open.  The strings stay valid as long as the context.  The device's own
-   failure; DPT_E_DEVICE_LOST if it did not answer, then or when it was to be opened. */
+/* Describes a device without opening the device.  The strings in *out stay valid as long as the
+   context.  Errors: the backend's own failure for this device; DPT_E_DEVICE_LOST if the device did
+   not answer this call or an earlier attempt to open the device. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_backend_describe(dpt_context *context, size_t backend,
                                                          size_t index, dpt_device_description *out);
 
@@ -126,19 +147,24 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_open(dpt_context *context, const
    precision, DPT_E_UNSUPPORTED if one cannot compute in it. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_context_set_precision(dpt_context *context,
                                                               const char *name);
-/* Some of a set's devices, open as they are, in the order of `indices` (n of them): a device keeps
-   the cores and the memory that it has in the whole set, so that what it does in one is comparable
-   with what it does in the other.  The subset is closed before the set, which closes no device.  A
-   trainer on it may stand beside trainers on others; a device works for one at a time.
-   DPT_E_INVALID: no index, one out of range, or one that stands twice; DPT_E_NO_MEMORY. */
+/* Makes a subset of an open device set.  The subset holds the devices at `indices` (n entries), in
+   that order.  A device keeps the cores and the memory that the device has in the whole set, so
+   that speeds in the subset and in the set are comparable.  The caller closes the subset before the
+   set.  Closing the subset closes no device.  Trainers on different subsets may exist at the same
+   time; a device works for one trainer at a time.
+   Errors: DPT_E_INVALID if n is 0, an index is out of range or an index is repeated;
+   DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_subset(dpt_device_set *devices,
                                                        const size_t *indices, size_t n,
                                                        dpt_device_set **out);
-/* Accepts NULL.  A device that does not answer is left behind open (dpt_context_abandoned). */
+/* Closes a device set.  Accepts NULL.  A device that does not answer stays open and a thread stays
+   with the hung call (dpt_context_abandoned). */
 DPT_API void dpt_devices_close(dpt_device_set *devices);
+/* Returns the number of devices in a set.  Cannot fail. */
 DPT_API size_t dpt_devices_count(const dpt_device_set *devices);
-/* NULL if i is not below the count. */
+/* Returns device i of a set, or NULL if i is not below the count.  The set owns the device. */
 DPT_API dpt_device *dpt_devices_get(const dpt_device_set *devices, size_t i);
+/* Describes an open device.  Cannot fail. */
 DPT_API void dpt_device_describe(const dpt_device *device, dpt_device_description *out);
 
 /* What a device was seen to do, by the host's clock, waits included.  The median of several times.
@@ -154,9 +180,10 @@ typedef struct dpt_device_rates {
                               within it */
 } dpt_device_rates;
 
-/* Measures an open device, behind all that it has to do, and waits: about a second, and up to 128
-   MiB of the device's memory for that time.  throttle= does not count.  The device's own failures;
-   DPT_E_UNSUPPORTED if it has no matrix product. */
+/* Measures the rates of an open device and waits for the result.  The measurement starts after all
+   work that the device has in its queue.  The measurement takes about a second and up to 128 MiB of
+   the device's memory.  The throttle= parameter is ignored.  Errors: the device's own failures;
+   DPT_E_UNSUPPORTED if the device has no matrix product. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_device_measure(dpt_device *device, dpt_device_rates *out);
 
 /* ---- Several processes ----------------------------------------------------------------------- */
@@ -173,12 +200,16 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_join(dpt_context *context);
    DPT_E_INVALID names processes that are there for another one.  "" of dpt_processes_join. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_join_for(dpt_context *context,
                                                            const char *purpose);
-/* How many processes would join, as far as the launcher's variables tell; 1: this one alone. */
+/* Returns how many processes would join according to the launcher's environment variables.  Returns
+   1 if this process is alone or the variables cannot be read.  Cannot fail. */
 DPT_API size_t dpt_processes_launched(void);
-DPT_API size_t dpt_process_count(const dpt_context *context); /* 1: alone */
-DPT_API size_t dpt_process_rank(const dpt_context *context);  /* from 0 */
-/* What messages between processes go through, for a person: "mpi", or where some are delayed "mpi,
-   delayed by 5 ms"; "" where this process has joined no others. */
+/* Returns the number of joined processes; 1 if this process is alone.  Cannot fail. */
+DPT_API size_t dpt_process_count(const dpt_context *context);
+/* Returns the rank of this process, from 0.  Cannot fail. */
+DPT_API size_t dpt_process_rank(const dpt_context *context);
+/* Writes the name of the transport between processes as text for a person: "mpi", or "mpi, delayed
+   by 5 ms" if some messages are delayed.  Writes "" if this process has joined no others.  `out`
+   has n_bytes bytes.  Cannot fail. */
 DPT_API void dpt_process_transport(const dpt_context *context, char *out, size_t n_bytes);
 /* What a sum over processes costs, and how collectives travel because of it. */
 typedef struct dpt_link {
@@ -191,106 +222,140 @@ typedef struct dpt_link {
    alike in all; neither changes a bit of any result.  Creating a trainer does so by itself; without
    either collectives go directly, three chunks at a time.  `out` may be NULL. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_measure(dpt_context *context, dpt_link *out);
-/* By how much process `rank`, of those that there are, delays what it receives, in seconds: its
- * DPTRAIN_TRANSPORT_DELAY. */
+/* Returns the time in seconds by which process `rank` delays the messages that the process
+   receives.  The process sets that time with DPTRAIN_TRANSPORT_DELAY.  `rank` must be below
+   dpt_process_count.  Cannot fail. */
 DPT_API double dpt_process_delay(const dpt_context *context, size_t rank);
-/* Whether this process is the one to tell of the last failure: the first, or one whose failure the
-   others know nothing of. */
+/* Returns whether this process should report the last failure to the user.  True for rank 0, and
+   for a process whose failure the other processes do not know.  Cannot fail. */
 DPT_API bool dpt_process_speaks(const dpt_context *context);
-/* Whether all processes know of the last failure; true where there is one process. */
+/* Returns whether all processes know of the last failure.  True if there is only one process.
+   Cannot fail. */
 DPT_API bool dpt_process_agreed(const dpt_context *context);
-/* This process has failed and is about to exit with a status other than 0, by which the launcher
-   ends the others, unless they know of it: the context will not wait for them. */
+/* Declares that this process has failed and will exit with a nonzero status.  The launcher then
+   ends the other processes.  After the call the context does not wait for the other processes.  The
+   call does nothing if all processes know of the failure already.  Cannot fail. */
 DPT_API void dpt_process_give_up(dpt_context *context);
 
 /* ---- Arrays ---------------------------------------------------------------------------------- */
 
-/* A float32 array on one device.  Operations on arrays are put into the device's queue and return
-   at once; they happen in the order of the calls.  A deferred failure comes back from a wait. */
+/* A float32 array on one device.  An operation on arrays is enqueued on the device and returns at
+   once.  The device executes operations in the order of the calls.  A failure of an enqueued
+   operation makes the result array invalid; dpt_array_wait and dpt_array_get of that array return
+   the failure.  A successful dpt_array_set makes the array valid again. */
 typedef struct dpt_array dpt_array;
 
-/* rank 1 to 4, every extent at least 1.  Contents are zero. */
+/* Creates an array of zeros and waits for the allocation.  `rank` is 1 to 4; every extent in
+   `shape` is at least 1.  The caller owns *out and destroys it with dpt_array_destroy.  Errors:
+   DPT_E_INVALID if the rank is out of range, an extent is 0 or the size overflows; DPT_E_NO_MEMORY;
+   the device's own failures. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_array_create(dpt_device *device, const size_t *shape,
                                                      size_t rank, dpt_array **out);
-DPT_API void dpt_array_destroy(dpt_array *array); /* waits for the work that uses it */
+/* Waits for the work that uses the array, then destroys the array.  Accepts NULL.  A failure of
+   that work is reported by dpt_devices_wait. */
+DPT_API void dpt_array_destroy(dpt_array *array);
+/* Return the rank, the shape (rank extents, owned by the array), the number of elements and the
+   device of an array.  Cannot fail. */
 DPT_API size_t dpt_array_rank(const dpt_array *array);
 DPT_API const size_t *dpt_array_shape(const dpt_array *array);
-DPT_API size_t dpt_array_size(const dpt_array *array); /* elements */
+DPT_API size_t dpt_array_size(const dpt_array *array);
 DPT_API dpt_device *dpt_array_device(const dpt_array *array);
 
-/* set copies `size` elements before it returns; get waits for the array and copies them out. */
+/* Copies dpt_array_size elements from `host` before the call returns, and enqueues the upload.
+   Errors: DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_array_set(dpt_array *array, const float *host);
+/* Waits for the array and copies dpt_array_size elements to `host`.  Errors: the failure that made
+   the array invalid; the device's own failures; DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_array_get(dpt_array *array, float *host);
 
-/* c = a * b;  c = a + b;  c = alpha * a + beta: element by element, equal sizes, one device. */
+/* Enqueue c = a * b, c = a + b and c = alpha * a + beta, element by element.  Errors: DPT_E_INVALID
+   if the arrays differ in size or are on different devices; DPT_E_NO_MEMORY.  If an input array is
+   invalid, c becomes invalid with the same failure. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_array_multiply(dpt_array *a, dpt_array *b, dpt_array *c);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_array_add(dpt_array *a, dpt_array *b, dpt_array *c);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_array_affine(dpt_array *a, float alpha, float beta,
                                                      dpt_array *c);
 
-/* Waits until everything that was enqueued for this array is done. */
+/* Waits until all work that was enqueued for this array is done.  Errors: the failure that made the
+   array invalid; the device's own failures. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_array_wait(dpt_array *array);
-/* Waits until every queue of every device of the set is empty. */
+/* Waits until every queue of every device of the set is empty.  Errors: the first failing device's
+   failure; DPT_E_DEVICE_LOST if a device does not answer in time; DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_wait(dpt_device_set *devices);
 
-/* Threads that wait for devices which do not answer (dpt_trainer_options.device_timeout), in a
-   step, or while what they hold is released or they are closed: destroying a trainer or an array,
-   and closing devices, wait for one call no longer than that (ten minutes where there was no
-   trainer), and leave with the thread what was to be released.  What they may still touch is never
-   freed: destroying a data set that such a device reads in place frees nothing.  A process that has
-   any ends with _exit: its vendors' exit handlers may not return. */
+/* Returns the number of threads that still wait for a device which does not answer.  Such a thread
+   may wait in a step, in a release of memory or in the closing of a device.  Destroying a trainer
+   or an array, and closing devices, wait for one call at most dpt_trainer_options.device_timeout
+   (ten minutes if there was no trainer).  After that time the memory that was to be released stays
+   with the thread.  The library never frees memory that a hung device may still access; for
+   example, destroying a data set that such a device reads in place frees nothing.  A process with
+   an abandoned thread must end with _exit, because exit handlers of vendor libraries may not
+   return. Cannot fail. */
 DPT_API size_t dpt_context_abandoned(const dpt_context *context);
 
-/* Divides n_rows rows among n_devices.  "equal": chunks of ceil(n_rows / n_devices) rows, so that
-   fewer devices take part when there are few rows.  "A:B:C": in these proportions, rounded so that
-   the sum is right.  NULL means "equal".  DPT_E_INVALID: anything else, such as a trainer's
-   "measured". */
+/* Divides n_rows rows among n_devices devices and writes n_devices counts to `rows`.  "equal" gives
+   chunks of ceil(n_rows / n_devices) rows; the last devices may get no rows.  "A:B:C" divides the
+   rows in these proportions, rounded so that the counts add up to n_rows.  NULL means "equal".
+   Errors: DPT_E_INVALID for any other `split`, such as a trainer's "measured", or if n_devices is
+   out of range. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_split_rows(dpt_context *context, const char *split,
                                                    size_t n_rows, size_t n_devices, size_t *rows);
 
-/* Scatters a row-major (n_rows, n_columns) matrix: device i gets the next rows[i] rows as an array
-   of shape (rows[i], n_columns), or NULL if rows[i] is 0. */
+/* Scatters a row-major (n_rows, n_columns) matrix over the devices of a set.  Device i gets the
+   next rows[i] rows.  out[i] becomes an array of shape (rows[i], n_columns), or NULL if rows[i] is
+   0.  The caller owns the arrays.  Errors: DPT_E_INVALID if the sizes are not allowed;
+   DPT_E_NO_MEMORY; the devices' own failures. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_scatter(dpt_device_set *devices, const float *host,
                                                 size_t n_rows, size_t n_columns, const size_t *rows,
                                                 dpt_array **out);
 
-/* Collectives.  Arrays are each on a device of its own, in the order of the list, and with several
-   processes those of all of them in the order of processes, each with at least one; all make the
-   call alike.  A call waits until it is done.  What it writes, but does not read, is set by it, as
-   by dpt_array_set.  After a failure arrays that it writes hold anything; they may be set, and the
-   call made again.
+/* Collectives.  Each array is on a device of its own.  With several processes the list of arrays
+   continues in rank order: first the arrays of process 0, then those of process 1, and so on. Every
+   process has at least one array, and all processes make the same call.  A call waits until the
+   collective is done.  An array that a collective writes and does not read becomes valid, as after
+   dpt_array_set.  After a failure the content of an array that the collective writes is undefined.
+   The program may set such an array and make the call again.
 
-   It fails in all processes or in none, with the first failure in the order of ranks, its process
-   named, and DPT_E_INVALID where sizes do not fit; then all may go on.  (A call without any array
-   can tell nobody: it is DPT_E_INVALID here, and the others wait for this process.)  Where
-   processes do not reach each other any more, or one has no memory to tell the others, the call
-   fails and so does whatever they are to do together from then on: the process exits, which ends
-   the others (see dpt_process_give_up). */
+   Errors of all collectives.  A call fails in all processes or in none.  The status is that of the
+   first failure in rank order, and the message names the process.  DPT_E_INVALID: sizes do not fit
+   or the list is not allowed.  DPT_E_NO_MEMORY.  Devices' own failures.  After such a failure all
+   processes may continue.  A call without any array gives DPT_E_INVALID in the calling process;
+   that process cannot tell the others, and the others wait for that process. If processes can no
+   longer reach each other, or a process has no memory to tell the others, the call fails and every
+   later call that the processes make together fails too.  The process must exit, which ends the
+   other processes (see dpt_process_give_up). */
 
-/* Replaces every one of the arrays, all of one size, by the sum of all, in the order of the list:
-   every device gets the same bits. */
+/* All-reduce: replaces every array by the sum of all arrays.  All arrays have the same size.  The
+   sum is taken in the order of the list, so that every device gets the same bits.  Errors: as for
+   all collectives above. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_all_reduce(dpt_array *const *arrays, size_t n_arrays);
 
-/* Replaces every one of the arrays, all of one size, by array number `root` of all processes'. */
+/* Broadcast: replaces every array by the array with the index `root`.  All arrays have the same
+   size. `root` counts over the arrays of all processes.  Errors: as for all collectives above. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_broadcast(dpt_array *const *arrays, size_t n_arrays,
                                                   size_t root);
 
-/* Sums the arrays, all of one size, as all_reduce does, and gives every device its part: parts[i],
-   on the device of arrays[i], gets as many elements as it has from where the part before it ends.
-   Parts of all processes together are as large as an array, and may differ in size; NULL is one of
-   no elements.  The arrays stay as they are, and none is its own part. */
+/* Reduce-scatter: sums the arrays as dpt_all_reduce does and gives every device one part of the
+   sum. All arrays have the same size.  parts[i] is on the device of arrays[i].  parts[i] gets the
+   elements that follow those of parts[i - 1]; the number of elements is the size of parts[i].  The
+   sizes of the parts may differ.  The parts of all processes together have the size of one array.
+   A NULL part has no elements.  The arrays are not changed.  A part must not be one of the arrays.
+   Errors: as for all collectives above. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_reduce_scatter(dpt_array *const *arrays,
                                                        dpt_array *const *parts, size_t n_arrays);
 
-/* The other way: every array, as large as all parts together, gets these one behind the other. */
+/* All-gather: writes all parts, one after the other, to every array.  Every array is as large as
+   all parts together.  Errors: as for all collectives above. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_all_gather(dpt_array *const *parts,
                                                    dpt_array *const *arrays, size_t n_arrays);
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 
-/* A network: a graph of layers, built once, on no device.  Sizes are per sample; the batch is
-   nowhere.  Building functions return a value that later ones take.  The first failure sticks: what
-   follows does nothing, and dpt_model_finish reports it with the layer's name. */
+/* A network: a graph of layers.  A model is built once and belongs to no device.  Sizes are per
+   sample; a model has no batch dimension.  A building function returns a value that later building
+   functions take as input.  After the first failure of a building function all later building
+   functions do nothing and return the value 0.  dpt_model_finish then reports the first failure and
+   names the layer. */
 typedef struct dpt_model dpt_model;
 
 typedef struct dpt_value {
@@ -327,47 +392,60 @@ typedef struct dpt_norm_options {
     dpt_activation activation;
 } dpt_norm_options;
 
-/* A model's name and those of its layers stand in checkpoints and in messages: UTF-8 without
-   control characters (DPT_E_INVALID), and a layer's is of at most 120 bytes and begins neither with
-   "optimizer.velocity.", "optimizer.squares." nor "owed.": so do a checkpoint's other tensors. */
+/* Creates an empty model.  The name of the model and the names of the layers appear in checkpoints
+   and in messages.  Names are UTF-8 without control characters.  A layer's name has 1 to 120 bytes.
+   A layer's name must not begin with "optimizer.velocity.", "optimizer.squares." or "owed.",
+   because the names of a checkpoint's other tensors begin with these words.  The caller owns *out.
+   Errors: DPT_E_INVALID if `name` is NULL, empty or not allowed; DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_model_create(dpt_context *context, const char *name,
                                                      dpt_model **out);
+/* Destroys a model.  Accepts NULL.  Cannot fail. */
 DPT_API void dpt_model_destroy(dpt_model *model);
 
-/* The input of the network: images of height, width, channels.  Once per model. */
+/* Adds the input of the network: images of height, width, channels.  A model has one input. */
 DPT_API dpt_value dpt_input(dpt_model *model, size_t height, size_t width, size_t channels);
-/* Layers.  `name` is the prefix of the parameters in a checkpoint ("conv1" gives conv1.weight and
-   conv1.bias) and is used once. */
+/* Add layers.  `name` is the prefix of the layer's parameters in a checkpoint: "conv1" gives
+   conv1.weight and conv1.bias.  No two layers of a model may have the same name.  dpt_model_finish
+   reports the failures of these functions. */
 DPT_API dpt_value dpt_conv2d(dpt_model *model, dpt_value x, const char *name,
                              const dpt_conv2d_options *options);
 DPT_API dpt_value dpt_linear(dpt_model *model, dpt_value x, const char *name,
                              const dpt_linear_options *options);
-/* Normalises each channel over the batch and the image (Ioffe and Szegedy 2015), over the elements
-   of a flat value likewise.  Parameters NAME.weight and NAME.bias; running statistics
-   NAME.running_mean and NAME.running_var, by which evaluation normalises.  Options may be NULL, of
-   both norms: all defaults. */
+/* Adds batch normalisation (Ioffe and Szegedy 2015).  The layer normalises each channel over the
+   batch and the image, and each element of a flat value over the batch.  The parameters are
+   NAME.weight and NAME.bias.  The running statistics are NAME.running_mean and NAME.running_var;
+   evaluation normalises by the running statistics.  `options` may be NULL: all defaults. */
 DPT_API dpt_value dpt_batch_norm(dpt_model *model, dpt_value x, const char *name,
                                  const dpt_norm_options *options);
-/* Normalises the channels of each pixel, or a flat value as a whole (Ba, Kiros, Hinton 2016). */
+/* Adds layer normalisation (Ba, Kiros, Hinton 2016).  The layer normalises the channels of each
+   pixel, or a flat value as a whole.  `options` may be NULL: all defaults. */
 DPT_API dpt_value dpt_layer_norm(dpt_model *model, dpt_value x, const char *name,
                                  const dpt_norm_options *options);
 DPT_API dpt_value dpt_pool2d(dpt_model *model, dpt_value x, const dpt_pool2d_options *options);
-/* The mean of each channel over the image: (1, 1, c). */
+/* Adds a layer that takes the mean of each channel over the image.  The output is (1, 1, c). */
 DPT_API dpt_value dpt_global_average_pool(dpt_model *model, dpt_value x);
-/* Zeroes each element with probability p and divides the others by 1 - p (Srivastava et al. 2014);
-   nothing in evaluation. 0 <= p < 1. */
+/* Adds dropout (Srivastava et al. 2014).  In training the layer sets each element to zero with
+   probability p and divides the other elements by 1 - p.  In evaluation the layer changes nothing.
+   0 <= p < 1. */
 DPT_API dpt_value dpt_dropout(dpt_model *model, dpt_value x, float p);
 DPT_API dpt_value dpt_activate(dpt_model *model, dpt_value x, dpt_activation kind);
 DPT_API dpt_value dpt_add(dpt_model *model, dpt_value a, dpt_value b); /* equal shapes */
-/* (h, w, c) to one vector, logically in the order c, h, w: as in PyTorch. */
+/* Adds a layer that turns (h, w, c) into one vector.  The logical order of the elements is c, h, w,
+   as in PyTorch. */
 DPT_API dpt_value dpt_flatten(dpt_model *model, dpt_value x);
 
-/* Ends building: `logits` are the scores of the classes, or what regression predicts (see
-   dpt_loss). */
+/* Ends the building of a model.  `logits` are the scores of the classes, or the predictions of a
+   regression (see dpt_loss).  Errors: the first failure of a building function; DPT_E_STATE if the
+   model is already finished; DPT_E_INVALID if `model` is NULL, `logits` is no value of the model,
+   `logits` is an image, a layer does not lead to `logits`, or the model has no parameters;
+   DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_model_finish(dpt_model *model, dpt_value logits);
 
+/* Returns the name of a model.  The model owns the string.  Cannot fail. */
 DPT_API const char *dpt_model_name(const dpt_model *model);
-DPT_API size_t dpt_model_parameter_count(const dpt_model *model); /* scalars that are trained */
+/* Returns the number of scalars that are trained; 0 before dpt_model_finish. */
+DPT_API size_t dpt_model_parameter_count(const dpt_model *model);
+/* Returns the number of classes, which is the size of the logits; 0 before dpt_model_finish. */
 DPT_API size_t dpt_model_classes(const dpt_model *model);
 
 /* Tensors as they stand in a checkpoint: PyTorch's names, shapes and layouts.  Parameters, and the
@@ -380,8 +458,9 @@ typedef struct dpt_parameter_info {
     bool trained; /* false: a running statistic */
 } dpt_parameter_info;
 
+/* Returns the number of tensors: parameters and running statistics.  Cannot fail. */
 DPT_API size_t dpt_model_tensor_count(const dpt_model *model);
-/* All zero if i is not below the count. */
+/* Describes tensor i.  *out is all zero if i is not below the count.  The model owns the name. */
 DPT_API void dpt_model_tensor(const dpt_model *model, size_t i, dpt_parameter_info *out);
 
 /* Layers in the order of computation, the input first. */
@@ -393,8 +472,9 @@ typedef struct dpt_layer_info {
     double multiply_adds;           /* of forward, a sample; convolutions and linear layers */
 } dpt_layer_info;
 
+/* Returns the number of layers, the input included.  Cannot fail. */
 DPT_API size_t dpt_model_layer_count(const dpt_model *model);
-/* All zero if i is not below the count. */
+/* Describes layer i.  *out is all zero if i is not below the count.  The model owns the name. */
 DPT_API void dpt_model_layer(const dpt_model *model, size_t i, dpt_layer_info *out);
 
 /* ---- Data ------------------------------------------------------------------------------------ */

@@ -1,4 +1,4 @@
-/* Networks by name.  Part of libdptrain; built with dptrain.h only. */
+/* Builds networks by name.  This header is part of libdptrain and uses dptrain.h only. */
 #ifndef DPTRAIN_MODELS_H
 #define DPTRAIN_MODELS_H
 
@@ -8,17 +8,20 @@
 extern "C" {
 #endif
 
-/* What a network is fitted to. */
+/* The shape of the images, and the number of classes, that a network is built for. */
 typedef struct dpt_model_shape {
     size_t height, width, channels, classes;
 } dpt_model_shape;
 
-/* The known names in a NULL-terminated list: "linear", "mlp", "lenet", ... */
+/* Returns the known names as a NULL-terminated static list: "linear", "mlp", "lenet", ...  Cannot
+   fail. */
 DPT_API const char *const *dpt_model_names(void);
-/* One line about a name, or NULL. */
+/* Returns one line of help on a network, or NULL if `name` is unknown.  The string is static. */
 DPT_API const char *dpt_model_help(const char *name);
-/* Builds and finishes the network.  DPT_E_INVALID: an unknown name (the message lists the known
-   ones and suggests the nearest), or images too small for it (the message names the layer). */
+/* Builds and finishes a network.  The caller owns *out and destroys it with dpt_model_destroy.
+   Errors: DPT_E_INVALID if the name is unknown (the message lists the known names and suggests the
+   nearest name) or the images are too small for the network (the message names the layer);
+   DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_model_by_name(dpt_context *context, const char *name,
                                                       const dpt_model_shape *shape,
                                                       dpt_model **out);
