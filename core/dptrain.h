@@ -303,8 +303,8 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_split_rows(dpt_context *context, const c
 
 /* Scatters a row-major (n_rows, n_columns) matrix over the devices of a set.  Device i gets the
    next rows[i] rows.  out[i] becomes an array of shape (rows[i], n_columns), or NULL if rows[i] is
-   0.  The caller owns the arrays.  Errors: DPT_E_INVALID if the sizes are not allowed;
-   DPT_E_NO_MEMORY; the devices' own failures. */
+   0.  The caller owns the arrays.  Errors: DPT_E_INVALID if the entries of `rows` do not add up to
+   n_rows, n_columns is 0 or the sizes overflow; DPT_E_NO_MEMORY; the devices' own failures. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_scatter(dpt_device_set *devices, const float *host,
                                                 size_t n_rows, size_t n_columns, const size_t *rows,
                                                 dpt_array **out);
@@ -647,7 +647,8 @@ DPT_API void dpt_survey_destroy(dpt_survey *survey); /* accepts NULL */
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-/* One replica of the model on every device of a set, and the loop that keeps them equal. */
+/* A trainer: one replica of a model on every device of a set, and the loop that keeps the replicas
+   equal. */
 typedef struct dpt_trainer dpt_trainer;
 
 typedef enum dpt_optimizer { DPT_OPTIMIZER_SGD = 0, DPT_OPTIMIZER_ADAMW = 1 } dpt_optimizer;
@@ -759,6 +760,8 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_create(dpt_device_set *devices,
                                                        const dpt_dataset *data,
                                                        const dpt_trainer_options *options,
                                                        dpt_trainer **out);
+/* Destroys a trainer.  Accepts NULL.  Cannot fail; a device that does not answer keeps its memory
+   (dpt_context_abandoned). */
 DPT_API void dpt_trainer_destroy(dpt_trainer *trainer);
 
 /* The devices that it trains on: those of the set, or with several processes those of all, in the
@@ -820,8 +823,9 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_s
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_submit(dpt_trainer *trainer);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_collect(dpt_trainer *trainer,
                                                         dpt_step_metrics *out);
+/* Returns the number of steps in flight, 0 to 2.  Cannot fail. */
 DPT_API size_t dpt_trainer_in_flight(const dpt_trainer *trainer);
-/* Steps that the weights have seen. */
+/* Returns the number of steps that the weights contain.  Cannot fail. */
 DPT_API size_t dpt_trainer_steps(const dpt_trainer *trainer);
 
 /* What has happened to a device. */
@@ -849,11 +853,13 @@ typedef struct dpt_device_event {
     const char *message; /* likewise, in words; valid until the next call of next_event */
 } dpt_device_event;
 
-/* Takes the oldest event that has not been taken; false if there is none. */
+/* Takes the oldest event that the program has not taken yet.  Returns false if there is no such
+ *event; out is then unchanged.  Cannot fail. */
 DPT_API bool dpt_trainer_next_event(dpt_trainer *trainer, dpt_device_event *out);
 
-/* From the next submitted step on.  Where processes set different ones, that step fails in all of
-   them (DPT_E_INVALID). */
+/* Sets the learning rate, from the next submitted step on.  If processes set different learning
+   rates, that step fails in all processes with DPT_E_INVALID.  Errors: DPT_E_INVALID if `lr` is not
+   in (0, 1e6]; DPT_E_STATE within dpt_fit. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set_lr(dpt_trainer *trainer, float lr);
 
 typedef struct dpt_evaluation {
@@ -870,9 +876,12 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_evaluate(dpt_trainer *trainer,
                                                          const dpt_dataset *data,
                                                          dpt_evaluation *out);
 
-/* Class probabilities (count, classes), softmax of the logits, of samples first to first + count -
-   1 of a data set; with DPT_LOSS_SQUARED_ERROR what the model predicts, its outputs as they are. No
-   step in flight (DPT_E_STATE); DPT_E_INVALID for samples that are not there. */
+/* Computes the outputs of samples first to first + count - 1 of a data set and writes them to
+   `outputs` (count, classes).  The outputs are class probabilities, which are the softmax of the
+   logits.  With DPT_LOSS_SQUARED_ERROR the outputs are the model's predictions without softmax.
+   Errors: DPT_E_STATE if a step is in flight; DPT_E_INVALID if the samples do not exist or do not
+   fit the model, and as for dpt_trainer_evaluate with several processes; DPT_E_NO_MEMORY; failures
+   of reading images; the devices' own failures if no device is left. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_predict(dpt_trainer *trainer,
                                                         const dpt_dataset *data, size_t first,
                                                         size_t count, float *outputs);
@@ -884,12 +893,17 @@ typedef enum dpt_tensor_kind {
     DPT_SQUARES = 3,   /* AdamW's second moment; DPT_E_NOT_FOUND for SGD */
 } dpt_tensor_kind;
 
-/* Reads a tensor of one replica, which is this process's, or writes it to every replica, in the
-   layout of a checkpoint. `size` must be the tensor's number of elements.  No step in flight
-   (DPT_E_STATE).  A device that fails while it is written to fails the call, but the others have
-   the new values, and the next step or evaluation restores the device from them.  Several processes
-   write the same, or load it: the next step fails in all of them if they have not
-   (DPT_E_INVALID). */
+/* dpt_trainer_get reads a tensor from the replica of one device of this process.  dpt_trainer_set
+   writes a tensor to every replica.  Both use the layout of a checkpoint.  `size` must be the
+   tensor's number of elements.  If a device fails during dpt_trainer_set, the call fails, but the
+   other devices have the new values; the next step or evaluation restores the failed device from
+   the others.  Several processes must write or load the same values; otherwise the next step fails
+   in all processes with DPT_E_INVALID.
+   Errors of both: DPT_E_STATE if a step is in flight; DPT_E_INVALID for a wrong kind or size;
+   DPT_E_NOT_FOUND for a tensor that does not exist; DPT_E_NO_MEMORY; the devices' own failures.
+   dpt_trainer_get: DPT_E_INVALID if the device is not one of this process; DPT_E_DEVICE_LOST if the
+   device is lost.  dpt_trainer_set: DPT_E_STATE within dpt_fit, or if no device holds valid weights
+   any more. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_get(dpt_trainer *trainer, size_t device,
                                                     dpt_tensor_kind kind, const char *name,
                                                     float *out, size_t size);
