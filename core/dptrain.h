@@ -854,7 +854,8 @@ typedef struct dpt_device_event {
 } dpt_device_event;
 
 /* Takes the oldest event that the program has not taken yet.  Returns false if there is no such
- *event; out is then unchanged.  Cannot fail. */
+   event; *out is then unchanged.  Always false within the callbacks of dpt_fit, because dpt_fit
+   passes events to `progress`.  Cannot fail. */
 DPT_API bool dpt_trainer_next_event(dpt_trainer *trainer, dpt_device_event *out);
 
 /* Sets the learning rate, from the next submitted step on.  If processes set different learning
