@@ -443,28 +443,41 @@ static void offers_each_way_once(test *t)
 
 /* ---- Errata ---------------------------------------------------------------------------------- */
 
+/* Engine numbers.  A described card is not offered the engines that are refused, so the tests show
+   an engine that it is offered under the refused number. */
 enum {
-    OFFERED = 1,      /* an engine that every pass has */
-    MISLABELLED = 17, /* one whose notes do not say what it does, for gradients of filters;
-                         described cards are not offered it */
+    OFFERED = 1,         /* every pass without ReLU is offered this one */
+    OFFERED_RELU = 11,   /* the forward pass with bias and ReLU is offered this one */
+    MISLABELLED = 17,    /* refused for gradients of filters: its notes do not name its rounding */
+    RELU_DROPS_NAN = 39, /* refused for the forward pass with ReLU: NaN becomes a number */
 };
 
-/* How many of a pass's recipes are an engine's. */
-static size_t count_of_engine(test *t, dpt_op_kind kind, int64_t engine)
+/* The number of recipes of a convolution that belong to an engine. */
+static size_t count_of_engine(test *t, const dpt_cuda_convolution *convolution, int64_t engine)
 {
-    const dpt_op_desc desc = desc_of(&shapes[1], kind);
-    const dpt_cuda_convolution convolution = {.desc = &desc, .type = DPT_F32};
     dpt_dnn_lists_clear(dpt_cuda_device_of(t->user)->dnn);
-    const size_t n = count_recipes(t, &convolution, 128);
+    const size_t n = count_recipes(t, convolution, 128);
     size_t n_found = 0;
     for (size_t i = 0; i < n; i++) {
         dpt_cuda_recipe *recipe = NULL;
         const dpt_cuda_way way = {.example = 128, .rank = i};
-        if (CHECK_OK(dpt_cuda_recipe_create(t->user, &convolution, way, &recipe)))
+        if (CHECK_OK(dpt_cuda_recipe_create(t->user, convolution, way, &recipe)))
             n_found += recipe->engine == engine;
         dpt_cuda_recipe_destroy(recipe);
     }
     return n_found;
+}
+
+/* Shows engine `offered` under the number `shown`, and checks how many of its recipes are left. */
+static void check_shown(test *t, const dpt_cuda_convolution *convolution, int64_t offered,
+                        int64_t shown, bool refused)
+{
+    const size_t n = count_of_engine(t, convolution, offered);
+    CHECK(n > 0);
+    disguise.is = offered;
+    disguise.shown = shown;
+    CHECK_SIZE(count_of_engine(t, convolution, shown), refused ? 0 : n);
+    disguise.is = disguise.shown = 0;
 }
 
 static void refuses_what_is_mislabelled(test *t)
@@ -472,14 +485,24 @@ static void refuses_what_is_mislabelled(test *t)
     for (int precision = DPT_CUDA_FP32; precision <= DPT_CUDA_BF16; precision++) {
         dpt_cuda_device_of(t->user)->precision = (dpt_cuda_precision)precision;
         for (int kind = DPT_OP_CONV2D_FORWARD; kind <= DPT_OP_CONV2D_BACKWARD_WEIGHTS; kind++) {
-            const size_t n = count_of_engine(t, (dpt_op_kind)kind, OFFERED);
-            const size_t n_left = kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS ? 0 : n;
-            CHECK(n > 0);
-            disguise.is = OFFERED;
-            disguise.shown = MISLABELLED;
-            CHECK_SIZE(count_of_engine(t, (dpt_op_kind)kind, MISLABELLED), n_left);
-            disguise.is = disguise.shown = 0;
+            const dpt_op_desc desc = desc_of(&shapes[1], (dpt_op_kind)kind);
+            const dpt_cuda_convolution convolution = {.desc = &desc, .type = DPT_F32};
+            check_shown(t, &convolution, OFFERED, MISLABELLED,
+                        kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS);
         }
+    }
+}
+
+/* The engine serves a forward pass without ReLU, and no forward pass with one. */
+static void refuses_a_relu_that_drops_nan(test *t)
+{
+    for (int precision = DPT_CUDA_FP32; precision <= DPT_CUDA_BF16; precision++) {
+        dpt_cuda_device_of(t->user)->precision = (dpt_cuda_precision)precision;
+        const dpt_op_desc desc = desc_of(&shapes[1], DPT_OP_CONV2D_FORWARD);
+        dpt_cuda_convolution convolution = {.desc = &desc, .type = DPT_F32};
+        check_shown(t, &convolution, OFFERED, RELU_DROPS_NAN, false);
+        convolution.has_bias = convolution.has_relu = true;
+        check_shown(t, &convolution, OFFERED_RELU, RELU_DROPS_NAN, true);
     }
 }
 
@@ -507,6 +530,7 @@ int main(int argc, char **argv)
         {"the oldest list is forgotten", forgets_the_oldest},
         {"each way is offered once", offers_each_way_once},
         {"what is mislabelled is refused", refuses_what_is_mislabelled},
+        {"a ReLU that drops NaN is refused", refuses_a_relu_that_drops_nan},
     };
     dpt_cuda_dnn without_card = {.handle = NULL};
     dpt_cuda_device cuda = {.ordinal = 0};
