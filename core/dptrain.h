@@ -42,7 +42,8 @@ extern "C" {
 
 #define DPT_VERSION "0.1.0"
 /* Returns the version of the library that the program runs with.  That version may differ from
-   DPT_VERSION, which is the version of this header.  Never NULL; the string is static. */
+   DPT_VERSION, which is the version of this header.  Never NULL; the string is static.
+   Cannot fail. */
 DPT_API const char *dpt_version(void);
 
 /* ---- Status and context ---------------------------------------------------------------------- */
@@ -89,7 +90,7 @@ DPT_API const char *dpt_error_message(const dpt_context *context);
 DPT_API DPT_PRINTF(3, 4) dpt_status
     dpt_fail(dpt_context *context, dpt_status status, const char *format, ...);
 /* Returns the entry of the NULL-terminated list `known` that is nearest to the misspelt `word`, or
-   NULL if no entry is near. */
+   NULL if no entry is near.  Cannot fail. */
 DPT_API const char *dpt_nearest(const char *word, const char *const *known);
 
 /* ---- Backends and devices -------------------------------------------------------------------- */
@@ -100,15 +101,17 @@ typedef struct dpt_device_set dpt_device_set;
 /* Returns the number of backends, absent backends included.  Backends are numbered from 0 in the
    order of their names.  Cannot fail. */
 DPT_API size_t dpt_backend_count(const dpt_context *context);
-/* Returns the name of a backend, or NULL if `backend` is not below the count. */
+/* Returns the name of a backend, or NULL if `backend` is not below the count.  Cannot fail. */
 DPT_API const char *dpt_backend_name(const dpt_context *context, size_t backend);
 /* Returns the state of a backend.  DPT_OK: the backend has devices.  DPT_E_ABSENT: the backend has
    no usable device.  DPT_E_DEVICE_LOST: the backend did not answer when the library asked for its
    devices; a thread still waits in that call (dpt_context_abandoned).  DPT_E_INVALID: `backend` is
    not below the count. */
 DPT_API dpt_status dpt_backend_status(const dpt_context *context, size_t backend);
-/* Returns the reason why no device of a backend can be used, or NULL if a device can be used. */
+/* Returns the reason why no device of a backend can be used, or NULL if a device can be used.
+   Cannot fail. */
 DPT_API const char *dpt_backend_reason(const dpt_context *context, size_t backend);
+/* Returns the number of devices of a backend; 0 if there is no such backend.  Cannot fail. */
 DPT_API size_t dpt_backend_device_count(const dpt_context *context, size_t backend);
 
 typedef struct dpt_device_description {
@@ -158,11 +161,12 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_subset(dpt_device_set *devices,
                                                        const size_t *indices, size_t n,
                                                        dpt_device_set **out);
 /* Closes a device set.  Accepts NULL.  A device that does not answer stays open and a thread stays
-   with the hung call (dpt_context_abandoned). */
+   with the hung call (dpt_context_abandoned).  Cannot fail. */
 DPT_API void dpt_devices_close(dpt_device_set *devices);
 /* Returns the number of devices in a set.  Cannot fail. */
 DPT_API size_t dpt_devices_count(const dpt_device_set *devices);
-/* Returns device i of a set, or NULL if i is not below the count.  The set owns the device. */
+/* Returns device i of a set, or NULL if i is not below the count.  The set owns the device.
+   Cannot fail. */
 DPT_API dpt_device *dpt_devices_get(const dpt_device_set *devices, size_t i);
 /* Describes an open device.  Cannot fail. */
 DPT_API void dpt_device_describe(const dpt_device *device, dpt_device_description *out);
@@ -220,7 +224,8 @@ typedef struct dpt_link {
 } dpt_link;
 /* Times some sums between the processes, which all call this, and chooses route and window by them,
    alike in all; neither changes a bit of any result.  Creating a trainer does so by itself; without
-   either collectives go directly, three chunks at a time.  `out` may be NULL. */
+   either collectives go directly, three chunks at a time.  `out` may be NULL.
+   Errors: DPT_E_NO_MEMORY; the failure of the transport. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_measure(dpt_context *context, dpt_link *out);
 /* Returns the time in seconds by which process `rank` delays the messages that the process
    receives.  The process sets that time with DPTRAIN_TRANSPORT_DELAY.  `rank` must be below
@@ -252,7 +257,7 @@ typedef struct dpt_array dpt_array;
 DPT_API DPT_CHECK_RESULT dpt_status dpt_array_create(dpt_device *device, const size_t *shape,
                                                      size_t rank, dpt_array **out);
 /* Waits for the work that uses the array, then destroys the array.  Accepts NULL.  A failure of
-   that work is reported by dpt_devices_wait. */
+   that work is reported by dpt_devices_wait.  Cannot fail. */
 DPT_API void dpt_array_destroy(dpt_array *array);
 /* Return the rank, the shape (rank extents, owned by the array), the number of elements and the
    device of an array.  Cannot fail. */
@@ -277,7 +282,8 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_array_affine(dpt_array *a, float alpha, 
                                                      dpt_array *c);
 
 /* Waits until all work that was enqueued for this array is done.  Errors: the failure that made the
-   array invalid; the device's own failures. */
+   array invalid; the device's own failures.
+   DPT_E_DEVICE_LOST if the device does not answer in time. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_array_wait(dpt_array *array);
 /* Waits until every queue of every device of the set is empty.  Errors: the first failing device's
    failure; DPT_E_DEVICE_LOST if a device does not answer in time; DPT_E_NO_MEMORY. */
@@ -327,11 +333,12 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_scatter(dpt_device_set *devices, const f
 
 /* All-reduce: replaces every array by the sum of all arrays.  All arrays have the same size.  The
    sum is taken in the order of the list, so that every device gets the same bits.  Errors: as for
-   all collectives above. */
+   all collectives above.  DPT_E_INVALID if the sizes do not fit. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_all_reduce(dpt_array *const *arrays, size_t n_arrays);
 
 /* Broadcast: replaces every array by the array with the index `root`.  All arrays have the same
-   size. `root` counts over the arrays of all processes.  Errors: as for all collectives above. */
+   size. `root` counts over the arrays of all processes.  Errors: as for all collectives above.
+   DPT_E_INVALID if the sizes do not fit or there is no such root. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_broadcast(dpt_array *const *arrays, size_t n_arrays,
                                                   size_t root);
 
@@ -340,12 +347,13 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_broadcast(dpt_array *const *arrays, size
    elements that follow those of parts[i - 1]; the number of elements is the size of parts[i].  The
    sizes of the parts may differ.  The parts of all processes together have the size of one array.
    A NULL part has no elements.  The arrays are not changed.  A part must not be one of the arrays.
-   Errors: as for all collectives above. */
+   Errors: as for all collectives above.  DPT_E_INVALID if the sizes do not fit. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_reduce_scatter(dpt_array *const *arrays,
                                                        dpt_array *const *parts, size_t n_arrays);
 
 /* All-gather: writes all parts, one after the other, to every array.  Every array is as large as
-   all parts together.  Errors: as for all collectives above. */
+   all parts together.  Errors: as for all collectives above.  DPT_E_INVALID if the sizes do not
+   fit. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_all_gather(dpt_array *const *parts,
                                                    dpt_array *const *arrays, size_t n_arrays);
 
@@ -402,36 +410,48 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_model_create(dpt_context *context, const
 /* Destroys a model.  Accepts NULL.  Cannot fail. */
 DPT_API void dpt_model_destroy(dpt_model *model);
 
-/* Adds the input of the network: images of height, width, channels.  A model has one input. */
+/* Adds the input of the network: images of height, width, channels.  A model has one input.  A
+   failure sticks to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_input(dpt_model *model, size_t height, size_t width, size_t channels);
 /* Add layers.  `name` is the prefix of the layer's parameters in a checkpoint: "conv1" gives
    conv1.weight and conv1.bias.  No two layers of a model may have the same name.  dpt_model_finish
-   reports the failures of these functions. */
+   reports the failures of these functions.  A failure sticks to the model (DPT_E_INVALID,
+   DPT_E_STATE or DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_conv2d(dpt_model *model, dpt_value x, const char *name,
                              const dpt_conv2d_options *options);
+/* A failure sticks to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_linear(dpt_model *model, dpt_value x, const char *name,
                              const dpt_linear_options *options);
 /* Adds batch normalisation (Ioffe and Szegedy 2015).  The layer normalises each channel over the
    batch and the image, and each element of a flat value over the batch.  The parameters are
    NAME.weight and NAME.bias.  The running statistics are NAME.running_mean and NAME.running_var;
-   evaluation normalises by the running statistics.  `options` may be NULL: all defaults. */
+   evaluation normalises by the running statistics.  `options` may be NULL: all defaults.  A failure
+   sticks to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_batch_norm(dpt_model *model, dpt_value x, const char *name,
                                  const dpt_norm_options *options);
 /* Adds layer normalisation (Ba, Kiros, Hinton 2016).  The layer normalises the channels of each
-   pixel, or a flat value as a whole.  `options` may be NULL: all defaults. */
+   pixel, or a flat value as a whole.  `options` may be NULL: all defaults.  A failure sticks to the
+   model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_layer_norm(dpt_model *model, dpt_value x, const char *name,
                                  const dpt_norm_options *options);
+/* Adds max or average pooling.  A failure sticks to the model (DPT_E_INVALID, DPT_E_STATE or
+   DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_pool2d(dpt_model *model, dpt_value x, const dpt_pool2d_options *options);
-/* Adds a layer that takes the mean of each channel over the image.  The output is (1, 1, c). */
+/* Adds a layer that takes the mean of each channel over the image.  The output is (1, 1, c).  A
+   failure sticks to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_global_average_pool(dpt_model *model, dpt_value x);
 /* Adds dropout (Srivastava et al. 2014).  In training the layer sets each element to zero with
    probability p and divides the other elements by 1 - p.  In evaluation the layer changes nothing.
-   0 <= p < 1. */
+   0 <= p < 1.  A failure sticks to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_dropout(dpt_model *model, dpt_value x, float p);
+/* Adds an activation function, applied to every element.  A failure sticks to the model
+   (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_activate(dpt_model *model, dpt_value x, dpt_activation kind);
-DPT_API dpt_value dpt_add(dpt_model *model, dpt_value a, dpt_value b); /* equal shapes */
+/* Adds the element-wise sum of two values of equal shape.  A failure sticks to the model
+   (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
+DPT_API dpt_value dpt_add(dpt_model *model, dpt_value a, dpt_value b);
 /* Adds a layer that turns (h, w, c) into one vector.  The logical order of the elements is c, h, w,
-   as in PyTorch. */
+   as in PyTorch.  A failure sticks to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_flatten(dpt_model *model, dpt_value x);
 
 /* Ends the building of a model.  `logits` are the scores of the classes, or the predictions of a
@@ -443,9 +463,10 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_model_finish(dpt_model *model, dpt_value
 
 /* Returns the name of a model.  The model owns the string.  Cannot fail. */
 DPT_API const char *dpt_model_name(const dpt_model *model);
-/* Returns the number of scalars that are trained; 0 before dpt_model_finish. */
+/* Returns the number of scalars that are trained; 0 before dpt_model_finish.  Cannot fail. */
 DPT_API size_t dpt_model_parameter_count(const dpt_model *model);
-/* Returns the number of classes, which is the size of the logits; 0 before dpt_model_finish. */
+/* Returns the number of classes, which is the size of the logits; 0 before dpt_model_finish.
+   Cannot fail. */
 DPT_API size_t dpt_model_classes(const dpt_model *model);
 
 /* Tensors as they stand in a checkpoint: PyTorch's names, shapes and layouts.  Parameters, and the
@@ -460,7 +481,8 @@ typedef struct dpt_parameter_info {
 
 /* Returns the number of tensors: parameters and running statistics.  Cannot fail. */
 DPT_API size_t dpt_model_tensor_count(const dpt_model *model);
-/* Describes tensor i.  *out is all zero if i is not below the count.  The model owns the name. */
+/* Describes tensor i.  *out is all zero if i is not below the count.  The model owns the name.
+   Cannot fail. */
 DPT_API void dpt_model_tensor(const dpt_model *model, size_t i, dpt_parameter_info *out);
 
 /* Layers in the order of computation, the input first. */
@@ -474,7 +496,8 @@ typedef struct dpt_layer_info {
 
 /* Returns the number of layers, the input included.  Cannot fail. */
 DPT_API size_t dpt_model_layer_count(const dpt_model *model);
-/* Describes layer i.  *out is all zero if i is not below the count.  The model owns the name. */
+/* Describes layer i.  *out is all zero if i is not below the count.  The model owns the name.
+   Cannot fail. */
 DPT_API void dpt_model_layer(const dpt_model *model, size_t i, dpt_layer_info *out);
 
 /* ---- Data ------------------------------------------------------------------------------------ */
@@ -537,7 +560,8 @@ typedef struct dpt_dataset_memory {
     bool writable; /* dpt_dataset_write will replace samples */
 } dpt_dataset_memory;
 
-/* Copies images, labels and targets. */
+/* Copies images, labels and targets.
+   Errors: DPT_E_INVALID if the data are not valid; DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_from_memory(dpt_context *context,
                                                             const dpt_dataset_memory *memory,
                                                             dpt_dataset **out);
@@ -609,6 +633,7 @@ typedef struct dpt_dataset_info {
     bool read_as_needed;            /* its images are not in memory */
 } dpt_dataset_info;
 
+/* Describes a data set.  Cannot fail. */
 DPT_API void dpt_dataset_describe(const dpt_dataset *dataset, dpt_dataset_info *out);
 
 /* A look at all of a part of a data set before anything is trained on it. */
@@ -625,7 +650,9 @@ typedef struct dpt_survey_options {
 /* Reads every image of what dpt_dataset_open opens by that name once (some behind one that cannot
    be read once more), pictures in folders too, and keeps no picture in memory: those that cannot be
    read are told and passed over.  Failures are those of dpt_dataset_open, but for pictures that are
-   damaged or cannot be opened. */
+   damaged or cannot be opened.
+   These failures are DPT_E_INVALID, DPT_E_NOT_FOUND, DPT_E_FORMAT, DPT_E_NO_MEMORY and
+   DPT_E_UNSUPPORTED. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_survey(dpt_context *context, const char *name,
                                                        const char *directory, dpt_part part,
                                                        const dpt_survey_options *options,
@@ -642,8 +669,10 @@ typedef struct dpt_survey_info {
     float mean[4], deviation[4];
 } dpt_survey_info;
 
+/* Describes a survey.  Cannot fail. */
 DPT_API void dpt_survey_describe(const dpt_survey *survey, dpt_survey_info *out);
-DPT_API void dpt_survey_destroy(dpt_survey *survey); /* accepts NULL */
+/* Destroys a survey.  Accepts NULL.  Cannot fail. */
+DPT_API void dpt_survey_destroy(dpt_survey *survey);
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
@@ -765,7 +794,8 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_create(dpt_device_set *devices,
 DPT_API void dpt_trainer_destroy(dpt_trainer *trainer);
 
 /* The devices that it trains on: those of the set, or with several processes those of all, in the
-   order of processes and then of their lists.  This is how devices are numbered below. */
+   order of processes and then of their lists.  This is how devices are numbered below.
+   Cannot fail. */
 DPT_API size_t dpt_trainer_device_count(const dpt_trainer *trainer);
 /* DPT_E_INVALID: there is no such device.  The strings stay valid as long as the trainer. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device,
@@ -943,7 +973,7 @@ typedef struct dpt_weights_info {
    contradicts itself.  To be released, unless it fails. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_weights_describe(dpt_context *context, const char *path,
                                                          dpt_weights_info *out);
-/* Frees what describing has made; accepts a zeroed one, and zeroes it. */
+/* Frees what describing has made; accepts a zeroed one, and zeroes it.  Cannot fail. */
 DPT_API void dpt_weights_release(dpt_weights_info *info);
 
 /* Everything that training goes on from: weights, running statistics, the optimizer's state, the
@@ -963,7 +993,7 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_save_state(dpt_trainer *trainer,
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load_state(dpt_trainer *trainer, const char *path);
 
 /* Bytes that one replica takes through the vtable on device i: everything but the data.  0 if there
-   is no device i. */
+   is no device i.  Cannot fail. */
 DPT_API size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device);
 
 /* What a full batch means for device i; bytes as the device allocates them.  Of another process's
@@ -988,7 +1018,8 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_
 
 /* Host memory that each process takes to compress what it exchanges with others, if there are any:
    0 where dpt_trainer_options.compress is DPT_COMPRESS_NONE.  A checkpoint has half as much, at
-   most, for each process, and so has the first process where it keeps checkpoints, or a copy. */
+   most, for each process, and so has the first process where it keeps checkpoints, or a copy.
+   Cannot fail. */
 DPT_API size_t dpt_trainer_feedback_bytes(const dpt_trainer *trainer);
 
 /* How a device does one operation of the training step.  Valid until the trainer is destroyed. */
@@ -1000,7 +1031,7 @@ typedef struct dpt_operation {
 } dpt_operation;
 
 /* Operations of the training step on device i, in their order; 0 if there is no device i, or if it
-   belongs to another process. */
+   belongs to another process.  Cannot fail. */
 DPT_API size_t dpt_trainer_operation_count(const dpt_trainer *trainer, size_t device);
 /* DPT_E_INVALID: there is no such device or operation. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_operation(const dpt_trainer *trainer, size_t device,

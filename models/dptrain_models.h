@@ -13,10 +13,11 @@ typedef struct dpt_model_shape {
     size_t height, width, channels, classes;
 } dpt_model_shape;
 
-/* Returns the known names as a NULL-terminated static list: "linear", "mlp", "lenet", ...  Cannot
-   fail. */
+/* Returns the known names as a NULL-terminated static list: "linear", "mlp", "lenet", ...
+   Cannot fail. */
 DPT_API const char *const *dpt_model_names(void);
-/* Returns one line of help on a network, or NULL if `name` is unknown.  The string is static. */
+/* Returns one line of help on a network, or NULL if `name` is unknown.  The string is static.
+   Cannot fail. */
 DPT_API const char *dpt_model_help(const char *name);
 /* Builds and finishes a network.  The caller owns *out and destroys it with dpt_model_destroy.
    Errors: DPT_E_INVALID if the name is unknown (the message lists the known names and suggests the
