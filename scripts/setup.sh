@@ -98,7 +98,9 @@ setup_need_test() {
     setup_need_opencl_driver
     setup_need_command clang clang "the second compiler; sanitizers and fuzzers"
     setup_need_command llvm-symbolizer llvm "names functions for sanitizers"
-    setup_need_command clang-format clang-format "checks the formatting"
+    # For PyPI's clang-format, where the distribution's is another version.
+    python3 -c 'import ensurepip' >/dev/null 2>&1 ||
+        setup_want python3-venv "installs the formatter's pinned version"
     setup_need_command valgrind valgrind "checks memory use"
     setup_need_command python3 python3 "reads logs in tests"
     setup_need_command mpicc libopenmpi-dev "MPI, for training in several processes"

@@ -12,6 +12,9 @@
 #                  much of the readers is tested
 #     --release    the same with an hour a fuzzer
 #
+# A warning is an error only with the pinned compilers, gcc 12 and clang 14.  Other versions warn about
+# other code, and a user who has one of them shall not be stopped by a warning.
+#
 # Environment: DPTRAIN_FUZZ_SECONDS (per fuzzer), DPTRAIN_TEST_BUILD (folder; default build-test).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
@@ -112,12 +115,20 @@ suite() {
 one_card=-DDPTRAIN_CUDA_ARCHITECTURES=75
 no_card=-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON
 
+# warnings_are_errors CC: prints ON if CC is one of the pinned compilers, else OFF.
+warnings_are_errors() {
+    case $1-$("$1" -dumpversion | cut -d. -f1) in
+    gcc-12 | clang-14) echo ON ;;
+    *) echo OFF ;;
+    esac
+}
+
 # build TREE CC OPTION...: all of it, or the target $only.
 build() {
     local tree=$1 compiler=$2
     shift 2
-    cmake -S "$source" -B "$work/$tree" -G Ninja -DCMAKE_C_COMPILER="$compiler" -DDPTRAIN_WERROR=ON \
-        "$@" && cmake --build "$work/$tree" -j "$jobs" ${only:+--target $only}
+    cmake -S "$source" -B "$work/$tree" -G Ninja -DCMAKE_C_COMPILER="$compiler" \
+        -DDPTRAIN_WERROR="$(warnings_are_errors "$compiler")" "$@" && cmake --build "$work/$tree" -j "$jobs" ${only:+--target $only}
 }
 
 # ---- Single checks -----------------------------------------------------------------------------
@@ -125,12 +136,34 @@ build() {
 short_training=(train --dataset synthetic:28x28x1:10:320 --model lenet --batch-size 64 --epochs 1)
 tiny_training=(train --dataset synthetic:16x16x1:10:80 --model lenet --batch-size 32 --epochs 1)
 
+# Every version of clang-format formats differently, so one version is pinned.  The installed one is
+# taken if it is that version; else PyPI's package of it is installed in the build folder.
+formatter_version=14.0.6
+formatter() {
+    local bundle=/etc/ssl/certs/ca-certificates.crt program=$work/formatter/bin/clang-format
+    if clang-format --version 2>/dev/null | grep -qF "version $formatter_version"; then
+        echo clang-format
+        return
+    fi
+    if [ ! -x "$program" ]; then
+        # The system's certificates, where pip would take its own.
+        if [ -e $bundle ]; then export PIP_CERT=${PIP_CERT:-$bundle}; fi
+        { python3 -m venv "$work/formatter" &&
+            "$work/formatter/bin/pip" install --quiet "clang-format==$formatter_version"; } >&2 || {
+            echo "clang-format $formatter_version is neither installed nor can it be had from PyPI: install it, or connect to PyPI" >&2
+            return 1
+        }
+    fi
+    echo "$program"
+}
+
 formatting() {
-    local files
+    local files program
+    program=$(formatter) || return
     files=$(git ls-files '*.c' '*.h' '*.cu' 2>/dev/null) || files=
     [ -n "$files" ] || files=$(find cli core models backends examples tests bench -name '*.[ch]' -o -name '*.cu')
     # shellcheck disable=SC2086
-    clang-format --dry-run -Werror $files
+    "$program" --dry-run -Werror $files
 }
 
 # New inputs go to a corpus of the build folder; what the project keeps is only read.
@@ -237,7 +270,7 @@ by_day() {
 run_release_build() {
     local cards=-UDPTRAIN_CUDA_ARCHITECTURES less=
     if by_day; then cards=$one_card less='-LE nightly'; fi
-    check "build: gcc, release, warnings are errors" \
+    check "build: gcc, release" \
         build gcc-release gcc -DCMAKE_BUILD_TYPE=Release $cards || return
     # shellcheck disable=SC2086
     suite gcc-release $less

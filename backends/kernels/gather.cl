@@ -131,7 +131,9 @@ DEVICE origin origin_of(u32 i, const gather_drawn drawn, const gather_params p)
             PUT(x, i, normalised((float)data[i], (u32)i, p));                                      \
     }
 
-/* The same, with what was drawn (n). */
+/* The same, with the augmentation that dpt_gather_draw drew for each sample (n).  An element of the
+   padding or of the erased rectangle is not read.  Keep the read in a branch of its own: with two
+   selects around the read, LLVM 19 (PoCL 6.0) ends the process while it compiles this kernel. */
 #define GATHER_AUGMENTED(NAME, TYPE)                                                               \
     KERNEL void dpt_gather_augmented_##NAME(OUT(act, x), IN(TYPE, data), IN(u32, index),           \
                                             IN(u32, drawn), const gather_params p)                 \
@@ -145,8 +147,10 @@ DEVICE origin origin_of(u32 i, const gather_drawn drawn, const gather_params p)
             data_base + data_place + (u64)index[GROUP_ID(1)] * p.count;                            \
         FOR_ELEMENTS (i, p.count) {                                                                \
             const origin from = origin_of((u32)i, drawn, p);                                       \
-            const float value = from.padding ? 0.0f : (float)data[from.place];                     \
-            PUT(x, i, from.erased ? 0.0f : normalised(value, (u32)i, p));                          \
+            float value = 0.0f;                                                                    \
+            if (!(from.padding | from.erased)) value = (float)data[from.place];                    \
+            value = normalised(value, (u32)i, p);                                                  \
+            PUT(x, i, from.erased ? 0.0f : value);                                                 \
         }                                                                                          \
     }
 

@@ -8,12 +8,12 @@ typedef struct ending {
     bool accumulate, relu;
 } ending;
 
-/* c and mask: of this row */
+/* c and mask are those of this row; mask is NULL where there is none. */
 DPT_CPU_INLINE vec finish(ending e, vec x, const float *c, const float *mask, size_t lane, size_t n)
 {
     if (e.accumulate) x = vec_add(vec_load_n(c + lane, n), x);
     if (e.bias) x = vec_add(x, vec_load_n(e.bias + lane, n));
-    if (e.mask) x = vec_where_positive(vec_load_n(mask + lane, n), x);
+    if (mask) x = vec_where_positive(vec_load_n(mask + lane, n), x);
     return e.relu ? vec_relu(x) : x;
 }
 

@@ -80,8 +80,10 @@ static void transform_filters(const winograd *v, const float *w, const panel *p,
     }
     for (size_t k = depths.begin; k < depths.end; k++) {
         vec g[MOST_TAPS];
-        for (size_t tap = 0; tap < n_taps; tap++)
+        size_t tap = 0;
+        do /* a filter has at least one tap, which gcc 14 does not know */
             g[tap] = vec_load(turned[k - depths.begin][tap]);
+        while (++tap < n_taps);
         transform_vector(v, g, &at);
         at.to += p->width;
     }
