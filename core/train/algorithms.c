@@ -123,7 +123,7 @@ dpt_status dpti_algorithms_of(const dpt_trainer *trainer, size_t device, dpti_re
     *out = (dpti_recorded_choices){.n = 0};
     if (is_own(t, device)) {
         const dpti_worker *w = &t->workers[device - t->first_device];
-        return w->gone ? DPT_OK : dpti_executable_choices(&w->train, out);
+        return dpti_is_lost(w) ? DPT_OK : dpti_executable_choices(&w->train, out);
     }
     return dpti_recorded_choices_copy(&t->algorithms[device], out) ? DPT_OK : DPT_E_NO_MEMORY;
 }
@@ -168,15 +168,15 @@ static bool differs(const dpt_trainer *t, const dpti_worker *w, const dpti_run_a
 {
     char kind[DPTI_RUN_KIND_BYTES];
     describe(t, t->first_device + w->rank, kind);
-    return !w->gone && w->kept.n > 0 && then->choices.n > 0 && strcmp(kind, then->kind) == 0 &&
-           !dpti_recorded_choices_equal(&w->kept, &then->choices);
+    return !dpti_is_lost(w) && w->kept.n > 0 && then->choices.n > 0 &&
+           strcmp(kind, then->kind) == 0 && !dpti_recorded_choices_equal(&w->kept, &then->choices);
 }
 
 /* What it takes from now on; one that it could not have is another. */
 static dpt_status keep_anew(dpt_trainer *t, dpti_worker *w)
 {
     dpti_recorded_choices now;
-    if (w->gone || w->replica.capacity == 0) return DPT_OK;
+    if (dpti_is_lost(w) || w->replica.capacity == 0) return DPT_OK;
     if (dpti_executable_choices(&w->train, &now) != DPT_OK) return no_memory(t);
     dpti_recorded_choices_free(&w->kept);
     w->kept = now;

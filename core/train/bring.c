@@ -20,8 +20,8 @@ static void run_bring(dpti_device *device, void *argument)
 static size_t find_user(const dpt_trainer *t, const dpti_data_store *store, size_t copy)
 {
     size_t i = 0;
-    while (i < t->n_workers &&
-           (t->workers[i].gone || t->workers[i].hung || store->copy_of[i] != copy))
+    while (i < t->n_workers && (dpti_is_lost(&t->workers[i]) || dpti_is_hung(&t->workers[i]) ||
+                                store->copy_of[i] != copy))
         i++;
     return i;
 }

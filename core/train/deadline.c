@@ -22,7 +22,7 @@ static double step_limit(const dpt_trainer *t)
 
 static double time_limit(const dpt_trainer *t, const dpti_worker *w)
 {
-    if (!w->gone && !w->prepares) return step_limit(t);
+    if (!dpti_is_lost(w) && !w->prepares) return step_limit(t);
     const double limit = dpti_preparing_seconds(t->device_timeout);
     return t->device_timeout > 0 ? limit : fmax(limit, step_limit(t));
 }
@@ -35,9 +35,9 @@ static void give_up(dpt_trainer *t, dpti_worker *w, unsigned long long call, dou
                    longer ? "ten times --device-timeout, while it is prepared"
                           : "--device-timeout sets the limit");
     if (!dpti_driver_abandon(w->device, call, &error)) return; /* it has come back just now */
-    w->hung = true;
+    dpti_membership_device(&w->member, DPTI_DEVICE_HANG);
     w->hung_error = error;
-    if (w->gone) return; /* nobody waits for it */
+    if (dpti_is_lost(w)) return; /* nobody waits for it */
     t->broken = true;
     dpti_islands_abort(t);
     /* The others would wait for this process, and its drivers for them.  Where nothing is in flight
@@ -58,7 +58,7 @@ static void look(dpt_trainer *t, double waited)
         const bool tried =
             w->away.state == DPTI_AWAY_RELEASING || w->away.state == DPTI_AWAY_OPENING;
         const double limit = time_limit(t, w);
-        if (w->gone ? !tried : w->hung) continue;
+        if (dpti_is_lost(w) ? !tried : dpti_is_hung(w)) continue;
         const unsigned long long call = dpti_driver_call_now(w->device);
         if (call != w->seen_call) w->seen_seconds = 0;
         w->seen_call = call;
@@ -99,7 +99,7 @@ bool dpti_trainer_prepare(dpt_trainer *trainer, size_t rank, dpti_job *job, void
 
 static void note_hung(dpti_worker *w)
 {
-    w->hung = true;
+    dpti_membership_device(&w->member, DPTI_DEVICE_HANG);
     w->hung_error = w->device->given_up;
 }
 
@@ -107,7 +107,7 @@ void dpti_trainer_note_hung(dpt_trainer *trainer)
 {
     for (size_t i = 0; i < trainer->n_workers; i++) {
         dpti_worker *w = &trainer->workers[i];
-        if (!w->gone && !w->hung && !dpti_driver_is_there(w->device)) note_hung(w);
+        if (!dpti_is_lost(w) && !dpti_is_hung(w) && !dpti_driver_is_there(w->device)) note_hung(w);
     }
 }
 
@@ -121,7 +121,7 @@ static double patience(const dpt_trainer *t)
 bool dpti_trainer_release(dpt_trainer *trainer, size_t rank, dpti_job *job, void *argument)
 {
     dpti_worker *w = &trainer->workers[rank];
-    if (w->hung) return false;
+    if (dpti_is_hung(w)) return false;
     w->device->patience = patience(trainer);
     if (dpti_driver_finish(w->device, job, argument)) return true;
     note_hung(w);

@@ -124,7 +124,7 @@ size_t dpt_trainer_operation_count(const dpt_trainer *trainer, size_t device)
     dpt_operation operation;
     size_t n = 0;
     if (!is_own(trainer, device)) return 0;
-    if (trainer->workers[device - trainer->first_device].gone) return 0;
+    if (dpti_is_lost(&trainer->workers[device - trainer->first_device])) return 0;
     const dpti_worker *w = &trainer->workers[device - trainer->first_device];
     while (dpti_executable_operation(&w->train, n, &operation))
         n++;
@@ -136,7 +136,7 @@ dpt_status dpt_trainer_operation(const dpt_trainer *trainer, size_t device, size
 {
     size_t rank;
     DPT_TRY(dpti_trainer_own_device(trainer, device, &rank));
-    if (!trainer->workers[rank].gone &&
+    if (!dpti_is_lost(&trainer->workers[rank]) &&
         dpti_executable_operation(&trainer->workers[rank].train, operation, out))
         return DPT_OK;
     return dpt_fail(trainer->context, DPT_E_INVALID, "device %zu has no operation %zu", device,

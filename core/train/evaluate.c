@@ -39,7 +39,7 @@ static void unbind(dpt_trainer *t, size_t slot)
 {
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
-        if (!w->hung && w->gone) continue;
+        if (!dpti_is_hung(w) && dpti_is_lost(w)) continue;
         if (!dpti_trainer_release(t, i, run_unbind, &w->tests[slot]))
             dpti_data_store_leave(&t->tests[slot].store, i);
     }
@@ -108,7 +108,7 @@ static dpt_status place_data(dpt_trainer *t, const dpt_dataset *data, dpti_data_
     bool absent[DPTI_SPLIT_MAX_DEVICES];
     size_t culprit = 0;
     for (size_t i = 0; i < t->n_workers; i++)
-        absent[i] = t->workers[i].gone;
+        absent[i] = dpti_is_lost(&t->workers[i]);
     const dpti_placing where = dpti_trainer_placing(t, absent);
     if (dpti_data_store_create(&where, data, store, &culprit, &error) == DPT_OK) return DPT_OK;
     if (dpti_is_loss(error.status) && !t->stop_on_loss) return lose(t, culprit, &error);
@@ -124,7 +124,7 @@ static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose pur
     test->purpose = purpose;
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
-        if (w->room == 0 || w->gone) continue;
+        if (w->room == 0 || dpti_is_lost(w)) continue;
         evaluate_job job = {.worker = w, .slot = slot};
         if (!dpti_trainer_call(t, i, run_bind, &job)) {
             job.status = DPT_E_DEVICE_LOST;
@@ -294,7 +294,7 @@ static void take_outputs(const dpt_trainer *t, const wish *what, evaluate_job *j
 {
     const size_t classes = dpt_model_classes(t->model);
     for (size_t i = 0; i < t->n_workers; i++) {
-        if (t->workers[i].hung && !t->workers[i].gone) continue;
+        if (dpti_is_hung(&t->workers[i]) && !dpti_is_lost(&t->workers[i])) continue;
         if (jobs[i].outputs && jobs[i].status == DPT_OK && jobs[i].count > 0)
             memcpy(what->outputs + (jobs[i].first - what->first) * classes, jobs[i].outputs,
                    jobs[i].count * classes * sizeof(float));
@@ -362,10 +362,10 @@ static dpt_status work_off(dpt_trainer *t, const wish *what, evaluate_job *jobs,
                         what->outputs ? "predict" : "evaluate");
     }
     for (size_t i = 0; i < t->n_workers; i++)
-        if (!t->workers[i].gone)
+        if (!dpti_is_lost(&t->workers[i]))
             jobs[i].ticket = dpti_driver_post(t->workers[i].device, run_evaluate, &jobs[i]);
     for (size_t i = 0; i < t->n_workers; i++) {
-        if (t->workers[i].gone) continue;
+        if (dpti_is_lost(&t->workers[i])) continue;
         if (!dpti_trainer_await(t, i, jobs[i].ticket)) {
             jobs[i].status = DPT_E_DEVICE_LOST;
             jobs[i].error = t->workers[i].hung_error;

@@ -190,8 +190,19 @@ static dpt_status bring_data(dpt_trainer *t)
     return status;
 }
 
+/* An error of this program: a state changed in a way that membership.h does not have. */
+static dpt_status check_membership(const dpt_trainer *t)
+{
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (dpti_membership_refused(&t->workers[i].member))
+            return dpt_fail(t->context, DPT_E_INTERNAL, "device %s changed its state illegally",
+                            t->workers[i].device->id);
+    return DPT_OK;
+}
+
 static dpt_status ready(dpt_trainer *t)
 {
+    DPT_TRY(check_membership(t));
     if (t->n_in_flight == DPTI_IN_FLIGHT)
         return dpt_fail(t->context, DPT_E_STATE, "%d steps are in flight: collect one first",
                         DPTI_IN_FLIGHT);
@@ -283,7 +294,8 @@ static void wait_for(dpt_trainer *t, const dpti_flight *flight)
         if (dpti_sits_out(w) || await_share(t, i, share)) continue;
         share->status = DPT_E_DEVICE_LOST;
         share->error = w->hung_error;
-        if (share->committed || share->under_way) w->stale = true;
+        if (share->committed || share->under_way)
+            dpti_membership_replica(&w->member, DPTI_REPLICA_MISS);
         share->under_way = false;
     }
 }

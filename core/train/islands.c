@@ -41,8 +41,8 @@ static condition look_at(const dpt_trainer *t, const dpti_island *island)
     condition c = {.whole = true};
     for (size_t place = 0; place < dpti_island_size(island); place++) {
         const dpti_worker *w = &t->workers[rank_of(t, island, place)];
-        c.hangs = c.hangs || w->hung;
-        c.whole = c.whole && !w->gone && !w->hung && !w->device->lost;
+        c.hangs = c.hangs || dpti_is_hung(w);
+        c.whole = c.whole && !dpti_is_lost(w) && !dpti_is_hung(w) && !w->device->lost;
     }
     return c;
 }
@@ -248,7 +248,7 @@ static void find_group(const dpt_trainer *t, size_t first, group *out)
     *out = (group){.n = 0};
     for (size_t i = first; i < t->n_workers; i++) {
         const dpti_worker *w = &t->workers[i];
-        if (dpti_sits_out(w) || w->hung || w->device->base.backend != backend) continue;
+        if (dpti_sits_out(w) || dpti_is_hung(w) || w->device->base.backend != backend) continue;
         out->ranks[out->n] = i;
         out->devices[out->n++] = w->device;
     }
@@ -259,7 +259,7 @@ static void find_group(const dpt_trainer *t, size_t first, group *out)
 static bool comes_first(const dpt_trainer *t, size_t rank)
 {
     for (size_t i = 0; i < rank; i++)
-        if (!dpti_sits_out(&t->workers[i]) && !t->workers[i].hung &&
+        if (!dpti_sits_out(&t->workers[i]) && !dpti_is_hung(&t->workers[i]) &&
             t->workers[i].device->base.backend == t->workers[rank].device->base.backend)
             return false;
     return true;
@@ -283,7 +283,8 @@ static void form_narrow(dpt_trainer *t)
     group g;
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_worker *w = &t->workers[i];
-        if (dpti_sits_out(w) || w->hung || !dpti_has_collectives(w->device) || !comes_first(t, i))
+        if (dpti_sits_out(w) || dpti_is_hung(w) || !dpti_has_collectives(w->device) ||
+            !comes_first(t, i))
             continue;
         find_group(t, i, &g);
         if (g.n > 1) (void)form_group(t, &g);
@@ -296,7 +297,7 @@ static void form_all(dpt_trainer *t)
     dpti_settled_forget(&t->settled);
     if (!form_wide(t)) form_narrow(t);
     for (size_t i = 0; i < t->n_workers; i++)
-        if (t->workers[i].hung && !t->workers[i].gone) t->islands.due = true;
+        if (dpti_is_hung(&t->workers[i]) && !dpti_is_lost(&t->workers[i])) t->islands.due = true;
 }
 
 /* One that ended for a reason of its own, in any process, is not formed again. */

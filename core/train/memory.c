@@ -21,7 +21,7 @@ void dpti_trainer_note_held(dpt_trainer *trainer, const dpti_flight *flight)
 {
     for (size_t i = 0; i < trainer->n_workers; i++) {
         dpti_worker *w = &trainer->workers[i];
-        if (w->gone) continue;
+        if (dpti_is_lost(w)) continue;
         const size_t n = samples_of(&flight->shares[i]);
         if (n > w->held) w->held = n;
     }
@@ -134,7 +134,7 @@ dpt_status dpti_trainer_feed_starved(dpt_trainer *trainer, const dpti_flight *fl
         const dpti_share *share = &flight->shares[i];
         if (!starved(share)) continue;
         if (t->lost) return dpti_trainer_fail(t, share->worker->device, &share->error);
-        if (!share->worker->gone) tell_starved(t, share);
+        if (!dpti_is_lost(share->worker)) tell_starved(t, share);
     }
     return DPT_OK;
 }

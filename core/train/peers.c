@@ -172,10 +172,10 @@ void dpti_peers_note(dpt_trainer *trainer, size_t rank)
     const size_t at_once = w->replica.capacity;
     dpti_peer *peer = &trainer->peers[trainer->first_device + rank];
     const bool is_short = at_once < w->pass_limit && at_once < w->capacity; /* of memory */
-    peer->capacity = w->gone ? 0 : w->capacity;
-    peer->at_once = w->gone ? 0 : at_once;
-    peer->takes_passes = !w->gone && dpti_takes_passes(w);
-    peer->pass_limit = is_short && !w->gone ? at_once : w->pass_limit;
+    peer->capacity = dpti_is_lost(w) ? 0 : w->capacity;
+    peer->at_once = dpti_is_lost(w) ? 0 : at_once;
+    peer->takes_passes = !dpti_is_lost(w) && dpti_takes_passes(w);
+    peer->pass_limit = is_short && !dpti_is_lost(w) ? at_once : w->pass_limit;
     peer->cached = w->cached && peer->takes_passes && !is_short;
     peer->streamed = w->feed.device != NULL;
 }
@@ -416,7 +416,7 @@ static dpt_status report_hung(dpt_trainer *t, size_t rank)
 dpt_status dpti_peers_report(dpt_trainer *trainer, dpti_flight *flight)
 {
     for (size_t i = 0; i < trainer->n_workers; i++)
-        if (trainer->workers[i].hung) return report_hung(trainer, i);
+        if (dpti_is_hung(&trainer->workers[i])) return report_hung(trainer, i);
     if (flight->failure.status == DPT_OK) return DPT_OK;
     if (flight->astray) trainer->astray = true;
     if (flight->failure.status == DPT_E_NOT_FINITE)

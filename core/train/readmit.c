@@ -16,7 +16,7 @@ static void run_release(dpti_device *device, void *argument)
     dpti_worker *w = argument;
     dpti_away *away = &w->away;
     /* Its call has come back: it says now what it thinks. */
-    if (w->hung && device->stream) device->lost = false;
+    if (dpti_is_hung(w) && device->stream) device->lost = false;
     /* What a failed step has enqueued is over, or the device is lost. */
     if (!device->lost && dpti_sync(device) == DPT_E_DEVICE_LOST) device->lost = true;
     if (!away->released) dpti_worker_destroy(w);
@@ -89,7 +89,9 @@ static bool is_used(const dpt_trainer *t, const dpti_worker *w, const dpti_data_
 {
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_worker *other = &t->workers[i];
-        if (other != w && (!other->gone || other->hung) && store->copy_of[i] == copy) return true;
+        if (other != w && (!dpti_is_lost(other) || dpti_is_hung(other)) &&
+            store->copy_of[i] == copy)
+            return true;
     }
     return false;
 }
@@ -121,9 +123,9 @@ static void start(dpt_trainer *t, dpti_worker *w)
     dpti_away *away = &w->away;
     away->due = dpti_seconds() + away->wait;
     if (atomic_load(&w->device->n_holders) > 1) return;
-    if (w->hung && !dpti_driver_revive(w->device)) return;
+    if (dpti_is_hung(w) && !dpti_driver_revive(w->device)) return;
     away->closes = detach_copies(t, w);
-    if (!away->closes && w->device->lost && !w->hung) {
+    if (!away->closes && w->device->lost && !dpti_is_hung(w)) {
         away->state = DPTI_AWAY_NOT;
         return;
     }
@@ -180,7 +182,7 @@ static void look(dpt_trainer *t, dpti_worker *w)
             postpone(t, w);
             return;
         }
-        w->hung = false;
+        dpti_membership_device(&w->member, DPTI_DEVICE_RETURN);
         w->away.state = DPTI_AWAY_OPENING;
         w->away.ticket = dpti_driver_post(w->device, run_open, w);
         return;
@@ -241,7 +243,7 @@ static dpt_status find_capacity(dpt_trainer *t, dpti_worker *w, bool *grown)
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *other = &t->workers[i];
         if (other == w) continue;
-        if (!other->gone && other->capacity > made[i])
+        if (!dpti_is_lost(other) && other->capacity > made[i])
             *grown = true;
         else
             other->capacity = made[i];
@@ -262,7 +264,8 @@ static dpt_status make_worker(dpt_trainer *t, dpti_worker *w, float *const *flat
 
 static void send_away(dpt_trainer *t, dpti_worker *w)
 {
-    w->gone = w->stale = true;
+    dpti_membership_device(&w->member, DPTI_DEVICE_LOSE);
+    dpti_membership_replica(&w->member, DPTI_REPLICA_MISS);
     w->away.released = dpti_trainer_release(t, w->rank, dpti_worker_destroy_job, w);
     postpone(t, w);
 }
@@ -272,6 +275,7 @@ static void take_in(dpt_trainer *t, dpti_worker *w)
     dpt_error told = {.status = DPT_OK};
     dpti_trainer_unbind_tests(t); /* they do not know of it */
     dpti_resting_end(t);
+    dpti_membership_device(&w->member, DPTI_DEVICE_ADMITTED);
     dpti_trainer_set_present(t, w->rank, true);
     t->islands.due = true;
     if (t->balance) dpti_balance_readmit(t->balance, w->rank, w->capacity);
@@ -290,7 +294,7 @@ static dpt_status admit(dpt_trainer *t, dpti_worker *w)
     dpt_status status = dpti_trainer_read_lasting(t, flats);
     if (status == DPT_OK) {
         bool grown = false;
-        w->gone = false;
+        dpti_membership_device(&w->member, DPTI_DEVICE_READMIT);
         if (make_worker(t, w, flats, &grown) == DPT_OK)
             take_in(t, w);
         else
@@ -317,7 +321,8 @@ void dpti_readmit_end(dpt_trainer *trainer)
 {
     for (size_t i = 0; trainer->workers && i < trainer->n_workers; i++) {
         dpti_worker *w = &trainer->workers[i];
-        if (is_tried(w) && dpti_trainer_await(trainer, i, w->away.ticket)) w->hung = false;
+        if (is_tried(w) && dpti_trainer_await(trainer, i, w->away.ticket))
+            dpti_membership_device(&w->member, DPTI_DEVICE_RETURN);
         w->away.state = DPTI_AWAY_NOT;
     }
 }

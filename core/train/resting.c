@@ -137,10 +137,10 @@ static void tell(dpt_trainer *t)
              1e3 * r->learnt.with.seconds, 1e3 * r->learnt.without.seconds);
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
-        const bool rests = r->state == DPTI_REST_LASTS && t->resting.chosen[i] && !w->gone;
+        const bool rests = r->state == DPTI_REST_LASTS && t->resting.chosen[i] && !dpti_is_lost(w);
         if (rests == w->told) continue;
         w->told = rests;
-        if (w->gone) continue;
+        if (dpti_is_lost(w)) continue;
         dpti_trainer_note_event(t, rests ? DPT_DEVICE_RESTS : DPT_DEVICE_WAKES, t->first_device + i,
                                 &told);
     }
@@ -167,17 +167,17 @@ void dpti_resting_observe(dpt_trainer *trainer, const dpti_flight *flight, doubl
 
 static void rest(dpt_trainer *t, dpti_worker *w)
 {
-    if (w->gone || w->resting || dpti_in_island(w)) return;
+    if (dpti_is_lost(w) || dpti_is_resting(w) || dpti_in_island(w)) return;
     if (!dpti_balance_rest(t->balance, w->rank)) return;
     dpti_trainer_set_present(t, w->rank, false);
-    w->resting = true;
+    dpti_membership_device(&w->member, DPTI_DEVICE_REST);
     t->resting.n++;
 }
 
 static void wake(dpt_trainer *t, dpti_worker *w)
 {
-    if (!w->resting) return;
-    w->resting = false;
+    if (!dpti_is_resting(w)) return;
+    dpti_membership_device(&w->member, DPTI_DEVICE_WAKE);
     t->resting.n--;
     dpti_trainer_set_present(t, w->rank, true);
     dpti_balance_wake(t->balance, w->rank);
@@ -194,7 +194,7 @@ static double find_redo_seconds(const dpt_trainer *t)
 {
     bool absent[DPTI_BALANCE_MAX_DEVICES];
     for (size_t i = 0; i < t->n_workers; i++)
-        absent[i] = t->workers[i].gone || !t->resting.chosen[i];
+        absent[i] = dpti_is_lost(&t->workers[i]) || !t->resting.chosen[i];
     return promise_without(t, absent);
 }
 
@@ -231,9 +231,7 @@ void dpti_resting_end(dpt_trainer *trainer)
 
 void dpti_resting_leave(dpt_trainer *trainer, size_t rank)
 {
-    dpti_worker *w = &trainer->workers[rank];
-    if (w->resting) trainer->resting.n--;
-    w->resting = false;
+    if (dpti_is_resting(&trainer->workers[rank])) trainer->resting.n--;
 }
 
 /* ---- From one process to the next ------------------------------------------------------------ */
@@ -252,7 +250,7 @@ bool dpti_resting_learnt(const dpt_trainer *trainer, bool *rests, double *exchan
     if (!t->resting.allowed) return false;
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_worker *w = &t->workers[i];
-        rests[i] = (w->told || (decided && t->resting.chosen[i])) && !w->gone;
+        rests[i] = (w->told || (decided && t->resting.chosen[i])) && !dpti_is_lost(w);
         exchange[i] = t->resting.exchange[i];
     }
     *out = dpti_rest_learn(&t->resting.rest);
@@ -285,7 +283,7 @@ void dpti_resting_resume(dpt_trainer *trainer, const bool *rests, const double *
 static bool any_behind(const dpt_trainer *t)
 {
     for (size_t i = 0; i < t->n_workers; i++)
-        if (t->workers[i].resting && t->workers[i].stale) return true;
+        if (dpti_is_resting(&t->workers[i]) && dpti_is_stale(&t->workers[i])) return true;
     return false;
 }
 
@@ -329,11 +327,10 @@ static bool note_fresh(dpt_trainer *t, const dpti_flight *flight)
     bool all = t->n_in_flight == 0;
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
-        if (!w->resting) continue;
-        all = all && !w->stale;
-        if (w->stale) continue;
-        w->rested = flight->cursor;
-        w->stale = w->missed = true;
+        if (!dpti_is_resting(w)) continue;
+        all = all && !dpti_is_stale(w);
+        if (dpti_is_stale(w)) continue;
+        dpti_membership_skip(&w->member, flight->cursor);
     }
     return all;
 }
@@ -367,7 +364,7 @@ dpt_status dpti_resting_note(dpt_trainer *trainer, const dpti_flight *flight)
 static bool has_missed(const dpt_trainer *t, size_t rank, const bool *lost)
 {
     const dpti_worker *w = &t->workers[rank];
-    return w->missed && !w->gone && !lost[rank];
+    return dpti_membership_behind(&w->member) && !dpti_is_lost(w) && !lost[rank];
 }
 
 /* Whether those that rest, or have just woken up, hold a batch without those that are lost. */
@@ -385,8 +382,8 @@ static const dpti_worker *find_rested(const dpt_trainer *t, const bool *lost)
     const dpti_worker *best = NULL;
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_worker *w = &t->workers[i];
-        if (!has_missed(t, i, lost) || w->torn) continue;
-        if (!best || w->rested.step > best->rested.step) best = w;
+        if (!has_missed(t, i, lost) || w->member.replica == DPTI_REPLICA_BEHIND_TORN) continue;
+        if (!best || w->member.stands_at.step > best->member.stands_at.step) best = w;
     }
     return best;
 }
@@ -398,9 +395,9 @@ bool dpti_resting_rewind(dpt_trainer *trainer, const bool *lost)
     const dpti_worker *rested = r->stays ? NULL : find_rested(t, lost);
     if (!rested || !hold_a_batch(t, lost)) return false;
     for (size_t i = 0; i < t->n_workers; i++)
-        t->workers[i].stale = t->workers[i].stale || lost[i];
+        if (lost[i]) dpti_membership_replica(&t->workers[i].member, DPTI_REPLICA_MISS);
     if (t->done.step > r->redo_to) r->redo_to = t->done.step;
-    t->workers[rested->rank].stale = t->workers[rested->rank].missed = false;
-    t->done = t->next = rested->rested;
+    dpti_membership_replica(&t->workers[rested->rank].member, DPTI_REPLICA_GO_BACK);
+    t->done = t->next = rested->member.stands_at;
     return true;
 }

@@ -68,7 +68,7 @@ void dpti_resting_end(dpt_trainer *trainer);
    written since, without those that are `lost` (n_workers): training stands where these are from
    then on, until dpti_trainer_catch_up.  false: there are none. */
 bool dpti_resting_rewind(dpt_trainer *trainer, const bool *lost);
-/* One of them is lost. */
+/* Before a device is lost: it is not counted among those that rest any more. */
 void dpti_resting_leave(dpt_trainer *trainer, size_t rank);
 
 #endif

@@ -111,7 +111,7 @@ float *dpti_trainer_make_flat(dpt_trainer *trainer)
 size_t dpti_trainer_trusted(const dpt_trainer *trainer)
 {
     size_t i = 0;
-    while (i < trainer->n_workers && trainer->workers[i].stale)
+    while (i < trainer->n_workers && dpti_is_stale(&trainer->workers[i]))
         i++;
     return i;
 }
@@ -140,23 +140,23 @@ static bool goes_back(dpt_trainer *t)
 static size_t find_source(dpt_trainer *t)
 {
     for (size_t i = 0; i < t->n_workers; i++)
-        if (!t->workers[i].stale && !t->workers[i].device->lost) return i;
+        if (!dpti_is_stale(&t->workers[i]) && !t->workers[i].device->lost) return i;
     const size_t trusted = dpti_trainer_trusted(t);
     return trusted == t->n_workers && goes_back(t) ? dpti_trainer_trusted(t) : trusted;
 }
 
 static bool is_due(const dpti_worker *w, bool resting)
 {
-    return w->stale && !w->gone && (resting || !w->resting);
+    return dpti_is_stale(w) && !dpti_is_lost(w) && (resting || !dpti_is_resting(w));
 }
 
 static dpt_status repair(dpt_trainer *t, size_t to, float *const *flats)
 {
     dpti_worker *w = &t->workers[to];
-    w->torn = true;
+    dpti_membership_replica(&w->member, DPTI_REPLICA_TEAR);
     for (size_t k = 0; k < dpti_trainer_n_lasting(t); k++)
         DPT_TRY(dpti_trainer_write(t, to, lasting[k], flats[k]));
-    w->stale = w->torn = w->missed = false;
+    dpti_membership_replica(&w->member, DPTI_REPLICA_WRITE);
     return DPT_OK;
 }
 
@@ -187,7 +187,7 @@ static dpt_status read_source(dpt_trainer *t, size_t *from, float *const *flats)
     const size_t n = dpti_trainer_n_lasting(t);
     dpt_status status = read_replica(t, *from, n, flats);
     for (size_t i = *from + 1; status == DPT_E_NO_MEMORY && i < t->n_workers; i++) {
-        if (t->workers[i].stale || t->workers[i].device->lost) continue;
+        if (dpti_is_stale(&t->workers[i]) || t->workers[i].device->lost) continue;
         *from = i;
         status = read_replica(t, i, n, flats);
     }
@@ -219,7 +219,7 @@ static dpt_status copy_to_stale(dpt_trainer *t, size_t from, bool resting, size_
 static const dpt_error *error_of(const dpt_trainer *t, size_t rank)
 {
     const dpti_worker *w = &t->workers[rank];
-    return w->hung ? &w->hung_error : dpti_device_error(w->device);
+    return dpti_is_hung(w) ? &w->hung_error : dpti_device_error(w->device);
 }
 
 /* A device that has no memory to be written, or read, goes: the others' training does not end for
@@ -290,7 +290,7 @@ dpt_status dpti_trainer_write_lasting(dpt_trainer *trainer, size_t rank,
     for (size_t k = 0; k < dpti_trainer_n_lasting(trainer); k++)
         DPT_TRY(dpti_trainer_write(trainer, rank, lasting[k], flats[k]));
     dpti_worker *w = &trainer->workers[rank];
-    w->stale = w->torn = w->missed = false;
+    dpti_membership_replica(&w->member, DPTI_REPLICA_WRITE);
     return DPT_OK;
 }
 
@@ -309,8 +309,9 @@ static dpt_status write_all(dpt_trainer *t, dpt_tensor_kind kind, const float *f
     dpt_error first = {.status = DPT_OK};
     t->written = true;
     for (size_t i = 0; i < t->n_workers; i++) {
-        if (t->workers[i].gone || dpti_trainer_write(t, i, kind, flat) == DPT_OK) continue;
-        t->workers[i].stale = t->workers[i].torn = true;
+        if (dpti_is_lost(&t->workers[i]) || dpti_trainer_write(t, i, kind, flat) == DPT_OK)
+            continue;
+        dpti_membership_replica(&t->workers[i].member, DPTI_REPLICA_TEAR);
         if (first.status == DPT_OK) first = t->context->error;
     }
     return first.status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &first);
@@ -329,8 +330,9 @@ dpt_status dpti_trainer_adopt_state(dpt_trainer *trainer, const float *const *fl
     t->resting.redo_to = 0;
     dpti_trainer_free_lasting(t->orphans);
     for (size_t i = 0; i < t->n_workers; i++) {
-        t->workers[i].stale = t->workers[i].gone;
-        t->workers[i].torn = t->workers[i].missed = false;
+        dpti_worker *w = &t->workers[i];
+        dpti_membership_replica(&w->member,
+                                dpti_is_lost(w) ? DPTI_REPLICA_DISCARD : DPTI_REPLICA_WRITE);
     }
     for (size_t k = 0; k < dpti_trainer_n_lasting(t); k++)
         if (write_all(t, lasting[k], flats[k]) != DPT_OK && first.status == DPT_OK)
@@ -354,12 +356,12 @@ static dpt_status read_first(dpt_trainer *t, size_t n_kinds, float *const *flats
 {
     dpt_status status = DPT_E_STATE;
     for (size_t i = 0; i < t->n_workers; i++) {
-        if (t->workers[i].stale) continue;
+        if (dpti_is_stale(&t->workers[i])) continue;
         status = read_replica(t, i, n_kinds, flats);
         if (status == DPT_E_NO_MEMORY) continue;
         if (!dpti_is_loss(status)) return status;
         if (t->stop_on_loss && !t->salvage && status != DPT_E_DEVICE_LOST) return status;
-        if (!t->workers[i].gone) errors[i] = error_of(t, i);
+        if (!dpti_is_lost(&t->workers[i])) errors[i] = error_of(t, i);
     }
     return status;
 }
@@ -371,7 +373,7 @@ static dpt_status spare(dpt_trainer *t)
 {
     size_t n_trusted = 0;
     for (size_t i = 0; i < t->n_workers; i++)
-        n_trusted += !t->workers[i].stale;
+        n_trusted += !dpti_is_stale(&t->workers[i]);
     if (n_trusted > 1) return DPT_OK;
     if (t->processes || t->stop_on_loss || t->salvage || t->n_in_flight > 0) return DPT_OK;
     DPT_TRY(dpti_trainer_refresh(t));
@@ -429,7 +431,8 @@ static size_t find_gradient(const dpt_trainer *t, size_t rank)
     const size_t step = t->done.step;
     if (t->workers[rank].last_step == step) return rank;
     for (size_t i = 0; i < t->n_workers; i++)
-        if (t->workers[i].last_step == step && !t->workers[i].gone && !t->workers[i].stale)
+        if (t->workers[i].last_step == step && !dpti_is_lost(&t->workers[i]) &&
+            !dpti_is_stale(&t->workers[i]))
             return i;
     return rank;
 }
@@ -444,11 +447,12 @@ dpt_status dpt_trainer_get(dpt_trainer *trainer, size_t device, dpt_tensor_kind 
     DPT_TRY(find(t, name, size, &p));
     size_t rank;
     DPT_TRY(dpti_trainer_own_device(t, device, &rank));
-    if (t->workers[rank].stale && !t->workers[rank].gone) { /* it rests, or has just been woken */
+    if (dpti_is_stale(&t->workers[rank]) &&
+        !dpti_is_lost(&t->workers[rank])) { /* it rests, or has just been woken */
         DPT_TRY(dpti_trainer_refresh(t));
         DPT_TRY(dpti_trainer_catch_up(t));
     }
-    if (t->workers[rank].gone)
+    if (dpti_is_lost(&t->workers[rank]))
         return dpt_fail(t->context, DPT_E_DEVICE_LOST, "device %s is lost",
                         t->workers[rank].device->id);
     float *flat = dpti_trainer_make_flat(t);

@@ -73,7 +73,7 @@ static dpt_status upload(const dpti_share *share, size_t first, size_t n)
 static dpt_status check_stale(const dpti_share *share)
 {
     const dpti_worker *w = share->worker;
-    if (!w->stale) return DPT_OK;
+    if (!dpti_is_stale(w)) return DPT_OK;
     return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE, "its replica missed an update");
 }
 
@@ -361,7 +361,7 @@ static void run(dpti_share *share)
     }
     share->committed = true; /* should the next call never return */
     mine = dpti_worker_run(w, &w->train, last, 0, NULL, &share->times);
-    if (mine != DPT_OK) w->stale = true;
+    if (mine != DPT_OK) dpti_membership_replica(&w->member, DPTI_REPLICA_MISS);
     dpti_share_commit(share, w->trainer->processes ? mine : judge_update(w, mine));
 }
 

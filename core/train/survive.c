@@ -41,7 +41,7 @@ size_t dpti_trainer_n_gone(const dpt_trainer *trainer)
 {
     size_t n = 0;
     for (size_t i = 0; trainer->workers && i < trainer->n_workers; i++)
-        n += trainer->workers[i].gone;
+        n += dpti_is_lost(&trainer->workers[i]);
     return n;
 }
 
@@ -108,14 +108,14 @@ void dpti_trainer_split_left(const dpt_trainer *trainer, const dpti_split *split
         return;
     }
     for (size_t i = 0; i < t->n_workers; i++) {
-        if (t->workers[i].gone) continue;
+        if (dpti_is_lost(&t->workers[i])) continue;
         left.parts[left.n_devices++] = split->parts[i];
         sum += split->parts[i];
     }
     if (!(sum > 0)) left.equal = true;
     if (left.n_devices > 0) dpti_split_rows(&left, n_rows, of_left);
     for (size_t i = 0, k = 0; i < t->n_workers; i++)
-        rows[i] = t->workers[i].gone ? 0 : of_left[k++];
+        rows[i] = dpti_is_lost(&t->workers[i]) ? 0 : of_left[k++];
 }
 
 void dpti_trainer_set_present(dpt_trainer *trainer, size_t rank, bool present)
@@ -137,8 +137,8 @@ static dpt_status prepare_left(dpt_trainer *t)
     DPT_TRY(dpti_trainer_find_capacities(t));
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
-        if (!w->gone && w->capacity > made[i]) grown = true;
-        if (w->gone || w->capacity < made[i]) w->capacity = made[i]; /* as its memory is */
+        if (!dpti_is_lost(w) && w->capacity > made[i]) grown = true;
+        if (dpti_is_lost(w) || w->capacity < made[i]) w->capacity = made[i]; /* as its memory is */
     }
     return grown ? dpti_trainer_rebuild(t) : DPT_OK;
 }
@@ -147,7 +147,8 @@ static dpt_status prepare_left(dpt_trainer *t)
 static bool any_left(const dpt_trainer *t, const bool *lost)
 {
     for (size_t i = 0; i < t->n_workers; i++)
-        if (!lost[i] && !t->workers[i].gone && !t->workers[i].stale) return true;
+        if (!lost[i] && !dpti_is_lost(&t->workers[i]) && !dpti_is_stale(&t->workers[i]))
+            return true;
     return false;
 }
 
@@ -173,7 +174,7 @@ static dpt_status fail_batch(dpt_trainer *t, size_t rank, const dpt_error *error
 static void leave(dpt_trainer *t, size_t rank)
 {
     dpti_resting_leave(t, rank);
-    t->workers[rank].gone = true;
+    dpti_membership_device(&t->workers[rank].member, DPTI_DEVICE_LOSE);
     dpti_islands_leave(t, rank);
     dpti_trainer_set_present(t, rank, false);
 }
@@ -186,7 +187,7 @@ static dpt_status lose(dpt_trainer *t, size_t rank, const dpt_error *error)
     leave(t, rank);
     dpti_trainer_note_event(t, DPT_DEVICE_LOST, rank, error);
     dpti_readmit_begin(t, rank);
-    w->stale = true; /* the others go on */
+    dpti_membership_replica(&w->member, DPTI_REPLICA_MISS); /* the others go on */
     return DPT_OK;
 }
 
@@ -194,7 +195,7 @@ static dpt_status lose(dpt_trainer *t, size_t rank, const dpt_error *error)
 static void leave_hung(dpt_trainer *t)
 {
     for (size_t i = 0; i < t->n_workers; i++)
-        if (t->workers[i].hung && !t->workers[i].gone) leave(t, i);
+        if (dpti_is_hung(&t->workers[i]) && !dpti_is_lost(&t->workers[i])) leave(t, i);
 }
 
 /* Those that share a fault domain with a lost one. */
@@ -213,7 +214,7 @@ static const dpt_error *find_cause(const dpt_trainer *t, size_t rank,
 static void find_lost(const dpt_trainer *t, const dpt_error *const *errors, bool *lost)
 {
     for (size_t i = 0; i < t->n_workers; i++)
-        lost[i] = !t->workers[i].gone && find_cause(t, i, errors);
+        lost[i] = !dpti_is_lost(&t->workers[i]) && find_cause(t, i, errors);
 }
 
 static dpt_status lose_all(dpt_trainer *t, const dpt_error *const *errors, const bool *lost)
@@ -257,7 +258,7 @@ dpt_status dpti_trainer_lose_unmade(dpt_trainer *trainer, const dpti_culprit *cu
     errors[culprit->rank] = &error;
     find_lost(t, errors, lost);
     for (size_t i = 0; i < t->n_workers; i++)
-        left = left || (!lost[i] && !t->workers[i].gone);
+        left = left || (!lost[i] && !dpti_is_lost(&t->workers[i]));
     if (!left || t->stop_on_loss)
         return dpti_trainer_fail(t, t->workers[culprit->rank].device, &culprit->error);
     return lose_all(t, errors, lost);
@@ -267,8 +268,8 @@ void dpti_trainer_forsake(dpt_trainer *trainer, float *flats[DPTI_MAX_LASTING])
 {
     dpt_trainer *t = trainer;
     for (size_t i = 0; i < t->n_workers; i++) {
-        if (!t->workers[i].gone) leave(t, i);
-        t->workers[i].stale = true;
+        if (!dpti_is_lost(&t->workers[i])) leave(t, i);
+        dpti_membership_replica(&t->workers[i].member, DPTI_REPLICA_MISS);
     }
     dpti_trainer_free_lasting(t->orphans);
     for (size_t k = 0; k < DPTI_MAX_LASTING; k++) {
@@ -291,7 +292,7 @@ dpt_status dpti_trainer_lose_hung(dpt_trainer *trainer)
     dpti_trainer_note_hung(trainer);
     for (size_t i = 0; i < trainer->n_workers; i++) {
         const dpti_worker *w = &trainer->workers[i];
-        if (!w->hung || w->gone) continue;
+        if (!dpti_is_hung(w) || dpti_is_lost(w)) continue;
         errors[i] = &w->hung_error;
         any = true;
     }
@@ -326,20 +327,35 @@ static void leave_behind(dpt_trainer *t, const dpti_worker *worker)
     dpti_leave_behind(copy);
 }
 
+/* Its driver is there, so that its worker can be destroyed. */
+static void call_again(dpti_worker *w)
+{
+    dpti_membership_device(&w->member, DPTI_DEVICE_RETURN);
+    if (dpti_is_lost(w)) dpti_membership_device(&w->member, DPTI_DEVICE_READMIT);
+}
+
+static void end(dpti_worker *w)
+{
+    if (!dpti_is_lost(w)) dpti_membership_device(&w->member, DPTI_DEVICE_LOSE);
+}
+
 void dpti_trainer_tidy_lost(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
     bool any = false;
     for (size_t i = 0; t->workers && i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
-        const bool lost = w->gone || w->hung, there = lost && dpti_driver_revive(w->device);
+        const bool lost = dpti_is_lost(w) || dpti_is_hung(w);
+        const bool there = lost && dpti_driver_revive(w->device);
         any = any || there;
-        w->gone = !there; /* the others have been seen to; one that hangs keeps what it has */
-        w->hung = w->hung && !there;
+        if (there)
+            call_again(w);
+        else
+            end(w); /* the others have been seen to; one that hangs keeps what it has */
     }
     if (any) dpti_trainer_destroy_workers(t);
     for (size_t i = 0; t->workers && i < t->n_workers; i++) {
-        t->workers[i].gone = true;
-        if (t->workers[i].hung) leave_behind(t, &t->workers[i]);
+        end(&t->workers[i]);
+        if (dpti_is_hung(&t->workers[i])) leave_behind(t, &t->workers[i]);
     }
 }

@@ -186,8 +186,8 @@ static void free_choices(dpt_trainer *t)
     bool hangs = false;
     for (size_t i = 0; t->workers && i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
-        hangs = hangs || (w->gone && w->hung);
-        if (!w->gone || !w->hung) dpti_recorded_choices_free(&w->kept);
+        hangs = hangs || (dpti_is_lost(w) && dpti_is_hung(w));
+        if (!dpti_is_lost(w) || !dpti_is_hung(w)) dpti_recorded_choices_free(&w->kept);
     }
     if (!hangs) {
         dpti_replay_free(&t->replay);
@@ -306,7 +306,7 @@ size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device)
     const size_t own = device - trainer->first_device;
     if (device < trainer->first_device || own >= trainer->n_workers) return 0;
     const dpti_worker *w = &trainer->workers[own];
-    if (w->gone) return 0;
+    if (dpti_is_lost(w)) return 0;
     size_t n_bytes = dpti_replica_bytes(&w->replica) + w->train.arena.n_bytes +
                      w->finite.found.n_bytes + dpti_feed_bytes(&w->feed);
     for (size_t i = 0; i < DPTI_TESTS; i++)

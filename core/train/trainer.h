@@ -21,6 +21,7 @@
 #include "train/feed.h"
 #include "train/finite.h"
 #include "train/islands.h"
+#include "train/membership.h"
 #include "train/order.h"
 #include "train/passes.h"
 #include "train/peers.h"
@@ -176,20 +177,13 @@ struct dpti_worker {
     size_t halted_step; /* which */
     bool unclean; /* by its own thread: a step failed, whose sums, made or not, were of anything:
                      the gradients are not zero where no segment writes them */
-    bool stale;   /* its replica missed a committed update */
     bool starves; /* by its own thread: it had no memory for its last one */
-    size_t last_step; /* in which it took part, from 1 */
-    bool resting;     /* it takes no part in steps (resting.h), */
-    bool told;        /* and an event has told so */
-    bool missed; /* it is stale since it rested, and until it is written, which may be when it has
-                    woken up: it stands there, */
-    dpti_cursor rested;
-    bool torn; /* or nowhere, since it could not be written whole */
-    bool gone; /* its device is lost: it takes no part, and nobody calls it */
-    bool hung; /* a call did not return in time: its thread was given up, and is not there */
-    dpt_error hung_error;
-    bool prepares;                /* what it does may take longer than what it does in a step */
-    dpti_away away;               /* while it is gone, and how it has failed before */
+    size_t last_step;       /* in which it took part, from 1 */
+    dpti_membership member; /* whether it takes part, and whether its replica can be trusted */
+    bool told;              /* an event has told that it rests (resting.h) */
+    dpt_error hung_error;   /* of the call that did not return in time, once it has hung */
+    bool prepares;          /* what it does may take longer than what it does in a step */
+    dpti_away away;         /* while it is gone, and how it has failed before */
     unsigned long long seen_call; /* what it was in when it was looked at, and for how long */
     double seen_seconds;
     bool fresh;                /* by its own thread: a segment of the step was */
@@ -296,10 +290,28 @@ static inline bool dpti_takes_passes(const dpti_worker *worker)
 bool dpti_any_takes_passes(const dpt_trainer *trainer);
 /* Devices of this process that are lost. */
 size_t dpti_trainer_n_gone(const dpt_trainer *trainer);
+/* What membership.h says of a worker: its device is lost; its driver thread was given up; it rests;
+   its replica is not that of the last committed step. */
+static inline bool dpti_is_lost(const dpti_worker *worker)
+{
+    return dpti_membership_lost(&worker->member);
+}
+static inline bool dpti_is_hung(const dpti_worker *worker)
+{
+    return dpti_membership_hung(&worker->member);
+}
+static inline bool dpti_is_resting(const dpti_worker *worker)
+{
+    return dpti_membership_rests(&worker->member);
+}
+static inline bool dpti_is_stale(const dpti_worker *worker)
+{
+    return worker->member.replica != DPTI_REPLICA_VALID;
+}
 /* Whether a device has no part in steps. */
 static inline bool dpti_sits_out(const dpti_worker *worker)
 {
-    return worker->gone || worker->resting;
+    return dpti_is_lost(worker) || dpti_is_resting(worker);
 }
 /* Those that have one. */
 size_t dpti_trainer_n_present(const dpt_trainer *trainer);
@@ -526,7 +538,7 @@ dpt_status dpti_trainer_diverges(dpt_error *error, const char *flaw, size_t step
 
 /* ---- Devices that do not answer (deadline.c) ---- */
 
-/* Waits for a job, with an eye on all devices.  false: this worker hangs (worker->hung), and the
+/* Waits for a job, with an eye on all devices.  false: this worker hangs (dpti_is_hung), and the
    job has not run or not to its end: nothing that it was given may be freed. */
 bool dpti_trainer_await(dpt_trainer *trainer, size_t rank, uint64_t ticket);
 /* Nothing is in flight: posts and awaits.  prepare: what compiles, measures, or places data, and

@@ -230,7 +230,7 @@ static void end(dpt_trainer *t, trial *jobs, size_t n)
     bool hangs = false;
     for (size_t i = 0; i < n; i++) {
         const dpti_worker *w = jobs[i].worker;
-        if (w->hung || !dpti_trainer_call(t, w->rank, release, &jobs[i])) hangs = true;
+        if (dpti_is_hung(w) || !dpti_trainer_call(t, w->rank, release, &jobs[i])) hangs = true;
     }
     if (hangs)
         dpti_leave_behind(jobs);

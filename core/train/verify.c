@@ -168,7 +168,7 @@ static void mark(dpt_trainer *t, size_t rank, size_t good, size_t n_good)
                        "its replica differs, and no majority of the %zu is alike; restored from "
                        "%s, which may be the one that is wrong",
                        n, t->workers[good].device->id);
-    t->workers[rank].stale = true;
+    dpti_membership_replica(&t->workers[rank].member, DPTI_REPLICA_MISS);
     dpti_trainer_note_event(t, DPT_REPLICA_RESTORED, rank, &error);
 }
 

@@ -237,7 +237,7 @@ static void recover(dpti_share *share, dpt_status status, bool enqueued)
         commit(share, added == DPT_OK ? status : added);
         return;
     }
-    if (!known) w->stale = true;
+    if (!known) dpti_membership_replica(&w->member, DPTI_REPLICA_MISS);
     dpti_share_fail(share, status);
 }
 
@@ -291,7 +291,7 @@ void dpti_whole_begin(dpti_share *share)
     w->whole->touched = false;
     dpt_status status = run(share);
     if (status != DPT_OK) {
-        if (w->whole->touched) w->stale = true;
+        if (w->whole->touched) dpti_membership_replica(&w->member, DPTI_REPLICA_MISS);
         share->under_way = false;
         dpti_share_fail(share, status);
         return;

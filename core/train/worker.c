@@ -178,7 +178,7 @@ dpt_status dpti_trainer_create_worker(dpt_trainer *trainer, size_t rank, const f
     dpti_worker *w = &trainer->workers[rank];
     const size_t n_bytes = trainer->model->flat_size * sizeof *weights;
     *error = w->hung_error;
-    if (w->hung) return DPT_E_DEVICE_LOST;
+    if (dpti_is_hung(w)) return DPT_E_DEVICE_LOST;
     worker_job *job = malloc(sizeof *job + n_bytes);
     if (!job) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a copy of the weights");
     *job = (worker_job){.worker = w};
@@ -228,7 +228,7 @@ void dpti_trainer_destroy_workers(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
     for (size_t i = 0; t->workers && i < t->n_workers; i++)
-        if (t->workers[i].trainer && !t->workers[i].gone)
+        if (t->workers[i].trainer && !dpti_is_lost(&t->workers[i]))
             (void)dpti_trainer_release(t, i, dpti_worker_destroy_job, &t->workers[i]);
 }
 
@@ -241,7 +241,7 @@ static dpt_status try_all(dpt_trainer *t, const float *weights, dpti_data_copy *
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
         dpt_error error = {.status = DPT_OK};
-        if (w->gone) continue;
+        if (dpti_is_lost(w)) continue;
         const dpt_status status = dpti_trainer_create_worker(t, i, weights, &error);
         if (status == DPT_OK) continue;
         if (status == DPT_E_NO_MEMORY && dpti_data_bytes(copy_of(w)) > 0) {
@@ -322,10 +322,10 @@ static dpt_status write_all(dpt_trainer *t, float *const *flats, dpti_culprit *c
 {
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_worker *w = &t->workers[i];
-        if (w->gone) continue;
+        if (dpti_is_lost(w)) continue;
         const dpt_status status = dpti_trainer_write_lasting(t, i, flats);
         if (status == DPT_OK) continue;
-        const dpt_error error = w->hung ? w->hung_error : *dpti_device_error(w->device);
+        const dpt_error error = dpti_is_hung(w) ? w->hung_error : *dpti_device_error(w->device);
         if (error.status != DPT_OK) *culprit = (dpti_culprit){.rank = i, .error = error};
         return status; /* which may be the host's */
     }

@@ -34,10 +34,10 @@ static void nobody_asks(test *t)
     if (CHECK_OK(rest_begin(t, "@:threads=1,cpu:threads=1", &w))) {
         w.wakes = true;
         rest_steps(t, &w, REST + 3);
-        CHECK(w.trainer->workers[1].resting && w.trainer->workers[1].stale);
+        CHECK(dpti_is_resting(&w.trainer->workers[1]) && dpti_is_stale(&w.trainer->workers[1]));
         CHECK_SIZE(w.trainer->resting.n_lr, 3);
         rest_steps(t, &w, STEPS - REST - 3);
-        CHECK(!w.trainer->workers[1].resting && !w.trainer->workers[1].stale);
+        CHECK(!dpti_is_resting(&w.trainer->workers[1]) && !dpti_is_stale(&w.trainer->workers[1]));
         rest_check_weights(t, &w, 0);
         rest_check_weights(t, &w, 1);
     }
@@ -85,7 +85,7 @@ static void lost_when_it_is_alone(test *t)
             w.n_lost = 1; /* from the next step on */
             rest_steps(t, &w, STEPS - REST);
             CHECK_SIZE(w.n_lost, 2);
-            CHECK(w.trainer->workers[0].gone);
+            CHECK(dpti_is_lost(&w.trainer->workers[0]));
             CHECK_SIZE(w.trainer->resting.n, 0);
             rest_check_weights(t, &w, 1);
         }
@@ -122,7 +122,7 @@ static void goes_on_from_its_last_weights(test *t)
     if (CHECK_OK(rest_begin(t, "@:threads=1:after=13:lost=1,cpu:threads=1", &w))) {
         rest_steps(t, &w, 9);
         REQUIRE_OK(dpti_trainer_refresh(w.trainer));
-        CHECK(!w.trainer->workers[1].stale);
+        CHECK(!dpti_is_stale(&w.trainer->workers[1]));
         rest_steps(t, &w, 1);
         CHECK_SIZE(w.trainer->resting.first, 9);
         CHECK_SIZE(w.trainer->resting.n_lr, 1);
@@ -186,7 +186,7 @@ static void memory_is_short(test *t)
                 if (!goes_on) FAIL("%s: %s", w.devices, dpt_error_message(w.context));
             }
             /* If there was no memory to write it, it is lost. */
-            if (goes_on && !w.trainer->workers[0].gone) rest_check_weights(t, &w, 0);
+            if (goes_on && !dpti_is_lost(&w.trainer->workers[0])) rest_check_weights(t, &w, 0);
             if (goes_on) rest_check_weights(t, &w, 1);
             rest_end(&w);
         }
@@ -214,8 +214,8 @@ static void memory_is_short_in_updates(test *t)
                 CHECK_SIZE(m.step, step);
             }
             CHECK_SIZE(plant_count("fired"), n < most ? n : most);
-            CHECK(w.trainer->workers[0].gone == (n >= most));
-            if (!w.trainer->workers[0].gone) rest_check_weights(t, &w, 0);
+            CHECK(dpti_is_lost(&w.trainer->workers[0]) == (n >= most));
+            if (!dpti_is_lost(&w.trainer->workers[0])) rest_check_weights(t, &w, 0);
             rest_check_weights(t, &w, 1);
         }
         rest_end(&w);
@@ -497,7 +497,7 @@ static void stale_ones_are_mended_first(test *t)
     training w;
     if (CHECK_OK(rest_begin(t, "@:threads=1:after=9:lost=1,cpu:threads=1", &w))) {
         rest_steps(t, &w, REST);
-        w.trainer->workers[1].stale = true;
+        dpti_membership_replica(&w.trainer->workers[1].member, DPTI_REPLICA_MISS);
         rest_steps(t, &w, STEPS - REST);
         CHECK_SIZE(w.n_lost, 1);
         rest_check_weights(t, &w, 1);

@@ -91,7 +91,7 @@ static void in_fit(test *t, const char *devices, bool wakes, size_t n_lost)
         CHECK_SIZE(result.steps, STEPS);
         CHECK_SIZE(dpt_trainer_steps(w.trainer), STEPS);
         for (size_t i = 0; i < w.trainer->n_workers; i++)
-            if (!w.trainer->workers[i].gone &&
+            if (!dpti_is_lost(&w.trainer->workers[i]) &&
                 (!CHECK_OK(plant_read_weights(w.model, w.trainer, i, &found)) ||
                  !CHECK(plant_near_weights(&found, &wanted))))
                 FAIL("%s: device %zu has other weights", w.devices, i);

@@ -42,7 +42,7 @@ static void step_to(test *t, training *w, size_t end, bool rests)
         CHECK_OK(dpt_trainer_set_lr(w->trainer, 0.05f - 0.002f * (float)w->n_steps));
         if (!CHECK_OK(dpt_trainer_step(w->trainer, &m)))
             FAIL("%s: %s", w->devices, dpt_error_message(w->context));
-        CHECK(w->trainer->workers[1].resting == rests);
+        CHECK(dpti_is_resting(&w->trainer->workers[1]) == rests);
         CHECK(!rests || m.shards[1] == 0);
     }
 }
@@ -89,13 +89,14 @@ static void rests_on(test *t)
         CHECK_SIZE(event.step, REST + RESTED + 1);
         CHECK_SIZE(event.device, 1);
         CHECK(strstr(last_words, "6 ms with it, 1 ms without") != NULL);
-        CHECK(r->rest.state == DPTI_REST_LASTS && r->n == 1 && w.trainer->workers[1].resting);
+        CHECK(r->rest.state == DPTI_REST_LASTS && r->n == 1 &&
+              dpti_is_resting(&w.trainer->workers[1]));
         CHECK(memcmp(&r->rest.learnt, &learnt, sizeof learnt) == 0);
         CHECK_NEAR(r->exchange[1], 0.25, 0);
         step_to(t, &w, WAKE, true);
         rest_change(&w);
         step_to(t, &w, STEPS, false);
-        CHECK(!w.trainer->workers[1].resting);
+        CHECK(!dpti_is_resting(&w.trainer->workers[1]));
         rest_check_weights(t, &w, 0);
         rest_check_weights(t, &w, 1);
     }

@@ -169,9 +169,9 @@ static void who_has_no_memory(test *t)
                  n);
         if (CHECK_OK(begin(t, devices, &w))) {
             train(t, &w);
-            CHECK(w.n_failed == 0 || !w.trainer->workers[0].gone);
+            CHECK(w.n_failed == 0 || !dpti_is_lost(&w.trainer->workers[0]));
             n_fired += plant_fired();
-            n_lost += w.trainer->workers[0].gone;
+            n_lost += dpti_is_lost(&w.trainer->workers[0]);
             if (!CHECK_OK(plant_read_weights(w.model, w.trainer, 1, &found)) ||
                 !CHECK(plant_near_weights(&found, wanted)))
                 FAIL("%s: it has other weights", w.devices);
@@ -284,7 +284,7 @@ static void who_hangs_in_anothers_copy(test *t)
             CHECK_OK(dpt_trainer_evaluate(w.trainer, w.stream, &evaluation));
             CHECK_OK(dpt_trainer_step(w.trainer, &m));
             CHECK_OK(dpt_trainer_step(w.trainer, &m));
-            CHECK(w.trainer->workers[0].gone);
+            CHECK(dpti_is_lost(&w.trainer->workers[0]));
             CHECK_OK(write_batch(&w, 1));
             CHECK_OK(dpt_trainer_evaluate(w.trainer, w.stream, &evaluation));
             n_left += atomic_load(&w.stream->left);

@@ -133,10 +133,11 @@ static void change_rest(soak *s, dpt_trainer *t)
 {
     dpti_resting *r = &t->resting;
     const size_t stays = below(s, t->n_workers);
-    if (!r->allowed || !t->balance || r->changes || r->redoes || t->workers[stays].gone) return;
+    if (!r->allowed || !t->balance || r->changes || r->redoes || dpti_is_lost(&t->workers[stays]))
+        return;
     if (below(s, 3) > 0) return;
     for (size_t i = 0; i < t->n_workers; i++)
-        r->chosen[i] = i != stays && !t->workers[i].gone && below(s, 3) > 0;
+        r->chosen[i] = i != stays && !dpti_is_lost(&t->workers[i]) && below(s, 3) > 0;
     r->changes = true;
     s->n_rests++;
 }
