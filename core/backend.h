@@ -44,8 +44,9 @@ typedef struct dpt_error {
     char message[DPT_MESSAGE_BYTES];
 } dpt_error;
 
-/* Makes a text one line, whatever names, paths and drivers have put into it: of control characters
-   white space becomes a space, and others a question mark. */
+/* Makes a NUL-terminated text one line, whatever names, paths and drivers have put into it.  White
+   space other than a space becomes a space; every other control character becomes a question mark.
+   Cannot fail. */
 static inline void dpt_one_line(char *text)
 {
     for (char *c = text; *c; c++) {
@@ -443,7 +444,7 @@ typedef struct dpt_augment {
     float erase; /* probability, 0: never */
 } dpt_augment;
 
-/* Whether GATHER changes images at all, and so has a third input. */
+/* Returns whether GATHER changes images.  GATHER then has a third input.  Cannot fail. */
 static inline bool dpt_augments(const dpt_augment *augment)
 {
     return augment->pad > 0 || augment->flip || augment->erase != 0.0f;
@@ -481,7 +482,7 @@ typedef struct dpt_linear_desc {
     size_t first, rows;
 } dpt_linear_desc;
 
-/* Rows of dw. */
+/* Returns the number of rows of dw that the operator computes.  Cannot fail. */
 static inline size_t dpt_linear_rows(const dpt_linear_desc *desc)
 {
     return desc->rows > 0 ? desc->rows : desc->out;

@@ -408,6 +408,7 @@ run_tier() {
     check "formatting" formatting
     check "the documents' check finds what is planted" python3 scripts/check_docs.py self-test
     check "links in the documents" python3 scripts/check_docs.py links
+    check "errors in the comments of public functions" python3 scripts/check_docs.py headers
     if [ $tier != quick ]; then
         run_addresses
         run_threads
