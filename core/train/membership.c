@@ -109,7 +109,7 @@ bool dpti_validity_next(dpti_validity state, dpti_replica_change change, dpti_va
 
 static void refuse(dpti_membership *m)
 {
-    assert(!"this change of membership is not in the table");
+    assert(false && "this change of membership is not in the table");
     atomic_store_explicit(&m->refused, true, memory_order_relaxed);
 }
 
