@@ -398,7 +398,7 @@ deaths() {
         DPTRAIN_TEST_FAULT_PATH=$work/gcc-release/tests/plugins OCL_ICD_VENDORS=$work/no-vendors \
         DPTRAIN_FAULT_INNER=$work/gcc-release/lib/dptrain/libdptrain-cpu.so \
         DPTRAIN_CPU_ALGORITHM=direct DPTRAIN_TEST_THOROUGH=1 \
-        "$work/gcc-release/tests/bin/test-fault-survive" "$1")
+        "$work/gcc-release/tests/bin/test-fault-failover" "$1")
 }
 
 run_tier() {

@@ -1,6 +1,6 @@
 /* Which ways there are to do an operator, and the best of them. */
 #include "choose.h"
-#include "trial.h"
+#include "autotune.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -115,18 +115,18 @@ static dpt_status measure_ways(dpt_device *device, dpt_op *op, const ways *all, 
 {
     char key[KEY_BYTES];
     dpt_cpu_device *cpu = dpt_cpu_device_of(device);
-    dpt_cpu_trial *trial = NULL;
-    DPT_TRY(dpt_cpu_trial_create(device, op, all->plans, all->n, &trial));
-    dpt_cpu_trial_key(trial, key, sizeof key);
+    dpt_cpu_autotune *autotune = NULL;
+    DPT_TRY(dpt_cpu_autotune_create(device, op, all->plans, all->n, &autotune));
+    dpt_cpu_autotune_key(autotune, key, sizeof key);
     const dpt_choice choice = {.key = key,
                                .candidates = all->names,
                                .n_candidates = all->n,
-                               .n_rounds = dpt_cpu_trial_rounds(trial),
-                               .time = dpt_cpu_trial_time,
-                               .argument = trial,
+                               .n_rounds = dpt_cpu_autotune_rounds(autotune),
+                               .time = dpt_cpu_autotune_time,
+                               .argument = autotune,
                                .measured = op->measured};
     const dpt_status status = dpt_choices_find(cpu->choices, &choice, &device->error, best);
-    dpt_cpu_trial_destroy(trial);
+    dpt_cpu_autotune_destroy(autotune);
     return status == DPT_E_NO_MEMORY ? DPT_OK : status;
 }
 

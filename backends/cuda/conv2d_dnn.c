@@ -149,11 +149,11 @@ static bool is_whole(const dpt_op_desc *desc)
 
 /* How many of the ways up to this one there are. */
 static dpt_status count_recipes(const dpt_op *op, const dpt_cuda_convolution *convolution,
-                                dpt_cuda_way end, size_t *out)
+                                dpt_cuda_algorithm end, size_t *out)
 {
     for (*out = 0; *out <= end.rank; ++*out) {
         dpt_cuda_recipe *recipe = NULL;
-        const dpt_cuda_way way = {.example = end.example, .rank = *out};
+        const dpt_cuda_algorithm way = {.example = end.example, .rank = *out};
         const dpt_status status = dpt_cuda_recipe_create(op->device, convolution, way, &recipe);
         if (status == DPT_E_UNSUPPORTED) return DPT_OK;
         DPT_TRY(status);
@@ -163,12 +163,12 @@ static dpt_status count_recipes(const dpt_op *op, const dpt_cuda_convolution *co
 }
 
 /* First the ways that do all in one pass, and behind them those that do the product alone. */
-static dpt_status open_plans(const dpt_op *op, dpt_cuda_way way, state *s)
+static dpt_status open_plans(const dpt_op *op, dpt_cuda_algorithm way, state *s)
 {
     const dpt_activation activation = op->desc.u.conv2d.activation;
     const dpt_cuda_convolution product = {.desc = &op->desc, .type = DPT_F32};
     dpt_cuda_convolution all = product;
-    const dpt_cuda_way all_few = {.example = DPT_CUDA_FEW, .rank = DPT_CUDA_WAYS - 1};
+    const dpt_cuda_algorithm all_few = {.example = DPT_CUDA_FEW, .rank = DPT_CUDA_N_ALGORITHMS - 1};
     size_t n_whole = 0, n_whole_few = 0;
     all.has_bias = s->is_whole = is_whole(&op->desc);
     all.has_relu = s->is_whole && activation == DPT_ACT_RELU;
@@ -178,7 +178,7 @@ static dpt_status open_plans(const dpt_op *op, dpt_cuda_way way, state *s)
     }
     s->is_whole = n_whole > way.rank;
     if (!s->is_whole) way.rank -= n_whole;
-    way.n_few = s->is_whole ? DPT_CUDA_WAYS : DPT_CUDA_WAYS - n_whole_few;
+    way.n_few = s->is_whole ? DPT_CUDA_N_ALGORITHMS : DPT_CUDA_N_ALGORITHMS - n_whole_few;
     return dpt_cuda_plans_open(op->device, s->is_whole ? &all : &product, way, op->max_samples,
                                &s->plans);
 }
@@ -200,7 +200,7 @@ static dpt_status check_terms(const dpt_op *op)
                     "cuDNN would add up %zu terms one after the other", terms);
 }
 
-static dpt_status prepare_float32(dpt_op *op, dpt_cuda_way way)
+static dpt_status prepare_float32(dpt_op *op, dpt_cuda_algorithm way)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     const bool has_bias = op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS && d->has_bias;
@@ -224,7 +224,7 @@ static dpt_status prepare_float32(dpt_op *op, dpt_cuda_way way)
 
 static dpt_status prepare(dpt_op *op, const void *parameters)
 {
-    const dpt_cuda_way way = *(const dpt_cuda_way *)parameters;
+    const dpt_cuda_algorithm way = *(const dpt_cuda_algorithm *)parameters;
     if (op->max_samples > INT32_MAX)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED, "too many samples for cuDNN");
     return op->desc.type == DPT_BF16 ? dpt_cuda_conv2d_bf16_prepare(op, way)
@@ -233,7 +233,8 @@ static dpt_status prepare(dpt_op *op, const void *parameters)
 
 #define OFFER(prefix, samples, n)                                                                  \
     {                                                                                              \
-        .name = prefix #n, .parameters = &(const dpt_cuda_way){.example = samples, .rank = n},     \
+        .name = prefix #n,                                                                         \
+        .parameters = &(const dpt_cuda_algorithm){.example = samples, .rank = n},                  \
         .prepare = prepare                                                                         \
     }
 #define OFFERS(prefix, samples)                                                                    \
@@ -243,5 +244,6 @@ static dpt_status prepare(dpt_op *op, const void *parameters)
 
 const dpt_alternative dpt_cuda_conv2d_dnn[] = {
     OFFERS("cudnn-", DPT_CUDA_FEW), OFFERS("cudnn1024-", DPT_CUDA_MANY), {.name = NULL}};
-_Static_assert(sizeof dpt_cuda_conv2d_dnn / sizeof *dpt_cuda_conv2d_dnn == 2 * DPT_CUDA_WAYS + 1,
+_Static_assert(sizeof dpt_cuda_conv2d_dnn / sizeof *dpt_cuda_conv2d_dnn ==
+                   2 * DPT_CUDA_N_ALGORITHMS + 1,
                "ways of two examples");

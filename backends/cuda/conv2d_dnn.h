@@ -7,6 +7,6 @@
 
 /* Prepares a convolution of bfloat16 activations by a way of cuDNN's, as
    dpt_alternative.prepare. */
-DPT_CHECK_RESULT dpt_status dpt_cuda_conv2d_bf16_prepare(dpt_op *op, dpt_cuda_way way);
+DPT_CHECK_RESULT dpt_status dpt_cuda_conv2d_bf16_prepare(dpt_op *op, dpt_cuda_algorithm way);
 
 #endif

@@ -227,7 +227,7 @@ static dpt_status run(const dpt_call *call)
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
-static dpt_status open_plans(const dpt_op *op, dpt_cuda_way way, state *s)
+static dpt_status open_plans(const dpt_op *op, dpt_cuda_algorithm way, state *s)
 {
     const dpt_activation activation = activation_of(&op->desc);
     const bool is_forward = op->desc.kind == DPT_OP_CONV2D_FORWARD;
@@ -240,7 +240,7 @@ static dpt_status open_plans(const dpt_op *op, dpt_cuda_way way, state *s)
         .has_relu = is_forward && has_relu,
     };
     s->is_wide = !has_relu && activation != DPT_ACT_NONE;
-    way.n_few = DPT_CUDA_WAYS;
+    way.n_few = DPT_CUDA_N_ALGORITHMS;
     return dpt_cuda_plans_open(op->device, s->is_wide ? &wide : &narrow, way, op->max_samples,
                                &s->plans);
 }
@@ -286,7 +286,7 @@ static dpt_status prepare_finish(const dpt_op *op, state *s)
                               of_float32 ? DPT_F32 : DPT_BF16, &s->finish);
 }
 
-dpt_status dpt_cuda_conv2d_bf16_prepare(dpt_op *op, dpt_cuda_way way)
+dpt_status dpt_cuda_conv2d_bf16_prepare(dpt_op *op, dpt_cuda_algorithm way)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     state *s = dpt_op_state(op, sizeof *s);

@@ -34,23 +34,23 @@ typedef struct dpt_cuda_recipe dpt_cuda_recipe;
 
 /* Which of them: the rank-th that heuristics name for an example's number of samples, where those
    that they name again do not count. */
-typedef struct dpt_cuda_way {
+typedef struct dpt_cuda_algorithm {
     size_t example, rank;
     size_t
         n_few; /* for dpt_cuda_plans_open: ways for DPT_CUDA_FEW that are offered by themselves */
-} dpt_cuda_way;
+} dpt_cuda_algorithm;
 
 enum {
-    DPT_CUDA_FEW = 128,   /* the first example, */
-    DPT_CUDA_MANY = 1024, /* and the second */
-    DPT_CUDA_WAYS = 8,    /* of an example that are alternatives */
+    DPT_CUDA_FEW = 128,        /* the first example, */
+    DPT_CUDA_MANY = 1024,      /* and the second */
+    DPT_CUDA_N_ALGORITHMS = 8, /* of an example that are alternatives */
 };
 
 /* DPT_E_UNSUPPORTED if there are not so many.  Heuristics are asked once for a convolution and an
    example: the last lists of theirs are kept with the device. */
 DPT_CHECK_RESULT dpt_status dpt_cuda_recipe_create(dpt_device *device,
                                                    const dpt_cuda_convolution *convolution,
-                                                   dpt_cuda_way way, dpt_cuda_recipe **out);
+                                                   dpt_cuda_algorithm way, dpt_cuda_recipe **out);
 void dpt_cuda_recipe_destroy(dpt_cuda_recipe *recipe); /* accepts NULL */
 /* Whether a and b are one way. */
 bool dpt_cuda_recipe_is(const dpt_cuda_recipe *a, const dpt_cuda_recipe *b);

@@ -14,11 +14,11 @@ enum { MOST_WORKSPACE_BYTES = 1 << 30 };
 
 /* Most of what heuristics name for many samples they name for few as well: it is not timed again.
  */
-static dpt_status check_is_new(const dpt_cuda_plans *plans, dpt_cuda_way way)
+static dpt_status check_is_new(const dpt_cuda_plans *plans, dpt_cuda_algorithm way)
 {
     for (size_t rank = 0; way.example != DPT_CUDA_FEW && rank < way.n_few; rank++) {
         dpt_cuda_recipe *other = NULL;
-        const dpt_cuda_way before = {.example = DPT_CUDA_FEW, .rank = rank};
+        const dpt_cuda_algorithm before = {.example = DPT_CUDA_FEW, .rank = rank};
         const dpt_status status =
             dpt_cuda_recipe_create(plans->device, &plans->convolution, before, &other);
         if (status == DPT_E_UNSUPPORTED) return DPT_OK;
@@ -34,7 +34,7 @@ static dpt_status check_is_new(const dpt_cuda_plans *plans, dpt_cuda_way way)
 }
 
 dpt_status dpt_cuda_plans_open(dpt_device *device, const dpt_cuda_convolution *convolution,
-                               dpt_cuda_way way, size_t most_samples, dpt_cuda_plans *out)
+                               dpt_cuda_algorithm way, size_t most_samples, dpt_cuda_plans *out)
 {
     const size_t n = most_samples > 0 ? most_samples : 1;
     *out = (dpt_cuda_plans){.device = device, .convolution = *convolution};

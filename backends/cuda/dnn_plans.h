@@ -22,7 +22,7 @@ typedef struct dpt_cuda_plans {
    closed in any case. */
 DPT_CHECK_RESULT dpt_status dpt_cuda_plans_open(dpt_device *device,
                                                 const dpt_cuda_convolution *convolution,
-                                                dpt_cuda_way way, size_t most_samples,
+                                                dpt_cuda_algorithm way, size_t most_samples,
                                                 dpt_cuda_plans *out);
 void dpt_cuda_plans_close(dpt_cuda_plans *plans); /* zeroed ones too */
 

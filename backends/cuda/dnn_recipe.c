@@ -276,7 +276,7 @@ static dpt_dnn_list *find_list(dpt_cuda_dnn *dnn, const size_t key[DPT_DNN_KEY_L
 /* ---- Recipes --------------------------------------------------------------------------------- */
 
 dpt_status dpt_cuda_recipe_create(dpt_device *device, const dpt_cuda_convolution *convolution,
-                                  dpt_cuda_way way, dpt_cuda_recipe **out)
+                                  dpt_cuda_algorithm way, dpt_cuda_recipe **out)
 {
     size_t key[DPT_DNN_KEY_LENGTH];
     write_key(device, convolution, way.example, key);

@@ -64,7 +64,7 @@ const char *dpti_balance_reason_words(dpti_balance_reason reason)
         [DPTI_BALANCE_MEMORY] = "memory",
         [DPTI_BALANCE_LOST] = "device lost",
         [DPTI_BALANCE_RETURNED] = "device readmitted",
-        [DPTI_BALANCE_REST] = "device rests",
+        [DPTI_BALANCE_STANDBY] = "device rests",
         [DPTI_BALANCE_WAKE] = "device wakes",
     };
     return words[reason];
@@ -476,7 +476,7 @@ void dpti_balance_readmit(dpti_balance *balance, size_t device, size_t capacity)
     (void)take(b, shares, DPTI_BALANCE_RETURNED);
 }
 
-bool dpti_balance_rest(dpti_balance *balance, size_t device)
+bool dpti_balance_exclude(dpti_balance *balance, size_t device)
 {
     balanced_device *d = &balance->devices[device];
     const size_t capacity = d->capacity;
@@ -485,7 +485,7 @@ bool dpti_balance_rest(dpti_balance *balance, size_t device)
     return true;
 }
 
-size_t dpti_balance_rested(const dpti_balance *balance, size_t device)
+size_t dpti_balance_excluded(const dpti_balance *balance, size_t device)
 {
     const balanced_device *d = &balance->devices[device];
     return d->lost ? d->kept : d->capacity;

@@ -103,7 +103,7 @@ typedef enum dpti_balance_reason {
     DPTI_BALANCE_MEMORY,   /* a device cannot hold its share */
     DPTI_BALANCE_LOST,     /* a device takes no part any more */
     DPTI_BALANCE_RETURNED, /* one that was lost takes part again */
-    DPTI_BALANCE_REST,     /* the others are faster without one, or may be (rest.h) */
+    DPTI_BALANCE_STANDBY,  /* the others are faster without one, or may be (rest.h) */
     DPTI_BALANCE_WAKE,     /* it takes part again */
 } dpti_balance_reason;
 
@@ -127,10 +127,10 @@ bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most);
 bool dpti_balance_lose(dpti_balance *balance, size_t device);
 /* Likewise, for a time; wake ends it, with the capacity that it had: it is tried with samples at
    once. */
-bool dpti_balance_rest(dpti_balance *balance, size_t device);
+bool dpti_balance_exclude(dpti_balance *balance, size_t device);
 void dpti_balance_wake(dpti_balance *balance, size_t device);
 /* The capacity that a device which rests will have then, or has since it does not. */
-size_t dpti_balance_rested(const dpti_balance *balance, size_t device);
+size_t dpti_balance_excluded(const dpti_balance *balance, size_t device);
 /* It takes part again, with this capacity: its share is solved anew by what is known of it, or even
    until it is measured. */
 void dpti_balance_readmit(dpti_balance *balance, size_t device, size_t capacity);

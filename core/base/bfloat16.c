@@ -53,7 +53,7 @@ static void pack_block(const float *values, float *owes, uint16_t *packed, size_
         if ((bits[i] & infinity) == infinity) owes[i] = 0;
 }
 
-void dpti_bfloat16_pack(float *data, const float *owed, float *owes, size_t n)
+void dpti_bfloat16_pack(float *data, const float *residual, float *owes, size_t n)
 {
     uint8_t *at = (uint8_t *)data; /* never beyond what has been read */
     float values[BLOCK];
@@ -61,8 +61,8 @@ void dpti_bfloat16_pack(float *data, const float *owed, float *owes, size_t n)
     for (size_t begin = 0; begin < n; begin += BLOCK) {
         const size_t count = n - begin < BLOCK ? n - begin : BLOCK;
         memcpy(values, data + begin, count * sizeof *values);
-        for (size_t i = 0; owed && i < count; i++)
-            values[i] += owed[begin + i];
+        for (size_t i = 0; residual && i < count; i++)
+            values[i] += residual[begin + i];
         pack_block(values, owes + begin, packed, count);
         memcpy(at, packed, count * sizeof *packed);
         at += count * sizeof *packed;

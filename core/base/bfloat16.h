@@ -11,7 +11,7 @@
    has dropped of each, exactly.  Finite values beyond the largest bfloat16 become that one; what is
    not finite stays so, a NaN a NaN, and owes nothing.  `owed` may be NULL, for zeros, and be
    `owes`. */
-void dpti_bfloat16_pack(float *data, const float *owed, float *owes, size_t n);
+void dpti_bfloat16_pack(float *data, const float *residual, float *owes, size_t n);
 /* And back, in place: n bfloat16 at the beginning of `data` become n float32. */
 void dpti_bfloat16_unpack(float *data, size_t n);
 /* to[i] += from[i]. */

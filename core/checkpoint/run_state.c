@@ -123,15 +123,15 @@ static json_t *encode_device(encoder *e, const dpti_run_device *device)
     return o;
 }
 
-static json_t *encode_rest(encoder *e, const dpti_rest_learnt *rest)
+static json_t *encode_rest(encoder *e, const dpti_standby_record *rest)
 {
     json_t *o = json_object();
     set_real(e, o, "with", rest->with.seconds);
     set_real(e, o, "with_error", rest->with.error);
     set_real(e, o, "without", rest->without.seconds);
     set_real(e, o, "without_error", rest->without.error);
-    set_size(e, o, "awake_for", rest->awake_for);
-    set_size(e, o, "asleep_for", rest->asleep_for);
+    set_size(e, o, "awake_for", rest->present_for);
+    set_size(e, o, "asleep_for", rest->standby_for);
     set_size(e, o, "waited", rest->waited);
     return o;
 }
@@ -327,15 +327,15 @@ static bool get_device(decoder *d, const json_t *o, dpti_run_device *device)
            (!exchange || get_positive(d, o, "exchange", 1e15, &device->exchange));
 }
 
-static bool get_rest(decoder *d, const json_t *o, dpti_rest_learnt *r)
+static bool get_rest(decoder *d, const json_t *o, dpti_standby_record *r)
 {
     const double max = 1e15;
     return get_positive(d, o, "with", max, &r->with.seconds) &&
            get_positive(d, o, "with_error", max, &r->with.error) &&
            get_positive(d, o, "without", max, &r->without.seconds) &&
            get_positive(d, o, "without_error", max, &r->without.error) &&
-           get_size(d, o, "awake_for", max_count, &r->awake_for) &&
-           get_size(d, o, "asleep_for", max_count, &r->asleep_for) &&
+           get_size(d, o, "awake_for", max_count, &r->present_for) &&
+           get_size(d, o, "asleep_for", max_count, &r->standby_for) &&
            get_size(d, o, "waited", max_count, &r->waited);
 }
 

@@ -6,10 +6,10 @@
 
 #include "backend.h"
 #include "balance/balance.h"
-#include "balance/rest.h"
+#include "balance/standby_policy.h"
 #include "base/recorded.h"
 #include "dptrain.h"
-#include "train/order.h"
+#include "train/feeding/order.h"
 
 enum {
     DPTI_RUN_VERSION = 1,
@@ -77,7 +77,7 @@ typedef struct dpti_run_state {
     size_t n_devices;         /* 0: there was no balance */
     dpti_run_device *devices; /* (n_devices), owned */
     bool may_rest;            /* devices might; then: */
-    dpti_rest_learnt rest;
+    dpti_standby_record rest;
     size_t n_algorithms;             /* devices of all processes; 0: it was not recorded */
     dpti_run_algorithms *algorithms; /* (n_algorithms), owned */
 } dpti_run_state;

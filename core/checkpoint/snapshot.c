@@ -4,7 +4,7 @@
 #include "base/base.h"
 #include "checkpoint/settings.h"
 #include "checkpoint/tensors.h"
-#include "train/algorithms.h"
+#include "train/peers/algorithms.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static const char state_key[] = "dptrain";
 dpt_status dpti_snapshot_create(dpt_trainer *trainer, dpti_snapshot *out)
 {
     dpt_trainer *t = trainer;
-    dpti_snapshot s = {.model = t->model, .n_kinds = dpti_trainer_n_lasting(t)};
+    dpti_snapshot s = {.model = t->model, .n_kinds = dpti_trainer_n_state_buffers(t)};
     for (size_t k = 0; k < s.n_kinds; k++) {
         s.flats[k] = dpti_trainer_make_flat(t);
         if (s.flats[k]) continue;
@@ -26,8 +26,8 @@ dpt_status dpti_snapshot_create(dpt_trainer *trainer, dpti_snapshot *out)
     }
     if (dpti_packs(t)) {
         s.n_owing = dpti_processes_count(t->processes);
-        s.owed = calloc(s.n_owing, t->model->flat_size * sizeof *s.owed);
-        if (!s.owed) {
+        s.residual = calloc(s.n_owing, t->model->flat_size * sizeof *s.residual);
+        if (!s.residual) {
             dpti_snapshot_free(&s);
             return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a checkpoint");
         }
@@ -38,9 +38,9 @@ dpt_status dpti_snapshot_create(dpt_trainer *trainer, dpti_snapshot *out)
 
 void dpti_snapshot_free(dpti_snapshot *snapshot)
 {
-    for (size_t k = 0; k < DPTI_MAX_LASTING; k++)
+    for (size_t k = 0; k < DPTI_MAX_STATE_BUFFERS; k++)
         free(snapshot->flats[k]);
-    free(snapshot->owed);
+    free(snapshot->residual);
     free(snapshot->state);
     dpti_origin_free(&snapshot->origin);
     *snapshot = (dpti_snapshot){.n_kinds = 0};
@@ -55,7 +55,7 @@ static bool take_balance(const dpt_trainer *t, dpti_run_state *state)
     double exchange[DPTI_BALANCE_MAX_DEVICES] = {0.0};
     if (!t->balance || !dpti_balance_learnt(t->balance, models, shares, &state->calibrated))
         return true;
-    state->may_rest = dpti_resting_learnt(t, rests, exchange, &state->rest);
+    state->may_rest = dpti_standby_export(t, rests, exchange, &state->rest);
     state->devices = calloc(t->n_devices, sizeof *state->devices);
     if (!state->devices) return false;
     state->n_devices = t->n_devices;
@@ -70,14 +70,14 @@ static bool take_balance(const dpt_trainer *t, dpti_run_state *state)
 
 /* What each process owes, (flat_size) each, to the first, if all have come so far (`status`): `all`
    is NULL elsewhere. */
-static dpt_status collect_owed(dpt_trainer *t, dpt_status status, float *all)
+static dpt_status collect_residuals(dpt_trainer *t, dpt_status status, float *all)
 {
     dpt_error error = {.status = DPT_OK};
     float *mine = status == DPT_OK ? dpti_trainer_make_flat(t) : NULL;
     if (status == DPT_OK && !mine) status = DPT_E_NO_MEMORY;
     status = dpti_peers_agree(t, status);
     if (status == DPT_OK) {
-        memcpy(mine, t->feedback.owed, t->feedback.count * sizeof *mine);
+        memcpy(mine, t->feedback.residual, t->feedback.count * sizeof *mine);
         status = dpti_processes_collect(t->processes, mine, t->model->flat_size * sizeof *mine, all,
                                         &error);
         if (status != DPT_OK) (void)dpti_context_fail(t->context, NULL, &error);
@@ -86,9 +86,9 @@ static dpt_status collect_owed(dpt_trainer *t, dpt_status status, float *all)
     return status;
 }
 
-dpt_status dpti_snapshot_bring(dpt_trainer *trainer)
+dpt_status dpti_snapshot_send(dpt_trainer *trainer)
 {
-    return dpti_packs(trainer) ? collect_owed(trainer, DPT_OK, NULL) : DPT_OK;
+    return dpti_packs(trainer) ? collect_residuals(trainer, DPT_OK, NULL) : DPT_OK;
 }
 
 dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course,
@@ -97,7 +97,7 @@ dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course
     dpt_trainer *t = trainer;
     const double began = dpti_seconds();
     dpt_status status = dpti_trainer_read_trusted(t, snapshot->n_kinds, snapshot->flats);
-    if (dpti_packs(t)) status = collect_owed(t, status, snapshot->owed);
+    if (dpti_packs(t)) status = collect_residuals(t, status, snapshot->residual);
     DPT_TRY(status);
     dpti_run_state *state = calloc(1, sizeof *state);
     if (!state) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a checkpoint");
@@ -133,11 +133,11 @@ static dpt_status write_file(dpti_snapshot *s, const char *path, dpti_tensors *t
     DPT_TRY(dpti_tensors_create(s->model, s->n_kinds + s->n_owing, tensors, error));
     DPT_TRY(dpti_tensors_add_weights(tensors, s->flats[0], s->batches, error));
     for (size_t k = 1; k < s->n_kinds; k++)
-        DPT_TRY(dpti_tensors_add_state(tensors, dpti_optimizer_tensor, dpti_lasting_kind(k),
+        DPT_TRY(dpti_tensors_add_state(tensors, dpti_optimizer_tensor, dpti_state_buffer_kind(k),
                                        s->flats[k], error));
     for (size_t r = 0; r < s->n_owing; r++)
-        DPT_TRY(dpti_tensors_add_state(tensors, dpti_owed_tensor, r,
-                                       s->owed + r * s->model->flat_size, error));
+        DPT_TRY(dpti_tensors_add_state(tensors, dpti_residual_tensor, r,
+                                       s->residual + r * s->model->flat_size, error));
     return dpti_safetensors_seal(path, tensors->list, tensors->n, metadata, error);
 }
 
@@ -180,7 +180,7 @@ size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer, const char *path)
     size_t n_owing, n_devices;
     peek(path, &n_owing, &n_devices);
     if (n_devices < t->n_devices) n_devices = t->n_devices;
-    const size_t n_flats = DPTI_MAX_LASTING + n_owing;
+    const size_t n_flats = DPTI_MAX_STATE_BUFFERS + n_owing;
     size_t n = ((size_t)4 << 20) + DPTI_CLASS_NAMES_BYTES;
     for (size_t i = 0; i < m->n_parameters; i++)
         n += n_flats *
@@ -231,17 +231,17 @@ static dpt_status compare_trainer(dpt_trainer *t, const dpti_checkpoint *c)
 }
 
 /* What the processes of the file owed, as what those of the trainer owe: see deal. */
-static dpt_status read_owed(dpt_trainer *t, const dpti_safetensors *file, float *outside,
-                            dpti_checkpoint *c)
+static dpt_status read_residuals(dpt_trainer *t, const dpti_safetensors *file, float *outside,
+                                 dpti_checkpoint *c)
 {
     const size_t n = dpti_processes_count(t->processes), size = t->model->flat_size;
     const bool same = c->state.n_owing == n;
     float *flat = dpti_trainer_make_flat(t);
-    c->all_owed = calloc(n, size * sizeof *c->all_owed);
-    dpt_status status = flat && c->all_owed ? DPT_OK : DPT_E_NO_MEMORY;
+    c->all_residuals = calloc(n, size * sizeof *c->all_residuals);
+    dpt_status status = flat && c->all_residuals ? DPT_OK : DPT_E_NO_MEMORY;
     for (size_t r = 0; status == DPT_OK && r < c->state.n_owing; r++) {
-        status = dpti_state_read(t, c->path, file, dpti_owed_tensor, r, flat, outside);
-        float *to = c->all_owed + (same ? r * size : 0);
+        status = dpti_state_read(t, c->path, file, dpti_residual_tensor, r, flat, outside);
+        float *to = c->all_residuals + (same ? r * size : 0);
         for (size_t i = 0; i < size; i++)
             to[i] += flat[i];
     }
@@ -253,7 +253,7 @@ static dpt_status read_owed(dpt_trainer *t, const dpti_safetensors *file, float 
 
 static dpt_status read_tensors(dpt_trainer *t, const dpti_safetensors *file, dpti_checkpoint *c)
 {
-    const size_t n_kinds = dpti_trainer_n_lasting(t);
+    const size_t n_kinds = dpti_trainer_n_state_buffers(t);
     float *outside = dpti_trainer_make_flat(t);
     if (!outside) return DPT_E_NO_MEMORY;
     dpt_status status = DPT_OK;
@@ -264,11 +264,11 @@ static dpt_status read_tensors(dpt_trainer *t, const dpti_safetensors *file, dpt
         else if (k == 0)
             status = dpti_weights_read(t, c->path, file, NULL, c->flats[0], outside);
         else
-            status = dpti_state_read(t, c->path, file, dpti_optimizer_tensor, dpti_lasting_kind(k),
-                                     c->flats[k], outside);
+            status = dpti_state_read(t, c->path, file, dpti_optimizer_tensor,
+                                     dpti_state_buffer_kind(k), c->flats[k], outside);
     }
     if (status == DPT_OK && dpti_packs(t) && c->state.n_owing > 0)
-        status = read_owed(t, file, outside, c);
+        status = read_residuals(t, file, outside, c);
     free(outside);
     return status;
 }
@@ -321,10 +321,10 @@ dpt_status dpti_checkpoint_open(dpt_trainer *trainer, const char *path, dpti_che
 
 void dpti_checkpoint_close(dpti_checkpoint *checkpoint)
 {
-    for (size_t k = 0; k < DPTI_MAX_LASTING; k++)
+    for (size_t k = 0; k < DPTI_MAX_STATE_BUFFERS; k++)
         free(checkpoint->flats[k]);
-    free(checkpoint->all_owed);
-    free(checkpoint->owed);
+    free(checkpoint->all_residuals);
+    free(checkpoint->residual);
     dpti_run_state_free(&checkpoint->state);
     free(checkpoint->path);
     *checkpoint = (dpti_checkpoint){.path = NULL};
@@ -341,7 +341,7 @@ uint8_t *dpti_checkpoint_pack(const dpt_trainer *trainer, const dpti_checkpoint 
     const size_t path_bytes = strlen(c->path) + 1, state_bytes = strlen(state) + 1;
     const size_t flat_bytes = trainer->model->flat_size * sizeof(float);
     size_t n_flats = 0;
-    while (n_flats < DPTI_MAX_LASTING && c->flats[n_flats])
+    while (n_flats < DPTI_MAX_STATE_BUFFERS && c->flats[n_flats])
         n_flats++;
     *n_bytes = state_bytes + path_bytes + n_flats * flat_bytes;
     uint8_t *bytes = malloc(*n_bytes), *at = bytes;
@@ -373,7 +373,7 @@ bool dpti_checkpoint_unpack(const dpt_trainer *trainer, const uint8_t *bytes, dp
     const uint8_t *at = bytes + strlen(state) + 1;
     c.path = take_copy(&at, strlen((const char *)at) + 1);
     bool complete = c.path && dpti_run_state_decode(c.path, state, &c.state, NULL) == DPT_OK;
-    for (size_t k = 0; k < dpti_trainer_n_lasting(trainer); k++) {
+    for (size_t k = 0; k < dpti_trainer_n_state_buffers(trainer); k++) {
         c.flats[k] = take_copy(&at, trainer->model->flat_size * sizeof(float));
         complete = complete && c.flats[k];
     }
@@ -426,7 +426,7 @@ static void apply_rest(dpt_trainer *t, const dpti_run_state *state)
         rests[i] = state->devices[i].rests;
         exchange[i] = state->devices[i].exchange;
     }
-    dpti_resting_resume(t, rests, exchange, &state->rest);
+    dpti_standby_resume(t, rests, exchange, &state->rest);
 }
 
 dpt_status dpti_checkpoint_deal(dpt_trainer *trainer, dpti_checkpoint *checkpoint)
@@ -444,39 +444,40 @@ dpt_status dpti_checkpoint_deal(dpt_trainer *trainer, dpti_checkpoint *checkpoin
                                      "the state to go on from is another one than process 0's: "
                                      "load the same file in all processes")));
     if (!owing) return DPT_OK;
-    c->owed = dpti_trainer_make_flat(t);
-    DPT_TRY(dpti_peers_agree(t, c->owed ? DPT_OK : DPT_E_NO_MEMORY));
-    if (dpti_processes_deal(t->processes, c->all_owed, t->model->flat_size * sizeof *c->owed,
-                            c->owed, &error) != DPT_OK)
+    c->residual = dpti_trainer_make_flat(t);
+    DPT_TRY(dpti_peers_agree(t, c->residual ? DPT_OK : DPT_E_NO_MEMORY));
+    if (dpti_processes_deal(t->processes, c->all_residuals,
+                            t->model->flat_size * sizeof *c->residual, c->residual,
+                            &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
-    free(c->all_owed);
-    c->all_owed = NULL;
+    free(c->all_residuals);
+    c->all_residuals = NULL;
     return DPT_OK;
 }
 
 /* NULL: nothing. */
-static void apply_owed(dpt_trainer *t, const float *owed)
+static void apply_residuals(dpt_trainer *t, const float *residual)
 {
-    const size_t n_bytes = t->feedback.count * sizeof *owed;
+    const size_t n_bytes = t->feedback.count * sizeof *residual;
     if (!dpti_packs(t)) return;
-    if (owed)
-        memcpy(t->feedback.owed, owed, n_bytes);
+    if (residual)
+        memcpy(t->feedback.residual, residual, n_bytes);
     else
-        memset(t->feedback.owed, 0, n_bytes);
+        memset(t->feedback.residual, 0, n_bytes);
 }
 
 dpt_status dpti_checkpoint_apply(dpt_trainer *trainer, const dpti_checkpoint *checkpoint)
 {
     dpt_trainer *t = trainer;
     const dpti_run_state *s = &checkpoint->state;
-    dpti_resting_end(t);
+    dpti_standby_end(t);
     dpti_trainer_forget_unsubmitted(t);
     t->done = t->next = s->done;
     t->optimizer_origin = s->optimizer_origin;
     t->batches_before = s->batches_before;
     t->lr = (float)s->lr;
     const bool same = apply_balance(t, s);
-    apply_owed(t, checkpoint->owed);
+    apply_residuals(t, checkpoint->residual);
     DPT_TRY(dpti_trainer_adopt_state(t, (const float *const *)checkpoint->flats));
     if (same) apply_rest(t, s);
     return DPT_OK;
@@ -498,7 +499,7 @@ static dpt_status together(dpt_trainer *t, dpt_status mine)
 static dpt_status save_state(dpt_trainer *t, dpti_snapshot *snapshot, const char *path)
 {
     dpt_error error = {0};
-    if (!writes(t)) return dpti_snapshot_bring(t);
+    if (!writes(t)) return dpti_snapshot_send(t);
     DPT_TRY(dpti_snapshot_take(t, NULL, snapshot));
     if (dpti_snapshot_write(snapshot, path, &error) == DPT_OK) return DPT_OK;
     return dpti_context_fail(t->context, NULL, &error);
@@ -508,7 +509,7 @@ dpt_status dpt_trainer_save_state(dpt_trainer *trainer, const char *path)
 {
     dpt_trainer *t = trainer;
     dpti_snapshot snapshot = {.n_kinds = 0};
-    DPT_TRY(dpti_trainer_at_rest(t, "dpt_trainer_save_state"));
+    DPT_TRY(dpti_trainer_check_idle(t, "dpt_trainer_save_state"));
     dpt_status status = together(t, writes(t) ? dpti_snapshot_create(t, &snapshot) : DPT_OK);
     if (status == DPT_OK) status = together(t, save_state(t, &snapshot, path));
     dpti_snapshot_free(&snapshot);
@@ -518,7 +519,7 @@ dpt_status dpt_trainer_save_state(dpt_trainer *trainer, const char *path)
 dpt_status dpt_trainer_load_state(dpt_trainer *trainer, const char *path)
 {
     dpti_checkpoint checkpoint = {.path = NULL};
-    DPT_TRY(dpti_trainer_at_rest(trainer, "dpt_trainer_load_state"));
+    DPT_TRY(dpti_trainer_check_idle(trainer, "dpt_trainer_load_state"));
     dpt_status status = together(trainer, dpti_checkpoint_open(trainer, path, &checkpoint));
     if (status == DPT_OK) status = dpti_checkpoint_deal(trainer, &checkpoint);
     if (status == DPT_OK) status = dpti_checkpoint_apply(trainer, &checkpoint);

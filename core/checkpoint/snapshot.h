@@ -13,9 +13,10 @@
 typedef struct dpti_snapshot {
     const dpt_model *model; /* outlives it */
     size_t n_kinds;
-    float *flats[DPTI_MAX_LASTING]; /* (flat_size) each; a file's layout once they are written */
-    size_t n_owing;                 /* processes whose error feedback it has, 0: there is none */
-    float *owed;                    /* (n_owing, flat_size) likewise */
+    float *
+        flats[DPTI_MAX_STATE_BUFFERS]; /* (flat_size) each; a file's layout once they are written */
+    size_t n_owing;                    /* processes whose error feedback it has, 0: there is none */
+    float *residual;                   /* (n_owing, flat_size) likewise */
     int64_t batches;
     size_t step;
     dpti_origin origin;
@@ -30,7 +31,7 @@ void dpti_snapshot_free(dpti_snapshot *snapshot); /* accepts a zeroed one; zeroe
    processes are packed all take part: the first one takes, the others bring what they owe. */
 DPT_CHECK_RESULT dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course,
                                                dpti_snapshot *snapshot);
-DPT_CHECK_RESULT dpt_status dpti_snapshot_bring(dpt_trainer *trainer); /* else nothing */
+DPT_CHECK_RESULT dpt_status dpti_snapshot_send(dpt_trainer *trainer); /* else nothing */
 /* Any thread; the snapshot is used up. */
 DPT_CHECK_RESULT dpt_status dpti_snapshot_write(dpti_snapshot *snapshot, const char *path,
                                                 dpt_error *error);
@@ -40,11 +41,11 @@ DPT_CHECK_RESULT dpt_status dpti_snapshot_write(dpti_snapshot *snapshot, const c
 /* A checkpoint that fits the trainer: all of it is checked, and nothing of the trainer changed. */
 typedef struct dpti_checkpoint {
     char *path;
-    float *flats[DPTI_MAX_LASTING];
+    float *flats[DPTI_MAX_STATE_BUFFERS];
     /* Error feedback, where the trainer packs and the file has any (state.n_owing): of all the
        trainer's processes (flat_size) each, where it was read; in the others' NULL; and this one's
        once it is dealt. */
-    float *all_owed, *owed;
+    float *all_residuals, *residual;
     dpti_run_state state;
 } dpti_checkpoint;
 

@@ -88,9 +88,9 @@ char *dpti_optimizer_tensor(size_t number, const char *parameter)
                        parameter);
 }
 
-char *dpti_owed_tensor(size_t number, const char *parameter)
+char *dpti_residual_tensor(size_t number, const char *parameter)
 {
-    return dpti_format(DPTI_OWED_PREFIX "%zu.%s", number, parameter);
+    return dpti_format(DPTI_RESIDUAL_PREFIX "%zu.%s", number, parameter);
 }
 
 dpt_status dpti_tensors_add_state(dpti_tensors *tensors, dpti_state_name *name_of, size_t number,
@@ -126,10 +126,10 @@ bool dpti_is_counter(const dpt_model *model, const dpti_tensor *tensor)
 }
 
 /* What stands behind "owed.R.", else NULL. */
-static const char *behind_owed(const char *name)
+static const char *behind_residual(const char *name)
 {
-    const size_t n = strlen(DPTI_OWED_PREFIX);
-    if (strncmp(name, DPTI_OWED_PREFIX, n) != 0) return NULL;
+    const size_t n = strlen(DPTI_RESIDUAL_PREFIX);
+    if (strncmp(name, DPTI_RESIDUAL_PREFIX, n) != 0) return NULL;
     const size_t digits = strspn(name + n, "0123456789");
     return digits > 0 && name[n + digits] == '.' ? name + n + digits + 1 : NULL;
 }
@@ -137,12 +137,12 @@ static const char *behind_owed(const char *name)
 bool dpti_is_state(const dpt_model *model, const dpti_tensor *tensor)
 {
     const char *const prefixes[] = {DPTI_VELOCITY_PREFIX, DPTI_SQUARES_PREFIX};
-    const char *owed = behind_owed(tensor->name);
+    const char *residual = behind_residual(tensor->name);
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         const size_t n = strlen(prefixes[i]);
         if (strncmp(tensor->name, prefixes[i], n) == 0 &&
             dpti_model_parameter(model, tensor->name + n))
             return true;
     }
-    return owed && dpti_model_parameter(model, owed);
+    return residual && dpti_model_parameter(model, residual);
 }

@@ -21,7 +21,7 @@ typedef struct dpti_tensors {
 typedef char *dpti_state_name(size_t number, const char *parameter);
 /* number: a dpt_tensor_kind of the optimizer's state; a process. */
 char *dpti_optimizer_tensor(size_t number, const char *parameter);
-char *dpti_owed_tensor(size_t number, const char *parameter);
+char *dpti_residual_tensor(size_t number, const char *parameter);
 
 /* Room for the weights and n_kinds - 1 buffers of other state.  *out can be freed in any case. */
 DPT_CHECK_RESULT dpt_status dpti_tensors_create(const dpt_model *model, size_t n_kinds,

@@ -248,12 +248,12 @@ static dpt_status load(dpt_trainer *t, const char *path, const char *except)
 
 dpt_status dpt_trainer_load_except(dpt_trainer *trainer, const char *path, const char *layers)
 {
-    DPT_TRY(dpti_trainer_at_rest(trainer, "dpt_trainer_load_except"));
+    DPT_TRY(dpti_trainer_check_idle(trainer, "dpt_trainer_load_except"));
     return load(trainer, path, layers);
 }
 
 dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path)
 {
-    DPT_TRY(dpti_trainer_at_rest(trainer, "dpt_trainer_load"));
+    DPT_TRY(dpti_trainer_check_idle(trainer, "dpt_trainer_load"));
     return load(trainer, path, NULL);
 }

@@ -162,8 +162,8 @@ static dpt_status over_processes(dpti_allgather *a, const dpti_gather *what, dpt
     return dpti_rendezvous_meet(a->rendezvous, what->rank, shared);
 }
 
-void dpti_allgather_bring(dpti_allgather *allgather, const dpti_gather *what, dpt_status *mine,
-                          dpti_times *times)
+void dpti_allgather_contribute(dpti_allgather *allgather, const dpti_gather *what, dpt_status *mine,
+                               dpti_times *times)
 {
     dpti_allgather *a = allgather;
     const size_t size = row_size(what);

@@ -58,8 +58,8 @@ DPT_CHECK_RESULT dpt_status dpti_allgather_fetch(const dpti_gather *what);
    (sync) before `bring`.  Added to *times, which may be NULL: EXCHANGE,
    for bringing the parts, and WAITING; they are still on their way, from `moving` on.  What goes to
    other processes goes when the first rank of this one takes its parts. */
-void dpti_allgather_bring(dpti_allgather *allgather, const dpti_gather *what, dpt_status *mine,
-                          dpti_times *times);
+void dpti_allgather_contribute(dpti_allgather *allgather, const dpti_gather *what, dpt_status *mine,
+                               dpti_times *times);
 DPT_CHECK_RESULT dpt_status dpti_allgather_take(dpti_allgather *allgather, const dpti_gather *what,
                                                 dpt_status *mine, dpti_times *times);
 

@@ -87,11 +87,12 @@ void dpti_allreduce_set_present(dpti_allreduce *allreduce, size_t rank, bool pre
     dpti_rendezvous_set_present(allreduce->rendezvous, rank, present);
 }
 
-void dpti_allreduce_set_berth(dpti_allreduce *allreduce, size_t rank, const dpti_berth *berth)
+void dpti_allreduce_set_island_slot(dpti_allreduce *allreduce, size_t rank,
+                                    const dpti_island_slot *island_slot)
 {
     dpti_member *m = &allreduce->members[rank];
-    m->berth = *berth;
-    m->hidden = berth->island && berth->place > 0;
+    m->island_slot = *island_slot;
+    m->hidden = island_slot->island && island_slot->place > 0;
 }
 
 void dpti_allreduce_break(dpti_allreduce *allreduce)
@@ -146,7 +147,7 @@ size_t dpti_allreduce_count_showing(const dpti_allreduce *allreduce)
 
 bool dpti_allreduce_is_all(const dpti_allreduce *allreduce, const dpti_member *member)
 {
-    const dpti_island *island = member->berth.island;
+    const dpti_island *island = member->island_slot.island;
     return island && (!allreduce->processes || dpti_island_is_wide(island)) &&
            dpti_allreduce_count_showing(allreduce) == 1;
 }
@@ -158,7 +159,7 @@ static bool any_away(const dpti_allreduce *a)
 {
     for (size_t r = 0; r < a->n_ranks; r++) {
         const dpti_member *m = &a->members[r];
-        if (!m->absent && !dpti_allreduce_is_all(a, m) && (m->view.staged || m->berth.island))
+        if (!m->absent && !dpti_allreduce_is_all(a, m) && (m->view.staged || m->island_slot.island))
             return true;
     }
     return false;
@@ -181,10 +182,11 @@ static dpt_status take_away(dpti_allreduce *a, size_t rank, dpt_status *mine, do
     const dpti_member *m = &a->members[rank];
     if (!any_away(a)) return DPT_OK;
     if (!m->hidden) *mine = dpti_view_upload(&m->view, 0, a->count);
-    if (m->berth.island) {
-        if (*mine == DPT_OK) *mine = dpti_island_hand_out(&m->berth, m->view.buffer, a->count);
-        if (*mine == DPT_OK) *mine = dpti_island_wait(&m->berth, clock, times);
-        if (*mine != DPT_OK) dpti_island_abort(m->berth.island);
+    if (m->island_slot.island) {
+        if (*mine == DPT_OK)
+            *mine = dpti_island_hand_out(&m->island_slot, m->view.buffer, a->count);
+        if (*mine == DPT_OK) *mine = dpti_island_wait(&m->island_slot, clock, times);
+        if (*mine != DPT_OK) dpti_island_abort(m->island_slot.island);
     }
     return meet(a, rank, *mine, clock, times);
 }
@@ -384,7 +386,7 @@ dpt_status dpti_allreduce_run(dpti_allreduce *allreduce, const dpti_contribution
     dpti_range rest[DPTI_REST];
     if (dpti_allreduce_is_alone(a)) return *mine;
     double clock = dpti_seconds();
-    dpti_allreduce_bring_rest(a, who, rest, mine, &clock, times);
+    dpti_allreduce_contribute_remaining(a, who, rest, mine, &clock, times);
     clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, clock);
     return a->processes ? run_together(a, who, rest, mine, &clock, times)
                         : run_alone(a, who, rest, mine, &clock, times);

@@ -43,7 +43,8 @@ void dpti_allreduce_set_present(dpti_allreduce *allreduce, size_t rank, bool pre
 /* Between runs: the rank is in this island, from now on; berth->island NULL: in none, as all are at
    first.  Members have joined, are present, and stand in their island in the order of ranks; its
    first one's rank shows the sum. */
-void dpti_allreduce_set_berth(dpti_allreduce *allreduce, size_t rank, const dpti_berth *berth);
+void dpti_allreduce_set_island_slot(dpti_allreduce *allreduce, size_t rank,
+                                    const dpti_island_slot *island_slot);
 
 /* A rank will not come: as dpti_rendezvous_break and mend say.  Islands are aborted before. */
 void dpti_allreduce_break(dpti_allreduce *allreduce);
@@ -72,8 +73,8 @@ typedef struct dpti_contribution {
    work has passed (sync), and none reads or writes these elements until the run is over.  A rank
    that has failed brings them all the same: they count for the others' order, not for the run. As
    the run for *mine and *times, but that waiting for an island's sum is the run's. */
-void dpti_allreduce_bring(dpti_allreduce *allreduce, const dpti_contribution *who, size_t begin,
-                          size_t end, dpt_status *mine, dpti_times *times);
+void dpti_allreduce_contribute(dpti_allreduce *allreduce, const dpti_contribution *who,
+                               size_t begin, size_t end, dpt_status *mine, dpti_times *times);
 
 /* [driver] Called by every rank, which brings what it has not brought yet.  *mine is this rank's
    status so far, and becomes the failure of its own transfers.  If any rank brings a failure nobody

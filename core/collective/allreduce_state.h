@@ -22,8 +22,8 @@ typedef struct dpti_member {
     dpti_view view; /* of its data */
     bool contributes;
     bool absent;
-    bool hidden;      /* another one shows its island's sum */
-    dpti_berth berth; /* island NULL: it is in none */
+    bool hidden;                  /* another one shows its island's sum */
+    dpti_island_slot island_slot; /* island NULL: it is in none */
     /* By its own driver: runs that it has been through; buckets of the one to come, which are
        elements [low, high), and where they are. */
     size_t n_runs, n_brought, low, high;
@@ -36,8 +36,8 @@ typedef struct dpti_member {
 /* A run to come or under way.  Guarded by the mutex. */
 typedef struct dpti_round {
     dpti_range buckets[DPTI_BUCKETS + DPTI_REST];
-    size_t n_bringing[DPTI_BUCKETS + DPTI_REST]; /* ranks that have brought it */
-    size_t n_complete;                           /* the first so many have been brought by all */
+    size_t n_contributing[DPTI_BUCKETS + DPTI_REST]; /* ranks that have brought it */
+    size_t n_complete;   /* the first so many have been brought by all */
     size_t bucket, next; /* the next piece: its bucket, and where it begins */
     size_t n_summing;    /* pieces that are being summed */
     size_t n_here;       /* ranks that have come to the run */
@@ -102,9 +102,9 @@ void dpti_allreduce_hand_on(dpti_allreduce *allreduce, const dpti_contribution *
                             dpti_range what);
 /* [driver] What a run begins with: the rest is in host memory, or with the island, whose sums have
    arrived where others are to see them, unless it is a wide one.  *rest: where it lies. */
-void dpti_allreduce_bring_rest(dpti_allreduce *allreduce, const dpti_contribution *who,
-                               dpti_range rest[DPTI_REST], dpt_status *mine, double *clock,
-                               dpti_times *times);
+void dpti_allreduce_contribute_remaining(dpti_allreduce *allreduce, const dpti_contribution *who,
+                                         dpti_range rest[DPTI_REST], dpt_status *mine,
+                                         double *clock, dpti_times *times);
 /* [driver] Waits for the sums of its island, and has them looked at if they are the whole ones. */
 void dpti_allreduce_await_island(dpti_allreduce *allreduce, const dpti_contribution *who,
                                  dpt_status *mine, double *clock, dpti_times *times);

@@ -17,7 +17,7 @@ static size_t blame(dpti_allreduce *a, size_t begin, size_t n)
     size_t n_more = 0;
     for (size_t r = 0; r < a->n_ranks; r++) {
         dpti_member *m = &a->members[r];
-        if (dpti_shows(m) && m->contributes && !m->berth.island &&
+        if (dpti_shows(m) && m->contributes && !m->island_slot.island &&
             !dpti_all_finite(m->view.host + begin, n))
             n_more += !atomic_exchange(&m->flawed, true);
     }

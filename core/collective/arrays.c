@@ -66,7 +66,7 @@ static void await(dpti_arrays *call, dpti_seat *seat, const dpti_limit *limit)
 {
     dpti_device *device = seat->array->device;
     while (!dpti_driver_wait_for(device, seat->ticket, dpti_limit_pause(limit)) &&
-           dpti_driver_is_there(device))
+           dpti_driver_is_running(device))
         look(call, limit);
 }
 
@@ -75,7 +75,7 @@ static dpt_status report_hung(const dpti_arrays *call)
 {
     for (size_t i = 0; i < call->n; i++) {
         const dpt_array *array = call->seats[i].array;
-        if (!dpti_driver_is_there(array->device))
+        if (!dpti_driver_is_running(array->device))
             return dpti_array_report(array, &array->device->given_up);
     }
     return DPT_E_DEVICE_LOST;

@@ -55,7 +55,7 @@ static void close_seats(dpti_arrays *call)
 
 /* ---- Work ------------------------------------------------------------------------------------ */
 
-static dpt_status bring(dpti_seat *seat)
+static dpt_status contribute(dpti_seat *seat)
 {
     const dpti_view *whole = &keeper_of(seat->call)->view;
     const dpt_array *part = seat->part;
@@ -83,7 +83,7 @@ static dpt_status take(dpti_seat *seat)
 
 static dpt_status gather(dpti_arrays *call)
 {
-    dpt_status status = dpti_arrays_on_all(call, bring);
+    dpt_status status = dpti_arrays_on_all(call, contribute);
     /* Whatever this process brings, the others wait for it. */
     const dpt_status exchanged =
         dpti_arrays_exchange(call, &(dpti_collective){.kind = DPTI_ALL_GATHER,

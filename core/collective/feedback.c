@@ -6,25 +6,25 @@
 bool dpti_feedback_create(size_t count, dpti_feedback *out)
 {
     dpti_feedback f = {.count = count,
-                       .owed = calloc(count + 1, sizeof *f.owed),
+                       .residual = calloc(count + 1, sizeof *f.residual),
                        .owes = calloc(count + 1, sizeof *f.owes)};
-    if (f.owed && f.owes)
+    if (f.residual && f.owes)
         *out = f;
     else
         dpti_feedback_free(&f);
-    return f.owed != NULL;
+    return f.residual != NULL;
 }
 
 void dpti_feedback_free(dpti_feedback *feedback)
 {
-    free(feedback->owed);
+    free(feedback->residual);
     free(feedback->owes);
     *feedback = (dpti_feedback){.count = 0};
 }
 
 void dpti_feedback_commit(dpti_feedback *feedback)
 {
-    float *paid = feedback->owed;
-    feedback->owed = feedback->owes;
+    float *paid = feedback->residual;
+    feedback->residual = feedback->owes;
     feedback->owes = paid;
 }

@@ -8,8 +8,8 @@
 #include <stddef.h>
 
 typedef struct dpti_feedback {
-    size_t count;       /* of the elements summed, those that are packed: the first so many */
-    float *owed, *owes; /* (count) before this run, and behind it; NULL: nothing is packed */
+    size_t count;           /* of the elements summed, those that are packed: the first so many */
+    float *residual, *owes; /* (count) before this run, and behind it; NULL: nothing is packed */
 } dpti_feedback;
 
 /* Owes nothing at first.  false without memory. */

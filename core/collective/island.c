@@ -9,7 +9,7 @@
 #include <time.h>
 
 /* The lane's point that a wait is for; those before it are parts'. */
-enum { LAST_POINT = DPTI_LANE_POINTS - 1 };
+enum { LAST_POINT = DPTI_SIDE_STREAM_POINTS - 1 };
 
 /* What all members come to as often. */
 typedef enum coming { CALL, MEETING, COMINGS } coming;
@@ -160,67 +160,71 @@ void dpti_island_watch(dpti_island *island, double seconds, double limit)
 }
 
 /* A call that is no collective's: the device's own failure, after which it does not keep up. */
-static dpt_status own_call(const dpti_berth *berth, dpt_status status)
+static dpt_status own_call(const dpti_island_slot *island_slot, dpt_status status)
 {
-    if (status != DPT_OK) dpti_island_abort(berth->island);
+    if (status != DPT_OK) dpti_island_abort(island_slot->island);
     return status;
 }
 
 /* A collective's.  What others were told of by the abort is no failure of this device. */
-static dpt_status collective_call(const dpti_berth *berth, dpt_status status)
+static dpt_status collective_call(const dpti_island_slot *island_slot, dpt_status status)
 {
-    dpti_island *island = berth->island;
+    dpti_island *island = island_slot->island;
     if (status == DPT_OK) return DPT_OK;
-    if (status == DPT_E_DEVICE_LOST) return own_call(berth, status);
-    const bool first = end(island, dpti_device_error(berth->lane->device), false);
+    if (status == DPT_E_DEVICE_LOST) return own_call(island_slot, status);
+    const bool first = end(island, dpti_device_error(island_slot->side->device), false);
     return first && island->blames_devices ? status : DPT_E_CANCELLED;
 }
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-static void count_call(const dpti_berth *berth)
+static void count_call(const dpti_island_slot *island_slot)
 {
-    dpti_island *island = berth->island;
+    dpti_island *island = island_slot->island;
     pthread_mutex_lock(&island->mutex);
-    island->members[berth->place].n[CALL]++;
+    island->members[island_slot->place].n[CALL]++;
     island->moved = true;
     pthread_cond_broadcast(&island->changed);
     pthread_mutex_unlock(&island->mutex);
 }
 
-dpt_status dpti_island_reduce(const dpti_berth *berth, const dpti_island_part *part)
+dpt_status dpti_island_reduce(const dpti_island_slot *island_slot, const dpti_island_part *part)
 {
-    dpti_lane *lane = berth->lane;
+    dpti_side_stream *side = island_slot->side;
     const size_t count = part->end - part->begin, n_bytes = count * sizeof(float);
     const size_t offset = part->begin * sizeof(float);
-    if (!dpti_island_is_sound(berth->island)) return DPT_E_CANCELLED;
+    if (!dpti_island_is_sound(island_slot->island)) return DPT_E_CANCELLED;
     if (count > 0) {
         if (part->empty)
-            DPT_TRY(own_call(berth, dpti_lane_fill(lane, part->data, offset, 0, n_bytes)));
-        DPT_TRY(collective_call(berth, dpti_lane_all_reduce(lane, berth->island->communicator,
-                                                            berth->place, part->data, part->begin,
-                                                            count)));
-        count_call(berth);
+            DPT_TRY(
+                own_call(island_slot, dpti_side_stream_fill(side, part->data, offset, 0, n_bytes)));
+        DPT_TRY(collective_call(island_slot,
+                                dpti_side_stream_all_reduce(side, island_slot->island->communicator,
+                                                            island_slot->place, part->data,
+                                                            part->begin, count)));
+        count_call(island_slot);
     }
     if (!part->host) return DPT_OK;
     if (dpti_host_pointer(part->data) == NULL)
-        DPT_TRY(own_call(berth, dpti_lane_download(lane, part->host + part->begin, part->data,
-                                                   offset, n_bytes)));
-    return own_call(berth, dpti_lane_mark(lane, part->point));
+        DPT_TRY(own_call(island_slot, dpti_side_stream_download(side, part->host + part->begin,
+                                                                part->data, offset, n_bytes)));
+    return own_call(island_slot, dpti_side_stream_mark(side, part->point));
 }
 
-dpt_status dpti_island_arrived(const dpti_berth *berth, size_t point, bool *out)
+dpt_status dpti_island_arrived(const dpti_island_slot *island_slot, size_t point, bool *out)
 {
-    if (!dpti_island_is_sound(berth->island)) return DPT_E_CANCELLED;
-    return own_call(berth, dpti_lane_passed(berth->lane, point, out));
+    if (!dpti_island_is_sound(island_slot->island)) return DPT_E_CANCELLED;
+    return own_call(island_slot, dpti_side_stream_passed(island_slot->side, point, out));
 }
 
-dpt_status dpti_island_hand_out(const dpti_berth *berth, const dpti_buffer *data, size_t count)
+dpt_status dpti_island_hand_out(const dpti_island_slot *island_slot, const dpti_buffer *data,
+                                size_t count)
 {
-    if (!dpti_island_is_sound(berth->island)) return DPT_E_CANCELLED;
-    DPT_TRY(collective_call(berth, dpti_lane_broadcast(berth->lane, berth->island->communicator,
-                                                       berth->place, 0, data, count)));
-    count_call(berth);
+    if (!dpti_island_is_sound(island_slot->island)) return DPT_E_CANCELLED;
+    DPT_TRY(collective_call(island_slot, dpti_side_stream_broadcast(
+                                             island_slot->side, island_slot->island->communicator,
+                                             island_slot->place, 0, data, count)));
+    count_call(island_slot);
     return DPT_OK;
 }
 
@@ -240,12 +244,12 @@ static void await_all(dpti_island *island, coming what, size_t n)
         pthread_cond_wait(&island->changed, &island->mutex);
 }
 
-void dpti_island_meet(const dpti_berth *berth, double *clock, dpti_times *times)
+void dpti_island_meet(const dpti_island_slot *island_slot, double *clock, dpti_times *times)
 {
-    dpti_island *island = berth->island;
+    dpti_island *island = island_slot->island;
     *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
     pthread_mutex_lock(&island->mutex);
-    const size_t n = ++island->members[berth->place].n[MEETING];
+    const size_t n = ++island->members[island_slot->place].n[MEETING];
     pthread_cond_broadcast(&island->changed);
     await_all(island, MEETING, n);
     pthread_mutex_unlock(&island->mutex);
@@ -271,37 +275,38 @@ static void end_asking(dpti_island *island)
 }
 
 /* What was enqueued may have failed by itself. */
-static dpt_status query(const dpti_berth *berth)
+static dpt_status query(const dpti_island_slot *island_slot)
 {
-    if (!dpti_island_is_sound(berth->island)) return DPT_E_CANCELLED;
-    return collective_call(berth,
-                           dpti_lane_query(berth->lane, berth->island->communicator, berth->place));
+    if (!dpti_island_is_sound(island_slot->island)) return DPT_E_CANCELLED;
+    return collective_call(island_slot, dpti_side_stream_query(island_slot->side,
+                                                               island_slot->island->communicator,
+                                                               island_slot->place));
 }
 
 /* In short calls, so that the driver of one that hangs is told from those that wait for it; and of
    the communicator where it takes longer than a sum mostly does. */
-static dpt_status ask(const dpti_berth *berth)
+static dpt_status ask(const dpti_island_slot *island_slot)
 {
     const long longest = 500000;
     struct timespec nap = {.tv_nsec = 5000};
     bool passed = false;
     for (;;) {
-        DPT_TRY(dpti_island_arrived(berth, LAST_POINT, &passed));
+        DPT_TRY(dpti_island_arrived(island_slot, LAST_POINT, &passed));
         if (passed) return DPT_OK;
-        if (nap.tv_nsec >= longest) DPT_TRY(query(berth));
+        if (nap.tv_nsec >= longest) DPT_TRY(query(island_slot));
         (void)nanosleep(&nap, NULL);
         if (nap.tv_nsec < longest) nap.tv_nsec += nap.tv_nsec / 4;
     }
 }
 
 /* A failure that is nobody's becomes this device's, where they are devices'. */
-static dpt_status hear(const dpti_berth *berth, dpt_status status)
+static dpt_status hear(const dpti_island_slot *island_slot, dpt_status status)
 {
-    dpti_island *island = berth->island;
+    dpti_island *island = island_slot->island;
     if (status != DPT_E_CANCELLED || !island->blames_devices) return status;
     pthread_mutex_lock(&island->mutex);
     if (island->is_nobodys) {
-        berth->lane->device->base.error = island->failure;
+        island_slot->side->device->base.error = island->failure;
         status = island->failure.status;
     }
     island->is_nobodys = false;
@@ -310,32 +315,32 @@ static dpt_status hear(const dpti_berth *berth, dpt_status status)
 }
 
 /* Nothing writes any more of what was enqueued before an abort, behind a sync. */
-static dpt_status settle(const dpti_berth *berth, dpt_status status)
+static dpt_status settle(const dpti_island_slot *island_slot, dpt_status status)
 {
-    dpti_device *device = berth->lane->device;
+    dpti_device *device = island_slot->side->device;
     const dpt_error first = device->base.error;
     if (device->lost) return status;
-    const dpt_status synced = dpti_lane_sync(berth->lane);
+    const dpt_status synced = dpti_side_stream_sync(island_slot->side);
     if (synced == DPT_OK || status != DPT_E_CANCELLED) device->base.error = first;
     return synced != DPT_OK && status == DPT_E_CANCELLED ? synced : status;
 }
 
-dpt_status dpti_island_wait(const dpti_berth *berth, double *clock, dpti_times *times)
+dpt_status dpti_island_wait(const dpti_island_slot *island_slot, double *clock, dpti_times *times)
 {
-    dpti_island *island = berth->island;
-    member *m = &island->members[berth->place];
+    dpti_island *island = island_slot->island;
+    member *m = &island->members[island_slot->place];
     dpt_status status = DPT_E_CANCELLED;
     const size_t n = m->n[CALL]; /* which this thread alone changes */
     if (n == m->n_waited && dpti_island_is_sound(island)) return DPT_OK;
     m->n_waited = n;
     *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
     if (dpti_island_is_sound(island))
-        status = own_call(berth, dpti_lane_mark(berth->lane, LAST_POINT));
+        status = own_call(island_slot, dpti_side_stream_mark(island_slot->side, LAST_POINT));
     await_calls(island, n);
     *clock = dpti_times_add_since(times, DPTI_SPAN_WAITING, *clock);
-    if (status == DPT_OK) status = ask(berth);
+    if (status == DPT_OK) status = ask(island_slot);
     end_asking(island);
-    if (status != DPT_OK) status = settle(berth, hear(berth, status));
+    if (status != DPT_OK) status = settle(island_slot, hear(island_slot, status));
     *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
     return status;
 }

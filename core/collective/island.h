@@ -20,11 +20,11 @@
 typedef struct dpti_island dpti_island;
 
 /* A member's place, and its lane. */
-typedef struct dpti_berth {
+typedef struct dpti_island_slot {
     dpti_island *island; /* NULL: it is in none */
     size_t place;        /* among those of this process: the first one's is 0 */
-    dpti_lane *lane;
-} dpti_berth;
+    dpti_side_stream *side;
+} dpti_island_slot;
 
 typedef struct dpti_island_options {
     dpti_group group;    /* wide if n_ranks > n */
@@ -76,20 +76,21 @@ typedef struct dpti_island_part {
    over: what they did before has ended then, on the host and on their devices, and no call of any
    of them was under way meanwhile that others' streams waited for.  *clock and *times as in wait:
    WAITING. */
-void dpti_island_meet(const dpti_berth *berth, double *clock, dpti_times *times);
+void dpti_island_meet(const dpti_island_slot *island_slot, double *clock, dpti_times *times);
 /* [driver] Enqueues this member's part of a sum, in place; nothing if there are no elements.  What
    the device did to these elements has passed (sync). */
-DPT_CHECK_RESULT dpt_status dpti_island_reduce(const dpti_berth *berth,
+DPT_CHECK_RESULT dpt_status dpti_island_reduce(const dpti_island_slot *island_slot,
                                                const dpti_island_part *part);
 /* [driver] Whether what was marked so has arrived, with the sum. */
-DPT_CHECK_RESULT dpt_status dpti_island_arrived(const dpti_berth *berth, size_t point, bool *out);
+DPT_CHECK_RESULT dpt_status dpti_island_arrived(const dpti_island_slot *island_slot, size_t point,
+                                                bool *out);
 /* [driver] Enqueues elements [0, count) of rank 0's data for all. */
-DPT_CHECK_RESULT dpt_status dpti_island_hand_out(const dpti_berth *berth, const dpti_buffer *data,
-                                                 size_t count);
+DPT_CHECK_RESULT dpt_status dpti_island_hand_out(const dpti_island_slot *island_slot,
+                                                 const dpti_buffer *data, size_t count);
 /* [driver] Waits until what this member has enqueued has ended, or nothing of it will write any
    more: then DPT_E_CANCELLED, or the device's failure.  *clock is when the caller began; spans go
    to *times, which may be NULL: WAITING until all have called, EXCHANGE from then on. */
-DPT_CHECK_RESULT dpt_status dpti_island_wait(const dpti_berth *berth, double *clock,
+DPT_CHECK_RESULT dpt_status dpti_island_wait(const dpti_island_slot *island_slot, double *clock,
                                              dpti_times *times);
 
 #endif

@@ -8,25 +8,25 @@
 #include <stdlib.h>
 
 /* A unit that is under way. */
-typedef struct flight {
+typedef struct inflight {
     dpti_unit unit;
     const dpti_route_steps *route;
     unsigned phase; /* that begins next */
     bool last;      /* of its collective */
     bool over;
     void *request;
-} flight;
+} inflight;
 
 _Static_assert(DPTI_CHANNEL_UNITS + DPTI_MOST_WINDOW <= DPT_TRANSPORT_CHANNELS,
                "every unit has a channel");
 
 struct dpti_pipeline {
-    dpti_wire wire;
+    dpti_link link;
     dpti_travel travel;
     float *staging;        /* (window, n_staged, DPTI_CHUNK) */
     float *reserved;       /* the same, to be */
     dpt_message *messages; /* (2 (n - 1)) */
-    flight flights[DPTI_MOST_WINDOW];
+    inflight slots[DPTI_MOST_WINDOW];
     size_t first, n_under_way;     /* flights first, first + 1, ... modulo the window */
     size_t collective, next_chunk; /* of the unit that is next to start */
 };
@@ -38,8 +38,8 @@ enum { MOST_STAGED = 256 /* chunks: 64 MiB */ };
 
 static size_t n_staged(const dpti_pipeline *p, dpti_route route)
 {
-    const size_t direct = dpti_route_direct.n_staged(p->wire.n); /* packed ones are, always */
-    const size_t ring = dpti_route_ring.n_staged(p->wire.n);
+    const size_t direct = dpti_route_direct.n_staged(p->link.n); /* packed ones are, always */
+    const size_t ring = dpti_route_ring.n_staged(p->link.n);
     return route == DPTI_ROUTE_RING && ring > direct ? ring : direct;
 }
 
@@ -82,13 +82,13 @@ const dpti_travel *dpti_pipeline_travel(const dpti_pipeline *pipeline)
     return &pipeline->travel;
 }
 
-dpti_pipeline *dpti_pipeline_create(const dpti_wire *wire)
+dpti_pipeline *dpti_pipeline_create(const dpti_link *link)
 {
     dpti_travel travel = {.route = DPTI_ROUTE_DIRECT, .window = DPTI_LEAST_WINDOW};
     dpti_pipeline *p = calloc(1, sizeof *p);
     if (!p) return NULL;
-    p->wire = *wire;
-    p->messages = calloc(2 * (wire->n - 1) + 1, sizeof *p->messages);
+    p->link = *link;
+    p->messages = calloc(2 * (link->n - 1) + 1, sizeof *p->messages);
     if (!p->messages || !dpti_pipeline_reserve(p, &travel)) {
         dpti_pipeline_destroy(p);
         return NULL;
@@ -102,7 +102,7 @@ void dpti_pipeline_destroy(dpti_pipeline *pipeline)
     if (!pipeline) return;
     /* A transport that has failed keeps its requests, and may still write where they point. */
     for (size_t i = 0; i < DPTI_MOST_WINDOW; i++)
-        if (pipeline->flights[i].request) {
+        if (pipeline->slots[i].request) {
             dpti_leave_behind(pipeline);
             return;
         }
@@ -113,22 +113,22 @@ void dpti_pipeline_destroy(dpti_pipeline *pipeline)
 
 /* ---- Flights --------------------------------------------------------------------------------- */
 
-static dpt_status start(dpti_pipeline *p, flight *f, dpt_error *error)
+static dpt_status start(dpti_pipeline *p, inflight *f, dpt_error *error)
 {
-    return dpti_wire_start(&p->wire, p->messages, f->unit.n_messages, &f->request, error);
+    return dpti_link_start(&p->link, p->messages, f->unit.n_messages, &f->request, error);
 }
 
-static dpt_status test(dpti_pipeline *p, flight *f, bool *done, dpt_error *error)
+static dpt_status test(dpti_pipeline *p, inflight *f, bool *done, dpt_error *error)
 {
     void *request = f->request;
     f->request = NULL;
-    const dpt_status status = dpti_wire_test(&p->wire, request, done, error);
+    const dpt_status status = dpti_link_test(&p->link, request, done, error);
     if (status == DPT_OK && !*done) f->request = request;
     return status;
 }
 
 /* To where it has messages to wait for, or is over. */
-static dpt_status go_on(dpti_pipeline *p, flight *f, dpt_error *error)
+static dpt_status go_on(dpti_pipeline *p, inflight *f, dpt_error *error)
 {
     f->unit.n_messages = 0;
     while (f->unit.n_messages == 0 && !f->over)
@@ -139,17 +139,17 @@ static dpt_status go_on(dpti_pipeline *p, flight *f, dpt_error *error)
 static dpt_status start_next(dpti_pipeline *p, const dpti_collective *what, dpt_error *error)
 {
     const size_t place = (p->first + p->n_under_way) % p->travel.window;
-    flight *f = &p->flights[place];
-    *f =
-        (flight){.route = route_of(p, what),
-                 .unit = {.wire = &p->wire,
-                          .what = what,
-                          .chunk = p->next_chunk++,
-                          .channel = DPTI_CHANNEL_UNITS + (unsigned)place,
-                          .staging = p->staging + place * n_staged(p, p->travel.route) * DPTI_CHUNK,
-                          .messages = p->messages}};
+    inflight *f = &p->slots[place];
+    *f = (inflight){
+        .route = route_of(p, what),
+        .unit = {.link = &p->link,
+                 .what = what,
+                 .chunk = p->next_chunk++,
+                 .channel = DPTI_CHANNEL_UNITS + (unsigned)place,
+                 .staging = p->staging + place * n_staged(p, p->travel.route) * DPTI_CHUNK,
+                 .messages = p->messages}};
     p->n_under_way++;
-    f->last = p->next_chunk == f->route->n_chunks(&p->wire, what);
+    f->last = p->next_chunk == f->route->n_chunks(&p->link, what);
     if (f->last) {
         p->collective++;
         p->next_chunk = 0;
@@ -160,8 +160,8 @@ static dpt_status start_next(dpti_pipeline *p, const dpti_collective *what, dpt_
 /* Those in front that are over. */
 static void retire(dpti_pipeline *p, size_t *n_over)
 {
-    while (p->n_under_way > 0 && p->flights[p->first].over) {
-        if (p->flights[p->first].last) ++*n_over;
+    while (p->n_under_way > 0 && p->slots[p->first].over) {
+        if (p->slots[p->first].last) ++*n_over;
         p->first = (p->first + 1) % p->travel.window;
         p->n_under_way--;
     }
@@ -171,7 +171,7 @@ static void retire(dpti_pipeline *p, size_t *n_over)
 static dpt_status advance(dpti_pipeline *p, bool *moved, dpt_error *error)
 {
     for (size_t i = 0; i < p->n_under_way && !*moved; i++) {
-        flight *f = &p->flights[(p->first + i) % p->travel.window];
+        inflight *f = &p->slots[(p->first + i) % p->travel.window];
         if (f->over) continue;
         DPT_TRY(test(p, f, moved, error));
         if (*moved) DPT_TRY(go_on(p, f, error));

@@ -7,8 +7,8 @@
 #ifndef DPTI_PIPELINE_H
 #define DPTI_PIPELINE_H
 
+#include "collective/link.h"
 #include "collective/processes.h"
-#include "collective/wire.h"
 
 typedef struct dpti_pipeline dpti_pipeline;
 
@@ -16,7 +16,7 @@ typedef struct dpti_pipeline dpti_pipeline;
 enum { DPTI_CHANNEL_CALLS, DPTI_CHANNEL_UNITS /* and the next DPTI_MOST_WINDOW - 1 */ };
 
 /* NULL without memory. */
-dpti_pipeline *dpti_pipeline_create(const dpti_wire *wire);
+dpti_pipeline *dpti_pipeline_create(const dpti_link *link);
 /* Accepts NULL.  What is under way, of a transport that has failed, is left behind. */
 void dpti_pipeline_destroy(dpti_pipeline *pipeline);
 

@@ -25,7 +25,7 @@ static const double eager_seconds = 50e-6, eager_seconds_for_much = 50e-3;
 typedef dpt_status call_fn(dpti_processes *processes, void *argument, dpt_error *error);
 
 struct dpti_processes {
-    dpti_wire wire;
+    dpti_link link;
     bool open;
     bool agreed;           /* all know of the last failure */
     double *delays;        /* (n) as dpti_processes_delays has them */
@@ -60,7 +60,7 @@ static void note_failure(dpti_processes *p, dpt_status status, const dpt_error *
     pthread_mutex_lock(&p->mutex);
     if (!p->failed)
         (void)DPT_FAIL_NATIVE(&p->first, status, error->native, "process %zu of %zu: %.400s",
-                              p->wire.rank, p->wire.n,
+                              p->link.rank, p->link.n,
                               error->message[0] ? error->message : dpt_status_words(status));
     p->failed = true;
     pthread_cond_broadcast(&p->changed);
@@ -207,9 +207,9 @@ static dpt_status call(dpti_processes *p, call_fn *function, void *argument, dpt
 
 static dpt_status run_open(dpti_processes *p, void *argument, dpt_error *error)
 {
-    const dpti_wire *w = &p->wire;
+    const dpti_link *w = &p->link;
     (void)argument;
-    DPT_TRY(dpti_wire_open(&p->wire, error));
+    DPT_TRY(dpti_link_open(&p->link, error));
     p->open = true;
     p->delays = calloc(w->n, sizeof *p->delays);
     p->messages = calloc(4 * w->n, sizeof *p->messages);
@@ -223,7 +223,7 @@ static dpt_status run_close(dpti_processes *p, void *argument, dpt_error *error)
 {
     (void)argument;
     (void)error;
-    dpti_wire_close(&p->wire);
+    dpti_link_close(&p->link);
     return DPT_OK;
 }
 
@@ -251,7 +251,7 @@ dpt_status dpti_processes_start(const dpt_transport *transport, double delay, dp
 {
     dpti_processes *p = calloc(1, sizeof *p);
     if (!p) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a transport");
-    p->wire = (dpti_wire){.transport = transport, .delay = delay, .n = 1};
+    p->link = (dpti_link){.transport = transport, .delay = delay, .n = 1};
     pthread_condattr_t clock;
     pthread_mutex_init(&p->mutex, NULL);
     pthread_condattr_init(&clock);
@@ -284,7 +284,7 @@ void dpti_processes_stop(dpti_processes *processes)
     if (!p) return;
     /* A job that has failed is not left in good order: others may never come to it. */
     if (p->open && has_failed(p))
-        dpti_wire_abandon(&p->wire);
+        dpti_link_abandon(&p->link);
     else if (p->open)
         (void)call(p, run_close, NULL, &error);
     end_thread(p);
@@ -293,22 +293,22 @@ void dpti_processes_stop(dpti_processes *processes)
 
 size_t dpti_processes_rank(const dpti_processes *processes)
 {
-    return processes->wire.rank;
+    return processes->link.rank;
 }
 
 size_t dpti_processes_count(const dpti_processes *processes)
 {
-    return processes->wire.n;
+    return processes->link.n;
 }
 
 const char *dpti_processes_transport(const dpti_processes *processes)
 {
-    return processes->wire.transport->name;
+    return processes->link.transport->name;
 }
 
 const double *dpti_processes_delays(const dpti_processes *processes)
 {
-    for (size_t r = 0; r < processes->wire.n; r++)
+    for (size_t r = 0; r < processes->link.n; r++)
         if (processes->delays[r] > 0) return processes->delays;
     return NULL;
 }
@@ -319,7 +319,7 @@ void dpti_processes_words(const dpti_processes *processes, char *out, size_t n_b
     const char *name = dpti_processes_transport(processes);
     const double *delays = dpti_processes_delays(processes);
     double least = delays ? delays[0] : 0, most = least;
-    for (size_t r = 0; delays && r < processes->wire.n; r++) {
+    for (size_t r = 0; delays && r < processes->link.n; r++) {
         if (delays[r] < least) least = delays[r];
         if (delays[r] > most) most = delays[r];
     }
@@ -363,12 +363,12 @@ static void add(dpt_message *messages, size_t *n, const dpt_message *message)
 static void add_all_gather(const dpti_processes *p, uint8_t *base, const size_t *begins,
                            size_t *n_messages)
 {
-    for (size_t r = 0; r < p->wire.n; r++) {
-        if (r == p->wire.rank) continue;
+    for (size_t r = 0; r < p->link.n; r++) {
+        if (r == p->link.rank) continue;
         add(p->messages, n_messages,
             &(dpt_message){.peer = r,
-                           .data = base + begins[p->wire.rank],
-                           .n_bytes = begins[p->wire.rank + 1] - begins[p->wire.rank]});
+                           .data = base + begins[p->link.rank],
+                           .n_bytes = begins[p->link.rank + 1] - begins[p->link.rank]});
         add(p->messages, n_messages,
             &(dpt_message){.receive = true,
                            .peer = r,
@@ -380,7 +380,7 @@ static void add_all_gather(const dpti_processes *p, uint8_t *base, const size_t 
 /* Sends and receives the first n messages, working on collectives meanwhile. */
 static dpt_status exchange(dpti_processes *p, size_t n, dpt_error *error)
 {
-    const dpti_wire *w = &p->wire;
+    const dpti_link *w = &p->link;
     void *request = NULL;
     size_t n_bytes = 0;
     bool done = false;
@@ -388,9 +388,9 @@ static dpt_status exchange(dpti_processes *p, size_t n, dpt_error *error)
     if (n == 0) return DPT_OK;
     for (size_t i = 0; i < n; i++)
         n_bytes += p->messages[i].n_bytes;
-    DPT_TRY(dpti_wire_start(w, p->messages, n, &request, error));
+    DPT_TRY(dpti_link_start(w, p->messages, n, &request, error));
     for (begin_patience(&pause);;) {
-        DPT_TRY(dpti_wire_test(w, request, &done, error));
+        DPT_TRY(dpti_link_test(w, request, &done, error));
         if (done) return DPT_OK;
         if (has_failed(p)) return DPT_FAIL(error, DPT_E_STATE, "this process has given up");
         if (look_at_collectives(p)) continue;
@@ -425,11 +425,11 @@ static dpt_status run_share(dpti_processes *p, void *argument, dpt_error *error)
 {
     const share_job *job = argument;
     size_t n_messages = 0;
-    for (size_t r = 0; r < p->wire.n; r++) {
-        if (r == p->wire.rank) continue;
+    for (size_t r = 0; r < p->link.n; r++) {
+        if (r == p->link.rank) continue;
         add(p->messages, &n_messages,
             &(dpt_message){
-                .peer = r, .data = &job->brought[p->wire.rank], .n_bytes = sizeof *job->brought});
+                .peer = r, .data = &job->brought[p->link.rank], .n_bytes = sizeof *job->brought});
         add(p->messages, &n_messages,
             &(dpt_message){.receive = true,
                            .peer = r,
@@ -451,15 +451,15 @@ dpt_status dpti_processes_share(dpti_processes *processes, const dpti_table *tab
                                 dpt_status *verdict, dpt_error *error)
 {
     dpti_processes *p = processes;
-    dpt_status *brought = calloc(p->wire.n, sizeof *brought);
+    dpt_status *brought = calloc(p->link.n, sizeof *brought);
     share_job job = {.table = table, .brought = brought};
     if (!brought) {
         give_up(p);
         return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to exchange with other processes");
     }
-    brought[p->wire.rank] = mine;
+    brought[p->link.rank] = mine;
     const dpt_status status = together(p, run_share, &job, error);
-    if (status == DPT_OK) *verdict = first_failure(brought, p->wire.n);
+    if (status == DPT_OK) *verdict = first_failure(brought, p->link.n);
     free(brought);
     return status;
 }
@@ -478,22 +478,22 @@ static dpt_status gather(dpti_processes *p, const void *mine, size_t n_bytes, dp
                          dpt_error *error)
 {
     dpt_status verdict = DPT_OK;
-    uint64_t *sizes = calloc(p->wire.n, sizeof *sizes);
-    g->begins = calloc(p->wire.n + 1, sizeof *g->begins);
+    uint64_t *sizes = calloc(p->link.n, sizeof *sizes);
+    g->begins = calloc(p->link.n + 1, sizeof *g->begins);
     dpt_status status = DPT_E_NO_MEMORY;
     if (!sizes || !g->begins) goto end;
-    for (size_t r = 0; r <= p->wire.n; r++)
+    for (size_t r = 0; r <= p->link.n; r++)
         g->begins[r] = r * sizeof *sizes;
-    sizes[p->wire.rank] = n_bytes;
+    sizes[p->link.rank] = n_bytes;
     status = dpti_processes_share(p, &(dpti_table){sizes, g->begins}, DPT_OK, &verdict, error);
     if (status != DPT_OK) goto end;
     g->begins[0] = 0;
-    for (size_t r = 0; r < p->wire.n; r++)
+    for (size_t r = 0; r < p->link.n; r++)
         g->begins[r + 1] = g->begins[r] + (size_t)sizes[r];
-    g->data = calloc(g->begins[p->wire.n] + 1, 1);
+    g->data = calloc(g->begins[p->link.n] + 1, 1);
     status = DPT_E_NO_MEMORY;
     if (!g->data) goto end;
-    if (n_bytes > 0) memcpy(g->data + g->begins[p->wire.rank], mine, n_bytes);
+    if (n_bytes > 0) memcpy(g->data + g->begins[p->link.rank], mine, n_bytes);
     status = dpti_processes_share(p, &(dpti_table){g->data, g->begins}, DPT_OK, &verdict, error);
 end:
     if (status == DPT_E_NO_MEMORY && !has_failed(p)) {
@@ -520,8 +520,8 @@ dpt_status dpti_processes_tell_delays(dpti_processes *processes, dpt_error *erro
 {
     dpti_processes *p = processes;
     dpti_gathered all = {.data = NULL};
-    DPT_TRY(dpti_processes_gather(p, &p->wire.delay, sizeof p->wire.delay, &all, error));
-    memcpy(p->delays, all.data, p->wire.n * sizeof *p->delays);
+    DPT_TRY(dpti_processes_gather(p, &p->link.delay, sizeof p->link.delay, &all, error));
+    memcpy(p->delays, all.data, p->link.n * sizeof *p->delays);
     dpti_gathered_free(&all);
     return DPT_OK;
 }
@@ -556,7 +556,7 @@ dpt_status dpti_processes_agree(dpti_processes *processes, dpt_status mine, cons
     }
     DPT_TRY(dpti_processes_gather(p, &report, sizeof report, &reports, error));
     const dpt_error *found =
-        find_failure((const dpt_error *)(const void *)reports.data, p->wire.n, &rank, &alike);
+        find_failure((const dpt_error *)(const void *)reports.data, p->link.n, &rank, &alike);
     p->agreed = found != NULL;
     if (found && alike)
         *error = *found;
@@ -580,11 +580,11 @@ typedef struct rooted_job {
 static dpt_status run_rooted(dpti_processes *p, void *argument, dpt_error *error)
 {
     const rooted_job *job = argument;
-    const bool is_first = p->wire.rank == 0;
+    const bool is_first = p->link.rank == 0;
     size_t n_messages = 0;
-    for (size_t r = 1; r < p->wire.n; r++) {
+    for (size_t r = 1; r < p->link.n; r++) {
         dpt_message m = {.receive = is_first == job->to_first, .n_bytes = job->n_bytes};
-        if (!is_first && r != p->wire.rank) continue;
+        if (!is_first && r != p->link.rank) continue;
         m.peer = is_first ? r : 0;
         m.data = is_first ? job->all + r * job->n_bytes : job->mine;
         add(p->messages, &n_messages, &m);
@@ -597,7 +597,7 @@ dpt_status dpti_processes_collect(dpti_processes *processes, const void *mine, s
 {
     rooted_job job = {
         .to_first = true, .mine = (uint8_t *)(uintptr_t)mine, .all = all, .n_bytes = n_bytes};
-    if (processes->wire.rank == 0) memcpy(all, mine, n_bytes);
+    if (processes->link.rank == 0) memcpy(all, mine, n_bytes);
     return together(processes, run_rooted, &job, error);
 }
 
@@ -605,7 +605,7 @@ dpt_status dpti_processes_deal(dpti_processes *processes, const void *all, size_
                                void *mine, dpt_error *error)
 {
     rooted_job job = {.mine = mine, .all = (uint8_t *)(uintptr_t)all, .n_bytes = n_bytes};
-    if (processes->wire.rank == 0) memcpy(mine, all, n_bytes);
+    if (processes->link.rank == 0) memcpy(mine, all, n_bytes);
     return together(processes, run_rooted, &job, error);
 }
 
@@ -614,7 +614,7 @@ dpt_status dpti_processes_deal(dpti_processes *processes, const void *all, size_
 static dpt_status run_reserve(dpti_processes *p, void *argument, dpt_error *error)
 {
     if (dpti_pipeline_reserve(p->pipeline, argument)) return DPT_OK;
-    return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to exchange with %zu processes", p->wire.n);
+    return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to exchange with %zu processes", p->link.n);
 }
 
 static dpt_status run_take(dpti_processes *p, void *argument, dpt_error *error)

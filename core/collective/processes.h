@@ -15,7 +15,7 @@
 typedef struct dpti_processes dpti_processes; /* as device/device.h has it */
 
 /* Joins.  `transport` lives as long as the process.  What this process receives arrives `delay`
-   seconds later than it does (collective/wire.h); 0: when it does. */
+   seconds later than it does (collective/link.h); 0: when it does. */
 DPT_CHECK_RESULT dpt_status dpti_processes_start(const dpt_transport *transport, double delay,
                                                  dpti_processes **out, dpt_error *error);
 /* Leaves: in good order, waiting for the others, unless this process has given up or the transport
@@ -119,7 +119,7 @@ typedef struct dpti_collective {
     /* All-reduce alone: packed if `owes` is not NULL, in all processes or in none: (count) each,
        what this process owed before, NULL for nothing, and what it will owe, all of which is
        written. */
-    const float *owed;
+    const float *residual;
     float *owes;
     /* May be NULL; all-reduce alone.  Becomes false, before it is over, if the sum is not finite:
        as all processes have the same bits, it does so in all of them or in none. */

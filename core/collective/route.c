@@ -5,12 +5,12 @@
 
 enum { SLICE_ALIGNMENT = 16 /* elements: a cache line */ };
 
-dpti_range dpti_slice_of(const dpti_wire *wire, const dpti_collective *what, size_t r)
+dpti_range dpti_slice_of(const dpti_link *link, const dpti_collective *what, size_t r)
 {
     if (what->slices) return (dpti_range){what->slices[r], what->slices[r + 1]};
     const size_t lines = (what->count + SLICE_ALIGNMENT - 1) / SLICE_ALIGNMENT;
-    const size_t begin = lines * r / wire->n * SLICE_ALIGNMENT;
-    const size_t end = lines * (r + 1) / wire->n * SLICE_ALIGNMENT;
+    const size_t begin = lines * r / link->n * SLICE_ALIGNMENT;
+    const size_t end = lines * (r + 1) / link->n * SLICE_ALIGNMENT;
     return (dpti_range){begin, end < what->count ? end : what->count};
 }
 
@@ -25,11 +25,11 @@ size_t dpti_count_chunks(size_t n_elements)
     return n_elements == 0 ? 1 : (n_elements - 1) / DPTI_CHUNK + 1;
 }
 
-size_t dpti_count_slice_chunks(const dpti_wire *wire, const dpti_collective *what)
+size_t dpti_count_slice_chunks(const dpti_link *link, const dpti_collective *what)
 {
     size_t most = 0;
-    for (size_t r = 0; r < wire->n; r++) {
-        const size_t size = dpti_range_size(dpti_slice_of(wire, what, r));
+    for (size_t r = 0; r < link->n; r++) {
+        const size_t size = dpti_range_size(dpti_slice_of(link, what, r));
         if (size > most) most = size;
     }
     return dpti_count_chunks(most);
@@ -38,7 +38,7 @@ size_t dpti_count_slice_chunks(const dpti_wire *wire, const dpti_collective *wha
 void dpti_prepare_part(const dpti_unit *u, dpti_range elements)
 {
     const dpti_collective *what = u->what;
-    if (!what->prepare || !what->contributes[u->wire->rank]) return;
+    if (!what->prepare || !what->contributes[u->link->rank]) return;
     if (elements.begin < elements.end)
         what->prepare(what->user, what->data + elements.begin, dpti_range_size(elements));
 }

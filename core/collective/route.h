@@ -13,7 +13,7 @@
 enum { DPTI_CHUNK = 64 * 1024 };
 
 typedef struct dpti_unit {
-    const dpti_wire *wire;
+    const dpti_link *link;
     const dpti_collective *what;
     size_t chunk;
     unsigned channel;      /* nobody else's: units need not keep an order among each other */
@@ -26,7 +26,7 @@ typedef struct dpti_route_steps {
     /* Chunks of staging that a unit needs, of n processes. */
     size_t (*n_staged)(size_t n);
     /* Units of a collective; one at least. */
-    size_t (*n_chunks)(const dpti_wire *wire, const dpti_collective *what);
+    size_t (*n_chunks)(const dpti_link *link, const dpti_collective *what);
     /* Does what phase k begins with, and adds its messages.  false: the unit is over. */
     bool (*begin)(dpti_unit *u, unsigned k);
 } dpti_route_steps;
@@ -34,12 +34,12 @@ typedef struct dpti_route_steps {
 extern const dpti_route_steps dpti_route_direct, dpti_route_ring;
 
 /* The slice of process r, and chunk k of a range, which is empty past its end. */
-dpti_range dpti_slice_of(const dpti_wire *wire, const dpti_collective *what, size_t r);
+dpti_range dpti_slice_of(const dpti_link *link, const dpti_collective *what, size_t r);
 dpti_range dpti_chunk_of(dpti_range range, size_t k);
 /* Chunks of so many elements; one at least. */
 size_t dpti_count_chunks(size_t n_elements);
 /* Of the largest slice. */
-size_t dpti_count_slice_chunks(const dpti_wire *wire, const dpti_collective *what);
+size_t dpti_count_slice_chunks(const dpti_link *link, const dpti_collective *what);
 
 static inline bool dpti_is_packed(const dpti_collective *what)
 {

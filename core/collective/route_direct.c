@@ -18,19 +18,19 @@ static size_t n_staged(size_t n)
 
 static dpti_range part_of(const dpti_unit *u, size_t r)
 {
-    return dpti_chunk_of(dpti_slice_of(u->wire, u->what, r), u->chunk);
+    return dpti_chunk_of(dpti_slice_of(u->link, u->what, r), u->chunk);
 }
 
 static float *staging_of(const dpti_unit *u, size_t r)
 {
-    return u->staging + (r < u->wire->rank ? r : r - 1) * DPTI_CHUNK;
+    return u->staging + (r < u->link->rank ? r : r - 1) * DPTI_CHUNK;
 }
 
 /* Rounds what stands in a range, with what is owed of it. */
 static void pack(const dpti_collective *what, dpti_range elements)
 {
-    const float *owed = what->owed ? what->owed + elements.begin : NULL;
-    dpti_bfloat16_pack(what->data + elements.begin, owed, what->owes + elements.begin,
+    const float *residual = what->residual ? what->residual + elements.begin : NULL;
+    dpti_bfloat16_pack(what->data + elements.begin, residual, what->owes + elements.begin,
                        dpti_range_size(elements));
 }
 
@@ -38,8 +38,8 @@ static void pack(const dpti_collective *what, dpti_range elements)
 static void keep_owing(const dpti_collective *what, dpti_range elements)
 {
     const size_t n_bytes = dpti_range_size(elements) * sizeof(float);
-    if (what->owed)
-        memcpy(what->owes + elements.begin, what->owed + elements.begin, n_bytes);
+    if (what->residual)
+        memcpy(what->owes + elements.begin, what->residual + elements.begin, n_bytes);
     else
         memset(what->owes + elements.begin, 0, n_bytes);
 }
@@ -48,18 +48,18 @@ static void keep_owing(const dpti_collective *what, dpti_range elements)
 static void make_part(const dpti_unit *u, size_t r, dpti_range his)
 {
     dpti_prepare_part(u, his);
-    if (!dpti_is_packed(u->what) || r == u->wire->rank || his.begin == his.end) return;
-    if (u->what->contributes[u->wire->rank])
+    if (!dpti_is_packed(u->what) || r == u->link->rank || his.begin == his.end) return;
+    if (u->what->contributes[u->link->rank])
         pack(u->what, his);
     else
         keep_owing(u->what, his);
 }
 
-static void bring_parts(dpti_unit *u)
+static void contribute_parts(dpti_unit *u)
 {
     const dpti_collective *what = u->what;
-    const size_t rank = u->wire->rank;
-    for (size_t r = 0; r < u->wire->n; r++) {
+    const size_t rank = u->link->rank;
+    for (size_t r = 0; r < u->link->n; r++) {
         const dpti_range his = part_of(u, r);
         make_part(u, r, his);
         if (r == rank) continue;
@@ -70,13 +70,13 @@ static void bring_parts(dpti_unit *u)
     }
 }
 
-static void bring_own(dpti_unit *u)
+static void contribute_own(dpti_unit *u)
 {
     float *data = u->what->data;
-    const dpti_range mine = part_of(u, u->wire->rank);
-    for (size_t r = 0; r < u->wire->n; r++) {
+    const dpti_range mine = part_of(u, u->link->rank);
+    for (size_t r = 0; r < u->link->n; r++) {
         const dpti_range his = part_of(u, r);
-        if (r == u->wire->rank) continue;
+        if (r == u->link->rank) continue;
         dpti_unit_send(u, r, data + mine.begin, dpti_range_size(mine));
         dpti_unit_receive(u, r, data + his.begin, dpti_range_size(his));
     }
@@ -87,8 +87,8 @@ static void bring_own(dpti_unit *u)
 static void add_part(const dpti_unit *u, size_t r, dpti_range elements, float *block, bool first)
 {
     const size_t n = dpti_range_size(elements);
-    const size_t offset = elements.begin - part_of(u, u->wire->rank).begin;
-    const bool own = r == u->wire->rank;
+    const size_t offset = elements.begin - part_of(u, u->link->rank).begin;
+    const bool own = r == u->link->rank;
     const float *from = own ? u->what->data + elements.begin : staging_of(u, r);
     if (!own && dpti_is_packed(u->what)) {
         if (first) memset(block, 0, n * sizeof *block);
@@ -103,12 +103,12 @@ static void add_part(const dpti_unit *u, size_t r, dpti_range elements, float *b
 static void sum(const dpti_unit *u)
 {
     const dpti_collective *what = u->what;
-    const dpti_range mine = part_of(u, u->wire->rank);
+    const dpti_range mine = part_of(u, u->link->rank);
     float block[BLOCK];
     for (size_t begin = mine.begin; begin < mine.end; begin += BLOCK) {
         const size_t n = mine.end - begin < BLOCK ? mine.end - begin : BLOCK;
         bool empty = true;
-        for (size_t r = 0; r < u->wire->n; r++) {
+        for (size_t r = 0; r < u->link->n; r++) {
             if (!what->contributes[r]) continue;
             add_part(u, r, (dpti_range){begin, begin + n}, block, empty);
             empty = false;
@@ -123,7 +123,7 @@ static void sum(const dpti_unit *u)
    looked at as by everybody. */
 static void adopt(const dpti_unit *u)
 {
-    for (size_t r = 0; r < u->wire->n; r++) {
+    for (size_t r = 0; r < u->link->n; r++) {
         const dpti_range his = part_of(u, r);
         if (dpti_is_packed(u->what))
             dpti_bfloat16_unpack(u->what->data + his.begin, dpti_range_size(his));
@@ -136,10 +136,10 @@ static bool begin(dpti_unit *u, unsigned k)
     const bool gathers = u->what->kind != DPTI_REDUCE_SCATTER;
     if (u->what->kind == DPTI_ALL_GATHER) k++;
     switch (k) {
-    case 0: bring_parts(u); return true;
+    case 0: contribute_parts(u); return true;
     case 1:
         if (u->what->kind != DPTI_ALL_GATHER) sum(u);
-        if (gathers) bring_own(u);
+        if (gathers) contribute_own(u);
         return gathers;
     default:
         if (u->what->kind == DPTI_ALL_REDUCE) adopt(u);

@@ -19,9 +19,9 @@ static size_t n_staged(size_t n)
     return 1;
 }
 
-static size_t n_chunks(const dpti_wire *wire, const dpti_collective *what)
+static size_t n_chunks(const dpti_link *link, const dpti_collective *what)
 {
-    return what->kind == DPTI_ALL_GATHER ? dpti_count_slice_chunks(wire, what)
+    return what->kind == DPTI_ALL_GATHER ? dpti_count_slice_chunks(link, what)
                                          : dpti_count_chunks(what->count);
 }
 
@@ -36,7 +36,7 @@ static bool any_below(const dpti_unit *u, size_t end)
 /* staging = the sum over processes up to this one, of which those below are there. */
 static void add_own(const dpti_unit *u, dpti_range elements)
 {
-    const size_t rank = u->wire->rank;
+    const size_t rank = u->link->rank;
     dpti_prepare_part(u, elements);
     if (u->what->contributes[rank])
         dpti_add_up(u->staging, u->what->data + elements.begin, dpti_range_size(elements),
@@ -47,11 +47,11 @@ static void add_own(const dpti_unit *u, dpti_range elements)
    sent from where the sum will be. */
 static void pass_up(dpti_unit *u, dpti_range elements)
 {
-    const size_t rank = u->wire->rank, last = u->wire->n - 1;
+    const size_t rank = u->link->rank, last = u->link->n - 1;
     float *data = u->what->data;
     if (any_below(u, rank + 1)) dpti_unit_send(u, rank + 1, u->staging, dpti_range_size(elements));
     const bool scatters = u->what->kind == DPTI_REDUCE_SCATTER;
-    if (scatters) elements = dpti_range_common(elements, dpti_slice_of(u->wire, u->what, rank));
+    if (scatters) elements = dpti_range_common(elements, dpti_slice_of(u->link, u->what, rank));
     dpti_unit_receive(u, scatters ? last : rank + 1, data + elements.begin,
                       dpti_range_size(elements));
 }
@@ -60,7 +60,7 @@ static void pass_up(dpti_unit *u, dpti_range elements)
 static void turn(dpti_unit *u, dpti_range elements)
 {
     float *sum = u->what->data + elements.begin;
-    const size_t n = dpti_range_size(elements), last = u->wire->rank;
+    const size_t n = dpti_range_size(elements), last = u->link->rank;
     if (n == 0) return;
     if (any_below(u, last + 1))
         memcpy(sum, u->staging, n * sizeof *sum);
@@ -71,14 +71,14 @@ static void turn(dpti_unit *u, dpti_range elements)
 /* and sends it on its way. */
 static void bring_back(dpti_unit *u, dpti_range elements)
 {
-    const size_t rank = u->wire->rank;
+    const size_t rank = u->link->rank;
     float *data = u->what->data;
     if (u->what->kind == DPTI_ALL_REDUCE) {
         if (rank > 0) dpti_unit_send(u, rank - 1, data + elements.begin, dpti_range_size(elements));
         return;
     }
     for (size_t r = 0; r < rank; r++) {
-        const dpti_range his = dpti_range_common(elements, dpti_slice_of(u->wire, u->what, r));
+        const dpti_range his = dpti_range_common(elements, dpti_slice_of(u->link, u->what, r));
         dpti_unit_send(u, r, data + his.begin, dpti_range_size(his));
     }
 }
@@ -86,8 +86,8 @@ static void bring_back(dpti_unit *u, dpti_range elements)
 static bool begin_sum(dpti_unit *u, unsigned k)
 {
     const dpti_range all = {0, u->what->count}, elements = dpti_chunk_of(all, u->chunk);
-    const size_t rank = u->wire->rank;
-    const bool is_last = rank + 1 == u->wire->n;
+    const size_t rank = u->link->rank;
+    const bool is_last = rank + 1 == u->link->n;
     switch (k) {
     case 0:
         if (any_below(u, rank))
@@ -109,12 +109,12 @@ static bool begin_sum(dpti_unit *u, unsigned k)
 
 static bool begin_gather(dpti_unit *u, unsigned k)
 {
-    const size_t n = u->wire->n, rank = u->wire->rank;
+    const size_t n = u->link->n, rank = u->link->rank;
     if (k + 1 >= n) return false;
     const dpti_range there =
-        dpti_chunk_of(dpti_slice_of(u->wire, u->what, (rank + n - k) % n), u->chunk);
+        dpti_chunk_of(dpti_slice_of(u->link, u->what, (rank + n - k) % n), u->chunk);
     const dpti_range here =
-        dpti_chunk_of(dpti_slice_of(u->wire, u->what, (rank + n - k - 1) % n), u->chunk);
+        dpti_chunk_of(dpti_slice_of(u->link, u->what, (rank + n - k - 1) % n), u->chunk);
     dpti_unit_send(u, (rank + 1) % n, u->what->data + there.begin, dpti_range_size(there));
     dpti_unit_receive(u, (rank + n - 1) % n, u->what->data + here.begin, dpti_range_size(here));
     return true;

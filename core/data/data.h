@@ -193,13 +193,13 @@ DPT_CHECK_RESULT dpt_status dpti_synthetic_create(const char *spec, dpt_part par
                                                   dpt_dataset **out, dpt_error *error);
 
 /* What "folder:HxW[xC][:stream]" asks for. */
-typedef struct dpti_folder_wish {
+typedef struct dpti_folder_spec {
     dpt_picture_shape shape; /* C is 1 or, if it is not there, 3 */
     bool streamed;           /* pictures are read as they are needed */
-} dpti_folder_wish;
+} dpti_folder_spec;
 
 /* DPT_E_INVALID tells how to write it. */
-DPT_CHECK_RESULT dpt_status dpti_folder_parse(const char *spec, dpti_folder_wish *out,
+DPT_CHECK_RESULT dpt_status dpti_folder_parse(const char *spec, dpti_folder_spec *out,
                                               dpt_error *error);
 
 /* A part of such a data set: PNG and JPEG pictures in DIR/train/CLASS and DIR/test/CLASS (or

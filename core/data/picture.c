@@ -27,7 +27,7 @@ static dpt_status check_shape(const dpt_picture_shape *shape, dpt_error *error)
 
 /* Through its pixels in its own size. */
 static dpt_status scale(const dpti_image_file *file, const dpti_image_shape *own,
-                        const dpti_picture_way *way, uint8_t *pixels, dpt_error *error)
+                        const dpti_picture_options *way, uint8_t *pixels, dpt_error *error)
 {
     const dpti_image_shape wanted = {way->shape.height, way->shape.width, way->shape.channels};
     const size_t n_bytes = own->height * own->width * own->channels;
@@ -45,7 +45,7 @@ static dpt_status scale(const dpti_image_file *file, const dpti_image_shape *own
     return status;
 }
 
-static dpt_status fit(const dpti_image_file *file, const dpti_picture_way *way, uint8_t *pixels,
+static dpt_status fit(const dpti_image_file *file, const dpti_picture_options *way, uint8_t *pixels,
                       dpt_error *error)
 {
     const dpt_picture_shape *shape = &way->shape;
@@ -67,10 +67,10 @@ dpt_status dpti_picture_parse(const char *name, const uint8_t *bytes, size_t n_b
 {
     const dpti_image_file file = {.name = name, .bytes = bytes, .n_bytes = n_bytes};
     DPT_TRY(check_shape(shape, error));
-    return fit(&file, &(dpti_picture_way){.shape = *shape}, pixels, error);
+    return fit(&file, &(dpti_picture_options){.shape = *shape}, pixels, error);
 }
 
-dpt_status dpti_picture_read(const char *path, const dpti_picture_way *way, uint8_t *pixels,
+dpt_status dpti_picture_read(const char *path, const dpti_picture_options *way, uint8_t *pixels,
                              dpt_error *error)
 {
     uint8_t *bytes = NULL;
@@ -88,6 +88,6 @@ dpt_status dpt_picture_read(dpt_context *context, const char *path, const dpt_pi
     dpt_error error = {0};
     dpt_status status = check_shape(shape, &error);
     if (status == DPT_OK)
-        status = dpti_picture_read(path, &(dpti_picture_way){.shape = *shape}, pixels, &error);
+        status = dpti_picture_read(path, &(dpti_picture_options){.shape = *shape}, pixels, &error);
     return status == DPT_OK ? DPT_OK : dpti_context_fail(context, NULL, &error);
 }

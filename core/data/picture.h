@@ -12,17 +12,17 @@
 enum { DPTI_PICTURE_MAX_BYTES = 1 << 28 };
 
 /* How pictures are read. */
-typedef struct dpti_picture_way {
+typedef struct dpti_picture_options {
     dpt_picture_shape shape;
     double least_area;   /* where scaled: of a random window (dpti_scale_draw); 0: of the middle */
     dpti_random *random; /* with least_area */
     pthread_mutex_t *large; /* or NULL.  Several threads with the same one decode one picture of
                                many pixels at a time: together they take memory for a small one
                                each, and for one that is large */
-} dpti_picture_way;
+} dpti_picture_options;
 
 /* As dpt_picture_read. */
-DPT_CHECK_RESULT dpt_status dpti_picture_read(const char *path, const dpti_picture_way *way,
+DPT_CHECK_RESULT dpt_status dpti_picture_read(const char *path, const dpti_picture_options *way,
                                               uint8_t *pixels, dpt_error *error);
 
 /* Of bytes, as a file has them; `name` stands in messages. */

@@ -29,7 +29,7 @@ typedef struct group {
 /* What lies in the folders of a part, and what becomes of it.  Who reads the pictures keeps it. */
 typedef struct contents {
     dpt_picture_shape shape;
-    pthread_mutex_t large; /* of dpti_picture_way */
+    pthread_mutex_t large; /* of dpti_picture_options */
     char *train, *part;    /* the folders, which may be the same */
     dpti_listing classes;  /* of the training part */
     dpti_listing present;  /* of this part: all or some of those */
@@ -49,13 +49,14 @@ static bool parse_extent(const char *text, size_t length, size_t max, size_t *ou
     return dpti_parse_size(field, 1, max, out);
 }
 
-dpt_status dpti_folder_parse(const char *spec, dpti_folder_wish *out, dpt_error *error)
+dpt_status dpti_folder_parse(const char *spec, dpti_folder_spec *out, dpt_error *error)
 {
-    dpti_folder_wish wish = {.shape = {.channels = 3, .scaled = true}};
-    size_t *const extents[] = {&wish.shape.height, &wish.shape.width, &wish.shape.channels};
+    dpti_folder_spec request = {.shape = {.channels = 3, .scaled = true}};
+    size_t *const extents[] = {&request.shape.height, &request.shape.width,
+                               &request.shape.channels};
     const size_t length = strlen(spec), tail = sizeof as_needed - 1;
-    wish.streamed = length > tail && strcmp(spec + length - tail, as_needed) == 0;
-    const char *text = spec + sizeof kind - 1, *end = spec + length - (wish.streamed ? tail : 0);
+    request.streamed = length > tail && strcmp(spec + length - tail, as_needed) == 0;
+    const char *text = spec + sizeof kind - 1, *end = spec + length - (request.streamed ? tail : 0);
     size_t n = 0;
     bool right = strncmp(spec, kind, sizeof kind - 1) == 0 && text < end && *text == ':';
     while (right && text < end && n < 3) {
@@ -63,7 +64,7 @@ dpt_status dpti_folder_parse(const char *spec, dpti_folder_wish *out, dpt_error 
         right = parse_extent(text, digits, MAX_EXTENT, extents[n++]);
         text += digits;
     }
-    const size_t channels = wish.shape.channels;
+    const size_t channels = request.shape.channels;
     if (!right || text != end || n < 2 || (channels != 1 && channels != 3))
         return DPT_FAIL(
             error, DPT_E_INVALID,
@@ -71,7 +72,7 @@ dpt_status dpti_folder_parse(const char *spec, dpti_folder_wish *out, dpt_error 
             "and :stream behind it if they are to be read as they are needed; H and W "
             "are 1 to %d",
             spec, MAX_EXTENT);
-    *out = wish;
+    *out = request;
     return DPT_OK;
 }
 
@@ -218,10 +219,10 @@ static dpt_status read_picture(void *user, size_t picture, const dpti_image_use 
 {
     contents *c = user;
     dpti_random random;
-    const dpti_picture_way way = {.shape = c->shape,
-                                  .least_area = use->epoch > 0 ? use->least_area : 0,
-                                  .random = &random,
-                                  .large = &c->large};
+    const dpti_picture_options way = {.shape = c->shape,
+                                      .least_area = use->epoch > 0 ? use->least_area : 0,
+                                      .random = &random,
+                                      .large = &c->large};
     dpti_random_init(&random, use->seed, DPTI_RANDOM_CROP,
                      (uint64_t)use->epoch << 32 | (uint64_t)picture);
     char *path = path_of(c, picture);
@@ -270,13 +271,13 @@ static dpt_status find_most(size_t *out, dpt_error *error)
 }
 
 /* Whether images are read as they are needed. */
-static dpt_status choose(const contents *c, const dpti_folder_wish *wish, bool *streamed,
+static dpt_status choose(const contents *c, const dpti_folder_spec *request, bool *streamed,
                          dpt_error *error)
 {
     size_t total, most;
     DPT_TRY(find_most(&most, error));
     *streamed =
-        wish->streamed || !dpti_multiply(image_bytes_of(c), count_of(c), &total) || total > most;
+        request->streamed || !dpti_multiply(image_bytes_of(c), count_of(c), &total) || total > most;
     return DPT_OK;
 }
 
@@ -355,7 +356,7 @@ static dpt_status create_reader(contents *c, dpti_reader **out, dpt_error *error
 }
 
 /* Takes the contents. */
-static dpt_status create(contents *c, const dpti_folder_wish *wish, const char *directory,
+static dpt_status create(contents *c, const dpti_folder_spec *request, const char *directory,
                          bool unread, dpt_dataset **out, dpt_error *error)
 {
     dpt_dataset *data = calloc(1, sizeof *data);
@@ -363,7 +364,7 @@ static dpt_status create(contents *c, const dpti_folder_wish *wish, const char *
     bool streamed = false;
     dpt_status status = data ? describe(c, directory, data, error)
                              : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
-    if (status == DPT_OK) status = choose(c, wish, &streamed, error);
+    if (status == DPT_OK) status = choose(c, request, &streamed, error);
     if (status != DPT_OK)
         contents_free(c);
     else
@@ -380,16 +381,16 @@ static dpt_status create(contents *c, const dpti_folder_wish *wish, const char *
 dpt_status dpti_folder_create(const char *spec, const char *directory, dpt_part part, bool unread,
                               dpt_dataset **out, dpt_error *error)
 {
-    dpti_folder_wish wish;
+    dpti_folder_spec request;
     char *found = NULL;
-    DPT_TRY(dpti_folder_parse(spec, &wish, error));
-    contents *c = contents_create(&wish.shape);
+    DPT_TRY(dpti_folder_parse(spec, &request, error));
+    contents *c = contents_create(&request.shape);
     if (!c) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
     /* Wherever this part is found, the other is too. */
     dpt_status status = find_part(directory, part, &c->part, &found, error);
     if (status == DPT_OK) status = list(found, part, c, error);
     if (status == DPT_OK)
-        status = create(c, &wish, found, unread, out, error);
+        status = create(c, &request, found, unread, out, error);
     else
         contents_free(c);
     free(found);

@@ -230,7 +230,7 @@ dpt_status dpt_array_get(dpt_array *array, float *host)
                         "no memory to copy %zu bytes of device %s", n_bytes, device->id);
     const dpt_status status = call(array, run_get, copy);
     if (status == DPT_OK) memcpy(host, copy, n_bytes);
-    if (dpti_driver_is_there(device))
+    if (dpti_driver_is_running(device))
         free(copy);
     else
         dpti_leave_behind(copy);

@@ -110,9 +110,9 @@ void dpti_driver_call(dpti_device *device, dpti_job *job, void *argument);
 /* As dpti_driver_wait, for at most so long: true if the job has run. */
 bool dpti_driver_wait_for(dpti_device *device, uint64_t ticket, double seconds);
 /* Whether its thread has not been given up. */
-bool dpti_driver_is_there(dpti_device *device);
+bool dpti_driver_is_running(dpti_device *device);
 /* Whether this thread is the driver's. */
-bool dpti_driver_is_mine(const dpti_device *device);
+bool dpti_driver_is_own_thread(const dpti_device *device);
 /* A number of its own for the call that the driver is in; 0 if it is in none. */
 unsigned long long dpti_driver_call_now(dpti_device *device);
 /* Gives the driver up if it is still in that call.  From then on the device is lost, jobs in the
@@ -220,27 +220,29 @@ void dpti_recording_release(dpti_device *device, dpt_recording **recording); /* 
 /* ---- Collectives (lane.c) -------------------------------------------------------------------- */
 
 /* A second stream of a device, on which it exchanges beside what it computes, with points in it. */
-enum { DPTI_LANE_POINTS = 72 };
+enum { DPTI_SIDE_STREAM_POINTS = 72 };
 
-typedef struct dpti_lane {
+typedef struct dpti_side_stream {
     dpti_device *device; /* NULL: there is none */
     dpt_stream *stream;
-    dpt_event *points[DPTI_LANE_POINTS]; /* each made when it is marked first */
-} dpti_lane;
+    dpt_event *points[DPTI_SIDE_STREAM_POINTS]; /* each made when it is marked first */
+} dpti_side_stream;
 
 /* [driver] On failure *out is zeroed. */
-DPT_CHECK_RESULT dpt_status dpti_lane_create(dpti_device *device, dpti_lane *out);
+DPT_CHECK_RESULT dpt_status dpti_side_stream_create(dpti_device *device, dpti_side_stream *out);
 /* [driver] Accepts a zeroed one; zeroes it.  What it did has passed, or the device is lost. */
-void dpti_lane_destroy(dpti_lane *lane);
+void dpti_side_stream_destroy(dpti_side_stream *side);
 /* [driver] Enqueue, as their namesakes on the main stream. */
-DPT_CHECK_RESULT dpt_status dpti_lane_fill(dpti_lane *lane, const dpti_buffer *to,
-                                           size_t offset_bytes, uint32_t pattern, size_t n_bytes);
-DPT_CHECK_RESULT dpt_status dpti_lane_download(dpti_lane *lane, void *host, const dpti_buffer *from,
-                                               size_t offset_bytes, size_t n_bytes);
-DPT_CHECK_RESULT dpt_status dpti_lane_sync(dpti_lane *lane);
+DPT_CHECK_RESULT dpt_status dpti_side_stream_fill(dpti_side_stream *side, const dpti_buffer *to,
+                                                  size_t offset_bytes, uint32_t pattern,
+                                                  size_t n_bytes);
+DPT_CHECK_RESULT dpt_status dpti_side_stream_download(dpti_side_stream *side, void *host,
+                                                      const dpti_buffer *from, size_t offset_bytes,
+                                                      size_t n_bytes);
+DPT_CHECK_RESULT dpt_status dpti_side_stream_sync(dpti_side_stream *side);
 /* [driver] Marks point k here; whether the lane has passed it. */
-DPT_CHECK_RESULT dpt_status dpti_lane_mark(dpti_lane *lane, size_t k);
-DPT_CHECK_RESULT dpt_status dpti_lane_passed(dpti_lane *lane, size_t k, bool *passed);
+DPT_CHECK_RESULT dpt_status dpti_side_stream_mark(dpti_side_stream *side, size_t k);
+DPT_CHECK_RESULT dpt_status dpti_side_stream_passed(dpti_side_stream *side, size_t k, bool *passed);
 
 /* Whether its backend has collectives; whether these devices can use them check tells. */
 bool dpti_has_collectives(const dpti_device *device);
@@ -267,15 +269,17 @@ void dpti_communicator_destroy(dpti_device *device, dpt_communicator *communicat
 void dpti_communicator_abort(dpti_device *device, dpt_communicator *communicator);
 /* [driver] Of member i, whose lane it is, and which waits for what it has enqueued: the failure if
    that has failed by itself.  DPT_OK where the backend does not tell. */
-DPT_CHECK_RESULT dpt_status dpti_lane_query(dpti_lane *lane, dpt_communicator *communicator,
-                                            size_t i);
+DPT_CHECK_RESULT dpt_status dpti_side_stream_query(dpti_side_stream *side,
+                                                   dpt_communicator *communicator, size_t i);
 /* [driver] Enqueue the part of member i, whose lane it is, in `count` elements from `first` on. */
-DPT_CHECK_RESULT dpt_status dpti_lane_all_reduce(dpti_lane *lane, dpt_communicator *communicator,
-                                                 size_t i, const dpti_buffer *data, size_t first,
-                                                 size_t count);
-DPT_CHECK_RESULT dpt_status dpti_lane_broadcast(dpti_lane *lane, dpt_communicator *communicator,
-                                                size_t i, size_t root, const dpti_buffer *data,
-                                                size_t count);
+DPT_CHECK_RESULT dpt_status dpti_side_stream_all_reduce(dpti_side_stream *side,
+                                                        dpt_communicator *communicator, size_t i,
+                                                        const dpti_buffer *data, size_t first,
+                                                        size_t count);
+DPT_CHECK_RESULT dpt_status dpti_side_stream_broadcast(dpti_side_stream *side,
+                                                       dpt_communicator *communicator, size_t i,
+                                                       size_t root, const dpti_buffer *data,
+                                                       size_t count);
 
 /* ---- Operators ------------------------------------------------------------------------------- */
 

@@ -187,7 +187,7 @@ void dpti_driver_wait(dpti_device *device, uint64_t ticket)
 
 /* ---- Threads that do not come back ----------------------------------------------------------- */
 
-bool dpti_driver_is_there(dpti_device *device)
+bool dpti_driver_is_running(dpti_device *device)
 {
     dpti_driver *driver = device->driver;
     pthread_mutex_lock(&driver->mutex);
@@ -196,7 +196,7 @@ bool dpti_driver_is_there(dpti_device *device)
     return !abandoned;
 }
 
-bool dpti_driver_is_mine(const dpti_device *device)
+bool dpti_driver_is_own_thread(const dpti_device *device)
 {
     return pthread_equal(device->driver->thread, pthread_self());
 }
@@ -267,7 +267,7 @@ bool dpti_driver_await(dpti_device *device, uint64_t ticket, const dpti_limit *l
     const double pause = dpti_limit_pause(limit);
     dpti_watch watch = {.call = 0};
     while (!dpti_driver_wait_for(device, ticket, pause))
-        if (!dpti_driver_is_there(device) || dpti_driver_look(device, limit, pause, &watch))
+        if (!dpti_driver_is_running(device) || dpti_driver_look(device, limit, pause, &watch))
             return false;
     return true;
 }

@@ -375,7 +375,7 @@ void dpt_devices_close(dpt_device_set *set)
         if (dpti_driver_revive(device) && device->stays) {
             dpti_driver_stop(device);
             dpti_leave_behind(device);
-        } else if (dpti_driver_is_there(device) && dpti_driver_finish(device, run_close, NULL)) {
+        } else if (dpti_driver_is_running(device) && dpti_driver_finish(device, run_close, NULL)) {
             release(device);
         } else { /* one whose thread has not come back is left to it */
             dpti_driver_leave(device);

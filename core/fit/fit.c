@@ -2,8 +2,8 @@
 #include "fit/fit.h"
 
 #include "base/base.h"
-#include "train/algorithms.h"
-#include "train/facts.h"
+#include "train/peers/algorithms.h"
+#include "train/peers/header_check.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -108,8 +108,8 @@ static bool time_is_up(const dpti_fit *f)
     const double limit = f->options->max_seconds;
     const bool up = limit > 0 && dpti_seconds() - f->began >= limit;
     if (!f->trainer->processes) return up;
-    if (up) dpti_peers_wish(f->trainer, DPTI_WISH_TIME);
-    return f->trainer->granted & DPTI_WISH_TIME;
+    if (up) dpti_peers_request(f->trainer, DPTI_RUN_REQUEST_TIME);
+    return f->trainer->agreed_requests & DPTI_RUN_REQUEST_TIME;
 }
 
 bool dpti_fit_wants_more(const dpti_fit *f)
@@ -123,9 +123,9 @@ bool dpti_fit_wants_more(const dpti_fit *f)
 /* ---- Reports --------------------------------------------------------------------------------- */
 
 /* With several processes all end behind the same step, when they have heard of it. */
-static void wish_to_stop(dpti_fit *f)
+static void request_stop(dpti_fit *f)
 {
-    dpti_peers_wish(f->trainer, DPTI_WISH_STOP);
+    dpti_peers_request(f->trainer, DPTI_RUN_REQUEST_STOP);
     if (!f->trainer->processes) f->course.result.stopped = true;
 }
 
@@ -135,13 +135,13 @@ static void report(dpti_fit *f, dpt_fit_progress progress)
     progress.steps_done = f->course.result.steps;
     progress.steps_total = f->steps_total;
     progress.seconds = dpti_seconds() - f->began;
-    if (call_progress(f, &progress) != 0) wish_to_stop(f);
+    if (call_progress(f, &progress) != 0) request_stop(f);
 }
 
 static void tell(dpti_fit *f, const dpt_step_metrics *step, const dpt_epoch_metrics *epoch)
 {
     report(f, (dpt_fit_progress){.step = step, .epoch = epoch});
-    if (f->trainer->granted & DPTI_WISH_STOP) {
+    if (f->trainer->agreed_requests & DPTI_RUN_REQUEST_STOP) {
         f->course.result.stopped = true;
         f->course.result.stopped_by = f->trainer->stopped_by;
     }
@@ -150,7 +150,7 @@ static void tell(dpti_fit *f, const dpt_step_metrics *step, const dpt_epoch_metr
 bool dpti_fit_is_to_end(dpti_fit *f)
 {
     tell(f, NULL, NULL);
-    return (atomic_load(&f->trainer->wishes) & DPTI_WISH_STOP) || !dpti_fit_wants_more(f);
+    return (atomic_load(&f->trainer->requests) & DPTI_RUN_REQUEST_STOP) || !dpti_fit_wants_more(f);
 }
 
 dpt_status dpti_fit_tell_devices(dpti_fit *f)
@@ -298,15 +298,15 @@ static dpt_status submit(dpti_fit *f)
     t->lr = (float)dpti_schedule_lr(&f->schedule, t->next.step - f->course.first.step);
     dpti_trainer_forget_unsubmitted(t); /* it is this step */
     DPT_TRY(dpt_trainer_submit(t));
-    dpti_fit_note_rested(f);
+    dpti_fit_note_standby(f);
     return DPT_OK;
 }
 
 /* Devices that come back, go to rest or wake up do so when nothing is in flight. */
 static bool may_submit(const dpt_trainer *t)
 {
-    const bool waits = dpti_readmit_waits(t) || dpti_resting_waits(t);
-    return t->n_in_flight < DPTI_IN_FLIGHT && !(t->n_in_flight > 0 && waits);
+    const bool waits = dpti_readmit_waits(t) || dpti_standby_waits(t);
+    return t->n_in_flight < DPTI_MAX_IN_FLIGHT && !(t->n_in_flight > 0 && waits);
 }
 
 /* Keeps two steps in flight inside an epoch; the test between epochs wants none, and neither does a
@@ -363,10 +363,10 @@ static dpt_status save_last(dpti_fit *f)
 static dpt_status ask_for_time(dpti_fit *f)
 {
     const double limit = f->options->max_seconds;
-    unsigned up = limit > 0 && dpti_seconds() - f->began >= limit ? DPTI_WISH_TIME : 0;
+    unsigned up = limit > 0 && dpti_seconds() - f->began >= limit ? DPTI_RUN_REQUEST_TIME : 0;
     if (!f->trainer->processes || !(limit > 0)) return DPT_OK;
     DPT_TRY(dpti_peers_ask_first(f->trainer, up, &up));
-    f->trainer->granted |= up;
+    f->trainer->agreed_requests |= up;
     return DPT_OK;
 }
 
@@ -435,13 +435,13 @@ static void give_up(dpti_fit *f, dpt_status status)
         (void)after_step(f, &m); /* the log may be what has failed */
     dpti_trainer_drain(f->trainer);
     (void)dpti_fit_tell_devices(f);
-    const bool astray = f->trainer->astray;
-    const bool worth = status != DPT_E_NOT_FINITE && !astray && f->course.result.steps > 0;
-    f->trainer->salvage = dpti_is_loss(status) && !astray;
+    const bool diverged = f->trainer->diverged;
+    const bool worth = status != DPT_E_NOT_FINITE && !diverged && f->course.result.steps > 0;
+    f->trainer->salvage = dpti_is_loss(status) && !diverged;
     if (f->trainer->salvage && worth && save_last(f) != DPT_OK)
         (void)dpti_fit_look_at_checkpoints(f);
     if (worth && dpti_fit_keep_last(f, true) != DPT_OK) (void)dpti_fit_look_at_checkpoints(f);
-    if (f->trainer->salvage || astray) dpti_fit_keep_copy(f);
+    if (f->trainer->salvage || diverged) dpti_fit_keep_copy(f);
     f->trainer->salvage = false;
     f->context->error = first;
 }
@@ -471,7 +471,7 @@ static dpt_status prepare(dpti_fit *f, const dpt_fit_options *given)
     if (status == DPT_OK && !f->options->resume) status = check_steps(f);
     if (status == DPT_OK) status = dpti_fit_check_files(f);
     DPT_TRY(dpti_peers_agree(f->trainer, status));
-    DPT_TRY(dpti_facts_check_course(f->trainer, f->options));
+    DPT_TRY(dpti_header_check_course(f->trainer, f->options));
     DPT_TRY(dpti_peers_agree(f->trainer, dpti_fit_open_checkpoints(f)));
     DPT_TRY(dpti_peers_check_weights(f->trainer));
     dpti_islands_form(f->trainer); /* behind what a resume has prepared anew */
@@ -498,7 +498,7 @@ static void show_islands(const dpti_fit *f)
     snprintf(text, sizeof text, "%s through %s",
              wide ? "everything else between processes goes" : "processes sum gradients", words);
     dpti_fit_notify(f, DPT_NOTICE_INFO, text);
-    dpti_probe_words(f->trainer, text, sizeof text);
+    dpti_link_probe_words(f->trainer, text, sizeof text);
     if (text[0]) dpti_fit_notify(f, DPT_NOTICE_INFO, text);
 }
 
@@ -506,8 +506,8 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
 {
     const dpt_fit_options own = own_options(trainer, options);
     DPT_TRY(dpti_trainer_given(trainer, "dpt_fit", "out", out));
-    DPT_TRY(dpti_trainer_at_rest(trainer, "dpt_fit"));
-    if (trainer->resting.n > 0)
+    DPT_TRY(dpti_trainer_check_idle(trainer, "dpt_fit"));
+    if (trainer->standby.n > 0)
         DPT_TRY(dpti_trainer_refresh(trainer)); /* it goes back no further */
     DPT_TRY(dpti_trainer_catch_up(trainer)); /* where it was, if the call before failed at that */
     dpti_trainer_forget_unsubmitted(trainer);
@@ -523,10 +523,10 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
                                         .test_loss = NAN,
                                         .test_accuracy = NAN,
                                         .best_validation_loss = NAN}}};
-    atomic_store(&trainer->wishes, 0);
-    trainer->granted = 0;
-    trainer->resting.listen = dpti_fit_again;
-    trainer->resting.listener = &f;
+    atomic_store(&trainer->requests, 0);
+    trainer->agreed_requests = 0;
+    trainer->standby.listen = dpti_fit_again;
+    trainer->standby.listener = &f;
     const float lr = trainer->lr;
     dpt_status status = prepare(&f, options);
     if (status == DPT_OK) {
@@ -538,7 +538,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     if (status != DPT_OK) dpt_process_give_up(f.context);
     trainer->lr = lr;
     dpti_trainer_forget_unsubmitted(trainer);
-    trainer->resting.listen = NULL;
+    trainer->standby.listen = NULL;
     status = dpti_fit_close_files(&f, status);
     dpti_keeper_destroy(f.keeper);
     dpti_snapshot_free(&f.next);

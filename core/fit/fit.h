@@ -73,8 +73,8 @@ bool dpti_fit_is_to_end(dpti_fit *f);
 
 /* A step has been submitted: if devices that rest have the weights before it, training may go back
    to there (fit_again.c). */
-void dpti_fit_note_rested(dpti_fit *f);
-/* dpti_resting.listen: training has gone back and does steps again, of which nobody is told but
+void dpti_fit_note_standby(dpti_fit *f);
+/* dpti_standby.listen: training has gone back and does steps again, of which nobody is told but
    progress, by calls with nothing to tell.  The course goes back, too, until all are done.  If
    training is to end meanwhile it is cut there, DPT_E_STATE, and the course is that of the steps
    that count. */

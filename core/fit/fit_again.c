@@ -5,11 +5,11 @@
 
 #include "base/base.h"
 
-void dpti_fit_note_rested(dpti_fit *f)
+void dpti_fit_note_standby(dpti_fit *f)
 {
     const dpt_trainer *t = f->trainer;
     const size_t before = t->next.step - 1;
-    if (t->n_in_flight > 1 || t->resting.n == 0 || t->resting.first != before) return;
+    if (t->n_in_flight > 1 || t->standby.n == 0 || t->standby.first != before) return;
     f->rested_step = before;
     f->rested = f->course;
 }
@@ -17,7 +17,7 @@ void dpti_fit_note_rested(dpti_fit *f)
 /* In the log they stand once, as they were done first. */
 static dpt_status tell_rewind(dpti_fit *f)
 {
-    const size_t step = f->trainer->done.step + 1, until = f->trainer->resting.redo_to;
+    const size_t step = f->trainer->done.step + 1, until = f->trainer->standby.retry_to;
     dpt_error error = {0};
     char text[128];
     snprintf(text, sizeof text,
@@ -45,7 +45,7 @@ static bool go_on(dpti_fit *f, const dpt_step_metrics *step)
 {
     dpti_fit_count(f, step);
     if (step->last_of_epoch) dpti_fit_close_epoch(f);
-    if (step->step < f->trainer->resting.redo_to) return false;
+    if (step->step < f->trainer->standby.retry_to) return false;
     f->course = f->ahead;
     f->again = false;
     return true;
@@ -62,7 +62,7 @@ static dpt_status cut(dpti_fit *f)
 {
     char text[128];
     snprintf(text, sizeof text, "training ends behind step %zu: steps up to %zu are not done again",
-             f->trainer->done.step, f->trainer->resting.redo_to);
+             f->trainer->done.step, f->trainer->standby.retry_to);
     f->cut = true;
     dpti_fit_notify(f, DPT_NOTICE_WARNING, text);
     return dpt_fail(f->context, DPT_E_STATE, "%s", text);

@@ -7,7 +7,7 @@
 #include "checkpoint/settings.h"
 #include "io/folder.h"
 #include "io/safetensors.h"
-#include "train/algorithms.h"
+#include "train/peers/algorithms.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -120,7 +120,7 @@ static dpt_status compare_course(dpti_fit *f, const dpti_checkpoint *c)
 }
 
 /* What becomes of the error feedback, where it is not simply as it was. */
-static void tell_owed(const dpti_fit *f, const dpti_checkpoint *c)
+static void tell_residuals(const dpti_fit *f, const dpti_checkpoint *c)
 {
     char text[256];
     const size_t then = c->state.n_owing, now = dpt_process_count(f->context);
@@ -146,7 +146,7 @@ static void tell_resumed(const dpti_fit *f, const dpti_checkpoint *c)
     snprintf(text, sizeof text, "resuming from %.150s, after step %zu", c->path,
              c->state.done.step);
     dpti_fit_notify(f, DPT_NOTICE_INFO, text);
-    tell_owed(f, c);
+    tell_residuals(f, c);
 }
 
 static dpt_status go_on(dpti_fit *f, const dpti_checkpoint *c)
@@ -182,7 +182,7 @@ static dpt_status share(dpti_fit *f, dpt_status mine, dpti_checkpoint *c, bool *
         bytes = dpti_checkpoint_pack(f->trainer, c, &n);
         if (!bytes) mine = dpti_fit_no_memory(f);
     }
-    dpt_status status = dpti_peers_bring(f->trainer, mine, bytes, n, &all);
+    dpt_status status = dpti_peers_all_gather(f->trainer, mine, bytes, n, &all);
     *any = status == DPT_OK && all.begins[1] > 0;
     if (status == DPT_OK && dpt_process_rank(f->context) > 0 && all.begins[1] > 0)
         status = dpti_checkpoint_unpack(f->trainer, all.data, c) ? DPT_OK : dpti_fit_no_memory(f);
@@ -277,7 +277,7 @@ static dpti_run_state *describe(dpti_fit *f, bool finished)
 static dpt_status keep(dpti_fit *f, bool finished)
 {
     const double began = dpti_seconds();
-    if (!f->keeper) return dpti_snapshot_bring(f->trainer);
+    if (!f->keeper) return dpti_snapshot_send(f->trainer);
     dpti_run_state *state = describe(f, finished);
     if (!state) return dpti_fit_no_memory(f);
     dpt_status status = dpti_fit_look_at_checkpoints(f);
@@ -306,7 +306,7 @@ static bool is_consistent(const dpti_fit *f)
     return t->done.step == f->course.first.step + f->course.result.steps &&
            (t->done.epoch == f->course.first.epoch + f->course.result.epochs ||
             dpti_fit_epoch_is_open(f)) &&
-           (dpti_trainer_trusted(t) < t->n_workers || t->orphans[0]);
+           (dpti_trainer_trusted(t) < t->n_workers || t->last_state[0]);
 }
 
 static bool is_kept(const dpti_fit *f, bool finished)
@@ -370,7 +370,7 @@ static bool copy_is_due(const dpti_fit *f)
 /* As keep: the first process has it. */
 static dpt_status copy(dpti_fit *f)
 {
-    if (dpt_process_rank(f->context) > 0) return dpti_snapshot_bring(f->trainer);
+    if (dpt_process_rank(f->context) > 0) return dpti_snapshot_send(f->trainer);
     if (!f->next.flats[0]) DPT_TRY(dpti_snapshot_create(f->trainer, &f->next));
     dpti_run_state *state = describe(f, false);
     if (!state) return dpti_fit_no_memory(f);
@@ -407,8 +407,8 @@ bool dpti_fit_is_due(dpti_fit *f)
 {
     const unsigned due = find_due(f);
     if (!f->trainer->processes) return due != 0;
-    if (due != 0) dpti_peers_wish(f->trainer, DPTI_WISH_KEEP);
-    return f->trainer->granted & DPTI_WISH_KEEP;
+    if (due != 0) dpti_peers_request(f->trainer, DPTI_RUN_REQUEST_KEEP);
+    return f->trainer->agreed_requests & DPTI_RUN_REQUEST_KEEP;
 }
 
 dpt_status dpti_fit_keep(dpti_fit *f)
@@ -416,7 +416,7 @@ dpt_status dpti_fit_keep(dpti_fit *f)
     unsigned due = find_due(f);
     if (f->trainer->processes) {
         DPT_TRY(dpti_peers_ask_first(f->trainer, due, &due));
-        dpti_peers_have(f->trainer, DPTI_WISH_KEEP);
+        dpti_peers_have(f->trainer, DPTI_RUN_REQUEST_KEEP);
     }
     if (due & DUE_COPY) DPT_TRY(copy(f));
     return due & DUE_CHECKPOINT ? keep(f, is_finished(f)) : DPT_OK;

@@ -6,7 +6,7 @@
 #include "checkpoint/settings.h"
 #include "io/file.h"
 #include "io/folder.h"
-#include "train/algorithms.h"
+#include "train/peers/algorithms.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -143,11 +143,11 @@ static bool describe_exchange(const dpt_trainer *t, dpti_log_exchange *out)
     const dpti_program_options *p = &t->program;
     const dpti_bucket_sizes sizes =
         p->buckets.first > 0 ? p->buckets : dpti_default_buckets(t->model, p->least_bucket);
-    *out = (dpti_log_exchange){.measured = t->probe.done,
-                               .alpha = t->probe.link.alpha,
-                               .beta = t->probe.link.beta,
-                               .route = dpti_route_name(t->probe.travel.route),
-                               .window = t->probe.travel.window};
+    *out = (dpti_log_exchange){.measured = t->link_probe.done,
+                               .alpha = t->link_probe.link.alpha,
+                               .beta = t->link_probe.link.beta,
+                               .route = dpti_route_name(t->link_probe.travel.route),
+                               .window = t->link_probe.travel.window};
     if (!p->exchange_at_end) {
         out->first_bucket = sizes.first * sizeof(float);
         out->bucket = sizes.others * sizeof(float);

@@ -90,7 +90,7 @@ dpt_status dpti_tracing_step(dpti_tracing *tracing, const dpt_step_metrics *step
     const dpt_trainer *t = x->trainer;
     char args[ARGS_BYTES];
     if (!x->trace) return DPT_OK;
-    const dpti_flight *flight = &t->flights[(step->step - 1) % DPTI_FLIGHTS];
+    const dpti_in_flight_step *inflight = &t->slots[(step->step - 1) % DPTI_STEP_SLOTS];
     const double began = t->last_finished - step->seconds;
     x->n_steps++;
     if (step->rebalance) {
@@ -101,7 +101,7 @@ dpt_status dpti_tracing_step(dpti_tracing *tracing, const dpt_step_metrics *step
         snprintf(args, sizeof args, "\"step\":%zu,\"samples\":%zu", step->step,
                  step->shards[t->first_device + i]);
         count(x, step, i, began);
-        DPT_TRY(add_spans(x, i, &flight->shares[i].times, args, error));
+        DPT_TRY(add_spans(x, i, &inflight->shares[i].times, args, error));
     }
     snprintf(args, sizeof args, "\"step\":%zu,\"samples\":%zu", step->step, step->samples);
     dpti_trace_span(x->trace, x->steps, "step", began, step->seconds, args);

@@ -291,7 +291,7 @@ static dpt_status meet_over_sums(dpti_compiler *c, size_t i)
         DPT_TRY(pass_gradient(c, i, twin, true));
         DPT_TRY(emit_batch_norm_sums(c, twin, &of[n++]));
     }
-    DPT_TRY(dpti_bring_parts(c, of, n));
+    DPT_TRY(dpti_contribute_parts(c, of, n));
     DPT_TRY(dpti_emit_held(c));
     DPT_TRY(dpti_take_parts(c, of, n));
     c->sums[i] = of[0].parts;

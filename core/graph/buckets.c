@@ -9,8 +9,9 @@
    The first bucket is small, so that the exchange begins early.  The others are larger, but no more
    than what is still to be written: towards the end they shrink, since what is left for the end is
    what no backward hides.  None is smaller than the first, by which a message takes longer than it
-   takes to be sent.  Sizes are chosen for what connects the processes (train/link.h), or follow
-   from the model: the least one first, then an eighth of all weights.
+   takes to be sent.  Sizes are chosen for what connects the processes
+   (train/exchange/bandwidth_model.h), or follow from the model: the least one first, then an eighth
+   of all weights.
 
    A linear layer may have more weights than an eighth of all.  Its gradient is then computed in
    slices of rows, each of about an eighth of all weights: the exchange need not wait for the whole

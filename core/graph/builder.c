@@ -104,7 +104,7 @@ size_t dpti_build_parameter(dpt_model *model, const char *layer, const char *suf
 static bool is_taken(const char *name)
 {
     static const char *const prefixes[] = {DPTI_VELOCITY_PREFIX, DPTI_SQUARES_PREFIX,
-                                           DPTI_OWED_PREFIX};
+                                           DPTI_RESIDUAL_PREFIX};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return true;
     return false;

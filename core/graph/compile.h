@@ -69,7 +69,8 @@ void dpti_keep(const dpti_compiler *c, int tensor);
    theirs, and yields the tensors of all parts; and, before what reads these, ends another one where
    they are taken.  What stands between the two is computed while others are on their way.  Where
    nothing is exchanged there is no meeting, and all parts are the part itself. */
-DPT_CHECK_RESULT dpt_status dpti_bring_parts(const dpti_compiler *c, dpti_part *parts, size_t n);
+DPT_CHECK_RESULT dpt_status dpti_contribute_parts(const dpti_compiler *c, dpti_part *parts,
+                                                  size_t n);
 DPT_CHECK_RESULT dpt_status dpti_take_parts(const dpti_compiler *c, const dpti_part *parts,
                                             size_t n);
 

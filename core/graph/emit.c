@@ -123,8 +123,8 @@ dpt_status dpti_end_segment(const dpti_compiler *c, dpti_segment segment)
     return DPT_OK;
 }
 
-static dpt_status end_at_meeting(const dpti_compiler *c, dpti_exchange exchange,
-                                 const dpti_part *parts, size_t n)
+static dpt_status end_at_rendezvous(const dpti_compiler *c, dpti_exchange exchange,
+                                    const dpti_part *parts, size_t n)
 {
     dpti_segment segment = {.exchange = exchange, .n_parts = n};
     for (size_t i = 0; i < n; i++)
@@ -132,7 +132,7 @@ static dpt_status end_at_meeting(const dpti_compiler *c, dpti_exchange exchange,
     return dpti_end_segment(c, segment);
 }
 
-dpt_status dpti_bring_parts(const dpti_compiler *c, dpti_part *parts, size_t n)
+dpt_status dpti_contribute_parts(const dpti_compiler *c, dpti_part *parts, size_t n)
 {
     const size_t n_devices = dpti_n_parts(c);
     for (size_t i = 0; i < n; i++) {
@@ -141,7 +141,7 @@ dpt_status dpti_bring_parts(const dpti_compiler *c, dpti_part *parts, size_t n)
         DPT_TRY(dpti_add_whole(c, n_devices * parts[i].count, &parts[i].parts));
         extend_life(c->program, parts[i].part, c->program->n_instructions - 1);
     }
-    return n_devices > 1 ? end_at_meeting(c, DPTI_EXCHANGE_BRING, parts, n) : DPT_OK;
+    return n_devices > 1 ? end_at_rendezvous(c, DPTI_EXCHANGE_CONTRIBUTE, parts, n) : DPT_OK;
 }
 
 dpt_status dpti_take_parts(const dpti_compiler *c, const dpti_part *parts, size_t n)
@@ -151,5 +151,5 @@ dpt_status dpti_take_parts(const dpti_compiler *c, const dpti_part *parts, size_
        brought, and what was computed since may lie where they lay. */
     for (size_t i = 0; i < n; i++)
         extend_life(c->program, parts[i].parts, c->program->n_instructions - 1);
-    return end_at_meeting(c, DPTI_EXCHANGE_TAKE, parts, n);
+    return end_at_rendezvous(c, DPTI_EXCHANGE_TAKE, parts, n);
 }

@@ -118,7 +118,7 @@ static dpt_status emit_batch_moments(dpti_compiler *c, size_t i, int x)
     DPT_TRY(dpti_add_whole(c, of.count, &of.part));
     DPT_TRY(DPTI_EMIT(c, dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_PARTIAL), ((int[]){x}),
                       ((int[]){of.part})));
-    DPT_TRY(dpti_bring_parts(c, &of, 1));
+    DPT_TRY(dpti_contribute_parts(c, &of, 1));
     DPT_TRY(dpti_take_parts(c, &of, 1));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->mean, &mean));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->variance, &variance));

@@ -12,7 +12,7 @@ enum { DPTI_NODE_INPUTS = 2 };
    (checkpoint/tensors.h).  No layer's name begins so. */
 #define DPTI_VELOCITY_PREFIX "optimizer.velocity."
 #define DPTI_SQUARES_PREFIX  "optimizer.squares."
-#define DPTI_OWED_PREFIX     "owed."
+#define DPTI_RESIDUAL_PREFIX "owed."
 
 typedef enum dpti_node_kind {
     DPTI_NODE_INPUT,

@@ -45,9 +45,9 @@ typedef struct dpti_instruction {
 /* What devices do together at the end of a segment. */
 typedef enum dpti_exchange {
     DPTI_EXCHANGE_NONE,
-    DPTI_EXCHANGE_BRING,     /* every device's parts are there, and nobody waits for those of the
-                                others yet */
-    DPTI_EXCHANGE_TAKE,      /* what was brought last is gathered, when all have come */
+    DPTI_EXCHANGE_CONTRIBUTE, /* every device's parts are there, and nobody waits for those of the
+                            others yet */
+    DPTI_EXCHANGE_TAKE,       /* what was brought last is gathered, when all have come */
     DPTI_EXCHANGE_BUCKET,    /* elements [begin, end) of the gradients are written: their all-reduce
                                 begins, and nobody waits for it */
     DPTI_EXCHANGE_GRADIENTS, /* the rest of the flat buffer is all-reduced, and the step confirmed

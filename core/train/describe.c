@@ -20,7 +20,7 @@ static size_t exchange_bytes(const dpt_trainer *t, const dpti_program *p)
     if (t->n_devices == 1) return 0;
     for (size_t i = 0; i < p->n_segments; i++) {
         const dpti_segment *s = &p->segments[i];
-        for (size_t k = 0; s->exchange == DPTI_EXCHANGE_BRING && k < s->n_parts; k++)
+        for (size_t k = 0; s->exchange == DPTI_EXCHANGE_CONTRIBUTE && k < s->n_parts; k++)
             n += s->parts[k].count;
         if (s->exchange == DPTI_EXCHANGE_GRADIENTS) n += t->model->flat_size;
     }

@@ -17,12 +17,12 @@ static size_t at_once(const dpti_share *share)
     return dpti_next_pass(samples_of(share), share->worker->replica.capacity);
 }
 
-void dpti_trainer_note_held(dpt_trainer *trainer, const dpti_flight *flight)
+void dpti_trainer_note_held(dpt_trainer *trainer, const dpti_in_flight_step *inflight)
 {
     for (size_t i = 0; i < trainer->n_workers; i++) {
         dpti_worker *w = &trainer->workers[i];
         if (dpti_is_lost(w)) continue;
-        const size_t n = samples_of(&flight->shares[i]);
+        const size_t n = samples_of(&inflight->shares[i]);
         if (n > w->held) w->held = n;
     }
 }
@@ -32,12 +32,12 @@ static bool ran_out(const dpti_share *share)
     return share->status == DPT_E_NO_MEMORY && !share->committed;
 }
 
-bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_flight *flight)
+bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_in_flight_step *inflight)
 {
     size_t n = 0;
     if (trainer->processes) return false; /* the others' devices cannot be given fewer */
     for (size_t i = 0; i < trainer->n_workers; i++) {
-        const dpti_share *share = &flight->shares[i];
+        const dpti_share *share = &inflight->shares[i];
         if (share->status == DPT_OK || share->status == DPT_E_CANCELLED) continue;
         if (!ran_out(share)) return false;
         n++;
@@ -80,12 +80,12 @@ static dpt_status fail_without_samples(dpt_trainer *t, const dpti_share *share)
     return dpti_trainer_fail(t, share->worker->device, &error);
 }
 
-dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer, const dpti_flight *flight)
+dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer, const dpti_in_flight_step *inflight)
 {
     dpt_trainer *t = trainer;
-    dpti_resting_end(t);
+    dpti_standby_end(t);
     for (size_t i = 0; i < t->n_workers; i++) {
-        const dpti_share *share = &flight->shares[i];
+        const dpti_share *share = &inflight->shares[i];
         dpti_worker *w = share->worker;
         const size_t n = samples_of(share);
         if (!ran_out(share)) continue;
@@ -107,12 +107,12 @@ static bool starved(const dpti_share *share)
     return share->status == DPT_E_NO_MEMORY && share->committed;
 }
 
-bool dpti_trainer_starved(const dpt_trainer *trainer, const dpti_flight *flight)
+bool dpti_trainer_starved(const dpt_trainer *trainer, const dpti_in_flight_step *inflight)
 {
     bool any = false;
     if (trainer->processes) return false; /* nobody could repair a replica in another process */
     for (size_t i = 0; i < trainer->n_workers; i++)
-        any = any || starved(&flight->shares[i]);
+        any = any || starved(&inflight->shares[i]);
     return any;
 }
 
@@ -126,12 +126,12 @@ static void tell_starved(dpt_trainer *t, const dpti_share *share)
     dpti_trainer_note_event(t, DPT_REPLICA_RESTORED, t->first_device + share->worker->rank, &told);
 }
 
-dpt_status dpti_trainer_feed_starved(dpt_trainer *trainer, const dpti_flight *flight)
+dpt_status dpti_trainer_feed_starved(dpt_trainer *trainer, const dpti_in_flight_step *inflight)
 {
     dpt_trainer *t = trainer;
     DPT_TRY(dpti_trainer_restore(t));
     for (size_t i = 0; i < t->n_workers; i++) {
-        const dpti_share *share = &flight->shares[i];
+        const dpti_share *share = &inflight->shares[i];
         if (!starved(share)) continue;
         if (t->lost) return dpti_trainer_fail(t, share->worker->device, &share->error);
         if (!dpti_is_lost(share->worker)) tell_starved(t, share);

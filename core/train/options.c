@@ -274,7 +274,7 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
 static dpt_status check_passes(dpt_trainer *t, const size_t *shares)
 {
     const size_t *rows = shares + t->first_device;
-    const bool any = dpti_any_takes_passes(t);
+    const bool any = dpti_any_has_micro_batches(t);
     for (size_t i = 0; i < t->n_workers; i++) {
         const size_t most = t->workers[i].replica.capacity;
         if (rows[i] <= most) {

@@ -3,7 +3,7 @@
 #include "train/trainer.h"
 
 #include "base/base.h"
-#include "train/algorithms.h"
+#include "train/peers/algorithms.h"
 
 #include <stdlib.h>
 
@@ -29,11 +29,11 @@ size_t dpti_trainer_part_size(const dpt_trainer *trainer)
 static bool allocate_shares(dpt_trainer *t)
 {
     bool complete = true;
-    for (size_t s = 0; s < DPTI_FLIGHTS; s++)
+    for (size_t s = 0; s < DPTI_STEP_SLOTS; s++)
         for (size_t i = 0; i < t->n_workers; i++) {
-            dpti_share *share = &t->flights[s].shares[i];
+            dpti_share *share = &t->slots[s].shares[i];
             *share = (dpti_share){.worker = &t->workers[i],
-                                  .contributing = t->flights[s].contributing,
+                                  .contributing = t->slots[s].contributing,
                                   .of_batch = calloc(t->accumulate, sizeof(size_t))};
             complete = complete && share->of_batch;
         }
@@ -57,20 +57,20 @@ static dpt_status allocate(dpt_trainer *t)
         dpti_settled_create(n, t->accumulate > 1 ? 1 : DPTI_SETTLED, &t->settled) && complete;
     t->allreduce = dpti_allreduce_create(t->n_workers, t->model->flat_size, t->processes);
     const size_t n_processes = t->processes ? dpti_processes_count(t->processes) : 0;
-    for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
-        dpti_flight *flight = &t->flights[i];
-        if (n_processes > 0) flight->contributing = calloc(n_processes, sizeof(bool));
-        complete = complete && (flight->contributing || n_processes == 0);
-        flight->shares = calloc(t->n_workers, sizeof *flight->shares);
-        flight->outcomes = calloc(n, sizeof *flight->outcomes);
-        flight->shards = calloc(n, sizeof *flight->shards);
-        flight->device_seconds = calloc(n, sizeof *flight->device_seconds);
-        flight->exchange_seconds = calloc(n, sizeof *flight->exchange_seconds);
-        flight->waiting_seconds = calloc(n, sizeof *flight->waiting_seconds);
-        flight->throughput = calloc(n, sizeof *flight->throughput);
-        complete = complete && flight->shares && flight->outcomes && flight->shards &&
-                   flight->device_seconds && flight->exchange_seconds && flight->waiting_seconds &&
-                   flight->throughput;
+    for (size_t i = 0; i < DPTI_STEP_SLOTS; i++) {
+        dpti_in_flight_step *inflight = &t->slots[i];
+        if (n_processes > 0) inflight->contributing = calloc(n_processes, sizeof(bool));
+        complete = complete && (inflight->contributing || n_processes == 0);
+        inflight->shares = calloc(t->n_workers, sizeof *inflight->shares);
+        inflight->outcomes = calloc(n, sizeof *inflight->outcomes);
+        inflight->shards = calloc(n, sizeof *inflight->shards);
+        inflight->device_seconds = calloc(n, sizeof *inflight->device_seconds);
+        inflight->exchange_seconds = calloc(n, sizeof *inflight->exchange_seconds);
+        inflight->waiting_seconds = calloc(n, sizeof *inflight->waiting_seconds);
+        inflight->throughput = calloc(n, sizeof *inflight->throughput);
+        complete = complete && inflight->shares && inflight->outcomes && inflight->shards &&
+                   inflight->device_seconds && inflight->exchange_seconds &&
+                   inflight->waiting_seconds && inflight->throughput;
     }
     if (t->program.n_parts > 1) {
         t->allgather = dpti_allgather_create(&who, dpti_trainer_part_size(t));
@@ -85,7 +85,7 @@ static dpt_status allocate(dpt_trainer *t)
         !dpti_order_create(t->data, dpti_step_samples(t), t->seed, t->order.shuffle, &t->order) ||
         !allocate_shares(t))
         return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
-    DPT_TRY(dpti_supply_create(t));
+    DPT_TRY(dpti_batch_reader_create(t));
     for (size_t i = 0; i < t->n_workers; i++)
         t->workers[i] = (dpti_worker){.trainer = t, .device = t->devices->devices[i], .rank = i};
     return DPT_OK;
@@ -105,12 +105,12 @@ dpti_placing dpti_trainer_placing(dpt_trainer *trainer, const bool *absent)
 static dpt_status create_workers(dpt_trainer *t, const char *init)
 {
     dpt_error error = {0};
-    dpti_culprit culprit;
+    dpti_failing_rank failing;
     float *weights = dpti_trainer_make_flat(t);
     dpt_status status = weights ? DPT_OK : DPT_E_NO_MEMORY;
     if (status == DPT_OK && dpti_initialize(t->model, init, t->seed, weights, &error) != DPT_OK)
         status = dpti_context_fail(t->context, NULL, &error);
-    status = status == DPT_OK ? dpti_trainer_create_workers(t, weights, &culprit)
+    status = status == DPT_OK ? dpti_trainer_create_workers(t, weights, &failing)
                               : dpti_peers_agree(t, status);
     free(weights);
     return status;
@@ -119,15 +119,15 @@ static dpt_status create_workers(dpt_trainer *t, const char *init)
 static dpt_status prepare(dpt_trainer *t, const dpt_trainer_options *options)
 {
     dpt_error error = {0};
-    size_t culprit = 0;
+    size_t failing = 0;
     DPT_TRY(dpti_trainer_take_options(t, options));
     DPT_TRY(allocate(t));
     DPT_TRY(dpti_trainer_take_split(t, options->split));
-    if (dpti_resting_create(t, !options->no_rest) != DPT_OK)
+    if (dpti_standby_create(t, !options->no_rest) != DPT_OK)
         return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     DPT_TRY(dpti_trainer_find_capacities(t));
     const dpti_placing where = dpti_trainer_placing(t, NULL);
-    if (dpti_data_store_create(&where, t->data, &t->store, &culprit, &error) != DPT_OK)
+    if (dpti_data_store_create(&where, t->data, &t->store, &failing, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     return DPT_OK;
 }
@@ -143,7 +143,7 @@ static dpt_status build(dpt_trainer *t, const dpt_trainer_options *options)
 {
     DPT_TRY(dpti_peers_meet(t, options));
     DPT_TRY(dpti_peers_agree(t, prepare(t, options)));
-    DPT_TRY(dpti_probe_processes(t, dpti_trainer_chooses_buckets(options)));
+    DPT_TRY(dpti_link_probe_processes(t, dpti_trainer_chooses_buckets(options)));
     DPT_TRY(create_workers(t, options->init));
     return dpti_algorithms_gather(t, begin(t));
 }
@@ -213,21 +213,21 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     for (size_t i = 0; i < DPTI_TESTS; i++)
         dpti_data_store_destroy(&t->tests[i].store);
     dpti_data_store_destroy(&t->store);
-    for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
-        free(t->flights[i].contributing);
-        free(t->flights[i].outcomes);
-        for (size_t d = 0; t->flights[i].shares && d < t->n_workers; d++) {
-            dpti_times_free(&t->flights[i].shares[d].times);
-            free(t->flights[i].shares[d].of_batch);
+    for (size_t i = 0; i < DPTI_STEP_SLOTS; i++) {
+        free(t->slots[i].contributing);
+        free(t->slots[i].outcomes);
+        for (size_t d = 0; t->slots[i].shares && d < t->n_workers; d++) {
+            dpti_times_free(&t->slots[i].shares[d].times);
+            free(t->slots[i].shares[d].of_batch);
         }
-        free(t->flights[i].throughput);
-        free(t->flights[i].waiting_seconds);
-        free(t->flights[i].exchange_seconds);
-        free(t->flights[i].device_seconds);
-        free(t->flights[i].shards);
-        free(t->flights[i].shares);
+        free(t->slots[i].throughput);
+        free(t->slots[i].waiting_seconds);
+        free(t->slots[i].exchange_seconds);
+        free(t->slots[i].device_seconds);
+        free(t->slots[i].shards);
+        free(t->slots[i].shares);
     }
-    dpti_supply_destroy(&t->supply);
+    dpti_batch_reader_destroy(&t->reader);
     dpti_order_free(&t->order);
     dpti_account_free(&t->account);
     dpti_balance_destroy(t->balance);
@@ -235,11 +235,11 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     dpti_allreduce_destroy(t->allreduce);
     dpti_feedback_free(&t->feedback);
     dpti_settled_destroy(&t->settled);
-    dpti_resting_destroy(t);
+    dpti_standby_destroy(t);
     dpti_rendezvous_destroy(t->checks);
     free(t->events.events);
     dpti_algorithms_free(t);
-    dpti_trainer_free_lasting(t->orphans);
+    dpti_trainer_free_state_buffers(t->last_state);
     dpti_peers_free(t);
     free_choices(t);
     free(t->workers);
@@ -275,7 +275,7 @@ dpt_status dpti_trainer_idle(dpt_trainer *trainer, const char *call)
                     "%s while steps are in flight: collect them first", call);
 }
 
-dpt_status dpti_trainer_at_rest(dpt_trainer *trainer, const char *call)
+dpt_status dpti_trainer_check_idle(dpt_trainer *trainer, const char *call)
 {
     DPT_TRY(dpti_trainer_outside_fit(trainer, call));
     return dpti_trainer_idle(trainer, call);

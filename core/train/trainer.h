@@ -17,30 +17,30 @@
 #include "collective/rendezvous.h"
 #include "graph/replica.h"
 #include "io/log.h"
-#include "train/data_store.h"
-#include "train/feed.h"
-#include "train/finite.h"
-#include "train/islands.h"
-#include "train/membership.h"
-#include "train/order.h"
-#include "train/passes.h"
-#include "train/peers.h"
-#include "train/probe.h"
-#include "train/readmit.h"
-#include "train/resting.h"
-#include "train/supply.h"
-#include "train/verify.h"
+#include "train/exchange/islands.h"
+#include "train/exchange/link_probe.h"
+#include "train/feeding/batch_reader.h"
+#include "train/feeding/data_store.h"
+#include "train/feeding/feed.h"
+#include "train/feeding/order.h"
+#include "train/membership/membership.h"
+#include "train/membership/readmit.h"
+#include "train/membership/standby.h"
+#include "train/peers/peers.h"
+#include "train/pipeline/finite.h"
+#include "train/pipeline/micro_batches.h"
+#include "train/recovery/verify.h"
 
 /* In flight: two, so that devices go on while the host looks at a step.  Slots: those, and the
    metrics of the last two, which the caller may still hold. */
-enum { DPTI_IN_FLIGHT = 2, DPTI_FLIGHTS = 4 };
+enum { DPTI_MAX_IN_FLIGHT = 2, DPTI_STEP_SLOTS = 4 };
 
 /* Kinds of what outlives a step: parameters, and the optimizer's state. */
-enum { DPTI_MAX_LASTING = 3 };
+enum { DPTI_MAX_STATE_BUFFERS = 3 };
 
 typedef struct dpti_worker dpti_worker;
 typedef struct dpti_share dpti_share;
-typedef struct dpti_flight dpti_flight;
+typedef struct dpti_in_flight_step dpti_in_flight_step;
 
 /* One device's part of one step. */
 struct dpti_share {
@@ -63,7 +63,7 @@ struct dpti_share {
     dpt_error error;
     bool committed;   /* the vote was unanimous */
     uint64_t hash;    /* of the replica, in a step that compares */
-    bool astray;      /* it differs from another one's: nobody has gone on */
+    bool diverged;    /* it differs from another one's: nobody has gone on */
     const char *flaw; /* with DPT_E_NOT_FINITE: what was not, as in "loss"; or DPTI_FLAW_UNREAD */
     double loss;      /* sum over the share */
     size_t hits;
@@ -96,7 +96,7 @@ typedef struct dpti_worker_test {
     const dpti_feed *feed; /* the one of these that does, or NULL */
 } dpti_worker_test;
 
-struct dpti_flight {
+struct dpti_in_flight_step {
     dpti_cursor cursor; /* before the step */
     size_t n_samples;
     bool last_of_epoch;
@@ -108,7 +108,7 @@ struct dpti_flight {
     bool *contributing;       /* (processes) which have samples; NULL: there is this one alone */
     dpti_outcome *outcomes;   /* (n_devices) what came of everybody's, once it is over */
     dpt_error failure;        /* with several processes: of one of them, or status DPT_OK; */
-    bool astray;              /* that they took different steps */
+    bool diverged;            /* that they took different steps */
     uint64_t weights;         /* as in dpti_outcome */
     size_t *shards;           /* (n_devices) for the metrics */
     double *device_seconds;   /* likewise: busy, */
@@ -146,7 +146,7 @@ struct dpti_worker {
     bool cached;          /* since its caches hold no more */
     dpti_replica replica; /* its capacity: most samples at once.  A larger share takes passes */
     /* Where the host sees what lasts of the replica, else NULL. */
-    const float *views[DPTI_MAX_LASTING];
+    const float *views[DPTI_MAX_STATE_BUFFERS];
     float *parts;    /* batch-norm's on their way (allgather.h); NULL where none are exchanged */
     float *verified; /* where the replica is downloaded to be hashed; NULL: it is seen in place */
     dpti_executable train;
@@ -156,19 +156,19 @@ struct dpti_worker {
     /* One of these: its steps are one piece of work each (whole.c), NULL: several.  Set by the
        caller when nothing is in flight. */
     dpti_executable *whole;
-    dpti_marks marks[DPTI_FLIGHTS]; /* whole steps are timed by these, */
-    dpt_event *last_end;            /* of the last one that is over; NULL: no such time is known, */
-    double ended;                   /* when, by the host's clock */
-    bool halts;                     /* by its own thread: a whole step failed, and the halt word may
-                                       be set */
+    dpti_marks marks[DPTI_STEP_SLOTS]; /* whole steps are timed by these, */
+    dpt_event *last_end; /* of the last one that is over; NULL: no such time is known, */
+    double ended;        /* when, by the host's clock */
+    bool halts;          /* by its own thread: a whole step failed, and the halt word may
+                            be set */
     /* The algorithms that it took when it was built first: built anew, for other shares, and for
        evaluation it takes the same, so that the log's choices are those of the whole run. */
     dpti_recorded_choices kept;
-    dpti_finite finite; /* of all gradients: where it is alone, or they are its island's sum */
-    dpti_looks looks;   /* since it was in an island first, */
-    dpti_lane lane;     /* likewise */
-    dpti_berth berth;   /* where it is in one */
-    dpti_feed feed;     /* where the data are not resident */
+    dpti_finite finite;    /* of all gradients: where it is alone, or they are its island's sum */
+    dpti_looks looks;      /* since it was in an island first, */
+    dpti_side_stream side; /* likewise */
+    dpti_island_slot island_slot;       /* where it is in one */
+    dpti_feed feed;                     /* where the data are not resident */
     dpti_worker_test tests[DPTI_TESTS]; /* as trainer->tests */
     size_t room; /* most samples at once: the replica's capacity, until it has run out of memory */
     size_t held; /* most samples of a batch in a step that counts */
@@ -183,12 +183,13 @@ struct dpti_worker {
     bool told;              /* an event has told that it rests (resting.h) */
     dpt_error hung_error;   /* of the call that did not return in time, once it has hung */
     bool prepares;          /* what it does may take longer than what it does in a step */
-    dpti_away away;         /* while it is gone, and how it has failed before */
+    dpti_readmission readmission; /* while it is gone, and how it has failed before */
     unsigned long long seen_call; /* what it was in when it was looked at, and for how long */
     double seen_seconds;
-    bool fresh;                /* by its own thread: a segment of the step was */
-    bool looking;              /* likewise: the segment's gradients are those to be brought */
-    const dpti_gather *brings; /* likewise: parts that are fetched behind the segment, or NULL */
+    bool fresh;   /* by its own thread: a segment of the step was */
+    bool looking; /* likewise: the segment's gradients are those to be brought */
+    const dpti_gather
+        *contributes; /* likewise: parts that are fetched behind the segment, or NULL */
     /* By its own thread: transfers are on their way that the next segment waits for, and count as
        this. */
     bool moves;
@@ -216,7 +217,7 @@ struct dpt_trainer {
     bool traced;        /* shares keep the spans of their times */
     dpti_replay replay; /* n_steps 0: none */
     dpti_order order;
-    dpti_supply supply;
+    dpti_batch_reader reader;
     dpti_cursor done, next; /* steps committed; steps submitted */
     dpti_data_store store;
     dpti_test tests[DPTI_TESTS];
@@ -231,12 +232,12 @@ struct dpt_trainer {
     dpti_processes *processes;         /* NULL if there is this one alone; else: */
     size_t *firsts, *outcome_begins;   /* (processes + 1) devices, and bytes of outcomes */
     dpti_rendezvous *finished;         /* of workers, behind a step */
-    dpti_probe probe;                  /* how gradients travel between them */
+    dpti_link_probe link_probe;        /* how gradients travel between them */
     dpti_recorded_choices *algorithms; /* (n_devices) of all of them (algorithms.h) */
-    atomic_uint wishes;                /* of this process, dpti_wish bits */
-    unsigned granted;                  /* of all, with the last collected step */
+    atomic_uint requests;              /* of this process, dpti_run_request bits */
+    unsigned agreed_requests;          /* of all, with the last collected step */
     size_t stopped_by; /* the first process that wished to stop, once it is granted */
-    dpti_flight flights[DPTI_FLIGHTS];
+    dpti_in_flight_step slots[DPTI_STEP_SLOTS];
     size_t n_in_flight;
     dpt_error unsubmitted; /* why a step that was in flight could not be submitted again behind one
                               that was; or status DPT_OK.  And with which rate it is tried again: */
@@ -244,8 +245,8 @@ struct dpt_trainer {
     double last_finished; /* when the last collected step ended */
     bool lost;            /* no replica holds trusted weights */
     /* What lasts, where no device was left that could be made anew to hold it; else NULL. */
-    float *orphans[DPTI_MAX_LASTING];
-    bool astray;             /* processes took different steps: their weights are worth nothing */
+    float *last_state[DPTI_MAX_STATE_BUFFERS];
+    bool diverged;           /* processes took different steps: their weights are worth nothing */
     bool written;            /* weights were, since those of all processes were compared */
     double readmit_after;    /* seconds before a lost device is tried again; 0: never */
     size_t returned_step;    /* the last that began with a device that was taken in again */
@@ -254,7 +255,7 @@ struct dpt_trainer {
     dpti_rendezvous *checks; /* for these; NULL: never */
     dpti_islands islands;
     dpti_settled settled; /* what members of islands have been through */
-    dpti_resting resting;
+    dpti_standby standby;
     bool stop_on_loss;
     double device_timeout; /* 0: by default */
     double longest_step;   /* seconds, of those collected */
@@ -273,7 +274,7 @@ struct dpt_trainer {
 static inline void dpti_trainer_forget_unsubmitted(dpt_trainer *trainer)
 {
     trainer->unsubmitted.status = DPT_OK;
-    trainer->supply.reason = DPTI_BALANCE_SAME;
+    trainer->reader.reason = DPTI_BALANCE_SAME;
 }
 
 /* Samples of a step; the last one of an epoch may have fewer. */
@@ -283,13 +284,13 @@ static inline size_t dpti_step_samples(const dpt_trainer *trainer)
 }
 
 /* Whether a worker's shares can be more than it computes at once. */
-static inline bool dpti_takes_passes(const dpti_worker *worker)
+static inline bool dpti_has_micro_batches(const dpti_worker *worker)
 {
     return worker->replica.capacity < worker->capacity;
 }
-bool dpti_any_takes_passes(const dpt_trainer *trainer);
+bool dpti_any_has_micro_batches(const dpt_trainer *trainer);
 /* Devices of this process that are lost. */
-size_t dpti_trainer_n_gone(const dpt_trainer *trainer);
+size_t dpti_trainer_n_lost(const dpt_trainer *trainer);
 /* What membership.h says of a worker: its device is lost; its driver thread was given up; it rests;
    its replica is not that of the last committed step. */
 static inline bool dpti_is_lost(const dpti_worker *worker)
@@ -300,9 +301,9 @@ static inline bool dpti_is_hung(const dpti_worker *worker)
 {
     return dpti_membership_hung(&worker->member);
 }
-static inline bool dpti_is_resting(const dpti_worker *worker)
+static inline bool dpti_is_standby(const dpti_worker *worker)
 {
-    return dpti_membership_rests(&worker->member);
+    return dpti_membership_standby(&worker->member);
 }
 static inline bool dpti_is_stale(const dpti_worker *worker)
 {
@@ -311,7 +312,7 @@ static inline bool dpti_is_stale(const dpti_worker *worker)
 /* Whether a device has no part in steps. */
 static inline bool dpti_sits_out(const dpti_worker *worker)
 {
-    return dpti_is_lost(worker) || dpti_is_resting(worker);
+    return dpti_is_lost(worker) || dpti_is_standby(worker);
 }
 /* Those that have one. */
 size_t dpti_trainer_n_present(const dpt_trainer *trainer);
@@ -331,22 +332,22 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_check_shares(dpt_trainer *trainer);
 
 /* Brings what was written of its data to the memories of a store, nothing in flight; devices that
    are lost at it are gone then. */
-DPT_CHECK_RESULT dpt_status dpti_trainer_bring_data(dpt_trainer *trainer, dpti_data_store *store);
+DPT_CHECK_RESULT dpt_status dpti_trainer_publish_data(dpt_trainer *trainer, dpti_data_store *store);
 /* Where its data are placed: on the devices that are not absent (n_workers; NULL: none is). */
 dpti_placing dpti_trainer_placing(dpt_trainer *trainer, const bool *absent);
 
 /* The device that could not do something, and why. */
-typedef struct dpti_culprit {
+typedef struct dpti_failing_rank {
     size_t rank; /* n_workers: none */
     dpt_error error;
-} dpti_culprit;
+} dpti_failing_rank;
 
 /* Creates every worker's replica and programs with these weights (worker.c).  Where a device's
    memory does not hold them beside the data, the data are fed to it, a step's at a time; where it
    does not hold them then either, they are made for as many samples at once as it holds.  After a
    failure destroy_workers frees what was made. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weights,
-                                                        dpti_culprit *culprit);
+                                                        dpti_failing_rank *failing);
 void dpti_trainer_destroy_workers(dpt_trainer *trainer);
 /* One of them, for its capacity; the error of a failure, which may be that it hangs, is in *error.
    What was made is destroyed with the worker. */
@@ -371,19 +372,19 @@ void dpti_step_job(dpti_device *device, void *share);
    it is nothing but what the device makes known by its halt word, so the next step is enqueued
    while it computes.  So it is where a share is one pass, and where the host does not see the
    device's memory: looking there takes a way to and fro. */
-bool dpti_may_take_whole_steps(const dpti_worker *worker);
+bool dpti_may_use_single_launch(const dpti_worker *worker);
 /* [driver] What times them.  On failure what was made is destroyed with the worker's replica. */
-DPT_CHECK_RESULT dpt_status dpti_whole_create(dpti_worker *worker);
-void dpti_whole_destroy(dpti_worker *worker);
+DPT_CHECK_RESULT dpt_status dpti_single_launch_create(dpti_worker *worker);
+void dpti_single_launch_destroy(dpti_worker *worker);
 /* With nothing in flight, when it is known who takes part: a device that is left alone does whole
    steps from now on, by a program that is made when it is alone first, in the memory of the other
    one, and one that is not goes back to that.  The bits are the same.  DPT_E_CANCELLED: it hangs,
    or is lost, and others may be to do so. */
-DPT_CHECK_RESULT dpt_status dpti_whole_settle(dpt_trainer *trainer);
-/* [driver] Enqueues a share's step.  If it is under way then, dpti_whole_finish, a job for when the
-   next one is enqueued or nobody submits one, tells what came of it. */
-void dpti_whole_begin(dpti_share *share);
-void dpti_whole_finish(dpti_device *device, void *share);
+DPT_CHECK_RESULT dpt_status dpti_single_launch_settle(dpt_trainer *trainer);
+/* [driver] Enqueues a share's step.  If it is under way then, dpti_single_launch_finish, a job for
+   when the next one is enqueued or nobody submits one, tells what came of it. */
+void dpti_single_launch_begin(dpti_share *share);
+void dpti_single_launch_finish(dpti_device *device, void *share);
 
 /* ---- What came of a share (step.c), for its driver ---- */
 
@@ -425,7 +426,7 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_write(dpt_trainer *trainer, size_t rank
    others are (state.c).  refresh: those that rest, too. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_restore(dpt_trainer *trainer);
 DPT_CHECK_RESULT dpt_status dpti_trainer_refresh(dpt_trainer *trainer);
-/* Nothing in flight: where training has gone back (dpti_resting_rewind) it does the steps since
+/* Nothing in flight: where training has gone back (dpti_standby_rewind) it does the steps since
    once more (flights.c). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_catch_up(dpt_trainer *trainer);
 
@@ -435,9 +436,9 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_check_answers(dpt_trainer *trainer,
 /* DPT_E_INVALID if the data do not fit the model's input and classes, or the loss (evaluate.c). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_check_test(dpt_trainer *trainer, const dpt_dataset *data);
 /* The i-th kind of what outlives a step. */
-dpt_tensor_kind dpti_lasting_kind(size_t i);
-/* Gives every device these: flat buffers, (dpti_trainer_n_lasting).  One that cannot be written is
-   stale from then on; the first failure is returned. */
+dpt_tensor_kind dpti_state_buffer_kind(size_t i);
+/* Gives every device these: flat buffers, (dpti_trainer_n_state_buffers).  One that cannot be
+   written is stale from then on; the first failure is returned. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_adopt_state(dpt_trainer *trainer,
                                                      const float *const *flats);
 /* New weights, and an optimizer that has not moved yet, on every device: `zeros` is a flat buffer
@@ -446,13 +447,13 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_adopt(dpt_trainer *trainer, const float
                                                const float *zeros);
 /* What outlives a step, of one replica that can be trusted and read: `flats` gets n_lasting flat
    buffers, which the caller frees.  Devices that turn out to be lost here are. */
-size_t dpti_trainer_n_lasting(const dpt_trainer *trainer);
-DPT_CHECK_RESULT dpt_status dpti_trainer_read_lasting(dpt_trainer *trainer,
-                                                      float *flats[DPTI_MAX_LASTING]);
+size_t dpti_trainer_n_state_buffers(const dpt_trainer *trainer);
+DPT_CHECK_RESULT dpt_status dpti_trainer_read_state_buffers(dpt_trainer *trainer,
+                                                            float *flats[DPTI_MAX_STATE_BUFFERS]);
 /* Writes a flat buffer of the kind-th lasting thing to one replica. */
-DPT_CHECK_RESULT dpt_status dpti_trainer_write_lasting(dpt_trainer *trainer, size_t rank,
-                                                       float *const flats[DPTI_MAX_LASTING]);
-void dpti_trainer_free_lasting(float *flats[DPTI_MAX_LASTING]);
+DPT_CHECK_RESULT dpt_status dpti_trainer_write_state_buffers(
+    dpt_trainer *trainer, size_t rank, float *const flats[DPTI_MAX_STATE_BUFFERS]);
+void dpti_trainer_free_state_buffers(float *flats[DPTI_MAX_STATE_BUFFERS]);
 /* Forgets what evaluation has bound, on every device (evaluate.c). */
 void dpti_trainer_unbind_tests(dpt_trainer *trainer);
 /* The worker of a device of all processes' if it is this one's, else DPT_E_INVALID. */
@@ -492,9 +493,11 @@ void dpti_trainer_batch_rows(const dpt_trainer *trainer, const size_t *shares, s
                              size_t b, size_t *rows);
 /* The shares of the flight's step, whose cursor and samples are set, and why they changed.  Chosen
    in the order of submission. */
-DPT_CHECK_RESULT dpt_status dpti_trainer_divide(dpt_trainer *trainer, dpti_flight *flight);
+DPT_CHECK_RESULT dpt_status dpti_trainer_divide(dpt_trainer *trainer,
+                                                dpti_in_flight_step *inflight);
 /* Takes in what a step has taken: the devices, and `seconds` from start to end. */
-void dpti_trainer_observe(dpt_trainer *trainer, const dpti_flight *flight, double seconds);
+void dpti_trainer_observe(dpt_trainer *trainer, const dpti_in_flight_step *inflight,
+                          double seconds);
 /* The shares that a first batch would begin with, (n_devices). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_first_shares(dpt_trainer *trainer, size_t *rows);
 /* When the workers are there and their capacities are known. */
@@ -503,20 +506,20 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_start_balance(dpt_trainer *trainer);
 void dpti_trainer_update_split(dpt_trainer *trainer);
 
 /* Remembers what devices have held in a step that counts (memory.c). */
-void dpti_trainer_note_held(dpt_trainer *trainer, const dpti_flight *flight);
+void dpti_trainer_note_held(dpt_trainer *trainer, const dpti_in_flight_step *inflight);
 /* Whether a step failed for lack of memory, before the commit and for nothing else. */
-bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_flight *flight);
+bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_in_flight_step *inflight);
 /* From now on the devices that ran out of memory in this step get fewer samples.  DPT_E_NO_MEMORY,
    with the device named, if shares are fixed, if one had no samples, or if the devices would not
    hold a batch any more: the bound of the device that is named stays as it was. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer,
-                                                      const dpti_flight *flight);
+                                                      const dpti_in_flight_step *inflight);
 /* Whether a device had no memory for the update of this step, which counts; it is given the others'
    weights, or, where they have none either, those of devices that rested.  A failure, with the
    device named, if nobody has any. */
-bool dpti_trainer_starved(const dpt_trainer *trainer, const dpti_flight *flight);
+bool dpti_trainer_starved(const dpt_trainer *trainer, const dpti_in_flight_step *inflight);
 DPT_CHECK_RESULT dpt_status dpti_trainer_feed_starved(dpt_trainer *trainer,
-                                                      const dpti_flight *flight);
+                                                      const dpti_in_flight_step *inflight);
 
 /* Whether nobody sums this device's gradients with others'. */
 static inline bool dpti_is_alone(const dpti_worker *worker)
@@ -527,12 +530,12 @@ static inline bool dpti_is_alone(const dpti_worker *worker)
 /* Whether its backend sums them with others'. */
 static inline bool dpti_in_island(const dpti_worker *worker)
 {
-    return worker->berth.island != NULL;
+    return worker->island_slot.island != NULL;
 }
 /* Says of a step in which a device has met DPT_E_NOT_FINITE what was not finite, and where
    (finite.c): the training's fault if it was so on every device, else that of those named, each
    with an event.  All processes say the same. */
-dpt_status dpti_trainer_fail_not_finite(dpt_trainer *trainer, dpti_flight *flight);
+dpt_status dpti_trainer_fail_not_finite(dpt_trainer *trainer, dpti_in_flight_step *inflight);
 /* What was not, in step `step`, and what to do. */
 dpt_status dpti_trainer_diverges(dpt_error *error, const char *flaw, size_t step, float lr);
 
@@ -559,7 +562,7 @@ void dpti_trainer_mend(dpt_trainer *trainer);
 /* Whether this failure of a device means that it is lost: the one place that says so. */
 bool dpti_is_loss(dpt_status status);
 /* Whether a device was lost in this step. */
-bool dpti_trainer_lost_some(const dpt_trainer *trainer, const dpti_flight *flight);
+bool dpti_trainer_lost_some(const dpt_trainer *trainer, const dpti_in_flight_step *inflight);
 bool dpti_same_fault_domain(const dpti_device *a, const dpti_device *b);
 /* Whether a worker takes part in meetings. */
 void dpti_trainer_set_present(dpt_trainer *trainer, size_t rank, bool present);
@@ -571,13 +574,14 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_lose(dpt_trainer *trainer, const dpt_er
 /* The same for one, and for those of the n steps from the one with this cursor.step on. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_lose_one(dpt_trainer *trainer, size_t rank,
                                                   const dpt_error *error);
-DPT_CHECK_RESULT dpt_status dpti_trainer_lose_flights(dpt_trainer *trainer, size_t step, size_t n);
+DPT_CHECK_RESULT dpt_status dpti_trainer_lose_in_flight(dpt_trainer *trainer, size_t step,
+                                                        size_t n);
 /* One that could not be made anew, while the others are not there yet: a failure if there are none.
  */
 DPT_CHECK_RESULT dpt_status dpti_trainer_lose_unmade(dpt_trainer *trainer,
-                                                     const dpti_culprit *culprit);
+                                                     const dpti_failing_rank *failing);
 /* All that are left, which have no replicas any more; takes what lasts. */
-void dpti_trainer_forsake(dpt_trainer *trainer, float *flats[DPTI_MAX_LASTING]);
+void dpti_trainer_forsake(dpt_trainer *trainer, float *flats[DPTI_MAX_STATE_BUFFERS]);
 /* The same for those that were given up outside of a step: a job that is posted to one would run on
    the caller's thread and wait there for the others. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_lose_hung(dpt_trainer *trainer);
@@ -608,6 +612,6 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_given(dpt_trainer *trainer, const char 
    both. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_outside_fit(dpt_trainer *trainer, const char *call);
 DPT_CHECK_RESULT dpt_status dpti_trainer_idle(dpt_trainer *trainer, const char *call);
-DPT_CHECK_RESULT dpt_status dpti_trainer_at_rest(dpt_trainer *trainer, const char *call);
+DPT_CHECK_RESULT dpt_status dpti_trainer_check_idle(dpt_trainer *trainer, const char *call);
 
 #endif

@@ -32,8 +32,8 @@ static dpt_status create_parts(dpti_worker *w)
 static dpt_status create_staging(dpti_worker *w)
 {
     const size_t most = w->capacity * w->trainer->accumulate;
-    for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
-        dpti_share *share = &w->trainer->flights[i].shares[w->rank];
+    for (size_t i = 0; i < DPTI_STEP_SLOTS; i++) {
+        dpti_share *share = &w->trainer->slots[i].shares[w->rank];
         void *staging, *result;
         DPT_TRY(dpti_host_alloc(w->device, dpti_step_bytes(most), &staging));
         share->staging = staging;
@@ -76,7 +76,7 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
     dpti_data_places places;
     dpti_program_options options;
     DPT_TRY(dpti_replica_create(w->device, t->model, most, &t->program.optimizer, &w->replica));
-    const bool whole = t->n_workers == 1 && dpti_may_take_whole_steps(w);
+    const bool whole = t->n_workers == 1 && dpti_may_use_single_launch(w);
     w->views[0] = dpti_host_pointer(&w->replica.parameters);
     w->views[1] = dpti_host_pointer(&w->replica.velocity);
     w->views[2] = dpti_host_pointer(&w->replica.squares);
@@ -85,7 +85,7 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
         t->replay.choices ? &t->replay.choices[t->first_device + w->rank] : &w->kept;
     DPT_TRY(dpti_upload(&w->replica.parameters, 0, weights, t->model->flat_size * sizeof(float)));
     DPT_TRY(dpti_sync(w->device));
-    DPT_TRY(whole ? dpti_whole_create(w)
+    DPT_TRY(whole ? dpti_single_launch_create(w)
                   : dpti_finite_create(&w->replica, 0, t->model->flat_size, &w->finite));
     DPT_TRY(dpti_verify_create(w));
     if (is_fed(w)) {
@@ -111,8 +111,8 @@ static void destroy_replica(dpti_worker *w)
     dpti_verify_destroy(w);
     dpti_looks_destroy(&w->looks);
     dpti_finite_destroy(&w->finite);
-    dpti_whole_destroy(w);
-    dpti_lane_destroy(&w->lane);
+    dpti_single_launch_destroy(w);
+    dpti_side_stream_destroy(&w->side);
     dpti_replica_destroy(&w->replica);
     memset(w->views, 0, sizeof w->views);
 }
@@ -199,8 +199,8 @@ void dpti_worker_destroy(dpti_worker *w)
     dpti_device *device = w->device;
     dpt_trainer *t = w->trainer;
     if (t->allreduce) dpti_allreduce_leave(t->allreduce, w->rank);
-    for (size_t i = 0; i < DPTI_FLIGHTS; i++) {
-        dpti_share *share = t->flights[i].shares ? &t->flights[i].shares[w->rank] : NULL;
+    for (size_t i = 0; i < DPTI_STEP_SLOTS; i++) {
+        dpti_share *share = t->slots[i].shares ? &t->slots[i].shares[w->rank] : NULL;
         if (!share) continue;
         float *result = share->result;
         share->result = NULL;
@@ -235,7 +235,7 @@ void dpti_trainer_destroy_workers(dpt_trainer *trainer)
 /* Creates the workers until one fails: its copy of the data is in *crowded if that took memory that
    the worker lacks, else it is the culprit. */
 static dpt_status try_all(dpt_trainer *t, const float *weights, dpti_data_copy **crowded,
-                          dpti_culprit *culprit)
+                          dpti_failing_rank *failing)
 {
     *crowded = NULL;
     for (size_t i = 0; i < t->n_workers; i++) {
@@ -248,25 +248,25 @@ static dpt_status try_all(dpt_trainer *t, const float *weights, dpti_data_copy *
             *crowded = copy_of(w);
             return status;
         }
-        *culprit = (dpti_culprit){.rank = i, .error = error};
+        *failing = (dpti_failing_rank){.rank = i, .error = error};
         return dpti_trainer_fail(t, w->device, &error);
     }
     return DPT_OK;
 }
 
-static dpt_status create_all(dpt_trainer *t, const float *weights, dpti_culprit *culprit)
+static dpt_status create_all(dpt_trainer *t, const float *weights, dpti_failing_rank *failing)
 {
     for (;;) {
         if (!t->takes_passes) DPT_TRY(dpti_trainer_find_capacities(t));
         dpti_data_copy *crowded = NULL;
-        const dpt_status status = try_all(t, weights, &crowded, culprit);
+        const dpt_status status = try_all(t, weights, &crowded, failing);
         if (!crowded) return status;
         dpti_trainer_destroy_workers(t);
         dpti_data_copy_drop(crowded);
     }
 }
 
-bool dpti_any_takes_passes(const dpt_trainer *trainer)
+bool dpti_any_has_micro_batches(const dpt_trainer *trainer)
 {
     for (size_t i = 0; i < trainer->n_devices; i++)
         if (trainer->peers[i].takes_passes) return true;
@@ -274,9 +274,9 @@ bool dpti_any_takes_passes(const dpt_trainer *trainer)
 }
 
 /* Likewise, and all processes know what all can do. */
-static dpt_status create_and_tell(dpt_trainer *t, const float *weights, dpti_culprit *culprit)
+static dpt_status create_and_tell(dpt_trainer *t, const float *weights, dpti_failing_rank *failing)
 {
-    return dpti_peers_share_capacities(t, create_all(t, weights, culprit));
+    return dpti_peers_share_capacities(t, create_all(t, weights, failing));
 }
 
 /* Where the devices together hold less at once than a batch, each gets a part in proportion to what
@@ -294,39 +294,39 @@ static bool widen_capacities(dpt_trainer *t)
     return true;
 }
 
-static dpt_status create_fitting(dpt_trainer *t, const float *weights, dpti_culprit *culprit)
+static dpt_status create_fitting(dpt_trainer *t, const float *weights, dpti_failing_rank *failing)
 {
-    DPT_TRY(create_and_tell(t, weights, culprit));
+    DPT_TRY(create_and_tell(t, weights, failing));
     if (!widen_capacities(t)) return DPT_OK;
     dpti_trainer_destroy_workers(t);
-    return create_and_tell(t, weights, culprit);
+    return create_and_tell(t, weights, failing);
 }
 
 dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weights,
-                                       dpti_culprit *culprit)
+                                       dpti_failing_rank *failing)
 {
     dpt_trainer *t = trainer;
-    *culprit = (dpti_culprit){.rank = t->n_workers};
-    DPT_TRY(create_fitting(t, weights, culprit));
-    if (!dpti_any_takes_passes(t) || t->program.n_parts <= 1) return DPT_OK;
+    *failing = (dpti_failing_rank){.rank = t->n_workers};
+    DPT_TRY(create_fitting(t, weights, failing));
+    if (!dpti_any_has_micro_batches(t) || t->program.n_parts <= 1) return DPT_OK;
     /* Devices that work in several passes cannot meet in each: every one takes its own statistics,
        a pass at a time. */
     dpti_trainer_destroy_workers(t);
     t->program.n_parts = 1;
-    return create_and_tell(t, weights, culprit);
+    return create_and_tell(t, weights, failing);
 }
 
 /* ---- Anew ------------------------------------------------------------------------------------ */
 
-static dpt_status write_all(dpt_trainer *t, float *const *flats, dpti_culprit *culprit)
+static dpt_status write_all(dpt_trainer *t, float *const *flats, dpti_failing_rank *failing)
 {
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_worker *w = &t->workers[i];
         if (dpti_is_lost(w)) continue;
-        const dpt_status status = dpti_trainer_write_lasting(t, i, flats);
+        const dpt_status status = dpti_trainer_write_state_buffers(t, i, flats);
         if (status == DPT_OK) continue;
         const dpt_error error = dpti_is_hung(w) ? w->hung_error : *dpti_device_error(w->device);
-        if (error.status != DPT_OK) *culprit = (dpti_culprit){.rank = i, .error = error};
+        if (error.status != DPT_OK) *failing = (dpti_failing_rank){.rank = i, .error = error};
         return status; /* which may be the host's */
     }
     return DPT_OK;
@@ -335,29 +335,29 @@ static dpt_status write_all(dpt_trainer *t, float *const *flats, dpti_culprit *c
 /* One attempt; DPT_E_CANCELLED: a device was lost, try again with the others. */
 static dpt_status remake(dpt_trainer *t, float *const *flats)
 {
-    dpti_culprit culprit;
+    dpti_failing_rank failing;
     dpti_trainer_unbind_tests(t);
     dpti_islands_end(t);
     t->islands.due = true;
     dpti_trainer_destroy_workers(t);
-    dpt_status status = dpti_trainer_create_workers(t, flats[0], &culprit);
-    if (status == DPT_OK) status = write_all(t, flats, &culprit);
-    if (status == DPT_OK || culprit.rank == t->n_workers) return status;
-    DPT_TRY(dpti_trainer_lose_unmade(t, &culprit));
+    dpt_status status = dpti_trainer_create_workers(t, flats[0], &failing);
+    if (status == DPT_OK) status = write_all(t, flats, &failing);
+    if (status == DPT_OK || failing.rank == t->n_workers) return status;
+    DPT_TRY(dpti_trainer_lose_unmade(t, &failing));
     return DPT_E_CANCELLED;
 }
 
 dpt_status dpti_trainer_rebuild(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
-    float *flats[DPTI_MAX_LASTING] = {NULL};
-    dpt_status status = dpti_peers_agree(t, dpti_trainer_read_lasting(t, flats));
+    float *flats[DPTI_MAX_STATE_BUFFERS] = {NULL};
+    dpt_status status = dpti_peers_agree(t, dpti_trainer_read_state_buffers(t, flats));
     if (status == DPT_OK) {
         do
             status = remake(t, flats);
         while (status == DPT_E_CANCELLED);
         if (status != DPT_OK) dpti_trainer_forsake(t, flats);
     }
-    dpti_trainer_free_lasting(flats);
+    dpti_trainer_free_state_buffers(flats);
     return status;
 }

@@ -10,7 +10,7 @@ enum { N = 1 << 20, GUARD = 64, FIRST = 3 };
 
 typedef struct setting {
     dpti_device *device;
-    dpti_lane lane;
+    dpti_side_stream side;
     dpti_buffer data; /* N floats, between guards */
     dpt_communicator *communicator;
     float expected[N + 2 * GUARD], found[N + 2 * GUARD];
@@ -28,7 +28,7 @@ static dpt_status set_up(setting *s, test_random *random)
 {
     for (size_t i = 0; i < N + 2 * GUARD; i++)
         s->expected[i] = (float)test_random_normal(random);
-    DPT_TRY(dpti_lane_create(s->device, &s->lane));
+    DPT_TRY(dpti_side_stream_create(s->device, &s->side));
     DPT_TRY(dpti_alloc(s->device, sizeof s->expected, &s->data));
     DPT_TRY(dpti_upload(&s->data, 0, s->expected, sizeof s->expected));
     DPT_TRY(dpti_sync(s->device));
@@ -40,13 +40,13 @@ static dpt_status call_often(setting *s)
 {
     static const size_t counts[] = {1, 2, 1000, 65537, N};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        DPT_TRY(dpti_lane_all_reduce(&s->lane, s->communicator, 0, &s->data, GUARD + FIRST,
-                                     counts[i] - (counts[i] == N ? FIRST : 0)));
-        DPT_TRY(dpti_lane_broadcast(&s->lane, s->communicator, 0, 0, &s->data, counts[i]));
-        DPT_TRY(dpti_lane_query(&s->lane, s->communicator, 0));
+        DPT_TRY(dpti_side_stream_all_reduce(&s->side, s->communicator, 0, &s->data, GUARD + FIRST,
+                                            counts[i] - (counts[i] == N ? FIRST : 0)));
+        DPT_TRY(dpti_side_stream_broadcast(&s->side, s->communicator, 0, 0, &s->data, counts[i]));
+        DPT_TRY(dpti_side_stream_query(&s->side, s->communicator, 0));
     }
-    DPT_TRY(dpti_lane_download(&s->lane, s->found, &s->data, 0, sizeof s->found));
-    return dpti_lane_sync(&s->lane);
+    DPT_TRY(dpti_side_stream_download(&s->side, s->found, &s->data, 0, sizeof s->found));
+    return dpti_side_stream_sync(&s->side);
 }
 
 static void check_calls(test *t, setting *s)
@@ -62,7 +62,7 @@ static void check_calls(test *t, setting *s)
 static void check_abort(test *t, setting *s)
 {
     dpti_communicator_abort(s->device, s->communicator);
-    CHECK_STATUS(dpti_lane_all_reduce(&s->lane, s->communicator, 0, &s->data, GUARD, 1),
+    CHECK_STATUS(dpti_side_stream_all_reduce(&s->side, s->communicator, 0, &s->data, GUARD, 1),
                  DPT_E_CANCELLED);
     dpti_communicator_destroy(s->device, s->communicator);
     s->communicator = NULL;
@@ -87,7 +87,7 @@ void conformance_communicator(test *t)
         check_abort(t, s);
     }
     dpti_communicator_destroy(device, s->communicator);
-    dpti_lane_destroy(&s->lane);
+    dpti_side_stream_destroy(&s->side);
     dpti_free(&s->data);
     free(s);
 }

@@ -283,7 +283,7 @@ struct dpt_cuda_recipe {
 };
 
 dpt_status dpt_cuda_recipe_create(dpt_device *device, const dpt_cuda_convolution *c,
-                                  dpt_cuda_way way, dpt_cuda_recipe **out)
+                                  dpt_cuda_algorithm way, dpt_cuda_recipe **out)
 {
     if (way.rank >= STAND_IN_WAYS)
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "there are %d ways", STAND_IN_WAYS);

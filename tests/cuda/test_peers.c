@@ -12,7 +12,7 @@
 enum { N = 3, MOST = 100003, GUARD = 7, N_BYTES = (MOST + GUARD) * sizeof(float) };
 
 typedef struct rank {
-    dpti_lane lane;
+    dpti_side_stream side;
     dpti_buffer buffer;
     float *before, *after; /* (MOST + GUARD) */
     struct world *world;
@@ -69,7 +69,7 @@ static void run_create(dpti_device *device, void *argument)
 static void run_begin(dpti_device *device, void *argument)
 {
     rank *r = argument;
-    r->status = dpti_lane_create(device, &r->lane);
+    r->status = dpti_side_stream_create(device, &r->side);
     if (r->status == DPT_OK) r->status = dpti_alloc(device, N_BYTES, &r->buffer);
 }
 
@@ -78,7 +78,7 @@ static void run_end(dpti_device *device, void *argument)
     rank *r = argument;
     (void)device;
     dpti_free(&r->buffer);
-    dpti_lane_destroy(&r->lane);
+    dpti_side_stream_destroy(&r->side);
 }
 
 static bool begin(test *t, const char *devices, world *w)
@@ -124,13 +124,13 @@ static void end(world *w)
 static dpt_status enqueue(const rank *r)
 {
     world *w = r->world;
-    dpti_lane *lane = (dpti_lane *)&r->lane;
+    dpti_side_stream *side = (dpti_side_stream *)&r->side;
     for (size_t k = 0; k < w->n_calls; k++) {
         const size_t first = w->root < 0 ? k * w->count : 0;
-        DPT_TRY(w->root < 0
-                    ? dpti_lane_all_reduce(lane, w->communicator, r->i, &r->buffer, first, w->count)
-                    : dpti_lane_broadcast(lane, w->communicator, r->i, (size_t)w->root, &r->buffer,
-                                          w->count));
+        DPT_TRY(w->root < 0 ? dpti_side_stream_all_reduce(side, w->communicator, r->i, &r->buffer,
+                                                          first, w->count)
+                            : dpti_side_stream_broadcast(side, w->communicator, r->i,
+                                                         (size_t)w->root, &r->buffer, w->count));
     }
     return DPT_OK;
 }
@@ -142,7 +142,7 @@ static dpt_status call(rank *r)
     DPT_TRY(dpti_sync(device_of(r)));
     if (r->world->late == (int)r->i) (void)nanosleep(&nap, NULL);
     DPT_TRY(enqueue(r));
-    DPT_TRY(dpti_lane_sync(&r->lane));
+    DPT_TRY(dpti_side_stream_sync(&r->side));
     DPT_TRY(dpti_download(r->after, &r->buffer, 0, N_BYTES));
     return dpti_sync(device_of(r));
 }
@@ -240,7 +240,7 @@ static void run_part(dpti_device *device, void *argument)
     rank *r = argument;
     (void)device;
     r->status = enqueue(r);
-    if (r->status == DPT_OK) r->status = dpti_lane_sync(&r->lane);
+    if (r->status == DPT_OK) r->status = dpti_side_stream_sync(&r->side);
 }
 
 static void run_enqueue(dpti_device *device, void *argument)

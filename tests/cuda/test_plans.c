@@ -181,7 +181,7 @@ static finding check_pass(test *t, const dpt_cuda_convolution *convolution)
     dpt_status status = DPT_OK;
     for (; f.n_recipes < MOST_RECIPES; f.n_recipes++) {
         dpt_cuda_recipe *recipe = NULL;
-        const dpt_cuda_way way = {.example = 128, .rank = f.n_recipes};
+        const dpt_cuda_algorithm way = {.example = 128, .rank = f.n_recipes};
         status = dpt_cuda_recipe_create(device, convolution, way, &recipe);
         if (status != DPT_OK) break;
         if (f.n_recipes < TRIED_RECIPES) make_plans(device, convolution, recipe, &f);
@@ -295,7 +295,7 @@ static size_t count_recipes(test *t, const dpt_cuda_convolution *convolution, si
     dpt_status status = DPT_OK;
     while (n < MOST_RECIPES && status == DPT_OK) {
         dpt_cuda_recipe *recipe = NULL;
-        const dpt_cuda_way way = {.example = example, .rank = n};
+        const dpt_cuda_algorithm way = {.example = example, .rank = n};
         status = dpt_cuda_recipe_create(t->user, convolution, way, &recipe);
         n += status == DPT_OK;
         dpt_cuda_recipe_destroy(recipe);
@@ -309,7 +309,8 @@ static size_t asked_for_first(test *t, const dpt_cuda_convolution *convolution)
 {
     dpt_cuda_recipe *recipe = NULL;
     const size_t before = n_asked;
-    CHECK_OK(dpt_cuda_recipe_create(t->user, convolution, (dpt_cuda_way){.example = 128}, &recipe));
+    CHECK_OK(dpt_cuda_recipe_create(t->user, convolution, (dpt_cuda_algorithm){.example = 128},
+                                    &recipe));
     dpt_cuda_recipe_destroy(recipe);
     return n_asked - before;
 }
@@ -357,7 +358,7 @@ static void tells_convolutions_apart(test *t)
     convolution.type = DPT_F32;
     for (size_t i = 0; i < sizeof extents / sizeof *extents; i++) {
         dpt_cuda_recipe *recipe = NULL;
-        const dpt_cuda_way way = {.example = 128};
+        const dpt_cuda_algorithm way = {.example = 128};
         /* No convolution at all, or one that is not in the list; in no case the one before. */
         const size_t before = n_asked;
         ++*extents[i];
@@ -398,9 +399,9 @@ static bool is_among_few(test *t, const dpt_cuda_convolution *convolution,
                          const dpt_cuda_recipe *recipe)
 {
     bool found = false;
-    for (size_t i = 0; i < DPT_CUDA_WAYS; i++) {
+    for (size_t i = 0; i < DPT_CUDA_N_ALGORITHMS; i++) {
         dpt_cuda_recipe *other = NULL;
-        const dpt_cuda_way way = {.example = DPT_CUDA_FEW, .rank = i};
+        const dpt_cuda_algorithm way = {.example = DPT_CUDA_FEW, .rank = i};
         if (dpt_cuda_recipe_create(t->user, convolution, way, &other) != DPT_OK) break;
         found = found || dpt_cuda_recipe_is(recipe, other);
         dpt_cuda_recipe_destroy(other);
@@ -419,11 +420,11 @@ static void offers_each_way_once(test *t)
         (void)count_recipes(t, &convolution, DPT_CUDA_FEW);
         const size_t n = count_recipes(t, &convolution, DPT_CUDA_MANY);
         makes_plans = true; /* heuristics have been asked */
-        for (size_t rank = 0; rank < n && rank < DPT_CUDA_WAYS; rank++) {
+        for (size_t rank = 0; rank < n && rank < DPT_CUDA_N_ALGORITHMS; rank++) {
             dpt_cuda_recipe *recipe = NULL;
             dpt_cuda_plans plans = {.device = NULL};
-            const dpt_cuda_way way = {
-                .example = DPT_CUDA_MANY, .rank = rank, .n_few = DPT_CUDA_WAYS};
+            const dpt_cuda_algorithm way = {
+                .example = DPT_CUDA_MANY, .rank = rank, .n_few = DPT_CUDA_N_ALGORITHMS};
             CHECK_OK(dpt_cuda_recipe_create(t->user, &convolution, way, &recipe));
             const dpt_status status =
                 dpt_cuda_plans_open(t->user, &convolution, way, samples[0], &plans);
@@ -460,7 +461,7 @@ static size_t count_of_engine(test *t, const dpt_cuda_convolution *convolution, 
     size_t n_found = 0;
     for (size_t i = 0; i < n; i++) {
         dpt_cuda_recipe *recipe = NULL;
-        const dpt_cuda_way way = {.example = 128, .rank = i};
+        const dpt_cuda_algorithm way = {.example = 128, .rank = i};
         if (CHECK_OK(dpt_cuda_recipe_create(t->user, convolution, way, &recipe)))
             n_found += recipe->engine == engine;
         dpt_cuda_recipe_destroy(recipe);

@@ -99,7 +99,7 @@ typedef struct fault_object {
 typedef struct fault_state {
     dpt_device inner; /* what the wrapped backend sees */
     size_t fail, lost, full, lasting, room, from, clock, after, domain, hang, stall;
-    size_t again, only, away, opening, starve;
+    size_t again, only, readmission, opening, starve;
     size_t poison, smudge, huge, flip, wreck, place;
     size_t island, stick, narrow, late, lag, cache;
     char entry[24], refuses[8];

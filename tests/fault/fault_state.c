@@ -83,15 +83,15 @@ static size_t *count_of(fault_state *state, const char *key)
         const char *key;
         size_t *count;
     } counts[] = {
-        {"fail", &state->fail},     {"lost", &state->lost},     {"full", &state->full},
-        {"for", &state->lasting},   {"room", &state->room},     {"from", &state->from},
-        {"clock", &state->clock},   {"after", &state->after},   {"domain", &state->domain},
-        {"hang", &state->hang},     {"stall", &state->stall},   {"poison", &state->poison},
-        {"smudge", &state->smudge}, {"flip", &state->flip},     {"again", &state->again},
-        {"away", &state->away},     {"huge", &state->huge},     {"wreck", &state->wreck},
-        {"place", &state->place},   {"island", &state->island}, {"stick", &state->stick},
-        {"narrow", &state->narrow}, {"late", &state->late},     {"lag", &state->lag},
-        {"cache", &state->cache},   {"only", &state->only},     {"starve", &state->starve}};
+        {"fail", &state->fail},        {"lost", &state->lost},     {"full", &state->full},
+        {"for", &state->lasting},      {"room", &state->room},     {"from", &state->from},
+        {"clock", &state->clock},      {"after", &state->after},   {"domain", &state->domain},
+        {"hang", &state->hang},        {"stall", &state->stall},   {"poison", &state->poison},
+        {"smudge", &state->smudge},    {"flip", &state->flip},     {"again", &state->again},
+        {"away", &state->readmission}, {"huge", &state->huge},     {"wreck", &state->wreck},
+        {"place", &state->place},      {"island", &state->island}, {"stick", &state->stick},
+        {"narrow", &state->narrow},    {"late", &state->late},     {"lag", &state->lag},
+        {"cache", &state->cache},      {"only", &state->only},     {"starve", &state->starve}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (strcmp(key, counts[i].key) == 0) return counts[i].count;
     return NULL;
@@ -114,7 +114,7 @@ dpt_status fault_parse(dpt_device *device, const dpt_device_request *request)
             return DPT_FAIL(&device->error, DPT_E_INVALID, "%s=%s is out of range", key, value);
         }
     }
-    if (state->away > 0 && state->again == 0) state->again = 1;
+    if (state->readmission > 0 && state->again == 0) state->again = 1;
     return DPT_OK;
 }
 
@@ -141,7 +141,7 @@ dpt_status fault_appear(dpt_device *device, size_t self)
     if ((state->again > 0 && state->opening > state->again) ||
         (state->only > 0 && state->opening != state->only))
         state->fail = state->lost = state->full = state->hang = state->room = 0;
-    if (state->opening == 1 || state->opening - 1 > state->away) return DPT_OK;
+    if (state->opening == 1 || state->opening - 1 > state->readmission) return DPT_OK;
     return DPT_FAIL(&device->error, DPT_E_DEVICE, "opening %zu fails (planted)", state->opening);
 }
 

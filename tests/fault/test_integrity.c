@@ -101,7 +101,7 @@ static bool same_state(test *t, const training *a, size_t of_a, const training *
 typedef struct poisoned {
     const char *devices, *sound; /* the same without the poison */
     size_t n_devices;
-    size_t culprit; /* the device to be named; n_devices: none */
+    size_t failing; /* the device to be named; n_devices: none */
     bool local;     /* batch-norm */
     const char *what;
 } poisoned;
@@ -123,14 +123,14 @@ static void fails_in_step_2(test *t, const poisoned *p)
         CHECK_CONTAINS(message, p->what);
         CHECK_CONTAINS(message, "lower the learning rate (now 0.05)");
         const bool told = dpt_trainer_next_event(w.trainer, &event);
-        if (p->culprit < p->n_devices) {
+        if (p->failing < p->n_devices) {
             dpt_device_description d;
-            CHECK_OK(dpt_trainer_device(w.trainer, p->culprit, &d));
+            CHECK_OK(dpt_trainer_device(w.trainer, p->failing, &d));
             CHECK_CONTAINS(message, d.id);
             CHECK_CONTAINS(message, "leave it out");
             if (CHECK(told)) {
                 CHECK(event.kind == DPT_DEVICE_NOT_FINITE);
-                CHECK_SIZE(event.device, p->culprit);
+                CHECK_SIZE(event.device, p->failing);
                 CHECK_SIZE(event.step, 2);
             }
         } else {

@@ -138,8 +138,8 @@ static int watch(const dpt_fit_progress *progress, void *user)
     s->stuck = s->stuck || dpt_context_abandoned(s->context) > 0;
     size_t sum = 0, n_away = 0;
     for (size_t i = 0; i < m->n_devices; i++) {
-        const bool away = s->away_from[i] > 0 && m->step >= s->away_from[i];
-        if (away) CHECK_SIZE(m->shards[i], 0);
+        const bool readmission = s->away_from[i] > 0 && m->step >= s->away_from[i];
+        if (readmission) CHECK_SIZE(m->shards[i], 0);
         if (m->shards[i] > 0) s->served[i] = true;
         n_away += s->away_from[i] > 0;
         sum += m->shards[i];

@@ -60,7 +60,7 @@ static void check_balance(const dpti_run_state *s)
     require(balance);
     const bool resumed = dpti_balance_resume(balance, models, shares, s->calibrated);
     for (size_t i = 0; resumed && i < s->n_devices; i++)
-        if (s->devices[i].rests) (void)dpti_balance_rest(balance, i);
+        if (s->devices[i].rests) (void)dpti_balance_exclude(balance, i);
     for (size_t step = 0; resumed && step < STEPS; step++) {
         size_t sum = 0;
         (void)dpti_balance_next(balance, step % 4 == 3 ? (batch + 1) / 2 : batch, shares);
@@ -77,10 +77,10 @@ static void check_balance(const dpti_run_state *s)
 static void check_rest(const dpti_run_state *s)
 {
     const size_t most = (size_t)1 << 48;
-    const dpti_rest r = dpti_rest_resume(&s->rest, true);
+    const dpti_standby_policy r = dpti_standby_policy_resume(&s->rest, true);
     require(s->rest.with.seconds >= 0 && s->rest.without.seconds >= 0);
-    require(r.learnt.awake_for > 0 && r.learnt.awake_for < most);
-    require(r.learnt.asleep_for > 0 && r.learnt.asleep_for < most);
+    require(r.learnt.present_for > 0 && r.learnt.present_for < most);
+    require(r.learnt.standby_for > 0 && r.learnt.standby_for < most);
     for (size_t i = 0; i < s->n_devices; i++)
         require(s->devices[i].exchange >= 0);
 }

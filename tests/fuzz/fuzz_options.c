@@ -154,14 +154,15 @@ static void check_dataset(const char *spec)
 
 static void check_folder(const char *spec)
 {
-    dpti_folder_wish wish;
+    dpti_folder_spec request;
     dpt_error error = {.status = DPT_OK};
-    const dpt_status status = dpti_folder_parse(spec, &wish, &error);
+    const dpt_status status = dpti_folder_parse(spec, &request, &error);
     if (status != DPT_OK)
         check_message(status, &error);
     else
-        require(wish.shape.height >= 1 && wish.shape.width >= 1 && wish.shape.height <= 4096 &&
-                wish.shape.width <= 4096 && (wish.shape.channels == 1 || wish.shape.channels == 3));
+        require(request.shape.height >= 1 && request.shape.width >= 1 &&
+                request.shape.height <= 4096 && request.shape.width <= 4096 &&
+                (request.shape.channels == 1 || request.shape.channels == 3));
 }
 
 static void check_devices(const char *text)

@@ -31,7 +31,7 @@ typedef struct training {
     const char *devices;
     size_t n; /* the call that fails */
     const dpt_model *model;
-    bool survives; /* goes on without the device if that is lost */
+    bool fails_over; /* goes on without the device if that is lost */
     outcome *out;
 } training;
 
@@ -89,7 +89,7 @@ static dpt_status create_trainer(const training *w, void *argument)
                                          .momentum = 0.9f,
                                          .seed = 1,
                                          .no_shuffle = true,
-                                         .stop_on_loss = !w->survives};
+                                         .stop_on_loss = !w->fails_over};
     return dpt_trainer_create(d->devices, w->model, w->s->data, &options, &d->trainer);
 }
 
@@ -156,7 +156,7 @@ static void train_and_close(const training *w)
     dpt_devices_close(d.devices);
     (void)alarm(0);
     const size_t left = w->s->face->objects() - before;
-    const bool gone = w->out->gone || (w->survives && w->p);
+    const bool gone = w->out->gone || (w->fails_over && w->p);
     if (!gone && left != 0)
         FAIL("%s %zu: %zu objects were not released", w->p ? w->p->function : "", w->n, left);
 }
@@ -247,12 +247,13 @@ void failing_in_turn(test *t, const char *devices, bool with_norms)
     fail_everything(&w);
 }
 
-void failing_for_good(test *t, const char *devices, const failing_code *gone, bool survives)
+void failing_for_good(test *t, const char *devices, const failing_code *gone, bool fails_over)
 {
     const failing *s = t->user;
     bool fired = true;
     outcome healthy;
-    training w = {.t = t, .s = s, .devices = devices, .model = s->residual, .survives = survives};
+    training w = {
+        .t = t, .s = s, .devices = devices, .model = s->residual, .fails_over = fails_over};
     w.out = &healthy;
     train_and_close(&w);
     for (size_t n = 1; fired && n < 40 && t->n_failures < MOST_FAILURES; n = next_call(n)) {
@@ -264,7 +265,7 @@ void failing_for_good(test *t, const char *devices, const failing_code *gone, bo
         fired = s->face->fired();
         s->face->plant(NULL, 0, 0, false);
         CHECK(o.finished || o.lost);
-        if (survives && o.finished) compare(&w, &healthy);
+        if (fails_over && o.finished) compare(&w, &healthy);
         free(o.weights);
     }
     free(healthy.weights);

@@ -47,7 +47,7 @@ typedef struct failing {
 void failing_in_turn(test *t, const char *devices, bool with_norms);
 /* From some call on nothing works any more: the training ends, or, where it survives, goes on
    without the device and comes to the same; and the process does not end. */
-void failing_for_good(test *t, const char *devices, const failing_code *gone, bool survives);
+void failing_for_good(test *t, const char *devices, const failing_code *gone, bool fails_over);
 
 /* Runs the cases; the exit status of the test. */
 int failing_main(int argc, char **argv, const failing_face *face, const test_case *cases, size_t n);

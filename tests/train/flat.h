@@ -50,7 +50,7 @@ typedef struct flat_outcome {
     size_t n_devices;
     size_t shards[8], at_once[8]; /* of the last step; the most samples of a pass */
     bool replicas_agree;          /* to the bit, running statistics and velocity included */
-    dpti_probe probe;             /* what was measured before, */
+    dpti_link_probe link_probe;   /* what was measured before, */
     dpti_bucket_sizes buckets;    /* and chosen by it: */
     bool choices_agree;           /* the same in all processes */
 } flat_outcome;

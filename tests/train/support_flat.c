@@ -172,7 +172,7 @@ dpt_status flat_train(dpt_device_set *devices, const flat_task *task, flat_outco
     if (status == DPT_OK) status = compare_replicas(trainer, n_devices, out);
     if (status == DPT_OK) {
         out->n_devices = dpt_trainer_device_count(trainer);
-        out->probe = trainer->probe;
+        out->link_probe = trainer->link_probe;
         out->buckets = trainer->program.buckets;
         out->choices_agree = true;
     }
@@ -199,10 +199,11 @@ static dpt_status train_part(dpt_context *context, size_t rank, void *user)
 
 static bool chose_the_same(const flat_outcome *a, const flat_outcome *b)
 {
-    return a->probe.done == b->probe.done && a->probe.link.alpha == b->probe.link.alpha &&
-           a->probe.link.beta == b->probe.link.beta &&
-           a->probe.travel.route == b->probe.travel.route &&
-           a->probe.travel.window == b->probe.travel.window &&
+    return a->link_probe.done == b->link_probe.done &&
+           a->link_probe.link.alpha == b->link_probe.link.alpha &&
+           a->link_probe.link.beta == b->link_probe.link.beta &&
+           a->link_probe.travel.route == b->link_probe.travel.route &&
+           a->link_probe.travel.window == b->link_probe.travel.window &&
            a->buckets.first == b->buckets.first && a->buckets.others == b->buckets.others;
 }
 

@@ -22,7 +22,7 @@ enum { MOST = 5, STEPS = 14, KEPT = 7 };
 typedef struct sums_task {
     size_t n, count, n_pieces, n_steps;
     bool varied; /* not everybody brings something to every sum, and cuts change */
-    double *brought, *applied, *owed[MOST]; /* (count) */
+    double *brought, *applied, *residual[MOST]; /* (count) */
     bool same, bounded;
     float *results[MOST];
 } sums_task;
@@ -53,7 +53,7 @@ static dpt_status sum_once(dpt_context *context, const sums_task *task, size_t r
         const dpti_collective reduction = {.data = data + begin,
                                            .count = end - begin,
                                            .contributes = who,
-                                           .owed = feedback->owed + begin,
+                                           .residual = feedback->residual + begin,
                                            .owes = feedback->owes + begin};
         if (end > begin) dpti_processes_start_collective(context->processes, &reduction);
     }
@@ -76,7 +76,7 @@ static dpt_status sums_part(dpt_context *context, size_t rank, void *user)
             task->applied[i] += (double)data[i];
     }
     for (size_t i = 0; i < task->count; i++)
-        task->owed[rank][i] = (double)feedback.owed[i];
+        task->residual[rank][i] = (double)feedback.residual[i];
     dpti_feedback_free(&feedback);
     return status;
 }
@@ -90,23 +90,23 @@ static void check_sums(test *t, sums_task task)
     task.brought = memory;
     task.applied = memory + n_doubles;
     for (size_t r = 0; r < task.n; r++)
-        task.owed[r] = memory + (2 + r) * n_doubles;
+        task.residual[r] = memory + (2 + r) * n_doubles;
     if (!CHECK_OK(stand_ins_run(task.n, sums_part, &task, message))) FAIL("%s", message);
     /* float32 rounds a part with what is owed of it, and sums, once each; below 8 in magnitude. */
     const double rounding = (double)(task.n_steps * 3 * task.n) * 8 * 0x1p-24;
     size_t n_lost = 0, n_too_much = 0, n_other = 0;
     for (size_t i = 0; i < task.count; i++) {
-        double owed = 0;
+        double residual = 0;
         for (size_t s = 0; s < task.n_steps; s++)
             for (size_t r = 0; r < task.n; r++)
                 if (contributes(&task, r, s)) task.brought[i] += (double)value_of(r, s, i);
         for (size_t r = 0; r < task.n; r++) {
-            owed += task.owed[r][i];
+            residual += task.residual[r][i];
             /* Half a unit of the last place of what was rounded: a part, or the sum of all. */
-            n_too_much += !(fabs(task.owed[r][i]) <= (double)task.n * 1.1 / 256);
+            n_too_much += !(fabs(task.residual[r][i]) <= (double)task.n * 1.1 / 256);
             n_other += task.results[r][i] != task.results[0][i];
         }
-        n_lost += !(fabs(task.applied[i] + owed - task.brought[i]) <= rounding);
+        n_lost += !(fabs(task.applied[i] + residual - task.brought[i]) <= rounding);
     }
     CHECK_SIZE(n_lost, 0);
     CHECK_SIZE(n_too_much, 0);
@@ -216,7 +216,7 @@ static void replicas_stay_the_same(test *t)
 
 /* What a process has in the end. */
 typedef struct end {
-    float *flats[DPTI_MAX_LASTING], *owed;
+    float *flats[DPTI_MAX_STATE_BUFFERS], *residual;
     char notices[512];
     size_t n_steps; /* of this part of the course */
 } end;
@@ -273,10 +273,10 @@ static dpt_status fit(const course *c, dpt_trainer *trainer, end *e)
 static dpt_status fail_once(dpt_trainer *t)
 {
     const size_t n = t->model->flat_size;
-    float *flat = calloc(3 * n, sizeof *flat), *wild = flat + n, *owed = flat + 2 * n;
+    float *flat = calloc(3 * n, sizeof *flat), *wild = flat + n, *residual = flat + 2 * n;
     dpt_step_metrics m;
     if (!flat) return DPT_E_NO_MEMORY;
-    memcpy(owed, t->feedback.owed, t->feedback.count * sizeof *owed);
+    memcpy(residual, t->feedback.residual, t->feedback.count * sizeof *residual);
     dpt_status status = DPT_OK;
     for (size_t i = 0; i < t->n_workers && status == DPT_OK; i++)
         status = dpti_trainer_read(t, i, DPT_PARAMETER, flat);
@@ -287,7 +287,7 @@ static dpt_status fail_once(dpt_trainer *t)
     if (status == DPT_OK && dpt_trainer_step(t, &m) != DPT_E_NOT_FINITE) status = DPT_E_INTERNAL;
     for (size_t i = 0; i < t->n_workers && status == DPT_OK; i++)
         status = dpti_trainer_write(t, i, DPT_PARAMETER, flat);
-    if (memcmp(owed, t->feedback.owed, t->feedback.count * sizeof *owed) != 0)
+    if (memcmp(residual, t->feedback.residual, t->feedback.count * sizeof *residual) != 0)
         status = DPT_E_INTERNAL;
     free(flat);
     return status;
@@ -317,10 +317,11 @@ static dpt_status make_steps(const course *c, dpt_trainer *trainer)
 
 static dpt_status take_end(dpt_trainer *t, end *e)
 {
-    DPT_TRY(dpti_trainer_read_lasting(t, e->flats));
-    e->owed = calloc(t->model->flat_size, sizeof *e->owed);
-    if (!e->owed) return DPT_E_NO_MEMORY;
-    if (dpti_packs(t)) memcpy(e->owed, t->feedback.owed, t->feedback.count * sizeof *e->owed);
+    DPT_TRY(dpti_trainer_read_state_buffers(t, e->flats));
+    e->residual = calloc(t->model->flat_size, sizeof *e->residual);
+    if (!e->residual) return DPT_E_NO_MEMORY;
+    if (dpti_packs(t))
+        memcpy(e->residual, t->feedback.residual, t->feedback.count * sizeof *e->residual);
     return DPT_OK;
 }
 
@@ -362,9 +363,9 @@ static void run_course(test *t, course *c)
 static void free_course(course *c)
 {
     for (size_t r = 0; r < MOST; r++) {
-        dpti_trainer_free_lasting(c->ends[r].flats);
-        free(c->ends[r].owed);
-        c->ends[r] = (end){.owed = NULL};
+        dpti_trainer_free_state_buffers(c->ends[r].flats);
+        free(c->ends[r].residual);
+        c->ends[r] = (end){.residual = NULL};
     }
 }
 
@@ -374,36 +375,36 @@ static void check_same(test *t, const course *a, const course *b)
     const size_t n_bytes = a->flat_size * sizeof(float);
     for (size_t r = 0; r < stand_ins_count(a->devices); r++) {
         const end *x = &a->ends[r], *y = &b->ends[r];
-        REQUIRE(x->owed && y->owed);
-        CHECK(memcmp(x->owed, y->owed, n_bytes) == 0);
+        REQUIRE(x->residual && y->residual);
+        CHECK(memcmp(x->residual, y->residual, n_bytes) == 0);
         for (size_t k = 0; k < 2; k++)
             CHECK(memcmp(x->flats[k], y->flats[k], n_bytes) == 0);
     }
 }
 
-static size_t count_owed(const course *c, size_t rank)
+static size_t count_residuals(const course *c, size_t rank)
 {
     size_t n = 0;
     for (size_t i = 0; i < c->flat_size; i++)
-        n += c->ends[rank].owed[i] != 0;
+        n += c->ends[rank].residual[i] != 0;
     return n;
 }
 
 /* Statistics travel as they are, and everything else owes something. */
-static void what_is_owed(test *t)
+static void residuals_are_kept(test *t)
 {
     const scene *s = t->user;
     course c = {.devices = ONE "|" ONE "|" ONE, .compress = DPT_COMPRESS_BF16, .max_steps = 3};
     run_course(t, &c);
     for (size_t r = 0; r < 3; r++) {
-        CHECK(count_owed(&c, r) > s->model->flat_trained / 2);
+        CHECK(count_residuals(&c, r) > s->model->flat_trained / 2);
         for (size_t i = s->model->flat_trained; i < s->model->flat_size; i++)
-            CHECK(c.ends[r].owed[i] == 0);
+            CHECK(c.ends[r].residual[i] == 0);
     }
     free_course(&c);
     c.compress = DPT_COMPRESS_NONE;
     run_course(t, &c);
-    CHECK_SIZE(count_owed(&c, 0), 0);
+    CHECK_SIZE(count_residuals(&c, 0), 0);
     free_course(&c);
 }
 
@@ -511,11 +512,11 @@ static void take(test *t, const char *devices, dpt_compression compress, course 
     run_course(t, out);
 }
 
-static void sum_owed(const course *c, double *sums)
+static void sum_residuals(const course *c, double *sums)
 {
     for (size_t r = 0; r < stand_ins_count(c->devices); r++)
         for (size_t i = 0; i < c->flat_size; i++)
-            sums[i] += (double)c->ends[r].owed[i];
+            sums[i] += (double)c->ends[r].residual[i];
 }
 
 static void with_other_processes(test *t)
@@ -540,15 +541,15 @@ static void with_other_processes(test *t)
         (void)forget_checkpoints(t, "moved", 0);
         run_course(t, &from);
         memset(before, 0, 2 * s->model->flat_size * sizeof *before);
-        sum_owed(&from, before);
+        sum_residuals(&from, before);
         take(t, others[i].devices, others[i].compress, &to);
         CHECK_CONTAINS(to.ends[0].notices, others[i].words);
-        sum_owed(&to, after);
+        sum_residuals(&to, after);
         const double kept = others[i].compress == DPT_COMPRESS_NONE ? 0 : 1;
         for (size_t e = 0; e < s->model->flat_size; e++)
             n_lost += !(fabs(after[e] - kept * before[e]) <= 1e-6 * fabs(before[e]) + 1e-12);
         CHECK_SIZE(n_lost, 0);
-        CHECK_SIZE(count_owed(&to, 1), 0);
+        CHECK_SIZE(count_residuals(&to, 1), 0);
         CHECK(memcmp(to.ends[0].flats[0], from.ends[0].flats[0],
                      s->model->flat_size * sizeof(float)) == 0);
         free_course(&to);
@@ -574,7 +575,7 @@ static void from_one_that_did_not_compress(test *t)
     to.resume = true;
     run_course(t, &to);
     CHECK_CONTAINS(to.ends[0].notices, "error feedback begins with zeros");
-    CHECK(count_owed(&to, 1) > 0);
+    CHECK(count_residuals(&to, 1) > 0);
     free_course(&to);
 }
 
@@ -586,7 +587,7 @@ static void one_process(test *t)
     dpt_trainer *trainer = NULL;
     const dpt_trainer_options options = {.batch_size = FLAT_BATCH, .compress = DPT_COMPRESS_BF16};
     course c = make_course(ONE, NULL);
-    end e = {.owed = NULL};
+    end e = {.residual = NULL};
     c.max_steps = 2;
     if (CHECK_OK(dpt_devices_open(s->context, ONE, &devices)) &&
         CHECK_OK(dpt_trainer_create(devices, s->model, s->data, &options, &trainer))) {
@@ -604,7 +605,7 @@ int main(int argc, char **argv)
         {"over many sums nothing is lost", nothing_is_lost},
         {"it learns the same", it_learns_the_same},
         {"replicas stay the same", replicas_stay_the_same},
-        {"what is owed", what_is_owed},
+        {"what is owed", residuals_are_kept},
         {"a failed step, or one that is forgotten, owes nothing", a_failed_step_owes_nothing},
         {"it goes on exactly", it_goes_on_exactly},
         {"a device fails", a_device_fails},

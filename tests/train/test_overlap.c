@@ -331,7 +331,8 @@ static void sizes_change_no_bits(test *t)
         const bool first = run(t, s, &task, &chosen);
         task.bucket_bytes = 256 * 1024;
         if (first && run(t, s, &task, &given)) {
-            CHECK(chosen.probe.done == cases[i].measured && given.probe.done == cases[i].measured);
+            CHECK(chosen.link_probe.done == cases[i].measured &&
+                  given.link_probe.done == cases[i].measured);
             CHECK(chosen.choices_agree && chosen.replicas_agree && given.buckets.first == 0);
             CHECK((chosen.buckets.first >= 16384) == cases[i].measured);
             CHECK(chosen.buckets.others >= chosen.buckets.first);
@@ -356,15 +357,15 @@ static void sizes_are_left_alone(test *t)
                       .compress = DPT_COMPRESS_BF16,
                       .batch = FLAT_BATCH,
                       .steps = 1};
-    if (run(t, s, &task, &out)) CHECK(out.probe.done && out.buckets.first == 0);
+    if (run(t, s, &task, &out)) CHECK(out.link_probe.done && out.buckets.first == 0);
     flat_free(&out);
     task.compress = DPT_COMPRESS_NONE;
     task.no_overlap = true;
-    if (run(t, s, &task, &out)) CHECK(out.probe.done && out.buckets.first == 0);
+    if (run(t, s, &task, &out)) CHECK(out.link_probe.done && out.buckets.first == 0);
     flat_free(&out);
     task.no_overlap = false;
     task.model = s->residual;
-    if (run(t, s, &task, &out)) CHECK(!out.probe.done && out.buckets.first == 0);
+    if (run(t, s, &task, &out)) CHECK(!out.link_probe.done && out.buckets.first == 0);
     flat_free(&out);
 }
 

@@ -3,8 +3,8 @@
    process.  Whatever fails meanwhile, all processes hear of it. */
 #include "base/base.h"
 #include "harness.h"
-#include "train/algorithms.h"
-#include "train/facts.h"
+#include "train/peers/algorithms.h"
+#include "train/peers/header_check.h"
 #include "train/processes.h"
 #include "train/support.h"
 #include "train/trainer.h"

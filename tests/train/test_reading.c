@@ -541,10 +541,10 @@ typedef struct company {
 /* Devices of this process that did not compute the step that failed, whose images there are not. */
 static size_t count_unread(const dpt_trainer *trainer)
 {
-    const dpti_flight *flight = &trainer->flights[trainer->done.step % DPTI_FLIGHTS];
+    const dpti_in_flight_step *inflight = &trainer->slots[trainer->done.step % DPTI_STEP_SLOTS];
     size_t n = 0;
     for (size_t i = 0; i < trainer->n_workers; i++)
-        n += strcmp(flight->outcomes[trainer->first_device + i].flaw, DPTI_FLAW_UNREAD) == 0;
+        n += strcmp(inflight->outcomes[trainer->first_device + i].flaw, DPTI_FLAW_UNREAD) == 0;
     return n;
 }
 

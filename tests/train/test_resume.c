@@ -138,13 +138,13 @@ static dpt_fit_options fit_options(const setting *s, const char *folder, record 
 static void check_same(test *t, const training *a, const training *b)
 {
     const setting *s = t->user;
-    const size_t n = s->model->flat_size, n_kinds = dpti_trainer_n_lasting(a->trainer);
+    const size_t n = s->model->flat_size, n_kinds = dpti_trainer_n_state_buffers(a->trainer);
     float *flat = calloc(2 * n, sizeof *flat);
-    REQUIRE(flat && n_kinds == dpti_trainer_n_lasting(b->trainer));
+    REQUIRE(flat && n_kinds == dpti_trainer_n_state_buffers(b->trainer));
     for (size_t k = 0; k < n_kinds; k++) {
-        CHECK_OK(dpti_trainer_read(a->trainer, 0, dpti_lasting_kind(k), flat));
+        CHECK_OK(dpti_trainer_read(a->trainer, 0, dpti_state_buffer_kind(k), flat));
         for (size_t rank = 0; rank < dpt_devices_count(b->devices); rank++) {
-            CHECK_OK(dpti_trainer_read(b->trainer, rank, dpti_lasting_kind(k), flat + n));
+            CHECK_OK(dpti_trainer_read(b->trainer, rank, dpti_state_buffer_kind(k), flat + n));
             CHECK(memcmp(flat, flat + n, n * sizeof *flat) == 0);
         }
     }
@@ -755,7 +755,7 @@ static void take_folder_away(record *r, size_t step)
 }
 
 /* Training goes on, the older checkpoint stays sound, and later ones are written again. */
-static void survives(test *t, void (*trouble)(record *r, size_t step), const char *word)
+static void fails_over(test *t, void (*trouble)(record *r, size_t step), const char *word)
 {
     const setting *s = t->user;
     training w, whole;
@@ -779,13 +779,13 @@ static void survives(test *t, void (*trouble)(record *r, size_t step), const cha
 static void a_full_disk_is_survived(test *t)
 {
     signal(SIGXFSZ, SIG_IGN);
-    survives(t, fill_disk, "cannot write");
+    fails_over(t, fill_disk, "cannot write");
     limit_files(RLIM_INFINITY);
 }
 
 static void a_folder_that_is_gone_is_survived(test *t)
 {
-    survives(t, take_folder_away, "cannot write");
+    fails_over(t, take_folder_away, "cannot write");
 }
 
 static void stays_full(record *r, size_t step)

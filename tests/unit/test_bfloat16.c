@@ -88,18 +88,18 @@ static void values(test *t)
 static void check_many(test *t, size_t n)
 {
     test_random random = {n + 1};
-    float *data = malloc((n + 1) * sizeof *data), *owed = malloc((n + 1) * sizeof *owed);
+    float *data = malloc((n + 1) * sizeof *data), *residual = malloc((n + 1) * sizeof *residual);
     float *owes = malloc((n + 1) * sizeof *owes), *sums = malloc((n + 1) * sizeof *sums);
     uint16_t *packed = malloc((n + 1) * sizeof *packed);
     size_t n_wrong = 0;
-    REQUIRE(data && owed && owes && sums && packed);
+    REQUIRE(data && residual && owes && sums && packed);
     for (size_t i = 0; i <= n; i++) {
         data[i] = (float)(test_random_uniform(&random) - 0.5);
-        owed[i] = (float)(test_random_uniform(&random) - 0.5) / 256;
-        sums[i] = data[i] + owed[i];
+        residual[i] = (float)(test_random_uniform(&random) - 0.5) / 256;
+        sums[i] = data[i] + residual[i];
     }
     data[n] = owes[n] = 7; /* nobody's */
-    dpti_bfloat16_pack(data, owed, owes, n);
+    dpti_bfloat16_pack(data, residual, owes, n);
     memcpy(packed, data, n * sizeof *packed);
     dpti_bfloat16_unpack(data, n);
     for (size_t i = 0; i < n; i++) {
@@ -115,13 +115,13 @@ static void check_many(test *t, size_t n)
     CHECK(data[n] == 7);
     /* Onto what was owed before, in place. */
     memcpy(data, sums, n * sizeof *data);
-    memset(owed, 0, n * sizeof *owed);
-    dpti_bfloat16_pack(data, owed, owed, n);
-    CHECK(n == 0 || memcmp(owed, owes, n * sizeof *owes) == 0);
+    memset(residual, 0, n * sizeof *residual);
+    dpti_bfloat16_pack(data, residual, residual, n);
+    CHECK(n == 0 || memcmp(residual, owes, n * sizeof *owes) == 0);
     free(packed);
     free(sums);
     free(owes);
-    free(owed);
+    free(residual);
     free(data);
 }
 

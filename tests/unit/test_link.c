@@ -1,127 +1,174 @@
-/* What is chosen for a link: sizes of buckets, windows and routes that were computed by hand. */
+/* The wire by itself: a transport of the test's, whose messages arrive when it says so. */
+#include "base/base.h"
+#include "collective/link.h"
 #include "harness.h"
-#include "train/link.h"
 
-#include <math.h>
+#include <time.h>
 
-enum { KIB = 1024, MIB = 1024 * 1024 };
+enum { REQUESTS = 8 };
 
-static bool is_near(double value, double expected)
+static const double hour = 3600;
+
+typedef struct post {
+    size_t n_started, n_closed;
+    bool refuses; /* to start any */
+    struct {
+        bool arrived, fails, over;
+        size_t n_looks;
+    } requests[REQUESTS];
+} post;
+
+static post the_post;
+
+static dpt_status post_open(void **self, size_t *rank, size_t *n_ranks, dpt_error *error)
 {
-    return fabs(value - expected) <= 1e-9 * fabs(expected);
+    (void)error;
+    *self = &the_post;
+    *rank = 1;
+    *n_ranks = 3;
+    return DPT_OK;
 }
 
-static void two_sums_tell_a_link(test *t)
+static void post_close(void *self)
 {
-    /* 1 ms and 10 ns a byte: 16 KiB take 1.16384 ms, 64 KiB 1.65536 ms. */
-    const dpti_link link = dpti_link_between(1.16384e-3, 64 * KIB, 1.65536e-3);
-    CHECK(is_near(link.alpha, 1e-3) && is_near(link.beta, 1e-8));
-    /* Times that noise has turned round: a byte costs nothing. */
-    const dpti_link odd = dpti_link_between(2e-3, 64 * KIB, 1e-3);
-    CHECK(is_near(odd.alpha, 2e-3) && odd.beta == 0);
-    /* A burst that passed at once. */
-    const dpti_link steep = dpti_link_between(1e-4, 64 * KIB, 1e-2);
-    CHECK(is_near(steep.alpha, 1e-4) && is_near(steep.beta, 9.9e-3 / (48 * KIB)));
+    post *p = self;
+    p->n_closed++;
 }
 
-static void a_slow_link_is_timed_with_less(test *t)
+static dpt_status post_start(void *self, const dpt_message *messages, size_t n, void **request,
+                             dpt_error *error)
 {
-    static const struct {
-        size_t n_bytes;
-        double seconds;
-        size_t expected;
-    } cases[] = {
-        {64 * KIB, 1e-3, 256 * KIB},    /* 40 times as much would do, but that is a guess */
-        {64 * KIB, -1e-3, 256 * KIB},   /* noise */
-        {256 * KIB, 20e-3, 512 * KIB},  /* twice */
-        {256 * KIB, 30e-3, 256 * KIB},  /* a third more is not worth it */
-        {512 * KIB, 1e-3, MIB},         /* the most */
-        {768 * KIB, 1e-3, 768 * KIB},   /* not worth it either */
-        {64 * KIB, 1, 64 * KIB},        /* slow */
-        {64 * KIB, INFINITY, 64 * KIB}, /* very slow */
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        if (!CHECK_SIZE(dpti_link_more_bytes(cases[i].n_bytes, cases[i].seconds, 40e-3),
-                        cases[i].expected))
-            FAIL("case %zu", i);
+    post *p = self;
+    (void)messages;
+    (void)n;
+    if (p->refuses) return DPT_FAIL(error, DPT_E_IO, "the post is closed");
+    *request = &p->requests[p->n_started++];
+    return DPT_OK;
 }
 
-static void buckets_fit_the_link(test *t)
+static dpt_status post_test(void *self, void *request, bool *done, dpt_error *error)
 {
-    static const struct {
-        dpti_link link;
-        size_t total, first, others; /* bytes */
-    } cases[] = {
-        /* alpha / beta = 100 000 bytes; T beta / alpha = 64, so 8 buckets. */
-        {{1e-3, 1e-8}, 6400000, 100000, 800000},
-        /* The same link, a smaller model: 4 of them, the square root of 16. */
-        {{1e-3, 1e-8}, 1600000, 100000, 400000},
-        /* 100 Mbit/s, 85 ns a byte: alpha / beta = 3 529 bytes, T beta / alpha = 2 267, its root
-           47.6: the least first, and the most buckets. */
-        {{3e-4, 85e-9}, 8000000, 64 * KIB, 250000},
-        /* Far away, 10 ms: alpha / beta = 10 000 000 bytes, T beta / alpha = 4.5, its root 2.1. */
-        {{10e-3, 1e-9}, 45000000, MIB, 21213203},
-        /* So far that one bucket would do: two. */
-        {{1, 1e-9}, 45000000, MIB, 22500000},
-        /* Half of all is less than the first, which is half a millisecond over a nanosecond. */
-        {{5e-4, 1e-9}, 600000, 500000, 500000},
-        /* The least first is more than a part of the most buckets. */
-        {{1e-6, 1e-9}, MIB, 64 * KIB, 64 * KIB},
-        {{0, 1e-9}, 32 * MIB, 64 * KIB, MIB},   /* messages cost nothing */
-        {{1e-3, 0}, 32 * MIB, MIB, 16 * MIB},   /* bytes cost nothing */
-        {{0, 0}, 32 * MIB, 64 * KIB, 16 * MIB}, /* neither does */
-        {{1e-3, 1e-8}, 0, 100000, 100000},      /* nothing to be sent */
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const dpti_bucket_sizes sizes = dpti_link_buckets(cases[i].link, cases[i].total / 4);
-        if (!CHECK(fabs((double)sizes.first - (double)cases[i].first / 4) <= 1) ||
-            !CHECK(fabs((double)sizes.others - (double)cases[i].others / 4) <= 1))
-            FAIL("case %zu: %zu, %zu bytes", i, 4 * sizes.first, 4 * sizes.others);
+    post *p = self;
+    const size_t i = (size_t)((char *)request - (char *)p->requests) / sizeof *p->requests;
+    p->requests[i].n_looks++;
+    *done = false;
+    if (p->requests[i].over) return DPT_FAIL(error, DPT_E_INTERNAL, "%zu was freed", i);
+    p->requests[i].over = p->requests[i].fails || p->requests[i].arrived;
+    if (p->requests[i].fails) return DPT_FAIL(error, DPT_E_IO, "%zu is lost", i);
+    *done = p->requests[i].arrived;
+    return DPT_OK;
+}
+
+static const dpt_transport transport = {
+    .abi = DPT_TRANSPORT_ABI,
+    .name = "post",
+    .open = post_open,
+    .close = post_close,
+    .start = post_start,
+    .test = post_test,
+};
+
+static dpti_link open_link(test *t, double delay)
+{
+    dpti_link link = {.transport = &transport, .delay = delay, .n = 1};
+    dpt_error error;
+    the_post = (post){.n_started = 0};
+    CHECK_OK(dpti_link_open(&link, &error));
+    CHECK(link.rank == 1 && link.n == 3);
+    return link;
+}
+
+static void *start(test *t, const dpti_link *link, bool receives)
+{
+    const dpt_message messages[] = {{.n_bytes = 1}, {.receive = receives, .n_bytes = 1}};
+    dpt_error error;
+    void *request = NULL;
+    CHECK_OK(dpti_link_start(link, messages, 2, &request, &error));
+    return request;
+}
+
+static bool is_done(test *t, const dpti_link *link, void *request)
+{
+    dpt_error error = {.status = DPT_OK};
+    bool done = false;
+    if (!CHECK_OK(dpti_link_test(link, request, &done, &error))) FAIL("%s", error.message);
+    return done;
+}
+
+static void without_a_delay(test *t)
+{
+    const dpti_link link = open_link(t, 0);
+    void *first = start(t, &link, true), *second = start(t, &link, true);
+    CHECK(first == &the_post.requests[0] && second == &the_post.requests[1]);
+    the_post.requests[0].arrived = true;
+    CHECK(!is_done(t, &link, second));
+    CHECK(is_done(t, &link, first));
+    CHECK(the_post.requests[0].n_looks == 1 && the_post.requests[1].n_looks == 1);
+    dpti_link_close(&link);
+    CHECK_SIZE(the_post.n_closed, 1);
+}
+
+static void what_arrives_is_held_back(test *t)
+{
+    const dpti_link link = open_link(t, hour);
+    void *received = start(t, &link, true), *sent = start(t, &link, false);
+    CHECK(!is_done(t, &link, sent));
+    for (size_t i = 0; i < 2; i++)
+        the_post.requests[i].arrived = true;
+    CHECK(is_done(t, &link, sent));
+    CHECK(!is_done(t, &link, received));
+    CHECK(!is_done(t, &link, received));
+    CHECK_SIZE(the_post.requests[0].n_looks, 2); /* at the sent one's, and none behind its end */
+    dpti_link_abandon(&link);
+    CHECK_SIZE(the_post.n_closed, 0);
+}
+
+/* They arrive together, and whoever waits for one has waited for all. */
+static void delays_overlap(test *t)
+{
+    static const double delay = 0.02;
+    const dpti_link link = open_link(t, delay);
+    void *requests[REQUESTS];
+    for (size_t i = 0; i < REQUESTS; i++) {
+        requests[i] = start(t, &link, true);
+        the_post.requests[i].arrived = true;
     }
+    CHECK(!is_done(t, &link, requests[3]));
+    const double looked = dpti_seconds();
+    while (dpti_seconds() - looked < delay)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    for (size_t i = 0; i < REQUESTS; i++)
+        CHECK(is_done(t, &link, requests[i])); /* at the first look at it */
+    dpti_link_close(&link);
 }
 
-static void a_window_covers_the_way(test *t)
+static void failures_are_told_of_their_own(test *t)
 {
-    static const struct {
-        dpti_link link;
-        size_t n; /* processes */
-        dpti_route route;
-        size_t expected; /* chunks of 256 KiB */
-    } cases[] = {
-        {{0, 1e-9}, 2, DPTI_ROUTE_DIRECT, 3},     /* no way at all */
-        {{3e-4, 85e-9}, 2, DPTI_ROUTE_DIRECT, 3}, /* those of two take 45 ms: 2 + 1 */
-        {{3e-3, 1e-9}, 2, DPTI_ROUTE_DIRECT, 8},  /* 524 us, 5.7 of which the way takes: 2 + 6 */
-        {{3e-3, 1e-9}, 8, DPTI_ROUTE_DIRECT, 4},  /* 2.1 ms, 1.4 of which: 2 + 2 */
-        {{3e-4, 85e-9}, 4, DPTI_ROUTE_RING, 7},   /* 6 links, and 22 ms a chunk: 6 + 1 */
-        {{1e-3, 2e-9}, 3, DPTI_ROUTE_RING, 6},    /* 4 links, and 524 us, 1.9 of which: 4 + 2 */
-        {{3e-4, 1e-9}, 12, DPTI_ROUTE_RING, DPTI_MOST_WINDOW},
-        {{1, 1e-9}, 2, DPTI_ROUTE_DIRECT, DPTI_MOST_WINDOW},
-        {{1, 0}, 2, DPTI_ROUTE_DIRECT, DPTI_MOST_WINDOW},
-        {{0, 0}, 2, DPTI_ROUTE_DIRECT, DPTI_LEAST_WINDOW},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        if (!CHECK_SIZE(dpti_link_window(cases[i].link, cases[i].n, cases[i].route),
-                        cases[i].expected))
-            FAIL("case %zu", i);
-}
-
-static void the_ring_must_be_faster(test *t)
-{
-    CHECK(dpti_link_route(1, 0.89) == DPTI_ROUTE_RING);
-    CHECK(dpti_link_route(1, 0.91) == DPTI_ROUTE_DIRECT);
-    CHECK(dpti_link_route(1, 2) == DPTI_ROUTE_DIRECT);
-    CHECK(dpti_link_route(0, 0) == DPTI_ROUTE_DIRECT);
-    CHECK(dpti_link_route(NAN, 1) == DPTI_ROUTE_DIRECT);
+    const dpti_link link = open_link(t, hour);
+    dpt_error error = {.status = DPT_OK};
+    bool done = false;
+    void *whole = start(t, &link, true), *lost = start(t, &link, true);
+    the_post.requests[1].fails = true;
+    CHECK(!is_done(t, &link, whole));
+    CHECK_SIZE(the_post.requests[1].n_looks, 1);
+    CHECK_STATUS(dpti_link_test(&link, lost, &done, &error), DPT_E_IO);
+    CHECK_TEXT(error.message, "1 is lost");
+    CHECK(!is_done(t, &link, whole));
+    CHECK_SIZE(the_post.requests[1].n_looks, 1);
+    the_post.refuses = true;
+    CHECK_STATUS(dpti_link_start(&link, &(dpt_message){.n_bytes = 1}, 1, &lost, &error), DPT_E_IO);
+    CHECK_TEXT(error.message, "the post is closed");
+    CHECK(!is_done(t, &link, whole));
+    dpti_link_abandon(&link);
 }
 
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        {"two sums tell a link", two_sums_tell_a_link},
-        {"a slow link is timed with less", a_slow_link_is_timed_with_less},
-        {"buckets fit the link", buckets_fit_the_link},
-        {"a window covers the way", a_window_covers_the_way},
-        {"the ring must be faster", the_ring_must_be_faster},
+        {"without a delay it is the transport", without_a_delay},
+        {"what arrives is held back", what_arrives_is_held_back},
+        {"delays overlap", delays_overlap},
+        {"failures are told of their own", failures_are_told_of_their_own},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }

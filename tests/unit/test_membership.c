@@ -1,6 +1,6 @@
 /* Membership: every change in every state is what membership.h says, or is refused. */
 #include "harness.h"
-#include "train/membership.h"
+#include "train/membership/membership.h"
 
 /* Written from the drawings in membership.h, not from the table that is tested. */
 typedef struct change {
@@ -8,22 +8,22 @@ typedef struct change {
 } change;
 
 static const change of_devices[] = {
-    {DPTI_DEVICE_PRESENT, DPTI_DEVICE_REST, DPTI_DEVICE_RESTING},
-    {DPTI_DEVICE_RESTING, DPTI_DEVICE_WAKE, DPTI_DEVICE_PRESENT},
+    {DPTI_DEVICE_PRESENT, DPTI_DEVICE_TO_STANDBY, DPTI_DEVICE_STANDBY},
+    {DPTI_DEVICE_STANDBY, DPTI_DEVICE_WAKE, DPTI_DEVICE_PRESENT},
     {DPTI_DEVICE_PRESENT, DPTI_DEVICE_HANG, DPTI_DEVICE_HUNG},
-    {DPTI_DEVICE_RESTING, DPTI_DEVICE_HANG, DPTI_DEVICE_RESTING_HUNG},
-    {DPTI_DEVICE_HUNG, DPTI_DEVICE_REST, DPTI_DEVICE_RESTING_HUNG},
-    {DPTI_DEVICE_RESTING_HUNG, DPTI_DEVICE_WAKE, DPTI_DEVICE_HUNG},
+    {DPTI_DEVICE_STANDBY, DPTI_DEVICE_HANG, DPTI_DEVICE_STANDBY_HUNG},
+    {DPTI_DEVICE_HUNG, DPTI_DEVICE_TO_STANDBY, DPTI_DEVICE_STANDBY_HUNG},
+    {DPTI_DEVICE_STANDBY_HUNG, DPTI_DEVICE_WAKE, DPTI_DEVICE_HUNG},
     {DPTI_DEVICE_PRESENT, DPTI_DEVICE_LOSE, DPTI_DEVICE_LOST},
-    {DPTI_DEVICE_RESTING, DPTI_DEVICE_LOSE, DPTI_DEVICE_LOST},
+    {DPTI_DEVICE_STANDBY, DPTI_DEVICE_LOSE, DPTI_DEVICE_LOST},
     {DPTI_DEVICE_HUNG, DPTI_DEVICE_LOSE, DPTI_DEVICE_LOST_HUNG},
-    {DPTI_DEVICE_RESTING_HUNG, DPTI_DEVICE_LOSE, DPTI_DEVICE_LOST_HUNG},
+    {DPTI_DEVICE_STANDBY_HUNG, DPTI_DEVICE_LOSE, DPTI_DEVICE_LOST_HUNG},
     {DPTI_DEVICE_LOST, DPTI_DEVICE_HANG, DPTI_DEVICE_LOST_HUNG},
     {DPTI_DEVICE_LOST_HUNG, DPTI_DEVICE_HANG, DPTI_DEVICE_LOST_HUNG},
     {DPTI_DEVICE_LOST_HUNG, DPTI_DEVICE_RETURN, DPTI_DEVICE_LOST},
     {DPTI_DEVICE_LOST, DPTI_DEVICE_RETURN, DPTI_DEVICE_LOST},
     {DPTI_DEVICE_HUNG, DPTI_DEVICE_RETURN, DPTI_DEVICE_PRESENT},
-    {DPTI_DEVICE_RESTING_HUNG, DPTI_DEVICE_RETURN, DPTI_DEVICE_RESTING},
+    {DPTI_DEVICE_STANDBY_HUNG, DPTI_DEVICE_RETURN, DPTI_DEVICE_STANDBY},
     {DPTI_DEVICE_LOST, DPTI_DEVICE_READMIT, DPTI_DEVICE_READMITTING},
     {DPTI_DEVICE_READMITTING, DPTI_DEVICE_ADMITTED, DPTI_DEVICE_PRESENT},
     {DPTI_DEVICE_READMITTING, DPTI_DEVICE_HANG, DPTI_DEVICE_HUNG},
@@ -112,10 +112,10 @@ static void changes_are_made(test *t)
         CHECK(dpti_membership_lost(&m) ==
               (c->to == DPTI_DEVICE_LOST || c->to == DPTI_DEVICE_LOST_HUNG));
         CHECK(dpti_membership_hung(&m) ==
-              (c->to == DPTI_DEVICE_HUNG || c->to == DPTI_DEVICE_RESTING_HUNG ||
+              (c->to == DPTI_DEVICE_HUNG || c->to == DPTI_DEVICE_STANDBY_HUNG ||
                c->to == DPTI_DEVICE_LOST_HUNG));
-        CHECK(dpti_membership_rests(&m) ==
-              (c->to == DPTI_DEVICE_RESTING || c->to == DPTI_DEVICE_RESTING_HUNG));
+        CHECK(dpti_membership_standby(&m) ==
+              (c->to == DPTI_DEVICE_STANDBY || c->to == DPTI_DEVICE_STANDBY_HUNG));
     }
     for (size_t i = 0; i < sizeof of_replicas / sizeof *of_replicas; i++) {
         const change *c = &of_replicas[i];
@@ -137,7 +137,7 @@ static void zero_is_the_beginning(test *t)
     const dpti_membership m = {.replica = DPTI_REPLICA_VALID};
     CHECK((int)DPTI_DEVICE_PRESENT == 0 && (int)DPTI_REPLICA_VALID == 0);
     CHECK(dpti_membership_state(&m) == DPTI_DEVICE_PRESENT && !dpti_membership_refused(&m));
-    CHECK(!dpti_membership_lost(&m) && !dpti_membership_hung(&m) && !dpti_membership_rests(&m));
+    CHECK(!dpti_membership_lost(&m) && !dpti_membership_hung(&m) && !dpti_membership_standby(&m));
 }
 
 #ifdef NDEBUG

@@ -1,6 +1,6 @@
 /* The order of samples: every epoch has each once, in an order of its own that the seed decides. */
 #include "harness.h"
-#include "train/order.h"
+#include "train/feeding/order.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* How a share is divided into passes, and how much caches hold. */
 #include "harness.h"
-#include "train/passes.h"
+#include "train/pipeline/micro_batches.h"
 
 #include <stdint.h>
 

@@ -455,7 +455,7 @@ static dpt_status read_large(void *user, size_t record, const dpti_image_use *us
     large_source *s = user;
     char path[64];
     snprintf(path, sizeof path, "large/%zu.png", record);
-    const dpti_picture_way way = {.shape = s->shape, .large = &s->large};
+    const dpti_picture_options way = {.shape = s->shape, .large = &s->large};
     return dpti_picture_read(path, &way, image, error);
 }
 

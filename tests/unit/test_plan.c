@@ -264,12 +264,12 @@ static size_t count(const dpti_program *p, dpt_op_kind kind)
 
 /* Devices that have brought their parts have `between` to compute before they take all of them: a
    convolution's gradient of filters, or NULL for nothing. */
-static void check_meeting(test *t, const dpti_program *p, size_t bring, size_t n_parts,
-                          const char *between)
+static void check_rendezvous(test *t, const dpti_program *p, size_t bring, size_t n_parts,
+                             const char *between)
 {
     REQUIRE(bring + 1 < p->n_segments);
     const dpti_segment *s = &p->segments[bring], *next = s + 1;
-    CHECK(s->exchange == DPTI_EXCHANGE_BRING && next->exchange == DPTI_EXCHANGE_TAKE);
+    CHECK(s->exchange == DPTI_EXCHANGE_CONTRIBUTE && next->exchange == DPTI_EXCHANGE_TAKE);
     CHECK_SIZE(s->n_parts, n_parts);
     CHECK_SIZE(next->n_parts, n_parts);
     for (size_t i = 0; i < n_parts; i++) {
@@ -286,17 +286,18 @@ static void check_meeting(test *t, const dpti_program *p, size_t bring, size_t n
 static void filters_wait_for_a_meeting(test *t)
 {
     built b;
-    size_t meetings[8], n = 0;
+    size_t rendezvous_points[8], n = 0;
     if (build(t, projected, (purpose){.n_parts = 3}, &b)) {
         const dpti_program *p = &b.training;
         for (size_t s = 0; s < p->n_segments; s++)
-            if (p->segments[s].exchange == DPTI_EXCHANGE_BRING && n < 8) meetings[n++] = s;
+            if (p->segments[s].exchange == DPTI_EXCHANGE_CONTRIBUTE && n < 8)
+                rendezvous_points[n++] = s;
         if (CHECK_SIZE(n, 4 + 3)) {
             for (size_t i = 0; i < 4; i++)
-                check_meeting(t, p, meetings[i], 1, NULL);
-            check_meeting(t, p, meetings[4], 2, NULL); /* d.norm and c.norm */
-            check_meeting(t, p, meetings[5], 1, "c");
-            check_meeting(t, p, meetings[6], 1, "b");
+                check_rendezvous(t, p, rendezvous_points[i], 1, NULL);
+            check_rendezvous(t, p, rendezvous_points[4], 2, NULL); /* d.norm and c.norm */
+            check_rendezvous(t, p, rendezvous_points[5], 1, "c");
+            check_rendezvous(t, p, rendezvous_points[6], 1, "b");
         }
         CHECK_SIZE(count(p, DPT_OP_CONV2D_BACKWARD_WEIGHTS), 4);
     }
@@ -346,8 +347,8 @@ static void twins_meet_once(test *t)
     if (build(t, added_twice, (purpose){.n_parts = 2}, &b))
         for (size_t s = 0; s < b.training.n_segments; s++) {
             const dpti_segment *segment = &b.training.segments[s];
-            n += segment->exchange == DPTI_EXCHANGE_BRING;
-            if (segment->exchange == DPTI_EXCHANGE_BRING) n_parts += segment->n_parts;
+            n += segment->exchange == DPTI_EXCHANGE_CONTRIBUTE;
+            if (segment->exchange == DPTI_EXCHANGE_CONTRIBUTE) n_parts += segment->n_parts;
         }
     CHECK_SIZE(n, 3 + 2);
     CHECK_SIZE(n_parts, 3 + 3);
@@ -378,8 +379,8 @@ static void whole_steps(test *t)
         build(t, residual, (purpose){.n_parts = 1, .whole = true}, &b)) {
         const dpti_program *p = &b.training;
         const size_t before = cut.training.segments[0].last;
-        const size_t n_lasting = cut.training.n_instructions - before;
-        REQUIRE(p->n_segments == 1 && p->n_instructions == before + 2 + n_lasting);
+        const size_t n_state_buffers = cut.training.n_instructions - before;
+        REQUIRE(p->n_segments == 1 && p->n_instructions == before + 2 + n_state_buffers);
         CHECK(p->segments[0].commits && p->segments[0].exchange == DPTI_EXCHANGE_NONE);
         CHECK_SIZE(p->segments[0].last, p->n_instructions);
         CHECK_SIZE(count(p, DPT_OP_CHECK_FINITE), 2);

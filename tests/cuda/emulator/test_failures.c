@@ -53,7 +53,7 @@ static void gone_for_good(test *t)
     failing_for_good(t, "cuda:0,cpu:threads=1", &gone, false);
 }
 
-static void survived(test *t)
+static void failed_over(test *t)
 {
     static const failing_code in_a_kernel = {"kernel", 700, "cudaErrorIllegalAddress (700",
                                              .sticky = true};
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
         {"beside the CPU", beside_the_cpu},
         {"two cards", two_cards},
         {"gone for good", gone_for_good},
-        {"survived", survived},
+        {"survived", failed_over},
     };
     static const failing_face face = {
         .backend = "cuda",

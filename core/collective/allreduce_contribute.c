@@ -1,0 +1,239 @@
+/* How ranks bring what is to be summed: into host memory, or to their island, of which one shows
+   the sum there; and from there to the other processes. */
+#include "base/base.h"
+#include "collective/allreduce_state.h"
+
+/* ---- What a rank holds ----------------------------------------------------------------------- */
+
+/* Over processes each rank looks at what it brings, so that it is known who did: others see sums
+   alone. */
+static void look_at_own(const dpti_allreduce *a, dpti_member *m, dpti_range what, dpt_status *mine)
+{
+    if (!a->processes || !a->wants_finite || !m->contributes || *mine != DPT_OK) return;
+    if (dpti_all_finite(m->view.host + what.begin, what.end - what.begin)) return;
+    m->blame = DPTI_BLAME_OWN;
+    *mine = DPT_E_NOT_FINITE;
+}
+
+/* The sum over this process of what its communication thread is about to send. */
+static void prepare_sum(void *user, float *data, size_t count)
+{
+    dpti_allreduce *a = user;
+    const size_t first = (size_t)(data - a->members[0].view.host);
+    size_t n_flawed;
+    (void)dpti_allreduce_reduce(a, (dpti_range){first, first + count}, &n_flawed);
+}
+
+static void start_part(dpti_allreduce *a, const dpti_contribution *who, dpti_range what,
+                       bool summed, const dpti_feedback *feedback)
+{
+    if (what.begin >= what.end) return;
+    const dpti_collective reduction = {
+        .data = a->members[0].view.host + what.begin,
+        .count = what.end - what.begin,
+        .contributes = who->processes ? who->processes : a->all_contribute,
+        .prepare = a->n_ranks > 1 && !summed ? prepare_sum : NULL,
+        .user = a,
+        .residual = feedback ? feedback->residual + what.begin : NULL,
+        .owes = feedback ? feedback->owes + what.begin : NULL,
+        .finite = a->wants_finite ? &a->finite : NULL};
+    dpti_processes_start_collective(a->processes, &reduction);
+}
+
+void dpti_allreduce_start_reduction(dpti_allreduce *allreduce, const dpti_contribution *who,
+                                    dpti_range what, bool summed)
+{
+    dpti_allreduce *a = allreduce;
+    const size_t packed = a->feedback ? a->feedback->count : 0;
+    const dpti_range first = {what.begin, what.end < packed ? what.end : packed};
+    const dpti_range second = {what.begin > packed ? what.begin : packed, what.end};
+    start_part(a, who, first, summed, a->feedback);
+    start_part(a, who, second, summed, NULL);
+}
+
+void dpti_allreduce_hand_on(dpti_allreduce *allreduce, const dpti_contribution *who,
+                            dpti_range what)
+{
+    dpti_allreduce *a = allreduce;
+    dpti_member *m = &a->members[who->rank];
+    dpti_round *r = &a->rounds[m->n_runs % 2];
+    const size_t k = m->n_shown++;
+    r->buckets[k] = what;
+    if (++r->n_contributing[k] < dpti_allreduce_count_showing(a)) return;
+    r->n_complete = k + 1;
+    /* Here, so that all processes have one order. */
+    if (a->processes)
+        dpti_allreduce_start_reduction(a, who, what, false);
+    else
+        pthread_cond_broadcast(&a->changed);
+}
+
+/* Hands the next of what it has brought on to the host. */
+static void show(dpti_allreduce *a, const dpti_contribution *who)
+{
+    const dpti_member *m = &a->members[who->rank];
+    pthread_mutex_lock(&a->mutex);
+    dpti_allreduce_hand_on(a, who, m->brought[m->n_shown]);
+    pthread_mutex_unlock(&a->mutex);
+}
+
+static void begin_contributing(dpti_member *m, const dpti_contribution *who, size_t end)
+{
+    m->contributes = who->contributes || m->island_slot.island; /* the others may */
+    m->blame = DPTI_BLAME_NOBODY;
+    m->high = end;
+}
+
+/* ---- In an island ---------------------------------------------------------------------------- */
+
+/* A later failure of one that has failed is none of its own, and is not told. */
+static void note(dpti_member *m, const dpt_error *before, dpt_status status, dpt_status *mine)
+{
+    if (*mine != DPT_OK)
+        m->view.buffer->device->base.error = *before;
+    else
+        *mine = status;
+}
+
+/* Brings elements to its island, behind whose sum this point of the lane is marked. */
+static void add_to_island(const dpti_allreduce *a, const dpti_contribution *who, dpti_range what,
+                          size_t point, dpt_status *mine)
+{
+    dpti_member *m = &a->members[who->rank];
+    const dpt_error before = m->view.buffer->device->base.error;
+    const dpti_island_part part = {
+        .data = m->view.buffer,
+        .begin = what.begin,
+        .end = what.end,
+        .empty = !who->contributes,
+        .host = dpti_shows(m) && !dpti_allreduce_is_all(a, m) ? m->view.host : NULL,
+        .point = point};
+    note(m, &before, dpti_island_reduce(&m->island_slot, &part), mine);
+}
+
+/* Hands on what has arrived of the island's sums: of buckets, in their order. */
+static void show_arrived(dpti_allreduce *a, const dpti_contribution *who, dpt_status *mine)
+{
+    dpti_member *m = &a->members[who->rank];
+    if (m->hidden || dpti_allreduce_is_all(a, m)) return;
+    while (*mine == DPT_OK && m->n_shown < m->n_brought) {
+        bool arrived = false;
+        *mine = dpti_island_arrived(&m->island_slot, m->n_shown, &arrived);
+        if (!arrived) return;
+        look_at_own(a, m, m->brought[m->n_shown], mine);
+        show(a, who);
+    }
+}
+
+void dpti_allreduce_await_island(dpti_allreduce *allreduce, const dpti_contribution *who,
+                                 dpt_status *mine, double *clock, dpti_times *times)
+{
+    dpti_member *m = &allreduce->members[who->rank];
+    const dpt_error before = m->view.buffer->device->base.error;
+    note(m, &before, dpti_island_wait(&m->island_slot, clock, times), mine);
+    if (!dpti_allreduce_is_all(allreduce, m) || *mine != DPT_OK || !who->look) return;
+    *mine = who->look(who->user);
+    if (*mine == DPT_E_NOT_FINITE) m->blame = DPTI_BLAME_SUM; /* as all members do */
+}
+
+/* What was not handed in as it was brought. */
+static void catch_up(const dpti_allreduce *a, const dpti_contribution *who, dpt_status *mine,
+                     double *clock, dpti_times *times)
+{
+    const dpti_member *m = &a->members[who->rank];
+    dpti_island_meet(&m->island_slot, clock, times);
+    for (size_t k = 0; k < m->n_brought; k++)
+        add_to_island(a, who, m->brought[k], k, mine);
+}
+
+/* Brings the rest, and waits until the sums are there whom others are to see. */
+static void finish_in_island(dpti_allreduce *a, const dpti_contribution *who,
+                             const dpti_range rest[DPTI_REST], dpt_status *mine, double *clock,
+                             dpti_times *times)
+{
+    dpti_member *m = &a->members[who->rank];
+    const bool whole = dpti_allreduce_is_all(a, m);
+    const size_t n_buckets = m->n_brought;
+    if (who->late) catch_up(a, who, mine, clock, times);
+    for (size_t i = 0; i < DPTI_REST; i++)
+        add_to_island(a, who, rest[i], n_buckets + i, mine);
+    if ((m->hidden && !whole) || dpti_island_is_wide(m->island_slot.island)) return;
+    dpti_allreduce_await_island(a, who, mine, clock, times);
+    for (size_t k = m->n_shown; !whole && k < n_buckets; k++) {
+        look_at_own(a, m, m->brought[k], mine);
+        show(a, who);
+    }
+}
+
+dpt_status dpti_allreduce_settle(dpti_allreduce *allreduce, size_t rank, dpt_status mine)
+{
+    dpti_member *m = &allreduce->members[rank];
+    double clock = dpti_seconds();
+    if (!m->island_slot.island) return mine;
+    /* Whatever other processes have enqueued: they do the same. */
+    if (dpti_island_is_wide(m->island_slot.island)) dpti_island_abort(m->island_slot.island);
+    const dpt_error before = m->view.buffer->device->base.error;
+    const dpt_status status = dpti_island_wait(&m->island_slot, &clock, NULL);
+    const bool own = mine != DPT_OK && mine != DPT_E_CANCELLED;
+    if (!own && status != DPT_OK && status != DPT_E_CANCELLED) return status;
+    m->view.buffer->device->base.error = before;
+    return mine;
+}
+
+/* ---- Bringing -------------------------------------------------------------------------------- */
+
+void dpti_allreduce_contribute(dpti_allreduce *allreduce, const dpti_contribution *who,
+                               size_t begin, size_t end, dpt_status *mine, dpti_times *times)
+{
+    dpti_allreduce *a = allreduce;
+    dpti_member *m = &a->members[who->rank];
+    const dpti_range what = {begin, end};
+    const double clock = dpti_seconds();
+    if (dpti_allreduce_is_alone(a) || m->n_brought == DPTI_BUCKETS) return;
+    if (m->n_brought == 0) begin_contributing(m, who, end);
+    m->low = begin;
+    m->brought[m->n_brought++] = what;
+    if (m->island_slot.island && !who->late) {
+        add_to_island(a, who, what, m->n_brought - 1, mine);
+        show_arrived(a, who, mine);
+    } else if (!m->island_slot.island) {
+        if (*mine == DPT_OK && who->contributes)
+            *mine = dpti_view_download(&m->view, what.begin, what.end);
+        look_at_own(a, m, what, mine);
+        show(a, who);
+    }
+    (void)dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, clock);
+}
+
+/* ---- The rest, in the run -------------------------------------------------------------------- */
+
+/* What a rank has not brought yet. */
+static void find_rest(const dpti_allreduce *a, const dpti_member *m, dpti_range rest[DPTI_REST])
+{
+    const bool any = m->n_brought > 0;
+    rest[0] = (dpti_range){0, any ? m->low : a->count};
+    rest[1] = (dpti_range){any ? m->high : a->count, a->count};
+}
+
+static dpt_status transfer_rest(const dpti_member *m, const dpti_range rest[DPTI_REST])
+{
+    for (size_t i = 0; i < DPTI_REST; i++)
+        DPT_TRY(dpti_view_download(&m->view, rest[i].begin, rest[i].end));
+    return DPT_OK;
+}
+
+void dpti_allreduce_contribute_remaining(dpti_allreduce *allreduce, const dpti_contribution *who,
+                                         dpti_range rest[DPTI_REST], dpt_status *mine,
+                                         double *clock, dpti_times *times)
+{
+    dpti_allreduce *a = allreduce;
+    dpti_member *m = &a->members[who->rank];
+    find_rest(a, m, rest);
+    if (m->n_brought == 0) begin_contributing(m, who, 0);
+    if (m->island_slot.island)
+        finish_in_island(a, who, rest, mine, clock, times);
+    else if (*mine == DPT_OK && who->contributes)
+        *mine = transfer_rest(m, rest);
+    for (size_t i = 0; i < DPTI_REST && dpti_shows(m) && !dpti_allreduce_is_all(a, m); i++)
+        look_at_own(a, m, rest[i], mine);
+}

@@ -1,0 +1,583 @@
+/* Loss and accuracy over a data set, or what the network says of its samples, on all devices at
+   once: each takes one run of consecutive samples and works it off in passes of what it can hold.
+ */
+#include "train/trainer.h"
+
+#include "base/base.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct evaluate_job {
+    dpti_worker *worker;
+    size_t slot;         /* of trainer->tests */
+    size_t first, count; /* samples [first, first + count) */
+    dpt_status status;
+    dpt_error error;
+    dpti_ahead *ahead; /* of passes, where images are read as they are needed; else NULL */
+    bool unread;       /* they could not be: status and error say why; */
+    atomic_bool *over; /* and then nobody goes on */
+    float *outputs;    /* of these samples, (count, classes), or NULL: loss and hits are wanted */
+    double loss;       /* sum */
+    size_t hits;
+    uint64_t ticket;
+} evaluate_job;
+
+/* ---- Binding programs to data sets ----------------------------------------------------------- */
+
+static void run_unbind(dpti_device *device, void *argument)
+{
+    dpti_worker_test *test = argument;
+    (void)device;
+    dpti_executable_destroy(&test->evaluate);
+    dpti_feed_destroy(&test->own_feed);
+    test->feed = NULL;
+}
+
+static void unbind(dpt_trainer *t, size_t slot)
+{
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_worker *w = &t->workers[i];
+        if (!dpti_is_hung(w) && dpti_is_lost(w)) continue;
+        if (!dpti_trainer_release(t, i, run_unbind, &w->tests[slot]))
+            dpti_data_store_leave(&t->tests[slot].store, i);
+    }
+    dpti_data_store_destroy(&t->tests[slot].store);
+    t->tests[slot] = (dpti_test){.data = NULL};
+}
+
+void dpti_trainer_unbind_tests(dpt_trainer *trainer)
+{
+    for (size_t i = 0; i < DPTI_TESTS; i++)
+        unbind(trainer, i);
+}
+
+/* That of training if it has room for these data, else one of its own. */
+static dpt_status provide_feed(dpti_worker *w, size_t slot)
+{
+    const dpt_trainer *t = w->trainer;
+    const dpt_dataset *data = t->tests[slot].data;
+    dpti_worker_test *test = &w->tests[slot];
+    const size_t most = w->replica.capacity;
+    const dpti_feed_size size = {.capacity = most, .host_capacity = most, .n_slots = 1};
+    test->feed = &w->feed;
+    if (dpti_feed_serves(&w->feed, data, most)) return DPT_OK;
+    test->feed = &test->own_feed;
+    return dpti_feed_create(w->device, data, t->program.loss, &size, &test->own_feed);
+}
+
+static void run_bind(dpti_device *device, void *argument)
+{
+    evaluate_job *job = argument;
+    dpti_worker *w = job->worker;
+    const dpt_trainer *t = w->trainer;
+    const dpti_test *test = &t->tests[job->slot];
+    dpti_worker_test *own = &w->tests[job->slot];
+    const dpti_data_store *store =
+        dpti_dataset_share(test->data, t->data) ? &t->store : &test->store;
+    const dpti_data_copy *copy = &store->copies[store->copy_of[w->rank]];
+    dpti_data_places places = dpti_data_copy_places(copy, t->program.loss);
+    dpti_program_options options = {
+        .data = test->data, .purpose = test->purpose, .loss = t->program.loss};
+    job->status = DPT_OK;
+    if (!dpti_data_resident(copy)) {
+        job->status = provide_feed(w, job->slot);
+        if (job->status == DPT_OK) places = dpti_feed_places(own->feed);
+        options.fed = w->replica.capacity;
+    }
+    if (job->status == DPT_OK)
+        job->status =
+            dpti_executable_create(&w->replica, &options, &places, &own->evaluate, &job->error);
+    if (job->status != DPT_OK && job->error.status == DPT_OK)
+        job->error = *dpti_device_error(device);
+}
+
+/* Goes on without a device, if that can be: DPT_E_CANCELLED, to try again. */
+static dpt_status lose(dpt_trainer *t, size_t rank, const dpt_error *error)
+{
+    if (!dpti_is_loss(error->status) || t->stop_on_loss)
+        return dpti_trainer_fail(t, t->workers[rank].device, error);
+    DPT_TRY(dpti_trainer_lose_one(t, rank, error));
+    return DPT_E_CANCELLED;
+}
+
+static dpt_status place_data(dpt_trainer *t, const dpt_dataset *data, dpti_data_store *store)
+{
+    dpt_error error = {0};
+    bool absent[DPTI_SPLIT_MAX_DEVICES];
+    size_t failing = 0;
+    for (size_t i = 0; i < t->n_workers; i++)
+        absent[i] = dpti_is_lost(&t->workers[i]);
+    const dpti_placing where = dpti_trainer_placing(t, absent);
+    if (dpti_data_store_create(&where, data, store, &failing, &error) == DPT_OK) return DPT_OK;
+    if (dpti_is_loss(error.status) && !t->stop_on_loss) return lose(t, failing, &error);
+    return dpti_context_fail(t->context, NULL, &error);
+}
+
+/* Binds a free slot; it is free again after a failure. */
+static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose purpose, size_t slot)
+{
+    dpti_test *test = &t->tests[slot];
+    if (!dpti_dataset_share(data, t->data)) DPT_TRY(place_data(t, data, &test->store));
+    test->data = data;
+    test->purpose = purpose;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_worker *w = &t->workers[i];
+        if (w->room == 0 || dpti_is_lost(w)) continue;
+        evaluate_job job = {.worker = w, .slot = slot};
+        if (!dpti_trainer_call(t, i, run_bind, &job)) {
+            job.status = DPT_E_DEVICE_LOST;
+            job.error = w->hung_error;
+        }
+        if (job.status == DPT_OK) continue;
+        unbind(t, slot);
+        job.error.status = job.status;
+        return lose(t, i, &job.error);
+    }
+    return DPT_OK;
+}
+
+/* The slot that is bound to this, or else the one to bind: a free one, or the least recently used.
+ */
+static size_t find_slot(const dpt_trainer *t, const dpt_dataset *data, dpti_purpose purpose)
+{
+    size_t oldest = 0;
+    for (size_t i = 0; i < DPTI_TESTS; i++) {
+        const dpti_test *test = &t->tests[i];
+        if (test->data == data && test->purpose == purpose) return i;
+        if (test->used < t->tests[oldest].used) oldest = i;
+    }
+    return oldest;
+}
+
+/* Sees to it that a slot is bound to the data.  What else is bound goes if memory is short: it was
+   there for speed alone. */
+static dpt_status provide(dpt_trainer *t, const dpt_dataset *data, dpti_purpose purpose,
+                          size_t *slot)
+{
+    const size_t found = find_slot(t, data, purpose);
+    dpti_test *test = &t->tests[found];
+    if (test->data != data || test->purpose != purpose) {
+        unbind(t, found);
+        dpt_status status = bind(t, data, purpose, found);
+        if (status == DPT_E_NO_MEMORY) {
+            for (size_t i = 0; i < DPTI_TESTS; i++)
+                unbind(t, i);
+            status = bind(t, data, purpose, found);
+        }
+        DPT_TRY(status);
+    }
+    test->used = ++t->test_clock;
+    *slot = found;
+    return DPT_OK;
+}
+
+/* ---- Evaluating ------------------------------------------------------------------------------ */
+
+enum { PASSES_AHEAD = 2 };
+
+static size_t list_records(const evaluate_job *job, size_t first, size_t n, uint32_t *records)
+{
+    const dpt_dataset *data = job->worker->trainer->tests[job->slot].data;
+    const size_t end = job->first + job->count;
+    if (first >= end) return 0;
+    if (n > end - first) n = end - first;
+    for (size_t i = 0; i < n; i++)
+        records[i] = (uint32_t)dpti_dataset_record(data, first + i);
+    return n;
+}
+
+/* Waits for the images of a pass, and begins to read those of the next ones. */
+static dpt_status read_pass(evaluate_job *job, uint32_t *records, size_t first, size_t n)
+{
+    if (!job->ahead) return DPT_OK;
+    for (size_t i = 0; i <= PASSES_AHEAD; i++) {
+        const size_t at = first + i * n, n_there = list_records(job, at, n, records);
+        dpti_ahead_begin(job->ahead, at, 0, records, n_there);
+    }
+    list_records(job, first, n, records);
+    const dpt_status status = dpti_ahead_wait(job->ahead, first, 0, records, n, &job->error);
+    job->unread = status != DPT_OK;
+    if (job->unread) atomic_store(job->over, true);
+    return status;
+}
+
+static dpt_status one_pass(evaluate_job *job, dpti_share *buffers, size_t first, size_t n)
+{
+    dpti_worker *w = job->worker;
+    const dpt_dataset *data = w->trainer->tests[job->slot].data;
+    dpti_worker_test *test = &w->tests[job->slot];
+    const dpt_step_block block = {.inv_batch = 1.0f, .first = (uint32_t)first};
+    uint32_t *records = (uint32_t *)(void *)(buffers->staging + DPTI_STEP_INDEX_OFFSET);
+    dpti_stage(buffers->staging, &block, NULL, 0);
+    DPT_TRY(read_pass(job, records, first, n));
+    list_records(job, first, n, records);
+    DPT_TRY(dpti_worker_upload(w, buffers->staging, 0, n));
+    if (test->feed) {
+        const dpti_records_at from = {.data = data, .ahead = job->ahead, .key = first};
+        dpti_feed_gather(test->feed, &from, 0, records, n);
+        DPT_TRY(dpti_feed_upload(test->feed, data, 0, 0, n));
+    }
+    if (job->outputs)
+        return dpti_worker_run(
+            w, &test->evaluate, 0, n,
+            job->outputs + (first - job->first) * test->evaluate.program.result_elements, NULL);
+    DPT_TRY(dpti_worker_run(w, &test->evaluate, 0, n, buffers->result, NULL));
+    for (size_t i = 0; i < n; i++) {
+        job->loss += (double)buffers->result[2 * i];
+        job->hits += buffers->result[2 * i + 1] != 0.0f;
+    }
+    return DPT_OK;
+}
+
+static void work_off_passes(evaluate_job *job)
+{
+    dpti_worker *w = job->worker;
+    /* Nothing is in flight, so the staging memory of any step is free. */
+    dpti_share *buffers = &w->trainer->slots[0].shares[w->rank];
+    for (size_t done = 0; job->status == DPT_OK && done < job->count;) {
+        const size_t left = job->count - done;
+        const size_t n = left < w->room ? left : w->room;
+        job->status = one_pass(job, buffers, job->first + done, n);
+        if (job->status == DPT_OK) done += n;
+        if (job->status == DPT_OK && atomic_load(job->over)) job->status = DPT_E_CANCELLED;
+        if (job->status != DPT_E_NO_MEMORY || n <= 1) continue;
+        w->room = n / 2; /* fewer at once change nothing */
+        job->status = dpti_sync(w->device);
+    }
+}
+
+static void run_evaluate(dpti_device *device, void *argument)
+{
+    evaluate_job *job = argument;
+    work_off_passes(job);
+    if (job->status == DPT_OK) return;
+    if (!job->unread) job->error = *dpti_device_error(device);
+    job->error.status = job->status;
+}
+
+/* With several processes no device is given less than it was made for (memory.c). */
+static bool takes_any(const dpt_trainer *t, size_t device)
+{
+    return t->processes ? t->peers[device].capacity > 0 : t->workers[device].room > 0;
+}
+
+/* Devices that have no samples in training have none here. */
+static void divide(const dpt_trainer *t, size_t count, size_t *rows)
+{
+    dpti_split split = {.n_devices = t->n_devices};
+    for (size_t i = 0; i < t->n_devices; i++) {
+        const double part = t->split.equal ? 1.0 : t->split.parts[i];
+        split.parts[i] = takes_any(t, i) ? part : 0.0;
+    }
+    dpti_trainer_split_left(t, &split, count, rows);
+}
+
+/* What is wanted: samples [first, first + count) of the data of a slot; outputs as in a job. */
+typedef struct request {
+    size_t slot, first, count;
+    float *outputs;
+} request;
+
+/* What is predicted goes through memory of the job's own, which a device that hangs keeps. */
+static bool give_outputs(const dpt_trainer *t, evaluate_job *jobs)
+{
+    for (size_t i = 0; i < t->n_workers; i++) {
+        jobs[i].outputs = malloc((jobs[i].count + 1) * dpt_model_classes(t->model) * sizeof(float));
+        if (!jobs[i].outputs) return false;
+    }
+    return true;
+}
+
+static void take_outputs(const dpt_trainer *t, const request *what, evaluate_job *jobs)
+{
+    const size_t classes = dpt_model_classes(t->model);
+    for (size_t i = 0; i < t->n_workers; i++) {
+        if (dpti_is_hung(&t->workers[i]) && !dpti_is_lost(&t->workers[i])) continue;
+        if (jobs[i].outputs && jobs[i].status == DPT_OK && jobs[i].count > 0)
+            memcpy(what->outputs + (jobs[i].first - what->first) * classes, jobs[i].outputs,
+                   jobs[i].count * classes * sizeof(float));
+        free(jobs[i].outputs);
+        jobs[i].outputs = NULL;
+    }
+}
+
+/* Images are read by whoever waits for jobs to be done: a device that hangs does so in a call of
+   its own, and does not come back to them. */
+static bool give_ahead(const dpt_trainer *t, const request *what, evaluate_job *jobs)
+{
+    const dpt_dataset *data = t->tests[what->slot].data;
+    for (size_t i = 0; data->reader && i < t->n_workers; i++) {
+        jobs[i].ahead = dpti_ahead_create(data, PASSES_AHEAD + 1, NULL);
+        if (!jobs[i].ahead) return false;
+    }
+    return true;
+}
+
+/* What jobs need besides their devices. */
+static bool give(const dpt_trainer *t, const request *what, evaluate_job *jobs)
+{
+    return give_ahead(t, what, jobs) && (!what->outputs || give_outputs(t, jobs));
+}
+
+static void take(const dpt_trainer *t, const request *what, evaluate_job *jobs)
+{
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_ahead_destroy(jobs[i].ahead);
+        jobs[i].ahead = NULL;
+    }
+    if (what->outputs) take_outputs(t, what, jobs);
+}
+
+/* Images that cannot be read are no device's failure. */
+static dpt_status fail(dpt_trainer *t, const evaluate_job *job)
+{
+    if (job->unread) return dpti_context_fail(t->context, NULL, &job->error);
+    return dpti_trainer_fail(t, job->worker->device, &job->error);
+}
+
+/* Works this process's part of it off and waits; the jobs have what came out. */
+static dpt_status work_off(dpt_trainer *t, const request *what, evaluate_job *jobs,
+                           const size_t *rows)
+{
+    dpt_status status = DPT_OK;
+    size_t done = 0;
+    const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
+    bool lost = false;
+    atomic_bool over = false;
+    for (size_t i = 0; i < t->first_device; i++)
+        done += rows[i];
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const size_t count = rows[t->first_device + i];
+        jobs[i] = (evaluate_job){.worker = &t->workers[i],
+                                 .slot = what->slot,
+                                 .over = &over,
+                                 .first = what->first + done,
+                                 .count = count};
+        done += count;
+    }
+    if (!give(t, what, jobs)) {
+        take(t, what, jobs);
+        return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to %s",
+                        what->outputs ? "predict" : "evaluate");
+    }
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (!dpti_is_lost(&t->workers[i]))
+            jobs[i].ticket = dpti_driver_post(t->workers[i].device, run_evaluate, &jobs[i]);
+    for (size_t i = 0; i < t->n_workers; i++) {
+        if (dpti_is_lost(&t->workers[i])) continue;
+        if (!dpti_trainer_await(t, i, jobs[i].ticket)) {
+            jobs[i].status = DPT_E_DEVICE_LOST;
+            jobs[i].error = t->workers[i].hung_error;
+        }
+        if (jobs[i].status == DPT_OK || jobs[i].status == DPT_E_CANCELLED) continue;
+        if (status == DPT_OK) status = fail(t, &jobs[i]);
+        if (jobs[i].unread || !dpti_is_loss(jobs[i].status)) continue;
+        errors[i] = &jobs[i].error;
+        lost = true;
+    }
+    dpti_trainer_mend(t);
+    take(t, what, jobs);
+    if (!lost) return status;
+    DPT_TRY(dpti_trainer_lose(t, errors));
+    return DPT_E_CANCELLED;
+}
+
+static dpt_status check_shape(const dpt_trainer *t, const dpt_dataset *data)
+{
+    const dpti_node *in = &t->model->nodes[t->model->input];
+    if (data->height == in->extent.h && data->width == in->extent.w &&
+        data->channels == in->extent.c && data->classes <= dpt_model_classes(t->model))
+        return DPT_OK;
+    return dpt_fail(t->context, DPT_E_INVALID,
+                    "the %s%simages of %s are %zux%zux%zu in %zu classes, but model %s takes "
+                    "%zux%zux%zu in %zu",
+                    data->part ? data->part : "", data->part ? " " : "",
+                    data->file ? data->file : data->name, data->height, data->width, data->channels,
+                    data->classes, t->model->name, in->extent.h, in->extent.w, in->extent.c,
+                    dpt_model_classes(t->model));
+}
+
+dpt_status dpti_trainer_check_test(dpt_trainer *trainer, const dpt_dataset *data)
+{
+    DPT_TRY(check_shape(trainer, data));
+    return dpti_trainer_check_answers(trainer, data);
+}
+
+/* What came of a device's part, and what its process thinks of the whole. */
+typedef struct part {
+    double loss;
+    uint64_t hits;
+    uint64_t count;   /* samples of all */
+    uint64_t written; /* whether weights were, since they were compared */
+} part;
+
+/* This process's part of the wish, with everything around it. */
+static dpt_status do_own(dpt_trainer *t, request *what, const dpt_dataset *data, part *parts,
+                         const size_t *rows)
+{
+    const size_t n_gone = dpti_trainer_n_lost(t);
+    DPT_TRY(dpti_trainer_refresh(t));
+    DPT_TRY(dpti_trainer_catch_up(t));
+    if (dpti_trainer_n_lost(t) != n_gone) return DPT_E_CANCELLED; /* rows are divided anew */
+    if (t->lost)
+        return dpt_fail(t->context, DPT_E_STATE,
+                        "no device holds trusted weights any more: load a checkpoint");
+    DPT_TRY(provide(t, data, what->outputs ? DPTI_PURPOSE_PREDICT : DPTI_PURPOSE_EVALUATE,
+                    &what->slot));
+    dpti_test *test = &t->tests[what->slot];
+    DPT_TRY(
+        dpti_trainer_publish_data(t, dpti_dataset_share(data, t->data) ? &t->store : &test->store));
+    if (dpti_trainer_n_lost(t) != n_gone) return DPT_E_CANCELLED;
+    evaluate_job *jobs = calloc(t->n_workers, sizeof *jobs);
+    if (!jobs) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to evaluate");
+    const dpt_status status = work_off(t, what, jobs, rows);
+    for (size_t i = 0; i < t->n_workers; i++)
+        parts[t->first_device + i] = (part){.loss = jobs[i].loss,
+                                            .hits = jobs[i].hits,
+                                            .count = what->count,
+                                            .written = t->written};
+    free(jobs);
+    return status;
+}
+
+/* Whether all have worked on as many samples, by the same weights.  These are compared behind the
+   evaluation, when each knows whether any process has to: it costs no message where none has. */
+static dpt_status check_alike(dpt_trainer *t, const part *parts)
+{
+    bool written = false;
+    if (!t->processes) return DPT_OK;
+    for (size_t i = 0; i < t->n_devices; i++) {
+        written = written || parts[i].written;
+        if (parts[i].count == parts[0].count) continue;
+        return dpti_peers_agree(
+            t, dpt_fail(t->context, DPT_E_INVALID,
+                        "process %zu evaluates %zu samples, and process 0 %zu; give all processes "
+                        "the same data",
+                        t->peers[i].process, (size_t)parts[i].count, (size_t)parts[0].count));
+    }
+    return written ? dpti_peers_check_weights(t) : DPT_OK;
+}
+
+/* Every process gets the others' outputs too. */
+static dpt_status gather_outputs(dpt_trainer *t, const request *what, const size_t *rows)
+{
+    const size_t row_bytes = dpt_model_classes(t->model) * sizeof(float);
+    dpt_error error = {.status = DPT_OK};
+    dpt_status verdict = DPT_OK;
+    if (!t->processes) return DPT_OK;
+    const size_t n = dpti_processes_count(t->processes);
+    size_t *begins = calloc(n + 1, sizeof *begins);
+    dpt_status status = dpti_peers_agree(
+        t, begins ? DPT_OK : dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to predict"));
+    for (size_t r = 0; r < n && status == DPT_OK; r++) {
+        begins[r + 1] = begins[r];
+        for (size_t i = t->firsts[r]; i < t->firsts[r + 1]; i++)
+            begins[r + 1] += rows[i] * row_bytes;
+    }
+    const dpti_table table = {.data = what->outputs, .begins = begins};
+    if (status == DPT_OK) {
+        status = dpti_processes_share(t->processes, &table, DPT_OK, &verdict, &error);
+        if (status != DPT_OK) status = dpti_context_fail(t->context, NULL, &error);
+    }
+    free(begins);
+    return status;
+}
+
+/* All processes' parts.  `outputs` or `sum` is what is wanted; *sum in the order of devices.
+   DPT_E_CANCELLED: a device was lost, and the others have to begin anew. */
+static dpt_status attempt(dpt_trainer *t, const dpt_dataset *data, size_t first, size_t count,
+                          float *outputs, dpt_evaluation *sum)
+{
+    dpti_trainer_update_split(t);
+    request what = {.first = first, .count = count, .outputs = outputs};
+    part *parts = calloc(t->n_devices, sizeof *parts);
+    size_t *rows = calloc(t->n_devices, sizeof *rows);
+    dpt_status status = DPT_E_NO_MEMORY;
+    if (parts && rows) {
+        status = outputs ? check_shape(t, data) : dpti_trainer_check_test(t, data);
+        if (status == DPT_OK) {
+            divide(t, count, rows);
+            status = do_own(t, &what, data, parts, rows);
+        }
+        status = dpti_peers_gather(t, status, parts, sizeof *parts);
+        if (status == DPT_OK) status = check_alike(t, parts);
+        if (status == DPT_OK && outputs) status = gather_outputs(t, &what, rows);
+    } else {
+        status =
+            dpti_peers_agree(t, dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to evaluate"));
+    }
+    for (size_t i = 0; status == DPT_OK && sum && i < t->n_devices; i++) {
+        sum->loss += parts[i].loss;
+        sum->hits += parts[i].hits;
+    }
+    free(rows);
+    free(parts);
+    return status;
+}
+
+static dpt_status evaluate(dpt_trainer *t, const dpt_dataset *data, size_t first, size_t count,
+                           float *outputs, dpt_evaluation *sum)
+{
+    dpt_status status;
+    do
+        status = attempt(t, data, first, count, outputs, sum);
+    while (status == DPT_E_CANCELLED);
+    return status;
+}
+
+dpt_status dpt_trainer_evaluate(dpt_trainer *trainer, const dpt_dataset *data, dpt_evaluation *out)
+{
+    const double began = dpti_seconds();
+    DPT_TRY(dpti_trainer_given(trainer, "dpt_trainer_evaluate", "data", data));
+    DPT_TRY(dpti_trainer_given(trainer, "dpt_trainer_evaluate", "out", out));
+    DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_evaluate"));
+    const double count = (double)data->count;
+    dpt_evaluation sum = {.samples = data->count};
+    DPT_TRY(evaluate(trainer, data, 0, data->count, NULL, &sum));
+    if (!isfinite(sum.loss))
+        return dpti_peers_agree(
+            trainer, dpt_fail(trainer->context, DPT_E_NOT_FINITE,
+                              "the loss on %s after step %zu is not finite; lower the learning "
+                              "rate or check the weights and the data",
+                              data->name, trainer->done.step));
+    sum.loss /= count;
+    sum.accuracy = (double)sum.hits / count;
+    sum.seconds = dpti_seconds() - began;
+    *out = sum;
+    return DPT_OK;
+}
+
+/* ---- Predicting ------------------------------------------------------------------------------ */
+
+static void softmax(float *row, size_t n)
+{
+    double most = (double)row[0], sum = 0;
+    for (size_t i = 1; i < n; i++) /* not by fmax: gcc 12.2 for AArch64 breaks down over it */
+        if ((double)row[i] > most) most = (double)row[i];
+    for (size_t i = 0; i < n; i++)
+        sum += exp((double)row[i] - most);
+    for (size_t i = 0; i < n; i++)
+        row[i] = (float)(exp((double)row[i] - most) / sum);
+}
+
+dpt_status dpt_trainer_predict(dpt_trainer *trainer, const dpt_dataset *data, size_t first,
+                               size_t count, float *outputs)
+{
+    dpt_trainer *t = trainer;
+    const size_t classes = dpt_model_classes(t->model);
+    DPT_TRY(dpti_trainer_given(t, "dpt_trainer_predict", "data", data));
+    DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_predict"));
+    if (first > data->count || count > data->count - first)
+        return dpti_peers_agree(t, dpt_fail(t->context, DPT_E_INVALID,
+                                            "%zu samples from sample %zu on of %s, which has "
+                                            "%zu",
+                                            count, first, data->name, data->count));
+    if (count == 0) return DPT_OK;
+    DPT_TRY(dpti_trainer_given(t, "dpt_trainer_predict", "outputs", outputs));
+    DPT_TRY(evaluate(t, data, first, count, outputs, NULL));
+    for (size_t i = 0; t->program.loss == DPT_LOSS_CROSS_ENTROPY && i < count; i++)
+        softmax(outputs + i * classes, classes);
+    return DPT_OK;
+}

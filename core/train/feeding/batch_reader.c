@@ -1,0 +1,112 @@
+/* Reading ahead of steps: of all samples of a batch, or of those of this process's devices, as far
+   as shares can be foreseen. */
+#include "train/feeding/batch_reader.h"
+
+#include "base/base.h"
+#include "train/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    STEPS_AHEAD = 3,
+    KEPT = DPTI_MAX_IN_FLIGHT + 1, /* steps that may be done again, and the one that is asked for */
+    LEAST_PART = 8, /* of the machine's memory, which images of more steps may take */
+};
+
+static size_t count_ahead(const dpt_trainer *t)
+{
+    const size_t step_bytes = dpti_step_samples(t) * dpti_dataset_image_bytes(t->data);
+    const size_t fit = dpti_machine_memory() / LEAST_PART / step_bytes;
+    return fit >= STEPS_AHEAD + KEPT ? STEPS_AHEAD : 1;
+}
+
+dpt_status dpti_batch_reader_create(dpt_trainer *trainer)
+{
+    dpt_trainer *t = trainer;
+    dpti_batch_reader *s = &t->reader;
+    if (!t->data->reader) return DPT_OK;
+    s->steps_ahead = count_ahead(t);
+    const dpti_image_use use = {.seed = t->seed,
+                                .least_area = (double)t->program.augment.resized_crop};
+    s->ahead = dpti_ahead_create(t->data, s->steps_ahead + KEPT, &use);
+    s->records = calloc(dpti_step_samples(t), sizeof *s->records);
+    if (s->ahead && s->records &&
+        dpti_order_create(t->data, dpti_step_samples(t), t->seed, t->order.shuffle, &s->order))
+        return DPT_OK;
+    return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to read images");
+}
+
+void dpti_batch_reader_destroy(dpti_batch_reader *reader)
+{
+    dpti_order_free(&reader->order);
+    free(reader->records);
+    dpti_ahead_destroy(reader->ahead);
+    *reader = (dpti_batch_reader){.ahead = NULL};
+}
+
+uint64_t dpti_batch_reader_key(const dpt_trainer *trainer, const dpti_cursor *cursor)
+{
+    return (uint64_t)cursor->epoch * trainer->data->count + cursor->position;
+}
+
+/* Lists the records of a step that are those of this process's devices, with these shares. */
+static size_t list_own(const dpt_trainer *t, const size_t *shards, size_t n_samples,
+                       const uint32_t *records, uint32_t *own)
+{
+    size_t rows[DPTI_SPLIT_MAX_DEVICES], n_own = 0;
+    for (size_t b = 0; b < dpti_trainer_n_batches(t, n_samples); b++) {
+        const uint32_t *batch = records + b * t->batch_size;
+        size_t first = 0, n = 0;
+        dpti_trainer_batch_rows(t, shards, n_samples, b, rows);
+        for (size_t i = 0; i < t->first_device; i++)
+            first += rows[i];
+        for (size_t i = 0; i < t->n_workers; i++)
+            n += rows[t->first_device + i];
+        memcpy(own + n_own, batch + first, n * sizeof *own);
+        n_own += n;
+    }
+    return n_own;
+}
+
+/* With the shares of a step of as many samples; a process alone needs all of them. */
+static void begin(dpt_trainer *t, const dpti_in_flight_step *inflight, const dpti_cursor *cursor)
+{
+    dpti_batch_reader *s = &t->reader;
+    const uint64_t key = dpti_batch_reader_key(t, cursor);
+    size_t n_samples;
+    if (dpti_ahead_has(s->ahead, key)) return;
+    const uint32_t *records = dpti_order_batch(&s->order, cursor, &n_samples);
+    if (!t->processes) {
+        dpti_ahead_begin(s->ahead, key, cursor->epoch, records, n_samples);
+        return;
+    }
+    if (n_samples != inflight->n_samples) return;
+    const size_t n = list_own(t, inflight->shards, n_samples, records, s->records);
+    dpti_ahead_begin(s->ahead, key, cursor->epoch, s->records, n);
+}
+
+dpt_status dpti_batch_reader_step(dpt_trainer *trainer, dpti_in_flight_step *inflight,
+                                  const uint32_t *records)
+{
+    dpt_trainer *t = trainer;
+    dpti_batch_reader *s = &t->reader;
+    const double began = dpti_seconds();
+    dpti_cursor coming = inflight->cursor;
+    inflight->unread.status = DPT_OK;
+    inflight->data_seconds = 0;
+    if (!s->ahead) return DPT_OK;
+    const uint64_t key = dpti_batch_reader_key(t, &inflight->cursor);
+    size_t n = list_own(t, inflight->shards, inflight->n_samples, records, s->records);
+    dpti_ahead_begin(s->ahead, key, inflight->cursor.epoch, s->records, n);
+    for (size_t i = 0; i < s->steps_ahead; i++) {
+        coming = dpti_order_next(&t->order, coming);
+        begin(t, inflight, &coming);
+    }
+    n = list_own(t, inflight->shards, inflight->n_samples, records, s->records);
+    const dpt_status status =
+        dpti_ahead_wait(s->ahead, key, inflight->cursor.epoch, s->records, n, &inflight->unread);
+    inflight->data_seconds = dpti_seconds() - began;
+    if (status == DPT_OK || t->processes) return DPT_OK;
+    return dpti_context_fail(t->context, NULL, &inflight->unread);
+}

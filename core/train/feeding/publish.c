@@ -1,0 +1,59 @@
+/* Samples that a program has written (dpt_dataset_write), to the memories that hold them. */
+#include "train/trainer.h"
+
+typedef struct publish_job {
+    dpti_data_copy *copy;
+    dpt_status status;
+    dpt_error error;
+} publish_job;
+
+static void run_publish(dpti_device *device, void *argument)
+{
+    publish_job *job = argument;
+    job->status = dpti_data_copy_publish(job->copy, device);
+    if (job->status == DPT_OK) return;
+    job->error = *dpti_device_error(device);
+    job->error.status = job->status;
+}
+
+/* Whoever is there and uses the copy, its owner or not; n_workers: nobody. */
+static size_t find_user(const dpt_trainer *t, const dpti_data_store *store, size_t copy)
+{
+    size_t i = 0;
+    while (i < t->n_workers && (dpti_is_lost(&t->workers[i]) || dpti_is_hung(&t->workers[i]) ||
+                                store->copy_of[i] != copy))
+        i++;
+    return i;
+}
+
+/* One that has no memory to be written goes too, as it does where weights are (state.c): the
+   others' training does not end for it. */
+static dpt_status lose(dpt_trainer *t, size_t rank, const dpt_error *error)
+{
+    dpt_error why = *error;
+    if (why.status == DPT_E_NO_MEMORY && !t->processes) why.status = DPT_E_DEVICE;
+    if (!dpti_is_loss(why.status) || t->stop_on_loss)
+        return dpti_trainer_fail(t, t->workers[rank].device, error);
+    const dpt_status status = dpti_trainer_lose_one(t, rank, &why);
+    if (status == DPT_OK || why.status == error->status) return status;
+    return dpti_trainer_fail(t, t->workers[rank].device, error);
+}
+
+dpt_status dpti_trainer_publish_data(dpt_trainer *trainer, dpti_data_store *store)
+{
+    dpt_trainer *t = trainer;
+    for (size_t c = 0; c < store->n_copies; c++)
+        /* A loss may unbind evaluations (dpti_trainer_rebuild): then the store has none left. */
+        while (c < store->n_copies && dpti_data_copy_is_behind(&store->copies[c])) {
+            publish_job job = {.copy = &store->copies[c]};
+            const size_t user = find_user(t, store, c);
+            if (user == t->n_workers) break;
+            if (!dpti_trainer_call(t, user, run_publish, &job)) {
+                dpti_dataset_leave(job.copy->data); /* which it may still read */
+                job.status = DPT_E_DEVICE_LOST;
+                job.error = t->workers[user].hung_error;
+            }
+            if (job.status != DPT_OK) DPT_TRY(lose(t, user, &job.error));
+        }
+    return DPT_OK;
+}

@@ -1,0 +1,404 @@
+/* Who rests, and what becomes of their replicas (resting.h). */
+#include "train/membership/standby.h"
+
+#include "base/base.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST_REFRESH = 64 }; /* steps between refreshes */
+
+/* What refreshing may cost of all time, and where doing steps again would take those that rest so
+   many seconds; the weight of a new time of exchanges. */
+static const double refresh_cost = 0.005, dear_refresh_cost = 0.05, long_redo = 10.0, newest = 0.2;
+
+dpt_status dpti_standby_create(dpt_trainer *trainer, bool allowed)
+{
+    dpti_standby *r = &trainer->standby;
+    r->rest = dpti_standby_policy_new();
+    /* Samples of steps that would be done again are to be there still. */
+    r->allowed = allowed && trainer->measured && !trainer->processes && !trainer->stop_on_loss &&
+                 !dpti_dataset_whole(trainer->data)->writable;
+    r->chosen = calloc(trainer->n_workers, sizeof *r->chosen);
+    r->exchange = calloc(trainer->n_workers, sizeof *r->exchange);
+    r->shares = calloc(trainer->n_devices, sizeof *r->shares);
+    return r->chosen && r->exchange && r->shares ? DPT_OK : DPT_E_NO_MEMORY;
+}
+
+void dpti_standby_destroy(dpt_trainer *trainer)
+{
+    dpti_standby *r = &trainer->standby;
+    free(r->lr);
+    free(r->shares);
+    free(r->exchange);
+    free(r->chosen);
+    *r = (dpti_standby){.allowed = false};
+}
+
+/* ---- Choosing -------------------------------------------------------------------------------- */
+
+/* A step of those not in `absent`; one that is left alone has nobody to exchange with.  The balance
+   knows a step's mean batch. */
+static double promise_without(const dpt_trainer *t, const bool *absent)
+{
+    double exchange[DPTI_BALANCE_MAX_DEVICES];
+    const double n = (double)t->accumulate;
+    for (size_t i = 0; i < t->n_workers; i++)
+        exchange[i] = t->standby.exchange[i] / n;
+    return n * dpti_balance_without(t->balance, absent, exchange);
+}
+
+/* Those who train now, the fastest with a whole batch first; returns how many. */
+static size_t sort_by_speed(const dpt_trainer *t, size_t *order)
+{
+    double seconds[DPTI_BALANCE_MAX_DEVICES];
+    bool absent[DPTI_BALANCE_MAX_DEVICES];
+    size_t n = 0;
+    for (size_t i = 0; i < t->n_workers; i++)
+        absent[i] = true;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        if (dpti_sits_out(&t->workers[i])) continue;
+        absent[i] = false;
+        seconds[i] = promise_without(t, absent);
+        absent[i] = true;
+        size_t k = n++;
+        for (; k > 0 && seconds[order[k - 1]] > seconds[i]; k--)
+            order[k] = order[k - 1];
+        order[k] = i;
+    }
+    return n;
+}
+
+/* Leaves in `chosen` whom steps promise to be fastest without: some number of the slowest, none of
+   them a member of an island, which would have to be made anew, and all together hold a batch, so
+   that they can go on alone.  INFINITY: nobody. */
+static double choose(dpt_trainer *t)
+{
+    bool absent[DPTI_BALANCE_MAX_DEVICES];
+    size_t order[DPTI_BALANCE_MAX_DEVICES], held = 0;
+    double best = INFINITY;
+    const size_t n = sort_by_speed(t, order);
+    for (size_t i = 0; i < t->n_workers; i++)
+        absent[i] = dpti_sits_out(&t->workers[i]);
+    for (size_t k = n; k-- > 1 && !dpti_in_island(&t->workers[order[k]]);) {
+        absent[order[k]] = true;
+        held += dpti_balance_excluded(t->balance, order[k]);
+        const double promise = promise_without(t, absent);
+        if (held < t->batch_size || !(promise < best)) continue;
+        best = promise;
+        memcpy(t->standby.chosen, absent, t->n_workers * sizeof *absent);
+    }
+    return best;
+}
+
+/* Likewise, when all have been measured again; whether these are others than before, who are chosen
+   still if nobody else is. */
+static bool choose_others(dpt_trainer *t)
+{
+    bool before[DPTI_BALANCE_MAX_DEVICES];
+    const size_t n_bytes = t->n_workers * sizeof *before;
+    memcpy(before, t->standby.chosen, n_bytes);
+    return !isinf(choose(t)) && memcmp(before, t->standby.chosen, n_bytes) != 0;
+}
+
+/* Who is alone has none, and what it had with others is still known. */
+static void note_exchanges(dpt_trainer *t, const dpti_in_flight_step *inflight)
+{
+    if (dpti_trainer_n_present(t) < 2) return;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const double seconds = inflight->outcomes[i].seconds[DPTI_SPAN_EXCHANGE];
+        double *known = &t->standby.exchange[i];
+        if (dpti_sits_out(&t->workers[i])) continue;
+        *known = *known > 0 ? *known + newest * (seconds - *known) : seconds;
+    }
+}
+
+/* Also: nobody has done anything for the first time. */
+static bool is_steady(dpt_trainer *t, const dpti_in_flight_step *inflight)
+{
+    const size_t n_bytes = t->n_devices * sizeof *inflight->shards;
+    bool steady = memcmp(t->standby.shares, inflight->shards, n_bytes) == 0;
+    memcpy(t->standby.shares, inflight->shards, n_bytes);
+    for (size_t i = 0; i < t->n_devices; i++)
+        steady = steady && !inflight->outcomes[i].fresh;
+    return steady;
+}
+
+/* In words, when a try was a gain, or is over for whom it has been told. */
+static void tell(dpt_trainer *t)
+{
+    const dpti_standby_policy *r = &t->standby.rest;
+    dpt_error told = {.status = DPT_OK};
+    if (r->state != DPTI_STANDBY_LASTS && r->state != DPTI_STANDBY_NONE) return;
+    snprintf(told.message, sizeof told.message, "steps take %.3g ms with it, %.3g ms without",
+             1e3 * r->learnt.with.seconds, 1e3 * r->learnt.without.seconds);
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_worker *w = &t->workers[i];
+        const bool rests =
+            r->state == DPTI_STANDBY_LASTS && t->standby.chosen[i] && !dpti_is_lost(w);
+        if (rests == w->told) continue;
+        w->told = rests;
+        if (dpti_is_lost(w)) continue;
+        dpti_trainer_note_event(t, rests ? DPT_DEVICE_RESTS : DPT_DEVICE_WAKES, t->first_device + i,
+                                &told);
+    }
+}
+
+void dpti_standby_observe(dpt_trainer *trainer, const dpti_in_flight_step *inflight, double seconds)
+{
+    dpt_trainer *t = trainer;
+    dpti_standby *r = &t->standby;
+    if (!r->allowed || !t->balance || r->retries) return;
+    if (inflight->n_samples != dpti_step_samples(t)) return;
+    note_exchanges(t, inflight);
+    dpti_standby_policy_observe(&r->rest, seconds, is_steady(t, inflight));
+    if (r->changes || !dpti_standby_policy_is_due(&r->rest)) return;
+    const dpti_standby_phase before = r->rest.state;
+    const double promise = before == DPTI_STANDBY_NONE ? choose(t) : INFINITY;
+    r->changes = dpti_standby_policy_decide(&r->rest, promise, r->refresh_seconds);
+    tell(t);
+    if (r->changes && before == DPTI_STANDBY_TRY_ALL && !r->rest.confirms)
+        r->others = choose_others(t);
+}
+
+/* ---- Going to rest, and waking up ------------------------------------------------------------ */
+
+static void rest(dpt_trainer *t, dpti_worker *w)
+{
+    if (dpti_is_lost(w) || dpti_is_standby(w) || dpti_in_island(w)) return;
+    if (!dpti_balance_exclude(t->balance, w->rank)) return;
+    dpti_trainer_set_present(t, w->rank, false);
+    dpti_membership_device(&w->member, DPTI_DEVICE_TO_STANDBY);
+    t->standby.n++;
+}
+
+static void wake(dpt_trainer *t, dpti_worker *w)
+{
+    if (!dpti_is_standby(w)) return;
+    dpti_membership_device(&w->member, DPTI_DEVICE_WAKE);
+    t->standby.n--;
+    dpti_trainer_set_present(t, w->rank, true);
+    dpti_balance_wake(t->balance, w->rank);
+}
+
+static void wake_all(dpt_trainer *t)
+{
+    for (size_t i = 0; t->standby.n > 0 && i < t->n_workers; i++)
+        wake(t, &t->workers[i]);
+}
+
+/* A step of those alone that are chosen to rest, as modelled. */
+static double find_retry_seconds(const dpt_trainer *t)
+{
+    bool absent[DPTI_BALANCE_MAX_DEVICES];
+    for (size_t i = 0; i < t->n_workers; i++)
+        absent[i] = dpti_is_lost(&t->workers[i]) || !t->standby.chosen[i];
+    return promise_without(t, absent);
+}
+
+static void change(dpt_trainer *t)
+{
+    dpti_standby *r = &t->standby;
+    const bool rests = r->n == 0;
+    if (rests) r->retry_seconds = find_retry_seconds(t);
+    if (!rests) wake_all(t);
+    for (size_t i = 0; rests && i < t->n_workers; i++)
+        if (r->chosen[i]) rest(t, &t->workers[i]);
+    dpti_settled_forget(&t->settled);
+    const bool none = rests && r->n == 0; /* of those that would can */
+    if (none)
+        dpti_standby_policy_forget(&r->rest);
+    else
+        dpti_standby_policy_change(&r->rest, r->others);
+    r->changes = r->others = false;
+    tell(t);
+    if (none) return;
+    r->reason = rests ? DPTI_BALANCE_STANDBY : DPTI_BALANCE_WAKE;
+    r->changed_step = t->done.step + 1;
+}
+
+void dpti_standby_end(dpt_trainer *trainer)
+{
+    dpti_standby *r = &trainer->standby;
+    wake_all(trainer);
+    r->changes = r->others = false;
+    r->rest.state = DPTI_STANDBY_NONE;
+    tell(trainer);
+    dpti_standby_policy_forget(&r->rest);
+}
+
+void dpti_standby_leave(dpt_trainer *trainer, size_t rank)
+{
+    if (dpti_is_standby(&trainer->workers[rank])) trainer->standby.n--;
+}
+
+/* ---- From one process to the next ------------------------------------------------------------ */
+
+/* Before the next step some will rest for good: a try has confirmed it, or an earlier process. */
+static bool is_decided(const dpti_standby *r)
+{
+    return r->changes && r->n == 0 && r->rest.state == DPTI_STANDBY_TRY_ALL && r->rest.confirms;
+}
+
+bool dpti_standby_export(const dpt_trainer *trainer, bool *rests, double *exchange,
+                         dpti_standby_record *out)
+{
+    const dpt_trainer *t = trainer;
+    const bool decided = is_decided(&t->standby);
+    if (!t->standby.allowed) return false;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const dpti_worker *w = &t->workers[i];
+        rests[i] = (w->told || (decided && t->standby.chosen[i])) && !dpti_is_lost(w);
+        exchange[i] = t->standby.exchange[i];
+    }
+    *out = dpti_standby_policy_record(&t->standby.rest);
+    return true;
+}
+
+/* Whether all together hold a batch (choose). */
+static bool may_rest(const dpt_trainer *t, const bool *rests)
+{
+    size_t held = 0;
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (rests[i]) held += dpti_balance_excluded(t->balance, i);
+    return held >= t->batch_size;
+}
+
+void dpti_standby_resume(dpt_trainer *trainer, const bool *rests, const double *exchange,
+                         const dpti_standby_record *learnt)
+{
+    dpt_trainer *t = trainer;
+    dpti_standby *r = &t->standby;
+    if (!r->allowed) return;
+    r->changes = may_rest(t, rests);
+    r->rest = dpti_standby_policy_resume(learnt, r->changes);
+    memcpy(r->chosen, rests, t->n_workers * sizeof *rests);
+    memcpy(r->exchange, exchange, t->n_workers * sizeof *exchange);
+}
+
+/* ---- Their replicas -------------------------------------------------------------------------- */
+
+static bool any_behind(const dpt_trainer *t)
+{
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (dpti_is_standby(&t->workers[i]) && dpti_is_stale(&t->workers[i])) return true;
+    return false;
+}
+
+/* Steps between refreshes, so that these cost little. */
+static bool is_refresh_due(const dpt_trainer *t)
+{
+    const dpti_standby *r = &t->standby;
+    const double n = (double)r->n_lr, seconds = r->rest.learnt.without.seconds * n;
+    const double most = n * r->retry_seconds > long_redo ? dear_refresh_cost : refresh_cost;
+    return r->n >= 1 && r->n_lr >= LEAST_REFRESH && any_behind(t) &&
+           r->refresh_seconds <= most * seconds;
+}
+
+static dpt_status refresh(dpt_trainer *t)
+{
+    const double began = dpti_seconds();
+    DPT_TRY(dpti_trainer_refresh(t));
+    t->standby.refresh_seconds = dpti_seconds() - began;
+    return DPT_OK;
+}
+
+bool dpti_standby_waits(const dpt_trainer *trainer)
+{
+    return trainer->standby.changes || is_refresh_due(trainer);
+}
+
+/* Who goes to rest has the weights of now. */
+dpt_status dpti_standby_settle(dpt_trainer *trainer)
+{
+    if (is_refresh_due(trainer)) DPT_TRY(refresh(trainer));
+    if (!trainer->standby.changes) return DPT_OK;
+    DPT_TRY(dpti_trainer_restore(trainer)); /* if devices are lost at it nothing changes */
+    if (trainer->standby.changes) change(trainer);
+    return DPT_OK;
+}
+
+/* Where replicas stand that rest and have the weights of now: at this step, which they miss.
+   Whether these are all that rest. */
+static bool note_fresh(dpt_trainer *t, const dpti_in_flight_step *inflight)
+{
+    bool all = t->n_in_flight == 0;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_worker *w = &t->workers[i];
+        if (!dpti_is_standby(w)) continue;
+        all = all && !dpti_is_stale(w);
+        if (dpti_is_stale(w)) continue;
+        dpti_membership_skip(&w->member, inflight->cursor);
+    }
+    return all;
+}
+
+static dpt_status make_room(dpt_trainer *t, size_t n)
+{
+    dpti_standby *r = &t->standby;
+    size_t room = r->room > 0 ? r->room : LEAST_REFRESH;
+    if (n < r->room) return DPT_OK;
+    while (room <= n)
+        room *= 2;
+    float *grown = realloc(r->lr, room * sizeof *grown);
+    if (!grown) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a step");
+    r->lr = grown;
+    r->room = room;
+    return DPT_OK;
+}
+
+dpt_status dpti_standby_note(dpt_trainer *trainer, const dpti_in_flight_step *inflight)
+{
+    dpt_trainer *t = trainer;
+    dpti_standby *r = &t->standby;
+    if (r->n == 0) return DPT_OK;
+    if (note_fresh(t, inflight)) r->first = inflight->cursor.step;
+    r->n_lr = inflight->cursor.step - r->first;
+    DPT_TRY(make_room(t, r->n_lr));
+    r->lr[r->n_lr++] = inflight->lr;
+    return DPT_OK;
+}
+
+static bool has_missed(const dpt_trainer *t, size_t rank, const bool *lost)
+{
+    const dpti_worker *w = &t->workers[rank];
+    return dpti_membership_behind(&w->member) && !dpti_is_lost(w) && !lost[rank];
+}
+
+/* Whether those that rest, or have just woken up, hold a batch without those that are lost. */
+static bool hold_a_batch(const dpt_trainer *t, const bool *lost)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (has_missed(t, i, lost)) sum += dpti_balance_excluded(t->balance, i);
+    return sum >= t->batch_size;
+}
+
+/* The one that is furthest among those whose weights are whole; NULL: there is none. */
+static const dpti_worker *find_rested(const dpt_trainer *t, const bool *lost)
+{
+    const dpti_worker *best = NULL;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const dpti_worker *w = &t->workers[i];
+        if (!has_missed(t, i, lost) || w->member.replica == DPTI_REPLICA_BEHIND_TORN) continue;
+        if (!best || w->member.stands_at.step > best->member.stands_at.step) best = w;
+    }
+    return best;
+}
+
+bool dpti_standby_rewind(dpt_trainer *trainer, const bool *lost)
+{
+    dpt_trainer *t = trainer;
+    dpti_standby *r = &t->standby;
+    const dpti_worker *rested = r->stays ? NULL : find_rested(t, lost);
+    if (!rested || !hold_a_batch(t, lost)) return false;
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (lost[i]) dpti_membership_replica(&t->workers[i].member, DPTI_REPLICA_MISS);
+    if (t->done.step > r->retry_to) r->retry_to = t->done.step;
+    dpti_membership_replica(&t->workers[rested->rank].member, DPTI_REPLICA_GO_BACK);
+    t->done = t->next = rested->member.stands_at;
+    return true;
+}

@@ -1,0 +1,227 @@
+/* The algorithms that devices took, in checkpoints and between processes (algorithms.h). */
+#include "train/peers/algorithms.h"
+
+#include "base/base.h"
+#include "train/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static dpt_status no_memory(dpt_trainer *t)
+{
+    return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for choices");
+}
+
+static bool is_own(const dpt_trainer *t, size_t device)
+{
+    return device >= t->first_device && device - t->first_device < t->n_workers;
+}
+
+/* ---- Between processes ----------------------------------------------------------------------- */
+
+/* They travel as texts, each with its NUL: of each device how many operations it has, and of each
+   operation its layer, its kind and its algorithm. */
+static void put(FILE *to, const char *text)
+{
+    fputs(text, to);
+    fputc('\0', to);
+}
+
+static void put_device(FILE *to, const dpti_recorded_choices *choices)
+{
+    fprintf(to, "%zu", choices->n);
+    fputc('\0', to);
+    for (size_t i = 0; i < choices->n; i++) {
+        put(to, choices->items[i].layer);
+        put(to, choices->items[i].kind);
+        put(to, choices->items[i].algorithm);
+    }
+}
+
+/* Those of this process's devices; *texts is to be freed. */
+static dpt_status put_own(dpt_trainer *t, char **texts, size_t *n_bytes)
+{
+    dpt_status status = DPT_OK;
+    FILE *to = open_memstream(texts, n_bytes);
+    if (!to) return no_memory(t);
+    for (size_t i = 0; status == DPT_OK && i < t->n_workers; i++) {
+        dpti_recorded_choices own = {.n = 0};
+        status = dpti_algorithms_of(t, t->first_device + i, &own);
+        if (status == DPT_OK) put_device(to, &own);
+        dpti_recorded_choices_free(&own);
+    }
+    const bool failed = ferror(to) != 0;
+    if (fclose(to) != 0 || failed || status != DPT_OK) return no_memory(t);
+    return DPT_OK;
+}
+
+static const char *take(const char **at)
+{
+    const char *text = *at;
+    *at += strlen(text) + 1;
+    return text;
+}
+
+static bool take_device(const char **at, dpti_recorded_choices *out)
+{
+    const size_t n = strtoul(take(at), NULL, 10);
+    bool complete = dpti_recorded_choices_reserve(n, out);
+    for (size_t i = 0; complete && i < n; i++) {
+        const char *layer = take(at), *kind = take(at), *algorithm = take(at);
+        complete = dpti_recorded_choices_add(out, layer, kind, algorithm);
+    }
+    return complete;
+}
+
+static void free_all(dpti_recorded_choices *choices, size_t n)
+{
+    for (size_t i = 0; choices && i < n; i++)
+        dpti_recorded_choices_free(&choices[i]);
+    free(choices);
+}
+
+void dpti_algorithms_free(dpt_trainer *trainer)
+{
+    free_all(trainer->algorithms, trainer->n_devices);
+    trainer->algorithms = NULL;
+}
+
+/* Without memory those of before stay. */
+static dpt_status take_all(dpt_trainer *t, const char *at)
+{
+    dpti_recorded_choices *all = calloc(t->n_devices, sizeof *all);
+    bool complete = all != NULL;
+    for (size_t i = 0; complete && i < t->n_devices; i++)
+        complete = take_device(&at, &all[i]);
+    if (!complete) {
+        free_all(all, t->n_devices);
+        return no_memory(t);
+    }
+    dpti_algorithms_free(t);
+    t->algorithms = all;
+    return DPT_OK;
+}
+
+dpt_status dpti_algorithms_gather(dpt_trainer *trainer, dpt_status mine)
+{
+    dpt_trainer *t = trainer;
+    dpti_gathered all = {.data = NULL};
+    char *texts = NULL;
+    size_t n_bytes = 0;
+    if (!t->processes) return mine;
+    if (mine == DPT_OK) mine = put_own(t, &texts, &n_bytes);
+    dpt_status status = dpti_peers_all_gather(t, mine, texts, n_bytes, &all);
+    free(texts);
+    if (status == DPT_OK) status = take_all(t, (const char *)all.data);
+    dpti_gathered_free(&all);
+    return status;
+}
+
+dpt_status dpti_algorithms_of(const dpt_trainer *trainer, size_t device, dpti_recorded_choices *out)
+{
+    const dpt_trainer *t = trainer;
+    *out = (dpti_recorded_choices){.n = 0};
+    if (is_own(t, device)) {
+        const dpti_worker *w = &t->workers[device - t->first_device];
+        return dpti_is_lost(w) ? DPT_OK : dpti_executable_choices(&w->train, out);
+    }
+    return dpti_recorded_choices_copy(&t->algorithms[device], out) ? DPT_OK : DPT_E_NO_MEMORY;
+}
+
+/* ---- In checkpoints -------------------------------------------------------------------------- */
+
+/* What a device is, as it was asked for, with its driver, libraries and kernels, wherever it is: a
+   job may get other hosts, with the same devices.  JSON is UTF-8. */
+static void describe(const dpt_trainer *t, size_t device, char kind[DPTI_RUN_KIND_BYTES])
+{
+    dpt_device_description d;
+    kind[0] = '\0';
+    if (dpt_trainer_device(t, device, &d) != DPT_OK) return;
+    snprintf(kind, DPTI_RUN_KIND_BYTES, "%s: %s, %s", d.id, d.name, d.detail);
+    for (char *c = kind; *c; c++)
+        if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f) *c = '?';
+}
+
+/* One without samples has chosen for nothing but the optimizer, which does not count. */
+static bool note_device(const dpt_trainer *t, size_t device, dpti_recorded_choices *out)
+{
+    if (is_own(t, device))
+        return dpti_recorded_choices_copy(&t->workers[device - t->first_device].kept, out);
+    return t->peers[device].at_once == 0 || dpti_recorded_choices_copy(&t->algorithms[device], out);
+}
+
+bool dpti_algorithms_note(const dpt_trainer *trainer, dpti_run_state *state)
+{
+    const dpt_trainer *t = trainer;
+    state->algorithms = calloc(t->n_devices, sizeof *state->algorithms);
+    if (!state->algorithms) return false;
+    for (size_t i = 0; i < t->n_devices; i++) {
+        dpti_run_algorithms *a = &state->algorithms[state->n_algorithms++];
+        describe(t, i, a->kind);
+        if (!note_device(t, i, &a->choices)) return false;
+    }
+    return true;
+}
+
+/* Whether a worker's device is to be prepared anew, for these. */
+static bool differs(const dpt_trainer *t, const dpti_worker *w, const dpti_run_algorithms *then)
+{
+    char kind[DPTI_RUN_KIND_BYTES];
+    describe(t, t->first_device + w->rank, kind);
+    return !dpti_is_lost(w) && w->kept.n > 0 && then->choices.n > 0 &&
+           strcmp(kind, then->kind) == 0 && !dpti_recorded_choices_equal(&w->kept, &then->choices);
+}
+
+/* What it takes from now on; one that it could not have is another. */
+static dpt_status keep_anew(dpt_trainer *t, dpti_worker *w)
+{
+    dpti_recorded_choices now;
+    if (dpti_is_lost(w) || w->replica.capacity == 0) return DPT_OK;
+    if (dpti_executable_choices(&w->train, &now) != DPT_OK) return no_memory(t);
+    dpti_recorded_choices_free(&w->kept);
+    w->kept = now;
+    return DPT_OK;
+}
+
+/* What this process's devices are to take; *any: some take others so far. */
+static dpt_status want_own(dpt_trainer *t, const dpti_run_state *state, bool *any)
+{
+    if (t->replay.choices || state->n_algorithms != t->n_devices) return DPT_OK;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_recorded_choices wanted, *kept = &t->workers[i].kept;
+        const dpti_run_algorithms *then = &state->algorithms[t->first_device + i];
+        if (!differs(t, &t->workers[i], then)) continue;
+        if (!dpti_recorded_choices_copy(&then->choices, &wanted)) return no_memory(t);
+        dpti_recorded_choices_free(kept);
+        *kept = wanted;
+        *any = true;
+    }
+    return DPT_OK;
+}
+
+/* *any: in some process, which all tell, and where all are well. */
+static dpt_status share(dpt_trainer *t, dpt_status mine, bool *any)
+{
+    dpti_gathered all = {.data = NULL};
+    const bool own = *any;
+    if (!t->processes) return mine;
+    DPT_TRY(dpti_peers_all_gather(t, mine, &own, sizeof own, &all));
+    for (size_t r = 0; r < dpti_processes_count(t->processes); r++)
+        *any = *any || all.data[r];
+    dpti_gathered_free(&all);
+    return DPT_OK;
+}
+
+dpt_status dpti_algorithms_resume(dpt_trainer *trainer, dpt_status mine,
+                                  const dpti_run_state *state)
+{
+    dpt_trainer *t = trainer;
+    bool any = false;
+    if (mine == DPT_OK) mine = want_own(t, state, &any);
+    DPT_TRY(share(t, mine, &any));
+    if (!any) return DPT_OK;
+    DPT_TRY(dpti_trainer_rebuild(t));
+    for (size_t i = 0; i < t->n_workers; i++)
+        DPT_TRY(keep_anew(t, &t->workers[i]));
+    return DPT_OK;
+}

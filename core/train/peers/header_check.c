@@ -1,0 +1,273 @@
+/* What must be the same in all processes, compared. */
+#include "train/peers/header_check.h"
+
+#include "base/base.h"
+#include "checkpoint/settings.h"
+#include "train/schedule.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Checksums ------------------------------------------------------------------------------- */
+
+uint64_t dpti_checksum(uint64_t sum, const void *data, size_t n_bytes)
+{
+    const uint8_t *bytes = data;
+    uint64_t word;
+    for (; n_bytes >= sizeof word; bytes += sizeof word, n_bytes -= sizeof word) {
+        memcpy(&word, bytes, sizeof word);
+        sum = (sum ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+        sum ^= sum >> 29;
+    }
+    for (; n_bytes > 0; bytes++, n_bytes--)
+        sum = (sum ^ *bytes) * UINT64_C(0x100000001B3);
+    return sum;
+}
+
+static uint64_t checksum_of_tensors(const dpt_model *m)
+{
+    uint64_t sum = 1;
+    for (size_t i = 0; i < m->n_parameters; i++) {
+        const dpti_parameter *p = &m->parameters[i];
+        sum = dpti_checksum(sum, p->name, strlen(p->name));
+        sum = dpti_checksum(sum, &p->size, sizeof p->size);
+    }
+    return sum;
+}
+
+/* Of a data set, or a part of one: everything but the images. */
+static uint64_t checksum_of_samples(const dpt_dataset *data)
+{
+    uint64_t sum = dpti_checksum(1, data->mean, sizeof data->mean);
+    sum = dpti_checksum(sum, data->scale, sizeof data->scale);
+    for (size_t i = 0; i < data->count; i++) {
+        const size_t record = dpti_dataset_record(data, i);
+        if (data->labels) sum = dpti_checksum(sum, data->labels + record, sizeof *data->labels);
+        if (data->targets)
+            sum = dpti_checksum(sum, data->targets + record * data->classes,
+                                data->classes * sizeof *data->targets);
+        sum = dpti_checksum(sum, &record, sizeof record);
+    }
+    return sum;
+}
+
+/* Of those, which are in memory. */
+static uint64_t checksum_of_images(const dpt_dataset *data)
+{
+    const size_t n_bytes = dpti_dataset_image_bytes(data);
+    uint64_t sum = 1;
+    for (size_t i = 0; i < data->count; i++)
+        sum = dpti_checksum(
+            sum, (const uint8_t *)data->images + dpti_dataset_record(data, i) * n_bytes, n_bytes);
+    return sum;
+}
+
+/* ---- What must be the same ------------------------------------------------------------------- */
+
+enum { MOST_FACTS = 40, FACT_BYTES = 96 };
+
+/* A value that is as good as any. */
+static const char unknown[] = "?";
+
+/* Names and values, in the same order everywhere. */
+typedef struct header {
+    size_t n;
+    struct {
+        char name[FACT_BYTES], value[FACT_BYTES];
+    } items[MOST_FACTS];
+} header;
+
+DPT_PRINTF(3, 4) static void add(header *f, const char *name, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    snprintf(f->items[f->n].name, FACT_BYTES, "%s", name);
+    dpti_print_args(f->items[f->n].value, FACT_BYTES, format, args);
+    va_end(args);
+    f->n++;
+}
+
+static const char *on(bool is)
+{
+    return is ? "on" : "off";
+}
+
+/* Values are compared before they are checked: an unknown one is every process's failure. */
+static const char *word(const char *const *words, size_t n, int value)
+{
+    return value >= 0 && (size_t)value < n ? words[value] : "an unknown one";
+}
+#define WORD(words, value) word(words, sizeof(words) / sizeof *(words), (int)(value))
+
+static const char *const optimizers[] = {
+    [DPT_OPTIMIZER_SGD] = "sgd", [DPT_OPTIMIZER_ADAMW] = "adamw"};
+static const char *const losses[] = {
+    [DPT_LOSS_CROSS_ENTROPY] = "cross-entropy", [DPT_LOSS_SQUARED_ERROR] = "squared error"};
+static const char *const batch_norms[] = {
+    [DPT_BATCH_NORM_SYNC] = "sync", [DPT_BATCH_NORM_LOCAL] = "local"};
+static const char *const compressions[] = {
+    [DPT_COMPRESS_NONE] = "none", [DPT_COMPRESS_BF16] = "bf16"};
+static const char *const schedules[] = {[DPT_SCHEDULE_CONSTANT] = "constant",
+                                        [DPT_SCHEDULE_STEP] = "step",
+                                        [DPT_SCHEDULE_COSINE] = "cosine",
+                                        [DPT_SCHEDULE_ONECYCLE] = "onecycle"};
+
+static void add_optimizer(header *f, const dpt_trainer_options *o)
+{
+    const bool adamw = o->optimizer == DPT_OPTIMIZER_ADAMW;
+    add(f, "optimizer", "%s", WORD(optimizers, o->optimizer));
+    add(f, "learning rate", "%.9g", (double)o->lr);
+    add(f, "momentum", "%.9g", (double)o->momentum);
+    add(f, "weight decay", "%.9g", (double)o->weight_decay);
+    add(f, "Nesterov momentum", "%s", on(o->nesterov));
+    add(f, "decay of biases", "%s", on(!o->no_decay_bias));
+    add(f, "beta1", "%.9g", adamw ? (double)o->beta1 : 0);
+    add(f, "beta2", "%.9g", adamw ? (double)o->beta2 : 0);
+    add(f, "epsilon", "%.9g", adamw ? (double)o->epsilon : 0);
+    add(f, "clip norm", "%.9g", (double)o->clip_norm);
+}
+
+/* Five of them, whether there are any data or not. */
+static void add_data(header *f, const char *what, const dpt_dataset *d)
+{
+    char name[FACT_BYTES];
+    add(f, what, "%.90s", d ? d->name : "none");
+    snprintf(name, sizeof name, "size of the %s", what);
+    add(f, name, "%zu x %zux%zux%zu", d ? d->count : 0, d ? d->height : 0, d ? d->width : 0,
+        d ? d->channels : 0);
+    snprintf(name, sizeof name, "checksum of the %s", what);
+    const bool compared = d && !dpti_dataset_whole(d)->writable;
+    add(f, name, "%016" PRIx64, compared ? checksum_of_samples(d) : 0);
+    snprintf(name, sizeof name, "checksum of some images of the %s", what);
+    add(f, name, "%08" PRIx32, compared ? dpti_dataset_content(d) : 0);
+    snprintf(name, sizeof name, "checksum of all images of the %s", what);
+    if (compared && d->reader)
+        add(f, name, "%s", unknown);
+    else
+        add(f, name, "%016" PRIx64, compared ? checksum_of_images(d) : 0);
+}
+
+/* Of resolved options: what is left out is what is given as the default. */
+static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, header *f)
+{
+    const bool replayed = strncmp(o->split, "replay:", 7) == 0;
+    const dpt_augment_options *a = &o->augment;
+    add(f, "model", "%.90s", t->model->name);
+    add(f, "tensors of the model", "%016" PRIx64, checksum_of_tensors(t->model));
+    add(f, "layers of the model", "%08" PRIx32, dpti_settings_hash_layers(t->model));
+    add_data(f, "data", t->data);
+    add(f, "batch size", "%zu", o->batch_size);
+    add(f, "batches of a step", "%zu", o->accumulate);
+    add(f, "micro-batch", "%zu", o->micro_batch);
+    add(f, "overlap", "%s", on(!o->no_overlap));
+    if (o->bucket_bytes > 0)
+        add(f, "least bucket", "%zu bytes", o->bucket_bytes);
+    else
+        add(f, "least bucket", "none given");
+    add(f, "compression", "%s", WORD(compressions, o->compress));
+    add(f, "split", "%.90s", replayed ? "replay" : o->split);
+    add_optimizer(f, o);
+    add(f, "loss", "%s", WORD(losses, o->loss));
+    add(f, "label smoothing", "%.9g", (double)o->label_smoothing);
+    add(f, "batch-norm", "%s", WORD(batch_norms, o->batch_norm));
+    add(f, "augmentation", "crop %zu, flip %s, erase %.9g, resized crop %.9g", a->crop_padding,
+        on(a->flip), (double)a->erase, (double)a->resized_crop);
+    add(f, "initialisation", "%.90s", o->init);
+    add(f, "seed", "%" PRIu64, o->seed);
+    add(f, "shuffling", "%s", on(!o->no_shuffle));
+}
+
+static void collect_course(const dpt_fit_options *o, header *f)
+{
+    const bool limited = o->epochs > 0 || o->max_steps > 0 || o->max_seconds > 0;
+    const bool in_steps = o->schedule.kind == DPT_SCHEDULE_STEP;
+    dpt_schedule s = o->schedule;
+    dpti_schedule_resolve(&s);
+    add(f, "number of epochs", "%zu", limited ? o->epochs : 1);
+    add(f, "number of steps", "%zu", o->max_steps);
+    add(f, "time limit", "%.9g s", o->max_seconds);
+    add(f, "schedule", "%s", WORD(schedules, s.kind));
+    add(f, "warm-up", "%zu steps", s.warmup_steps);
+    add(f, "schedule's interval", "%zu epochs", in_steps ? s.every : 0);
+    add(f, "schedule's factor", "%.9g", in_steps ? (double)s.factor : 0);
+    add(f, "patience", "%zu", o->patience);
+    add(f, "resuming", "%s", on(o->resume));
+    add_data(f, "validation data", o->validation);
+    add_data(f, "test data", o->test);
+}
+
+static const header *header_of(const dpti_gathered *all, size_t process)
+{
+    return (const header *)(const void *)(all->data + all->begins[process]);
+}
+
+static bool is_known(const char *value)
+{
+    return strcmp(value, unknown) != 0;
+}
+
+/* In fact i: the first process that knows it, and the first of another opinion; false: there is
+ * none.
+ */
+static bool find_difference(const dpt_trainer *t, const dpti_gathered *all, size_t i, size_t *first,
+                            size_t *other)
+{
+    const size_t n = dpti_processes_count(t->processes);
+    *first = 0;
+    while (*first < n && !is_known(header_of(all, *first)->items[i].value))
+        ++*first;
+    for (size_t r = *first + 1; r < n; r++) {
+        const char *value = header_of(all, r)->items[i].value;
+        if (!is_known(value) || strcmp(value, header_of(all, *first)->items[i].value) == 0)
+            continue;
+        *other = r;
+        return true;
+    }
+    return false;
+}
+
+/* Names the first fact in which processes differ. */
+static dpt_status compare_headers(dpt_trainer *t, const dpti_gathered *all)
+{
+    size_t first, other;
+    for (size_t i = 0; i < header_of(all, 0)->n; i++)
+        if (find_difference(t, all, i, &first, &other))
+            return dpt_fail(t->context, DPT_E_INVALID,
+                            "%s differs: process %zu has %s, process %zu has %s; start all "
+                            "processes with the same options and the same data",
+                            header_of(all, 0)->items[i].name, first,
+                            header_of(all, first)->items[i].value, other,
+                            header_of(all, other)->items[i].value);
+    return DPT_OK;
+}
+
+/* Takes `mine`, NULL without memory, and frees it. */
+static dpt_status check_header(dpt_trainer *t, header *mine)
+{
+    dpti_gathered all = {.data = NULL};
+    dpt_status status =
+        mine ? DPT_OK
+             : dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to compare what processes do");
+    status = dpti_peers_all_gather(t, status, mine, mine ? sizeof *mine : 0, &all);
+    if (status == DPT_OK) status = dpti_peers_agree(t, compare_headers(t, &all));
+    dpti_gathered_free(&all);
+    free(mine);
+    return status;
+}
+
+dpt_status dpti_header_check_trainer(dpt_trainer *trainer, const dpt_trainer_options *options)
+{
+    if (!trainer->processes) return DPT_OK;
+    header *mine = calloc(1, sizeof *mine);
+    if (mine) collect_trainer(trainer, options, mine);
+    return check_header(trainer, mine);
+}
+
+dpt_status dpti_header_check_course(dpt_trainer *trainer, const dpt_fit_options *options)
+{
+    if (!trainer->processes) return DPT_OK;
+    header *mine = calloc(1, sizeof *mine);
+    if (mine) collect_course(options, mine);
+    return check_header(trainer, mine);
+}

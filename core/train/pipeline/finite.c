@@ -1,0 +1,186 @@
+/* Gradients that are not finite (finite.h), and what is said of them. */
+#include "train/pipeline/finite.h"
+
+#include "train/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- A device's look at its own -------------------------------------------------------------- */
+
+static dpt_status create(const dpti_replica *r, size_t begin, size_t end, dpti_finite *f)
+{
+    const dpt_op_desc desc = {.kind = DPT_OP_CHECK_FINITE,
+                              .u.check_finite = {.count = end - begin}};
+    const dpti_place gradients = {&r->gradients, begin * sizeof(float)};
+    void *host = NULL;
+    DPT_TRY(dpti_alloc(r->device, sizeof *f->host, &f->found));
+    DPT_TRY(dpti_host_alloc(r->device, sizeof *f->host, &host));
+    f->host = host;
+    DPT_TRY(dpti_prepare(r->device, &desc, 1, &f->op));
+    f->looks = true;
+    const dpti_binding binding = {.in = {gradients}, .out = {{&f->found, 0}}};
+    return dpti_bind(&f->op, 1, &binding, &f->args);
+}
+
+dpt_status dpti_finite_create(const dpti_replica *replica, size_t begin, size_t end,
+                              dpti_finite *out)
+{
+    *out = (dpti_finite){.looks = false};
+    return begin == end ? DPT_OK : create(replica, begin, end, out);
+}
+
+void dpti_finite_destroy(dpti_finite *finite)
+{
+    dpti_device *device = finite->found.device;
+    float *host = finite->host;
+    dpti_release(&finite->op);
+    finite->host = NULL;
+    dpti_host_free(device, host);
+    dpti_free(&finite->found);
+    *finite = (dpti_finite){.looks = false};
+}
+
+dpt_status dpti_finite_enqueue(const dpti_finite *finite)
+{
+    if (!finite->looks) return DPT_OK;
+    DPT_TRY(dpti_fill(&finite->found, 0, 0, sizeof *finite->host));
+    DPT_TRY(dpti_run(&finite->op, 1, &finite->args));
+    return dpti_download(finite->host, &finite->found, 0, sizeof *finite->host);
+}
+
+bool dpti_finite_all(const dpti_finite *finite)
+{
+    return !finite->looks || *finite->host == 0.0f;
+}
+
+/* ---- In an island ---------------------------------------------------------------------------- */
+
+/* Buckets lie next to each other: what is left lies before the last and behind the first. */
+static dpt_status create_looks(const dpti_worker *w, dpti_looks *looks)
+{
+    const dpti_program *program = &w->train.program;
+    size_t low = 0, high = w->replica.model->flat_size;
+    bool any = false;
+    for (size_t s = 0; s < program->n_segments; s++) {
+        const dpti_segment *segment = &program->segments[s];
+        dpti_finite *at = looks->segments[s];
+        if (segment->exchange == DPTI_EXCHANGE_BUCKET) {
+            DPT_TRY(dpti_finite_create(&w->replica, segment->begin, segment->end, &at[0]));
+            high = any ? high : segment->end;
+            low = segment->begin;
+            any = true;
+        }
+        if (segment->exchange != DPTI_EXCHANGE_GRADIENTS) continue;
+        DPT_TRY(dpti_finite_create(&w->replica, 0, any ? low : high, &at[0]));
+        DPT_TRY(dpti_finite_create(&w->replica, high, w->replica.model->flat_size, &at[1]));
+    }
+    return DPT_OK;
+}
+
+dpt_status dpti_looks_create(dpti_worker *worker)
+{
+    dpti_looks *looks = &worker->looks;
+    if (looks->segments || worker->replica.capacity == 0) return DPT_OK;
+    looks->n_segments = worker->train.program.n_segments;
+    looks->segments = calloc(looks->n_segments, sizeof *looks->segments);
+    if (!looks->segments)
+        return DPT_FAIL(&worker->device->base.error, DPT_E_NO_MEMORY, "no memory for looks");
+    return create_looks(worker, looks);
+}
+
+void dpti_looks_destroy(dpti_looks *looks)
+{
+    for (size_t s = 0; s < looks->n_segments; s++)
+        for (size_t i = 0; i < DPTI_LOOK_PLACES; i++)
+            dpti_finite_destroy(&looks->segments[s][i]);
+    free(looks->segments);
+    *looks = (dpti_looks){.n_segments = 0};
+}
+
+/* The i-th of what a device looks at behind a segment. */
+static const dpti_finite *look_of(const dpti_worker *w, size_t segment, size_t i)
+{
+    static const dpti_finite none;
+    if (dpti_in_island(w)) return w->looks.segments ? &w->looks.segments[segment][i] : &none;
+    const bool ends = w->train.program.segments[segment].exchange == DPTI_EXCHANGE_GRADIENTS;
+    return ends && i == 0 && dpti_is_alone(w) ? &w->finite : &none;
+}
+
+dpt_status dpti_worker_look(const dpti_worker *worker, size_t segment)
+{
+    for (size_t i = 0; i < DPTI_LOOK_PLACES; i++)
+        DPT_TRY(dpti_finite_enqueue(look_of(worker, segment, i)));
+    return DPT_OK;
+}
+
+bool dpti_worker_saw_finite(const dpti_worker *worker, size_t segment)
+{
+    for (size_t i = 0; i < DPTI_LOOK_PLACES; i++)
+        if (!dpti_finite_all(look_of(worker, segment, i))) return false;
+    return true;
+}
+
+/* ---- What is said ---------------------------------------------------------------------------- */
+
+static const char *is_or_are(const char *flaw)
+{
+    return strcmp(flaw, "loss") == 0 ? "is" : "are";
+}
+
+dpt_status dpti_trainer_diverges(dpt_error *error, const char *flaw, size_t step, float lr)
+{
+    return DPT_FAIL(error, DPT_E_NOT_FINITE,
+                    "the %s of step %zu %s not finite: training diverges; lower the learning rate "
+                    "(now %g) or check the data",
+                    flaw, step, is_or_are(flaw), (double)lr);
+}
+
+/* As many names as fit. */
+static void name_failing_ranks(const dpt_trainer *t, const dpti_in_flight_step *inflight,
+                               char *names, size_t n_bytes)
+{
+    size_t length = 0;
+    names[0] = '\0';
+    for (size_t i = 0; i < t->n_devices && length < n_bytes; i++) {
+        const dpti_peer *peer = &t->peers[i];
+        const char *separator = length > 0 ? ", " : "";
+        if (inflight->outcomes[i].status != DPT_E_NOT_FINITE) continue;
+        const int n = t->processes
+                          ? snprintf(names + length, n_bytes - length, "%s%s of process %zu (%s)",
+                                     separator, peer->id, peer->process, peer->host)
+                          : snprintf(names + length, n_bytes - length, "%s%s", separator, peer->id);
+        length += n > 0 ? (size_t)n : 0;
+    }
+}
+
+dpt_status dpti_trainer_fail_not_finite(dpt_trainer *trainer, dpti_in_flight_step *inflight)
+{
+    dpt_trainer *t = trainer;
+    size_t n_failing = 0, n_contributing = 0;
+    const char *flaw = "numbers"; /* of the first one */
+    dpt_error error = {.status = DPT_OK};
+    dpti_peers_take(t, inflight);
+    for (size_t i = 0; i < t->n_devices; i++) {
+        const dpti_outcome *outcome = &inflight->outcomes[i];
+        n_contributing += inflight->shards[i] > 0;
+        if (outcome->status != DPT_E_NOT_FINITE) continue;
+        if (n_failing++ == 0) flaw = outcome->flaw;
+    }
+    (void)dpti_trainer_diverges(&error, flaw, inflight->cursor.step + 1, inflight->lr);
+    /* All of them, or the sum of what each has: it is the training. */
+    if (n_failing == n_contributing) return dpti_context_fail(t->context, NULL, &error);
+    for (size_t i = 0; i < t->n_devices; i++)
+        if (inflight->outcomes[i].status == DPT_E_NOT_FINITE)
+            dpti_trainer_note_event(t, DPT_DEVICE_NOT_FINITE, i, &error);
+    char names[200];
+    name_failing_ranks(t, inflight, names, sizeof names);
+    (void)DPT_FAIL(&error, DPT_E_NOT_FINITE,
+                   "device%s %s: the %s of step %zu %s not finite there, and finite on the other "
+                   "device%s: leave %s out if that comes again, or lower the learning rate (now "
+                   "%g) or check the data",
+                   n_failing == 1 ? "" : "s", names, flaw, inflight->cursor.step + 1,
+                   is_or_are(flaw), n_contributing - n_failing == 1 ? "" : "s",
+                   n_failing == 1 ? "it" : "them", (double)inflight->lr);
+    return dpti_context_fail(t->context, NULL, &error);
+}

@@ -1,0 +1,392 @@
+/* What a device's driver thread does in one step: upload, the segments of forward and backward with
+   the exchanges between them, buckets that nobody waits for among them, the rest of the all-reduce
+   with the vote, update. */
+#include "train/trainer.h"
+
+#include "base/base.h"
+
+#include <math.h>
+
+dpt_status dpti_worker_upload(const dpti_worker *worker, const uint8_t *staging, size_t first,
+                              size_t n_samples)
+{
+    const dpti_buffer *step = &worker->replica.step;
+    if (first == 0) return dpti_upload(step, 0, staging, dpti_step_bytes(n_samples));
+    return dpti_upload(step, DPTI_STEP_INDEX_OFFSET, staging + dpti_step_bytes(first),
+                       dpti_step_bytes(n_samples) - DPTI_STEP_INDEX_OFFSET);
+}
+
+static dpt_status fetch_parts(const dpti_worker *worker)
+{
+    DPT_TRY(dpti_allgather_fetch(worker->contributes));
+    return dpti_event_record(worker->device, worker->replica.fetched);
+}
+
+dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable, size_t segment,
+                           size_t n_samples, float *result, dpti_times *times)
+{
+    dpti_device *device = worker->device;
+    const dpti_replica *replica = &worker->replica;
+    double busy = 0, moved = 0, fetched = 0;
+    DPT_TRY(dpti_event_record(device, replica->start));
+    DPT_TRY(dpti_executable_run(executable, segment, n_samples));
+    worker->fresh = worker->fresh || executable->fresh;
+    DPT_TRY(dpti_event_record(device, replica->end));
+    if (worker->contributes) DPT_TRY(fetch_parts(worker));
+    DPT_TRY(dpti_executable_record(executable, segment, n_samples));
+    if (result) DPT_TRY(dpti_executable_result(executable, n_samples, result));
+    if (worker->looking) DPT_TRY(dpti_worker_look(worker, segment));
+    DPT_TRY(dpti_sync(device));
+    if (result) dpti_executable_widen(executable, n_samples, result);
+    DPT_TRY(dpti_event_elapsed(device, replica->start, replica->end, &busy));
+    if (worker->moves) DPT_TRY(dpti_event_elapsed(device, replica->moving, replica->start, &moved));
+    if (worker->contributes)
+        DPT_TRY(dpti_event_elapsed(device, replica->end, replica->fetched, &fetched));
+    /* The device's durations, on the host's clock: its work ended now. */
+    const double began = dpti_seconds() - fetched - busy, throttled = busy * device->throttle;
+    dpti_device_throttle(device, busy);
+    if (worker->moves) dpti_times_add(times, worker->moving, began - moved, moved);
+    dpti_times_add(times, DPTI_SPAN_COMPUTE, began, throttled);
+    if (worker->contributes) dpti_times_add(times, DPTI_SPAN_EXCHANGE, began + throttled, fetched);
+    worker->moves = false;
+    return DPT_OK;
+}
+
+static void moves(dpti_worker *worker, dpti_span_kind kind)
+{
+    worker->moves = true;
+    worker->moving = kind;
+}
+
+/* Samples [first, first + n) of the share.  Where there are none, nothing is computed soon, and a
+   time until then would be that of waiting. */
+static dpt_status upload(const dpti_share *share, size_t first, size_t n)
+{
+    dpti_worker *w = share->worker;
+    if (n > 0) DPT_TRY(dpti_event_record(w->device, w->replica.moving));
+    DPT_TRY(dpti_worker_upload(w, share->staging, first, n));
+    DPT_TRY(dpti_feed_upload(&w->feed, w->trainer->data, share->slot, first, n));
+    if (n > 0) moves(w, DPTI_SPAN_UPLOAD);
+    return DPT_OK;
+}
+
+static dpt_status check_stale(const dpti_share *share)
+{
+    const dpti_worker *w = share->worker;
+    if (!dpti_is_stale(w)) return DPT_OK;
+    return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE, "its replica missed an update");
+}
+
+static dpt_status check_read(dpti_share *share)
+{
+    if (!share->unread) return DPT_OK;
+    share->flaw = DPTI_FLAW_UNREAD;
+    return DPT_FAIL(&share->worker->device->base.error, share->unread->status, "%s",
+                    share->unread->message);
+}
+
+/* Whether the share is worked off in several passes, whose gradients add up. */
+static bool in_passes(const dpti_share *share)
+{
+    const dpti_worker *w = share->worker;
+    return dpti_has_micro_batches(w) || w->trainer->accumulate > 1;
+}
+
+dpt_status dpti_worker_clean(dpti_worker *worker)
+{
+    if (!worker->unclean) return DPT_OK;
+    DPT_TRY(dpti_fill(&worker->replica.gradients, 0, 0, worker->replica.gradients.n_bytes));
+    worker->unclean = false;
+    return DPT_OK;
+}
+
+static dpt_status begin(dpti_share *share)
+{
+    dpti_worker *w = share->worker;
+    const bool passes = in_passes(share);
+    /* Each pass uploads its own, and adds its gradients. */
+    DPT_TRY(upload(share, 0, passes ? 0 : share->n_samples));
+    w->unclean = w->unclean || passes;
+    return dpti_worker_clean(w);
+}
+
+dpt_status dpti_share_not_finite(dpti_share *share, const char *flaw)
+{
+    share->flaw = flaw;
+    return dpti_trainer_diverges(&share->worker->device->base.error, flaw, share->step, share->lr);
+}
+
+dpt_status dpti_share_add_results(dpti_share *share)
+{
+    for (size_t i = 0; i < share->n_samples; i++) {
+        share->loss += (double)share->result[2 * i];
+        share->hits += share->result[2 * i + 1] != 0.0f;
+    }
+    return isfinite(share->loss) ? DPT_OK : dpti_share_not_finite(share, "loss");
+}
+
+/* A pass over part of the share, within a batch: what the device computes at once. */
+typedef struct pass {
+    size_t first, n_samples; /* of the share */
+    bool ends;               /* its batch, */
+    bool last;               /* and the share */
+} pass;
+
+/* The pass behind the first `done` samples of a batch.  A device takes at least one in each batch,
+   if need be without samples: exchanges within backward are everybody's. */
+static pass pass_at(const dpti_share *share, size_t batch, size_t first, size_t done)
+{
+    const size_t most = share->worker->replica.capacity, left = share->of_batch[batch] - done;
+    return (pass){.first = first,
+                  .n_samples = dpti_next_pass(left, most),
+                  .ends = left <= most,
+                  .last = left <= most && batch + 1 == share->n_batches};
+}
+
+/* What the device brings, or takes, behind a segment; `items` has room for DPTI_MOST_PARTS. */
+static dpti_gather parts_of(const dpti_worker *w, size_t segment, const pass *p,
+                            dpti_gather_part *items)
+{
+    const dpti_segment *s = &w->train.program.segments[segment];
+    const dpti_exchange_places *places = w->train.exchanges[segment];
+    for (size_t i = 0; i < s->n_parts; i++)
+        items[i] = (dpti_gather_part){places[i].part, places[i].parts, s->parts[i].count};
+    return (dpti_gather){.rank = w->rank,
+                         .contributes = p->n_samples > 0,
+                         .items = items,
+                         .n = s->n_parts,
+                         .staging = w->parts,
+                         .moving = w->replica.moving};
+}
+
+/* A segment that commits nothing; a device without samples has nothing to do in it, and where parts
+   are taken that were brought just now there is nothing to do for anybody. */
+static dpt_status compute(dpti_share *share, size_t segment, const pass *p)
+{
+    dpti_worker *w = share->worker;
+    const dpti_segment *s = &w->train.program.segments[segment];
+    const bool ends = s->exchange == DPTI_EXCHANGE_GRADIENTS;
+    if (p->n_samples == 0 || (s->exchange == DPTI_EXCHANGE_TAKE && s->first == s->last))
+        return DPT_OK;
+    dpti_gather_part items[DPTI_MOST_PARTS];
+    const dpti_gather parts = parts_of(w, segment, p, items);
+    w->looking = p->last;
+    w->contributes = s->exchange == DPTI_EXCHANGE_CONTRIBUTE ? &parts : NULL;
+    const dpt_status status =
+        dpti_worker_run(w, &w->train, segment, p->n_samples,
+                        ends ? share->result + 2 * p->first : NULL, &share->times);
+    w->looking = false;
+    w->contributes = NULL;
+    DPT_TRY(status);
+    if (!p->last) return DPT_OK;
+    if (ends) DPT_TRY(dpti_share_add_results(share));
+    return dpti_worker_saw_finite(w, segment) ? DPT_OK : dpti_share_not_finite(share, "gradients");
+}
+
+/* Where the sum is the island's, and no host sees it. */
+static dpt_status look_at_sum(void *user)
+{
+    const dpti_worker *w = user;
+    DPT_TRY(dpti_finite_enqueue(&w->finite));
+    DPT_TRY(dpti_sync(w->device));
+    return dpti_finite_all(&w->finite) ? DPT_OK : DPT_E_NOT_FINITE;
+}
+
+static void contribute_parts(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
+{
+    const dpti_worker *w = share->worker;
+    dpti_gather_part items[DPTI_MOST_PARTS];
+    const dpti_gather what = parts_of(w, segment, p, items);
+    const bool sound = *mine == DPT_OK;
+    dpti_allgather_contribute(w->trainer->allgather, &what, mine, &share->times);
+    if (sound && *mine == DPT_E_NOT_FINITE) *mine = dpti_share_not_finite(share, "statistics");
+}
+
+static dpt_status take_parts(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
+{
+    dpti_worker *w = share->worker;
+    dpti_gather_part items[DPTI_MOST_PARTS];
+    const dpti_gather what = parts_of(w, segment, p, items);
+    DPT_TRY(dpti_allgather_take(w->trainer->allgather, &what, mine, &share->times));
+    if (what.contributes && *mine == DPT_OK) moves(w, DPTI_SPAN_EXCHANGE);
+    return DPT_OK;
+}
+
+/* Its part of the gradients was looked at there, or the sum. */
+static void look_at_gradients(dpti_share *share, dpt_status verdict, dpt_status *mine)
+{
+    const dpti_worker *w = share->worker;
+    const dpti_blame blame = dpti_allreduce_blame(w->trainer->allreduce, w->rank);
+    if (verdict != DPT_E_NOT_FINITE) return;
+    if ((blame == DPTI_BLAME_OWN || blame == DPTI_BLAME_SUM) && share->n_samples > 0)
+        *mine = dpti_share_not_finite(share, "gradients");
+    else if (blame != DPTI_BLAME_OWN && *mine == DPT_E_NOT_FINITE)
+        *mine = DPT_OK; /* it has seen the sum of others */
+}
+
+static void contribute(dpti_share *share, const dpti_contribution *who, size_t segment,
+                       dpt_status *mine)
+{
+    const dpti_worker *w = share->worker;
+    const dpti_segment *s = &w->train.program.segments[segment];
+    const bool sound = *mine == DPT_OK;
+    dpti_allreduce_contribute(w->trainer->allreduce, who, s->begin, s->end, mine, &share->times);
+    if (sound) look_at_gradients(share, *mine, mine);
+}
+
+static dpt_status reduce(dpti_share *share, const dpti_contribution *who, dpt_status *mine)
+{
+    const bool sound = *mine == DPT_OK;
+    const dpt_status verdict =
+        dpti_allreduce_run(share->worker->trainer->allreduce, who, mine, &share->times);
+    if (sound) look_at_gradients(share, verdict, mine);
+    return verdict;
+}
+
+/* What devices do together behind a segment; *mine is what this one brings, and becomes its own
+   failure.  The same verdict for all.  Gradients are exchanged when all passes have added theirs.
+ */
+static dpt_status exchange(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
+{
+    dpti_worker *w = share->worker;
+    const dpti_segment *s = &w->train.program.segments[segment];
+    const dpti_contribution who = {.rank = w->rank,
+                                   .contributes = share->n_samples > 0,
+                                   .late = share->late,
+                                   .processes = share->contributing,
+                                   .look = look_at_sum,
+                                   .user = w};
+    switch (s->exchange) {
+    case DPTI_EXCHANGE_CONTRIBUTE: contribute_parts(share, segment, p, mine); return DPT_OK;
+    case DPTI_EXCHANGE_TAKE: return take_parts(share, segment, p, mine);
+    case DPTI_EXCHANGE_BUCKET:
+        if (p->last) contribute(share, &who, segment, mine);
+        return DPT_OK;
+    case DPTI_EXCHANGE_GRADIENTS: return p->last ? reduce(share, &who, mine) : DPT_OK;
+    case DPTI_EXCHANGE_NONE: break;
+    }
+    return *mine;
+}
+
+/* Segments up to the commit. */
+static dpt_status run_pass(dpti_share *share, const pass *p, dpt_status *mine)
+{
+    const dpti_program *program = &share->worker->train.program;
+    if (*mine == DPT_OK && in_passes(share) && p->n_samples > 0)
+        *mine = upload(share, p->first, p->n_samples);
+    for (size_t i = 0; !program->segments[i].commits; i++) {
+        if (*mine == DPT_OK) *mine = compute(share, i, p);
+        DPT_TRY(exchange(share, i, p, mine));
+    }
+    return DPT_OK;
+}
+
+/* Everything up to the commit.  A device that fails goes on to the next meeting, where all learn of
+   it and stop. */
+static dpt_status propose(dpti_share *share, dpt_status *mine)
+{
+    size_t first = 0;
+    *mine = check_stale(share);
+    if (*mine == DPT_OK) *mine = check_read(share);
+    DPT_TRY(dpti_verify_run(share, mine));
+    if (*mine == DPT_OK) *mine = begin(share);
+    for (size_t b = 0; b < share->n_batches; b++) {
+        pass p = {.ends = false};
+        for (size_t done = 0; !p.ends; done += p.n_samples) {
+            p = pass_at(share, b, first, done);
+            DPT_TRY(run_pass(share, &p, mine));
+            first += p.n_samples;
+        }
+    }
+    return DPT_OK;
+}
+
+/* What a failed step has enqueued is over before its staging memory is written again. */
+static dpt_status finish_failed(dpti_device *device, dpt_status mine)
+{
+    const dpt_error first = device->base.error;
+    const dpt_status synced = dpti_sync(device);
+    /* A device that is short of memory, or has not failed itself, may turn out to be lost. */
+    if (synced != DPT_OK && (mine == DPT_OK || mine == DPT_E_NO_MEMORY)) return synced;
+    device->base.error = first;
+    return mine;
+}
+
+/* The detail stands in the device's record. */
+static void end_share(dpti_share *share, dpt_status status)
+{
+    share->status = status;
+    if (status == DPT_OK || status == DPT_E_CANCELLED) return;
+    share->error = share->worker->device->base.error;
+    share->error.status = status;
+}
+
+void dpti_share_commit(dpti_share *share, dpt_status status)
+{
+    share->committed = true;
+    end_share(share, status);
+}
+
+void dpti_share_fail(dpti_share *share, dpt_status status)
+{
+    dpti_worker *w = share->worker;
+    w->halted = true;
+    w->halted_step = share->step;
+    w->unclean = true;
+    w->halts = w->halts || w->whole;
+    status = finish_failed(w->device, status);
+    end_share(share, status != DPT_OK ? status : DPT_E_CANCELLED);
+}
+
+/* One that has no memory for one update after the other is given up. */
+static dpt_status judge_update(dpti_worker *w, dpt_status mine)
+{
+    const bool starved = w->starves;
+    w->starves = mine == DPT_E_NO_MEMORY;
+    w->fresh = w->fresh || w->starves; /* its times are not all there */
+    if (!starved || !w->starves) return mine;
+    const dpt_error error = w->device->base.error;
+    return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE,
+                    "no memory for two updates, one after the other: %.300s", error.message);
+}
+
+static void run(dpti_share *share)
+{
+    dpti_worker *w = share->worker;
+    const size_t last = w->train.program.n_segments - 1;
+    dpt_status mine = DPT_OK;
+    if (propose(share, &mine) != DPT_OK) {
+        mine = dpti_allreduce_settle(w->trainer->allreduce, w->rank, mine);
+        dpti_share_fail(share, mine);
+        return;
+    }
+    share->committed = true; /* should the next call never return */
+    mine = dpti_worker_run(w, &w->train, last, 0, NULL, &share->times);
+    if (mine != DPT_OK) dpti_membership_replica(&w->member, DPTI_REPLICA_MISS);
+    dpti_share_commit(share, w->trainer->processes ? mine : judge_update(w, mine));
+}
+
+void dpti_step_job(dpti_device *device, void *argument)
+{
+    dpti_share *share = argument;
+    dpti_worker *w = share->worker;
+    (void)device;
+    share->committed = share->under_way = false;
+    share->flaw = NULL;
+    share->diverged = false;
+    share->loss = 0;
+    share->hits = 0;
+    w->moves = w->fresh = share->fresh = false;
+    dpti_times_begin(&share->times, w->trainer->traced);
+    share->status = DPT_E_CANCELLED;
+    share->finished = dpti_seconds();
+    if (w->halted) return;
+    if (w->whole) {
+        dpti_single_launch_begin(share);
+        return;
+    }
+    run(share);
+    share->fresh = w->fresh;
+    dpti_peers_finish(share);
+    share->finished = dpti_seconds();
+}

@@ -1,0 +1,124 @@
+/* A training in which devices rest. */
+#include "fault/standby_support.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- Building -------------------------------------------------------------------------------- */
+
+dpt_status rest_begin_on(test *t, const char *devices, size_t count, training *w)
+{
+    const dpt_trainer_options options = {.batch_size = BATCH,
+                                         .lr = 0.05f,
+                                         .momentum = 0.9f,
+                                         .seed = 3,
+                                         .bucket_bytes = 1,
+                                         .verify_replicas = 3,
+                                         .device_timeout = strstr(devices, "hang=") ? 0.3 : 0};
+    *w = (training){.context = NULL};
+    plant_devices(devices, ((plant *)t->user)->backend, w->devices, sizeof w->devices);
+    (void)remove("fault-report.txt");
+    (void)alarm(120); /* nothing may hang */
+    DPT_TRY(dpt_context_create(&w->context));
+    DPT_TRY(dpt_devices_open(w->context, w->devices, &w->set));
+    DPT_TRY(plant_data(w->context, count, SIDE, CLASSES, &w->data));
+    DPT_TRY(plant_network(w->context, SIDE, CLASSES, &w->model));
+    DPT_TRY(dpt_trainer_create(w->set, w->model, w->data, &options, &w->trainer));
+    w->trainer->standby.allowed = false; /* no clock says so */
+    return DPT_OK;
+}
+
+dpt_status rest_begin(test *t, const char *devices, training *w)
+{
+    return rest_begin_on(t, devices, COUNT, w);
+}
+
+void rest_end(training *w)
+{
+    dpt_trainer_destroy(w->trainer);
+    dpt_model_destroy(w->model);
+    dpt_dataset_destroy(w->data);
+    dpt_devices_close(w->set);
+    dpt_context_destroy(w->context);
+    (void)alarm(0);
+}
+
+static size_t rest_which(const training *w)
+{
+    return w->rests > 0 ? w->rests : 1;
+}
+
+/* As if this had been measured: that device rests, or wakes up. */
+void rest_change(training *w)
+{
+    dpti_standby *r = &w->trainer->standby;
+    memset(r->chosen, 0, w->trainer->n_workers * sizeof *r->chosen);
+    r->chosen[rest_which(w)] = true;
+    r->changes = true;
+}
+
+void rest_plan(test *t, training *w, size_t done)
+{
+    if (done == REST || (done == WAKE && w->wakes && w->n_lost == 0)) rest_change(w);
+    CHECK_OK(dpt_trainer_set_lr(w->trainer, 0.05f - 0.002f * (float)done));
+}
+
+bool rest_is_due(const training *w, size_t step)
+{
+    const bool woken = (w->wakes && step > WAKE) || (w->woken > 0 && step >= w->woken);
+    return step > REST && !woken && w->n_lost == 0;
+}
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+static void rest_take_events(test *t, training *w)
+{
+    dpt_device_event event;
+    while (dpt_trainer_next_event(w->trainer, &event)) {
+        CHECK(event.kind == DPT_DEVICE_LOST);
+        w->n_lost++;
+    }
+}
+
+void rest_steps(test *t, training *w, size_t n)
+{
+    dpt_step_metrics m;
+    for (size_t i = 0; i < n; i++) {
+        rest_plan(t, w, w->n_steps);
+        if (!CHECK_OK(dpt_trainer_step(w->trainer, &m)))
+            FAIL("%s: %s", w->devices, dpt_error_message(w->context));
+        rest_take_events(t, w);
+        CHECK_SIZE(m.step, ++w->n_steps);
+        if (rest_is_due(w, m.step)) CHECK_SIZE(m.shards[rest_which(w)], 0);
+    }
+    CHECK_SIZE(dpt_trainer_steps(w->trainer), w->n_steps);
+}
+
+/* What one healthy device comes to. */
+static bool find_reference(test *t, plant_weights *out)
+{
+    training w;
+    bool done = false;
+    if (CHECK_OK(rest_begin(t, "cpu:threads=1", &w))) {
+        dpt_step_metrics m;
+        for (size_t i = 0; i < STEPS; i++) {
+            CHECK_OK(dpt_trainer_set_lr(w.trainer, 0.05f - 0.002f * (float)i));
+            CHECK_OK(dpt_trainer_step(w.trainer, &m));
+        }
+        done = CHECK_OK(plant_read_weights(w.model, w.trainer, 0, out));
+    }
+    rest_end(&w);
+    return done;
+}
+
+/* A replica of the training has these weights, as far as rounding lets it. */
+void rest_check_weights(test *t, training *w, size_t device)
+{
+    static plant_weights found, wanted;
+    if (!find_reference(t, &wanted)) return;
+    (void)alarm(120);
+    if (!CHECK_OK(plant_read_weights(w->model, w->trainer, device, &found)) ||
+        !CHECK(plant_near_weights(&found, &wanted)))
+        FAIL("%s: device %zu has other weights", w->devices, device);
+}
