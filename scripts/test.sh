@@ -303,7 +303,7 @@ run_addresses() {
     # that are made again and again.
     if by_day; then
         suite clang-asan -LE nightly -E \
-            '^(train_golden.*|train_resnet18.*|conformance_.*|.*opencl.*|fault_(survive|trainer)_fault|cli_bench_allreduce)$'
+            '^(train_golden.*|train_resnet18.*|conformance_.*|.*opencl.*|fault_(failover|trainer)_fault|cli_bench_allreduce)$'
     else
         suite clang-asan
     fi
