@@ -115,17 +115,18 @@ DPT_API const char *dpt_backend_reason(const dpt_context *context, size_t backen
 DPT_API size_t dpt_backend_device_count(const dpt_context *context, size_t backend);
 
 typedef struct dpt_device_description {
-    const char *id;      /* "cpu", "cuda:0"; of an open device as it stood in the list */
-    const char *alias;   /* "NAME:GROUP:0", by the group that it is in; "" if it is in none */
+    const char *id; /* "cpu", "cuda:0"; for an open device, the text from the device list */
+    const char
+        *alias; /* "NAME:GROUP:0": the name by the device group; "" if the device is in no group */
     const char *backend; /* "cpu" */
     const char *name;    /* "AMD EPYC 9454" */
     const char *detail;  /* driver, libraries, kernels */
     size_t memory_bytes; /* the device's memory, or the limit that was set */
     unsigned n_threads;  /* threads or compute units, 0 if unknown */
-    size_t process;      /* the rank of the process that has it, */
-    const char *host;    /* and its machine's name; NULL where there are not several processes */
-    size_t island; /* of dpt_trainer_device, from 1: devices of this process with the same number
-                      sum gradients by means of their backend's; 0: through the host */
+    size_t process;      /* the rank of the process that owns the device */
+    const char *host;    /* the name of that process's machine; NULL with one process */
+    size_t island; /* from dpt_trainer_device only: the number of the device's island, from 1; 0:
+                      the device is in no island, and its gradients are summed through the host */
 } dpt_device_description;
 
 /* Describes a device without opening the device.  The strings in *out stay valid as long as the
@@ -134,20 +135,22 @@ typedef struct dpt_device_description {
 DPT_API DPT_CHECK_RESULT dpt_status dpt_backend_describe(dpt_context *context, size_t backend,
                                                          size_t index, dpt_device_description *out);
 
-/* Opens the devices of a list such as "cpu", "cpu:threads=2,cuda:0:memory=2G" or "all" (grammar in
-   docs/devices.md); NULL means "all".  The same device may stand twice.
-   DPT_E_INVALID: not in the grammar, an unknown backend or parameter, an index or value out of
-   range.  DPT_E_ABSENT: a backend that was named has no driver or no device.
-   DPT_E_DEVICE_LOST: one that was named, or its backend, did not answer.  "all" leaves such a
-   device out, unless there is no other; dpt_backend_status and dpt_backend_describe tell.  This
-   context does not ask it again. */
+/* Opens the devices of a list such as "cpu", "cpu:threads=2,cuda:0:memory=2G" or "all".
+   docs/devices.md has the grammar.  NULL means "all".  A list may name the same device twice. "all"
+   leaves out a device that does not answer, unless no other device exists; dpt_backend_status and
+   dpt_backend_describe tell which one.  The caller closes `out` with dpt_devices_close.
+
+   Errors: DPT_E_INVALID if the list does not follow the grammar, names an unknown backend or
+   parameter, or has an index or a value out of range.  DPT_E_ABSENT if a named backend has no
+   driver or no device.  DPT_E_DEVICE_LOST if a named device, or the device's backend, did not
+   answer; this context does not ask that device again.  DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_open(dpt_context *context, const char *list,
                                                      dpt_device_set **out);
-/* What devices that are opened from here on compute in: those that can, where the list does not
-   say (precision=).  The others compute in float32, which is no less exact.
-   NULL or "fp32": all in true float32, where the list does not say.  DPT_E_NO_MEMORY.
-   dpt_devices_open then: DPT_E_INVALID if no device of the list is of a backend that knows this
-   precision, DPT_E_UNSUPPORTED if one cannot compute in it. */
+/* Sets the precision of the devices that are opened after this call.  The precision= parameter of a
+   device in the list takes priority.  A device that does not know the precision computes in
+   float32, which is not less exact.  NULL or "fp32": all devices compute in true float32.  Errors:
+   DPT_E_NO_MEMORY.  A later dpt_devices_open gives DPT_E_INVALID if no device of the list belongs
+   to a backend that knows the precision, and DPT_E_UNSUPPORTED if a device cannot compute in it. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_context_set_precision(dpt_context *context,
                                                               const char *name);
 /* Makes a subset of an open device set.  The subset holds the devices at `indices` (n entries), in
@@ -171,17 +174,18 @@ DPT_API dpt_device *dpt_devices_get(const dpt_device_set *devices, size_t i);
 /* Describes an open device.  Cannot fail. */
 DPT_API void dpt_device_describe(const dpt_device *device, dpt_device_description *out);
 
-/* What a device was seen to do, by the host's clock, waits included.  The median of several times.
- */
+/* The measured rates of a device, by the host's clock and with waiting times included.  Each rate
+   is the median of several measurements. */
 typedef struct dpt_device_rates {
-    double flops; /* floating-point operations a second of a float32 matrix product, 2 n^3 for
-                     n by n matrices; n is 1024, less on a slow device */
-    double upload_bytes; /* bytes a second from host memory, as the device's backend allocates it */
-    double download_bytes; /* bytes a second to it */
-    double copy_bytes;     /* bytes a second from one place of the device's memory to another, each
-                              byte counted once */
-    bool host_memory;      /* the device's memory is the host's: uploads and downloads are copies
-                              within it */
+    double flops; /* floating-point operations per second of a float32 matrix product; an n by n
+                     product has 2 n^3 operations; n is 1024, or less on a slow device */
+    double upload_bytes;   /* bytes per second from host memory that the device's backend has
+                              allocated */
+    double download_bytes; /* bytes per second to such host memory */
+    double copy_bytes; /* bytes per second from one place of the device's memory to another; each
+                          byte counts once */
+    bool host_memory;  /* the device uses the host's memory: uploads and downloads are copies within
+                          that memory */
 } dpt_device_rates;
 
 /* Measures the rates of an open device and waits for the result.  The measurement starts after all
@@ -192,16 +196,19 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_device_measure(dpt_device *device, dpt_d
 
 /* ---- Several processes ----------------------------------------------------------------------- */
 
-/* Joins the processes that a launcher of MPI (mpirun) has started together with this one: from then
-   on trainers of this context train over the devices of all of them (docs/processes.md), and calls
-   on trainers are made by all processes alike, in the same order.  Without a launcher, or with
-   DPTRAIN_TRANSPORT=none in the environment, nothing happens.  Before the first trainer, once.
-   DPT_E_ABSENT: a launcher was there, but the plug-in for MPI or its library is missing.
-   DPT_E_INVALID: the processes have different versions of dptrain, or are different programs; the
-   launcher's variable is no number, or DPTRAIN_TRANSPORT_DELAY no time. */
+/* Joins the processes that a launcher of MPI (mpirun) has started together with this one.  After
+   the call trainers of this context train on the devices of all processes (docs/processes.md).  All
+   processes must then make the same calls on trainers, in the same order.  Without a launcher, or
+   with DPTRAIN_TRANSPORT=none in the environment, the call does nothing.  Call it once, before the
+   first trainer is created.
+
+   Errors: DPT_E_ABSENT if a launcher exists, but the MPI plug-in or the MPI library is missing.
+   DPT_E_INVALID if the processes have different versions of dptrain or are different programs, the
+   launcher's variable is not a number, or DPTRAIN_TRANSPORT_DELAY is not a time. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_join(dpt_context *context);
-/* The same for a program that does several things: `purpose`, a few words, is this one, and
-   DPT_E_INVALID names processes that are there for another one.  "" of dpt_processes_join. */
+/* Joins as dpt_processes_join does, for a program that has several commands.  `purpose` names this
+   command in a few words.  Errors: as dpt_processes_join; DPT_E_INVALID also if another process has
+   another purpose, which the message names. dpt_processes_join has the purpose "". */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_join_for(dpt_context *context,
                                                            const char *purpose);
 /* Returns how many processes would join according to the launcher's environment variables.  Returns
@@ -215,17 +222,20 @@ DPT_API size_t dpt_process_rank(const dpt_context *context);
    by 5 ms" if some messages are delayed.  Writes "" if this process has joined no others.  `out`
    has n_bytes bytes.  Cannot fail. */
 DPT_API void dpt_process_transport(const dpt_context *context, char *out, size_t n_bytes);
-/* What a sum over processes costs, and how collectives travel because of it. */
+/* The measured cost of a sum over processes, and the route that collectives take because of that
+   cost. */
 typedef struct dpt_link {
-    double alpha, beta; /* seconds, and seconds a byte: n bytes on every process take alpha + beta
-                           n; zeros where there is one process */
-    const char *route;  /* "direct", to everybody, or "ring", from neighbour to neighbour */
-    size_t window;      /* chunks of 256 KiB under way at the same time */
+    double alpha, beta; /* seconds, and seconds per byte: a sum of n bytes takes alpha + beta n
+                           seconds; both are 0 if there is one process */
+    const char *route;  /* "direct": each process sends to all others; "ring": each process sends to
+                           its neighbour */
+    size_t window;      /* largest number of chunks of 256 KiB that are in flight */
 } dpt_link;
-/* Times some sums between the processes, which all call this, and chooses route and window by them,
-   alike in all; neither changes a bit of any result.  Creating a trainer does so by itself; without
-   either collectives go directly, three chunks at a time.  `out` may be NULL.
-   Errors: DPT_E_NO_MEMORY; the failure of the transport. */
+/* Measures some sums between the processes and chooses the route and the window from the measured
+   times.  All processes make the call and choose the same.  The choice changes no bit of any
+   result.  Creating a trainer includes this measurement.  Without a measurement collectives use the
+   direct route and three chunks at a time.  `out` may be NULL.  Errors: DPT_E_NO_MEMORY; the
+   failure of the transport. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_measure(dpt_context *context, dpt_link *out);
 /* Returns the time in seconds by which process `rank` delays the messages that the process
    receives.  The process sets that time with DPTRAIN_TRANSPORT_DELAY.  `rank` must be below
@@ -469,8 +479,8 @@ DPT_API size_t dpt_model_parameter_count(const dpt_model *model);
    Cannot fail. */
 DPT_API size_t dpt_model_classes(const dpt_model *model);
 
-/* Tensors as they stand in a checkpoint: PyTorch's names, shapes and layouts.  Parameters, and the
-   running statistics of batch-norm. */
+/* A tensor as a checkpoint stores it, with PyTorch's name, shape and layout.  Tensors are
+   parameters, and the running statistics of batch-norm. */
 typedef struct dpt_parameter_info {
     const char *name;
     size_t shape[4];
@@ -485,13 +495,13 @@ DPT_API size_t dpt_model_tensor_count(const dpt_model *model);
    Cannot fail. */
 DPT_API void dpt_model_tensor(const dpt_model *model, size_t i, dpt_parameter_info *out);
 
-/* Layers in the order of computation, the input first. */
+/* A layer.  Layers are numbered in the order of computation, the input first. */
 typedef struct dpt_layer_info {
-    const char *name;               /* "conv1"; of layers without parameters a generated one */
+    const char *name;               /* "conv1"; layers without parameters have a generated name */
     const char *kind;               /* "conv2d" */
     size_t height, width, channels; /* of the output of one sample */
     size_t parameters;              /* scalars that are trained */
-    double multiply_adds;           /* of forward, a sample; convolutions and linear layers */
+    double multiply_adds; /* per sample in the forward pass; convolutions and linear layers */
 } dpt_layer_info;
 
 /* Returns the number of layers, the input included.  Cannot fail. */
@@ -507,41 +517,48 @@ typedef struct dpt_dataset dpt_dataset;
 
 typedef enum dpt_part { DPT_TRAIN = 0, DPT_TEST = 1 } dpt_part;
 
-/* Opens by name: "fashion-mnist", "mnist", "cifar10", "synthetic:HxWxC:CLASSES:COUNT", "idx" for
-   any IDX pair in `directory` (train-images-idx3-ubyte, t10k-..., each also with .gz), or
-   "folder:HxW" (colour) or "folder:HxWx1" (grey) for the PNG and JPEG pictures in
-   `directory`/train/CLASS and `directory`/test/CLASS, which are cut and scaled to H x W as by
-   dpt_picture_read; classes are the folders of train, for both parts, and samples are sorted by the
-   bytes of their names.  "folder:HxW:stream", and any folder whose images would take more than half
-   of the machine's memory, is read as it is needed (dpt_dataset_from_reader).  Search order:
-   `directory`, $DPTRAIN_DATA, the user's cache, the distribution's package of the data.  A
-   directory that is given and does not have the files is an error.  DPT_E_INVALID unknown name;
-   DPT_E_NOT_FOUND (the message tells how to get it); DPT_E_FORMAT; DPT_E_NO_MEMORY;
-   DPT_E_UNSUPPORTED: the library was built without what reads such a picture. */
+/* Opens a data set by name; `part` selects the training or the test part.  Names: "fashion-mnist",
+   "mnist", "cifar10"; "synthetic:HxWxC:CLASSES:COUNT"; "idx" for a pair of IDX files in `directory`
+   (train-images-idx3-ubyte, t10k-..., each also with .gz); "folder:HxW" (colour) or "folder:HxWx1"
+   (grey) for PNG and JPEG pictures in `directory`/train/CLASS and `directory`/test/CLASS.  Pictures
+   are cut and scaled to H x W as by dpt_picture_read.  The folders in train name the classes of
+   both parts.  Samples are sorted by the bytes of their file names.
+
+   The images of "folder:HxW:stream" are read on demand (dpt_dataset_from_reader).  So are those of
+   any folder whose images would take more than half of the machine's memory.
+
+   The files are searched in `directory`, $DPTRAIN_DATA, the user's cache, and the distribution's
+   package of the data, in this order.  If `directory` is given, it must hold the files.  The caller
+   owns `out` and destroys it with dpt_dataset_destroy.  Errors: DPT_E_INVALID for an unknown name;
+   DPT_E_NOT_FOUND (the message tells how to get the data); DPT_E_IO; DPT_E_FORMAT; DPT_E_NO_MEMORY;
+   DPT_E_UNSUPPORTED if the library was built without a reader of such pictures. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_open(dpt_context *context, const char *name,
                                                      const char *directory, dpt_part part,
                                                      dpt_dataset **out);
 
-/* The images of one IDX file, gzipped or not, without their labels: for dpt_trainer_predict.  Of
-   `classes` classes.  DPT_E_IO, DPT_E_NOT_FOUND; DPT_E_FORMAT for a damaged file, or one that does
-   not hold images. */
+/* Opens the images of one IDX file without labels, for dpt_trainer_predict.  The file may be
+   gzipped.  `classes` is the number of classes of the data set.  Errors: DPT_E_IO; DPT_E_NOT_FOUND;
+   DPT_E_FORMAT if the file is damaged or does not hold images; DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_open_images(dpt_context *context, const char *path,
                                                             size_t classes, dpt_dataset **out);
 
-/* What a picture becomes: an image as data sets have them. */
+/* The image that a picture is turned into. */
 typedef struct dpt_picture_shape {
     size_t height, width; /* 1 to 65536 */
     size_t channels;      /* 1 or 3 */
-    bool scaled;          /* its middle, of this aspect, is scaled; else it must have this size */
+    bool scaled; /* true: the largest centred part of this aspect ratio is scaled to this size;
+                    false: the picture must have this size */
 } dpt_picture_shape;
 
-/* Reads a PNG or JPEG picture, told by its content, into pixels (height, width, channels), 0 to
-   255. Colours become grey by their luma, grey becomes three equal channels, what is transparent
-   shows black.  docs/data.md tells how it is scaled: the same bytes on every machine.
-   DPT_E_NOT_FOUND, DPT_E_IO, DPT_E_NO_MEMORY; DPT_E_INVALID: no such shape, or a picture of another
-   size that is not to be scaled; DPT_E_FORMAT: no picture, damaged, or larger than 256 MiB or 2^28
-   pixels; DPT_E_UNSUPPORTED: the library was built without what reads it.  After a failure pixels
-   are undefined. */
+/* Reads a PNG or JPEG picture into `pixels` (height, width, channels), with values 0 to 255.  The
+   content of the file, not its name, tells the format.  With one channel, colours become grey by
+   their luma.  With three channels, grey becomes three equal channels.  Transparent parts become
+   black. docs/data.md describes the scaling, which gives the same bytes on every machine.
+
+   Errors: DPT_E_NOT_FOUND; DPT_E_IO; DPT_E_NO_MEMORY; DPT_E_INVALID if the shape is not allowed, or
+   the picture has another size and `scaled` is false; DPT_E_FORMAT if the file is not a picture, is
+   damaged, or is larger than 256 MiB or 2^28 pixels; DPT_E_UNSUPPORTED if the library was built
+   without a reader of this format.  After a failure `pixels` is undefined. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_picture_read(dpt_context *context, const char *path,
                                                      const dpt_picture_shape *shape,
                                                      uint8_t *pixels);
@@ -550,121 +567,140 @@ typedef struct dpt_dataset_memory {
     size_t count, height, width, channels, classes;
     dpt_dtype dtype;       /* DPT_U8 or DPT_F32 */
     const void *images;    /* (count, height, width, channels) */
-    const void *labels;    /* (count) of label_dtype, 0 to classes - 1; or NULL */
-    dpt_dtype label_dtype; /* DPT_I32, or DPT_U8, which 0 stands for */
-    const float *targets;  /* (count, classes) for DPT_LOSS_SQUARED_ERROR; or NULL.  Without either
-                              the data are for dpt_trainer_predict alone */
-    /* The network sees (value / 255 - mean) / deviation for DPT_U8, (value - mean) / deviation for
-       DPT_F32, per channel; deviation 0 means 1.  More than 4 channels: all zero. */
+    const void *labels;    /* (count) of label_dtype, from 0 to classes - 1; or NULL */
+    dpt_dtype label_dtype; /* DPT_I32 or DPT_U8; the value 0 means DPT_U8 */
+    const float *targets;  /* (count, classes) for DPT_LOSS_SQUARED_ERROR; or NULL.  Data without
+                              labels and targets can only be used by dpt_trainer_predict */
+    /* The network gets (value / 255 - mean) / deviation for DPT_U8 and (value - mean) / deviation
+       for DPT_F32, per channel.  A deviation of 0 means 1.  With more than 4 channels all values
+       must be 0. */
     float mean[4], deviation[4];
-    bool writable; /* dpt_dataset_write will replace samples */
+    bool writable; /* true: dpt_dataset_write may replace samples */
 } dpt_dataset_memory;
 
-/* Copies images, labels and targets.
-   Errors: DPT_E_INVALID if the data are not valid; DPT_E_NO_MEMORY. */
+/* Creates a data set from arrays.  The call copies images, labels and targets.  The caller owns
+   `out` and destroys it with dpt_dataset_destroy.  Errors: DPT_E_INVALID if the data are not valid;
+   DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_from_memory(dpt_context *context,
                                                             const dpt_dataset_memory *memory,
                                                             dpt_dataset **out);
 
 enum { DPT_READER_WHY_BYTES = 256 };
 
-/* Who makes images as they are needed, for data that do not fit into memory. */
+/* A reader: functions of the program that make images on demand, for data that do not fit into
+   memory. */
 typedef struct dpt_dataset_reader {
-    /* Makes the image of a sample (height, width, channels), as it is in this epoch of training,
-           from 1, or, for `epoch` 0, as it is for everything else: the same whenever it is asked
-       for. Called for several samples at once, by threads of dptrain's own, and ahead of the steps
-       that need them: until the data set is destroyed, with which `user` must live.  Where it does
-       not return DPT_OK the sample is asked for once more when it is needed, and then the step or
-       evaluation fails; `why` may say why. */
+    /* Makes the image of one sample (height, width, channels) for an epoch of training, counted
+       from 1.  `epoch` 0 asks for the image as evaluation and prediction use it.  The function must
+       give the same image whenever the same sample and epoch are asked for.  Threads of dptrain
+       call the function for several samples at once, and before the steps that need them.  The
+       function and `user` must live until the data set is destroyed.
+
+       If the function does not return DPT_OK, the sample is asked for once more when a step or an
+       evaluation needs it.  If the function fails again, that step or evaluation fails.  The
+       function may write the reason into `why`. */
     dpt_status (*read)(void *user, size_t sample, size_t epoch, void *image,
                        char why[DPT_READER_WHY_BYTES]);
     void *user;
-    size_t n_threads; /* that call it; 0: as many as the process has processors.  At most 16 */
+    size_t
+        n_threads; /* threads that call `read`; 0: one per processor of the process; at most 16 */
 } dpt_dataset_reader;
 
-/* A data set whose images are read by the program: in `memory`, images is NULL.  Labels and targets
-   are copied.  Devices get the samples of a step with the step (dpt_device_plan.streamed), and
-   those of the next steps are read meanwhile.  Some 64 samples are read at once, which tell the
-   data from others when training is resumed.  DPT_E_INVALID, DPT_E_NO_MEMORY; and where a sample
-   cannot be read, now or in a step or evaluation, DPT_E_FORMAT if that is what `read` returned, and
-   DPT_E_IO for everything else. */
+/* Creates a data set whose images are read on demand by the functions in `reader`. memory->images
+   must be NULL.  The call copies labels and targets.  Every step sends its samples to the devices
+   (dpt_device_plan.streamed), while the images of the next steps are read.  The call reads about 64
+   samples.  A checkpoint stores a hash of these samples, so that a resumed training can tell other
+   data.  Errors: DPT_E_INVALID; DPT_E_NO_MEMORY.  If a sample cannot be read, now or in a later
+   step or evaluation: DPT_E_FORMAT if `read` returned that status, else DPT_E_IO. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_from_reader(dpt_context *context,
                                                             const dpt_dataset_memory *memory,
                                                             const dpt_dataset_reader *reader,
                                                             dpt_dataset **out);
+/* Destroys a data set.  Accepts NULL.  Trainers and parts that use the data set must be destroyed
+   first.  Cannot fail. */
 DPT_API void dpt_dataset_destroy(dpt_dataset *dataset);
 
-/* Replaces samples [first, first + count) of a writable data set, for a program whose data come as
-   it trains: trainers see the new ones from their next step or evaluation on, and each memory that
-   holds the data gets what has been written and no more.  images (count, height, width, channels);
-   labels (count) or targets (count, classes), of the kind that the data set was made of.  It takes
-   a copy. DPT_E_INVALID, or DPT_E_STATE while a step that reads the data is in flight
-   (dpt_trainer_collect; in dpt_fit, from `progress` behind an epoch): then nothing has changed.
+/* Replaces the samples first to first + count - 1 of a writable data set, for a program whose data
+   arrive while it trains.  `images` is (count, height, width, channels).  `labels` is (count) or
+   `targets` is (count, classes), whichever kind the data set was created with.  The call copies the
+   samples.  Trainers use the new samples from their next step or evaluation on.  Each memory that
+   holds the data set gets the written samples only.
 
-   What the samples were is forgotten: a state (dpt_trainer_load_state) is gone on with whatever the
-   data set holds, processes may hold different samples, and devices that train on one do not rest,
-   since they could not do steps again. */
+   Errors: DPT_E_INVALID; DPT_E_NO_MEMORY; DPT_E_STATE while a step that reads the data is in flight
+   (see dpt_trainer_collect; within dpt_fit, `progress` may write after an epoch).  After a failure
+   nothing has changed.
+
+   The library does not keep the old samples.  So dpt_trainer_load_state continues with the samples
+   that the data set holds at that time, and several processes may hold different samples.  Devices
+   that train on a data set that was written are never put on standby, because they could not repeat
+   the steps that they missed. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_write(dpt_dataset *dataset, size_t first,
                                                       size_t count, const void *images,
                                                       const void *labels, const float *targets);
 
-/* Divides a data set at random, keyed by the seed: `fraction` of the samples, rounded, go to
-   *second, the others to *first.  Both share the images of `dataset`, which outlives them.
-   DPT_E_INVALID if one of them would be empty.  Where images are read as they are needed, some 64
-   of each part are read, and failures are those of dpt_dataset_from_reader. */
+/* Divides a data set at random, keyed by the seed.  A `fraction` of the samples, rounded, goes to
+   `second` and the others go to `first`.  Both parts share the images of `dataset`, which must
+   outlive them.  Errors: DPT_E_INVALID if one part would be empty; DPT_E_NO_MEMORY.  If images are
+   read on demand, the call reads about 64 samples of each part, and can fail as
+   dpt_dataset_from_reader does. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_split(const dpt_dataset *dataset, double fraction,
                                                       uint64_t seed, dpt_dataset **first,
                                                       dpt_dataset **second);
-/* Mean and standard deviation of each channel over the whole data set, in units of the pixels'
-   range 0 to 1 for DPT_U8; up to 4 channels (DPT_E_UNSUPPORTED).  Images that are not in memory are
-   all read, of DPT_F32 twice, and may fail as in dpt_dataset_from_reader.  `normalize` makes the
-   network see (value - mean) / deviation; it comes before a trainer uses the data. */
+/* dpt_dataset_statistics computes the mean and the standard deviation of each channel over the
+   whole data set.  For DPT_U8 the unit is the range of a pixel: 0 to 1.  If images are read on
+   demand, all images are read; images of DPT_F32 are read twice. dpt_dataset_normalize makes the
+   network get (value - mean) / deviation; call it before a trainer uses the data.  Errors:
+   DPT_E_UNSUPPORTED if there are more than 4 channels; DPT_E_INVALID for values that are not
+   allowed; DPT_E_NO_MEMORY; failures of reading images as in dpt_dataset_from_reader. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_statistics(const dpt_dataset *dataset,
                                                            float mean[4], float deviation[4]);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_normalize(dpt_dataset *dataset, const float mean[4],
                                                           const float deviation[4]);
 
-/* Strings are the data set's, or the whole's that it is a part of. */
+/* A description of a data set.  The data set owns the strings; those of a part belong to the data
+   set that was divided. */
 typedef struct dpt_dataset_info {
     const char *name;
     size_t count, height, width, channels, classes;
     const char *source;             /* the directory or "synthetic", "memory", "reader" */
     const char *const *class_names; /* `classes` strings, or NULL */
-    bool read_as_needed;            /* its images are not in memory */
+    bool read_as_needed;            /* images are read on demand */
 } dpt_dataset_info;
 
 /* Describes a data set.  Cannot fail. */
 DPT_API void dpt_dataset_describe(const dpt_dataset *dataset, dpt_dataset_info *out);
 
-/* A look at all of a part of a data set before anything is trained on it. */
+/* A survey: the result of reading every image of a data set once, before any training. */
 typedef struct dpt_survey dpt_survey;
 
-/* All optional.  Called by the thread that looks. */
+/* Callbacks of a survey.  All fields are optional.  The thread that called dpt_dataset_survey makes
+   the calls. */
 typedef struct dpt_survey_options {
-    /* An image that cannot be read, and why, in the order of the samples. */
+    /* Called for each image that cannot be read, with the reason, in the order of the samples. */
     void (*unreadable)(void *user, size_t sample, const char *why);
-    void (*progress)(void *user, size_t n_images); /* so many have been looked at */
+    void (*progress)(void *user, size_t n_images); /* n_images have been read so far */
     void *user;
 } dpt_survey_options;
 
-/* Reads every image of what dpt_dataset_open opens by that name once (some behind one that cannot
-   be read once more), pictures in folders too, and keeps no picture in memory: those that cannot be
-   read are told and passed over.  Failures are those of dpt_dataset_open, but for pictures that are
-   damaged or cannot be opened.
-   These failures are DPT_E_INVALID, DPT_E_NOT_FOUND, DPT_E_FORMAT, DPT_E_NO_MEMORY and
-   DPT_E_UNSUPPORTED. */
+/* Reads every image of the data set that dpt_dataset_open opens by that name, pictures in folders
+   included, and keeps no image in memory.  An image that cannot be read is reported to `unreadable`
+   and does not end the survey.  An image that follows an unreadable one may be read twice.  The
+   caller owns `out` and destroys it with dpt_survey_destroy.  Errors: those of dpt_dataset_open,
+   except for damaged or unreadable pictures: DPT_E_INVALID, DPT_E_NOT_FOUND, DPT_E_FORMAT,
+   DPT_E_NO_MEMORY and DPT_E_UNSUPPORTED. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_survey(dpt_context *context, const char *name,
                                                        const char *directory, dpt_part part,
                                                        const dpt_survey_options *options,
                                                        dpt_survey **out);
 
-/* What belongs to the survey lives as long. */
+/* A description of a survey.  The survey owns the arrays and strings. */
 typedef struct dpt_survey_info {
-    dpt_dataset_info data;      /* (read_as_needed is not told) */
-    const size_t *class_counts; /* (data.classes) images of each class, readable or not */
+    dpt_dataset_info data;      /* without read_as_needed, which is false */
+    const size_t *class_counts; /* (data.classes) number of images of each class, unreadable images
+                                   included */
     size_t n_unreadable;
-    /* Of what can be read, as dpt_dataset_statistics has them; false: there is nothing, or more
-       than 4 channels. */
+    /* Statistics of the readable images, as from dpt_dataset_statistics. has_statistics is false if
+       no image is readable or there are more than 4 channels. */
     bool has_statistics;
     float mean[4], deviation[4];
 } dpt_survey_info;
@@ -687,64 +723,73 @@ typedef enum dpt_loss {
     DPT_LOSS_SQUARED_ERROR = 1, /* mean squared error to the data's targets */
 } dpt_loss;
 
-/* Over what batch-norm takes its statistics in training. */
+/* The samples over which batch-norm takes its statistics in training. */
 typedef enum dpt_batch_norm_mode {
-    DPT_BATCH_NORM_SYNC = 0,  /* the global batch: the same training on any devices */
-    DPT_BATCH_NORM_LOCAL = 1, /* each device's share; running statistics, which are evaluated and
-                                 saved, are the sample-weighted mean over the devices */
+    DPT_BATCH_NORM_SYNC = 0, /* the global batch; training is then the same on any mix of devices */
+    /* Each device's shard.  The running statistics, which evaluation uses and checkpoints store,
+       are the mean over the devices, weighted by samples. */
+    DPT_BATCH_NORM_LOCAL = 1,
 } dpt_batch_norm_mode;
 
-/* How gradients travel between processes; within one they are summed as they are. */
+/* The format of gradients between processes.  Within one process gradients are summed in
+   float32. */
 typedef enum dpt_compression {
     DPT_COMPRESS_NONE = 0, /* as float32 */
-    DPT_COMPRESS_BF16 = 1, /* rounded to bfloat16, with error feedback: what rounding drops is kept
-                          and added in the next step */
+    DPT_COMPRESS_BF16 = 1, /* rounded to bfloat16, with error feedback: the rounding error is kept
+                              and added to the gradient of the next step */
 } dpt_compression;
 
-/* Random changes of each training image, drawn anew in each epoch and keyed by the sample. */
+/* Random changes of each training image.  They are drawn anew in each epoch and keyed by the
+   sample. */
 typedef struct dpt_augment_options {
-    size_t crop_padding; /* a random window of the image padded by this many zeros */
-    bool flip;           /* horizontally, every second one */
+    size_t crop_padding; /* the image is padded by this many zeros on each side, and a random window
+                            of the original size is taken */
+    bool flip;           /* a horizontal flip, with probability 1/2 */
     float erase;         /* the probability of random erasing (Zhong et al. 2020) */
-    /* Of pictures in folders that are read as they are needed: a window anywhere in the picture, of
-       at least this part of its area and up to all of it, and of 3/4 to 4/3 of the images' aspect,
-       is scaled to the image (RandomResizedCrop of torchvision, whose default is 0.08); 0: the
-       middle. */
+    /* For pictures in folders that are read on demand: a random window of the picture is scaled to
+       the image, as by torchvision's RandomResizedCrop.  The window has at least this part of the
+       picture's area, and 3/4 to 4/3 of the image's aspect ratio. torchvision's default is 0.08. 0:
+       the centre of the picture is used. */
     float resized_crop;
 } dpt_augment_options;
 
 typedef struct dpt_trainer_options {
-    size_t batch_size; /* the GLOBAL batch, at most the data's count; default 256, or that if it is
-                          less */
-    /* A step takes so many batches, one after the other, whose gradients are summed before devices
-       exchange them: it is the step of one batch that many times as large, but that a batch-norm
-       takes its statistics over each.  0: 1. */
+    size_t batch_size; /* samples of the global batch, at most the data's count; default 256, or the
+                          data's count if that is less */
+    /* Number of batches in a step.  A step computes this many batches one after the other and adds
+       up their gradients before devices exchange them.  The step equals the step of one batch of
+       that total size, except that batch-norm takes its statistics over each batch. 0 means 1. */
     size_t accumulate;
-    /* Most samples that a device computes at once; 0: what its memory holds, and without
-       batch-norm what its caches do. */
+    /* Largest number of samples that a device computes at once. 0: as many as the device's memory
+       holds, and, in a model without batch-norm, as many as its caches hold. */
     size_t micro_batch;
-    /* Shares of a batch: "measured" (default) follows what devices have been measured to do, so
-       that all end a step at the same time; "equal"; "A:B:C"; "replay:LOG", which takes the
-       algorithms that the log records as well (docs/log.md). */
+    /* The rule by which a batch is divided into shards. "measured" (default) follows the measured
+       throughput of the devices, so that all devices end a step at the same time. "equal" gives
+       equal shards. "A:B:C" gives shards in these proportions. "replay:LOG" repeats the shards and
+       the algorithms that a log records (docs/log.md). */
     const char *split;
-    /* Where shares are measured, in one process, and without stop_on_loss, a device that holds the
-       others up whatever its share rests: it takes no part while steps are measured to be faster
-       without it, and is tried again now and then.  Devices go to rest, wake up, and get the
-       others' weights in a submit with nothing in flight: who keeps steps in flight drains them now
-       and then.  With no_rest all take part always. */
+    /* Disables standby.  Standby applies with a measured split, in one process and without
+       stop_on_loss.  A device that slows the others down, whatever its shard is, is put on standby:
+       it takes no part in steps while measurements show that steps are faster without it.  Every
+       now and then a trial measures again whether this is still so.  The library changes the set of
+       standby devices, and updates their stale replicas, in a submit with no step in flight.  A
+       program that keeps steps in flight must therefore collect all of them now and then.  With
+       no_rest all devices always take part. */
     bool no_rest;
-    /* Devices exchange gradients in buckets while backward goes on; with no_overlap all at once
-       when it is over.  The training is the same to the bit, unless it compresses. */
+    /* By default devices exchange gradients in buckets while the backward pass still runs.  With
+       no_overlap devices exchange all gradients at once after the backward pass.  The weights are
+       the same to the bit, unless `compress` is set. */
     bool no_overlap;
-    dpt_compression compress; /* between processes (docs/processes.md); one alone does nothing */
-    /* Least size of a bucket, the first one's; others have an eighth of all weights.  0: 256 KiB,
-       but between processes that do not compress both follow from what sums over them are measured
-       to take.  Layers with more than an eighth of all weights are computed in parts that follow
-       from the same number, so that bits depend on it, but not on what is measured. */
+    dpt_compression compress; /* between processes (docs/processes.md) */
+    /* Smallest size in bytes of the first bucket.  The other buckets have an eighth of all weights.
+       0: 256 KiB; between processes that do not compress, both sizes follow from the measured cost
+       of sums.  A layer with more than an eighth of all weights is computed in parts whose size
+       follows from this number.  So the bits of the result depend on this option, but not on what
+       is measured. */
     size_t bucket_bytes;
     dpt_optimizer optimizer;
     float lr;             /* default 0.1, of AdamW 0.001 */
-    size_t lr_base_batch; /* if set, lr is that of a batch of this size and is scaled linearly, to
+    size_t lr_base_batch; /* if set, lr belongs to a batch of this size and is scaled linearly to
                              the samples of a step */
     float momentum, weight_decay;
     bool nesterov;
@@ -752,38 +797,43 @@ typedef struct dpt_trainer_options {
     float beta1, beta2, epsilon; /* of AdamW; defaults 0.9, 0.999, 1e-8 */
     float clip_norm;             /* largest global norm of the gradient; 0: none */
     dpt_loss loss;
-    float label_smoothing; /* in [0, 1); evaluation is without */
+    float label_smoothing; /* in [0, 1); evaluation does not use it */
     dpt_batch_norm_mode batch_norm;
     dpt_augment_options augment;
     const char *init; /* "default" (PyTorch's), "normal:STD" (biases 0), "xavier", "he" */
     uint64_t seed;
-    bool no_shuffle; /* batches in the order of the data */
-    /* A device that fails ends the call that it fails in, and training can be tried again with it.
-       Otherwise training goes on without it (docs/reliability.md). */
+    bool no_shuffle; /* take the samples in the order of the data */
+    /* true: the failure of a device ends the call in which the device fails, and the program may
+       try again with the same device. false: training goes on with the other devices
+       (docs/reliability.md). */
     bool stop_on_loss;
-    /* A device that takes longer than this for one call into its backend, in a step, an evaluation
-       or a transfer of weights, is lost, and at the end left behind.  0: 60 seconds, or 20 times
-       the longest step so far if that is more; 10 minutes before the first.  While it is prepared,
-       which compiles and measures, ten times as long: dpt_trainer_create fails where that is not
-       enough, and later the device is lost. */
+    /* Time limit in seconds of one call into a device's backend, in a step, an evaluation or a
+       transfer of weights.  A device that exceeds the limit is lost, and is abandoned when the
+       trainer is destroyed. 0: 60 seconds, or 20 times the longest step so far if that is more; ten
+       minutes before the first step.  While a device is prepared, which compiles and measures, the
+       limit is ten times as long.  If the preparation in dpt_trainer_create exceeds its limit,
+       dpt_trainer_create fails; later the device is lost. */
     double device_timeout;
-    /* Every so many steps a hash of all that lasts of each replica is compared, before anything is
-       computed with it; one that differs from the others is restored from them, and the step is
-       done with it (docs/reliability.md).  0: never.  Within one process (DPT_E_INVALID). */
+    /* Number of steps between two comparisons of the replicas; 0: never.  Before such a step each
+       device computes a hash of its training state.  A replica that differs from the others is
+       restored from them, and takes part in the step (docs/reliability.md).  In one process only
+       (else DPT_E_INVALID). */
     size_t verify_replicas;
-    /* A lost device is tried again after so many seconds, and then after twice as many, up to 64
-       times as many, however often it is lost; one that answers is opened anew, gets the others'
-       weights and takes part again, as soon as a step is submitted with none in flight.  0: never.
-       Within one process, and not with stop_on_loss (DPT_E_INVALID).  What was asked about the
-       device before (dpt_trainer_operation) is no longer valid. */
+    /* Seconds after the loss of a device until the first attempt to readmit it; 0: never.  Each
+       following pause is twice as long, up to 64 times this value.  A device that answers is opened
+       anew, gets the training state of the others, and takes part again from the next step that is
+       submitted with no step in flight.  In one process only, and not with stop_on_loss (else
+       DPT_E_INVALID).  After a readmission the results of earlier calls of dpt_trainer_operation
+       for the device are no longer valid. */
     double readmit_after;
 } dpt_trainer_options;
 
-/* Prepares every operator on every device and allocates all memory.  Several trainers may stand on
-   one device set.  `options` may be NULL: all defaults.
-   DPT_E_INVALID: an option out of range, data that do not fit the model's input or classes, another
-   pointer that is NULL (without devices there is no message); DPT_E_UNSUPPORTED: a layer that a
-   device cannot compute, both named; DPT_E_NO_MEMORY. */
+/* Creates a trainer: prepares every operator on every device and allocates all memory.  Several
+   trainers may use one device set.  `options` may be NULL: all defaults.  The caller owns `out` and
+   destroys it with dpt_trainer_destroy.  Errors: DPT_E_INVALID if an option is out of range, the
+   data do not fit the model's input or classes, or another pointer is NULL (no message if `devices`
+   is NULL); DPT_E_UNSUPPORTED if a device cannot compute a layer (the message names both);
+   DPT_E_NO_MEMORY; the devices' own failures. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_create(dpt_device_set *devices,
                                                        const dpt_model *model,
                                                        const dpt_dataset *data,
@@ -793,11 +843,12 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_create(dpt_device_set *devices,
    (dpt_context_abandoned). */
 DPT_API void dpt_trainer_destroy(dpt_trainer *trainer);
 
-/* The devices that it trains on: those of the set, or with several processes those of all, in the
-   order of processes and then of their lists.  This is how devices are numbered below.
-   Cannot fail. */
+/* Returns the number of devices that the trainer trains on.  With one process these are the devices
+   of the set.  With several processes these are the devices of all processes, in the order of ranks
+   and then of their lists.  The functions below number devices in this order.  Cannot fail. */
 DPT_API size_t dpt_trainer_device_count(const dpt_trainer *trainer);
-/* DPT_E_INVALID: there is no such device.  The strings stay valid as long as the trainer. */
+/* Describes a device of the trainer.  The trainer owns the strings.  Errors: DPT_E_INVALID if there
+   is no such device. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device,
                                                        dpt_device_description *out);
 
@@ -805,51 +856,64 @@ typedef struct dpt_step_metrics {
     size_t step;  /* from 1 */
     size_t epoch; /* from 1 */
     bool last_of_epoch;
-    double lr;           /* learning rate of its update */
-    size_t samples;      /* of the global batch */
-    double loss;         /* mean over the global batch */
-    size_t hits;         /* correctly classified; 0 with DPT_LOSS_SQUARED_ERROR */
-    double seconds;      /* from the previous step's end, or from its own start */
-    double data_seconds; /* of these, without a step under way, since this process's images were not
-                            there yet which are read as they are needed */
+    double lr;      /* the learning rate of the update */
+    size_t samples; /* of the global batch */
+    double loss;    /* mean over the global batch */
+    size_t hits;    /* correctly classified; 0 with DPT_LOSS_SQUARED_ERROR */
+    double seconds; /* from the end of the previous step, or from the start of this step if no step
+                       was in flight */
+    double data_seconds; /* part of `seconds` in which no step was computed because images that are
+                            read on demand were not ready in this process */
     size_t n_devices;
-    const size_t *shards;           /* samples per device; these arrays are valid until the second
-                                       next step, or one in which a device is lost */
-    const double *device_seconds;   /* busy time per device: computing by its own clock, and its
-                                       own part of uploads and exchanges */
-    const double *exchange_seconds; /* of these, its uploads and its part of exchanges */
-    const double *waiting_seconds;  /* for the other devices */
-    const char *rebalance;          /* why shards differ from those of the step before, or NULL */
-    const double *throughput; /* samples per second of each device, as modelled; 0 until known */
-    size_t n_lost;            /* devices that take no part any more */
+    const size_t
+        *shards; /* (n_devices) samples of each device.  This array and those below are valid until
+                    the second next step, or until a step in which a device is lost */
+    const double *device_seconds;   /* (n_devices) busy time in seconds: computing, by the device's
+                                       clock, and the device's own part of uploads and exchanges */
+    const double *exchange_seconds; /* part of device_seconds: uploads, and the part in exchanges */
+    const double *waiting_seconds;  /* time in seconds that the device waited for other devices */
+    const char *rebalance;    /* why the shards differ from those of the step before, or NULL */
+    const double *throughput; /* modelled samples per second of each device; 0 until known */
+    size_t n_lost;            /* number of lost devices */
 } dpt_step_metrics;
 
-/* One step: scatter, forward, backward, all-reduce, update.  It is confirmed on all devices before
-   anything that lasts changes.  When it fails before that, weights, optimizer state and the
-   position in the data are those before the step, and a further call tries the same batch again.  A
-   device that fails during the confirmed update fails the call too, but the step counts (see
-   dpt_trainer_steps): the other replicas keep it, and the next submit restores the device from
-   them.  With the split "measured" a device that runs out of memory before that fails nothing: the
-   step is repeated with the same samples, of which that device gets fewer from then on.  One that
-   has no memory for the update fails nothing either, with any split, if another one has made it,
-   and without stop_on_loss: it is restored at once, and lost if it has none for the next one.
+/* Makes one step: scatter, forward pass, backward pass, all-reduce and update.  All devices vote
+   before any training state changes, and the step is committed only if all votes agree.
 
-   A device that fails, whatever the call and unless it is for lack of memory, is lost, together
-   with those of its fault domain: the same batch is divided among the others and repeated, and
-   training goes on without it (dpt_trainer_next_event tells).  The call fails for that only where
-   no device would be left, or where the others do not hold a batch, or with the option
-   stop_on_loss: then it fails as said above. DPT_E_NOT_FINITE: the loss or the gradients, with the
-   step named, and the devices where it was not so on all of them; nothing that lasts has changed;
-   DPT_E_NO_MEMORY: with another split, or when the devices together hold no batch; DPT_E_DEVICE and
-   DPT_E_DEVICE_LOST. */
+   After a failure before the commit, the training state and the position in the data are those
+   before the step; another call tries the same batch again.  If a device fails during the update of
+   a committed step, the call fails too, but the step counts (see dpt_trainer_steps): the other
+   replicas have the update, and the next submit restores the device's replica from them.
+
+   Loss of a device.  A device that fails in any call, except by running out of memory, is lost
+   together with the other devices of its fault domain.  The same batch is divided among the
+   remaining devices and retried, and training goes on without the lost devices
+   (dpt_trainer_next_event reports them).  The call fails because of a lost device only if no device
+   would be left, if the remaining devices cannot hold a batch, or with the option stop_on_loss.
+
+   Out of memory.  With the split "measured", if a device runs out of memory before the commit, the
+   step is retried with the same samples, and that device gets fewer samples from then on.  If a
+   device has no memory for the update while another device has made the update, and stop_on_loss is
+   not set, the replica is restored at once; if the same happens in the next step, the device is
+   lost.  In both cases the call does not fail.
+
+   Errors: DPT_E_NOT_FINITE if the loss or a gradient is not finite; the message names the step, and
+   the devices unless it was so on all devices; no training state has changed.  DPT_E_NO_MEMORY if a
+   device runs out of memory with another split, or all devices together cannot hold a batch.
+   DPT_E_DEVICE and DPT_E_DEVICE_LOST: see above.  DPT_E_STATE within dpt_fit or if steps are in
+   flight.  Failures of reading images. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_step_metrics *out);
 
-/* The same in two halves, so that devices never wait for the host: submit enqueues the next step
-   and returns, unless two are in flight already (DPT_E_STATE); collect waits for the oldest.
-   DPT_E_STATE if there is none.  After a failure what is in flight is dropped, uncommitted.
-   Submitting fails where images cannot be read (dpt_dataset_from_reader): then what is in flight
-   stays there, and where such a step was in flight, and had to be submitted again behind another
-   one, collecting fails in its turn, unless submit, called before, can submit both. */
+/* dpt_trainer_step in two halves, so that devices never wait for the host. dpt_trainer_submit
+   enqueues the next step and returns. dpt_trainer_collect waits for the oldest step in flight and
+   writes its metrics.  At most two steps may be in flight.
+
+   Errors of submit: DPT_E_STATE if two steps are in flight or within dpt_fit; failures of reading
+   images (dpt_dataset_from_reader), after which the steps in flight stay in flight.  Errors of
+   collect: DPT_E_STATE if no step is in flight; those of dpt_trainer_step.  After any other failure
+   all steps in flight are dropped and not committed.  If a step in flight must be submitted again,
+   and its images cannot be read, the collect of that step fails, unless a submit before it succeeds
+   for both steps. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_submit(dpt_trainer *trainer);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_collect(dpt_trainer *trainer,
                                                         dpt_step_metrics *out);
@@ -858,29 +922,33 @@ DPT_API size_t dpt_trainer_in_flight(const dpt_trainer *trainer);
 /* Returns the number of steps that the weights contain.  Cannot fail. */
 DPT_API size_t dpt_trainer_steps(const dpt_trainer *trainer);
 
-/* What has happened to a device. */
+/* The kind of a device event. */
 typedef enum dpt_device_event_kind {
-    DPT_DEVICE_LOST = 0,       /* it takes no part from this step on */
-    DPT_DEVICE_NOT_FINITE = 1, /* its loss or gradients were not finite, and others' were: the call
-                                  that made the step fails with DPT_E_NOT_FINITE */
-    DPT_REPLICA_RESTORED = 2,  /* its replica differed from the others before this step, or had
-                                  missed the update of the one before for lack of memory */
-    DPT_DEVICE_READMITTED = 3, /* it was lost, and takes part again from this step on */
-    DPT_ISLAND_LOST = 4, /* the first of several that would exchange gradients among themselves, and
-                            from this step on do so through the host */
-    DPT_DEVICE_RESTS = 5,   /* steps are faster without it, and it takes no part */
-    DPT_DEVICE_WAKES = 6,   /* they are not any more, and it does again */
-    DPT_STEPS_IN_PARTS = 7, /* it trains alone, but cannot do a step as one piece of work: it goes
-                               on as it did beside others, slower and to the same bits */
+    DPT_DEVICE_LOST = 0, /* the device takes no part from this step on */
+    DPT_DEVICE_NOT_FINITE =
+        1, /* the loss or the gradients of this device were not finite, while those of another
+              device were; the call that makes the step fails with DPT_E_NOT_FINITE */
+    DPT_REPLICA_RESTORED =
+        2, /* the device's replica differed from the others before this step, or had missed the
+              update of the step before because the device had no memory for it; it was restored */
+    DPT_DEVICE_READMITTED = 3, /* the device was lost and takes part again from this step on */
+    DPT_ISLAND_LOST = 4,  /* the device is the first of an island whose communicator failed; from
+                             this step on its devices exchange gradients through the host */
+    DPT_DEVICE_RESTS = 5, /* steps are faster without it, and it takes no part */
+    DPT_DEVICE_WAKES = 6, /* they are not any more, and it does again */
+    DPT_STEPS_IN_PARTS =
+        7, /* the device trains alone, but cannot use single-launch steps; it goes on with steps in
+              several parts, which are slower and give the same bits */
 } dpt_device_event_kind;
 
 typedef struct dpt_device_event {
     dpt_device_event_kind kind;
-    size_t device;       /* its place among all that train: dpt_trainer_device */
-    const char *id;      /* as in dpt_device_description */
-    size_t step;         /* the first that is done without it, or with it again; from 1 */
-    dpt_status status;   /* why */
-    const char *message; /* likewise, in words; valid until the next call of next_event */
+    size_t device;     /* the number of the device: see dpt_trainer_device */
+    const char *id;    /* as in dpt_device_description */
+    size_t step;       /* the first step without the device, or with it again; from 1 */
+    dpt_status status; /* why */
+    const char
+        *message; /* the reason in words; valid until the next call of dpt_trainer_next_event */
 } dpt_device_event;
 
 /* Takes the oldest event that the program has not taken yet.  Returns false if there is no such
@@ -895,14 +963,17 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set_lr(dpt_trainer *trainer, flo
 
 typedef struct dpt_evaluation {
     size_t samples, hits;
-    double loss, accuracy; /* means; with DPT_LOSS_SQUARED_ERROR hits and accuracy are 0 */
+    double loss, accuracy; /* means over the samples; with DPT_LOSS_SQUARED_ERROR `hits` and
+                              `accuracy` are 0 */
     double seconds;
 } dpt_evaluation;
 
-/* Loss and accuracy over a data set, on all devices, in the split's proportions.  No step in flight
-   (DPT_E_STATE).  DPT_E_NOT_FINITE: the loss, as with weights that overflowed.  With several
-   processes DPT_E_INVALID, likewise by dpt_trainer_predict: they have other weights, or data of
-   another size, than the first one. */
+/* Computes loss and accuracy over a data set, on all devices, in the proportions of the split.
+   Errors: DPT_E_STATE if a step is in flight; DPT_E_INVALID if the data do not fit the model;
+   DPT_E_NOT_FINITE if the loss is not finite, for example because the weights have overflowed;
+   DPT_E_NO_MEMORY; failures of reading images; the devices' own failures if no device is left.
+   With several processes, of dpt_trainer_predict too: DPT_E_INVALID if a process has other weights,
+   or data of another size, than process 0. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_evaluate(dpt_trainer *trainer,
                                                          const dpt_dataset *data,
                                                          dpt_evaluation *out);
@@ -942,127 +1013,152 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set(dpt_trainer *trainer, dpt_te
                                                     const char *name, const float *values,
                                                     size_t size);
 
-/* Weights as safetensors with PyTorch's names and layouts.  save writes atomically (temporary file,
-   fsync, rename), from any device that still answers.  load checks everything before it changes
-   anything: DPT_E_FORMAT for a damaged file, DPT_E_INVALID for the weights of another model, with
-   the tensor named, or for another type than float32; a device that fails meanwhile is treated as
-   by dpt_trainer_set.  How the data are normalised is saved too, and not applied by load: see
-   dpt_weights_describe. */
+/* dpt_trainer_save writes the weights to a safetensors file with PyTorch's names and layouts.  The
+   file is written atomically (temporary file, fsync, rename), from any device that answers.  The
+   file also records how the data are normalised (see dpt_weights_describe); dpt_trainer_load does
+   not apply that.
+
+   dpt_trainer_load reads the weights of such a file into all replicas.  It checks the whole file
+   before it changes anything.  A device that fails meanwhile is treated as by dpt_trainer_set.
+
+   Errors of both: DPT_E_STATE if a step is in flight, or within dpt_fit as described there;
+   DPT_E_IO; DPT_E_NO_MEMORY; the devices' own failures. dpt_trainer_load: DPT_E_NOT_FOUND;
+   DPT_E_FORMAT if the file is damaged; DPT_E_INVALID if the weights belong to another model or have
+   another type than float32 (the message names the tensor). */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path);
-/* The same without some layers, whose names stand in `layers` with commas between them, such as
-   "fc" (NULL or "": none): their tensors ("fc.weight") keep the values that they have, and the file
-   has none of them, or others, for other classes.  DPT_E_INVALID also: the model has no such
-   layer. */
+/* Loads weights as dpt_trainer_load does, except those of some layers.  `layers` names these layers
+   with commas between them, such as "fc"; NULL or "" names none.  The tensors of these layers
+   ("fc.weight") keep their values.  The file may lack these tensors, or have tensors of other
+   shapes, for example for other classes.  Errors: as dpt_trainer_load; DPT_E_INVALID also if the
+   model has no such layer. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load_except(dpt_trainer *trainer, const char *path,
                                                             const char *layers);
 
-/* What a file of weights says of the training that they come from. */
+/* What a weights file records about the training that made it. */
 typedef struct dpt_weights_info {
-    char model[64], dataset[64];    /* names; "": it does not say */
-    size_t height, width, channels; /* of the images; all 0: it does not say */
-    size_t classes;                 /* 0: it does not say */
+    char model[64], dataset[64];    /* names; "": not recorded */
+    size_t height, width, channels; /* of the images; all 0: not recorded */
+    size_t classes;                 /* 0: not recorded */
     const char **class_names;       /* `classes` strings, or NULL */
-    size_t stat_channels;           /* that mean and deviation are of; 0: it does not say */
+    size_t stat_channels; /* number of valid entries of mean and deviation; 0: not recorded */
     float mean[4],
-        deviation[4]; /* as dpt_dataset_normalize takes them; 0 and 1 if it was not done */
+        deviation[4]; /* as for dpt_dataset_normalize; 0 and 1 if the data were not normalised */
 } dpt_weights_info;
 
-/* Reads the file's header alone, and does not look whether the rest is sound, nor whether its
-   tensors are of that size.  DPT_E_NOT_FOUND, DPT_E_IO, DPT_E_NO_MEMORY; DPT_E_FORMAT where it
-   contradicts itself.  To be released, unless it fails. */
+/* Reads the header of a weights file.  The call does not check the tensors or their sizes.  The
+   caller frees `out` with dpt_weights_release after success.  Errors: DPT_E_NOT_FOUND; DPT_E_IO;
+   DPT_E_NO_MEMORY; DPT_E_FORMAT if the header is damaged or contradicts itself. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_weights_describe(dpt_context *context, const char *path,
                                                          dpt_weights_info *out);
-/* Frees what describing has made; accepts a zeroed one, and zeroes it.  Cannot fail. */
+/* Frees what dpt_weights_describe has allocated and sets `info` to zero.  Accepts a zeroed struct.
+   Cannot fail. */
 DPT_API void dpt_weights_release(dpt_weights_info *info);
 
-/* Everything that training goes on from: weights, running statistics, the optimizer's state, the
-   position in the data, the step that random numbers are keyed by, what the split "measured" has
-   learnt.  One safetensors file with a checksum over every byte, in which PyTorch and
-   dpt_trainer_load find the weights (docs/reliability.md has the format).  A trainer of the same
-   model, data and options that loads it makes the steps that this one would make: the same bits
-   with the same shares.  No step in flight. save writes atomically, as dpt_trainer_save does.  load
-   checks everything before it changes anything: DPT_E_FORMAT for a file that is damaged, cut off,
-   or has weights only; DPT_E_INVALID if the trainer's model, data or an option is another one,
-   which is named.  The devices, the split and the micro-batch may be others.  The learning rate is
-   loaded too.  Devices that are what they were take the algorithms that they had; of several
-   processes with dpt_fit_options.resume alone.  Where several processes compress what they
-   exchange, all call either together: the first one writes, with what every process owes, and all
-   read.  Outside dpt_fit; what a fit was in the middle of, dpt_fit_options.resume goes on with. */
+/* dpt_trainer_save_state writes everything that is needed to resume training: weights, running
+   statistics, optimizer state, the position in the data, the step that random numbers are keyed by,
+   and what the split "measured" has learnt.  The file is one safetensors file with a checksum over
+   every byte.  PyTorch and dpt_trainer_load can read the weights from it. docs/reliability.md
+   describes the format.  The file is written atomically, as by dpt_trainer_save.
+
+   dpt_trainer_load_state loads such a file into a trainer of the same model, data and options.  The
+   trainer then makes the same steps that the saving trainer would have made, with the same bits if
+   the shards are the same.  The devices, the split and the micro-batch may differ.  The learning
+   rate is loaded too.  Devices that are the same as before use the same algorithms again; with
+   several processes only dpt_fit_options.resume does that.  The call checks everything before it
+   changes anything.
+
+   With several processes that compress, all processes must call both functions together: process 0
+   writes one file with the error feedback of every process, and all processes read it.  To resume a
+   dpt_fit, use dpt_fit_options.resume.
+
+   Errors of both: DPT_E_STATE if a step is in flight or within dpt_fit; DPT_E_IO; DPT_E_NO_MEMORY;
+   the devices' own failures. dpt_trainer_load_state: DPT_E_NOT_FOUND; DPT_E_FORMAT if the file is
+   damaged, cut off or has weights only; DPT_E_INVALID if the model, the data or an option of the
+   trainer differs (the message names it). */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_save_state(dpt_trainer *trainer, const char *path);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load_state(dpt_trainer *trainer, const char *path);
 
-/* Bytes that one replica takes through the vtable on device i: everything but the data.  0 if there
-   is no device i.  Cannot fail. */
+/* Returns the bytes that one replica takes on device i, without the data; 0 if there is no device
+   i.  Cannot fail. */
 DPT_API size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device);
 
-/* What a full batch means for device i; bytes as the device allocates them.  Of another process's
-   device samples, micro_batch, cached and streamed are known, and the rest is 0. */
+/* The plan of a device for a full batch.  Byte counts are as the device allocates them.  For a
+   device of another process only samples, micro_batch, cached and streamed are known; the other
+   fields are 0. */
 typedef struct dpt_device_plan {
-    size_t samples;         /* its share */
-    size_t micro_batch;     /* samples at once */
-    bool cached;            /* no more since its caches hold no more; its memory would */
+    size_t samples;         /* samples of the shard */
+    size_t micro_batch;     /* samples that the device computes at once */
+    bool cached;            /* micro_batch is limited by the device's caches, not by its memory */
     size_t parameter_bytes; /* parameters, and gradients of the same size */
     size_t optimizer_bytes;
-    size_t activation_bytes; /* the arena: activations, their gradients, workspaces */
-    size_t step_bytes;       /* step block and indices, fed samples, what is told of gradients */
-    size_t data_bytes;       /* of the data that it holds for itself, 0 where memory is shared */
-    bool streamed; /* its memory does not hold the data: a step's samples are sent with the step */
-    double flops;  /* of a step */
-    size_t exchange_bytes; /* that it sends in a step: gradients and batch-norm's statistics */
+    size_t activation_bytes; /* the arena: activations, their gradients and workspaces */
+    size_t
+        step_bytes; /* step block, indices, samples of the host feed, results of gradient checks */
+    size_t data_bytes; /* the device's own copy of the data; 0 if devices share the memory */
+    bool streamed; /* the device's memory does not hold the data set: the samples are sent with each
+                      step */
+    double flops;  /* floating-point operations of a step */
+    size_t exchange_bytes; /* bytes that the device sends in a step: gradients and batch-norm's
+                              statistics */
 } dpt_device_plan;
 
-/* DPT_E_INVALID: there is no such device, or the replayed log is of other batches. */
+/* Computes the plan of a device.  Errors: DPT_E_INVALID if there is no such device or the replayed
+   log has other batches; DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device,
                                                      dpt_device_plan *out);
 
-/* Host memory that each process takes to compress what it exchanges with others, if there are any:
-   0 where dpt_trainer_options.compress is DPT_COMPRESS_NONE.  A checkpoint has half as much, at
-   most, for each process, and so has the first process where it keeps checkpoints, or a copy.
-   Cannot fail. */
+/* Returns the bytes of host memory that each process uses for the error feedback of compressed
+   exchanges; 0 if dpt_trainer_options.compress is DPT_COMPRESS_NONE or there is one process.  A
+   checkpoint stores at most half as many bytes for each process.  Process 0 also needs that much
+   memory while it keeps checkpoints or a host copy.  Cannot fail. */
 DPT_API size_t dpt_trainer_feedback_bytes(const dpt_trainer *trainer);
 
-/* How a device does one operation of the training step.  Valid until the trainer is destroyed. */
+/* How a device computes one operation of the training step.  Valid until the trainer is destroyed.
+ */
 typedef struct dpt_operation {
-    const char *layer;     /* whose operation it is */
-    const char *kind;      /* "CONV2D_FORWARD"; a layer may have several of one kind */
-    const char *algorithm; /* what the device has chosen, by the name that the log records */
-    const char *measured;  /* what was measured for that, the fastest first; empty if unknown */
+    const char *layer; /* name of the layer */
+    const char *kind;  /* "CONV2D_FORWARD"; a layer may have several of one kind */
+    const char
+        *algorithm; /* the algorithm that the device has chosen, by the name that the log records */
+    const char *measured; /* measured times of the candidates, the fastest first; "" if unknown */
 } dpt_operation;
 
-/* Operations of the training step on device i, in their order; 0 if there is no device i, or if it
-   belongs to another process.  Cannot fail. */
+/* Returns the number of operations of the training step on device i; 0 if there is no device i, or
+   if it belongs to another process.  Operations are numbered in the order of execution.  Cannot
+   fail. */
 DPT_API size_t dpt_trainer_operation_count(const dpt_trainer *trainer, size_t device);
-/* DPT_E_INVALID: there is no such device or operation. */
+/* Describes an operation.  Errors: DPT_E_INVALID if there is no such device or operation. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_operation(const dpt_trainer *trainer, size_t device,
                                                           size_t operation, dpt_operation *out);
 
-/* What a device has done in the steps of this trainer that are collected.  A step in which some
-   device has samples for the first time is left out: memory is touched and kernels are loaded in
-   it, which may take longer than all the others. */
+/* What a device has done in the collected steps of this trainer.  A step in which some device has
+   samples for the first time is left out, because memory is touched and kernels are loaded in it,
+   which may take longer than all other steps. */
 typedef struct dpt_device_report {
-    size_t samples, steps; /* trained; steps in which it had samples */
-    double busy_seconds;   /* sums of what dpt_step_metrics has of each step */
+    size_t samples, steps; /* samples trained; steps in which the device had samples */
+    double busy_seconds;   /* sums of the values in dpt_step_metrics */
     double exchange_seconds, waiting_seconds;
-    double throughput;       /* samples a second of its busy time: what it would reach with these
-                                shares if it never waited */
-    double alone_throughput; /* samples a second if it had every batch to itself, without exchanges,
-                                as modelled, at its mean speed; 0 until it has had samples
-                                twice */
+    double throughput; /* samples per second of busy time: the rate that the device would reach with
+                          these shards if it never waited */
+    double alone_throughput; /* modelled samples per second if the device had every batch alone,
+                                without exchanges, at its mean speed; 0 until the device has had
+                                samples twice */
 } dpt_device_report;
 
-/* And all of them together, in the same steps.  A quotient without a divisor is 0. */
+/* What all devices together have done in the same steps.  A quotient whose divisor is 0 is 0. */
 typedef struct dpt_mix_report {
     size_t steps, samples;
-    double seconds;    /* of the steps, from start to end, but for data_seconds */
-    double throughput; /* samples a second */
-    double balance;    /* of the sum of the devices' `throughput`: at most about 1, less where
-                          devices wait */
-    double scaling;    /* of the sum of the devices' `alone_throughput`: less than that, since every
-                          device has the fixed costs of a step */
+    double seconds;    /* time of the steps from start to end, without data_seconds */
+    double throughput; /* samples per second */
+    double balance; /* `throughput` divided by the sum of the devices' `throughput`: at most about
+                       1; less if devices wait */
+    double scaling; /* `throughput` divided by the sum of the devices' `alone_throughput`: less than
+                       `balance`, because every device has the fixed costs of a step */
 } dpt_mix_report;
 
-/* With any split.  DPT_E_INVALID: there is no such device. */
+/* Return the report of one device and of all devices, with any split.  Errors: DPT_E_INVALID if
+   there is no such device; DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_device_report(const dpt_trainer *trainer,
                                                               size_t device,
                                                               dpt_device_report *out);
@@ -1077,125 +1173,140 @@ typedef struct dpt_epoch_metrics {
     bool tested, validated;
     double test_loss, test_accuracy;
     double validation_loss, validation_accuracy;
-    double seconds; /* of training, without the test */
+    double seconds; /* of training, without evaluation */
     double images_per_second;
 } dpt_epoch_metrics;
 
 typedef struct dpt_fit_progress {
     const dpt_step_metrics *step;   /* set after each step, else NULL */
     const dpt_epoch_metrics *epoch; /* set after each epoch, else NULL */
-    const dpt_device_event *event;  /* set when something has happened to a device, else NULL */
-    size_t steps_done, steps_total; /* total: as far as it is known */
+    const dpt_device_event *event;  /* set when a device event has occurred, else NULL */
+    size_t steps_done, steps_total; /* steps_total is 0 if it is not known */
     double seconds;                 /* since fit began */
 } dpt_fit_progress;
 
 typedef enum dpt_schedule_kind {
     DPT_SCHEDULE_CONSTANT = 0,
-    DPT_SCHEDULE_STEP = 1,     /* times `factor` after every `every` epochs: PyTorch's StepLR */
-    DPT_SCHEDULE_COSINE = 2,   /* to 0 at the end: CosineAnnealingLR, step by step */
-    DPT_SCHEDULE_ONECYCLE = 3, /* Smith and Topin 2018: PyTorch's OneCycleLR with its defaults, lr
-                                  being the greatest; momentum stays */
+    DPT_SCHEDULE_STEP =
+        1, /* multiplied by `factor` after every `every` epochs, as PyTorch's StepLR */
+    DPT_SCHEDULE_COSINE =
+        2, /* falls to 0 at the end in each step, as PyTorch's CosineAnnealingLR */
+    DPT_SCHEDULE_ONECYCLE = 3, /* Smith and Topin 2018, as PyTorch's OneCycleLR with its defaults;
+                                  lr is the maximum; momentum does not change */
 } dpt_schedule_kind;
 
 typedef struct dpt_schedule {
     dpt_schedule_kind kind;
-    size_t warmup_steps; /* lr rises linearly over these first steps, to the schedule's own */
+    size_t warmup_steps; /* number of first steps in which lr rises linearly to the value of the
+                            schedule */
     size_t every;        /* STEP: epochs, default 30 */
     float factor;        /* STEP: default 0.1 */
 } dpt_schedule;
 
-/* After so many steps, epochs or seconds, whichever is first; 0: that does not count. */
+/* A number of steps, epochs or seconds, whichever ends first. 0: that unit does not count. */
 typedef struct dpt_interval {
     size_t steps, epochs;
     double seconds;
 } dpt_interval;
 
-/* What dpt_fit has to say: where it goes on; that a checkpoint was passed over or not written. */
+/* The kind of a notice of dpt_fit, for example that training resumes, or that a checkpoint was
+   skipped or could not be written. */
 typedef enum dpt_notice { DPT_NOTICE_INFO = 0, DPT_NOTICE_WARNING = 1 } dpt_notice;
 
 typedef struct dpt_fit_options {
-    /* Default 1, unless max_steps or max_seconds is set.  Where single steps have begun an epoch,
-       it is the first of these: its other steps are made. */
+    /* Number of epochs.  Default 1, unless max_steps or max_seconds is set.  If single steps have
+       begun an epoch before the call, that epoch is the first one, and dpt_fit makes its remaining
+       steps. */
     size_t epochs;
     size_t max_steps;              /* 0: no limit */
     double max_seconds;            /* 0: no limit */
     const dpt_dataset *test;       /* evaluated after each epoch; may be NULL */
-    const dpt_dataset *validation; /* likewise; chooses the best epoch.  May be NULL */
-    size_t patience;        /* end after this many epochs without a lower validation loss; 0: no */
+    const dpt_dataset *validation; /* evaluated after each epoch; the best epoch has the lowest loss
+                                      on it; may be NULL */
+    size_t patience; /* training ends after this many epochs without a lower validation loss; 0:
+                        never */
     dpt_schedule schedule;  /* cosine and onecycle need `epochs` or `max_steps` */
     const char *log;        /* JSON Lines (docs/log.md); may be NULL */
     const char *plot;       /* SVG; may be NULL */
     const char *trace;      /* Chrome's trace events (docs/trace.md); may be NULL */
-    const char *checkpoint; /* directory: model.safetensors after each epoch, best.safetensors after
-                               the best one by validation loss, and what `resume` goes on from:
-                               checkpoint-STEP.safetensors, of dpt_trainer_save_state's format.  May
-                               be NULL */
-    dpt_interval checkpoint_every; /* all zero: each epoch */
-    size_t checkpoint_keep;        /* how many of these stay; default 2 */
-    size_t host_copy; /* every so many steps all that lasts is copied into host memory, and written
-                         as a checkpoint if all devices are lost and none can be read; 0: never */
-    bool resume;      /* go on from the newest sound one in `checkpoint`; begin if there is none */
-    /* Called after each step and each epoch, and with neither, and no event, every now and then
-       while the log or the trace is a pipe that nobody reads yet, and behind each step that is done
-       again, since devices that rested have nobody else's weights to go on from: steps_done is less
-       then than it was.  A result other than 0 ends training in good order. */
+    const char *checkpoint; /* A directory; may be NULL. model.safetensors is written after each
+                               epoch, best.safetensors after the epoch with the lowest validation
+                               loss so far.  `resume` uses checkpoint-STEP.safetensors, which have
+                               the format of dpt_trainer_save_state */
+    dpt_interval checkpoint_every; /* all zero: after each epoch */
+    size_t checkpoint_keep;        /* number of checkpoint-STEP files that are kept; default 2 */
+    size_t host_copy; /* number of steps between two copies of the training state into host memory;
+                         if all devices are lost and none can be read, the copy is written as a
+                         checkpoint; 0: never */
+    bool resume; /* resume from the newest valid checkpoint in `checkpoint`; begin anew if there is
+                    none */
+    /* Called after each step and after each epoch.  Called without step, epoch and event from time
+       to time while the log or the trace is a pipe that nobody reads yet.  Also called after each
+       retried step if training has gone back to the weights of standby devices because all others
+       were lost; steps_done is then lower than before.  A result other than 0 ends training in good
+       order. */
     int (*progress)(const dpt_fit_progress *progress, void *user);
-    /* One line each; may be NULL. */
+    /* Called with one line of text for each notice; may be NULL. */
     void (*notice)(dpt_notice kind, const char *text, void *user);
     void *user;
 } dpt_fit_options;
 
 typedef struct dpt_fit_result {
-    size_t steps, epochs; /* epochs that were completed */
-    double seconds;       /* of training, without tests */
+    size_t steps, epochs; /* steps made, epochs completed */
+    double seconds;       /* of training, without evaluation */
     double images_per_second;
-    double train_loss, test_loss, test_accuracy; /* of the last epoch; NaN if there was none */
-    size_t best_epoch;                           /* by validation loss; 0 without validation */
+    double train_loss, test_loss,
+        test_accuracy; /* of the last epoch; NaN if no epoch was completed */
+    size_t best_epoch; /* epoch with the lowest validation loss; 0 without validation */
     double best_validation_loss;
-    bool stopped;     /* by progress */
-    bool no_patience; /* patience ran out */
-    /* The process whose progress stopped it, where it is stopped: the first, if there were several.
-     */
+    bool stopped;     /* `progress` ended training */
+    bool no_patience; /* `patience` ended training */
+    /* If `stopped`: the rank of the process whose `progress` ended training, the lowest if there
+       were several. */
     size_t stopped_by;
 } dpt_fit_result;
 
-/* Calls on the trainer from within `progress` and `notice`, by the thread that called dpt_fit. What
-   the trainer knows of itself may be asked (its devices, plan, operations, reports, steps,
-   in_flight, feedback_bytes), and with `epoch` set also what its devices hold:
-   dpt_trainer_evaluate, predict, get and save, with several processes by all of them.  Otherwise
-   these are DPT_E_STATE; everywhere so are dpt_trainer_step, submit, collect, set, set_lr, load,
-   load_state, save_state, and dpt_fit itself; dpt_trainer_next_event finds nothing, since
-   `progress` is told.  What fails there fails the call alone.  Nothing that dpt_fit uses is
-   destroyed there. */
+/* Calls on the trainer from within `progress` and `notice`, by the thread that called dpt_fit.
 
-/* Trains with submit and collect, keeping two steps in flight.  `options` may be NULL: one epoch.
-   The schedule starts with the call, at the trainer's learning rate, which is in force again
-   afterwards.  An epoch that a limit cuts short is evaluated too.  Files are opened before the
-   first step: DPT_E_IO for a log, plot, trace or checkpoint that cannot be written, DPT_E_STATE for
-   a log, trace or folder that another training writes.  A pipe that nobody reads any more is a
-   DPT_E_IO too: no SIGPIPE comes of it, and the process's signals stay as they are.  DPT_E_INVALID:
-   two of them in one file, or one in the log that is replayed, patience without validation, a time
-   that is negative or no number, a schedule that must know the number of steps and cannot, data
-   that do not fit the model.
-   DPT_E_STATE: with steps in flight, or from within dpt_fit.  After a failure nothing is in flight.
+   Always allowed: the functions that report what the trainer knows without its devices (devices,
+   plan, operations, reports, steps, in_flight, feedback_bytes).  Allowed if `epoch` is set:
+   dpt_trainer_evaluate, predict, get and save; with several processes all of them must call.
+   Without `epoch` these four give DPT_E_STATE.  Never allowed (DPT_E_STATE): dpt_trainer_step,
+   submit, collect, set, set_lr, load, load_state, save_state and dpt_fit. dpt_trainer_next_event
+   finds nothing, because `progress` gets the events.
 
-   Checkpoints are written in the background from a copy in host memory, atomically, one at a time:
-   where the disk is slower than `checkpoint_every` asks, there are fewer.  Older ones are deleted
-   once a newer one is durable.  One that cannot be written (a full disk), and weights likewise, is
-   a notice, once for each cause, and training goes on; DPT_E_IO at the end if the last one or the
-   weights could not be written then either.  The last one is written when training ends, by its
-   limits or by `progress`.  One process at a time uses a folder (DPT_E_STATE).
+   A failure of such a call fails that call alone.  The callbacks must not destroy anything that
+   dpt_fit uses. */
 
-   With `resume` the course goes on as if it had not been interrupted: limits, schedule, patience
-   and the result's figures count from where it first began, and `log` is continued.  Checkpoints
-   that are damaged are passed over with a notice; DPT_E_FORMAT if none is sound, DPT_E_IO if they
-   cannot be read; DPT_E_INVALID if those of an earlier training are set aside there (below) or
-   the newest sound one is of another training, with the setting named (dpt_trainer_load_state; the
-   learning rate and its schedule also; limits may be others, but where the schedule depends on the
-   number of steps).  Without `resume`, DPT_E_INVALID if the folder has checkpoints of a training
-   that did not come to its end; those of one that did, and its best.safetensors, are set aside
-   (old-...) and deleted when the first checkpoint is durable, or put back if dpt_fit ends before.
- */
+/* Trains the model: makes steps with two steps in flight until a limit is reached.  `options` may
+   be NULL: one epoch.  The schedule starts with the call, at the trainer's learning rate; after the
+   call the trainer has that learning rate again.  An epoch that a limit cuts short is evaluated
+   too.  Files are opened before the first step.  If a reader closes a pipe, the call gives
+   DPT_E_IO; no SIGPIPE is raised, and the process's signal handlers do not change.
+
+   Checkpoints.  A background thread writes checkpoints from a copy in host memory, atomically and
+   one at a time.  If the disk is slower than `checkpoint_every` asks, there are fewer checkpoints.
+   Older checkpoints are deleted after a newer one is durable.  A checkpoint or a weights file that
+   cannot be written, for example because the disk is full, causes one notice per cause, and
+   training goes on.  The last checkpoint is written when training ends by a limit or by `progress`.
+
+   Resume.  With `resume` training continues as if it had not been interrupted: limits, schedule,
+   patience and the figures of the result count from the first beginning, and `log` is continued.
+   Damaged checkpoints are skipped with a notice.  Limits may differ from those before, except where
+   the schedule depends on the number of steps.  Without `resume` the folder must not hold
+   checkpoints of a training that did not end.  Checkpoints of a training that did end, and its
+   best.safetensors, are renamed to old-... and deleted when the first checkpoint is durable, or
+   renamed back if dpt_fit ends before that.
+
+   Errors.  DPT_E_IO: a log, plot, trace or checkpoint cannot be opened or read; at the end, the
+   last checkpoint or the weights could not be written.  DPT_E_STATE: steps are in flight, the call
+   is made within dpt_fit, or another training uses the log, the trace or the checkpoint folder.
+   DPT_E_INVALID: two outputs are the same file; an output is the log that is replayed; patience
+   without validation; a negative or invalid time; a schedule that needs the number of steps when it
+   is not known; data that do not fit the model; with `resume`, a checkpoint of another training
+   (the message names the setting), or old-... files; without `resume`, checkpoints of a training
+   that did not end.  DPT_E_FORMAT: with `resume`, no checkpoint is valid.  All errors of
+   dpt_trainer_step and dpt_trainer_evaluate.  After a failure no step is in flight. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options,
                                             dpt_fit_result *out);
 

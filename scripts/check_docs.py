@@ -102,7 +102,7 @@ def check_links(root):
 # ---- Headers ----
 
 DECLARATION = re.compile(r"^[A-Za-z_][\w\s*()]*?\b(dpt\w*)\s*\(", re.S)
-ERRORS = re.compile(r"DPT_E_\w+|\bnever fails?\b|\bcannot fail\b|\breturns? NULL\b|\bNULL without\b|\bno errors?\b", re.I)
+ERRORS = re.compile(r"DPT_E_\w+|\bnever\s+fails?\b|\bcannot\s+fail\b|\breturns?\s+NULL\b|\bNULL\s+without\b|\bno\s+errors?\b", re.I)
 
 
 def declarations(text):
