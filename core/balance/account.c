@@ -1,4 +1,4 @@
-/* Sums over steps, and the rates that follow from them. */
+/* Sums of what devices did in the steps so far, and the rates that follow from these sums. */
 #include "balance/account.h"
 
 #include <stdlib.h>
@@ -61,15 +61,16 @@ void dpti_account_add_step(dpti_account *account, size_t n, double seconds)
     account->seconds += seconds;
 }
 
-/* 0 where there is nothing to divide by. */
+/* Returns amount / by, or 0 if `by` is 0. */
 static double ratio(double amount, double by)
 {
     return by > 0.0 ? amount / by : 0.0;
 }
 
-/* Seconds of a whole batch, 0 if nothing is known: how time grows with samples as the model has it,
-   and how fast the device was on the mean of all its steps, as rates are means too.  The model
-   itself follows the latest ones. */
+/* Returns the seconds that a device would take for a whole batch, or 0 if that is not known.  The
+   time model tells how the time grows with the number of samples.  The device's speed is its mean
+   over all steps, because the reported rates are means too; the model itself follows the latest
+   steps. */
 static double alone_seconds(const dpti_device_account *d, size_t batch_size)
 {
     const dpti_time_model *m = &d->model;

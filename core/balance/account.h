@@ -1,8 +1,8 @@
-/* What the steps so far come to: per device its samples, its times, and a model of what it would
-   take alone, whatever divides the batch.  A step in which a device has samples for the first time,
-   or runs something for the first time (graph/replica.h: fresh), is left out: memory is touched and
-   kernels are loaded in it, which may take longer than all the others.  Pure arithmetic: knows no
-   device and no clock. */
+/* The account of a training: for each device its samples, its times, and a model of the time that
+   the device would take alone.  The account does not depend on how batches are divided.  A step is
+   left out if a device has samples for the first time in it, or runs something for the first time
+   in it (graph/replica.h: fresh), because memory is touched and kernels are loaded then, which may
+   take longer than all other steps.  Pure arithmetic: this file uses no device and no clock. */
 #ifndef DPTI_ACCOUNT_H
 #define DPTI_ACCOUNT_H
 
@@ -11,15 +11,15 @@
 #include "dptrain.h"
 
 typedef struct dpti_device_sums {
-    size_t samples, steps; /* steps in which it had samples */
+    size_t samples, steps; /* steps in which the device had samples */
     double busy, exchange, waiting;
-    double alone; /* what it did for itself in the steps with samples: without its exchanges */
+    double alone; /* seconds without exchanges, in the steps with samples */
 } dpti_device_sums;
 
 typedef struct dpti_device_account {
-    bool started;               /* it has had samples */
-    dpti_device_sums step, sum; /* of the step that is being added; of those that are */
-    dpti_time_model model;      /* of that */
+    bool started;               /* the device has had samples */
+    dpti_device_sums step, sum; /* sums of the step that is being added, and of all added steps */
+    dpti_time_model model;      /* model of `alone` */
 } dpti_device_account;
 
 typedef struct dpti_account {
@@ -30,18 +30,18 @@ typedef struct dpti_account {
     dpti_device_account *devices; /* (n_devices) */
 } dpti_account;
 
-/* false without memory. */
+/* Returns false if there is no memory. */
 DPT_CHECK_RESULT bool dpti_account_create(size_t n_devices, size_t batch_size, dpti_account *out);
-void dpti_account_free(dpti_account *account); /* accepts a zeroed one; zeroes it */
+void dpti_account_free(dpti_account *account); /* accepts a zeroed account; sets it to zero */
 
-/* One step of one device, which had n samples; `seconds` by kind, (DPTI_SPAN_KINDS).  Fresh: it did
-   something for the first time. */
+/* Adds one device's part of a step.  The device had n samples; `seconds` (DPTI_SPAN_KINDS) are its
+   times by kind.  `fresh`: the device ran something for the first time. */
 void dpti_account_add(dpti_account *account, size_t device, size_t n, const double *seconds,
                       bool fresh);
-/* Once all devices are told: that the step took so many seconds for its n samples. */
+/* Adds the step, after all its devices were added: n samples in `seconds`. */
 void dpti_account_add_step(dpti_account *account, size_t n, double seconds);
 
-/* As dptrain.h says. */
+/* Return the reports as dptrain.h describes them. */
 dpt_device_report dpti_account_device(const dpti_account *account, size_t device);
 dpt_mix_report dpti_account_mix(const dpti_account *account);
 

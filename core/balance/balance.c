@@ -1,4 +1,5 @@
-/* When to change the shares: calibration, gains beyond the noise, lags, step changes, probes. */
+/* The controller of the shards: it decides when shards change.  Reasons are the calibration, a
+   gain that exceeds the noise, a lag, a step change of a device's speed, and a probe. */
 #include "balance/balance.h"
 
 #include <math.h>
@@ -6,48 +7,51 @@
 #include <string.h>
 
 enum {
-    CALIBRATED = 6,      /* observations from which on a model's own error is believed */
-    FIRST_INTERVAL = 50, /* steps without samples before a probe */
+    CALIBRATED = 6,      /* observations after which the model's own error estimate is used */
+    FIRST_INTERVAL = 50, /* steps without samples before a device is probed */
     LAST_INTERVAL = 1600,
-    PROBE_STEPS = 2, /* a step change needs two observations */
-    FEW_UNITS = 4,   /* that any share may grow to */
-    EAGER = 3,       /* choices after a step change that small gains are worth */
+    PROBE_STEPS = 2, /* a step change is recognised by two observations */
+    FEW_UNITS = 4,   /* units to which every shard may grow at once */
+    EAGER = 3,       /* choices after a step change for which small gains suffice */
     FIRST_PATIENCE = 16,
     LAST_PATIENCE = 128,
 };
 
-/* A gain is worth a change from this part of a step on, and, by the models, from this many standard
-   errors. */
+/* Shards change only for a gain of at least this part of a step and, by the models, of at least
+   this many standard errors. */
 static const double least_gain = 0.015, gain_errors = 3.0, calibration_gain = 0.01;
-/* Of all time, what probes may cost. */
+/* The part of all time that probes may cost. */
 static const double probe_cost = 0.005;
 
 typedef struct balanced_device {
     dpti_time_model model;
     size_t capacity;
-    size_t kept;        /* while it rests: what it was */
-    bool warm;          /* has done a step with samples: the first is no measure of the next */
-    size_t n_idle;      /* steps without samples since the last one with */
-    size_t interval;    /* of them before it is probed */
+    size_t kept; /* the capacity to restore when the device leaves standby */
+    bool warm;   /* the device has done a step with samples; its first step tells nothing about the
+                    next ones */
+    size_t n_idle;      /* steps without samples since the last step with samples */
+    size_t interval;    /* number of such steps before the device is probed */
     size_t n_probing;   /* steps of a probe that are still to be submitted */
-    size_t probe_share; /* of these */
-    int lag_side;       /* the last move for a lag gave it more samples (1) or fewer (-1) */
+    size_t probe_share; /* samples of the device in a probe */
+    int lag_side; /* the last change for a lag gave the device more samples (1) or fewer (-1) */
     bool lost;
 } balanced_device;
 
 struct dpti_balance {
     size_t n_devices, batch_size, quantum;
     balanced_device devices[DPTI_BALANCE_MAX_DEVICES];
-    size_t shares[DPTI_BALANCE_MAX_DEVICES]; /* of full batches; all zero before the first */
+    size_t shares[DPTI_BALANCE_MAX_DEVICES]; /* shards of full batches; all 0 before the first
+                                                choice */
     bool started;
-    bool settling;                 /* the present shares have not been observed yet */
-    bool calibrated;               /* shares have been chosen, or confirmed, by measurement */
-    bool stepped;                  /* since the last choice */
-    size_t n_eager;                /* choices that are still to be eager */
-    bool bounded;                  /* likewise: a device cannot hold its present share */
-    bool was_probing;              /* the last step was one */
-    dpti_recent recent;            /* steps at the present shares */
-    size_t lag_patience, lag_wait; /* choices between moves for lags, and before the next one */
+    bool settling;      /* no step with the present shards has been observed yet */
+    bool calibrated;    /* shards have been chosen or confirmed by measurement */
+    bool stepped;       /* a step change was seen since the last choice */
+    size_t n_eager;     /* number of coming choices for which small gains suffice */
+    bool bounded;       /* a device cannot hold its present shard, since the last choice */
+    bool was_probing;   /* the last step was a probe */
+    dpti_recent recent; /* times of steps with the present shards */
+    size_t lag_patience, lag_wait; /* choices between two changes for a lag, and choices until the
+                                      next one is allowed */
 };
 
 const char *dpti_balance_reason_words(dpti_balance_reason reason)
@@ -102,7 +106,8 @@ bool dpti_balance_rates(const dpti_balance *balance, double *rates)
 
 /* ---- Dividing -------------------------------------------------------------------------------- */
 
-/* Even shares within the capacities, which may leave a rest that others take. */
+/* Divides the samples evenly, within the capacities.  Devices with free capacity take what is left
+   over. */
 static void divide_evenly(const dpti_balance *b, size_t n_samples, size_t *shares)
 {
     size_t left = n_samples;
@@ -111,7 +116,7 @@ static void divide_evenly(const dpti_balance *b, size_t n_samples, size_t *share
         size_t n_open = 0;
         for (size_t i = 0; i < b->n_devices; i++)
             n_open += shares[i] < b->devices[i].capacity;
-        if (n_open == 0) return; /* the capacities hold a batch: options */
+        if (n_open == 0) return; /* cannot happen: the capacities together hold a batch */
         const size_t each = left / n_open > 0 ? left / n_open : 1;
         for (size_t i = 0; i < b->n_devices && left > 0; i++) {
             const size_t room = b->devices[i].capacity - shares[i];
@@ -123,9 +128,10 @@ static void divide_evenly(const dpti_balance *b, size_t n_samples, size_t *share
     }
 }
 
-/* Twice the present share at most: what a model says far beyond what it has seen is a guess.  A few
-   units are never too many: where a batch is small, several devices may have to take from a slow
-   one at once for a gain to show. */
+/* Returns the largest shard that a device may get next: twice its present shard, because a model
+   is unreliable far beyond the sizes that it has seen.  A few units are always allowed: with a
+   small batch, several devices may have to take samples from a slow device at once before a gain
+   shows. */
 static size_t growth_bound(const dpti_balance *b, size_t device, size_t factor)
 {
     const balanced_device *d = &b->devices[device];
@@ -136,7 +142,8 @@ static size_t growth_bound(const dpti_balance *b, size_t device, size_t factor)
     return d->model.n_seen > 0 ? bound : 0;
 }
 
-/* The best division that the models know; `without` is left out (n_devices: nobody). */
+/* Finds the best division by the models.  The device `without` gets no samples (n_devices: no such
+   device). */
 static bool divide(const dpti_balance *b, size_t n_samples, size_t without, bool limit_growth,
                    size_t *shares, double *seconds)
 {
@@ -149,7 +156,7 @@ static bool divide(const dpti_balance *b, size_t n_samples, size_t without, bool
                                           .quantum = b->quantum,
                                           .models = models,
                                           .bounds = bounds};
-    /* Where the limit of growth leaves too little room it is widened. */
+    /* The growth limit is widened if the shards do not fit within it. */
     for (size_t factor = limit_growth ? 1 : b->batch_size; factor <= b->batch_size; factor *= 2) {
         for (size_t i = 0; i < b->n_devices; i++)
             bounds[i] = i == without ? 0 : growth_bound(b, i, factor);
@@ -191,7 +198,7 @@ double dpti_balance_without(const dpti_balance *balance, const bool *absent, con
 
 /* ---- Deciding -------------------------------------------------------------------------------- */
 
-/* Whether every device that has samples has been measured. */
+/* Returns whether every device that has samples has been measured. */
 static bool measured(const dpti_balance *b)
 {
     for (size_t i = 0; i < b->n_devices; i++)
@@ -199,7 +206,7 @@ static bool measured(const dpti_balance *b)
     return true;
 }
 
-/* What a change must gain, as a part of a step. */
+/* Returns the gain that a change must promise, as a part of a step. */
 static double needed_gain(const dpti_balance *b)
 {
     double error = 0.0;
@@ -218,7 +225,8 @@ static void forget_recent(dpti_balance *b)
     b->recent.n_steps = b->recent.next = 0;
 }
 
-/* A speed is another: recent steps say nothing of it, nor moves that they led to. */
+/* A device's speed has changed.  The recent steps, and the changes for lags, tell nothing about
+   the new speed. */
 static void forget_lags(dpti_balance *b)
 {
     forget_recent(b);
@@ -245,11 +253,11 @@ static dpti_balance_reason start(dpti_balance *b)
     return take(b, shares, DPTI_BALANCE_START);
 }
 
-/* Gives a device that is behind for certain fewer samples, and those that are ahead more, as if
-   times were in proportion to shares.  Where they are a + b n, what a step costs whatever its
-   samples makes the device that gets more faster than that, and the other slower: the lag becomes
-   less and does not turn into a lead.  Where a model has learnt a wrong slope, this mends the
-   shares, and other shares mend the slope. */
+/* Gives fewer samples to a device that certainly lags, and more to the devices that are ahead, as
+   if times were proportional to shards.  With times of the form a + b n, the fixed cost a makes
+   the device that gets more samples faster than that, and the other one slower.  So the lag
+   shrinks and does not become a lead.  If a model has learnt a wrong slope, this change corrects
+   the shards, and the new shards correct the slope. */
 static bool even_out(const dpti_balance *b, size_t *shares)
 {
     dpti_time_model models[DPTI_BALANCE_MAX_DEVICES];
@@ -269,13 +277,13 @@ static bool even_out(const dpti_balance *b, size_t *shares)
     return dpti_balance_solve(&problem, shares, &seconds) && seconds < 1.0 - least_gain;
 }
 
-/* Whether a device gets more samples than it has (1), or fewer (-1). */
+/* Returns 1 if a device gets more samples than now, and -1 if it gets fewer. */
 static int side_of(const dpti_balance *b, const size_t *shares, size_t device)
 {
     return (shares[device] > b->shares[device]) - (shares[device] < b->shares[device]);
 }
 
-/* Whether a move takes back some of the last one for a lag. */
+/* Returns whether a change undoes part of the last change for a lag. */
 static bool turns_back(const dpti_balance *b, const size_t *shares)
 {
     for (size_t i = 0; i < b->n_devices; i++)
@@ -283,8 +291,8 @@ static bool turns_back(const dpti_balance *b, const size_t *shares)
     return false;
 }
 
-/* A lag that turns round, or whose mending the models undo, was no matter of the shares: it comes
-   and goes, or times grow in stairs.  Then moves for it become rare. */
+/* A lag that changes sides, or whose correction the models undo, does not come from the shards: it
+   comes and goes by itself, or times grow in steps.  Changes for a lag then become rare. */
 static void be_patient(dpti_balance *b)
 {
     const size_t longer = b->lag_patience == 0 ? FIRST_PATIENCE : 2 * b->lag_patience;
@@ -308,14 +316,15 @@ static bool follow_lag(dpti_balance *b, size_t *shares)
     return true;
 }
 
-/* Another division, if there is a reason for one. */
+/* Chooses another division if there is a reason for one. */
 static dpti_balance_reason reconsider(dpti_balance *b)
 {
     size_t shares[DPTI_BALANCE_MAX_DEVICES];
     double seconds = 0.0;
     if (b->bounded &&
         !(measured(b) && divide(b, b->batch_size, b->n_devices, true, shares, &seconds))) {
-        b->bounded = false; /* what is measured does not hold a batch: the others help */
+        b->bounded =
+            false; /* the measured devices cannot hold a batch: unmeasured devices take the rest */
         divide_evenly(b, b->batch_size, shares);
         return take(b, shares, DPTI_BALANCE_MEMORY);
     }
@@ -327,7 +336,7 @@ static dpti_balance_reason reconsider(dpti_balance *b)
     if (stepped) b->n_eager = EAGER;
     if (!bounded && !(seconds < present * (1.0 - needed_gain(b)))) {
         b->stepped = false;
-        b->calibrated = true; /* the present shares are as good as any, as far as models know */
+        b->calibrated = true; /* by the models no other shards are better */
         return !stepped && follow_lag(b, shares) ? take(b, shares, DPTI_BALANCE_LAG)
                                                  : DPTI_BALANCE_SAME;
     }
@@ -343,7 +352,7 @@ static dpti_balance_reason reconsider(dpti_balance *b)
 
 /* ---- Probing --------------------------------------------------------------------------------- */
 
-/* As many samples as fit into the time of a step, at least a quantum. */
+/* Returns as many samples as fit into the time of a step, at least a quantum. */
 static size_t probe_share(const dpti_balance *b, const dpti_time_model *model, double seconds)
 {
     size_t share = b->quantum;
@@ -352,7 +361,7 @@ static size_t probe_share(const dpti_balance *b, const dpti_time_model *model, d
     return share;
 }
 
-/* A device whose turn it is to be tried again; n_devices: none. */
+/* Returns a device that is due for a probe; n_devices: none. */
 static size_t find_probe(dpti_balance *b)
 {
     const double seconds = seconds_of(b, b->shares);
@@ -363,7 +372,8 @@ static size_t find_probe(dpti_balance *b)
         const size_t share = probe_share(b, &d->model, seconds);
         const double excess = dpti_time_model_seconds(&d->model, share) - seconds;
         const double paid = probe_cost * seconds * (double)d->n_idle;
-        if (excess * PROBE_STEPS > paid) continue; /* its turn comes when it is paid for */
+        if (excess * PROBE_STEPS > paid)
+            continue; /* the device is due when the time without it has paid for the probe */
         d->probe_share = share;
         d->n_probing = PROBE_STEPS;
         d->interval = d->interval < LAST_INTERVAL ? 2 * d->interval : LAST_INTERVAL;
@@ -386,7 +396,7 @@ static bool probe(dpti_balance *b, size_t device, size_t n_samples, size_t *shar
 
 /* ---- The controller -------------------------------------------------------------------------- */
 
-/* A ragged batch is divided like the full ones as long as they are not measured. */
+/* A ragged batch is divided like the full batches until the devices are measured. */
 static void divide_ragged(const dpti_balance *b, size_t n_samples, size_t *shares)
 {
     double seconds = 0.0;
@@ -421,7 +431,8 @@ void dpti_balance_observe(dpti_balance *balance, const size_t *shares, const dou
     for (size_t i = 0; i < b->n_devices; i++) {
         balanced_device *d = &b->devices[i];
         if (shares[i] > 0 && !d->warm) {
-            d->warm = true; /* memory is touched and kernels are loaded for the first time */
+            d->warm =
+                true; /* in this step memory is touched and kernels are loaded for the first time */
             comparable = false;
             continue;
         }
@@ -441,7 +452,7 @@ bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most)
     const size_t capacity = most < d->capacity ? most : d->capacity;
     size_t sum = capacity;
     for (size_t i = 0; i < b->n_devices; i++)
-        if (i != device) sum += b->devices[i].capacity; /* each at most twice a batch */
+        if (i != device) sum += b->devices[i].capacity; /* each capacity is at most twice a batch */
     if (sum < b->batch_size) return false;
     d->capacity = capacity;
     d->n_probing = 0;
@@ -525,7 +536,7 @@ bool dpti_balance_resume(dpti_balance *balance, const dpti_time_model *models, c
     for (size_t i = 0; i < b->n_devices; i++) {
         if (shares[i] > b->devices[i].capacity) return false;
         if (calibrated && shares[i] > 0 && models[i].n_seen == 0) return false;
-        sum += shares[i]; /* each at most a capacity: at most twice a batch */
+        sum += shares[i]; /* each shard is at most a capacity, which is at most twice a batch */
     }
     if (sum != b->batch_size) return false;
     for (size_t i = 0; i < b->n_devices; i++) {

@@ -1,18 +1,19 @@
-/* The division of a batch that makes the slowest device as fast as can be.
+/* The solver: it finds the division of a batch that makes the slowest device as fast as possible.
 
-   Times never fall when samples are added, so units given one after the other, each to the device
-   that would end first with it, are an optimum: had any other division less time T, then whenever
-   a unit went beyond T every device held all that it can within T, which is the whole batch.
+   Times never fall when samples are added.  So an optimum is found by giving units one after the
+   other, each to the device that would end first with it.  Proof: suppose another division had a
+   smaller time T.  When a unit first exceeds T, every device holds all that it can compute within
+   T; by assumption that is the whole batch, so no unit is left.
 
-   Most units need not be given one after the other: those that end within a time in which not all
-   do are given by then, whatever their order.  So that time is looked for by bisection, and what is
-   left is about a unit a device. */
+   Most units need not be given one after the other: units that end within a time in which not all
+   units end are given in any case, whatever their order.  Bisection finds such a time, after which
+   about one unit per device is left. */
 #include "balance/balance.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Enough to tell a unit of any device from the next. */
+/* Enough to separate a unit of any device from the next one. */
 enum { BISECTIONS = 40 };
 
 static void count(const dpti_balance_problem *p, size_t n)
@@ -26,27 +27,28 @@ static double time_of(const dpti_balance_problem *p, size_t device, size_t n)
     return dpti_time_model_seconds(&p->models[device], n);
 }
 
-/* Units that a device can be given. */
+/* Returns the units that a device can still take. */
 static size_t room_of(const dpti_balance_problem *p, size_t device, size_t share, size_t n_left)
 {
     const size_t samples = p->bounds[device] > share ? p->bounds[device] - share : 0;
     return (samples < n_left ? samples : n_left) / p->quantum;
 }
 
-/* Those of them that it ends within a time. */
+/* Returns how many of these units the device computes within a time. */
 static size_t units_within(const dpti_balance_problem *p, size_t device, size_t share, size_t room,
                            double seconds)
 {
     const dpti_time_model *m = &p->models[device];
     const double estimate = ((seconds - m->a) / m->b - (double)share) / (double)p->quantum;
-    size_t n = room; /* also where the estimate is no number: b may be 0 */
+    size_t n = room; /* also if the estimate is not a number, since b may be 0 */
     if (estimate < (double)room) n = estimate > 0.0 ? (size_t)estimate : 0;
     while (n > 0 && time_of(p, device, share + n * p->quantum) > seconds)
-        n--; /* the estimate is rounded, and knows nothing of an idle step's time */
+        n--; /* the estimate is rounded, and does not include the time of a step without samples */
     return n;
 }
 
-/* Gives units that end within a time in which not all of n_left do; how many samples they are. */
+/* Gives units to devices that end within a time in which not all of n_left fit.  Returns the
+   number of samples given. */
 static size_t fill_most(const dpti_balance_problem *p, size_t *shares, size_t n_left)
 {
     size_t rooms[DPTI_BALANCE_MAX_DEVICES], given = 0;
@@ -73,10 +75,11 @@ static size_t fill_most(const dpti_balance_problem *p, size_t *shares, size_t n_
     return given;
 }
 
-/* Adds units of a quantum until n_left is used up; false if the bounds are reached before. */
+/* Gives units of a quantum until n_left is used up.  Returns false if the bounds are reached
+   before. */
 static bool fill(const dpti_balance_problem *p, size_t *shares, size_t n_left)
 {
-    double seconds[DPTI_BALANCE_MAX_DEVICES]; /* with one more unit */
+    double seconds[DPTI_BALANCE_MAX_DEVICES]; /* seconds with one more unit */
     n_left -= fill_most(p, shares, n_left);
     for (size_t i = 0; i < p->n_devices; i++)
         seconds[i] = time_of(p, i, shares[i] + p->quantum);
@@ -109,7 +112,7 @@ bool dpti_balance_solve(const dpti_balance_problem *problem, size_t *shares, dou
     const size_t n_bytes = p->n_devices * sizeof *shares;
     size_t tried[DPTI_BALANCE_MAX_DEVICES];
     bool found = false;
-    /* What is less than a quantum goes to one device, and each is tried. */
+    /* The remainder below a quantum goes to one device.  Each device is tried. */
     for (size_t i = 0; i < (rest > 0 ? p->n_devices : 1); i++) {
         memset(tried, 0, n_bytes);
         if (rest > 0 && p->bounds[i] < rest) continue;

@@ -1,13 +1,14 @@
-/* Who is ahead of whom in recent steps, without a model of anybody's time. */
+/* The comparison of devices by recent steps, without a model of any device's time. */
 #include "balance/balance.h"
 
 #include <math.h>
 #include <string.h>
 
 static const double certain_errors = 3.0;
-/* Of a comparison in one step, the least standard deviation that is believed. */
+/* The least standard deviation of a comparison in one step that is used. */
 static const double least_deviation = 0.01;
-/* Processes choose shares by the same numbers: the last bits of their logarithms are left out. */
+/* All processes choose shards from the same numbers.  So the last bits of the logarithms are
+   rounded away. */
 static const double steps_of_parts = 1e6;
 
 void dpti_recent_add(dpti_recent *recent, size_t n_devices, const size_t *shares,
@@ -21,7 +22,7 @@ void dpti_recent_add(dpti_recent *recent, size_t n_devices, const size_t *shares
     if (r->n_steps < DPTI_RECENT_STEPS) r->n_steps++;
 }
 
-/* The device whose times have the largest geometric mean. */
+/* Returns the device whose times have the largest geometric mean. */
 static size_t find_slowest(const dpti_recent *r, size_t n_devices, const size_t *shares)
 {
     size_t slowest = n_devices;
@@ -38,7 +39,7 @@ static size_t find_slowest(const dpti_recent *r, size_t n_devices, const size_t 
     return slowest;
 }
 
-/* By how much `device` is ahead of `slowest` for certain, as the logarithm of a ratio. */
+/* Returns by how much `device` is certainly ahead of `slowest`, as the logarithm of a ratio. */
 static double certain_lead(const dpti_recent *r, size_t slowest, size_t device)
 {
     const double n = (double)r->n_steps;

@@ -1,11 +1,11 @@
-/* Divisions of steps that devices have been through (settled.h). */
+/* The divisions of a step that devices have already computed (settled.h). */
 #include "balance/settled.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* One to load and to record, one for what of the first is still under way when the second begins.
- */
+/* The first step loads kernels and records.  The second step may begin while work of the first is
+   still in flight. */
 enum { FIRST_STEPS = 2 };
 
 bool dpti_settled_create(size_t n_devices, size_t n_kept, dpti_settled *out)
@@ -27,7 +27,7 @@ void dpti_settled_forget(dpti_settled *settled)
         settled->n_steps[i] = 0;
 }
 
-/* The place of these shares, or the one that they are to have: a free one, or the oldest. */
+/* Returns the slot of these shards, or the slot to use for them: a free one or the oldest. */
 static size_t find(dpti_settled *s, const size_t *shares)
 {
     size_t oldest = 0;

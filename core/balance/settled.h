@@ -1,31 +1,32 @@
-/* Which divisions of a step's samples a trainer's devices have been through of late.  At one that
-   is new to a device its libraries load kernels, and what it does is recorded, which may wait for
-   other devices' work, or make them wait. */
+/* The divisions of a step's samples that a trainer's devices have computed recently.  If a
+   division is new to a device, the device's libraries load kernels and the work is recorded.  That
+   may wait for the work of other devices, or make them wait. */
 #ifndef DPTI_SETTLED_H
 #define DPTI_SETTLED_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Those that are remembered, at most: a full batch and the ragged last one.  Devices keep
-   recordings for at least so many, each of which may be two passes. */
+/* Largest number of remembered divisions: a full batch and the ragged last batch.  Devices keep
+   recordings for at least this many divisions; each may have two micro-batches. */
 enum { DPTI_SETTLED = 2 };
 
 typedef struct dpti_settled {
     size_t n_devices, n_kept;
     size_t *shares;                 /* (DPTI_SETTLED, n_devices) */
     unsigned n_steps[DPTI_SETTLED]; /* 0: free */
-    size_t used[DPTI_SETTLED];      /* when, for replacing the least recently used */
+    size_t used[DPTI_SETTLED]; /* when the slot was used last, for replacing the least recently used
+                                  one */
     size_t clock;
 } dpti_settled;
 
-/* Remembers n_kept of them, at most DPTI_SETTLED.  false without memory. */
+/* Remembers n_kept divisions, at most DPTI_SETTLED.  Returns false if there is no memory. */
 bool dpti_settled_create(size_t n_devices, size_t n_kept, dpti_settled *out);
-void dpti_settled_destroy(dpti_settled *settled); /* accepts a zeroed one */
-/* A step with these shares, (n_devices), is about to be submitted: whether two such were before, of
-   which one has ended when this one begins. */
+void dpti_settled_destroy(dpti_settled *settled); /* accepts a zeroed struct */
+/* Called when a step with these shards (n_devices) is about to be submitted.  Returns whether two
+   such steps were submitted before, of which one has ended when this step begins. */
 bool dpti_settled_step(dpti_settled *settled, const size_t *shares);
-/* Devices are others, or begin anew. */
+/* Forgets all divisions: the devices have changed or begin anew. */
 void dpti_settled_forget(dpti_settled *settled);
 
 #endif

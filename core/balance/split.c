@@ -1,4 +1,5 @@
-/* Shares of a batch: equal chunks, or fixed proportions by the method of largest remainders. */
+/* Division of a batch into equal chunks, or in fixed proportions by the method of largest
+   remainders. */
 #include "balance/split.h"
 #include "base/base.h"
 
@@ -7,7 +8,7 @@
 
 enum { PART_BYTES = 40 };
 
-/* Large enough for images per second; small enough that no sum of parts overflows. */
+/* Large enough for images per second, and small enough that no sum of parts overflows. */
 static const double max_part = 1e15;
 
 static dpt_status fail_word(const char *text, dpt_error *error)
@@ -22,7 +23,7 @@ static dpt_status fail_word(const char *text, dpt_error *error)
         text, near ? " (did you mean \"" : "", near ? near : "", near ? "\"?)" : "");
 }
 
-/* Copies the text up to the next colon; returns what follows it, or NULL at the end. */
+/* Copies the text up to the next colon.  Returns the text behind the colon, or NULL at the end. */
 static const char *next_part(const char *text, char part[PART_BYTES])
 {
     const size_t length = strcspn(text, ":");
@@ -84,7 +85,8 @@ static void equal_rows(size_t n_devices, size_t n_rows, size_t *rows)
     }
 }
 
-/* The first device with the largest remainder; SIZE_MAX when none is left (they are -1). */
+/* Returns the first device with the largest remainder; SIZE_MAX if all remainders are -1, which
+   means used. */
 static size_t take_largest(double *remainders, size_t n)
 {
     size_t best = SIZE_MAX;
@@ -107,7 +109,7 @@ static void proportional_rows(const dpti_split *split, size_t n_rows, size_t *ro
     double remainders[DPTI_SPLIT_MAX_DEVICES];
     size_t left = n_rows;
     for (size_t i = 0; i < n; i++) {
-        /* fmod is exact, so whole numbers tie exactly where their quotas do. */
+        /* fmod is exact, so whole numbers tie exactly if their quotas do. */
         const double product = (double)n_rows * split->parts[i];
         const double remainder = fmod(product, sum);
         const double quota = floor((product - remainder) / sum + 0.5);
@@ -121,7 +123,7 @@ static void proportional_rows(const dpti_split *split, size_t n_rows, size_t *ro
         rows[i]++;
         left--;
     }
-    rows[largest] += left; /* beyond the precision of a double only */
+    rows[largest] += left; /* happens only beyond the precision of a double */
 }
 
 void dpti_split_rows(const dpti_split *split, size_t n_rows, size_t *rows)

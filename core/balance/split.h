@@ -1,5 +1,5 @@
-/* How the rows of a batch are divided among devices: parsed once, then pure arithmetic.  Knows no
-   device. */
+/* The rule that divides the rows of a batch among devices.  The text is parsed once; the division
+   is pure arithmetic and uses no device. */
 #ifndef DPTI_SPLIT_H
 #define DPTI_SPLIT_H
 
@@ -10,20 +10,20 @@ enum { DPTI_SPLIT_MAX_DEVICES = 256 };
 
 typedef struct dpti_split {
     size_t n_devices; /* at least 1 */
-    bool equal;       /* else in the proportions of `parts` */
+    bool equal;       /* true: equal chunks; false: the proportions in `parts` */
     double parts[DPTI_SPLIT_MAX_DEVICES];
 } dpti_split;
 
-/* "equal" (or NULL), or "A:B:C" with one number of 0 or more for each device, not all zero.
-   DPT_E_INVALID says what is wrong; any other word lists the known forms.  Replaying a log
-   ("replay:LOG") and following throughput ("measured") are the trainer's business and unknown here.
- */
+/* Parses "equal" (or NULL), or "A:B:C" with one number of at least 0 for each device, not all 0.
+   DPT_E_INVALID: the message says what is wrong; for any other word it lists the known forms.  The
+   trainer handles "replay:LOG" and "measured", which are errors here. */
 DPT_CHECK_RESULT dpt_status dpti_split_parse(const char *text, size_t n_devices, dpti_split *out,
                                              dpt_error *error);
 
-/* rows[i], i < n_devices, with the exact sum n_rows.  Equal: chunks of ceil(n_rows / n_devices), so
-   the last devices get less or nothing.  Proportions: rounded down, and the rest goes to the
-   largest remainders, the first of equal ones.  A part of 0 gets no rows. */
+/* Writes the counts of rows to `rows` (n_devices), whose sum is exactly n_rows.  Equal: chunks of
+   ceil(n_rows / n_devices), so that the last devices get fewer rows or none.  Proportions: quotas
+   are rounded down, and the remaining rows go to the largest remainders, the first of equal ones.
+   A part of 0 gets no rows. */
 void dpti_split_rows(const dpti_split *split, size_t n_rows, size_t *rows);
 
 #endif

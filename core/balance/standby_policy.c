@@ -1,24 +1,25 @@
-/* Trying steps with and without some devices (rest.h). */
+/* The decision on standby by trials: steps with and without some devices (standby_policy.h). */
 #include "balance/standby_policy.h"
 
 #include <math.h>
 
 enum {
-    SETTLING = 3, /* steady steps that do not count: queues fill, models follow */
+    SETTLING = 3, /* first steady steps, which do not count: queues fill, and models adapt */
     FIRST_AWAKE = 32,
     LAST_AWAKE = 4096,
     FIRST_ASLEEP = 256,
     LAST_ASLEEP = 65536,
-    LEAST_ASLEEP = 64, /* whatever happens */
-    GLANCE = 3,        /* steps that tell of a try that it is hopeless */
-    TRY_STEPS = 12,    /* of a try with all that is, about */
-    UNPROMISED = 8,    /* times as many steps before a try that models do not promise a gain of */
+    LEAST_ASLEEP = 64, /* least number of steps on standby */
+    GLANCE = 3,        /* steps after which a trial can be judged hopeless */
+    TRY_STEPS = 12,    /* approximate steps of a trial, with its overhead */
+    UNPROMISED = 8,    /* factor of the pause before a trial if the models promise no gain */
 };
 
-/* What models must promise for a try, and what it may cost by them where they promise nothing: they
-   know devices from steps in which these may be in each other's way.  What a try must gain; how far
-   times must be apart; how much slower those that are left become before all are tried early; what
-   tries may cost of all time, and such early ones. */
+/* In order: the gain that the models must promise for a trial; the cost that a trial may have, by
+   the models, if they promise no gain (models know the devices from steps in which devices may
+   disturb each other); the gain that a trial must show; how far the two times must be apart; how
+   much slower the remaining devices must become before all devices are tried early; the part of
+   all time that trials may cost; and that early trials may cost. */
 static const double least_promise = 0.05, most_cost = 0.25, least_gain = 0.015, sigmas = 3.0,
                     slowed_down = 1.3, try_cost = 0.005, early_cost = 0.02;
 
@@ -69,7 +70,8 @@ void dpti_standby_policy_observe(dpti_standby_policy *rest, double seconds, bool
     r->n_steady++;
 }
 
-/* Of a try: the first steps that count are all much slower than those before it. */
+/* Returns whether a trial is hopeless: the first steps that count are all much slower than those
+   before the trial. */
 static bool is_hopeless(const dpti_standby_policy *r)
 {
     const double before =
@@ -105,7 +107,7 @@ static double median(const double values[DPTI_STANDBY_STEPS])
 }
 
 /* For a normal distribution the standard deviation is 1.48 median absolute deviations, and the
-   median's error 1.25 of a mean's. */
+   standard error of the median is 1.25 times that of the mean. */
 static dpti_standby_time measure(const dpti_standby_policy *r)
 {
     double deviations[DPTI_STANDBY_STEPS];
@@ -133,7 +135,8 @@ static bool is_gain(dpti_standby_time now, dpti_standby_time before)
     return gain > least_gain * before.seconds && gain > sigmas * hypot(now.error, before.error);
 }
 
-/* Whether it is time to try all again: it is paid for, or those that are left have become slow. */
+/* Returns whether all devices should be tried again: the time saved has paid for the trial, or the
+   remaining devices have become slower. */
 static bool wakes(const dpti_standby_policy *r, dpti_standby_time now, double cost)
 {
     const double gone_by = now.seconds * (double)r->n_steps;

@@ -1,12 +1,14 @@
-/* When devices that hold the others up are better left out of steps.  Pure arithmetic: knows no
-   device and no clock.
+/* The decision to put devices on standby if they slow the others down.  Pure arithmetic: this file
+   uses no device and no clock.
 
-   A step costs every device something whatever its share: the exchange and the update.  Where that
-   takes one longer than the others' whole work, it is a brake though it has no samples.  Models
-   tell whether leaving some out is worth a try, or cheap enough for one now and then, and whether
-   it is a gain is measured: the median of steps without them against that of steps with all, before
-   and behind, as far as these can be told apart: a host that is slow for a while slows both.  In
-   the same way all are tried again, now and then, so that it costs little of all time. */
+   A step costs every device something whatever its shard is: the exchange and the update.  If that
+   takes one device longer than all the work of the others, this device slows every step down even
+   without samples.  The time models tell whether a trial without some devices is promising, or
+   cheap enough to be made now and then.  A trial measures whether leaving them out is a gain: it
+   compares the median time of steps without these devices with the median times of steps with all
+   devices before and after, as far as the two can be told apart, since a host that is slow for a
+   while slows both.  In the same way all devices are tried again now and then, at a small part of
+   all time. */
 #ifndef DPTI_STANDBY_POLICY_H
 #define DPTI_STANDBY_POLICY_H
 
@@ -14,55 +16,61 @@
 #include <stddef.h>
 
 typedef enum dpti_standby_phase {
-    DPTI_STANDBY_NONE,    /* all take part */
-    DPTI_STANDBY_TRY,     /* some rest, to see what that gains */
-    DPTI_STANDBY_LASTS,   /* they do because it does */
-    DPTI_STANDBY_TRY_ALL, /* all take part, to see whether it does, or still does */
+    DPTI_STANDBY_NONE,    /* all devices take part */
+    DPTI_STANDBY_TRY,     /* a trial: some devices are on standby, to measure the gain */
+    DPTI_STANDBY_LASTS,   /* some devices are on standby, because a trial has shown a gain */
+    DPTI_STANDBY_TRY_ALL, /* all devices take part, to measure whether standby is a gain, or still
+                             is */
 } dpti_standby_phase;
 
 enum { DPTI_STANDBY_STEPS = 16 };
 
-/* Of steps. */
+/* The time of steps, in seconds. */
 typedef struct dpti_standby_time {
-    double seconds, error; /* the median, and its standard error */
+    double seconds, error; /* the median and its standard error */
 } dpti_standby_time;
 
-/* What tries have shown, for a later process. */
+/* The results of trials, stored in a checkpoint for a later process. */
 typedef struct dpti_standby_record {
-    dpti_standby_time with, without; /* as last measured */
-    size_t present_for, standby_for; /* steps before the next try, */
-    size_t waited;                   /* of which an earlier process has made so many */
+    dpti_standby_time with,
+        without; /* step times with all devices and without some, as measured last */
+    size_t present_for, standby_for; /* numbers of steps before the next trial, with all devices and
+                                        with some on standby */
+    size_t waited;                   /* how many of these steps an earlier process has made */
 } dpti_standby_record;
 
 typedef struct dpti_standby_policy {
     dpti_standby_phase state;
-    double seconds[DPTI_STANDBY_STEPS]; /* of the last steady steps */
-    size_t n_steady;                    /* since the state began */
-    size_t n_steps;                     /* likewise, all of them */
-    bool confirms;                      /* TRY_ALL: it is the other half of a try */
+    double seconds[DPTI_STANDBY_STEPS]; /* times of the last steady steps */
+    size_t n_steady;                    /* steady steps since the phase began */
+    size_t n_steps;                     /* all steps since the phase began */
+    bool confirms;                      /* TRY_ALL only: it is the second half of a trial */
     dpti_standby_record learnt;
 } dpti_standby_policy;
 
 dpti_standby_policy dpti_standby_policy_new(void);
-/* What a later one may go on with. */
+/* Returns what a later process can resume from. */
 dpti_standby_record dpti_standby_policy_record(const dpti_standby_policy *rest);
-/* With what an earlier process has learnt, its numbers of steps brought within their bounds.  If
-   some rested there it is as if a try had just shown that this is a gain: the next change leads to
-   LASTS. */
+/* Resumes from the record of an earlier process.  Its numbers of steps are brought within their
+   bounds.  If some devices were on standby, the state is as if a trial had just shown a gain: the
+   next change leads to LASTS. */
 dpti_standby_policy dpti_standby_policy_resume(const dpti_standby_record *learnt, bool rested);
-/* What a step has taken.  Steady: its shares are those of the step before, a full batch's. */
+/* Adds the time of a step.  Steady: the step has the shards of the step before, and a full
+   batch. */
 void dpti_standby_policy_observe(dpti_standby_policy *rest, double seconds, bool steady);
-/* Whether enough is known of the present state, and for long enough, to ask whether to change it:
-   in NONE once in so many steps, since what models promise takes time to find out. */
+/* Returns whether the present phase has lasted long enough, with enough measurements, to decide on
+   a change.  In NONE that is once in many steps, because computing what the models promise takes
+   time. */
 bool dpti_standby_policy_is_due(const dpti_standby_policy *rest);
-/* Whether all should take part in NONE and TRY_ALL, or some rest in the others, no longer.
-   `promise`: seconds of a step without those who would rest, as modelled, which counts in NONE;
-   `cost`: seconds that waking them takes, which counts in LASTS.  Goes from a try to what it was
-   for. */
+/* Decides whether the phase ends: in NONE and TRY_ALL, whether some devices go on standby; in the
+   other phases, whether all take part again.  `promise`: modelled seconds of a step without the
+   standby candidates, used in NONE.  `cost`: seconds that ending standby takes, used in LASTS.  A
+   trial that succeeds goes on to the phase that it was made for. */
 bool dpti_standby_policy_decide(dpti_standby_policy *rest, double promise, double cost);
-/* It has been changed.  From TRY_ALL to a try if others are to rest than before. */
+/* Tells that the change was made.  From TRY_ALL the phase becomes a trial if other devices go on
+   standby than before. */
 void dpti_standby_policy_change(dpti_standby_policy *rest, bool others);
-/* Devices are others: all take part, and nothing is known. */
+/* Forgets all measurements, because the devices have changed: all devices take part. */
 void dpti_standby_policy_forget(dpti_standby_policy *rest);
 
 #endif

@@ -1,32 +1,36 @@
-/* t(n) = a + b n from noisy observations, one at a time: a Kalman filter whose state (a, b) wanders
-   in one direction only, that of (a, b) itself.  What changes while a program runs is how fast a
-   device is, and that scales both; so a share that stays the same for long teaches the speed and
-   does not wear out what other shares have taught about the slope. */
+/* The time model t(n) = a + b n, estimated from noisy observations one at a time.  It is a Kalman
+   filter whose state (a, b) varies in one direction only: that of (a, b) itself.  The speed of a
+   device changes while a program runs, and a change of speed scales a and b alike.  So a shard
+   that stays the same for a long time teaches the speed, and does not degrade what other shards
+   have taught about the slope. */
 #include "balance/balance.h"
 
 #include <math.h>
 
-/* The standard deviation of how much a device's speed wanders in a step, of that of the noise: the
-   weight of an observation in steady state is about as much.  Much more when errors lean to one
-   side, and falling from there: the shares of a device that becomes slower shrink, so that its time
-   stays the same, which looks like a device whose time does not depend on its share. */
+/* Standard deviation of the change of a device's speed in a step, relative to the standard
+   deviation of the noise.  In steady state an observation has about this weight.  The value rises
+   when errors lean to one side, and falls afterwards.  The reason: the shards of a device that
+   becomes slower shrink, so that its time stays the same, which looks like a device whose time
+   does not depend on its shard. */
 static const double wandering = 0.04, wandering_in_drift = 0.5, wandering_falls = 0.9;
 /* The same, once, after a step change. */
 static const double unsure_after_step = 2.0;
-/* A lean is a mean error, over about 1 / lean_gain observations, of so many standard deviations of
-   what it would be by chance. */
+/* Errors lean if their mean, over about 1 / lean_gain observations, is this many standard
+   deviations of the mean of random errors. */
 static const double lean_gain = 0.2, lean_sigmas = 3.0;
-/* An observation this many standard deviations off is suspect, and at least this much. */
+/* An observation is an outlier if it is this many standard deviations off, and off by at least
+   this ratio. */
 static const double suspect_sigmas = 4.0, suspect_least = 0.25;
 static const double first_noise = 0.05, least_noise = 0.005, most_noise = 0.25;
-/* What is taken for the time of a step, in seconds. */
+/* Limits of a valid step time, in seconds. */
 static const double least_seconds = 1e-9, most_seconds = 1e9;
-/* How much each new error counts in the estimate of the noise. */
+/* Weight of a new error in the estimate of the noise. */
 static const double noise_gain = 0.05;
-/* The guess before there are two sizes: the fixed part of the time, and its standard deviation. */
+/* Before two shard sizes were seen: the assumed fixed part of the time, and its standard
+   deviation. */
 static const double fixed_part = 0.1, fixed_unsure = 0.25;
-/* The fixed part is never taken for more: a model in which more samples cost nothing would never
-   try fewer. */
+/* Largest fixed part.  A model in which more samples cost nothing would never try fewer
+   samples. */
 static const double most_fixed = 0.9;
 
 bool dpti_is_step_time(double seconds)
@@ -45,7 +49,7 @@ double dpti_time_model_seconds(const dpti_time_model *model, size_t n)
     return fmax(busy, model->idle);
 }
 
-/* The variance of a + b n. */
+/* Returns the variance of a + b n. */
 static double variance(const dpti_time_model *m, double n)
 {
     return fmax(m->p[0] + 2.0 * m->p[1] * n + m->p[2] * n * n, 0.0);
@@ -58,7 +62,7 @@ double dpti_time_model_error(const dpti_time_model *model, size_t n)
     return sqrt(variance(model, (double)n)) / seconds;
 }
 
-/* Variance in the direction of (a, b): of the speed, relative. */
+/* Adds a relative variance in the direction of (a, b), which is the variance of the speed. */
 static void doubt_speed(dpti_time_model *m, double relative)
 {
     const double v = relative * relative;
@@ -67,7 +71,8 @@ static void doubt_speed(dpti_time_model *m, double relative)
     m->p[2] += v * m->b * m->b;
 }
 
-/* The first observation: known within the noise at n, and wide along the lines through (n, t). */
+/* Takes the first observation: the variance at n is that of the noise, and the variance along
+   lines through (n, t) is large. */
 static void begin(dpti_time_model *m, double n, double t)
 {
     m->a = fixed_part * t;
@@ -78,8 +83,8 @@ static void begin(dpti_time_model *m, double n, double t)
     m->p[2] = (wide * wide + known * known) / (n * n);
 }
 
-/* A fixed part that is negative, or nearly all, is the noise of close observations: the line then
-   goes through what it says at n with the nearest that is allowed. */
+/* A fixed part that is negative, or almost all of the time, is the noise of observations that lie
+   close together.  The line then keeps its value at n and gets the nearest allowed fixed part. */
 static void keep_sensible(dpti_time_model *m, double n)
 {
     const double t = m->a + m->b * n;
@@ -89,7 +94,7 @@ static void keep_sensible(dpti_time_model *m, double n)
     m->b = (t - a) / n;
 }
 
-/* The filter's step, with the noise proportional to the time. */
+/* The update of the filter, with noise proportional to the time. */
 static void learn(dpti_time_model *m, double n, double t)
 {
     const double modelled = m->a + m->b * n, noise = m->noise * modelled;
@@ -115,7 +120,7 @@ static void scale(dpti_time_model *m, double ratio)
     doubt_speed(m, unsure_after_step * m->noise);
 }
 
-/* How far off an observation was, for the estimate of the noise. */
+/* Adds an error to the estimate of the noise. */
 static void note_noise(dpti_time_model *m, double error)
 {
     /* The mean absolute deviation of a normal distribution is 0.8 standard deviations. */
@@ -124,8 +129,9 @@ static void note_noise(dpti_time_model *m, double error)
     m->noise = fmin(fmax(m->noise, least_noise), most_noise);
 }
 
-/* Whether an observation is far off; the second of two on one side is taken for a step change.  The
-   first is noise for all that is known: where such steps come often, they soon are no news. */
+/* Returns whether an observation is an outlier.  The second of two outliers on one side is a step
+   change.  The first one counts as noise: where such outliers are frequent, the estimate of the
+   noise grows, and they are no outliers any more. */
 static bool rejected(dpti_time_model *m, double ratio)
 {
     const double limit = fmax(suspect_sigmas * m->noise, suspect_least), off = log(ratio);
@@ -139,15 +145,16 @@ static bool rejected(dpti_time_model *m, double ratio)
         m->n_suspects = side;
         return true;
     }
-    /* The later of the two: the change may have come in the middle of the first. */
+    /* The later of two observations is used, because the change may have come in the middle of the
+       first one. */
     scale(m, ratio);
     m->n_suspects = 0;
     m->stepped = true;
     return true;
 }
 
-/* Learns of the noise from an error, and whether errors lean to one side, as those of a device that
-   drifts do. */
+/* Learns the noise from an error, and notices whether errors lean to one side, as those of a
+   device that drifts do. */
 static void judge(dpti_time_model *m, double error)
 {
     note_noise(m, error - m->lean);
