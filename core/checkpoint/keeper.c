@@ -1,4 +1,4 @@
-/* A thread that writes checkpoints, and what becomes of older ones. */
+/* The thread that writes checkpoints, and the deletion of older ones. */
 #include "checkpoint/keeper.h"
 
 #include "base/base.h"

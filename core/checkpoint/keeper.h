@@ -1,8 +1,9 @@
-/* The checkpoints of a folder: written in the background, one at a time, the newest few kept; and
-   the one to go on from.
+/* The checkpoints of a folder: they are written in the background, one at a time, and the newest
+   few are kept.  Also the choice of the checkpoint to resume from.
 
-   The caller's thread takes a snapshot while nothing is being written, and hands it over; a thread
-   of the keeper's own writes it, and deletes older ones once it is durable. */
+   The caller's thread takes a snapshot while nothing is being written, and hands it over.  A
+   thread of the keeper writes the snapshot, and deletes older checkpoints after the new one is
+   durable. */
 #ifndef DPTI_KEEPER_H
 #define DPTI_KEEPER_H
 
@@ -28,30 +29,32 @@ typedef void dpti_keeper_tell(const char *text, void *user);
    then on those up to this one count as the keeper's own. */
 DPT_CHECK_RESULT dpt_status dpti_keeper_newest(dpti_keeper *keeper, dpti_keeper_tell *tell,
                                                void *user, dpti_checkpoint *out);
-/* DPT_E_INVALID if the folder has checkpoints of a training that did not come to its end, which a
-   new one would replace; DPT_E_IO if they cannot be read. */
+/* Errors: DPT_E_INVALID if the folder has checkpoints of a training that did not end, which a new
+   training would replace; DPT_E_IO if they cannot be read. */
 DPT_CHECK_RESULT dpt_status dpti_keeper_check_new(dpti_keeper *keeper);
 
-/* Gives the checkpoints and the best weights of a training that has ended other names until the
-   first checkpoint of the new training is durable: whoever resumes before does not take them for
-   its own.  *ended: the last step of it; 0: there is none. */
+/* Renames the checkpoints and the best weights of a training that has ended, until the first
+   checkpoint of the new training is durable.  So a resume before that time does not use the old
+   ones. *ended: the last step of the old training; 0: there is none. */
 DPT_CHECK_RESULT dpt_status dpti_keeper_begin_new(dpti_keeper *keeper, size_t *ended);
 
-/* Whether nothing is being written. */
+/* Returns whether nothing is being written. */
 bool dpti_keeper_idle(dpti_keeper *keeper);
-/* Waits until nothing is. */
+/* Waits until nothing is being written. */
 void dpti_keeper_wait(dpti_keeper *keeper);
-/* Takes a snapshot and hands it over; idle, nothing in flight. */
+/* Takes a snapshot and hands it to the thread.  The keeper must be idle and no step in flight. */
 DPT_CHECK_RESULT dpt_status dpti_keeper_keep(dpti_keeper *keeper, const dpti_run_state *course);
-/* Hands over one that was taken before, and gets memory for another one in exchange; idle. */
+/* Hands over a snapshot that was taken before, and returns memory for another one in exchange.
+   The keeper must be idle. */
 void dpti_keeper_keep_copy(dpti_keeper *keeper, dpti_snapshot *copy);
-/* Of the last write that has ended, told once; DPT_OK if there is nothing new. */
+/* Returns the failure of the last write that has ended, once; DPT_OK if there is nothing new. */
 dpt_status dpti_keeper_failure(dpti_keeper *keeper, dpt_error *error);
-/* Likewise what it has cost, if it is durable; false if there is nothing new. */
+/* Returns the cost of the last write that has ended, once, if its checkpoint is durable; false if
+   there is nothing new. */
 bool dpti_keeper_kept(dpti_keeper *keeper, dpti_log_checkpoint *out);
-/* Whether the last write that has ended is durable. */
+/* Returns whether the checkpoint of the last write that has ended is durable. */
 bool dpti_keeper_durable(dpti_keeper *keeper);
-/* Idle: the newest checkpoint of this training that is durable; 0: none is. */
+/* Returns the newest durable checkpoint of this training; 0: none.  The keeper must be idle. */
 size_t dpti_keeper_last(const dpti_keeper *keeper);
 
 #endif

@@ -1,4 +1,4 @@
-/* Where weights come from: written into files, and read from them. */
+/* The origin of weights: writes it into files and reads it from files. */
 #include "checkpoint/origin.h"
 
 #include "base/base.h"

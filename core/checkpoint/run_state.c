@@ -1,4 +1,4 @@
-/* The state of a training as JSON, and back. */
+/* The run state as JSON, and back. */
 #include "checkpoint/run_state.h"
 
 #include "base/base.h"

@@ -1,5 +1,5 @@
-/* A trainer's settings as texts.  Numbers have the digits that tell any two floats apart; what is
-   too large for a text, the layers and the data, goes in as a CRC-32. */
+/* The settings of a trainer as texts.  Numbers have enough digits to distinguish any two floats.
+   What is too large for a text, the layers and the data, is stored as a CRC-32. */
 #include "checkpoint/settings.h"
 
 #include "base/base.h"

@@ -1,4 +1,4 @@
-/* A trainer's whole state, from the devices to a file and back. */
+/* The whole state of a trainer, from the devices to a file and back. */
 #include "checkpoint/snapshot.h"
 
 #include "base/base.h"

@@ -1,5 +1,5 @@
-/* A trainer's whole state: taken from the devices into host memory, written to a file by any
-   thread, read back, and given to a trainer. */
+/* The whole state of a trainer.  It is copied from the devices into host memory, written to a file
+   by any thread, read back, and loaded into a trainer. */
 #ifndef DPTI_SNAPSHOT_H
 #define DPTI_SNAPSHOT_H
 
@@ -11,72 +11,80 @@
 /* ---- Taking and writing ---------------------------------------------------------------------- */
 
 typedef struct dpti_snapshot {
-    const dpt_model *model; /* outlives it */
+    const dpt_model *model; /* outlives the snapshot */
     size_t n_kinds;
     float *
-        flats[DPTI_MAX_STATE_BUFFERS]; /* (flat_size) each; a file's layout once they are written */
-    size_t n_owing;                    /* processes whose error feedback it has, 0: there is none */
-    float *residual;                   /* (n_owing, flat_size) likewise */
+        flats[DPTI_MAX_STATE_BUFFERS]; /* (flat_size) each; in the layout of a file after writing */
+    size_t n_owing;  /* processes whose error feedback the snapshot holds; 0: none */
+    float *residual; /* (n_owing, flat_size) error feedback, in the same layout */
     int64_t batches;
     size_t step;
     dpti_origin origin;
-    double seconds; /* that taking it took: training stood still for so long */
-    char *state;    /* encoded; NULL: nothing is taken */
+    double seconds; /* seconds that taking the snapshot took; training waited this long */
+    char *state;    /* the encoded run state; NULL: the snapshot is empty */
 } dpti_snapshot;
 
-/* Memory for as much as the trainer holds on one device.  The context's error tells. */
+/* Allocates memory for as much as the trainer holds on one device.  The context has the error. */
 DPT_CHECK_RESULT dpt_status dpti_snapshot_create(dpt_trainer *trainer, dpti_snapshot *out);
-void dpti_snapshot_free(dpti_snapshot *snapshot); /* accepts a zeroed one; zeroes it */
-/* Nothing in flight.  In a course: its counts and settings, else NULL both.  Where sums over
-   processes are packed all take part: the first one takes, the others bring what they owe. */
+void dpti_snapshot_free(dpti_snapshot *snapshot); /* accepts a zeroed struct; sets it to zero */
+/* Takes a snapshot; no step may be in flight.  Within dpt_fit: its counts and settings; otherwise
+   both are NULL.  If sums over processes are compressed, all processes take part: process 0 takes
+   the snapshot, and the others send their error feedback with dpti_snapshot_send. */
 DPT_CHECK_RESULT dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course,
                                                dpti_snapshot *snapshot);
-DPT_CHECK_RESULT dpt_status dpti_snapshot_send(dpt_trainer *trainer); /* else nothing */
-/* Any thread; the snapshot is used up. */
+DPT_CHECK_RESULT dpt_status
+dpti_snapshot_send(dpt_trainer *trainer); /* does nothing if sums are not compressed */
+/* May be called by any thread.  The snapshot is used up. */
 DPT_CHECK_RESULT dpt_status dpti_snapshot_write(dpti_snapshot *snapshot, const char *path,
                                                 dpt_error *error);
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* A checkpoint that fits the trainer: all of it is checked, and nothing of the trainer changed. */
+/* A checkpoint that fits the trainer.  All of it is checked, and the trainer is unchanged. */
 typedef struct dpti_checkpoint {
     char *path;
     float *flats[DPTI_MAX_STATE_BUFFERS];
-    /* Error feedback, where the trainer packs and the file has any (state.n_owing): of all the
-       trainer's processes (flat_size) each, where it was read; in the others' NULL; and this one's
-       once it is dealt. */
+    /* Error feedback, if the trainer compresses and the file has error feedback (state.n_owing).
+       all_residuals: that of all processes of the trainer (flat_size each) in the process that
+       read the file, NULL in the others. residual: that of this process, after
+       dpti_checkpoint_deal. */
     float *all_residuals, *residual;
     dpti_run_state state;
 } dpti_checkpoint;
 
-/* DPT_E_FORMAT, DPT_E_IO, DPT_E_NOT_FOUND: there is no sound checkpoint there.  DPT_E_INVALID: it
-   is of another training, the setting named.  The context's error tells. */
+/* Errors: DPT_E_FORMAT, DPT_E_IO, DPT_E_NOT_FOUND if there is no valid checkpoint; DPT_E_INVALID
+   if the checkpoint belongs to another training (the message names the setting).  The context has
+   the error. */
 DPT_CHECK_RESULT dpt_status dpti_checkpoint_open(dpt_trainer *trainer, const char *path,
                                                  dpti_checkpoint *out);
-void dpti_checkpoint_close(dpti_checkpoint *checkpoint); /* accepts a zeroed one; zeroes it */
-/* As bytes for the same program in another process, to be freed; NULL without memory.  And back;
-   false without memory. */
+void dpti_checkpoint_close(
+    dpti_checkpoint *checkpoint); /* accepts a zeroed struct; sets it to zero */
+/* Packs a checkpoint into bytes for the same program in another process; the caller frees them.
+   Returns NULL if there is no memory.  The second function unpacks; it returns false if there is
+   no memory. */
 uint8_t *dpti_checkpoint_pack(const dpt_trainer *trainer, const dpti_checkpoint *checkpoint,
                               size_t *n_bytes);
 DPT_CHECK_RESULT bool dpti_checkpoint_unpack(const dpt_trainer *trainer, const uint8_t *bytes,
                                              dpti_checkpoint *out);
-/* DPT_E_INVALID, the setting and both values named, if settings differ from the checkpoint's. */
+/* Errors: DPT_E_INVALID if a setting differs from the checkpoint's; the message names the setting
+   and both values. */
 DPT_CHECK_RESULT dpt_status dpti_checkpoint_compare(dpt_trainer *trainer,
                                                     const dpti_checkpoint *checkpoint,
                                                     const dpti_settings *settings);
-/* Gives each process its part of the error feedback that the first one has read: as many processes
-   as in the file get their own again; of another number the first gets the sum of all, so that
+/* Distributes the error feedback that process 0 has read.  If there are as many processes as in
+   the file, each gets its own part.  Otherwise process 0 gets the sum of all parts, so that
    nothing is lost. */
 DPT_CHECK_RESULT dpt_status dpti_checkpoint_deal(dpt_trainer *trainer, dpti_checkpoint *checkpoint);
-/* More bytes than any checkpoint of the trainer's model has, weights alone or the whole state; of
-   this file, if it says of how many processes it has error feedback, and of how many devices the
-   algorithms. */
+/* Returns an upper bound of the size in bytes of any checkpoint of the trainer's model, with
+   weights alone or with the whole state.  The bound takes into account how many processes' error
+   feedback, and how many devices' algorithms, the file says it has. */
 size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer, const char *path);
-/* Whether a file is the sound checkpoint of a course, of any training, that came to its end; one of
-   more than max_bytes is not read, and is none.  *error (or NULL) says why it could not be read. */
+/* Returns whether a file is a valid checkpoint of a dpt_fit, of any training, that has ended.  A
+   file of more than max_bytes is not read and gives false. *error (or NULL) says why the file
+   could not be read. */
 bool dpti_checkpoint_ended(const char *path, size_t max_bytes, dpt_error *error);
-/* The trainer goes on from there; nothing in flight.  A device that fails meanwhile is treated as
-   by dpt_trainer_set. */
+/* The trainer continues from the checkpoint; no step may be in flight.  A device that fails
+   meanwhile is treated as by dpt_trainer_set. */
 DPT_CHECK_RESULT dpt_status dpti_checkpoint_apply(dpt_trainer *trainer,
                                                   const dpti_checkpoint *checkpoint);
 

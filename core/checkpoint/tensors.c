@@ -1,4 +1,4 @@
-/* Tensors of checkpoints. */
+/* The tensors of a checkpoint. */
 #include "checkpoint/tensors.h"
 
 #include "base/base.h"

@@ -1,5 +1,5 @@
-/* Runs of samples, each with the request that reads it and, where it turned out to be another one,
-   a second request for the rest. */
+/* Reading ahead: a list of runs of samples.  Each run has the request that reads it.  If a run
+   turns out to differ from what is needed, a second request reads the remaining samples. */
 #include "data/ahead.h"
 
 #include "base/base.h"

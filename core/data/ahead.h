@@ -1,7 +1,7 @@
-/* Images of a data set that are read as they are needed: a few runs of samples, such as the batches
-   of coming steps, are read before they are asked for.
+/* Reads images of coming steps before they are needed, for a data set whose images are read on
+   demand.  The unit is a run of samples, such as a batch.
 
-   Of one thread at a time; the reader's own ones do the reading. */
+   One thread at a time may call these functions.  The threads of the reader do the reading. */
 #ifndef DPTI_AHEAD_H
 #define DPTI_AHEAD_H
 

@@ -1,4 +1,5 @@
-/* CIFAR-10's binary files: records without a header, as many as the file is long. */
+/* Reads the binary files of CIFAR-10: records without a header; the length of the file gives their
+   number. */
 #include "data/data.h"
 
 #include "base/base.h"

@@ -1,5 +1,5 @@
-/* What tells a data set from others of its size: all labels and targets, and a few of the images.
- */
+/* The content hash that distinguishes a data set from others of the same size: it covers all
+   labels and targets and a few of the images. */
 #include "data/data.h"
 
 #include "data/visit.h"

@@ -1,5 +1,5 @@
-/* Labelled images, in host memory or read as they are needed, and where they come from.  Knows no
-   device. */
+/* Data sets: labelled images in host memory or read on demand, and the formats that they come
+   from.  Uses no device. */
 #ifndef DPTI_DATA_H
 #define DPTI_DATA_H
 

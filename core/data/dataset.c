@@ -1,4 +1,4 @@
-/* A data set as an object: from the caller's memory, described, destroyed. */
+/* The data set object: creation from the caller's memory, description, destruction. */
 #include "data/data.h"
 
 #include "base/base.h"

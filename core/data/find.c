@@ -1,4 +1,4 @@
-/* Finding the files of a data set on this machine. */
+/* Finds the files of a data set on this machine. */
 #include "data/find.h"
 
 #include "base/base.h"

@@ -1,4 +1,4 @@
-/* Where the files of a data set lie. */
+/* The search for the files of a data set. */
 #ifndef DPTI_FIND_H
 #define DPTI_FIND_H
 

@@ -1,5 +1,5 @@
-/* IDX files: a header that tells the sizes, and the elements, which are unsigned bytes but for
-   labels. */
+/* Reads IDX files: a header with the sizes, then the elements.  Elements are unsigned bytes,
+   except that labels may have other types. */
 #include "data/data.h"
 
 #include "base/base.h"

@@ -1,5 +1,5 @@
-/* PNG by libpng's simplified interface, JPEG by libjpeg's.  Both are optional when dptrain is built
-   (DPTRAIN_HAS_PNG, DPTRAIN_HAS_JPEG). */
+/* Decodes PNG with libpng's simplified interface and JPEG with libjpeg.  A build may lack either
+   library (DPTRAIN_HAS_PNG, DPTRAIN_HAS_JPEG). */
 #include "data/image.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Reads the pixels of PNG and JPEG images through libpng and libjpeg-turbo, as far as this build
-   has them (DPTRAIN_HAS_PNG, DPTRAIN_HAS_JPEG).  Knows nothing of files or of data sets. */
+/* Decodes PNG and JPEG images with libpng and libjpeg-turbo, if this build has them
+   (DPTRAIN_HAS_PNG, DPTRAIN_HAS_JPEG).  Uses no files and no data sets. */
 #ifndef DPTI_IMAGE_H
 #define DPTI_IMAGE_H
 

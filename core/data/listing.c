@@ -1,4 +1,4 @@
-/* Reading a folder's names. */
+/* Reads the names of a folder's entries. */
 #include "data/listing.h"
 
 #include "base/base.h"

@@ -1,4 +1,4 @@
-/* What lies in a folder, in an order that is the same on every file system. */
+/* The entries of a folder, in an order that is the same on every file system. */
 #ifndef DPTI_LISTING_H
 #define DPTI_LISTING_H
 

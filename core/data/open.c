@@ -1,4 +1,4 @@
-/* Data sets by name: which there are, and how IDX files become one. */
+/* Opens data sets by name: the list of names, and data sets from IDX files. */
 #include "data/data.h"
 
 #include "base/base.h"

@@ -1,4 +1,5 @@
-/* Dividing a data set: parts list records of the whole and copy none. */
+/* Divides a data set.  A part is a list of record numbers of the whole data set; no image is
+   copied. */
 #include "data/data.h"
 
 #include "base/base.h"

@@ -1,4 +1,5 @@
-/* Reading a picture: its file is decoded and, where that is asked for, cut and scaled. */
+/* Reads a picture: decodes its file and, if the caller asks for it, cuts and scales the
+   picture. */
 #include "data/picture.h"
 
 #include "base/base.h"

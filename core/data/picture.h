@@ -1,4 +1,4 @@
-/* Pictures in files as images of a data set. */
+/* Picture files as images of a data set. */
 #ifndef DPTI_PICTURE_H
 #define DPTI_PICTURE_H
 

@@ -1,7 +1,7 @@
-/* "folder:HxW[xC][:stream]": pictures in a folder for each class, DIR/train/CLASS and
-   DIR/test/CLASS, cut and scaled to one size.  The folders of the training part say which classes
-   there are, for both parts.  Images lie in memory, or the data set has what it takes to read them.
- */
+/* The data set "folder:HxW[xC][:stream]": one folder of pictures per class, DIR/train/CLASS and
+   DIR/test/CLASS.  Pictures are cut and scaled to one size.  The folders of the training part name
+   the classes of both parts.  Images are in memory, or the data set keeps the paths to read them
+   on demand. */
 #include "data/data.h"
 
 #include "base/base.h"

@@ -1,4 +1,5 @@
-/* A queue of requests, and threads that work on the first that has something left to begin. */
+/* The queue of read requests, and the threads that work on the first request that still has an
+   image to start. */
 #include "data/reader.h"
 
 #include "base/base.h"

@@ -1,4 +1,5 @@
-/* Images that are made when they are asked for, by threads: decoded, or read by the program. */
+/* Reads images on demand in threads: images are decoded by dptrain or made by a function of the
+   program. */
 #ifndef DPTI_READER_H
 #define DPTI_READER_H
 

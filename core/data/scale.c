@@ -1,6 +1,6 @@
-/* Cutting and scaling.  A value of the result is a sum of values of the image with whole weights,
-   one of each extent, over the product of both extents' sums of weights: a fraction, exact until it
-   is rounded. */
+/* Cuts and scales images.  A result value is a weighted sum of image values, with one integer
+   weight per axis, divided by the product of the sums of both axes' weights.  This fraction is
+   exact until it is rounded. */
 #include "data/scale.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Makes an image of one size from a part of an image of another.  All arithmetic of scaling is on
-   integers, so that every machine gets the same bytes. */
+/* Scales a part of an image to another size.  All arithmetic is on integers, so that every machine
+   gets the same bytes. */
 #ifndef DPTI_SCALE_H
 #define DPTI_SCALE_H
 

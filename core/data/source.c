@@ -1,4 +1,4 @@
-/* Files and memory, gzipped or not; gzip is unpacked in one go (libdeflate). */
+/* Reads files and memory, gzipped or not. libdeflate decompresses the data in one call. */
 #include "data/source.h"
 
 #include "base/base.h"

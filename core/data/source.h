@@ -1,5 +1,5 @@
-/* The whole content of a file, gzipped or not, in one block of memory.  Knows nothing of what
-   stands in it. */
+/* The whole content of a file, gzipped or not, in one block of memory.  Does not interpret the
+   content. */
 #ifndef DPTI_SOURCE_H
 #define DPTI_SOURCE_H
 

@@ -1,4 +1,4 @@
-/* Means and deviations of the channels: measured, and set. */
+/* Means and deviations of the channels: measuring and setting them. */
 #include "data/statistics.h"
 
 #include "data/visit.h"

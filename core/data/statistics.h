@@ -1,4 +1,4 @@
-/* Means and deviations of images of bytes, from how often each channel has each value. */
+/* Means and deviations of byte images, computed from a histogram of each channel. */
 #ifndef DPTI_STATISTICS_H
 #define DPTI_STATISTICS_H
 

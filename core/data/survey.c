@@ -1,4 +1,4 @@
-/* Looks at all of a part of a data set, whatever of it cannot be read. */
+/* Reads all images of a part of a data set and reports those that cannot be read. */
 #include "data/statistics.h"
 
 #include "base/base.h"

@@ -1,5 +1,6 @@
-/* "synthetic:HxWxC:CLASSES:COUNT": images made from nothing but their index.  Every class has a
-   coarse pattern of random grey cells; a sample is half its class's pattern and half noise. */
+/* The data set "synthetic:HxWxC:CLASSES:COUNT": images that are computed from their index.  Every
+   class has a coarse pattern of random grey cells.  A sample is half the pattern of its class and
+   half noise. */
 #include "data/data.h"
 
 #include "base/base.h"

@@ -1,5 +1,5 @@
-/* Images in memory one after the other, others by runs, of which one is read while the one before
-   it is looked at. */
+/* Visits images one after the other.  Images that are read on demand are read in runs: while one
+   run is visited, the next one is read. */
 #include "data/visit.h"
 
 #include "base/base.h"

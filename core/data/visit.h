@@ -1,4 +1,4 @@
-/* Looking at the images of a data set, wherever they are. */
+/* Visits the images of a data set, whether they are in memory or read on demand. */
 #ifndef DPTI_VISIT_H
 #define DPTI_VISIT_H
 

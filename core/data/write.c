@@ -1,4 +1,4 @@
-/* Replacing samples of a data set while it is trained on. */
+/* Replaces samples of a data set during training. */
 #include "data/data.h"
 
 #include "base/base.h"

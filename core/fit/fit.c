@@ -1,4 +1,5 @@
-/* The training loop: epochs, limits, learning rates, tests, and what is written on the way. */
+/* The training loop: epochs, limits, learning rates, evaluations, and the calls that write its
+   files. */
 #include "fit/fit.h"
 
 #include "base/base.h"

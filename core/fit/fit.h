@@ -1,5 +1,5 @@
-/* What the files of the training loop share: fit.c (limits, steps, epochs), fit_files.c (what it
-   writes on the way), fit_checkpoint.c (what it can be resumed from). */
+/* Shared declarations of the training loop: fit.c (limits, steps, epochs), fit_files.c (log, plot,
+   trace), fit_checkpoint.c (checkpoints and resuming). */
 #ifndef DPTI_FIT_H
 #define DPTI_FIT_H
 

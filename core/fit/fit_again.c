@@ -1,6 +1,6 @@
-/* Steps that are done again, since nobody is left who has the weights of now (resting.h): the
-   training loop's limits hold meanwhile, and what it has counted is that of the steps that count.
- */
+/* Steps that are retried because no device has the current weights any more and training goes back
+   to the weights of standby devices (train/membership/standby.h).  The limits of the training loop
+   hold during these steps, and its counts include the committed steps only. */
 #include "fit/fit.h"
 
 #include "base/base.h"

@@ -1,6 +1,6 @@
-/* What the training loop can be resumed from: when a checkpoint is due, what it says of the course,
-   and going on from one.  Writing that fails in the middle of training is told and survived: the
-   older checkpoint stays, and the next one may succeed. */
+/* Checkpoints of the training loop: when one is due, what it stores about the course of training,
+   and resuming from one.  If writing fails in the middle of training, a notice reports it and
+   training goes on: the older checkpoint stays, and the next one may succeed. */
 #include "fit/fit.h"
 
 #include "base/base.h"

@@ -1,5 +1,5 @@
-/* What the training loop writes on the way: log, plot, trace; and that no two of its files are one.
- */
+/* The files of the training loop: log, plot, trace; and the check that no two outputs are the same
+   file. */
 #include "fit/fit.h"
 
 #include "base/base.h"

@@ -1,4 +1,4 @@
-/* Arrays that grow, and what becomes of them in the end. */
+/* Growing arrays of a run's steps and epochs, which become its picture. */
 #include "fit/history.h"
 
 #include "base/base.h"

@@ -1,6 +1,6 @@
-/* What a run puts into its trace: each device as a process with tracks for computing, for exchanges
-   and for waiting, and the host with epochs, steps and tests.  Every function does nothing where no
-   trace is kept. */
+/* The trace of a run: each device is a process with tracks for computing, for exchanges and for
+   waiting; the host has tracks for epochs, steps and evaluations.  Every function does nothing if
+   there is no trace. */
 #ifndef DPTI_TRACING_H
 #define DPTI_TRACING_H
 

@@ -1,4 +1,5 @@
-/* Reverse-mode differentiation: every layer's gradients, from the gradient of its output. */
+/* Reverse-mode differentiation: computes the gradients of every layer from the gradient of its
+   output. */
 #include "graph/compile.h"
 
 static bool is_input(const dpti_compiler *c, size_t root)

@@ -1,24 +1,24 @@
-/* Buckets: where backward is cut so that gradients which are written travel while the rest is
-   computed.
+/* Buckets: the places where the backward pass is cut, so that gradients that are complete are
+   exchanged while the rest is computed.
 
-   Weights lie in the flat buffer in the order of the layers, and backward writes their gradients
-   from the last to the first: what is written is always the end of that part of the buffer, and a
-   bucket is a run of it.  What lies behind the weights (biases, norms, statistics) is small, and is
-   exchanged with what the last bucket leaves.
+   Weights are in the flat buffer in the order of the layers, and the backward pass writes their
+   gradients from the last layer to the first.  So the written gradients are always the end of this
+   part of the buffer, and a bucket is a run of it.  The rest of the buffer (biases, norms,
+   statistics) is small, and is exchanged after the last bucket.
 
-   The first bucket is small, so that the exchange begins early.  The others are larger, but no more
-   than what is still to be written: towards the end they shrink, since what is left for the end is
-   what no backward hides.  None is smaller than the first, by which a message takes longer than it
-   takes to be sent.  Sizes are chosen for what connects the processes
-   (train/exchange/bandwidth_model.h), or follow from the model: the least one first, then an eighth
-   of all weights.
+   The first bucket is small, so that the exchange begins early.  The other buckets are larger, but
+   no larger than what is still to be written: buckets shrink towards the end, because no
+   computation hides the last exchange.  No bucket is smaller than the first one; below that size a
+   message costs more than its transfer.  Sizes are chosen by the measured cost of sums between the
+   processes (train/exchange/bandwidth_model.h), or follow from the model: the smallest size first,
+   then an eighth of all weights.
 
-   A linear layer may have more weights than an eighth of all.  Its gradient is then computed in
-   slices of rows, each of about an eighth of all weights: the exchange need not wait for the whole
-   layer, nor the end of the step for that of the whole first layer.  A product with fewer rows may
-   round otherwise, so slices depend on the model, on the least size, and on whether there is an
-   exchange at all, but neither on when it takes place nor on how large buckets are.  A slice is a
-   bucket, or where these are larger several are. */
+   A linear layer may have more than an eighth of all weights.  Its gradient is then computed in
+   slices of rows, each of about an eighth of all weights.  So the exchange does not wait for the
+   whole layer, and the end of the step does not wait for the whole first layer.  A product with
+   fewer rows may round differently.  So slices depend on the model, on the smallest size, and on
+   whether there is an exchange at all, but not on the time of the exchange or on the size of
+   buckets.  A slice is one bucket; if buckets are larger, several slices are one bucket. */
 #include "base/base.h"
 #include "graph/compile.h"
 

@@ -1,5 +1,5 @@
-/* How layers are put into a model that is being built.  The first failure sticks to the model, and
-   everything after it does nothing. */
+/* Adds layers to a model that is being built.  The first failure is stored in the model, and all
+   later calls do nothing. */
 #ifndef DPTI_BUILDER_H
 #define DPTI_BUILDER_H
 

@@ -1,4 +1,4 @@
-/* From a model to a program: the passes in their order (see compile.h). */
+/* Compiles a model into a program: the passes in their order (see compile.h). */
 #include "graph/compile.h"
 
 #include <stdlib.h>

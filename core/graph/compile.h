@@ -1,11 +1,13 @@
-/* Inside the compiler: its state, and how instructions are put into a program.
+/* The inside of the compiler: its state, and the functions that add instructions to a program.
 
-   Every node's value has a root: the node in whose tensor it lives.  flatten lives in its input, an
-   activation that directly follows a layer is computed by that layer where it can, and an addition
-   that directly follows a batch-norm by that batch-norm.  Gradients belong to roots.  They are
-   filled by the consumers in reverse order: the first one writes, later ones accumulate, and the
-   last one applies the derivative of the root's activation, itself if its operator can, else by an
-   instruction of its own; or, on devices that want it so, a batch-norm applies its own ReLU's. */
+   Every node's value has a root: the node whose tensor holds the value.  The root of a flatten is
+   its input.  An activation that directly follows a layer is computed by that layer if the layer
+   can do that, and an addition that directly follows a batch-norm is computed by that batch-norm.
+   Gradients belong to roots.  The consumers of a root fill its gradient in reverse order: the
+   first consumer writes, later ones accumulate, and the last one applies the derivative of the
+   root's activation.  It does so itself if its operator can, and otherwise by a separate
+   instruction.  On devices that ask for it, a batch-norm applies the derivative of its own ReLU
+   instead. */
 #ifndef DPTI_COMPILE_H
 #define DPTI_COMPILE_H
 

@@ -1,4 +1,4 @@
-/* Tensors, instructions and segments of a program that is being compiled. */
+/* Adds tensors, instructions and segments to a program that is being compiled. */
 #include "graph/compile.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The forward pass: what is gathered, every layer, the loss. */
+/* The forward pass: gathering the samples, every layer, the loss. */
 #include "graph/compile.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Which nodes share a tensor, and which layers compute what follows them. */
+/* Decides which nodes share a tensor, and which layers compute the operation that follows them. */
 #include "graph/compile.h"
 
 #include <string.h>

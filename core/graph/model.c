@@ -1,4 +1,4 @@
-/* A model: creating, finishing, looking at it.  Its layers are in layers.c. */
+/* A model: creation, finishing, description. layers.c adds the layers. */
 #include "graph/builder.h"
 
 #include "base/base.h"

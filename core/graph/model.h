@@ -1,5 +1,5 @@
-/* A network as it was built: nodes in topological order, parameters, shapes per sample.  Knows no
-   device and no batch. */
+/* A network as it was built: nodes in topological order, parameters, shapes per sample.  Uses no
+   device and has no batch dimension. */
 #ifndef DPTI_MODEL_H
 #define DPTI_MODEL_H
 

@@ -1,6 +1,6 @@
 /* The static memory plan: greedy by size (Pisarchyk and Lee, "Efficient Memory Management for Deep
-   Neural Net Inference", 2020): the largest tensor first, each at the lowest offset where it meets
-   no tensor that is alive at the same time. */
+   Neural Net Inference", 2020).  The largest tensor is placed first.  Each tensor is placed at the
+   lowest offset at which it overlaps no tensor that is alive at the same time. */
 #include "graph/program.h"
 
 #include "base/base.h"

@@ -1,5 +1,5 @@
-/* A model compiled for a purpose: straight-line instructions over numbered tensors, cut into
-   segments where devices must exchange something.  Knows no device; sizes are per sample, and the
+/* A model compiled for a purpose: a sequence of instructions over numbered tensors, cut into
+   segments where devices must exchange something.  Uses no device.  Sizes are per sample; the
    memory plan is made for a number of samples. */
 #ifndef DPTI_PROGRAM_H
 #define DPTI_PROGRAM_H

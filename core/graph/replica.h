@@ -1,6 +1,6 @@
-/* A model on one device: its flat buffers, and programs bound to them.
+/* A model on one device: its flat buffers, and the programs that are bound to them.
 
-   Everything here is called on the device's driver thread. */
+   The device's driver thread makes all these calls. */
 #ifndef DPTI_REPLICA_H
 #define DPTI_REPLICA_H
 

@@ -1,5 +1,5 @@
-/* The committing segment: clipping, the optimizer, running statistics; and what a program that is
-   whole has in place of a vote before it. */
+/* The committing segment: clipping, the optimizer, running statistics.  For a single-launch
+   program also the check that replaces the vote before it. */
 #include "graph/compile.h"
 
 static dpti_instruction per_step(dpt_op_desc desc)

@@ -1,4 +1,4 @@
-/* Reading and atomically replacing whole files, with POSIX calls. */
+/* Reads and atomically replaces whole files, with POSIX calls. */
 #include "io/file.h"
 
 #include "base/base.h"

@@ -1,44 +1,48 @@
-/* Whole files: read one into memory, replace one so that nobody ever sees half of it.  Knows
-   nothing of what stands in them. */
+/* Whole files: reading one into memory, and replacing one so that no reader ever sees a partial
+   file.  Does not interpret the content. */
 #ifndef DPTI_FILE_H
 #define DPTI_FILE_H
 
 #include "backend.h"
 
-/* A regular file, whole; *bytes is aligned to 64 bytes and freed by the caller.  DPT_E_NOT_FOUND,
-   DPT_E_IO; DPT_E_NO_MEMORY, also if the machine has less than the file, which may be all holes. */
+/* Reads a regular file.  `bytes` is aligned to 64 bytes; the caller frees it.  Errors:
+   DPT_E_NOT_FOUND; DPT_E_IO; DPT_E_NO_MEMORY, also if the machine has less memory than the size of
+   the file, which may consist of holes. */
 DPT_CHECK_RESULT dpt_status dpti_file_read(const char *path, uint8_t **bytes, size_t *n_bytes,
                                            dpt_error *error);
 
-/* The same, refused with DPT_E_FORMAT, EFBIG, before memory is taken if it has more than max_bytes.
- */
+/* Reads a file as dpti_file_read does, but refuses a file of more than max_bytes before it
+   allocates memory: DPT_E_FORMAT with EFBIG. */
 DPT_CHECK_RESULT dpt_status dpti_file_read_most(const char *path, size_t max_bytes, uint8_t **bytes,
                                                 size_t *n_bytes, dpt_error *error);
 
-/* The first bytes of a file, at most `most`; *n_bytes are there. */
+/* Reads the first bytes of a file, at most `most`; *n_bytes were read. */
 DPT_CHECK_RESULT dpt_status dpti_file_read_first(const char *path, size_t most, uint8_t **bytes,
                                                  size_t *n_bytes, dpt_error *error);
 
-/* A file that is being replaced: what is written goes to a temporary file in the same folder, and
-   commit puts it into place (fsync, rename, fsync of the folder).  Links are followed.  What is no
-   regular file (/dev/stdout, a pipe that is read) is written directly. */
+/* A file that is being replaced.  Data are written to a temporary file in the same folder.  Commit
+   moves the temporary file into place (fsync, rename, fsync of the folder).  Symbolic links are
+   followed.  A path that is not a regular file (/dev/stdout, a pipe that has a reader) is written
+   directly. */
 typedef struct dpti_new_file {
-    const char *name; /* the caller's path, for messages; stays valid until commit or discard */
+    const char *name; /* the caller's path, for messages; must stay valid until commit or discard */
     char *path;
-    char *temporary; /* NULL: written directly */
+    char *temporary; /* NULL: the path is written directly */
     int fd;
 } dpti_new_file;
 
-/* DPT_E_IO says why the path cannot be written.  After success: commit or discard. */
+/* Errors: DPT_E_IO with the reason why the path cannot be written.  After success the caller must
+   call commit or discard. */
 DPT_CHECK_RESULT dpt_status dpti_new_file_create(const char *path, dpti_new_file *out,
                                                  dpt_error *error);
-/* Whether a path can be written, as far as that is known before: nothing changes.  DPT_E_IO. */
+/* Checks whether a path can be written, as far as that can be known in advance.  Changes nothing.
+   Errors: DPT_E_IO. */
 DPT_CHECK_RESULT dpt_status dpti_new_file_check(const char *path, dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_new_file_write(dpti_new_file *file, const void *bytes,
                                                 size_t n_bytes, dpt_error *error);
-/* Whether it works or not, the temporary file is gone afterwards and `file` is released. */
+/* Commits.  After success and after failure the temporary file is gone and `file` is released. */
 DPT_CHECK_RESULT dpt_status dpti_new_file_commit(dpti_new_file *file, dpt_error *error);
-/* Removes the temporary file; the old one stays as it was. */
+/* Removes the temporary file.  The old file does not change. */
 void dpti_new_file_discard(dpti_new_file *file);
 
 #endif

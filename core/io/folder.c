@@ -1,4 +1,4 @@
-/* Numbered files in a folder, and the best weights beside them. */
+/* Numbered checkpoint files in a folder, and the best weights beside them. */
 #include "io/folder.h"
 
 #include "base/base.h"

@@ -1,5 +1,5 @@
-/* Writing the run log: one JSON object a line, each in one write, so that a run can be followed
-   while it trains and a full disk is noticed at once. */
+/* Writes the run log: one JSON object per line, and one write per line.  So a run can be followed
+   while it trains, and a full disk is noticed at once. */
 #include "io/log.h"
 
 #include "base/base.h"

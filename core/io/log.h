@@ -1,5 +1,6 @@
-/* The run log: JSON Lines, one event a line, flushed line by line (docs/log.md lists the events).
-   Also reads back the shares that an earlier log records. */
+/* The run log: JSON Lines, one event per line, flushed after each line. docs/log.md lists the
+   events.  This header also declares the functions that read a log back, for resuming, plotting
+   and replaying. */
 #ifndef DPTI_LOG_H
 #define DPTI_LOG_H
 
@@ -9,18 +10,20 @@
 
 typedef struct dpti_log dpti_log;
 
-/* Creates or truncates.  DPT_E_IO and DPT_E_STATE as of dpti_output_open. */
+/* Creates or truncates a log.  Errors: DPT_E_IO and DPT_E_STATE as for dpti_output_open. */
 DPT_CHECK_RESULT dpt_status dpti_log_open(const char *path, dpti_log **out, dpt_error *error);
-/* Closes; DPT_E_IO if anything could not be written (a full disk).  Accepts NULL. */
+/* Closes a log.  Accepts NULL.  Errors: DPT_E_IO if anything could not be written, for example
+   because the disk is full. */
 DPT_CHECK_RESULT dpt_status dpti_log_close(dpti_log *log, dpt_error *error);
 
-/* Goes on with the log of the run that a checkpoint is of: what is behind its step (and behind the
-   epochs that were complete then) is cut off, and the end that an earlier `done` marked.  A file
-   that is not there, or empty, is created, and *begun says false: it has no run event yet.
-   DPT_E_INVALID: the log of another run; DPT_E_FORMAT: no log at all.  *last is the last step that
-   the log has. */
+/* Opens the log of the run that a checkpoint belongs to, to continue it.  Everything after the
+   checkpoint's step, and after the epochs that were complete then, is cut off; so is the `done`
+   event of an earlier end.  A missing or empty file is created, and *begun is false: it has no run
+   event yet. *last is the last step in the log.  Errors: DPT_E_INVALID for the log of another run;
+   DPT_E_FORMAT for a file that is not a log. */
 typedef struct dpti_log_position {
-    size_t step, epoch; /* of the checkpoint: steps done; the epoch that the next step belongs to */
+    size_t step,
+        epoch; /* of the checkpoint: number of steps done, and the epoch of the next step */
     size_t batch_size;
     uint64_t seed;
 } dpti_log_position;
@@ -28,18 +31,19 @@ DPT_CHECK_RESULT dpt_status dpti_log_resume(const char *path, const dpti_log_pos
                                             dpti_log **out, bool *begun, size_t *last,
                                             dpt_error *error);
 
-/* Where to cut (replay.c): *n_kept bytes of the file stay, 0 if it is not there or has no line. */
+/* Finds where to cut (replay.c): *n_kept bytes of the file are kept; 0 if the file is missing or
+   has no line. */
 DPT_CHECK_RESULT dpt_status dpti_log_find(const char *path, const dpti_log_position *position,
                                           size_t *n_kept, size_t *last, dpt_error *error);
-/* The same from a text in memory; `name` stands in messages. */
+/* Does the same for a text in memory; `name` is used in messages. */
 DPT_CHECK_RESULT dpt_status dpti_log_find_in(const char *name, const char *text, size_t length,
                                              const dpti_log_position *position, size_t *n_kept,
                                              size_t *last, dpt_error *error);
 
-/* Tells, in order, of the steps and epochs that a log has (recall.c): of a step its number, epoch,
-   loss, shares and whether they are new, of an epoch the accuracies.  Steps of another number of
-   devices are passed over, and whatever is no such line.  Both functions return false where there
-   is no memory, which is DPT_E_NO_MEMORY here. */
+/* Receives the steps and epochs of a log in order (recall.c): for a step its number, epoch, loss,
+   shards and whether the shards are new; for an epoch the accuracies.  Steps with another number
+   of devices, and all other lines, are skipped.  Both functions return false if there is no
+   memory, which gives DPT_E_NO_MEMORY. */
 typedef struct dpti_log_listener {
     size_t n_devices;
     bool (*step)(void *user, const dpt_step_metrics *step);
@@ -48,80 +52,83 @@ typedef struct dpti_log_listener {
 } dpti_log_listener;
 DPT_CHECK_RESULT dpt_status dpti_log_recall(const char *path, const dpti_log_listener *listener,
                                             dpt_error *error);
-/* The same from a text in memory. */
+/* Does the same for a text in memory. */
 DPT_CHECK_RESULT bool dpti_log_recall_in(const char *text, size_t length,
                                          const dpti_log_listener *listener);
 
-/* How gradients travel: sizes in bytes, 0 where there are no buckets. */
+/* How gradients are exchanged.  Sizes are in bytes; 0 if there are no buckets. */
 typedef struct dpti_log_exchange {
     size_t first_bucket, bucket;
-    bool measured; /* what a sum over processes takes, and how it travels: */
+    bool measured; /* the cost of a sum over processes was measured; if so: */
     double alpha, beta;
     const char *route;
     size_t window;
 } dpti_log_exchange;
 
-/* One of the options that a training is made with, in words. */
+/* One option of a training, as text. */
 typedef struct dpti_log_setting {
     const char *name, *value;
 } dpti_log_setting;
 
 typedef struct dpti_log_run {
     const char *model;
-    size_t parameters, batch_size; /* samples of a step, */
-    size_t accumulate;             /* in so many batches */
-    bool compress;                 /* exchanges between processes, to bfloat16 */
+    size_t parameters, batch_size; /* number of parameters; samples of a step */
+    size_t accumulate;             /* batches of a step */
+    bool compress;                 /* exchanges between processes are compressed to bfloat16 */
     uint64_t seed;
     const char *dataset, *split;
     size_t n_settings;
-    const dpti_log_setting *settings; /* (n_settings), of a run; 0: not told */
+    const dpti_log_setting *settings; /* (n_settings) of a run; 0: not recorded */
     size_t n_devices;
     const dpt_device_description *devices;
-    const bool *streamed;      /* (n_devices) which get their data with each step; NULL: none */
-    const size_t *pass_limits; /* (n_devices) most samples that it computes at once, SIZE_MAX: no
-                                  limit; NULL: not told */
+    const bool *streamed; /* (n_devices) which devices get their data with each step; NULL: none */
+    const size_t *pass_limits; /* (n_devices) largest number of samples that each device computes at
+                                  once, SIZE_MAX: no limit; NULL: not recorded */
     size_t n_processes;
-    const double *delays; /* (n_processes) seconds, of what each receives; NULL: none */
-    const dpti_log_exchange *exchange; /* NULL: there is none */
+    const double
+        *delays; /* (n_processes) delay in seconds of what each process receives; NULL: none */
+    const dpti_log_exchange *exchange; /* NULL: no exchange */
 } dpti_log_run;
 
-/* Each writes one line and flushes it.  DPT_E_IO when it cannot. */
+/* The following functions write one line each and flush it.  Errors: DPT_E_IO. */
 DPT_CHECK_RESULT dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run *run,
                                                dpt_error *error);
-/* resume: from `step` on in another process, on the run's devices and split. */
+/* Writes `resume`: from `step` on another process trains, on the run's devices and with its
+   split. */
 DPT_CHECK_RESULT dpt_status dpti_log_write_resume(dpti_log *log, const dpti_log_run *run,
                                                   size_t step, dpt_error *error);
-/* choices: the algorithms of one device's operations. */
+/* Writes `choices`: the algorithms of one device's operations. */
 DPT_CHECK_RESULT dpt_status dpti_log_write_choices(dpti_log *log, size_t device,
                                                    const dpti_recorded_choices *choices,
                                                    dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_log_write_step(dpti_log *log, const dpt_step_metrics *step,
                                                 dpt_error *error);
-/* rebalance: the step's shards, throughput and reason.  Only for steps that have one. */
+/* Writes `rebalance`: the shards, the throughput and the reason.  Only for steps that have a
+   reason. */
 DPT_CHECK_RESULT dpt_status dpti_log_write_rebalance(dpti_log *log, const dpt_step_metrics *step,
                                                      dpt_error *error);
-/* device_lost and its like. */
+/* Writes an event of a device, such as `device_lost`. */
 DPT_CHECK_RESULT dpt_status dpti_log_write_device_event(dpti_log *log,
                                                         const dpt_device_event *event,
                                                         dpt_error *error);
-/* rewind: steps from `step` to `until` are done again. */
+/* Writes `rewind`: the steps from `step` to `until` are retried. */
 DPT_CHECK_RESULT dpt_status dpti_log_write_rewind(dpti_log *log, size_t step, size_t until,
                                                   dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_log_write_epoch(dpti_log *log, const dpt_epoch_metrics *epoch,
                                                  dpt_error *error);
-/* checkpoint: one that is durable, and what it has cost. */
+/* The event `checkpoint`: a checkpoint is durable, with its cost. */
 typedef struct dpti_log_checkpoint {
     size_t step, bytes;
-    double stopped;   /* s that training stood still, while the state was copied */
-    double written;   /* s that a thread took to write, sync and rename it meanwhile, */
-    double processor; /* and the processor time in them */
+    double stopped;   /* seconds that training waited while the state was copied */
+    double written;   /* seconds that a thread took to write, sync and rename the file */
+    double processor; /* processor time in these seconds */
 } dpti_log_checkpoint;
 DPT_CHECK_RESULT dpt_status dpti_log_write_checkpoint(dpti_log *log,
                                                       const dpti_log_checkpoint *checkpoint,
                                                       dpt_error *error);
-/* done: steps, seconds, images_per_second, test_accuracy, best_epoch and
-   best_validation_loss (null if none), what every device has done and what all came to together,
-   peak_rss_bytes (taken here from getrusage). */
+/* The event `done`: steps, seconds, images_per_second, test_accuracy, best_epoch and
+   best_validation_loss (null if there is none), the reports of each device and of all devices, and
+   peak_rss_bytes (from getrusage). */
 typedef struct dpti_log_done {
     const dpt_fit_result *result;
     size_t n_devices;
@@ -132,30 +139,31 @@ typedef struct dpti_log_done {
 DPT_CHECK_RESULT dpt_status dpti_log_write_done(dpti_log *log, const dpti_log_done *done,
                                                 dpt_error *error);
 
-/* The shares of an earlier run, shards[(step - 1) * n_devices + device], and the algorithms that
-   its devices took. */
+/* The shards of an earlier run, shards[(step - 1) * n_devices + device], and the algorithms of its
+   devices. */
 typedef struct dpti_replay {
     size_t n_steps, n_devices, batch_size;
     size_t *shards;
-    char *model;                    /* empty if the log does not say */
-    char **backends;                /* (n_devices) likewise */
-    size_t *at_once;                /* (n_devices) most samples that it computed at once, SIZE_MAX:
-                                       no limit; 0: it is to choose */
+    char *model;     /* empty if the log does not record it */
+    char **backends; /* (n_devices) empty if the log does not record them */
+    size_t *at_once; /* (n_devices) largest number of samples that the device computed at once;
+                        SIZE_MAX: no limit; 0: the device chooses */
     dpti_recorded_choices *choices; /* (n_devices) */
-    size_t changed_step; /* the first that was done behind a resume with another backend, at_once or
-                            choices of a device; 0: none was */
+    size_t changed_step; /* the first step after a resume in which a device had another backend,
+                            at_once or other choices; 0: none */
     size_t changed_device;
 } dpti_replay;
 
-/* Reads the run, choices and step events of a log; other events and other keys are passed over, and
-   so is a last line that a killed run left unfinished.  DPT_E_FORMAT names file and line: no JSON,
-   a step that is missing or out of order, shards that do not add up to the step's samples, choices
-   that are no three words each, no run event, no step. */
+/* Reads the run, choices and step events of a log.  Other events and keys are skipped, and so is
+   an incomplete last line of a killed run.  Errors: DPT_E_FORMAT with file and line: a line that
+   is not JSON, a missing step or one out of order, shards that do not add up to the samples of the
+   step, choices that are not three words each, no run event, no step. */
 DPT_CHECK_RESULT dpt_status dpti_replay_read(const char *path, dpti_replay *out, dpt_error *error);
-/* The same from a text in memory; `name` stands in messages. */
+/* Does the same for a text in memory; `name` is used in messages. */
 DPT_CHECK_RESULT dpt_status dpti_replay_parse(const char *name, const char *text, size_t length,
                                               dpti_replay *out, dpt_error *error);
-/* The device is another one, and chooses for itself, also how much it computes at once. */
+/* Forgets a device's choices, because the device has changed: it chooses its algorithms, and how
+   much it computes at once, anew. */
 void dpti_replay_forget_choices(dpti_replay *replay, size_t device);
 void dpti_replay_free(dpti_replay *replay);
 

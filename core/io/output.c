@@ -1,4 +1,4 @@
-/* Opening, locking and writing, with POSIX calls. */
+/* Opens, locks and writes files, with POSIX calls. */
 #include "io/output.h"
 
 #include "base/base.h"

@@ -1,4 +1,4 @@
-/* The picture of a training run: what is drawn where.  How SVG is written is svg.c's business. */
+/* The layout of the picture of a training run. svg.c writes the SVG. */
 #include "io/plot.h"
 
 #include "io/file.h"

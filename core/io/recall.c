@@ -1,4 +1,4 @@
-/* Reading back, from the log of a run that goes on, its steps and epochs, so that its picture is of
+/* Reads the steps and epochs of a resumed run back from its log, so that the run's picture shows
    all of them. */
 #include "base/base.h"
 #include "io/file.h"

@@ -1,4 +1,4 @@
-/* Algorithms as JSON. */
+/* Recorded algorithms as JSON. */
 #include "io/recorded_json.h"
 
 json_t *dpti_recorded_encode(const dpti_recorded_choices *choices)

@@ -1,5 +1,5 @@
-/* Reading back, from a run log, which share of each step each device had, and by which algorithms
-   it computed. */
+/* Reads the shards of each step and device, and the algorithms of the devices, back from a run
+   log. */
 #include "io/log.h"
 
 #include "base/base.h"

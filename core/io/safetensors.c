@@ -1,4 +1,5 @@
-/* safetensors: the header, checked whole, and the tensors behind it.  JSON is jansson's. */
+/* The safetensors format: the header, which is checked completely, and the tensors behind it.
+   jansson reads the JSON. */
 #include "io/safetensors.h"
 
 #include "base/base.h"

@@ -1,6 +1,7 @@
-/* Reading and writing safetensors: 8 bytes little-endian header length, a JSON header, the tensors.
-   https://huggingface.co/docs/safetensors describes the format.  A file is validated whole before
-   anything of it is seen: offsets in bounds, no overlap, no hole, sizes that match shapes. */
+/* Reads and writes safetensors: 8 bytes with the little-endian length of the header, a JSON
+   header, the tensors. https://huggingface.co/docs/safetensors describes the format.  A file is
+   validated completely before any content is returned: offsets in bounds, no overlap, no gap,
+   sizes that match the shapes. */
 #ifndef DPTI_SAFETENSORS_H
 #define DPTI_SAFETENSORS_H
 

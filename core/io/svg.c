@@ -1,4 +1,4 @@
-/* SVG text, numbers and axes. */
+/* Writes SVG: text, numbers and axes. */
 #include "io/svg.h"
 
 #include "base/base.h"

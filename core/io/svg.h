@@ -1,5 +1,5 @@
-/* Drawing diagrams as SVG text: elements, escaped text, axes with round numbers.  Numbers are
-   written without printf's %f, whose decimal point depends on the program's locale. */
+/* Draws diagrams as SVG text: elements, escaped text, axes with round numbers.  Numbers are not
+   written with printf's %f, because its decimal point depends on the program's locale. */
 #ifndef DPTI_SVG_H
 #define DPTI_SVG_H
 

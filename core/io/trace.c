@@ -1,5 +1,5 @@
-/* Trace events, one a line.  Times are whole nanoseconds, so that the spans of a track do not
-   overlap by rounding either. */
+/* Writes trace events, one per line.  Times are integer nanoseconds, so that rounding makes no two
+   spans of a track overlap. */
 #include "io/trace.h"
 
 #include "base/base.h"

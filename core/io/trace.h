@@ -1,10 +1,10 @@
 /* A timeline in Chrome's trace-event format, which Perfetto and chrome://tracing open: processes
-   with tracks, spans on them, marks, and counters.  Knows names and numbers only.
+   with tracks, spans on tracks, marks, and counters.  The input is names and numbers only.
 
-   The file is a JSON array (T. Preece et al., "Trace Event Format"), written through a buffer that
-   is emptied between events only: a killed process leaves an array without its end, which viewers
-   accept, and no half event.  The first failure sticks, what follows does nothing, and
-   dpti_trace_status tells. */
+   The file is a JSON array (T.  Preece et al., "Trace Event Format").  It is written through a
+   buffer that is flushed only between events.  So a killed process leaves an array without its
+   end, which viewers accept, and no partial event.  After the first failure all calls do nothing,
+   and dpti_trace_status returns the failure. */
 #ifndef DPTI_TRACE_H
 #define DPTI_TRACE_H
 
