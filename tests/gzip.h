@@ -1,4 +1,4 @@
-/* Packs bytes as gzip does. */
+/* Compresses bytes as gzip does. */
 #ifndef DPT_TEST_GZIP_H
 #define DPT_TEST_GZIP_H
 

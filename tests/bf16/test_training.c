@@ -1,9 +1,10 @@
-/* Training with activations that a device stores as bfloat16, held against one CPU device in
-   float32. The device is the tested backend's (train/mixes.h), alone and beside others.
+/* Tests training with activations that a device stores as bfloat16, against one CPU device in
+   float32.  The device is the tested backend's (train/mixes.h), alone and beside others.
 
-   A value is rounded by 2^-8 of itself at most, and some ten of them follow one another from the
-   image to the loss, in either direction.  If all erred the same way a loss would be off by a
-   fiftieth; most cancel, and it is some thousandths, over 20 steps as in the first ones. */
+   Rounding to bfloat16 changes a value by at most 2^-8 of itself, and about ten roundings follow
+   one another from the image to the loss, in either direction.  If all roundings had the same
+   sign, a loss would be off by a fiftieth.  Most of them cancel: the loss is off by some
+   thousandths, after 20 steps as in the first ones. */
 #include "harness.h"
 #include "train/flat.h"
 #include "train/mixes.h"

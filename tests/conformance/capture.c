@@ -1,5 +1,5 @@
-/* Recording and replaying: the same bits as direct execution, as often as one likes, with the step
-   block's values at the time of the replay. */
+/* Tests recording and replaying: a replay gives the same bits as direct execution, any number of
+   times, with the values that the step block has at the time of the replay. */
 #include "device_cases.h"
 
 #include <stdlib.h>

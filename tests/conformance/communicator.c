@@ -1,6 +1,6 @@
-/* A communicator of one rank: sums and what is handed out are what there was, to the bit, and the
-   library that makes them begins, is asked, ends and is aborted on this very device.  (More ranks
-   need more devices: training tries those.) */
+/* Tests a communicator of one rank: sums and gathered arrays equal the input to the bit, and the
+   library behind the communicator starts, answers queries, ends and is aborted on this device.
+   More ranks need more devices, and are tested by training. */
 #include "device_cases.h"
 
 #include <stdlib.h>

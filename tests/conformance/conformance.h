@@ -1,7 +1,7 @@
-/* One suite that every backend passes on every one of its devices.  Knows core's checked dispatch
-   (device/device.h), the vtable, and the reference; names no backend.
+/* The conformance suite, which every backend must pass on each of its devices.  It uses core's
+   checked dispatch (device/device.h), the vtable and the reference, and no particular backend.
 
-   Every case body runs inside a job of the device's driver. */
+   Every case runs inside a job of the device's driver thread. */
 #ifndef DPT_TEST_CONFORMANCE_H
 #define DPT_TEST_CONFORMANCE_H
 

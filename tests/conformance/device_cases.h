@@ -1,4 +1,4 @@
-/* Cases that are not about one operator. */
+/* The cases that do not test a single operator. */
 #ifndef DPT_TEST_DEVICE_CASES_H
 #define DPT_TEST_DEVICE_CASES_H
 

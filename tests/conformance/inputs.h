@@ -1,4 +1,4 @@
-/* Input values: in the domain of the slot they are for, integers or reals. */
+/* Input values within the domain of the slot that they are for: integers or reals. */
 #ifndef DPT_TEST_INPUTS_H
 #define DPT_TEST_INPUTS_H
 

@@ -1,4 +1,5 @@
-/* The descriptions that every operator is tried with: shapes that matter, and random ones. */
+/* The descriptions with which every operator is tested: shapes with special cases, and random
+   shapes. */
 #include "conformance.h"
 
 #define N_ELEMENTS(array) (sizeof(array) / sizeof *(array))

@@ -1,4 +1,4 @@
-/* One operator call against the reference (conformance_check). */
+/* Compares one operator call with the reference (conformance_check). */
 #include "conformance.h"
 #include "inputs.h"
 #include "reference/reference.h"

@@ -1,5 +1,5 @@
-/* Memory, streams and events: copies and fills to the bit at any offset, order within and between
-   streams, time. */
+/* Tests memory, streams and events: copies and fills to the bit at any offset, the order within
+   and between streams, and times of events. */
 #include "device_cases.h"
 
 #include <math.h>

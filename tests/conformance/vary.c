@@ -1,4 +1,4 @@
-/* All the calls that one description is tried with, and its description in words. */
+/* Generates the calls with which one description is tested, and the description as text. */
 #include "conformance.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Teams (backends/cpu/team.h): pieces are each done once, by whoever has time. */
+/* Tests teams (backends/cpu/team.h): each piece of work is done exactly once, by any thread that
+   is free. */
 #include "cpu/team.h"
 #include "harness.h"
 

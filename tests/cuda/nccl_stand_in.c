@@ -1,13 +1,13 @@
-/* A stand-in for NCCL (nccl_stand_in.h).  What the calls promise here is what NCCL's documentation
-   says of non-blocking communicators: a call may return ncclInProgress, and no other call is made
-   for that communicator until ncclCommGetAsyncError says otherwise; a call that breaks this is an
-   invalid usage.
+/* A stand-in for NCCL (nccl_stand_in.h).  It keeps the rules of NCCL's documentation for
+   non-blocking communicators: a call may return ncclInProgress, and no other call may be made for
+   that communicator until ncclCommGetAsyncError returns another status.  A call that breaks this
+   rule returns an invalid usage.
 
-   Without a stream the last rank's call does the work.  In a stream of emulated cards (emulator/)
-   each rank's part waits for the others' when its turn comes, as NCCL's kernels do, until the
-   communicator is aborted; under capture it is a node of the graph.  Cards that reach each other
-   write into each other's data, as NCCL's do up to 2.22, and it is the caller who has opened these.
- */
+   Without a stream the call of the last rank does the work.  In a stream of emulated cards
+   (emulator/) each rank's part waits for the parts of the others when its turn comes, as NCCL's
+   kernels do, until the communicator is aborted.  Under capture the part is a node of the graph.
+   Cards with peer access write into each other's data, as NCCL does up to 2.22; the caller must
+   have enabled the access. */
 #include "nccl_stand_in.h"
 
 #include "emulator/control.h"

@@ -1,6 +1,6 @@
-/* Stands in for NCCL where there is no card: ranks are threads of this process, and of those that
-   it is forked into; data lie in host memory, which is shared where processes are several; and what
-   was called in which order is on record. */
+/* Replaces NCCL on machines without a card.  Ranks are threads of this process and of processes
+   that are forked from it.  Data are in host memory, which is shared if there are several
+   processes.  The order of calls is recorded. */
 #ifndef DPT_TEST_NCCL_STAND_IN_H
 #define DPT_TEST_NCCL_STAND_IN_H
 

@@ -1,9 +1,9 @@
-/* Stand-ins for cuBLASLt and cuDNN in the plug-in of emulated cards: in place of blas.c and dnn*.c,
-   behind the same headers, by the shortest loops.  Nothing is learnt here about what the libraries
-   do: for cuDNN's graphs there is test_plans.c, for the rest a card.
+/* Stand-ins for cuBLASLt and cuDNN in the plug-in of emulated cards.  They replace blas.c and
+   dnn*.c behind the same headers, with the shortest possible loops.  They tell nothing about the
+   real libraries: test_plans.c tests cuDNN's graphs, and a card is needed for the rest.
 
-   CUDA_EMULATED_LIBRARIES names those that are there: "cublaslt", "cudnn" or both; by default there
-   are none, and our own kernels do the work. */
+   CUDA_EMULATED_LIBRARIES names the libraries that exist: "cublaslt", "cudnn" or both.  By default
+   neither exists, and our own kernels are used. */
 #ifndef DPT_TEST_CUDA_STAND_IN_H
 #define DPT_TEST_CUDA_STAND_IN_H
 

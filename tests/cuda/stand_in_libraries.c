@@ -1,6 +1,6 @@
-/* What blas.h and dnn.h promise, by the reference: types as they were asked for, sums that are
-   rounded once, and workspaces that hold nothing afterwards.  Work is enqueued on the emulated
-   stream, and reads and writes when its turn comes (stand_in.h). */
+/* Implements what blas.h and dnn.h promise, by the reference: the requested types, sums that are
+   rounded once, and workspaces with undefined content afterwards.  Work is enqueued on the
+   emulated stream, and reads and writes memory when its turn comes (stand_in.h). */
 #include "stand_in.h"
 
 #include "blas.h"

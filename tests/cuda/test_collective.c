@@ -1,6 +1,6 @@
-/* Collectives of the CUDA backend (backends/cuda/collective.c) without a card: NCCL is the stand-in
-   of nccl_stand_in.c, found first by the loader, and what is asked of the runtime are functions of
-   this file. */
+/* Tests the collectives of the CUDA backend (backends/cuda/collective.c) without a card.  NCCL is
+   the stand-in of nccl_stand_in.c, which the loader finds first.  The runtime's functions are
+   functions of this file. */
 #include "harness.h"
 
 #include "collective.h"

@@ -1,8 +1,8 @@
-/* Every operator finds its kernels among those that nvcc has compiled, whichever type activations
-   have: a name or an option that differs would show at the first run on a card only; or not at all,
-   where a kernel for fewer cases stands in.  And nothing is compiled that no operator finds.  The
-   backend's launch.c and linear.c are real, and so are the tables of kernels; the runtime's word
-   that a kernel can be loaded is a function of this file, and nothing is launched. */
+/* Tests that every operator finds its kernels among those that nvcc has compiled, for every type
+   of activations, and that no kernel is compiled that no operator finds.  A wrong name or option
+   would otherwise show only on a card, or never, if a kernel for fewer cases is used instead.  The
+   backend's launch.c, linear.c and kernel tables are real.  A function of this file tells whether
+   a kernel can be loaded, and nothing is launched. */
 #include "harness.h"
 
 #include "column_sums.h"

@@ -1,5 +1,5 @@
-/* Collectives without NCCL (backends/cuda/peers.c) on three emulated cards of four, the first of
-   which is for others. */
+/* Tests collectives without NCCL (backends/cuda/peers.c) on three of four emulated cards.  The
+   first card is used by others. */
 #include "harness.h"
 
 #include "cuda/emulator/control.h"

@@ -1,9 +1,9 @@
-/* Recipes and plans of cuDNN's (backends/cuda/dnn_recipe.c, dnn_plan*.c), without a card: cuDNN
-   answers for a card that is only described to it.  Everything up to the execution is real; dnn.c
-   is compiled with other names for three functions, which here give the description in place of a
-   device's handle, and an engine another number.
+/* Tests recipes and plans of cuDNN (backends/cuda/dnn_recipe.c, dnn_plan*.c) without a card: cuDNN
+   answers for a card that is only described to it.  Everything before the execution is real. dnn.c
+   is compiled with other names for three functions, which here return the description instead of a
+   device's handle, and another number of an engine.
 
-   Skips where cuDNN is missing, or too old to take a description. */
+   Skips if cuDNN is missing or too old to accept a description. */
 #include "harness.h"
 
 #include "dnn_graph.h"

@@ -1,4 +1,4 @@
-/* The planted mistakes: what a run did is falsified in place, in the wrapped device's memory. */
+/* The planted bugs: the result of a run is changed in place, in the wrapped device's memory. */
 #include "fault.h"
 
 #include <math.h>

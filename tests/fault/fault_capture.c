@@ -1,5 +1,5 @@
-/* Recording by remembering the calls, so that planted bugs act in replays too, whatever the wrapped
-   backend can record. */
+/* Records by storing the calls, so that planted bugs also act in replays, whether or not the
+   wrapped backend can record. */
 #include "fault.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Files that ranks in several processes append to, and read (fault_mail.h). */
+/* Files that ranks in several processes append to and read (fault_mail.h). */
 #include "fault_mail.h"
 
 #include <fcntl.h>

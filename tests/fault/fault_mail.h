@@ -1,5 +1,6 @@
-/* How ranks of a communicator that is in several processes hear of each other: each appends what it
-   calls for, with its data, to a file of its own in the working folder, which the others read. */
+/* Messages between the ranks of a communicator that spans several processes: each rank appends its
+   calls, with their data, to a file of its own in the working folder, and the other ranks read the
+   file. */
 #ifndef DPT_TEST_FAULT_MAIL_H
 #define DPT_TEST_FAULT_MAIL_H
 

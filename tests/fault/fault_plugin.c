@@ -1,4 +1,5 @@
-/* The fault backend's tables: count the call, forward it, remember what was created. */
+/* The fault backend's tables: each entry counts the call, forwards it, and records what was
+   created. */
 #include "fault.h"
 
 #include <stdlib.h>

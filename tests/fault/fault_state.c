@@ -1,4 +1,4 @@
-/* Parameters, counting, and what is alive on a device of the fault backend. */
+/* Parameters, counters, and the list of live objects of a device of the fault backend. */
 #include "fault.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* Planting one failure at a time (plant.h). */
+/* Plants one failure at a time (plant.h). */
 #include "fault/plant.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Planting one failure at a time: the n-th call of a device fails, for every n, and what must hold
-   of every public call then is checked here. */
+/* Plants one failure at a time: the n-th call of a device fails, for every n.  Checks what every
+   public call must then guarantee. */
 #ifndef DPT_TEST_PLANT_H
 #define DPT_TEST_PLANT_H
 

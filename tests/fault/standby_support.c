@@ -1,4 +1,4 @@
-/* A training in which devices rest. */
+/* A training with devices on standby. */
 #include "fault/standby_support.h"
 
 #include <stdio.h>

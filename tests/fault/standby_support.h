@@ -1,4 +1,5 @@
-/* A training in which devices rest: who, and when, the test says, and no clock does. */
+/* A training with devices on standby.  The test, not a clock, decides which devices are on standby
+   and when. */
 #ifndef DPT_TEST_STANDBY_SUPPORT_H
 #define DPT_TEST_STANDBY_SUPPORT_H
 

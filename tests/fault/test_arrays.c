@@ -1,4 +1,7 @@
-/* Work on arrays with every call failing in turn.  test-fault-arrays fault|faultstaged [CASE...] */
+/* Tests work on arrays with every call failing in turn.
+
+   test-fault-arrays fault|faultstaged [CASE...]
+   */
 #include "fault/plant.h"
 
 #include <stdio.h>

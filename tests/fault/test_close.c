@@ -1,6 +1,8 @@
-/* Devices that do not answer while they are prepared, while what they hold is released, or while
-   they are closed: nobody waits for them for ever, and others are as ever.  test-fault-close
-   fault|faultstaged [CASE...] */
+/* Tests devices that do not answer while they are prepared, while their objects are released, or
+   while they are closed: no call waits for ever, and the other devices are not affected.
+
+   test-fault-close fault|faultstaged [CASE...]
+   */
 #include "base/base.h"
 #include "device/device.h"
 #include "fault/plant.h"

@@ -1,6 +1,8 @@
-/* Training that outlives its devices: whichever call of whichever device fails, the step's result
-   is that of a run without failures whose shares are the survivors'. test-fault-failover
-   fault|faultstaged [CASE...] */
+/* Tests failover: whichever call of whichever device fails, the result of the step is that of a
+   run without failures in which the remaining devices have the same shards.
+
+   test-fault-failover fault|faultstaged [CASE...]
+   */
 #include "dptrain_models.h"
 #include "fault/plant.h"
 

@@ -1,7 +1,9 @@
-/* What silently goes wrong: gradients that are not finite are caught before the step and their
-   device named; replicas that drift apart are found and restored.  And what is left when no device
-   is.  test-fault-integrity
-   fault|faultstaged [CASE...] */
+/* Tests silent errors: gradients that are not finite are detected before the update and their
+   device is named; diverged replicas are found and restored.  Also tests what is left after all
+   devices are lost.
+
+   test-fault-integrity fault|faultstaged [CASE...]
+   */
 #include "fault/plant.h"
 
 #include <stdio.h>

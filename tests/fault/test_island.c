@@ -1,5 +1,8 @@
-/* Islands: what is not to be used is not, what fails is done without, and the weights are those of
-   the same devices through the host.  test-fault-island fault|faultstaged [CASE...] */
+/* Tests islands: an island that must not be used is not used, training goes on without an island
+   that fails, and the weights are those of the same devices that sum through the host.
+
+   test-fault-island fault|faultstaged [CASE...]
+   */
 #include "fault/plant.h"
 
 #include <stdio.h>

@@ -1,7 +1,9 @@
-/* Devices that run out of memory in the middle of training: a step is repeated with shares that
-   they hold, and the training is that of the same shares from the start, to the bit.  Time is
-   simulated, so that shares are those of every run.
-   test-fault-memory fault|faultstaged [CASE...] */
+/* Tests devices that run out of memory during training: the step is retried with shards that fit,
+   and the training has the same bits as one with these shards from the start.  Time is simulated,
+   so that all runs have the same shards.
+
+   test-fault-memory fault|faultstaged [CASE...]
+   */
 #include "fault/plant.h"
 
 #include "io/log.h"

@@ -1,6 +1,8 @@
-/* Devices, and backends, that do not answer while devices are looked for, opened or measured:
-   nobody waits for them for ever, others are as ever, and what is closed then is closed soon.
-   test-fault-open fault|faultstaged [CASE...] */
+/* Tests devices and backends that do not answer while devices are listed, opened or measured: no
+   call waits for ever, the other devices are not affected, and closing is fast afterwards.
+
+   test-fault-open fault|faultstaged [CASE...]
+   */
 #include "base/base.h"
 #include "fault/plant.h"
 

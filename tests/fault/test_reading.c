@@ -1,5 +1,8 @@
-/* Devices that fail while images are read as they are needed: training is what it would be without
-   them.  test-fault-reading fault|faultstaged [CASE...] */
+/* Tests devices that fail while images are read on demand: training has the same result as without
+   these devices.
+
+   test-fault-reading fault|faultstaged [CASE...]
+   */
 #include "fault/plant.h"
 #include "train/trainer.h"
 

@@ -1,6 +1,8 @@
-/* Devices that come back: whenever one is lost and for however long it stays away, training is that
-   of a run without failures with the shares that the log has.  test-fault-readmit fault|faultstaged
-   [CASE...] */
+/* Tests readmission: whenever a device is lost, and however long it stays away, training equals a
+   run without failures with the shards that the log records.
+
+   test-fault-readmit fault|faultstaged [CASE...]
+   */
 #include "dptrain_models.h"
 #include "fault/plant.h"
 

@@ -1,8 +1,10 @@
-/* Steps of a device that is alone, or left alone, and whose memory the host does not see, which are
-   one piece of work each: the same bits as in segments; a step that is not finite, with another one
-   under way behind it, changes nothing; and with every call failing in turn the weights are those
-   of the steps that count, or the trainer says that nobody can trust them.  test-fault-whole
-   [CASE...] */
+/* Tests single-launch steps of a device that is alone or left alone, and whose memory the host
+   does not see.  They give the same bits as steps in segments.  A step that is not finite changes
+   nothing, also if the next step is in flight behind it.  With every call failing in turn, the
+   weights are those of the committed steps, or the trainer reports that no weights can be trusted.
+
+   test-fault-single-launch [CASE...]
+   */
 #include "fault/plant.h"
 #include "train/trainer.h"
 

@@ -1,6 +1,8 @@
-/* Devices that rest: training is what it would be with them, they have the weights when they are
-   asked for them, and when all others are lost they go on.  test-fault-standby fault|faultstaged
-   [CASE...] */
+/* Tests standby: training has the same result as with these devices, a standby device has the
+   weights when they are read from it, and standby devices go on when all others are lost.
+
+   test-fault-standby fault|faultstaged [CASE...]
+   */
 #include "fault/standby_support.h"
 
 #include <stdio.h>

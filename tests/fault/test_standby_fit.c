@@ -1,6 +1,8 @@
-/* Devices that rest in dpt_fit: with steps in flight, epochs and what is measured behind them; and
-   training that is ended while they do steps again.  test-fault-standby_fit fault|faultstaged
-   [CASE...] */
+/* Tests standby in dpt_fit: with steps in flight, with epochs and evaluations; and a training that
+   ends while standby devices retry steps.
+
+   test-fault-standby_fit fault|faultstaged [CASE...]
+   */
 #include "fault/standby_support.h"
 #include "io/log.h"
 

@@ -1,5 +1,8 @@
-/* A training that is gone on with while devices rest: they rest on from its first step, as long as
-   it is theirs.  test-fault-standby_resume fault|faultstaged [CASE...] */
+/* Tests a training that is resumed with devices on standby: they stay on standby from the first
+   step on, as long as the devices are the same.
+
+   test-fault-standby_resume fault|faultstaged [CASE...]
+   */
 #include "fault/standby_support.h"
 
 #include <stdio.h>

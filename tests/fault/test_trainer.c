@@ -1,6 +1,8 @@
-/* Training with every call failing in turn: a step that fails has changed nothing or counts, as
-   dptrain.h says; the replicas agree; going on leads to the weights of a run without failure.
-   test-fault-trainer fault|faultstaged [CASE...] */
+/* Tests training with every call failing in turn: a failed step has changed nothing or counts, as
+   dptrain.h says; the replicas agree; and continuing gives the weights of a run without failures.
+
+   test-fault-trainer fault|faultstaged [CASE...]
+   */
 #include "fault/plant.h"
 
 #include <math.h>

@@ -1,7 +1,10 @@
-/* Wide islands, of the devices of several processes, which are threads here (train/processes.h):
-   every rank ends with the weights of the same devices in one process, to the bit; what is not to
-   be used is not, in no process; and whatever call fails, all of them end.
-   test-fault-wide fault|faultstaged [CASE...] */
+/* Tests wide islands, which contain the devices of several processes; processes are threads here
+   (train/processes.h).  Every rank ends with the weights of the same devices in one process, to
+   the bit.  An island that must not be used is not used by any process.  Whichever call fails, all
+   processes end.
+
+   test-fault-wide fault|faultstaged [CASE...]
+   */
 #include "fault/plant.h"
 #include "train/processes.h"
 

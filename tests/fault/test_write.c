@@ -1,5 +1,8 @@
-/* Devices that fail while samples are replaced between steps: training is what it would be without
-   them, on what was written.  test-fault-write fault|faultstaged [CASE...] */
+/* Tests devices that fail while samples are replaced between steps: training has the same result
+   as without these devices, on the written samples.
+
+   test-fault-write fault|faultstaged [CASE...]
+   */
 #include "fault/plant.h"
 #include "train/processes.h"
 #include "train/trainer.h"

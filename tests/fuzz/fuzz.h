@@ -1,4 +1,4 @@
-/* What fuzzers of readers share.  LLVMFuzzerTestOneInput is declared here. */
+/* Declarations that all fuzzers of readers share, LLVMFuzzerTestOneInput among them. */
 #ifndef DPT_TEST_FUZZ_H
 #define DPT_TEST_FUZZ_H
 

@@ -1,6 +1,6 @@
-/* Feeds any text to the reader of a checkpoint's state, and what is accepted to those who go on
-   from it: it is written and read again without a change, and a balance with what it has learnt
-   divides every batch. */
+/* Feeds arbitrary text to the reader of a checkpoint's run state.  An accepted state must be
+   unchanged after writing and reading it again, and a balance that resumes from it must divide
+   every batch. */
 #include "checkpoint/run_state.h"
 #include "fuzz.h"
 

@@ -1,6 +1,7 @@
-/* Feeds any bytes to the reader of cache files, and any text to the reader of remembered choices:
-   as the content of a sound cache file, since no fuzzer finds its way past the checksum.  Both are
-   included here, for what they keep to themselves. */
+/* Feeds arbitrary bytes to the reader of cache files, and arbitrary text to the reader of
+   remembered choices.  The text is put into a cache file with a valid checksum, because a fuzzer
+   does not find valid checksums.  Both readers are included here, because their functions are
+   static. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -1,6 +1,6 @@
-/* Feeds any bytes to the reader of CIFAR-10's files, as they are and packed by gzip.  Of plain
-   bytes it is known what must come out: a file is accepted if and only if it is whole records with
-   labels below ten, and then the planes are its own. */
+/* Feeds arbitrary bytes to the reader of CIFAR-10's files, plain and gzipped.  For plain bytes the
+   result is known: a file is accepted if and only if it consists of whole records with labels
+   below ten, and the planes are those of the file. */
 #include "data/data.h"
 #include "fuzz.h"
 #include "gzip.h"

@@ -1,5 +1,5 @@
-/* Feeds any bytes to the device-list parser and to the choice of devices on a machine on paper, and
-   checks what must hold of every list that is accepted. */
+/* Feeds arbitrary bytes to the parser of device lists and to the selection of devices on a
+   described machine, and checks the invariants of every accepted list. */
 #include "device/select.h"
 #include "fuzz.h"
 

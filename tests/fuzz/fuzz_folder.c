@@ -1,9 +1,9 @@
-/* Makes a resume folder with any entries, and looks at it as a resumed training does: lists it,
-   reads every checkpoint, takes away leftovers, makes room for new files, sets aside what an
-   ended training has left.  Nothing outside of the folder changes.
+/* Makes a checkpoint folder with arbitrary entries and treats it as a resumed training does: lists
+   it, reads every checkpoint, removes leftovers, makes room for new files, renames the files of an
+   ended training.  Nothing outside the folder may change.
 
-   The input is a list of entries: a byte that says what the entry is and how its name is made, a
-   byte for the length of its name, the name, a byte for the length of its content, the content. */
+   The input is a list of entries: a byte for the kind of the entry and of its name, a byte for the
+   length of its name, the name, a byte for the length of its content, the content. */
 #include "checkpoint/run_state.h"
 #include "checkpoint/snapshot.h"
 #include "fuzz.h"

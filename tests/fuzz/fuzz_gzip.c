@@ -1,6 +1,6 @@
-/* Feeds any bytes to the reader of gzipped files: as they are; and as the deflate stream of a
-   member whose header, checksum and size are right, since no fuzzer finds its way past a checksum.
-   What comes out is compared with what deflate says. */
+/* Feeds arbitrary bytes to the reader of gzipped files: as a file, and as the deflate stream of a
+   file whose header, checksum and size are valid, because a fuzzer does not find valid checksums.
+   The output is compared with that of deflate. */
 #include "data/source.h"
 #include "fuzz.h"
 

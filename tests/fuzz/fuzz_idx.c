@@ -1,5 +1,5 @@
-/* Feeds any bytes to the IDX reader, once as they are (plain, or gzip if they look like it) and
-   once packed into a gzip stream, behind whose checksum no fuzzer would find its way by itself. */
+/* Feeds arbitrary bytes to the reader of IDX files: unchanged (plain, or gzip if they look like
+   it), and packed into a gzip stream, because a fuzzer does not find valid checksums. */
 #include "data/data.h"
 #include "fuzz.h"
 #include "gzip.h"

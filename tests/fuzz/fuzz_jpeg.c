@@ -1,4 +1,4 @@
-/* Feeds any bytes to the reader of JPEG images. */
+/* Feeds arbitrary bytes to the reader of JPEG images. */
 #include "picture.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

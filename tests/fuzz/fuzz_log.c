@@ -1,5 +1,5 @@
-/* Feeds any text to the reader of run logs and checks what must hold of every log that is accepted:
-   each step's shares fit into the batch, and memory is bounded by the text. */
+/* Feeds arbitrary text to the reader of run logs and checks every accepted log: the shards of each
+   step fit into the batch, and the memory is bounded by the length of the text. */
 #include "fuzz.h"
 #include "io/log.h"
 

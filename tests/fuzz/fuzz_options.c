@@ -1,7 +1,7 @@
-/* Feeds any command line, one argument a line, to the command's parser, and what is accepted to
-   those who read the values further: the recipe, splits, schedules, synthetic data, device lists
-   and lists of images.  A refusal is one printable line; an accepted value is within the bounds
-   that the options table promises. */
+/* Feeds arbitrary command lines, one argument per line, to the command's parser, and accepted
+   values to the functions that interpret them: the recipe, splits, schedules, synthetic data,
+   device lists and lists of images.  A refusal must be one printable line.  An accepted value must
+   be within the bounds of the options table. */
 #include "balance/split.h"
 #include "data/data.h"
 #include "device/devstring.h"

@@ -1,5 +1,5 @@
-/* Feeds any bytes to the reader of PNG images: as they are, and with the checksum of each chunk put
-   right, behind which no fuzzer would find its way by itself. */
+/* Feeds arbitrary bytes to the reader of PNG images: unchanged, and with corrected checksums of
+   all chunks, because a fuzzer does not find valid checksums. */
 #include "picture.h"
 
 #include <libdeflate.h>

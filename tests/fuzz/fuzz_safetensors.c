@@ -1,6 +1,6 @@
-/* Feeds any bytes to the safetensors reader and checks what must hold of every file that is
-   accepted: tensors that lie one behind the other, whole, within the file; and of what its metadata
-   tell of images and classes. */
+/* Feeds arbitrary bytes to the reader of safetensors and checks every accepted file: tensors are
+   complete, within the file, and follow one another; and the metadata about images and classes are
+   in bounds. */
 #include "checkpoint/origin.h"
 #include "fuzz.h"
 #include "graph/builder.h"

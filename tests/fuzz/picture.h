@@ -1,6 +1,6 @@
-/* What the fuzzers of PNG and JPEG share: an image is decoded for a model with one channel and for
-   one with three, as it is and scaled.  As it is it must have the size of the corpus, and is
-   refused before it is decoded if it has another. */
+/* Shared code of the fuzzers of PNG and JPEG.  An image is decoded for a model with one channel
+   and for one with three, unscaled and scaled.  Unscaled, an image must have the size of the
+   corpus; an image of another size is refused before it is decoded. */
 #ifndef DPT_TEST_PICTURE_H
 #define DPT_TEST_PICTURE_H
 

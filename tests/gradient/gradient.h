@@ -1,4 +1,4 @@
-/* What gradient checks by central differences share. */
+/* Shared code of the gradient checks by central differences. */
 #ifndef DPT_TEST_GRADIENT_H
 #define DPT_TEST_GRADIENT_H
 

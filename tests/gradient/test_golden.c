@@ -1,4 +1,4 @@
-/* The reference against PyTorch: tests/golden/operators.txt, which make_operators.py made. */
+/* Compares the reference with PyTorch: tests/golden/operators.txt, made by make_operators.py. */
 #include "harness.h"
 #include "reference/reference.h"
 

@@ -1,5 +1,5 @@
-/* Proves the backward operators of the reference right: the derivative that an operator computes
-   equals the central difference of its forward operator, for every element of every input. */
+/* Tests the backward operators of the reference: the derivative that an operator computes equals
+   the central difference of its forward operator, for every element of every input. */
 #include "gradient.h"
 #include "reference/reference.h"
 

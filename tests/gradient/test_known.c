@@ -1,5 +1,6 @@
-/* The reference against numbers worked out by hand: what a gradient check cannot see (the forward
-   operators, conventions of layout and ties, accumulation, the optimizer). */
+/* Compares the reference with numbers that were computed by hand.  It covers what a gradient check
+   cannot see: the forward operators, conventions of layout and ties, accumulation, the
+   optimizer. */
 #include "harness.h"
 #include "reference/reference.h"
 

@@ -1,5 +1,5 @@
-/* Batch-norm of a batch that devices share, and layer-norm: the gradients of the reference against
-   central differences of the whole computation, statistics included. */
+/* Compares the gradients of the reference with central differences of the whole computation,
+   statistics included, for layer-norm, and for batch-norm of a batch that devices share. */
 #include "gradient.h"
 #include "reference/reference.h"
 

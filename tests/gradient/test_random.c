@@ -1,6 +1,6 @@
-/* What the reference draws: Philox against its authors' known answers, masks of dropout and
-   augmented images against what they are meant to be.  Backends are held against the reference
-   element by element, for samples in any place of a batch. */
+/* Tests the random numbers of the reference: Philox against its authors' known answers, dropout
+   masks and augmented images against their specification.  Backends are compared with the
+   reference element by element, for samples at any place of a batch. */
 #include "harness.h"
 #include "reference/reference.h"
 

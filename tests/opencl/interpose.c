@@ -1,4 +1,5 @@
-/* The functions of OpenCL that the backend calls, each with a hook in front (interpose.h). */
+/* The functions of OpenCL that the backend calls.  Each function has a hook in front
+   (interpose.h). */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_1_APIS
 #include <CL/cl.h>

@@ -1,7 +1,7 @@
-/* A library between the backend and OpenCL: it hands every call on, counts the objects that are
-   made and released, and fails one call that a test plants.  A program links it, or a command gets
-   it by LD_PRELOAD with $DPTRAIN_CL_PLANT, "FUNCTION:N:CODE".  Either way it stands in front of the
-   ICD loader, which the plug-in brings with it. */
+/* A library between the backend and OpenCL.  It forwards every call, counts the objects that are
+   created and released, and fails one call that a test plants.  A program links it, or a command
+   loads it by LD_PRELOAD with $DPTRAIN_CL_PLANT, "FUNCTION:N:CODE".  In both cases it is in front
+   of the ICD loader, which the plug-in links. */
 #ifndef DPT_TEST_OPENCL_INTERPOSE_H
 #define DPT_TEST_OPENCL_INTERPOSE_H
 

@@ -1,8 +1,9 @@
-/* CLBlast from several devices' threads at once.  It breaks where two threads set it up or compile
-   the same kernel at the same moment (1.5.3), so every round is a process of its own, in which all
-   threads call it for the first time together; the first begins with PoCL's cache empty as well.
+/* Tests CLBlast from the threads of several devices at once.  CLBlast 1.5.3 fails if two threads
+   set it up, or compile the same kernel, at the same moment.  So every round is a process of its
+   own, in which all threads call CLBlast for the first time together.  The first round begins with
+   an empty cache of PoCL.
 
-   $DPTRAIN_TEST_ROUNDS: how often. */
+   $DPTRAIN_TEST_ROUNDS: number of rounds. */
 #include "harness.h"
 
 #include "base/base.h"

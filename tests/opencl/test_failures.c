@@ -1,6 +1,6 @@
-/* What OpenCL fails, and when (train/failing.h): in a training on the device alone and in one
-   beside the CPU.  What is asked once a process, platforms and devices, and what keeps programs and
-   loads them, is in cli/opencl.sh. */
+/* Tests OpenCL failures at every call (train/failing.h): in a training on the device alone and in
+   one beside the CPU.  Calls that are made once per process, for platforms, devices and cached
+   programs, are tested in cli/opencl.sh. */
 #include "opencl/interpose.h"
 
 #include "train/failing.h"

@@ -1,5 +1,5 @@
-/* How large the terms of each output are: what bounds the rounding of a float32 computation that
-   may sum in any order.  Mostly the operator itself on absolute values. */
+/* The size of the terms of each output, which bounds the rounding of a float32 computation that
+   may sum in any order.  Mostly this is the operator itself on absolute values. */
 #include "reference.h"
 
 #include <math.h>

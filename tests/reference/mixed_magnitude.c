@@ -1,5 +1,5 @@
-/* How large the terms are that a convolution handles which mixes inputs before it multiplies
-   (dpt_op_info.mixes): of a tile all inputs meet all taps. */
+/* The size of the terms in a convolution that mixes inputs before it multiplies
+   (dpt_op_info.mixes): in a tile all inputs are combined with all taps. */
 #include "reference.h"
 
 #include <math.h>

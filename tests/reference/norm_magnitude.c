@@ -1,6 +1,6 @@
-/* How large the terms of batch-norm and layer-norm are.  Differences from the mean count with their
-   own size: who multiplies before subtracting the mean, or takes a variance as the difference of
-   two sums, does not stay within these. */
+/* The size of the terms of batch-norm and layer-norm.  Differences from the mean count with their
+   own size.  A computation that multiplies before it subtracts the mean, or computes a variance as
+   the difference of two sums, exceeds the bound. */
 #include "reference.h"
 
 #include <float.h>

@@ -1,5 +1,5 @@
-/* Pooling by its definition.  The maximum is over the elements inside the image, the average is
-   over the whole window, padding counting as zeros. */
+/* Pooling by its definition.  The maximum is over the elements inside the image.  The average is
+   over the whole window, and padding counts as zeros. */
 #include "reference.h"
 
 #include <math.h>

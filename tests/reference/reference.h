@@ -1,6 +1,6 @@
-/* Every operator of backend.h once more, in double precision, by the shortest loops that say what
-   the mathematics says.  Backends are held against this, never against each other.  It shares
-   nothing with them but the descriptions and the enumerations. */
+/* The reference: every operator of backend.h in double precision, by the shortest loops that
+   express the mathematics.  Backends are compared with the reference, never with each other.  The
+   reference shares only the descriptions and the enumerations with them. */
 #ifndef DPT_TEST_REFERENCE_H
 #define DPT_TEST_REFERENCE_H
 

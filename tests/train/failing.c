@@ -1,4 +1,4 @@
-/* One training after another in which a call fails (failing.h). */
+/* Runs trainings in each of which one call fails (failing.h). */
 #include "train/failing.h"
 
 #include "train/flat.h"

@@ -1,10 +1,11 @@
 /* Trainings on a device whose interface fails one call: the first call of each function, its
-   second, and so on (every one with $DPTRAIN_TEST_EVERY, else ever fewer of many).
+   second call, and so on.  With $DPTRAIN_TEST_EVERY every call is tried; otherwise ever fewer of
+   many calls.
 
-   Whatever happens, nothing crashes or hangs; a call that fails has a status of a device and a
-   message of one line that names the device and the native code in words; a training that goes on,
-   at once or when the call is repeated, has the right numbers; and no object stays behind, unless
-   the device is lost. */
+   In all cases nothing crashes or hangs.  A call that fails has the status of a device failure and
+   a message of one line that names the device and the native error.  A training that goes on, at
+   once or when the call is repeated, has the right numbers.  No object is leaked, unless the
+   device is lost. */
 #ifndef DPT_TEST_FAILING_H
 #define DPT_TEST_FAILING_H
 

@@ -1,5 +1,5 @@
 /* Small coloured images, a residual network for them, and runs of any model whose flat buffers are
-   looked at. */
+   inspected. */
 #ifndef DPT_TEST_FLAT_H
 #define DPT_TEST_FLAT_H
 

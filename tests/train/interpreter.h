@@ -1,9 +1,9 @@
-/* An interpreter of compiled programs: the operators of tests/reference in double precision, on
-   virtual devices that exchange what a program says.  What the library computes for a model, as
-   exactly as doubles can: losses, gradients, running statistics, updates.
+/* An interpreter of compiled programs.  It runs the operators of tests/reference in double
+   precision on virtual devices that exchange what the program says.  It computes the losses,
+   gradients, running statistics and updates of a model as exactly as doubles allow.
 
-   Every tensor has memory of its own, and is NaN until an instruction writes it: nothing here knows
-   the memory plan. */
+   Every tensor has memory of its own and is NaN until an instruction writes it.  The interpreter
+   does not use the memory plan. */
 #ifndef DPT_TEST_INTERPRETER_H
 #define DPT_TEST_INTERPRETER_H
 

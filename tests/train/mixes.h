@@ -1,6 +1,6 @@
-/* The backend that a training test holds against one CPU device, and the device lists that it
-   trains on.  $DPTRAIN_TEST_BACKEND names it, or two, as "cuda+opencl"; without, it is the CPU
-   backend itself. */
+/* The backend that a training test compares with one CPU device, and the device lists that the
+   test trains on. $DPTRAIN_TEST_BACKEND names one backend or two, such as "cuda+opencl".  Without
+   it, the backend is the CPU backend. */
 #ifndef DPT_TEST_MIXES_H
 #define DPT_TEST_MIXES_H
 

@@ -1,5 +1,5 @@
-/* Small networks that cover every way in which layers meet: what the compiler fuses, and what
-   stands in the way of it. */
+/* Small networks with every combination of layers: those that the compiler fuses, and those that
+   prevent fusion. */
 #ifndef DPT_TEST_NETS_H
 #define DPT_TEST_NETS_H
 

@@ -1,5 +1,5 @@
-/* Several processes, as threads of this one: a transport through memory stands in for MPI, so that
-   what they do together is tested where there is none. */
+/* Several processes as threads of this one.  A transport through memory replaces MPI, so that work
+   over processes is tested without MPI. */
 #ifndef DPT_TEST_PROCESSES_H
 #define DPT_TEST_PROCESSES_H
 

@@ -1,5 +1,5 @@
-/* What the training tests share: LeNet in double precision, written apart from the library; data;
-   and runs on a device list whose weights and gradients are compared. */
+/* Shared code of the training tests: LeNet in double precision, written independently of the
+   library; data; and runs on a device list whose weights and gradients are compared. */
 #ifndef DPT_TEST_TRAIN_SUPPORT_H
 #define DPT_TEST_TRAIN_SUPPORT_H
 

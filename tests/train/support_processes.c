@@ -1,6 +1,6 @@
-/* Messages between threads: queues in memory, one for every pair.  As strict as a transport may be:
-   a send is not over before it is received, what is being sent must not change meanwhile, and what
-   is being received is not to be read or written. */
+/* Messages between threads: queues in memory, one for every pair.  The transport is as strict as a
+   transport may be: a send does not complete before it is received, data that are being sent must
+   not change, and data that are being received must not be read or written. */
 #include "train/processes.h"
 
 #include "collective/processes.h"

@@ -1,9 +1,9 @@
-/* Batch-norm over several devices: a small residual network against one device, by the two measures
-   of baseline.h, and against the interpreter (interpreter.h).  The devices are the tested backend's
-   (mixes.h), alone and beside the CPU.
+/* Tests batch-norm over several devices: a small residual network against one device, by the two
+   measures of baseline.h, and against the interpreter (interpreter.h).  The devices are the tested
+   backend's (mixes.h), alone and beside the CPU.
 
-   Both measures are shown to fail for a part that is dropped, a part with a wrong count, statistics
-   that are not committed. */
+   Both measures are shown to fail for a part that is dropped, for a part with a wrong count, and
+   for statistics that are not committed. */
 #include "harness.h"
 #include "train/baseline.h"
 #include "train/support.h"

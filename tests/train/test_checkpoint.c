@@ -1,5 +1,5 @@
-/* Checkpoints of a network with batch-norm: running statistics, the counters that PyTorch keeps,
-   the optimizer that begins anew, and files of other models. */
+/* Tests checkpoints of a network with batch-norm: running statistics, the counters that PyTorch
+   keeps, an optimizer that begins anew, and files of other models. */
 #include "checkpoint/origin.h"
 #include "harness.h"
 #include "io/safetensors.h"

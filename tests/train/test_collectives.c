@@ -1,5 +1,5 @@
-/* Broadcast, reduce-scatter and all-gather over arrays, in one process and over several: values to
-   the bit, what is refused, and what becomes of them when a device or the transport fails. */
+/* Tests broadcast, reduce-scatter and all-gather over arrays, in one process and over several:
+   values to the bit, refused calls, and failures of a device or the transport. */
 #include "dptrain.h"
 #include "harness.h"
 #include "train/processes.h"

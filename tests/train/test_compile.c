@@ -1,7 +1,7 @@
-/* The compiler's differentiation, fusion and cutting into segments, for small networks (nets.h). Of
-   each, in double precision (interpreter.h): gradients against central differences of the loss;
-   several virtual devices and several passes against one.  Then the library's own steps and
-   predictions, on one device and on three, against the interpreter. */
+/* Tests the compiler's differentiation, fusion and cutting into segments, for small networks
+   (nets.h).  For each network, in double precision (interpreter.h): gradients against central
+   differences of the loss; several virtual devices and several micro-batches against one.  Then
+   the library's own steps and predictions, on one device and on three, against the interpreter. */
 #include "gradient/gradient.h"
 #include "reference/reference.h"
 #include "train/interpreter.h"

@@ -1,6 +1,6 @@
-/* Exchanges between processes that are compressed: what is applied over many steps is what was
-   brought, less what is still owed; replicas stay the same; a step that does not count owes
-   nothing; and what is owed goes on with a checkpoint. */
+/* Tests compressed exchanges between processes: the sum that is applied over many steps equals the
+   contributed sum minus the error feedback; replicas stay equal; a step that is not committed
+   leaves no error feedback; and error feedback is stored in checkpoints. */
 #include "device/device.h"
 #include "harness.h"
 #include "io/folder.h"

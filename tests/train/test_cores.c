@@ -1,7 +1,8 @@
-/* What the threads of CPU devices do with the cores, as the system sees it: each is bound to one of
-   its own where there are enough, none is where there are not, and whoever waits sleeps.
+/* Tests the use of cores by the threads of CPU devices, as the system reports it: each thread is
+   bound to a core of its own if there are enough cores, no thread is bound if there are not, and
+   waiting threads sleep.
 
-   The threads of a device carry its name. */
+   The threads of a device carry the device's name. */
 #include "dptrain.h"
 #include "harness.h"
 

@@ -1,4 +1,4 @@
-/* What a trainer says it takes against what the devices have given. */
+/* Compares what a trainer says that it needs with what it has taken from the devices. */
 #include "device/device.h"
 #include "harness.h"
 #include "train/support.h"

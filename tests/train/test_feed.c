@@ -1,5 +1,5 @@
-/* Data larger than a device's memory: the same training, to the bit, with the records sent along
-   with each step.  The device is the staged one of the tests, whose memory is not the host's. */
+/* Tests data that are larger than a device's memory: training has the same bits if records are
+   sent with each step.  The device is the staged test device, whose memory is not the host's. */
 #include "harness.h"
 #include "train/support.h"
 #include "train/trainer.h"

@@ -1,5 +1,5 @@
-/* The training loop: which learning rate a step gets, which epoch is the best one, when patience
-   ends, and what is refused before the first step. */
+/* Tests the training loop: the learning rate of each step, the best epoch, the end by patience,
+   and what is refused before the first step. */
 #include "harness.h"
 #include "train/schedule.h"
 #include "train/support.h"

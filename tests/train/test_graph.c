@@ -1,7 +1,7 @@
-/* Graphs that LeNet does not have: values with several readers, activations on their own, layers
-   without bias, odd windows.  Losses, gradients and optimizer steps are held against the same
-   network in double precision, whose gradients are central differences of its loss: nothing here
-   knows how to differentiate a layer. */
+/* Tests graphs that LeNet does not contain: values with several readers, separate activations,
+   layers without bias, odd windows.  Losses, gradients and optimizer steps are compared with the
+   same network in double precision, whose gradients are central differences of its loss: no
+   derivative of a layer is used here. */
 #include "harness.h"
 #include "train/support.h"
 

@@ -1,8 +1,9 @@
-/* Shares that follow throughput: a device that is made slower gets less, the log says when and why,
-   and replaying the log gives the same weights to the bit; one whose speed changes is followed.
+/* Tests shards that follow throughput: a device that is slowed down gets fewer samples, the log
+   records when and why, and a replay of the log gives the same weights to the bit.  A device whose
+   speed changes is followed.
 
-   Devices compute as the CPU does, and their events tell a simulated time, so that it does not
-   matter what else this machine does; only the all-reduce is timed by the host's clock, and it is a
+   Devices compute as the CPU does, and their events report a simulated time, so that the load of
+   this machine does not matter.  Only the all-reduce is timed by the host's clock; it is a
    hundredth of a step. */
 #include "device/device.h"
 #include "dptrain.h"

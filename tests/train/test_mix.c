@@ -1,12 +1,14 @@
-/* Any mix, same training: LeNet on several devices against one, by two measures.  The devices are
-   the tested backend's (mixes.h), alone and beside the CPU.
+/* Tests "any mix, same training": LeNet on several devices against one, by two measures.  The
+   devices are the tested backend's (mixes.h), alone and beside the CPU.
 
-   (a) After one step, every gradient tensor lies as near to a double-precision gradient as one
-       device's does: |x - ref| <= 4 |one device - ref| + 1e-7 |ref|.
-   (b) After 20 steps in which the loss falls by a fifth, the weights are within 4 times the
+   (a) After one step, every gradient tensor is as near to a double-precision gradient as one
+   device's is: |x - ref| <= 4 |one device - ref| + 1e-7 |ref|.
+
+   (b) After 20 steps, in which the loss falls by a fifth, the weights are within 4 times the
    distance that one device moves when the samples of each batch are summed in another order.
 
-   Both are shown to fail for a dropped shard, a mis-scaled gradient and stale weights. */
+   Both measures are shown to fail for a dropped shard, a wrongly scaled gradient and stale
+   weights. */
 #include "harness.h"
 #include "train/mixes.h"
 #include "train/support.h"

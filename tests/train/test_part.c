@@ -1,5 +1,5 @@
-/* Training and evaluation on parts of a data set: the same, to the bit, as on a copy of their
-   samples, and without a copy of the images. */
+/* Tests training and evaluation on parts of a data set: the result has the same bits as on a copy
+   of the samples, and images are not copied. */
 #include "harness.h"
 #include "train/support.h"
 #include "train/trainer.h"

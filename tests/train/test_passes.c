@@ -1,7 +1,7 @@
-/* Shares that are worked off in several passes: on devices whose memory or whose caches do not hold
-   them, and with a largest micro-batch that is told.  Without batch-norm training is the same, by
-   the two measures of test_mix.c; with it, every pass takes its own statistics.  What a batch-norm
-   cannot do is refused before training. */
+/* Tests shards that are computed in several micro-batches: on devices whose memory or caches do
+   not hold them, and with a largest micro-batch that the user sets.  Without batch-norm training
+   is the same, by the two measures of test_mix.c.  With batch-norm, every micro-batch has its own
+   statistics.  What a batch-norm cannot do is refused before training. */
 #include "harness.h"
 #include "train/flat.h"
 #include "train/support.h"

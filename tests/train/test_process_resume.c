@@ -1,6 +1,6 @@
-/* Algorithms that devices have chosen, in checkpoints of several processes: each process's devices
-   go on by theirs, whatever they would choose now, and so do devices that have come to another
-   process.  Whatever fails meanwhile, all processes hear of it. */
+/* Tests recorded algorithms in checkpoints of several processes: each process's devices use their
+   recorded algorithms again, whatever they would choose now, and so do devices that belong to
+   another process now.  If anything fails meanwhile, all processes get the failure. */
 #include "base/base.h"
 #include "harness.h"
 #include "train/peers/algorithms.h"

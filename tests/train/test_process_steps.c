@@ -1,5 +1,5 @@
-/* Steps that are not the same for all processes: each ends the training in all, with a message that
-   says what differs, and leaves the files of what was before. */
+/* Tests steps that differ between processes: each such step ends the training in all processes,
+   with a message that says what differs, and leaves the files of the steps before. */
 #include "base/base.h"
 #include "harness.h"
 #include "io/safetensors.h"

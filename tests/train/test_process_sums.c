@@ -1,5 +1,5 @@
-/* Collectives over processes by themselves: sums to the bit, agreement, arrays, and what becomes of
-   them when a device or the transport fails. */
+/* Tests collectives over processes: sums to the bit, agreement, arrays, and failures of a device
+   or the transport. */
 #include "base/base.h"
 #include "collective/processes.h"
 #include "device/device.h"

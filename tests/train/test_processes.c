@@ -1,7 +1,6 @@
-/* What processes do together, beyond training the same (test_mix.c, test_batch_norm.c) and
-   collectives by themselves (test_process_sums.c), steps that are not the same for all
-   (test_process_steps.c): what must be the same in all, failures that all
-   hear of, evaluation. */
+/* Tests what processes do together, except training (test_mix.c, test_batch_norm.c), collectives
+   (test_process_sums.c) and steps that differ (test_process_steps.c): what must be equal in all
+   processes, failures that all processes must get, evaluation. */
 #include "base/base.h"
 #include "harness.h"
 #include "train/processes.h"

@@ -1,6 +1,5 @@
-/* Images that are read as they are needed: the same training, to the bit, as on images that lie in
-   memory, on every backend and in several processes; and what becomes of one that cannot be read.
- */
+/* Tests images that are read on demand: training has the same bits as with images in memory, on
+   every backend and in several processes; and images that cannot be read. */
 #include "harness.h"
 #include "train/flat.h"
 #include "train/mixes.h"

@@ -1,6 +1,6 @@
-/* ResNet-18 on several devices against one, by the two measures of baseline.h: its convolutions of
-   64 to 512 channels, strides, shortcuts and twenty batch-norms, on images of 8x8 pixels.  The
-   devices are the tested backend's (mixes.h), alone and beside the CPU. */
+/* Tests ResNet-18 on several devices against one, by the two measures of baseline.h: its
+   convolutions of 64 to 512 channels, strides, shortcuts and twenty batch-norms, on images of 8x8
+   pixels.  The devices are the tested backend's (mixes.h), alone and beside the CPU. */
 #include "dptrain_models.h"
 #include "harness.h"
 #include "train/baseline.h"

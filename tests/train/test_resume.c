@@ -1,5 +1,5 @@
-/* Going on from a checkpoint: the same bits as without the interruption, wherever it came; what is
-   refused, and that nothing of it is loaded then; disks that are full and folders that are gone. */
+/* Tests resuming from a checkpoint: the bits are the same as without the interruption, whenever it
+   came; refused checkpoints, of which nothing is loaded; full disks and missing folders. */
 #include "checkpoint/keeper.h"
 #include "harness.h"
 #include "io/folder.h"

@@ -1,5 +1,5 @@
-/* Some of a set's devices as a set of their own: the same open devices, with the cores that they
-   have in the whole, so that a device can be measured alone and in a mix. */
+/* Tests subsets of a device set: they use the same open devices, with the cores that they have in
+   the whole set, so that a device can be measured alone and in a mix. */
 #include "harness.h"
 #include "train/support.h"
 

@@ -1,4 +1,4 @@
-/* Regression: data with targets in place of labels, learnt by their squared error. */
+/* Tests regression: data with targets instead of labels, trained by squared error. */
 #include "dptrain.h"
 #include "harness.h"
 

@@ -1,5 +1,5 @@
-/* The trainer's contract: what fails and leaves everything as it was, what is refused and how, the
-   training loop's files and limits. */
+/* Tests the trainer's contract: failures that leave everything unchanged, refused calls and their
+   messages, files and limits of the training loop. */
 #include "harness.h"
 #include "io/log.h"
 #include "train/support.h"

@@ -1,5 +1,6 @@
-/* Samples that are replaced while a data set is trained on: the same training as if all had been
-   there, on every backend, whatever holds the data; what may not be replaced; what is forgotten. */
+/* Tests samples that are replaced during training: training is the same as if all samples had been
+   there, on every backend and wherever the data are; what may not be replaced; what is
+   forgotten. */
 #include "harness.h"
 #include "train/flat.h"
 #include "train/mixes.h"

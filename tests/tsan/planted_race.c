@@ -1,9 +1,10 @@
-/* Shows that a ThreadSanitizer build sees races while OpenMP teams run, and sees none where there
-   is none.  Two host threads lead a team each, as CPU devices do.
+/* Shows that a ThreadSanitizer build reports races while OpenMP teams run, and reports none if
+   there is none.  Two host threads lead one team each, as CPU devices do.
 
-       planted_race clean      nothing to report
-       planted_race team       two members of one team write one place
-       planted_race leaders    the two host threads do */
+   planted_race clean      nothing to report
+   planted_race team       two members of one team write one place
+   planted_race leaders    the two host threads write one place
+   */
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>

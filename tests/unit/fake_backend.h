@@ -1,6 +1,6 @@
-/* A backend of a few lines for the unit tests of core: two devices whose memory is the host's,
-   whose work is done before the call returns, and that know only elementwise operators.  What tests
-   want to see or break is in fake_control, which they share with the driving threads: atomics. */
+/* A minimal backend for the unit tests of core: two devices that use the host's memory, finish
+   their work before the call returns, and know only elementwise operators.  Tests observe and
+   break it through fake_control, which they share with the driver threads: atomics. */
 #ifndef FAKE_BACKEND_H
 #define FAKE_BACKEND_H
 

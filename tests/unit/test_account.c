@@ -1,4 +1,4 @@
-/* What steps come to: sums of times, rates, balance and scaling. */
+/* Tests the account of steps: sums of times, rates, balance and scaling. */
 #include "balance/account.h"
 #include "base/base.h"
 #include "harness.h"

@@ -1,5 +1,5 @@
-/* Arrays: values, the order of queued work, deferred failures, scattering.  Meant to be run under
-   the thread sanitizer, too. */
+/* Tests arrays: values, the order of queued work, deferred failures, scattering.  Also to be run
+   under ThreadSanitizer. */
 #include "base/base.h"
 #include "context.h"
 #include "device/array.h"

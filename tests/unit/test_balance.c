@@ -1,5 +1,5 @@
-/* Shares that follow throughput: the solver against exhaustive search, the model and the controller
-   on simulated devices. */
+/* Tests measured shards: the solver against exhaustive search, the model and the controller on
+   simulated devices. */
 #include "balance/balance.h"
 #include "harness.h"
 

@@ -1,4 +1,5 @@
-/* What is chosen for a link: sizes of buckets, windows and routes that were computed by hand. */
+/* Tests the choices of the bandwidth model: bucket sizes, windows and routes that were computed by
+   hand. */
 #include "harness.h"
 #include "train/exchange/bandwidth_model.h"
 

@@ -1,4 +1,4 @@
-/* Sizes, text, numbers and random numbers of core/base. */
+/* Tests sizes, text, numbers and random numbers of core/base. */
 #include "base/base.h"
 #include "harness.h"
 

@@ -1,5 +1,5 @@
-/* bfloat16 against its definition: the nearest of 65536 numbers, looked for among neighbours in
-   double precision; what rounding drops; and packing in place. */
+/* Tests bfloat16 against its definition: the nearest of 65536 numbers, searched among neighbours
+   in double precision; the rounding error; and packing in place. */
 #include "base/bfloat16.h"
 
 #include "harness.h"

@@ -1,5 +1,5 @@
-/* Measured choices (backends/common): the fastest, remembered in the process and in the cache,
-   where the first to write decides. */
+/* Tests autotuned choices (backends/common): the fastest algorithm is remembered in the process
+   and in the cache; if several processes write, the first one decides. */
 #include "common/choices.h"
 #include "harness.h"
 

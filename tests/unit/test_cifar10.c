@@ -1,5 +1,5 @@
-/* CIFAR-10's binary files: planes become pixels, parts are found, and what is no such file is
-   refused with its name. */
+/* Tests CIFAR-10's binary files: planes become pixels, parts are found, and other files are
+   refused by name. */
 #include "data_files.h"
 
 enum { RECORD = 3073, PLANE = 1024, IMAGE = 3072 };

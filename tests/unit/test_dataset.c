@@ -1,5 +1,5 @@
-/* Data sets: found where they should be, put together only if they fit, synthetic ones, and those
-   from memory. */
+/* Tests data sets: search for files, parts that must fit together, synthetic data sets, and data
+   sets from memory. */
 #include "data_files.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Device lists: what they mean and what is said about those that mean nothing.  Needs no device:
-   the registry is written by hand. */
+/* Tests device lists: the meaning of valid lists and the messages for invalid ones.  Needs no
+   device: the registry is made by the test. */
 #include "device/select.h"
 #include "harness.h"
 

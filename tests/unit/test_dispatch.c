@@ -1,4 +1,4 @@
-/* Checked dispatch: bounds, limits, bindings and the defaults of entries that are left out. */
+/* Tests the checked dispatch: bounds, limits, bindings and the defaults of missing entries. */
 #include "context.h"
 #include "device/registry.h"
 #include "harness.h"

@@ -1,6 +1,5 @@
-/* Drivers: order, tickets, a full queue, and ends.  Meant to be run under the thread sanitizer,
- * too.
- */
+/* Tests driver threads: order, tickets, a full queue, and ends.  Also to be run under
+   ThreadSanitizer. */
 #include "device/driver.h"
 #include "harness.h"
 

@@ -1,5 +1,5 @@
-/* The folder of a training's checkpoints, as it may have come from anywhere: which names count,
-   what is taken away, and that nothing outside of it is written. */
+/* Tests the folder of checkpoints, which may come from an untrusted source: which names count,
+   what is removed, and that nothing outside the folder is written. */
 #include "checkpoint/snapshot.h"
 #include "harness.h"
 #include "io/file.h"

@@ -1,4 +1,4 @@
-/* IDX files: what is read, and that everything else is refused with its name. */
+/* Tests IDX files: valid files are read, and everything else is refused with its name. */
 #include "data/data.h"
 #include "gzip.h"
 #include "harness.h"

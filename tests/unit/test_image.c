@@ -1,4 +1,5 @@
-/* PNG and JPEG against what libpng and libjpeg write: sizes, colours, alpha, damage. */
+/* Tests decoding of PNG and JPEG against files that libpng and libjpeg write: sizes, colours,
+   alpha, damage. */
 #include "data/image.h"
 #include "harness.h"
 

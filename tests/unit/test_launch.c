@@ -1,4 +1,4 @@
-/* What launchers leave in the environment: how many processes there are. */
+/* Tests the number of processes that launchers tell in the environment. */
 #include "base/base.h"
 #include "collective/processes.h"
 #include "dptrain.h"

@@ -1,4 +1,5 @@
-/* The wire by itself: a transport of the test's, whose messages arrive when it says so. */
+/* Tests the link alone, with a transport of the test, whose messages arrive when the test says
+   so. */
 #include "base/base.h"
 #include "collective/link.h"
 #include "harness.h"

@@ -1,5 +1,5 @@
-/* The run log: every line is JSON with the promised fields, failures to write are told, and shares
-   come back from it. */
+/* Tests the run log: every line is JSON with the documented fields, write failures are reported,
+   and shards can be read back. */
 #include "fit/history.h"
 #include "harness.h"
 #include "io/log.h"

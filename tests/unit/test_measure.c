@@ -1,5 +1,6 @@
-/* Measuring devices, on the fake backend with a matrix product of planted speed.  Nothing here says
-   how fast this machine is: a loaded one is slower, never faster than the plan. */
+/* Tests the measurement of devices on the fake backend, whose matrix product has a planted speed.
+   The test does not depend on the speed of this machine: a loaded machine is slower than the
+   planted speed, never faster. */
 #include "context.h"
 #include "device/measure.h"
 #include "device/registry.h"

@@ -1,4 +1,4 @@
-/* Membership: every change in every state is what membership.h says, or is refused. */
+/* Tests membership: every change in every state has the result in membership.h, or is refused. */
 #include "harness.h"
 #include "train/membership/membership.h"
 

@@ -1,4 +1,5 @@
-/* The order of samples: every epoch has each once, in an order of its own that the seed decides. */
+/* Tests the order of samples: every epoch has each sample once, in an order that the seed
+   determines. */
 #include "harness.h"
 #include "train/feeding/order.h"
 

@@ -1,5 +1,5 @@
-/* Files that are written while training runs: pipes without a reader, two writers of one file, and
-   a file that may not grow. */
+/* Tests files that are written during training: pipes without a reader, two writers of one file,
+   and a file that may not grow. */
 #include "harness.h"
 #include "io/output.h"
 

@@ -1,4 +1,4 @@
-/* Parts of data sets, the statistics of their channels, and targets. */
+/* Tests parts of data sets, the statistics of their channels, and targets. */
 #include "data/data.h"
 #include "harness.h"
 

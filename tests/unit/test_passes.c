@@ -1,4 +1,4 @@
-/* How a share is divided into passes, and how much caches hold. */
+/* Tests the division of a shard into micro-batches, and how much caches hold. */
 #include "harness.h"
 #include "train/pipeline/micro_batches.h"
 

@@ -1,5 +1,5 @@
-/* Folders of pictures as data sets: what is read and in which order, what is refused, and that
-   nothing depends on the number of threads. */
+/* Tests folders of pictures as data sets: what is read and in which order, what is refused, and
+   that nothing depends on the number of threads. */
 #include "data/ahead.h"
 #include "data/picture.h"
 #include "data/visit.h"

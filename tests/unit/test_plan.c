@@ -1,5 +1,6 @@
-/* The compiler and the memory plan, without a device: every tensor is written before it is read, no
-   two that live at the same time overlap, gradients are complete, and inference takes less. */
+/* Tests the compiler and the memory plan without a device: every tensor is written before it is
+   read, no two tensors that are alive at the same time overlap, gradients are complete, and
+   inference needs less memory. */
 #include "dptrain_models.h"
 #include "graph/program.h"
 #include "harness.h"

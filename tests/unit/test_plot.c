@@ -1,5 +1,5 @@
-/* The picture of a run: well-formed SVG whatever the numbers and names are, with what must be seen
-   in it, of bounded size, and written without harm to what was there. */
+/* Tests the picture of a run: well-formed SVG for any numbers and names, the expected elements, a
+   bounded size, and atomic replacement of an older file. */
 #include "harness.h"
 #include "io/file.h"
 #include "io/plot.h"

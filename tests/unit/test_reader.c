@@ -1,5 +1,5 @@
-/* Images that are read when they are asked for: by any number of threads, in any order, and ahead.
- */
+/* Tests images that are read on demand: by any number of threads, in any order, and ahead of
+   use. */
 #include "data/ahead.h"
 #include "data/reader.h"
 #include "harness.h"

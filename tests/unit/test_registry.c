@@ -1,4 +1,4 @@
-/* The registry, plug-in files that are not sound, and opening and closing sets of devices. */
+/* Tests the registry, invalid plug-in files, and opening and closing device sets. */
 #include "base/base.h"
 #include "context.h"
 #include "device/plugin.h"

@@ -1,4 +1,5 @@
-/* safetensors: what is written comes back, what others write is read, and nothing damaged is. */
+/* Tests safetensors: written tensors are read back, files of other programs are read, and damaged
+   files are refused. */
 #include "harness.h"
 #include "io/safetensors.h"
 

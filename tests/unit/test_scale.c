@@ -1,5 +1,5 @@
-/* Cutting and scaling: against fractions worked out by hand, against a slow reference, and what
-   must hold of any picture. */
+/* Tests cutting and scaling: against fractions computed by hand, against a slow reference, and by
+   properties of any picture. */
 #include "data/scale.h"
 #include "harness.h"
 

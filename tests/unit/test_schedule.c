@@ -1,5 +1,5 @@
-/* Learning rates: those of PyTorch's schedulers (tests/golden/schedules.txt, made by
-   tests/golden/make_schedules.py), what warm-up multiplies, defaults, and what is refused. */
+/* Tests learning rates: those of PyTorch's schedulers (tests/golden/schedules.txt, made by
+   tests/golden/make_schedules.py), warm-up, defaults, and refused values. */
 #include "harness.h"
 #include "train/schedule.h"
 

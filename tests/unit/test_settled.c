@@ -1,4 +1,4 @@
-/* Which divisions devices are taken to have been through. */
+/* Tests which divisions of a step count as already computed by the devices. */
 #include "balance/settled.h"
 #include "harness.h"
 

@@ -1,4 +1,4 @@
-/* Descriptions of operators: the tensors that they take, and what is no sound description. */
+/* Tests descriptions of operators: the tensors that they take, and invalid descriptions. */
 #include "device/device.h"
 #include "harness.h"
 

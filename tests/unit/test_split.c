@@ -1,4 +1,4 @@
-/* Shares: what must hold of every split, and examples with known answers. */
+/* Tests splits: invariants of every split, and examples with known answers. */
 #include "balance/split.h"
 #include "context.h"
 #include "harness.h"

@@ -1,4 +1,4 @@
-/* When devices are left out of steps: simulated steps, of which the clock is the test's. */
+/* Tests the standby policy on simulated steps, with the test's clock. */
 #include "balance/standby_policy.h"
 #include "harness.h"
 

@@ -1,5 +1,5 @@
-/* A look at a data set (dpt_dataset_survey): classes, means and deviations are those of the data
-   set, and what cannot be opened is told.  Pictures that cannot be read are tried by the command
+/* Tests surveys (dpt_dataset_survey): classes, means and deviations are those of the data set, and
+   files that cannot be opened are reported.  Unreadable pictures are tested through the command
    (cli/data.sh). */
 #include "data_files.h"
 

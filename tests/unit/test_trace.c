@@ -1,5 +1,5 @@
-/* The trace file: JSON with the promised events, whatever names and clocks there are, and a message
-   where it cannot be written. */
+/* Tests the trace file: JSON with the documented events, for any names and times, and a message if
+   it cannot be written. */
 #include "harness.h"
 #include "io/trace.h"
 

@@ -1,5 +1,6 @@
-/* How candidates are timed (backends/common/tuning.h), on a device that only counts: short ones
-   several at once, as a recording where there are any; and what fails meanwhile. */
+/* Tests the timing of candidates (backends/common/tuning.h) on a device that only counts: short
+   candidates are timed several at once, as a recording if the device can record; and failures
+   meanwhile. */
 #include "common/launch.h"
 #include "common/tuning.h"
 #include "harness.h"

@@ -1,5 +1,5 @@
-/* What every call has in common: the environment, codes and their names, failures that are planted,
-   cards that are lost, and the last error of a thread. */
+/* The parts that all calls share: the environment, error codes and their names, planted failures,
+   lost cards, and the last error of a thread. */
 #include "emulator.h"
 
 #include <stdio.h>

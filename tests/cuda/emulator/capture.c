@@ -1,4 +1,5 @@
-/* Captures of streams: what is recorded in place of being done, and what breaks that. */
+/* Capture of streams: calls are recorded instead of executed; and the calls that invalidate a
+   capture. */
 #include "emulator.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The cards: what they say of themselves, and which one a thread has chosen. */
+/* The emulated cards: their properties, and the current card of each thread. */
 #include "emulator.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* What tests and stand-ins for NVIDIA's libraries ask of the emulator beyond CUDA's interface. */
+/* Functions that tests, and stand-ins for NVIDIA's libraries, need from the emulator beyond CUDA's
+   interface. */
 #ifndef DPT_TEST_EMULATOR_CONTROL_H
 #define DPT_TEST_EMULATOR_CONTROL_H
 

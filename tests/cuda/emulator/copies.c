@@ -1,5 +1,6 @@
-/* Copies and fills: who may reach what is looked at when they are enqueued, and when they are done
-   that it is still there: on a card such a copy goes to whoever has the memory now, in silence. */
+/* Copies and fills.  The emulator checks access when a copy is enqueued, and checks again when the
+   copy runs that the memory still exists.  A real card would silently write to the memory's new
+   owner. */
 #include "emulator.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
-/* The CUDA dialect that kernels are written in (backends/kernels/dialect.h), for a host compiler of
-   C++: included in front of every .cu file.
+/* The CUDA dialect in which kernels are written (backends/kernels/dialect.h), for a C++ compiler
+   of the host.  It is included before every .cu file.
 
    Kernels run one at a time, and their threads one after the other (blocks.c), so that shared
-   memory is static.  What a file's kernels share lies in a section of its own, which is filled with
-   NaNs before each block. */
+   memory is static.  The shared memory of a file's kernels is in a section of its own, which is
+   filled with NaNs before each block. */
 #ifndef DPT_TEST_EMULATOR_DEVICE_H
 #define DPT_TEST_EMULATOR_DEVICE_H
 

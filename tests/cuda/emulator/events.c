@@ -1,4 +1,4 @@
-/* Events: places in streams, what waits for them, and the time between two. */
+/* Events: positions in streams, waiting for them, and the time between two of them. */
 #include "emulator.h"
 
 #include <stdlib.h>

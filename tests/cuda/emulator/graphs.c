@@ -1,5 +1,5 @@
-/* Graphs: what was captured, done again at each launch by the stream that it is launched in, node
-   by node: in the order of the capture, or, with delays, in any that its dependencies allow. */
+/* Graphs: the captured nodes run again at each launch, in the stream of the launch.  They run in
+   the order of the capture or, with delays, in any order that their dependencies allow. */
 #include "emulator.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* A kernel that is compiled for the host, as its table (kernels/table.h) points to it and a launch
-   finds it.  For C and C++. */
+/* A kernel that is compiled for the host: the entry of its table (kernels/table.h) that a launch
+   finds.  For C and C++. */
 #ifndef DPT_TEST_EMULATOR_KERNEL_H
 #define DPT_TEST_EMULATOR_KERNEL_H
 

@@ -1,6 +1,6 @@
-/* Calls that load something: CUDA lets them wait for what other streams are at, of other cards,
-   too. Here they do where that is asked for, so that a program that lets a stream wait for what it
-   enqueues only behind such a call stands still, and is ended. */
+/* Calls that load something.  CUDA may let such calls wait for the work of other streams, of other
+   cards too.  Here they do so if a test asks for it.  So a program whose stream waits for work
+   that is enqueued only after such a call deadlocks in the test, and is ended. */
 #include "emulator.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
-/* Memory: of cards, by itself or from pools, and of the host, pinned.  All is filled with NaNs
-   before anyone uses it, and again when it is freed; what was written past its end is found then,
-   and what is written there later, by work that should have been waited for, soon after. */
+/* Memory of cards, allocated directly or from pools, and pinned memory of the host.  Memory is
+   filled with NaNs before it is used, and again when it is freed.  A write beyond the end is found
+   when the memory is freed.  A write after that, by work that should have been waited for, is
+   found soon after. */
 #include "emulator.h"
 
 #include <stdio.h>

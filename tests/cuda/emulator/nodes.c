@@ -1,4 +1,4 @@
-/* A graph's nodes, for who looks at what was captured and puts something else in its place. */
+/* The nodes of a graph, for code that inspects a capture and replaces nodes. */
 #include "emulator.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Streams: queues, each worked off by a thread. */
+/* Streams: queues, each executed by a thread of its own. */
 #include "emulator.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What CUDA fails, and when (train/failing.h): in a training on an emulated card alone, in one
+/* Tests CUDA failures at every call (train/failing.h): in a training on one emulated card, in one
    beside the CPU, and with the card lost for good. */
 #include "cuda/emulator/control.h"
 

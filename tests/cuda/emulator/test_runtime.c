@@ -1,5 +1,6 @@
-/* The emulator itself does what CUDA does, as far as the backend relies on it: order in streams and
-   between them, captures and what breaks them, memory of the right sort, errors that last. */
+/* Tests that the emulator behaves as CUDA does, as far as the backend depends on it: order within
+   and between streams, captures and what invalidates them, kinds of memory, errors that
+   persist. */
 #include "harness.h"
 
 #include "cuda/emulator/control.h"

@@ -1,5 +1,5 @@
-/* Training on emulated cards: recorded steps do what others do, to the bit, whatever the devices,
-   and with gradients that a library sums among the cards. */
+/* Tests training on emulated cards: recorded steps give the same bits as other steps, on any
+   devices, and with gradients that a library sums among the cards. */
 #include "harness.h"
 
 #include "base/base.h"

@@ -1,5 +1,5 @@
-/* Words in the host's memory that streams write and wait for: functions of the driver's, which the
-   runtime is asked for by name. */
+/* Words in the host's memory that streams write and wait for.  They are functions of the driver,
+   which the backend asks the runtime for by name. */
 #include "emulator.h"
 
 #include <cuda.h>
