@@ -1,5 +1,5 @@
-/* Open MPI's own MPI_Allreduce, timed as dptrain bench allreduce times ours (bench/allreduce.py).
- */
+/* Times Open MPI's own MPI_Allreduce in the same way as `dptrain bench allreduce` times ours
+   (bench/allreduce.py). */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

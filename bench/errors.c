@@ -1,10 +1,11 @@
-/* Rounding errors of convolutions against the double-precision reference, for each pass and way:
+/* Measures the rounding errors of convolutions against the double-precision reference, for each
+   pass and each algorithm:
 
        bench-errors [DEVICE:algorithm=]...    e.g.  bench-errors cpu:algorithm=direct
 
    Inputs have a normal distribution of deviation 1, filters one of deviation sqrt(2 / taps). Errors
-   are relative to the deviation of the true results: root of the mean square, and the largest.
-   Convolutions that the algorithm cannot do are left out. */
+   are relative to the deviation of the true results: the root of the mean square, and the maximum.
+   Convolutions that the algorithm does not support are left out. */
 #include "base/base.h"
 #include "device/device.h"
 #include "reference/reference.h"

@@ -1,14 +1,15 @@
-/* Single operators on one device against the roofline: GFLOP/s for what is bound by arithmetic,
-   GB/s for what is bound by memory, each also in per cent of what this machine, or a device that is
-   none of its cores, was measured to do in the same run.
+/* Measures single operators on one device against the roofline: GFLOP/s for operators that are
+   bound by arithmetic, GB/s for operators that are bound by memory.  Each rate is also given in per
+   cent of the peak that was measured in the same run, for this machine's cores or for the device.
 
        bench-ops [DEVICE [BATCH [PART [cold]]]]        e.g.  bench-ops cpu:threads=1 256 conv
 
-   PART: only operators whose name has it; or any convolution, as in "conv 17x15x48 3x3/2+1 to 96":
-   height, width and channels, filter, stride (1) and padding (0), channels of the result.
+   PART: only operators whose name contains PART; or one convolution, as in "conv 17x15x48 3x3/2+1
+   to 96": height, width and channels, filter, stride (default 1) and padding (default 0), channels
+   of the result.
 
-   An operator that runs again and again finds what it needs in a cache.  In training a whole step
-   comes between two runs: with `cold` as much memory is written before each. */
+   An operator that runs repeatedly finds its data in a cache.  In training a whole step lies
+   between two runs: with `cold`, as much memory as a step uses is written before each run. */
 #include "base/base.h"
 #include "device/device.h"
 #include "device/measure.h"

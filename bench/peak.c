@@ -1,4 +1,4 @@
-/* Measured peaks.  This file alone is compiled for the machine it runs on (-march=native). */
+/* Measured peaks.  Only this file is compiled for the machine that it runs on (-march=native). */
 #include "peak.h"
 
 #include <pthread.h>

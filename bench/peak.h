@@ -1,5 +1,5 @@
-/* What this machine's cores can do at most, measured: multiply-adds without memory, and memory
-   without arithmetic. */
+/* The measured peak rates of this machine's cores: multiply-adds without memory access, and memory
+   access without arithmetic. */
 #ifndef DPT_BENCH_PEAK_H
 #define DPT_BENCH_PEAK_H
 

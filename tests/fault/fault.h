@@ -1,55 +1,59 @@
-/* A backend for tests: wraps another one (the plug-in that $DPTRAIN_FAULT_INNER names, whose memory
-   must be the host's), forwards every call, and fails or falsifies what its device string asks for.
+/* The fault backend for tests.  It wraps another backend (the plug-in that $DPTRAIN_FAULT_INNER
+   names, whose memory must be the host's), forwards every call, and fails or falsifies the calls
+   that the parameters of its device string select:
 
-   fail=N        the N-th call after open that can fail does, with DPT_E_DEVICE
-   lost=N        from the N-th on every call fails with DPT_E_DEVICE_LOST
-   full=N        the N-th call fails with DPT_E_NO_MEMORY, and
-   for=M         so do the M - 1 behind it
+   fail=N        the N-th call after open that can fail, fails with DPT_E_DEVICE
+   lost=N        from the N-th call on every call fails with DPT_E_DEVICE_LOST
+   full=N        the N-th call fails with DPT_E_NO_MEMORY,
+   for=M         and so do the next M - 1 calls
    room=N        every run of more than N samples fails with DPT_E_NO_MEMORY
-   from=K        both from step K on only: when the optimizer has run K - 1 times
-   starve=K      the K-th run of the optimizer, and as many as `for` says, has no memory
-   hang=N        the N-th call does not return, or
-   stall=MS      only after so many milliseconds, and then as if nothing had been
-   after=K       calls are counted when the optimizer has run K times, not before
-   again=M       all this only until it has been opened so often (for ever; 1 with away), and
-   only=K        or only in its K-th opening
-   away=K        the K openings behind the first fail
-   domain=N      its fault domain is one of the same number
-   island=N      it sums with the others that have the same number (fault_collective.c)
-   stick=N       from the N-th collective of its communicator on none ends in this process
-   narrow=1      its communicators are within one process
-   cache=BYTES   so much its caches hold
-   entry=NAME    counts calls of this vtable entry only ("run", "sync"); those that cannot fail,
-                 which hang at most, are counted so alone: "free", "host_free", "stream_free",
-                 "event_free", "release", "recording_free", "destroy" and "close"; likewise "open"
-   clock=MS      events tell a simulated time: MS milliseconds a sample that is trained
-   bug=NAME      a planted mistake (fault_bug)
-   poison=K      gradients of weights have an infinite element in step K,
-   smudge=K      parts of batch-norms do,
-   huge=K        or gradients have one that is close to the largest number
-   flip=K        behind the K-th update a bit of what the optimizer wrote is another one:
-   wreck=K       or an element is no number,
-   place=N       of its output N, from 1 (1): the weights, the first moment, the second
-   late=1        it records what has run once
-   lag=1         an event has not passed when it is asked, only when it, or its stream, is waited
-                 for
-   refuses=WHAT  recording: already its begin, or its end, or a run that is recorded, which fails;
-                 or, of wrap, to wrap little of the host's memory
-   Anything else is passed on.
+   from=K        `full` and `room` act from step K on: after K - 1 runs of the optimizer
+   starve=K      the K-th run of the optimizer has no memory, and neither have the next `for` - 1
+   hang=N        the N-th call does not return
+   stall=MS      with `hang`: the call returns after MS milliseconds, as if nothing had happened
+   after=K       calls are counted only after K runs of the optimizer
+   again=M       all faults act only in the first M openings of the device (default: in all; with
+                 `away`: in the first)
+   only=K        all faults act only in the K-th opening
+   away=K        the K openings after the first one fail
+   domain=N      devices with the same number are in one fault domain
+   island=N      devices with the same number form an island (fault_collective.c)
+   stick=N       from the N-th collective of its communicator on no collective ends in this process
+   narrow=1      communicators are limited to one process
+   cache=BYTES   the size of the device's caches
+   entry=NAME    counts calls of this vtable entry only ("run", "sync").  Entries that cannot fail,
+                 and can only hang, are counted only if they are named: "free", "host_free",
+                 "stream_free", "event_free", "release", "recording_free", "destroy" and "close";
+                 likewise "open"
+   clock=MS      events report a simulated time: MS milliseconds per trained sample
+   bug=NAME      plants a bug (fault_bug)
+   poison=K      the gradients of weights have an infinite element in step K
+   smudge=K      the parts of batch-norms have an infinite element in step K
+   huge=K        gradients have an element close to the largest number in step K
+   flip=K        after the K-th update one bit of the optimizer's output is flipped
+   wreck=K       after the K-th update one element of the optimizer's output is NaN
+   place=N       the output that `flip` and `wreck` change, from 1 (default 1): the weights, the
+                 first moment, the second moment
+   late=1        records only work that has run once before
+   lag=1         an event counts as passed only after a wait for it or for its stream
+   refuses=WHAT  refuses recording at its "begin", its "end" or a recorded "run"; or refuses to
+                 wrap ("wrap") a small part of the host's memory
+   All other parameters are passed on.
 
-   $DPTRAIN_FAULT_HANG=BACKEND:CALL[:MS] lets a call hang that no parameter reaches: "load" (the
+   $DPTRAIN_FAULT_HANG=BACKEND:CALL[:MS] makes a call hang that no parameter can select: "load" (the
    entry of the plug-in), "probe", "describe", "open" of a device without parameters.
-   $DPTRAIN_FAULT_APART, set, lets its device look like hardware of its own, so that "all" means it.
+   $DPTRAIN_FAULT_APART, if set, makes the device look like separate hardware, so that "all"
+   includes it.
 
-   Into the file that $DPTRAIN_FAULT_REPORT names it appends `fired CALL ENTRY` when a failure is
-   planted, `joined N` and `parted N` when a communicator is made and destroyed, `order WHAT` when
-   its rules are broken, `opened SELF` when the device SELF is opened, `refused` when a recording
-   is, `touched` when something of a lost device is released, which must be abandoned, and `closed
-   CALLS LEFT` when a device is closed: how many calls were counted, and how many objects nobody had
-   released.
+   The backend appends lines to the file that $DPTRAIN_FAULT_REPORT names: `fired CALL ENTRY` when a
+   fault acts; `joined N` and `parted N` when a communicator is created and destroyed; `order WHAT`
+   when a rule of communicators is broken; `opened SELF` when the device SELF is opened; `refused`
+   when a recording is refused; `touched` when an object of a lost device is released, which must be
+   abandoned instead; `closed CALLS LEFT` when a device is closed, with the number of counted calls
+   and the number of objects that were not released.
 
-   Built twice: `fault`, and `faultstaged`, which hides that its memory is the host's and that it
-   can record, so that core has to stage transfers as for a GPU. */
+   The backend is built twice: `fault`, and `faultstaged`, which hides that its memory is the host's
+   and that it can record.  So core has to stage transfers as for a GPU. */
 #ifndef DPT_TEST_FAULT_H
 #define DPT_TEST_FAULT_H
 

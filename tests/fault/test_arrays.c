@@ -1,7 +1,6 @@
 /* Tests work on arrays with every call failing in turn.
 
-   test-fault-arrays fault|faultstaged [CASE...]
-   */
+   test-fault-arrays fault|faultstaged [CASE...] */
 #include "fault/plant.h"
 
 #include <stdio.h>

@@ -1,8 +1,7 @@
 /* Tests devices that do not answer while they are prepared, while their objects are released, or
    while they are closed: no call waits for ever, and the other devices are not affected.
 
-   test-fault-close fault|faultstaged [CASE...]
-   */
+   test-fault-close fault|faultstaged [CASE...] */
 #include "base/base.h"
 #include "device/device.h"
 #include "fault/plant.h"

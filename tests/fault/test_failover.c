@@ -1,8 +1,7 @@
 /* Tests failover: whichever call of whichever device fails, the result of the step is that of a
    run without failures in which the remaining devices have the same shards.
 
-   test-fault-failover fault|faultstaged [CASE...]
-   */
+   test-fault-failover fault|faultstaged [CASE...] */
 #include "dptrain_models.h"
 #include "fault/plant.h"
 

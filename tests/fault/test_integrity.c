@@ -2,8 +2,7 @@
    device is named; diverged replicas are found and restored.  Also tests what is left after all
    devices are lost.
 
-   test-fault-integrity fault|faultstaged [CASE...]
-   */
+   test-fault-integrity fault|faultstaged [CASE...] */
 #include "fault/plant.h"
 
 #include <stdio.h>

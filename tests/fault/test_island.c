@@ -1,8 +1,7 @@
 /* Tests islands: an island that must not be used is not used, training goes on without an island
    that fails, and the weights are those of the same devices that sum through the host.
 
-   test-fault-island fault|faultstaged [CASE...]
-   */
+   test-fault-island fault|faultstaged [CASE...] */
 #include "fault/plant.h"
 
 #include <stdio.h>

@@ -2,8 +2,7 @@
    and the training has the same bits as one with these shards from the start.  Time is simulated,
    so that all runs have the same shards.
 
-   test-fault-memory fault|faultstaged [CASE...]
-   */
+   test-fault-memory fault|faultstaged [CASE...] */
 #include "fault/plant.h"
 
 #include "io/log.h"

@@ -1,8 +1,7 @@
 /* Tests devices and backends that do not answer while devices are listed, opened or measured: no
    call waits for ever, the other devices are not affected, and closing is fast afterwards.
 
-   test-fault-open fault|faultstaged [CASE...]
-   */
+   test-fault-open fault|faultstaged [CASE...] */
 #include "base/base.h"
 #include "fault/plant.h"
 

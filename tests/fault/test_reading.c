@@ -1,8 +1,7 @@
 /* Tests devices that fail while images are read on demand: training has the same result as without
    these devices.
 
-   test-fault-reading fault|faultstaged [CASE...]
-   */
+   test-fault-reading fault|faultstaged [CASE...] */
 #include "fault/plant.h"
 #include "train/trainer.h"
 

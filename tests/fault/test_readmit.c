@@ -1,8 +1,7 @@
 /* Tests readmission: whenever a device is lost, and however long it stays away, training equals a
    run without failures with the shards that the log records.
 
-   test-fault-readmit fault|faultstaged [CASE...]
-   */
+   test-fault-readmit fault|faultstaged [CASE...] */
 #include "dptrain_models.h"
 #include "fault/plant.h"
 

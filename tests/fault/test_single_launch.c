@@ -3,8 +3,7 @@
    nothing, also if the next step is in flight behind it.  With every call failing in turn, the
    weights are those of the committed steps, or the trainer reports that no weights can be trusted.
 
-   test-fault-single-launch [CASE...]
-   */
+   test-fault-single-launch [CASE...] */
 #include "fault/plant.h"
 #include "train/trainer.h"
 

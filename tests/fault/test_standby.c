@@ -1,8 +1,7 @@
 /* Tests standby: training has the same result as with these devices, a standby device has the
    weights when they are read from it, and standby devices go on when all others are lost.
 
-   test-fault-standby fault|faultstaged [CASE...]
-   */
+   test-fault-standby fault|faultstaged [CASE...] */
 #include "fault/standby_support.h"
 
 #include <stdio.h>

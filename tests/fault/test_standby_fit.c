@@ -1,8 +1,7 @@
 /* Tests standby in dpt_fit: with steps in flight, with epochs and evaluations; and a training that
    ends while standby devices retry steps.
 
-   test-fault-standby_fit fault|faultstaged [CASE...]
-   */
+   test-fault-standby_fit fault|faultstaged [CASE...] */
 #include "fault/standby_support.h"
 #include "io/log.h"
 

@@ -1,8 +1,7 @@
 /* Tests a training that is resumed with devices on standby: they stay on standby from the first
    step on, as long as the devices are the same.
 
-   test-fault-standby_resume fault|faultstaged [CASE...]
-   */
+   test-fault-standby_resume fault|faultstaged [CASE...] */
 #include "fault/standby_support.h"
 
 #include <stdio.h>

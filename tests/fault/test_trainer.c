@@ -1,8 +1,7 @@
 /* Tests training with every call failing in turn: a failed step has changed nothing or counts, as
    dptrain.h says; the replicas agree; and continuing gives the weights of a run without failures.
 
-   test-fault-trainer fault|faultstaged [CASE...]
-   */
+   test-fault-trainer fault|faultstaged [CASE...] */
 #include "fault/plant.h"
 
 #include <math.h>

@@ -3,8 +3,7 @@
    the bit.  An island that must not be used is not used by any process.  Whichever call fails, all
    processes end.
 
-   test-fault-wide fault|faultstaged [CASE...]
-   */
+   test-fault-wide fault|faultstaged [CASE...] */
 #include "fault/plant.h"
 #include "train/processes.h"
 

@@ -1,8 +1,7 @@
 /* Tests devices that fail while samples are replaced between steps: training has the same result
    as without these devices, on the written samples.
 
-   test-fault-write fault|faultstaged [CASE...]
-   */
+   test-fault-write fault|faultstaged [CASE...] */
 #include "fault/plant.h"
 #include "train/processes.h"
 #include "train/trainer.h"

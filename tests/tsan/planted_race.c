@@ -3,8 +3,7 @@
 
    planted_race clean      nothing to report
    planted_race team       two members of one team write one place
-   planted_race leaders    the two host threads write one place
-   */
+   planted_race leaders    the two host threads write one place */
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,22 +1,21 @@
-/* An emulator of CUDA's runtime for tests: the functions that the backend calls, on machines
-   without a card.  Each stream is worked off, in order, by a thread of its own, kernels are
-   compiled for the host (device.h), and what CUDA forbids fails with the code that CUDA gives.  The
-   NULL stream is not there, and nothing that the backend does not call.
+/* An emulator of CUDA's runtime for tests on machines without a card.  It has the functions that
+   the backend calls, and no others.  A thread of its own executes each stream in order.  Kernels
+   are compiled for the host (device.h).  A call that CUDA forbids fails with CUDA's error code.
+   There is no NULL stream.
 
-   This header is what its files know of each other.  One lock guards all of it; kernels, copies and
-   functions of the host's run without it.
+   This header is private to the emulator's files.  One lock guards all state; kernels, copies and
+   host functions run without the lock.
 
-   The environment, read once:
-     CUDA_EMULATED_CARDS   how many (default: 2)
-     CUDA_EMULATED_APART   not empty: no card reaches another's memory
+   Environment variables, read once:
+     CUDA_EMULATED_CARDS   number of cards (default: 2)
+     CUDA_EMULATED_APART   not empty: no card can access another card's memory
      CUDA_EMULATED_MEMORY  MiB of each card (default: 512)
-     CUDA_EMULATED_DELAYS  a seed: streams dawdle at random
+     CUDA_EMULATED_DELAYS  a seed: streams are delayed at random
      CUDA_EMULATED_ORDER   "reverse": a block's threads run from the last to the first
-     CUDA_EMULATED_LOADS   "wait": calls that load something, or make room, wait until no stream
-                           waits for a word
-     CUDA_EMULATED_FAIL    FUNCTION:N:CODE or FUNCTION:N:CODE:sticky, what control.h plants
-     CUDA_EMULATED_REPORT  at the end, objects left behind are told, and uses of memory that was
-                           freed, and the process fails */
+     CUDA_EMULATED_LOADS   "wait": calls that load something, or allocate, wait until no stream
+   waits for a word CUDA_EMULATED_FAIL    FUNCTION:N:CODE or FUNCTION:N:CODE:sticky: plants a
+   failure (control.h) CUDA_EMULATED_REPORT  at the end, leaked objects and uses of freed memory are
+   reported, and the process fails if there were any */
 #ifndef DPT_TEST_EMULATOR_H
 #define DPT_TEST_EMULATOR_H
 
