@@ -17,7 +17,7 @@ import tempfile
 from urllib.parse import unquote
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-HEADERS = ["core/dptrain.h", "models/dptrain_models.h", "core/backend.h"]
+HEADERS = ["core/dptrain.h", "models/dptrain_models.h", "core/dpt_error.h", "core/backend.h"]
 
 
 def read(path):

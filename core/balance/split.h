@@ -3,7 +3,7 @@
 #ifndef DPTI_SPLIT_H
 #define DPTI_SPLIT_H
 
-#include "backend.h"
+#include "dpt_error.h"
 #include "dpt_types.h"
 
 enum { DPTI_SPLIT_MAX_DEVICES = 256 };

@@ -3,7 +3,7 @@
 #ifndef DPTI_BASE_H
 #define DPTI_BASE_H
 
-#include "backend.h" /* dpt_error, DPT_FAIL */
+#include "dpt_error.h"
 #include "dpt_types.h"
 
 #include <pthread.h>

@@ -4,10 +4,10 @@
 #ifndef DPTI_RUN_STATE_H
 #define DPTI_RUN_STATE_H
 
-#include "backend.h"
 #include "balance/balance.h"
 #include "balance/standby_policy.h"
 #include "base/recorded.h"
+#include "dpt_error.h"
 #include "dptrain.h"
 #include "train/feeding/order.h"
 

@@ -1,4 +1,5 @@
-/* What a transport between processes offers: the only header that a transport plug-in includes.
+/* What a transport between processes offers.  A transport plug-in includes this header alone; this
+   header includes the error record and the status codes.
 
    Core opens libdptrain-NAME.so in a folder transports/ beside the backends' plug-ins, asks its
    entry for the table, and makes all calls from one thread, the communication thread
@@ -6,8 +7,7 @@
 #ifndef DPT_TRANSPORT_H
 #define DPT_TRANSPORT_H
 
-#include "backend.h" /* dpt_error, DPT_FAIL */
-#include "dpt_types.h"
+#include "dpt_error.h"
 
 #define DPT_TRANSPORT_ABI        3u
 #define DPT_TRANSPORT_ENTRY_NAME "dpt_transport_entry"

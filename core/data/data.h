@@ -3,8 +3,8 @@
 #ifndef DPTI_DATA_H
 #define DPTI_DATA_H
 
-#include "backend.h"
 #include "data/reader.h"
+#include "dpt_error.h"
 #include "dptrain.h"
 
 #include <stdatomic.h>

@@ -2,7 +2,7 @@
 #ifndef DPTI_FIND_H
 #define DPTI_FIND_H
 
-#include "backend.h"
+#include "dpt_error.h"
 #include "dptrain.h"
 
 enum { DPTI_MAX_FILES = 5, DPTI_IMAGES_FILE = 0, DPTI_LABELS_FILE = 1 };

@@ -3,7 +3,7 @@
 #ifndef DPTI_IMAGE_H
 #define DPTI_IMAGE_H
 
-#include "backend.h"
+#include "dpt_error.h"
 
 /* What an image must be.  channels is 1 or 3. */
 typedef struct dpti_image_shape {

@@ -2,7 +2,7 @@
 #ifndef DPTI_LISTING_H
 #define DPTI_LISTING_H
 
-#include "backend.h"
+#include "dpt_error.h"
 
 typedef enum dpti_listing_kind {
     DPTI_LIST_FOLDERS, /* other things are passed over */

@@ -2,8 +2,8 @@
 #ifndef DPTI_PICTURE_H
 #define DPTI_PICTURE_H
 
-#include "backend.h"
 #include "base/base.h"
+#include "dpt_error.h"
 #include "dptrain.h"
 
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #ifndef DPTI_READER_H
 #define DPTI_READER_H
 
-#include "backend.h"
+#include "dpt_error.h"
 #include "dptrain.h"
 
 enum { DPTI_READER_MAX_THREADS = 16 };

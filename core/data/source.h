@@ -3,7 +3,7 @@
 #ifndef DPTI_SOURCE_H
 #define DPTI_SOURCE_H
 
-#include "backend.h"
+#include "dpt_error.h"
 
 typedef struct dpti_content {
     uint8_t *bytes; /* aligned to 64 bytes; owned, free() */

@@ -3,7 +3,7 @@
 #ifndef DPTI_FILE_H
 #define DPTI_FILE_H
 
-#include "backend.h"
+#include "dpt_error.h"
 
 /* Reads a regular file.  `bytes` is aligned to 64 bytes; the caller frees it.  Errors:
    DPT_E_NOT_FOUND; DPT_E_IO; DPT_E_NO_MEMORY, also if the machine has less memory than the size of

@@ -3,7 +3,7 @@
 #ifndef DPTI_FOLDER_H
 #define DPTI_FOLDER_H
 
-#include "backend.h"
+#include "dpt_error.h"
 
 /* Returns the path of file `number`; NULL if there is no memory.  The caller frees the string. */
 char *dpti_folder_path(const char *folder, size_t number);

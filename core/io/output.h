@@ -3,7 +3,7 @@
 #ifndef DPTI_OUTPUT_H
 #define DPTI_OUTPUT_H
 
-#include "backend.h"
+#include "dpt_error.h"
 
 #include <sys/types.h>
 

@@ -3,7 +3,7 @@
 #ifndef DPTI_PLOT_H
 #define DPTI_PLOT_H
 
-#include "backend.h"
+#include "dpt_error.h"
 
 typedef struct dpti_plot {
     const char *title, *subtitle;

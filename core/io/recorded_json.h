@@ -2,8 +2,8 @@
 #ifndef DPTI_RECORDED_JSON_H
 #define DPTI_RECORDED_JSON_H
 
-#include "backend.h"
 #include "base/recorded.h"
+#include "dpt_types.h"
 
 #include <jansson.h>
 

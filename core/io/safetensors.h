@@ -5,7 +5,7 @@
 #ifndef DPTI_SAFETENSORS_H
 #define DPTI_SAFETENSORS_H
 
-#include "backend.h"
+#include "dpt_error.h"
 
 enum { DPTI_TENSOR_MAX_RANK = 8 };
 

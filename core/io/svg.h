@@ -3,7 +3,7 @@
 #ifndef DPTI_SVG_H
 #define DPTI_SVG_H
 
-#include "backend.h"
+#include "dpt_types.h"
 
 /* A growing text.  The first failure to get memory sticks; what follows does nothing. */
 typedef struct dpti_svg {

@@ -8,7 +8,7 @@
 #ifndef DPTI_TRACE_H
 #define DPTI_TRACE_H
 
-#include "backend.h"
+#include "dpt_error.h"
 
 typedef struct dpti_trace dpti_trace;
 

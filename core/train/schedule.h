@@ -17,7 +17,7 @@
 #ifndef DPTI_SCHEDULE_H
 #define DPTI_SCHEDULE_H
 
-#include "backend.h"
+#include "dpt_error.h"
 #include "dptrain.h"
 
 typedef struct dpti_schedule {

@@ -8,7 +8,7 @@
 #ifndef DPTI_MICRO_BATCHES_H
 #define DPTI_MICRO_BATCHES_H
 
-#include "backend.h"
+#include "dpt_error.h"
 #include "dptrain.h"
 
 #include <stdbool.h>
