@@ -8,26 +8,27 @@
 #include "device/device.h"
 #include "graph/model.h"
 
-/* Where a tensor lives. */
+/* Where a tensor is stored. */
 typedef enum dpti_home {
-    DPTI_HOME_ARENA,      /* activations, their gradients, labels: placed by the memory plan */
-    DPTI_HOME_PARAMETERS, /* `offset` elements into the flat buffer of that name */
+    DPTI_HOME_ARENA, /* the arena: activations, their gradients, labels; the memory plan places them
+                      */
+    DPTI_HOME_PARAMETERS, /* the flat buffer of that name, at `offset` elements */
     DPTI_HOME_GRADIENTS,
     DPTI_HOME_VELOCITY,
     DPTI_HOME_SQUARES,
     DPTI_HOME_IMAGES, /* the data set */
     DPTI_HOME_LABELS,
-    DPTI_HOME_INDEX, /* the step buffer: which records of the data set this step takes */
-    DPTI_HOME_ROWS,  /* 0, 1, ...: where those lie that were sent with the step */
-    DPTI_HOME_HALT,  /* the halt word of a program that is whole */
+    DPTI_HOME_INDEX, /* the step buffer: the record numbers of this step */
+    DPTI_HOME_ROWS,  /* the numbers 0, 1, ...: the places of records that are sent with the step */
+    DPTI_HOME_HALT,  /* the halt word of a single-launch program */
 } dpti_home;
 
 typedef struct dpti_program_tensor {
     dpti_home home;
-    size_t per_sample_bytes; /* ARENA: size for one sample, */
-    size_t fixed_bytes;      /* or of a tensor without a sample axis */
-    size_t offset;           /* flat buffers: elements */
-    /* ARENA: instructions that define it first and use it last; the plan's lifetime. */
+    size_t per_sample_bytes; /* ARENA: bytes per sample */
+    size_t fixed_bytes;      /* ARENA: bytes of a tensor without a sample axis */
+    size_t offset;           /* flat buffers: offset in elements */
+    /* ARENA: the instructions that write it first and use it last, which are its lifetime. */
     size_t first, last;
 } dpti_program_tensor;
 
@@ -35,43 +36,43 @@ enum { DPTI_NO_TENSOR = -1 };
 
 typedef struct dpti_instruction {
     dpt_op_desc desc;
-    int in[DPT_MAX_INPUTS], out[DPT_MAX_OUTPUTS]; /* tensors, or DPTI_NO_TENSOR */
+    int in[DPT_MAX_INPUTS], out[DPT_MAX_OUTPUTS]; /* tensor numbers, or DPTI_NO_TENSOR */
     uint32_t flags;                               /* DPT_RUN_ACCUMULATE */
-    bool per_step;                                /* runs once a step, with n = 1, not per sample */
-    bool halts;                                   /* writes nothing where the halt word is not 0 */
-    const char *layer;                            /* for messages */
+    bool per_step;     /* runs once per step with n = 1, not per sample */
+    bool halts;        /* writes nothing while the halt word is not 0 */
+    const char *layer; /* for messages */
 } dpti_instruction;
 
-/* What devices do together at the end of a segment. */
+/* What devices exchange at the end of a segment. */
 typedef enum dpti_exchange {
     DPTI_EXCHANGE_NONE,
-    DPTI_EXCHANGE_CONTRIBUTE, /* every device's parts are there, and nobody waits for those of the
-                            others yet */
-    DPTI_EXCHANGE_TAKE,       /* what was brought last is gathered, when all have come */
+    DPTI_EXCHANGE_CONTRIBUTE, /* every device contributes its parts, and does not wait for the parts
+                                 of the others */
+    DPTI_EXCHANGE_TAKE,       /* waits until the parts that were contributed last are gathered */
     DPTI_EXCHANGE_BUCKET,    /* elements [begin, end) of the gradients are written: their all-reduce
-                                begins, and nobody waits for it */
-    DPTI_EXCHANGE_GRADIENTS, /* the rest of the flat buffer is all-reduced, and the step confirmed
-                              */
+                                begins, and no device waits for it */
+    DPTI_EXCHANGE_GRADIENTS, /* the rest of the flat buffer is all-reduced, and the devices vote */
 } dpti_exchange;
 
-/* Every device's `part`, a tensor of `count` float32, is gathered in everybody's `parts`, one of
-   devices x `count`. */
+/* Parts that are gathered.  Every device's `part` is a tensor of `count` float32.  The tensor
+   `parts` of every device gets the parts of all devices: (devices, count). */
 typedef struct dpti_part {
     int part, parts;
     size_t count;
 } dpti_part;
 
-enum { DPTI_MOST_PARTS = 2 }; /* at one meeting */
+enum { DPTI_MOST_PARTS = 2 }; /* parts at one rendezvous */
 
 typedef struct dpti_segment {
     size_t first, last; /* instructions [first, last) */
     dpti_exchange exchange;
-    dpti_part parts[DPTI_MOST_PARTS]; /* BRING and TAKE: the same */
+    dpti_part parts[DPTI_MOST_PARTS]; /* CONTRIBUTE and TAKE: the parts */
     size_t n_parts;
-    size_t begin, end; /* BUCKET: the first one ends where weights end, each other one where the one
-                          before it begins */
-    /* Changes what lasts: runs only after every exchange before it was confirmed, and on every
-       device, also on those without samples; or, in a program that is whole, halts. */
+    size_t begin, end; /* BUCKET: the first bucket ends where the weights end; each other one ends
+                          where the one before it begins */
+    /* The segment changes training state.  It runs only after all votes agree, and on every
+       device, also on devices without samples.  In a single-launch program it obeys the halt word
+       instead. */
     bool commits;
 } dpti_segment;
 
@@ -82,15 +83,15 @@ typedef struct dpti_program {
     size_t n_instructions, instructions_capacity;
     dpti_segment *segments;
     size_t n_segments, segments_capacity;
-    int result;             /* what comes out for every sample: */
+    int result;             /* the tensor with a result for every sample: */
     size_t result_elements; /* (n, 2) loss and hit, or the logits, */
-    dpt_dtype result_type;  /* which are activations */
+    dpt_dtype result_type;  /* whose type is that of activations */
 } dpti_program;
 
 typedef enum dpti_purpose {
-    DPTI_PURPOSE_EVALUATE, /* forward and loss */
-    DPTI_PURPOSE_PREDICT,  /* forward */
-    DPTI_PURPOSE_TRAIN,    /* forward, loss, backward, optimizer */
+    DPTI_PURPOSE_EVALUATE, /* forward pass and loss */
+    DPTI_PURPOSE_PREDICT,  /* forward pass */
+    DPTI_PURPOSE_TRAIN,    /* forward pass, loss, backward pass, optimizer */
 } dpti_purpose;
 
 typedef struct dpti_optimizer {
@@ -102,61 +103,64 @@ typedef struct dpti_optimizer {
     float clip_norm;             /* 0: none */
 } dpti_optimizer;
 
-/* How large buckets are, in elements. */
+/* The sizes of buckets, in elements. */
 typedef struct dpti_bucket_sizes {
-    size_t first;  /* the first one; others are no smaller, but where large layers do not fit */
-    size_t others; /* or what is still to be written, if that is less */
+    size_t
+        first; /* the first bucket; no other bucket is smaller, unless a large layer does not fit */
+    size_t others; /* the other buckets, or what is still to be written if that is less */
 } dpti_bucket_sizes;
 
 typedef struct dpti_program_options {
-    const dpt_dataset *data; /* what the first instructions gather from */
-    size_t fed; /* records that are on the device at a time, sent with the step; 0: all of data */
+    const dpt_dataset *data; /* the data set from which the first instructions gather */
+    size_t fed; /* records that are on the device at a time because they are sent with the step; 0:
+                   the whole data set is there */
     dpti_purpose purpose;
-    dpt_dtype type;  /* of activations and their gradients: the device's, see dpt_device_info */
+    dpt_dtype type;  /* the type of activations and their gradients, from dpt_device_info */
     bool norms_mask; /* the device's DPT_DEVICE_NORMS_MASK; training is the same within rounding */
     dpt_loss loss;
-    /* Of training only. */
+    /* For training only. */
     float label_smoothing;
     dpt_augment_options augment;
     dpti_optimizer optimizer;
-    size_t n_parts;     /* devices whose batch-norm statistics are combined, in so many exchanges;
-                           0 or 1: every device takes its own */
-    bool holds_filters; /* n_parts > 1: gradients of filters are computed at meetings, between bring
-                           and take; the bits are the same */
-    /* A step is one segment, which the host need not look into: a device that exchanges nothing,
-       and does a step in one pass, sets the replica's halt word itself if a loss or a gradient is
-       not finite, and changes nothing that lasts while it is set. */
+    size_t n_parts;     /* devices whose batch-norm statistics are combined, one exchange per
+                           batch-norm; 0 or 1: every device uses its own statistics */
+    bool holds_filters; /* if n_parts > 1: gradients of filters are computed during a rendezvous,
+                           between contribute and take; the bits are the same */
+    /* Single-launch: a step is one segment, which the host does not inspect.  It is for a device
+       that exchanges nothing and computes its shard in one micro-batch.  If a loss or a gradient
+       is not finite, the device sets the replica's halt word itself, and it changes no training
+       state while the word is set. */
     bool whole;
-    bool accumulate; /* gradients are added to, for shares that are worked off in several passes */
-    /* Elements of the least bucket, and by it of the least slice; 0: gradients are exchanged with
-       nobody.  What is computed, and so its bits, depends on this, but neither on how large buckets
-       are nor on whether all is exchanged at the end. */
+    bool accumulate; /* gradients are added up over several micro-batches */
+    /* Elements of the smallest bucket, which also determines the smallest slice; 0: gradients are
+       not exchanged.  The bits of the result depend on this number, but not on the sizes of
+       buckets, and not on whether all gradients are exchanged at the end. */
     size_t least_bucket;
-    dpti_bucket_sizes buckets; /* zeros: dpti_default_buckets */
+    dpti_bucket_sizes buckets; /* all 0: dpti_default_buckets */
     bool exchange_at_end;
 } dpti_program_options;
 
-/* The least one first, and an eighth of all weights (buckets.c). */
+/* Returns the smallest size first, and an eighth of all weights for the others (buckets.c). */
 dpti_bucket_sizes dpti_default_buckets(const dpt_model *model, size_t least_bucket);
 
-/* Forward, loss and, in training, reverse-mode differentiation and the optimizer.  Fuses an
-   activation into the layer before it, a residual addition into the batch-norm before it, and an
-   activation's derivative into the operator behind it.
+/* Compiles the forward pass, the loss and, for training, reverse-mode differentiation and the
+   optimizer.  Fuses an activation into the layer before it, a residual addition into the
+   batch-norm before it, and an activation's derivative into the operator behind it.  Errors:
    DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_compile(const dpt_model *model,
                                          const dpti_program_options *options, dpti_program *out,
                                          dpt_error *error);
 void dpti_program_free(dpti_program *program); /* accepts a zeroed one */
 
-/* The static memory plan: where every ARENA tensor and every instruction's workspace stands, such
-   that two that are alive at the same time never overlap. */
+/* The static memory plan: the place of every ARENA tensor and of every instruction's workspace.
+   Two of them that are alive at the same time never overlap. */
 typedef struct dpti_plan {
     size_t *tensor_offsets;    /* (n_tensors) bytes; undefined for other homes */
     size_t *workspace_offsets; /* (n_instructions) bytes */
     size_t arena_bytes;
 } dpti_plan;
 
-/* workspace_bytes (n_instructions).  Offsets are multiples of 256. */
+/* Computes the plan. workspace_bytes has n_instructions entries.  Offsets are multiples of 256. */
 DPT_CHECK_RESULT dpt_status dpti_plan_memory(const dpti_program *program, size_t max_samples,
                                              const size_t *workspace_bytes, dpti_plan *out,
                                              dpt_error *error);
