@@ -9,26 +9,27 @@
 
 typedef struct dpti_ahead dpti_ahead;
 
-/* Keeps the images of at most n_runs runs of these data, whose reader it uses, made for what `use`
-   says (NULL: as they are) but for the epoch.  NULL without memory. */
+/* Creates a read-ahead of at most n_runs runs of these data.  It uses the data set's reader.
+   `use` tells what the images are for, except the epoch; NULL: the images unchanged.  Returns NULL
+   if there is no memory. */
 dpti_ahead *dpti_ahead_create(const dpt_dataset *data, size_t n_runs, const dpti_image_use *use);
 void dpti_ahead_destroy(dpti_ahead *ahead); /* accepts NULL */
 
-/* Begins to read a run of this epoch, 0 being none, which goes by this key, in the place of the one
-   that was begun longest ago. Nothing if there is a run of this key already, or no memory: waiting
-   for it tries again. */
+/* Starts to read a run of this epoch (0: no epoch) under a key.  The run replaces the run that was
+   started first.  Does nothing if a run with this key exists, or if there is no memory;
+   dpti_ahead_wait then tries again. */
 void dpti_ahead_begin(dpti_ahead *ahead, uint64_t key, size_t epoch, const uint32_t *records,
                       size_t n);
-/* Whether there is a run of this key. */
+/* Returns whether a run with this key exists. */
 bool dpti_ahead_has(const dpti_ahead *ahead, uint64_t key);
 
-/* Until these records of the run are there: what it was not begun with is read now, and so is what
-   could not be read before.  DPT_E_FORMAT, or DPT_E_IO for any other failure, lack of memory among
-   them: the message says which. */
+/* Waits until these records of the run are read.  Records that the run does not contain are read
+   now, and so are records that could not be read before.  Errors: DPT_E_FORMAT; DPT_E_IO for every
+   other failure, lack of memory included; the message says which. */
 DPT_CHECK_RESULT dpt_status dpti_ahead_wait(dpti_ahead *ahead, uint64_t key, size_t epoch,
                                             const uint32_t *records, size_t n, dpt_error *error);
 
-/* Copies the images of records that were waited for, under this key and last. */
+/* Copies the images of the records that the last wait with this key has read. */
 void dpti_ahead_copy(dpti_ahead *ahead, uint64_t key, const uint32_t *records, size_t n,
                      uint8_t *to);
 

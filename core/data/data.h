@@ -9,55 +9,59 @@
 
 #include <stdatomic.h>
 
-/* Samples are numbered with 32 bits on devices, where the sign bit is not to be trusted. */
+/* Devices number samples with 32 bits, and the sign bit is not used. */
 enum { DPTI_MAX_RECORDS = INT32_MAX };
 
-/* What is read from files has at most so many. */
+/* Largest number of classes of data that are read from files. */
 enum { DPTI_MAX_CLASSES = 65536 };
 
-/* Of samples that were replaced: [first, first + count). */
+/* A range of samples that were replaced: [first, first + count). */
 typedef struct dpti_written {
     size_t first, count;
 } dpti_written;
 
-enum { DPTI_WRITES = 16 }; /* that are remembered */
+enum { DPTI_WRITES = 16 }; /* number of writes that are remembered */
 
-/* Samples are what is trained on, records what lies in memory.  A data set has its own records, or
-   it is a part and lists those of another one. */
+/* A data set has samples, which are trained on, and records, which are in memory.  A data set has
+   its own records, or it is a part and refers to the records of another data set. */
 struct dpt_dataset {
     dpt_context *context;
     char *name;
     char *source;
-    char *file;       /* of the images, where they have one: the whole's, as they are */
-    const char *part; /* "training" or "test", where that is known */
+    char *file;       /* path of the images' file, if there is one; that of the whole data set */
+    const char *part; /* "training" or "test" if that is known */
     size_t count, height, width, channels, classes;
-    const dpt_dataset *whole; /* whose images, labels and targets these are; NULL: its own */
-    uint32_t *samples;        /* (count) the record of each sample, ascending; NULL: the same */
+    const dpt_dataset
+        *whole; /* the data set that owns the images, labels and targets; NULL: this one */
+    uint32_t
+        *samples; /* (count) the record of each sample, ascending; NULL: sample i is record i */
     size_t n_records;
-    dpt_dtype dtype;      /* DPT_U8 or DPT_F32 */
-    void *images;         /* (n_records, height, width, channels), aligned to 64 bytes; or NULL, and
-                             they come from */
-    dpti_reader *reader;  /* this one, which is the whole's */
-    int32_t *labels;      /* (n_records), 0 to classes - 1; aligned to 64 bytes; or NULL */
-    float *targets;       /* (n_records, classes), finite; aligned to 64 bytes; or NULL.  Without
-                             either the data are for predictions */
-    size_t stat_channels; /* 1 to 4: element e of a sample has mean[e % stat_channels] */
-    float mean[4];        /* the network sees (value - mean) * scale */
+    dpt_dtype dtype; /* DPT_U8 or DPT_F32 */
+    void *images;    /* (n_records, height, width, channels), aligned to 64 bytes; NULL: images are
+                        read by */
+    dpti_reader *reader; /* this reader, which belongs to the whole data set */
+    int32_t *labels;     /* (n_records), 0 to classes - 1; aligned to 64 bytes; or NULL */
+    float *targets; /* (n_records, classes), finite; aligned to 64 bytes; or NULL.  Data without
+                       labels and targets are for predictions */
+    size_t stat_channels; /* 1 to 4: element e of a sample uses mean[e % stat_channels] */
+    float mean[4];        /* the network gets (value - mean) * scale */
     float scale[4];
-    /* What these come from, as it was given: in units of the range 0 to 1 for DPT_U8. */
+    /* The mean and deviation from which these are computed, as they were given: for DPT_U8 in
+       units of the range 0 to 1. */
     float channel_mean[4], channel_deviation[4];
-    /* `classes` strings, or NULL: with static lifetime, or in a block that is the whole's. */
+    /* `classes` strings, or NULL.  They have static lifetime or are in own_names of the whole data
+       set. */
     const char *const *class_names;
-    const char **own_names; /* that block, freed with the whole; or NULL */
-    atomic_bool left;       /* to a thread that hangs: not freed any more */
-    uint32_t content;       /* with a reader: see below */
-    bool crops;             /* likewise: its images may be random windows (dpti_image_use) */
-    /* Of a whole: */
-    bool writable;                    /* (dpt_dataset_write), */
-    dpt_dtype label_dtype;            /* with labels given as these */
-    size_t n_writes;                  /* so far, */
-    dpti_written writes[DPTI_WRITES]; /* of which write i is in [i % DPTI_WRITES] */
-    size_t n_reading;                 /* steps in flight that read it */
+    const char **own_names; /* allocated names, freed with the whole data set; or NULL */
+    atomic_bool left;       /* a hung thread may still use the data: they are never freed */
+    uint32_t content;       /* with a reader: the content hash (dpti_dataset_find_content) */
+    bool crops;             /* with a reader: images may be random windows (dpti_image_use) */
+    /* For a whole data set: */
+    bool writable;                    /* dpt_dataset_write is allowed */
+    dpt_dtype label_dtype;            /* type in which labels are written */
+    size_t n_writes;                  /* number of writes so far */
+    dpti_written writes[DPTI_WRITES]; /* write i is in [i % DPTI_WRITES] */
+    size_t n_reading;                 /* number of steps in flight that read the data */
 };
 
 static inline const dpt_dataset *dpti_dataset_whole(const dpt_dataset *data)
@@ -65,10 +69,10 @@ static inline const dpt_dataset *dpti_dataset_whole(const dpt_dataset *data)
     return data->whole ? data->whole : data;
 }
 
-/* So many steps more, or fewer, are in flight on these data. */
+/* Counts steps in flight on these data: `more` begin and `fewer` end. */
 void dpti_dataset_note_reading(const dpt_dataset *data, size_t more, size_t fewer);
 
-/* A thread that hangs may still read the images: from now on destroying the data set, or the part,
+/* A hung thread may still read the images: from now on destroying the data set, or a part of it,
    frees nothing. */
 void dpti_dataset_leave(const dpt_dataset *data);
 
@@ -77,34 +81,35 @@ static inline size_t dpti_dataset_record(const dpt_dataset *data, size_t sample)
     return data->samples ? data->samples[sample] : sample;
 }
 
-/* Bytes of an image. */
+/* Returns the bytes of one image. */
 static inline size_t dpti_dataset_image_bytes(const dpt_dataset *data)
 {
     return data->height * data->width * data->channels * dpt_dtype_bytes(data->dtype);
 }
 
-/* Whether two data sets have the same records. */
+/* Returns whether two data sets have the same records. */
 static inline bool dpti_dataset_share(const dpt_dataset *a, const dpt_dataset *b)
 {
     return dpti_dataset_whole(a) == dpti_dataset_whole(b);
 }
 
-/* As dpt_dataset_open, but that no picture of a folder is read, now or into memory: to be looked at
-   by the reader, and not to be trained on, since its content is not known. */
+/* Opens a data set as dpt_dataset_open does, but reads no picture of a folder.  The result can be
+   inspected through its reader.  It must not be trained on, because its content hash is not
+   known. */
 DPT_CHECK_RESULT dpt_status dpti_dataset_open_unread(dpt_context *context, const char *name,
                                                      const char *directory, dpt_part part,
                                                      dpt_dataset **out, dpt_error *error);
 
-/* A CRC-32 of all labels and targets and of some 64 images, evenly spread. */
+/* Returns a CRC-32 of all labels and targets and of about 64 images, evenly spread. */
 uint32_t dpti_dataset_content(const dpt_dataset *data);
-/* With a reader it is found out once, when the data set, or a part of it, is made: that reads these
-   images, and fails as reading does. */
+/* Computes the content hash of a data set with a reader, once when it, or a part of it, is
+   created.  This reads the images.  Errors: those of reading. */
 DPT_CHECK_RESULT dpt_status dpti_dataset_find_content(dpt_dataset *data, dpt_error *error);
 
-/* What samples are compared with; either may be NULL. */
+/* The labels or targets of samples; either may be NULL. */
 typedef struct dpti_answers {
     size_t count, classes;
-    const void *labels; /* (count) of label_dtype: DPT_I32, or else bytes */
+    const void *labels; /* (count) of label_dtype: DPT_I32 or DPT_U8 */
     dpt_dtype label_dtype;
     const float *targets; /* (count, classes) */
 } dpti_answers;
@@ -112,14 +117,14 @@ typedef struct dpti_answers {
 /* Copies the labels. */
 void dpti_answers_take_labels(const dpti_answers *answers, int32_t *out);
 
-/* DPT_E_INVALID for a label that is no class, or a target that is not finite. */
+/* Errors: DPT_E_INVALID for a label that is not a class, or a target that is not finite. */
 DPT_CHECK_RESULT dpt_status dpti_answers_check(const dpti_answers *answers, dpt_error *error);
 
 enum { DPTI_MAX_STAT_CHANNELS = 4 };
 
-/* Sets mean, scale and stat_channels from means and deviations as dpt_dataset_memory has them.
-   DPT_E_INVALID if they are not finite, negative, or too small to divide by, or if they are not
-   zero where there are too many channels. */
+/* Sets mean, scale and stat_channels from means and deviations in the form of dpt_dataset_memory.
+   Errors: DPT_E_INVALID if a value is not finite, negative, or too small to divide by, or is not 0
+   with more than 4 channels. */
 DPT_CHECK_RESULT dpt_status dpti_set_statistics(dpt_dataset *data, const float mean[4],
                                                 const float deviation[4], dpt_error *error);
 
@@ -128,25 +133,25 @@ DPT_CHECK_RESULT dpt_status dpti_set_statistics(dpt_dataset *data, const float m
 typedef struct dpti_idx {
     size_t rank; /* 1 to 4 */
     size_t shape[4];
-    uint8_t *data; /* unsigned bytes, product of shape; aligned to 64 bytes; owned, free() */
+    uint8_t *data; /* unsigned bytes, the product of `shape`; aligned to 64 bytes; owned, free() */
 } dpti_idx;
 
-/* Reads a file of unsigned bytes (type 08), gzipped or not (told by its content, not its name).
-   DPT_E_NOT_FOUND, DPT_E_IO, DPT_E_NO_MEMORY; DPT_E_FORMAT names the file and what is wrong: magic,
-   truncation, trailing bytes, corrupt gzip data. */
+/* Reads a file of unsigned bytes (type 08).  Its content, not its name, tells whether it is
+   gzipped.  Errors: DPT_E_NOT_FOUND, DPT_E_IO, DPT_E_NO_MEMORY; DPT_E_FORMAT, whose message names
+   the file and the fault: magic, truncation, trailing bytes, corrupt gzip data. */
 DPT_CHECK_RESULT dpt_status dpti_idx_read(const char *path, dpti_idx *out, dpt_error *error);
-/* The same from bytes in memory; `name` stands in messages. */
+/* Does the same for bytes in memory; `name` is used in messages. */
 DPT_CHECK_RESULT dpt_status dpti_idx_parse(const char *name, const uint8_t *bytes, size_t n_bytes,
                                            dpti_idx *out, dpt_error *error);
 
-/* Labels of an IDX file of rank 1: unsigned bytes, or numbers of 16 or 32 bits (types 08, 0B, 0C),
-   none of them below 0 or above the most classes. */
+/* The labels of an IDX file of rank 1: unsigned bytes, or integers of 16 or 32 bits (types 08, 0B,
+   0C), from 0 to DPTI_MAX_CLASSES - 1. */
 typedef struct dpti_labels {
     size_t count;
     int32_t *values; /* aligned to 64 bytes; owned, free() */
 } dpti_labels;
 
-/* As dpti_idx_read and dpti_idx_parse, and DPT_E_FORMAT for what is no label. */
+/* As dpti_idx_read and dpti_idx_parse; DPT_E_FORMAT also for values that are not labels. */
 DPT_CHECK_RESULT dpt_status dpti_labels_read(const char *path, dpti_labels *out, dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_labels_parse(const char *name, const uint8_t *bytes,
                                               size_t n_bytes, dpti_labels *out, dpt_error *error);
@@ -167,51 +172,54 @@ typedef struct dpti_cifar10 {
     int32_t *labels; /* (count), likewise */
 } dpti_cifar10;
 
-/* Appends the records of a file, gzipped or not; `n_files` of its size are expected in all, this
-   one included.  DPT_E_IO; DPT_E_FORMAT names the file and what is wrong: no whole number of
-   records, a label of another data set, a corrupt gzip stream.  After a failure *to is only to be
-   freed. */
+/* Appends the records of a file, gzipped or not.  `n_files` files of this size are expected in
+   total, this one included.  Errors: DPT_E_IO; DPT_E_FORMAT, whose message names the file and the
+   fault: an incomplete record, a label of another data set, a corrupt gzip stream.  After a
+   failure `to` may only be freed. */
 DPT_CHECK_RESULT dpt_status dpti_cifar10_read(const char *path, size_t n_files, dpti_cifar10 *to,
                                               dpt_error *error);
-/* The same from bytes in memory; `name` stands in messages. */
+/* Does the same for bytes in memory; `name` is used in messages. */
 DPT_CHECK_RESULT dpt_status dpti_cifar10_parse(const char *name, const uint8_t *bytes,
                                                size_t n_bytes, dpti_cifar10 *to, dpt_error *error);
-/* Accepts a zeroed one. */
+/* Accepts a zeroed struct. */
 void dpti_cifar10_free(dpti_cifar10 *batches);
 
 typedef struct dpti_synthetic_shape {
     size_t height, width, channels, classes, count;
 } dpti_synthetic_shape;
 
-/* DPT_E_INVALID says what is wrong with the specification. */
+/* Errors: DPT_E_INVALID with the fault of the specification. */
 DPT_CHECK_RESULT dpt_status dpti_synthetic_parse(const char *spec, dpti_synthetic_shape *out,
                                                  dpt_error *error);
 
-/* "synthetic:HxWxC:CLASSES:COUNT": images that a small network can learn, made by Philox from the
-   sample's index: a class pattern plus noise.  The test part differs from the training part. */
+/* Creates "synthetic:HxWxC:CLASSES:COUNT": images that a small network can learn, generated by
+   Philox from the sample's index as a class pattern plus noise.  The test part differs from the
+   training part. */
 DPT_CHECK_RESULT dpt_status dpti_synthetic_create(const char *spec, dpt_part part,
                                                   dpt_dataset **out, dpt_error *error);
 
-/* What "folder:HxW[xC][:stream]" asks for. */
+/* The parsed text "folder:HxW[xC][:stream]". */
 typedef struct dpti_folder_spec {
-    dpt_picture_shape shape; /* C is 1 or, if it is not there, 3 */
-    bool streamed;           /* pictures are read as they are needed */
+    dpt_picture_shape shape; /* C is 1 or 3; default 3 */
+    bool streamed;           /* pictures are read on demand */
 } dpti_folder_spec;
 
-/* DPT_E_INVALID tells how to write it. */
+/* Errors: DPT_E_INVALID; the message shows the correct form. */
 DPT_CHECK_RESULT dpt_status dpti_folder_parse(const char *spec, dpti_folder_spec *out,
                                               dpt_error *error);
 
-/* A part of such a data set: PNG and JPEG pictures in DIR/train/CLASS and DIR/test/CLASS (or
-   DIR/val/CLASS), each cut in its middle to the images' aspect and scaled.  DIR is found as by
-   dpti_find_files.  Samples are sorted by the bytes of their class's name and of their own; what is
-   hidden by a dot is passed over, and so are files beside the classes' folders.  Links are
-   followed. DPT_E_INVALID, DPT_E_NOT_FOUND, DPT_E_IO; DPT_E_FORMAT: a folder in a class's folder, a
-   class of the test that training has not or that has no pictures, a file that is no picture or
-   damaged, too few or too many classes, or one whose name cannot be printed; DPT_E_NO_MEMORY;
-   DPT_E_UNSUPPORTED: no library for the format.  Where it is streamed, or where images need more
-   than half of the machine's memory, only a few are read now; `unread`: none
-   (dpti_dataset_open_unread). */
+/* Creates a part of a folder data set: PNG and JPEG pictures in DIR/train/CLASS and DIR/test/CLASS
+   (or DIR/val/CLASS).  Each picture is cut at its centre to the images' aspect ratio and scaled.
+   DIR is found as by dpti_find_files.  Samples are sorted by the bytes of their class's name and
+   of their own name.  Names that begin with a dot are skipped, and so are files beside the
+   classes' folders.  Links are followed.  If the data are streamed, or if images need more than
+   half of the machine's memory, only a few images are read now; with `unread` none is
+   (dpti_dataset_open_unread).
+
+   Errors: DPT_E_INVALID; DPT_E_NOT_FOUND; DPT_E_IO; DPT_E_NO_MEMORY; DPT_E_UNSUPPORTED if there is
+   no library for the format; DPT_E_FORMAT for a folder in a class's folder, a test class that is
+   not a training class, a class without pictures, a file that is not a picture or is damaged, too
+   few or too many classes, or a class whose name cannot be printed. */
 DPT_CHECK_RESULT dpt_status dpti_folder_create(const char *spec, const char *directory,
                                                dpt_part part, bool unread, dpt_dataset **out,
                                                dpt_error *error);

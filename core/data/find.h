@@ -7,21 +7,21 @@
 
 enum { DPTI_MAX_FILES = 5, DPTI_IMAGES_FILE = 0, DPTI_LABELS_FILE = 1 };
 
-/* The files of one part: of IDX the images and the labels, of CIFAR-10 the batches in order; of
-   "folder" the folder with the classes' folders. */
+/* The files of one part: for IDX the images and the labels, for CIFAR-10 the batches in order, for
+   "folder" the folder that contains the classes' folders. */
 typedef struct dpti_files {
-    char *directory;             /* where they were found, owned */
+    char *directory;             /* the folder in which they were found, owned */
     size_t count;                /* 0: none */
     char *paths[DPTI_MAX_FILES]; /* owned */
 } dpti_files;
 
-/* Looks for the files of a part of "fashion-mnist", "mnist", "cifar10" or "idx", gzipped or not, or
-   for the folder of a part of "folder", in `directory` if it is given, else in $DPTRAIN_DATA, the
-   user's cache and the folder of the distribution's package.  DPT_E_NOT_FOUND says where it looked
-   and how to get the data. */
+/* Searches the files of a part of "fashion-mnist", "mnist", "cifar10" or "idx", gzipped or not, or
+   the folder of a part of "folder".  Searches `directory` if it is given, else $DPTRAIN_DATA, the
+   user's cache and the folder of the distribution's package.  Errors: DPT_E_NOT_FOUND; the message
+   says where it searched and how to get the data. */
 DPT_CHECK_RESULT dpt_status dpti_find_files(const char *dataset, const char *directory,
                                             dpt_part part, dpti_files *out, dpt_error *error);
-/* Accepts a zeroed one. */
+/* Accepts a zeroed struct. */
 void dpti_files_free(dpti_files *files);
 
 #endif

@@ -5,12 +5,12 @@
 
 #include "dpt_error.h"
 
-/* What an image must be.  channels is 1 or 3. */
+/* The required shape of an image.  `channels` is 1 or 3. */
 typedef struct dpti_image_shape {
     size_t height, width, channels;
 } dpti_image_shape;
 
-/* The bytes of a file; `name` stands in messages. */
+/* The bytes of a file; `name` is used in messages. */
 typedef struct dpti_image_file {
     const char *name;
     const uint8_t *bytes;
@@ -23,23 +23,24 @@ typedef enum dpti_image_format {
     DPTI_IMAGE_JPEG,
 } dpti_image_format;
 
-/* More is taken for a mistake, or for an attempt on the machine's memory: no camera has as many. */
+/* A larger image is treated as an error or an attack on the machine's memory; no camera has as
+   many pixels. */
 enum { DPTI_IMAGE_MAX_PIXELS = 1 << 28 };
 
-/* Told by the first bytes. */
+/* Returns the format that the first bytes indicate. */
 dpti_image_format dpti_image_format_of(const uint8_t *bytes, size_t n_bytes);
 
-/* The size that an image says it has, at least 1x1 and at most DPTI_IMAGE_MAX_PIXELS; nothing is
-   decoded, and no memory taken for it.  DPT_E_FORMAT: neither PNG nor JPEG, damaged, or larger;
-   DPT_E_UNSUPPORTED: this build has no library for it. */
+/* Reads the size from an image's header: at least 1x1 and at most DPTI_IMAGE_MAX_PIXELS.  Decodes
+   nothing and allocates no memory for the pixels.  Errors: DPT_E_FORMAT if it is neither PNG nor
+   JPEG, is damaged, or is larger; DPT_E_UNSUPPORTED if this build has no library for it. */
 DPT_CHECK_RESULT dpt_status dpti_image_measure(const dpti_image_file *file, size_t *height,
                                                size_t *width, dpt_error *error);
 
 /* Decodes an image into pixels (height, width, channels), 0 to 255.  Its height and width must be
-   those of the shape (DPT_E_INVALID), which is known from its first bytes, before memory is taken
-   for it.  Colours become grey by their luma (ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B), grey
-   becomes three equal channels, what is transparent shows black.  Else as dpti_image_measure;
-   DPT_E_NO_MEMORY.  After a failure pixels are undefined. */
+   those of the shape (else DPT_E_INVALID), which is checked before memory is allocated.  Colours
+   become grey by their luma (ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B), grey becomes three equal
+   channels, and transparent parts become black.  Other errors: as dpti_image_measure;
+   DPT_E_NO_MEMORY.  After a failure the pixels are undefined. */
 DPT_CHECK_RESULT dpt_status dpti_image_decode(const dpti_image_file *file,
                                               const dpti_image_shape *shape, uint8_t *pixels,
                                               dpt_error *error);

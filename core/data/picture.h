@@ -8,24 +8,25 @@
 
 #include <pthread.h>
 
-/* A picture's file is read whole. */
+/* Largest file of a picture, which is read whole. */
 enum { DPTI_PICTURE_MAX_BYTES = 1 << 28 };
 
-/* How pictures are read. */
+/* How a picture is read. */
 typedef struct dpti_picture_options {
     dpt_picture_shape shape;
-    double least_area;   /* where scaled: of a random window (dpti_scale_draw); 0: of the middle */
-    dpti_random *random; /* with least_area */
-    pthread_mutex_t *large; /* or NULL.  Several threads with the same one decode one picture of
-                               many pixels at a time: together they take memory for a small one
-                               each, and for one that is large */
+    double least_area;   /* if scaled: the least area of a random window (dpti_scale_draw); 0: the
+                            centre is used */
+    dpti_random *random; /* random numbers for least_area */
+    pthread_mutex_t *large; /* or NULL.  Threads that share this lock decode one picture of many
+                               pixels at a time.  So together they need memory for one small picture
+                               each, and for one large picture */
 } dpti_picture_options;
 
 /* As dpt_picture_read. */
 DPT_CHECK_RESULT dpt_status dpti_picture_read(const char *path, const dpti_picture_options *way,
                                               uint8_t *pixels, dpt_error *error);
 
-/* Of bytes, as a file has them; `name` stands in messages. */
+/* Reads a picture from the bytes of a file; `name` is used in messages. */
 DPT_CHECK_RESULT dpt_status dpti_picture_parse(const char *name, const uint8_t *bytes,
                                                size_t n_bytes, const dpt_picture_shape *shape,
                                                uint8_t *pixels, dpt_error *error);

@@ -8,55 +8,57 @@
 
 enum { DPTI_READER_MAX_THREADS = 16 };
 
-/* What images are made for. */
+/* What images are read for. */
 typedef struct dpti_image_use {
-    size_t epoch;      /* of training, from 1; 0: the images as they are */
-    uint64_t seed;     /* with `epoch`: of what is random, which is */
-    double least_area; /* a window of at least this part (dpti_scale_draw); 0: none */
+    size_t epoch;      /* of training, from 1; 0: the images unchanged */
+    uint64_t seed;     /* with `epoch`: the seed of random changes: */
+    double least_area; /* a random window of at least this part of the area (dpti_scale_draw); 0:
+                          none */
 } dpti_image_use;
 
-/* Who makes them. */
+/* The source of a reader's images. */
 typedef struct dpti_image_source {
-    /* Makes the image of a record, image_bytes of it: the same for the same use.  Called by several
-       threads at once.  A failure stands in *error. */
+    /* Makes the image of a record (image_bytes).  It must give the same image for the same use.
+       Several threads call it at once.  A failure is recorded in *error. */
     dpt_status (*make)(void *user, size_t record, const dpti_image_use *use, void *image,
                        dpt_error *error);
     void (*destroy)(void *user); /* may be NULL */
     void *user;
     size_t image_bytes;
-    size_t n_threads; /* 0: as many as this process has processors, at most 16 */
+    size_t n_threads; /* 0: one per processor of this process, at most 16 */
 } dpti_image_source;
 
-/* Images that are asked for together.  It stays where it is until it is waited for or dropped. */
+/* A request for images.  It must not be moved until it is waited for or dropped. */
 typedef struct dpti_request {
-    const uint32_t *records; /* (n) whose; NULL: 0 to n - 1 */
+    const uint32_t *records; /* (n) records to read; NULL: 0 to n - 1 */
     size_t n;
     dpti_image_use use;
     uint8_t *images; /* (n, image_bytes) */
-    /* The reader's, under its lock: */
+    /* Private to the reader, under its lock: */
     struct dpti_request *next;
-    size_t begun, done; /* images; handed out in order, so that before one that fails none is left
-                           out */
-    size_t failed;      /* the first of those that failed; SIZE_MAX: none */
-    dpt_error error;    /* of that one */
+    size_t begun, done; /* number of images started and finished.  Images are started in order, so
+                           that no image before a failed one is missing */
+    size_t failed;      /* the first image that failed; SIZE_MAX: none */
+    dpt_error error;    /* the failure of that image */
 } dpti_request;
 
 typedef struct dpti_reader dpti_reader;
 
-/* Takes `source` over, which is destroyed with it, or after a failure.  DPT_E_NO_MEMORY also where
-   no thread can be started. */
+/* Creates a reader, which takes over `source`: the source is destroyed with the reader, or after a
+   failure.  Errors: DPT_E_NO_MEMORY, also if no thread can be started. */
 DPT_CHECK_RESULT dpt_status dpti_reader_create(const dpti_image_source *source, dpti_reader **out,
                                                dpt_error *error);
-/* NULL is accepted.  No request is left. */
+/* Destroys a reader.  Accepts NULL.  No request may be left. */
 void dpti_reader_destroy(dpti_reader *reader);
 
-/* Any thread.  Requests are worked off in the order in which they are posted, but for those that
-   somebody waits for. */
+/* Posts a request.  Any thread may call this.  Requests are processed in the order in which they
+   are posted, except that a request that is waited for comes first. */
 void dpti_reader_post(dpti_reader *reader, dpti_request *request);
-/* Until all images are there, or one has failed, which says how.  It comes before all others. */
+/* Waits until all images are read, or one has failed, whose failure is returned.  The request is
+   processed before all others. */
 DPT_CHECK_RESULT dpt_status dpti_reader_wait(dpti_reader *reader, dpti_request *request,
                                              dpt_error *error);
-/* Nobody wants it any more: returns when nobody works on it. */
+/* Drops a request that is no longer needed.  Returns when no thread works on it. */
 void dpti_reader_drop(dpti_reader *reader, dpti_request *request);
 
 #endif

@@ -10,13 +10,13 @@ typedef struct dpti_content {
     size_t n_bytes;
 } dpti_content;
 
-/* Reads a regular file and unpacks it if it is gzip (RFC 1952, one member; told by the content, not
-   by the name).  Takes memory for the file itself, and for what it says that is in it: no more than
-   deflate could have packed, and less than 4 GiB unless there is more.
-   DPT_E_NOT_FOUND, DPT_E_IO, DPT_E_NO_MEMORY; DPT_E_FORMAT if the gzip data are corrupt or
-   truncated, or if bytes (or another member) follow behind them. */
+/* Reads a regular file and decompresses it if it is gzip (RFC 1952, one member), which the content
+   tells, not the name.  Allocates memory for the file, and for the decompressed size that the file
+   states.  That size is at most what deflate can produce, and less than 4 GiB unless the content
+   is larger.  Errors: DPT_E_NOT_FOUND; DPT_E_IO; DPT_E_NO_MEMORY; DPT_E_FORMAT if the gzip data
+   are corrupt or truncated, or are followed by other bytes or another member. */
 DPT_CHECK_RESULT dpt_status dpti_source_read(const char *path, dpti_content *out, dpt_error *error);
-/* The same of a file in memory, which stays the caller's; `name` stands in messages. */
+/* Does the same for a file in memory, which the caller keeps; `name` is used in messages. */
 DPT_CHECK_RESULT dpt_status dpti_source_copy(const char *name, const uint8_t *file, size_t n_file,
                                              dpti_content *out, dpt_error *error);
 

@@ -6,8 +6,8 @@
 
 typedef void dpti_visitor(void *user, size_t sample, const uint8_t *image);
 
-/* Calls visit with the images of samples 0, stride, 2 * stride, ..., in this order; those that are
-   not in memory are read.  Failures are those of reading (dpti_ahead_wait), and DPT_E_NO_MEMORY. */
+/* Calls `visit` with the images of samples 0, stride, 2 * stride, ..., in this order.  Images that
+   are not in memory are read.  Errors: those of reading (dpti_ahead_wait); DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_dataset_visit(const dpt_dataset *data, size_t stride,
                                                dpti_visitor *visit, void *user, dpt_error *error);
 
