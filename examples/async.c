@@ -1,6 +1,9 @@
-/* Work is put into a device's queue and the thread goes on; it waits only for what it wants to
-   see.  c = a * b + 2, first on a small array to read the numbers, then on large ones to see the
-   difference between enqueueing and waiting. */
+/* Asynchronous work on a device.  A call puts an operation into the device's queue and returns. The
+   thread waits only when it reads a result.  The program computes c = a * b + 2 twice: on a small
+   array, whose numbers it prints, and on large arrays, to show how long enqueueing and waiting
+   take.
+
+       async [DEVICES]        default: cpu */
 #include <dptrain.h>
 
 #include <stdio.h>
@@ -32,7 +35,7 @@ static dpt_status create(dpt_device *device, size_t n, dpt_array *out[3])
     return status;
 }
 
-/* Puts c = a * b + 2 into the queue: returns at once. */
+/* Puts the operations of c = a * b + 2 into the queue, and returns at once. */
 static dpt_status enqueue(dpt_array *x[3])
 {
     DPT_TRY(dpt_array_multiply(x[0], x[1], x[2]));
@@ -61,9 +64,9 @@ static dpt_status large(dpt_device_set *devices)
     for (int i = 0; i < ROUNDS && status == DPT_OK; i++)
         status = enqueue(x);
     const double enqueued = now();
-    if (status == DPT_OK) status = dpt_array_wait(x[2]); /* for one array */
+    if (status == DPT_OK) status = dpt_array_wait(x[2]); /* for the work on one array */
     const double waited = now();
-    if (status == DPT_OK) status = dpt_devices_wait(devices); /* for everything */
+    if (status == DPT_OK) status = dpt_devices_wait(devices); /* for the work on all devices */
     if (status == DPT_OK) status = dpt_array_get(x[2], c);
     if (status == DPT_OK) {
         printf("enqueued %d operations in %.1f ms, waited %.1f ms for the result %g\n", 2 * ROUNDS,

@@ -1,10 +1,12 @@
-/* Where the rows of a batch go: 100 random rows of 5 features in batches of 30, the last of 10,
-   through one linear layer with 2 outputs that stands on every device.  Inside a replica one sees
-   its share, outside the whole batch.  Shares are chunks of ceil(rows / devices), so that a small
-   batch can leave devices without any: 10 rows over 8 devices are five times 2.
+/* How a batch is divided among devices.  The program trains on 100 random rows of 5 features, in
+   batches of 30 rows (the last has 10).  Every device has a replica of one linear layer with 2
+   outputs.  The program prints the shard of each replica and the size of the whole batch.
+
+   Shards are chunks of ceil(rows / devices) rows.  A small batch can therefore leave devices
+   without rows: 10 rows over 8 devices make five shards of 2 rows.
 
        data_parallel_linear [DEVICES]            default: cpu,cpu
-       data_parallel_linear DEVICES strict       24 numbers, refused if they do not divide evenly */
+       data_parallel_linear DEVICES strict       divides 24 numbers evenly, or fails */
 #include <dptrain.h>
 
 #include <stdio.h>
@@ -52,14 +54,16 @@ static dpt_status create_model(dpt_context *context, dpt_model **out)
                             dpt_linear(model, x, "fc", &(dpt_linear_options){.out = OUTPUTS}));
 }
 
-/* One epoch of shuffled batches, each scattered, computed and gathered by a step. */
+/* One epoch of shuffled batches.  A step scatters a batch, trains on it, and collects the results.
+ */
 static dpt_status run_epoch(dpt_trainer *trainer, dpt_device_set *devices)
 {
     dpt_step_metrics m;
     do {
         DPT_TRY(dpt_trainer_step(trainer, &m));
         for (size_t i = 0; i < m.n_devices; i++) {
-            if (m.shards[i] == 0) continue; /* takes part in the sum of gradients only */
+            if (m.shards[i] == 0)
+                continue; /* this replica only takes part in the sum of gradients */
             dpt_device_description device;
             dpt_device_describe(dpt_devices_get(devices, i), &device);
             printf("  in replica %zu on %s: input size (%zu, %d), output size (%zu, %d)\n", i,
@@ -87,7 +91,7 @@ static dpt_status linear(dpt_context *context, dpt_device_set *devices)
     return status;
 }
 
-/* ---- Strictly: every device gets as much as every other -------------------------------------- */
+/* ---- Strict: all devices get the same number of values --------------------------------------- */
 
 enum { VALUES = 24 };
 
@@ -97,7 +101,7 @@ static dpt_status split_strictly(dpt_context *context, size_t n_rows, size_t n_d
     if (n_rows % n_devices != 0)
         return dpt_fail(context, DPT_E_INVALID,
                         "%zu values do not divide evenly over %zu devices; take another batch "
-                        "size, or shares that may differ",
+                        "size, or shards that may differ",
                         n_rows, n_devices);
     return dpt_split_rows(context, "equal", n_rows, n_devices, rows);
 }
@@ -113,7 +117,7 @@ static dpt_status print_part(size_t i, dpt_array *part)
     return DPT_OK;
 }
 
-/* arange(24): with two devices 0 to 11 and 12 to 23, with five an error. */
+/* Divides the numbers 0 to 23: two devices get 0 to 11 and 12 to 23, five devices are an error. */
 static dpt_status strict(dpt_context *context, dpt_device_set *devices)
 {
     const size_t n = dpt_devices_count(devices);

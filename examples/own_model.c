@@ -1,5 +1,6 @@
-/* A network and data of one's own: points in memory, trained step by step on two replicas, saved,
-   loaded into a second trainer and evaluated there.
+/* Your own network and data.  The program trains on points in memory, step by step, with two
+   replicas.  It saves the weights, loads them into a second trainer and compares both trainers'
+   accuracy.
 
        own_model [DEVICES [FILE]]        default: cpu:threads=1,cpu:threads=1 own_model.safetensors
  */
@@ -9,7 +10,7 @@
 
 enum { COUNT = 600, CLASSES = 3, STEPS = 300, BATCH = 100 };
 
-/* Points of the square [-1, 1) x [-1, 1), labelled by three rings around its centre. */
+/* Points in the square [-1, 1) x [-1, 1).  The label is one of three rings around the centre. */
 typedef struct points {
     float xy[COUNT][2];
     uint8_t label[COUNT];
@@ -46,7 +47,7 @@ static dpt_status create_data(dpt_context *context, dpt_dataset **out)
     return dpt_dataset_from_memory(context, &memory, out); /* copies */
 }
 
-/* Two hidden layers, the second with a way around it. */
+/* Two hidden layers.  The output of the first is added to the output of the second (a shortcut). */
 static dpt_status create_model(dpt_context *context, dpt_model **out)
 {
     const dpt_linear_options hidden = {.out = 32, .activation = DPT_ACT_TANH};
@@ -74,7 +75,7 @@ static dpt_status train(dpt_trainer *trainer)
     return DPT_OK;
 }
 
-/* The second trainer has other weights until it loads the first one's. */
+/* The second trainer has another seed, and so other weights until it loads those of the first. */
 static dpt_status compare(dpt_device_set *devices, dpt_model *model, dpt_dataset *data,
                           dpt_trainer *first, const char *path)
 {

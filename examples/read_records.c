@@ -1,5 +1,6 @@
-/* Data that stay in a file: records of an image and its label, which are read as training needs
-   them, while devices compute.  The file, which would be larger than memory, is made here first.
+/* Data that stay in a file.  The file has records of an image and its label.  Threads of the
+   library read the images of coming steps while devices compute, so the file may be larger than
+   memory.  The program makes a small file first.
 
        read_records [DEVICES]        default: cpu:threads=1,cpu:threads=1 */
 #define _POSIX_C_SOURCE 200809L /* pread */
@@ -16,7 +17,7 @@ typedef struct record {
     unsigned char label, image[IMAGE_BYTES];
 } record;
 
-/* A bright spot in one of four corners, somewhere in the dark. */
+/* An image with a bright spot in one of its four quarters, which is the label. */
 static record make_record(unsigned i)
 {
     record r = {.label = (unsigned char)(i * 7 % CLASSES)};
@@ -40,12 +41,13 @@ static int make_file(const char *path, unsigned char *labels)
     return file && fclose(file) == 0 && written ? open(path, O_RDONLY) : -1;
 }
 
-/* Several threads call it at once; pread needs no place in the file that they would share. */
+/* Several threads call this function at once.  pread uses no file position that they would share.
+ */
 static dpt_status read_image(void *user, size_t sample, size_t epoch, void *image, char *why)
 {
     const int *file = user;
     record r;
-    (void)epoch; /* an image that is the same in each */
+    (void)epoch; /* the image is the same in every epoch */
     if (pread(*file, &r, sizeof r, (off_t)(sample * sizeof r)) == (ssize_t)sizeof r) {
         memcpy(image, r.image, sizeof r.image);
         return DPT_OK;

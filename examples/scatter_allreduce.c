@@ -1,5 +1,5 @@
-/* Scatter and all-reduce, the two movements of data-parallel training, on numbers small enough to
-   check by eye.
+/* Scatter and all-reduce, the two data movements of data-parallel training, with few enough numbers
+   to check by eye.
 
        scatter_allreduce [DEVICES]        default: cpu,cpu */
 #include <dptrain.h>
@@ -26,7 +26,8 @@ static dpt_status print_array(const char *label, dpt_array *array)
     return DPT_OK;
 }
 
-/* arange(20).reshape(4, 5): with two devices, rows 0-1 go to the first and 2-3 to the second. */
+/* The numbers 0 to 19 as 4 rows of 5.  Of two devices the first gets rows 0-1, the second rows 2-3.
+ */
 static dpt_status scatter(dpt_context *context, dpt_device_set *devices)
 {
     const size_t n = dpt_devices_count(devices);
@@ -45,7 +46,8 @@ static dpt_status scatter(dpt_context *context, dpt_device_set *devices)
     return status;
 }
 
-/* Ones on the first device, twos on the second, ...: each then holds the sum, 3 for two devices. */
+/* The first device has ones, the second twos, and so on.  Afterwards each has the sum: 3 for two.
+ */
 static dpt_status all_reduce(dpt_device_set *devices)
 {
     const size_t n = dpt_devices_count(devices);

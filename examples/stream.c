@@ -1,6 +1,6 @@
-/* Data that come as the program runs: the next value of a signal is learnt from the last ones, each
-   batch is trained on once and forgotten.  Its period changes all the time, so that what was learnt
-   at the beginning would not do at the end.
+/* Data that arrive while the program runs.  A network learns to predict the next value of a signal
+   from the last ones.  Each batch is used for one step and then replaced.  The period of the signal
+   changes all the time, so the network has to keep learning.
 
        stream [DEVICES]        default: cpu:threads=1,cpu:threads=1 */
 #include <dptrain.h>
@@ -10,7 +10,7 @@
 
 enum { WINDOW = 8, BATCH = 32, STEPS = 600, PERIOD = 12 };
 
-/* What comes next: windows of the signal, and the value behind each. */
+/* Windows of the signal, and the value that follows each window. */
 typedef struct batch {
     float windows[BATCH][WINDOW];
     float next[BATCH];
@@ -32,7 +32,7 @@ static void receive(size_t step, batch *out)
     }
 }
 
-/* Room for one batch: a step takes all of it. */
+/* A data set with room for one batch.  A step uses all of it. */
 static dpt_status create_data(dpt_context *context, dpt_dataset **out)
 {
     batch first;
@@ -62,7 +62,7 @@ static dpt_status create_model(dpt_context *context, dpt_model **out)
     return dpt_model_finish(model, dpt_linear(model, h, "next", &(dpt_linear_options){.out = 1}));
 }
 
-/* A step's loss is that of values which the network has not seen. */
+/* The loss of a step is that of new values, because it is computed before the update. */
 static dpt_status train(dpt_trainer *trainer, dpt_dataset *data)
 {
     batch now;

@@ -1,4 +1,5 @@
-/* LeNet on Fashion-MNIST, built layer by layer and trained on all devices.
+/* LeNet on Fashion-MNIST.  The program builds the network layer by layer and trains it on all
+   devices with dpt_fit.
 
        train_lenet [DEVICES [EPOCHS [DATASET]]]        default: all 5 fashion-mnist */
 #include <dptrain.h>

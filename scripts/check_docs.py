@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the documents and the public headers.
 
-    check_docs.py links       no dead link and no dead anchor in README.md, CONTRIBUTING.md, docs/
-                              and bench/
+    check_docs.py links       no dead link and no dead anchor in README.md, CONTRIBUTING.md, docs/,
+                              bench/ and examples/
     check_docs.py headers     every function of the public headers has a comment that names its errors
     check_docs.py self-test   plants one fault of each kind and fails unless each is found
 
@@ -31,7 +31,7 @@ def read(path):
 def documents(root):
     """The Markdown files whose links are checked."""
     found = [name for name in ("README.md", "CONTRIBUTING.md") if os.path.exists(os.path.join(root, name))]
-    for top in ("docs", "bench"):
+    for top in ("docs", "bench", "examples"):
         for folder, folders, names in os.walk(os.path.join(root, top)):
             folders.sort()
             found += [os.path.relpath(os.path.join(folder, n), root) for n in sorted(names) if n.endswith(".md")]
