@@ -6,7 +6,6 @@
    Inputs have a normal distribution of deviation 1, filters one of deviation sqrt(2 / taps). Errors
    are relative to the deviation of the true results: the root of the mean square, and the maximum.
    Convolutions that the algorithm does not support are left out. */
-#include "base/base.h"
 #include "device/device.h"
 #include "reference/reference.h"
 

@@ -10,7 +10,9 @@
 
    An operator that runs repeatedly finds its data in a cache.  In training a whole step lies
    between two runs: with `cold`, as much memory as a step uses is written before each run. */
-#include "base/base.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/size.h"
 #include "device/device.h"
 #include "device/measure.h"
 #include "peak.h"

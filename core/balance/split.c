@@ -1,7 +1,8 @@
 /* Division of a batch into equal chunks, or in fixed proportions by the method of largest
    remainders. */
 #include "balance/split.h"
-#include "base/base.h"
+#include "base/parse.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <string.h>

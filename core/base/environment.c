@@ -1,5 +1,5 @@
 /* The one file that reads the environment. */
-#include "base/base.h"
+#include "base/environment.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* Arrays of float32: adding them up, whether all are finite, and a hash. */
-#include "base/base.h"
+#include "base/floats.h"
 
 #include <string.h>
 

@@ -1,5 +1,7 @@
 /* How much memory there is: the machine's, or less where a container or a job has a limit. */
-#include "base/base.h"
+#include "base/memory.h"
+#include "base/parse.h"
+#include "base/size.h"
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -87,4 +89,11 @@ size_t dpti_machine_memory(void)
     size_t n_bytes = atomic_load(&known);
     if (n_bytes == 0) atomic_store(&known, n_bytes = find_memory());
     return n_bytes;
+}
+
+void *dpti_alloc_aligned(size_t n_bytes)
+{
+    static const size_t alignment = 64;
+    if (n_bytes > SIZE_MAX - alignment) return NULL;
+    return aligned_alloc(alignment, dpti_round_up(n_bytes ? n_bytes : 1, alignment));
 }

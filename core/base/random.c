@@ -1,7 +1,7 @@
 /* Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC
    2011. A number is a pure function of what it is for, so no device and no order of calls changes
    it. */
-#include "base/base.h"
+#include "base/random.h"
 
 #include <math.h>
 #include <string.h>

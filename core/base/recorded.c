@@ -1,7 +1,7 @@
 /* Which algorithms a device took. */
 #include "base/recorded.h"
 
-#include "base/base.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

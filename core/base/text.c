@@ -1,12 +1,11 @@
-/* Copies, formats, characters, spelling suggestions and strict number parsing. */
-#include "base/base.h"
+/* Strings: copies, UTF-8 characters, spelling suggestions. */
+#include "base/text.h"
 #include "dptrain.h"
 
-#include <errno.h>
-#include <locale.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Copies ---------------------------------------------------------------------------------- */
 
 char *dpti_strndup(const char *text, size_t length)
 {
@@ -20,66 +19,6 @@ char *dpti_strndup(const char *text, size_t length)
 char *dpti_strdup(const char *text)
 {
     return dpti_strndup(text, strlen(text));
-}
-
-char *dpti_format(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    const int length = vsnprintf(NULL, 0, format, args);
-    va_end(args);
-    if (length < 0) return NULL;
-    char *text = malloc((size_t)length + 1);
-    if (!text) return NULL;
-    va_start(args, format);
-    vsnprintf(text, (size_t)length + 1, format, args);
-    va_end(args);
-    return text;
-}
-
-/* ---- The "C" locale ------------------------------------------------------------------------- */
-
-/* The calling thread's locale, while it is in "C". */
-typedef struct locales {
-    locale_t plain, before;
-} locales;
-
-/* "C" is always there; without memory for it the thread stays where it is. */
-static locales enter_plain(void)
-{
-    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    return (locales){.plain = plain, .before = uselocale(plain)};
-}
-
-static void leave_plain(const locales *l)
-{
-    uselocale(l->before);
-    if (l->plain) freelocale(l->plain);
-}
-
-int dpti_print_args(char *out, size_t n_bytes, const char *format, va_list args)
-{
-    const locales l = enter_plain();
-    const int length = vsnprintf(out, n_bytes, format, args);
-    leave_plain(&l);
-    return length;
-}
-
-int dpti_print(char *out, size_t n_bytes, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    const int length = dpti_print_args(out, n_bytes, format, args);
-    va_end(args);
-    return length;
-}
-
-static double read_real(const char *text, char **end)
-{
-    const locales l = enter_plain();
-    const double value = strtod(text, end);
-    leave_plain(&l);
-    return value;
 }
 
 /* ---- Characters ------------------------------------------------------------------------------ */
@@ -176,77 +115,4 @@ const char *dpti_nearest(const char *word, const char *const *known)
 const char *dpt_nearest(const char *word, const char *const *known)
 {
     return dpti_nearest(word, known);
-}
-
-/* ---- Numbers --------------------------------------------------------------------------------- */
-
-static bool parse_digits(const char *text, const char **end, uint64_t *out)
-{
-    if (text[0] < '0' || text[0] > '9') return false;
-    errno = 0;
-    char *stop;
-    const unsigned long long value = strtoull(text, &stop, 10);
-    if (errno) return false;
-    *end = stop;
-    *out = value;
-    return true;
-}
-
-bool dpti_parse_size(const char *text, size_t min, size_t max, size_t *out)
-{
-    const char *end;
-    uint64_t value;
-    if (!parse_digits(text, &end, &value) || *end || value < min || value > max) return false;
-    *out = (size_t)value;
-    return true;
-}
-
-bool dpti_parse_real(const char *text, double min, double max, double *out)
-{
-    /* strtod also reads white space, signs, hexadecimal, "inf" and "nan". */
-    if (!(text[0] >= '0' && text[0] <= '9') && text[0] != '.') return false;
-    if (strspn(text, "0123456789.eE+-") != strlen(text)) return false;
-    char *end;
-    const double value = read_real(text, &end);
-    if (*end || end == text || !(value >= min && value <= max)) return false;
-    *out = value;
-    return true;
-}
-
-bool dpti_parse_bytes(const char *text, size_t *out)
-{
-    static const char units[] = "KMGT";
-    const char *end;
-    uint64_t value;
-    if (!parse_digits(text, &end, &value)) return false;
-    size_t bytes = (size_t)value;
-    if (*end) {
-        const char *unit = strchr(units, *end);
-        if (!unit || end[1]) return false;
-        for (const char *u = units; u <= unit; u++)
-            if (!dpti_multiply(bytes, 1024, &bytes)) return false;
-    }
-    *out = bytes;
-    return true;
-}
-
-bool dpti_parse_seconds(const char *text, double max, double *out)
-{
-    static const struct {
-        const char *name;
-        double per_second;
-    } units[] = {{"us", 1e6}, {"ms", 1e3}, {"s", 1}};
-    char number[32];
-    double value;
-    const size_t n = strspn(text, "0123456789.eE+-");
-    if (n >= sizeof number) return false;
-    memcpy(number, text, n);
-    number[n] = '\0';
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (strcmp(text + n, units[i].name) != 0) continue;
-        if (!dpti_parse_real(number, 0, max * units[i].per_second, &value)) return false;
-        *out = value / units[i].per_second;
-        return true;
-    }
-    return false;
 }

@@ -1,5 +1,5 @@
 /* Threads of the library's own. */
-#include "base/base.h"
+#include "base/thread.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Sums of times, and the spans behind them. */
 #include "base/times.h"
 
-#include "base/base.h"
+#include "base/clock.h"
 
 #include <stdlib.h>
 

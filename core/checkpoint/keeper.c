@@ -1,7 +1,9 @@
 /* The thread that writes checkpoints, and the deletion of older ones. */
 #include "checkpoint/keeper.h"
 
-#include "base/base.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "base/thread.h"
 #include "io/folder.h"
 
 #include <pthread.h>

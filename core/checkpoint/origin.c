@@ -1,7 +1,10 @@
 /* The origin of weights: writes it into files and reads it from files. */
 #include "checkpoint/origin.h"
 
-#include "base/base.h"
+#include "base/parse.h"
+#include "base/print.h"
+#include "base/text.h"
+#include "dpt_error.h"
 #include "graph/builder.h" /* DPTI_MAX_EXTENT */
 
 #include <float.h>

@@ -1,7 +1,8 @@
 /* The run state as JSON, and back. */
 #include "checkpoint/run_state.h"
 
-#include "base/base.h"
+#include "base/parse.h"
+#include "base/print.h"
 #include "io/recorded_json.h"
 
 #include <jansson.h>

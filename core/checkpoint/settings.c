@@ -2,7 +2,8 @@
    What is too large for a text, the layers and the data, is stored as a CRC-32. */
 #include "checkpoint/settings.h"
 
-#include "base/base.h"
+#include "base/parse.h"
+#include "base/print.h"
 #include "train/trainer.h"
 
 #include <float.h>

@@ -1,9 +1,11 @@
 /* The whole state of a trainer, from the devices to a file and back. */
 #include "checkpoint/snapshot.h"
 
-#include "base/base.h"
+#include "base/clock.h"
+#include "base/text.h"
 #include "checkpoint/settings.h"
 #include "checkpoint/tensors.h"
+#include "dpt_error.h"
 #include "train/peers/algorithms.h"
 
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* The tensors of a checkpoint. */
 #include "checkpoint/tensors.h"
 
-#include "base/base.h"
+#include "base/print.h"
+#include "dpt_error.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* Files of weights and running statistics: safetensors with PyTorch's names and layouts. */
 #include "train/trainer.h"
 
-#include "base/base.h"
 #include "checkpoint/origin.h"
 #include "checkpoint/snapshot.h"
 #include "checkpoint/tensors.h"
+#include "dpt_error.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* Host all-gather: one table that every rank writes its row of and reads whole. */
 #include "collective/allgather.h"
 
-#include "base/base.h"
+#include "base/clock.h"
+#include "base/floats.h"
 #include "collective/rendezvous.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The all-reduce: who takes part, and its runs, in one process and over several. */
-#include "base/base.h"
+#include "base/clock.h"
 #include "collective/allreduce_state.h"
 
 #include <stdlib.h>

@@ -1,7 +1,9 @@
 /* How ranks bring what is to be summed: into host memory, or to their island, of which one shows
    the sum there; and from there to the other processes. */
-#include "base/base.h"
+#include "base/clock.h"
+#include "base/floats.h"
 #include "collective/allreduce_state.h"
+#include "dpt_error.h"
 
 /* ---- What a rank holds ----------------------------------------------------------------------- */
 

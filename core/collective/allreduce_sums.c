@@ -1,6 +1,6 @@
 /* The sums that the host makes: pieces of complete buckets, by whoever has time, in the order of
    ranks. */
-#include "base/base.h"
+#include "base/floats.h"
 #include "collective/allreduce_state.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Collectives over arrays: what they have in common. */
 #include "collective/arrays.h"
-#include "base/base.h"
+#include "base/left_behind.h"
+#include "dpt_error.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -2,7 +2,8 @@
    part over all of them.  Over processes each sums its arrays into memory of its own, where the
    processes' sum is made: in rounds, each over a piece of every process's slice.  Memory for a
    whole array would be the system's, new with every call, and come slower than the sums. */
-#include "base/base.h"
+#include "base/floats.h"
+#include "base/memory.h"
 #include "collective/arrays.h"
 #include "collective/range.h"
 

@@ -1,8 +1,6 @@
 /* The order of an island's calls, and waiting for them (island.h). */
 #include "collective/island.h"
 
-#include "base/base.h"
-
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,9 @@
    of the transport.  The public face of it is here too. */
 #include "collective/processes.h"
 
-#include "base/base.h"
+#include "base/environment.h"
+#include "base/parse.h"
+#include "base/print.h"
 #include "device/device.h"
 #include "device/plugin.h"
 

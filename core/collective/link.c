@@ -1,7 +1,9 @@
 /* A transport, and requests that are held back where there is a delay. */
 #include "collective/link.h"
 
-#include "base/base.h"
+#include "base/clock.h"
+#include "base/left_behind.h"
+#include "dpt_error.h"
 
 #include <stdlib.h>
 

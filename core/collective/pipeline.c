@@ -2,8 +2,10 @@
    they end in the order in which they began. */
 #include "collective/pipeline.h"
 
-#include "base/base.h"
+#include "base/left_behind.h"
+#include "base/memory.h"
 #include "collective/route.h"
+#include "dpt_error.h"
 
 #include <stdlib.h>
 

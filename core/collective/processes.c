@@ -1,9 +1,11 @@
 /* The communication thread, and collectives out of messages. */
 #include "collective/processes.h"
 
-#include "base/base.h"
+#include "base/clock.h"
+#include "base/thread.h"
 #include "collective/pipeline.h"
 #include "device/signals.h"
+#include "dpt_error.h"
 #include "dptrain.h" /* dpt_status_words */
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* What routes have in common: slices, chunks, messages. */
 #include "collective/route.h"
 
-#include "base/base.h"
+#include "base/floats.h"
 
 enum { SLICE_ALIGNMENT = 16 /* elements: a cache line */ };
 

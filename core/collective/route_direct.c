@@ -3,8 +3,8 @@
    all-gather is the second one alone, a reduce-scatter the first.
 
    Packed, elements stand as bfloat16 at the beginning of their memory while they travel. */
-#include "base/base.h"
 #include "base/bfloat16.h"
+#include "base/floats.h"
 #include "collective/route.h"
 
 #include <string.h>

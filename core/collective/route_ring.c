@@ -7,7 +7,7 @@
 
    Slices that are gathered go round, each from its owner on: in phase k every process passes on the
    slice that was k processes behind. */
-#include "base/base.h"
+#include "base/floats.h"
 #include "collective/route.h"
 
 #include <string.h>

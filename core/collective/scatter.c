@@ -1,6 +1,6 @@
 /* Dividing rows among devices, and bringing each device its own. */
 #include "balance/split.h"
-#include "base/base.h"
+#include "base/size.h"
 #include "device/device.h"
 
 #include <stdlib.h>

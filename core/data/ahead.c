@@ -2,7 +2,7 @@
    turns out to differ from what is needed, a second request reads the remaining samples. */
 #include "data/ahead.h"
 
-#include "base/base.h"
+#include "base/memory.h"
 #include "data/reader.h"
 
 #include <stdlib.h>

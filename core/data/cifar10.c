@@ -2,7 +2,8 @@
    number. */
 #include "data/data.h"
 
-#include "base/base.h"
+#include "base/memory.h"
+#include "base/size.h"
 #include "data/source.h"
 
 #include <stdlib.h>

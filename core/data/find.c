@@ -1,7 +1,9 @@
 /* Finds the files of a data set on this machine. */
 #include "data/find.h"
 
-#include "base/base.h"
+#include "base/environment.h"
+#include "base/print.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* Reads the names of a folder's entries. */
 #include "data/listing.h"
 
-#include "base/base.h"
+#include "base/print.h"
+#include "base/text.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* Opens data sets by name: the list of names, and data sets from IDX files. */
 #include "data/data.h"
 
-#include "base/base.h"
+#include "base/memory.h"
+#include "base/text.h"
 #include "data/find.h"
 #include "device/device.h" /* dpti_context_fail */
 

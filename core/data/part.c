@@ -2,7 +2,8 @@
    copied. */
 #include "data/data.h"
 
-#include "base/base.h"
+#include "base/random.h"
+#include "base/text.h"
 #include "device/device.h" /* dpti_context_fail */
 
 #include <stdlib.h>

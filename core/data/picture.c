@@ -2,7 +2,7 @@
    picture. */
 #include "data/picture.h"
 
-#include "base/base.h"
+#include "base/memory.h"
 #include "data/scale.h"
 #include "device/device.h" /* dpti_context_fail */
 #include "io/file.h"

@@ -2,7 +2,7 @@
 #ifndef DPTI_PICTURE_H
 #define DPTI_PICTURE_H
 
-#include "base/base.h"
+#include "base/random.h"
 #include "dpt_error.h"
 #include "dptrain.h"
 

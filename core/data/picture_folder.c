@@ -4,7 +4,13 @@
    on demand. */
 #include "data/data.h"
 
-#include "base/base.h"
+#include "base/environment.h"
+#include "base/memory.h"
+#include "base/parse.h"
+#include "base/print.h"
+#include "base/random.h"
+#include "base/size.h"
+#include "base/text.h"
 #include "data/find.h"
 #include "data/listing.h"
 #include "data/picture.h"

@@ -2,7 +2,7 @@
    image to start. */
 #include "data/reader.h"
 
-#include "base/base.h"
+#include "base/thread.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -2,6 +2,8 @@
    weight per axis, divided by the product of the sums of both axes' weights.  This fraction is
    exact until it is rounded. */
 #include "data/scale.h"
+#include "base/memory.h"
+#include "base/random.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef DPTI_SCALE_H
 #define DPTI_SCALE_H
 
-#include "base/base.h"
+#include "base/random.h"
 #include "data/image.h"
 
 /* Largest extent of the result; up to it no sum needs more than 64 bits. */

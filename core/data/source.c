@@ -1,7 +1,8 @@
 /* Reads files and memory, gzipped or not. libdeflate decompresses the data in one call. */
 #include "data/source.h"
 
-#include "base/base.h"
+#include "base/memory.h"
+#include "base/size.h"
 #include "io/file.h"
 
 #include <libdeflate.h>

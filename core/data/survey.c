@@ -1,7 +1,6 @@
 /* Reads all images of a part of a data set and reports those that cannot be read. */
 #include "data/statistics.h"
 
-#include "base/base.h"
 #include "device/device.h" /* dpti_context_fail */
 
 #include <errno.h>

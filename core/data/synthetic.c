@@ -3,7 +3,11 @@
    half noise. */
 #include "data/data.h"
 
-#include "base/base.h"
+#include "base/memory.h"
+#include "base/parse.h"
+#include "base/random.h"
+#include "base/size.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
    run is visited, the next one is read. */
 #include "data/visit.h"
 
-#include "base/base.h"
 #include "data/ahead.h"
+#include "dpt_error.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,6 @@
 /* Replaces samples of a data set during training. */
 #include "data/data.h"
 
-#include "base/base.h"
 #include "device/device.h" /* dpti_context_fail */
 
 #include <string.h>

@@ -1,7 +1,9 @@
 /* Arrays: a float32 buffer on one device, and elementwise work that is put into the device's queue.
    Everything happens on the driver, in the order of the calls, so nothing here needs a lock. */
 #include "device/array.h"
-#include "base/base.h"
+#include "base/left_behind.h"
+#include "base/memory.h"
+#include "base/size.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Reads device lists.  Works on a copy of the text, which it cuts into fields in place. */
 #include "device/devstring.h"
-#include "base/base.h"
+#include "base/parse.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Checked calls through the vtable: bounds and limits before, a record of what failed after, and
    the defaults of entries that a backend may leave out.  Backends trust what they get from here. */
 #include "device/dispatch.h"
-#include "base/base.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,8 @@
    vtable are made there; the host puts work into the queue and goes on.  Nobody spins: on a machine
    whose cores are devices too, waiting must cost nothing. */
 #include "device/driver.h"
-#include "base/base.h"
+#include "base/left_behind.h"
+#include "base/thread.h"
 #include "device/dispatch.h"
 
 #include <math.h>

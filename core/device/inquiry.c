@@ -2,7 +2,7 @@
    thread that may never come back.  Calls write into the inquiry alone, which is then left to it.
  */
 #include "device/inquiry.h"
-#include "base/base.h"
+#include "base/text.h"
 #include "device/dispatch.h"
 #include "device/driver.h"
 #include "device/plugin.h"

@@ -1,7 +1,9 @@
 /* Times a matrix product and copies.  Each is repeated until a host clock can see it, and of
    several such times the median counts: one disturbed by another program does not. */
 #include "device/measure.h"
-#include "base/base.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/random.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Prepared operators: checked once when they are bound to their tensors, then run without looking
    again. */
-#include "base/base.h"
+#include "base/size.h"
 #include "device/dispatch.h"
 
 #include <stdlib.h>

@@ -1,7 +1,9 @@
 /* Finding and loading plug-ins.  They are never unloaded: vendors' libraries start threads and
    register handlers that outlive any dlclose. */
 #include "device/plugin.h"
-#include "base/base.h"
+#include "base/environment.h"
+#include "base/print.h"
+#include "base/text.h"
 
 #include <dlfcn.h>
 #include <limits.h>

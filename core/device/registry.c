@@ -1,6 +1,7 @@
 /* The backends of a context, sorted by name: what each has, or why it is absent. */
 #include "device/registry.h"
-#include "base/base.h"
+#include "base/print.h"
+#include "base/text.h"
 #include "device/devstring.h"
 #include "device/inquiry.h"
 #include "device/plugin.h"

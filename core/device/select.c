@@ -1,6 +1,7 @@
 /* Finds what a device list names, and says helpfully what it does not find. */
 #include "device/select.h"
-#include "base/base.h"
+#include "base/text.h"
+#include "dpt_error.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* Opening and closing sets of devices. */
-#include "base/base.h"
+#include "base/clock.h"
+#include "base/left_behind.h"
 #include "device/dispatch.h"
 #include "device/driver.h"
 #include "device/select.h"

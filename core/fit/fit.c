@@ -2,7 +2,9 @@
    files. */
 #include "fit/fit.h"
 
-#include "base/base.h"
+#include "base/clock.h"
+#include "base/size.h"
+#include "dpt_error.h"
 #include "train/peers/algorithms.h"
 #include "train/peers/header_check.h"
 

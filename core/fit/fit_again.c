@@ -3,7 +3,7 @@
    hold during these steps, and its counts include the committed steps only. */
 #include "fit/fit.h"
 
-#include "base/base.h"
+#include "dpt_error.h"
 
 void dpti_fit_note_standby(dpti_fit *f)
 {

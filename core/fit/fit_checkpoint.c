@@ -3,7 +3,8 @@
    training goes on: the older checkpoint stays, and the next one may succeed. */
 #include "fit/fit.h"
 
-#include "base/base.h"
+#include "base/clock.h"
+#include "base/parse.h"
 #include "checkpoint/settings.h"
 #include "io/folder.h"
 #include "io/safetensors.h"

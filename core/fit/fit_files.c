@@ -2,7 +2,9 @@
    file. */
 #include "fit/fit.h"
 
-#include "base/base.h"
+#include "base/clock.h"
+#include "base/print.h"
+#include "base/text.h"
 #include "checkpoint/settings.h"
 #include "io/file.h"
 #include "io/folder.h"

@@ -1,7 +1,8 @@
 /* Growing arrays of a run's steps and epochs, which become its picture. */
 #include "fit/history.h"
 
-#include "base/base.h"
+#include "base/print.h"
+#include "base/size.h"
 #include "io/log.h"
 #include "io/plot.h"
 #include "train/trainer.h"

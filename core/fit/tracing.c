@@ -1,7 +1,8 @@
 /* The steps of a run as a timeline. */
 #include "fit/tracing.h"
 
-#include "base/base.h"
+#include "base/clock.h"
+#include "dpt_error.h"
 
 #include <stdlib.h>
 

@@ -19,7 +19,7 @@
    fewer rows may round differently.  So slices depend on the model, on the smallest size, and on
    whether there is an exchange at all, but not on the time of the exchange or on the size of
    buckets.  A slice is one bucket; if buckets are larger, several slices are one bucket. */
-#include "base/base.h"
+#include "base/size.h"
 #include "graph/compile.h"
 
 enum {

@@ -1,7 +1,9 @@
 /* The building blocks of layers: nodes, parameters, names, checks. */
 #include "graph/builder.h"
 
-#include "base/base.h"
+#include "base/print.h"
+#include "base/size.h"
+#include "base/text.h"
 #include "device/device.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* The layers of the public API: shape inference and parameters. */
 #include "graph/builder.h"
 
-#include "base/base.h"
+#include "base/size.h"
 
 #include <string.h>
 

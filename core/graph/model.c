@@ -1,7 +1,8 @@
 /* A model: creation, finishing, description. layers.c adds the layers. */
 #include "graph/builder.h"
 
-#include "base/base.h"
+#include "base/size.h"
+#include "base/text.h"
 #include "device/device.h"
 
 #include <stdlib.h>

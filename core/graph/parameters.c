@@ -1,5 +1,6 @@
 /* Layouts and initial values of parameters. */
-#include "base/base.h"
+#include "base/parse.h"
+#include "base/random.h"
 #include "graph/model.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
    lowest offset at which it overlaps no tensor that is alive at the same time. */
 #include "graph/program.h"
 
-#include "base/base.h"
+#include "base/size.h"
 
 #include <stdlib.h>
 

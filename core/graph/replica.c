@@ -1,8 +1,8 @@
 /* A model on one device. */
 #include "graph/replica.h"
 
-#include "base/base.h"
 #include "base/bfloat16.h"
+#include "dpt_error.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,9 @@
 /* Reads and atomically replaces whole files, with POSIX calls. */
 #include "io/file.h"
 
-#include "base/base.h"
+#include "base/memory.h"
+#include "base/print.h"
+#include "base/text.h"
 #include "io/output.h"
 
 #include <errno.h>

@@ -1,7 +1,9 @@
 /* Numbered checkpoint files in a folder, and the best weights beside them. */
 #include "io/folder.h"
 
-#include "base/base.h"
+#include "base/parse.h"
+#include "base/print.h"
+#include "base/size.h"
 
 #include <dirent.h>
 #include <errno.h>

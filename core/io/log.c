@@ -2,7 +2,8 @@
    while it trains, and a full disk is noticed at once. */
 #include "io/log.h"
 
-#include "base/base.h"
+#include "base/print.h"
+#include "base/text.h"
 #include "io/output.h"
 
 #include <jansson.h>

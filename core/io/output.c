@@ -1,7 +1,7 @@
 /* Opens, locks and writes files, with POSIX calls. */
 #include "io/output.h"
 
-#include "base/base.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,5 @@
 /* Reads the steps and epochs of a resumed run back from its log, so that the run's picture shows
    all of them. */
-#include "base/base.h"
 #include "io/file.h"
 #include "io/log.h"
 

@@ -2,7 +2,8 @@
    log. */
 #include "io/log.h"
 
-#include "base/base.h"
+#include "base/size.h"
+#include "base/text.h"
 #include "io/file.h"
 #include "io/recorded_json.h"
 

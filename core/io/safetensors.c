@@ -2,7 +2,8 @@
    jansson reads the JSON. */
 #include "io/safetensors.h"
 
-#include "base/base.h"
+#include "base/size.h"
+#include "base/text.h"
 #include "io/file.h"
 
 #include <jansson.h>

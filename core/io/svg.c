@@ -1,9 +1,11 @@
 /* Writes SVG: text, numbers and axes. */
 #include "io/svg.h"
 
-#include "base/base.h"
+#include "base/text.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

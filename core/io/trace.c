@@ -2,7 +2,6 @@
    spans of a track overlap. */
 #include "io/trace.h"
 
-#include "base/base.h"
 #include "io/output.h"
 
 #include <math.h>

@@ -1,8 +1,6 @@
 /* What a trainer takes of each device: bytes, operations, exchanges; and what it has taken. */
 #include "train/trainer.h"
 
-#include "base/base.h"
-
 #include <stdlib.h>
 
 static double flops_of(const dpti_worker *w, size_t n_samples)

@@ -1,7 +1,7 @@
 /* Formulas and their limits. */
 #include "train/schedule.h"
 
-#include "base/base.h"
+#include "base/floats.h"
 
 #include <math.h>
 

@@ -2,7 +2,8 @@
  */
 #include "train/trainer.h"
 
-#include "base/base.h"
+#include "base/left_behind.h"
+#include "dpt_error.h"
 #include "train/peers/algorithms.h"
 
 #include <stdlib.h>

@@ -3,7 +3,8 @@
  */
 #include "train/trainer.h"
 
-#include "base/base.h"
+#include "base/left_behind.h"
+#include "dpt_error.h"
 
 #include <stdlib.h>
 #include <string.h>

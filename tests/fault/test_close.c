@@ -2,7 +2,7 @@
    while they are closed: no call waits for ever, and the other devices are not affected.
 
    test-fault-close fault|faultstaged [CASE...] */
-#include "base/base.h"
+#include "base/clock.h"
 #include "device/device.h"
 #include "fault/plant.h"
 

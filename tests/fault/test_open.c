@@ -2,7 +2,7 @@
    call waits for ever, the other devices are not affected, and closing is fast afterwards.
 
    test-fault-open fault|faultstaged [CASE...] */
-#include "base/base.h"
+#include "base/clock.h"
 #include "fault/plant.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
    $DPTRAIN_TEST_ROUNDS: number of rounds. */
 #include "harness.h"
 
-#include "base/base.h"
+#include "base/parse.h"
 #include "device/device.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,6 @@
 /* Tests recorded algorithms in checkpoints of several processes: each process's devices use their
    recorded algorithms again, whatever they would choose now, and so do devices that belong to
    another process now.  If anything fails meanwhile, all processes get the failure. */
-#include "base/base.h"
 #include "harness.h"
 #include "train/peers/algorithms.h"
 #include "train/peers/header_check.h"

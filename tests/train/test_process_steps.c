@@ -1,6 +1,6 @@
 /* Tests steps that differ between processes: each such step ends the training in all processes,
    with a message that says what differs, and leaves the files of the steps before. */
-#include "base/base.h"
+#include "base/parse.h"
 #include "harness.h"
 #include "io/safetensors.h"
 #include "train/processes.h"

@@ -1,6 +1,6 @@
 /* Tests collectives over processes: sums to the bit, agreement, arrays, and failures of a device
    or the transport. */
-#include "base/base.h"
+#include "base/clock.h"
 #include "collective/processes.h"
 #include "device/device.h"
 #include "harness.h"

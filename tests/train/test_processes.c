@@ -1,7 +1,7 @@
 /* Tests what processes do together, except training (test_mix.c, test_batch_norm.c), collectives
    (test_process_sums.c) and steps that differ (test_process_steps.c): what must be equal in all
    processes, failures that all processes must get, evaluation. */
-#include "base/base.h"
+#include "base/floats.h"
 #include "harness.h"
 #include "train/processes.h"
 #include "train/support.h"

@@ -1,6 +1,6 @@
 /* Tests the account of steps: sums of times, rates, balance and scaling. */
 #include "balance/account.h"
-#include "base/base.h"
+#include "base/clock.h"
 #include "harness.h"
 
 #include <math.h>

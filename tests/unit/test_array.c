@@ -1,6 +1,6 @@
 /* Tests arrays: values, the order of queued work, deferred failures, scattering.  Also to be run
    under ThreadSanitizer. */
-#include "base/base.h"
+#include "base/clock.h"
 #include "context.h"
 #include "device/array.h"
 #include "device/registry.h"

@@ -1,5 +1,12 @@
 /* Tests sizes, text, numbers and random numbers of core/base. */
-#include "base/base.h"
+#include "base/environment.h"
+#include "base/floats.h"
+#include "base/memory.h"
+#include "base/parse.h"
+#include "base/print.h"
+#include "base/random.h"
+#include "base/size.h"
+#include "base/text.h"
 #include "harness.h"
 
 #include <locale.h>

@@ -1,6 +1,7 @@
 /* Tests the number of processes that launchers tell in the environment. */
-#include "base/base.h"
+#include "base/text.h"
 #include "collective/processes.h"
+#include "dpt_error.h"
 #include "dptrain.h"
 #include "harness.h"
 

@@ -1,7 +1,8 @@
 /* Tests the link alone, with a transport of the test, whose messages arrive when the test says
    so. */
-#include "base/base.h"
+#include "base/clock.h"
 #include "collective/link.h"
+#include "dpt_error.h"
 #include "harness.h"
 
 #include <time.h>

@@ -1,5 +1,5 @@
 /* Tests the registry, invalid plug-in files, and opening and closing device sets. */
-#include "base/base.h"
+#include "base/clock.h"
 #include "context.h"
 #include "device/plugin.h"
 #include "device/registry.h"

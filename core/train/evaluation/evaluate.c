@@ -3,7 +3,8 @@
  */
 #include "train/trainer.h"
 
-#include "base/base.h"
+#include "base/clock.h"
+#include "dpt_error.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,10 @@
 /* The trial of a new island. */
 #include "train/exchange/island_test.h"
 
-#include "base/base.h"
+#include "base/clock.h"
+#include "base/floats.h"
+#include "base/left_behind.h"
+#include "dpt_error.h"
 #include "train/trainer.h"
 
 #include <float.h>

@@ -1,7 +1,8 @@
 /* Forming islands, trying them, and giving them up (islands.h). */
 #include "train/exchange/islands.h"
 
-#include "base/base.h"
+#include "base/left_behind.h"
+#include "dpt_error.h"
 #include "train/exchange/island_test.h"
 #include "train/trainer.h"
 

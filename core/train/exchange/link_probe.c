@@ -1,8 +1,10 @@
 /* Times the link between processes (probe.h). */
 #include "train/exchange/link_probe.h"
 
-#include "base/base.h"
+#include "base/clock.h"
+#include "base/left_behind.h"
 #include "collective/route.h"
+#include "dpt_error.h"
 #include "train/trainer.h"
 
 #include <math.h>

@@ -2,7 +2,8 @@
    as shares can be foreseen. */
 #include "train/feeding/batch_reader.h"
 
-#include "base/base.h"
+#include "base/clock.h"
+#include "base/memory.h"
 #include "train/trainer.h"
 
 #include <stdlib.h>

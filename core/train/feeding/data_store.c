@@ -1,7 +1,7 @@
 /* One copy of a data set for each memory domain that has room for it. */
 #include "train/feeding/data_store.h"
 
-#include "base/base.h"
+#include "base/left_behind.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,6 @@
 /* Gathering records in host memory, and sending them. */
 #include "train/feeding/feed.h"
 
-#include "base/base.h"
-
 #include <stdlib.h>
 #include <string.h>
 

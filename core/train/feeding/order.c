@@ -1,7 +1,7 @@
 /* Fisher-Yates, with numbers keyed by seed and epoch. */
 #include "train/feeding/order.h"
 
-#include "base/base.h"
+#include "base/random.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,8 @@
 /* Lost devices that may come back (readmit.h). */
 #include "train/membership/readmit.h"
 
-#include "base/base.h"
+#include "base/clock.h"
+#include "dpt_error.h"
 #include "train/trainer.h"
 
 #include <math.h>

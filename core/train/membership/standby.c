@@ -1,7 +1,8 @@
 /* Who rests, and what becomes of their replicas (resting.h). */
 #include "train/membership/standby.h"
 
-#include "base/base.h"
+#include "base/clock.h"
+#include "dpt_error.h"
 #include "train/trainer.h"
 
 #include <math.h>

@@ -1,7 +1,6 @@
 /* The algorithms that devices took, in checkpoints and between processes (algorithms.h). */
 #include "train/peers/algorithms.h"
 
-#include "base/base.h"
 #include "train/trainer.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* What must be the same in all processes, compared. */
 #include "train/peers/header_check.h"
 
-#include "base/base.h"
+#include "base/print.h"
 #include "checkpoint/settings.h"
 #include "train/schedule.h"
 

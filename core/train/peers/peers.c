@@ -1,7 +1,6 @@
 /* What processes tell each other about a trainer, and decide together. */
 #include "train/peers/peers.h"
 
-#include "base/base.h"
 #include "train/peers/header_check.h"
 
 #include <inttypes.h>

@@ -1,7 +1,9 @@
 /* Steps in flight: submitting, collecting, and dropping what follows a failure. */
 #include "train/trainer.h"
 
-#include "base/base.h"
+#include "base/clock.h"
+#include "base/floats.h"
+#include "dpt_error.h"
 
 #include <math.h>
 #include <string.h>

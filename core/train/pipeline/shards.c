@@ -2,7 +2,8 @@
    and the most that a device will ever see. */
 #include "train/trainer.h"
 
-#include "base/base.h"
+#include "base/text.h"
+#include "dpt_error.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,8 @@
    with nobody knowing whether it has, makes the replica stale. */
 #include "train/trainer.h"
 
-#include "base/base.h"
+#include "base/clock.h"
+#include "dpt_error.h"
 
 #include <math.h>
 

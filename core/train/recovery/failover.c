@@ -6,7 +6,8 @@
    (readmit.h): a device that has failed is not called again only to tidy up. */
 #include "train/trainer.h"
 
-#include "base/base.h"
+#include "base/left_behind.h"
+#include "dpt_error.h"
 
 #include <stdlib.h>
 #include <string.h>

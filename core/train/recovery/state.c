@@ -2,7 +2,8 @@
    replica that missed an update. */
 #include "train/trainer.h"
 
-#include "base/base.h"
+#include "base/left_behind.h"
+#include "dpt_error.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Replicas that drift apart (verify.h). */
 #include "train/recovery/verify.h"
 
-#include "base/base.h"
+#include "base/floats.h"
 #include "device/dispatch.h"
 #include "train/trainer.h"
 

@@ -2,7 +2,7 @@
    devices, and with gradients that a library sums among the cards. */
 #include "harness.h"
 
-#include "base/base.h"
+#include "base/clock.h"
 #include "device/device.h"
 #include "train/flat.h"
 

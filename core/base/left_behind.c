@@ -1,6 +1,5 @@
-/* What is left to threads that do not come back: never freed, and known here, so that a search for
-   leaks tells it from what was forgotten. */
-#include "base/base.h"
+/* Keeps the addresses of objects that are left to threads that hang. */
+#include "base/left_behind.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@ typedef struct left_object {
     struct left_object *next;
 } left_object;
 
-/* Of the process, since it outlives contexts. */
+/* The list belongs to the process, because threads that hang outlive contexts. */
 static _Atomic(left_object *) left_objects;
 
 void dpti_leave_behind(const void *object)

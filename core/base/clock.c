@@ -1,0 +1,11 @@
+/* The clock by which everything is timed. */
+#include "base/clock.h"
+
+#include <time.h>
+
+double dpti_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
