@@ -1,4 +1,4 @@
-/* Which algorithms a device took. */
+/* Which algorithms devices took. */
 #include "base/recorded.h"
 
 #include "base/text.h"
@@ -19,6 +19,14 @@ void dpti_recorded_choices_free(dpti_recorded_choices *choices)
         free_one(&choices->items[i]);
     free(choices->items);
     *choices = (dpti_recorded_choices){.n = 0};
+}
+
+void dpti_recorded_devices_free(dpti_recorded_devices *devices)
+{
+    for (size_t i = 0; i < devices->n; i++)
+        dpti_recorded_choices_free(&devices->items[i].choices);
+    free(devices->items);
+    *devices = (dpti_recorded_devices){.n = 0};
 }
 
 bool dpti_recorded_choices_reserve(size_t n, dpti_recorded_choices *out)

@@ -39,9 +39,7 @@ const char *dpti_settings_find(const dpti_settings *settings, const char *key)
 
 void dpti_run_state_free(dpti_run_state *state)
 {
-    for (size_t i = 0; i < state->n_algorithms; i++)
-        dpti_recorded_choices_free(&state->algorithms[i].choices);
-    free(state->algorithms);
+    dpti_recorded_devices_free(&state->algorithms);
     free(state->devices);
     *state = (dpti_run_state){.n_devices = 0};
 }
@@ -152,10 +150,10 @@ static json_t *encode_balance(encoder *e, const dpti_run_state *state)
 static json_t *encode_algorithms(encoder *e, const dpti_run_state *state)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < state->n_algorithms; i++) {
+    for (size_t i = 0; i < state->algorithms.n; i++) {
         json_t *o = json_object();
-        set(e, o, "kind", json_string(state->algorithms[i].kind));
-        set(e, o, "operations", dpti_recorded_encode(&state->algorithms[i].choices));
+        set(e, o, "kind", json_string(state->algorithms.items[i].kind));
+        set(e, o, "operations", dpti_recorded_encode(&state->algorithms.items[i].choices));
         if (json_array_append_new(list, o) != 0) e->failed = true;
     }
     return list;
@@ -179,7 +177,7 @@ char *dpti_run_state_encode(const dpti_run_state *state)
     if (state->n_owing > 0) set_size(&e, o, "owing", state->n_owing);
     if (state->in_course) set(&e, o, "fit", encode_course(&e, state));
     if (state->n_devices > 0) set(&e, o, "balance", encode_balance(&e, state));
-    if (state->n_algorithms > 0) set(&e, o, "algorithms", encode_algorithms(&e, state));
+    if (state->algorithms.n > 0) set(&e, o, "algorithms", encode_algorithms(&e, state));
     char *text = e.failed ? NULL : json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
     json_decref(o);
     return text;
@@ -363,11 +361,11 @@ static bool get_algorithms(decoder *d, const json_t *list, dpti_run_state *s)
 {
     const size_t n = json_array_size(list);
     if (n == 0 || n > DPTI_BALANCE_MAX_DEVICES) return fail_key(d, "algorithms", "list of devices");
-    s->algorithms = calloc(n, sizeof *s->algorithms);
-    dpt_status status = s->algorithms ? DPT_OK : DPT_E_NO_MEMORY;
+    s->algorithms.items = calloc(n, sizeof *s->algorithms.items);
+    dpt_status status = s->algorithms.items ? DPT_OK : DPT_E_NO_MEMORY;
     for (size_t i = 0; status == DPT_OK && i < n; i++) {
         const json_t *device = json_array_get(list, i);
-        dpti_run_algorithms *a = &s->algorithms[s->n_algorithms++];
+        dpti_recorded_device *a = &s->algorithms.items[s->algorithms.n++];
         if (!get_text(d, json_object_get(device, "kind"), "kind", a->kind, sizeof a->kind))
             return false;
         status = dpti_recorded_decode(json_object_get(device, "operations"), &a->choices);

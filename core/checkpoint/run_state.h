@@ -17,7 +17,6 @@ enum {
     DPTI_SETTING_KEY_BYTES = 24,
     DPTI_SETTING_BYTES = 192,
     DPTI_RUN_ID_BYTES = 96, /* of a device's id; longer ids are cut */
-    DPTI_RUN_KIND_BYTES = 384,
 };
 
 /* A setting that must be unchanged for a training to be resumed exactly: the name of the option,
@@ -59,12 +58,6 @@ typedef struct dpti_run_device {
     double exchange; /* seconds of the exchange in a step; 0: not known */
 } dpti_run_device;
 
-/* The algorithms of a device, and a description of the device: another device chooses its own. */
-typedef struct dpti_run_algorithms {
-    char kind[DPTI_RUN_KIND_BYTES]; /* longer descriptions are cut */
-    dpti_recorded_choices choices;
-} dpti_run_algorithms;
-
 typedef struct dpti_run_state {
     dpti_cursor done;
     size_t optimizer_origin, batches_before; /* as in dpt_trainer */
@@ -80,8 +73,7 @@ typedef struct dpti_run_state {
     dpti_run_device *devices; /* (n_devices), owned */
     bool may_rest;            /* standby was enabled; then: */
     dpti_standby_record rest;
-    size_t n_algorithms;             /* devices of all processes; 0: not recorded */
-    dpti_run_algorithms *algorithms; /* (n_algorithms), owned */
+    dpti_recorded_devices algorithms; /* of the devices of all processes */
 } dpti_run_state;
 
 /* Accepts a zeroed struct; sets it to zero. */

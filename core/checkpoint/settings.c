@@ -4,63 +4,12 @@
 
 #include "base/parse.h"
 #include "base/print.h"
+#include "graph/model_hash.h"
 #include "train/trainer.h"
 
 #include <float.h>
-#include <libdeflate.h>
 #include <stdio.h>
 #include <string.h>
-
-/* What a layer computes that its extents do not tell. */
-static void describe_operation(const dpt_model *m, const dpti_node *node, char *text, size_t n)
-{
-    const dpt_conv2d_desc *conv = &node->forward.u.conv2d;
-    const dpt_pool2d_desc *pool = &node->forward.u.pool2d;
-    text[0] = '\0';
-    switch (node->kind) {
-    case DPTI_NODE_CONV2D:
-        snprintf(text, n, "%zux%zu /%zux%zu +%zux%zu *%zux%zu %zu", conv->kernel_h, conv->kernel_w,
-                 conv->stride_h, conv->stride_w, conv->pad_h, conv->pad_w, conv->dilation_h,
-                 conv->dilation_w, conv->groups);
-        break;
-    case DPTI_NODE_POOL2D:
-        snprintf(text, n, "%d %zux%zu /%zux%zu +%zux%zu", (int)pool->kind, pool->kernel_h,
-                 pool->kernel_w, pool->stride_h, pool->stride_w, pool->pad_h, pool->pad_w);
-        break;
-    case DPTI_NODE_ACTIVATE: snprintf(text, n, "%d", (int)node->forward.u.activation.kind); break;
-    case DPTI_NODE_DROPOUT: dpti_print(text, n, "%.9g", (double)node->forward.u.dropout.p); break;
-    case DPTI_NODE_BATCH_NORM:
-        dpti_print(text, n, "%.9g %.9g", (double)node->forward.u.batch_norm.epsilon,
-                   (double)m->parameters[node->mean].momentum);
-        break;
-    case DPTI_NODE_LAYER_NORM:
-        dpti_print(text, n, "%.9g", (double)node->forward.u.layer_norm.epsilon);
-        break;
-    case DPTI_NODE_INPUT:
-    case DPTI_NODE_LINEAR:
-    case DPTI_NODE_ADD:
-    case DPTI_NODE_FLATTEN: break;
-    }
-}
-
-uint32_t dpti_settings_hash_layers(const dpt_model *model)
-{
-    const dpt_model *m = model;
-    uint32_t crc = 0;
-    char text[512], operation[128];
-    for (size_t i = 0; i < m->n_nodes; i++) {
-        const dpti_node *node = &m->nodes[i];
-        dpt_layer_info info;
-        dpt_model_layer(m, i, &info);
-        describe_operation(m, node, operation, sizeof operation);
-        const int n = snprintf(
-            text, sizeof text, "%.200s %s %zu %zu %zu %zu %.0f %s %zu %zu\n", info.name, info.kind,
-            info.height, info.width, info.channels, info.parameters, info.multiply_adds, operation,
-            node->n_inputs > 0 ? node->inputs[0] : 0, node->n_inputs > 1 ? node->inputs[1] : 0);
-        if (n > 0) crc = libdeflate_crc32(crc, text, strlen(text));
-    }
-    return crc;
-}
 
 static const char *yes(bool is)
 {
@@ -116,7 +65,7 @@ void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *setting
     const dpti_program_options *p = &t->program;
     dpti_settings *s = settings;
     dpti_settings_add(s, "model", "%.60s, %zu parameters, %08x", t->model->name, t->model->scalars,
-                      (unsigned)dpti_settings_hash_layers(t->model));
+                      (unsigned)dpti_model_hash(t->model));
     if (t->accumulate > 1) /* the last number is --accumulate's */
         dpti_settings_add(s, "batch-size", "%zu x %zu", t->batch_size, t->accumulate);
     else

@@ -11,9 +11,6 @@ void dpti_setting_option(const dpti_setting *setting, char *text, size_t n_bytes
    float32 from all others, 0.9 where the text has 0.899999976.  Everything else is unchanged.  The
    result is cut at n_bytes. */
 void dpti_setting_show(const char *setting, char *text, size_t n_bytes);
-/* A hash of names, kinds, extents, connections, and all numbers that determine what the layers
-   compute. */
-uint32_t dpti_settings_hash_layers(const dpt_model *model);
 /* Appends the settings of the trainer. */
 void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *settings);
 /* Appends the settings of dpt_fit: the base rate, the schedule, and the number of steps if the

@@ -110,7 +110,7 @@ dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course
     state->n_owing = snapshot->n_owing;
     if (!course) state->lr = (double)t->lr;
     dpti_settings_of_trainer(t, &state->settings);
-    const bool complete = take_balance(t, state) && dpti_algorithms_note(t, state);
+    const bool complete = take_balance(t, state) && dpti_algorithms_note(t, &state->algorithms);
     char *text = complete ? dpti_run_state_encode(state) : NULL;
     dpti_run_state_free(state);
     free(state);
@@ -166,7 +166,7 @@ static void peek(const char *path, size_t *n_owing, size_t *n_devices)
     *n_owing = *n_devices = 0;
     if (text && state && dpti_run_state_decode(path, text, state, NULL) == DPT_OK) {
         *n_owing = state->n_owing;
-        *n_devices = state->n_algorithms;
+        *n_devices = state->algorithms.n;
         dpti_run_state_free(state);
     }
     free(state);
@@ -527,7 +527,7 @@ dpt_status dpt_trainer_load_state(dpt_trainer *trainer, const char *path)
     if (status == DPT_OK) status = dpti_checkpoint_apply(trainer, &checkpoint);
     /* Of several processes one may load it alone, which the next step tells, and not wait here. */
     if (status == DPT_OK && !trainer->processes)
-        status = dpti_algorithms_resume(trainer, DPT_OK, &checkpoint.state);
+        status = dpti_algorithms_resume(trainer, DPT_OK, &checkpoint.state.algorithms);
     dpti_checkpoint_close(&checkpoint);
     return status;
 }

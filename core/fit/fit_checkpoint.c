@@ -205,7 +205,7 @@ static dpt_status resume(dpti_fit *f, dpt_status mine)
     dpt_status status = f->trainer->processes ? share(f, mine, &c, &any) : mine;
     if (status == DPT_OK && any) status = dpti_checkpoint_deal(f->trainer, &c);
     if (status == DPT_OK && any) status = go_on(f, &c);
-    if (any) status = dpti_algorithms_resume(f->trainer, status, &c.state);
+    if (any) status = dpti_algorithms_resume(f->trainer, status, &c.state.algorithms);
     dpti_checkpoint_close(&c);
     return status;
 }

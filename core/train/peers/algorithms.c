@@ -131,12 +131,12 @@ dpt_status dpti_algorithms_of(const dpt_trainer *trainer, size_t device, dpti_re
 
 /* What a device is, as it was asked for, with its driver, libraries and kernels, wherever it is: a
    job may get other hosts, with the same devices.  JSON is UTF-8. */
-static void describe(const dpt_trainer *t, size_t device, char kind[DPTI_RUN_KIND_BYTES])
+static void describe(const dpt_trainer *t, size_t device, char kind[DPTI_RECORDED_KIND_BYTES])
 {
     dpt_device_description d;
     kind[0] = '\0';
     if (dpt_trainer_device(t, device, &d) != DPT_OK) return;
-    snprintf(kind, DPTI_RUN_KIND_BYTES, "%s: %s, %s", d.id, d.name, d.detail);
+    snprintf(kind, DPTI_RECORDED_KIND_BYTES, "%s: %s, %s", d.id, d.name, d.detail);
     for (char *c = kind; *c; c++)
         if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f) *c = '?';
 }
@@ -149,13 +149,13 @@ static bool note_device(const dpt_trainer *t, size_t device, dpti_recorded_choic
     return t->peers[device].at_once == 0 || dpti_recorded_choices_copy(&t->algorithms[device], out);
 }
 
-bool dpti_algorithms_note(const dpt_trainer *trainer, dpti_run_state *state)
+bool dpti_algorithms_note(const dpt_trainer *trainer, dpti_recorded_devices *out)
 {
     const dpt_trainer *t = trainer;
-    state->algorithms = calloc(t->n_devices, sizeof *state->algorithms);
-    if (!state->algorithms) return false;
+    out->items = calloc(t->n_devices, sizeof *out->items);
+    if (!out->items) return false;
     for (size_t i = 0; i < t->n_devices; i++) {
-        dpti_run_algorithms *a = &state->algorithms[state->n_algorithms++];
+        dpti_recorded_device *a = &out->items[out->n++];
         describe(t, i, a->kind);
         if (!note_device(t, i, &a->choices)) return false;
     }
@@ -163,9 +163,9 @@ bool dpti_algorithms_note(const dpt_trainer *trainer, dpti_run_state *state)
 }
 
 /* Whether a worker's device is to be prepared anew, for these. */
-static bool differs(const dpt_trainer *t, const dpti_worker *w, const dpti_run_algorithms *then)
+static bool differs(const dpt_trainer *t, const dpti_worker *w, const dpti_recorded_device *then)
 {
-    char kind[DPTI_RUN_KIND_BYTES];
+    char kind[DPTI_RECORDED_KIND_BYTES];
     describe(t, t->first_device + w->rank, kind);
     return !dpti_is_lost(w) && w->kept.n > 0 && then->choices.n > 0 &&
            strcmp(kind, then->kind) == 0 && !dpti_recorded_choices_equal(&w->kept, &then->choices);
@@ -183,12 +183,12 @@ static dpt_status keep_anew(dpt_trainer *t, dpti_worker *w)
 }
 
 /* What this process's devices are to take; *any: some take others so far. */
-static dpt_status want_own(dpt_trainer *t, const dpti_run_state *state, bool *any)
+static dpt_status want_own(dpt_trainer *t, const dpti_recorded_devices *all, bool *any)
 {
-    if (t->replay.choices || state->n_algorithms != t->n_devices) return DPT_OK;
+    if (t->replay.choices || all->n != t->n_devices) return DPT_OK;
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_recorded_choices wanted, *kept = &t->workers[i].kept;
-        const dpti_run_algorithms *then = &state->algorithms[t->first_device + i];
+        const dpti_recorded_device *then = &all->items[t->first_device + i];
         if (!differs(t, &t->workers[i], then)) continue;
         if (!dpti_recorded_choices_copy(&then->choices, &wanted)) return no_memory(t);
         dpti_recorded_choices_free(kept);
@@ -212,11 +212,11 @@ static dpt_status share(dpt_trainer *t, dpt_status mine, bool *any)
 }
 
 dpt_status dpti_algorithms_resume(dpt_trainer *trainer, dpt_status mine,
-                                  const dpti_run_state *state)
+                                  const dpti_recorded_devices *then)
 {
     dpt_trainer *t = trainer;
     bool any = false;
-    if (mine == DPT_OK) mine = want_own(t, state, &any);
+    if (mine == DPT_OK) mine = want_own(t, then, &any);
     DPT_TRY(share(t, mine, &any));
     if (!any) return DPT_OK;
     DPT_TRY(dpti_trainer_rebuild(t));

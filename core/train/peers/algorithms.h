@@ -4,7 +4,7 @@
 #ifndef DPTI_ALGORITHMS_H
 #define DPTI_ALGORITHMS_H
 
-#include "checkpoint/run_state.h"
+#include "base/recorded.h"
 
 typedef struct dpt_trainer dpt_trainer;
 
@@ -17,13 +17,17 @@ void dpti_algorithms_free(dpt_trainer *trainer); /* what was gathered */
 DPT_CHECK_RESULT dpt_status dpti_algorithms_of(const dpt_trainer *trainer, size_t device,
                                                dpti_recorded_choices *out);
 
-/* Those of all devices, into a state that has none.  false without memory. */
-DPT_CHECK_RESULT bool dpti_algorithms_note(const dpt_trainer *trainer, dpti_run_state *state);
-/* Devices that are what the state's were take the same, but those that cannot be had any more; for
-   that all are prepared anew, where there is a difference.  As many devices as then, in whatever
-   processes, and nothing in flight; a replay has its own.  All processes call it, each with how it
-   fares (`mine`): one that has failed brings no state.  Fails as dpti_trainer_rebuild does. */
+/* Records the algorithms of all devices in an empty list, for a checkpoint.  false if memory is
+   short. */
+DPT_CHECK_RESULT bool dpti_algorithms_note(const dpt_trainer *trainer, dpti_recorded_devices *out);
+/* Makes devices take the algorithms that a checkpoint recorded.  A device takes them if it has the
+   same description as the device in the list; an algorithm that it cannot have any more it chooses
+   anew.  If any device of any process has to change its algorithms, all devices are prepared anew.
+   The list is ignored if it has another number of devices, and in a replay, which brings its own
+   algorithms.  No step may be in flight.  All processes call this, each with its own status
+   (`mine`); a process whose status is a failure does not read the list.  Fails as
+   dpti_trainer_rebuild does. */
 DPT_CHECK_RESULT dpt_status dpti_algorithms_resume(dpt_trainer *trainer, dpt_status mine,
-                                                   const dpti_run_state *state);
+                                                   const dpti_recorded_devices *then);
 
 #endif

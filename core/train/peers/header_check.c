@@ -2,7 +2,7 @@
 #include "train/peers/header_check.h"
 
 #include "base/print.h"
-#include "checkpoint/settings.h"
+#include "graph/model_hash.h"
 #include "train/schedule.h"
 
 #include <inttypes.h>
@@ -155,7 +155,7 @@ static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, 
     const dpt_augment_options *a = &o->augment;
     add(f, "model", "%.90s", t->model->name);
     add(f, "tensors of the model", "%016" PRIx64, checksum_of_tensors(t->model));
-    add(f, "layers of the model", "%08" PRIx32, dpti_settings_hash_layers(t->model));
+    add(f, "layers of the model", "%08" PRIx32, dpti_model_hash(t->model));
     add_data(f, "data", t->data);
     add(f, "batch size", "%zu", o->batch_size);
     add(f, "batches of a step", "%zu", o->accumulate);
