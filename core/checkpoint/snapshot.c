@@ -140,7 +140,10 @@ static dpt_status write_file(dpti_snapshot *s, const char *path, dpti_tensors *t
     for (size_t r = 0; r < s->n_owing; r++)
         DPT_TRY(dpti_tensors_add_state(tensors, dpti_residual_tensor, r,
                                        s->residual + r * s->model->flat_size, error));
-    return dpti_safetensors_seal(path, tensors->list, tensors->n, metadata, error);
+    return dpti_safetensors_seal(
+        &(dpti_tensor_file){
+            .path = path, .tensors = tensors->list, .n_tensors = tensors->n, .metadata = metadata},
+        error);
 }
 
 dpt_status dpti_snapshot_write(dpti_snapshot *snapshot, const char *path, dpt_error *error)

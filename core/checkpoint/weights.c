@@ -39,7 +39,11 @@ dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
             status = dpti_tensors_add_weights(&tensors, flat,
                                               (int64_t)(t->batches_before + t->done.step), &error);
         if (status == DPT_OK)
-            status = dpti_safetensors_seal(path, tensors.list, tensors.n, metadata, &error);
+            status = dpti_safetensors_seal(&(dpti_tensor_file){.path = path,
+                                                               .tensors = tensors.list,
+                                                               .n_tensors = tensors.n,
+                                                               .metadata = metadata},
+                                           &error);
         dpti_tensors_free(&tensors);
         dpti_origin_free(&origin);
         if (status != DPT_OK) status = dpti_context_fail(t->context, NULL, &error);

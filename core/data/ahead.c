@@ -16,12 +16,12 @@ typedef struct images {
     bool posted;       /* and neither waited for nor dropped */
 } images;
 
-typedef struct run {
+typedef struct kept_run {
     bool used;
     uint64_t key, begun; /* when, counted in runs */
     size_t at; /* where the last record that was looked for stands: the next one is near */
     images own, more;
-} run;
+} kept_run;
 
 struct dpti_ahead {
     dpti_reader *reader;
@@ -29,7 +29,7 @@ struct dpti_ahead {
     dpti_image_use use;
     uint64_t n_begun;
     size_t n_runs;
-    run runs[];
+    kept_run runs[];
 };
 
 dpti_ahead *dpti_ahead_create(const dpt_dataset *data, size_t n_runs, const dpti_image_use *use)
@@ -97,7 +97,7 @@ static dpt_status wait_for(dpti_ahead *a, images *i, dpt_error *error)
     return status;
 }
 
-static run *find_run(dpti_ahead *a, uint64_t key)
+static kept_run *find_run(dpti_ahead *a, uint64_t key)
 {
     for (size_t i = 0; i < a->n_runs; i++)
         if (a->runs[i].used && a->runs[i].key == key) return &a->runs[i];
@@ -111,30 +111,29 @@ bool dpti_ahead_has(const dpti_ahead *ahead, uint64_t key)
     return false;
 }
 
-static run *oldest(dpti_ahead *a)
+static kept_run *oldest(dpti_ahead *a)
 {
-    run *found = &a->runs[0];
+    kept_run *found = &a->runs[0];
     for (size_t i = 1; i < a->n_runs; i++)
         if (a->runs[i].begun < found->begun) found = &a->runs[i];
     return found;
 }
 
-void dpti_ahead_begin(dpti_ahead *ahead, uint64_t key, size_t epoch, const uint32_t *records,
-                      size_t n)
+void dpti_ahead_begin(dpti_ahead *ahead, const dpti_ahead_run *run)
 {
     dpti_ahead *a = ahead;
-    if (n == 0 || find_run(a, key)) return;
-    run *r = oldest(a);
+    if (run->n == 0 || find_run(a, run->key)) return;
+    kept_run *r = oldest(a);
     r->used = false;
     drop(a, &r->own);
     drop(a, &r->more);
-    if (!make_room(a, &r->own, n)) return;
-    memcpy(r->own.records, records, n * sizeof *records);
+    if (!make_room(a, &r->own, run->n)) return;
+    memcpy(r->own.records, run->records, run->n * sizeof *run->records);
     r->used = true;
-    r->key = key;
+    r->key = run->key;
     r->begun = ++a->n_begun;
     r->at = 0;
-    post(a, &r->own, epoch, n);
+    post(a, &r->own, run->epoch, run->n);
 }
 
 /* Where a record stands among those of `from`, looking from *at on and around; n: nowhere. */
@@ -151,16 +150,17 @@ static size_t find_record(const images *from, uint32_t record, size_t *at)
 }
 
 /* Reads those that the run was not begun with. */
-static dpt_status read_more(dpti_ahead *a, run *r, const uint32_t *records, size_t n,
+static dpt_status read_more(dpti_ahead *a, kept_run *r, const dpti_ahead_run *wanted,
                             dpt_error *error)
 {
     size_t n_more = 0;
     drop(a, &r->more);
     r->at = r->at < r->own.request.n ? r->at : 0;
-    for (size_t i = 0; i < n; i++) {
-        if (find_record(&r->own, records[i], &r->at) < r->own.request.n) continue;
-        if (n_more == 0 && !make_room(a, &r->more, n)) return DPT_E_NO_MEMORY;
-        r->more.records[n_more++] = records[i];
+    for (size_t i = 0; i < wanted->n; i++) {
+        const uint32_t record = wanted->records[i];
+        if (find_record(&r->own, record, &r->at) < r->own.request.n) continue;
+        if (n_more == 0 && !make_room(a, &r->more, wanted->n)) return DPT_E_NO_MEMORY;
+        r->more.records[n_more++] = record;
     }
     if (n_more == 0) return DPT_OK;
     post(a, &r->more, r->own.request.use.epoch, n_more);
@@ -169,40 +169,37 @@ static dpt_status read_more(dpti_ahead *a, run *r, const uint32_t *records, size
 
 /* One that failed has read nothing, and what is wanted is read as what it lacks: a failure that is
    none any more ends nothing. */
-static dpt_status wait_for_run(dpti_ahead *a, uint64_t key, size_t epoch, const uint32_t *records,
-                               size_t n, dpt_error *error)
+static dpt_status wait_for_run(dpti_ahead *a, const dpti_ahead_run *wanted, dpt_error *error)
 {
     dpt_error first = {.status = DPT_OK};
-    dpti_ahead_begin(a, key, epoch, records, n);
-    run *r = find_run(a, key);
+    dpti_ahead_begin(a, wanted);
+    kept_run *r = find_run(a, wanted->key);
     if (!r) return DPT_E_NO_MEMORY;
     (void)wait_for(a, &r->own, &first);
-    return read_more(a, r, records, n, error);
+    return read_more(a, r, wanted, error);
 }
 
-dpt_status dpti_ahead_wait(dpti_ahead *ahead, uint64_t key, size_t epoch, const uint32_t *records,
-                           size_t n, dpt_error *error)
+dpt_status dpti_ahead_wait(dpti_ahead *ahead, const dpti_ahead_run *run, dpt_error *error)
 {
     dpt_error why = {.status = DPT_OK};
-    if (n == 0) return DPT_OK;
-    const dpt_status status = wait_for_run(ahead, key, epoch, records, n, &why);
+    if (run->n == 0) return DPT_OK;
+    const dpt_status status = wait_for_run(ahead, run, &why);
     if (status == DPT_OK) return DPT_OK;
     if (!why.message[0]) snprintf(why.message, sizeof why.message, "no memory for images");
     return DPT_FAIL(error, status == DPT_E_FORMAT ? DPT_E_FORMAT : DPT_E_IO, "%s", why.message);
 }
 
-void dpti_ahead_copy(dpti_ahead *ahead, uint64_t key, const uint32_t *records, size_t n,
-                     uint8_t *to)
+void dpti_ahead_copy(dpti_ahead *ahead, const dpti_ahead_run *run, uint8_t *to)
 {
     dpti_ahead *a = ahead;
-    run *r = find_run(a, key);
+    kept_run *r = find_run(a, run->key);
     size_t at = 0;
-    for (size_t i = 0; r && i < n; i++) {
+    for (size_t i = 0; r && i < run->n; i++) {
         const struct images *from = &r->own;
-        size_t k = find_record(from, records[i], &r->at);
+        size_t k = find_record(from, run->records[i], &r->at);
         if (k == from->request.n) {
             from = &r->more;
-            k = find_record(from, records[i], &at);
+            k = find_record(from, run->records[i], &at);
         }
         memcpy(to + i * a->image_bytes, from->request.images + k * a->image_bytes, a->image_bytes);
     }

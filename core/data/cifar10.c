@@ -87,12 +87,11 @@ dpt_status dpti_cifar10_read(const char *path, size_t n_files, dpti_cifar10 *to,
     return status;
 }
 
-dpt_status dpti_cifar10_parse(const char *name, const uint8_t *bytes, size_t n_bytes,
-                              dpti_cifar10 *to, dpt_error *error)
+dpt_status dpti_cifar10_parse(const dpti_file_bytes *file, dpti_cifar10 *to, dpt_error *error)
 {
     dpti_content content = {0};
-    DPT_TRY(dpti_source_copy(name, bytes, n_bytes, &content, error));
-    const dpt_status status = append(name, &content, 1, to, error);
+    DPT_TRY(dpti_source_copy(file, &content, error));
+    const dpt_status status = append(file->name, &content, 1, to, error);
     free(content.bytes);
     return status;
 }

@@ -3,6 +3,8 @@
 #ifndef DPTI_DATA_H
 #define DPTI_DATA_H
 
+#include "base/bytes.h"
+#include "data/find.h"
 #include "data/reader.h"
 #include "dpt_error.h"
 #include "dptrain.h"
@@ -96,8 +98,8 @@ static inline bool dpti_dataset_share(const dpt_dataset *a, const dpt_dataset *b
 /* Opens a data set as dpt_dataset_open does, but reads no picture of a folder.  The result can be
    inspected through its reader.  It must not be trained on, because its content hash is not
    known. */
-DPT_CHECK_RESULT dpt_status dpti_dataset_open_unread(dpt_context *context, const char *name,
-                                                     const char *directory, dpt_part part,
+DPT_CHECK_RESULT dpt_status dpti_dataset_open_unread(dpt_context *context,
+                                                     const dpti_data_request *request,
                                                      dpt_dataset **out, dpt_error *error);
 
 /* Returns a CRC-32 of all labels and targets and of about 64 images, evenly spread. */
@@ -141,8 +143,8 @@ typedef struct dpti_idx {
    the file and the fault: magic, truncation, trailing bytes, corrupt gzip data. */
 DPT_CHECK_RESULT dpt_status dpti_idx_read(const char *path, dpti_idx *out, dpt_error *error);
 /* Does the same for bytes in memory; `name` is used in messages. */
-DPT_CHECK_RESULT dpt_status dpti_idx_parse(const char *name, const uint8_t *bytes, size_t n_bytes,
-                                           dpti_idx *out, dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_idx_parse(const dpti_file_bytes *file, dpti_idx *out,
+                                           dpt_error *error);
 
 /* The labels of an IDX file of rank 1: unsigned bytes, or integers of 16 or 32 bits (types 08, 0B,
    0C), from 0 to DPTI_MAX_CLASSES - 1. */
@@ -153,8 +155,8 @@ typedef struct dpti_labels {
 
 /* As dpti_idx_read and dpti_idx_parse; DPT_E_FORMAT also for values that are not labels. */
 DPT_CHECK_RESULT dpt_status dpti_labels_read(const char *path, dpti_labels *out, dpt_error *error);
-DPT_CHECK_RESULT dpt_status dpti_labels_parse(const char *name, const uint8_t *bytes,
-                                              size_t n_bytes, dpti_labels *out, dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_labels_parse(const dpti_file_bytes *file, dpti_labels *out,
+                                              dpt_error *error);
 
 /* Records of CIFAR-10's binary version: a label, then the channels of an image as planes.
    https://www.cs.toronto.edu/~kriz/cifar.html */
@@ -179,8 +181,8 @@ typedef struct dpti_cifar10 {
 DPT_CHECK_RESULT dpt_status dpti_cifar10_read(const char *path, size_t n_files, dpti_cifar10 *to,
                                               dpt_error *error);
 /* Does the same for bytes in memory; `name` is used in messages. */
-DPT_CHECK_RESULT dpt_status dpti_cifar10_parse(const char *name, const uint8_t *bytes,
-                                               size_t n_bytes, dpti_cifar10 *to, dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_cifar10_parse(const dpti_file_bytes *file, dpti_cifar10 *to,
+                                               dpt_error *error);
 /* Accepts a zeroed struct. */
 void dpti_cifar10_free(dpti_cifar10 *batches);
 
@@ -220,8 +222,7 @@ DPT_CHECK_RESULT dpt_status dpti_folder_parse(const char *spec, dpti_folder_spec
    no library for the format; DPT_E_FORMAT for a folder in a class's folder, a test class that is
    not a training class, a class without pictures, a file that is not a picture or is damaged, too
    few or too many classes, or a class whose name cannot be printed. */
-DPT_CHECK_RESULT dpt_status dpti_folder_create(const char *spec, const char *directory,
-                                               dpt_part part, bool unread, dpt_dataset **out,
+DPT_CHECK_RESULT dpt_status dpti_folder_create(const dpti_data_request *request, dpt_dataset **out,
                                                dpt_error *error);
 
 #endif

@@ -128,14 +128,14 @@ static dpt_status fail_memory(dpt_error *error)
     return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to look for a data set");
 }
 
-/* One of the spellings of a file, if the folder has it; *out stays NULL if not. */
-static dpt_status find_file(const layout *known, const char *directory, const char *folder,
+/* One of the spellings of a file in a folder, if it is there; *out stays NULL if not. */
+static dpt_status find_file(const layout *known, const char *folder,
                             const char *const spellings[N_SPELLINGS], char **out, dpt_error *error)
 {
     const size_t n_forms = known->are_folders ? 1 : 2;
     for (size_t i = 0; i < n_forms * N_SPELLINGS && spellings[i / n_forms]; i++) {
-        char *path = dpti_format("%s%s/%s%s", directory, folder, spellings[i / n_forms],
-                                 i % n_forms ? ".gz" : "");
+        char *path =
+            dpti_format("%s/%s%s", folder, spellings[i / n_forms], i % n_forms ? ".gz" : "");
         if (!path) return fail_memory(error);
         if (access(path, F_OK) == 0) {
             *out = path;
@@ -146,41 +146,51 @@ static dpt_status find_file(const layout *known, const char *directory, const ch
     return DPT_OK;
 }
 
-/* All files of a part, or the first that is missing is named and *out left alone. */
-static dpt_status find_in_folder(const layout *known, const char *directory, const char *folder,
-                                 dpt_part part, dpti_files *out, const char **missing,
-                                 dpt_error *error)
+/* The search in one directory. */
+typedef struct search {
+    const layout *known;
+    const char *directory;
+    dpt_part part;
+    const char *missing; /* the first file that is not there; NULL: all are */
+} search;
+
+/* Finds all files in a folder below the directory.  If one is missing, *out is not changed. */
+static dpt_status find_in_folder(search *s, const char *folder, dpti_files *out, dpt_error *error)
 {
-    dpti_files files = {.directory = dpti_strdup(directory)};
-    dpt_status status = files.directory ? DPT_OK : fail_memory(error);
-    *missing = NULL;
-    while (status == DPT_OK && !*missing && files.count < known->n_files[part]) {
+    const layout *known = s->known;
+    char *path_of_folder = dpti_format("%s%s", s->directory, folder);
+    dpti_files files = {.directory = dpti_strdup(s->directory)};
+    dpt_status status = files.directory && path_of_folder ? DPT_OK : fail_memory(error);
+    s->missing = NULL;
+    while (status == DPT_OK && !s->missing && files.count < known->n_files[s->part]) {
+        const char *const *spellings = known->files[s->part][files.count];
         char *path = NULL;
-        status = find_file(known, directory, folder, known->files[part][files.count], &path, error);
+        status = find_file(known, path_of_folder, spellings, &path, error);
         if (path)
             files.paths[files.count++] = path;
         else
-            *missing = known->files[part][files.count][0];
+            s->missing = spellings[0];
     }
-    if (status == DPT_OK && !*missing)
+    free(path_of_folder);
+    if (status == DPT_OK && !s->missing)
         *out = files;
     else
         dpti_files_free(&files);
     return status;
 }
 
-/* The files of a part, or *out stays empty and *missing names one that is not there: of the folder
-   that has others, if there is one. */
-static dpt_status find_in(const layout *known, const char *directory, dpt_part part,
-                          dpti_files *out, const char **missing, dpt_error *error)
+/* Finds the files of a part.  If a file is missing, *out is not changed, and s->missing names the
+   file: of the folder that has others, if there is one. */
+static dpt_status find_in(search *s, dpti_files *out, dpt_error *error)
 {
-    *missing = known->files[part][0][0];
-    for (size_t i = 0; i < N_FOLDERS && known->folders[i]; i++) {
-        const char *absent = NULL;
-        DPT_TRY(find_in_folder(known, directory, known->folders[i], part, out, &absent, error));
-        if (!absent) return DPT_OK;
-        if (absent != known->files[part][0][0]) *missing = absent;
+    const char *const first = s->known->files[s->part][0][0];
+    const char *missing = first;
+    for (size_t i = 0; i < N_FOLDERS && s->known->folders[i]; i++) {
+        DPT_TRY(find_in_folder(s, s->known->folders[i], out, error));
+        if (!s->missing) return DPT_OK;
+        if (s->missing != first) missing = s->missing;
     }
+    s->missing = missing;
     return DPT_OK;
 }
 
@@ -237,47 +247,45 @@ static dpt_status fail_not_found(const char *dataset, const places *looked, dpt_
                     origin_of(dataset)->advice, list);
 }
 
-static dpt_status find_given(const layout *known, const char *directory, dpt_part part,
-                             dpti_files *out, dpt_error *error)
+static dpt_status find_given(search *s, dpti_files *out, dpt_error *error)
 {
-    const char *missing = NULL;
-    DPT_TRY(find_in(known, directory, part, out, &missing, error));
+    DPT_TRY(find_in(s, out, error));
     if (out->count > 0) return DPT_OK;
-    if (access(directory, R_OK | X_OK) != 0)
+    if (access(s->directory, R_OK | X_OK) != 0)
         return DPT_FAIL_NATIVE(error, DPT_E_NOT_FOUND, errno,
-                               "cannot look for data in %s: %s; check the folder", directory,
+                               "cannot look for data in %s: %s; check the folder", s->directory,
                                strerror(errno));
-    if (known->are_folders)
+    if (s->known->are_folders)
         return DPT_FAIL(error, DPT_E_NOT_FOUND,
                         "%s has no folder %s: pictures lie in train/CLASS and test/CLASS (or "
                         "val/CLASS), and the folders in train say which classes there are",
-                        directory, missing);
+                        s->directory, s->missing);
     return DPT_FAIL(error, DPT_E_NOT_FOUND,
                     "%s has no %s (nor with .gz); put the file there or name another folder",
-                    directory, missing);
+                    s->directory, s->missing);
 }
 
-static dpt_status find_anywhere(const char *dataset, const layout *known, dpt_part part,
-                                dpti_files *out, dpt_error *error)
+static dpt_status find_anywhere(search *s, const char *dataset, dpti_files *out, dpt_error *error)
 {
     places list = {0};
     dpt_status status = places_collect(&list, dataset) ? DPT_OK : fail_memory(error);
     for (size_t i = 0; status == DPT_OK && out->count == 0 && i < list.count; i++) {
-        const char *missing = NULL;
-        status = find_in(known, list.path[i], part, out, &missing, error);
+        s->directory = list.path[i];
+        status = find_in(s, out, error);
     }
     if (status == DPT_OK && out->count == 0) status = fail_not_found(dataset, &list, error);
     places_free(&list);
     return status;
 }
 
-dpt_status dpti_find_files(const char *dataset, const char *directory, dpt_part part,
-                           dpti_files *out, dpt_error *error)
+dpt_status dpti_find_files(const dpti_data_request *request, dpti_files *out, dpt_error *error)
 {
-    const layout *known = origin_of(dataset)->layout;
+    search s = {.known = origin_of(request->name)->layout,
+                .directory = request->directory,
+                .part = request->part};
     dpti_files files = {0};
-    DPT_TRY(directory ? find_given(known, directory, part, &files, error)
-                      : find_anywhere(dataset, known, part, &files, error));
+    DPT_TRY(request->directory ? find_given(&s, &files, error)
+                               : find_anywhere(&s, request->name, &files, error));
     *out = files;
     return DPT_OK;
 }

@@ -15,12 +15,20 @@ typedef struct dpti_files {
     char *paths[DPTI_MAX_FILES]; /* owned */
 } dpti_files;
 
+/* A part of a data set that is to be opened. */
+typedef struct dpti_data_request {
+    const char *name;      /* as dpt_dataset_open takes it; in find.c: "folder" for "folder:HxW" */
+    const char *directory; /* NULL: the usual places are searched */
+    dpt_part part;
+    bool unread; /* no picture of a folder is read (dpti_dataset_open_unread) */
+} dpti_data_request;
+
 /* Searches the files of a part of "fashion-mnist", "mnist", "cifar10" or "idx", gzipped or not, or
-   the folder of a part of "folder".  Searches `directory` if it is given, else $DPTRAIN_DATA, the
-   user's cache and the folder of the distribution's package.  Errors: DPT_E_NOT_FOUND; the message
-   says where it searched and how to get the data. */
-DPT_CHECK_RESULT dpt_status dpti_find_files(const char *dataset, const char *directory,
-                                            dpt_part part, dpti_files *out, dpt_error *error);
+   the folder of a part of "folder".  Searches `directory` if it is not NULL, else $DPTRAIN_DATA,
+   the user's cache and the folder of the distribution's package.  Errors: DPT_E_NOT_FOUND; the
+   message says where it searched and how to get the data. */
+DPT_CHECK_RESULT dpt_status dpti_find_files(const dpti_data_request *request, dpti_files *out,
+                                            dpt_error *error);
 /* Accepts a zeroed struct. */
 void dpti_files_free(dpti_files *files);
 

@@ -117,12 +117,11 @@ dpt_status dpti_idx_read(const char *path, dpti_idx *out, dpt_error *error)
     return take_content(path, &content, out, error);
 }
 
-dpt_status dpti_idx_parse(const char *name, const uint8_t *bytes, size_t n_bytes, dpti_idx *out,
-                          dpt_error *error)
+dpt_status dpti_idx_parse(const dpti_file_bytes *file, dpti_idx *out, dpt_error *error)
 {
     dpti_content content = {0};
-    DPT_TRY(dpti_source_copy(name, bytes, n_bytes, &content, error));
-    return take_content(name, &content, out, error);
+    DPT_TRY(dpti_source_copy(file, &content, error));
+    return take_content(file->name, &content, out, error);
 }
 
 /* ---- Labels ---------------------------------------------------------------------------------- */
@@ -180,12 +179,11 @@ dpt_status dpti_labels_read(const char *path, dpti_labels *out, dpt_error *error
     return status;
 }
 
-dpt_status dpti_labels_parse(const char *name, const uint8_t *bytes, size_t n_bytes,
-                             dpti_labels *out, dpt_error *error)
+dpt_status dpti_labels_parse(const dpti_file_bytes *file, dpti_labels *out, dpt_error *error)
 {
     dpti_content content = {0};
-    DPT_TRY(dpti_source_copy(name, bytes, n_bytes, &content, error));
-    const dpt_status status = convert(name, &content, out, error);
+    DPT_TRY(dpti_source_copy(file, &content, error));
+    const dpt_status status = convert(file->name, &content, out, error);
     free(content.bytes);
     return status;
 }

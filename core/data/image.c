@@ -8,7 +8,7 @@
 
 /* What is wanted of an image: its size, or its pixels in a shape. */
 typedef struct request {
-    const dpti_image_file *file;
+    const dpti_file_bytes *file;
     const dpti_image_shape *shape; /* NULL: the size */
     uint8_t *pixels;
     size_t height, width;
@@ -253,7 +253,7 @@ static dpt_status read_image(request *r, dpt_error *error)
     return DPT_FAIL(error, DPT_E_FORMAT, "%s: neither PNG nor JPEG", r->file->name);
 }
 
-dpt_status dpti_image_measure(const dpti_image_file *file, size_t *height, size_t *width,
+dpt_status dpti_image_measure(const dpti_file_bytes *file, size_t *height, size_t *width,
                               dpt_error *error)
 {
     request r = {.file = file};
@@ -263,7 +263,7 @@ dpt_status dpti_image_measure(const dpti_image_file *file, size_t *height, size_
     return DPT_OK;
 }
 
-dpt_status dpti_image_decode(const dpti_image_file *file, const dpti_image_shape *shape,
+dpt_status dpti_image_decode(const dpti_file_bytes *file, const dpti_image_shape *shape,
                              uint8_t *pixels, dpt_error *error)
 {
     request r = {.file = file, .shape = shape, .pixels = pixels};

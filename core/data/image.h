@@ -3,19 +3,13 @@
 #ifndef DPTI_IMAGE_H
 #define DPTI_IMAGE_H
 
+#include "base/bytes.h"
 #include "dpt_error.h"
 
 /* The required shape of an image.  `channels` is 1 or 3. */
 typedef struct dpti_image_shape {
     size_t height, width, channels;
 } dpti_image_shape;
-
-/* The bytes of a file; `name` is used in messages. */
-typedef struct dpti_image_file {
-    const char *name;
-    const uint8_t *bytes;
-    size_t n_bytes;
-} dpti_image_file;
 
 typedef enum dpti_image_format {
     DPTI_IMAGE_UNKNOWN = 0,
@@ -33,7 +27,7 @@ dpti_image_format dpti_image_format_of(const uint8_t *bytes, size_t n_bytes);
 /* Reads the size from an image's header: at least 1x1 and at most DPTI_IMAGE_MAX_PIXELS.  Decodes
    nothing and allocates no memory for the pixels.  Errors: DPT_E_FORMAT if it is neither PNG nor
    JPEG, is damaged, or is larger; DPT_E_UNSUPPORTED if this build has no library for it. */
-DPT_CHECK_RESULT dpt_status dpti_image_measure(const dpti_image_file *file, size_t *height,
+DPT_CHECK_RESULT dpt_status dpti_image_measure(const dpti_file_bytes *file, size_t *height,
                                                size_t *width, dpt_error *error);
 
 /* Decodes an image into pixels (height, width, channels), 0 to 255.  Its height and width must be
@@ -41,7 +35,7 @@ DPT_CHECK_RESULT dpt_status dpti_image_measure(const dpti_image_file *file, size
    become grey by their luma (ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B), grey becomes three equal
    channels, and transparent parts become black.  Other errors: as dpti_image_measure;
    DPT_E_NO_MEMORY.  After a failure the pixels are undefined. */
-DPT_CHECK_RESULT dpt_status dpti_image_decode(const dpti_image_file *file,
+DPT_CHECK_RESULT dpt_status dpti_image_decode(const dpti_file_bytes *file,
                                               const dpti_image_shape *shape, uint8_t *pixels,
                                               dpt_error *error);
 

@@ -13,10 +13,15 @@ enum { N_NAMED_CLASSES = 10 };
 
 typedef struct named_dataset named_dataset;
 
-/* Reads a part's files into a zeroed data set: images, labels and their sizes.  On failure nothing
-   is to be freed. */
-typedef dpt_status (*read_fn)(const named_dataset *set, dpt_part part, const dpti_files *files,
-                              dpt_dataset *out, dpt_error *error);
+typedef struct part_files {
+    dpt_part part;
+    const dpti_files *files;
+} part_files;
+
+/* Reads a part's files into a zeroed data set: images, labels and their sizes.  After a failure
+   nothing needs to be freed. */
+typedef dpt_status (*read_fn)(const named_dataset *set, const part_files *from, dpt_dataset *out,
+                              dpt_error *error);
 
 /* The data sets that are files.  IDX files without names of their classes have as many classes as
    their training labels show. */
@@ -48,19 +53,29 @@ static size_t largest_label(const dpti_labels *labels)
     return largest;
 }
 
-/* How many classes there are: known, or told by the training labels, for the test part too. */
-static dpt_status count_classes(const named_dataset *set, dpt_part part, const dpti_files *files,
-                                const dpti_labels *labels, size_t *out, dpt_error *error)
+/* The two files of a part, read. */
+typedef struct idx_pair {
+    dpti_idx images;
+    dpti_labels labels;
+    size_t classes;
+} idx_pair;
+
+/* Finds the number of classes: it is known, or the training labels tell it, also for the test
+   part. */
+static dpt_status count_classes(const dpti_data_request *request, bool named_classes,
+                                idx_pair *pair, dpt_error *error)
 {
     size_t largest = 0;
-    if (set->class_names) {
+    if (named_classes) {
         largest = N_NAMED_CLASSES - 1;
-    } else if (part == DPT_TRAIN) {
-        largest = largest_label(labels);
+    } else if (request->part == DPT_TRAIN) {
+        largest = largest_label(&pair->labels);
     } else {
+        const dpti_data_request training = {
+            .name = request->name, .directory = request->directory, .part = DPT_TRAIN};
         dpti_files train = {0};
         dpti_labels train_labels = {0};
-        DPT_TRY(dpti_find_files(set->name, files->directory, DPT_TRAIN, &train, error));
+        DPT_TRY(dpti_find_files(&training, &train, error));
         const dpt_status status =
             dpti_labels_read(train.paths[DPTI_LABELS_FILE], &train_labels, error);
         dpti_files_free(&train);
@@ -68,7 +83,7 @@ static dpt_status count_classes(const named_dataset *set, dpt_part part, const d
         largest = largest_label(&train_labels);
         free(train_labels.values);
     }
-    *out = largest + 1 < 2 ? 2 : largest + 1;
+    pair->classes = largest + 1 < 2 ? 2 : largest + 1;
     return DPT_OK;
 }
 
@@ -92,22 +107,23 @@ static dpt_status check_images(const char *path, const dpti_idx *images, dpt_err
 }
 
 /* Whether the two files make a data set together. */
-static dpt_status check_pair(const dpti_files *files, const dpti_idx *images,
-                             const dpti_labels *labels, size_t classes, dpt_error *error)
+static dpt_status check_pair(const dpti_files *files, const idx_pair *pair, dpt_error *error)
 {
+    const dpti_labels *const labels = &pair->labels;
+    const size_t n_images = pair->images.shape[0];
     const char *images_path = files->paths[DPTI_IMAGES_FILE];
     const char *labels_path = files->paths[DPTI_LABELS_FILE];
-    DPT_TRY(check_images(images_path, images, error));
-    if (images->shape[0] != labels->count)
+    DPT_TRY(check_images(images_path, &pair->images, error));
+    if (n_images != labels->count)
         return DPT_FAIL(error, DPT_E_FORMAT,
                         "%s has %zu images but %s has %zu labels; put files of one set together",
-                        images_path, images->shape[0], labels_path, labels->count);
+                        images_path, n_images, labels_path, labels->count);
     for (size_t i = 0; i < labels->count; i++)
-        if ((size_t)labels->values[i] >= classes)
+        if ((size_t)labels->values[i] >= pair->classes)
             return DPT_FAIL(error, DPT_E_FORMAT,
                             "%s: label %d of sample %zu is out of range, there are %zu classes "
                             "(images: %s)",
-                            labels_path, (int)labels->values[i], i, classes, images_path);
+                            labels_path, (int)labels->values[i], i, pair->classes, images_path);
     return DPT_OK;
 }
 
@@ -125,33 +141,35 @@ static dpt_dataset of_idx(const dpti_idx *images, size_t classes, int32_t *label
     };
 }
 
-static dpt_status read_idx(const named_dataset *set, dpt_part part, const dpti_files *files,
-                           dpt_dataset *out, dpt_error *error)
+static dpt_status read_idx(const named_dataset *set, const part_files *from, dpt_dataset *out,
+                           dpt_error *error)
 {
-    dpti_idx images = {0};
-    dpti_labels labels = {0};
-    size_t classes = 0;
+    const dpti_files *const files = from->files;
+    const dpti_data_request request = {
+        .name = set->name, .directory = files->directory, .part = from->part};
+    idx_pair pair = {0};
     /* The small file first. */
-    dpt_status status = dpti_labels_read(files->paths[DPTI_LABELS_FILE], &labels, error);
-    if (status == DPT_OK) status = count_classes(set, part, files, &labels, &classes, error);
-    if (status == DPT_OK) status = dpti_idx_read(files->paths[DPTI_IMAGES_FILE], &images, error);
-    if (status == DPT_OK) status = check_pair(files, &images, &labels, classes, error);
+    dpt_status status = dpti_labels_read(files->paths[DPTI_LABELS_FILE], &pair.labels, error);
+    if (status == DPT_OK) status = count_classes(&request, set->class_names, &pair, error);
+    if (status == DPT_OK)
+        status = dpti_idx_read(files->paths[DPTI_IMAGES_FILE], &pair.images, error);
+    if (status == DPT_OK) status = check_pair(files, &pair, error);
     if (status != DPT_OK) {
-        free(images.data);
-        free(labels.values);
+        free(pair.images.data);
+        free(pair.labels.values);
         return status;
     }
-    *out = of_idx(&images, classes, labels.values);
+    *out = of_idx(&pair.images, pair.classes, pair.labels.values);
     return DPT_OK;
 }
 
 /* ---- CIFAR-10 -------------------------------------------------------------------------------- */
 
-static dpt_status read_cifar10(const named_dataset *set, dpt_part part, const dpti_files *files,
-                               dpt_dataset *out, dpt_error *error)
+static dpt_status read_cifar10(const named_dataset *set, const part_files *from, dpt_dataset *out,
+                               dpt_error *error)
 {
     (void)set;
-    (void)part;
+    const dpti_files *const files = from->files;
     dpti_cifar10 batches = {0};
     for (size_t i = 0; i < files->count; i++) {
         const dpt_status status =
@@ -192,15 +210,16 @@ static void complete(dpt_dataset *data, char *name, char *source)
     data->scale[0] = 1.0f / 255.0f;
 }
 
-static dpt_status open_files(const named_dataset *set, const char *directory, dpt_part part,
+static dpt_status open_files(const named_dataset *set, const dpti_data_request *request,
                              dpt_dataset **out, dpt_error *error)
 {
     dpti_files files = {0};
-    DPT_TRY(dpti_find_files(set->name, directory, part, &files, error));
+    const part_files from = {.part = request->part, .files = &files};
+    DPT_TRY(dpti_find_files(request, &files, error));
     dpt_dataset *data = calloc(1, sizeof *data);
     char *name = dpti_strdup(set->name);
     dpt_status status =
-        data && name ? set->read(set, part, &files, data, error)
+        data && name ? set->read(set, &from, data, error)
                      : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the data set %s", set->name);
     if (status == DPT_OK) {
         complete(data, name, files.directory);
@@ -240,28 +259,27 @@ static bool is_kind(const char *name, const char *kind)
     return strncmp(name, kind, length) == 0 && (name[length] == '\0' || name[length] == ':');
 }
 
-static dpt_status open_by_name(const char *name, const char *directory, dpt_part part, bool unread,
-                               dpt_dataset **out, dpt_error *error)
+static dpt_status open_by_name(const dpti_data_request *request, dpt_dataset **out,
+                               dpt_error *error)
 {
+    const char *name = request->name;
     if (!name) return DPT_FAIL(error, DPT_E_INVALID, "a data set needs a name");
-    if (part != DPT_TRAIN && part != DPT_TEST)
+    if (request->part != DPT_TRAIN && request->part != DPT_TEST)
         return DPT_FAIL(error, DPT_E_INVALID, "a part of a data set is DPT_TRAIN or DPT_TEST");
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
-        if (strcmp(name, named[i].name) == 0)
-            return open_files(&named[i], directory, part, out, error);
-    if (is_kind(name, "folder"))
-        return dpti_folder_create(name, directory, part, unread, out, error);
-    if (is_kind(name, "synthetic")) return dpti_synthetic_create(name, part, out, error);
+        if (strcmp(name, named[i].name) == 0) return open_files(&named[i], request, out, error);
+    if (is_kind(name, "folder")) return dpti_folder_create(request, out, error);
+    if (is_kind(name, "synthetic")) return dpti_synthetic_create(name, request->part, out, error);
     return fail_unknown(name, error);
 }
 
-static dpt_status open_part(dpt_context *context, const char *name, const char *directory,
-                            dpt_part part, bool unread, dpt_dataset **out, dpt_error *error)
+static dpt_status open_part(dpt_context *context, const dpti_data_request *request,
+                            dpt_dataset **out, dpt_error *error)
 {
     dpt_dataset *data = NULL;
-    DPT_TRY(open_by_name(name, directory, part, unread, &data, error));
+    DPT_TRY(open_by_name(request, &data, error));
     data->context = context;
-    data->part = part == DPT_TRAIN ? "training" : "test";
+    data->part = request->part == DPT_TRAIN ? "training" : "test";
     *out = data;
     return DPT_OK;
 }
@@ -269,15 +287,18 @@ static dpt_status open_part(dpt_context *context, const char *name, const char *
 dpt_status dpt_dataset_open(dpt_context *context, const char *name, const char *directory,
                             dpt_part part, dpt_dataset **out)
 {
+    const dpti_data_request request = {.name = name, .directory = directory, .part = part};
     dpt_error error = {0};
-    if (open_part(context, name, directory, part, false, out, &error) == DPT_OK) return DPT_OK;
+    if (open_part(context, &request, out, &error) == DPT_OK) return DPT_OK;
     return dpti_context_fail(context, NULL, &error);
 }
 
-dpt_status dpti_dataset_open_unread(dpt_context *context, const char *name, const char *directory,
-                                    dpt_part part, dpt_dataset **out, dpt_error *error)
+dpt_status dpti_dataset_open_unread(dpt_context *context, const dpti_data_request *request,
+                                    dpt_dataset **out, dpt_error *error)
 {
-    return open_part(context, name, directory, part, true, out, error);
+    dpti_data_request unread = *request;
+    unread.unread = true;
+    return open_part(context, &unread, out, error);
 }
 
 /* ---- Images alone ---------------------------------------------------------------------------- */

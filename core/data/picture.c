@@ -27,7 +27,7 @@ static dpt_status check_shape(const dpt_picture_shape *shape, dpt_error *error)
 }
 
 /* Through its pixels in its own size. */
-static dpt_status scale(const dpti_image_file *file, const dpti_image_shape *own,
+static dpt_status scale(const dpti_file_bytes *file, const dpti_image_shape *own,
                         const dpti_picture_options *way, uint8_t *pixels, dpt_error *error)
 {
     const dpti_image_shape wanted = {way->shape.height, way->shape.width, way->shape.channels};
@@ -46,7 +46,7 @@ static dpt_status scale(const dpti_image_file *file, const dpti_image_shape *own
     return status;
 }
 
-static dpt_status fit(const dpti_image_file *file, const dpti_picture_options *way, uint8_t *pixels,
+static dpt_status fit(const dpti_file_bytes *file, const dpti_picture_options *way, uint8_t *pixels,
                       dpt_error *error)
 {
     const dpt_picture_shape *shape = &way->shape;
@@ -63,19 +63,18 @@ static dpt_status fit(const dpti_image_file *file, const dpti_picture_options *w
     return status;
 }
 
-dpt_status dpti_picture_parse(const char *name, const uint8_t *bytes, size_t n_bytes,
-                              const dpt_picture_shape *shape, uint8_t *pixels, dpt_error *error)
+dpt_status dpti_picture_parse(const dpti_file_bytes *file, const dpt_picture_shape *shape,
+                              uint8_t *pixels, dpt_error *error)
 {
-    const dpti_image_file file = {.name = name, .bytes = bytes, .n_bytes = n_bytes};
     DPT_TRY(check_shape(shape, error));
-    return fit(&file, &(dpti_picture_options){.shape = *shape}, pixels, error);
+    return fit(file, &(dpti_picture_options){.shape = *shape}, pixels, error);
 }
 
 dpt_status dpti_picture_read(const char *path, const dpti_picture_options *way, uint8_t *pixels,
                              dpt_error *error)
 {
     uint8_t *bytes = NULL;
-    dpti_image_file file = {.name = path};
+    dpti_file_bytes file = {.name = path};
     DPT_TRY(dpti_file_read_most(path, DPTI_PICTURE_MAX_BYTES, &bytes, &file.n_bytes, error));
     file.bytes = bytes;
     const dpt_status status = fit(&file, way, pixels, error);

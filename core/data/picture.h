@@ -2,6 +2,7 @@
 #ifndef DPTI_PICTURE_H
 #define DPTI_PICTURE_H
 
+#include "base/bytes.h"
 #include "base/random.h"
 #include "dpt_error.h"
 #include "dptrain.h"
@@ -27,8 +28,8 @@ DPT_CHECK_RESULT dpt_status dpti_picture_read(const char *path, const dpti_pictu
                                               uint8_t *pixels, dpt_error *error);
 
 /* Reads a picture from the bytes of a file; `name` is used in messages. */
-DPT_CHECK_RESULT dpt_status dpti_picture_parse(const char *name, const uint8_t *bytes,
-                                               size_t n_bytes, const dpt_picture_shape *shape,
-                                               uint8_t *pixels, dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_picture_parse(const dpti_file_bytes *file,
+                                               const dpt_picture_shape *shape, uint8_t *pixels,
+                                               dpt_error *error);
 
 #endif

@@ -117,11 +117,13 @@ static contents *contents_create(const dpt_picture_shape *shape)
 }
 
 /* The folder of a part, and in which folder it was found, if that is asked for. */
-static dpt_status find_part(const char *directory, dpt_part part, char **folder, char **found,
+static dpt_status find_part(const dpti_data_request *request, char **folder, char **found,
                             dpt_error *error)
 {
+    const dpti_data_request files_of = {
+        .name = kind, .directory = request->directory, .part = request->part};
     dpti_files files = {0};
-    DPT_TRY(dpti_find_files(kind, directory, part, &files, error));
+    DPT_TRY(dpti_find_files(&files_of, &files, error));
     *folder = files.paths[0];
     files.paths[0] = NULL;
     if (found) {
@@ -189,7 +191,8 @@ static dpt_status list_pictures(contents *c, dpt_error *error)
 static dpt_status list(const char *directory, dpt_part part, contents *c, dpt_error *error)
 {
     if (part != DPT_TRAIN)
-        DPT_TRY(find_part(directory, DPT_TRAIN, &c->train, NULL, error));
+        DPT_TRY(find_part(&(dpti_data_request){.directory = directory, .part = DPT_TRAIN},
+                          &c->train, NULL, error));
     else if (!(c->train = dpti_strdup(c->part)))
         return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the names of pictures");
     DPT_TRY(dpti_listing_read(c->train, DPTI_LIST_FOLDERS, &c->classes, error));
@@ -335,11 +338,11 @@ static dpt_status read_all(const contents *c, dpti_reader *reader, dpt_dataset *
 }
 
 /* How images come. */
-typedef enum way { INTO_MEMORY, STREAMED, UNREAD } way;
+typedef enum data_use { INTO_MEMORY, STREAMED, UNREAD } data_use;
 
 /* Takes the reader. */
-static dpt_status provide(const contents *c, way images, dpti_reader *reader, dpt_dataset *data,
-                          dpt_error *error)
+static dpt_status provide(const contents *c, data_use images, dpti_reader *reader,
+                          dpt_dataset *data, dpt_error *error)
 {
     if (images != INTO_MEMORY) {
         data->reader = reader;
@@ -361,21 +364,27 @@ static dpt_status create_reader(contents *c, dpti_reader **out, dpt_error *error
     return dpti_reader_create(&source, out, error);
 }
 
+/* What a folder's data set is made of. */
+typedef struct creation {
+    const char *directory;
+    dpti_folder_spec spec;
+    bool unread;
+} creation;
+
 /* Takes the contents. */
-static dpt_status create(contents *c, const dpti_folder_spec *request, const char *directory,
-                         bool unread, dpt_dataset **out, dpt_error *error)
+static dpt_status create(contents *c, const creation *how, dpt_dataset **out, dpt_error *error)
 {
     dpt_dataset *data = calloc(1, sizeof *data);
     dpti_reader *reader = NULL;
     bool streamed = false;
-    dpt_status status = data ? describe(c, directory, data, error)
+    dpt_status status = data ? describe(c, how->directory, data, error)
                              : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
-    if (status == DPT_OK) status = choose(c, request, &streamed, error);
+    if (status == DPT_OK) status = choose(c, &how->spec, &streamed, error);
     if (status != DPT_OK)
         contents_free(c);
     else
         status = create_reader(c, &reader, error);
-    const way images = unread ? UNREAD : streamed ? STREAMED : INTO_MEMORY;
+    const data_use images = how->unread ? UNREAD : streamed ? STREAMED : INTO_MEMORY;
     if (status == DPT_OK) status = provide(c, images, reader, data, error);
     if (status == DPT_OK)
         *out = data;
@@ -384,19 +393,19 @@ static dpt_status create(contents *c, const dpti_folder_spec *request, const cha
     return status;
 }
 
-dpt_status dpti_folder_create(const char *spec, const char *directory, dpt_part part, bool unread,
-                              dpt_dataset **out, dpt_error *error)
+dpt_status dpti_folder_create(const dpti_data_request *request, dpt_dataset **out, dpt_error *error)
 {
-    dpti_folder_spec request;
+    creation how = {.unread = request->unread};
     char *found = NULL;
-    DPT_TRY(dpti_folder_parse(spec, &request, error));
-    contents *c = contents_create(&request.shape);
+    DPT_TRY(dpti_folder_parse(request->name, &how.spec, error));
+    contents *c = contents_create(&how.spec.shape);
     if (!c) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
-    /* Wherever this part is found, the other is too. */
-    dpt_status status = find_part(directory, part, &c->part, &found, error);
-    if (status == DPT_OK) status = list(found, part, c, error);
+    /* Wherever this part is found, the other one is too. */
+    dpt_status status = find_part(request, &c->part, &found, error);
+    if (status == DPT_OK) status = list(found, request->part, c, error);
+    how.directory = found;
     if (status == DPT_OK)
-        status = create(c, &request, found, unread, out, error);
+        status = create(c, &how, out, error);
     else
         contents_free(c);
     free(found);

@@ -12,19 +12,13 @@
 /* A match of 258 bytes takes at least two bits: https://www.zlib.net/zlib_tech.html. */
 enum { DEFLATE_MAX_RATIO = 1032 };
 
-typedef struct gzip_file {
-    const char *name;
-    const uint8_t *bytes;
-    size_t n_bytes;
-} gzip_file;
-
-static bool is_gzip(const uint8_t *file, size_t n_file)
+static bool is_gzip(const dpti_file_bytes *file)
 {
-    return n_file >= 2 && file[0] == 0x1f && file[1] == 0x8b;
+    return file->n_bytes >= 2 && file->bytes[0] == 0x1f && file->bytes[1] == 0x8b;
 }
 
 /* The most that can be in the file, and in an object of C. */
-static size_t largest_content(const gzip_file *file)
+static size_t largest_content(const dpti_file_bytes *file)
 {
     size_t n = 0;
     if (!dpti_multiply(file->n_bytes, DEFLATE_MAX_RATIO, &n) || n > PTRDIFF_MAX) n = PTRDIFF_MAX;
@@ -32,14 +26,14 @@ static size_t largest_content(const gzip_file *file)
 }
 
 /* The file's last four bytes: the size modulo 2^32, and anything at all in a broken file. */
-static size_t promised_content(const gzip_file *file)
+static size_t promised_content(const dpti_file_bytes *file)
 {
     if (file->n_bytes < 4) return 0;
     const uint8_t *size = file->bytes + file->n_bytes - 4;
     return size[0] | (size_t)size[1] << 8 | (size_t)size[2] << 16 | (size_t)size[3] << 24;
 }
 
-static dpt_status inflate(struct libdeflate_decompressor *decompressor, const gzip_file *file,
+static dpt_status inflate(struct libdeflate_decompressor *decompressor, const dpti_file_bytes *file,
                           dpti_content *out, dpt_error *error)
 {
     const size_t most = largest_content(file);
@@ -76,7 +70,7 @@ static dpt_status inflate(struct libdeflate_decompressor *decompressor, const gz
     }
 }
 
-static dpt_status unpack(const gzip_file *file, dpti_content *out, dpt_error *error)
+static dpt_status unpack(const dpti_file_bytes *file, dpti_content *out, dpt_error *error)
 {
     struct libdeflate_decompressor *decompressor = libdeflate_alloc_decompressor();
     if (!decompressor)
@@ -88,27 +82,26 @@ static dpt_status unpack(const gzip_file *file, dpti_content *out, dpt_error *er
 
 dpt_status dpti_source_read(const char *path, dpti_content *out, dpt_error *error)
 {
-    dpti_content file = {0};
-    DPT_TRY(dpti_file_read(path, &file.bytes, &file.n_bytes, error));
-    if (!is_gzip(file.bytes, file.n_bytes)) {
-        *out = file;
+    dpti_content content = {0};
+    DPT_TRY(dpti_file_read(path, &content.bytes, &content.n_bytes, error));
+    const dpti_file_bytes file = {path, content.bytes, content.n_bytes};
+    if (!is_gzip(&file)) {
+        *out = content;
         return DPT_OK;
     }
-    const gzip_file packed = {.name = path, .bytes = file.bytes, .n_bytes = file.n_bytes};
-    const dpt_status status = unpack(&packed, out, error);
-    free(file.bytes);
+    const dpt_status status = unpack(&file, out, error);
+    free(content.bytes);
     return status;
 }
 
-dpt_status dpti_source_copy(const char *name, const uint8_t *file, size_t n_file, dpti_content *out,
-                            dpt_error *error)
+dpt_status dpti_source_copy(const dpti_file_bytes *file, dpti_content *out, dpt_error *error)
 {
-    if (is_gzip(file, n_file))
-        return unpack(&(gzip_file){.name = name, .bytes = file, .n_bytes = n_file}, out, error);
-    uint8_t *bytes = dpti_alloc_aligned(n_file);
+    if (is_gzip(file)) return unpack(file, out, error);
+    uint8_t *bytes = dpti_alloc_aligned(file->n_bytes);
     if (!bytes)
-        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the %zu bytes of %s", n_file, name);
-    if (n_file > 0) memcpy(bytes, file, n_file);
-    *out = (dpti_content){.bytes = bytes, .n_bytes = n_file};
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the %zu bytes of %s", file->n_bytes,
+                        file->name);
+    if (file->n_bytes > 0) memcpy(bytes, file->bytes, file->n_bytes);
+    *out = (dpti_content){.bytes = bytes, .n_bytes = file->n_bytes};
     return DPT_OK;
 }

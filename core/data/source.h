@@ -3,6 +3,7 @@
 #ifndef DPTI_SOURCE_H
 #define DPTI_SOURCE_H
 
+#include "base/bytes.h"
 #include "dpt_error.h"
 
 typedef struct dpti_content {
@@ -17,7 +18,7 @@ typedef struct dpti_content {
    are corrupt or truncated, or are followed by other bytes or another member. */
 DPT_CHECK_RESULT dpt_status dpti_source_read(const char *path, dpti_content *out, dpt_error *error);
 /* Does the same for a file in memory, which the caller keeps; `name` is used in messages. */
-DPT_CHECK_RESULT dpt_status dpti_source_copy(const char *name, const uint8_t *file, size_t n_file,
-                                             dpti_content *out, dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_source_copy(const dpti_file_bytes *file, dpti_content *out,
+                                             dpt_error *error);
 
 #endif

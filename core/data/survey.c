@@ -175,7 +175,8 @@ dpt_status dpt_dataset_survey(dpt_context *context, const char *name, const char
     dpt_survey *s = calloc(1, sizeof *s);
     if (!s) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory to look at a data set");
     if (options) s->options = *options;
-    dpt_status status = dpti_dataset_open_unread(context, name, directory, part, &s->data, &error);
+    const dpti_data_request request = {.name = name, .directory = directory, .part = part};
+    dpt_status status = dpti_dataset_open_unread(context, &request, &s->data, &error);
     if (status == DPT_OK) status = survey(s, &error);
     if (status != DPT_OK) {
         dpt_survey_destroy(s);

@@ -44,7 +44,10 @@ static size_t list_run(const tour *t, size_t first)
 
 static void begin_run(const tour *t, size_t first)
 {
-    if (first < t->n) dpti_ahead_begin(t->ahead, first, 0, t->records, list_run(t, first));
+    if (first < t->n)
+        dpti_ahead_begin(
+            t->ahead,
+            &(dpti_ahead_run){.key = first, .records = t->records, .n = list_run(t, first)});
 }
 
 static dpt_status visit_run(const tour *t, size_t first, dpt_error *error)
@@ -52,9 +55,11 @@ static dpt_status visit_run(const tour *t, size_t first, dpt_error *error)
     begin_run(t, first);
     begin_run(t, first + t->most);
     const size_t n = list_run(t, first);
-    DPT_TRY(dpti_ahead_wait(t->ahead, first, 0, t->records, n, error));
+    DPT_TRY(dpti_ahead_wait(t->ahead,
+                            &(dpti_ahead_run){.key = first, .records = t->records, .n = n}, error));
     for (size_t i = 0; i < n; i++) {
-        dpti_ahead_copy(t->ahead, first, t->records + i, 1, t->image);
+        dpti_ahead_copy(
+            t->ahead, &(dpti_ahead_run){.key = first, .records = t->records + i, .n = 1}, t->image);
         t->visit(t->user, (first + i) * t->stride, t->image);
     }
     return DPT_OK;

@@ -401,7 +401,12 @@ static dpt_status open_log(opening *o, dpt_error *error)
                                         .batch_size = dpti_step_samples(f->trainer),
                                         .seed = f->trainer->seed};
     if (!f->resumed) return dpti_log_open(o->path, &f->log, error);
-    return dpti_log_resume(o->path, &position, &f->log, &o->begun, &o->last, error);
+    dpti_log_resumed resumed = {0};
+    const dpt_status status = dpti_log_resume(o->path, &position, &resumed, error);
+    f->log = resumed.log;
+    o->begun = resumed.begun;
+    o->last = resumed.last_step;
+    return status;
 }
 
 static dpt_status open_trace(opening *o, dpt_error *error)

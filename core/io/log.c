@@ -48,16 +48,17 @@ dpt_status dpti_log_open(const char *path, dpti_log **out, dpt_error *error)
 }
 
 /* Held before it is read: nobody else adds to it meanwhile. */
-dpt_status dpti_log_resume(const char *path, const dpti_log_position *position, dpti_log **out,
-                           bool *begun, size_t *last, dpt_error *error)
+dpt_status dpti_log_resume(const char *path, const dpti_log_position *position,
+                           dpti_log_resumed *out, dpt_error *error)
 {
     dpti_log *log = NULL;
-    size_t n_kept = 0;
+    dpti_log_cut cut = {0};
     DPT_TRY(open_log(path, &log, error));
-    dpt_status status = dpti_log_find(path, position, &n_kept, last, error);
-    if (status == DPT_OK) status = dpti_output_cut(&log->output, n_kept, error);
-    *begun = n_kept > 0;
-    return settle(log, status, out);
+    dpt_status status = dpti_log_find(path, position, &cut, error);
+    if (status == DPT_OK) status = dpti_output_cut(&log->output, cut.n_kept, error);
+    out->begun = cut.n_kept > 0;
+    out->last_step = cut.last_step;
+    return settle(log, status, &out->log);
 }
 
 dpt_status dpti_log_close(dpti_log *log, dpt_error *error)

@@ -4,6 +4,7 @@
 #ifndef DPTI_LOG_H
 #define DPTI_LOG_H
 
+#include "base/bytes.h"
 #include "base/recorded.h"
 #include "device/device.h"
 #include "dptrain.h"
@@ -18,8 +19,8 @@ DPT_CHECK_RESULT dpt_status dpti_log_close(dpti_log *log, dpt_error *error);
 
 /* Opens the log of the run that a checkpoint belongs to, to continue it.  Everything after the
    checkpoint's step, and after the epochs that were complete then, is cut off; so is the `done`
-   event of an earlier end.  A missing or empty file is created, and *begun is false: it has no run
-   event yet. *last is the last step in the log.  Errors: DPT_E_INVALID for the log of another run;
+   event of an earlier end.  A missing or empty file is created, and begun is false: it has no run
+   event yet.  Errors: DPT_E_INVALID for the log of another run;
    DPT_E_FORMAT for a file that is not a log. */
 typedef struct dpti_log_position {
     size_t step,
@@ -27,18 +28,25 @@ typedef struct dpti_log_position {
     size_t batch_size;
     uint64_t seed;
 } dpti_log_position;
+typedef struct dpti_log_resumed {
+    dpti_log *log;
+    bool begun;       /* the log has a run event */
+    size_t last_step; /* in the log; 0: none */
+} dpti_log_resumed;
 DPT_CHECK_RESULT dpt_status dpti_log_resume(const char *path, const dpti_log_position *position,
-                                            dpti_log **out, bool *begun, size_t *last,
-                                            dpt_error *error);
+                                            dpti_log_resumed *out, dpt_error *error);
 
-/* Finds where to cut (replay.c): *n_kept bytes of the file are kept; 0 if the file is missing or
-   has no line. */
+/* Finds where to cut (replay.c). */
+typedef struct dpti_log_cut {
+    size_t n_kept;    /* bytes of the file that are kept; 0 if the file is missing or has no line */
+    size_t last_step; /* in these bytes; 0: none */
+} dpti_log_cut;
 DPT_CHECK_RESULT dpt_status dpti_log_find(const char *path, const dpti_log_position *position,
-                                          size_t *n_kept, size_t *last, dpt_error *error);
+                                          dpti_log_cut *out, dpt_error *error);
 /* Does the same for a text in memory; `name` is used in messages. */
-DPT_CHECK_RESULT dpt_status dpti_log_find_in(const char *name, const char *text, size_t length,
-                                             const dpti_log_position *position, size_t *n_kept,
-                                             size_t *last, dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_log_find_in(const dpti_file_bytes *file,
+                                             const dpti_log_position *position, dpti_log_cut *out,
+                                             dpt_error *error);
 
 /* Receives the steps and epochs of a log in order (recall.c): for a step its number, epoch, loss,
    shards and whether the shards are new; for an epoch the accuracies.  Steps with another number
@@ -160,8 +168,8 @@ typedef struct dpti_replay {
    step, choices that are not three words each, no run event, no step. */
 DPT_CHECK_RESULT dpt_status dpti_replay_read(const char *path, dpti_replay *out, dpt_error *error);
 /* Does the same for a text in memory; `name` is used in messages. */
-DPT_CHECK_RESULT dpt_status dpti_replay_parse(const char *name, const char *text, size_t length,
-                                              dpti_replay *out, dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_replay_parse(const dpti_file_bytes *file, dpti_replay *out,
+                                              dpt_error *error);
 /* Forgets a device's choices, because the device has changed: it chooses its algorithms, and how
    much it computes at once, anew. */
 void dpti_replay_forget_choices(dpti_replay *replay, size_t device);

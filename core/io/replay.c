@@ -215,12 +215,12 @@ static dpt_status read_line(reader *r, const char *text, size_t length, bool end
     return status;
 }
 
-dpt_status dpti_replay_parse(const char *name, const char *text, size_t length, dpti_replay *out,
-                             dpt_error *error)
+dpt_status dpti_replay_parse(const dpti_file_bytes *file, dpti_replay *out, dpt_error *error)
 {
-    reader r = {.name = name, .error = error};
+    reader r = {.name = file->name, .error = error};
     dpt_status status = DPT_OK;
-    const char *const end = text + length;
+    const char *text = (const char *)file->bytes;
+    const char *const end = text + file->n_bytes;
     while (status == DPT_OK && text < end) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
         const char *const stop = newline ? newline : end;
@@ -229,10 +229,11 @@ dpt_status dpti_replay_parse(const char *name, const char *text, size_t length, 
         text = newline ? newline + 1 : end;
     }
     if (status == DPT_OK && r.replay.n_devices == 0)
-        status = DPT_FAIL(error, DPT_E_FORMAT, "%s: no run event; this is no log of dptrain", name);
+        status = DPT_FAIL(error, DPT_E_FORMAT, "%s: no run event; this is no log of dptrain",
+                          file->name);
     if (status == DPT_OK && r.replay.n_steps == 0)
-        status =
-            DPT_FAIL(error, DPT_E_FORMAT, "%s: it records no step that could be replayed", name);
+        status = DPT_FAIL(error, DPT_E_FORMAT, "%s: it records no step that could be replayed",
+                          file->name);
     if (status == DPT_OK)
         *out = r.replay;
     else
@@ -245,7 +246,8 @@ dpt_status dpti_replay_read(const char *path, dpti_replay *out, dpt_error *error
     uint8_t *bytes = NULL;
     size_t n_bytes = 0;
     DPT_TRY(dpti_file_read(path, &bytes, &n_bytes, error));
-    const dpt_status status = dpti_replay_parse(path, (const char *)bytes, n_bytes, out, error);
+    const dpt_status status =
+        dpti_replay_parse(&(dpti_file_bytes){path, bytes, n_bytes}, out, error);
     free(bytes);
     return status;
 }
@@ -305,10 +307,11 @@ static verdict judge(const json_t *event, bool first, const dpti_log_position *a
     return KEEP;
 }
 
-dpt_status dpti_log_find_in(const char *name, const char *text, size_t length,
-                            const dpti_log_position *position, size_t *n_kept, size_t *last,
-                            dpt_error *error)
+dpt_status dpti_log_find_in(const dpti_file_bytes *file, const dpti_log_position *position,
+                            dpti_log_cut *out, dpt_error *error)
 {
+    const char *text = (const char *)file->bytes;
+    const size_t length = file->n_bytes;
     size_t kept = 0, step = 0;
     while (kept < length) {
         const char *const newline = memchr(text + kept, '\n', length - kept);
@@ -320,30 +323,30 @@ dpt_status dpti_log_find_in(const char *name, const char *text, size_t length,
         if (what == REFUSE)
             return DPT_FAIL(error, DPT_E_INVALID,
                             "%s is not the log of the training that is resumed: name another file",
-                            name);
+                            file->name);
         if (what == CUT) break;
         kept += n + 1;
     }
     if (kept == 0 && length > 0)
-        return DPT_FAIL(error, DPT_E_INVALID, "%s is no log of dptrain: name another file", name);
-    *n_kept = kept;
-    *last = step;
+        return DPT_FAIL(error, DPT_E_INVALID, "%s is no log of dptrain: name another file",
+                        file->name);
+    *out = (dpti_log_cut){.n_kept = kept, .last_step = step};
     return DPT_OK;
 }
 
-dpt_status dpti_log_find(const char *path, const dpti_log_position *position, size_t *n_kept,
-                         size_t *last, dpt_error *error)
+dpt_status dpti_log_find(const char *path, const dpti_log_position *position, dpti_log_cut *out,
+                         dpt_error *error)
 {
     uint8_t *bytes = NULL;
     size_t n_bytes = 0;
     dpt_error own = {.status = DPT_OK};
     struct stat about;
-    *n_kept = *last = 0;
+    *out = (dpti_log_cut){0};
     if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) return DPT_OK; /* /dev/stdout */
     dpt_status status = dpti_file_read(path, &bytes, &n_bytes, &own);
     if (status == DPT_E_NOT_FOUND) return DPT_OK;
     if (status == DPT_OK)
-        status = dpti_log_find_in(path, (const char *)bytes, n_bytes, position, n_kept, last, &own);
+        status = dpti_log_find_in(&(dpti_file_bytes){path, bytes, n_bytes}, position, out, &own);
     free(bytes);
     if (status != DPT_OK && error) *error = own;
     return status;

@@ -256,16 +256,16 @@ static dpt_status parse_tensors(dpti_safetensors *file, dpt_error *error)
     return check_places(file, error);
 }
 
-dpt_status dpti_safetensors_parse(const char *name, const uint8_t *bytes, size_t n_bytes,
-                                  dpti_safetensors **out, dpt_error *error)
+dpt_status dpti_safetensors_parse(const dpti_file_bytes *bytes, dpti_safetensors **out,
+                                  dpt_error *error)
 {
     dpti_safetensors *file = calloc(1, sizeof *file);
-    if (!file) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read %s", name);
-    file->name = name;
+    if (!file) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read %s", bytes->name);
+    file->name = bytes->name;
     dpt_status status = DPT_OK;
-    file->sealed = has_seal(bytes, n_bytes);
-    if (file->sealed) status = verify_seal(name, bytes, n_bytes, error);
-    if (status == DPT_OK) status = parse_header(file, bytes, n_bytes, error);
+    file->sealed = has_seal(bytes->bytes, bytes->n_bytes);
+    if (file->sealed) status = verify_seal(bytes->name, bytes->bytes, bytes->n_bytes, error);
+    if (status == DPT_OK) status = parse_header(file, bytes->bytes, bytes->n_bytes, error);
     if (status == DPT_OK) status = parse_metadata(file, error);
     if (status == DPT_OK) status = parse_tensors(file, error);
     if (status == DPT_OK)
@@ -275,17 +275,16 @@ dpt_status dpti_safetensors_parse(const char *name, const uint8_t *bytes, size_t
     return status;
 }
 
-dpt_status dpti_safetensors_parse_sealed(const char *name, const uint8_t *bytes, size_t n_bytes,
-                                         dpti_safetensors **out, dpt_error *error)
+dpt_status dpti_safetensors_parse_sealed(const dpti_file_bytes *bytes, dpti_safetensors **out,
+                                         dpt_error *error)
 {
-    if (!has_seal(bytes, n_bytes))
+    if (!has_seal(bytes->bytes, bytes->n_bytes))
         return DPT_FAIL(error, DPT_E_FORMAT, "%s: no checkpoint with a checksum, or a damaged one",
-                        name);
-    return dpti_safetensors_parse(name, bytes, n_bytes, out, error);
+                        bytes->name);
+    return dpti_safetensors_parse(bytes, out, error);
 }
 
-typedef dpt_status parser(const char *name, const uint8_t *bytes, size_t n_bytes,
-                          dpti_safetensors **out, dpt_error *error);
+typedef dpt_status parser(const dpti_file_bytes *bytes, dpti_safetensors **out, dpt_error *error);
 
 /* Read rather than mapped: a file that shrinks under a mapping kills the process. */
 static dpt_status read_file(const char *path, size_t max_bytes, parser *parse,
@@ -295,7 +294,7 @@ static dpt_status read_file(const char *path, size_t max_bytes, parser *parse,
     size_t n_bytes = 0;
     dpti_safetensors *file = NULL;
     DPT_TRY(dpti_file_read_most(path, max_bytes, &bytes, &n_bytes, error));
-    const dpt_status status = parse(path, bytes, n_bytes, &file, error);
+    const dpt_status status = parse(&(dpti_file_bytes){path, bytes, n_bytes}, &file, error);
     if (status != DPT_OK) {
         free(bytes);
         return status;
@@ -425,9 +424,11 @@ static json_t *tensor_entry(const dpti_tensor *tensor, size_t begin)
                      (json_int_t)begin, (json_int_t)(begin + tensor->n_bytes));
 }
 
-static dpt_status build_metadata(const char *path, const char *const *metadata, bool sealed,
-                                 json_t *header, dpt_error *error)
+static dpt_status build_metadata(const dpti_tensor_file *file, bool sealed, json_t *header,
+                                 dpt_error *error)
 {
+    const char *const path = file->path;
+    const char *const *metadata = file->metadata;
     if (!metadata && !sealed) return DPT_OK;
     json_t *object = json_object();
     if (sealed && json_object_set_new(object, seal_key, json_string(no_seal)) != 0) {
@@ -446,11 +447,12 @@ static dpt_status build_metadata(const char *path, const char *const *metadata, 
     return DPT_OK;
 }
 
-static dpt_status build_header(const char *path, const dpti_tensor *tensors, size_t n_tensors,
-                               json_t *header, dpt_error *error)
+static dpt_status build_header(const dpti_tensor_file *file, json_t *header, dpt_error *error)
 {
+    const char *const path = file->path;
+    const dpti_tensor *const tensors = file->tensors;
     size_t at = 0;
-    for (size_t i = 0; i < n_tensors; i++) {
+    for (size_t i = 0; i < file->n_tensors; i++) {
         size_t end = 0;
         DPT_TRY(check_tensor(path, header, &tensors[i], error));
         if (!dpti_add(at, tensors[i].n_bytes, &end) || end > INT64_MAX)
@@ -464,8 +466,13 @@ static dpt_status build_header(const char *path, const dpti_tensor *tensors, siz
 }
 
 /* The 8 bytes of length and the JSON, padded with spaces so that the data behind it are aligned. */
-static dpt_status encode_header(const char *path, const json_t *header, uint8_t **out,
-                                size_t *n_out, dpt_error *error)
+typedef struct encoded_header {
+    uint8_t *bytes; /* owned */
+    size_t n_bytes;
+} encoded_header;
+
+static dpt_status encode_header(const char *path, const json_t *header, encoded_header *out,
+                                dpt_error *error)
 {
     char *text = json_dumps(header, JSON_COMPACT);
     const size_t n_text = text ? strlen(text) : 0;
@@ -483,59 +490,54 @@ static dpt_status encode_header(const char *path, const json_t *header, uint8_t 
     memset(bytes + LENGTH_BYTES, ' ', n_padded);
     memcpy(bytes + LENGTH_BYTES, text, n_text);
     free(text);
-    *out = bytes;
-    *n_out = LENGTH_BYTES + n_padded;
+    *out = (encoded_header){.bytes = bytes, .n_bytes = LENGTH_BYTES + n_padded};
     return DPT_OK;
 }
 
-static void put_seal(uint8_t *header, size_t n_header, const dpti_tensor *tensors, size_t n_tensors)
+static void put_seal(const encoded_header *header, const dpti_tensor_file *file)
 {
     char digits[SEAL_DIGITS + 1];
-    seal s = seal_begin(header, n_header);
-    for (size_t i = 0; i < n_tensors; i++)
-        seal_add(&s, tensors[i].data, tensors[i].n_bytes);
+    seal s = seal_begin(header->bytes, header->n_bytes);
+    for (size_t i = 0; i < file->n_tensors; i++)
+        seal_add(&s, file->tensors[i].data, file->tensors[i].n_bytes);
     seal_digits(&s, digits);
-    memcpy(header + SEAL_OFFSET, digits, SEAL_DIGITS);
+    memcpy(header->bytes + SEAL_OFFSET, digits, SEAL_DIGITS);
 }
 
-static dpt_status write_file(const char *path, const uint8_t *header, size_t n_header,
-                             const dpti_tensor *tensors, size_t n_tensors, dpt_error *error)
+static dpt_status write_file(const dpti_tensor_file *file, const encoded_header *header,
+                             dpt_error *error)
 {
-    dpti_new_file file;
-    DPT_TRY(dpti_new_file_create(path, &file, error));
-    dpt_status status = dpti_new_file_write(&file, header, n_header, error);
-    for (size_t i = 0; status == DPT_OK && i < n_tensors; i++)
-        status = dpti_new_file_write(&file, tensors[i].data, tensors[i].n_bytes, error);
-    if (status == DPT_OK) return dpti_new_file_commit(&file, error);
-    dpti_new_file_discard(&file);
+    dpti_new_file to;
+    DPT_TRY(dpti_new_file_create(file->path, &to, error));
+    dpt_status status = dpti_new_file_write(&to, header->bytes, header->n_bytes, error);
+    for (size_t i = 0; status == DPT_OK && i < file->n_tensors; i++)
+        status = dpti_new_file_write(&to, file->tensors[i].data, file->tensors[i].n_bytes, error);
+    if (status == DPT_OK) return dpti_new_file_commit(&to, error);
+    dpti_new_file_discard(&to);
     return status;
 }
 
-static dpt_status write_tensors(const char *path, const dpti_tensor *tensors, size_t n_tensors,
-                                const char *const *metadata, bool sealed, dpt_error *error)
+static dpt_status write_tensors(const dpti_tensor_file *file, bool sealed, dpt_error *error)
 {
-    uint8_t *bytes = NULL;
-    size_t n_bytes = 0;
+    encoded_header encoded = {0};
     json_t *header = json_object();
-    if (!header) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to write %s", path);
-    dpt_status status = build_metadata(path, metadata, sealed, header, error);
-    if (status == DPT_OK) status = build_header(path, tensors, n_tensors, header, error);
-    if (status == DPT_OK) status = encode_header(path, header, &bytes, &n_bytes, error);
-    if (status == DPT_OK && sealed) put_seal(bytes, n_bytes, tensors, n_tensors);
-    if (status == DPT_OK) status = write_file(path, bytes, n_bytes, tensors, n_tensors, error);
-    free(bytes);
+    if (!header) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to write %s", file->path);
+    dpt_status status = build_metadata(file, sealed, header, error);
+    if (status == DPT_OK) status = build_header(file, header, error);
+    if (status == DPT_OK) status = encode_header(file->path, header, &encoded, error);
+    if (status == DPT_OK && sealed) put_seal(&encoded, file);
+    if (status == DPT_OK) status = write_file(file, &encoded, error);
+    free(encoded.bytes);
     json_decref(header);
     return status;
 }
 
-dpt_status dpti_safetensors_write(const char *path, const dpti_tensor *tensors, size_t n_tensors,
-                                  const char *const *metadata, dpt_error *error)
+dpt_status dpti_safetensors_write(const dpti_tensor_file *file, dpt_error *error)
 {
-    return write_tensors(path, tensors, n_tensors, metadata, false, error);
+    return write_tensors(file, false, error);
 }
 
-dpt_status dpti_safetensors_seal(const char *path, const dpti_tensor *tensors, size_t n_tensors,
-                                 const char *const *metadata, dpt_error *error)
+dpt_status dpti_safetensors_seal(const dpti_tensor_file *file, dpt_error *error)
 {
-    return write_tensors(path, tensors, n_tensors, metadata, true, error);
+    return write_tensors(file, true, error);
 }

@@ -5,6 +5,7 @@
 #ifndef DPTI_SAFETENSORS_H
 #define DPTI_SAFETENSORS_H
 
+#include "base/bytes.h"
 #include "dpt_error.h"
 
 enum { DPTI_TENSOR_MAX_RANK = 8 };
@@ -18,49 +19,50 @@ typedef struct dpti_tensor {
     size_t n_bytes;
 } dpti_tensor;
 
-/* Writes to a temporary file beside `path`, fsyncs, renames, fsyncs the folder: `path` is either
-   the old file or the whole new one.  `metadata` is a NULL-terminated list of key, value, ... or
-   NULL. DPT_E_IO. */
-DPT_CHECK_RESULT dpt_status dpti_safetensors_write(const char *path, const dpti_tensor *tensors,
-                                                   size_t n_tensors, const char *const *metadata,
-                                                   dpt_error *error);
+/* What is written to a file. */
+typedef struct dpti_tensor_file {
+    const char *path;
+    const dpti_tensor *tensors; /* (n_tensors) */
+    size_t n_tensors;
+    const char *const *metadata; /* a NULL-terminated list of key, value, ...; or NULL */
+} dpti_tensor_file;
 
-/* The same, sealed: the first entry of the metadata is "checksum", 16 hexadecimal digits: CRC-32
-   and Adler-32 of the whole file, header included, with zeros in their place.  Other readers see
-   one string more among the metadata. */
-DPT_CHECK_RESULT dpt_status dpti_safetensors_seal(const char *path, const dpti_tensor *tensors,
-                                                  size_t n_tensors, const char *const *metadata,
-                                                  dpt_error *error);
+/* Writes a temporary file beside the path and renames it, with fsync of the file and of the folder.
+   So the path is always either the old file or the complete new one.  Errors: DPT_E_IO;
+   DPT_E_INVALID if a tensor's dtype, shape and size do not agree, a name occurs twice, or a text is
+   not UTF-8; DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_safetensors_write(const dpti_tensor_file *file, dpt_error *error);
+
+/* Writes a sealed file: the first entry of the metadata is "checksum", 16 hexadecimal digits with
+   the CRC-32 and the Adler-32 of the whole file, header included, computed with zeros in their
+   place. Other readers see one more string in the metadata.  Errors: as dpti_safetensors_write. */
+DPT_CHECK_RESULT dpt_status dpti_safetensors_seal(const dpti_tensor_file *file, dpt_error *error);
 
 typedef struct dpti_safetensors dpti_safetensors;
 
-/* Reading.  Where a file is sealed every reader verifies that before it looks at anything:
+/* Reading.  Every reader verifies the checksum of a sealed file before it interprets the content:
    DPT_E_FORMAT. */
 
 DPT_CHECK_RESULT dpt_status dpti_safetensors_read(const char *path, dpti_safetensors **out,
                                                   dpt_error *error);
-/* The same, refused with DPT_E_FORMAT, EFBIG, before memory is taken if it has more than max_bytes.
- */
+/* Refuses a file of more than max_bytes before it allocates memory: DPT_E_FORMAT with EFBIG. */
 DPT_CHECK_RESULT dpt_status dpti_safetensors_read_most(const char *path, size_t max_bytes,
                                                        dpti_safetensors **out, dpt_error *error);
-/* Takes no copy: `bytes` stays valid until close.  `name` stands in messages. */
-DPT_CHECK_RESULT dpt_status dpti_safetensors_parse(const char *name, const uint8_t *bytes,
-                                                   size_t n_bytes, dpti_safetensors **out,
-                                                   dpt_error *error);
-/* A file that must be sealed, of at most max_bytes: one that is not is refused with DPT_E_FORMAT.
- */
+/* Makes no copy: the bytes must stay valid until close. */
+DPT_CHECK_RESULT dpt_status dpti_safetensors_parse(const dpti_file_bytes *bytes,
+                                                   dpti_safetensors **out, dpt_error *error);
+/* Reads a file of at most max_bytes that must be sealed: any other file gives DPT_E_FORMAT. */
 DPT_CHECK_RESULT dpt_status dpti_safetensors_read_sealed(const char *path, size_t max_bytes,
                                                          dpti_safetensors **out, dpt_error *error);
-DPT_CHECK_RESULT dpt_status dpti_safetensors_parse_sealed(const char *name, const uint8_t *bytes,
-                                                          size_t n_bytes, dpti_safetensors **out,
-                                                          dpt_error *error);
-/* Of a file's header alone, at most max_bytes of it, and without looking whether the rest is sound:
-   a value of its metadata, to be freed; NULL if there is none. */
+DPT_CHECK_RESULT dpt_status dpti_safetensors_parse_sealed(const dpti_file_bytes *bytes,
+                                                          dpti_safetensors **out, dpt_error *error);
+/* Reads only the header of a file, at most max_bytes of it, without validating the rest.  Returns a
+   value of its metadata, which the caller frees; NULL if there is none. */
 char *dpti_safetensors_peek(const char *path, size_t max_bytes, const char *key);
-/* Likewise all of its metadata: there are no tensors in *out. */
+/* Reads only the header in the same way.  *out has all metadata and no tensors. */
 DPT_CHECK_RESULT dpt_status dpti_safetensors_read_metadata(const char *path, dpti_safetensors **out,
                                                            dpt_error *error);
-/* Whether it has a checksum, which then fits. */
+/* Returns whether the file is sealed; its checksum is then valid. */
 bool dpti_safetensors_sealed(const dpti_safetensors *file);
 void dpti_safetensors_close(dpti_safetensors *file);
 size_t dpti_safetensors_count(const dpti_safetensors *file);

@@ -31,7 +31,8 @@ static void check_records(const uint8_t *data, size_t size, const dpti_cifar10 *
 static dpt_status parse(const uint8_t *data, size_t size, dpti_cifar10 *out)
 {
     dpt_error error = {.status = DPT_OK};
-    const dpt_status status = dpti_cifar10_parse("input", data, size, out, &error);
+    const dpt_status status =
+        dpti_cifar10_parse(&(dpti_file_bytes){"input", data, size}, out, &error);
     if (status != DPT_OK) require_refusal(status, &error);
     return status;
 }

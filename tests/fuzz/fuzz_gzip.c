@@ -19,7 +19,8 @@ static void put32(uint8_t *at, uint32_t value)
 static dpt_status unpack(const uint8_t *data, size_t size, dpti_content *out)
 {
     dpt_error error = {.status = DPT_OK};
-    const dpt_status status = dpti_source_copy("input", data, size, out, &error);
+    const dpt_status status =
+        dpti_source_copy(&(dpti_file_bytes){"input", data, size}, out, &error);
     if (status != DPT_OK) require_refusal(status, &error);
     return status;
 }

@@ -21,7 +21,7 @@ static size_t check_idx(const dpti_idx *idx, size_t n_bytes)
 static dpt_status parse(const uint8_t *data, size_t size, dpti_idx *out)
 {
     dpt_error error = {.status = DPT_OK};
-    const dpt_status status = dpti_idx_parse("input", data, size, out, &error);
+    const dpt_status status = dpti_idx_parse(&(dpti_file_bytes){"input", data, size}, out, &error);
     if (status == DPT_OK)
         check_idx(out, size);
     else
@@ -34,7 +34,8 @@ static void check_labels(const uint8_t *data, size_t size, dpt_status status, co
 {
     dpt_error error = {.status = DPT_OK};
     dpti_labels labels = {0};
-    const dpt_status read = dpti_labels_parse("input", data, size, &labels, &error);
+    const dpt_status read =
+        dpti_labels_parse(&(dpti_file_bytes){"input", data, size}, &labels, &error);
     require((read == DPT_OK) == (labels.values != NULL));
     if (read != DPT_OK) require_refusal(read, &error);
     for (size_t i = 0; i < labels.count; i++)

@@ -21,16 +21,17 @@ static void check_replay(const dpti_replay *replay, size_t size)
 static void check_cut(const uint8_t *data, size_t size)
 {
     static const dpti_log_position at = {.step = 2, .epoch = 1, .batch_size = 32, .seed = 0};
-    const char *text = (const char *)data;
     dpt_error error = {.status = DPT_OK};
-    size_t n_kept = 0, last = 0;
-    const dpt_status status = dpti_log_find_in("input", text, size, &at, &n_kept, &last, &error);
+    dpti_log_cut cut = {0}, again = {0};
+    const dpt_status status =
+        dpti_log_find_in(&(dpti_file_bytes){"input", data, size}, &at, &cut, &error);
     require(status == DPT_OK || status == DPT_E_INVALID);
     if (status != DPT_OK) return;
-    require(n_kept <= size && last <= at.step && (n_kept == 0 || text[n_kept - 1] == '\n'));
-    size_t again = 0;
-    require(dpti_log_find_in("input", text, n_kept, &at, &again, &last, &error) == DPT_OK);
-    require(again == n_kept);
+    require(cut.n_kept <= size && cut.last_step <= at.step);
+    require(cut.n_kept == 0 || data[cut.n_kept - 1] == '\n');
+    require(dpti_log_find_in(&(dpti_file_bytes){"input", data, cut.n_kept}, &at, &again, &error) ==
+            DPT_OK);
+    require(again.n_kept == cut.n_kept);
 }
 
 static bool hear_step(void *user, const dpt_step_metrics *step)
@@ -62,7 +63,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     dpt_error error = {.status = DPT_OK};
     dpti_replay replay = {0};
-    const dpt_status status = dpti_replay_parse("input", (const char *)data, size, &replay, &error);
+    const dpt_status status =
+        dpti_replay_parse(&(dpti_file_bytes){"input", data, size}, &replay, &error);
     if (status == DPT_OK) {
         check_replay(&replay, size);
     } else {

@@ -60,7 +60,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     dpt_error error = {.status = DPT_OK};
     dpti_safetensors *file = NULL;
-    const dpt_status status = dpti_safetensors_parse("input", data, size, &file, &error);
+    const dpt_status status =
+        dpti_safetensors_parse(&(dpti_file_bytes){"input", data, size}, &file, &error);
     if (status == DPT_OK) {
         check_file(file, data, size);
         check_origin(file);

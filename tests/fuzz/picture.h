@@ -13,7 +13,7 @@ enum { PICTURE_SIDE = 8, SCALED_HEIGHT = 5, SCALED_WIDTH = 11, MAX_SCALED_PIXELS
 /* What a fuzzer can decode many times a second. */
 static inline bool is_small(const uint8_t *data, size_t size)
 {
-    const dpti_image_file file = {.name = "image", .bytes = data, .n_bytes = size};
+    const dpti_file_bytes file = {.name = "image", .bytes = data, .n_bytes = size};
     size_t height = 0, width = 0;
     const dpt_status status = dpti_image_measure(&file, &height, &width, NULL);
     require((status == DPT_OK) == (height > 0 && width > 0));
@@ -29,8 +29,10 @@ static inline void decode_picture(const uint8_t *data, size_t size, const dpt_pi
     require(pixels && again);
     memset(pixels, 0, n);
     memset(again, 0xff, n);
-    const dpt_status status = dpti_picture_parse("image", data, size, shape, pixels, &error);
-    require(status == dpti_picture_parse("image", data, size, shape, again, &error));
+    const dpt_status status =
+        dpti_picture_parse(&(dpti_file_bytes){"image", data, size}, shape, pixels, &error);
+    require(status ==
+            dpti_picture_parse(&(dpti_file_bytes){"image", data, size}, shape, again, &error));
     if (status == DPT_OK)
         require(memcmp(pixels, again, n) == 0);
     else

@@ -260,7 +260,8 @@ static void copy_file(test *t, const char *from, const change *c, bool counters,
         if (c && strcmp(tensors[n].name, c->tensor) == 0) c->apply(&tensors[n], &counter);
         n++;
     }
-    CHECK_OK(dpti_safetensors_write(to, tensors, n, NULL, &error));
+    CHECK_OK(dpti_safetensors_write(
+        &(dpti_tensor_file){.path = to, .tensors = tensors, .n_tensors = n}, &error));
     dpti_safetensors_close(file);
 }
 
@@ -313,7 +314,9 @@ static void counters_may_be_missing(test *t)
 static void write_metadata(test *t, const char *path, const char *const *metadata)
 {
     dpt_error error = {0};
-    CHECK_OK(dpti_safetensors_write(path, NULL, 0, metadata, &error));
+    CHECK_OK(dpti_safetensors_write(
+        &(dpti_tensor_file){.path = path, .tensors = NULL, .n_tensors = 0, .metadata = metadata},
+        &error));
 }
 
 static void files_tell_the_normalization(test *t)

@@ -496,15 +496,18 @@ static void damage_is_never_loaded(test *t)
         for (size_t i = 0; i < n; i++)
             for (size_t f = 0; f < sizeof flips; f++) {
                 bytes[i] ^= flips[f];
-                n_accepted += dpti_safetensors_parse_sealed("x", bytes, n, &file, &error) == DPT_OK;
+                n_accepted += dpti_safetensors_parse_sealed(&(dpti_file_bytes){"x", bytes, n},
+                                                            &file, &error) == DPT_OK;
                 bytes[i] ^= flips[f];
             }
         for (size_t i = 0; i < n; i++)
-            n_accepted += dpti_safetensors_parse_sealed("x", bytes, i, &file, &error) == DPT_OK;
+            n_accepted += dpti_safetensors_parse_sealed(&(dpti_file_bytes){"x", bytes, i}, &file,
+                                                        &error) == DPT_OK;
         bytes[n] = 0;
-        n_accepted += dpti_safetensors_parse_sealed("x", bytes, n + 1, &file, &error) == DPT_OK;
+        n_accepted += dpti_safetensors_parse_sealed(&(dpti_file_bytes){"x", bytes, n + 1}, &file,
+                                                    &error) == DPT_OK;
         CHECK_SIZE(n_accepted, 0);
-        REQUIRE_OK(dpti_safetensors_parse_sealed("x", bytes, n, &file, &error));
+        REQUIRE_OK(dpti_safetensors_parse_sealed(&(dpti_file_bytes){"x", bytes, n}, &file, &error));
         dpti_safetensors_close(file);
         /* And as files, every now and then: the trainer stays as it was. */
         training before;

@@ -50,7 +50,8 @@ static void parses_records(test *t)
         REQUIRE(bytes != NULL);
         dpti_cifar10 batch = {0};
         dpt_error error = {0};
-        if (CHECK_OK(dpti_cifar10_parse("f", bytes, n * RECORD, &batch, &error))) {
+        if (CHECK_OK(
+                dpti_cifar10_parse(&(dpti_file_bytes){"f", bytes, n * RECORD}, &batch, &error))) {
             CHECK_SIZE(batch.count, n);
             CHECK_SIZE((uintptr_t)batch.images % 64, 0);
             CHECK_SIZE((uintptr_t)batch.labels % 64, 0);
@@ -70,7 +71,7 @@ static void appends(test *t)
     for (size_t n = 1; n <= 5; n++) {
         uint8_t *bytes = make_records(first, n);
         REQUIRE(bytes != NULL);
-        CHECK_OK(dpti_cifar10_parse("f", bytes, n * RECORD, &batches, &error));
+        CHECK_OK(dpti_cifar10_parse(&(dpti_file_bytes){"f", bytes, n * RECORD}, &batches, &error));
         free(bytes);
         first += n;
     }
@@ -88,14 +89,17 @@ static void refuses_other_files(test *t)
     REQUIRE(bytes != NULL);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         dpti_cifar10 batch = {0};
-        CHECK_STATUS(dpti_cifar10_parse("some/file", bytes, sizes[i], &batch, &error),
-                     DPT_E_FORMAT);
+        CHECK_STATUS(
+            dpti_cifar10_parse(&(dpti_file_bytes){"some/file", bytes, sizes[i]}, &batch, &error),
+            DPT_E_FORMAT);
         CHECK_CONTAINS(error.message, "some/file: truncated");
         dpti_cifar10_free(&batch);
     }
     bytes[2 * RECORD] = 10;
     dpti_cifar10 batch = {0};
-    CHECK_STATUS(dpti_cifar10_parse("some/file", bytes, 3 * RECORD, &batch, &error), DPT_E_FORMAT);
+    CHECK_STATUS(
+        dpti_cifar10_parse(&(dpti_file_bytes){"some/file", bytes, 3 * RECORD}, &batch, &error),
+        DPT_E_FORMAT);
     CHECK_CONTAINS(error.message, "some/file: label 10 of record 2");
     dpti_cifar10_free(&batch);
     free(bytes);

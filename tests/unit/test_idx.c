@@ -22,7 +22,8 @@ static void check_refused(test *t, const uint8_t *bytes, size_t n_bytes, const c
 {
     dpt_error error = {0};
     dpti_idx idx = {.rank = 99};
-    if (!CHECK_STATUS(dpti_idx_parse("some/file", bytes, n_bytes, &idx, &error), DPT_E_FORMAT)) {
+    if (!CHECK_STATUS(dpti_idx_parse(&(dpti_file_bytes){"some/file", bytes, n_bytes}, &idx, &error),
+                      DPT_E_FORMAT)) {
         FAIL("not refused: %s", reason);
         free(idx.data);
         return;
@@ -45,7 +46,7 @@ static void reads_every_rank(test *t)
             file[at + i] = (uint8_t)(200 + i);
         dpti_idx idx = {0};
         dpt_error error = {0};
-        REQUIRE_OK(dpti_idx_parse("f", file, at + n, &idx, &error));
+        REQUIRE_OK(dpti_idx_parse(&(dpti_file_bytes){"f", file, at + n}, &idx, &error));
         CHECK_SIZE(idx.rank, rank);
         for (size_t d = 0; d < rank; d++)
             CHECK_SIZE(idx.shape[d], d + 1);
@@ -61,7 +62,8 @@ static void extents_are_big_endian(test *t)
     REQUIRE(file != NULL);
     memcpy(file, (uint8_t[]){0, 0, 8, 1, 0, 1, 2, 3}, 8);
     dpti_idx idx = {0};
-    const dpt_status status = dpti_idx_parse("f", file, 8 + 0x10203, &idx, NULL);
+    const dpt_status status =
+        dpti_idx_parse(&(dpti_file_bytes){"f", file, 8 + 0x10203}, &idx, NULL);
     free(file);
     REQUIRE_OK(status);
     CHECK_SIZE(idx.shape[0], 0x10203);
@@ -137,7 +139,7 @@ static void reads_gzip(test *t)
     uint8_t *zipped = pack_gzip(matrix, sizeof matrix, 12, &n_zipped);
     REQUIRE(zipped != NULL);
     dpti_idx idx = {0};
-    const dpt_status status = dpti_idx_parse("f", zipped, n_zipped, &idx, NULL);
+    const dpt_status status = dpti_idx_parse(&(dpti_file_bytes){"f", zipped, n_zipped}, &idx, NULL);
     free(zipped);
     REQUIRE_OK(status);
     CHECK(is_matrix(&idx));
@@ -158,7 +160,7 @@ static void reads_best_compression(test *t)
     REQUIRE(zipped != NULL);
     CHECK(n_zipped < n / 900);
     dpti_idx idx = {0};
-    const dpt_status status = dpti_idx_parse("f", zipped, n_zipped, &idx, NULL);
+    const dpt_status status = dpti_idx_parse(&(dpti_file_bytes){"f", zipped, n_zipped}, &idx, NULL);
     free(zipped);
     REQUIRE_OK(status);
     CHECK_SIZE(idx.shape[0], (size_t)1 << 24);
@@ -226,7 +228,7 @@ static void no_flipped_bit_goes_through(test *t)
     for (size_t bit = 0; bit < 8 * n_zipped; bit++) {
         dpti_idx idx = {0};
         zipped[bit / 8] ^= (uint8_t)(1 << bit % 8);
-        if (dpti_idx_parse("f", zipped, n_zipped, &idx, NULL) == DPT_OK) {
+        if (dpti_idx_parse(&(dpti_file_bytes){"f", zipped, n_zipped}, &idx, NULL) == DPT_OK) {
             CHECK(is_matrix(&idx));
             free(idx.data);
         } else {
@@ -306,7 +308,8 @@ static void labels_have_three_widths(test *t)
     for (size_t i = 0; i < 3; i++) {
         dpti_labels labels = {0};
         dpt_error error = {0};
-        REQUIRE_OK(dpti_labels_parse("f", files[i].bytes, files[i].n_bytes, &labels, &error));
+        REQUIRE_OK(dpti_labels_parse(&(dpti_file_bytes){"f", files[i].bytes, files[i].n_bytes},
+                                     &labels, &error));
         CHECK_SIZE(labels.count, 3);
         CHECK(memcmp(labels.values, wanted, sizeof wanted) == 0);
         CHECK_SIZE((uintptr_t)labels.values % 64, 0);
@@ -318,8 +321,9 @@ static void check_labels(test *t, const uint8_t *bytes, size_t n_bytes, const ch
 {
     dpt_error error = {0};
     dpti_labels labels = {.count = 99};
-    if (!CHECK_STATUS(dpti_labels_parse("some/file", bytes, n_bytes, &labels, &error),
-                      DPT_E_FORMAT)) {
+    if (!CHECK_STATUS(
+            dpti_labels_parse(&(dpti_file_bytes){"some/file", bytes, n_bytes}, &labels, &error),
+            DPT_E_FORMAT)) {
         FAIL("not refused: %s", reason);
         free(labels.values);
         return;
@@ -343,7 +347,7 @@ static void refuses_what_is_no_label(test *t)
     check_labels(t, most, sizeof most - 1, "truncated");
     check_labels(t, float32, sizeof float32, "or to 16 or 32 bits");
     check_labels(t, matrix, sizeof matrix, "labels have rank 1");
-    if (CHECK_OK(dpti_labels_parse("f", most, sizeof most, &labels, NULL)))
+    if (CHECK_OK(dpti_labels_parse(&(dpti_file_bytes){"f", most, sizeof most}, &labels, NULL)))
         CHECK_SIZE((size_t)labels.values[0], 65535);
     free(labels.values);
     check_refused(t, most, sizeof most, "type 0c"); /* images are bytes */

@@ -13,7 +13,7 @@ static void unknown(test *t)
 {
     static const uint8_t text[] = "P5 2 2 255";
     const dpti_image_shape shape = {2, 2, 1};
-    const dpti_image_file file = {"text", text, sizeof text};
+    const dpti_file_bytes file = {"text", text, sizeof text};
     dpt_error error;
     uint8_t pixels[4];
     size_t height = 0, width = 0;
@@ -48,7 +48,7 @@ static int luma(const uint8_t *rgb)
 static dpt_status decode(const file *f, const dpti_image_shape *shape, uint8_t *pixels,
                          dpt_error *error)
 {
-    const dpti_image_file named = {"name", f->bytes, f->n_bytes};
+    const dpti_file_bytes named = {"name", f->bytes, f->n_bytes};
     return dpti_image_decode(&named, shape, pixels, error);
 }
 
@@ -80,7 +80,7 @@ static void refuse(test *t, const file *f)
     const dpti_image_shape shape = {HEIGHT, WIDTH, 3}, other = {WIDTH, HEIGHT, 3};
     dpt_error error;
     uint8_t pixels[PIXELS * 3];
-    const dpti_image_file named = {"name", f->bytes, f->n_bytes};
+    const dpti_file_bytes named = {"name", f->bytes, f->n_bytes};
     size_t height = 0, width = 0;
     CHECK_OK(dpti_image_measure(&named, &height, &width, &error));
     CHECK_SIZE(height, HEIGHT);

@@ -336,7 +336,9 @@ static void passes_over_what_it_does_not_know(test *t)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         dpti_replay replay = {0};
         dpt_error error = {0};
-        if (!CHECK_OK(dpti_replay_parse("log", texts[i], strlen(texts[i]), &replay, &error)))
+        if (!CHECK_OK(dpti_replay_parse(
+                &(dpti_file_bytes){"log", (const uint8_t *)texts[i], strlen(texts[i])}, &replay,
+                &error)))
             FAIL("case %zu: %s", i, error.message);
         CHECK_SIZE(replay.n_steps, 1);
         dpti_replay_free(&replay);
@@ -391,9 +393,10 @@ static void refuses_other_logs(test *t)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dpti_replay replay = {.n_steps = 99};
         dpt_error error = {0};
-        CHECK_STATUS(
-            dpti_replay_parse("log", cases[i].text, strlen(cases[i].text), &replay, &error),
-            DPT_E_FORMAT);
+        CHECK_STATUS(dpti_replay_parse(&(dpti_file_bytes){"log", (const uint8_t *)cases[i].text,
+                                                          strlen(cases[i].text)},
+                                       &replay, &error),
+                     DPT_E_FORMAT);
         CHECK_CONTAINS(error.message, cases[i].reason);
         CHECK_SIZE(replay.n_steps, 99);
     }
@@ -460,7 +463,9 @@ static void tells_what_changed(test *t)
                  "%s{\"event\":\"resume\",\"step\":1,\"devices\":[%s]}\n%s"
                  "{\"event\":\"step\",\"step\":2,\"samples\":8,\"shards\":[5,3]}\n",
                  begin, resumes[i].devices, resumes[i].choices);
-        if (!CHECK_OK(dpti_replay_parse("log", text, strlen(text), &replay, NULL))) continue;
+        if (!CHECK_OK(dpti_replay_parse(
+                &(dpti_file_bytes){"log", (const uint8_t *)text, strlen(text)}, &replay, NULL)))
+            continue;
         CHECK_SIZE(replay.changed_step, resumes[i].same ? 0 : 2);
         CHECK_SIZE(replay.changed_device, resumes[i].device);
         CHECK_TEXT(replay.choices[1].items[0].algorithm, "c");
@@ -508,24 +513,26 @@ static void finds_where_to_go_on(test *t)
         "{\"event\":\"step\",\"step\":1}\n{\"event\":\"epoch\",\"epoch\":1}\n"
         "{\"event\":\"step\",\"step\":2}\n";
     static const char behind[] = "{\"event\":\"epoch\",\"epoch\":2}\n";
-    size_t n_kept = 9, last = 9;
+    dpti_log_cut cut = {.n_kept = 9, .last_step = 9};
     dpt_error error = {0};
     (void)remove("found");
-    REQUIRE_OK(dpti_log_find("found", &at, &n_kept, &last, &error));
-    CHECK(n_kept == 0 && last == 0); /* it is not there yet */
-    REQUIRE_OK(dpti_log_find("/dev/null", &at, &n_kept, &last, &error));
-    CHECK(n_kept == 0 && last == 0); /* it is no file */
+    REQUIRE_OK(dpti_log_find("found", &at, &cut, &error));
+    CHECK(cut.n_kept == 0 && cut.last_step == 0); /* it is not there yet */
+    REQUIRE_OK(dpti_log_find("/dev/null", &at, &cut, &error));
+    CHECK(cut.n_kept == 0 && cut.last_step == 0); /* it is no file */
     FILE *file = fopen("found", "w");
     REQUIRE(file && fputs(whole, file) >= 0 && fputs(behind, file) >= 0 && fclose(file) == 0);
-    REQUIRE_OK(dpti_log_find("found", &at, &n_kept, &last, &error));
-    CHECK_SIZE(n_kept, sizeof whole - 1);
-    CHECK_SIZE(last, 2);
+    REQUIRE_OK(dpti_log_find("found", &at, &cut, &error));
+    CHECK_SIZE(cut.n_kept, sizeof whole - 1);
+    CHECK_SIZE(cut.last_step, 2);
     const dpti_log_position other = {.step = 2, .epoch = 2, .batch_size = 9, .seed = UINT64_MAX};
-    CHECK_STATUS(dpti_log_find("found", &other, &n_kept, &last, &error), DPT_E_INVALID);
+    CHECK_STATUS(dpti_log_find("found", &other, &cut, &error), DPT_E_INVALID);
     CHECK_CONTAINS(error.message, "found");
-    CHECK_STATUS(dpti_log_find_in("text", "no line", 7, &at, &n_kept, &last, &error),
+    CHECK_STATUS(dpti_log_find_in(&(dpti_file_bytes){"text", (const uint8_t *)"no line", 7}, &at,
+                                  &cut, &error),
                  DPT_E_INVALID);
-    CHECK_STATUS(dpti_log_find_in("text", "no JSON\n", 8, &at, &n_kept, &last, &error),
+    CHECK_STATUS(dpti_log_find_in(&(dpti_file_bytes){"text", (const uint8_t *)"no JSON\n", 8}, &at,
+                                  &cut, &error),
                  DPT_E_INVALID);
 }
 

@@ -380,8 +380,12 @@ static void crops_streamed(test *t)
         for (size_t k = 0; k < 2; k++) {
             dpti_ahead *ahead = dpti_ahead_create(data, 2, &uses[i]);
             REQUIRE(ahead);
-            CHECK_OK(dpti_ahead_wait(ahead, 0, uses[i].epoch, records, COUNT, NULL));
-            dpti_ahead_copy(ahead, 0, records, COUNT, images[i][k]);
+            CHECK_OK(dpti_ahead_wait(
+                ahead,
+                &(dpti_ahead_run){.key = 0, .epoch = uses[i].epoch, .records = records, .n = COUNT},
+                NULL));
+            dpti_ahead_copy(ahead, &(dpti_ahead_run){.key = 0, .records = records, .n = COUNT},
+                            images[i][k]);
             dpti_ahead_destroy(ahead);
         }
     for (size_t i = 0; i < USES; i++) {

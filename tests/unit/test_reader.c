@@ -174,8 +174,9 @@ static void check_run(test *t, dpti_ahead *ahead, uint64_t key, const uint32_t *
 {
     uint8_t images[COUNT * BYTES] = {0};
     dpt_error error = {.status = DPT_OK};
-    CHECK_OK(dpti_ahead_wait(ahead, key, 0, records, n, &error));
-    dpti_ahead_copy(ahead, key, records, n, images);
+    CHECK_OK(
+        dpti_ahead_wait(ahead, &(dpti_ahead_run){.key = key, .records = records, .n = n}, &error));
+    dpti_ahead_copy(ahead, &(dpti_ahead_run){.key = key, .records = records, .n = n}, images);
     for (size_t i = 0; i < n * BYTES; i++)
         CHECK_SIZE(images[i], records[i / BYTES]);
 }
@@ -192,7 +193,8 @@ static void reads_ahead(test *t)
     REQUIRE(ahead);
     for (size_t i = 0; i < 4; i++) {
         for (size_t k = i; k < i + 3 && k < 4; k++)
-            dpti_ahead_begin(ahead, 100 + k, 0, records + 4 * k, 4);
+            dpti_ahead_begin(ahead,
+                             &(dpti_ahead_run){.key = 100 + k, .records = records + 4 * k, .n = 4});
         for (size_t k = 0; k < 4; k++)
             CHECK(dpti_ahead_has(ahead, 100 + k) == (k < i + 3 && k + 3 > (i > 0 ? 3 : 2)));
         check_run(t, ahead, 100 + i, records + 4 * i, 4);
@@ -216,14 +218,16 @@ static void reads_what_is_missing(test *t)
     const dpt_dataset data = data_of(reader);
     dpti_ahead *ahead = dpti_ahead_create(&data, 2, NULL);
     REQUIRE(ahead);
-    dpti_ahead_begin(ahead, 0, 0, begun, 4);
+    dpti_ahead_begin(ahead, &(dpti_ahead_run){.key = 0, .records = begun, .n = 4});
     check_run(t, ahead, 0, wanted, 5);
     CHECK_SIZE(atomic_load(&m.made), 6);
     check_run(t, ahead, 0, others, 3);
     check_run(t, ahead, 1, wanted, 5); /* was not begun */
-    dpti_ahead_begin(ahead, 2, 0, begun, 4);
-    dpti_ahead_begin(ahead, 3, 0, begun, 4);
-    dpti_ahead_begin(ahead, 4, 0, begun, 4); /* and nobody waits for them */
+    dpti_ahead_begin(ahead, &(dpti_ahead_run){.key = 2, .records = begun, .n = 4});
+    dpti_ahead_begin(ahead, &(dpti_ahead_run){.key = 3, .records = begun, .n = 4});
+    dpti_ahead_begin(
+        ahead,
+        &(dpti_ahead_run){.key = 4, .records = begun, .n = 4}); /* and nobody waits for them */
     dpti_ahead_destroy(ahead);
     dpti_reader_destroy(reader);
 }
@@ -242,13 +246,17 @@ static void of_an_epoch(test *t)
     REQUIRE(ahead);
     m.seed = 77;
     for (size_t epoch = 0; epoch < 3; epoch++) {
-        dpti_ahead_begin(ahead, epoch, epoch, records, 3);
-        CHECK_OK(dpti_ahead_wait(ahead, epoch, epoch, records, 3, NULL));
-        dpti_ahead_copy(ahead, epoch, records, 3, images);
+        dpti_ahead_begin(
+            ahead, &(dpti_ahead_run){.key = epoch, .epoch = epoch, .records = records, .n = 3});
+        CHECK_OK(dpti_ahead_wait(
+            ahead, &(dpti_ahead_run){.key = epoch, .epoch = epoch, .records = records, .n = 3},
+            NULL));
+        dpti_ahead_copy(ahead, &(dpti_ahead_run){.key = epoch, .records = records, .n = 3}, images);
         for (size_t i = 0; i < sizeof images; i++)
             CHECK_SIZE(images[i], records[i / BYTES] + epoch);
-        CHECK_OK(dpti_ahead_wait(ahead, epoch, epoch, more, 2, NULL));
-        dpti_ahead_copy(ahead, epoch, more, 2, images);
+        CHECK_OK(dpti_ahead_wait(
+            ahead, &(dpti_ahead_run){.key = epoch, .epoch = epoch, .records = more, .n = 2}, NULL));
+        dpti_ahead_copy(ahead, &(dpti_ahead_run){.key = epoch, .records = more, .n = 2}, images);
         CHECK_SIZE(images[BYTES], 7 + epoch);
     }
     dpti_ahead_destroy(ahead);
@@ -268,8 +276,10 @@ static void fails_and_goes_on(test *t)
     REQUIRE(ahead);
     for (size_t i = 0; i < 2; i++) {
         m.bad[0] = 6;
-        dpti_ahead_begin(ahead, i, 0, records, 4);
-        CHECK_STATUS(dpti_ahead_wait(ahead, i, 0, records, 4, &error), DPT_E_FORMAT);
+        dpti_ahead_begin(ahead, &(dpti_ahead_run){.key = i, .records = records, .n = 4});
+        CHECK_STATUS(
+            dpti_ahead_wait(ahead, &(dpti_ahead_run){.key = i, .records = records, .n = 4}, &error),
+            DPT_E_FORMAT);
         CHECK_TEXT(error.message, "no image 6");
         check_run(t, ahead, i, records, 2); /* those are there */
         m.bad[0] = SIZE_MAX;

@@ -75,7 +75,10 @@ static void reads_what_it_writes(test *t)
     static const char *const metadata[] = {"format", "pt", "model", "lenet \"5\" \xc3\xa9", NULL};
     dpti_safetensors *file = NULL;
     dpt_error error = {0};
-    REQUIRE_OK(dpti_safetensors_write("round-trip", tensors, N_TENSORS, metadata, &error));
+    REQUIRE_OK(dpti_safetensors_write(
+        &(dpti_tensor_file){
+            .path = "round-trip", .tensors = tensors, .n_tensors = N_TENSORS, .metadata = metadata},
+        &error));
     REQUIRE_OK(dpti_safetensors_read("round-trip", &file, &error));
     CHECK_SIZE(dpti_safetensors_count(file), N_TENSORS);
     for (size_t i = 0; i < N_TENSORS; i++)
@@ -100,7 +103,8 @@ static void writes_no_tensors(test *t)
 {
     dpti_safetensors *file = NULL;
     dpt_error error = {0};
-    REQUIRE_OK(dpti_safetensors_write("nothing", NULL, 0, NULL, &error));
+    REQUIRE_OK(dpti_safetensors_write(
+        &(dpti_tensor_file){.path = "nothing", .tensors = NULL, .n_tensors = 0}, &error));
     REQUIRE_OK(dpti_safetensors_read("nothing", &file, &error));
     CHECK_SIZE(dpti_safetensors_count(file), 0);
     CHECK(dpti_safetensors_metadata(file, "format") == NULL);
@@ -124,7 +128,8 @@ static void reads_pythons_file(test *t)
     memcpy(bytes + N_HEADER + 8, values, 24);
     dpti_safetensors *file = NULL;
     dpt_error error = {0};
-    REQUIRE_OK(dpti_safetensors_parse("python", bytes, sizeof bytes, &file, &error));
+    REQUIRE_OK(
+        dpti_safetensors_parse(&(dpti_file_bytes){"python", bytes, sizeof bytes}, &file, &error));
     CHECK_SIZE(dpti_safetensors_count(file), 3);
     check_equal(t, dpti_safetensors_find(file, "n"), &tensors[2]);
     CHECK(dpti_safetensors_find(file, "e") && dpti_safetensors_find(file, "e")->n_bytes == 0);
@@ -141,8 +146,9 @@ static void check_refused(test *t, const uint8_t *bytes, size_t n_bytes, const c
 {
     dpti_safetensors *file = NULL;
     dpt_error error = {0};
-    if (!CHECK_STATUS(dpti_safetensors_parse("some/file", bytes, n_bytes, &file, &error),
-                      DPT_E_FORMAT)) {
+    if (!CHECK_STATUS(
+            dpti_safetensors_parse(&(dpti_file_bytes){"some/file", bytes, n_bytes}, &file, &error),
+            DPT_E_FORMAT)) {
         FAIL("not refused: %s", reason);
         dpti_safetensors_close(file);
         return;
@@ -222,7 +228,8 @@ static void refuses_truncated_files(test *t)
 {
     uint8_t bytes[1000];
     dpt_error error = {0};
-    REQUIRE_OK(dpti_safetensors_write("whole", tensors, N_TENSORS, NULL, &error));
+    REQUIRE_OK(dpti_safetensors_write(
+        &(dpti_tensor_file){.path = "whole", .tensors = tensors, .n_tensors = N_TENSORS}, &error));
     const size_t n = read_whole("whole", bytes, sizeof bytes);
     REQUIRE(n > 40 && n < sizeof bytes);
     for (size_t i = 0; i < n; i++) {
@@ -253,7 +260,10 @@ static void sealed_files(test *t)
     uint8_t bytes[1000];
     dpti_safetensors *file = NULL;
     dpt_error error = {0};
-    REQUIRE_OK(dpti_safetensors_seal("sealed", tensors, N_TENSORS, metadata, &error));
+    REQUIRE_OK(dpti_safetensors_seal(
+        &(dpti_tensor_file){
+            .path = "sealed", .tensors = tensors, .n_tensors = N_TENSORS, .metadata = metadata},
+        &error));
     REQUIRE_OK(dpti_safetensors_read_sealed("sealed", sizeof bytes, &file, &error));
     CHECK_SIZE(dpti_safetensors_count(file), N_TENSORS);
     CHECK_TEXT(dpti_safetensors_metadata(file, "dptrain"), "the state");
@@ -262,12 +272,17 @@ static void sealed_files(test *t)
     REQUIRE(n > 100 && n < sizeof bytes);
     for (size_t i = 0; i < n; i++) { /* no byte of it may change */
         bytes[i] ^= 4;
-        CHECK_STATUS(dpti_safetensors_parse_sealed("input", bytes, n, &file, &error), DPT_E_FORMAT);
+        CHECK_STATUS(
+            dpti_safetensors_parse_sealed(&(dpti_file_bytes){"input", bytes, n}, &file, &error),
+            DPT_E_FORMAT);
         CHECK_CONTAINS(error.message, "input");
         bytes[i] ^= 4;
     }
     CHECK_STATUS(dpti_safetensors_read_sealed("sealed", n - 1, &file, &error), DPT_E_FORMAT);
-    REQUIRE_OK(dpti_safetensors_write("open", tensors, N_TENSORS, metadata, &error));
+    REQUIRE_OK(dpti_safetensors_write(
+        &(dpti_tensor_file){
+            .path = "open", .tensors = tensors, .n_tensors = N_TENSORS, .metadata = metadata},
+        &error));
     CHECK_STATUS(dpti_safetensors_read_sealed("open", 1000, &file, &error), DPT_E_FORMAT);
     CHECK_CONTAINS(error.message, "checksum");
 }
@@ -276,7 +291,10 @@ static void a_look_at_the_header(test *t)
 {
     static const char *const metadata[] = {"dptrain", "the state", NULL};
     dpt_error error = {0};
-    REQUIRE_OK(dpti_safetensors_seal("peek", tensors, N_TENSORS, metadata, &error));
+    REQUIRE_OK(dpti_safetensors_seal(
+        &(dpti_tensor_file){
+            .path = "peek", .tensors = tensors, .n_tensors = N_TENSORS, .metadata = metadata},
+        &error));
     char *found = dpti_safetensors_peek("peek", 1000, "dptrain");
     CHECK_TEXT(found, "the state");
     free(found);
@@ -297,18 +315,31 @@ static void refuses_wrong_tensors(test *t)
     wrong[3].rank = DPTI_TENSOR_MAX_RANK + 1;
     wrong[4].name = "\xff";
     dpt_error error = {0};
-    CHECK_STATUS(dpti_safetensors_write("wrong", twice, 2, NULL, &error), DPT_E_INVALID);
+    CHECK_STATUS(
+        dpti_safetensors_write(
+            &(dpti_tensor_file){.path = "wrong", .tensors = twice, .n_tensors = 2}, &error),
+        DPT_E_INVALID);
     CHECK_CONTAINS(error.message, "fc.weight");
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        CHECK_STATUS(dpti_safetensors_write("wrong", &wrong[i], 1, NULL, &error), DPT_E_INVALID);
+        CHECK_STATUS(
+            dpti_safetensors_write(
+                &(dpti_tensor_file){.path = "wrong", .tensors = &wrong[i], .n_tensors = 1}, &error),
+            DPT_E_INVALID);
     static const char *const metadata[] = {"key", "\xff", NULL};
-    CHECK_STATUS(dpti_safetensors_write("wrong", tensors, 1, metadata, &error), DPT_E_INVALID);
+    CHECK_STATUS(dpti_safetensors_write(
+                     &(dpti_tensor_file){
+                         .path = "wrong", .tensors = tensors, .n_tensors = 1, .metadata = metadata},
+                     &error),
+                 DPT_E_INVALID);
     CHECK_CONTAINS(error.message, "UTF-8");
     const size_t half = (size_t)1 << 62;
     const dpti_tensor large[2] = {
         {.name = "a", .dtype = "U8", .rank = 1, .shape = {half}, .n_bytes = half},
         {.name = "b", .dtype = "U8", .rank = 1, .shape = {half}, .n_bytes = half}};
-    CHECK_STATUS(dpti_safetensors_write("wrong", large, 2, NULL, &error), DPT_E_INVALID);
+    CHECK_STATUS(
+        dpti_safetensors_write(
+            &(dpti_tensor_file){.path = "wrong", .tensors = large, .n_tensors = 2}, &error),
+        DPT_E_INVALID);
     CHECK_CONTAINS(error.message, "more bytes than a file can have");
     CHECK(access("wrong", F_OK) != 0);
 }
@@ -316,13 +347,22 @@ static void refuses_wrong_tensors(test *t)
 static void says_why_it_cannot_write(test *t)
 {
     dpt_error error = {0};
-    CHECK_STATUS(dpti_safetensors_write("no/such/folder/f", tensors, 1, NULL, &error), DPT_E_IO);
+    CHECK_STATUS(
+        dpti_safetensors_write(
+            &(dpti_tensor_file){.path = "no/such/folder/f", .tensors = tensors, .n_tensors = 1},
+            &error),
+        DPT_E_IO);
     CHECK_CONTAINS(error.message, "no/such/folder/f");
     CHECK_CONTAINS(error.message, strerror(ENOENT));
-    CHECK_STATUS(dpti_safetensors_write("/", tensors, 1, NULL, &error), DPT_E_IO);
+    CHECK_STATUS(dpti_safetensors_write(
+                     &(dpti_tensor_file){.path = "/", .tensors = tensors, .n_tensors = 1}, &error),
+                 DPT_E_IO);
     CHECK_CONTAINS(error.message, strerror(EISDIR));
     if (access("/dev/full", W_OK) != 0) SKIP("no /dev/full");
-    CHECK_STATUS(dpti_safetensors_write("/dev/full", tensors, 1, NULL, &error), DPT_E_IO);
+    CHECK_STATUS(
+        dpti_safetensors_write(
+            &(dpti_tensor_file){.path = "/dev/full", .tensors = tensors, .n_tensors = 1}, &error),
+        DPT_E_IO);
     CHECK_CONTAINS(error.message, strerror(ENOSPC));
     struct stat info;
     CHECK(stat("/dev/full", &info) == 0 && S_ISCHR(info.st_mode));
@@ -344,7 +384,8 @@ static void a_full_disk_harms_nothing(test *t)
     signal(SIGXFSZ, SIG_IGN);
     REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     dpt_error error = {0};
-    const dpt_status status = dpti_safetensors_write("full/model", &tensor, 1, NULL, &error);
+    const dpt_status status = dpti_safetensors_write(
+        &(dpti_tensor_file){.path = "full/model", .tensors = &tensor, .n_tensors = 1}, &error);
     REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
     CHECK_STATUS(status, DPT_E_IO);
     CHECK_CONTAINS(error.message, "full/model");
@@ -363,7 +404,9 @@ static void replaces_what_is_there(test *t)
     dpti_safetensors *file = NULL;
     REQUIRE(mkdir("replace", 0777) == 0 && write_text("replace/model", "the old one"));
     REQUIRE(chmod("replace/model", 0640) == 0 && symlink("model", "replace/link") == 0);
-    REQUIRE_OK(dpti_safetensors_write("replace/link", tensors, N_TENSORS, NULL, &error));
+    REQUIRE_OK(dpti_safetensors_write(
+        &(dpti_tensor_file){.path = "replace/link", .tensors = tensors, .n_tensors = N_TENSORS},
+        &error));
     CHECK(lstat("replace/link", &info) == 0 && S_ISLNK(info.st_mode));
     CHECK(stat("replace/model", &info) == 0 && (info.st_mode & 0777) == 0640);
     CHECK_SIZE(entries_of("replace"), 2);
@@ -371,7 +414,8 @@ static void replaces_what_is_there(test *t)
     CHECK_SIZE(dpti_safetensors_count(file), N_TENSORS);
     dpti_safetensors_close(file);
     /* In the working folder, without any folder in the path. */
-    REQUIRE_OK(dpti_safetensors_write("plain", tensors, N_TENSORS, NULL, &error));
+    REQUIRE_OK(dpti_safetensors_write(
+        &(dpti_tensor_file){.path = "plain", .tensors = tensors, .n_tensors = N_TENSORS}, &error));
     CHECK(stat("plain", &info) == 0 && S_ISREG(info.st_mode));
 }
 

@@ -195,10 +195,12 @@ static dpt_status read_pass(evaluate_job *job, uint32_t *records, size_t first, 
     if (!job->ahead) return DPT_OK;
     for (size_t i = 0; i <= PASSES_AHEAD; i++) {
         const size_t at = first + i * n, n_there = list_records(job, at, n, records);
-        dpti_ahead_begin(job->ahead, at, 0, records, n_there);
+        dpti_ahead_begin(job->ahead,
+                         &(dpti_ahead_run){.key = at, .records = records, .n = n_there});
     }
     list_records(job, first, n, records);
-    const dpt_status status = dpti_ahead_wait(job->ahead, first, 0, records, n, &job->error);
+    const dpt_status status = dpti_ahead_wait(
+        job->ahead, &(dpti_ahead_run){.key = first, .records = records, .n = n}, &job->error);
     job->unread = status != DPT_OK;
     if (job->unread) atomic_store(job->over, true);
     return status;

@@ -79,12 +79,16 @@ static void begin(dpt_trainer *t, const dpti_in_flight_step *inflight, const dpt
     if (dpti_ahead_has(s->ahead, key)) return;
     const uint32_t *records = dpti_order_batch(&s->order, cursor, &n_samples);
     if (!t->processes) {
-        dpti_ahead_begin(s->ahead, key, cursor->epoch, records, n_samples);
+        dpti_ahead_begin(
+            s->ahead, &(dpti_ahead_run){
+                          .key = key, .epoch = cursor->epoch, .records = records, .n = n_samples});
         return;
     }
     if (n_samples != inflight->n_samples) return;
     const size_t n = list_own(t, inflight->shards, n_samples, records, s->records);
-    dpti_ahead_begin(s->ahead, key, cursor->epoch, s->records, n);
+    dpti_ahead_begin(
+        s->ahead,
+        &(dpti_ahead_run){.key = key, .epoch = cursor->epoch, .records = s->records, .n = n});
 }
 
 dpt_status dpti_batch_reader_step(dpt_trainer *trainer, dpti_in_flight_step *inflight,
@@ -99,14 +103,19 @@ dpt_status dpti_batch_reader_step(dpt_trainer *trainer, dpti_in_flight_step *inf
     if (!s->ahead) return DPT_OK;
     const uint64_t key = dpti_batch_reader_key(t, &inflight->cursor);
     size_t n = list_own(t, inflight->shards, inflight->n_samples, records, s->records);
-    dpti_ahead_begin(s->ahead, key, inflight->cursor.epoch, s->records, n);
+    dpti_ahead_begin(
+        s->ahead, &(dpti_ahead_run){
+                      .key = key, .epoch = inflight->cursor.epoch, .records = s->records, .n = n});
     for (size_t i = 0; i < s->steps_ahead; i++) {
         coming = dpti_order_next(&t->order, coming);
         begin(t, inflight, &coming);
     }
     n = list_own(t, inflight->shards, inflight->n_samples, records, s->records);
-    const dpt_status status =
-        dpti_ahead_wait(s->ahead, key, inflight->cursor.epoch, s->records, n, &inflight->unread);
+    const dpt_status status = dpti_ahead_wait(
+        s->ahead,
+        &(dpti_ahead_run){
+            .key = key, .epoch = inflight->cursor.epoch, .records = s->records, .n = n},
+        &inflight->unread);
     inflight->data_seconds = dpti_seconds() - began;
     if (status == DPT_OK || t->processes) return DPT_OK;
     return dpti_context_fail(t->context, NULL, &inflight->unread);

@@ -94,7 +94,9 @@ void dpti_feed_gather(const dpti_feed *feed, const dpti_records_at *from, size_t
     const size_t image_bytes = dpti_dataset_image_bytes(data);
     const size_t answer_bytes = answer_bytes_of(feed->targets, data);
     uint8_t *to = feed->slots[slot], *to_answers = host_answers(feed, slot);
-    if (from->ahead) dpti_ahead_copy(from->ahead, from->key, records, n, to);
+    if (from->ahead)
+        dpti_ahead_copy(from->ahead,
+                        &(dpti_ahead_run){.key = from->key, .records = records, .n = n}, to);
     for (size_t i = 0; images && i < n; i++)
         memcpy(to + i * image_bytes, images + records[i] * image_bytes, image_bytes);
     for (size_t i = 0; answers && i < n; i++)
