@@ -6,7 +6,13 @@
    Inputs have a normal distribution of deviation 1, filters one of deviation sqrt(2 / taps). Errors
    are relative to the deviation of the true results: the root of the mean square, and the maximum.
    Convolutions that the algorithm does not support are left out. */
+#include "device/buffer.h"
 #include "device/device.h"
+#include "device/driver.h"
+#include "device/operator.h"
+#include "device/set.h"
+#include "device/signature.h"
+#include "device/stream.h"
 #include "reference/reference.h"
 
 #include <math.h>

@@ -13,8 +13,14 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/size.h"
+#include "device/buffer.h"
 #include "device/device.h"
+#include "device/driver.h"
 #include "device/measure.h"
+#include "device/operator.h"
+#include "device/set.h"
+#include "device/signature.h"
+#include "device/stream.h"
 #include "peak.h"
 
 #include <stdio.h>

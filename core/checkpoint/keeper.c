@@ -1,5 +1,6 @@
 /* The thread that writes checkpoints, and the deletion of older ones. */
 #include "checkpoint/keeper.h"
+#include "context/context.h"
 
 #include "base/clock.h"
 #include "base/text.h"

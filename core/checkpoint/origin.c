@@ -1,5 +1,6 @@
 /* The origin of weights: writes it into files and reads it from files. */
 #include "checkpoint/origin.h"
+#include "context/context.h"
 
 #include "base/parse.h"
 #include "base/print.h"

@@ -1,5 +1,6 @@
 /* The whole state of a trainer, from the devices to a file and back. */
 #include "checkpoint/snapshot.h"
+#include "context/context.h"
 
 #include "base/clock.h"
 #include "base/text.h"

@@ -1,4 +1,5 @@
 /* Files of weights and running statistics: safetensors with PyTorch's names and layouts. */
+#include "context/context.h"
 #include "train/trainer.h"
 
 #include "checkpoint/origin.h"

@@ -1,5 +1,8 @@
 /* Host all-gather: one table that every rank writes its row of and reads whole. */
 #include "collective/allgather.h"
+#include "device/buffer.h"
+#include "device/operator.h"
+#include "device/stream.h"
 
 #include "base/clock.h"
 #include "base/floats.h"

@@ -7,7 +7,7 @@
 
 #include "base/times.h"
 #include "collective/processes.h"
-#include "device/device.h"
+#include "device/operator.h"
 
 typedef struct dpti_allgather dpti_allgather;
 

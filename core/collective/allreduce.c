@@ -1,6 +1,8 @@
 /* The all-reduce: who takes part, and its runs, in one process and over several. */
 #include "base/clock.h"
 #include "collective/allreduce_state.h"
+#include "device/buffer.h"
+#include "device/communicator.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -22,7 +22,7 @@
 #include "collective/feedback.h"
 #include "collective/island.h"
 #include "collective/processes.h"
-#include "device/device.h"
+#include "device/buffer.h"
 
 typedef struct dpti_allreduce dpti_allreduce;
 

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/floats.h"
 #include "collective/allreduce_state.h"
+#include "device/communicator.h"
 #include "dpt_error.h"
 
 /* ---- What a rank holds ----------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include "collective/range.h"
 #include "collective/rendezvous.h"
 #include "collective/view.h"
+#include "device/communicator.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -2,6 +2,7 @@
    ranks. */
 #include "base/floats.h"
 #include "collective/allreduce_state.h"
+#include "device/communicator.h"
 
 #include <string.h>
 

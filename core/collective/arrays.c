@@ -1,6 +1,9 @@
 /* Collectives over arrays: what they have in common. */
 #include "collective/arrays.h"
 #include "base/left_behind.h"
+#include "context/context.h"
+#include "device/call_limit.h"
+#include "device/driver.h"
 #include "dpt_error.h"
 
 #include <stdarg.h>

@@ -10,6 +10,7 @@
 #include "collective/processes.h"
 #include "collective/view.h"
 #include "device/array.h"
+#include "device/call_limit.h"
 
 typedef enum dpti_arrays_kind {
     DPTI_ARRAYS_ALL_REDUCE,

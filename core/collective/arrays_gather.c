@@ -2,6 +2,8 @@
    memory that shows the array of one device, the keeper: there its own array is complete, or nearly
    so, and from there the others take theirs. */
 #include "collective/arrays.h"
+#include "device/buffer.h"
+#include "device/stream.h"
 
 static dpti_seat *keeper_of(const dpti_arrays *call)
 {

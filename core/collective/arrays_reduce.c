@@ -1,6 +1,7 @@
 /* The all-reduce over arrays: every device takes part in one run (allreduce.h). */
 #include "collective/allreduce.h"
 #include "collective/arrays.h"
+#include "device/stream.h"
 
 /* All join before any runs. */
 static dpt_status join(dpti_seat *seat)

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "collective/arrays.h"
 #include "collective/range.h"
+#include "device/stream.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 /* The order of an island's calls, and waiting for them (island.h). */
 #include "collective/island.h"
+#include "device/buffer.h"
+#include "device/communicator.h"
+#include "device/side_stream.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -186,26 +189,30 @@ static void count_call(const dpti_island_slot *island_slot)
     pthread_mutex_unlock(&island->mutex);
 }
 
+static dpti_communicator_member member_of(const dpti_island_slot *island_slot)
+{
+    return (dpti_communicator_member){.communicator = island_slot->island->communicator,
+                                      .index = island_slot->place,
+                                      .side = island_slot->side};
+}
+
 dpt_status dpti_island_reduce(const dpti_island_slot *island_slot, const dpti_island_part *part)
 {
     dpti_side_stream *side = island_slot->side;
-    const size_t count = part->end - part->begin, n_bytes = count * sizeof(float);
-    const size_t offset = part->begin * sizeof(float);
+    const dpti_communicator_member self = member_of(island_slot);
+    const dpti_slice slice = {.buffer = part->data,
+                              .offset_bytes = part->begin * sizeof(float),
+                              .n_bytes = (part->end - part->begin) * sizeof(float)};
     if (!dpti_island_is_sound(island_slot->island)) return DPT_E_CANCELLED;
-    if (count > 0) {
-        if (part->empty)
-            DPT_TRY(
-                own_call(island_slot, dpti_side_stream_fill(side, part->data, offset, 0, n_bytes)));
-        DPT_TRY(collective_call(island_slot,
-                                dpti_side_stream_all_reduce(side, island_slot->island->communicator,
-                                                            island_slot->place, part->data,
-                                                            part->begin, count)));
+    if (slice.n_bytes > 0) {
+        if (part->empty) DPT_TRY(own_call(island_slot, dpti_side_stream_fill(side, &slice, 0)));
+        DPT_TRY(collective_call(island_slot, dpti_communicator_all_reduce(&self, &slice)));
         count_call(island_slot);
     }
     if (!part->host) return DPT_OK;
     if (dpti_host_pointer(part->data) == NULL)
-        DPT_TRY(own_call(island_slot, dpti_side_stream_download(side, part->host + part->begin,
-                                                                part->data, offset, n_bytes)));
+        DPT_TRY(own_call(island_slot,
+                         dpti_side_stream_download(side, part->host + part->begin, &slice)));
     return own_call(island_slot, dpti_side_stream_mark(side, part->point));
 }
 
@@ -218,10 +225,10 @@ dpt_status dpti_island_arrived(const dpti_island_slot *island_slot, size_t point
 dpt_status dpti_island_hand_out(const dpti_island_slot *island_slot, const dpti_buffer *data,
                                 size_t count)
 {
+    const dpti_communicator_member self = member_of(island_slot);
+    const dpti_slice slice = {.buffer = data, .n_bytes = count * sizeof(float)};
     if (!dpti_island_is_sound(island_slot->island)) return DPT_E_CANCELLED;
-    DPT_TRY(collective_call(island_slot, dpti_side_stream_broadcast(
-                                             island_slot->side, island_slot->island->communicator,
-                                             island_slot->place, 0, data, count)));
+    DPT_TRY(collective_call(island_slot, dpti_communicator_broadcast(&self, 0, &slice)));
     count_call(island_slot);
     return DPT_OK;
 }
@@ -276,9 +283,8 @@ static void end_asking(dpti_island *island)
 static dpt_status query(const dpti_island_slot *island_slot)
 {
     if (!dpti_island_is_sound(island_slot->island)) return DPT_E_CANCELLED;
-    return collective_call(island_slot, dpti_side_stream_query(island_slot->side,
-                                                               island_slot->island->communicator,
-                                                               island_slot->place));
+    const dpti_communicator_member self = member_of(island_slot);
+    return collective_call(island_slot, dpti_communicator_query(&self));
 }
 
 /* In short calls, so that the driver of one that hangs is told from those that wait for it; and of

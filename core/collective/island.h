@@ -15,7 +15,10 @@
 #define DPTI_ISLAND_H
 
 #include "base/times.h"
+#include "device/buffer.h"
+#include "device/communicator.h"
 #include "device/device.h"
+#include "device/side_stream.h"
 
 typedef struct dpti_island dpti_island;
 

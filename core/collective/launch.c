@@ -1,11 +1,11 @@
 /* Whether this process is one of several: what launchers leave in the environment, and the plug-in
    of the transport.  The public face of it is here too. */
 #include "collective/processes.h"
+#include "context/context.h"
 
 #include "base/environment.h"
 #include "base/parse.h"
 #include "base/print.h"
-#include "device/device.h"
 #include "device/plugin.h"
 
 #include <stdlib.h>

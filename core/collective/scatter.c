@@ -1,7 +1,8 @@
 /* Dividing rows among devices, and bringing each device its own. */
 #include "balance/split.h"
 #include "base/size.h"
-#include "device/device.h"
+#include "context/context.h"
+#include "device/set.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,7 @@
 /* Views of arrays in devices' memory. */
 #include "collective/view.h"
+#include "device/buffer.h"
+#include "device/stream.h"
 
 dpt_status dpti_view_open(const dpti_buffer *buffer, size_t count, dpti_view *out)
 {

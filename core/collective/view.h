@@ -3,7 +3,7 @@
 #ifndef DPTI_VIEW_H
 #define DPTI_VIEW_H
 
-#include "device/device.h"
+#include "device/buffer.h"
 
 typedef struct dpti_view {
     const dpti_buffer *buffer; /* NULL: it is not open */

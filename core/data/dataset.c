@@ -1,11 +1,11 @@
 /* The data set object: creation from the caller's memory, description, destruction. */
+#include "context/context.h"
 #include "data/data.h"
 
 #include "base/left_behind.h"
 #include "base/memory.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "device/device.h" /* dpti_context_fail */
 
 #include <math.h>
 #include <stdlib.h>

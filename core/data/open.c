@@ -1,10 +1,10 @@
 /* Opens data sets by name: the list of names, and data sets from IDX files. */
+#include "context/context.h"
 #include "data/data.h"
 
 #include "base/memory.h"
 #include "base/text.h"
 #include "data/find.h"
-#include "device/device.h" /* dpti_context_fail */
 
 #include <stdlib.h>
 #include <string.h>

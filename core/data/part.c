@@ -1,10 +1,10 @@
 /* Divides a data set.  A part is a list of record numbers of the whole data set; no image is
    copied. */
+#include "context/context.h"
 #include "data/data.h"
 
 #include "base/random.h"
 #include "base/text.h"
-#include "device/device.h" /* dpti_context_fail */
 
 #include <stdlib.h>
 

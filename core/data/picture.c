@@ -1,10 +1,10 @@
 /* Reads a picture: decodes its file and, if the caller asks for it, cuts and scales the
    picture. */
 #include "data/picture.h"
+#include "context/context.h"
 
 #include "base/memory.h"
 #include "data/scale.h"
-#include "device/device.h" /* dpti_context_fail */
 #include "io/file.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Means and deviations of the channels: measuring and setting them. */
 #include "data/statistics.h"
+#include "context/context.h"
 
 #include "data/visit.h"
-#include "device/device.h" /* dpti_context_fail */
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* Reads all images of a part of a data set and reports those that cannot be read. */
+#include "context/context.h"
 #include "data/statistics.h"
-
-#include "device/device.h" /* dpti_context_fail */
 
 #include <errno.h>
 #include <math.h>

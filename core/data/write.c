@@ -1,7 +1,6 @@
 /* Replaces samples of a data set during training. */
+#include "context/context.h"
 #include "data/data.h"
-
-#include "device/device.h" /* dpti_context_fail */
 
 #include <string.h>
 

@@ -4,6 +4,12 @@
 #include "base/left_behind.h"
 #include "base/memory.h"
 #include "base/size.h"
+#include "context/context.h"
+#include "device/buffer.h"
+#include "device/call_limit.h"
+#include "device/driver.h"
+#include "device/operator.h"
+#include "device/stream.h"
 
 #include <stdlib.h>
 #include <string.h>

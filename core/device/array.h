@@ -2,7 +2,9 @@
 #ifndef DPTI_ARRAY_H
 #define DPTI_ARRAY_H
 
+#include "device/buffer.h"
 #include "device/device.h"
+#include "device/operator.h"
 
 /* An elementwise operator, prepared for the size of the array that it writes. */
 typedef struct dpti_array_op {

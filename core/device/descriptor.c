@@ -1,6 +1,6 @@
-/* Is a backend's descriptor complete?  Checked once when it is added, so that dispatch can call
-   every required entry without looking. */
-#include "device/registry.h"
+/* Checks a descriptor once, when its backend is added, so that dispatch can call every required
+   entry without a check. */
+#include "device/descriptor.h"
 
 #include <string.h>
 

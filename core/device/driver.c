@@ -1,9 +1,11 @@
-/* One thread per device, and a bounded queue of jobs in front of it.  All calls of the device's
-   vtable are made there; the host puts work into the queue and goes on.  Nobody spins: on a machine
-   whose cores are devices too, waiting must cost nothing. */
+/* One thread per device, with a bounded queue of jobs.  All calls of the device's vtable are made
+   on this thread; other threads put jobs into the queue and go on.  Waiting threads sleep and never
+   spin, because the cores of the machine may be devices too. */
 #include "device/driver.h"
+
 #include "base/left_behind.h"
 #include "base/thread.h"
+#include "context/context.h"
 #include "device/dispatch.h"
 
 #include <math.h>
@@ -29,14 +31,7 @@ struct dpti_driver {
     bool returned;  /* and has come back and ended */
 };
 
-/* Seconds: for a call that no trainer watches, and between two looks at it. */
-static const double default_patience = 600, longest_wait = 0.1;
-
-/* What opens or prepares a device compiles programs, measures, and places data: a call of it may
-   take so many times as long as another. */
-static const double preparing = 10;
-
-/* In dpti_device.calls: the thread was given up within this call. */
+/* The bit of dpti_device.calls that says: the thread was abandoned within this call. */
 static const unsigned long long given_up = 1ULL << 63;
 
 /* False when the driver is to end and the queue is empty. */
@@ -149,7 +144,16 @@ uint64_t dpti_driver_post(dpti_device *device, dpti_job *job, void *argument)
     return ticket;
 }
 
-/* Now and so many seconds, as the condition's clock tells. */
+uint64_t dpti_driver_last_ticket(dpti_device *device)
+{
+    dpti_driver *driver = device->driver;
+    pthread_mutex_lock(&driver->mutex);
+    const uint64_t n = driver->n_posted;
+    pthread_mutex_unlock(&driver->mutex);
+    return n;
+}
+
+/* Returns the time in so many seconds, by the clock of the condition. */
 static struct timespec time_in(double seconds)
 {
     struct timespec at;
@@ -186,7 +190,7 @@ void dpti_driver_wait(dpti_device *device, uint64_t ticket)
     pthread_mutex_unlock(&driver->mutex);
 }
 
-/* ---- Threads that do not come back ----------------------------------------------------------- */
+/* ---- Threads that hang ---------------------------------------------------------------------- */
 
 bool dpti_driver_is_running(dpti_device *device)
 {
@@ -222,80 +226,6 @@ bool dpti_driver_abandon(dpti_device *device, unsigned long long call, const dpt
     pthread_cond_broadcast(&driver->done_changed);
     pthread_mutex_unlock(&driver->mutex);
     return true;
-}
-
-double dpti_preparing_seconds(double device_timeout)
-{
-    return device_timeout > 0 ? preparing * device_timeout : default_patience;
-}
-
-dpti_limit dpti_preparing_limit(const dpt_context *context, const char *doing)
-{
-    const double timeout = context->device_timeout;
-    dpti_limit limit = {.seconds = dpti_preparing_seconds(timeout)};
-    snprintf(limit.words, sizeof limit.words, "%s (%s): leave it out, or restart its driver", doing,
-             timeout > 0 ? "ten times --device-timeout" : "--device-timeout sets the limit");
-    return limit;
-}
-
-dpti_limit dpti_call_limit(const dpt_context *context)
-{
-    const double timeout = context->device_timeout;
-    return (dpti_limit){.seconds = timeout > 0 ? timeout : INFINITY,
-                        .words = "(--device-timeout sets the limit)"};
-}
-
-double dpti_limit_pause(const dpti_limit *limit)
-{
-    return fmin(longest_wait, limit->seconds / 4);
-}
-
-bool dpti_driver_look(dpti_device *device, const dpti_limit *limit, double waited,
-                      dpti_watch *watch)
-{
-    dpt_error error = {.status = DPT_E_DEVICE_LOST};
-    const unsigned long long call = dpti_driver_call_now(device);
-    watch->seconds = call != 0 && call == watch->call ? watch->seconds + waited : 0;
-    watch->call = call;
-    if (watch->seconds < limit->seconds || call == 0) return false;
-    (void)DPT_FAIL(&error, DPT_E_DEVICE_LOST, "no answer within %.3g s %s", limit->seconds,
-                   limit->words);
-    return dpti_driver_abandon(device, call, &error);
-}
-
-bool dpti_driver_await(dpti_device *device, uint64_t ticket, const dpti_limit *limit)
-{
-    const double pause = dpti_limit_pause(limit);
-    dpti_watch watch = {.call = 0};
-    while (!dpti_driver_wait_for(device, ticket, pause))
-        if (!dpti_driver_is_running(device) || dpti_driver_look(device, limit, pause, &watch))
-            return false;
-    return true;
-}
-
-uint64_t dpti_driver_post_within(dpti_device *device, dpti_job *job, void *argument,
-                                 const dpti_limit *limit)
-{
-    dpti_driver *driver = device->driver;
-    pthread_mutex_lock(&driver->mutex);
-    const uint64_t n = driver->n_posted;
-    pthread_mutex_unlock(&driver->mutex);
-    if (n >= DPTI_DRIVER_JOBS) (void)dpti_driver_await(device, n - DPTI_DRIVER_JOBS + 1, limit);
-    return dpti_driver_post(device, job, argument);
-}
-
-bool dpti_driver_call_within(dpti_device *device, dpti_job *job, void *argument,
-                             const dpti_limit *limit)
-{
-    const uint64_t ticket = dpti_driver_post_within(device, job, argument, limit);
-    return dpti_driver_await(device, ticket, limit);
-}
-
-bool dpti_driver_finish(dpti_device *device, dpti_job *job, void *argument)
-{
-    const dpti_limit limit = {.seconds = device->patience > 0 ? device->patience : default_patience,
-                              .words = "while it was released"};
-    return dpti_driver_call_within(device, job, argument, &limit);
 }
 
 void dpti_driver_leave(dpti_device *device)

@@ -3,10 +3,11 @@
  */
 #include "device/inquiry.h"
 #include "base/text.h"
+#include "device/call_limit.h"
+#include "device/descriptor.h"
 #include "device/dispatch.h"
 #include "device/driver.h"
 #include "device/plugin.h"
-#include "device/registry.h"
 #include "device/signals.h"
 
 #include <stdlib.h>

@@ -4,6 +4,11 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "context/context.h"
+#include "device/buffer.h"
+#include "device/call_limit.h"
+#include "device/operator.h"
+#include "device/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -237,7 +242,8 @@ static dpt_status enqueue_download(const void *argument)
 static dpt_status enqueue_copy(const void *argument)
 {
     const transfer *x = argument;
-    return dpti_copy(&x->b, 0, &x->a, 0, x->n_bytes);
+    const dpti_slice from = {.buffer = &x->a, .n_bytes = x->n_bytes};
+    return dpti_copy(&x->b, 0, &from);
 }
 
 static dpt_status measure_one(const transfer *x, dpt_status (*enqueue)(const void *argument),

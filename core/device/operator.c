@@ -1,5 +1,8 @@
 /* Prepared operators: checked once when they are bound to their tensors, then run without looking
    again. */
+#include "device/operator.h"
+#include "device/device.h"
+
 #include "base/size.h"
 #include "device/dispatch.h"
 
@@ -92,18 +95,6 @@ void dpti_release(dpti_op *op)
 }
 
 /* ---- Binding --------------------------------------------------------------------------------- */
-
-bool dpti_sees_memory(const dpti_device *device, const dpt_backend *backend, const char *domain)
-{
-    const dpt_device_info *info = &device->info;
-    return device->base.backend == backend && domain[0] &&
-           strncmp(info->memory_domain, domain, sizeof info->memory_domain) == 0;
-}
-
-bool dpti_shares_memory(const dpti_device *a, const dpti_device *b)
-{
-    return a == b || dpti_sees_memory(a, b->base.backend, b->info.memory_domain);
-}
 
 /* What a place must hold. */
 typedef struct wanted_place {

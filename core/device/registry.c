@@ -2,6 +2,8 @@
 #include "device/registry.h"
 #include "base/print.h"
 #include "base/text.h"
+#include "context/context.h"
+#include "device/descriptor.h"
 #include "device/devstring.h"
 #include "device/inquiry.h"
 #include "device/plugin.h"

@@ -24,12 +24,12 @@ typedef struct dpti_registry_backend {
     dpti_registry_device *devices;
 } dpti_registry_backend;
 
-struct dpti_registry {
+typedef struct dpti_registry {
     dpt_context *context; /* that it belongs to */
     size_t n_backends;
     dpti_registry_backend *backends; /* sorted by name, which are unique */
     char *searched;                  /* the folders where plug-ins were looked for, or NULL */
-};
+} dpti_registry;
 
 DPT_CHECK_RESULT dpt_status dpti_registry_create(dpt_context *context, dpti_registry **out);
 void dpti_registry_destroy(dpti_registry *registry);
@@ -53,14 +53,5 @@ void dpti_registry_give_up(dpti_registry *registry, const dpti_registry_backend 
                            size_t index, const dpt_error *error);
 /* NULL if there is none. */
 const dpti_registry_backend *dpti_registry_find(const dpti_registry *registry, const char *name);
-
-/* Whether a name may stand in a device list: [a-z][a-z0-9_-]*, not "all", at most 31 characters. */
-bool dpti_backend_name_valid(const char *name);
-/* Whether this may be the group of a device: [a-z][a-z0-9]*, not "all", at most 15 characters. */
-bool dpti_group_name_valid(const char *name);
-/* Checks a descriptor: number, name, required tables and entries.  DPT_E_UNSUPPORTED or
-   DPT_E_INVALID with the reason in *error. */
-DPT_CHECK_RESULT dpt_status dpti_descriptor_check(const char *name, const dpt_backend *backend,
-                                                  dpt_error *error);
 
 #endif

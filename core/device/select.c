@@ -1,6 +1,7 @@
 /* Finds what a device list names, and says helpfully what it does not find. */
 #include "device/select.h"
 #include "base/text.h"
+#include "device/device.h"
 #include "dpt_error.h"
 
 #include <ctype.h>

@@ -2,6 +2,7 @@
 #ifndef DPTI_SELECT_H
 #define DPTI_SELECT_H
 
+#include "device/device.h"
 #include "device/devstring.h"
 #include "device/registry.h"
 

@@ -1,7 +1,8 @@
 /* The table of operators in backend.h as code: for every kind, is its description sound, and which
    tensors does it take?  One function per family, one table that finds it. */
+#include "device/signature.h"
+
 #include "base/size.h"
-#include "device/device.h"
 
 #include <math.h>
 #include <stdlib.h>

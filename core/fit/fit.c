@@ -1,6 +1,7 @@
 /* The training loop: epochs, limits, learning rates, evaluations, and the calls that write its
    files. */
 #include "fit/fit.h"
+#include "context/context.h"
 
 #include "base/clock.h"
 #include "base/size.h"

@@ -1,6 +1,7 @@
 /* Steps that are retried because no device has the current weights any more and training goes back
    to the weights of standby devices (train/membership/standby.h).  The limits of the training loop
    hold during these steps, and its counts include the committed steps only. */
+#include "context/context.h"
 #include "fit/fit.h"
 
 #include "dpt_error.h"

@@ -1,6 +1,7 @@
 /* Checkpoints of the training loop: when one is due, what it stores about the course of training,
    and resuming from one.  If writing fails in the middle of training, a notice reports it and
    training goes on: the older checkpoint stays, and the next one may succeed. */
+#include "context/context.h"
 #include "fit/fit.h"
 
 #include "base/clock.h"

@@ -1,5 +1,6 @@
 /* The files of the training loop: log, plot, trace; and the check that no two outputs are the same
    file. */
+#include "context/context.h"
 #include "fit/fit.h"
 
 #include "base/clock.h"

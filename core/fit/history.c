@@ -1,5 +1,6 @@
 /* Growing arrays of a run's steps and epochs, which become its picture. */
 #include "fit/history.h"
+#include "context/context.h"
 
 #include "base/print.h"
 #include "base/size.h"

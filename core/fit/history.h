@@ -2,7 +2,7 @@
 #ifndef DPTI_HISTORY_H
 #define DPTI_HISTORY_H
 
-#include "device/device.h"
+#include "dpt_error.h"
 #include "dptrain.h"
 
 /* All zero: empty. */

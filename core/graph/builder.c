@@ -1,10 +1,10 @@
 /* The building blocks of layers: nodes, parameters, names, checks. */
 #include "graph/builder.h"
+#include "device/signature.h"
 
 #include "base/print.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "device/device.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* A model: creation, finishing, description. layers.c adds the layers. */
+#include "context/context.h"
 #include "graph/builder.h"
 
 #include "base/size.h"
 #include "base/text.h"
-#include "device/device.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #define DPTI_PROGRAM_H
 
 #include "data/data.h"
-#include "device/device.h"
 #include "graph/model.h"
 
 /* Where a tensor is stored. */

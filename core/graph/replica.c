@@ -1,5 +1,10 @@
 /* A model on one device. */
 #include "graph/replica.h"
+#include "base/recorded.h"
+#include "device/buffer.h"
+#include "device/operator.h"
+#include "device/signature.h"
+#include "device/stream.h"
 
 #include "base/bfloat16.h"
 #include "dpt_error.h"

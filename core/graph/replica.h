@@ -4,6 +4,9 @@
 #ifndef DPTI_REPLICA_H
 #define DPTI_REPLICA_H
 
+#include "base/recorded.h"
+#include "device/buffer.h"
+#include "device/operator.h"
 #include "graph/program.h"
 
 /* The step buffer holds the step block, then the record numbers of this device's samples.  One

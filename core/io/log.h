@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/recorded.h"
-#include "device/device.h"
+#include "dpt_error.h"
 #include "dptrain.h"
 
 typedef struct dpti_log dpti_log;

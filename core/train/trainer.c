@@ -1,6 +1,9 @@
 /* Creating a trainer: options (options.c), memory, workers (worker.c).  Its steps are in flights.c.
  */
 #include "train/trainer.h"
+#include "context/context.h"
+#include "device/driver.h"
+#include "device/set.h"
 
 #include "base/left_behind.h"
 #include "dpt_error.h"

@@ -15,6 +15,8 @@
 #include "collective/allgather.h"
 #include "collective/allreduce.h"
 #include "collective/rendezvous.h"
+#include "device/driver.h"
+#include "device/side_stream.h"
 #include "graph/replica.h"
 #include "io/log.h"
 #include "train/exchange/islands.h"

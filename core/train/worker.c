@@ -1,6 +1,9 @@
 /* A device's worker: its replica and programs, made for as many samples at once as its memory
  * holds.
  */
+#include "device/buffer.h"
+#include "device/side_stream.h"
+#include "device/stream.h"
 #include "train/trainer.h"
 
 #include "base/left_behind.h"

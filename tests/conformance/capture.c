@@ -1,5 +1,8 @@
 /* Tests recording and replaying: a replay gives the same bits as direct execution, any number of
    times, with the values that the step block has at the time of the replay. */
+#include "device/buffer.h"
+#include "device/operator.h"
+#include "device/stream.h"
 #include "device_cases.h"
 
 #include <stdlib.h>

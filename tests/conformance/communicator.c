@@ -1,6 +1,10 @@
 /* Tests a communicator of one rank: sums and gathered arrays equal the input to the bit, and the
    library behind the communicator starts, answers queries, ends and is aborted on this device.
    More ranks need more devices, and are tested by training. */
+#include "device/communicator.h"
+#include "device/buffer.h"
+#include "device/side_stream.h"
+#include "device/stream.h"
 #include "device_cases.h"
 
 #include <stdlib.h>
@@ -35,17 +39,34 @@ static dpt_status set_up(setting *s, test_random *random)
     return create(s);
 }
 
+static dpti_communicator_member member_of(setting *s)
+{
+    return (dpti_communicator_member){
+        .communicator = s->communicator, .index = 0, .side = &s->side};
+}
+
+static dpti_slice floats(const setting *s, size_t first, size_t count)
+{
+    return (dpti_slice){.buffer = &s->data,
+                        .offset_bytes = first * sizeof(float),
+                        .n_bytes = count * sizeof(float)};
+}
+
 /* As many calls as a step makes, in all sizes. */
 static dpt_status call_often(setting *s)
 {
     static const size_t counts[] = {1, 2, 1000, 65537, N};
+    const dpti_communicator_member member = member_of(s);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        DPT_TRY(dpti_side_stream_all_reduce(&s->side, s->communicator, 0, &s->data, GUARD + FIRST,
-                                            counts[i] - (counts[i] == N ? FIRST : 0)));
-        DPT_TRY(dpti_side_stream_broadcast(&s->side, s->communicator, 0, 0, &s->data, counts[i]));
-        DPT_TRY(dpti_side_stream_query(&s->side, s->communicator, 0));
+        const size_t n_reduced = counts[i] - (counts[i] == N ? FIRST : 0);
+        const dpti_slice reduced = floats(s, GUARD + FIRST, n_reduced),
+                         sent = floats(s, 0, counts[i]);
+        DPT_TRY(dpti_communicator_all_reduce(&member, &reduced));
+        DPT_TRY(dpti_communicator_broadcast(&member, 0, &sent));
+        DPT_TRY(dpti_communicator_query(&member));
     }
-    DPT_TRY(dpti_side_stream_download(&s->side, s->found, &s->data, 0, sizeof s->found));
+    const dpti_slice all = floats(s, 0, N + 2 * GUARD);
+    DPT_TRY(dpti_side_stream_download(&s->side, s->found, &all));
     return dpti_side_stream_sync(&s->side);
 }
 
@@ -62,8 +83,9 @@ static void check_calls(test *t, setting *s)
 static void check_abort(test *t, setting *s)
 {
     dpti_communicator_abort(s->device, s->communicator);
-    CHECK_STATUS(dpti_side_stream_all_reduce(&s->side, s->communicator, 0, &s->data, GUARD, 1),
-                 DPT_E_CANCELLED);
+    const dpti_communicator_member member = member_of(s);
+    const dpti_slice one = floats(s, GUARD, 1);
+    CHECK_STATUS(dpti_communicator_all_reduce(&member, &one), DPT_E_CANCELLED);
     dpti_communicator_destroy(s->device, s->communicator);
     s->communicator = NULL;
     REQUIRE_OK(create(s));

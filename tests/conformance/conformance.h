@@ -5,7 +5,9 @@
 #ifndef DPT_TEST_CONFORMANCE_H
 #define DPT_TEST_CONFORMANCE_H
 
+#include "device/buffer.h"
 #include "device/device.h"
+#include "device/operator.h"
 #include "harness.h"
 
 /* How many calls were prepared as an algorithm. */

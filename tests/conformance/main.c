@@ -17,6 +17,8 @@
    Skips (77) if the backend has no device here, unless $DPTRAIN_TEST_REQUIRE, names separated by
    commas, has it. */
 #include "conformance.h"
+#include "device/driver.h"
+#include "device/set.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,8 @@
 /* Compares one operator call with the reference (conformance_check). */
 #include "conformance.h"
+#include "device/operator.h"
+#include "device/signature.h"
+#include "device/stream.h"
 #include "inputs.h"
 #include "reference/reference.h"
 

@@ -1,5 +1,7 @@
 /* Tensors in guarded device memory (conformance.h). */
 #include "conformance.h"
+#include "device/buffer.h"
+#include "device/stream.h"
 
 #include <stdlib.h>
 #include <string.h>

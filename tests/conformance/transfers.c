@@ -1,5 +1,8 @@
 /* Tests memory, streams and events: copies and fills to the bit at any offset, the order within
    and between streams, and times of events. */
+#include "device/buffer.h"
+#include "device/operator.h"
+#include "device/stream.h"
 #include "device_cases.h"
 
 #include <math.h>

@@ -1,5 +1,7 @@
 /* Generates the calls with which one description is tested, and the description as text. */
 #include "conformance.h"
+#include "device/operator.h"
+#include "device/signature.h"
 
 #include <stdio.h>
 #include <stdlib.h>

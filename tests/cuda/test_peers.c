@@ -1,5 +1,10 @@
 /* Tests collectives without NCCL (backends/cuda/peers.c) on three of four emulated cards.  The
    first card is used by others. */
+#include "device/buffer.h"
+#include "device/communicator.h"
+#include "device/driver.h"
+#include "device/side_stream.h"
+#include "device/stream.h"
 #include "harness.h"
 
 #include "cuda/emulator/control.h"
@@ -124,13 +129,15 @@ static void end(world *w)
 static dpt_status enqueue(const rank *r)
 {
     world *w = r->world;
-    dpti_side_stream *side = (dpti_side_stream *)&r->side;
+    const dpti_communicator_member member = {
+        .communicator = w->communicator, .index = r->i, .side = (dpti_side_stream *)&r->side};
     for (size_t k = 0; k < w->n_calls; k++) {
         const size_t first = w->root < 0 ? k * w->count : 0;
-        DPT_TRY(w->root < 0 ? dpti_side_stream_all_reduce(side, w->communicator, r->i, &r->buffer,
-                                                          first, w->count)
-                            : dpti_side_stream_broadcast(side, w->communicator, r->i,
-                                                         (size_t)w->root, &r->buffer, w->count));
+        const dpti_slice data = {.buffer = &r->buffer,
+                                 .offset_bytes = first * sizeof(float),
+                                 .n_bytes = w->count * sizeof(float)};
+        DPT_TRY(w->root < 0 ? dpti_communicator_all_reduce(&member, &data)
+                            : dpti_communicator_broadcast(&member, (size_t)w->root, &data));
     }
     return DPT_OK;
 }

@@ -3,7 +3,7 @@
 
    test-fault-close fault|faultstaged [CASE...] */
 #include "base/clock.h"
-#include "device/device.h"
+#include "device/set.h"
 #include "fault/plant.h"
 
 #include <math.h>

@@ -4,6 +4,11 @@
    an empty cache of PoCL.
 
    $DPTRAIN_TEST_ROUNDS: number of rounds. */
+#include "device/buffer.h"
+#include "device/driver.h"
+#include "device/operator.h"
+#include "device/set.h"
+#include "device/stream.h"
 #include "harness.h"
 
 #include "base/parse.h"

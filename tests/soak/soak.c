@@ -16,6 +16,7 @@
    counts, since what is measured in the middle of a write has a file more.  In the last window it
    may not be above that of the first by more than the bounds below. */
 #include "device/device.h"
+#include "device/throttle.h"
 #include "dptrain.h"
 #include "dptrain_models.h"
 #include "fault/plant.h"

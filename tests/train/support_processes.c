@@ -1,10 +1,10 @@
 /* Messages between threads: queues in memory, one for every pair.  The transport is as strict as a
    transport may be: a send does not complete before it is received, data that are being sent must
    not change, and data that are being received must not be read or written. */
+#include "context/context.h"
 #include "train/processes.h"
 
 #include "collective/processes.h"
-#include "device/device.h"
 
 #include <pthread.h>
 #include <stdio.h>

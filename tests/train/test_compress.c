@@ -1,7 +1,7 @@
 /* Tests compressed exchanges between processes: the sum that is applied over many steps equals the
    contributed sum minus the error feedback; replicas stay equal; a step that is not committed
    leaves no error feedback; and error feedback is stored in checkpoints. */
-#include "device/device.h"
+#include "context/context.h"
 #include "harness.h"
 #include "io/folder.h"
 #include "train/flat.h"

@@ -1,5 +1,5 @@
 /* Compares what a trainer says that it needs with what it has taken from the devices. */
-#include "device/device.h"
+#include "device/set.h"
 #include "harness.h"
 #include "train/support.h"
 

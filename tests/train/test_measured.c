@@ -6,6 +6,7 @@
    this machine does not matter.  Only the all-reduce is timed by the host's clock; it is a
    hundredth of a step. */
 #include "device/device.h"
+#include "device/throttle.h"
 #include "dptrain.h"
 #include "dptrain_models.h"
 #include "harness.h"

@@ -1,6 +1,7 @@
 /* Tests the exchange of gradients during the backward pass: a bucket holds gradients that are
    complete when its segment ends and are not changed afterwards, the slices of a layer's gradient
    make up all of it, and training is the same to the bit as with one exchange at the end. */
+#include "device/signature.h"
 #include "dptrain_models.h"
 #include "harness.h"
 #include "train/flat.h"

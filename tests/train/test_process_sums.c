@@ -2,7 +2,7 @@
    or the transport. */
 #include "base/clock.h"
 #include "collective/processes.h"
-#include "device/device.h"
+#include "context/context.h"
 #include "harness.h"
 #include "train/processes.h"
 #include "train/support.h"

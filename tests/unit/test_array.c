@@ -1,7 +1,8 @@
 /* Tests arrays: values, the order of queued work, deferred failures, scattering.  Also to be run
    under ThreadSanitizer. */
 #include "base/clock.h"
-#include "context.h"
+#include "context/context.h"
+#include "context_create.h"
 #include "device/array.h"
 #include "device/registry.h"
 #include "harness.h"

@@ -1,6 +1,12 @@
 /* Tests the checked dispatch: bounds, limits, bindings and the defaults of missing entries. */
-#include "context.h"
+#include "context/context.h"
+#include "context_create.h"
+#include "device/buffer.h"
+#include "device/driver.h"
+#include "device/operator.h"
 #include "device/registry.h"
+#include "device/set.h"
+#include "device/stream.h"
 #include "harness.h"
 #include "unit/fake_backend.h"
 
@@ -79,13 +85,13 @@ static void check_transfers(test *t, dpti_device *device)
     CHECK_STATUS(dpti_download(back, &a, 8, SIZE_MAX), DPT_E_INTERNAL);
     dpti_buffer b;
     REQUIRE_OK(dpti_alloc(device, 16, &b));
-    CHECK_OK(dpti_copy(&b, 8, &a, 2, 4));
-    CHECK_OK(dpti_copy(&b, 16, &a, 16, 0));
+    CHECK_OK(dpti_copy(&b, 8, &(dpti_slice){&a, 2, 4}));
+    CHECK_OK(dpti_copy(&b, 16, &(dpti_slice){&a, 16, 0}));
     CHECK_OK(dpti_download(back, &b, 0, 16));
     CHECK(back[8] == 7 && back[9] == 7 && back[10] == 1 && back[11] == 1);
-    CHECK_STATUS(dpti_copy(&b, 13, &a, 0, 4), DPT_E_INTERNAL);
+    CHECK_STATUS(dpti_copy(&b, 13, &(dpti_slice){&a, 0, 4}), DPT_E_INTERNAL);
     CHECK_CONTAINS(device->base.error.message, "a copy of 4 bytes at 13 leaves the buffer of 16");
-    CHECK_STATUS(dpti_copy(&b, 0, &a, 13, 4), DPT_E_INTERNAL);
+    CHECK_STATUS(dpti_copy(&b, 0, &(dpti_slice){&a, 13, 4}), DPT_E_INTERNAL);
     dpti_free(&b);
     CHECK_STATUS(dpti_fill(&a, 0, 0, 20), DPT_E_INTERNAL);
     CHECK_STATUS(dpti_fill(&a, 0, 0, 3), DPT_E_INTERNAL);

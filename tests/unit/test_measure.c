@@ -1,7 +1,8 @@
 /* Tests the measurement of devices on the fake backend, whose matrix product has a planted speed.
    The test does not depend on the speed of this machine: a loaded machine is slower than the
    planted speed, never faster. */
-#include "context.h"
+#include "context/context.h"
+#include "context_create.h"
 #include "device/measure.h"
 #include "device/registry.h"
 #include "harness.h"

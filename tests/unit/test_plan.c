@@ -1,6 +1,8 @@
 /* Tests the compiler and the memory plan without a device: every tensor is written before it is
    read, no two tensors that are alive at the same time overlap, gradients are complete, and
    inference needs less memory. */
+#include "context/context.h"
+#include "device/signature.h"
 #include "dptrain_models.h"
 #include "graph/program.h"
 #include "harness.h"

@@ -1,8 +1,11 @@
 /* Tests the registry, invalid plug-in files, and opening and closing device sets. */
 #include "base/clock.h"
-#include "context.h"
+#include "context/context.h"
+#include "context_create.h"
+#include "device/descriptor.h"
 #include "device/plugin.h"
 #include "device/registry.h"
+#include "device/throttle.h"
 #include "harness.h"
 #include "unit/fake_backend.h"
 

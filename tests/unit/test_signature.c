@@ -1,5 +1,5 @@
 /* Tests descriptions of operators: the tensors that they take, and invalid descriptions. */
-#include "device/device.h"
+#include "device/signature.h"
 #include "harness.h"
 
 #include <math.h>

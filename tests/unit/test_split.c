@@ -1,6 +1,6 @@
 /* Tests splits: invariants of every split, and examples with known answers. */
 #include "balance/split.h"
-#include "context.h"
+#include "context_create.h"
 #include "harness.h"
 
 #include <string.h>

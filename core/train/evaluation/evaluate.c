@@ -1,6 +1,9 @@
 /* Loss and accuracy over a data set, or what the network says of its samples, on all devices at
    once: each takes one run of consecutive samples and works it off in passes of what it can hold.
  */
+#include "context/context.h"
+#include "device/driver.h"
+#include "device/stream.h"
 #include "train/trainer.h"
 
 #include "base/clock.h"

@@ -1,5 +1,10 @@
 /* The trial of a new island. */
 #include "train/exchange/island_test.h"
+#include "device/buffer.h"
+#include "device/communicator.h"
+#include "device/driver.h"
+#include "device/side_stream.h"
+#include "device/stream.h"
 
 #include "base/clock.h"
 #include "base/floats.h"

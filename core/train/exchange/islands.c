@@ -1,5 +1,6 @@
 /* Forming islands, trying them, and giving them up (islands.h). */
 #include "train/exchange/islands.h"
+#include "device/communicator.h"
 
 #include "base/left_behind.h"
 #include "dpt_error.h"

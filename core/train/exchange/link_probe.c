@@ -1,5 +1,7 @@
 /* Times the link between processes (probe.h). */
 #include "train/exchange/link_probe.h"
+#include "context/context.h"
+#include "device/communicator.h"
 
 #include "base/clock.h"
 #include "base/left_behind.h"

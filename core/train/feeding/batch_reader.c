@@ -1,6 +1,7 @@
 /* Reading ahead of steps: of all samples of a batch, or of those of this process's devices, as far
    as shares can be foreseen. */
 #include "train/feeding/batch_reader.h"
+#include "context/context.h"
 
 #include "base/clock.h"
 #include "base/memory.h"

@@ -1,5 +1,9 @@
 /* One copy of a data set for each memory domain that has room for it. */
 #include "train/feeding/data_store.h"
+#include "device/buffer.h"
+#include "device/call_limit.h"
+#include "device/set.h"
+#include "device/stream.h"
 
 #include "base/left_behind.h"
 

@@ -4,7 +4,9 @@
 #define DPTI_DATA_STORE_H
 
 #include "data/data.h"
+#include "device/buffer.h"
 #include "device/device.h"
+#include "device/driver.h"
 #include "graph/replica.h"
 
 typedef struct dpti_data_copy {

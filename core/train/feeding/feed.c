@@ -1,5 +1,7 @@
 /* Gathering records in host memory, and sending them. */
 #include "train/feeding/feed.h"
+#include "device/buffer.h"
+#include "device/stream.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,6 +8,7 @@
 #define DPTI_FEED_H
 
 #include "data/ahead.h"
+#include "device/buffer.h"
 #include "device/device.h"
 #include "graph/replica.h"
 

@@ -5,6 +5,8 @@
 
    Time is counted in short waits, not read from a clock: a process or a machine that was stopped
    for an hour has not waited for an hour. */
+#include "device/call_limit.h"
+#include "device/driver.h"
 #include "train/trainer.h"
 
 #include <math.h>

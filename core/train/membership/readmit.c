@@ -1,5 +1,10 @@
 /* Lost devices that may come back (readmit.h). */
 #include "train/membership/readmit.h"
+#include "context/context.h"
+#include "device/buffer.h"
+#include "device/driver.h"
+#include "device/open.h"
+#include "device/stream.h"
 
 #include "base/clock.h"
 #include "dpt_error.h"

@@ -1,5 +1,8 @@
 /* What processes tell each other about a trainer, and decide together. */
 #include "train/peers/peers.h"
+#include "context/context.h"
+#include "device/buffer.h"
+#include "device/set.h"
 
 #include "train/peers/header_check.h"
 

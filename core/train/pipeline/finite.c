@@ -1,5 +1,8 @@
 /* Gradients that are not finite (finite.h), and what is said of them. */
 #include "train/pipeline/finite.h"
+#include "context/context.h"
+#include "device/buffer.h"
+#include "device/operator.h"
 
 #include "train/trainer.h"
 

@@ -9,6 +9,8 @@
 #ifndef DPTI_FINITE_H
 #define DPTI_FINITE_H
 
+#include "device/buffer.h"
+#include "device/operator.h"
 #include "graph/replica.h"
 
 typedef struct dpti_worker dpti_worker;

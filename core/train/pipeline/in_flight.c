@@ -1,4 +1,6 @@
 /* Steps in flight: submitting, collecting, and dropping what follows a failure. */
+#include "context/context.h"
+#include "device/driver.h"
 #include "train/trainer.h"
 
 #include "base/clock.h"

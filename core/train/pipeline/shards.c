@@ -1,5 +1,7 @@
 /* The shares of a trainer's steps: as measured, from a split, or from the log of an earlier run;
    and the most that a device will ever see. */
+#include "context/context.h"
+#include "device/set.h"
 #include "train/trainer.h"
 
 #include "base/text.h"

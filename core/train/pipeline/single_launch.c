@@ -5,6 +5,8 @@
    way behind changes nothing either, until the driver clears it for the next one that is submitted
    after the failure was collected.  A failure of a call with what lasts perhaps half changed, or
    with nobody knowing whether it has, makes the replica stale. */
+#include "device/buffer.h"
+#include "device/stream.h"
 #include "train/trainer.h"
 
 #include "base/clock.h"

@@ -1,6 +1,9 @@
 /* What a device's driver thread does in one step: upload, the segments of forward and backward with
    the exchanges between them, buckets that nobody waits for among them, the rest of the all-reduce
    with the vote, update. */
+#include "device/buffer.h"
+#include "device/stream.h"
+#include "device/throttle.h"
 #include "train/trainer.h"
 
 #include "base/clock.h"

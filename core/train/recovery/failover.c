@@ -4,6 +4,7 @@
 
    What it holds stays as it is until the trainer ends, or until the device is tried again
    (readmit.h): a device that has failed is not called again only to tidy up. */
+#include "device/driver.h"
 #include "train/trainer.h"
 
 #include "base/left_behind.h"

@@ -1,5 +1,8 @@
 /* Reading and writing what a trainer holds: flat buffers, tensors by name, and the repair of a
    replica that missed an update. */
+#include "context/context.h"
+#include "device/buffer.h"
+#include "device/stream.h"
 #include "train/trainer.h"
 
 #include "base/left_behind.h"

@@ -1,5 +1,7 @@
 /* Replicas that drift apart (verify.h). */
 #include "train/recovery/verify.h"
+#include "device/buffer.h"
+#include "device/stream.h"
 
 #include "base/floats.h"
 #include "device/dispatch.h"

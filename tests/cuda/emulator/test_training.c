@@ -1,5 +1,7 @@
 /* Tests training on emulated cards: recorded steps give the same bits as other steps, on any
    devices, and with gradients that a library sums among the cards. */
+#include "device/driver.h"
+#include "device/operator.h"
 #include "harness.h"
 
 #include "base/clock.h"

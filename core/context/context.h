@@ -1,0 +1,27 @@
+/* What a context remembers: the last failure, and the settings that every device and trainer of the
+   context follows.  The context owns the registry of backends and the processes, but this header
+   does not know what these are. */
+#ifndef DPTI_CONTEXT_H
+#define DPTI_CONTEXT_H
+
+#include "dpt_error.h"
+#include "dptrain.h"
+
+typedef struct dpti_registry dpti_registry;
+typedef struct dpti_processes dpti_processes;
+
+struct dpt_context {
+    dpt_error error;           /* the last failure of a public call */
+    dpti_registry *registry;   /* the backends and their devices (device/registry.h) */
+    dpti_processes *processes; /* the processes that train together (collective/processes.h); NULL:
+                                  this process trains alone */
+    char *precision;           /* of devices that are opened from now on; NULL: their own */
+    double device_timeout;     /* of dpt_context_options */
+    size_t n_abandoned;        /* driver threads that were abandoned and have not returned */
+};
+
+/* Copies an error record into the context and returns its status.  `prefix`, such as
+   "device cuda:0", is put in front of the message; NULL: nothing is put there. */
+dpt_status dpti_context_fail(dpt_context *context, const char *prefix, const dpt_error *error);
+
+#endif

@@ -1,0 +1,49 @@
+/* Creates and destroys contexts. */
+#include "context_create.h"
+#include "collective/processes.h"
+#include "context/context.h"
+#include "device/registry.h"
+
+#include <stdlib.h>
+
+dpt_status dpti_context_create_empty(dpt_context **out)
+{
+    dpt_context *context = calloc(1, sizeof *context);
+    if (!context) return DPT_E_NO_MEMORY;
+    const dpt_status status = dpti_registry_create(context, &context->registry);
+    if (status != DPT_OK) {
+        free(context);
+        return status;
+    }
+    *out = context;
+    return DPT_OK;
+}
+
+dpt_status dpt_context_create(dpt_context **out)
+{
+    return dpt_context_create_with(&(dpt_context_options){.device_timeout = 0}, out);
+}
+
+dpt_status dpt_context_create_with(const dpt_context_options *options, dpt_context **out)
+{
+    dpt_context *context;
+    if (!(options->device_timeout >= 0 && options->device_timeout <= 1e9)) return DPT_E_INVALID;
+    DPT_TRY(dpti_context_create_empty(&context));
+    context->device_timeout = options->device_timeout;
+    const dpt_status status = dpti_registry_scan(context->registry, options->devices);
+    if (status != DPT_OK) {
+        dpt_context_destroy(context);
+        return status;
+    }
+    *out = context;
+    return DPT_OK;
+}
+
+void dpt_context_destroy(dpt_context *context)
+{
+    if (!context) return;
+    dpti_processes_stop(context->processes);
+    dpti_registry_destroy(context->registry);
+    free(context->precision);
+    free(context);
+}
