@@ -3,7 +3,7 @@
    A backend is a plug-in, libdptrain-NAME.so, with one exported symbol, dpt_backend_entry, that
    returns a constant descriptor of tables.  Entries are marked
      required   the backend must fill it in,
-     defaulted  NULL takes the default that the comment names (core/device/dispatch.c supplies it),
+     defaulted  NULL takes the default that the comment names (core/device/buffer.c supplies it),
      optional   NULL means that the backend cannot, and core asks before it uses it.
 
    Threads.  Core makes all calls for one device from one thread, the device's driver, except probe

@@ -12,7 +12,7 @@
 
 #include "collective/transport.h"
 
-typedef struct dpti_processes dpti_processes; /* as device/device.h has it */
+typedef struct dpti_processes dpti_processes; /* as context/context.h has it */
 
 /* Joins.  `transport` lives as long as the process.  What this process receives arrives `delay`
    seconds later than it does (collective/link.h); 0: when it does. */

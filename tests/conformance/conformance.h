@@ -1,5 +1,5 @@
 /* The conformance suite, which every backend must pass on each of its devices.  It uses core's
-   checked dispatch (device/device.h), the vtable and the reference, and no particular backend.
+   checked dispatch (device/), the vtable and the reference, and no particular backend.
 
    Every case runs inside a job of the device's driver thread. */
 #ifndef DPT_TEST_CONFORMANCE_H
