@@ -36,6 +36,7 @@ typedef struct cli_span {
 /* Where the options table puts values.  Strings point into argv or are literals. */
 typedef struct cli_options {
     const char *devices;         /* NULL: all */
+    const char *devices_of;      /* the file that has them (cli_read_devices); NULL: none */
     const char *model, *dataset; /* NULL: the default, or what weights are of (session.h) */
     const char *data;
     const char *split, *init, *optimizer, *schedule, *precision;
@@ -144,6 +145,11 @@ DPT_CHECK_RESULT bool cli_parse_run(const char **list, size_t *first, size_t *la
    CLI_USAGE after one line on stderr about the option `name`. */
 DPT_CHECK_RESULT int cli_parse_augment(const char *name, const char *text,
                                        dpt_augment_options *out);
+
+/* Reads the file of --devices-of, if there is one, into options->devices: its lines joined by ";",
+   without comments.  *text is what that points into, for the caller to free, or NULL.  CLI_OK, or
+   an exit code after one line on stderr. */
+DPT_CHECK_RESULT int cli_read_devices(cli_options *options, char **text);
 
 /* ---- Diagnostics ----------------------------------------------------------------------------- */
 

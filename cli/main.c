@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -84,6 +85,7 @@ int main(int argc, char **argv)
     const cli_verb_entry *verb = cli_find_verb(argc, argv, &first);
     if (!verb) return CLI_USAGE;
     cli_options options;
+    char *devices = NULL;
     int code = cli_parse(verb, argc, argv, first, &options);
     if (code != CLI_OK) return code;
     outlive_readers(verb, &options);
@@ -93,7 +95,8 @@ int main(int argc, char **argv)
         printf("dptrain %s\n", DPT_VERSION);
     else if (options.supervise && !cli_supervised())
         code = cli_supervise(argc, argv, first, &options);
-    else
+    else if ((code = cli_read_devices(&options, &devices)) == CLI_OK)
         code = verb->run(&options);
+    free(devices);
     return cli_flush(code);
 }

@@ -5,11 +5,19 @@
 #include "device/registry.h"
 
 #include <stdlib.h>
+#include <unistd.h>
+
+static void find_process_name(dpti_process_name *name)
+{
+    name->rank_known = dpti_launched_rank(&name->rank);
+    if (gethostname(name->host, sizeof name->host - 1) != 0) name->host[0] = '\0';
+}
 
 dpt_status dpti_context_create_empty(dpt_context **out)
 {
     dpt_context *context = calloc(1, sizeof *context);
     if (!context) return DPT_E_NO_MEMORY;
+    find_process_name(&context->process_name);
     const dpt_status status = dpti_registry_create(context, &context->registry);
     if (status != DPT_OK) {
         free(context);

@@ -68,9 +68,9 @@ typedef struct dpt_context_options {
        If a device does not answer in a collective, the arrays of that collective are never
        released and their devices are never closed, because the hung call may still read them. */
     double device_timeout;
-    /* A device list.  Only the backends that this list names are loaded, so that the program does
-       not wait for other drivers; every other backend counts as absent.  NULL, or text that is not
-       a device list, means all backends. */
+    /* A device list.  Only the backends that this list names for this process are loaded, so that
+       the program does not wait for other drivers; every other backend counts as absent.  NULL, or
+       text that is not a device list, means all backends. */
     const char *devices;
 } dpt_context_options;
 /* Creates a context as dpt_context_create does, with options.  Errors: DPT_E_INVALID if
@@ -140,10 +140,16 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_backend_describe(dpt_context *context, s
    leaves out a device that does not answer, unless no other device exists; dpt_backend_status and
    dpt_backend_describe tell which one.  The caller closes `out` with dpt_devices_close.
 
+   Several processes may pass one text that has a list for each process, such as
+   "@0=cuda:0;@1=cpu"; docs/processes.md has the grammar.  A process opens the list of its rank,
+   else the list of its host, else the list of "@*".  Before dpt_processes_join, the rank is the one
+   in the launcher's environment variable.
+
    Errors: DPT_E_INVALID if the list does not follow the grammar, names an unknown backend or
-   parameter, or has an index or a value out of range.  DPT_E_ABSENT if a named backend has no
-   driver or no device.  DPT_E_DEVICE_LOST if a named device, or the device's backend, did not
-   answer; this context does not ask that device again.  DPT_E_NO_MEMORY. */
+   parameter, has an index or a value out of range, or has two lists or no list for this process.
+   DPT_E_ABSENT if a named backend has no driver or no device.  DPT_E_DEVICE_LOST if a named device,
+   or the device's backend, did not answer; this context does not ask that device again.
+   DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_open(dpt_context *context, const char *list,
                                                      dpt_device_set **out);
 /* Sets the precision of the devices that are opened after this call.  The precision= parameter of a

@@ -16,6 +16,10 @@
    MPICH's, Intel's and Slurm's PMI; MVAPICH's. */
 static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
 
+/* Of each of these, the variable in which it tells a process its rank. */
+static const char *const rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                             "MV2_COMM_WORLD_RANK"};
+
 enum { MOST_PROCESSES = 65536, MOST_DELAY = 10 /* seconds */ };
 
 /* PMIx has no such variable: a step of `srun --mpi=pmix` has its size from Slurm.  SLURM_NTASKS may
@@ -50,6 +54,21 @@ dpt_status dpti_launched(size_t *n, const char **which, dpt_error *error)
     }
     (void)find_step(n, which);
     return DPT_OK;
+}
+
+bool dpti_launched_rank(size_t *rank)
+{
+    const size_t n_known = sizeof variables / sizeof *variables;
+    const char *which, *value = NULL;
+    dpt_error error;
+    size_t n;
+    *rank = 0;
+    if (dpti_launched(&n, &which, &error) != DPT_OK) return false;
+    if (!which) return true;
+    for (size_t i = 0; i < n_known; i++)
+        if (strcmp(which, variables[i]) == 0) value = dpti_environment(rank_variables[i]);
+    if (!value) value = dpti_environment("PMIX_RANK");
+    return value && dpti_parse_size(value, 0, n - 1, rank);
 }
 
 dpt_status dpti_delay_wanted(double *out, dpt_error *error)
@@ -206,6 +225,8 @@ dpt_status dpt_processes_join_for(dpt_context *context, const char *purpose)
     if (status == DPT_OK)
         status = dpti_processes_introduce(context->processes, DPT_VERSION, purpose, &error);
     if (status == DPT_OK) status = dpti_processes_tell_delays(context->processes, &error);
+    if (status == DPT_OK) context->process_name.rank = dpti_processes_rank(context->processes);
+    if (status == DPT_OK) context->process_name.rank_known = true;
     return status == DPT_OK ? DPT_OK : dpti_context_fail(context, prefix, &error);
 }
 

@@ -166,6 +166,9 @@ DPT_CHECK_RESULT dpt_status dpti_processes_set_travel(dpti_processes *processes,
 /* *n: how many processes a launcher says that it started with this one; 1 if none says so.  *which
    is the variable that told, or NULL.  DPT_E_INVALID: one is set and is no number. */
 DPT_CHECK_RESULT dpt_status dpti_launched(size_t *n, const char **which, dpt_error *error);
+/* The rank that the launcher gives this process; 0 if none has started it.  False: several were
+   started, and no variable tells which of them this one is. */
+bool dpti_launched_rank(size_t *rank);
 /* The first that processes exchange: DPT_E_INVALID, in all of them, if they do not have the same
    version or are there for different purposes. */
 DPT_CHECK_RESULT dpt_status dpti_processes_introduce(dpti_processes *processes, const char *version,

@@ -10,14 +10,24 @@
 typedef struct dpti_registry dpti_registry;
 typedef struct dpti_processes dpti_processes;
 
+enum { DPTI_HOST_BYTES = 256 };
+
+/* Which process this is, for device lists that have a part for each process. */
+typedef struct dpti_process_name {
+    size_t rank;
+    bool rank_known; /* false: several were started, and the launcher does not say which this is */
+    char host[DPTI_HOST_BYTES];
+} dpti_process_name;
+
 struct dpt_context {
     dpt_error error;           /* the last failure of a public call */
     dpti_registry *registry;   /* the backends and their devices (device/registry.h) */
     dpti_processes *processes; /* the processes that train together (collective/processes.h); NULL:
                                   this process trains alone */
-    char *precision;           /* of devices that are opened from now on; NULL: their own */
-    double device_timeout;     /* of dpt_context_options */
-    size_t n_abandoned;        /* driver threads that were abandoned and have not returned */
+    dpti_process_name process_name;
+    char *precision;       /* of devices that are opened from now on; NULL: their own */
+    double device_timeout; /* of dpt_context_options */
+    size_t n_abandoned;    /* driver threads that were abandoned and have not returned */
 };
 
 /* Copies an error record into the context and returns its status.  `prefix`, such as

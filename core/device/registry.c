@@ -6,6 +6,7 @@
 #include "device/descriptor.h"
 #include "device/devstring.h"
 #include "device/inquiry.h"
+#include "device/per_rank.h"
 #include "device/plugin.h"
 
 #include <dirent.h>
@@ -233,13 +234,17 @@ static char *join(char *const *words, size_t n)
 }
 
 /* Whoever opens a list that is none hears of it then. */
-static dpt_status read_wanted(const char *devices, dpti_device_list *out)
+static dpt_status read_wanted(const dpt_context *context, const char *devices,
+                              dpti_device_list *out)
 {
     dpt_error error = {.status = DPT_OK};
+    char *list = NULL;
     *out = (dpti_device_list){.n_entries = 0};
-    if (devices && dpti_device_list_parse(devices, out, &error) == DPT_E_NO_MEMORY)
-        return DPT_E_NO_MEMORY;
-    return DPT_OK;
+    if (!devices) return DPT_OK;
+    dpt_status status = dpti_per_rank_list(devices, &context->process_name, &list, &error);
+    if (status == DPT_OK) status = dpti_device_list_parse(list, out, &error);
+    free(list);
+    return status == DPT_E_NO_MEMORY ? status : DPT_OK;
 }
 
 dpt_status dpti_registry_scan(dpti_registry *registry, const char *devices)
@@ -247,7 +252,7 @@ dpt_status dpti_registry_scan(dpti_registry *registry, const char *devices)
     char *folders[DPTI_MAX_PLUGIN_FOLDERS];
     size_t n_folders = 0;
     dpti_device_list wanted;
-    DPT_TRY(read_wanted(devices, &wanted));
+    DPT_TRY(read_wanted(registry->context, devices, &wanted));
     if (dpti_plugin_folders(folders, &n_folders) != DPT_OK) {
         dpti_device_list_free(&wanted);
         return DPT_E_NO_MEMORY;

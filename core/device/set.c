@@ -6,6 +6,7 @@
 #include "context/context.h"
 #include "device/call_limit.h"
 #include "device/open.h"
+#include "device/per_rank.h"
 #include "device/select.h"
 #include "device/stream.h"
 
@@ -63,7 +64,10 @@ dpt_status dpt_devices_open(dpt_context *context, const char *text, dpt_device_s
     dpti_device_list list = {.n_entries = 0};
     dpti_selection selection = {.n_devices = 0};
     dpt_device_set *set = NULL;
-    dpt_status status = dpti_device_list_parse(text ? text : "all", &list, &error);
+    char *mine = NULL;
+    dpt_status status =
+        dpti_per_rank_list(text ? text : "all", &context->process_name, &mine, &error);
+    if (status == DPT_OK) status = dpti_device_list_parse(mine, &list, &error);
     if (status == DPT_OK) status = dpti_select(context->registry, &list, &selection, &error);
     if (status == DPT_OK && context->precision)
         status = dpti_selection_set_precision(&selection, context->precision, &error);
@@ -85,6 +89,7 @@ end:
     dpt_devices_close(set);
     dpti_selection_free(&selection);
     dpti_device_list_free(&list);
+    free(mine);
     return status;
 }
 

@@ -176,7 +176,7 @@ check "eval's model is the weights'" grep -q "network that the weights are of" h
 # of_benchmark HEADING: the options that help has under it.
 of_benchmark() { sed -n "/^$1\$/,/^\$/s/^ .*--\([a-z-]*\).*/\1/p" help.out; }
 check "options of both benchmarks" [ "$(of_benchmark "Options of mix and allreduce" | tr '\n' ' ')" = \
-    "devices device-timeout precision json help version " ]
+    "devices devices-of device-timeout precision json help version " ]
 check "of one" test "$(of_benchmark "Options of allreduce")" = collective
 check "and of the other" test "$(of_benchmark "Options of mix" | grep -cx 'model\|repeat\|all-only\|max-time')" -eq 4
 "$DPTRAIN" -h >help.out

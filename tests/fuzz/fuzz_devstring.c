@@ -1,5 +1,6 @@
-/* Feeds arbitrary bytes to the parser of device lists and to the selection of devices on a
-   described machine, and checks the invariants of every accepted list. */
+/* Feeds arbitrary bytes to the parsers of device lists, of one process and of several, and to the
+   selection of devices on a described machine, and checks the invariants of every accepted list. */
+#include "device/per_rank.h"
 #include "device/select.h"
 #include "fuzz.h"
 
@@ -43,6 +44,36 @@ static void check_list(const dpti_device_list *list, dpt_error *error)
     dpti_selection_free(&selection);
 }
 
+static void check_message(const dpt_error *error)
+{
+    if (error->status == DPT_OK) return;
+    require(error->message[0] && memchr(error->message, '\0', sizeof error->message));
+    for (const char *c = error->message; *c; c++)
+        require(*c >= ' ' && *c <= '~');
+}
+
+/* The list of each of some processes can be read, and a text for one process is for all. */
+static void check_per_rank(const char *text)
+{
+    for (size_t rank = 0; rank < 3; rank++) {
+        const dpti_process_name process = {
+            .rank = rank, .rank_known = true, .host = "left.example.org"};
+        dpt_error error = {.status = DPT_OK};
+        dpti_device_list list;
+        char *mine = NULL;
+        if (dpti_per_rank_list(text, &process, &mine, &error) != DPT_OK) {
+            require(!mine && error.status != DPT_OK && dpti_is_per_rank(text));
+            check_message(&error);
+        } else if (dpti_is_per_rank(text)) {
+            require(dpti_device_list_parse(mine, &list, &error) == DPT_OK);
+            dpti_device_list_free(&list);
+        } else {
+            require(strcmp(mine, text) == 0);
+        }
+        free(mine);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1);
@@ -55,11 +86,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_list(&list, &error);
         dpti_device_list_free(&list);
     }
-    if (error.status != DPT_OK) {
-        require(error.message[0] && memchr(error.message, '\0', sizeof error.message));
-        for (const char *c = error.message; *c; c++)
-            require(*c >= ' ' && *c <= '~');
-    }
+    check_message(&error);
+    check_per_rank(text);
     free(text);
     return 0;
 }

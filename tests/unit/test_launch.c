@@ -8,9 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const variables[] = {
-    "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",     "MV2_COMM_WORLD_SIZE", "PMIX_RANK", "SLURM_STEP_ID",
-    "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "DPTRAIN_TRANSPORT"};
+static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                        "MV2_COMM_WORLD_SIZE",  "PMIX_RANK",
+                                        "SLURM_STEP_ID",        "SLURM_STEP_NUM_TASKS",
+                                        "SLURM_NTASKS",         "DPTRAIN_TRANSPORT",
+                                        "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                        "MV2_COMM_WORLD_RANK"};
 
 /* The environment of "NAME=VALUE NAME=VALUE ...", and what is said of it. */
 static dpt_status launched(const char *environment, size_t *n, const char **which, dpt_error *error)
@@ -61,6 +64,32 @@ static void of_slurm_with_pmix(test *t)
                 "OMPI_COMM_WORLD_SIZE");
 }
 
+/* SIZE_MAX: the rank is not known. */
+static void check_rank(test *t, const char *environment, size_t expected)
+{
+    const char *which;
+    dpt_error error = {.status = DPT_OK};
+    size_t n, rank = 77;
+    (void)launched(environment, &n, &which, &error);
+    const bool known = dpti_launched_rank(&rank);
+    CHECK_SIZE(known ? rank : SIZE_MAX, expected);
+}
+
+static void ranks(test *t)
+{
+    check_rank(t, "", 0);
+    check_rank(t, "OMPI_COMM_WORLD_RANK=1", 0); /* of a job that this is no process of */
+    check_rank(t, "OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_RANK=2 PMIX_RANK=1", 2);
+    check_rank(t, "OMPI_COMM_WORLD_SIZE=3 PMIX_RANK=1", 1);
+    check_rank(t, "PMI_SIZE=2 PMI_RANK=1", 1);
+    check_rank(t, "MV2_COMM_WORLD_SIZE=2 MV2_COMM_WORLD_RANK=0", 0);
+    check_rank(t, "PMIX_RANK=3 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4", 3);
+    check_rank(t, "PMI_SIZE=2 OMPI_COMM_WORLD_RANK=1", SIZE_MAX);
+    check_rank(t, "PMI_SIZE=2 PMI_RANK=2", SIZE_MAX);
+    check_rank(t, "PMI_SIZE=2 PMI_RANK=x", SIZE_MAX);
+    check_rank(t, "PMI_SIZE=x PMI_RANK=0", SIZE_MAX);
+}
+
 static void no_number(test *t)
 {
     static const char *const values[] = {"abc", "0", "-1", "2x", "65537"};
@@ -97,6 +126,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"of launchers", of_launchers},
         {"of Slurm with PMIx", of_slurm_with_pmix},
+        {"ranks", ranks},
         {"no number", no_number},
         {"told to train alone", told_to_train_alone},
     };
