@@ -109,6 +109,29 @@ setup_need_test() {
     setup_need_command git git "lists the files to check"
 }
 
+# Every version of clang-format formats differently, so one is pinned.
+setup_formatter_version=14.0.6
+
+# setup_formatter: prints the name of the pinned clang-format, if it is installed.
+setup_formatter() {
+    local name
+    for name in clang-format "clang-format-${setup_formatter_version%%.*}"; do
+        "$name" --version 2>/dev/null | grep -qF "version $setup_formatter_version" || continue
+        echo "$name"
+        return
+    done
+    return 1
+}
+
+# Where the distribution has it.  Asked when apt knows its packages; elsewhere it comes from PyPI.
+setup_need_formatter() {
+    local package=clang-format-${setup_formatter_version%%.*}
+    if setup_formatter >/dev/null; then return; fi
+    if apt-cache show "$package" 2>/dev/null | grep -q "^Version: .*$setup_formatter_version"; then
+        setup_want "$package" "the formatter, in the pinned version"
+    fi
+}
+
 # Packages whose names carry clang's version, which is known only when clang is there.
 setup_need_clang_runtime() {
     local major
