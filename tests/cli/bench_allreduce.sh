@@ -51,7 +51,7 @@ if command -v mpirun >/dev/null 2>&1 &&
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0
     bench=("$DPTRAIN" bench allreduce --devices cpu:threads=1 --json)
     # The first process alone writes.
-    mpi 120 -n 1 "${bench[@]}" two.json : -n 1 "${bench[@]}" no/such/file
+    mpi_each 120 "${bench[@]}" two.json : "${bench[@]}" no/such/file
     check "exit status $status: $(cat mpi.err)" [ "$status" -eq 0 ]
     check "nine sizes over processes" [ "$(grep -c '%$' mpi.out)" -eq 9 ]
     check "two processes" grep -q '"processes": 2' two.json
@@ -68,13 +68,19 @@ b = json.load(open("late.json"))
 assert b["transport_delay_seconds"] == [0.001, 0.001], b
 assert all(row["seconds"] >= 0.002 for row in b["table"]), b
 PYTHON
-    mpi 120 -n 1 "${bench[@]}" gather.json --collective all-gather : \
-        -n 1 "${bench[@]}" no/such/file --collective all-gather
+    mpi_each 120 "${bench[@]}" gather.json --collective all-gather : \
+        "${bench[@]}" no/such/file --collective all-gather
     check "exit status $status: $(cat mpi.err)" [ "$status" -eq 0 ]
     check "nine sizes gathered over processes" [ "$(grep -c '%$' mpi.out)" -eq 9 ]
-    mpi 60 -n 1 "${bench[@]}" no/such/file : -n 1 "${bench[@]}" two.json
+    mpi_each 60 "${bench[@]}" no/such/file : "${bench[@]}" two.json
     check "exit status $status, not 1" [ "$status" -eq 1 ]
     check "it is told once: $(cat mpi.err)" [ "$(grep -c '^dptrain: cannot write' mpi.err)" -eq 1 ]
     check "nothing is measured" [ ! -s mpi.out ]
+    mpi 120 -n 2 "$DPTRAIN" bench allreduce --json three.json \
+        --devices '@0=cpu:threads=1,cpu:threads=1;@1=cpu:threads=1'
+    check "unequal devices: $(cat mpi.err)" [ "$status" -eq 0 ]
+    check "three devices" grep -q '"n_devices": 3' three.json
+    check "the header tells of all: $(head -1 mpi.out)" \
+        grep -q '^all-reduce over 3 devices .*: @0=cpu:threads=1,cpu:threads=1;@1=cpu:threads=1$' mpi.out
 fi
 finish

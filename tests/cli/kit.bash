@@ -129,3 +129,24 @@ mpi() {
     timeout "$seconds" mpirun --oversubscribe "$@" >mpi.out 2>mpi.err </dev/null
     status=$?
 }
+
+# mpi_each SECONDS COMMAND... : COMMAND... [: COMMAND...]: as mpi, and each process has a command of its own.
+# mpirun is given one command for all, which picks: the mpirun of Open MPI 5.0.7 crashes when it is given
+# several.
+mpi_each() {
+    local seconds=$1 n=0 word
+    shift
+    rm -f each.[0-9]*
+    : >each.0
+    for word in "$@"; do
+        if [ "$word" = : ]; then
+            n=$((n + 1))
+            : >"each.$n"
+        else
+            printf '%s\0' "$word" >>"each.$n"
+        fi
+    done
+    # shellcheck disable=SC2016
+    mpi "$seconds" -n $((n + 1)) bash -c \
+        'mapfile -d "" -t words <"each.$OMPI_COMM_WORLD_RANK"; exec "${words[@]}"'
+}

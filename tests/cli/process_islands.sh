@@ -40,9 +40,8 @@ check "other weights" cmp -s one/model.safetensors two/model.safetensors
 # Four, one of which has two devices and one no samples.
 train "${task[@]}" --devices cpu:threads=1,cpu:threads=1,cpu:threads=1,cpu:threads=1,cpu:threads=1 \
     --split 3:1:0:4:2 --checkpoint five
-four=("${task[@]}" --split 3:1:0:4:2)
-mpi 120 -n 1 "$DPTRAIN" "${four[@]}" --devices $island,$island --checkpoint four \
-    : -n 3 "$DPTRAIN" "${four[@]}" --devices $island
+mpi 120 -n 4 "$DPTRAIN" "${task[@]}" --split 3:1:0:4:2 --devices "@0=$island,$island;@*=$island" \
+    --checkpoint four
 check "it is told: $(cat mpi.out mpi.err)" grep -qE "$among" mpi.err
 ends_well "four processes"
 check "other weights in four" cmp -s five/model.safetensors four/model.safetensors
@@ -55,8 +54,8 @@ ends_well "resuming"
 check "other weights after resuming" cmp -s one/model.safetensors halves/model.safetensors
 
 # Resumed by devices that would choose other algorithms, and are prepared anew before they form an island.
-mpi 60 -n 1 "$DPTRAIN" "${task[@]}" --devices $island --split 2:1 --log chosen.jsonl --checkpoint chosen \
-    : -n 1 env DPTRAIN_CPU_ALGORITHM=columns "$DPTRAIN" "${task[@]}" --devices $island --split 2:1
+mpi_each 60 "$DPTRAIN" "${task[@]}" --devices $island --split 2:1 --log chosen.jsonl --checkpoint chosen \
+    : env DPTRAIN_CPU_ALGORITHM=columns "$DPTRAIN" "${task[@]}" --devices $island --split 2:1
 ends_well "two algorithms"
 rm -rf retaken retaken.jsonl
 mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --devices $island --split replay:chosen.jsonl --max-steps 14 --checkpoint retaken
@@ -72,8 +71,7 @@ check "other weights by two algorithms" cmp -s chosen/model.safetensors retaken/
 # What cannot: another backend, another number, a backend that does not span; and what is compressed.
 for other in cpu:threads=1 $island:narrow=1; do
     rm -rf other
-    mpi 60 -n 1 "$DPTRAIN" "${task[@]}" --devices $island --split 2:1 --checkpoint other \
-        : -n 1 "$DPTRAIN" "${task[@]}" --devices $other --split 2:1
+    mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --devices "@0=$island;@1=$other" --split 2:1 --checkpoint other
     ends_well "beside $other"
     check "it is told: $(cat mpi.err)" grep -qE "$through" mpi.err
     check "without a warning: $(cat mpi.err)" eval '! grep -q warning mpi.err'
@@ -86,8 +84,8 @@ check "what is compressed goes through MPI: $(cat mpi.err)" grep -qE "$through" 
 # A wrong sum at one rank (of other ways to be wrong, tests/fault/test_wide.c): nobody uses it, and the log
 # tells.
 rm -rf wrong
-mpi 60 -n 1 "$DPTRAIN" "${task[@]}" --devices $island --split 2:1 --checkpoint wrong \
-    --log wrong.jsonl : -n 1 "$DPTRAIN" "${task[@]}" --devices $island:bug=apart --split 2:1
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --devices "@0=$island;@1=$island:bug=apart" --split 2:1 \
+    --checkpoint wrong --log wrong.jsonl
 ends_well "bug=apart"
 check "one warning: $(cat mpi.err)" [ "$(grep -c warning mpi.err)" -eq 1 ]
 check "it is told: $(cat mpi.err)" grep -qE \
@@ -102,8 +100,7 @@ check "other weights with bug=apart" cmp -s one/model.safetensors wrong/model.sa
 # after a limit of a second, and the second process says why.
 does_not_answer() {
     local began=$SECONDS
-    mpi 60 -n 1 "$DPTRAIN" "${task[@]}" --devices "$1" --split 2:1 --device-timeout 1 \
-        : -n 1 "$DPTRAIN" "${task[@]}" --devices "$2" --split 2:1 --device-timeout 1
+    mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --devices "@0=$1;@1=$2" --split 2:1 --device-timeout 1
     check "$2 does not end: status $status" [ "$status" -ne 0 ]
     check "$2 ends within some seconds" [ $((SECONDS - began)) -lt 20 ]
     check "$2 is told: $(cat mpi.err)" grep -qE "^dptrain: process 1 .*: device fault:.*$3" mpi.err
@@ -119,15 +116,14 @@ does_not_answer fault:threads=1 fault:threads=1:hang=400 'no answer within 1 s'
 eval=(eval --dataset synthetic:28x28x1:10:700 --checkpoint one --device-timeout 1s)
 for other in "$island:entry=run:hang=1" "$island:entry=upload:hang=2"; do
     began=$SECONDS
-    mpi 60 -n 1 "$DPTRAIN" "${eval[@]}" --devices $island : -n 1 "$DPTRAIN" "${eval[@]}" --devices "$other"
+    mpi 60 -n 2 "$DPTRAIN" "${eval[@]}" --devices "@0=$island;@1=$other"
     check "$other in an evaluation: status $status" [ "$status" -eq 3 ]
     check "it ends within some seconds" [ $((SECONDS - began)) -lt 30 ]
     check "it is told: $(cat mpi.err)" grep -qE '^dptrain: process 1.*: device fault:.*no answer within 1 s' mpi.err
 done
 
 # A device that fails.
-mpi 60 -n 1 "$DPTRAIN" "${task[@]}" --devices $island --split 2:1 \
-    : -n 1 "$DPTRAIN" "${task[@]}" --devices $island:fail=400 --split 2:1
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --devices "@0=$island;@1=$island:fail=400" --split 2:1
 check "a device that fails: status $status" [ "$status" -ne 0 ]
 check "it is told: $(cat mpi.err)" grep -qE '^dptrain: process 1 .*: device fault:.*planted' mpi.err
 check "by one process" [ "$(grep -c '^dptrain: process' mpi.err)" -eq 1 ]

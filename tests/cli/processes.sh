@@ -39,20 +39,20 @@ for overlap in on off; do
     check "--overlap $overlap: $(cat mpi.err)" [ "$status" -eq 0 ]
 done
 check "overlap changes weights" cmp -s overlap-on/model.safetensors overlap-off/model.safetensors
-mpi 60 -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --overlap on : \
-    -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --overlap off
+mpi_each 60 "$DPTRAIN" "${task[@]}" "${one[@]}" --overlap on : \
+    "$DPTRAIN" "${task[@]}" "${one[@]}" --overlap off
 fails 2 "overlap differs: process 0 has on, process 1 has off"
-mpi 60 -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" : -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --max-steps 5
+mpi_each 60 "$DPTRAIN" "${task[@]}" "${one[@]}" : "$DPTRAIN" "${task[@]}" "${one[@]}" --max-steps 5
 fails 2 "number of steps differs: process 0 has 0, process 1 has 5"
 
 # What is left out is the default, and words are compared as words.
 few=("${task[@]}" "${one[@]}" --max-steps 2)
-mpi 60 -n 1 "$DPTRAIN" "${few[@]}" --accumulate 1 --split measured --init default --schedule step : \
-    -n 1 "$DPTRAIN" "${few[@]}" --lr-base-batch 61 --schedule step --step-every 30 --step-factor 0.1
+mpi_each 60 "$DPTRAIN" "${few[@]}" --accumulate 1 --split measured --init default --schedule step : \
+    "$DPTRAIN" "${few[@]}" --lr-base-batch 61 --schedule step --step-every 30 --step-factor 0.1
 check "defaults that are given: $(cat mpi.err)" [ "$status" -eq 0 ]
-mpi 60 -n 1 "$DPTRAIN" "${few[@]}" : -n 1 "$DPTRAIN" "${few[@]}" --nesterov
+mpi_each 60 "$DPTRAIN" "${few[@]}" : "$DPTRAIN" "${few[@]}" --nesterov
 fails 2 "Nesterov momentum differs: process 0 has off, process 1 has on"
-mpi 60 -n 1 "$DPTRAIN" "${few[@]}" : -n 1 "$DPTRAIN" "${few[@]}" --schedule cosine
+mpi_each 60 "$DPTRAIN" "${few[@]}" : "$DPTRAIN" "${few[@]}" --schedule cosine
 fails 2 "schedule differs: process 0 has constant, process 1 has cosine"
 
 # Compressed: close to it, and resumed, after a kill too, the same to the bit; of another number of
@@ -101,7 +101,7 @@ check "no longer compressed: $(cat mpi.err)" [ "$status" -eq 0 ]
 check "it is told: $(cat mpi.out mpi.err)" grep -q 'of 2 processes is dropped' mpi.err
 train "${bf16[@]}" --max-steps 2
 check "one process tells that it does nothing" grep -q 'warning: .*nothing is compressed' train.err
-mpi 60 -n 1 "$DPTRAIN" "${bf16[@]}" : -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --split equal
+mpi_each 60 "$DPTRAIN" "${bf16[@]}" : "$DPTRAIN" "${task[@]}" "${one[@]}" --split equal
 fails 2 "compression differs: process 0 has bf16, process 1 has none"
 
 # Several batches a step.
@@ -111,11 +111,8 @@ check "several batches a step: $(cat mpi.err)" [ "$status" -eq 0 ]
 check "other weights" cmp -s several/model.safetensors several-two/model.safetensors
 
 # Unequal devices in every process, one of which has nothing to do; and the log's shares again.
-four=(-n 1 "$DPTRAIN" "${task[@]}" --devices cpu:threads=1,cpu:threads=1 --split 3:1:0:4:2
-    --checkpoint four --log four.jsonl
-    : -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --split 3:1:0:4:2
-    : -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --split 3:1:0:4:2)
-mpi 120 "${four[@]}"
+mpi 120 -n 4 "$DPTRAIN" "${task[@]}" --devices '@0=cpu:threads=1,cpu:threads=1;@*=cpu:threads=1' \
+    --split 3:1:0:4:2 --checkpoint four --log four.jsonl
 check "four processes: $(cat mpi.err)" [ "$status" -eq 0 ]
 check "shares" grep -q '"shards":\[18,6,0,25,12\]' four.jsonl
 mpi 120 -n 5 "$DPTRAIN" "${task[@]}" "${one[@]}" --split replay:four.jsonl --log five.jsonl
@@ -128,15 +125,15 @@ mpi 60 -n 3 "$DPTRAIN" eval --dataset synthetic:28x28x1:10:700 "${one[@]}" --che
 check "eval in three: $(cat mpi.err)" [ "$status" -eq 0 ]
 check "another evaluation" [ "$(cut -d' ' -f1-9 eval.one)" = "$(cut -d' ' -f1-9 mpi.out)" ]
 tested=("$DPTRAIN" eval --dataset synthetic:28x28x1:10:700 "${one[@]}")
-mpi 60 -n 1 "${tested[@]}" --checkpoint one : -n 1 "${tested[@]}" --checkpoint packed
+mpi_each 60 "${tested[@]}" --checkpoint one : "${tested[@]}" --checkpoint packed
 fails 2 "process 1 begins with other weights than process 0"
-mpi 60 -n 1 "${tested[@]}" --checkpoint one : \
-    -n 1 "${tested[@]}" --dataset synthetic:28x28x1:10:710 --checkpoint one
+mpi_each 60 "${tested[@]}" --checkpoint one : \
+    "${tested[@]}" --dataset synthetic:28x28x1:10:710 --checkpoint one
 fails 2 "data differs: process 0 has synthetic:28x28x1:10:700"
 
 # A device of another process whose memory is small.
-mpi 60 -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --split equal --max-steps 2 : \
-    -n 1 "$DPTRAIN" "${task[@]}" --devices cpu:threads=1:memory=3M --split equal --max-steps 2
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --devices '@*=cpu:threads=1; @1=cpu:threads=1:memory=3M' \
+    --split equal --max-steps 2
 check "little memory: $(cat mpi.err)" [ "$status" -eq 0 ]
 check "it is told: $(cat mpi.out)" grep -qE \
     '^memory    cpu:threads=1:memory=3M of process 1: computes its share of 30 samples [0-9]+ at a time$' mpi.out
@@ -168,7 +165,8 @@ for often in "--checkpoint-every 1" "--host-copy 1"; do
     check "$often, until the time is up: status $status, $(cat mpi.err)" [ "$status" -eq 0 ]
 done
 apart=("${task[@]}" --split measured --quiet --checkpoint apart --checkpoint-every 1 --log apart.jsonl)
-mpi 60 -n 1 "$DPTRAIN" "${apart[@]}" "${one[@]}" : -n 1 "$DPTRAIN" "${apart[@]}" --devices cpu:threads=1:throttle=3
+printf '%s\n' '# one slow process' '@0=cpu:threads=1' "  @$(hostname)=cpu:threads=1:throttle=3  # the other" >unequal
+mpi 60 -n 2 "$DPTRAIN" "${apart[@]}" --devices-of unequal
 check "measured shares: status $status, $(cat mpi.err)" [ "$status" -eq 0 ]
 check "shares never change" grep -q '"event":"rebalance"' apart.jsonl
 apart=("${task[@]}" --split replay:apart.jsonl --quiet --checkpoint again)
@@ -177,8 +175,8 @@ check "replayed: $(cat mpi.err)" [ "$status" -eq 0 ]
 check "a process had other shares than the log" cmp -s apart/model.safetensors again/model.safetensors
 
 # A log has the algorithms of all processes' devices, and they are taken again.
-mpi 60 -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --split 2:1 --log chosen.jsonl --checkpoint chosen : \
-    -n 1 env DPTRAIN_CPU_ALGORITHM=columns "$DPTRAIN" "${task[@]}" "${one[@]}" --split 2:1
+mpi_each 60 "$DPTRAIN" "${task[@]}" "${one[@]}" --split 2:1 --log chosen.jsonl --checkpoint chosen : \
+    env DPTRAIN_CPU_ALGORITHM=columns "$DPTRAIN" "${task[@]}" "${one[@]}" --split 2:1
 check "two algorithms: $(cat mpi.err)" [ "$status" -eq 0 ]
 check "choices of both" [ "$(grep -c '"event":"choices"' chosen.jsonl)" -eq 2 ]
 check "of the second" grep -q '"choices","operations".*"columns".*"device":1\|"device":1.*"columns"' chosen.jsonl
@@ -206,21 +204,35 @@ fi
 
 # ---- What goes wrong -----------------------------------------------------------------------------
 
-mpi 60 -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" : -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" --seed 5
+mpi_each 60 "$DPTRAIN" "${task[@]}" "${one[@]}" : "$DPTRAIN" "${task[@]}" "${one[@]}" --seed 5
 fails 2 'seed differs: process 0 has 0, process 1 has 5'
 mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --log /dev/full
 fails 1 'process 0: cannot write the log'
-mpi 60 -n 1 "$DPTRAIN" "${task[@]}" "${one[@]}" : -n 1 "$DPTRAIN" "${task[@]}" --devices cuda:77
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --devices '@0=cpu:threads=1;@1=cuda:77'
 check "no device in one process: status $status" [ "$status" -ne 0 ]
 check "it is told: $(cat mpi.err)" grep -qE '^dptrain: process 1 \(.+\): ' mpi.err
-mpi 60 -n 1 "$DPTRAIN" "${few[@]}" --load one/model.safetensors : -n 1 "$DPTRAIN" "${few[@]}" --load nowhere
+mpi_each 60 "$DPTRAIN" "${few[@]}" --load one/model.safetensors : "$DPTRAIN" "${few[@]}" --load nowhere
 check "weights that one process lacks: status $status" [ "$status" -eq 1 ]
 check "it is told: $(cat mpi.err)" grep -qE '^dptrain: process 1 \(.+\): .*nowhere' mpi.err
 
+# A list for all processes that has none for one of them; two for one; a file that is not there.
+mpi 60 -n 2 "$DPTRAIN" "${few[@]}" --devices '@0=cpu:threads=1'
+fails 2 'process 1 \(.+\): the device list has no entry for process 1 on host .*add @1=LIST'
+mpi 60 -n 2 "$DPTRAIN" "${few[@]}" --devices '@0=cpu;@*=cpu;@0=cpu'
+check "two lists for a process: status $status" [ "$status" -eq 2 ]
+check "it is told: $(cat mpi.err)" grep -q 'two entries for one process, @0 and @0: leave one' mpi.err
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --devices-of nowhere
+check "a list that is not there: status $status" [ "$status" -eq 1 ]
+check "it is told: $(cat mpi.err)" grep -q 'cannot read the device list nowhere on host .*: No such file' mpi.err
+# Each makes a plan of its own devices, as do processes that train for themselves.
+mpi 60 -n 2 "$DPTRAIN" plan "${task[@]}" --devices '@0=cpu:threads=1;@1=cpu:threads=1:throttle=2'
+check "a plan of each: $(cat mpi.err)" [ "$(grep -cE '^cpu:threads=1(:throttle=2)? ' mpi.out)" -eq 2 ]
+check "of the second" grep -q '^cpu:threads=1:throttle=2 ' mpi.out
+
 # Different programs do not wait for each other.
-mpi 60 -n 1 "$DPTRAIN" bench allreduce "${one[@]}" : -n 1 "$DPTRAIN" "${few[@]}"
+mpi_each 60 "$DPTRAIN" bench allreduce "${one[@]}" : "$DPTRAIN" "${few[@]}"
 fails 2 'process 0 is dptrain [0-9.]+ bench allreduce, process 1 is dptrain [0-9.]+ train'
-mpi 60 -n 1 "$DPTRAIN" "${few[@]}" : -n 1 "$DPTRAIN" eval --checkpoint one "${one[@]}"
+mpi_each 60 "$DPTRAIN" "${few[@]}" : "$DPTRAIN" eval --checkpoint one "${one[@]}"
 fails 2 'process 0 is dptrain [0-9.]+ train, process 1 is dptrain [0-9.]+ eval'
 
 # One that is started again could not join the others.
@@ -231,8 +243,8 @@ check "it is told: $(cat mpi.err)" grep -q 'one of 2: .* run the whole mpirun co
 
 # Files that the first process is not told of.
 rm -rf ignored ignored.jsonl
-mpi 60 -n 1 "$DPTRAIN" "${few[@]}" --log first.jsonl : \
-    -n 1 "$DPTRAIN" "${few[@]}" --log ignored.jsonl --checkpoint ignored
+mpi_each 60 "$DPTRAIN" "${few[@]}" --log first.jsonl : \
+    "$DPTRAIN" "${few[@]}" --log ignored.jsonl --checkpoint ignored
 check "files of another process: $(cat mpi.err)" [ "$status" -eq 0 ]
 check "it is told: $(cat mpi.err)" grep -q 'warning: no checkpoint is written: process 1 was given one' mpi.err
 check "that alone: $(cat mpi.err)" [ "$(grep -c 'is written: process' mpi.err)" -eq 1 ]
@@ -278,14 +290,14 @@ check "the header tells: $(cat mpi.out mpi.err)" \
 check "the log tells" grep -q '"event":"run".*"transport_delay_seconds":\[0.002[0-9e-]*,0.002' delay-2ms.jsonl
 check "none is none" eval '! grep -q transport_delay delay-0s.jsonl'
 check "a delay changes weights" cmp -s delay-0s/model.safetensors delay-2ms/model.safetensors
-mpi 60 -n 1 env DPTRAIN_TRANSPORT_DELAY=1ms "$DPTRAIN" "${few[@]}" : -n 1 "$DPTRAIN" "${few[@]}"
+mpi_each 60 env DPTRAIN_TRANSPORT_DELAY=1ms "$DPTRAIN" "${few[@]}" : "$DPTRAIN" "${few[@]}"
 check "one process is delayed: $(cat mpi.err)" grep -q 'through mpi, delayed by 0 to 1 ms$' mpi.err
 for delay in 5 5min -1ms 11s; do
     DPTRAIN_TRANSPORT_DELAY=$delay mpi 60 -n 2 "$DPTRAIN" "${few[@]}"
     check "a delay of $delay: status $status" [ "$status" -eq 2 ]
     check "it is told: $(cat mpi.err)" grep -q "DPTRAIN_TRANSPORT_DELAY is \"$delay\".*as in 500us" mpi.err
 done
-mpi 60 -n 1 env DPTRAIN_TRANSPORT_DELAY=late "$DPTRAIN" "${few[@]}" : -n 1 "$DPTRAIN" "${few[@]}"
+mpi_each 60 env DPTRAIN_TRANSPORT_DELAY=late "$DPTRAIN" "${few[@]}" : "$DPTRAIN" "${few[@]}"
 fails 2 'DPTRAIN_TRANSPORT_DELAY is "late"'
 
 # A process that is killed ends the others, and the last checkpoint is whole.
