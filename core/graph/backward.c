@@ -7,15 +7,16 @@ static bool is_input(const dpti_compiler *c, size_t root)
     return c->model->nodes[root].kind == DPTI_NODE_INPUT;
 }
 
-/* A consumer of `root` is about to add its contribution. */
+/* A contribution that a consumer of `root` is about to add to the root's gradient. */
 typedef struct contribution {
     int gradient;
-    uint32_t flags;      /* accumulate, unless it is the first */
-    dpt_activation mask; /* to be applied, if it is the last */
+    uint32_t flags;      /* accumulate, except for the first contribution */
+    dpt_activation mask; /* the activation whose derivative the last contribution applies */
 } contribution;
 
-/* Whether a root is a batch-norm that applies the derivative of its activation itself, backward.
-   Where a residual is added, the gradient is that one's as well. */
+/* Returns whether a root is a batch-norm whose backward operator applies the derivative of its
+   activation itself.  If a residual is added, the gradient is also the residual's, so the
+   batch-norm must not apply the derivative alone. */
 static bool masks_itself(const dpti_compiler *c, size_t root)
 {
     return c->options->norms_mask && c->model->nodes[root].kind == DPTI_NODE_BATCH_NORM &&
@@ -38,7 +39,7 @@ static dpt_status begin_contribution(dpti_compiler *c, size_t root, contribution
     return DPT_OK;
 }
 
-/* For contributors whose operator applies no mask. */
+/* Applies the derivative for contributors whose operator cannot. */
 static dpt_status emit_mask(dpti_compiler *c, size_t root, dpt_activation mask)
 {
     if (mask == DPT_ACT_NONE) return DPT_OK;
@@ -52,8 +53,8 @@ static dpt_status emit_mask(dpti_compiler *c, size_t root, dpt_activation mask)
                      ((int[]){c->gradient[root]}));
 }
 
-/* Node i's gradient is root's contribution as it stands.  The root takes the tensor over if it has
-   none yet and nobody else wants it. */
+/* The gradient of node i is the contribution to root's gradient, unchanged.  The root takes over
+   the tensor if the root has no gradient yet and no other node needs the tensor. */
 static dpt_status pass_gradient(dpti_compiler *c, size_t i, size_t root, bool last_use)
 {
     if (is_input(c, root)) return DPT_OK;
@@ -81,7 +82,7 @@ static dpt_status pass_gradient(dpti_compiler *c, size_t i, size_t root, bool la
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
-/* Of a convolution, which is computed at once. */
+/* Computes the gradient of a convolution's filters now. */
 static dpt_status emit_filters(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
@@ -104,7 +105,7 @@ dpt_status dpti_emit_held(dpti_compiler *c)
     return held == SIZE_MAX ? DPT_OK : emit_filters(c, held);
 }
 
-/* Devices will still meet over the sums of a batch-norm before node i. */
+/* Returns whether devices still have a rendezvous over the sums of a batch-norm before node i. */
 static bool meets_before(const dpti_compiler *c, size_t i)
 {
     if (dpti_n_parts(c) == 1) return false;
@@ -114,9 +115,10 @@ static bool meets_before(const dpti_compiler *c, size_t i)
     return false;
 }
 
-/* Nobody waits for the gradient of filters as for that of a convolution's input: it can be computed
-   at the next meeting, while others are on their way there.  It is held back no longer than to the
-   next layer's, which is written behind it. */
+/* No other instruction of the backward pass needs the gradient of filters, while it needs that of
+   a convolution's input.  So the gradient of filters can be computed at the next rendezvous, while
+   the parts of other devices are in transfer.  It is delayed at most until the gradient of the
+   next layer, which is written after it. */
 static dpt_status hold_filters(dpti_compiler *c, size_t i)
 {
     const bool passes_on = !is_input(c, c->root[c->model->nodes[i].inputs[0]]);
@@ -126,7 +128,7 @@ static dpt_status hold_filters(dpti_compiler *c, size_t i)
     return DPT_OK;
 }
 
-/* Of a linear layer's outputs from `first` on. */
+/* Computes the slice of a linear layer's gradient that begins at output `first`. */
 static dpt_status emit_slice(dpti_compiler *c, size_t i, size_t first, size_t rows)
 {
     const dpti_node *node = &c->model->nodes[i];
@@ -149,7 +151,7 @@ static dpt_status emit_slice(dpti_compiler *c, size_t i, size_t first, size_t ro
     return dpti_end_bucket(c, node->weight, first * forward->in);
 }
 
-/* The last slice first: gradients are written from the end of the flat buffer. */
+/* The last slice comes first: gradients are written from the end of the flat buffer. */
 static dpt_status emit_slices(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
@@ -162,8 +164,8 @@ static dpt_status emit_slices(dpti_compiler *c, size_t i)
     return DPT_OK;
 }
 
-/* Convolution and linear: gradients of the parameters, which others wait for, then of the input;
-   but see hold_filters. */
+/* Convolution and linear: the gradients of the parameters first, because their exchange can begin,
+   then the gradient of the input. hold_filters is an exception. */
 static dpt_status emit_weighted(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
@@ -206,7 +208,8 @@ static dpt_status emit_pool(dpti_compiler *c, size_t i)
                      ((int[]){to.gradient}));
 }
 
-/* A layer's own backward operator, which applies no mask: of `second`, the other input. */
+/* Emits a layer's own backward operator, which applies no derivative of an activation.  `second`:
+   the gradient of the second input. */
 static dpt_status emit_unmasked(dpti_compiler *c, size_t i, dpt_op_kind kind, int second)
 {
     const dpti_node *node = &c->model->nodes[i];
@@ -227,8 +230,8 @@ static dpt_status emit_activation(dpti_compiler *c, size_t i)
     const size_t root = c->root[node->inputs[0]];
     if (node->forward.u.activation.kind == DPT_ACT_GELU)
         return emit_unmasked(c, i, DPT_OP_ACTIVATION_BACKWARD, c->value[root]);
-    /* The gradient of an activation's output already carries its derivative (see emit_mask and the
-       masks of its consumers), so it is the gradient of the input as it stands. */
+    /* The gradient of an activation's output already contains the derivative (see emit_mask and
+       the masks of its consumers), so it is the gradient of the input. */
     return pass_gradient(c, i, root, true);
 }
 
@@ -239,7 +242,7 @@ static dpt_status emit_add(dpti_compiler *c, size_t i)
     return pass_gradient(c, i, c->root[node->inputs[1]], true);
 }
 
-/* Inputs of a batch-norm's backward that only its own mask wants. */
+/* Inputs of a batch-norm's backward operator that only its own derivative needs. */
 typedef struct norm_mask {
     dpt_activation activation;
     int w, b;
@@ -273,8 +276,9 @@ static dpt_status emit_batch_norm_sums(dpti_compiler *c, size_t i, dpti_part *of
                      ((int[]){of->part, dw, db}));
 }
 
-/* A batch-norm whose gradient is complete with what this one passes on, as that of a shortcut with
-   a convolution: both can bring their sums to one meeting. */
+/* Returns whether the residual is a batch-norm whose gradient is complete with the contribution of
+   this one, as in a shortcut with a convolution.  Both batch-norms can then contribute their sums
+   to one rendezvous. */
 static bool is_twin(const dpti_compiler *c, size_t residual)
 {
     return residual != SIZE_MAX && dpti_n_parts(c) > 1 &&

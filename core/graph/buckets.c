@@ -24,9 +24,9 @@
 
 enum {
     PARTS = 8,
-    /* Products with fewer rows are slower: of 512 samples and 1024 columns, on a core with AVX-512,
-       one with all of 1024 rows as slices of 256 takes 9 % longer, of 128 17 %, of 32 35 %.  As a
-       multiple of 64 it keeps slices aligned. */
+    /* Products with fewer rows are slower.  For 512 samples and 1024 columns, on a core with
+       AVX-512, a product of all 1024 rows takes 9 % longer in slices of 256 rows, 17 % in slices
+       of 128, and 35 % in slices of 32.  A multiple of 64 keeps slices aligned. */
     LEAST_ROWS = 128,
 };
 
@@ -48,7 +48,8 @@ size_t dpti_slice_begin(const dpti_compiler *c, const dpti_node *linear, size_t 
     return end > rows ? (end - rows) / LEAST_ROWS * LEAST_ROWS : 0;
 }
 
-/* What is enough for a bucket behind the last n elements that were written, of this weight. */
+/* Returns how many elements are enough for a bucket after the last n written elements of this
+   weight. */
 static size_t enough(const dpti_compiler *c, const dpti_parameter *p, size_t n)
 {
     const size_t whole = c->model->flat_weights;
@@ -58,7 +59,8 @@ static size_t enough(const dpti_compiler *c, const dpti_parameter *p, size_t n)
         is_chosen ? c->options->buckets : dpti_default_buckets(c->model, c->options->least_bucket);
     size_t size = c->written < sizes.others ? c->written : sizes.others;
     if (c->bucketed == whole || size < sizes.first) size = sizes.first;
-    /* As many slices, or whole layers, as come nearest to it: one more may be far too much. */
+    /* Takes the number of slices, or of whole layers, that is nearest to the size: one more may be
+       far too much. */
     return is_large && size > n / 2 ? size - n / 2 : size;
 }
 
@@ -68,7 +70,7 @@ dpt_status dpti_end_bucket(dpti_compiler *c, size_t parameter, size_t from)
     const size_t begin = p->offset + from;
     const size_t end = p->offset + dpti_round_up(p->size, DPTI_PARAMETER_ALIGNMENT);
     if (c->options->least_bucket == 0 || c->options->exchange_at_end) return DPT_OK;
-    /* Of a layer that was computed out of turn what lies before it waits for the end. */
+    /* If a layer was computed out of order, the gradients before it wait for the end. */
     const size_t before = c->written;
     if (begin < c->written && c->written <= end) c->written = begin;
     if (c->written == 0 || c->bucketed - c->written < enough(c, p, before - c->written))

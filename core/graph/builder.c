@@ -26,7 +26,7 @@ bool dpti_usable(dpt_model *model, dpt_value x, const char *layer)
     return model->status == DPT_OK;
 }
 
-/* Doubles an array when it is full. */
+/* Doubles the size of a full array. */
 static bool grow(void **items, size_t *capacity, size_t n, size_t item_bytes)
 {
     if (n < *capacity) return true;
@@ -69,7 +69,7 @@ dpti_node dpti_node_over(dpti_node_kind kind, const char *name, dpt_value x)
 {
     return (dpti_node){
         .kind = kind,
-        .name = (char *)(uintptr_t)name, /* add_node copies it */
+        .name = (char *)(uintptr_t)name, /* dpti_add_node copies it */
         .inputs = {x.id - 1},
         .n_inputs = 1,
         .weight = SIZE_MAX,
@@ -102,7 +102,7 @@ size_t dpti_build_parameter(dpt_model *model, const char *layer, const char *suf
     return model->n_parameters - 1;
 }
 
-/* Whether parameters of this name would be taken for what a checkpoint has of others. */
+/* Returns whether a checkpoint uses this name for other tensors. */
 static bool is_taken(const char *name)
 {
     static const char *const prefixes[] = {DPTI_VELOCITY_PREFIX, DPTI_SQUARES_PREFIX,
@@ -112,7 +112,7 @@ static bool is_taken(const char *name)
     return false;
 }
 
-/* Whether a checkpoint can hold it. */
+/* Returns whether a checkpoint can store the name. */
 static bool can_be_saved(dpt_model *model, const char *name)
 {
     const size_t n_plain = dpti_plain_bytes(name);

@@ -35,7 +35,8 @@ static dpt_status compile(dpti_compiler *c)
         DPT_TRY(dpti_emit_loss(c));
     }
     if (dpti_is_training(c)) return compile_training(c);
-    /* The result is downloaded when the segment is done: it outlives every instruction of it. */
+    /* The result is downloaded after the segment: it must outlive every instruction of the
+       segment. */
     dpti_keep(c, c->program->result);
     return dpti_end_segment(c, (dpti_segment){.exchange = DPTI_EXCHANGE_NONE});
 }

@@ -147,8 +147,8 @@ dpt_status dpti_contribute_parts(const dpti_compiler *c, dpti_part *parts, size_
 dpt_status dpti_take_parts(const dpti_compiler *c, const dpti_part *parts, size_t n)
 {
     if (dpti_n_parts(c) == 1) return DPT_OK;
-    /* They come behind the last instruction.  The parts themselves were read when they were
-       brought, and what was computed since may lie where they lay. */
+    /* The gathered parts exist only after the last instruction.  The part itself was read when it
+       was contributed, so later tensors may use its memory. */
     for (size_t i = 0; i < n; i++)
         extend_life(c->program, parts[i].parts, c->program->n_instructions - 1);
     return end_at_rendezvous(c, DPTI_EXCHANGE_TAKE, parts, n);

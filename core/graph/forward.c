@@ -39,7 +39,7 @@ static dpt_status emit_images(dpti_compiler *c)
                      ((int[]){c->value[input]}));
 }
 
-/* Labels, or the targets of regression, which lie in their place and are float32 everywhere. */
+/* Labels, or the targets of a regression, which take the labels' place and are always float32. */
 static dpt_status emit_labels(dpti_compiler *c)
 {
     const bool targets = c->options->loss == DPT_LOSS_SQUARED_ERROR;
@@ -74,7 +74,7 @@ static int input_of(const dpti_compiler *c, const dpti_node *node, size_t i)
     return i < node->n_inputs ? c->value[c->root[node->inputs[i]]] : DPTI_NO_TENSOR;
 }
 
-/* Convolution, linear, pooling, activation, addition: one operator. */
+/* Convolution, linear, pooling, activation, addition: one operator each. */
 static dpt_status emit_plain(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
@@ -107,8 +107,9 @@ static dpt_status emit_layer_norm(dpti_compiler *c, size_t i)
                      ((int[]){c->value[i], c->moments[i]}));
 }
 
-/* Moments of the batch, over all devices if they exchange; the batch's share of the running
-   statistics goes where gradients go, and is summed over devices as they are. */
+/* The moments of the batch, over all devices if they exchange them.  The batch's contribution to
+   the running statistics is written to the gradient buffer, and is summed over devices as
+   gradients are. */
 static dpt_status emit_batch_moments(dpti_compiler *c, size_t i, int x)
 {
     const dpti_node *node = &c->model->nodes[i];

@@ -10,21 +10,22 @@ static dpt_activation own_activation(const dpti_node *node)
     case DPTI_NODE_LINEAR: return node->forward.u.linear.activation;
     case DPTI_NODE_BATCH_NORM: return node->forward.u.batch_norm.activation;
     case DPTI_NODE_ACTIVATE:
-        /* GELU's derivative is not a function of its output: its own backward applies it. */
+        /* GELU's derivative is not a function of its output.  So its own backward operator applies
+           it. */
         return node->forward.u.activation.kind == DPT_ACT_GELU ? DPT_ACT_NONE
                                                                : node->forward.u.activation.kind;
     default: return DPT_ACT_NONE;
     }
 }
 
-/* Nodes that are nothing but another view of their input. */
+/* Returns whether a node is only another view of its input. */
 static bool passes_on(const dpti_compiler *c, const dpti_node *node)
 {
     return node->kind == DPTI_NODE_FLATTEN ||
            (node->kind == DPTI_NODE_DROPOUT && !dpti_is_training(c));
 }
 
-/* Readers of every root, as if nothing were fused. */
+/* Counts the readers of every root, as if nothing were fused. */
 static void count_consumers(dpti_compiler *c)
 {
     const dpt_model *m = c->model;
@@ -39,7 +40,7 @@ static void count_consumers(dpti_compiler *c)
     c->consumers[c->root[m->logits]]++;
 }
 
-/* `root` computes node i as well: what read the node reads the root. */
+/* `root` computes node i too: readers of the node become readers of the root. */
 static void absorb(dpti_compiler *c, size_t root, size_t i)
 {
     c->consumers[root] = c->consumers[i];
@@ -66,7 +67,7 @@ static bool takes_residual(const dpti_compiler *c, size_t root)
            c->activation[root] == DPT_ACT_NONE && c->residual[root] == SIZE_MAX;
 }
 
-/* The later of the two inputs adds the other one, which is there when it is computed. */
+/* The later of the two inputs adds the other one, which exists by then. */
 static void fuse_residual(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Output extent of a window over an input, 0 if the window does not fit. */
+/* Returns the output extent of a window over an input; 0 if the window does not fit. */
 static size_t window_output(size_t in, size_t pad, size_t dilation, size_t kernel, size_t stride)
 {
     size_t span, padded;
@@ -147,8 +147,8 @@ dpt_value dpt_linear(dpt_model *model, dpt_value x, const char *name,
 
 /* ---- Normalisation --------------------------------------------------------------------------- */
 
-/* The channels that a norm works on: those of an image, or all elements of a flat value, which lie
-   in memory as they did before flatten. */
+/* The channels of a norm: the channels of an image, or all elements of a flat value, in the memory
+   order that they had before flatten. */
 static dpti_parameter channel_parameter(const dpti_node *input, dpti_role role)
 {
     const dpti_extent before = input->before_flatten;

@@ -44,7 +44,7 @@ void dpt_model_destroy(dpt_model *model)
 
 /* ---- Finishing ------------------------------------------------------------------------------- */
 
-/* Places the parameters with roles first to last behind what has its place. */
+/* Places the parameters with roles from `first` to `last` after those that are placed already. */
 static void place_parameters(dpt_model *model, dpti_role first, dpti_role last)
 {
     for (size_t i = 0; i < model->n_parameters; i++) {
@@ -56,7 +56,8 @@ static void place_parameters(dpt_model *model, dpti_role first, dpti_role last)
     }
 }
 
-/* A layer that does not lead to the logits would have a gradient nobody computes. */
+/* Checks that every layer leads to the logits; the gradient of another layer would never be
+   computed. */
 static bool all_used(dpt_model *model)
 {
     bool *used = calloc(model->n_nodes, sizeof *used);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Writes the numbers that a layer computes by and that its extents do not tell. */
+/* Writes the numbers that determine what a layer computes and that its extents do not tell. */
 static void describe_operation(const dpt_model *m, const dpti_node *node, char *text, size_t n)
 {
     const dpt_conv2d_desc *conv = &node->forward.u.conv2d;

@@ -9,8 +9,8 @@
 
 /* ---- Layouts --------------------------------------------------------------------------------- */
 
-/* Both layouts that differ are (rows, h*w, c) inside and (rows, c, h*w) outside: a convolution's
-   filters, and the columns of a layer behind flatten. */
+/* Both layouts that differ are (rows, h*w, c) in the flat buffer and (rows, c, h*w) in a
+   checkpoint: the filters of a convolution, and the columns of a linear layer after a flatten. */
 static void transpose_rows(const dpti_parameter *p, const float *from, float *to, bool export)
 {
     const size_t area = p->h * p->w, row = area * p->c, n_rows = p->size / row;
@@ -62,7 +62,7 @@ typedef struct recipe {
     distribution weights, biases;
 } recipe;
 
-/* Of normal:STD. */
+/* Limits of STD in normal:STD. */
 static const double least_deviation = 1e-10, most_deviation = 1e3;
 
 static const recipe recipes[] = {

@@ -10,10 +10,10 @@
 enum { PLAN_ALIGNMENT = 256 };
 
 typedef struct block {
-    size_t bytes, first, last; /* alive in instructions [first, last] */
+    size_t bytes, first, last; /* the block is alive in instructions [first, last] */
     size_t offset;
-    size_t *out; /* where the offset is wanted */
-    size_t rank; /* place in the program, so that the order is total */
+    size_t *out; /* where the offset is written */
+    size_t rank; /* index in the program, so that the order is total */
 } block;
 
 static int by_size(const void *a, const void *b)
@@ -30,7 +30,7 @@ static int by_offset(const void *a, const void *b)
     return x->rank < y->rank ? -1 : 1;
 }
 
-/* Places blocks[i]; the ones before it have their places.  `alive` has room for i entries. */
+/* Places blocks[i] after all blocks before it are placed.  `alive` has room for i entries. */
 static bool place(block *blocks, size_t i, const block **alive)
 {
     size_t n_alive = 0;

@@ -107,7 +107,8 @@ static dpt_status bind_instruction(const binder *b, size_t i)
     return dpti_bind(&x->ops[i], x->ops[i].max_samples, &binding, &x->args[i]);
 }
 
-/* A device without samples prepares what commits, and nothing else. */
+/* Returns whether the device prepares instruction i.  A device without samples prepares only what
+   commits. */
 static bool takes_part(const dpti_executable *x, size_t i)
 {
     if (x->replica->capacity > 0) return true;
@@ -118,7 +119,8 @@ static bool takes_part(const dpti_executable *x, size_t i)
     return false;
 }
 
-/* What is recorded of the n-th operation of this kind of this layer, from 0; NULL: nothing. */
+/* Returns the recorded algorithm of the n-th operation (from 0) of this kind of this layer; NULL:
+   none. */
 static const char *recorded_algorithm(const dpti_recorded_choices *of, const char *layer,
                                       const char *kind, size_t n)
 {
@@ -130,7 +132,7 @@ static const char *recorded_algorithm(const dpti_recorded_choices *of, const cha
     return NULL;
 }
 
-/* An operator that a log names without an algorithm has none to be taken. */
+/* An operator that a log lists without an algorithm must be used without one. */
 static const char *wanted_algorithm(const dpti_executable *x, size_t i)
 {
     const dpti_instruction *all = x->program.instructions;
@@ -181,7 +183,8 @@ static dpt_status prepare_all(dpti_executable *x, size_t *workspace_bytes, dpt_e
     return DPT_OK;
 }
 
-/* The first program's arena serves every later one that fits in; they never run at once. */
+/* The arena of the first program is used by every later program that fits into it, because
+   programs never run at the same time. */
 static dpt_status provide_arena(dpti_executable *x, size_t n_bytes, const dpti_buffer **out)
 {
     dpti_replica *r = x->replica;
@@ -317,7 +320,7 @@ static bool is_for(const dpti_recorded *entry, size_t n_samples)
     return entry->used > 0 && entry->n_samples == n_samples;
 }
 
-/* The entry for this number of samples, or the least recently used one. */
+/* Returns the entry for this number of samples, or the least recently used entry. */
 static dpti_recorded *find_recorded(dpti_recorded *recorded, size_t n_samples)
 {
     dpti_recorded *oldest = recorded;
@@ -328,11 +331,11 @@ static dpti_recorded *find_recorded(dpti_recorded *recorded, size_t n_samples)
     return oldest;
 }
 
-/* Makes an entry one for a number of samples that is not recorded yet. */
+/* Reuses an entry for a number of samples that is not recorded yet. */
 static dpt_status begin_entry(dpti_device *device, dpti_recorded *entry, size_t n_samples)
 {
     if (entry->recording) {
-        /* What is in the stream may still use it. */
+        /* Work in the stream may still use the old recording. */
         DPT_TRY(dpti_sync(device));
         dpti_recording_release(device, &entry->recording);
     }
@@ -340,8 +343,8 @@ static dpt_status begin_entry(dpti_device *device, dpti_recorded *entry, size_t 
     return DPT_OK;
 }
 
-/* What cannot be recorded is told by the end, or by a run that would have gone well otherwise:
-   prepare has promised that. */
+/* If the segment cannot be recorded, the end of the recording reports it, or a run that would
+   otherwise succeed: prepare has promised that. */
 static dpt_status record(dpti_executable *x, size_t segment, dpti_recorded *entry)
 {
     dpti_device *device = x->replica->device;
@@ -375,7 +378,7 @@ dpt_status dpti_executable_run(dpti_executable *executable, size_t segment, size
     entry->used = ++x->clock;
     if (!dpti_records_late(device) && !entry->recording && !entry->refused) {
         const dpt_status recorded = record(x, segment, entry);
-        x->touched = false; /* nothing has run */
+        x->touched = false; /* nothing has run yet */
         DPT_TRY(recorded);
     }
     if (entry->recording) return dpti_recording_replay(device, entry->recording);

@@ -7,7 +7,7 @@ static dpti_instruction per_step(dpt_op_desc desc)
     return (dpti_instruction){.desc = desc, .per_step = true, .layer = "optimizer"};
 }
 
-/* An instruction that changes what lasts. */
+/* Returns an instruction that changes training state. */
 static dpti_instruction lasting(const dpti_compiler *c, dpt_op_desc desc)
 {
     dpti_instruction instruction = per_step(desc);
@@ -56,7 +56,7 @@ static dpt_status emit_adamw(dpti_compiler *c, int gradients, int parameters, si
     return DPTI_EMIT(c, adamw, ((int[]){gradients}), ((int[]){parameters, m, v}));
 }
 
-/* running = (1 - momentum) * running + momentum * that of the batch, for parameters [offset, offset
+/* Emits running = (1 - momentum) * running + momentum * batch, for the parameters [offset, offset
    + count) of the flat buffer. */
 static dpt_status emit_moving_average(dpti_compiler *c, size_t offset, size_t count, float momentum)
 {
@@ -70,7 +70,7 @@ static dpt_status emit_moving_average(dpti_compiler *c, size_t offset, size_t co
     return DPTI_EMIT(c, average, ((int[]){running, batch}), ((int[]){running}));
 }
 
-/* One instruction for each run of neighbours with one momentum. */
+/* Emits one instruction for each run of neighbouring statistics with the same momentum. */
 static dpt_status emit_statistics(dpti_compiler *c)
 {
     const dpt_model *m = c->model;
