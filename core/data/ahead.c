@@ -13,13 +13,14 @@ typedef struct images {
     dpti_request request;
     size_t room;       /* records */
     uint32_t *records; /* (room) */
-    bool posted;       /* and neither waited for nor dropped */
+    bool posted;       /* posted, and neither waited for nor dropped */
 } images;
 
 typedef struct kept_run {
     bool used;
-    uint64_t key, begun; /* when, counted in runs */
-    size_t at; /* where the last record that was looked for stands: the next one is near */
+    uint64_t key, begun; /* when the run was started, as a count of runs */
+    size_t
+        at; /* index after the record that was found last, because the next one is likely near it */
     images own, more;
 } kept_run;
 
@@ -77,7 +78,7 @@ static bool make_room(dpti_ahead *a, images *i, size_t n)
     return i->room > 0;
 }
 
-/* i->records are there. */
+/* The caller has filled in i->records. */
 static void post(dpti_ahead *a, images *i, size_t epoch, size_t n)
 {
     i->request.use = a->use;
@@ -93,7 +94,7 @@ static dpt_status wait_for(dpti_ahead *a, images *i, dpt_error *error)
     if (!i->posted) return DPT_OK;
     i->posted = false;
     const dpt_status status = dpti_reader_wait(a->reader, &i->request, error);
-    if (status != DPT_OK) i->request.n = 0; /* it is read anew */
+    if (status != DPT_OK) i->request.n = 0; /* the run is read again */
     return status;
 }
 
@@ -136,7 +137,8 @@ void dpti_ahead_begin(dpti_ahead *ahead, const dpti_ahead_run *run)
     post(a, &r->own, run->epoch, run->n);
 }
 
-/* Where a record stands among those of `from`, looking from *at on and around; n: nowhere. */
+/* Returns the index of a record in `from`, searching from *at on and around; n if it is not
+   there. */
 static size_t find_record(const images *from, uint32_t record, size_t *at)
 {
     const size_t n = from->request.n;
@@ -149,7 +151,7 @@ static size_t find_record(const images *from, uint32_t record, size_t *at)
     return n;
 }
 
-/* Reads those that the run was not begun with. */
+/* Reads the records that the run does not contain. */
 static dpt_status read_more(dpti_ahead *a, kept_run *r, const dpti_ahead_run *wanted,
                             dpt_error *error)
 {
@@ -167,8 +169,8 @@ static dpt_status read_more(dpti_ahead *a, kept_run *r, const dpti_ahead_run *wa
     return wait_for(a, &r->more, error);
 }
 
-/* One that failed has read nothing, and what is wanted is read as what it lacks: a failure that is
-   none any more ends nothing. */
+/* If reading the run failed, the run is empty, and all wanted records are read again as missing
+   ones.  So a failure that does not repeat does not end the training. */
 static dpt_status wait_for_run(dpti_ahead *a, const dpti_ahead_run *wanted, dpt_error *error)
 {
     dpt_error first = {.status = DPT_OK};

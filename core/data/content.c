@@ -11,7 +11,7 @@ enum { LOOKED_AT = 64 }; /* images */
 typedef struct sum {
     const dpt_dataset *data;
     uint32_t crc;
-    size_t next; /* the first sample whose label and targets are not in it */
+    size_t next; /* the first sample whose label and targets are not added yet */
 } sum;
 
 static uint32_t add(uint32_t crc, const void *bytes, size_t n_bytes)
@@ -19,7 +19,7 @@ static uint32_t add(uint32_t crc, const void *bytes, size_t n_bytes)
     return n_bytes > 0 ? libdeflate_crc32(crc, bytes, n_bytes) : crc;
 }
 
-/* As many bytes as it takes, the least significant one first. */
+/* Adds as many bytes as the number of classes needs, the least significant one first. */
 static uint32_t add_label(uint32_t crc, int32_t label, size_t classes)
 {
     const uint32_t value = (uint32_t)label;
@@ -28,7 +28,7 @@ static uint32_t add_label(uint32_t crc, int32_t label, size_t classes)
     return add(crc, bytes, classes <= 256 ? 1 : sizeof bytes);
 }
 
-/* Of the samples before `end`. */
+/* Adds the labels and targets of the samples before `end`. */
 static void add_answers(sum *s, size_t end)
 {
     const dpt_dataset *d = s->data;
@@ -65,7 +65,7 @@ dpt_status dpti_dataset_find_content(dpt_dataset *data, dpt_error *error)
 uint32_t dpti_dataset_content(const dpt_dataset *data)
 {
     uint32_t content = data->content;
-    /* What is in memory can be looked at. */
+    /* Images in memory can always be read. */
     if (!data->reader && find(data, &content, NULL) != DPT_OK) return 0;
     return content;
 }

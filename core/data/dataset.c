@@ -30,7 +30,7 @@ void dpt_dataset_destroy(dpt_dataset *dataset)
 
 void dpti_dataset_leave(const dpt_dataset *data)
 {
-    /* Whoever reads a data set leaves it as it is; this is about its end. */
+    /* Readers of a data set do not change it; this call is about destroying it. */
     if (data->whole) dpti_dataset_leave(data->whole);
     if (!atomic_exchange(&((dpt_dataset *)data)->left, true)) dpti_leave_behind(data);
 }
@@ -114,7 +114,7 @@ static dpt_status measure(const dpt_dataset_memory *m, memory_bytes *out, dpt_er
     return DPT_OK;
 }
 
-/* n_bytes of *from, or nothing where there are none. */
+/* Copies n_bytes of *from, or nothing if n_bytes is 0. */
 static bool copy_block(const void *from, size_t n_bytes, void **to)
 {
     if (n_bytes == 0) return true;
@@ -145,7 +145,7 @@ static dpt_status copy_blocks(const dpt_dataset_memory *m, const dpti_answers *a
                     n->images + n->labels + n->targets);
 }
 
-/* All that is given, with images or without.  By its name it is the same data set. */
+/* Copies everything that the caller gives, with images or without. */
 static dpt_status copy_memory(const dpt_dataset_memory *m, const char *source, dpt_dataset **out,
                               dpt_error *error)
 {

@@ -10,19 +10,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How a data set lies in a folder.  Every file may have .gz behind its name, unless they are
-   folders. */
+/* The layout of a data set in a folder.  Every file may have .gz after its name, unless the
+   entries are folders. */
 enum { N_FOLDERS = 2, N_SPELLINGS = 2 };
 
 typedef struct layout {
-    const char *folders[N_FOLDERS]; /* below the one that is looked in; "" is itself */
+    const char *folders[N_FOLDERS]; /* below the searched folder; "" is that folder itself */
     size_t n_files[2];              /* by part */
     const char *files[2][DPTI_MAX_FILES][N_SPELLINGS];
     bool are_folders;
 } layout;
 
-/* The names that the files of MNIST and its successors have borne since 1998; some archives unpack
-   to names with a dot. */
+/* The file names of MNIST and its successors since 1998.  Some archives contain names with a
+   dot. */
 static const layout idx_layout = {
     .folders = {""},
     .n_files = {2, 2},
@@ -42,7 +42,7 @@ static const layout idx_layout = {
 };
 
 static const layout cifar10_layout = {
-    .folders = {"", "/cifar-10-batches-bin"}, /* what the archive unpacks to */
+    .folders = {"", "/cifar-10-batches-bin"}, /* the folder in the archive */
     .n_files = {5, 1},
     .files =
         {
@@ -65,7 +65,7 @@ static const layout folder_layout = {
     .are_folders = true,
 };
 
-/* Where a data set comes from. */
+/* The places where a data set can be. */
 typedef struct origin {
     const char *dataset;
     const layout *layout;
@@ -221,7 +221,8 @@ static bool places_collect(places *list, const char *dataset)
 {
     const char *data = dpti_environment("DPTRAIN_DATA");
     if (data) {
-        /* The folder with the data set's name first: the files' names do not tell sets apart. */
+        /* The folder with the data set's name is searched first, because the files of different
+           data sets have the same names. */
         if (!places_add(list, dpti_format("%s/%s", data, dataset))) return false;
         if (!places_add(list, dpti_strdup(data))) return false;
     }

@@ -11,7 +11,7 @@
 
 enum { MAX_RANK = 4, TYPE_UNSIGNED_BYTE = 0x08, TYPE_16_BITS = 0x0B, TYPE_32_BITS = 0x0C };
 
-/* What the header says. */
+/* The content of the header. */
 typedef struct header {
     uint8_t type;
     size_t rank, shape[MAX_RANK];
@@ -69,7 +69,7 @@ static dpt_status read_header(const char *name, const dpti_content *content, boo
     return DPT_OK;
 }
 
-/* The number of elements, if the content has exactly them behind its header. */
+/* Returns the number of elements if exactly these elements follow the header. */
 static dpt_status count_elements(const char *name, const dpti_content *content, const header *h,
                                  size_t *out, dpt_error *error)
 {
@@ -91,7 +91,7 @@ static dpt_status count_elements(const char *name, const dpti_content *content, 
 
 /* ---- Bytes of any rank ----------------------------------------------------------------------- */
 
-/* Makes the content into *out, or frees it. */
+/* Moves the content into *out, or frees it after a failure. */
 static dpt_status take_content(const char *name, const dpti_content *content, dpti_idx *out,
                                dpt_error *error)
 {
@@ -103,7 +103,7 @@ static dpt_status take_content(const char *name, const dpti_content *content, dp
         free(content->bytes);
         return status;
     }
-    /* Over the header, so that they are aligned. */
+    /* The elements overwrite the header, so that they are aligned. */
     memmove(content->bytes, content->bytes + header_bytes(&h), n);
     *out = (dpti_idx){.rank = h.rank, .data = content->bytes};
     memcpy(out->shape, h.shape, sizeof out->shape);
@@ -126,7 +126,7 @@ dpt_status dpti_idx_parse(const dpti_file_bytes *file, dpti_idx *out, dpt_error 
 
 /* ---- Labels ---------------------------------------------------------------------------------- */
 
-/* Of the most significant byte first, and with a sign where there are several. */
+/* Reads a big-endian integer.  It is signed if it has several bytes. */
 static int32_t number_of(const uint8_t *bytes, size_t n_bytes)
 {
     uint32_t value = n_bytes > 1 && bytes[0] >= 0x80 ? UINT32_MAX : 0;

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is wanted of an image: its size, or its pixels in a shape. */
+/* What the caller wants of an image: its size, or its pixels in a shape. */
 typedef struct request {
     const dpti_file_bytes *file;
-    const dpti_image_shape *shape; /* NULL: the size */
+    const dpti_image_shape *shape; /* NULL: only the size */
     uint8_t *pixels;
     size_t height, width;
 } request;
@@ -25,7 +25,7 @@ dpti_image_format dpti_image_format_of(const uint8_t *bytes, size_t n_bytes)
 
 #if defined DPTRAIN_HAS_PNG || defined DPTRAIN_HAS_JPEG
 
-/* Notes the size that the image says, and whether it can be what is wanted. */
+/* Stores the size in the image's header, and checks whether it can be the wanted one. */
 static dpt_status check_size(request *r, size_t height, size_t width, dpt_error *error)
 {
     const char *name = r->file->name;
@@ -44,7 +44,8 @@ static dpt_status check_size(request *r, size_t height, size_t width, dpt_error 
     return DPT_OK;
 }
 
-/* What a library says can hold anything that stands in the file.  Of memory both have but words. */
+/* The library's message may contain arbitrary text of the file.  Both libraries report a lack of
+   memory only as text. */
 static dpt_status fail_damaged(const request *r, const char *format, const char *words,
                                dpt_error *error)
 {
@@ -57,7 +58,8 @@ static dpt_status fail_damaged(const request *r, const char *format, const char 
     return DPT_FAIL(error, DPT_E_FORMAT, "%s: damaged %s: %s", r->file->name, format, plain);
 }
 
-/* A row of n pixels from 1 or 3 channels, behind which alpha may stand, to the wanted channels. */
+/* Converts a row of n pixels from 1 or 3 channels, with or without alpha, to the wanted
+   channels. */
 static void convert(const uint8_t *from, size_t n, size_t from_channels, bool alpha, uint8_t *to,
                     size_t channels)
 {
@@ -89,7 +91,7 @@ static dpt_status decode_png(png_image *image, const request *r, dpt_error *erro
     const bool alpha = image->format & PNG_FORMAT_FLAG_ALPHA;
     const size_t channels = image->format & PNG_FORMAT_FLAG_COLOR ? 3 : 1;
     const size_t row_bytes = shape->width * (channels + alpha);
-    /* 8 bits, as they stand in nearly every file: no colour map, no 16-bit linear light. */
+    /* 8 bits per channel, as nearly every file has: no colour map, no 16-bit linear light. */
     image->format &= PNG_FORMAT_FLAG_ALPHA | PNG_FORMAT_FLAG_COLOR;
     image->flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
     uint8_t *decoded = malloc(shape->height * row_bytes);
@@ -136,7 +138,8 @@ static dpt_status read_png(request *r, dpt_error *error)
 #include <setjmp.h>
 
 typedef struct jpeg_failure {
-    struct jpeg_error_mgr base; /* first, so that libjpeg's pointer to it is one to this */
+    struct jpeg_error_mgr
+        base; /* first, so that libjpeg's pointer to it also points to this struct */
     jmp_buf leave;
     char words[JMSG_LENGTH_MAX];
 } jpeg_failure;
@@ -149,14 +152,14 @@ static void leave_jpeg(j_common_ptr info)
     longjmp(failure->leave, 1);
 }
 
-/* Warnings behind which all pixels are those of the file: bytes too many between its parts or at
-   the end, and a marker of Adobe's that says nothing new. */
+/* Returns whether a warning leaves all pixels correct: superfluous bytes between the parts or at
+   the end, and an Adobe marker without new information. */
 static bool is_harmless(int code)
 {
     return code == JWRN_EXTRANEOUS_DATA || code == JWRN_TOO_MUCH_DATA || code == JWRN_ADOBE_XFORM;
 }
 
-/* What libjpeg would go on after with pixels made up is damage here. */
+/* libjpeg would continue with invented pixels after other warnings; here they are damage. */
 static void note_jpeg(j_common_ptr info, int level)
 {
     if (level < 0 && !is_harmless(info->err->msg_code)) leave_jpeg(info);
@@ -167,8 +170,8 @@ static J_COLOR_SPACE space_of(int components)
     return components == 1 ? JCS_GRAYSCALE : components == 4 ? JCS_CMYK : JCS_RGB;
 }
 
-/* A row of n pixels.  Of four components the last is black: it darkens the others as an alpha over
-   black does, when they say how much light is left, as Adobe's files do. */
+/* Converts a row of n pixels.  With four components the last one is black, in Adobe's convention
+   the amount of light that is left.  It darkens the others as an alpha over black does. */
 static void convert_jpeg(const struct jpeg_decompress_struct *info, uint8_t *row, size_t n,
                          uint8_t *to, size_t channels)
 {
@@ -193,7 +196,7 @@ static dpt_status start_jpeg(struct jpeg_decompress_struct *info, request *r, dp
     return DPT_OK;
 }
 
-/* In a function of its own: nothing that it changes is used after a longjmp. */
+/* A function of its own, because no variable that it changes may be used after a longjmp. */
 static dpt_status decode_jpeg(struct jpeg_decompress_struct *info, request *r, dpt_error *error)
 {
     DPT_TRY(start_jpeg(info, r, error));

@@ -22,7 +22,7 @@ static dpt_status fail_memory(const char *folder, dpt_error *error)
     return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the names in %s", folder);
 }
 
-/* Most file systems say in the folder what an entry is; links are followed. */
+/* Most file systems store the kind of an entry in the folder.  Links are followed. */
 static dpt_status tell_folder(const char *folder, const struct dirent *entry,
                               dpti_listing_kind kind, bool *is_folder, dpt_error *error)
 {
@@ -33,7 +33,7 @@ static dpt_status tell_folder(const char *folder, const struct dirent *entry,
     if (!path) return fail_memory(folder, error);
     const int code = stat(path, &info) == 0 ? 0 : errno;
     free(path);
-    /* A link that leads nowhere is a file among files: whoever reads it says so. */
+    /* A link without a target counts as a file among files; reading it reports the failure. */
     const bool leads_nowhere = code == ENOENT || code == ELOOP || code == EACCES;
     if (leads_nowhere && entry->d_type == DT_LNK && kind == DPTI_LIST_FILES) return DPT_OK;
     if (code != 0) return fail_read(folder, entry->d_name, code, error);
@@ -69,7 +69,7 @@ static dpt_status add_entry(const char *folder, const struct dirent *entry, dpti
     return add(folder, entry->d_name, to, error);
 }
 
-/* As unsigned bytes, which is what strcmp does: no locale has a say. */
+/* Compares unsigned bytes, as strcmp does, so that the locale has no influence. */
 static int compare(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);

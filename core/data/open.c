@@ -87,7 +87,7 @@ static dpt_status count_classes(const dpti_data_request *request, bool named_cla
     return DPT_OK;
 }
 
-/* Whether a file holds images that can be used. */
+/* Checks whether a file holds images that can be used. */
 static dpt_status check_images(const char *path, const dpti_idx *images, dpt_error *error)
 {
     if (images->rank != 3 && images->rank != 4)
@@ -106,7 +106,7 @@ static dpt_status check_images(const char *path, const dpti_idx *images, dpt_err
     return DPT_OK;
 }
 
-/* Whether the two files make a data set together. */
+/* Checks whether the two files belong to one data set. */
 static dpt_status check_pair(const dpti_files *files, const idx_pair *pair, dpt_error *error)
 {
     const dpti_labels *const labels = &pair->labels;
@@ -127,7 +127,7 @@ static dpt_status check_pair(const dpti_files *files, const idx_pair *pair, dpt_
     return DPT_OK;
 }
 
-/* What is the same in every data set of IDX images; takes their memory. */
+/* Builds the common part of every data set of IDX images.  Takes over their memory. */
 static dpt_dataset of_idx(const dpti_idx *images, size_t classes, int32_t *labels)
 {
     return (dpt_dataset){
@@ -199,7 +199,8 @@ static const named_dataset named[] = {
     {.name = "idx", .read = read_idx},
 };
 
-/* Ends a data set of files: bytes that the network sees as 0 to 1.  Takes name and source. */
+/* Completes a data set from files: bytes, which the network gets as 0 to 1.  Takes over name and
+   source. */
 static void complete(dpt_dataset *data, char *name, char *source)
 {
     data->name = name;
@@ -239,7 +240,7 @@ static dpt_status fail_unknown(const char *name, dpt_error *error)
 {
     static const char *const known[] = {"fashion-mnist", "fashion", "mnist",     "cifar10",
                                         "idx",           "folder",  "synthetic", NULL};
-    char kind[32]; /* of "syntetic:28x28x1:10:100" the part that can be misspelt */
+    char kind[32]; /* the part of "syntetic:28x28x1:10:100" that can be misspelt */
     const size_t length = strcspn(name, ":");
     const int n_kind = length < sizeof kind ? (int)length : 0;
     snprintf(kind, sizeof kind, "%.*s", n_kind, name);

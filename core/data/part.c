@@ -23,7 +23,7 @@ static dpt_dataset *create_part(const dpt_dataset *of, size_t count)
     return NULL;
 }
 
-/* Chooses `wanted` of n: the head of a shuffled list. */
+/* Chooses `wanted` of n: the first ones of a shuffled list. */
 static void choose(uint32_t *shuffled, size_t n, size_t wanted, uint64_t seed, bool *chosen)
 {
     dpti_random random;
@@ -39,7 +39,8 @@ static void choose(uint32_t *shuffled, size_t n, size_t wanted, uint64_t seed, b
     }
 }
 
-/* Both in the order of the data, so that reading in that order goes through memory once. */
+/* Both parts are in the order of the data, so that reading them in order goes through memory
+   once. */
 static void deal(const dpt_dataset *data, const bool *chosen, dpt_dataset *first,
                  dpt_dataset *second)
 {

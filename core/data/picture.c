@@ -10,7 +10,8 @@
 #include <stdlib.h>
 
 enum {
-    LARGE_PIXELS = 1 << 25, /* of a picture that is decoded alone; less takes at most 224 MiB */
+    LARGE_PIXELS = 1 << 25, /* a picture with more pixels is decoded alone; a smaller one needs at
+                               most 224 MiB */
 };
 
 static dpt_status check_shape(const dpt_picture_shape *shape, dpt_error *error)
@@ -26,7 +27,7 @@ static dpt_status check_shape(const dpt_picture_shape *shape, dpt_error *error)
     return DPT_OK;
 }
 
-/* Through its pixels in its own size. */
+/* Decodes the picture in its own size, then scales it. */
 static dpt_status scale(const dpti_file_bytes *file, const dpti_image_shape *own,
                         const dpti_picture_options *way, uint8_t *pixels, dpt_error *error)
 {

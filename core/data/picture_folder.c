@@ -32,7 +32,7 @@ typedef struct group {
     dpti_listing files;
 } group;
 
-/* What lies in the folders of a part, and what becomes of it.  Who reads the pictures keeps it. */
+/* The folders of a part and their pictures.  The reader of the pictures keeps this struct. */
 typedef struct contents {
     dpt_picture_shape shape;
     pthread_mutex_t large; /* of dpti_picture_options */
@@ -40,12 +40,13 @@ typedef struct contents {
     dpti_listing classes;  /* of the training part */
     dpti_listing present;  /* of this part: all or some of those */
     group *groups;         /* (present.count) */
-    size_t *starts; /* (present.count + 1) the number of the first picture of each, and of all */
+    size_t *starts; /* (present.count + 1) the number of the first picture of each class; the last
+                       entry is the number of all pictures */
 } contents;
 
 /* ---- The name -------------------------------------------------------------------------------- */
 
-/* An extent, to which the text's first `length` characters must be a number. */
+/* Parses the first `length` characters of the text, which must be a number. */
 static bool parse_extent(const char *text, size_t length, size_t max, size_t *out)
 {
     char field[8];
@@ -82,7 +83,7 @@ dpt_status dpti_folder_parse(const char *spec, dpti_folder_spec *out, dpt_error 
     return DPT_OK;
 }
 
-/* One name for one thing: three channels are not mentioned, nor how pictures are read. */
+/* Equal data sets have equal names: three channels are not mentioned, and neither is :stream. */
 static char *name_of(const dpt_picture_shape *shape)
 {
     return dpti_format("%s:%zux%zu%s", kind, shape->height, shape->width,
@@ -116,7 +117,7 @@ static contents *contents_create(const dpt_picture_shape *shape)
     return c;
 }
 
-/* The folder of a part, and in which folder it was found, if that is asked for. */
+/* Finds the folder of a part and, if `found` is not NULL, the folder in which it was found. */
 static dpt_status find_part(const dpti_data_request *request, char **folder, char **found,
                             dpt_error *error)
 {
@@ -241,7 +242,8 @@ static dpt_status read_picture(void *user, size_t picture, const dpti_image_use 
     return status;
 }
 
-/* The names' pointers and, behind them in the same block, their text; NULL without memory. */
+/* Returns pointers to the names and, behind them in the same block, their text; NULL if there is
+   no memory. */
 static const char **copy_names(const dpti_listing *classes)
 {
     size_t n_bytes = classes->count * sizeof(char *);
@@ -267,7 +269,7 @@ static size_t image_bytes_of(const contents *c)
     return c->shape.height * c->shape.width * c->shape.channels;
 }
 
-/* How many bytes all images may have that are kept in memory. */
+/* Returns how many bytes of images may be kept in memory. */
 static dpt_status find_most(size_t *out, dpt_error *error)
 {
     static const char name[] = "DPTRAIN_DATA_MEMORY";
@@ -279,7 +281,7 @@ static dpt_status find_most(size_t *out, dpt_error *error)
                     told);
 }
 
-/* Whether images are read as they are needed. */
+/* Decides whether images are read on demand. */
 static dpt_status choose(const contents *c, const dpti_folder_spec *request, bool *streamed,
                          dpt_error *error)
 {
@@ -290,7 +292,7 @@ static dpt_status choose(const contents *c, const dpti_folder_spec *request, boo
     return DPT_OK;
 }
 
-/* Everything but the images. */
+/* Fills in everything except the images. */
 static dpt_status describe(const contents *c, const char *directory, dpt_dataset *out,
                            dpt_error *error)
 {
@@ -325,7 +327,7 @@ static dpt_status describe(const contents *c, const char *directory, dpt_dataset
 static dpt_status read_all(const contents *c, dpti_reader *reader, dpt_dataset *data,
                            dpt_error *error)
 {
-    const size_t total = image_bytes_of(c) * data->count; /* which fits (choose) */
+    const size_t total = image_bytes_of(c) * data->count; /* does not overflow: see choose */
     data->images = dpti_alloc_aligned(total);
     if (!data->images)
         return DPT_FAIL(error, DPT_E_NO_MEMORY,
@@ -337,10 +339,10 @@ static dpt_status read_all(const contents *c, dpti_reader *reader, dpt_dataset *
     return dpti_reader_wait(reader, &all, error);
 }
 
-/* How images come. */
+/* How the images are provided. */
 typedef enum data_use { INTO_MEMORY, STREAMED, UNREAD } data_use;
 
-/* Takes the reader. */
+/* Takes over the reader. */
 static dpt_status provide(const contents *c, data_use images, dpti_reader *reader,
                           dpt_dataset *data, dpt_error *error)
 {
@@ -354,7 +356,7 @@ static dpt_status provide(const contents *c, data_use images, dpti_reader *reade
     return status;
 }
 
-/* Takes the contents. */
+/* Takes over the contents. */
 static dpt_status create_reader(contents *c, dpti_reader **out, dpt_error *error)
 {
     const dpti_image_source source = {.make = read_picture,
@@ -371,7 +373,7 @@ typedef struct creation {
     bool unread;
 } creation;
 
-/* Takes the contents. */
+/* Takes over the contents. */
 static dpt_status create(contents *c, const creation *how, dpt_dataset **out, dpt_error *error)
 {
     dpt_dataset *data = calloc(1, sizeof *data);

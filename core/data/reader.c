@@ -11,9 +11,9 @@
 struct dpti_reader {
     dpti_image_source source;
     pthread_mutex_t lock;
-    pthread_cond_t asked; /* there is something to begin, or it closes */
-    pthread_cond_t ended; /* an image is done */
-    dpti_request *first;  /* of those with something left to begin */
+    pthread_cond_t asked; /* signalled when there is an image to start, or the reader closes */
+    pthread_cond_t ended; /* signalled when an image is finished */
+    dpti_request *first;  /* the list of requests with images that are not started */
     bool closing;
     size_t n_threads;
     pthread_t threads[DPTI_READER_MAX_THREADS];
@@ -50,7 +50,7 @@ static bool has_ended(const dpti_request *request)
            (request->begun == request->n || request->failed != SIZE_MAX);
 }
 
-/* Whether it was there. */
+/* Returns whether the request was in the list. */
 static bool take_out(dpti_reader *r, const dpti_request *request)
 {
     dpti_request **at = &r->first;
@@ -61,7 +61,7 @@ static bool take_out(dpti_reader *r, const dpti_request *request)
     return true;
 }
 
-/* Makes the next image of the first request, without the lock. */
+/* Makes the next image of the first request.  Releases the lock meanwhile. */
 static void make_next(dpti_reader *r)
 {
     dpti_request *request = r->first;
@@ -74,7 +74,7 @@ static void make_next(dpti_reader *r)
                        request->images + i * r->source.image_bytes, &error);
     pthread_mutex_lock(&r->lock);
     if (status != DPT_OK) {
-        (void)take_out(r, request); /* nothing more is begun */
+        (void)take_out(r, request); /* no further image of it is started */
         if (i < request->failed) {
             request->failed = i;
             request->error = error;
@@ -103,11 +103,11 @@ static size_t count_threads(const dpti_reader *r)
     cpu_set_t set;
     size_t n = r->source.n_threads;
     if (n == 0 && sched_getaffinity(0, sizeof set, &set) == 0) n = (size_t)CPU_COUNT(&set);
-    /* 0: a machine of more than a set can name. */
+    /* 0: the machine has more processors than a CPU set can hold */
     return n == 0 || n > DPTI_READER_MAX_THREADS ? DPTI_READER_MAX_THREADS : n;
 }
 
-/* As many as can be: one is enough. */
+/* Starts as many threads as possible; one is enough. */
 static void start(dpti_reader *r)
 {
     const size_t n = count_threads(r);

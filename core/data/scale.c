@@ -9,24 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Along one extent: the pixels that go into one of the result, and their weights. */
+/* Along one axis: the source pixels of a result pixel, and their weights. */
 typedef struct span {
     size_t first, count;
-    uint64_t head, body, tail; /* of the first, of those between, of the last */
+    uint64_t head, body, tail; /* weight of the first pixel, of each one between, of the last one */
 } span;
 
-/* One extent of the image, of which n pixels from `first` on become m. */
+/* One axis of the image: n pixels from `first` on become m pixels. */
 typedef struct extent {
     size_t first, n, m;
 } extent;
 
-/* The sum of weights. */
+/* Returns the sum of weights. */
 static uint64_t whole(const extent *e)
 {
     return e->n >= e->m ? e->n : 2 * (uint64_t)e->m;
 }
 
-/* Lengths in units of 1/m of a pixel: the result's pixel j covers j*n to (j+1)*n. */
+/* Shrinking: in units of 1/m of a pixel, result pixel j covers j*n to (j+1)*n. */
 static span covered(const extent *e, size_t j)
 {
     const uint64_t begin = (uint64_t)j * e->n, end = begin + e->n, m = e->m;
@@ -40,8 +40,8 @@ static span covered(const extent *e, size_t j)
     };
 }
 
-/* In units of 1/2m: the middle of the result's pixel j lies at (2j+1)*n, that of pixel i at
-   (2i+1)*m.  Outside of the middles there is one pixel alone. */
+/* Growing: in units of 1/2m of a pixel, the centre of result pixel j is at (2j+1)*n, and that of
+   source pixel i at (2i+1)*m.  Beyond the first and the last centre only one pixel counts. */
 static span between(const extent *e, size_t j)
 {
     const uint64_t unit = 2 * (uint64_t)e->m, at = (2 * (uint64_t)j + 1) * e->n;
@@ -67,7 +67,8 @@ static uint64_t weight(const span *s, size_t i)
     return i + 1 == s->count ? s->tail : s->body;
 }
 
-/* What a row of the result is made of: first its rows of the image, then their columns. */
+/* The computation of a row of the result: the rows of the image are summed first, then their
+   columns. */
 typedef struct scaling {
     const uint8_t *from; /* (.., n_from) */
     size_t n_from;       /* values of a row, */
@@ -75,8 +76,8 @@ typedef struct scaling {
     size_t channels;
     extent y, x;
     span *columns;        /* (x.m) */
-    uint32_t *short_sums; /* (n) weighted sums of rows, where they have room in these; */
-    uint64_t *sums;       /* and in any case */
+    uint32_t *short_sums; /* (n) weighted sums of rows, if 32 bits are enough */
+    uint64_t *sums;       /* (n) weighted sums of rows */
 } scaling;
 
 static bool is_short(const extent *e)
@@ -96,7 +97,7 @@ static void add_long(const uint8_t *row, size_t n, uint64_t row_weight, uint64_t
         sums[i] += row_weight * row[i];
 }
 
-/* s->sums, for the j-th row of the result. */
+/* Computes s->sums for row j of the result. */
 static void add_rows(const scaling *s, size_t j)
 {
     const span rows = span_of(&s->y, j);
@@ -114,7 +115,7 @@ static void add_rows(const scaling *s, size_t j)
         s->sums[i] = s->short_sums[i];
 }
 
-/* A value of the result. */
+/* Computes one value of the result. */
 static uint8_t add_columns(const span *columns, const uint64_t *sums, size_t channels,
                            uint64_t divisor)
 {
@@ -145,13 +146,14 @@ dpti_image_window dpti_scale_middle(const dpti_image_shape *of, const dpti_image
     return w;
 }
 
-/* Evenly from 0 to n - 1. */
+/* Returns a uniform random number from 0 to n - 1. */
 static size_t draw_place(dpti_random *random, size_t n)
 {
     return dpti_random_below(random, (uint32_t)n);
 }
 
-/* 3/4 to 4/3, as likely above 1 as its inverse below, and nearly evenly on a logarithmic scale. */
+/* Returns a random aspect ratio from 3/4 to 4/3.  A ratio is as likely as its inverse, and the
+   distribution is almost uniform on a logarithmic scale. */
 static double draw_aspect(dpti_random *random)
 {
     const double x = 2 * (double)dpti_random_uniform(random) - 1;
@@ -180,7 +182,7 @@ dpti_image_window dpti_scale_draw(const dpti_image_shape *of, const dpti_image_s
 
 static void scale(const scaling *s, uint8_t *to)
 {
-    /* At most 2^28 * 2^17, and no sum is more than 255 times that. */
+    /* The divisor is at most 2^28 * 2^17, and no sum is more than 255 times as large. */
     const uint64_t divisor = whole(&s->y) * whole(&s->x);
     for (size_t i = 0; i < s->x.m; i++)
         s->columns[i] = span_of(&s->x, i);
@@ -203,7 +205,8 @@ bool dpti_scale(const uint8_t *from, const dpti_image_shape *of, const dpti_imag
                  .channels = of->channels,
                  .y = {.first = window->top, .n = window->height, .m = wanted->height},
                  .x = {.n = window->width, .m = wanted->width}};
-    /* Of a picture of one row of 2^28 pixels: not taken where it may not be there. */
+    /* A picture may be one row of 2^28 pixels: memory is not allocated if the machine may not have
+       it. */
     if (s.n > dpti_machine_memory() / 4 / (sizeof *s.short_sums + sizeof *s.sums)) return false;
     s.columns = malloc(wanted->width * sizeof *s.columns);
     s.short_sums = malloc(s.n * sizeof *s.short_sums);

@@ -17,7 +17,7 @@ static bool is_gzip(const dpti_file_bytes *file)
     return file->n_bytes >= 2 && file->bytes[0] == 0x1f && file->bytes[1] == 0x8b;
 }
 
-/* The most that can be in the file, and in an object of C. */
+/* Returns the largest possible content of the file that fits into an object in C. */
 static size_t largest_content(const dpti_file_bytes *file)
 {
     size_t n = 0;
@@ -25,7 +25,8 @@ static size_t largest_content(const dpti_file_bytes *file)
     return n;
 }
 
-/* The file's last four bytes: the size modulo 2^32, and anything at all in a broken file. */
+/* Returns the content size in the file's last four bytes: the size modulo 2^32, or any number in a
+   damaged file. */
 static size_t promised_content(const dpti_file_bytes *file)
 {
     if (file->n_bytes < 4) return 0;
@@ -65,7 +66,8 @@ static dpt_status inflate(struct libdeflate_decompressor *decompressor, const dp
                                    "%s: the gzip data are corrupt or end in the middle "
                                    "(truncated); download it again",
                                    file->name);
-        /* More than promised: over 4 GiB, or broken, and what is wrong shows when all has room. */
+        /* The content is larger than stated: it has over 4 GiB, or the file is damaged.
+           Decompressing it all shows which. */
         room = room < most / 2 ? 2 * room : most;
     }
 }

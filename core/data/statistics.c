@@ -59,8 +59,8 @@ dpt_status dpt_dataset_normalize(dpt_dataset *dataset, const float mean[4],
 
 /* ---- Measuring ------------------------------------------------------------------------------- */
 
-/* Of floats the sum is taken or, once the means are known, that of the squared distances from
-   these. */
+/* A sum over floats: of the values or, if the means are known, of the squared distances from
+   them. */
 typedef struct tally {
     const dpt_dataset *data;
     dpti_histogram histogram;
@@ -110,7 +110,7 @@ static double pixels_of(const uint64_t counts[DPTI_BYTES])
     return n > 0 ? (double)n : 1.0;
 }
 
-/* Mean and variance from E[x^2] - E[x]^2 would cancel. */
+/* Computing the variance as E[x^2] - E[x]^2 would lose precision. */
 void dpti_histogram_moments(const dpti_histogram *histogram, double mean[4], double variance[4])
 {
     for (size_t c = 0; c < DPTI_MAX_STAT_CHANNELS; c++) {

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 enum {
-    RUNS = 2, /* one is looked at while the other is read */
+    RUNS = 2, /* one run is visited while the other one is read */
     RUN_IMAGES = 256,
-    RUN_BYTES = 1 << 26, /* or as many images as these */
+    RUN_BYTES = 1 << 26, /* largest size of a run */
 };
 
 struct dpt_survey {
@@ -48,7 +48,7 @@ static void see_memory(dpt_survey *s)
 
 /* ---- Images that are read -------------------------------------------------------------------- */
 
-/* Records from `first` on, all those of the request, or what of them is left. */
+/* A run of records from `first` on: those of the request that are not visited yet. */
 typedef struct run {
     size_t first;
     dpti_request request;
@@ -67,7 +67,7 @@ static void begin(dpt_survey *s, run *r, size_t most, size_t *next)
     *next += n;
 }
 
-/* Whether it is the picture that cannot be read, and not this process, now. */
+/* Returns whether the picture itself cannot be read, and not just by this process at this time. */
 static bool is_its_own(const dpt_error *error)
 {
     switch (error->status) {
@@ -80,7 +80,7 @@ static bool is_its_own(const dpt_error *error)
     }
 }
 
-/* Passes over the first images, the last of which cannot be read, and goes on with the others. */
+/* Skips the first n images, the last of which cannot be read, and continues with the others. */
 static void go_on(dpt_survey *s, run *r, size_t n)
 {
     const dpti_request before = r->request;
@@ -149,7 +149,8 @@ static dpt_status survey(dpt_survey *s, dpt_error *error)
         DPT_TRY(see_read(s, error));
     else
         see_memory(s);
-    dpti_reader_destroy(s->data->reader); /* nor are its threads and names needed any more */
+    dpti_reader_destroy(
+        s->data->reader); /* the reader's threads and names are not needed any more */
     s->data->reader = NULL;
     dpti_histogram_moments(&s->histogram, mean, variance);
     for (size_t c = 0; c < DPTI_MAX_STAT_CHANNELS; c++) {

@@ -15,18 +15,18 @@
 enum {
     MAX_EXTENT = 4096,
     MAX_COUNT = INT32_MAX,
-    MAX_CELLS = 7, /* of the pattern, a side: coarse enough to survive pooling */
-    TEST_PART = 6, /* one test sample for so many training samples, as in MNIST */
+    MAX_CELLS = 7, /* cells of the pattern per side: coarse enough to survive pooling */
+    TEST_PART = 6, /* training samples per test sample, as in MNIST */
 };
 
-/* Seeds of the three uses: patterns are common to both parts, noise is not. */
+/* Seeds: patterns are common to both parts, noise is not. */
 enum { SEED_PATTERN = 1, SEED_TRAIN = 2, SEED_TEST = 3 };
 
 typedef dpti_synthetic_shape shape;
 
 /* ---- Parsing --------------------------------------------------------------------------------- */
 
-/* Cuts a number off the text up to the separator, which must be there ('\0': the end). */
+/* Reads a number from the text up to the separator, which must be there ('\0': the end). */
 static bool take_field(const char **text, char separator, char *field, size_t n_field)
 {
     const size_t length = strcspn(*text, "x:");
@@ -117,7 +117,7 @@ static void make_sample(const uint8_t *pattern, size_t n_bytes, uint32_t seed, s
     }
 }
 
-/* The bytes of all images; DPT_E_NO_MEMORY if this machine cannot hold them. */
+/* Computes the bytes of all images.  Errors: DPT_E_NO_MEMORY if this machine cannot hold them. */
 static dpt_status measure(const char *spec, const shape *s, size_t *sample, size_t *total,
                           dpt_error *error)
 {
@@ -142,7 +142,7 @@ static dpt_status fill(const char *spec, const shape *s, uint32_t seed, size_t s
     uint8_t *cells = malloc(n_cells + sample);
     if (!cells) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for %s", spec);
     uint8_t *pattern = cells + n_cells;
-    /* Class by class, so that one pattern is in memory at a time. */
+    /* One class after the other, so that only one pattern is in memory. */
     for (size_t label = 0; label < s->classes && label < s->count; label++) {
         make_pattern(s, label, cells, pattern);
         for (size_t i = label; i < s->count; i += s->classes) {

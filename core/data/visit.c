@@ -9,8 +9,8 @@
 
 enum {
     RUNS = 2,
-    RUN_IMAGES = 256,    /* of a run, */
-    RUN_BYTES = 1 << 26, /* or as many as these */
+    RUN_IMAGES = 256,    /* largest number of images of a run */
+    RUN_BYTES = 1 << 26, /* largest size of a run */
 };
 
 typedef struct tour {
@@ -33,7 +33,7 @@ static void visit_memory(const tour *t)
     }
 }
 
-/* How many images the run has that begins with the first-th. */
+/* Returns the number of images in the run that begins with the image `first`. */
 static size_t list_run(const tour *t, size_t first)
 {
     const size_t left = t->n - first, n = left < t->most ? left : t->most;

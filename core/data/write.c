@@ -6,7 +6,7 @@
 
 void dpti_dataset_note_reading(const dpt_dataset *data, size_t more, size_t fewer)
 {
-    /* Whoever reads a data set leaves it as it is; this is about who does. */
+    /* Readers of a data set do not change it; this call counts them. */
     dpt_dataset *whole = (dpt_dataset *)dpti_dataset_whole(data);
     whole->n_reading += more;
     whole->n_reading -= fewer;

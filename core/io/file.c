@@ -21,7 +21,7 @@ static dpt_status fail_read(dpt_error *error, const char *path, int code)
     return DPT_FAIL_NATIVE(error, status, code, "cannot read %s: %s", path, strerror(code));
 }
 
-/* Opens a regular file for reading and tells its size. */
+/* Opens a regular file for reading and returns its size. */
 static dpt_status open_regular(const char *path, int *fd, size_t *n_bytes, dpt_error *error)
 {
     /* O_NONBLOCK: a pipe without a writer is refused below and must not block here. */
@@ -42,7 +42,7 @@ static dpt_status open_regular(const char *path, int *fd, size_t *n_bytes, dpt_e
     return DPT_OK;
 }
 
-/* read(2) until `capacity` bytes are there or the file ends. */
+/* Calls read(2) until `capacity` bytes are read or the file ends. */
 static dpt_status fill(const char *path, int fd, void *to, size_t capacity, size_t *n_read,
                        dpt_error *error)
 {
@@ -136,7 +136,7 @@ static char *folder_of(const char *path)
     return slash == path ? dpti_strdup("/") : dpti_strndup(path, (size_t)(slash - path));
 }
 
-/* A new file with a name of its own beside `path`; the descriptor, or -1 with errno. */
+/* Creates a file with a unique name beside `path`.  Returns the descriptor, or -1 with errno. */
 static int open_temporary(const char *path, char **name)
 {
     char *folder = folder_of(path);
@@ -146,7 +146,8 @@ static int open_temporary(const char *path, char **name)
     }
     int fd = -1;
     char *temporary = NULL;
-    /* O_EXCL decides; the numbers only make a collision with a killed run's leftovers short. */
+    /* O_EXCL prevents a collision; the numbers only shorten the search among files of killed
+       runs. */
     for (unsigned attempt = 0; fd < 0 && attempt < 1000; attempt++) {
         free(temporary);
         temporary = dpti_format("%s/.dptrain-%ld-%u.tmp", folder, (long)getpid(), attempt);
@@ -168,7 +169,7 @@ static int open_temporary(const char *path, char **name)
     return fd;
 }
 
-/* Opens what is there already; *direct says that it is no regular file and cannot be replaced. */
+/* Opens an existing file; *direct is true if it is not a regular file and cannot be replaced. */
 static int open_existing(dpti_new_file *file, const struct stat *info, bool *direct)
 {
     *direct = !S_ISREG(info->st_mode);
@@ -177,8 +178,8 @@ static int open_existing(dpti_new_file *file, const struct stat *info, bool *dir
         return -1;
     }
     if (*direct) return dpti_open_for_writing(file->path, 0);
-    /* rename asks for no permission on the file that it replaces; whoever made it read-only meant
-       it. */
+    /* rename needs no permission on the file that it replaces.  A file that was made read-only
+       must not be replaced. */
     if (access(file->path, W_OK) != 0) return -1;
     const int fd = open_temporary(file->path, &file->temporary);
     if (fd >= 0 && fchmod(fd, info->st_mode & 0777) != 0) {
@@ -219,7 +220,7 @@ dpt_status dpti_new_file_check(const char *path, dpt_error *error)
 {
     dpti_new_file file;
     struct stat info;
-    /* A pipe is not opened: its reader would see it end. */
+    /* A pipe is not opened here, because its reader would see the end when it is closed again. */
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
         return access(path, W_OK) == 0 ? DPT_OK : fail_write(error, path, errno);
     DPT_TRY(dpti_new_file_create(path, &file, error));
@@ -234,8 +235,8 @@ dpt_status dpti_new_file_write(dpti_new_file *file, const void *bytes, size_t n_
     return code ? fail_write(error, file->name, code) : DPT_OK;
 }
 
-/* So that the rename itself survives a power failure.  Some file systems have no fsync for folders
-   and say EINVAL: they need none. */
+/* fsync of the folder, so that the rename survives a power failure.  Some file systems have no
+   fsync for folders and return EINVAL; they need none. */
 static int sync_folder(const char *path)
 {
     char *folder = folder_of(path);

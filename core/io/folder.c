@@ -34,7 +34,7 @@ static bool parse_name(const char *name, size_t *number)
     if (n >= sizeof digits) return false;
     memcpy(digits, name + n_prefix, n);
     digits[n] = '\0';
-    /* Only names that dpti_folder_path makes: a number has one. */
+    /* Accepts only names that dpti_folder_path makes; so each number has one name. */
     return dpti_parse_size(digits, 0, SIZE_MAX, number) && (n == 9 || (n > 9 && digits[0] != '0'));
 }
 
@@ -89,7 +89,7 @@ dpt_status dpti_folder_list(const char *folder, size_t **numbers, size_t *n, dpt
 
 /* ---- An earlier training's ------------------------------------------------------------------- */
 
-/* A file that is not there is none to rename. */
+/* A file that does not exist needs no rename. */
 static dpt_status rename_aside(const char *folder, const char *name, dpt_error *error)
 {
     char *from = dpti_format("%s/%s", folder, name);
@@ -105,8 +105,8 @@ static dpt_status rename_aside(const char *folder, const char *name, dpt_error *
     return status;
 }
 
-/* The greatest last: it tells what kind of training the files are of.  And the best weights behind
-   it: whoever goes on with those checkpoints needs them. */
+/* The file with the greatest number is renamed last, because it tells which training the files
+   belong to.  The best weights follow it: whoever resumes from these checkpoints needs them. */
 dpt_status dpti_folder_set_aside(const char *folder, dpt_error *error)
 {
     char name[64];
@@ -120,7 +120,7 @@ dpt_status dpti_folder_set_aside(const char *folder, dpt_error *error)
     return status == DPT_OK ? rename_aside(folder, best, error) : status;
 }
 
-/* What is done with each file that has been set aside: `name` is the one that it had. */
+/* An action on each renamed file; `name` is its former name. */
 typedef void aside_action(int folder, const char *old_name, const char *name, void *user);
 
 static void for_each_aside(const char *folder, aside_action *act, void *user)
@@ -203,12 +203,13 @@ void dpti_folder_claim(const char *path)
 {
     struct stat about;
     if (lstat(path, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode))
-        (void)unlink(path); /* where it stays, writing tells */
+        (void)unlink(path); /* if it cannot be removed, writing reports it */
 }
 
 /* ---- Leftovers ------------------------------------------------------------------------------- */
 
-/* ".dptrain-PID-N.tmp" of a process that is not there, or of this one, which has none open yet. */
+/* Returns whether a name is ".dptrain-PID-N.tmp" of a process that no longer exists, or of this
+   process, which has none open at this time. */
 static bool is_leftover(const char *name)
 {
     static const char begin[] = ".dptrain-", end[] = ".tmp";

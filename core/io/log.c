@@ -28,7 +28,7 @@ static dpt_status open_log(const char *path, dpti_log **out, dpt_error *error)
     return status;
 }
 
-/* The log, or after a failure none. */
+/* Returns the log, or no log after a failure. */
 static dpt_status settle(dpti_log *log, dpt_status status, dpti_log **out)
 {
     if (status == DPT_OK) {
@@ -47,7 +47,7 @@ dpt_status dpti_log_open(const char *path, dpti_log **out, dpt_error *error)
     return settle(log, dpti_output_cut(&log->output, 0, error), out);
 }
 
-/* Held before it is read: nobody else adds to it meanwhile. */
+/* The file is locked before it is read, so that nobody adds to it meanwhile. */
 dpt_status dpti_log_resume(const char *path, const dpti_log_position *position,
                            dpti_log_resumed *out, dpt_error *error)
 {
@@ -71,7 +71,7 @@ dpt_status dpti_log_close(dpti_log *log, dpt_error *error)
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-/* An event being put together.  The first failure sticks, and write_event reports it. */
+/* An event that is being built.  The first failure is kept, and write_event reports it. */
 typedef struct event {
     json_t *object;
     bool failed;
@@ -84,7 +84,7 @@ static event event_begin(const char *kind)
     return e;
 }
 
-/* Takes the value, which may be NULL for want of memory. */
+/* Takes over the value, which is NULL if there was no memory. */
 static void set(event *e, const char *key, json_t *value)
 {
     if (json_object_set_new(e->object, key, value) != 0) e->failed = true;
@@ -98,7 +98,7 @@ static void append(event *e, json_t *array, json_t *value)
 static json_t *size_value(uint64_t value)
 {
     if (value <= INT64_MAX) return json_integer((json_int_t)value);
-    /* Readers' integers end at 2^63; a seed beyond is written as its digits. */
+    /* JSON readers support integers below 2^63; a larger seed is written as a string of digits. */
     char digits[24];
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
     return json_string(digits);
@@ -115,7 +115,7 @@ static json_t *measured(bool was, double value)
     return was ? real_value(value) : json_null();
 }
 
-/* A device or a folder may have a name that is not UTF-8, which JSON cannot hold. */
+/* The name of a device or folder may not be UTF-8, which JSON cannot hold. */
 static json_t *text_value(const char *text)
 {
     if (!text) return json_null();
@@ -178,7 +178,7 @@ static json_t *device_value(event *e, const dpti_log_run *run, size_t i)
     return d.object;
 }
 
-/* On which devices, and how they are connected. */
+/* Adds the devices and how they are connected. */
 static void set_run_devices(event *e, const dpti_log_run *run)
 {
     json_t *devices = json_array();
@@ -353,7 +353,7 @@ dpt_status dpti_log_write_checkpoint(dpti_log *log, const dpti_log_checkpoint *c
     return write_event(log, &e, error);
 }
 
-/* What every device has done, in arrays as those of a step. */
+/* Adds the reports of every device, in arrays like those of a step. */
 static void set_devices(event *e, const dpti_log_done *done)
 {
     json_t *samples = json_array(), *busy = json_array(), *exchange = json_array();

@@ -28,7 +28,7 @@ int dpti_open_for_writing(const char *path, int flags)
     return -1;
 }
 
-/* write(2) in which SIGPIPE waits, and is taken if it is this call's. */
+/* Calls write(2) with SIGPIPE blocked, and removes a SIGPIPE that the call has raised. */
 static ssize_t write_quietly(int fd, const void *bytes, size_t n_bytes)
 {
     static const struct timespec now = {.tv_sec = 0};
@@ -88,7 +88,7 @@ static dpt_status fail(const dpti_output *output, int code, dpt_error *error)
     return dpti_fail_write(error, output->what, output->path, code);
 }
 
-/* Pipes and devices are nobody's, and some file systems know no locks. */
+/* Pipes and devices are not locked, and some file systems have no locks. */
 static dpt_status hold(const dpti_output *output, dpt_error *error)
 {
     struct stat about;
@@ -114,7 +114,7 @@ dpt_status dpti_output_open(const char *what, const char *path, dpti_output *out
     return status;
 }
 
-/* 0, or an error number. */
+/* Returns 0 or an error number. */
 static int cut(const dpti_output *output, off_t n_bytes)
 {
     if (ftruncate(output->fd, n_bytes) != 0) return errno == EINVAL ? 0 : errno;

@@ -16,10 +16,11 @@ enum {
     N_COLOURS = 8,
 };
 
-/* Losses beyond are drawn as if they were not finite: differences of them must be. */
+/* Larger losses are drawn as if they were not finite, because differences of losses must be
+   finite. */
 static const double huge_loss = 1e100;
 
-/* Told apart by most colour-blind eyes; neighbours differ in lightness. */
+/* Most colour-blind people can tell these colours apart; neighbours differ in lightness. */
 static const char *const colours[N_COLOURS] = {"#2f6db5", "#e58a2e", "#2e9b6f", "#c4547d",
                                                "#6fb1dd", "#8d6cc0", "#a8983a", "#7c8794"};
 
@@ -40,7 +41,8 @@ static const char style[] =
 
 /* ---- Bins: many steps to one point ----------------------------------------------------------- */
 
-/* The steps of bin b of n: first .. last, counted from 0, never empty as n <= n_steps. */
+/* The steps of bin b of n are first to last, counted from 0.  A bin is never empty, because n <=
+   n_steps. */
 static size_t bin_first(size_t b, size_t n, size_t n_steps)
 {
     return (size_t)((double)b * (double)n_steps / (double)n);
@@ -52,7 +54,7 @@ static size_t bin_last(size_t b, size_t n, size_t n_steps)
 }
 
 typedef struct bin {
-    double step; /* the middle, counted from 1 */
+    double step; /* the middle step, counted from 1 */
     double low, mean, high;
     bool empty; /* no finite loss */
 } bin;
@@ -77,7 +79,7 @@ static bin make_bin(const dpti_plot *plot, size_t first, size_t last)
     return b;
 }
 
-/* Where step i + 0.5 lies, i counted from 0 in the picture: between two steps. */
+/* The x position between step i and step i + 1 of the picture, counted from 0. */
 static double between_steps(const dpti_frame *frame, const dpti_plot *plot, size_t i)
 {
     return dpti_frame_x(frame, (double)(plot->steps_before + i) + 0.5);
@@ -92,15 +94,15 @@ static dpti_axis step_axis(const dpti_plot *plot, int n_ticks)
 
 /* ---- Legends --------------------------------------------------------------------------------- */
 
-/* A row of coloured squares with words, that wraps at the panel's edge. */
+/* A row of coloured squares with text, which wraps at the panel's edge. */
 typedef struct legend {
     double left, right; /* of the panel */
-    double x, y;        /* where the next entry goes */
+    double x, y;        /* position of the next entry */
     size_t n_rows, most_rows;
     size_t n_left_out;
 } legend;
 
-/* The width of a text in 12 px type: a good guess is enough for a legend. */
+/* Estimates the width of a text in 12 px type, which is exact enough for a legend. */
 static double text_width(const char *text)
 {
     double n = 0;
@@ -138,7 +140,7 @@ static void draw_nothing(dpti_svg *svg, const dpti_frame *frame, const char *why
                   why);
 }
 
-/* The range of losses in a run of bins without a gap. */
+/* Draws the range of losses in a run of bins without a gap. */
 static void draw_band(dpti_svg *svg, const dpti_frame *frame, const bin *bins, size_t n)
 {
     dpti_svg_put(svg, "<path class=\"band\" fill=\"%s\" d=\"", colours[0]);
@@ -198,7 +200,7 @@ static void draw_loss(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
         draw_nothing(svg, &frame, "no step with a finite loss");
         return;
     }
-    if (low >= 0 && low < 0.5 * high) low = 0; /* where zero is near, it belongs into the picture */
+    if (low >= 0 && low < 0.5 * high) low = 0; /* if zero is near, the picture includes it */
     frame.across = step_axis(plot, 10);
     frame.up = dpti_axis_make_round(low, high, 6);
     dpti_svg_frame(svg, &frame);
@@ -220,7 +222,7 @@ static void draw_loss(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
 
 /* ---- Accuracy -------------------------------------------------------------------------------- */
 
-/* Where the epoch ends that is the i-th in the picture, from 0. */
+/* The x position of the end of the i-th epoch in the picture, from 0. */
 static double epoch_x(const dpti_frame *frame, const dpti_plot *plot, size_t i)
 {
     return dpti_frame_x(frame, (double)(plot->epochs_before + 1 + i));
@@ -244,7 +246,7 @@ static void draw_curve(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *
             draw_marker(svg, epoch_x(frame, plot, i), dpti_frame_y(frame, values[i]), colour);
 }
 
-/* The legend's words for a curve: its name and its last value. */
+/* The legend's text for a curve: its name and its last value. */
 static void curve_entry(dpti_svg *svg, legend *l, const char *name, const char *colour,
                         const double *values, size_t n)
 {
@@ -293,7 +295,8 @@ static void draw_accuracy(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot
 
 /* ---- Shares ---------------------------------------------------------------------------------- */
 
-/* One device's share is a straight line, which needs no width. */
+/* Returns whether the plot needs its full width; the shard of a single device is a straight
+   line. */
 static bool is_wide(const dpti_plot *plot)
 {
     return plot->n_devices > 1;
@@ -305,7 +308,7 @@ static size_t share_bins(const dpti_plot *plot)
     return plot->n_steps < most ? plot->n_steps : most;
 }
 
-/* What one device computed in the steps first .. last. */
+/* Returns the samples that one device computed in the steps first to last. */
 static double device_samples(const dpti_plot *plot, size_t device, size_t first, size_t last)
 {
     double sum = 0;
@@ -322,8 +325,8 @@ static double all_samples(const dpti_plot *plot, size_t first, size_t last)
     return sum;
 }
 
-/* A staircase from left to right or back; a bin reaches from half a step before its first step to
-   half a step behind its last.  Stairs of equal height are drawn as one. */
+/* Draws a staircase from left to right or back.  A bin extends from half a step before its first
+   step to half a step after its last one.  Stairs of equal height are drawn as one. */
 static void draw_stairs(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *plot,
                         const double *height, size_t n_bins, bool back)
 {
@@ -341,7 +344,7 @@ static void draw_stairs(dpti_svg *svg, const dpti_frame *frame, const dpti_plot 
     }
 }
 
-/* The legend's words for a device: its name and its share of the whole run. */
+/* The legend's text for a device: its name and its part of all samples. */
 static void share_entry(dpti_svg *svg, legend *l, const dpti_plot *plot, size_t device, double all)
 {
     const double own = device_samples(plot, device, 0, plot->n_steps - 1);
@@ -357,7 +360,7 @@ static void share_entry(dpti_svg *svg, legend *l, const dpti_plot *plot, size_t 
     legend_entry(svg, l, colours[device % N_COLOURS], text);
 }
 
-/* One area a device, on top of those before it. */
+/* Draws one area per device, on top of those before it. */
 static void draw_areas(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *plot)
 {
     const size_t n_steps = plot->n_steps;
@@ -379,7 +382,7 @@ static void draw_areas(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *
     }
 }
 
-/* A mark above the areas for each bin in which shares were changed. */
+/* Draws a mark above the areas for each bin in which shards changed. */
 static void draw_rebalances(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *plot)
 {
     const size_t n_bins = share_bins(plot);
@@ -394,7 +397,8 @@ static void draw_rebalances(dpti_svg *svg, const dpti_frame *frame, const dpti_p
     }
 }
 
-/* What the legend leaves out, and how many marks there would be if none fell together. */
+/* Adds a note: the devices that the legend omits, and the number of changes if several fall into
+   one mark. */
 static void share_note(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *plot,
                        size_t n_left_out)
 {
