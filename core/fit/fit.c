@@ -19,7 +19,8 @@ dpt_status dpti_fit_no_memory(const dpti_fit *f)
 
 /* ---- Calling back ---------------------------------------------------------------------------- */
 
-/* What a program calls then may fail: that is no failure of dpt_fit's. */
+/* The program may make calls on the trainer in the callback.  A failure of such a call is not a
+   failure of dpt_fit. */
 static int call_progress(const dpti_fit *f, const dpt_fit_progress *progress)
 {
     const dpt_error before = f->context->error;
@@ -79,14 +80,14 @@ dpt_status dpti_fit_check_course(dpti_fit *f)
     return DPT_OK;
 }
 
-/* 0, which is none, or more. */
+/* Checks that a time is 0, which means none, or more. */
 static dpt_status check_seconds(const dpti_fit *f, const char *what, double seconds)
 {
-    if (seconds >= 0) return DPT_OK; /* no NaN */
+    if (seconds >= 0) return DPT_OK; /* false for NaN */
     return dpt_fail(f->context, DPT_E_INVALID, "%s of %g s is not 0 or more", what, seconds);
 }
 
-/* What can be known to be wrong before the first step. */
+/* Checks everything that can be checked before the first step. */
 static dpt_status check(dpti_fit *f)
 {
     const dpt_fit_options *o = f->options;
@@ -106,7 +107,8 @@ static dpt_status check(dpti_fit *f)
     return dpti_fit_check_course(f);
 }
 
-/* With several processes no clock may decide alone: all end behind the same step. */
+/* With several processes no single clock may decide: all processes must end after the same
+   step. */
 static bool time_is_up(const dpti_fit *f)
 {
     const double limit = f->options->max_seconds;
@@ -126,14 +128,14 @@ bool dpti_fit_wants_more(const dpti_fit *f)
 
 /* ---- Reports --------------------------------------------------------------------------------- */
 
-/* With several processes all end behind the same step, when they have heard of it. */
+/* With several processes all end after the same step, which they agree on. */
 static void request_stop(dpti_fit *f)
 {
     dpti_peers_request(f->trainer, DPTI_RUN_REQUEST_STOP);
     if (!f->trainer->processes) f->course.result.stopped = true;
 }
 
-/* A step, an epoch or an event, and how far the training is. */
+/* Reports a step, an epoch or an event, and the progress of training. */
 static void report(dpti_fit *f, dpt_fit_progress progress)
 {
     progress.steps_done = f->course.result.steps;
@@ -207,7 +209,7 @@ static dpt_status after_step(dpti_fit *f, const dpt_step_metrics *m)
     return DPT_OK;
 }
 
-/* Evaluates these data, and tells the trace. */
+/* Evaluates a data set and adds the evaluation to the trace. */
 static dpt_status evaluate_on(dpti_fit *f, const char *what, const dpt_dataset *data, size_t epoch,
                               dpt_evaluation *out)
 {
@@ -218,14 +220,14 @@ static dpt_status evaluate_on(dpti_fit *f, const char *what, const dpt_dataset *
     return dpti_fit_tell_devices(f);
 }
 
-/* A loss that is no number is worse than any. */
+/* A loss that is not a number is worse than any other loss. */
 static bool is_better(const dpt_fit_result *r, double loss)
 {
     if (r->best_epoch == 0) return true;
     return isnan(r->best_validation_loss) ? !isnan(loss) : loss < r->best_validation_loss;
 }
 
-/* Evaluates the validation data, and keeps the weights if there were none so good. */
+/* Evaluates the validation data, and saves the weights if their loss is the lowest so far. */
 static dpt_status validate(dpti_fit *f, size_t epoch, dpt_evaluation *out)
 {
     dpt_fit_result *r = &f->course.result;
@@ -238,9 +240,9 @@ static dpt_status validate(dpti_fit *f, size_t epoch, dpt_evaluation *out)
     return dpti_fit_save(f, f->best, epoch, &f->unsaved_best);
 }
 
-/* Validation and test, as far as there are data, into the epoch's and the result's figures.  Part
-   of an epoch is validated only where there is nothing better: whoever resumes completes it, and
-   has the best of whole epochs. */
+/* Evaluates validation and test data, if they exist, and stores the metrics of the epoch and of
+   the result.  A part of an epoch counts as best only if no whole epoch does: a resumed training
+   completes the epoch, and the best epoch must be a whole one. */
 static dpt_status evaluate(dpti_fit *f, bool whole, dpt_epoch_metrics *m)
 {
     dpt_evaluation e;
@@ -276,7 +278,8 @@ static dpt_status after_epoch(dpti_fit *f, size_t epoch)
     const size_t step = f->trainer->done.step;
     const dpt_status status = evaluate(f, true, &m);
     if (status != DPT_OK) {
-        /* Whoever resumes does it again; but training may have gone back in it, and the course. */
+        /* A resumed training evaluates again.  But training may have gone back during the
+           evaluation, and the counts with it. */
         const bool stands = !f->again && !f->cut && f->trainer->done.step == step;
         if (stands) f->course = before;
         return status;
@@ -295,26 +298,26 @@ static dpt_status after_epoch(dpti_fit *f, size_t epoch)
 
 /* ---- The loop -------------------------------------------------------------------------------- */
 
-/* The rate is written straight away: a course may end at 0, which dpt_trainer_set_lr refuses. */
+/* The rate is set directly, because a schedule may end at 0, which dpt_trainer_set_lr refuses. */
 static dpt_status submit(dpti_fit *f)
 {
     dpt_trainer *t = f->trainer;
     t->lr = (float)dpti_schedule_lr(&f->schedule, t->next.step - f->course.first.step);
-    dpti_trainer_forget_unsubmitted(t); /* it is this step */
+    dpti_trainer_forget_unsubmitted(t); /* this is that step */
     DPT_TRY(dpt_trainer_submit(t));
     dpti_fit_note_standby(f);
     return DPT_OK;
 }
 
-/* Devices that come back, go to rest or wake up do so when nothing is in flight. */
+/* Devices are readmitted, put on standby or taken off standby only when no step is in flight. */
 static bool may_submit(const dpt_trainer *t)
 {
     const bool waits = dpti_readmit_waits(t) || dpti_standby_waits(t);
     return t->n_in_flight < DPTI_MAX_IN_FLIGHT && !(t->n_in_flight > 0 && waits);
 }
 
-/* Keeps two steps in flight inside an epoch; the test between epochs wants none, and neither does a
-   checkpoint. */
+/* Keeps two steps in flight within an epoch.  Evaluations between epochs, and checkpoints, need no
+   step in flight. */
 static dpt_status run_epoch(dpti_fit *f)
 {
     dpt_trainer *t = f->trainer;
@@ -342,7 +345,7 @@ static dpt_status run_epoch(dpti_fit *f)
     return whole ? after_epoch(f, epoch) : DPT_OK;
 }
 
-/* An epoch that a limit cut short: its steps count, it is evaluated. */
+/* Ends an epoch that a limit cut short: its steps count, and it is evaluated. */
 static dpt_status finish_partial(dpti_fit *f)
 {
     const double samples = (double)f->course.samples;
@@ -353,8 +356,9 @@ static dpt_status finish_partial(dpti_fit *f)
     return f->course.result.stopped ? DPT_OK : evaluate(f, false, &m);
 }
 
-/* The weights, unless the last epoch has written them, or, where training has gone back, later
-   ones: a training that is resumed at its end has not, and the file may be of another step. */
+/* Saves the weights, unless the last epoch has saved them or, if training has gone back, later
+   weights are saved.  A training that is resumed at its end has not saved any, and the file may be
+   of another step. */
 static dpt_status save_last(dpti_fit *f)
 {
     const bool saved = f->saved_step != SIZE_MAX && f->saved_step >= f->trainer->done.step;
@@ -362,8 +366,8 @@ static dpt_status save_last(dpti_fit *f)
     return dpti_fit_save(f, f->model, f->epoch, &f->unsaved);
 }
 
-/* With several processes steps tell that the time is up.  A training that is resumed may have used
-   it up before its first one. */
+/* With several processes the votes of the steps agree that the time is up.  A resumed training may
+   have used up its time before its first step. */
 static dpt_status ask_for_time(dpti_fit *f)
 {
     const double limit = f->options->max_seconds;
@@ -395,13 +399,13 @@ static dpt_status run_epochs(dpti_fit *f)
     return DPT_OK;
 }
 
-/* If it is cut meanwhile the rest is not done. */
+/* If training is cut during one of these calls, the other calls are skipped. */
 static dpt_status finish(dpti_fit *f)
 {
     dpti_course *c = &f->course;
     const bool was_cut = f->cut;
-    /* Before the evaluation of an epoch that is not complete: whoever resumes, with other limits,
-       completes it. */
+    /* The checkpoint comes before the evaluation of an incomplete epoch, because a training that
+       is resumed with other limits completes the epoch. */
     const dpt_status kept = dpti_fit_keep_last(f, false);
     const dpt_error not_kept = f->context->error;
     if (f->cut != was_cut) return kept;
@@ -415,8 +419,8 @@ static dpt_status finish(dpti_fit *f)
     return dpti_fit_check_saved(f);
 }
 
-/* One that is cut while it does steps again, which may be in the middle of anything, or at its end,
-   ends in good order where it stands then. */
+/* A training that is cut while it retries steps, at any time, ends in good order at the step that
+   it has reached. */
 static dpt_status train(dpti_fit *f)
 {
     const dpt_error before = f->context->error;
@@ -427,16 +431,16 @@ static dpt_status train(dpti_fit *f)
     return finish(f);
 }
 
-/* After a failure: what is in flight is told of or dropped, and what has been reached is kept, if
-   the weights are not what failed: as far as a replica can still be read, or else from the copy in
-   host memory.  The first failure is the one to tell. */
+/* After a failure: steps in flight are reported or dropped.  The training state is written as a
+   checkpoint, unless the weights are what failed: from a replica that can still be read, else from
+   the copy in host memory.  The first failure is the one that is reported. */
 static void give_up(dpti_fit *f, dpt_status status)
 {
     const dpt_error first = f->context->error;
     dpt_step_metrics m;
     while (!f->trainer->processes && f->trainer->n_in_flight > 0 &&
            dpt_trainer_collect(f->trainer, &m) == DPT_OK)
-        (void)after_step(f, &m); /* the log may be what has failed */
+        (void)after_step(f, &m); /* writing the log may be what has failed */
     dpti_trainer_drain(f->trainer);
     (void)dpti_fit_tell_devices(f);
     const bool diverged = f->trainer->diverged;
@@ -450,7 +454,7 @@ static void give_up(dpti_fit *f, dpt_status status)
     f->context->error = first;
 }
 
-/* Files and notices come from the first process alone. */
+/* Only process 0 writes files and calls `notice`. */
 static dpt_fit_options own_options(const dpt_trainer *t, const dpt_fit_options *options)
 {
     dpt_fit_options own = {.epochs = 0};
@@ -468,7 +472,7 @@ static dpt_status check_steps(dpti_fit *f)
     return dpti_trainer_check_steps(f->trainer, f->steps_total > done ? f->steps_total - done : 0);
 }
 
-/* What can be known to be wrong before the first step, in any process. */
+/* Checks everything that can be checked before the first step, in all processes. */
 static dpt_status prepare(dpti_fit *f, const dpt_fit_options *given)
 {
     dpt_status status = check(f);
@@ -478,7 +482,7 @@ static dpt_status prepare(dpti_fit *f, const dpt_fit_options *given)
     DPT_TRY(dpti_header_check_course(f->trainer, f->options));
     DPT_TRY(dpti_peers_agree(f->trainer, dpti_fit_open_checkpoints(f)));
     DPT_TRY(dpti_peers_check_weights(f->trainer));
-    dpti_islands_form(f->trainer); /* behind what a resume has prepared anew */
+    dpti_islands_form(f->trainer); /* after a resume has prepared programs anew */
     DPT_TRY(dpti_algorithms_gather(f->trainer, DPT_OK));
     DPT_TRY(dpti_fit_tell_ignored(f, given));
     status = dpti_fit_open_files(f);
@@ -487,7 +491,7 @@ static dpt_status prepare(dpti_fit *f, const dpt_fit_options *given)
     return dpti_peers_agree(f->trainer, status);
 }
 
-/* The choice that is made once, and shown. */
+/* Reports the islands, which are formed once. */
 static void show_islands(const dpti_fit *f)
 {
     const dpti_processes *p = f->trainer->processes;
@@ -512,8 +516,9 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     DPT_TRY(dpti_trainer_given(trainer, "dpt_fit", "out", out));
     DPT_TRY(dpti_trainer_check_idle(trainer, "dpt_fit"));
     if (trainer->standby.n > 0)
-        DPT_TRY(dpti_trainer_refresh(trainer)); /* it goes back no further */
-    DPT_TRY(dpti_trainer_catch_up(trainer)); /* where it was, if the call before failed at that */
+        DPT_TRY(dpti_trainer_refresh(trainer)); /* training cannot go back further than this call */
+    DPT_TRY(dpti_trainer_catch_up(
+        trainer)); /* completes the retries if the call before failed in them */
     dpti_trainer_forget_unsubmitted(trainer);
     dpti_fit f = {.trainer = trainer,
                   .options = &own,
@@ -538,7 +543,8 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
         status = train(&f);
         if (status != DPT_OK) give_up(&f, status);
     }
-    /* Unless they know of it the others would wait for this process, and it for them. */
+    /* If the other processes do not know of the failure, they and this process would wait for each
+       other. */
     if (status != DPT_OK) dpt_process_give_up(f.context);
     trainer->lr = lr;
     dpti_trainer_forget_unsubmitted(trainer);

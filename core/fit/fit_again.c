@@ -15,7 +15,7 @@ void dpti_fit_note_standby(dpti_fit *f)
     f->rested = f->course;
 }
 
-/* In the log they stand once, as they were done first. */
+/* The log has each step once, as it was made first. */
 static dpt_status tell_rewind(dpti_fit *f)
 {
     const size_t step = f->trainer->done.step + 1, until = f->trainer->standby.retry_to;
@@ -29,7 +29,7 @@ static dpt_status tell_rewind(dpti_fit *f)
     return dpti_context_fail(f->context, NULL, &error);
 }
 
-/* Unless it is where an attempt that failed has left it. */
+/* Goes back, unless a failed attempt has already gone back. */
 static dpt_status go_back(dpti_fit *f)
 {
     if (f->trainer->callback == DPTI_CALLBACK_NONE) DPT_TRY(dpti_fit_tell_devices(f));
@@ -41,7 +41,8 @@ static dpt_status go_back(dpti_fit *f)
     return tell_rewind(f);
 }
 
-/* Whether it is there again: what has been told of the steps holds. */
+/* Returns whether training has reached the step from which it went back.  What was reported about
+   these steps still holds. */
 static bool go_on(dpti_fit *f, const dpt_step_metrics *step)
 {
     dpti_fit_count(f, step);
@@ -52,7 +53,7 @@ static bool go_on(dpti_fit *f, const dpt_step_metrics *step)
     return true;
 }
 
-/* A program that is called back is not called once more. */
+/* A callback is not called from within a callback. */
 static bool is_to_end(dpti_fit *f)
 {
     return f->trainer->callback == DPTI_CALLBACK_NONE ? dpti_fit_is_to_end(f)

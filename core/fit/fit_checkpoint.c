@@ -15,12 +15,12 @@
 #include <unistd.h>
 
 enum { DEFAULT_KEPT = 2 };
-/* Bits: what is due. */
+/* Bits for what is due. */
 enum { DUE_CHECKPOINT = 1, DUE_COPY = 2 };
 
 /* ---- What is told ---------------------------------------------------------------------------- */
 
-/* Once for each cause. */
+/* Warns once for each cause. */
 static void warn_of(dpti_fit *f, const dpt_error *error)
 {
     const long cause = error->native * 100 - (long)error->status;
@@ -66,8 +66,8 @@ dpt_status dpti_fit_save(dpti_fit *f, const char *path, size_t epoch, dpt_error 
 
 /* ---- The best weights of before -------------------------------------------------------------- */
 
-/* The epoch of the weights in best.safetensors: 0 if there are none, SIZE_MAX if it does not say.
- */
+/* Returns the epoch of the weights in best.safetensors: 0 if there are none, SIZE_MAX if the file
+   does not say. */
 static size_t epoch_of_best(const dpti_fit *f)
 {
     enum { HEADER_BYTES = 16 << 20 };
@@ -79,7 +79,8 @@ static size_t epoch_of_best(const dpti_fit *f)
     return says ? epoch : SIZE_MAX;
 }
 
-/* What could not be written before an interruption is gone: no checkpoint has the best weights. */
+/* If the best weights could not be written before an interruption, they are lost, because no
+   checkpoint has them. */
 static void miss_best(dpti_fit *f)
 {
     (void)DPT_FAIL(&f->unsaved_best, DPT_E_IO,
@@ -87,7 +88,8 @@ static void miss_best(dpti_fit *f)
                    f->best, f->course.result.best_epoch);
 }
 
-/* Those of a later epoch are no loss yet: it is done again. */
+/* If the best weights are of a later epoch than the checkpoint, nothing is lost: that epoch is
+   trained again. */
 static void look_for_best(dpti_fit *f)
 {
     if (!f->best || epoch_of_best(f) >= f->course.result.best_epoch) return;
@@ -109,7 +111,8 @@ dpt_status dpti_fit_check_saved(dpti_fit *f)
 
 /* ---- Going on -------------------------------------------------------------------------------- */
 
-/* The rate, its schedule and what it depends on: as it was, or refused. */
+/* Compares the rate, the schedule and what the schedule depends on with the checkpoint, and
+   refuses a difference. */
 static dpt_status compare_course(dpti_fit *f, const dpti_checkpoint *c)
 {
     const dpti_schedule *s = &f->schedule;
@@ -121,7 +124,7 @@ static dpt_status compare_course(dpti_fit *f, const dpti_checkpoint *c)
     return status;
 }
 
-/* What becomes of the error feedback, where it is not simply as it was. */
+/* Reports what becomes of the error feedback if it is not simply restored. */
 static void tell_residuals(const dpti_fit *f, const dpti_checkpoint *c)
 {
     char text[256];
@@ -173,8 +176,9 @@ static dpt_status go_on(dpti_fit *f, const dpti_checkpoint *c)
     return DPT_OK;
 }
 
-/* With several processes the first has the files and brings the others what it has found: `mine`,
-   and a checkpoint or (path NULL) none.  *any: there is one, and all have it if this succeeds. */
+/* With several processes process 0 has the files.  It sends its status `mine`, and the checkpoint
+   or none (path NULL), to the others. *any: there is a checkpoint, and after success all processes
+   have it. */
 static dpt_status share(dpti_fit *f, dpt_status mine, dpti_checkpoint *c, bool *any)
 {
     size_t n = 0;
@@ -193,7 +197,7 @@ static dpt_status share(dpti_fit *f, dpt_status mine, dpti_checkpoint *c, bool *
     return *any ? dpti_peers_agree(f->trainer, status) : status;
 }
 
-/* From what the folder has, which `mine` says is open. */
+/* Resumes from the folder; `mine` is the status of opening it. */
 static dpt_status resume(dpti_fit *f, dpt_status mine)
 {
     dpti_checkpoint c = {.path = NULL};
@@ -255,11 +259,11 @@ static bool is_due(dpti_fit *f)
     const bool due = (every.steps > 0 && steps >= every.steps) ||
                      (every.epochs > 0 && epochs >= every.epochs) ||
                      (every.seconds > 0 && dpti_seconds() - f->kept_at >= every.seconds);
-    /* Where the disk is slower the next one waits, and is of the step that is the newest then. */
+    /* If the disk is slower, the next checkpoint waits, and is then made of the newest step. */
     return due && dpti_keeper_idle(f->keeper);
 }
 
-/* What the course is, now: to be freed; NULL without memory. */
+/* Returns the present run state, which the caller frees; NULL if there is no memory. */
 static dpti_run_state *describe(dpti_fit *f, bool finished)
 {
     dpti_run_state *state = calloc(1, sizeof *state);
@@ -274,8 +278,8 @@ static dpti_run_state *describe(dpti_fit *f, bool finished)
     return state;
 }
 
-/* Where sums over processes are packed all take part, and this one has no more to do than that if
-   it is not the first. */
+/* If sums over processes are compressed, all processes take part.  Processes other than process 0
+   have no more to do. */
 static dpt_status keep(dpti_fit *f, bool finished)
 {
     const double began = dpti_seconds();
@@ -300,8 +304,8 @@ static bool is_finished(const dpti_fit *f)
     return !f->course.result.stopped && !dpti_fit_wants_more(f);
 }
 
-/* Whether the sums of the course are those of the weights: a step that was committed and not
-   collected is not among them. */
+/* Returns whether the counts of dpt_fit match the weights.  They do not if a step was committed
+   and not collected. */
 static bool is_consistent(const dpti_fit *f)
 {
     const dpt_trainer *t = f->trainer;
@@ -317,14 +321,15 @@ static bool is_kept(const dpti_fit *f, bool finished)
            dpti_keeper_durable(f->keeper);
 }
 
-/* Training may have gone back behind what has been kept: that stays, and is what is resumed. */
+/* Returns whether training has gone back behind the last checkpoint.  That checkpoint stays, and a
+   resume uses it. */
 static bool has_later(const dpti_fit *f)
 {
     const size_t step = f->trainer->done.step;
     return dpti_keeper_last(f->keeper) > step || (f->copy.state && f->copy.step > step);
 }
 
-/* What a write that has been waited for has come to. */
+/* Checks the result of a write that was waited for. */
 static dpt_status check_written(dpti_fit *f)
 {
     dpt_error error;
@@ -333,7 +338,7 @@ static dpt_status check_written(dpti_fit *f)
     return dpti_fit_look_at_checkpoints(f);
 }
 
-/* Idle: the copy in host memory, if no durable checkpoint is as new. */
+/* Writes the copy in host memory, if no durable checkpoint is as new.  The keeper is idle. */
 static void write_copy(dpti_fit *f)
 {
     if (!f->copy.state || f->copy.step <= dpti_keeper_last(f->keeper)) return;

@@ -340,7 +340,7 @@ static void tell_gap(const dpti_fit *f, size_t last)
     dpti_fit_notify(f, DPT_NOTICE_WARNING, text);
 }
 
-/* A log that is replayed may have gone on otherwise than it began, and is repeated as it began. */
+/* A replayed log may contain a resume with changes; it is repeated as it began. */
 static void tell_changed(const dpti_fit *f)
 {
     char text[384];
@@ -360,8 +360,8 @@ static void tell_changed(const dpti_fit *f)
 typedef struct opening {
     dpti_fit *fit;
     const char *path;
-    bool begun;  /* of a log that is gone on with: it has a run event */
-    size_t last; /* and this is the last step in it */
+    bool begun;  /* the resumed log has a run event */
+    size_t last; /* the last step in the resumed log */
 } opening;
 
 static bool is_pipe(const char *path)
@@ -377,8 +377,8 @@ static void tell_waiting(const dpti_fit *f, const char *path)
     dpti_fit_notify(f, DPT_NOTICE_INFO, text);
 }
 
-/* Calls `open`, again and again where it finds a pipe that nobody reads yet, until training is to
-   end: then it is not opened, and no failure. */
+/* Calls `open` repeatedly while the output is a pipe without a reader, until training is to end.
+   If training is to end, the output is not opened, and this is no failure. */
 static dpt_status open_once_read(opening *o, dpt_status (*open)(opening *, dpt_error *))
 {
     static const struct timespec a_while = {.tv_nsec = 50 * 1000 * 1000};
@@ -415,7 +415,7 @@ static dpt_status open_trace(opening *o, dpt_error *error)
     return dpti_tracing_begin(&o->fit->tracing, o->fit->trainer, o->path, dpti_seconds(), error);
 }
 
-/* A new log, or that of the run which is resumed. */
+/* Opens a new log, or the log of the run that is resumed. */
 static dpt_status begin_log(dpti_fit *f)
 {
     opening o = {.fit = f, .path = f->options->log};
@@ -457,13 +457,14 @@ dpt_status dpti_fit_log_done(dpti_fit *f)
     return status == DPT_OK ? DPT_OK : dpti_context_fail(f->context, NULL, &error);
 }
 
-/* What was learned up to a failure is worth seeing; the first error is the one to tell. */
+/* The plot is drawn after a failure too, because it shows the steps until then.  The first error
+   is the one that is reported. */
 dpt_status dpti_fit_close_files(dpti_fit *f, dpt_status status)
 {
     const dpt_error first = f->context->error;
     const bool failed = status != DPT_OK;
     dpt_error error = {0};
-    /* Where training has gone back and ended there, not all that were told count. */
+    /* If training has gone back and ended there, not all reported steps count. */
     dpti_history_cut(&f->history, f->trainer->done.step, dpti_fit_next_epoch(f));
     if (f->options->plot && f->history.n_steps > 0) {
         const dpt_status plotted = dpti_history_plot(

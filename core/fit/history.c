@@ -33,12 +33,12 @@ bool dpti_history_add_step(dpti_history *history, const dpt_step_metrics *step)
             return false;
         h->steps_capacity = n;
     }
-    /* What has a gap behind it is not drawn. */
+    /* Steps before a gap are not drawn. */
     if (h->n_steps > 0 && step->step != h->steps_before + h->n_steps + 1) h->n_steps = 0;
     if (h->n_steps == 0) h->steps_before = step->step - 1;
     h->loss[h->n_steps] = step->loss;
     h->epoch[h->n_steps] = step->epoch;
-    /* The first shares are no change of others. */
+    /* The first shards are not a change. */
     h->rebalanced[h->n_steps] = step->rebalance && h->n_steps > 0;
     memcpy(h->shards + h->n_steps * step->n_devices, step->shards,
            step->n_devices * sizeof *h->shards);
@@ -66,7 +66,8 @@ bool dpti_history_add_epoch(dpti_history *history, const dpt_epoch_metrics *epoc
     return true;
 }
 
-/* How many of n, the first of which is number before + 1, are left up to `last`. */
+/* Returns how many of n entries, the first of which has the number before + 1, are left up to the
+   number `last`. */
 static size_t left_of(size_t n, size_t before, size_t last)
 {
     const size_t most = last > before ? last - before : 0;

@@ -5,9 +5,10 @@
 #include "dpt_error.h"
 #include "dptrain.h"
 
-/* All zero: empty. */
+/* The history of a run.  All zero: empty. */
 typedef struct dpti_history {
-    size_t steps_before, epochs_before; /* of the training, when this began */
+    size_t steps_before,
+        epochs_before; /* steps and epochs of the training before this history began */
     size_t n_steps, steps_capacity, n_epochs, epochs_capacity;
     double *loss;
     size_t *epoch, *shards; /* shards (n_steps, n_devices) */
@@ -15,17 +16,18 @@ typedef struct dpti_history {
     double *train_accuracy, *validation_accuracy, *test_accuracy;
 } dpti_history;
 
-/* false without memory.  What was added before is forgotten where it does not go on from there. */
+/* Adds a step.  Earlier steps are forgotten if the step does not follow them.  Returns false if
+   there is no memory. */
 DPT_CHECK_RESULT bool dpti_history_add_step(dpti_history *history, const dpt_step_metrics *step);
 DPT_CHECK_RESULT bool dpti_history_add_epoch(dpti_history *history, const dpt_epoch_metrics *epoch);
-/* Forgets steps behind this one, and epochs from this one on. */
+/* Forgets the steps after `step` and the epochs from `epoch` on. */
 void dpti_history_cut(dpti_history *history, size_t step, size_t epoch);
-/* Adds what the log of a run that goes on has of it, of so many devices. */
+/* Adds the steps and epochs in the log of the run that is resumed, for n_devices devices. */
 DPT_CHECK_RESULT dpt_status dpti_history_recall(dpti_history *history, const char *log,
                                                 size_t n_devices, dpt_error *error);
 void dpti_history_free(dpti_history *history);
 
-/* Draws it as an SVG file; the context's error tells. */
+/* Draws the history as an SVG file.  The context has the error. */
 DPT_CHECK_RESULT dpt_status dpti_history_plot(const dpti_history *history,
                                               const dpt_trainer *trainer, double images_per_second,
                                               const char *path);

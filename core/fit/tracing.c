@@ -44,7 +44,7 @@ dpt_status dpti_tracing_begin(dpti_tracing *tracing, dpt_trainer *trainer, const
     for (size_t i = 0; i < trainer->n_workers; i++)
         add_device(x, i);
     trainer->traced = true;
-    /* A disk that is full already is better found before training. */
+    /* A full disk should be found before training. */
     return dpti_trace_flush(x->trace, error);
 }
 
