@@ -14,7 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How much larger the checkpoint of another model may be and is still looked at. */
+/* A checkpoint of another model is read if it is larger than this model's by at most this many
+   bytes. */
 static const size_t other_model_bytes = (size_t)1 << 30;
 
 struct dpti_keeper {
@@ -22,30 +23,34 @@ struct dpti_keeper {
     char *folder;
     size_t n_kept;
     int lock;               /* -1: none */
-    dpti_snapshot snapshot; /* the caller's while idle, the thread's while not */
-    /* Checkpoints of this training, ascending; the thread's while not idle. */
+    dpti_snapshot snapshot; /* belongs to the caller while the keeper is idle, else to the thread */
+    /* Checkpoints of this training, ascending.  Belongs to the thread while the keeper is not
+       idle. */
     size_t *own;
     size_t n_own, own_capacity;
-    bool begun_anew; /* an earlier training's are set aside until one of this one is durable */
+    bool begun_anew; /* the checkpoints of an earlier training are renamed until one of this
+                        training is durable */
 
     pthread_t thread;
     bool running;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    /* Under the mutex. */
+    /* Protected by the mutex. */
     bool writing, stop, durable;
-    bool told; /* of `error` */
+    bool told; /* `error` was reported */
     dpt_error error;
-    bool counted;             /* told of `kept`, or there is none */
-    dpti_log_checkpoint kept; /* of the last write, if it is durable */
+    bool counted;             /* `kept` was reported, or there is nothing to report */
+    dpti_log_checkpoint kept; /* the cost of the last write, if it is durable */
 };
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
-/* Remembers the number, and forgets the oldest ones beyond n_kept.  false without memory. */
+/* Adds a number, and removes the oldest numbers beyond n_kept.  Returns false if there is no
+   memory. */
 static bool remember(dpti_keeper *k, size_t number)
 {
-    if (k->n_own > 0 && k->own[k->n_own - 1] == number) return true; /* written once more */
+    if (k->n_own > 0 && k->own[k->n_own - 1] == number)
+        return true; /* the same checkpoint was written again */
     if (k->n_own == k->own_capacity) {
         const size_t capacity = k->own_capacity ? 2 * k->own_capacity : 16;
         size_t *grown = realloc(k->own, capacity * sizeof *grown);
@@ -71,8 +76,9 @@ static bool is_own(const dpti_keeper *k, size_t number)
     return false;
 }
 
-/* Deletes what is not kept: older ones, those of an earlier training, and those of a course that
-   was given up for an older checkpoint.  What cannot be deleted now is tried again next time. */
+/* Deletes the checkpoints that are not kept: older ones, those of an earlier training, and those
+   after an older checkpoint from which training was resumed.  A file that cannot be deleted is
+   tried again next time. */
 static void delete_others(dpti_keeper *k)
 {
     size_t *numbers = NULL, n = 0;
@@ -87,7 +93,7 @@ static void delete_others(dpti_keeper *k)
     dpti_folder_delete_aside(k->folder);
 }
 
-/* Of the thread that asks. */
+/* Returns the processor time of the calling thread. */
 static double processor_seconds(void)
 {
     struct timespec now;
@@ -114,7 +120,7 @@ static dpt_status write_one(dpti_keeper *k, dpti_log_checkpoint *kept, dpt_error
                                   .written = dpti_seconds() - began,
                                   .processor = processor_seconds() - computed};
     k->begun_anew = false;
-    if (!remember(k, number)) return DPT_OK; /* then nothing is deleted */
+    if (!remember(k, number)) return DPT_OK; /* nothing is deleted then */
     forget_oldest(k);
     delete_others(k);
     return DPT_OK;
@@ -288,13 +294,13 @@ static dpt_status list(dpti_keeper *k, size_t **numbers, size_t *n)
     return dpti_context_fail(k->trainer->context, NULL, &error);
 }
 
-/* Whether a checkpoint is no sound one, so that an older one may serve. */
+/* Returns whether a checkpoint is not valid, so that an older one may be used. */
 static bool unsound(dpt_status status)
 {
     return status == DPT_E_FORMAT || status == DPT_E_IO || status == DPT_E_NOT_FOUND;
 }
 
-/* Whether the system did not let it be read: it may well be sound. */
+/* Returns whether the system refused to read a checkpoint, which may be valid. */
 static bool unreadable(const dpt_error *error)
 {
     return error->status == DPT_E_IO && error->native != 0;
@@ -368,7 +374,7 @@ dpt_status dpti_keeper_newest(dpti_keeper *keeper, dpti_keeper_tell *tell, void 
     return status;
 }
 
-/* Whether a checkpoint of any training, this one or another, says that it came to its end. */
+/* Returns whether a checkpoint, of this or another training, says that its training has ended. */
 static bool has_ended(const dpti_keeper *k, size_t number, dpt_error *error)
 {
     char *path = dpti_folder_path(k->folder, number);

@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In files: whoever looks for them finds them under these names. */
+/* The names in the metadata of a file. */
 static const char model_key[] = "model", dataset_key[] = "dataset", height_key[] = "height",
                   width_key[] = "width", channels_key[] = "channels", classes_key[] = "classes",
                   names_key[] = "class_names", mean_key[] = "mean", deviation_key[] = "deviation";
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-/* Nine digits tell any two floats apart. */
+/* Nine digits distinguish any two floats. */
 static void print_values(const float *values, size_t n, char *text, size_t n_bytes)
 {
     size_t at = 0;
@@ -29,7 +29,8 @@ static void print_values(const float *values, size_t n, char *text, size_t n_byt
             (size_t)dpti_print(text + at, n_bytes - at, "%s%.9g", i ? " " : "", (double)values[i]);
 }
 
-/* Names that do not fit, and all where there is no memory, are left out: they are a comfort. */
+/* Names that do not fit are left out, and all names if there is no memory, because names are not
+   essential. */
 static char *print_names(const dpt_dataset *data)
 {
     json_t *list = json_array();
@@ -99,7 +100,7 @@ void dpti_origin_list(const dpti_origin *origin, const char *key, const char *va
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Numbers as print_values writes them; false if they are not. */
+/* Parses numbers as print_values writes them; returns false for other text. */
 static bool parse_values(const char *text, float out[DPTI_MAX_STAT_CHANNELS], size_t *n)
 {
     size_t found = 0;
@@ -121,7 +122,7 @@ static bool parse_values(const char *text, float out[DPTI_MAX_STAT_CHANNELS], si
     return true;
 }
 
-/* How the data were normalised, if the file says it. */
+/* Reads the normalisation of the data, if the file has it. */
 static dpt_status read_normalization(const dpti_safetensors *file, const char *name,
                                      dpt_weights_info *out, dpt_error *error)
 {
@@ -135,7 +136,7 @@ static dpt_status read_normalization(const dpti_safetensors *file, const char *n
                         "%s: its mean and deviation are not as many numbers each, at most %d: "
                         "damaged, or written by another program, which should leave them out",
                         name, DPTI_MAX_STAT_CHANNELS);
-    /* One of each stands for all channels where nothing was done to any. */
+    /* If the data were not normalised, one value of each stands for all channels. */
     const bool untouched = n == 1 && out->mean[0] == 0 && out->deviation[0] == 1;
     if (out->channels > 0 && n != out->channels && !untouched)
         return DPT_FAIL(error, DPT_E_FORMAT,
@@ -146,8 +147,8 @@ static dpt_status read_normalization(const dpti_safetensors *file, const char *n
     return DPT_OK;
 }
 
-/* Height, width and channels, if the file says all of them and the classes.  What no model can be
-   of is no size. */
+/* Reads height, width and channels if the file has all of them and the classes.  Values that no
+   model can have are ignored. */
 static dpt_status read_images(const dpti_safetensors *file, const char *name, dpt_weights_info *out,
                               dpt_error *error)
 {
@@ -170,7 +171,7 @@ static dpt_status read_images(const dpti_safetensors *file, const char *name, dp
         out->height = out->width = out->channels = 0;
         return DPT_OK;
     }
-    /* Each has at most 24 bits: no product overflows before it is compared. */
+    /* Each value has at most 24 bits, so no product overflows before it is compared. */
     if (n_right == n && out->height * out->width <= DPTI_MAX_EXTENT &&
         out->height * out->width * out->channels <= DPTI_MAX_EXTENT)
         return DPT_OK;
@@ -181,7 +182,7 @@ static dpt_status read_images(const dpti_safetensors *file, const char *name, dp
                     name, DPTI_MAX_EXTENT);
 }
 
-/* Whether a list has so many names, of which each can be printed as it is. */
+/* Returns whether a list has n names, each of which is printable. */
 static bool are_names(const json_t *list, size_t n)
 {
     bool right = json_is_array(list) && json_array_size(list) == n;
@@ -192,7 +193,8 @@ static bool are_names(const json_t *list, size_t n)
     return right;
 }
 
-/* The pointers and, behind them in the same block, at most n_bytes of text; NULL without memory. */
+/* Returns pointers and, behind them in the same block, at most n_bytes of text; NULL if there is
+   no memory. */
 static const char **copy_names(const json_t *list, size_t n, size_t n_bytes)
 {
     const char **names = malloc(n * sizeof *names + n_bytes);
@@ -205,7 +207,7 @@ static const char **copy_names(const json_t *list, size_t n, size_t n_bytes)
     return names;
 }
 
-/* The classes' names, where images are told of which they are the classes. */
+/* Reads the names of the classes if the size of the images is recorded. */
 static dpt_status read_names(const dpti_safetensors *file, const char *name, dpt_weights_info *out,
                              dpt_error *error)
 {
@@ -261,7 +263,7 @@ void dpt_weights_release(dpt_weights_info *info)
 
 /* ---- Whose they may be ----------------------------------------------------------------------- */
 
-/* Of the model's name, and of images of a size that the file tells. */
+/* Guesses from the model's name and the size of the images in the file. */
 static void guess_images(const dpt_weights_info *info, const dpt_model *model, char *text,
                          size_t n_bytes)
 {

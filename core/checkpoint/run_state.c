@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DIGITS = 17 }; /* tell any two doubles apart */
+enum { DIGITS = 17 }; /* enough to distinguish any two doubles */
 
-/* Counts beyond are nothing that a training reaches, and sums of a few do not overflow. */
+/* Larger counts are never reached by a training, and sums of a few such counts do not overflow. */
 static const size_t max_count = (size_t)1 << 48;
 
 void dpti_settings_add(dpti_settings *settings, const char *key, const char *format, ...)
@@ -25,7 +25,7 @@ void dpti_settings_add(dpti_settings *settings, const char *key, const char *for
     dpti_print_args(s->text, sizeof s->text, format, args);
     va_end(args);
     snprintf(s->key, sizeof s->key, "%s", key);
-    /* Names of models and data may be anything; JSON is UTF-8. */
+    /* Names of models and data may have any bytes, but JSON is UTF-8. */
     for (char *c = s->text; *c; c++)
         if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f) *c = '?';
 }

@@ -350,7 +350,8 @@ dpt_status dpti_fit_keep_last(dpti_fit *f, bool failed)
 {
     const bool finished = !failed && is_finished(f), together = dpti_packs(f->trainer);
     if ((!f->keeper && !together) || (failed && !is_consistent(f))) return DPT_OK;
-    /* What other processes owe cannot be had: they may not be there, or not where this one is. */
+    /* The error feedback of other processes cannot be collected after a failure, because they may
+       have ended or be at another step. */
     if (failed && together) return DPT_OK;
     if (f->keeper) dpti_keeper_wait(f->keeper);
     if (f->keeper && has_later(f)) {
@@ -374,7 +375,7 @@ static bool copy_is_due(const dpti_fit *f)
     return f->options->host_copy > 0 && steps >= f->options->host_copy;
 }
 
-/* As keep: the first process has it. */
+/* As `keep`: process 0 has the copy. */
 static dpt_status copy(dpti_fit *f)
 {
     if (dpt_process_rank(f->context) > 0) return dpti_snapshot_send(f->trainer);
@@ -407,9 +408,9 @@ static unsigned find_due(dpti_fit *f)
     return (is_due(f) ? DUE_CHECKPOINT : 0) | (copy_is_due(f) ? DUE_COPY : 0);
 }
 
-/* A clock and a disk decide, which are the first process's.  With several all go on to the same
-   step, whoever writes: shares follow from what was collected before a step is submitted, and who
-   ends with a step may not leave others in the next one. */
+/* The clock and the disk of process 0 decide.  With several processes all go on to the same step,
+   whichever process writes: shards follow from what was collected before a step is submitted, and
+   a process that ends with a step must not leave the others in the next one. */
 bool dpti_fit_is_due(dpti_fit *f)
 {
     const unsigned due = find_due(f);

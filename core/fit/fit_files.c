@@ -32,8 +32,8 @@ static dpt_status make_folder(dpti_fit *f, const char *path)
                     code == EEXIST ? "there is a file of that name" : strerror(code));
 }
 
-/* What a symbolic link holds, seen from where it stands; NULL if `path` is none, or without memory.
- */
+/* Returns the target of a symbolic link, relative to the link's folder; NULL if `path` is not a
+   link or there is no memory. */
 static char *link_target(const char *path)
 {
     char target[PATH_MAX];
@@ -44,11 +44,12 @@ static char *link_target(const char *path)
     return dpti_format("%.*s%.*s", n_folder, path, (int)n, target);
 }
 
-/* Where a file is or will be: behind links, those too that lead to nothing yet. */
+/* The place of a file that exists or will be created, with all links resolved, also links whose
+   target does not exist yet. */
 typedef struct place {
     struct stat folder;
     char *path;
-    const char *name; /* in the folder; within the path */
+    const char *name; /* the name in the folder; points into the path */
 } place;
 
 static void leave_place(place *at)
@@ -59,7 +60,7 @@ static void leave_place(place *at)
 
 static bool find_place(const char *path, place *out)
 {
-    enum { MOST_LINKS = 40 }; /* as Linux has it */
+    enum { MOST_LINKS = 40 }; /* as in Linux */
     place at = {.path = dpti_strdup(path)};
     char *target = NULL;
     for (int i = 0; i < MOST_LINKS && at.path && (target = link_target(at.path)); i++) {
@@ -83,7 +84,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Whether two paths to what is not there yet are one. */
+/* Returns whether two paths of files that do not exist yet are the same file. */
 static bool is_one_place(const char *a, const char *b)
 {
     place at_a = {.path = NULL}, at_b = {.path = NULL};
@@ -94,7 +95,7 @@ static bool is_one_place(const char *a, const char *b)
     return one;
 }
 
-/* Whether two paths, however they are spelled, are one file or will be. */
+/* Returns whether two paths, however they are written, are or will be the same file. */
 static bool is_one_file(const char *a, const char *b)
 {
     struct stat at_a, at_b;
@@ -105,7 +106,7 @@ static bool is_one_file(const char *a, const char *b)
     return is_one_place(a, b);
 }
 
-/* What is written last would silently replace the other. */
+/* Otherwise the file that is written last would silently replace the other one. */
 static dpt_status not_one_file(dpti_fit *f, const char *a, const char *b)
 {
     if (!a || !b || !is_one_file(a, b)) return DPT_OK;
@@ -114,7 +115,7 @@ static dpt_status not_one_file(dpti_fit *f, const char *a, const char *b)
         "%s is to be written twice; name another file for the log, the plot or the trace", a);
 }
 
-/* A log that is replayed would be gone with a run that fails. */
+/* Otherwise a failed run would destroy the log that it replays. */
 static dpt_status not_replayed(dpti_fit *f, const char *path)
 {
     const char *replayed = dpti_trainer_replayed(f->trainer);
@@ -124,7 +125,7 @@ static dpt_status not_replayed(dpti_fit *f, const char *path)
                     path);
 }
 
-/* Checkpoints come and go, whatever else has such a name. */
+/* Checkpoint files are deleted by their names, so no other output may have such a name. */
 static dpt_status no_checkpoint(dpti_fit *f, const char *path)
 {
     struct stat checkpoints;
@@ -140,7 +141,7 @@ static dpt_status no_checkpoint(dpti_fit *f, const char *path)
                     path);
 }
 
-/* false: devices exchange nothing. */
+/* Returns false if devices exchange nothing. */
 static bool describe_exchange(const dpt_trainer *t, dpti_log_exchange *out)
 {
     const dpti_program_options *p = &t->program;
@@ -164,7 +165,7 @@ typedef struct told_settings {
     dpti_log_setting list[DPTI_SETTINGS];
 } told_settings;
 
-/* To be freed; NULL without memory. */
+/* The caller frees the result; NULL if there is no memory. */
 static told_settings *tell_settings(const dpti_fit *f)
 {
     told_settings *told = calloc(1, sizeof *told);
@@ -192,7 +193,7 @@ static dpt_status log_choices(dpti_fit *f)
     return DPT_OK;
 }
 
-/* The run event, or that it is resumed, with the devices' choices. */
+/* Writes the run event, or the resume event, with the devices' algorithms. */
 static dpt_status log_run(dpti_fit *f, bool resumed)
 {
     const dpt_trainer *t = f->trainer;
@@ -209,7 +210,8 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
         return dpti_fit_no_memory(f);
     }
     for (size_t i = 0; i < t->n_devices; i++) {
-        if (dpt_trainer_device(t, i, &devices[i]) != DPT_OK) continue; /* there is such a device */
+        if (dpt_trainer_device(t, i, &devices[i]) != DPT_OK)
+            continue; /* cannot fail: the device exists */
         streamed[i] = t->peers[i].streamed;
         limits[i] = t->peers[i].pass_limit;
     }
@@ -249,7 +251,8 @@ static dpt_status check_writable(dpti_fit *f, const char *path)
     return dpti_context_fail(f->context, NULL, &error);
 }
 
-/* The path of NAME.safetensors in the checkpoint's folder, which is not the log's or the plot's. */
+/* Builds the path of NAME.safetensors in the checkpoint folder, and checks that no other output
+   has it. */
 static dpt_status check_weights(dpti_fit *f, const char *name, char **out)
 {
     *out = dpti_format("%s/%s.safetensors", f->options->checkpoint, name);
@@ -286,7 +289,7 @@ dpt_status dpti_fit_check_files(dpti_fit *f)
     return check_writable(f, o->trace);
 }
 
-/* Kinds of files, in the order of file_kinds. */
+/* Which files are given, in the order of file_kinds. */
 typedef struct kinds {
     bool given[4];
 } kinds;
@@ -328,7 +331,7 @@ dpt_status dpti_fit_tell_ignored(dpti_fit *f, const dpt_fit_options *given)
     return DPT_OK;
 }
 
-/* Its steps behind those that it has could not be written, but a checkpoint of them could. */
+/* Warns that the log lacks steps: they could not be written, but a checkpoint of them could. */
 static void tell_gap(const dpti_fit *f, size_t last)
 {
     char text[256];

@@ -455,8 +455,7 @@ static void draw_head(dpti_svg *svg, const char *title, int height)
                  height);
 }
 
-/* With several devices their shares stand below the losses, on the same axis of steps, so that what
-   happened can be found in both. */
+/* With several devices the shards are drawn below the losses, with the same axis of steps. */
 static void draw(dpti_svg *svg, const dpti_plot *plot)
 {
     const char *title = plot->title ? plot->title : "dptrain";

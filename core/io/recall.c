@@ -11,7 +11,7 @@
 typedef struct reader {
     const dpti_log_listener *listener;
     size_t *shards;    /* (n_devices) */
-    size_t rebalanced; /* the step whose shares are new */
+    size_t rebalanced; /* the step whose shards are new */
 } reader;
 
 static size_t size_of(const json_t *value)
@@ -25,7 +25,7 @@ static size_t number_of(const json_t *event, const char *name)
     return size_of(json_object_get(event, name));
 }
 
-/* NaN where there is none, or none was measured. */
+/* Returns NaN if there is no value or it was not measured. */
 static double real_of(const json_t *event, const char *name)
 {
     const json_t *value = json_object_get(event, name);

@@ -15,8 +15,8 @@
 typedef struct reader {
     const char *name;
     size_t line;     /* from 1 */
-    size_t capacity; /* steps that shards has room for */
-    bool resumed;    /* what devices do is not the first start's any more */
+    size_t capacity; /* number of steps for which `shards` has room */
+    bool resumed;    /* the log has a resume event */
     dpti_replay replay;
     dpt_error *error;
 } reader;
@@ -34,7 +34,7 @@ static bool json_size(const json_t *value, size_t *out)
     return true;
 }
 
-/* A copy, empty where there is no text; NULL without memory. */
+/* Returns a copy of a text, "" if there is no text; NULL if there is no memory. */
 static char *copy_text(const json_t *value)
 {
     const char *text = json_string_value(value);
@@ -46,11 +46,11 @@ static dpt_status no_memory(const reader *r)
     return DPT_FAIL(r->error, DPT_E_NO_MEMORY, "no memory for what %s records", r->name);
 }
 
-/* How much a device of a run or a resume computes at once. */
+/* Reads how many samples a device of a run or a resume event computes at once. */
 static dpt_status read_at_once(const reader *r, const json_t *device, size_t *out)
 {
     const json_t *at_once = json_object_get(device, "micro_batch");
-    *out = SIZE_MAX; /* also before there were limits */
+    *out = SIZE_MAX; /* also in logs without this field */
     if (!at_once || json_is_null(at_once)) return DPT_OK;
     if (json_size(at_once, out) && *out > 0) return DPT_OK;
     return fail_line(r, "a device's micro_batch is no number of samples");
@@ -87,7 +87,8 @@ static dpt_status read_run(reader *r, const json_t *event)
     return read_devices(r, devices, json_array_size(devices));
 }
 
-/* From here on a device goes on otherwise than it began: the first that does is told. */
+/* A device continues with other settings than it began with.  The first step of the first such
+   device is stored. */
 static void note_change(reader *r, size_t device)
 {
     if (r->replay.changed_step > 0) return;
@@ -102,7 +103,7 @@ static dpt_status read_list(const reader *r, const json_t *list, dpti_recorded_c
     return status == DPT_OK ? DPT_OK : fail_line(r, "a choice is no three words");
 }
 
-/* Those of the first start are to be taken; those of a later one are compared with them. */
+/* The choices of the first start are replayed; those of a resume are compared with them. */
 static dpt_status read_choices(reader *r, const json_t *event)
 {
     dpti_replay *replay = &r->replay;
@@ -120,8 +121,8 @@ static dpt_status read_choices(reader *r, const json_t *event)
     return status;
 }
 
-/* Room for one step more.  A step takes more bytes in the log than here by a factor that is
-   bounded, so memory is bounded by the file. */
+/* Makes room for one more step.  A step takes more bytes in the log than here, up to a bounded
+   factor, so the memory is bounded by the size of the file. */
 static dpt_status grow(reader *r)
 {
     dpti_replay *replay = &r->replay;
@@ -162,7 +163,8 @@ static dpt_status read_step(reader *r, const json_t *event)
     return DPT_OK;
 }
 
-/* Whether a device goes on as another one, or in other passes, than the run began with. */
+/* Compares a device of a resume event with the run: another backend, or another number of samples
+   at once, is a change. */
 static dpt_status compare_device(reader *r, const json_t *device, size_t i)
 {
     const dpti_replay *replay = &r->replay;
@@ -174,8 +176,8 @@ static dpt_status compare_device(reader *r, const json_t *device, size_t i)
     return DPT_OK;
 }
 
-/* A run that goes on from a checkpoint: shares that it has already recorded stay, and there are as
-   many devices as before. */
+/* Reads a resume event: the shards that are already recorded stay, and there must be as many
+   devices as before. */
 static dpt_status read_resume(reader *r, const json_t *event)
 {
     dpti_replay *replay = &r->replay;
@@ -187,7 +189,8 @@ static dpt_status read_resume(reader *r, const json_t *event)
         return fail_line(r, "the run goes on from a step that is not the last one here");
     if (json_array_size(devices) != replay->n_devices)
         return fail_line(r, "from here on the run has another number of devices");
-    if (replay->changed_step > replay->n_steps) replay->changed_step = 0; /* no step was done so */
+    if (replay->changed_step > replay->n_steps)
+        replay->changed_step = 0; /* no step was made after the change */
     for (size_t i = 0; i < replay->n_devices; i++)
         DPT_TRY(compare_device(r, json_array_get(devices, i), i));
     return DPT_OK;
@@ -196,7 +199,7 @@ static dpt_status read_resume(reader *r, const json_t *event)
 static dpt_status read_line(reader *r, const char *text, size_t length, bool ended)
 {
     json_t *event = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
-    if (!event && !ended) return DPT_OK; /* the run was killed while it wrote this */
+    if (!event && !ended) return DPT_OK; /* the run was killed while it wrote this line */
     const char *kind = json_string_value(json_object_get(event, "event"));
     dpt_status status = DPT_OK;
     if (!event)
@@ -284,7 +287,7 @@ static bool same_seed(const json_t *value, uint64_t seed)
     return json_string_value(value) && strcmp(json_string_value(value), digits) == 0;
 }
 
-/* Whether a line is of the time before the checkpoint. */
+/* Decides whether a line belongs to the time before the checkpoint. */
 static verdict judge(const json_t *event, bool first, const dpti_log_position *at, size_t *last)
 {
     const char *kind = json_string_value(json_object_get(event, "event"));
@@ -315,7 +318,7 @@ dpt_status dpti_log_find_in(const dpti_file_bytes *file, const dpti_log_position
     size_t kept = 0, step = 0;
     while (kept < length) {
         const char *const newline = memchr(text + kept, '\n', length - kept);
-        if (!newline) break; /* cut off by the end of its process */
+        if (!newline) break; /* the line is incomplete because its process ended */
         const size_t n = (size_t)(newline - (text + kept));
         json_t *event = json_loadb(text + kept, n, JSON_REJECT_DUPLICATES, NULL);
         const verdict what = judge(event, kept == 0, position, &step);

@@ -13,15 +13,15 @@
 
 enum {
     LENGTH_BYTES = 8,
-    /* The format allows 100 MB, which take 20 times that much memory as JSON; a tensor takes some
-       100 bytes here. */
+    /* The format allows 100 MB, which would need 20 times as much memory as JSON.  A tensor needs
+       about 100 bytes here. */
     MAX_HEADER_BYTES = 16 << 20,
     ALIGNMENT = 8,
 };
 
 static const char metadata_key[] = "__metadata__";
 
-/* The seal stands at a fixed place: the header of a sealed file begins like this. */
+/* The checksum is at a fixed place: the header of a sealed file begins with it. */
 static const char seal_key[] = "checksum";
 static const char seal_prefix[] = "{\"__metadata__\":{\"checksum\":\"";
 static const char no_seal[] = "0000000000000000";
@@ -29,11 +29,11 @@ enum { SEAL_OFFSET = LENGTH_BYTES + sizeof seal_prefix - 1, SEAL_DIGITS = sizeof
 
 struct dpti_safetensors {
     const char *name; /* for messages, while parsing */
-    uint8_t *owned;   /* the file, if we read it */
+    uint8_t *owned;   /* the bytes of the file, if they were read here */
     const uint8_t *data;
     size_t n_data;
     bool sealed;
-    json_t *header; /* owns every string that is handed out */
+    json_t *header; /* owns every string that is returned */
     size_t n_tensors;
     dpti_tensor *tensors; /* in the order of their data */
 };
@@ -72,12 +72,13 @@ typedef struct seal {
 
 static void seal_add(seal *s, const void *bytes, size_t n_bytes)
 {
-    if (n_bytes == 0) return; /* NULL would begin anew */
+    if (n_bytes == 0) return; /* NULL would start a new sum */
     s->crc = libdeflate_crc32(s->crc, bytes, n_bytes);
     s->adler = libdeflate_adler32(s->adler, bytes, n_bytes);
 }
 
-/* Of bytes that hold the header and perhaps what is behind it; zeros stand for the digits. */
+/* Begins the checksum over bytes that contain the header and perhaps data behind it; the digits
+   count as zeros. */
 static seal seal_begin(const uint8_t *bytes, size_t n_bytes)
 {
     seal s = {.crc = 0, .adler = 1};
@@ -213,11 +214,11 @@ static int compare_places(const void *a, const void *b)
     const dpti_tensor *x = a, *y = b;
     const uintptr_t x_at = (uintptr_t)x->data, y_at = (uintptr_t)y->data;
     if (x_at != y_at) return x_at < y_at ? -1 : 1;
-    if (x->n_bytes != y->n_bytes) return x->n_bytes < y->n_bytes ? -1 : 1; /* empty ones first */
+    if (x->n_bytes != y->n_bytes) return x->n_bytes < y->n_bytes ? -1 : 1; /* empty tensors first */
     return strcmp(x->name, y->name);
 }
 
-/* Every byte behind the header belongs to exactly one tensor. */
+/* Checks that every byte behind the header belongs to exactly one tensor. */
 static dpt_status check_places(dpti_safetensors *file, dpt_error *error)
 {
     if (file->n_tensors > 0)
@@ -286,7 +287,7 @@ dpt_status dpti_safetensors_parse_sealed(const dpti_file_bytes *bytes, dpti_safe
 
 typedef dpt_status parser(const dpti_file_bytes *bytes, dpti_safetensors **out, dpt_error *error);
 
-/* Read rather than mapped: a file that shrinks under a mapping kills the process. */
+/* The file is read and not mapped, because a mapped file that shrinks kills the process. */
 static dpt_status read_file(const char *path, size_t max_bytes, parser *parse,
                             dpti_safetensors **out, dpt_error *error)
 {

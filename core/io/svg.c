@@ -45,7 +45,8 @@ void dpti_svg_free(dpti_svg *svg)
     *svg = (dpti_svg){0};
 }
 
-/* The bytes of the UTF-8 character that begins here, if XML may contain it; else 0. */
+/* Returns the bytes of the UTF-8 character that begins here if XML allows the character; else
+   0. */
 static size_t character_bytes(const char *text)
 {
     uint32_t code;
@@ -85,7 +86,7 @@ const char *dpti_svg_number(char out[DPTI_NUMBER_BYTES], double value, int decim
     for (int i = 0; i < decimals; i++)
         unit *= 10;
     const double scaled = round(value * (double)unit);
-    if (!(fabs(scaled) < 1e18)) { /* also NaN: nobody draws there */
+    if (!(fabs(scaled) < 1e18)) { /* also for NaN: nothing is drawn there */
         snprintf(out, DPTI_NUMBER_BYTES, "0");
         return out;
     }
@@ -101,7 +102,8 @@ const char *dpti_svg_number(char out[DPTI_NUMBER_BYTES], double value, int decim
     return out;
 }
 
-/* A tick's label: as many decimals as its step needs, or a power of ten where that is absurd. */
+/* Writes a tick's label, with as many decimals as the step of the axis needs, or as a power of ten
+   for extreme values. */
 static const char *tick_label(char out[DPTI_NUMBER_BYTES], double value, double step)
 {
     const int power = (int)floor(log10(step) + 1e-9);
@@ -138,7 +140,7 @@ dpti_axis dpti_axis_make(double low, double high, int n_ticks, bool whole)
 dpti_axis dpti_axis_make_round(double low, double high, int n_ticks)
 {
     dpti_axis axis = dpti_axis_make(low, high, n_ticks, false);
-    /* The allowance keeps an end that lies on a tick but for rounding. */
+    /* The tolerance keeps an end that lies on a tick except for rounding. */
     axis.low = axis.step * floor(axis.low / axis.step + 1e-6);
     axis.high = axis.step * ceil(axis.high / axis.step - 1e-6);
     return axis;

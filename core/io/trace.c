@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The buffer is emptied when FULL is reached, and no event is longer than what is left then. */
+/* The buffer is flushed when FULL bytes are reached.  No event is longer than the rest of the
+   buffer. */
 enum { FULL = 64 << 10, EVENT_BYTES = 1024, NAME_BYTES = 200 };
 
 typedef struct track {
     size_t process;
-    long long end; /* of its last span, ns */
+    long long end; /* end of the last span, in ns */
 } track;
 
 struct dpti_trace {
@@ -83,7 +84,7 @@ dpt_status dpti_trace_close(dpti_trace *trace, dpt_error *error)
 {
     if (!trace) return DPT_OK;
     dpt_error at_close = {.status = DPT_OK};
-    /* After a failure too: it may be room for two characters that is left. */
+    /* The end is also written after a failure, because there may be room for two characters. */
     const char *end = n_so_far(trace) > 0 ? "\n]\n" : "[]\n";
     memcpy(trace->buffer + trace->length, end, strlen(end));
     trace->length += strlen(end);
@@ -97,7 +98,7 @@ dpt_status dpti_trace_close(dpti_trace *trace, dpt_error *error)
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* Appends an event, whose text is the format's without the braces. */
+/* Appends an event.  The format is the event's text without the braces. */
 static DPT_PRINTF(2, 3) void add(dpti_trace *trace, const char *format, ...)
 {
     if (trace->error.status != DPT_OK) return;
@@ -118,7 +119,7 @@ static DPT_PRINTF(2, 3) void add(dpti_trace *trace, const char *format, ...)
     if (trace->length >= FULL - EVENT_BYTES) empty(trace);
 }
 
-/* Names as JSON can hold them; what is too long is cut. */
+/* Escapes a name for JSON; a name that is too long is cut. */
 static const char *escape(const char *name, char out[NAME_BYTES])
 {
     size_t n = 0;
@@ -135,7 +136,7 @@ static const char *escape(const char *name, char out[NAME_BYTES])
     return out;
 }
 
-/* What is told of a whole process. */
+/* Adds metadata of a process. */
 static void tell_process(dpti_trace *trace, size_t process, const char *what, const char *key,
                          const char *value)
 {
@@ -144,7 +145,7 @@ static void tell_process(dpti_trace *trace, size_t process, const char *what, co
         key, escape(value, text));
 }
 
-/* Numbers begin at 1: to viewers 0 is the kernel's. */
+/* Numbers begin at 1, because viewers take 0 for the kernel. */
 size_t dpti_trace_process(dpti_trace *trace, const char *name, const char *what)
 {
     const size_t process = ++trace->n_processes;
@@ -156,7 +157,7 @@ size_t dpti_trace_process(dpti_trace *trace, const char *name, const char *what)
     return process;
 }
 
-/* Numbers of tracks are unique in the whole file: some viewers want it so. */
+/* The numbers of tracks are unique in the whole file, which some viewers require. */
 size_t dpti_trace_track(dpti_trace *trace, size_t process, const char *name)
 {
     char text[NAME_BYTES];
@@ -184,8 +185,8 @@ size_t dpti_trace_track(dpti_trace *trace, size_t process, const char *name)
     return thread;
 }
 
-/* A number from its thousandths, and times from nanoseconds, of which the format wants
-   microseconds. Not as printf's %f: its decimal point depends on the program's locale. */
+/* Prints a number from its thousandths, and times in nanoseconds as microseconds, the unit of the
+   format. printf's %f is not used, because its decimal point depends on the program's locale. */
 #define NUMBER_FORMAT       "%lld.%03lld"
 #define NUMBER(thousandths) (thousandths) / 1000, (thousandths) % 1000
 
