@@ -12,21 +12,21 @@
 
 typedef struct dpti_keeper dpti_keeper;
 
-/* Holds the folder, removes what killed runs left behind in the middle of a write, takes memory for
-   a snapshot and starts the thread.  The context's error tells. */
+/* Locks the folder, removes the temporary files of killed runs, allocates memory for a snapshot
+   and starts the thread.  The context has the error. */
 DPT_CHECK_RESULT dpt_status dpti_keeper_create(dpt_trainer *trainer, const char *folder,
                                                size_t n_kept, dpti_keeper **out);
-/* Waits for a write under way.  What begin_new has set aside gets its names back, if no checkpoint
-   has become durable.  Accepts NULL. */
+/* Waits for the write in progress.  If no checkpoint has become durable, the files that
+   dpti_keeper_begin_new has renamed get their names back.  Accepts NULL. */
 void dpti_keeper_destroy(dpti_keeper *keeper);
 
-/* What is worth telling on the way: a checkpoint that is passed over, and why. */
+/* Receives messages, such as a checkpoint that is skipped and the reason. */
 typedef void dpti_keeper_tell(const char *text, void *user);
 
-/* The newest sound checkpoint.  DPT_E_NOT_FOUND if the folder has none at all; DPT_E_FORMAT if it
-   has some and none is sound, DPT_E_IO if they might be and cannot be read; DPT_E_INVALID if the
-   newest sound one is of another training, or if there are only those that were set aside.  From
-   then on those up to this one count as the keeper's own. */
+/* Finds the newest valid checkpoint.  The checkpoints up to this one then belong to the keeper.
+   Errors: DPT_E_NOT_FOUND if the folder has no checkpoint; DPT_E_FORMAT if no checkpoint is valid;
+   DPT_E_IO if checkpoints cannot be read and may be valid; DPT_E_INVALID if the newest valid
+   checkpoint belongs to another training, or all checkpoints are renamed ones. */
 DPT_CHECK_RESULT dpt_status dpti_keeper_newest(dpti_keeper *keeper, dpti_keeper_tell *tell,
                                                void *user, dpti_checkpoint *out);
 /* Errors: DPT_E_INVALID if the folder has checkpoints of a training that did not end, which a new

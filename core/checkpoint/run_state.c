@@ -46,7 +46,7 @@ void dpti_run_state_free(dpti_run_state *state)
 
 /* ---- Encoding -------------------------------------------------------------------------------- */
 
-/* The first failure sticks. */
+/* The first failure is kept. */
 typedef struct encoder {
     bool failed;
 } encoder;
@@ -167,7 +167,7 @@ char *dpti_run_state_encode(const dpti_run_state *state)
     set_size(&e, o, "version", DPTI_RUN_VERSION);
     set(&e, o, "done", encode_cursor(&e, &state->done));
     set_size(&e, o, "optimizer_origin", state->optimizer_origin);
-    /* Modulo 2^64, which no reader's integers hold. */
+    /* The number is modulo 2^64, which exceeds the integers of JSON readers. */
     snprintf(digits, sizeof digits, "%zu", state->batches_before);
     set(&e, o, "batches_before", json_string(digits));
     set_real(&e, o, "lr", state->lr);
@@ -185,7 +185,7 @@ char *dpti_run_state_encode(const dpti_run_state *state)
 
 /* ---- Decoding -------------------------------------------------------------------------------- */
 
-/* The first failure sticks. */
+/* The first failure is kept. */
 typedef struct decoder {
     const char *name;
     dpt_error *error;
@@ -210,7 +210,7 @@ static bool get_size(decoder *d, const json_t *object, const char *key, size_t m
     return true;
 }
 
-/* null is NaN, where that may be. */
+/* null means NaN, if NaN is allowed. */
 static bool get_real(decoder *d, const json_t *object, const char *key, bool may_be_nan,
                      double *out)
 {
@@ -269,7 +269,7 @@ static bool get_result(decoder *d, const json_t *o, dpt_fit_result *r)
            get_real(d, o, "best_validation_loss", true, &r->best_validation_loss);
 }
 
-/* Whether what the course has counted can have come about. */
+/* Returns whether the counts of dpt_fit are consistent. */
 static bool course_agrees(const dpti_run_state *s)
 {
     const dpti_course *c = &s->course;

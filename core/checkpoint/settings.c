@@ -21,7 +21,8 @@ static void add_real(dpti_settings *s, const char *key, float value)
     dpti_settings_add(s, key, "%.9g", (double)value);
 }
 
-/* What is written as training goes on is another thing each time. */
+/* A data set that was written during training has another content each time, so its content is not
+   compared. */
 static void add_data(const dpt_dataset *d, dpti_settings *s)
 {
     char content[16] = "written";
@@ -49,7 +50,7 @@ static void add_optimizer(const dpti_optimizer *o, dpti_settings *s)
     add_real(s, "clip-norm", o->clip_norm);
 }
 
-/* What earlier versions did not know is told where it is used. */
+/* An option that earlier versions did not have is recorded only if it is used. */
 static void add_augment(const dpt_augment_options *a, dpti_settings *s)
 {
     char crop[48] = "";
@@ -66,7 +67,7 @@ void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *setting
     dpti_settings *s = settings;
     dpti_settings_add(s, "model", "%.60s, %zu parameters, %08x", t->model->name, t->model->scalars,
                       (unsigned)dpti_model_hash(t->model));
-    if (t->accumulate > 1) /* the last number is --accumulate's */
+    if (t->accumulate > 1) /* the last number belongs to --accumulate */
         dpti_settings_add(s, "batch-size", "%zu x %zu", t->batch_size, t->accumulate);
     else
         dpti_settings_add(s, "batch-size", "%zu", t->batch_size);
@@ -104,7 +105,7 @@ void dpti_settings_of_course(const dpt_schedule *schedule, double lr, size_t tot
 
 void dpti_setting_option(const dpti_setting *setting, char *text, size_t n_bytes)
 {
-    /* Those that are not named like their option, or come from several. */
+    /* Settings that have another name than their option, or that come from several options. */
     static const struct {
         const char *key, *options;
     } others[] = {

@@ -49,7 +49,8 @@ void dpti_snapshot_free(dpti_snapshot *snapshot)
     *snapshot = (dpti_snapshot){.n_kinds = 0};
 }
 
-/* What the balance has learnt, device by device, and who rests; nothing where there is none. */
+/* Stores what the balance has learnt about each device, and which devices are on standby.  Does
+   nothing if there is no balance. */
 static bool take_balance(const dpt_trainer *t, dpti_run_state *state)
 {
     dpti_time_model models[DPTI_BALANCE_MAX_DEVICES];
@@ -71,8 +72,8 @@ static bool take_balance(const dpt_trainer *t, dpti_run_state *state)
     return true;
 }
 
-/* What each process owes, (flat_size) each, to the first, if all have come so far (`status`): `all`
-   is NULL elsewhere. */
+/* Collects the error feedback of each process (flat_size each) in process 0, if no process has
+   failed so far (`status`).  `all` is NULL in the other processes. */
 static dpt_status collect_residuals(dpt_trainer *t, dpt_status status, float *all)
 {
     dpt_error error = {.status = DPT_OK};
@@ -161,8 +162,8 @@ dpt_status dpti_snapshot_write(dpti_snapshot *snapshot, const char *path, dpt_er
 
 static const size_t most_header_bytes = (size_t)16 << 20;
 
-/* Of how many processes a file says that it has error feedback, and of how many devices the
-   algorithms. */
+/* Reads from a file's header how many processes' error feedback, and how many devices' algorithms,
+   the file has. */
 static void peek(const char *path, size_t *n_owing, size_t *n_devices)
 {
     char *text = dpti_safetensors_peek(path, most_header_bytes, state_key);
@@ -177,8 +178,8 @@ static void peek(const char *path, size_t *n_owing, size_t *n_devices)
     free(text);
 }
 
-/* Its data, a header entry for each tensor, the state, for each device the algorithm of every
-   operation in it. */
+/* The bound adds up the data, a header entry for each tensor, and in the run state, for each
+   device, the algorithm of every operation. */
 size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer, const char *path)
 {
     const dpt_trainer *t = trainer;
@@ -196,7 +197,7 @@ size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer, const char *path)
     return n;
 }
 
-/* Whether the cursor is one that this order of samples comes to. */
+/* Returns whether this order of samples can reach the cursor. */
 static bool fits_data(const dpt_trainer *t, const dpti_cursor *cursor)
 {
     return cursor->position < t->data->count && cursor->position % dpti_step_samples(t) == 0;
@@ -236,7 +237,8 @@ static dpt_status compare_trainer(dpt_trainer *t, const dpti_checkpoint *c)
     return status;
 }
 
-/* What the processes of the file owed, as what those of the trainer owe: see deal. */
+/* Reads the error feedback of the file's processes and assigns it to the trainer's processes: see
+   dpti_checkpoint_deal. */
 static dpt_status read_residuals(dpt_trainer *t, const dpti_safetensors *file, float *outside,
                                  dpti_checkpoint *c)
 {
@@ -293,7 +295,8 @@ static dpt_status read_file(dpt_trainer *t, const dpti_safetensors *file, dpti_c
     return read_tensors(t, file, c);
 }
 
-/* A file that is too large for the trainer's model is another model's, if its header says so. */
+/* A file that is too large for the trainer's model belongs to another model, if its header says
+   so. */
 static dpt_status compare_header(dpt_trainer *t, dpti_checkpoint *c)
 {
     char *text = dpti_safetensors_peek(c->path, most_header_bytes, state_key);
@@ -336,8 +339,8 @@ void dpti_checkpoint_close(dpti_checkpoint *checkpoint)
     *checkpoint = (dpti_checkpoint){.path = NULL};
 }
 
-/* The state as a file has it, the path, the flat buffers.  Error feedback is dealt, not copied to
-   all. */
+/* Packs the run state as in the file, the path and the flat buffers.  Error feedback is not
+   packed, because dpti_checkpoint_deal distributes it. */
 uint8_t *dpti_checkpoint_pack(const dpt_trainer *trainer, const dpti_checkpoint *checkpoint,
                               size_t *n_bytes)
 {
@@ -363,7 +366,7 @@ uint8_t *dpti_checkpoint_pack(const dpt_trainer *trainer, const dpti_checkpoint 
     return bytes;
 }
 
-/* A copy of the next bytes; NULL without memory. */
+/* Returns a copy of the next bytes; NULL if there is no memory. */
 static void *take_copy(const uint8_t **at, size_t n_bytes)
 {
     void *copy = malloc(n_bytes);
@@ -407,7 +410,8 @@ bool dpti_checkpoint_ended(const char *path, size_t max_bytes, dpt_error *error)
 
 /* ---- Going on -------------------------------------------------------------------------------- */
 
-/* Whether the balance goes on with what was learnt of the same devices; on others it begins. */
+/* Restores what the balance has learnt if the devices are the same; otherwise the balance begins
+   anew.  Returns whether it was restored. */
 static bool apply_balance(dpt_trainer *t, const dpti_run_state *state)
 {
     dpti_time_model models[DPTI_BALANCE_MAX_DEVICES];
@@ -461,7 +465,7 @@ dpt_status dpti_checkpoint_deal(dpt_trainer *trainer, dpti_checkpoint *checkpoin
     return DPT_OK;
 }
 
-/* NULL: nothing. */
+/* Does nothing if `residual` is NULL. */
 static void apply_residuals(dpt_trainer *t, const float *residual)
 {
     const size_t n_bytes = t->feedback.count * sizeof *residual;
@@ -491,7 +495,7 @@ dpt_status dpti_checkpoint_apply(dpt_trainer *trainer, const dpti_checkpoint *ch
 
 /* ---- In C programs --------------------------------------------------------------------------- */
 
-/* Where sums over processes are packed the first one has the snapshot and the file. */
+/* If sums over processes are compressed, process 0 has the snapshot and the file. */
 static bool writes(const dpt_trainer *t)
 {
     return !dpti_packs(t) || dpti_processes_rank(t->processes) == 0;
@@ -529,7 +533,8 @@ dpt_status dpt_trainer_load_state(dpt_trainer *trainer, const char *path)
     dpt_status status = together(trainer, dpti_checkpoint_open(trainer, path, &checkpoint));
     if (status == DPT_OK) status = dpti_checkpoint_deal(trainer, &checkpoint);
     if (status == DPT_OK) status = dpti_checkpoint_apply(trainer, &checkpoint);
-    /* Of several processes one may load it alone, which the next step tells, and not wait here. */
+    /* One of several processes may load a state alone.  The next step reports that; this call must
+       not wait for the others. */
     if (status == DPT_OK && !trainer->processes)
         status = dpti_algorithms_resume(trainer, DPT_OK, &checkpoint.state.algorithms);
     dpti_checkpoint_close(&checkpoint);

@@ -39,7 +39,7 @@ void dpti_tensors_free(dpti_tensors *tensors)
     *tensors = (dpti_tensors){.n = 0};
 }
 
-/* The parameter in a file's layout, in the place where it stood. */
+/* Converts a parameter into a file's layout, in place. */
 static void add_parameter(dpti_tensors *t, const dpti_parameter *p, const char *name, float *flat)
 {
     dpti_tensor *tensor = &t->list[t->n++];
@@ -126,7 +126,7 @@ bool dpti_is_counter(const dpt_model *model, const dpti_tensor *tensor)
     return false;
 }
 
-/* What stands behind "owed.R.", else NULL. */
+/* Returns the part of a name behind "owed.R."; NULL if the name has no such prefix. */
 static const char *behind_residual(const char *name)
 {
     const size_t n = strlen(DPTI_RESIDUAL_PREFIX);

@@ -12,7 +12,7 @@
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
-/* The epoch that the weights have seen last, whole or in part; 0: none. */
+/* Returns the last epoch that the weights have seen completely or in part; 0: none. */
 static size_t last_epoch(const dpt_trainer *t)
 {
     if (t->done.step == 0) return 0;
@@ -55,8 +55,8 @@ dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
 
 /* ---- Layers that are left out ---------------------------------------------------------------- */
 
-/* The next of a list of names, of *length characters, behind which *list stands then; NULL: there
-   is none. */
+/* Returns the next name of a list, of *length characters, and moves *list behind the name; NULL:
+   the list has ended. */
 static const char *next_layer(const char **list, size_t *length)
 {
     const char *name = *list;
@@ -97,7 +97,7 @@ static dpt_status check_layers(dpt_trainer *t, const char *except)
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-/* `what` is wrong with the file: it is of another model. */
+/* Fails because the file belongs to another model; `what` says what does not fit. */
 static dpt_status fail_model(dpt_trainer *t, const char *path, const dpti_safetensors *file,
                              const char *what)
 {
@@ -144,7 +144,7 @@ static dpt_status read_tensor(dpt_trainer *t, const char *path, const dpti_safet
     return DPT_OK;
 }
 
-/* A tensor of the file that the model has no use for is a sign of another model. */
+/* A tensor that the model does not have shows that the file belongs to another model. */
 static dpt_status all_known(dpt_trainer *t, const char *path, const dpti_safetensors *file,
                             const char *except)
 {
@@ -193,7 +193,8 @@ dpt_status dpti_state_read(dpt_trainer *trainer, const char *path, const dpti_sa
     return DPT_OK;
 }
 
-/* How many batches the running statistics of a file have seen; 0 if it does not say. */
+/* Returns how many batches the running statistics of a file have seen; 0 if the file does not
+   say. */
 static size_t batches_of(const dpt_model *m, const dpti_safetensors *file)
 {
     int64_t batches = 0;
@@ -204,8 +205,8 @@ static size_t batches_of(const dpt_model *m, const dpti_safetensors *file)
     return batches > 0 ? (size_t)batches : 0;
 }
 
-/* What we have written is sealed: where it says so and is not, what says that it is sealed has been
-   damaged. */
+/* Files of dptrain are sealed.  If a file says that it is from dptrain and is not sealed, the
+   checksum entry has been damaged. */
 static dpt_status check_seal(dpt_trainer *t, const char *path, const dpti_safetensors *file)
 {
     const bool is_ours =
@@ -217,10 +218,11 @@ static dpt_status check_seal(dpt_trainer *t, const char *path, const dpti_safete
                     path);
 }
 
-/* How much larger the weights of another model may be, so that what is wrong with them is named. */
+/* Weights of another model are read if they are larger by at most this many bytes, so that the
+   message can name the difference. */
 static const size_t other_model_bytes = (size_t)1 << 30;
 
-/* What is in a file, and of the layers in `except` what the trainer has. */
+/* Reads the weights in a file; the layers in `except` keep the trainer's weights. */
 static dpt_status read_weights(dpt_trainer *t, const char *path, const dpti_safetensors *file,
                                const char *except, float *flat, float *outside)
 {
