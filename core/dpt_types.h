@@ -65,17 +65,30 @@ static inline size_t dpt_dtype_bytes(dpt_dtype dtype)
     }
 }
 
-/* Activation functions, applied to every element.  x is the input, y the output, dx and dy the
-   gradients.  For every function except GELU the derivative depends on y alone.  The backward pass
-   of these functions does not need x, so a layer can apply the function in place to the layer's
-   output. The backward pass of GELU needs x, so GELU is always an operation of its own. */
+/* The activation functions: X(NAME, value, derivative).  They apply to every element.  x is the
+   input, y the output, dx and dy the gradients.
+
+     NONE     y = x                    dx = dy
+     RELU     y = max(x, 0)            dx = dy * (y > 0)
+     TANH     y = tanh x               dx = dy * (1 - y*y)
+     SIGMOID  y = 1 / (1 + exp(-x))    dx = dy * y*(1 - y)
+     GELU     y = x * Phi(x)           dx = dy * (Phi(x) + x * phi(x))
+              Phi(x) = (1 + erf(x / sqrt 2)) / 2, phi its derivative
+
+   derivative is OUTPUT where the derivative is a function of y alone.  The backward pass then does
+   not need x, so that a layer can apply the function in place to the layer's output.  derivative is
+   INPUT where the derivative needs x.  Such a function is always an operator of its own. */
+#define DPT_ACTIVATION_LIST(X)                                                                     \
+    X(NONE, 0, OUTPUT)                                                                             \
+    X(RELU, 1, OUTPUT)                                                                             \
+    X(TANH, 2, OUTPUT)                                                                             \
+    X(SIGMOID, 3, OUTPUT)                                                                          \
+    X(GELU, 4, INPUT)
+
 typedef enum dpt_activation {
-    DPT_ACT_NONE = 0,    /* y = x                     dx = dy            */
-    DPT_ACT_RELU = 1,    /* y = max(x, 0)             dx = dy * (y > 0)  */
-    DPT_ACT_TANH = 2,    /* y = tanh x                dx = dy * (1 - y*y) */
-    DPT_ACT_SIGMOID = 3, /* y = 1 / (1 + exp(-x))     dx = dy * y*(1 - y) */
-    DPT_ACT_GELU = 4,    /* y = x * Phi(x), Phi(x) = (1 + erf(x / sqrt 2)) / 2
-                                                      dx = dy * (Phi(x) + x * phi(x)) */
+#define DPT_ACTIVATION_ENUM(name, value, derivative) DPT_ACT_##name = (value),
+    DPT_ACTIVATION_LIST(DPT_ACTIVATION_ENUM)
+#undef DPT_ACTIVATION_ENUM
 } dpt_activation;
 
 typedef enum dpt_pool_kind {

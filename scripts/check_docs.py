@@ -17,7 +17,8 @@ import tempfile
 from urllib.parse import unquote
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-HEADERS = ["core/dptrain.h", "models/dptrain_models.h", "core/dpt_error.h", "core/backend.h"]
+HEADERS = ["core/dptrain.h", "models/dptrain_models.h", "core/dpt_error.h", "core/backend/abi.h",
+           "core/backend/helpers.h", "core/backend/operators.h"]
 
 
 def read(path):

@@ -1,7 +1,7 @@
 /* Ways to convolve: each pass of conv2d is prepared by one of some families, which list their
    alternatives (alternatives.h) for operators/conv2d.c to choose from.  All take activations NHWC,
    filters OHWI (I = in_channels / groups), and honour bias, activation, mask (input_activation) and
-   accumulation as the operator table in backend.h says. */
+   accumulation as DPT_OP_LIST (backend/op_list.h) says. */
 #ifndef DPT_COMMON_CONV2D_H
 #define DPT_COMMON_CONV2D_H
 

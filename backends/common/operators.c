@@ -5,9 +5,11 @@
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-#define PREPARE_ROW(name, member) [DPT_OP_##name] = dpt_prepare_##member,
-static dpt_op_prepare *const prepare_kind[DPT_OP_COUNT] = {DPT_OP_LIST(PREPARE_ROW)};
+static dpt_op_prepare *const prepare_family[DPT_FAMILY_COUNT] = {
+#define PREPARE_ROW(FAMILY, name) [DPT_FAMILY_##FAMILY] = dpt_prepare_##name,
+    DPT_OP_FAMILY_LIST(PREPARE_ROW)
 #undef PREPARE_ROW
+};
 
 void dpt_op_plan_clear(dpt_op_plan *plan)
 {
@@ -39,7 +41,7 @@ static dpt_status prepare(dpt_device *device, const dpt_op_request *request, dpt
                    .desc = *request->desc,
                    .max_samples = request->max_samples,
                    .wanted = request->wanted};
-    dpt_status status = prepare_kind[op->desc.kind](op);
+    dpt_status status = prepare_family[dpt_op_family_of(op->desc.kind)](op);
     op->wanted = NULL;
     if (status == DPT_OK && op->plan.workspace_bytes > SIZE_MAX / 4)
         status = DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,

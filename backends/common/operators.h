@@ -45,22 +45,11 @@ struct dpt_op {
    freed as if it had succeeded.  Failures go to op->device->error. */
 typedef dpt_status dpt_op_prepare(dpt_op *op);
 
-/* One for each family: the second column of DPT_OP_LIST.  conv2d and linear are the backend's. */
-dpt_op_prepare dpt_prepare_gather;
-dpt_op_prepare dpt_prepare_conv2d;
-dpt_op_prepare dpt_prepare_linear;
-dpt_op_prepare dpt_prepare_pool2d;
-dpt_op_prepare dpt_prepare_activation;
-dpt_op_prepare dpt_prepare_dropout;
-dpt_op_prepare dpt_prepare_batch_norm;
-dpt_op_prepare dpt_prepare_layer_norm;
-dpt_op_prepare dpt_prepare_softmax;
-dpt_op_prepare dpt_prepare_squared_error;
-dpt_op_prepare dpt_prepare_elementwise;
-dpt_op_prepare dpt_prepare_sgd;
-dpt_op_prepare dpt_prepare_adamw;
-dpt_op_prepare dpt_prepare_clip_norm;
-dpt_op_prepare dpt_prepare_check_finite;
+/* dpt_prepare_NAME for each family of DPT_OP_FAMILY_LIST.  The backend defines those of
+   convolutions and of linear layers.  operators/ defines the others. */
+#define DPT_PREPARE_FAMILY(FAMILY, name) dpt_op_prepare dpt_prepare_##name;
+DPT_OP_FAMILY_LIST(DPT_PREPARE_FAMILY)
+#undef DPT_PREPARE_FAMILY
 
 /* ---- For preparations ------------------------------------------------------------------------ */
 

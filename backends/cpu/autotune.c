@@ -163,7 +163,7 @@ static dpt_status set_up(dpt_cpu_autotune *t)
     return DPT_OK;
 }
 
-/* The tensors of the operator table in backend.h. */
+/* The tensors of DPT_OP_LIST. */
 static dpt_cpu_call call_of(const dpt_cpu_autotune *t, const dpt_op *op)
 {
     float *x = t->tensors[0], *w = t->tensors[1], *y = t->tensors[2], *bias = t->tensors[3];

@@ -43,8 +43,8 @@ static dpt_status prepare(dpt_device *device, const dpt_op_request *request, dpt
     const dpt_op_desc *desc = request->desc;
     const dpt_cpu_device *cpu = dpt_cpu_device_of(device);
     if (!cpu->host->kernels->prepare[desc->kind])
-        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "the CPU has no operator of kind %d",
-                        (int)desc->kind);
+        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "the CPU has no operator %s",
+                        dpt_op_name(desc->kind));
     if (desc->type != DPT_F32)
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
                         "the CPU stores activations as float32 and in no other type");

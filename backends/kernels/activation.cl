@@ -13,22 +13,20 @@ KERNEL void dpt_activation_forward(OUT(act, y), IN(act, x), const activation_par
 {
     TENSOR_OUT(act, y);
     TENSOR_IN(act, x);
-    FOR_ELEMENTS (i, p.count)
-        PUT(y, i, activate(ACTIVATION, GET(x, i)));
+    FOR_ELEMENTS(i, p.count)
+    PUT(y, i, activate(ACTIVATION, GET(x, i)));
 }
 
-/* dy, y (GELU: x) -> dx, which may be dy */
+/* dy, y (x for a function that is never fused) -> dx, which may be dy */
 KERNEL void dpt_activation_backward(OUT(act, dx), IN(act, dy), IN(act, y),
                                     const activation_params p)
 {
     TENSOR_OUT(act, dx);
     TENSOR_IN(act, dy);
     TENSOR_IN(act, y);
-    FOR_ELEMENTS (i, p.count) {
-        const float slope = ACTIVATION == ACTIVATION_GELU
-                                ? gelu_slope(GET(y, i))
-                                : activation_slope(ACTIVATION, GET(y, i));
-        const float own = GET(dy, i) * slope;
+    FOR_ELEMENTS(i, p.count)
+    {
+        const float own = GET(dy, i) * activation_own_slope(ACTIVATION, GET(y, i));
         PUT(dx, i, p.accumulate ? GET(dx, i) + own : own);
     }
 }

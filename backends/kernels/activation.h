@@ -1,5 +1,9 @@
 /* Activation functions of one value, for every kernel that fuses one.  `kind` is a dpt_activation
-   (core/dpt_types.h); a kernel for which it is a constant of the program gets straight code. */
+   (core/dpt_types.h).  If the kind is a constant of the program, the compiler makes straight code.
+
+   A new function of DPT_ACTIVATION_LIST has a number here and a line in `activate`.  A function
+   that other operators fuse has a line in `activation_slope`, any other in `activation_own_slope`.
+ */
 #ifndef DPT_KERNELS_ACTIVATION_H
 #define DPT_KERNELS_ACTIVATION_H
 
@@ -18,8 +22,8 @@ DEVICE float normal_distribution(float x)
     return 0.5f * ERFC(x * -0.70710678f);
 }
 
-/* f(x); keeps NaN.  What most layers have comes first: of all five kinds nvcc makes a table, and
-   an indirect jump for every element. */
+/* f(x); keeps NaN.  The kinds of most layers come first.  From a switch over all kinds nvcc would
+   make a table, and an indirect jump for every element. */
 DEVICE float activate(u32 kind, float x)
 {
     const float least = kind == ACTIVATION_RELU ? 0.0f : -INFINITY;
@@ -44,6 +48,13 @@ DEVICE float activation_slope(u32 kind, float y)
 DEVICE float gelu_slope(float x)
 {
     return normal_distribution(x) + x * (0.39894228f * EXP(-0.5f * x * x));
+}
+
+/* f' for the operator that applies it alone: from the output y, or from the input for a function
+   that is never fused. */
+DEVICE float activation_own_slope(u32 kind, float y)
+{
+    return kind == ACTIVATION_GELU ? gelu_slope(y) : activation_slope(kind, y);
 }
 
 #endif

@@ -140,10 +140,11 @@ typedef uint64_t u64;
 
 /* ---- bfloat16 -------------------------------------------------------------------------------- */
 
-/* A program with BF16 stores activations and their gradients (core/backend.h: T) as bfloat16, the
-   upper half of a float32, any other as float32.  Tensors of them have elements of type act, which
-   are read by GET and written by PUT alone; arithmetic is float32.  What loads several before a
-   branch keeps them as act and takes their VALUE behind it: widening waits for the load. */
+/* A program with BF16 stores activations and their gradients (core/backend/op_list.h: T) as
+   bfloat16, the upper half of a float32, any other as float32.  Tensors of them have elements of
+   type act, which are read by GET and written by PUT alone; arithmetic is float32.  What loads
+   several before a branch keeps them as act and takes their VALUE behind it: widening waits for the
+   load. */
 #if defined(KERNEL)
 
 /* Exact. */
@@ -183,7 +184,7 @@ typedef float act;
    everything as it is; p.halts says whether it was given one. */
 #define HALTED(p) ((p).halts && halt_base[halt_place] != 0.0f)
 
-/* The words of the step block (core/backend.h, dpt_step_block), for kernels that read it:
+/* The words of the step block (core/backend/operators.h, dpt_step_block), for kernels that read it:
    IN(u32, step), then AS_FLOAT(step[STEP_LR]). */
 #define STEP_LR           0
 #define STEP_INV_BATCH    1

@@ -1,5 +1,5 @@
 /* Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel Random Numbers: As Easy as 1, 2, 3",
-   SC 2011), as core/backend.h says what is drawn with it. */
+   SC 2011), as core/backend/op_list.h says what is drawn with it. */
 #ifndef DPT_KERNELS_PHILOX_H
 #define DPT_KERNELS_PHILOX_H
 

@@ -1,4 +1,4 @@
-/* Collectives of a backend, on the side streams of its devices.  backend.h has the contract. */
+/* Collectives of a backend, on the side streams of its devices.  backend/abi.h has the contract. */
 #ifndef DPTI_COMMUNICATOR_H
 #define DPTI_COMMUNICATOR_H
 
@@ -19,7 +19,7 @@ typedef struct dpti_group {
 
 /* [driver] Called by the driver thread of the group's first device, which gets the record of a
    failure, while the driver threads of the other devices make no calls.  They fail as check, invite
-   and create of backend.h do. */
+   and create of backend/abi.h do. */
 DPT_CHECK_RESULT dpt_status dpti_communicator_check(const dpti_group *group);
 DPT_CHECK_RESULT dpt_status dpti_communicator_invite(const dpti_group *group, dpt_invitation *out);
 DPT_CHECK_RESULT dpt_status dpti_communicator_create(const dpti_group *group,

@@ -1,5 +1,6 @@
-/* The table of operators in backend.h as code: for every kind, is its description sound, and which
-   tensors does it take?  One function per family, one table that finds it. */
+/* Is the description of an operator sound, and which tensors does the operator take?  The slots of
+   every kind stand in DPT_OP_LIST (backend/op_list.h).  One function for each family checks the
+   description and finds the sizes and conditions that the list names. */
 #include "device/signature.h"
 
 #include "base/size.h"
@@ -7,56 +8,89 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef dpt_status describe_fn(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error);
-
 /* ---- Slots ----------------------------------------------------------------------------------- */
 
-static void add_in(dpti_signature *signature, dpti_slot slot)
+/* The sizes, in elements, and the conditions that the slots of DPT_OP_LIST name.  A family fills in
+   those that its kinds use. */
+typedef struct op_shape {
+    size_t one, two, data, x, y, w, bias, dw, dbias, moments, parts, sums, all_sums;
+    bool always, has_bias, has_residual, mask, output_mask, augmented, from_input, from_output,
+        has_velocity;
+} op_shape;
+
+typedef enum slot_type { TYPE_F32, TYPE_I32, TYPE_U32, TYPE_T, TYPE_DATA } slot_type;
+typedef enum slot_axis { AXIS_N, AXIS_ALL } slot_axis;
+
+/* One slot of DPT_OP_LIST. */
+typedef struct slot_row {
+    const char *name; /* NULL ends the rows of a kind */
+    dpti_slot_role role;
+    bool accumulates;
+    slot_type type;
+    slot_axis axis;
+    size_t size, condition; /* offsets in op_shape */
+} slot_row;
+
+#define SLOT(role_, sums_, condition_, name_, type_, axis_, size_)                                 \
+    {.name = #name_,                                                                               \
+     .role = DPTI_SLOT_##role_,                                                                    \
+     .accumulates = sums_,                                                                         \
+     .type = TYPE_##type_,                                                                         \
+     .axis = AXIS_##axis_,                                                                         \
+     .size = offsetof(op_shape, size_),                                                            \
+     .condition = offsetof(op_shape, condition_)},
+#define DPT_IN(...)     SLOT(IN, false, always, __VA_ARGS__)
+#define DPT_OUT(...)    SLOT(OUT, false, always, __VA_ARGS__)
+#define DPT_SUM(...)    SLOT(OUT, true, always, __VA_ARGS__)
+#define DPT_IN_IF(...)  SLOT(IN, false, __VA_ARGS__)
+#define DPT_OUT_IF(...) SLOT(OUT, false, __VA_ARGS__)
+#define DPT_SUM_IF(...) SLOT(OUT, true, __VA_ARGS__)
+
+#define SLOT_ROWS(kind, name_, family, in_place, marks, slots)                                     \
+    static const slot_row name_##_slots[] = {slots{.name = NULL}};
+DPT_OP_LIST(SLOT_ROWS)
+#undef SLOT_ROWS
+
+static const slot_row *const slot_rows[DPT_OP_COUNT] = {
+#define SLOTS_OF(kind, name, ...) [DPT_OP_##kind] = name##_slots,
+    DPT_OP_LIST(SLOTS_OF)
+#undef SLOTS_OF
+};
+
+static dpt_dtype type_of(slot_type type, const dpt_op_desc *desc)
 {
-    signature->in[signature->n_in++] = slot;
+    switch (type) {
+    case TYPE_I32: return DPT_I32;
+    case TYPE_U32: return DPT_U32;
+    case TYPE_T: return desc->type;
+    case TYPE_DATA: return desc->u.gather.dtype;
+    default: return DPT_F32;
+    }
 }
 
-static void add_out(dpti_signature *signature, dpti_slot slot)
+static void add_slot(const slot_row *row, const dpt_op_desc *desc, const op_shape *shape,
+                     dpti_signature *out)
 {
-    signature->out[signature->n_out++] = slot;
-}
-
-/* `elements` a sample. */
-static dpti_slot sampled(const char *name, dpt_dtype dtype, size_t elements)
-{
-    return (dpti_slot){.name = name, .dtype = dtype, .per_sample = elements};
-}
-
-/* `elements` of an activation or its gradient, a sample. */
-static dpti_slot activations(const char *name, const dpt_op_desc *desc, size_t elements)
-{
-    return sampled(name, desc->type, elements);
-}
-
-/* `elements` in all. */
-static dpti_slot whole(const char *name, dpt_dtype dtype, size_t elements)
-{
-    return (dpti_slot){.name = name, .dtype = dtype, .fixed = elements};
-}
-
-/* An output that is added to when the call accumulates. */
-static dpti_slot summed(dpti_slot slot)
-{
-    slot.accumulates = true;
-    return slot;
-}
-
-/* The output of a backward-data operator, and the forward input behind a mask. */
-static void add_gradient(const dpt_op_desc *desc, dpti_signature *out, size_t elements, bool mask)
-{
-    if (mask) add_in(out, activations("x", desc, elements));
-    add_out(out, summed(activations("dx", desc, elements)));
+    const size_t elements = *(const size_t *)((const char *)shape + row->size);
+    const dpti_slot slot = {
+        .name = row->name,
+        .dtype = type_of(row->type, desc),
+        .per_sample = row->axis == AXIS_N ? elements : 0,
+        .fixed = row->axis == AXIS_ALL ? elements : 0,
+        .accumulates = row->accumulates,
+    };
+    if (!*(const bool *)((const char *)shape + row->condition)) return;
+    if (row->role == DPTI_SLOT_IN)
+        out->in[out->n_in++] = slot;
+    else
+        out->out[out->n_out++] = slot;
+    out->may_accumulate = out->may_accumulate || slot.accumulates;
 }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
-/* The product of n extents, each at least 1, as a number of 4-byte elements that memory can hold.
- */
+/* *out is the product of n extents.  DPT_E_INVALID if an extent is 0, or if so many elements of 4
+   bytes fit in no memory. */
 static dpt_status extent(const size_t *extents, size_t n, size_t *out, dpt_error *error)
 {
     size_t product = 1;
@@ -74,21 +108,22 @@ static dpt_status extent(const size_t *extents, size_t n, size_t *out, dpt_error
 
 static dpt_status check_activation(dpt_activation kind, dpt_error *error)
 {
-    if (kind < DPT_ACT_NONE || kind > DPT_ACT_GELU)
+    if (!dpt_activation_name(kind))
         return DPT_FAIL(error, DPT_E_INVALID, "there is no activation %d", (int)kind);
     return DPT_OK;
 }
 
-/* For activations inside another operator: those whose derivative the output tells. */
+/* For activations inside another operator: their derivative must be a function of their output. */
 static dpt_status check_fused(dpt_activation kind, dpt_error *error)
 {
     DPT_TRY(check_activation(kind, error));
-    if (kind == DPT_ACT_GELU)
-        return DPT_FAIL(error, DPT_E_INVALID, "GELU is an operator of its own");
+    if (!dpt_activation_fuses(kind))
+        return DPT_FAIL(error, DPT_E_INVALID, "%s is an operator of its own",
+                        dpt_activation_name(kind));
     return DPT_OK;
 }
 
-/* A number from min on, below max. */
+/* DPT_E_INVALID unless min <= value < max. */
 static dpt_status check_number(const char *name, float value, float min, float max,
                                dpt_error *error)
 {
@@ -155,13 +190,12 @@ static dpt_status check_augment(const dpt_gather_desc *d, bool labels, dpt_error
     return check_number("an erasing probability", a->erase, 0.0f, 1.5f, error);
 }
 
-static dpt_status gather(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+static dpt_status gather(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
 {
     const dpt_gather_desc *d = &desc->u.gather;
     const bool labels = desc->kind == DPT_OP_GATHER_LABELS;
     const dpt_dtype wide = labels ? DPT_I32 : DPT_F32;
-    size_t elements;
-    DPT_TRY(EXTENT(&elements, error, d->n_records, d->count));
+    DPT_TRY(EXTENT(&out->data, error, d->n_records, d->count));
     if (d->dtype != DPT_U8 && d->dtype != wide)
         return DPT_FAIL(error, DPT_E_INVALID, "data of element type %d", (int)d->dtype);
     if (d->n_records > UINT32_MAX)
@@ -170,13 +204,8 @@ static dpt_status gather(const dpt_op_desc *desc, dpti_signature *out, dpt_error
         return DPT_FAIL(error, DPT_E_INVALID, "%zu labels a sample, not 1", d->count);
     if (!labels) DPT_TRY(gather_statistics(d, error));
     DPT_TRY(check_augment(d, labels, error));
-    add_in(out, whole(labels ? "labels" : "data", d->dtype, elements));
-    add_in(out, sampled("index", DPT_U32, 1));
-    if (dpt_augments(&d->augment)) {
-        add_in(out, sampled("sample", DPT_U32, 1));
-        out->reads_step = true; /* seed and epoch */
-    }
-    add_out(out, labels ? sampled("label", DPT_I32, 1) : activations("x", desc, d->count));
+    out->x = d->count;
+    out->augmented = dpt_augments(&d->augment);
     return DPT_OK;
 }
 
@@ -210,31 +239,18 @@ static dpt_status check_conv2d(const dpt_conv2d_desc *d, dpt_error *error)
     return DPT_OK;
 }
 
-static dpt_status conv2d(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+static dpt_status conv2d(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
 {
     const dpt_conv2d_desc *d = &desc->u.conv2d;
-    size_t x = 0, y = 0, w = 0;
-    DPT_TRY(EXTENT(&x, error, d->in_h, d->in_w, d->in_channels));
-    DPT_TRY(EXTENT(&y, error, d->out_h, d->out_w, d->out_channels));
+    DPT_TRY(EXTENT(&out->x, error, d->in_h, d->in_w, d->in_channels));
+    DPT_TRY(EXTENT(&out->y, error, d->out_h, d->out_w, d->out_channels));
     DPT_TRY(check_conv2d(d, error));
-    DPT_TRY(
-        EXTENT(&w, error, d->out_channels, d->kernel_h, d->kernel_w, d->in_channels / d->groups));
-    if (desc->kind == DPT_OP_CONV2D_FORWARD) {
-        add_in(out, activations("x", desc, x));
-        add_in(out, whole("w", DPT_F32, w));
-        if (d->has_bias) add_in(out, whole("bias", DPT_F32, d->out_channels));
-        add_out(out, activations("y", desc, y));
-        return DPT_OK;
-    }
-    add_in(out, activations("dy", desc, y));
-    if (desc->kind == DPT_OP_CONV2D_BACKWARD_DATA) {
-        add_in(out, whole("w", DPT_F32, w));
-        add_gradient(desc, out, x, d->input_activation != DPT_ACT_NONE);
-        return DPT_OK;
-    }
-    add_in(out, activations("x", desc, x));
-    add_out(out, summed(whole("dw", DPT_F32, w)));
-    if (d->has_bias) add_out(out, summed(whole("dbias", DPT_F32, d->out_channels)));
+    DPT_TRY(EXTENT(&out->w, error, d->out_channels, d->kernel_h, d->kernel_w,
+                   d->in_channels / d->groups));
+    out->dw = out->w;
+    out->bias = out->dbias = d->out_channels;
+    out->has_bias = d->has_bias;
+    out->mask = d->input_activation != DPT_ACT_NONE;
     return DPT_OK;
 }
 
@@ -250,31 +266,20 @@ static dpt_status check_slice(const dpt_op_desc *desc, dpt_error *error)
     return DPT_OK;
 }
 
-static dpt_status linear(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+static dpt_status linear(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
 {
     const dpt_linear_desc *d = &desc->u.linear;
-    size_t w;
-    DPT_TRY(EXTENT(&w, error, d->out, d->in));
+    const size_t rows = dpt_linear_rows(d);
+    DPT_TRY(EXTENT(&out->w, error, d->out, d->in));
     DPT_TRY(check_fused(d->activation, error));
     DPT_TRY(check_fused(d->input_activation, error));
     DPT_TRY(check_slice(desc, error));
-    if (desc->kind == DPT_OP_LINEAR_FORWARD) {
-        add_in(out, activations("x", desc, d->in));
-        add_in(out, whole("w", DPT_F32, w));
-        if (d->has_bias) add_in(out, whole("bias", DPT_F32, d->out));
-        add_out(out, activations("y", desc, d->out));
-        return DPT_OK;
-    }
-    add_in(out, activations("dy", desc, d->out));
-    if (desc->kind == DPT_OP_LINEAR_BACKWARD_DATA) {
-        add_in(out, whole("w", DPT_F32, w));
-        add_gradient(desc, out, d->in, d->input_activation != DPT_ACT_NONE);
-        return DPT_OK;
-    }
-    const size_t rows = dpt_linear_rows(d);
-    add_in(out, activations("x", desc, d->in));
-    add_out(out, summed(whole("dw", DPT_F32, rows * d->in)));
-    if (d->has_bias) add_out(out, summed(whole("dbias", DPT_F32, rows)));
+    out->x = d->in;
+    out->y = out->bias = d->out;
+    out->dw = rows * d->in;
+    out->dbias = rows;
+    out->has_bias = d->has_bias;
+    out->mask = d->input_activation != DPT_ACT_NONE;
     return DPT_OK;
 }
 
@@ -310,198 +315,93 @@ static dpt_status check_pool2d(const dpt_pool2d_desc *d, dpt_error *error)
     return DPT_OK;
 }
 
-static dpt_status pool2d(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+static dpt_status pool2d(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
 {
     const dpt_pool2d_desc *d = &desc->u.pool2d;
-    size_t x, y;
-    DPT_TRY(EXTENT(&x, error, d->in_h, d->in_w, d->channels));
-    DPT_TRY(EXTENT(&y, error, d->out_h, d->out_w, d->channels));
-    DPT_TRY(check_pool2d(d, error));
-    if (desc->kind == DPT_OP_POOL2D_FORWARD) {
-        add_in(out, activations("x", desc, x));
-        add_out(out, activations("y", desc, y));
-        return DPT_OK;
-    }
-    add_in(out, activations("dy", desc, y));
-    add_gradient(desc, out, x, true); /* x also tells where the maxima are */
+    DPT_TRY(EXTENT(&out->x, error, d->in_h, d->in_w, d->channels));
+    DPT_TRY(EXTENT(&out->y, error, d->out_h, d->out_w, d->channels));
+    return check_pool2d(d, error);
+}
+
+/* `count` elements a sample, in and out. */
+static dpt_status counted(size_t count, op_shape *out, dpt_error *error)
+{
+    DPT_TRY(EXTENT(&out->x, error, count));
+    out->y = count;
     return DPT_OK;
 }
 
-static dpt_status activation(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+static dpt_status activation(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
 {
     const dpt_activation_desc *d = &desc->u.activation;
-    size_t count;
-    DPT_TRY(EXTENT(&count, error, d->count));
+    DPT_TRY(counted(d->count, out, error));
     DPT_TRY(check_activation(d->kind, error));
-    if (desc->kind == DPT_OP_ACTIVATION_FORWARD) {
-        add_in(out, activations("x", desc, count));
-        add_out(out, activations("y", desc, count));
-        return DPT_OK;
-    }
-    add_in(out, activations("dy", desc, count));
-    add_in(out, activations(d->kind == DPT_ACT_GELU ? "x" : "y", desc, count));
-    add_gradient(desc, out, count, false);
+    out->from_output = dpt_activation_fuses(d->kind);
+    out->from_input = !out->from_output;
     return DPT_OK;
 }
 
-static dpt_status dropout(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+static dpt_status dropout(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
 {
     const dpt_dropout_desc *d = &desc->u.dropout;
-    size_t count;
-    DPT_TRY(EXTENT(&count, error, d->count));
+    DPT_TRY(counted(d->count, out, error));
     DPT_TRY(check_number("a dropout probability", d->p, 0.0f, 1.0f, error));
     if (d->stream == 0)
         return DPT_FAIL(error, DPT_E_INVALID, "stream 0 of random numbers is for augmentation");
-    add_in(out, activations("x", desc, count));
-    add_in(out, sampled("sample", DPT_U32, 1));
-    add_out(out, summed(activations("y", desc, count)));
-    out->reads_step = true; /* seed and epoch */
     return DPT_OK;
 }
 
-static dpt_status batch_norm_forward(const dpt_op_desc *desc, size_t elements, dpti_signature *out)
-{
-    const dpt_batch_norm_desc *d = &desc->u.batch_norm;
-    add_in(out, activations("x", desc, elements));
-    add_in(out, whole("moments", DPT_F32, 3 * d->channels));
-    add_in(out, whole("w", DPT_F32, d->channels));
-    add_in(out, whole("b", DPT_F32, d->channels));
-    if (d->has_residual) add_in(out, activations("residual", desc, elements));
-    add_out(out, activations("y", desc, elements));
-    return DPT_OK;
-}
-
-static dpt_status batch_norm_backward(const dpt_op_desc *desc, size_t elements, size_t parts,
-                                      dpti_signature *out)
+static dpt_status batch_norm(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
 {
     const dpt_batch_norm_desc *d = &desc->u.batch_norm;
     const size_t c = d->channels;
-    add_in(out, activations("dy", desc, elements));
-    add_in(out, activations("x", desc, elements));
-    add_in(out, whole("moments", DPT_F32, 3 * c));
-    const bool masks = d->output_activation != DPT_ACT_NONE;
-    if (desc->kind == DPT_OP_BATCH_NORM_BACKWARD_PARTIAL) {
-        if (masks) add_in(out, whole("w", DPT_F32, c));
-        if (masks) add_in(out, whole("b", DPT_F32, c));
-        add_out(out, whole("part", DPT_F32, 2 * c));
-        add_out(out, summed(whole("dw", DPT_F32, c)));
-        add_out(out, summed(whole("db", DPT_F32, c)));
-        return DPT_OK;
-    }
-    add_in(out, whole("w", DPT_F32, c));
-    add_in(out, whole("parts", DPT_F32, 2 * parts));
-    if (masks) add_in(out, whole("b", DPT_F32, c));
-    add_gradient(desc, out, elements, false); /* x is there already */
-    return DPT_OK;
-}
-
-static dpt_status batch_norm(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
-{
-    const dpt_batch_norm_desc *d = &desc->u.batch_norm;
-    const size_t c = d->channels;
-    size_t elements, parts;
-    DPT_TRY(EXTENT(&elements, error, d->area, c));
-    DPT_TRY(EXTENT(&parts, error, d->n_parts, c, 3));
-    parts /= 3;
+    DPT_TRY(EXTENT(&out->x, error, d->area, c));
+    DPT_TRY(EXTENT(&out->parts, error, d->n_parts, c, 3));
     DPT_TRY(check_fused(d->activation, error));
     DPT_TRY(check_fused(d->input_activation, error));
     if (d->output_activation != DPT_ACT_NONE && d->output_activation != DPT_ACT_RELU)
         return DPT_FAIL(error, DPT_E_INVALID,
                         "a batch-norm applies no other derivative than ReLU's");
     DPT_TRY(check_number("an epsilon", d->epsilon, 0x1p-100f, 1.0f, error));
-    switch (desc->kind) {
-    case DPT_OP_BATCH_NORM_PARTIAL:
-        add_in(out, activations("x", desc, elements));
-        add_out(out, whole("part", DPT_F32, 3 * c));
-        return DPT_OK;
-    case DPT_OP_BATCH_NORM_MERGE:
-        add_in(out, whole("parts", DPT_F32, 3 * parts));
-        add_out(out, whole("moments", DPT_F32, 3 * c));
-        add_out(out, summed(whole("mean", DPT_F32, c)));
-        add_out(out, summed(whole("variance", DPT_F32, c)));
-        out->reads_step = true; /* inv_batch */
-        return DPT_OK;
-    case DPT_OP_BATCH_NORM_FREEZE:
-        add_in(out, whole("mean", DPT_F32, c));
-        add_in(out, whole("variance", DPT_F32, c));
-        add_out(out, whole("moments", DPT_F32, 3 * c));
-        out->per_step = true;
-        return DPT_OK;
-    case DPT_OP_BATCH_NORM_FORWARD: return batch_norm_forward(desc, elements, out);
-    default: return batch_norm_backward(desc, elements, parts, out);
-    }
+    out->y = out->x;
+    out->w = out->bias = c;
+    out->moments = 3 * c;
+    out->sums = 2 * c;
+    out->all_sums = out->parts / 3 * 2;
+    out->has_residual = d->has_residual;
+    out->output_mask = d->output_activation != DPT_ACT_NONE;
+    return DPT_OK;
 }
 
-static dpt_status layer_norm(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+static dpt_status layer_norm(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
 {
     const dpt_layer_norm_desc *d = &desc->u.layer_norm;
-    const size_t c = d->channels;
-    size_t elements, moments;
-    DPT_TRY(EXTENT(&elements, error, d->rows, c));
-    DPT_TRY(EXTENT(&moments, error, d->rows, 2));
+    DPT_TRY(EXTENT(&out->x, error, d->rows, d->channels));
+    DPT_TRY(EXTENT(&out->moments, error, d->rows, 2));
     DPT_TRY(check_fused(d->input_activation, error));
     DPT_TRY(check_number("an epsilon", d->epsilon, 0x1p-100f, 1.0f, error));
-    if (desc->kind == DPT_OP_LAYER_NORM_FORWARD) {
-        add_in(out, activations("x", desc, elements));
-        add_in(out, whole("w", DPT_F32, c));
-        add_in(out, whole("b", DPT_F32, c));
-        add_out(out, activations("y", desc, elements));
-        add_out(out, sampled("moments", DPT_F32, moments));
-        return DPT_OK;
-    }
-    add_in(out, activations("dy", desc, elements));
-    add_in(out, activations("x", desc, elements));
-    add_in(out, sampled("moments", DPT_F32, moments));
-    if (desc->kind == DPT_OP_LAYER_NORM_BACKWARD_DATA) {
-        add_in(out, whole("w", DPT_F32, c));
-        add_gradient(desc, out, elements, false); /* x is there already */
-        return DPT_OK;
-    }
-    add_out(out, summed(whole("dw", DPT_F32, c)));
-    add_out(out, summed(whole("db", DPT_F32, c)));
+    out->y = out->x;
+    out->w = out->bias = d->channels;
     return DPT_OK;
 }
 
-static dpt_status softmax(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+static dpt_status softmax(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
 {
-    size_t classes;
-    DPT_TRY(EXTENT(&classes, error, desc->u.softmax.classes));
+    const size_t classes = desc->u.softmax.classes;
+    DPT_TRY(counted(classes, out, error));
     if (classes > INT32_MAX)
         return DPT_FAIL(error, DPT_E_INVALID, "%zu classes: a label has 32 bits", classes);
-    DPT_TRY(check_number("a label smoothing", desc->u.softmax.smoothing, 0.0f, 1.0f, error));
-    add_in(out, activations("logits", desc, classes));
-    add_in(out, sampled("label", DPT_I32, 1));
-    add_out(out, sampled("result", DPT_F32, 2));
-    if (desc->kind == DPT_OP_SOFTMAX_XENT_GRADIENT) {
-        add_out(out, activations("dlogits", desc, classes));
-        out->reads_step = true; /* inv_batch */
-    }
-    return DPT_OK;
+    return check_number("a label smoothing", desc->u.softmax.smoothing, 0.0f, 1.0f, error);
 }
 
-static dpt_status squared_error(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+static dpt_status squared_error(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
 {
-    size_t count;
-    DPT_TRY(EXTENT(&count, error, desc->u.squared_error.count));
-    add_in(out, activations("y", desc, count));
-    add_in(out, sampled("target", DPT_F32, count));
-    add_out(out, sampled("result", DPT_F32, 2));
-    if (desc->kind == DPT_OP_SQUARED_ERROR_GRADIENT) {
-        add_out(out, activations("dy", desc, count));
-        out->reads_step = true; /* inv_batch */
-    }
-    return DPT_OK;
+    return counted(desc->u.squared_error.count, out, error);
 }
 
-static dpt_status elementwise(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+static dpt_status elementwise(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
 {
-    size_t count;
-    DPT_TRY(EXTENT(&count, error, desc->u.elementwise.count));
-    add_in(out, activations("a", desc, count));
-    if (desc->kind != DPT_OP_AFFINE) add_in(out, activations("b", desc, count));
-    add_out(out, activations("c", desc, count));
-    out->may_halt = desc->kind == DPT_OP_ADD;
-    return DPT_OK;
+    return counted(desc->u.elementwise.count, out, error);
 }
 
 static dpt_status check_decay(float weight_decay, size_t decay_count, size_t count,
@@ -513,96 +413,75 @@ static dpt_status check_decay(float weight_decay, size_t decay_count, size_t cou
     return check_number("a weight decay", weight_decay, 0.0f, INFINITY, error);
 }
 
-static dpt_status sgd(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+static dpt_status sgd(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
 {
     const dpt_sgd_desc *d = &desc->u.sgd;
-    size_t count;
-    DPT_TRY(EXTENT(&count, error, d->count));
+    DPT_TRY(EXTENT(&out->w, error, d->count));
     DPT_TRY(check_decay(d->weight_decay, d->decay_count, d->count, error));
     DPT_TRY(check_number("a momentum", d->momentum, 0.0f, INFINITY, error));
-    add_in(out, whole("gradient", DPT_F32, count));
-    add_out(out, whole("w", DPT_F32, count));
-    if (d->momentum > 0.0f) add_out(out, whole("velocity", DPT_F32, count));
-    out->reads_step = true; /* lr */
-    out->per_step = out->may_halt = true;
+    out->has_velocity = d->momentum > 0.0f;
     return DPT_OK;
 }
 
-static dpt_status adamw(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+static dpt_status adamw(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
 {
     const dpt_adamw_desc *d = &desc->u.adamw;
-    size_t count;
-    DPT_TRY(EXTENT(&count, error, d->count));
+    DPT_TRY(EXTENT(&out->w, error, d->count));
     DPT_TRY(check_decay(d->weight_decay, d->decay_count, d->count, error));
     DPT_TRY(check_number("beta1", d->beta1, 0.0f, 1.0f, error));
     DPT_TRY(check_number("beta2", d->beta2, 0.0f, 1.0f, error));
-    DPT_TRY(check_number("an epsilon", d->epsilon, 0x1p-100f, 1.0f, error));
-    add_in(out, whole("gradient", DPT_F32, count));
-    add_out(out, whole("w", DPT_F32, count));
-    add_out(out, whole("m", DPT_F32, count));
-    add_out(out, whole("v", DPT_F32, count));
-    out->reads_step = true; /* lr and Adam's scales */
-    out->per_step = out->may_halt = true;
-    return DPT_OK;
+    return check_number("an epsilon", d->epsilon, 0x1p-100f, 1.0f, error);
 }
 
-static dpt_status clip_norm(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+static dpt_status clip_norm(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
 {
     const dpt_clip_norm_desc *d = &desc->u.clip_norm;
-    size_t count;
-    DPT_TRY(EXTENT(&count, error, d->count));
-    DPT_TRY(check_number("a largest norm", d->max_norm, 0x1p-100f, INFINITY, error));
-    add_out(out, whole("gradient", DPT_F32, count));
-    out->per_step = true;
-    return DPT_OK;
+    DPT_TRY(EXTENT(&out->w, error, d->count));
+    return check_number("a largest norm", d->max_norm, 0x1p-100f, INFINITY, error);
 }
 
-static dpt_status check_finite(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
+static dpt_status check_finite(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
 {
-    size_t count;
-    DPT_TRY(EXTENT(&count, error, desc->u.check_finite.count));
-    add_in(out, sampled("x", DPT_F32, count));
-    add_out(out, whole("halt", DPT_F32, 1));
-    return DPT_OK;
+    return counted(desc->u.check_finite.count, out, error);
 }
 
-/* ---- The table ------------------------------------------------------------------------------- */
+/* Checks a description and finds its sizes and conditions. */
+typedef dpt_status describe_fn(const dpt_op_desc *desc, op_shape *out, dpt_error *error);
 
-typedef struct op_family {
-    const char *name;
-    describe_fn *describe;
-} op_family;
-
-static const op_family families[DPT_OP_COUNT] = {
-#define OP_FAMILY(kind, member) [DPT_OP_##kind] = {#kind, member},
-    DPT_OP_LIST(OP_FAMILY)
-#undef OP_FAMILY
+static describe_fn *const describe_family[DPT_FAMILY_COUNT] = {
+#define DESCRIBE(FAMILY, name) [DPT_FAMILY_##FAMILY] = name,
+    DPT_OP_FAMILY_LIST(DESCRIBE)
+#undef DESCRIBE
 };
 
-static bool known(dpt_op_kind kind)
-{
-    return (unsigned)kind < DPT_OP_COUNT;
-}
+/* ---- Signatures ------------------------------------------------------------------------------ */
 
 const char *dpti_op_name(dpt_op_kind kind)
 {
-    return known(kind) ? families[kind].name : "unknown operator";
+    return dpt_op_name(kind);
 }
 
 dpt_status dpti_op_signature(const dpt_op_desc *desc, dpti_signature *out, dpt_error *error)
 {
-    if (!known(desc->kind))
+    const char *const name = dpt_op_name(desc->kind);
+    const dpt_op_traits traits = dpt_op_traits_of(desc->kind);
+    if ((unsigned)desc->kind >= DPT_OP_COUNT)
         return DPT_FAIL(error, DPT_E_INVALID, "unknown operator %d", (int)desc->kind);
     if (desc->type != DPT_F32 && desc->type != DPT_BF16)
-        return DPT_FAIL(error, DPT_E_INVALID, "%s: activations of element type %d",
-                        families[desc->kind].name, (int)desc->type);
-    dpti_signature signature = {.n_in = 0};
+        return DPT_FAIL(error, DPT_E_INVALID, "%s: activations of element type %d", name,
+                        (int)desc->type);
+    op_shape shape = {.one = 1, .two = 2, .always = true};
     dpt_error reason = {.status = DPT_OK};
-    const dpt_status status = families[desc->kind].describe(desc, &signature, &reason);
-    if (status != DPT_OK)
-        return DPT_FAIL(error, status, "%s: %.480s", families[desc->kind].name, reason.message);
-    for (size_t i = 0; i < signature.n_out; i++)
-        signature.may_accumulate = signature.may_accumulate || signature.out[i].accumulates;
+    const dpt_status status = describe_family[traits.family](desc, &shape, &reason);
+    if (status != DPT_OK) return DPT_FAIL(error, status, "%s: %.480s", name, reason.message);
+    dpti_signature signature = {
+        .reads_step = (traits.marks & DPT_MARK_STEP) != 0 &&
+                      (traits.family != DPT_FAMILY_GATHER || shape.augmented),
+        .may_halt = (traits.marks & DPT_MARK_HALT) != 0,
+        .per_step = (traits.marks & DPT_MARK_PER_STEP) != 0,
+    };
+    for (const slot_row *row = slot_rows[desc->kind]; row->name; row++)
+        add_slot(row, desc, &shape, &signature);
     *out = signature;
     return DPT_OK;
 }

@@ -6,7 +6,7 @@
 
 typedef enum dpti_slot_role { DPTI_SLOT_IN, DPTI_SLOT_OUT } dpti_slot_role;
 
-/* One tensor of an operator, from the table in backend.h. */
+/* One tensor of an operator, from DPT_OP_LIST (backend/op_list.h). */
 typedef struct dpti_slot {
     const char *name; /* "x", "dy" */
     dpt_dtype dtype;

@@ -228,7 +228,7 @@ static dpt_status emit_activation(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
     const size_t root = c->root[node->inputs[0]];
-    if (node->forward.u.activation.kind == DPT_ACT_GELU)
+    if (!dpt_activation_fuses(node->forward.u.activation.kind))
         return emit_unmasked(c, i, DPT_OP_ACTIVATION_BACKWARD, c->value[root]);
     /* The gradient of an activation's output already contains the derivative (see emit_mask and
        the masks of its consumers), so it is the gradient of the input. */

@@ -164,7 +164,7 @@ bool dpti_has_options(dpt_model *model, const char *layer, const void *options)
 
 bool dpti_known_activation(dpt_model *model, const char *layer, dpt_activation kind)
 {
-    if (kind >= DPT_ACT_NONE && kind <= DPT_ACT_GELU) return true;
+    if (dpt_activation_name(kind)) return true;
     (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID, "layer %s: unknown activation %d", layer,
                           (int)kind);
     return false;
@@ -172,14 +172,14 @@ bool dpti_known_activation(dpt_model *model, const char *layer, dpt_activation k
 
 dpt_activation dpti_fusable(dpt_activation kind)
 {
-    return kind == DPT_ACT_GELU ? DPT_ACT_NONE : kind;
+    return dpt_activation_fuses(kind) ? kind : DPT_ACT_NONE;
 }
 
 dpt_value dpti_add_layer(dpt_model *model, dpti_node node, dpt_activation activation)
 {
     if (model->status != DPT_OK) return (dpt_value){0};
     const dpt_value y = dpti_add_node(model, node);
-    return activation == DPT_ACT_GELU ? dpt_activate(model, y, activation) : y;
+    return dpt_activation_fuses(activation) ? y : dpt_activate(model, y, activation);
 }
 
 dpt_value dpti_add_unnamed(dpt_model *model, const char *kind, dpti_node node)

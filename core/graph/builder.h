@@ -30,8 +30,8 @@ bool dpti_has_options(dpt_model *model, const char *layer, const void *options);
    layer. */
 bool dpti_describes(dpt_model *model, const char *layer, const dpt_op_desc *desc);
 bool dpti_known_activation(dpt_model *model, const char *layer, dpt_activation kind);
-/* Returns the activation if a layer's own operator can apply it, else DPT_ACT_NONE.  GELU needs an
-   operator of its own. */
+/* Returns the activation if a layer's own operator can apply it, else DPT_ACT_NONE
+   (dpt_activation_fuses). */
 dpt_activation dpti_fusable(dpt_activation kind);
 /* Appends a layer and, if the layer's operator cannot apply the activation, the activation. */
 dpt_value dpti_add_layer(dpt_model *model, dpti_node node, dpt_activation activation);

@@ -10,10 +10,11 @@ static dpt_activation own_activation(const dpti_node *node)
     case DPTI_NODE_LINEAR: return node->forward.u.linear.activation;
     case DPTI_NODE_BATCH_NORM: return node->forward.u.batch_norm.activation;
     case DPTI_NODE_ACTIVATE:
-        /* GELU's derivative is not a function of its output.  So its own backward operator applies
-           it. */
-        return node->forward.u.activation.kind == DPT_ACT_GELU ? DPT_ACT_NONE
-                                                               : node->forward.u.activation.kind;
+        /* If the derivative is no function of the output, the activation's own backward operator
+           applies it. */
+        return dpt_activation_fuses(node->forward.u.activation.kind)
+                   ? node->forward.u.activation.kind
+                   : DPT_ACT_NONE;
     default: return DPT_ACT_NONE;
     }
 }
@@ -54,8 +55,8 @@ static void fuse_activation(dpti_compiler *c, size_t i)
     const dpti_node_kind kind = c->model->nodes[before].kind;
     if (kind != DPTI_NODE_CONV2D && kind != DPTI_NODE_LINEAR && kind != DPTI_NODE_BATCH_NORM)
         return;
-    if (node->forward.u.activation.kind == DPT_ACT_GELU || c->activation[before] != DPT_ACT_NONE ||
-        c->consumers[before] != 1)
+    if (!dpt_activation_fuses(node->forward.u.activation.kind) ||
+        c->activation[before] != DPT_ACT_NONE || c->consumers[before] != 1)
         return;
     c->activation[before] = c->activation[i];
     absorb(c, before, i);

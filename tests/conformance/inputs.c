@@ -1,5 +1,6 @@
 /* Input values (inputs.h). */
 #include "inputs.h"
+#include "reference/reference.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,9 +22,8 @@ static void fill_activated(dpt_activation kind, bool integers, test_random *rand
     fill_numbers(integers, random, out, n);
     for (size_t i = 0; i < n; i++) {
         if (kind == DPT_ACT_RELU) out[i] = out[i] > 0.0f ? out[i] : 0.0f;
-        if (integers) continue;
-        if (kind == DPT_ACT_TANH) out[i] = tanhf(out[i]);
-        if (kind == DPT_ACT_SIGMOID) out[i] = 1.0f / (1.0f + expf(-out[i]));
+        if (!integers && dpt_activation_fuses(kind))
+            out[i] = (float)reference_activate(kind, (double)out[i]);
     }
 }
 
@@ -288,6 +288,14 @@ static bool is_power_of_two(size_t value)
     return value > 0 && (value & (value - 1)) == 0;
 }
 
+static bool elementwise_exact(const dpt_op_desc *desc)
+{
+    const dpt_elementwise_desc *d = &desc->u.elementwise;
+    const uint32_t marks = dpt_op_traits_of(desc->kind).marks;
+    return (marks & DPT_MARK_EXACT) != 0 ||
+           ((marks & DPT_MARK_EXACT_FACTORS) != 0 && is_simple(d->alpha) && is_simple(d->beta));
+}
+
 bool inputs_exact(const dpt_op_desc *desc)
 {
     switch (desc->kind) {
@@ -304,7 +312,7 @@ bool inputs_exact(const dpt_op_desc *desc)
     case DPT_OP_POOL2D_BACKWARD:
         return desc->u.pool2d.kind == DPT_POOL_MAX ||
                is_power_of_two(desc->u.pool2d.kernel_h * desc->u.pool2d.kernel_w);
-    case DPT_OP_ACTIVATION_BACKWARD: return desc->u.activation.kind != DPT_ACT_GELU;
+    case DPT_OP_ACTIVATION_BACKWARD: return dpt_activation_fuses(desc->u.activation.kind);
     case DPT_OP_BATCH_NORM_FORWARD: return is_piecewise_linear(desc->u.batch_norm.activation);
     case DPT_OP_BATCH_NORM_PARTIAL:
     case DPT_OP_BATCH_NORM_MERGE:
@@ -321,9 +329,10 @@ bool inputs_exact(const dpt_op_desc *desc)
         return is_simple(1.0f / (1.0f - desc->u.dropout.p)) &&
                (1.0 - (double)desc->u.dropout.p) * (double)(1.0f / (1.0f - desc->u.dropout.p)) ==
                    1.0;
-    case DPT_OP_ADD:
-    case DPT_OP_AFFINE:
-        return is_simple(desc->u.elementwise.alpha) && is_simple(desc->u.elementwise.beta);
+#define ELEMENTWISE(KIND, ...) case DPT_OP_##KIND:
+        DPT_ELEMENTWISE_LIST(ELEMENTWISE)
+#undef ELEMENTWISE
+        return elementwise_exact(desc);
     case DPT_OP_SGD: return is_simple(desc->u.sgd.momentum) && is_simple(desc->u.sgd.weight_decay);
     default: return true;
     }

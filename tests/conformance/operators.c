@@ -172,25 +172,20 @@ static void check_nan_in_convs(test *t)
     }
 }
 
-static void conv2d_forward(test *t)
+/* Filters so large that a copy of them for each of two threads costs too much memory. */
+static void check_large_filters(test *t)
 {
-    check_convs(t, DPT_OP_CONV2D_FORWARD);
-    check_nan_in_convs(t);
-}
-
-static void conv2d_backward_data(test *t)
-{
-    check_convs(t, DPT_OP_CONV2D_BACKWARD_DATA);
-}
-
-static void conv2d_backward_weights(test *t)
-{
-    check_convs(t, DPT_OP_CONV2D_BACKWARD_WEIGHTS);
-    /* Filters so large that a copy of them for each of two threads costs too much memory. */
     static const conv_shape large = {2, 1, 1400, 2100, 3, 1, 1, 1, 1, 0, 1, 1, 2};
     dpt_op_desc desc = {.kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS, .u.conv2d = conv_desc(&large)};
     desc.u.conv2d.has_bias = true;
     if (!conformance_enough(t)) conformance_vary(t, &desc, 1);
+}
+
+static void check_conv2d(test *t, dpt_op_kind kind)
+{
+    check_convs(t, kind);
+    if (kind == DPT_OP_CONV2D_FORWARD) check_nan_in_convs(t);
+    if (kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS) check_large_filters(t);
 }
 
 /* ---- Linear ---------------------------------------------------------------------------------- */
@@ -224,17 +219,6 @@ static void check_nan_in_linears(test *t)
                                                              .activation = DPT_ACT_RELU}});
 }
 
-static void linear_forward(test *t)
-{
-    check_linears(t, DPT_OP_LINEAR_FORWARD);
-    check_nan_in_linears(t);
-}
-
-static void linear_backward_data(test *t)
-{
-    check_linears(t, DPT_OP_LINEAR_BACKWARD_DATA);
-}
-
 /* Slices of rows: the first, the last, one row, all of them, such as begin and end anywhere. */
 static void check_slices(test *t)
 {
@@ -260,10 +244,11 @@ static void check_slices(test *t)
     }
 }
 
-static void linear_backward_weights(test *t)
+static void check_linear(test *t, dpt_op_kind kind)
 {
-    check_linears(t, DPT_OP_LINEAR_BACKWARD_WEIGHTS);
-    check_slices(t);
+    check_linears(t, kind);
+    if (kind == DPT_OP_LINEAR_FORWARD) check_nan_in_linears(t);
+    if (kind == DPT_OP_LINEAR_BACKWARD_WEIGHTS) check_slices(t);
 }
 
 /* ---- Pooling --------------------------------------------------------------------------------- */
@@ -300,7 +285,7 @@ static pool_shape random_pool(test_random *random)
     }
 }
 
-static void check_pools(test *t, dpt_op_kind kind)
+static void check_pool2d(test *t, dpt_op_kind kind)
 {
     test_random random = {300 + (uint64_t)kind};
     for (size_t i = 0; i < 2 * (N_ELEMENTS(pool_shapes) + N_RANDOM) && !conformance_enough(t);
@@ -323,16 +308,6 @@ static void check_pools(test *t, dpt_op_kind kind)
                                                .input_activation = any_activation(&random)}};
         conformance_vary(t, &desc, test_random_u64(&random));
     }
-}
-
-static void pool2d_forward(test *t)
-{
-    check_pools(t, DPT_OP_POOL2D_FORWARD);
-}
-
-static void pool2d_backward(test *t)
-{
-    check_pools(t, DPT_OP_POOL2D_BACKWARD);
 }
 
 /* ---- Data ------------------------------------------------------------------------------------ */
@@ -384,7 +359,7 @@ static void check_augmentation(test *t)
     }
 }
 
-static void gather(test *t)
+static void check_images(test *t)
 {
     check_augmentation(t);
     static const dpt_dtype types[] = {DPT_U8, DPT_F32};
@@ -411,7 +386,7 @@ static void gather(test *t)
     conformance_vary(t, &image, 1);
 }
 
-static void gather_labels(test *t)
+static void check_labels(test *t)
 {
     static const dpt_dtype types[] = {DPT_U8, DPT_I32};
     for (size_t i = 0; i < 20 && !conformance_enough(t); i++) {
@@ -422,9 +397,17 @@ static void gather_labels(test *t)
     }
 }
 
+static void check_gather(test *t, dpt_op_kind kind)
+{
+    if (kind == DPT_OP_GATHER)
+        check_images(t);
+    else
+        check_labels(t);
+}
+
 /* ---- Normalisations -------------------------------------------------------------------------- */
 
-static void check_batch_norm(test *t, dpt_op_kind kind)
+static void check_batch_norms(test *t, dpt_op_kind kind)
 {
     static const size_t areas[] = {1, 4, 49, 9};
     static const float epsilons[] = {1e-5f, 1e-3f};
@@ -446,24 +429,8 @@ static void check_batch_norm(test *t, dpt_op_kind kind)
     }
 }
 
-static void batch_norm_partial(test *t)
+static void check_nan_in_batch_norms(test *t)
 {
-    check_batch_norm(t, DPT_OP_BATCH_NORM_PARTIAL);
-}
-
-static void batch_norm_merge(test *t)
-{
-    check_batch_norm(t, DPT_OP_BATCH_NORM_MERGE);
-}
-
-static void batch_norm_freeze(test *t)
-{
-    check_batch_norm(t, DPT_OP_BATCH_NORM_FREEZE);
-}
-
-static void batch_norm_forward(test *t)
-{
-    check_batch_norm(t, DPT_OP_BATCH_NORM_FORWARD);
     for (size_t i = 0; i < 2 && !conformance_enough(t); i++)
         conformance_nan(t, &(const dpt_op_desc){.kind = DPT_OP_BATCH_NORM_FORWARD,
                                                 .u.batch_norm = {.area = 9,
@@ -474,14 +441,10 @@ static void batch_norm_forward(test *t)
                                                                  .activation = DPT_ACT_RELU}});
 }
 
-static void batch_norm_backward_partial(test *t)
+static void check_batch_norm(test *t, dpt_op_kind kind)
 {
-    check_batch_norm(t, DPT_OP_BATCH_NORM_BACKWARD_PARTIAL);
-}
-
-static void batch_norm_backward_data(test *t)
-{
-    check_batch_norm(t, DPT_OP_BATCH_NORM_BACKWARD_DATA);
+    check_batch_norms(t, kind);
+    if (kind == DPT_OP_BATCH_NORM_FORWARD) check_nan_in_batch_norms(t);
 }
 
 static void check_layer_norm(test *t, dpt_op_kind kind)
@@ -501,45 +464,24 @@ static void check_layer_norm(test *t, dpt_op_kind kind)
     }
 }
 
-static void layer_norm_forward(test *t)
-{
-    check_layer_norm(t, DPT_OP_LAYER_NORM_FORWARD);
-}
-
-static void layer_norm_backward_data(test *t)
-{
-    check_layer_norm(t, DPT_OP_LAYER_NORM_BACKWARD_DATA);
-}
-
-static void layer_norm_backward_weights(test *t)
-{
-    check_layer_norm(t, DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS);
-}
-
 /* ---- The rest -------------------------------------------------------------------------------- */
 
-/* Those of `activations`, and the one that is never fused. */
-static void check_activations(test *t, dpt_op_kind kind)
+static void check_activation(test *t, dpt_op_kind kind)
 {
-    static const dpt_activation kinds[] = {DPT_ACT_NONE, DPT_ACT_RELU, DPT_ACT_TANH,
-                                           DPT_ACT_SIGMOID, DPT_ACT_GELU};
-    for (size_t i = 0; i < 5 * N_ELEMENTS(counts) && !conformance_enough(t); i++) {
+    static const dpt_activation kinds[] = {
+#define ACTIVATION_OF(name, value, derivative) DPT_ACT_##name,
+        DPT_ACTIVATION_LIST(ACTIVATION_OF)
+#undef ACTIVATION_OF
+    };
+    const size_t n = N_ELEMENTS(kinds);
+    for (size_t i = 0; i < n * N_ELEMENTS(counts) && !conformance_enough(t); i++) {
         const dpt_op_desc desc = {.kind = kind,
-                                  .u.activation = {.kind = kinds[i % 5], .count = counts[i / 5]}};
+                                  .u.activation = {.kind = kinds[i % n], .count = counts[i / n]}};
         conformance_vary(t, &desc, i);
     }
-}
-
-static void activation_forward(test *t)
-{
-    check_activations(t, DPT_OP_ACTIVATION_FORWARD);
-    conformance_nan(t, &(const dpt_op_desc){.kind = DPT_OP_ACTIVATION_FORWARD,
-                                            .u.activation = {.kind = DPT_ACT_RELU, .count = 100}});
-}
-
-static void activation_backward(test *t)
-{
-    check_activations(t, DPT_OP_ACTIVATION_BACKWARD);
+    if (kind == DPT_OP_ACTIVATION_FORWARD)
+        conformance_nan(t, &(const dpt_op_desc){
+                               .kind = kind, .u.activation = {.kind = DPT_ACT_RELU, .count = 100}});
 }
 
 static void check_softmax(test *t, dpt_op_kind kind)
@@ -553,16 +495,6 @@ static void check_softmax(test *t, dpt_op_kind kind)
     }
 }
 
-static void softmax_xent(test *t)
-{
-    check_softmax(t, DPT_OP_SOFTMAX_XENT);
-}
-
-static void softmax_xent_gradient(test *t)
-{
-    check_softmax(t, DPT_OP_SOFTMAX_XENT_GRADIENT);
-}
-
 static void check_squared_error(test *t, dpt_op_kind kind)
 {
     for (size_t i = 0; i < N_ELEMENTS(counts) && !conformance_enough(t); i++) {
@@ -571,22 +503,12 @@ static void check_squared_error(test *t, dpt_op_kind kind)
     }
 }
 
-static void squared_error(test *t)
-{
-    check_squared_error(t, DPT_OP_SQUARED_ERROR);
-}
-
-static void squared_error_gradient(test *t)
-{
-    check_squared_error(t, DPT_OP_SQUARED_ERROR_GRADIENT);
-}
-
-static void dropout(test *t)
+static void check_dropout(test *t, dpt_op_kind kind)
 {
     static const float probabilities[] = {0.5f, 0.0f, 0.1f, 0.75f, 0x1.fffffep-1f, 0x1p-25f};
     for (size_t i = 0; i < 3 * N_ELEMENTS(counts) && !conformance_enough(t); i++) {
         const dpt_op_desc desc = {
-            .kind = DPT_OP_DROPOUT,
+            .kind = kind,
             .u.dropout = {.count = counts[i / 3] * (i % 2 == 0 ? 1 : 11),
                           .p = probabilities[i % N_ELEMENTS(probabilities)],
                           .stream = i % 4 == 0 ? 1 : (uint32_t)i * 77777777u}};
@@ -606,22 +528,7 @@ static void check_elementwise(test *t, dpt_op_kind kind)
     }
 }
 
-static void multiply(test *t)
-{
-    check_elementwise(t, DPT_OP_MULTIPLY);
-}
-
-static void add(test *t)
-{
-    check_elementwise(t, DPT_OP_ADD);
-}
-
-static void affine(test *t)
-{
-    check_elementwise(t, DPT_OP_AFFINE);
-}
-
-static void sgd(test *t)
+static void check_sgd(test *t, dpt_op_kind kind)
 {
     static const dpt_sgd_desc rules[] = {
         {.momentum = 0},
@@ -632,7 +539,7 @@ static void sgd(test *t)
         {.momentum = 0.9f, .weight_decay = 5e-4f, .nesterov = true},
     };
     for (size_t i = 0; i < N_ELEMENTS(rules) * N_ELEMENTS(counts) && !conformance_enough(t); i++) {
-        dpt_op_desc desc = {.kind = DPT_OP_SGD, .u.sgd = rules[i % N_ELEMENTS(rules)]};
+        dpt_op_desc desc = {.kind = kind, .u.sgd = rules[i % N_ELEMENTS(rules)]};
         const size_t count = counts[i / N_ELEMENTS(rules)];
         const size_t decayed[] = {0, count / 2, count};
         desc.u.sgd.count = count * (i % 2 == 0 ? 1 : 40);
@@ -641,7 +548,7 @@ static void sgd(test *t)
     }
 }
 
-static void adamw(test *t)
+static void check_adamw(test *t, dpt_op_kind kind)
 {
     static const dpt_adamw_desc rules[] = {
         {.beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f, .weight_decay = 0.01f},
@@ -650,7 +557,7 @@ static void adamw(test *t)
         {.beta1 = 0.9f, .beta2 = 0.0f, .epsilon = 0.5f, .weight_decay = 0.01f},
     };
     for (size_t i = 0; i < N_ELEMENTS(rules) * N_ELEMENTS(counts) && !conformance_enough(t); i++) {
-        dpt_op_desc desc = {.kind = DPT_OP_ADAMW, .u.adamw = rules[i % N_ELEMENTS(rules)]};
+        dpt_op_desc desc = {.kind = kind, .u.adamw = rules[i % N_ELEMENTS(rules)]};
         const size_t count = counts[i / N_ELEMENTS(rules)] * (i % 2 == 0 ? 1 : 100);
         const size_t decayed[] = {0, count / 2, count};
         desc.u.adamw.count = count;
@@ -660,63 +567,48 @@ static void adamw(test *t)
 }
 
 /* Norms below, about and above those of the gradients, which grow with the square root of count. */
-static void clip_norm(test *t)
+static void check_clip_norm(test *t, dpt_op_kind kind)
 {
     static const float norms[] = {1.0f, 1e4f, 0.01f, 30.0f};
     for (size_t i = 0; i < N_ELEMENTS(norms) * N_ELEMENTS(counts) && !conformance_enough(t); i++) {
         const dpt_op_desc desc = {
-            .kind = DPT_OP_CLIP_NORM,
+            .kind = kind,
             .u.clip_norm = {.count = counts[i / N_ELEMENTS(norms)] * (i % 3 == 0 ? 1 : 257),
                             .max_norm = norms[i % N_ELEMENTS(norms)]}};
         conformance_vary(t, &desc, i);
     }
 }
 
-static void check_finite(test *t)
+static void check_check_finite(test *t, dpt_op_kind kind)
 {
     for (size_t i = 0; i < 6 * N_ELEMENTS(counts) && !conformance_enough(t); i++) {
         const dpt_op_desc desc = {
-            .kind = DPT_OP_CHECK_FINITE,
-            .u.check_finite = {.count = counts[i / 6] * (i % 2 == 0 ? 1 : 257)}};
+            .kind = kind, .u.check_finite = {.count = counts[i / 6] * (i % 2 == 0 ? 1 : 257)}};
         conformance_vary(t, &desc, i);
     }
 }
 
+/* ---- The cases ------------------------------------------------------------------------------- */
+
+/* check_NAME(t, kind) for each family of DPT_OP_FAMILY_LIST. */
+static void (*const check_family[DPT_FAMILY_COUNT])(test *t, dpt_op_kind kind) = {
+#define CHECK_FAMILY(FAMILY, name) [DPT_FAMILY_##FAMILY] = check_##name,
+    DPT_OP_FAMILY_LIST(CHECK_FAMILY)
+#undef CHECK_FAMILY
+};
+
+/* One case for each kind of DPT_OP_LIST, of its name. */
+#define CASE_BODY(KIND, name, FAMILY, ...)                                                         \
+    static void name##_case(test *t)                                                               \
+    {                                                                                              \
+        check_family[DPT_FAMILY_##FAMILY](t, DPT_OP_##KIND);                                       \
+    }
+DPT_OP_LIST(CASE_BODY)
+#undef CASE_BODY
+
 const suite_case operator_cases[] = {
-    {"gather", gather},
-    {"gather_labels", gather_labels},
-    {"conv2d_forward", conv2d_forward},
-    {"conv2d_backward_data", conv2d_backward_data},
-    {"conv2d_backward_weights", conv2d_backward_weights},
-    {"linear_forward", linear_forward},
-    {"linear_backward_data", linear_backward_data},
-    {"linear_backward_weights", linear_backward_weights},
-    {"pool2d_forward", pool2d_forward},
-    {"pool2d_backward", pool2d_backward},
-    {"activation_forward", activation_forward},
-    {"activation_backward", activation_backward},
-    {"batch_norm_partial", batch_norm_partial},
-    {"batch_norm_merge", batch_norm_merge},
-    {"batch_norm_freeze", batch_norm_freeze},
-    {"batch_norm_forward", batch_norm_forward},
-    {"batch_norm_backward_partial", batch_norm_backward_partial},
-    {"batch_norm_backward_data", batch_norm_backward_data},
-    {"layer_norm_forward", layer_norm_forward},
-    {"layer_norm_backward_data", layer_norm_backward_data},
-    {"layer_norm_backward_weights", layer_norm_backward_weights},
-    {"softmax_xent", softmax_xent},
-    {"softmax_xent_gradient", softmax_xent_gradient},
-    {"dropout", dropout},
-    {"squared_error", squared_error},
-    {"squared_error_gradient", squared_error_gradient},
-    {"multiply", multiply},
-    {"add", add},
-    {"affine", affine},
-    {"sgd", sgd},
-    {"adamw", adamw},
-    {"clip_norm", clip_norm},
-    {"check_finite", check_finite},
+#define CASE(KIND, name, ...) {#name, name##_case},
+    DPT_OP_LIST(CASE)
+#undef CASE
 };
 const size_t n_operator_cases = N_ELEMENTS(operator_cases);
-
-_Static_assert(N_ELEMENTS(operator_cases) == DPT_OP_COUNT, "every operator has a case");

@@ -62,13 +62,8 @@ static void add_tensors(call *k)
 static bool reads_output(const call *k, size_t output)
 {
     if (k->c->halt == HALT_SET) return true;
-    switch (k->c->desc.kind) {
-    case DPT_OP_SGD:
-    case DPT_OP_ADAMW:
-    case DPT_OP_CLIP_NORM:
-    case DPT_OP_CHECK_FINITE: return true;
-    default: return k->c->accumulate && k->op->signature.out[output].accumulates;
-    }
+    if (dpt_op_traits_of(k->c->desc.kind).marks & DPT_MARK_UPDATES) return true;
+    return k->c->accumulate && k->op->signature.out[output].accumulates;
 }
 
 /* The values of a tensor: in place, or for one of bfloat16 in float32, to be rounded into it. */
@@ -333,15 +328,8 @@ static void compare(test *t, const call *k)
 
 static bool is_product(dpt_op_kind kind)
 {
-    switch (kind) {
-    case DPT_OP_CONV2D_FORWARD:
-    case DPT_OP_CONV2D_BACKWARD_DATA:
-    case DPT_OP_CONV2D_BACKWARD_WEIGHTS:
-    case DPT_OP_LINEAR_FORWARD:
-    case DPT_OP_LINEAR_BACKWARD_DATA:
-    case DPT_OP_LINEAR_BACKWARD_WEIGHTS: return true;
-    default: return false;
-    }
+    const dpt_op_family family = dpt_op_family_of(kind);
+    return family == DPT_FAMILY_CONV2D || family == DPT_FAMILY_LINEAR;
 }
 
 static void count_way(suite *s, const char *algorithm, dpt_op_kind kind)

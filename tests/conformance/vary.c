@@ -6,54 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static size_t work_per_sample(const dpt_op_desc *desc)
-{
-    const dpt_conv2d_desc *c = &desc->u.conv2d;
-    const dpt_pool2d_desc *p = &desc->u.pool2d;
-    switch (desc->kind) {
-    case DPT_OP_CONV2D_FORWARD:
-    case DPT_OP_CONV2D_BACKWARD_DATA:
-    case DPT_OP_CONV2D_BACKWARD_WEIGHTS:
-        return c->out_h * c->out_w * c->out_channels * c->kernel_h * c->kernel_w * c->in_channels /
-               c->groups;
-    case DPT_OP_LINEAR_FORWARD:
-    case DPT_OP_LINEAR_BACKWARD_DATA:
-    case DPT_OP_LINEAR_BACKWARD_WEIGHTS: return desc->u.linear.in * desc->u.linear.out;
-    case DPT_OP_POOL2D_FORWARD:
-    case DPT_OP_POOL2D_BACKWARD:
-        return p->out_h * p->out_w * p->channels * p->kernel_h * p->kernel_w;
-    case DPT_OP_GATHER:
-    case DPT_OP_GATHER_LABELS: return desc->u.gather.count;
-    case DPT_OP_ACTIVATION_FORWARD:
-    case DPT_OP_ACTIVATION_BACKWARD: return desc->u.activation.count;
-    case DPT_OP_BATCH_NORM_PARTIAL:
-    case DPT_OP_BATCH_NORM_FORWARD:
-    case DPT_OP_BATCH_NORM_BACKWARD_PARTIAL:
-    case DPT_OP_BATCH_NORM_BACKWARD_DATA:
-        return desc->u.batch_norm.area * desc->u.batch_norm.channels;
-    case DPT_OP_BATCH_NORM_MERGE:
-    case DPT_OP_BATCH_NORM_FREEZE: return 0;
-    case DPT_OP_LAYER_NORM_FORWARD:
-    case DPT_OP_LAYER_NORM_BACKWARD_DATA:
-    case DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS:
-        return desc->u.layer_norm.rows * desc->u.layer_norm.channels;
-    case DPT_OP_SOFTMAX_XENT:
-    case DPT_OP_SOFTMAX_XENT_GRADIENT: return desc->u.softmax.classes * 4;
-    case DPT_OP_MULTIPLY:
-    case DPT_OP_ADD:
-    case DPT_OP_AFFINE: return desc->u.elementwise.count;
-    case DPT_OP_DROPOUT: return desc->u.dropout.count * 8; /* random numbers */
-    case DPT_OP_SQUARED_ERROR:
-    case DPT_OP_SQUARED_ERROR_GRADIENT: return desc->u.squared_error.count;
-    case DPT_OP_SGD:
-    case DPT_OP_ADAMW:
-    case DPT_OP_CLIP_NORM: return 0;
-    case DPT_OP_CHECK_FINITE: return desc->u.check_finite.count;
-    case DPT_OP_COUNT: break;
-    }
-    return 0;
-}
-
 /* All false if the description is unsound, which prepare will say. */
 static dpti_signature signature_of(const dpt_op_desc *desc)
 {
@@ -62,17 +14,36 @@ static dpti_signature signature_of(const dpt_op_desc *desc)
     return signature;
 }
 
-/* How many of the inputs the output may share its place with, from the first on. */
-static int places_to_share(dpt_op_kind kind)
+/* Multiply-adds or elements of a sample; 0 for operators that run once a step. */
+static size_t work_per_sample(const dpt_op_desc *desc)
 {
-    switch (kind) {
-    case DPT_OP_ACTIVATION_BACKWARD:
-    case DPT_OP_DROPOUT:
-    case DPT_OP_AFFINE: return 1;
-    case DPT_OP_MULTIPLY:
-    case DPT_OP_ADD: return 2;
-    default: return 0;
+    const dpt_conv2d_desc *c = &desc->u.conv2d;
+    const dpt_pool2d_desc *p = &desc->u.pool2d;
+    if (signature_of(desc).per_step) return 0;
+    switch (dpt_op_family_of(desc->kind)) {
+    case DPT_FAMILY_CONV2D:
+        return c->out_h * c->out_w * c->out_channels * c->kernel_h * c->kernel_w * c->in_channels /
+               c->groups;
+    case DPT_FAMILY_LINEAR: return desc->u.linear.in * desc->u.linear.out;
+    case DPT_FAMILY_POOL2D: return p->out_h * p->out_w * p->channels * p->kernel_h * p->kernel_w;
+    case DPT_FAMILY_GATHER: return desc->u.gather.count;
+    case DPT_FAMILY_ACTIVATION: return desc->u.activation.count;
+    case DPT_FAMILY_BATCH_NORM:
+        return desc->kind == DPT_OP_BATCH_NORM_MERGE
+                   ? 0
+                   : desc->u.batch_norm.area * desc->u.batch_norm.channels;
+    case DPT_FAMILY_LAYER_NORM: return desc->u.layer_norm.rows * desc->u.layer_norm.channels;
+    case DPT_FAMILY_SOFTMAX: return desc->u.softmax.classes * 4;
+    case DPT_FAMILY_ELEMENTWISE: return desc->u.elementwise.count;
+    case DPT_FAMILY_DROPOUT: return desc->u.dropout.count * 8; /* random numbers */
+    case DPT_FAMILY_SQUARED_ERROR: return desc->u.squared_error.count;
+    case DPT_FAMILY_CHECK_FINITE: return desc->u.check_finite.count;
+    case DPT_FAMILY_SGD:
+    case DPT_FAMILY_ADAMW:
+    case DPT_FAMILY_CLIP_NORM:
+    case DPT_FAMILY_COUNT: break;
     }
+    return 0;
 }
 
 enum { MAX_CALLS = 32 };
@@ -92,7 +63,7 @@ static void add_call(call_list *list, const op_case *c)
    as core does it. */
 static void add_places(call_list *list, op_case c)
 {
-    const int n_places = c.accumulate ? 0 : places_to_share(c.desc.kind);
+    const int n_places = c.accumulate ? 0 : (int)dpt_op_traits_of(c.desc.kind).in_place;
     c.halt = HALT_NONE;
     for (c.in_place = -1; c.in_place < n_places; c.in_place++)
         add_call(list, &c);
@@ -166,26 +137,13 @@ static void vary_samples(test *t, const dpt_op_desc *desc, uint64_t seed)
     }
 }
 
-/* Whether core uses the operator in float32 on every device. */
-static bool has_both_types(dpt_op_kind kind)
-{
-    switch (kind) {
-    case DPT_OP_GATHER:
-    case DPT_OP_LINEAR_FORWARD:
-    case DPT_OP_SQUARED_ERROR:
-    case DPT_OP_MULTIPLY:
-    case DPT_OP_ADD:
-    case DPT_OP_AFFINE: return true;
-    default: return false;
-    }
-}
-
 void conformance_vary(test *t, const dpt_op_desc *desc, uint64_t seed)
 {
     dpt_op_desc typed = *desc;
     typed.type = suite_of(t)->device->info.activations;
     vary_samples(t, &typed, seed);
-    if (typed.type != DPT_F32 && has_both_types(desc->kind)) vary_samples(t, desc, seed);
+    const bool also_f32 = (dpt_op_traits_of(desc->kind).marks & DPT_MARK_ALSO_F32) != 0;
+    if (typed.type != DPT_F32 && also_f32) vary_samples(t, desc, seed);
 }
 
 void conformance_nan(test *t, const dpt_op_desc *desc)
@@ -208,7 +166,11 @@ void conformance_nan(test *t, const dpt_op_desc *desc)
 
 /* ---- In words -------------------------------------------------------------------------------- */
 
-static const char *const activation_words[] = {"", " relu", " tanh", " sigmoid", " gelu"};
+static const char *const activation_words[] = {
+#define WORD(name, value, derivative) [value] = (value) == DPT_ACT_NONE ? "" : " " #name,
+    DPT_ACTIVATION_LIST(WORD)
+#undef WORD
+};
 
 static void describe_conv(const dpt_conv2d_desc *d, char *out, size_t n)
 {
@@ -231,88 +193,70 @@ static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
     const dpt_elementwise_desc *e = &desc->u.elementwise;
     const dpt_sgd_desc *s = &desc->u.sgd;
     const dpt_adamw_desc *w = &desc->u.adamw;
-    switch (desc->kind) {
-    case DPT_OP_GATHER:
-    case DPT_OP_GATHER_LABELS:
+    switch (dpt_op_family_of(desc->kind)) {
+    case DPT_FAMILY_GATHER:
         snprintf(
             out, n, "dtype %d count %zu records %zu channels %zu image %zux%zu pad %zu%s erase %g",
             (int)g->dtype, g->count, g->n_records, g->channels, g->augment.height, g->augment.width,
             g->augment.pad, g->augment.flip ? " flip" : "", (double)g->augment.erase);
         return;
-    case DPT_OP_CONV2D_FORWARD:
-    case DPT_OP_CONV2D_BACKWARD_DATA:
-    case DPT_OP_CONV2D_BACKWARD_WEIGHTS: describe_conv(&desc->u.conv2d, out, n); return;
-    case DPT_OP_LINEAR_FORWARD:
-    case DPT_OP_LINEAR_BACKWARD_DATA:
-    case DPT_OP_LINEAR_BACKWARD_WEIGHTS:
+    case DPT_FAMILY_CONV2D: describe_conv(&desc->u.conv2d, out, n); return;
+    case DPT_FAMILY_LINEAR:
         snprintf(out, n, "%zu -> %zu rows %zu from %zu%s%s mask%s", l->in, l->out, l->rows,
                  l->first, l->has_bias ? " bias" : "", activation_words[l->activation],
                  l->input_activation ? activation_words[l->input_activation] : " none");
         return;
-    case DPT_OP_POOL2D_FORWARD:
-    case DPT_OP_POOL2D_BACKWARD:
+    case DPT_FAMILY_POOL2D:
         snprintf(out, n,
                  "%s %zux%zux%zu -> %zux%zu kernel %zux%zu stride %zu,%zu pad %zu,%zu mask%s",
                  p->kind == DPT_POOL_MAX ? "max" : "average", p->in_h, p->in_w, p->channels,
                  p->out_h, p->out_w, p->kernel_h, p->kernel_w, p->stride_h, p->stride_w, p->pad_h,
                  p->pad_w, p->input_activation ? activation_words[p->input_activation] : " none");
         return;
-    case DPT_OP_ACTIVATION_FORWARD:
-    case DPT_OP_ACTIVATION_BACKWARD:
+    case DPT_FAMILY_ACTIVATION:
         snprintf(out, n, "count %zu%s", desc->u.activation.count,
                  activation_words[desc->u.activation.kind]);
         return;
-    case DPT_OP_BATCH_NORM_PARTIAL:
-    case DPT_OP_BATCH_NORM_MERGE:
-    case DPT_OP_BATCH_NORM_FREEZE:
-    case DPT_OP_BATCH_NORM_FORWARD:
-    case DPT_OP_BATCH_NORM_BACKWARD_PARTIAL:
-    case DPT_OP_BATCH_NORM_BACKWARD_DATA:
+    case DPT_FAMILY_BATCH_NORM:
         snprintf(out, n, "area %zu channels %zu parts %zu%s%s mask%s%s", b->area, b->channels,
                  b->n_parts, b->has_residual ? " residual" : "", activation_words[b->activation],
                  b->input_activation ? activation_words[b->input_activation] : " none",
                  b->output_activation ? " own relu" : "");
         return;
-    case DPT_OP_LAYER_NORM_FORWARD:
-    case DPT_OP_LAYER_NORM_BACKWARD_DATA:
-    case DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS:
+    case DPT_FAMILY_LAYER_NORM:
         snprintf(out, n, "rows %zu channels %zu mask%s", ln->rows, ln->channels,
                  ln->input_activation ? activation_words[ln->input_activation] : " none");
         return;
-    case DPT_OP_SOFTMAX_XENT:
-    case DPT_OP_SOFTMAX_XENT_GRADIENT:
+    case DPT_FAMILY_SOFTMAX:
         snprintf(out, n, "classes %zu smoothing %g", desc->u.softmax.classes,
                  (double)desc->u.softmax.smoothing);
         return;
-    case DPT_OP_DROPOUT:
+    case DPT_FAMILY_DROPOUT:
         snprintf(out, n, "count %zu p %g stream %u", desc->u.dropout.count,
                  (double)desc->u.dropout.p, desc->u.dropout.stream);
         return;
-    case DPT_OP_SQUARED_ERROR:
-    case DPT_OP_SQUARED_ERROR_GRADIENT:
+    case DPT_FAMILY_SQUARED_ERROR:
         snprintf(out, n, "count %zu", desc->u.squared_error.count);
         return;
-    case DPT_OP_MULTIPLY:
-    case DPT_OP_ADD:
-    case DPT_OP_AFFINE:
+    case DPT_FAMILY_ELEMENTWISE:
         snprintf(out, n, "count %zu alpha %g beta %g", e->count, (double)e->alpha, (double)e->beta);
         return;
-    case DPT_OP_SGD:
+    case DPT_FAMILY_SGD:
         snprintf(out, n, "count %zu decay %zu momentum %g weight decay %g%s", s->count,
                  s->decay_count, (double)s->momentum, (double)s->weight_decay,
                  s->nesterov ? " nesterov" : "");
         return;
-    case DPT_OP_ADAMW:
+    case DPT_FAMILY_ADAMW:
         snprintf(out, n, "count %zu decay %zu betas %g, %g epsilon %g weight decay %g", w->count,
                  w->decay_count, (double)w->beta1, (double)w->beta2, (double)w->epsilon,
                  (double)w->weight_decay);
         return;
-    case DPT_OP_CLIP_NORM:
+    case DPT_FAMILY_CLIP_NORM:
         snprintf(out, n, "count %zu norm %g", desc->u.clip_norm.count,
                  (double)desc->u.clip_norm.max_norm);
         return;
-    case DPT_OP_CHECK_FINITE: snprintf(out, n, "count %zu", desc->u.check_finite.count); return;
-    case DPT_OP_COUNT: break;
+    case DPT_FAMILY_CHECK_FINITE: snprintf(out, n, "count %zu", desc->u.check_finite.count); return;
+    case DPT_FAMILY_COUNT: break;
     }
     snprintf(out, n, "?");
 }

@@ -77,8 +77,11 @@ static bool suits(const dpt_device *device, const char *name)
 static const size_t sizes[] = {3, 8, 64, 1000};
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
-static const dpt_activation activations[] = {DPT_ACT_NONE, DPT_ACT_RELU, DPT_ACT_TANH,
-                                             DPT_ACT_SIGMOID, DPT_ACT_GELU};
+static const dpt_activation activations[] = {
+#define ACTIVATION_OF(name, value, derivative) DPT_ACT_##name,
+    DPT_ACTIVATION_LIST(ACTIVATION_OF)
+#undef ACTIVATION_OF
+};
 
 /* algorithm: the one that must be taken, or NULL. */
 static dpt_status prepare(test *t, const dpt_op_desc *desc, const char *algorithm)
@@ -177,8 +180,13 @@ static void check_losses(test *t, dpt_dtype type, size_t n)
 
 static void check_elements(test *t, dpt_dtype type, size_t n)
 {
-    for (int kind = DPT_OP_MULTIPLY; kind <= DPT_OP_AFFINE; kind++)
-        check(t, (dpt_op_desc){.kind = (dpt_op_kind)kind,
+    static const dpt_op_kind kinds[] = {
+#define KIND_OF(KIND, ...) DPT_OP_##KIND,
+        DPT_ELEMENTWISE_LIST(KIND_OF)
+#undef KIND_OF
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        check(t, (dpt_op_desc){.kind = kinds[i],
                                .type = type,
                                .u.elementwise = {.count = n, .alpha = 1.0f, .beta = 1.0f}});
     for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {

@@ -49,9 +49,10 @@ static size_t output_elements(const dpt_op_desc *desc, size_t n)
     case DPT_OP_SQUARED_ERROR:
     case DPT_OP_SQUARED_ERROR_GRADIENT: return n * 2;
     case DPT_OP_DROPOUT: return n * desc->u.dropout.count;
-    case DPT_OP_MULTIPLY:
-    case DPT_OP_ADD:
-    case DPT_OP_AFFINE: return n * desc->u.elementwise.count;
+#define ELEMENTWISE(KIND, ...) case DPT_OP_##KIND:
+        DPT_ELEMENTWISE_LIST(ELEMENTWISE)
+#undef ELEMENTWISE
+        return n * desc->u.elementwise.count;
     case DPT_OP_SGD: return desc->u.sgd.count;
     case DPT_OP_ADAMW: return desc->u.adamw.count;
     case DPT_OP_CLIP_NORM: return desc->u.clip_norm.count;

@@ -1,7 +1,7 @@
 /* Collectives of the fault backend.  Devices with the same island= are summed in the order of
    ranks, after the last of them has called; a stream waits until then.  Ranks in other processes
    announce their calls by mail (fault_mail.h), which is read when somebody waits.  A violation of
-   the rules of backend.h is reported as `order WHAT`, and fails. */
+   the rules of backend/abi.h is reported as `order WHAT`, and fails. */
 #include "fault.h"
 #include "fault_mail.h"
 

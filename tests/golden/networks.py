@@ -73,7 +73,7 @@ def philox(counter, key):
 
 
 class KeyedDropout(nn.Module):
-    """Dropout by dptrain's definition (core/backend.h, DROPOUT): whether an element is kept is a
+    """Dropout by dptrain's definition (core/backend/op_list.h, DROPOUT): whether an element is kept is a
     function of seed, epoch, sample, element and layer.  `samples` and `epoch` are set before each
     forward; `stream` numbers the dropout layers from 1."""
 

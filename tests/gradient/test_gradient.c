@@ -236,15 +236,18 @@ static void pool_gradients(test *t)
 
 static void activation_gradients(test *t)
 {
-    static const dpt_activation kinds[] = {DPT_ACT_NONE, DPT_ACT_RELU, DPT_ACT_TANH,
-                                           DPT_ACT_SIGMOID, DPT_ACT_GELU};
+    static const dpt_activation kinds[] = {
+#define ACTIVATION_OF(name, value, derivative) DPT_ACT_##name,
+        DPT_ACTIVATION_LIST(ACTIVATION_OF)
+#undef ACTIVATION_OF
+    };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const dpt_activation_desc d = {.kind = kinds[i], .count = 13};
         const dpt_op_desc forward = {.kind = DPT_OP_ACTIVATION_FORWARD, .u.activation = d};
         const dpt_op_desc backward = {.kind = DPT_OP_ACTIVATION_BACKWARD, .u.activation = d};
         problem p =
             problem_create(&forward, 3, DPT_ACT_NONE, (const size_t[3]){39, 0, 0}, 39, 51 + i);
-        const double *y = kinds[i] == DPT_ACT_GELU ? p.in[0] : p.y;
+        const double *y = dpt_activation_fuses(kinds[i]) ? p.y : p.in[0];
         compare(t, &p, &backward, (const double *const[3]){p.g, y}, 0, 0, 0);
         problem_destroy(&p);
     }

@@ -5,25 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-double magnitude_slope(dpt_activation kind, double y)
-{
-    switch (kind) {
-    case DPT_ACT_NONE: return 1.0;
-    case DPT_ACT_RELU: return y > 0.0 ? 1.0 : 0.0;
-    case DPT_ACT_TANH: return 1.0 + y * y;
-    case DPT_ACT_SIGMOID: return fabs(y) * (1.0 + fabs(y));
-    case DPT_ACT_GELU: /* 1 + erf, and an exponential that magnifies the rounding of its argument */
-        return 1.0 + fabs(y) * exp(-0.5 * y * y) * (1.0 + y * y);
-    }
-    return NAN;
-}
-
-/* None is steeper than 1, and a sigmoid is rounded where it is near 1. */
-double magnitude_activated(dpt_activation kind, double sum)
-{
-    return kind == DPT_ACT_SIGMOID ? sum + 1.0 : sum;
-}
-
 static void absolute(double *values, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -139,10 +120,8 @@ static void run_absolute(const dpt_op_desc *desc, size_t n, const reference_args
         return;
     }
     case DPT_OP_ACTIVATION_FORWARD:
-        reference_run(desc, n, args);
-        /* GELU is x / 2 + x / 2 * erf. */
         for (size_t i = 0; i < n * desc->u.activation.count; i++)
-            if (desc->u.activation.kind == DPT_ACT_GELU) out[i] = fabs(args->in[0][i]);
+            out[i] = magnitude_activate(desc->u.activation.kind, args->in[0][i]);
         return;
     case DPT_OP_ACTIVATION_BACKWARD:
         for (size_t i = 0; i < n * desc->u.activation.count; i++) {
@@ -156,12 +135,6 @@ static void run_absolute(const dpt_op_desc *desc, size_t n, const reference_args
             bare.u.gather.mean[i] = -fabsf(desc->u.gather.mean[i]);
             bare.u.gather.scale[i] = fabsf(desc->u.gather.scale[i]);
         }
-        reference_run(&bare, n, args);
-        return;
-    case DPT_OP_ADD:
-    case DPT_OP_AFFINE:
-        bare.u.elementwise.alpha = fabsf(desc->u.elementwise.alpha);
-        bare.u.elementwise.beta = fabsf(desc->u.elementwise.beta);
         reference_run(&bare, n, args);
         return;
     default: reference_run(desc, n, args); return;
@@ -220,6 +193,10 @@ bool reference_magnitude(const dpt_op_desc *desc, size_t n, const reference_args
     double *copies[DPT_MAX_INPUTS] = {NULL};
     bool enough = true;
     if (run_norm(desc, n, args)) return true;
+    if (dpt_op_family_of(desc->kind) == DPT_FAMILY_ELEMENTWISE) {
+        magnitude_elementwise(desc, n, args);
+        return true;
+    }
     switch (desc->kind) {
     case DPT_OP_SOFTMAX_XENT: softmax(&desc->u.softmax, n, false, args); return true;
     case DPT_OP_SOFTMAX_XENT_GRADIENT: softmax(&desc->u.softmax, n, true, args); return true;

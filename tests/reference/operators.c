@@ -3,38 +3,6 @@
 
 #include <math.h>
 
-static const double pi = 3.14159265358979323846;
-
-/* Phi(x) */
-static double normal_distribution(double x)
-{
-    return 0.5 * erfc(-x / sqrt(2.0));
-}
-
-double reference_activate(dpt_activation kind, double x)
-{
-    switch (kind) {
-    case DPT_ACT_NONE: return x;
-    case DPT_ACT_RELU: return x < 0.0 ? 0.0 : x; /* keeps NaN */
-    case DPT_ACT_TANH: return tanh(x);
-    case DPT_ACT_SIGMOID: return 1.0 / (1.0 + exp(-x));
-    case DPT_ACT_GELU: return x * normal_distribution(x);
-    }
-    return NAN;
-}
-
-double reference_slope(dpt_activation kind, double y)
-{
-    switch (kind) {
-    case DPT_ACT_NONE: return 1.0;
-    case DPT_ACT_RELU: return y > 0.0 ? 1.0 : 0.0;
-    case DPT_ACT_TANH: return 1.0 - y * y;
-    case DPT_ACT_SIGMOID: return y * (1.0 - y);
-    case DPT_ACT_GELU: return normal_distribution(y) + y * exp(-0.5 * y * y) / sqrt(2.0 * pi);
-    }
-    return NAN;
-}
-
 static void gather(const dpt_gather_desc *d, size_t n, const reference_args *args)
 {
     if (dpt_augments(&d->augment)) {
@@ -167,20 +135,6 @@ static void squared_error(size_t count, size_t n, bool gradient, const reference
     }
 }
 
-static void elementwise(const dpt_op_desc *desc, size_t n, const reference_args *args)
-{
-    const double alpha = (double)desc->u.elementwise.alpha, beta = (double)desc->u.elementwise.beta;
-    const double *a = args->in[0], *b = args->in[1];
-    double *c = args->out[0];
-    for (size_t i = 0; i < n * desc->u.elementwise.count; i++) {
-        if (desc->kind == DPT_OP_MULTIPLY) {
-            c[i] = a[i] * b[i];
-        } else {
-            c[i] = alpha * a[i] + (desc->kind == DPT_OP_ADD ? beta * b[i] : beta);
-        }
-    }
-}
-
 static void sgd(const dpt_sgd_desc *d, const reference_args *args)
 {
     const double momentum = (double)d->momentum;
@@ -277,9 +231,11 @@ void reference_run(const dpt_op_desc *desc, size_t n, const reference_args *args
         break;
     case DPT_OP_ADAMW: adamw(&desc->u.adamw, args); break;
     case DPT_OP_CLIP_NORM: clip_norm(&desc->u.clip_norm, args); break;
-    case DPT_OP_MULTIPLY:
-    case DPT_OP_ADD:
-    case DPT_OP_AFFINE: elementwise(desc, n, args); break;
+#define ELEMENTWISE(KIND, ...) case DPT_OP_##KIND:
+        DPT_ELEMENTWISE_LIST(ELEMENTWISE)
+#undef ELEMENTWISE
+        reference_elementwise(desc, n, args);
+        break;
     case DPT_OP_SGD: sgd(&desc->u.sgd, args); break;
     case DPT_OP_CHECK_FINITE: check_finite(&desc->u.check_finite, n, args); break;
     case DPT_OP_COUNT: break;

@@ -1,4 +1,4 @@
-/* The reference: every operator of backend.h in double precision, by the shortest loops that
+/* The reference: every operator of DPT_OP_LIST in double precision, by the shortest loops that
    express the mathematics.  Backends are compared with the reference, never with each other.  The
    reference shares only the descriptions and the enumerations with them. */
 #ifndef DPT_TEST_REFERENCE_H
@@ -6,7 +6,7 @@
 
 #include "backend.h"
 
-/* The tensors of one call in the slots of the table in backend.h.  Indices, labels and hits are
+/* The tensors of one call in the slots of DPT_OP_LIST.  Indices, labels and hits are
    doubles too.  With `accumulate` the outputs that the table allows it for are added to; SGD,
    ADAMW, CLIP_NORM and CHECK_FINITE read and write theirs. */
 typedef struct reference_args {
@@ -38,7 +38,8 @@ DPT_CHECK_RESULT bool reference_mixed_magnitude(const dpt_op_desc *desc, size_t 
 /* The number of terms that the longest sum of an output has. */
 size_t reference_terms(const dpt_op_desc *desc, size_t n_samples, size_t output);
 
-/* y = f(x), and f'(x) as a function of y; GELU's as a function of x. */
+/* activation.c: y = f(x), and f'(x) as a function of y, or of x for a function that is never fused
+   (dpt_activation_fuses). */
 double reference_activate(dpt_activation kind, double x);
 double reference_slope(dpt_activation kind, double y);
 
@@ -93,6 +94,12 @@ void magnitude_layer_norm_backward_data(const dpt_layer_norm_desc *d, size_t n,
 void magnitude_layer_norm_backward_weights(const dpt_layer_norm_desc *d, size_t n,
                                            const reference_args *args);
 
+/* elementwise.c, with the meaning of reference_run and of reference_magnitude. */
+void reference_elementwise(const dpt_op_desc *desc, size_t n, const reference_args *args);
+void magnitude_elementwise(const dpt_op_desc *desc, size_t n, const reference_args *args);
+
+/* The sum of the absolute values of the terms of f(x). */
+double magnitude_activate(dpt_activation kind, double x);
 /* |f'| with its own terms made absolute: 1 - y*y is rounded like 1 + y*y. */
 double magnitude_slope(dpt_activation kind, double y);
 /* Behind a fused activation whose argument has terms of this size. */

@@ -2,6 +2,7 @@
 #include "device/signature.h"
 #include "harness.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -533,6 +534,40 @@ static void marks(test *t)
     CHECK_TEXT(dpti_op_name(DPT_OP_CONV2D_BACKWARD_DATA), "CONV2D_BACKWARD_DATA");
 }
 
+/* One line of DPT_OP_LIST: KIND, name, and how many slots it may have at most. */
+typedef struct list_line {
+    const char *kind, *name;
+    size_t n_in, n_out;
+} list_line;
+
+static const list_line list_lines[] = {
+#define DPT_IN(...)     +1
+#define DPT_IN_IF(...)  +1
+#define DPT_OUT(...)    +100
+#define DPT_OUT_IF(...) +100
+#define DPT_SUM(...)    +100
+#define DPT_SUM_IF(...) +100
+#define LINE(kind_, name_, family, in_place, marks, slots)                                         \
+    {.kind = #kind_, .name = #name_, .n_in = (0 slots) % 100, .n_out = (0 slots) / 100},
+    DPT_OP_LIST(LINE)
+#undef LINE
+};
+
+/* A name is its kind in lower case, and no operator has more slots than a call has room for. */
+static void lines_of_the_list(test *t)
+{
+    for (size_t i = 0; i < sizeof list_lines / sizeof *list_lines; i++) {
+        const list_line *l = &list_lines[i];
+        char lower[64] = "";
+        for (size_t c = 0; l->kind[c] && c + 1 < sizeof lower; c++)
+            lower[c] = (char)tolower((unsigned char)l->kind[c]);
+        CHECK_TEXT(l->name, lower);
+        CHECK_TEXT(dpti_op_name((dpt_op_kind)i), l->kind);
+        CHECK(l->n_in <= DPT_MAX_INPUTS && l->n_out >= 1 && l->n_out <= DPT_MAX_OUTPUTS);
+    }
+    CHECK_SIZE(sizeof list_lines / sizeof *list_lines, DPT_OP_COUNT);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -553,6 +588,7 @@ int main(int argc, char **argv)
         {"others", others},
         {"marks_of_drawn_and_stepped", marks_of_drawn_and_stepped},
         {"marks", marks},
+        {"lines_of_the_list", lines_of_the_list},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }

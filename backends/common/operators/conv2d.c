@@ -62,7 +62,7 @@ static sizes sizes_of(const dpt_conv2d_desc *d)
     };
 }
 
-/* The tensors of the operator table in backend.h. */
+/* The tensors of DPT_OP_LIST. */
 static void set_extents(const dpt_op *op, sizes s, dpt_alternatives *choice)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;

@@ -1,4 +1,6 @@
-/* Activation functions, and the operators that apply them alone. */
+/* Activation functions, and the operators that apply them alone.  A new function of
+   DPT_ACTIVATION_LIST has a line in `value` and in `derivative`; the compiler names one that is
+   missing. */
 #include "activation.h"
 #include "kinds.h"
 
@@ -15,67 +17,67 @@ static inline float normal_distribution(float x)
     return 0.5f * erfcf(-x * sqrt_half);
 }
 
-void KERNEL(activate)(dpt_activation kind, float *y, const float *x, size_t n)
+/* f(x) of one element.  A constant kind makes it straight code. */
+static inline float value(dpt_activation kind, float x)
 {
     switch (kind) {
-    case DPT_ACT_NONE:
-        if (y != x && n > 0) memcpy(y, x, n * sizeof *y);
-        break;
-    case DPT_ACT_RELU:
-        for (size_t i = 0; i < n; i++)
-            y[i] = x[i] < 0.0f ? 0.0f : x[i];
-        break;
-    case DPT_ACT_TANH:
-        for (size_t i = 0; i < n; i++)
-            y[i] = tanhf(x[i]);
-        break;
-    case DPT_ACT_SIGMOID:
-        for (size_t i = 0; i < n; i++)
-            y[i] = 1.0f / (1.0f + expf(-x[i]));
-        break;
-    case DPT_ACT_GELU:
-        for (size_t i = 0; i < n; i++)
-            y[i] = x[i] * normal_distribution(x[i]);
-        break;
+    case DPT_ACT_NONE: return x;
+    case DPT_ACT_RELU: return x < 0.0f ? 0.0f : x; /* keeps NaN */
+    case DPT_ACT_TANH: return tanhf(x);
+    case DPT_ACT_SIGMOID: return 1.0f / (1.0f + expf(-x));
+    case DPT_ACT_GELU: return x * normal_distribution(x);
     }
+    return x;
 }
 
-/* One element, y being x for GELU; a constant kind makes it straight code. */
+/* dy * f' of one element.  y is the output, or the input for a function whose derivative needs it
+   (dpt_activation_fuses).  A constant kind makes it straight code. */
 static inline float derivative(dpt_activation kind, float y, float dy)
 {
     switch (kind) {
+    case DPT_ACT_NONE: return dy;
     case DPT_ACT_RELU: return y > 0.0f ? dy : 0.0f;
     case DPT_ACT_TANH: return dy * (1.0f - y * y);
     case DPT_ACT_SIGMOID: return dy * (y * (1.0f - y));
     case DPT_ACT_GELU:
         return dy * (normal_distribution(y) + y * (inverse_sqrt_2pi * expf(-0.5f * y * y)));
-    default: return dy;
+    }
+    return dy;
+}
+
+/* A loop of its own for each line of DPT_ACTIVATION_LIST: the kind is a constant in it. */
+void KERNEL(activate)(dpt_activation kind, float *y, const float *x, size_t n)
+{
+    if (kind == DPT_ACT_NONE) {
+        if (y != x && n > 0) memcpy(y, x, n * sizeof *y);
+        return;
+    }
+    switch (kind) {
+#define LOOP(name, number, from)                                                                   \
+    case DPT_ACT_##name:                                                                           \
+        for (size_t i = 0; i < n; i++)                                                             \
+            y[i] = value(DPT_ACT_##name, x[i]);                                                    \
+        break;
+        DPT_ACTIVATION_LIST(LOOP)
+#undef LOOP
     }
 }
 
 void KERNEL(differentiate)(dpt_activation kind, float *dx, const float *y, const float *dy,
                            size_t n)
 {
-    switch (kind) {
-    case DPT_ACT_NONE:
+    if (kind == DPT_ACT_NONE) {
         if (dx != dy && n > 0) memcpy(dx, dy, n * sizeof *dx);
+        return;
+    }
+    switch (kind) {
+#define LOOP(name, number, from)                                                                   \
+    case DPT_ACT_##name:                                                                           \
+        for (size_t i = 0; i < n; i++)                                                             \
+            dx[i] = derivative(DPT_ACT_##name, y[i], dy[i]);                                       \
         break;
-    case DPT_ACT_RELU:
-        for (size_t i = 0; i < n; i++)
-            dx[i] = derivative(DPT_ACT_RELU, y[i], dy[i]);
-        break;
-    case DPT_ACT_TANH:
-        for (size_t i = 0; i < n; i++)
-            dx[i] = derivative(DPT_ACT_TANH, y[i], dy[i]);
-        break;
-    case DPT_ACT_SIGMOID:
-        for (size_t i = 0; i < n; i++)
-            dx[i] = derivative(DPT_ACT_SIGMOID, y[i], dy[i]);
-        break;
-    case DPT_ACT_GELU:
-        for (size_t i = 0; i < n; i++)
-            dx[i] = derivative(DPT_ACT_GELU, y[i], dy[i]);
-        break;
+        DPT_ACTIVATION_LIST(LOOP)
+#undef LOOP
     }
 }
 

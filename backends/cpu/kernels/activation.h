@@ -5,12 +5,13 @@
 #include "backend.h"
 #include "namespace.h"
 
-/* y[i] = f(x[i]); y may be x.  Keeps NaN. */
+/* y[i] = f(x[i]); y may be x.  A NaN stays NaN. */
 void KERNEL(activate)(dpt_activation kind, float *y, const float *x, size_t n);
-/* dx[i] = dy[i] * f', with f' from the output y, GELU's from the input; dx may be dy. */
+/* dx[i] = dy[i] * f'(y[i]); dx may be dy.  y is the output of the function, or its input for a
+   function that is never fused (dpt_activation_fuses). */
 void KERNEL(differentiate)(dpt_activation kind, float *dx, const float *y, const float *dy,
                            size_t n);
-/* Whether small integers stay exact. */
+/* Returns whether f and its derivative keep small integers exact. */
 bool KERNEL(activation_exact)(dpt_activation kind);
 
 #endif

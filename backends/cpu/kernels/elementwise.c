@@ -1,13 +1,17 @@
-/* Element by element: c = a * b, c = alpha a + beta b, c = alpha a + beta.  The result may lie
-   where an argument lies, and only there, so the loops promise the compiler nothing about aliases.
- */
+/* The element-wise operators: one kernel, of the operator's name, for each line of
+   DPT_ELEMENTWISE_LIST.  The result may lie where an argument lies, and only there, so the loops
+   promise the compiler nothing about aliases. */
 #include "kinds.h"
 
+#include <math.h>
+
+/* The tensors of a call, and the range of elements that falls to a thread. */
 typedef struct part {
-    const float *a, *b;
+    const float *a, *b; /* the inputs in order; b is NULL where there is one input */
     float *c;
     dpt_cpu_range range;
     float alpha, beta;
+    bool accumulate; /* add to c */
 } part;
 
 static part part_of(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
@@ -18,7 +22,8 @@ static part part_of(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
                   .c = call->out[0],
                   .range = dpt_cpu_split(call->n_samples * d->count, 16, thread, n_threads),
                   .alpha = d->alpha,
-                  .beta = d->beta};
+                  .beta = d->beta,
+                  .accumulate = call->accumulate};
 }
 
 static void multiply(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
@@ -42,32 +47,38 @@ static void affine(const dpt_cpu_call *call, unsigned thread, unsigned n_threads
         p.c[i] = p.alpha * p.a[i] + p.beta;
 }
 
-static dpt_status prepare(dpt_op *op, dpt_cpu_kernel *kernel)
+/* Whether small integers give exact results. */
+static bool is_exact(const dpt_op *op)
 {
     const dpt_elementwise_desc *d = &op->desc.u.elementwise;
+    const uint32_t marks = dpt_op_traits_of(op->desc.kind).marks;
+    return (marks & DPT_MARK_EXACT) != 0 ||
+           ((marks & DPT_MARK_EXACT_FACTORS) != 0 && dpt_cpu_small_integer(d->alpha) &&
+            dpt_cpu_small_integer(d->beta));
+}
+
+/* Results that are rounded are taken for exponentials and the like. */
+static double cost_of_element(const dpt_op *op)
+{
+    const uint32_t exact = DPT_MARK_EXACT | DPT_MARK_EXACT_FACTORS;
+    return (dpt_op_traits_of(op->desc.kind).marks & exact) != 0 ? 0.25 : 5.0;
+}
+
+static dpt_status prepare(dpt_op *op, dpt_cpu_kernel *kernel)
+{
     op->plan.kernel = kernel;
-    op->plan.work = (double)d->count * 0.25;
-    op->plan.exact = dpt_cpu_small_integer(d->alpha) && dpt_cpu_small_integer(d->beta);
+    op->plan.work = (double)op->desc.u.elementwise.count * cost_of_element(op);
+    op->plan.exact = is_exact(op);
     op->plan.algorithm = "loop";
     return DPT_OK;
 }
 
-dpt_status KERNEL(prepare_multiply)(dpt_op *op, dpt_error *error)
-{
-    (void)error;
-    DPT_TRY(prepare(op, multiply));
-    op->plan.exact = true; /* it has no constants */
-    return DPT_OK;
-}
-
-dpt_status KERNEL(prepare_add)(dpt_op *op, dpt_error *error)
-{
-    (void)error;
-    return prepare(op, add);
-}
-
-dpt_status KERNEL(prepare_affine)(dpt_op *op, dpt_error *error)
-{
-    (void)error;
-    return prepare(op, affine);
-}
+/* prepare_NAME takes the kernel NAME. */
+#define PREPARE(KIND, name, ...)                                                                   \
+    dpt_status KERNEL(prepare_##name)(dpt_op * op, dpt_error * error)                              \
+    {                                                                                              \
+        (void)error;                                                                               \
+        return prepare(op, name);                                                                  \
+    }
+DPT_ELEMENTWISE_LIST(PREPARE)
+#undef PREPARE

@@ -1,15 +1,15 @@
-/* The preparations of all kinds of operators, which the kernel set's table lists. */
+/* The preparations that the table of a kernel set (set.c) names: one for each kind of DPT_OP_LIST,
+   prepare_NAME, and the other ways to do convolutions and linear layers. */
 #ifndef DPT_CPU_KINDS_H
 #define DPT_CPU_KINDS_H
 
 #include "../operators.h"
 #include "namespace.h"
 
-dpt_cpu_prepare KERNEL(prepare_gather);
-dpt_cpu_prepare KERNEL(prepare_gather_labels);
-dpt_cpu_prepare KERNEL(prepare_conv2d_forward);
-dpt_cpu_prepare KERNEL(prepare_conv2d_backward_data);
-dpt_cpu_prepare KERNEL(prepare_conv2d_backward_weights);
+#define DPT_CPU_PREPARE_KIND(KIND, name, ...) dpt_cpu_prepare KERNEL(prepare_##name);
+DPT_OP_LIST(DPT_CPU_PREPARE_KIND)
+#undef DPT_CPU_PREPARE_KIND
+
 dpt_cpu_prepare KERNEL(prepare_winograd4_forward);
 dpt_cpu_prepare KERNEL(prepare_winograd3_forward);
 dpt_cpu_prepare KERNEL(prepare_winograd2_forward);
@@ -20,32 +20,6 @@ dpt_cpu_prepare KERNEL(prepare_winograd4_backward_weights);
 dpt_cpu_prepare KERNEL(prepare_winograd3_backward_weights);
 dpt_cpu_prepare KERNEL(prepare_winograd2_backward_weights);
 dpt_cpu_prepare KERNEL(prepare_columns_backward_weights);
-dpt_cpu_prepare KERNEL(prepare_linear_blas); /* all three kinds */
-dpt_cpu_prepare KERNEL(prepare_linear_packed);
-dpt_cpu_prepare KERNEL(prepare_pool2d_forward);
-dpt_cpu_prepare KERNEL(prepare_pool2d_backward);
-dpt_cpu_prepare KERNEL(prepare_activation_forward);
-dpt_cpu_prepare KERNEL(prepare_activation_backward);
-dpt_cpu_prepare KERNEL(prepare_batch_norm_partial);
-dpt_cpu_prepare KERNEL(prepare_batch_norm_merge);
-dpt_cpu_prepare KERNEL(prepare_batch_norm_freeze);
-dpt_cpu_prepare KERNEL(prepare_batch_norm_forward);
-dpt_cpu_prepare KERNEL(prepare_batch_norm_backward_partial);
-dpt_cpu_prepare KERNEL(prepare_batch_norm_backward_data);
-dpt_cpu_prepare KERNEL(prepare_layer_norm_forward);
-dpt_cpu_prepare KERNEL(prepare_layer_norm_backward_data);
-dpt_cpu_prepare KERNEL(prepare_layer_norm_backward_weights);
-dpt_cpu_prepare KERNEL(prepare_dropout);
-dpt_cpu_prepare KERNEL(prepare_softmax_xent);
-dpt_cpu_prepare KERNEL(prepare_softmax_xent_gradient);
-dpt_cpu_prepare KERNEL(prepare_squared_error);
-dpt_cpu_prepare KERNEL(prepare_squared_error_gradient);
-dpt_cpu_prepare KERNEL(prepare_multiply);
-dpt_cpu_prepare KERNEL(prepare_add);
-dpt_cpu_prepare KERNEL(prepare_affine);
-dpt_cpu_prepare KERNEL(prepare_sgd);
-dpt_cpu_prepare KERNEL(prepare_adamw);
-dpt_cpu_prepare KERNEL(prepare_clip_norm);
-dpt_cpu_prepare KERNEL(prepare_check_finite);
+dpt_cpu_prepare KERNEL(prepare_linear_packed); /* all three kinds of linear layers */
 
 #endif

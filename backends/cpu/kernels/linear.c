@@ -148,10 +148,16 @@ static dpt_status prepare(dpt_op *op, const gemm_way *way, dpt_error *error)
     return DPT_OK;
 }
 
-dpt_status KERNEL(prepare_linear_blas)(dpt_op *op, dpt_error *error)
-{
-    return prepare(op, &KERNEL(gemm_blas), error);
-}
+/* The three kinds are prepared alike: `prepare` looks at the kind. */
+#define PREPARE_BLAS(name)                                                                         \
+    dpt_status KERNEL(name)(dpt_op * op, dpt_error * error)                                        \
+    {                                                                                              \
+        return prepare(op, &KERNEL(gemm_blas), error);                                             \
+    }
+PREPARE_BLAS(prepare_linear_forward)
+PREPARE_BLAS(prepare_linear_backward_data)
+PREPARE_BLAS(prepare_linear_backward_weights)
+#undef PREPARE_BLAS
 
 dpt_status KERNEL(prepare_linear_packed)(dpt_op *op, dpt_error *error)
 {

@@ -1,10 +1,10 @@
-/* elementwise.cl as CUDA. */
+/* elementwise.cl as CUDA: a row for each line of DPT_ELEMENTWISE_LIST. */
+#include "backend/op_list.h"
 #include "elementwise.cl"
 #include "table.h"
 
+#define ROW(KIND, name, ...) KERNEL_ROW("elementwise.cl", dpt_##name),
+
 const struct dpt_kernel KERNEL_TABLE[] = {
-    KERNEL_ROW("elementwise.cl", dpt_multiply),
-    KERNEL_ROW("elementwise.cl", dpt_add),
-    KERNEL_ROW("elementwise.cl", dpt_affine),
-    END_OF_TABLE,
+    DPT_ELEMENTWISE_LIST(ROW) END_OF_TABLE,
 };

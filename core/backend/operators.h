@@ -1,0 +1,258 @@
+/* The structs of operators: the description of an operator of each family, what `prepare` reports,
+   the arguments of `run`, and the table of functions.  op_list.h lists the operators and defines
+   what each of them computes.
+
+   A backend includes backend.h, which includes this header. */
+#ifndef DPT_BACKEND_OPERATORS_H
+#define DPT_BACKEND_OPERATORS_H
+
+#include "backend/abi.h"
+#include "backend/op_list.h"
+
+/* ---- The step block -------------------------------------------------------------------------- */
+
+/* What changes from step to step.  The step block lies in device memory, so that recorded work can
+   be replayed: no operator takes these values by value.  Operators read the step block at
+   dpt_op_args.step. */
+typedef struct dpt_step_block {
+    float lr;           /* learning rate of this step */
+    float inv_batch;    /* 1 / B; B is the size of the GLOBAL batch */
+    uint32_t step;      /* from 1 */
+    uint32_t epoch;     /* from 1 */
+    uint32_t seed_low;  /* the seed of the run, for counter-based random numbers; */
+    uint32_t seed_high; /* numbers are keyed by epoch and sample index, never by device */
+    uint32_t first;     /* position of this device's first sample in the global batch */
+    float adam_scale_m; /* 1 / (1 - beta1^t); t counts the updates since Adam's state was zero */
+    float adam_scale_v; /* 1 / sqrt(1 - beta2^t) */
+    uint32_t reserved[7];
+} dpt_step_block;
+
+/* ---- Kinds ----------------------------------------------------------------------------------- */
+
+typedef enum dpt_op_kind {
+#define DPT_OP_ENUM(kind, ...) DPT_OP_##kind,
+    DPT_OP_LIST(DPT_OP_ENUM)
+#undef DPT_OP_ENUM
+        DPT_OP_COUNT
+} dpt_op_kind;
+
+typedef enum dpt_op_family {
+#define DPT_FAMILY_ENUM(family, name) DPT_FAMILY_##family,
+    DPT_OP_FAMILY_LIST(DPT_FAMILY_ENUM)
+#undef DPT_FAMILY_ENUM
+        DPT_FAMILY_COUNT
+} dpt_op_family;
+
+enum { DPT_MAX_CHANNEL_STATS = 4, DPT_MAX_INPUTS = 6, DPT_MAX_OUTPUTS = 3 };
+
+/* ---- Descriptions, one struct for each family ------------------------------------------------ */
+
+/* What GATHER does to each image before it is normalised.  Random numbers are Philox4x32-10 with
+   counter (block, sample, epoch, 0) and key (seed_low, seed_high).  u(i) is
+   (word i % 4 of block i / 4 >> 8) * 2^-24.  below(i, m) is the integer floor(u(i) * m).
+     crop   The image is padded by `pad` zeros of the data on each side.  A window of the image's
+            own size is taken at row below(0, 2 pad + 1), column below(1, 2 pad + 1) of the padded
+            image.
+     flip   The columns are reversed if u(2) < 0.5.
+     erase  If u(3) < erase, a rectangle of the normalised result is set to 0 (Zhong et al. 2020,
+            with torchvision's ranges).  Attempts k = 1 to 10 are made until one fits, with
+              area = h * w * (0.02 + 0.31 u(4k)),
+              ratio = exp(log 0.3 + u(4k+1) log(3.3 / 0.3)),
+              height = round(sqrt(area * ratio)), width = round(sqrt(area / ratio)),
+              both at least 1 and below h and w,
+              top below(4k+2, h - height + 1), left below(4k+3, w - width + 1). */
+typedef struct dpt_augment {
+    size_t height, width; /* of an image; it has count / (height * width) channels */
+    size_t pad;           /* 0: no crop */
+    bool flip;
+    float erase; /* probability; 0: never */
+} dpt_augment;
+
+typedef struct dpt_gather_desc {
+    dpt_dtype dtype;  /* of the data */
+    size_t count;     /* elements a sample; 1 for labels */
+    size_t n_records; /* samples in the data; core has checked that every index is below it */
+    /* Element e belongs to channel e % channels.  `channels` is 1 to DPT_MAX_CHANNEL_STATS. */
+    size_t channels;
+    float mean[DPT_MAX_CHANNEL_STATS];
+    float scale[DPT_MAX_CHANNEL_STATS];
+    dpt_augment augment; /* all zero: none.  GATHER of images only. */
+} dpt_gather_desc;
+
+typedef struct dpt_conv2d_desc {
+    size_t in_h, in_w, in_channels;
+    /* out = (in + 2 pad - dilation (kernel - 1) - 1) / stride + 1 */
+    size_t out_h, out_w, out_channels;
+    size_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups;
+    bool has_bias;                   /* a bias (forward) or a dbias (backward weights) */
+    dpt_activation activation;       /* forward: applied behind the bias */
+    dpt_activation input_activation; /* backward data: the mask */
+} dpt_conv2d_desc;
+
+typedef struct dpt_linear_desc {
+    size_t in, out;
+    bool has_bias;
+    dpt_activation activation;
+    dpt_activation input_activation;
+    /* BACKWARD_WEIGHTS can compute a slice: the outputs first .. first + rows - 1 alone.  dy
+       (n,out) has the columns of all outputs, dw is (rows,in), and dbias is (rows).  With rows 0
+       the operator computes all outputs, and first is 0.  The other kinds have rows 0. */
+    size_t first, rows;
+} dpt_linear_desc;
+
+typedef struct dpt_pool2d_desc {
+    dpt_pool_kind kind;
+    size_t in_h, in_w, channels, out_h, out_w;
+    size_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w; /* pad < kernel */
+    dpt_activation input_activation;
+} dpt_pool2d_desc;
+
+typedef struct dpt_activation_desc {
+    dpt_activation kind;
+    size_t count;
+} dpt_activation_desc;
+
+typedef struct dpt_dropout_desc {
+    size_t count;
+    float p;         /* probability of a zero, in [0, 1) */
+    uint32_t stream; /* from 1; every layer has its own */
+} dpt_dropout_desc;
+
+typedef struct dpt_batch_norm_desc {
+    size_t area, channels;
+    size_t n_parts; /* MERGE and BACKWARD_DATA: the number of devices whose parts are combined */
+    float epsilon;
+    bool has_residual;               /* FORWARD: added before the activation */
+    dpt_activation activation;       /* FORWARD */
+    dpt_activation input_activation; /* BACKWARD_DATA: the mask */
+    /* BACKWARD_PARTIAL and BACKWARD_DATA: NONE, or RELU if dy still lacks the derivative of a ReLU.
+     */
+    dpt_activation output_activation;
+} dpt_batch_norm_desc;
+
+typedef struct dpt_layer_norm_desc {
+    size_t rows, channels;
+    float epsilon;
+    dpt_activation input_activation; /* BACKWARD_DATA: the mask */
+} dpt_layer_norm_desc;
+
+typedef struct dpt_softmax_desc {
+    size_t classes;
+    float smoothing; /* of the target, in [0, 1) */
+} dpt_softmax_desc;
+
+typedef struct dpt_squared_error_desc {
+    size_t count;
+} dpt_squared_error_desc;
+
+typedef struct dpt_elementwise_desc {
+    size_t count;
+    float alpha, beta;
+} dpt_elementwise_desc;
+
+typedef struct dpt_sgd_desc {
+    size_t count, decay_count;
+    float momentum, weight_decay;
+    bool nesterov;
+} dpt_sgd_desc;
+
+typedef struct dpt_adamw_desc {
+    size_t count, decay_count;
+    float beta1, beta2, epsilon, weight_decay;
+} dpt_adamw_desc;
+
+typedef struct dpt_clip_norm_desc {
+    size_t count;
+    float max_norm;
+} dpt_clip_norm_desc;
+
+typedef struct dpt_check_finite_desc {
+    size_t count;
+} dpt_check_finite_desc;
+
+typedef struct dpt_op_desc {
+    dpt_op_kind kind;
+    dpt_dtype type; /* the type of activations and their gradients: T in op_list.h */
+    union {
+#define DPT_FAMILY_MEMBER(family, name) dpt_##name##_desc name;
+        DPT_OP_FAMILY_LIST(DPT_FAMILY_MEMBER)
+#undef DPT_FAMILY_MEMBER
+    } u;
+} dpt_op_desc;
+
+/* ---- Preparing and running ------------------------------------------------------------------- */
+
+typedef struct dpt_op dpt_op; /* a prepared operator; the backend defines the struct */
+
+typedef struct dpt_op_info {
+    size_t
+        workspace_bytes; /* scratch that `run` needs with max_samples samples; it keeps no state */
+    double flops;        /* floating-point operations a sample; 0: memory-bound */
+    /* Integer inputs whose sums fit in 24 bits give exact results.  Results that are stored as
+       bfloat16 are rounded once. */
+    bool exact;
+    /* For convolutions that multiply sums of inputs and let the unwanted terms cancel (Winograd):
+       the number of products that each output of a tile is a sum of, for every pair of channels.  0
+       for every other operator.  The rounding of such a convolution follows the largest of an
+       output's neighbours instead of the output's own terms.  It must stay within what a sum of so
+       many more terms may do, in any order, to an output all of whose inputs are as large as the
+       largest of their channel and sample, without padding (the inputs are dy for backward data, x
+       for backward weights).  The transforms must be accurate enough for that.  With inputs and
+       taps of deviation 1, 3x3 taps may round like values of a deviation of at most 24: F(4x4, 3x3)
+       with the points 0,
+       +-sqrt(1/2), +-sqrt(2), infinity; the points 0, +-1, +-2 give 94, which is too much.  5x5
+       taps, whose direct sums have nearly twice the deviation, may round like 73: F(3x3, 5x5) with
+       0, +-1/2,
+       +-5/4, +-3; the points 0, +-1/2, +-1, +-2 give 149. */
+    size_t mixes;
+    /* For products that round their inputs before they multiply (to TF32, or weights to bfloat16):
+       the largest relative rounding error.  0 for every other operator.  Inputs that are stored as
+       bfloat16 are not rounded again. */
+    double input_rounding;
+    /* The chosen algorithm, in words without tabulators and line breaks: "winograd4".  Two
+       algorithms that round differently have different names.  Valid until `release`. */
+    const char *algorithm;
+    /* The measured times of the algorithms, for a person: "winograd4 38.0 ms, direct 54.2 ms". NULL
+       or empty if nothing was measured and nothing is remembered.  Valid until `release`. */
+    const char *measured;
+} dpt_op_info;
+
+/* What an operator is prepared for. */
+typedef struct dpt_op_request {
+    const dpt_op_desc *desc;
+    size_t max_samples;
+    /* The algorithm to take, even if another one is faster: the dpt_op_info.algorithm of the same
+       description on such a device earlier, perhaps with another max_samples, in another process.
+       NULL: the device chooses. */
+    const char *wanted;
+} dpt_op_request;
+
+enum { DPT_RUN_ACCUMULATE = 1u << 0 };
+
+/* Where one call finds its tensors.  The slots are those of op_list.h, in its order.  Unused slots
+   are {NULL, 0}. */
+typedef struct dpt_op_args {
+    dpt_location in[DPT_MAX_INPUTS];
+    dpt_location out[DPT_MAX_OUTPUTS];
+    dpt_location workspace;
+    dpt_location step; /* a dpt_step_block; set for operators that read it */
+    dpt_location halt; /* one float32, for operators that honour it; {NULL, 0}: never halts */
+    uint32_t flags;
+} dpt_op_args;
+
+struct dpt_operator_ops {
+    /* Required.  Validates the description, chooses the algorithm and builds plans.  It is the only
+       call that says what a device supports: DPT_OK means that `run` succeeds for every
+       n <= max_samples.  DPT_E_UNSUPPORTED if this device has no algorithm for the description, or
+       not the wanted one.  The record says which part of the description is the obstacle, or which
+       algorithm the device has. */
+    dpt_status (*prepare)(dpt_device *device, const dpt_op_request *request, dpt_op **out,
+                          dpt_op_info *info);
+    /* Required.  Accepts NULL. */
+    void (*release)(dpt_device *device, dpt_op *op);
+    /* Required.  Enqueues the operator for 0 <= n_samples <= max_samples.  With n_samples 0 an
+       output without a sample axis is set to zero, unless the call accumulates to it. */
+    dpt_status (*run)(dpt_stream *stream, dpt_op *op, size_t n_samples, const dpt_op_args *args);
+};
+
+#endif
