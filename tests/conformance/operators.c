@@ -6,8 +6,16 @@
 
 enum { N_RANDOM = 40 };
 
-static const dpt_activation activations[] = {DPT_ACT_NONE, DPT_ACT_RELU, DPT_ACT_TANH,
-                                             DPT_ACT_SIGMOID};
+/* The activations that other operators fuse. */
+static const dpt_activation activations[] = {
+#define FUSED_OUTPUT(name) DPT_ACT_##name,
+#define FUSED_INPUT(name)
+#define FUSED(name, value, derivative) FUSED_##derivative(name)
+    DPT_ACTIVATION_LIST(FUSED)
+#undef FUSED
+#undef FUSED_INPUT
+#undef FUSED_OUTPUT
+};
 
 static dpt_activation any_activation(test_random *random)
 {

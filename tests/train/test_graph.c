@@ -3,6 +3,7 @@
    same network in double precision, whose gradients are central differences of its loss: no
    derivative of a layer is used here. */
 #include "harness.h"
+#include "reference/reference.h"
 #include "train/support.h"
 
 #include <math.h>
@@ -128,18 +129,6 @@ typedef struct value64 {
     double at[MAX_ELEMENTS];
 } value64;
 
-static double activate64(dpt_activation kind, double x)
-{
-    switch (kind) {
-    case DPT_ACT_RELU: return x > 0 ? x : 0;
-    case DPT_ACT_TANH: return tanh(x);
-    case DPT_ACT_SIGMOID: return 1 / (1 + exp(-x));
-    case DPT_ACT_GELU: return x * (1 + erf(x / sqrt(2.0))) / 2;
-    case DPT_ACT_NONE: break;
-    }
-    return x;
-}
-
 static size_t or_one(size_t n)
 {
     return n ? n : 1;
@@ -180,7 +169,7 @@ static const double *conv64(const dpt_conv2d_options *o, const value64 *x, const
                 tap64(e % y->w, sw, tap % kw, dw, o->padding[1], x->w, &v))
                 sum += w[out * group_in * kh * kw + tap] * x->at[(c * x->h + h) * x->w + v];
         }
-        y->at[e] = activate64(o->activation, sum);
+        y->at[e] = reference_activate(o->activation, sum);
     }
     return bias + (o->no_bias ? 0 : y->c);
 }
@@ -218,7 +207,7 @@ static const double *linear64(const dpt_linear_options *o, const value64 *x, con
         double sum = o->no_bias ? 0 : bias[i];
         for (size_t k = 0; k < in; k++)
             sum += w[i * in + k] * x->at[k];
-        y->at[i] = activate64(o->activation, sum);
+        y->at[i] = reference_activate(o->activation, sum);
     }
     return bias + (o->no_bias ? 0 : o->out);
 }
@@ -240,7 +229,7 @@ static double loss64(const network *n, const double *w, const value64 *x, size_t
         case POOL: pool64(&l->u.pool, from, y); break;
         case ACTIVATE:
             for (size_t i = 0; i < elements; i++)
-                y->at[i] = activate64(l->activation, from->at[i]);
+                y->at[i] = reference_activate(l->activation, from->at[i]);
             break;
         case ADD:
             for (size_t i = 0; i < elements; i++)
