@@ -1,4 +1,5 @@
 #include "autotune.h"
+#include "stream.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef DPT_CPU_AUTOTUNE_H
 #define DPT_CPU_AUTOTUNE_H
 
-#include "device.h"
+#include "state.h"
 
 typedef struct dpt_cpu_autotune dpt_cpu_autotune;
 

@@ -1,6 +1,8 @@
 /* Recordings: a list of works, replayed in one job of the team, so that a step costs one start and
    one end of the team and a barrier between operators. */
-#include "device.h"
+#include "state.h"
+#include "stream.h"
+#include "tables.h"
 
 #include <stdlib.h>
 

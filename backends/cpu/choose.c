@@ -1,36 +1,22 @@
-/* Which ways there are to do an operator, and the best of them. */
+/* Collects the algorithms that apply to an operator, and takes one: by name, or by measurement. */
 #include "choose.h"
 #include "autotune.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_WAYS = 5, KEY_BYTES = 256 };
+enum { MAX_CANDIDATES = 5, KEY_BYTES = 256 };
 
 _Static_assert((int)DPT_CPU_MEASURED_BYTES == (int)DPT_MEASURED_BYTES,
                "what choices say must fit into an operator");
 
-/* Operations of a call below which ways differ by less than a choice is worth. */
+/* A call of fewer operations takes the first algorithm: a measurement would cost more than the
+   choice saves. */
 static const double least_work = 2e6;
 
-/* Raised when kernels change, so that what was measured with older ones is forgotten. */
+/* Raise this number when a kernel changes.  The name of the cache file contains it, so times that
+   older kernels took are forgotten. */
 static const char kernels_version[] = "9";
-
-/* ---- Names ----------------------------------------------------------------------------------- */
-
-static const char *const algorithm_names[] = {"direct",    "columns", "winograd2", "winograd3",
-                                              "winograd4", "blas",    "packed"};
-
-dpt_status dpt_cpu_check_algorithm(const char *source, const char *text, dpt_error *error)
-{
-    const size_t length = strlen(text);
-    for (size_t i = 0; i < sizeof algorithm_names / sizeof *algorithm_names; i++)
-        if (length > 0 && strncmp(text, algorithm_names[i], length) == 0) return DPT_OK;
-    return DPT_FAIL(error, DPT_E_INVALID,
-                    "%s%.40s is not the beginning of direct, columns, winograd2, winograd3, "
-                    "winograd4, blas or packed",
-                    source, text);
-}
 
 dpt_choices *dpt_cpu_choices_get(const dpt_cpu_host *host)
 {
@@ -43,15 +29,18 @@ dpt_choices *dpt_cpu_choices_get(const dpt_cpu_host *host)
     return dpt_choices_get(file);
 }
 
-/* ---- Ways ------------------------------------------------------------------------------------ */
+/* ---- Algorithms ------------------------------------------------------------------------------ */
 
-typedef struct ways {
-    dpt_cpu_plan plans[MAX_WAYS];
-    const char *names[MAX_WAYS];
+/* The algorithms that are still considered: the plan of each, which owns its state, and the name.
+ */
+typedef struct candidates {
+    dpt_cpu_plan plans[MAX_CANDIDATES];
+    const char *names[MAX_CANDIDATES];
     size_t n;
-} ways;
+} candidates;
 
-static dpt_status try_way(dpt_op *op, dpt_cpu_prepare *prepare, ways *out, dpt_error *error)
+/* Adds an algorithm's plan to *out if the algorithm applies.  op->plan is zeroed afterwards. */
+static dpt_status try_one(dpt_op *op, dpt_cpu_prepare *prepare, candidates *out, dpt_error *error)
 {
     op->plan = (dpt_cpu_plan){0};
     const dpt_status status = prepare(op, error);
@@ -65,22 +54,22 @@ static dpt_status try_way(dpt_op *op, dpt_cpu_prepare *prepare, ways *out, dpt_e
     return status == DPT_E_UNSUPPORTED ? DPT_OK : status;
 }
 
-static dpt_status try_all(const dpt_cpu_kernel_set *kernels, dpt_op *op, ways *out,
+static dpt_status try_all(const dpt_cpu_kernel_set *kernels, dpt_op *op, candidates *out,
                           dpt_error *error)
 {
-    DPT_TRY(try_way(op, kernels->prepare[op->desc.kind], out, error));
-    for (dpt_cpu_prepare *const *way = kernels->ways[op->desc.kind]; *way && out->n < MAX_WAYS;
-         way++)
-        DPT_TRY(try_way(op, *way, out, error));
+    DPT_TRY(try_one(op, kernels->prepare[op->desc.kind], out, error));
+    for (dpt_cpu_prepare *const *next = kernels->ways[op->desc.kind];
+         *next && out->n < MAX_CANDIDATES; next++)
+        DPT_TRY(try_one(op, *next, out, error));
     return DPT_OK;
 }
 
-/* Leaves that of the whole name. */
-static dpt_status take(ways *all, const char *name, dpt_error *error)
+/* Keeps only the candidate of this name.  DPT_E_UNSUPPORTED if there is none. */
+static dpt_status take(candidates *all, const char *name, dpt_error *error)
 {
     for (size_t i = 0; i < all->n; i++) {
         if (strcmp(all->names[i], name) != 0) continue;
-        const ways kept = {.plans = {all->plans[i]}, .names = {all->names[i]}, .n = 1};
+        const candidates kept = {.plans = {all->plans[i]}, .names = {all->names[i]}, .n = 1};
         for (size_t other = 0; other < all->n; other++)
             if (other != i) free(all->plans[other].state);
         *all = kept;
@@ -89,19 +78,19 @@ static dpt_status take(ways *all, const char *name, dpt_error *error)
     return DPT_FAIL(error, DPT_E_UNSUPPORTED, "'%s' cannot be had for this on these cores", name);
 }
 
-/* Leaves those whose name begins like that, or the first if none does: who asks for one algorithm
-   wants nothing measured where it is none. */
-static void narrow(ways *all, const char *beginning)
+/* Keeps the candidates whose names have this beginning.  If no name has it, keeps the first
+   candidate only: a person who asks for an algorithm wants no measurement of others. */
+static void narrow(candidates *all, const char *beginning)
 {
-    ways kept = {.n = 0}, others = {.n = 0};
+    candidates kept = {.n = 0}, others = {.n = 0};
     for (size_t i = 0; i < all->n; i++) {
         const bool meant = strncmp(all->names[i], beginning, strlen(beginning)) == 0;
-        ways *to = meant ? &kept : &others;
+        candidates *to = meant ? &kept : &others;
         to->names[to->n] = all->names[i];
         to->plans[to->n++] = all->plans[i];
     }
     if (kept.n == 0) {
-        kept = (ways){.plans = {all->plans[0]}, .names = {all->names[0]}, .n = 1};
+        kept = (candidates){.plans = {all->plans[0]}, .names = {all->names[0]}, .n = 1};
         others.plans[0].state = NULL;
     }
     for (size_t i = 0; i < others.n; i++)
@@ -109,9 +98,9 @@ static void narrow(ways *all, const char *beginning)
     *all = kept;
 }
 
-/* ---- The best -------------------------------------------------------------------------------- */
+/* ---- Choosing -------------------------------------------------------------------------------- */
 
-static dpt_status measure_ways(dpt_device *device, dpt_op *op, const ways *all, size_t *best)
+static dpt_status measure(dpt_device *device, dpt_op *op, const candidates *all, size_t *best)
 {
     char key[KEY_BYTES];
     dpt_cpu_device *cpu = dpt_cpu_device_of(device);
@@ -138,7 +127,7 @@ dpt_status dpt_cpu_prepare_best(dpt_device *device, dpt_op *op, const char *want
                         : cpu->host->algorithm[0] ? cpu->host->algorithm
                                                   : NULL;
     if (!kernels->ways[op->desc.kind]) return kernels->prepare[op->desc.kind](op, &device->error);
-    ways all = {.n = 0};
+    candidates all = {.n = 0};
     size_t best = 0;
     op->asked_for = asked || wanted;
     dpt_status status = try_all(kernels, op, &all, &device->error);
@@ -148,7 +137,7 @@ dpt_status dpt_cpu_prepare_best(dpt_device *device, dpt_op *op, const char *want
         narrow(&all, asked);
     const bool worth_it =
         status == DPT_OK && all.plans[0].flops * (double)op->max_samples >= least_work;
-    if (all.n > 1 && worth_it) status = measure_ways(device, op, &all, &best);
+    if (all.n > 1 && worth_it) status = measure(device, op, &all, &best);
     for (size_t i = 0; i < all.n; i++) {
         if (status == DPT_OK && i == best)
             op->plan = all.plans[i];

@@ -1,27 +1,25 @@
-/* The choice among the ways to do an operator (dpt_cpu_kernel_set.ways): the fastest on these
-   cores, for its description, threads and about as many samples, found by measurement and
-   remembered (common/choices.h).
+/* The choice among the algorithms of an operator: those of dpt_cpu_kernel_set.prepare and .ways.
+   The fastest algorithm on these cores is found by measurement, for the operator's description, the
+   number of threads and about the number of samples, and is remembered (common/choices.h).
 
-   algorithm= of the device, or else $DPTRAIN_CPU_ALGORITHM, is the beginning of the name of the
-   only ways to consider where they apply; a name that leaves one way makes that choice without
-   measuring, and where no way has the name, the first is taken.  So it is where a call is shorter
-   than a choice is worth.
-
-   `wanted`, the whole name of a way, goes before all that: it is taken, or DPT_E_UNSUPPORTED. */
+   A person can limit the choice: algorithm= of the device, or else $DPTRAIN_CPU_ALGORITHM, is the
+   beginning of the names that are considered.
+   - If no algorithm of the operator has such a name, the first one is taken.
+   - If only one algorithm is left, it is taken without a measurement.
+   - A call that is shorter than a measurement is worth takes the first of those that are left. */
 #ifndef DPT_CPU_CHOOSE_H
 #define DPT_CPU_CHOOSE_H
 
-#include "device.h"
+#include "state.h"
 
-/* Fills in op->plan, which is zeroed, from the rest of *op. */
+/* Fills in op->plan, which the caller has zeroed, from the rest of *op.  `wanted` is the whole name
+   of an algorithm, or NULL.  It has precedence over every other rule: that algorithm is taken, or
+   the call fails with DPT_E_UNSUPPORTED. */
 DPT_CHECK_RESULT dpt_status dpt_cpu_prepare_best(dpt_device *device, dpt_op *op,
-                                                 const char *wanted /* or NULL */);
+                                                 const char *wanted);
 
-/* The choices of machines like this one, NULL without memory. */
+/* The remembered choices of machines with this processor and kernel set.  NULL if there is no
+   memory.  Never freed. */
 dpt_choices *dpt_cpu_choices_get(const dpt_cpu_host *host);
-
-/* Whether a text is the beginning of an algorithm's name; fails with a line that lists them. */
-DPT_CHECK_RESULT dpt_status dpt_cpu_check_algorithm(const char *source, const char *text,
-                                                    dpt_error *error);
 
 #endif

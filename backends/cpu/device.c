@@ -1,7 +1,9 @@
 /* Probing, describing and opening the processor: one device, whose entries in a device list share
    out its cores. */
-#include "device.h"
+#include "algorithm.h"
 #include "choose.h"
+#include "state.h"
+#include "tables.h"
 
 #include <stdlib.h>
 #include <string.h>

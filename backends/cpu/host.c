@@ -1,6 +1,6 @@
 /* The process-wide constants of the backend, found under pthread_once. */
 #include "host.h"
-#include "choose.h"
+#include "algorithm.h"
 #include "operators.h"
 
 #include <pthread.h>

@@ -1,5 +1,7 @@
 /* Memory: buffers are host memory, and a transfer is a copy by the team. */
-#include "device.h"
+#include "state.h"
+#include "stream.h"
+#include "tables.h"
 
 #include <stdlib.h>
 #include <string.h>

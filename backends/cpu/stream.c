@@ -1,5 +1,6 @@
 /* Streams, which do their work at once, and events, which take the time of the monotonic clock. */
-#include "device.h"
+#include "stream.h"
+#include "tables.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
 /* Fully connected layers: matrix products, divided among the threads by blocks of the result, so
    that nothing has to be added up between threads. */
 #include "activation.h"
-#include "gemm.h"
+#include "gemm_algorithms.h"
 #include "kinds.h"
 
 #include <stdlib.h>
 
 /* op->plan.state of all three */
 typedef struct linear {
-    const gemm_way *way;
+    const gemm_algorithm *algorithm;
 } linear;
 
 static void multiply(const dpt_cpu_call *call, unsigned thread, unsigned n_threads, const gemm *g)
@@ -16,7 +16,7 @@ static void multiply(const dpt_cpu_call *call, unsigned thread, unsigned n_threa
     const linear *v = call->op->plan.state;
     const gemm_crew crew = {
         .team = call->team, .thread = thread, .n_threads = n_threads, .scratch = call->workspace};
-    KERNEL(gemm_run)(v->way, call->op, g, &crew);
+    KERNEL(gemm_run)(v->algorithm, call->op, g, &crew);
 }
 
 /* The part of a thread of n floats that all threads have written. */
@@ -120,20 +120,20 @@ static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
-static dpt_status prepare(dpt_op *op, const gemm_way *way, dpt_error *error)
+static dpt_status prepare(dpt_op *op, const gemm_algorithm *algorithm, dpt_error *error)
 {
     const dpt_linear_desc *d = &op->desc.u.linear;
-    if (!way->suits(op))
+    if (!algorithm->suits(op))
         return DPT_FAIL(error, DPT_E_UNSUPPORTED, "this product cannot go to the BLAS");
     linear *v = malloc(sizeof *v);
     if (!v) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a linear layer's plan");
-    *v = (linear){.way = way};
+    *v = (linear){.algorithm = algorithm};
     op->plan.state = v;
-    op->plan.workspace_bytes = way->scratch(op->n_threads) * sizeof(float);
+    op->plan.workspace_bytes = algorithm->scratch(op->n_threads) * sizeof(float);
     op->plan.flops = 2.0 * (double)d->in * (double)dpt_linear_rows(d);
     op->plan.work = op->plan.flops / 20.0;
     op->plan.exact = true;
-    op->plan.algorithm = way->name;
+    op->plan.algorithm = algorithm->name;
     switch (op->desc.kind) {
     case DPT_OP_LINEAR_FORWARD:
         op->plan.kernel = forward;

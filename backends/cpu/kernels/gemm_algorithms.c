@@ -1,14 +1,15 @@
-/* The ways to multiply matrices. */
-#include "gemm.h"
+/* The algorithms for a matrix product, and the parts that they share. */
+#include "gemm_algorithms.h"
 #include "product.h"
 
 #include <limits.h>
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
-/* The block of the results that is a thread's, as a product.  The longer side is divided: a thread
-   reads all of what belongs to the other side, and the less of it the better.  Where that gives not
-   everybody something, the rows are, or else the columns.  False: there is nothing. */
+/* *own: the product of the block of C that a thread computes.  The longer side of C is divided: a
+   thread reads the whole operand of the other side, so the shorter that side is, the less it reads.
+   If the longer side is too short to give every thread a block, the other side is divided where
+   that one is long enough.  False: the thread has nothing to compute. */
 static bool own_block(const gemm *g, const gemm_crew *crew, gemm *own)
 {
     enum { ROW_GRAIN = 8, COLUMN_GRAIN = 16 };
@@ -32,7 +33,7 @@ static bool own_block(const gemm *g, const gemm_crew *crew, gemm *own)
     return own->m > 0 && own->n > 0;
 }
 
-/* What products do not do themselves. */
+/* Applies bias, ReLU and mask to C. */
 static void finish(const gemm *g)
 {
     for (size_t row = 0; row < g->m; row++) {
@@ -51,8 +52,8 @@ static void finish(const gemm *g)
 
 /* ---- Through the BLAS ------------------------------------------------------------------------ */
 
-/* OpenBLAS is built for a number of threads that use it at the same time, often 64, and several
-   teams may. */
+/* OpenBLAS has memory for a fixed number of threads that call it at once, often 64.  Several teams
+   may call it at once. */
 enum { BLAS_THREADS = 32 };
 
 static bool blas_suits(const dpt_op *op)
@@ -79,7 +80,7 @@ static void blas_run(const dpt_op *op, const gemm *all, const gemm_crew *crew)
     if (g.bias || g.relu || g.mask) finish(&g);
 }
 
-const gemm_way KERNEL(gemm_blas) = {
+const gemm_algorithm KERNEL(gemm_blas) = {
     .name = "blas",
     .suits = blas_suits,
     .scratch = no_scratch,
@@ -100,7 +101,7 @@ static void packed_run(const dpt_op *op, const gemm *g, const gemm_crew *crew)
     KERNEL(product_run)(g, crew);
 }
 
-const gemm_way KERNEL(gemm_packed) = {
+const gemm_algorithm KERNEL(gemm_packed) = {
     .name = "packed",
     .suits = packed_suits,
     .scratch = KERNEL(product_scratch),
@@ -109,14 +110,15 @@ const gemm_way KERNEL(gemm_packed) = {
 
 /* ---- Either ---------------------------------------------------------------------------------- */
 
-void KERNEL(gemm_run)(const gemm_way *way, const dpt_op *op, const gemm *g, const gemm_crew *crew)
+void KERNEL(gemm_run)(const gemm_algorithm *algorithm, const dpt_op *op, const gemm *g,
+                      const gemm_crew *crew)
 {
     if (g->m == 0 || g->n == 0) return;
     if (g->k > 0) {
-        way->run(op, g, crew);
+        algorithm->run(op, g, crew);
         return;
     }
-    gemm own; /* no terms */
+    gemm own; /* k is 0: C is 0 before bias, ReLU and mask */
     if (!own_block(g, crew, &own)) return;
     for (size_t row = 0; row < own.m && !own.accumulate; row++)
         memset(own.c + row * own.ldc, 0, own.n * sizeof *own.c);

@@ -1,0 +1,26 @@
+/* The algorithms for a matrix product: the BLAS that the host found, or our own product
+   (product.h). */
+#ifndef DPT_CPU_GEMM_ALGORITHMS_H
+#define DPT_CPU_GEMM_ALGORITHMS_H
+
+#include "gemm.h"
+
+typedef struct gemm_algorithm {
+    const char *name;
+    /* Whether the algorithm can compute the product of a linear operator. */
+    bool (*suits)(const dpt_op *op);
+    /* Floats of scratch that all threads together need. */
+    size_t (*scratch)(unsigned n_threads);
+    /* Computes one thread's part; m, n and k are positive.  All threads of the crew must call it,
+       because it may contain barriers.  There is no barrier at its end. */
+    void (*run)(const dpt_op *op, const gemm *g, const gemm_crew *crew);
+} gemm_algorithm;
+
+extern const gemm_algorithm KERNEL(gemm_blas), KERNEL(gemm_packed);
+
+/* Computes one thread's part of *g, also if m, n or k is 0.  All threads of the crew must call it.
+   There is no barrier at its end. */
+void KERNEL(gemm_run)(const gemm_algorithm *algorithm, const dpt_op *op, const gemm *g,
+                      const gemm_crew *crew);
+
+#endif
