@@ -1,5 +1,5 @@
-/* The choice among several ways to do an operator: which are considered, and a scratch setting in
-   which they are timed. */
+/* The choice among the alternatives of an operator: which ones are considered, and the scratch
+   tensors with which they are timed. */
 #include "alternatives.h"
 
 #include "tuning.h"
@@ -9,19 +9,19 @@
 
 enum { MAX_ALTERNATIVES = 64, KEY_BYTES = 256 };
 
-/* Operations of a call below which alternatives differ by nothing that counts.  On a GPU that is
-   little: what is done in one launch or two differs by a launch. */
+/* A call of fewer operations takes the first alternative, because the alternatives differ too
+   little.  On a GPU the limit is low: one launch or two make a difference there. */
 static const double least_work_cpu = 2e7, least_work = 2e5;
-/* Operations of one timed run: some ten milliseconds of a CPU; of a GPU as many for each unit as
-   take one some 0.3 to 3 ms, since with fewer samples than there will be it is tiles that are left
-   over which decide (on an H200, 512 samples of ResNet-18's chose otherwise than 1024). */
+/* Operations of one timed run.  They take a CPU some ten milliseconds.  They take a GPU's unit 0.3
+   to 3 ms.  With much fewer samples than in training, the incomplete tiles at the end decide: on an
+   H200, 512 samples of ResNet-18's convolutions chose other alternatives than 1024. */
 static const double enough_work_cpu = 4e9, enough_work_unit = 1.5e9;
 static const double budget_seconds = 0.02; /* of one alternative's timing */
-/* What takes so many times as long as the best is not looked at for all that time: of cuDNN's ways
-   most are. */
+/* An alternative that takes so many times as long as the best one is timed for a shorter time
+   (dpt_budget).  Most of cuDNN's algorithms are that slow. */
 static const double hopeless = 1.5;
 
-/* ---- Which ----------------------------------------------------------------------------------- */
+/* ---- The shortlist --------------------------------------------------------------------------- */
 
 /* Alternatives that are considered, in order. */
 typedef struct shortlist {
@@ -35,7 +35,8 @@ static bool begins_with(const char *name, const char *beginning)
     return strncmp(name, beginning, strlen(beginning)) == 0;
 }
 
-/* With a beginning, what begins like that, whatever it was written for. */
+/* The alternatives whose names have this beginning, also those that do not suit the device.  NULL:
+   the alternatives that suit the device. */
 static shortlist select_items(const dpt_device *device, const dpt_alternatives *choice,
                               const char *beginning)
 {
@@ -72,25 +73,28 @@ static dpt_status prepare_first(dpt_op *op, const shortlist *list)
     return DPT_E_UNSUPPORTED;
 }
 
-/* ---- How fast -------------------------------------------------------------------------------- */
+/* ---- Timing ---------------------------------------------------------------------------------- */
 
-/* What is timed: one alternative with tensors of its own. */
-typedef struct trial {
+/* A measurement of all alternatives of a shortlist. */
+typedef struct measurement {
     const dpt_op *op; /* the description */
     const dpt_alternatives *choice;
     const shortlist *list;
     size_t n_samples;
-    double *best_seconds; /* of a candidate with as many samples, its handicap in it; 0: none yet */
-} trial;
+    /* The shortest time so far, for n_samples of this measurement's start and with the handicap;
+       0: none yet. */
+    double *best_seconds;
+} measurement;
 
+/* One alternative, prepared, with scratch tensors. */
 typedef struct setting {
-    dpt_op op; /* with n_samples of the trial */
+    dpt_op op; /* its max_samples is the measurement's n_samples */
     dpt_op_args args;
 } setting;
 
 static dpt_status allocate(dpt_stream *stream, size_t n_bytes, dpt_location *out)
 {
-    const uint32_t pattern = 0x3c233c23; /* about 0.01, and in both halves too, as bfloat16 */
+    const uint32_t pattern = 0x3c233c23; /* about 0.01, as float32 and as two bfloat16 */
     if (n_bytes == 0) return DPT_OK;
     dpt_device *device = dpt_stream_device(stream);
     const dpt_memory_ops *memory = device->backend->memory;
@@ -104,7 +108,7 @@ static size_t extent_bytes(const dpt_extent *extent, size_t n_samples)
     return dpt_size_add(extent->fixed_bytes, dpt_size_mul(extent->sample_bytes, n_samples));
 }
 
-static dpt_status set_up(const trial *t, const dpt_alternative *item, dpt_stream *stream,
+static dpt_status set_up(const measurement *t, const dpt_alternative *item, dpt_stream *stream,
                          setting *s)
 {
     s->op = (dpt_op){.device = t->op->device, .desc = t->op->desc, .max_samples = t->n_samples};
@@ -135,7 +139,7 @@ static dpt_status enqueue(void *argument, dpt_stream *stream)
     return s->op.plan.run(&call);
 }
 
-static dpt_status time_item(const trial *t, const dpt_alternative *item, double *seconds)
+static dpt_status time_item(const measurement *t, const dpt_alternative *item, double *seconds)
 {
     dpt_device *device = t->op->device;
     dpt_tuner *tuner = dpt_tuner_of(device);
@@ -146,7 +150,7 @@ static dpt_status time_item(const trial *t, const dpt_alternative *item, double 
     dpt_status status = set_up(t, item, tuner->stream, &s);
     tuner->trying = false;
     if (status == DPT_OK) status = dpt_measure(device, &budget, enqueue, &s, seconds);
-    /* Nothing is freed that the device may still work on. */
+    /* The device may still use the tensors after a failure: wait before they are freed. */
     if (status != DPT_OK && status != DPT_E_DEVICE_LOST) {
         const dpt_error first = device->error;
         if (tuner->finish(tuner->stream) != DPT_OK) status = first.status;
@@ -156,19 +160,19 @@ static dpt_status time_item(const trial *t, const dpt_alternative *item, double 
     return status;
 }
 
-/* A dpt_time. */
+/* A dpt_choice_time. */
 static dpt_status time_candidate(void *argument, const char *candidate, double *seconds)
 {
-    const trial *t = argument;
+    const measurement *t = argument;
     for (size_t i = 0; i < t->list->n; i++) {
         if (strcmp(t->list->names[i], candidate) != 0) continue;
-        trial smaller = *t;
+        measurement smaller = *t;
         dpt_status status = time_item(&smaller, t->list->items[i], seconds);
         while (status == DPT_E_NO_MEMORY && smaller.n_samples > 1) {
             smaller.n_samples /= 2;
             status = time_item(&smaller, t->list->items[i], seconds);
         }
-        /* Fewer samples took that long; as many as the others had would have taken longer. */
+        /* Scale the time of fewer samples to the number of samples of the other alternatives. */
         if (status == DPT_OK)
             *seconds *= (1.0 + t->list->items[i]->handicap) * (double)t->n_samples /
                         (double)smaller.n_samples;
@@ -179,8 +183,8 @@ static dpt_status time_candidate(void *argument, const char *candidate, double *
     return DPT_FAIL(&t->op->device->error, DPT_E_INTERNAL, "no alternative %s", candidate);
 }
 
-/* Samples that are timed: a power of two or the most there will be, so that shares of about one
-   size share a choice. */
+/* The number of samples that are timed: a power of two, or max_samples.  Shards of similar size
+   therefore share a choice. */
 static size_t samples_to_time(const dpt_op *op, const dpt_alternatives *choice)
 {
     const dpt_traits *traits = dpt_traits_of(op->device);
@@ -195,11 +199,11 @@ static size_t samples_to_time(const dpt_op *op, const dpt_alternatives *choice)
 static dpt_status prepare_fastest(dpt_op *op, const dpt_alternatives *choice, const shortlist *list)
 {
     double best_seconds = 0.0;
-    trial t = {.op = op,
-               .choice = choice,
-               .list = list,
-               .n_samples = samples_to_time(op, choice),
-               .best_seconds = &best_seconds};
+    measurement t = {.op = op,
+                     .choice = choice,
+                     .list = list,
+                     .n_samples = samples_to_time(op, choice),
+                     .best_seconds = &best_seconds};
     size_t rounded = 1;
     while (rounded < t.n_samples)
         rounded *= 2;
@@ -227,7 +231,8 @@ static dpt_status prepare_among(dpt_op *op, const dpt_alternatives *choice, cons
     return prepare_first(op, list);
 }
 
-/* algorithm=any: one that applies; which one depends on the description and the samples. */
+/* algorithm=any: one of the alternatives that apply, drawn by the description and the number of
+   samples. */
 static const char any[] = "any";
 
 static dpt_status prepare_any(dpt_op *op, const dpt_alternatives *choice, shortlist *list)

@@ -1,4 +1,5 @@
-/* Files of the user's cache: a line that says what it is, a checksum, the content. */
+/* The files of the user's cache.  A file is a line of identification, a checksum and the content.
+ */
 #include "cache.h"
 
 #include <errno.h>
@@ -50,7 +51,7 @@ void dpt_hash_print(dpt_hash hash, char out[DPT_HASH_CHARS + 1])
              (unsigned long long)hash.word[1]);
 }
 
-/* ---- Places ---------------------------------------------------------------------------------- */
+/* ---- Paths ----------------------------------------------------------------------------------- */
 
 static char *join(const char *folder, const char *inside, const char *name)
 {
@@ -69,7 +70,7 @@ char *dpt_cache_path(const char *name)
     return NULL;
 }
 
-/* Makes the folders above a path, as far as they are missing. */
+/* Makes the folders of a path that are missing. */
 static bool make_folders(char *path)
 {
     for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
@@ -96,7 +97,7 @@ static header header_of(const void *bytes, size_t n_bytes)
     return h;
 }
 
-/* Far above what anybody keeps. */
+/* Far more than any content. */
 static const uint64_t max_bytes = (uint64_t)1 << 28;
 
 static unsigned char *read_whole(FILE *file, size_t *n_bytes)
@@ -104,7 +105,8 @@ static unsigned char *read_whole(FILE *file, size_t *n_bytes)
     header found;
     struct stat status;
     if (fread(&found, sizeof found, 1, file) != 1 || fstat(fileno(file), &status) != 0) return NULL;
-    /* Against the size of the file first: a damaged number must not ask for all memory. */
+    /* Compare with the size of the file first, because a damaged number could ask for all memory.
+     */
     if (status.st_size < 0 || (uint64_t)status.st_size - sizeof found != found.n_bytes ||
         found.n_bytes > max_bytes)
         return NULL;
@@ -114,7 +116,7 @@ static unsigned char *read_whole(FILE *file, size_t *n_bytes)
     if (fread(bytes, 1, n, file) == n) {
         const header expected = header_of(bytes, n);
         if (memcmp(&found, &expected, sizeof found) == 0) {
-            bytes[n] = '\0'; /* text can be read as a string */
+            bytes[n] = '\0'; /* so that text can be read as a string */
             *n_bytes = n;
             return bytes;
         }
@@ -123,7 +125,8 @@ static unsigned char *read_whole(FILE *file, size_t *n_bytes)
     return NULL;
 }
 
-/* What is in the cache is run on devices: only what this user alone has written counts. */
+/* Opens a file that this user alone can have written, because programs from the cache run on
+   devices. */
 static FILE *open_own(const char *path)
 {
     struct stat status;

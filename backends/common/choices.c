@@ -1,5 +1,5 @@
-/* Remembered choices: in the process, and in one cache file for each kind of device, a line
-   "key<TAB>candidate<TAB>what was measured" each. */
+/* Remembered choices: in the process, and in one cache file for each kind of device.  A choice is a
+   line "key<TAB>candidate<TAB>times". */
 #include "choices.h"
 
 #include <pthread.h>
@@ -8,11 +8,12 @@
 
 struct dpt_choices {
     char *file;
-    char *lines; /* what this process has chosen, likewise; NULL: nothing */
+    char *lines; /* the choices of this process, in the form of the file; NULL: none */
     dpt_choices *next;
 };
 
-/* The lock is held while a choice is measured. */
+/* Protects `kinds`, and is held while a choice is measured, so that devices do not disturb each
+   other's times. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static dpt_choices *kinds;
 
@@ -44,8 +45,8 @@ dpt_choices *dpt_choices_get(const char *file)
 
 /* ---- Remembering ----------------------------------------------------------------------------- */
 
-/* What stands behind a key in a list of lines, of *length characters, or NULL: the candidate, and
-   behind a tabulator, where it is known, what was measured. */
+/* The rest of the line that begins with a key, *length characters, or NULL if there is no such
+   line: the candidate, and behind a tabulator the times, if they are known. */
 static const char *remembered(const char *lines, const char *key, size_t *length)
 {
     const size_t n = strlen(key);
@@ -60,7 +61,7 @@ static const char *remembered(const char *lines, const char *key, size_t *length
     return NULL;
 }
 
-/* A candidate and what was measured. */
+/* The chosen candidate, and the times of all as text. */
 typedef struct answer {
     size_t best;
     char measured[DPT_MEASURED_BYTES];
@@ -84,7 +85,8 @@ static bool recall(const char *lines, const dpt_choice *choice, const char *key,
     return false;
 }
 
-/* A new line in front of others, so that it counts before one of the same key; allocated. */
+/* `lines` with a new line in front, which therefore precedes an older line of the same key.  The
+   caller frees the result; NULL without memory. */
 static char *with_line(const char *lines, const dpt_choice *choice, const char *key,
                        const answer *new)
 {
@@ -95,7 +97,8 @@ static char *with_line(const char *lines, const dpt_choice *choice, const char *
     return all;
 }
 
-/* Without memory it is looked up or measured again next time. */
+/* Remembers a choice in the process.  Without memory, the choice is looked up or measured again the
+   next time. */
 static void keep(dpt_choices *of, const dpt_choice *choice, const char *key, const answer *new)
 {
     char *lines = with_line(of->lines, choice, key, new);
@@ -119,7 +122,8 @@ static bool recall_from_file(const dpt_choices *of, const dpt_choice *choice, co
     return found;
 }
 
-/* *out becomes what another process has written meanwhile, if one has. */
+/* Writes a choice to the cache file.  If another process has written the same choice meanwhile,
+   *out becomes the choice of that process. */
 static void write_down(const dpt_choices *of, const dpt_choice *choice, const char *key,
                        answer *out)
 {
@@ -134,8 +138,8 @@ static void write_down(const dpt_choices *of, const dpt_choice *choice, const ch
     dpt_cache_unlock(lock_of_file);
 }
 
-/* The key with the names of the candidates in it: a choice counts among the same ones only.
-   Allocated, or NULL. */
+/* The key with a hash of the candidates' names: a remembered choice is valid among the same
+   candidates only.  The caller frees the key; NULL without memory. */
 static char *full_key(const dpt_choice *choice)
 {
     dpt_hash hash = dpt_hash_begin();
@@ -151,14 +155,15 @@ static char *full_key(const dpt_choice *choice)
 
 /* ---- Choosing -------------------------------------------------------------------------------- */
 
-/* A candidate that fails where the device goes on is none: the others may be well.  If it is the
-   device that fails, all do, and it is told. */
+/* Whether a failure leaves out one candidate and lets the choice go on.  If the device itself
+   fails, all candidates fail, and the choice fails with the first failure. */
 static bool passed_over(dpt_status status)
 {
     return status == DPT_E_UNSUPPORTED || status == DPT_E_NO_MEMORY || status == DPT_E_DEVICE;
 }
 
-/* The fastest that has not been told, or n_candidates.  Of several, the first. */
+/* The candidate of the shortest time that is not negative, or n_candidates if there is none.  Of
+   equal times, the first. */
 static size_t next_fastest(const dpt_choice *choice, const double *seconds)
 {
     size_t best = choice->n_candidates;
@@ -168,7 +173,7 @@ static size_t next_fastest(const dpt_choice *choice, const double *seconds)
     return best;
 }
 
-/* Takes away what it has told. */
+/* Writes the times to out->measured, the shortest first.  Destroys `seconds`. */
 static void tell(const dpt_choice *choice, double *seconds, answer *out)
 {
     size_t used = 0;
@@ -188,10 +193,10 @@ static void tell(const dpt_choice *choice, double *seconds, answer *out)
     }
 }
 
-/* A candidate that takes so many times as long as the best, at its best, is not timed again. */
+/* A candidate whose shortest time is more than this multiple of the best is not timed again. */
 static const double hopeless = 2.5;
 
-/* One more time for a candidate; negative if it is passed over. */
+/* Times a candidate once more.  *least becomes its shortest time, or negative after a failure. */
 static dpt_status time_one(const dpt_choice *choice, size_t i, double *least)
 {
     double seconds = 0.0;
@@ -203,14 +208,15 @@ static dpt_status time_one(const dpt_choice *choice, size_t i, double *least)
     return status;
 }
 
-/* Of those that are not passed over; 0 if none has been timed yet. */
+/* The shortest time of all candidates, 0 if none has been timed yet. */
 static double least_of(const dpt_choice *choice, const double *seconds)
 {
     const size_t best = next_fastest(choice, seconds);
     return best < choice->n_candidates ? seconds[best] : 0.0;
 }
 
-/* seconds (n_candidates), zeros before, are negative for those that are passed over. */
+/* seconds (n_candidates): 0 at first, then the shortest time, or negative for a candidate that is
+   left out. */
 static dpt_status time_all(const dpt_choice *choice, double *seconds)
 {
     const size_t n_rounds = choice->n_rounds > 0 ? choice->n_rounds : 1;

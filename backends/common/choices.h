@@ -1,44 +1,48 @@
 /* Choices that are measured once and remembered: which tile, which algorithm.
 
-   A choice is found by its key, a line of text that says all that it depends on ("conv2d forward
-   28x28x64 3x3/1 64 n256"), and by the names of the candidates.  It is looked up in what this
-   process has chosen, then in a cache file of devices of one kind, and measured if neither has it.
-   What was measured is remembered with it, for people to read.
-   Measuring is serialised over all devices of the process, because two that compute on the same
-   cores would spoil each other's times; a second device of the same kind finds what the first has
-   measured, so that both choose alike.  Of processes that measure the same at once, the first to
-   write it down decides for all. */
+   - A choice is identified by its key and the names of its candidates.  The key is a line of text
+     with everything that the choice depends on ("conv2d forward 28x28x64 3x3/1 64 n256").
+   - A choice is first looked up among the choices of this process, then in the cache file of this
+     kind of device.  If neither holds the choice, the candidates are timed.
+   - The times are stored with the choice, for people to read.
+   - One device of the process measures at a time, because devices that compute on the same cores
+     would disturb each other's times.  A second device of the same kind finds what the first one
+   has measured, so both choose alike.
+   - If several processes measure the same choice at once, the first one that writes the cache file
+     decides for all. */
 #ifndef DPT_COMMON_CHOICES_H
 #define DPT_COMMON_CHOICES_H
 
 #include "cache.h"
 
-/* What is known of one kind of device.  It outlives its devices: one that is opened again chooses
-   alike. */
+/* The choices of one kind of device.  They outlive the devices, so a device that is opened again
+   chooses alike. */
 typedef struct dpt_choices dpt_choices;
 
-/* Those of a cache file ("opencl/tuning.txt"); NULL without memory.  Never freed. */
+/* The choices of a cache file ("opencl/tuning.txt").  NULL if there is no memory.  Never freed. */
 dpt_choices *dpt_choices_get(const char *file);
 
-/* The seconds of a candidate, this time.  DPT_E_UNSUPPORTED, DPT_E_NO_MEMORY or DPT_E_DEVICE: not a
-   candidate here; the first of them is told if none is left.  Other failures end the choice. */
+/* Times a candidate once.  DPT_E_UNSUPPORTED, DPT_E_NO_MEMORY or DPT_E_DEVICE: the candidate is
+   left out; if all candidates are left out, the choice fails with the first such failure.  Any
+   other failure ends the choice. */
 typedef dpt_status dpt_choice_time(void *argument, const char *candidate, double *seconds);
 
-/* Of a line that says what candidates took. */
+/* The size of a line that lists the times of candidates. */
 enum { DPT_MEASURED_BYTES = 160 };
 
 typedef struct dpt_choice {
-    const char *key;               /* without line breaks and tabulators */
-    const char *const *candidates; /* names without spaces; static strings or outliving the call */
-    size_t n_candidates;           /* at least 1; a single one is taken without measuring */
+    const char *key;               /* has no line break and no tabulator */
+    const char *const *candidates; /* names without spaces, which outlive the call */
+    size_t n_candidates;           /* at least 1; a single one is taken without a measurement */
     dpt_choice_time *time;
     void *argument;
-    /* How often each is timed, 0 is once: all of them in turn, so that a moment in which the
-       machine was busy falls on every candidate alike, and the least counts.  What is hopelessly
-       slow after two rounds is left out of the others. */
+    /* How often each candidate is timed; 0 means once.  Each round times all candidates in turn, so
+       that a busy moment of the machine falls on all of them.  The shortest time of a candidate
+       counts.  A candidate that is far slower than the best after two rounds is left out of the
+       following rounds. */
     size_t n_rounds;
-    /* NULL, or DPT_MEASURED_BYTES that become "winograd4 38 ms, direct 54.2 ms", the fastest first
-       and as many as there is room for; empty where nothing was measured. */
+    /* NULL, or DPT_MEASURED_BYTES that receive the times, as "winograd4 38 ms, direct 54.2 ms": the
+       fastest first, as many as fit.  Empty if nothing was measured. */
     char *measured;
 } dpt_choice;
 

@@ -1,15 +1,15 @@
-/* Divides the rows into pieces that fill the device, sums each, and sums the pieces: a piece alone
-   is all there is to do. */
+/* Sums over rows.  The rows are divided into pieces that fill the device.  One launch sums each
+   piece, and a second one adds up the pieces.  A single piece needs no second launch. */
 #include "column_sums.h"
 #include "column_sums_params.h"
 
 enum {
-    LEAST_ROWS = 32,  /* of an item */
-    ROWS_AT_ONCE = 4, /* that an item reads side by side */
+    LEAST_ROWS = 32,  /* the fewest rows of a work item */
+    ROWS_AT_ONCE = 4, /* rows that an item reads at once */
     PIECES_PER_CORE = 4,
-    FEWEST_PIECES = 3, /* of a GPU's: two take as long as one and a launch more */
+    FEWEST_PIECES = 3, /* on a GPU: two pieces take as long as one, and need another launch */
     MOST_PIECES = 256,
-    MOST_WIDTH = 32, /* columns that are read together */
+    MOST_WIDTH = 32, /* columns that a group reads together */
 };
 
 dpt_status dpt_column_sums_prepare(dpt_device *device, dpt_dtype type, dpt_column_sums *out)
@@ -29,12 +29,12 @@ dpt_status dpt_column_sums_prepare(dpt_device *device, dpt_dtype type, dpt_colum
     return DPT_OK;
 }
 
-/* How a group of a GPU's is divided. */
+/* How a group of a GPU is divided into items. */
 typedef struct tile {
     u32 width, height, half_height;
 } tile;
 
-/* Few rows are not dealt out further than to items that have ROWS_AT_ONCE of them. */
+/* With few rows, the tile becomes wider, so that every item still has ROWS_AT_ONCE rows. */
 static tile tile_of(const dpt_device *device, size_t rows, size_t columns)
 {
     const u32 group = (u32)dpt_traits_of(device)->group_size;
@@ -75,7 +75,7 @@ static dpt_status enqueue(dpt_launch *l, unsigned lanes, const column_sums_param
                              (const size_t[3]){group, 1, 1});
 }
 
-/* x -> y, of each piece */
+/* x -> y: the sums of each piece */
 static dpt_status sum_rows(const dpt_column_sums *sums, dpt_stream *stream, dpt_location y,
                            dpt_location x, const column_sums_params *p)
 {
@@ -85,7 +85,7 @@ static dpt_status sum_rows(const dpt_column_sums *sums, dpt_stream *stream, dpt_
     return enqueue(&l, sums->lanes, p);
 }
 
-/* the pieces' sums -> y */
+/* sums of pieces -> y */
 static dpt_status sum_pieces(const dpt_column_sums *sums, dpt_stream *stream, dpt_location y,
                              dpt_location pieces, const column_sums_params *p)
 {

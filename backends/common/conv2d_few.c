@@ -1,5 +1,6 @@
-/* Convolutions of images that have few channels, on GPUs (kernels/conv2d_few.cl): forward, and
-   backward to the filters.  Backward to the data is no business of a network's first layer. */
+/* Convolutions of images with few channels, on GPUs (kernels/conv2d_few.cl): forward and
+   backward-weights.  Such images are the input of a network's first layer, which needs no
+   backward-data. */
 #include "conv2d_few.h"
 #include "conv2d.h"
 #include "conv2d_parts.h"
@@ -7,9 +8,9 @@
 #include <stdio.h>
 
 enum {
-    FORWARD_GROUPS_PER_UNIT = 8, /* several waves, so that none is waited for long */
-    WEIGHTS_GROUPS_PER_UNIT = 3, /* as many as find room at once; each leaves sums to be added up */
-    LEAST_ROWS = 2,              /* of a band, which reads some of its neighbours' input as well */
+    FORWARD_GROUPS_PER_UNIT = 8, /* several times what runs at once, so that units end together */
+    WEIGHTS_GROUPS_PER_UNIT = 3, /* what runs at once, since each leaves sums to be added up */
+    LEAST_ROWS = 2,              /* of a band, which also reads some input of the next bands */
     MAX_EXTENT = 1 << 28,        /* of an image with its padding */
 };
 
@@ -17,7 +18,7 @@ typedef struct state {
     dpt_kernel *kernel;
     conv2d_few_params params;
     size_t most_groups;
-    dpt_conv2d_parts parts; /* backward-weights: one of each group */
+    dpt_conv2d_parts parts; /* of backward-weights: one for each group */
 } state;
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -52,7 +53,7 @@ static dpt_status forward(const dpt_call *call)
     return launch(&l, call, &params, n_groups);
 }
 
-/* Without samples there is one group of no bands, which leaves zeros. */
+/* A call of 0 samples launches one group without bands, which leaves zeros. */
 static dpt_status backward_weights(const dpt_call *call)
 {
     const state *s = call->op->plan.state;
@@ -92,8 +93,8 @@ static bool is_suited(const dpt_op *op)
            d->stride_w <= MAX_EXTENT;
 }
 
-/* How much of a sample's output a band has: as much as its input finds room for, and no more than
-   leaves work for the whole device. */
+/* Sets the output rows of a band: as many as the input of a band has room for, but so few that all
+   units of the device have work. */
 static dpt_status divide_sample(dpt_op *op, state *s)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;

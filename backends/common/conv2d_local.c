@@ -1,6 +1,6 @@
-/* Convolutions for GPUs: matrix products over tiles in local memory, whose operands are read out of
-   images and filters where they lie (kernels/conv2d_local_tile.h).  Here is which tiles there are,
-   and how a call becomes launches. */
+/* Convolutions for GPUs: matrix products over tiles in local memory, which read their operands
+   directly from images and filters (kernels/conv2d_local_tile.h).  This file lists the tiles, and
+   makes launches from calls. */
 #include "conv2d_local.h"
 #include "conv2d.h"
 #include "conv2d_parts.h"
@@ -8,22 +8,21 @@
 #include <stdio.h>
 
 enum {
-    /* Of a launch: the kernels count pixels and groups of work items in 32 bits. */
+    /* The most of one launch: the kernels count pixels and groups of work items in 32 bits. */
     MAX_PIXELS = 1 << 30,
     MAX_GROUPS = 1 << 30,
     MAX_EXTENT = 1 << 28, /* of an image with its padding */
-    /* Backward-weights: groups that keep a compute unit busy, the least pixels that are worth a
-       chunk of their own, and the most memory that chunks' sums may take. */
-    GROUPS_PER_UNIT = 8,
-    MIN_CHUNK = 512,
-    MIN_TENSOR_CHUNK = 256, /* which is done sooner */
-    MAX_PARTS_BYTES = 128 << 20,
+    /* Of backward-weights. */
+    GROUPS_PER_UNIT = 8,         /* groups that keep a compute unit busy */
+    MIN_CHUNK = 512,             /* the fewest pixels that are worth a chunk */
+    MIN_TENSOR_CHUNK = 256,      /* the same on tensor cores, which are faster */
+    MAX_PARTS_BYTES = 128 << 20, /* the most memory of the sums of all chunks */
 };
 
-/* What options of kernels/conv2d_local_tile.h make of it. */
+/* A tile, as the options of kernels/conv2d_local_tile.h describe it. */
 typedef struct tile {
     size_t m, n, k, reg_m, reg_n;
-    bool is_tensor; /* tensor cores: where products may round to TF32 */
+    bool is_tensor; /* computed on tensor cores, which round inputs to TF32 */
 } tile;
 
 typedef struct state {
@@ -33,8 +32,8 @@ typedef struct state {
     tile tile;
     size_t x_bytes, y_bytes; /* of a sample */
     size_t samples_per_launch;
-    size_t n_phases; /* backward-data */
-    size_t n_parts;  /* backward-weights: the most */
+    size_t n_phases; /* of backward-data */
+    size_t n_parts;  /* of backward-weights: the most parts */
 } state;
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
@@ -44,7 +43,7 @@ static size_t items_of(const tile *t)
     return t->m / t->reg_m * (t->n / t->reg_n);
 }
 
-/* Two buffers, each a slice of A and of B. */
+/* A tile has two buffers, each with a slice of A and a slice of B. */
 static size_t local_bytes_of(const tile *t)
 {
     const size_t pad = t->is_tensor ? 8 : 4;
@@ -121,7 +120,7 @@ static unsigned width_of(size_t channels)
     return channels % 4 == 0 ? 4 : 1;
 }
 
-/* What tells a pass from another. */
+/* The kernel of a pass, and what its options depend on. */
 typedef struct pass {
     const char *file, *kernel;
     unsigned a_width, b_width, c_width;
@@ -160,7 +159,8 @@ static dpt_status get_variant(const dpt_op *op, const tile *t, const pass *p, dp
     return dpt_kernel_get(op->device, &key, p->kernel, out);
 }
 
-/* Of what is compiled beforehand not every combination of widths is there. */
+/* Kernels that are compiled beforehand do not exist for every combination of widths.  If one is
+   missing, the kernel of width 1 is taken. */
 static dpt_status get_kernel(const dpt_op *op, const tile *t, dpt_kernel **out)
 {
     pass p = pass_of(op);
@@ -172,7 +172,7 @@ static dpt_status get_kernel(const dpt_op *op, const tile *t, dpt_kernel **out)
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-/* Some samples of a call. */
+/* The samples of a call that one launch treats. */
 typedef struct share {
     size_t first, n;
     bool accumulate;
@@ -257,7 +257,7 @@ static dpt_status run_shares(const dpt_call *call,
         part.n = smaller(call->n_samples - part.first, s->samples_per_launch);
         DPT_TRY(run(call, &part));
         part.first += part.n;
-        /* The next samples' filter gradients come on top of these. */
+        /* The filter gradients of the next launch are added to these. */
         if (call->op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS) part.accumulate = true;
     } while (part.first < call->n_samples);
     return DPT_OK;
@@ -280,7 +280,8 @@ static dpt_status backward_weights(const dpt_call *call)
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
-/* Rows of the pass's matrix that a sample has, and its columns. */
+/* *rows: the rows that a sample has in the matrix of the pass.  Sets s->n_phases and the counts of
+   tiles. */
 static void set_matrix(const dpt_op *op, state *s, size_t *rows)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
@@ -298,7 +299,7 @@ static void set_matrix(const dpt_op *op, state *s, size_t *rows)
         s->n_phases = smaller(d->stride_h, d->in_h) * s->params.phases_w;
         break;
     default:
-        *rows = 0; /* a sample adds to K only */
+        *rows = 0; /* a sample makes K longer and adds no row */
         columns = d->kernel_h * d->kernel_w * channels;
         s->params.tiles_m = (u32)dpt_ceil_div(filters, s->tile.m);
     }
@@ -319,7 +320,7 @@ static dpt_status limit_launches(dpt_op *op, state *s, size_t rows)
     return DPT_OK;
 }
 
-/* How many chunks the pixels of backward-weights are cut into. */
+/* Divides the pixels of backward-weights into chunks. */
 static dpt_status plan_parts(dpt_op *op, state *s)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
@@ -382,8 +383,8 @@ static dpt_status prepare(dpt_op *op, const void *parameters)
         .prepare = prepare,                                                                        \
     }
 
-/* Larger tiles read less from local and from global memory for each product; smaller ones leave
-   more groups to share out and fit small matrices and small devices. */
+/* A larger tile reads less from local and global memory for each product.  A smaller tile makes
+   more groups, and fits small matrices and small devices. */
 const dpt_alternative dpt_conv2d_local[] = {
     TILE("64x64x16", 64, 64, 16, 8, 4),     TILE("128x64x16", 128, 64, 16, 8, 8),
     TILE("128x128x8", 128, 128, 8, 8, 8),   TILE("64x64x8", 64, 64, 8, 8, 8),

@@ -1,4 +1,4 @@
-/* Gradients of filters in parts, and their sums (conv2d_parts.h). */
+/* Planning and adding up the parts of filter gradients. */
 #include "conv2d_parts.h"
 
 dpt_conv2d_parts dpt_conv2d_parts_of(const dpt_conv2d_desc *d)

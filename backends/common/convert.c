@@ -8,7 +8,7 @@ dpt_status dpt_convert_prepare(dpt_device *device, dpt_convert *out)
     return dpt_kernel_of(device, "convert.cl", "dpt_widen", &out->widen);
 }
 
-/* From one type to the other. */
+/* Converts from place[0] of type[0] to place[1] of type[1]. */
 static dpt_status launch(dpt_kernel *kernel, dpt_stream *stream, const dpt_location place[2],
                          const dpt_dtype type[2], size_t count)
 {

@@ -1,5 +1,5 @@
-/* Float32 to bfloat16 and back, for operators whose libraries want another type than what is there.
-   Rounding is to nearest, ties to even. */
+/* Conversion of float32 to bfloat16 and back, for operators whose library takes another type than
+   the tensor has.  Rounding is to nearest, ties to even. */
 #ifndef DPT_COMMON_CONVERT_H
 #define DPT_COMMON_CONVERT_H
 
@@ -10,8 +10,8 @@ typedef struct dpt_convert {
 } dpt_convert;
 
 DPT_CHECK_RESULT dpt_status dpt_convert_prepare(dpt_device *device, dpt_convert *out);
-/* Enqueue `count` elements, from 0: float32 -> bfloat16, and bfloat16 -> float32.  The two tensors
-   share no bytes. */
+/* Enqueue the conversion of `count` elements (0 is allowed): narrow makes bfloat16 of float32,
+   widen makes float32 of bfloat16.  The two tensors share no bytes. */
 DPT_CHECK_RESULT dpt_status dpt_narrow_run(const dpt_convert *convert, dpt_stream *stream,
                                            dpt_location from, dpt_location to, size_t count);
 DPT_CHECK_RESULT dpt_status dpt_widen_run(const dpt_convert *convert, dpt_stream *stream,

@@ -1,20 +1,26 @@
-/* Divisions of matrices (grid.h). */
+/* Dividing a matrix of rows of channels among work items. */
 #include "grid.h"
 
 #include <string.h>
 
 enum {
-    CPU_ITEMS_PER_UNIT = 8,     /* a few for each thread, so that a late one delays little */
-    CPU_LEAST = 1 << 14,        /* elements of an item: less is not worth a group */
-    CPU_LANES = 16,             /* of the widest vector */
-    GPU_MAP_PER_UNIT = 8192,    /* several times what is under way, lest the last ones work alone */
-    GPU_REDUCE_PER_UNIT = 1024, /* as few as keep the memory busy: their entries cost as well, */
-    GPU_TOTAL_PER_UNIT = 512,   /* and more where one group adds them all up */
-    GPU_JOIN_2_PER_UNIT = 1024, /* as many as run at a time with 64 registers for each, */
-    GPU_JOIN_4_PER_UNIT = 768,  /* 80 */
-    GPU_JOIN_8_PER_UNIT = 512,  /* or 128, so that none of them work alone at the end */
-    ROUND = 8,                  /* rows that kernels take at once */
-    WIDE = 4,                   /* places of a GPU's work item, where channels go in fours */
+    CPU_ITEMS_PER_UNIT =
+        8,               /* several for each thread, so that one late item delays the end little */
+    CPU_LEAST = 1 << 14, /* the fewest elements of an item that are worth a group */
+    CPU_LANES = 16,      /* of the widest vector */
+    /* Several times the items that run at once, so that few units are idle at the end. */
+    GPU_MAP_PER_UNIT = 8192,
+    /* As few as keep the memory busy, because every item leaves entries, which must be added up. */
+    GPU_REDUCE_PER_UNIT = 1024,
+    /* Fewer than that, because one group adds up all entries. */
+    GPU_TOTAL_PER_UNIT = 512,
+    /* As many as run at once if an item takes 64, 80 or 128 registers, so that no unit is idle at
+       the end. */
+    GPU_JOIN_2_PER_UNIT = 1024,
+    GPU_JOIN_4_PER_UNIT = 768,
+    GPU_JOIN_8_PER_UNIT = 512,
+    ROUND = 8, /* rows that kernels take at once */
+    WIDE = 4,  /* places of a GPU's work item, if the channels are a multiple of four */
 };
 
 static size_t least_of(size_t a, size_t b)
@@ -57,7 +63,7 @@ static size_t half_of(size_t n)
     return n > 1 ? half : 0;
 }
 
-/* Periods and tiles: what does not depend on the number of rows. */
+/* The division's periods and tiles, which do not depend on the number of rows. */
 static columns period_of(const dpt_traits *traits, dpt_grid_use use, size_t channels,
                          size_t most_rows)
 {
@@ -83,7 +89,7 @@ static size_t most_chunks(const dpt_traits *traits, const columns *grid, dpt_gri
     return dpt_ceil_div(items_wanted(traits, use), grid->n_tiles);
 }
 
-/* The fewest periods that make a chunk. */
+/* The fewest periods of a chunk. */
 static size_t least_each(const dpt_traits *traits, const columns *grid)
 {
     return traits->is_cpu ? dpt_ceil_div(CPU_LEAST, grid->width) : ROUND;
@@ -127,7 +133,8 @@ void dpt_grid_key(dpt_program_key *key, const dpt_device *device, size_t channel
 dpt_status dpt_grid_launch(dpt_launch *launch, const columns *grid)
 {
     const size_t n_items = (size_t)grid->n_chunks * grid->n_tiles;
-    /* On a CPU an item is work enough for a group of its own, which is what threads share out. */
+    /* On a CPU an item has enough work for a group.  Groups are what the driver divides among
+       threads. */
     if (dpt_traits_of(dpt_stream_device(launch->stream))->is_cpu)
         return dpt_launch_groups(launch, (const size_t[3]){n_items, 1, 1},
                                  (const size_t[3]){1, 1, 1});
@@ -139,10 +146,11 @@ dpt_status dpt_grid_launch(dpt_launch *launch, const columns *grid)
 
 columns_merge dpt_grid_merge(const dpt_device *device, const columns *grid, bool accumulate)
 {
-    enum { MOST_ACROSS = 8 }; /* neighbours enough to read memory well */
+    enum { MOST_ACROSS = 8 }; /* enough neighbouring channels to read memory at its full rate */
     const dpt_traits *traits = dpt_traits_of(device);
     const size_t most = least_of(traits->group_size, MOST_ACROSS);
-    const size_t least_groups = dpt_ceil_div(traits->n_units, 4); /* lest few read all entries */
+    /* With fewer groups, few units would read all entries. */
+    const size_t least_groups = dpt_ceil_div(traits->n_units, 4);
     columns_merge merge = {.grid = *grid, .across = 1, .accumulate = accumulate};
     while (merge.across < grid->channels && merge.across < most &&
            dpt_ceil_div(grid->channels, 2 * (size_t)merge.across) >= least_groups)

@@ -1,4 +1,4 @@
-/* Launches in the making: collecting arguments, and dividing work into groups (launch.h). */
+/* Collecting the arguments of a launch, and dividing its work into groups. */
 #include "launch.h"
 #include "quad.h"
 #include "size.h"
@@ -59,7 +59,7 @@ dpt_status dpt_launch_elements(dpt_launch *launch, size_t per_sample, size_t n_s
 {
     const dpt_traits *traits = dpt_traits_of(dpt_stream_device(launch->stream));
     const size_t items = traits->is_cpu ? 1 : traits->group_size;
-    const size_t elements = traits->is_cpu ? SPAN : items; /* of a group */
+    const size_t elements = traits->is_cpu ? SPAN : items; /* elements of a group */
     const size_t n_groups[3] = {dpt_ceil_div(per_sample, elements), n_samples, 1};
     return dpt_launch_groups(launch, n_groups, (const size_t[3]){items, 1, 1});
 }

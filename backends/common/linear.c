@@ -1,4 +1,4 @@
-/* What linear layers multiply (linear.h). */
+/* The matrix products of linear layers, and the gradients of their biases. */
 #include "linear.h"
 
 /* x (n,in), w (out,in), bias (out) -> y (n,out) */
@@ -109,7 +109,7 @@ void dpt_linear_describe(const dpt_op_desc *desc, char key[DPT_LINEAR_KEY_BYTES]
     const dpt_linear_desc *d = &desc->u.linear;
     const bool finished = desc->type == DPT_F32 && dpt_linear_is_finished(desc);
     char slice[64] = "";
-    if (d->rows > 0) /* how it is aligned matters too */
+    if (d->rows > 0) /* times also depend on the alignment of a slice */
         snprintf(slice, sizeof slice, ", %zu rows%s", d->rows, d->first % 4 == 0 ? "" : " aside");
     snprintf(key, DPT_LINEAR_KEY_BYTES, "linear %s %zu to %zu%s%s%s",
              names[desc->kind - DPT_OP_LINEAR_FORWARD], d->in, d->out, slice,
@@ -119,7 +119,7 @@ void dpt_linear_describe(const dpt_op_desc *desc, char key[DPT_LINEAR_KEY_BYTES]
     describe_tensors(desc, out);
 }
 
-/* ---- What follows ---------------------------------------------------------------------------- */
+/* ---- Bias, activation, mask ------------------------------------------------------------------ */
 
 static dpt_activation fused_activation(const dpt_op_desc *desc)
 {

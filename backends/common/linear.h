@@ -7,14 +7,15 @@
 #include "finish.h"
 #include "operators.h"
 
-/* C (m,n) [+]= op(A) (m,k) * op(B) (k,n), row-major; then C = activation(C + bias (n)) and C *= the
-   slope of mask_activation where the output of that is `mask`, which is laid out as C. */
+/* C (m,n) [+]= op(A) (m,k) * op(B) (k,n), row-major.  Then C = activation(C + bias (n)).  Then C is
+   multiplied by the derivative of mask_activation at the place where its output is `mask`, which is
+   laid out as C. */
 typedef struct dpt_product {
     size_t m, n, k;
     bool a_transposed, b_transposed; /* A is stored (k,m), B (n,k) */
     dpt_location a, b, c;
-    dpt_dtype a_type, b_type, c_type; /* c_type is mask's too */
-    size_t lda, ldb, ldc;             /* elements from row to row, as stored; ldc = n */
+    dpt_dtype a_type, b_type, c_type; /* mask has c_type, too */
+    size_t lda, ldb, ldc;             /* elements from one stored row to the next; ldc = n */
     bool accumulate;
     bool has_bias;
     dpt_location bias;
@@ -23,42 +24,46 @@ typedef struct dpt_product {
     dpt_activation mask_activation;
 } dpt_product;
 
-/* The product that a call of LINEAR_... is, with n samples, and without its tensors if the
-   arguments are empty.  Not the gradient of a bias. */
+/* The product that a call of a LINEAR_... operator with n samples computes.  If the arguments are
+   empty, the product has no tensors.  The gradient of the bias is not part of it. */
 dpt_product dpt_linear_product(const dpt_op_desc *desc, size_t n, const dpt_op_args *args);
 
-/* Whether something follows the product proper. */
+/* Whether a bias, an activation or a mask follows the product of A and B. */
 bool dpt_linear_is_finished(const dpt_op_desc *desc);
 
-/* Integers stay exact. */
+/* Whether the operator is exact on small integers (dpt_op_info.exact). */
 bool dpt_linear_is_exact(const dpt_op_desc *desc);
 
-/* Fills in what alternatives have to know of a linear layer: all but the items.  The key is written
-   to `key`. */
+/* Fills in *out except its items, from the description of a linear layer.  The text of out->key is
+   written to `key`. */
 enum { DPT_LINEAR_KEY_BYTES = 128 };
 void dpt_linear_describe(const dpt_op_desc *desc, char key[DPT_LINEAR_KEY_BYTES],
                          dpt_alternatives *out);
 
-/* Enqueues what follows a product that a library has left in `computed`, as float32.  That is C,
-   where C is float32, with what was to be added to; or memory that shares nothing with C, which is
-   then rounded, and added to, here. */
+/* Enqueues the bias, activation and mask of a product that a library has left in `computed`, as
+   float32.
+   - If C is float32, `computed` is C, and the library has added the product to it if asked to.
+   - Otherwise `computed` shares no bytes with C; the sum with C and the rounding happen here. */
 DPT_CHECK_RESULT dpt_status dpt_product_finish(dpt_kernel *kernel, dpt_stream *stream,
                                                const dpt_product *product, dpt_location computed);
 
-/* The second output of ..._BACKWARD_WEIGHTS: sums over the rows of dy, the first input. */
+/* The second output of a ..._BACKWARD_WEIGHTS operator: the sums over the rows of dy, which is the
+   first input. */
 typedef struct dpt_bias_gradient {
-    dpt_column_sums sums;        /* no kernel: there is no bias */
-    size_t rows, columns;        /* of dy, a sample */
-    size_t first, slice_columns; /* those that are summed */
-    size_t offset_bytes;         /* of its workspace, behind the operator's own */
+    dpt_column_sums sums;        /* its kernel is NULL if there is no bias */
+    size_t rows, columns;        /* of dy; rows of one sample */
+    size_t first, slice_columns; /* the columns that are summed: the first, and how many */
+    size_t offset_bytes;         /* of its workspace, behind the workspace of the operator */
 } dpt_bias_gradient;
 
-/* LINEAR_BACKWARD_WEIGHTS' own, if it has a bias; as the next. */
+/* dpt_bias_gradient_prepare for LINEAR_BACKWARD_WEIGHTS; does nothing if the layer has no bias or
+   the operator is of another kind. */
 DPT_CHECK_RESULT dpt_status dpt_linear_bias_prepare(dpt_op *op, dpt_bias_gradient *out);
-/* Adds to op->plan.workspace_bytes, which is rounded up. */
+/* Rounds op->plan.workspace_bytes up, and adds the workspace of the sums.  Fails as
+   dpt_column_sums_prepare does. */
 DPT_CHECK_RESULT dpt_status dpt_bias_gradient_prepare(dpt_op *op, size_t rows, size_t columns,
                                                       dpt_bias_gradient *out);
-/* Nothing where there is no bias. */
+/* Enqueues the sums; does nothing if there is no bias. */
 DPT_CHECK_RESULT dpt_status dpt_bias_gradient_run(const dpt_call *call,
                                                   const dpt_bias_gradient *gradient);
 

@@ -1,5 +1,6 @@
-/* Operators of a backend that uses the portable kernels: what a kind's preparation fills in.  One
-   file in operators/ for each family of kinds; convolutions and linear layers are the backend's. */
+/* The operators of a backend that uses the portable kernels: their plans, and what prepares them.
+   operators/ has one file for each family of kinds.  The backend defines linear layers itself, and
+   the list of its convolution algorithms (conv2d.h). */
 #ifndef DPT_COMMON_OPERATORS_H
 #define DPT_COMMON_OPERATORS_H
 
@@ -19,30 +20,30 @@ typedef struct dpt_call {
 /* Enqueues the call. */
 typedef dpt_status dpt_op_run(const dpt_call *call);
 
-/* What a family's preparation says of an operator. */
+/* What a preparation fills in. */
 typedef struct dpt_op_plan {
     dpt_op_run *run;
-    void *state;                  /* kernels (borrowed) and parameters, or NULL */
-    void (*destroy)(void *state); /* frees the state; NULL: free does */
+    void *state;                  /* kernels (borrowed) and parameters, or NULL; owned */
+    void (*destroy)(void *state); /* frees the state; NULL: `free` does */
     size_t workspace_bytes;
     double flops;
-    bool exact;            /* as in dpt_op_info, */
-    size_t mixes;          /* this, */
-    double input_rounding; /* and this too */
-    const char *algorithm; /* static, or in state */
+    bool exact;            /* as in dpt_op_info */
+    size_t mixes;          /* as in dpt_op_info */
+    double input_rounding; /* as in dpt_op_info */
+    const char *algorithm; /* static, or part of the state */
 } dpt_op_plan;
 
 struct dpt_op {
     dpt_device *device;
     dpt_op_desc desc;
     size_t max_samples;
-    const char *wanted; /* as in dpt_op_request; while it is prepared only */
+    const char *wanted; /* as in dpt_op_request; valid during the preparation only */
     dpt_op_plan plan;
-    char measured[DPT_MEASURED_BYTES]; /* as in dpt_op_info; empty: nothing */
+    char measured[DPT_MEASURED_BYTES]; /* as in dpt_op_info; empty if nothing was measured */
 };
 
-/* Fills in op->plan, which is zeroed, from the rest of *op.  What it has set after a failure is
-   freed as if it had succeeded.  Failures go to op->device->error. */
+/* Fills in op->plan, which the caller has zeroed, from the rest of *op.  Failures are recorded in
+   op->device->error.  The caller clears the plan after a failure, too. */
 typedef dpt_status dpt_op_prepare(dpt_op *op);
 
 /* dpt_prepare_NAME for each family of DPT_OP_FAMILY_LIST.  The backend defines those of
@@ -53,15 +54,15 @@ DPT_OP_FAMILY_LIST(DPT_PREPARE_FAMILY)
 
 /* ---- For preparations ------------------------------------------------------------------------ */
 
-/* DPT_E_UNSUPPORTED if one sample of a tensor has 2^31 elements or more: kernels count places
-   within a sample in 32 bits. */
+/* DPT_E_UNSUPPORTED if one sample of a tensor has 2^31 elements or more, because kernels count the
+   elements of a sample in 32 bits. */
 DPT_CHECK_RESULT dpt_status dpt_check_sample(const dpt_op *op, size_t n_elements);
 
-/* Frees what a plan has and empties it. */
+/* Frees the state of a plan and zeroes the plan. */
 void dpt_op_plan_clear(dpt_op_plan *plan);
 
-/* A state of n_bytes, zeroed, set as op->plan.state; NULL with the record filled in if there is no
-   memory. */
+/* Sets op->plan.state to n_bytes of zeroed memory and returns it.  NULL, with the device's error
+   filled in, if there is no memory. */
 void *dpt_op_state(dpt_op *op, size_t n_bytes);
 
 extern const dpt_operator_ops dpt_common_operator_ops;

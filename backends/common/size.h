@@ -1,11 +1,13 @@
-/* Arithmetic with sizes, for preparations. */
+/* Arithmetic with sizes, for the preparation of operators. */
 #ifndef DPT_COMMON_SIZE_H
 #define DPT_COMMON_SIZE_H
 
-#include "launch.h"
+#include "backend.h"
 
-/* Products and sums of sizes that stick at SIZE_MAX, so that one check at the end finds overflow.
- */
+enum { DPT_ALIGNMENT_BYTES = 256 }; /* of buffers, tensors and parts of workspaces */
+
+/* Products and sums that become SIZE_MAX when they overflow, and stay there.  One check at the end
+   of a computation finds the overflow. */
 static inline size_t dpt_size_mul(size_t a, size_t b)
 {
     size_t product;
@@ -23,7 +25,7 @@ static inline size_t dpt_ceil_div(size_t a, size_t b)
     return a / b + (a % b != 0);
 }
 
-/* Bytes rounded up so that the next part of a workspace is aligned. */
+/* n_bytes rounded up to DPT_ALIGNMENT_BYTES, so that the next part of a workspace is aligned. */
 static inline size_t dpt_size_align(size_t n_bytes)
 {
     return n_bytes > SIZE_MAX - DPT_ALIGNMENT_BYTES

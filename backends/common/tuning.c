@@ -1,12 +1,12 @@
-/* Choices of devices that tune their kernels, and how their work is timed. */
+/* The choices of a device, and timing work on its stream. */
 #include "tuning.h"
 #include "launch.h"
 
 #include <time.h>
 
-dpt_status dpt_tuning_open(dpt_device *device, const char *file, dpt_tuning **out)
+dpt_status dpt_tuning_open(dpt_device *device, const char *file, dpt_choices **out)
 {
-    dpt_tuning *found = dpt_choices_get(file);
+    dpt_choices *found = dpt_choices_get(file);
     if (!found)
         return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a device's choices");
     *out = found;
@@ -15,7 +15,7 @@ dpt_status dpt_tuning_open(dpt_device *device, const char *file, dpt_tuning **ou
 
 dpt_status dpt_choose(dpt_device *device, const dpt_choice *choice, size_t *out)
 {
-    return dpt_choices_find(dpt_tuner_of(device)->tuning, choice, &device->error, out);
+    return dpt_choices_find(dpt_tuner_of(device)->choices, choice, &device->error, out);
 }
 
 /* ---- Measuring ------------------------------------------------------------------------------- */
@@ -27,7 +27,7 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Work that is timed: enqueued `n` times for a wait, in one recording if there is one. */
+/* Work that is timed.  It is enqueued `n` times for each wait, as one recording if there is one. */
 typedef struct timed {
     const dpt_tuner *tuner;
     dpt_status (*enqueue)(void *argument, dpt_stream *stream);
@@ -43,7 +43,7 @@ static dpt_status enqueue_all(const timed *w)
     return DPT_OK;
 }
 
-/* *seconds: of one of them. */
+/* *seconds: the time of one of the n. */
 static dpt_status run_once(const timed *w, double *seconds)
 {
     const dpt_tuner *tuner = w->tuner;
@@ -54,7 +54,8 @@ static dpt_status run_once(const timed *w, double *seconds)
     return DPT_OK;
 }
 
-/* What cannot be recorded is enqueued every time. */
+/* Records the work n times.  If it cannot be recorded, w->recording stays NULL and the work is
+   enqueued for every run. */
 static dpt_status record(dpt_device *device, timed *w)
 {
     const dpt_tuner *tuner = w->tuner;
@@ -75,7 +76,7 @@ static dpt_status record(dpt_device *device, timed *w)
     return DPT_OK;
 }
 
-/* Not while it may run, which is so after a failure. */
+/* Releases the recording.  After a failure the recording may still run, so this waits first. */
 static void forget(dpt_device *device, const timed *w, dpt_status status)
 {
     const dpt_error first = device->error;
@@ -85,7 +86,8 @@ static void forget(dpt_device *device, const timed *w, dpt_status status)
     w->tuner->capture->release(device, w->recording);
 }
 
-/* Not before a disturbance of some milliseconds, such as another program's turn, is over. */
+/* Whether the candidate is so slow that timing it further is a waste.  The answer is no until a
+   disturbance of some milliseconds, as another program's time slice, would have passed. */
 static bool is_hopeless(const dpt_budget *budget, int n_runs, double spent_seconds, double best)
 {
     enum { ENOUGH_TO_SEE = 3 };
@@ -93,7 +95,7 @@ static bool is_hopeless(const dpt_budget *budget, int n_runs, double spent_secon
            n_runs >= ENOUGH_TO_SEE && spent_seconds >= 0.25 * budget->seconds;
 }
 
-/* The fastest run. */
+/* *seconds: the time of the fastest run. */
 static dpt_status run_often(const timed *w, const dpt_budget *budget, double *seconds)
 {
     enum { MAX_RUNS = 50 };
@@ -113,7 +115,7 @@ dpt_status dpt_measure(dpt_device *device, const dpt_budget *budget,
                        double *seconds)
 {
     enum { MOST = 16 };
-    static const double long_enough = 400e-6; /* beside what it takes to wait */
+    static const double long_enough = 400e-6; /* against the time that a wait takes */
     timed w = {.tuner = dpt_tuner_of(device), .enqueue = enqueue, .argument = argument, .n = 1};
     double one = 0.0;
     DPT_TRY(run_once(&w, &one)); /* the first run compiles and warms up */

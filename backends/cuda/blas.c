@@ -71,7 +71,7 @@ static dpt_status status_of(cublasStatus_t code)
 /* A failure may be that of work before it. */
 static dpt_status fail(dpt_device *device, cublasStatus_t code, const char *what, int line)
 {
-    const cudaError_t behind = dpt_cuda_behind(device);
+    const cudaError_t behind = dpt_cuda_context_failure_of(device);
     if (behind != cudaSuccess) return dpt_cuda_fail(&device->error, behind, what, __FILE__, line);
     return dpt_error_set(&device->error, status_of(code), (long)code, __FILE__, line, "%s: %s (%d)",
                          what, lt.cublasLtGetStatusString(code), (int)code);

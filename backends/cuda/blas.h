@@ -2,8 +2,8 @@
 #ifndef DPT_CUDA_BLAS_H
 #define DPT_CUDA_BLAS_H
 
-#include "device.h"
 #include "linear.h"
+#include "state.h"
 
 /* *out is NULL, and that is no failure, where the library is missing or does not work. */
 DPT_CHECK_RESULT dpt_status dpt_cuda_blas_open(dpt_device *device, dpt_cuda_blas **out);

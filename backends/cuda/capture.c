@@ -1,6 +1,7 @@
 /* Recordings as CUDA graphs: what a stream captures, launched as one. */
-#include "device.h"
 #include "graph_fills.h"
+#include "state.h"
+#include "tables.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /* Which of the ways serves a group, and its calls (collective.h). */
 #include "collective.h"
+#include "tables.h"
 
 /* A card is one rank.  Streams of one card may share what hands work to it, and what loads a kernel
    waits for all of them: what one rank waits for might stand behind its own wait.  NCCL refuses it

@@ -4,7 +4,7 @@
 #ifndef DPT_CUDA_COLLECTIVE_H
 #define DPT_CUDA_COLLECTIVE_H
 
-#include "device.h"
+#include "state.h"
 
 /* A communicator of either way begins with this. */
 struct dpt_communicator {
@@ -13,8 +13,5 @@ struct dpt_communicator {
 
 extern const dpt_collective_ops dpt_cuda_nccl_ops;
 extern const dpt_collective_ops dpt_cuda_peer_ops;
-
-/* Whichever serves, NCCL first. */
-extern const dpt_collective_ops dpt_cuda_collective_ops;
 
 #endif

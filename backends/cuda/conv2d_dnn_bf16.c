@@ -14,6 +14,7 @@
 #include "finish.h"
 #include "linear.h"
 #include "nested.h"
+#include "tables.h"
 
 #include <stdlib.h>
 

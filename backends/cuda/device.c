@@ -1,8 +1,10 @@
 /* Probing, describing, opening and closing CUDA devices. */
-#include "device.h"
 #include "blas.h"
 #include "cache.h"
 #include "dnn.h"
+#include "size.h"
+#include "state.h"
+#include "tables.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -226,7 +228,7 @@ static dpt_status set_tuner(dpt_device *device)
                               .algorithm = cuda->algorithm,
                               .finish = finish,
                               .suits = suits};
-    return dpt_tuning_open(device, file, &cuda->tuner.tuning);
+    return dpt_tuning_open(device, file, &cuda->tuner.choices);
 }
 
 const dpt_traits *dpt_traits_of(const dpt_device *device)

@@ -4,7 +4,7 @@
 #define DPT_CUDA_DNN_H
 
 #include "conv2d.h"
-#include "device.h"
+#include "state.h"
 
 /* *out is NULL, and that is no failure, where the library is missing or does not work. */
 DPT_CHECK_RESULT dpt_status dpt_cuda_dnn_open(dpt_device *device, dpt_cuda_dnn **out);

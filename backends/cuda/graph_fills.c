@@ -2,10 +2,10 @@
    and a card takes microseconds to go from a kernel to a fill and on to the next kernel, where it
    goes from kernel to kernel in a fraction of one. */
 #include "graph_fills.h"
-#include "device.h"
 #include "fill.h"
 #include "kernels/table.h"
 #include "size.h"
+#include "state.h"
 
 #include <stdlib.h>
 

@@ -1,11 +1,11 @@
 /* What backends/common asks for: kernels by name, launches, and this backend's ways to convolve. */
 #include "launch.h"
 #include "conv2d.h"
-#include "device.h"
 #include "dnn.h"
 #include "fill.h"
 #include "kernels/table.h"
 #include "size.h"
+#include "state.h"
 
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "blas.h"
 #include "convert.h"
 #include "nested.h"
+#include "tables.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* Buffers from a pool, pinned host memory, transfers. */
-#include "device.h"
 #include "fill.h"
+#include "state.h"
+#include "stream.h"
+#include "tables.h"
 
 #include <stdlib.h>
 

@@ -65,7 +65,7 @@ static dpt_status fail(dpt_device *device, ncclComm_t comm, ncclResult_t code, c
                        int line)
 {
     const char *more = nccl.ncclGetLastError(comm);
-    const bool lost = dpt_cuda_behind(device) != cudaSuccess;
+    const bool lost = dpt_cuda_context_failure_of(device) != cudaSuccess;
     const dpt_status status = lost ? DPT_E_DEVICE_LOST
                               : code == ncclInvalidArgument || code == ncclInvalidUsage
                                   ? DPT_E_UNSUPPORTED

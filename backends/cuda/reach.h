@@ -2,7 +2,7 @@
 #ifndef DPT_CUDA_REACH_H
 #define DPT_CUDA_REACH_H
 
-#include "device.h"
+#include "state.h"
 
 /* Failures of both stand in the error of the group's first device. */
 

@@ -1,5 +1,5 @@
 /* The runtime's codes: what they mean for the caller, and what a person can do. */
-#include "device.h"
+#include "runtime.h"
 
 #include <string.h>
 
@@ -91,9 +91,9 @@ dpt_status dpt_cuda_fail(dpt_error *error, cudaError_t code, const char *what, c
                          advice ? advice : "");
 }
 
-cudaError_t dpt_cuda_behind(const dpt_device *device)
+cudaError_t dpt_cuda_context_failure(cudaStream_t stream)
 {
-    const cudaError_t code = cudaStreamQuery(dpt_cuda_device_of(device)->scratch.queue);
+    const cudaError_t code = cudaStreamQuery(stream);
     (void)cudaGetLastError();
     return dpt_cuda_status(code) == DPT_E_DEVICE_LOST ? code : cudaSuccess;
 }

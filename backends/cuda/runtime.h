@@ -17,10 +17,11 @@ dpt_status dpt_cuda_status(cudaError_t code);
 dpt_status dpt_cuda_fail(dpt_error *error, cudaError_t code, const char *what, const char *file,
                          int line);
 
-/* What work before has made of the card's context, where a library's call has failed: it has a
-   runtime of its own, or none, and the last error of ours knows nothing of it.  cudaSuccess unless
-   the context is broken.  May be called while another stream is captured. */
-cudaError_t dpt_cuda_behind(const dpt_device *device);
+/* The failure that has broken the context of a stream's card, or cudaSuccess if the context works.
+   Ask after a library's call has failed: the library may have a CUDA runtime of its own, so the
+   last error of this runtime need not know of the failure.  `stream` is not being captured; other
+   streams may be. */
+cudaError_t dpt_cuda_context_failure(cudaStream_t stream);
 
 /* Evaluates a call; on failure records it and returns its status from the caller. */
 #define DPT_CUDA_TRY(device, call)                                                                 \

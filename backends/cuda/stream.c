@@ -1,5 +1,6 @@
 /* Streams that do not wait for each other, and events with the device's clock. */
-#include "device.h"
+#include "stream.h"
+#include "tables.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -361,6 +361,31 @@ KERNEL void dpt_batch_norm_freeze(OUT(float, moments), IN(float, mean), IN(float
     moments[(u64)2 * p.channels + c] = 0.0f;
 }
 
+/* ---- Rows of a map --------------------------------------------------------------------------- */
+
+/* The row loop of the kernels that write a result for every row.  MAP(at, n) is a macro of the
+   kernel.  On a CPU it treats the row at element `at`, at the tile's first n places.  On a GPU it
+   treats n rows, a constant, from element `at` on. */
+#if DEVICE_IS_CPU
+#define MAP_TILE(t, row_period, MAP)                                                               \
+    do {                                                                                           \
+        u64 done = 0, at = (t).begin;                                                              \
+        for (; done < (t).n_periods; done++, at += (row_period))                                   \
+            MAP(at, (t).n);                                                                        \
+        MAP(at, (t).rest);                                                                         \
+    } while (0)
+#else
+#define MAP_TILE(t, row_period, MAP)                                                               \
+    do {                                                                                           \
+        u64 done = 0, at = (t).begin;                                                              \
+        for (; done + ROWS <= (t).n_periods; done += ROWS, at += (u64)ROWS * (row_period))         \
+            MAP(at, ROWS);                                                                         \
+        for (; done < (t).n_periods; done++, at += (row_period))                                   \
+            MAP(at, 1);                                                                            \
+        if ((t).rest > 0) MAP(at, 1);                                                              \
+    } while (0)
+#endif
+
 /* ---- Forward --------------------------------------------------------------------------------- */
 
 /* A channel's factors at n places. */
@@ -381,7 +406,7 @@ DEVICE void forward_factor(forward_factors *f, const tile t, GLOBAL const float 
     }
 }
 
-/* A row. */
+/* A row, at its first n places. */
 DEVICE void normalise(const forward_factors *f, GLOBAL const act *RESTRICT x,
                       GLOBAL const act *RESTRICT residual, GLOBAL act *RESTRICT y, u32 n,
                       const batch_norm_params p)
@@ -413,9 +438,8 @@ DEVICE void forward_factor(forward_factors *f, const tile t, GLOBAL const float 
 }
 
 /* n rows, a constant of at most ROWS. */
-DEVICE void normalise_rows(const forward_factors *f, GLOBAL const act *x,
-                           GLOBAL const act *residual, GLOBAL act *y, u32 n,
-                           const batch_norm_params p)
+DEVICE void normalise(const forward_factors *f, GLOBAL const act *x, GLOBAL const act *residual,
+                      GLOBAL act *y, u32 n, const batch_norm_params p)
 {
     const u64 period = p.grid.period;
     const rows own = rows_at(x, period, n);
@@ -448,18 +472,9 @@ KERNEL void dpt_batch_norm_forward(OUT(act, y), IN(act, x), IN(float, moments), 
     if (GLOBAL_ID >= (u64)p.grid.n_chunks * p.grid.n_tiles) return;
     const tile t = tile_of(p.grid, GLOBAL_ID);
     forward_factor(&f, t, moments, w, b, p.grid);
-    u64 done = 0, at = t.begin;
-#if DEVICE_IS_CPU
-    for (; done < t.n_periods; done++, at += p.grid.period)
-        normalise(&f, x + at, residual + at, y + at, t.n, p);
-    normalise(&f, x + at, residual + at, y + at, t.rest, p);
-#else
-    for (; done + ROWS <= t.n_periods; done += ROWS, at += (u64)ROWS * p.grid.period)
-        normalise_rows(&f, x + at, residual + at, y + at, ROWS, p);
-    for (; done < t.n_periods; done++, at += p.grid.period)
-        normalise_rows(&f, x + at, residual + at, y + at, 1, p);
-    if (t.rest > 0) normalise_rows(&f, x + at, residual + at, y + at, 1, p);
-#endif
+#define NORMALISE(at, n) normalise(&f, x + (at), residual + (at), y + (at), n, p)
+    MAP_TILE(t, p.grid.period, NORMALISE);
+#undef NORMALISE
 }
 
 /* ---- Backward: sums of chunks ---------------------------------------------------------------- */
@@ -662,7 +677,7 @@ DEVICE void backward_factor(backward_factors *f, const tile t, GLOBAL const floa
     }
 }
 
-/* A row. */
+/* A row, at its first n places. */
 DEVICE void differentiate(const backward_factors *f, GLOBAL const act *RESTRICT dy,
                           GLOBAL const act *RESTRICT x, GLOBAL act *RESTRICT dx, u32 n,
                           const batch_norm_params p)
@@ -710,8 +725,8 @@ DEVICE void backward_factor(backward_factors *f, const tile t, GLOBAL const floa
 }
 
 /* n rows, a constant of at most ROWS. */
-DEVICE void differentiate_rows(const backward_factors *f, GLOBAL const act *dy, GLOBAL const act *x,
-                               GLOBAL act *dx, u32 n, const batch_norm_params p)
+DEVICE void differentiate(const backward_factors *f, GLOBAL const act *dy, GLOBAL const act *x,
+                          GLOBAL act *dx, u32 n, const batch_norm_params p)
 {
     const u64 period = p.grid.period;
     const rows v = rows_at(x, period, n), gradient = rows_at(dy, period, n);
@@ -751,16 +766,7 @@ KERNEL void dpt_batch_norm_backward_data(OUT(act, dx), IN(act, dy), IN(act, x), 
     if (GLOBAL_ID >= (u64)p.grid.n_chunks * p.grid.n_tiles) return;
     const tile t = tile_of(p.grid, GLOBAL_ID);
     backward_factor(&f, t, moments, w, parts, b, p);
-    u64 done = 0, at = t.begin;
-#if DEVICE_IS_CPU
-    for (; done < t.n_periods; done++, at += p.grid.period)
-        differentiate(&f, dy + at, x + at, dx + at, t.n, p);
-    differentiate(&f, dy + at, x + at, dx + at, t.rest, p);
-#else
-    for (; done + ROWS <= t.n_periods; done += ROWS, at += (u64)ROWS * p.grid.period)
-        differentiate_rows(&f, dy + at, x + at, dx + at, ROWS, p);
-    for (; done < t.n_periods; done++, at += p.grid.period)
-        differentiate_rows(&f, dy + at, x + at, dx + at, 1, p);
-    if (t.rest > 0) differentiate_rows(&f, dy + at, x + at, dx + at, 1, p);
-#endif
+#define DIFFERENTIATE(at, n) differentiate(&f, dy + (at), x + (at), dx + (at), n, p)
+    MAP_TILE(t, p.grid.period, DIFFERENTIATE);
+#undef DIFFERENTIATE
 }

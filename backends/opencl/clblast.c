@@ -157,8 +157,8 @@ static dpt_status multiply(dpt_stream *stream, dpt_buffer *buffer)
     return DPT_OK;
 }
 
-/* A dpt_time: the seconds of the first product of a process whose predecessor has used CLBlast
-   already, against the most that a start may wait. */
+/* A dpt_choice_time: the seconds of the first product of a process whose predecessor has used
+   CLBlast already, against the most that a start may wait. */
 static dpt_status time_start(void *argument, const char *candidate, double *seconds)
 {
     enum { N_BYTES = 2 * 64 * 64 * sizeof(float) };

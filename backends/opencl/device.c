@@ -4,6 +4,7 @@
 #include "clblast.h"
 #include "memory.h"
 #include "program.h"
+#include "size.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -239,7 +240,7 @@ static dpt_status set_tuner(dpt_device *device)
                             .algorithm = cl->params.algorithm,
                             .finish = finish,
                             .suits = suits};
-    return dpt_tuning_open(device, file, &cl->tuner.tuning);
+    return dpt_tuning_open(device, file, &cl->tuner.choices);
 }
 
 const dpt_traits *dpt_traits_of(const dpt_device *device)

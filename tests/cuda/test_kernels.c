@@ -8,12 +8,13 @@
 #include "column_sums.h"
 #include "conv2d.h"
 #include "convert.h"
-#include "device.h"
 #include "dnn.h"
 #include "finish.h"
 #include "grid.h"
 #include "kernels/table.h"
 #include "operators.h"
+#include "state.h"
+#include "tables.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Tests recipes and plans of cuDNN (backends/cuda/dnn_recipe.c, dnn_plan*.c) without a card: cuDNN
-   answers for a card that is only described to it.  Everything before the execution is real. dnn.c
-   is compiled with other names for three functions, which here return the description instead of a
+   answers for a card that is only described to it.  Everything before the execution is real.
+   dnn_descriptor.c is compiled with other names for three functions, which here return the description instead of a
    device's handle, and another number of an engine.
 
    Skips if cuDNN is missing or too old to accept a description. */
@@ -39,7 +39,7 @@ static struct {
     int64_t is, shown; /* the number of an engine, and what it is read as */
 } disguise;
 
-/* dnn.c's. */
+/* The functions of dnn_descriptor.c under their other names. */
 dpt_dnn_descriptor dpt_dnn_create_plain(dpt_dnn_maker *maker, cudnnBackendDescriptorType_t type);
 void dpt_dnn_get_plain(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
                        cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,

@@ -1,4 +1,4 @@
-/* Activation functions as operators of their own.  Each function is a program. */
+/* Activation functions as separate operators.  Each function has a program. */
 #include "activation_params.h"
 #include "operators.h"
 

@@ -1,11 +1,11 @@
-/* Batch-norm: kernels of backends/kernels/batch_norm.cl.  What reduces is two kernels, the second
-   of which adds up the entries that the first leaves in the workspace. */
+/* Batch-norm: launches of backends/kernels/batch_norm.cl.  A reduction takes two kernels.  The
+   first one leaves entries in the workspace, and the second one adds them up. */
 #include "batch_norm.h"
 #include "grid.h"
 #include "operators.h"
 
 typedef struct batch_norm_state {
-    dpt_kernel *first, *second; /* the kernel, or the two of a reduction */
+    dpt_kernel *first, *second; /* second: of a reduction, else NULL */
 } batch_norm_state;
 
 static const dpt_batch_norm_desc *desc_of(const dpt_call *call)
@@ -19,7 +19,7 @@ static columns grid_of(const dpt_call *call, dpt_grid_use use)
     return dpt_grid(call->op->device, use, call->n_samples * d->area, d->channels, SIZE_MAX);
 }
 
-/* Of the chunks of something that reads this many tensors of activations. */
+/* The use of a reduction that reads this many tensors of activations. */
 static dpt_grid_use join_of(const dpt_op *op, size_t n_tensors)
 {
     const size_t n_bytes = n_tensors * dpt_dtype_bytes(op->desc.type);
@@ -100,7 +100,7 @@ static batch_norm_params params_of(const dpt_call *call, columns grid, dpt_activ
                                .masks = d->output_activation != DPT_ACT_NONE};
 }
 
-/* dtypes: of the inputs */
+/* Enqueues a kernel that writes a result for every element.  dtypes (n_in): of the inputs. */
 static dpt_status run_map(const dpt_call *call, size_t n_in, const dpt_dtype *dtypes,
                           dpt_activation activation)
 {
@@ -161,7 +161,9 @@ static dpt_status run_backward_partial(const dpt_call *call)
 typedef struct batch_norm_kind {
     dpt_op_run *run;
     const char *first, *second; /* kernels; second may be NULL */
-    size_t n_tensors, n_floats; /* that a reduction reads, and of an entry of it; 0 for a map */
+    /* Of a reduction: the tensors of activations that it reads, and the floats of an entry.  0 for
+       kernels that write a result for every element. */
+    size_t n_tensors, n_floats;
     bool exact;
 } batch_norm_kind;
 
@@ -190,7 +192,7 @@ static batch_norm_kind kind_of(dpt_op_kind kind)
     }
 }
 
-/* The activation that the kind's kernels know. */
+/* The activation that the kernels of this kind apply. */
 static dpt_activation activation_of(const dpt_op *op)
 {
     const dpt_batch_norm_desc *d = &op->desc.u.batch_norm;

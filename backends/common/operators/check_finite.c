@@ -1,4 +1,4 @@
-/* Whether numbers are finite. */
+/* Setting the halt word if a number is not finite. */
 #include "check_finite.h"
 #include "operators.h"
 

@@ -1,5 +1,5 @@
-/* Scaling a gradient whose norm is too large: kernels of backends/kernels/clip_norm.cl.  The
-   workspace has the entries of the sum, and behind them the factor. */
+/* Scaling a gradient whose norm is too large: launches of backends/kernels/clip_norm.cl.  The
+   workspace holds the entries of the sum of squares, and behind them the factor. */
 #include "clip_norm.h"
 #include "grid.h"
 #include "operators.h"

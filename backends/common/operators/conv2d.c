@@ -1,12 +1,12 @@
-/* Convolutions: the choice among the families of conv2d.h. */
+/* Convolutions: the choice among the alternatives of all families (conv2d.h). */
 #include "conv2d.h"
 
 #include <stdio.h>
 
 enum { MAX_ITEMS = 48, KEY_BYTES = 224 };
 
-/* Alternatives of all families, best guess first; alternatives.c leaves out what does not suit the
-   device. */
+/* Lists the alternatives of all families, in the order of the families.  alternatives.c leaves out
+   those that do not suit the device. */
 static size_t list_items(const dpt_device *device, dpt_alternative items[MAX_ITEMS])
 {
     size_t n = 0;
@@ -26,8 +26,9 @@ static const char *pass_name(dpt_op_kind kind)
     }
 }
 
-/* What follows costs all alternatives alike, but a library's ways are counted anew for each thing
-   that they do in the same pass: bias, ReLU, and in bfloat16, the mask. */
+/* Bias, activation and mask cost all alternatives about the same.  They are part of the key because
+   a library numbers its algorithms anew for each combination that it fuses: bias, ReLU, and in
+   bfloat16 the mask. */
 static void write_key(const dpt_op *op, char key[KEY_BYTES])
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
@@ -46,7 +47,7 @@ static void write_key(const dpt_op *op, char key[KEY_BYTES])
              d->dilation_w, d->groups, type);
 }
 
-/* Elements of a sample of x and y and of the filters. */
+/* Elements of one sample of x and of y, and of all filters. */
 typedef struct sizes {
     size_t x, y, w;
 } sizes;
@@ -62,7 +63,7 @@ static sizes sizes_of(const dpt_conv2d_desc *d)
     };
 }
 
-/* The tensors of DPT_OP_LIST. */
+/* The sizes of the tensors, in the slots of DPT_OP_LIST (op_list.h). */
 static void set_extents(const dpt_op *op, sizes s, dpt_alternatives *choice)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;

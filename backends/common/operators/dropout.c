@@ -1,4 +1,5 @@
-/* Dropout.  The generator is counter-based: a sample's mask does not depend on where it lands. */
+/* Dropout.  The random numbers are counter-based, so the mask of a sample does not depend on the
+   device that computes the sample. */
 #include "dropout.h"
 #include "operators.h"
 
@@ -6,7 +7,7 @@
 
 typedef struct state {
     dpt_kernel *kernel;
-    dropout_params params; /* but for `accumulate` and n_samples */
+    dropout_params params; /* complete except for `accumulate` and n_samples */
 } state;
 
 /* x, sample -> y */
@@ -25,7 +26,7 @@ static dpt_status run(const dpt_call *call)
     return dpt_launch_elements(&l, dpt_ceil_div(p.count, 4), call->n_samples);
 }
 
-/* Exact for small integers if 1 / (1 - p) is one. */
+/* Whether small integers stay exact: they do if 1 / (1 - p) is a small integer. */
 static bool is_exact(float p, float scale)
 {
     return scale < 65536.0f && (float)(int)scale == scale &&
@@ -41,7 +42,7 @@ dpt_status dpt_prepare_dropout(dpt_op *op)
     s->params = (dropout_params){
         .count = (u32)d->count,
         .stream = d->stream,
-        .border = (u32)ceil((double)d->p * 0x1p24), /* u >= p, u a multiple of 2^-24 */
+        .border = (u32)ceil((double)d->p * 0x1p24), /* of u >= p, u a multiple of 2^-24 */
         .scale = (float)(1.0 / (1.0 - (double)d->p)),
     };
     op->plan.run = run;

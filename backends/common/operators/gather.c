@@ -1,18 +1,18 @@
-/* Gathering samples and labels.  An augmented batch takes two kernels: what is drawn for each
-   sample goes to the workspace, and then every element knows where it comes from. */
+/* Gathering samples and labels.  An augmented batch takes two kernels.  The first one draws random
+   numbers for each sample and leaves what they mean in the workspace; the second one gathers. */
 #include "gather.h"
 #include "operators.h"
 
 #include <math.h>
 
 typedef struct state {
-    dpt_kernel *gather, *draw; /* draw: with augmentation */
-    gather_params params;      /* but for n_samples */
+    dpt_kernel *gather, *draw; /* draw: NULL without augmentation */
+    gather_params params;      /* complete except for n_samples */
 } state;
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-/* sample -> what is drawn, in the workspace */
+/* sample -> the draws of each sample, in the workspace */
 static dpt_status draw(const dpt_call *call, const gather_params *p)
 {
     const state *s = call->op->plan.state;
@@ -72,11 +72,12 @@ static gather_params params_of(const dpt_gather_desc *d)
     p.width = (u32)a->width;
     p.pad = (u32)a->pad;
     p.flip = a->flip;
-    p.border = (u32)ceil((double)a->erase * 0x1p24); /* u < erase, u a multiple of 2^-24 */
+    p.border = (u32)ceil((double)a->erase * 0x1p24); /* of u < erase, u a multiple of 2^-24 */
     return p;
 }
 
-/* Exact for small integers if the constants are such: a scale of 1/255 is not. */
+/* Whether small integers stay exact: they do if the constants are small integers.  A scale of 1/255
+   is none. */
 static bool is_exact(const dpt_gather_desc *d)
 {
     for (size_t i = 0; i < d->channels; i++) {

@@ -1,10 +1,10 @@
-/* Layer-norm: kernels of backends/kernels/layer_norm.cl. */
+/* Layer-norm: launches of backends/kernels/layer_norm.cl. */
 #include "layer_norm.h"
 #include "grid.h"
 #include "operators.h"
 
 typedef struct layer_norm_state {
-    dpt_kernel *first, *second; /* the kernel, or the two of the weights' reduction */
+    dpt_kernel *first, *second; /* second: of the gradients of the weights, else NULL */
 } layer_norm_state;
 
 static const dpt_layer_norm_desc *desc_of(const dpt_call *call)
@@ -15,12 +15,12 @@ static const dpt_layer_norm_desc *desc_of(const dpt_call *call)
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 enum {
-    CPU_ROWS_ELEMENTS = 4096, /* of a group: less is not worth one */
+    CPU_ROWS_ELEMENTS = 4096, /* the fewest elements that are worth a group */
     CPU_GROUPS_PER_UNIT = 8,
-    GPU_ITEM_ELEMENTS = 8, /* of a row, for one work item */
+    GPU_ITEM_ELEMENTS = 8, /* elements of a row that one work item takes */
 };
 
-/* How rows fall to teams. */
+/* How rows are divided among teams of work items. */
 static layer_norm_params params_of(const dpt_call *call)
 {
     const dpt_layer_norm_desc *d = desc_of(call);
@@ -80,7 +80,8 @@ static dpt_status run_backward_data(const dpt_call *call)
 
 /* ---- Weights --------------------------------------------------------------------------------- */
 
-/* Rows of a period: a tile of more than one place lies within one row. */
+/* The most rows of a period.  On a CPU it is one, because a tile of several places must lie within
+   a row. */
 static size_t most_rows(const dpt_device *device)
 {
     return dpt_traits_of(device)->is_cpu ? 1 : SIZE_MAX;

@@ -1,11 +1,11 @@
-/* Pooling.  The windows that networks use are constants of programs of their own; the others, and
-   those that a backend has not compiled beforehand, share one, whose loops take longer. */
+/* Pooling.  Each common window has a program in which its size is a constant.  All other windows,
+   and those that a backend has not compiled beforehand, share one slower program. */
 #include "pool2d.h"
 #include "operators.h"
 
 typedef struct state {
     dpt_kernel *kernel;
-    pool2d_params params; /* but for what a call says */
+    pool2d_params params; /* complete except for what depends on a call */
     bool by_quads;
 } state;
 
@@ -46,8 +46,8 @@ static dpt_status backward(const dpt_call *call)
 
 /* ---- Preparation ----------------------------------------------------------------------------- */
 
-/* kernel, stride and padding, alike in both directions: of halving, of a residual network's stem,
-   and of the whole of small images */
+/* Common windows: kernel, stride and padding, equal in both directions.  They halve an image,
+   follow the first convolution of a residual network, or average a whole small image. */
 static const size_t common[][3] = {{2, 2, 0}, {3, 2, 1}, {3, 2, 0}, {4, 4, 0}, {7, 7, 0}};
 
 static bool is_common(const dpt_pool2d_desc *d)
@@ -62,7 +62,7 @@ static bool is_common(const dpt_pool2d_desc *d)
     return false;
 }
 
-/* Of the window's own program. */
+/* The kernel of the program in which the window is a constant. */
 static dpt_status get_constant(const dpt_op *op, const dpt_pool2d_desc *d, const char *name,
                                dpt_kernel **out)
 {
@@ -109,7 +109,7 @@ static pool2d_params params_of(const dpt_pool2d_desc *d)
     };
 }
 
-/* Rows and columns with their padding, and the numbers of elements, count in 32 bits. */
+/* DPT_E_UNSUPPORTED if rows or columns with their padding, or elements, exceed 32 bits. */
 static dpt_status check(const dpt_op *op)
 {
     const dpt_pool2d_desc *d = &op->desc.u.pool2d;
@@ -119,7 +119,7 @@ static dpt_status check(const dpt_op *op)
     return dpt_check_sample(op, dpt_size_mul(dpt_size_mul(rows, columns), d->channels));
 }
 
-/* Sums of small integers are exact if they are divided by a power of two. */
+/* A mean of small integers is exact if the sum is divided by a power of two. */
 static bool is_exact(const dpt_op *op)
 {
     const dpt_pool2d_desc *d = &op->desc.u.pool2d;
@@ -130,7 +130,8 @@ static bool is_exact(const dpt_op *op)
     return d->kind == DPT_POOL_MAX || (window & (window - 1)) == 0;
 }
 
-/* The description with strides that are as good as its own: a single window takes none. */
+/* The description with other strides where there is a single window: the stride has no effect
+   there, and with the kernel's size as the stride more windows are common ones. */
 static dpt_pool2d_desc simplified(dpt_pool2d_desc d)
 {
     if (d.out_h == 1) d.stride_h = d.kernel_h;

@@ -2,12 +2,13 @@
 #include "softmax.h"
 #include "operators.h"
 
-/* Up to here a work item does all classes of a sample: a group would mostly wait. */
+/* Up to this number of classes, a work item computes a whole sample.  A group for each sample would
+   mostly wait at barriers. */
 enum { FEW_CLASSES = 32 };
 
 typedef struct state {
     dpt_kernel *kernel;
-    softmax_params params; /* but for n_samples */
+    softmax_params params; /* complete except for n_samples */
 } state;
 
 /* logits, label -> result, dlogits */

@@ -1,4 +1,4 @@
-/* Opening cuDNN, its errors, and descriptors (dnn_graph.h). */
+/* Opening and closing cuDNN, and what its errors mean. */
 #include "dnn_graph.h"
 #include "library.h"
 
@@ -13,8 +13,6 @@ dpt_cuda_dnn_functions dpt_cudnn;
 
 /* In a device's detail, where there is none; constant once a device is open. */
 static char without[96] = "no cuDNN";
-
-/* ---- The library ----------------------------------------------------------------------------- */
 
 static bool load(void)
 {
@@ -53,7 +51,7 @@ static dpt_status status_of(cudnnStatus_t code)
 /* A failure may be that of work before it. */
 dpt_status dpt_cuda_dnn_fail(dpt_device *device, cudnnStatus_t code, const char *what, int line)
 {
-    const cudaError_t behind = dpt_cuda_behind(device);
+    const cudaError_t behind = dpt_cuda_context_failure_of(device);
     if (behind != cudaSuccess) return dpt_cuda_fail(&device->error, behind, what, __FILE__, line);
     return dpt_error_set(&device->error, status_of(code), (long)code, __FILE__, line, "%s: %s (%d)",
                          what, dpt_cudnn.cudnnGetErrorString(code), (int)code);
@@ -94,71 +92,4 @@ void dpt_cuda_dnn_close(dpt_cuda_dnn *dnn)
 const char *dpt_cuda_dnn_description(const dpt_cuda_dnn *dnn)
 {
     return dnn ? dnn->description : without;
-}
-
-/* ---- Descriptors ----------------------------------------------------------------------------- */
-
-dpt_dnn_descriptor dpt_dnn_create(dpt_dnn_maker *maker, cudnnBackendDescriptorType_t type)
-{
-    dpt_dnn_descriptor descriptor = NULL;
-    if (maker->code != CUDNN_STATUS_SUCCESS) return NULL;
-    maker->code = dpt_cudnn.cudnnBackendCreateDescriptor(type, &descriptor);
-    return maker->code == CUDNN_STATUS_SUCCESS ? descriptor : NULL;
-}
-
-void dpt_dnn_set(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
-                 cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, size_t n,
-                 const void *values)
-{
-    if (maker->code != CUDNN_STATUS_SUCCESS) return;
-    maker->code = dpt_cudnn.cudnnBackendSetAttribute(descriptor, name, type, (int64_t)n, values);
-}
-
-void dpt_dnn_set_integer(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
-                         cudnnBackendAttributeName_t name, int64_t value)
-{
-    dpt_dnn_set(maker, descriptor, name, CUDNN_TYPE_INT64, 1, &value);
-}
-
-void dpt_dnn_set_descriptor(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
-                            cudnnBackendAttributeName_t name, dpt_dnn_descriptor value)
-{
-    dpt_dnn_set(maker, descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
-}
-
-void dpt_dnn_set_handle(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor, int name)
-{
-    const cudnnHandle_t handle = dpt_cuda_device_of(maker->device)->dnn->handle;
-    dpt_dnn_set(maker, descriptor, (cudnnBackendAttributeName_t)name, CUDNN_TYPE_HANDLE, 1,
-                &handle);
-}
-
-void dpt_dnn_get(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
-                 cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t *n,
-                 void *values)
-{
-    const int64_t room = *n;
-    *n = 0;
-    if (maker->code != CUDNN_STATUS_SUCCESS) return;
-    maker->code = dpt_cudnn.cudnnBackendGetAttribute(descriptor, name, type, room, n, values);
-}
-
-void dpt_dnn_finalize(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor)
-{
-    if (maker->code != CUDNN_STATUS_SUCCESS) return;
-    maker->code = dpt_cudnn.cudnnBackendFinalize(descriptor);
-}
-
-void dpt_dnn_drop(dpt_dnn_descriptor descriptor)
-{
-    if (descriptor) (void)dpt_cudnn.cudnnBackendDestroyDescriptor(descriptor);
-}
-
-dpt_status dpt_dnn_finish(const dpt_dnn_maker *maker, const char *what)
-{
-    if (maker->code == CUDNN_STATUS_SUCCESS) return DPT_OK;
-    const dpt_status status = dpt_cuda_dnn_fail(maker->device, maker->code, what, __LINE__);
-    if (status != DPT_E_DEVICE) return status;
-    maker->device->error.status = DPT_E_UNSUPPORTED;
-    return DPT_E_UNSUPPORTED;
 }
