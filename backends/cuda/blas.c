@@ -1,5 +1,5 @@
-/* cuBLASLt: the library, its plans and its calls.  It counts columns first, so a row-major product
-   C = op(A) op(B) is given to it as C^T = op(B)^T op(A)^T. */
+/* cuBLASLt: opening the library, plans, and calls.  The library's matrices are column-major.  A
+   row-major product C = op(A) op(B) is therefore given to it as C^T = op(B)^T op(A)^T. */
 #include "blas.h"
 #include "library.h"
 
@@ -29,11 +29,11 @@
     X(cublasLtMatrixLayoutCreate)                                                                  \
     X(cublasLtMatrixLayoutDestroy)
 
-/* Constant once it is loaded. */
+/* Constant after the first call of load(). */
 static struct {
     bool tried;
     void *library;
-    char without[96]; /* in a device's detail, where there is none */
+    char without[96]; /* part of a device's detail if the library is missing */
 #define MEMBER(name) __typeof__(&name) name;
     FUNCTIONS(MEMBER)
 #undef MEMBER
@@ -62,13 +62,13 @@ static dpt_status status_of(cublasStatus_t code)
     case CUBLAS_STATUS_SUCCESS: return DPT_OK;
     case CUBLAS_STATUS_ALLOC_FAILED: return DPT_E_NO_MEMORY;
     case CUBLAS_STATUS_NOT_SUPPORTED:
-    case CUBLAS_STATUS_INVALID_VALUE: /* an algorithm that does not take what it was named for */
+    case CUBLAS_STATUS_INVALID_VALUE: /* an algorithm refuses the product that it was named for */
     case CUBLAS_STATUS_ARCH_MISMATCH: return DPT_E_UNSUPPORTED;
     default: return DPT_E_DEVICE;
     }
 }
 
-/* A failure may be that of work before it. */
+/* Records a failed call.  If earlier work has broken the context, that failure is recorded. */
 static dpt_status fail(dpt_device *device, cublasStatus_t code, const char *what, int line)
 {
     const cudaError_t behind = dpt_cuda_context_failure_of(device);
@@ -109,7 +109,7 @@ dpt_status dpt_cuda_blas_open(dpt_device *device, dpt_cuda_blas **out)
     if (code != CUBLAS_STATUS_SUCCESS) {
         free(blas);
         const dpt_status status = fail(device, code, "cublasLtCreate", __LINE__);
-        /* It is not for this card: our own kernels do its work. */
+        /* The library does not support this card: our own kernels do its work. */
         return status == DPT_E_DEVICE_LOST || status == DPT_E_NO_MEMORY ? status : DPT_OK;
     }
     *out = blas;
@@ -136,7 +136,7 @@ typedef struct plan {
     size_t m, n, k; /* m 0: unused */
     unsigned long last_use;
     cublasLtMatmulDesc_t product;
-    cublasLtMatrixLayout_t a, b, c; /* cuBLASLt's: a is our B */
+    cublasLtMatrixLayout_t a, b, c; /* in cuBLASLt's order: its a is our B */
     cublasLtMatmulAlgo_t algorithm;
     size_t workspace_bytes;
 } plan;
@@ -147,7 +147,7 @@ struct dpt_cuda_products {
     plan plans[N_KEPT];
 };
 
-/* What cuBLAS itself takes by default. */
+/* The default of cuBLAS. */
 size_t dpt_cuda_products_workspace(const dpt_device *device)
 {
     return dpt_cuda_device_of(device)->properties.major >= 9 ? (size_t)32 << 20 : (size_t)4 << 20;
@@ -184,7 +184,8 @@ bool dpt_cuda_product_is_whole(const dpt_product *product)
     return product->mask_activation == DPT_ACT_NONE && product->activation == DPT_ACT_NONE;
 }
 
-/* All or nothing, for who does the rest adds a bias on the way. */
+/* Whether the library adds the bias.  If something else follows the product, the kernel that does
+   it also adds the bias. */
 static bool fuses_bias(const dpt_product *product)
 {
     return product->has_bias && dpt_cuda_product_is_whole(product);
@@ -195,7 +196,7 @@ static cudaDataType_t type_of(dpt_dtype type)
     return type == DPT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/* What products of bfloat16 are summed up in is float32 without more words. */
+/* The type of sums.  Products of bfloat16 are summed in float32 in every precision. */
 static cublasComputeType_t compute_of(const dpt_device *device, const dpt_product *p)
 {
     return p->a_type == DPT_BF16 ? CUBLAS_COMPUTE_32F : dpt_cuda_device_of(device)->blas->compute;
@@ -206,7 +207,8 @@ static dpt_status describe(dpt_device *device, const dpt_product *p, plan *out)
     const int32_t op_a = p->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const int32_t op_b = p->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const uint32_t epilogue = fuses_bias(p) ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    /* Its alignment counts: any that is aligned, where it is not known yet. */
+    /* Only the pointer's alignment matters.  If the bias is not known yet, any aligned address
+       serves. */
     const void *const bias =
         p->bias.buffer ? dpt_cuda_pointer(p->bias) : (const void *)(uintptr_t)DPT_ALIGNMENT_BYTES;
     LT_TRY(device, cublasLtMatmulDescCreate, &out->product, compute_of(device, p), CUDA_R_32F);
@@ -228,7 +230,7 @@ static dpt_status describe(dpt_device *device, const dpt_product *p, plan *out)
     return DPT_OK;
 }
 
-/* Bytes: of all of a location but its offset core has seen to. */
+/* The alignment of a location in bytes, by its offset.  Core aligns the buffer itself. */
 static uint32_t alignment_of(dpt_location location)
 {
     uint32_t n_bytes = DPT_ALIGNMENT_BYTES;
@@ -256,8 +258,9 @@ static dpt_status choose(dpt_device *device, cublasLtMatmulPreference_t preferen
                CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions);
     const cublasStatus_t code = lt.cublasLtMatmulAlgoGetHeuristic(
         blas->handle, out->product, out->a, out->b, out->c, out->c, preference, 1, &best, &n_found);
-    /* Ways to say that there is none: as such; for what it does not take in a row's length; and, as
-       newer versions have been seen to, for what it cannot find out while a stream is captured. */
+    /* Three codes mean that there is no algorithm: NOT_SUPPORTED; INVALID_VALUE, for a row length
+       that the library refuses; and INTERNAL_ERROR, which newer versions return if they cannot find
+       an algorithm while a stream is captured. */
     if (code != CUBLAS_STATUS_SUCCESS && code != CUBLAS_STATUS_NOT_SUPPORTED &&
         code != CUBLAS_STATUS_INVALID_VALUE && code != CUBLAS_STATUS_INTERNAL_ERROR)
         return fail(device, code, "cublasLtMatmulAlgoGetHeuristic", __LINE__);

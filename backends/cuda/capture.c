@@ -1,4 +1,4 @@
-/* Recordings as CUDA graphs: what a stream captures, launched as one. */
+/* Recordings: a stream captures work as a CUDA graph, which is launched as one. */
 #include "graph_fills.h"
 #include "state.h"
 #include "tables.h"
@@ -9,8 +9,8 @@ struct dpt_recording {
     cudaGraphExec_t graph;
 };
 
-/* Relaxed: libraries may do what has nothing to do with the stream, such as load a kernel, and so
-   may the threads of other devices. */
+/* The mode is relaxed.  While the stream is captured, libraries and the threads of other devices
+   may make calls that do not concern the stream, as loading a kernel. */
 static dpt_status begin(dpt_stream *stream)
 {
     dpt_device *device = stream->device;
@@ -20,14 +20,15 @@ static dpt_status begin(dpt_stream *stream)
     return DPT_OK;
 }
 
-/* What the first launch would do else, and what the device would take for its work. */
+/* Uploads the graph to the device now.  Otherwise the first launch would do it, and its time would
+   count as the device's work. */
 static void upload(dpt_stream *stream, cudaGraphExec_t graph)
 {
     if (cudaGraphUpload(graph, stream->queue) != cudaSuccess) (void)cudaGetLastError();
 }
 
-/* A graph without nodes is one too.  One that finds no memory is none: the same work can be done
-   without. */
+/* Makes the graph.  A graph without nodes is valid.  A lack of memory becomes DPT_E_UNSUPPORTED,
+   because the same work can be done without a recording. */
 static dpt_status end(dpt_stream *stream, dpt_recording **out)
 {
     dpt_device *device = stream->device;

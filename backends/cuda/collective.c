@@ -1,10 +1,10 @@
-/* Which of the ways serves a group, and its calls (collective.h). */
+/* Choosing NCCL or our own kernels for a group, and passing the calls on. */
 #include "collective.h"
 #include "tables.h"
 
-/* A card is one rank.  Streams of one card may share what hands work to it, and what loads a kernel
-   waits for all of them: what one rank waits for might stand behind its own wait.  NCCL refuses it
-   as well. */
+/* DPT_E_UNSUPPORTED if a card is in the group twice.  Streams of one card may share a hardware
+   queue, and loading a kernel waits for all streams.  The work that one rank waits for could
+   therefore be queued behind that rank's own wait.  NCCL refuses such a group, too. */
 static dpt_status check_cards(const dpt_group *group)
 {
     for (size_t i = 0; i < group->n_devices; i++) {
@@ -17,7 +17,8 @@ static dpt_status check_cards(const dpt_group *group)
     return DPT_OK;
 }
 
-/* The reason that is told is the first way's: that one is what people install. */
+/* NCCL if it serves the group, else our own kernels.  If neither does, the failure is that of NCCL,
+   which a person can install. */
 static dpt_status choose(const dpt_group *group, const dpt_collective_ops **out)
 {
     dpt_error *error = &group->devices[0]->error;
@@ -34,11 +35,11 @@ static dpt_status choose(const dpt_group *group, const dpt_collective_ops **out)
 
 static dpt_status check(const dpt_group *group)
 {
-    const dpt_collective_ops *way;
-    return choose(group, &way);
+    const dpt_collective_ops *ops;
+    return choose(group, &ops);
 }
 
-/* Only NCCL has one; ours are within a process and need none. */
+/* Only NCCL has an invitation.  Our own kernels serve one process and need none. */
 static dpt_status invite(dpt_device *device, dpt_invitation *out)
 {
     const dpt_status status = dpt_cuda_nccl_ops.invite(device, out);
@@ -47,23 +48,23 @@ static dpt_status invite(dpt_device *device, dpt_invitation *out)
     return DPT_OK;
 }
 
-static dpt_status create_by(const dpt_collective_ops *way, const dpt_group *group,
+static dpt_status create_by(const dpt_collective_ops *ops, const dpt_group *group,
                             dpt_communicator **out)
 {
-    DPT_TRY(way->create(group, out));
-    (*out)->way = way;
+    DPT_TRY(ops->create(group, out));
+    (*out)->ops = ops;
     return DPT_OK;
 }
 
-/* NCCL that is there and does not start, as where a container lacks shared memory, is no reason to
-   go through the host. */
+/* If NCCL is installed and does not start, as in a container without shared memory, our own kernels
+   are still faster than sums through the host. */
 static dpt_status create(const dpt_group *group, dpt_communicator **out)
 {
-    const dpt_collective_ops *way;
+    const dpt_collective_ops *ops;
     dpt_error *error = &group->devices[0]->error;
-    DPT_TRY(choose(group, &way));
-    const dpt_status status = create_by(way, group, out);
-    if (status == DPT_OK || status == DPT_E_DEVICE_LOST || way == &dpt_cuda_peer_ops) return status;
+    DPT_TRY(choose(group, &ops));
+    const dpt_status status = create_by(ops, group, out);
+    if (status == DPT_OK || status == DPT_E_DEVICE_LOST || ops == &dpt_cuda_peer_ops) return status;
     const dpt_error first = *error;
     if (dpt_cuda_peer_ops.check(group) == DPT_OK &&
         create_by(&dpt_cuda_peer_ops, group, out) == DPT_OK)
@@ -74,30 +75,30 @@ static dpt_status create(const dpt_group *group, dpt_communicator **out)
 
 static void destroy(dpt_communicator *communicator)
 {
-    if (communicator) communicator->way->destroy(communicator);
+    if (communicator) communicator->ops->destroy(communicator);
 }
 
 static dpt_status all_reduce(dpt_communicator *communicator, size_t i, dpt_stream *stream,
                              dpt_location data, size_t count)
 {
-    return communicator->way->all_reduce(communicator, i, stream, data, count);
+    return communicator->ops->all_reduce(communicator, i, stream, data, count);
 }
 
 static dpt_status broadcast(dpt_communicator *communicator, size_t i, size_t root_rank,
                             dpt_stream *stream, dpt_location data, size_t count)
 {
-    return communicator->way->broadcast(communicator, i, root_rank, stream, data, count);
+    return communicator->ops->broadcast(communicator, i, root_rank, stream, data, count);
 }
 
 static void abort_all(dpt_communicator *communicator)
 {
-    communicator->way->abort(communicator);
+    communicator->ops->abort(communicator);
 }
 
-/* Our own kernels do not fail by themselves: a card's failure is that card's. */
+/* Our own kernels have no failures beside those of their cards. */
 static dpt_status query(dpt_communicator *communicator, size_t i)
 {
-    return communicator->way->query ? communicator->way->query(communicator, i) : DPT_OK;
+    return communicator->ops->query ? communicator->ops->query(communicator, i) : DPT_OK;
 }
 
 const dpt_collective_ops dpt_cuda_collective_ops = {

@@ -1,6 +1,6 @@
-/* Convolutions by cuDNN as operators: a plan for each number of samples, what follows a convolution
-   by our own kernels, and our own convolution for the numbers of samples that a way of cuDNN's
-   refuses.  Here are those of float32 activations. */
+/* Convolutions of float32 activations by cuDNN, as operators.  There is a plan for each number of
+   samples.  Our own kernels apply what cuDNN does not fuse, and our own convolution serves the
+   numbers of samples that a recipe refuses. */
 #include "conv2d_dnn.h"
 #include "dnn_plans.h"
 #include "finish.h"
@@ -11,11 +11,11 @@
 
 typedef struct state {
     dpt_cuda_plans plans;
-    dpt_op own; /* shares the beginning of the workspace with plans */
+    dpt_op own; /* our own convolution; shares the beginning of the workspace with the plans */
     dpt_kernel *finish;
-    bool is_whole;          /* forward: cuDNN adds the bias and activates */
-    dpt_bias_gradient bias; /* backward-weights */
-    size_t sum_offset;      /* where in the workspace a result lies that is then added */
+    bool is_whole;          /* of forward: cuDNN adds the bias and applies the activation */
+    dpt_bias_gradient bias; /* of backward-weights */
+    size_t sum_offset;      /* bytes in the workspace: a result that is then added to another */
 } state;
 
 static void destroy(void *pointer)
@@ -108,18 +108,18 @@ static dpt_status run(const dpt_call *call)
 {
     state *s = call->op->plan.state;
     const dpt_cuda_plan *plan;
-    /* Without samples there are zeros to be written at most, which is no plan. */
+    /* A call of 0 samples writes zeros at most; there is no plan for it. */
     if (call->n_samples == 0) return dpt_cuda_nested_run(&s->own, call);
     DPT_TRY(dpt_cuda_plans_find(&s->plans, call->stream, call->n_samples, &plan));
-    /* A plan may be refused as late as when it runs, and has done nothing then.  Else only a
-       capture is, and that as a whole. */
+    /* cuDNN may refuse a plan as late as when it runs; the plan has done nothing then.  The only
+       other call that returns DPT_E_UNSUPPORTED is one of a capture, which fails as a whole. */
     const dpt_status status = plan ? run_plan(call, plan) : DPT_E_UNSUPPORTED;
     return status == DPT_E_UNSUPPORTED ? dpt_cuda_nested_run(&s->own, call) : status;
 }
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
-/* Bytes of what may have to be added to something: dx or dw. */
+/* Bytes of the result that may have to be added to another: dx or dw. */
 static size_t sum_bytes(const dpt_op *op)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
@@ -139,7 +139,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* What cuDNN does in one pass. */
+/* Whether cuDNN can fuse everything that follows the convolution. */
 static bool is_whole(const dpt_op_desc *desc)
 {
     const dpt_conv2d_desc *d = &desc->u.conv2d;
@@ -147,14 +147,15 @@ static bool is_whole(const dpt_op_desc *desc)
            (d->activation == DPT_ACT_NONE || d->activation == DPT_ACT_RELU);
 }
 
-/* How many of the ways up to this one there are. */
+/* *out: how many recipes of ranks 0 to end.rank there are. */
 static dpt_status count_recipes(const dpt_op *op, const dpt_cuda_convolution *convolution,
                                 dpt_cuda_algorithm end, size_t *out)
 {
     for (*out = 0; *out <= end.rank; ++*out) {
         dpt_cuda_recipe *recipe = NULL;
-        const dpt_cuda_algorithm way = {.example = end.example, .rank = *out};
-        const dpt_status status = dpt_cuda_recipe_create(op->device, convolution, way, &recipe);
+        const dpt_cuda_algorithm algorithm = {.example = end.example, .rank = *out};
+        const dpt_status status =
+            dpt_cuda_recipe_create(op->device, convolution, algorithm, &recipe);
         if (status == DPT_E_UNSUPPORTED) return DPT_OK;
         DPT_TRY(status);
         dpt_cuda_recipe_destroy(recipe);
@@ -162,8 +163,9 @@ static dpt_status count_recipes(const dpt_op *op, const dpt_cuda_convolution *co
     return DPT_OK;
 }
 
-/* First the ways that do all in one pass, and behind them those that do the product alone. */
-static dpt_status open_plans(const dpt_op *op, dpt_cuda_algorithm way, state *s)
+/* Opens the plans of a rank.  The first ranks are the recipes that fuse everything; the ranks
+   behind them are the recipes of the bare convolution. */
+static dpt_status open_plans(const dpt_op *op, dpt_cuda_algorithm algorithm, state *s)
 {
     const dpt_activation activation = op->desc.u.conv2d.activation;
     const dpt_cuda_convolution product = {.desc = &op->desc, .type = DPT_F32};
@@ -173,21 +175,22 @@ static dpt_status open_plans(const dpt_op *op, dpt_cuda_algorithm way, state *s)
     all.has_bias = s->is_whole = is_whole(&op->desc);
     all.has_relu = s->is_whole && activation == DPT_ACT_RELU;
     if (s->is_whole) {
-        DPT_TRY(count_recipes(op, &all, way, &n_whole));
+        DPT_TRY(count_recipes(op, &all, algorithm, &n_whole));
         DPT_TRY(count_recipes(op, &all, all_few, &n_whole_few));
     }
-    s->is_whole = n_whole > way.rank;
-    if (!s->is_whole) way.rank -= n_whole;
-    way.n_few = s->is_whole ? DPT_CUDA_N_ALGORITHMS : DPT_CUDA_N_ALGORITHMS - n_whole_few;
-    return dpt_cuda_plans_open(op->device, s->is_whole ? &all : &product, way, op->max_samples,
-                               &s->plans);
+    s->is_whole = n_whole > algorithm.rank;
+    if (!s->is_whole) algorithm.rank -= n_whole;
+    algorithm.n_few = s->is_whole ? DPT_CUDA_N_ALGORITHMS : DPT_CUDA_N_ALGORITHMS - n_whole_few;
+    return dpt_cuda_plans_open(op->device, s->is_whole ? &all : &product, algorithm,
+                               op->max_samples, &s->plans);
 }
 
-/* In true float32, cuDNN's gradients of filters are sums over all pixels of all samples, one added
-   after the other, so that errors grow with the root of their number: on an H200 (cuDNN 9.19,
-   engines 0, 1 and 67) with those of our own kernels to the digit up to 400 terms, twice as large
-   with 1568, and with 2349, LeNet's of 29 samples, six times those of one CPU, where four are
-   allowed.  Ours add up pieces. */
+/* DPT_E_UNSUPPORTED for gradients of filters over many pixels in true float32.  cuDNN adds up all
+   pixels of all samples one after the other, so its errors grow with the root of their number.  Our
+   own kernels sum pieces and add these up.  On an H200 (cuDNN 9.19, engines 0, 1 and 67), cuDNN's
+   errors were those of our kernels up to 400 terms, and twice as large with 1568 terms.  With 2349
+   terms, which are LeNet's of 29 samples, they were six times those of one CPU; four times are
+   allowed. */
 static dpt_status check_terms(const dpt_op *op)
 {
     enum { MOST_TERMS = 1024 };
@@ -200,7 +203,7 @@ static dpt_status check_terms(const dpt_op *op)
                     "cuDNN would add up %zu terms one after the other", terms);
 }
 
-static dpt_status prepare_float32(dpt_op *op, dpt_cuda_algorithm way)
+static dpt_status prepare_float32(dpt_op *op, dpt_cuda_algorithm algorithm)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     const bool has_bias = op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS && d->has_bias;
@@ -208,7 +211,7 @@ static dpt_status prepare_float32(dpt_op *op, dpt_cuda_algorithm way)
     state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
     op->plan.destroy = destroy;
-    DPT_TRY(open_plans(op, way, s));
+    DPT_TRY(open_plans(op, algorithm, s));
     DPT_TRY(dpt_cuda_nested_prepare(op, &op->desc, &s->own));
     DPT_TRY(dpt_finish_prepare(op->device, DPT_F32, DPT_F32, &s->finish));
     s->sum_offset = dpt_size_align(larger(s->plans.workspace_bytes, s->own.plan.workspace_bytes));
@@ -224,11 +227,11 @@ static dpt_status prepare_float32(dpt_op *op, dpt_cuda_algorithm way)
 
 static dpt_status prepare(dpt_op *op, const void *parameters)
 {
-    const dpt_cuda_algorithm way = *(const dpt_cuda_algorithm *)parameters;
+    const dpt_cuda_algorithm algorithm = *(const dpt_cuda_algorithm *)parameters;
     if (op->max_samples > INT32_MAX)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED, "too many samples for cuDNN");
-    return op->desc.type == DPT_BF16 ? dpt_cuda_conv2d_bf16_prepare(op, way)
-                                     : prepare_float32(op, way);
+    return op->desc.type == DPT_BF16 ? dpt_cuda_conv2d_bf16_prepare(op, algorithm)
+                                     : prepare_float32(op, algorithm);
 }
 
 #define OFFER(prefix, samples, n)                                                                  \
@@ -246,4 +249,4 @@ const dpt_alternative dpt_cuda_conv2d_dnn[] = {
     OFFERS("cudnn-", DPT_CUDA_FEW), OFFERS("cudnn1024-", DPT_CUDA_MANY), {.name = NULL}};
 _Static_assert(sizeof dpt_cuda_conv2d_dnn / sizeof *dpt_cuda_conv2d_dnn ==
                    2 * DPT_CUDA_N_ALGORITHMS + 1,
-               "ways of two examples");
+               "alternatives of two examples");

@@ -1,13 +1,14 @@
-/* Convolutions by cuDNN where activations are bfloat16.  Its engines take and give one type, so an
-   operator goes one of two ways, and either sums in float32:
+/* Convolutions of bfloat16 activations by cuDNN.  cuDNN's engines read and store one type, so an
+   operator takes one of two forms.  Both sum in float32.
 
-   "narrow": x, w and y are bfloat16.  Weights and bias are rounded into the workspace, and what
-   comes of it is rounded as cuDNN stores it: y and dx once, and a dx that is added to something
-   once more with the sum; dw once, before it becomes float32.
+   "narrow": x, w and y are bfloat16.  Weights and bias are rounded into the workspace.  cuDNN
+   rounds its result: y and dx once, dw once before it becomes float32.  A dx that is added to
+   another is rounded once more with the sum.
 
-   "wide": x and y are float32 in the workspace, widened there or yet to be rounded.  TF32 holds a
-   bfloat16 exactly, so that of the inputs only weights lose anything.  So goes what more is to be
-   done to than its rounding allows: another activation than ReLU. */
+   "wide": x and y are float32 in the workspace.  Inputs are widened into it, and results are
+   rounded from it.  TF32 holds a bfloat16 exactly, so the weights are the only input that loses
+   bits.  This form serves activations other than ReLU, because they must be applied before the
+   rounding. */
 #include "conv2d_dnn.h"
 #include "convert.h"
 #include "dnn_plans.h"
@@ -21,13 +22,13 @@
 typedef struct state {
     dpt_cuda_plans plans;
     bool is_wide;
-    dpt_op own; /* shares the beginning of the workspace with plans */
+    dpt_op own; /* our own convolution; shares the beginning of the workspace with the plans */
     dpt_convert convert;
-    dpt_kernel *finish;               /* behind all but a narrow forward pass */
-    dpt_bias_gradient bias;           /* backward-weights */
-    size_t x_at, w_at, y_at, bias_at; /* in the workspace */
-    size_t sum_at;                    /* and there a dw that is then added */
-    size_t x_count, w_count, y_count; /* elements; x and y: of a sample */
+    dpt_kernel *finish;               /* not used by a narrow forward pass */
+    dpt_bias_gradient bias;           /* of backward-weights */
+    size_t x_at, w_at, y_at, bias_at; /* bytes in the workspace */
+    size_t sum_at;                    /* bytes in the workspace: a dw that is then added */
+    size_t x_count, w_count, y_count; /* elements; of x and y, those of a sample */
 } state;
 
 static void destroy(void *pointer)
@@ -38,7 +39,7 @@ static void destroy(void *pointer)
     free(s);
 }
 
-/* What follows the convolution of this pass. */
+/* The activation or mask that follows the convolution of this pass. */
 static dpt_activation activation_of(const dpt_op_desc *desc)
 {
     switch (desc->kind) {
@@ -50,7 +51,7 @@ static dpt_activation activation_of(const dpt_op_desc *desc)
 
 /* ---- Running, narrow ------------------------------------------------------------------------- */
 
-/* w as bfloat16, in the workspace */
+/* Rounds w to bfloat16, into the workspace. */
 static dpt_status narrow_weights(const dpt_call *call)
 {
     const state *s = call->op->plan.state;
@@ -58,7 +59,8 @@ static dpt_status narrow_weights(const dpt_call *call)
                           dpt_at(call->args->workspace, s->w_at), s->w_count);
 }
 
-/* And the bias; cuDNN has no ReLU without one. */
+/* Rounds the bias to bfloat16, into the workspace.  Without a bias the workspace gets zeros,
+   because cuDNN has no ReLU without a bias. */
 static dpt_status narrow_bias(const dpt_call *call)
 {
     const state *s = call->op->plan.state;
@@ -87,7 +89,7 @@ static dpt_status narrow_forward(const dpt_call *call, const dpt_cuda_plan *plan
     return dpt_cuda_plan_run(plan, call->stream, &tensors);
 }
 
-/* dx = ([dx +] conv) * slope; a ReLU's slope is 0 or 1, and so costs no rounding. */
+/* dx = ([dx +] conv) * slope; the slope of ReLU is 0 or 1, so the product needs no rounding. */
 static dpt_status narrow_backward_data(const dpt_call *call, const dpt_cuda_plan *plan)
 {
     const state *s = call->op->plan.state;
@@ -220,15 +222,15 @@ static dpt_status run(const dpt_call *call)
     const dpt_cuda_plan *plan = NULL;
     if (call->n_samples > 0)
         DPT_TRY(dpt_cuda_plans_find(&s->plans, call->stream, call->n_samples, &plan));
-    /* A plan may be refused as late as when it runs, and has done nothing then.  Else only a
-       capture is, and that as a whole. */
+    /* cuDNN may refuse a plan as late as when it runs; the plan has done nothing then.  The only
+       other call that returns DPT_E_UNSUPPORTED is one of a capture, which fails as a whole. */
     const dpt_status status = plan ? run_plan(call, plan) : DPT_E_UNSUPPORTED;
     return status == DPT_E_UNSUPPORTED ? dpt_cuda_nested_run(&s->own, call) : status;
 }
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
-static dpt_status open_plans(const dpt_op *op, dpt_cuda_algorithm way, state *s)
+static dpt_status open_plans(const dpt_op *op, dpt_cuda_algorithm algorithm, state *s)
 {
     const dpt_activation activation = activation_of(&op->desc);
     const bool is_forward = op->desc.kind == DPT_OP_CONV2D_FORWARD;
@@ -241,12 +243,12 @@ static dpt_status open_plans(const dpt_op *op, dpt_cuda_algorithm way, state *s)
         .has_relu = is_forward && has_relu,
     };
     s->is_wide = !has_relu && activation != DPT_ACT_NONE;
-    way.n_few = DPT_CUDA_N_ALGORITHMS;
-    return dpt_cuda_plans_open(op->device, s->is_wide ? &wide : &narrow, way, op->max_samples,
+    algorithm.n_few = DPT_CUDA_N_ALGORITHMS;
+    return dpt_cuda_plans_open(op->device, s->is_wide ? &wide : &narrow, algorithm, op->max_samples,
                                &s->plans);
 }
 
-/* Moves the end of the workspace. */
+/* Reserves n_bytes of the workspace: moves its end and returns the offset. */
 static size_t reserve(size_t *end, size_t n_bytes)
 {
     const size_t at = *end;
@@ -287,13 +289,13 @@ static dpt_status prepare_finish(const dpt_op *op, state *s)
                               of_float32 ? DPT_F32 : DPT_BF16, &s->finish);
 }
 
-dpt_status dpt_cuda_conv2d_bf16_prepare(dpt_op *op, dpt_cuda_algorithm way)
+dpt_status dpt_cuda_conv2d_bf16_prepare(dpt_op *op, dpt_cuda_algorithm algorithm)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
     op->plan.destroy = destroy;
-    DPT_TRY(open_plans(op, way, s));
+    DPT_TRY(open_plans(op, algorithm, s));
     DPT_TRY(dpt_cuda_nested_prepare(op, &op->desc, &s->own));
     DPT_TRY(dpt_convert_prepare(op->device, &s->convert));
     DPT_TRY(prepare_finish(op, s));
@@ -302,7 +304,7 @@ dpt_status dpt_cuda_conv2d_bf16_prepare(dpt_op *op, dpt_cuda_algorithm way)
         DPT_TRY(dpt_bias_gradient_prepare(op, d->out_h * d->out_w, d->out_channels, &s->bias));
     op->plan.run = run;
     op->plan.flops = s->own.plan.flops;
-    /* A dw is rounded in place of its factors, which is less. */
+    /* In backward-weights dw is rounded and no input is, so the error is smaller than this. */
     op->plan.input_rounding = DPT_CUDA_BF16_ROUNDING;
     return DPT_OK;
 }

@@ -84,7 +84,7 @@ static void fill_info(int ordinal, const struct cudaDeviceProp *p, dpt_device_in
         .memory_bytes = p->totalGlobalMem,
         .alignment_bytes = DPT_ALIGNMENT_BYTES,
         .n_threads = (unsigned)p->multiProcessorCount,
-        /* Libraries load kernels when they first use them, and their convolutions mask nothing. */
+        /* Libraries load a kernel at its first use, and their convolutions apply no mask. */
         .flags = DPT_DEVICE_RECORDS_LATE | DPT_DEVICE_NORMS_MASK,
     };
     if (cudaDriverGetVersion(&driver) != cudaSuccess) (void)cudaGetLastError();
@@ -189,7 +189,7 @@ static void set_traits(dpt_cuda_device *cuda)
         .name = p->name,
         .is_compiled = true,
         .n_units = p->multiProcessorCount > 0 ? (unsigned)p->multiProcessorCount : 1,
-        .group_size = 256, /* GROUP of dialect.h */
+        .group_size = 256, /* as GROUP of dialect.h */
         .vector_width = 1,
         .most_group_size = (size_t)p->maxThreadsPerBlock,
         .most_shared_bytes = p->sharedMemPerBlock,
@@ -211,13 +211,14 @@ static bool suits(const dpt_device *device, const char *name)
     return true;
 }
 
-/* Choices of cards of one name, with these libraries and this build, in one precision. */
+/* The choices are shared by cards of one name and precision, with these libraries and this build.
+ */
 static dpt_status set_tuner(dpt_device *device)
 {
     dpt_cuda_device *cuda = dpt_cuda_device_of(device);
     dpt_device_info all;
     char digits[DPT_HASH_CHARS + 1], file[64];
-    DPT_TRY(info(device, &all)); /* precision, driver and versions are in its detail */
+    DPT_TRY(info(device, &all)); /* its detail names the precision, the driver and the libraries */
     dpt_hash hash = dpt_hash_text(dpt_hash_begin(), all.name);
     hash = dpt_hash_text(hash, all.detail);
     hash = dpt_hash_text(hash, DPT_CUDA_KERNELS_VERSION);
@@ -248,20 +249,20 @@ dpt_device *dpt_stream_device(const dpt_stream *stream)
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
-/* The driver's thread belongs to this card from here on.  All replicas on a card share the card's
-   primary context, so that they are one fault domain. */
+/* Makes the card's context and chooses the card for the driver thread.  All replicas on a card
+   share the card's primary context, which makes them one fault domain. */
 static dpt_status enter_context(dpt_device *device)
 {
     const dpt_cuda_device *cuda = dpt_cuda_device_of(device);
     size_t n_free, n_all;
     DPT_CUDA_TRY(device, cudaSetDevice(cuda->ordinal));
-    /* Waiting threads sleep, also where others have made the context. */
+    /* Threads that wait sleep, also if another library has made the context. */
     if (cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync) != cudaSuccess) (void)cudaGetLastError();
     DPT_CUDA_TRY(device, cudaMemGetInfo(&n_free, &n_all)); /* makes the context */
     return DPT_OK;
 }
 
-/* A pool of the device's own, which keeps what is freed for the next allocation. */
+/* Creates a pool for this device alone, which keeps freed memory for the next allocation. */
 static dpt_status create_pool(dpt_device *device)
 {
     dpt_cuda_device *cuda = dpt_cuda_device_of(device);
@@ -309,7 +310,7 @@ static dpt_status open_device(dpt_device *device, const dpt_open_args *args)
 
 static void ignore(cudaError_t code)
 {
-    if (code != cudaSuccess) (void)cudaGetLastError(); /* of a device that is lost */
+    if (code != cudaSuccess) (void)cudaGetLastError(); /* the device is lost */
 }
 
 static void close_device(dpt_device *device)
@@ -319,7 +320,7 @@ static void close_device(dpt_device *device)
     ignore(dpt_cuda_choose(device));
     dpt_cuda_dnn_close(cuda->dnn);
     dpt_cuda_blas_close(cuda->blas);
-    /* What was freed on this stream must have been freed when the pool goes. */
+    /* Frees are enqueued on this stream and must be done before the pool is destroyed. */
     if (cuda->scratch.queue) ignore(cudaStreamSynchronize(cuda->scratch.queue));
     if (cuda->pool) ignore(cudaMemPoolDestroy(cuda->pool));
     if (cuda->scratch.queue) ignore(cudaStreamDestroy(cuda->scratch.queue));

@@ -10,7 +10,7 @@ enum {
     TYPE_NAN_PROPAGATION = 10,
 };
 
-/* NHWC (or OHWI), by cuDNN's order of names: n, c, h, w. */
+/* A tensor NHWC (or OHWI), whose sizes are in cuDNN's order: n, c, h, w. */
 static dpt_dnn_descriptor make_any_tensor(dpt_dnn_maker *m, int64_t uid, cudnnDataType_t type,
                                           bool is_virtual, const int64_t nchw[4])
 {
@@ -33,7 +33,7 @@ static dpt_dnn_descriptor make_tensor(dpt_dnn_maker *m, const dpt_dnn_graph *g, 
     return make_any_tensor(m, uid, g->type, false, nchw);
 }
 
-/* What one operation hands to the next: float32, which is never stored. */
+/* A float32 tensor between two operations, which cuDNN never stores. */
 static dpt_dnn_descriptor make_virtual(dpt_dnn_maker *m, int64_t uid, const int64_t nchw[4])
 {
     return make_any_tensor(m, uid, CUDNN_DATA_FLOAT, true, nchw);
@@ -78,7 +78,7 @@ static dpt_dnn_descriptor make_conv2d(dpt_dnn_maker *m, const dpt_conv2d_desc *d
     return c;
 }
 
-/* Names of one pass's attributes. */
+/* cuDNN's names of the attributes of a pass. */
 typedef struct pass {
     cudnnBackendDescriptorType_t type;
     cudnnBackendAttributeName_t alpha, beta, conv2d, x, w, y;
@@ -120,13 +120,14 @@ static pass pass_of(dpt_op_kind kind)
     }
 }
 
-/* to = mode(from[, other]), element by element, as *operation. */
+/* tensors[2] = mode(tensors[0][, tensors[1]]) for every element.  *operation: the operation;
+   returns the descriptor of its mode. */
 static dpt_dnn_descriptor make_pointwise(dpt_dnn_maker *m, cudnnPointwiseMode_t mode,
                                          const dpt_dnn_descriptor tensors[3],
                                          dpt_dnn_descriptor *operation)
 {
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
-    const int keeps_nan = 1; /* a run that diverges must show */
+    const int keeps_nan = 1; /* training that diverges must show it */
     dpt_dnn_descriptor p = dpt_dnn_create(m, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     dpt_dnn_set(m, p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
     dpt_dnn_set(m, p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type);

@@ -11,7 +11,7 @@
 
 dpt_cuda_dnn_functions dpt_cudnn;
 
-/* In a device's detail, where there is none; constant once a device is open. */
+/* Part of a device's detail if cuDNN is missing; constant once a device is open. */
 static char without[96] = "no cuDNN";
 
 static bool load(void)
@@ -48,7 +48,6 @@ static dpt_status status_of(cudnnStatus_t code)
     }
 }
 
-/* A failure may be that of work before it. */
 dpt_status dpt_cuda_dnn_fail(dpt_device *device, cudnnStatus_t code, const char *what, int line)
 {
     const cudaError_t behind = dpt_cuda_context_failure_of(device);
@@ -74,7 +73,8 @@ dpt_status dpt_cuda_dnn_open(dpt_device *device, dpt_cuda_dnn **out)
     if (code != CUDNN_STATUS_SUCCESS) {
         free(dnn);
         const dpt_status status = dpt_cuda_dnn_fail(device, code, "cudnnCreate", __LINE__);
-        /* Half of it is installed, or it is not for this card: our own kernels do its work. */
+        /* cuDNN is installed in part, or does not support this card: our own kernels do its work.
+         */
         return status == DPT_E_DEVICE_LOST || status == DPT_E_NO_MEMORY ? status : DPT_OK;
     }
     *out = dnn;

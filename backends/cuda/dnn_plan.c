@@ -1,7 +1,7 @@
-/* Plans of cuDNN's, which execute a graph of a convolution in one of its ways. */
+/* cuDNN's execution plans: a plan executes the graph of a convolution with one recipe. */
 #include "dnn_graph.h"
 
-/* An engine with its knobs, for a graph; *engine and the choices are dropped with it. */
+/* A recipe's descriptors for a graph, which are dropped together. */
 typedef struct configuration {
     dpt_dnn_descriptor engine, knobs[DPT_DNN_MAX_KNOBS], config;
 } configuration;

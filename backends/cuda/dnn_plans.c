@@ -1,22 +1,23 @@
-/* Making, keeping and forgetting plans (dnn_plans.h). */
+/* Making, keeping and forgetting the plans of a recipe. */
 #include "dnn_plans.h"
 #include "size.h"
 
 #include <stdlib.h>
 
-/* Fewer samples may take more: what few tiles there are is then cut along its sums.  (Tests, which
-   look at every byte, have less.) */
+/* A plan may use this much workspace even if the plan for most_samples needs less.  With fewer
+   samples cuDNN divides the sums of a tile, and such a division takes memory.  (Tests look at every
+   byte of a workspace and set a lower value.) */
 #ifndef DPT_CUDA_LEAST_WORKSPACE_BYTES
 #define DPT_CUDA_LEAST_WORKSPACE_BYTES ((size_t)32 << 20)
 #endif
 
 enum { MOST_WORKSPACE_BYTES = 1 << 30 };
 
-/* Most of what heuristics name for many samples they name for few as well: it is not timed again.
- */
-static dpt_status check_is_new(const dpt_cuda_plans *plans, dpt_cuda_algorithm way)
+/* DPT_E_UNSUPPORTED if the recipe, which is one of many samples, is also one of few samples.  Most
+   recipes are; none is timed twice. */
+static dpt_status check_is_new(const dpt_cuda_plans *plans, dpt_cuda_algorithm algorithm)
 {
-    for (size_t rank = 0; way.example != DPT_CUDA_FEW && rank < way.n_few; rank++) {
+    for (size_t rank = 0; algorithm.example != DPT_CUDA_FEW && rank < algorithm.n_few; rank++) {
         dpt_cuda_recipe *other = NULL;
         const dpt_cuda_algorithm before = {.example = DPT_CUDA_FEW, .rank = rank};
         const dpt_status status =
@@ -27,19 +28,20 @@ static dpt_status check_is_new(const dpt_cuda_plans *plans, dpt_cuda_algorithm w
         dpt_cuda_recipe_destroy(other);
         if (same)
             return DPT_FAIL(&plans->device->error, DPT_E_UNSUPPORTED,
-                            "cuDNN's way %zu for %zu samples is its way %zu for %d", way.rank,
-                            way.example, rank, DPT_CUDA_FEW);
+                            "cuDNN's algorithm %zu for %zu samples is its algorithm %zu for %d",
+                            algorithm.rank, algorithm.example, rank, DPT_CUDA_FEW);
     }
     return DPT_OK;
 }
 
 dpt_status dpt_cuda_plans_open(dpt_device *device, const dpt_cuda_convolution *convolution,
-                               dpt_cuda_algorithm way, size_t most_samples, dpt_cuda_plans *out)
+                               dpt_cuda_algorithm algorithm, size_t most_samples,
+                               dpt_cuda_plans *out)
 {
     const size_t n = most_samples > 0 ? most_samples : 1;
     *out = (dpt_cuda_plans){.device = device, .convolution = *convolution};
-    DPT_TRY(dpt_cuda_recipe_create(device, convolution, way, &out->recipe));
-    DPT_TRY(check_is_new(out, way));
+    DPT_TRY(dpt_cuda_recipe_create(device, convolution, algorithm, &out->recipe));
+    DPT_TRY(check_is_new(out, algorithm));
     DPT_TRY(dpt_cuda_plan_create(device, convolution, out->recipe, n, &out->kept[0]));
     out->workspace_bytes = out->kept[0].workspace_bytes;
     if (out->workspace_bytes > MOST_WORKSPACE_BYTES)
@@ -62,7 +64,7 @@ void dpt_cuda_plans_close(dpt_cuda_plans *plans)
     *plans = (dpt_cuda_plans){.device = NULL};
 }
 
-/* A plan without a descriptor says that cuDNN does not do it. */
+/* A plan without a descriptor means that cuDNN does not support the number of samples. */
 static dpt_status make_plan(const dpt_cuda_plans *plans, size_t n_samples, dpt_cuda_plan *out)
 {
     dpt_cuda_plan plan = {.n_samples = n_samples};
@@ -77,7 +79,8 @@ static dpt_status make_plan(const dpt_cuda_plans *plans, size_t n_samples, dpt_c
     return DPT_OK;
 }
 
-/* The last one goes, unless a recording needs it. */
+/* Destroys the plan that was not used for the longest time, or moves it to plans->recorded if a
+   recording uses it. */
 static dpt_status make_room(dpt_cuda_plans *plans)
 {
     dpt_cuda_plan *last = &plans->kept[DPT_CUDA_PLANS_KEPT - 1];

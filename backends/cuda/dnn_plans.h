@@ -1,4 +1,4 @@
-/* The plans of one of cuDNN's ways to do a pass: one for each number of samples that comes. */
+/* The plans of one recipe: one for each number of samples that occurs. */
 #ifndef DPT_CUDA_DNN_PLANS_H
 #define DPT_CUDA_DNN_PLANS_H
 
@@ -8,27 +8,27 @@ enum { DPT_CUDA_PLANS_KEPT = 8 };
 
 typedef struct dpt_cuda_plans {
     dpt_device *device;
-    dpt_cuda_convolution convolution; /* whose description the operator keeps */
+    dpt_cuda_convolution convolution; /* its description belongs to the operator */
     dpt_cuda_recipe *recipe;
-    size_t workspace_bytes;                  /* that a plan may use */
-    dpt_cuda_plan kept[DPT_CUDA_PLANS_KEPT]; /* the last ones used first; n_samples 0: none */
-    dpt_cuda_plan *recorded;                 /* others that recordings need */
+    size_t workspace_bytes;                  /* the most that a plan may use */
+    dpt_cuda_plan kept[DPT_CUDA_PLANS_KEPT]; /* the one that was used last comes first */
+    dpt_cuda_plan *recorded;                 /* further plans, which recordings use */
     size_t n_recorded;
 } dpt_cuda_plans;
 
-/* The rank-th way, with its plan for most_samples, which says whether this can be done at all and
-   takes the most memory.  DPT_E_UNSUPPORTED if there are not so many ways, one of DPT_CUDA_FEW is
-   the same, or it does not do that many samples or wants too much memory.  *out, zeroed before, is
-   closed in any case. */
+/* Opens the recipe that `algorithm` names, with its plan for most_samples, which takes the most
+   memory. DPT_E_UNSUPPORTED if there is no such recipe, if a recipe of DPT_CUDA_FEW is the same, or
+   if the recipe does not support most_samples or needs too much memory.  The caller closes *out in
+   any case. */
 DPT_CHECK_RESULT dpt_status dpt_cuda_plans_open(dpt_device *device,
                                                 const dpt_cuda_convolution *convolution,
-                                                dpt_cuda_algorithm way, size_t most_samples,
+                                                dpt_cuda_algorithm algorithm, size_t most_samples,
                                                 dpt_cuda_plans *out);
-void dpt_cuda_plans_close(dpt_cuda_plans *plans); /* zeroed ones too */
+void dpt_cuda_plans_close(dpt_cuda_plans *plans); /* accepts zeroed plans */
 
-/* The plan for n_samples (at least 1) on a stream, valid until the next call; NULL where cuDNN does
-   not do so many in that workspace.  It stays for good if the stream is being recorded: who replays
-   a recording does not ask for its plan. */
+/* *out: the plan for n_samples (at least 1), valid until the next call.  NULL if the recipe does
+   not support n_samples in that workspace.  If the stream is being recorded, the plan stays as long
+   as the operator, because a recording is replayed without asking for its plan. */
 DPT_CHECK_RESULT dpt_status dpt_cuda_plans_find(dpt_cuda_plans *plans, dpt_stream *stream,
                                                 size_t n_samples, const dpt_cuda_plan **out);
 

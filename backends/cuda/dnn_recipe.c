@@ -1,24 +1,27 @@
-/* Which ways of its own (engines with their knobs) cuDNN offers for a graph of a convolution.  Its
-   heuristics take milliseconds to answer, and each of a device's alternatives asks for a rank in
-   their lists: what they have said is kept. */
+/* The recipes, which are engines with their knobs, that cuDNN's heuristics offer for the graph of a
+   convolution.  Heuristics take milliseconds to answer, and each alternative of an operator asks
+   for a rank in the same list.  The lists are therefore kept. */
 #include "dnn_graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    MAX_OFFERS = 64,            /* of one list of heuristics */
-    MAX_NOTES = 32,             /* about an engine */
-    STRICT_NAN_PROPAGATION = 9, /* a note that the first versions do not name */
+    MAX_OFFERS = 64,            /* of one answer */
+    MAX_NOTES = 32,             /* of an engine */
+    STRICT_NAN_PROPAGATION = 9, /* a note for which the first versions have no name */
 };
 
 /* ---- Offers ---------------------------------------------------------------------------------- */
 
-/* Whether an engine repeats its results to the bit and rounds as the precision promises: Winograd's
-   and Fourier's transforms round in other ways.  So do inputs converted to fewer bits: that is not
-   TF32, which is the tensor cores', but 16 bits, whose workspaces are half as large.  In bf16
-   tensor cores take bfloat16 as it is, or as TF32, which holds it exactly; what is summed up in
-   fewer bits than float32 has a note, and is refused like every other. */
+/* Whether an engine repeats its results to the bit and rounds as the precision promises.
+   - Engines with Winograd or Fourier transforms round differently.
+   - Engines that convert inputs to fewer bits round differently, too.  Such a conversion is not
+     TF32, which has the note of tensor cores, but one to 16 bits, whose workspace is half as large.
+   - In bf16, tensor cores take bfloat16 inputs exactly, as bfloat16 or as TF32.
+   - An engine that sums in fewer bits than float32 has a note.
+   Every note is refused except that of tensor cores, where the precision allows them, and that of
+   strict NaN propagation. */
 static bool suits(dpt_dnn_maker *m, dpt_dnn_descriptor engine)
 {
     const bool true_float32 = dpt_cuda_device_of(m->device)->precision == DPT_CUDA_FP32;
@@ -40,7 +43,7 @@ static bool suits(dpt_dnn_maker *m, dpt_dnn_descriptor engine)
         }
     }
     for (int64_t i = 0; i < n_behaviours && i < MAX_NOTES; i++) {
-        /* Every start would wait for its compiler. */
+        /* Every start of the program would wait for cuDNN's compiler. */
         if (behaviours[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) return false;
     }
     return true;
@@ -118,11 +121,11 @@ static bool read_offer(dpt_device *device, dpt_dnn_descriptor config, dpt_cuda_r
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
-/* In which heuristics are asked, until there are enough offers that suit. */
+/* The modes in which heuristics are asked, one after the other until enough offers suit. */
 static const cudnnBackendHeurMode_t modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
 enum { N_MODES = sizeof modes / sizeof *modes };
 
-/* What heuristics are asked about, and where what suits of their answers is kept. */
+/* The question to heuristics, and the list of the offers that suit. */
 typedef struct search {
     dpt_device *device;
     const dpt_cuda_convolution *convolution;
@@ -139,7 +142,8 @@ bool dpt_cuda_recipe_is(const dpt_cuda_recipe *a, const dpt_cuda_recipe *b)
     return true;
 }
 
-/* Lists repeat what is in them and in each other. */
+/* Whether the list does not hold the recipe yet.  Heuristics offer the same recipe several times.
+ */
 static bool is_new(const dpt_dnn_list *list, const dpt_cuda_recipe *recipe)
 {
     for (size_t i = 0; i < list->n; i++)
@@ -168,7 +172,7 @@ static dpt_status read_offers(const search *s, const dpt_dnn_descriptor *offers,
     return DPT_OK;
 }
 
-/* Offers that cannot be had are none. */
+/* Adds the offers of one mode to the list.  If heuristics refuse to answer, there are no offers. */
 static dpt_status ask_in_mode(const search *s, const dpt_dnn_graph *g, cudnnBackendHeurMode_t mode)
 {
     dpt_dnn_maker m = {.device = s->device};
@@ -188,7 +192,7 @@ static dpt_status ask_in_mode(const search *s, const dpt_dnn_graph *g, cudnnBack
     for (size_t i = 0; i < MAX_OFFERS; i++)
         dpt_dnn_drop(offers[i]);
     dpt_dnn_drop(heuristics);
-    /* What there is no memory for today there may be some for when it is asked again. */
+    /* A lack of memory is reported, so that this mode is asked again the next time. */
     if (status == DPT_OK && m.code != CUDNN_STATUS_SUCCESS) {
         const dpt_status failed = dpt_dnn_finish(&m, "cuDNN's heuristics");
         if (failed == DPT_E_NO_MEMORY || failed == DPT_E_DEVICE_LOST) return failed;
@@ -196,7 +200,7 @@ static dpt_status ask_in_mode(const search *s, const dpt_dnn_graph *g, cudnnBack
     return status;
 }
 
-/* In the next mode. */
+/* Asks heuristics in the next mode. */
 static dpt_status ask_more(const search *s)
 {
     dpt_dnn_maker m = {.device = s->device};
@@ -209,9 +213,9 @@ static dpt_status ask_more(const search *s)
     return status;
 }
 
-/* ---- Those that are kept --------------------------------------------------------------------- */
+/* ---- Lists that are kept --------------------------------------------------------------------- */
 
-/* All that heuristics are told, and what suits of their answers depends on. */
+/* The key of a list: the whole question to heuristics, and what decides which offers suit. */
 static void write_key(const dpt_device *device, const dpt_cuda_convolution *c, size_t example,
                       size_t key[DPT_DNN_KEY_LENGTH])
 {
@@ -255,7 +259,7 @@ void dpt_dnn_lists_clear(dpt_cuda_dnn *dnn)
         forget(&dnn->lists[i]);
 }
 
-/* The list of a key, a new one in place of the one that was not wanted for longest. */
+/* The list of a key.  A new list replaces the one that was not used for the longest time. */
 static dpt_dnn_list *find_list(dpt_cuda_dnn *dnn, const size_t key[DPT_DNN_KEY_LENGTH])
 {
     const size_t key_bytes = DPT_DNN_KEY_LENGTH * sizeof *key;
@@ -276,22 +280,22 @@ static dpt_dnn_list *find_list(dpt_cuda_dnn *dnn, const size_t key[DPT_DNN_KEY_L
 /* ---- Recipes --------------------------------------------------------------------------------- */
 
 dpt_status dpt_cuda_recipe_create(dpt_device *device, const dpt_cuda_convolution *convolution,
-                                  dpt_cuda_algorithm way, dpt_cuda_recipe **out)
+                                  dpt_cuda_algorithm algorithm, dpt_cuda_recipe **out)
 {
     size_t key[DPT_DNN_KEY_LENGTH];
-    write_key(device, convolution, way.example, key);
+    write_key(device, convolution, algorithm.example, key);
     dpt_dnn_list *list = find_list(dpt_cuda_device_of(device)->dnn, key);
     const search s = {
-        .device = device, .convolution = convolution, .example = way.example, .list = list};
-    while (list->n <= way.rank && list->n_modes < N_MODES)
+        .device = device, .convolution = convolution, .example = algorithm.example, .list = list};
+    while (list->n <= algorithm.rank && list->n_modes < N_MODES)
         DPT_TRY(ask_more(&s));
-    if (list->n <= way.rank)
+    if (list->n <= algorithm.rank)
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
-                        "cuDNN has no %zu ways to do this convolution in this precision",
-                        way.rank + 1);
+                        "cuDNN has no %zu algorithms for this convolution in this precision",
+                        algorithm.rank + 1);
     dpt_cuda_recipe *recipe = malloc(sizeof *recipe);
     if (!recipe) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a convolution");
-    *recipe = list->recipes[way.rank];
+    *recipe = list->recipes[algorithm.rank];
     *out = recipe;
     return DPT_OK;
 }

@@ -1,6 +1,6 @@
-/* Small fills of a graph, as kernels: libraries set a few words to zero in front of their kernels,
-   and a card takes microseconds to go from a kernel to a fill and on to the next kernel, where it
-   goes from kernel to kernel in a fraction of one. */
+/* Replacing small fills of a graph by kernels.  Libraries set a few words to zero before their
+   kernels.  A card takes some microseconds to go from a kernel to a fill and to the next kernel,
+   and less than one microsecond to go from kernel to kernel. */
 #include "graph_fills.h"
 #include "fill.h"
 #include "kernels/table.h"
@@ -11,8 +11,8 @@
 
 /* ---- Edges ----------------------------------------------------------------------------------- */
 
-/* Without data, such as kernels that begin before others end have on theirs: where there is some,
-   the questions fail, and it stays as it is. */
+/* Edges without data.  An edge has data if, for example, a kernel begins before the one before it
+   ends.  These queries fail for such an edge, and the fill is not replaced. */
 static cudaError_t nodes_before(cudaGraphNode_t node, cudaGraphNode_t *out, size_t *n)
 {
 #if CUDART_VERSION >= 13000
@@ -51,15 +51,16 @@ typedef struct graph_fill {
     size_t n_before, n_behind;
 } graph_fill;
 
-/* Nodes of one graph, and room for as many before and behind one of them. */
+/* The nodes of a graph, and room for the nodes before and behind one of them. */
 typedef struct graph_nodes {
     cudaGraph_t graph;
     size_t n;
     cudaGraphNode_t *all, *before, *behind;
-    cudaGraphNode_t *same; /* one again and again, where edges begin */
+    cudaGraphNode_t *same; /* one node n times: the origin of several edges */
 } graph_nodes;
 
-/* What fails is not done; a card that is lost says so at the next call as well. */
+/* Whether a call succeeded.  A failure only means that a fill stays; if the card is lost, the next
+   call of the backend reports it, too. */
 static bool works(cudaError_t code)
 {
     if (code != cudaSuccess) (void)cudaGetLastError();
@@ -99,7 +100,7 @@ static bool find_neighbours(graph_nodes *g, graph_fill *f)
            works(nodes_behind(f->node, g->behind, &f->n_behind));
 }
 
-/* dpt_fill, behind what the fill is behind. */
+/* Adds dpt_fill to the graph, behind the nodes that the fill is behind. */
 static cudaError_t add_kernel(const dpt_cuda_device *cuda, const graph_nodes *g, graph_fill *f,
                               cudaGraphNode_t *out)
 {
@@ -107,7 +108,7 @@ static cudaError_t add_kernel(const dpt_cuda_device *cuda, const graph_nodes *g,
     void *arguments[] = {&f->to, &place, &f->n_words, &f->pattern};
     const unsigned group = cuda->traits.group_size;
     const struct cudaKernelNodeParams params = {
-        .func = (void *)cuda->fill->function, /* a name, no more */
+        .func = (void *)cuda->fill->function, /* CUDA only looks the address up */
         .gridDim = {(unsigned)dpt_ceil_div(f->n_words, group), 1, 1},
         .blockDim = {group, 1, 1},
         .kernelParams = arguments,
@@ -115,8 +116,9 @@ static cudaError_t add_kernel(const dpt_cuda_device *cuda, const graph_nodes *g,
     return cudaGraphAddKernelNode(out, g->graph, g->before, f->n_before, &params);
 }
 
-/* The kernel is all that the fill was before that goes.  Two that do the same between the same
-   nodes do no harm; one that nothing waits for would. */
+/* Replaces one fill.  The kernel has all edges of the fill before the fill is destroyed.  If the
+   fill cannot be destroyed, both do the same between the same nodes, which is harmless.  A kernel
+   that no node waits for would be harmful, so it is destroyed. */
 static cudaError_t replace(const dpt_device *device, graph_nodes *g, graph_fill *f)
 {
     cudaGraphNode_t kernel;

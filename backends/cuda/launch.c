@@ -1,4 +1,4 @@
-/* What backends/common asks for: kernels by name, launches, and this backend's ways to convolve. */
+/* The functions that backends/common needs: kernels by name, launches, families of convolutions. */
 #include "launch.h"
 #include "conv2d.h"
 #include "dnn.h"
@@ -35,9 +35,9 @@ dpt_status dpt_kernel_get(dpt_device *device, const dpt_program_key *key, const 
     if (!found)
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "%s of %s is not compiled with %.200s",
                         name, key->file, key->options);
-    /* Loads it, so that a card that this build has no code for says so before anything runs. */
+    /* This call loads the kernel, so a card for which this build has no code fails here. */
     DPT_CUDA_TRY(device, cudaFuncGetAttributes(&attributes, found->function));
-    *out = (dpt_kernel *)found; /* who holds it never writes there */
+    *out = (dpt_kernel *)found; /* callers never write to a kernel */
     return DPT_OK;
 }
 
@@ -48,7 +48,8 @@ const void *dpt_buffer_argument(const dpt_buffer *buffer)
     return buffer->memory;
 }
 
-/* The second dimension counts to 65535 only; the rest is folded into the third (dialect.h). */
+/* CUDA's second dimension has at most 65535 groups.  More groups are folded into the third
+   dimension (dialect.h).  false: there are too many groups. */
 static bool fold(const size_t n_groups[3], dim3 *out)
 {
     enum { MOST_FIRST = 0x7fffffff, MOST_OTHERS = 65535 };
@@ -72,7 +73,7 @@ dpt_status dpt_launch_enqueue(const dpt_launch *launch, const size_t n_groups[3]
                         "%s needs %zu x %zu groups, more than CUDA counts", launch->kernel->name,
                         n_groups[0], n_groups[1]);
     for (unsigned i = 0; i < launch->n_arguments; i++)
-        arguments[i] = (void *)(launch->bytes + launch->at[i]); /* read, and copied, only */
+        arguments[i] = (void *)(launch->bytes + launch->at[i]); /* CUDA reads and copies it */
     DPT_CUDA_TRY(device, cudaLaunchKernel(launch->kernel->function, groups, items, arguments, 0,
                                           launch->stream->queue));
     return DPT_OK;

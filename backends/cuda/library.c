@@ -1,4 +1,4 @@
-/* Opening libraries (library.h). */
+/* Opening a library and finding its functions. */
 #include "library.h"
 
 #include <dlfcn.h>
@@ -13,7 +13,8 @@ static void *open_in(const char *folder, const char *name)
     return n > 0 && (size_t)n < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
 }
 
-/* "libcudnn.so.9: cannot open shared object file", which may be of another that it needs. */
+/* Writes the loader's message, as "libcudnn.so.9: cannot open shared object file".  The file that
+   it names may be another library that this one needs. */
 static void tell(const char *words, const char *name, char *reason, size_t n_bytes)
 {
     static const char rest[] = ": No such file or directory";

@@ -1,21 +1,21 @@
-/* cuBLASLt and cuDNN are opened when the first device is, not linked: the plug-in then loads where
-   they are missing (our own kernels do their work), `dptrain devices` need not wait for a gigabyte
-   of libraries, and the build needs their headers only. */
+/* Opening NVIDIA's libraries at run time, with the first device or the first communicator, instead
+   of linking them.  Without a library the plug-in still loads, and our own kernels do its work.
+   `dptrain devices` does not load a gigabyte of libraries.  The build needs their headers only. */
 #ifndef DPT_CUDA_LIBRARY_H
 #define DPT_CUDA_LIBRARY_H
 
 #include <stddef.h>
 
-/* A function of the library: where its name is, and where its address goes. */
+/* A function of a library. */
 typedef struct dpt_cuda_symbol {
     const char *name;
-    void *function; /* the address of a pointer to a function */
+    void *function; /* the address of the function pointer to fill in */
 } dpt_cuda_symbol;
 
-/* Opens a library by its name, through the loader's usual places and then in the folder of the
-   toolkit that this was built with, and fills in all n symbols.  NULL if there is none with all of
-   them; *reason, of n_bytes, then says why, in few words.  Never closed: these libraries do not
-   bear it. */
+/* Opens a library by its name and fills in all n symbols.  The loader's usual folders are searched
+   first, then the folder of the toolkit of this build.  NULL if no library has all symbols;
+   `reason`, of n_bytes, then says why.  The library is never closed, because these libraries do not
+   survive it. */
 void *dpt_cuda_library_open(const char *name, const dpt_cuda_symbol *symbols, size_t n,
                             char *reason, size_t n_bytes);
 

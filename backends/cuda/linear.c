@@ -1,6 +1,6 @@
-/* Linear layers: products by cuBLASLt, and what follows them; where there is no cuBLASLt, or none
-   of its algorithms for a number of samples, convolutions of images of one pixel with kernels of
-   one tap. */
+/* Linear layers.  cuBLASLt computes the product, and a kernel applies bias, activation and mask. If
+   there is no cuBLASLt, or no algorithm for a number of samples, our own convolution computes the
+   layer: a convolution of images of one pixel with filters of one tap is the same product. */
 #include "blas.h"
 #include "convert.h"
 #include "nested.h"
@@ -10,13 +10,13 @@
 #include <string.h>
 
 typedef struct linear {
-    dpt_cuda_products *products; /* cuBLASLt, and */
-    bool is_whole;               /* it does itself what follows, or */
-    dpt_kernel *finish;          /* that does; */
-    dpt_bias_gradient bias;      /* backward weights with a bias; and our own, or that alone, */
-    dpt_op conv2d;               /* which shares the beginning of the workspace */
-    /* Where activations are bfloat16: weights and bias rounded to it, and a product that something
-       follows, in the workspace behind the library's. */
+    dpt_cuda_products *products; /* of cuBLASLt; NULL: our own convolution alone */
+    bool is_whole;               /* cuBLASLt computes everything */
+    dpt_kernel *finish;          /* applies bias, activation and mask; NULL if is_whole */
+    dpt_bias_gradient bias;      /* of backward-weights with a bias */
+    dpt_op conv2d;               /* our own; shares the beginning of the workspace */
+    /* Used if activations are bfloat16: weights and bias rounded to bfloat16, and a product that
+       `finish` reads, at these offsets in bytes behind the library's workspace. */
     dpt_convert convert;
     size_t w_at, bias_at, product_at;
 } linear;
@@ -36,10 +36,10 @@ static linear *create_state(dpt_op *op)
     return s;
 }
 
-/* ---- By our own kernels ---------------------------------------------------------------------- */
+/* ---- Our own convolution --------------------------------------------------------------------- */
 
-/* A slice's columns of dy (n,out), as a matrix of their own in the workspace behind the
-   convolution's. */
+/* Copies the columns of a slice of dy (n,out) to a matrix in the workspace, behind the workspace of
+   the convolution. */
 static dpt_status take_columns(const dpt_call *call, dpt_location to)
 {
     const dpt_linear_desc *d = &call->op->desc.u.linear;
@@ -95,7 +95,7 @@ static dpt_op_desc as_conv2d(const dpt_op_desc *desc)
     };
 }
 
-/* The convolution, and the workspace that it takes. */
+/* Prepares our own convolution and plans its workspace. */
 static dpt_status prepare_conv2d(dpt_op *op, linear *s)
 {
     const dpt_linear_desc *d = &op->desc.u.linear;
@@ -120,9 +120,10 @@ static dpt_status prepare_own(dpt_op *op, const void *nothing)
     return DPT_OK;
 }
 
-/* ---- By cuBLASLt ----------------------------------------------------------------------------- */
+/* ---- cuBLASLt -------------------------------------------------------------------------------- */
 
-/* A product without terms, which gradients of weights alone may be, is zero. */
+/* Enqueues the product.  A product without terms is zero; only gradients of weights can have none.
+ */
 static dpt_status multiply(const dpt_call *call, const dpt_product *p)
 {
     const linear *s = call->op->plan.state;
@@ -132,8 +133,10 @@ static dpt_status multiply(const dpt_call *call, const dpt_product *p)
                                                     p->m * p->n * dpt_dtype_bytes(p->c_type));
 }
 
-/* What the library computes of *p: of bfloat16 only where activations are, the product alone where
-   something follows that it does not do as we want, and no rounded result then. */
+/* The part of *p that the library computes.
+   - Weights and bias have the type of the activations.
+   - If the product is not whole, the library computes A times B alone, and its result is not
+     rounded. */
 static dpt_product given(const dpt_product *p, const linear *s, dpt_location workspace)
 {
     dpt_product product = *p;
@@ -152,7 +155,7 @@ static dpt_product given(const dpt_product *p, const linear *s, dpt_location wor
     return product;
 }
 
-/* Weights and bias (out) of *p to where `given` looks for them. */
+/* Rounds the weights and the bias (out) of *p to the places in the workspace that `given` names. */
 static dpt_status round_parameters(const dpt_call *call, const dpt_product *p)
 {
     const linear *s = call->op->plan.state;
@@ -174,7 +177,7 @@ static dpt_status run_blas(const dpt_call *call)
     if (p.m > 0) {
         DPT_TRY(round_parameters(call, &p));
         const dpt_status status = multiply(call, &product);
-        /* There is no algorithm for as many samples as these, and nothing is done. */
+        /* The library has no algorithm for this number of samples and has enqueued nothing. */
         if (status == DPT_E_UNSUPPORTED) return run_own(call);
         DPT_TRY(status);
         if (s->finish) DPT_TRY(dpt_product_finish(s->finish, call->stream, &p, product.c));
@@ -182,7 +185,7 @@ static dpt_status run_blas(const dpt_call *call)
     return dpt_bias_gradient_run(call, &s->bias);
 }
 
-/* In a workspace that is at least as large as it is. */
+/* Plans the parts of the workspace.  The workspace only becomes larger. */
 static void lay_out(dpt_op *op, const dpt_product *p, linear *s)
 {
     const dpt_linear_desc *d = &op->desc.u.linear;
@@ -228,9 +231,9 @@ static dpt_status prepare_blas(dpt_op *op, const void *nothing)
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
-/* The library's products are hard to beat where there is much to do; where there is little, a
-   kernel that does all, bias and mask, is faster than one behind another. */
-static const dpt_alternative ways[] = {
+/* For large layers the library's product is the fastest.  For small layers one kernel that also
+   applies bias and mask is faster than two launches. */
+static const dpt_alternative items[] = {
     {.name = "cublaslt", .prepare = prepare_blas},
     {.name = "local", .prepare = prepare_own},
 };
@@ -240,7 +243,7 @@ dpt_status dpt_prepare_linear(dpt_op *op)
     const dpt_linear_desc *d = &op->desc.u.linear;
     const char *asked = dpt_cuda_device_of(op->device)->algorithm;
     char key[DPT_LINEAR_KEY_BYTES];
-    dpt_alternatives choice = {.items = ways, .n_items = sizeof ways / sizeof *ways};
+    dpt_alternatives choice = {.items = items, .n_items = sizeof items / sizeof *items};
     if (d->in > INT32_MAX || d->out > INT32_MAX || op->max_samples > INT32_MAX ||
         dpt_size_mul(d->in, d->out) > INT32_MAX)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
@@ -248,9 +251,9 @@ dpt_status dpt_prepare_linear(dpt_op *op)
                         "count less than 2^31",
                         d->in, d->out, op->max_samples);
     dpt_linear_describe(&op->desc, key, &choice);
-    /* As in "local-64x64x16", a convolution's: there is one tile here. */
+    /* algorithm= may name a tile of a convolution, as "local-64x64x16".  There is one tile here. */
     if (asked && strncmp(asked, "local", strlen("local")) == 0 && !op->wanted) {
-        choice.items = &ways[1];
+        choice.items = &items[1];
         choice.n_items = 1;
     }
     DPT_TRY(dpt_prepare_best(op, &choice));

@@ -1,4 +1,4 @@
-/* Buffers from a pool, pinned host memory, transfers. */
+/* Buffers, pinned host memory, and transfers. */
 #include "fill.h"
 #include "state.h"
 #include "stream.h"
@@ -28,16 +28,17 @@ static void give_back(const dpt_cuda_device *cuda, void *memory)
     if (code != cudaSuccess) (void)cudaGetLastError(); /* of a device that is lost */
 }
 
-/* Memory that any stream may use when this returns. */
+/* Allocates memory that any stream may use after the return. */
 static cudaError_t take(const dpt_cuda_device *cuda, size_t n_bytes, void **out)
 {
-    /* What for sizes that no address can have is not documented. */
+    /* CUDA does not document the result for impossible sizes. */
     if (n_bytes > cuda->properties.totalGlobalMem) return cudaErrorMemoryAllocation;
     if (!cuda->pool) return cudaMalloc(out, n_bytes);
     const cudaStream_t queue = cuda->scratch.queue;
     cudaError_t code = cudaMallocFromPoolAsync(out, n_bytes, cuda->pool, queue);
     if (code == cudaErrorMemoryAllocation) {
-        /* What was freed in pieces that do not fit goes back to the driver first. */
+        /* The pool may hold enough memory in pieces that are too small: return them to the driver.
+         */
         (void)cudaGetLastError();
         code = cudaStreamSynchronize(queue);
         if (code == cudaSuccess) code = cudaMemPoolTrimTo(cuda->pool, 0);
@@ -73,7 +74,7 @@ static void free_buffer(dpt_device *device, dpt_buffer *buffer)
 
 /* ---- Pinned host memory ---------------------------------------------------------------------- */
 
-/* Portable: another card may read what this one has written. */
+/* The memory is portable, so that another card can read what this one has written. */
 static dpt_status host_alloc(dpt_device *device, size_t n_bytes, void **out)
 {
     cudaError_t code = dpt_cuda_choose(device);
@@ -103,8 +104,8 @@ static dpt_status transfer(dpt_stream *stream, void *to, const void *from, size_
     return DPT_OK;
 }
 
-/* Whether a kernel may do it: a copy engine takes longer to begin and to hand over to what comes
-   behind than a few kilobytes take.  A card reaches host memory only if it is pinned. */
+/* Whether a kernel can copy between host and device.  For a few kilobytes a kernel is faster than a
+   copy engine, which takes long to begin and to end.  A card reaches pinned host memory only. */
 static bool may_move(const void *host, const void *own, size_t n_bytes)
 {
     enum { MOST_BYTES = 16 << 10 };
@@ -138,7 +139,7 @@ static dpt_status copy(dpt_stream *stream, dpt_location to, dpt_location from, s
                     cudaMemcpyDeviceToDevice);
 }
 
-/* The runtime repeats a byte; other patterns take a kernel, and so does little. */
+/* The runtime fills with one byte.  Other patterns, and small fills, take a kernel. */
 static dpt_status fill(dpt_stream *stream, dpt_location to, uint32_t pattern, size_t n_bytes)
 {
     const uint32_t byte = pattern & 0xff;

@@ -1,7 +1,8 @@
-/* Collectives by NCCL (collective.h): the library, its communicators and its calls.
+/* Collectives by NCCL: opening the library, communicators, and calls.
 
-   Communicators are non-blocking ones: no call of NCCL's waits for another rank, so that whoever
-   waits does so here, where it can be sent away, and abort finds nobody inside the library. */
+   Communicators are non-blocking: no call of NCCL waits for another rank.  A thread waits in this
+   file instead, where an abort can end the wait, so no thread is inside the library during the
+   abort. */
 #include "collective.h"
 #include "library.h"
 #include "reach.h"
@@ -33,7 +34,7 @@
     X(ncclGroupEnd)                                                                                \
     X(ncclGroupStart)
 
-/* Constant once it is loaded. */
+/* Constant after load_once. */
 static struct {
     void *library;
     char problem[128];
@@ -59,8 +60,8 @@ static dpt_status load(dpt_device *device)
     return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "NCCL is not there: %s", nccl.problem);
 }
 
-/* `comm` may be NULL.  What breaks the card's context is the card's failure; all else is the
-   communicator's. */
+/* Records a failed call.  `comm` may be NULL.  If the card's context is broken, the device is lost;
+   any other failure is one of the communicator. */
 static dpt_status fail(dpt_device *device, ncclComm_t comm, ncclResult_t code, const char *what,
                        int line)
 {
@@ -79,8 +80,8 @@ static dpt_status fail(dpt_device *device, ncclComm_t comm, ncclResult_t code, c
 
 typedef struct member {
     dpt_device *device;
-    ncclComm_t comm;       /* NULL: there is none any more */
-    pthread_mutex_t mutex; /* held by whoever calls NCCL for it */
+    ncclComm_t comm;       /* NULL: aborted or destroyed */
+    pthread_mutex_t mutex; /* held during calls of NCCL for this member */
     ncclResult_t finalized;
 } member;
 
@@ -103,9 +104,9 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* NCCL enqueues a collective in a thread that it starts for it, and the shortest nap, some 60
-   microseconds, would be longer than that: so it is asked some times first, a microsecond each
-   where nothing else is to run. */
+/* Waits between two queries of NCCL's state.  NCCL enqueues a collective in a thread that it
+   starts. That takes less time than the shortest sleep, which is some 60 microseconds.  The first
+   waits therefore only yield, which takes about a microsecond on an idle core. */
 static void wait_a_little(size_t n_asked, struct timespec *nap)
 {
     enum { AWAKE = 200 };
@@ -117,7 +118,8 @@ static void wait_a_little(size_t n_asked, struct timespec *nap)
     if (nap->tv_nsec < 1000000) nap->tv_nsec += nap->tv_nsec / 4;
 }
 
-/* Waits until what was begun is done, which `code` says of the call that began it. */
+/* Waits until an operation of NCCL has ended.  `code` is the result of the call that began it.
+   DPT_E_CANCELLED after an abort; DPT_E_DEVICE after the time `until`. */
 static dpt_status settle(communicator *c, member *m, ncclResult_t code, double until,
                          const char *what)
 {
@@ -137,8 +139,8 @@ static dpt_status settle(communicator *c, member *m, ncclResult_t code, double u
     return code == ncclSuccess ? DPT_OK : fail(m->device, m->comm, code, what, __LINE__);
 }
 
-/* Whoever waits here for NCCL lets go of the mutex; one who does not is inside NCCL, and stays
-   there with what it has. */
+/* Aborts a member.  A thread that waits in settle() ends its wait and releases the mutex.  If the
+   mutex is not released, a thread is stuck inside NCCL, and the member is left to it. */
 static void abort_member(member *m)
 {
     enum { PATIENCE_SECONDS = 2 };
@@ -159,7 +161,8 @@ static void abort_all(dpt_communicator *base)
         abort_member(&c->members[i]);
 }
 
-/* Finalizing, which `code` says of, ends when all ranks do it. */
+/* Destroys a member.  `code` is the result of ncclCommFinalize, which ends when all ranks have
+   called it. */
 static void leave(communicator *c, member *m, ncclResult_t code)
 {
     if (settle(c, m, code, now() + 10, "ncclCommFinalize") == DPT_OK)
@@ -182,7 +185,7 @@ static void destroy(dpt_communicator *base)
     free(c);
 }
 
-/* NCCL has one rank a card.  (Core looks at those of other processes.) */
+/* collective.c has checked that a card is one rank here, and core checks it for other processes. */
 static dpt_status check(const dpt_group *group)
 {
     return load(group->devices[0]);
@@ -212,7 +215,7 @@ static ncclResult_t join_one(member *m, const dpt_group *group, size_t i)
                                        (int)(group->first_rank + i), &config);
 }
 
-/* Begins to join with all devices, between which this thread goes to and fro. */
+/* Begins to join with all devices.  The thread chooses each card in turn. */
 static dpt_status join(communicator *c, const dpt_group *group)
 {
     ncclResult_t code = nccl.ncclGroupStart();
@@ -239,8 +242,9 @@ static dpt_status join_and_wait(communicator *c, const dpt_group *group)
     return status;
 }
 
-/* Where cards reach each other, ranks of one process write into each other's data; and NCCL up to
-   2.22 faults there, as it does not open what a pool has allocated. */
+/* Opens the cards' memory to each other where they can reach it.  Ranks of one process write to
+   each other's data, and NCCL up to 2.22 faults there, because it does not open the memory of a
+   pool. */
 static dpt_status open_memory(const dpt_group *group)
 {
     const dpt_status status = dpt_cuda_reach_open(group);
@@ -294,7 +298,8 @@ static ncclResult_t enqueue_broadcast(ncclComm_t comm, const part *what)
                               what->stream->queue);
 }
 
-/* Has it enqueued by the time it returns: the next call on the stream comes behind it. */
+/* Enqueues a collective.  It is on the stream when the call returns, so later work runs behind it.
+ */
 static dpt_status enqueue(communicator *c, size_t i, const part *what, enqueue_fn *function,
                           const char *name)
 {
@@ -311,7 +316,8 @@ static dpt_status enqueue(communicator *c, size_t i, const part *what, enqueue_f
     return status;
 }
 
-/* Without waiting: who holds the mutex is in a call for this member, or aborts it. */
+/* Does not wait: if the mutex is held, another thread is in a call for this member, or aborts it.
+ */
 static dpt_status query(dpt_communicator *base, size_t i)
 {
     member *m = &of(base)->members[i];

@@ -1,4 +1,4 @@
-/* In place of nccl.c where NCCL's header is not there to build with. */
+/* Replaces nccl.c in a build without NCCL's header. */
 #include "collective.h"
 
 static dpt_status refuse(dpt_device *device)
@@ -17,7 +17,7 @@ static dpt_status invite(dpt_device *device, dpt_invitation *out)
     return refuse(device);
 }
 
-/* The others are not called for what these refuse. */
+/* The other functions are not called, because `check` refuses every group. */
 const dpt_collective_ops dpt_cuda_nccl_ops = {
     .check = check,
     .invite = invite,

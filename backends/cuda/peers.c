@@ -1,13 +1,17 @@
-/* Collectives by our own kernels among the cards of this process (collective.h).
+/* Collectives by our own kernels among the cards of one process.
 
-   In each call a rank's stream makes known where its data are and that they are ready, waits until
-   all ranks' are, launches a kernel that does the rank's part in the memory of all, makes known
-   that this is done, and waits until all have done theirs.  It is the stream that waits, for words
-   in host memory (peers_table) that the other streams write: neither the host does, nor a kernel,
-   which might keep from the card what it waits for.
+   In a call, the stream of each rank
+   1. writes the address of its data, and that the data are ready;
+   2. waits until the data of all ranks are ready;
+   3. runs a kernel that computes the rank's part in the memory of all ranks;
+   4. writes that its part is done, and waits until all parts are done.
 
-   A sum is divided into as many slices as there are ranks; a rank adds up one, in the order of
-   ranks, and writes it everywhere. */
+   The streams write and wait for words in host memory (peers_table).  The host does not wait.  A
+   kernel does not wait either, because a waiting kernel could keep the card from the work that the
+   kernel waits for.
+
+   A sum is divided into one slice for each rank.  A rank adds up its slice in the order of ranks
+   and writes the result to the memory of all ranks. */
 #include "kernels/peers.h"
 #include "collective.h"
 #include "reach.h"
@@ -24,7 +28,7 @@
 
 typedef CUresult word_fn(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags);
 
-/* Constant once they are looked up; NULL: the driver has none. */
+/* Constant after look_up_once; NULL: the driver does not have the function. */
 static word_fn *write_word, *wait_for_word;
 
 static word_fn *look_up(const char *name)
@@ -59,7 +63,7 @@ static bool have_words(void)
     return write_word && wait_for_word;
 }
 
-/* The driver's codes are the runtime's. */
+/* The driver's codes have the values of the runtime's codes. */
 static dpt_status check_code(dpt_device *device, CUresult code, const char *what)
 {
     return code == CUDA_SUCCESS ? DPT_OK
@@ -79,7 +83,7 @@ static dpt_status write_to(dpt_stream *stream, const u32 *word, u32 value)
         "cuStreamWriteValue32");
 }
 
-/* Until it is at least that, as one counts around. */
+/* The stream waits until the word is at least `value`, in arithmetic that wraps around. */
 static dpt_status wait_for(dpt_stream *stream, const u32 *word, u32 value)
 {
     return check_code(
@@ -94,11 +98,11 @@ typedef struct communicator {
     dpt_communicator base;
     size_t n;
     dpt_device *devices[PEERS_MOST_RANKS];
-    atomic_uint n_calls[PEERS_MOST_RANKS]; /* by their own drivers */
-    peers_table *table;                    /* pinned */
+    atomic_uint n_calls[PEERS_MOST_RANKS]; /* of each rank, counted by its driver thread */
+    peers_table *table;                    /* in pinned memory */
     dpt_kernel *sum, *copy;
     atomic_bool aborted, closing;
-    bool released; /* a thread keeps the words so that nobody waits */
+    bool released; /* the releaser runs: it keeps writing words, so that no stream waits */
     pthread_t releaser;
 } communicator;
 
@@ -120,7 +124,7 @@ static dpt_status check(const dpt_group *group)
     return dpt_cuda_reach_check(group);
 }
 
-/* Loads the kernels on a member's card, before anybody waits for it to launch them. */
+/* Loads the kernels on a member's card, before another stream can wait for their launch. */
 static dpt_status load_kernels(communicator *c, dpt_device *device)
 {
     DPT_CUDA_TRY(device, cudaSetDevice(dpt_cuda_device_of(device)->ordinal));
@@ -144,7 +148,8 @@ static dpt_status fill_in(communicator *c, const dpt_group *group)
     return dpt_cuda_reach_open(group);
 }
 
-/* Whoever calls need not have chosen a card, and must not be given another one's context. */
+/* Frees the table, and restores the card that the calling thread has chosen, if it has chosen one
+   of the group's cards. */
 static void free_table(const communicator *c)
 {
     const int before = dpt_cuda_chosen(c->devices, c->n);
@@ -190,7 +195,8 @@ static void set_word(u32 *word, u32 value)
     __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
 }
 
-/* Further on than any call that has been made, as one counts around. */
+/* Sets all words to a value beyond every call, in arithmetic that wraps around, so that no stream
+   waits. */
 static void let_go(communicator *c)
 {
     static const u32 far = 1u << 30;
@@ -201,9 +207,9 @@ static void let_go(communicator *c)
     }
 }
 
-/* Again and again: a stream that goes on writes its own word, which is less.  Also at the very
-   last, since freeing the words may wait for streams that were let go during a nap and have
-   written. */
+/* The releaser's thread.  It calls let_go repeatedly, because a stream that goes on writes its own
+   word, which is a lower value.  It calls let_go once more at the end, because freeing the table
+   may wait for streams that have written during the last sleep. */
 static void *release(void *argument)
 {
     static const struct timespec nap = {.tv_nsec = 1000000};
@@ -220,13 +226,14 @@ static void abort_all(dpt_communicator *base)
 {
     communicator *c = of(base);
     if (atomic_exchange(&c->aborted, true)) return;
-    set_word(&c->table->aborted, 1); /* before anybody goes on */
+    set_word(&c->table->aborted, 1); /* before any stream goes on */
     let_go(c);
     c->released = pthread_create(&c->releaser, NULL, release, c) == 0;
 }
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
+/* Writes the rank's own word, and waits for the words of all other ranks. */
 static dpt_status meet(const communicator *c, size_t own, dpt_stream *stream, const u32 *words,
                        u32 call)
 {
@@ -252,7 +259,7 @@ static dpt_status launch(const communicator *c, dpt_kernel *kernel, dpt_stream *
     return dpt_launch_groups(&l, (const size_t[3]){n_groups, 1, 1}, (const size_t[3]){group, 1, 1});
 }
 
-/* Between the two meetings, what `p` says; nothing if its kernel is NULL. */
+/* One call of a rank.  The kernel, if it is not NULL, runs between the two barriers. */
 static dpt_status take_part(communicator *c, dpt_stream *stream, dpt_location data,
                             dpt_kernel *kernel, const peers_params *p)
 {
@@ -271,7 +278,7 @@ static dpt_status take_part(communicator *c, dpt_stream *stream, dpt_location da
 static dpt_status all_reduce(dpt_communicator *base, size_t i, dpt_stream *stream,
                              dpt_location data, size_t count)
 {
-    enum { LINE = 32 }; /* elements that lie together */
+    enum { LINE = 32 }; /* elements of a slice's grain, 128 bytes */
     communicator *c = of(base);
     const size_t slice = dpt_ceil_div(dpt_ceil_div(count, c->n), LINE) * LINE;
     const size_t begin = i * slice < count ? i * slice : count;
@@ -290,7 +297,7 @@ static dpt_status broadcast(dpt_communicator *base, size_t i, size_t root_rank, 
 
 const dpt_collective_ops dpt_cuda_peer_ops = {
     .check = check,
-    .invite = NULL, /* none is needed */
+    .invite = NULL, /* one process needs no invitation */
     .create = create,
     .destroy = destroy,
     .all_reduce = all_reduce,

@@ -1,4 +1,4 @@
-/* What cards of one process reach of each other's memory (reach.h). */
+/* Access of the cards of one process to each other's memory. */
 #include "reach.h"
 
 static int ordinal_of(const dpt_device *device)
@@ -25,7 +25,8 @@ dpt_status dpt_cuda_reach_check(const dpt_group *group)
     return DPT_OK;
 }
 
-/* What a pool has allocated is opened by the pool alone, and all else by the card. */
+/* Opens the memory of `other` to the card `own`.  Memory of a pool is opened by the pool, other
+   memory by the card. */
 static dpt_status open_memory(dpt_device *first, const dpt_device *other, int own)
 {
     const dpt_cuda_device *cuda = dpt_cuda_device_of(other);

@@ -1,9 +1,9 @@
-/* The runtime's codes: what they mean for the caller, and what a person can do. */
+/* The runtime's error codes: the status that each one means, and what a person can do. */
 #include "runtime.h"
 
 #include <string.h>
 
-/* By number where a toolkit 12 may not have the name. */
+/* Codes that older toolkits have no name for. */
 enum { CONTAINED = 226, MPS_CLIENT_TERMINATED = 810, TENSOR_MEMORY_LEAK = 721 };
 
 typedef struct code_row {
@@ -73,7 +73,7 @@ dpt_status dpt_cuda_status(cudaError_t code)
     return code == cudaSuccess ? DPT_OK : row ? row->status : DPT_E_DEVICE;
 }
 
-/* "cudaMalloc" of "cudaMalloc(&p, n)". */
+/* The length of the function's name, as of "cudaMalloc" in "cudaMalloc(&p, n)". */
 static int call_length(const char *what)
 {
     return (int)strcspn(what, "(");

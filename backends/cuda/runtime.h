@@ -1,5 +1,5 @@
-/* CUDA's runtime as this backend uses it, linked statically, so that the plug-in loads where there
-   is no driver: the runtime opens libcuda by itself and says if it is not there. */
+/* CUDA's runtime and its error codes.  The runtime is linked statically, so the plug-in loads on a
+   machine without a driver.  The runtime opens libcuda itself and reports if it is missing. */
 #ifndef DPT_CUDA_RUNTIME_H
 #define DPT_CUDA_RUNTIME_H
 
@@ -7,12 +7,13 @@
 
 #include "backend.h"
 
-/* What a code means for the caller: out of memory, device lost (the context of the card in this
-   process is broken for good, "sticky" in CUDA's words), or device error. */
+/* The status that a code means: DPT_E_NO_MEMORY, DPT_E_ABSENT, DPT_E_UNSUPPORTED,
+   DPT_E_DEVICE_LOST or DPT_E_DEVICE.  A device is lost if the card's context in this process is
+   broken for good; CUDA calls such errors sticky. */
 dpt_status dpt_cuda_status(cudaError_t code);
 
-/* Records a failed call with what it means and what to try; returns the status.  Clears the error
-   that CUDA keeps for the next call's sake. */
+/* Records a failed call, what the failure means and what a person can try.  Returns the status.
+   Clears the last error that CUDA keeps, because later calls would report it again. */
 #define DPT_CUDA_FAIL(error, code, what) dpt_cuda_fail((error), (code), (what), __FILE__, __LINE__)
 dpt_status dpt_cuda_fail(dpt_error *error, cudaError_t code, const char *what, const char *file,
                          int line);

@@ -1,4 +1,4 @@
-/* Streams that do not wait for each other, and events with the device's clock. */
+/* Streams, which do not wait for each other, and events, which use the device's clock. */
 #include "stream.h"
 #include "tables.h"
 
@@ -36,8 +36,8 @@ static void destroy(dpt_stream *stream)
     free(stream);
 }
 
-/* What fails here was enqueued and accepted: it is deferred, and the device's work is in doubt, so
-   that even a lack of memory is its loss. */
+/* Records a deferred failure: work that was accepted before has failed.  The caller no longer knows
+   which work was done, so a lack of memory means that the device is lost. */
 static dpt_status deferred(dpt_device *device, cudaError_t code, const char *what)
 {
     const dpt_status status = DPT_CUDA_FAIL(&device->error, code, what);
@@ -53,7 +53,7 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Of a stream or an event. */
+/* Asks about, or waits for, a stream or an event. */
 typedef cudaError_t ask_fn(const void *what);
 
 static cudaError_t query_stream(const void *what)
@@ -76,8 +76,8 @@ static cudaError_t synchronize_event(const void *what)
     return cudaEventSynchronize(((const dpt_event *)what)->event);
 }
 
-/* Asks for about as long as waking up costs, and then sleeps: after a failure, too, since what is
-   still under way uses memory that the caller frees. */
+/* Asks for about the time that waking up costs, and then sleeps.  Waits after a failure, too,
+   because work that still runs uses memory that the caller may free. */
 static cudaError_t wait_for(ask_fn *query, ask_fn *synchronize, const void *what)
 {
     static const double patience_seconds = 50e-6;
@@ -133,7 +133,7 @@ static dpt_status event_record(dpt_event *event, dpt_stream *stream)
     return DPT_OK;
 }
 
-/* Of the same card or another: the queue waits, not the host. */
+/* The event may be of another card.  The stream waits, and the host does not. */
 static dpt_status event_wait(dpt_stream *stream, dpt_event *event)
 {
     if (!event->recorded)

@@ -1,4 +1,4 @@
-/* Memory filled with a word, and words that are moved. */
+/* Filling memory with a word, and copying words. */
 #include "dialect.h"
 #include "table.h"
 

@@ -1,8 +1,9 @@
-/* A rank's part of a collective (peers.c), in the memory of all ranks. */
+/* The kernels of a rank's part of a collective (peers.c), in the memory of all ranks. */
 #include "peers.h"
 #include "table.h"
 
-/* The ranks' data, once for a group: the table lies in the host's memory.  false: aborted. */
+/* Reads the addresses of all ranks' data, once for a group because the table is in host memory.
+   false: the communicator was aborted. */
 DEVICE bool find_data(float **data, const peers_table *table, u32 n_ranks)
 {
     const volatile peers_table *const t = table;
@@ -16,7 +17,7 @@ DEVICE bool find_data(float **data, const peers_table *table, u32 n_ranks)
     return true;
 }
 
-/* The sum of all ranks' elements, in their order, to all of them. */
+/* Sums the elements of all ranks, in the order of ranks, and writes the sum to all of them. */
 KERNEL void dpt_peers_sum(const peers_table *table, const peers_params p)
 {
     SHARED float *data[PEERS_MOST_RANKS];
@@ -30,7 +31,7 @@ KERNEL void dpt_peers_sum(const peers_table *table, const peers_params p)
     }
 }
 
-/* The root's elements to this rank. */
+/* Copies the root's elements to this rank. */
 KERNEL void dpt_peers_copy(const peers_table *table, const peers_params p)
 {
     SHARED float *data[PEERS_MOST_RANKS];

@@ -1,13 +1,13 @@
-/* The kernels of this build: each object of them (kernels.cmake) has a table of its own.  For C and
-   CUDA. */
+/* The tables of this build's kernels, for C and CUDA.  Each object of kernels (kernels.cmake) has a
+   table. */
 #ifndef DPT_CUDA_TABLE_H
 #define DPT_CUDA_TABLE_H
 
 struct dpt_kernel {
     const char *file;     /* of backends/kernels; NULL ends a table */
-    const char *options;  /* dpt_program_key's; "" if the file has one variant */
+    const char *options;  /* as in dpt_program_key; "" if the file has one variant */
     const char *name;     /* as in the file */
-    const void *function; /* what the runtime knows it by */
+    const void *function; /* the address by which CUDA's runtime finds the kernel */
 };
 
 #ifndef __CUDACC__
@@ -20,7 +20,7 @@ DPT_CUDA_TABLES(DPT_CUDA_DECLARE)
 
 #else
 
-/* A source says by which of the list's macros its variants are told apart:
+/* A source names in OPTIONS the macros of kernels.cmake that distinguish its variants:
 
        #define OPTIONS OPTION(KERNEL_SIZE) OPTION(CHANNELS)
        #include "conv2d_few.cl"
@@ -31,12 +31,13 @@ DPT_CUDA_TABLES(DPT_CUDA_DECLARE)
            END_OF_TABLE,
        };
 
-   Without variants it has no OPTIONS.  BF16 is added here, and KERNEL_TABLE is the list's. */
+   A source without variants has no OPTIONS.  This header adds BF16, and kernels.cmake defines
+   KERNEL_TABLE. */
 extern "C" const struct dpt_kernel KERNEL_TABLE[];
 
 #define TEXT_(x)      #x
 #define TEXT(x)       TEXT_(x)
-#define OPTION(macro) " -D" #macro "=" TEXT(macro) /* the first one's space is left out below */
+#define OPTION(macro) " -D" #macro "=" TEXT(macro) /* KERNEL_ROW leaves out the first space */
 #ifndef OPTIONS
 #define OPTIONS ""
 #endif
@@ -46,7 +47,7 @@ extern "C" const struct dpt_kernel KERNEL_TABLE[];
 #define ALL_OPTIONS OPTIONS
 #endif
 
-#ifndef KERNEL_FUNCTION /* an emulator of CUDA has another name for it */
+#ifndef KERNEL_FUNCTION /* an emulator of CUDA defines it otherwise */
 #define KERNEL_FUNCTION(name) (const void *)name
 #endif
 #define KERNEL_ROW(file, name)                                                                     \
