@@ -1,7 +1,7 @@
 /* Tests recipes and plans of cuDNN (backends/cuda/dnn_recipe.c, dnn_plan*.c) without a card: cuDNN
    answers for a card that is only described to it.  Everything before the execution is real.
-   dnn_descriptor.c is compiled with other names for three functions, which here return the description instead of a
-   device's handle, and another number of an engine.
+   dnn_descriptor.c is compiled with other names for three functions, which here return the
+   description instead of a device's handle, and another number of an engine.
 
    Skips if cuDNN is missing or too old to accept a description. */
 #include "harness.h"
