@@ -5,17 +5,18 @@
 #include <string.h>
 #include <time.h>
 
-/* Operations of one timed run for each thread, some fifty milliseconds at 200 GFLOP/s: as many
-   samples as there will be, or so many that what is done once a call, as transforming the filters,
-   counts as little as it does in training.  Of 512 channels the way that is best for 16 samples
-   takes twice as long as another for 128. */
+/* The operations of a timed run for each thread, some fifty milliseconds at 200 GFLOP/s.  A run has
+   max_samples samples, or as many as make this work.  The fixed cost of a call, as transforming the
+   filters, then weighs as little as in training.  With 512 channels, the algorithm that is best for
+   16 samples takes twice as long as another one for 128. */
 static const double enough_work = 1e10;
-/* Those of a run that is long enough to be told from others by few rounds. */
+/* A run of this many operations is long enough to be compared in few rounds. */
 static const double long_work = 2e9;
 enum { ROUNDS = 5, LONG_ROUNDS = 3 };
-/* Runs that are shorter together than this are timed together. */
+/* Runs are repeated until they take this long together. */
 static const double least_seconds = 2e-4;
-/* The first way is preferred if others are faster by less than this. */
+/* The times of all algorithms but the first are multiplied by this, so that the first one is taken
+   unless another one is clearly faster. */
 static const double handicap = 1.03;
 
 struct dpt_cpu_autotune {
@@ -23,9 +24,9 @@ struct dpt_cpu_autotune {
     dpt_op op;
     const dpt_cpu_plan *plans;
     size_t n_plans;
-    size_t n_samples; /* that are timed */
-    size_t about;     /* rounded up to a power of two, so that shares of about one size share a
-                         choice */
+    size_t n_samples; /* samples of a timed run */
+    size_t about;     /* n_samples rounded up to a power of two, so that shards of similar size
+                         share a choice */
     bool is_set_up;
     float *tensors[4]; /* x, w, y, bias */
     float *workspace;
@@ -86,7 +87,7 @@ static bool is_linear(dpt_op_kind kind)
            kind == DPT_OP_LINEAR_BACKWARD_WEIGHTS;
 }
 
-/* Bias and activation cost all ways about alike. */
+/* Bias and activation are not part of the key, because they cost all algorithms about the same. */
 void dpt_cpu_autotune_key(const dpt_cpu_autotune *autotune, char *out, size_t n_bytes)
 {
     const dpt_op_kind kind = autotune->op.desc.kind;
@@ -108,7 +109,7 @@ void dpt_cpu_autotune_key(const dpt_cpu_autotune *autotune, char *out, size_t n_
 
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
-/* Filled with small finite numbers. */
+/* Allocates a tensor and fills it with small finite numbers.  NULL without memory. */
 static float *tensor(size_t n_bytes)
 {
     const size_t rounded =
@@ -127,7 +128,7 @@ static size_t most_workspace(const dpt_cpu_autotune *t)
     return most;
 }
 
-/* Floats: x and y a sample, all of w and of the bias. */
+/* Floats of one sample of x and of y, of w, and of the bias. */
 typedef struct sizes {
     size_t x, w, y, bias;
 } sizes;
@@ -164,7 +165,7 @@ static dpt_status set_up(dpt_cpu_autotune *t)
     return DPT_OK;
 }
 
-/* The tensors of DPT_OP_LIST. */
+/* A call with the scratch tensors in the slots of DPT_OP_LIST (op_list.h). */
 static dpt_cpu_call call_of(const dpt_cpu_autotune *t, const dpt_op *op)
 {
     float *x = t->tensors[0], *w = t->tensors[1], *y = t->tensors[2], *bias = t->tensors[3];
@@ -182,7 +183,7 @@ static dpt_cpu_call call_of(const dpt_cpu_autotune *t, const dpt_op *op)
         break;
     case DPT_OP_CONV2D_BACKWARD_DATA:
     case DPT_OP_LINEAR_BACKWARD_DATA:
-        /* The mask is a tensor of the size of x. */
+        /* The mask has the size of x. */
         call.in[0] = y;
         call.in[1] = w;
         call.in[2] = x;
@@ -232,5 +233,5 @@ dpt_status dpt_cpu_autotune_time(void *argument, const char *candidate, double *
         *seconds = i > 0 ? handicap * once : once;
         return DPT_OK;
     }
-    return DPT_FAIL(&t->device->error, DPT_E_INTERNAL, "no way %s", candidate);
+    return DPT_FAIL(&t->device->error, DPT_E_INTERNAL, "no algorithm %s", candidate);
 }

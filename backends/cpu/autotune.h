@@ -1,5 +1,4 @@
-/* Timing convolutions and linear layers on tensors of their own, to choose among the ways to do
- * one. */
+/* Timing the algorithms of a convolution or a linear layer, on scratch tensors. */
 #ifndef DPT_CPU_AUTOTUNE_H
 #define DPT_CPU_AUTOTUNE_H
 
@@ -7,20 +6,21 @@
 
 typedef struct dpt_cpu_autotune dpt_cpu_autotune;
 
-/* A trial of an operator in several ways: their plans, which must outlive it.  Takes memory for
-   tensors and computes only when the first is timed. */
+/* Begins the measurement of an operator.  `plans` are those of the algorithms, and must outlive it.
+   Scratch tensors are allocated when the first algorithm is timed.  DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpt_cpu_autotune_create(dpt_device *device, const dpt_op *op,
                                                     const dpt_cpu_plan *plans, size_t n_plans,
                                                     dpt_cpu_autotune **out);
 void dpt_cpu_autotune_destroy(dpt_cpu_autotune *autotune); /* accepts NULL */
 
-/* All that the times depend on, as a line of text. */
+/* Writes everything that the times depend on, as a line of text of at most n_bytes. */
 void dpt_cpu_autotune_key(const dpt_cpu_autotune *autotune, char *out, size_t n_bytes);
 
-/* How often each way is to be timed. */
+/* How often each algorithm is to be timed. */
 size_t dpt_cpu_autotune_rounds(const dpt_cpu_autotune *autotune);
 
-/* A dpt_choice_time: one run, or a few short ones; the candidate is a plan's algorithm. */
+/* A dpt_choice_time whose argument is the measurement and whose candidate is the name of a plan's
+   algorithm.  Times one run, or several short ones.  DPT_E_NO_MEMORY. */
 dpt_choice_time dpt_cpu_autotune_time;
 
 #endif

@@ -1,9 +1,9 @@
-/* Finding, preparing and describing OpenBLAS.
+/* Finding, loading and describing OpenBLAS.
 
-   The distributions ship it in three variants under one name.  The serial one is not taken: it is
-   built without locks, and threads that call it side by side now and then get the same scratch
-   memory and wrong products (seen with Debian's 0.3.21).  The others are safe, and are told to add
-   no threads of their own. */
+   Distributions ship OpenBLAS in three variants under one name.  The serial variant is refused.  It
+   is built without locks, so two threads that call it at once can get the same scratch memory and
+   wrong products (seen with Debian's 0.3.21).  The pthread and OpenMP variants are safe and are
+   told to use one thread. */
 #include "blas.h"
 
 #include <dlfcn.h>
@@ -26,8 +26,9 @@ static const char *const candidates[] = {
     NULL,
 };
 
-/* A forced core type may name a processor much older than this one, at half the speed, and a forced
-   number of threads would put OpenBLAS's threads on top of ours. */
+/* Variables that are changed while the library loads.  A core type may name a much older processor,
+   whose kernels run at half the speed.  A number of threads would add OpenBLAS's threads to ours.
+ */
 static const char *const variables[] = {
     "OPENBLAS_CORETYPE",
     "OPENBLAS_L2_SIZE",
@@ -41,9 +42,9 @@ typedef struct saved_environment {
     char *values[N_VARIABLES];
 } saved_environment;
 
-/* OpenBLAS knows processors by their numbers, and takes the kernels of a Prescott of 2004 for one
-   that is newer than its release (seen with 0.3.21 on an Emerald Rapids); what this one can do
-   tells more. NULL leaves the choice to the library. */
+/* The core type by the instruction sets of this processor; NULL leaves the choice to the library.
+   OpenBLAS chooses by the processor's model number.  For a processor that is newer than its release
+   it takes the kernels of a Prescott of 2004 (seen with 0.3.21 on an Emerald Rapids). */
 static const char *core_type(void)
 {
 #if defined(__x86_64__)
@@ -108,7 +109,7 @@ static void describe(dpt_cpu_blas *blas, const char *config)
              get_core ? get_core() : "unknown");
 }
 
-/* Takes a library into *blas; a reason to refuse it otherwise. */
+/* Loads a library into *blas.  Returns NULL, or the reason why the library is refused. */
 static const char *load(const char *path, dpt_cpu_blas *blas)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -138,8 +139,8 @@ static const char *load(const char *path, dpt_cpu_blas *blas)
     return NULL;
 }
 
-/* Where it gets no buffer OpenBLAS asks again, for ever.  Its buffers are of 128 MiB at most, one
-   for each thread in a product. */
+/* Whether there is enough address space.  If OpenBLAS cannot allocate a buffer, it tries again for
+   ever.  Its buffers have up to 128 MiB, one for each thread that multiplies. */
 static bool has_room(void)
 {
     static const size_t room = (size_t)512 << 20;
@@ -179,7 +180,7 @@ void dpt_cpu_blas_open(dpt_cpu_blas *blas, dpt_error *problem)
                      asked, refusal);
     } else {
         for (const char *const *path = candidates; *path && !blas->sgemm; path++) {
-            if (load(*path, blas) != NULL) continue; /* not installed: the next */
+            if (load(*path, blas) != NULL) continue; /* not installed, or refused: try the next */
         }
     }
     restore_environment(&saved);
@@ -190,7 +191,7 @@ void dpt_cpu_blas_enter(const dpt_cpu_blas *blas)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     if (!blas->set_n_threads) return;
-    pthread_mutex_lock(&mutex); /* the library's setter is not safe against itself */
+    pthread_mutex_lock(&mutex); /* the library's setter is not thread-safe */
     blas->set_n_threads(1);
     pthread_mutex_unlock(&mutex);
 }

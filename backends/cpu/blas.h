@@ -1,11 +1,12 @@
-/* OpenBLAS, opened at run time, so that the plug-in runs without one and sets it up before loading
-   it.  It computes one matrix product on the calling thread, and many threads call it at once. */
+/* OpenBLAS, which is opened at run time.  The plug-in therefore works without one, and can set the
+   environment before the library is loaded.  OpenBLAS computes a matrix product on the calling
+   thread, and many threads call it at once. */
 #ifndef DPT_CPU_BLAS_H
 #define DPT_CPU_BLAS_H
 
 #include "backend.h"
 
-/* The values of CBLAS's enumerations, which are part of its binary interface. */
+/* Values of CBLAS's enumerations, which are part of its binary interface. */
 enum {
     DPT_CPU_ROW_MAJOR = 101,
     DPT_CPU_NO_TRANS = 111,
@@ -19,18 +20,19 @@ typedef void dpt_cpu_sgemm(int order, int trans_a, int trans_b, int m, int n, in
 
 typedef struct dpt_cpu_blas {
     void *library;
-    dpt_cpu_sgemm *sgemm; /* NULL: none found, the backend's own product is used */
+    dpt_cpu_sgemm *sgemm; /* NULL: no BLAS was found, and our own product is used */
     void (*set_n_threads)(int);
     char description[96]; /* "OpenBLAS 0.3.21 pthread, Cooperlake kernels", "own matrix product" */
 } dpt_cpu_blas;
 
-/* Finds and loads a BLAS; leaves the own product in place if there is none.  Reads $DPTRAIN_BLAS:
-   the path of a library, or `none`; a path that cannot be used fills *problem (may be NULL).
-   Changes the environment while it loads, so it comes before the process has other threads. */
+/* Finds and loads a BLAS.  blas->sgemm stays NULL if there is none.  $DPTRAIN_BLAS is the path of a
+   library, or `none`.  A path that cannot be used is recorded in *problem, which may be NULL.
+   The call changes the environment during the loading, so it must come before the process has other
+   threads. */
 void dpt_cpu_blas_open(dpt_cpu_blas *blas, dpt_error *problem);
 
-/* To be called once on every thread that will multiply: the variant of OpenBLAS that is built on
-   OpenMP keeps its number of threads per thread. */
+/* Sets the library's number of threads to one.  Every thread that multiplies must call it once,
+   because the OpenMP variant of OpenBLAS keeps the number for each thread. */
 void dpt_cpu_blas_enter(const dpt_cpu_blas *blas);
 
 #endif

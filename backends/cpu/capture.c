@@ -1,5 +1,5 @@
-/* Recordings: a list of works, replayed in one job of the team, so that a step costs one start and
-   one end of the team and a barrier between operators. */
+/* Recordings.  A recording is a list of works that is replayed as one job of the team.  A step then
+   costs one start and one end of the team, and a barrier between two operators. */
 #include "state.h"
 #include "stream.h"
 #include "tables.h"
@@ -30,7 +30,7 @@ static dpt_status end(dpt_stream *stream, dpt_recording **out)
     if (!recording)
         return DPT_FAIL(&stream->device->error, DPT_E_STATE, "this stream is not recording");
     stream->recording = NULL;
-    if (recording->status != DPT_OK) { /* the record says why since then */
+    if (recording->status != DPT_OK) { /* the device's error has held the reason since then */
         const dpt_status status = recording->status;
         release(stream->device, recording);
         return status;

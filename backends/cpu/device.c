@@ -1,5 +1,5 @@
-/* Probing, describing and opening the processor: one device, whose entries in a device list share
-   out its cores. */
+/* Probing, describing and opening the processor.  It is one device, whose entries in a device list
+   divide its cores. */
 #include "algorithm.h"
 #include "choose.h"
 #include "state.h"
@@ -20,7 +20,7 @@ const dpt_param_spec dpt_cpu_params[] = {
 static dpt_status probe(size_t *n_devices, dpt_error *error)
 {
     (void)error;
-    (void)dpt_cpu_host_get(); /* before any thread is bound and while there are few */
+    (void)dpt_cpu_host_get(); /* before a thread is bound, and while the process has few threads */
     *n_devices = 1;
     return DPT_OK;
 }
@@ -37,7 +37,7 @@ static bool parse_threads(const char *text, unsigned *out)
     return true;
 }
 
-/* *out: the threads that a request asks for, 0 if it leaves the number open. */
+/* *out: the value of threads=, or 0 if the request has none.  Checks all keys of the request. */
 static dpt_status requested_threads(const dpt_device_request *request, unsigned n_cores,
                                     unsigned *out, dpt_error *error)
 {
@@ -60,7 +60,7 @@ static dpt_status requested_threads(const dpt_device_request *request, unsigned 
 
 /* ---- Algorithms ------------------------------------------------------------------------------ */
 
-/* *out: a copy of what algorithm= asks for, NULL if nothing does. */
+/* *out: a copy of the value of algorithm=, which the caller frees, or NULL if there is none. */
 static dpt_status requested_algorithm(const dpt_device_request *request, char **out,
                                       dpt_error *error)
 {
@@ -77,15 +77,17 @@ static dpt_status requested_algorithm(const dpt_device_request *request, char **
 
 /* ---- Cores ----------------------------------------------------------------------------------- */
 
+/* The cores of one entry of the device list. */
 typedef struct core_share {
     unsigned n_threads;
-    unsigned first; /* core, counted over the cores of the process */
+    unsigned first; /* index of the first core among the cores of the process */
     bool bound;
 } core_share;
 
-/* Those that ask for a number take their cores first, in the order of the list; the others divide
-   what is left, at least one each.  If that is more than there are, nobody is bound: two teams on
-   one core would wait for each other, where the system can move threads about. */
+/* Divides the cores among the entries of the device list.  Entries with threads= take their cores
+   first, in the order of the list.  The others divide the rest and get at least one thread each.
+   If there are more threads than cores, no thread is bound: bound teams that share a core would
+   wait for each other, and unbound threads are moved by the system. */
 static dpt_status share_cores(const dpt_open_args *args, unsigned n_cores, core_share *out,
                               dpt_error *error)
 {

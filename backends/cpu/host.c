@@ -1,4 +1,4 @@
-/* The process-wide constants of the backend, found under pthread_once. */
+/* Examining the host, once in a process. */
 #include "host.h"
 #include "algorithm.h"
 #include "operators.h"
@@ -11,7 +11,8 @@
 
 static void find_cores(dpt_cpu_host *host)
 {
-    /* A set larger than the C library's default, for machines with more cores than that. */
+    /* The set is larger than the C library's default, for machines with more cores than it holds.
+     */
     cpu_set_t *set = CPU_ALLOC(DPT_CPU_MAX_CORES);
     const size_t n_bytes = CPU_ALLOC_SIZE(DPT_CPU_MAX_CORES);
     if (set && sched_getaffinity(0, n_bytes, set) == 0) {
@@ -19,7 +20,7 @@ static void find_cores(dpt_cpu_host *host)
             if (CPU_ISSET_S(core, n_bytes, set)) host->cores[host->n_cores++] = core;
     }
     if (set) CPU_FREE(set);
-    if (host->n_cores == 0) host->n_cores = 1; /* core 0, the value of static memory */
+    if (host->n_cores == 0) host->n_cores = 1; /* cores[0] is 0 */
 }
 
 static void find_name(dpt_cpu_host *host)
@@ -72,8 +73,9 @@ static void find_algorithm(dpt_cpu_host *host)
         snprintf(host->algorithm, sizeof host->algorithm, "%s", asked);
 }
 
-/* A thread's part of the last level and its core's own.  Virtual machines are told of more than
-   they get, so no more is believed than processors have a core; and some systems tell nothing. */
+/* The second-level cache of a core, plus the core's part of the third-level cache.  Some virtual
+   machines report more than they have, so the value is limited to what processors have for a core.
+   Some systems report nothing. */
 static void find_caches(dpt_cpu_host *host)
 {
     enum { MOST = 4 << 20, UNTOLD = 2 << 20 };

@@ -1,4 +1,4 @@
-/* Memory: buffers are host memory, and a transfer is a copy by the team. */
+/* Memory.  A buffer is host memory, and a transfer is a copy by the team. */
 #include "state.h"
 #include "stream.h"
 #include "tables.h"
@@ -11,7 +11,7 @@
 enum {
     BUFFER_ALIGNMENT_BYTES = 256,
     HUGE_PAGE_BYTES = 2 << 20,
-    /* From here on a copy is worth dividing among the threads. */
+    /* A copy of at least this size is divided among the threads. */
     DIVIDE_BYTES = 256 << 10,
 };
 
@@ -32,10 +32,11 @@ static dpt_status no_memory(dpt_device *device, size_t n_bytes)
 static dpt_status alloc(dpt_device *device, size_t n_bytes, dpt_buffer **out)
 {
     const dpt_cpu_host *host = dpt_cpu_device_of(device)->host;
-    /* The system promises more than it has; what can never fit is refused here. */
+    /* The system may promise more memory than it has.  A buffer that can never fit is refused here.
+     */
     if (n_bytes > SIZE_MAX / 2 || (host->memory_bytes > 0 && n_bytes > host->memory_bytes))
         return no_memory(device, n_bytes);
-    /* Large buffers begin at a huge page, so that the system can use huge ones. */
+    /* A large buffer begins at a huge page, so that the system can map it in huge pages. */
     const bool large = n_bytes >= 2 * (size_t)HUGE_PAGE_BYTES;
     const size_t alignment = large ? HUGE_PAGE_BYTES : BUFFER_ALIGNMENT_BYTES;
     const size_t rounded =
@@ -46,7 +47,7 @@ static dpt_status alloc(dpt_device *device, size_t n_bytes, dpt_buffer **out)
         free(buffer);
         return no_memory(device, n_bytes);
     }
-    /* Advice: without huge pages the buffer is as good. */
+    /* This is advice only: the buffer works without huge pages, too. */
     if (large) (void)madvise(data, rounded / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, MADV_HUGEPAGE);
     *buffer = (dpt_buffer){.data = data, .owned = true};
     *out = buffer;
@@ -57,7 +58,7 @@ static dpt_status wrap_host(dpt_device *device, const void *host, size_t n_bytes
 {
     dpt_buffer *buffer = malloc(sizeof *buffer);
     if (!buffer) return no_memory(device, n_bytes);
-    /* Read-only by contract; the type has no second form for that. */
+    /* The memory is read-only by contract; dpt_buffer has no read-only form. */
     *buffer = (dpt_buffer){.data = (unsigned char *)(uintptr_t)host, .owned = false};
     *out = buffer;
     return DPT_OK;

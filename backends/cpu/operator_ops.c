@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* Below this much work a call is not divided: starting the team costs a few microseconds. */
+/* A call of less work runs on thread 0 alone, because starting the team costs some microseconds. */
 static const double alone_work = 4000.0;
 
 static void release(dpt_device *device, dpt_op *op)

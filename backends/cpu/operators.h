@@ -1,8 +1,8 @@
-/* Operators inside the backend: the form of a kernel, what a kernel is given, and the table that
-   maps each kind of operator to its preparation and its kernel.
+/* Operators inside the backend: the form of a kernel, the arguments of a kernel, and the kernel
+   set, which maps each kind of operator to its preparations.
 
-   The files in kernels/ are compiled once for every instruction set; each compilation fills one
-   kernel set.  They may include this header and team.h. */
+   The files of kernels/ are compiled once for each instruction set, and each compilation makes one
+   kernel set.  These files include this header and team.h, and no other header of this folder. */
 #ifndef DPT_CPU_OPERATORS_H
 #define DPT_CPU_OPERATORS_H
 
@@ -10,37 +10,37 @@
 #include "blas.h"
 #include "team.h"
 
-/* One call of an operator, its locations made addresses.  Unused slots are NULL. */
+/* One call of an operator, with addresses in place of locations.  Unused slots are NULL. */
 typedef struct dpt_cpu_call {
     const dpt_op *op; /* NULL for copies and fills */
     dpt_cpu_team *team;
-    size_t n_samples; /* bytes, for copies and fills */
+    size_t n_samples; /* of copies and fills: bytes */
     const void *in[DPT_MAX_INPUTS];
     void *out[DPT_MAX_OUTPUTS];
     float *workspace;
     const dpt_step_block *step;
-    const float *halt; /* where it is not 0 the kernel is not called; NULL: it is */
+    const float *halt; /* the halt word; the kernel is not called while it is set.  NULL: none */
     bool accumulate;
     uint32_t pattern; /* of a fill */
 } dpt_cpu_call;
 
-/* Does the part of a call that falls to `thread`.  n_threads is the whole team, or 1 where the work
-   is too small to be divided; the results depend on it in their rounding at most.  Ends without a
-   barrier. */
+/* Computes the part of a call that belongs to `thread`.  n_threads is the size of the team, or 1 if
+   the work is too small to be divided.  Results depend on n_threads at most in their rounding.  A
+   kernel ends without a barrier. */
 typedef void dpt_cpu_kernel(const dpt_cpu_call *call, unsigned thread, unsigned n_threads);
 
-/* A kernel with its call: what a stream does, at once or when a recording is replayed. */
+/* A kernel with its call.  A stream executes a work at once, or when a recording is replayed. */
 typedef struct dpt_cpu_work {
     dpt_cpu_kernel *kernel;
     dpt_cpu_call call;
-    bool alone; /* thread 0 does it alone */
+    bool alone; /* thread 0 executes the work alone */
 } dpt_cpu_work;
 
-/* What a kind's preparation says of an operator. */
+/* What a preparation fills in. */
 typedef struct dpt_cpu_plan {
     dpt_cpu_kernel *kernel;
-    void *state; /* tables that the kernel reads, or NULL; released with free */
-    double work; /* a sample's cost, in units of about a nanosecond on one core */
+    void *state; /* tables that the kernel reads, or NULL; released with `free` */
+    double work; /* the cost of one sample, in about nanoseconds on one core */
     size_t workspace_bytes;
     double flops;
     bool exact;
@@ -55,35 +55,35 @@ struct dpt_op {
     size_t max_samples;
     const dpt_cpu_blas *blas; /* its sgemm may be NULL */
     unsigned n_threads;       /* of the team */
-    bool asked_for;           /* by name: whatever it is good for */
+    bool asked_for; /* an algorithm was asked for by name: it is offered even if it is slow here */
     dpt_cpu_plan plan;
-    char measured[DPT_CPU_MEASURED_BYTES]; /* as in dpt_op_info; empty: nothing */
+    char measured[DPT_CPU_MEASURED_BYTES]; /* as in dpt_op_info; empty if nothing was measured */
 };
 
-/* Fills in op->plan, which is zeroed, from the rest of *op.  After a failure core's release frees
-   what was set. */
+/* Fills in op->plan, which the caller has zeroed, from the rest of *op.  The caller frees
+   op->plan.state after a failure, too. */
 typedef dpt_status dpt_cpu_prepare(dpt_op *op, dpt_error *error);
 
 typedef struct dpt_cpu_kernel_set {
     const char *name;     /* "avx512" */
     bool (*usable)(void); /* on this processor */
     dpt_cpu_prepare *prepare[DPT_OP_COUNT];
-    /* Other ways to do a kind, ended by NULL, or NULL: each DPT_E_UNSUPPORTED where it does not
-       apply.  Their plans name their algorithms. */
+    /* Further algorithms of a kind, ended by NULL; or NULL.  A preparation returns
+       DPT_E_UNSUPPORTED if its algorithm does not apply.  Plans name their algorithms. */
     dpt_cpu_prepare *const *ways[DPT_OP_COUNT];
 } dpt_cpu_kernel_set;
 
-/* Best first, ended by NULL; the last is portable and always usable. */
+/* The best set first, ended by NULL.  The last set is portable and always usable. */
 extern const dpt_cpu_kernel_set *const dpt_cpu_kernel_sets[];
 
-/* The kernels of copies and fills, for all instruction sets. */
+/* The kernels of copies and fills, which serve all instruction sets (memory.c). */
 dpt_cpu_kernel dpt_cpu_copy_kernel;
 dpt_cpu_kernel dpt_cpu_fill_kernel;
 
 /* ---- Small arithmetic for kernels ------------------------------------------------------------ */
 
-/* A range cut in two at a place, which may lie outside: the parameters with and those without
-   weight decay. */
+/* A range cut in two: the parameters with weight decay, and those without.  The cut may lie outside
+   the range. */
 typedef struct dpt_cpu_cut {
     dpt_cpu_range before, after;
 } dpt_cpu_cut;
@@ -94,14 +94,14 @@ static inline dpt_cpu_cut dpt_cpu_cut_at(dpt_cpu_range range, size_t at)
     return (dpt_cpu_cut){{range.begin, border}, {border, range.end}};
 }
 
-/* Whether a constant leaves small integers exact. */
+/* Whether products with a constant leave small integers exact. */
 static inline bool dpt_cpu_small_integer(float x)
 {
     return x > -4096.0f && x < 4096.0f && (float)(int)x == x;
 }
 
-/* Products and sums of sizes that stick at SIZE_MAX, so that one check at the end finds overflow.
- */
+/* Products and sums that become SIZE_MAX when they overflow, and stay there.  One check at the end
+   of a computation finds the overflow. */
 static inline size_t dpt_cpu_mul(size_t a, size_t b)
 {
     size_t product;
@@ -119,7 +119,7 @@ static inline size_t dpt_cpu_ceil_div(size_t a, size_t b)
     return a / b + (a % b != 0);
 }
 
-/* Floats rounded up to whole cache lines, so that the parts of a workspace begin at one. */
+/* n_floats rounded up to whole cache lines, so that every part of a workspace begins at one. */
 static inline size_t dpt_cpu_round(size_t n_floats)
 {
     return n_floats > SIZE_MAX - 16 ? SIZE_MAX : (n_floats + 15) / 16 * 16;

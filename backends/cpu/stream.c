@@ -1,4 +1,4 @@
-/* Streams, which do their work at once, and events, which take the time of the monotonic clock. */
+/* Streams, which execute work at once, and events, which read the monotonic clock. */
 #include "stream.h"
 #include "tables.h"
 
@@ -8,12 +8,12 @@
 
 struct dpt_event {
     dpt_device *device;
-    /* Atomic because a stream of another device, driven by another thread, may wait for it. */
+    /* Atomic, because a stream of another device, with another driver thread, may wait for it. */
     atomic_bool recorded;
     double seconds;
 };
 
-/* ---- Doing work ------------------------------------------------------------------------------ */
+/* ---- Works ----------------------------------------------------------------------------------- */
 
 typedef struct work_list {
     dpt_cpu_team *team;
@@ -21,7 +21,8 @@ typedef struct work_list {
     size_t n_works;
 } work_list;
 
-/* All threads say the same: what writes the word has passed. */
+/* Runs a thread's part, unless the halt word is set.  All threads read the same word, because the
+   work that writes it ended at the last barrier. */
 static void do_work(const dpt_cpu_work *work, unsigned thread, unsigned n_threads)
 {
     if (work->call.halt && *work->call.halt != 0.0f) return;
@@ -97,7 +98,7 @@ static void destroy(dpt_stream *stream)
 
 static dpt_status sync(dpt_stream *stream)
 {
-    (void)stream; /* everything enqueued is done */
+    (void)stream; /* all enqueued work is done */
     return DPT_OK;
 }
 
@@ -136,7 +137,8 @@ static dpt_status check_recorded(dpt_event *event, dpt_error *error)
     return DPT_OK;
 }
 
-/* The failure goes to the device of the stream: the event's belongs to another thread. */
+/* The failure is recorded in the stream's device, because the event's device may belong to another
+   thread. */
 static dpt_status event_wait(dpt_stream *stream, dpt_event *event)
 {
     return check_recorded(event, &stream->device->error);

@@ -1,8 +1,8 @@
-/* Teams: the one file with a parallel region.
+/* Teams of threads.  This is the only file with an OpenMP parallel region.
 
-   The region lasts as long as the team.  Its threads are led by a host thread of the team's own, so
-   that the driver, which leads the jobs, is free between them, and so that it is this file and not
-   the OpenMP runtime that says how long a thread without work spins. */
+   The region lasts as long as the team.  A host thread of the team leads the region, so the driver
+   thread is free between jobs.  A barrier of this file, and not the OpenMP runtime, decides how
+   long an idle thread spins. */
 #include "team.h"
 
 #include <omp.h>
@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* Everybody waits for everybody, again and again.  The last to arrive opens the next phase. */
+/* A barrier that is used repeatedly.  The last thread that arrives begins the next phase. */
 typedef struct barrier {
     unsigned n_threads;
     unsigned n_spins;
@@ -19,31 +19,33 @@ typedef struct barrier {
     _Alignas(64) atomic_uint phase;
     pthread_mutex_t mutex;
     pthread_cond_t opened;
-    unsigned n_sleeping; /* under the mutex */
+    unsigned n_sleeping; /* protected by the mutex */
 } barrier;
 
-/* Long enough for the imbalance within an operator, far below a scheduler's time slice. */
+/* How often a thread checks the phase before it sleeps.  The time covers the imbalance within an
+   operator and is far below a time slice of the scheduler. */
 enum { SPINS_BOUND = 4000, SPINS_SHARED = 50 };
 
-/* How many pieces of a thread's part are gone: in the low half from the front, in the high half
-   from the back.  One for the phases of odd numbers and one for the even: a thread clears its next
-   when it ends a phase, and by then all have left the phase before, in which that one was used. */
+/* How many pieces of a thread's part are taken: from the front in the low half of the word, from
+   the back in the high half.  One word serves phases of even number and one those of odd number.  A
+   thread clears its word of the next phase when it ends a phase.  All threads have left the phase
+   before by then, in which that word was in use. */
 typedef struct counters {
     _Alignas(64) atomic_uint_fast64_t taken[2];
 } counters;
 
 struct dpt_cpu_team {
     barrier barrier;
-    counters *counters; /* n_threads of them */
+    counters *counters; /* (n_threads) */
     dpt_cpu_team_args args;
-    unsigned *cores;       /* our copy of args.cores */
+    unsigned *cores;       /* a copy of args.cores */
     dpt_cpu_team_job *job; /* NULL: the team ends */
     const void *argument;
-    unsigned n_given; /* what OpenMP gave, the driver included */
+    unsigned n_given; /* threads that OpenMP gave, plus the driver thread */
     pthread_t host;
     bool has_host;
     bool has_saved;
-    cpu_set_t *saved; /* where thread 0 could run before */
+    cpu_set_t *saved; /* the cores on which thread 0 could run before */
 };
 
 static void barrier_wait(barrier *b)
@@ -75,13 +77,13 @@ static void barrier_wait(barrier *b)
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
-/* Stays as it is until this thread has arrived at the next barrier. */
+/* The number of the phase.  It stays the same until this thread has arrived at the next barrier. */
 static unsigned phase_of(const dpt_cpu_team *team)
 {
     return atomic_load_explicit(&team->barrier.phase, memory_order_relaxed);
 }
 
-/* Ends a phase, for one of several threads. */
+/* Ends a phase: each of the team's threads calls it. */
 static void end_phase(dpt_cpu_team *team, unsigned thread)
 {
     const unsigned next = (phase_of(team) + 1) % 2;
@@ -105,7 +107,7 @@ dpt_cpu_pieces dpt_cpu_pieces_of(dpt_cpu_team *team, size_t n_pieces, unsigned t
                             .phase = n_threads > 1 ? phase_of(team) % 2 : 0};
 }
 
-/* One of a thread's own, or of what it has left. */
+/* Takes a piece of a thread's part.  false: no piece is left. */
 static bool take_from(const dpt_cpu_pieces *p, unsigned thread, size_t *piece)
 {
     const uint64_t back = (uint64_t)1 << 32;
@@ -139,7 +141,7 @@ enum { MAX_CORES = 4096 };
 static void bind_to(unsigned core)
 {
     cpu_set_t *set = CPU_ALLOC(MAX_CORES);
-    if (!set) return; /* unbound is slower, not wrong */
+    if (!set) return; /* an unbound thread is slower and computes the same */
     const size_t n_bytes = CPU_ALLOC_SIZE(MAX_CORES);
     CPU_ZERO_S(n_bytes, set);
     CPU_SET_S(core, n_bytes, set);
@@ -174,14 +176,14 @@ static void work(dpt_cpu_team *team, unsigned thread)
 {
     enter(team, thread);
     for (;;) {
-        end_phase(team, thread); /* a job is there */
+        end_phase(team, thread); /* the job begins */
         if (!team->job) return;
         team->job(team->argument, thread, team->args.n_threads);
-        end_phase(team, thread); /* it is done */
+        end_phase(team, thread); /* the job ends */
     }
 }
 
-/* Tells the driver how many threads the team has. */
+/* Tells the driver thread how many threads the team has. */
 static void report(dpt_cpu_team *team, unsigned n_given)
 {
     pthread_mutex_lock(&team->barrier.mutex);
@@ -210,7 +212,8 @@ static void *host(void *argument)
         const int n_given = omp_get_num_threads();
         const int thread = omp_get_thread_num();
         if (thread == 0) report(team, (unsigned)n_given + 1);
-        /* Fewer than asked for would wait for the missing ones for ever: then none begins. */
+        /* If threads are missing, the others would wait for them for ever.  No thread begins then.
+         */
         if (n_given == n_workers) work(team, (unsigned)thread + 1);
     }
     return NULL;
@@ -262,7 +265,8 @@ dpt_status dpt_cpu_team_create(const dpt_cpu_team_args *args, dpt_cpu_team **out
     pthread_cond_init(&team->barrier.opened, NULL);
 
     dpt_status status = allocate(team, error);
-    /* The workers first: they inherit the caller's cores until they bind themselves. */
+    /* Start the workers before thread 0 is bound: they inherit the caller's cores until they bind
+       themselves. */
     if (status == DPT_OK) status = start_workers(team, error);
     if (status != DPT_OK) {
         dpt_cpu_team_destroy(team);

@@ -1,6 +1,6 @@
-/* The team of a device: its driver, which is thread 0, and n_threads - 1 OpenMP threads that wait
-   between jobs.  Waiting spins briefly and then sleeps, so that a team at rest, or one that shares
-   its cores, takes nothing from others. */
+/* The team of a device: the driver thread, which is thread 0, and n_threads - 1 OpenMP threads.  A
+   thread that waits spins briefly and then sleeps, so an idle team, or one that shares its cores,
+   takes no time from other programs. */
 #ifndef DPT_CPU_TEAM_H
 #define DPT_CPU_TEAM_H
 
@@ -12,23 +12,24 @@ typedef void dpt_cpu_team_job(const void *argument, unsigned thread, unsigned n_
 
 typedef struct dpt_cpu_team_args {
     unsigned n_threads;
-    const unsigned *cores;               /* n_threads of them, one a thread; NULL: not bound */
-    void (*enter)(const void *argument); /* called once on every thread, the caller's included */
+    const unsigned *cores;               /* (n_threads), the core of each thread; NULL: not bound */
+    void (*enter)(const void *argument); /* called once on every thread, also the caller's */
     const void *argument;
 } dpt_cpu_team_args;
 
-/* Makes the calling thread thread 0 of a new team, bound to its core until destroy.
-   DPT_E_NO_MEMORY, DPT_E_DEVICE if the system gives fewer threads. */
+/* Creates a team whose thread 0 is the calling thread.  That thread is bound to its core until
+   dpt_cpu_team_destroy.  DPT_E_NO_MEMORY; DPT_E_DEVICE if the system gives fewer threads. */
 DPT_CHECK_RESULT dpt_status dpt_cpu_team_create(const dpt_cpu_team_args *args, dpt_cpu_team **out,
                                                 dpt_error *error);
 /* Called by thread 0; accepts NULL. */
 void dpt_cpu_team_destroy(dpt_cpu_team *team);
 
-/* Called by thread 0: every thread runs the job; returns when all have. */
+/* Called by thread 0.  Every thread runs the job; the call returns when all threads are done. */
 void dpt_cpu_team_run(dpt_cpu_team *team, dpt_cpu_team_job *job, const void *argument);
 
-/* Within a job: waits until all n_threads are here.  thread and n_threads are what the kernel was
-   given: 1 is a kernel that runs on thread 0 alone, for which there is nobody to wait for. */
+/* Called within a job: waits until all n_threads have called it.  thread and n_threads are those
+   that the kernel was given.  With n_threads 1, a kernel runs on thread 0 alone and does not wait.
+ */
 void dpt_cpu_barrier(dpt_cpu_team *team, unsigned thread, unsigned n_threads);
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
@@ -37,7 +38,8 @@ typedef struct dpt_cpu_range {
     size_t begin, end;
 } dpt_cpu_range;
 
-/* One of several parts of 0 .. total-1, in whole grains: parts differ by one grain. */
+/* Part `part` of n_parts of the range 0 .. total-1.  Parts consist of whole grains, except at the
+   end of the range, and differ by at most one grain. */
 static inline dpt_cpu_range dpt_cpu_split(size_t total, size_t grain, size_t part, size_t n_parts)
 {
     const size_t n_grains = total / grain + (total % grain != 0);
@@ -50,27 +52,29 @@ static inline dpt_cpu_range dpt_cpu_split(size_t total, size_t grain, size_t par
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
-/* Work in pieces, 0 .. n_pieces-1, that it makes no difference who does: every thread begins with
-   its own part, front to back, and then helps the others, back to front.  So a core that is slower,
-   or has other things to do, does not keep the others waiting.
+/* Work in pieces, 0 .. n_pieces-1, whose result does not depend on the thread that does a piece.
+   Every thread first takes the pieces of its own part, front to back, and then pieces of other
+   threads, back to front.  The other threads therefore wait little for a core that is slower or
+   busy.
 
        dpt_cpu_pieces pieces = dpt_cpu_pieces_of(call->team, n, thread, n_threads);
        for (size_t i; dpt_cpu_take(&pieces, &i);) ...
 
-   All threads of a job come with the same n_pieces, which is below 2^31; each piece is given to one
-   of them, once.  Pieces are counted from one barrier to the next, or the ends of the job: between
-   two of them there is one set of pieces at most. */
+   All threads of a job pass the same n_pieces, which is below 2^31.  Each piece is given to one
+   thread, once.  Between two barriers, or a barrier and an end of the job, there is at most one set
+   of pieces. */
 typedef struct dpt_cpu_pieces {
     dpt_cpu_team *team;
     size_t n_pieces;
     unsigned thread, n_threads;
-    unsigned helped; /* whose pieces are taken: thread's own at first */
-    unsigned phase;  /* which of the counters */
-    size_t next;     /* of n_threads 1 */
+    unsigned helped; /* the thread whose pieces are taken next; at first `thread` itself */
+    unsigned phase;  /* index of the counters in use */
+    size_t next;     /* the next piece, if n_threads is 1 */
 } dpt_cpu_pieces;
 
 dpt_cpu_pieces dpt_cpu_pieces_of(dpt_cpu_team *team, size_t n_pieces, unsigned thread,
                                  unsigned n_threads);
+/* *piece: the next piece.  false: no piece is left. */
 bool dpt_cpu_take(dpt_cpu_pieces *pieces, size_t *piece);
 
 #endif
