@@ -10,8 +10,8 @@
 static const float sqrt_half = 0.70710678f;
 static const float inverse_sqrt_2pi = 0.39894228f;
 
-/* The distribution function of the normal distribution.  The complement of erf is exact in the
-   left tail too, where 1 + erf cancels. */
+/* The distribution function of the normal distribution.  erfc is precise in the left tail, where
+   1 + erf cancels. */
 static inline float normal_distribution(float x)
 {
     return 0.5f * erfcf(-x * sqrt_half);
@@ -97,7 +97,7 @@ static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
     KERNEL(activate)(d->kind, y + part.begin, x + part.begin, part.end - part.begin);
 }
 
-/* dy, y (n,count), or x in its place -> dx (n,count), which may be dy */
+/* dy, y (n,count), or x in place of y -> dx (n,count), which may be dy */
 static void backward(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const dpt_activation_desc *d = &call->op->desc.u.activation;

@@ -1,4 +1,4 @@
-/* Activation functions over arrays, for every kernel that fuses one. */
+/* Activation functions over arrays, for all kernels that apply one. */
 #ifndef DPT_CPU_ACTIVATION_H
 #define DPT_CPU_ACTIVATION_H
 

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* One range with one weight decay.  The gradient is not changed. */
+/* Updates a range of parameters that have the same weight decay.  The gradient is not changed. */
 static void update(const dpt_adamw_desc *d, const dpt_step_block *step, float decay,
                    dpt_cpu_range range, const float *restrict gradient, float *restrict w,
                    float *restrict m, float *restrict v)

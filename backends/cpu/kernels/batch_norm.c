@@ -1,14 +1,15 @@
-/* Statistics of batch-norm: the part of a device, and the parts of all devices merged.
+/* The statistics of batch-norm: the part of one device, and the merged parts of all devices.
 
-   A part reads x once.  Each block of rows gives its own mean and squared deviations, found while
-   it is in the cache, and blocks, threads and devices are merged in double precision by the
-   formula of Chan, Golub and LeVeque (1979): nothing is ever the difference of two large sums. */
+   A part reads x from memory once.  Each block of rows has its own mean and squared deviations,
+   which are computed while the block is in the cache.  Blocks, threads and devices are merged in
+   double precision by the formula of Chan, Golub and LeVeque (1979), in which no value is the
+   difference of two large sums. */
 #include "kinds.h"
 #include "norm.h"
 
 #include <math.h>
 
-/* What the mean's and M2's corrections are multiplied by when `added` values join `before`. */
+/* The factors of the corrections of mean and M2 when `added` values join `before` values. */
 typedef struct merging {
     double mean, m2;
 } merging;
@@ -19,7 +20,7 @@ static inline merging merging_of(double before, double added)
     return total > 0.0 ? (merging){added / total, before * (added / total)} : (merging){0.0, 0.0};
 }
 
-/* Merges other values' statistics to those at mean and m2. */
+/* Merges the statistics of other values into *mean and *m2. */
 static inline void merge(double *mean, double *m2, double other_mean, double other_m2, merging by)
 {
     const double delta = other_mean - *mean;
@@ -29,7 +30,7 @@ static inline void merge(double *mean, double *m2, double other_mean, double oth
 
 /* ---- Part ------------------------------------------------------------------------------------ */
 
-/* Sums of n values of whole rows to the first half of the block. */
+/* Adds n values of whole rows to the first half of the block. */
 static void add_values(const norm_scratch *s, const float *x, size_t n)
 {
     float *restrict sum = s->block;
@@ -38,7 +39,7 @@ static void add_values(const norm_scratch *s, const float *x, size_t n)
             sum[i] += x[at + i];
 }
 
-/* Sums of deviations from the factor, and of their squares. */
+/* Adds the deviations from the factor, and their squares, to the two halves of the block. */
 static void add_deviations(const norm_scratch *s, const float *x, size_t n)
 {
     const float *restrict mean = s->factors;
@@ -52,7 +53,7 @@ static void add_deviations(const norm_scratch *s, const float *x, size_t n)
     }
 }
 
-/* Merges a block of rows to the totals (mean, M2) of `before` rows. */
+/* Merges a block of rows into the totals (mean, M2) of `before` rows. */
 static void add_block(norm_scratch *s, const float *x, size_t n_rows, double before)
 {
     const double count = (double)n_rows, inverse = 1.0 / count;
@@ -66,14 +67,14 @@ static void add_block(norm_scratch *s, const float *x, size_t n_rows, double bef
     add_deviations(s, x, n_rows * s->channels);
     KERNEL(norm_fold)(s);
     for (size_t c = 0; c < s->channels; c++) {
-        /* The deviations tell what rounding made the mean wrong by. */
+        /* The sum of the deviations is the rounding error of the mean. */
         const double off = s->sums[c] * inverse;
         const double m2 = s->sums[s->channels + c] - off * s->sums[c];
         merge(means + c, squares + c, (double)s->factors[c] + off, m2 < 0.0 ? 0.0 : m2, by);
     }
 }
 
-/* Merges the threads' totals of some channels, in thread order, in this thread's sums. */
+/* Merges all threads' totals of some channels into this thread's sums, in thread order. */
 static void merge_threads(const dpt_cpu_call *call, const norm_scratch *s, dpt_cpu_range channels,
                           unsigned n_threads)
 {
@@ -134,7 +135,7 @@ static float inverse_deviation(double variance, float epsilon)
     return (float)(1.0 / sqrt(variance + (double)epsilon));
 }
 
-/* To a running statistic: `value` of n of the global batch's samples. */
+/* Adds `value` to a running statistic, weighted with this device's part of the global batch. */
 static void add_share(const dpt_cpu_call *call, float *to, double value)
 {
     const double share = (double)call->n_samples * (double)call->step->inv_batch;
@@ -179,7 +180,8 @@ static void freeze(const dpt_cpu_call *call, unsigned thread, unsigned n_threads
     }
 }
 
-/* The cost does not grow with the samples, and it is a few microseconds: not worth a team. */
+/* Thread 0 runs the kernel alone: its cost does not grow with the samples and is some microseconds.
+ */
 static dpt_status prepare_alone(dpt_op *op, dpt_cpu_kernel *kernel)
 {
     op->plan.kernel = kernel;

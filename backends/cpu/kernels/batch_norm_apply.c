@@ -1,6 +1,6 @@
-/* Batch-norm forward and backward, from statistics that are there: one pass over the tensors each.
-   The mean is subtracted before anything is multiplied, because folding it into the shift would
-   cancel where it is large against the deviation. */
+/* Batch-norm forward and backward, with given statistics.  Each pass reads the tensors once.  The
+   mean is subtracted before a multiplication: if it were part of the shift, two large values would
+   cancel where the mean is large against the deviation. */
 #include "activation.h"
 #include "kinds.h"
 #include "norm.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The elements of whole rows that fall to a thread. */
+/* The elements of a thread, which are whole rows. */
 static dpt_cpu_range own_elements(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const dpt_batch_norm_desc *d = &call->op->desc.u.batch_norm;
@@ -32,7 +32,7 @@ static void forward_factors(const dpt_cpu_call *call, const norm_scratch *s)
     KERNEL(norm_repeat)(s, FORWARD_FACTORS);
 }
 
-/* n elements, a period at most; residual may be NULL. */
+/* Normalises n elements, at most a period.  residual may be NULL. */
 static void normalise(const norm_scratch *s, const float *restrict x,
                       const float *restrict residual, float *restrict y, size_t n)
 {
@@ -73,10 +73,12 @@ dpt_status KERNEL(prepare_batch_norm_forward)(dpt_op *op, dpt_error *error)
     return DPT_OK;
 }
 
-/* ---- A ReLU behind, backward ----------------------------------------------------------------- */
+/* ---- Backward through a ReLU that follows ---------------------------------------------------- */
 
-/* n elements, a period at most: dy before the ReLU.  This device never asks for it: here whoever
-   reads the batch-norm's output masks for nothing. */
+/* out = the gradient before the ReLU, for n elements, at most a period.  A CPU device never asks
+   for this: on it, the operator that reads the batch-norm's output applies the mask without extra
+   cost.
+ */
 static void before_relu(const float *restrict dy, const float *restrict x,
                         const float *restrict mean, const float *restrict scale,
                         const float *restrict shift, float *restrict out, size_t n)
@@ -85,9 +87,10 @@ static void before_relu(const float *restrict dy, const float *restrict x,
         out[i] = dy[i] * (fmaf(x[i] - mean[i], scale[i], shift[i]) > 0.0f ? 1.0f : 0.0f);
 }
 
-/* ---- A part of backward ---------------------------------------------------------------------- */
+/* ---- A device's part of backward ------------------------------------------------------------- */
 
-/* mean; with a ReLU scale and shift as well, and room for a period of dy before it */
+/* The factors: mean.  With a ReLU also scale, shift, and room for a period of the gradient before
+   the ReLU. */
 static size_t partial_factors(const dpt_batch_norm_desc *d)
 {
     return d->output_activation == DPT_ACT_NONE ? 1 : 4;
@@ -103,7 +106,7 @@ static void mask_factors(const dpt_cpu_call *call, const norm_scratch *s)
     }
 }
 
-/* n elements, a period at most. */
+/* Adds dy and dy * (x - mean) of n elements, at most a period, to the block. */
 static void add_products(const norm_scratch *s, const float *restrict dy, const float *restrict x,
                          size_t n)
 {
@@ -132,7 +135,7 @@ static void write_part(const dpt_cpu_call *call, dpt_cpu_range channels, unsigne
     }
 }
 
-/* A period at most, behind a ReLU. */
+/* add_products of the gradient before the ReLU. */
 static void add_masked(const norm_scratch *s, const float *dy, const float *x, size_t n)
 {
     const float *mean = s->factors, *scale = mean + s->period, *shift = scale + s->period;
@@ -175,8 +178,8 @@ dpt_status KERNEL(prepare_batch_norm_backward_partial)(dpt_op *op, dpt_error *er
 
 /* ---- Backward to the data -------------------------------------------------------------------- */
 
-/* mean, scale, and what is taken from dy: offset and slope; with a ReLU shift as well, and room for
-   a period of dy before it */
+/* The factors: mean, scale, and offset and slope, which are subtracted from dy.  With a ReLU also
+   shift, and room for a period of the gradient before the ReLU. */
 enum { BACKWARD_FACTORS = 4, MASKED_FACTORS = 6 };
 
 static size_t data_factors(const dpt_batch_norm_desc *d)
@@ -208,7 +211,7 @@ static void backward_factors(const dpt_cpu_call *call, const norm_scratch *s)
     KERNEL(norm_repeat)(s, d->output_activation == DPT_ACT_NONE ? BACKWARD_FACTORS : 5);
 }
 
-/* n elements, a period at most. */
+/* Computes dx of n elements, at most a period. */
 static void differentiate(const norm_scratch *s, const float *restrict dy, const float *restrict x,
                           bool accumulate, float *restrict dx, size_t n)
 {

@@ -1,9 +1,9 @@
-/* Whether numbers are finite. */
+/* Setting the halt word if a number is not finite. */
 #include "kinds.h"
 
 #include <string.h>
 
-/* By their bits, as a loop that compilers make vectors of. */
+/* Compares bits, in a loop that compilers vectorise. */
 static bool all_finite(const float *values, size_t n)
 {
     const uint32_t exponent = 0x7f800000u;
@@ -16,7 +16,7 @@ static bool all_finite(const float *values, size_t n)
     return found == 0;
 }
 
-/* x (n,count) -> halt (1).  Whoever finds one writes the same. */
+/* x (n,count) -> halt (1).  All threads that find such a number write the same value. */
 static void check_finite(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const size_t count = call->n_samples * call->op->desc.u.check_finite.count;

@@ -1,11 +1,11 @@
-/* Scaling a gradient whose norm is too large: each thread sums its part, all wait, and each makes
-   the same norm of the sums, in thread order. */
+/* Scaling a gradient whose norm is too large.  Each thread sums the squares of its part.  After a
+   barrier each thread computes the same norm from all sums, in thread order. */
 #include "kinds.h"
 
 #include <math.h>
 
 enum {
-    SUMS = 16,                  /* side by side, so that the additions do not wait for each other */
+    SUMS = 16,                  /* independent sums, so that additions do not wait for each other */
     LINE = 64 / sizeof(double), /* each thread's sum has its own cache line */
 };
 
@@ -36,7 +36,7 @@ static void clip_norm(const dpt_cpu_call *call, unsigned thread, unsigned n_thre
     for (unsigned i = 0; i < n_threads; i++)
         total += sums[i * LINE];
     const double factor = (double)d->max_norm / (sqrt(total) + 1e-6);
-    if (factor >= 1.0) return; /* what is not a number goes on, and shows */
+    if (factor >= 1.0) return; /* a NaN norm is not >= 1: the gradient becomes NaN, which shows */
     for (size_t i = own.begin; i < own.end; i++)
         gradient[i] *= (float)factor;
 }

@@ -1,4 +1,4 @@
-/* Geometry of convolutions. */
+/* The geometry of direct convolutions. */
 #include "conv2d.h"
 
 #include <stdlib.h>
@@ -94,7 +94,8 @@ const float *KERNEL(conv_frame)(const conv *v, const float *x, size_t n_samples,
 size_t KERNEL(conv_pieces)(size_t n_samples, size_t chunk, unsigned n_threads)
 {
     const size_t n_chunks = dpt_cpu_ceil_div(n_samples, chunk);
-    const size_t n = dpt_cpu_ceil_div(n_chunks, n_threads) * n_threads; /* as many for everybody */
+    /* Every thread gets the same number of pieces. */
+    const size_t n = dpt_cpu_ceil_div(n_chunks, n_threads) * n_threads;
     return n < n_samples ? n : n_samples;
 }
 

@@ -1,11 +1,11 @@
-/* Convolution backward to its filters, as a product: dw (O, taps) += dy^T (O, pixels) * inputs
+/* Convolution, backward-weights, as a matrix product: dw (O, taps) += dy^T (O, pixels) * inputs
    (pixels, taps), with the tiles of our own product (product.h).
 
-   A lane is a tap, of which there are nearly always many, where the direct way has output channels
-   for lanes, of which 50 leave a quarter of four registers idle.  Inputs are gathered panel by
-   panel for some hundred pixels at a time: the matrix of all inputs is nowhere.
+   A lane is a tap, and there are nearly always many taps.  In the direct algorithm a lane is an
+   output channel; 50 output channels leave a quarter of four registers unused.  Inputs are gathered
+   panel by panel, for some hundred pixels at a time, so the matrix of all inputs never exists.
 
-   Threads divide the samples, and their sums are added in thread order. */
+   Threads divide the samples, and the sums of the threads are added in thread order. */
 #include "conv2d.h"
 #include "kinds.h"
 #include "product.h"
@@ -13,21 +13,21 @@
 #include <stdlib.h>
 
 enum {
-    COPIES_BYTES = 32 << 20,         /* the most that the threads' copies of the sums may take */
-    MOST_PIXELS = 704,               /* whose products a tile adds in one go */
-    MOST_FLOATS = 256 * MOST_PIXELS, /* of packed dy */
+    COPIES_BYTES = 32 << 20,         /* the most memory of the threads' copies of the sums */
+    MOST_PIXELS = 704,               /* the most whose products a tile adds before it is stored */
+    MOST_FLOATS = 256 * MOST_PIXELS, /* the most of packed dy */
 };
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
-/* Output rows whose products a tile adds in one go, 0: one is too long. */
+/* The output rows whose products a tile adds before it is stored; 0: a row is too long. */
 static size_t block_rows(const conv *v)
 {
     const size_t room = MOST_FLOATS / v->desc.out_channels;
     return (room < MOST_PIXELS ? room : MOST_PIXELS) / v->desc.out_w;
 }
 
-/* One thread's copy of dw, and of dbias behind it. */
+/* The offset of dbias behind dw, in one thread's copy. */
 static size_t bias_at(const conv *v)
 {
     return dpt_cpu_mul(v->desc.out_channels, v->taps);
@@ -38,7 +38,7 @@ static size_t sums_size(const conv *v)
     return dpt_cpu_round(dpt_cpu_add(bias_at(v), v->desc.out_channels));
 }
 
-/* Its scratch: packed dy, a panel of inputs, a frame. */
+/* The scratch of one thread is packed dy, a panel of inputs and a frame. */
 static size_t packed_size(const conv *v)
 {
     return dpt_cpu_round(block_rows(v) * v->desc.out_w * v->desc.out_channels);
@@ -58,7 +58,7 @@ static size_t scratch_size(const conv *v)
 
 /* ---- Inputs ---------------------------------------------------------------------------------- */
 
-/* Taps of a panel that are consecutive floats in a sample: at most a vector of them. */
+/* Taps of a panel whose inputs are consecutive floats in a sample: at most a vector. */
 typedef struct piece {
     size_t offset, lane, length;
 } piece;
@@ -92,7 +92,7 @@ typedef struct block {
     const float *dy;      /* of the chunk */
 } block;
 
-/* One pixel's taps of a panel. */
+/* Packs the inputs of a panel's taps for one pixel. */
 DPT_CPU_INLINE void pack_taps(const panel_map *m, const float *from, float *to)
 {
     for (size_t i = 0; i < m->n_pieces; i++) {
@@ -126,7 +126,7 @@ static void pack_inputs(const conv *v, const block *b, const panel_map *m, float
 
 /* ---- dy -------------------------------------------------------------------------------------- */
 
-/* As (pixel, channel) of tiles, and its sums over the pixels to the bias. */
+/* Packs dy as (pixel, channel) for tiles, and adds its sums over the pixels to the bias. */
 static void pack_dy(const conv *v, const block *b, float *to, float *bias)
 {
     const size_t n_channels = v->desc.out_channels, n_pixels = b->n_rows * v->desc.out_w;
@@ -145,7 +145,7 @@ static void pack_dy(const conv *v, const block *b, float *to, float *bias)
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-/* What one thread does of a call. */
+/* One thread's part of a call. */
 typedef struct part {
     dpt_cpu_range samples;
     float *sums, *packed, *panel, *frame;
@@ -197,7 +197,7 @@ static void do_samples(const conv *v, const part *own, const float *x, const flo
 
 /* ---- The operator ---------------------------------------------------------------------------- */
 
-/* The sums of all threads, in thread order: the same bits every time. */
+/* Adds the sums of all threads, in thread order, so that the bits are the same every time. */
 static void add_up(const conv *v, const float *sums, unsigned n_copies, bool accumulate,
                    dpt_cpu_range range, float *to)
 {

@@ -1,9 +1,9 @@
-/* Convolution backward to its input: dy times the filters is added to the inputs that its pixels
-   saw.  A tile is a few pixels, whose taps of a filter row it adds to a row of dx; its rows of
-   results overlap in dx and are added one after the other.
+/* Direct convolution, backward-data.  The product of dy and the filters is added to the inputs of
+   each output pixel.  A tile is a few pixels, and adds the taps of one filter row to a row of dx.
+   Its rows overlap in dx and are added one after the other.
 
-   Where output channels are few, the sums of one filter row are short, and to read dx and write it
-   costs as much again.  A tile then adds up all filter rows through which a row of dx was seen. */
+   With few output channels the sums of one filter row are short, and reading and writing dx costs
+   as much as the sums.  A tile then adds all filter rows that contribute to a row of dx. */
 #include "activation.h"
 #include "conv2d.h"
 #include "kinds.h"
@@ -15,7 +15,8 @@
 /* Ordered by group, segment of a filter row, block of output channels, panel, filter row, channel,
    lane. */
 
-/* Segments of a filter row; all rows have the same, a row's distance apart. */
+/* The segments of one filter row.  All filter rows have the same segments, at the distance of a row
+   of the image. */
 static size_t row_segments(const conv *v)
 {
     return v->n_segments / v->desc.kernel_h;
@@ -26,7 +27,7 @@ static size_t segment_width(const conv *v, size_t s)
     return KERNEL(packed_width)(v->segments[s].length);
 }
 
-/* Packed filters of a group. */
+/* Floats of the packed filters of a group. */
 static size_t group_size(const conv *v)
 {
     size_t width = 0;
@@ -35,21 +36,21 @@ static size_t group_size(const conv *v)
     return dpt_cpu_mul(dpt_cpu_mul(v->group_out, v->desc.kernel_h), width);
 }
 
-/* The output channels, from a multiple of REDUCTION_MAX on, whose products are added in one go. */
+/* The output channels of the block that begins at `block`, a multiple of REDUCTION_MAX. */
 static size_t block_channels(const conv *v, size_t block)
 {
     const size_t left = v->group_out - block;
     return left < REDUCTION_MAX ? left : REDUCTION_MAX;
 }
 
-/* Where a block's panel begins in its segment. */
+/* The offset of a block's panel in its segment. */
 static size_t packed_panel(const conv *v, size_t s, size_t block, const panel *p)
 {
     const size_t n_channels = block_channels(v, block);
     return v->desc.kernel_h * (block * segment_width(v, s) + p->start * n_channels);
 }
 
-/* One row of a channel's filter. */
+/* Packs one row of the filter of an output channel. */
 static void pack_row(const conv *v, const float *w, size_t row, size_t channel, float *packed)
 {
     const size_t block = channel / REDUCTION_MAX * REDUCTION_MAX;
@@ -68,7 +69,7 @@ static void pack_row(const conv *v, const float *w, size_t row, size_t channel, 
     }
 }
 
-/* Channels begin .. end-1 (of all groups) of all filters. */
+/* Packs the filters of a range of output channels of all groups. */
 static void pack_filters(const conv *v, const float *w, float *packed, dpt_cpu_range channels)
 {
     const size_t row_taps = v->taps / v->desc.kernel_h;
@@ -87,7 +88,7 @@ typedef struct chunk {
     float *dx; /* with padding */
 } chunk;
 
-/* Whether tiles add up filter rows. */
+/* Whether a tile adds several filter rows. */
 static bool adds_rows(const conv *v)
 {
     const dpt_conv2d_desc *d = &v->desc;
@@ -97,7 +98,7 @@ static bool adds_rows(const conv *v)
 static size_t chunk_samples(const conv *v)
 {
     enum {
-        ROW_PIXELS = 32,        /* fewer are soon done, and then the next row is looked for */
+        ROW_PIXELS = 32,        /* with fewer pixels, finding the next row takes too much time */
         CHUNK_FLOATS = 1 << 18, /* the most of dx */
     };
     const bool overlaps = v->column_step < PANEL_LANES;
@@ -108,15 +109,15 @@ static size_t chunk_samples(const conv *v)
     return wanted < room ? wanted : room;
 }
 
-/* What a panel adds to dx. */
+/* The products that a panel adds to dx. */
 typedef struct product {
     panel p;
     const float *filters;       /* of the first filter row */
     size_t channel, n_channels; /* of dy */
-    size_t to;                  /* of dx, from a pixel's first input on */
+    size_t to;                  /* offset in dx from a pixel's first input */
 } product;
 
-/* One filter row, for all pixels of a sample. */
+/* Adds the products of one filter row, for all pixels of a sample. */
 static void add_filter_row(const conv *v, const chunk *k, const product *f, size_t row)
 {
     const size_t out_h = v->desc.out_h, most = KERNEL(panel_rows)(&f->p);
@@ -127,8 +128,8 @@ static void add_filter_row(const conv *v, const chunk *k, const product *f, size
               .b = f->filters + row * f->n_channels * f->p.width,
               .accumulate = true};
     float *dx = k->dx + row * v->desc.dilation_h * v->padded_w * v->desc.in_channels + f->to;
-    /* Down the columns: neighbours in a row overlap in dx, and a load that overlaps an unfinished
-       store waits for it. */
+    /* Go down the columns.  Neighbours in a row overlap in dx, and a load waits for an unfinished
+       store that it overlaps. */
     size_t line = 0, column = 0;
     for (size_t pixel = 0; pixel < v->pixels; pixel += t.n_rows) {
         t.n_rows = tile_rows(v->pixels - pixel, most);
@@ -144,8 +145,8 @@ static void add_filter_row(const conv *v, const chunk *k, const product *f, size
     }
 }
 
-/* One row of dx, in all samples of the chunk, through all filter rows.  Pixels of the same column
-   follow each other, since those of one sample overlap. */
+/* Adds the products of all filter rows to one row of dx, in all samples of the chunk.  Pixels of
+   the same column follow each other, because neighbours in a sample overlap. */
 static void add_dx_row(const conv *v, const chunk *k, const product *f, size_t dx_row)
 {
     const dpt_conv2d_desc *d = &v->desc;
@@ -210,7 +211,7 @@ static void do_chunk(const conv *v, const float *packed, const chunk *k)
     }
 }
 
-/* dx = inner part of a frame, or += */
+/* dx = the frame without its padding, or dx += */
 static void unframe(const conv *v, const float *frame, bool accumulate, float *dx)
 {
     const dpt_conv2d_desc *d = &v->desc;

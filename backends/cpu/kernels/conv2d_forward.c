@@ -1,5 +1,5 @@
-/* Convolution forward: tiles of output pixels times output channels, with bias and activation added
-   while the tile is in registers. */
+/* Direct convolution, forward.  A tile is output pixels times output channels.  Bias and ReLU are
+   applied while the tile is in registers. */
 #include "activation.h"
 #include "conv2d.h"
 #include "kinds.h"
@@ -8,13 +8,14 @@
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
-/* Consecutive segments whose products are added in one go. */
+/* Consecutive segments whose products a tile adds before it is stored. */
 typedef struct block {
     size_t first, n_segments;
     size_t tap, n_taps;
 } block;
 
-/* The block that begins at a segment: as many as fit REDUCTION_MAX, and one at least. */
+/* The block that begins at a segment: as many segments as fit into REDUCTION_MAX, and at least one.
+ */
 static block block_at(const conv *v, size_t first, size_t tap)
 {
     block b = {.first = first, .tap = tap};
@@ -36,7 +37,7 @@ static float *packed_panel(const conv *v, float *packed, size_t group, const blo
     return packed + (group * v->taps + b->tap) * v->out_width + p->start * b->n_taps;
 }
 
-/* Taps begin .. end-1 of a panel; w is the group's first filter of the panel. */
+/* Packs the taps begin .. end-1 of a panel.  w: the first filter of the panel. */
 static void pack_taps(const conv *v, const panel *p, const float *w, size_t begin, size_t end,
                       float *to)
 {
@@ -74,7 +75,7 @@ static void pack_filters(const conv *v, const float *w, float *packed, unsigned 
 
 /* ---- Pixels ---------------------------------------------------------------------------------- */
 
-/* Runs through the output pixels of consecutive samples; `at` is where a pixel's inputs begin. */
+/* Runs through the output pixels of consecutive samples.  `at`: the first input of the pixel. */
 typedef struct cursor {
     const float *sample, *row, *at;
     size_t column, rows_left;

@@ -1,18 +1,19 @@
-/* Convolution backward to its filters: sums over pixels.  A tile is a few taps times the output
-   channels; its rows are inputs one pixel apart, read where they lie, and dy is packed.
+/* Direct convolution, backward-weights: sums over pixels.  A tile is a few taps times the output
+   channels.  Its rows are inputs at a distance of one pixel, which are read in place.  dy is
+   packed.
 
-   The sums have the layout (tap, channel), turned round at the end.  Threads divide the samples,
-   and the threads' sums are added in thread order; where the filters are so large that a copy for
-   each thread would fill the memory, they divide the taps instead. */
+   The sums have the layout (tap, channel) and are transposed at the end.  Threads divide the
+   samples, and the sums of the threads are added in thread order.  If a copy of the sums for each
+   thread would take too much memory, the threads divide the taps instead. */
 #include "conv2d.h"
 #include "kinds.h"
 
 #include <stdlib.h>
 
 enum {
-    BLOCK_PIXELS = 128, /* pixels whose products a tile adds in one go */
+    BLOCK_PIXELS = 128, /* pixels whose products a tile adds before it is stored */
     BLOCK_ROWS = BLOCK_PIXELS,
-    COPIES_BYTES = 32 << 20, /* the most that the threads' copies of the sums may take */
+    COPIES_BYTES = 32 << 20, /* the most memory of the threads' copies of the sums */
 };
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
@@ -23,7 +24,8 @@ static size_t block_rows(const conv *v)
     return dpt_cpu_ceil_div(BLOCK_PIXELS, v->desc.out_w);
 }
 
-/* Sums of one thread, ordered by group, panel, tap, lane; the bias's behind them. */
+/* The sums of one thread are ordered by group, panel, tap, lane.  The sums of the bias stand behind
+   them, at this offset in floats. */
 static size_t bias_at(const conv *v)
 {
     return dpt_cpu_mul(dpt_cpu_mul(v->desc.groups, v->taps), v->out_width);
@@ -34,7 +36,7 @@ static size_t sums_size(const conv *v)
     return dpt_cpu_round(dpt_cpu_add(bias_at(v), dpt_cpu_mul(v->desc.groups, v->out_width)));
 }
 
-/* Scratch of one thread: dy of a block, packed, and a frame. */
+/* The scratch of one thread is dy of a block, packed, and a frame. */
 static size_t packed_size(const conv *v)
 {
     return dpt_cpu_round(dpt_cpu_mul(block_rows(v) * v->desc.out_w, v->out_width));
@@ -73,7 +75,7 @@ static void find_rows(const conv *v, block *b)
     }
 }
 
-/* A panel of dy, and its sum over the block's pixels to the bias. */
+/* Packs a panel of dy.  If bias is not NULL, adds the sums over the block's pixels to it. */
 static void pack_dy(const conv *v, const block *b, const panel *p, size_t channel, float *to,
                     float *bias)
 {
@@ -118,14 +120,14 @@ static void add_taps(const conv *v, const block *b, const panel *p, const float 
     }
 }
 
-/* What one thread does of a call. */
+/* One thread's part of a call. */
 typedef struct part {
     dpt_cpu_range samples;
-    dpt_cpu_range units; /* (group, panel, tap), numbered in this order */
+    dpt_cpu_range units; /* triples (group, panel, tap), numbered in this order */
     float *sums, *packed, *frame;
 } part;
 
-/* The taps of a (group, panel) that are the part's. */
+/* The taps of a group's panel that belong to a part. */
 static dpt_cpu_range part_taps(const conv *v, const part *own, size_t group_panel)
 {
     const size_t first = group_panel * v->taps;
@@ -148,7 +150,7 @@ static void do_block(const conv *v, const part *own, const block *b)
             const dpt_cpu_range taps = part_taps(v, own, group * n_panels + i);
             if (taps.begin == taps.end) continue;
             const panel p = KERNEL(panel_at)(v->group_out, i);
-            /* One part has a panel's first tap: that one adds up the bias. */
+            /* The part that has a panel's first tap adds up the bias. */
             float *bias = own->sums + bias_at(v) + group * v->out_width + p.start;
             pack_dy(v, b, &p, group * v->group_out + p.start, own->packed,
                     taps.begin == 0 ? bias : NULL);
@@ -194,7 +196,7 @@ static void do_samples(const conv *v, const part *own, const float *x, const flo
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* The sum over the threads' copies, in thread order: the same bits every time. */
+/* The sum over the threads' copies, in thread order, so that its bits are the same every time. */
 static float total(const float *sums, size_t at, size_t n_copies, size_t distance)
 {
     float sum = sums[at];
@@ -203,7 +205,7 @@ static float total(const float *sums, size_t at, size_t n_copies, size_t distanc
     return sum;
 }
 
-/* dw of the taps of a range, for all filters. */
+/* Writes dw of a range of taps, for all filters. */
 static void write_taps(const conv *v, const float *sums, size_t n_copies, bool accumulate,
                        dpt_cpu_range taps, float *dw)
 {
@@ -252,7 +254,7 @@ static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned
     do_samples(v, &own, call->in[1], call->in[0]);
     dpt_cpu_barrier(call->team, thread, n_threads);
 
-    /* Blocks of taps, so that reading across the sums finds them in the cache. */
+    /* Blocks of taps are small enough that the sums stay in the cache while they are transposed. */
     const dpt_cpu_range mine = dpt_cpu_split(v->taps, 16, thread, n_threads);
     for (size_t tap = mine.begin; tap < mine.end; tap += 16) {
         const dpt_cpu_range taps = {tap, tap + 16 < mine.end ? tap + 16 : mine.end};

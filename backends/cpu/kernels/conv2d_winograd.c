@@ -1,4 +1,4 @@
-/* Winograd convolution forward, and backward to its input, which is forward's adjoint. */
+/* Winograd convolutions: forward, and backward-data, which is the adjoint of forward. */
 #include "activation.h"
 #include "kinds.h"
 #include "winograd.h"
@@ -7,20 +7,20 @@
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-/* Transformed tiles: rows of `layout`. */
+/* Transformed tiles, as rows of a layout. */
 typedef struct matrices {
     const winograd_layout *layout;
     float *at;
 } matrices;
 
-/* The filters, and those that are transformed: a span's, which may be all. */
+/* The filters, and the transformed filters of a span, which may be all of them. */
 typedef struct filters {
     const float *w;
     const winograd_spans *spans;
     float *packed;
 } filters;
 
-/* Products (tile, channel) of each point: some columns of `in` times the filters of a span. */
+/* The products (tile, channel) of each point: some columns of `in` times the filters of a span. */
 static void multiply_span(const winograd *v, const winograd_crew *crew, size_t n_tiles,
                           const matrices *in, const filters *f, const winograd_span *span,
                           const matrices *out)
@@ -46,15 +46,15 @@ static void multiply_span(const winograd *v, const winograd_crew *crew, size_t n
     }
 }
 
-/* This thread's part of a span's filters. */
+/* Transforms this thread's part of a span's filters. */
 static void make_filters(const winograd *v, const filters *f, const winograd_span *span,
                          unsigned thread, unsigned n_threads)
 {
     KERNEL(winograd_filters)(v, f->w, f->spans, span, thread, n_threads, f->packed);
 }
 
-/* All products, when all of the crew have come; and they leave together.  Of several spans each is
-   made here, one alone has been made. */
+/* Computes all products of a block, between barriers of the crew.  If there are several spans,
+   their filters are transformed here; a single span was transformed before. */
 static void multiply(const winograd *v, const winograd_crew *crew, size_t n_tiles,
                      const matrices *in, const filters *f, const matrices *out)
 {
@@ -70,7 +70,7 @@ static void multiply(const winograd *v, const winograd_crew *crew, size_t n_tile
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
-/* The part of a range that falls to one of a crew. */
+/* The part of a range that belongs to this thread of the crew. */
 static dpt_cpu_range part_of(const winograd_crew *crew, dpt_cpu_range range)
 {
     const dpt_cpu_range part =
@@ -83,8 +83,9 @@ static size_t scratch_size(const winograd *v)
     return dpt_cpu_add(v->data.size, v->products.size);
 }
 
-/* The end of a block of the adjoint.  Where a crew has several threads its blocks are whole
-   samples, whose rows are divided; or less than one, which is left to the first. */
+/* The end of a block of the adjoint.  If a crew has several threads, a block is either whole
+   samples, whose rows are divided among the threads, or less than a sample, which the first thread
+   treats. */
 static void scatter(const winograd *v, const winograd_crew *crew, dpt_cpu_range block,
                     const matrices *from, const winograd_ending *ending, float *dx)
 {
@@ -98,7 +99,7 @@ static void scatter(const winograd *v, const winograd_crew *crew, dpt_cpu_range 
     KERNEL(winograd_scatter)(v, from->at, tiles, block.begin, rows, ending, dx);
 }
 
-/* x to y, or dy to dx. */
+/* Computes y from x, or dx from dy, for the crew's tiles. */
 static void do_tiles(const winograd *v, const winograd_crew *crew, const float *x, const filters *f,
                      const winograd_ending *ending, float *y)
 {
@@ -128,11 +129,12 @@ static void do_tiles(const winograd *v, const winograd_crew *crew, const float *
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
-/* Where threads work each by itself, what they take is a block of tiles; of the adjoint, some whole
-   samples: a piece that begins within one computes the row of tiles above it too. */
+/* If every thread is a crew, a piece is a block of tiles.  A piece of the adjoint is rows of tiles
+   of some samples.  A piece that begins within a sample computes the row of tiles above it once
+   more. */
 enum {
-    ADJOINT_BLOCKS = 8
-}; /* so that the last block of a piece, which is smaller, is one of many */
+    ADJOINT_BLOCKS = 8 /* blocks of a piece; the last one, which is smaller, then costs little */
+};
 
 static size_t count_pieces(const winograd *v, size_t n_samples, unsigned n_threads)
 {
@@ -186,7 +188,7 @@ static void convolve(const dpt_cpu_call *call, unsigned thread, unsigned n_threa
     }
 }
 
-/* This thread's part of the results, when all are there. */
+/* Waits until all results are written.  Returns this thread's part of them. */
 static dpt_cpu_range finished_part(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const winograd *v = call->op->plan.state;
@@ -228,14 +230,15 @@ static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
-/* Of small spans, points times rows: with 64 lanes somewhat more than half of a second-level cache;
-   fewer rows would read and write the products more often. */
+/* Points times rows of a small span.  With 64 lanes this is somewhat more than half of a
+   second-level cache.  With fewer rows the products would be read and written more often. */
 static const size_t small_values = 5000;
-/* Of large ones, which are made and used when the tiles are too many for small ones: more would not
-   stay in a third-level cache. */
+/* The size of a large span, which is used when there are too many tiles for small spans.  A larger
+   span would not stay in a third-level cache. */
 static const size_t large_bytes = (size_t)16 << 20;
-/* Each span reads the tiles again: with more of them than this that costs more than filters that do
-   not stay in a second-level cache.  Several threads gain by it up to fewer. */
+/* The most tiles of a call with small spans.  Each span reads the tiles again; with more tiles that
+   costs more than filters outside the second-level cache.  The limit is lower for several threads.
+ */
 static const size_t few_tiles_of_one = 160, few_tiles = 112;
 
 static dpt_status prepare(dpt_op *op, size_t edge, dpt_cpu_kernel *kernel, dpt_activation kind,

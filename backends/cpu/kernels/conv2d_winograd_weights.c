@@ -1,9 +1,9 @@
-/* Winograd convolution backward to its filters: F(taps x taps, edge x edge), in which a tile of dy
-   is the filter, and what it gives is summed over all tiles.
+/* Winograd convolutions: backward-weights, as F(taps x taps, edge x edge).  A tile of dy is the
+   filter, and the results are summed over all tiles.
 
-   Each thread sums up its own tiles, and the threads' sums are added in thread order; where a copy
-   of the sums for each thread would fill the memory, all threads transform a block of tiles and
-   divide the points, a span of the sums at a time where the tiles are few. */
+   Each thread sums its own tiles, and the sums of the threads are added in thread order.  If a copy
+   of the sums for each thread would take too much memory, all threads transform a block of tiles
+   together and divide its points.  With few tiles they do so for one span of the sums at a time. */
 #include "kinds.h"
 #include "winograd.h"
 
@@ -26,7 +26,7 @@ static size_t n_copies_of(const winograd *v, unsigned n_threads)
     return v->together ? 1 : n_threads;
 }
 
-/* Workspace: the sums, the bias's of each thread, zeros, then the scratch of each crew. */
+/* The workspace: the sums, the sums of the bias of each thread, zeros, the scratch of each crew. */
 typedef struct workspace {
     float *sums, *bias, *zeros, *scratch;
 } workspace;
@@ -44,14 +44,14 @@ static workspace workspace_of(const dpt_cpu_call *call)
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
-/* The sums of each point, a matrix (out_channels, in_channels), or those of a span, and copies. */
+/* The sums of each point, which are a matrix (out_channels, in_channels) or a span of it. */
 typedef struct matrices {
     const winograd_spans *spans;
     float *at;
-    size_t n_copies, copy; /* and floats from one to the next */
+    size_t n_copies, copy; /* copies, and floats from one copy to the next */
 } matrices;
 
-/* Of each point dy^T (out_channels, tile) * x (tile, in_channels), or +=. */
+/* For each point, sums = dy^T (out_channels, tile) * x (tile, in_channels), or +=. */
 static void add_block(const winograd *v, const winograd_crew *crew, size_t n_tiles,
                       const winograd_span *span, const matrices *sums, bool accumulate)
 {
@@ -77,8 +77,8 @@ static void add_block(const winograd *v, const winograd_crew *crew, size_t n_til
     }
 }
 
-/* Tiles first .. first + n - 1 of x and of dy, this thread's part; then all of the crew leave
-   together. */
+/* Transforms this thread's part of the tiles first .. first + n - 1 of x and of dy.  Ends with a
+   barrier of the crew. */
 static void transform_block(const winograd *v, const winograd_crew *crew, const dpt_cpu_call *call,
                             size_t first, size_t n, float *bias)
 {
@@ -103,7 +103,7 @@ static void add_tiles(const winograd *v, const winograd_crew *crew, const dpt_cp
     }
 }
 
-/* Of no tiles at all. */
+/* Clears the sums, for a call without tiles. */
 static void clear_sums(const winograd *v, const winograd_crew *crew, float *sums)
 {
     const dpt_cpu_range part = dpt_cpu_split(v->filters_size, 16, crew->thread, crew->n_threads);
@@ -112,7 +112,7 @@ static void clear_sums(const winograd *v, const winograd_crew *crew, float *sums
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* The sum over the threads' copies, in thread order: the same bits every time. */
+/* The sum over the threads' copies, in thread order, so that its bits are the same every time. */
 DPT_CPU_INLINE vec total(const matrices *sums, const float *at)
 {
     vec sum = vec_load(at);
@@ -121,7 +121,7 @@ DPT_CPU_INLINE vec total(const matrices *sums, const float *at)
     return sum;
 }
 
-/* A vector of input channels of a filter. */
+/* Transforms the sums of a vector of input channels to the taps of a filter. */
 DPT_CPU_INLINE void taps_vector(const winograd *v, const matrices *sums, const float *from,
                                 bool accumulate, float *dw, size_t n, const size_t edge,
                                 const size_t taps)
@@ -156,7 +156,7 @@ DPT_CPU_INLINE void taps_vector(const winograd *v, const matrices *sums, const f
     }
 }
 
-/* Of a span, whose sums are there: this thread's rows. */
+/* Writes this thread's rows of dw, from the sums of a span. */
 static void write_span(const winograd *v, const dpt_cpu_call *call, const winograd_span *span,
                        const matrices *sums, unsigned thread, unsigned n_threads)
 {
@@ -190,7 +190,7 @@ static void write_bias(const winograd *v, const float *bias, size_t n_threads, b
 
 /* ---- The operator ---------------------------------------------------------------------------- */
 
-/* The tiles of one block. */
+/* A call of one block, span by span. */
 static void do_spans(const winograd *v, const winograd_crew *crew, const dpt_cpu_call *call,
                      const matrices *sums, float *bias)
 {
@@ -238,8 +238,8 @@ static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned
     if (thread == 0 && bias) write_bias(v, w.bias, n_threads, call->accumulate, call->out[1]);
 }
 
-/* Each span reads the tiles again: with more of them than this that costs more than sums that do
-   not stay in a second-level cache. */
+/* The most tiles of a call with small spans.  Each span reads the tiles again; with more tiles that
+   costs more than sums outside the second-level cache. */
 static const size_t few_tiles = 112;
 
 static dpt_status prepare(dpt_op *op, size_t edge, dpt_error *error)
@@ -249,8 +249,8 @@ static dpt_status prepare(dpt_op *op, size_t edge, dpt_error *error)
     op->plan.state = v;
     KERNEL(winograd_set_filters)(v, v->results.c, v->source.c, false);
     KERNEL(winograd_choose_blocks)(op, op->n_threads, v);
-    /* Many tiles are added to all sums, few to all rows of a few lanes: in parts they would read x
-       again. */
+    /* A large span is all sums, and a small one all rows of a few lanes.  With fewer rows, x would
+       be read again for each part. */
     const winograd_cuts cuts = {
         .large_panels = v->whole.panels, .small_rows = v->whole.n_rows, .few_tiles = few_tiles};
     KERNEL(winograd_choose_spans)(op, &cuts, v);

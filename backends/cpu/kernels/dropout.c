@@ -1,12 +1,13 @@
-/* Dropout: elements are zero with probability p, drawn from the number of the sample, so that the
-   same sample gets the same mask wherever it lands, and in backward once more. */
+/* Dropout: elements become zero with probability p.  The mask is drawn from the number of the
+   sample, so it is the same on every device, and in backward as in forward. */
 #include "kinds.h"
 #include "philox.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The kept are those whose upper 24 bits are at least this: u >= p with u a multiple of 2^-24. */
+/* An element is kept if the upper 24 bits of its random word are at least this: u >= p, where u is
+   a multiple of 2^-24. */
 static uint32_t threshold(float p)
 {
     return (uint32_t)ceil((double)p * 0x1p24);
@@ -17,8 +18,8 @@ static float scale_of(float p)
     return (float)(1.0 / (1.0 - (double)p));
 }
 
-/* n elements of one sample, PHILOX_WORDS at most.  y may be x; what is kept waits in between, so
-   that the compiler sees no alias. */
+/* Drops n elements of one sample, at most PHILOX_WORDS.  y may be x: the kept elements are stored
+   in a local array in between, so that the compiler sees no alias. */
 static void drop(const dpt_dropout_desc *d, const uint32_t *words, const float *x, float *y,
                  size_t n, bool accumulate)
 {

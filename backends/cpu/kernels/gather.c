@@ -1,5 +1,5 @@
-/* Gathering the samples of a share from the data, normalised on the way.  Augmented images are made
-   in the data's own type first, so that what was padded is normalised like the rest. */
+/* Gathering the samples of a shard from the data set, and normalising them.  Augmented images are
+   first made in the type of the data, so that padding is normalised like the image. */
 #include "kinds.h"
 #include "philox.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    /* A common multiple of all numbers of channels: constants repeat with this period. */
+    /* A common multiple of all possible numbers of channels.  Constants repeat with this period. */
     PERIOD = 12 * DPT_MAX_CHANNEL_STATS,
 };
 
@@ -73,7 +73,7 @@ static void gather(const dpt_cpu_call *call, unsigned thread, unsigned n_threads
 
 /* ---- Augmentation (dpt_augment) -------------------------------------------------------------- */
 
-enum { N_ATTEMPTS = 10 }; /* to find a rectangle to erase */
+enum { N_ATTEMPTS = 10 }; /* attempts to find a rectangle to erase */
 
 _Static_assert(PHILOX_WORDS >= 4 * (N_ATTEMPTS + 1), "one call draws all numbers of a sample");
 
@@ -89,13 +89,13 @@ static size_t below(const uint32_t *words, size_t i, size_t m)
     return (size_t)(((uint64_t)(words[i] >> 8) * m) >> 24);
 }
 
-/* `to` is a row of the window that begins at column `column` of a padded row; `from` is the row
-   without its padding.  n bytes a pixel. */
+/* Copies a row of the crop window to `to`.  The window begins at `column` of the padded row; `from`
+   is the row without padding.  A pixel has n bytes. */
 static void crop_row(const unsigned char *from, unsigned char *to, const dpt_augment *a,
                      size_t column, size_t n)
 {
     const size_t left = column < a->pad ? a->pad - column : 0;    /* zeros before the image */
-    const size_t skipped = column > a->pad ? column - a->pad : 0; /* and what is cut off it */
+    const size_t skipped = column > a->pad ? column - a->pad : 0; /* pixels that are cut off */
     const size_t kept = a->width - left - skipped;
     memset(to, 0, left * n);
     memcpy(to + left * n, from + skipped * n, kept * n);
@@ -117,7 +117,7 @@ static void flip_row(unsigned char *row, size_t width, size_t n)
         swap_bytes(row + left * n, row + right * n, n);
 }
 
-/* The cropped and flipped image, still data. */
+/* Crops and flips an image, in the type of the data. */
 static void crop_and_flip(const dpt_augment *a, const uint32_t *words, const unsigned char *from,
                           unsigned char *to, size_t pixel_bytes)
 {
@@ -135,7 +135,7 @@ static void crop_and_flip(const dpt_augment *a, const uint32_t *words, const uns
     }
 }
 
-/* Sets one rectangle to zero, the first of the attempts that fits. */
+/* Sets a rectangle to zero: the first attempt that fits into the image. */
 static void erase(const dpt_augment *a, const uint32_t *words, float *x, size_t channels)
 {
     if (!(uniform(words, 3) < (double)a->erase)) return;
@@ -155,7 +155,7 @@ static void erase(const dpt_augment *a, const uint32_t *words, float *x, size_t 
     }
 }
 
-/* A thread's scratch: one image of data, in whole cache lines. */
+/* Bytes of a thread's scratch: one image in the type of the data, in whole cache lines. */
 static size_t image_bytes(const dpt_gather_desc *d)
 {
     return dpt_cpu_mul(dpt_cpu_round(d->count), dpt_dtype_bytes(d->dtype));
@@ -198,7 +198,8 @@ static void gather_labels(const dpt_cpu_call *call, unsigned thread, unsigned n_
     }
 }
 
-/* Exact for small integers if the constants are such: a scale of 1/255 is not. */
+/* Whether small integers stay exact: they do if the constants are small integers.  A scale of 1/255
+   is none. */
 static bool is_exact(const dpt_gather_desc *d)
 {
     for (size_t i = 0; i < d->channels; i++) {

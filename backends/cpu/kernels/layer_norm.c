@@ -1,5 +1,5 @@
-/* Layer-norm: each row of channels by its own mean and deviation.  A row is read from memory once
-   and again from the cache: its mean first, then the squared deviations from it. */
+/* Layer-norm: each row of channels is normalised with its own mean and deviation.  A row is read
+   from memory once, for the mean, and then from the cache, for the squared deviations. */
 #include "activation.h"
 #include "kinds.h"
 #include "norm.h"
@@ -39,7 +39,7 @@ static double mean_of(const float *x, size_t n)
     return (lanes_sum(sum) + rest) / (double)n;
 }
 
-/* The mean of (x - center)^2, and in *off that of x - center. */
+/* The mean of (x - center)^2.  *off: the mean of x - center. */
 static double mean_square(const float *x, float center, size_t n, double *off)
 {
     vec sum = vec_set(0.0f), squares = vec_set(0.0f);
@@ -77,7 +77,7 @@ static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
         const float center = (float)mean_of(x, d->channels);
         double off;
         const double square = mean_square(x, center, d->channels, &off);
-        const double variance = square - off * off; /* off: what rounding made the mean wrong by */
+        const double variance = square - off * off; /* off: the rounding error of the mean */
         moments[0] = (float)((double)center + off);
         moments[1] = (float)(1.0 / sqrt((variance < 0.0 ? 0.0 : variance) + (double)d->epsilon));
         normalise(x, call->in[1], call->in[2], moments[0], moments[1],
@@ -102,7 +102,7 @@ dpt_status KERNEL(prepare_layer_norm_forward)(dpt_op *op, dpt_error *error)
 
 /* ---- Backward to the data -------------------------------------------------------------------- */
 
-/* A row of backward's inputs. */
+/* The inputs of backward for one row. */
 typedef struct row_in {
     const float *dy, *x, *w;
     float mean, inverse;
@@ -172,7 +172,7 @@ dpt_status KERNEL(prepare_layer_norm_backward_data)(dpt_op *op, dpt_error *error
 
 /* ---- Backward to the weights ----------------------------------------------------------------- */
 
-/* A row to the sums of dy and of dy * xhat. */
+/* Adds a row to the sums of dy and of dy * xhat. */
 static void add_row(const norm_scratch *s, const float *restrict dy, const float *restrict x,
                     const float *moments)
 {
@@ -201,7 +201,7 @@ static void write_weights(const dpt_cpu_call *call, dpt_cpu_range channels, unsi
 /* dy, x (n,rows,c), moments (n,rows,2) -> dw (c), db (c) */
 static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
-    enum { BLOCK_ROWS = 32 }; /* as float sums go */
+    enum { BLOCK_ROWS = 32 }; /* so few that float sums are precise enough */
     const dpt_layer_norm_desc *d = &call->op->desc.u.layer_norm;
     const float *dy = call->in[0], *x = call->in[1], *moments = call->in[2];
     const dpt_cpu_range own = own_rows(call, thread, n_threads);

@@ -1,5 +1,5 @@
-/* Fully connected layers: matrix products, divided among the threads by blocks of the result, so
-   that nothing has to be added up between threads. */
+/* Linear layers, as matrix products.  Threads divide the result into blocks, so no sums are added
+   between threads. */
 #include "activation.h"
 #include "gemm_algorithms.h"
 #include "kinds.h"
@@ -19,7 +19,7 @@ static void multiply(const dpt_cpu_call *call, unsigned thread, unsigned n_threa
     KERNEL(gemm_run)(v->algorithm, call->op, g, &crew);
 }
 
-/* The part of a thread of n floats that all threads have written. */
+/* Waits until all threads have written n floats.  Returns this thread's part of them. */
 static dpt_cpu_range finished_part(const dpt_cpu_call *call, size_t n, unsigned thread,
                                    unsigned n_threads)
 {
@@ -79,7 +79,7 @@ static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_
     (mask, dx + own.begin, x + own.begin, dx + own.begin, own.end - own.begin);
 }
 
-/* dbias = column sums of dy, for some rows of the slice */
+/* dbias = sums over the rows of dy, for a range of the slice's outputs */
 static void add_bias(const dpt_cpu_call *call, dpt_cpu_range rows)
 {
     enum { WIDTH = 64 };

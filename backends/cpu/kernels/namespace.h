@@ -1,5 +1,5 @@
-/* The files of this folder are compiled once for every instruction set.  KERNEL(name) gives each
-   compilation's symbols their own names; DPT_CPU_ISA comes from the build. */
+/* The files of this folder are compiled once for each instruction set.  KERNEL(name) gives the
+   symbols of each compilation different names.  The build defines DPT_CPU_ISA. */
 #ifndef DPT_CPU_NAMESPACE_H
 #define DPT_CPU_NAMESPACE_H
 

@@ -1,12 +1,12 @@
-/* Scratch of the normalisations (norm.h). */
+/* The scratch of batch-norm and layer-norm. */
 #include "norm.h"
 
 #include <string.h>
 
 enum {
-    PERIOD = 512, /* the least */
+    PERIOD = 512, /* the fewest elements of a period */
     BLOCK = 1 << 14,
-    BLOCK_PERIODS = 16, /* the least */
+    BLOCK_PERIODS = 16, /* the fewest periods of a block */
 };
 
 size_t KERNEL(norm_period)(size_t channels)
@@ -19,7 +19,7 @@ size_t KERNEL(norm_block)(size_t period)
     return period * (BLOCK / period > BLOCK_PERIODS ? BLOCK / period : BLOCK_PERIODS);
 }
 
-/* A double takes the place of two floats. */
+/* The floats that two doubles for each channel take. */
 static size_t doubles_size(size_t channels)
 {
     return dpt_cpu_round(dpt_cpu_mul(channels, 4));

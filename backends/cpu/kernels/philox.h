@@ -11,7 +11,7 @@ enum {
     PHILOX_WORDS = 4 * PHILOX_BLOCKS,
 };
 
-/* What the counters of a sample have in common, and the key. */
+/* The part of the counters that is the same for all elements of a sample, and the key. */
 typedef struct philox_source {
     uint32_t sample, epoch, stream;
     uint32_t seed_low, seed_high;
@@ -26,8 +26,8 @@ DPT_CPU_INLINE philox_source philox_of(const dpt_step_block *step, uint32_t samp
                            .seed_high = step->seed_high};
 }
 
-/* words[4 b + i] = word i of counter (first + b, sample, epoch, stream) and the seed as key.  A
-   lane's lower half is a word of one counter; what its upper half holds does not matter. */
+/* words[4 b + i] = word i of the counter (first + b, sample, epoch, stream), with the seed as key.
+   The lower half of a lane holds a word of one counter; the upper half may hold anything. */
 static inline void philox(const philox_source *source, uint32_t first, uint32_t words[PHILOX_WORDS])
 {
     enum { WIDTH = sizeof(vec_u64) / sizeof(uint64_t), GROUPS = PHILOX_BLOCKS / WIDTH };

@@ -1,4 +1,4 @@
-/* Pooling.  A window is clipped to the image; a lane is a channel. */
+/* Pooling.  Windows are clipped to the image.  A lane is a channel. */
 #include "activation.h"
 #include "kinds.h"
 #include "simd.h"
@@ -27,7 +27,7 @@ static window window_at(const dpt_pool2d_desc *d, size_t oh, size_t ow)
     return w;
 }
 
-/* Where a window's first value lies in a sample. */
+/* The offset of a window's first value in a sample, in floats. */
 static size_t window_offset(const dpt_pool2d_desc *d, const window *w)
 {
     return (w->row * d->in_w + w->column) * d->channels;
@@ -43,7 +43,8 @@ static bool power_of_two(size_t n)
     return (n & (n - 1)) == 0;
 }
 
-/* Divides sums by the size of a window: by a product where that is the same to the bit. */
+/* Divides sums by the size of a window.  If the inverse is exact, this is a multiplication with the
+   same bits. */
 typedef struct divisor {
     vec value;
     bool is_inverse;
@@ -63,7 +64,7 @@ static inline vec divide(divisor by, vec sum)
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-/* y of one pixel; x begins at its window. */
+/* Computes y of one pixel.  x: the first input of its window. */
 static void average_window(const dpt_pool2d_desc *d, divisor by, const window *w, const float *x,
                            float *y)
 {
@@ -77,8 +78,8 @@ static void average_window(const dpt_pool2d_desc *d, divisor by, const window *w
     }
 }
 
-/* A row of results whose windows all lie in the image; x begins at its first window.  The extents
-   of a window are constants at the calls that count. */
+/* Computes a row of results whose windows all lie in the image.  x: the first input of the first
+   window.  The extents of the window are constants in the calls for common windows. */
 DPT_CPU_INLINE void average_row(const dpt_pool2d_desc *d, divisor by, const size_t kernel_h,
                                 const size_t kernel_w, const float *x, float *y)
 {
@@ -146,9 +147,9 @@ static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
     }
 }
 
-/* ---- Backward of the average: every input gathers from the windows that it is in ------------- */
+/* ---- Backward of the average: every input sums over the windows that hold it ----------------- */
 
-/* The windows along one axis that have input `at`: first and number. */
+/* The windows along one axis that hold an input: the first one, and their number. */
 typedef struct windows {
     size_t first, n;
 } windows;
@@ -161,7 +162,7 @@ static windows windows_of(size_t at, size_t stride, size_t kernel, size_t pad, s
     return (windows){first, last + 1 > first ? last + 1 - first : 0};
 }
 
-/* What a row of inputs is computed from and where it goes. */
+/* The computation of dx for a row of inputs. */
 typedef struct input_row {
     const float *dy; /* of the sample */
     const float *x;  /* the row; NULL: no mask */
@@ -190,7 +191,7 @@ static void average_row_back(const dpt_pool2d_desc *d, divisor by, const input_r
         const float *dy = r->dy + (r->rows.first * d->out_w + columns.first) * channels;
         const float *x = r->x ? r->x + at * channels : NULL;
         float *dx = r->dx + at * channels;
-        if (r->rows.n == 1 && columns.n == 1) { /* windows that do not overlap */
+        if (r->rows.n == 1 && columns.n == 1) { /* one window holds the input */
             for (size_t c = 0; c < channels; c += LANES) {
                 const size_t n = lanes_left(d, c);
                 put_gradient(by, vec_load_n(dy + c, n), accumulate, x ? x + c : NULL, dx + c, n);
@@ -234,7 +235,7 @@ static void average_backward(const dpt_cpu_call *call, unsigned thread, unsigned
 
 /* ---- Backward of the maximum ----------------------------------------------------------------- */
 
-/* To the first maximum, in row-major order. */
+/* Adds dy to the dx of the window's first maximum, in row-major order. */
 static void max_window_back(const dpt_pool2d_desc *d, const window *w, const float *x,
                             const float *dy, float *dx)
 {
@@ -292,7 +293,7 @@ dpt_status KERNEL(prepare_pool2d_forward)(dpt_op *op, dpt_error *error)
     return prepare(op, forward, (double)(d->out_h * d->out_w * d->channels) * 0.5);
 }
 
-/* The windows of each column, so that no row has to divide for them again. */
+/* The windows of each column, computed once so that rows need no divisions. */
 static windows *column_windows(const dpt_pool2d_desc *d)
 {
     windows *columns = malloc(dpt_cpu_mul(d->in_w, sizeof *columns));
@@ -305,7 +306,7 @@ dpt_status KERNEL(prepare_pool2d_backward)(dpt_op *op, dpt_error *error)
 {
     const dpt_pool2d_desc *d = &op->desc.u.pool2d;
     const bool is_max = d->kind == DPT_POOL_MAX;
-    /* Sums of thirds are not exact. */
+    /* Only a division by a power of two is exact. */
     op->plan.exact = KERNEL(activation_exact)(d->input_activation) &&
                      (is_max || power_of_two(d->kernel_h * d->kernel_w));
     if (!is_max) {

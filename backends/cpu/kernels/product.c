@@ -1,9 +1,9 @@
-/* The loops around the tiles of our own matrix product. */
+/* Our own matrix product: the loops over blocks, pieces and tiles. */
 #include "product.h"
 
 #include "tile.h"
 
-/* Blocks as equal as possible. */
+/* The size of the next block of `left`: blocks are as equal as possible. */
 static size_t block_of(size_t left, size_t most)
 {
     const size_t n_blocks = (left + most - 1) / most;
@@ -17,8 +17,8 @@ static size_t least(size_t a, size_t b)
 
 enum {
     GROUP_FLOATS = PRODUCT_GROUP * PRODUCT_LANES * PRODUCT_TERMS,
-    CHUNK_SLACK = LANES + 16, /* what packing writes behind a chunk, and up to a cache line */
-    PIECES_A_THREAD = 4,      /* at least, where a product can be cut so small */
+    CHUNK_SLACK = LANES + 16, /* floats that packing writes behind a chunk, up to a cache line */
+    PIECES_A_THREAD = 4,      /* the fewest pieces of a thread, if the product is large enough */
 };
 
 size_t KERNEL(product_scratch)(unsigned n_threads)
@@ -30,11 +30,11 @@ size_t KERNEL(product_scratch)(unsigned n_threads)
     return dpt_cpu_round(a) + n_threads * GROUP_FLOATS;
 }
 
-/* What is multiplied between two packings of A: some rows and terms, all columns. */
+/* The part of a product for which A is packed at once: some rows and terms, and all columns. */
 typedef struct block {
     dpt_cpu_range rows, terms;
     size_t chunk;        /* rows of a chunk */
-    size_t chunk_floats; /* from one packed chunk to the next */
+    size_t chunk_floats; /* floats from one packed chunk to the next */
     size_t group;        /* columns of a group */
     size_t n_chunks, n_groups;
     float *a; /* packed */
@@ -77,7 +77,7 @@ static dpt_cpu_range group_columns(const gemm *g, const block *b, size_t group)
     return (dpt_cpu_range){begin, least(begin + b->group, g->n)};
 }
 
-/* A chunk's rows times a packed panel that begins at a column. */
+/* Multiplies a chunk's rows with the packed panel that begins at column `start`. */
 static void multiply_panel(const gemm *g, const block *b, size_t chunk, size_t start,
                            const float *packed)
 {
@@ -138,7 +138,7 @@ void KERNEL(product_run)(const gemm *g, const gemm_crew *crew)
         const size_t most_rows =
             least(PRODUCT_BLOCK_FLOATS / (b.terms.end - k), PRODUCT_BLOCK_ROWS);
         for (size_t row = 0; row < g->m; row = b.rows.end) {
-            if (k > 0 || row > 0) /* nobody reads the block before this one any more */
+            if (k > 0 || row > 0) /* until no thread reads the block before this one */
                 dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
             b.rows = (dpt_cpu_range){row, row + block_of(g->m - row, most_rows)};
             cut(g, crew->n_threads, &b);

@@ -1,20 +1,21 @@
-/* Our own matrix product: both matrices are packed, block by block, and a small tile of results is
-   held in registers while it meets a whole block of terms.
+/* Our own matrix product.  Both matrices are packed block by block.  A small tile of results stays
+   in registers while a whole block of terms is added to it.
 
-   A block of A is packed by all threads, in chunks of rows. Results are then divided into pieces, a
-   chunk of rows times some panels of B, PRODUCT_LANES columns wide; whoever takes a piece packs its
-   panels, if they are not those it had before. Rows of B lie far apart in memory, and reading one
-   cache line of each takes several times as long as reading some: hence groups of panels.
+   All threads together pack a block of A, in chunks of rows.  The results are then divided into
+   pieces: a chunk of rows times a group of panels of B, each PRODUCT_LANES columns wide.  The
+   thread that takes a piece packs the panels of its group, unless it has just packed them.  Panels
+   are grouped because the rows of B are far apart in memory, and reading one cache line of each row
+   takes several times as long as reading several.
 
-   An element of the result is the sum over its terms in order, whatever the other extents are:
-   who does which piece makes no difference to its bits. */
+   An element of the result is the sum of its terms in order, whatever m and n are.  The thread that
+   computes an element makes no difference to its bits. */
 #ifndef DPT_CPU_PRODUCT_H
 #define DPT_CPU_PRODUCT_H
 
 #include "gemm.h"
 #include "simd.h"
 
-/* How many registers there are decides the largest tile. */
+/* The number of registers decides the largest tile. */
 #if defined(__AVX512F__)
 enum { PRODUCT_ROWS = 14, PRODUCT_UNITS = 2 };
 #elif defined(__AVX2__)
@@ -27,22 +28,25 @@ enum { PRODUCT_ROWS = 4, PRODUCT_UNITS = 2 };
 enum {
     PRODUCT_LANES = PRODUCT_UNITS * LANES,
     PRODUCT_GROUP = 64 / PRODUCT_LANES, /* the most panels of a piece */
-    PRODUCT_CHUNK = (128 + PRODUCT_ROWS - 1) / PRODUCT_ROWS * PRODUCT_ROWS, /* its most rows */
-    PRODUCT_TERMS = 1024, /* the most of a block: sums are written and read again for every one */
-    /* The most of a block of A.  Where its terms are few, it has more rows. */
+    /* The most rows of a piece. */
+    PRODUCT_CHUNK = (128 + PRODUCT_ROWS - 1) / PRODUCT_ROWS * PRODUCT_ROWS,
+    /* The most terms of a block.  Sums are stored and loaded again for every block. */
+    PRODUCT_TERMS = 1024,
+    /* The most floats of a block of A, which has more rows if its terms are few. */
     PRODUCT_BLOCK_FLOATS = 256 * 1024,
-    PRODUCT_BLOCK_ROWS = 4096, /* but no more than these */
+    PRODUCT_BLOCK_ROWS = 4096, /* the most rows of a block of A */
 };
 
 /* Floats of scratch for all threads together. */
 size_t KERNEL(product_scratch)(unsigned n_threads);
 
-/* Does a thread's part of *g.  All threads of the crew come; ends without a barrier. */
+/* Computes one thread's part of *g.  All threads of the crew must call it.  There is no barrier at
+   its end. */
 void KERNEL(product_run)(const gemm *g, const gemm_crew *crew);
 
-/* ---- Between its files ----------------------------------------------------------------------- */
+/* ---- For product*.c and conv2d_columns.c ----------------------------------------------------- */
 
-/* One tile: rows of packed A times a panel of packed B. */
+/* A tile: rows of packed A times a panel of packed B. */
 typedef struct product_tile {
     const float *a; /* (n_terms, n_rows) */
     const float *b; /* (n_terms, units * LANES) */
@@ -50,19 +54,19 @@ typedef struct product_tile {
     float *c;
     size_t ldc;
     bool accumulate;
-    const float *bias; /* lanes of them, or NULL */
-    const float *mask; /* rows ldc apart, or NULL: results are 0 where it is not positive */
+    const float *bias; /* (lanes), or NULL */
+    const float *mask; /* rows ldc apart, or NULL: results become 0 where it is not positive */
     bool relu;
 } product_tile;
 
 void KERNEL(product_tile_run)(const product_tile *t);
 
-/* The panels of some columns of B, from a whole vector on, one after the other: terms first ..
-   first+n-1 as (term, lane), zeros behind the last panel's lanes. */
+/* Packs the terms first .. first+n-1 of some columns of B, panel by panel, as (term, lane).  The
+   columns begin at a multiple of a vector.  Zeros fill the last panel up to whole vectors. */
 void KERNEL(product_pack_b)(const gemm *g, dpt_cpu_range columns, size_t first, size_t n,
                             float *to);
-/* Rows of A and n of their terms: tiles of (term, row).  Writes up to LANES floats behind them.
-   g: m, a, lda, a_transposed. */
+/* Packs the terms first .. first+n-1 of some rows of A, tile by tile, as (term, row).  Writes up to
+   LANES floats behind them.  Reads g->m, a, lda and a_transposed. */
 void KERNEL(product_pack_a)(const gemm *g, dpt_cpu_range rows, size_t first, size_t n, float *to);
 
 #endif

@@ -1,4 +1,4 @@
-/* Packing for our own matrix product. */
+/* Our own matrix product: packing both matrices. */
 #include "product.h"
 
 #include "tile.h"
@@ -8,7 +8,8 @@ static size_t whole_vectors(size_t n)
     return (n + LANES - 1) / LANES * LANES;
 }
 
-/* Up to LANES rows in memory as (term, lane) with terms `width` apart, lanes behind them 0. */
+/* Transposes up to LANES rows to (term, lane), with `width` floats between terms.  Lanes behind the
+   rows are 0. */
 static void turn_rows(const float *from, size_t ld, size_t n_rows, size_t n, size_t width,
                       float *to)
 {
@@ -29,7 +30,7 @@ static void turn_rows(const float *from, size_t ld, size_t n_rows, size_t n, siz
 
 /* ---- B --------------------------------------------------------------------------------------- */
 
-/* Whole panels. */
+/* Packs whole panels. */
 static void pack_rows(const float *from, size_t ldb, size_t n_panels, size_t n, float *to)
 {
     enum { AHEAD = 8 /* rows */ };
@@ -44,7 +45,7 @@ static void pack_rows(const float *from, size_t ldb, size_t n_panels, size_t n, 
     }
 }
 
-/* The last panel, of fewer lanes. */
+/* Packs the last panel, which has fewer lanes. */
 static void pack_narrow_rows(const float *from, size_t ldb, size_t lanes, size_t n, float *to)
 {
     const size_t width = whole_vectors(lanes), last = lanes - (width - LANES);
@@ -67,7 +68,7 @@ void KERNEL(product_pack_b)(const gemm *g, dpt_cpu_range columns, size_t first, 
         return;
     }
     for (size_t at = 0; at < n_columns; at += LANES) {
-        const size_t start = at / PRODUCT_LANES * PRODUCT_LANES; /* of its panel */
+        const size_t start = at / PRODUCT_LANES * PRODUCT_LANES; /* the first column of the panel */
         const size_t width = start < n_panels * PRODUCT_LANES ? PRODUCT_LANES : whole_vectors(left);
         const size_t lanes = n_columns - at < LANES ? n_columns - at : LANES;
         turn_rows(g->b + (columns.begin + at) * g->ldb + first, g->ldb, lanes, n, width,
@@ -77,8 +78,8 @@ void KERNEL(product_pack_b)(const gemm *g, dpt_cpu_range columns, size_t first, 
 
 /* ---- A --------------------------------------------------------------------------------------- */
 
-/* Terms of a tile's rows, which are side by side.  Vectors end behind the rows; what they write
-   there the next term overwrites. */
+/* Copies the terms of a tile's rows, which are side by side in memory.  Vectors may write behind
+   the rows of a term; the next term overwrites that. */
 static void copy_terms(const float *from, size_t lda, size_t n_rows, size_t n, float *to)
 {
     for (size_t k = 0; k < n; k++, from += lda, to += n_rows)
@@ -86,8 +87,8 @@ static void copy_terms(const float *from, size_t lda, size_t n_rows, size_t n, f
             vec_store(to + i, vec_load(from + i));
 }
 
-/* A tile's rows from rows in memory, the last of them first: what is written behind those is
-   overwritten by the others. */
+/* Transposes a tile's rows, the last vector of rows first: vectors may write behind it, and the
+   other rows overwrite that. */
 static void turn_tile(const float *from, size_t lda, size_t n_rows, size_t n, float *to)
 {
     for (size_t end = whole_vectors(n_rows); end > 0; end -= LANES) {
@@ -106,7 +107,7 @@ void KERNEL(product_pack_a)(const gemm *g, dpt_cpu_range rows, size_t first, siz
             turn_tile(from, g->lda, n_rows, n, to);
         else if (row + whole_vectors(n_rows) <= g->m)
             copy_terms(from, g->lda, n_rows, n, to);
-        else /* vectors would end behind the matrix */
+        else /* vectors would read behind the matrix */
             for (size_t k = 0; k < n; k++)
                 memcpy(to + k * n_rows, from + k * g->lda, n_rows * sizeof *to);
     }

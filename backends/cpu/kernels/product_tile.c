@@ -1,14 +1,15 @@
-/* Tiles of our own matrix product, one for every number of rows and of vectors, each its own
-   straight code. */
+/* The tiles of our own matrix product.  Every number of rows and vectors has a function without
+   branches. */
 #include "product.h"
 
-/* How a tile ends, in locals: the compiler cannot know that results do not overwrite *t. */
+/* The operations at a tile's end, as local variables: the compiler cannot know that storing results
+   does not change *t. */
 typedef struct ending {
     const float *bias, *mask;
     bool accumulate, relu;
 } ending;
 
-/* c and mask are those of this row; mask is NULL where there is none. */
+/* c and mask: of this row.  mask is NULL if there is none. */
 DPT_CPU_INLINE vec finish(ending e, vec x, const float *c, const float *mask, size_t lane, size_t n)
 {
     if (e.accumulate) x = vec_add(vec_load_n(c + lane, n), x);
@@ -17,7 +18,7 @@ DPT_CPU_INLINE vec finish(ending e, vec x, const float *c, const float *mask, si
     return e.relu ? vec_relu(x) : x;
 }
 
-/* The ending of a whole tile with nothing but its sums. */
+/* Stores a whole tile that has no bias, mask or ReLU. */
 DPT_CPU_INLINE void store_sums(const product_tile *t, const size_t rows, const size_t units,
                                vec sum[PRODUCT_ROWS][PRODUCT_UNITS])
 {
@@ -39,7 +40,7 @@ DPT_CPU_INLINE void store_sums(const product_tile *t, const size_t rows, const s
     }
 }
 
-/* rows and units are constants at every call: the arrays become registers. */
+/* rows and units are constants at every call, so the arrays become registers. */
 DPT_CPU_INLINE void tile_body(const product_tile *t, const size_t rows, const size_t units)
 {
     vec sum[PRODUCT_ROWS][PRODUCT_UNITS];
@@ -117,7 +118,7 @@ typedef void tile_function(const product_tile *t);
 
 EACH(TILES)
 
-/* By rows - 1, by units - 1. */
+/* Indices: rows - 1, units - 1. */
 static tile_function *const tiles[PRODUCT_ROWS][PRODUCT_UNITS] = {EACH(ENTRY)};
 
 void KERNEL(product_tile_run)(const product_tile *t)

@@ -1,7 +1,7 @@
 /* Stochastic gradient descent over the flat parameters, as PyTorch defines it. */
 #include "kinds.h"
 
-/* One range with one weight decay.  The gradient is not changed. */
+/* Updates a range of parameters that have the same weight decay.  The gradient is not changed. */
 static void update(const dpt_sgd_desc *d, float lr, float decay, dpt_cpu_range range,
                    const float *restrict gradient, float *restrict w, float *restrict velocity)
 {

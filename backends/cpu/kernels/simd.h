@@ -1,6 +1,7 @@
-/* Vectors of floats under one set of names: 16 lanes with AVX-512, 8 with AVX2, 4 with NEON and
-   elsewhere.  A half vector (AVX-512 only) costs half as much as a whole one.  vec_fma rounds once
-   where the instruction set has it and twice in the portable compilation. */
+/* Vectors of floats, with the same names for all instruction sets: 16 lanes with AVX-512, 8 with
+   AVX2, 4 with NEON and in portable code.  A half vector exists with AVX-512 only, and costs half
+   as much as a whole one.  vec_fma rounds once if the instruction set has a fused operation, and
+   twice in portable code. */
 #ifndef DPT_CPU_SIMD_H
 #define DPT_CPU_SIMD_H
 
@@ -12,7 +13,8 @@
 
 #define DPT_CPU_INLINE static inline __attribute__((always_inline))
 
-/* Loops over constants that must become straight code, so that arrays of vectors are registers. */
+/* Loops over constants that the compiler must unroll completely, so that arrays of vectors become
+   registers. */
 #if defined(__clang__)
 #define DPT_CPU_UNROLL       _Pragma("clang loop unroll(full)")
 #define DPT_CPU_UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
@@ -127,7 +129,7 @@ DPT_CPU_INLINE half half_set(float x)
 {
     return _mm256_set1_ps(x);
 }
-DPT_CPU_INLINE half half_of(vec x) /* its first lanes */
+DPT_CPU_INLINE half half_of(vec x) /* the first lanes of x */
 {
     return _mm512_castps512_ps256(x);
 }
@@ -183,7 +185,7 @@ DPT_CPU_INLINE void vec_store(float *p, vec x)
 {
     _mm256_storeu_ps(p, x);
 }
-/* In pieces: masked stores are slow on some processors. */
+/* Stores in pieces, because masked stores are slow on some processors. */
 DPT_CPU_INLINE void vec_store_n(float *p, vec x, size_t n)
 {
     if (n >= LANES) {
@@ -268,7 +270,7 @@ DPT_CPU_INLINE void vec_transpose(vec x[8])
 enum { LANES = 4, HALF_LANES = 0 };
 typedef uint64_t vec_u64 __attribute__((vector_size(16)));
 
-/* ---- What NEON has instructions for, which compilers do not find by themselves ---- */
+/* ---- NEON: operations whose instructions compilers do not find by themselves ---- */
 #if defined(DPT_CPU_NEON)
 
 #include <arm_neon.h>
@@ -365,7 +367,7 @@ DPT_CPU_INLINE void vec_transpose(vec x[4])
 
 #endif
 
-/* ---- What they find ---- */
+/* ---- Operations whose instructions compilers find ---- */
 
 DPT_CPU_INLINE vec vec_load(const float *p)
 {
@@ -413,7 +415,7 @@ DPT_CPU_INLINE vec vec_relu(vec x) /* keeps NaN */
 
 #endif
 
-/* Where there are no half vectors, code that asks for one is never instantiated. */
+/* Without half vectors these names must exist, and no code that uses them is instantiated. */
 #if !defined(__AVX512F__)
 typedef vec half;
 #define half_set     vec_set

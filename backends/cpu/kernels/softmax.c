@@ -1,9 +1,11 @@
-/* Softmax with cross-entropy: loss, hit and, if wanted, the gradient of each sample, in one go. */
+/* Softmax with cross-entropy: loss, hit and, if asked for, the gradient of each sample, in one
+ * pass.
+ */
 #include "kinds.h"
 
 #include <math.h>
 
-/* Whether the label's logit is the first of the greatest.  False if one of them is not a number. */
+/* Whether the label's logit is the first of the greatest logits.  False if a logit is NaN. */
 static bool is_hit(const float *logits, size_t classes, size_t label)
 {
     for (size_t i = 0; i < label; i++)
@@ -29,7 +31,7 @@ static double sum_of_margins(const float *logits, size_t classes, float most)
     return sum;
 }
 
-/* The gradient of one sample; e^(logit - most) is there for a while. */
+/* out[i] = e^(logit - most), in the place of the gradient.  Returns the sum. */
 static double exponentials(const float *logits, size_t classes, float most, float *out)
 {
     double sum = 0.0;
@@ -46,7 +48,7 @@ static void softmax(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
 {
     const size_t classes = call->op->desc.u.softmax.classes;
     const double smoothing = (double)call->op->desc.u.softmax.smoothing;
-    const double each = smoothing / (double)classes; /* of the target, to every class */
+    const double each = smoothing / (double)classes; /* the target's part for every class */
     const float target_on = (float)(1.0 - smoothing + each), target_off = (float)each;
     const bool with_gradient = call->op->desc.kind == DPT_OP_SOFTMAX_XENT_GRADIENT;
     const int32_t *labels = call->in[1];

@@ -1,7 +1,7 @@
-/* The squared error: loss and, if wanted, the gradient of each sample, in one go. */
+/* The squared error: loss and, if asked for, the gradient of each sample, in one pass. */
 #include "kinds.h"
 
-/* The sum of (y - target)^2.  Sums side by side, so that one addition need not wait for another. */
+/* The sum of (y - target)^2, in independent sums, so that additions do not wait for each other. */
 static double sum_of_squares(const float *y, const float *target, size_t count)
 {
     enum { SUMS = 16 };

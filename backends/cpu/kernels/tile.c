@@ -50,7 +50,8 @@ size_t KERNEL(panel_rows)(const panel *p)
 
 /* ---- Results --------------------------------------------------------------------------------- */
 
-/* How a tile ends, in locals: the compiler cannot know that results do not overwrite *t. */
+/* The operations at a tile's end, as local variables: the compiler cannot know that storing results
+   does not change *t. */
 typedef struct ending {
     const float *bias;
     bool accumulate, relu;
@@ -72,7 +73,8 @@ DPT_CPU_INLINE half finish_half(ending e, half x, const float *c, size_t lane, s
 
 /* ---- The loop -------------------------------------------------------------------------------- */
 
-/* rows, units and with_half are constants at every call: the arrays become registers. */
+/* The sums of a tile.  rows, units and with_half are constants at every call, so the arrays become
+   registers. */
 typedef struct sums {
     vec whole[TILE_ROWS][PANEL_MOST_UNITS];
     half halves[TILE_ROWS];
@@ -89,7 +91,7 @@ DPT_CPU_INLINE void clear(sums *sum, const size_t rows, const size_t units)
     }
 }
 
-/* Adds the products of `length` terms; returns where B goes on. */
+/* Adds the products of `length` terms.  Returns the place behind the terms in B. */
 DPT_CPU_INLINE const float *add_products(sums *sum, const float *const *a, size_t a_step,
                                          const float *b, size_t length, const size_t rows,
                                          const size_t units, const bool with_half)
@@ -173,7 +175,7 @@ DPT_CPU_INLINE void strip_store(const sums *sum, float *c, size_t c_row, bool ac
     }
 }
 
-/* n_tiles tiles of as many rows, from row `first` on. */
+/* Computes n_tiles tiles of the same number of rows, from row `first` on. */
 DPT_CPU_INLINE void strip_body(const strip *s, size_t first, size_t n_tiles, const size_t rows,
                                const size_t units, const bool with_half)
 {
@@ -287,7 +289,7 @@ static strip_function *const *strips_of(const panel *p)
     return whole_strips[p->units];
 }
 
-/* In tiles as equal as possible. */
+/* Divides the rows into tiles that are as equal as possible. */
 void KERNEL(strip_run)(const panel *p, const strip *s)
 {
     if (s->n_rows == 0) return;

@@ -1,22 +1,22 @@
-/* The one inner loop of convolutions and matrix products.
+/* The inner loop of convolutions and Winograd products.
 
-   A tile is a few rows of results times a panel of lanes, held in registers while the products of
-   a whole reduction are added:
+   A tile is a few rows of results times a panel of lanes.  It stays in registers while the products
+   of a whole reduction are added:
 
        c[i][lane] (+)= sum over segments s, sum over k < s.length:
                        a[i][s.offset + k * a_step] * b[k'][lane]
 
-   where k' counts through all segments.  The rows of A are where they lie in memory: a convolution
-   needs no copy of its patches, because the taps of one filter row are consecutive floats.  B is
-   packed: the rows of a panel follow each other, padded with zeros to the panel's width. */
+   where k' counts through all segments.  The rows of A are read in place: a convolution needs no
+   copy of its patches, because the taps of one filter row are consecutive floats.  B is packed: the
+   rows of a panel follow each other, padded with zeros to the panel's width. */
 #ifndef DPT_CPU_TILE_H
 #define DPT_CPU_TILE_H
 
 #include "backend.h"
 #include "simd.h"
 
-/* How many registers there are decides the largest tile.  A last panel of one vector has too few
-   products in flight: where panels are small, it is made part of the one before it. */
+/* The number of registers decides the largest tile.  A last panel of one vector would have too few
+   products in flight.  Where panels are small, it becomes part of the panel before it. */
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define PANEL_UNITS      4
 #define PANEL_MOST_UNITS 4
@@ -30,18 +30,18 @@ enum {
     PANEL_MOST = PANEL_MOST_UNITS * LANES, /* the most of the last */
 };
 
-/* A part of the lanes 0 .. n-1 that tiles treat at once. */
+/* A part of the lanes 0 .. n-1 that a tile treats at once. */
 typedef struct panel {
-    size_t start;  /* first lane */
-    size_t lanes;  /* how many are meant */
+    size_t start;  /* the first lane */
+    size_t lanes;  /* the number of lanes */
     size_t width;  /* lanes rounded up to vectors: the distance between rows of packed B */
     size_t units;  /* whole vectors of the width */
-    bool has_half; /* and a half one behind them */
+    bool has_half; /* there is a half vector behind them */
 } panel;
 
 size_t KERNEL(panel_count)(size_t n_lanes);
 panel KERNEL(panel_at)(size_t n_lanes, size_t index);
-/* Where the panel begins in which a lane lies. */
+/* The first lane of the panel that holds a lane. */
 static inline size_t panel_start(size_t n_lanes, size_t lane)
 {
     const size_t start = lane / PANEL_LANES * PANEL_LANES;
@@ -49,8 +49,8 @@ static inline size_t panel_start(size_t n_lanes, size_t lane)
     return joined ? start - PANEL_LANES : start;
 }
 
-/* The width of all panels together; `start * k` is where a panel of k rows begins, since all but
-   the last are full. */
+/* The width of all panels together.  A panel of k rows begins at `start * k`, because all panels
+   but the last are full. */
 size_t KERNEL(packed_width)(size_t n_lanes);
 /* The most rows that a tile of this panel can have. */
 size_t KERNEL(panel_rows)(const panel *p);
@@ -68,16 +68,16 @@ typedef struct tile {
     const segment *segments;
     size_t n_segments;
     const float *b;
-    float *c[TILE_ROWS]; /* rows of a place in the result that may overlap: added one by one */
+    float *c[TILE_ROWS]; /* rows of the result; they may overlap, and are added one by one */
     bool accumulate;
-    const float *bias; /* panel.lanes of them, or NULL */
+    const float *bias; /* (panel.lanes), or NULL */
     bool relu;
 } tile;
 
 void KERNEL(tile_run)(const panel *p, const tile *t);
 
-/* Many rows of a panel, all equally far from each other, in one call: short reductions should not
-   pay for one at every tile.
+/* Many rows of a panel at equal distances, in one call.  With short reductions, a call for every
+   tile would cost too much.
 
        c[i * c_row + lane] (+)= sum over k < depth: a[i * a_row + k * a_step] * b[k][lane]
 
@@ -94,8 +94,8 @@ typedef struct strip {
 
 void KERNEL(strip_run)(const panel *p, const strip *s);
 
-/* How many rows the next tile takes when `left` rows are left: as equal as possible, so that no
-   tile is so small that its products wait for each other. */
+/* The rows of the next tile when `left` rows are left.  Tiles are as equal as possible, because in
+   a very small tile products wait for each other. */
 static inline size_t tile_rows(size_t left, size_t most)
 {
     const size_t n_tiles = (left + most - 1) / most;

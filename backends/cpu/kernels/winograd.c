@@ -1,4 +1,4 @@
-/* Geometry of Winograd convolutions, and their crews. */
+/* Winograd convolutions: layouts, blocks, spans and crews. */
 #include "winograd.h"
 
 #include <stdlib.h>
@@ -10,7 +10,8 @@ size_t KERNEL(winograd_stride)(size_t n_floats)
     return dpt_cpu_mul(lines, line);
 }
 
-/* Few channels are not spread: rows follow each other, and padding would be much of them. */
+/* Floats from one tile to the next.  With few channels rows follow each other directly, because
+   padding would be a large part of them. */
 static size_t row_of(size_t channels)
 {
     const size_t few = 64;
@@ -29,7 +30,7 @@ winograd_layout KERNEL(winograd_row_layout)(const winograd *v, size_t channels)
                              .size = dpt_cpu_mul(v->points, point)};
 }
 
-/* A panel's points are all in one place, as a product of spans reads them. */
+/* All points of a panel stand together, because the product of a span reads them so. */
 winograd_layout KERNEL(winograd_panel_layout)(const winograd *v, size_t channels)
 {
     const size_t n_panels = KERNEL(panel_count)(channels);
@@ -59,9 +60,9 @@ static bool is_meant(const dpt_conv2d_desc *d, size_t taps)
            d->dilation_h == 1 && d->dilation_w == 1 && d->groups == 1;
 }
 
-/* Below this many channels vectors run empty and transforms outweigh products. */
+/* With fewer channels, vectors are partly empty and transforms cost more than products. */
 static const size_t least_channels = 8;
-/* Padding beyond this is no padding of a convolution that somebody trains, and would not fit. */
+/* No trained convolution has an image or padding of this extent, and sizes would overflow. */
 static const size_t most_extent = (size_t)1 << 30;
 
 dpt_status KERNEL(winograd_create)(const dpt_op *op, size_t edge, winograd **out, dpt_error *error)
@@ -91,11 +92,12 @@ dpt_status KERNEL(winograd_create)(const dpt_op *op, size_t edge, winograd **out
     return DPT_OK;
 }
 
-/* Transformed filters up to this size are read from a cache again and again; larger ones should be
-   read as seldom as possible. */
+/* Transformed filters up to this size stay in a cache and can be read often.  Larger filters should
+   be read as seldom as possible. */
 static const size_t together_bytes = (size_t)4 << 20;
 static const size_t copies_bytes = (size_t)32 << 20;
-/* Transformed tiles of a block: half of a second-level cache; or part of a third-level one. */
+/* Transformed tiles of a block: half of a second-level cache, or, if all threads are one crew, part
+   of a third-level cache. */
 static const size_t block_bytes = (size_t)512 << 10, together_block_bytes = (size_t)24 << 20;
 
 void KERNEL(winograd_set_filters)(winograd *v, size_t n_rows, size_t n_lanes, bool packed)
@@ -128,9 +130,10 @@ void KERNEL(winograd_choose_blocks)(const dpt_op *op, size_t n_copies, winograd 
 
 /* ---- Spans ----------------------------------------------------------------------------------- */
 
-/* With fewer lanes than this tiles would be read more often. */
+/* The fewest lanes of a small span.  With fewer lanes there are more spans, and each reads the
+   tiles again. */
 static const size_t small_lanes = 64;
-/* Products of a span for each thread, at the least: fewer are not divided evenly. */
+/* The fewest products of a span for each thread.  Fewer cannot be divided evenly. */
 static const size_t least_units = 4;
 
 static size_t smaller(size_t a, size_t b)
@@ -143,7 +146,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* As nearly equal as can be. */
+/* Cuts the filters into spans that are as equal as possible. */
 static winograd_spans cut(const winograd *v, size_t most_rows, size_t most_panels)
 {
     const winograd_spans *whole = &v->whole;
@@ -170,7 +173,7 @@ void KERNEL(winograd_choose_spans)(const dpt_op *op, const winograd_cuts *cuts, 
     v->few_tiles = cuts->few_tiles;
     const size_t n_tiles = dpt_cpu_mul(op->max_samples, v->tiles_h * v->tiles_w);
     size_t point = KERNEL(winograd_spans_of)(v, n_tiles)->point;
-    /* Calls with fewer samples may take the others. */
+    /* Calls of fewer samples may take other spans: the largest span decides. */
     if (v->together && n_tiles > v->block) point = larger(point, v->large.point);
     if (v->together && n_tiles > smaller(v->few_tiles, v->block))
         point = larger(point, v->small.point);

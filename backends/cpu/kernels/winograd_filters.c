@@ -1,13 +1,13 @@
-/* Filters to Winograd's points, packed as tiles want their B: the lanes are the result's channels.
- */
+/* Transforming filters to Winograd's points.  They are packed as tiles expect B: a lane is a
+   channel of the result. */
 #include "winograd.h"
 
 enum {
     MOST_TAPS = WINOGRAD_TAPS_MAX * WINOGRAD_TAPS_MAX,
-    DEPTHS = 16 /* channels of the source that are turned round at once: whole vectors */
+    DEPTHS = 16 /* channels of the source that are transposed at once: whole vectors */
 };
 
-/* Where filters go: a vector of a panel, at a depth. */
+/* The place of a transformed vector: in a panel, at a depth. */
 typedef struct target {
     float *to;
     size_t point; /* floats between points */
@@ -51,7 +51,7 @@ static void transform_vector(const winograd *v, const vec *g, const target *at)
     WINOGRAD_CALL(v, filter_vector, g, at);
 }
 
-/* Forward: lanes are filters, so that some depths of them are turned round first. */
+/* Forward: a lane is a filter, so some depths of the filters are transposed first. */
 static void transform_filters(const winograd *v, const float *w, const panel *p,
                               dpt_cpu_range depths, size_t lane, target at)
 {
@@ -81,7 +81,7 @@ static void transform_filters(const winograd *v, const float *w, const panel *p,
     for (size_t k = depths.begin; k < depths.end; k++) {
         vec g[MOST_TAPS];
         size_t tap = 0;
-        do /* a filter has at least one tap, which gcc 14 does not know */
+        do /* gcc 14 does not know that a filter has at least one tap */
             g[tap] = vec_load(turned[k - depths.begin][tap]);
         while (++tap < n_taps);
         transform_vector(v, g, &at);
@@ -89,7 +89,7 @@ static void transform_filters(const winograd *v, const float *w, const panel *p,
     }
 }
 
-/* The adjoint: lanes are the filters' own channels. */
+/* The adjoint: a lane is a channel of a filter, as filters store them. */
 static void transform_channels(const winograd *v, const float *w, const panel *p,
                                dpt_cpu_range depths, size_t lane, target at)
 {

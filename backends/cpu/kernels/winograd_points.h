@@ -1,17 +1,18 @@
 /* Winograd's transforms in one dimension, on vectors of channels.  `side`, the number of points,
-   and numbers of taps and results are constants at every call, so that what is not meant
-   disappears.
+   and the numbers of taps and results are constants at every call, so the compiler removes the
+   other cases.
 
-   With points p (0, pairs that differ in sign, and infinity or not) they are the Toom-Cook
-   algorithm: data are evaluated by the coefficients of prod (x - other points), taps as polynomials
-   over the product of the differences, and results by powers of the points (Winograd 1980; Lavin
-   and Gray, CVPR 2016).  Both directions are used: edge results of taps x taps, and taps x taps
-   results of a tile of edge x edge.
+   The transforms are the Toom-Cook algorithm with points p: 0, pairs that differ in sign, and in
+   some cases infinity.  Data are evaluated by the coefficients of prod (x - other points), taps as
+   polynomials over the product of the differences, and results by powers of the points (Winograd
+   1980; Lavin and Gray, CVPR 2016).  Forward computes edge results from taps, and backward-weights
+   computes taps results from a tile of edge results.
 
-   4 points are 0, +-1 and infinity: exact on small integers.  6 points are 0, +-sqrt(1/2),
-   +-sqrt(2) and infinity, whose roundings are less than half those of the customary 0, +-1, +-2
-   (powers up to 2.8 in place of 8).  7 points are 0, +-1/2, +-5/4, +-3, without infinity, which
-   round three quarters of what 0, +-1/2, +-1, +-2 do (docs/numerics.md). */
+   - 4 points are 0, +-1 and infinity.  They are exact on small integers.
+   - 6 points are 0, +-sqrt(1/2), +-sqrt(2) and infinity.  Their rounding errors are less than half
+   of those of the usual points 0, +-1, +-2 (powers up to 2.8 instead of 8).
+   - 7 points are 0, +-1/2, +-5/4, +-3, without infinity.  Their rounding errors are three quarters
+   of those of 0, +-1/2, +-1, +-2 (docs/numerics.md). */
 #ifndef DPT_CPU_WINOGRAD_POINTS_H
 #define DPT_CPU_WINOGRAD_POINTS_H
 
@@ -59,8 +60,8 @@ DPT_CPU_INLINE void winograd_data_6(vec *d)
     d[4] = vec_sub(even_b, odd_b);
 }
 
-/* At +-point, of three pairs: x (x +- point) (x^4 - sum x^2 + product), where sum and product are
-   those of the other points' squares. */
+/* The values at +-point, one of three pairs, by the coefficients of x (x +- point) (x^4 - sum x^2 +
+   product).  sum and product are those of the squares of the other two points. */
 DPT_CPU_INLINE void winograd_data_pair(const vec *d, const float point, const float sum,
                                        const float product, vec *u)
 {
@@ -83,7 +84,7 @@ DPT_CPU_INLINE void winograd_data_7(vec *d)
         d[i + 1] = u[i];
 }
 
-/* side data, in place. */
+/* Transforms `side` data in place. */
 DPT_CPU_INLINE void winograd_transform_data(vec *d, const size_t side)
 {
     if (side == 4)
@@ -94,7 +95,7 @@ DPT_CPU_INLINE void winograd_transform_data(vec *d, const size_t side)
         winograd_data_7(d);
 }
 
-/* ---- And their adjoints ---------------------------------------------------------------------- */
+/* ---- Adjoints of the data transforms --------------------------------------------------------- */
 
 DPT_CPU_INLINE void winograd_adjoint_4(vec *u)
 {
@@ -140,7 +141,7 @@ DPT_CPU_INLINE void winograd_adjoint_7(vec *u)
     u[6] = vec_add(vec_add(zero, even[0]), vec_add(even[1], even[2]));
 }
 
-/* What values at side points bring to the data they were made of, in place. */
+/* The adjoint of winograd_transform_data, in place. */
 DPT_CPU_INLINE void winograd_adjoint_data(vec *u, const size_t side)
 {
     if (side == 4)
@@ -170,7 +171,8 @@ DPT_CPU_INLINE void winograd_evaluate_pair(const vec *g, const size_t n, const f
     u[1] = vec_sub(even, odd);
 }
 
-/* n taps g, or n results of a tile, to side points u.  Of what is multiplied one is weighted. */
+/* Transforms n taps g, or n results of a tile, to `side` points u.  The weights of the points are
+   applied to one factor of a product only (winograd_weigh). */
 DPT_CPU_INLINE void winograd_evaluate(const vec *g, const size_t n, vec *u, const size_t side)
 {
     u[0] = g[0];
@@ -189,7 +191,7 @@ DPT_CPU_INLINE void winograd_evaluate(const vec *g, const size_t n, vec *u, cons
     }
 }
 
-/* A value of point i, by one over the product of its differences to the other points. */
+/* Divides a value of point i by the product of the point's differences to the other points. */
 DPT_CPU_INLINE vec winograd_weigh(vec x, const size_t i, const size_t side)
 {
     static const float of_4[] = {1.0f, 0.5f, 0.5f, 1.0f};
@@ -202,8 +204,9 @@ DPT_CPU_INLINE vec winograd_weigh(vec x, const size_t i, const size_t side)
 
 /* ---- Results --------------------------------------------------------------------------------- */
 
-/* Adds to each y[k] point^k times what the products m at +-point bring.  If it is the first pair
-   there is nothing yet but infinity's in y[n - 1]. */
+/* Adds the terms of the products m at +-point to each y[k]: point^k times their sum or difference.
+   `first`: it is the first pair, and y holds nothing yet except the term of infinity in y[n - 1].
+ */
 DPT_CPU_INLINE void winograd_add_pair(const vec *m, const float point, const float square,
                                       const bool first, const bool infinity, vec *y, const size_t n)
 {
@@ -221,7 +224,7 @@ DPT_CPU_INLINE void winograd_add_pair(const vec *m, const float point, const flo
     }
 }
 
-/* side products m to n results y. */
+/* Transforms `side` products m to n results y. */
 DPT_CPU_INLINE void winograd_interpolate(const vec *m, vec *y, const size_t n, const size_t side)
 {
     if (side == 7) {

@@ -1,11 +1,11 @@
-/* Winograd's transforms of tiles: from images to points, and back. */
+/* Winograd's transforms of tiles, from images to points and from points to images. */
 #include "winograd.h"
 
 enum { MOST_POINTS = WINOGRAD_SIDE_MAX * WINOGRAD_SIDE_MAX };
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
-/* A tile's sample and its place among the sample's tiles. */
+/* A tile's sample, and its row and column among the sample's tiles. */
 typedef struct place {
     size_t sample, row, column;
 } place;
@@ -26,13 +26,13 @@ static void place_next(const winograd *v, place *p)
     p->sample++;
 }
 
-/* Where the n x n pixels of a tile lie; outside of the image, where there are zeros. */
+/* The addresses of the n x n pixels of a tile.  Pixels outside the image are at `zeros`. */
 DPT_CPU_INLINE void find_pixels(const winograd *v, const winograd_images *images, const float *x,
                                 place p, const size_t n, const float *zeros, const float **at)
 {
     const size_t h = images->h, w = images->w, c = images->c;
     const float *image = x + p.sample * h * w * c;
-    /* Above and left of the image these are huge. */
+    /* Above and left of the image these values wrap around and are huge. */
     const size_t top = p.row * v->edge - (size_t)images->pad_h;
     const size_t left = p.column * v->edge - (size_t)images->pad_w;
     if (top < h && h - top >= n && left < w && w - left >= n) {
@@ -50,7 +50,7 @@ DPT_CPU_INLINE void find_pixels(const winograd *v, const winograd_images *images
     }
 }
 
-/* Where a tile's channels, of a vector that begins at `channel`, lie in the first point. */
+/* The origin of a tile's vector that begins at `channel`. */
 static inline winograd_origin layout_at(const winograd_layout *l, size_t index, size_t channel)
 {
     if (l->row > 0) return (winograd_origin){index * l->row + channel, l->point};
@@ -64,10 +64,11 @@ static inline winograd_origin layout_at(const winograd_layout *l, size_t index, 
 /* ---- To points ------------------------------------------------------------------------------- */
 
 typedef struct lanes {
-    size_t n_in, n_out; /* that are read and written */
+    size_t n_in, n_out; /* lanes that are read, and lanes that are written */
 } lanes;
 
-/* Without masks these are loops or branches: better once than in every place. */
+/* Without masked instructions, partial vectors take loops or branches.  They are compiled once
+   instead of inline at every call. */
 #if defined(__AVX2__)
 #define PART DPT_CPU_INLINE
 #else
@@ -220,9 +221,9 @@ void KERNEL(winograd_gradient)(const winograd *v, const winograd_crew *crew, con
     WINOGRAD_CALL(v, points_of_tiles, v, crew, &k, true);
 }
 
-/* ---- And back -------------------------------------------------------------------------------- */
+/* ---- To results ------------------------------------------------------------------------------ */
 
-/* The part of a tile that lies in the image, and where it begins. */
+/* The part of a tile that lies in the image. */
 typedef struct window {
     size_t rows, columns;
     size_t at, row; /* of the first pixel, and between rows, in floats */
@@ -305,17 +306,17 @@ void KERNEL(winograd_results)(const winograd *v, const float *products, dpt_cpu_
     WINOGRAD_CALL(v, results_of_tiles, v, products, tiles, first, ending, y);
 }
 
-/* ---- And back to what was transformed -------------------------------------------------------- */
+/* ---- To the gradient of the source ----------------------------------------------------------- */
 
-/* What is made of a sample's gradient: rows of pixels, by rows of tiles of which the first may be
-   others' and only reach into it. */
+/* The rows of pixels of a sample's gradient that a crew writes, and the rows of tiles that add to
+   them.  The first rows of tiles may belong to another crew and only overlap these pixels. */
 typedef struct share {
     float *image;
     const float *mask; /* of the image, or NULL */
     dpt_cpu_range pixels, tiles;
 } share;
 
-/* Where the rows of pixels begin that belong to a row of tiles. */
+/* The first row of pixels that belongs to a row of tiles. */
 static size_t first_pixel(const winograd *v, size_t row)
 {
     const size_t pad = (size_t)v->source.pad_h, at = row * v->edge;
@@ -338,7 +339,7 @@ static share share_of(const winograd *v, dpt_cpu_range rows, size_t sample,
                    .tiles = tiles};
 }
 
-/* Its floats of the image. */
+/* The floats of the image that belong to a share. */
 static dpt_cpu_range floats_of(const winograd *v, const share *s)
 {
     const size_t row = v->source.w * v->source.c;
@@ -373,7 +374,7 @@ DPT_CPU_INLINE void scatter_vector(const winograd *v, const share *s, place p, c
 {
     const size_t w = v->source.w, c = v->source.c, point = v->data.point;
     const size_t n_rows = s->pixels.end - s->pixels.begin;
-    /* Above and left of the image, or of the share, these are huge. */
+    /* Above and left of the image, or of the share, these values wrap around and are huge. */
     const size_t top = p.row * v->edge - (size_t)v->source.pad_h;
     const size_t left = p.column * v->edge - (size_t)v->source.pad_w;
     vec t[WINOGRAD_SIDE_MAX][WINOGRAD_SIDE_MAX];
