@@ -1,5 +1,5 @@
-/* Activation functions as operators of their own.  A program in which ACTIVATION is a constant is
-   straight code. */
+/* Activation functions as separate operators.  In a program with the constant ACTIVATION the code has
+   no branches. */
 #include "activation.h"
 #include "activation_params.h"
 #include "span.h"

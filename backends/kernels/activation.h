@@ -1,5 +1,5 @@
-/* Activation functions of one value, for every kernel that fuses one.  `kind` is a dpt_activation
-   (core/dpt_types.h).  If the kind is a constant of the program, the compiler makes straight code.
+/* Activation functions of one value, for all kernels that apply one.  `kind` is a dpt_activation
+   (core/dpt_types.h).  If the kind is a constant of the program, the code has no branches.
 
    A new function of DPT_ACTIVATION_LIST has a number here and a line in `activate`.  A function
    that other operators fuse has a line in `activation_slope`, any other in `activation_own_slope`.
@@ -15,15 +15,15 @@
 #define ACTIVATION_SIGMOID 3u
 #define ACTIVATION_GELU    4u
 
-/* The distribution function of the normal distribution.  The complement of erf is exact in the
-   left tail too, where 1 + erf cancels. */
+/* The distribution function of the normal distribution.  erfc is precise in the left tail, where
+   1 + erf cancels. */
 DEVICE float normal_distribution(float x)
 {
     return 0.5f * ERFC(x * -0.70710678f);
 }
 
-/* f(x); keeps NaN.  The kinds of most layers come first.  From a switch over all kinds nvcc would
-   make a table, and an indirect jump for every element. */
+/* f(x); NaN stays NaN.  The kinds of most layers are tested first.  From a switch over all kinds
+   nvcc would make a table, and an indirect jump for every element. */
 DEVICE float activate(u32 kind, float x)
 {
     const float least = kind == ACTIVATION_RELU ? 0.0f : -INFINITY;
@@ -34,8 +34,8 @@ DEVICE float activate(u32 kind, float x)
     return x;
 }
 
-/* f' from the output y = f(x); 1 where there is no activation.  Not GELU's, which is no function of
-   its output. */
+/* f' as a function of the output y = f(x); 1 if there is no activation.  Not for GELU, whose
+   derivative is no function of its output. */
 DEVICE float activation_slope(u32 kind, float y)
 {
     if (kind == ACTIVATION_RELU) return y > 0.0f ? 1.0f : 0.0f;
@@ -44,7 +44,7 @@ DEVICE float activation_slope(u32 kind, float y)
     return 1.0f;
 }
 
-/* GELU's derivative from its input. */
+/* The derivative of GELU, as a function of its input. */
 DEVICE float gelu_slope(float x)
 {
     return normal_distribution(x) + x * (0.39894228f * EXP(-0.5f * x * x));

@@ -6,8 +6,8 @@
 
 typedef struct activation_params {
     u64 count;      /* elements of all samples */
-    u32 kind;       /* dpt_activation; of no effect where ACTIVATION is a macro */
-    u32 accumulate; /* backward */
+    u32 kind;       /* dpt_activation; ignored if ACTIVATION is a macro */
+    u32 accumulate; /* of backward */
 } activation_params;
 
 #endif

@@ -3,10 +3,10 @@
 #include "quad.h"
 #include "span.h"
 
-/* Every backend rounds each operation, so that replicas of one model stay alike to the bit. */
+/* Every backend rounds each operation by itself, so that replicas stay equal to the bit. */
 SEPARATE_ROUNDING
 
-/* What the step block says. */
+/* The rates of a step, from the step block. */
 typedef struct rates {
     float lr, rate, scale_v;
 } rates;
@@ -20,12 +20,12 @@ DEVICE rates rates_of(GLOBAL const u32 *step)
     return r;
 }
 
-/* An element. */
+/* The parameter and the optimizer state of an element. */
 typedef struct adapted {
     float w, m, v;
 } adapted;
 
-/* The i-th after a step. */
+/* Element i after the update. */
 DEVICE adapted adapt(adapted e, float g, u64 i, rates r, const adamw_params p)
 {
     const float keep = FMA(-r.lr, i < p.decay_count ? p.weight_decay : 0.0f, 1.0f);
@@ -55,7 +55,7 @@ KERNEL void dpt_adamw(OUT(float, w), OUT(float, m), OUT(float, v), IN(float, gra
     }
 }
 
-/* The same by quads.  What is loaded waits for no halt word. */
+/* dpt_adamw by quads.  The loads do not wait for the halt word. */
 KERNEL void dpt_adamw_quads(OUT(float, w), OUT(float, m), OUT(float, v), IN(float, gradient),
                             IN(u32, step), IN(float, halt), const adamw_params p)
 {

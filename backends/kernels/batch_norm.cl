@@ -1,14 +1,12 @@
 /* Batch-norm: statistics, their merging over devices, forward, backward.
 
-   Statistics are (mean, M2) of rows that join one after the other, by the formula of Chan, Golub
-   and LeVeque (1979): nothing is ever the difference of two large sums, and every value is read
-   once. The mean is subtracted before anything is multiplied, because folding it into the shift
-   would cancel where it is large against the deviation.
+   Statistics are the mean and M2, the sum of squared deviations.  Rows join them one after the other
+   by the formula of Chan, Golub and LeVeque (1979).  No value is the difference of two large sums,
+   and every value is read once.  The mean is subtracted before a multiplication: if it were part of
+   the shift, two large values would cancel where the mean is large against the deviation.
 
-   A program in which ACTIVATION and MASKS are constants is straight code.  On a GPU a work item has
-   WIDTH places (piece.h), and its loads of several rows are on their way before the first is waited
-   for.
- */
+   In a program with the constants ACTIVATION and MASKS the code has no branches on them.  On a GPU, a
+   work item treats WIDTH places (piece.h), and loads several rows before it waits for the first. */
 #include "activation.h"
 #include "batch_norm.h"
 #include "piece.h"
@@ -21,9 +19,9 @@
 #endif
 
 #define BLOCK 8u /* rows that a reduction takes at once */
-#define ROWS  4u /* likewise on a GPU, where something is written for every row */
+#define ROWS  4u /* rows that a GPU takes at once in a kernel that writes a result for every row */
 
-/* Rows of a tile: on a GPU pieces that were loaded, on a CPU where they lie. */
+/* Some rows of a tile: on a GPU pieces that are loaded, on a CPU the address of the rows. */
 #if DEVICE_IS_CPU
 
 typedef struct rows {
@@ -48,7 +46,7 @@ typedef struct rows {
     piece of[BLOCK];
 } rows;
 
-/* n: a constant. */
+/* Loads n rows, a constant. */
 DEVICE rows rows_at(GLOBAL const act *x, u64 period, u32 n)
 {
     rows r;
@@ -59,24 +57,24 @@ DEVICE rows rows_at(GLOBAL const act *x, u64 period, u32 n)
 
 #define VALUE_AT(r, k, i) piece_value((r).of[k], i)
 
-/* Items of a group that wait for others to take what they have: at most half. */
+/* The most items of a group whose values other items read at once: half of the group. */
 #define WAITING           ((GROUP + 1) / 2)
 
 #endif
 
 /* ---- A device's part: statistics of chunks --------------------------------------------------- */
 
-/* Of a chunk, at every place: the mean is shift + offset, so that it is known as well as the
-   deviation deserves where it is large against it. */
+/* The statistics of a chunk at every place.  The mean is shift + offset, so that it is precise enough
+   for the deviations also where it is large against them. */
 typedef struct chunk_statistics {
     float shift[TILE], offset[TILE], m2[TILE];
 } chunk_statistics;
 
-/* A row joins `before` others, at n places. */
+/* Joins a row to `before` other rows, at n places. */
 DEVICE void join_row(chunk_statistics *s, GLOBAL const act *x, u32 n, float before)
 {
     const float share = 1.0f / (before + 1.0f), weight = before * share;
-    if (n == 0) return; /* there may be no row */
+    if (n == 0) return; /* the row does not exist */
     const rows r = rows_at(x, 0, 1);
     FOR_PLACES (i, n) {
         const float delta = (VALUE_AT(r, 0, i) - s->shift[i]) - s->offset[i];
@@ -85,8 +83,8 @@ DEVICE void join_row(chunk_statistics *s, GLOBAL const act *x, u32 n, float befo
     }
 }
 
-/* BLOCK rows join `before` others: their mean, as a difference from the one so far, and their
-   squared deviations from their mean. */
+/* Joins BLOCK rows to `before` other rows: the mean of the BLOCK rows, as a difference from the mean
+   so far, and their squared deviations from their own mean. */
 DEVICE void join_block(chunk_statistics *s, GLOBAL const act *x, u64 period, u32 n, float before)
 {
     const float share = (float)BLOCK / (before + (float)BLOCK), weight = before * share;
@@ -132,8 +130,9 @@ DEVICE statistics join(const statistics a, const statistics b)
 
 #if !DEVICE_IS_CPU
 
-/* The items of a chunk's first row get what their group has of their channels: rows that lie
-   `reach` behind others join them, then such as lie half as far.  count: an item's rows. */
+/* Joins the statistics of a group's items for each channel, in the items of the chunk's first row.  In
+   each step the items of a row join those of the row that is `reach` behind; then reach is halved.
+   count: the rows of an item. */
 DEVICE void join_items(LOCAL float *shared, chunk_statistics *s, float count, const columns p,
                        const tile t)
 {
@@ -177,8 +176,8 @@ DEVICE void join_items(LOCAL float *shared, chunk_statistics *s, float count, co
 
 #endif
 
-/* x (rows,channels) -> entries (3, n_chunks, p.entries): mean in two floats, M2.  Where p.reach is
-   not 0, a group a chunk. */
+/* x (rows,channels) -> entries (3, n_chunks, p.entries): the mean in two floats, and M2.  If p.reach
+   is not 0, a group is a chunk. */
 KERNEL void dpt_batch_norm_chunks(OUT(float, entries), IN(act, x), const columns p)
 {
 #if !DEVICE_IS_CPU
@@ -224,7 +223,7 @@ KERNEL void dpt_batch_norm_chunks(OUT(float, entries), IN(act, x), const columns
     }
 }
 
-/* The i-th entry of a channel; one without rows behind the last. */
+/* Entry i of a channel.  Behind the last entry, an entry without rows. */
 DEVICE statistics entry_of(const columns p, u32 channel, u32 i, GLOBAL const float *entries)
 {
     const u32 rows = p.entries / p.channels, chunk = i / rows;
@@ -239,7 +238,7 @@ DEVICE statistics entry_of(const columns p, u32 channel, u32 i, GLOBAL const flo
     return own;
 }
 
-/* A lane's share of a channel's entries, ROWS at a time: one on its way behind the other. */
+/* Joins a lane's entries of a channel.  ROWS entries are loaded at once. */
 DEVICE statistics join_entries(const columns p, const lane l, GLOBAL const float *entries)
 {
     const u32 n = l.channel < p.channels ? entries_of_channel(p) : 0;
@@ -255,7 +254,7 @@ DEVICE statistics join_entries(const columns p, const lane l, GLOBAL const float
     return all;
 }
 
-/* entries -> part (3,channels).  Whole groups. */
+/* entries -> part (3,channels).  Groups are whole. */
 KERNEL void dpt_batch_norm_part(OUT(float, part), IN(float, entries), const columns_merge p)
 {
     SHARED float count[GROUP], high[GROUP], low[GROUP], m2[GROUP];
@@ -285,13 +284,13 @@ KERNEL void dpt_batch_norm_part(OUT(float, part), IN(float, entries), const colu
     part[(u64)2 * p.grid.channels + l.channel] = all.m2;
 }
 
-/* ---- All devices' parts ---------------------------------------------------------------------- */
+/* ---- The parts of all devices ---------------------------------------------------------------- */
 
 typedef struct pair_statistics {
     pair count, mean, m2;
 } pair_statistics;
 
-/* parts (n_parts,3,channels): those of one channel, in their order. */
+/* Joins the parts (n_parts,3,channels) of one channel, in their order. */
 DEVICE pair_statistics join_parts(GLOBAL const float *parts, const batch_norm_merge_params p,
                                   u32 channel)
 {
@@ -315,14 +314,15 @@ DEVICE pair_statistics join_parts(GLOBAL const float *parts, const batch_norm_me
     return all;
 }
 
-/* To a running statistic. */
+/* Adds a value, weighted with this device's part of the global batch, to a running statistic. */
 DEVICE void add_share(GLOBAL float *to, pair value, float share, const batch_norm_merge_params p)
 {
     const float before = p.accumulate ? *to : 0.0f;
     *to = p.n_samples > 0 ? FMA(pair_value(value), share, before) : before;
 }
 
-/* parts (n_parts,3,channels) -> moments (3,channels), mean, variance.  An item a channel. */
+/* parts (n_parts,3,channels) -> moments (3,channels), mean, variance.  A work item for each channel.
+ */
 KERNEL void dpt_batch_norm_merge(OUT(float, moments), OUT(float, mean), OUT(float, variance),
                                  IN(float, parts), IN(u32, step), const batch_norm_merge_params p)
 {
@@ -347,7 +347,7 @@ KERNEL void dpt_batch_norm_merge(OUT(float, moments), OUT(float, mean), OUT(floa
     add_share(variance + c, several ? pair_divide(all.m2, others) : zero, share, p);
 }
 
-/* mean, variance -> moments (3,channels).  An item a channel. */
+/* mean, variance -> moments (3,channels).  A work item for each channel. */
 KERNEL void dpt_batch_norm_freeze(OUT(float, moments), IN(float, mean), IN(float, variance),
                                   const batch_norm_merge_params p)
 {
@@ -388,7 +388,7 @@ KERNEL void dpt_batch_norm_freeze(OUT(float, moments), IN(float, mean), IN(float
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-/* A channel's factors at n places. */
+/* The factors of the channels at a tile's places. */
 typedef struct forward_factors {
     float mean[TILE], scale[TILE], shift[TILE];
 } forward_factors;
@@ -406,7 +406,7 @@ DEVICE void forward_factor(forward_factors *f, const tile t, GLOBAL const float 
     }
 }
 
-/* A row, at its first n places. */
+/* Normalises a row at its first n places. */
 DEVICE void normalise(const forward_factors *f, GLOBAL const act *RESTRICT x,
                       GLOBAL const act *RESTRICT residual, GLOBAL act *RESTRICT y, u32 n,
                       const batch_norm_params p)
@@ -437,7 +437,7 @@ DEVICE void forward_factor(forward_factors *f, const tile t, GLOBAL const float 
         f->scale[i] *= weight[i];
 }
 
-/* n rows, a constant of at most ROWS. */
+/* Normalises n rows, a constant of at most ROWS. */
 DEVICE void normalise(const forward_factors *f, GLOBAL const act *x, GLOBAL const act *residual,
                       GLOBAL act *y, u32 n, const batch_norm_params p)
 {
@@ -479,13 +479,13 @@ KERNEL void dpt_batch_norm_forward(OUT(act, y), IN(act, x), IN(float, moments), 
 
 /* ---- Backward: sums of chunks ---------------------------------------------------------------- */
 
-/* dy before a ReLU, whose input is computed once more as forward does it. */
+/* The gradient before a ReLU.  The ReLU's input is computed again, as in forward. */
 DEVICE float before_relu(float dy, float deviation, float scale, float shift)
 {
     return dy * activation_slope(ACTIVATION_RELU, FMA(deviation, scale, shift));
 }
 
-/* Running sums of dy and of dy * (x - mean), each in two floats; and the factors of before_relu. */
+/* Running sums of dy and of dy * (x - mean), each in two floats, and the factors of before_relu. */
 typedef struct backward_sums {
     float scale[TILE], shift[TILE];
     float mean[TILE], sum[TILE], sum_low[TILE], product[TILE], product_low[TILE];
@@ -501,7 +501,7 @@ DEVICE void add_terms(backward_sums *s, u32 i, float sum, float product)
     s->product_low[i] = products.low;
 }
 
-/* What dy is at a place where x deviates from the mean by this. */
+/* The gradient at a place where x has this deviation from the mean: dy, or dy before a ReLU. */
 DEVICE float gradient_at(const backward_sums *s, u32 i, float dy, float deviation,
                          const batch_norm_params p)
 {
@@ -511,7 +511,7 @@ DEVICE float gradient_at(const backward_sums *s, u32 i, float dy, float deviatio
 DEVICE void add_row(backward_sums *s, GLOBAL const act *dy, GLOBAL const act *x, u32 n,
                     const batch_norm_params p)
 {
-    if (n == 0) return; /* there may be no row */
+    if (n == 0) return; /* the row does not exist */
     const rows d = rows_at(dy, 0, 1), v = rows_at(x, 0, 1);
     FOR_PLACES (i, n) {
         const float deviation = VALUE_AT(v, 0, i) - s->mean[i];
@@ -520,7 +520,7 @@ DEVICE void add_row(backward_sums *s, GLOBAL const act *dy, GLOBAL const act *x,
     }
 }
 
-/* BLOCK rows. */
+/* Adds BLOCK rows to the sums. */
 DEVICE void add_block(backward_sums *s, GLOBAL const act *dy, GLOBAL const act *x, u32 n,
                       const batch_norm_params p)
 {
@@ -547,7 +547,7 @@ DEVICE void add_block(backward_sums *s, GLOBAL const act *dy, GLOBAL const act *
 
 #if !DEVICE_IS_CPU
 
-/* The items of a chunk's first row get the sums over their group, in the order of join_items. */
+/* Adds the sums of a group's items for each channel, in the order of join_items. */
 DEVICE void add_items(LOCAL float *shared, backward_sums *s, const columns p, const tile t)
 {
     const u32 across = p.channels / TILE, row = t.place / p.channels, n = p.period / p.channels;
@@ -577,7 +577,7 @@ DEVICE void add_items(LOCAL float *shared, backward_sums *s, const columns p, co
 #endif
 
 /* dy, x (rows,channels), moments (3,channels), w and b or none -> entries (2, n_chunks, entries).
-   Where reach is not 0, a group a chunk. */
+   If reach is not 0, a group is a chunk. */
 KERNEL void dpt_batch_norm_backward_chunks(OUT(float, entries), IN(act, dy), IN(act, x),
                                            IN(float, moments), IN(float, w), IN(float, b),
                                            const batch_norm_params p)
@@ -619,7 +619,7 @@ KERNEL void dpt_batch_norm_backward_chunks(OUT(float, entries), IN(act, dy), IN(
     }
 }
 
-/* entries, moments -> part (2,channels), dw, db.  Whole groups. */
+/* entries, moments -> part (2,channels), dw, db.  Groups are whole. */
 KERNEL void dpt_batch_norm_backward_part(OUT(float, part), OUT(float, dw), OUT(float, db),
                                          IN(float, entries), IN(float, moments),
                                          const columns_merge p)
@@ -648,7 +648,8 @@ KERNEL void dpt_batch_norm_backward_part(OUT(float, part), OUT(float, dw), OUT(f
 
 /* ---- Backward to the data -------------------------------------------------------------------- */
 
-/* A channel's factors: what is taken from dy is offset + (x - mean) * slope. */
+/* The factors of the channels at a tile's places.  offset + (x - mean) * slope is subtracted from dy.
+ */
 typedef struct backward_factors {
     float mean[TILE], scale[TILE], offset[TILE], slope[TILE];
     float shift[TILE]; /* of before_relu */
@@ -677,7 +678,7 @@ DEVICE void backward_factor(backward_factors *f, const tile t, GLOBAL const floa
     }
 }
 
-/* A row, at its first n places. */
+/* Computes dx of a row at its first n places. */
 DEVICE void differentiate(const backward_factors *f, GLOBAL const act *RESTRICT dy,
                           GLOBAL const act *RESTRICT x, GLOBAL act *RESTRICT dx, u32 n,
                           const batch_norm_params p)
@@ -724,7 +725,7 @@ DEVICE void backward_factor(backward_factors *f, const tile t, GLOBAL const floa
     }
 }
 
-/* n rows, a constant of at most ROWS. */
+/* Computes dx of n rows, a constant of at most ROWS. */
 DEVICE void differentiate(const backward_factors *f, GLOBAL const act *dy, GLOBAL const act *x,
                           GLOBAL act *dx, u32 n, const batch_norm_params p)
 {

@@ -4,18 +4,18 @@
 
 #include "columns.h"
 
-/* FORWARD, BACKWARD_DATA, and chunks of BACKWARD_PARTIAL */
+/* Of FORWARD, BACKWARD_DATA, and the chunks of BACKWARD_PARTIAL. */
 typedef struct batch_norm_params {
     columns grid;
-    u32 activation; /* fused, or the mask */
+    u32 activation; /* dpt_activation: the fused activation, or the mask */
     u32 has_residual;
     u32 n_parts;
     u32 accumulate;
-    u32 masks; /* backward: dy lacks the derivative of a ReLU behind */
+    u32 masks; /* of backward: dy must still be multiplied by the slope of a ReLU that follows */
     u32 unused;
 } batch_norm_params;
 
-/* MERGE and FREEZE */
+/* Of MERGE and FREEZE. */
 typedef struct batch_norm_merge_params {
     u64 n_samples;
     u32 channels;

@@ -1,9 +1,9 @@
-/* Whether numbers are finite. */
+/* Setting the halt word if a number is not finite. */
 #include "check_finite.h"
 #include "span.h"
 
-/* x (count) -> halt (1): 1 if any of x is infinite or not a number, else as it was.  Whoever finds
-   one writes the same. */
+/* x (count) -> halt (1): becomes 1 if an element of x is infinite or NaN, else stays as it is.  All
+   items that find such an element write the same value. */
 KERNEL void dpt_check_finite(OUT(float, halt), IN(float, x), const check_finite_params p)
 {
     TENSOR_OUT(float, halt);

@@ -1,9 +1,9 @@
-/* Scaling a gradient whose norm is too large.  Squares are summed in pairs of floats; those of
-   numbers that are so large that they might overflow, apart and scaled. */
+/* Scaling a gradient whose norm is too large.  Squares are summed in pairs of floats.  The squares of
+   numbers that are so large that they might overflow are scaled and summed separately. */
 #include "clip_norm.h"
 
 #define LARGE          0x1p40f
-#define DOWN           0x1p-80f /* what large numbers are scaled by */
+#define DOWN           0x1p-80f /* the scale of large squares */
 #define HALF_DOWN      0x1p-40f
 #define GREATEST       3.4028234e38f
 #define PYTORCHS_LEAST 1e-6f
@@ -25,7 +25,7 @@ DEVICE void add_squares(square_sums *s, GLOBAL const float *x, u32 n)
     }
 }
 
-/* gradient -> entries (2, n_chunks, period): usual and large ones' squares */
+/* gradient -> entries (2, n_chunks, period): sums of the usual squares and of the large ones */
 KERNEL void dpt_clip_norm_chunks(OUT(float, entries), IN(float, gradient), const columns p)
 {
     TENSOR_OUT(float, entries);
@@ -46,7 +46,8 @@ KERNEL void dpt_clip_norm_chunks(OUT(float, entries), IN(float, gradient), const
     }
 }
 
-/* What the gradient is multiplied by where it is below 1; what is not a number shows. */
+/* The factor of the gradient, at most 1.  If the norm is NaN, the factor is NaN, so the failure shows
+   in the parameters. */
 DEVICE float factor_of(pair usual, pair large, float max_norm)
 {
     pair norm = pair_of(0.0f, 0.0f);
@@ -57,14 +58,14 @@ DEVICE float factor_of(pair usual, pair large, float max_norm)
         const pair limit = pair_of(max_norm * HALF_DOWN, 0.0f);
         return pair_value(pair_multiply(limit, pair_inverse_sqrt(all))) * HALF_DOWN;
     }
-    /* The norm of what is this small is nothing beside what is added to it. */
+    /* A smaller norm is negligible against the constant that is added to it. */
     if (!(usual.high < 1e-30f)) norm = pair_multiply(usual, pair_inverse_sqrt(usual));
     norm = pair_add(norm, pair_of(PYTORCHS_LEAST, 0.0f));
     if (norm.high < max_norm) return 1.0f;
     return pair_value(pair_divide(pair_of(max_norm, 0.0f), norm));
 }
 
-/* entries -> factor (1).  One whole group. */
+/* entries -> factor (1).  The launch is one whole group. */
 KERNEL void dpt_clip_norm_factor(OUT(float, factor), IN(float, entries), const clip_norm_params p)
 {
     SHARED float shared[4 * GROUP];

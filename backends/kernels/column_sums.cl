@@ -1,10 +1,11 @@
-/* Sums over the rows of a matrix in a fixed order: first of pieces of the rows, then of the pieces. */
+/* Sums over the rows of a matrix in a fixed order.  One launch sums pieces of the rows, and a second
+   one sums the pieces. */
 #include "column_sums_params.h"
 
 #if LANES == 1
 
-/* x (rows, columns), rows p.row apart -> y (n_pieces, columns).  A group has p.width columns of a
-   piece, whose rows its items deal out among p.height of each column. */
+/* x (rows, columns), with p.row elements between rows -> y (n_pieces, columns).  A group treats
+   p.width columns of a piece, and p.height items share the rows of a column. */
 KERNEL void column_sums(OUT(float, y), IN(act, x), const column_sums_params p)
 {
     SHARED float sums[GROUP];
@@ -16,7 +17,7 @@ KERNEL void column_sums(OUT(float, y), IN(act, x), const column_sums_params p)
     const bool takes = own < p.height && column < p.columns;
     GLOBAL const act *const from = x + column;
     const u64 step = p.height;
-    /* Side by side, so that no load waits for an addition. */
+    /* Four independent sums, so that no load waits for an addition. */
     float a = 0.0f, b = 0.0f, c = 0.0f, d = 0.0f;
     u64 row = takes ? begin + own : end;
     for (; row + 3 * step < end; row += 4 * step) {
@@ -41,7 +42,7 @@ KERNEL void column_sums(OUT(float, y), IN(act, x), const column_sums_params p)
 
 #else
 
-/* An item has LANES neighbouring columns, which is a vector on a CPU. */
+/* An item treats LANES neighbouring columns, which are a vector on a CPU. */
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 #define VEC JOIN(float, LANES)
@@ -53,7 +54,7 @@ KERNEL void column_sums(OUT(float, y), IN(act, x), const column_sums_params p)
 #define LOAD_X(p) LOAD(p)
 #endif
 
-/* Rows begin .. end-1 of LANES columns; rows lie `length` elements apart. */
+/* Sums the rows begin .. end-1 of LANES columns.  Rows are `length` elements apart. */
 DEVICE void sum_vectors(GLOBAL float *to, GLOBAL const act *x, u32 length, u64 begin, u64 end,
                         u32 accumulate)
 {
@@ -64,7 +65,7 @@ DEVICE void sum_vectors(GLOBAL float *to, GLOBAL const act *x, u32 length, u64 b
     STORE(sum, to);
 }
 
-/* Of one column. */
+/* Sums the rows begin .. end-1 of one column. */
 DEVICE void sum_column(GLOBAL float *to, GLOBAL const act *x, u32 length, u64 begin, u64 end,
                        u32 accumulate)
 {
@@ -74,7 +75,8 @@ DEVICE void sum_column(GLOBAL float *to, GLOBAL const act *x, u32 length, u64 be
     *to = accumulate ? *to + sum : sum;
 }
 
-/* x (rows, columns), rows p.row apart -> y (n_pieces, columns): one item for each piece and LANES columns */
+/* x (rows, columns), with p.row elements between rows -> y (n_pieces, columns).  An item for each
+   piece and LANES columns. */
 KERNEL void column_sums(OUT(float, y), IN(act, x), const column_sums_params p)
 {
     TENSOR_OUT(float, y);

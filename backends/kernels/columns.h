@@ -1,12 +1,14 @@
-/* Matrices of rows of channels, in which every channel is treated by itself: how their elements
-   fall to work items.
+/* The division of a matrix of rows of channels among work items, for operators that treat every
+   channel by itself.
 
-   A period is a few whole rows that lie one behind the other, so that few channels, too, make many
-   neighbours; a place in it belongs to one channel.  A tile is a run of places of the period, and a
-   chunk a run of periods.  One work item has one tile of one chunk: on a GPU a single place, or
-   WIDTH of one row that a program's accesses move at once (piece.h), so that neighbouring items
-   touch neighbouring elements; on a CPU TILE places, which its inner loops run over, so that a
-   vector's lanes are places. */
+   A period is some whole consecutive rows, so that there are many neighbouring elements even with
+   few channels.  A place is the index of an element in its period, and belongs to one channel.  A
+   tile is a run of places of the period.  A chunk is a run of periods.  One work item treats one
+   tile of one chunk.
+   - On a GPU a tile is one place, or WIDTH places of a row that one access moves (piece.h).
+     Neighbouring items access neighbouring elements.
+   - On a CPU a tile has up to TILE places.  The inner loops run over them, so that a vector's lanes
+     are places. */
 #ifndef DPT_KERNELS_COLUMNS_H
 #define DPT_KERNELS_COLUMNS_H
 
@@ -15,21 +17,22 @@
 #define TILE_OF_CPU 256u
 
 typedef struct columns {
-    u64 n_periods; /* whole ones */
+    u64 n_periods; /* whole periods */
     u64 each;      /* periods of a chunk; the last chunk may have fewer */
     u32 n_chunks;
     u32 channels;
-    u32 period;  /* its elements */
-    u32 rest;    /* elements behind the last whole period; they go to the last chunk */
+    u32 period;  /* elements of a period */
+    u32 rest;    /* elements behind the last whole period, which belong to the last chunk */
     u32 width;   /* places of a tile, at most TILE; on a CPU the last tile may have fewer */
     u32 n_tiles; /* of a period */
-    u32 entries; /* places for which a chunk leaves entries: the period's, or where a group has a
-                    chunk, and joins what its items have of a channel, one for each channel */
-    u32 reach;   /* the rows that such a group joins to others first, a power of two; else 0 */
+    u32 entries; /* places for which a chunk leaves entries: all places of the period; or, if a
+                    group treats a chunk and joins the values of its items, one for each channel */
+    u32 reach; /* if groups join: the distance in rows of the first step, a power of two; else 0 */
 } columns;
 
-/* Where a first kernel leaves some floats for places of every chunk, its entries, a second one adds
-   them up: one group for `across` channels, a power of two that divides GROUP. */
+/* The parameters of the second kernel of a reduction.  The first kernel leaves entries, which are
+   some floats for places of every chunk.  The second one adds them up, with one group for `across`
+   channels; `across` is a power of two that divides GROUP. */
 typedef struct columns_merge {
     columns grid;
     u32 across;
@@ -48,8 +51,8 @@ typedef struct columns_merge {
 #define TILE 1u
 #endif
 
-/* A loop over the first n places of a tile.  On a GPU these are all or none, and its compiler has
-   to see which there are, or what is kept for each lies in memory. */
+/* A loop over the first n places of a tile.  On a GPU n is TILE or 0.  The number of iterations is
+   a constant there, because otherwise the compiler would put the places' values into memory. */
 #if DEVICE_IS_CPU
 #define FOR_PLACES(i, n) for (u32 i = 0; i < (n); i++)
 #else
@@ -57,12 +60,12 @@ typedef struct columns_merge {
 #endif
 
 typedef struct tile {
-    u64 begin;     /* its first element */
-    u64 n_periods; /* whole ones */
+    u64 begin;     /* the first element */
+    u64 n_periods; /* whole periods */
     u64 chunk;
-    u32 place; /* its first one */
-    u32 n;     /* places */
-    u32 rest;  /* of them in the cut period behind the whole ones */
+    u32 place; /* the first place */
+    u32 n;     /* the number of places */
+    u32 rest;  /* how many places exist in the incomplete period behind the whole ones */
 } tile;
 
 /* item: below n_chunks * n_tiles. */
@@ -90,7 +93,9 @@ DEVICE u32 channel_of(const columns p, u32 place)
     return place - place / p.channels * p.channels;
 }
 
-/* How many rows the entry (chunk, row of its entries) stands for. */
+/* The number of rows that an entry stands for: the entry of a chunk, in a row of the chunk's
+ * entries.
+ */
 DEVICE u64 rows_of_entry(const columns p, u32 chunk, u32 row)
 {
     const u64 left = p.n_periods - (u64)chunk * p.each;
@@ -101,7 +106,7 @@ DEVICE u64 rows_of_entry(const columns p, u32 chunk, u32 row)
 
 /* ---- The second kernel ----------------------------------------------------------------------- */
 
-/* A work item's part: entries lane, lane + lanes, ... of a channel. */
+/* The part of a work item: the entries index, index + count, ... of a channel. */
 typedef struct lane {
     u32 channel, index, count;
 } lane;
@@ -120,7 +125,7 @@ DEVICE u32 entries_of_channel(const columns p)
     return p.n_chunks * (p.entries / p.channels);
 }
 
-/* The sum over a channel's entries, in a lane's order. */
+/* The sum of a lane's entries of a channel. */
 DEVICE pair sum_entries(const columns p, const lane l, GLOBAL const float *entries)
 {
     const u32 n = l.channel < p.channels ? entries_of_channel(p) : 0, together = 4;
@@ -164,9 +169,9 @@ DEVICE two_sums get_two_sums(LOCAL const float *shared, u32 at)
     return value;
 }
 
-/* The sums of the lanes' numbers, the same in all of them; halves are added to halves.  Lane i of
-   those that belong together is `stride` items behind lane i - 1; n, a power of two, and stride are
-   the same in the whole group, and every item of it comes here.  shared: 4 * GROUP floats. */
+/* Returns the sums over n lanes to all of these lanes, adding halves to halves.  `index` is the
+   lane's number, and lane i is `stride` items behind lane i - 1.  n, a power of two, and stride are
+   the same in the whole group, and every item of the group calls it.  shared: 4 * GROUP floats. */
 DEVICE two_sums sum_lanes(LOCAL float *shared, two_sums own, u32 index, u32 n, u32 stride)
 {
     const u32 at = LOCAL_ID;
@@ -179,7 +184,7 @@ DEVICE two_sums sum_lanes(LOCAL float *shared, two_sums own, u32 index, u32 n, u
     put_two_sums(shared, at, own);
     BARRIER();
     own = get_two_sums(shared, at - index * stride);
-    BARRIER(); /* before others come here again */
+    BARRIER(); /* before `shared` is written again */
     return own;
 }
 

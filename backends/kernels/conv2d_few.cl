@@ -1,10 +1,10 @@
-/* Convolutions of images that have few channels, as a network's first: so few products go into an
-   output that tiles of a matrix product would be empty for the most part.
+/* Convolutions of images with few channels, as a network's first layer.  An output has so few
+   products that the tiles of a matrix product would be mostly empty.
 
-   A group takes a band of a sample's output, whose input it puts into local memory with padding
-   around it.  A work item has four filters, and every so-many-th pixel of the band: it keeps their
-   taps (forward) or the sums of their gradients (backward-weights) in registers, and neighbouring
-   items move neighbouring channels of a pixel.
+   A group treats a band of a sample's output.  It copies the band's input with its padding to local
+   memory.  A work item treats four filters, and pixels of the band at a fixed distance.  It keeps the
+   taps of the filters (forward) or the sums of their gradients (backward-weights) in registers.
+   Neighbouring items access neighbouring channels of a pixel.
 
    Options of a program:
      KERNEL_SIZE  rows and columns of a filter
@@ -15,10 +15,10 @@
 
 #define TAPS (KERNEL_SIZE * KERNEL_SIZE * CHANNELS)
 
-/* An item among its group's. */
+/* An item's place in its group. */
 typedef struct few_item {
-    u32 quad, n_quads; /* its four filters, and how many fours there are */
-    u32 lane, n_lanes; /* its pixels: lane, lane + n_lanes, ...; none if lane >= n_lanes */
+    u32 quad, n_quads; /* the four filters of the item, and how many fours there are */
+    u32 lane, n_lanes; /* its pixels are lane, lane + n_lanes, ...; none if lane >= n_lanes */
 } few_item;
 
 DEVICE few_item own_few_item(const conv2d_few_params *p)
@@ -47,7 +47,7 @@ DEVICE few_band find_band(const conv2d_few_params *p, u64 index)
     return band;
 }
 
-/* The whole group's.  x: of the sample. */
+/* Copies a band's input to local memory; the whole group calls it.  x: of the sample. */
 DEVICE void fetch_band(LOCAL float *to, GLOBAL const act *x, const conv2d_few_params *p,
                        few_band band)
 {
@@ -55,13 +55,13 @@ DEVICE void fetch_band(LOCAL float *to, GLOBAL const act *x, const conv2d_few_pa
     const u32 row = p->in_w * CHANNELS;
     for (u32 i = LOCAL_ID; i < n; i += GROUP) {
         const u32 line = i / p->line;
-        const u32 h = band.first * p->stride_h + line - p->pad_h; /* above all if it is negative */
+        const u32 h = band.first * p->stride_h + line - p->pad_h; /* wraps around if negative */
         const u32 at = i - line * p->line - p->pad_w * CHANNELS;
         to[i] = h < p->in_h && at < row ? GET(x, h * row + at) : 0.0f;
     }
 }
 
-/* A pixel of a band, and the next one of an item's. */
+/* A pixel of a band. */
 typedef struct few_pixel {
     u32 row, column;
 } few_pixel;
@@ -136,7 +136,7 @@ KERNEL void dpt_conv2d_few_forward(OUT(act, y), IN(act, x), IN(float, w), IN(flo
     }
 }
 
-/* A pixel's gradients times its window, and on their own. */
+/* Adds a pixel's gradients times its window, and for the bias the gradients alone. */
 DEVICE void add_gradients(float sums[TAPS + 1][FEW_FILTER], float4 own, LOCAL const float *window,
                           u32 line)
 {
@@ -152,7 +152,7 @@ DEVICE void add_gradients(float sums[TAPS + 1][FEW_FILTER], float4 own, LOCAL co
     UNROLL for (u32 e = 0; e < FEW_FILTER; e++) sums[TAPS][e] += gradient[e];
 }
 
-/* The lanes' sums of an entry, in their order. */
+/* The sum over all lanes of an entry, in their order. */
 DEVICE float4 add_lanes(LOCAL const float4 *sums, few_item item, u32 quad)
 {
     float4 all = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -166,8 +166,8 @@ DEVICE float4 add_lanes(LOCAL const float4 *sums, few_item item, u32 quad)
     return all;
 }
 
-/* dy (n,out_h,out_w,O), x (n,in_h,in_w,CHANNELS) -> dw (O,KERNEL_SIZE,KERNEL_SIZE,CHANNELS), and
-   behind it dbias (O), of each group, part_size apart */
+/* dy (n,out_h,out_w,O), x (n,in_h,in_w,CHANNELS) -> parts, one for each group, part_size elements
+   apart: dw (O,KERNEL_SIZE,KERNEL_SIZE,CHANNELS), and behind it dbias (O) */
 KERNEL void dpt_conv2d_few_weights(OUT(float, dw), IN(act, dy), IN(act, x),
                                    const conv2d_few_params p)
 {
@@ -177,7 +177,7 @@ KERNEL void dpt_conv2d_few_weights(OUT(float, dw), IN(act, dy), IN(act, x),
     TENSOR_IN(act, dy);
     TENSOR_IN(act, x);
     const few_item item = own_few_item(&p);
-    float sums[TAPS + 1][FEW_FILTER]; /* the last ones are the bias's */
+    float sums[TAPS + 1][FEW_FILTER]; /* the last ones are those of the bias */
     UNROLL for (u32 i = 0; i <= TAPS; i++) {
         UNROLL for (u32 e = 0; e < FEW_FILTER; e++) sums[i][e] = 0.0f;
     }

@@ -6,7 +6,7 @@
 #include "dialect.h"
 
 typedef struct conv2d_local_params {
-    u64 part_size; /* backward-weights: elements between two chunks' sums */
+    u64 part_size; /* of backward-weights: elements between the sums of two chunks */
     u32 n_samples;
     u32 groups;
     u32 in_h, in_w, in_channels;
@@ -15,12 +15,12 @@ typedef struct conv2d_local_params {
     u32 stride_h, stride_w;
     u32 pad_h, pad_w;
     u32 dilation_h, dilation_w;
-    u32 tiles_m, tiles_n; /* of one group's matrix; backward-data: of one phase of it */
-    u32 phases_w;         /* backward-data: phases of columns, for each of rows */
-    u32 every_h, every_w; /* backward-data: stride / gcd(stride, dilation) */
-    u32 chunk;            /* backward-weights: pixels of a chunk, a multiple of TILE_K */
+    u32 tiles_m, tiles_n; /* of one group's matrix; of backward-data, of one phase of it */
+    u32 phases_w;         /* of backward-data: phases of columns for each phase of rows */
+    u32 every_h, every_w; /* of backward-data: stride / gcd(stride, dilation) */
+    u32 chunk;            /* of backward-weights: pixels of a chunk, a multiple of TILE_K */
     u32 has_bias;
-    u32 activation; /* of forward, of backward-data's mask; on CPUs only */
+    u32 activation; /* of forward, or the mask of backward-data; GPUs use ACTIVATION if defined */
     u32 accumulate;
     u32 unused;
 } conv2d_local_params;

@@ -1,10 +1,11 @@
-/* Convolution backward to its input as a gather: rows are input pixels, columns input channels, K
-   goes over (tap row, tap column, output channel).
+/* Convolution, backward-data, as a gather: rows are input pixels, columns are input channels, and K
+   runs over (tap row, tap column, output channel).
 
-   Tap r of output row p meets input row h = p * stride - pad + r * dilation.  Input rows whose h
-   has the same rest by the stride, a phase, meet the same taps: first, first + every, ...; and from
-   one to the next of them p changes by the same number, so that a phase is a convolution of stride
-   1 that runs backwards.  Columns alike.  All phases are parts of one launch. */
+   Tap r of output row p meets input row h = p * stride - pad + r * dilation.  A phase is the input
+   rows whose h has the same remainder by the stride.  The rows of a phase meet the same taps: first,
+   first + every, ...  From one such tap to the next p changes by the same number, so a phase is a
+   convolution of stride 1 that runs backwards.  The same holds for columns.  All phases are parts of
+   one launch. */
 #include "activation.h"
 #include "conv2d_local_window.h"
 
@@ -13,10 +14,10 @@
 
 /* A phase along one axis. */
 typedef struct phase {
-    u32 rest; /* its first input row; the next is stride further */
-    u32 size; /* its number of input rows */
+    u32 rest; /* the first input row; the next one is stride further */
+    u32 size; /* the number of input rows */
     u32 first_tap;
-    u32 taps;      /* how many of them meet it */
+    u32 taps;      /* the number of taps that meet the phase */
     int first_out; /* the output row that the first tap shares with the first input row */
 } phase;
 
@@ -49,7 +50,7 @@ DEVICE phase column_phase(const conv2d_local_params *p, u32 rest)
     return find_phase(rest, p->in_w, p->pad_w, p->kernel_w, p->stride_w, p->dilation_w, p->every_w);
 }
 
-/* The windows in dy that an item fetches. */
+/* Finds the windows in dy that an item fetches. */
 DEVICE void find_windows(window_row rows_of[LOADS_A], const conv2d_local_params *p, const window *v,
                          tile_id tile, phase rows, phase columns)
 {
@@ -67,12 +68,12 @@ DEVICE void find_windows(window_row rows_of[LOADS_A], const conv2d_local_params 
     }
 }
 
-/* The filters as this pass sees them. */
+/* The filters, as this pass reads them. */
 typedef struct filter_view {
-    u32 first;        /* element of the group's first filter, first taps, tile's first channel */
+    u32 first;        /* the element of the first filter, the first taps, the tile's first channel */
     u32 tap_h, tap_w; /* elements between taps that meet the phase */
     u32 filter;       /* elements between filters */
-    u32 left;         /* channels from the tile's first on */
+    u32 left;         /* channels from the tile's first channel on */
     u32 taps_h;
 } filter_view;
 
@@ -98,7 +99,7 @@ DEVICE void put_filters(LOCAL float *slice, float fetched[LOADS_B][B_WIDTH])
     }
 }
 
-/* A row of C: dx, x: of its pixel, the group's first channel. */
+/* Writes a row of C.  dx and x: at the row's pixel and the group's first channel. */
 DEVICE void write_pixel(GLOBAL act *dx, GLOBAL const act *x, const conv2d_local_params *p,
                         tile_id tile, const float sums[REG_N])
 {
@@ -124,7 +125,7 @@ DEVICE void write_pixel(GLOBAL act *dx, GLOBAL const act *x, const conv2d_local_
     }
 }
 
-/* dx, x: of the group's first channel. */
+/* Writes an item's sums.  dx and x: at the group's first channel. */
 DEVICE void write_inputs(GLOBAL act *dx, GLOBAL const act *x, const conv2d_local_params *p,
                          tile_id tile, phase rows, phase columns, float sums[REG_M][REG_N])
 {
@@ -162,7 +163,7 @@ TILE_KERNEL void dpt_conv2d_local_data(OUT(act, dx), IN(act, dy), IN(float, w), 
     const phase fh = row_phase(&p, rest_h);
     const phase fw = column_phase(&p, tile.part - rest_h * p.phases_w);
     const u32 n_pixels = p.n_samples * fh.size * fw.size;
-    /* Phases are not all of one size. */
+    /* Phases have different sizes: this one may have no such tile. */
     if (tile.m * TILE_M >= n_pixels) return;
 
     const u32 taps_h = fw.taps > 0 ? fh.taps : 0; /* without columns of taps there are no rows */

@@ -1,5 +1,5 @@
-/* Convolution forward as a matrix product: rows are output pixels, columns output channels, K goes
-   over (tap row, tap column, input channel), as filters are stored. */
+/* Convolution, forward, as a matrix product: rows are output pixels, columns are output channels, and
+   K runs over (tap row, tap column, input channel), as filters are stored. */
 #include "activation.h"
 #include "conv2d_local_window.h"
 
@@ -17,7 +17,7 @@ DEVICE window forward_window(const conv2d_local_params *p)
     return v;
 }
 
-/* The windows that an item fetches. */
+/* Finds the windows that an item fetches. */
 DEVICE void find_windows(window_row rows[LOADS_A], const conv2d_local_params *p, const window *v,
                          tile_id tile)
 {
@@ -35,7 +35,8 @@ DEVICE void find_windows(window_row rows[LOADS_A], const conv2d_local_params *p,
     }
 }
 
-/* w: filters of the group, from the tile's first on; `left` of them, `taps` elements each. */
+/* Fetches a slice of the filters.  w: `left` filters from the tile's first on, of `taps` elements
+   each. */
 DEVICE void fetch_filters(float fetched[LOADS_B][B_WIDTH], GLOBAL const float *w, u32 left,
                           u32 taps, u32 k)
 {
@@ -57,7 +58,7 @@ DEVICE void put_filters(LOCAL float *slice, float fetched[LOADS_B][B_WIDTH])
     }
 }
 
-/* y: of the group's first channel. */
+/* Writes an item's sums.  y: at the group's first channel. */
 DEVICE void write_outputs(GLOBAL act *y, GLOBAL const float *bias, const conv2d_local_params *p,
                           tile_id tile, float sums[REG_M][REG_N])
 {

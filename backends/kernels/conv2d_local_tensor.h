@@ -1,18 +1,19 @@
-/* Tiles whose products tensor cores compute, for CUDA: in TF32, for which they cut their inputs to
-   11 bits (bfloat16 has fewer), with sums in float32.
+/* Tiles on tensor cores, for CUDA.  Products are TF32: inputs are cut to 11 bits, and bfloat16 has
+   fewer.  Sums are float32.
 
-   A warp has 32 rows and 4 REG_N columns of the tile.  Of the instruction's matrices a lane holds
-   places that are fixed, but which row or column of the tile is meant by which of the matrices is
-   not: lane (g, t) = (lane / 4, lane % 4) has rows 4g .. 4g+3 and columns REG_N t and behind, all
-   side by side, so that it reads four of A, and four or two of B, at once and writes four of C.
+   A warp treats 32 rows and 4 REG_N columns of the tile.  The instruction fixes which elements of
+   its matrices a lane holds.  It does not fix which rows and columns of the tile these elements
+   are.  Lane (g, t) = (lane / 4, lane % 4) has the rows 4g .. 4g+3 and the columns from REG_N t on,
+   all side by side.  It therefore reads four elements of A, and four or two of B, at once, and
+   writes four of C.
 
-   A slice's lines are 8 elements longer than the tile, and turned by 8 for every fourth of them:
-   the 4 lines that a warp reads at once are then in different banks, and so are the pieces of 4
-   along K that are put upright.
+   The lines of a slice are 8 elements longer than the tile, and are rotated by 8 elements for every
+   group of four lines.  The 4 lines that a warp reads at once are then in different banks, and so
+   are the elements of a piece of 4 along K that is written into a column.
 
-   This is the one place that depends on the width of a warp.  Where there are no tensor cores
-   (compute capabilities before 8.0, hosts that emulate a card) the same lanes compute the same
-   sums by themselves. */
+   This is the only file that depends on the width of a warp.  Without tensor cores (compute
+   capabilities before 8.0, and hosts that emulate a card), the same lanes compute the same sums
+   with ordinary instructions. */
 #ifndef DPT_KERNELS_CONV2D_LOCAL_TENSOR_H
 #define DPT_KERNELS_CONV2D_LOCAL_TENSOR_H
 
@@ -41,8 +42,9 @@ DEVICE item_id own_item(void)
 
 #define HAS_TENSOR_CORES 1
 
-/* sums (16,8) += a (16,8) * b (8,8), of which a lane has the rows g and g + 8 and the columns 2t
-   and 2t + 1; of a the columns t and t + 4, of b the rows t and t + 4 and the column g. */
+/* sums (16,8) += a (16,8) * b (8,8).  A lane has the rows g and g + 8 and the columns 2t and 2t + 1
+   of the sums; the same rows and the columns t and t + 4 of a; the rows t and t + 4 and the column
+   g of b. */
 DEVICE void multiply_matrices(float *c00, float *c01, float *c10, float *c11, float a0, float a1,
                               float a2, float a3, float b0, float b1)
 {
@@ -53,8 +55,8 @@ DEVICE void multiply_matrices(float *c00, float *c01, float *c10, float *c11, fl
           "r"(AS_UINT(b1)));
 }
 
-/* Column g of the n-th matrix is the tile's column MATRICES_N g + n, and row g (or g + 8) of the
-   m-th the tile's row 4g + 2m (or one more). */
+/* Column g of matrix n is the tile's column MATRICES_N g + n.  Row g of matrix m is the tile's row
+   4g + 2m, and row g + 8 the one behind it. */
 #define MATRICES_N (REG_N / 2)
 
 DEVICE void take_columns(float to[MATRICES_N], LOCAL const float *from)
@@ -76,7 +78,7 @@ DEVICE void add_tensor_products(float sums[REG_M][REG_N], LOCAL const float *a,
     UNROLL
     for (u32 k = 0; k < TILE_K; k += 8) {
         float a_0[4], a_4[4], b_0[MATRICES_N], b_4[MATRICES_N];
-        /* k / 4 is the same for all lanes, so that turning a line costs nothing. */
+        /* k / 4 is the same for all lanes, so the rotation of a line costs nothing. */
         const u32 turn_0 = 8 * (k / 4), turn_4 = turn_0 + 8;
         take(a_0, a + (k + t) * LINE_M + ((item.m + turn_0) & (TILE_M - 1)));
         take(a_4, a + (k + 4 + t) * LINE_M + ((item.m + turn_4) & (TILE_M - 1)));

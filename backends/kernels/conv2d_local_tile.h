@@ -1,19 +1,21 @@
 /* The matrix product inside the convolutions for GPUs.  A group of work items computes a tile of
-   C (M,N) = A (M,K) * B (K,N), slice after slice of TILE_K: the items fetch a slice of A and B from
-   global memory into registers while they multiply the one before, which lies in local memory, and
-   put it into the other of two buffers there, so that one barrier a slice is enough.  A and B are
-   never stored: who fetches computes where their elements lie in images and filters.
+   C (M,N) = A (M,K) * B (K,N), slice by slice of TILE_K.  The items fetch a slice of A and B from
+   global memory into registers while they multiply the slice before, which is in local memory. They
+   put the new slice into the other one of two buffers there, so that one barrier for each slice is
+   enough.  A and B are never stored: an item that fetches computes the places of the elements in
+   images and filters.
 
    Options of a program:
      TILE_M, TILE_N, TILE_K     the tile; multiples of 8
      REG_M, REG_N               the part of the tile that an item sums up in registers; 4 or 8
-     ACTIVATION                 forward: what follows the bias; backward-data: the mask
-     A_WIDTH, B_WIDTH, C_WIDTH  elements that one access to global memory moves: 4 where the
-                                channels allow it, else 1
-     TENSOR                     1: in CUDA, products by tensor cores in TF32 (conv2d_local_tensor.h)
+     ACTIVATION                 of forward: the activation; of backward-data: the mask
+     A_WIDTH, B_WIDTH, C_WIDTH  elements that one access to global memory moves: 4 if the channels
+                                are a multiple of 4, else 1
+     TENSOR                     1: CUDA computes products on tensor cores in TF32
+                                (conv2d_local_tensor.h)
 
    Local memory holds slices as (K, M) and (K, N), in lines that are 4 elements longer than the
-   tile: items that turn a piece of 4 along K upright then write to different banks. */
+   tile. Items that write a piece of 4 along K into a column then write to different banks. */
 #ifndef DPT_KERNELS_CONV2D_LOCAL_TILE_H
 #define DPT_KERNELS_CONV2D_LOCAL_TILE_H
 
@@ -39,23 +41,23 @@
 
 #define TILE_KERNEL KERNEL GROUP_OF(ITEMS)
 
-/* On CPUs this path is for tests only, and their compilers would take seconds for each program. */
+/* On CPUs only tests use these programs, and unrolling would take seconds for each program. */
 #if DEVICE_IS_CPU
 #undef UNROLL
 #define UNROLL _Pragma("unroll 1")
 #endif
 
-/* Kernels that are compiled beforehand leave the activation open. */
+/* Kernels that are compiled beforehand have no constant activation. */
 #if DEVICE_IS_CPU || !defined(ACTIVATION)
 #define ACTIVATION_IN(params) (params)->activation
 #else
 #define ACTIVATION_IN(params) ACTIVATION
 #endif
 
-/* Whether to fetch what comes after a slice.  PoCL (3.1) puts barriers of its own around inner
-   loops, also in branches that a whole group takes; and after a barrier in a branch it lets the
-   group's first item decide for all of them which way they go, so that they read what does not
-   exist.  So on CPUs no such loop stands in a branch, and a slice of zeros is fetched after the
+/* Whether to fetch the slice behind the current one.  PoCL (3.1) inserts barriers around inner
+   loops, also in branches that a whole group takes.  After a barrier in a branch, it lets the first
+   item of the group decide the branch for all items, which then read elements that do not exist. On
+   CPUs such a loop therefore never stands in a branch, and a slice of zeros is fetched behind the
    last. */
 #if DEVICE_IS_CPU
 #define FETCHES_AFTER(slice, n_slices) true
@@ -69,7 +71,7 @@
 #define MULTIPLY_ADD(a, b, c) mad(a, b, c)
 #endif
 
-/* Four elements that lie side by side in local memory. */
+/* Reads four neighbouring elements from local memory. */
 DEVICE void take(float *to, LOCAL const float *from)
 {
     const float4 four = *(LOCAL const float4 *)from;
@@ -79,13 +81,13 @@ DEVICE void take(float *to, LOCAL const float *from)
     to[3] = four.w;
 }
 
-/* ---- Who is who ------------------------------------------------------------------------------ */
+/* ---- The tile of a group, and the place of an item ------------------------------------------- */
 
-/* The tile of a group of items, numbered from n on: groups that run at the same time share images,
-   which are many, rather than filters, which stay in the cache. */
+/* The tile of a group of items.  n is the fastest index: groups that run at the same time then read
+   the same parts of images, which are large; filters stay in the cache. */
 typedef struct tile_id {
     u32 n, group, m;
-    u32 part; /* backward-data: the phase; backward-weights: the chunk of pixels */
+    u32 part; /* of backward-data: the phase; of backward-weights: the chunk of pixels */
 } tile_id;
 
 DEVICE tile_id own_tile(const conv2d_local_params *p)
@@ -101,8 +103,8 @@ DEVICE tile_id own_tile(const conv2d_local_params *p)
     return tile;
 }
 
-/* An item's first row and column in the tile, and the tile's row of its i-th sum and the column of
-   its j-th. */
+/* An item's first row and column in the tile.  ROW_OF and COLUMN_OF are the row of the item's i-th
+   sum and the column of its j-th. */
 typedef struct item_id {
     u32 m, n;
 } item_id;
@@ -111,9 +113,9 @@ typedef struct item_id {
 #include "conv2d_local_tensor.h"
 #else
 
-/* An item has rows m .. m+3, and those ITEMS_M * 4 further on if REG_M is 8; columns alike.  32
-   consecutive items stand in a block of about 4 x 8, so that they read few different words of local
-   memory at once. */
+/* An item has the rows m .. m+3, and if REG_M is 8 also those ITEMS_M * 4 further on; likewise for
+   columns.  32 consecutive items form a block of about 4 x 8, so that they read few different words
+   of local memory at once. */
 #define BLOCK_N            (ITEMS_N < 8 ? ITEMS_N : 8)
 #define BLOCK_M            (ITEMS_M < 32 / BLOCK_N ? ITEMS_M : 32 / BLOCK_N)
 
@@ -129,15 +131,15 @@ DEVICE item_id own_item(void)
 #define ROW_OF(item, i)    ((item).m + (i) / 4 * (4 * ITEMS_M) + (i) % 4)
 #define COLUMN_OF(item, j) ((item).n + (j) / 4 * (4 * ITEMS_N) + (j) % 4)
 
-/* Where column `at` of a slice's line k is, of lines of `tile` columns. */
+/* The index of column `at` of line k, in a slice with lines of `tile` columns. */
 #define PLACE(tile, k, at) ((k) * ((tile) + PAD) + (at))
 
 #endif
 
 /* ---- Places in three dimensions -------------------------------------------------------------- */
 
-/* A number in digits of mixed radix: (tap row, tap column, channel) of a place in K, or (sample,
-   row, column) of a pixel.  Going on by a fixed number takes additions only. */
+/* A number in digits of mixed radix: (tap row, tap column, channel) of an index in K, or (sample,
+   row, column) of a pixel.  Adding a fixed number takes no division. */
 typedef struct digits {
     u32 high, middle, low;
 } digits;
@@ -172,7 +174,7 @@ DEVICE digits digits_add(digits a, digits b, radix r)
     return a;
 }
 
-/* Numbers that are `step` apart. */
+/* Finds the digits of n numbers that are `step` apart. */
 DEVICE void find_digits(digits *to, u32 n, u32 first, u32 step, radix r)
 {
     const digits between = digits_of(step, r);
@@ -184,15 +186,15 @@ DEVICE void find_digits(digits *to, u32 n, u32 first, u32 step, radix r)
 
 /* ---- From global memory to local memory ------------------------------------------------------ */
 
-/* The items share a slice as `lines` with `across` pieces in each, which lie side by side in global
-   memory: an item has the same piece of every (ITEMS / across)-th line. */
+/* A slice is `lines` lines of `across` pieces, which are side by side in global memory.  An item
+   fetches the same piece of every (ITEMS / across)-th line. */
 #define LOADS(lines, across)          (((lines) * (across) + ITEMS - 1) / ITEMS)
 #define LINE_OF(load, across)         (LOCAL_ID / (across) + LINES_APART(across) * (load))
 #define LINES_APART(across)           (ITEMS / (across))
 #define PIECE_OF(across)              (LOCAL_ID % (across))
 #define HAS_LINE(line, lines, across) ((lines) % LINES_APART(across) == 0 || (line) < (lines))
 
-/* A piece of `width` elements; zeros where there is none. */
+/* Fetches a piece of `width` elements, or zeros if the piece does not exist. */
 DEVICE void fetch(float *to, GLOBAL const float *from, long place, bool exists, u32 width)
 {
     if (width == 4) {
@@ -207,7 +209,7 @@ DEVICE void fetch(float *to, GLOBAL const float *from, long place, bool exists, 
     }
 }
 
-/* The same of activations. */
+/* fetch of activations. */
 DEVICE void fetch_act(float *to, GLOBAL const act *from, long place, bool exists, u32 width)
 {
     if (width == 4) {
@@ -223,7 +225,7 @@ DEVICE void fetch_act(float *to, GLOBAL const act *from, long place, bool exists
     }
 }
 
-/* A piece along K into a column of the slice, from line k on. */
+/* Puts a piece along K into a column of the slice, from line k on. */
 DEVICE void put_upright(LOCAL float *slice, u32 tile, u32 k, u32 column, const float *piece,
                         u32 width)
 {
@@ -231,7 +233,7 @@ DEVICE void put_upright(LOCAL float *slice, u32 tile, u32 k, u32 column, const f
         slice[PLACE(tile, k + i, column)] = piece[i];
 }
 
-/* A piece along M or N into line k. */
+/* Puts a piece along M or N into line k. */
 DEVICE void put_along(LOCAL float *slice, u32 tile, u32 k, u32 column, const float *piece,
                       u32 width)
 {
@@ -281,7 +283,7 @@ DEVICE void add_products(float sums[REG_M][REG_N], LOCAL const float *a, LOCAL c
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* Elements n .. n+3 of a row of C; those from `limit` on do not exist. */
+/* Reads the elements n .. n+3 of a row of C.  Elements from `limit` on do not exist. */
 DEVICE void read_four(float *to, GLOBAL const float *row, u32 n, u32 limit)
 {
 #if C_WIDTH == 4
@@ -302,7 +304,7 @@ DEVICE void write_four(GLOBAL float *row, u32 n, u32 limit, const float *four)
 #endif
 }
 
-/* The same of activations. */
+/* read_four of activations. */
 DEVICE void read_four_act(float *to, GLOBAL const act *row, u32 n, u32 limit)
 {
 #if C_WIDTH == 4

@@ -1,10 +1,10 @@
-/* Convolution backward to its filters: rows are output channels, columns (tap row, tap column,
-   input channel), as filters are stored, K goes over output pixels of all samples.
+/* Convolution, backward-weights: rows are output channels, columns are (tap row, tap column, input
+   channel), as filters are stored, and K runs over the output pixels of all samples.
 
-   Filters are small and pixels many: pixels are cut into chunks so that there is work for all of a
-   device, and where there is more than one, each leaves its sums in the workspace and a second
-   kernel adds the chunks in their order.  The gradient of the bias is the sum over a row of A,
-   which the groups of the first tile of columns take from local memory. */
+   Filters are small and pixels are many.  Pixels are cut into chunks, so that the whole device has
+   work.  If there are several chunks, each leaves its sums in the workspace, and a second kernel adds
+   the chunks in their order.  The gradient of the bias is the sum over a row of A.  The groups of the
+   first tile of columns compute it from local memory. */
 #include "conv2d_local_tile.h"
 
 #define ACROSS_M (TILE_M / A_WIDTH)
@@ -13,7 +13,8 @@
 #define LOADS_B  LOADS(TILE_K, ACROSS_N)
 #define BIASES   ((TILE_M + ITEMS - 1) / ITEMS)
 
-/* dy: of the chunk's pixel k, the tile's first channel, of which `left` follow. */
+/* Fetches a slice of gradients.  dy: at the slice's first pixel and the tile's first channel, from
+   which on there are `left` channels. */
 DEVICE void fetch_gradients(float fetched[LOADS_A][A_WIDTH], GLOBAL const act *dy, u32 channels,
                             u32 left, u32 pixels)
 {
@@ -36,8 +37,8 @@ DEVICE void put_gradients(LOCAL float *slice, float fetched[LOADS_A][A_WIDTH])
     }
 }
 
-/* A column of B: the input that one tap meets, relative to the pixel where tap (0, 0) of an
-   unpadded window would be. */
+/* A column of B: the input that a tap meets, relative to the pixel of tap (0, 0) of a window without
+   padding. */
 typedef struct tap_view {
     int h, w;
     u32 channel;
@@ -84,7 +85,7 @@ DEVICE void put_inputs(LOCAL float *slice, float fetched[LOADS_B][B_WIDTH])
     }
 }
 
-/* Adds a slice's columns of A to an item's sums for the bias. */
+/* Adds the columns of a slice of A to an item's sums of the bias. */
 DEVICE void add_gradients(float sums[BIASES], LOCAL const float *a)
 {
     UNROLL
@@ -97,7 +98,7 @@ DEVICE void add_gradients(float sums[BIASES], LOCAL const float *a)
     }
 }
 
-/* dw, dbias: of the group's first filter. */
+/* Writes an item's sums.  dw: at the group's first filter. */
 DEVICE void write_filters(GLOBAL float *dw, const conv2d_local_params *p, tile_id tile, u32 taps,
                           float sums[REG_M][REG_N])
 {
@@ -129,8 +130,8 @@ DEVICE void write_bias(GLOBAL float *dbias, const conv2d_local_params *p, tile_i
     }
 }
 
-/* dy (n,out_h,out_w,O), x (n,in_h,in_w,C) -> dw (O,kernel_h,kernel_w,C/groups), dbias (O), of each
-   chunk of pixels, part_size apart */
+/* dy (n,out_h,out_w,O), x (n,in_h,in_w,C) -> dw (O,kernel_h,kernel_w,C/groups), dbias (O), for each
+   chunk of pixels; chunks are part_size elements apart */
 TILE_KERNEL void dpt_conv2d_local_weights(OUT(float, dw), OUT(float, dbias), IN(act, dy),
                                           IN(act, x), const conv2d_local_params p)
 {
@@ -146,7 +147,7 @@ TILE_KERNEL void dpt_conv2d_local_weights(OUT(float, dw), OUT(float, dbias), IN(
     const u32 taps = p.kernel_h * p.kernel_w * (p.in_channels / p.groups);
     const u32 n_pixels = p.n_samples * p.out_h * p.out_w;
     const u32 first = tile.part * p.chunk;
-    u32 pixels = min(p.chunk, n_pixels - first); /* left of the chunk */
+    u32 pixels = min(p.chunk, n_pixels - first); /* the pixels of the chunk that are left */
 
     GLOBAL const act *dy_slice =
         dy + (u64)first * p.out_channels + tile.group * filters + tile.m * TILE_M;

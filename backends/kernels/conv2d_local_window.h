@@ -1,5 +1,5 @@
-/* A slice of windows, for forward and backward-data: rows are pixels of the result, columns are
-   (tap row, tap column, channel) in the tensor that is gathered from. */
+/* Slices of windows, for forward and backward-data: rows are pixels of the result, columns are (tap
+   row, tap column, channel) in the tensor that is read. */
 #ifndef DPT_KERNELS_CONV2D_LOCAL_WINDOW_H
 #define DPT_KERNELS_CONV2D_LOCAL_WINDOW_H
 
@@ -8,22 +8,22 @@
 #define ACROSS_K (TILE_K / A_WIDTH)
 #define LOADS_A  LOADS(TILE_M, ACROSS_K)
 
-/* What all windows have in common. */
+/* The properties that all windows share. */
 typedef struct window {
-    u32 taps_h;         /* a column whose tap row is not below it is past the end */
-    int step_h, step_w; /* pixels between two taps, negative where windows run backwards */
-    u32 height, width;  /* of the tensor gathered from */
-    u32 channels;       /* of one of its pixels, all groups */
+    u32 taps_h;         /* tap rows; a column with a later tap row is behind the end */
+    int step_h, step_w; /* pixels between two taps, negative if windows run backwards */
+    u32 height, width;  /* of the tensor that is read */
+    u32 channels;       /* of one of its pixels, in all groups */
 } window;
 
-/* One of the pixels whose windows an item fetches: where its tap (0, 0) lies, which may be outside.
- */
+/* A pixel whose window an item fetches: the place of the window's tap (0, 0), which may lie outside
+   the image. */
 typedef struct window_row {
     long place; /* in elements */
     int h, w;
 } window_row;
 
-/* A pixel that does not exist: none of its taps is inside. */
+/* The row of a pixel that does not exist: none of its taps is in the image. */
 #define NOWHERE (-0x40000000)
 
 DEVICE window_row window_at(const window *v, u32 sample, int h, int w, u32 first_channel)

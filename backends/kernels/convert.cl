@@ -1,4 +1,4 @@
-/* Numbers from one type into another. */
+/* Converting numbers from one type to another. */
 #include "convert_params.h"
 #include "quad.h"
 #include "span.h"
@@ -29,6 +29,6 @@
         }                                                                                          \
     }
 
-/* x, float32 -> y, bfloat16; and back */
+/* dpt_narrow: x, float32 -> y, bfloat16.  dpt_widen: x, bfloat16 -> y, float32. */
 CONVERT(dpt_narrow, float, u16, narrow)
 CONVERT(dpt_widen, u16, float, widen)

@@ -6,7 +6,7 @@
 
 typedef struct convert_params {
     u64 count;    /* elements */
-    u32 by_quads; /* quad.h */
+    u32 by_quads; /* the launch treats quads (quad.h) */
     u32 unused;
 } convert_params;
 

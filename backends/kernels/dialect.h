@@ -1,10 +1,11 @@
-/* The dialect that device kernels are written in once: OpenCL C 1.2 and CUDA C++ behind one set of
-   names.  Kernels stand in *.cl files here, which the OpenCL backend embeds as text and the CUDA
-   backend includes.  The structs of their parameters stand in a header of their own beside each,
-   which the backends' C code includes as well: for it, this file only defines the types.
+/* The dialect in which device kernels are written once: names that mean the same in OpenCL C 1.2
+   and in CUDA C++.  Kernels are the *.cl files of this folder.  The OpenCL backend embeds them as
+   text, and the CUDA backend includes them.  A header beside each file holds the structs of its
+   parameters. The C code of the backends includes these headers, too; for C, this file only defines
+   the types.
 
-   A kernel takes its tensors as (base, place in elements), since OpenCL has no pointers into
-   buffers, then one struct of parameters by value:
+   A kernel takes a tensor as a base and an offset in elements, because OpenCL has no pointers into
+   buffers.  One struct of parameters follows by value:
 
        KERNEL void dpt_scale(OUT(float, y), IN(float, x), const scale_params p)
        {
@@ -14,17 +15,20 @@
            if (i < p.count) y[i] = p.alpha * x[i];
        }
 
-   A slot that is not used is null, and a parameter says so.
+   An unused slot is null, and a parameter says that the slot is unused.
 
-   Groups have up to two dimensions.  CUDA counts 65535 groups in the second, and more of them are
-   folded into a third, which may make some too many: a kernel whose second dimension are samples
-   begins with if (IS_EXTRA_GROUP(p.n_samples)) return.
+   Groups have up to two dimensions.  CUDA has at most 65535 groups in the second dimension.  More
+   groups are folded into a third dimension, which can make some extra groups.  A kernel whose
+   second dimension is the samples therefore begins with if (IS_EXTRA_GROUP(p.n_samples)) return.
 
-   Rules: no atomics on floats; every reduction in a fixed order; nothing depends on the width of a
-   warp; groups have GROUP work items (a power of two, at least 1, a constant of the program) where
-   a kernel needs to know; every work item of a group reaches every BARRIER.  A place that counts
-   samples is 64 bits wide, one within a sample may be 32.  Float literals end in f: not every
-   device has double precision. */
+   Rules:
+   - There are no atomics on floats, and every reduction has a fixed order.
+   - Nothing depends on the width of a warp.
+   - If a kernel needs the size of its groups, it is GROUP: a power of two, at least 1, and a
+   constant of the program.
+   - Every work item of a group reaches every BARRIER.
+   - An offset that counts samples has 64 bits.  An offset within a sample may have 32.
+   - Float literals end in f, because not every device has double precision. */
 #ifndef DPT_KERNELS_DIALECT_H
 #define DPT_KERNELS_DIALECT_H
 
@@ -39,8 +43,8 @@ typedef ulong u64;
 #define KERNEL             __kernel
 #define DEVICE             inline static __attribute__((always_inline))
 #define GLOBAL             __global
-#define LOCAL              __local /* of a pointer to shared memory */
-#define SHARED             __local /* of an array in shared memory, declared at the top of a kernel */
+#define LOCAL              __local /* for a pointer to local memory */
+#define SHARED             __local /* for an array in local memory, at the top of a kernel */
 #define CONSTANT           __constant
 #define RESTRICT           restrict
 
@@ -61,14 +65,14 @@ typedef ulong u64;
 #define FMAX(a, b)         fmax(a, b)
 #define FMIN(a, b)         fmin(a, b)
 #define FABS(x)            fabs(x)
-#define MUL_HIGH(a, b)     ((u32)((u64)(a) * (u64)(b) >> 32)) /* PoCL takes 4 products for mul_hi */
+#define MUL_HIGH(a, b)     ((u32)((u64)(a) * (u64)(b) >> 32)) /* PoCL's mul_hi takes 4 products */
 #define MUL_HIGH_64(a, b)  mul_hi(a, b)                       /* of u64 */
 #define AS_FLOAT(u)        as_float(u)
 #define AS_UINT(x)         as_uint(x)
 #define FLOAT4(a, b, c, d) ((float4)(a, b, c, d))
 #define GROUP_OF(n)        __attribute__((reqd_work_group_size(n, 1, 1))) /* behind KERNEL */
 #define IS_EXTRA_GROUP(n)  0
-/* From here to the end of the file a * b + c is rounded twice, and never becomes an FMA. */
+/* From here to the end of the file, a * b + c is rounded twice and never becomes an FMA. */
 #define SEPARATE_ROUNDING _Pragma("OPENCL FP_CONTRACT OFF")
 
 #elif defined(__CUDACC__)
@@ -117,7 +121,7 @@ typedef unsigned long long u64;
 #define GROUP 256
 #endif
 
-#else /* C: the structs of parameters */
+#else /* C, for the structs of parameters */
 
 #include <stdint.h>
 
@@ -129,10 +133,10 @@ typedef uint64_t u64;
 
 #endif
 
-/* In front of a loop that must become straight code.  PoCL unrolls nothing unasked. */
+/* In front of a loop that the compiler must unroll.  PoCL unrolls no loop by itself. */
 #define UNROLL _Pragma("unroll")
 
-/* A tensor among the parameters of a kernel, and its pointer inside. */
+/* A tensor among the parameters of a kernel, and its pointer in the kernel. */
 #define IN(type, name)         GLOBAL const type *name##_base, const u64 name##_place
 #define OUT(type, name)        GLOBAL type *name##_base, const u64 name##_place
 #define TENSOR_IN(type, name)  GLOBAL const type *const name = name##_base + name##_place
@@ -140,20 +144,21 @@ typedef uint64_t u64;
 
 /* ---- bfloat16 -------------------------------------------------------------------------------- */
 
-/* A program with BF16 stores activations and their gradients (core/backend/op_list.h: T) as
-   bfloat16, the upper half of a float32, any other as float32.  Tensors of them have elements of
-   type act, which are read by GET and written by PUT alone; arithmetic is float32.  What loads
-   several before a branch keeps them as act and takes their VALUE behind it: widening waits for the
-   load. */
+/* A program with BF16 stores activations and their gradients (T in core/backend/op_list.h) as
+   bfloat16, which is the upper half of a float32.  A program without BF16 stores them as float32.
+   Tensors of activations have elements of type act, which only GET reads and only PUT writes.
+   Arithmetic is float32.  Code that loads several elements before a branch keeps them as act and
+   takes their VALUE behind the branch, because widening waits for the load. */
 #if defined(KERNEL)
 
-/* Exact. */
+/* bfloat16 to float32, exactly. */
 DEVICE float widen(u16 half_word)
 {
     return AS_FLOAT((u32)half_word << 16);
 }
 
-/* To the nearest, ties to even; what is too large becomes infinity, and a NaN a quiet one. */
+/* float32 to bfloat16: to the nearest, ties to even.  A value that is too large becomes infinity,
+   and a NaN becomes a quiet NaN. */
 DEVICE u16 narrow(float value)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -180,12 +185,12 @@ typedef float act;
 
 #endif
 
-/* Whether an operator that honours a halt word, which it takes as IN(float, halt), has to leave
-   everything as it is; p.halts says whether it was given one. */
+/* Whether the halt word is set, so that the operator must write nothing.  The kernel takes the word
+   as IN(float, halt).  p.halts says whether there is a halt word. */
 #define HALTED(p) ((p).halts && halt_base[halt_place] != 0.0f)
 
-/* The words of the step block (core/backend/operators.h, dpt_step_block), for kernels that read it:
-   IN(u32, step), then AS_FLOAT(step[STEP_LR]). */
+/* The indices of the words of the step block (core/backend/operators.h, dpt_step_block).  A kernel
+   takes it as IN(u32, step), then AS_FLOAT(step[STEP_LR]). */
 #define STEP_LR           0
 #define STEP_INV_BATCH    1
 #define STEP_STEP         2

@@ -1,9 +1,10 @@
-/* Division of places within a sample by a number that is known when an operator is prepared, as a
-   product: vector units of CPUs cannot divide integers, and GPUs take long for it.
+/* Division of an offset within a sample by a number that is known when an operator is prepared. The
+   division is a multiplication, because vector units of CPUs cannot divide integers and GPUs divide
+   them slowly.
 
-   q = n * m >> (31 + s), s = ceil(log2 d), m = ceil(2^(31 + s) / d), is exact for n below 2^31: m
-   is too large by less than 1, thus n * m by less than 2^31, and so q by less than 1 / d (Granlund
-   and Montgomery, PLDI 1994). */
+   q = n * m >> (31 + s), with s = ceil(log2 d) and m = ceil(2^(31 + s) / d), is exact for n below
+   2^31.  m is too large by less than 1, so n * m is too large by less than 2^31, and q by less than
+   1 / d (Granlund and Montgomery, PLDI 1994). */
 #ifndef DPT_KERNELS_DIVIDE_H
 #define DPT_KERNELS_DIVIDE_H
 
@@ -32,7 +33,7 @@ DEVICE u32 rest(u32 n, u32 q, divisor d)
 
 #else
 
-/* value from 1, below 2^31 */
+/* value: at least 1, below 2^31 */
 static inline divisor divisor_of(u32 value)
 {
     divisor d = {.value = value};

@@ -10,7 +10,8 @@ DEVICE void drop(GLOBAL act *y, GLOBAL const act *x, u64 e, u32 word, const drop
     PUT(y, e, p.accumulate ? GET(y, e) + kept : kept);
 }
 
-/* x (n,count), sample (n) -> y (n,count), which may be x.  Counters of a sample, samples. */
+/* x (n,count), sample (n) -> y (n,count), which may be x.  The launch's dimensions are the counters of
+   a sample, and the samples. */
 KERNEL void dpt_dropout(OUT(act, y), IN(act, x), IN(u32, sample), IN(u32, step),
                         const dropout_params p)
 {

@@ -1,10 +1,10 @@
 /* The element-wise operators: one kernel, dpt_NAME, for each line of DPT_ELEMENTWISE_LIST
    (core/backend/op_list.h).  A kernel takes the output, the inputs in order, a halt word if the
-   operator honours one, and the parameters.  The result may lie where an argument lies. */
+   operator honours one, and the parameters.  The result may be an input. */
 #include "elementwise.h"
 #include "span.h"
 
-/* Running statistics are updated here, alike to the bit on every backend. */
+/* These kernels also update running statistics, which must be equal to the bit on every backend. */
 SEPARATE_ROUNDING
 
 /* c = a * b */

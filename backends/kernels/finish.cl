@@ -1,4 +1,4 @@
-/* What follows a product that a library has computed: bias, activation, mask. */
+/* Applying bias, activation and mask to a product that a library has computed. */
 #include "activation.h"
 #include "finish_params.h"
 #include "quad.h"
@@ -6,7 +6,7 @@
 
 #define HAS_MASK (p.mask_activation != ACTIVATION_NONE)
 
-/* Of four elements that begin at a column which is a multiple of four. */
+/* The results of four elements, whose first column is a multiple of four. */
 DEVICE float4 finished(float4 value, float4 before, float4 masking, GLOBAL const float *bias,
                        u32 quad, const finish_params p)
 {
@@ -36,8 +36,8 @@ DEVICE float4 finished(float4 value, float4 before, float4 masking, GLOBAL const
     return FLOAT4(own[0], own[1], own[2], own[3]);
 }
 
-/* product (rows,columns), bias (columns), mask as y -> y (rows,columns), which may be product where
-   both are of one type.  The product is float32, or stored as y is. */
+/* product (rows,columns), bias (columns), mask as y -> y (rows,columns), which may be product if both
+   have one type.  The product is float32, or has the type of y. */
 #define FINISH(name, type, READ, READ_QUAD)                                                        \
     KERNEL void name(OUT(act, y), IN(type, product), IN(float, bias), IN(act, mask),               \
                      const finish_params p)                                                        \

@@ -11,7 +11,7 @@ typedef struct finish_params {
     u32 has_bias;
     u32 activation;      /* dpt_activation */
     u32 mask_activation; /* dpt_activation */
-    u32 by_quads;        /* quad.h */
+    u32 by_quads;        /* the launch treats quads (quad.h) */
 } finish_params;
 
 #endif

@@ -1,9 +1,9 @@
-/* Gathering the samples of a share from the data, normalised and augmented on the way. */
+/* Gathering the samples of a shard from the data set, normalising and augmenting them. */
 #include "gather.h"
 #include "philox.h"
 #include "span.h"
 
-/* One of four constants, by the bits of its number: compilers make no branch of that. */
+/* One of four constants, chosen by the bits of its number, which needs no branch. */
 DEVICE float constant_of(float a, float b, float c, float d, u32 number)
 {
     const float low = number & 1u ? b : a, high = number & 1u ? d : c;
@@ -19,7 +19,7 @@ DEVICE float normalised(float value, u32 i, const gather_params p)
     return (value - mean) * scale;
 }
 
-/* ---- What is drawn --------------------------------------------------------------------------- */
+/* ---- Draws ----------------------------------------------------------------------------------- */
 
 /* 11^-(2^-k) for k = 0 to 24, in units of 2^-64. */
 CONSTANT u64 roots_of_inverse_11[25] = {
@@ -57,8 +57,8 @@ DEVICE u32 below(u32 word, u32 m)
     return (u32)((u64)(word >> 8) * m >> 24);
 }
 
-/* One attempt at a rectangle: true if it fits.  Integers throughout, so that every device draws the
-   same, with double precision or without:
+/* One attempt to draw a rectangle; true if it fits into the image.  All arithmetic is in integers, so
+   that every device draws the same, with double precision or without:
      area = h w (2 * 2^24 + 31 u) / (100 * 2^24), ratio = 3/10 11^u' = 33/10 11^-(1-u'),
      4 area ratio = h w (..) 11^-(1-u') 0.528 / (4 * 2^24), 4 area / ratio with 11^-u' 8/15. */
 DEVICE bool draw_rectangle(GLOBAL gather_drawn *drawn, philox_words word, const gather_params p)
@@ -77,7 +77,7 @@ DEVICE bool draw_rectangle(GLOBAL gather_drawn *drawn, philox_words word, const 
     return true;
 }
 
-/* sample (n) -> drawn (n).  An item a sample. */
+/* sample (n) -> drawn (n).  A work item for each sample. */
 KERNEL void dpt_gather_draw(OUT(u32, drawn), IN(u32, sample), IN(u32, step), const gather_params p)
 {
     TENSOR_IN(u32, sample);
@@ -97,9 +97,9 @@ KERNEL void dpt_gather_draw(OUT(u32, drawn), IN(u32, sample), IN(u32, step), con
 
 /* ---- Images ---------------------------------------------------------------------------------- */
 
-/* Where element i of the augmented image comes from. */
+/* The origin of an element of the augmented image. */
 typedef struct origin {
-    u32 place; /* in the image as it is stored */
+    u32 place; /* index in the stored image */
     u32 padding, erased;
 } origin;
 
@@ -117,7 +117,8 @@ DEVICE origin origin_of(u32 i, const gather_drawn drawn, const gather_params p)
     return from;
 }
 
-/* data (records,count), index (n) -> x (n,count).  Elements of a sample, samples. */
+/* data (records,count), index (n) -> x (n,count).  The launch's dimensions are the elements of a
+   sample, and the samples. */
 #define GATHER(NAME, TYPE)                                                                         \
     KERNEL void dpt_gather_##NAME(OUT(act, x), IN(TYPE, data), IN(u32, index),                     \
                                   const gather_params p)                                           \
@@ -161,7 +162,7 @@ GATHER_AUGMENTED(f32, float)
 
 /* ---- Labels ---------------------------------------------------------------------------------- */
 
-/* labels (records), index (n) -> label (n).  An item a sample. */
+/* labels (records), index (n) -> label (n).  A work item for each sample. */
 #define GATHER_LABELS(NAME, TYPE)                                                                  \
     KERNEL void dpt_gather_labels_##NAME(OUT(i32, label), IN(TYPE, labels), IN(u32, index),        \
                                          const gather_params p)                                    \

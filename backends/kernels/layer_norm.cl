@@ -1,7 +1,7 @@
-/* Layer-norm: each row of channels by its own mean and deviation.  A row is read from memory once
-   and again from the cache: its mean first, then the squared deviations from it.
+/* Layer-norm: each row of channels is normalised with its own mean and deviation.  A row is read from
+   memory once, for the mean, and then from the cache, for the squared deviations.
 
-   A program in which ACTIVATION is a constant is straight code. */
+   In a program with the constant ACTIVATION the code has no branches on it. */
 #include "activation.h"
 #include "layer_norm.h"
 
@@ -9,7 +9,7 @@
 #define ACTIVATION p.activation
 #endif
 
-/* Sums that a work item keeps side by side: a CPU's for its vectors. */
+/* Independent sums of a work item.  On a CPU they are the lanes of vectors. */
 #if DEVICE_IS_CPU
 #define LANES 64u
 #else
@@ -36,10 +36,10 @@ DEVICE two_sums fold(lane_sums *s)
     return all;
 }
 
-/* A row, as one of its work items sees it; of no channels where there is no row. */
+/* A row, for one of the work items of its team.  n is 0 if there is no such row. */
 typedef struct row {
     u64 index;
-    u64 begin; /* its first element */
+    u64 begin; /* the first element */
     u32 n;
     u32 lane;
 } row;
@@ -79,7 +79,7 @@ DEVICE two_sums sum_deviations(GLOBAL const act *x, float center, const row r, u
     return fold(&s);
 }
 
-/* x (n_rows,channels), w, b -> y as x, moments (n_rows,2).  Groups of team * teams items. */
+/* x (n_rows,channels), w, b -> y as x, moments (n_rows,2).  A group has team * teams items. */
 KERNEL void dpt_layer_norm_forward(OUT(act, y), OUT(float, moments), IN(act, x), IN(float, w),
                                    IN(float, b), const layer_norm_params p)
 {
@@ -98,7 +98,7 @@ KERNEL void dpt_layer_norm_forward(OUT(act, y), OUT(float, moments), IN(act, x),
         center += pair_value(s.first) * share;
         s = sum_deviations(x + r.begin, center, r, p.team);
         s = sum_lanes(shared, s, r.lane, p.team, 1);
-        const float off = pair_value(s.first) * share; /* what rounding made the mean wrong by */
+        const float off = pair_value(s.first) * share; /* the rounding error of the mean */
         const float variance = pair_value(s.second) * share - off * off;
         const float mean = center + off;
         const float inverse =
@@ -137,7 +137,7 @@ DEVICE two_sums sum_gradients(GLOBAL const act *dy, GLOBAL const act *x, GLOBAL 
     return fold(&s);
 }
 
-/* What is taken from dy * w is offset + (x - mean) * slope. */
+/* offset + (x - mean) * slope is subtracted from dy * w. */
 typedef struct row_factors {
     float mean, inverse, offset, slope;
 } row_factors;
@@ -153,7 +153,7 @@ DEVICE void differentiate(GLOBAL const act *RESTRICT dy, GLOBAL const act *RESTR
     }
 }
 
-/* dy, x (n_rows,channels), moments (n_rows,2), w -> dx as x.  Groups of team * teams items. */
+/* dy, x (n_rows,channels), moments (n_rows,2), w -> dx as x.  A group has team * teams items. */
 KERNEL void dpt_layer_norm_backward_data(OUT(act, dx), IN(act, dy), IN(act, x), IN(float, moments),
                                          IN(float, w), const layer_norm_params p)
 {
@@ -197,17 +197,17 @@ DEVICE void add_terms(weight_sums *s, u32 i, float sum, float product)
     s->product_low[i] = products.low;
 }
 
-/* n places of one row of a period; moments are that row's. */
+/* Adds n places of a row of a period.  moments: of that row. */
 DEVICE void add_row(weight_sums *s, GLOBAL const act *dy, GLOBAL const act *x,
                     GLOBAL const float *moments, u32 n)
 {
-    if (n == 0) return; /* there may be no row */
+    if (n == 0) return; /* the row does not exist */
     const float mean = moments[0], inverse = moments[1];
     FOR_PLACES (i, n)
         add_terms(s, i, GET(dy, i), FMA(GET(dy, i), (GET(x, i) - mean) * inverse, 0.0f));
 }
 
-/* The same for BLOCK periods; their moments are `stride` floats apart. */
+/* Adds n places of BLOCK periods, whose moments are `stride` floats apart. */
 DEVICE void add_block(weight_sums *s, GLOBAL const act *dy, GLOBAL const act *x,
                       GLOBAL const float *moments, u64 period, u64 stride, u32 n)
 {
@@ -226,8 +226,8 @@ DEVICE void add_block(weight_sums *s, GLOBAL const act *dy, GLOBAL const act *x,
     }
 }
 
-/* dy, x (n_rows,channels), moments (n_rows,2) -> entries (2, n_chunks, period).  A tile lies within
-   one row of the period. */
+/* dy, x (n_rows,channels), moments (n_rows,2) -> entries (2, n_chunks, period).  A tile lies within a
+   row of the period. */
 KERNEL void dpt_layer_norm_chunks(OUT(float, entries), IN(act, dy), IN(act, x), IN(float, moments),
                                   const columns p)
 {
@@ -257,7 +257,7 @@ KERNEL void dpt_layer_norm_chunks(OUT(float, entries), IN(act, dy), IN(act, x), 
     }
 }
 
-/* entries -> dw, db.  Whole groups. */
+/* entries -> dw, db.  Groups are whole. */
 KERNEL void dpt_layer_norm_weights(OUT(float, dw), OUT(float, db), IN(float, entries),
                                    const columns_merge p)
 {

@@ -4,16 +4,16 @@
 
 #include "columns.h"
 
-/* FORWARD and BACKWARD_DATA: a team of work items has a row, `teams` of them are a group, which
-   does rows_each times as many rows. */
+/* Of FORWARD and BACKWARD_DATA.  A team of work items treats a row.  A group has several teams, and
+   each team treats rows_each rows. */
 typedef struct layer_norm_params {
     u64 n_rows;
     u32 channels;
-    u32 team; /* a power of two */
-    u32 teams;
+    u32 team;  /* work items of a team, a power of two */
+    u32 teams; /* of a group */
     u32 rows_each;
     float epsilon;
-    u32 activation; /* the mask */
+    u32 activation; /* dpt_activation: the mask */
     u32 accumulate;
     u32 reserved;
 } layer_norm_params;

@@ -1,7 +1,7 @@
-/* Numbers of about twice float's precision, as the sum of two floats (Dekker 1971): for what asks
-   for double precision on devices that may not have it.  Sums' errors are found by additions alone,
-   products' by FMA; no product stands where a compiler might contract it with an addition, since
-   that would spoil the error. */
+/* Numbers of about twice the precision of float, as the sum of two floats (Dekker 1971).  They
+   replace double precision, which a device need not have.  The error of a sum is computed by
+   additions, and the error of a product by FMA.  No product stands where a compiler might contract
+   it with an addition, because that would make the error wrong. */
 #ifndef DPT_KERNELS_PAIR_H
 #define DPT_KERNELS_PAIR_H
 
@@ -26,27 +26,27 @@ DEVICE pair two_sum(float a, float b)
     return pair_of(sum, (a - (sum - of_b)) + (b - of_b));
 }
 
-/* The same where |a| >= |b| or a is 0. */
+/* a + b, exactly, if |a| >= |b| or a is 0. */
 DEVICE pair quick_two_sum(float a, float b)
 {
     const float sum = a + b;
     return pair_of(sum, b - (sum - a));
 }
 
-/* a * b, exactly where nothing underflows.  FMA with 0 is a product that nothing contracts. */
+/* a * b, exactly if nothing underflows.  FMA with 0 is a product that no compiler contracts. */
 DEVICE pair two_product(float a, float b)
 {
     const float product = FMA(a, b, 0.0f);
     return pair_of(product, FMA(a, b, -product));
 }
 
-/* Its value; an infinity has no low part. */
+/* The value as a float.  The low part of an infinity is NaN and is ignored. */
 DEVICE float pair_value(pair a)
 {
     return a.low == a.low ? a.high + a.low : a.high;
 }
 
-/* Adds to a running sum, whose low part is not made small again: for many terms. */
+/* Adds a value to a running sum of many terms.  The low part is not normalised. */
 DEVICE pair pair_accumulate(pair sum, float value)
 {
     const pair next = two_sum(sum.high, value);
@@ -77,7 +77,9 @@ DEVICE pair pair_scale(pair a, float b)
     return pair_of(a.high * b, a.low * b);
 }
 
-/* Two steps of long division: the device's own division may be off by some units. */
+/* a / b by long division, because the device's division may be wrong by some units in the last
+ * place.
+ */
 DEVICE pair pair_divide(pair a, pair b)
 {
     const float first = a.high / b.high;
@@ -87,8 +89,8 @@ DEVICE pair pair_divide(pair a, pair b)
     return quick_two_sum(first, second + last.high / b.high);
 }
 
-/* 1 / sqrt(a) by a step of Newton's from the device's own.  a is scaled to where its square and the
-   square's error are normal numbers. */
+/* 1 / sqrt(a), by a Newton step from the device's value.  a is scaled, so that its square and the
+   error of the square are normal numbers. */
 DEVICE pair pair_inverse_sqrt(pair a)
 {
     const float large = 0x1p60f, small = 0x1p-60f;

@@ -1,5 +1,5 @@
 /* Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel Random Numbers: As Easy as 1, 2, 3",
-   SC 2011), as core/backend/op_list.h says what is drawn with it. */
+   SC 2011).  core/backend/op_list.h says which numbers are drawn with it. */
 #ifndef DPT_KERNELS_PHILOX_H
 #define DPT_KERNELS_PHILOX_H
 
@@ -10,8 +10,8 @@ typedef struct philox_words {
     u32 a, b, c, d;
 } philox_words;
 
-/* Counter (block, sample, epoch, stream) under the seed of the run; epoch and seed from the step
-   block. */
+/* The words of the counter (block, sample, epoch, stream), with the seed of the run as the key.
+   Epoch and seed are those of the step block. */
 DEVICE philox_words philox(GLOBAL const u32 *step, u32 block, u32 sample, u32 stream)
 {
     philox_words x;

@@ -1,7 +1,7 @@
-/* What an access to memory moves for a GPU's work item: WIDTH neighbouring elements, whose first
-   one lies at a multiple of that; 4, or 1 where there is no such option.  A piece of activations is
-   kept as it was loaded until its values are wanted (dialect.h).  Places are constants of a program
-   once loops over them are unrolled. */
+/* A piece: the WIDTH neighbouring elements that one memory access of a GPU's work item moves. WIDTH
+   is 4, or 1 without that option.  A piece begins at a multiple of WIDTH.  A piece of activations
+   is kept as it was loaded until its values are needed (dialect.h).  The index of an element in a
+   piece is a constant once the loop over the piece is unrolled. */
 #ifndef DPT_KERNELS_PIECE_H
 #define DPT_KERNELS_PIECE_H
 

@@ -1,7 +1,8 @@
-/* Pooling.  Elements of a sample, samples; a channel is the fastest axis.
+/* Pooling.  The launch's dimensions are the elements of a sample, in which channels are the fastest
+   axis, and the samples.
 
-   A program in which the window is a constant square (POOL_KERNEL, POOL_STRIDE, POOL_PAD) has its
-   loops unrolled, so that a CPU's work items can share vectors, and divides by no stride. */
+   If the window is a constant square (POOL_KERNEL, POOL_STRIDE, POOL_PAD), the loops of the program
+   are unrolled, so that a CPU can vectorise over work items, and nothing is divided by a stride. */
 #include "activation.h"
 #include "pool2d.h"
 #include "quad.h"
@@ -25,11 +26,11 @@
 #define POOL_LOOP
 #endif
 
-/* The most windows that a row or column can be in. */
+/* The most windows that hold one row or one column. */
 #define POOL_WINDOWS_H ((POOL_KERNEL_H + POOL_STRIDE_H - 1) / POOL_STRIDE_H)
 #define POOL_WINDOWS_W ((POOL_KERNEL_W + POOL_STRIDE_W - 1) / POOL_STRIDE_W)
 
-/* An element of an image.  Rows and columns of inputs count from the first of the padding. */
+/* An element of an image.  Rows and columns of inputs count from the first one of the padding. */
 typedef struct element {
     u32 row, column, channel;
 } element;
@@ -44,7 +45,7 @@ DEVICE element element_at(u32 i, divisor columns, const pool2d_params p)
     return e;
 }
 
-/* Whether an input is no padding.  Without padding no window reaches over the image. */
+/* Whether an input lies in the image.  Without padding all inputs of all windows do. */
 DEVICE u32 in_image(u32 row, u32 column, const pool2d_params p)
 {
     const u32 row_is = POOL_PAD_H == 0 || row - POOL_PAD_H < p.in_h;
@@ -52,7 +53,7 @@ DEVICE u32 in_image(u32 row, u32 column, const pool2d_params p)
     return row_is & column_is;
 }
 
-/* Where an input that is no padding lies in its sample. */
+/* The index in its sample of an input that lies in the image. */
 DEVICE u32 place_in(u32 row, u32 column, u32 channel, const pool2d_params p)
 {
     return ((row - POOL_PAD_H) * p.in_w + column - POOL_PAD_W) * p.channels.value + channel;
@@ -80,7 +81,7 @@ KERNEL void dpt_average_pool2d_forward(OUT(act, y), IN(act, x), const pool2d_par
     }
 }
 
-/* A NaN stays where it is the first of its window. */
+/* The maximum of a window is NaN only if the first input of the window is NaN. */
 KERNEL void dpt_max_pool2d_forward(OUT(act, y), IN(act, x), const pool2d_params p)
 {
     if (IS_EXTRA_GROUP(p.n_samples)) return;
@@ -108,17 +109,18 @@ KERNEL void dpt_max_pool2d_forward(OUT(act, y), IN(act, x), const pool2d_params 
 
 /* ---- Backward: dy, x -> dx ------------------------------------------------------------------- */
 
-/* An input gathers from the windows that it is in, from the last of them to the first: those whose
-   row is below its own by less than a kernel.  A row before the first is a huge number. */
+/* An input sums over the windows that hold it, from the last one to the first: the windows whose first
+   row is less than a kernel above the input's row.  A row above the first one wraps around to a huge
+   number. */
 
-/* What becomes of the sum: added to what is there, then masked. */
+/* Adds the sum to dx if asked to, and applies the mask. */
 DEVICE void finish(GLOBAL act *dx, GLOBAL const act *x, u64 i, float sum, const pool2d_params p)
 {
     const float whole = p.accumulate ? GET(dx, i) + sum : sum;
     PUT(dx, i, p.mask == ACTIVATION_NONE ? whole : whole * activation_slope(p.mask, GET(x, i)));
 }
 
-/* The gradients of an input's windows. */
+/* The sum of the gradients of the windows that hold an input. */
 DEVICE float sum_at(GLOBAL const act *dy, u64 i, const pool2d_params p)
 {
     const element e = element_at((u32)i, p.in_columns, p);
@@ -148,7 +150,7 @@ KERNEL void dpt_average_pool2d_backward(OUT(act, dx), IN(act, dy), IN(act, x),
         finish(dx, x, i, sum_at(dy, i, p) * p.inverse, p);
 }
 
-/* The same of a quad, whose sums are yet to be scaled. */
+/* finish of a quad.  The sums are scaled here. */
 DEVICE quad_act finished(quad_act before, quad_act x, const float *sum, float scale,
                          const pool2d_params p)
 {
@@ -190,7 +192,8 @@ DEVICE void sum_quad(float *sum, GLOBAL const act *dy, u64 i, const pool2d_param
     }
 }
 
-/* For samples that go in fours.  Where channels do not, a quad may have two inputs' channels. */
+/* For samples whose elements are a multiple of four.  If the channels are no multiple of four, a quad
+   may hold channels of two inputs. */
 KERNEL void dpt_average_pool2d_backward_quads(OUT(act, dx), IN(act, dy), IN(act, x),
                                               const pool2d_params p)
 {
@@ -270,7 +273,7 @@ KERNEL void dpt_max_pool2d_backward(OUT(act, dx), IN(act, dy), IN(act, x), const
     }
 }
 
-/* The same as is_first_maximum of four channels from `channel` on, of which `is` says so. */
+/* is_first_maximum of four channels from `channel` on.  is[c]: the answer for channel + c. */
 DEVICE void are_first_maxima(u32 *is, GLOBAL const act *x, const float *own, u32 r, u32 s, u32 oh,
                              u32 ow, u32 channel, const pool2d_params p)
 {
@@ -295,7 +298,7 @@ DEVICE void are_first_maxima(u32 *is, GLOBAL const act *x, const float *own, u32
     }
 }
 
-/* For channels that go in fours. */
+/* For channels that are a multiple of four. */
 KERNEL void dpt_max_pool2d_backward_quads(OUT(act, dx), IN(act, dy), IN(act, x),
                                           const pool2d_params p)
 {

@@ -9,10 +9,10 @@ typedef struct pool2d_params {
     u32 in_h, in_w, out_h, out_w;
     divisor channels, out_columns, in_columns; /* by channels, out_w, in_w */
     u32 in_size, out_size;                     /* elements of a sample */
-    /* Of no effect where POOL_KERNEL and so on are macros. */
+    /* Ignored if POOL_KERNEL, POOL_STRIDE and POOL_PAD are macros. */
     u32 kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
     float inverse; /* 1 / (kernel_h * kernel_w) */
-    u32 mask;      /* dpt_activation, backward */
+    u32 mask;      /* of backward: dpt_activation */
     u32 accumulate;
     u32 n_samples;
 } pool2d_params;

@@ -1,5 +1,5 @@
-/* Four neighbouring elements, which one access moves.  A GPU's item that takes them one by one has
-   too few bytes under way to keep the memory busy.
+/* Quads: four neighbouring elements that one memory access moves.  A GPU's work item that accesses
+   single elements has too few bytes in flight to keep the memory busy.
 
        FOR_QUADS (first, n_quads) {
            quad_act own[QUADS];
@@ -9,10 +9,10 @@
                if (HAS_QUAD(first, k, n_quads)) QUAD_OUT(act, y, QUAD_AT(first, k, n_quads)) = ...
        }
 
-   An item has QUADS of them, and loads them all before it waits for the first.  The last item loads
-   its own once more in place of such as do not exist.  Tensors begin at a multiple of four
-   elements; whether they do is for the host to say, which takes no quads on CPUs: there, vectors
-   are made of loops (span.h). */
+   An item treats QUADS quads and loads all of them before it waits for the first.  In place of
+   quads that do not exist, an item loads its first quad again.  Tensors must begin at a multiple of
+   four elements, which the host checks.  The host uses no quads on CPUs, where loops become vectors
+   (span.h). */
 #ifndef DPT_KERNELS_QUAD_H
 #define DPT_KERNELS_QUAD_H
 
@@ -23,7 +23,7 @@
 #if defined(KERNEL)
 
 typedef float4 quad_float;
-typedef uint2 quad_u16; /* no ushort4, whose quarters nvcc parts as soon as they are loaded */
+typedef uint2 quad_u16; /* not ushort4, which nvcc takes apart directly behind the load */
 #if defined(BF16) && BF16
 typedef quad_u16 quad_act;
 #else
@@ -37,11 +37,11 @@ typedef quad_float quad_act;
 #define HAS_QUAD(first, k, n_quads) ((first) + (k)*GROUP < (n_quads))
 #define QUAD_AT(first, k, n_quads)  (HAS_QUAD(first, k, n_quads) ? (first) + (k)*GROUP : (first))
 
-/* The i-th of a tensor. */
+/* The i-th quad of a tensor. */
 #define QUAD(type, tensor, i)     (((GLOBAL const quad_##type *)(tensor))[i])
 #define QUAD_OUT(type, tensor, i) (((GLOBAL quad_##type *)(tensor))[i])
 
-/* Whether a launch is one of quads. */
+/* Whether a launch treats quads. */
 #if defined(DEVICE_IS_CPU) && DEVICE_IS_CPU
 #define BY_QUADS(p) 0
 #else

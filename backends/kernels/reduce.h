@@ -1,11 +1,11 @@
-/* Reductions over a work group, in an order that only GROUP decides. */
+/* Reductions over a work group, in an order that depends on GROUP alone. */
 #ifndef DPT_KERNELS_REDUCE_H
 #define DPT_KERNELS_REDUCE_H
 
 #include "dialect.h"
 
-/* The sum of every work item's value, to all of them.  `values` has GROUP elements and is free
-   again when the last work item returns.  All work items of the group call it. */
+/* Returns the sum of the values of all work items to each of them.  All work items of the group
+   call it.  `values` has GROUP elements, and may be written again after the return. */
 DEVICE float group_sum(LOCAL float *values, float value)
 {
     values[LOCAL_ID] = value;
@@ -19,7 +19,7 @@ DEVICE float group_sum(LOCAL float *values, float value)
     return sum;
 }
 
-/* As group_sum, the greatest; a NaN need not be noticed. */
+/* Returns the greatest value, as group_sum returns the sum.  A NaN may be ignored. */
 DEVICE float group_max(LOCAL float *values, float value)
 {
     values[LOCAL_ID] = value;

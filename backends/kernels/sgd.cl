@@ -3,16 +3,16 @@
 #include "sgd.h"
 #include "span.h"
 
-/* Every backend rounds each operation, so that replicas of one model stay alike to the bit. */
+/* Every backend rounds each operation by itself, so that replicas stay equal to the bit. */
 SEPARATE_ROUNDING
 
-/* The gradient with the weight decay of element i. */
+/* The gradient of element i, plus its weight decay. */
 DEVICE float decayed(float gradient, float w, u64 i, const sgd_params p)
 {
     return gradient + (i < p.decay_count ? p.weight_decay : 0.0f) * w;
 }
 
-/* Of four elements from i on. */
+/* The gradients of the four elements from i on, plus their weight decay. */
 DEVICE float4 decayed_quad(float4 gradient, float4 w, u64 i, const sgd_params p)
 {
     return FLOAT4(decayed(gradient.x, w.x, i, p), decayed(gradient.y, w.y, i + 1, p),
@@ -44,7 +44,7 @@ KERNEL void dpt_sgd(OUT(float, w), IN(float, gradient), IN(u32, step), IN(float,
         w[i] -= lr * decayed(gradient[i], w[i], i, p);
 }
 
-/* The same by quads.  What is loaded waits for no halt word. */
+/* dpt_sgd by quads.  The loads do not wait for the halt word. */
 KERNEL void dpt_sgd_quads(OUT(float, w), IN(float, gradient), IN(u32, step), IN(float, halt),
                           const sgd_params p)
 {

@@ -8,7 +8,7 @@ typedef struct sgd_params {
     u64 count, decay_count;
     float momentum, weight_decay;
     u32 nesterov;
-    u32 halts; /* HALTED */
+    u32 halts; /* there is a halt word (HALTED) */
 } sgd_params;
 
 #endif

@@ -1,9 +1,9 @@
-/* Softmax with cross-entropy: loss, hit and, if wanted, the gradient of each sample, in one go.
-   With few classes a work item does a sample, with many a group. */
+/* Softmax with cross-entropy: loss, hit and, if asked for, the gradient of each sample, in one pass.
+   With few classes a work item computes a sample, with many classes a group does. */
 #include "reduce.h"
 #include "softmax.h"
 
-/* What the sums over the classes make of a sample. */
+/* The loss of a sample, from the sums over its classes. */
 DEVICE float loss_of(float label_margin, float sum_of_margins, float sum_of_exponentials,
                      const softmax_params p)
 {
@@ -13,13 +13,14 @@ DEVICE float loss_of(float label_margin, float sum_of_margins, float sum_of_expo
     return LOG(sum_of_exponentials) - margin;
 }
 
-/* Whether class i leaves the label the first of the greatest.  False if either is no number. */
+/* Whether the label is the first of the greatest logits with respect to class i.  False if either logit
+   is NaN. */
 DEVICE u32 yields(float logit, u32 i, float label_logit, u32 label)
 {
     return i < label ? logit < label_logit : logit <= label_logit;
 }
 
-/* logits (n,classes), label (n) -> result (n,2), dlogits (n,classes).  An item a sample. */
+/* logits (n,classes), label (n) -> result (n,2), dlogits (n,classes).  A work item for each sample. */
 KERNEL void dpt_softmax_few(OUT(float, result), OUT(act, dlogits), IN(act, logits), IN(i32, label),
                             IN(u32, step), const softmax_params p)
 {
@@ -51,7 +52,7 @@ KERNEL void dpt_softmax_few(OUT(float, result), OUT(act, dlogits), IN(act, logit
                 inv_batch);
 }
 
-/* The same, a group a sample. */
+/* dpt_softmax_few with a group for each sample. */
 KERNEL void dpt_softmax_many(OUT(float, result), OUT(act, dlogits), IN(act, logits), IN(i32, label),
                              IN(u32, step), const softmax_params p)
 {

@@ -9,8 +9,8 @@ typedef struct softmax_params {
     u32 classes;
     u32 gradient; /* whether dlogits is written */
     float smoothing;
-    float target_on;  /* of the label's class: 1 - smoothing + smoothing / classes */
-    float target_off; /* of the others: smoothing / classes */
+    float target_on;  /* target of the label's class: 1 - smoothing + smoothing / classes */
+    float target_off; /* target of the other classes: smoothing / classes */
     u32 unused;
 } softmax_params;
 

@@ -1,12 +1,12 @@
-/* Loops over elements that do not depend on each other.
+/* Loops over independent elements.
 
        FOR_ELEMENTS (i, count) y[i] = f(x[i]);
 
-   A GPU's work item does one element, its own GLOBAL_ID.  A CPU's does a run of SPAN elements: that
-   is a loop like any other, out of which a compiler moves what does not change, and which it turns
-   into vectors more readily than the loop over work items that a driver makes.  So there is no
-   `return` or BARRIER inside, and i is 64 bits wide: a place that may wrap around is no vector's.
- */
+   On a GPU, a work item computes one element, that of its GLOBAL_ID.  On a CPU, a work item
+   computes SPAN elements in a loop.  A compiler moves constant expressions out of such a loop, and
+   vectorises it more readily than the loop over work items that a driver makes.  The body must
+   therefore not contain `return` or BARRIER.  i has 64 bits, because an index that may wrap around
+   prevents vectorisation. */
 #ifndef DPT_KERNELS_SPAN_H
 #define DPT_KERNELS_SPAN_H
 
@@ -18,7 +18,8 @@
 #if defined(DEVICE_IS_CPU) && DEVICE_IS_CPU
 
 #if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed" /* some stay loops, and are right all the same */
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that is not vectorised is correct, too  \
+                                                  */
 #define SPAN_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define SPAN_INDEPENDENT

@@ -1,8 +1,8 @@
-/* The squared error: loss and, if wanted, the gradient of each sample, in one go. */
+/* The squared error: loss and, if asked for, the gradient of each sample, in one pass. */
 #include "reduce.h"
 #include "squared_error.h"
 
-/* y, target (n,count) -> result (n,2), dy (n,count).  A group a sample. */
+/* y, target (n,count) -> result (n,2), dy (n,count).  A group for each sample. */
 KERNEL void dpt_squared_error(OUT(float, result), OUT(act, dy), IN(act, y), IN(float, target),
                               IN(u32, step), const squared_error_params p)
 {
