@@ -1,4 +1,4 @@
-/* Finds CLBlast, calls it under one lock, and puts its codes into words. */
+/* Finding CLBlast, calling it under one lock, and describing its error codes. */
 #include "clblast.h"
 
 #include <string.h>
@@ -12,21 +12,23 @@
 #include <pthread.h>
 #include <time.h>
 
-/* Seconds that a start may wait for CLBlast's compilation. */
+/* The most seconds that a start of the program may wait for CLBlast to compile. */
 static const double most_start_seconds = 0.25;
 
 typedef struct library {
     bool tried;
     __typeof__(CLBlastSgemm) *sgemm; /* NULL: not installed */
     __typeof__(CLBlastClearCache) *clear_cache;
-    size_t n_users; /* devices that have called it */
+    size_t n_users; /* open devices that have called CLBlast */
 } library;
 
-/* The process's one: CLBlast's own state is the process's too.  Held over every call of it. */
+/* The state of CLBlast belongs to the process, too.  The lock is held during every call of CLBlast.
+ */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static library clblast;
 
-/* With the lock held.  The library stays loaded: it has threads' and the driver's state. */
+/* Call this with the lock held.  The library is never closed, because it holds state of threads and
+   of the driver. */
 static bool find_library(void)
 {
     if (clblast.tried) return clblast.sgemm != NULL;
@@ -35,7 +37,7 @@ static bool find_library(void)
     if (!handle) return false;
     void *sgemm = dlsym(handle, "CLBlastSgemm"), *clear = dlsym(handle, "CLBlastClearCache");
     if (!sgemm || !clear) return false;
-    /* C has no cast from a pointer to an object to one to a function; POSIX has the copy. */
+    /* C has no conversion from an object pointer to a function pointer; POSIX permits the copy. */
     memcpy(&clblast.sgemm, &sgemm, sizeof sgemm);
     memcpy(&clblast.clear_cache, &clear, sizeof clear);
     return true;
@@ -51,7 +53,7 @@ static bool is_installed(void)
 
 /* ---- Codes ----------------------------------------------------------------------------------- */
 
-/* Those that are no codes of OpenCL. */
+/* The names of CLBlast's codes that are no codes of OpenCL. */
 static const char *words(CLBlastStatusCode code)
 {
     switch ((int)code) {
@@ -96,7 +98,7 @@ static CLBlastStatusCode call(dpt_stream *stream, dpt_cl_gemm_form form,
         args->c.offset_bytes / sizeof(float), args->ldc, &stream->queue, NULL);
 }
 
-/* With the lock held. */
+/* Counts the device as a user at its first call.  Call this with the lock held. */
 static void enter(dpt_cl_device *device)
 {
     if (device->uses_clblast) return;
@@ -120,13 +122,13 @@ void dpt_cl_clblast_leave(dpt_device *device)
     if (!cl->uses_clblast) return;
     cl->uses_clblast = false;
     pthread_mutex_lock(&lock);
-    /* The programs that it keeps hold their contexts: none is taken for a newer one at its address,
-       and none is freed before this. */
+    /* CLBlast's programs hold their contexts until this call.  No context is therefore freed
+       before, and none is mistaken for a newer one at the same address. */
     if (--clblast.n_users == 0) (void)clblast.clear_cache();
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- Whether a start can wait for it --------------------------------------------------------- */
+/* ---- The time that a start would wait -------------------------------------------------------- */
 
 static double now(void)
 {
@@ -135,7 +137,7 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* A small product; its values do not matter. */
+/* Computes a small product, whose values do not matter. */
 static dpt_status multiply(dpt_stream *stream, dpt_buffer *buffer)
 {
     enum { N = 64 };
@@ -168,7 +170,7 @@ static dpt_status time_start(void *argument, const char *candidate, double *seco
     *seconds = most_start_seconds;
     if (strcmp(candidate, "no") == 0) return DPT_OK;
     DPT_TRY(dpt_cl_memory_ops.alloc(device, N_BYTES, &buffer));
-    dpt_status status = multiply(&stream, buffer); /* fills the driver's cache */
+    dpt_status status = multiply(&stream, buffer); /* warms the driver's cache */
     pthread_mutex_lock(&lock);
     (void)clblast.clear_cache();
     pthread_mutex_unlock(&lock);
@@ -177,7 +179,7 @@ static dpt_status time_start(void *argument, const char *candidate, double *seco
     *seconds = now() - start;
     (void)clFinish(stream.queue);
     dpt_cl_memory_ops.free(device, buffer);
-    /* A device that CLBlast cannot serve has our own tiles. */
+    /* If CLBlast cannot serve the device, our own tiles do. */
     return status == DPT_E_DEVICE ? DPT_E_UNSUPPORTED : status;
 }
 

@@ -1,4 +1,4 @@
-/* Convolutions for CPUs: the tiles there are, and what the passes share. */
+/* Convolutions for CPUs: the list of tiles, and the code that the passes share. */
 #include "registers.h"
 
 #include <stdio.h>
@@ -6,7 +6,8 @@
 
 enum { CHUNK_BYTES = 8 << 20 };
 
-/* A device with wide vectors takes narrow ones only where they are asked for by name, in tests. */
+/* Whether the device takes vectors of this width.  A device with wide vectors takes narrow ones
+   only if a test asks for them by name. */
 static bool has_width(const dpt_cl_device *d, unsigned width)
 {
     static const char narrow[] = "registers8";
@@ -34,7 +35,8 @@ static dpt_status prepare(dpt_op *op, const void *parameters)
                                                            : dpt_cl_conv_prepare_gather(op, tile);
 }
 
-/* With 32 vector registers, then with 16: sums, a row of filters and an input fit. */
+/* The tiles for 32 vector registers, then those for 16.  The sums, a row of filters and an input
+   fit into the registers. */
 #define TILE(width, rows, units)                                                                   \
     &(const dpt_cl_conv_tile)                                                                      \
     {                                                                                              \

@@ -1,31 +1,32 @@
-/* Convolution forward and backward to the data on CPUs.  Both are sums over taps of inputs times
-   filters.  Backward, the pixels of dx fall into phases of the stride, and those of one phase see
-   the same taps, one dy pixel after the other: so each phase is a convolution of dy with stride 1
-   and some of the taps, whose results stand `stride` pixels apart. */
+/* Convolutions on CPUs: forward and backward-data.  Both are sums over taps of inputs times
+   filters. In backward-data, the pixels of dx are divided into phases of the stride.  The pixels of
+   a phase meet the same taps, and consecutive pixels meet consecutive pixels of dy.  Each phase is
+   therefore a convolution of dy with stride 1 and some of the taps, whose results are `stride`
+   pixels apart. */
 #include "registers.h"
 
 #include <string.h>
 
 enum {
-    ITEM_PIXELS = 104,         /* of a work item, about */
-    BLOCK_BYTES = 160 << 10,   /* packed filters that stay in the second-level cache */
-    FILTERS_BYTES = 640 << 10, /* all of a grid's that do */
-    FEW_CHANNELS = 32, /* below it, asking for each tap whether it is inside takes too long */
+    ITEM_PIXELS = 104,         /* pixels of a work item, about */
+    BLOCK_BYTES = 160 << 10,   /* packed filters of a block, which stay in the second-level cache */
+    FILTERS_BYTES = 640 << 10, /* all packed filters of a grid that stay in that cache */
+    FEW_CHANNELS = 32, /* with fewer channels, checking each tap for the image takes too long */
 };
 
 /* ---- Grids ----------------------------------------------------------------------------------- */
 
-/* One of the two directions of a grid of results. */
+/* A grid of results, in one of its two directions. */
 typedef struct axis {
     size_t n;              /* results */
-    size_t first, step;    /* where they stand in the output */
-    long source;           /* of the first result's first tap; before the sample where < 0 */
-    size_t source_step;    /* from a result's source to the next one's */
-    size_t taps, tap_step; /* and from a tap's source to the next one's */
-    long kernel_first, kernel_step; /* which taps of the filter these are */
+    size_t first, step;    /* their places in the output */
+    long source;           /* the source of the first result's first tap; < 0: before the sample */
+    size_t source_step;    /* from the source of a result to that of the next one */
+    size_t taps, tap_step; /* taps, and the distance from the source of a tap to that of the next */
+    long kernel_first, kernel_step; /* the indices of these taps in the filter */
 } axis;
 
-/* Of a description, what concerns one direction. */
+/* The part of a description that concerns one direction. */
 typedef struct extent {
     size_t in, out, kernel, stride, pad, dilation;
 } extent;
@@ -51,9 +52,9 @@ static size_t greatest_divisor(size_t a, size_t b)
     return a;
 }
 
-/* Inputs phase, phase + stride, ...  Input i sees output o by tap k where i + pad = o * stride + k
-   * dilation: the taps of a phase are every `every`-th, and from the last to the first of them the
-   outputs ascend. */
+/* The grid of the inputs phase, phase + stride, ...  Input i meets output o by tap k if i + pad =
+   o * stride + k * dilation.  The taps of a phase are a fixed number of taps apart, and the outputs
+   ascend from the last of them to the first. */
 static axis backward_axis(const extent *e, size_t phase)
 {
     const size_t every = e->stride / greatest_divisor(e->dilation, e->stride);
@@ -74,7 +75,7 @@ static axis backward_axis(const extent *e, size_t phase)
     return a;
 }
 
-/* How far an axis' taps reach beyond an extent. */
+/* How far the taps of an axis reach before the first source. */
 static size_t reach_below(const axis *a)
 {
     return a->taps > 0 && a->source < 0 ? (size_t)-a->source : 0;
@@ -91,7 +92,7 @@ static size_t reach_above(const axis *a, size_t n)
 
 typedef struct grid {
     conv_pack_params pack;
-    conv_gather_params gather; /* n_pixels and accumulate are the call's */
+    conv_gather_params gather; /* complete except for n_pixels and accumulate */
     size_t packed_at;          /* bytes in the workspace */
 } grid;
 
@@ -106,12 +107,12 @@ typedef struct state {
     grid grids[];
 } state;
 
-/* The description as the sum sees it: from the source's channels to the results'. */
+/* The description of the sum: from the channels of the source to those of the results. */
 typedef struct view {
     const dpt_conv2d_desc *d;
     bool forward;
     extent h, w;
-    size_t in_channels, out_channels; /* of all groups: y's are the source backward */
+    size_t in_channels, out_channels; /* of all groups; in backward-data the source is dy */
     size_t source_h, source_w, result_h, result_w;
 } view;
 
@@ -143,7 +144,7 @@ static axis axis_at(const view *v, const extent *e, size_t phase)
     return v->forward ? forward_axis(e) : backward_axis(e, phase);
 }
 
-/* The zeros that all grids need. */
+/* The frame of zeros that all grids need. */
 static dpt_cl_conv_frame frame_of(const view *v)
 {
     dpt_cl_conv_frame f = {.h = v->source_h, .w = v->source_w, .channels = v->in_channels};
@@ -160,7 +161,7 @@ static dpt_cl_conv_frame frame_of(const view *v)
     return f;
 }
 
-/* Filters are OHWI. */
+/* The packing of OHWI filters for a grid. */
 static conv_pack_params pack_of(const view *v, const axis *h, const axis *w, size_t lanes)
 {
     const dpt_conv2d_desc *d = v->d;
@@ -194,7 +195,7 @@ static conv_gather_params gather_of(const view *v, const state *s, const axis *h
     const dpt_cl_conv_frame f = s->framed ? s->frame : none;
     const size_t frame_w = f.left + f.w + f.right, channels = v->in_channels / d->groups;
     const size_t result_row = v->result_w * v->out_channels;
-    /* Taps next to each other are one segment where nothing has to be asked. */
+    /* Neighbouring taps are one segment if no tap has to be checked for the image. */
     const size_t reach = s->frame.above + s->frame.below + s->frame.left + s->frame.right;
     const bool merged = (s->framed || reach == 0) && d->groups == 1 && w->tap_step == 1;
     const size_t run = (merged ? w->taps : 1) * channels;
@@ -264,7 +265,7 @@ static dpt_status run_pack(const dpt_call *call, const state *s, const grid *g)
                               s->n_panels);
 }
 
-/* Samples first .. first+n-1, whose sources begin at x. */
+/* Enqueues a grid for the samples first .. first+n-1, whose sources begin at x. */
 static dpt_status run_grid(const dpt_call *call, const state *s, const grid *g, dpt_location x,
                            size_t first, size_t n)
 {
@@ -274,7 +275,7 @@ static dpt_status run_grid(const dpt_call *call, const state *s, const grid *g, 
     conv_gather_params p = g->gather;
     p.n_pixels = (u64)n * p.grid_h * p.grid_w;
     p.accumulate = call->accumulate;
-    /* Enough items for all cores, and no more than that where there is little to do. */
+    /* Enough items for all cores.  With little work there are no more items than that. */
     const size_t share = dpt_ceil_div(p.n_pixels * s->n_panels, 4 * units);
     const size_t pixels = dpt_cl_min(dpt_cl_max(share, 1), ITEM_PIXELS);
     p.item_pixels = (u32)(dpt_ceil_div(pixels, s->rows) * s->rows);
@@ -325,8 +326,8 @@ static dpt_status get_kernels(dpt_op *op, const dpt_cl_conv_tile *tile, state *s
                               &s->gather);
 }
 
-/* Samples that are treated at once: all, or where they are read several times, so many that they
-   are still in a cache then. */
+/* The samples that are treated at once: all; or, if they are read several times, so many that they
+   stay in a cache. */
 static size_t chunk_samples(const dpt_op *op, const view *v, bool several)
 {
     const size_t source = v->source_h * v->source_w * v->in_channels;

@@ -1,31 +1,31 @@
-/* Convolution backward to the filters on CPUs: sums over pixels.  The rows of output pixels are
-   divided into parts and the tiles of the filters among work items; each writes its own sums, and
-   the parts are added in their order at the end. */
+/* Convolutions on CPUs: backward-weights, as sums over pixels.  The rows of output pixels are
+   divided into parts, and the tiles of the filters among work items.  Each item writes its own
+   sums.  The parts are added in their order at the end. */
 #include "registers.h"
 
 enum {
-    PARTS_BYTES = 32 << 20, /* the most that the parts' sums may take */
-    BLOCK_PIXELS = 192,     /* whose dy stays in the first-level cache, about */
+    PARTS_BYTES = 32 << 20, /* the most memory of the sums of all parts */
+    BLOCK_PIXELS = 192,     /* pixels of a block, whose dy stays in the first-level cache */
     FEW_CHANNELS = 16,
-    ITEMS = 4, /* for each core */
+    ITEMS = 4, /* work items for each core */
 };
 
 typedef struct state {
     dpt_kernel *weights, *reduce, *copy;
-    conv_weights_params p; /* n_rows, part_rows, item_tiles and resume are the call's */
+    conv_weights_params p; /* complete except for n_rows, part_rows, item_tiles and resume */
     bool by_taps;
     bool framed;
     dpt_cl_conv_frame frame, tail; /* of x; of the last sample of dy */
-    size_t frame_samples;          /* that are treated at once */
+    size_t frame_samples;          /* samples that are treated at once */
     size_t rows, lanes, n_panels;
-    size_t max_parts, n_items; /* and how many items are wanted */
+    size_t max_parts, n_items; /* the most parts, and how many items are wanted */
     size_t parts_bytes, bias_bytes, tail_bytes;
 } state;
 
 /* ---- The plan -------------------------------------------------------------------------------- */
 
-/* Tiles that begin anew with each tap need no frame, but leave rows empty where the channels do not
-   fill them. */
+/* Whether tiles are cut by taps.  Such tiles need no frame, but have empty rows if the channels do
+   not fill them. */
 static bool cuts_by_taps(const dpt_conv2d_desc *d, size_t rows)
 {
     const size_t channels = d->in_channels / d->groups;
@@ -33,7 +33,7 @@ static bool cuts_by_taps(const dpt_conv2d_desc *d, size_t rows)
     return channels >= rows && channels >= FEW_CHANNELS && channels * 10 >= filled * 9;
 }
 
-/* Of x, the pixels that windows see. */
+/* The frame of x: the pixels that windows cover. */
 static dpt_cl_conv_frame frame_of(const dpt_conv2d_desc *d)
 {
     const size_t seen_h = (d->out_h - 1) * d->stride_h + (d->kernel_h - 1) * d->dilation_h + 1;
@@ -119,7 +119,7 @@ static dpt_location frames_at(const dpt_call *call, const state *s)
     return dpt_at(tail_at(call, s), s->tail_bytes);
 }
 
-/* How rows of output pixels are divided into parts: whole blocks. */
+/* The rows of output pixels of a part, which are whole blocks. */
 static size_t part_rows(const state *s, size_t n_rows)
 {
     const size_t n_blocks = dpt_ceil_div(n_rows, s->p.block_rows);

@@ -1,4 +1,4 @@
-/* Convolutions by Winograd's minimal filtering: which shapes, which layouts, what memory.
+/* Convolutions by Winograd's minimal filtering: the shapes that it serves, layouts and memory.
 
    F(4x4, 3x3) takes 36 multiplications where the direct way takes 144, F(2x2, 3x3) takes 16 for 36;
    what they save, transforms and traffic eat in part.  Forward and backward-data transform tiles of
@@ -8,13 +8,13 @@
 
 #include <string.h>
 
-/* Transformed tiles of a block: part of a third-level cache; on GPUs what keeps them busy. */
+/* Transformed tiles of a block: on a CPU part of a third-level cache, on a GPU enough work. */
 static const size_t block_bytes_cpu = (size_t)12 << 20, block_bytes_gpu = (size_t)256 << 20;
-/* What a fused work item holds of its tiles in a second-level cache, beside filters. */
+/* Transformed tiles of a fused work item, in a second-level cache beside filters. */
 static const size_t fused_bytes = (size_t)384 << 10;
-/* Beyond this a sample, or the filters, are refused. */
+/* A larger sample, or larger filters, are refused. */
 static const size_t most_bytes = (size_t)512 << 20;
-/* Below this many channels vectors run empty and transforms outweigh products. */
+/* With fewer channels, vectors are partly empty and transforms cost more than products. */
 static const size_t least_channels = 16;
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
@@ -25,7 +25,7 @@ static bool is_3x3(const dpt_conv2d_desc *d)
            d->dilation_h == 1 && d->dilation_w == 1 && d->groups == 1;
 }
 
-/* algorithm= of the device asks for it by name: tests do, with any shape. */
+/* Whether algorithm= of the device names Winograd.  Tests do so, with any shape. */
 static bool is_asked_for(const dpt_op *op)
 {
     const char *name = dpt_cl_device_of(op->device)->params.algorithm;
@@ -55,7 +55,8 @@ static size_t round_to(size_t n, size_t unit)
     return dpt_size_mul(dpt_ceil_div(n, unit), unit);
 }
 
-/* Else rows and channels lie as in a matrix. */
+/* Whether the product is the one in registers.  Otherwise rows and channels are a row-major matrix.
+ */
 static bool in_registers(const dpt_cl_winograd *s)
 {
     return s->width > 1;
@@ -74,7 +75,7 @@ static void set_images(winograd_images *images, size_t h, size_t w, size_t c, si
     images->pad_w = (i32)pad_w;
 }
 
-/* x and y change places in backward-data, whose padding may be negative. */
+/* In backward-data, x and y change places, and the padding may be negative. */
 static void set_geometry(const dpt_op *op, dpt_cl_winograd *s)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
@@ -123,7 +124,7 @@ static void set_filters(const dpt_op *op, dpt_cl_winograd *s)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Bytes of a transformed tensor of so many samples. */
+/* Bytes of a transformed tensor of n_samples. */
 static size_t tensor_bytes(const dpt_cl_winograd *s, size_t n_samples, size_t channels)
 {
     const size_t tiles = dpt_size_mul(dpt_size_mul(s->tiles_h, s->tiles_w), n_samples);
@@ -144,7 +145,7 @@ static dpt_status set_blocks(dpt_op *op, dpt_cl_winograd *s)
                         "Winograd's tiles or filters would take more than %zu MiB",
                         most_bytes >> 20);
     s->matrix_stride = dpt_cl_winograd_stride(elements);
-    /* Matrices are gone through once a block. */
+    /* Each block reads the matrices once. */
     size_t room = in_registers(s) ? block_bytes_cpu : block_bytes_gpu;
     if (matrices > room) room = matrices;
     s->block_samples = room / sample > 0 ? room / sample : 1;
@@ -152,8 +153,8 @@ static dpt_status set_blocks(dpt_op *op, dpt_cl_winograd *s)
     return DPT_OK;
 }
 
-/* Scratch of work items that do everything for a few blocks of rows, in turn: at least two, for the
-   filters are read once for each turn. */
+/* Plans the scratch of fused work items.  An item computes everything for several blocks of rows at
+   once: at least two, because each time it reads the filters again. */
 static dpt_status set_fusion(dpt_op *op, dpt_cl_winograd *s)
 {
     winograd_fusion *f = &s->fusion;
@@ -176,7 +177,7 @@ static dpt_status set_fusion(dpt_op *op, dpt_cl_winograd *s)
     f->results.layout = (winograd_layout){
         .point_stride = f->product.c_stride, .block_rows = (u32)s->rows, .chunks = (u32)s->panel};
     f->group_stride = s->points * (f->product.a_stride + f->product.c_stride);
-    /* More than there are cores, since not all are as fast as the others. */
+    /* More groups than cores, because cores are not equally fast. */
     s->most_groups = 4 * (size_t)dpt_cl_device_of(op->device)->found->compute_units;
     s->scratch_bytes = s->most_groups * (size_t)f->group_stride * sizeof(float);
     const size_t most_tiles = (size_t)1 << 30;
@@ -228,7 +229,7 @@ static dpt_status get_transforms(dpt_op *op, dpt_cl_winograd *s)
     return get_kernels(op, &key, of_results, sizeof of_results / sizeof *of_results);
 }
 
-/* Our own product, or one of gemm.h for blocks of the most samples. */
+/* Prepares the product in registers, or one of gemm.h for blocks of the most samples. */
 static dpt_status get_product(dpt_op *op, dpt_cl_winograd *s, const char *tile)
 {
     const bool weights = op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS;
@@ -274,12 +275,13 @@ static void set_vectors(const dpt_op *op, dpt_cl_winograd *s, bool registers)
 {
     const unsigned width = dpt_cl_device_of(op->device)->found->vector_width;
     s->width = !registers ? 1 : width >= 16 ? 16 : width >= 8 ? 8 : 4;
-    /* As many results as registers hold beside a row of the panel: 32 of AVX-512, else 16. */
+    /* As many rows as the registers hold beside a row of the panel: 32 registers with AVX-512, else
+       16. */
     s->rows = !registers ? 1 : s->width == 16 ? 12 : 6;
     s->panel = registers ? 2 : 1;
 }
 
-/* Powers of two are all that F(2x2) multiplies by. */
+/* F(2x2) multiplies by powers of two only, which is exact. */
 static bool is_exact(const dpt_op *op, const dpt_cl_winograd *s)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;

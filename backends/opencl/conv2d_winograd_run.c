@@ -1,7 +1,7 @@
-/* Enqueues Winograd convolutions, block of samples after block (conv2d_winograd.h). */
+/* Enqueueing Winograd convolutions, one block of samples after the other. */
 #include "conv2d_winograd.h"
 
-/* What a work item of the products keeps in a second-level cache. */
+/* The data of a work item of the products, which stay in a second-level cache. */
 static const size_t item_bytes = (size_t)256 << 10;
 /* Work items of a group on devices without vectors. */
 enum { GROUP_ITEMS = 64 };
@@ -11,14 +11,14 @@ static dpt_location space(const dpt_call *call, size_t offset_bytes)
     return dpt_at(call->args->workspace, offset_bytes);
 }
 
-/* Samples of a block are a run of all: where they begin. */
+/* The location of a block's first image. */
 static dpt_location images_at(dpt_location images, const winograd_images *p, size_t first)
 {
     if (!images.buffer) return images;
     return dpt_at(images, first * (size_t)p->image_stride * sizeof(float));
 }
 
-/* A row of chunks is one work item where channels are vectors; else neighbouring items are
+/* If channels are vectors, a row of chunks is one work item.  Otherwise neighbouring items are
    neighbouring channels. */
 static dpt_status launch_rows(const dpt_cl_winograd *s, dpt_launch *launch, size_t n_chunks,
                               size_t n_rows)
@@ -36,7 +36,7 @@ static dpt_status launch_rows(const dpt_cl_winograd *s, dpt_launch *launch, size
         group);
 }
 
-/* Completes the parameters for a block: rows in blocks of `block_rows`. */
+/* Completes the parameters for a block of samples, with rows in blocks of block_rows. */
 static void fit(const dpt_cl_winograd *s, size_t n_samples, size_t block_rows,
                 winograd_images *images)
 {
@@ -63,7 +63,7 @@ static dpt_status transform_filters(const dpt_call *call, const dpt_cl_winograd 
                              (const size_t[3]){1, 1, 1});
 }
 
-/* An image tensor and the kernel that transforms its tiles. */
+/* Enqueues the kernel that transforms the tiles of an image tensor. */
 static dpt_status transform_images(const dpt_call *call, dpt_kernel *kernel, dpt_location to,
                                    dpt_location images, const winograd_images *p)
 {
@@ -169,7 +169,7 @@ dpt_status dpt_cl_winograd_run(const dpt_call *call)
     return DPT_OK;
 }
 
-/* The same in one kernel: no tensors but in its groups' scratch. */
+/* run_block as one kernel, whose transformed tensors exist in the scratch of its groups only. */
 static dpt_status run_block_fused(const dpt_call *call, const dpt_cl_winograd *s, size_t first,
                                   size_t n_samples)
 {
@@ -281,7 +281,7 @@ dpt_status dpt_cl_winograd_run_weights(const dpt_call *call)
         const size_t left = call->n_samples - first, n = left < block ? left : block;
         const size_t n_tiles = s->tiles_h * s->tiles_w * n;
         winograd_images source = s->source, results = s->results;
-        /* One block of rows: they are summed over. */
+        /* All rows are one block, because the product sums over them. */
         fit(s, n, s->multiply ? n_tiles : 1, &source);
         fit(s, n, s->multiply ? n_tiles : 1, &results);
         DPT_TRY(transform_images(call, s->transform_source, space(call, s->source_at),

@@ -1,5 +1,4 @@
-/* Our own matrix products: the tiles, what is compiled for them, and how a product is divided into
-   groups. */
+/* Our own matrix products: the tiles, their programs, and the division of a product into groups. */
 #include "gemm.h"
 #include "kernels/gemm_params.h"
 
@@ -7,22 +6,22 @@
 
 enum {
     FLOAT_BYTES = sizeof(float),
-    BLOCK_ROWS = 128,   /* of A, that share a panel of B in local memory: registers */
-    MOST_COLUMNS = 512, /* of a block, that share its rows in the cache: registers */
-    MOST_TERMS = 256,   /* of a panel */
+    BLOCK_ROWS = 128,   /* of registers tiles: rows of A that share a panel of B in local memory */
+    MOST_COLUMNS = 512, /* of registers tiles: the most columns of a block, which share its rows */
+    MOST_TERMS = 256,   /* the most terms of a panel */
     LEAST_TERMS = 16,   /* a multiple of every number of lanes */
-    SPLIT_TERMS = 256,  /* fewer are not worth a partial product */
+    SPLIT_TERMS = 256,  /* the fewest terms that are worth a partial product */
     MOST_SPLITS = 64,
-    LOCAL_ALIGNMENT = 16 /* terms of a split are a multiple of a slice's */
+    LOCAL_ALIGNMENT = 16 /* the terms of a split are a multiple of the terms of a slice */
 };
 
 struct dpt_cl_gemm_tile {
     const char *name;
     bool local;
     unsigned rows, columns;
-    /* registers: elements of a vector */
+    /* Of registers tiles: elements of a vector. */
     unsigned lanes;
-    /* local: terms of a slice, and what one item computes */
+    /* Of local tiles: terms of a slice, and the rows and columns that one item computes. */
     unsigned terms, item_rows, item_columns;
 };
 
@@ -39,8 +38,8 @@ struct dpt_cl_gemm_tile {
         .terms = (TERMS), .item_rows = (ITEM_ROWS), .item_columns = (ITEM_COLUMNS)                 \
     }
 
-/* Registers: accumulators, a row of B and an element of A fill the 32 registers of AVX-512 and NEON
-   or the 16 of AVX2 and SSE. */
+/* In a registers tile, the sums, a row of B and an element of A fill the 32 registers of AVX-512
+   and NEON, or the 16 of AVX2 and SSE. */
 const dpt_cl_gemm_tile *const dpt_cl_gemm_tiles[] = {
     REGISTERS(6, 64, 16),        REGISTERS(8, 32, 16),        REGISTERS(16, 16, 16),
     REGISTERS(6, 16, 8),         REGISTERS(4, 24, 8),         REGISTERS(6, 8, 4),
@@ -63,7 +62,7 @@ static unsigned lanes_of(const dpt_cl_found *found)
 /* Bytes of local memory with panels of `terms` terms. */
 static size_t registers_local_bytes(const dpt_cl_gemm_tile *tile, bool a_transposed, size_t terms)
 {
-    const size_t block = a_transposed ? BLOCK_ROWS + 16 : 0; /* as the kernel's BLOCK_STRIDE */
+    const size_t block = a_transposed ? BLOCK_ROWS + 16 : 0; /* BLOCK_STRIDE of the kernel */
     return terms * (tile->columns + block) * FLOAT_BYTES;
 }
 
@@ -131,9 +130,9 @@ dpt_status dpt_cl_gemm_prepare(dpt_device *device, dpt_cl_gemm_form form,
 
 /* ---- Dividing -------------------------------------------------------------------------------- */
 
-/* Groups of a product. */
+/* The division of a product into groups. */
 typedef struct division {
-    size_t tile_rows, tile_columns; /* of C, a group */
+    size_t tile_rows, tile_columns; /* of C, for one group */
     size_t n_row_tiles, n_column_tiles, n_splits, split_terms;
 } division;
 
@@ -147,8 +146,8 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* A block of a CPU's group: as large as leaves every core a few of them, for a panel of B is copied
-   for each. */
+/* Chooses the block of a CPU's group: as large as possible, because every block copies its panels
+   of B, but so small that every core has several blocks. */
 static void choose_block(const dpt_cl_gemm *gemm, size_t compute_units,
                          const dpt_cl_gemm_args *args, division *out)
 {
@@ -170,7 +169,8 @@ static void choose_block(const dpt_cl_gemm *gemm, size_t compute_units,
     }
 }
 
-/* Splits of k that fill the device, in fixed order: they depend on shape and device only. */
+/* The number of splits of k that fill the device.  It depends on the shape and the device alone, so
+   the order of a sum does, too. */
 static size_t choose_splits(size_t compute_units, const dpt_cl_gemm_args *args, size_t n_groups)
 {
     if (n_groups == 0 || n_groups >= compute_units) return 1;
@@ -208,7 +208,7 @@ static void split(division *d, const dpt_cl_gemm *gemm, const dpt_cl_gemm_args *
     const size_t room = gemm->sum && n_bytes > 0 ? args->workspace_bytes / n_bytes : 0;
     if (room < d->n_splits) d->n_splits = room > 1 ? room : 1;
     d->split_terms = round_up(dpt_ceil_div(args->k, d->n_splits), LOCAL_ALIGNMENT);
-    /* Rounding may have left none for the last. */
+    /* Because of the rounding, the last splits may have no terms. */
     if (args->k > 0) d->n_splits = dpt_ceil_div(args->k, d->split_terms);
 }
 
@@ -289,7 +289,8 @@ static dpt_status launch_sum(dpt_kernel *kernel, dpt_stream *stream, const dpt_c
     return dpt_launch_items(&l, count);
 }
 
-/* Partial products go to the workspace, (n_batches, n_splits, m, n), with nothing added. */
+/* Computes the partial products in the workspace, (n_batches, n_splits, m, n), and then their sum.
+ */
 static dpt_status run_split(const dpt_cl_gemm *gemm, dpt_stream *stream,
                             const dpt_cl_gemm_args *args, const division *d, const gemm_params *p)
 {

@@ -16,8 +16,8 @@ static dpt_status check_size(dpt_device *device, size_t n_bytes)
     return DPT_OK;
 }
 
-/* Drivers take the memory at first use; a device that has none should say so here and not in the
-   middle of a step. */
+/* Writes to a new buffer.  Drivers allocate memory at its first use, and a lack of memory should be
+   reported here instead of during a step. */
 static cl_int touch(const dpt_cl_device *cl, cl_mem memory, size_t n_bytes)
 {
     const cl_uchar zero = 0;
@@ -67,7 +67,7 @@ static void free_buffer(dpt_device *device, dpt_buffer *buffer)
 
 /* ---- Pinned host memory ---------------------------------------------------------------------- */
 
-/* Mapped for as long as it lives: what drivers transfer from at full speed. */
+/* A buffer that stays mapped.  Drivers transfer such memory at full speed. */
 struct dpt_cl_pinned {
     void *host;
     cl_mem memory;

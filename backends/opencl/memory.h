@@ -1,15 +1,15 @@
-/* Memory of an OpenCL device beyond the vtable's entries. */
+/* Functions of memory.c and stream.c that opening and closing a device need. */
 #ifndef DPT_OPENCL_MEMORY_H
 #define DPT_OPENCL_MEMORY_H
 
 #include "device.h"
 
-/* An in-order queue of the device, profiled. */
+/* Creates an in-order queue of the device, with profiling. */
 DPT_CHECK_RESULT dpt_status dpt_cl_queue_create(dpt_device *device, cl_command_queue *out);
 
-/* Gives back pinned memory that was never freed. */
+/* Frees pinned memory that was never freed. */
 void dpt_cl_pinned_destroy(dpt_device *device);
-/* Ends the streams that were never destroyed (stream.c). */
+/* Destroys the streams that were never destroyed (stream.c). */
 void dpt_cl_streams_destroy(dpt_device *device);
 
 #endif

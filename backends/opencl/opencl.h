@@ -1,4 +1,4 @@
-/* OpenCL's header as this backend uses it: version 1.2 of the interface and nothing newer. */
+/* OpenCL's header, limited to version 1.2 of the interface, and OpenCL's error codes. */
 #ifndef DPT_OPENCL_OPENCL_H
 #define DPT_OPENCL_OPENCL_H
 
@@ -7,13 +7,14 @@
 
 #include "backend.h"
 
-/* "CL_OUT_OF_RESOURCES (-5)", static. */
+/* The name and number of a code, as "CL_OUT_OF_RESOURCES (-5)", in static memory. */
 const char *dpt_cl_words(cl_int code);
 
-/* What a code means for the caller: out of memory, device lost, or device error. */
+/* The status that a code means: DPT_E_NO_MEMORY, DPT_E_DEVICE_LOST or DPT_E_DEVICE. */
 dpt_status dpt_cl_status(cl_int code);
 
-/* Records a failed call of OpenCL with what it means and what to try; returns the status. */
+/* Records a failed call of OpenCL, what the failure means and what a person can try.  Returns the
+   status. */
 #define DPT_CL_FAIL(error, code, what) dpt_cl_fail((error), (code), (what), __FILE__, __LINE__)
 dpt_status dpt_cl_fail(dpt_error *error, cl_int code, const char *what, const char *file, int line);
 

@@ -1,12 +1,12 @@
-/* Convolutions for CPUs, where a work item is a thread's piece of work: what the passes share on
-   the host.  Only conv2d_registers*.c include this. */
+/* Convolutions for CPUs, where a work item is a thread's piece of work: the host code that the
+   passes share.  Only conv2d_registers*.c include this header. */
 #ifndef DPT_OPENCL_REGISTERS_H
 #define DPT_OPENCL_REGISTERS_H
 
 #include "families.h"
 #include "kernels/conv2d_registers.h"
 
-/* Results that are held in registers: rows times units vectors of `width` floats. */
+/* The results that are held in registers: rows times units vectors of `width` floats. */
 typedef struct dpt_cl_conv_tile {
     unsigned rows, units, width;
 } dpt_cl_conv_tile;
@@ -16,13 +16,14 @@ static inline size_t dpt_cl_conv_lanes(const dpt_cl_conv_tile *tile)
     return (size_t)tile->units * tile->width;
 }
 
-/* The kernel `name` of conv2d_registers_FILE.cl, compiled for a tile (NULL: for any) with a further
-   option. */
+/* *out: the kernel `name` of conv2d_registers_FILE.cl, compiled for a tile (NULL: for all tiles)
+   and with a further option.  Fails as dpt_kernel_get does. */
 DPT_CHECK_RESULT dpt_status dpt_cl_conv_kernel(dpt_op *op, const dpt_cl_conv_tile *tile,
                                                const char *file, const char *option,
                                                const char *name, dpt_kernel **out);
 
-/* Passes. */
+/* Prepare a pass, as dpt_op_prepare does: gather is forward and backward-data, weights is
+   backward-weights. */
 DPT_CHECK_RESULT dpt_status dpt_cl_conv_prepare_gather(dpt_op *op, const dpt_cl_conv_tile *tile);
 DPT_CHECK_RESULT dpt_status dpt_cl_conv_prepare_weights(dpt_op *op, const dpt_cl_conv_tile *tile);
 
@@ -34,15 +35,15 @@ typedef struct dpt_cl_conv_frame {
 
 /* Floats of a sample in its frame. */
 size_t dpt_cl_conv_frame_size(const dpt_cl_conv_frame *frame);
-/* How many samples of so many floats are treated at once where they are read several times: enough
-   work for all cores, and the last-level cache still holds them. */
+/* The number of samples, of `floats` each, that are treated at once if they are read several times:
+   enough work for all cores, and so few that the last-level cache holds them. */
 size_t dpt_cl_conv_chunk(const dpt_op *op, size_t floats);
-/* Enqueues the copy of n samples. */
+/* Enqueues the copy of n samples into their frames. */
 DPT_CHECK_RESULT dpt_status dpt_cl_conv_frame_run(dpt_stream *stream, dpt_kernel *kernel,
                                                   const dpt_cl_conv_frame *frame, dpt_location from,
                                                   dpt_location to, size_t n_samples);
 
-/* Launches n[0] x n[1] x n[2] groups of one work item. */
+/* Enqueues n0 x n1 x n2 groups of one work item. */
 DPT_CHECK_RESULT dpt_status dpt_cl_conv_launch(dpt_launch *launch, size_t n0, size_t n1, size_t n2);
 
 static inline size_t dpt_cl_min(size_t a, size_t b)

@@ -1,4 +1,5 @@
-/* Streams are in-order queues; events are markers in them, with the device's own clock. */
+/* Streams, which are in-order queues, and events, which are markers in a queue with the device's
+   clock. */
 #include "memory.h"
 
 #include <stdlib.h>
@@ -55,8 +56,8 @@ void dpt_cl_streams_destroy(dpt_device *device)
         destroy(dpt_cl_device_of(device)->streams);
 }
 
-/* What fails here was enqueued and accepted: it is deferred, and the device's work is in doubt, so
-   that even a lack of memory is its loss. */
+/* Records a deferred failure: work that was accepted before has failed.  The caller no longer knows
+   which work was done, so a lack of memory means that the device is lost. */
 static dpt_status deferred(dpt_device *device, cl_int code, const char *what)
 {
     const dpt_status status = DPT_CL_FAIL(&device->error, code, what);
@@ -99,12 +100,12 @@ static dpt_status event_record(dpt_event *event, dpt_stream *stream)
 {
     forget(event);
     DPT_CL_TRY(stream->device, clEnqueueMarkerWithWaitList(stream->queue, 0, NULL, &event->event));
-    /* Who asks for it later must not wait for what was never handed to the device. */
+    /* Flush, so that a later query does not wait for work that the device never got. */
     DPT_CL_TRY(stream->device, clFlush(stream->queue));
     return DPT_OK;
 }
 
-/* In one context the queue waits; across contexts the calling thread does. */
+/* Within a context the queue waits.  Across contexts the calling thread waits. */
 static dpt_status event_wait(dpt_stream *stream, dpt_event *event)
 {
     if (!event->event)

@@ -1,11 +1,11 @@
-/* Convolution forward and backward to the data, for CPUs: a work item computes some consecutive
-   pixels of a panel of channels, tile by tile.  The inputs are read where they lie; with CHECKED,
-   taps that fall outside a sample read zeros, without, the samples stand in a frame of zeros. */
+/* Convolution for CPUs: forward and backward-data.  A work item computes some consecutive pixels of a
+   panel of channels, tile by tile.  The inputs are read in place.  With CHECKED, taps outside a sample
+   read zeros.  Without CHECKED, the samples are in frames of zeros. */
 #include "activation.h"
 #include "conv2d_registers.h"
 #include "conv2d_registers_tile.h"
 
-/* Where a tile's rows are: the inputs of the first tap, and the results. */
+/* The addresses of a tile's rows: the inputs of the first tap, and the results. */
 typedef struct places {
     GLOBAL const float *in[ROWS];
     GLOBAL float *out[ROWS];
@@ -28,7 +28,7 @@ DEVICE void cursor_set(cursor *c, const conv_gather_params *p, u64 pixel, u64 en
     c->sample = row / p->grid_h;
 }
 
-/* The last pixel repeats: a tile's spare rows compute it once more. */
+/* The next pixel.  Behind the last pixel it stays, and spare rows of a tile compute it once more. */
 DEVICE void cursor_next(cursor *c, const conv_gather_params *p)
 {
     if (c->left == 0) return;
@@ -40,7 +40,7 @@ DEVICE void cursor_next(cursor *c, const conv_gather_params *p)
     c->sample++;
 }
 
-/* The sums so far: lanes 0 .. n-1 of a row where n < LANES. */
+/* Loads the sums so far.  If n < LANES, a row has only the lanes 0 .. n-1. */
 #define LOAD_SUMS(n)                                                                               \
     if ((n) == LANES) {                                                                            \
         EACH_ROW EACH_UNIT sum[i][u] = VEC_LOAD(at.out[i] + u * V);                                \
@@ -54,7 +54,7 @@ DEVICE void cursor_next(cursor *c, const conv_gather_params *p)
         EACH_ROW EACH_UNIT sum[i][u] = VEC_LOAD(spill + i * LANES + u * V);                        \
     }
 
-/* What follows the last product for lanes first .. n-1 of all rows, one by one. */
+/* Applies bias, activation, accumulation and mask to the lanes first .. n-1 of all rows, one by one. */
 DEVICE void finish(const conv_gather_params *p, const places *at, const float *spill,
                    GLOBAL const float *y, GLOBAL const float *mask, u32 first, u32 n)
 {
@@ -100,7 +100,7 @@ ITEM_KERNEL void dpt_conv2d_gather(OUT(float, y), IN(float, x), IN(float, packed
         cursor_set(&c, &p, begin, end);
         for (u64 pixel = begin; pixel < end; pixel += ROWS) {
             places at;
-            i32 highest = INT_MAX, lowest = INT_MIN; /* of the first taps' rows */
+            i32 highest = INT_MAX, lowest = INT_MIN; /* the extreme rows of the first taps */
             EACH_ROW
             {
                 at.row[i] = p.first_h + (i32)(c.row * p.step_h);
@@ -131,7 +131,7 @@ ITEM_KERNEL void dpt_conv2d_gather(OUT(float, y), IN(float, x), IN(float, packed
                     tap_column = 0;
                     tap_row++;
                 }
-                if (!some) { /* above or below the sample for all pixels */
+                if (!some) { /* the tap row is above or below the sample for all pixels */
                     b += (u64)p.run * LANES;
                     continue;
                 }
@@ -170,7 +170,7 @@ ITEM_KERNEL void dpt_conv2d_gather(OUT(float, y), IN(float, x), IN(float, packed
                 continue;
             }
             if (p.has_bias) EACH_ROW EACH_UNIT sum[i][u] += VEC_LOAD(bias + panel * LANES + u * V);
-            /* Whole vectors at once where there is at most ReLU, the rest one by one. */
+            /* If there is at most a ReLU, whole vectors are finished at once, the rest one by one. */
             const u32 whole = simple ? n / V : 0;
             if (n < LANES || !simple) {
                 EACH_ROW EACH_UNIT if (u >= whole) VEC_STORE(sum[i][u], spill + i * LANES + u * V);

@@ -1,11 +1,11 @@
-/* What surrounds the tiles of convolutions for CPUs: filters in panels, samples in frames, and the
-   sums of weight gradients over their parts.  One work item a group. */
+/* Auxiliary kernels of the convolutions for CPUs: packing filters in panels, copying samples into
+   frames, and adding up the parts of weight gradients.  A group has one work item. */
 #include "conv2d_registers.h"
 
 #define ITEM_KERNEL KERNEL __attribute__((reqd_work_group_size(1, 1, 1)))
 
-/* Group (block of columns, row of taps, panel).  The first item of a panel writes its bias, the
-   very first the zeros. */
+/* The groups are (block of columns, row of taps, panel).  The first item of a panel writes its bias,
+   and the first item of all writes the zeros. */
 ITEM_KERNEL void dpt_conv2d_pack(OUT(float, packed), OUT(float, bias), IN(float, w), IN(float, b),
                                  const conv_pack_params p)
 {
@@ -43,12 +43,12 @@ ITEM_KERNEL void dpt_conv2d_pack(OUT(float, packed), OUT(float, bias), IN(float,
         zeros[i] = 0.0f;
 }
 
-/* Group (row of the frame, sample). */
+/* The groups are (row of the frame, sample). */
 ITEM_KERNEL void dpt_conv2d_frame(OUT(float, frame), IN(float, x), const conv_frame_params p)
 {
     TENSOR_OUT(float, frame);
     TENSOR_IN(float, x);
-    const u32 row = GROUP_ID(0) - p.first_h; /* wraps above the sample */
+    const u32 row = GROUP_ID(0) - p.first_h; /* wraps around above the sample */
     GLOBAL float *to = frame + ((u64)GROUP_ID(1) * p.out_h + GROUP_ID(0)) * p.out_row;
     GLOBAL const float *from = x + ((u64)GROUP_ID(1) * p.in_h + row) * p.in_row;
     if (row >= p.in_h) {
@@ -64,8 +64,7 @@ ITEM_KERNEL void dpt_conv2d_frame(OUT(float, frame), IN(float, x), const conv_fr
         to[i] = 0.0f;
 }
 
-/* dw (out_channels, filter_size) and db from the parts; a group is one tile.  Parts are added in
-   their order. */
+/* parts -> dw (out_channels, filter_size), db.  A group is one tile.  Parts are added in their order. */
 ITEM_KERNEL void dpt_conv2d_reduce(OUT(float, dw), OUT(float, db), IN(float, parts),
                                    IN(float, bias_parts), const conv_reduce_params p)
 {
@@ -88,8 +87,8 @@ ITEM_KERNEL void dpt_conv2d_reduce(OUT(float, dw), OUT(float, db), IN(float, par
             sums[i] += from[i];
     }
 
-    /* The elements of the filter that the tile's rows are; the last tile of a tap lies over the one
-       before it. */
+    /* The elements of the filter that the tile's rows stand for.  The last tile of a tap overlaps the
+       one before it. */
     u32 first = tile * p.rows, skip = 0, element = first;
     u32 end = min(first + p.rows, p.filter_size);
     if (p.cut_by_taps) {

@@ -1,5 +1,5 @@
-/* Tiles in registers, as the convolution kernels for CPUs hold them: ROWS x UNITS vectors of V
-   floats, all constants of the program, so that the arrays become registers. */
+/* The tiles of the convolution kernels for CPUs: ROWS x UNITS vectors of V floats.  All three are
+   constants of the program, so the arrays become registers. */
 #ifndef DPT_KERNELS_CONV2D_REGISTERS_TILE_H
 #define DPT_KERNELS_CONV2D_REGISTERS_TILE_H
 
@@ -15,7 +15,8 @@ typedef float8 vec;
 #define VEC_STORE(x, p) vstore8(x, 0, p)
 #endif
 
-/* PoCL's vstore writes a vector in four pieces; clang can be told that its place is not aligned. */
+/* PoCL's vstore writes a vector in four pieces.  A type that is not aligned makes clang write it at
+   once. */
 #if defined(__clang__)
 typedef vec __attribute__((aligned(4))) vec_anywhere;
 #undef VEC_STORE
@@ -35,7 +36,7 @@ DEVICE void __attribute__((overloadable)) store_anywhere(vec x, float *p)
 #define EACH_ROW  UNROLL for (int i = 0; i < ROWS; i++)
 #define EACH_UNIT UNROLL for (int u = 0; u < UNITS; u++)
 
-/* A work item is a group of its own: it is a thread's piece of work, and a lane is a channel. */
+/* A group has one work item, which is a thread's piece of work.  A lane is a channel. */
 #define ITEM_KERNEL KERNEL __attribute__((reqd_work_group_size(1, 1, 1)))
 
 #endif

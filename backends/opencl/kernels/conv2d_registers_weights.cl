@@ -7,8 +7,8 @@
 #include "conv2d_registers.h"
 #include "conv2d_registers_tile.h"
 
-/* The output rows or columns first .. end-1 whose tap, `offset` beyond the stride's multiple, is
-   inside 0 .. extent-1. */
+/* Finds the output rows or columns first .. end-1 whose tap is inside 0 .. extent-1.  The tap of row i
+   is at i * stride + offset. */
 DEVICE void range_inside(i32 offset, u32 stride, u32 extent, u32 n, u32 *first, u32 *end)
 {
     const i32 step = (i32)stride, room = (i32)extent - 1 - offset;
@@ -113,7 +113,7 @@ ITEM_KERNEL void dpt_conv2d_weights(OUT(float, parts), OUT(float, bias_parts), I
                     const u64 of = r / p.out_h;
                     GLOBAL const float *b = of == last_sample ? tail : dy + of * p.out_sample;
                     b += (u32)(r % p.out_h) * p.out_w * p.out_channels + channel;
-                    /* Row by row, so that rounding errors of a long sum stay small. */
+                    /* Sum row by row, which keeps the rounding errors of a long sum small. */
                     vec line[UNITS];
                     EACH_UNIT line[u] = (vec)0.0f;
                     for (u32 column = 0; column < p.out_w; column++) {

@@ -1,11 +1,11 @@
-/* How an element of a product ends: bias, activation, mask. */
+/* Applying bias, activation and mask to an element of a product. */
 #ifndef DPT_KERNELS_GEMM_FINISH_H
 #define DPT_KERNELS_GEMM_FINISH_H
 
 #include "activation.h"
 #include "gemm_params.h"
 
-/* `at` of the element in C and in the mask, in column `column`. */
+/* `at`: the index of the element in C and in the mask.  `column`: its column. */
 DEVICE float gemm_finish(const gemm_params *p, float x, GLOBAL const float *bias,
                          GLOBAL const float *mask, u64 at, u32 column)
 {

@@ -17,24 +17,26 @@
 
 #define ITEMS_N  (TILE_N / ITEM_N)
 #define ITEMS    (TILE_M / ITEM_M * ITEMS_N)
-#define STRIDE_M (TILE_M / 4 + 1) /* of a term in a slice, in fours: one off the banks' number */
+/* Fours from one term of a slice to the next; one more than needed, so that terms begin in different
+   banks. */
+#define STRIDE_M (TILE_M / 4 + 1)
 #define STRIDE_N (TILE_N / 4 + 1)
-#define FOURS_M  (TILE_M * TILE_K / 4 / ITEMS) /* of a slice, that an item brings */
+#define FOURS_M  (TILE_M * TILE_K / 4 / ITEMS) /* fours of a slice that an item fetches */
 #define FOURS_N  (TILE_N * TILE_K / 4 / ITEMS)
-#define APART_M  (TILE_M / (ITEM_M / 4)) /* rows from one four of an item's to the next */
+#define APART_M  (TILE_M / (ITEM_M / 4)) /* rows from one four of an item to its next */
 #define APART_N  (TILE_N / (ITEM_N / 4))
 
 /* ---- Slices ---------------------------------------------------------------------------------- */
 
-/* A stored matrix: lines of `length` elements; there are n_lines. */
+/* A stored matrix of n_lines lines of `length` elements. */
 typedef struct matrix {
     GLOBAL const float *first;
     u64 stride;
     u32 n_lines, length;
-    bool aligned; /* fours that begin at multiples of 4 are aligned */
+    bool aligned; /* a four that begins at a multiple of 4 is aligned */
 } matrix;
 
-/* Four elements of a line, zero where there are none. */
+/* Four elements of a line; zeros in place of elements that do not exist. */
 DEVICE float4 four_at(const matrix *x, u32 line, u32 at)
 {
     GLOBAL const float *from = x->first + line * x->stride + at;
@@ -47,14 +49,14 @@ DEVICE float4 four_at(const matrix *x, u32 line, u32 at)
     return v;
 }
 
-/* Where four number `i` of a slice of `width` rows or columns lies: lines are terms, or lines are
-   rows and terms lie along them. */
+/* The line and the place of four number i, in a slice of `width` rows or columns.  BY_TERM: a line is a
+   term.  BY_ROW: a line is a row, and terms run along it. */
 #define LINE_BY_TERM(i, width) ((i) / ((width) / 4))
 #define AT_BY_TERM(i, width)   ((i) % ((width) / 4) * 4)
 #define LINE_BY_ROW(i)         ((i) / (TILE_K / 4))
 #define AT_BY_ROW(i)           ((i) % (TILE_K / 4) * 4)
 
-/* The slice from term `term` on.  Terms past the end are zero on both sides. */
+/* Fetches the slice from `term` on.  Terms behind the end are zero in A and in B. */
 DEVICE void fetch_a(float4 *to, const matrix *a, u32 row, u32 term)
 {
     UNROLL for (u32 f = 0; f < FOURS_M; f++)
@@ -142,7 +144,7 @@ DEVICE void multiply(float4 sum[ITEM_M][ITEM_N / 4], LOCAL const float4 *a, LOCA
 }
 
 typedef struct result {
-    GLOBAL float *c; /* the batch's and split's matrix */
+    GLOBAL float *c; /* the matrix of the batch and the split */
     GLOBAL const float *bias, *mask;
 } result;
 

@@ -26,15 +26,15 @@
 
 /* ---- Panels of B ----------------------------------------------------------------------------- */
 
-/* Where a panel or a tile of C starts, and how much of it there is. */
+/* The start and the size of a panel or of a tile of C. */
 typedef struct extent {
     u32 first, n;
 } extent;
 
 #if B_TRANSPOSED
 
-/* Turns v, LANES rows of LANES elements, around its diagonal: a perfect shuffle for each bit of an
-   index. */
+/* Transposes v, which is LANES rows of LANES elements, with a perfect shuffle for each bit of an index.
+ */
 #define TRANSPOSE(v)                                                                               \
     UNROLL for (u32 stage = 1; stage < LANES; stage *= 2)                                          \
     {                                                                                              \
@@ -49,8 +49,8 @@ typedef struct extent {
         UNROLL for (u32 i = 0; i < LANES; i++) v[i] = w[i];                                        \
     }
 
-/* b (n,k) from the panel's first term on -> to (terms, WIDTH).  Columns past the end repeat the
-   last. */
+/* b (n,k) from the panel's first term on -> to (terms, WIDTH).  Columns behind the end repeat the last
+   one. */
 DEVICE void pack_unit(LOCAL float *to, GLOBAL const float *b, u64 ldb, extent columns, u32 terms)
 {
     u32 term = 0;
@@ -78,7 +78,7 @@ DEVICE void pack_panel(LOCAL float *to, GLOBAL const float *b, u64 ldb, extent c
 
 #else
 
-/* b (k,n) from the panel's first term on -> to (terms, WIDTH), with zeros past the last column. */
+/* b (k,n) from the panel's first term on -> to (terms, WIDTH), with zeros behind the last column. */
 DEVICE void pack_panel(LOCAL float *to, GLOBAL const float *b, u64 ldb, extent columns, u32 terms)
 {
     const u32 n = min(columns.n - columns.first, (u32)WIDTH);
@@ -104,10 +104,10 @@ DEVICE void pack_panel(LOCAL float *to, GLOBAL const float *b, u64 ldb, extent c
 
 #if A_TRANSPOSED
 
-#define BLOCK_STRIDE (BLOCK_ROWS + 16) /* terms in different sets of the cache */
+#define BLOCK_STRIDE (BLOCK_ROWS + 16) /* puts terms into different sets of the cache */
 
-/* a (k,m) from the block's first term and row on -> to (terms, BLOCK_STRIDE), with zeros to a whole
-   number of tiles. */
+/* a (k,m) from the block's first term and row on -> to (terms, BLOCK_STRIDE), with zeros up to whole
+   tiles. */
 DEVICE void pack_block(LOCAL float *to, GLOBAL const float *a, u64 lda, u32 rows, u32 terms)
 {
     const u32 whole = rows / LANES * LANES, padded = (rows + ROWS - 1) / ROWS * ROWS;
@@ -125,9 +125,9 @@ DEVICE void pack_block(LOCAL float *to, GLOBAL const float *a, u64 lda, u32 rows
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
-/* All that a tile does not share with the others. */
+/* The properties of one tile. */
 typedef struct tile {
-    u32 rows, columns; /* that are left of C from here: may be fewer or more than the tile has */
+    u32 rows, columns; /* those of C that are left from the tile on, fewer or more than the tile's */
     u32 terms;
     bool accumulate;
 } tile;
@@ -165,7 +165,7 @@ DEVICE void store_tile(GLOBAL float *c, u64 ldc, VEC sum[ROWS][UNITS], tile t)
 
 #if A_TRANSPOSED
 
-/* a: the tile's rows of a packed block */
+/* a: the tile's rows in a packed block. */
 DEVICE void run_tile(GLOBAL float *c, u64 ldc, LOCAL const float *a, LOCAL const float *panel,
                      tile t)
 {
@@ -179,7 +179,7 @@ DEVICE void run_tile(GLOBAL float *c, u64 ldc, LOCAL const float *a, LOCAL const
 
 #else
 
-/* a: the tile's first row in place.  Rows past the end repeat the last. */
+/* a: the tile's first row in place.  Rows behind the end repeat the last one. */
 DEVICE void run_tile(GLOBAL float *c, u64 ldc, GLOBAL const float *a, u64 lda,
                      LOCAL const float *panel, tile t)
 {
@@ -197,7 +197,8 @@ DEVICE void run_tile(GLOBAL float *c, u64 ldc, GLOBAL const float *a, u64 lda,
 
 #if FINISH
 
-/* Bias, activation and mask of a tile that has just been stored.  c, mask: its first element. */
+/* Applies bias, activation and mask to a tile that has just been stored.  c and mask: at its first
+   element. */
 DEVICE void finish_tile(GLOBAL float *c, GLOBAL const float *bias, GLOBAL const float *mask,
                         const gemm_params *p, tile t)
 {
@@ -243,7 +244,7 @@ gemm_registers(OUT(float, c), IN(float, a), IN(float, b), IN(float, bias), IN(fl
     const u64 c_of = batch * p.c_stride + split * p.split_stride;
 
     u32 term = first_term;
-    do { /* once even if there are no terms: C is zero then */
+    do { /* once even without terms, so that C becomes zero */
         tile t = {.terms = min(end_term - term, (u32)TERMS),
                   .accumulate = p.accumulate || term > first_term};
 #if A_TRANSPOSED

@@ -1,4 +1,4 @@
-/* The end of a product that was split over k: adds the splits' partial products in order. */
+/* Adding up the partial products of a product that was split over k, in the order of the splits. */
 #include "gemm_finish.h"
 
 /* partial (n_batches, n_splits, m, n) -> c */

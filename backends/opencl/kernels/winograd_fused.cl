@@ -1,10 +1,11 @@
-/* Winograd convolutions on CPUs, forward and backward data, in one go: each work item transforms a
-   few blocks of tiles, multiplies them by the filters, a panel of channels at a time, and transforms
-   back, all within its core's second-level cache.  Groups are one item and share out the tiles. */
+/* Winograd convolutions on CPUs, forward and backward-data, in one kernel.  A work item transforms a
+   few blocks of tiles, multiplies them by the filters, one panel of channels at a time, and transforms
+   the products back.  All of this stays in its core's second-level cache.  A group has one item, and
+   the groups divide the tiles. */
 #include "winograd_tile.h"
 #include "winograd_multiply.h"
 
-/* A panel of results of the tiles whose products are in m. */
+/* Transforms a panel of products m back to results of their tiles. */
 DEVICE void transform_back_panel(GLOBAL float *y, GLOBAL const float *m, GLOBAL const float *bias,
                                  GLOBAL const float *x, const winograd_images *p, u32 first,
                                  u32 n_rows, u32 panel)

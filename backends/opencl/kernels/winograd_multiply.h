@@ -1,5 +1,7 @@
-/* The inner loop of Winograd's products on CPUs: a block of rows times a panel, held in registers,
-   both read in the order of their addresses (winograd.h).  ROWS x PANEL vectors are a tile. */
+/* The inner loop of Winograd's products on CPUs: a block of rows times a panel.  Both are read in
+   the order of their addresses (winograd.h).  The sums, a tile of ROWS x PANEL vectors, are in
+   registers.
+ */
 #ifndef DPT_OPENCL_WINOGRAD_MULTIPLY_H
 #define DPT_OPENCL_WINOGRAD_MULTIPLY_H
 

@@ -1,12 +1,14 @@
 /* Winograd's transforms in one dimension, on vectors of WIDTH channels; TILE is 4 or 2.
 
-   With points p (0, and pairs that differ in sign) and infinity they are the Toom-Cook algorithm:
-   data are evaluated by the coefficients of prod (x - other points), taps as polynomials over the
-   product of the differences, and results by powers of the points (Lavin and Gray, CVPR 2016;
-   Winograd 1980).  Both directions are used: TILE results of 3 taps, and 3 results of TILE taps.
+   The transforms are the Toom-Cook algorithm with points p: 0, pairs that differ in sign, and
+   infinity. Data are evaluated by the coefficients of prod (x - other points), taps as polynomials
+   over the product of the differences, and results by powers of the points (Lavin and Gray, CVPR
+   2016; Winograd 1980).  Forward computes TILE results from 3 taps, and backward-weights 3 results
+   from TILE taps.
 
-   TILE 4 takes 0, +-sqrt(1/2), +-sqrt(2), whose roundings are less than half those of the customary
-   0, +-1, +-2 (powers up to 2.8 in place of 8).  TILE 2 takes 0, +-1: exact on small integers. */
+   With TILE 4 the points are 0, +-sqrt(1/2), +-sqrt(2) and infinity.  Their rounding errors are
+   less than half of those of the usual points 0, +-1, +-2 (powers up to 2.8 instead of 8).  With
+   TILE 2 the points are 0, +-1 and infinity, which are exact on small integers. */
 #ifndef DPT_OPENCL_WINOGRAD_POINTS_H
 #define DPT_OPENCL_WINOGRAD_POINTS_H
 
@@ -19,7 +21,7 @@
 #define ROOT_HALF 0.70710678f
 #define ROOT_TWO  1.41421356f
 
-/* POINTS data, in place. */
+/* Transforms POINTS data in place. */
 DEVICE void transform_data(vec d[POINTS])
 {
     const vec even_a = FMA((vec)(-2.0f), d[2], d[4]),
@@ -34,7 +36,7 @@ DEVICE void transform_data(vec d[POINTS])
     d[4] = even_b - odd_b;
 }
 
-/* The odd and even parts of a polynomial at both pairs of points. */
+/* Evaluates a polynomial, from its even and odd parts, at both pairs of points. */
 DEVICE void evaluate_pairs(vec even_a, vec odd_a, vec even_b, vec odd_b, vec u[POINTS])
 {
     u[1] = (even_a + odd_a) * (-2.0f / 3.0f);

@@ -1,7 +1,7 @@
-/* The products of Winograd's points on CPUs: one work item a group. */
+/* The products of Winograd's points on CPUs.  A group has one work item. */
 #include "winograd_multiply.h"
 
-/* Work items (blocks of rows, point). */
+/* The work items are (blocks of rows, point). */
 KERNEL __attribute__((reqd_work_group_size(1, 1, 1))) void
 winograd_multiply(OUT(float, c), IN(float, a), IN(float, b), const winograd_product p)
 {
@@ -23,11 +23,11 @@ winograd_multiply(OUT(float, c), IN(float, a), IN(float, b), const winograd_prod
     }
 }
 
-/* Rows of A^T at a time, and rows that are summed between two visits of a result. */
+/* Rows of A^T that are treated at once, and rows that are summed before a result is stored. */
 #define SUM_ROWS  (WIDTH < 8 ? WIDTH : WIDTH / 2)
 #define SUM_DEPTH 128
 
-/* Work items (chunk of A, point): all of B's chunks, PANEL at a time. */
+/* The work items are (chunk of A, point).  An item treats all chunks of B, PANEL at a time. */
 KERNEL __attribute__((reqd_work_group_size(1, 1, 1))) void
 winograd_add(OUT(float, c), IN(float, a), IN(float, b), const winograd_sum p)
 {

@@ -1,4 +1,4 @@
-/* What Winograd's transforms do with one tile and WIDTH of its channels (winograd.h). */
+/* Winograd's transforms of one tile and WIDTH of its channels (winograd.h). */
 #ifndef DPT_OPENCL_WINOGRAD_TILE_H
 #define DPT_OPENCL_WINOGRAD_TILE_H
 
@@ -25,14 +25,14 @@ DEVICE tile_place place_of(const winograd_images *p, u32 tile)
     return place;
 }
 
-/* Where a row's chunk lies in each point. */
+/* The index of a row's chunk in each point. */
 DEVICE u64 chunk_place(const winograd_layout *l, u32 row, u32 chunk)
 {
     const u32 block = row / l->block_rows, rest = row - block * l->block_rows;
     return (((u64)block * l->chunks + chunk) * l->block_rows + rest) * WIDTH;
 }
 
-/* A row of n values of an image, zeros outside of it. */
+/* Loads n values of a row of an image, and zeros outside the image. */
 DEVICE void load_row(GLOBAL const float *image, const winograd_images *p, i32 row, i32 left,
                      u32 channel, u32 n, vec *out)
 {
@@ -47,7 +47,7 @@ DEVICE void load_row(GLOBAL const float *image, const winograd_images *p, i32 ro
     }
 }
 
-/* x: POINTS x POINTS values of a tile's channels, to a row of v; zeros where there is no such tile.
+/* Transforms a tile of x to POINTS x POINTS values in a row of v; zeros if the tile does not exist.
  */
 DEVICE void transform_data_tile(GLOBAL float *v, GLOBAL const float *x, const winograd_images *p,
                                 u32 tile, u32 row, u32 chunk)
@@ -72,7 +72,7 @@ DEVICE void transform_data_tile(GLOBAL float *v, GLOBAL const float *x, const wi
     }
 }
 
-/* dy: POINTS x POINTS values of a tile of TILE x TILE. */
+/* Transforms a tile of dy, of TILE x TILE, to POINTS x POINTS values in a row of v. */
 DEVICE void transform_gradient_tile(GLOBAL float *v, GLOBAL const float *dy,
                                     const winograd_images *p, u32 tile, u32 row, u32 chunk)
 {
@@ -97,7 +97,7 @@ DEVICE void transform_gradient_tile(GLOBAL float *v, GLOBAL const float *dy,
     }
 }
 
-/* Each lane by itself: activations other than the commonest. */
+/* Applies an activation other than ReLU, lane by lane. */
 DEVICE vec activate_lanes(u32 kind, vec value)
 {
     if (kind == ACTIVATION_NONE) return value;
@@ -117,7 +117,7 @@ DEVICE vec slopes_of(u32 kind, vec value)
     return LOAD(lane);
 }
 
-/* Bias, activation, what is there already, and the mask, in this order. */
+/* Applies bias, activation, accumulation and mask, in this order. */
 DEVICE vec finish(const winograd_images *p, vec value, vec bias, GLOBAL const float *y,
                   GLOBAL const float *x, u32 lanes)
 {
@@ -131,8 +131,7 @@ DEVICE vec finish(const winograd_images *p, vec value, vec bias, GLOBAL const fl
     return value;
 }
 
-/* Products, from a row and chunk of m, back to TILE x TILE results of a tile's channels; x is the
-   mask's. */
+/* Transforms the products of a row and chunk of m back to TILE x TILE results.  x: for the mask. */
 DEVICE void transform_back_tile(GLOBAL float *y, GLOBAL const float *m, GLOBAL const float *bias,
                                 GLOBAL const float *x, const winograd_images *p, u32 tile,
                                 u32 channel)

@@ -1,9 +1,9 @@
-/* Winograd's transforms of images, gradients and filters, and back (winograd.h).  On GPUs WIDTH is
-   1 and neighbouring work items are neighbouring channels; on CPUs a work item takes all channels of
-   a tile, WIDTH at a time. */
+/* Winograd's transforms of images, gradients, filters and products (winograd.h).  On GPUs WIDTH is 1,
+   and neighbouring work items are neighbouring channels.  On CPUs a work item treats all channels of a
+   tile, WIDTH at a time. */
 #include "winograd_tile.h"
 
-/* x: POINTS x POINTS values of every tile. */
+/* x -> v: POINTS x POINTS values of every tile. */
 KERNEL void winograd_data(OUT(float, v), IN(float, x), const winograd_images p)
 {
     TENSOR_OUT(float, v);
@@ -14,7 +14,7 @@ KERNEL void winograd_data(OUT(float, v), IN(float, x), const winograd_images p)
         transform_data_tile(v, x, &p, row, row, chunk);
 }
 
-/* dy: POINTS x POINTS values of every tile of TILE x TILE. */
+/* dy -> v: POINTS x POINTS values of every tile of TILE x TILE. */
 KERNEL void winograd_gradient(OUT(float, v), IN(float, dy), const winograd_images p)
 {
     TENSOR_OUT(float, v);
@@ -27,8 +27,8 @@ KERNEL void winograd_gradient(OUT(float, v), IN(float, dy), const winograd_image
 
 /* ---- Filters --------------------------------------------------------------------------------- */
 
-/* WIDTH depths from `depth` on of one lane and tap, or where lanes follow each other in memory the
-   lanes from `lane` on of one depth. */
+/* Loads a tap of WIDTH depths from `depth` on, of one lane.  If lanes are neighbours in memory, loads
+   it for WIDTH lanes from `lane` on, of one depth. */
 DEVICE vec load_taps(GLOBAL const float *w, const winograd_filters *p, u32 lane, u32 depth, u32 tap)
 {
     if (lane >= p->lanes || depth >= p->depth) return (vec)(0.0f);
@@ -37,7 +37,7 @@ DEVICE vec load_taps(GLOBAL const float *w, const winograd_filters *p, u32 lane,
     return load_lanes(from, p->lane_stride == 1 ? p->lanes - lane : p->depth - depth);
 }
 
-/* POINTS x POINTS values, `stride` apart. */
+/* Transforms a filter to POINTS x POINTS values, `stride` elements apart. */
 DEVICE void transform_filter(float *u, const vec g[9], u32 stride)
 {
     vec t[3][POINTS];
@@ -55,10 +55,10 @@ DEVICE void transform_filter(float *u, const vec g[9], u32 stride)
     }
 }
 
-/* Work items (WIDTH lanes, WIDTH depths).  Lanes that are not neighbours in memory are read as
-   vectors of depths all the same, and turned: single floats a whole filter apart would each take
-   a line of the cache, all of the same few sets.  Likewise a point is written for all depths
-   before the next one: as many points side by side are more streams than a core follows. */
+/* The work items are (WIDTH lanes, WIDTH depths).  If lanes are not neighbours in memory, vectors of
+   depths are read and transposed: single floats at the distance of a filter would each take a cache
+   line, all in a few sets.  A point is written for all depths before the next point, because a core
+   cannot follow as many streams as there are points. */
 KERNEL void winograd_taps(OUT(float, u), IN(float, w), const winograd_filters p)
 {
     TENSOR_OUT(float, u);
@@ -72,7 +72,8 @@ KERNEL void winograd_taps(OUT(float, u), IN(float, w), const winograd_filters p)
                                      : load_taps(w, &p, lane + l, first, tap),
                   block[tap][l]);
     }
-    /* [point][depth][lane], points an odd number of vectors apart for the sake of the cache. */
+    /* [point][depth][lane].  Points are an odd number of vectors apart, so that they use different
+       sets of the cache. */
     const u32 stride = (WIDTH + 1) * WIDTH;
     float points[POINTS * POINTS * (WIDTH + 1) * WIDTH];
     for (u32 d = 0; d < WIDTH; d++) {
@@ -98,7 +99,7 @@ KERNEL void winograd_taps(OUT(float, u), IN(float, w), const winograd_filters p)
 
 /* ---- Results --------------------------------------------------------------------------------- */
 
-/* y: products of every tile back to TILE x TILE results; x is the mask's. */
+/* m -> y: the products of every tile to TILE x TILE results.  x: for the mask. */
 KERNEL void winograd_results(OUT(float, y), IN(float, m), IN(float, bias), IN(float, x),
                              const winograd_images p)
 {
@@ -113,7 +114,7 @@ KERNEL void winograd_results(OUT(float, y), IN(float, m), IN(float, bias), IN(fl
                             chunk * WIDTH);
 }
 
-/* dw: the sums of the points back to 3x3 taps.  Work items (channel, filter). */
+/* m -> dw: the sums of the points to 3x3 taps.  The work items are (channel, filter). */
 KERNEL void winograd_weights_back(OUT(float, dw), IN(float, m), const winograd_weights p)
 {
     TENSOR_OUT(float, dw);

@@ -1,4 +1,4 @@
-/* Vectors of WIDTH channels in memory; the last of a row may have fewer. */
+/* Vectors of WIDTH channels in memory.  The last vector of a row may have fewer channels. */
 #ifndef DPT_OPENCL_WINOGRAD_VECTOR_H
 #define DPT_OPENCL_WINOGRAD_VECTOR_H
 
@@ -17,7 +17,7 @@ typedef JOIN(float, WIDTH) vec;
 #define STORE(value, pointer) JOIN(vstore, WIDTH)((value), 0, (pointer))
 #endif
 
-/* The first `lanes` (at most WIDTH) channels; zeros behind. */
+/* Loads the first `lanes` channels, at most WIDTH; the others are zero. */
 DEVICE vec load_lanes(GLOBAL const float *from, u32 lanes)
 {
     if (WIDTH == 1 || lanes >= WIDTH) return LOAD(from);
