@@ -1,7 +1,7 @@
 /* Families of convolution algorithms.  A family lists its alternatives (alternatives.h), and
    operators/conv2d.c chooses among the alternatives of all families.  Every family takes
    activations NHWC and filters OHWI (I = in_channels / groups), and applies bias, activation, mask
-   (input_activation) and accumulation as DPT_OP_LIST (op_list.h) says. */
+   (input_activation) and accumulation as DPT_OP_LIST (backend/op_list.h) says. */
 #ifndef DPT_COMMON_CONV2D_H
 #define DPT_COMMON_CONV2D_H
 

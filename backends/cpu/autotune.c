@@ -165,7 +165,7 @@ static dpt_status set_up(dpt_cpu_autotune *t)
     return DPT_OK;
 }
 
-/* A call with the scratch tensors in the slots of DPT_OP_LIST (op_list.h). */
+/* A call with the scratch tensors in the slots of DPT_OP_LIST (backend/op_list.h). */
 static dpt_cpu_call call_of(const dpt_cpu_autotune *t, const dpt_op *op)
 {
     float *x = t->tensors[0], *w = t->tensors[1], *y = t->tensors[2], *bias = t->tensors[3];

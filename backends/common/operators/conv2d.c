@@ -63,7 +63,7 @@ static sizes sizes_of(const dpt_conv2d_desc *d)
     };
 }
 
-/* The sizes of the tensors, in the slots of DPT_OP_LIST (op_list.h). */
+/* The sizes of the tensors, in the slots of DPT_OP_LIST (backend/op_list.h). */
 static void set_extents(const dpt_op *op, sizes s, dpt_alternatives *choice)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
